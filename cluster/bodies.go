@@ -1,0 +1,110 @@
+package cluster
+
+// The body types of events, one per Kind. They are JSON objects; decoders
+// ignore unknown fields, so fields may be added and never change meaning.
+
+// HostStarted is written once per daemon start, first of all.
+type HostStarted struct {
+	Version string `json:"version"`
+	Boot    uint64 `json:"boot"`
+}
+
+// MemberJoined is written by the sponsor that admitted a host.
+type MemberJoined struct {
+	Node   NodeID `json:"node"`
+	IDPub  []byte `json:"id_pub"`
+	IP4    string `json:"ip4"`
+	Invite string `json:"invite"`
+}
+
+// TermStart is the first authority event of a term. Cut fences every lower
+// term: their authority events beyond it are void.
+type TermStart struct {
+	Term       Term     `json:"term"`
+	Voters     []NodeID `json:"voters"`   // the configuration it was elected under
+	Grants     []NodeID `json:"grants"`   // the voters that granted it
+	Previous   NodeID   `json:"previous"` // last known holder, may be empty
+	Cut        Cut      `json:"cut"`
+	Profile    Profile  `json:"profile"`
+	ConfigTerm Term     `json:"config_term"`
+	Epoch      uint64   `json:"epoch"`
+}
+
+// LeaseReleased is written by a holder that steps down.
+type LeaseReleased struct {
+	Term      Term   `json:"term"`
+	Successor NodeID `json:"successor"`
+	Reason    string `json:"reason"`
+}
+
+// ConfigChanged records a voter configuration that became stable.
+type ConfigChanged struct {
+	Config VoterConfig `json:"config"`
+}
+
+// JobSubmitted creates a job; ID and plan are fixed for its life.
+type JobSubmitted struct {
+	Job   JobID   `json:"job"`
+	Spec  JobSpec `json:"spec"`
+	Owner string  `json:"owner"` // who asked, "uid:1000" or "node:n1"
+	// Chunks is the number of chunks; chunk i covers Spec.Chunk iterations
+	// from i*Spec.Chunk, the last one what remains.
+	Chunks int `json:"chunks"`
+}
+
+// JobStopped records a submitter's or operator's wish to end a job.
+type JobStopped struct {
+	Job   JobID  `json:"job"`
+	Actor string `json:"actor"`
+}
+
+// JobDone ends a job.
+type JobDone struct {
+	Job    JobID    `json:"job"`
+	State  JobState `json:"state"` // completed, failed, partial or cancelled
+	Reason string   `json:"reason,omitempty"`
+}
+
+// Assignment hands one attempt at a chunk to a worker.
+type Assignment struct {
+	Chunk   int    `json:"chunk"`
+	Attempt int    `json:"attempt"` // from 1
+	Worker  NodeID `json:"worker"`
+}
+
+// ChunksAssigned is one batch of assignments of a job.
+type ChunksAssigned struct {
+	Job         JobID        `json:"job"`
+	Assignments []Assignment `json:"assignments"`
+}
+
+// ChunkFailed ends one attempt without a result. Final means that the chunk
+// has no attempts left and is given up.
+type ChunkFailed struct {
+	Job     JobID  `json:"job"`
+	Chunk   int    `json:"chunk"`
+	Attempt int    `json:"attempt"`
+	Worker  NodeID `json:"worker"`
+	Reason  string `json:"reason"` // at most MaxReason bytes
+	Final   bool   `json:"final,omitempty"`
+}
+
+// ChunkReclaimed takes one attempt back from a dead or overdue worker.
+type ChunkReclaimed struct {
+	Job     JobID  `json:"job"`
+	Chunk   int    `json:"chunk"`
+	Attempt int    `json:"attempt"`
+	Worker  NodeID `json:"worker"`
+	Reason  string `json:"reason"`
+}
+
+// ChunkAccepted makes one result the chunk's, for ever.
+type ChunkAccepted struct {
+	Job     JobID       `json:"job"`
+	Chunk   int         `json:"chunk"`
+	Attempt int         `json:"attempt"`
+	Worker  NodeID      `json:"worker"`
+	Result  ChunkResult `json:"result"`
+	// Seconds is the worker's own measure of the run time.
+	Seconds float64 `json:"seconds"`
+}

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// SourceID names one chain of the event log: the events that one incarnation
+// of one host wrote.
+type SourceID struct {
+	Node NodeID `json:"node"`
+	Inc  uint64 `json:"inc"`
+}
+
+// String returns "node/inc".
+func (s SourceID) String() string { return fmt.Sprintf("%s/%d", s.Node, s.Inc) }
+
+// Compare orders sources by node, then incarnation.
+func (s SourceID) Compare(o SourceID) int {
+	if c := strings.Compare(string(s.Node), string(o.Node)); c != 0 {
+		return c
+	}
+	switch {
+	case s.Inc < o.Inc:
+		return -1
+	case s.Inc > o.Inc:
+		return 1
+	}
+	return 0
+}
+
+// Event is one record of the log. Its hash is SHA-256("evt1" || prev || exact
+// encoded bytes); the encoding is eventlog/record's.
+type Event struct {
+	Source SourceID        `json:"source"`
+	Seq    uint64          `json:"seq"` // dense, from 1
+	Prev   Hash            `json:"prev"`
+	HLC    HLC             `json:"hlc"`
+	Term   Term            `json:"term"` // 0: written without authority
+	Kind   Kind            `json:"kind"`
+	Body   json.RawMessage `json:"body"` // one of the body types in bodies.go
+	// Hash is this event's own hash; it is not part of the encoded bytes.
+	Hash Hash `json:"hash"`
+}
+
+// Head is the last position of a chain, signed by its source's identity key.
+type Head struct {
+	Source SourceID `json:"source"`
+	Seq    uint64   `json:"seq"`
+	Hash   Hash     `json:"hash"`
+	Sig    []byte   `json:"sig,omitempty"` // Ed25519, see eventlog/record
+}
+
+// Mark is a position in a chain, without signature.
+type Mark struct {
+	Seq  uint64 `json:"seq"`
+	Hash Hash   `json:"hash"`
+}
+
+// SourceMark is one entry of a cut.
+type SourceMark struct {
+	Source SourceID `json:"source"`
+	Mark
+}
+
+// Cut is a set of positions, one per source, sorted by source. An authority
+// event of a lower term that lies beyond the cut of a term is void.
+type Cut []SourceMark
+
+// Seq returns the position of source in the cut, 0 if it has none.
+func (c Cut) Seq(s SourceID) uint64 {
+	for _, m := range c {
+		if m.Source == s {
+			return m.Seq
+		}
+	}
+	return 0
+}
+
+// Kind names the type of an event; lower case, words joined by '_'.
+type Kind string
+
+// Kinds of event. Those with Authority carry the writer's term and are void
+// beyond a later term's cut.
+const (
+	KindHostStarted    Kind = "host_started"    // HostStarted
+	KindMemberJoined   Kind = "member_joined"   // MemberJoined
+	KindLeaseReleased  Kind = "lease_released"  // LeaseReleased
+	KindTermStart      Kind = "term_start"      // TermStart, authority
+	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
+	KindJobSubmitted   Kind = "job_submitted"   // JobSubmitted, authority
+	KindJobStopped     Kind = "job_stopped"     // JobStopped, authority
+	KindJobDone        Kind = "job_done"        // JobDone, authority
+	KindChunksAssigned Kind = "chunks_assigned" // ChunksAssigned, authority
+	KindChunkFailed    Kind = "chunk_failed"    // ChunkFailed, authority
+	KindChunkReclaimed Kind = "chunk_reclaimed" // ChunkReclaimed, authority
+	KindChunkAccepted  Kind = "chunk_accepted"  // ChunkAccepted, authority
+)
+
+// Authority reports whether events of kind k are an exercise of the lease.
+func (k Kind) Authority() bool {
+	switch k {
+	case KindHostStarted, KindMemberJoined, KindLeaseReleased:
+		return false
+	}
+	return true
+}
+
+// Draft is an event before the log gives it its place in the chain.
+type Draft struct {
+	Term Term
+	Kind Kind
+	Body any // the body type of Kind
+}

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// JobID names a job: "j" and 26 lower-case base32 characters, derived from
+// the submitter's idempotency key, so that a retry names the same job.
+type JobID string
+
+// JobState is the state of a job.
+type JobState string
+
+// States of a job; the last four are final.
+const (
+	JobPending   JobState = "pending"
+	JobRunning   JobState = "running"
+	JobCompleted JobState = "completed"
+	JobFailed    JobState = "failed"
+	JobPartial   JobState = "partial"
+	JobCancelled JobState = "cancelled"
+)
+
+// Final reports whether s is absorbing.
+func (s JobState) Final() bool {
+	switch s {
+	case JobCompleted, JobFailed, JobPartial, JobCancelled:
+		return true
+	}
+	return false
+}
+
+// Limits of a job.
+const (
+	MaxChunks       = 1 << 20         // chunks in a job
+	MaxIterations   = uint64(1) << 53 // iterations in a job: exact in a float64
+	MaxConfigBytes  = 1 << 20         // config document
+	MaxModuleBytes  = 64 << 20        // WASM module
+	MaxResultBytes  = 1 << 20         // standard output of a chunk
+	MaxMetrics      = 1024            // metrics in a result
+	MaxMetricName   = 64              // bytes in a metric's name
+	MaxReason       = 1024            // bytes in a failure reason
+	MaxJobName      = 64              // bytes in a job's name
+	MaxKeyBytes     = 128             // bytes in an idempotency key
+	MaxChunkTimeout = 24 * time.Hour
+	MinMemoryBytes  = uint64(1) << 20
+	MaxMemoryBytes  = uint64(4) << 30
+	MaxAttempts     = 100
+	DefaultAttempts = 4
+	DefaultTimeout  = 10 * time.Minute
+	DefaultMemory   = uint64(256) << 20
+)
+
+// ExecutorWASM runs a WASI command module.
+const ExecutorWASM = "wasm"
+
+// JobSpec says what to compute. Submit fills zero fields with defaults, then
+// the spec is logged and never changes.
+type JobSpec struct {
+	Name     string `json:"name,omitempty"`
+	Key      string `json:"key"`      // idempotency key, chosen by the submitter
+	Executor string `json:"executor"` // ExecutorWASM
+	Artefact Hash   `json:"artefact"` // module, by SHA-256 of its bytes
+	Config   Hash   `json:"config"`   // config document; zero: none
+	// Iterations is the job's total, Chunk the iterations per chunk.
+	Iterations uint64 `json:"iterations"`
+	Chunk      uint64 `json:"chunk"`
+	Seed       uint64 `json:"seed"`
+	// Attempts is how often one chunk may be tried before it is given up.
+	Attempts int `json:"attempts"`
+	// TimeoutSeconds bounds one attempt, MemoryBytes its linear memory.
+	TimeoutSeconds float64 `json:"timeout_seconds"`
+	MemoryBytes    uint64  `json:"memory_bytes"`
+}
+
+// WithDefaults fills the fields that a submitter may leave zero.
+func (s JobSpec) WithDefaults() JobSpec {
+	if s.Executor == "" {
+		s.Executor = ExecutorWASM
+	}
+	if s.Chunk == 0 {
+		// 256 chunks: enough to spread and to lose little with a host.
+		s.Chunk = max(1, (s.Iterations+255)/256)
+	}
+	if s.Attempts == 0 {
+		s.Attempts = DefaultAttempts
+	}
+	if s.TimeoutSeconds == 0 {
+		s.TimeoutSeconds = DefaultTimeout.Seconds()
+	}
+	if s.MemoryBytes == 0 {
+		s.MemoryBytes = DefaultMemory
+	}
+	return s
+}
+
+// ErrJobSpec is wrapped by every error of JobSpec.Validate.
+var ErrJobSpec = errors.New("invalid job")
+
+// Validate reports the first reason why a filled spec cannot be accepted. It
+// does not look at the artefact's bytes.
+func (s JobSpec) Validate() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrJobSpec, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case s.Key == "" || len(s.Key) > MaxKeyBytes:
+		return bad("key has %d bytes, want 1-%d", len(s.Key), MaxKeyBytes)
+	case len(s.Name) > MaxJobName:
+		return bad("name has %d bytes, at most %d are allowed", len(s.Name), MaxJobName)
+	case s.Executor != ExecutorWASM:
+		return bad("unknown executor %q, have: %s", s.Executor, ExecutorWASM)
+	case s.Artefact.IsZero():
+		return bad("artefact is missing")
+	case s.Iterations == 0 || s.Iterations > MaxIterations:
+		return bad("iterations is %d, want 1-%d", s.Iterations, MaxIterations)
+	case s.Chunk == 0 || s.Chunk > s.Iterations:
+		return bad("chunk is %d, want 1-%d (the iterations)", s.Chunk, s.Iterations)
+	case (s.Iterations-1)/s.Chunk >= MaxChunks:
+		return bad("%d iterations in chunks of %d make more than %d chunks", s.Iterations, s.Chunk, MaxChunks)
+	case s.Attempts < 1 || s.Attempts > MaxAttempts:
+		return bad("attempts is %d, want 1-%d", s.Attempts, MaxAttempts)
+	case !(s.TimeoutSeconds > 0) || s.TimeoutSeconds > MaxChunkTimeout.Seconds():
+		return bad("timeout_seconds is %g, want above 0 and at most %g", s.TimeoutSeconds, MaxChunkTimeout.Seconds())
+	case s.MemoryBytes < MinMemoryBytes || s.MemoryBytes > MaxMemoryBytes:
+		return bad("memory_bytes is %d, want %d-%d", s.MemoryBytes, MinMemoryBytes, MaxMemoryBytes)
+	}
+	return nil
+}
+
+// Chunks is the number of chunks of a valid spec.
+func (s JobSpec) Chunks() int { return int((s.Iterations-1)/s.Chunk) + 1 }
+
+// ChunkRange returns the first iteration of chunk i and how many it covers.
+func (s JobSpec) ChunkRange(i int) (offset, n uint64) {
+	offset = uint64(i) * s.Chunk
+	return offset, min(s.Chunk, s.Iterations-offset)
+}
+
+// Timeout is TimeoutSeconds as a duration.
+func (s JobSpec) Timeout() time.Duration {
+	return time.Duration(s.TimeoutSeconds * float64(time.Second))
+}
+
+// ChunkResult is what one attempt at a chunk computed.
+type ChunkResult struct {
+	Iterations uint64            `json:"iterations"`
+	Metrics    map[string]Metric `json:"metrics"`
+}
+
+// Metric summarises n samples: mean, M2 = sum of squared deviations from the
+// mean, minimum and maximum (Welford 1962; Chan, Golub, LeVeque 1979).
+type Metric struct {
+	N    uint64  `json:"n"`
+	Mean float64 `json:"mean"`
+	M2   float64 `json:"m2"`
+	Min  float64 `json:"min"`
+	Max  float64 `json:"max"`
+}
+
+// ErrResult is wrapped by every error of ChunkResult.Validate.
+var ErrResult = errors.New("invalid result")
+
+// Validate checks a result against the chunk's iterations: finite numbers,
+// min <= mean <= max and 0 <= M2 <= n(max-min)^2/4, with room for rounding.
+func (r ChunkResult) Validate(iterations uint64) error {
+	if r.Iterations != iterations {
+		return fmt.Errorf("%w: %d iterations, the chunk has %d", ErrResult, r.Iterations, iterations)
+	}
+	if len(r.Metrics) > MaxMetrics {
+		return fmt.Errorf("%w: %d metrics, at most %d are allowed", ErrResult, len(r.Metrics), MaxMetrics)
+	}
+	for name, m := range r.Metrics {
+		if name == "" || len(name) > MaxMetricName {
+			return fmt.Errorf("%w: metric name of %d bytes, want 1-%d", ErrResult, len(name), MaxMetricName)
+		}
+		if err := m.validate(iterations); err != nil {
+			return fmt.Errorf("%w: metric %q: %w", ErrResult, name, err)
+		}
+	}
+	return nil
+}
+
+func (m Metric) validate(iterations uint64) error {
+	for _, v := range []float64{m.Mean, m.M2, m.Min, m.Max} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return errors.New("a number is not finite")
+		}
+	}
+	spread := m.Max - m.Min
+	slack := 1e-9 * max(math.Abs(m.Min), math.Abs(m.Max))
+	switch {
+	case m.N == 0 || m.N > iterations:
+		return fmt.Errorf("n is %d, want 1-%d", m.N, iterations)
+	case m.Min > m.Max || m.Mean < m.Min-slack || m.Mean > m.Max+slack:
+		return fmt.Errorf("want min <= mean <= max, have %g, %g, %g", m.Min, m.Mean, m.Max)
+	case m.M2 < 0 || m.M2 > float64(m.N)*(spread*spread/4)*(1+1e-9)+slack*slack*float64(m.N):
+		return fmt.Errorf("m2 is %g, want 0 to n*(max-min)^2/4 = %g", m.M2, float64(m.N)*spread*spread/4)
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package cluster
+
+import "net/netip"
+
+// Member is the verified content of a host's records: what its sponsor
+// certified (Node, IDPub, IP4, IP6, Caps) and what it announced itself.
+type Member struct {
+	Node  NodeID     `json:"node"`
+	IDPub []byte     `json:"id_pub"` // Ed25519, 32 bytes
+	IP4   netip.Addr `json:"ip4"`
+	IP6   netip.Addr `json:"ip6"`
+	Caps  []string   `json:"caps"`
+	WGPub []byte     `json:"wg_pubkey"` // Curve25519, 32 bytes
+	Epoch uint64     `json:"epoch"`     // of the announcement
+	Zone  string     `json:"zone"`
+	NAT   bool       `json:"nat"`
+	// Priority orders candidates for the lease, lower wins. Witness hosts
+	// vote and never hold.
+	Priority uint32 `json:"priority"`
+	Witness  bool   `json:"witness"`
+	// Endpoints are underlay addresses of its WireGuard port, at most 4.
+	Endpoints []netip.AddrPort `json:"endpoints"`
+}
+
+// Better reports whether m wins an election against o: lower priority number
+// first, then lower NodeID.
+func (m Member) Better(o Member) bool {
+	if m.Priority != o.Priority {
+		return m.Priority < o.Priority
+	}
+	return m.Node < o.Node
+}

@@ -1,0 +1,4 @@
+// Package durable holds the few file operations that every store of small
+// state needs: replace a file so that a crash leaves the old or the new bytes,
+// never a mixture, and lock a directory against a second process.
+package durable

@@ -1,0 +1,2 @@
+// Package lease decides who holds the cluster's lease.
+package lease

@@ -1,0 +1,90 @@
+package lease
+
+import (
+	"fmt"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Event is an input of Step. The set is closed.
+type Event interface {
+	isEvent()
+	String() string
+}
+
+// Tick lets time pass. Jitter in [0,1) spreads retries.
+type Tick struct{ Jitter float64 }
+
+// Receive is an authenticated message of another host, or of this one.
+type Receive struct {
+	From cluster.NodeID
+	Msg  Message
+}
+
+// PeerChanged tells what this host believes of another: from heartbeats,
+// membership records and the profile's suspect and grace times. A peer that was never
+// reported is unknown and does not count.
+type PeerChanged struct {
+	Node     cluster.NodeID
+	Priority uint32
+	// Eligible hosts may hold: not a witness, not draining, self-check good.
+	Eligible bool
+	// Alive means heard of within the profile's suspect + grace.
+	Alive bool
+	// CaughtUp means its log heads equal the local ones (give or take the
+	// last moments); a handover goes only to such a host.
+	CaughtUp bool
+	// Gone means the host left or was removed; its record may be dropped.
+	Gone bool
+}
+
+// TermReady says that the term_start of Term is stable: the holder may now
+// change the configuration.
+type TermReady struct{ Term cluster.Term }
+
+// StepDown asks the holder to hand over, to To if named and able.
+type StepDown struct {
+	To     cluster.NodeID
+	Reason string
+	// Leaving hosts do not stand again.
+	Leaving bool
+}
+
+// SelfCheck reports whether this host may hold: disk, clock, scheduler.
+type SelfCheck struct {
+	OK     bool
+	Reason string
+}
+
+// Suspended says that the machine slept or that the process was stopped, so
+// that every local lease and guard bound must be taken as passed.
+type Suspended struct{}
+
+func (Tick) isEvent()        {}
+func (Receive) isEvent()     {}
+func (PeerChanged) isEvent() {}
+func (TermReady) isEvent()   {}
+func (StepDown) isEvent()    {}
+func (SelfCheck) isEvent()   {}
+func (Suspended) isEvent()   {}
+
+func (e Tick) String() string { return fmt.Sprintf("tick jitter=%.3f", e.Jitter) }
+
+func (e Receive) String() string {
+	return fmt.Sprintf("receive from=%s %s term=%d granted=%t", e.From, e.Msg.Phase, e.Msg.Term, e.Msg.Granted)
+}
+
+func (e PeerChanged) String() string {
+	return fmt.Sprintf("peer %s priority=%d eligible=%t alive=%t caught_up=%t gone=%t",
+		e.Node, e.Priority, e.Eligible, e.Alive, e.CaughtUp, e.Gone)
+}
+
+func (e TermReady) String() string { return fmt.Sprintf("term_ready term=%d", e.Term) }
+
+func (e StepDown) String() string {
+	return fmt.Sprintf("step_down to=%q reason=%q leaving=%t", e.To, e.Reason, e.Leaving)
+}
+
+func (e SelfCheck) String() string { return fmt.Sprintf("self_check ok=%t reason=%q", e.OK, e.Reason) }
+
+func (Suspended) String() string { return "suspended" }

@@ -1,0 +1,11 @@
+// Package stream is the language between the scheduler on the lease holder
+// and the worker on every host: length-prefixed JSON frames on one
+// authenticated connection that the holder opens. It is pure: it encodes,
+// decodes and validates, and knows no socket.
+//
+// The holder opens with Hello and sends Assign, Cancel, Accepted and Ping.
+// The worker answers Hello with Welcome or Refused and sends Result, Status
+// and Pong. Each holder frame carries the holder's term; a worker keeps the
+// highest term that it has seen and refuses a lower one. A worker keeps a
+// result until Accepted names it.
+package stream
