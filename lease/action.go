@@ -92,6 +92,7 @@ func (a Send) String() string {
 }
 
 func (a Acquired) String() string { return fmt.Sprintf("acquired term=%d until=%s", a.Term, a.Until) }
+
 func (a Extended) String() string { return fmt.Sprintf("extended term=%d until=%s", a.Term, a.Until) }
 
 func (a Quiesce) String() string {
