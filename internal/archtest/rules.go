@@ -1,0 +1,57 @@
+package archtest
+
+// Module is the prefix of the packages that the rules are about.
+const Module = "github.com/skein-project/skein"
+
+// MaxLines bounds a Go file, tests included.
+const MaxLines = 800
+
+// pure lists the packages that decide: values in, values out. Any adapter may
+// import them; they import only cluster.
+var pure = []string{
+	"lease",
+	"coord/member",
+	"coord/wire",
+	"eventlog/record",
+	"eventlog/state",
+	"mesh/topo",
+	"scheduler/plan",
+	"scheduler/stream",
+}
+
+// adapters lists the packages that do I/O. They import cluster, any pure
+// package, the leaf helpers and what stands here; never each other.
+var adapters = map[string][]string{
+	"config":     nil,
+	"coord":      nil,
+	"coord/join": nil,
+	"eventlog":   nil,
+	"mesh":       nil,
+	"scheduler":  nil,
+	"systemd":    nil,
+	"worker":     nil,
+	"api":        nil,
+	"status":     {"api"},
+}
+
+// leaves are helpers below every adapter; they import nothing of ours.
+var leaves = []string{"internal/durable"}
+
+// top lists the packages that know everyone, and what they may import beyond
+// what adapters may.
+var top = map[string][]string{
+	"daemon":    {"*"},
+	"cmd/skein": {"daemon", "api", "config", "worker"},
+}
+
+// testOnly lists packages that only tests may import, and what they may
+// import beyond cluster and the pure packages.
+var testOnly = map[string][]string{
+	"internal/archtest": nil,
+	"internal/sim":      nil,
+	"internal/simnet":   nil,
+}
+
+// free lists packages outside the rules: example jobs and tools, programs of
+// their own that no package imports.
+var free = []string{"examples", "internal/sim/mutate"}
