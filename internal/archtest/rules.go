@@ -41,7 +41,7 @@ var leaves = []string{"internal/durable"}
 // what adapters may.
 var top = map[string][]string{
 	"daemon":    {"*"},
-	"cmd/skein": {"daemon", "api", "config", "worker"},
+	"cmd/skein": {"daemon", "api", "config"},
 }
 
 // testOnly lists packages that only tests may import, and what they may

@@ -1,0 +1,103 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+func goodFrames() []Frame {
+	spec := cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
+	ref := Ref{Job: "j1", Chunk: 3, Attempt: 1}
+	return []Frame{
+		{Hello: &Hello{Term: 2, Holder: "a"}},
+		{Welcome: &Welcome{Slots: 4, Executors: []string{"wasm"}, Assigned: []Ref{ref}}},
+		{Refused: &Refused{MaxTerm: 9, Reason: "stale term"}},
+		{Assign: &Assign{Term: 2, Job: "j1", Spec: spec, Chunks: []ChunkRef{{Chunk: 9, Attempt: 1}}}},
+		{Cancel: &Cancel{Term: 2, Job: "j1"}},
+		{Accepted: &Accepted{Term: 2, Refs: []Ref{ref}}},
+		{Result: &Result{Ref: ref, Result: &cluster.ChunkResult{Iterations: 10}, Seconds: 1.5}},
+		{Result: &Result{Ref: ref, Error: "exit 1"}},
+		{Status: &Status{Running: []Ref{ref}, Queued: 1, Kept: 2}},
+		{Ping: &Ping{Term: 2, Nonce: 7}},
+		{Pong: &Ping{Nonce: 7}},
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	var buf bytes.Buffer
+	for _, f := range goodFrames() {
+		if err := Write(&buf, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range goodFrames() {
+		got, err := Read(&buf)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("read %+v, %v; want %+v", got, err, want)
+		}
+	}
+	if _, err := Read(&buf); !errors.Is(err, io.EOF) {
+		t.Fatalf("at the end: %v, want io.EOF", err)
+	}
+}
+
+func raw(body string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
+func TestReadRefuses(t *testing.T) {
+	for name, in := range map[string][]byte{
+		"huge length":   {0xff, 0xff, 0xff, 0xff},
+		"not JSON":      raw("hello"),
+		"empty":         raw("{}"),
+		"two kinds":     raw(`{"ping":{"nonce":1},"pong":{"nonce":1}}`),
+		"no term":       raw(`{"hello":{"term":0}}`),
+		"negative":      raw(`{"result":{"job":"j","chunk":-1,"attempt":1,"error":"x"}}`),
+		"both":          raw(`{"result":{"job":"j","attempt":1,"error":"x","result":{}}}`),
+		"long error":    raw(`{"result":{"job":"j","attempt":1,"error":"` + strings.Repeat("x", cluster.MaxReason+1) + `"}}`),
+		"slots":         raw(`{"welcome":{"slots":1000000}}`),
+		"assign bad":    raw(`{"assign":{"term":1,"job":"j","spec":{}}}`),
+		"float seconds": raw(`{"result":{"job":"j","attempt":1,"error":"x","seconds":-1}}`),
+	} {
+		if f, err := Read(bytes.NewReader(in)); !errors.Is(err, ErrFrame) {
+			t.Errorf("%s: %+v, %v; want ErrFrame", name, f, err)
+		}
+	}
+	if _, err := Read(bytes.NewReader(raw(`{"ping":{}}`)[:6])); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("cut frame: %v, want an error that is not a clean end", err)
+	}
+}
+
+func TestAssignBeyondTheJob(t *testing.T) {
+	f := goodFrames()[3]
+	f.Assign.Chunks[0].Chunk = 10
+	if err := f.Validate(); !errors.Is(err, ErrFrame) {
+		t.Fatalf("chunk 10 of 10: %v, want ErrFrame", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, g := range goodFrames() {
+		var buf bytes.Buffer
+		if err := Write(&buf, g); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(buf.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := Read(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		if err := Write(io.Discard, g); err != nil {
+			t.Fatalf("a frame that was read cannot be written: %v", err)
+		}
+	})
+}
