@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -88,9 +87,3 @@ func (l *lifecycle) stop() error {
 	l.running = nil
 	return errors.Join(errs...)
 }
-
-// group owns goroutines that come and go inside a stage.
-type group struct{ wg sync.WaitGroup }
-
-func (g *group) goDo(f func()) { g.wg.Go(f) }
-func (g *group) wait()         { g.wg.Wait() }

@@ -145,6 +145,9 @@ func Read(r io.Reader) (Frame, error) {
 	}
 	var buf bytes.Buffer // grows with what arrives, not with what is promised
 	if _, err := io.CopyN(&buf, r, int64(n)); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // a cut frame is not a clean end
+		}
 		return Frame{}, fmt.Errorf("read worker frame: %w", err)
 	}
 	var f Frame
