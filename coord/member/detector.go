@@ -1,0 +1,164 @@
+package member
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Timing is when silence becomes what. All are counted from the last sign of
+// life.
+type Timing struct {
+	Suspect time.Duration // silent this long: suspect
+	Grace   time.Duration // suspect this long: no longer present, others may stand for the lease
+	Dead    time.Duration // silent this long: dead, its work goes elsewhere
+}
+
+// DefaultDead is Timing.Dead in every profile.
+const DefaultDead = 120 * time.Second
+
+// Transition is a change of what is believed of a host.
+type Transition struct {
+	Node     cluster.NodeID
+	From, To cluster.Health
+}
+
+// Detector judges hosts by when they were last heard. The caller tells it
+// every authenticated sign of life and lets time pass with Tick.
+//
+//	Joining --heard--> Alive --Suspect--> Suspect --Dead--> Dead
+//	   any --left--> Left           Suspect, Dead, Left --heard--> Alive
+//
+// A host that was never heard stays Joining: it is not suspected. Dead is not
+// gone: a sign of life brings it back. The zero Detector is not usable.
+type Detector struct {
+	timing Timing
+	peers  map[cluster.NodeID]*peer
+}
+
+type peer struct {
+	health cluster.Health
+	heard  time.Duration
+}
+
+// NewDetector returns a Detector that knows no host.
+func NewDetector(t Timing) *Detector {
+	t.Dead = max(t.Dead, t.Suspect)
+	return &Detector{timing: t, peers: map[cluster.NodeID]*peer{}}
+}
+
+// Add makes node known as Joining; a known one is left as it is.
+func (d *Detector) Add(node cluster.NodeID) {
+	if d.peers[node] == nil {
+		d.peers[node] = &peer{health: cluster.Joining}
+	}
+}
+
+// Forget drops node.
+func (d *Detector) Forget(node cluster.NodeID) { delete(d.peers, node) }
+
+// Heard notes a sign of life of node at now. It reports whether the health
+// changed, and how.
+func (d *Detector) Heard(node cluster.NodeID, now time.Duration) (Transition, bool) {
+	d.Add(node)
+	p := d.peers[node]
+	if p.health == cluster.Joining || now > p.heard {
+		p.heard = now
+	}
+	return d.set(node, cluster.Alive)
+}
+
+// Leaving notes that node said it leaves.
+func (d *Detector) Leaving(node cluster.NodeID) (Transition, bool) {
+	if d.peers[node] == nil {
+		return Transition{}, false
+	}
+	return d.set(node, cluster.Left)
+}
+
+// Tick lets time pass and returns what changed, ordered by node id.
+func (d *Detector) Tick(now time.Duration) []Transition {
+	var out []Transition
+	for node, p := range d.peers {
+		if p.health != cluster.Alive && p.health != cluster.Suspect {
+			continue
+		}
+		to := cluster.Alive
+		switch silent := now - p.heard; {
+		case silent >= d.timing.Dead:
+			to = cluster.Dead
+		case silent >= d.timing.Suspect:
+			to = cluster.Suspect
+		}
+		// Only Heard brings a host back, so that a clock oddity cannot.
+		if p.health == cluster.Suspect && to == cluster.Alive {
+			continue
+		}
+		if t, ok := d.set(node, to); ok {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b Transition) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	return out
+}
+
+// Deadline returns when Tick or Present next changes its answer if nobody is
+// heard; ok is false when it never does.
+func (d *Detector) Deadline(now time.Duration) (at time.Duration, ok bool) {
+	for _, p := range d.peers {
+		if p.health != cluster.Alive && p.health != cluster.Suspect {
+			continue
+		}
+		for _, t := range []time.Duration{d.timing.Suspect, d.timing.Suspect + d.timing.Grace, d.timing.Dead} {
+			if next := p.heard + t; next > now && (!ok || next < at) {
+				at, ok = next, true
+			}
+		}
+	}
+	return at, ok
+}
+
+// Health returns what is believed of node, "" if it is not known.
+func (d *Detector) Health(node cluster.NodeID) cluster.Health {
+	if p := d.peers[node]; p != nil {
+		return p.health
+	}
+	return ""
+}
+
+// LastHeard returns when node was last heard; ok is false if never.
+func (d *Detector) LastHeard(node cluster.NodeID) (at time.Duration, ok bool) {
+	p := d.peers[node]
+	if p == nil || p.health == cluster.Joining {
+		return 0, false
+	}
+	return p.heard, true
+}
+
+// Present reports whether node was heard within Suspect + Grace and did not
+// leave: it counts as a candidate and as a better one.
+func (d *Detector) Present(node cluster.NodeID, now time.Duration) bool {
+	p := d.peers[node]
+	return p != nil && (p.health == cluster.Alive || p.health == cluster.Suspect) &&
+		now-p.heard < d.timing.Suspect+d.timing.Grace
+}
+
+// Shift moves every last sign of life later by gap: the local host slept that
+// long and could hear nobody.
+func (d *Detector) Shift(gap time.Duration) {
+	for _, p := range d.peers {
+		p.heard += max(gap, 0)
+	}
+}
+
+func (d *Detector) set(node cluster.NodeID, to cluster.Health) (Transition, bool) {
+	p := d.peers[node]
+	if p.health == to {
+		return Transition{}, false
+	}
+	t := Transition{Node: node, From: p.health, To: to}
+	p.health = to
+	return t, true
+}
