@@ -56,9 +56,13 @@ type SelfCheck struct {
 	Reason string
 }
 
-// Suspended says that the machine slept or that the process was stopped, so
-// that every local lease and guard bound must be taken as passed.
+// Suspended says that the machine slept or that the clock cannot be trusted to
+// have run: a held lease is taken as passed, and this host votes for nobody
+// for one lease, since it cannot know which of its guards are still live.
 type Suspended struct{}
+
+// Quiesced answers Quiesce: nothing more is issued and all is flushed.
+type Quiesced struct{ Term cluster.Term }
 
 func (Tick) isEvent()        {}
 func (Receive) isEvent()     {}
@@ -67,6 +71,7 @@ func (TermReady) isEvent()   {}
 func (StepDown) isEvent()    {}
 func (SelfCheck) isEvent()   {}
 func (Suspended) isEvent()   {}
+func (Quiesced) isEvent()    {}
 
 func (e Tick) String() string { return fmt.Sprintf("tick jitter=%.3f", e.Jitter) }
 
@@ -88,3 +93,5 @@ func (e StepDown) String() string {
 func (e SelfCheck) String() string { return fmt.Sprintf("self_check ok=%t reason=%q", e.OK, e.Reason) }
 
 func (Suspended) String() string { return "suspended" }
+
+func (e Quiesced) String() string { return fmt.Sprintf("quiesced term=%d", e.Term) }

@@ -1,0 +1,167 @@
+package lease
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// nextTerm is the term to ask for next. In available mode either voter may
+// take a term without hearing the other, so each has its own half of them:
+// that keeps one holder per term even when both act alone.
+func (m *machine) nextTerm() cluster.Term {
+	t := max(m.seen, m.vote.PromisedTerm) + 1
+	if m.vote.Config.Mode == cluster.ModeAvailable {
+		if i := slices.Index(m.vote.Config.Voters, m.self); t%2 != cluster.Term(i) {
+			t++
+		}
+	}
+	return t
+}
+
+// startPreVote asks the voters whether they would vote for this host. Nothing
+// is promised and nothing persisted.
+func (m *machine) startPreVote() {
+	m.begin(preVoting, m.nextTerm())
+	if m.prefersOther(m.priority, m.self) && !m.named() {
+		m.mark(m.self, false)
+	} else {
+		m.mark(m.self, true)
+	}
+	m.ask(PreVote)
+	m.count(false)
+}
+
+// startVote asks for a term, having promised it to itself first. The lease
+// that may follow counts from now.
+func (m *machine) startVote() {
+	m.begin(voting, m.nextTerm())
+	m.vote.PromisedTerm, m.vote.PromisedTo = m.cand.term, m.self
+	m.seen = m.cand.term
+	m.persist()
+	m.mark(m.self, true)
+	m.ask(Vote)
+	m.count(false)
+}
+
+func (m *machine) begin(p phase, term cluster.Term) {
+	m.round++
+	m.phase = p
+	m.cand = candidacy{term: term, round: m.round, sent: m.now, deadline: m.now + m.timing.Round}
+}
+
+func (m *machine) ask(p Phase) {
+	var rel *Release
+	if m.named() {
+		r := m.released
+		rel = &r
+	}
+	for _, v := range m.vote.Config.Voters {
+		if v != m.self {
+			m.send(v, Message{Phase: p, Term: m.cand.term, Round: m.cand.round, Released: rel})
+		}
+	}
+}
+
+// mark notes a voter's answer; hosts that are no voters do not count.
+func (m *machine) mark(n cluster.NodeID, granted bool) {
+	i, ok := slices.BinarySearch(m.vote.Config.Voters, n)
+	switch {
+	case !ok:
+	case granted:
+		m.cand.granted |= 1 << i
+	default:
+		m.cand.refused |= 1 << i
+	}
+}
+
+// onAnswer counts an answer to the round that is open.
+func (m *machine) onAnswer(from cluster.NodeID, msg *Message) {
+	m.seen = max(m.seen, msg.Promised)
+	want := PreVoteReply
+	if m.phase == voting {
+		want = VoteReply
+	}
+	if (m.phase != preVoting && m.phase != voting) || msg.Phase != want || msg.Round != m.cand.round || msg.Term != m.cand.term {
+		return
+	}
+	if msg.Config.Newer(m.vote.Config) {
+		if m.adopt(msg.Config) {
+			// Stand again under the newer record without a pause.
+			m.persist()
+			m.phase, m.standFrom = idle, m.now
+		}
+		return
+	}
+	m.mark(from, msg.Granted)
+	m.count(false)
+}
+
+type outcome uint8
+
+const (
+	open outcome = iota
+	won
+	failed
+)
+
+// outcome judges the open round; timeout says that no more answers count.
+func (m *machine) outcome(timeout bool) outcome {
+	c := &m.vote.Config
+	if c.Mode != cluster.ModeAvailable {
+		switch {
+		case bits.OnesCount8(m.cand.granted) >= c.Majority():
+			return won
+		case timeout || len(c.Voters)-bits.OnesCount8(m.cand.refused) < c.Majority():
+			return failed
+		}
+		return open
+	}
+	if m.cand.refused != 0 {
+		return failed
+	}
+	for i, v := range c.Voters {
+		if m.cand.granted&(1<<i) != 0 {
+			continue
+		}
+		p := m.lookup(v)
+		if !timeout && (p == nil || p.Alive) {
+			return open
+		}
+	}
+	return won
+}
+
+// count moves on when the open round is decided.
+func (m *machine) count(timeout bool) {
+	switch m.outcome(timeout) {
+	case open:
+	case won:
+		if m.phase == preVoting {
+			m.startVote()
+		} else {
+			m.acquire()
+		}
+	case failed:
+		pause := m.timing.Retry
+		if m.phase == voting {
+			// Let the guards of this failed vote run out.
+			pause = max(pause, m.cand.sent+m.timing.VoteGuard-m.now)
+		}
+		m.pause(pause)
+		m.phase = idle
+	}
+}
+
+func (m *machine) pause(d time.Duration) {
+	m.standFrom = max(m.standFrom, m.now+d+time.Duration(m.jitter*float64(m.timing.Retry)))
+}
+
+// abort ends an open candidacy.
+func (m *machine) abort() {
+	if m.phase == preVoting || m.phase == voting {
+		m.phase = idle
+	}
+}

@@ -1,0 +1,363 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+const (
+	// maxPeers bounds what PeerChanged can make a State remember.
+	maxPeers = 4096
+	// maxFollowers bounds the hosts beyond the voters that a holder tells
+	// of its renewals, so that they know who holds.
+	maxFollowers = 64
+	// ringSize bounds the renewals that a late answer can still match.
+	ringSize = 8
+	// maxAcks is a full configuration and one voter that is being changed.
+	maxAcks = cluster.MaxVoters + 1
+)
+
+// Options are what a State is made of.
+type Options struct {
+	Self     cluster.NodeID
+	Priority uint32
+	// Witness hosts vote and never hold.
+	Witness bool
+	Timing  Timing
+	// ModeSetting is auto, quorum or available. It says how two voters
+	// decide (auto means available); one voter is always single, three and
+	// more always a quorum.
+	ModeSetting cluster.Mode
+	// Vote is the record on disk, zero if there is none.
+	Vote VoteRecord
+	// Fresh says that this host cannot have voted before: its state
+	// directory was made by this very start. Any other start waits one
+	// lease before it votes, because guards are not on disk.
+	Fresh bool
+}
+
+// ErrOptions is wrapped by every error of New about Options.
+var ErrOptions = errors.New("invalid lease options")
+
+type phase uint8
+
+const (
+	idle phase = iota
+	preVoting
+	voting
+	holding
+	quiescing
+)
+
+var phaseNames = [...]string{"idle", "pre_vote", "vote", "hold", "quiesce"}
+
+// State is the whole memory of one host's lease core. It is a value: Step
+// returns a new one and the old one stays usable. The zero State is not
+// usable, see New.
+type State struct {
+	self     cluster.NodeID
+	priority uint32
+	witness  bool
+	timing   Timing
+	setting  cluster.Mode
+
+	now    time.Duration
+	jitter float64
+	vote   VoteRecord
+	seen   cluster.Term // highest term heard of
+	round  uint64
+	peers  []peer // sorted by node, copied on write
+
+	grantFrom time.Duration // votes for nobody before
+	standFrom time.Duration // does not stand before
+	vacant    time.Duration // since when no guard was live
+	guard     guard
+	holder    Observed // last told to the shell
+	last      Observed // last holder heard of, kept when its guard ends
+	released  Release  // newest release heard of
+	releaseAt time.Duration
+
+	notOK   string // why the self-check failed, empty if it is good
+	leaving bool
+
+	phase    phase
+	cand     candidacy
+	hold     tenure
+	lastLoss Loss
+}
+
+type peer struct {
+	PeerChanged
+	since    time.Duration // able to take over since then
+	losses   uint8         // terms that it lost without a release
+	lastLoss time.Duration
+}
+
+// able reports whether a handover may go to p.
+func (p *peer) able() bool { return p.Alive && p.Eligible && p.CaughtUp && !p.Gone }
+
+// guard is this voter's word not to help anyone but node until then.
+type guard struct {
+	node  cluster.NodeID
+	term  cluster.Term
+	until time.Duration
+}
+
+// candidacy is one round of pre-votes or votes. Bits number the voters of
+// the configuration under which it runs.
+type candidacy struct {
+	term             cluster.Term
+	round            uint64
+	sent, deadline   time.Duration
+	granted, refused uint8
+	adopted          bool // a newer configuration ended the round
+}
+
+type ack struct {
+	node  cluster.NodeID
+	until time.Duration // the voter's guard, counted from sending
+	epoch uint64        // newest record of this term that it persisted
+}
+
+type sending struct {
+	round uint64
+	at    time.Duration
+}
+
+type tenure struct {
+	term         cluster.Term
+	since, until time.Duration
+	renewAt      time.Duration
+	ready        bool
+	// base is the last stable configuration; while the newest record is
+	// not stable, lease and record need majorities of both.
+	base   cluster.VoterConfig
+	stable bool
+	acks   [maxAcks]ack
+	nacks  int
+	sent   [ringSize]sending
+	// outbid counts rounds in which a voter was bound to a higher term.
+	outbid      int
+	outbidRound uint64
+
+	successor cluster.NodeID
+	reason    string
+	quiesceBy time.Duration
+}
+
+// Loss says how a tenure of this host ended.
+type Loss struct {
+	Term   cluster.Term
+	Reason string
+	At     time.Duration
+}
+
+// New checks o and returns the state of a host that starts at now.
+func New(o Options, now time.Duration) (State, error) {
+	if _, err := cluster.ParseNodeID(string(o.Self)); err != nil {
+		return State{}, fmt.Errorf("%w: self: %w", ErrOptions, err)
+	}
+	if err := o.Timing.Validate(); err != nil {
+		return State{}, err
+	}
+	switch o.ModeSetting {
+	case cluster.ModeAuto, cluster.ModeQuorum, cluster.ModeAvailable:
+	default:
+		return State{}, fmt.Errorf("%w: mode %q, want auto, quorum or available", ErrOptions, o.ModeSetting)
+	}
+	if c := o.Vote.Config; !c.IsZero() {
+		if err := c.Validate(); err != nil {
+			return State{}, fmt.Errorf("%w: vote record: %w", ErrOptions, err)
+		}
+	}
+	s := State{
+		self: o.Self, priority: o.Priority, witness: o.Witness, timing: o.Timing, setting: o.ModeSetting,
+		now: now, vote: o.Vote, grantFrom: now, standFrom: now, vacant: now,
+	}
+	s.vote.Config.Voters = slices.Clone(o.Vote.Config.Voters)
+	s.seen = max(s.vote.PromisedTerm, s.vote.Config.Term)
+	if !o.Fresh {
+		s.grantFrom = now + s.timing.Lease
+	}
+	return s, nil
+}
+
+// Status is what operators and shells may know of a State.
+type Status struct {
+	Self cluster.NodeID
+	Role cluster.Role // holder, standby or witness
+	// Phase is idle, pre_vote, vote, hold or quiesce.
+	Phase string
+	// Holder, Term and Until are this host's own lease if it holds, else
+	// the last that it knows to be live; Holder is empty if none is.
+	Holder cluster.NodeID
+	Term   cluster.Term
+	Until  time.Duration
+	// TenureStart and Ready are about this host's own lease.
+	TenureStart time.Duration
+	Ready       bool
+	Vote        VoteRecord
+	// Config is the newest record, Stable the last one known to be stable
+	// (holder only), Pending whether they differ.
+	Config, Stable cluster.VoterConfig
+	Pending        bool
+	// QuarantineUntil is when this host begins to vote after its start.
+	QuarantineUntil time.Duration
+	// Blocked says why this host does not stand, empty if it would.
+	Blocked  string
+	LastLoss Loss
+}
+
+// Status returns a summary of s.
+func (s State) Status() Status {
+	st := Status{
+		Self: s.self, Role: cluster.RoleStandby, Phase: phaseNames[s.phase], Holder: s.holder.Holder, Term: s.holder.Term,
+		Vote: s.vote, Config: s.vote.Config, QuarantineUntil: s.grantFrom, Blocked: s.blocked(), LastLoss: s.lastLoss,
+	}
+	switch {
+	case s.holds():
+		st.Role, st.Until, st.TenureStart, st.Ready = cluster.RoleHolder, s.hold.until, s.hold.since, s.hold.ready
+		st.Stable, st.Pending = s.hold.base, !s.hold.stable
+	case s.witness:
+		st.Role = cluster.RoleWitness
+	}
+	if !s.holds() && s.holder.Holder != "" {
+		st.Until = s.guard.until
+	}
+	return st
+}
+
+// Held returns the term that this host believes to hold at now; ok is false if
+// it holds none. It is true up to the end of the lease, see MayAct.
+func (s State) Held(now time.Duration) (term cluster.Term, ok bool) {
+	return s.hold.term, s.holds() && now < s.hold.until
+}
+
+// MayAct reports whether this host may use term at now: it holds that term,
+// and the lease does not end within ActMargin.
+func MayAct(s State, term cluster.Term, now time.Duration) bool {
+	return s.holds() && s.hold.term == term && now+s.timing.ActMargin < s.hold.until
+}
+
+func (s *State) holds() bool { return s.phase == holding || s.phase == quiescing }
+
+// blocked says why this host may not stand.
+func (s *State) blocked() string {
+	c := &s.vote.Config
+	switch {
+	case c.IsZero():
+		return "no voter configuration yet"
+	case s.witness:
+		return "witness"
+	case s.leaving:
+		return "leaving"
+	case s.notOK != "":
+		return s.notOK
+	case c.Mode != cluster.ModeQuorum && !c.Has(s.self):
+		return "not a voter"
+	}
+	return ""
+}
+
+// find returns the index of n in peers, and whether it is there.
+func (s *State) find(n cluster.NodeID) (int, bool) {
+	lo, hi := 0, len(s.peers)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if s.peers[mid].Node < n {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < len(s.peers) && s.peers[lo].Node == n
+}
+
+// lookup returns what is known of n, nil if nothing.
+func (s *State) lookup(n cluster.NodeID) *peer {
+	if i, ok := s.find(n); ok {
+		return &s.peers[i]
+	}
+	return nil
+}
+
+func better(aPrio uint32, a cluster.NodeID, bPrio uint32, b cluster.NodeID) bool {
+	if aPrio != bPrio {
+		return aPrio < bPrio
+	}
+	return a < b
+}
+
+// standsBetter reports whether p is a candidate that beats (prio, node). One
+// that has just released does not stand.
+func (s *State) standsBetter(p *peer, prio uint32, node cluster.NodeID) bool {
+	if !p.Alive || !p.Eligible || p.Gone || p.Node == node {
+		return false
+	}
+	if s.justReleased(p.Node) {
+		return false
+	}
+	return better(p.Priority, p.Node, prio, node)
+}
+
+func (s *State) justReleased(n cluster.NodeID) bool {
+	return s.released.Term != 0 && s.released.Holder == n && s.now < s.releaseAt+s.timing.Abstain
+}
+
+// named reports whether the last holder asked this host to take over.
+func (s *State) named() bool {
+	return s.released.Term != 0 && s.released.Successor == s.self && s.released.Term >= s.last.Term &&
+		s.now < s.releaseAt+s.timing.Abstain
+}
+
+// standAt is when an idle host that is not blocked stands.
+func (s *State) standAt() time.Duration {
+	at := max(s.standFrom, s.grantFrom)
+	if s.guard.node != "" {
+		at = max(at, s.guard.until)
+	}
+	if s.named() {
+		return at
+	}
+	rank := 0
+	for i := range s.peers {
+		if s.standsBetter(&s.peers[i], s.priority, s.self) {
+			rank++
+		}
+	}
+	at = max(at, s.vacant+time.Duration(rank)*s.timing.Skew)
+	if p := s.lookup(s.last.Holder); p != nil && p.Alive && s.released.Term < s.last.Term {
+		// The last holder seems alive: it may only have missed renewals.
+		at = max(at, s.vacant+s.timing.Defer)
+	}
+	return at
+}
+
+// Deadline is when the next Tick must come at the latest, in local time. It
+// is never further away than one lease.
+func Deadline(s State) time.Duration {
+	at := s.now + s.timing.Lease
+	switch s.phase {
+	case preVoting, voting:
+		at = min(at, s.cand.deadline)
+	case holding, quiescing:
+		at = min(at, s.hold.until, s.hold.renewAt)
+		if s.phase == quiescing {
+			at = min(at, s.hold.quiesceBy)
+		} else if _, when := s.preemptor(); when > s.now {
+			at = min(at, when)
+		}
+	default:
+		if s.blocked() == "" {
+			at = min(at, s.standAt())
+		}
+	}
+	if s.guard.node != "" {
+		at = min(at, s.guard.until)
+	}
+	return max(at, s.now)
+}

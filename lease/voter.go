@@ -1,0 +1,201 @@
+package lease
+
+import (
+	"github.com/skein-project/skein/cluster"
+)
+
+// Reasons of a refusal, as they travel in replies.
+const (
+	refusedNoConfig   = "no voter configuration"
+	refusedConfig     = "newer voter configuration"
+	refusedQuarantine = "started too recently"
+	refusedGone       = "candidate left"
+	refusedHolding    = "holding"
+	refusedCandidate  = "candidate itself"
+	refusedGuard      = "lease is held"
+	refusedPreference = "better candidate alive"
+	refusedPromised   = "promised a later term"
+	refusedReleased   = "term was released"
+)
+
+// prefersOther reports whether this voter knows a better candidate than
+// (prio, node) and still waits for it.
+func (m *machine) prefersOther(prio uint32, node cluster.NodeID) bool {
+	if m.now >= m.vacant+m.timing.Defer {
+		return false
+	}
+	if m.self != node && m.blocked() == "" && m.now >= m.standFrom && better(m.priority, m.self, prio, node) {
+		return true
+	}
+	for i := range m.peers {
+		if m.standsBetter(&m.peers[i], prio, node) {
+			return true
+		}
+	}
+	return false
+}
+
+// refusal says why this voter would not vote for the sender of msg, empty if
+// it would. It holds for pre-votes and votes alike.
+func (m *machine) refusal(from cluster.NodeID, msg *Message) string {
+	p := m.lookup(from)
+	switch {
+	case m.vote.Config.IsZero():
+		return refusedNoConfig
+	case m.vote.Config.Newer(msg.Config):
+		return refusedConfig
+	case m.now < m.grantFrom:
+		return refusedQuarantine
+	case p != nil && p.Gone:
+		return refusedGone
+	case m.holds() && !(msg.Phase == Vote && m.yields(from, msg)):
+		return refusedHolding
+	case m.phase == voting:
+		return refusedCandidate
+	case m.guard.node != "" && m.guard.node != from:
+		return refusedGuard
+	}
+	return ""
+}
+
+// yields reports whether a holder in available mode gives way to the claim.
+func (m *machine) yields(from cluster.NodeID, msg *Message) bool {
+	return m.available() && msg.Term > m.hold.term && better(msg.Priority, from, m.priority, m.self)
+}
+
+func (m *machine) answer(to cluster.NodeID, req *Message, p Phase, reason string) {
+	r := Message{Phase: p, Term: req.Term, Round: req.Round, Granted: reason == "", Reason: reason, Promised: m.vote.PromisedTerm}
+	switch {
+	case reason == "":
+	case m.holds():
+		r.Holder = m.self
+	case m.holder.Holder != to:
+		r.Holder = m.holder.Holder
+	}
+	m.send(to, r)
+}
+
+func (m *machine) onPreVote(from cluster.NodeID, msg *Message) {
+	m.repeated(msg)
+	reason := m.refusal(from, msg)
+	named := msg.Released != nil && msg.Released.Successor == from && msg.Released.Term >= m.last.Term
+	if reason == "" && !named && m.prefersOther(msg.Priority, from) {
+		reason = refusedPreference
+	}
+	m.answer(from, msg, PreVoteReply, reason)
+}
+
+// repeated notes the release that a successor repeats, which makes the order
+// in which release and request arrive irrelevant.
+func (m *machine) repeated(msg *Message) {
+	if msg.Released != nil && msg.Released.Holder != m.self {
+		m.noteRelease(msg.Released)
+	}
+}
+
+func (m *machine) onVote(from cluster.NodeID, msg *Message) {
+	m.repeated(msg)
+	reason := m.refusal(from, msg)
+	v := &m.vote
+	if reason == "" && (msg.Term < v.PromisedTerm || (msg.Term == v.PromisedTerm && v.PromisedTo != from)) {
+		reason = refusedPromised
+	}
+	if reason == "" {
+		m.grant(from, msg.Term)
+	}
+	m.answer(from, msg, VoteReply, reason)
+}
+
+// grant promises term to n, durably, and guards it for a moment.
+func (m *machine) grant(n cluster.NodeID, term cluster.Term) {
+	if m.holds() {
+		m.lose("better claim", n)
+	}
+	m.abort()
+	if m.vote.PromisedTerm != term || m.vote.PromisedTo != n {
+		m.vote.PromisedTerm, m.vote.PromisedTo = term, n
+		m.seen = max(m.seen, term)
+		m.persist()
+	}
+	until := m.now + m.timing.VoteGuard
+	if m.guard.node == n {
+		until = max(until, m.guard.until)
+	}
+	m.guard = guard{node: n, term: term, until: until}
+}
+
+// onRenew is the voter's side of a renewal, and of the voter records that
+// come with it.
+func (m *machine) onRenew(from cluster.NodeID, msg *Message) {
+	m.seen = max(m.seen, msg.Term)
+	if reason := m.refuseRenew(from, msg); reason != "" {
+		m.answer(from, msg, RenewReply, reason)
+		return
+	}
+	if m.holds() {
+		m.lose("higher term", from)
+	}
+	m.abort()
+	changed := m.adopt(msg.Config)
+	if msg.Term > m.vote.PromisedTerm {
+		m.vote.PromisedTerm, m.vote.PromisedTo = msg.Term, from
+		changed = true
+	}
+	if changed {
+		m.persist()
+	}
+	m.guard = guard{node: from, term: msg.Term, until: m.now + m.timing.Lease}
+	m.observe(from, msg.Term)
+	if m.vote.Config.Has(m.self) {
+		m.answer(from, msg, RenewReply, "")
+	}
+}
+
+// refuseRenew says why a renewal is refused, empty if it is not.
+func (m *machine) refuseRenew(from cluster.NodeID, msg *Message) string {
+	switch {
+	case msg.Term < m.vote.PromisedTerm:
+		return refusedPromised
+	case m.released.Holder == from && msg.Term <= m.released.Term:
+		return refusedReleased
+	case m.holds() && m.hold.term >= msg.Term:
+		return refusedHolding
+	case m.holds() && m.available() && better(m.priority, m.self, msg.Priority, from) && m.notOK == "" && !m.leaving:
+		// Two holders meet after a partition and this one is better: it
+		// gives up its own term and asks for one above both.
+		m.lose("merge after a partition", "")
+		m.startVote()
+		return refusedHolding
+	}
+	return ""
+}
+
+// adopt takes over a newer voter configuration; the caller persists.
+func (m *machine) adopt(c cluster.VoterConfig) bool {
+	if !c.Newer(m.vote.Config) || c.Validate() != nil {
+		return false
+	}
+	m.vote.Config = c
+	m.seen = max(m.seen, c.Term)
+	if c.Term > m.vote.PromisedTerm {
+		m.vote.PromisedTerm, m.vote.PromisedTo = c.Term, ""
+	}
+	return true
+}
+
+// noteRelease ends the guard for a released term.
+func (m *machine) noteRelease(r *Release) {
+	if r.Term <= m.released.Term {
+		return
+	}
+	m.released, m.releaseAt = *r, m.now
+	m.seen = max(m.seen, r.Term)
+	if m.holds() || m.guard.node != r.Holder || m.guard.term > r.Term {
+		return
+	}
+	m.vacate()
+	if r.Successor != "" && r.Successor != m.self {
+		// The successor goes first.
+		m.standFrom = max(m.standFrom, m.now+2*m.timing.Skew)
+	}
+}
