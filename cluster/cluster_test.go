@@ -153,6 +153,7 @@ func TestChunkResultValidate(t *testing.T) {
 		"mean high": func(m *Metric) { m.Mean = 2 },
 		"m2":        func(m *Metric) { m.M2 = 3 },
 		"m2 sign":   func(m *Metric) { m.M2 = -1e-30 },
+		"huge":      func(m *Metric) { m.Max = 1e150 },
 		"n zero":    func(m *Metric) { m.N = 0 },
 		"n many":    func(m *Metric) { m.N = 11 },
 		"min max":   func(m *Metric) { m.Min, m.Max = 1, 0 },
@@ -162,6 +163,32 @@ func TestChunkResultValidate(t *testing.T) {
 		if err := result(m).Validate(10); !errors.Is(err, ErrResult) {
 			t.Errorf("%s: %v, want ErrResult", name, err)
 		}
+	}
+}
+
+func TestJobID(t *testing.T) {
+	id := NewJobID("uid:1", "k")
+	if got, err := ParseJobID(string(id)); err != nil || got != id || NewJobID("uid:1", "k") != id {
+		t.Errorf("%q: %q, %v", id, got, err)
+	}
+	if NewJobID("uid:1k", "") == id || NewJobID("uid:2", "k") == id {
+		t.Error("two submitters share an id")
+	}
+	for _, bad := range []string{"", "j", string(id) + "a", "x" + string(id[1:]), "j" + strings.Repeat("A", 26)} {
+		if _, err := ParseJobID(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	a, b := spec(), spec()
+	if a.Fingerprint() != b.Fingerprint() {
+		t.Error("equal specs differ")
+	}
+	b.Seed++
+	if a.Fingerprint() == b.Fingerprint() {
+		t.Error("the seed is not in the fingerprint")
 	}
 }
 

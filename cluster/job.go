@@ -42,6 +42,7 @@ const (
 	MaxResultBytes  = 1 << 20         // standard output of a chunk
 	MaxMetrics      = 1024            // metrics in a result
 	MaxMetricName   = 64              // bytes in a metric's name
+	MaxMetricValue  = 1e140           // magnitude of a mean, minimum or maximum: its square, summed, stays finite
 	MaxReason       = 1024            // bytes in a failure reason
 	MaxJobName      = 64              // bytes in a job's name
 	MaxKeyBytes     = 128             // bytes in an idempotency key
@@ -188,6 +189,11 @@ func (m Metric) validate(iterations uint64) error {
 	for _, v := range []float64{m.Mean, m.M2, m.Min, m.Max} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return errors.New("a number is not finite")
+		}
+	}
+	for _, v := range []float64{m.Mean, m.Min, m.Max} {
+		if math.Abs(v) > MaxMetricValue {
+			return fmt.Errorf("%g is beyond %g", v, MaxMetricValue)
 		}
 	}
 	spread := m.Max - m.Min

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// jobIDChars is the number of base32 characters in a JobID: 130 bits.
+const jobIDChars = 26
+
+// NewJobID derives the id of the job that owner submits under key. Equal
+// arguments give equal ids on every host, so that a retry names the same job.
+func NewJobID(owner, key string) JobID {
+	h := sha256.New()
+	h.Write([]byte("job1"))
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(owner)))
+	h.Write(n[:])
+	h.Write([]byte(owner))
+	h.Write([]byte(key))
+	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil))
+	return JobID("j" + strings.ToLower(text[:jobIDChars]))
+}
+
+// ParseJobID checks the form of s and returns it as a JobID.
+func ParseJobID(s string) (JobID, error) {
+	if len(s) != 1+jobIDChars || s[0] != 'j' || strings.Trim(s[1:], "abcdefghijklmnopqrstuvwxyz234567") != "" {
+		return "", fmt.Errorf("%q is not a job id: want j and %d characters a-z, 2-7", s, jobIDChars)
+	}
+	return JobID(s), nil
+}
+
+// Fingerprint is a digest of every field of a filled spec: two submissions
+// under one key are the same job only if their fingerprints are equal.
+func (s JobSpec) Fingerprint() Hash {
+	b, err := json.Marshal(s)
+	if err != nil {
+		// Only a non-finite timeout cannot be encoded, and no valid spec has one.
+		b = fmt.Appendf(nil, "%#v", s)
+	}
+	return sha256.Sum256(append([]byte("spec1"), b...))
+}
