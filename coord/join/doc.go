@@ -1,0 +1,32 @@
+// Package join makes a host part of a cluster: the identity files of a state
+// directory, the first host's keys (Init), invites and their tokens, the
+// sponsor that admits hosts, and the client that joins.
+//
+// A newcomer knows a token: the cluster's root key, a sponsor's addresses and
+// identity key, and a random secret. It speaks TLS 1.3 pinned to that key and
+// posts a request that proves the secret, its identity key and its WireGuard
+// key. The sponsor certifies it at an address of the sponsor's choice, writes
+// the use of the invite down, tells the daemon, and answers; the same key with
+// the same invite gets the same answer, so that a crash anywhere is cured by
+// trying again. Every failure is one identical 404; only the sponsor's log
+// names the reason.
+//
+// Files of a state directory (mode 0600, replaced atomically, fsynced):
+//
+//	identity.json  cluster, node id, keys: the directory belongs to a cluster
+//	root.key       the root key, on the first host, may be moved offline
+//	records.json   membership records (member.Records), also written by others
+//	invites.json   invites and what was answered to whom
+//	boot, epoch    counters, written before a value is used
+//	pending.json   keys of a join that was not answered yet
+//
+// The caller holds the lock of the state directory. Secrets are of type
+// Secret, which prints [redacted]; a token or secret never appears in an error
+// or a log line.
+//
+// Non-goals: the mesh, gossip, who needs to know a new member.
+//
+// Goroutines: Server.Run owns one that closes the server, which ends when Run
+// returns, and net/http's, which end before Run returns. Admissions are
+// serialised: an invite's use is durable before its answer leaves.
+package join

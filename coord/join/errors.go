@@ -1,0 +1,29 @@
+package join
+
+import "errors"
+
+// Sentinels of this package. None of them changed state.
+var (
+	// ErrInitialised reports a state directory that belongs to a cluster.
+	ErrInitialised = errors.New("state directory belongs to a cluster already")
+	// ErrNotInitialised reports a state directory without an identity.
+	ErrNotInitialised = errors.New("state directory belongs to no cluster yet")
+	// ErrOtherCluster reports a token of another cluster than the directory's.
+	ErrOtherCluster = errors.New("state directory belongs to another cluster")
+	// ErrToken reports text that is no join token.
+	ErrToken = errors.New("not a join token")
+	// ErrExpired reports an invite whose time is over.
+	ErrExpired = errors.New("invite expired")
+	// ErrRefused reports a sponsor that answered 404: the invite is unknown,
+	// expired, used up or revoked, the node id is taken, or the clocks differ
+	// by minutes. Only the sponsor's log says which. Not retryable as it is.
+	ErrRefused = errors.New("the sponsor refused to admit this host")
+	// ErrAnswer reports an answer that does not verify. Not retryable.
+	ErrAnswer = errors.New("the sponsor's answer does not verify")
+	// ErrPin reports a server that does not hold the sponsor's key.
+	ErrPin = errors.New("the server does not hold the sponsor's identity key")
+	// ErrNotSponsor reports a host that cannot certify others.
+	ErrNotSponsor = errors.New("this host is no sponsor")
+	// ErrNoInvite reports an invite id that is not known.
+	ErrNoInvite = errors.New("no such invite")
+)

@@ -1,0 +1,252 @@
+package join
+
+import (
+	"crypto/ecdh"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
+)
+
+// Names of the files in a state directory.
+const (
+	IdentityFile = "identity.json"
+	RootKeyFile  = "root.key"
+	RecordsFile  = "records.json"
+	InvitesFile  = "invites.json"
+	bootFile     = "boot"
+	epochFile    = "epoch"
+	pendingFile  = "pending.json"
+)
+
+// fileMode keeps every file of a state directory to its owner.
+const fileMode = 0o600
+
+// maxFile bounds what is read of any file of a state directory.
+const maxFile = 16 << 20
+
+// Identity is what a host knows about itself and its cluster. It is immutable.
+type Identity struct {
+	Cluster     member.ClusterID
+	ClusterName string
+	Network     netip.Prefix // the cluster's IPv4 network
+	Node        cluster.NodeID
+	IDPub       ed25519.PublicKey
+	WGPub       [32]byte
+	RootPub     ed25519.PublicKey
+
+	idKey  Secret // Ed25519 seed
+	wgKey  Secret // Curve25519 private key
+	secret Secret // cluster secret
+}
+
+// IDKey returns the private identity key.
+func (id *Identity) IDKey() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(id.idKey.Bytes()) }
+
+// WGKey returns the private WireGuard key.
+func (id *Identity) WGKey() [32]byte { return [32]byte(id.wgKey.Bytes()) }
+
+// ClusterSecret returns the secret that all members share; it proves
+// membership in peer_announce and is never sent after the join.
+func (id *Identity) ClusterSecret() []byte { return id.secret.Bytes() }
+
+// Verifier returns what records of this cluster are checked against.
+func (id *Identity) Verifier() member.Verifier {
+	return member.Verifier{Cluster: id.Cluster, RootPub: id.RootPub}
+}
+
+// String names the host and its cluster, without secrets.
+func (id *Identity) String() string { return fmt.Sprintf("%s of cluster %s", id.Node, id.Cluster) }
+
+// identityFile is the JSON form of identity.json and pending.json.
+type identityFile struct {
+	Version     int              `json:"version"`
+	Cluster     member.ClusterID `json:"cluster"`
+	ClusterName string           `json:"cluster_name,omitempty"`
+	Network     netip.Prefix     `json:"network"`
+	Node        cluster.NodeID   `json:"node"`
+	IDKey       []byte           `json:"id_key"`
+	WGKey       []byte           `json:"wg_key"`
+	RootPub     []byte           `json:"root_pub"`
+	Secret      []byte           `json:"cluster_secret"`
+}
+
+// fileVersion is the version of every JSON file of this package.
+const fileVersion = 1
+
+func (id *Identity) file() identityFile {
+	return identityFile{
+		Version: fileVersion, Cluster: id.Cluster, ClusterName: id.ClusterName, Network: id.Network, Node: id.Node,
+		IDKey: id.idKey.Bytes(), WGKey: id.wgKey.Bytes(), RootPub: id.RootPub, Secret: id.secret.Bytes(),
+	}
+}
+
+func (f identityFile) identity() (*Identity, error) {
+	if f.Version != fileVersion {
+		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, fileVersion)
+	}
+	if _, err := cluster.ParseNodeID(string(f.Node)); err != nil {
+		return nil, err
+	}
+	if len(f.IDKey) != ed25519.SeedSize || len(f.RootPub) != ed25519.PublicKeySize {
+		return nil, errors.New("key of wrong length")
+	}
+	wg, err := ecdh.X25519().NewPrivateKey(f.WGKey)
+	if err != nil {
+		return nil, errors.New("wireguard key of wrong length")
+	}
+	id := &Identity{
+		Cluster: f.Cluster, ClusterName: f.ClusterName, Network: f.Network, Node: f.Node, RootPub: f.RootPub,
+		WGPub: [32]byte(wg.PublicKey().Bytes()),
+		idKey: NewSecret(f.IDKey), wgKey: NewSecret(f.WGKey), secret: NewSecret(f.Secret),
+	}
+	id.IDPub = id.IDKey().Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
+	return id, nil
+}
+
+// newKeys draws a fresh identity and WireGuard key.
+func newKeys(node cluster.NodeID) (identityFile, error) {
+	wg, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return identityFile{}, fmt.Errorf("draw wireguard key: %w", err)
+	}
+	return identityFile{
+		Version: fileVersion, Node: node,
+		IDKey: randomSecret(ed25519.SeedSize).Bytes(), WGKey: wg.Bytes(),
+	}, nil
+}
+
+// Load reads the identity and the membership records of a state directory.
+// The error wraps ErrNotInitialised if it has none.
+func Load(dir string) (*Identity, member.Records, error) {
+	id, err := loadIdentity(dir)
+	if err != nil {
+		return nil, member.Records{}, err
+	}
+	var rs member.Records
+	if err := readJSON(filepath.Join(dir, RecordsFile), &rs); err != nil {
+		return nil, member.Records{}, err
+	}
+	return id, rs, nil
+}
+
+func loadIdentity(dir string) (*Identity, error) {
+	var f identityFile
+	name := filepath.Join(dir, IdentityFile)
+	if err := readJSON(name, &f); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrNotInitialised)
+	} else if err != nil {
+		return nil, err
+	}
+	id, err := f.identity()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if err := member.CheckCIDR(id.Network); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(f.Secret) != secretLen {
+		return nil, fmt.Errorf("read %s: cluster secret of wrong length", name)
+	}
+	return id, nil
+}
+
+// SaveRecords replaces the membership records of a state directory.
+func SaveRecords(dir string, rs member.Records) error {
+	return writeJSON(filepath.Join(dir, RecordsFile), rs)
+}
+
+// RootKey reads the root key of a state directory, nil if it is not there.
+func RootKey(dir string) (ed25519.PrivateKey, error) {
+	name := filepath.Join(dir, RootKeyFile)
+	b, err := readFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	seed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(b)))
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("read %s: not a root key", name)
+	}
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// BootCounter raises the number of starts of this state directory and returns
+// it, durable before it is returned.
+func BootCounter(dir string) (uint64, error) { return raise(filepath.Join(dir, bootFile)) }
+
+// raise increments the counter file name durably.
+func raise(name string) (uint64, error) {
+	var n uint64
+	b, err := readFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return 0, err
+	default:
+		if n, err = strconv.ParseUint(strings.TrimSpace(string(b)), 10, 53); err != nil {
+			return 0, fmt.Errorf("read %s: not a counter", name)
+		}
+	}
+	n++
+	if err := durable.WriteFile(name, []byte(strconv.FormatUint(n, 10)+"\n"), fileMode); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(b) > maxFile {
+		return nil, fmt.Errorf("read %s: above %d bytes", name, maxFile)
+	}
+	return b, nil
+}
+
+// readJSON decodes the file name into v. A syntax error is told by its place,
+// never by its text, which may be a secret.
+func readJSON(name string, v any) error {
+	b, err := readFile(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return fmt.Errorf("read %s: damaged at byte %d", name, syntax.Offset)
+		}
+		return fmt.Errorf("read %s: damaged content", name)
+	}
+	return nil
+}
+
+func writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return durable.WriteFile(name, append(b, '\n'), fileMode)
+}

@@ -1,0 +1,174 @@
+package join
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
+)
+
+// secretLen is the length of invite and cluster secrets, in bytes.
+const secretLen = 32
+
+// annLife is how long an announcement is taken by hosts that never saw it
+// before. A daemon announces at every start and once a day.
+const annLife = 30 * 24 * time.Hour
+
+// maxClusterName bounds a cluster's name, in bytes.
+const maxClusterName = 64
+
+// About is what a host says of itself in its announcement.
+type About struct {
+	Zone      string
+	Priority  uint32
+	Witness   bool
+	NAT       bool
+	Endpoints []netip.AddrPort // of its WireGuard port, at most member.MaxEndpoints
+}
+
+// InitOptions describes a new cluster and its first host.
+type InitOptions struct {
+	Node        cluster.NodeID
+	ClusterName string
+	Network     netip.Prefix // the cluster's IPv4 network, fixed for ever
+	About       About
+	// Wall is the wall time, time.Now if zero.
+	Wall time.Time
+}
+
+// Init makes dir the state directory of the first host of a new cluster: root
+// key, identity, a sponsor certificate for itself, the first announcement. It
+// refuses a directory that belongs to a cluster (ErrInitialised). A crash
+// leaves a directory that Init accepts again.
+func Init(dir string, o InitOptions) error {
+	if err := o.check(); err != nil {
+		return fmt.Errorf("init %s: %w", dir, err)
+	}
+	if err := checkFresh(dir); err != nil {
+		return fmt.Errorf("init %s: %w", dir, err)
+	}
+	if err := o.create(dir); err != nil {
+		return fmt.Errorf("init %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (o *InitOptions) check() error {
+	if _, err := cluster.ParseNodeID(string(o.Node)); err != nil {
+		return err
+	}
+	if len(o.ClusterName) > maxClusterName {
+		return fmt.Errorf("cluster name of %d bytes, at most %d", len(o.ClusterName), maxClusterName)
+	}
+	if o.Wall.IsZero() {
+		o.Wall = time.Now()
+	}
+	return member.CheckCIDR(o.Network)
+}
+
+// checkFresh makes dir and refuses one that has an identity.
+func checkFresh(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	switch _, err := os.Stat(filepath.Join(dir, IdentityFile)); {
+	case err == nil:
+		return ErrInitialised
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+func (o *InitOptions) create(dir string) error {
+	f, err := newKeys(o.Node)
+	if err != nil {
+		return err
+	}
+	rootSeed := randomSecret(ed25519.SeedSize).Bytes()
+	root := ed25519.NewKeyFromSeed(rootSeed)
+	f.Cluster = member.ClusterID(randomSecret(16).Bytes())
+	f.ClusterName, f.Network = o.ClusterName, o.Network
+	f.RootPub = root.Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
+	f.Secret = randomSecret(secretLen).Bytes()
+	id, err := f.identity()
+	if err != nil {
+		return err
+	}
+	slice := member.Slices(o.Network)[0]
+	free := func(netip.Addr) bool { return false }
+	cert, err := certify(root, member.Cert{Cluster: id.Cluster, Node: id.Node, IDPub: id.IDPub, Slice: slice, Serial: 1, Issued: o.Wall.Unix()}, free)
+	if err != nil {
+		return err
+	}
+	if err := removeCounters(dir); err != nil {
+		return err
+	}
+	ann, err := Announce(dir, id, o.About, o.Wall)
+	if err != nil {
+		return err
+	}
+	seed := []byte(base64.StdEncoding.EncodeToString(rootSeed) + "\n")
+	if err := durable.WriteFile(filepath.Join(dir, RootKeyFile), seed, fileMode); err != nil {
+		return err
+	}
+	if err := SaveRecords(dir, member.Records{Certs: []member.Signed{cert}, Anns: []member.Signed{ann}}); err != nil {
+		return err
+	}
+	// Last: from here on the directory belongs to the cluster.
+	return writeJSON(filepath.Join(dir, IdentityFile), f)
+}
+
+// removeCounters drops what an earlier, unfinished attempt left: its keys are
+// gone with it.
+func removeCounters(dir string) error {
+	for _, name := range []string{epochFile, pendingFile, InvitesFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// certify completes c with addresses out of c.Slice and signs it: a sponsor
+// certificate without expiry by the root key, else a member's by a sponsor.
+func certify(issuer ed25519.PrivateKey, c member.Cert, taken func(netip.Addr) bool) (member.Signed, error) {
+	ip, err := member.AllocIP4(c.Slice, c.IDPub, taken)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	c.IP4, c.IP6 = ip, member.ULA(c.Cluster, c.IDPub)
+	c.Issuer = issuer.Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
+	if c.Expires == 0 {
+		c.Caps = []string{member.CapSponsor}
+	}
+	return c.Sign(issuer)
+}
+
+// Announce signs this host's next announcement. The epoch is durable in dir
+// before the announcement exists, so that none is ever used twice.
+func Announce(dir string, id *Identity, about About, now time.Time) (member.Signed, error) {
+	epoch, err := raise(filepath.Join(dir, epochFile))
+	if err != nil {
+		return member.Signed{}, fmt.Errorf("announce: %w", err)
+	}
+	ann, err := member.Ann{
+		IDPub: id.IDPub, WGPub: id.WGPub, Endpoints: slices.Clone(about.Endpoints), NAT: about.NAT, Epoch: epoch,
+		Issued: now.Unix(), Expires: now.Add(annLife).Unix(),
+		Zone: about.Zone, Priority: about.Priority, Witness: about.Witness,
+	}.Sign(id.IDKey())
+	if err != nil {
+		return member.Signed{}, fmt.Errorf("announce: %w", err)
+	}
+	return ann, nil
+}

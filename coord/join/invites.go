@@ -1,0 +1,237 @@
+package join
+
+import (
+	"bytes"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+)
+
+// Limits of invites.
+const (
+	MaxInvites = 256 // kept at once
+	MaxUses    = 64  // of one invite
+	MaxTTL     = 30 * 24 * time.Hour
+	// keepSpent is how long an invite is listed after its time.
+	keepSpent = 7 * 24 * time.Hour
+)
+
+// Invite is what an operator may see of an invite.
+type Invite struct {
+	ID      string           `json:"id"`
+	Created time.Time        `json:"created"`
+	Expires time.Time        `json:"expires"`
+	Uses    int              `json:"uses"`
+	Revoked bool             `json:"revoked"`
+	Spent   []cluster.NodeID `json:"spent"` // who joined by it
+}
+
+// Open reports whether a new host may still use i at now.
+func (i Invite) Open(now time.Time) bool {
+	return !i.Revoked && now.Before(i.Expires) && len(i.Spent) < i.Uses
+}
+
+// Invites keeps a sponsor's invites in its state directory. Its methods may be
+// called from any goroutine; what they change is durable when they return.
+type Invites struct {
+	name string
+
+	mu    sync.Mutex
+	state invitesFile // guarded by mu
+}
+
+type invitesFile struct {
+	Version int          `json:"version"`
+	Serial  uint64       `json:"serial"` // of the last certificate
+	Invites []inviteFile `json:"invites"`
+}
+
+type inviteFile struct {
+	ID      string    `json:"id"`
+	Secret  []byte    `json:"secret"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+	Uses    int       `json:"uses"`
+	Revoked bool      `json:"revoked,omitempty"`
+	Spent   []spent   `json:"spent,omitempty"`
+}
+
+// spent is one use: who, and exactly what was answered.
+type spent struct {
+	IDPub  []byte         `json:"id_pub"`
+	Node   cluster.NodeID `json:"node"`
+	Cert   member.Signed  `json:"cert"`
+	Answer []byte         `json:"answer"` // base64, so that no encoder touches it
+}
+
+// OpenInvites reads the invites of a state directory.
+func OpenInvites(dir string) (*Invites, error) {
+	s := &Invites{name: filepath.Join(dir, InvitesFile), state: invitesFile{Version: fileVersion}}
+	err := readJSON(s.name, &s.state)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if s.state.Version != fileVersion {
+		return nil, fmt.Errorf("read %s: version %d, this program reads %d", s.name, s.state.Version, fileVersion)
+	}
+	return s, nil
+}
+
+// Create makes an invite for uses hosts, valid for ttl from now, and returns
+// its token. Addrs are the sponsor's join addresses, host:port.
+func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (Token, error) {
+	if ttl < time.Second || ttl > MaxTTL {
+		return Token{}, fmt.Errorf("create invite: ttl %s, want 1s-%s", ttl, MaxTTL)
+	}
+	if uses < 1 || uses > MaxUses {
+		return Token{}, fmt.Errorf("create invite: %d uses, want 1-%d", uses, MaxUses)
+	}
+	if err := checkAddrs(addrs); err != nil {
+		return Token{}, fmt.Errorf("create invite: %w", err)
+	}
+	name := strings.ToLower(base32.StdEncoding.EncodeToString(randomSecret(10).Bytes()))
+	inv := inviteFile{
+		ID: name, Secret: randomSecret(secretLen).Bytes(),
+		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.state.clone()
+	next.prune(now)
+	if len(next.Invites) >= MaxInvites {
+		return Token{}, fmt.Errorf("create invite: %d are kept already", MaxInvites)
+	}
+	next.Invites = append(next.Invites, inv)
+	if err := s.commit(next); err != nil {
+		return Token{}, fmt.Errorf("create invite: %w", err)
+	}
+	return Token{
+		Cluster: id.Cluster, Addrs: slices.Clone(addrs), IDPub: id.IDPub, WGPub: id.WGPub, RootPub: id.RootPub,
+		Invite: inv.ID, Secret: NewSecret(inv.Secret), Deadline: inv.Expires,
+	}, nil
+}
+
+// List returns all invites, oldest first.
+func (s *Invites) List() []Invite {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Invite, 0, len(s.state.Invites))
+	for _, i := range s.state.Invites {
+		v := Invite{ID: i.ID, Created: i.Created, Expires: i.Expires, Uses: i.Uses, Revoked: i.Revoked, Spent: []cluster.NodeID{}}
+		for _, u := range i.Spent {
+			v.Spent = append(v.Spent, u.Node)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Revoke ends an invite; hosts that joined by it stay. The error wraps
+// ErrNoInvite if it is not known.
+func (s *Invites) Revoke(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.state.clone()
+	i := next.find(id)
+	if i == nil {
+		return fmt.Errorf("revoke invite %q: %w", id, ErrNoInvite)
+	}
+	i.Revoked = true
+	if err := s.commit(next); err != nil {
+		return fmt.Errorf("revoke invite %s: %w", id, err)
+	}
+	return nil
+}
+
+// get returns a copy of an invite, zero if it is not known.
+func (s *Invites) get(id string) (inviteFile, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.state.find(id); i != nil {
+		return *i, true
+	}
+	return inviteFile{}, false
+}
+
+// issued returns every certificate that was given by an invite.
+func (s *Invites) issued() []member.Signed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []member.Signed
+	for _, i := range s.state.Invites {
+		for _, u := range i.Spent {
+			out = append(out, u.Cert)
+		}
+	}
+	return out
+}
+
+// nextSerial returns the serial number for the next certificate. The use that
+// spend writes makes it durable.
+func (s *Invites) nextSerial() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Serial + 1
+}
+
+// spend writes a use of an invite down. It checks again what may have changed
+// since get.
+func (s *Invites) spend(id string, u spent, serial uint64, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.state.clone()
+	i := next.find(id)
+	if i == nil || i.Revoked || !now.Before(i.Expires) || len(i.Spent) >= i.Uses {
+		return fmt.Errorf("spend invite: %w", ErrNoInvite)
+	}
+	i.Spent = append(slices.Clone(i.Spent), u)
+	next.Serial = max(next.Serial, serial)
+	return s.commit(next)
+}
+
+// commit makes next durable, then current.
+func (s *Invites) commit(next invitesFile) error {
+	if err := writeJSON(s.name, next); err != nil {
+		return err
+	}
+	s.state = next
+	return nil
+}
+
+func (f invitesFile) clone() invitesFile {
+	f.Invites = slices.Clone(f.Invites)
+	return f
+}
+
+func (f *invitesFile) find(id string) *inviteFile {
+	for i := range f.Invites {
+		if f.Invites[i].ID == id {
+			return &f.Invites[i]
+		}
+	}
+	return nil
+}
+
+// prune drops invites that ended long ago.
+func (f *invitesFile) prune(now time.Time) {
+	f.Invites = slices.DeleteFunc(f.Invites, func(i inviteFile) bool { return now.Sub(i.Expires) > keepSpent })
+}
+
+// by returns the use by an identity key.
+func (i inviteFile) by(idPub []byte) (spent, bool) {
+	for _, u := range i.Spent {
+		if bytes.Equal(u.IDPub, idPub) {
+			return u, true
+		}
+	}
+	return spent{}, false
+}

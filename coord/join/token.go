@@ -1,0 +1,150 @@
+package join
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/wire"
+)
+
+// TokenPrefix starts the text of every token.
+const TokenPrefix = "skein-join-1."
+
+// Limits of a token.
+const (
+	maxTokenBytes = 4096
+	maxAddrs      = 8
+	inviteIDLen   = 16 // characters a-z, 2-7
+)
+
+// Token is an invite as it is handed to a new host.
+type Token struct {
+	Cluster  member.ClusterID
+	Addrs    []string // host:port of the sponsor's join listener
+	IDPub    ed25519.PublicKey
+	WGPub    [32]byte
+	RootPub  ed25519.PublicKey
+	Invite   string
+	Secret   Secret
+	Deadline time.Time
+}
+
+// tokenJSON is what stands, in base64url, behind the prefix.
+type tokenJSON struct {
+	Cluster member.ClusterID `json:"cluster"`
+	Addrs   []string         `json:"addrs"`
+	IDPub   []byte           `json:"id_pub"`
+	WGPub   []byte           `json:"wg_pubkey"`
+	RootPub []byte           `json:"root_pub"`
+	Invite  string           `json:"invite"`
+	Secret  []byte           `json:"secret"`
+	Expires int64            `json:"expires"`
+}
+
+// String names the invite, without its secret.
+func (t Token) String() string { return fmt.Sprintf("invite %s of cluster %s", t.Invite, t.Cluster) }
+
+// Reveal returns the token's text, one line with the secret inside.
+func (t Token) Reveal() string {
+	b, err := json.Marshal(tokenJSON{
+		Cluster: t.Cluster, Addrs: t.Addrs, IDPub: t.IDPub, WGPub: t.WGPub[:], RootPub: t.RootPub,
+		Invite: t.Invite, Secret: t.Secret.Bytes(), Expires: t.Deadline.Unix(),
+	})
+	if err != nil { // strings, bytes and a number always encode
+		panic("join: encode token: " + err.Error())
+	}
+	return TokenPrefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// ParseToken reads a token's text. Errors never repeat it.
+func ParseToken(text string) (Token, error) {
+	text = strings.TrimSpace(text)
+	body, ok := strings.CutPrefix(text, TokenPrefix)
+	if !ok || len(text) > maxTokenBytes {
+		return Token{}, ErrToken
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	if err != nil || strings.ContainsAny(body, "\r\n") {
+		return Token{}, fmt.Errorf("%w: damaged text", ErrToken)
+	}
+	if wire.CheckJSON(b, 4) != nil {
+		return Token{}, fmt.Errorf("%w: damaged content", ErrToken)
+	}
+	var f tokenJSON
+	if json.Unmarshal(b, &f) != nil {
+		return Token{}, fmt.Errorf("%w: damaged content", ErrToken)
+	}
+	if len(f.IDPub) != ed25519.PublicKeySize || len(f.RootPub) != ed25519.PublicKeySize || len(f.WGPub) != 32 ||
+		len(f.Secret) != secretLen || !validInviteID(f.Invite) || f.Expires <= 0 {
+		return Token{}, fmt.Errorf("%w: a field is missing or of wrong length", ErrToken)
+	}
+	if err := checkAddrs(f.Addrs); err != nil {
+		return Token{}, fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	return Token{
+		Cluster: f.Cluster, Addrs: f.Addrs, IDPub: f.IDPub, WGPub: [32]byte(f.WGPub), RootPub: f.RootPub,
+		Invite: f.Invite, Secret: NewSecret(f.Secret), Deadline: time.Unix(f.Expires, 0),
+	}, nil
+}
+
+// ReadToken reads a token from the file path, or from stdin if path is "-".
+// Tokens never travel in argv.
+func ReadToken(path string, stdin io.Reader) (Token, error) {
+	src := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			// The path itself may be a token by mistake: do not repeat it.
+			if strings.HasPrefix(path, TokenPrefix) {
+				return Token{}, errors.New("read token: give a file name, or - for standard input, not the token itself")
+			}
+			return Token{}, fmt.Errorf("read token: %w", err)
+		}
+		defer f.Close()
+		src = f
+	}
+	b, err := io.ReadAll(io.LimitReader(src, maxTokenBytes+2))
+	if err != nil {
+		return Token{}, fmt.Errorf("read token: %w", err)
+	}
+	t, err := ParseToken(string(b))
+	if err != nil {
+		return Token{}, fmt.Errorf("read token: %w", err)
+	}
+	return t, nil
+}
+
+func checkAddrs(addrs []string) error {
+	if len(addrs) == 0 || len(addrs) > maxAddrs {
+		return fmt.Errorf("%d sponsor addresses, want 1-%d", len(addrs), maxAddrs)
+	}
+	for _, a := range addrs {
+		host, port, err := net.SplitHostPort(a)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" || len(host) > 255 {
+			return fmt.Errorf("sponsor address %q", a)
+		}
+	}
+	return nil
+}
+
+func validInviteID(s string) bool {
+	if len(s) != inviteIDLen {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
+}
