@@ -1,0 +1,408 @@
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// maxJobIDLen bounds the names under which events are parked.
+const maxJobIDLen = 64
+
+// job is the fold of the events of one job.
+type job struct {
+	id    cluster.JobID
+	known bool // its submission was applied
+	// parked events wait for the submission.
+	parked []cluster.Event
+
+	spec        cluster.JobSpec
+	owner       string
+	submittedAt key
+	chunks      []chunk
+	count       [4]int // chunks by chunkState
+
+	iterations uint64 // of accepted chunks
+	micros     int64  // run time of accepted attempts
+	attempts   int    // assignments made
+	failures   int
+	reclaims   int
+	disputed   int
+	recent     []Failure // the latest, oldest first
+	metrics    map[string]*tree
+	shares     map[cluster.NodeID]*share
+
+	stopAt   key
+	stopper  string
+	doneAt   key
+	done     cluster.JobDone
+	firstTry cluster.HLC
+	lastDone cluster.HLC // last accept
+}
+
+type share struct {
+	chunks     int
+	iterations uint64
+}
+
+type chunkState uint8
+
+const (
+	chunkPending chunkState = iota
+	chunkAssigned
+	chunkAccepted
+	chunkFailed
+)
+
+// chunk is the fold of the events of one chunk:
+// pending < assigned < failed (given up) < accepted.
+type chunk struct {
+	accept   *accept
+	tries    []try // dropped with the accept
+	givenUp  bool
+	disputed bool
+}
+
+type try struct {
+	attempt   int
+	worker    cluster.NodeID
+	term      cluster.Term
+	at        cluster.HLC
+	assigned  bool
+	failed    bool
+	reclaimed bool
+}
+
+func (t try) open() bool { return t.assigned && !t.failed && !t.reclaimed }
+
+type accept struct {
+	at         key
+	attempt    int
+	worker     cluster.NodeID
+	hash       cluster.Hash
+	micros     int64
+	iterations uint64
+}
+
+func (c *chunk) state() chunkState {
+	switch {
+	case c.accept != nil:
+		return chunkAccepted
+	case c.givenUp:
+		return chunkFailed
+	case slices.ContainsFunc(c.tries, try.open):
+		return chunkAssigned
+	}
+	return chunkPending
+}
+
+func (c *chunk) try(attempt int, worker cluster.NodeID) *try {
+	for i := range c.tries {
+		if c.tries[i].attempt == attempt && c.tries[i].worker == worker {
+			return &c.tries[i]
+		}
+	}
+	c.tries = append(c.tries, try{attempt: attempt, worker: worker})
+	return &c.tries[len(c.tries)-1]
+}
+
+func (s *State) job(id cluster.JobID) *job {
+	j, ok := s.jobs[id]
+	if !ok {
+		j = &job{id: id}
+		s.jobs[id] = j
+	}
+	return j
+}
+
+// jobSubmitted folds a submission; the first one defines the job.
+func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild bool) {
+	if b.Job == "" || len(b.Job) > maxJobIDLen || b.Spec.Validate() != nil || b.Chunks != b.Spec.Chunks() {
+		s.malformed++
+		return false
+	}
+	at := keyOf(e)
+	if w, ok := s.winners[b.Job]; ok && w != at {
+		if at.less(w) {
+			s.winners[b.Job] = at
+			return true
+		}
+		return false
+	}
+	j := s.job(b.Job)
+	switch {
+	case !j.known:
+		s.define(j, at, b)
+	case !at.less(j.submittedAt):
+	case j.spec == b.Spec && j.owner == b.Owner:
+		j.submittedAt = at
+	default:
+		// Everything that was folded was folded into another job.
+		s.winners[b.Job] = at
+		return true
+	}
+	return false
+}
+
+func (s *State) define(j *job, at key, b cluster.JobSubmitted) {
+	j.known, j.submittedAt, j.spec, j.owner = true, at, b.Spec, b.Owner
+	j.chunks = make([]chunk, b.Chunks)
+	j.count = [4]int{chunkPending: b.Chunks}
+	j.metrics = make(map[string]*tree)
+	j.shares = make(map[cluster.NodeID]*share)
+	parked := j.parked
+	j.parked = nil
+	for i := range parked {
+		s.applyJob(&parked[i])
+	}
+}
+
+// applyJob folds a live event of a job, or parks it.
+func (s *State) applyJob(e *cluster.Event) {
+	switch e.Kind {
+	case cluster.KindJobStopped:
+		if b, ok := decode[cluster.JobStopped](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				j.stop(keyOf(e), b)
+			}
+		}
+	case cluster.KindJobDone:
+		if b, ok := decode[cluster.JobDone](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				s.note(j.finish(keyOf(e), b))
+			}
+		}
+	case cluster.KindChunksAssigned:
+		if b, ok := decode[cluster.ChunksAssigned](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				s.note(j.assign(e, b))
+			}
+		}
+	case cluster.KindChunkFailed:
+		if b, ok := decode[cluster.ChunkFailed](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				s.note(j.fail(keyOf(e), b))
+			}
+		}
+	case cluster.KindChunkReclaimed:
+		if b, ok := decode[cluster.ChunkReclaimed](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				s.note(j.reclaim(b))
+			}
+		}
+	case cluster.KindChunkAccepted:
+		if b, ok := decode[cluster.ChunkAccepted](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				s.note(j.take(keyOf(e), b))
+			}
+		}
+	}
+}
+
+// ready returns a job whose submission is known; otherwise it parks e.
+func (s *State) ready(id cluster.JobID, e *cluster.Event) *job {
+	if id == "" || len(id) > maxJobIDLen {
+		s.malformed++
+		return nil
+	}
+	j := s.job(id)
+	if !j.known {
+		j.parked = append(j.parked, *e)
+		return nil
+	}
+	return j
+}
+
+func (s *State) note(ok bool) {
+	if !ok {
+		s.malformed++
+	}
+}
+
+// has reports whether a chunk and an attempt can be of this job.
+func (j *job) has(chunk, attempt int) bool {
+	return chunk >= 0 && chunk < len(j.chunks) && attempt >= 1 && attempt <= math.MaxInt32
+}
+
+// change runs f on a chunk and keeps the counts true.
+func (j *job) change(i int, f func(c *chunk)) {
+	c := &j.chunks[i]
+	j.count[c.state()]--
+	f(c)
+	j.count[c.state()]++
+}
+
+func (j *job) stop(at key, b cluster.JobStopped) {
+	if j.stopAt.isZero() || at.less(j.stopAt) {
+		j.stopAt, j.stopper = at, clip(b.Actor, cluster.MaxReason)
+	}
+}
+
+func (j *job) finish(at key, b cluster.JobDone) bool {
+	if !b.State.Final() {
+		return false
+	}
+	if j.doneAt.isZero() || at.less(j.doneAt) {
+		b.Reason = clip(b.Reason, cluster.MaxReason)
+		j.doneAt, j.done = at, b
+	}
+	return true
+}
+
+func (j *job) assign(e *cluster.Event, b cluster.ChunksAssigned) bool {
+	whole := true
+	for _, a := range b.Assignments {
+		if !j.has(a.Chunk, a.Attempt) {
+			whole = false
+			continue
+		}
+		j.attempts++
+		if j.firstTry == 0 || e.HLC < j.firstTry {
+			j.firstTry = e.HLC
+		}
+		j.change(a.Chunk, func(c *chunk) {
+			if c.accept != nil {
+				return
+			}
+			t := c.try(a.Attempt, a.Worker)
+			t.assigned = true
+			t.term, t.at = max(t.term, e.Term), max(t.at, e.HLC)
+		})
+	}
+	return whole
+}
+
+func (j *job) fail(at key, b cluster.ChunkFailed) bool {
+	if !j.has(b.Chunk, b.Attempt) {
+		return false
+	}
+	j.failures++
+	j.remember(Failure{
+		Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker,
+		Reason: clip(b.Reason, cluster.MaxReason), Final: b.Final, At: at.hlc, key: at,
+	})
+	j.change(b.Chunk, func(c *chunk) {
+		c.givenUp = c.givenUp || b.Final
+		if c.accept == nil {
+			c.try(b.Attempt, b.Worker).failed = true
+		}
+	})
+	return true
+}
+
+// remember keeps the latest failures.
+func (j *job) remember(f Failure) {
+	i, _ := slices.BinarySearchFunc(j.recent, f, func(a, b Failure) int {
+		if a.key.less(b.key) {
+			return -1
+		}
+		return 1
+	})
+	j.recent = slices.Insert(j.recent, i, f)
+	if len(j.recent) > MaxFailures {
+		j.recent = slices.Delete(j.recent, 0, 1)
+	}
+}
+
+func (j *job) reclaim(b cluster.ChunkReclaimed) bool {
+	if !j.has(b.Chunk, b.Attempt) {
+		return false
+	}
+	j.reclaims++
+	j.change(b.Chunk, func(c *chunk) {
+		if c.accept == nil {
+			c.try(b.Attempt, b.Worker).reclaimed = true
+		}
+	})
+	return true
+}
+
+// take folds an accepted result; the first one counts.
+func (j *job) take(at key, b cluster.ChunkAccepted) bool {
+	if !j.has(b.Chunk, b.Attempt) {
+		return false
+	}
+	_, n := j.spec.ChunkRange(b.Chunk)
+	if b.Result.Validate(n) != nil {
+		return false
+	}
+	a := &accept{
+		at: at, attempt: b.Attempt, worker: b.Worker,
+		hash: resultHash(b.Result), micros: micros(b.Seconds), iterations: n,
+	}
+	j.lastDone = max(j.lastDone, at.hlc)
+	j.change(b.Chunk, func(c *chunk) {
+		c.tries = nil
+		old := c.accept
+		if old != nil && old.hash != a.hash && !c.disputed {
+			c.disputed = true
+			j.disputed++
+		}
+		if old != nil && !a.at.less(old.at) {
+			return
+		}
+		if old != nil {
+			j.credit(old, -1)
+		}
+		c.accept = a
+		j.credit(a, 1)
+		j.store(b.Chunk, b.Result.Metrics)
+	})
+	return true
+}
+
+func (j *job) credit(a *accept, sign int) {
+	sh, ok := j.shares[a.worker]
+	if !ok {
+		sh = &share{}
+		j.shares[a.worker] = sh
+	}
+	sh.chunks += sign
+	j.micros += int64(sign) * a.micros
+	if sign > 0 {
+		sh.iterations += a.iterations
+		j.iterations += a.iterations
+		return
+	}
+	sh.iterations -= a.iterations
+	j.iterations -= a.iterations
+}
+
+// store makes metrics the chunk's leaf of every tree.
+func (j *job) store(chunk int, metrics map[string]cluster.Metric) {
+	for name, m := range metrics {
+		t, ok := j.metrics[name]
+		if !ok {
+			t = newTree(len(j.chunks))
+			j.metrics[name] = t
+		}
+		t.set(chunk, m)
+	}
+	for name, t := range j.metrics {
+		if _, ok := metrics[name]; !ok {
+			t.set(chunk, cluster.Metric{})
+		}
+	}
+}
+
+// resultHash is the digest of a result's canonical form: JSON with sorted
+// names.
+func resultHash(r cluster.ChunkResult) cluster.Hash {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("state: a valid result cannot be encoded: " + err.Error())
+	}
+	return sha256.Sum256(b)
+}
+
+// micros turns a worker's own measure into integer microseconds, which add up
+// to the same sum in any order.
+func micros(seconds float64) int64 {
+	if !(seconds > 0) {
+		return 0
+	}
+	return int64(math.Round(min(seconds, 1e6) * 1e6))
+}

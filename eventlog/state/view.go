@@ -1,0 +1,219 @@
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// MaxFailures is how many of the latest failures of a job are kept.
+const MaxFailures = 8
+
+// Job is a copy of what is known of one job.
+type Job struct {
+	ID        cluster.JobID    `json:"id"`
+	Spec      cluster.JobSpec  `json:"spec"`
+	Owner     string           `json:"owner"`
+	State     cluster.JobState `json:"state"`
+	Reason    string           `json:"reason,omitempty"`
+	Stopped   bool             `json:"stopped,omitempty"` // asked to end
+	StoppedBy string           `json:"stopped_by,omitempty"`
+	Chunks    int              `json:"chunks"`
+	Counts    ChunkCounts      `json:"counts"`
+	// Iterations is how many are accepted; Spec.Iterations is the goal.
+	Iterations uint64 `json:"iterations"`
+	// Attempts, Failures and Reclaims count over all chunks and terms.
+	Attempts int `json:"attempts"`
+	Failures int `json:"failures"`
+	Reclaims int `json:"reclaims"`
+	// Disputed chunks have accepted results that differ.
+	Disputed     int         `json:"disputed,omitempty"`
+	LastFailures []Failure   `json:"last_failures,omitempty"` // the oldest first
+	Aggregates   []Named     `json:"aggregates,omitempty"`    // by name
+	Workers      []WorkShare `json:"workers,omitempty"`       // by name
+	// Seconds is the run time of the accepted attempts, as workers tell it.
+	Seconds float64 `json:"seconds"`
+	// Started is the first assignment, Progress the last accepted result;
+	// zero when there is none.
+	Submitted cluster.HLC `json:"submitted"`
+	Started   cluster.HLC `json:"started,omitempty"`
+	Progress  cluster.HLC `json:"progress,omitempty"`
+	Finished  cluster.HLC `json:"finished,omitempty"`
+}
+
+// ChunkCounts says how many chunks are in each state. Failed ones are given
+// up.
+type ChunkCounts struct {
+	Pending  int `json:"pending"`
+	Assigned int `json:"assigned"`
+	Accepted int `json:"accepted"`
+	Failed   int `json:"failed"`
+}
+
+// Failure is one attempt that ended without a result.
+type Failure struct {
+	Chunk   int            `json:"chunk"`
+	Attempt int            `json:"attempt"`
+	Worker  cluster.NodeID `json:"worker"`
+	Reason  string         `json:"reason"`
+	Final   bool           `json:"final,omitempty"` // the chunk was given up
+	At      cluster.HLC    `json:"at"`
+
+	key key
+}
+
+// Named is the aggregate of one metric.
+type Named struct {
+	Name string `json:"name"`
+	Aggregate
+}
+
+// WorkShare is what one host's workers contributed to a job.
+type WorkShare struct {
+	Worker     cluster.NodeID `json:"worker"`
+	Chunks     int            `json:"chunks"`
+	Iterations uint64         `json:"iterations"`
+}
+
+// OpenChunk is a chunk that is neither accepted nor given up.
+type OpenChunk struct {
+	Chunk    int
+	Attempts int              // the highest attempt number used
+	Failed   int              // attempts that failed
+	Reclaims int              // attempts taken back
+	FailedOn []cluster.NodeID // workers on which it failed or was taken back, by name
+	Open     []OpenTry        // attempts that may still run; none: pending
+}
+
+// OpenTry is an attempt that was assigned and has not ended.
+type OpenTry struct {
+	Attempt int
+	Worker  cluster.NodeID
+	Term    cluster.Term
+	At      cluster.HLC
+}
+
+func (j *job) state() cluster.JobState {
+	switch {
+	case !j.doneAt.isZero():
+		return j.done.State
+	case j.attempts > 0 || j.count[chunkPending] < len(j.chunks):
+		return cluster.JobRunning
+	}
+	return cluster.JobPending
+}
+
+// summary is the view without its lists.
+func (j *job) summary() Job {
+	return Job{
+		ID: j.id, Spec: j.spec, Owner: j.owner, State: j.state(), Reason: j.done.Reason,
+		Stopped: !j.stopAt.isZero(), StoppedBy: j.stopper, Chunks: len(j.chunks),
+		Counts: ChunkCounts{
+			Pending: j.count[chunkPending], Assigned: j.count[chunkAssigned],
+			Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed],
+		},
+		Iterations: j.iterations, Attempts: j.attempts, Failures: j.failures, Reclaims: j.reclaims,
+		Disputed: j.disputed, Seconds: float64(j.micros) / 1e6, Submitted: j.submittedAt.hlc,
+		Started: j.firstTry, Progress: j.lastDone, Finished: j.doneAt.hlc,
+	}
+}
+
+func (j *job) view() Job {
+	v := j.summary()
+	v.LastFailures = slices.Clone(j.recent)
+	for _, name := range slices.Sorted(maps.Keys(j.metrics)) {
+		if m := j.metrics[name].root(); m.N > 0 {
+			v.Aggregates = append(v.Aggregates, Named{Name: name, Aggregate: aggregate(m)})
+		}
+	}
+	for _, w := range slices.Sorted(maps.Keys(j.shares)) {
+		if sh := j.shares[w]; sh.chunks > 0 {
+			v.Workers = append(v.Workers, WorkShare{Worker: w, Chunks: sh.chunks, Iterations: sh.iterations})
+		}
+	}
+	return v
+}
+
+// Job returns a copy of one job, aggregates of what is accepted so far
+// included.
+func (s *State) Job(id cluster.JobID) (Job, bool) {
+	j, ok := s.jobs[id]
+	if !ok || !j.known {
+		return Job{}, false
+	}
+	return j.view(), true
+}
+
+// JobByKey returns the job that owner submitted under key.
+func (s *State) JobByKey(owner, key string) (Job, bool) {
+	return s.Job(cluster.NewJobID(owner, key))
+}
+
+// Jobs returns all jobs in order of submission, without failures, aggregates
+// and workers.
+func (s *State) Jobs() []Job {
+	known := s.known()
+	slices.SortFunc(known, func(a, b *job) int {
+		switch {
+		case a.submittedAt.less(b.submittedAt):
+			return -1
+		case b.submittedAt.less(a.submittedAt):
+			return 1
+		}
+		return 0
+	})
+	out := make([]Job, len(known))
+	for i, j := range known {
+		out[i] = j.summary()
+	}
+	return out
+}
+
+func (s *State) known() []*job {
+	known := make([]*job, 0, len(s.jobs))
+	for _, j := range s.jobs {
+		if j.known {
+			known = append(known, j)
+		}
+	}
+	return known
+}
+
+// Open returns the open chunks of a job by index: what a new holder needs to
+// go on. It is empty for a job that is unknown or done.
+func (s *State) Open(id cluster.JobID) []OpenChunk {
+	j, ok := s.jobs[id]
+	if !ok || !j.known || !j.doneAt.isZero() {
+		return nil
+	}
+	open := make([]OpenChunk, 0, j.count[chunkPending]+j.count[chunkAssigned])
+	for i := range j.chunks {
+		if c := &j.chunks[i]; c.accept == nil && !c.givenUp {
+			open = append(open, c.openView(i))
+		}
+	}
+	return open
+}
+
+func (c *chunk) openView(index int) OpenChunk {
+	o := OpenChunk{Chunk: index}
+	for _, t := range c.tries {
+		o.Attempts = max(o.Attempts, t.attempt)
+		switch {
+		case t.failed:
+			o.Failed++
+		case t.reclaimed:
+			o.Reclaims++
+		case t.assigned:
+			o.Open = append(o.Open, OpenTry{Attempt: t.attempt, Worker: t.worker, Term: t.term, At: t.at})
+		}
+		if t.failed || t.reclaimed {
+			o.FailedOn = append(o.FailedOn, t.worker)
+		}
+	}
+	slices.Sort(o.FailedOn)
+	o.FailedOn = slices.Compact(o.FailedOn)
+	slices.SortFunc(o.Open, func(a, b OpenTry) int { return a.Attempt - b.Attempt })
+	return o
+}
