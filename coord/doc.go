@@ -1,0 +1,45 @@
+// Package coord is a host's part in the cluster: it says that it lives and
+// hears who else does, spreads membership records, feeds the lease core and
+// carries out what it decides, and gives the rest of the daemon authenticated
+// streams to the other hosts.
+//
+// Messages are signed datagrams of at most 1200 bytes on UDP port 51821 inside
+// the mesh. They are accepted in a fixed order of checks: size, shape, sender
+// is a member and the source address is the certified one, rate (50/s, burst
+// 100 per peer), clock window, replay window, addressee and signature; then
+// the replay window moves and the payload is read. Each refusal has one reason
+// and one counter. What does not fit a datagram is pulled over a stream: a
+// heartbeat carries a digest of the sender's records, and a host whose digest
+// differs fetches what it lacks.
+//
+// Streams are TLS 1.3 on TCP port 51821 inside the mesh; both ends show the
+// identity key that their certificate record names, and ALPN chooses the
+// protocol. A stream to this host itself stays inside the process.
+//
+// Non-goals: the mesh itself, invites and joining, what a term entitles to,
+// what the log or the scheduler say over a stream. Clusters of more than 64
+// hosts work but hear from each other less often, since heartbeats are direct.
+//
+// Goroutines, all started by Run and ended before it returns:
+//
+//   - the loop, the only writer of membership, health and lease state; ends
+//     when Run's context ends, after it has given up the lease and said so;
+//   - the reader of datagrams, which owns rates and replay windows; ends when
+//     the socket is closed;
+//   - the writer of datagrams; ends when the loop has ended and its queue is
+//     empty;
+//   - the accepter of streams, and one goroutine per stream that is being
+//     accepted or served; they end when Run's context ends, which closes every
+//     stream;
+//   - one per pull, at most 4; each ends within its timeout;
+//   - the notifier, which calls OnMembers and OnHealth, and the saver of
+//     records; they end after the loop.
+//
+// Ordering: the core's actions are carried out in the order given, a vote is
+// durable before anything that follows from it is sent, MayAct says no before
+// anything that follows from losing a lease is done, and yes only after
+// everything that leads to it. Actions are delivered in order. Between
+// different hosts nothing is ordered, and any datagram may be lost.
+//
+// Nothing that a message says executes, configures or reveals anything.
+package coord

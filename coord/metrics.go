@@ -1,0 +1,98 @@
+package coord
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/coord/wire"
+)
+
+// Reasons of refusal that this package adds to those of wire.
+const (
+	reasonQueue   wire.Reason = "queue"   // accepted, but the loop was too far behind
+	reasonMajor   wire.Reason = "major"   // sender runs another major version of the program
+	reasonProfile wire.Reason = "profile" // lease message of another timing profile
+	reasonProof   wire.Reason = "proof"   // release whose proof its holder did not sign
+)
+
+// metrics are the counters of one Service.
+type metrics struct {
+	rejected     *prometheus.CounterVec
+	accepted     *prometheus.CounterVec
+	sent         *prometheus.CounterVec
+	unsent       *prometheus.CounterVec
+	streams      *prometheus.CounterVec
+	streamErrors *prometheus.CounterVec
+	streamsOpen  prometheus.Gauge
+	pulls        *prometheus.CounterVec
+	peers        *prometheus.GaugeVec
+	rtt          *prometheus.GaugeVec
+	term         prometheus.Gauge
+	promised     prometheus.Gauge
+	holding      prometheus.Gauge
+	changes      *prometheus.CounterVec
+	voteSave     prometheus.Histogram
+	dropped      *prometheus.CounterVec
+	suspends     prometheus.Counter
+	clockJumps   prometheus.Counter
+	equivocation prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		rejected:     vec("skein_coord_rejected_total", "Datagrams refused, by reason.", "reason"),
+		accepted:     vec("skein_coord_accepted_total", "Datagrams accepted, by type.", "type"),
+		sent:         vec("skein_coord_sent_total", "Datagrams sent, by type.", "type"),
+		unsent:       vec("skein_coord_unsent_total", "Datagrams not sent, by reason.", "reason"),
+		streams:      vec("skein_coord_streams_total", "Streams opened, by protocol and direction.", "proto", "direction"),
+		streamErrors: vec("skein_coord_stream_errors_total", "Streams refused or not opened, by reason.", "reason"),
+		streamsOpen:  gauge("skein_coord_streams_open", "Streams open now."),
+		pulls:        vec("skein_coord_pulls_total", "Pulls of membership records, by outcome.", "outcome"),
+		peers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_coord_peers", Help: "Other members, by health.",
+		}, []string{"health"}),
+		rtt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_coord_rtt_seconds", Help: "Smoothed round trip to a peer.",
+		}, []string{"peer"}),
+		term:     gauge("skein_lease_term", "Highest term this host knows of."),
+		promised: gauge("skein_lease_promised_term", "Term that this voter last promised."),
+		holding:  gauge("skein_lease_holder", "1 while this host holds the lease."),
+		changes:  vec("skein_lease_changes_total", "Terms acquired and lost by this host.", "change"),
+		voteSave: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skein_lease_vote_save_seconds", Help: "Time to make a vote durable.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+		}),
+		dropped:      vec("skein_coord_notices_dropped_total", "Lease actions or health notices whose reader was too slow.", "kind"),
+		suspends:     counter("skein_coord_suspends_total", "Times the machine was found to have slept."),
+		clockJumps:   counter("skein_coord_clock_jumps_total", "Jumps of the wall clock."),
+		equivocation: counter("skein_coord_equivocations_total", "Hosts that signed two announcements of one epoch."),
+	}
+	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof) {
+		m.rejected.WithLabelValues(string(reason)) // every reason is there from the start
+	}
+	if r == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		m.rejected, m.accepted, m.sent, m.unsent, m.streams, m.streamErrors, m.streamsOpen, m.pulls, m.peers, m.rtt,
+		m.term, m.promised, m.holding, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
+	} {
+		errs = append(errs, r.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register coord metrics: %w", err)
+	}
+	return m, nil
+}

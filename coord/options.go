@@ -1,0 +1,168 @@
+package coord
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/lease"
+)
+
+// Port is where every host listens inside the mesh, UDP and TCP.
+const Port = 51821
+
+// DefaultTolerance is how far a message's timestamp may be off.
+const DefaultTolerance = 5 * time.Second
+
+// Store keeps what must survive a restart.
+type Store interface {
+	// LoadVote returns the saved vote record; found is false if there never
+	// was one. A record that is there and unreadable is an error.
+	LoadVote() (v lease.VoteRecord, found bool, err error)
+	// SaveVote makes v durable before it returns nil.
+	SaveVote(v lease.VoteRecord) error
+	// SaveRecords replaces the saved membership records.
+	SaveRecords(rs member.Records) error
+}
+
+// LogState is the local event log in brief.
+type LogState struct {
+	Digest [16]byte // over the heads of all sources
+	Events uint64   // number of events of all sources
+}
+
+// Local is what this host says of itself in a heartbeat.
+type Local struct {
+	Slots, Busy uint32
+	IntroPoints uint32
+	LastPublish *uint64
+}
+
+// Options are what a Service is made of. Fields without "optional" must be
+// set.
+type Options struct {
+	Self     cluster.NodeID
+	Key      ed25519.PrivateKey // identity
+	Verifier member.Verifier    // cluster id and root key
+	// Records are the membership records known at the start. They must hold
+	// this host's own certificate and announcement.
+	Records member.Records
+	Store   Store
+	// Boot is the persisted boot counter, raised for this start.
+	Boot uint64
+	// Founder says that this host created the cluster. If it has no vote
+	// record and knows no other host, it begins as the only voter.
+	Founder bool
+	// Secret keys the proof in peer_announce; optional, the cluster id if
+	// empty. Records are what admits a host, not this.
+	Secret []byte
+
+	// PacketConn and Listener are this host's sockets at its mesh address.
+	// Run closes both.
+	PacketConn net.PacketConn
+	Listener   net.Listener
+	// DialTCP opens a connection inside the mesh.
+	DialTCP func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// Port of the other hosts; optional, Port if 0.
+	Port uint16
+
+	Profile cluster.Profile
+	// Timing replaces the profile's durations; optional, for tests.
+	Timing *lease.Timing
+	Mode   cluster.Mode // auto, quorum or available
+	// Tolerance of timestamps; optional, DefaultTolerance if 0.
+	Tolerance time.Duration
+
+	// Now is the local clock that goes on in suspend; Mono one that does not,
+	// optional, Go's own if nil. Wall is the time of day, optional, time.Now
+	// if nil.
+	Now  func() time.Duration
+	Mono func() time.Duration
+	Wall func() time.Time
+	// Rand returns a number in [0,1); optional.
+	Rand func() float64
+
+	// Version of the program, "MAJOR.MINOR...".
+	Version string
+	// Log and Local are called by the loop and must not block; both optional.
+	Log   func() LogState
+	Local func() Local
+
+	// OnMembers gets the members, this host included, after every change of
+	// them, and once at the start. OnHealth gets what is believed of another
+	// host after every change. Both are optional and called by one goroutine,
+	// which a slow callee delays without delaying the loop; what came
+	// meanwhile is collapsed to the latest.
+	OnMembers func([]cluster.Member)
+	OnHealth  func(cluster.NodeID, cluster.Health)
+	// OnLoop is called by the loop at every turn, at least once a second; it
+	// must not block. A watchdog is fed here. Optional.
+	OnLoop func()
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // optional
+}
+
+// check reports the first option that cannot work and fills in defaults.
+func (o *Options) check() error {
+	switch {
+	case len(o.Key) != ed25519.PrivateKeySize:
+		return errors.New("identity key missing")
+	case o.Store == nil:
+		return errors.New("store missing")
+	case o.Boot == 0:
+		return errors.New("boot counter is 0")
+	case o.PacketConn == nil || o.Listener == nil || o.DialTCP == nil:
+		return errors.New("sockets missing")
+	case o.Now == nil:
+		return errors.New("clock missing")
+	case o.Tolerance < 0:
+		return fmt.Errorf("clock tolerance %s", o.Tolerance)
+	}
+	if _, err := cluster.ParseNodeID(string(o.Self)); err != nil {
+		return fmt.Errorf("self: %w", err)
+	}
+	if o.Timing == nil {
+		t, err := lease.TimingFor(o.Profile)
+		if err != nil {
+			return err
+		}
+		o.Timing = &t
+	}
+	if o.Port == 0 {
+		o.Port = Port
+	}
+	if o.Tolerance == 0 {
+		o.Tolerance = DefaultTolerance
+	}
+	if len(o.Secret) == 0 {
+		o.Secret = o.Verifier.Cluster[:]
+	}
+	if o.Mono == nil {
+		start := time.Now()
+		o.Mono = func() time.Duration { return time.Since(start) }
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if o.Log == nil {
+		o.Log = func() LogState { return LogState{} }
+	}
+	if o.Local == nil {
+		o.Local = func() Local { return Local{} }
+	}
+	return nil
+}

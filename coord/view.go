@@ -1,0 +1,135 @@
+package coord
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/lease"
+)
+
+// View is what this host knows at one moment. It is immutable.
+type View struct {
+	Self    cluster.NodeID
+	At      time.Duration // local clock when it was made
+	Version string
+	Profile cluster.Profile
+	// Members is sorted by node id and holds this host too.
+	Members []MemberView
+	// Digest is over the membership records.
+	Digest [16]byte
+	Lease  lease.Status
+	// Failing says which self-checks fail, by name; while one does, this host
+	// does not hold.
+	Failing map[string]string
+	// Rejected counts refused datagrams since the start, by reason; reasons
+	// that never occurred are absent.
+	Rejected map[string]uint64
+}
+
+// MemberView is what this host knows of a member.
+type MemberView struct {
+	cluster.Member
+	Health cluster.Health
+	// LastHeard is the local time of the last sign of life; Heard is false if
+	// there was none.
+	LastHeard time.Duration
+	Heard     bool
+	RTT       time.Duration // smoothed; 0 if not measured
+	Role      cluster.Role  // holder, standby or witness, as the lease goes
+	Version   string
+	Profile   cluster.Profile
+	// Term and TermHolder are the lease as that host sees it.
+	Term       cluster.Term
+	TermHolder cluster.NodeID
+	Eligible   bool
+	CaughtUp   bool
+	// LogEvents is how many events that host has.
+	LogEvents   uint64
+	Slots, Busy uint32
+	// Incompatible says why messages of that host are refused, empty if they
+	// are not.
+	Incompatible string
+}
+
+// View returns the latest view; it is never nil.
+func (s *Service) View() *View {
+	v := *s.view.Load()
+	v.Rejected = s.rejects.snapshot()
+	return &v
+}
+
+// Member returns what is known of node.
+func (v *View) Member(node cluster.NodeID) (MemberView, bool) {
+	i, ok := slices.BinarySearchFunc(v.Members, node, func(m MemberView, n cluster.NodeID) int {
+		switch {
+		case m.Node < n:
+			return -1
+		case m.Node > n:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return MemberView{}, false
+	}
+	return v.Members[i], true
+}
+
+// publishView makes what the loop knows visible.
+func (s *Service) publishView(now time.Duration) {
+	st := s.lease.Status()
+	v := &View{
+		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.digest,
+		Lease: st, Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
+	}
+	counts := make(map[cluster.Health]int, 5)
+	for _, m := range s.members {
+		mv := s.memberView(m, st)
+		if m.Node != s.o.Self {
+			counts[mv.Health]++
+		}
+		v.Members = append(v.Members, mv)
+	}
+	s.view.Store(v)
+	for _, h := range []cluster.Health{cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left} {
+		s.m.peers.WithLabelValues(string(h)).Set(float64(counts[h]))
+	}
+	s.m.term.Set(float64(max(st.Term, st.Vote.PromisedTerm)))
+	s.m.promised.Set(float64(st.Vote.PromisedTerm))
+	holding := 0.0
+	if st.Role == cluster.RoleHolder {
+		holding = 1
+	}
+	s.m.holding.Set(holding)
+}
+
+func (s *Service) memberView(m cluster.Member, st lease.Status) MemberView {
+	mv := MemberView{Member: m, Role: cluster.RoleStandby}
+	switch {
+	case m.Node == st.Holder:
+		mv.Role = cluster.RoleHolder
+	case m.Witness:
+		mv.Role = cluster.RoleWitness
+	}
+	if m.Node == s.o.Self {
+		own := s.ownLog()
+		local := s.o.Local()
+		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, s.now(), true, true
+		mv.Version, mv.Profile, mv.Term, mv.TermHolder = s.o.Version, s.o.Profile, st.Term, st.Holder
+		mv.Eligible, mv.LogEvents, mv.Slots, mv.Busy = s.eligible(), own.Events, local.Slots, local.Busy
+		return mv
+	}
+	mv.Health = s.detector.Health(m.Node)
+	mv.LastHeard, mv.Heard = s.detector.LastHeard(m.Node)
+	p := s.peers[m.Node]
+	if p == nil {
+		return mv
+	}
+	mv.RTT, mv.Incompatible = p.rtt, p.incompatible
+	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
+	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.reported.Eligible, p.reported.CaughtUp, p.logEvents
+	mv.Slots, mv.Busy = p.beat.Slots, p.beat.Busy
+	return mv
+}
