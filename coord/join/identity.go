@@ -87,13 +87,6 @@ type identityFile struct {
 // fileVersion is the version of every JSON file of this package.
 const fileVersion = 1
 
-func (id *Identity) file() identityFile {
-	return identityFile{
-		Version: fileVersion, Cluster: id.Cluster, ClusterName: id.ClusterName, Network: id.Network, Node: id.Node,
-		IDKey: id.idKey.Bytes(), WGKey: id.wgKey.Bytes(), RootPub: id.RootPub, Secret: id.secret.Bytes(),
-	}
-}
-
 func (f identityFile) identity() (*Identity, error) {
 	if f.Version != fileVersion {
 		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, fileVersion)
@@ -234,8 +227,7 @@ func readJSON(name string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			return fmt.Errorf("read %s: damaged at byte %d", name, syntax.Offset)
 		}
 		return fmt.Errorf("read %s: damaged content", name)

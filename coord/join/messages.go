@@ -94,7 +94,7 @@ func (r *request) transcript(c member.ClusterID, sponsor ed25519.PublicKey, invi
 }
 
 // prove fills in the proofs.
-func (r *request) prove(transcript []byte, secret Secret, idKey ed25519.PrivateKey, wgKey [32]byte, sponsorWG [32]byte) error {
+func (r *request) prove(transcript []byte, secret Secret, idKey ed25519.PrivateKey, wgKey, sponsorWG [32]byte) error {
 	r.ClusterToken = tokenPrefix + macEncoding.EncodeToString(mac(secret.Bytes(), transcript))
 	r.Sig = ed25519.Sign(idKey, append([]byte(sigDomain), transcript...))
 	shared, err := sharedKey(wgKey, sponsorWG)

@@ -155,7 +155,7 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, tag, err := s.serve(ctx, r, now)
 	if err != nil {
 		result := resultInternal
-		if ref := (*refusal)(nil); errors.As(err, &ref) {
+		if ref, ok := errors.AsType[*refusal](err); ok {
 			result = ref.result
 		}
 		s.results.WithLabelValues(result).Inc()

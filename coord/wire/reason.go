@@ -53,8 +53,7 @@ func Refuse(r Reason, format string, args ...any) error {
 
 // ReasonOf returns the Reason that err carries, ReasonParse if it has none.
 func ReasonOf(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
 	}
 	return ReasonParse
