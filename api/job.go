@@ -1,0 +1,161 @@
+package api
+
+import (
+	"math"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Jobs answers GET /v1/jobs, newest first. The jobs carry no Failures and no
+// Aggregates.
+type Jobs struct {
+	Header
+	Jobs []Job `json:"jobs"`
+}
+
+// Job answers GET /v1/jobs/{id} and is each line of GET /v1/jobs/{id}/watch.
+type Job struct {
+	Header
+	ID          cluster.JobID    `json:"id"`
+	Name        string           `json:"name"`
+	State       cluster.JobState `json:"state"`
+	Reason      string           `json:"reason"` // why it failed or is partial
+	Owner       string           `json:"owner"`
+	Spec        cluster.JobSpec  `json:"spec"`
+	SubmittedAt time.Time        `json:"submitted_at"`
+	FinishedAt  *time.Time       `json:"finished_at"`
+	// ElapsedSeconds counts from the submission to the end, or to now.
+	ElapsedSeconds float64            `json:"elapsed_seconds"`
+	Holder         cluster.NodeID     `json:"holder"` // who schedules it now, empty: nobody known
+	Term           cluster.Term       `json:"term"`
+	Chunks         ChunkCounts        `json:"chunks"`
+	Iterations     IterationCounts    `json:"iterations"`
+	Attempts       AttemptCounts      `json:"attempts"`
+	RatePerSecond  *float64           `json:"rate_per_second"` // iterations; null: not measured
+	ETASeconds     *float64           `json:"eta_seconds"`     // null: not known
+	Workers        []JobWorker        `json:"workers"`         // sorted by node
+	Aggregates     map[string]Summary `json:"aggregates"`      // by metric
+	// Failures holds the most recent failures, newest first, at most
+	// MaxFailures.
+	Failures []Failure `json:"failures"`
+}
+
+// MaxFailures bounds Job.Failures.
+const MaxFailures = 32
+
+// ChunkCounts counts the chunks of a job by state.
+type ChunkCounts struct {
+	Total    int `json:"total"`
+	Pending  int `json:"pending"`
+	Assigned int `json:"assigned"`
+	Accepted int `json:"accepted"`
+	Failed   int `json:"failed"` // given up
+}
+
+// IterationCounts tells how much of a job counts already.
+type IterationCounts struct {
+	Total    uint64 `json:"total"`
+	Accepted uint64 `json:"accepted"`
+}
+
+// AttemptCounts counts what was tried.
+type AttemptCounts struct {
+	Assigned  uint64 `json:"assigned"`
+	Failed    uint64 `json:"failed"`
+	Reclaimed uint64 `json:"reclaimed"`
+}
+
+// JobWorker is one host's part in a job.
+type JobWorker struct {
+	Node     cluster.NodeID `json:"node"`
+	Assigned int            `json:"assigned"` // attempts it has now
+	Accepted int            `json:"accepted"` // chunks that count
+}
+
+// Failure is one failed or reclaimed attempt.
+type Failure struct {
+	Chunk   int            `json:"chunk"`
+	Attempt int            `json:"attempt"`
+	Worker  cluster.NodeID `json:"worker"`
+	At      time.Time      `json:"at"`
+	Reason  string         `json:"reason"`
+	Final   bool           `json:"final"` // the chunk was given up
+}
+
+// Summary describes one metric of a job.
+type Summary struct {
+	N    uint64  `json:"n"`
+	Mean float64 `json:"mean"`
+	Min  float64 `json:"min"`
+	Max  float64 `json:"max"`
+	// Std is the sample standard deviation, SE the standard error of the
+	// mean, CI95Low and CI95High its normal 95 % interval; null for n = 1.
+	Std      *float64 `json:"std"`
+	SE       *float64 `json:"se"`
+	CI95Low  *float64 `json:"ci95_low"`
+	CI95High *float64 `json:"ci95_high"`
+}
+
+// z95 is the 97.5 % quantile of the normal distribution.
+const z95 = 1.959963984540054
+
+// Summarise turns a merged metric into what is shown of it.
+func Summarise(m cluster.Metric) Summary {
+	s := Summary{N: m.N, Mean: m.Mean, Min: m.Min, Max: m.Max}
+	if m.N < 2 {
+		return s
+	}
+	std := math.Sqrt(m.M2 / float64(m.N-1))
+	se := std / math.Sqrt(float64(m.N))
+	low, high := m.Mean-z95*se, m.Mean+z95*se
+	for _, v := range []float64{std, se, low, high} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return s // JSON has no such number, and it says nothing
+		}
+	}
+	s.Std, s.SE, s.CI95Low, s.CI95High = &std, &se, &low, &high
+	return s
+}
+
+// Wait says when a submit is acknowledged.
+type Wait string
+
+// Acknowledgement stages.
+const (
+	WaitLocal  Wait = "local"  // durable on the holder
+	WaitStable Wait = "stable" // durable on a majority of the voters
+)
+
+// SubmitRequest is the body of POST /v1/jobs. Artefact and config must have
+// been uploaded to the same host before, or be known in the cluster.
+type SubmitRequest struct {
+	// Spec.Key makes a retry the same job.
+	Spec cluster.JobSpec `json:"spec"`
+	Wait Wait            `json:"wait,omitempty"` // empty: stable
+}
+
+// SubmitResponse answers POST /v1/jobs.
+type SubmitResponse struct {
+	Header
+	Job cluster.JobID `json:"job"`
+	// Created is false if the job existed already under this key.
+	Created bool            `json:"created"`
+	Spec    cluster.JobSpec `json:"spec"` // with its defaults
+	// Ack is what was waited for; StableVoters counts the voters that have
+	// it on disk.
+	Ack          Wait `json:"ack"`
+	StableVoters int  `json:"stable_voters"`
+}
+
+// StopRequest is the body of POST /v1/jobs/{id}/stop.
+type StopRequest struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// Artefact answers PUT /v1/artefacts: the bytes are durable on this host.
+type Artefact struct {
+	Header
+	Hash      cluster.Hash `json:"hash"`
+	SizeBytes int64        `json:"size_bytes"`
+}

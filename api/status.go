@@ -1,0 +1,193 @@
+package api
+
+import (
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// State says in one word how the answering host is.
+type State string
+
+// States of a host.
+const (
+	StateOK       State = "ok"
+	StateDegraded State = "degraded" // works, and something is wrong: see Reasons
+	StateJoining  State = "joining"  // not yet in a current view
+	StateStopping State = "stopping"
+)
+
+// Status answers GET /v1/status.
+type Status struct {
+	Header
+	Cluster string       `json:"cluster"`
+	Version string       `json:"version"`
+	State   State        `json:"state"`
+	Reasons []string     `json:"reasons"` // why degraded, e.g. "n3 suspect"
+	Role    cluster.Role `json:"role"`    // holder, standby or witness
+	Term    cluster.Term `json:"term"`
+	// UptimeSeconds counts from the start of the daemon.
+	UptimeSeconds float64 `json:"uptime_seconds"`
+
+	Lease   LeaseSummary  `json:"lease"`
+	Members MemberCounts  `json:"members"`
+	Mesh    MeshSummary   `json:"mesh"`
+	Log     LogSummary    `json:"log"`
+	Worker  WorkerSummary `json:"worker"`
+	Jobs    JobCounts     `json:"jobs"`
+}
+
+// LeaseSummary is the lease as this host sees it.
+type LeaseSummary struct {
+	Holder  cluster.NodeID  `json:"holder"` // empty: none known
+	Term    cluster.Term    `json:"term"`
+	Mode    cluster.Mode    `json:"mode"`
+	Voters  int             `json:"voters"`
+	Profile cluster.Profile `json:"profile"`
+	// RenewedSeconds is the age of the last renewal that this host knows,
+	// ExpiresSeconds the time until its guard ends; null: unknown.
+	RenewedSeconds *float64 `json:"renewed_seconds"`
+	ExpiresSeconds *float64 `json:"expires_seconds"`
+}
+
+// MemberCounts counts members by health.
+type MemberCounts struct {
+	Total   int `json:"total"`
+	Joining int `json:"joining"`
+	Alive   int `json:"alive"`
+	Suspect int `json:"suspect"`
+	Dead    int `json:"dead"`
+	Left    int `json:"left"`
+}
+
+// MeshSummary is this host's side of the mesh.
+type MeshSummary struct {
+	Backend   string `json:"backend"`
+	Address   string `json:"address"`
+	Listen    string `json:"listen"` // underlay
+	PeerCount int    `json:"peer_count"`
+	// OldestHandshakeSeconds is null while any peer had none.
+	OldestHandshakeSeconds *float64 `json:"oldest_handshake_seconds"`
+}
+
+// LogSummary is the event log as this host has it.
+type LogSummary struct {
+	Events    uint64 `json:"events"`
+	Sources   int    `json:"sources"`
+	SizeBytes uint64 `json:"size_bytes"`
+	// StateHash is equal on hosts that folded the same events.
+	StateHash cluster.Hash `json:"state_hash"`
+}
+
+// WorkerSummary is what this host computes.
+type WorkerSummary struct {
+	Slots   int `json:"slots"`
+	Running int `json:"running"`
+	Queued  int `json:"queued"`
+	Kept    int `json:"kept"` // results not yet accepted
+}
+
+// JobCounts counts jobs by state.
+type JobCounts struct {
+	Pending   int `json:"pending"`
+	Running   int `json:"running"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Partial   int `json:"partial"`
+	Cancelled int `json:"cancelled"`
+}
+
+// Members answers GET /v1/members, sorted by node.
+type Members struct {
+	Header
+	Members []Member `json:"members"`
+}
+
+// Member is one host as the answering host sees it.
+type Member struct {
+	Node  cluster.NodeID `json:"node"`
+	Self  bool           `json:"self"`
+	Addr  string         `json:"addr"`
+	Addr6 string         `json:"addr6"`
+	State cluster.Health `json:"state"`
+	Role  cluster.Role   `json:"role"` // empty: unknown
+	Voter bool           `json:"voter"`
+	Term  cluster.Term   `json:"term"` // 0: unknown
+	// SeenSeconds is the age of its last message; null for self and for a
+	// host never heard of.
+	SeenSeconds *float64 `json:"seen_seconds"`
+	RTTSeconds  *float64 `json:"rtt_seconds"`
+	Path        string   `json:"path"` // self, direct, or empty: unknown
+	Version     string   `json:"version"`
+	Zone        string   `json:"zone"`
+	Priority    uint32   `json:"priority"`
+	Witness     bool     `json:"witness"`
+	// LagEvents is how many events of this host's log the member lacks.
+	LagEvents *uint64  `json:"lag_events"`
+	Endpoints []string `json:"endpoints"` // underlay
+}
+
+// Mesh answers GET /v1/mesh; peers are sorted by node.
+type Mesh struct {
+	Header
+	MeshSummary
+	MTU   int        `json:"mtu"`
+	Peers []MeshPeer `json:"peers"`
+}
+
+// MeshPeer is one peer of the WireGuard device.
+type MeshPeer struct {
+	Node     cluster.NodeID `json:"node"`
+	Addr     string         `json:"addr"`
+	Endpoint string         `json:"endpoint"` // in use, empty: none yet
+	Path     string         `json:"path"`
+	// HandshakeSeconds is the age of the last handshake; null: never.
+	HandshakeSeconds *float64 `json:"handshake_seconds"`
+	ReceivedBytes    uint64   `json:"received_bytes"`
+	SentBytes        uint64   `json:"sent_bytes"`
+	RTTSeconds       *float64 `json:"rtt_seconds"`
+}
+
+// Lease answers GET /v1/lease and POST /v1/lease/step-down.
+type Lease struct {
+	Header
+	LeaseSummary
+	// Ready is set once the holder's term_start is stable; only the holder
+	// knows, elsewhere it is null.
+	Ready    *bool        `json:"ready"`
+	Config   LeaseConfig  `json:"config"`
+	Promised cluster.Term `json:"promised"` // highest term this host promised
+}
+
+// LeaseConfig is the newest voter configuration that this host knows.
+type LeaseConfig struct {
+	Epoch  uint64           `json:"epoch"`
+	Term   cluster.Term     `json:"term"`
+	Voters []cluster.NodeID `json:"voters"`
+	Mode   cluster.Mode     `json:"mode"`
+}
+
+// LeaseHistory answers GET /v1/lease/history, newest term first.
+type LeaseHistory struct {
+	Header
+	Terms []TermRecord `json:"terms"`
+}
+
+// TermRecord is one past or present term.
+type TermRecord struct {
+	Term      cluster.Term     `json:"term"`
+	Holder    cluster.NodeID   `json:"holder"`
+	StartedAt time.Time        `json:"started_at"`
+	EndedAt   *time.Time       `json:"ended_at"` // null: not ended, or nobody saw the end
+	Cause     string           `json:"cause"`    // why it ended, empty: unknown or not ended
+	Successor cluster.NodeID   `json:"successor"`
+	Previous  cluster.NodeID   `json:"previous"`
+	Grants    []cluster.NodeID `json:"grants"`
+	Voters    []cluster.NodeID `json:"voters"`
+}
+
+// StepDownRequest is the body of POST /v1/lease/step-down.
+type StepDownRequest struct {
+	To     cluster.NodeID `json:"to,omitempty"` // empty: the best host
+	Reason string         `json:"reason,omitempty"`
+}

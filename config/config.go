@@ -1,0 +1,105 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Config is the whole configuration, checked. Load makes it.
+type Config struct {
+	StateDir string
+	Node     Node
+	Mesh     Mesh
+	Join     Join
+	Lease    Lease
+	Clock    Clock
+	Log      Log
+	EventLog EventLog
+	Worker   Worker
+	Status   Status
+	Jobs     Jobs
+
+	origin map[string]Origin // by key; absent: default
+}
+
+// Node is [node]: what this host is.
+type Node struct {
+	Name     cluster.NodeID
+	Zone     string
+	Priority uint32
+	Witness  bool
+}
+
+// Mesh is [mesh].
+type Mesh struct {
+	Backend string
+	Listen  netip.AddrPort
+	// Advertise is where others reach Listen; empty: the addresses of this
+	// machine's interfaces.
+	Advertise []netip.AddrPort
+	MTU       int
+	// Peers are static endpoints.
+	Peers map[cluster.NodeID][]netip.AddrPort
+}
+
+// Join is [join]: the listener that admits new hosts.
+type Join struct {
+	Listen netip.AddrPort // never zero after Load
+}
+
+// Lease is [lease].
+type Lease struct {
+	Profile  cluster.Profile
+	Mode     cluster.Mode
+	Eligible bool
+}
+
+// Clock is [clock].
+type Clock struct {
+	Tolerance time.Duration
+}
+
+// Log is [log].
+type Log struct {
+	Level  string // trace, debug, info, warn, error
+	Format string // auto, json, console
+}
+
+// EventLog is [eventlog].
+type EventLog struct {
+	SegmentBytes int64
+}
+
+// Worker is [worker].
+type Worker struct {
+	Slots       int // never zero after Load
+	MemoryBytes uint64
+	Queue       int
+}
+
+// Status is [status]: the local socket.
+type Status struct {
+	Socket string
+	Listen netip.AddrPort // zero: no TCP listener
+	// Group is the group whose members may change things.
+	Group string
+}
+
+// Jobs is [jobs].
+type Jobs struct {
+	// ArtefactBytes bounds what uploads may take on disk.
+	ArtefactBytes int64
+}
+
+// Origin says where a value came from.
+type Origin string
+
+// Origins, weakest first.
+const (
+	FromDefault Origin = "default"
+	FromFile    Origin = "file"
+	FromEnv     Origin = "env"
+	FromFlag    Origin = "flag"
+)

@@ -1,0 +1,92 @@
+package status
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// Backend is what the server shows and changes; the daemon implements it.
+// Methods may be called from any goroutine and respect their context. They
+// leave the embedded api.Header zero: the server fills it from Header. An
+// error that is an *api.Problem is answered as it is, one that wraps
+// cluster.ErrJobSpec as invalid_job, a context's end as timeout, any other as
+// internal.
+type Backend interface {
+	ClusterReader
+	LeaseControl
+	JobControl
+	EventReader
+	TokenKeeper
+	ArtefactStore
+	Probe
+}
+
+// ClusterReader answers what this host knows of the cluster.
+type ClusterReader interface {
+	// Header returns the header of a body made now.
+	Header() api.Header
+	Status(ctx context.Context) (api.Status, error)
+	Members(ctx context.Context) (api.Members, error)
+	Mesh(ctx context.Context) (api.Mesh, error)
+	Config(ctx context.Context) (api.Config, error)
+}
+
+// LeaseControl shows the lease and asks the holder to give it up.
+type LeaseControl interface {
+	Lease(ctx context.Context) (api.Lease, error)
+	LeaseHistory(ctx context.Context) (api.LeaseHistory, error)
+	// StepDown returns once the release was decided. On a host that is not
+	// the holder it is forwarded, or refused with code conflict.
+	StepDown(ctx context.Context, actor string, req api.StepDownRequest) (api.Lease, error)
+}
+
+// JobControl submits, shows and stops jobs. Changes go to the holder,
+// wherever it is.
+type JobControl interface {
+	// Submit gets a spec with its defaults that is valid by itself; it
+	// checks the artefact and the key.
+	Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error)
+	Stop(ctx context.Context, actor string, id cluster.JobID, reason string) (api.Job, error)
+	Jobs(ctx context.Context) (api.Jobs, error)
+	// Job finds a job by its id; FindJob by any unique prefix of it.
+	Job(ctx context.Context, id cluster.JobID) (api.Job, error)
+	FindJob(ctx context.Context, prefix string) (cluster.JobID, error)
+}
+
+// EventReader reads the log in pieces.
+type EventReader interface {
+	// Events returns known events whose sequence number is above after's
+	// for their source and, if since is not zero, whose time is not before
+	// it; ordered by HLC, then source, then sequence, so that each source's
+	// events are in order; at most limit, the first ones.
+	Events(ctx context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error)
+	// Changed returns a channel that is closed when the fold moved on, or
+	// the view of who holds changed, after the call.
+	Changed() <-chan struct{}
+}
+
+// TokenKeeper keeps this host's invites.
+type TokenKeeper interface {
+	CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error)
+	Tokens(ctx context.Context) (api.Tokens, error)
+	RevokeToken(ctx context.Context, actor string, id string) error
+}
+
+// ArtefactStore keeps modules and configs by their SHA-256.
+type ArtefactStore interface {
+	// PutArtefact reads r to its end and returns once the bytes are durable
+	// on this host. R fails when the body is longer than the server allows.
+	PutArtefact(ctx context.Context, r io.Reader) (cluster.Hash, int64, error)
+}
+
+// Probe answers health checks; nil is healthy.
+type Probe interface {
+	// Healthy reports whether the process works at all.
+	Healthy() error
+	// Ready reports whether the host joined and has a current view.
+	Ready() error
+}
