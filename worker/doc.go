@@ -1,0 +1,55 @@
+// Package worker runs chunks on a host. It serves the worker side of the
+// scheduler's stream (package scheduler/stream), keeps a bounded queue and a
+// number of slots, hands each attempt to an Executor and keeps every result
+// until the holder says that its fate is stable. It also holds the store of
+// artefacts: modules and config documents, addressed by SHA-256.
+//
+// It decides nothing about jobs: what runs where, how often and what counts is
+// the scheduler's. It reads no log.
+//
+// # Executors
+//
+// WASM runs a WASI command in a child process per slot. A child, because
+// compiled guest code cannot be preempted by Go's collector and would stall
+// the daemon's heartbeats, and because a stranger's code should have one more
+// wall around it. The child is the daemon's own program, started again with
+// Options.RunnerArgv; it runs RunnerMain. What a guest sees: standard input
+// with the config document, standard output for its result, standard error,
+// the environment SKEIN_ITERATIONS, SKEIN_SEED_OFFSET, SKEIN_CHUNK_ID and
+// SKEIN_SEED, random bytes that depend on (SKEIN_SEED, SKEIN_SEED_OFFSET)
+// only, and clocks that start at a fixed instant and advance by being read.
+// No files, no sockets, no arguments, no other environment.
+//
+// # Terms
+//
+// A holder opens a stream with its term. The worker keeps the highest term it
+// has served and refuses a lower one, and the same term from another host. A
+// stream of a higher term replaces the one before it. The term is kept in
+// memory; Options.MinTerm supplies what the lease knows beyond that.
+//
+// A lost holder stops nothing here: queued and running chunks go on and their
+// results are kept for the next holder, who learns of both from the Welcome.
+//
+// # Results
+//
+// A result is dropped only by Accepted, by Cancel, or when the outbox is over
+// its limit and the result has been kept for Options.KeepFor. While the outbox
+// is full no new chunk starts. The outbox lives in memory; a stop in good
+// order saves it to a file that the next start reads. A killed worker loses
+// its unaccepted results and the scheduler runs those chunks again.
+//
+// # Goroutines
+//
+// Worker.Run owns the queue, the slots and the outbox; it ends when its
+// context ends and the drain is over. It owns one goroutine per executor
+// (ends when the drain is over) and one per running attempt (ends when the
+// attempt does). Each Serve owns one writer (ends when Serve returns).
+// WASM.Run stays on one operating system thread, from which all children are
+// started: the kernel kills them when that thread, and so the daemon, ends.
+//
+// # Ordering
+//
+// On one stream Welcome comes first, then the kept results, oldest first.
+// Chunks start in the order in which they were assigned. A result may be sent
+// more than once, on different streams.
+package worker

@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Defaults and limits of Options.
+const (
+	MaxSlots            = 4096
+	DefaultOutboxBytes  = 64 << 20
+	DefaultKeepFor      = time.Hour
+	DefaultDrainTimeout = 3 * time.Second
+	DefaultStatusEvery  = 2 * time.Second
+)
+
+// Options configures a Worker. Zero fields take the default.
+type Options struct {
+	// Slots is how many chunks run at once; default: the number of CPUs.
+	Slots int
+	// Queue is how many chunks may wait beyond those that run; default:
+	// 16 per slot, at least 256. An Assign that does not fit ends the stream
+	// with Refused, and nothing of it is taken.
+	Queue int
+	// Executors by name, at least one. The Worker runs them.
+	Executors map[string]Executor
+	// OutboxFile keeps results over a restart in good order; empty: none.
+	OutboxFile string
+	// OutboxBytes bounds the results kept; while it is reached no chunk starts.
+	OutboxBytes int
+	// KeepFor is how long a result is kept even when the outbox is full.
+	KeepFor time.Duration
+	// DrainTimeout is how long running chunks may go on after Run's context
+	// ended.
+	DrainTimeout time.Duration
+	// StatusEvery is the period of Status frames.
+	StatusEvery time.Duration
+	// MinTerm returns the highest term that this host knows of, else nil.
+	MinTerm func() cluster.Term
+	// CheckHolder refuses a Hello by an error: the member from does not hold
+	// term as far as this host knows. Nil accepts every member.
+	CheckHolder func(from cluster.NodeID, term cluster.Term) error
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // may be nil
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Slots == 0 {
+		o.Slots = runtime.NumCPU()
+	}
+	if o.Queue == 0 {
+		o.Queue = max(256, 16*o.Slots)
+	}
+	if o.OutboxBytes == 0 {
+		o.OutboxBytes = DefaultOutboxBytes
+	}
+	if o.KeepFor == 0 {
+		o.KeepFor = DefaultKeepFor
+	}
+	if o.DrainTimeout == 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.StatusEvery == 0 {
+		o.StatusEvery = DefaultStatusEvery
+	}
+	if o.MinTerm == nil {
+		o.MinTerm = func() cluster.Term { return 0 }
+	}
+	if o.CheckHolder == nil {
+		o.CheckHolder = func(cluster.NodeID, cluster.Term) error { return nil }
+	}
+	switch {
+	case o.Slots < 1 || o.Slots > MaxSlots:
+		return o, fmt.Errorf("worker: slots is %d, want 1-%d", o.Slots, MaxSlots)
+	case o.Queue < 1:
+		return o, fmt.Errorf("worker: queue is %d, want at least 1", o.Queue)
+	case o.OutboxBytes < 0 || o.KeepFor < 0 || o.DrainTimeout < 0 || o.StatusEvery < 0:
+		return o, errors.New("worker: a limit is negative")
+	case len(o.Executors) == 0:
+		return o, errors.New("worker: no executor")
+	}
+	for name, e := range o.Executors {
+		if name == "" || e == nil {
+			return o, fmt.Errorf("worker: executor %q is empty", name)
+		}
+	}
+	return o, nil
+}

@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// Deadlines of a holder's stream.
+const (
+	helloTimeout = 10 * time.Second
+	writeTimeout = 10 * time.Second
+	// idleTimeout ends a stream on which the holder said nothing. It learns by
+	// the end of the stream and opens another.
+	idleTimeout = 5 * time.Minute
+)
+
+// Serve speaks with the holder from over conn until the stream ends, then
+// closes conn. It is the handler of protocol stream.Proto; from has been
+// authenticated.
+func (w *Worker) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+
+	_ = conn.SetDeadline(time.Now().Add(helloTimeout)) // a conn without deadlines still has ctx
+	f, err := stream.Read(conn)
+	if err != nil || f.Hello == nil {
+		w.m.frameErrors.Inc()
+		w.log.Debug().Err(err).Str("peer", string(from)).Msg("stream without hello")
+		return
+	}
+	s := &session{from: from, term: f.Hello.Term, out: make(chan stream.Frame, 16), end: cancel}
+	if refused := w.open(ctx, s, f.Hello.Holder); refused != nil {
+		w.log.Debug().Str("peer", string(from)).Uint64("term", uint64(s.term)).Str("reason", refused.Reason).Msg("holder refused")
+		_ = stream.Write(conn, stream.Frame{Refused: refused}) // it may have gone
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+
+	wrote := make(chan struct{}) // closed when the writer ended
+	go func() {
+		defer close(wrote)
+		defer cancel()
+		w.write(ctx, s, conn)
+	}()
+	w.read(ctx, s, conn)
+	cancel()
+	<-wrote
+	select {
+	case w.detach <- s:
+	case <-w.done:
+	}
+}
+
+// open asks the loop for the stream; nil: accepted.
+func (w *Worker) open(ctx context.Context, s *session, holder cluster.NodeID) *stream.Refused {
+	if holder != s.from {
+		w.m.refused.WithLabelValues("other_holder").Inc()
+		return &stream.Refused{Reason: "hello names another host than the one that speaks"}
+	}
+	if err := w.opts.CheckHolder(s.from, s.term); err != nil {
+		w.m.refused.WithLabelValues("not_holder").Inc()
+		return &stream.Refused{MaxTerm: w.opts.MinTerm(), Reason: reason(err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	a := attachment{sess: s, answer: make(chan *stream.Refused, 1)}
+	select {
+	case w.attach <- a:
+		return <-a.answer
+	case <-w.done:
+		return &stream.Refused{Reason: "worker stops"}
+	case <-ctx.Done():
+		return &stream.Refused{Reason: "worker is not running"}
+	}
+}
+
+func (w *Worker) read(ctx context.Context, s *session, conn net.Conn) {
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(idleTimeout)) // ctx closes it at the latest
+		f, err := stream.Read(conn)
+		if err != nil {
+			if errors.Is(err, stream.ErrFrame) {
+				w.m.frameErrors.Inc()
+				w.log.Warn().Err(err).Str("peer", string(s.from)).Msg("invalid frame, stream ended")
+			} else if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+				w.log.Debug().Err(err).Str("peer", string(s.from)).Msg("stream lost")
+			}
+			return
+		}
+		select {
+		case w.inbox <- inbound{sess: s, frame: f}:
+		case <-ctx.Done():
+			return
+		case <-w.done:
+			return
+		}
+	}
+}
+
+// write sends what the loop hands over; a Refused is the last frame.
+func (w *Worker) write(ctx context.Context, s *session, conn net.Conn) {
+	for {
+		select {
+		case f := <-s.out:
+			_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // ctx closes it at the latest
+			if err := stream.Write(conn, f); err != nil || f.Refused != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func sortedNames(m map[string]Executor) []string {
+	return slices.Sorted(maps.Keys(m))
+}

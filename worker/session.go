@@ -1,0 +1,254 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// maxReplies bounds the answers that wait for a holder which does not read.
+const maxReplies = 64
+
+// session is one holder's stream. Except for out and end it belongs to the
+// worker's loop. A nil session has nothing to send.
+type session struct {
+	from cluster.NodeID
+	term cluster.Term
+	out  chan stream.Frame  // capacity 16; when full the loop keeps the frames back; never closed
+	end  context.CancelFunc // ends Serve, which closes the connection
+
+	replies []stream.Frame // Welcome, Pong: in order, before results
+	latest  *stream.Status // not yet sent
+	unsent  []stream.Ref   // results in the outbox, in order
+	offered int            // where the frame that next returned came from
+}
+
+// Values of session.offered.
+const (
+	fromReplies = iota
+	fromStatus
+	fromUnsent
+)
+
+type attachment struct {
+	sess   *session
+	answer chan *stream.Refused // capacity 1; nil: accepted
+}
+
+type inbound struct {
+	sess  *session
+	frame stream.Frame
+}
+
+func (s *session) reply(f stream.Frame) bool {
+	if len(s.replies) >= maxReplies {
+		return false
+	}
+	s.replies = append(s.replies, f)
+	return true
+}
+
+// status replaces a status that was not sent yet.
+func (s *session) status(st stream.Status) {
+	if s != nil {
+		s.latest = &st
+	}
+}
+
+// announce queues the result of ref for sending.
+func (s *session) announce(ref stream.Ref) {
+	if s != nil {
+		s.unsent = append(s.unsent, ref)
+	}
+}
+
+// next returns what to send now, without taking it.
+func (s *session) next(o *outbox) (stream.Frame, bool) {
+	if s == nil {
+		return stream.Frame{}, false
+	}
+	if len(s.replies) > 0 {
+		s.offered = fromReplies
+		return s.replies[0], true
+	}
+	if s.latest != nil {
+		s.offered = fromStatus
+		return stream.Frame{Status: s.latest}, true
+	}
+	for len(s.unsent) > 0 {
+		if res, ok := o.get(s.unsent[0]); ok {
+			s.offered = fromUnsent
+			return stream.Frame{Result: &res}, true
+		}
+		s.unsent = s.unsent[1:] // its fate became known meanwhile
+	}
+	return stream.Frame{}, false
+}
+
+// sent takes what next returned.
+func (s *session) sent() {
+	switch s.offered {
+	case fromReplies:
+		s.replies = s.replies[1:]
+	case fromStatus:
+		s.latest = nil
+	case fromUnsent:
+		s.unsent = s.unsent[1:]
+	}
+}
+
+// pending reports that frames wait.
+func (s *session) pending(o *outbox) bool {
+	_, ok := s.next(o)
+	return ok
+}
+
+// refuse ends s; the holder is told why if it still reads.
+func (s *session) refuse(r stream.Refused) {
+	select {
+	case s.out <- stream.Frame{Refused: &r}: // the writer ends the stream after it
+	default:
+		s.end()
+	}
+}
+
+func (l *loop) closeSession(why string) {
+	if l.sess != nil {
+		l.sess.refuse(stream.Refused{MaxTerm: l.term, Reason: why})
+		l.sess = nil
+	}
+}
+
+// onAttach decides about a new stream; nil accepts it.
+func (l *loop) onAttach(s *session) *stream.Refused {
+	refused := func(label, format string, args ...any) *stream.Refused {
+		l.m.refused.WithLabelValues(label).Inc()
+		return &stream.Refused{MaxTerm: max(l.term, l.opts.MinTerm()), Reason: fmt.Sprintf(format, args...)}
+	}
+	switch known := max(l.term, l.opts.MinTerm()); {
+	case l.draining:
+		return refused("draining", "worker stops")
+	case s.term < known:
+		return refused("stale_term", "term %d is over, term %d is known", s.term, known)
+	case s.term == l.term && s.from != l.holder:
+		return refused("other_holder", "term %d belongs to %s", s.term, l.holder)
+	}
+	l.closeSession("replaced by a newer stream")
+	l.term, l.holder, l.sess = s.term, s.from, s
+	assigned := l.refs()
+	for _, t := range l.queue {
+		assigned = append(assigned, t.Ref)
+	}
+	s.reply(stream.Frame{Welcome: &stream.Welcome{
+		Slots: l.opts.Slots, Executors: sortedNames(l.opts.Executors), Assigned: assigned,
+	}})
+	s.unsent = l.outbox.refs()
+	l.m.streams.Inc()
+	l.log.Info().Str("peer", string(s.from)).Uint64("term", uint64(s.term)).Int("assigned", len(assigned)).
+		Int("kept", len(s.unsent)).Msg("serving a holder")
+	return nil
+}
+
+// onFrame handles a frame of the open session.
+func (l *loop) onFrame(f stream.Frame) {
+	s := l.sess
+	if known := l.opts.MinTerm(); known > s.term {
+		l.m.refused.WithLabelValues("stale_term").Inc()
+		s.refuse(stream.Refused{MaxTerm: known, Reason: fmt.Sprintf("term %d is over, term %d is known", s.term, known)})
+		l.sess = nil
+		return
+	}
+	ok := true
+	switch {
+	case f.Assign != nil:
+		ok = f.Assign.Term == s.term && l.assign(*f.Assign)
+	case f.Cancel != nil:
+		if ok = f.Cancel.Term == s.term; ok {
+			l.cancel(*f.Cancel)
+		}
+	case f.Accepted != nil:
+		if ok = f.Accepted.Term == s.term; ok {
+			for _, ref := range f.Accepted.Refs {
+				l.outbox.drop(ref)
+			}
+		}
+	case f.Ping != nil:
+		ok = s.reply(stream.Frame{Pong: &stream.Ping{Term: s.term, Nonce: f.Ping.Nonce}})
+	default:
+		ok = false
+	}
+	if !ok && l.sess == s {
+		l.m.refused.WithLabelValues("protocol").Inc()
+		l.log.Warn().Str("peer", string(s.from)).Uint64("term", uint64(s.term)).Msg("holder broke the protocol, stream ended")
+		l.closeSession("frame out of place")
+	}
+}
+
+// assign queues new attempts. What is queued or runs already is left as it
+// is; what was finished is sent again.
+func (l *loop) assign(a stream.Assign) bool {
+	if len(l.queue)+len(a.Chunks) > l.opts.Queue+l.opts.Slots {
+		l.m.refused.WithLabelValues("queue_full").Inc()
+		l.closeSession(fmt.Sprintf("queue is full: %d waiting, %d more assigned, room for %d",
+			len(l.queue), len(a.Chunks), l.opts.Queue+l.opts.Slots))
+		return true // answered
+	}
+	queued := make(map[stream.Ref]bool, len(l.queue))
+	for _, t := range l.queue {
+		queued[t.Ref] = true
+	}
+	for _, c := range a.Chunks {
+		ref := stream.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt}
+		if _, ok := l.running[ref]; ok || queued[ref] {
+			continue
+		}
+		if _, ok := l.outbox.get(ref); ok {
+			l.sess.announce(ref)
+			continue
+		}
+		if !l.draining {
+			queued[ref] = true
+			l.queue = append(l.queue, Task{Ref: ref, Spec: a.Spec})
+		}
+	}
+	return true
+}
+
+// cancel forgets attempts wherever they are and kills those that run.
+func (l *loop) cancel(c stream.Cancel) {
+	named := make(map[stream.ChunkRef]bool, len(c.Chunks))
+	for _, r := range c.Chunks {
+		named[r] = true
+	}
+	hit := func(ref stream.Ref) bool {
+		return ref.Job == c.Job && (len(named) == 0 || named[stream.ChunkRef{Chunk: ref.Chunk, Attempt: ref.Attempt}])
+	}
+	keep := l.queue[:0:0]
+	for _, t := range l.queue {
+		if !hit(t.Ref) {
+			keep = append(keep, t)
+		}
+	}
+	l.queue = keep
+	for _, ref := range l.refs() {
+		if hit(ref) {
+			r := l.running[ref]
+			r.gone = true
+			r.cancel()
+			delete(l.running, ref)
+			l.stopping++
+		}
+	}
+	for _, ref := range l.outbox.refs() {
+		if hit(ref) {
+			l.outbox.drop(ref)
+		}
+	}
+}
+
+func compareRefs(a, b stream.Ref) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.Attempt, b.Attempt))
+}

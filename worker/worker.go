@@ -1,0 +1,310 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// killTimeout bounds the end of attempts that were cancelled by a stop.
+const killTimeout = 5 * time.Second
+
+// Worker runs the chunks that a holder assigns to this host.
+type Worker struct {
+	opts Options
+	log  zerolog.Logger
+	m    *metrics
+
+	attach   chan attachment // capacity 0: the loop answers each at once
+	inbox    chan inbound    // capacity 0: a holder is read no faster than its frames are handled
+	detach   chan *session   // capacity 0
+	finished chan finished   // capacity Slots: an attempt never waits to report
+	done     chan struct{}   // closed when Run returned
+	started  atomic.Bool     // Run was called
+	view     atomic.Pointer[View]
+}
+
+// View is what a Worker is doing. It is never modified.
+type View struct {
+	Slots     int
+	Running   []stream.Ref
+	Queued    int
+	Kept      int // results not yet accepted
+	KeptBytes int
+	Holder    cluster.NodeID // whose stream is open; empty: none
+	Term      cluster.Term   // highest term served
+	Draining  bool
+}
+
+// New checks o and makes a Worker. It starts nothing.
+func New(o Options) (*Worker, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{
+		opts:     o,
+		log:      o.Logger.With().Str("component", "worker").Logger(),
+		m:        m,
+		attach:   make(chan attachment),
+		inbox:    make(chan inbound),
+		detach:   make(chan *session),
+		finished: make(chan finished, o.Slots),
+		done:     make(chan struct{}),
+	}
+	w.view.Store(&View{Slots: o.Slots})
+	return w, nil
+}
+
+// View returns what the worker is doing.
+func (w *Worker) View() View { return *w.view.Load() }
+
+// Run serves until ctx ends. Then it takes nothing new, waits up to
+// DrainTimeout for running chunks, cancels the rest, saves the outbox and
+// returns nil. It may be called once.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.started.Swap(true) {
+		panic("worker: Run called twice")
+	}
+	defer close(w.done)
+	l := &loop{
+		Worker:  w,
+		running: map[stream.Ref]*run{},
+		outbox:  newOutbox(w.opts.OutboxBytes, w.opts.KeepFor),
+	}
+	for i := range w.opts.Slots {
+		l.free = append(l.free, w.opts.Slots-1-i)
+	}
+	if w.opts.OutboxFile != "" {
+		skipped, err := l.outbox.load(w.opts.OutboxFile, time.Now())
+		if err != nil || skipped > 0 {
+			w.log.Warn().Err(err).Int("skipped", skipped).Msg("kept results not all readable, their chunks run again")
+		}
+	}
+
+	// The executors outlive ctx by the drain.
+	execCtx, endExec := context.WithCancel(context.WithoutCancel(ctx))
+	defer endExec()
+	ended := make(chan error, len(w.opts.Executors)) // one report per executor
+	for name, e := range w.opts.Executors {
+		go func() {
+			if err := e.Run(execCtx); err != nil && execCtx.Err() == nil {
+				ended <- fmt.Errorf("executor %s: %w", name, err)
+				return
+			}
+			ended <- nil
+		}()
+	}
+	err, reported := l.serve(ctx, execCtx, ended)
+	endExec()
+	for range len(w.opts.Executors) - reported {
+		<-ended
+	}
+	if w.opts.OutboxFile != "" {
+		if saveErr := l.outbox.save(w.opts.OutboxFile); saveErr != nil && err == nil {
+			err = saveErr
+		}
+	}
+	return err
+}
+
+// loop is the state that Run owns.
+type loop struct {
+	*Worker
+	ctx context.Context //nolint:containedctx // parent of every attempt; ends after the drain
+
+	term   cluster.Term   // highest served
+	holder cluster.NodeID // who opened term
+	sess   *session       // the one open stream; nil: none
+
+	queue    []Task
+	running  map[stream.Ref]*run
+	stopping int   // cancelled attempts that have not ended
+	free     []int // slots
+	outbox   *outbox
+	draining bool
+}
+
+// run is one running attempt.
+type run struct {
+	task   Task
+	slot   int
+	cancel context.CancelFunc
+	gone   bool // cancelled: its result is of no interest
+}
+
+type finished struct {
+	run     *run
+	result  cluster.ChunkResult
+	err     error
+	seconds float64
+}
+
+// serve runs the loop until ctx has ended and the drain is over, or an
+// executor ends. It returns how many executors have reported their end.
+func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (err error, reported int) { //nolint:revive,staticcheck // the count belongs to the error
+	runCtx, endRuns := context.WithCancel(execCtx)
+	defer endRuns()
+	l.ctx = runCtx
+	status := time.NewTicker(l.opts.StatusEvery)
+	defer status.Stop()
+	stop := ctx.Done()
+	var overtime <-chan time.Time
+	defer func() { l.closeSession("worker stops") }()
+	for {
+		l.start()
+		l.publish()
+		if l.draining && len(l.running)+l.stopping == 0 && !l.sess.pending(l.outbox) {
+			return err, reported
+		}
+		var out chan<- stream.Frame // nil: nothing to send
+		var next stream.Frame
+		if frame, ok := l.sess.next(l.outbox); ok {
+			out, next = l.sess.out, frame
+		}
+		select {
+		case <-stop:
+			stop = nil
+			l.drain()
+			overtime = time.After(l.opts.DrainTimeout)
+		case <-overtime:
+			if l.ctx.Err() != nil { // an executor that does not obey
+				return errors.Join(err, fmt.Errorf("worker: %d attempts did not end", len(l.running)+l.stopping)), reported
+			}
+			endRuns()
+			l.closeSession("worker stops")
+			overtime = time.After(killTimeout)
+		case e := <-ended:
+			reported++
+			if e == nil {
+				e = errors.New("worker: an executor ended early")
+			}
+			err = errors.Join(err, e)
+			stop = nil
+			l.drain()
+			endRuns()
+			l.closeSession("worker stops")
+			overtime = time.After(killTimeout)
+		case a := <-l.attach:
+			a.answer <- l.onAttach(a.sess)
+		case s := <-l.detach:
+			if s == l.sess {
+				l.sess = nil
+				l.log.Info().Str("peer", string(s.from)).Uint64("term", uint64(s.term)).Msg("holder's stream ended")
+			}
+		case in := <-l.inbox:
+			if in.sess == l.sess {
+				l.onFrame(in.frame)
+			}
+		case f := <-l.finished:
+			l.onFinished(f)
+		case <-status.C:
+			l.onStatus()
+		case out <- next:
+			l.sess.sent()
+		}
+	}
+}
+
+func (l *loop) drain() {
+	l.draining = true
+	l.queue = nil
+}
+
+// start fills free slots from the queue.
+func (l *loop) start() {
+	for len(l.free) > 0 && len(l.queue) > 0 && !l.outbox.full() {
+		t := l.queue[0]
+		l.queue = l.queue[1:]
+		ctx, cancel := context.WithCancel(l.ctx)
+		r := &run{task: t, slot: l.free[len(l.free)-1], cancel: cancel}
+		l.free = l.free[:len(l.free)-1]
+		l.running[t.Ref] = r
+		go func() {
+			began := time.Now()
+			f := finished{run: r}
+			if e, ok := l.opts.Executors[t.Spec.Executor]; ok {
+				f.result, f.err = e.Execute(ctx, r.slot, t)
+			} else {
+				f.err = fmt.Errorf("this host has no executor %q", t.Spec.Executor)
+			}
+			f.seconds = time.Since(began).Seconds()
+			l.finished <- f
+		}()
+	}
+}
+
+// onFinished frees the slot and keeps the result for the holder.
+func (l *loop) onFinished(f finished) {
+	f.run.cancel()
+	l.free = append(l.free, f.run.slot)
+	if f.run.gone {
+		l.stopping--
+		l.m.chunks.WithLabelValues("cancelled").Inc()
+		return
+	}
+	ref := f.run.task.Ref
+	delete(l.running, ref)
+	if l.ctx.Err() != nil && f.err != nil {
+		// Ended by the stop, not by itself: no verdict about the chunk.
+		l.m.chunks.WithLabelValues("cancelled").Inc()
+		return
+	}
+	res := stream.Result{Ref: ref, Seconds: f.seconds}
+	if f.err != nil {
+		res.Error = reason(f.err)
+		l.m.chunks.WithLabelValues("failed").Inc()
+		l.log.Debug().Err(f.err).Str("job", string(ref.Job)).Int("chunk", ref.Chunk).Int("attempt", ref.Attempt).
+			Msg("attempt failed")
+	} else {
+		res.Result = &f.result
+		l.m.chunks.WithLabelValues("ok").Inc()
+		l.m.seconds.Observe(f.seconds)
+	}
+	if err := l.outbox.add(res, time.Now()); err != nil { // a number that JSON cannot carry
+		res.Result, res.Error = nil, reason(err)
+		_ = l.outbox.add(res, time.Now()) // a text always encodes
+	}
+	l.sess.announce(ref)
+}
+
+func (l *loop) onStatus() {
+	if n := l.outbox.relieve(time.Now()); n > 0 {
+		l.m.dropped.Add(float64(n))
+		l.log.Warn().Int("results", n).Msg("outbox full, oldest results given up")
+	}
+	l.sess.status(stream.Status{Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.len()})
+}
+
+// refs lists the running attempts in a fixed order.
+func (l *loop) refs() []stream.Ref {
+	return slices.SortedFunc(maps.Keys(l.running), compareRefs)
+}
+
+func (l *loop) publish() {
+	v := &View{
+		Slots: l.opts.Slots, Running: l.refs(), Queued: len(l.queue),
+		Kept: l.outbox.len(), KeptBytes: l.outbox.bytes, Term: l.term, Draining: l.draining,
+	}
+	if l.sess != nil {
+		v.Holder = l.sess.from
+	}
+	l.view.Store(v)
+	l.m.running.Set(float64(len(v.Running)))
+	l.m.queued.Set(float64(v.Queued))
+	l.m.kept.Set(float64(v.Kept))
+	l.m.keptBytes.Set(float64(v.KeptBytes))
+}
