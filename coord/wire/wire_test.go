@@ -225,7 +225,7 @@ func TestParseIgnoresUnknownFields(t *testing.T) {
 }
 
 func TestParseCopies(t *testing.T) {
-	raw := mangle(t, "x", "x")
+	raw := mangle(t, `"v":2`, `"v":2`)
 	m, err := Parse(raw)
 	if err != nil {
 		t.Fatal(err)
@@ -312,9 +312,7 @@ func TestSealRefuses(t *testing.T) {
 	}
 }
 
-// TestLargestMessagesFit holds the promise that a heartbeat with its full
-// number of deltas and an announcement with the largest records fit.
-func TestLargestMessagesFit(t *testing.T) {
+func TestHeartbeatSizes(t *testing.T) {
 	const n32 = "abcdefghijklmnopqrstuvwxyz012345"
 	h := Header{Node: n32, Time: 1_900_000_000, Type: TypeHeartbeat, To: n32, Boot: 1 << 20, Seq: 1 << 33}
 	published := uint64(1_900_000_000)
@@ -335,6 +333,22 @@ func TestLargestMessagesFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("heartbeat with 4 deltas: %d bytes", len(raw))
+
+	// Names and addresses of the greatest length: as many as fit are sent.
+	big.Node, h.Node, h.To, hb.Holder = n32, n32, n32, n32
+	big.Endpoint = netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535")
+	hb.KnownPeers = []PeerHint{big, big, big, big}
+	if _, err := Seal(testKey(1), h, hb); ReasonOf(err) != ReasonSize {
+		t.Fatalf("sealed what is too long: %v", err)
+	}
+	raw, n, err := SealHeartbeat(testKey(1), h, hb)
+	if err != nil || n < 1 {
+		t.Fatalf("%d deltas, %v", n, err)
+	}
+	if len(hb.KnownPeers) != 4 {
+		t.Error("the caller's heartbeat was changed")
+	}
+	t.Logf("longest heartbeat: %d deltas, %d bytes", n, len(raw))
 }
 
 func TestFresh(t *testing.T) {

@@ -1,0 +1,117 @@
+package member
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+var lan = Timing{Suspect: 3 * time.Second, Grace: 0, Dead: DefaultDead}
+
+func TestDetectorLife(t *testing.T) {
+	d := NewDetector(Timing{Suspect: 30 * time.Second, Grace: 90 * time.Second, Dead: DefaultDead})
+	d.Add("a")
+	if d.Health("a") != cluster.Joining || d.Health("x") != "" {
+		t.Fatal("wrong health at the start")
+	}
+	if ts := d.Tick(time.Hour); len(ts) != 0 || d.Health("a") != cluster.Joining || d.Present("a", time.Hour) {
+		t.Fatalf("a host that was never heard is judged: %v", ts)
+	}
+	base := time.Hour
+	if tr, ok := d.Heard("a", base); !ok || tr != (Transition{"a", cluster.Joining, cluster.Alive}) {
+		t.Fatalf("%v, %t", tr, ok)
+	}
+	for _, c := range []struct {
+		after   time.Duration
+		health  cluster.Health
+		present bool
+	}{
+		{30*time.Second - 1, cluster.Alive, true},
+		{30 * time.Second, cluster.Suspect, true},
+		{120*time.Second - 1, cluster.Suspect, true},
+		{120 * time.Second, cluster.Dead, false},
+		{time.Hour, cluster.Dead, false},
+	} {
+		d.Tick(base + c.after)
+		if got := d.Health("a"); got != c.health || d.Present("a", base+c.after) != c.present {
+			t.Errorf("after %s: %s, present %t", c.after, got, d.Present("a", base+c.after))
+		}
+	}
+	if tr, ok := d.Heard("a", 3*time.Hour); !ok || tr.To != cluster.Alive {
+		t.Errorf("the dead came back: %v, %t", tr, ok)
+	}
+	if tr, ok := d.Leaving("a"); !ok || tr.To != cluster.Left || d.Present("a", 3*time.Hour) {
+		t.Errorf("left: %v, %t", tr, ok)
+	}
+	if ts := d.Tick(9 * time.Hour); len(ts) != 0 {
+		t.Errorf("a host that left is judged: %v", ts)
+	}
+	d.Forget("a")
+	if _, ok := d.Leaving("a"); ok || d.Health("a") != "" {
+		t.Error("a forgotten host is known")
+	}
+}
+
+func TestDetectorGraceEndsPresenceBeforeDeath(t *testing.T) {
+	d := NewDetector(lan)
+	d.Heard("a", 0)
+	if !d.Present("a", 3*time.Second-1) || d.Present("a", 3*time.Second) {
+		t.Error("presence does not end with suspect + grace")
+	}
+	ts := d.Tick(3 * time.Second)
+	if len(ts) != 1 || ts[0].To != cluster.Suspect {
+		t.Errorf("%v", ts)
+	}
+	if at, ok := d.Deadline(3 * time.Second); !ok || at != DefaultDead {
+		t.Errorf("next deadline %s, %t", at, ok)
+	}
+}
+
+func TestDetectorOrderAndOldNews(t *testing.T) {
+	d := NewDetector(lan)
+	for _, n := range []cluster.NodeID{"c", "a", "b"} {
+		d.Heard(n, 10*time.Second)
+	}
+	d.Heard("a", 5*time.Second)
+	if at, _ := d.LastHeard("a"); at != 10*time.Second {
+		t.Errorf("an older sign of life counts: %s", at)
+	}
+	var nodes []cluster.NodeID
+	for _, tr := range d.Tick(20 * time.Second) {
+		nodes = append(nodes, tr.Node)
+	}
+	if !slices.Equal(nodes, []cluster.NodeID{"a", "b", "c"}) {
+		t.Errorf("transitions of %v", nodes)
+	}
+	d.Heard("a", 21*time.Second)
+	d.Shift(time.Hour)
+	if ts := d.Tick(time.Hour + 22*time.Second); len(ts) != 0 || !d.Present("a", time.Hour+22*time.Second) {
+		t.Errorf("own sleep counts as silence: %v", ts)
+	}
+}
+
+// TestDetectorDeadline: ticking only at deadlines finds every change at the
+// moment when it happens.
+func TestDetectorDeadline(t *testing.T) {
+	d := NewDetector(Timing{Suspect: 3 * time.Second, Grace: 2 * time.Second, Dead: 9 * time.Second})
+	d.Heard("a", time.Second)
+	d.Heard("b", 2*time.Second)
+	var got []time.Duration
+	for now := 2 * time.Second; ; {
+		at, ok := d.Deadline(now)
+		if !ok {
+			break
+		}
+		now = at
+		d.Tick(now)
+		got = append(got, now/time.Second)
+	}
+	if want := []time.Duration{4, 5, 6, 7, 10, 11}; !slices.Equal(got, want) {
+		t.Errorf("deadlines at %v s, want %v", got, want)
+	}
+	if d.Health("a") != cluster.Dead || d.Health("b") != cluster.Dead {
+		t.Error("not dead in the end")
+	}
+}
