@@ -1,0 +1,152 @@
+package topo
+
+import (
+	"bytes"
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Input is what a Plan is made from.
+type Input struct {
+	Self    cluster.Member   // its WGPub is the device's public key
+	Members []cluster.Member // Self among them is ignored
+	// Static endpoints of the operator's configuration, tried first.
+	Static map[cluster.NodeID][]netip.AddrPort
+	// Cached endpoints that once worked, tried last.
+	Cached map[cluster.NodeID][]netip.AddrPort
+	Port   uint16
+	MTU    int
+}
+
+// Conflict is a member that cannot be a peer as its records say.
+type Conflict struct {
+	Loser  cluster.NodeID
+	Winner cluster.NodeID // who has what both claim; empty if nobody
+	What   string
+}
+
+// String returns the conflict as a phrase for logs.
+func (c Conflict) String() string {
+	s := string(c.Loser) + ": " + c.What
+	if c.Winner != "" {
+		s += " " + string(c.Winner)
+	}
+	return s
+}
+
+// Kinds of Conflict.
+const (
+	ConflictKey     = "no usable wireguard key"
+	ConflictAddr    = "no usable mesh address"
+	ConflictNode    = "same node id as"
+	ConflictWGKey   = "same wireguard key as"
+	ConflictAddress = "same mesh address as"
+)
+
+// Plan returns the device that self should have: a peer for every other
+// member with one /32 and one /128, as far as it has both.
+//
+// Members are normally free of conflicts, because the membership table
+// refuses records that claim what another has. Should two still claim the
+// same node id, WireGuard key or address, Self wins first and then the lower
+// identity key, so that all hosts decide alike; the loser is no peer at all
+// and is reported.
+func Plan(in Input) (Desired, []Conflict) {
+	d := Desired{Port: in.Port, MTU: in.MTU}
+	copy(d.Key[:], in.Self.WGPub)
+	d.Addrs, _ = prefixes(in.Self)
+
+	members := slices.Clone(in.Members)
+	slices.SortStableFunc(members, func(a, b cluster.Member) int {
+		return cmp.Or(bytes.Compare(a.IDPub, b.IDPub), cmp.Compare(a.Node, b.Node))
+	})
+	taken := claims{
+		nodes: map[cluster.NodeID]bool{},
+		keys:  map[Key]cluster.NodeID{},
+		addrs: map[netip.Prefix]cluster.NodeID{},
+	}
+	taken.add(in.Self.Node, d.Key, d.Addrs)
+
+	var conflicts []Conflict
+	for _, m := range members {
+		if m.Node == in.Self.Node && bytes.Equal(m.IDPub, in.Self.IDPub) {
+			continue
+		}
+		p, conflict := planPeer(in, m, taken)
+		if conflict != nil {
+			conflicts = append(conflicts, *conflict)
+			continue
+		}
+		taken.add(p.Node, p.Key, p.Allowed)
+		d.Peers = append(d.Peers, p)
+	}
+	slices.SortFunc(d.Peers, func(a, b Peer) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(conflicts, func(a, b Conflict) int { return cmp.Compare(a.Loser, b.Loser) })
+	return d, conflicts
+}
+
+// claims is what members decided so far have.
+type claims struct {
+	nodes map[cluster.NodeID]bool
+	keys  map[Key]cluster.NodeID
+	addrs map[netip.Prefix]cluster.NodeID
+}
+
+func (c claims) add(n cluster.NodeID, k Key, ps []netip.Prefix) {
+	c.nodes[n] = true
+	c.keys[k] = n
+	for _, p := range ps {
+		c.addrs[p] = n
+	}
+}
+
+func planPeer(in Input, m cluster.Member, taken claims) (Peer, *Conflict) {
+	key, err := KeyFrom(m.WGPub)
+	if err != nil {
+		return Peer{}, &Conflict{Loser: m.Node, What: ConflictKey}
+	}
+	allowed, ok := prefixes(m)
+	if !ok {
+		return Peer{}, &Conflict{Loser: m.Node, What: ConflictAddr}
+	}
+	if taken.nodes[m.Node] {
+		return Peer{}, &Conflict{Loser: m.Node, Winner: m.Node, What: ConflictNode}
+	}
+	if w, has := taken.keys[key]; has {
+		return Peer{}, &Conflict{Loser: m.Node, Winner: w, What: ConflictWGKey}
+	}
+	for _, a := range allowed {
+		if w, has := taken.addrs[a]; has {
+			return Peer{}, &Conflict{Loser: m.Node, Winner: w, What: ConflictAddress}
+		}
+	}
+	p := Peer{
+		Node:      m.Node,
+		Key:       key,
+		Allowed:   allowed,
+		Endpoints: Candidates(in.Static[m.Node], m.Endpoints, in.Cached[m.Node]),
+	}
+	if in.Self.NAT || m.NAT {
+		p.Keepalive = NATKeepalive
+	}
+	return p, nil
+}
+
+// prefixes returns the host prefixes of m's mesh addresses; ok is false if it
+// has none or one of them cannot be used.
+func prefixes(m cluster.Member) (ps []netip.Prefix, ok bool) {
+	for _, a := range []netip.Addr{m.IP4, m.IP6} {
+		if !a.IsValid() {
+			continue
+		}
+		p := HostPrefix(a)
+		if !hostPrefix(p) {
+			return ps, false
+		}
+		ps = append(ps, p)
+	}
+	return ps, len(ps) > 0
+}
