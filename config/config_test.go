@@ -1,0 +1,300 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+const examplePath = "../config.example.toml"
+
+func host() (string, error) { return "N7.example.org", nil }
+
+func load(t *testing.T, text string) (Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "skein.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(Options{Path: path, Hostname: host})
+}
+
+// TestExample keeps config.example.toml equal to the table of keys.
+func TestExample(t *testing.T) {
+	var want bytes.Buffer
+	if err := WriteExample(&want); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("SKEIN_UPDATE") == "1" {
+		if err := os.WriteFile(examplePath, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(examplePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, want.Bytes()) {
+		t.Fatal("config.example.toml is stale: run SKEIN_UPDATE=1 go test ./config")
+	}
+	fromFile, err := Load(Options{Path: examplePath, Hostname: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Load(Options{Hostname: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range fromFile.Show() {
+		if e.Origin != FromFile && e.Key != "mesh.peers" {
+			t.Errorf("%s is not in the example", e.Key)
+		}
+	}
+	fromFile.origin, plain.origin = nil, nil
+	if !reflect.DeepEqual(fromFile, plain) {
+		t.Errorf("the example is not the default:\n%+v\n%+v", fromFile, plain)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := Load(Options{Hostname: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Node.Name != "n7" || c.Join.Listen != c.Mesh.Listen || c.Worker.Slots != runtime.NumCPU() {
+		t.Errorf("derived values: %+v", c)
+	}
+	if c.Clock.Tolerance != 5*time.Second || c.Lease.Profile != cluster.ProfileLAN || c.Status.Listen.IsValid() {
+		t.Errorf("defaults: %+v", c)
+	}
+}
+
+func TestAllKeys(t *testing.T) {
+	c, err := load(t, `
+state_dir = "/srv/skein"
+node.name = "n1"
+[mesh]
+listen = "127.0.0.1:4000"
+advertise = ["192.0.2.1:4000", "[2001:db8::1]:4000"]
+[mesh.peers]
+n2 = ["192.0.2.2:51820"]
+[clock]
+tolerance_seconds = 2
+[status]
+listen = "127.0.0.1:9464"
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[cluster.NodeID][]netip.AddrPort{"n2": {netip.MustParseAddrPort("192.0.2.2:51820")}}
+	if !reflect.DeepEqual(c.Mesh.Peers, want) || len(c.Mesh.Advertise) != 2 || c.Clock.Tolerance != 2*time.Second {
+		t.Errorf("%+v", c)
+	}
+	shown := map[string]Entry{}
+	for _, e := range c.Show() {
+		shown[e.Key] = e
+	}
+	for key, value := range map[string]string{
+		"mesh.peers":              `{ n2 = ["192.0.2.2:51820"] }`,
+		"mesh.advertise":          `["192.0.2.1:4000", "[2001:db8::1]:4000"]`,
+		"clock.tolerance_seconds": "2",
+		"node.name":               `"n1"`,
+		"status.listen":           `"127.0.0.1:9464"`,
+	} {
+		if e := shown[key]; e.Value != value || e.Origin != FromFile {
+			t.Errorf("%s: %+v, want %s from file", key, e, value)
+		}
+	}
+	if e := shown["mesh.mtu"]; e.Value != "1420" || e.Origin != FromDefault {
+		t.Errorf("mesh.mtu: %+v", e)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(path, []byte("[node]\npriority = 1\nzone = \"a\"\n[mesh]\nmtu = 1300\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Options{
+		Path: path, Hostname: host,
+		Env: []string{
+			"SKEIN_NODE_PRIORITY=2", "SKEIN_NODE_ZONE=b", "SKEIN_PROVE=1", "SKEIN_NODE_WITNESS=true",
+			"SKEIN_MESH_PEERS=n2=192.0.2.2:1,n2=192.0.2.3:1", "SKEIN_MESH_ADVERTISE=192.0.2.9:5", "SKEIN_CLOCK_TOLERANCE_SECONDS=0.5",
+		},
+		Flags: map[string]string{"node.priority": "3"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Node.Priority != 3 || c.Node.Zone != "b" || c.Mesh.MTU != 1300 || !c.Node.Witness ||
+		len(c.Mesh.Peers["n2"]) != 2 || len(c.Mesh.Advertise) != 1 || c.Clock.Tolerance != 500*time.Millisecond {
+		t.Errorf("%+v", c)
+	}
+	for _, e := range c.Show() {
+		want := map[string]Origin{"node.priority": FromFlag, "node.zone": FromEnv, "mesh.mtu": FromFile, "log.level": FromDefault}[e.Key]
+		if want != "" && e.Origin != want {
+			t.Errorf("%s: origin %s, want %s", e.Key, e.Origin, want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		line       int
+		key, msg   string
+	}{
+		{"unknown key", "[node]\nzone = \"a\"\npriorty = 3\n", 3, "node.priorty", "unknown key"},
+		{"unknown section", "\n[nodes]\nx = 1\n", 2, "nodes", "unknown key"},
+		{"unknown dotted", "node.x = 1\n", 1, "node.x", "unknown key"},
+		{"string for number", "[mesh]\n\nmtu = \"big\"\n", 3, "mesh.mtu", "want an integer, got a string"},
+		{"float for integer", "[mesh]\nmtu = 1400.5\n", 2, "mesh.mtu", "want an integer, got a number"},
+		{"number for string", "state_dir = 7\n", 1, "state_dir", "want a string, got an integer"},
+		{"value for section", "node = 7\n", 1, "node", "unknown key"},
+		{"table for value", "[state_dir]\n", 1, "state_dir", "want a string, got a table"},
+		{"out of range", "[mesh]\nmtu = 100\n", 2, "mesh.mtu", "100 is out of range, want 1280 to 9000"},
+		{"negative", "[node]\npriority = -1\n", 2, "node.priority", "out of range"},
+		{"too far off", "[clock]\ntolerance_seconds = 3600\n", 2, "clock.tolerance_seconds", "out of range"},
+		{"not a number", "[clock]\ntolerance_seconds = nan\n", 2, "clock.tolerance_seconds", "out of range"},
+		{"bad enum", "[lease]\nprofile = \"slow\"\n", 2, "lease.profile", "want one of: classic, lan, fast"},
+		{"other backend", "[mesh]\nbackend = \"kernel\"\n", 2, "mesh.backend", "want one of: netstack"},
+		{"name", "[node]\nname = \"N_1\"\n", 2, "node.name", "node id must be"},
+		{"relative", "state_dir = \"x\"\n", 1, "state_dir", "not an absolute path"},
+		{"long socket", "[status]\nsocket = \"/" + strings.Repeat("x", 120) + "\"\n", 2, "status.socket", "at most 100"},
+		{"open listener", "[status]\nlisten = \"0.0.0.0:80\"\n", 2, "status.listen", "neither a loopback nor a mesh address"},
+		{"host name endpoint", "[mesh]\nadvertise = [\"a.example:1\"]\n", 2, "mesh.advertise", "is not an address"},
+		{"endpoint type", "[mesh]\nadvertise = [1]\n", 2, "mesh.advertise", "a list with an integer"},
+		{"many endpoints", "[mesh]\nadvertise = [\"1.1.1.1:1\",\"1.1.1.1:2\",\"1.1.1.1:3\",\"1.1.1.1:4\",\"1.1.1.1:5\"]\n", 2, "mesh.advertise", "at most 4"},
+		{"peer name", "[mesh.peers]\nN = [\"1.1.1.1:1\"]\n", 1, "mesh.peers", "node id"},
+		{"peer list", "[mesh.peers]\nn2 = \"1.1.1.1:1\"\n", 1, "mesh.peers", "want a list of strings"},
+		{"peer empty", "[mesh.peers]\nn2 = []\n", 1, "mesh.peers", "no address"},
+		{"bool", "[node]\nwitness = 1\n", 2, "node.witness", "want true or false, got an integer"},
+		{"syntax", "[node]\nzone = \n", 2, "", ""},
+		{"twice", "[node]\nzone = \"a\"\nzone = \"b\"\n", 3, "", "already"},
+	} {
+		_, err := load(t, tc.text)
+		var list Errors
+		if !errors.As(err, &list) || len(list) != 1 {
+			t.Errorf("%s: %v, want one error", tc.name, err)
+			continue
+		}
+		e := list[0]
+		if e.Line != tc.line || (tc.key != "" && e.Key != tc.key) || !strings.Contains(e.Msg, tc.msg) || e.Hint == "" ||
+			!strings.HasSuffix(e.File, "skein.toml") {
+			t.Errorf("%s: %+v (%v), want line %d key %q %q", tc.name, *e, e, tc.line, tc.key, tc.msg)
+		}
+	}
+}
+
+func TestAllFaultsAtOnce(t *testing.T) {
+	_, err := load(t, "[status]\nx = 1\n[node]\npriority = -1\n")
+	var list Errors
+	if !errors.As(err, &list) || len(list) != 2 || list[0].Line != 2 || list[1].Line != 4 {
+		t.Fatalf("%v", err)
+	}
+	var one *Error
+	if !errors.As(err, &one) || !strings.Contains(err.Error(), "skein.toml:2: status.x: unknown key\n") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHints(t *testing.T) {
+	for text, want := range map[string]string{
+		"[node]\npriorty = 3\n":  "did you mean node.priority?",
+		"slots = 3\n":            "did you mean worker.slots?",
+		"[x]\nqqqqqqqqqqq = 3\n": "config show",
+	} {
+		_, err := load(t, text)
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(e.Hint, want) {
+			t.Errorf("%q: %+v, want hint %q", text, e, want)
+		}
+	}
+}
+
+func TestEnvAndFlagFaults(t *testing.T) {
+	_, err := Load(Options{Hostname: host, Env: []string{"SKEIN_MESH_MTU=x", "SKEIN_NODE_WITNESS=maybe"}, Flags: map[string]string{"no.key": "1", "mesh.mtu": "9"}})
+	for _, want := range []string{
+		`environment SKEIN_NODE_WITNESS: node.witness: want true or false, got "maybe"`,
+		`environment SKEIN_MESH_MTU: mesh.mtu: want an integer, got "x"`,
+		"flags: no.key: unknown key", "flags: mesh.mtu: 9 is out of range",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "none.toml")
+	if _, err := Load(Options{Path: missing, Hostname: host}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+	if _, err := Load(Options{Path: missing, Optional: true, Hostname: host}); err != nil {
+		t.Errorf("optional: %v", err)
+	}
+	if _, err := Load(Options{Path: dir, Optional: true, Hostname: host}); err == nil {
+		t.Error("a directory was read")
+	}
+	if _, err := load(t, strings.Repeat("#\n", maxFile)); err == nil {
+		t.Error("a huge file was read")
+	}
+	bad := func() (string, error) { return "my_host", nil }
+	if _, err := Load(Options{Hostname: bad}); err == nil || !strings.Contains(err.Error(), "node.name") {
+		t.Errorf("unusable host name: %v", err)
+	}
+}
+
+func TestSecret(t *testing.T) {
+	s := NewSecret("hunter2")
+	j, err := json.Marshal(map[string]any{"s": s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{string(j), fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %q %x", s, s, s, s, s, s), fmt.Sprint(struct{ S Secret }{s})} {
+		if strings.Contains(out, "hunter2") || strings.Contains(out, fmt.Sprintf("%x", "hunter2")) {
+			t.Errorf("shown: %s", out)
+		}
+	}
+	if s.Reveal() != "hunter2" {
+		t.Error("lost")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	var example bytes.Buffer
+	if err := WriteExample(&example); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(example.Bytes())
+	f.Add([]byte("[mesh.peers]\nn2 = [\"192.0.2.2:1\"]\n"))
+	f.Add([]byte("[[node]]\na.b.\"c d\" = 1979-05-27\n"))
+	f.Add([]byte("mesh = { mtu = 1300, peers = { n1 = [] } }\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := parse(Options{Path: "f", Hostname: host}, text)
+		if err != nil {
+			var list Errors
+			if !errors.As(err, &list) || len(list) == 0 || err.Error() == "" {
+				t.Fatalf("not a list of faults: %v", err)
+			}
+			return
+		}
+		for _, e := range c.Show() {
+			if e.Value == "" {
+				t.Fatalf("%s has no text", e.Key)
+			}
+		}
+	})
+}

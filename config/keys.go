@@ -1,0 +1,233 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Defaults that other places name too.
+const (
+	DefaultPath     = "/etc/skein/skein.toml"
+	DefaultStateDir = "/var/lib/skein"
+	DefaultSocket   = "/run/skein/skein.sock"
+	BackendNetstack = "netstack"
+)
+
+// maxSocketPath is what fits in a unix socket's address.
+const maxSocketPath = 100
+
+// Default returns the configuration without file, environment or flags.
+func Default() Config {
+	c := Config{
+		StateDir: DefaultStateDir,
+		Node:     Node{Priority: 100},
+		Mesh: Mesh{
+			Backend: BackendNetstack, Listen: netip.MustParseAddrPort("0.0.0.0:51820"), MTU: 1420,
+			Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
+		},
+		Lease:    Lease{Profile: cluster.ProfileLAN, Mode: cluster.ModeAuto, Eligible: true},
+		Clock:    Clock{Tolerance: 5 * time.Second},
+		Log:      Log{Level: "info", Format: "auto"},
+		EventLog: EventLog{SegmentBytes: 64 << 20},
+		Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
+		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
+		Jobs:     Jobs{ArtefactBytes: 4 << 30},
+		origin:   map[string]Origin{},
+	}
+	return c
+}
+
+// keys returns the table of keys, in the order of the example file.
+func keys() []key {
+	return append(hostKeys(), serviceKeys()...)
+}
+
+func hostKeys() []key {
+	return []key{
+		stringKey("state_dir", func(c *Config) *string { return &c.StateDir }, absolute,
+			"Identity, event log, votes and artefacts. One daemon per directory."),
+		valueKey("node.name", func(c *Config) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseNodeID), word,
+			"Name of this host in the cluster, for ever: a-z, 0-9 and '-', at most 32.",
+			"Empty: the first label of the host name."),
+		stringKey("node.zone", func(c *Config) *string { return &c.Node.Zone }, label,
+			"Datacenter label of this host."),
+		intKey("node.priority", func(c *Config) *uint32 { return &c.Node.Priority }, 0, math.MaxUint32,
+			"Who holds the lease when several could: the lower number wins."),
+		boolKey("node.witness", func(c *Config) *bool { return &c.Node.Witness },
+			"A witness votes and never holds the lease."),
+		valueKey("mesh.backend", func(c *Config) *string { return &c.Mesh.Backend }, oneOf(BackendNetstack), word,
+			"How the WireGuard mesh is made: netstack runs inside the daemon, without",
+			"privileges."),
+		valueKey("mesh.listen", func(c *Config) *netip.AddrPort { return &c.Mesh.Listen }, parseListen, netip.AddrPort.String,
+			"UDP address of the mesh."),
+		{
+			name: "mesh.advertise", kind: "a list of strings",
+			doc: []string{
+				"Where other hosts reach mesh.listen, \"ip:port\" each, at most 4.",
+				"Empty: the addresses of this machine's interfaces.",
+			},
+			parse: func(s string) (any, error) { return splitList(s), nil },
+			set: func(c *Config, v any) (err error) {
+				list, err := parseEndpoints(v, maxEndpoints)
+				if err == nil {
+					c.Mesh.Advertise = list
+				}
+				return err
+			},
+			show: func(c *Config) string { return showEndpoints(c.Mesh.Advertise) },
+		},
+		intKey("mesh.mtu", func(c *Config) *int { return &c.Mesh.MTU }, 1280, 9000,
+			"Largest packet inside the mesh, in bytes."),
+		{
+			name: "mesh.peers", kind: "a table of node = [addresses]",
+			doc: []string{
+				"Static endpoints, for hosts that cannot be found otherwise:",
+				"n1 = [\"192.0.2.1:51820\"]",
+			},
+			parse: parsePeers, set: setPeers, show: showPeers,
+		},
+		valueKey("join.listen", func(c *Config) *netip.AddrPort { return &c.Join.Listen }, optional(parseListen), showAddr,
+			"TCP address where invited hosts join. Empty: the same as mesh.listen."),
+	}
+}
+
+func serviceKeys() []key {
+	return []key{
+		valueKey("lease.profile", func(c *Config) *cluster.Profile { return &c.Lease.Profile },
+			oneOf(cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast), word,
+			"Timing, the same on all hosts: classic (30 s lease), lan (5 s), fast (2 s)."),
+		valueKey("lease.mode", func(c *Config) *cluster.Mode { return &c.Lease.Mode },
+			oneOf(cluster.ModeAuto, cluster.ModeAvailable, cluster.ModeQuorum), word,
+			"auto: two voters go on alone, three or more need a majority."),
+		boolKey("lease.eligible", func(c *Config) *bool { return &c.Lease.Eligible },
+			"Whether this host may hold the lease."),
+		floatKey("clock.tolerance_seconds",
+			func(c *Config) float64 { return c.Clock.Tolerance.Seconds() },
+			func(c *Config, f float64) { c.Clock.Tolerance = time.Duration(f * float64(time.Second)) }, 0.1, 60,
+			"Messages whose time is further off than this are refused."),
+		valueKey("log.level", func(c *Config) *string { return &c.Log.Level },
+			oneOf("trace", "debug", "info", "warn", "error"), word,
+			"trace, debug, info, warn or error."),
+		valueKey("log.format", func(c *Config) *string { return &c.Log.Format }, oneOf("auto", "json", "console"), word,
+			"json, console, or auto: console on a terminal, json otherwise."),
+		intKey("eventlog.segment_bytes", func(c *Config) *int64 { return &c.EventLog.SegmentBytes }, 1<<16, 1<<30,
+			"A segment of the event log is closed at this size."),
+		intKey("worker.slots", func(c *Config) *int { return &c.Worker.Slots }, 0, 4096,
+			"Chunks that run at the same time. 0: one per processor."),
+		intKey("worker.memory_bytes", func(c *Config) *uint64 { return &c.Worker.MemoryBytes }, 1<<20, 1<<44,
+			"Memory that all running chunks may use together."),
+		intKey("worker.queue", func(c *Config) *int { return &c.Worker.Queue }, 1, 65536,
+			"Chunks that may wait on this host for a slot."),
+		stringKey("status.socket", func(c *Config) *string { return &c.Status.Socket }, socketPath,
+			"The socket of the skein commands."),
+		valueKey("status.listen", func(c *Config) *netip.AddrPort { return &c.Status.Listen }, optional(parseListen), showAddr,
+			"Read-only HTTP with /metrics, on a loopback or mesh address. Empty: none."),
+		stringKey("status.group", func(c *Config) *string { return &c.Status.Group }, groupName,
+			"Members of this group may change things; whoever can open the socket may",
+			"read. Empty: only root and the daemon's own user."),
+		intKey("jobs.artefact_bytes", func(c *Config) *int64 { return &c.Jobs.ArtefactBytes }, 1<<20, 1<<44,
+			"Space for uploaded modules and configs."),
+	}
+}
+
+// optional lets the empty text stand for the zero value.
+func optional[T any](parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		if s == "" {
+			var zero T
+			return zero, nil
+		}
+		return parse(s)
+	}
+}
+
+func parseListen(s string) (netip.AddrPort, error) {
+	a, err := netip.ParseAddrPort(s)
+	if err != nil || a.Port() == 0 || a.Addr().IsMulticast() {
+		return netip.AddrPort{}, fmt.Errorf("%q is not an address, want \"ip:port\" like \"0.0.0.0:51820\"", s)
+	}
+	return a, nil
+}
+
+func showAddr(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+func absolute(s string) error {
+	switch {
+	case !filepath.IsAbs(s):
+		return fmt.Errorf("%q is not an absolute path", s)
+	case strings.ContainsRune(s, 0):
+		return errors.New("a path cannot contain a zero byte")
+	}
+	return nil
+}
+
+func socketPath(s string) error {
+	if len(s) > maxSocketPath {
+		return fmt.Errorf("the path has %d bytes, at most %d fit in a socket's address", len(s), maxSocketPath)
+	}
+	return absolute(s)
+}
+
+func label(s string) error {
+	if len(s) > 32 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+		return fmt.Errorf("%q is not a label, want at most 32 letters, digits, '-', '_' or '.'", s)
+	}
+	return nil
+}
+
+func groupName(s string) error {
+	if len(s) > 32 || strings.ContainsAny(s, " :/,\t\n\x00") {
+		return fmt.Errorf("%q is not a group name", s)
+	}
+	return nil
+}
+
+// settle fills what depends on the machine or on other keys, and checks what
+// one key alone cannot.
+func (c *Config) settle(hostname func() (string, error)) *Error {
+	if c.Node.Name == "" {
+		host, err := hostname()
+		if err != nil {
+			return &Error{Key: "node.name", Msg: "the host name is unknown: " + err.Error(), Hint: "set node.name"}
+		}
+		first, _, _ := strings.Cut(strings.ToLower(host), ".")
+		name, err := cluster.ParseNodeID(first)
+		if err != nil {
+			return &Error{Key: "node.name", Msg: "the host name cannot be used: " + err.Error(), Hint: "set node.name"}
+		}
+		c.Node.Name = name
+	}
+	if !c.Join.Listen.IsValid() {
+		c.Join.Listen = c.Mesh.Listen
+	}
+	if c.Worker.Slots == 0 {
+		c.Worker.Slots = runtime.NumCPU()
+	}
+	if a := c.Status.Listen; a.IsValid() && !a.Addr().IsLoopback() && !meshAddr(a.Addr()) {
+		return &Error{
+			Key: "status.listen", Msg: a.String() + " is neither a loopback nor a mesh address",
+			Hint: "the API has no passwords: use 127.0.0.1, or this host's address in the mesh",
+		}
+	}
+	return nil
+}
+
+// meshAddr reports a private address that may be one of the mesh; the daemon
+// knows the exact one.
+func meshAddr(a netip.Addr) bool {
+	shared := netip.MustParsePrefix("100.64.0.0/10")
+	return a.IsPrivate() || shared.Contains(a)
+}
