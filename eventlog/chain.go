@@ -1,0 +1,334 @@
+package eventlog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+const (
+	segmentSuffix = ".seg"
+	indexStep     = 64 << 10
+	minPrealloc   = 64 << 10
+)
+
+// chain is one source's segments. The writer owns it; the fields under
+// "readers" change only with Log.mu held, and hold what is durable.
+type chain struct {
+	src cluster.SourceID
+	dir string
+	mu  *sync.RWMutex // Log.mu
+
+	// The writer's own view: what is written, synced or not.
+	tail cluster.Mark
+	hlc  cluster.HLC
+	file File // the last segment, nil until it is written to
+	buf  []byte
+	// base is the seq at which the group in buf starts, marks its index.
+	base   uint64
+	events []cluster.Event
+	newIdx []indexEntry
+	next   cluster.Head // the signed head that ends buf
+	alloc  int64        // how far the last segment's file reaches
+
+	// Readers.
+	segs []*segment
+	head cluster.Head // Seq 0: no events
+}
+
+type segment struct {
+	path   string
+	first  uint64
+	prev   cluster.Hash
+	size   int64 // end of the last committed frame
+	sealed bool
+	index  []indexEntry // rising; the first entry is the first event
+}
+
+// indexEntry is the position of an event that starts a commit group.
+type indexEntry struct {
+	seq uint64
+	off int64
+}
+
+func sourceDir(s cluster.SourceID) string {
+	return string(s.Node) + "." + strconv.FormatUint(s.Inc, 10)
+}
+
+// parseSourceDir is the inverse of sourceDir; ok is false for other names.
+func parseSourceDir(name string) (s cluster.SourceID, ok bool) {
+	node, inc, ok := strings.Cut(name, ".")
+	if !ok {
+		return s, false
+	}
+	id, err := cluster.ParseNodeID(node)
+	if err != nil {
+		return s, false
+	}
+	n, err := strconv.ParseUint(inc, 10, 64)
+	if err != nil || n == 0 {
+		return s, false
+	}
+	s = cluster.SourceID{Node: id, Inc: n}
+	return s, sourceDir(s) == name
+}
+
+func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
+
+func parseSegmentName(name string) (uint64, bool) {
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil && n > 0
+}
+
+// addIndex notes that the group starting with seq stands at off, unless the
+// last note is near enough.
+func (s *segment) addIndex(e indexEntry) {
+	if n := len(s.index); n == 0 || e.off-s.index[n-1].off >= indexStep {
+		s.index = append(s.index, e)
+	}
+}
+
+// seek returns the last noted position at or before seq.
+func (s *segment) seek(seq uint64) indexEntry {
+	i := sort.Search(len(s.index), func(i int) bool { return s.index[i].seq > seq })
+	if i == 0 {
+		return indexEntry{}
+	}
+	return s.index[i-1]
+}
+
+// find returns the segment that holds seq, as far as it is durable.
+func (c *chain) find(seq uint64) *segment {
+	if seq == 0 || seq > c.head.Seq {
+		return nil
+	}
+	i := sort.Search(len(c.segs), func(i int) bool { return c.segs[i].first > seq })
+	if i == 0 {
+		return nil
+	}
+	return c.segs[i-1]
+}
+
+func (c *chain) last() *segment {
+	if len(c.segs) == 0 {
+		return nil
+	}
+	return c.segs[len(c.segs)-1]
+}
+
+// begin starts a commit group in buf.
+func (c *chain) begin() {
+	if len(c.buf) == 0 {
+		c.base = c.tail.Seq + 1
+		c.next = cluster.Head{}
+	}
+}
+
+// add puts e, whose position the caller has filled in, into the group and
+// returns it with its hash.
+func (c *chain) add(e cluster.Event) (cluster.Event, error) {
+	start := len(c.buf)
+	b, err := record.AppendEvent(record.BeginFrame(c.buf), e)
+	if err == nil {
+		err = record.FinishFrame(b, start, record.TypeEvent, c.base)
+	}
+	if err != nil {
+		c.buf = c.buf[:start]
+		return e, err
+	}
+	c.buf = b
+	e.Hash = record.HashEvent(e.Prev, b[start+record.FrameHeaderLen:])
+	if len(c.newIdx) == 0 || int64(start)-c.newIdx[len(c.newIdx)-1].off >= indexStep {
+		c.newIdx = append(c.newIdx, indexEntry{seq: e.Seq, off: int64(start)})
+	}
+	c.tail = cluster.Mark{Seq: e.Seq, Hash: e.Hash}
+	c.hlc = e.HLC
+	c.events = append(c.events, e)
+	return e, nil
+}
+
+// end puts the signed head after the events of the group.
+func (c *chain) end(h cluster.Head) error {
+	p, err := record.AppendHead(nil, h)
+	if err == nil {
+		c.buf, err = record.AppendFrame(c.buf, record.Frame{Type: record.TypeHead, Base: c.base, Payload: p})
+	}
+	if err != nil {
+		return err
+	}
+	c.next = h
+	return nil
+}
+
+// write puts the group into the last segment, or a new one. It does not sync
+// the group. Every error poisons the log.
+func (c *chain) write(fs FS, o Options) error {
+	seg := c.last()
+	if seg != nil && !seg.sealed && len(seg.index) > 0 && seg.size+int64(len(c.buf)) > o.SegmentSize {
+		if err := c.seal(fs); err != nil {
+			return err
+		}
+	}
+	if seg == nil || seg.sealed {
+		if err := c.create(fs, o); err != nil {
+			return err
+		}
+		seg = c.last()
+	}
+	if c.file == nil {
+		if err := c.openLast(fs); err != nil {
+			return err
+		}
+	}
+	if end := seg.size + int64(len(c.buf)); end > c.alloc {
+		step := max(min(o.Prealloc, max(minPrealloc, seg.size)), end-c.alloc)
+		if err := c.file.Preallocate(c.alloc, step); err != nil {
+			return fmt.Errorf("preallocate %s: %w", seg.path, err)
+		}
+		size, err := c.file.Size()
+		if err != nil {
+			return err
+		}
+		c.alloc = max(size, end)
+	}
+	return writeAt(c.file, c.buf, seg.size, seg.path)
+}
+
+func writeAt(f File, b []byte, off int64, path string) error {
+	n, err := f.WriteAt(b, off)
+	if err != nil {
+		return fmt.Errorf("write %s at %d: %w", path, off, err)
+	}
+	if n != len(b) {
+		return fmt.Errorf("write %s at %d: %d of %d bytes written", path, off, n, len(b))
+	}
+	return nil
+}
+
+func (c *chain) openLast(fs FS) error {
+	f, err := fs.OpenFile(c.last().path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	size, err := f.Size()
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return err
+	}
+	c.file, c.alloc = f, size
+	return nil
+}
+
+// seal ends the last segment. The group in buf is not in it, so its seal
+// belongs to the group after it.
+func (c *chain) seal(fs FS) error {
+	seg := c.last()
+	if c.file == nil {
+		if err := c.openLast(fs); err != nil {
+			return err
+		}
+	}
+	b, err := record.AppendFrame(nil, record.Frame{
+		Type: record.TypeSeal, Base: c.head.Seq + 1,
+		Payload: record.AppendSeal(nil, record.Seal{Last: c.head.Seq, Hash: c.head.Hash}),
+	})
+	if err != nil {
+		return err
+	}
+	if err := writeAt(c.file, b, seg.size, seg.path); err != nil {
+		return err
+	}
+	if err := c.file.Truncate(seg.size + int64(len(b))); err != nil {
+		return fmt.Errorf("truncate %s: %w", seg.path, err)
+	}
+	if err := c.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", seg.path, err)
+	}
+	if err := c.file.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", seg.path, err)
+	}
+	c.file = nil
+	c.mu.Lock()
+	seg.sealed = true
+	seg.size += int64(len(b))
+	c.mu.Unlock()
+	return nil
+}
+
+// create makes the segment that starts after the durable end of the chain,
+// with its header durable in it and its name in the directory.
+func (c *chain) create(fs FS, o Options) error {
+	seg := &segment{first: c.head.Seq + 1, prev: c.head.Hash}
+	seg.path = filepath.Join(c.dir, segmentName(seg.first))
+	p, err := record.AppendHeader(nil, record.Header{Cluster: o.Cluster, Source: c.src, First: seg.first, Prev: seg.prev})
+	if err != nil {
+		return err
+	}
+	b, err := record.AppendFrame([]byte(record.Magic), record.Frame{Type: record.TypeHeader, Base: seg.first, Payload: p})
+	if err != nil {
+		return err
+	}
+	if seg.first == 1 {
+		if err := fs.MkdirAll(c.dir, 0o700); err != nil {
+			return fmt.Errorf("create source directory: %w", err)
+		}
+		if err := fs.SyncDir(filepath.Dir(c.dir)); err != nil {
+			return err
+		}
+	}
+	f, err := fs.OpenFile(seg.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("create segment: %w", err)
+	}
+	c.file, c.alloc = f, 0
+	if err := writeAt(f, b, 0, seg.path); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", seg.path, err)
+	}
+	if err := fs.SyncDir(c.dir); err != nil {
+		return err
+	}
+	seg.size, c.alloc = int64(len(b)), int64(len(b))
+	c.mu.Lock()
+	c.segs = append(c.segs, seg)
+	c.mu.Unlock()
+	return nil
+}
+
+// commit makes the synced group visible to readers and returns its events.
+// Log.mu is held.
+func (c *chain) commit() []cluster.Event {
+	seg := c.last()
+	for _, e := range c.newIdx {
+		seg.addIndex(indexEntry{seq: e.seq, off: seg.size + e.off})
+	}
+	seg.size += int64(len(c.buf))
+	c.head = c.next
+	events := c.events
+	c.buf, c.events, c.newIdx = c.buf[:0], nil, c.newIdx[:0]
+	if cap(c.buf) > 2*groupBytes {
+		c.buf = nil
+	}
+	return events
+}
+
+// signed returns the last signed head of the chain, durable or about to be.
+func (c *chain) signed() cluster.Head {
+	if len(c.buf) > 0 && c.next.Seq > 0 {
+		return c.next
+	}
+	return c.head
+}

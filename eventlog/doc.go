@@ -1,0 +1,58 @@
+// Package eventlog is the durable, replicated log of a host: its own hash
+// chain of events, verified copies of the other hosts' chains, and the state
+// that follows from all of them.
+//
+//	log, err := eventlog.Open(options)   // recovers; starts nothing
+//	go log.Run(ctx)                      // writes and replicates
+//	events, err := log.Append(ctx, drafts)
+//	voters, err := log.WaitStable(ctx, events[len(events)-1].Seq)
+//	log.View(func(st *state.State) { ... })
+//
+// # On disk
+//
+// One directory per source, "node.incarnation", of segments named by their
+// first sequence number; package record defines their bytes. A commit group
+// is written at once, ends with the chain's signed head and is synced before
+// the next one starts. Open cuts off the last group of a chain's last segment
+// if it is incomplete, since nobody was told that it was durable; any other
+// damage is a *CorruptError and Open changes nothing. A group that rots as
+// the very last one of a chain cannot be told from a torn write and is cut
+// off as well; the other hosts' copies reveal it, see CheckOwnHead.
+//
+// # Promises
+//
+// What Append returned is on this disk. Readers, the fold, Heads, Digest and
+// replication see only what is durable. Sequence numbers are dense; clocks
+// rise along a chain, and an event's clock is above those of all events that
+// were in the log when it was written. An append is written whole or not at
+// all. After a failed write or sync nothing more is written (ErrPoisoned).
+//
+// What comes from other hosts is stored only if its chain is dense, its
+// hashes match, its clock is not ahead, and its source has signed its head.
+// Two signed histories of one source are kept as a Proof and the second is
+// refused. If another host holds more of this host's own chain than its disk,
+// the log goes on as a new incarnation and never forks its chain.
+//
+// An event is stable when WaitStable says so: then it lies inside the Cut of
+// every later term that was caught up with CatchUp. That holds because a
+// voter reads its promised term after an event is durable, and answers heads
+// for a term only after it has promised it.
+//
+// # Goroutines
+//
+// Run starts all of them and waits for them. The writer (ends when the
+// context of Run ends and what was admitted is durable, or with the first I/O
+// error) is the only one that writes segments. One pusher per other voter
+// (ends when the voter set drops it or Run's context ends) keeps a stream and
+// a reader of its answers. One puller (ends with Run's context) asks a random
+// peer now and then. Serve runs in the caller's goroutine.
+//
+// The intake queue is bounded in bytes; when it is full Append waits for its
+// context. Each stream has at most eight unanswered messages; then its sender
+// waits for the other side, with a deadline.
+//
+// # Non-goals
+//
+// Deciding who may act (package lease), what events mean (package state),
+// compaction and snapshots.
+package eventlog

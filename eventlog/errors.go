@@ -1,0 +1,74 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// What Append answers. A rejected group is certainly not in the log and never
+// will be; an unknown one may be, and the caller must look before repeating.
+var (
+	// ErrRejected is wrapped by every error of an append that wrote nothing.
+	ErrRejected = errors.New("append rejected")
+	// ErrFull says that the context ended while the intake was full.
+	ErrFull = fmt.Errorf("%w: intake full", ErrRejected)
+	// ErrClosed says that the log takes nothing more.
+	ErrClosed = fmt.Errorf("%w: log closed", ErrRejected)
+	// ErrTooLarge says that the group exceeds MaxAppend or an event MaxBody.
+	ErrTooLarge = fmt.Errorf("%w: too large", ErrRejected)
+	// ErrFenced says that this host may not act in the draft's term.
+	ErrFenced = fmt.Errorf("%w: no lease in this term", ErrRejected)
+	// ErrDraft says that a draft is malformed.
+	ErrDraft = fmt.Errorf("%w: invalid draft", ErrRejected)
+
+	// ErrUnknown is wrapped when the fate of an append, or the stability of
+	// an event, cannot be told.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrPoisoned is wrapped after a failed write or sync: nothing more is
+	// written until the log is opened again, which finds out what survived.
+	ErrPoisoned = errors.New("log poisoned by an i/o error")
+
+	// ErrPeer is wrapped when another host sends what a correct one would
+	// not.
+	ErrPeer = errors.New("invalid data from peer")
+	// ErrRefused says that a voter has promised a higher term, or not yet
+	// the term asked about.
+	ErrRefused = errors.New("refused by voter")
+	// ErrEquivocation says that a source signed two histories.
+	ErrEquivocation = errors.New("source signed two different histories")
+	// ErrRolledBack says that another host holds more of this host's own
+	// chain than its disk does.
+	ErrRolledBack = errors.New("own chain is longer on another host")
+	// ErrCursor reports a text that is not a cursor.
+	ErrCursor = errors.New("invalid cursor")
+)
+
+// CorruptError says that a chain on disk is damaged where no interrupted
+// write can have damaged it. Opening the log changes nothing and is refused
+// until an operator acts.
+type CorruptError struct {
+	Segment string // path
+	Offset  int64  // byte where the unreadable or wrong record starts
+	Record  int    // its number in the segment, from 0
+	Source  cluster.SourceID
+	Seq     uint64 // the event that should stand there
+	Reason  string
+	Own     bool // the chain was written by this host
+}
+
+// Error implements error.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("corrupt segment %s: offset %d, record %d (source %s, seq %d): %s",
+		e.Segment, e.Offset, e.Record, e.Source, e.Seq, e.Reason)
+}
+
+// Hint returns the next command to try.
+func (e *CorruptError) Hint() string {
+	if e.Own {
+		return "run 'skein log verify' for the whole report; restore this host's state directory from a backup, " +
+			"or move the source's directory away: the other hosts have its events, and this host goes on as a new incarnation"
+	}
+	return "run 'skein log verify' for the whole report; then move the source's directory away: it is fetched again from the other hosts"
+}

@@ -1,0 +1,79 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/skein-project/skein/internal/durable"
+)
+
+// FS is the file system as the log needs it. Tests put failures behind it.
+type FS interface {
+	// OpenFile opens name with the flags of package os.
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	// ReadDir lists a directory, sorted by name.
+	ReadDir(name string) ([]fs.DirEntry, error)
+	// MkdirAll creates a directory and its parents.
+	MkdirAll(name string, perm fs.FileMode) error
+	// Remove deletes a file.
+	Remove(name string) error
+	// SyncDir makes created and removed entries durable.
+	SyncDir(name string) error
+}
+
+// File is an open segment.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Size returns the length of the file.
+	Size() (int64, error)
+	// Truncate sets the length of the file.
+	Truncate(size int64) error
+	// Preallocate makes room for the bytes from off to off+n and extends the
+	// file over them with zeros. It may do nothing.
+	Preallocate(off, n int64) error
+	// Sync makes all written bytes durable.
+	Sync() error
+}
+
+type osFS struct{}
+
+// OSFS returns the file system of the operating system.
+func OSFS() FS { return osFS{} }
+
+func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(name) }
+func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+func (osFS) Remove(name string) error                     { return os.Remove(name) }
+func (osFS) SyncDir(name string) error                    { return durable.SyncDir(name) }
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("size of %s: %w", f.Name(), err)
+	}
+	return info.Size(), nil
+}
+
+func (f osFile) Preallocate(off, n int64) error {
+	err := preallocate(f.File, off, n)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+func (f osFile) Sync() error { return datasync(f.File) }

@@ -1,0 +1,357 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/internal/durable"
+)
+
+func TestAppendReadReopen(t *testing.T) {
+	o := testOptions(t.TempDir(), "n1")
+	o.SegmentSize = 4096
+	o.Registerer = prometheus.NewRegistry()
+	l, stop := start(t, o)
+	var want []cluster.Event
+	for i := range 60 {
+		want = append(want, mustAppend(t, l, note(i), note(i+1000))...)
+	}
+	hash, heads, digest := stateHash(l), l.Heads(), l.Digest()
+	check := func(l *Log) {
+		t.Helper()
+		var got []cluster.Event
+		for e, err := range l.Read(want[0].Source, 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, e)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("read %d events, want %d", len(got), len(want))
+		}
+		for i := range got {
+			if got[i].Hash != want[i].Hash || got[i].Seq != uint64(i+1) || string(got[i].Body) != string(want[i].Body) {
+				t.Fatalf("event %d: %+v, want %+v", i, got[i], want[i])
+			}
+		}
+	}
+	check(l)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(segmentPaths(t, o.Dir, want[0].Source)); n < 4 {
+		t.Fatalf("%d segments, want several", n)
+	}
+	o.Registerer = nil
+	l, _ = start(t, o)
+	check(l)
+	if stateHash(l) != hash || l.Digest() != digest || !slices.EqualFunc(l.Heads(), heads, sameHead) {
+		t.Fatal("state, digest or heads changed by reopening")
+	}
+	if e := mustAppend(t, l, note(7)); e[0].Seq != 121 || e[0].Prev != want[119].Hash || e[0].HLC <= want[119].HLC {
+		t.Fatalf("append after reopening: %+v", e[0])
+	}
+	for _, from := range []uint64{1, 2, 60, 119, 120, 121, 122, 1 << 60} {
+		n := uint64(0)
+		for e, err := range l.Read(want[0].Source, from) {
+			if err != nil || e.Seq != from+n {
+				t.Fatalf("from %d: event %d, %v", from, e.Seq, err)
+			}
+			n++
+		}
+		if from <= 121 && n != 122-from || from > 121 && n != 0 {
+			t.Fatalf("from %d: %d events", from, n)
+		}
+	}
+}
+
+func sameHead(a, b cluster.Head) bool {
+	return a.Source == b.Source && a.Seq == b.Seq && a.Hash == b.Hash && string(a.Sig) == string(b.Sig)
+}
+
+func TestAppendRefuses(t *testing.T) {
+	o := testOptions(t.TempDir(), "n1")
+	o.MayAct = func(term cluster.Term) bool { return term == 5 }
+	l, stop := start(t, o)
+	for name, tc := range map[string]struct {
+		drafts []cluster.Draft
+		want   error
+	}{
+		"authority without term": {[]cluster.Draft{acting(0, 1)}, ErrDraft},
+		"no lease":               {[]cluster.Draft{note(1), acting(4, 1)}, ErrFenced},
+		"bad kind":               {[]cluster.Draft{{Kind: "Bad Kind", Term: 5, Body: struct{}{}}}, ErrDraft},
+		"not an object":          {[]cluster.Draft{{Kind: cluster.KindHostStarted, Body: []int{1}}}, ErrDraft},
+		"not encodable":          {[]cluster.Draft{{Kind: cluster.KindHostStarted, Body: func() {}}}, ErrDraft},
+		"body too large":         {[]cluster.Draft{{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", record.MaxBody)}}}, ErrTooLarge},
+		"group too large": {slices.Repeat([]cluster.Draft{{
+			Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", 1<<20)},
+		}}, 9), ErrTooLarge},
+	} {
+		if _, err := l.Append(t.Context(), tc.drafts); !errors.Is(err, tc.want) || !errors.Is(err, ErrRejected) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+	if e := mustAppend(t, l, note(1), acting(5, 2)); e[0].Seq != 1 || e[1].Seq != 2 || e[1].Term != 5 {
+		t.Fatalf("refused appends left a trace: %+v", e)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), []cluster.Draft{note(1)}); !errors.Is(err, ErrClosed) {
+		t.Fatalf("append after the end: %v, want ErrClosed", err)
+	}
+}
+
+func TestLeaseIsAskedAgainByTheWriter(t *testing.T) {
+	o := testOptions(t.TempDir(), "n1")
+	var mu sync.Mutex
+	asked := 0
+	o.MayAct = func(cluster.Term) bool { mu.Lock(); defer mu.Unlock(); asked++; return asked == 1 }
+	l, _ := start(t, o)
+	if _, err := l.Append(t.Context(), []cluster.Draft{acting(3, 1)}); !errors.Is(err, ErrFenced) {
+		t.Fatalf("append with the lease lost in the queue: %v, want ErrFenced", err)
+	}
+	if h := l.Head(l.Source()); h.Seq != 0 {
+		t.Fatalf("head at %d, want nothing written", h.Seq)
+	}
+}
+
+func TestIntakeIsBoundedAndReserved(t *testing.T) {
+	o := testOptions(t.TempDir(), "n1")
+	o.IntakeBytes = 8192
+	l, err := Open(o) // not running: nothing leaves the queue
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	big := cluster.Draft{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", 3000)}}
+	var wg sync.WaitGroup
+	errs := make(chan error, 3)
+	for range 2 {
+		wg.Go(func() { _, err := l.Append(ctx, []cluster.Draft{big}); errs <- err })
+	}
+	eventually(t, "two appends queued", func() bool { l.in.mu.Lock(); defer l.in.mu.Unlock(); return len(l.in.queue) == 2 })
+	full, stopFull := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer stopFull()
+	if _, err := l.Append(full, []cluster.Draft{big}); !errors.Is(err, ErrFull) {
+		t.Fatalf("append to a full intake: %v, want ErrFull", err)
+	}
+	wg.Go(func() { _, err := l.Append(ctx, []cluster.Draft{acting(1, 1)}); errs <- err })
+	eventually(t, "urgent append queued", func() bool { l.in.mu.Lock(); defer l.in.mu.Unlock(); return len(l.in.queue) == 3 })
+	cancel()
+	wg.Wait()
+	for range 3 {
+		if err := <-errs; !errors.Is(err, ErrRejected) {
+			t.Fatalf("append cancelled in the queue: %v, want ErrRejected", err)
+		}
+	}
+	if l.in.used != 0 {
+		t.Fatalf("%d bytes still counted", l.in.used)
+	}
+}
+
+func TestSecondOpenIsRefused(t *testing.T) {
+	o := testOptions(t.TempDir(), "n1")
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); !errors.Is(err, durable.ErrLocked) {
+		t.Fatalf("second open: %v, want ErrLocked", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err = Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+func TestCloseUnderLoadAnswersEveryone(t *testing.T) {
+	l, stop := start(t, testOptions(t.TempDir(), "n1"))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	acked := uint64(0)
+	for w := range 50 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				events, err := l.Append(context.Background(), []cluster.Draft{note(w*1000 + i)})
+				if err != nil {
+					if !errors.Is(err, ErrRejected) {
+						t.Errorf("append at close: %v", err)
+					}
+					return
+				}
+				mu.Lock()
+				acked = max(acked, events[0].Seq)
+				mu.Unlock()
+			}
+		})
+	}
+	eventually(t, "some load", func() bool { mu.Lock(); defer mu.Unlock(); return acked > 200 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	again, _ := start(t, l.o)
+	if h := again.Head(again.Source()); h.Seq != acked {
+		t.Fatalf("log ends at %d, acknowledged %d", h.Seq, acked)
+	}
+}
+
+func TestTermStartThatVoidsRebuilds(t *testing.T) {
+	net := newNetwork(t)
+	a := net.join(t, testOptions(t.TempDir(), "a"))
+	b := net.join(t, testOptions(t.TempDir(), "b"))
+	termStart := func(term cluster.Term, cut cluster.Cut) cluster.Draft {
+		return cluster.Draft{Term: term, Kind: cluster.KindTermStart, Body: cluster.TermStart{Term: term, Voters: []cluster.NodeID{"a", "b"}, Cut: cut}}
+	}
+	mustAppend(t, a, termStart(1, nil))
+	cut := a.Cut()
+	mustAppend(t, a, cluster.Draft{Term: 1, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{
+		Job: "j1", Spec: cluster.JobSpec{Key: "k", Iterations: 10, Chunk: 10, Artefact: cluster.Hash{1}}.WithDefaults(), Chunks: 1,
+	}})
+	mustAppend(t, b, termStart(2, cut))
+	jobs := func(l *Log) (n int) { l.View(func(s *state.State) { n = len(s.Jobs()) }); return n }
+	if jobs(a) != 1 {
+		t.Fatalf("%d jobs before the fence is known, want 1", jobs(a))
+	}
+	if err := a.Sync(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sync(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if jobs(a) != 0 || jobs(b) != 0 || stateHash(a) != stateHash(b) {
+		t.Fatalf("jobs %d and %d, want 0; state %s and %s", jobs(a), jobs(b), stateHash(a), stateHash(b))
+	}
+	if a.Digest() != b.Digest() {
+		t.Fatal("digests differ after both pulled")
+	}
+}
+
+func TestFollowAndExport(t *testing.T) {
+	net := newNetwork(t)
+	a := net.join(t, testOptions(t.TempDir(), "a"))
+	b := net.join(t, testOptions(t.TempDir(), "b"))
+	for i := range 20 {
+		mustAppend(t, a, note(i))
+		mustAppend(t, b, note(i))
+	}
+	if err := a.Sync(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	var last cluster.Event
+	n := 0
+	for e, err := range a.Export() {
+		if err != nil || n > 0 && !Before(last, e) {
+			t.Fatalf("export: %v, %+v after %+v", err, e, last)
+		}
+		last, n = e, n+1
+	}
+	if n != 40 {
+		t.Fatalf("exported %d events, want 40", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var cursor string
+	seen := 0
+	for it, err := range a.Follow(ctx, nil, Filter{Kinds: []string{"host_*"}, Node: "a"}, true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen++; seen == 20 {
+			cursor = it.Cursor()
+			mustAppend(t, a, note(100)) // arrives while following
+		}
+		if seen == 21 {
+			break
+		}
+	}
+	at, err := ParseCursor(cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := 0
+	for it, err := range a.Follow(ctx, at, Filter{}, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if it.Event.Source.Node == "a" && it.Event.Seq <= 20 {
+			t.Fatalf("event %d twice", it.Event.Seq)
+		}
+		rest++
+	}
+	if rest < 1 || rest > 2 { // the new event, and the last of b if it is above a's 20th
+		t.Fatalf("%d events after the cursor", rest)
+	}
+	for _, f := range []Filter{{Kinds: []string{"job_*"}}, {Node: "c"}, {Since: time.Now().Add(time.Hour)}} {
+		for it := range a.Follow(ctx, nil, f, false) {
+			t.Fatalf("filter %+v lets %+v through", f, it.Event)
+		}
+	}
+	if (Filter{Kinds: []string{"["}}).Validate() == nil {
+		t.Fatal("malformed pattern accepted")
+	}
+}
+
+func FuzzParseCursor(f *testing.F) {
+	f.Add(Cursor{{Node: "a", Inc: 1}: 5, {Node: "b-2", Inc: 7}: 1 << 40}.String())
+	f.Add("")
+	f.Add("AQ")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := ParseCursor(s)
+		if err != nil {
+			if !errors.Is(err, ErrCursor) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := ParseCursor(c.String())
+		if err != nil || fmt.Sprint(again) != fmt.Sprint(c) {
+			t.Fatalf("%v does not survive its text: %v, %v", c, again, err)
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	good := testOptions(t.TempDir(), "n1")
+	for name, change := range map[string]func(*Options){
+		"dir":     func(o *Options) { o.Dir = "" },
+		"cluster": func(o *Options) { o.Cluster = "" },
+		"self":    func(o *Options) { o.Self = "Not Valid" },
+		"key":     func(o *Options) { o.Key = nil },
+		"segment": func(o *Options) { o.SegmentSize = 1 },
+		"intake":  func(o *Options) { o.IntakeBytes = 1 },
+	} {
+		o := good
+		change(&o)
+		if l, err := Open(o); err == nil {
+			l.Close()
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if err := os.WriteFile(good.Dir+"/stray.1", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Open(good); err != nil {
+		t.Errorf("stray file beside the sources: %v", err)
+	} else {
+		l.Close()
+	}
+}

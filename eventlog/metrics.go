@@ -1,0 +1,79 @@
+package eventlog
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	records    prometheus.Counter
+	size       prometheus.Gauge
+	fsync      prometheus.Histogram
+	groups     prometheus.Counter
+	queued     prometheus.Gauge
+	rejected   *prometheus.CounterVec
+	truncated  prometheus.Counter
+	poisoned   prometheus.Gauge
+	recovery   prometheus.Gauge
+	rebuilds   prometheus.Counter
+	sources    prometheus.Gauge
+	received   prometheus.Counter
+	acks       *prometheus.CounterVec
+	pulls      *prometheus.CounterVec
+	peerErrors *prometheus.CounterVec
+	forks      prometheus.Counter
+	stable     prometheus.Gauge
+	durable    prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "skein", Subsystem: "eventlog", Name: name, Help: help})
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "skein", Subsystem: "eventlog", Name: name, Help: help})
+	}
+	vec := func(name, help, label string, values ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "skein", Subsystem: "eventlog", Name: name, Help: help}, []string{label})
+		for _, value := range values {
+			v.WithLabelValues(value)
+		}
+		return v
+	}
+	m := &metrics{
+		records: counter("records_total", "Events in the log: recovered, appended and received."),
+		size:    gauge("size_bytes", "Bytes of all segments, without preallocated space."),
+		fsync: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "skein", Subsystem: "eventlog", Name: "fsync_duration_seconds", Help: "Time of one sync of one segment.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
+		}),
+		groups:     counter("commit_groups_total", "Commit groups made durable."),
+		queued:     gauge("intake_bytes", "Bytes that wait for the writer or are being written."),
+		rejected:   vec("rejected_total", "Appends that were refused.", "reason", "full", "closed", "too_large", "fenced", "draft", "cancelled"),
+		truncated:  counter("torn_tails_total", "Interrupted writes cut off when the log was opened."),
+		poisoned:   gauge("poisoned", "1 after a failed write or sync."),
+		recovery:   gauge("recovery_duration_seconds", "Time that opening the log took."),
+		rebuilds:   counter("state_rebuilds_total", "Folds of the whole log because a late term start voided events."),
+		sources:    gauge("sources", "Chains in the log."),
+		received:   counter("received_records_total", "Events stored for other sources."),
+		acks:       vec("push_acks_total", "Answers of voters to pushed events.", "result", "stored", "refused"),
+		pulls:      vec("pulls_total", "Pulls from other hosts.", "result", "equal", "fetched", "error"),
+		peerErrors: vec("peer_errors_total", "Refused data of other hosts.", "reason", "frame", "chain", "signature", "clock", "unknown_source", "equivocation"),
+		forks:      counter("equivocations_total", "Sources proven to have signed two histories."),
+		stable:     gauge("stable_seq", "Last stable event of the own chain."),
+		durable:    gauge("durable_seq", "Last durable event of the own chain."),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{
+		m.records, m.size, m.fsync, m.groups, m.queued, m.rejected, m.truncated, m.poisoned, m.recovery, m.rebuilds,
+		m.sources, m.received, m.acks, m.pulls, m.peerErrors, m.forks, m.stable, m.durable,
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register event log metrics: %w", err)
+		}
+	}
+	return m, nil
+}

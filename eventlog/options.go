@@ -1,0 +1,164 @@
+package eventlog
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+// Limits.
+const (
+	// MaxAppend is the most bytes that one Append may write, encoded.
+	MaxAppend = 8 << 20
+	// MaxSources is the most chains that a log takes in.
+	MaxSources = 4096
+)
+
+// Options configure a Log. Fields without a stated default are required.
+type Options struct {
+	// Dir holds the log; it is created if it is not there. One process may
+	// have it open.
+	Dir string
+	// Cluster is the cluster id, at most record.MaxCluster bytes.
+	Cluster string
+	// Self and Incarnation name the own chain. If the disk holds a higher
+	// incarnation of this host, that one goes on. Incarnation 0 means 1.
+	Self        cluster.NodeID
+	Incarnation uint64
+	// Key signs the own heads.
+	Key ed25519.PrivateKey
+	// KeyOf returns the identity key of a member, nil if it knows none. It
+	// must not block. nil: only the own key is known.
+	KeyOf func(cluster.NodeID) ed25519.PublicKey
+
+	// MayAct says whether this host holds the lease in a term now. It is
+	// asked for each draft with a term, and must not block. nil: never.
+	MayAct func(cluster.Term) bool
+	// Promised returns the term that this host, as a voter, has promised
+	// last. A push that carries authority of a lower term is stored and its
+	// acknowledgement refused. nil: 0.
+	Promised func() cluster.Term
+
+	// Dial opens a stream of Proto to another host. nil: no replication.
+	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// Peers lists the hosts to pull from. nil: none.
+	Peers func() []cluster.NodeID
+
+	// OnPoison is called once, from the writer, when an I/O error ends
+	// writing. It must not block.
+	OnPoison func(error)
+	// OnEquivocation is called when a source proves to have signed two
+	// histories. It must not block.
+	OnEquivocation func(Proof)
+
+	// Wall is the wall clock. Default time.Now.
+	Wall func() time.Time
+	// Float returns random numbers in [0,1) for jitter and choice. Default:
+	// always 0.5, which is only fit for tests.
+	Float func() float64
+	// FS default OSFS().
+	FS FS
+
+	// SegmentSize is the size at which a segment is sealed, default 64 MiB.
+	SegmentSize int64
+	// Prealloc is the largest step of preallocation, default 4 MiB. Small
+	// segments grow in smaller steps.
+	Prealloc int64
+	// IntakeBytes bounds what waits for the writer, default 16 MiB. An
+	// eighth of it is kept for the drafts that must get through: the end of
+	// jobs, the lease.
+	IntakeBytes int64
+	// MaxAhead is how far ahead of Wall an event of another host may be,
+	// default 60 s.
+	MaxAhead time.Duration
+	// PullEvery is the period of pulling from a random peer, default 1 s,
+	// for a voter 5 times that. Negative: never.
+	PullEvery time.Duration
+	// IOTimeout bounds each wait for another host, default 5 s.
+	IOTimeout time.Duration
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // may be nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Incarnation == 0 {
+		o.Incarnation = 1
+	}
+	if o.KeyOf == nil {
+		o.KeyOf = func(cluster.NodeID) ed25519.PublicKey { return nil }
+	}
+	if o.MayAct == nil {
+		o.MayAct = func(cluster.Term) bool { return false }
+	}
+	if o.Promised == nil {
+		o.Promised = func() cluster.Term { return 0 }
+	}
+	if o.Peers == nil {
+		o.Peers = func() []cluster.NodeID { return nil }
+	}
+	if o.OnPoison == nil {
+		o.OnPoison = func(error) {}
+	}
+	if o.OnEquivocation == nil {
+		o.OnEquivocation = func(Proof) {}
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.Float == nil {
+		o.Float = func() float64 { return 0.5 }
+	}
+	if o.FS == nil {
+		o.FS = OSFS()
+	}
+	o.SegmentSize = orDefault(o.SegmentSize, 64<<20)
+	o.Prealloc = orDefault(o.Prealloc, 4<<20)
+	o.IntakeBytes = orDefault(o.IntakeBytes, 16<<20)
+	o.MaxAhead = orDefault(o.MaxAhead, time.Minute)
+	o.PullEvery = orDefault(o.PullEvery, time.Second)
+	o.IOTimeout = orDefault(o.IOTimeout, 5*time.Second)
+	return o
+}
+
+func orDefault[T ~int64](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+func (o Options) validate() error {
+	if _, err := cluster.ParseNodeID(string(o.Self)); err != nil {
+		return fmt.Errorf("event log options: self: %w", err)
+	}
+	switch {
+	case o.Dir == "":
+		return fmt.Errorf("event log options: no directory")
+	case o.Cluster == "" || len(o.Cluster) > record.MaxCluster:
+		return fmt.Errorf("event log options: cluster id of %d bytes", len(o.Cluster))
+	case len(o.Key) != ed25519.PrivateKeySize:
+		return fmt.Errorf("event log options: identity key of %d bytes", len(o.Key))
+	case o.SegmentSize < 4096 || o.SegmentSize > 1<<31:
+		return fmt.Errorf("event log options: segment size %d", o.SegmentSize)
+	case o.Prealloc < 0 || o.IntakeBytes < 1024 || o.MaxAhead < 0 || o.IOTimeout < 0:
+		return fmt.Errorf("event log options: negative or too small limit")
+	}
+	return nil
+}
+
+// keyOf returns the key of node, the own one without asking.
+func (o Options) keyOf(node cluster.NodeID) ed25519.PublicKey {
+	if node == o.Self {
+		return o.Key.Public().(ed25519.PublicKey)
+	}
+	return o.KeyOf(node)
+}

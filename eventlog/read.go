@@ -1,0 +1,217 @@
+package eventlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+// chainReader reads one chain forward, never beyond what is durable. It keeps
+// its place, so that reading on after the end costs no search. It belongs to
+// one goroutine.
+type chainReader struct {
+	l    *Log
+	src  cluster.SourceID
+	next uint64 // seq of the event that comes next
+
+	path  string
+	file  File
+	d     *record.Decoder
+	limit int64
+}
+
+func (l *Log) reader(src cluster.SourceID, from uint64) *chainReader {
+	return &chainReader{l: l, src: src, next: max(from, 1)}
+}
+
+func (r *chainReader) close() {
+	if r.file != nil {
+		_ = r.file.Close() // opened for reading
+	}
+	r.file, r.d = nil, nil
+}
+
+// place says where the next unread frame is.
+type place struct {
+	path string
+	off  int64
+	end  int64 // of the durable part
+}
+
+// locate finds the event next; ok is false if it is not durable yet.
+func (r *chainReader) locate() (p place, ok bool) {
+	r.l.mu.RLock()
+	defer r.l.mu.RUnlock()
+	c := r.l.chains[r.src]
+	if c == nil {
+		return p, false
+	}
+	seg := c.find(r.next)
+	if seg == nil {
+		return p, false
+	}
+	return place{path: seg.path, off: seg.seek(r.next).off, end: seg.size}, true
+}
+
+// open makes the decoder stand at or before the event next.
+func (r *chainReader) open() error {
+	p, ok := r.locate()
+	if !ok {
+		return io.EOF
+	}
+	off := p.off
+	if r.file != nil && r.path == p.path {
+		if r.d != nil && r.d.Offset() < p.end {
+			off = r.d.Offset()
+		}
+	} else {
+		r.close()
+		f, err := r.l.fs.OpenFile(p.path, os.O_RDONLY, 0)
+		if err != nil {
+			return fmt.Errorf("open segment: %w", err)
+		}
+		r.file, r.path = f, p.path
+	}
+	r.limit = p.end
+	r.d = record.NewDecoder(io.NewSectionReader(r.file, off, p.end-off), off, 0)
+	return nil
+}
+
+// frame returns the next event frame from next on, or the next head frame
+// after it. io.EOF is the durable end for now; a later call may find more.
+func (r *chainReader) frame() (record.Frame, error) {
+	for {
+		if r.d == nil {
+			if err := r.open(); err != nil {
+				return record.Frame{}, err
+			}
+		}
+		fr, err := r.d.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if err := r.reopen(); err != nil {
+				return record.Frame{}, err
+			}
+		case err != nil:
+			return record.Frame{}, fmt.Errorf("read %s: %w", r.path, err)
+		case fr.Type == record.TypeEvent || fr.Type == record.TypeHead:
+			return fr, nil
+		}
+	}
+}
+
+// reopen goes on after the end of what was durable when the decoder began.
+func (r *chainReader) reopen() error {
+	old, limit := r.path, r.limit
+	if err := r.open(); err != nil {
+		return err
+	}
+	if r.path == old && r.limit == limit {
+		// The event next is said to be durable, and is not here.
+		return fmt.Errorf("read %s: event %d of %s is missing", r.path, r.next, r.src)
+	}
+	return nil
+}
+
+// event returns the next event. Its body is the caller's.
+func (r *chainReader) event() (cluster.Event, error) {
+	for {
+		fr, err := r.frame()
+		if err != nil {
+			return cluster.Event{}, err
+		}
+		if fr.Type != record.TypeEvent {
+			continue
+		}
+		e, err := record.DecodeEvent(fr.Payload)
+		if err != nil {
+			return e, fmt.Errorf("read %s: %w", r.path, err)
+		}
+		if e.Seq < r.next {
+			continue
+		}
+		if e.Seq != r.next {
+			return e, fmt.Errorf("read %s: event %d of %s where %d should stand", r.path, e.Seq, r.src, r.next)
+		}
+		r.next++
+		e.Body = bytes.Clone(e.Body)
+		return e, nil
+	}
+}
+
+// run returns the frames of the next events and, last, the signed head after
+// them: as many whole groups as fit into limit bytes, at least one.
+func (r *chainReader) run(limit int) (frames []byte, last uint64, err error) {
+	var head []byte
+	var place int64
+	var path string
+	cut := 0
+	for {
+		fr, err := r.frame()
+		if errors.Is(err, io.EOF) && head != nil {
+			break
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if fr.Type == record.TypeHead {
+			if len(frames) > cut {
+				h, err := record.DecodeHead(fr.Payload)
+				if err != nil {
+					return nil, 0, fmt.Errorf("read %s: %w", r.path, err)
+				}
+				head, cut, last = bytes.Clone(fr.Payload), len(frames), h.Seq
+				place, path = r.d.Offset(), r.path
+				if len(frames) >= limit {
+					break
+				}
+			}
+			continue
+		}
+		e, err := record.DecodeEvent(fr.Payload)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read %s: %w", r.path, err)
+		}
+		if e.Seq < r.next {
+			continue
+		}
+		if head != nil && len(frames)+len(fr.Payload) > limit {
+			break
+		}
+		if frames, err = record.AppendFrame(frames, fr); err != nil {
+			return nil, 0, err
+		}
+		r.next = e.Seq + 1
+	}
+	if r.next != last+1 || r.path != path || r.d.Offset() != place {
+		// Events after the last whole group were read: go back to them.
+		r.next = last + 1
+		r.d = nil
+	}
+	frames, err = record.AppendFrame(frames[:cut], record.Frame{Type: record.TypeHead, Base: 1, Payload: head})
+	return frames, last, err
+}
+
+// Read yields the events of one chain from seq from on, up to the durable end
+// at the time when it gets there. An error ends it.
+func (l *Log) Read(src cluster.SourceID, from uint64) iter.Seq2[cluster.Event, error] {
+	return func(yield func(cluster.Event, error) bool) {
+		r := l.reader(src, from)
+		defer r.close()
+		for {
+			e, err := r.event()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}

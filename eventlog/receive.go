@@ -1,0 +1,97 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+const warnAhead = 500 * time.Millisecond
+
+// receive verifies a run that another host sent and stores it durably. Who
+// sent it does not matter: the source's signature decides.
+func (l *Log) receive(ctx context.Context, b []byte) (*run, error) {
+	ru, err := decodeRun(b)
+	if err != nil {
+		l.m.peerErrors.WithLabelValues("chain").Inc()
+		return nil, err
+	}
+	src := ru.head.Source
+	key := l.o.keyOf(src.Node)
+	if key == nil {
+		l.m.peerErrors.WithLabelValues("unknown_source").Inc()
+		return nil, fmt.Errorf("%w: %w %s", ErrPeer, errUnknownSource, src.Node)
+	}
+	if err := record.VerifyHead(l.o.Cluster, ru.head, key); err != nil {
+		l.m.peerErrors.WithLabelValues("signature").Inc()
+		return nil, fmt.Errorf("%w: run of %s: %w", ErrPeer, src, err)
+	}
+	if err := l.checkClock(ru); err != nil {
+		l.m.peerErrors.WithLabelValues("clock").Inc()
+		return nil, err
+	}
+	r := &request{run: ru, weight: int64(ru.bytes), records: len(ru.events), done: make(chan struct{})}
+	if err := l.submit(ctx, r, false); err != nil {
+		if fork, ok := errors.AsType[*forkError](err); ok {
+			l.m.peerErrors.WithLabelValues("equivocation").Inc()
+			if p, err := fork.proof(); err == nil {
+				l.noteFork(p)
+			}
+		}
+		return nil, fmt.Errorf("store run of %s: %w", src, err)
+	}
+	return ru, nil
+}
+
+var errUnknownSource = errors.New("no member")
+
+// checkClock refuses events from the future. The last one has the highest
+// clock.
+func (l *Log) checkClock(ru *run) error {
+	last := ru.events[len(ru.events)-1]
+	ahead := last.HLC.Time().Sub(l.o.Wall())
+	if ahead > l.o.MaxAhead {
+		return fmt.Errorf("%w: event %d of %s is %s ahead of this host's clock", ErrPeer, last.Seq, last.Source, ahead.Round(time.Millisecond))
+	}
+	if ahead > warnAhead {
+		l.log.Debug().Str("node", string(last.Source.Node)).Dur("ahead", ahead).Msg("event ahead of the local clock")
+	}
+	return nil
+}
+
+// ownElsewhere looks at a peer's heads of chains that this host wrote. If the
+// peer holds more of the current one than the disk does, or a later one, the
+// disk was rolled back: to append here would be to equivocate, so a new
+// incarnation begins. It reports whether it did.
+func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, error) {
+	own := l.Source()
+	mine := l.Head(own)
+	inc := own.Inc
+	for _, h := range heads {
+		if h.Source.Node != own.Node || h.Source.Inc < own.Inc {
+			continue
+		}
+		if h.Source == own && (h.Seq < mine.Seq || h.Seq == mine.Seq && h.Hash == mine.Hash) {
+			continue
+		}
+		if err := record.VerifyHead(l.o.Cluster, h, l.o.keyOf(own.Node)); err != nil {
+			continue // nobody can make this host drop its chain without its key
+		}
+		if h.Source == own && h.Seq == mine.Seq {
+			l.noteFork(Proof{A: mine, B: h})
+		}
+		inc = max(inc, h.Source.Inc+1)
+	}
+	if inc == own.Inc {
+		return false, nil
+	}
+	r := &request{renew: inc, done: make(chan struct{})}
+	if err := l.submit(ctx, r, true); err != nil && l.Source() == own {
+		return false, fmt.Errorf("%w: %w", ErrRolledBack, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,158 @@
+package eventlog
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+const (
+	runBytes   = 1 << 20 // what a run is filled up to
+	idleFactor = 6
+)
+
+// Serve answers the questions of one stream of Proto until the other side, a
+// protocol error, silence, or ctx ends it. It closes conn. The caller bounds
+// the number of streams.
+func (l *Log) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer conn.Close()
+	br := bufio.NewReaderSize(conn, 64<<10)
+	readers := map[cluster.SourceID]*chainReader{}
+	defer func() {
+		for _, r := range readers {
+			r.close()
+		}
+	}()
+	for {
+		if err := conn.SetReadDeadline(time.Now().Add(idleFactor * l.o.IOTimeout)); err != nil {
+			return
+		}
+		m, err := readMessage(br)
+		if err == nil {
+			err = l.reply(ctx, conn, m, readers)
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, ErrPeer) {
+			l.m.peerErrors.WithLabelValues("frame").Inc()
+		}
+		if !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			l.log.Debug().Str("peer", string(from)).Err(err).Msg("log stream ended")
+		}
+		return
+	}
+}
+
+// reply answers one question. An error ends the stream.
+func (l *Log) reply(ctx context.Context, conn net.Conn, m message, readers map[cluster.SourceID]*chainReader) error {
+	kind, payload, err := l.answerTo(ctx, m, readers)
+	if err != nil {
+		text := err.Error()
+		kind, payload = msgSorry, []byte(text[:min(len(text), msgTextLimit)])
+	}
+	if dErr := conn.SetWriteDeadline(time.Now().Add(l.o.IOTimeout)); dErr != nil {
+		return dErr
+	}
+	if wErr := writeMessage(conn, kind, payload); wErr != nil {
+		return errors.Join(err, wErr)
+	}
+	return err
+}
+
+func (l *Log) answerTo(ctx context.Context, m message, readers map[cluster.SourceID]*chainReader) (messageType, []byte, error) {
+	switch m.kind {
+	case msgHeads:
+		return l.answerHeads(m.payload)
+	case msgPosition, msgPing:
+		src, rest, err := cutSource(m.payload)
+		if err != nil || len(rest) > 0 {
+			return 0, nil, fmt.Errorf("%w: position question", ErrPeer)
+		}
+		return msgAck, l.position(src).encode(), nil
+	case msgWant:
+		return l.answerWant(m.payload, readers)
+	case msgPush:
+		ctx, cancel := context.WithTimeout(ctx, l.o.IOTimeout)
+		defer cancel()
+		ru, err := l.receive(ctx, m.payload)
+		if err != nil {
+			return 0, nil, err
+		}
+		// The promise is read after the run is durable: a candidate that was
+		// promised more before this moment gets heads that include it.
+		return msgAck, l.position(ru.head.Source).encode(), nil
+	}
+	return 0, nil, fmt.Errorf("%w: message type %d", ErrPeer, m.kind)
+}
+
+func (l *Log) position(src cluster.SourceID) ack {
+	h := l.Head(src)
+	return ack{mark: cluster.Mark{Seq: h.Seq, Hash: h.Hash}, promised: l.o.Promised()}
+}
+
+func (l *Log) answerHeads(b []byte) (messageType, []byte, error) {
+	if len(b) != 24 {
+		return 0, nil, fmt.Errorf("%w: heads question of %d bytes", ErrPeer, len(b))
+	}
+	term := cluster.Term(binary.BigEndian.Uint64(b))
+	if promised := l.o.Promised(); term > promised {
+		// Heads for a term count only after the promise: from then on older
+		// terms get no acknowledgement that the heads could miss.
+		return msgRefused, binary.BigEndian.AppendUint64(nil, uint64(promised)), nil
+	}
+	if term == 0 && l.Digest() == [16]byte(b[8:]) {
+		return msgSame, nil, nil
+	}
+	heads, err := record.AppendHeads(nil, l.Heads())
+	if err != nil {
+		return 0, nil, err
+	}
+	return msgHeadsAre, heads, nil
+}
+
+// maxReaders bounds the files that one stream keeps open.
+const maxReaders = 8
+
+func (l *Log) answerWant(b []byte, readers map[cluster.SourceID]*chainReader) (messageType, []byte, error) {
+	src, rest, err := cutSource(b)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(rest) != 8 {
+		return 0, nil, fmt.Errorf("%w: range question", ErrPeer)
+	}
+	from := binary.BigEndian.Uint64(rest)
+	r := readers[src]
+	if r == nil || r.next != from {
+		if r == nil && len(readers) >= maxReaders {
+			for s, old := range readers {
+				old.close()
+				delete(readers, s)
+			}
+		}
+		if r != nil {
+			r.close()
+		}
+		r = l.reader(src, from)
+		readers[src] = r
+	}
+	frames, _, err := r.run(runBytes)
+	if errors.Is(err, io.EOF) {
+		return msgNothing, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return msgRun, frames, nil
+}

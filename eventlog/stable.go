@@ -1,0 +1,299 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// stability counts which voters hold the own chain.
+type stability struct {
+	mu      sync.Mutex
+	cfg     cluster.VoterConfig
+	voters  map[cluster.NodeID]*voter // the others
+	changed chan struct{}             // closed and replaced on every change
+	stable  uint64                    // highest own event known to be stable
+	// lost are own events at or below stable that are not stable themselves:
+	// a majority had promised a higher term before it held them.
+	lost map[uint64]bool
+}
+
+// voter is what is known of another voter.
+type voter struct {
+	connected bool
+	acked     uint64          // it holds the own chain up to here
+	refused   map[uint64]bool // but had promised a higher term before
+}
+
+// checkEvery bounds how long WaitStable overlooks a lost lease.
+const checkEvery = 100 * time.Millisecond
+
+func (s *stability) init() {
+	s.voters = map[cluster.NodeID]*voter{}
+	s.lost = map[uint64]bool{}
+	s.changed = make(chan struct{})
+}
+
+func (s *stability) notifyLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// SetVoters tells the log who votes. New own events are pushed to the other
+// voters at once, and stability counts them.
+func (l *Log) SetVoters(cfg cluster.VoterConfig) {
+	s := &l.rep.stab
+	s.mu.Lock()
+	cfg.Voters = slices.Clone(cfg.Voters)
+	s.cfg = cfg
+	next := map[cluster.NodeID]*voter{}
+	for _, v := range cfg.Voters {
+		if v == l.o.Self {
+			continue
+		}
+		if next[v] = s.voters[v]; next[v] == nil {
+			next[v] = &voter{refused: map[uint64]bool{}}
+		}
+	}
+	s.voters = next
+	s.notifyLocked()
+	s.mu.Unlock()
+	l.advanceStable()
+}
+
+// setConnected notes that a voter can or cannot be reached.
+func (l *Log) setConnected(v cluster.NodeID, up bool) {
+	s := &l.rep.stab
+	s.mu.Lock()
+	if vt := s.voters[v]; vt != nil {
+		vt.connected = up
+		if up {
+			vt.acked = 0 // it says what it holds; its disk may have changed
+		}
+		s.notifyLocked()
+	}
+	s.mu.Unlock()
+	if !up {
+		l.advanceStable() // in available mode it no longer holds anyone up
+	}
+}
+
+// acked notes a voter's answer: it holds the own chain up to a.mark.Seq, and
+// its promised term was a.promised at a moment after that.
+func (l *Log) acked(v cluster.NodeID, src cluster.SourceID, a ack) {
+	events := l.pendingTerms(src)
+	s := &l.rep.stab
+	s.mu.Lock()
+	if vt := s.voters[v]; vt != nil && a.mark.Seq > vt.acked {
+		for _, e := range events {
+			if e.seq > vt.acked && e.seq <= a.mark.Seq && e.term > 0 && e.term < a.promised {
+				vt.refused[e.seq] = true
+			}
+		}
+		vt.acked = a.mark.Seq
+		result := "stored"
+		if vt.refused[a.mark.Seq] {
+			result = "refused"
+		}
+		l.m.acks.WithLabelValues(result).Inc()
+		s.notifyLocked()
+	}
+	s.mu.Unlock()
+	l.advanceStable()
+}
+
+// resetVoters forgets all answers: the own chain is a new one.
+func (l *Log) resetVoters() {
+	s := &l.rep.stab
+	s.mu.Lock()
+	for _, v := range s.voters {
+		v.acked, v.refused = 0, map[uint64]bool{}
+	}
+	s.stable = 0
+	clear(s.lost)
+	s.notifyLocked()
+	s.mu.Unlock()
+}
+
+// pendingTerms returns the own events after the last stable one, if src is
+// still the own chain.
+func (l *Log) pendingTerms(src cluster.SourceID) []ownTerm {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.own.src != src {
+		return nil
+	}
+	return l.unstable
+}
+
+func terms(events []cluster.Event) []ownTerm {
+	out := make([]ownTerm, len(events))
+	for i, e := range events {
+		out[i] = ownTerm{seq: e.Seq, term: e.Term}
+	}
+	return out
+}
+
+// count says how many voters hold seq so that it counts, this host included,
+// and how many there still may be. stab.mu is held; durable is the own
+// chain's durable end.
+func (s *stability) count(self cluster.NodeID, seq, durable uint64) (have, possible int) {
+	if seq <= durable && s.cfg.Has(self) {
+		have++
+	}
+	possible = have
+	for _, v := range s.voters {
+		switch {
+		case v.refused[seq]:
+		case v.acked >= seq:
+			have++
+			possible++
+		default:
+			possible++
+		}
+	}
+	return have, possible
+}
+
+// enough says whether have voters make seq stable.
+func (s *stability) enough(self cluster.NodeID, seq, durable uint64) (have int, ok, hopeless bool) {
+	have, possible := s.count(self, seq, durable)
+	if s.cfg.IsZero() || seq > durable {
+		return have, false, false
+	}
+	if s.cfg.Mode == cluster.ModeAvailable {
+		for _, v := range s.voters {
+			if v.connected && v.acked < seq {
+				return have, false, false
+			}
+			if v.connected && v.refused[seq] {
+				return have, false, true
+			}
+		}
+		return have, have > 0, false
+	}
+	need := s.cfg.Majority()
+	return have, have >= need, possible < need
+}
+
+// advanceStable moves the mark of the highest stable event, and forgets what
+// is needed for events below it only.
+func (l *Log) advanceStable() {
+	l.mu.RLock()
+	pending, durable := l.unstable, l.own.head.Seq
+	l.mu.RUnlock()
+	s := &l.rep.stab
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range slices.Backward(pending) {
+		if e.seq <= s.stable {
+			break
+		}
+		if _, ok, _ := s.enough(l.o.Self, e.seq, durable); !ok {
+			continue
+		}
+		for _, below := range pending {
+			if below.seq > s.stable && below.seq < e.seq {
+				if _, ok, _ := s.enough(l.o.Self, below.seq, durable); !ok {
+					s.lost[below.seq] = true
+				}
+			}
+		}
+		s.stable = e.seq
+		for _, v := range s.voters {
+			maps.DeleteFunc(v.refused, func(seq uint64, _ bool) bool { return seq < e.seq })
+		}
+		l.m.stable.Set(float64(e.seq))
+		s.notifyLocked()
+		break
+	}
+	l.trimPending(s.stable)
+}
+
+// trimPending forgets the terms of events up to the stable one. Readers may
+// still hold the old slice, so it is cut and not changed.
+func (l *Log) trimPending(stable uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.unstable) && l.unstable[n].seq <= stable {
+		n++
+	}
+	l.unstable = l.unstable[n:]
+}
+
+// StableSeq returns the last event of the own chain that is known to be
+// stable.
+func (l *Log) StableSeq() uint64 {
+	s := &l.rep.stab
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stable
+}
+
+// WaitStable waits until the own event seq is stable and returns how many
+// voters hold it. In single mode that is this host alone, in quorum mode a
+// majority of the configured voters, in available mode every voter that can
+// be reached, at least this one. An error wraps ErrUnknown: the lease was
+// lost, too many voters have promised a higher term, or ctx ended; the event
+// may become stable all the same.
+func (l *Log) WaitStable(ctx context.Context, seq uint64) (voters int, err error) {
+	src := l.Source()
+	term := l.termOf(seq)
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		durable := l.Changed()
+		acked, n, done, err := l.stableNow(src, seq, term)
+		if done || err != nil {
+			return n, err
+		}
+		select {
+		case <-durable:
+		case <-acked:
+		case <-tick.C:
+		case <-ctx.Done():
+			return n, fmt.Errorf("wait until event %d is stable: %w: %w", seq, ErrUnknown, context.Cause(ctx))
+		}
+	}
+}
+
+func (l *Log) termOf(seq uint64) cluster.Term {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, e := range l.unstable {
+		if e.seq == seq {
+			return e.term
+		}
+	}
+	return 0
+}
+
+// stableNow looks once. acked is closed when the voters' answers change.
+func (l *Log) stableNow(src cluster.SourceID, seq uint64, term cluster.Term) (acked <-chan struct{}, n int, done bool, err error) {
+	l.mu.RLock()
+	durable, now, poisoned := l.own.head.Seq, l.own.src, l.poisoned
+	l.mu.RUnlock()
+	s := &l.rep.stab
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok, hopeless := s.enough(l.o.Self, seq, durable)
+	switch {
+	case now != src:
+		err = fmt.Errorf("event %d: %w: %w", seq, ErrUnknown, ErrRolledBack)
+	case s.lost[seq] || !ok && hopeless:
+		err = fmt.Errorf("event %d: %w: %w", seq, ErrUnknown, ErrRefused)
+	case ok || seq <= s.stable && seq > 0:
+		return s.changed, n, true, nil
+	case poisoned != nil:
+		err = fmt.Errorf("event %d: %w: %w", seq, ErrUnknown, poisoned)
+	case term > 0 && !l.o.MayAct(term):
+		err = fmt.Errorf("event %d: %w: lease of term %d lost", seq, ErrUnknown, term)
+	}
+	return s.changed, n, false, err
+}

@@ -1,0 +1,258 @@
+package eventlog
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/state"
+)
+
+// VerifyOptions say what to verify. All fields but FS and Self are required.
+type VerifyOptions struct {
+	Dir     string
+	Cluster string
+	// KeyOf returns the identity key of a host, nil if it is not known: its
+	// heads are counted as unchecked.
+	KeyOf func(cluster.NodeID) ed25519.PublicKey
+	Self  cluster.NodeID // only for hints
+	FS    FS             // default OSFS()
+}
+
+// Report is what Verify found. Two logs with the same events have the same
+// StateHash.
+type Report struct {
+	Sources   int          `json:"sources"`
+	Segments  int          `json:"segments"`
+	Events    uint64       `json:"events"`
+	Bytes     int64        `json:"bytes"`
+	Heads     uint64       `json:"heads"`           // signatures that verify
+	Unchecked uint64       `json:"heads_unchecked"` // no key known
+	Cuts      uint64       `json:"cuts"`            // term starts
+	CutMarks  uint64       `json:"cut_marks"`       // positions in cuts that agree
+	Missing   uint64       `json:"cut_marks_missing"`
+	TornBytes int64        `json:"torn_bytes"` // of writes that were never acknowledged
+	StateHash cluster.Hash `json:"state_hash"`
+}
+
+// verifier walks all chains of a log.
+type verifier struct {
+	o      VerifyOptions
+	limits map[string]int64 // by path: what is durable; nil: all there is
+	report Report
+	marks  map[cluster.SourceID]map[uint64]cluster.Hash
+}
+
+// Verify reads the whole log in o.Dir, which another process may have open,
+// and checks framing, checksums, hash chains, head signatures and the cuts of
+// term starts. It changes nothing. A *CorruptError names the first thing that
+// is wrong; the report covers what was read until then.
+func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
+	return verify(ctx, o, nil)
+}
+
+// Verify checks this log as the function Verify does, up to what is durable
+// when it starts.
+func (l *Log) Verify(ctx context.Context) (Report, error) {
+	limits := map[string]int64{}
+	l.mu.RLock()
+	for _, c := range l.chains {
+		for _, s := range c.segs {
+			limits[s.path] = s.size
+		}
+	}
+	l.mu.RUnlock()
+	return verify(ctx, VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.o.keyOf, Self: l.o.Self, FS: l.fs}, limits)
+}
+
+func verify(ctx context.Context, o VerifyOptions, limits map[string]int64) (Report, error) {
+	if o.Dir == "" || o.Cluster == "" || o.KeyOf == nil {
+		return Report{}, errors.New("verify event log: directory, cluster id and keys are required")
+	}
+	if o.FS == nil {
+		o.FS = OSFS()
+	}
+	v := &verifier{o: o, limits: limits, marks: map[cluster.SourceID]map[uint64]cluster.Hash{}}
+	st := state.New()
+	stale := false
+	err := v.walk(ctx, true, func(e cluster.Event) error {
+		stale = st.Apply(e) || stale
+		return nil
+	})
+	if err == nil {
+		err = v.checkCuts(ctx)
+	}
+	if err != nil {
+		return v.report, fmt.Errorf("verify event log: %w", err)
+	}
+	if stale {
+		st.Refold(func(yield func(cluster.Event) bool) {
+			err = v.walk(ctx, false, func(e cluster.Event) error {
+				yield(e) // Refold reads to the end
+				return nil
+			})
+		})
+	}
+	if err != nil {
+		return v.report, fmt.Errorf("verify event log: %w", err)
+	}
+	v.report.StateHash = st.Hash()
+	return v.report, nil
+}
+
+// walk reads every chain. With first, it counts, checks signatures and
+// collects cuts.
+func (v *verifier) walk(ctx context.Context, first bool, each func(cluster.Event) error) error {
+	sources, err := sourceDirs(v.o.FS, v.o.Dir)
+	if err != nil {
+		return err
+	}
+	for _, src := range sources {
+		if err := v.chain(ctx, src, first, each); err != nil {
+			return err
+		}
+		if first {
+			v.report.Sources++
+		}
+	}
+	return nil
+}
+
+func (v *verifier) chain(ctx context.Context, src cluster.SourceID, first bool, each func(cluster.Event) error) error {
+	dir := filepath.Join(v.o.Dir, sourceDir(src))
+	all, err := segmentFiles(v.o.FS, dir)
+	if err != nil {
+		return err
+	}
+	var firsts []uint64
+	for _, f := range all {
+		if _, ok := v.limits[filepath.Join(dir, segmentName(f))]; ok || v.limits == nil {
+			firsts = append(firsts, f)
+		}
+	}
+	var tail cluster.Mark
+	var hlc cluster.HLC
+	key := v.o.KeyOf(src.Node)
+	for i, from := range firsts {
+		s := &segmentScan{
+			path: filepath.Join(dir, segmentName(from)), cluster: v.o.Cluster, src: src, own: src.Node == v.o.Self,
+			first: from, last: i == len(firsts)-1, tail: tail, hlc: hlc,
+		}
+		if from != tail.Seq+1 {
+			return s.corrupt(0, 0, "segment starts at seq %d: the one before it is missing", from)
+		}
+		s.commit = func(g group) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return v.group(s, g, key, first, each)
+		}
+		if err := v.segment(s, first); err != nil {
+			return err
+		}
+		tail, hlc = s.tail, s.hlc
+	}
+	return nil
+}
+
+func (v *verifier) segment(s *segmentScan, first bool) error {
+	f, err := v.o.FS.OpenFile(s.path, os.O_RDONLY, 0)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if limit, ok := v.limits[s.path]; ok {
+		size = min(size, limit)
+	}
+	if err := s.run(f, size); err != nil {
+		return err
+	}
+	if first {
+		v.report.Segments++
+		v.report.Bytes += s.end
+		v.report.TornBytes += s.torn
+	}
+	return nil
+}
+
+func (v *verifier) group(s *segmentScan, g group, key ed25519.PublicKey, first bool, each func(cluster.Event) error) error {
+	if first {
+		switch {
+		case key == nil:
+			v.report.Unchecked++
+		case record.VerifyHead(v.o.Cluster, g.head, key) != nil:
+			return &CorruptError{
+				Segment: s.path, Offset: g.off, Record: g.rec + len(g.events), Source: s.src, Seq: g.head.Seq, Own: s.own,
+				Reason: record.ErrSignature.Error(),
+			}
+		default:
+			v.report.Heads++
+		}
+		v.report.Events += uint64(len(g.events))
+	}
+	for _, e := range g.events {
+		if first && e.Kind == cluster.KindTermStart {
+			v.cut(e)
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut notes the positions that a term start names.
+func (v *verifier) cut(e cluster.Event) {
+	var body cluster.TermStart
+	if json.Unmarshal(e.Body, &body) != nil {
+		return // the fold counts it as malformed
+	}
+	v.report.Cuts++
+	for _, m := range body.Cut {
+		if v.marks[m.Source] == nil {
+			v.marks[m.Source] = map[uint64]cluster.Hash{}
+		}
+		v.marks[m.Source][m.Seq] = m.Hash
+	}
+}
+
+// checkCuts compares the positions of all cuts with the chains. Positions
+// beyond the end of a chain are no fault: a copy may lag.
+func (v *verifier) checkCuts(ctx context.Context) error {
+	for src, marks := range v.marks {
+		if _, err := v.o.FS.ReadDir(filepath.Join(v.o.Dir, sourceDir(src))); errors.Is(err, os.ErrNotExist) {
+			v.report.Missing += uint64(len(marks))
+			continue
+		}
+		err := v.chain(ctx, src, false, func(e cluster.Event) error {
+			want, ok := marks[e.Seq]
+			if !ok {
+				return nil
+			}
+			if want != e.Hash {
+				return &CorruptError{
+					Segment: filepath.Join(v.o.Dir, sourceDir(src)), Source: src, Seq: e.Seq, Own: src.Node == v.o.Self,
+					Reason: fmt.Sprintf("a term start names hash %s for this event, whose hash is %s", want, e.Hash),
+				}
+			}
+			delete(marks, e.Seq)
+			v.report.CutMarks++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		v.report.Missing += uint64(len(marks))
+	}
+	return nil
+}

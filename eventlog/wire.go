@@ -1,0 +1,212 @@
+package eventlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+// Proto is the name of the replication protocol in the mesh. A stream carries
+// messages of a 4-byte big-endian length, a type byte and a payload. The
+// dialer asks, the other side answers each question in order. Pushes may be
+// sent ahead of their answers.
+const Proto = "skein-log/1"
+
+// maxMessage bounds a message: a run of MaxAppend bytes with its framing.
+const maxMessage = MaxAppend + 4<<20
+
+type messageType uint8
+
+const (
+	msgHeads    messageType = 1 // ask: term u64, digest 16 bytes
+	msgPosition messageType = 2 // ask: source
+	msgWant     messageType = 3 // ask: source, first seq u64
+	msgPush     messageType = 4 // ask: run
+	msgPing     messageType = 5 // ask: source
+
+	msgHeadsAre  messageType = 11 // answer: heads
+	msgSame      messageType = 12 // answer: the digest is mine too
+	msgAck       messageType = 13 // answer: seq u64, hash, promised term u64
+	msgRun       messageType = 14 // answer: run
+	msgNothing   messageType = 15 // answer: nothing from there on
+	msgRefused   messageType = 16 // answer: promised term u64
+	msgSorry     messageType = 17 // answer: text; the stream ends
+	msgTextLimit             = 512
+)
+
+type message struct {
+	kind    messageType
+	payload []byte
+}
+
+// writeMessage sends one message in one Write call.
+func writeMessage(w io.Writer, kind messageType, payload []byte) error {
+	if len(payload) > maxMessage {
+		return fmt.Errorf("write log message: %d bytes, at most %d are allowed", len(payload), maxMessage)
+	}
+	b := make([]byte, 5, 5+len(payload))
+	binary.BigEndian.PutUint32(b, uint32(len(payload)))
+	b[4] = byte(kind)
+	if _, err := w.Write(append(b, payload...)); err != nil {
+		return fmt.Errorf("write log message: %w", err)
+	}
+	return nil
+}
+
+// readMessage reads one message. Memory follows the bytes that arrived, not
+// the length that was announced. A clean end is io.EOF; a malformed message
+// wraps ErrPeer.
+func readMessage(r io.Reader) (message, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			return message{}, io.EOF
+		}
+		return message{}, fmt.Errorf("read log message: %w", err)
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	m := message{kind: messageType(head[4])}
+	if n > maxMessage {
+		return m, fmt.Errorf("%w: message of %d bytes, at most %d are allowed", ErrPeer, n, maxMessage)
+	}
+	if n <= 64<<10 {
+		m.payload = make([]byte, n)
+		if _, err := io.ReadFull(r, m.payload); err != nil {
+			return m, fmt.Errorf("read log message: %w", noEOF(err))
+		}
+		return m, nil
+	}
+	var buf bytes.Buffer
+	if _, err := io.CopyN(&buf, r, int64(n)); err != nil {
+		return m, fmt.Errorf("read log message: %w", noEOF(err))
+	}
+	m.payload = buf.Bytes()
+	return m, nil
+}
+
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func appendSource(b []byte, s cluster.SourceID) []byte {
+	b = append(append(b, byte(len(s.Node))), s.Node...)
+	return binary.BigEndian.AppendUint64(b, s.Inc)
+}
+
+// cutSource reads a source from the front of b.
+func cutSource(b []byte) (s cluster.SourceID, rest []byte, err error) {
+	if len(b) == 0 || len(b) < 1+int(b[0])+8 {
+		return s, nil, fmt.Errorf("%w: source cut short", ErrPeer)
+	}
+	n := 1 + int(b[0])
+	node, err := cluster.ParseNodeID(string(b[1:n]))
+	if err != nil {
+		return s, nil, fmt.Errorf("%w: %w", ErrPeer, err)
+	}
+	s = cluster.SourceID{Node: node, Inc: binary.BigEndian.Uint64(b[n:])}
+	if s.Inc == 0 {
+		return s, nil, fmt.Errorf("%w: incarnation 0", ErrPeer)
+	}
+	return s, b[n+8:], nil
+}
+
+// ack says what a voter holds of a chain, durably, and its promised term at a
+// moment after it held it.
+type ack struct {
+	mark     cluster.Mark
+	promised cluster.Term
+}
+
+func (a ack) encode() []byte {
+	b := binary.BigEndian.AppendUint64(nil, a.mark.Seq)
+	b = append(b, a.mark.Hash[:]...)
+	return binary.BigEndian.AppendUint64(b, uint64(a.promised))
+}
+
+func decodeAck(b []byte) (ack, error) {
+	var a ack
+	if len(b) != 48 {
+		return a, fmt.Errorf("%w: acknowledgement of %d bytes", ErrPeer, len(b))
+	}
+	a.mark.Seq = binary.BigEndian.Uint64(b)
+	copy(a.mark.Hash[:], b[8:])
+	a.promised = cluster.Term(binary.BigEndian.Uint64(b[40:]))
+	return a, nil
+}
+
+// run is a verified piece of a chain: dense events and the signed head after
+// the last one.
+type run struct {
+	events []cluster.Event
+	head   cluster.Head
+	bytes  int
+}
+
+// decodeRun reads the frames of a run and checks everything but the
+// signature and the clock. Bodies alias b.
+func decodeRun(b []byte) (*run, error) {
+	ru := &run{bytes: len(b)}
+	for len(b) > 0 {
+		fr, n, err := record.ParseFrame(b)
+		if err != nil {
+			return nil, fmt.Errorf("%w: run: %w", ErrPeer, err)
+		}
+		b = b[n:]
+		switch fr.Type {
+		case record.TypeEvent:
+			if err := ru.add(fr.Payload); err != nil {
+				return nil, fmt.Errorf("%w: run: %w", ErrPeer, err)
+			}
+		case record.TypeHead:
+			if ru.head, err = record.DecodeHead(fr.Payload); err != nil {
+				return nil, fmt.Errorf("%w: run: %w", ErrPeer, err)
+			}
+			if len(b) > 0 || len(ru.events) == 0 {
+				return nil, fmt.Errorf("%w: run: its head is not the last of several frames", ErrPeer)
+			}
+		default:
+			return nil, fmt.Errorf("%w: run with a %s frame", ErrPeer, fr.Type)
+		}
+	}
+	if len(ru.events) == 0 || ru.head.Seq == 0 {
+		return nil, fmt.Errorf("%w: run without head", ErrPeer)
+	}
+	last := ru.events[len(ru.events)-1]
+	if ru.head.Source != last.Source || ru.head.Seq != last.Seq || ru.head.Hash != last.Hash {
+		return nil, fmt.Errorf("%w: run of %s: the head is not that of its last event", ErrPeer, last.Source)
+	}
+	return ru, nil
+}
+
+func (ru *run) add(payload []byte) error {
+	e, err := record.DecodeEvent(payload)
+	if err != nil {
+		return err
+	}
+	if err := record.CheckBody(e); err != nil {
+		return err
+	}
+	if n := len(ru.events); n > 0 {
+		p := ru.events[n-1]
+		switch {
+		case e.Source != p.Source:
+			return fmt.Errorf("events of %s and %s", p.Source, e.Source)
+		case e.Seq != p.Seq+1:
+			return fmt.Errorf("%s: seq %d after %d", e.Source, e.Seq, p.Seq)
+		case e.Prev != p.Hash:
+			return fmt.Errorf("%s: hash chain broken at seq %d", e.Source, e.Seq)
+		case e.HLC <= p.HLC:
+			return fmt.Errorf("%s: clock goes back at seq %d", e.Source, e.Seq)
+		}
+	}
+	ru.events = append(ru.events, e)
+	return nil
+}
