@@ -336,8 +336,7 @@ func (s *Service) sampleLog(now time.Duration) {
 // had for a few seconds.
 func (s *Service) hasLog(digest wire.Digest, events uint64, now time.Duration) bool {
 	within := max(caughtUpWithin, 2*s.o.Timing.Heartbeat)
-	for i := len(s.ownLogs) - 1; i >= 0; i-- {
-		old := s.ownLogs[i]
+	for _, old := range slices.Backward(s.ownLogs) {
 		if digest == wire.Digest(old.Digest) {
 			return true
 		}

@@ -94,16 +94,16 @@ func (h *half) open() bool {
 }
 
 // take copies what has arrived; otherwise it says when to look again.
-func (h *half) take(b []byte) (n int, err error, wait time.Duration, changed chan struct{}) {
+func (h *half) take(b []byte) (n int, wait time.Duration, changed chan struct{}, err error) {
 	open := h.open()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.broken != nil {
-		return 0, h.broken, 0, nil
+		return 0, 0, nil, h.broken
 	}
 	wait = time.Hour
 	if !open {
-		return 0, nil, wait, h.changed
+		return 0, wait, h.changed, nil
 	}
 	now := time.Now().UnixNano()
 	for len(h.segments) > 0 && h.segments[0].at <= now && n < len(b) {
@@ -119,15 +119,15 @@ func (h *half) take(b []byte) (n int, err error, wait time.Duration, changed cha
 	case n > 0:
 		h.size -= n
 		h.wakeLocked()
-		return n, nil, 0, nil
+		return n, 0, nil, nil
 	case len(h.segments) > 0:
 		wait = time.Duration(h.segments[0].at - now)
 	case h.fin && h.finAt <= now:
-		return 0, io.EOF, 0, nil
+		return 0, 0, nil, io.EOF
 	case h.fin:
 		wait = time.Duration(h.finAt - now)
 	}
-	return 0, nil, wait, h.changed
+	return 0, wait, h.changed, nil
 }
 
 // Read waits for bytes that have arrived.
@@ -141,7 +141,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		if len(b) == 0 {
 			return 0, nil
 		}
-		n, err, wait, changed := c.in.take(b)
+		n, wait, changed, err := c.in.take(b)
 		if err != nil {
 			return n, c.fail("read", err)
 		}

@@ -18,6 +18,20 @@ var (
 	addrB = netip.MustParseAddr("10.0.0.2")
 )
 
+// must fails the test if a call failed whose result does not matter.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func send(t *testing.T, from, to *PacketConn, text string) {
+	t.Helper()
+	_, err := from.WriteTo([]byte(text), to.LocalAddr())
+	must(t, err)
+}
+
 func packets(t *testing.T, n *Network) (a, b *PacketConn) {
 	t.Helper()
 	a, err := n.Host(addrA).ListenPacket(1)
@@ -40,12 +54,10 @@ func TestPacketsDelayLossAndCut(t *testing.T) {
 				a, b := packets(t, n)
 				start := time.Now()
 				for range 400 {
-					if _, err := a.WriteTo([]byte("x"), b.LocalAddr()); err != nil {
-						t.Fatal(err)
-					}
+					send(t, a, b, "x")
 				}
 				got := 0
-				b.SetReadDeadline(start.Add(time.Second))
+				must(t, b.SetReadDeadline(start.Add(time.Second)))
 				for {
 					_, from, err := b.ReadFrom(make([]byte, 8))
 					if err != nil {
@@ -71,15 +83,15 @@ func TestPacketsDelayLossAndCut(t *testing.T) {
 				counts[seed] = got
 				n.SetDefault(Link{})
 				n.Cut(addrA, addrB)
-				a.WriteTo([]byte("lost"), b.LocalAddr())
-				b.WriteTo([]byte("other way"), a.LocalAddr())
+				send(t, a, b, "lost")
+				send(t, b, a, "other way")
 				buf := make([]byte, 16)
 				if k, _, err := a.ReadFrom(buf); err != nil || string(buf[:k]) != "other way" {
 					t.Fatalf("read %q, %v", buf[:k], err)
 				}
 				n.Heal()
-				a.WriteTo([]byte("healed"), b.LocalAddr())
-				b.SetReadDeadline(time.Time{})
+				send(t, a, b, "healed")
+				must(t, b.SetReadDeadline(time.Time{}))
 				if k, _, err := b.ReadFrom(buf); err != nil || string(buf[:k]) != "healed" {
 					t.Fatalf("read %q, %v", buf[:k], err)
 				}
@@ -111,7 +123,9 @@ func TestStreamCarriesAndCloses(t *testing.T) {
 		c, s := dialPair(t, n)
 		data := bytes.Repeat([]byte("skein"), 100_000)
 		go func() {
-			c.Write(data)
+			if _, err := c.Write(data); err != nil {
+				t.Errorf("write: %v", err)
+			}
 			c.Close()
 		}()
 		got, err := io.ReadAll(s)
@@ -130,13 +144,14 @@ func TestStreamWaitsOutACut(t *testing.T) {
 		n := New(1, Link{Delay: time.Millisecond})
 		c, s := dialPair(t, n)
 		n.CutBoth(addrA, addrB)
-		c.Write([]byte("held"))
-		s.SetReadDeadline(time.Now().Add(time.Second))
+		_, err := c.Write([]byte("held"))
+		must(t, err)
+		must(t, s.SetReadDeadline(time.Now().Add(time.Second)))
 		buf := make([]byte, 8)
 		if _, err := s.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("read across a cut: %v", err)
 		}
-		s.SetReadDeadline(time.Time{})
+		must(t, s.SetReadDeadline(time.Time{}))
 		time.AfterFunc(time.Second, n.Heal)
 		if k, err := s.Read(buf); err != nil || string(buf[:k]) != "held" {
 			t.Fatalf("read %q, %v", buf[:k], err)
@@ -158,12 +173,12 @@ func TestCrashIsSilentUntilRestart(t *testing.T) {
 		if _, err := s.Read(make([]byte, 1)); err == nil {
 			t.Fatal("the crashed end still reads")
 		}
-		c.SetDeadline(time.Now().Add(time.Second))
+		must(t, c.SetDeadline(time.Now().Add(time.Second)))
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("read from a crashed host: %v", err)
 		}
 		n.Host(addrB).Start()
-		c.SetDeadline(time.Time{})
+		must(t, c.SetDeadline(time.Time{}))
 		if _, err := c.Write([]byte("x")); err == nil {
 			t.Fatal("write to a restarted host succeeded")
 		}

@@ -1,0 +1,431 @@
+package coord
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/simnet"
+	"github.com/skein-project/skein/lease"
+)
+
+// memStore is a Store in memory that can be told to fail.
+type memStore struct {
+	mu      sync.Mutex
+	vote    lease.VoteRecord
+	found   bool
+	records member.Records
+	fail    atomic.Bool
+}
+
+func (m *memStore) LoadVote() (lease.VoteRecord, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.vote, m.found, nil
+}
+
+func (m *memStore) SaveVote(v lease.VoteRecord) error {
+	if m.fail.Load() {
+		return errors.New("disk full")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.found && v.PromisedTerm < m.vote.PromisedTerm {
+		panic(fmt.Sprintf("promised term falls from %d to %d", m.vote.PromisedTerm, v.PromisedTerm))
+	}
+	m.vote, m.found = v, true
+	return nil
+}
+
+func (m *memStore) SaveRecords(rs member.Records) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.records = rs
+	return nil
+}
+
+// world is a cluster on a simulated network.
+type world struct {
+	t       *testing.T
+	net     *simnet.Network
+	profile cluster.Profile
+	rootKey ed25519.PrivateKey
+	verify  member.Verifier
+	hosts   map[cluster.NodeID]*host
+	order   []cluster.NodeID
+}
+
+// host is one host of a world, running or not.
+type host struct {
+	w       *world
+	node    cluster.NodeID
+	addr    netip.Addr
+	key     ed25519.PrivateKey
+	cert    member.Signed
+	ann     member.Signed
+	store   *memStore
+	known   member.Records // what it starts with
+	boot    uint64
+	founder bool
+	version string
+	profile cluster.Profile
+	log     atomic.Pointer[LogState]
+	noReady bool // does not answer Acquired with TermReady
+
+	svc    *Service
+	reg    *prometheus.Registry
+	cancel context.CancelFunc
+	done   chan error
+	daemon sync.WaitGroup
+
+	mu      sync.Mutex
+	actions []lease.Action
+	members []cluster.Member
+	health  map[cluster.NodeID]cluster.Health
+}
+
+func seedKey(name string) ed25519.PrivateKey {
+	h := sha256.Sum256([]byte(name))
+	return ed25519.NewKeyFromSeed(h[:])
+}
+
+func newWorld(t *testing.T, profile cluster.Profile, seed uint64, link simnet.Link) *world {
+	root := seedKey("root")
+	return &world{
+		t: t, net: simnet.New(seed, link), profile: profile, rootKey: root, hosts: make(map[cluster.NodeID]*host),
+		verify: member.Verifier{Cluster: member.ClusterID{1, 2, 3}, RootPub: publicKey(root)},
+	}
+}
+
+// add makes a host whose records exist and that knows only itself.
+func (w *world) add(node cluster.NodeID, priority uint32) *host {
+	w.t.Helper()
+	n := len(w.order) + 1
+	h := &host{
+		w: w, node: node, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), key: seedKey(string(node)),
+		store: &memStore{}, version: "0.1.0", profile: w.profile, health: make(map[cluster.NodeID]cluster.Health),
+	}
+	h.log.Store(&LogState{})
+	now := time.Now().Unix()
+	var err error
+	h.cert, err = member.Cert{
+		Cluster: w.verify.Cluster, Node: node, IDPub: publicKey(h.key), IP4: h.addr,
+		IP6: member.ULA(w.verify.Cluster, publicKey(h.key)), Serial: uint64(n), Issued: now,
+		Expires: now + int64((90 * 24 * time.Hour).Seconds()), Issuer: publicKey(w.rootKey),
+	}.Sign(w.rootKey)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	h.ann, err = member.Ann{
+		IDPub: publicKey(h.key), WGPub: [32]byte{byte(n)}, Epoch: 1, Issued: now, Zone: "z", Priority: priority,
+		Endpoints: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 51820)},
+	}.Sign(h.key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	h.known = h.records()
+	w.hosts[node] = h
+	w.order = append(w.order, node)
+	return h
+}
+
+func (h *host) records() member.Records {
+	return member.Records{Certs: []member.Signed{h.cert}, Anns: []member.Signed{h.ann}}
+}
+
+// knows lets h start with the records of others.
+func (h *host) knows(others ...*host) {
+	for _, o := range others {
+		h.known.Certs = append(h.known.Certs, o.cert)
+		h.known.Anns = append(h.known.Anns, o.ann)
+	}
+}
+
+func (h *host) options() Options {
+	h.w.t.Helper()
+	nh := h.w.net.Host(h.addr)
+	pc, err := nh.ListenPacket(Port)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	ln, err := nh.Listen(Port)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	start := time.Now()
+	h.reg = prometheus.NewRegistry()
+	return Options{
+		Self: h.node, Key: h.key, Verifier: h.w.verify, Records: h.known, Store: h.store, Boot: h.boot, Founder: h.founder,
+		PacketConn: pc, Listener: ln, DialTCP: nh.Dial, Profile: h.profile, Mode: cluster.ModeAuto,
+		Now: func() time.Duration { return time.Since(start) + time.Hour }, Version: h.version,
+		Log: func() LogState { return *h.log.Load() }, Local: func() Local { return Local{Slots: 4, Busy: 1} },
+		OnMembers: func(ms []cluster.Member) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.members = ms
+		},
+		OnHealth: func(n cluster.NodeID, v cluster.Health) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.health[n] = v
+		},
+		Logger: testLogger(), Registerer: h.reg,
+	}
+}
+
+func testLogger() zerolog.Logger {
+	if os.Getenv("SKEIN_TEST_LOG") == "" {
+		return zerolog.Nop()
+	}
+	return zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, NoColor: true}).Level(zerolog.DebugLevel)
+}
+
+// start runs the host's service and a small daemon that answers the lease.
+func (h *host) start() {
+	h.w.t.Helper()
+	h.boot++
+	h.run(h.options())
+}
+
+func (h *host) optionsAt(boot uint64) Options {
+	h.boot = boot
+	return h.options()
+}
+
+func (h *host) run(o Options) *Service {
+	h.w.t.Helper()
+	svc, err := New(o)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	h.svc = svc
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel, h.done = cancel, make(chan error, 1)
+	h.daemon.Go(func() { h.follow(ctx, svc) })
+	go func() { h.done <- svc.Run(ctx) }()
+	return svc
+}
+
+func prove() bool { return os.Getenv("SKEIN_PROVE") == "1" }
+
+func (h *host) follow(ctx context.Context, svc *Service) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-svc.Actions():
+			h.mu.Lock()
+			h.actions = append(h.actions, a)
+			h.mu.Unlock()
+			switch a := a.(type) {
+			case lease.Acquired:
+				if !h.noReady {
+					svc.TermReady(a.Term)
+				}
+			case lease.Quiesce:
+				svc.Quiesced(a.Term)
+			}
+		}
+	}
+}
+
+// stop ends the service in good order.
+func (h *host) stop() {
+	h.w.t.Helper()
+	if h.svc == nil {
+		return
+	}
+	h.cancel()
+	if err := <-h.done; err != nil {
+		h.w.t.Errorf("%s: run: %v", h.node, err)
+	}
+	h.daemon.Wait()
+	h.svc = nil
+}
+
+// crash ends the service as a power cut does: the others hear nothing of it.
+func (h *host) crash() {
+	h.w.net.Host(h.addr).Crash()
+	h.cancel()
+	_ = <-h.done // an error: its sockets were torn away
+	h.daemon.Wait()
+	h.svc = nil
+}
+
+func (h *host) restart() {
+	h.w.net.Host(h.addr).Start()
+	h.store.mu.Lock()
+	if !h.store.records.Empty() {
+		h.known = h.store.records
+	}
+	h.store.mu.Unlock()
+	h.start()
+}
+
+func (w *world) stopAll() {
+	for _, n := range w.order {
+		w.hosts[n].stop()
+	}
+}
+
+// until lets fake time pass until f holds; it fails the test after limit.
+func (w *world) until(what string, limit time.Duration, f func() bool) time.Duration {
+	w.t.Helper()
+	start := time.Now()
+	for {
+		synctest.Wait()
+		if f() {
+			return time.Since(start)
+		}
+		if time.Since(start) > limit {
+			for _, n := range w.order {
+				if s := w.hosts[n].svc; s != nil {
+					v := s.View()
+					w.t.Logf("%s: lease %+v rejected %v failing %v", n, v.Lease, v.Rejected, v.Failing)
+					for _, m := range v.Members {
+						w.t.Logf("   %s %s eligible=%t caught_up=%t %s", m.Node, m.Health, m.Eligible, m.CaughtUp, m.Incompatible)
+					}
+				}
+			}
+			w.t.Fatalf("%s: not within %s", what, limit)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// acters returns the hosts that may act now.
+func (w *world) acters() []cluster.NodeID {
+	var out []cluster.NodeID
+	for _, n := range w.order {
+		if s := w.hosts[n].svc; s != nil {
+			if b := s.bound.Load(); s.MayAct(b.term) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// holder returns the one host that may act and that all running hosts of
+// among (all if none given) agree on.
+func (w *world) holder(among ...cluster.NodeID) cluster.NodeID {
+	if len(among) == 0 {
+		among = w.order
+	}
+	var found cluster.NodeID
+	for _, n := range w.acters() {
+		if slices.Contains(among, n) {
+			if found != "" {
+				return ""
+			}
+			found = n
+		}
+	}
+	for _, n := range among {
+		if s := w.hosts[n].svc; s != nil && s.View().Lease.Holder != found {
+			return ""
+		}
+	}
+	return found
+}
+
+func (w *world) voters(n int) bool {
+	for _, node := range w.order {
+		if s := w.hosts[node].svc; s != nil {
+			st := s.View().Lease
+			if len(st.Config.Voters) != n || st.Pending {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// three starts hosts a, b and c as a cluster of three voters, a first.
+func (w *world) three() (a, b, c *host) {
+	w.t.Helper()
+	a, b, c = w.add("host-a", 10), w.add("host-b", 20), w.add("host-c", 30)
+	a.founder = true
+	b.knows(a)
+	c.knows(a)
+	a.start()
+	w.until("the founder holds", 3*time.Second, func() bool { return w.holder() == a.node })
+	b.start()
+	c.start()
+	for _, h := range []*host{b, c} {
+		if err := a.svc.AddRecords(context.Background(), h.records()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.until("three voters", 5*w.timing().Lease, func() bool {
+		return w.voters(3) && w.holder() == a.node && w.allAlive()
+	})
+	return a, b, c
+}
+
+// allAlive reports whether every running host sees every other alive.
+func (w *world) allAlive() bool {
+	for _, n := range w.order {
+		s := w.hosts[n].svc
+		if s == nil {
+			continue
+		}
+		v := s.View()
+		if len(v.Members) != len(w.order) {
+			return false
+		}
+		for _, m := range v.Members {
+			if m.Health != cluster.Alive || (m.Node != n && m.RTT == 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) timing() lease.Timing {
+	t, err := lease.TimingFor(w.profile)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return t
+}
+
+func (h *host) rejected(reason string) uint64 { return h.svc.View().Rejected[reason] }
+
+// metric returns the value of a counter of h with that label value.
+func (h *host) metric(name, label string) float64 {
+	h.w.t.Helper()
+	families, err := h.reg.Gather()
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == label {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+func udpAddr(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, Port) }
+
+var _ net.PacketConn = (*simnet.PacketConn)(nil)
