@@ -98,8 +98,7 @@ func (l *loader) file(path string, text []byte) {
 	md, err := toml.Decode(string(text), &top)
 	if err != nil {
 		e := &Error{File: path, Msg: err.Error(), Hint: "the file must be TOML, https://toml.io"}
-		var pe toml.ParseError
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[toml.ParseError](err); ok {
 			e.Line, e.Msg = pe.Position.Line, pe.Message
 			if pe.LastKey != "" {
 				e.Key = pe.LastKey
@@ -149,8 +148,7 @@ func (w *walker) table(prefix string, table map[string]toml.Primitive) {
 func (w *walker) value(p toml.Primitive) (any, int) {
 	var g grab
 	err := w.md.PrimitiveDecode(p, &g)
-	var pe toml.ParseError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[toml.ParseError](err); ok {
 		return g.v, pe.Position.Line
 	}
 	return g.v, 0

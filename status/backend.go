@@ -73,7 +73,7 @@ type EventReader interface {
 type TokenKeeper interface {
 	CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error)
 	Tokens(ctx context.Context) (api.Tokens, error)
-	RevokeToken(ctx context.Context, actor string, id string) error
+	RevokeToken(ctx context.Context, actor, id string) error
 }
 
 // ArtefactStore keeps modules and configs by their SHA-256.

@@ -1,0 +1,257 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Bounds of the client.
+const (
+	dialTimeout = 3 * time.Second
+	maxAnswer   = 64 << 20 // bytes of a body that is not a stream
+	maxLine     = 8 << 20  // bytes of one line of a stream
+)
+
+// Client speaks to one daemon. Its methods may be called from any goroutine.
+// Each takes its deadline from the context.
+type Client struct {
+	target string
+	base   string
+	http   *http.Client
+}
+
+// Dial returns a client for target: the path of a unix socket, or host:port,
+// or http://host:port. Nothing is connected yet.
+func Dial(target string) (*Client, error) {
+	c := &Client{target: target}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	transport := &http.Transport{
+		MaxIdleConns: 2, IdleConnTimeout: 10 * time.Second, DisableCompression: true,
+		ResponseHeaderTimeout: 0, // the context's deadline holds
+	}
+	addr, isHTTP := strings.CutPrefix(target, "http://")
+	addr = strings.TrimSuffix(addr, "/")
+	_, _, err := net.SplitHostPort(addr)
+	switch {
+	case target == "":
+		return nil, errors.New("dial daemon: no socket given")
+	case !isHTTP && (strings.Contains(target, "/") || err != nil):
+		path := strings.TrimPrefix(target, "unix:")
+		c.base = "http://skein"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
+	case err != nil:
+		return nil, fmt.Errorf("dial daemon at %s: %w", target, err)
+	default:
+		c.base = "http://" + addr
+		transport.DialContext = dialer.DialContext
+	}
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
+	return c, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Target returns what Dial was given.
+func (c *Client) Target() string { return c.target }
+
+// Status asks how the host and its cluster are.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "/v1/status")
+}
+
+// Members lists the members.
+func (c *Client) Members(ctx context.Context) (Members, error) {
+	return get[Members](ctx, c, "/v1/members")
+}
+
+// Mesh shows the WireGuard device and its peers.
+func (c *Client) Mesh(ctx context.Context) (Mesh, error) { return get[Mesh](ctx, c, "/v1/mesh") }
+
+// Lease shows the lease.
+func (c *Client) Lease(ctx context.Context) (Lease, error) { return get[Lease](ctx, c, "/v1/lease") }
+
+// LeaseHistory lists the terms, newest first.
+func (c *Client) LeaseHistory(ctx context.Context) (LeaseHistory, error) {
+	return get[LeaseHistory](ctx, c, "/v1/lease/history")
+}
+
+// StepDown asks the holder to hand over.
+func (c *Client) StepDown(ctx context.Context, req StepDownRequest) (Lease, error) {
+	return send[Lease](ctx, c, http.MethodPost, "/v1/lease/step-down", req)
+}
+
+// Config shows the daemon's effective configuration.
+func (c *Client) Config(ctx context.Context) (Config, error) {
+	return get[Config](ctx, c, "/v1/config")
+}
+
+// Version asks for the daemon's version.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	return get[Version](ctx, c, "/v1/version")
+}
+
+// Ready asks whether the host joined and has a current view. An unready host
+// is no error.
+func (c *Client) Ready(ctx context.Context) (Health, error) {
+	return getAny[Health](ctx, c, "/readyz", http.StatusServiceUnavailable)
+}
+
+// Jobs lists the jobs, newest first.
+func (c *Client) Jobs(ctx context.Context) (Jobs, error) { return get[Jobs](ctx, c, "/v1/jobs") }
+
+// Job shows a job by its id or any unique prefix of it.
+func (c *Client) Job(ctx context.Context, id string) (Job, error) {
+	return get[Job](ctx, c, "/v1/jobs/"+url.PathEscape(id))
+}
+
+// Submit submits a job. With the same key it may be repeated after any error.
+func (c *Client) Submit(ctx context.Context, req SubmitRequest) (SubmitResponse, error) {
+	return send[SubmitResponse](ctx, c, http.MethodPost, "/v1/jobs", req)
+}
+
+// StopJob ends a job.
+func (c *Client) StopJob(ctx context.Context, id, reason string) (Job, error) {
+	return send[Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/stop", StopRequest{Reason: reason})
+}
+
+// PutArtefact uploads a module or a config and returns its hash. The daemon
+// has it on disk when the call returns.
+func (c *Client) PutArtefact(ctx context.Context, r io.Reader) (Artefact, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, c.base+"/v1/artefacts", io.NopCloser(r))
+	if err != nil {
+		return Artefact{}, fmt.Errorf("upload: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	return do[Artefact](c, req)
+}
+
+// CreateToken makes an invite on this host.
+func (c *Client) CreateToken(ctx context.Context, ttl time.Duration, uses int) (TokenCreated, error) {
+	return send[TokenCreated](ctx, c, http.MethodPost, "/v1/tokens", TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses})
+}
+
+// Tokens lists this host's invites.
+func (c *Client) Tokens(ctx context.Context) (Tokens, error) {
+	return get[Tokens](ctx, c, "/v1/tokens")
+}
+
+// RevokeToken ends an invite.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	_, err := send[Header](ctx, c, http.MethodDelete, "/v1/tokens/"+url.PathEscape(id), nil)
+	return err
+}
+
+// Raw answers a GET of path with the exact bytes of the body.
+func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
+	raw, err := get[json.RawMessage](ctx, c, path)
+	return raw, err
+}
+
+// NewHeader returns the header of client-made bodies, for node as the local
+// host.
+func NewHeader(node cluster.NodeID, now time.Time, position uint64) Header {
+	return Header{APIVersion: APIVersion, Node: node, ObservedAt: now.UTC(), Position: position}
+}
+
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	return getAny[T](ctx, c, path, 0)
+}
+
+// getAny takes a body of status also as an answer.
+func getAny[T any](ctx context.Context, c *Client, path string, also int) (T, error) {
+	var zero T
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return zero, fmt.Errorf("request %s: %w", path, err)
+	}
+	return doAny[T](c, req, also)
+}
+
+func send[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	var zero T
+	var b []byte
+	if body != nil {
+		var err error
+		if b, err = json.Marshal(body); err != nil {
+			return zero, fmt.Errorf("encode request %s: %w", path, err)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(b))
+	if err != nil {
+		return zero, fmt.Errorf("request %s: %w", path, err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return do[T](c, req)
+}
+
+func do[T any](c *Client, req *http.Request) (T, error) { return doAny[T](c, req, 0) }
+
+func doAny[T any](c *Client, req *http.Request, also int) (T, error) {
+	var out T
+	resp, err := c.roundTrip(req)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return out, c.broke(req, err)
+	case len(body) > maxAnswer:
+		return out, fmt.Errorf("%s: %w: more than %d bytes", req.URL.Path, ErrAnswer, maxAnswer)
+	case resp.StatusCode >= 300 && resp.StatusCode != also:
+		return out, problemOf(req, resp.StatusCode, body)
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return out, fmt.Errorf("%s: %w: %w", req.URL.Path, ErrAnswer, err)
+	}
+	return out, nil
+}
+
+// roundTrip sends req and sorts out its failures.
+func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(req)
+	if err == nil {
+		return resp, nil
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return nil, &UnreachableError{Target: c.target, Err: op.Err}
+	}
+	return nil, c.broke(req, err)
+}
+
+// broke wraps an error of an exchange that had begun.
+func (c *Client) broke(req *http.Request, err error) error {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err
+	}
+	if ctxErr := req.Context().Err(); ctxErr != nil {
+		return fmt.Errorf("%s: no answer in time: %w", req.URL.Path, ctxErr)
+	}
+	return fmt.Errorf("%s: %w: %w", req.URL.Path, ErrInterrupted, err)
+}
+
+func problemOf(req *http.Request, status int, body []byte) error {
+	var p Problem
+	if json.Unmarshal(body, &p) != nil || p.Code == "" {
+		return fmt.Errorf("%s: %w: status %d", req.URL.Path, ErrAnswer, status)
+	}
+	return &p
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// silence is how long a stream may be silent before it counts as broken; the
+// server sends at least an empty line every third of it.
+const silence = 15 * time.Second
+
+// Bounds of the pause between connections of a follower.
+const (
+	followPause    = 200 * time.Millisecond
+	followPauseMax = 2 * time.Second
+)
+
+// ErrStop is what a callback returns to end a follow call without error.
+var ErrStop = errors.New("stop")
+
+// FollowOptions tells a follow call what to do when the connection breaks.
+type FollowOptions struct {
+	// Retry is called before each new connection, with why the last one
+	// ended; an error ends the call. Nil: reconnect until the context ends.
+	Retry func(cause error) error
+}
+
+// FollowJob calls f with snapshots of a job until it is final, reconnecting
+// when the daemon restarts. It returns the last snapshot that f saw.
+func (c *Client) FollowJob(ctx context.Context, id string, o FollowOptions, f func(Job) error) (Job, error) {
+	var last Job
+	err := c.follow(ctx, o, func(ctx context.Context) error {
+		return c.stream(ctx, "/v1/jobs/"+url.PathEscape(id)+"/watch", func(line []byte) error {
+			var j Job
+			if err := json.Unmarshal(line, &j); err != nil {
+				return fmt.Errorf("job %s: %w: %w", id, ErrAnswer, err)
+			}
+			last = j
+			if err := f(j); err != nil {
+				return err
+			}
+			if j.State.Final() {
+				return ErrStop
+			}
+			return nil
+		})
+	})
+	return last, err
+}
+
+// Events calls f with the events that q selects; with q.Follow it goes on,
+// and reconnects, until the context ends or f returns an error.
+func (c *Client) Events(ctx context.Context, q EventQuery, o FollowOptions, f func(Event) error) error {
+	cursor := Cursor{}
+	maps.Copy(cursor, q.After)
+	once := func(ctx context.Context) error {
+		q.After = cursor
+		return c.stream(ctx, "/v1/events?"+q.values().Encode(), func(line []byte) error {
+			var e Event
+			if err := json.Unmarshal(line, &e); err != nil {
+				return fmt.Errorf("events: %w: %w", ErrAnswer, err)
+			}
+			if err := f(e); err != nil {
+				return err
+			}
+			cursor.Advance(e)
+			return nil
+		})
+	}
+	if !q.Follow {
+		err := once(ctx)
+		if errors.Is(err, ErrStop) || errors.Is(err, errStreamEnd) {
+			return nil
+		}
+		return err
+	}
+	return c.follow(ctx, o, once)
+}
+
+func (q EventQuery) values() url.Values {
+	v := url.Values{}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Kind != "" {
+		v.Set("kind", q.Kind)
+	}
+	if q.Node != "" {
+		v.Set("node", string(q.Node))
+	}
+	if q.Follow {
+		v.Set("follow", "true")
+	}
+	if len(q.After) > 0 {
+		v.Set("after", q.After.String())
+	}
+	return v
+}
+
+// errStreamEnd says that the server ended a stream properly.
+var errStreamEnd = errors.New("end of stream")
+
+// follow repeats once until it ends for good.
+func (c *Client) follow(ctx context.Context, o FollowOptions, once func(context.Context) error) error {
+	pause := followPause
+	for {
+		started := time.Now()
+		err := once(ctx)
+		switch {
+		case errors.Is(err, ErrStop):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, errStreamEnd) && !Temporary(err):
+			return err
+		}
+		if o.Retry != nil {
+			if err := o.Retry(err); err != nil {
+				return err
+			}
+		}
+		if time.Since(started) > silence {
+			pause = followPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		pause = min(2*pause, followPauseMax)
+	}
+}
+
+// stream calls f with each line of an NDJSON answer. It never returns nil: at
+// the proper end it returns errStreamEnd.
+func (c *Client) stream(ctx context.Context, path string, f func(line []byte) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// A silent peer ends the exchange; each line winds the watchdog up again.
+	watchdog := time.AfterFunc(silence, func() { cancel(ErrInterrupted) })
+	defer watchdog.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return fmt.Errorf("request %s: %w", path, err)
+	}
+	req.Header.Set("Accept", "application/x-ndjson")
+	resp, err := c.roundTrip(req)
+	if err != nil {
+		return streamError(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return streamProblem(req, resp)
+	}
+	scan := bufio.NewScanner(resp.Body)
+	scan.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for scan.Scan() {
+		watchdog.Reset(silence)
+		line := bytes.TrimSpace(scan.Bytes())
+		if len(line) == 0 {
+			continue // kept alive
+		}
+		if bytes.HasPrefix(line, []byte(`{"problem":`)) {
+			return lineProblem(path, line)
+		}
+		if err := f(line); err != nil {
+			return err
+		}
+	}
+	if err := scan.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			return fmt.Errorf("%s: %w: line over %d bytes", path, ErrAnswer, maxLine)
+		}
+		return streamError(ctx, c.broke(req, err))
+	}
+	return errStreamEnd
+}
+
+// streamError tells silence from the caller's own end of the context.
+func streamError(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrInterrupted) {
+		return fmt.Errorf("%w: silent for %s", ErrInterrupted, silence)
+	}
+	return err
+}
+
+func streamProblem(req *http.Request, resp *http.Response) error {
+	var b strings.Builder
+	scan := bufio.NewScanner(resp.Body)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		b.Write(scan.Bytes())
+	}
+	return problemOf(req, resp.StatusCode, []byte(b.String()))
+}
+
+// StreamProblem is the last line of a stream that ends by an error.
+type StreamProblem struct {
+	Problem *Problem `json:"problem"`
+}
+
+func lineProblem(path string, line []byte) error {
+	var s StreamProblem
+	if err := json.Unmarshal(line, &s); err != nil || s.Problem == nil {
+		return fmt.Errorf("%s: %w", path, ErrAnswer)
+	}
+	return s.Problem
+}
