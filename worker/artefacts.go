@@ -318,3 +318,16 @@ func (a *Artefacts) Collect(keep func(cluster.Hash) bool, age time.Duration) (fr
 	}
 	return freed, err
 }
+
+// Verify drops h if its bytes do not match. What is not stored is fine.
+func (a *Artefacts) Verify(h cluster.Hash) error {
+	if _, ok := a.Has(h); !ok {
+		return nil
+	}
+	_, err := a.Read(h, cluster.MaxModuleBytes)
+	if errors.Is(err, ErrCorrupt) {
+		a.log.Warn().Str("artefact", h.String()).Msg("artefact does not match its digest, dropped")
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// child is a runner process. One goroutine at a time speaks with it; close
+// may be called from any.
+type child struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    io.ReadCloser
+	stderr tail // of the runner itself; complete after close
+
+	mu   sync.Mutex
+	gone bool // reaped or about to be: its pid is not ours any more
+
+	once sync.Once
+}
+
+// startChild must be called on a thread that lives as long as the child may.
+func startChild(argv []string, setup runnerSetup) (*child, error) {
+	c := &child{cmd: exec.Command(argv[0], argv[1:]...)}
+	// Nothing of the daemon's environment: two processors, one for the guest
+	// and one to notice that the parent has gone; no memory dump on stderr.
+	c.cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}
+	c.cmd.Dir = "/"
+	c.cmd.Stderr = &c.stderr
+	c.cmd.WaitDelay = time.Second
+	isolate(c.cmd)
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	if c.out, err = c.cmd.StdoutPipe(); err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	if err := writeRunnerFrame(c.in, setup); err != nil { // fits into the pipe
+		c.close()
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	return c, nil
+}
+
+// ask writes task, if there is one, and reads the next frame into reply. At
+// the limit or at the end of ctx the process is killed. tooLong says the
+// limit in words, with its place.
+func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, task *runnerTask, reply *runnerReply) error {
+	late := fmt.Errorf("%w: "+tooLong, errStopped, limit)
+	timed, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	defer context.AfterFunc(timed, c.kill)()
+	var err error
+	if task != nil {
+		err = writeRunnerFrame(c.in, *task)
+	}
+	if err == nil {
+		err = readRunnerFrame(c.out, reply)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errStopped, ctx.Err())
+	case timed.Err() != nil:
+		return late
+	case errors.Is(err, errRunnerFrame):
+		return err
+	case err != nil:
+		c.close()
+		return fmt.Errorf("runner died: %s", c.cmd.ProcessState)
+	}
+	return nil
+}
+
+// kill signals the process group; ask then sees the end of its output.
+func (c *child) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.gone {
+		killGroup(c.cmd.Process.Pid)
+	}
+}
+
+// close kills the process and reaps it.
+func (c *child) close() {
+	c.once.Do(func() {
+		c.kill()
+		c.mu.Lock()
+		c.gone = true
+		c.mu.Unlock()
+		_ = c.in.Close() // the process has gone
+		_ = c.cmd.Wait() // says "killed"
+	})
+}
