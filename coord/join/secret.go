@@ -11,29 +11,31 @@ const redacted = "[redacted]"
 // Secret holds bytes that must not be printed. Its fmt and JSON forms say
 // [redacted], also inside other values; Bytes reveals it.
 type Secret struct {
-	b *[]byte // behind a pointer: fmt does not follow it inside other structs
+	// A closure is the one thing that fmt cannot look into, not even where a
+	// value sits in an unexported field and its methods are not called.
+	reveal func() []byte
 }
 
 // NewSecret keeps a copy of b.
 func NewSecret(b []byte) Secret {
 	c := append([]byte(nil), b...)
-	return Secret{b: &c}
+	return Secret{reveal: func() []byte { return c }}
 }
 
 // randomSecret returns n random bytes.
 func randomSecret(n int) Secret {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
-	return Secret{b: &b}
+	return Secret{reveal: func() []byte { return b }}
 }
 
 // Bytes returns the secret itself, nil if there is none. The caller must not
 // change it.
 func (s Secret) Bytes() []byte {
-	if s.b == nil {
+	if s.reveal == nil {
 		return nil
 	}
-	return *s.b
+	return s.reveal()
 }
 
 // String implements fmt.Stringer.
