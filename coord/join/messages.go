@@ -106,7 +106,7 @@ func (r *request) prove(transcript []byte, secret Secret, idKey ed25519.PrivateK
 }
 
 // checkSecret reports whether r proves the invite's secret, in constant time.
-func (r *request) checkSecret(transcript []byte, secret []byte) bool {
+func (r *request) checkSecret(transcript, secret []byte) bool {
 	want := tokenPrefix + macEncoding.EncodeToString(mac(secret, transcript))
 	return hmac.Equal([]byte(r.ClusterToken), []byte(want))
 }

@@ -400,7 +400,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	} {
 		for form, text := range map[string]string{
 			"hex": hex.EncodeToString(secret), "base64": base64.RawStdEncoding.EncodeToString(secret),
-			"base64url": base64.RawURLEncoding.EncodeToString(secret), "raw": string(secret), "list": strings.Trim(fmt.Sprint(secret), "[]"),
+			"base64url": base64.RawURLEncoding.EncodeToString(secret), "raw": string(secret), "list": strings.Trim(fmt.Sprintf("%d", secret), "[]"),
 			"go": strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", secret), "[]byte{"), "}"),
 		} {
 			if strings.Contains(strings.ToLower(out.String()), strings.ToLower(text)) {
