@@ -1,0 +1,500 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// chain writes events of one source for tests.
+type chain struct {
+	src    cluster.SourceID
+	events []cluster.Event
+}
+
+func newChain(node cluster.NodeID) *chain {
+	return &chain{src: cluster.SourceID{Node: node, Inc: 1}}
+}
+
+func (c *chain) seq() uint64 { return uint64(len(c.events)) }
+
+func (c *chain) add(hlc cluster.HLC, term cluster.Term, kind cluster.Kind, body any) cluster.Event {
+	b, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	e := cluster.Event{Source: c.src, Seq: c.seq() + 1, HLC: hlc, Term: term, Kind: kind, Body: b}
+	c.events = append(c.events, e)
+	return e
+}
+
+func (c *chain) start(hlc cluster.HLC, term cluster.Term, cut ...*chain) cluster.Event {
+	var at cluster.Cut
+	for _, o := range cut {
+		if o.seq() > 0 {
+			at = append(at, cluster.SourceMark{Source: o.src, Mark: cluster.Mark{Seq: o.seq()}})
+		}
+	}
+	return c.add(hlc, term, cluster.KindTermStart, cluster.TermStart{Term: term, Cut: at, Profile: cluster.ProfileLAN})
+}
+
+func testSpec(key string, iterations, chunk uint64) cluster.JobSpec {
+	return cluster.JobSpec{Key: key, Artefact: cluster.Hash{1}, Iterations: iterations, Chunk: chunk}.WithDefaults()
+}
+
+func (c *chain) submit(hlc cluster.HLC, term cluster.Term, id cluster.JobID, spec cluster.JobSpec) cluster.Event {
+	return c.add(hlc, term, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()})
+}
+
+func (c *chain) assign(hlc cluster.HLC, term cluster.Term, id cluster.JobID, as ...cluster.Assignment) cluster.Event {
+	return c.add(hlc, term, cluster.KindChunksAssigned, cluster.ChunksAssigned{Job: id, Assignments: as})
+}
+
+func result(n uint64, mean float64) cluster.ChunkResult {
+	m := cluster.Metric{N: n, Mean: mean, M2: float64(n) / 8, Min: mean - 1, Max: mean + 1}
+	return cluster.ChunkResult{Iterations: n, Metrics: map[string]cluster.Metric{"x": m}}
+}
+
+func (c *chain) accept(hlc cluster.HLC, term cluster.Term, id cluster.JobID, chunk, attempt int, r cluster.ChunkResult) cluster.Event {
+	return c.add(hlc, term, cluster.KindChunkAccepted, cluster.ChunkAccepted{
+		Job: id, Chunk: chunk, Attempt: attempt, Worker: "w1", Result: r, Seconds: 0.1 * float64(chunk+1),
+	})
+}
+
+// fold applies the chains in a random interleaving, the way a log would.
+func fold(rng *rand.Rand, chains ...*chain) (s *State, rebuilds int) {
+	s = New()
+	var seen []cluster.Event
+	next := make([]int, len(chains))
+	for {
+		var open []int
+		for i, c := range chains {
+			if next[i] < len(c.events) {
+				open = append(open, i)
+			}
+		}
+		if len(open) == 0 {
+			return s, rebuilds
+		}
+		i := open[rng.IntN(len(open))]
+		for range 1 + rng.IntN(4) {
+			if next[i] == len(chains[i].events) {
+				break
+			}
+			e := chains[i].events[next[i]]
+			next[i]++
+			seen = append(seen, e)
+			if s.Apply(e) {
+				rebuilds++
+				s.Refold(slices.Values(seen))
+			}
+		}
+	}
+}
+
+// history is what clusters live through: terms that follow each other, holders
+// that go on writing after they were deposed, term_starts that nobody saw,
+// splits in which two terms work on one job, events in every wrong order.
+func history(rng *rand.Rand) []*chain {
+	chains := []*chain{newChain("a"), newChain("b"), newChain("c")}
+	ids := []cluster.JobID{"j1", "j2", "j3"}
+	hlc := cluster.HLC(1000)
+	tick := func() cluster.HLC { hlc += cluster.HLC(1 + rng.IntN(3)); return hlc - cluster.HLC(rng.IntN(4)) }
+	for _, c := range chains {
+		c.add(tick(), 0, cluster.KindHostStarted, cluster.HostStarted{Version: "v", Boot: 1})
+	}
+	holding := make([]cluster.Term, len(chains))
+	for range 60 + rng.IntN(120) {
+		i := rng.IntN(len(chains))
+		c := chains[i]
+		if rng.IntN(12) == 0 || holding[i] == 0 {
+			top := slices.Max(holding)
+			var cut []*chain
+			for _, o := range chains {
+				if o == c || rng.IntN(4) > 0 { // now and then a chain was not caught up
+					cut = append(cut, o)
+				}
+			}
+			holding[i] = top + cluster.Term(rng.IntN(3))
+			if holding[i] == 0 {
+				holding[i] = 1
+			}
+			c.start(tick(), holding[i], cut...)
+			continue
+		}
+		randomEvent(rng, c, tick(), holding[i], ids[rng.IntN(len(ids))])
+	}
+	return chains
+}
+
+func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id cluster.JobID) {
+	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
+	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
+	switch rng.IntN(14) {
+	case 0, 1, 2:
+		// Mostly the same spec; a split may submit another one under the same name.
+		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
+	case 3, 4, 5:
+		c.assign(hlc, term, id, cluster.Assignment{Chunk: chunk, Attempt: attempt, Worker: worker},
+			cluster.Assignment{Chunk: rng.IntN(7), Attempt: attempt, Worker: worker})
+	case 6:
+		c.add(hlc, term, cluster.KindChunkFailed, cluster.ChunkFailed{
+			Job: id, Chunk: chunk, Attempt: attempt, Worker: worker, Reason: fmt.Sprint("exit ", hlc), Final: rng.IntN(6) == 0,
+		})
+	case 7:
+		c.add(hlc, term, cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: id, Chunk: chunk, Attempt: attempt, Worker: worker})
+	case 8, 9, 10:
+		r := result(10, math.Pow(10, float64(rng.IntN(6)))*rng.NormFloat64())
+		if rng.IntN(3) == 0 {
+			r.Metrics["y"] = cluster.Metric{N: 3, Mean: 0.1, M2: 0.01, Min: 0, Max: 0.3}
+		}
+		c.accept(hlc, term, id, chunk, attempt, r)
+	case 11:
+		if rng.IntN(4) == 0 {
+			c.add(hlc, term, cluster.KindJobDone, cluster.JobDone{Job: id, State: cluster.JobPartial, Reason: fmt.Sprint(hlc)})
+		} else {
+			c.add(hlc, term, cluster.KindJobStopped, cluster.JobStopped{Job: id, Actor: string(worker)})
+		}
+	case 12:
+		c.add(hlc, term, cluster.KindConfigChanged, cluster.ConfigChanged{Config: cluster.VoterConfig{
+			Epoch: uint64(1 + rng.IntN(3)), Term: term, Voters: []cluster.NodeID{worker}, Mode: cluster.ModeSingle,
+		}})
+	case 13:
+		c.add(hlc, 0, cluster.KindMemberJoined, cluster.MemberJoined{Node: worker, IDPub: []byte{byte(rng.IntN(3))}, IP4: "10.0.0.1"})
+		c.add(hlc, 0, cluster.KindLeaseReleased, cluster.LeaseReleased{Term: term, Successor: worker})
+	}
+}
+
+func rounds(few, many int) int {
+	if os.Getenv("SKEIN_PROVE") == "1" {
+		return many
+	}
+	return few
+}
+
+func TestOrderDoesNotMatter(t *testing.T) {
+	total := 0
+	for seed := range uint64(rounds(150, 20000)) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		chains := history(rng)
+		var all []cluster.Event
+		for _, c := range chains {
+			all = append(all, c.events...)
+		}
+		want := New()
+		want.Refold(slices.Values(all))
+		for range 4 {
+			got, rebuilds := fold(rng, chains...)
+			total += rebuilds
+			if got.Hash() != want.Hash() {
+				for _, id := range []cluster.JobID{"j1", "j2", "j3"} {
+					g, _ := got.Job(id)
+					w, _ := want.Job(id)
+					t.Logf("%s:\n%+v\n%+v", id, g, w)
+				}
+				t.Fatalf("seed %d: the order of arrival changed the state", seed)
+			}
+			if err := counts(got); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+	}
+	if total == 0 {
+		t.Error("no history voided a folded event: the test lost its point")
+	}
+}
+
+// counts recomputes what the fold keeps incrementally.
+func counts(s *State) error {
+	for _, j := range s.known() {
+		var count [4]int
+		var iterations uint64
+		for i := range j.chunks {
+			count[j.chunks[i].state()]++
+			if a := j.chunks[i].accept; a != nil {
+				iterations += a.iterations
+			}
+		}
+		if count != j.count || iterations != j.iterations {
+			return fmt.Errorf("job %s counts %v, %d iterations; its chunks %v, %d", j.id, j.count, j.iterations, count, iterations)
+		}
+	}
+	return nil
+}
+
+func TestDeposedHolder(t *testing.T) {
+	a, b := newChain("a"), newChain("b")
+	a.start(1, 1)
+	a.submit(2, 1, "j1", testSpec("k", 20, 10))
+	a.accept(3, 1, "j1", 0, 1, result(10, 1))
+	b.start(4, 2, a, b)
+	late := a.accept(3, 1, "j1", 1, 1, result(10, 5)) // beyond the cut, for all its early clock
+	b.accept(9, 2, "j1", 1, 2, result(10, 7))
+	check := func(name string, s *State) {
+		t.Helper()
+		j, ok := s.Job("j1")
+		if !ok || j.Counts.Accepted != 2 || j.Disputed != 0 || j.Aggregates[0].Mean != 4 {
+			t.Errorf("%s: %+v, want chunk 1 from term 2, mean 4", name, j)
+		}
+		if _, void, _ := s.Counts(); void != 1 {
+			t.Errorf("%s: %d void events, want 1", name, void)
+		}
+	}
+	s := New()
+	for _, e := range slices.Concat(a.events[:3], b.events, []cluster.Event{late}) {
+		if s.Apply(e) {
+			t.Error("cut first: rebuild asked for nothing")
+		}
+	}
+	check("cut first", s)
+
+	s, asked := New(), false
+	all := slices.Concat(a.events, b.events)
+	for i, e := range all {
+		if s.Apply(e) {
+			asked = true
+			s.Refold(slices.Values(all[:i+1]))
+		}
+	}
+	if !asked {
+		t.Error("late event first: no rebuild was asked for")
+	}
+	check("late event first", s)
+	for _, e := range all {
+		if s.Apply(e) {
+			t.Error("an event applied twice asked for a rebuild")
+		}
+	}
+	check("twice", s)
+}
+
+func TestVoidTermStartFencesNothing(t *testing.T) {
+	a, b, c := newChain("a"), newChain("b"), newChain("c")
+	a.start(1, 1)
+	b.start(2, 2) // saw nothing of a, and nobody saw it
+	a.submit(3, 1, "j1", testSpec("k", 20, 10))
+	c.start(4, 3, a, c)
+	for seed := range uint64(50) {
+		s, _ := fold(rand.New(rand.NewPCG(seed, 2)), a, b, c)
+		if _, ok := s.Job("j1"); !ok {
+			t.Fatal("a term_start beyond the cut voided what the next term had seen")
+		}
+		terms := s.Terms()
+		if len(terms) != 2 || terms[0].Term != 1 || terms[1].Term != 3 {
+			t.Fatalf("terms %+v, want 1 and 3", terms)
+		}
+		if last, ok := s.LastTerm(); !ok || last.Holder != "c" {
+			t.Fatalf("last term %+v, want c's", last)
+		}
+	}
+}
+
+func TestFirstAcceptWins(t *testing.T) {
+	a, b := newChain("a"), newChain("b")
+	spec := testSpec("k", 30, 10)
+	a.start(1, 1)
+	a.submit(2, 1, "j1", spec)
+	b.start(2, 1)
+	a.accept(5, 1, "j1", 0, 1, result(10, 1))
+	b.accept(4, 1, "j1", 0, 2, result(10, 2)) // the other side of a split, earlier
+	a.accept(6, 1, "j1", 1, 1, result(10, 3))
+	b.accept(7, 1, "j1", 1, 1, result(10, 3)) // equal: no dispute
+	for seed := range uint64(20) {
+		s, _ := fold(rand.New(rand.NewPCG(seed, 3)), a, b)
+		j, _ := s.Job("j1")
+		if j.Counts.Accepted != 2 || j.Disputed != 1 || j.Iterations != 20 || j.Aggregates[0].Mean != 2.5 {
+			t.Fatalf("%+v, want 2 accepted, 1 disputed, mean 2.5", j)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	a := newChain("a")
+	a.start(1, 1)
+	a.submit(2, 1, "j1", testSpec("k", 50, 10))
+	a.assign(3, 1, "j1", cluster.Assignment{Chunk: 0, Attempt: 1, Worker: "w1"}, cluster.Assignment{Chunk: 1, Attempt: 1, Worker: "w2"},
+		cluster.Assignment{Chunk: 2, Attempt: 1, Worker: "w1"}, cluster.Assignment{Chunk: 3, Attempt: 1, Worker: "w1"})
+	a.accept(4, 1, "j1", 0, 1, result(10, 1))
+	a.add(5, 1, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 1, Attempt: 1, Worker: "w2", Reason: "exit 3"})
+	a.assign(6, 1, "j1", cluster.Assignment{Chunk: 1, Attempt: 2, Worker: "w1"})
+	a.add(7, 1, cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: "j1", Chunk: 2, Attempt: 1, Worker: "w1"})
+	a.add(8, 1, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 3, Attempt: 1, Worker: "w1", Reason: "NaN", Final: true})
+	s, _ := fold(rand.New(rand.NewPCG(1, 4)), a)
+	open := s.Open("j1")
+	if len(open) != 3 {
+		t.Fatalf("%d open chunks, want 3: %+v", len(open), open)
+	}
+	one, two, four := open[0], open[1], open[2]
+	if one.Chunk != 1 || one.Failed != 1 || one.Attempts != 2 || len(one.Open) != 1 || one.Open[0].Worker != "w1" || one.FailedOn[0] != "w2" {
+		t.Errorf("chunk 1: %+v", one)
+	}
+	if two.Chunk != 2 || two.Reclaims != 1 || len(two.Open) != 0 || two.Attempts != 1 {
+		t.Errorf("chunk 2: %+v", two)
+	}
+	if four.Chunk != 4 || four.Attempts != 0 {
+		t.Errorf("chunk 4: %+v", four)
+	}
+	j, _ := s.Job("j1")
+	if j.State != cluster.JobRunning || j.Counts != (ChunkCounts{Pending: 2, Assigned: 1, Accepted: 1, Failed: 1}) {
+		t.Errorf("job %+v", j)
+	}
+	if len(j.LastFailures) != 2 || j.LastFailures[1].Reason != "NaN" || !j.LastFailures[1].Final {
+		t.Errorf("failures %+v", j.LastFailures)
+	}
+	a.add(9, 1, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobPartial, Reason: "1 chunk"})
+	s.Apply(a.events[len(a.events)-1])
+	if j, _ := s.Job("j1"); j.State != cluster.JobPartial || j.Finished != 9 || len(s.Open("j1")) != 0 {
+		t.Errorf("done job %+v", j)
+	}
+}
+
+func TestJobByKey(t *testing.T) {
+	a := newChain("a")
+	a.start(1, 1)
+	a.submit(2, 1, cluster.NewJobID("uid:1", "k"), testSpec("k", 20, 10))
+	s, _ := fold(rand.New(rand.NewPCG(1, 5)), a)
+	if j, ok := s.JobByKey("uid:1", "k"); !ok || j.Spec.Key != "k" || len(s.Jobs()) != 1 {
+		t.Errorf("%+v, %v", j, ok)
+	}
+	if _, ok := s.JobByKey("uid:2", "k"); ok {
+		t.Error("another owner's key found the job")
+	}
+}
+
+func TestBadEventsChangeNothing(t *testing.T) {
+	a := newChain("a")
+	a.start(1, 1)
+	a.submit(2, 1, "j1", testSpec("k", 20, 10))
+	s, _ := fold(rand.New(rand.NewPCG(1, 6)), a)
+	want := s.Hash()
+	bad := result(10, 1)
+	bad.Iterations = 11
+	huge := testSpec("k", 20, 10)
+	huge.Iterations = math.MaxUint64
+	n := len(a.events)
+	a.accept(3, 1, "j1", 0, 1, bad)
+	a.accept(3, 1, "j1", 2, 1, result(10, 1))
+	a.accept(3, 1, "j1", -1, 1, result(10, 1))
+	a.accept(3, 0, "j1", 0, 1, result(10, 1)) // no term, no authority
+	a.add(3, 1, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: "j2", Spec: huge, Chunks: 1})
+	a.add(3, 1, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: "j2", Spec: testSpec("k", 20, 10), Chunks: 3})
+	a.add(3, 1, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobRunning})
+	a.add(3, 1, cluster.KindChunkFailed, []int{1})
+	a.add(3, 1, cluster.KindTermStart, cluster.TermStart{Term: 9})
+	a.add(3, 1, cluster.KindConfigChanged, cluster.ConfigChanged{})
+	a.add(3, 1, "chunk_painted", "blue")
+	for _, e := range a.events[n:] {
+		if s.Apply(e) {
+			t.Errorf("%s asked for a rebuild", e.Kind)
+		}
+		if s.Hash() != want {
+			t.Errorf("%s %s changed the state", e.Kind, e.Body)
+		}
+	}
+	if _, _, malformed := s.Counts(); malformed != 10 {
+		t.Errorf("%d malformed events counted, want 10", malformed)
+	}
+}
+
+func TestTreeAgainstTwoPasses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for _, chunks := range []int{1, 2, 3, 7, 64, 257} {
+		tr := newTree(chunks)
+		var samples []float64
+		for _, i := range rng.Perm(chunks) {
+			part := make([]float64, 1+rng.IntN(50))
+			for k := range part {
+				part[k] = 1e6 + rng.NormFloat64()
+			}
+			samples = append(samples, part...)
+			tr.set(i, summarise(part))
+		}
+		got, want := aggregate(tr.root()), summarise(samples)
+		if got.N != want.N || got.Min != want.Min || got.Max != want.Max ||
+			math.Abs(got.Mean-want.Mean) > 1e-9*want.Mean || math.Abs(got.M2-want.M2) > 1e-6*want.M2 {
+			t.Errorf("%d chunks: merged %+v, directly %+v", chunks, got, want)
+		}
+		if chunks > 1 && math.Abs(got.CI95-1.96*got.Std/math.Sqrt(float64(got.N))) > 1e-4*got.CI95 {
+			t.Errorf("%d chunks: interval %g of std %g, n %d", chunks, got.CI95, got.Std, got.N)
+		}
+	}
+}
+
+func summarise(v []float64) cluster.Metric {
+	m := cluster.Metric{N: uint64(len(v)), Min: slices.Min(v), Max: slices.Max(v)}
+	for _, x := range v {
+		m.Mean += x / float64(len(v))
+	}
+	for _, x := range v {
+		m.M2 += (x - m.Mean) * (x - m.Mean)
+	}
+	return m
+}
+
+// Extreme but valid results must not drive an aggregate out of the numbers.
+func TestTreeStaysFinite(t *testing.T) {
+	tr := newTree(64)
+	for i := range 64 {
+		v := cluster.MaxMetricValue * float64(1-2*(i%2))
+		tr.set(i, cluster.Metric{N: cluster.MaxIterations / 64, Mean: v, Min: v, Max: v})
+	}
+	if a := aggregate(tr.root()); math.IsNaN(a.Mean) || math.IsInf(a.M2, 0) || math.IsInf(a.CI95, 0) {
+		t.Errorf("%+v", a)
+	}
+}
+
+func FuzzApply(f *testing.F) {
+	a := newChain("a")
+	a.start(1, 1)
+	a.submit(2, 1, "j1", testSpec("k", 60, 10))
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 20 {
+		randomEvent(rng, a, 3, 1, "j1")
+	}
+	for _, e := range a.events {
+		f.Add(string(e.Kind), []byte(e.Body), uint64(e.Term), uint64(e.HLC))
+	}
+	f.Fuzz(func(t *testing.T, kind string, body []byte, term, hlc uint64) {
+		if len(body) > 1<<16 {
+			return
+		}
+		events := slices.Clone(a.events)
+		events = append(events, cluster.Event{
+			Source: a.src, Seq: a.seq() + 1, HLC: cluster.HLC(hlc), Term: cluster.Term(term), Kind: cluster.Kind(kind), Body: body,
+		})
+		s := New()
+		for _, e := range events {
+			if s.Apply(e) {
+				s.Refold(slices.Values(events))
+			}
+		}
+		other := New()
+		other.Refold(slices.Values(events))
+		if err := counts(s); err != nil || s.Hash() != other.Hash() {
+			t.Errorf("%v, or two folds differ", err)
+		}
+	})
+}
+
+func BenchmarkApplyAccepted(b *testing.B) {
+	const chunks = 1 << 14
+	a := newChain("a")
+	a.start(1, 1)
+	a.submit(2, 1, "j1", testSpec("k", 10*chunks, 10))
+	for i := range chunks {
+		a.accept(cluster.HLC(3+i), 1, "j1", i, 1, result(10, float64(i)))
+	}
+	for b.Loop() {
+		s := New()
+		for _, e := range a.events {
+			s.Apply(e)
+		}
+	}
+	b.ReportMetric(float64(b.N*len(a.events))/b.Elapsed().Seconds(), "events/s")
+}
