@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"time"
+)
+
+// fault makes one thing go wrong and plans the next.
+func (w *World) fault() {
+	if w.calm || w.now >= w.faultEnd {
+		return
+	}
+	t := w.timing.Lease
+	w.push(event{at: w.now + w.between(t/10, 2*t), kind: evFault, node: -1})
+	n := w.victim()
+	long := w.between(t/10, 3*t)
+	switch w.rng.IntN(12) {
+	case 0, 1:
+		n.crash()
+		w.later(w.between(0, 2*t), n.start)
+	case 2, 3:
+		n.pause()
+		w.later(w.between(t/10, 2*t), n.resume)
+	case 4:
+		w.isolate(n, true, true, long)
+	case 5:
+		w.isolate(n, w.rng.IntN(2) == 0, true, long)
+	case 6:
+		w.split(long)
+	case 7:
+		w.cutLink(w.rng.IntN(len(w.nodes)), w.rng.IntN(len(w.nodes)), long)
+	case 8:
+		w.loss = 0.4 * w.rng.Float64()
+		w.tracef("loss %.2f", w.loss)
+		w.later(long, func() { w.loss = 0 })
+	case 9:
+		w.extra = w.between(0, 2*time.Second)
+		w.tracef("delay %s", w.extra)
+		w.later(long, func() { w.extra = 0 })
+		// A holder that is cut off just when its acks are late.
+		w.later(w.between(0, long), func() {
+			if h := w.believer(); h != nil && !w.calm {
+				w.isolate(h, true, true, w.between(w.timing.Lease, 3*w.timing.Lease))
+				w.extra = 0
+			}
+		})
+	case 10:
+		w.handover(n)
+	case 11:
+		w.sicken(n, long)
+	}
+}
+
+// victim is often the holder, where faults matter most.
+func (w *World) victim() *node {
+	if h := w.believer(); h != nil && w.rng.IntN(2) == 0 {
+		return h
+	}
+	return w.nodes[w.rng.IntN(len(w.nodes))]
+}
+
+// voted may crash a voter right after its vote went out, and isolate or crash
+// the candidate, so that only the disks know of the vote.
+func (w *World) voted(n *node) {
+	if w.calm || w.rng.IntN(12) != 0 {
+		return
+	}
+	gen := n.gen
+	w.later(w.between(0, 2*time.Millisecond), func() {
+		if n.gen == gen {
+			n.crash()
+			w.later(w.between(0, w.timing.Lease/4), n.start)
+		}
+	})
+	w.later(w.between(0, w.timing.Lease/4), func() {
+		if h := w.believer(); h != nil && !w.calm {
+			w.isolate(h, true, true, w.between(w.timing.Lease, 4*w.timing.Lease))
+		}
+	})
+}
+
+// reconfigured may cut a host off, or crash it, right after it stored a change
+// of voters that few others know of.
+func (w *World) reconfigured(n *node) {
+	if w.calm || w.rng.IntN(4) != 0 {
+		return
+	}
+	t := w.timing.Lease
+	if w.rng.IntN(2) == 0 {
+		w.later(w.between(0, 5*time.Millisecond), func() {
+			if w.calm {
+				return
+			}
+			n.crash()
+			w.later(w.between(0, t), n.start)
+		})
+	}
+	if w.rng.IntN(2) == 0 {
+		n = w.nodes[w.rng.IntN(len(w.nodes))]
+	}
+	w.later(w.between(0, 10*time.Millisecond), func() {
+		if !w.calm {
+			w.isolate(n, true, w.rng.IntN(3) > 0, w.between(t, 6*t))
+		}
+	})
+}
+
+func (w *World) isolate(n *node, out, in bool, d time.Duration) {
+	for j := range w.nodes {
+		if j == n.i {
+			continue
+		}
+		if out {
+			w.cutLink(n.i, j, d)
+		}
+		if in {
+			w.cutLink(j, n.i, d)
+		}
+	}
+}
+
+// split puts every host on one of two sides.
+func (w *World) split(d time.Duration) {
+	sides := w.rng.Uint32()
+	for a := range w.nodes {
+		for b := range w.nodes {
+			if (sides>>a)&1 != (sides>>b)&1 {
+				w.cutLink(a, b, d)
+			}
+		}
+	}
+}
+
+// cutLink cuts one direction for a while.
+func (w *World) cutLink(a, b int, d time.Duration) {
+	if a == b {
+		return
+	}
+	w.tracef("cut %s->%s for %s", w.nodes[a].id, w.nodes[b].id, d)
+	w.cut[a][b]++
+	w.later(d, func() {
+		if w.cut[a][b] > 0 {
+			w.cut[a][b]--
+		}
+	})
+}
+
+func (w *World) sicken(n *node, d time.Duration) {
+	if !n.up || n.paused || n.busy {
+		return
+	}
+	n.ok = false
+	n.selfCheck(false)
+	gen := n.gen
+	w.later(d, func() {
+		if n.gen == gen && !n.ok {
+			n.selfCheck(true)
+		}
+	})
+}
+
+// heal ends all faults.
+func (w *World) heal() {
+	w.tracef("heal")
+	w.calm = true
+	w.calmNet()
+	w.cut = [maxNodes][maxNodes]uint8{}
+	for _, n := range w.nodes {
+		n.resume()
+		n.start()
+		if !n.ok {
+			n.selfCheck(true)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/lease"
+)
+
+// believes reports whether n runs and believes to hold.
+func (w *World) believes(n *node) bool {
+	if !n.up || n.paused || n.acting == 0 {
+		return false
+	}
+	term, ok := n.core.Held(n.local())
+	return ok && term == n.acting
+}
+
+func (w *World) believer() *node {
+	var best *node
+	for _, n := range w.nodes {
+		if w.believes(n) && (best == nil || n.acting > best.acting) {
+			best = n
+		}
+	}
+	return best
+}
+
+// strict reports whether n may count on being the only holder: its stable
+// configuration decides by majority.
+func (w *World) strict(n *node) bool {
+	return n.core.Status().Stable.Mode == cluster.ModeQuorum
+}
+
+// judge looks for a second believer beside n.
+func (w *World) judge(n *node) {
+	if !w.believes(n) {
+		return
+	}
+	for _, o := range w.nodes {
+		if o != n && w.believes(o) && (w.strict(n) || w.strict(o)) {
+			w.violate("I2 %s (term %d) and %s (term %d) both believe to hold", n.id, n.acting, o.id, o.acting)
+			return
+		}
+	}
+}
+
+func (w *World) acquired(n *node, a lease.Acquired) {
+	if prev, ok := w.terms[a.Term]; ok {
+		w.violate("I1 %s acquires term %d, which %s had", n.id, a.Term, w.nodes[prev].id)
+		return
+	}
+	w.terms[a.Term] = n.i
+	w.judge(n)
+	switch {
+	case !w.believes(n):
+	case w.releasedAt != 0:
+		w.res.Handover = w.now - w.releasedAt
+		w.releasedAt = 0
+	case w.crashedAt != 0:
+		w.res.Failover = w.now - w.crashedAt
+		w.crashedAt = 0
+	}
+}
+
+// examine is the final examination: heal, wait, look, hand over, crash.
+func (w *World) examine() {
+	t := w.timing
+	again := func(d time.Duration) {
+		w.script++
+		w.push(event{at: w.now + d, kind: evPhase, node: -1})
+	}
+	// After a heal every host may be in quarantine, and a guard be renewed
+	// just before; then candidates wait for each other at most Defer.
+	settle := 3*t.Lease + t.Suspect + t.Defer + time.Duration(len(w.nodes))*t.Skew + 5*time.Second
+	switch w.script {
+	case 0:
+		w.heal()
+		again(settle)
+	case 1:
+		if w.believer() == nil {
+			w.violate("I10 no holder %s after the heal", settle)
+			return
+		}
+		again(t.MinTenure + t.PreemptCap + t.Suspect + t.Grace + 2*t.Lease + 5*time.Second)
+	case 2:
+		w.checkSettled()
+		h := w.believer()
+		if h == nil || len(w.nodes) < 2 {
+			w.script = -1
+			return
+		}
+		w.tracef("examine handover")
+		w.releasedAt = w.now
+		w.handover(h)
+		again(time.Second)
+	case 3:
+		if w.releasedAt != 0 {
+			w.violate("I13 no new holder a second after the release")
+			return
+		}
+		again(2 * t.Lease)
+	case 4:
+		h := w.believer()
+		if h == nil {
+			w.violate("I10 no holder in a calm network")
+			return
+		}
+		w.tracef("examine crash")
+		h.crash()
+		w.crashedAt = w.now
+		again(max(t.Lease, t.Suspect+t.Grace) + 2*t.Lease + 5*time.Second)
+	default:
+		if w.crashedAt != 0 && len(w.nodes) > 2 {
+			w.violate("I10 no new holder after the holder's crash")
+		}
+		w.script = -1
+	}
+}
+
+// checkSettled is I10: the best eligible host holds, everyone agrees who it
+// is, and every host is a voter of a stable configuration.
+func (w *World) checkSettled() {
+	var best *node
+	for _, n := range w.nodes {
+		if !n.witness && (best == nil || n.priority < best.priority) {
+			best = n
+		}
+	}
+	h := w.believer()
+	if h != best {
+		name := cluster.NodeID("nobody")
+		if h != nil {
+			name = h.id
+		}
+		w.violate("I10 %s holds, %s is the best host", name, best.id)
+		return
+	}
+	st := h.core.Status()
+	if st.Pending || len(st.Config.Voters) != len(w.nodes) || st.Config.Mode != cluster.AutoMode(len(w.nodes)) {
+		w.violate("I10 voters %v mode %s pending=%t in a healed cluster of %d", st.Config.Voters, st.Config.Mode, st.Pending, len(w.nodes))
+	}
+	for _, n := range w.nodes {
+		s := n.core.Status()
+		if s.Holder != h.id || s.Term != st.Term {
+			w.violate("I10 %s believes that %q holds term %d, it is %s with %d", n.id, s.Holder, s.Term, h.id, st.Term)
+		}
+	}
+}
+
+// handover asks n to step down, n being idle or not.
+func (w *World) handover(n *node) {
+	if n.up && !n.paused && !n.busy {
+		n.step(lease.StepDown{Reason: "asked"})
+	}
+}
+
+func (n *node) selfCheck(ok bool) {
+	if n.busy {
+		n.w.later(10*time.Millisecond, func() { n.selfCheck(ok) })
+		return
+	}
+	if !n.up || n.paused {
+		return
+	}
+	n.ok = ok
+	n.step(lease.SelfCheck{OK: ok, Reason: "disk"})
+}

@@ -1,0 +1,322 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/lease"
+)
+
+// node is one host: its lease core, its disk and the modelled shell.
+type node struct {
+	w        *World
+	i        int
+	id       cluster.NodeID
+	priority uint32
+	witness  bool
+
+	// Survives a crash.
+	disk  lease.VoteRecord
+	fresh bool
+	rate  float64
+
+	// Clock: local = offset + (true - born) * rate. It goes on while paused.
+	offset, born time.Duration
+	pausedFor    time.Duration
+	pausedAt     time.Duration
+
+	up, paused, ok bool
+	gen            uint32
+	core           lease.State
+	acting         cluster.Term // Acquired was carried out, Lost not yet
+	timerAt        time.Duration
+
+	busy  bool // in fsync
+	todo  []lease.Action
+	inbox []event
+	drain bool
+
+	heard    [maxNodes]time.Duration // local time of the last heartbeat
+	aliveAt  [maxNodes]time.Duration
+	told     [maxNodes]lease.PeerChanged
+	promised cluster.Term // highest ever on disk, over all lives
+}
+
+func (n *node) local() time.Duration {
+	return n.offset + time.Duration(float64(n.w.now-n.born)*n.rate)
+}
+
+// trueTime is when the local clock will show t.
+func (n *node) trueTime(t time.Duration) time.Duration {
+	return max(n.w.now, n.w.now+time.Duration(float64(t-n.local())/n.rate)+1)
+}
+
+// start boots the host with what is on its disk.
+func (n *node) start() {
+	if n.up {
+		return
+	}
+	w := n.w
+	n.offset, n.born, n.pausedFor = w.between(0, time.Hour), w.now, 0
+	core, err := lease.New(lease.Options{
+		Self: n.id, Priority: n.priority, Witness: n.witness, Timing: w.timing,
+		ModeSetting: cluster.ModeAuto, Vote: n.disk, Fresh: n.fresh,
+	}, n.local())
+	if err != nil {
+		panic("sim: " + err.Error())
+	}
+	n.gen++
+	n.up, n.paused, n.busy, n.fresh, n.ok = true, false, false, false, true
+	n.core, n.acting, n.timerAt = core, 0, 0
+	n.todo, n.inbox = nil, nil
+	n.heard, n.aliveAt, n.told = [maxNodes]time.Duration{}, [maxNodes]time.Duration{}, [maxNodes]lease.PeerChanged{}
+	w.tracef("%s starts promised=%d config=%d/%d", n.id, n.disk.PromisedTerm, n.disk.Config.Term, n.disk.Config.Epoch)
+	w.push(event{at: w.now + w.between(0, 50*time.Millisecond), kind: evBeat, node: int8(n.i), gen: n.gen})
+	n.step(lease.Tick{Jitter: w.rng.Float64()})
+}
+
+// crash forgets everything but the disk. A write under way may be on it.
+func (n *node) crash() {
+	if !n.up {
+		return
+	}
+	n.w.tracef("%s crashes", n.id)
+	if n.busy && n.w.rng.IntN(2) == 0 {
+		n.store(n.todo[0])
+	}
+	n.up, n.paused, n.acting, n.busy = false, false, 0, false
+	n.gen++
+}
+
+func (n *node) store(a lease.Action) {
+	old := n.disk.Config
+	n.disk = a.(lease.Persist).Vote
+	if c := n.disk.Config; c.Mode != old.Mode || len(c.Voters) != len(old.Voters) {
+		n.w.reconfigured(n)
+	}
+	if n.disk.PromisedTerm < n.promised {
+		n.w.violate("I3 %s persists promise %d after %d", n.id, n.disk.PromisedTerm, n.promised)
+	}
+	n.promised = n.disk.PromisedTerm
+}
+
+func (n *node) pause() {
+	if n.up && !n.paused {
+		n.w.tracef("%s is paused", n.id)
+		n.paused, n.pausedAt = true, n.w.now
+	}
+}
+
+func (n *node) resume() {
+	if !n.up || !n.paused {
+		return
+	}
+	n.w.tracef("%s resumes", n.id)
+	n.paused = false
+	n.pausedFor += n.w.now - n.pausedAt
+	n.w.judge(n)
+	n.work()
+}
+
+// arrive handles an event of this life, now or when the host can.
+func (n *node) arrive(e *event) {
+	if n.paused {
+		if len(n.inbox) < 2000 {
+			n.inbox = append(n.inbox, *e)
+		}
+		return
+	}
+	if n.busy && e.kind != evSynced {
+		n.inbox = append(n.inbox, *e)
+		return
+	}
+	n.handle(e)
+	n.work()
+}
+
+// work goes through what waited.
+func (n *node) work() {
+	if n.drain {
+		return
+	}
+	n.drain = true
+	gen := n.gen
+	for n.gen == gen && n.up && !n.paused && len(n.inbox) > 0 {
+		at := -1
+		for i := range n.inbox {
+			if !n.busy || n.inbox[i].kind == evSynced {
+				at = i
+				break
+			}
+		}
+		if at < 0 {
+			break
+		}
+		e := n.inbox[at]
+		n.inbox = append(n.inbox[:at], n.inbox[at+1:]...)
+		n.handle(&e)
+	}
+	n.drain = false
+}
+
+func (n *node) handle(e *event) {
+	w := n.w
+	switch e.kind {
+	case evTick:
+		n.timerAt = 0
+		if d := lease.Deadline(n.core); d > n.local() {
+			n.arm(d)
+			return
+		}
+		n.step(lease.Tick{Jitter: w.rng.Float64()})
+	case evMessage:
+		n.step(lease.Receive{From: w.nodes[e.from].id, Msg: *e.msg})
+	case evHeartbeat:
+		n.hear(int(e.from), e.flag)
+	case evBeat:
+		n.beat()
+	case evSynced:
+		n.store(n.todo[0])
+		n.busy = false
+		n.carry(n.todo[1:])
+	case evReady:
+		n.act(e.term)
+		n.step(lease.TermReady{Term: e.term})
+	case evQuiesced:
+		n.step(lease.Quiesced{Term: e.term})
+	}
+}
+
+// beat sends heartbeats and looks who has gone silent.
+func (n *node) beat() {
+	w := n.w
+	w.push(event{at: w.now + time.Duration(float64(w.timing.Heartbeat)/n.rate), kind: evBeat, node: int8(n.i), gen: n.gen})
+	for j, o := range w.nodes {
+		if j == n.i || !o.up {
+			continue
+		}
+		if d, drop := w.lat(n.i, j); !drop {
+			w.push(event{at: w.now + d, kind: evHeartbeat, node: int8(j), from: int8(n.i), gen: o.gen, flag: n.ok && !n.witness})
+		}
+	}
+	limit := w.timing.Suspect + w.timing.Grace
+	for j := range w.nodes {
+		if t := n.told[j]; t.Alive && n.local()-n.heard[j] > limit {
+			t.Alive, t.CaughtUp = false, false
+			n.tell(j, t)
+		}
+	}
+	n.act(n.acting)
+}
+
+func (n *node) hear(j int, eligible bool) {
+	o := n.w.nodes[j]
+	now := n.local()
+	n.heard[j] = now
+	t := lease.PeerChanged{Node: o.id, Priority: o.priority, Eligible: eligible, Alive: true}
+	if !n.told[j].Alive {
+		n.aliveAt[j] = now
+	}
+	t.CaughtUp = now-n.aliveAt[j] > n.w.timing.Heartbeat/2
+	n.tell(j, t)
+}
+
+func (n *node) tell(j int, t lease.PeerChanged) {
+	if n.told[j] != t {
+		n.told[j] = t
+		n.step(t)
+	}
+}
+
+// act is an effect under the term, which a fence judges: a term below one
+// that was used must not pass (three and more voters).
+func (n *node) act(term cluster.Term) {
+	if term == 0 || term != n.acting || !lease.MayAct(n.core, term, n.local()) {
+		return
+	}
+	if term < n.w.fence && n.w.strict(n) {
+		n.w.violate("I3 %s acts with term %d after term %d", n.id, term, n.w.fence)
+	}
+	n.w.fence = max(n.w.fence, term)
+}
+
+func (n *node) step(ev lease.Event) {
+	if n.w.Trace != nil {
+		n.w.tracef("%s %s", n.id, ev)
+	}
+	n.w.res.Steps++
+	var acts []lease.Action
+	n.core, acts = lease.Step(n.core, ev, n.local())
+	n.arm(lease.Deadline(n.core))
+	n.carry(acts)
+}
+
+func (n *node) arm(deadline time.Duration) {
+	at := n.trueTime(deadline)
+	if n.timerAt != 0 && n.timerAt <= at && n.timerAt >= n.w.now {
+		return
+	}
+	n.timerAt = at
+	n.w.push(event{at: at + n.w.between(0, time.Millisecond), kind: evTick, node: int8(n.i), gen: n.gen})
+}
+
+// carry does the actions in order; a Persist takes time, and what comes after
+// it waits.
+func (n *node) carry(acts []lease.Action) {
+	w := n.w
+	gen := n.gen
+	for i, a := range acts {
+		if n.gen != gen {
+			return // crashed meanwhile
+		}
+		if w.Trace != nil {
+			w.tracef("%s   %s", n.id, a)
+		}
+		switch a := a.(type) {
+		case lease.Persist:
+			d := w.between(100*time.Microsecond, 3*time.Millisecond)
+			if !w.calm && w.rng.IntN(50) == 0 {
+				d = w.between(0, 200*time.Millisecond)
+			}
+			n.busy, n.todo = true, acts[i:]
+			w.push(event{at: w.now + d, kind: evSynced, node: int8(n.i), gen: n.gen})
+			return
+		case lease.Send:
+			n.send(a)
+		case lease.Acquired:
+			n.acting = a.Term
+			w.acquired(n, a)
+			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term})
+		case lease.Extended:
+			w.judge(n)
+		case lease.Quiesce:
+			if w.rng.IntN(10) != 0 || w.calm {
+				w.push(event{at: w.now + w.between(0, 20*time.Millisecond), kind: evQuiesced, node: int8(n.i), gen: n.gen, term: a.Term})
+			}
+		case lease.Lost:
+			n.acting = 0
+		}
+	}
+}
+
+func (n *node) send(a lease.Send) {
+	w := n.w
+	for j, o := range w.nodes {
+		if o.id != a.To {
+			continue
+		}
+		times := 1
+		if w.rng.Float64() < w.dup {
+			times = 2
+		}
+		for range times {
+			if d, drop := w.lat(n.i, j); !drop && o.up {
+				msg := a.Msg
+				w.push(event{at: w.now + d, kind: evMessage, node: int8(j), from: int8(n.i), gen: o.gen, msg: &msg})
+			}
+		}
+		if a.Msg.Phase == lease.VoteReply && a.Msg.Granted {
+			w.voted(n)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/lease"
+)
+
+// maxNodes bounds a simulated cluster.
+const maxNodes = 7
+
+type kind uint8
+
+const (
+	evTick kind = iota
+	evMessage
+	evHeartbeat
+	evBeat // time to send heartbeats
+	evSynced
+	evReady
+	evQuiesced
+	evFault
+	evUndo
+	evPhase
+)
+
+type event struct {
+	at   time.Duration
+	seq  uint64
+	kind kind
+	node int8
+	from int8
+	flag bool   // heartbeat: sender is eligible
+	gen  uint32 // of the node; an event of an earlier life is void
+	term cluster.Term
+	msg  *lease.Message
+	undo func()
+}
+
+// World is one simulated cluster.
+type World struct {
+	Seed    uint64
+	Profile cluster.Profile
+	// Trace, if set, gets a line for everything that happens.
+	Trace func(string)
+
+	rng    *rand.Rand
+	now    time.Duration
+	seq    uint64
+	queue  []event
+	timing lease.Timing
+	nodes  []*node
+	grown  bool
+
+	// Network. cut[a][b] counts the reasons why nothing goes from a to b.
+	loss, dup    float64
+	delay, extra time.Duration
+	cut          [maxNodes][maxNodes]uint8
+
+	faultEnd time.Duration
+	calm     bool
+	script   int // position in the final examination
+
+	terms      map[cluster.Term]int
+	fence      cluster.Term
+	releasedAt time.Duration
+	crashedAt  time.Duration
+
+	res Result
+}
+
+// Result is what a run showed.
+type Result struct {
+	Seed       uint64
+	Profile    cluster.Profile
+	Nodes      int
+	Simulated  time.Duration
+	Steps      uint64
+	Violations []string
+	// Handover and Failover are the times from a release, and from a crash
+	// of the holder, to the next holder in a healthy network; 0: not measured.
+	Handover, Failover time.Duration
+	Terms              int
+}
+
+// NewWorld builds the cluster that seed stands for.
+func NewWorld(seed uint64) *World {
+	w := &World{Seed: seed, rng: rand.New(rand.NewPCG(seed, 0x736b65696e)), terms: map[cluster.Term]int{}}
+	w.Profile = []cluster.Profile{cluster.ProfileLAN, cluster.ProfileFast, cluster.ProfileClassic}[w.rng.IntN(3)]
+	timing, err := lease.TimingFor(w.Profile)
+	if err != nil {
+		panic("sim: " + err.Error())
+	}
+	// A short hysteresis shows in a short run what a long one does.
+	timing.PreemptDelay, timing.MinTenure = 2*timing.Lease, 3*timing.Lease
+	timing.PreemptCap, timing.LossWindow = 4*timing.Lease, 20*timing.Lease
+	w.timing = timing
+	w.calmNet()
+	n := []int{3, 3, 3, 3, 5, 5, 7, 2}[w.rng.IntN(8)]
+	w.grown = w.rng.IntN(4) == 0
+	if w.grown {
+		n = 2 + w.rng.IntN(4)
+	}
+	w.res = Result{Seed: seed, Profile: w.Profile, Nodes: n}
+	w.addNodes(n)
+	w.faultEnd = 24 * timing.Lease
+	w.push(event{at: w.between(0, timing.Lease), kind: evFault, node: -1})
+	w.push(event{at: w.faultEnd, kind: evPhase, node: -1})
+	return w
+}
+
+func (w *World) addNodes(n int) {
+	prio := w.rng.Perm(n)
+	var all []cluster.NodeID
+	for i := range n {
+		all = append(all, cluster.NodeID(fmt.Sprintf("n%d", i+1)))
+	}
+	config := cluster.VoterConfig{Epoch: 1, Voters: all, Mode: cluster.AutoMode(n)}
+	if w.grown {
+		config = cluster.VoterConfig{Epoch: 1, Voters: all[:1], Mode: cluster.ModeSingle}
+	}
+	witness := -1
+	if n >= 3 && w.rng.IntN(6) == 0 {
+		witness = 1 + w.rng.IntN(n-1)
+	}
+	drift := 0.01 * w.rng.Float64()
+	if w.rng.IntN(2) == 0 {
+		drift = 0.01
+	}
+	for i := range n {
+		nd := &node{w: w, i: i, id: all[i], priority: uint32(10 * (prio[i] + 1)), witness: i == witness, fresh: true, ok: true}
+		nd.rate = 1 + drift*(2*w.rng.Float64()-1)
+		if w.rng.IntN(2) == 0 {
+			nd.rate = 1 + drift*float64(2*w.rng.IntN(2)-1)
+		}
+		at := w.between(0, 200*time.Millisecond)
+		if !w.grown || i == 0 {
+			nd.disk.Config = config
+		} else {
+			at = w.between(0, 12*w.timing.Lease)
+		}
+		w.nodes = append(w.nodes, nd)
+		w.later(at, nd.start)
+	}
+}
+
+// Run plays the world to its end.
+func (w *World) Run() Result {
+	for len(w.queue) > 0 && w.script >= 0 && len(w.res.Violations) == 0 {
+		e := w.pop()
+		w.now = e.at
+		w.dispatch(&e)
+	}
+	w.res.Simulated = w.now
+	w.res.Terms = len(w.terms)
+	return w.res
+}
+
+func (w *World) dispatch(e *event) {
+	switch e.kind {
+	case evFault:
+		w.fault()
+		return
+	case evUndo:
+		e.undo()
+		return
+	case evPhase:
+		w.examine()
+		return
+	}
+	if n := w.nodes[e.node]; n.up && n.gen == e.gen {
+		n.arrive(e)
+	}
+}
+
+func (w *World) later(d time.Duration, f func()) {
+	w.push(event{at: w.now + d, kind: evUndo, node: -1, undo: f})
+}
+
+func (w *World) tracef(format string, args ...any) {
+	if w.Trace != nil {
+		w.Trace(fmt.Sprintf("%12s ", w.now) + fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *World) violate(format string, args ...any) {
+	v := fmt.Sprintf(format, args...)
+	w.tracef("VIOLATION %s", v)
+	w.res.Violations = append(w.res.Violations, fmt.Sprintf("at %s: %s", w.now, v))
+}
+
+func (w *World) between(lo, hi time.Duration) time.Duration {
+	if hi <= lo {
+		return lo
+	}
+	return lo + time.Duration(w.rng.Int64N(int64(hi-lo)))
+}
+
+// lat is one network delay; drop says that nothing arrives.
+func (w *World) lat(from, to int) (d time.Duration, drop bool) {
+	if w.cut[from][to] > 0 || (w.loss > 0 && w.rng.Float64() < w.loss) {
+		return 0, true
+	}
+	d = w.between(200*time.Microsecond, w.delay)
+	if w.extra > 0 {
+		d += w.between(0, w.extra)
+	}
+	return d, false
+}
+
+func (w *World) calmNet() {
+	w.loss, w.dup, w.delay, w.extra = 0, 0.01, 4*time.Millisecond, 0
+}
+
+// push and pop are a binary heap by (at, seq).
+func (w *World) push(e event) {
+	w.seq++
+	e.seq = w.seq
+	q := append(w.queue, e)
+	i := len(q) - 1
+	for i > 0 {
+		p := (i - 1) / 2
+		if !before(&q[i], &q[p]) {
+			break
+		}
+		q[i], q[p] = q[p], q[i]
+		i = p
+	}
+	w.queue = q
+}
+
+func before(a, b *event) bool { return a.at < b.at || (a.at == b.at && a.seq < b.seq) }
+
+func (w *World) pop() event {
+	q := w.queue
+	top := q[0]
+	last := len(q) - 1
+	q[0] = q[last]
+	q[last] = event{}
+	q = q[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= len(q) {
+			break
+		}
+		if c+1 < len(q) && before(&q[c+1], &q[c]) {
+			c++
+		}
+		if !before(&q[c], &q[i]) {
+			break
+		}
+		q[i], q[c] = q[c], q[i]
+		i = c
+	}
+	w.queue = q
+	return top
+}
