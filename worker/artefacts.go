@@ -325,6 +325,9 @@ func (a *Artefacts) Verify(h cluster.Hash) error {
 		return nil
 	}
 	_, err := a.Read(h, cluster.MaxModuleBytes)
+	if errors.Is(err, ErrNotFound) {
+		return a.Remove(h) // somebody removed the file
+	}
 	if errors.Is(err, ErrCorrupt) {
 		a.log.Warn().Str("artefact", h.String()).Msg("artefact does not match its digest, dropped")
 		return nil

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// errDied says that a runner ended by itself.
+var errDied = errors.New("runner died")
+
 // child is a runner process. One goroutine at a time speaks with it; close
 // may be called from any.
 type child struct {
@@ -58,7 +61,7 @@ func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, ta
 	late := fmt.Errorf("%w: "+tooLong, errStopped, limit)
 	timed, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
-	defer context.AfterFunc(timed, c.kill)()
+	spare := context.AfterFunc(timed, c.kill)
 	var err error
 	if task != nil {
 		err = writeRunnerFrame(c.in, *task)
@@ -66,16 +69,16 @@ func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, ta
 	if err == nil {
 		err = readRunnerFrame(c.out, reply)
 	}
-	switch {
-	case ctx.Err() != nil:
+	switch killed := !spare(); {
+	case killed && ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errStopped, ctx.Err())
-	case timed.Err() != nil:
+	case killed:
 		return late
 	case errors.Is(err, errRunnerFrame):
 		return err
 	case err != nil:
 		c.close()
-		return fmt.Errorf("runner died: %s", c.cmd.ProcessState)
+		return fmt.Errorf("%w: %s", errDied, c.cmd.ProcessState)
 	}
 	return nil
 }

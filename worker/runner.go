@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -128,6 +129,9 @@ func fileTrouble(h cluster.Hash, err error) *runnerDone {
 
 func readVerified(name string, h cluster.Hash, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrCorrupt // somebody removed it: as good as damaged
+	}
 	if err != nil {
 		return nil, err
 	}

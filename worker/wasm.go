@@ -304,20 +304,10 @@ func (e *WASM) perform(ctx context.Context, slot int, t runnerTask, limit time.D
 	if err := e.fetch(ctx, t); err != nil {
 		return nil, err
 	}
-	c, err := e.take(ctx, slot)
-	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+	done, err := e.attempt(ctx, slot, t, limit)
+	if errors.Is(err, errDiedIdle) { // not the chunk's fault: once more with a new child
+		done, err = e.attempt(ctx, slot, t, limit)
 	}
-	done, err := e.converse(ctx, c, t, limit)
-	if err != nil {
-		e.m.killed.Inc()
-		e.discard(c)
-		if said := lastWords(c.stderr.b); said != "" && !errors.Is(err, errStopped) {
-			err = fmt.Errorf("%w; %s", err, said)
-		}
-		c = nil
-	}
-	e.slots[slot] <- c
 	if err != nil {
 		return nil, err
 	}
@@ -326,6 +316,26 @@ func (e *WASM) perform(ctx context.Context, slot int, t runnerTask, limit time.D
 		err = errors.Join(err, e.opts.Artefacts.Verify(t.Module), e.opts.Artefacts.Verify(t.Config))
 	}
 	return done, err
+}
+
+// attempt runs t in the slot's child and keeps the child if it is still good.
+func (e *WASM) attempt(ctx context.Context, slot int, t runnerTask, limit time.Duration) (*runnerDone, error) {
+	c, err := e.take(ctx, slot)
+	if err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	done, err := e.converse(ctx, c, t, limit)
+	if err == nil {
+		e.slots[slot] <- c
+		return done, nil
+	}
+	e.m.killed.Inc()
+	e.discard(c)
+	e.slots[slot] <- nil
+	if said := lastWords(c.stderr.b); said != "" && !errors.Is(err, errStopped) {
+		err = fmt.Errorf("%w; %s", err, said)
+	}
+	return nil, err
 }
 
 func (e *WASM) fetch(ctx context.Context, t runnerTask) error {
@@ -346,8 +356,12 @@ func (e *WASM) fetch(ctx context.Context, t runnerTask) error {
 	return nil
 }
 
-// errStopped is wrapped when the parent ended a guest on purpose.
-var errStopped = errors.New("stopped")
+var (
+	// errStopped is wrapped when the parent ended a guest on purpose.
+	errStopped = errors.New("stopped")
+	// errDiedIdle is wrapped when the runner ended before the guest began.
+	errDiedIdle = errors.New("before the guest began")
+)
 
 // converse gives t to c and waits. After an error c is of no further use.
 func (e *WASM) converse(ctx context.Context, c *child, t runnerTask, limit time.Duration) (*runnerDone, error) {
@@ -358,6 +372,9 @@ func (e *WASM) converse(ctx context.Context, c *child, t runnerTask, limit time.
 	var reply runnerReply
 	err = c.ask(ctx, e.opts.LoadTimeout, "module took longer than %s to load", &t, &reply)
 	free(err == nil && reply.Loaded != nil)
+	if errors.Is(err, errDied) {
+		err = fmt.Errorf("%w: %w", errDiedIdle, err)
+	}
 	if err != nil || reply.Done != nil {
 		return reply.Done, err
 	}
