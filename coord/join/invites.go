@@ -69,6 +69,7 @@ type inviteFile struct {
 type spent struct {
 	IDPub  []byte         `json:"id_pub"`
 	Node   cluster.NodeID `json:"node"`
+	Told   bool           `json:"told"` // the daemon's hook succeeded
 	Cert   member.Signed  `json:"cert"`
 	Answer []byte         `json:"answer"` // base64, so that no encoder touches it
 }
@@ -195,6 +196,24 @@ func (s *Invites) spend(id string, u spent, serial uint64, now time.Time) error 
 	}
 	i.Spent = append(slices.Clone(i.Spent), u)
 	next.Serial = max(next.Serial, serial)
+	return s.commit(next)
+}
+
+// told notes that the daemon knows of the host with idPub.
+func (s *Invites) told(id string, idPub []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.state.clone()
+	i := next.find(id)
+	if i == nil {
+		return nil // pruned meanwhile: nobody will ask again
+	}
+	i.Spent = slices.Clone(i.Spent)
+	for k := range i.Spent {
+		if bytes.Equal(i.Spent[k].IDPub, idPub) {
+			i.Spent[k].Told = true
+		}
+	}
 	return s.commit(next)
 }
 

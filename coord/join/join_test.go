@@ -180,6 +180,7 @@ func TestJoinedHostSponsors(t *testing.T) {
 	}
 	second := &site{t: t, dir: dir, log: &lockedBuffer{}, now: wall}
 	second.restart()
+	second.setWall(wall.Add(-30 * time.Second)) // its clock is behind
 	third := t.TempDir()
 	if err := Join(t.Context(), second.token(1), third, second.options("n3")); err != nil {
 		t.Fatal(err)
@@ -187,6 +188,9 @@ func TestJoinedHostSponsors(t *testing.T) {
 	a := second.admissions()
 	if len(a) != 1 || len(a[0].Member.Caps) != 0 {
 		t.Fatalf("admissions %+v", a)
+	}
+	if c, err := member.ParseCert(a[0].Cert); err != nil || c.Issued < wall.Unix() {
+		t.Errorf("issued %d with a clock that is behind: %v", c.Issued, err)
 	}
 	// The first host believes it.
 	s.mu.Lock()
@@ -236,6 +240,10 @@ func TestCrashBetweenSpendAndAnswer(t *testing.T) {
 	}
 	inv, _ := s.invites.get(tok.Invite)
 	want := inv.Spent[0]
+	pending, err := os.ReadFile(filepath.Join(dir, pendingFile))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.setFail(nil)
 	s.restart()
 	tok.Addrs = []string{"127.0.0.1:1", s.addr} // nobody listens on the first
@@ -251,8 +259,23 @@ func TestCrashBetweenSpendAndAnswer(t *testing.T) {
 		found = found || c.Equal(want.Cert)
 	}
 	a := s.admissions()
-	if !found || len(a) != 1 || !a[0].Again || !a[0].Cert.Equal(want.Cert) {
+	if !found || len(a) != 1 || a[0].Again || !a[0].Cert.Equal(want.Cert) {
 		t.Errorf("the answer changed: %+v", a)
+	}
+	// The answer is lost after all: the host asks a third time.
+	if err := os.Remove(filepath.Join(dir, IdentityFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, pendingFile), pending, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	s.restart()
+	tok.Addrs = []string{s.addr}
+	if err := Join(t.Context(), tok, dir, s.options("n2")); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.admissions(); len(a) != 2 || !a[1].Again || !a[1].Cert.Equal(want.Cert) || a[1].Member.Epoch <= a[0].Member.Epoch {
+		t.Errorf("third try: %+v", a)
 	}
 	if err := Join(t.Context(), tok, t.TempDir(), s.options("n3")); !errors.Is(err, ErrRefused) {
 		t.Errorf("another host with a spent invite: %v", err)

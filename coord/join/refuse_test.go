@@ -488,3 +488,31 @@ func TestLimitedListener(t *testing.T) {
 		t.Errorf("accept after close: %v", err)
 	}
 }
+
+// TestConcurrentJoins: many hosts at once never share an address or a use.
+func TestConcurrentJoins(t *testing.T) {
+	s := newSite(t)
+	tok := s.token(5)
+	const n = 12
+	status := make(chan int, n)
+	for i := range n {
+		c := newCandidate(t, cluster.NodeID(fmt.Sprintf("m%d", i)))
+		body := encode(t, c.request(t, tok, wall, nil))
+		go func() {
+			status <- s.ask(fmt.Sprintf("192.0.2.%d:1", i+1), "POST", pathPrefix+tok.Invite, body).StatusCode
+		}()
+	}
+	admitted := 0
+	for range n {
+		if <-status == http.StatusOK {
+			admitted++
+		}
+	}
+	ips := map[netip.Addr]bool{}
+	for _, a := range s.admissions() {
+		ips[a.Member.IP4] = true
+	}
+	if admitted != 5 || len(ips) != 5 || len(s.invites.List()[0].Spent) != 5 {
+		t.Errorf("%d admitted at %d addresses, want 5", admitted, len(ips))
+	}
+}

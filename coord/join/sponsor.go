@@ -29,7 +29,8 @@ type Admission struct {
 	Cert   member.Signed
 	Ann    member.Signed
 	Invite string
-	// Again says that the host had been admitted before and asked again.
+	// Again says that the hook had succeeded for this host before. Only a
+	// crash right after the hook can make it false twice.
 	Again bool
 }
 
@@ -270,9 +271,14 @@ func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now ti
 			return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
 		}
 	}
-	a := Admission{Member: m, Cert: u.Cert, Ann: req.Ann, Invite: invite, Again: again}
+	a := Admission{Member: m, Cert: u.Cert, Ann: req.Ann, Invite: invite, Again: u.Told}
 	if err := s.o.OnAdmit(ctx, a); err != nil {
 		return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
+	}
+	if !u.Told {
+		if err := s.o.Invites.told(invite, req.IDPub); err != nil {
+			return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
+		}
 	}
 	result := resultAdmitted
 	if again {
@@ -296,13 +302,17 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 		cert, _, _ := t.Proof(req.Node) // it has one: see above
 		return cert, nil
 	}
-	c := member.Cert{Cluster: s.o.Identity.Cluster, Node: req.Node, IDPub: req.IDPub, Serial: serial, Issued: now.Unix()}
+	c := member.Cert{
+		Cluster: s.o.Identity.Cluster, Node: req.Node, IDPub: req.IDPub, Serial: serial,
+		// Never before the own certificate, even if this clock is behind.
+		Issued: max(now.Unix(), own.Issued),
+	}
 	key := s.o.Identity.IDKey()
 	slice, free := t.FreeSlice(s.o.Identity.Network)
 	if s.o.RootKey != nil && free && t.Sponsors() < maxSponsors {
 		key, c.Slice = s.o.RootKey, slice
 	} else {
-		c.Slice, c.Expires = own.Slice, now.Add(member.DefaultCertLife).Unix()
+		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
 	}
 	cert, err := certify(key, c, t.Taken)
 	if err != nil {
