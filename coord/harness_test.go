@@ -116,9 +116,14 @@ func newWorld(t *testing.T, profile cluster.Profile, seed uint64, link simnet.Li
 // add makes a host whose records exist and that knows only itself.
 func (w *world) add(node cluster.NodeID, priority uint32) *host {
 	w.t.Helper()
+	return w.addAt(node, priority, netip.AddrFrom4([4]byte{10, 0, 0, byte(len(w.order) + 1)}))
+}
+
+func (w *world) addAt(node cluster.NodeID, priority uint32, addr netip.Addr) *host {
+	w.t.Helper()
 	n := len(w.order) + 1
 	h := &host{
-		w: w, node: node, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), key: seedKey(string(node)),
+		w: w, node: node, addr: addr, key: seedKey(string(node)),
 		store: &memStore{}, version: "0.1.0", profile: w.profile, health: make(map[cluster.NodeID]cluster.Health),
 	}
 	h.log.Store(&LogState{})
@@ -157,22 +162,14 @@ func (h *host) knows(others ...*host) {
 	}
 }
 
-func (h *host) options() Options {
-	h.w.t.Helper()
-	nh := h.w.net.Host(h.addr)
-	pc, err := nh.ListenPacket(Port)
-	if err != nil {
-		h.w.t.Fatal(err)
-	}
-	ln, err := nh.Listen(Port)
-	if err != nil {
-		h.w.t.Fatal(err)
-	}
+// baseOptions are options without sockets.
+func (h *host) baseOptions(boot uint64) Options {
+	h.boot = boot
 	start := time.Now()
 	h.reg = prometheus.NewRegistry()
 	return Options{
 		Self: h.node, Key: h.key, Verifier: h.w.verify, Records: h.known, Store: h.store, Boot: h.boot, Founder: h.founder,
-		PacketConn: pc, Listener: ln, DialTCP: nh.Dial, Profile: h.profile, Mode: cluster.ModeAuto,
+		Profile: h.profile, Mode: cluster.ModeAuto,
 		Now: func() time.Duration { return time.Since(start) + time.Hour }, Version: h.version,
 		Log: func() LogState { return *h.log.Load() }, Local: func() Local { return Local{Slots: 4, Busy: 1} },
 		OnMembers: func(ms []cluster.Member) {
@@ -187,6 +184,22 @@ func (h *host) options() Options {
 		},
 		Logger: testLogger(), Registerer: h.reg,
 	}
+}
+
+func (h *host) options() Options {
+	h.w.t.Helper()
+	nh := h.w.net.Host(h.addr)
+	pc, err := nh.ListenPacket(Port)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	ln, err := nh.Listen(Port)
+	if err != nil {
+		h.w.t.Fatal(err)
+	}
+	o := h.baseOptions(h.boot)
+	o.PacketConn, o.Listener, o.DialTCP = pc, ln, nh.Dial
+	return o
 }
 
 func testLogger() zerolog.Logger {
@@ -263,7 +276,9 @@ func (h *host) stop() {
 func (h *host) crash() {
 	h.w.net.Host(h.addr).Crash()
 	h.cancel()
-	_ = <-h.done // an error: its sockets were torn away
+	if err := <-h.done; err == nil {
+		h.w.t.Logf("%s: ended before it noticed that its sockets are gone", h.node)
+	}
 	h.daemon.Wait()
 	h.svc = nil
 }

@@ -129,8 +129,8 @@ func (n *Network) Heal() {
 	n.wakeLocked()
 }
 
-// Tap calls f for every datagram that is sent, before its fate is known. f
-// must not call back into the network.
+// Tap calls f for every datagram that is sent, before its fate is known, from
+// the goroutine that sends it. f must not call back into the network.
 func (n *Network) Tap(f func(from, to netip.AddrPort, data []byte)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

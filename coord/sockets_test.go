@@ -1,0 +1,134 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/simnet"
+)
+
+// loop and mesh translate between a mesh address 10.x and the loopback address
+// 127.x that stands for it: certificates do not name loopback addresses.
+func loop(a netip.Addr) netip.Addr { return first(a, 127) }
+
+func mesh(a net.Addr) netip.AddrPort {
+	ap := netip.MustParseAddrPort(a.String())
+	return netip.AddrPortFrom(first(ap.Addr(), 10), ap.Port())
+}
+
+func first(a netip.Addr, b byte) netip.Addr {
+	v := a.Unmap().As4()
+	v[0] = b
+	return netip.AddrFrom4(v)
+}
+
+type meshPackets struct{ net.PacketConn }
+
+func (c meshPackets) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, from, err := c.PacketConn.ReadFrom(b)
+	if err != nil {
+		return n, from, err
+	}
+	return n, net.UDPAddrFromAddrPort(mesh(from)), nil
+}
+
+func (c meshPackets) WriteTo(b []byte, to net.Addr) (int, error) {
+	ap := netip.MustParseAddrPort(to.String())
+	return c.PacketConn.WriteTo(b, net.UDPAddrFromAddrPort(netip.AddrPortFrom(loop(ap.Addr()), ap.Port())))
+}
+
+type meshListener struct{ net.Listener }
+
+func (l meshListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return meshConn{c}, nil
+}
+
+type meshConn struct{ net.Conn }
+
+func (c meshConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(mesh(c.Conn.RemoteAddr())) }
+
+// TestRealSockets runs three services on loopback sockets and the file store,
+// on the real clock.
+func TestRealSockets(t *testing.T) {
+	w := newWorld(t, cluster.ProfileFast, 1, simnet.Link{})
+	hosts := make([]*host, 3)
+	svcs := make([]*Service, 3)
+	stops := make([]func(), 3)
+	var port uint16
+	for i := range hosts {
+		h := w.addAt(cluster.NodeID(fmt.Sprintf("host-%d", i)), uint32(10*(i+1)), netip.AddrFrom4([4]byte{10, 0, 77, byte(i + 1)}))
+		h.founder = i == 0
+		if i > 0 {
+			h.knows(hosts[0])
+		}
+		hosts[i] = h
+		o := h.baseOptions(1)
+		pc, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loop(h.addr), port)))
+		if err != nil {
+			t.Skipf("no second loopback address: %v", err)
+		}
+		port = pc.LocalAddr().(*net.UDPAddr).AddrPort().Port() //nolint:errcheck // a UDP socket's
+		ln, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(loop(h.addr), port)))
+		if err != nil {
+			t.Skipf("port %d is taken: %v", port, err)
+		}
+		o.PacketConn, o.Listener, o.Port = meshPackets{pc}, meshListener{ln}, port
+		o.DialTCP = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: loop(h.addr).AsSlice()}}
+			return d.DialContext(ctx, "tcp4", netip.AddrPortFrom(loop(to.Addr()), to.Port()).String())
+		}
+		o.Store = NewFileStore(t.TempDir(), w.verify.Cluster, h.node)
+		o.Timing = nil
+		svcs[i] = h.run(o)
+		stops[i] = h.stop
+		t.Cleanup(h.stop)
+	}
+	wait := func(what string, f func() bool) time.Duration {
+		t.Helper()
+		start := time.Now()
+		for tick := time.NewTicker(2 * time.Millisecond); ; <-tick.C {
+			if f() {
+				tick.Stop()
+				return time.Since(start)
+			}
+			if time.Since(start) > 20*time.Second {
+				t.Fatalf("%s: not within 20 s; %+v", what, svcs[0].View().Lease)
+			}
+		}
+	}
+	wait("founder holds", func() bool { return len(w.acters()) == 1 })
+	for _, h := range hosts[1:] {
+		if err := svcs[0].AddRecords(t.Context(), h.records()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grown := wait("three voters", func() bool { return w.voters(3) && w.allAlive() })
+	for i, s := range svcs {
+		fs, ok := s.o.Store.(*FileStore)
+		if !ok {
+			t.Fatal("store")
+		}
+		v, found, err := fs.LoadVote()
+		if err != nil || !found || !slices.Contains(v.Config.Voters, hosts[2].node) {
+			t.Errorf("host %d saved %+v, %t, %v in %s", i, v, found, err, filepath.Base(fs.dir))
+		}
+	}
+	wait("someone can take over", func() bool {
+		m, ok := svcs[0].View().Member(hosts[1].node)
+		return ok && m.CaughtUp && m.Eligible
+	})
+	stops[0]()
+	took := wait("successor holds", func() bool { return w.holder(hosts[1].node, hosts[2].node) == hosts[1].node })
+	t.Logf("three voters after %s; successor after %s", grown, took)
+}
