@@ -51,6 +51,8 @@ type chunkScheduler interface {
 type duty struct {
 	log     zerolog.Logger
 	profile cluster.Profile
+	// ready is closed when the own chain may be appended to.
+	ready   <-chan struct{}
 	elector elector
 	history history
 	sched   chunkScheduler
@@ -114,6 +116,11 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 // serve opens the term and schedules under it until ctx ends.
 func (d *duty) serve(ctx context.Context, a lease.Acquired) error {
 	d.history.SetVoters(a.Config)
+	select {
+	case <-d.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	// Whatever was stable lies on a majority, and the granters promised not to
 	// acknowledge older terms any more: a majority of them knows all of it.
 	need := min(a.Config.Majority(), len(a.Grants))

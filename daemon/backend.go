@@ -1,0 +1,266 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/eventlog"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/status"
+)
+
+// backend answers the status socket out of the running node.
+type backend struct{ *node }
+
+var _ status.Backend = backend{}
+
+// Header implements status.ClusterReader.
+func (b backend) Header() api.Header {
+	return api.Header{APIVersion: api.APIVersion, Node: b.id.Node, ObservedAt: time.Now().UTC(), Position: b.position()}
+}
+
+func (n *node) position() uint64 {
+	var applied uint64
+	n.events.View(func(s *state.State) { applied, _, _ = s.Counts() })
+	return applied
+}
+
+// Status implements status.ClusterReader.
+func (b backend) Status(context.Context) (api.Status, error) {
+	v := b.coord.View()
+	st := api.Status{
+		Cluster: b.clusterName(), Version: b.version, Role: v.Lease.Role, Term: v.Lease.Term,
+		UptimeSeconds: time.Since(b.started).Seconds(), Lease: b.leaseSummary(v), Mesh: b.meshSummary(v),
+		Reasons: []string{},
+	}
+	for _, m := range v.Members {
+		st.Members.Total++
+		switch m.Health {
+		case cluster.Joining:
+			st.Members.Joining++
+		case cluster.Alive:
+			st.Members.Alive++
+		case cluster.Suspect:
+			st.Members.Suspect++
+		case cluster.Dead:
+			st.Members.Dead++
+		case cluster.Left:
+			st.Members.Left++
+		}
+		if m.Health != cluster.Alive && m.Health != cluster.Left {
+			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, m.Health))
+		}
+	}
+	if v.Lease.Holder == "" {
+		st.Reasons = append(st.Reasons, "no holder known")
+	}
+	for _, name := range sortedKeys(v.Failing) {
+		st.Reasons = append(st.Reasons, name+": "+v.Failing[name])
+	}
+	switch {
+	case b.stopping.Load():
+		st.State = api.StateStopping
+	case b.Ready() != nil:
+		st.State = api.StateJoining
+	case len(st.Reasons) > 0:
+		st.State = api.StateDegraded
+	default:
+		st.State = api.StateOK
+	}
+	st.Log = b.logSummary()
+	w := b.worker.View()
+	st.Worker = api.WorkerSummary{Slots: w.Slots, Running: len(w.Running), Queued: w.Queued, Kept: w.Kept}
+	b.events.View(func(s *state.State) {
+		for _, j := range s.Jobs() {
+			switch j.State {
+			case cluster.JobPending:
+				st.Jobs.Pending++
+			case cluster.JobRunning:
+				st.Jobs.Running++
+			case cluster.JobCompleted:
+				st.Jobs.Completed++
+			case cluster.JobFailed:
+				st.Jobs.Failed++
+			case cluster.JobPartial:
+				st.Jobs.Partial++
+			case cluster.JobCancelled:
+				st.Jobs.Cancelled++
+			}
+		}
+	})
+	return st, nil
+}
+
+func (n *node) clusterName() string {
+	if n.id.ClusterName != "" {
+		return n.id.ClusterName
+	}
+	return n.id.Cluster.String()
+}
+
+func (n *node) logSummary() api.LogSummary {
+	sum := api.LogSummary{StateHash: n.stateHash()}
+	for _, h := range n.events.Heads() {
+		sum.Sources++
+		sum.Events += h.Seq
+	}
+	sum.SizeBytes = uint64(max(0, n.events.Size()))
+	return sum
+}
+
+// stateHash hashes the fold; the result is kept for as long as the log's
+// digest stays the same.
+func (n *node) stateHash() cluster.Hash {
+	digest := n.events.Digest()
+	n.hashMu.Lock()
+	defer n.hashMu.Unlock()
+	if n.hashOf != digest || n.hash.IsZero() {
+		n.events.View(func(s *state.State) { n.hash = s.Hash() })
+		n.hashOf = digest
+	}
+	return n.hash
+}
+
+// Members implements status.ClusterReader.
+func (b backend) Members(context.Context) (api.Members, error) {
+	v := b.coord.View()
+	own := b.ownEvents()
+	out := api.Members{Members: make([]api.Member, 0, len(v.Members))}
+	for _, m := range v.Members {
+		self := m.Node == b.id.Node
+		am := api.Member{
+			Node: m.Node, Self: self, Addr: m.IP4.String(), Addr6: m.IP6.String(), State: m.Health, Role: m.Role,
+			Voter: v.Lease.Config.Has(m.Node), Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
+			Witness: m.Witness, Endpoints: []string{},
+		}
+		for _, e := range m.Endpoints {
+			am.Endpoints = append(am.Endpoints, e.String())
+		}
+		if self {
+			am.Path = "self"
+		} else if m.Heard {
+			am.Path = "direct"
+			am.SeenSeconds = ptr((b.now() - m.LastHeard).Seconds())
+			am.LagEvents = ptr(own - min(own, m.LogEvents))
+			if m.RTT > 0 {
+				am.RTTSeconds = ptr(m.RTT.Seconds())
+			}
+		}
+		out.Members = append(out.Members, am)
+	}
+	return out, nil
+}
+
+func (n *node) ownEvents() uint64 {
+	var total uint64
+	for _, h := range n.events.Heads() {
+		total += h.Seq
+	}
+	return total
+}
+
+func (n *node) leaseSummary(v *coord.View) api.LeaseSummary {
+	sum := api.LeaseSummary{
+		Holder: v.Lease.Holder, Term: v.Lease.Term, Mode: v.Lease.Config.Mode,
+		Voters: len(v.Lease.Config.Voters), Profile: v.Profile,
+	}
+	if v.Lease.Holder != "" {
+		left := v.Lease.Until - n.now()
+		sum.ExpiresSeconds = ptr(max(0, left.Seconds()))
+		sum.RenewedSeconds = ptr(max(0, (n.timing.Lease - left).Seconds()))
+	}
+	return sum
+}
+
+// Lease implements status.LeaseControl.
+func (b backend) Lease(context.Context) (api.Lease, error) {
+	v := b.coord.View()
+	c := v.Lease.Config
+	out := api.Lease{
+		LeaseSummary: b.leaseSummary(v),
+		Config:       api.LeaseConfig{Epoch: c.Epoch, Term: c.Term, Voters: append([]cluster.NodeID{}, c.Voters...), Mode: c.Mode},
+		Promised:     v.Lease.Vote.PromisedTerm,
+	}
+	if v.Lease.Role == cluster.RoleHolder {
+		out.Ready = ptr(v.Lease.Ready)
+	}
+	return out, nil
+}
+
+// LeaseHistory implements status.LeaseControl.
+func (b backend) LeaseHistory(context.Context) (api.LeaseHistory, error) {
+	var terms []state.Term
+	b.events.View(func(s *state.State) { terms = s.Terms() })
+	out := api.LeaseHistory{Terms: make([]api.TermRecord, 0, len(terms))}
+	for i, t := range slices.Backward(terms) {
+		r := api.TermRecord{
+			Term: t.Term, Holder: t.Holder, StartedAt: t.Started.Time(), Cause: t.Reason, Successor: t.Successor,
+			Previous: t.Previous, Grants: append([]cluster.NodeID{}, t.Grants...), Voters: append([]cluster.NodeID{}, t.Voters...),
+		}
+		if t.Released != 0 {
+			r.EndedAt = ptr(t.Released.Time())
+		} else if i+1 < len(terms) {
+			r.Cause = "expired" // a later term began without a release
+		}
+		out.Terms = append(out.Terms, r)
+	}
+	return out, nil
+}
+
+// Events implements status.EventReader.
+func (b backend) Events(ctx context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
+	at := make(eventlog.Cursor, len(after))
+	for s, seq := range after {
+		at[s] = seq
+	}
+	var out []cluster.Event
+	for item, err := range b.events.Follow(ctx, at, eventlog.Filter{Since: since}, false) {
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, item.Event); len(out) >= limit {
+			break
+		}
+	}
+	return out, ctx.Err()
+}
+
+// Changed implements status.EventReader.
+func (b backend) Changed() <-chan struct{} { return b.events.Changed() }
+
+// PutArtefact implements status.ArtefactStore.
+func (b backend) PutArtefact(ctx context.Context, r io.Reader) (cluster.Hash, int64, error) {
+	return b.putArtefact(ctx, r)
+}
+
+// Healthy implements status.Probe.
+func (b backend) Healthy() error { return b.events.Err() }
+
+// Ready implements status.Probe: this host is in a current view once it knows
+// a holder.
+func (b backend) Ready() error {
+	if b.stopping.Load() {
+		return fmt.Errorf("%s is stopping", b.id.Node)
+	}
+	if v := b.coord.View(); v.Lease.Holder == "" {
+		return fmt.Errorf("%s knows no holder", b.id.Node)
+	}
+	return nil
+}
+
+// Config implements status.ClusterReader.
+func (b backend) Config(context.Context) (api.Config, error) {
+	out := api.Config{Entries: []api.ConfigEntry{}}
+	for _, e := range b.cfg.Show() {
+		out.Entries = append(out.Entries, api.ConfigEntry{Key: e.Key, Value: e.Value, Origin: string(e.Origin)})
+	}
+	return out, nil
+}
+
+func ptr[T any](v T) *T { return &v }

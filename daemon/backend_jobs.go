@@ -1,0 +1,286 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/worker"
+)
+
+// Jobs implements status.JobControl, newest first.
+func (b backend) Jobs(context.Context) (api.Jobs, error) {
+	var jobs []state.Job
+	b.events.View(func(s *state.State) { jobs = s.Jobs() })
+	out := api.Jobs{Jobs: make([]api.Job, 0, len(jobs))}
+	for _, j := range slices.Backward(jobs) {
+		out.Jobs = append(out.Jobs, b.jobOf(j))
+	}
+	return out, nil
+}
+
+// Job implements status.JobControl.
+func (b backend) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
+	var (
+		job  state.Job
+		open []state.OpenChunk
+		ok   bool
+	)
+	b.events.View(func(s *state.State) {
+		job, ok = s.Job(id)
+		open = s.Open(id)
+	})
+	if !ok {
+		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+	}
+	out := b.jobOf(job)
+	for _, a := range job.Aggregates {
+		out.Aggregates[a.Name] = api.Summarise(cluster.Metric{N: a.N, Mean: a.Mean, M2: a.M2, Min: a.Min, Max: a.Max})
+	}
+	for _, f := range slices.Backward(job.LastFailures) {
+		out.Failures = append(out.Failures, api.Failure{
+			Chunk: f.Chunk, Attempt: f.Attempt, Worker: f.Worker, At: f.At.Time(), Reason: f.Reason, Final: f.Final,
+		})
+	}
+	parts := map[cluster.NodeID]*api.JobWorker{}
+	part := func(n cluster.NodeID) *api.JobWorker {
+		if parts[n] == nil {
+			parts[n] = &api.JobWorker{Node: n}
+		}
+		return parts[n]
+	}
+	for _, w := range job.Workers {
+		part(w.Worker).Accepted = w.Chunks
+	}
+	for _, c := range open {
+		for _, t := range c.Open {
+			part(t.Worker).Assigned++
+		}
+	}
+	for _, n := range sortedKeys(parts) {
+		out.Workers = append(out.Workers, *parts[n])
+	}
+	return out, nil
+}
+
+// jobOf converts what the list of jobs shows.
+func (b backend) jobOf(j state.Job) api.Job {
+	v := b.coord.View()
+	now := time.Now()
+	out := api.Job{
+		ID: j.ID, Name: j.Spec.Name, State: j.State, Reason: j.Reason, Owner: j.Owner, Spec: j.Spec,
+		SubmittedAt: j.Submitted.Time(), Holder: v.Lease.Holder, Term: v.Lease.Term,
+		Chunks: api.ChunkCounts{
+			Total: j.Chunks, Pending: j.Counts.Pending, Assigned: j.Counts.Assigned,
+			Accepted: j.Counts.Accepted, Failed: j.Counts.Failed,
+		},
+		Iterations: api.IterationCounts{Total: j.Spec.Iterations, Accepted: j.Iterations},
+		Attempts:   api.AttemptCounts{Assigned: uint64(j.Attempts), Failed: uint64(j.Failures), Reclaimed: uint64(j.Reclaims)},
+		Workers:    []api.JobWorker{}, Aggregates: map[string]api.Summary{}, Failures: []api.Failure{},
+	}
+	end := now
+	if j.Finished != 0 {
+		end = j.Finished.Time()
+		out.FinishedAt = &end
+	}
+	out.ElapsedSeconds = max(0, end.Sub(j.Submitted.Time()).Seconds())
+	rate := b.rates.rate(j, now)
+	if rate > 0 {
+		out.RatePerSecond = &rate
+		if !j.State.Final() {
+			out.ETASeconds = ptr(float64(j.Spec.Iterations-j.Iterations) / rate)
+		}
+	}
+	return out
+}
+
+// FindJob implements status.JobControl.
+func (b backend) FindJob(_ context.Context, prefix string) (cluster.JobID, error) {
+	var found []cluster.JobID
+	b.events.View(func(s *state.State) {
+		for _, j := range s.Jobs() {
+			if string(j.ID) == prefix {
+				found = []cluster.JobID{j.ID}
+				return
+			}
+			if strings.HasPrefix(string(j.ID), prefix) {
+				found = append(found, j.ID)
+			}
+		}
+	})
+	switch len(found) {
+	case 0:
+		return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix).WithHint("skein job ls")
+	case 1:
+		return found[0], nil
+	}
+	return "", api.Errorf(api.CodeConflict, "%d jobs begin with %q", len(found), prefix).WithHint("give more of the id")
+}
+
+// Submit implements status.JobControl: the artefacts go to the voters, so that
+// this host may die right after, then the job goes to the holder.
+func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
+	if err := b.checkModule(ctx, req.Spec); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	if err := b.spread(ctx, req); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	var out api.SubmitResponse
+	err := b.toHolder(ctx, holderRequest{Submit: &req, Actor: actor}, func(r holderReply) { out = *r.Submit })
+	return out, err
+}
+
+// checkModule refuses what cannot run before anything is logged.
+func (n *node) checkModule(ctx context.Context, spec cluster.JobSpec) error {
+	for _, h := range hashesOf(spec) {
+		if _, ok := n.artefacts.Has(h); ok {
+			continue
+		}
+		if err := n.artefacts.Fetch(ctx, h, nil); err != nil {
+			return api.Errorf(api.CodeInvalidJob, "artefact %s is not in the cluster: %v", h, err).
+				WithHint("upload it first: PUT /v1/artefacts, or skein job run --wasm FILE")
+		}
+	}
+	module, err := n.artefacts.Read(spec.Artefact, cluster.MaxModuleBytes)
+	if err != nil {
+		return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err)
+	}
+	if err := worker.CheckModule(module); err != nil {
+		return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err).
+			WithHint("compile a WASI command, e.g. GOOS=wasip1 GOARCH=wasm go build")
+	}
+	if !spec.Config.IsZero() {
+		if _, err := n.artefacts.Read(spec.Config, cluster.MaxConfigBytes); err != nil {
+			return api.Errorf(api.CodeInvalidJob, "config %s: %v", spec.Config, err)
+		}
+	}
+	return nil
+}
+
+func hashesOf(spec cluster.JobSpec) []cluster.Hash {
+	if spec.Config.IsZero() {
+		return []cluster.Hash{spec.Artefact}
+	}
+	return []cluster.Hash{spec.Artefact, spec.Config}
+}
+
+// spread copies a job's artefacts to the other voters. A job that is waited
+// for until it is stable needs them on a majority.
+func (n *node) spread(ctx context.Context, req api.SubmitRequest) error {
+	cfg := n.coord.View().Lease.Config
+	others := slices.DeleteFunc(slices.Clone(cfg.Voters), func(v cluster.NodeID) bool { return v == n.id.Node })
+	if len(others) == 0 {
+		return nil
+	}
+	for _, h := range hashesOf(req.Spec) {
+		have := len(n.artefacts.Spread(ctx, h, others))
+		if cfg.Has(n.id.Node) {
+			have++
+		}
+		if req.Wait != api.WaitLocal && cfg.Mode == cluster.ModeQuorum && have < cfg.Majority() {
+			return api.Errorf(api.CodeNotStable, "artefact %s is on %d of %d voters, want %d", h, have, len(cfg.Voters), cfg.Majority()).
+				WithHint("retry with the same key, or submit with --wait=local")
+		}
+	}
+	return nil
+}
+
+// Stop implements status.JobControl.
+func (b backend) Stop(ctx context.Context, actor string, id cluster.JobID, reason string) (api.Job, error) {
+	err := b.toHolder(ctx, holderRequest{Stop: &stopJob{Job: id, Reason: reason}, Actor: actor}, func(holderReply) {})
+	if err != nil {
+		return api.Job{}, err
+	}
+	// The holder has logged it; show it once it is here as well.
+	for {
+		changed := b.events.Changed()
+		job, err := b.Job(ctx, id)
+		if err != nil || job.State.Final() {
+			return job, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return job, nil
+		}
+	}
+}
+
+func (n *node) putArtefact(_ context.Context, r io.Reader) (cluster.Hash, int64, error) {
+	h, err := n.artefacts.Put(r, cluster.MaxModuleBytes)
+	var quota *worker.QuotaError
+	switch {
+	case errors.Is(err, worker.ErrTooLarge):
+		return h, 0, api.Errorf(api.CodeTooLarge, "artefact is above %d bytes", cluster.MaxModuleBytes)
+	case errors.As(err, &quota):
+		return h, 0, api.Errorf(api.CodeOverloaded, "%v", err).WithHint("raise jobs.artefact_bytes on %s", n.id.Node)
+	case err != nil:
+		return h, 0, fmt.Errorf("put artefact: %w", err)
+	}
+	size, _ := n.artefacts.Has(h)
+	return h, size, nil
+}
+
+// rateTracker measures how fast jobs go, from what callers look at.
+type rateTracker struct {
+	mu   sync.Mutex
+	jobs map[cluster.JobID]*samples
+}
+
+// samples is a short history of one job, oldest first.
+type samples struct {
+	at   []time.Time
+	done []uint64
+}
+
+const (
+	rateWindow  = 10 * time.Second
+	maxRateJobs = 1024
+)
+
+// rate returns iterations per second: over the last rateWindow while the job
+// runs and somebody watches, else over its life. 0 means not known.
+func (r *rateTracker) rate(j state.Job, now time.Time) float64 {
+	if j.Started == 0 || j.Iterations == 0 {
+		return 0
+	}
+	whole := j.Progress.Time().Sub(j.Started.Time()).Seconds()
+	life := 0.0
+	if whole > 0 {
+		life = float64(j.Iterations) / whole
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j.State.Final() {
+		delete(r.jobs, j.ID)
+		return life
+	}
+	if r.jobs == nil || len(r.jobs) > maxRateJobs {
+		r.jobs = map[cluster.JobID]*samples{}
+	}
+	s := r.jobs[j.ID]
+	if s == nil {
+		s = &samples{}
+		r.jobs[j.ID] = s
+	}
+	for len(s.at) > 1 && now.Sub(s.at[0]) > rateWindow {
+		s.at, s.done = s.at[1:], s.done[1:]
+	}
+	if n := len(s.at); n == 0 || now.Sub(s.at[n-1]) > rateWindow/50 {
+		s.at, s.done = append(s.at, now), append(s.done, j.Iterations)
+	}
+	span := now.Sub(s.at[0])
+	if span < rateWindow/4 || j.Iterations < s.done[0] {
+		return life
+	}
+	return float64(j.Iterations-s.done[0]) / span.Seconds()
+}

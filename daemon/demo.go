@@ -1,0 +1,282 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// DemoOptions says how to show skein at work.
+type DemoOptions struct {
+	Out io.Writer
+	// Exe is the skein program, Wasm the module of the pi example.
+	Exe, Wasm string
+	Profile   cluster.Profile
+	// Iterations of the job; 0: as many as take about demoWork here.
+	Iterations uint64
+	// Handover stops the holder with SIGTERM instead of killing it.
+	Handover bool
+	// Keep leaves the state directories behind.
+	Keep bool
+}
+
+// DemoResult is what one demo measured.
+type DemoResult struct {
+	Submitted, Accepted uint64
+	// Gap is the time from the signal to the first chunk assigned by the new
+	// holder, by the clock of this machine.
+	Gap time.Duration
+}
+
+// Shape of the demo.
+const (
+	demoHosts  = 3
+	demoChunks = 400
+	demoWork   = 16 * time.Second // of computing, without the failover
+	demoLeast  = uint64(100_000_000)
+	demoMost   = uint64(20_000_000_000)
+	warmup     = uint64(40_000_000)
+	killAt     = 0.4
+	demoTime   = 3 * time.Minute // of everything
+)
+
+// Demo starts three hosts on this machine, submits a job, kills the holder at
+// 40 % and goes on to the end; then it checks that nothing was lost. It leaves
+// nothing behind.
+func Demo(ctx context.Context, o DemoOptions) (result DemoResult, err error) {
+	ctx, cancel := context.WithTimeout(ctx, demoTime)
+	defer cancel()
+	if _, err := os.Stat(o.Wasm); err != nil {
+		return result, fmt.Errorf("the demo's module is missing: %w (make build compiles it)", err)
+	}
+	dir, err := os.MkdirTemp("", "skein-demo-")
+	if err != nil {
+		return result, fmt.Errorf("demo: %w", err)
+	}
+	d := &demo{o: o, dir: dir, start: time.Now()}
+	defer func() {
+		d.stopAll()
+		if o.Keep || err != nil && os.Getenv("SKEIN_DEMO_KEEP") != "" {
+			d.say("state kept in %s", dir)
+			return
+		}
+		if rmErr := os.RemoveAll(dir); rmErr != nil {
+			err = errors.Join(err, fmt.Errorf("demo: %w", rmErr))
+		}
+	}()
+	if err := d.run(ctx, &result); err != nil {
+		d.showLogs()
+		return result, fmt.Errorf("demo: %w", err)
+	}
+	return result, nil
+}
+
+// demo is one run.
+type demo struct {
+	o     DemoOptions
+	dir   string
+	start time.Time
+	hosts []*demoHost
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Fprintf(d.o.Out, "%6.1fs  %s\n", time.Since(d.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (d *demo) run(ctx context.Context, result *DemoResult) error {
+	if err := d.up(ctx); err != nil {
+		return err
+	}
+	holder, err := d.holder(ctx)
+	if err != nil {
+		return err
+	}
+	d.say("holder is %s: it schedules the chunks of every job", holder.name)
+
+	spec, err := d.upload(ctx)
+	if err != nil {
+		return err
+	}
+	if spec.Iterations, err = d.calibrate(ctx, spec); err != nil {
+		return err
+	}
+	spec.Key, spec.Name, spec.Chunk = "demo", "pi", spec.Iterations/demoChunks
+	result.Submitted = spec.Iterations
+	watcher := d.other(holder)
+	sub, err := watcher.api.Submit(ctx, api.SubmitRequest{Spec: spec, Wait: api.WaitStable})
+	if err != nil {
+		return err
+	}
+	d.say("submitted pi to %s: %d iterations in %d chunks, on the disks of %d voters", watcher.name, spec.Iterations, sub.Spec.Chunks(), sub.StableVoters)
+
+	if _, err := d.follow(ctx, watcher, sub.Job, killAt); err != nil {
+		return err
+	}
+	term, at, err := d.strike(ctx, holder)
+	if err != nil {
+		return err
+	}
+	next, event, err := d.takeover(ctx, watcher, term)
+	if err != nil {
+		return err
+	}
+	result.Gap = event.Time.Sub(at)
+	d.say("%s holds term %d and assigned its first chunk %.2f s after the %s", next, event.Term, result.Gap.Seconds(), d.signalName())
+	job, err := d.follow(ctx, watcher, sub.Job, 1)
+	if err != nil {
+		return err
+	}
+	result.Accepted = job.Iterations.Accepted
+	return d.check(ctx, job)
+}
+
+// up starts the hosts and waits until all of them vote.
+func (d *demo) up(ctx context.Context) error {
+	for i := range demoHosts {
+		h, err := newDemoHost(d, i)
+		if err != nil {
+			return err
+		}
+		d.hosts = append(d.hosts, h)
+	}
+	first := d.hosts[0]
+	if err := first.command(ctx, "init", "--config", first.config, "--cluster", "demo"); err != nil {
+		return err
+	}
+	if err := first.run(); err != nil {
+		return err
+	}
+	if err := first.await(ctx, "answers", func(s api.Status) bool { return s.Lease.Holder != "" }); err != nil {
+		return err
+	}
+	d.say("%s up: founded cluster demo, mesh address %s", first.name, first.last.Mesh.Address)
+	for _, h := range d.hosts[1:] {
+		token, err := first.api.CreateToken(ctx, 10*time.Minute, 1)
+		if err != nil {
+			return err
+		}
+		h.token = filepath.Join(h.dir, "token")
+		if err := os.WriteFile(h.token, []byte(token.Secret.Reveal()+"\n"), 0o600); err != nil {
+			return err
+		}
+		if err := h.run(); err != nil {
+			return err
+		}
+	}
+	for _, h := range d.hosts[1:] {
+		if err := h.await(ctx, "joined", func(s api.Status) bool { return s.Members.Alive == demoHosts }); err != nil {
+			return err
+		}
+		d.say("%s up: joined by its token, mesh address %s", h.name, h.last.Mesh.Address)
+	}
+	for _, h := range d.hosts {
+		if err := h.await(ctx, "votes with all", func(s api.Status) bool {
+			return s.Lease.Voters == demoHosts && s.Lease.Mode == cluster.ModeQuorum && s.Members.Alive == demoHosts && s.Lease.Holder != ""
+		}); err != nil {
+			return err
+		}
+	}
+	d.say("mesh up: %d hosts, WireGuard in userspace, %d voters, profile %s", demoHosts, demoHosts, d.o.Profile)
+	return nil
+}
+
+// holder returns the host that holds the lease and whose term is open.
+func (d *demo) holder(ctx context.Context) (*demoHost, error) {
+	for {
+		for _, h := range d.hosts {
+			l, err := h.api.Lease(ctx)
+			if err == nil && l.Holder == cluster.NodeID(h.name) && l.Ready != nil && *l.Ready {
+				return h, nil
+			}
+		}
+		if err := pause(ctx); err != nil {
+			return nil, errors.New("no holder was elected")
+		}
+	}
+}
+
+// other is the last host that is not h and still runs.
+func (d *demo) other(h *demoHost) *demoHost {
+	for _, o := range slices.Backward(d.hosts) {
+		if o != h && o.alive() {
+			return o
+		}
+	}
+	panic("daemon: demo without a second host")
+}
+
+func (d *demo) upload(ctx context.Context) (cluster.JobSpec, error) {
+	f, err := os.Open(d.o.Wasm)
+	if err != nil {
+		return cluster.JobSpec{}, err
+	}
+	defer f.Close()
+	art, err := d.hosts[demoHosts-1].api.PutArtefact(ctx, f)
+	if err != nil {
+		return cluster.JobSpec{}, err
+	}
+	return cluster.JobSpec{Executor: cluster.ExecutorWASM, Artefact: art.Hash, Seed: 1}, nil
+}
+
+// calibrate runs a small job, so that the real one takes as long on any
+// machine.
+func (d *demo) calibrate(ctx context.Context, spec cluster.JobSpec) (uint64, error) {
+	if d.o.Iterations > 0 {
+		return d.o.Iterations, nil
+	}
+	spec.Key, spec.Name, spec.Iterations, spec.Chunk = "warm-up", "warm-up", warmup, warmup/20
+	h := d.hosts[0]
+	sub, err := h.api.Submit(ctx, api.SubmitRequest{Spec: spec, Wait: api.WaitStable})
+	if err != nil {
+		return 0, err
+	}
+	var job api.Job
+	for !job.State.Final() {
+		if job, err = h.api.Job(ctx, string(sub.Job)); err != nil {
+			return 0, err
+		}
+		if err := pause(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if job.State != cluster.JobCompleted {
+		return 0, fmt.Errorf("warm-up ended %s: %s", job.State, job.Reason)
+	}
+	// The first chunk of each host waited for the compiler; the later half
+	// tells the speed.
+	rate, err := d.speed(ctx, h, sub.Job, spec.Chunk)
+	if err != nil {
+		return 0, err
+	}
+	n := uint64(rate * demoWork.Seconds())
+	n = min(max(n, demoLeast), demoMost)
+	n -= n % demoChunks
+	d.say("warm-up: module compiled on %d hosts, %.0f M iterations/s in all", demoHosts, rate/1e6)
+	return n, nil
+}
+
+// speed is the rate of all workers, from their own measure of each chunk: the
+// fastest chunk of each counts.
+func (d *demo) speed(ctx context.Context, h *demoHost, job cluster.JobID, chunk uint64) (float64, error) {
+	var seconds []float64
+	err := h.api.Events(ctx, api.EventQuery{Kind: string(cluster.KindChunkAccepted)}, api.FollowOptions{}, func(e api.Event) error {
+		if s, ok := chunkSeconds(e, job); ok {
+			seconds = append(seconds, s)
+		}
+		return nil
+	})
+	if err != nil || len(seconds) == 0 {
+		return 0, fmt.Errorf("warm-up: %d results: %w", len(seconds), err)
+	}
+	slices.Sort(seconds)
+	typical := max(seconds[len(seconds)/2], 1e-4)
+	return demoHosts * float64(chunk) / typical, nil
+}

@@ -1,0 +1,7 @@
+package daemon
+
+import "syscall"
+
+// demoProcess puts a daemon in a process group of its own, so that Ctrl-C at
+// the terminal reaches only the demo, which stops it in good order.
+func demoProcess() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// protoAPI is the stream protocol by which a host hands a request to the
+// holder: one JSON request, one JSON reply.
+const protoAPI = "skein-api/1"
+
+// Bounds of a forwarded request.
+const (
+	maxHolderMessage = 1 << 20
+	holderTime       = 30 * time.Second
+	// holderPause lies between tries while the holder changes.
+	holderPause = 100 * time.Millisecond
+)
+
+// holderRequest is what only the holder may do; one field but Actor is set.
+type holderRequest struct {
+	Actor    string               `json:"actor"` // who asked, as the receiving host authenticated it
+	Submit   *api.SubmitRequest   `json:"submit,omitempty"`
+	Stop     *stopJob             `json:"stop,omitempty"`
+	StepDown *api.StepDownRequest `json:"step_down,omitempty"`
+}
+
+type stopJob struct {
+	Job    cluster.JobID `json:"job"`
+	Reason string        `json:"reason,omitempty"`
+}
+
+// holderReply answers it: Problem, or what was asked for.
+type holderReply struct {
+	Problem *api.Problem        `json:"problem,omitempty"`
+	Submit  *api.SubmitResponse `json:"submit,omitempty"`
+}
+
+// toHolder carries a request to whoever holds the lease, here or elsewhere,
+// and follows the lease while it moves, until ctx ends. Requests are
+// idempotent: a submit by its key, a stop and a step-down by themselves.
+func (n *node) toHolder(ctx context.Context, req holderRequest, use func(holderReply)) error {
+	ctx, cancel := context.WithTimeout(ctx, holderTime)
+	defer cancel()
+	last := api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein lease; skein wait --for holder")
+	for {
+		reply, err := n.askHolder(ctx)(ctx, req)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				last = api.Errorf(api.CodeNoHolder, "holder not reached: %v", err)
+			}
+		case reply.Problem == nil:
+			use(reply)
+			return nil
+		case reply.Problem.Code != api.CodeNoHolder && reply.Problem.Code != api.CodeNotReady:
+			return reply.Problem
+		default:
+			last = reply.Problem
+		}
+		timer := time.NewTimer(holderPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return last
+		case <-timer.C:
+		}
+	}
+}
+
+// askHolder picks the way to the holder of this moment.
+func (n *node) askHolder(context.Context) func(context.Context, holderRequest) (holderReply, error) {
+	holder := n.coord.View().Lease.Holder
+	switch holder {
+	case "":
+		return func(context.Context, holderRequest) (holderReply, error) {
+			return holderReply{Problem: api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein wait --for holder")}, nil
+		}
+	case n.id.Node:
+		return func(ctx context.Context, req holderRequest) (holderReply, error) { return n.asHolder(ctx, req), nil }
+	}
+	return func(ctx context.Context, req holderRequest) (holderReply, error) { return n.ask(ctx, holder, req) }
+}
+
+// ask sends req to another host.
+func (n *node) ask(ctx context.Context, to cluster.NodeID, req holderRequest) (holderReply, error) {
+	conn, err := n.coord.Dial(ctx, to, protoAPI)
+	if err != nil {
+		return holderReply{}, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+	if err := json.NewEncoder(conn).Encode(req); err != nil {
+		return holderReply{}, fmt.Errorf("ask %s: %w", to, err)
+	}
+	var reply holderReply
+	if err := json.NewDecoder(io.LimitReader(conn, maxHolderMessage)).Decode(&reply); err != nil {
+		return holderReply{}, fmt.Errorf("ask %s: %w", to, err)
+	}
+	if reply.Problem == nil && req.Submit != nil && reply.Submit == nil {
+		return holderReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
+	}
+	return reply, nil
+}
+
+// serveAPI answers one forwarded request of a member.
+func (n *node) serveAPI(ctx context.Context, from cluster.NodeID, conn net.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, holderTime)
+	defer cancel()
+	_ = conn.SetDeadline(time.Now().Add(holderTime)) // a stream always has deadlines
+	var req holderRequest
+	var reply holderReply
+	if err := json.NewDecoder(io.LimitReader(conn, maxHolderMessage)).Decode(&req); err != nil {
+		reply.Problem = api.Errorf(api.CodeInvalidRequest, "request of %s: %v", from, err)
+	} else {
+		reply = n.asHolder(ctx, req)
+	}
+	if err := json.NewEncoder(conn).Encode(reply); err != nil {
+		n.log.Debug().Err(err).Str("peer", string(from)).Msg("forwarded request not answered")
+	}
+}
+
+// asHolder does req here; if this host does not hold, it says so.
+func (n *node) asHolder(ctx context.Context, req holderRequest) holderReply {
+	v := n.coord.View()
+	if v.Lease.Role != cluster.RoleHolder {
+		return holderReply{Problem: api.Errorf(api.CodeNoHolder, "%s does not hold the lease", n.id.Node)}
+	}
+	switch {
+	case req.Submit != nil:
+		out, err := n.submitHere(ctx, *req.Submit, req.Actor)
+		if err != nil {
+			return holderReply{Problem: problemOf(err)}
+		}
+		return holderReply{Submit: &out}
+	case req.Stop != nil:
+		if err := n.sched.Stop(ctx, req.Stop.Job, req.Actor); err != nil {
+			return holderReply{Problem: problemOf(err)}
+		}
+		return holderReply{}
+	case req.StepDown != nil:
+		reason := req.StepDown.Reason
+		if reason == "" {
+			reason = "asked by " + req.Actor
+		}
+		if err := n.coord.StepDown(ctx, req.StepDown.To, reason, false); err != nil {
+			return holderReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
+		}
+		return holderReply{}
+	}
+	return holderReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
+}
+
+// StepDown implements status.LeaseControl.
+func (b backend) StepDown(ctx context.Context, actor string, req api.StepDownRequest) (api.Lease, error) {
+	if err := b.toHolder(ctx, holderRequest{StepDown: &req, Actor: actor}, func(holderReply) {}); err != nil {
+		return api.Lease{}, err
+	}
+	return b.Lease(ctx)
+}

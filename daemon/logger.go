@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"github.com/skein-project/skein/config"
+)
+
+// newLogger makes the daemon's logger: a console form on a terminal, else
+// JSON, with journald's priority prefix when the journal listens.
+func newLogger(cfg config.Log, w io.Writer) (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(cfg.Level)
+	if err != nil {
+		return zerolog.Nop(), fmt.Errorf("log level: %w", err)
+	}
+	if w == nil {
+		w = io.Discard
+	}
+	console := cfg.Format == "console"
+	if f, ok := w.(*os.File); ok && cfg.Format == "auto" {
+		console = term.IsTerminal(int(f.Fd()))
+	}
+	switch {
+	case console:
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000"}
+	case os.Getenv("JOURNAL_STREAM") != "":
+		w = journal{w}
+	}
+	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger(), nil
+}
+
+// journal puts the priority in front of each line, as sd-daemon(3) has it.
+type journal struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (j journal) Write(p []byte) (int, error) { return j.WriteLevel(zerolog.InfoLevel, p) }
+
+// WriteLevel implements zerolog.LevelWriter.
+func (j journal) WriteLevel(level zerolog.Level, p []byte) (int, error) {
+	priority := "<6>"
+	switch level {
+	case zerolog.TraceLevel, zerolog.DebugLevel:
+		priority = "<7>"
+	case zerolog.WarnLevel:
+		priority = "<4>"
+	case zerolog.ErrorLevel, zerolog.FatalLevel, zerolog.PanicLevel:
+		priority = "<3>"
+	}
+	if _, err := j.w.Write(append([]byte(priority), p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,355 @@
+package daemon
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/eventlog"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/mesh"
+	"github.com/skein-project/skein/mesh/topo"
+	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/systemd"
+	"github.com/skein-project/skein/worker"
+)
+
+// node is one running host: everyone, and what they need of each other.
+type node struct {
+	cfg     config.Config
+	version string
+	started time.Time
+	log     zerolog.Logger
+	reg     *prometheus.Registry
+	notify  *systemd.Notifier
+	timing  lease.Timing
+	now     func() time.Duration
+	// runnerArgv starts this program as a chunk runner.
+	runnerArgv []string
+
+	id        *join.Identity
+	boot      uint64
+	events    *eventlog.Log
+	mesh      *mesh.Mesh
+	coord     *coord.Service
+	artefacts *worker.Artefacts
+	wasm      *worker.WASM
+	worker    *worker.Worker
+	sched     *scheduler.Scheduler
+	invites   *join.Invites // nil: this host admits nobody
+
+	stopping atomic.Bool
+	// joined is closed when the own chain is known to be complete, so that
+	// appending to it cannot fork it.
+	joined chan struct{}
+	rates  rateTracker
+
+	members atomic.Pointer[[]cluster.Member] // latest, for lookups by key
+
+	hashMu sync.Mutex
+	hashOf [16]byte     // log digest that hash belongs to
+	hash   cluster.Hash // state hash
+}
+
+// load reads the state directory and makes the parts that need no network.
+func (n *node) load() (member.Records, error) {
+	id, records, err := join.Load(n.cfg.StateDir)
+	if err != nil {
+		return records, err
+	}
+	n.id = id
+	if n.boot, err = join.BootCounter(n.cfg.StateDir); err != nil {
+		return records, err
+	}
+	about, err := aboutOf(n.cfg)
+	if err != nil {
+		return records, err
+	}
+	// A new announcement at each start: the configuration may have changed.
+	ann, err := join.Announce(n.cfg.StateDir, id, about, time.Now())
+	if err != nil {
+		return records, err
+	}
+	records.Anns = append(records.Anns, ann)
+	n.setMembers(membersOf(id, records))
+
+	if n.events, err = eventlog.Open(eventlog.Options{
+		Dir: logDir(n.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
+		KeyOf:       n.keyOf,
+		MayAct:      func(t cluster.Term) bool { return n.coord.MayAct(t) },
+		Promised:    func() cluster.Term { return n.coord.PromisedTerm() },
+		Dial:        n.dialer(eventlog.Proto),
+		Peers:       n.reachable,
+		Float:       rand.Float64,
+		SegmentSize: n.cfg.EventLog.SegmentBytes,
+		Logger:      n.log, Registerer: n.reg,
+	}); err != nil {
+		return records, err
+	}
+	return records, nil
+}
+
+// membersOf judges records as the table will.
+func membersOf(id *join.Identity, records member.Records) []cluster.Member {
+	t := member.NewTable(id.Verifier())
+	_, _ = t.Restore(records, time.Now()) // what is refused is reported by coord
+	return t.Members()
+}
+
+// build makes the parts that live on the mesh, whose device runs already.
+func (n *node) build(ctx context.Context, records member.Records) error {
+	self, ok := n.member(n.id.Node)
+	if !ok {
+		return fmt.Errorf("no record of %s in %s", n.id.Node, n.cfg.StateDir)
+	}
+	if err := n.applyMembers(ctx); err != nil {
+		return err
+	}
+	at := netip.AddrPortFrom(self.IP4, coord.Port)
+	packets, err := n.mesh.ListenPacket(ctx, at)
+	if err != nil {
+		return fmt.Errorf("mesh socket: %w", err)
+	}
+	listener, err := n.mesh.Listen(ctx, at)
+	if err != nil {
+		return fmt.Errorf("mesh socket: %w", err)
+	}
+	root, err := join.RootKey(n.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	if n.coord, err = coord.New(coord.Options{
+		Self: n.id.Node, Key: n.id.IDKey(), Verifier: n.id.Verifier(), Records: records,
+		Store: coord.NewFileStore(n.cfg.StateDir, n.id.Cluster, n.id.Node), Boot: n.boot, Founder: root != nil,
+		Secret:     n.id.ClusterSecret(),
+		PacketConn: packets, Listener: listener, DialTCP: n.mesh.Dial,
+		Profile: n.cfg.Lease.Profile, Mode: n.cfg.Lease.Mode, Tolerance: n.cfg.Clock.Tolerance,
+		Now: n.now, Version: n.version, Log: n.logState, Local: n.local,
+		OnMembers: n.onMembers, OnHealth: n.onHealth, OnLoop: func() { n.tell(n.notify.Watchdog()) },
+		Logger: n.log, Registerer: n.reg,
+	}); err != nil {
+		return err
+	}
+	if err := n.buildWork(); err != nil {
+		return err
+	}
+	n.coord.Handle(eventlog.Proto, n.events.Serve)
+	n.coord.Handle(worker.BlobProto, n.artefacts.Serve)
+	n.coord.Handle(scheduler.Proto, n.worker.Serve)
+	n.coord.Handle(protoAPI, n.serveAPI)
+	return nil
+}
+
+// buildWork makes what runs jobs.
+func (n *node) buildWork() error {
+	var err error
+	if n.artefacts, err = worker.NewArtefacts(worker.ArtefactsOptions{
+		Dir: filepath.Join(n.cfg.StateDir, "artefacts"), Quota: n.cfg.Jobs.ArtefactBytes,
+		Dial: n.dialer(worker.BlobProto), Peers: n.reachable, Logger: n.log, Registerer: n.reg,
+	}); err != nil {
+		return err
+	}
+	if n.wasm, err = worker.NewWASM(worker.WASMOptions{
+		Artefacts: n.artefacts, Slots: n.cfg.Worker.Slots, MemoryBytes: n.cfg.Worker.MemoryBytes,
+		CacheDir: filepath.Join(n.cfg.StateDir, "wasm-cache"), RunnerArgv: n.runnerArgv, Logger: n.log, Registerer: n.reg,
+	}); err != nil {
+		return err
+	}
+	if n.worker, err = worker.New(worker.Options{
+		Slots: n.cfg.Worker.Slots, Queue: n.cfg.Worker.Queue,
+		Executors:  map[string]worker.Executor{cluster.ExecutorWASM: n.wasm},
+		OutboxFile: filepath.Join(n.cfg.StateDir, "outbox"),
+		MinTerm:    n.coord.PromisedTerm,
+		Logger:     n.log, Registerer: n.reg,
+	}); err != nil {
+		return err
+	}
+	n.sched, err = scheduler.New(scheduler.Options{
+		Self: n.id.Node, Log: n.events, MayAct: n.coord.MayAct, Dial: n.dialer(scheduler.Proto), Now: n.now,
+		Logger: n.log, Registerer: n.reg,
+	})
+	return err
+}
+
+// dialer opens streams of one protocol.
+func (n *node) dialer(proto string) func(context.Context, cluster.NodeID) (net.Conn, error) {
+	return func(ctx context.Context, to cluster.NodeID) (net.Conn, error) { return n.coord.Dial(ctx, to, proto) }
+}
+
+// reachable lists the other members that are alive, the best first.
+func (n *node) reachable() []cluster.NodeID {
+	var out []cluster.NodeID
+	for _, m := range n.coord.View().Members {
+		if m.Node != n.id.Node && m.Health == cluster.Alive {
+			out = append(out, m.Node)
+		}
+	}
+	return out
+}
+
+func (n *node) setMembers(ms []cluster.Member) { n.members.Store(&ms) }
+
+func (n *node) member(id cluster.NodeID) (cluster.Member, bool) {
+	for _, m := range *n.members.Load() {
+		if m.Node == id {
+			return m, true
+		}
+	}
+	return cluster.Member{}, false
+}
+
+// keyOf is the identity key of a member, nil if it is none.
+func (n *node) keyOf(id cluster.NodeID) ed25519.PublicKey {
+	m, ok := n.member(id)
+	if !ok {
+		return nil
+	}
+	return m.IDPub
+}
+
+func (n *node) logState() coord.LogState {
+	return coord.LogState{Digest: n.events.Digest(), Events: n.ownEvents()}
+}
+
+// local is what heartbeats say of this host.
+func (n *node) local() coord.Local {
+	w := n.worker.View()
+	return coord.Local{Slots: uint32(w.Slots), Busy: uint32(len(w.Running))}
+}
+
+// onMembers makes the mesh follow the membership.
+func (n *node) onMembers(ms []cluster.Member) {
+	n.setMembers(ms)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := n.applyMembers(ctx); err != nil {
+		n.log.Error().Err(err).Msg("mesh does not follow the membership")
+	}
+	n.sched.SetWorkers(workersOf(ms))
+}
+
+func workersOf(ms []cluster.Member) []cluster.NodeID {
+	out := make([]cluster.NodeID, len(ms))
+	for i, m := range ms {
+		out[i] = m.Node
+	}
+	return out
+}
+
+func (n *node) onHealth(id cluster.NodeID, h cluster.Health) {
+	n.log.Info().Str("peer", string(id)).Str("health", string(h)).Msg("member health changed")
+	n.sched.SetHealth(id, h)
+}
+
+// applyMembers plans the device anew and makes it so.
+func (n *node) applyMembers(ctx context.Context) error {
+	ms := *n.members.Load()
+	self, _ := n.member(n.id.Node)
+	want, conflicts := topo.Plan(topo.Input{
+		Self: self, Members: ms, Static: n.cfg.Mesh.Peers, Port: n.cfg.Mesh.Listen.Port(), MTU: n.cfg.Mesh.MTU,
+	})
+	for _, c := range conflicts {
+		n.log.Warn().Str("peer", string(c.Loser)).Stringer("conflict", c).Msg("member is no mesh peer")
+	}
+	return n.mesh.Set(ctx, want)
+}
+
+// admit is the sponsor's hook: the newcomer's records are merged, and its
+// admission logged, before it gets its answer.
+func (n *node) admit(ctx context.Context, a join.Admission) error {
+	if err := n.coord.AddRecords(ctx, member.Records{Certs: []member.Signed{a.Cert}, Anns: []member.Signed{a.Ann}}); err != nil {
+		return err
+	}
+	n.log.Info().Str("peer", string(a.Member.Node)).Stringer("addr", a.Member.IP4).Bool("again", a.Again).Msg("member admitted")
+	if a.Again {
+		return nil
+	}
+	select {
+	case <-n.joined:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, err := n.events.Append(ctx, []cluster.Draft{{
+		Kind: cluster.KindMemberJoined,
+		Body: cluster.MemberJoined{Node: a.Member.Node, IDPub: a.Member.IDPub, IP4: a.Member.IP4.String(), Invite: a.Invite},
+	}})
+	return err
+}
+
+// Bounds of the check of the own chain after a start.
+const (
+	ownHeadTry = 2 * time.Second
+	// ownHeadWait is how long a host whose lease does not need a majority
+	// waits for the others.
+	ownHeadWait = 3 * time.Second
+)
+
+// confirmOwnChain asks the voters whether they know more of this host's chain
+// than its disk does, which a restored disk would not tell, and then writes
+// the first event. Nothing else is appended before.
+func (n *node) confirmOwnChain(ctx context.Context) error {
+	start := time.Now()
+	for ctx.Err() == nil {
+		cfg := n.coord.View().Lease.Config
+		others := slices.DeleteFunc(slices.Clone(cfg.Voters), func(v cluster.NodeID) bool { return v == n.id.Node })
+		if len(others) == 0 && !cfg.IsZero() {
+			break
+		}
+		peers := others
+		if len(peers) == 0 {
+			peers = n.reachable()
+		}
+		try, cancel := context.WithTimeout(ctx, ownHeadTry)
+		answered, err := n.events.CheckOwnHead(try, peers)
+		cancel()
+		if err != nil {
+			n.log.Debug().Err(err).Msg("own chain not confirmed yet")
+		}
+		if !cfg.IsZero() && answered+1 >= cfg.Majority() {
+			break
+		}
+		if cfg.Mode != cluster.ModeQuorum && time.Since(start) > ownHeadWait {
+			break
+		}
+		timer := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, err := n.events.Append(ctx, []cluster.Draft{{
+		Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: n.version, Boot: n.boot},
+	}}); err != nil {
+		return err
+	}
+	close(n.joined)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// close releases what was opened and never run.
+func (n *node) close() {
+	if n.events != nil {
+		_ = n.events.Close() // nothing was admitted
+	}
+}

@@ -1,0 +1,272 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/mesh"
+	"github.com/skein-project/skein/status"
+	"github.com/skein-project/skein/systemd"
+)
+
+// RunOptions are what a daemon needs besides its configuration.
+type RunOptions struct {
+	Version string
+	// Join is the file of a token, "-" for Stdin, empty for none.
+	Join  string
+	Stdin io.Reader
+	// Stderr gets the log.
+	Stderr io.Writer
+	// RunnerArgv starts this program as a chunk runner; its first element is
+	// the program's path.
+	RunnerArgv []string
+}
+
+// Run is the daemon: it starts the stages, runs until ctx ends or a stage
+// fails, and stops them in reverse. A lease that it holds is handed over.
+func Run(ctx context.Context, cfg config.Config, o RunOptions) error {
+	n, unlock, err := prepare(ctx, cfg, o)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	defer n.close()
+
+	l := newLifecycle(n.log)
+	err = n.start(ctx, l, o)
+	if err == nil {
+		n.log.Info().Str("node", string(n.id.Node)).Str("cluster", n.clusterName()).Str("version", o.Version).Msg("up")
+		err = n.watch(ctx, l)
+	}
+	n.stopping.Store(true)
+	n.tell(n.notify.Stopping("stopping"))
+	return errors.Join(err, l.stop())
+}
+
+// prepare takes the state directory, joins if asked to, and makes the node.
+func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(), error) {
+	log, err := newLogger(cfg.Log, o.Stderr)
+	if err != nil {
+		return nil, nil, err
+	}
+	timing, err := lease.TimingFor(cfg.Lease.Profile)
+	if err != nil {
+		return nil, nil, err
+	}
+	notify, err := systemd.New(systemd.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err := lockState(cfg.StateDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	unlock := func() { lock.Close() } //nolint:errcheck // nothing is written through it
+	if o.Join != "" {
+		if err := notify.Extend(joinTime); err != nil {
+			log.Debug().Err(err).Msg("service manager not told")
+		}
+		if err := enter(ctx, cfg, o.Join, o.Stdin); err != nil {
+			unlock()
+			return nil, nil, err
+		}
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &node{
+		cfg: cfg, version: o.Version, started: time.Now(), log: log, reg: reg, notify: notify,
+		timing: timing, now: bootTime, joined: make(chan struct{}), runnerArgv: o.RunnerArgv,
+	}, unlock, nil
+}
+
+// start brings the stages up in order.
+func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
+	records, err := n.load()
+	if err != nil {
+		return err
+	}
+	if n.mesh, err = mesh.New(mesh.Options{
+		Backend: n.cfg.Mesh.Backend, PrivateKey: n.id.WGKey(), Listen: n.cfg.Mesh.Listen, MTU: n.cfg.Mesh.MTU,
+		Logger: n.log, Registerer: n.reg,
+	}); err != nil {
+		return err
+	}
+	l.start(stage{name: "mesh", run: n.mesh.Run, grace: 3 * time.Second})
+	if err := n.build(ctx, records); err != nil {
+		return err
+	}
+	l.start(stage{name: "event log", run: n.events.Run, grace: 3 * time.Second})
+	l.start(stage{name: "coordination", run: n.coord.Run, grace: 3 * time.Second})
+	l.start(stage{name: "worker", run: n.worker.Run, grace: 5 * time.Second})
+	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})
+	d := &duty{
+		log: n.log, profile: n.cfg.Lease.Profile, ready: n.joined,
+		elector: n.coord, history: n.events, sched: n.sched,
+	}
+	l.start(stage{
+		name: "lease", grace: 3 * time.Second,
+		run:  func(ctx context.Context) error { return d.run(ctx, n.coord.Actions()) },
+		stop: func(ctx context.Context) error { return n.coord.StepDown(ctx, "", "shutdown", true) },
+	})
+	if err := n.startSponsor(ctx, l); err != nil {
+		return err
+	}
+	return n.startStatus(ctx, l, o)
+}
+
+// startSponsor serves joins if this host's certificate lets it admit others.
+func (n *node) startSponsor(ctx context.Context, l *lifecycle) error {
+	invites, err := join.OpenInvites(n.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	root, err := join.RootKey(n.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	sponsor, err := join.NewSponsor(join.SponsorOptions{
+		Identity: n.id, RootKey: root, Invites: invites, Records: n.records, OnAdmit: n.admit,
+		Logger: n.log, Registerer: n.reg,
+	})
+	if errors.Is(err, join.ErrNotSponsor) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", n.cfg.Join.Listen.String())
+	if err != nil {
+		return fmt.Errorf("join listener: %w", err)
+	}
+	srv, err := join.NewServer(join.ServerOptions{Identity: n.id, Listener: ln, Handler: sponsor})
+	if err != nil {
+		ln.Close()
+		return err
+	}
+	n.invites = invites
+	l.start(stage{name: "join", run: srv.Run, grace: 3 * time.Second})
+	return nil
+}
+
+func (n *node) startStatus(ctx context.Context, l *lifecycle, o RunOptions) error {
+	so := status.Options{
+		Socket: n.cfg.Status.Socket, Group: n.cfg.Status.Group, Backend: backend{n}, Version: o.Version,
+		Log: n.log, Registerer: n.reg, Gatherer: n.reg,
+	}
+	if n.cfg.Status.Listen.IsValid() {
+		so.ListenTCP = n.listenStatus
+	}
+	srv, err := status.New(so)
+	if err != nil {
+		return err
+	}
+	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
+	select {
+	case <-srv.Up():
+		return nil
+	case err := <-l.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// listenStatus opens the read-only listener: inside the mesh if the address is
+// this host's mesh address, else on the machine itself.
+func (n *node) listenStatus(ctx context.Context) (net.Listener, error) {
+	at := n.cfg.Status.Listen
+	if self, ok := n.member(n.id.Node); ok && (at.Addr() == self.IP4 || at.Addr() == self.IP6) {
+		return n.mesh.Listen(ctx, at)
+	}
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", at.String())
+}
+
+// statusEvery is the period at which the service manager's status line is
+// compared with what it should say.
+const statusEvery = time.Second
+
+// watch runs until ctx ends or a stage fails, keeping the status line true.
+func (n *node) watch(ctx context.Context, l *lifecycle) error {
+	line := n.statusLine()
+	n.tell(n.notify.Ready(line))
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-l.failed:
+			return err
+		case <-tick.C:
+			if next := n.statusLine(); next != line {
+				line = next
+				n.tell(n.notify.Status(line))
+			}
+			if err := n.events.Err(); err != nil {
+				n.coord.SelfCheck("event log", err.Error())
+			}
+		}
+	}
+}
+
+func (n *node) tell(err error) {
+	if err != nil {
+		n.log.Debug().Err(err).Msg("service manager not told")
+	}
+}
+
+// statusLine is one sentence: what this host is and whether all is well.
+func (n *node) statusLine() string {
+	v := n.coord.View()
+	alive := 0
+	for _, m := range v.Members {
+		if m.Health == cluster.Alive {
+			alive++
+		}
+	}
+	holder := "no holder"
+	if v.Lease.Holder != "" {
+		holder = "holder " + string(v.Lease.Holder)
+	}
+	return fmt.Sprintf("%s, term %d, %s, %d/%d alive", v.Lease.Role, v.Lease.Term, holder, alive, len(v.Members))
+}
+
+// joinAddrs is where newcomers reach this host's join listener.
+func (n *node) joinAddrs() ([]string, error) {
+	if !n.cfg.Join.Listen.Addr().IsUnspecified() {
+		return []string{n.cfg.Join.Listen.String()}, nil
+	}
+	about, err := aboutOf(n.cfg)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	seen := map[netip.Addr]bool{}
+	for _, e := range about.Endpoints {
+		if !seen[e.Addr()] {
+			seen[e.Addr()] = true
+			out = append(out, netip.AddrPortFrom(e.Addr(), n.cfg.Join.Listen.Port()).String())
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no address of this host is known: set mesh.advertise")
+	}
+	return out, nil
+}
+
+var _ elector = (*coord.Service)(nil)

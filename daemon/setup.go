@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
+)
+
+// DefaultNetwork is the mesh's IPv4 network unless init names another.
+const DefaultNetwork = "10.86.0.0/16"
+
+// joinTime bounds the whole exchange with a sponsor.
+const joinTime = 2 * time.Minute
+
+// InitOptions describes a new cluster.
+type InitOptions struct {
+	ClusterName string
+	// Network of the mesh; zero means DefaultNetwork.
+	Network netip.Prefix
+}
+
+// Init makes cfg.StateDir the state directory of the first host of a new
+// cluster. It refuses one that belongs to a cluster already.
+func Init(cfg config.Config, o InitOptions) error {
+	if !o.Network.IsValid() {
+		o.Network = netip.MustParsePrefix(DefaultNetwork)
+	}
+	lock, err := lockState(cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	about, err := aboutOf(cfg)
+	if err != nil {
+		return err
+	}
+	return join.Init(cfg.StateDir, join.InitOptions{
+		Node: cfg.Node.Name, ClusterName: o.ClusterName, Network: o.Network, About: about,
+	})
+}
+
+// lockState creates the state directory and takes its lock.
+func lockState(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	lock, err := durable.Lock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	return lock, nil
+}
+
+// enter makes this host a member by the token in file tokenPath, "-" for
+// stdin. On a member of the token's cluster it does nothing, so that the flag
+// may stay in a unit file.
+func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Reader) error {
+	if _, _, err := join.Load(cfg.StateDir); err == nil {
+		if _, statErr := os.Stat(tokenPath); errors.Is(statErr, os.ErrNotExist) {
+			return nil // a member needs no token any more
+		}
+	}
+	token, err := join.ReadToken(tokenPath, stdin)
+	if err != nil {
+		return err
+	}
+	about, err := aboutOf(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	return join.Join(ctx, token, cfg.StateDir, join.Options{Node: cfg.Node.Name, About: about})
+}
+
+// aboutOf is what this host announces of itself.
+func aboutOf(cfg config.Config) (join.About, error) {
+	endpoints := cfg.Mesh.Advertise
+	if len(endpoints) == 0 {
+		var err error
+		if endpoints, err = localEndpoints(cfg.Mesh.Listen); err != nil {
+			return join.About{}, err
+		}
+	}
+	return join.About{
+		Zone: cfg.Node.Zone, Priority: cfg.Node.Priority, Witness: cfg.Node.Witness,
+		Endpoints: endpoints[:min(len(endpoints), member.MaxEndpoints)],
+	}, nil
+}
+
+// localEndpoints lists where listen is reachable: itself if it names an
+// address, else the addresses of this machine's interfaces, public before
+// private before loopback.
+func localEndpoints(listen netip.AddrPort) ([]netip.AddrPort, error) {
+	if !listen.Addr().IsUnspecified() {
+		return []netip.AddrPort{listen}, nil
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list addresses of this machine: %w", err)
+	}
+	var classes [3][]netip.AddrPort
+	for _, a := range addrs {
+		ipnet, ok := a.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		addr, ok := netip.AddrFromSlice(ipnet.IP)
+		addr = addr.Unmap()
+		if !ok || addr.IsLinkLocalUnicast() || listen.Addr().Is4() && !addr.Is4() {
+			continue
+		}
+		class := 0
+		switch {
+		case addr.IsLoopback():
+			class = 2
+		case addr.IsPrivate():
+			class = 1
+		}
+		classes[class] = append(classes[class], netip.AddrPortFrom(addr, listen.Port()))
+	}
+	out := append(classes[0], classes[1]...)
+	if len(out) == 0 {
+		out = classes[2]
+	}
+	return out, nil
+}
+
+// logDir is where the event log lies in a state directory.
+func logDir(stateDir string) string { return filepath.Join(stateDir, "log") }

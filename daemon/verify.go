@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/eventlog"
+)
+
+// VerifyLog checks the event log of a state directory, which a daemon may be
+// using. What is wrong with the log is told in the result; an error means that
+// it could not be checked.
+func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
+	id, records, err := join.Load(stateDir)
+	if err != nil {
+		return api.LogVerify{}, err
+	}
+	keys := map[cluster.NodeID]ed25519.PublicKey{}
+	for _, m := range membersOf(id, records) {
+		keys[m.Node] = m.IDPub
+	}
+	report, err := eventlog.Verify(ctx, eventlog.VerifyOptions{
+		Dir: logDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node,
+		KeyOf: func(n cluster.NodeID) ed25519.PublicKey { return keys[n] },
+	})
+	out := api.LogVerify{
+		OK: err == nil, Events: report.Events, SizeBytes: uint64(max(0, report.Bytes)), Segments: report.Segments,
+		TornBytes: uint64(max(0, report.TornBytes)), StateHash: report.StateHash, Sources: []api.LogSource{},
+	}
+	for _, h := range report.Ends {
+		out.Sources = append(out.Sources, api.LogSource{Source: h.Source, Seq: h.Seq, Hash: h.Hash})
+	}
+	var corrupt *eventlog.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		out.Problem = corrupt.Error()
+	case err != nil:
+		return out, fmt.Errorf("verify event log of %s: %w", stateDir, err)
+	}
+	return out, nil
+}
