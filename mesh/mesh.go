@@ -1,0 +1,237 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/mesh/topo"
+)
+
+// Mesh is one WireGuard device and the sockets inside it. All methods are
+// safe for concurrent use.
+type Mesh struct {
+	opts Options
+	key  topo.Key
+	log  zerolog.Logger
+
+	running atomic.Bool
+	ready   chan struct{} // closed when the device is up
+	ended   chan struct{} // closed when Run has returned its resources
+	// sets carries requests to Run; capacity 0, senders wait for their
+	// context or the end.
+	sets chan setRequest
+
+	sockets sockets // set before ready is closed
+	snap    atomic.Pointer[snapshot]
+	metrics *metrics
+}
+
+type setRequest struct {
+	want topo.Desired
+	done chan error // capacity 1, Run answers once
+}
+
+// snapshot is the state as of one reading; immutable.
+type snapshot struct {
+	port     uint16
+	mtu      int
+	peers    []PeerStatus
+	counters counters
+	attempts uint64
+	moves    uint64
+}
+
+// PeerStatus is a peer as of the last reading.
+type PeerStatus struct {
+	Node       cluster.NodeID
+	Key        topo.Key
+	Allowed    []netip.Prefix
+	Endpoint   netip.AddrPort   // in use, zero if none is known
+	Candidates []netip.AddrPort // tried in turn while out of reach
+	// LastHandshake is zero if there was none. Live means that the session
+	// can carry data, Reachable that it also seems to be answered.
+	LastHandshake time.Time
+	Live          bool
+	Reachable     bool
+	Initiator     bool // whether this side starts handshakes
+	Attempts      int  // of the present search
+	Keepalive     time.Duration
+	Rx, Tx        uint64 // bytes on the underlay
+}
+
+// New checks the options. Nothing is opened or started before Run, but the
+// metrics are registered.
+func New(o Options) (*Mesh, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("mesh: %w", err)
+	}
+	key, err := PublicKey(o.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("mesh: %w", err)
+	}
+	o.Logger = o.Logger.With().Str("component", "mesh").Logger()
+	m := &Mesh{
+		opts:  o,
+		key:   key,
+		log:   o.Logger,
+		ready: make(chan struct{}),
+		ended: make(chan struct{}),
+		sets:  make(chan setRequest),
+	}
+	m.snap.Store(&snapshot{})
+	m.metrics = newMetrics(m)
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(m.metrics); err != nil {
+			return nil, fmt.Errorf("mesh: register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Key is the device's public key.
+func (m *Mesh) Key() topo.Key { return m.key }
+
+// Backend is the name of the backend in use.
+func (m *Mesh) Backend() string { return m.opts.Backend }
+
+// Ready is closed once the device listens on the underlay. If that fails, Run
+// returns the error and Ready stays open.
+func (m *Mesh) Ready() <-chan struct{} { return m.ready }
+
+// Run opens the device and owns it until ctx is done (it then returns nil) or
+// the device fails. The device is closed when Run returns. A Mesh runs once.
+func (m *Mesh) Run(ctx context.Context) (err error) {
+	if m.running.Swap(true) {
+		return ErrRunning
+	}
+	defer close(m.ended)
+	if m.opts.Registerer != nil {
+		defer m.opts.Registerer.Unregister(m.metrics)
+	}
+	dev, err := openNetstack(m.opts)
+	if err != nil {
+		return fmt.Errorf("mesh: open %s device: %w", m.opts.Backend, err)
+	}
+	defer func() {
+		if e := dev.close(); e != nil {
+			err = errors.Join(err, fmt.Errorf("mesh: %w", e))
+		}
+	}()
+	m.sockets = dev
+	o := newOwner(m, dev)
+	if err := o.read(time.Now()); err != nil {
+		return fmt.Errorf("mesh: %w", err)
+	}
+	close(m.ready)
+	return o.loop(ctx)
+}
+
+// Set makes the device equal to want, as far as topo.Diff allows, and returns
+// when that is done. want.Key must be the device's own public key. What was
+// refused is a *RefusedError; after any other error the owner goes on trying
+// every few seconds.
+func (m *Mesh) Set(ctx context.Context, want topo.Desired) error {
+	if want.Key != m.key {
+		return fmt.Errorf("mesh: set: device key is %s, want names %s", m.key, want.Key)
+	}
+	if err := want.Validate(); err != nil {
+		return fmt.Errorf("mesh: set: %w", err)
+	}
+	want.Addrs = slices.Clone(want.Addrs)
+	want.Peers = slices.Clone(want.Peers)
+	req := setRequest{want: want, done: make(chan error, 1)}
+	select {
+	case m.sets <- req:
+	case <-m.ended:
+		return ErrClosed
+	case <-ctx.Done():
+		return fmt.Errorf("mesh: set: %w", ctx.Err())
+	}
+	select {
+	case err := <-req.done:
+		return err
+	case <-m.ended:
+		return ErrClosed
+	}
+}
+
+// Observe returns the peers as of the last reading, sorted by node. The
+// slices in it must not be changed.
+func (m *Mesh) Observe() []PeerStatus { return slices.Clone(m.snap.Load().peers) }
+
+// ListenPort is the underlay port in use, 0 before Ready.
+func (m *Mesh) ListenPort() uint16 { return m.snap.Load().port }
+
+// MTU is the size of packets inside the mesh.
+func (m *Mesh) MTU() int { return m.snap.Load().mtu }
+
+// await waits until sockets can be had.
+func (m *Mesh) await(ctx context.Context) error {
+	select {
+	case <-m.ended:
+		return ErrClosed
+	default:
+	}
+	select {
+	case <-m.ready:
+		return nil
+	case <-m.ended:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// ListenPacket opens a UDP socket at one of the device's mesh addresses,
+// which an earlier Set must have given it. It waits for Ready.
+func (m *Mesh) ListenPacket(ctx context.Context, addr netip.AddrPort) (net.PacketConn, error) {
+	if err := m.await(ctx); err != nil {
+		return nil, wrapSocket("listen on udp", addr, err)
+	}
+	c, err := m.sockets.listenPacket(addr)
+	if err != nil {
+		return nil, wrapSocket("listen on udp", addr, err)
+	}
+	return c, nil
+}
+
+// Listen opens a TCP listener at one of the device's mesh addresses, as
+// ListenPacket does for UDP.
+func (m *Mesh) Listen(ctx context.Context, addr netip.AddrPort) (net.Listener, error) {
+	if err := m.await(ctx); err != nil {
+		return nil, wrapSocket("listen on tcp", addr, err)
+	}
+	l, err := m.sockets.listen(addr)
+	if err != nil {
+		return nil, wrapSocket("listen on tcp", addr, err)
+	}
+	return l, nil
+}
+
+// Dial opens a TCP connection to a mesh address. It waits no longer than
+// DialTimeout. A connection whose other host is gone fails about 40 s after
+// unanswered data; who must know earlier sets deadlines.
+func (m *Mesh) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	defer cancel()
+	if !addr.IsValid() || addr.Port() == 0 {
+		return nil, wrapSocket("dial tcp", addr, errors.New("no such address"))
+	}
+	if err := m.await(ctx); err != nil {
+		return nil, wrapSocket("dial tcp", addr, err)
+	}
+	c, err := m.sockets.dial(ctx, addr)
+	if err != nil {
+		return nil, wrapSocket("dial tcp", addr, err)
+	}
+	return c, nil
+}

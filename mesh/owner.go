@@ -1,0 +1,286 @@
+package mesh
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/mesh/topo"
+)
+
+const (
+	// readIdle and readBusy are the intervals between readings of the device,
+	// with all peers in reach and not.
+	readIdle = time.Second
+	readBusy = 250 * time.Millisecond
+	// A hint of a finished handshake brings a reading after hintDelay, and
+	// hintReads-1 more, hintAgain apart, for a slow machine.
+	hintDelay = 2 * time.Millisecond
+	hintAgain = 15 * time.Millisecond
+	hintReads = 3
+	// repairEvery is the pause after an operation that failed.
+	repairEvery = 5 * time.Second
+)
+
+// owner is the goroutine of Run: the only one that changes the device.
+type owner struct {
+	mesh *Mesh
+	dev  device
+	log  zerolog.Logger
+	rand func() float64
+
+	want     topo.Desired
+	has      bool // want is set
+	repairAt time.Time
+	links    map[topo.Key]*link
+	last     reading
+	attempts uint64
+	moves    uint64
+	dueReads int // readings still to make for a hint
+}
+
+func newOwner(m *Mesh, dev device) *owner {
+	return &owner{mesh: m, dev: dev, log: m.log, rand: m.opts.Rand, links: map[topo.Key]*link{}}
+}
+
+// loop serves requests, hints and time until ctx is done or the device stops.
+func (o *owner) loop(ctx context.Context) error {
+	timer := time.NewTimer(readIdle)
+	defer timer.Stop()
+	for {
+		hints := o.dev.hints()
+		if o.dueReads > 0 {
+			hints = nil // a reading is already due
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.dev.done():
+			return errors.New("mesh: device stopped by itself")
+		case req := <-o.mesh.sets:
+			req.done <- o.set(req.want, time.Now())
+		case <-hints:
+			o.dueReads = hintReads
+			timer.Reset(hintDelay)
+			continue
+		case <-timer.C:
+		}
+		timer.Reset(o.turn(time.Now()))
+	}
+}
+
+// set takes over a new desired state.
+func (o *owner) set(want topo.Desired, now time.Time) error {
+	o.want, o.has = want, true
+	refused, err := o.reconcile(now)
+	switch {
+	case err != nil:
+		return fmt.Errorf("mesh: set: %w", err)
+	case len(refused) > 0:
+		return &RefusedError{Refusals: refused}
+	}
+	return nil
+}
+
+// reconcile reads the device, carries out the difference to what is wanted
+// and reads it again.
+func (o *owner) reconcile(now time.Time) ([]topo.Refusal, error) {
+	o.repairAt = now.Add(repairEvery)
+	if err := o.read(now); err != nil {
+		return nil, err
+	}
+	o.relink(now)
+	ops, refused := topo.Diff(o.want, o.observed(now))
+	for _, op := range ops {
+		o.log.Debug().Stringer("op", op).Msg("changing device")
+		if err := o.dev.apply(op); err != nil {
+			return refused, errors.Join(err, o.read(now))
+		}
+	}
+	o.repairAt = time.Time{}
+	if len(ops) == 0 {
+		return refused, nil
+	}
+	return refused, o.read(now)
+}
+
+// relink makes the links equal to the wanted peers. New peers are held before
+// they get an address, so that no packet passes ahead of its turn.
+func (o *owner) relink(now time.Time) {
+	wanted := make(map[topo.Key]bool, len(o.want.Peers))
+	for _, p := range o.want.Peers {
+		if p.Key == o.want.Key || p.Key.IsZero() || wanted[p.Key] {
+			continue // Diff refuses it
+		}
+		wanted[p.Key] = true
+		l := o.links[p.Key]
+		if l == nil {
+			l = newLink(p, o.want.Key, now, o.mesh.opts.naive, o.rand())
+			o.links[p.Key] = l
+			l.held = !o.mesh.opts.naive
+		}
+		if l.held && !slices.Equal(l.want.Endpoints, p.Endpoints) {
+			l.startOver(now, o.rand()) // new candidates are worth a new search
+		}
+		l.update(p)
+		if l.held {
+			o.dev.hold(p.Key, l.addrs, true)
+		}
+	}
+	for key := range o.links {
+		if !wanted[key] {
+			o.dev.forget(key)
+			delete(o.links, key)
+		}
+	}
+}
+
+// observed is the last reading with ages.
+func (o *owner) observed(now time.Time) topo.Observed {
+	obs := topo.Observed{Port: o.last.port, MTU: o.last.mtu, Addrs: o.last.addrs}
+	for _, p := range o.last.peers {
+		p.Age = topo.Never
+		if l := o.links[p.Key]; l != nil {
+			p.Age = l.age(now)
+		}
+		obs.Peers = append(obs.Peers, p.ObservedPeer)
+	}
+	return obs
+}
+
+// read takes a reading of the device and publishes it.
+func (o *owner) read(now time.Time) error {
+	r, err := o.dev.observe()
+	if err != nil {
+		return err
+	}
+	o.last = r
+	for _, p := range r.peers {
+		if l := o.links[p.Key]; l != nil {
+			l.see(p, now)
+		}
+	}
+	o.publish(now)
+	return nil
+}
+
+// turn is one round of looking after the peers; it returns when the next one
+// is due.
+func (o *owner) turn(now time.Time) time.Duration {
+	o.dueReads = max(0, o.dueReads-1)
+	before := o.shaken()
+	if err := o.read(now); err != nil {
+		o.log.Error().Err(err).Msg("cannot read device")
+		return readIdle
+	}
+	if o.has && (o.shaken() != before && o.keepaliveDue() || !o.repairAt.IsZero() && !now.Before(o.repairAt)) {
+		if _, err := o.reconcile(now); err != nil {
+			o.log.Warn().Err(err).Msg("device differs from what is wanted")
+		}
+	}
+	next := readIdle
+	for _, key := range o.sortedKeys() {
+		if wait := o.tend(key, o.links[key], now); wait < next {
+			next = wait
+		}
+	}
+	o.publish(now)
+	if o.dueReads > 0 {
+		next = min(next, hintAgain)
+	}
+	return next
+}
+
+// tend looks after one peer and returns how long it can wait.
+func (o *owner) tend(key topo.Key, l *link, now time.Time) time.Duration {
+	switch live := l.live(now); {
+	case live && l.held:
+		l.held = false
+		o.dev.hold(key, l.addrs, false)
+		o.log.Info().Str("peer", string(l.want.Node)).Stringer("addr", l.endpoint).Msg("peer reached")
+	case !live && !l.held && l.seen && !o.mesh.opts.naive:
+		l.held = true
+		o.dev.hold(key, l.addrs, true)
+		l.startOver(now, o.rand())
+		o.log.Info().Str("peer", string(l.want.Node)).Msg("peer out of reach")
+	}
+	if !l.seen {
+		return readBusy
+	}
+	a := l.due(now, o.rand())
+	if a.endpoint.IsValid() {
+		if err := o.dev.apply(topo.SetEndpoint{Key: key, Endpoint: a.endpoint}); err != nil {
+			o.log.Debug().Err(err).Msg("candidate not usable")
+		}
+		l.endpoint = a.endpoint
+		o.moves++
+	}
+	if a.handshake && l.endpoint.IsValid() {
+		o.attempts++
+		if err := o.dev.handshake(key, a.force); err != nil {
+			o.log.Debug().Err(err).Str("peer", string(l.want.Node)).Msg("handshake not started")
+		}
+	}
+	if l.reachable(now) {
+		return readIdle
+	}
+	wait := min(readBusy, l.rotateAt.Sub(now))
+	if !l.live(now) {
+		wait = min(wait, l.nextTry.Sub(now))
+	}
+	return max(wait, time.Millisecond)
+}
+
+// shaken counts handshakes in a way that any new one changes.
+func (o *owner) shaken() int64 {
+	var sum int64
+	for _, l := range o.links {
+		sum += l.handshake
+	}
+	return sum
+}
+
+// keepaliveDue reports whether a peer with a session lacks its keepalive.
+func (o *owner) keepaliveDue() bool {
+	for _, l := range o.links {
+		if l.handshake != 0 && l.keepalive != l.want.Keepalive {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *owner) sortedKeys() []topo.Key {
+	keys := make([]topo.Key, 0, len(o.links))
+	for k := range o.links {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b topo.Key) int { return cmp.Compare(o.links[a].want.Node, o.links[b].want.Node) })
+	return keys
+}
+
+// publish makes the present state visible to Observe and the metrics.
+func (o *owner) publish(now time.Time) {
+	s := &snapshot{
+		port: o.last.port, mtu: o.last.mtu,
+		counters: o.dev.counters(), attempts: o.attempts, moves: o.moves,
+	}
+	for _, key := range o.sortedKeys() {
+		l := o.links[key]
+		p := PeerStatus{
+			Node: l.want.Node, Key: key, Allowed: l.allowed, Endpoint: l.endpoint, Candidates: l.candidates(),
+			Live: l.live(now), Reachable: l.reachable(now), Initiator: l.initiator, Attempts: l.tries,
+			Keepalive: l.keepalive, Rx: l.rx, Tx: l.tx,
+		}
+		if l.handshake != 0 {
+			p.LastHandshake = time.Unix(0, l.handshake)
+		}
+		s.peers = append(s.peers, p)
+	}
+	o.mesh.snap.Store(s)
+}
