@@ -170,6 +170,31 @@ func TestStopHandsOver(t *testing.T) {
 	})
 }
 
+func TestDrainingHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster.ProfileLAN, 3, lan)
+		a, b, c := w.three()
+		defer w.stopAll()
+		time.Sleep(2 * time.Second)
+		a.draining.Store(true)
+		w.until("successor holds", 2*time.Second, func() bool { return w.holder() == b.node })
+		m, _ := c.svc.View().Member(a.node)
+		if m.Eligible || m.Health != cluster.Alive || len(a.svc.View().Failing) != 0 {
+			t.Errorf("the draining host: %+v, failing %v", m, a.svc.View().Failing)
+		}
+		b.crash()
+		w.until("the other one holds", 15*time.Second, func() bool { return w.holder(a.node, c.node) == c.node })
+		a.draining.Store(false)
+		w.until("eligible again", 3*time.Second, func() bool {
+			m, _ := c.svc.View().Member(a.node)
+			return m.Eligible
+		})
+		c.crash()
+		b.restart()
+		w.until("it holds again", 30*time.Second, func() bool { return w.holder(a.node, b.node) != "" })
+	})
+}
+
 // TestMinorityStopsFirst: when the holder is cut off, it stops acting before
 // anyone else starts.
 func TestMinorityStopsFirst(t *testing.T) {

@@ -81,6 +81,7 @@ func (s *Service) startLease() {
 			s.setFailing(voteCheck, "vote record cannot be saved")
 		}
 	}
+	s.drain(s.o.Local().Draining)
 	s.step(lease.Tick{Jitter: s.o.Rand()})
 }
 
@@ -218,21 +219,38 @@ func (s *Service) setFailing(name, reason string) {
 		s.failing[name] = reason
 		s.log.Error().Str("check", name).Str("reason", reason).Msg("self-check failed")
 	}
-	names := slices.Sorted(maps.Keys(s.failing))
-	if len(names) == 0 {
-		s.step(lease.SelfCheck{OK: true})
-		return
+	s.tellChecks()
+}
+
+// tellChecks tells the core whether this host may hold.
+func (s *Service) tellChecks() {
+	var reasons []string
+	for _, n := range slices.Sorted(maps.Keys(s.failing)) {
+		reasons = append(reasons, n+": "+s.failing[n])
 	}
-	reasons := make([]string, len(names))
-	for i, n := range names {
-		reasons[i] = n + ": " + s.failing[n]
+	if s.drained {
+		reasons = append(reasons, "draining")
 	}
-	s.step(lease.SelfCheck{Reason: strings.Join(reasons, "; ")})
+	s.step(lease.SelfCheck{OK: len(reasons) == 0, Reason: strings.Join(reasons, "; ")})
+}
+
+// drain follows what the daemon says about draining: a holder hands over in
+// good order first, then the host does not stand.
+func (s *Service) drain(draining bool) {
+	holds := s.lease.Status().Role == cluster.RoleHolder
+	switch {
+	case draining && holds && !s.draining:
+		s.step(lease.StepDown{Reason: "draining"})
+	case draining && !holds && !s.drained, !draining && s.drained:
+		s.drained, s.dirty = draining, true
+		s.tellChecks()
+	}
+	s.draining = draining
 }
 
 // eligible says whether this host stands for the lease.
 func (s *Service) eligible() bool {
-	return !s.self.Witness && !s.leaving && len(s.failing) == 0
+	return !s.self.Witness && !s.leaving && !s.draining && len(s.failing) == 0
 }
 
 // sendLease sends a message of the core.

@@ -110,6 +110,7 @@ func (s *Service) beat(now time.Duration) {
 	every := s.o.Timing.Heartbeat
 	s.beatAt = now + every - every/20 + time.Duration(s.o.Rand()*float64(every/10))
 	s.sampleLog(now)
+	s.drain(s.o.Local().Draining)
 	s.beatAll(now, false)
 	s.dirty = true
 }

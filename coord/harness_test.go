@@ -73,20 +73,20 @@ type world struct {
 
 // host is one host of a world, running or not.
 type host struct {
-	w       *world
-	node    cluster.NodeID
-	addr    netip.Addr
-	key     ed25519.PrivateKey
-	cert    member.Signed
-	ann     member.Signed
-	store   *memStore
-	known   member.Records // what it starts with
-	boot    uint64
-	founder bool
-	version string
-	profile cluster.Profile
-	log     atomic.Pointer[LogState]
-	noReady bool // does not answer Acquired with TermReady
+	w        *world
+	node     cluster.NodeID
+	addr     netip.Addr
+	key      ed25519.PrivateKey
+	cert     member.Signed
+	ann      member.Signed
+	store    *memStore
+	known    member.Records // what it starts with
+	boot     uint64
+	founder  bool
+	version  string
+	profile  cluster.Profile
+	log      atomic.Pointer[LogState]
+	draining atomic.Bool
 
 	svc    *Service
 	reg    *prometheus.Registry
@@ -171,7 +171,7 @@ func (h *host) baseOptions(boot uint64) Options {
 		Self: h.node, Key: h.key, Verifier: h.w.verify, Records: h.known, Store: h.store, Boot: h.boot, Founder: h.founder,
 		Profile: h.profile, Mode: cluster.ModeAuto,
 		Now: func() time.Duration { return time.Since(start) + time.Hour }, Version: h.version,
-		Log: func() LogState { return *h.log.Load() }, Local: func() Local { return Local{Slots: 4, Busy: 1} },
+		Log: func() LogState { return *h.log.Load() }, Local: func() Local { return Local{Slots: 4, Busy: 1, Draining: h.draining.Load()} },
 		OnMembers: func(ms []cluster.Member) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -248,9 +248,7 @@ func (h *host) follow(ctx context.Context, svc *Service) {
 			h.mu.Unlock()
 			switch a := a.(type) {
 			case lease.Acquired:
-				if !h.noReady {
-					svc.TermReady(a.Term)
-				}
+				svc.TermReady(a.Term)
 			case lease.Quiesce:
 				svc.Quiesced(a.Term)
 			}
@@ -276,8 +274,8 @@ func (h *host) stop() {
 func (h *host) crash() {
 	h.w.net.Host(h.addr).Crash()
 	h.cancel()
-	if err := <-h.done; err == nil {
-		h.w.t.Logf("%s: ended before it noticed that its sockets are gone", h.node)
+	if err := <-h.done; err != nil {
+		h.w.t.Logf("%s: %v", h.node, err) // its sockets were torn away
 	}
 	h.daemon.Wait()
 	h.svc = nil

@@ -38,12 +38,18 @@ type Store interface {
 // LogState is the local event log in brief.
 type LogState struct {
 	Digest [16]byte // over the heads of all sources
-	Events uint64   // number of events of all sources
+	// Events is the number of events of all sources together: a host that has
+	// as many as the holder had a few seconds ago counts as caught up.
+	Events uint64
 }
 
 // Local is what this host says of itself in a heartbeat.
 type Local struct {
 	Slots, Busy uint32
+	// Draining hosts hand the lease over, if they hold it, and do not stand
+	// while it lasts. It is looked at before the first step of the lease and
+	// then with every heartbeat.
+	Draining    bool
 	IntroPoints uint32
 	LastPublish *uint64
 }

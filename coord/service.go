@@ -65,6 +65,8 @@ type Service struct {
 	lease     lease.State
 	failing   map[string]string // self-checks that fail; copied on write
 	leaving   bool              // asked to leave: does not stand again
+	draining  bool              // what the daemon last said
+	drained   bool              // draining, and the core was told not to stand
 	unsaved   *lease.VoteRecord // vote that could not be saved
 	saveAgain time.Duration
 	savePause time.Duration
@@ -381,6 +383,9 @@ func (s *Service) due() {
 	}
 	s.announceSome(now)
 	s.retrySave(now)
+	if s.draining && !s.drained {
+		s.drain(true) // once the handover is done
+	}
 	s.reportPeers(now)
 	if now >= lease.Deadline(s.lease) {
 		s.step(lease.Tick{Jitter: s.o.Rand()})
