@@ -292,6 +292,34 @@ func (n *node) admit(ctx context.Context, a join.Admission) error {
 	return err
 }
 
+// announceEvery is how often this host renews its announcement; hosts that
+// join later refuse one that is a month old.
+const announceEvery = 24 * time.Hour
+
+// announce renews the announcement until ctx ends.
+func (n *node) announce(ctx context.Context) error {
+	tick := time.NewTicker(announceEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		about, err := aboutOf(n.cfg)
+		if err != nil {
+			return err
+		}
+		ann, err := join.Announce(n.cfg.StateDir, n.id, about, time.Now())
+		if err != nil {
+			return err
+		}
+		if err := n.coord.AddRecords(ctx, member.Records{Anns: []member.Signed{ann}}); err != nil {
+			n.log.Error().Err(err).Msg("own announcement refused")
+		}
+	}
+}
+
 // Bounds of the check of the own chain after a start.
 const (
 	ownHeadTry = 2 * time.Second
