@@ -301,8 +301,8 @@ func TestFollowAndExport(t *testing.T) {
 		t.Fatalf("%d events after the cursor", rest)
 	}
 	for _, f := range []Filter{{Kinds: []string{"job_*"}}, {Node: "c"}, {Since: time.Now().Add(time.Hour)}} {
-		for it := range a.Follow(ctx, nil, f, false) {
-			t.Fatalf("filter %+v lets %+v through", f, it.Event)
+		for it, err := range a.Follow(ctx, nil, f, false) {
+			t.Fatalf("filter %+v lets %+v through, %v", f, it.Event, err)
 		}
 	}
 	if (Filter{Kinds: []string{"["}}).Validate() == nil {

@@ -1,0 +1,471 @@
+package eventlog
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+// trio is three voters with their promised terms.
+type trio struct {
+	net      *network
+	logs     map[cluster.NodeID]*Log
+	promised map[cluster.NodeID]*atomic.Uint64
+	lease    atomic.Bool // what MayAct of a answers
+}
+
+func newTrio(t *testing.T, cfg cluster.VoterConfig, change func(*Options)) *trio {
+	t.Helper()
+	tr := &trio{net: newNetwork(t), logs: map[cluster.NodeID]*Log{}, promised: map[cluster.NodeID]*atomic.Uint64{}}
+	tr.lease.Store(true)
+	for _, id := range []cluster.NodeID{"a", "b", "c"} {
+		o := testOptions(t.TempDir(), id)
+		term := &atomic.Uint64{}
+		o.Promised = func() cluster.Term { return cluster.Term(term.Load()) }
+		o.MayAct = func(cluster.Term) bool { return tr.lease.Load() }
+		o.IOTimeout = 2 * time.Second
+		if change != nil {
+			change(&o)
+		}
+		tr.promised[id] = term
+		tr.logs[id] = tr.net.join(t, o)
+		tr.logs[id].SetVoters(cfg)
+	}
+	return tr
+}
+
+func waitStable(t *testing.T, l *Log, seq uint64, d time.Duration) (int, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return l.WaitStable(ctx, seq)
+}
+
+func TestReplicateAndStability(t *testing.T) {
+	tr := newTrio(t, voters("a", "b", "c"), nil)
+	a, b, c := tr.logs["a"], tr.logs["b"], tr.logs["c"]
+	e := mustAppend(t, a, note(1), acting(1, 2))
+	if n, err := waitStable(t, a, 2, 20*time.Second); err != nil || n < 2 {
+		t.Fatalf("stable on %d, %v; want at least 2", n, err)
+	}
+	for _, l := range []*Log{b, c} {
+		eventually(t, "the push arrives", func() bool { return l.Head(e[0].Source).Seq == 2 })
+	}
+	if stateHash(a) != stateHash(b) || a.Digest() != c.Digest() {
+		t.Fatal("states differ")
+	}
+	tr.net.setDown("c", true)
+	e = mustAppend(t, a, acting(1, 3))
+	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 2 {
+		t.Fatalf("one voter down: stable on %d, %v; want 2", n, err)
+	}
+	if a.StableSeq() != 3 {
+		t.Fatalf("stable seq %d, want 3", a.StableSeq())
+	}
+	tr.net.setDown("b", true)
+	e = mustAppend(t, a, acting(1, 4))
+	if n, err := waitStable(t, a, e[0].Seq, 50*time.Millisecond); !errors.Is(err, ErrUnknown) {
+		t.Fatalf("alone: stable on %d, %v; want ErrUnknown", n, err)
+	}
+	tr.net.setDown("b", false)
+	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 2 {
+		t.Fatalf("after the voter returned: %d, %v", n, err)
+	}
+	// What c missed arrives when it returns.
+	tr.net.setDown("c", false)
+	if err := c.Wait(t.Context(), e[0].Source, e[0].Seq); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSingleAndAvailableModes(t *testing.T) {
+	l, _ := start(t, testOptions(t.TempDir(), "a"))
+	e := mustAppend(t, l, note(1))
+	if _, err := waitStable(t, l, e[0].Seq, 20*time.Millisecond); !errors.Is(err, ErrUnknown) {
+		t.Fatalf("without a voter config: %v, want ErrUnknown", err)
+	}
+	l.SetVoters(voters("a"))
+	if n, err := waitStable(t, l, e[0].Seq, 20*time.Second); err != nil || n != 1 {
+		t.Fatalf("single: %d, %v", n, err)
+	}
+	tr := newTrio(t, voters("a", "b"), nil)
+	a := tr.logs["a"]
+	eventually(t, "the voters are connected", func() bool {
+		s := &a.rep.stab
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.voters["b"].connected
+	})
+	e = mustAppend(t, a, acting(1, 1))
+	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 2 {
+		t.Fatalf("available, both up: %d, %v; want 2", n, err)
+	}
+	tr.net.setDown("b", true)
+	e = mustAppend(t, a, acting(1, 2))
+	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 1 {
+		t.Fatalf("available, one down: %d, %v; want 1", n, err)
+	}
+}
+
+func TestRefusedAcknowledgementsDoNotCount(t *testing.T) {
+	tr := newTrio(t, voters("a", "b", "c"), nil)
+	a := tr.logs["a"]
+	tr.promised["b"].Store(2)
+	tr.promised["c"].Store(2)
+	e := mustAppend(t, a, acting(1, 1))
+	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrRefused) {
+		t.Fatalf("term 1 after a majority promised 2: %d, %v; want refused", n, err)
+	}
+	// Both hold it all the same, and what comes later in term 2 counts.
+	later := mustAppend(t, a, acting(2, 2))
+	if n, err := waitStable(t, a, later[0].Seq, 20*time.Second); err != nil || n < 2 {
+		t.Fatalf("term 2: %d, %v", n, err)
+	}
+	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); !errors.Is(err, ErrUnknown) {
+		t.Fatalf("term 1 below a stable event: %d, %v; want ErrUnknown", n, err)
+	}
+}
+
+func TestLostLeaseEndsTheWait(t *testing.T) {
+	tr := newTrio(t, voters("a", "b", "c"), nil)
+	tr.net.setDown("a", true)
+	e := mustAppend(t, tr.logs["a"], acting(1, 1))
+	tr.lease.Store(false)
+	if _, err := waitStable(t, tr.logs["a"], e[0].Seq, 20*time.Second); !errors.Is(err, ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("lease lost: %v, want ErrUnknown at once", err)
+	}
+}
+
+func TestCatchUpNeedsPromisesOfAMajority(t *testing.T) {
+	tr := newTrio(t, voters("a", "b", "c"), nil)
+	a, b := tr.logs["a"], tr.logs["b"]
+	tr.net.setDown("c", true)
+	var last uint64
+	for i := range 50 {
+		last = mustAppend(t, a, acting(1, i))[0].Seq
+	}
+	if _, err := waitStable(t, a, last, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	// a dies; c, which missed everything, takes over with b's promise.
+	tr.net.setDown("a", true)
+	tr.net.setDown("c", false)
+	c := tr.logs["c"]
+	granters := []cluster.NodeID{"b", "c"}
+	tr.promised["c"].Store(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := c.CatchUp(ctx, 2, granters, 2); !errors.Is(err, ErrRefused) {
+		t.Fatalf("caught up before b promised: %v", err)
+	}
+	if _, err := c.HeadsOf(t.Context(), "b", 2); !errors.Is(err, ErrRefused) {
+		t.Fatalf("heads before the promise: %v, want ErrRefused", err)
+	}
+	tr.promised["b"].Store(2)
+	if err := c.CatchUp(t.Context(), 2, granters, 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Cut().Seq(a.Source()); got != last || c.Digest() != b.Digest() {
+		t.Fatalf("caught up to %d of a, want %d", got, last)
+	}
+}
+
+func TestPullFillsWhatIsMissing(t *testing.T) {
+	net := newNetwork(t)
+	var logs []*Log
+	for _, id := range []cluster.NodeID{"a", "b", "d"} {
+		o := testOptions(t.TempDir(), id)
+		o.SegmentSize = 8192
+		if id == "d" { // no voter: pulls by itself, from b only
+			o.PullEvery = 10 * time.Millisecond
+			o.Peers = func() []cluster.NodeID { return []cluster.NodeID{"b"} }
+		}
+		logs = append(logs, net.join(t, o))
+	}
+	for i := range 300 {
+		mustAppend(t, logs[0], note(i))
+	}
+	if err := logs[1].Sync(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	// d gets a's chain through b: the signature is what counts.
+	eventually(t, "d has all", func() bool { return logs[2].Digest() == logs[0].Digest() })
+	if stateHash(logs[2]) != stateHash(logs[0]) {
+		t.Fatal("states differ")
+	}
+	report, err := logs[2].Verify(t.Context())
+	if err != nil || report.Events != 300 || report.Heads == 0 || report.Unchecked != 0 {
+		t.Fatalf("verify the copy: %+v, %v", report, err)
+	}
+}
+
+func TestOwnChainLongerElsewhereStartsNewIncarnation(t *testing.T) {
+	net := newNetwork(t)
+	ao := testOptions(t.TempDir(), "a")
+	ao.Dial = net.dialer("a")
+	a, stop := start(t, ao)
+	net.add("a", a)
+	b := net.join(t, testOptions(t.TempDir(), "b"))
+	mustAppend(t, a, note(1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	old := copyDir(t, ao.Dir)
+	a, stop = start(t, ao)
+	net.add("a", a)
+	mustAppend(t, a, note(2), note(3))
+	if err := b.Sync(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	ao.Dir = old // the disk is rolled back
+	a, _ = start(t, ao)
+	net.add("a", a)
+	if n, err := a.CheckOwnHead(t.Context(), []cluster.NodeID{"a", "b"}); n != 1 || err != nil {
+		t.Fatalf("asked %d, %v", n, err)
+	}
+	if got := a.Source(); got.Inc != 2 {
+		t.Fatalf("own chain %s, want incarnation 2", got)
+	}
+	e := mustAppend(t, a, note(4))
+	if e[0].Seq != 1 || e[0].Source.Inc != 2 {
+		t.Fatalf("appended %+v", e[0])
+	}
+	for _, err := range []error{a.Sync(t.Context(), "b"), b.Sync(t.Context(), "a")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.Digest() != b.Digest() || a.Head(cluster.SourceID{Node: "a", Inc: 1}).Seq != 3 {
+		t.Fatal("the old chain did not come back whole")
+	}
+}
+
+func TestEquivocationIsProven(t *testing.T) {
+	net := newNetwork(t)
+	proofs := make(chan Proof, 2)
+	bo := testOptions(t.TempDir(), "b")
+	bo.OnEquivocation = func(p Proof) { proofs <- p }
+	b := net.join(t, bo)
+	// Two lives of a that begin alike.
+	ao := testOptions(t.TempDir(), "a")
+	a, stop := start(t, ao)
+	mustAppend(t, a, note(1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	other := copyDir(t, ao.Dir)
+	a = net.join(t, ao)
+	mustAppend(t, a, note(2))
+	if err := b.Sync(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	oo := ao
+	oo.Dir = other
+	liar := net.join(t, oo)
+	mustAppend(t, liar, note(3), note(4))
+	before := b.Digest()
+	if err := b.Sync(t.Context(), "a"); !errors.Is(err, ErrEquivocation) {
+		t.Fatalf("second history: %v, want ErrEquivocation", err)
+	}
+	p := <-proofs
+	if err := p.Verify(testCluster, pubFor("a")); err != nil {
+		t.Fatal(err)
+	}
+	if p.Verify(testCluster, pubFor("b")) == nil {
+		t.Fatal("proof holds against another host")
+	}
+	if b.Digest() != before {
+		t.Fatal("the second history was stored")
+	}
+	if _, err := os.Stat(filepath.Join(bo.Dir, proofDir, "a.1.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sync(t.Context(), "a"); !errors.Is(err, ErrEquivocation) || len(proofs) != 0 {
+		t.Fatalf("again: %v, %d proofs more", err, len(proofs))
+	}
+}
+
+func TestFutureClockIsRefused(t *testing.T) {
+	net := newNetwork(t)
+	ao := testOptions(t.TempDir(), "a")
+	ao.Wall = func() time.Time { return time.Now().Add(2 * time.Minute) }
+	a := net.join(t, ao)
+	b := net.join(t, testOptions(t.TempDir(), "b"))
+	mustAppend(t, a, note(1))
+	if err := b.Sync(t.Context(), "a"); !errors.Is(err, ErrPeer) {
+		t.Fatalf("event 2 min ahead: %v, want ErrPeer", err)
+	}
+	if len(b.Heads()) != 0 {
+		t.Fatal("stored")
+	}
+}
+
+// TestBadPeers lets a voter answer with garbage, nothing, half a message or
+// a lie; the log goes on with the other one.
+func TestBadPeers(t *testing.T) {
+	lie := func(kind messageType, payload []byte) func(net.Conn) {
+		return func(c net.Conn) {
+			br := bufio.NewReader(c)
+			for {
+				if _, err := readMessage(br); err != nil {
+					return
+				}
+				if writeMessage(c, kind, payload) != nil {
+					return
+				}
+			}
+		}
+	}
+	for name, answer := range map[string]func(net.Conn){
+		"garbage": func(c net.Conn) {
+			go io.Copy(io.Discard, c)
+			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		},
+		"closes":    func(net.Conn) {},
+		"stalls":    func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
+		"torn":      func(c net.Conn) { go io.Copy(io.Discard, c); _, _ = c.Write([]byte{0, 0, 0, 48, byte(msgAck), 1, 2}) },
+		"huge":      func(c net.Conn) { go io.Copy(io.Discard, c); _, _ = c.Write([]byte{255, 255, 255, 255, byte(msgAck)}) },
+		"lies":      lie(msgAck, ack{mark: cluster.Mark{Seq: 99}}.encode()),
+		"nonsense":  lie(msgRun, []byte("not a run")),
+		"bad heads": lie(msgHeadsAre, []byte{0, 0, 255, 255}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr := newTrio(t, voters("a", "b", "c"), func(o *Options) { o.IOTimeout = 100 * time.Millisecond })
+			tr.net.mu.Lock()
+			tr.net.answer["c"] = answer
+			tr.net.mu.Unlock()
+			tr.net.setDown("c", true) // ends the streams to the good c
+			tr.net.setDown("c", false)
+			a := tr.logs["a"]
+			for i := range 20 {
+				e := mustAppend(t, a, acting(1, i))
+				if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n > 3 {
+					t.Fatalf("stable on %d, %v", n, err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if err := a.Sync(ctx, "c"); err == nil {
+				t.Error("sync with a bad peer succeeds")
+			}
+			if a.Source().Inc != 1 || len(a.Heads()) != 1 {
+				t.Errorf("own chain %s, %d chains", a.Source(), len(a.Heads()))
+			}
+		})
+	}
+}
+
+// TestServeRefusesGarbage sends bad questions and runs to a log.
+func TestServeRefusesGarbage(t *testing.T) {
+	l, _ := start(t, testOptions(t.TempDir(), "b"))
+	src := cluster.SourceID{Node: "a", Inc: 1}
+	frames := signedRun(t, src, 1, cluster.Hash{}, "a")
+	gap := signedRun(t, src, 5, cluster.Hash{7}, "a")
+	forged := signedRun(t, src, 1, cluster.Hash{}, "c")
+	flipped := append([]byte(nil), frames...)
+	flipped[40] ^= 1
+	for name, m := range map[string]message{
+		"unknown type": {99, nil}, "answer as question": {msgAck, ack{}.encode()}, "heads": {msgHeads, []byte{1}},
+		"want": {msgWant, []byte{200, 1}}, "position": {msgPosition, []byte{1, 'A', 0, 0, 0, 0, 0, 0, 0, 1}},
+		"empty run": {msgPush, nil}, "gap": {msgPush, gap}, "forged": {msgPush, forged}, "flipped": {msgPush, flipped},
+		"cut": {msgPush, frames[:len(frames)-3]}, "without head": {msgPush, frames[:60]},
+		"own chain": {msgPush, signedRun(t, cluster.SourceID{Node: "b", Inc: 1}, 1, cluster.Hash{}, "b")},
+	} {
+		here, there := net.Pipe()
+		done := make(chan struct{})
+		go func() { l.Serve(t.Context(), "a", there); close(done) }()
+		if err := here.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeMessage(here, m.kind, m.payload); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readMessage(here); err != nil || got.kind != msgSorry {
+			t.Errorf("%s: answer %d, %v; want a refusal", name, got.kind, err)
+		}
+		<-done
+		here.Close()
+	}
+	if len(l.Heads()) != 0 {
+		t.Fatalf("stored %v", l.Heads())
+	}
+	if _, err := l.receive(t.Context(), frames); err != nil {
+		t.Fatalf("the good run: %v", err)
+	}
+}
+
+// signedRun makes a run of two events, signed by key.
+func signedRun(t testing.TB, src cluster.SourceID, first uint64, prev cluster.Hash, key cluster.NodeID) []byte {
+	t.Helper()
+	c := &chain{src: src, tail: cluster.Mark{Seq: first - 1, Hash: prev}}
+	c.begin()
+	for i := range uint64(2) {
+		e := cluster.Event{Source: src, Seq: first + i, Prev: c.tail.Hash, HLC: cluster.HLC(first + i), Kind: cluster.KindHostStarted, Body: []byte(`{}`)}
+		if _, err := c.add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.end(record.SignHead(testCluster, cluster.Head{Source: src, Seq: first + 1, Hash: c.tail.Hash}, keyFor(key))); err != nil {
+		t.Fatal(err)
+	}
+	return c.buf
+}
+
+func FuzzRun(f *testing.F) {
+	good := signedRun(f, cluster.SourceID{Node: "a", Inc: 1}, 1, cluster.Hash{}, "a")
+	f.Add(good)
+	f.Add(good[:70])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ru, err := decodeRun(b)
+		if err != nil {
+			if !errors.Is(err, ErrPeer) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if ru.head.Seq != ru.events[0].Seq+uint64(len(ru.events))-1 {
+			t.Fatalf("%d events from %d, head at %d", len(ru.events), ru.events[0].Seq, ru.head.Seq)
+		}
+	})
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 5, 9})
+	f.Add([]byte{255, 255, 255, 255, 4})
+	f.Add(append([]byte{0, 0, 0, 48, byte(msgAck)}, ack{}.encode()...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := &io.LimitedReader{R: bufio.NewReader(&sliceReader{b}), N: int64(len(b))}
+		m, err := readMessage(r)
+		if err != nil {
+			return
+		}
+		_, _ = decodeAck(m.payload)
+		_, _, _ = cutSource(m.payload)
+		_, _ = record.DecodeHeads(m.payload, 10)
+	})
+}
+
+type sliceReader struct{ b []byte }
+
+func (s *sliceReader) Read(p []byte) (int, error) {
+	if len(s.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, s.b)
+	s.b = s.b[n:]
+	return n, nil
+}
