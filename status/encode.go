@@ -1,0 +1,108 @@
+package status
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/skein-project/skein/api"
+)
+
+// maxBody bounds request bodies that are not artefacts.
+const maxBody = 64 << 10
+
+// complete fills zero headers and turns nil lists and maps into empty ones:
+// the API promises both.
+func complete(body any, h api.Header) any {
+	v := reflect.New(reflect.TypeOf(body)).Elem()
+	v.Set(reflect.ValueOf(body))
+	completeValue(v, h)
+	return v.Interface()
+}
+
+func completeValue(v reflect.Value, h api.Header) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[api.Header]() {
+			if v.IsZero() {
+				v.Set(reflect.ValueOf(h))
+			}
+			return
+		}
+		for _, f := range v.Fields() {
+			if f.CanSet() {
+				completeValue(f, h)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return // bytes are a text
+		}
+		if v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+			return
+		}
+		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.Slice {
+			return
+		}
+		// The backend may share the list: work on a copy.
+		list := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(list, v)
+		for i := range list.Len() {
+			completeValue(list.Index(i), h)
+		}
+		v.Set(list)
+	case reflect.Map:
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+	}
+}
+
+// decode reads a body as strict JSON into out; an empty body leaves out as it
+// is.
+func decode(w http.ResponseWriter, r *http.Request, out any) error {
+	if ct := r.Header.Get("Content-Type"); ct != "" && !strings.HasPrefix(ct, "application/json") {
+		return api.Errorf(api.CodeInvalidRequest, "content type %q", ct).WithHint("send application/json")
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return bodyError(err, maxBody)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	if !utf8.Valid(text) {
+		return api.Errorf(api.CodeInvalidRequest, "body: not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(out); err != nil {
+		return api.Errorf(api.CodeInvalidRequest, "body: %s", jsonReason(err))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return api.Errorf(api.CodeInvalidRequest, "body: more than one JSON value")
+	}
+	return nil
+}
+
+// jsonReason takes Go's own words out of a decoding error.
+func jsonReason(err error) string {
+	if typ, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("%s: %s does not fit, want %s", typ.Field, typ.Value, typ.Type.Kind())
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+func bodyError(err error, limit int64) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", limit)
+	}
+	return api.Errorf(api.CodeInvalidRequest, "body: %s", err)
+}

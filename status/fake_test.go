@@ -1,0 +1,165 @@
+package status
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+const jobA = cluster.JobID("jaaaaaaaaaaaaaaaaaaaaaaaaaa")
+
+// fake is a Backend of plain values.
+type fake struct {
+	mu      sync.Mutex
+	job     api.Job
+	log     []cluster.Event
+	changed chan struct{}
+	ready   error
+	actors  []string
+	submits []api.SubmitRequest
+	revoked string
+	block   chan struct{} // Members waits for it, if not nil
+	entered chan struct{} // and says so here
+}
+
+func newFake() *fake {
+	return &fake{changed: make(chan struct{}), job: api.Job{ID: jobA, State: cluster.JobRunning}}
+}
+
+// update changes the fake and wakes followers.
+func (f *fake) update(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fake) Header() api.Header {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return api.NewHeader("n1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), uint64(len(f.log)))
+}
+
+func (f *fake) Status(context.Context) (api.Status, error) {
+	return api.Status{Cluster: "blue", Role: cluster.RoleHolder}, nil
+}
+
+func (f *fake) Members(ctx context.Context) (api.Members, error) {
+	if f.block != nil {
+		close(f.entered)
+		select {
+		case <-f.block:
+		case <-ctx.Done():
+			return api.Members{}, ctx.Err()
+		}
+	}
+	return api.Members{Members: []api.Member{{Node: "n1"}}}, nil
+}
+func (f *fake) Mesh(context.Context) (api.Mesh, error)     { return api.Mesh{}, nil }
+func (f *fake) Config(context.Context) (api.Config, error) { return api.Config{}, nil }
+func (f *fake) Lease(context.Context) (api.Lease, error)   { return api.Lease{}, nil }
+func (f *fake) LeaseHistory(context.Context) (api.LeaseHistory, error) {
+	return api.LeaseHistory{Terms: []api.TermRecord{{Term: 1}}}, nil
+}
+
+func (f *fake) StepDown(_ context.Context, actor string, req api.StepDownRequest) (api.Lease, error) {
+	f.did(actor)
+	if req.To == "n9" {
+		return api.Lease{}, api.Errorf(api.CodeConflict, "n9 is not alive").WithHint("see `skein members`")
+	}
+	return api.Lease{}, nil
+}
+
+func (f *fake) Submit(_ context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
+	f.did(actor)
+	f.mu.Lock()
+	f.submits = append(f.submits, req)
+	f.mu.Unlock()
+	return api.SubmitResponse{Job: jobA, Created: true, Spec: req.Spec, Ack: req.Wait, StableVoters: 2}, nil
+}
+
+func (f *fake) Stop(_ context.Context, actor string, id cluster.JobID, _ string) (api.Job, error) {
+	f.did(actor)
+	return api.Job{ID: id, State: cluster.JobCancelled}, nil
+}
+func (f *fake) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{Jobs: []api.Job{{}}}, nil }
+func (f *fake) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if id != jobA {
+		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id)
+	}
+	return f.job, nil
+}
+
+func (f *fake) FindJob(_ context.Context, prefix string) (cluster.JobID, error) {
+	if strings.HasPrefix(string(jobA), prefix) {
+		return jobA, nil
+	}
+	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix)
+}
+
+func (f *fake) Events(_ context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []cluster.Event
+	for _, e := range f.log {
+		if e.Seq > after[e.Source] && !e.HLC.Time().Before(since) && len(out) < limit {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func (f *fake) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
+}
+
+func (f *fake) CreateToken(_ context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error) {
+	f.did(actor)
+	return api.TokenCreated{Token: api.Token{ID: "abc", Uses: uses, ExpiresAt: time.Unix(0, 0).Add(ttl)}, Secret: "s3cret"}, nil
+}
+func (f *fake) Tokens(context.Context) (api.Tokens, error) { return api.Tokens{}, nil }
+func (f *fake) RevokeToken(_ context.Context, actor, id string) error {
+	f.did(actor)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revoked = id
+	return nil
+}
+
+func (f *fake) PutArtefact(_ context.Context, r io.Reader) (cluster.Hash, int64, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	return cluster.Hash(h.Sum(nil)), n, err
+}
+func (f *fake) Healthy() error { return nil }
+func (f *fake) Ready() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ready
+}
+
+func (f *fake) did(actor string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.actors = append(f.actors, actor)
+}
+
+var errNotJoined = errors.New("not joined yet")
+
+func event(seq uint64, kind cluster.Kind, at time.Time) cluster.Event {
+	return cluster.Event{
+		Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: seq, HLC: cluster.NewHLC(at, 0), Kind: kind, Body: []byte(`{"a":1}`),
+	}
+}

@@ -1,0 +1,194 @@
+package status
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// jobID resolves the id in the path: whole, or a unique prefix.
+func (s *Server) jobID(r *http.Request) (cluster.JobID, error) {
+	text := r.PathValue("id")
+	if id, err := cluster.ParseJobID(text); err == nil {
+		return id, nil
+	}
+	if text == "" || len(text) > 64 {
+		return "", api.Errorf(api.CodeNotFound, "no job %.64q", text)
+	}
+	return s.o.Backend.FindJob(r.Context(), text)
+}
+
+func (s *Server) job(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := s.jobID(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.o.Backend.Job(r.Context(), id)
+}
+
+func (s *Server) version(http.ResponseWriter, *http.Request) (any, error) {
+	return api.Version{Version: s.o.Version, GoVersion: runtime.Version()}, nil
+}
+
+// probe answers 200 or 503.
+func (s *Server) probe(check func() error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		code, body := http.StatusOK, api.Health{OK: true}
+		if err := check(); err != nil {
+			code, body = http.StatusServiceUnavailable, api.Health{Reason: err.Error()}
+		}
+		s.write(w, r.URL.Path, code, body)
+		return nil
+	}
+}
+
+func (s *Server) submit(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.SubmitRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if req.Spec.Key != "" && req.Spec.Key != key {
+			return nil, api.Errorf(api.CodeInvalidRequest, "the header Idempotency-Key and spec.key differ")
+		}
+		req.Spec.Key = key
+	}
+	switch req.Wait {
+	case "":
+		req.Wait = api.WaitStable
+	case api.WaitLocal, api.WaitStable:
+	default:
+		return nil, api.Errorf(api.CodeInvalidRequest, "wait is %q, want local or stable", req.Wait)
+	}
+	if req.Spec.Key == "" {
+		return nil, api.Errorf(api.CodeInvalidJob, "the idempotency key is missing").
+			WithHint("set spec.key or the header Idempotency-Key to a text of your own; the same text again is the same job")
+	}
+	req.Spec = req.Spec.WithDefaults()
+	if err := req.Spec.Validate(); err != nil {
+		return nil, err
+	}
+	return s.o.Backend.Submit(r.Context(), peerOf(r.Context()).actor(), req)
+}
+
+// maxReason bounds reasons that users give, in bytes.
+const maxReason = 256
+
+func (s *Server) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.StopRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	if len(req.Reason) > maxReason {
+		return nil, api.Errorf(api.CodeInvalidRequest, "the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
+	}
+	id, err := s.jobID(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.o.Backend.Stop(r.Context(), peerOf(r.Context()).actor(), id, req.Reason)
+}
+
+func (s *Server) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.StepDownRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	if len(req.Reason) > maxReason {
+		return nil, api.Errorf(api.CodeInvalidRequest, "the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
+	}
+	if req.To != "" {
+		if _, err := cluster.ParseNodeID(string(req.To)); err != nil {
+			return nil, api.Errorf(api.CodeInvalidRequest, "to: %s", err)
+		}
+	}
+	return s.o.Backend.StepDown(r.Context(), peerOf(r.Context()).actor(), req)
+}
+
+// Limits of invites at the API; the keeper of invites has its own.
+const (
+	maxTTLSeconds = 30 * 24 * 3600
+	maxUses       = 64
+)
+
+func (s *Server) createToken(w http.ResponseWriter, r *http.Request) (any, error) {
+	req := api.TokenRequest{TTLSeconds: 3600, Uses: 1}
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	if !(req.TTLSeconds >= 1) || req.TTLSeconds > maxTTLSeconds {
+		return nil, api.Errorf(api.CodeInvalidRequest, "ttl_seconds is %g, want 1 to %d", req.TTLSeconds, maxTTLSeconds)
+	}
+	if req.Uses < 1 || req.Uses > maxUses {
+		return nil, api.Errorf(api.CodeInvalidRequest, "uses is %d, want 1 to %d", req.Uses, maxUses)
+	}
+	ttl := time.Duration(req.TTLSeconds * float64(time.Second))
+	return s.o.Backend.CreateToken(r.Context(), peerOf(r.Context()).actor(), ttl, req.Uses)
+}
+
+func (s *Server) revokeToken(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.PathValue("id")
+	if len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return nil, api.Errorf(api.CodeNotFound, "no invite %.64q", id)
+	}
+	if err := s.o.Backend.RevokeToken(r.Context(), peerOf(r.Context()).actor(), id); err != nil {
+		return nil, err
+	}
+	return s.o.Backend.Header(), nil
+}
+
+// putArtefact streams the body to the store. Each read has its own deadline: a
+// slow upload is fine, a stalled one is cut.
+func (s *Server) putArtefact(w http.ResponseWriter, r *http.Request) (any, error) {
+	select {
+	case s.uploads <- struct{}{}:
+		defer func() { <-s.uploads }()
+	default:
+		return nil, api.Errorf(api.CodeOverloaded, "%d uploads are running already", maxUploads)
+	}
+	limit := s.o.MaxArtefactBytes
+	if r.ContentLength > limit {
+		return nil, api.Errorf(api.CodeTooLarge, "body of %d bytes, at most %d are allowed", r.ContentLength, limit)
+	}
+	rc := http.NewResponseController(w)
+	body := &stallReader{r: http.MaxBytesReader(w, r.Body, limit), rc: rc, end: time.Now().Add(uploadTimeout)}
+	hash, size, err := s.o.Backend.PutArtefact(r.Context(), body)
+	// What the client sent wrong is the cause of what the store says.
+	if body.err != nil {
+		return nil, bodyError(body.err, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = rc.SetWriteDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
+	return api.Artefact{Hash: hash, SizeBytes: size}, nil
+}
+
+type stallReader struct {
+	r   io.Reader
+	rc  *http.ResponseController
+	end time.Time
+	err error // first error other than io.EOF
+}
+
+func (s *stallReader) Read(p []byte) (int, error) {
+	deadline := time.Now().Add(stallTimeout)
+	if deadline.After(s.end) {
+		deadline = s.end
+	}
+	_ = s.rc.SetReadDeadline(deadline) // not possible on a test recorder
+	n, err := s.r.Read(p)
+	switch {
+	case errors.Is(err, io.EOF):
+		_ = s.rc.SetReadDeadline(time.Time{}) // nothing more is awaited
+	case err != nil && s.err == nil:
+		s.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,40 @@
+package status
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	requests  *prometheus.CounterVec
+	followers prometheus.Gauge
+	cut       *prometheus.CounterVec
+}
+
+// Reasons for ending a follower early.
+const (
+	cutSlow = "slow"
+	cutStop = "stop"
+)
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_api_requests_total", Help: "API requests by route and status class.",
+		}, []string{"route", "class"}),
+		followers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "skein_api_followers", Help: "Readers that follow a job or the events.",
+		}),
+		cut: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_api_followers_cut_total", Help: "Followers ended by the server, by reason.",
+		}, []string{"reason"}),
+	}
+	m.cut.WithLabelValues(cutSlow)
+	m.cut.WithLabelValues(cutStop)
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.followers, m.cut} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

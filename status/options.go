@@ -1,0 +1,57 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Options configures a Server.
+type Options struct {
+	// Socket is the absolute path of the unix socket.
+	Socket string
+	// Group may change things, besides root and the daemon's own user; empty
+	// or unknown to the system: nobody else.
+	Group string
+	// ListenTCP opens the read-only listener; nil: there is none.
+	ListenTCP func(ctx context.Context) (net.Listener, error)
+	// Hosts are further names that TCP requests may be addressed to; the
+	// listener's own address is always one, localhost if that is a loopback.
+	Hosts   []string
+	Backend Backend
+	Version string
+	Log     zerolog.Logger
+	// Registerer gets the server's own metrics; may be nil.
+	Registerer prometheus.Registerer
+	// Gatherer is what /metrics shows; nil: no /metrics.
+	Gatherer prometheus.Gatherer
+	// MaxArtefactBytes bounds one upload; 0: cluster.MaxModuleBytes.
+	MaxArtefactBytes int64
+	// MaxFollowers bounds watchers and event followers; 0: 128.
+	MaxFollowers int
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Backend == nil:
+		return errors.New("status server: no backend")
+	case !filepath.IsAbs(o.Socket):
+		return fmt.Errorf("status server: socket %q is not an absolute path", o.Socket)
+	case o.MaxArtefactBytes < 0 || o.MaxFollowers < 0:
+		return errors.New("status server: negative limit")
+	}
+	if o.MaxArtefactBytes == 0 {
+		o.MaxArtefactBytes = int64(cluster.MaxModuleBytes)
+	}
+	if o.MaxFollowers == 0 {
+		o.MaxFollowers = 128
+	}
+	return nil
+}

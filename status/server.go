@@ -1,0 +1,204 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// Times and limits of the server.
+const (
+	headerTimeout = 5 * time.Second
+	idleTimeout   = time.Minute
+	readTimeout   = 10 * time.Second // of a request that only reads
+	changeTimeout = 30 * time.Second // of one that changes something
+	stallTimeout  = 15 * time.Second // without any byte of an upload or to a reader
+	uploadTimeout = 10 * time.Minute
+	stopGrace     = 2 * time.Second
+	maxHeader     = 64 << 10 // a cursor over many sources travels in the URL
+	maxUploads    = 4
+)
+
+// Server serves a Backend. New makes it, Run runs it once.
+type Server struct {
+	o       Options
+	log     zerolog.Logger
+	metrics *metrics
+	mux     *http.ServeMux
+	// followers and uploads hold one token per exchange in progress; when
+	// full, further ones are refused with overloaded.
+	followers, uploads chan struct{}
+	up                 chan struct{} // closed when all listeners are open
+	stopping           chan struct{} // closed when followers must end
+	identify           func(conn net.Conn, group string) (peer, error)
+
+	mu    sync.Mutex
+	hosts map[string]bool // names for TCP requests; guarded by mu
+}
+
+// New checks o and returns a Server. It opens nothing.
+func New(o Options) (*Server, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("status server: %w", err)
+	}
+	s := &Server{
+		o: o, log: o.Log.With().Str("component", "status").Logger(), metrics: m,
+		followers: make(chan struct{}, o.MaxFollowers), uploads: make(chan struct{}, maxUploads),
+		up: make(chan struct{}), stopping: make(chan struct{}), identify: identify,
+		hosts: map[string]bool{},
+	}
+	for _, h := range o.Hosts {
+		s.hosts[strings.ToLower(h)] = true
+	}
+	s.mux = s.routes()
+	return s, nil
+}
+
+// Up is closed once the listeners are open.
+func (s *Server) Up() <-chan struct{} { return s.up }
+
+// Run serves until ctx ends. Then followers are cut, running requests get a
+// short grace, and the socket is removed.
+func (s *Server) Run(ctx context.Context) error {
+	unix, err := listenUnix(s.o.Socket)
+	if err != nil {
+		return err
+	}
+	listeners := []net.Listener{unix}
+	if s.o.ListenTCP != nil {
+		tcp, err := s.o.ListenTCP(ctx)
+		if err != nil {
+			unix.Close()
+			return fmt.Errorf("listen for read-only requests: %w", err)
+		}
+		s.allow(tcp.Addr())
+		listeners = append(listeners, tcp)
+	}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	srv := s.httpServer(base)
+	failed := make(chan error, len(listeners)) // one result each
+	for _, l := range listeners {
+		go func() { failed <- srv.Serve(l) }()
+	}
+	close(s.up)
+	s.log.Info().Str("addr", s.o.Socket).Msg("status socket open")
+	var cause error
+	left := len(listeners)
+	select {
+	case <-ctx.Done():
+	case cause = <-failed:
+		left--
+	}
+	close(s.stopping)
+	grace, stop := context.WithTimeout(base, stopGrace)
+	defer stop()
+	if err := srv.Shutdown(grace); err != nil {
+		cancel()
+		_ = srv.Close() // what did not end in time is cut
+	}
+	for range left {
+		if err := <-failed; cause == nil && !errors.Is(err, http.ErrServerClosed) {
+			cause = err
+		}
+	}
+	if cause != nil {
+		return fmt.Errorf("status server: %w", cause)
+	}
+	return nil
+}
+
+func (s *Server) httpServer(base context.Context) *http.Server {
+	return &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			p, err := s.identify(conn, s.o.Group)
+			if err != nil {
+				s.log.Warn().Err(err).Msg("peer of the socket not identified, it may only read")
+			}
+			return context.WithValue(ctx, peerKey{}, p)
+		},
+		ErrorLog: log.New(serverLog{s.log}, "", 0),
+	}
+}
+
+// serverLog carries net/http's complaints, such as a handler's panic.
+type serverLog struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (l serverLog) Write(p []byte) (int, error) {
+	l.log.Warn().Str("err", strings.TrimSpace(string(p))).Msg("http server")
+	return len(p), nil
+}
+
+// allow lets requests be addressed to the listener itself.
+func (s *Server) allow(addr net.Addr) {
+	host, _, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hosts[host] = true
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		s.hosts["localhost"] = true
+	}
+}
+
+// hostAllowed keeps web pages of strangers from reading through a browser: a
+// name of theirs that resolves to this address is refused.
+func (s *Server) hostAllowed(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(strings.ToLower(host), "[]")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hosts[host]
+}
+
+// serve is the outermost handler.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if p := peerOf(r.Context()); p.tcp && !s.hostAllowed(r.Host) {
+		s.problem(w, r, "", api.Errorf(api.CodeForbidden, "host %q is not served here", r.Host).
+			WithHint("use the address of the listener"))
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// asProblem turns any error of a backend into what is answered.
+func asProblem(err error) *api.Problem {
+	var p *api.Problem
+	switch {
+	case errors.As(err, &p):
+		copied := *p
+		return &copied
+	case errors.Is(err, cluster.ErrJobSpec):
+		return api.Errorf(api.CodeInvalidJob, "%s", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return api.Errorf(api.CodeTimeout, "not done in time: %s", err)
+	case errors.Is(err, context.Canceled):
+		return api.Errorf(api.CodeNotReady, "the daemon stops")
+	}
+	return api.Errorf(api.CodeInternal, "%s", err)
+}
