@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/scheduler"
 )
 
 // Bounds of the holder's duty.
@@ -148,7 +150,15 @@ func (d *duty) serve(ctx context.Context, a lease.Acquired) error {
 		return fmt.Errorf("start term %d: %w", a.Term, err)
 	}
 	d.elector.TermReady(a.Term)
-	return d.sched.Run(ctx, a.Term)
+	// The scheduler starts again from the log whenever it ends for another
+	// reason than the lease: it keeps nothing that is not there.
+	return retry(ctx, func() error {
+		err := d.sched.Run(ctx, a.Term)
+		if err == nil || errors.Is(err, scheduler.ErrLeaseLost) {
+			return nil
+		}
+		return err
+	}, d.warn(a.Term, "scheduling"))
 }
 
 // quiesce stops issuing, flushes and logs the release, then tells the core.

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler"
+)
+
+// submitHere gives a job to the scheduler of this host, the holder. Every host
+// that hands a request on has checked it; this one checks again, because it
+// answers for what is logged.
+func (n *node) submitHere(ctx context.Context, req api.SubmitRequest, actor string) (api.SubmitResponse, error) {
+	if err := req.Spec.Validate(); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	if err := n.checkModule(ctx, req.Spec); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	wait := scheduler.WaitStable
+	if req.Wait == api.WaitLocal {
+		wait = scheduler.WaitLocal
+	}
+	sub, err := n.sched.Submit(ctx, req.Spec, actor, wait)
+	if err != nil {
+		return api.SubmitResponse{}, err
+	}
+	return api.SubmitResponse{
+		Job: sub.Job, Created: sub.Created, Spec: req.Spec, Ack: api.Wait(wait), StableVoters: sub.Voters,
+	}, nil
+}
+
+// problemOf turns what the scheduler says into what a submitter can act on.
+func problemOf(err error) *api.Problem {
+	var p *api.Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, cluster.ErrJobSpec), errors.Is(err, scheduler.ErrArtefact):
+		return api.Errorf(api.CodeInvalidJob, "%v", err)
+	case errors.Is(err, scheduler.ErrNotHolder), errors.Is(err, scheduler.ErrLeaseLost):
+		return api.Errorf(api.CodeNoHolder, "%v", err)
+	case errors.Is(err, scheduler.ErrBusy):
+		p = api.Errorf(api.CodeOverloaded, "%v", err)
+		after := scheduler.RetryAfter.Seconds()
+		p.RetryAfterSeconds = &after
+		return p
+	case errors.Is(err, scheduler.ErrKeyReused):
+		return api.Errorf(api.CodeConflict, "%v", err).WithHint("choose another --key")
+	case errors.Is(err, scheduler.ErrJobOver):
+		return api.Errorf(api.CodeConflict, "%v", err)
+	case errors.Is(err, scheduler.ErrUnknownJob):
+		return api.Errorf(api.CodeNotFound, "%v", err).WithHint("skein job ls")
+	case errors.Is(err, scheduler.ErrUnknownOutcome):
+		return api.Errorf(api.CodeNotStable, "%v", err).WithHint("retry with the same key: it is the same job")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return api.Errorf(api.CodeTimeout, "%v", err)
+	}
+	return api.Errorf(api.CodeInternal, "%v", err)
+}
