@@ -16,9 +16,8 @@ import (
 // heartbeats win.
 const runnerNice = 10
 
-// memorySlack is what a runner may allocate beyond three times the guest's
-// linear memory: growing copies it, and compiled code, tables and the runner
-// itself need room.
+// memorySlack is what a runner may allocate beyond the guest's linear memory:
+// compiled code, tables and the runner itself need room.
 const memorySlack = 1 << 30
 
 // confine lowers what a runner can take from its host. All of it is a second
@@ -40,7 +39,7 @@ func limitMemory(guest uint64) func() {
 	if !ok || unix.Getrlimit(unix.RLIMIT_DATA, &old) != nil || used > math.MaxInt64 {
 		return func() {}
 	}
-	limit := unix.Rlimit{Cur: min(used+3*guest+memorySlack, old.Max), Max: old.Max}
+	limit := unix.Rlimit{Cur: min(used+guest+memorySlack, old.Max), Max: old.Max}
 	if unix.Setrlimit(unix.RLIMIT_DATA, &limit) != nil {
 		return func() {}
 	}

@@ -203,8 +203,9 @@ func (r *runner) compile(ctx context.Context, t runnerTask, code []byte) (*loade
 		_ = rt.Close(ctx) // frees memory only
 		return nil, err
 	}
+	there := rt.Module(wasiModule).ExportedFunctionDefinitions()
 	for _, f := range compiled.ImportedFunctions() {
-		if module, name, _ := f.Import(); rt.Module(module).ExportedFunction(name) == nil {
+		if module, name, _ := f.Import(); there[name] == nil {
 			_ = rt.Close(ctx) // frees memory only
 			return nil, fmt.Errorf("imports %s.%s, which is not there", module, name)
 		}
@@ -251,12 +252,12 @@ func (m *loadedModule) run(ctx context.Context, t runnerTask, config []byte) *ru
 	// The collector cannot stop a guest: keep it from trying until the guest
 	// is over, unless memory gets short.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(t.MemoryPages)*wasmPage*2 + 256<<20))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(512 << 20))
 	defer limitMemory(uint64(t.MemoryPages) * wasmPage)()
 
 	var out limited
 	var said tail
-	mod, err := m.runtime.InstantiateModule(ctx, m.compiled, guestConfig(t, config, &out, &said))
+	mod, err := m.runtime.InstantiateModule(withGuestMemory(ctx), m.compiled, guestConfig(t, config, &out, &said))
 	if mod != nil {
 		_ = mod.Close(ctx) // frees memory only
 	}

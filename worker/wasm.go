@@ -373,7 +373,7 @@ func (e *WASM) converse(ctx context.Context, c *child, t runnerTask, limit time.
 	err = c.ask(ctx, e.opts.LoadTimeout, "module took longer than %s to load", &t, &reply)
 	free(err == nil && reply.Loaded != nil)
 	if errors.Is(err, errDied) {
-		err = fmt.Errorf("%w: %w", errDiedIdle, err)
+		err = fmt.Errorf("%w (%w)", err, errDiedIdle)
 	}
 	if err != nil || reply.Done != nil {
 		return reply.Done, err

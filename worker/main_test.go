@@ -1,0 +1,158 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// TestMain lets the test binary stand in for the daemon's program: as a
+// runner, and as a daemon that will be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "runner":
+			os.Exit(RunnerMain(os.Stdin, os.Stdout, os.Stderr))
+		case "daemon":
+			os.Exit(doomedDaemon(os.Args[2], os.Args[3]))
+		}
+	}
+	var err error
+	if cacheDir, err = os.MkdirTemp("", "skein-worker-cache-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(cacheDir)
+	os.Exit(code)
+}
+
+// cacheDir lets the tests of one run compile each module once.
+var cacheDir string
+
+// doomedDaemon runs an endless guest until it is killed. It prints a line when
+// the guest runs.
+func doomedDaemon(dir, hash string) int {
+	store, err := NewArtefacts(ArtefactsOptions{Dir: dir})
+	if err != nil {
+		return 1
+	}
+	e, err := NewWASM(WASMOptions{Artefacts: store, Slots: 1})
+	if err != nil {
+		return 1
+	}
+	h, err := cluster.ParseHash(hash)
+	if err != nil {
+		return 1
+	}
+	go func() { _ = e.Run(context.Background()) }()
+	go func() {
+		spec := cluster.JobSpec{Key: "k", Artefact: h, Iterations: 1, TimeoutSeconds: 3600}.WithDefaults()
+		_, err := e.Execute(context.Background(), 0, Task{Ref: stream.Ref{Job: "j", Attempt: 1}, Spec: spec})
+		fmt.Println("ended early:", err)
+	}()
+	for { // until the child is there
+		e.mu.Lock()
+		for c := range e.live {
+			fmt.Println(c.cmd.Process.Pid)
+			e.mu.Unlock()
+			select {}
+		}
+		e.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// wasmHost is an executor with its store, running for the time of a test.
+type wasmHost struct {
+	*WASM
+	store *Artefacts
+}
+
+func newWASMHost(t *testing.T, change func(*WASMOptions)) wasmHost {
+	t.Helper()
+	store, err := NewArtefacts(ArtefactsOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := WASMOptions{Artefacts: store, Slots: 2, CacheDir: cacheDir, Logger: zerolog.Nop()}
+	if change != nil {
+		change(&o)
+	}
+	e, err := NewWASM(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { _ = e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-e.ended
+	})
+	return wasmHost{e, store}
+}
+
+// put stores b and returns a task of the job that runs it.
+func (h wasmHost) put(t *testing.T, module []byte) Task {
+	t.Helper()
+	hash, err := h.store.Put(bytesReader(module), cluster.MaxModuleBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := cluster.JobSpec{
+		Key: "k", Artefact: hash, Iterations: 100, Chunk: 10, TimeoutSeconds: 60, Seed: 42, MemoryBytes: 64 << 20,
+	}.WithDefaults()
+	return Task{Ref: stream.Ref{Job: "j", Chunk: 3, Attempt: 1}, Spec: spec}
+}
+
+// buildGuest compiles a Go program to WASI.
+func buildGuest(t *testing.T, dir string) []byte {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "guest.wasm")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, dir)
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", dir, err, msg)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// poll waits until ok, at most 20 s.
+func poll(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 20 s for %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// pipeNet dials handlers by host name through net.Pipe.
+type pipeNet map[cluster.NodeID]func(ctx context.Context, from cluster.NodeID, conn net.Conn)
+
+func (p pipeNet) dialer(self cluster.NodeID) func(context.Context, cluster.NodeID) (net.Conn, error) {
+	return func(_ context.Context, to cluster.NodeID) (net.Conn, error) {
+		serve, ok := p[to]
+		if !ok {
+			return nil, fmt.Errorf("%s is down", to)
+		}
+		near, far := net.Pipe()
+		go serve(context.Background(), self, far)
+		return near, nil
+	}
+}
