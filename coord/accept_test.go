@@ -53,7 +53,7 @@ func TestBadDatagramsAreCountedAndChangeNothing(t *testing.T) {
 		recorded := seal(t, b.key, wire.Header{
 			Node: b.node, Time: time.Now().Unix(), Type: wire.TypeLeaseClaim, To: a.node, Boot: b.boot, Seq: 5000,
 		}, claim(t, b, 1000, a.svc.View().Lease.Config))
-		time.Sleep(4 * time.Second)
+		time.Sleep(6 * time.Second) // more than the tolerance, with what follows
 		b.crash()
 		w.until("b is suspect", 10*time.Second, func() bool {
 			m, _ := a.svc.View().Member(b.node)

@@ -284,10 +284,9 @@ func TestVoteStoreFailureGivesUpLease(t *testing.T) {
 			t.Fatalf("%v act with one voter and one broken disk", got)
 		}
 		a.store.fail.Store(false)
-		w.until("a votes again", 40*time.Second, func() bool { return w.holder(a.node, c.node) != "" })
-		if f := a.svc.View().Failing; len(f) != 0 {
-			t.Errorf("still failing: %v", f)
-		}
+		w.until("a votes again", 40*time.Second, func() bool {
+			return w.holder(a.node, c.node) != "" && len(a.svc.View().Failing) == 0
+		})
 	})
 }
 
@@ -323,10 +322,9 @@ func TestHolderDiskFailure(t *testing.T) {
 			t.Error("no Lost was delivered")
 		}
 		a.store.fail.Store(false)
-		w.until("four voters", 60*time.Second, func() bool { return w.voters(4) && w.holder() == b.node })
-		if f := a.svc.View().Failing; len(f) != 0 {
-			t.Errorf("still failing: %v", f)
-		}
+		w.until("four voters, all well", 60*time.Second, func() bool {
+			return w.voters(4) && w.holder() == b.node && len(a.svc.View().Failing) == 0
+		})
 	})
 }
 
