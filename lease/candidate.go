@@ -110,6 +110,9 @@ const (
 // outcome judges the open round; timeout says that no more answers count.
 func (m *machine) outcome(timeout bool) outcome {
 	c := &m.vote.Config
+	if m.phase == voting && m.now >= m.cand.sent+m.timing.safe(m.timing.VoteGuard) {
+		return failed // this host was not run in time: the lease is over
+	}
 	if c.Mode != cluster.ModeAvailable {
 		switch {
 		case bits.OnesCount8(m.cand.granted) >= c.Majority():

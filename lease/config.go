@@ -114,10 +114,14 @@ func (m *machine) wanted() ([]cluster.NodeID, cluster.Mode) {
 	return voters, m.modeOf(len(voters))
 }
 
-// newcomer is the best alive host that is no voter yet.
+// newcomer is this host itself if it holds without being a voter, else the
+// best alive host that is no voter yet.
 func (m *machine) newcomer() cluster.NodeID {
-	if len(m.vote.Config.Voters) >= cluster.MaxVoters {
+	switch {
+	case len(m.vote.Config.Voters) >= cluster.MaxVoters:
 		return ""
+	case !m.vote.Config.Has(m.self):
+		return m.self
 	}
 	var best *peer
 	for i := range m.peers {

@@ -158,8 +158,8 @@ func (m *machine) renewRefused(from cluster.NodeID, msg *Message) {
 	case msg.Config.Term > t.term:
 		if m.adopt(msg.Config) {
 			m.persist()
+			m.lose("higher term", "")
 		}
-		m.lose("higher term", "")
 	case msg.Promised <= t.term:
 	case m.available() && msg.Holder == from:
 		if !better(m.priority, m.self, msg.Priority, from) {

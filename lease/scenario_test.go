@@ -126,6 +126,7 @@ func (sc *script) run(f []string) {
 		if s := w["setting"]; s != "" {
 			o.ModeSetting = cluster.Mode(s)
 		}
+		sc.round = 0
 		if sc.s, err = New(o, sc.now); err != nil {
 			t.Fatal(err)
 		}
@@ -144,6 +145,10 @@ func (sc *script) run(f []string) {
 		sc.until(at)
 		return
 	}
+	if f[1] == "acked" {
+		sc.acked(at, cluster.NodeID(f[2]))
+		return
+	}
 	sc.now = at
 	sc.step(sc.event(f[1:]))
 	fmt.Fprintf(&sc.out, "    deadline %s\n", Deadline(sc.s))
@@ -158,6 +163,26 @@ func (sc *script) until(at time.Duration) {
 		}
 		sc.now = max(d, sc.now+time.Nanosecond)
 		sc.step(Tick{})
+	}
+	sc.now = at
+}
+
+// acked ticks up to at with every renewal acknowledged by n, and shows only
+// what is not routine.
+func (sc *script) acked(at time.Duration, n cluster.NodeID) {
+	for Deadline(sc.s) <= at && sc.s.phase == holding {
+		sc.now = max(Deadline(sc.s), sc.now+time.Nanosecond)
+		var acts []Action
+		sc.s, acts = Step(sc.s, Tick{}, sc.now)
+		for _, a := range acts {
+			if s, ok := a.(Send); ok && s.Msg.Phase == Renew {
+				if s.To == n {
+					sc.s, _ = Step(sc.s, Receive{From: n, Msg: Message{Phase: RenewReply, Term: s.Msg.Term, Round: s.Msg.Round, Granted: true, Config: s.Msg.Config}}, sc.now)
+				}
+			} else if _, ok := a.(Extended); !ok {
+				fmt.Fprintf(&sc.out, "    %s %s\n", sc.now, a)
+			}
+		}
 	}
 	sc.now = at
 }

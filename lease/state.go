@@ -114,7 +114,6 @@ type candidacy struct {
 	round            uint64
 	sent, deadline   time.Duration
 	granted, refused uint8
-	adopted          bool // a newer configuration ended the round
 }
 
 type ack struct {

@@ -48,7 +48,7 @@ func (m *machine) refusal(from cluster.NodeID, msg *Message) string {
 		return refusedQuarantine
 	case p != nil && p.Gone:
 		return refusedGone
-	case m.holds() && !(msg.Phase == Vote && m.yields(from, msg)):
+	case m.holds() && (msg.Phase != Vote || !m.yields(from, msg)):
 		return refusedHolding
 	case m.phase == voting:
 		return refusedCandidate

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,7 @@ var (
 	seedsFlag = flag.Int("seeds", 2000, "how many seeds TestSim runs")
 	seedFlag  = flag.Uint64("seed", 1, "the first seed of TestSim")
 	allFlag   = flag.Bool("all", false, "go on after a violation")
-	traceFlag = flag.Bool("trace", false, "print everything that happens, use with -seeds 1")
+	stepsFlag = flag.Bool("steps", false, "print everything that happens, use with -seeds 1")
 )
 
 // TestSim runs -seeds worlds from -seed on. A violation prints the command
@@ -28,7 +29,7 @@ func TestSim(t *testing.T) {
 	if testing.Short() {
 		seeds = min(seeds, 200)
 	}
-	results := runSeeds(t, *seedFlag, seeds, *allFlag)
+	results := runSeeds(*seedFlag, seeds, *allFlag)
 	var total time.Duration
 	var steps uint64
 	bad, terms, ran := 0, 0, 0
@@ -43,7 +44,7 @@ func TestSim(t *testing.T) {
 		if len(r.Violations) > 0 {
 			bad++
 			if bad <= 5 {
-				t.Errorf("seed %d (%s, %d hosts) %s\nreplay: go test ./internal/sim -run TestSim -seeds 1 -seed %d -trace",
+				t.Errorf("seed %d (%s, %d hosts) %s\nreplay: go test ./internal/sim -run TestSim -seeds 1 -seed %d -steps",
 					r.Seed, r.Profile, r.Nodes, r.Violations[0], r.Seed)
 			}
 		}
@@ -78,7 +79,9 @@ func quantiles(d []time.Duration) string {
 	return fmt.Sprintf("n=%d p50=%s p99=%s max=%s", len(d), at(0.5), at(0.99), at(1))
 }
 
-func runSeeds(t *testing.T, first uint64, n int, all bool) []Result {
+func runSeeds(first uint64, n int, all bool) []Result {
+	// Worlds make much short-lived garbage.
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	results := make([]Result, n)
 	var next, bad atomic.Int64
 	var wg sync.WaitGroup
@@ -90,7 +93,7 @@ func runSeeds(t *testing.T, first uint64, n int, all bool) []Result {
 					return
 				}
 				w := NewWorld(first + uint64(i))
-				if *traceFlag {
+				if *stepsFlag {
 					w.Trace = func(s string) { fmt.Fprintln(os.Stderr, s) }
 				}
 				results[i] = w.Run()

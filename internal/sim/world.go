@@ -29,7 +29,6 @@ const (
 
 type event struct {
 	at   time.Duration
-	seq  uint64
 	kind kind
 	node int8
 	from int8
@@ -50,7 +49,9 @@ type World struct {
 	rng    *rand.Rand
 	now    time.Duration
 	seq    uint64
-	queue  []event
+	queue  []ref   // binary heap
+	events []event // slab that queue points into
+	free   []int32 // unused entries of events
 	timing lease.Timing
 	nodes  []*node
 	grown  bool
@@ -215,15 +216,31 @@ func (w *World) calmNet() {
 	w.loss, w.dup, w.delay, w.extra = 0, 0.01, 4*time.Millisecond, 0
 }
 
+// ref is a place in the queue. It holds no pointer, so moving it is cheap.
+type ref struct {
+	at  time.Duration
+	seq uint64
+	i   int32
+}
+
+func (a ref) before(b ref) bool { return a.at < b.at || (a.at == b.at && a.seq < b.seq) }
+
 // push and pop are a binary heap by (at, seq).
 func (w *World) push(e event) {
+	var slot int32
+	if n := len(w.free); n > 0 {
+		slot, w.free = w.free[n-1], w.free[:n-1]
+		w.events[slot] = e
+	} else {
+		slot = int32(len(w.events))
+		w.events = append(w.events, e)
+	}
 	w.seq++
-	e.seq = w.seq
-	q := append(w.queue, e)
+	q := append(w.queue, ref{at: e.at, seq: w.seq, i: slot})
 	i := len(q) - 1
 	for i > 0 {
 		p := (i - 1) / 2
-		if !before(&q[i], &q[p]) {
+		if !q[i].before(q[p]) {
 			break
 		}
 		q[i], q[p] = q[p], q[i]
@@ -232,29 +249,27 @@ func (w *World) push(e event) {
 	w.queue = q
 }
 
-func before(a, b *event) bool { return a.at < b.at || (a.at == b.at && a.seq < b.seq) }
-
 func (w *World) pop() event {
 	q := w.queue
-	top := q[0]
+	top := q[0].i
 	last := len(q) - 1
 	q[0] = q[last]
-	q[last] = event{}
 	q = q[:last]
 	for i := 0; ; {
 		c := 2*i + 1
 		if c >= len(q) {
 			break
 		}
-		if c+1 < len(q) && before(&q[c+1], &q[c]) {
+		if c+1 < len(q) && q[c+1].before(q[c]) {
 			c++
 		}
-		if !before(&q[c], &q[i]) {
+		if !q[c].before(q[i]) {
 			break
 		}
 		q[i], q[c] = q[c], q[i]
 		i = c
 	}
 	w.queue = q
-	return top
+	w.free = append(w.free, top)
+	return w.events[top]
 }

@@ -1,4 +1,4 @@
-// Command mutate breaks the lease core in one known way at a time and shows
+// Package main is the command mutate. It breaks the lease core in one known way at a time and shows
 // that the simulation notices. A mutant is a replacement of text in one file,
 // given to `go test -overlay`; nothing in the product knows of it. The command
 // fails if a mutant's old text is not found exactly once, if it does not

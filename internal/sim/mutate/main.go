@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,13 +19,13 @@ func main() {
 	first := flag.Uint64("seed", 1, "first seed")
 	only := flag.String("run", "", "run only mutants whose name contains this")
 	flag.Parse()
-	if err := run(*seeds, *first, *only); err != nil {
+	if err := run(os.Stdout, *seeds, *first, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(seeds int, first uint64, only string) error {
+func run(out io.Writer, seeds int, first uint64, only string) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("find the repository: %w", err)
@@ -49,9 +50,9 @@ func run(seeds int, first uint64, only string) error {
 			caught++
 			verdict = "caught"
 		}
-		fmt.Printf("%-50s %s by %4d of %d seeds, %5.1f %%\n", m.name, verdict, bad, ran, 100*float64(bad)/float64(ran))
+		fmt.Fprintf(out, "%-50s %s by %4d of %d seeds, %5.1f %%\n", m.name, verdict, bad, ran, 100*float64(bad)/float64(ran))
 	}
-	fmt.Printf("caught=%d/%d\n", caught, total)
+	fmt.Fprintf(out, "caught=%d/%d\n", caught, total)
 	if caught < total {
 		return errors.New("a mutant survived")
 	}
