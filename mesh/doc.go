@@ -8,7 +8,7 @@
 //
 // Handshakes: if both ends start one together, both answers are thrown away
 // and both wait 5 s, often to collide again. So the lower public key starts,
-// at once when the peer is added, and repeats (1 s at first, growing to 60 s;
+// at once when the peer is added, and repeats (after 0.3 s, growing to 60 s;
 // the device itself repeats every 5 s in between). The other side starts only
 // if it heard nothing for 2 s and a random part of another. As long as there
 // is no session, packets for a peer wait in a queue of 16, the oldest dropped

@@ -271,3 +271,9 @@ func goroutines() int {
 	}
 	return n
 }
+
+func udpAddr(a netip.Addr, port uint16) *net.UDPAddr {
+	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, port))
+}
+
+func itoa(n int) string { return fmt.Sprint(n) }

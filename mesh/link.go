@@ -16,7 +16,7 @@ const (
 	otherJitter = time.Second
 	// firstRetry and maxRetry bound the intervals between attempts; they grow
 	// by half from one to the other.
-	firstRetry = time.Second
+	firstRetry = 300 * time.Millisecond
 	maxRetry   = 60 * time.Second
 	// deviceRetry is the interval at which the device repeats by itself.
 	deviceRetry = 5 * time.Second

@@ -1,0 +1,153 @@
+package mesh
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/mesh/topo"
+)
+
+var (
+	low  = topo.Key{1}
+	high = topo.Key{2}
+	t0   = time.Unix(1_800_000_000, 0)
+)
+
+func endpoints(n int) []netip.AddrPort {
+	var eps []netip.AddrPort
+	for i := range n {
+		eps = append(eps, netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 51820))
+	}
+	return eps
+}
+
+// seek runs a link that nobody answers and returns when it tried and moved.
+func seek(l *link, until time.Duration) (tries, moves []time.Duration) {
+	for d := time.Duration(0); d <= until; d += 10 * time.Millisecond {
+		a := l.due(t0.Add(d), 0)
+		if a.endpoint.IsValid() {
+			moves = append(moves, d)
+			l.endpoint = a.endpoint
+		}
+		if a.handshake {
+			tries = append(tries, d)
+			if !a.force {
+				panic("an attempt that the device would skip")
+			}
+		}
+	}
+	return tries, moves
+}
+
+func TestLowerKeyStartsAtOnce(t *testing.T) {
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(1)}, low, t0, false, 0.5)
+	l.endpoint = endpoints(1)[0]
+	tries, moves := seek(l, 10*time.Minute)
+	if tries[0] != 0 || tries[1] != firstRetry {
+		t.Errorf("attempts at %v", tries[:2])
+	}
+	if len(moves) != 0 {
+		t.Errorf("moved with one candidate: %v", moves)
+	}
+	for i, at := range tries[1:] {
+		if gap := at - tries[i]; gap > maxRetry {
+			t.Errorf("gap of %s", gap)
+		}
+	}
+	if last := tries[len(tries)-1] - tries[len(tries)-2]; last != maxRetry {
+		t.Errorf("last gap is %s, want %s", last, maxRetry)
+	}
+}
+
+func TestHigherKeyWaits(t *testing.T) {
+	for _, rnd := range []float64{0, 0.5, 0.999} {
+		l := newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, false, rnd)
+		l.endpoint = endpoints(1)[0]
+		tries, _ := seek(l, time.Minute)
+		want := (otherWait + scale(otherJitter, rnd)).Round(10 * time.Millisecond)
+		if d := tries[0] - want; d < 0 || d > 10*time.Millisecond {
+			t.Errorf("jitter %g: first attempt after %s, want %s", rnd, tries[0], want)
+		}
+	}
+	// Heard meanwhile: the other one is at it, wait again.
+	l := newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, false, 0)
+	l.see(peerReading{ObservedPeer: topo.ObservedPeer{Rx: 148}}, t0.Add(otherWait-freshRx/2))
+	if a := l.due(t0.Add(otherWait), 0); a.handshake {
+		t.Error("started although the other side is talking")
+	}
+	if a := l.due(t0.Add(2*otherWait), 0); !a.handshake || !a.force {
+		t.Error("did not start in the end")
+	}
+}
+
+func TestRotation(t *testing.T) {
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(3)}, low, t0, false, 0)
+	l.endpoint = endpoints(1)[0]
+	_, moves := seek(l, 10*time.Minute)
+	if want := []time.Duration{5 * time.Second, 10 * time.Second}; !slices.Equal(moves[:2], want) {
+		t.Errorf("moved at %v, want %v", moves[:2], want)
+	}
+	for i, at := range moves[1:] {
+		if gap := at - moves[i]; gap < rotateEvery || gap > maxRetry {
+			t.Errorf("gap of %s", gap)
+		}
+	}
+}
+
+func TestLinkLife(t *testing.T) {
+	eps := endpoints(3)
+	at := func(d time.Duration) time.Time { return t0.Add(d) }
+	reading := func(rx, tx uint64) peerReading {
+		return peerReading{handshake: 1, ObservedPeer: topo.ObservedPeer{Rx: rx, Tx: tx, Endpoint: eps[2]}}
+	}
+	l := newLink(topo.Peer{Key: high, Endpoints: eps[:2]}, low, t0, false, 0)
+	if l.reachable(t0) || l.age(t0) != topo.Never {
+		t.Error("reachable before a handshake")
+	}
+	if !l.see(reading(1000, 1000), at(0)) || l.see(reading(1000, 1000), at(0)) {
+		t.Error("handshake reported not once")
+	}
+	if !l.reachable(at(0)) || !slices.Equal(l.candidates(), eps) {
+		t.Errorf("reachable %t, candidates %v: what the device learned must be one", l.reachable(at(0)), l.candidates())
+	}
+	if a := l.due(at(time.Second), 0); a != (attempt{}) {
+		t.Errorf("tried for a peer in reach: %+v", a)
+	}
+	// Only a keepalive goes out: nobody answers those.
+	l.see(reading(1000, 1032), at(25*time.Second))
+	if l.see(reading(1000, 1064), at(50*time.Second)); !l.reachable(at(50 * time.Second)) {
+		t.Error("an idle peer is out of reach")
+	}
+	// Data goes out and nothing comes back: other candidates, same session.
+	l.see(reading(2000, 1100), at(60*time.Second))
+	l.see(reading(2000, 2000), at(61*time.Second))
+	if !l.reachable(at(61*time.Second)) || l.reachable(at(61*time.Second+silence)) {
+		t.Error("silence not noticed, or too early")
+	}
+	l.due(at(61*time.Second), 0)
+	a := l.due(at(61*time.Second+silence), 0)
+	if !a.endpoint.IsValid() || !a.handshake || a.force {
+		t.Errorf("a live, silent peer: %+v, want another endpoint and a gentle attempt", a)
+	}
+	// It answers: all is well.
+	l.see(reading(3000, 2000), at(80*time.Second))
+	if !l.reachable(at(80 * time.Second)) {
+		t.Error("out of reach though it answers")
+	}
+	if l.live(at(topo.LiveFor)) {
+		t.Error("session outlives its keys")
+	}
+	if l.live(at(-time.Second)) {
+		t.Error("session before its handshake")
+	}
+}
+
+func TestCandidatesBounded(t *testing.T) {
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(7)}, low, t0, false, 0)
+	l.learned = netip.MustParseAddrPort("198.51.100.1:1")
+	if c := l.candidates(); len(c) != topo.MaxEndpoints || !slices.Contains(c, l.learned) {
+		t.Errorf("candidates %v", c)
+	}
+}

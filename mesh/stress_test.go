@@ -1,0 +1,229 @@
+package mesh
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Devices are closed while TCP and UDP are in full flow, from both ends in
+// turn. Nothing may panic, hang or stay behind.
+func TestCloseUnderLoad(t *testing.T) {
+	cycles := count(60, 1000)
+	before := goroutines()
+	for i := range cycles {
+		closeUnderLoad(t, i%2 == 0)
+	}
+	eventually(t, "goroutines gone", func() bool { return runtime.NumGoroutine() <= before+2 })
+	t.Logf("%d cycles, %d goroutines before, %d after", cycles, before, runtime.NumGoroutine())
+}
+
+func closeUnderLoad(t *testing.T, serverFirst bool) {
+	a, b := newHost(t, 1, nil), newHost(t, 2, nil)
+	run := func(h *host) (stop func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- h.Run(ctx) }()
+		<-h.Ready()
+		return func() {
+			cancel()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(waitFor):
+				t.Error("did not stop")
+			}
+		}
+	}
+	stops := []func(){run(a), run(b)}
+	members := []cluster.Member{a.member(a.loopback()), b.member(b.loopback())}
+	b.mustSet(t, members)
+	a.mustSet(t, members)
+
+	var load sync.WaitGroup
+	l, err := b.Listen(t.Context(), netip.AddrPortFrom(b.ip4, 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	load.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			load.Go(func() {
+				defer c.Close()
+				_, _ = io.Copy(io.Discard, c)
+			})
+		}
+	})
+	c, err := a.Dial(t.Context(), netip.AddrPortFrom(b.ip4, 9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flowing := make(chan struct{}, 3)
+	write := func(f func() error) {
+		load.Go(func() {
+			for n := 0; ; n++ {
+				if f() != nil {
+					return
+				}
+				if n == 3 {
+					flowing <- struct{}{}
+				}
+			}
+		})
+	}
+	chunk := make([]byte, 32<<10)
+	write(func() error { _, err := c.Write(chunk); return err })
+	for _, h := range []*host{a, b} {
+		to := b
+		if h == b {
+			to = a
+		}
+		pc, err := h.ListenPacket(t.Context(), netip.AddrPortFrom(h.ip4, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := udpAddr(to.ip4, 10)
+		write(func() error { _, err := pc.WriteTo(chunk[:1000], addr); return err })
+		load.Go(func() {
+			buf := make([]byte, 2000)
+			for {
+				if _, _, err := pc.ReadFrom(buf); err != nil {
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		select {
+		case <-flowing:
+		case <-time.After(waitFor):
+			t.Fatal("no load")
+		}
+	}
+	if serverFirst {
+		stops[0], stops[1] = stops[1], stops[0]
+	}
+	// Who lost its peer is closed next: first the ones that it waits for.
+	_ = c.SetDeadline(time.Now())
+	stops[0]()
+	stops[1]()
+	done := make(chan struct{})
+	go func() { load.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(waitFor):
+		t.Fatal("someone still waits on a closed mesh")
+	}
+}
+
+// Twenty hosts of one process find each other.
+func TestTwentyHosts(t *testing.T) {
+	n := 20
+	begin := time.Now()
+	hosts := newCluster(t, n, nil)
+	up := time.Now()
+	for _, h := range hosts {
+		eventually(t, string(h.node)+" reaches all", func() bool { return h.reached(n - 1) })
+	}
+	t.Logf("%d devices, %d pairs: full mesh %s after the last was configured, %s in all",
+		n, n*(n-1)/2, time.Since(up).Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+}
+
+// idleMemory is what one device without traffic costs.
+func TestIdleMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	before, routines := heap(), goroutines()
+	hosts := newCluster(t, 3, nil)
+	for _, h := range hosts {
+		eventually(t, "mesh", func() bool { return h.reached(2) })
+	}
+	per := (int64(heap()) - int64(before)) / int64(len(hosts))
+	t.Logf("a device with 2 peers: %d KiB heap and stacks, %d goroutines", per>>10, (goroutines()-routines)/len(hosts))
+	if per > 8<<20 {
+		t.Errorf("a device costs %d bytes", per)
+	}
+}
+
+// BenchmarkTCP sends through two devices over loopback.
+func BenchmarkTCP(b *testing.B) {
+	for _, mtu := range []int{1420, 8920} {
+		b.Run("mtu "+itoa(mtu), func(b *testing.B) {
+			hosts := newCluster(b, 2, func(o *Options) { o.MTU = mtu })
+			from, to := hosts[0], hosts[1]
+			l, err := to.Listen(b.Context(), netip.AddrPortFrom(to.ip4, 9))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			got := make(chan int64, 1)
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				n, _ := io.Copy(io.Discard, c)
+				got <- n
+			}()
+			c, err := from.Dial(b.Context(), netip.AddrPortFrom(to.ip4, 9))
+			if err != nil {
+				b.Fatal(err)
+			}
+			chunk := make([]byte, 256<<10)
+			b.SetBytes(int64(len(chunk)))
+			var sent int64
+			for b.Loop() {
+				n, err := c.Write(chunk)
+				sent += int64(n)
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			c.Close()
+			if n := <-got; n != sent {
+				b.Errorf("%d of %d bytes arrived", n, sent)
+			}
+		})
+	}
+}
+
+// BenchmarkUDPRoundTrip is one small datagram there and back.
+func BenchmarkUDPRoundTrip(b *testing.B) {
+	hosts := newCluster(b, 2, nil)
+	hosts[1].serveEcho(b)
+	pc, err := hosts[0].ListenPacket(b.Context(), netip.AddrPortFrom(hosts[0].ip4, 0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer pc.Close()
+	buf := make([]byte, 2000)
+	to := udpAddr(hosts[1].ip4, 7)
+	for b.Loop() {
+		if _, err := pc.WriteTo(buf[:300], to); err != nil {
+			b.Fatal(err)
+		}
+		if err := pc.SetReadDeadline(time.Now().Add(waitFor)); err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := pc.ReadFrom(buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
