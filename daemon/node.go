@@ -230,13 +230,17 @@ func (n *node) logState() coord.LogState {
 // local is what heartbeats say of this host.
 func (n *node) local() coord.Local {
 	w := n.worker.View()
-	return coord.Local{Slots: uint32(w.Slots), Busy: uint32(len(w.Running))}
+	return coord.Local{Slots: uint32(w.Slots), Busy: uint32(len(w.Running)), Draining: !n.cfg.Lease.Eligible}
 }
+
+// setMeshTime bounds one change of the mesh device; it is below the time that
+// the coordination stage has to stop.
+const setMeshTime = 2 * time.Second
 
 // onMembers makes the mesh follow the membership.
 func (n *node) onMembers(ms []cluster.Member) {
 	n.setMembers(ms)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), setMeshTime)
 	defer cancel()
 	if err := n.applyMembers(ctx); err != nil {
 		n.log.Error().Err(err).Msg("mesh does not follow the membership")

@@ -278,6 +278,19 @@ func (l *Log) Cut() cluster.Cut {
 	return cut
 }
 
+// Size returns how many bytes all segments hold.
+func (l *Log) Size() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var n int64
+	for _, c := range l.chains {
+		for _, s := range c.segs {
+			n += s.size
+		}
+	}
+	return n
+}
+
 // Digest returns a short hash over the durable positions of all chains. Two
 // logs with the same digest hold the same events.
 func (l *Log) Digest() [16]byte {

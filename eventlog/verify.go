@@ -39,6 +39,8 @@ type Report struct {
 	Missing   uint64       `json:"cut_marks_missing"`
 	TornBytes int64        `json:"torn_bytes"` // of writes that were never acknowledged
 	StateHash cluster.Hash `json:"state_hash"`
+	// Ends are the last positions of the chains, by source.
+	Ends cluster.Cut `json:"ends"`
 }
 
 // verifier walks all chains of a log.
@@ -157,6 +159,9 @@ func (v *verifier) chain(ctx context.Context, src cluster.SourceID, first bool, 
 			return err
 		}
 		tail, hlc = s.tail, s.hlc
+	}
+	if first {
+		v.report.Ends = append(v.report.Ends, cluster.SourceMark{Source: src, Mark: tail})
 	}
 	return nil
 }
