@@ -118,7 +118,9 @@ func TestCrashAtEveryByte(t *testing.T) {
 			if cuts++; cuts%40 == 0 {
 				goOn(t, crashed, n)
 			}
-			os.RemoveAll(crashed)
+			if err := os.RemoveAll(crashed); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if last != uint64(len(events)) {
@@ -189,7 +191,9 @@ func TestBitFlips(t *testing.T) {
 			default:
 				dropped++
 			}
-			os.RemoveAll(broken)
+			if err := os.RemoveAll(broken); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	t.Logf("%d flips refused, %d cut off the last group", refused, dropped)

@@ -331,13 +331,13 @@ func TestBadPeers(t *testing.T) {
 	}
 	for name, answer := range map[string]func(net.Conn){
 		"garbage": func(c net.Conn) {
-			go io.Copy(io.Discard, c)
+			go drain(c)
 			_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 		},
 		"closes":    func(net.Conn) {},
-		"stalls":    func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
-		"torn":      func(c net.Conn) { go io.Copy(io.Discard, c); _, _ = c.Write([]byte{0, 0, 0, 48, byte(msgAck), 1, 2}) },
-		"huge":      func(c net.Conn) { go io.Copy(io.Discard, c); _, _ = c.Write([]byte{255, 255, 255, 255, byte(msgAck)}) },
+		"stalls":    drain,
+		"torn":      func(c net.Conn) { go drain(c); _, _ = c.Write([]byte{0, 0, 0, 48, byte(msgAck), 1, 2}) },
+		"huge":      func(c net.Conn) { go drain(c); _, _ = c.Write([]byte{255, 255, 255, 255, byte(msgAck)}) },
 		"lies":      lie(msgAck, ack{mark: cluster.Mark{Seq: 99}}.encode()),
 		"nonsense":  lie(msgRun, []byte("not a run")),
 		"bad heads": lie(msgHeadsAre, []byte{0, 0, 255, 255}),
@@ -469,3 +469,6 @@ func (s *sliceReader) Read(p []byte) (int, error) {
 	s.b = s.b[n:]
 	return n, nil
 }
+
+// drain reads c to its end.
+func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) }

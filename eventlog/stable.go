@@ -90,8 +90,8 @@ func (l *Log) acked(v cluster.NodeID, src cluster.SourceID, a ack) {
 	s := &l.rep.stab
 	s.mu.Lock()
 	if vt := s.voters[v]; vt != nil && a.mark.Seq > vt.acked {
-		for _, e := range events {
-			if e.seq > vt.acked && e.seq <= a.mark.Seq && e.term > 0 && e.term < a.promised {
+		for _, e := range upTo(events, a.mark.Seq) {
+			if e.seq > vt.acked && e.term > 0 && e.term < a.promised {
 				vt.refused[e.seq] = true
 			}
 		}
@@ -181,6 +181,40 @@ func (s *stability) enough(self cluster.NodeID, seq, durable uint64) (have int, 
 	return have, have >= need, possible < need
 }
 
+// held returns a seq that no stable event can be above: what enough voters
+// hold, whatever they had promised.
+func (s *stability) held(self cluster.NodeID, durable uint64) uint64 {
+	if s.cfg.IsZero() {
+		return 0
+	}
+	var marks []uint64
+	if s.cfg.Has(self) {
+		marks = append(marks, durable)
+	}
+	for _, v := range s.voters {
+		if s.cfg.Mode != cluster.ModeAvailable || v.connected {
+			marks = append(marks, v.acked)
+		}
+	}
+	slices.Sort(marks)
+	need := len(marks) // available: all of them
+	if s.cfg.Mode != cluster.ModeAvailable {
+		need = s.cfg.Majority()
+	}
+	if need == 0 || need > len(marks) {
+		return 0
+	}
+	return marks[len(marks)-need]
+}
+
+// upTo returns the part of pending, which is dense, up to seq.
+func upTo(pending []ownTerm, seq uint64) []ownTerm {
+	if len(pending) == 0 || seq < pending[0].seq {
+		return nil
+	}
+	return pending[:min(uint64(len(pending)), seq-pending[0].seq+1)]
+}
+
 // advanceStable moves the mark of the highest stable event, and forgets what
 // is needed for events below it only.
 func (l *Log) advanceStable() {
@@ -190,15 +224,15 @@ func (l *Log) advanceStable() {
 	s := &l.rep.stab
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range slices.Backward(pending) {
+	for _, e := range slices.Backward(upTo(pending, s.held(l.o.Self, durable))) {
 		if e.seq <= s.stable {
 			break
 		}
 		if _, ok, _ := s.enough(l.o.Self, e.seq, durable); !ok {
 			continue
 		}
-		for _, below := range pending {
-			if below.seq > s.stable && below.seq < e.seq {
+		for _, below := range upTo(pending, e.seq-1) {
+			if below.seq > s.stable {
 				if _, ok, _ := s.enough(l.o.Self, below.seq, durable); !ok {
 					s.lost[below.seq] = true
 				}
@@ -220,11 +254,7 @@ func (l *Log) advanceStable() {
 func (l *Log) trimPending(stable uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
-	for n < len(l.unstable) && l.unstable[n].seq <= stable {
-		n++
-	}
-	l.unstable = l.unstable[n:]
+	l.unstable = l.unstable[len(upTo(l.unstable, stable)):]
 }
 
 // StableSeq returns the last event of the own chain that is known to be
@@ -266,10 +296,8 @@ func (l *Log) WaitStable(ctx context.Context, seq uint64) (voters int, err error
 func (l *Log) termOf(seq uint64) cluster.Term {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for _, e := range l.unstable {
-		if e.seq == seq {
-			return e.term
-		}
+	if p := upTo(l.unstable, seq); len(p) > 0 && p[len(p)-1].seq == seq {
+		return p[len(p)-1].term
 	}
 	return 0
 }

@@ -1,0 +1,130 @@
+package eventlog
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+// draft300 makes an event of about 300 bytes.
+func draft300() cluster.Draft {
+	return cluster.Draft{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", 150)}}
+}
+
+func benchmarkAppend(b *testing.B, writers int) {
+	l, _ := start(b, testOptions(b.TempDir(), "n1"))
+	drafts := []cluster.Draft{draft300()}
+	var wg sync.WaitGroup
+	work := make(chan struct{}, writers) // one token per append; full: the loop waits
+	for range writers {
+		wg.Go(func() {
+			for range work {
+				if _, err := l.Append(context.Background(), drafts); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for b.Loop() {
+		work <- struct{}{}
+	}
+	close(work)
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+func BenchmarkAppend1(b *testing.B)   { benchmarkAppend(b, 1) }
+func BenchmarkAppend64(b *testing.B)  { benchmarkAppend(b, 64) }
+func BenchmarkAppend512(b *testing.B) { benchmarkAppend(b, 512) }
+
+// fill writes n events straight through the writer's own code, in groups of
+// a hundred.
+func fill(tb testing.TB, o Options, n int) {
+	tb.Helper()
+	o.FS = quickFS()
+	l, err := Open(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	drafts := make([]cluster.Draft, 100)
+	for i := range drafts {
+		drafts[i] = draft300()
+	}
+	for range n / len(drafts) {
+		r, _, err := l.prepare(drafts)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		r.weight = 0 // it does not pass the intake
+		if err := l.commit([]*request{r}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	o := testOptions(b.TempDir(), "n1")
+	const n = 100_000
+	fill(b, o, n)
+	for b.Loop() {
+		r, err := Verify(context.Background(), VerifyOptions{Dir: o.Dir, Cluster: o.Cluster, KeyOf: pubFor})
+		if err != nil || r.Events != n {
+			b.Fatalf("%+v, %v", r, err)
+		}
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// TestRecoveryOfAMillion measures how long opening a large log takes. The
+// quick run uses a twentieth.
+func TestRecoveryOfAMillion(t *testing.T) {
+	n := 50_000
+	if os.Getenv("SKEIN_PROVE") != "" {
+		n = 1_000_000
+	}
+	o := testOptions(t.TempDir(), "n1")
+	fill(t, o, n)
+	started := time.Now()
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(started)
+	defer l.Close()
+	if got := l.Head(l.Source()).Seq; got != uint64(n) {
+		t.Fatalf("%d events, want %d", got, n)
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	t.Logf("%d events in %d segments recovered and folded in %s, %d MiB of heap afterwards",
+		n, len(l.own.segs), took.Round(time.Millisecond), m.HeapAlloc>>20)
+}
+
+func BenchmarkRunDecode(b *testing.B) {
+	c := &chain{src: cluster.SourceID{Node: "a", Inc: 1}}
+	c.begin()
+	body := []byte(`{"version":"` + strings.Repeat("x", 150) + `"}`)
+	for i := range uint64(100) {
+		if _, err := c.add(cluster.Event{Source: c.src, Seq: i + 1, Prev: c.tail.Hash, HLC: cluster.HLC(i + 1), Kind: "k", Body: body}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := c.end(record.SignHead(testCluster, cluster.Head{Source: c.src, Seq: 100, Hash: c.tail.Hash}, keyFor("a"))); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := decodeRun(c.buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "events/s")
+}
