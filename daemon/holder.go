@@ -86,7 +86,6 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 	switch a := action.(type) {
 	case lease.Acquired:
 		d.end("superseded")
-		d.log.Info().Uint64("term", uint64(a.Term)).Strs("grants", names(a.Grants)).Msg("lease acquired")
 		termCtx, cancel := context.WithCancel(ctx)
 		held := &heldTerm{term: a.Term, cancel: cancel, done: make(chan struct{})}
 		d.held = held
@@ -99,7 +98,6 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 	case lease.Quiesce:
 		d.quiesce(ctx, a)
 	case lease.Lost:
-		d.log.Info().Uint64("term", uint64(a.Term)).Str("reason", a.Reason).Str("successor", string(a.Successor)).Msg("lease lost")
 		d.end(a.Reason)
 	case lease.ConfigStable:
 		d.history.SetVoters(a.Config)

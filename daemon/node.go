@@ -92,8 +92,8 @@ func (n *node) load() (member.Records, error) {
 	if n.events, err = eventlog.Open(eventlog.Options{
 		Dir: logDir(n.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
 		KeyOf:       n.keyOf,
-		MayAct:      func(t cluster.Term) bool { return n.coord.MayAct(t) },
-		Promised:    func() cluster.Term { return n.coord.PromisedTerm() },
+		MayAct:      n.mayAct,
+		Promised:    n.promised,
 		Dial:        n.dialer(eventlog.Proto),
 		Peers:       n.reachable,
 		Float:       rand.Float64,
@@ -134,6 +134,9 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 	if err != nil {
 		return err
 	}
+	if err := n.buildWork(); err != nil {
+		return err
+	}
 	if n.coord, err = coord.New(coord.Options{
 		Self: n.id.Node, Key: n.id.IDKey(), Verifier: n.id.Verifier(), Records: records,
 		Store: coord.NewFileStore(n.cfg.StateDir, n.id.Cluster, n.id.Node), Boot: n.boot, Founder: root != nil,
@@ -146,15 +149,17 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 	}); err != nil {
 		return err
 	}
-	if err := n.buildWork(); err != nil {
-		return err
-	}
 	n.coord.Handle(eventlog.Proto, n.events.Serve)
 	n.coord.Handle(worker.BlobProto, n.artefacts.Serve)
 	n.coord.Handle(scheduler.Proto, n.worker.Serve)
 	n.coord.Handle(protoAPI, n.serveAPI)
 	return nil
 }
+
+// The log, the worker and the scheduler are made before the coordination that
+// they ask; nothing runs until all exist.
+func (n *node) mayAct(t cluster.Term) bool { return n.coord.MayAct(t) }
+func (n *node) promised() cluster.Term     { return n.coord.PromisedTerm() }
 
 // buildWork makes what runs jobs.
 func (n *node) buildWork() error {
@@ -175,13 +180,13 @@ func (n *node) buildWork() error {
 		Slots: n.cfg.Worker.Slots, Queue: n.cfg.Worker.Queue,
 		Executors:  map[string]worker.Executor{cluster.ExecutorWASM: n.wasm},
 		OutboxFile: filepath.Join(n.cfg.StateDir, "outbox"),
-		MinTerm:    n.coord.PromisedTerm,
+		MinTerm:    n.promised,
 		Logger:     n.log, Registerer: n.reg,
 	}); err != nil {
 		return err
 	}
 	n.sched, err = scheduler.New(scheduler.Options{
-		Self: n.id.Node, Log: n.events, MayAct: n.coord.MayAct, Dial: n.dialer(scheduler.Proto), Now: n.now,
+		Self: n.id.Node, Log: n.events, MayAct: n.mayAct, Dial: n.dialer(scheduler.Proto), Now: n.now,
 		Logger: n.log, Registerer: n.reg,
 	})
 	return err
@@ -256,10 +261,7 @@ func workersOf(ms []cluster.Member) []cluster.NodeID {
 	return out
 }
 
-func (n *node) onHealth(id cluster.NodeID, h cluster.Health) {
-	n.log.Info().Str("peer", string(id)).Str("health", string(h)).Msg("member health changed")
-	n.sched.SetHealth(id, h)
-}
+func (n *node) onHealth(id cluster.NodeID, h cluster.Health) { n.sched.SetHealth(id, h) }
 
 // applyMembers plans the device anew and makes it so.
 func (n *node) applyMembers(ctx context.Context) error {
@@ -280,7 +282,6 @@ func (n *node) admit(ctx context.Context, a join.Admission) error {
 	if err := n.coord.AddRecords(ctx, member.Records{Certs: []member.Signed{a.Cert}, Anns: []member.Signed{a.Ann}}); err != nil {
 		return err
 	}
-	n.log.Info().Str("peer", string(a.Member.Node)).Stringer("addr", a.Member.IP4).Bool("again", a.Again).Msg("member admitted")
 	if a.Again {
 		return nil
 	}
