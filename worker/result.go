@@ -152,11 +152,9 @@ func explain(err error, out []byte) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		if at := syntax.Offset - 1; at >= 0 && at < int64(len(out)) {
-			rest := strings.TrimLeft(string(out[at:min(int64(len(out)), at+5)]), "+-")
-			if strings.HasPrefix(rest, "N") || strings.HasPrefix(rest, "I") {
-				return errors.New("a number is NaN or infinite")
-			}
+		odd := strings.TrimPrefix(syntax.Error(), "invalid character ")
+		if bytes.HasPrefix(bytes.TrimSpace(out), []byte("{")) && (strings.HasPrefix(odd, "'N'") || strings.HasPrefix(odd, "'I'")) {
+			return errors.New("a number is NaN or infinite")
 		}
 		return fmt.Errorf("%w; it begins %q", err, clip(clean(string(out[:min(len(out), 64)])), 64))
 	case errors.As(err, &kind) && strings.HasPrefix(kind.Value, "number ") && kind.Type.Kind().String() == "float64":

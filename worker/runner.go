@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
@@ -198,7 +199,7 @@ func (r *runner) compile(ctx context.Context, t runnerTask, code []byte) (*loade
 		_ = rt.Close(ctx) // frees memory only
 		return nil, err
 	}
-	compiled, err := rt.CompileModule(ctx, code)
+	compiled, err := rt.CompileModule(experimental.WithCompilationWorkers(ctx, 2), code)
 	if err != nil {
 		_ = rt.Close(ctx) // frees memory only
 		return nil, err
