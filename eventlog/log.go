@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -44,7 +45,8 @@ type Log struct {
 	poisoned error
 	forked   map[cluster.SourceID]bool
 
-	fold fold
+	fold        fold
+	aheadWarned atomic.Bool
 
 	runOnce   sync.Once
 	closeOnce sync.Once

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -61,8 +62,8 @@ type Options struct {
 
 	// Wall is the wall clock. Default time.Now.
 	Wall func() time.Time
-	// Float returns random numbers in [0,1) for jitter and choice. Default:
-	// always 0.5, which is only fit for tests.
+	// Float returns random numbers in [0,1) for jitter and choice. Default
+	// rand.Float64.
 	Float func() float64
 	// FS default OSFS().
 	FS FS
@@ -115,7 +116,7 @@ func (o Options) withDefaults() Options {
 		o.Wall = time.Now
 	}
 	if o.Float == nil {
-		o.Float = func() float64 { return 0.5 }
+		o.Float = rand.Float64
 	}
 	if o.FS == nil {
 		o.FS = OSFS()

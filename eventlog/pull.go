@@ -66,7 +66,8 @@ func (l *Log) Sync(ctx context.Context, peer cluster.NodeID) error {
 
 // pull exchanges heads with peer and fetches what is missing here. With a
 // term, peer must have promised it, and every chain that peer knows must be
-// fetched whole; without, chains of unknown hosts are passed over.
+// fetched whole, or contradict a signed one here; without, chains of unknown
+// hosts are passed over.
 func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) (fetched int, err error) {
 	result := "error"
 	defer func() { l.m.pulls.WithLabelValues(result).Inc() }()
@@ -93,8 +94,13 @@ func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) 
 	for _, h := range heads {
 		n, err := l.fetch(ctx, conn, br, h)
 		fetched += n
-		if err == nil || term == 0 && errors.Is(err, errUnknownSource) {
+		switch {
+		case err == nil:
 			continue
+		case term == 0 && errors.Is(err, errUnknownSource):
+			continue
+		case term > 0 && errors.Is(err, ErrEquivocation):
+			continue // the second history of a liar must not hold up the others
 		}
 		errs = append(errs, fmt.Errorf("fetch %s from %s: %w", h.Source, peer, err))
 		if errors.Is(err, errStream) {

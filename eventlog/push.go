@@ -108,14 +108,13 @@ func (rep *replicator) session(ctx context.Context, to cluster.NodeID) error {
 	if err != nil {
 		return err
 	}
-	own := l.Head(src)
-	if pos.mark.Seq > own.Seq || pos.mark.Seq == own.Seq && pos.mark.Hash != own.Hash {
+	if hash, ok := l.hashAt(src, pos.mark.Seq); pos.mark.Seq > 0 && (!ok || hash != pos.mark.Hash) {
 		// Only the heads are signed: ask for them, and begin a new
 		// incarnation if they say so too.
 		if _, err := l.pull(ctx, to, 0); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: %s has %s up to seq %d, the disk up to %d", ErrRolledBack, to, src, pos.mark.Seq, own.Seq)
+		return fmt.Errorf("%w: %s has %s up to seq %d, the disk up to %d", ErrRolledBack, to, src, pos.mark.Seq, l.Head(src).Seq)
 	}
 	l.setConnected(to, true)
 	l.acked(to, src, pos)

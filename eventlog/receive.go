@@ -57,16 +57,17 @@ func (l *Log) checkClock(ru *run) error {
 	if ahead > l.o.MaxAhead {
 		return fmt.Errorf("%w: event %d of %s is %s ahead of this host's clock", ErrPeer, last.Seq, last.Source, ahead.Round(time.Millisecond))
 	}
-	if ahead > warnAhead {
-		l.log.Debug().Str("node", string(last.Source.Node)).Dur("ahead", ahead).Msg("event ahead of the local clock")
+	if ahead > warnAhead && !l.aheadWarned.Swap(true) {
+		l.log.Warn().Str("node", string(last.Source.Node)).Float64("ahead_seconds", ahead.Seconds()).
+			Msg("events ahead of the local clock; said once")
 	}
 	return nil
 }
 
 // ownElsewhere looks at a peer's heads of chains that this host wrote. If the
-// peer holds more of the current one than the disk does, or a later one, the
-// disk was rolled back: to append here would be to equivocate, so a new
-// incarnation begins. It reports whether it did.
+// peer holds more of the current one than the disk does, or something else,
+// or a later one, the disk was rolled back: to append here would be to
+// equivocate, so a new incarnation begins. It reports whether it did.
 func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, error) {
 	own := l.Source()
 	mine := l.Head(own)
@@ -75,8 +76,10 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 		if h.Source.Node != own.Node || h.Source.Inc < own.Inc {
 			continue
 		}
-		if h.Source == own && (h.Seq < mine.Seq || h.Seq == mine.Seq && h.Hash == mine.Hash) {
-			continue
+		if h.Source == own {
+			if hash, ok := l.hashAt(own, h.Seq); ok && hash == h.Hash {
+				continue // a prefix of what is here
+			}
 		}
 		if err := record.VerifyHead(l.o.Cluster, h, l.o.keyOf(own.Node)); err != nil {
 			continue // nobody can make this host drop its chain without its key
@@ -94,4 +97,15 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 		return false, fmt.Errorf("%w: %w", ErrRolledBack, err)
 	}
 	return true, nil
+}
+
+// hashAt returns the hash of a durable event.
+func (l *Log) hashAt(src cluster.SourceID, seq uint64) (cluster.Hash, bool) {
+	if h := l.Head(src); h.Seq == seq {
+		return h.Hash, true
+	}
+	for e, err := range l.Read(src, seq) {
+		return e.Hash, err == nil && e.Seq == seq
+	}
+	return cluster.Hash{}, false
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -472,3 +473,83 @@ func (s *sliceReader) Read(p []byte) (int, error) {
 
 // drain reads c to its end.
 func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// TestForkOfOwnChainIsNoticed rolls a's disk back and lets it append before it
+// can ask anyone: the first voter that it meets makes it leave the chain.
+func TestForkOfOwnChainIsNoticed(t *testing.T) {
+	net := newNetwork(t)
+	var promised atomic.Uint64
+	ao := testOptions(t.TempDir(), "a")
+	ao.Promised = func() cluster.Term { return cluster.Term(promised.Load()) }
+	a, stop := start(t, ao)
+	mustAppend(t, a, note(1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	old := copyDir(t, ao.Dir)
+	a, stop = start(t, ao)
+	net.add("a", a)
+	bo := testOptions(t.TempDir(), "b")
+	bo.Promised = ao.Promised
+	b := net.join(t, bo)
+	mustAppend(t, a, note(2))
+	if err := b.Sync(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	ao.Dir = old
+	a = net.join(t, ao)
+	mustAppend(t, a, note(3), note(4), note(5))
+	a.SetVoters(voters("a", "b"))
+	eventually(t, "a leaves its chain", func() bool { return a.Source().Inc == 2 })
+	e := mustAppend(t, a, note(6))
+	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n < 1 {
+		t.Fatalf("stable on %d, %v", n, err)
+	}
+	if err := b.Wait(t.Context(), e[0].Source, 1); err != nil {
+		t.Fatal(err)
+	}
+	// The fork stays between them, and holds up nobody's catching up.
+	if err := b.Sync(t.Context(), "a"); !errors.Is(err, ErrEquivocation) {
+		t.Fatalf("pull of the fork: %v", err)
+	}
+	promised.Store(3)
+	if err := b.CatchUp(t.Context(), 3, []cluster.NodeID{"a", "b"}, 2); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkAppendStable64(b *testing.B) {
+	net := newNetwork(b)
+	var a *Log
+	for _, id := range []cluster.NodeID{"a", "b", "c"} {
+		l := net.join(b, testOptions(b.TempDir(), id))
+		l.SetVoters(voters("a", "b", "c"))
+		if id == "a" {
+			a = l
+		}
+	}
+	var wg sync.WaitGroup
+	work := make(chan struct{}, 64) // one token per append; full: the loop waits
+	for range 64 {
+		wg.Go(func() {
+			for range work {
+				e, err := a.Append(context.Background(), []cluster.Draft{draft300()})
+				if err == nil {
+					_, err = a.WaitStable(context.Background(), e[0].Seq)
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for b.Loop() {
+		work <- struct{}{}
+	}
+	close(work)
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
