@@ -62,8 +62,8 @@ type link struct {
 	rotateAt time.Time
 }
 
-func newLink(p topo.Peer, own topo.Key, now time.Time, naive bool, rnd float64) *link {
-	l := &link{initiator: naive || topo.Initiates(own, p.Key)}
+func newLink(p topo.Peer, own topo.Key, now time.Time, rnd float64) *link {
+	l := &link{initiator: topo.Initiates(own, p.Key)}
 	l.update(p)
 	l.startOver(now, rnd)
 	return l

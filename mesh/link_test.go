@@ -42,7 +42,7 @@ func seek(l *link, until time.Duration) (tries, moves []time.Duration) {
 }
 
 func TestLowerKeyStartsAtOnce(t *testing.T) {
-	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(1)}, low, t0, false, 0.5)
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(1)}, low, t0, 0.5)
 	l.endpoint = endpoints(1)[0]
 	tries, moves := seek(l, 10*time.Minute)
 	if tries[0] != 0 || tries[1] != firstRetry {
@@ -63,7 +63,7 @@ func TestLowerKeyStartsAtOnce(t *testing.T) {
 
 func TestHigherKeyWaits(t *testing.T) {
 	for _, rnd := range []float64{0, 0.5, 0.999} {
-		l := newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, false, rnd)
+		l := newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, rnd)
 		l.endpoint = endpoints(1)[0]
 		tries, _ := seek(l, time.Minute)
 		want := (otherWait + scale(otherJitter, rnd)).Round(10 * time.Millisecond)
@@ -72,7 +72,7 @@ func TestHigherKeyWaits(t *testing.T) {
 		}
 	}
 	// Heard meanwhile: the other one is at it, wait again.
-	l := newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, false, 0)
+	l := newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, 0)
 	l.see(peerReading{ObservedPeer: topo.ObservedPeer{Rx: 148}}, t0.Add(otherWait-freshRx/2))
 	if a := l.due(t0.Add(otherWait), 0); a.handshake {
 		t.Error("started although the other side is talking")
@@ -83,7 +83,7 @@ func TestHigherKeyWaits(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(3)}, low, t0, false, 0)
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(3)}, low, t0, 0)
 	l.endpoint = endpoints(1)[0]
 	_, moves := seek(l, 10*time.Minute)
 	if want := []time.Duration{5 * time.Second, 10 * time.Second}; !slices.Equal(moves[:2], want) {
@@ -102,7 +102,7 @@ func TestLinkLife(t *testing.T) {
 	reading := func(rx, tx uint64) peerReading {
 		return peerReading{handshake: 1, ObservedPeer: topo.ObservedPeer{Rx: rx, Tx: tx, Endpoint: eps[2]}}
 	}
-	l := newLink(topo.Peer{Key: high, Endpoints: eps[:2]}, low, t0, false, 0)
+	l := newLink(topo.Peer{Key: high, Endpoints: eps[:2]}, low, t0, 0)
 	if l.reachable(t0) || l.age(t0) != topo.Never {
 		t.Error("reachable before a handshake")
 	}
@@ -145,7 +145,7 @@ func TestLinkLife(t *testing.T) {
 }
 
 func TestCandidatesBounded(t *testing.T) {
-	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(7)}, low, t0, false, 0)
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(7)}, low, t0, 0)
 	l.learned = netip.MustParseAddrPort("198.51.100.1:1")
 	if c := l.candidates(); len(c) != topo.MaxEndpoints || !slices.Contains(c, l.learned) {
 		t.Errorf("candidates %v", c)

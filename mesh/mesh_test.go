@@ -18,6 +18,7 @@ import (
 )
 
 func TestThreeHostsEcho(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
 	hosts := newCluster(t, 3, nil)
 	for _, h := range hosts {
@@ -41,8 +42,35 @@ func TestThreeHostsEcho(t *testing.T) {
 	}
 }
 
+// One socket on all addresses serves both families of the underlay.
+func TestUnderlayFamilies(t *testing.T) {
+	t.Parallel()
+	probe, err := net.ListenPacket("udp6", "[::1]:0")
+	if err != nil {
+		t.Skipf("no IPv6 on this machine: %v", err)
+	}
+	probe.Close()
+	all := func(o *Options) { o.Listen = netip.MustParseAddrPort("[::]:0") }
+	for _, at := range []string{"127.0.0.1", "::1"} {
+		a, b := newHost(t, 1, all), newHost(t, 2, all)
+		a.start(t)
+		b.start(t)
+		b.mustSet(t, []cluster.Member{a.member(), b.member()})
+		b.serveEcho(t)
+		to := netip.AddrPortFrom(netip.MustParseAddr(at), b.ListenPort())
+		a.mustSet(t, []cluster.Member{a.member(), b.member(to)})
+		if err := a.tcpEcho(t, b.ip6, "hello"); err != nil {
+			t.Errorf("over %s: %v", to, err)
+		}
+		if got := a.Observe()[0].Endpoint; got != to {
+			t.Errorf("endpoint is %s, want %s", got, to)
+		}
+	}
+}
+
 // A packet written before there is a session arrives once there is one.
 func TestFirstPacketIsHeld(t *testing.T) {
+	t.Parallel()
 	a, b := newHost(t, 1, nil), newHost(t, 2, nil)
 	a.start(t)
 	b.start(t)
@@ -63,6 +91,7 @@ func TestFirstPacketIsHeld(t *testing.T) {
 }
 
 func TestRestartHeals(t *testing.T) {
+	t.Parallel()
 	hosts := newCluster(t, 3, nil)
 	for _, h := range hosts {
 		h.serveEcho(t)
@@ -99,6 +128,7 @@ func TestRestartHeals(t *testing.T) {
 }
 
 func TestRemovedPeerIsGone(t *testing.T) {
+	t.Parallel()
 	hosts := newCluster(t, 2, nil)
 	a, b := hosts[0], hosts[1]
 	b.serveEcho(t)
@@ -124,6 +154,7 @@ func TestRemovedPeerIsGone(t *testing.T) {
 
 // The first candidate is wrong: the next one is tried.
 func TestCandidatesRotate(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes 6 s")
 	}
@@ -138,17 +169,14 @@ func TestCandidatesRotate(t *testing.T) {
 	wrong := netip.MustParseAddrPort(nobody.LocalAddr().String())
 	a.mustSet(t, []cluster.Member{a.member(), b.member(wrong, b.loopback())})
 	b.mustSet(t, []cluster.Member{b.member(), a.member()}) // knows no endpoint at all
-	begin := time.Now()
 	eventually(t, "reached over the second candidate", func() bool { return a.reached(1) && b.reached(1) })
 	if got := a.Observe()[0].Endpoint; got != b.loopback() {
 		t.Errorf("endpoint is %s, want %s", got, b.loopback())
 	}
-	if d := time.Since(begin); d > 8*time.Second {
-		t.Errorf("took %s", d)
-	}
 }
 
 func TestKeepaliveAfterHandshake(t *testing.T) {
+	t.Parallel()
 	a, b := newHost(t, 1, nil), newHost(t, 2, nil)
 	a.start(t)
 	b.start(t)
@@ -302,6 +330,7 @@ func TestNotReady(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
+	t.Parallel()
 	hosts := newCluster(t, 2, nil)
 	a, b := hosts[0], hosts[1]
 	l, err := b.Listen(t.Context(), netip.AddrPortFrom(b.ip4, 9))

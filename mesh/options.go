@@ -49,7 +49,7 @@ type Options struct {
 	// Seams for this package's tests.
 	bind    conn.Bind // underlay in memory
 	udpOnly bool      // no TCP in the stack: it does not work on fake time
-	naive   bool      // both sides start handshakes at once
+	naive   bool      // leave handshakes to the device and the data
 }
 
 // check reports the first option that cannot work and fills in defaults.

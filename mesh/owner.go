@@ -120,7 +120,7 @@ func (o *owner) relink(now time.Time) {
 		wanted[p.Key] = true
 		l := o.links[p.Key]
 		if l == nil {
-			l = newLink(p, o.want.Key, now, o.mesh.opts.naive, o.rand())
+			l = newLink(p, o.want.Key, now, o.rand())
 			o.links[p.Key] = l
 			l.held = !o.mesh.opts.naive
 		}
@@ -198,12 +198,15 @@ func (o *owner) turn(now time.Time) time.Duration {
 
 // tend looks after one peer and returns how long it can wait.
 func (o *owner) tend(key topo.Key, l *link, now time.Time) time.Duration {
+	if o.mesh.opts.naive {
+		return readIdle
+	}
 	switch live := l.live(now); {
 	case live && l.held:
 		l.held = false
 		o.dev.hold(key, l.addrs, false)
 		o.log.Info().Str("peer", string(l.want.Node)).Stringer("addr", l.endpoint).Msg("peer reached")
-	case !live && !l.held && l.seen && !o.mesh.opts.naive:
+	case !live && !l.held && l.seen:
 		l.held = true
 		o.dev.hold(key, l.addrs, true)
 		l.startOver(now, o.rand())

@@ -140,7 +140,7 @@ func TestTwentyHosts(t *testing.T) {
 		n, n*(n-1)/2, time.Since(up).Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
 }
 
-// idleMemory is what one device without traffic costs.
+// A device without traffic costs little.
 func TestIdleMemory(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()

@@ -209,8 +209,6 @@ func (t *netTUN) addAddr(p netip.Prefix) error {
 		Protocol:          protocolOf(p.Addr()),
 		AddressWithPrefix: tcpip.AddrFromSlice(p.Addr().AsSlice()).WithPrefix(),
 	}
-	// Duplicate address detection would wait and ask a network without
-	// neighbours.
 	if err := t.stack.AddProtocolAddress(nicID, pa, stack.AddressProperties{}); err != nil {
 		return errors.New(err.String())
 	}
