@@ -1,0 +1,195 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// commit logs what was decided, then carries it out. The lease is checked
+// before the one and before the other.
+func (t *term) commit(ctx context.Context) error {
+	b := &t.batch
+	if len(b.drafts) == 0 && len(b.actions) == 0 && len(b.replies) == 0 {
+		return nil
+	}
+	if !t.o.MayAct(t.id) {
+		return ErrLeaseLost
+	}
+	for drafts := b.drafts; len(drafts) > 0; {
+		n, size := 0, 0
+		for n < len(drafts) && (n == 0 || size+weight(drafts[n]) <= appendBytes) {
+			size += weight(drafts[n])
+			n++
+		}
+		b.logging = true
+		if err := t.append(ctx, drafts[:n]); err != nil {
+			return err
+		}
+		drafts = drafts[n:]
+	}
+	if len(b.drafts) > 0 && !t.o.MayAct(t.id) {
+		return ErrLeaseLost
+	}
+	for _, a := range b.actions {
+		t.act(a)
+	}
+	for _, r := range b.replies {
+		r.seq = t.seq
+		r.to <- r.reply
+	}
+	t.batch = batch{}
+	return nil
+}
+
+func (t *term) append(ctx context.Context, drafts []cluster.Draft) error {
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	start := time.Now()
+	events, err := t.o.Log.Append(ctx, drafts)
+	if err != nil {
+		return fmt.Errorf("log %d decisions: %w", len(drafts), err)
+	}
+	t.m.appendDur.Observe(time.Since(start).Seconds())
+	t.seq = events[len(events)-1].Seq
+	return nil
+}
+
+// act carries out a decision that is durable.
+func (t *term) act(action plan.Action) {
+	count := func(state string, n int) { t.m.chunks.WithLabelValues(state).Add(float64(n)) }
+	switch a := action.(type) {
+	case plan.Assign:
+		count("assigned", len(a.Chunks))
+		count("copied", a.Copies)
+		if spec, ok := t.specs[a.Job]; ok {
+			t.push(a.Worker, stream.Frame{Assign: &stream.Assign{Term: t.id, Job: a.Job, Spec: spec, Chunks: chunkRefs(a.Chunks)}})
+		}
+	case plan.Accept:
+		count("accepted", 1)
+		t.settle(a.Worker, a.Ref)
+	case plan.Fail:
+		count("failed", 1)
+		t.settle(a.Worker, a.Ref)
+		t.log.Debug().Str("job", string(a.Job)).Str("peer", string(a.Worker)).Int("chunk", a.Chunk).
+			Int("attempt", a.Attempt).Str("reason", a.Reason).Msg("attempt failed")
+	case plan.Reclaim:
+		count("reclaimed", 1)
+		t.log.Debug().Str("job", string(a.Job)).Str("peer", string(a.Worker)).Int("chunk", a.Chunk).
+			Int("attempt", a.Attempt).Str("reason", a.Reason).Msg("attempt reclaimed")
+	case plan.Settled:
+		count("settled", 1)
+		t.settle(a.Worker, a.Ref)
+	case plan.Cancel:
+		t.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Job: a.Job, Chunks: chunkRefs(a.Chunks)}})
+	case plan.Finish:
+		delete(t.specs, a.Job)
+		t.m.finished.WithLabelValues(string(a.State)).Inc()
+		t.log.Info().Str("job", string(a.Job)).Str("state", string(a.State)).Str("reason", a.Reason).Msg("job ended")
+	case plan.Offence:
+		t.m.offences.Inc()
+		t.log.Warn().Str("peer", string(a.Worker)).Str("reason", a.Reason).Msg("worker broke the protocol, stream ended")
+		if l, ok := t.links[a.Worker]; ok && l.sess != nil {
+			l.sess.end(errOffence)
+		}
+	case plan.Starved:
+		t.log.Warn().Str("job", string(a.Job)).Msg("job waits, no worker is fit for it")
+	}
+}
+
+// push sends f if there is a stream; a worker without one learns it all from
+// its next Hello.
+func (t *term) push(n cluster.NodeID, f stream.Frame) {
+	if l, ok := t.links[n]; ok && l.sess != nil {
+		l.sess.send(f)
+	}
+}
+
+// settlement is an attempt whose worker may forget it once seq is stable.
+type settlement struct {
+	seq    uint64
+	worker cluster.NodeID
+	ref    plan.Ref
+}
+
+func (t *term) settle(w cluster.NodeID, r plan.Ref) {
+	t.waiting = append(t.waiting, settlement{seq: t.seq, worker: w, ref: r})
+}
+
+// maxRefs keeps an Accepted far below the longest frame.
+const maxRefs = 4096
+
+// settled tells the workers what they may forget.
+func (t *term) settled(done []settlement) {
+	refs := make(map[cluster.NodeID][]stream.Ref)
+	for _, d := range done {
+		refs[d.worker] = append(refs[d.worker], streamRef(d.ref))
+	}
+	for n, rs := range refs {
+		for part := range slices.Chunk(rs, maxRefs) {
+			t.push(n, stream.Frame{Accepted: &stream.Accepted{Term: t.id, Refs: part}})
+		}
+	}
+}
+
+// Times of the settler.
+const (
+	stableTimeout = 10 * time.Second
+	stableRetry   = 100 * time.Millisecond
+)
+
+// settler waits for stability beside the loop, one batch at a time.
+type settler struct {
+	log Log
+	in  chan []settlement // unbuffered; the loop gives when the last batch is back
+	out chan []settlement // unbuffered; the loop always takes
+}
+
+func newSettler(log Log) *settler {
+	return &settler{log: log, in: make(chan []settlement), out: make(chan []settlement)}
+}
+
+func (s *settler) run(ctx context.Context) {
+	for {
+		var batch []settlement
+		select {
+		case <-ctx.Done():
+			return
+		case batch = <-s.in:
+		}
+		if !s.wait(ctx, batch[len(batch)-1].seq) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case s.out <- batch:
+		}
+	}
+}
+
+// wait tries until seq is stable or ctx ends: the lease bounds how long that
+// can take.
+func (s *settler) wait(ctx context.Context, seq uint64) bool {
+	for seq > 0 {
+		try, cancel := context.WithTimeout(ctx, stableTimeout)
+		_, err := s.log.WaitStable(try, seq)
+		cancel()
+		if err == nil {
+			break
+		}
+		timer := time.NewTimer(stableRetry)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+	}
+	return ctx.Err() == nil
+}

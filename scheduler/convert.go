@@ -1,0 +1,110 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// restoreOf turns what the log says of an open job into the plan's terms.
+func restoreOf(j state.Job, open []state.OpenChunk) *plan.Restore {
+	r := &plan.Restore{GivenUp: j.Counts.Failed, Failures: j.Failures, Stopped: j.Stopped, Actor: j.StoppedBy}
+	if n := len(j.LastFailures); n > 0 {
+		f := j.LastFailures[n-1]
+		r.Reason = fmt.Sprintf("chunk %d: %s", f.Chunk, f.Reason)
+	}
+	for _, a := range j.Aggregates {
+		r.Metrics = append(r.Metrics, a.Name)
+	}
+	r.Open = make([]plan.OpenChunk, len(open))
+	for i, o := range open {
+		c := plan.OpenChunk{Chunk: o.Chunk, Attempts: o.Attempts, Failed: o.Failed, Lost: o.Reclaims, FailedOn: o.FailedOn}
+		for _, t := range o.Open {
+			c.Tries = append(c.Tries, plan.OpenTry{Attempt: t.Attempt, Worker: t.Worker})
+		}
+		r.Open[i] = c
+	}
+	return r
+}
+
+// draftOf turns a decision into an event; not every decision is one.
+func draftOf(term cluster.Term, action plan.Action) (cluster.Draft, bool) {
+	switch a := action.(type) {
+	case plan.Assign:
+		return assigned(term, a.Job, a.Worker, a.Chunks), true
+	case plan.Adopt:
+		return assigned(term, a.Job, a.Worker, a.Chunks), true
+	case plan.Accept:
+		return cluster.Draft{Term: term, Kind: cluster.KindChunkAccepted, Body: cluster.ChunkAccepted{
+			Job: a.Job, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Result: a.Result, Seconds: a.Seconds,
+		}}, true
+	case plan.Fail:
+		return cluster.Draft{Term: term, Kind: cluster.KindChunkFailed, Body: cluster.ChunkFailed{
+			Job: a.Job, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Reason: a.Reason, Final: a.Final,
+		}}, true
+	case plan.Reclaim:
+		return cluster.Draft{Term: term, Kind: cluster.KindChunkReclaimed, Body: cluster.ChunkReclaimed{
+			Job: a.Job, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Reason: a.Reason,
+		}}, true
+	case plan.Finish:
+		return cluster.Draft{Term: term, Kind: cluster.KindJobDone, Body: cluster.JobDone{
+			Job: a.Job, State: a.State, Reason: a.Reason,
+		}}, true
+	}
+	return cluster.Draft{}, false
+}
+
+func assigned(term cluster.Term, job cluster.JobID, w cluster.NodeID, tries []plan.Try) cluster.Draft {
+	body := cluster.ChunksAssigned{Job: job, Assignments: make([]cluster.Assignment, len(tries))}
+	for i, t := range tries {
+		body.Assignments[i] = cluster.Assignment{Chunk: t.Chunk, Attempt: t.Attempt, Worker: w}
+	}
+	return cluster.Draft{Term: term, Kind: cluster.KindChunksAssigned, Body: body}
+}
+
+// weight is an upper bound of a draft's encoded size, in bytes.
+func weight(d cluster.Draft) int {
+	const frame = 512
+	switch b := d.Body.(type) {
+	case cluster.ChunksAssigned:
+		return frame + 96*len(b.Assignments)
+	case cluster.ChunkAccepted:
+		n := frame
+		for name := range b.Result.Metrics {
+			n += 192 + 6*len(name) // an escaped byte takes six
+		}
+		return n
+	}
+	return frame + 6*cluster.MaxReason + 6*(cluster.MaxKeyBytes+cluster.MaxJobName)
+}
+
+func chunkRefs(tries []plan.Try) []stream.ChunkRef {
+	out := make([]stream.ChunkRef, len(tries))
+	for i, t := range tries {
+		out[i] = stream.ChunkRef{Chunk: t.Chunk, Attempt: t.Attempt}
+	}
+	return out
+}
+
+func planRef(r stream.Ref) plan.Ref {
+	return plan.Ref{Job: r.Job, Chunk: r.Chunk, Attempt: r.Attempt}
+}
+
+func streamRef(r plan.Ref) stream.Ref {
+	return stream.Ref{Job: r.Job, Chunk: r.Chunk, Attempt: r.Attempt}
+}
+
+func resultOf(w cluster.NodeID, r stream.Result) plan.Result {
+	return plan.Result{Ref: planRef(r.Ref), Worker: w, Result: r.Result, Error: r.Error, Seconds: r.Seconds}
+}
+
+func welcomeOf(w cluster.NodeID, m stream.Welcome) plan.WorkerConnected {
+	e := plan.WorkerConnected{Worker: w, Slots: m.Slots, Executors: m.Executors}
+	for _, r := range m.Assigned {
+		e.Assigned = append(e.Assigned, planRef(r))
+	}
+	return e
+}

@@ -1,0 +1,27 @@
+// Package scheduler carries out the plan of scheduler/plan for one term of the
+// lease at a time: it takes submissions, speaks with the workers of all hosts,
+// turns the plan's decisions into events and the events into frames.
+//
+// Ordering. Every decision is an event, durable before anything follows from
+// it: an assignment before it is pushed, an accepted result before the worker
+// hears of it. A worker is told to drop a result only when what became of it
+// is stable, so that a lost holder loses no finished work. Results of earlier
+// attempts and terms are welcome while their chunk is open; only authority is
+// fenced. Before every append and every push the lease is checked.
+//
+// Non-goals: who holds the lease (lease), what runs where (scheduler/plan),
+// what the log means (eventlog/state), running anything (worker).
+//
+// Goroutines. Run owns them all and waits for them: the loop, which owns the
+// plan and the links (ends when Run's context ends, the lease is lost or the
+// log refuses an append); one settler, which waits for stability (ends with
+// the loop); per known host one link that dials, reads and waits between tries
+// (ends with the loop, or when the host is no member any more), and per open
+// stream one writer (ends with its stream).
+//
+// Channels. Requests: capacity 64, when full Submit and Stop answer ErrBusy.
+// Worker frames: capacity 1024, when full the links block, which their workers
+// see as a slow reader. Frames to one worker: capacity 256, when full its
+// stream is closed, counted, and opened anew. Settlements: handed over one
+// batch at a time; while too many wait, the loop reads no worker frames.
+package scheduler

@@ -1,0 +1,34 @@
+package scheduler
+
+import (
+	"errors"
+	"time"
+)
+
+// RetryAfter is how long a caller should wait after ErrBusy.
+const RetryAfter = time.Second
+
+// What Submit, Stop, Quiesce and Run answer. Nothing was changed unless the
+// comment says otherwise.
+var (
+	// ErrNotHolder says that no term runs here, or that it is being handed
+	// over. Retry on the holder.
+	ErrNotHolder = errors.New("this host does not schedule")
+	// ErrBusy says that too many requests wait. Retry after RetryAfter.
+	ErrBusy = errors.New("scheduler is busy")
+	// ErrKeyReused says that the owner has submitted another job under the
+	// same key. Retrying is useless.
+	ErrKeyReused = errors.New("key was used for a different job")
+	// ErrArtefact says that the module or the config is not to be had.
+	ErrArtefact = errors.New("artefact is not available")
+	// ErrUnknownJob says that no job has this id.
+	ErrUnknownJob = errors.New("unknown job")
+	// ErrJobOver says that the job has ended already.
+	ErrJobOver = errors.New("job has ended")
+	// ErrUnknownOutcome says that the request may have been carried out, or
+	// may not survive the loss of this host. Retrying with the same key is
+	// safe.
+	ErrUnknownOutcome = errors.New("outcome unknown")
+	// ErrLeaseLost ends Run when the lease of its term is gone.
+	ErrLeaseLost = errors.New("lease lost")
+)

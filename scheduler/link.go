@@ -1,0 +1,233 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// Deadlines and bounds of the streams to workers.
+const (
+	dialTimeout  = 5 * time.Second
+	helloTimeout = 10 * time.Second
+	writeTimeout = 10 * time.Second
+	// silence ends a stream: a worker sends a Status every 2 s.
+	silence    = 10 * time.Second
+	pingEvery  = 30 * time.Second
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 3 * time.Second
+	outFrames  = 256
+)
+
+// session is one open stream, as the loop sees it.
+type session struct {
+	node  cluster.NodeID
+	out   chan stream.Frame // capacity outFrames; never closed
+	end   context.CancelCauseFunc
+	begin stream.Welcome
+}
+
+// send hands f to the writer; a worker that does not read loses its stream.
+func (s *session) send(f stream.Frame) {
+	select {
+	case s.out <- f:
+	default:
+		s.end(errSlow)
+	}
+}
+
+var (
+	errSlow    = errors.New("slow reader")
+	errOffence = errors.New("protocol broken")
+	errRefused = errors.New("refused")
+)
+
+// linkEvent is what a link tells the loop; exactly one of up, down and result
+// is set.
+type linkEvent struct {
+	sess   *session
+	up     bool
+	down   error
+	result *stream.Result
+}
+
+// link keeps a stream to one worker open.
+type link struct {
+	node   cluster.NodeID
+	term   cluster.Term
+	o      *Options
+	m      *metrics
+	log    zerolog.Logger
+	events chan<- linkEvent
+	kick   chan struct{}      // capacity 1, full: a kick is pending; try again at once
+	stop   context.CancelFunc // ends run
+
+	sess *session // owned by the loop; nil: no stream
+}
+
+// run dials again and again until ctx ends.
+func (l *link) run(ctx context.Context) {
+	pause := firstRetry
+	for ctx.Err() == nil {
+		welcomed, err := l.connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		l.m.streams.WithLabelValues(endReason(err)).Inc()
+		l.log.Debug().Err(err).Msg("worker stream ended")
+		if welcomed {
+			pause = firstRetry
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-l.kick:
+		case <-timer.C:
+		}
+		timer.Stop()
+		pause = min(2*pause, lastRetry)
+	}
+}
+
+func endReason(err error) string {
+	switch {
+	case errors.Is(err, errRefused):
+		return "refused"
+	case errors.Is(err, errSlow):
+		return "slow"
+	case errors.Is(err, stream.ErrFrame), errors.Is(err, errOffence):
+		return "protocol"
+	case errors.Is(err, io.EOF):
+		return "closed"
+	}
+	return "lost"
+}
+
+// connect opens one stream and reads it to its end.
+func (l *link) connect(linkCtx context.Context) (welcomed bool, err error) {
+	ctx, end := context.WithCancelCause(linkCtx)
+	defer end(nil)
+	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
+	conn, err := l.o.Dial(dialCtx, l.node)
+	cancel()
+	if err != nil {
+		return false, fmt.Errorf("dial worker %s: %w", l.node, err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	s := &session{node: l.node, out: make(chan stream.Frame, outFrames), end: end}
+	if s.begin, err = l.greet(conn); err != nil {
+		return false, err
+	}
+	if !l.tell(ctx, linkEvent{sess: s, up: true}) {
+		return true, ctx.Err()
+	}
+	l.m.links.Inc()
+	defer l.m.links.Dec()
+	wrote := make(chan struct{}) // closed when the writer ended
+	go func() {
+		defer close(wrote)
+		if err := l.write(ctx, conn, s.out); err != nil {
+			end(err)
+		}
+	}()
+	err = l.read(ctx, conn, s)
+	end(err)
+	<-wrote
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	l.tell(linkCtx, linkEvent{sess: s, down: err})
+	return true, err
+}
+
+// greet says hello and waits for the welcome.
+func (l *link) greet(conn net.Conn) (stream.Welcome, error) {
+	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w", l.node, err)
+	}
+	if err := stream.Write(conn, stream.Frame{Hello: &stream.Hello{Term: l.term, Holder: l.o.Self}}); err != nil {
+		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w", l.node, err)
+	}
+	f, err := stream.Read(conn)
+	switch {
+	case err != nil:
+		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w", l.node, err)
+	case f.Refused != nil:
+		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w: %s, it knows term %d", l.node, errRefused, f.Refused.Reason, f.Refused.MaxTerm)
+	case f.Welcome == nil:
+		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w: no welcome", l.node, errOffence)
+	}
+	return *f.Welcome, conn.SetDeadline(time.Time{})
+}
+
+func (l *link) tell(ctx context.Context, e linkEvent) bool {
+	select {
+	case l.events <- e:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (l *link) read(ctx context.Context, conn net.Conn, s *session) error {
+	for {
+		if err := conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
+			return fmt.Errorf("worker %s: %w", l.node, err)
+		}
+		f, err := stream.Read(conn)
+		switch {
+		case err != nil:
+			if errors.Is(err, stream.ErrFrame) {
+				l.offence(err.Error())
+			}
+			return fmt.Errorf("worker %s: %w", l.node, err)
+		case f.Result != nil:
+			if !l.tell(ctx, linkEvent{sess: s, result: f.Result}) {
+				return ctx.Err()
+			}
+		case f.Status != nil, f.Pong != nil:
+		case f.Refused != nil:
+			return fmt.Errorf("worker %s: %w: %s, it knows term %d", l.node, errRefused, f.Refused.Reason, f.Refused.MaxTerm)
+		default:
+			l.offence("frame out of place")
+			return fmt.Errorf("worker %s: %w: frame out of place", l.node, errOffence)
+		}
+	}
+}
+
+func (l *link) offence(reason string) {
+	l.m.offences.Inc()
+	l.log.Warn().Str("reason", reason).Msg("worker broke the protocol, stream ended")
+}
+
+func (l *link) write(ctx context.Context, conn net.Conn, out <-chan stream.Frame) error {
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	nonce := uint64(0)
+	for {
+		var f stream.Frame
+		select {
+		case f = <-out:
+		case <-ping.C:
+			nonce++
+			f = stream.Frame{Ping: &stream.Ping{Term: l.term, Nonce: nonce}}
+		case <-ctx.Done():
+			return nil
+		}
+		if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return fmt.Errorf("worker %s: %w", l.node, err)
+		}
+		if err := stream.Write(conn, f); err != nil {
+			return fmt.Errorf("worker %s: %w", l.node, err)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are those of one Scheduler.
+type metrics struct {
+	jobs      *prometheus.GaugeVec
+	chunks    *prometheus.CounterVec
+	open      *prometheus.GaugeVec
+	finished  *prometheus.CounterVec
+	fenced    prometheus.Counter
+	busy      prometheus.Counter
+	links     prometheus.Gauge
+	streams   *prometheus.CounterVec
+	offences  prometheus.Counter
+	unsettled prometheus.Gauge
+	appendDur prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_jobs", Help: "Open jobs that this host schedules, by state.",
+		}, []string{"state"}),
+		chunks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_chunks_total", Help: "Attempts at chunks by what this host decided: assigned, copied, accepted, failed, reclaimed, settled.",
+		}, []string{"state"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_chunks_open", Help: "Chunks of open jobs that this host schedules, by state.",
+		}, []string{"state"}),
+		finished: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_job_runs_total", Help: "Jobs that this host ended, by result.",
+		}, []string{"result"}),
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_fenced_actions_total", Help: "Times that scheduling stopped because the lease was gone.",
+		}),
+		busy: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_scheduler_busy_total", Help: "Requests refused because too many waited.",
+		}),
+		links: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "skein_worker_streams", Help: "Open streams to workers.",
+		}),
+		streams: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_worker_stream_ends_total", Help: "Ends of streams to workers, by reason.",
+		}, []string{"reason"}),
+		offences: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_worker_offences_total", Help: "Messages of workers that no correct one sends.",
+		}),
+		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "skein_results_unsettled", Help: "Results decided and not yet known to be stable.",
+		}),
+		appendDur: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skein_schedule_append_duration_seconds", Help: "Time to make one batch of decisions durable.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{
+		m.jobs, m.chunks, m.open, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.unsettled, m.appendDur,
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,401 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan"
+)
+
+// world is a cluster around the plan: a log whose unstable end a crash may
+// cut off, and workers that die, lie, forget, repeat and come back.
+type world struct {
+	t       *testing.T
+	rng     *rand.Rand
+	now     time.Duration
+	term    cluster.Term
+	events  []cluster.Event // one chain stands for all
+	stable  int
+	st      *state.State
+	plan    *plan.Plan
+	workers map[cluster.NodeID]*modelWorker
+	names   []cluster.NodeID
+	jobs    []cluster.JobSubmitted // acknowledged: stable
+	waiting []settlement
+	old     []plan.Result // results that may be repeated at any time
+	healed  bool
+	trace   []string
+}
+
+type modelWorker struct {
+	node      cluster.NodeID
+	slots     int
+	connected bool // as the plan was told
+	reachable bool // what the plan sends arrives
+	health    cluster.Health
+	queue     []plan.Ref
+	kept      []plan.Result
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 9)), st: state.New(), workers: make(map[cluster.NodeID]*modelWorker)}
+	for i := range 2 + w.rng.IntN(4) {
+		n := cluster.NodeID(fmt.Sprintf("w%d", i))
+		w.names = append(w.names, n)
+		w.workers[n] = &modelWorker{node: n, slots: 1 + w.rng.IntN(3), health: cluster.Alive}
+	}
+	w.newTerm()
+	return w
+}
+
+func (w *world) fatalf(format string, args ...any) {
+	w.t.Helper()
+	for _, line := range w.trace[max(0, len(w.trace)-60):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, args...)
+}
+
+// newTerm is a new holder: what was not stable may be lost.
+func (w *world) newTerm() {
+	keep := w.stable
+	if len(w.events) > keep {
+		keep += w.rng.IntN(len(w.events) - keep + 1)
+	}
+	w.events = w.events[:keep]
+	w.stable = keep
+	w.st.Refold(slices.Values(w.events))
+	w.term++
+	w.waiting = nil
+	w.trace = append(w.trace, fmt.Sprintf("--- term %d", w.term))
+	w.plan = plan.New(plan.Config{})
+	for _, n := range w.names {
+		w.workers[n].connected, w.workers[n].reachable = false, false
+	}
+	for _, j := range w.st.Jobs() {
+		if !j.State.Final() {
+			full, _ := w.st.Job(j.ID)
+			w.do(plan.JobAdded{Job: j.ID, Spec: j.Spec, Restore: restoreOf(full, w.st.Open(j.ID))})
+		}
+	}
+	for _, n := range w.names {
+		w.do(plan.HealthChanged{Worker: n, Health: w.workers[n].health})
+	}
+}
+
+func (w *world) log(d cluster.Draft) {
+	b, err := json.Marshal(d.Body)
+	if err != nil {
+		w.fatalf("%s: %v", d.Kind, err)
+	}
+	e := cluster.Event{
+		Source: cluster.SourceID{Node: "h", Inc: 1}, Seq: uint64(len(w.events) + 1), HLC: cluster.HLC(len(w.events) + 1),
+		Term: d.Term, Kind: d.Kind, Body: b,
+	}
+	w.events = append(w.events, e)
+	if w.st.Apply(e) {
+		w.fatalf("rebuild")
+	}
+}
+
+func (w *world) do(e plan.Event) {
+	w.trace = append(w.trace, fmt.Sprintf("%s %s", w.now, e))
+	for _, a := range w.plan.Step(e, w.now) {
+		w.trace = append(w.trace, "    "+a.String())
+		if d, ok := draftOf(w.term, a); ok {
+			w.log(d)
+		}
+		w.act(a)
+	}
+	if err := w.plan.Check(); err != nil {
+		w.fatalf("after %s: %v", e, err)
+	}
+}
+
+func (w *world) act(action plan.Action) {
+	switch a := action.(type) {
+	case plan.Assign:
+		m := w.workers[a.Worker]
+		if !m.connected || m.health == cluster.Suspect || m.health == cluster.Dead {
+			w.fatalf("%s, which is %s, connected %v", a, m.health, m.connected)
+		}
+		views := w.plan.Workers()
+		i := slices.IndexFunc(views, func(v plan.WorkerView) bool { return v.Worker == a.Worker })
+		if v := views[i]; len(a.Chunks) > 2*m.slots && len(a.Chunks) > 2 || v.Tries > max(2, 2*m.slots) && a.Copies == 0 {
+			w.fatalf("%s: beyond the window of %d slots: %+v", a, m.slots, v)
+		}
+		if m.reachable {
+			for _, c := range a.Chunks {
+				m.queue = append(m.queue, plan.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt})
+			}
+		}
+	case plan.Accept:
+		w.settle(a.Worker, a.Ref)
+	case plan.Fail:
+		w.settle(a.Worker, a.Ref)
+	case plan.Settled:
+		w.settle(a.Worker, a.Ref)
+	case plan.Cancel:
+		if m := w.workers[a.Worker]; m.reachable {
+			hit := func(r plan.Ref) bool {
+				return r.Job == a.Job && (len(a.Chunks) == 0 || slices.Contains(a.Chunks, plan.Try{Chunk: r.Chunk, Attempt: r.Attempt}))
+			}
+			m.queue = slices.DeleteFunc(m.queue, hit)
+			m.kept = slices.DeleteFunc(m.kept, func(r plan.Result) bool { return hit(r.Ref) })
+		}
+	}
+}
+
+func (w *world) settle(n cluster.NodeID, r plan.Ref) {
+	w.waiting = append(w.waiting, settlement{seq: uint64(len(w.events)), worker: n, ref: r})
+}
+
+// stabilise makes all that is logged stable and tells the workers.
+func (w *world) stabilise() {
+	w.stable = len(w.events)
+	for _, s := range w.waiting {
+		if m, ok := w.workers[s.worker]; ok && m.reachable {
+			m.kept = slices.DeleteFunc(m.kept, func(r plan.Result) bool { return r.Ref == s.ref })
+		}
+	}
+	w.waiting = nil
+}
+
+func (w *world) submit() {
+	n := uint64(1 + w.rng.IntN(200))
+	spec := cluster.JobSpec{
+		Key: fmt.Sprint(len(w.jobs)), Artefact: cluster.Hash{1}, Iterations: n, Chunk: 1 + uint64(w.rng.IntN(int(n))),
+		Attempts: 1 + w.rng.IntN(4), TimeoutSeconds: float64(1 + w.rng.IntN(100)),
+	}.WithDefaults()
+	if w.rng.IntN(2) == 0 {
+		spec.Chunk = max(1, n/20)
+	}
+	b := cluster.JobSubmitted{Job: cluster.NewJobID("uid:1", spec.Key), Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()}
+	w.jobs = append(w.jobs, b)
+	w.log(cluster.Draft{Term: w.term, Kind: cluster.KindJobSubmitted, Body: b})
+	w.do(plan.JobAdded{Job: b.Job, Spec: spec})
+	w.stabilise()
+}
+
+// run lets a worker finish an attempt, in its way.
+func (w *world) run(m *modelWorker) {
+	if len(m.queue) == 0 {
+		return
+	}
+	r := m.queue[0]
+	m.queue = m.queue[1:]
+	out := plan.Result{Ref: r, Worker: m.node, Seconds: w.rng.Float64() * 10}
+	i := slices.IndexFunc(w.jobs, func(b cluster.JobSubmitted) bool { return b.Job == r.Job })
+	_, n := w.jobs[i].Spec.ChunkRange(r.Chunk)
+	res := cluster.ChunkResult{Iterations: n, Metrics: map[string]cluster.Metric{"x": {N: n, Mean: float64(r.Chunk), Min: float64(r.Chunk), Max: float64(r.Chunk)}}}
+	what := w.rng.IntN(20)
+	if w.healed {
+		what = 0
+	}
+	switch what {
+	case 15:
+		out.Error = "exit 1"
+	case 16:
+		res.Iterations++
+		out.Result = &res
+	case 17:
+		res.Metrics["x"] = cluster.Metric{N: n, Mean: math.NaN()}
+		out.Result = &res
+	case 18:
+		return // never heard of again
+	case 19:
+		out.Seconds = []float64{0, -1, math.Inf(1), 1e300}[w.rng.IntN(4)]
+		out.Result = &res
+	default:
+		out.Result = &res
+	}
+	m.kept = append(m.kept, out)
+	w.old = append(w.old, out)
+	if m.connected && m.reachable {
+		w.do(out)
+	}
+}
+
+func (w *world) connect(m *modelWorker) {
+	m.connected, m.reachable = true, true
+	w.do(plan.WorkerConnected{Worker: m.node, Slots: m.slots, Executors: []string{cluster.ExecutorWASM}, Assigned: slices.Clone(m.queue)})
+	for _, r := range slices.Clone(m.kept) {
+		w.do(r)
+	}
+}
+
+func (w *world) any() *modelWorker { return w.workers[w.names[w.rng.IntN(len(w.names))]] }
+
+// chaos does one thing that happens.
+func (w *world) chaos() {
+	m := w.any()
+	switch w.rng.IntN(24) {
+	case 0:
+		if len(w.jobs) < 6 {
+			w.submit()
+		}
+	case 1:
+		m.reachable = false // broken, and nobody knows yet
+	case 2, 3:
+		if m.connected {
+			m.connected, m.reachable = false, false
+			w.do(plan.WorkerDisconnected{Worker: m.node})
+		}
+	case 4, 5, 6:
+		w.connect(m)
+	case 7:
+		if w.rng.IntN(4) == 0 {
+			m.kept = nil // its disk is lost too
+		}
+		m.queue, m.connected, m.reachable = nil, false, false
+		w.do(plan.WorkerDisconnected{Worker: m.node})
+	case 8, 9:
+		m.health = []cluster.Health{cluster.Alive, cluster.Alive, cluster.Suspect, cluster.Dead}[w.rng.IntN(4)]
+		w.do(plan.HealthChanged{Worker: m.node, Health: m.health})
+	case 10:
+		if w.rng.IntN(4) == 0 {
+			w.newTerm()
+		}
+	case 11:
+		w.stabilise()
+	case 12:
+		if len(w.old) > 0 {
+			w.do(w.old[w.rng.IntN(len(w.old))]) // said again
+		}
+	case 13:
+		if len(w.jobs) > 0 && w.rng.IntN(10) == 0 {
+			j := w.jobs[w.rng.IntN(len(w.jobs))].Job
+			if v, ok := w.st.Job(j); ok && !v.State.Final() {
+				w.log(cluster.Draft{Term: w.term, Kind: cluster.KindJobStopped, Body: cluster.JobStopped{Job: j, Actor: "x"}})
+				w.do(plan.JobStopped{Job: j, Actor: "x"})
+			}
+		}
+	case 14:
+		w.now += time.Duration(w.rng.Int64N(int64(2 * time.Minute)))
+		w.do(plan.Tick{})
+	case 15:
+		j := cluster.JobID("j-unknown")
+		if len(w.jobs) > 0 {
+			j = w.jobs[0].Job
+		}
+		w.do(plan.Result{Ref: plan.Ref{Job: j, Chunk: w.rng.IntN(400) - 100, Attempt: w.rng.IntN(5) - 1}, Worker: m.node, Error: "made up"})
+	default:
+		w.now += time.Duration(w.rng.Int64N(int64(time.Second)))
+		w.run(m)
+		w.do(plan.Tick{})
+	}
+}
+
+// heal makes everything work again and waits for the end of all jobs.
+func (w *world) heal() {
+	w.healed = true
+	for _, n := range w.names {
+		m := w.workers[n]
+		m.health = cluster.Alive
+		w.do(plan.HealthChanged{Worker: n, Health: cluster.Alive})
+		w.connect(m)
+	}
+	for range 20000 {
+		open := false
+		for _, j := range w.st.Jobs() {
+			open = open || !j.State.Final()
+		}
+		if !open {
+			return
+		}
+		w.now += 100 * time.Millisecond
+		for _, n := range w.names {
+			w.run(w.workers[n])
+		}
+		w.do(plan.Tick{})
+	}
+	w.fatalf("jobs hang: %+v", w.st.Jobs())
+}
+
+// verify checks what was promised: each chunk counts once, and ends are true.
+func (w *world) verify() {
+	type cell struct {
+		job   cluster.JobID
+		chunk int
+	}
+	accepts := make(map[cell]int)
+	ends := make(map[cluster.JobID]int)
+	for _, e := range w.events {
+		switch e.Kind {
+		case cluster.KindChunkAccepted:
+			var b cluster.ChunkAccepted
+			if err := json.Unmarshal(e.Body, &b); err != nil {
+				w.fatalf("%v", err)
+			}
+			if accepts[cell{b.Job, b.Chunk}]++; accepts[cell{b.Job, b.Chunk}] > 1 || ends[b.Job] > 0 {
+				w.fatalf("chunk %s/%d accepted twice or after the end", b.Job, b.Chunk)
+			}
+		case cluster.KindJobDone:
+			var b cluster.JobDone
+			if err := json.Unmarshal(e.Body, &b); err != nil {
+				w.fatalf("%v", err)
+			}
+			ends[b.Job]++
+		}
+	}
+	for _, b := range w.jobs {
+		v, ok := w.st.Job(b.Job)
+		if !ok || ends[b.Job] != 1 {
+			w.fatalf("acknowledged job %s: known %v, %d ends", b.Job, ok, ends[b.Job])
+		}
+		c, good := v.Counts, false
+		switch v.State {
+		case cluster.JobCompleted:
+			good = c.Accepted == v.Chunks && v.Iterations == b.Spec.Iterations && v.Aggregates[0].N == b.Spec.Iterations
+		case cluster.JobPartial:
+			good = c.Accepted > 0 && c.Failed > 0 && c.Accepted+c.Failed == v.Chunks && v.Reason != ""
+		case cluster.JobFailed:
+			good = c.Accepted == 0 && c.Failed+v.Failures > 0 && v.Reason != ""
+		case cluster.JobCancelled:
+			good = v.Stopped && v.Reason != ""
+		}
+		if !good || v.Disputed > 0 {
+			w.fatalf("job %+v", v)
+		}
+	}
+}
+
+func rounds(few, many int) int {
+	if os.Getenv("SKEIN_PROVE") == "1" {
+		return many
+	}
+	return few
+}
+
+func TestModel(t *testing.T) {
+	ends := make(map[cluster.JobState]int)
+	terms := 0
+	for seed := range uint64(rounds(300, 20000)) {
+		w := newWorld(t, seed)
+		w.trace = append(w.trace, fmt.Sprintf("seed %d", seed))
+		w.submit()
+		for range 100 + w.rng.IntN(300) {
+			w.chaos()
+		}
+		w.heal()
+		w.verify()
+		for _, j := range w.st.Jobs() {
+			ends[j.State]++
+		}
+		terms += int(w.term)
+	}
+	t.Logf("%d terms, jobs by end: %v", terms, ends)
+	for _, s := range []cluster.JobState{cluster.JobCompleted, cluster.JobPartial, cluster.JobFailed, cluster.JobCancelled} {
+		if ends[s] == 0 {
+			t.Errorf("no job ended %s: the model lost its point", s)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// Proto is the mesh protocol between scheduler and worker.
+const Proto = stream.Proto
+
+// Log is what the scheduler needs of the event log.
+type Log interface {
+	// Append makes drafts durable on this host and folds them before it
+	// returns, all or none.
+	Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Event, error)
+	// WaitStable waits until the own event seq survives this host's loss.
+	WaitStable(ctx context.Context, seq uint64) (voters int, err error)
+	// View shows the fold of all durable events.
+	View(f func(*state.State))
+}
+
+// Options configures a Scheduler.
+type Options struct {
+	Self cluster.NodeID
+	Log  Log
+	// MayAct reports whether this host holds the lease in term right now.
+	MayAct func(term cluster.Term) bool
+	// Dial opens a stream of protocol Proto to a host's worker, this host's
+	// included.
+	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// Now is a clock that goes on in suspend.
+	Now func() time.Duration
+	// HasArtefact returns an error when the bytes of a digest cannot be had
+	// from any host; nil: not checked.
+	HasArtefact func(ctx context.Context, digest cluster.Hash) error
+	// Tick is how often deadlines are looked at; default 100 ms.
+	Tick time.Duration
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // may be nil
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Tick == 0 {
+		o.Tick = 100 * time.Millisecond
+	}
+	if _, err := cluster.ParseNodeID(string(o.Self)); err != nil {
+		return o, err
+	}
+	switch {
+	case o.Log == nil:
+		return o, errors.New("no log")
+	case o.MayAct == nil:
+		return o, errors.New("no lease check")
+	case o.Dial == nil:
+		return o, errors.New("no dialer")
+	case o.Now == nil:
+		return o, errors.New("no clock")
+	case o.Tick < 0:
+		return o, errors.New("tick is negative")
+	}
+	return o, nil
+}

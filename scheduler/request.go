@@ -1,0 +1,156 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+)
+
+const (
+	maxRequests = 64
+	maxOwner    = 128
+	// artefactTimeout bounds the search for a job's bytes.
+	artefactTimeout = 10 * time.Second
+)
+
+// request is what a caller asks of the loop; exactly one of submit, stop and
+// quiesce is set. The loop answers every request that it was given once.
+type request struct {
+	submit  *cluster.JobSubmitted
+	stop    *cluster.JobStopped
+	quiesce bool
+	reply   chan reply // capacity 1
+}
+
+type reply struct {
+	created bool
+	seq     uint64 // own event after which the answer is stable, 0: it is already
+	err     error
+}
+
+// ask hands r to the loop and waits for its answer.
+func (s *Scheduler) ask(ctx context.Context, r request) (reply, error) {
+	r.reply = make(chan reply, 1)
+	s.mu.Lock()
+	t := s.term
+	if t == nil {
+		s.mu.Unlock()
+		return reply{}, ErrNotHolder
+	}
+	select {
+	case t.requests <- r: // the term is not over while it is s.term
+		s.mu.Unlock()
+	default:
+		s.mu.Unlock()
+		s.m.busy.Inc()
+		return reply{}, ErrBusy
+	}
+	select {
+	case a := <-r.reply:
+		return a, a.err
+	case <-ctx.Done():
+		return reply{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// settle waits until the answer survives the loss of this host.
+func (s *Scheduler) settle(ctx context.Context, seq uint64) (voters int, err error) {
+	voters, err = s.o.Log.WaitStable(ctx, seq)
+	if err != nil && seq > 0 {
+		return voters, fmt.Errorf("%w: durable here, not known to be stable: %w", ErrUnknownOutcome, err)
+	}
+	return max(1, voters), nil
+}
+
+// Submit creates the job that owner asks for under spec.Key, or finds it: the
+// same key and the same spec name the same job, for ever. Zero fields of spec
+// take their defaults. It answers when wait is true. Errors wrap
+// cluster.ErrJobSpec, ErrArtefact, ErrKeyReused, ErrNotHolder, ErrBusy (then
+// nothing was logged) or ErrUnknownOutcome.
+func (s *Scheduler) Submit(ctx context.Context, spec cluster.JobSpec, owner string, wait Wait) (Submission, error) {
+	spec = spec.WithDefaults()
+	out := Submission{Job: cluster.NewJobID(owner, spec.Key)}
+	wrap := func(err error) (Submission, error) {
+		return Submission{}, fmt.Errorf("submit job %s: %w", out.Job, err)
+	}
+	if err := checkSubmit(spec, owner, wait); err != nil {
+		return wrap(err)
+	}
+	if err := s.checkArtefacts(ctx, out.Job, spec); err != nil {
+		return wrap(err)
+	}
+	a, err := s.ask(ctx, request{submit: &cluster.JobSubmitted{Job: out.Job, Spec: spec, Owner: owner, Chunks: spec.Chunks()}})
+	if err != nil {
+		return wrap(err)
+	}
+	out.Created, out.Voters = a.created, 1
+	if wait == WaitStable {
+		if out.Voters, err = s.settle(ctx, a.seq); err != nil {
+			return wrap(err)
+		}
+	}
+	return out, nil
+}
+
+func checkSubmit(spec cluster.JobSpec, owner string, wait Wait) error {
+	if owner == "" || len(owner) > maxOwner {
+		return fmt.Errorf("%w: owner has %d bytes, want 1-%d", cluster.ErrJobSpec, len(owner), maxOwner)
+	}
+	if wait != WaitLocal && wait != WaitStable {
+		return fmt.Errorf("%w: wait is %q, want %s or %s", cluster.ErrJobSpec, wait, WaitLocal, WaitStable)
+	}
+	return spec.Validate()
+}
+
+// checkArtefacts looks for the bytes of a job that is not known yet.
+func (s *Scheduler) checkArtefacts(ctx context.Context, id cluster.JobID, spec cluster.JobSpec) error {
+	known := false
+	s.o.Log.View(func(st *state.State) { _, known = st.Job(id) })
+	if known || s.o.HasArtefact == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, artefactTimeout)
+	defer cancel()
+	if err := s.o.HasArtefact(ctx, spec.Artefact); err != nil {
+		return fmt.Errorf("%w: module %s: %w", ErrArtefact, spec.Artefact, err)
+	}
+	if spec.Config.IsZero() {
+		return nil
+	}
+	if err := s.o.HasArtefact(ctx, spec.Config); err != nil {
+		return fmt.Errorf("%w: config %s: %w", ErrArtefact, spec.Config, err)
+	}
+	return nil
+}
+
+// Stop ends a job that actor wants to end, and answers when that is stable.
+// Errors wrap ErrUnknownJob, ErrJobOver, ErrNotHolder, ErrBusy or
+// ErrUnknownOutcome.
+func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor string) error {
+	a, err := s.ask(ctx, request{stop: &cluster.JobStopped{Job: id, Actor: actor[:min(len(actor), maxOwner)]}})
+	if err == nil {
+		_, err = s.settle(ctx, a.seq)
+	}
+	if err != nil {
+		return fmt.Errorf("stop job %s: %w", id, err)
+	}
+	return nil
+}
+
+// Quiesce makes the running term decide nothing more, and answers when all
+// that it decided is stable. Workers keep what they finish for the next
+// holder. Run goes on until its context ends. Errors wrap ErrNotHolder,
+// ErrBusy or ErrUnknownOutcome.
+func (s *Scheduler) Quiesce(ctx context.Context) error {
+	a, err := s.ask(ctx, request{quiesce: true})
+	if err == nil && a.seq > 0 {
+		_, err = s.settle(ctx, a.seq)
+	}
+	if err != nil {
+		return fmt.Errorf("quiesce scheduler: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/plan"
+)
+
+// Scheduler schedules while its host holds the lease. Its methods may be
+// called from any goroutine.
+type Scheduler struct {
+	o   Options
+	log zerolog.Logger
+	m   *metrics
+
+	workers atomic.Pointer[[]plan.WorkerView] // nil: no term runs
+
+	mu      sync.Mutex
+	member  map[cluster.NodeID]bool           // this host included
+	health  map[cluster.NodeID]cluster.Health // of members and of hosts that may become some
+	changed chan struct{}                     // capacity 1, full: a change is pending already
+	term    *term                             // nil: no term runs
+}
+
+// New checks o. It starts nothing.
+func New(o Options) (*Scheduler, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: register metrics: %w", err)
+	}
+	return &Scheduler{
+		o: o, m: m, log: o.Logger.With().Str("component", "scheduler").Logger(),
+		member:  map[cluster.NodeID]bool{o.Self: true},
+		health:  make(map[cluster.NodeID]cluster.Health),
+		changed: make(chan struct{}, 1),
+	}, nil
+}
+
+// SetWorkers tells which hosts are members; this host always is. Hosts count
+// as alive until SetHealth says otherwise; what a host runs that is no member
+// any more is taken back.
+func (s *Scheduler) SetWorkers(nodes []cluster.NodeID) {
+	s.mu.Lock()
+	s.member = map[cluster.NodeID]bool{s.o.Self: true}
+	for _, n := range nodes {
+		s.member[n] = true
+	}
+	maps.DeleteFunc(s.health, func(n cluster.NodeID, _ cluster.Health) bool { return !s.member[n] })
+	s.mu.Unlock()
+	s.wake()
+}
+
+// SetHealth tells what is believed of a host. This host is alive to itself.
+func (s *Scheduler) SetHealth(n cluster.NodeID, h cluster.Health) {
+	if n == s.o.Self {
+		return
+	}
+	s.mu.Lock()
+	s.health[n] = h
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Scheduler) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Scheduler) members() map[cluster.NodeID]cluster.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[cluster.NodeID]cluster.Health, len(s.member))
+	for n := range s.member {
+		out[n] = cluster.Alive
+		if h, ok := s.health[n]; ok {
+			out[n] = h
+		}
+	}
+	return out
+}
+
+// Workers describes the workers as the running term sees them, by name, at
+// most one tick old; nil while no term runs. The caller must not change it.
+func (s *Scheduler) Workers() []plan.WorkerView {
+	if v := s.workers.Load(); v != nil {
+		return *v
+	}
+	return nil
+}
+
+// Wait says how much must be true before Submit answers.
+type Wait string
+
+// Values of Wait.
+const (
+	WaitLocal  Wait = "local"  // durable on this host
+	WaitStable Wait = "stable" // survives the loss of this host
+)
+
+// Submission is the answer to Submit.
+type Submission struct {
+	Job     cluster.JobID
+	Created bool // false: it was submitted before
+	// Voters is how many voters are known to hold the job; 1 after WaitLocal.
+	Voters int
+}
+
+// Run schedules under term until ctx ends, the lease is lost or the log
+// refuses to take an event, and returns why. It may be called again, for the
+// same term too: it starts from the log and from what the workers say.
+func (s *Scheduler) Run(ctx context.Context, t cluster.Term) error {
+	return s.run(ctx, t)
+}

@@ -1,0 +1,358 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan"
+)
+
+const (
+	maxFrames = 1024 // worker frames that wait for the loop
+	maxBatch  = 512  // events taken before what follows from them is logged
+	// maxUnsettled is how many results may wait for stability before the loop
+	// reads no more of them.
+	maxUnsettled = 1 << 16
+	// appendTimeout bounds one append, appendBytes its size.
+	appendTimeout = 10 * time.Second
+	appendBytes   = 4 << 20
+)
+
+// term is the scheduler in one term. All fields after frames belong to the
+// loop.
+type term struct {
+	s   *Scheduler
+	o   *Options
+	m   *metrics
+	log zerolog.Logger
+	id  cluster.Term
+
+	requests chan request   // capacity maxRequests, when full callers get ErrBusy; never closed
+	frames   chan linkEvent // capacity maxFrames, when full links block; never closed
+
+	plan    *plan.Plan
+	links   map[cluster.NodeID]*link
+	health  map[cluster.NodeID]cluster.Health // as the plan knows it
+	specs   map[cluster.JobID]cluster.JobSpec // of open jobs
+	created map[cluster.JobID]cluster.Hash    // fingerprints of jobs submitted in this run
+	seq     uint64                            // last own event of this run
+	quiet   bool
+	wg      sync.WaitGroup // links
+
+	batch    batch
+	waiting  []settlement // for the settler, in order
+	inFlight int          // at the settler
+}
+
+// batch is what one round of the loop decided and has not carried out.
+type batch struct {
+	drafts  []cluster.Draft
+	actions []plan.Action
+	replies []pendingReply
+	logging bool // an append was tried
+}
+
+type pendingReply struct {
+	to chan reply
+	reply
+}
+
+func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &term{
+		s: s, o: &s.o, m: s.m, id: id,
+		log:      s.log.With().Uint64("term", uint64(id)).Logger(),
+		requests: make(chan request, maxRequests),
+		frames:   make(chan linkEvent, maxFrames),
+		plan:     plan.New(plan.Config{}),
+		links:    make(map[cluster.NodeID]*link),
+		health:   make(map[cluster.NodeID]cluster.Health),
+		specs:    make(map[cluster.JobID]cluster.JobSpec),
+		created:  make(map[cluster.JobID]cluster.Hash),
+	}
+	settler := newSettler(s.o.Log)
+	s.mu.Lock()
+	if s.term != nil {
+		s.mu.Unlock()
+		cancel()
+		return fmt.Errorf("schedule term %d: a term runs already", id)
+	}
+	s.term = t
+	s.mu.Unlock()
+	t.wg.Go(func() { settler.run(ctx) })
+
+	err := t.loop(ctx, settler)
+	s.mu.Lock()
+	s.term = nil
+	s.mu.Unlock()
+	cancel()
+	t.refuse(err)
+	t.wg.Wait()
+	t.m.jobs.Reset()
+	t.m.open.Reset()
+	t.m.unsettled.Set(0)
+	s.workers.Store(nil)
+	if errors.Is(err, ErrLeaseLost) {
+		t.m.fenced.Inc()
+	}
+	return fmt.Errorf("schedule term %d: %w", id, err)
+}
+
+// refuse answers what the loop has not.
+func (t *term) refuse(err error) {
+	for _, r := range t.batch.replies {
+		switch {
+		case r.err != nil:
+		case t.batch.logging:
+			r.err = fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+		default:
+			r.err = ErrNotHolder
+		}
+		r.to <- r.reply
+	}
+	for {
+		select {
+		case r := <-t.requests:
+			r.reply <- reply{err: ErrNotHolder}
+		default:
+			return
+		}
+	}
+}
+
+// loop owns the plan. It takes what has come, decides, logs, and only then
+// acts.
+func (t *term) loop(ctx context.Context, settler *settler) error {
+	tick := time.NewTicker(t.o.Tick)
+	defer tick.Stop()
+	t.load()
+	t.meetMembers(ctx)
+	for {
+		if err := t.commit(ctx); err != nil {
+			return err
+		}
+		frames := t.frames
+		if len(t.waiting)+t.inFlight > maxUnsettled {
+			frames = nil
+		}
+		var give chan<- []settlement
+		if len(t.waiting) > 0 && t.inFlight == 0 {
+			give = settler.in
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case r := <-t.requests:
+			t.request(r)
+		case e := <-frames:
+			t.link(e)
+		case <-t.s.changed:
+			t.meetMembers(ctx)
+		case <-tick.C:
+			t.step(plan.Tick{})
+			t.observe()
+		case give <- t.waiting:
+			t.inFlight, t.waiting = len(t.waiting), nil
+			continue
+		case done := <-settler.out:
+			t.inFlight = 0
+			t.settled(done)
+			continue
+		}
+		t.drain(frames)
+	}
+}
+
+// drain takes what has come meanwhile, so that one append carries it all.
+func (t *term) drain(frames <-chan linkEvent) {
+	for range maxBatch {
+		select {
+		case r := <-t.requests:
+			t.request(r)
+		case e := <-frames:
+			t.link(e)
+		default:
+			return
+		}
+	}
+}
+
+// step lets the plan decide; commit carries it out.
+func (t *term) step(e plan.Event) {
+	actions := t.plan.Step(e, t.o.Now())
+	for _, a := range actions {
+		if d, ok := draftOf(t.id, a); ok {
+			t.batch.drafts = append(t.batch.drafts, d)
+		}
+	}
+	t.batch.actions = append(t.batch.actions, actions...)
+}
+
+// load takes over the open jobs of the log.
+func (t *term) load() {
+	var jobs []plan.JobAdded
+	t.o.Log.View(func(st *state.State) {
+		for _, j := range st.Jobs() {
+			if j.State.Final() {
+				continue
+			}
+			full, _ := st.Job(j.ID)
+			jobs = append(jobs, plan.JobAdded{Job: j.ID, Spec: j.Spec, Restore: restoreOf(full, st.Open(j.ID))})
+		}
+	})
+	for _, j := range jobs {
+		t.specs[j.Job] = j.Spec
+		t.step(j)
+	}
+	t.log.Info().Int("jobs", len(jobs)).Msg("scheduling")
+}
+
+// meetMembers opens and ends links as the membership asks, and tells the plan
+// of every change of health.
+func (t *term) meetMembers(ctx context.Context) {
+	members := t.s.members()
+	for _, n := range slices.Sorted(maps.Keys(members)) {
+		h := members[n]
+		l, ok := t.links[n]
+		if !ok {
+			l = t.open(ctx, n)
+		}
+		if old, ok := t.health[n]; ok && old == h {
+			continue
+		}
+		t.health[n] = h
+		t.step(plan.HealthChanged{Worker: n, Health: h})
+		if h == cluster.Alive {
+			select {
+			case l.kick <- struct{}{}:
+			default:
+			}
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(t.links)) {
+		if _, ok := members[n]; !ok {
+			t.links[n].stop()
+			delete(t.links, n)
+			delete(t.health, n)
+			t.step(plan.HealthChanged{Worker: n, Health: cluster.Left})
+			t.step(plan.WorkerDisconnected{Worker: n})
+		}
+	}
+}
+
+func (t *term) open(ctx context.Context, n cluster.NodeID) *link {
+	ctx, stop := context.WithCancel(ctx)
+	l := &link{
+		node: n, term: t.id, o: t.o, m: t.m, events: t.frames, stop: stop, kick: make(chan struct{}, 1),
+		log: t.log.With().Str("peer", string(n)).Logger(),
+	}
+	t.links[n] = l
+	t.wg.Go(func() { l.run(ctx) })
+	return l
+}
+
+// link handles what a worker's link tells; what comes from a stream that was
+// replaced or from a host that left is void.
+func (t *term) link(e linkEvent) {
+	l, ok := t.links[e.sess.node]
+	if !ok {
+		return
+	}
+	if e.up {
+		l.sess = e.sess
+		t.log.Debug().Str("peer", string(l.node)).Int("slots", e.sess.begin.Slots).Msg("worker connected")
+		t.step(welcomeOf(l.node, e.sess.begin))
+		return
+	}
+	if l.sess != e.sess {
+		return
+	}
+	if e.result != nil {
+		t.step(resultOf(l.node, *e.result))
+		return
+	}
+	l.sess = nil
+	t.step(plan.WorkerDisconnected{Worker: l.node})
+}
+
+// observe publishes what there is to see.
+func (t *term) observe() {
+	s := t.plan.Stats()
+	t.m.jobs.WithLabelValues(string(cluster.JobPending)).Set(float64(s.JobsPending))
+	t.m.jobs.WithLabelValues(string(cluster.JobRunning)).Set(float64(s.JobsRunning))
+	t.m.open.WithLabelValues("pending").Set(float64(s.ChunksPending))
+	t.m.open.WithLabelValues("assigned").Set(float64(s.ChunksAssigned))
+	t.m.unsettled.Set(float64(len(t.waiting) + t.inFlight))
+	views := t.plan.Workers()
+	t.s.workers.Store(&views)
+}
+
+// request decides about one request; it is answered after the commit.
+func (t *term) request(r request) {
+	answer := func(a reply) { t.batch.replies = append(t.batch.replies, pendingReply{to: r.reply, reply: a}) }
+	switch {
+	case r.quiesce:
+		if !t.quiet {
+			t.quiet = true
+			t.step(plan.Quiesce{})
+		}
+		answer(reply{})
+	case t.quiet:
+		answer(reply{err: ErrNotHolder})
+	case r.submit != nil:
+		created, err := t.submit(*r.submit)
+		answer(reply{created: created, err: err})
+	case r.stop != nil:
+		answer(reply{err: t.stopJob(*r.stop)})
+	}
+}
+
+func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
+	want := b.Spec.Fingerprint()
+	have, ok := t.created[b.Job]
+	if !ok {
+		t.o.Log.View(func(st *state.State) {
+			var j state.Job
+			if j, ok = st.Job(b.Job); ok {
+				have = j.Spec.Fingerprint()
+			}
+		})
+	}
+	if ok {
+		if have != want {
+			return false, ErrKeyReused
+		}
+		return false, nil
+	}
+	t.created[b.Job] = want
+	t.specs[b.Job] = b.Spec
+	t.batch.drafts = append(t.batch.drafts, cluster.Draft{Term: t.id, Kind: cluster.KindJobSubmitted, Body: b})
+	t.step(plan.JobAdded{Job: b.Job, Spec: b.Spec})
+	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
+	return true, nil
+}
+
+func (t *term) stopJob(b cluster.JobStopped) error {
+	if _, open := t.specs[b.Job]; open {
+		t.batch.drafts = append(t.batch.drafts, cluster.Draft{Term: t.id, Kind: cluster.KindJobStopped, Body: b})
+		t.step(plan.JobStopped{Job: b.Job, Actor: b.Actor})
+		return nil
+	}
+	_, known := t.created[b.Job]
+	if !known {
+		t.o.Log.View(func(st *state.State) { _, known = st.Job(b.Job) })
+	}
+	if known {
+		return ErrJobOver
+	}
+	return ErrUnknownJob
+}
