@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -297,10 +298,7 @@ func (a *Artefacts) Remove(h cluster.Hash) error {
 // uploaded for a job that is not submitted yet.
 func (a *Artefacts) Collect(keep func(cluster.Hash) bool, age time.Duration) (freed int64, err error) {
 	a.mu.Lock()
-	all := make(map[cluster.Hash]int64, len(a.sizes))
-	for h, n := range a.sizes {
-		all[h] = n
-	}
+	all := maps.Clone(a.sizes)
 	a.mu.Unlock()
 	for h, n := range all {
 		if keep(h) {

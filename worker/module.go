@@ -13,14 +13,13 @@ const wasiModule = "wasi_snapshot_preview1"
 
 // Section ids and kinds of the WebAssembly binary format.
 const (
-	secType     = 1
-	secImport   = 2
-	secFunction = 3
-	secExport   = 7
-	secData     = 11
-	secCount    = 12
-	secTag      = 13
-	kindFunc    = 0
+	secImport = 2
+	secExport = 7
+	secCode   = 10
+	secData   = 11
+	secCount  = 12 // number of data segments
+	secTag    = 13
+	kindFunc  = 0
 )
 
 // CheckModule reports why b is not a WASI command that the wasm executor can
@@ -88,15 +87,11 @@ func checkModule(b []byte) error {
 // sectionRank gives the place of a section in the file; 0: unknown.
 func sectionRank(id byte) int {
 	switch {
-	case id == secTag: // between memory and global
-		return 11
-	case id == secCount: // before code
-		return 19
-	case id >= 1 && id <= 5:
-		return 2 * int(id)
-	case id >= 6 && id <= 9:
-		return 2 * int(id)
-	case id == 10 || id == secData:
+	case id == secTag: // between memory (5) and global (6)
+		return 2*5 + 1
+	case id == secCount:
+		return 2*secCode - 1
+	case id >= 1 && id <= secData:
 		return 2 * int(id)
 	}
 	return 0

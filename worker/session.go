@@ -161,7 +161,7 @@ func (l *loop) onFrame(f stream.Frame) {
 		l.sess = nil
 		return
 	}
-	ok := true
+	var ok bool
 	switch {
 	case f.Assign != nil:
 		ok = f.Assign.Term == s.term && l.assign(*f.Assign)
@@ -177,8 +177,6 @@ func (l *loop) onFrame(f stream.Frame) {
 		}
 	case f.Ping != nil:
 		ok = s.reply(stream.Frame{Pong: &stream.Ping{Term: s.term, Nonce: f.Ping.Nonce}})
-	default:
-		ok = false
 	}
 	if !ok && l.sess == s {
 		l.m.refused.WithLabelValues("protocol").Inc()

@@ -108,10 +108,16 @@ func (w *Worker) Run(ctx context.Context) error {
 			ended <- nil
 		}()
 	}
-	err, reported := l.serve(ctx, execCtx, ended)
+	reported, err := l.serve(ctx, execCtx, ended)
 	endExec()
+	late := time.After(killTimeout)
 	for range len(w.opts.Executors) - reported {
-		<-ended
+		select {
+		case e := <-ended:
+			err = errors.Join(err, e)
+		case <-late:
+			return errors.Join(err, errors.New("worker: an executor did not end"))
+		}
 	}
 	if w.opts.OutboxFile != "" {
 		if saveErr := l.outbox.save(w.opts.OutboxFile); saveErr != nil && err == nil {
@@ -124,7 +130,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // loop is the state that Run owns.
 type loop struct {
 	*Worker
-	ctx context.Context //nolint:containedctx // parent of every attempt; ends after the drain
+	ctx context.Context // parent of every attempt; ends after the drain
 
 	term   cluster.Term   // highest served
 	holder cluster.NodeID // who opened term
@@ -155,7 +161,7 @@ type finished struct {
 
 // serve runs the loop until ctx has ended and the drain is over, or an
 // executor ends. It returns how many executors have reported their end.
-func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (err error, reported int) { //nolint:revive,staticcheck // the count belongs to the error
+func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported int, err error) {
 	runCtx, endRuns := context.WithCancel(execCtx)
 	defer endRuns()
 	l.ctx = runCtx
@@ -168,7 +174,7 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (err erro
 		l.start()
 		l.publish()
 		if l.draining && len(l.running)+l.stopping == 0 && !l.sess.pending(l.outbox) {
-			return err, reported
+			return reported, err
 		}
 		var out chan<- stream.Frame // nil: nothing to send
 		var next stream.Frame
@@ -182,7 +188,7 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (err erro
 			overtime = time.After(l.opts.DrainTimeout)
 		case <-overtime:
 			if l.ctx.Err() != nil { // an executor that does not obey
-				return errors.Join(err, fmt.Errorf("worker: %d attempts did not end", len(l.running)+l.stopping)), reported
+				return reported, errors.Join(err, fmt.Errorf("worker: %d attempts did not end", len(l.running)+l.stopping))
 			}
 			endRuns()
 			l.closeSession("worker stops")

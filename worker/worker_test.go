@@ -129,7 +129,7 @@ type holder struct {
 func (b *bench) dial(from cluster.NodeID, term cluster.Term) *holder {
 	b.t.Helper()
 	near, far := net.Pipe()
-	h := &holder{t: b.t, conn: near, term: term, in: make(chan stream.Frame, 1000)}
+	h := &holder{t: b.t, conn: near, term: term, in: make(chan stream.Frame, 10_000)}
 	go b.Serve(context.Background(), from, far)
 	go func() {
 		defer close(h.in)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -23,10 +24,7 @@ func TestChunkFromEnv(t *testing.T) {
 	for name, bad := range map[string]string{
 		"SKEIN_ITERATIONS": "0", "SKEIN_SEED_OFFSET": "-1", "SKEIN_CHUNK_ID": "", "SKEIN_SEED": "x",
 	} {
-		m := map[string]string{}
-		for k, v := range chunkEnv {
-			m[k] = v
-		}
+		m := maps.Clone(chunkEnv)
 		m[name] = bad
 		if _, err := ChunkFromEnv(env(m)); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s=%q: %v", name, bad, err)
