@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/daemon"
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	var o daemon.DemoOptions
+	var profile, iterations string
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Three hosts on this machine, a job, the holder killed, nothing lost",
+		Long: "Starts three daemons on this machine, submits a job, kills the lease holder at\n" +
+			"40 % and goes on to the end; then checks that nothing was lost or counted\ntwice. It needs no rights and leaves nothing behind.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch o.Profile = cluster.Profile(profile); o.Profile {
+			case cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast:
+			default:
+				return usagef("--profile is %q, want classic, lan or fast", profile)
+			}
+			if iterations != "" {
+				n, err := parseCount(iterations)
+				if err != nil {
+					return usagef("--iterations: %s", err)
+				}
+				o.Iterations = n
+			}
+			exe, err := os.Executable()
+			if err != nil {
+				return failf(exitFailed, "find the program: %s", err)
+			}
+			o.Exe, o.Out = exe, a.out
+			if o.Wasm == "" {
+				o.Wasm = filepath.Join(filepath.Dir(exe), "examples", "pi.wasm")
+			}
+			_, err = a.demo(cmd.Context(), o)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&profile, "profile", string(cluster.ProfileLAN), "timing: classic, lan or fast")
+	f.StringVar(&o.Wasm, "wasm", "", "module of the pi example (default examples/pi.wasm beside the program)")
+	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: some 15 s of work)")
+	f.BoolVar(&o.Handover, "handover", false, "stop the holder with SIGTERM instead of killing it")
+	f.BoolVar(&o.Keep, "keep", false, "leave the state directories behind")
+	return cmd
+}

@@ -1,0 +1,395 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/daemon"
+	"github.com/skein-project/skein/status"
+)
+
+var fakeNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const (
+	jobGood = cluster.JobID("jgoodaaaaaaaaaaaaaaaaaaaaaa")
+	jobBad  = cluster.JobID("jbadaaaaaaaaaaaaaaaaaaaaaaa")
+)
+
+// fakeCluster is a daemon's backend with fixed answers that scripts change.
+type fakeCluster struct {
+	mu       sync.Mutex
+	state    api.State
+	holder   cluster.NodeID
+	ready    bool
+	notYet   int // submits refused with no_holder before one is taken
+	jobs     map[cluster.JobID]api.Job
+	keys     map[string]cluster.JobSpec
+	uploads  map[cluster.Hash]int64
+	events   []cluster.Event
+	changed  chan struct{}
+	watching chan struct{} // one token per Job call of a watcher, newest kept
+
+	socket string
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func newFakeCluster(socket string) *fakeCluster {
+	f := &fakeCluster{
+		state: api.StateOK, holder: "n1", ready: true, jobs: map[cluster.JobID]api.Job{}, keys: map[string]cluster.JobSpec{},
+		uploads: map[cluster.Hash]int64{}, changed: make(chan struct{}), socket: socket,
+	}
+	good := fakeJob(jobGood, "pi", cluster.JobCompleted, 1000)
+	bad := fakeJob(jobBad, "", cluster.JobFailed, 990)
+	bad.Reason = "chunk 7 failed 4 times: exit code 3"
+	bad.Failures = []api.Failure{
+		{Chunk: 7, Attempt: 4, Worker: "n2", At: fakeNow.Add(-time.Minute), Reason: "exit code 3: out of luck", Final: true},
+		{Chunk: 7, Attempt: 3, Worker: "n3", At: fakeNow.Add(-2 * time.Minute), Reason: "result is not finite: NaN"},
+	}
+	bad.Attempts = api.AttemptCounts{Assigned: 103, Failed: 4}
+	bad.Chunks.Failed = 1
+	f.jobs[jobGood], f.jobs[jobBad] = good, bad
+	for i, kind := range []cluster.Kind{cluster.KindHostStarted, cluster.KindTermStart, cluster.KindLeaseReleased} {
+		f.addEvent(cluster.NodeID(fmt.Sprintf("n%d", i%2+1)), kind, fakeNow.Add(time.Duration(i-10)*time.Minute), map[string]int{"i": i})
+	}
+	return f
+}
+
+func fakeJob(id cluster.JobID, name string, state cluster.JobState, accepted uint64) api.Job {
+	spec := cluster.JobSpec{Name: name, Key: string(id), Artefact: cluster.Hash{0xaa}, Iterations: 1000, Chunk: 10}.WithDefaults()
+	j := api.Job{
+		ID: id, Name: name, State: state, Owner: "uid:1000", Spec: spec, SubmittedAt: fakeNow.Add(-5 * time.Minute),
+		ElapsedSeconds: 42.5, Holder: "n1", Term: 42,
+		Chunks:     api.ChunkCounts{Total: 100, Accepted: int(accepted / 10)},
+		Iterations: api.IterationCounts{Total: 1000, Accepted: accepted},
+		Attempts:   api.AttemptCounts{Assigned: 100},
+		Workers:    []api.JobWorker{{Node: "n1", Accepted: 60}, {Node: "n2", Accepted: 40}},
+		Aggregates: map[string]api.Summary{"pi": api.Summarise(cluster.Metric{N: accepted, Mean: 3.14159, M2: 2.7 * float64(accepted), Min: 0, Max: 4})},
+	}
+	if state.Final() {
+		j.FinishedAt = new(fakeNow)
+	} else {
+		j.RatePerSecond, j.ETASeconds = new(1.25e6), new(12.0)
+		j.Chunks.Assigned, j.Chunks.Pending = 8, 92-int(accepted/10)
+	}
+	return j
+}
+
+func (f *fakeCluster) addEvent(node cluster.NodeID, kind cluster.Kind, at time.Time, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	src := cluster.SourceID{Node: node, Inc: 1}
+	seq := uint64(1)
+	for _, e := range f.events {
+		if e.Source == src {
+			seq++
+		}
+	}
+	f.events = append(f.events, cluster.Event{Source: src, Seq: seq, HLC: cluster.NewHLC(at, 0), Term: 42, Kind: kind, Body: b})
+}
+
+// set changes the fake and wakes followers.
+func (f *fakeCluster) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeCluster) start() error {
+	s, err := status.New(status.Options{Socket: f.socket, Backend: f, Version: "v9.9.9", Log: zerolog.Nop()})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel, f.done = cancel, make(chan error, 1)
+	go func() { f.done <- s.Run(ctx) }()
+	select {
+	case <-s.Up():
+		return nil
+	case err := <-f.done:
+		return err
+	}
+}
+
+func (f *fakeCluster) stop() error {
+	if f.cancel == nil {
+		return nil
+	}
+	f.cancel()
+	f.cancel = nil
+	return <-f.done
+}
+
+func (f *fakeCluster) Header() api.Header {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return api.NewHeader("n2", fakeNow, uint64(len(f.events)))
+}
+
+func (f *fakeCluster) lease() api.LeaseSummary {
+	l := api.LeaseSummary{Holder: f.holder, Term: 42, Mode: cluster.ModeQuorum, Voters: 3, Profile: cluster.ProfileLAN}
+	if f.holder != "" {
+		l.RenewedSeconds, l.ExpiresSeconds = new(1.2), new(3.8)
+	}
+	return l
+}
+
+func (f *fakeCluster) Status(context.Context) (api.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := api.Status{
+		Cluster: "blue", Version: "v9.9.9", State: f.state, Role: cluster.RoleStandby, Term: 42, UptimeSeconds: 3600, Lease: f.lease(),
+		Members: api.MemberCounts{Total: 3, Alive: 2, Suspect: 1},
+		Mesh:    api.MeshSummary{Backend: "netstack", Address: "10.86.0.2", Listen: "0.0.0.0:51820", PeerCount: 2, OldestHandshakeSeconds: new(41.0)},
+		Log:     api.LogSummary{Events: uint64(len(f.events)), Sources: 2, SizeBytes: 4096, StateHash: cluster.Hash{0xab, 0xcd}},
+		Worker:  api.WorkerSummary{Slots: 4, Running: 1},
+		Jobs:    api.JobCounts{Running: 1, Completed: 1, Failed: 1},
+	}
+	if f.state == api.StateDegraded {
+		s.Reasons = []string{"n3 suspect"}
+	}
+	return s, nil
+}
+
+func (f *fakeCluster) Members(context.Context) (api.Members, error) {
+	return api.Members{Members: []api.Member{
+		{
+			Node: "n1", Addr: "10.86.0.1", State: cluster.Alive, Role: cluster.RoleHolder, Voter: true, Term: 42, SeenSeconds: new(0.4),
+			RTTSeconds: new(0.0011), Path: "direct", Version: "0.3.1", Priority: 10, LagEvents: new(uint64(0)), Endpoints: []string{"192.0.2.1:51820"},
+		},
+		{Node: "n2", Self: true, Addr: "10.86.0.2", State: cluster.Alive, Role: cluster.RoleStandby, Voter: true, Term: 42, Path: "self", Version: "0.3.1", Priority: 100},
+		{
+			Node: "n3", Addr: "10.86.0.3", State: cluster.Suspect, Role: cluster.RoleStandby, Term: 41, SeenSeconds: new(7.2),
+			Path: "direct", Version: "0.3.0", Zone: "fra", Priority: 100, LagEvents: new(uint64(12)),
+		},
+	}}, nil
+}
+
+func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {
+	return api.Mesh{
+		MeshSummary: api.MeshSummary{Backend: "netstack", Address: "10.86.0.2", PeerCount: 2},
+		MTU:         1420, Peers: []api.MeshPeer{
+			{Node: "n1", Addr: "10.86.0.1", Endpoint: "192.0.2.1:51820", Path: "direct", HandshakeSeconds: new(41.0), ReceivedBytes: 123456, SentBytes: 98, RTTSeconds: new(0.0011)},
+			{Node: "n3", Addr: "10.86.0.3"},
+		},
+	}, nil
+}
+
+func (f *fakeCluster) Config(context.Context) (api.Config, error) {
+	return api.Config{Entries: []api.ConfigEntry{{Key: "node.name", Value: `"n2"`, Origin: "env"}}}, nil
+}
+
+func (f *fakeCluster) Lease(context.Context) (api.Lease, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return api.Lease{LeaseSummary: f.lease(), Config: api.LeaseConfig{Epoch: 5, Term: 40, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}}, nil
+}
+
+func (f *fakeCluster) LeaseHistory(context.Context) (api.LeaseHistory, error) {
+	return api.LeaseHistory{Terms: []api.TermRecord{
+		{Term: 42, Holder: "n1", StartedAt: fakeNow.Add(-time.Hour), Previous: "n3", Grants: []cluster.NodeID{"n1", "n2"}},
+		{Term: 41, Holder: "n3", StartedAt: fakeNow.Add(-3 * time.Hour), EndedAt: new(fakeNow.Add(-time.Hour)), Cause: "released", Successor: "n1", Grants: []cluster.NodeID{"n1", "n3"}},
+	}}, nil
+}
+
+func (f *fakeCluster) StepDown(ctx context.Context, _ string, req api.StepDownRequest) (api.Lease, error) {
+	if req.To == "n9" {
+		return api.Lease{}, api.Errorf(api.CodeNotFound, "no member n9").WithHint("see `skein members`")
+	}
+	return f.Lease(ctx)
+}
+
+func (f *fakeCluster) Submit(_ context.Context, _ string, req api.SubmitRequest) (api.SubmitResponse, error) {
+	var resp api.SubmitResponse
+	err := error(nil)
+	f.set(func() {
+		if f.notYet > 0 {
+			f.notYet--
+			err = api.Errorf(api.CodeNoHolder, "nobody holds the lease")
+			return
+		}
+		if _, ok := f.uploads[req.Spec.Artefact]; !ok {
+			err = api.Errorf(api.CodeInvalidJob, "artefact %s is not known", req.Spec.Artefact)
+			return
+		}
+		id := cluster.NewJobID("uid:1000", req.Spec.Key)
+		old, known := f.keys[req.Spec.Key]
+		if known && old.Fingerprint() != req.Spec.Fingerprint() {
+			err = api.Errorf(api.CodeConflict, "key %q belongs to another job", req.Spec.Key)
+			return
+		}
+		f.keys[req.Spec.Key] = req.Spec
+		if !known {
+			j := fakeJob(id, req.Spec.Name, cluster.JobRunning, 420)
+			j.Spec = req.Spec
+			f.jobs[id] = j
+		}
+		resp = api.SubmitResponse{Job: id, Created: !known, Spec: req.Spec, Ack: req.Wait, StableVoters: 2}
+	})
+	return resp, err
+}
+
+func (f *fakeCluster) Stop(ctx context.Context, _ string, id cluster.JobID, _ string) (api.Job, error) {
+	if _, err := f.Job(ctx, id); err != nil {
+		return api.Job{}, err
+	}
+	f.set(func() {
+		j := f.jobs[id]
+		j.State = cluster.JobCancelled
+		f.jobs[id] = j
+	})
+	return f.Job(ctx, id)
+}
+
+func (f *fakeCluster) Jobs(context.Context) (api.Jobs, error) {
+	return api.Jobs{Jobs: []api.Job{f.jobs[jobBad], f.jobs[jobGood]}}, nil
+}
+
+func (f *fakeCluster) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j, ok := f.jobs[id]
+	if !ok {
+		return j, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("see `skein job ls`")
+	}
+	if f.watching != nil {
+		close(f.watching)
+		f.watching = nil
+	}
+	return j, nil
+}
+
+func (f *fakeCluster) FindJob(_ context.Context, prefix string) (cluster.JobID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.jobs {
+		if strings.HasPrefix(string(id), prefix) {
+			return id, nil
+		}
+	}
+	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix).WithHint("see `skein job ls`")
+}
+
+func (f *fakeCluster) Events(_ context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []cluster.Event
+	for _, e := range f.events {
+		if e.Seq > after[e.Source] && !e.HLC.Time().Before(since) && len(out) < limit {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func (f *fakeCluster) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
+}
+
+func (f *fakeCluster) CreateToken(_ context.Context, _ string, ttl time.Duration, uses int) (api.TokenCreated, error) {
+	return api.TokenCreated{
+		Token:  api.Token{ID: "abcdefghij", CreatedAt: fakeNow, ExpiresAt: fakeNow.Add(ttl), Uses: uses},
+		Secret: "skein-join-1.c2VjcmV0",
+	}, nil
+}
+
+func (f *fakeCluster) Tokens(context.Context) (api.Tokens, error) {
+	return api.Tokens{Tokens: []api.Token{
+		{ID: "abc", ExpiresAt: fakeNow.Add(30 * time.Minute), Uses: 2, Spent: []cluster.NodeID{"n2"}},
+		{ID: "def", ExpiresAt: fakeNow.Add(-time.Hour), Uses: 1},
+	}}, nil
+}
+
+func (f *fakeCluster) RevokeToken(_ context.Context, _, id string) error {
+	if id != "abc" {
+		return api.Errorf(api.CodeNotFound, "no invite %s", id)
+	}
+	return nil
+}
+
+func (f *fakeCluster) PutArtefact(_ context.Context, r io.Reader) (cluster.Hash, int64, error) {
+	h := sha256.New()
+	n, err := io.Copy(h, r)
+	hash := cluster.Hash(h.Sum(nil))
+	if err == nil {
+		f.set(func() { f.uploads[hash] = n })
+	}
+	return hash, n, err
+}
+
+func (f *fakeCluster) Healthy() error { return nil }
+
+func (f *fakeCluster) Ready() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ready {
+		return fmt.Errorf("not joined yet")
+	}
+	return nil
+}
+
+// fakeDeps stands for package daemon: it says what it was asked to do.
+func fakeDeps() deps {
+	return deps{
+		version: "v9.9.9",
+		run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
+			if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
+				return fmt.Errorf("lock %s: in use by another process", cfg.StateDir)
+			}
+			join := o.Join
+			if join == "-" {
+				b, err := io.ReadAll(o.Stdin)
+				if err != nil {
+					return err
+				}
+				join = "stdin " + strings.TrimSpace(string(b))
+			}
+			fmt.Fprintf(o.Stderr, "run %s node=%s socket=%s join=%q runner=%s\n", o.Version, cfg.Node.Name, cfg.Status.Socket, join, o.RunnerArgv[1])
+			return nil
+		},
+		init: func(cfg config.Config, o daemon.InitOptions) error {
+			if _, err := os.Stat(cfg.StateDir); err == nil {
+				return fmt.Errorf("init %s: belongs to a cluster already", cfg.StateDir)
+			}
+			return nil
+		},
+		verify: func(_ context.Context, dir string) (api.LogVerify, error) {
+			r := api.LogVerify{OK: true, Events: 3, SizeBytes: 2048, Segments: 1, StateHash: cluster.Hash{0xab}, Sources: []api.LogSource{
+				{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 3, Hash: cluster.Hash{0xcd}},
+			}}
+			if strings.Contains(dir, "damaged") {
+				r.OK, r.Problem = false, "segment 00002, offset 4711, record 12: checksum"
+			}
+			return r, nil
+		},
+		demo: func(_ context.Context, o daemon.DemoOptions) (daemon.DemoResult, error) {
+			fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))
+			return daemon.DemoResult{}, nil
+		},
+		runner: func(stdin io.Reader, stdout, _ io.Writer) int {
+			if _, err := io.Copy(stdout, stdin); err != nil {
+				return 1
+			}
+			return 17
+		},
+	}
+}

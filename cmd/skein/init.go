@@ -1,0 +1,42 @@
+package main
+
+import (
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/daemon"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var set settings
+	var name, network string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make this host the first one of a new cluster",
+		Long:  "Makes keys, identity and membership of a new cluster in the state directory.\nFurther hosts join with a token: see `skein token create` and `skein run --join`.",
+		Args:  exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := set.load(a, cmd)
+			if err != nil {
+				return err
+			}
+			o := daemon.InitOptions{ClusterName: name}
+			if network != "" {
+				if o.Network, err = netip.ParsePrefix(network); err != nil {
+					return usagef("--network: %s", err)
+				}
+			}
+			if err := a.init(cfg, o); err != nil {
+				return err
+			}
+			a.note("cluster %s made in %s, this host is %s", name, cfg.StateDir, cfg.Node.Name)
+			a.note("start it with `skein run` or `systemctl start skein`, invite others with `skein token create`")
+			return nil
+		},
+	}
+	set.flags(cmd.Flags())
+	cmd.Flags().StringVar(&name, "cluster", "skein", "name of the cluster, to be shown")
+	cmd.Flags().StringVar(&network, "network", "", "IPv4 network of the mesh, fixed for ever (default "+daemon.DefaultNetwork+")")
+	return cmd
+}

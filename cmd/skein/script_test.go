@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		// skein is the real command line over a daemon that is not there.
+		"skein": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			code := execute(ctx, os.Args[1:], terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ()}, fakeDeps())
+			stop()
+			os.Exit(code)
+		},
+	})
+}
+
+type fakeKey struct{}
+
+// TestScripts runs testdata/*.txtar against a fake cluster behind the real
+// server. SKEIN_UPDATE=1 rewrites the expected texts.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata",
+		UpdateScripts: os.Getenv("SKEIN_UPDATE") == "1",
+		Setup: func(env *testscript.Env) error {
+			dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
+			if err != nil {
+				return err
+			}
+			f := newFakeCluster(dir + "/s")
+			env.Values[fakeKey{}] = f
+			env.Setenv("SKEIN_SOCKET", f.socket)
+			env.Setenv("SKEIN_CONFIG", env.WorkDir+"/skein.toml")
+			env.Setenv("SKEIN_NODE_NAME", "n2")
+			env.Setenv("SOCKDIR", dir)
+			env.Defer(func() {
+				_ = f.stop()          // its own tests look at that
+				_ = os.RemoveAll(dir) // best effort
+			})
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"cluster": clusterCommand,
+			"exits":   exitsCommand,
+		},
+	})
+}
+
+// clusterCommand changes the fake: start, stop, degrade, lose-holder, unready,
+// refuse N, finish STATE, await-follower, event KIND.
+func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
+	f, ok := ts.Value(fakeKey{}).(*fakeCluster)
+	if !ok || neg || len(args) == 0 {
+		ts.Fatalf("usage: cluster what [arg]")
+	}
+	arg := ""
+	if len(args) > 1 {
+		arg = args[1]
+	}
+	switch args[0] {
+	case "start":
+		ts.Check(f.start())
+	case "stop":
+		ts.Check(f.stop())
+	case "degrade":
+		f.set(func() { f.state = api.StateDegraded })
+	case "lose-holder":
+		f.set(func() { f.holder = "" })
+	case "unready":
+		f.set(func() { f.ready = false })
+	case "refuse":
+		n, err := strconv.Atoi(arg)
+		ts.Check(err)
+		f.set(func() { f.notYet = n })
+	case "finish":
+		f.set(func() {
+			for id, j := range f.jobs {
+				if j.State == cluster.JobRunning {
+					done := fakeJob(id, j.Name, cluster.JobState(arg), 1000)
+					done.Spec = j.Spec
+					if arg == "partial" {
+						done.Reason = "2 chunks given up"
+					}
+					f.jobs[id] = done
+				}
+			}
+		})
+	case "event":
+		f.set(func() { f.addEvent("n1", cluster.Kind(arg), fakeNow, map[string]string{"from": "script"}) })
+	case "await-follower":
+		seen := make(chan struct{})
+		f.set(func() { f.watching = seen })
+		select {
+		case <-seen:
+		case <-time.After(20 * time.Second):
+			ts.Fatalf("nobody follows")
+		}
+	default:
+		ts.Fatalf("unknown: cluster %s", args[0])
+	}
+}
+
+// exitsCommand runs a command and checks its exit code: exits 3 skein status.
+func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE command args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := err.(interface{ ExitCode() int })
+		if !ok {
+			ts.Fatalf("%s: %v", strings.Join(args[1:], " "), err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s: exit %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+// inProcess runs a command line against a started fake and returns what it
+// wrote.
+func inProcess(t *testing.T, f *fakeCluster, term terminal, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	term.in, term.out, term.err = strings.NewReader(""), &out, &errs
+	term.env = append([]string{"SKEIN_SOCKET=" + f.socket, "SKEIN_CONFIG=/nonexistent/skein.toml", "SKEIN_NODE_NAME=n2"}, term.env...)
+	code = execute(t.Context(), args, term, fakeDeps())
+	return code, out.String(), errs.String()
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var watch bool
+	var interval time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "This host and its cluster on one screen",
+		Long:  "Exits 6 if the daemon answers and something is wrong; the first line says what.",
+		Args:  exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !watch {
+				return a.statusOnce(cmd.Context())
+			}
+			if interval < 100*time.Millisecond {
+				return usagef("--interval is %s, want at least 100ms", interval)
+			}
+			return a.statusWatch(cmd.Context(), interval)
+		},
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again until Ctrl-C")
+	cmd.Flags().DurationVar(&interval, "interval", time.Second, "pause of --watch")
+	return cmd
+}
+
+func (a *app) statusOnce(ctx context.Context) error {
+	return a.withClient(ctx, func(ctx context.Context, c *api.Client) error {
+		s, raw, err := fetch[api.Status](ctx, c, "/v1/status")
+		if err != nil {
+			return err
+		}
+		a.code = exitOK
+		if s.State != api.StateOK {
+			a.code = exitDegraded
+		}
+		return a.show(statusView(s, raw))
+	})
+}
+
+// statusWatch repeats the page; a daemon that restarts is waited for.
+func (a *app) statusWatch(ctx context.Context, interval time.Duration) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if a.outWidth > 0 && (a.output == "table" || a.output == "wide") {
+			fmt.Fprint(a.out, "\x1b[H\x1b[2J")
+		}
+		if err := a.statusOnce(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if !api.Temporary(err) {
+				return err
+			}
+			fmt.Fprintln(a.err, "skein: "+err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			a.code = exitOK
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func statusView(s api.Status, raw []byte) view {
+	return view{
+		raw: raw,
+		page: func(w io.Writer) {
+			for i, l := range statusLines(s) {
+				if i > 0 {
+					fmt.Fprintf(w, "  %-9s %s\n", l[0], l[1])
+					continue
+				}
+				fmt.Fprintln(w, l[1])
+			}
+		},
+		table: func(bool) table {
+			t := table{head: []string{"KEY", "VALUE"}}
+			for _, f := range statusFields(s) {
+				t.add(f[0], f[1])
+			}
+			return t
+		},
+	}
+}
+
+// statusLines is the page; the first line answers: is it fine, what am I.
+func statusLines(s api.Status) [][2]string {
+	first := fmt.Sprintf("* %s %s   cluster %s   term %s   %s", s.Node, orDash(s.Role), orDash(s.Cluster), termOf(uint64(s.Term)), s.State)
+	if len(s.Reasons) > 0 {
+		first += ": " + strings.Join(s.Reasons, ", ")
+	}
+	holder := "nobody known"
+	if s.Lease.Holder != "" {
+		holder = string(s.Lease.Holder)
+		if s.Lease.RenewedSeconds != nil {
+			holder += ", renewed " + ageOf(s.Lease.RenewedSeconds) + " ago"
+		}
+		if s.Lease.ExpiresSeconds != nil {
+			holder += ", expires in " + ageOf(s.Lease.ExpiresSeconds)
+		}
+	}
+	m := s.Members
+	members := []string{fmt.Sprintf("%d of %d alive", m.Alive, m.Total)}
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{m.Joining, "joining"}, {m.Suspect, "suspect"}, {m.Dead, "dead"}, {m.Left, "left"}} {
+		if p.n > 0 {
+			members = append(members, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	mesh := fmt.Sprintf("%s %s, %s", s.Mesh.Backend, orDash(s.Mesh.Address), plural(s.Mesh.PeerCount, "peer"))
+	if s.Mesh.PeerCount > 0 {
+		mesh += ", oldest handshake " + ageOf(s.Mesh.OldestHandshakeSeconds)
+	}
+	return [][2]string{
+		{"", first},
+		{"holder", holder},
+		{"members", strings.Join(members, ", ")},
+		{"lease", fmt.Sprintf("mode %s, %s, profile %s", orDash(s.Lease.Mode), plural(s.Lease.Voters, "voter"), orDash(s.Lease.Profile))},
+		{"mesh", mesh},
+		{"log", fmt.Sprintf("%s in %s, %s, state %s", plural(int(s.Log.Events), "event"), plural(s.Log.Sources, "source"), bytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12])},
+		{"worker", fmt.Sprintf("%d of %s busy, %d queued", s.Worker.Running, plural(s.Worker.Slots, "slot"), s.Worker.Queued)},
+		{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)},
+	}
+}
+
+// statusFields is the page for scripts.
+func statusFields(s api.Status) [][2]string {
+	return [][2]string{
+		{"node", string(s.Node)},
+		{"cluster", orDash(s.Cluster)},
+		{"version", orDash(s.Version)},
+		{"state", string(s.State)},
+		{"reasons", orDash(strings.Join(s.Reasons, ", "))},
+		{"role", orDash(s.Role)},
+		{"term", termOf(uint64(s.Term))},
+		{"holder", orDash(s.Lease.Holder)},
+		{"mode", orDash(s.Lease.Mode)},
+		{"profile", orDash(s.Lease.Profile)},
+		{"voters", strconv.Itoa(s.Lease.Voters)},
+		{"members", strconv.Itoa(s.Members.Total)},
+		{"alive", strconv.Itoa(s.Members.Alive)},
+		{"mesh_address", orDash(s.Mesh.Address)},
+		{"events", strconv.FormatUint(s.Log.Events, 10)},
+		{"state_hash", s.Log.StateHash.String()},
+		{"slots", strconv.Itoa(s.Worker.Slots)},
+		{"running_chunks", strconv.Itoa(s.Worker.Running)},
+		{"running_jobs", strconv.Itoa(s.Jobs.Running)},
+		{"observed_at", stamp(s.ObservedAt)},
+	}
+}
+
+// termOf shows a term, or - for none.
+func termOf(t uint64) string {
+	if t == 0 {
+		return unknown
+	}
+	return strconv.FormatUint(t, 10)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// Pace and patience of wait.
+const (
+	waitDefault = time.Minute
+	waitPause   = 200 * time.Millisecond
+)
+
+// condition reports whether what is waited for is there, and if not, what is.
+type condition func(ctx context.Context, c *api.Client) (done bool, have string, err error)
+
+func (a *app) waitCommand() *cobra.Command {
+	var what string
+	cmd := &cobra.Command{
+		Use:   "wait --for holder|ready|members=N|job=ID",
+		Short: "Wait for something, for scripts",
+		Long: "Exits 0 once it is there, 7 if --timeout (default 1m) passed before. A job that\n" +
+			"ends otherwise than completed exits 8. A daemon that is not there yet is waited for.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			met, err := parseCondition(what)
+			if err != nil {
+				return err
+			}
+			limit := a.timeout
+			if !a.timeoutSet {
+				limit = waitDefault
+			}
+			return a.wait(cmd.Context(), what, limit, met)
+		},
+	}
+	cmd.Flags().StringVar(&what, "for", "", "holder, ready, members=N or job=ID")
+	return cmd
+}
+
+func parseCondition(what string) (condition, error) {
+	name, arg, has := strings.Cut(what, "=")
+	switch {
+	case what == "holder":
+		return haveHolder, nil
+	case what == "ready":
+		return haveReady, nil
+	case name == "members" && has:
+		n, err := strconv.Atoi(arg)
+		if err != nil || n < 1 {
+			return nil, usagef("--for members=%s: want a number from 1", arg)
+		}
+		return haveMembers(n), nil
+	case name == "job" && arg != "":
+		return haveJob(arg), nil
+	}
+	return nil, usagef("--for is %q", what).hint("wait for holder, ready, members=N or job=ID")
+}
+
+func (a *app) wait(ctx context.Context, what string, limit time.Duration, met condition) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	have := "nothing"
+	for {
+		done, now, err := met(waiting, c)
+		switch {
+		case err == nil && done:
+			return nil
+		case err == nil:
+			have = now
+		case waiting.Err() == nil && !api.Temporary(err):
+			return err
+		case waiting.Err() == nil:
+			have = err.Error()
+		}
+		timer := time.NewTimer(waitPause)
+		select {
+		case <-waiting.Done():
+			timer.Stop()
+			if errors.Is(context.Cause(ctx), context.Canceled) {
+				return context.Canceled
+			}
+			return failf(exitTimeout, "not %s within %s: %s", what, limit, have).hint("give it more time with --timeout, or look with `skein status`")
+		case <-timer.C:
+		}
+	}
+}
+
+func haveHolder(ctx context.Context, c *api.Client) (bool, string, error) {
+	l, err := c.Lease(ctx)
+	return l.Holder != "", "no holder known", err
+}
+
+func haveReady(ctx context.Context, c *api.Client) (bool, string, error) {
+	h, err := c.Ready(ctx)
+	return h.OK, h.Reason, err
+}
+
+func haveMembers(n int) condition {
+	return func(ctx context.Context, c *api.Client) (bool, string, error) {
+		m, err := c.Members(ctx)
+		alive := 0
+		for _, x := range m.Members {
+			if x.Self || x.State == cluster.Alive {
+				alive++
+			}
+		}
+		return alive >= n, plural(alive, "member") + " alive", err
+	}
+}
+
+func haveJob(id string) condition {
+	return func(ctx context.Context, c *api.Client) (bool, string, error) {
+		j, err := c.Job(ctx, id)
+		if err != nil {
+			return false, "", err
+		}
+		if j.State.Final() && j.State != cluster.JobCompleted {
+			return false, "", failf(exitGoal, "job %s is %s", short(j.ID), j.State).hint("why: `skein job status %s`", short(j.ID))
+		}
+		return j.State == cluster.JobCompleted, "the job is " + string(j.State) + ", " + percent(j), nil
+	}
+}
