@@ -61,7 +61,7 @@ func Demo(ctx context.Context, o DemoOptions) (result DemoResult, err error) {
 	if err != nil {
 		return result, fmt.Errorf("demo: %w", err)
 	}
-	d := &demo{o: o, dir: dir, start: time.Now()}
+	d := &demo{o: o, dir: dir, start: time.Now(), size: demoHosts}
 	defer func() {
 		d.stopAll()
 		if o.Keep || err != nil && os.Getenv("SKEIN_DEMO_KEEP") != "" {
@@ -84,6 +84,7 @@ type demo struct {
 	o     DemoOptions
 	dir   string
 	start time.Time
+	size  int // number of hosts
 	hosts []*demoHost
 }
 
@@ -101,7 +102,7 @@ func (d *demo) run(ctx context.Context, result *DemoResult) error {
 	}
 	d.say("holder is %s: it schedules the chunks of every job", holder.name)
 
-	spec, err := d.upload(ctx)
+	spec, err := d.upload(ctx, d.o.Wasm)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (d *demo) run(ctx context.Context, result *DemoResult) error {
 
 // up starts the hosts and waits until all of them vote.
 func (d *demo) up(ctx context.Context) error {
-	for i := range demoHosts {
+	for i := range d.size {
 		h, err := newDemoHost(d, i)
 		if err != nil {
 			return err
@@ -172,19 +173,19 @@ func (d *demo) up(ctx context.Context) error {
 		}
 	}
 	for _, h := range d.hosts[1:] {
-		if err := h.await(ctx, "joined", func(s api.Status) bool { return s.Members.Alive == demoHosts }); err != nil {
+		if err := h.await(ctx, "joined", func(s api.Status) bool { return s.Members.Alive == d.size }); err != nil {
 			return err
 		}
 		d.say("%s up: joined by its token, mesh address %s", h.name, h.last.Mesh.Address)
 	}
 	for _, h := range d.hosts {
 		if err := h.await(ctx, "votes with all", func(s api.Status) bool {
-			return s.Lease.Voters == demoHosts && s.Lease.Mode == cluster.ModeQuorum && s.Members.Alive == demoHosts && s.Lease.Holder != ""
+			return s.Lease.Voters == d.size && s.Lease.Mode == cluster.AutoMode(d.size) && s.Members.Alive == d.size && s.Lease.Holder != ""
 		}); err != nil {
 			return err
 		}
 	}
-	d.say("mesh up: %d hosts, WireGuard in userspace, %d voters, profile %s", demoHosts, demoHosts, d.o.Profile)
+	d.say("mesh up: %d hosts, WireGuard in userspace, %d voters, profile %s", d.size, d.size, d.o.Profile)
 	return nil
 }
 
@@ -213,13 +214,15 @@ func (d *demo) other(h *demoHost) *demoHost {
 	panic("daemon: demo without a second host")
 }
 
-func (d *demo) upload(ctx context.Context) (cluster.JobSpec, error) {
-	f, err := os.Open(d.o.Wasm)
+// upload stores a module on the last host; the others fetch it when they need
+// it.
+func (d *demo) upload(ctx context.Context, module string) (cluster.JobSpec, error) {
+	f, err := os.Open(module)
 	if err != nil {
 		return cluster.JobSpec{}, err
 	}
 	defer f.Close()
-	art, err := d.hosts[demoHosts-1].api.PutArtefact(ctx, f)
+	art, err := d.hosts[d.size-1].api.PutArtefact(ctx, f)
 	if err != nil {
 		return cluster.JobSpec{}, err
 	}
@@ -259,7 +262,7 @@ func (d *demo) calibrate(ctx context.Context, spec cluster.JobSpec) (uint64, err
 	n := uint64(rate * demoWork.Seconds())
 	n = min(max(n, demoLeast), demoMost)
 	n -= n % demoChunks
-	d.say("warm-up: module compiled on %d hosts, %.0f M iterations/s in all", demoHosts, rate/1e6)
+	d.say("warm-up: module compiled on %d hosts, %.0f M iterations/s in all", d.size, rate/1e6)
 	return n, nil
 }
 
@@ -278,5 +281,5 @@ func (d *demo) speed(ctx context.Context, h *demoHost, job cluster.JobID, chunk 
 	}
 	slices.Sort(seconds)
 	typical := max(seconds[len(seconds)/2], 1e-4)
-	return demoHosts * float64(chunk) / typical, nil
+	return float64(d.size) * float64(chunk) / typical, nil
 }
