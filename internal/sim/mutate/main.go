@@ -40,17 +40,20 @@ func run(out io.Writer, seeds int, first uint64, only string) error {
 		if !strings.Contains(m.name, only) {
 			continue
 		}
-		bad, ran, err := try(root, dir, m, seeds, first)
+		v, err := try(root, dir, m, seeds, first)
 		if err != nil {
 			return fmt.Errorf("mutant %q: %w", m.name, err)
 		}
 		total++
-		verdict := "MISSED"
-		if bad > 0 {
+		word, unit := "MISSED", ""
+		if v.bad > 0 || v.unit {
 			caught++
-			verdict = "caught"
+			word = "caught"
 		}
-		fmt.Fprintf(out, "%-50s %s by %4d of %d seeds, %5.1f %%\n", m.name, verdict, bad, ran, 100*float64(bad)/float64(ran))
+		if v.unit {
+			unit = ", and by the unit tests"
+		}
+		fmt.Fprintf(out, "%-50s %s by %4d of %d seeds, %5.1f %%%s\n", m.name, word, v.bad, v.ran, 100*float64(v.bad)/float64(v.ran), unit)
 	}
 	fmt.Fprintf(out, "caught=%d/%d\n", caught, total)
 	if caught < total {
@@ -59,42 +62,61 @@ func run(out io.Writer, seeds int, first uint64, only string) error {
 	return nil
 }
 
-// try runs the simulation with one mutant in place.
-func try(root, dir string, m mutant, seeds int, first uint64) (bad, ran int, err error) {
+// verdict is what noticed a mutant: how many seeds, and the unit tests or not.
+type verdict struct {
+	bad, ran int
+	unit     bool
+}
+
+// try runs the simulation and the core's own tests with one mutant in place.
+func try(root, dir string, m mutant, seeds int, first uint64) (verdict, error) {
+	var v verdict
+	list, err := overlay(root, dir, m)
+	if err != nil {
+		return v, err
+	}
+	out, err := goTest(root, list, "./internal/sim", "-run", "^TestSim$", "-all", "-seeds", strconv.Itoa(seeds), "-seed", strconv.FormatUint(first, 10))
+	sum := regexp.MustCompile(`(?m)^seeds=(\d+) hours=\d+ violations=(\d+)$`).FindSubmatch(out)
+	if sum == nil {
+		return v, fmt.Errorf("no summary (%w):\n%s", err, tail(out))
+	}
+	if v.ran, err = strconv.Atoi(string(sum[1])); err != nil {
+		return v, err
+	}
+	if v.bad, err = strconv.Atoi(string(sum[2])); err != nil {
+		return v, err
+	}
+	_, err = goTest(root, list, "./lease")
+	v.unit = err != nil
+	return v, nil
+}
+
+// overlay writes the mutated file and the list that puts it in place.
+func overlay(root, dir string, m mutant) (string, error) {
 	file := filepath.Join(root, m.file)
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return 0, 0, err
+		return "", err
 	}
 	if n := strings.Count(string(text), m.old); n != 1 {
-		return 0, 0, fmt.Errorf("%s holds the old text %d times, want once", m.file, n)
+		return "", fmt.Errorf("%s holds the old text %d times, want once", m.file, n)
 	}
 	mutated := filepath.Join(dir, "mutated.go")
 	if err := os.WriteFile(mutated, []byte(strings.Replace(string(text), m.old, m.new, 1)), 0o600); err != nil {
-		return 0, 0, err
+		return "", err
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: mutated}})
 	if err != nil {
-		return 0, 0, err
+		return "", err
 	}
 	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		return 0, 0, err
-	}
-	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-overlay", list, "-run", "^TestSim$", "-timeout", "30m", "-v",
-		"./internal/sim", "-all", "-seeds", strconv.Itoa(seeds), "-seed", strconv.FormatUint(first, 10))
+	return list, os.WriteFile(list, replace, 0o600)
+}
+
+func goTest(root, list, pkg string, args ...string) ([]byte, error) {
+	cmd := exec.Command("go", append([]string{"test", "-count=1", "-vet=off", "-overlay", list, "-timeout", "30m", "-v", pkg}, args...)...)
 	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	sum := regexp.MustCompile(`(?m)^seeds=(\d+) hours=\d+ violations=(\d+)$`).FindSubmatch(out)
-	if sum == nil {
-		return 0, 0, fmt.Errorf("no summary (%w):\n%s", err, tail(out))
-	}
-	ran, err = strconv.Atoi(string(sum[1]))
-	if err != nil {
-		return 0, 0, err
-	}
-	bad, err = strconv.Atoi(string(sum[2]))
-	return bad, ran, err
+	return cmd.CombinedOutput()
 }
 
 func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
