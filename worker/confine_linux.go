@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +27,9 @@ func confine() {
 	if pid := os.Getpid(); syscall.Getpgrp() == pid { // started as a runner, not in somebody's group
 		_ = unix.Setpriority(unix.PRIO_PGRP, pid, runnerNice) // all threads
 		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0o600)
+		// A service manager signals the whole service. The daemon drains then:
+		// it ends its runners itself, and a chunk under way is no failure.
+		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	}
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)

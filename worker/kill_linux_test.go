@@ -55,6 +55,28 @@ func TestKilledDaemonLeavesNoChild(t *testing.T) {
 	})
 }
 
+// A service manager's stop signal is for the daemon, which drains.
+func TestRunnerIgnoresStopSignals(t *testing.T) {
+	h := newWASMHost(t, nil)
+	task := h.put(t, assemble(goodResult, write(1)))
+	if _, err := h.Execute(t.Context(), 0, task); err != nil {
+		t.Fatal(err)
+	}
+	for c := range h.live {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+			if err := c.cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := h.Execute(t.Context(), 0, task); err != nil {
+			t.Fatal(err)
+		}
+		if !h.live[c] || len(h.live) != 1 {
+			t.Error("the child was replaced")
+		}
+	}
+}
+
 func stat(pid int) string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

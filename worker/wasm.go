@@ -292,6 +292,14 @@ func (e *WASM) Compile(ctx context.Context, module cluster.Hash, memory uint64) 
 		Module: module, ModulePath: e.opts.Artefacts.Path(module),
 		MemoryPages: uint32(min(memory, e.opts.MemoryBytes) / wasmPage), Compile: true,
 	}, e.opts.LoadTimeout)
+	select { // it will not be needed soon
+	case c := <-e.slots[e.opts.Slots]:
+		if c != nil {
+			e.discard(c)
+		}
+		e.slots[e.opts.Slots] <- nil
+	default: // another Compile has it
+	}
 	if done != nil && done.Verdict == verdictModule {
 		return fmt.Errorf("%w: %s", ErrModule, done.Detail)
 	}

@@ -249,6 +249,9 @@ func TestCompile(t *testing.T) {
 	if err := h.Compile(t.Context(), task.Spec.Artefact, 64<<20); err != nil {
 		t.Fatal(err)
 	}
+	if len(h.live) != 0 {
+		t.Error("the compiling child stays")
+	}
 	for name, bad := range map[string][]byte{
 		"code":   assemble("", []byte{0xff}),
 		"import": strangeImport("no_such_call"),
