@@ -171,7 +171,11 @@ func TestStopEndsFollowers(t *testing.T) {
 		}
 		return stop
 	}}, func(api.Job) error {
-		go r.stop()
+		go func() {
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+		}()
 		return nil
 	})
 	if !errors.Is(err, stop) || time.Since(began) > 10*time.Second {

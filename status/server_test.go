@@ -33,11 +33,15 @@ type running struct {
 
 func start(t *testing.T, f *fake, change func(*Options, *Server)) *running {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "skein") // short enough for a socket's address
+	dir, err := os.MkdirTemp("", "skein") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	reg := prometheus.NewRegistry()
 	o := Options{
 		Socket: filepath.Join(dir, "run", "s.sock"), Backend: f, Version: "v1.2.3", Log: zerolog.Nop(),

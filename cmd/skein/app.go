@@ -158,6 +158,9 @@ func (a *app) client() (*api.Client, error) {
 	if err != nil {
 		return nil, usagef("--socket: %s", err)
 	}
+	if a.verbose {
+		a.note("asking %s", target)
+	}
 	return c, nil
 }
 
@@ -197,6 +200,7 @@ func commandsOnly(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	e := usagef("unknown command %q of %s", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return e.hint("did you mean `%s %s`?", cmd.CommandPath(), near[0])
 	}

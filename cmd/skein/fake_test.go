@@ -40,7 +40,8 @@ type fakeCluster struct {
 	uploads  map[cluster.Hash]int64
 	events   []cluster.Event
 	changed  chan struct{}
-	watching chan struct{} // one token per Job call of a watcher, newest kept
+	watching chan struct{} // if not nil, closed when a job is asked for
+	reading  chan struct{} // if not nil, closed when a reader has all events
 
 	socket string
 	cancel context.CancelFunc
@@ -295,6 +296,10 @@ func (f *fakeCluster) Events(_ context.Context, after api.Cursor, since time.Tim
 		if e.Seq > after[e.Source] && !e.HLC.Time().Before(since) && len(out) < limit {
 			out = append(out, e)
 		}
+	}
+	if len(out) == 0 && f.reading != nil {
+		close(f.reading)
+		f.reading = nil
 	}
 	return out, nil
 }

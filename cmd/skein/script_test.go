@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 }
 
 // clusterCommand changes the fake: start, stop, degrade, lose-holder, unready,
-// refuse N, finish STATE, await-follower, event KIND.
+// refuse N, finish STATE, await-follower, await-reader, event KIND.
 func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 	f, ok := ts.Value(fakeKey{}).(*fakeCluster)
 	if !ok || neg || len(args) == 0 {
@@ -102,9 +102,15 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 		})
 	case "event":
 		f.set(func() { f.addEvent("n1", cluster.Kind(arg), fakeNow, map[string]string{"from": "script"}) })
-	case "await-follower":
+	case "await-follower", "await-reader":
 		seen := make(chan struct{})
-		f.set(func() { f.watching = seen })
+		f.set(func() {
+			if args[0] == "await-reader" {
+				f.reading = seen
+			} else {
+				f.watching = seen
+			}
+		})
 		select {
 		case <-seen:
 		case <-time.After(20 * time.Second):

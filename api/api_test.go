@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+func TestSummarise(t *testing.T) {
+	// 1, 2, 3, 4: mean 2.5, sample deviation sqrt(5/3).
+	s := Summarise(cluster.Metric{N: 4, Mean: 2.5, M2: 5, Min: 1, Max: 4})
+	if s.Std == nil || math.Abs(*s.Std-math.Sqrt(5.0/3)) > 1e-15 || math.Abs(*s.SE-*s.Std/2) > 1e-15 {
+		t.Fatalf("%+v", s)
+	}
+	if math.Abs(*s.CI95High-2.5-1.959963984540054**s.SE) > 1e-12 || *s.CI95Low > *s.CI95High {
+		t.Errorf("interval %g to %g", *s.CI95Low, *s.CI95High)
+	}
+	for _, m := range []cluster.Metric{{N: 1, Mean: 1, Min: 1, Max: 1}, {}, {N: 3, M2: math.Inf(1)}, {N: 3, M2: -1}} {
+		if s := Summarise(m); s.Std != nil || s.SE != nil || s.CI95Low != nil || s.CI95High != nil {
+			t.Errorf("%+v gives %+v", m, s)
+		}
+	}
+}
+
+func TestCursor(t *testing.T) {
+	c := Cursor{{Node: "n2", Inc: 1}: 7, {Node: "n1", Inc: 3}: 1}
+	if c.String() != "n1/3:1,n2/1:7" {
+		t.Errorf("%s", c)
+	}
+	c.Advance(Event{Source: cluster.SourceID{Node: "n2", Inc: 1}, Seq: 5})
+	c.Advance(Event{Source: cluster.SourceID{Node: "n1", Inc: 3}, Seq: 2})
+	if c.String() != "n1/3:2,n2/1:7" {
+		t.Errorf("advanced to %s", c)
+	}
+	for _, bad := range []string{",", "n1", "n1/1", "n1:1", "N/1:1", "n1/x:1", "n1/1:-1", strings.Repeat("n1/1:1,", maxCursor) + "n1/1:1"} {
+		if _, err := ParseCursor(bad); err == nil {
+			t.Errorf("%.40q was accepted", bad)
+		}
+	}
+}
+
+func FuzzParseCursor(f *testing.F) {
+	for _, s := range []string{"", "n1/3:1,n2/1:7", "n1/18446744073709551615:18446744073709551615", "a/1:"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseCursor(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseCursor(c.String())
+		if err != nil || again.String() != c.String() {
+			t.Fatalf("%q: %v, %v", text, again, err)
+		}
+	})
+}
+
+func TestDialTargets(t *testing.T) {
+	for target, base := range map[string]string{
+		"/run/skein/skein.sock": "http://skein", "unix:/x": "http://skein", "skein.sock": "http://skein", "./s:1/x": "http://skein",
+		"127.0.0.1:80": "http://127.0.0.1:80", "http://[::1]:80/": "http://[::1]:80",
+	} {
+		c, err := Dial(target)
+		if err != nil || c.base != base || c.Target() != target {
+			t.Errorf("%s: %+v, %v", target, c, err)
+		}
+	}
+	for _, bad := range []string{"", "http://x"} {
+		if _, err := Dial(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func client(t *testing.T, h http.HandlerFunc) *Client {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	c, err := Dial(strings.TrimPrefix(srv.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestErrors(t *testing.T) {
+	missing, err := Dial(filepath.Join(t.TempDir(), "none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = missing.Status(t.Context())
+	if un, ok := errors.AsType[*UnreachableError](err); !ok || un.Target != missing.Target() || !Temporary(err) {
+		t.Errorf("no socket: %v", err)
+	}
+	for name, tc := range map[string]struct {
+		handler   http.HandlerFunc
+		temporary bool
+		is        error
+		code      Code
+	}{
+		"problem": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(503)
+			w.Write([]byte(`{"code":"no_holder","detail":"none","retry_after_seconds":1}`))
+		}, true, nil, CodeNoHolder},
+		"final problem": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(404)
+			w.Write([]byte(`{"code":"not_found","detail":"none","retry_after_seconds":null}`))
+		}, false, nil, CodeNotFound},
+		"not ours":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, false, ErrAnswer, ""},
+		"redirect":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) }, false, ErrAnswer, ""},
+		"not JSON":  {func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hi")) }, false, ErrAnswer, ""},
+		"broke off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true, ErrInterrupted, ""},
+		"cut short": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			w.Write([]byte("{"))
+			panic(http.ErrAbortHandler)
+		}, true, ErrInterrupted, ""},
+	} {
+		_, err := client(t, tc.handler).Status(t.Context())
+		if err == nil || Temporary(err) != tc.temporary || tc.is != nil && !errors.Is(err, tc.is) || tc.code != "" && !IsCode(err, tc.code) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	blocked := client(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
+	if _, err := blocked.Status(ctx); !errors.Is(err, context.Canceled) || Temporary(err) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestStreams(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body string
+		want func(error) bool
+	}{
+		"empty lines": {"\n\n{\"seq\":1}\n\n", func(err error) bool { return err == nil }},
+		"problem":     {"{\"problem\":{\"code\":\"internal\",\"detail\":\"x\"}}\n", func(err error) bool { return IsCode(err, CodeInternal) }},
+		"not JSON":    {"hello\n", func(err error) bool { return errors.Is(err, ErrAnswer) }},
+		"long line":   {strings.Repeat("x", maxLine+1) + "\n", func(err error) bool { return errors.Is(err, ErrAnswer) }},
+	} {
+		c := client(t, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(tc.body)) })
+		if err := c.Events(t.Context(), EventQuery{}, FollowOptions{}, func(Event) error { return nil }); !tc.want(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	own := errors.New("own")
+	c := client(t, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{\"seq\":1}\n")) })
+	if err := c.Events(t.Context(), EventQuery{Follow: true}, FollowOptions{}, func(Event) error { return own }); !errors.Is(err, own) {
+		t.Errorf("callback: %v", err)
+	}
+}
