@@ -108,22 +108,22 @@ func (s *Service) step(ev lease.Event) {
 	} else if next.until < cur.until {
 		s.bound.Store(next)
 	}
-	for _, a := range acts {
-		if !s.carryOut(a) {
+	for i, a := range acts {
+		if p, ok := a.(lease.Persist); ok && !s.saveVote(p.Vote) {
 			s.bound.Store(&leaseBound{})
+			s.tell(acts[:i])
 			s.setFailing(voteCheck, "vote record cannot be saved")
 			return
 		}
+		s.carryOut(a)
 	}
 	s.bound.Store(next)
+	s.tell(acts)
 }
 
-// carryOut does one action. It returns false if those that follow must not be
-// done.
-func (s *Service) carryOut(action lease.Action) bool {
+// carryOut does what an action asks of this host's voice.
+func (s *Service) carryOut(action lease.Action) {
 	switch a := action.(type) {
-	case lease.Persist:
-		return s.saveVote(a.Vote)
 	case lease.Send:
 		// The core takes a promise for saved once it has asked for that. While
 		// one is not, this host may say nothing that relies on it.
@@ -133,18 +133,24 @@ func (s *Service) carryOut(action lease.Action) bool {
 	case lease.Acquired:
 		s.m.changes.WithLabelValues("acquired").Inc()
 		s.log.Info().Uint64("term", uint64(a.Term)).Str("peer", string(a.Previous)).Msg("lease acquired")
-		s.deliver(a)
 	case lease.Lost:
 		s.m.changes.WithLabelValues("lost").Inc()
 		s.log.Info().Uint64("term", uint64(a.Term)).Str("reason", a.Reason).Str("peer", string(a.Successor)).Msg("lease lost")
-		s.deliver(a)
 	case lease.Observed:
 		s.log.Debug().Uint64("term", uint64(a.Term)).Str("peer", string(a.Holder)).Msg("holder observed")
-		s.deliver(a)
-	default:
-		s.deliver(action)
 	}
-	return true
+}
+
+// tell delivers what the daemon must know of acts. It comes after the bound is
+// published, so that whoever learns of a term may use it.
+func (s *Service) tell(acts []lease.Action) {
+	for _, a := range acts {
+		switch a.(type) {
+		case lease.Persist, lease.Send:
+		default:
+			s.deliver(a)
+		}
+	}
 }
 
 // deliver hands an action to the daemon. Its channel is bounded: an Extended

@@ -131,6 +131,12 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 	if err := b.checkModule(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
+	if err := b.wasm.Compile(ctx, req.Spec.Artefact, req.Spec.MemoryBytes); errors.Is(err, worker.ErrModule) {
+		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "artefact %s: %v", req.Spec.Artefact, err)
+	} else if err != nil {
+		// This host cannot tell; the workers will.
+		b.log.Warn().Err(err).Msg("module not compiled at submit")
+	}
 	if err := b.spread(ctx, req); err != nil {
 		return api.SubmitResponse{}, err
 	}

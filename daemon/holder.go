@@ -2,16 +2,14 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/lease"
-	"github.com/skein-project/skein/scheduler"
 )
 
 // Bounds of the holder's duty.
@@ -29,6 +27,7 @@ const (
 
 // elector is what the duty needs of the coordination service.
 type elector interface {
+	View() *coord.View
 	TermReady(term cluster.Term)
 	Quiesced(term cluster.Term)
 }
@@ -38,7 +37,7 @@ type history interface {
 	Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Event, error)
 	WaitStable(ctx context.Context, seq uint64) (int, error)
 	CatchUp(ctx context.Context, term cluster.Term, granters []cluster.NodeID, need int) error
-	Heads() []cluster.Head
+	Cut() cluster.Cut
 	SetVoters(cfg cluster.VoterConfig)
 }
 
@@ -67,6 +66,7 @@ type heldTerm struct {
 	term   cluster.Term
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine ended
+	opened uint64        // seq of term_start, 0 before; the goroutine's own
 }
 
 // run follows the lease until ctx ends.
@@ -91,7 +91,7 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 		d.held = held
 		go func() {
 			defer close(held.done)
-			if err := d.serve(termCtx, a); err != nil && termCtx.Err() == nil {
+			if err := d.serve(termCtx, held, a); err != nil && termCtx.Err() == nil {
 				d.log.Error().Err(err).Uint64("term", uint64(a.Term)).Msg("term ended early")
 			}
 		}()
@@ -103,60 +103,85 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 		d.history.SetVoters(a.Config)
 		d.log.Info().Uint64("term", uint64(a.Term)).Uint64("epoch", a.Config.Epoch).
 			Strs("voters", names(a.Config.Voters)).Str("mode", string(a.Config.Mode)).Msg("voters changed")
-		if _, err := d.history.Append(ctx, []cluster.Draft{{
-			Term: a.Term, Kind: cluster.KindConfigChanged, Body: cluster.ConfigChanged{Config: a.Config},
-		}}); err != nil {
-			d.log.Warn().Err(err).Uint64("term", uint64(a.Term)).Msg("voter change not logged")
-		}
+		d.logVoters(ctx, a)
 	case lease.Observed:
+		if d.held == nil {
+			// Not to count stability by, but to push what this host writes.
+			d.history.SetVoters(d.elector.View().Lease.Config)
+		}
 		d.log.Info().Uint64("term", uint64(a.Term)).Str("peer", string(a.Holder)).Msg("holder observed")
 	}
 }
 
-// serve opens the term and schedules under it until ctx ends.
-func (d *duty) serve(ctx context.Context, a lease.Acquired) error {
+// logVoters writes a configuration that became stable. Before the own chain is
+// confirmed nothing is written; then term_start tells the voters.
+func (d *duty) logVoters(ctx context.Context, a lease.ConfigStable) {
+	select {
+	case <-d.ready:
+	default:
+		return
+	}
+	if _, err := d.history.Append(ctx, []cluster.Draft{{
+		Term: a.Term, Kind: cluster.KindConfigChanged, Body: cluster.ConfigChanged{Config: a.Config},
+	}}); err != nil {
+		d.log.Warn().Err(err).Uint64("term", uint64(a.Term)).Msg("voter change not logged")
+	}
+}
+
+// serve opens the term and schedules under it, until ctx ends or the lease is
+// lost. Whatever fails meanwhile is tried again: only the lease ends a term.
+func (d *duty) serve(ctx context.Context, held *heldTerm, a lease.Acquired) error {
 	d.history.SetVoters(a.Config)
 	select {
 	case <-d.ready:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// Whatever was stable lies on a majority, and the granters promised not to
-	// acknowledge older terms any more: a majority of them knows all of it.
-	need := min(a.Config.Majority(), len(a.Grants))
-	if err := retry(ctx, func() error {
-		try, cancel := context.WithTimeout(ctx, catchUpTry)
-		defer cancel()
-		return d.history.CatchUp(try, a.Term, a.Grants, need)
-	}, d.warn(a.Term, "catching up")); err != nil {
-		return fmt.Errorf("catch up for term %d: %w", a.Term, err)
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"catching up", func() error { return d.catchUp(ctx, a) }},
+		{"opening the term", func() error { return d.open(ctx, held, a) }},
+		// The scheduler keeps nothing that is not in the log. It ends when the
+		// lease runs short, which a late renewal may yet mend.
+		{"scheduling", func() error { return d.sched.Run(ctx, a.Term) }},
+	} {
+		if err := retry(ctx, step.do, d.warn(a.Term, step.name)); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
 	}
-	events, err := d.history.Append(ctx, []cluster.Draft{{
-		Term: a.Term, Kind: cluster.KindTermStart, Body: cluster.TermStart{
-			Term: a.Term, Voters: a.Config.Voters, Grants: a.Grants, Previous: a.Previous,
-			Cut: cutOf(d.history.Heads()), Profile: d.profile, ConfigTerm: a.Config.Term, Epoch: a.Config.Epoch,
-		},
-	}})
-	if err != nil {
-		return fmt.Errorf("start term %d: %w", a.Term, err)
+	return nil
+}
+
+// catchUp reads what a majority of the voters knows. Whatever was stable lies
+// on a majority, and the granters promised not to acknowledge older terms any
+// more: a majority of them knows all of it.
+func (d *duty) catchUp(ctx context.Context, a lease.Acquired) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTry)
+	defer cancel()
+	return d.history.CatchUp(ctx, a.Term, a.Grants, min(a.Config.Majority(), len(a.Grants)))
+}
+
+// open writes term_start, once, and waits until it is stable.
+func (d *duty) open(ctx context.Context, held *heldTerm, a lease.Acquired) error {
+	if held.opened == 0 {
+		events, err := d.history.Append(ctx, []cluster.Draft{{
+			Term: a.Term, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+				Term: a.Term, Voters: a.Config.Voters, Grants: a.Grants, Previous: a.Previous,
+				Cut: d.history.Cut(), Profile: d.profile, ConfigTerm: a.Config.Term, Epoch: a.Config.Epoch,
+			},
+		}})
+		if err != nil {
+			return fmt.Errorf("start term %d: %w", a.Term, err)
+		}
+		held.opened = events[len(events)-1].Seq
 	}
-	seq := events[len(events)-1].Seq
-	if err := retry(ctx, func() error {
-		_, err := d.history.WaitStable(ctx, seq)
-		return err
-	}, d.warn(a.Term, "making term_start stable")); err != nil {
+	if _, err := d.history.WaitStable(ctx, held.opened); err != nil {
 		return fmt.Errorf("start term %d: %w", a.Term, err)
 	}
 	d.elector.TermReady(a.Term)
-	// The scheduler starts again from the log whenever it ends for another
-	// reason than the lease: it keeps nothing that is not there.
-	return retry(ctx, func() error {
-		err := d.sched.Run(ctx, a.Term)
-		if err == nil || errors.Is(err, scheduler.ErrLeaseLost) {
-			return nil
-		}
-		return err
-	}, d.warn(a.Term, "scheduling"))
+	return nil
 }
 
 // quiesce stops issuing, flushes and logs the release, then tells the core.
@@ -227,16 +252,6 @@ func retry(ctx context.Context, f func() error, warn func(error)) error {
 		case <-timer.C:
 		}
 	}
-}
-
-// cutOf turns the heads that this host knows into a cut.
-func cutOf(heads []cluster.Head) cluster.Cut {
-	cut := make(cluster.Cut, 0, len(heads))
-	for _, h := range heads {
-		cut = append(cut, cluster.SourceMark{Source: h.Source, Mark: cluster.Mark{Seq: h.Seq, Hash: h.Hash}})
-	}
-	slices.SortFunc(cut, func(a, b cluster.SourceMark) int { return a.Source.Compare(b.Source) })
-	return cut
 }
 
 func names(ids []cluster.NodeID) []string {

@@ -22,6 +22,7 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/eventlog"
+	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/topo"
@@ -161,6 +162,17 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 func (n *node) mayAct(t cluster.Term) bool { return n.coord.MayAct(t) }
 func (n *node) promised() cluster.Term     { return n.coord.PromisedTerm() }
 
+// checkHolder refuses a scheduler that contradicts the lease as this host sees
+// it. A holder that this host has not heard of yet is let in: the worker's own
+// terms fence it, and a refusal would cost failover time.
+func (n *node) checkHolder(from cluster.NodeID, term cluster.Term) error {
+	l := n.coord.View().Lease
+	if l.Holder != "" && l.Holder != from && l.Term >= term {
+		return fmt.Errorf("%s holds term %d, not %s term %d", l.Holder, l.Term, from, term)
+	}
+	return nil
+}
+
 // buildWork makes what runs jobs.
 func (n *node) buildWork() error {
 	var err error
@@ -180,8 +192,8 @@ func (n *node) buildWork() error {
 		Slots: n.cfg.Worker.Slots, Queue: n.cfg.Worker.Queue,
 		Executors:  map[string]worker.Executor{cluster.ExecutorWASM: n.wasm},
 		OutboxFile: filepath.Join(n.cfg.StateDir, "outbox"),
-		MinTerm:    n.promised,
-		Logger:     n.log, Registerer: n.reg,
+		MinTerm:    n.promised, CheckHolder: n.checkHolder,
+		Logger: n.log, Registerer: n.reg,
 	}); err != nil {
 		return err
 	}
@@ -321,6 +333,42 @@ func (n *node) announce(ctx context.Context) error {
 		}
 		if err := n.coord.AddRecords(ctx, member.Records{Anns: []member.Signed{ann}}); err != nil {
 			n.log.Error().Err(err).Msg("own announcement refused")
+		}
+	}
+}
+
+// Bounds of the collection of artefacts that no job needs.
+const (
+	collectEvery = 10 * time.Minute
+	keepArtefact = 24 * time.Hour
+)
+
+// collect removes artefacts that no open job needs and that were not stored
+// lately, until ctx ends.
+func (n *node) collect(ctx context.Context) error {
+	tick := time.NewTicker(collectEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		keep := map[cluster.Hash]bool{}
+		n.events.View(func(s *state.State) {
+			for _, j := range s.Jobs() {
+				if !j.State.Final() {
+					for _, h := range hashesOf(j.Spec) {
+						keep[h] = true
+					}
+				}
+			}
+		})
+		freed, err := n.artefacts.Collect(func(h cluster.Hash) bool { return keep[h] }, keepArtefact)
+		if err != nil {
+			n.log.Warn().Err(err).Msg("artefacts not collected")
+		} else if freed > 0 {
+			n.log.Info().Int64("bytes", freed).Msg("artefacts collected")
 		}
 	}
 }

@@ -30,8 +30,8 @@ type RunOptions struct {
 	Stdin io.Reader
 	// Stderr gets the log.
 	Stderr io.Writer
-	// RunnerArgv starts this program as a chunk runner; its first element is
-	// the program's path.
+	// RunnerArgv starts this program as a chunk runner; nil: the running
+	// program with the argument "runner".
 	RunnerArgv []string
 }
 
@@ -112,6 +112,7 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	l.start(stage{name: "coordination", run: n.coord.Run, grace: 3 * time.Second})
 	l.start(stage{name: "worker", run: n.worker.Run, grace: 5 * time.Second})
 	l.start(stage{name: "announcement", run: n.announce, grace: time.Second})
+	l.start(stage{name: "artefacts", run: n.collect, grace: time.Second})
 	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})
 	d := &duty{
 		log: n.log, profile: n.cfg.Lease.Profile, ready: n.joined,

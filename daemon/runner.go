@@ -1,0 +1,14 @@
+package daemon
+
+import (
+	"io"
+
+	"github.com/skein-project/skein/worker"
+)
+
+// Runner is the child process of the wasm executor; the program calls it
+// before anything else when its first argument is "runner", and exits with the
+// code that it returns.
+func Runner(stdin io.Reader, stdout, stderr io.Writer) int {
+	return worker.RunnerMain(stdin, stdout, stderr)
+}
