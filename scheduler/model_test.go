@@ -327,6 +327,7 @@ func (w *world) verify() {
 		chunk int
 	}
 	accepts := make(map[cell]int)
+	final := make(map[cell]bool)
 	ends := make(map[cluster.JobID]int)
 	for _, e := range w.events {
 		switch e.Kind {
@@ -338,6 +339,15 @@ func (w *world) verify() {
 			if accepts[cell{b.Job, b.Chunk}]++; accepts[cell{b.Job, b.Chunk}] > 1 || ends[b.Job] > 0 {
 				w.fatalf("chunk %s/%d accepted twice or after the end", b.Job, b.Chunk)
 			}
+			if final[cell{b.Job, b.Chunk}] {
+				w.fatalf("chunk %s/%d accepted after it was given up", b.Job, b.Chunk)
+			}
+		case cluster.KindChunkFailed:
+			var b cluster.ChunkFailed
+			if err := json.Unmarshal(e.Body, &b); err != nil {
+				w.fatalf("%v", err)
+			}
+			final[cell{b.Job, b.Chunk}] = final[cell{b.Job, b.Chunk}] || b.Final
 		case cluster.KindJobDone:
 			var b cluster.JobDone
 			if err := json.Unmarshal(e.Body, &b); err != nil {

@@ -1,0 +1,464 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// bench drives a plan and keeps what it says.
+type bench struct {
+	t   *testing.T
+	p   *Plan
+	now time.Duration
+}
+
+func newBench(t *testing.T) *bench { return &bench{t: t, p: New(Config{}), now: time.Hour} }
+
+func (b *bench) do(e Event) []Action {
+	b.t.Helper()
+	out := b.p.Step(e, b.now)
+	if err := b.p.Check(); err != nil {
+		b.t.Fatalf("after %s: %v", e, err)
+	}
+	return out
+}
+
+func (b *bench) up(n cluster.NodeID, slots int, has ...Ref) []Action {
+	b.t.Helper()
+	return b.do(WorkerConnected{Worker: n, Slots: slots, Executors: []string{cluster.ExecutorWASM}, Assigned: has})
+}
+
+func (b *bench) job(id cluster.JobID, chunks, attempts int) []Action {
+	b.t.Helper()
+	return b.do(JobAdded{Job: id, Spec: specOf(chunks, attempts)})
+}
+
+func (b *bench) good(n cluster.NodeID, id cluster.JobID, chunk, attempt int) []Action {
+	b.t.Helper()
+	return b.do(Result{Ref: Ref{Job: id, Chunk: chunk, Attempt: attempt}, Worker: n, Result: resultOf("x"), Seconds: 1})
+}
+
+func (b *bench) bad(n cluster.NodeID, id cluster.JobID, chunk, attempt int, why string) []Action {
+	b.t.Helper()
+	return b.do(Result{Ref: Ref{Job: id, Chunk: chunk, Attempt: attempt}, Worker: n, Error: why})
+}
+
+func specOf(chunks, attempts int) cluster.JobSpec {
+	return cluster.JobSpec{
+		Key: "k", Artefact: cluster.Hash{1}, Iterations: 10 * uint64(chunks), Chunk: 10, Attempts: attempts, TimeoutSeconds: 5,
+	}.WithDefaults()
+}
+
+func resultOf(names ...string) *cluster.ChunkResult {
+	r := &cluster.ChunkResult{Iterations: 10, Metrics: make(map[string]cluster.Metric)}
+	for _, n := range names {
+		r.Metrics[n] = cluster.Metric{N: 10, Mean: 1, Min: 1, Max: 1}
+	}
+	return r
+}
+
+func text(actions []Action) string {
+	var lines []string
+	for _, a := range actions {
+		lines = append(lines, a.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (b *bench) want(got []Action, want ...string) {
+	b.t.Helper()
+	if g, w := text(got), strings.Join(want, "\n"); g != w {
+		b.t.Fatalf("got:\n%s\nwant:\n%s", g, w)
+	}
+}
+
+func TestCopiesOfASuspect(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 2)
+	b.up("b", 2)
+	b.job("j", 4, 4) // two each
+	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Suspect})) // b's slots are taken
+	b.want(b.good("b", "j", 1, 1),
+		"accept j/1#1 of b", "assign j to b: [{0 2}]")
+	b.want(b.good("b", "j", 0, 2), // the copy comes first
+		"accept j/0#2 of b", "cancel j at a: [{0 1}]", "assign j to b: [{2 2}]")
+	b.want(b.good("a", "j", 2, 1), // the suspect was not dead
+		"accept j/2#1 of a", "cancel j at b: [{2 2}]")
+	b.want(b.good("b", "j", 2, 2), "settled j/2#2 of b")
+	b.want(b.good("b", "j", 3, 1), "accept j/3#1 of b", "finish j completed: ")
+}
+
+func TestLostStreamIsCopiedAfterGrace(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 2, 4)
+	b.up("b", 2)
+	b.want(b.do(WorkerDisconnected{Worker: "a"}))
+	b.now += 900 * time.Millisecond
+	b.want(b.do(Tick{}))
+	b.now += 100 * time.Millisecond
+	b.want(b.do(Tick{}), "assign j to b: [{0 2} {1 2}]")
+	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Dead}),
+		"reclaim j/0#1 of a: worker is dead", "reclaim j/1#1 of a: worker is dead")
+	b.want(b.good("a", "j", 0, 1), // late, and welcome
+		"accept j/0#1 of a", "cancel j at b: [{0 2}]")
+}
+
+func TestDeadWorkerGoesElsewhere(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 1, 4)
+	b.do(WorkerDisconnected{Worker: "a"})
+	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Dead}), "reclaim j/0#1 of a: worker is dead")
+	b.want(b.up("b", 1), "assign j to b: [{0 2}]")
+}
+
+func TestRetryBudget(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 2, 2)
+	b.good("a", "j", 1, 1)
+	b.want(b.bad("a", "j", 0, 1, "exit 3"), "fail j/0#1 of a final=false: exit 3")
+	b.want(b.bad("a", "j", 0, 1, "exit 3"), "settled j/0#1 of a") // said twice, counts once
+	b.now += firstBackoff
+	b.want(b.do(Tick{}), "assign j to a: [{0 2}]")
+	b.want(b.bad("a", "j", 0, 2, "exit 4"), "fail j/0#2 of a final=true: exit 4",
+		"finish j partial: 1 of 2 chunks given up, the last at chunk 0: exit 4")
+}
+
+func TestFailedChunkPrefersAnotherHost(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 4)
+	b.job("j", 1, 4)
+	b.up("b", 1)
+	b.bad("a", "j", 0, 1, "exit 1")
+	b.now += firstBackoff
+	b.want(b.do(Tick{}), "assign j to b: [{0 2}]")
+	b.bad("b", "j", 0, 2, "exit 1")
+	b.now += 2 * firstBackoff
+	b.want(b.do(Tick{}), "assign j to a: [{0 3}]") // nobody is left to prefer
+}
+
+func TestFailFast(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 8)
+	b.up("b", 8)
+	b.job("j", 100, 2)
+	var last []Action
+	for i := range 4 {
+		n := cluster.NodeID("a")
+		if b.p.byID["j"].chunks[i].tries[0].worker.node == "b" {
+			n = "b"
+		}
+		last = b.bad(n, "j", i, 1, "no such module")
+	}
+	if got := text(last); !strings.Contains(got, "finish j failed: the first 4 attempts failed, the last at chunk 3: no such module") ||
+		!strings.Contains(got, "cancel j at a") || !strings.Contains(got, "cancel j at b") {
+		t.Fatalf("got:\n%s", got)
+	}
+}
+
+// One broken host must not fail a job that others can do.
+func TestFailFastNeedsTwoHosts(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 8)
+	b.up("b", 8)
+	b.job("j", 100, 2)
+	for i := range 100 {
+		if c := b.p.byID["j"].chunks[i]; len(c.tries) == 1 && c.tries[0].worker.node == "a" {
+			if got := text(b.bad("a", "j", i, 1, "broken host")); strings.Contains(got, "finish") {
+				t.Fatalf("got:\n%s", got)
+			}
+		}
+	}
+}
+
+func TestNoAnswerInTime(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 1, 1)
+	b.now += 59 * time.Second
+	b.want(b.do(Tick{}))
+	b.now += time.Second
+	b.want(b.do(Tick{}), "cancel j at a: [{0 1}]", "fail j/0#1 of a final=true: no result within 1m0s",
+		"finish j failed: all 1 chunks given up, the last at chunk 0: no result within 1m0s")
+}
+
+func TestReconnect(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 2)
+	b.job("j", 3, 4) // a has all
+	b.do(WorkerDisconnected{Worker: "a"})
+	// It runs 0, forgot 1 in a restart, finished 2; it also has what nobody asked for.
+	b.want(b.up("a", 2, Ref{"j", 0, 1}, Ref{"j", 7, 1}, Ref{"gone", 0, 1}), "cancel j at a: [{7 1}]", "cancel gone at a: [{0 1}]")
+	b.want(b.good("a", "j", 2, 1), "accept j/2#1 of a")
+	b.now += 2 * time.Second
+	b.want(b.do(Tick{}), "cancel j at a: [{1 1}]", "reclaim j/1#1 of a: worker does not have it any more", "assign j to a: [{1 2}]")
+}
+
+func TestRestore(t *testing.T) {
+	b := newBench(t)
+	b.want(b.do(JobAdded{Job: "j", Spec: specOf(5, 3), Restore: &Restore{
+		Open: []OpenChunk{
+			{Chunk: 1, Attempts: 2, Failed: 1, FailedOn: []cluster.NodeID{"b"}, Tries: []OpenTry{{Attempt: 2, Worker: "a"}}},
+			{Chunk: 2, Attempts: 1, Lost: 1, FailedOn: []cluster.NodeID{"b"}},
+			{Chunk: 4},
+		},
+		Failures: 1, Reason: "chunk 1: x", Metrics: []string{"x"},
+	}}))
+	b.want(b.up("a", 2, Ref{"j", 1, 2}, Ref{"j", 4, 1}), // 4 was assigned by a holder that could not log it
+		"adopt j at a: [{4 1}]", "assign j to a: [{2 2}]")
+	b.good("a", "j", 1, 2)
+	b.good("a", "j", 4, 1)
+	b.want(b.good("a", "j", 2, 2), "accept j/2#2 of a", "finish j completed: ")
+
+	b.want(b.do(JobAdded{Job: "k", Spec: specOf(2, 3), Restore: &Restore{Open: []OpenChunk{{Chunk: 0}}, Stopped: true, Actor: "uid:1"}}),
+		"finish k cancelled: stopped by uid:1")
+	b.want(b.do(JobAdded{Job: "l", Spec: specOf(2, 3), Restore: &Restore{GivenUp: 1, Reason: "chunk 0: y"}}),
+		"finish l partial: 1 of 2 chunks given up, the last at chunk 0: y")
+}
+
+func TestJobsTakeTurns(t *testing.T) {
+	b := newBench(t)
+	b.job("j", 10, 4)
+	b.job("k", 10, 4)
+	b.want(b.up("a", 2), "assign j to a: [{0 1} {1 1}]", "assign k to a: [{0 1} {1 1}]")
+}
+
+func TestStarved(t *testing.T) {
+	b := newBench(t)
+	b.job("j", 1, 4)
+	b.up("a", 0)
+	b.want(b.do(Tick{}))
+	b.now += 30 * time.Second
+	b.want(b.do(Tick{}), "starved j")
+	b.now += time.Hour
+	b.want(b.do(Tick{})) // told once
+	b.want(b.up("a", 1), "assign j to a: [{0 1}]")
+}
+
+func TestStop(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 5, 4)
+	b.want(b.do(JobStopped{Job: "j", Actor: "uid:7"}), "finish j cancelled: stopped by uid:7", "cancel j at a: []")
+	b.want(b.good("a", "j", 0, 1), "settled j/0#1 of a")
+	b.want(b.do(JobStopped{Job: "j", Actor: "uid:7"}))
+}
+
+func TestQuiesce(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 5, 4)
+	b.want(b.do(Quiesce{}))
+	b.want(b.good("a", "j", 0, 1)) // kept by the worker for the next holder
+	b.want(b.up("b", 1))
+}
+
+func TestBadResults(t *testing.T) {
+	finite := func(mean float64) *cluster.ChunkResult {
+		r := resultOf("x")
+		r.Metrics["x"] = cluster.Metric{N: 10, Mean: mean, Min: mean, Max: mean}
+		return r
+	}
+	many := resultOf()
+	for i := range cluster.MaxMetrics + 1 {
+		many.Metrics[fmt.Sprint("m", i)] = cluster.Metric{N: 10}
+	}
+	short := resultOf("x")
+	short.Iterations = 9
+	for name, c := range map[string]struct {
+		result *cluster.ChunkResult
+		err    string
+		want   string
+	}{
+		"exit code":  {err: "exit status 3", want: "exit status 3"},
+		"NaN":        {result: finite(math.NaN()), want: "not finite"},
+		"infinite":   {result: finite(math.Inf(-1)), want: "not finite"},
+		"huge":       {result: finite(1e200), want: "is beyond"},
+		"iterations": {result: short, want: "9 iterations, the chunk has 10"},
+		"metrics":    {result: many, want: "1025 metrics"},
+		"neither":    {want: "no result and no reason"},
+	} {
+		b := newBench(t)
+		b.up("a", 1)
+		b.job("j", 1, 1)
+		got := text(b.do(Result{Ref: Ref{"j", 0, 1}, Worker: "a", Result: c.result, Error: c.err}))
+		if !strings.Contains(got, "fail j/0#1 of a final=true: ") || !strings.Contains(got, "finish j failed: ") || strings.Count(got, c.want) != 2 {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+}
+
+func TestOffences(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 2, 1)
+	for _, r := range []Ref{{"j", -1, 1}, {"j", 2, 1}, {"j", math.MaxInt, 1}, {"j", 0, 0}, {"j", 0, math.MaxInt}} {
+		got := b.do(Result{Ref: r, Worker: "a", Result: resultOf("x")})
+		if _, ok := got[0].(Offence); !ok || len(got) != 1 {
+			t.Errorf("%s: %s", r, text(got))
+		}
+	}
+}
+
+// Chunks times metrics is what a job's aggregates take in memory.
+func TestMetricsOfAJobAreBounded(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", MaxCells/2, 4) // room for two
+	b.good("a", "j", 0, 1)
+	got := b.do(Result{Ref: Ref{"j", 1, 1}, Worker: "a", Result: resultOf("y", "z")})
+	if !strings.Contains(text(got), "fail j/1#1 of a final=false: invalid result: the job has 3 different metrics, at most 2") {
+		t.Errorf("got:\n%s", text(got))
+	}
+	got = b.do(Result{Ref: Ref{"j", 2, 1}, Worker: "a", Result: resultOf("x", "y")})
+	if !strings.Contains(text(got), "accept j/2#1") {
+		t.Errorf("got:\n%s", text(got))
+	}
+}
+
+// A chunk that takes its host with it must not go round for ever.
+func TestLossesAreBounded(t *testing.T) {
+	b := newBench(t)
+	b.job("j", 1, 4)
+	for i := range MaxLost {
+		got := b.up("a", 1)
+		b.want(got, fmt.Sprintf("assign j to a: [{0 %d}]", i+1))
+		b.do(WorkerDisconnected{Worker: "a"})
+		got = b.do(HealthChanged{Worker: "a", Health: cluster.Dead})
+		if last := i == MaxLost-1; strings.Contains(text(got), "finish j failed") != last {
+			t.Fatalf("loss %d:\n%s", i+1, text(got))
+		}
+		b.do(HealthChanged{Worker: "a", Health: cluster.Alive})
+	}
+}
+
+// naive is choose, said as simply as can be.
+func naive(p *Plan, j *job, index int, room func(*worker) bool) *worker {
+	c := &j.chunks[index]
+	_, n := j.spec.ChunkRange(index)
+	var fit []*worker
+	for _, w := range p.workers {
+		if w.fit(j) && !slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) {
+			fit = append(fit, w)
+		}
+	}
+	good := slices.DeleteFunc(slices.Clone(fit), func(w *worker) bool { return slices.Contains(c.avoid, w.node) })
+	if len(good) > 0 {
+		fit = good
+	}
+	fit = slices.DeleteFunc(fit, func(w *worker) bool { return !room(w) })
+	if len(fit) == 0 {
+		return nil
+	}
+	return slices.MinFunc(fit, func(a, b *worker) int {
+		switch x, y := a.drain(n, p.perSlot()), b.drain(n, p.perSlot()); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return strings.Compare(string(a.node), string(b.node))
+	})
+}
+
+func TestChooseAgainstNaive(t *testing.T) {
+	chosen := 0
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		b := newBench(t)
+		for i := range 1 + rng.IntN(8) {
+			n := cluster.NodeID(fmt.Sprintf("w%d", i))
+			b.up(n, rng.IntN(4))
+			if rng.IntN(5) == 0 {
+				b.do(HealthChanged{Worker: n, Health: cluster.Suspect})
+			}
+		}
+		b.job("j", 40, 4)
+		for range 30 {
+			b.now += time.Second
+			var open []*try
+			for _, w := range b.p.workers {
+				open = append(open, w.tries...)
+			}
+			if len(open) == 0 || b.p.byID["j"] == nil {
+				break
+			}
+			tr := open[rng.IntN(len(open))]
+			r := Result{Ref: tr.ref(), Worker: tr.worker.node, Seconds: rng.Float64() * 5}
+			if rng.IntN(4) == 0 {
+				r.Error = "x"
+			} else {
+				r.Result = resultOf("x")
+			}
+			b.do(r)
+			if j := b.p.byID["j"]; j != nil {
+				index := rng.IntN(len(j.chunks))
+				room := func(w *worker) bool { return len(w.tries)+int(w.node[1])%2 < 1+w.window() }
+				got, want := b.p.choose(j, index, room), naive(b.p, j, index, room)
+				if got != want {
+					t.Fatalf("seed %d: chose %+v, want %+v", seed, got, want)
+				}
+				if got != nil {
+					chosen++
+				}
+			}
+		}
+	}
+	if chosen < 1000 {
+		t.Errorf("only %d choices: the test lost its point", chosen)
+	}
+}
+
+func TestDeadlineFollowsTheRunTimes(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 5, 4)
+	j := b.p.byID["j"]
+	for range 100 {
+		j.observe(100)
+	}
+	if got := j.limit(b.p.cfg); got < 500*time.Second || got > 600*time.Second {
+		t.Errorf("limit %s after runs of 100 s, want 5 times that", got)
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	p := New(Config{})
+	for i := range 50 {
+		p.Step(WorkerConnected{Worker: cluster.NodeID(fmt.Sprintf("w%d", i)), Slots: 4, Executors: []string{cluster.ExecutorWASM}}, 0)
+	}
+	type at struct {
+		ref Ref
+		w   cluster.NodeID
+	}
+	var queue []at
+	take := func(actions []Action) {
+		for _, a := range actions {
+			if a, ok := a.(Assign); ok {
+				for _, c := range a.Chunks {
+					queue = append(queue, at{Ref{a.Job, c.Chunk, c.Attempt}, a.Worker})
+				}
+			}
+		}
+	}
+	n, r := 0, resultOf("x")
+	for b.Loop() {
+		if len(queue) == 0 {
+			n++
+			take(p.Step(JobAdded{Job: cluster.JobID(fmt.Sprint("j", n)), Spec: specOf(100000, 4)}, 0))
+		}
+		q := queue[0]
+		queue = queue[1:]
+		take(p.Step(Result{Ref: q.ref, Worker: q.w, Result: r, Seconds: 1}, 0))
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "chunks/s")
+}

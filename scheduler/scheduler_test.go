@@ -1,0 +1,503 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// in runs f on fake time with a scheduler and workers a, b, c.
+func in(t *testing.T, f func(t *testing.T, r *rig, a, b, c *fakeWorker)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := newFakeWorker("a", 2), newFakeWorker("b", 2), newFakeWorker("c", 2)
+		r := newRig(t, newMemLog("a"), a, b, c)
+		f(t, r, a, b, c)
+		for _, w := range r.workers {
+			w.kill()
+		}
+	})
+}
+
+func wantDone(t *testing.T, j state.Job) {
+	t.Helper()
+	if j.State != cluster.JobCompleted || j.Counts.Accepted != j.Chunks || j.Iterations != j.Spec.Iterations || j.Disputed != 0 {
+		t.Fatalf("job %+v, want it completed", j)
+	}
+}
+
+func TestRunsAJob(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 60)
+		j := r.ended(id, 15*time.Second)
+		wantDone(t, j)
+		if len(j.Workers) != 3 || j.Workers[0].Chunks != 20 || j.Workers[2].Chunks != 20 {
+			t.Errorf("shares %+v, want 20 chunks each", j.Workers)
+		}
+		if a := j.Aggregates[0]; a.Name != "x" || a.N != 600 || a.Mean != 29.5 {
+			t.Errorf("aggregate %+v", a)
+		}
+		r.until(time.Second, "results forgotten", func() bool { return a.keeps()+b.keeps()+c.keeps() == 0 })
+		if n := r.log.count(cluster.KindChunkAccepted); n != 60 {
+			t.Errorf("%d accepts logged, want 60", n)
+		}
+		if v := r.s.Workers(); len(v) != 3 || !v[0].Connected || v[0].Rate == 0 {
+			t.Errorf("workers %+v", v)
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if r.s.Workers() != nil || r.metric("skein_worker_streams") != 0 {
+			t.Error("the ended term left something behind")
+		}
+	})
+}
+
+func TestSubmitIsIdempotent(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		ctx := t.Context()
+		if _, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable); !errors.Is(err, ErrNotHolder) {
+			t.Fatalf("without a term: %v", err)
+		}
+		stop := r.run(1)
+		first, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable)
+		if err != nil || !first.Created || first.Voters != 3 || first.Job != cluster.NewJobID("uid:1", "k") {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		again, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitLocal)
+		if err != nil || again.Created || again.Job != first.Job || again.Voters != 1 {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		if _, err := r.s.Submit(ctx, testSpec("k", 6), "uid:1", WaitStable); !errors.Is(err, ErrKeyReused) {
+			t.Fatalf("another spec: %v", err)
+		}
+		if other, err := r.s.Submit(ctx, testSpec("k", 6), "uid:2", WaitStable); err != nil || !other.Created {
+			t.Fatalf("another owner: %v", err)
+		}
+		r.ended(first.Job, time.Minute)
+		_ = stop() // the next holder knows the key too
+		stop = r.run(2)
+		if again, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable); err != nil || again.Created || again.Job != first.Job {
+			t.Fatalf("next term: %+v, %v", again, err)
+		}
+		if n := r.log.count(cluster.KindJobSubmitted); n != 2 {
+			t.Errorf("%d submissions logged, want 2", n)
+		}
+		_ = stop()
+	})
+}
+
+func TestSubmitRefusesAndLogsNothing(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		gone := errors.New("nobody has it")
+		r.s.o.HasArtefact = func(_ context.Context, d cluster.Hash) error {
+			if d == (cluster.Hash{9}) {
+				return gone
+			}
+			return nil
+		}
+		stop := r.run(1)
+		for name, c := range map[string]struct {
+			change func(*cluster.JobSpec)
+			want   error
+		}{
+			"no artefact":      {func(s *cluster.JobSpec) { s.Artefact = cluster.Hash{} }, cluster.ErrJobSpec},
+			"artefact nowhere": {func(s *cluster.JobSpec) { s.Artefact = cluster.Hash{9} }, ErrArtefact},
+			"config nowhere":   {func(s *cluster.JobSpec) { s.Config = cluster.Hash{9} }, ErrArtefact},
+			"iterations 0":     {func(s *cluster.JobSpec) { s.Iterations = 0 }, cluster.ErrJobSpec},
+			"negative":         {func(s *cluster.JobSpec) { s.Iterations = ^uint64(4) }, cluster.ErrJobSpec},
+			"chunk":            {func(s *cluster.JobSpec) { s.Chunk = s.Iterations + 1 }, cluster.ErrJobSpec},
+			"executor":         {func(s *cluster.JobSpec) { s.Executor = "shell" }, cluster.ErrJobSpec},
+		} {
+			spec := testSpec("k", 5)
+			c.change(&spec)
+			if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "", WaitStable); !errors.Is(err, cluster.ErrJobSpec) {
+			t.Errorf("no owner: %v", err)
+		}
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", "soon"); !errors.Is(err, cluster.ErrJobSpec) {
+			t.Errorf("wait: %v", err)
+		}
+		if n := len(r.log.events); n != 0 {
+			t.Errorf("%d events logged", n)
+		}
+		_ = stop()
+	})
+}
+
+func TestSubmitOutcomeUnknown(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		stop := r.run(1)
+		r.log.hold(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("not stable: %v", err)
+		}
+		r.log.hold(false)
+		if got, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitStable); err != nil || got.Created {
+			t.Fatalf("retry: %+v, %v", got, err)
+		}
+		_ = stop()
+	})
+}
+
+func TestBusy(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		// A term whose loop does not get to its requests.
+		r.s.term = &term{requests: make(chan request, 1)}
+		r.s.term.requests <- request{}
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitLocal); !errors.Is(err, ErrBusy) {
+			t.Fatalf("%v, want ErrBusy", err)
+		}
+		if r.metric("skein_scheduler_busy_total") != 1 {
+			t.Error("not counted")
+		}
+		r.s.term = nil
+	})
+}
+
+func TestWorkerCrash(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, b, _ *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 30)
+		r.until(5*time.Second, "some progress", func() bool { return r.job(id).Counts.Accepted >= 6 })
+		b.kill()
+		start := time.Now()
+		j := r.ended(id, 20*time.Second)
+		wantDone(t, j)
+		// The rest is 24 chunks on 4 slots: 6 s, and what b had is copied at the end.
+		if d := time.Since(start); d > 9*time.Second {
+			t.Errorf("took %s after the crash: the killed host stalled the job", d)
+		}
+		_ = stop()
+	})
+}
+
+func TestDuplicatesAndLateResultsCountOnce(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		for _, w := range r.workers {
+			w.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+				f := goodResult(ref, n)
+				return []stream.Frame{f, f, f}
+			}
+		}
+		stop := r.run(1)
+		id := r.submit("k", 30)
+		for i := 0; !r.job(id).State.Final(); i++ {
+			if i > 1000 {
+				t.Fatal("job hangs")
+			}
+			time.Sleep(300 * time.Millisecond)
+			[]*fakeWorker{a, b, c}[i%3].cut() // kept results come again with every stream
+		}
+		wantDone(t, r.job(id))
+		if n := r.log.count(cluster.KindChunkAccepted); n != 30 {
+			t.Errorf("%d accepts logged, want 30", n)
+		}
+		_ = stop()
+	})
+}
+
+func TestNextHolderGoesOn(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 40)
+		r.until(10*time.Second, "some progress", func() bool { return r.job(id).Counts.Accepted >= 12 })
+		r.log.hold(true) // what it accepts from now on is not stable: workers keep it
+		r.until(10*time.Second, "more progress", func() bool { return r.job(id).Counts.Accepted >= 18 })
+		_ = stop()
+		if kept := a.keeps() + b.keeps() + c.keeps(); kept < 6 {
+			t.Errorf("workers keep %d results that were never stable, want at least 6", kept)
+		}
+		r.log.hold(false)
+		stop = r.run(2)
+		wantDone(t, r.ended(id, 30*time.Second))
+		if n := r.log.count(cluster.KindChunkAccepted); n != 40 {
+			t.Errorf("%d accepts logged, want 40", n)
+		}
+		for _, w := range r.workers {
+			w.mu.Lock()
+			for ref, n := range w.ran {
+				if n > 1 {
+					t.Errorf("%s ran %v %d times", w.node, ref, n)
+				}
+			}
+			if w.term != 2 {
+				t.Errorf("%s serves term %d, want 2", w.node, w.term)
+			}
+			w.mu.Unlock()
+		}
+		r.until(time.Second, "results forgotten", func() bool { return a.keeps()+b.keeps()+c.keeps() == 0 })
+		_ = stop()
+	})
+}
+
+func TestStableBeforeForgotten(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 12)
+		r.log.hold(true)
+		r.ended(id, time.Minute)
+		time.Sleep(time.Minute)
+		if kept := a.keeps() + b.keeps() + c.keeps(); kept != 12 {
+			t.Errorf("workers keep %d results before they are stable, want 12", kept)
+		}
+		r.log.hold(false)
+		r.until(time.Second, "results forgotten", func() bool { return a.keeps()+b.keeps()+c.keeps() == 0 })
+		_ = stop()
+	})
+}
+
+func TestStop(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 1000)
+		r.until(10*time.Second, "some progress", func() bool { return r.job(id).Counts.Accepted >= 12 })
+		if err := r.s.Stop(t.Context(), id, "uid:7"); err != nil {
+			t.Fatal(err)
+		}
+		j := r.job(id)
+		if j.State != cluster.JobCancelled || j.Reason != "stopped by uid:7" || j.StoppedBy != "uid:7" {
+			t.Fatalf("job %+v", j)
+		}
+		synctest.Wait()
+		for _, w := range []*fakeWorker{a, b, c} {
+			w.mu.Lock()
+			if len(w.queue) > 0 {
+				t.Errorf("%s still has %v", w.node, w.queue)
+			}
+			w.mu.Unlock()
+		}
+		if err := r.s.Stop(t.Context(), id, "uid:7"); !errors.Is(err, ErrJobOver) {
+			t.Errorf("again: %v", err)
+		}
+		if err := r.s.Stop(t.Context(), "j-none", "uid:7"); !errors.Is(err, ErrUnknownJob) {
+			t.Errorf("unknown: %v", err)
+		}
+		_ = stop()
+	})
+}
+
+func TestFailuresAreVisible(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		for _, w := range r.workers {
+			w.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+				if ref.Chunk == 3 {
+					return []stream.Frame{failure(ref, "exit status 3: out of luck")}
+				}
+				if ref.Chunk == 5 && ref.Attempt < 3 {
+					return []stream.Frame{goodResult(ref, n+1)}
+				}
+				return []stream.Frame{goodResult(ref, n)}
+			}
+		}
+		stop := r.run(1)
+		j := r.ended(r.submit("k", 20), time.Minute)
+		if j.State != cluster.JobPartial || j.Counts.Failed != 1 || j.Counts.Accepted != 19 || j.Failures != 4+2 ||
+			!strings.Contains(j.Reason, "chunk 3: exit status 3: out of luck") {
+			t.Errorf("job %+v", j)
+		}
+		found := false
+		for _, f := range j.LastFailures {
+			found = found || f.Chunk == 5 && strings.Contains(f.Reason, "11 iterations, the chunk has 10")
+		}
+		if !found {
+			t.Errorf("failures %+v", j.LastFailures)
+		}
+		for _, w := range r.workers {
+			w.answer = func(ref stream.Ref, _ uint64) []stream.Frame { return []stream.Frame{failure(ref, "no such module")} }
+		}
+		j = r.ended(r.submit("l", 500), time.Minute)
+		if j.State != cluster.JobFailed || j.Failures > 20 || !strings.Contains(j.Reason, "no such module") {
+			t.Errorf("job %+v", j)
+		}
+		_ = stop()
+	})
+}
+
+func TestSilentWorker(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, _ *fakeWorker) {
+		b.answer = func(stream.Ref, uint64) []stream.Frame { return nil } // takes everything, answers nothing
+		stop := r.run(1)
+		j := r.ended(r.submit("k", 30), 10*time.Minute)
+		wantDone(t, j)
+		if j.Failures == 0 || !strings.Contains(j.LastFailures[0].Reason, "no result within 1m") || j.LastFailures[0].Worker != "b" {
+			t.Errorf("failures %+v", j.LastFailures)
+		}
+		_, _ = a, stop()
+	})
+}
+
+// A host that hangs with its streams open says nothing, not even a status.
+func TestHungHost(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, b, _ *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 30)
+		r.until(5*time.Second, "some progress", func() bool { return r.job(id).Counts.Accepted >= 6 })
+		b.mu.Lock()
+		b.thaw = make(chan struct{})
+		b.mu.Unlock()
+		start := time.Now()
+		wantDone(t, r.ended(id, time.Minute))
+		// 24 chunks on 4 slots, and b's are copied once its silence was noticed.
+		if d := time.Since(start); d > silence+4*time.Second {
+			t.Errorf("took %s after the host hung", d)
+		}
+		close(b.thaw)
+		_ = stop()
+	})
+}
+
+func TestGarbageFromAWorker(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, b, c *fakeWorker) {
+		b.raw = binary.BigEndian.AppendUint32(nil, 1<<31)
+		c.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+			ref.Chunk += 1000
+			return []stream.Frame{goodResult(ref, n)}
+		}
+		stop := r.run(1)
+		wantDone(t, r.ended(r.submit("k", 10), 10*time.Minute))
+		if r.metric("skein_worker_offences_total") == 0 {
+			t.Error("no offence counted")
+		}
+		_ = stop()
+	})
+}
+
+func TestLeaseLost(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		may := make(chan struct{}) // closed: the lease is gone
+		r.mayAct = func(cluster.Term) bool {
+			select {
+			case <-may:
+				return false
+			default:
+				return true
+			}
+		}
+		ctx := t.Context()
+		done := make(chan error, 1)
+		go func() { done <- r.s.Run(ctx, 1) }()
+		synctest.Wait()
+		id := r.submit("k", 1000)
+		time.Sleep(3 * time.Second)
+		close(may)
+		before := len(r.log.events)
+		if err := <-done; !errors.Is(err, ErrLeaseLost) {
+			t.Fatalf("%v, want ErrLeaseLost", err)
+		}
+		if n := len(r.log.events); n != before {
+			t.Errorf("%d events logged without the lease", n-before)
+		}
+		if r.metric("skein_fenced_actions_total") != 1 || r.job(id).State != cluster.JobRunning {
+			t.Error("not counted, or the job ended")
+		}
+		if _, err := r.s.Submit(ctx, testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNotHolder) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+func TestLogRefuses(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		done := make(chan error, 1)
+		go func() { done <- r.s.Run(t.Context(), 1) }()
+		synctest.Wait()
+		disk := errors.New("disk full")
+		r.log.mu.Lock()
+		r.log.refuse = disk
+		r.log.mu.Unlock()
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitStable); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, disk) {
+			t.Errorf("submit: %v", err)
+		}
+		if err := <-done; !errors.Is(err, disk) {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+func TestQuiesce(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		if err := r.s.Quiesce(t.Context()); !errors.Is(err, ErrNotHolder) {
+			t.Fatalf("without a term: %v", err)
+		}
+		stop := r.run(1)
+		id := r.submit("k", 100)
+		time.Sleep(3500 * time.Millisecond)
+		if err := r.s.Quiesce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := len(r.log.events)
+		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNotHolder) {
+			t.Errorf("submit while quiet: %v", err)
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(r.log.events); n != before {
+			t.Errorf("%d events logged after quiesce", n-before)
+		}
+		if kept := a.keeps() + b.keeps() + c.keeps(); kept == 0 {
+			t.Error("workers keep nothing for the next holder")
+		}
+		_ = stop()
+		stop = r.run(2)
+		wantDone(t, r.ended(id, time.Minute))
+		_ = stop()
+	})
+}
+
+func TestMembersComeAndGo(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		r.s.SetWorkers(nil) // this host alone
+		stop := r.run(1)
+		id := r.submit("k", 40)
+		r.until(5*time.Second, "some progress", func() bool { return r.job(id).Counts.Accepted >= 4 })
+		if b.dials+c.dials > 0 {
+			t.Error("a host that is no member was dialled")
+		}
+		r.s.SetWorkers([]cluster.NodeID{"b", "c"})
+		r.s.SetHealth("c", cluster.Suspect)
+		r.s.SetHealth("a", cluster.Dead) // nonsense about oneself
+		r.until(5*time.Second, "work for b", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.ran) > 2 })
+		c.mu.Lock()
+		if len(c.ran) > 0 {
+			t.Error("a suspect got work")
+		}
+		c.mu.Unlock()
+		r.s.SetWorkers([]cluster.NodeID{"c"}) // b left
+		r.s.SetHealth("c", cluster.Alive)
+		wantDone(t, r.ended(id, time.Minute))
+		_ = stop()
+	})
+}
+
+func TestOptions(t *testing.T) {
+	good := newRig(t, newMemLog("a"), newFakeWorker("a", 1)).s.o
+	good.Registerer = nil
+	if _, err := New(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"self": func(o *Options) { o.Self = "A" }, "log": func(o *Options) { o.Log = nil },
+		"lease": func(o *Options) { o.MayAct = nil }, "dial": func(o *Options) { o.Dial = nil },
+		"clock": func(o *Options) { o.Now = nil }, "tick": func(o *Options) { o.Tick = -1 },
+	} {
+		o := good
+		change(&o)
+		if _, err := New(o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
