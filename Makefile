@@ -1,17 +1,16 @@
-# Every target prints one line in `make help`. Tools are pinned here.
+# `make help` lists the targets. Tools are pinned here.
 GOLANGCI_LINT := v2.15.0
 
-GO      ?= go
-SEEDS   ?= 2000
-SEED    ?= 1
+GO       ?= go
+SEEDS    ?= 2000
+SEED     ?= 1
 FUZZTIME ?= 30s
-TOOLS   := $(CURDIR)/bin/tools
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
-EXAMPLES := bin/examples/pi.wasm bin/examples/options.wasm
+TOOLS    := $(CURDIR)/bin/tools
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-.PHONY: help build examples demo test check lint fuzz sim mutants \
-	prove-lease prove-eventlog prove-demo clean
+.PHONY: help build examples demo test check lint fuzz sim mutants bench \
+	prove-lease prove-eventlog prove-mesh prove-coord prove-worker prove-demo clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,19 +18,21 @@ help: ## show this help
 build: examples ## make bin/skein (static) and the example jobs in bin/examples
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/skein ./cmd/skein
 
-examples: $(EXAMPLES) ## compile the example jobs to WASM
+examples: bin/examples/pi.wasm bin/examples/options.wasm ## compile the example jobs to WASM
 
 bin/examples/%.wasm: FORCE
-	@mkdir -p bin/examples
 	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -ldflags '-s -w' -o $@ ./examples/$*
-
-FORCE:
 
 demo: build ## three hosts on this machine, a job, the holder killed, nothing lost
 	bin/skein demo
 
-test: build ## everything once, with the race detector (what CI runs)
-	SKEIN_BIN=$(CURDIR)/bin $(GO) test -race -timeout 15m ./...
+# The end-to-end tests run real daemons that are built with the race detector.
+bin/race/skein: examples FORCE
+	$(GO) build -race -o $@ ./cmd/skein
+	@rm -rf bin/race/examples && cp -r bin/examples bin/race/examples
+
+test: build bin/race/skein ## everything once, with the race detector (what CI runs)
+	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 15m ./...
 
 check: lint ## lint, import rules and the quick tests
 	$(GO) test -short -timeout 5m ./...
@@ -43,6 +44,40 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	mv $(TOOLS)/golangci-lint $@
+
+sim: ## simulate SEEDS=2000 clusters from SEED=1; ends with one line of totals
+	@$(GO) test -count=1 -timeout 0 -v ./internal/sim -run 'TestSim$$' -seeds $(SEEDS) -seed $(SEED)
+
+mutants: ## break the lease core in 13 ways; the simulation must notice each
+	$(GO) run ./internal/sim/mutate -seeds $(SEEDS)
+
+fuzz: ## fuzz every decoder for FUZZTIME=30s each
+	@set -e; for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+			echo "$$p $$f"; $(GO) test -run xxx -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; \
+		done; done
+
+bench: ## measure the hot paths
+	$(GO) test -run xxx -bench . -benchtime 1s ./lease ./eventlog ./coord/wire ./mesh ./scheduler/... ./worker
+
+prove-lease: ## 20 000 simulated clusters and every mutant
+	$(MAKE) sim SEEDS=20000 SEED=100001
+	$(MAKE) mutants
+
+prove-eventlog: ## 200 x kill -9 under load, power loss, a cut at every byte
+	SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 60m -run 'KillNine|PowerLoss|CrashAt|BitFlips|RecoveryOf' ./eventlog
+
+prove-mesh: ## 1000 closes under load and the other full counts
+	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./mesh/...
+
+prove-coord: ## 100 failovers per profile on fake time
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m ./coord
+
+prove-worker: ## 3000 chunks through the stream, real children and back
+	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./worker ./scheduler/...
+
+prove-demo: build ## 20 demos per signal and profile
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./daemon
 
 clean: ## remove what the build made
 	rm -rf bin
