@@ -87,6 +87,12 @@ func (l *memLog) View(f func(*state.State)) {
 	f(l.st)
 }
 
+func (l *memLog) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.events)
+}
+
 func (l *memLog) count(kind cluster.Kind) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -130,7 +130,7 @@ func TestSubmitRefusesAndLogsNothing(t *testing.T) {
 		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", "soon"); !errors.Is(err, cluster.ErrJobSpec) {
 			t.Errorf("wait: %v", err)
 		}
-		if n := len(r.log.events); n != 0 {
+		if n := r.log.len(); n != 0 {
 			t.Errorf("%d events logged", n)
 		}
 		_ = stop()
@@ -394,12 +394,13 @@ func TestLeaseLost(t *testing.T) {
 		synctest.Wait()
 		id := r.submit("k", 1000)
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		close(may)
-		before := len(r.log.events)
+		before := r.log.len()
 		if err := <-done; !errors.Is(err, ErrLeaseLost) {
 			t.Fatalf("%v, want ErrLeaseLost", err)
 		}
-		if n := len(r.log.events); n != before {
+		if n := r.log.len(); n != before {
 			t.Errorf("%d events logged without the lease", n-before)
 		}
 		if r.metric("skein_fenced_actions_total") != 1 || r.job(id).State != cluster.JobRunning {
@@ -440,12 +441,12 @@ func TestQuiesce(t *testing.T) {
 		if err := r.s.Quiesce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		before := len(r.log.events)
+		before := r.log.len()
 		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNotHolder) {
 			t.Errorf("submit while quiet: %v", err)
 		}
 		time.Sleep(10 * time.Second)
-		if n := len(r.log.events); n != before {
+		if n := r.log.len(); n != before {
 			t.Errorf("%d events logged after quiesce", n-before)
 		}
 		if kept := a.keeps() + b.keeps() + c.keeps(); kept == 0 {

@@ -83,8 +83,8 @@ func TestCopiesOfASuspect(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 2)
 	b.up("b", 2)
-	b.job("j", 4, 4) // two each
-	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Suspect})) // b's slots are taken
+	b.job("j", 4, 4) // two each, so that b has no free slot
+	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Suspect}))
 	b.want(b.good("b", "j", 1, 1),
 		"accept j/1#1 of b", "assign j to b: [{0 2}]")
 	b.want(b.good("b", "j", 0, 2), // the copy comes first
@@ -429,6 +429,72 @@ func TestDeadlineFollowsTheRunTimes(t *testing.T) {
 	if got := j.limit(b.p.cfg); got < 500*time.Second || got > 600*time.Second {
 		t.Errorf("limit %s after runs of 100 s, want 5 times that", got)
 	}
+}
+
+// FuzzStep reads its input as a history: four bytes are one event.
+func FuzzStep(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x03\x01\x00\x02\x00\x04\x00\x00\x00\x05\x00\x00\x09"))
+	f.Add([]byte{0, 0, 3, 2, 1, 0, 2, 0, 1, 1, 1, 0, 3, 0, 1, 0, 4, 0, 0, 1, 4, 1, 1, 3, 5, 0, 0, 200, 2, 0, 0, 0, 1, 0, 0, 7})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		p, now := New(Config{}), time.Duration(0)
+		names, jobs := []cluster.NodeID{"a", "b", "c"}, []cluster.JobID{"j", "k"}
+		accepts := make(map[Ref]bool)
+		ended := make(map[cluster.JobID]bool)
+		for ; len(in) >= 4; in = in[4:] {
+			x, y, z := in[1], in[2], in[3]
+			n, id := names[x%3], jobs[y%2]
+			ref := Ref{Job: id, Chunk: int(z % 8), Attempt: int(z>>3)%4 + int(x>>7)<<20}
+			var e Event
+			switch in[0] % 8 {
+			case 0:
+				if ended[id] {
+					continue // ids are never used again
+				}
+				e = JobAdded{Job: id, Spec: specOf(1+int(z%7), 1+int(x%4))}
+			case 1:
+				e = WorkerConnected{Worker: n, Slots: int(z % 4), Executors: []string{cluster.ExecutorWASM}, Assigned: []Ref{ref, ref}}
+			case 2:
+				e = WorkerDisconnected{Worker: n}
+			case 3:
+				e = HealthChanged{Worker: n, Health: []cluster.Health{cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left}[y%4]}
+			case 4, 5:
+				r := Result{Ref: ref, Worker: n, Seconds: float64(z) - 1}
+				if y&4 == 0 {
+					r.Result = resultOf("x")
+				} else {
+					r.Error = "exit 1"
+				}
+				e = r
+			case 6:
+				e = JobStopped{Job: id}
+			case 7:
+				now += time.Duration(z) * time.Second
+				e = Tick{}
+			}
+			for _, a := range p.Step(e, now) {
+				switch a := a.(type) {
+				case Accept:
+					a.Attempt = 0
+					if accepts[a.Ref] || ended[a.Job] {
+						t.Fatalf("%s: %s, which is closed", e, a)
+					}
+					accepts[a.Ref] = true
+				case Finish:
+					if ended[a.Job] {
+						t.Fatalf("%s: %s again", e, a)
+					}
+					ended[a.Job] = true
+				case Assign:
+					if ended[a.Job] {
+						t.Fatalf("%s: %s, which has ended", e, a)
+					}
+				}
+			}
+			if err := p.Check(); err != nil {
+				t.Fatalf("after %s: %v", e, err)
+			}
+		}
+	})
 }
 
 func BenchmarkStep(b *testing.B) {
