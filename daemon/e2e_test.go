@@ -26,6 +26,8 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
+	// Daemons that were built with the race detector end at the first race.
+	os.Setenv("GORACE", "halt_on_error=1") //nolint:errcheck,usetesting // cannot fail; for children
 	code := func() int {
 		if bin = os.Getenv("SKEIN_BIN"); bin != "" {
 			return m.Run()
