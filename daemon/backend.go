@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -146,10 +147,10 @@ func (b backend) Members(context.Context) (api.Members, error) {
 			am.Path = "self"
 		} else if m.Heard {
 			am.Path = "direct"
-			am.SeenSeconds = ptr((b.now() - m.LastHeard).Seconds())
-			am.LagEvents = ptr(own - min(own, m.LogEvents))
+			am.SeenSeconds = new((b.now() - m.LastHeard).Seconds())
+			am.LagEvents = new(own - min(own, m.LogEvents))
 			if m.RTT > 0 {
-				am.RTTSeconds = ptr(m.RTT.Seconds())
+				am.RTTSeconds = new(m.RTT.Seconds())
 			}
 		}
 		out.Members = append(out.Members, am)
@@ -172,8 +173,8 @@ func (n *node) leaseSummary(v *coord.View) api.LeaseSummary {
 	}
 	if v.Lease.Holder != "" {
 		left := v.Lease.Until - n.now()
-		sum.ExpiresSeconds = ptr(max(0, left.Seconds()))
-		sum.RenewedSeconds = ptr(max(0, (n.timing.Lease - left).Seconds()))
+		sum.ExpiresSeconds = new(max(0, left.Seconds()))
+		sum.RenewedSeconds = new(max(0, (n.timing.Lease - left).Seconds()))
 	}
 	return sum
 }
@@ -188,7 +189,7 @@ func (b backend) Lease(context.Context) (api.Lease, error) {
 		Promised:     v.Lease.Vote.PromisedTerm,
 	}
 	if v.Lease.Role == cluster.RoleHolder {
-		out.Ready = ptr(v.Lease.Ready)
+		out.Ready = new(v.Lease.Ready)
 	}
 	return out, nil
 }
@@ -204,7 +205,7 @@ func (b backend) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 			Previous: t.Previous, Grants: append([]cluster.NodeID{}, t.Grants...), Voters: append([]cluster.NodeID{}, t.Voters...),
 		}
 		if t.Released != 0 {
-			r.EndedAt = ptr(t.Released.Time())
+			r.EndedAt = new(t.Released.Time())
 		} else if i+1 < len(terms) {
 			r.Cause = "expired" // a later term began without a release
 		}
@@ -215,10 +216,7 @@ func (b backend) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 
 // Events implements status.EventReader.
 func (b backend) Events(ctx context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
-	at := make(eventlog.Cursor, len(after))
-	for s, seq := range after {
-		at[s] = seq
-	}
+	at := eventlog.Cursor(maps.Clone(after))
 	var out []cluster.Event
 	for item, err := range b.events.Follow(ctx, at, eventlog.Filter{Since: since}, false) {
 		if err != nil {

@@ -110,7 +110,7 @@ func (b backend) Mesh(context.Context) (api.Mesh, error) {
 		if m, ok := v.Member(p.Node); ok {
 			mp.Addr = m.IP4.String()
 			if m.RTT > 0 {
-				mp.RTTSeconds = ptr(m.RTT.Seconds())
+				mp.RTTSeconds = new(m.RTT.Seconds())
 			}
 		}
 		if p.Reachable {
@@ -120,7 +120,7 @@ func (b backend) Mesh(context.Context) (api.Mesh, error) {
 			mp.Endpoint = p.Endpoint.String()
 		}
 		if !p.LastHandshake.IsZero() {
-			mp.HandshakeSeconds = ptr(time.Since(p.LastHandshake).Seconds())
+			mp.HandshakeSeconds = new(time.Since(p.LastHandshake).Seconds())
 		}
 		out.Peers = append(out.Peers, mp)
 	}

@@ -96,7 +96,7 @@ func (b backend) jobOf(j state.Job) api.Job {
 	if rate > 0 {
 		out.RatePerSecond = &rate
 		if !j.State.Final() {
-			out.ETASeconds = ptr(float64(j.Spec.Iterations-j.Iterations) / rate)
+			out.ETASeconds = new(float64(j.Spec.Iterations-j.Iterations) / rate)
 		}
 	}
 	return out

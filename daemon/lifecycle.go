@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -66,8 +67,7 @@ func (l *lifecycle) start(s stage) {
 // stop ends every stage, last started first, each within its grace.
 func (l *lifecycle) stop() error {
 	var errs []error
-	for i := len(l.running) - 1; i >= 0; i-- {
-		r := l.running[i]
+	for _, r := range slices.Backward(l.running) {
 		if r.stop != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), r.grace)
 			if err := r.stop(ctx); err != nil {

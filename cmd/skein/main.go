@@ -9,7 +9,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/skein-project/skein/daemon"
-	"github.com/skein-project/skein/worker"
 )
 
 // version is set by the linker.
@@ -27,7 +26,7 @@ func main() {
 		init:    daemon.Init,
 		verify:  daemon.VerifyLog,
 		demo:    daemon.Demo,
-		runner:  worker.RunnerMain,
+		runner:  daemon.Runner,
 	})
 	stop()
 	os.Exit(code)
