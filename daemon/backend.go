@@ -260,5 +260,3 @@ func (b backend) Config(context.Context) (api.Config, error) {
 	}
 	return out, nil
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(dir)
+		defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
 		bin = dir
 		for _, b := range []struct{ out, pkg, env string }{
 			{"skein", "../cmd/skein", ""},
