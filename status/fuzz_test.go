@@ -1,0 +1,65 @@
+package status
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+)
+
+// FuzzSubmit sends any body: every refusal is a problem, and what reaches the
+// backend is a valid job.
+func FuzzSubmit(f *testing.F) {
+	for _, s := range []string{goodSpec, "{}", "", "null", "[]", `{"spec":{"iterations":1e3}}`, `{"spec":{"timeout_seconds":1e308}}`, `{"wait":"local"}` + "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		b := newFake()
+		s, err := New(Options{Socket: "/x", Backend: b, Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs", strings.NewReader(body))
+		w := httptest.NewRecorder()
+		answer, err := s.submit(w, req)
+		if err != nil {
+			if p := asProblem(err); p.Code == api.CodeInternal {
+				t.Fatalf("%q: %v", body, err)
+			}
+			return
+		}
+		if _, err := json.Marshal(complete(answer, b.Header())); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range b.submits {
+			if err := r.Spec.Validate(); err != nil {
+				t.Fatalf("%q reached the backend: %v", body, err)
+			}
+		}
+	})
+}
+
+// FuzzEventQuery reads any query.
+func FuzzEventQuery(f *testing.F) {
+	for _, s := range []string{"since=10m", "since=2026-01-02T03:04:05Z&kind=lease_*", "node=n1&follow", "after=n1/1:5,n2/3:1", "kind=[a-", "%zz"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		r := &http.Request{URL: &url.URL{RawQuery: query}}
+		q, err := parseEventQuery(r, time.Unix(1_700_000_000, 0))
+		if err != nil {
+			if asProblem(err).Code != api.CodeInvalidRequest {
+				t.Fatalf("%q: %v", query, err)
+			}
+			return
+		}
+		kindMatches(q.Kind, "term_start")
+	})
+}
