@@ -110,7 +110,7 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	}
 	l.start(stage{name: "event log", run: n.events.Run, grace: 3 * time.Second})
 	l.start(stage{name: "coordination", run: n.coord.Run, grace: 3 * time.Second})
-	l.start(stage{name: "worker", run: n.worker.Run, grace: 5 * time.Second})
+	l.start(stage{name: "worker", run: n.worker.Run, grace: 15 * time.Second})
 	l.start(stage{name: "announcement", run: n.announce, grace: time.Second})
 	l.start(stage{name: "artefacts", run: n.collect, grace: time.Second})
 	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,12 +29,8 @@ func (a *app) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			exe, err := os.Executable()
-			if err != nil {
-				return failf(exitFailed, "find the program: %s", err)
-			}
 			err = a.run(cmd.Context(), cfg, daemon.RunOptions{
-				Version: a.version, Join: file, Stdin: a.in, Stderr: a.err, RunnerArgv: []string{exe, runnerName},
+				Version: a.version, Join: file, Stdin: a.in, Stderr: a.err,
 			})
 			if cmd.Context().Err() != nil && err != nil && cmd.Context().Err() == err { //nolint:errorlint // exactly the asked-for end
 				return nil
