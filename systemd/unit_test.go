@@ -69,7 +69,7 @@ func TestUnitFile(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	for _, want := range []string{
 		"Type=notify", "NotifyAccess=main", "WatchdogSec=30", "ExecStart=/usr/bin/skein run",
-		"KillSignal=SIGTERM", "TimeoutStopSec=20", "Restart=always", "StateDirectory=skein", "RuntimeDirectory=skein",
+		"KillSignal=SIGTERM", "TimeoutStopSec=60", "Restart=always", "StateDirectory=skein", "RuntimeDirectory=skein",
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is missing", want)
