@@ -140,9 +140,11 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 	if err := b.spread(ctx, req); err != nil {
 		return api.SubmitResponse{}, err
 	}
-	var out api.SubmitResponse
-	err := b.toHolder(ctx, holderRequest{Submit: &req, Actor: actor}, func(r holderReply) { out = *r.Submit })
-	return out, err
+	reply, err := b.toHolder(ctx, holderRequest{Submit: &req, Actor: actor})
+	if err != nil {
+		return api.SubmitResponse{}, err
+	}
+	return *reply.Submit, nil
 }
 
 // checkModule refuses what cannot run before anything is logged.
@@ -202,8 +204,7 @@ func (n *node) spread(ctx context.Context, req api.SubmitRequest) error {
 
 // Stop implements status.JobControl.
 func (b backend) Stop(ctx context.Context, actor string, id cluster.JobID, reason string) (api.Job, error) {
-	err := b.toHolder(ctx, holderRequest{Stop: &stopJob{Job: id, Reason: reason}, Actor: actor}, func(holderReply) {})
-	if err != nil {
+	if _, err := b.toHolder(ctx, holderRequest{Stop: &stopJob{Job: id, Reason: reason}, Actor: actor}); err != nil {
 		return api.Job{}, err
 	}
 	// The holder has logged it; show it once it is here as well.

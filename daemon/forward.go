@@ -21,16 +21,23 @@ const protoAPI = "skein-api/1"
 const (
 	maxHolderMessage = 1 << 20
 	holderTime       = 30 * time.Second
+	holderDial       = 2 * time.Second
 	// holderPause lies between tries while the holder changes.
 	holderPause = 100 * time.Millisecond
 )
 
 // holderRequest is what only the holder may do; one field but Actor is set.
 type holderRequest struct {
-	Actor    string               `json:"actor"` // who asked, as the receiving host authenticated it
-	Submit   *api.SubmitRequest   `json:"submit,omitempty"`
-	Stop     *stopJob             `json:"stop,omitempty"`
-	StepDown *api.StepDownRequest `json:"step_down,omitempty"`
+	Actor    string             `json:"actor"` // who asked, as the receiving host authenticated it
+	Submit   *api.SubmitRequest `json:"submit,omitempty"`
+	Stop     *stopJob           `json:"stop,omitempty"`
+	StepDown *stepDown          `json:"step_down,omitempty"`
+}
+
+// stepDown asks the holder of one term to hand over.
+type stepDown struct {
+	Term cluster.Term `json:"term"`
+	api.StepDownRequest
 }
 
 type stopJob struct {
@@ -45,59 +52,58 @@ type holderReply struct {
 }
 
 // toHolder carries a request to whoever holds the lease, here or elsewhere,
-// and follows the lease while it moves, until ctx ends. Requests are
-// idempotent: a submit by its key, a stop and a step-down by themselves.
-func (n *node) toHolder(ctx context.Context, req holderRequest, use func(holderReply)) error {
+// and follows the lease while it moves, until ctx ends. A request may so be
+// carried out twice, and must not mind: a submit is known by its key, a stop
+// says what is to be, a step-down names its term.
+func (n *node) toHolder(ctx context.Context, req holderRequest) (holderReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
-	last := api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein lease; skein wait --for holder")
 	for {
-		reply, err := n.askHolder(ctx)(ctx, req)
+		reply, err := n.askHolder(ctx, req)
+		if err != nil {
+			reply.Problem = api.Errorf(api.CodeNoHolder, "holder not reached: %v", err)
+		}
 		switch {
-		case err != nil:
-			if ctx.Err() == nil {
-				last = api.Errorf(api.CodeNoHolder, "holder not reached: %v", err)
-			}
 		case reply.Problem == nil:
-			use(reply)
-			return nil
+			return reply, nil
 		case reply.Problem.Code != api.CodeNoHolder && reply.Problem.Code != api.CodeNotReady:
-			return reply.Problem
-		default:
-			last = reply.Problem
+			return reply, reply.Problem
 		}
 		timer := time.NewTimer(holderPause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return last
+			return reply, reply.Problem
 		case <-timer.C:
 		}
 	}
 }
 
-// askHolder picks the way to the holder of this moment.
-func (n *node) askHolder(context.Context) func(context.Context, holderRequest) (holderReply, error) {
-	holder := n.coord.View().Lease.Holder
-	switch holder {
+// askHolder asks the holder of this moment, once.
+func (n *node) askHolder(ctx context.Context, req holderRequest) (holderReply, error) {
+	switch holder := n.coord.View().Lease.Holder; holder {
 	case "":
-		return func(context.Context, holderRequest) (holderReply, error) {
-			return holderReply{Problem: api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein wait --for holder")}, nil
-		}
+		return holderReply{Problem: api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein wait --for holder")}, nil
 	case n.id.Node:
-		return func(ctx context.Context, req holderRequest) (holderReply, error) { return n.asHolder(ctx, req), nil }
+		return n.asHolder(ctx, req), nil
+	default:
+		return n.ask(ctx, holder, req)
 	}
-	return func(ctx context.Context, req holderRequest) (holderReply, error) { return n.ask(ctx, holder, req) }
 }
 
-// ask sends req to another host.
+// ask sends req to another host and waits for its answer for as long as that
+// host holds the lease.
 func (n *node) ask(ctx context.Context, to cluster.NodeID, req holderRequest) (holderReply, error) {
-	conn, err := n.coord.Dial(ctx, to, protoAPI)
+	dialCtx, cancelDial := context.WithTimeout(ctx, holderDial)
+	conn, err := n.coord.Dial(dialCtx, to, protoAPI)
+	cancelDial()
 	if err != nil {
 		return holderReply{}, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
+	asked, done := context.WithCancel(ctx)
+	defer done()
+	go n.whileHolder(asked, to, conn)
 	if err := json.NewEncoder(conn).Encode(req); err != nil {
 		return holderReply{}, fmt.Errorf("ask %s: %w", to, err)
 	}
@@ -109,6 +115,21 @@ func (n *node) ask(ctx context.Context, to cluster.NodeID, req holderRequest) (h
 		return holderReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
 	}
 	return reply, nil
+}
+
+// whileHolder ends the waiting on conn when to does not hold the lease any
+// more: a holder that was killed never answers. It ends with ctx.
+func (n *node) whileHolder(ctx context.Context, to cluster.NodeID, conn net.Conn) {
+	tick := time.NewTicker(holderPause)
+	defer tick.Stop()
+	for n.coord.View().Lease.Holder == to {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+	_ = conn.SetDeadline(time.Now()) // a stream always has deadlines
 }
 
 // serveAPI answers one forwarded request of a member.
@@ -147,6 +168,9 @@ func (n *node) asHolder(ctx context.Context, req holderRequest) holderReply {
 		}
 		return holderReply{}
 	case req.StepDown != nil:
+		if v.Lease.Term != req.StepDown.Term {
+			return holderReply{} // that term is over, which is what was asked for
+		}
 		reason := req.StepDown.Reason
 		if reason == "" {
 			reason = "asked by " + req.Actor
@@ -161,7 +185,8 @@ func (n *node) asHolder(ctx context.Context, req holderRequest) holderReply {
 
 // StepDown implements status.LeaseControl.
 func (b backend) StepDown(ctx context.Context, actor string, req api.StepDownRequest) (api.Lease, error) {
-	if err := b.toHolder(ctx, holderRequest{StepDown: &req, Actor: actor}, func(holderReply) {}); err != nil {
+	ask := holderRequest{StepDown: &stepDown{Term: b.coord.View().Lease.Term, StepDownRequest: req}, Actor: actor}
+	if _, err := b.toHolder(ctx, ask); err != nil {
 		return api.Lease{}, err
 	}
 	return b.Lease(ctx)
