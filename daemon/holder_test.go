@@ -1,0 +1,166 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/lease"
+)
+
+// stage play: elector, history and scheduler in one, that write down what is
+// asked of them and fail as told.
+type play struct {
+	mu    sync.Mutex
+	lines []string
+	fail  map[string]int // by line: how often it fails
+	seq   uint64
+}
+
+func (p *play) do(format string, args ...any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := fmt.Sprintf(format, args...)
+	if p.fail[line] > 0 {
+		p.fail[line]--
+		return errors.New("told to fail")
+	}
+	p.lines = append(p.lines, line)
+	return nil
+}
+
+func (p *play) seen() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.lines)
+}
+
+func (p *play) View() *coord.View             { return &coord.View{} }
+func (p *play) TermReady(t cluster.Term)      { _ = p.do("ready %d", t) }
+func (p *play) Quiesced(t cluster.Term)       { _ = p.do("quiesced %d", t) }
+func (p *play) SetVoters(cluster.VoterConfig) {}
+func (p *play) Cut() cluster.Cut              { return nil }
+
+func (p *play) CatchUp(_ context.Context, t cluster.Term, _ []cluster.NodeID, need int) error {
+	return p.do("catch up %d need %d", t, need)
+}
+
+func (p *play) Append(_ context.Context, drafts []cluster.Draft) ([]cluster.Event, error) {
+	if err := p.do("append %s %d", drafts[0].Kind, drafts[0].Term); err != nil {
+		return nil, err
+	}
+	p.seq++
+	return []cluster.Event{{Seq: p.seq}}, nil
+}
+
+func (p *play) WaitStable(_ context.Context, seq uint64) (int, error) {
+	return 2, p.do("stable %d", seq)
+}
+
+func (p *play) Run(ctx context.Context, t cluster.Term) error {
+	if err := p.do("schedule %d", t); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	_ = p.do("unschedule %d", t)
+	return ctx.Err()
+}
+
+func (p *play) Quiesce(context.Context) error { return p.do("quiesce") }
+
+// perform feeds actions to a duty and returns what it did.
+func perform(t *testing.T, fail map[string]int, ready bool, actions ...lease.Action) []string {
+	var lines []string
+	synctest.Test(t, func(t *testing.T) {
+		p := &play{fail: fail}
+		open := make(chan struct{})
+		if ready {
+			close(open)
+		}
+		d := &duty{log: zerolog.Nop(), ready: open, elector: p, history: p, sched: p}
+		ch := make(chan lease.Action)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = d.run(ctx, ch) }()
+		for _, a := range actions {
+			ch <- a
+			time.Sleep(10 * time.Second) // of the bubble: everything that can happen has
+			synctest.Wait()
+		}
+		cancel()
+		<-done
+		lines = p.seen()
+	})
+	return lines
+}
+
+var won = lease.Acquired{
+	Term: 3, Grants: []cluster.NodeID{"a", "b"},
+	Config: cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"a", "b", "c"}, Mode: cluster.ModeQuorum},
+}
+
+func TestDuty(t *testing.T) {
+	opened := []string{"catch up 3 need 2", "append term_start 3", "stable 1", "ready 3", "schedule 3"}
+	for name, c := range map[string]struct {
+		fail    map[string]int
+		waiting bool
+		actions []lease.Action
+		want    []string
+	}{
+		"opens the term, then schedules": {
+			actions: []lease.Action{won},
+			want:    append(slices.Clone(opened), "unschedule 3"),
+		},
+		"tries everything again while it holds": {
+			fail:    map[string]int{"catch up 3 need 2": 3, "append term_start 3": 2, "stable 1": 2, "schedule 3": 4},
+			actions: []lease.Action{won},
+			want:    append(slices.Clone(opened), "unschedule 3"),
+		},
+		"writes nothing before the own chain is confirmed": {
+			waiting: true,
+			actions: []lease.Action{won, lease.ConfigStable{Term: 3, Config: won.Config}},
+			want:    nil,
+		},
+		"stops when the lease is lost": {
+			actions: []lease.Action{won, lease.Lost{Term: 3, Reason: "expired"}},
+			want:    append(slices.Clone(opened), "unschedule 3"),
+		},
+		"gives up a term that never opens": {
+			fail:    map[string]int{"catch up 3 need 2": 1 << 30},
+			actions: []lease.Action{won, lease.Lost{Term: 3, Reason: "expired"}},
+			want:    nil,
+		},
+		"flushes before a release": {
+			actions: []lease.Action{won, lease.Quiesce{Term: 3, Successor: "b"}},
+			want:    append(slices.Clone(opened), "quiesce", "unschedule 3", "append lease_released 0", "stable 2", "quiesced 3"),
+		},
+		"releases although the flush fails": {
+			fail:    map[string]int{"quiesce": 1, "append lease_released 0": 1},
+			actions: []lease.Action{won, lease.Quiesce{Term: 3, Successor: "b"}},
+			want:    append(slices.Clone(opened), "unschedule 3", "quiesced 3"),
+		},
+		"answers a release of a term that it does not serve": {
+			actions: []lease.Action{lease.Quiesce{Term: 2}},
+			want:    []string{"quiesced 2"},
+		},
+		"logs voters that became stable": {
+			actions: []lease.Action{won, lease.ConfigStable{Term: 3, Config: won.Config}},
+			want:    append(slices.Clone(opened), "append config_changed 3", "unschedule 3"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := perform(t, c.fail, !c.waiting, c.actions...); !slices.Equal(got, c.want) {
+				t.Errorf("did\n%q\nwant\n%q", got, c.want)
+			}
+		})
+	}
+}
