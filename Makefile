@@ -1,6 +1,7 @@
 # `make help` lists the targets. Tools are pinned here.
 GOLANGCI_LINT := v2.15.0
 
+SHELL    := /bin/bash
 GO       ?= go
 SEEDS    ?= 2000
 SEED     ?= 1
@@ -46,7 +47,8 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	mv $(TOOLS)/golangci-lint $@
 
 sim: ## simulate SEEDS=2000 clusters from SEED=1; ends with one line of totals
-	@$(GO) test -count=1 -timeout 0 -v ./internal/sim -run 'TestSim$$' -seeds $(SEEDS) -seed $(SEED)
+	@set -o pipefail; $(GO) test -count=1 -timeout 0 -v ./internal/sim -run 'TestSim$$' -seeds $(SEEDS) -seed $(SEED) \
+		| grep -vE '^(=== RUN|--- PASS|PASS$$|ok )'
 
 mutants: ## break the lease core in 13 ways; the simulation must notice each
 	$(GO) run ./internal/sim/mutate -seeds $(SEEDS)
