@@ -81,6 +81,7 @@ func (c Cursor) Advance(e Event) {
 type LogVerify struct {
 	OK      bool   `json:"ok"`
 	Problem string `json:"problem,omitempty"` // segment, offset and record
+	Hint    string `json:"hint,omitempty"`    // what to do about it
 	Events  uint64 `json:"events"`
 	// SizeBytes counts all segments.
 	SizeBytes uint64 `json:"size_bytes"`

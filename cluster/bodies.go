@@ -54,8 +54,9 @@ type JobSubmitted struct {
 
 // JobStopped records a submitter's or operator's wish to end a job.
 type JobStopped struct {
-	Job   JobID  `json:"job"`
-	Actor string `json:"actor"`
+	Job    JobID  `json:"job"`
+	Actor  string `json:"actor"`
+	Reason string `json:"reason,omitempty"` // at most MaxReason bytes
 }
 
 // JobDone ends a job.

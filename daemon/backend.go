@@ -57,6 +57,9 @@ func (b backend) Status(context.Context) (api.Status, error) {
 		if m.Health != cluster.Alive && m.Health != cluster.Left {
 			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, m.Health))
 		}
+		if m.Incompatible != "" {
+			st.Reasons = append(st.Reasons, fmt.Sprintf("%s: %s", m.Node, m.Incompatible))
+		}
 	}
 	if v.Lease.Holder == "" {
 		st.Reasons = append(st.Reasons, "no holder known")
@@ -67,7 +70,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	switch {
 	case b.stopping.Load():
 		st.State = api.StateStopping
-	case b.Ready() != nil:
+	case b.Ready() != nil && !b.wasReady.Load():
 		st.State = api.StateJoining
 	case len(st.Reasons) > 0:
 		st.State = api.StateDegraded
@@ -249,6 +252,7 @@ func (b backend) Ready() error {
 	if v := b.coord.View(); v.Lease.Holder == "" {
 		return fmt.Errorf("%s knows no holder", b.id.Node)
 	}
+	b.wasReady.Store(true)
 	return nil
 }
 

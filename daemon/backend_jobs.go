@@ -16,6 +16,13 @@ import (
 	"github.com/skein-project/skein/worker"
 )
 
+// Bounds of what a submit waits for.
+const (
+	awaitHolderTime = 10 * time.Second
+	awaitJobTime    = 5 * time.Second
+	spreadTime      = 15 * time.Second
+)
+
 // Jobs implements status.JobControl, newest first.
 func (b backend) Jobs(context.Context) (api.Jobs, error) {
 	var jobs []state.Job
@@ -137,6 +144,9 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 		// This host cannot tell; the workers will.
 		b.log.Warn().Err(err).Msg("module not compiled at submit")
 	}
+	if err := b.awaitHolder(ctx); err != nil {
+		return api.SubmitResponse{}, err
+	}
 	if err := b.spread(ctx, req); err != nil {
 		return api.SubmitResponse{}, err
 	}
@@ -144,6 +154,7 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 	if err != nil {
 		return api.SubmitResponse{}, err
 	}
+	b.awaitJob(ctx, reply.Submit.Job)
 	return *reply.Submit, nil
 }
 
@@ -181,25 +192,87 @@ func hashesOf(spec cluster.JobSpec) []cluster.Hash {
 	return []cluster.Hash{spec.Artefact, spec.Config}
 }
 
-// spread copies a job's artefacts to the other voters. A job that is waited
-// for until it is stable needs them on a majority.
+// awaitHolder waits for a moment until a holder is known.
+func (n *node) awaitHolder(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitHolderTime)
+	defer cancel()
+	for n.coord.View().Lease.Holder == "" {
+		timer := time.NewTimer(holderPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return api.Errorf(api.CodeNoHolder, "no holder is known: nobody may schedule without a majority of the voters").
+				WithHint("skein lease; skein wait --for holder")
+		case <-timer.C:
+		}
+	}
+	return nil
+}
+
+// awaitJob waits until a job that the holder acknowledged has reached this
+// host's log, so that the submitter can look at it here.
+func (n *node) awaitJob(ctx context.Context, id cluster.JobID) {
+	ctx, cancel := context.WithTimeout(ctx, awaitJobTime)
+	defer cancel()
+	for {
+		changed := n.events.Changed()
+		known := false
+		n.events.View(func(s *state.State) { _, known = s.Job(id) })
+		if known {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// spread copies a job's artefacts to other voters, until a majority has them:
+// the rest fetch what they need. A job that is only to be on the holder's disk
+// waits for nobody.
 func (n *node) spread(ctx context.Context, req api.SubmitRequest) error {
 	cfg := n.coord.View().Lease.Config
-	others := slices.DeleteFunc(slices.Clone(cfg.Voters), func(v cluster.NodeID) bool { return v == n.id.Node })
-	if len(others) == 0 {
+	if req.Wait == api.WaitLocal {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, spreadTime)
+	defer cancel()
 	for _, h := range hashesOf(req.Spec) {
-		have := len(n.artefacts.Spread(ctx, h, others))
-		if cfg.Has(n.id.Node) {
-			have++
-		}
-		if req.Wait != api.WaitLocal && cfg.Mode == cluster.ModeQuorum && have < cfg.Majority() {
+		have := n.spreadOne(ctx, cfg, h)
+		if cfg.Mode == cluster.ModeQuorum && have < cfg.Majority() {
 			return api.Errorf(api.CodeNotStable, "artefact %s is on %d of %d voters, want %d", h, have, len(cfg.Voters), cfg.Majority()).
 				WithHint("retry with the same key, or submit with --wait=local")
 		}
 	}
 	return nil
+}
+
+// spreadOne asks all other voters at once and returns how many have h as soon
+// as they are a majority.
+func (n *node) spreadOne(ctx context.Context, cfg cluster.VoterConfig, h cluster.Hash) int {
+	ctx, cancel := context.WithCancel(ctx)
+	answers := make(chan int, len(cfg.Voters)) // one slot each: never full
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	have := 0
+	for _, v := range cfg.Voters {
+		if v == n.id.Node {
+			have++
+			answers <- 0
+			continue
+		}
+		asking.Go(func() { answers <- len(n.artefacts.Spread(ctx, h, []cluster.NodeID{v})) })
+	}
+	for range cfg.Voters {
+		if have >= cfg.Majority() {
+			break
+		}
+		have += <-answers
+	}
+	return have
 }
 
 // Stop implements status.JobControl.

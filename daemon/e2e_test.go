@@ -379,3 +379,56 @@ func TestDemo(t *testing.T) {
 		}
 	}
 }
+
+// TestSubmitAnywhere submits through every host: what is acknowledged is known
+// where it was asked for at once, the same key is the same job everywhere, and
+// with a voter lost all of it still works.
+func TestSubmitAnywhere(t *testing.T) {
+	d, ctx := start(t, 3)
+	spec, err := d.upload(ctx, filepath.Join(bin, "examples", "pi.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Iterations, spec.Chunk = 1000, 500
+	submit := func(h *demoHost, key string) cluster.JobID {
+		t.Helper()
+		spec.Key = key
+		sub, err := h.api.Submit(ctx, api.SubmitRequest{Spec: spec})
+		if err != nil {
+			t.Fatalf("submit through %s: %v", h.name, err)
+		}
+		if _, err := h.api.Job(ctx, string(sub.Job)); err != nil {
+			t.Fatalf("right after the submit through %s: %v", h.name, err)
+		}
+		return sub.Job
+	}
+	for i := range 4 {
+		for _, h := range d.hosts {
+			submit(h, fmt.Sprintf("%s-%d", h.name, i))
+		}
+	}
+	first := submit(d.hosts[0], "same")
+	for _, h := range d.hosts[1:] {
+		if id := submit(h, "same"); id != first {
+			t.Errorf("key \"same\" is job %s through %s, %s through %s", first, d.hosts[0].name, id, h.name)
+		}
+	}
+	spec.Seed++
+	if _, err := d.hosts[1].api.Submit(ctx, api.SubmitRequest{Spec: spec}); !api.IsCode(err, api.CodeConflict) {
+		t.Errorf("another job under the same key: %v, want a conflict", err)
+	}
+	holder, err := d.holder(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := d.other(holder)
+	if err := lost.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-lost.done
+	for _, h := range d.hosts {
+		if h.alive() {
+			finish(ctx, t, h, submit(h, "after-"+h.name))
+		}
+	}
+}

@@ -163,7 +163,7 @@ func (n *node) asHolder(ctx context.Context, req holderRequest) holderReply {
 		}
 		return holderReply{Submit: &out}
 	case req.Stop != nil:
-		if err := n.sched.Stop(ctx, req.Stop.Job, req.Actor); err != nil {
+		if err := n.sched.Stop(ctx, req.Stop.Job, req.Actor, req.Stop.Reason); err != nil {
 			return holderReply{Problem: problemOf(err)}
 		}
 		return holderReply{}
@@ -183,11 +183,13 @@ func (n *node) asHolder(ctx context.Context, req holderRequest) holderReply {
 	return holderReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
 }
 
-// StepDown implements status.LeaseControl.
+// StepDown implements status.LeaseControl. It returns the lease that was given
+// up.
 func (b backend) StepDown(ctx context.Context, actor string, req api.StepDownRequest) (api.Lease, error) {
-	ask := holderRequest{StepDown: &stepDown{Term: b.coord.View().Lease.Term, StepDownRequest: req}, Actor: actor}
-	if _, err := b.toHolder(ctx, ask); err != nil {
-		return api.Lease{}, err
+	before, err := b.Lease(ctx)
+	if err != nil {
+		return before, err
 	}
-	return b.Lease(ctx)
+	_, err = b.toHolder(ctx, holderRequest{StepDown: &stepDown{Term: before.Term, StepDownRequest: req}, Actor: actor})
+	return before, err
 }

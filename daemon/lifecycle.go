@@ -64,6 +64,18 @@ func (l *lifecycle) start(s stage) {
 	}()
 }
 
+// await waits until up is closed, a stage fails, or ctx ends.
+func (l *lifecycle) await(ctx context.Context, up <-chan struct{}) error {
+	select {
+	case <-up:
+		return nil
+	case err := <-l.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // stop ends every stage, last started first, each within its grace.
 func (l *lifecycle) stop() error {
 	var errs []error

@@ -56,6 +56,7 @@ type node struct {
 	invites   *join.Invites // nil: this host admits nobody
 
 	stopping atomic.Bool
+	wasReady atomic.Bool // has been in a current view since the start
 	// joined is closed when the own chain is known to be complete, so that
 	// appending to it cannot fork it.
 	joined chan struct{}

@@ -38,6 +38,10 @@ type RunOptions struct {
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
 // fails, and stops them in reverse. A lease that it holds is handed over.
 func Run(ctx context.Context, cfg config.Config, o RunOptions) error {
+	return advise(run(ctx, cfg, o))
+}
+
+func run(ctx context.Context, cfg config.Config, o RunOptions) error {
 	n, unlock, err := prepare(ctx, cfg, o)
 	if err != nil {
 		return err
@@ -79,7 +83,11 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 		if err := notify.Extend(joinTime); err != nil {
 			log.Debug().Err(err).Msg("service manager not told")
 		}
-		if err := enter(ctx, cfg, o.Join, o.Stdin); err != nil {
+		err := checkPorts(ctx, cfg)
+		if err == nil {
+			err = enter(ctx, cfg, o.Join, o.Stdin)
+		}
+		if err != nil {
 			unlock()
 			return nil, nil, err
 		}
@@ -105,6 +113,9 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 		return err
 	}
 	l.start(stage{name: "mesh", run: n.mesh.Run, grace: 3 * time.Second})
+	if err := l.await(ctx, n.mesh.Ready()); err != nil {
+		return err
+	}
 	if err := n.build(ctx, records); err != nil {
 		return err
 	}
@@ -177,14 +188,7 @@ func (n *node) startStatus(ctx context.Context, l *lifecycle, o RunOptions) erro
 		return err
 	}
 	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
-	select {
-	case <-srv.Up():
-		return nil
-	case err := <-l.failed:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return l.await(ctx, srv.Up())
 }
 
 // listenStatus opens the read-only listener: inside the mesh if the address is

@@ -32,7 +32,9 @@ type InitOptions struct {
 
 // Init makes cfg.StateDir the state directory of the first host of a new
 // cluster. It refuses one that belongs to a cluster already.
-func Init(cfg config.Config, o InitOptions) error {
+func Init(cfg config.Config, o InitOptions) error { return advise(initialise(cfg, o)) }
+
+func initialise(cfg config.Config, o InitOptions) error {
 	if !o.Network.IsValid() {
 		o.Network = netip.MustParsePrefix(DefaultNetwork)
 	}
@@ -60,6 +62,23 @@ func lockState(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	return lock, nil
+}
+
+// checkPorts finds out before a join spends an invite whether the daemon could
+// listen where it is told to.
+func checkPorts(ctx context.Context, cfg config.Config) error {
+	var lc net.ListenConfig
+	packets, err := lc.ListenPacket(ctx, "udp", cfg.Mesh.Listen.String())
+	if err != nil {
+		return errNoPort("mesh.listen", err)
+	}
+	_ = packets.Close() // only probed
+	streams, err := lc.Listen(ctx, "tcp", cfg.Join.Listen.String())
+	if err != nil {
+		return errNoPort("join.listen", err)
+	}
+	_ = streams.Close() // only probed
+	return nil
 }
 
 // enter makes this host a member by the token in file tokenPath, "-" for

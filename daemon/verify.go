@@ -38,7 +38,7 @@ func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
 	var corrupt *eventlog.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
-		out.Problem = corrupt.Error()
+		out.Problem, out.Hint = corrupt.Error(), corrupt.Hint()
 	case err != nil:
 		return out, fmt.Errorf("verify event log of %s: %w", stateDir, err)
 	}

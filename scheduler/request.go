@@ -129,8 +129,10 @@ func (s *Scheduler) checkArtefacts(ctx context.Context, id cluster.JobID, spec c
 // Stop ends a job that actor wants to end, and answers when that is stable.
 // Errors wrap ErrUnknownJob, ErrJobOver, ErrNotHolder, ErrBusy or
 // ErrUnknownOutcome.
-func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor string) error {
-	a, err := s.ask(ctx, request{stop: &cluster.JobStopped{Job: id, Actor: actor[:min(len(actor), maxOwner)]}})
+func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor, reason string) error {
+	a, err := s.ask(ctx, request{stop: &cluster.JobStopped{
+		Job: id, Actor: actor[:min(len(actor), maxOwner)], Reason: reason[:min(len(reason), cluster.MaxReason/2)],
+	}})
 	if err == nil {
 		_, err = s.settle(ctx, a.seq)
 	}

@@ -266,7 +266,7 @@ func TestStop(t *testing.T) {
 		stop := r.run(1)
 		id := r.submit("k", 1000)
 		r.until(10*time.Second, "some progress", func() bool { return r.job(id).Counts.Accepted >= 12 })
-		if err := r.s.Stop(t.Context(), id, "uid:7"); err != nil {
+		if err := r.s.Stop(t.Context(), id, "uid:7", ""); err != nil {
 			t.Fatal(err)
 		}
 		j := r.job(id)
@@ -281,10 +281,10 @@ func TestStop(t *testing.T) {
 			}
 			w.mu.Unlock()
 		}
-		if err := r.s.Stop(t.Context(), id, "uid:7"); !errors.Is(err, ErrJobOver) {
+		if err := r.s.Stop(t.Context(), id, "uid:7", ""); !errors.Is(err, ErrJobOver) {
 			t.Errorf("again: %v", err)
 		}
-		if err := r.s.Stop(t.Context(), "j-none", "uid:7"); !errors.Is(err, ErrUnknownJob) {
+		if err := r.s.Stop(t.Context(), "j-none", "uid:7", ""); !errors.Is(err, ErrUnknownJob) {
 			t.Errorf("unknown: %v", err)
 		}
 		_ = stop()

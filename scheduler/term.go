@@ -344,7 +344,11 @@ func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
 func (t *term) stopJob(b cluster.JobStopped) error {
 	if _, open := t.specs[b.Job]; open {
 		t.batch.drafts = append(t.batch.drafts, cluster.Draft{Term: t.id, Kind: cluster.KindJobStopped, Body: b})
-		t.step(plan.JobStopped{Job: b.Job, Actor: b.Actor})
+		who := b.Actor
+		if b.Reason != "" {
+			who += ": " + b.Reason
+		}
+		t.step(plan.JobStopped{Job: b.Job, Actor: who})
 		return nil
 	}
 	_, known := t.created[b.Job]

@@ -87,7 +87,11 @@ func (a *app) classify(ctx context.Context, err error) (code int, msg, hint stri
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout, err.Error(), "give it more time with --timeout"
 	}
-	return exitFailed, err.Error(), ""
+	var advised interface{ Hint() string }
+	if errors.As(err, &advised) {
+		hint = advised.Hint()
+	}
+	return exitFailed, err.Error(), hint
 }
 
 func problemExit(code api.Code) int {

@@ -368,7 +368,7 @@ func fakeDeps() deps {
 				}
 				join = "stdin " + strings.TrimSpace(string(b))
 			}
-			fmt.Fprintf(o.Stderr, "run %s node=%s socket=%s join=%q runner=%s\n", o.Version, cfg.Node.Name, cfg.Status.Socket, join, o.RunnerArgv[1])
+			fmt.Fprintf(o.Stderr, "run %s node=%s socket=%s join=%q\n", o.Version, cfg.Node.Name, cfg.Status.Socket, join)
 			return nil
 		},
 		init: func(cfg config.Config, o daemon.InitOptions) error {

@@ -38,7 +38,7 @@ func (a *app) logVerify() *cobra.Command {
 			}
 			if !r.OK {
 				return failf(exitFailed, "the event log in %s is damaged: %s", cfg.StateDir, r.Problem).
-					hint("other hosts have its events: keep the directory, and let this host join again with a new one")
+					hint("%s", r.Hint)
 			}
 			return nil
 		},
@@ -58,11 +58,11 @@ func verifyView(r api.LogVerify) view {
 			return t
 		},
 		page: func(w io.Writer) {
-			word := "good"
 			if !r.OK {
-				word = "DAMAGED"
+				fmt.Fprintf(w, "DAMAGED after %s\n", plural(int(r.Events), "good event"))
+				return
 			}
-			fmt.Fprintf(w, "%s: %s in %s and %s, %s, state %s\n", word, plural(int(r.Events), "event"),
+			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", plural(int(r.Events), "event"),
 				plural(len(r.Sources), "source"), plural(r.Segments, "segment"), bytesOf(r.SizeBytes), r.StateHash.String()[:12])
 			if r.TornBytes > 0 {
 				fmt.Fprintf(w, "  %d bytes at the end were never acknowledged\n", r.TornBytes)

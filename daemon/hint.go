@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/internal/durable"
+)
+
+// hinted is an error with what to do next. The terminal shows the hint on a
+// line of its own.
+type hinted struct {
+	error
+	hint string
+}
+
+// Hint returns what to do next.
+func (e *hinted) Hint() string { return e.hint }
+
+// Unwrap returns the error itself.
+func (e *hinted) Unwrap() error { return e.error }
+
+// advise adds what to do next to the errors that an operator meets at a start.
+func advise(err error) error {
+	if _, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); err == nil || ok {
+		return err
+	}
+	for _, h := range []struct {
+		err  error
+		hint string
+	}{
+		{durable.ErrLocked, "another daemon uses this directory; give each daemon its own state_dir, mesh.listen and status.socket"},
+		{join.ErrNotInitialised, "make it the first host with `skein init`, or join a cluster with `skein run --join @FILE`"},
+		{join.ErrInitialised, "start it with `skein run`; for a new cluster choose another state_dir"},
+		{join.ErrOtherCluster, "choose another state_dir, or remove this one if its cluster is gone"},
+		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the name belongs to another host, or the clocks differ"},
+		{syscall.EADDRINUSE, "choose another port: mesh.listen (UDP) and join.listen (TCP)"},
+		{syscall.EACCES, "give the user access to state_dir and to the directory of status.socket, or set others in the configuration"},
+	} {
+		if errors.Is(err, h.err) {
+			return &hinted{error: err, hint: h.hint}
+		}
+	}
+	return err
+}
+
+// errNoPort says which setting wants a port that is taken.
+func errNoPort(key string, err error) error { return fmt.Errorf("%s: %w", key, err) }
