@@ -406,9 +406,10 @@ func (s *Service) AckTerm(term cluster.Term) bool { return term >= s.PromisedTer
 // closed.
 func (s *Service) Actions() <-chan lease.Action { return s.actions }
 
-// TermReady tells the core that term_start of term is stable.
-func (s *Service) TermReady(term cluster.Term) {
-	s.post(func() { s.step(lease.TermReady{Term: term}) })
+// TermReady tells the core that a majority of the voters of configuration epoch
+// holds the log as it was when term began or that configuration came.
+func (s *Service) TermReady(term cluster.Term, epoch uint64) {
+	s.post(func() { s.step(lease.TermReady{Term: term, Epoch: epoch}) })
 }
 
 // Quiesced answers a Quiesce: nothing more is issued in term and all is

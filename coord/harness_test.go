@@ -248,7 +248,9 @@ func (h *host) follow(ctx context.Context, svc *Service) {
 			h.mu.Unlock()
 			switch a := a.(type) {
 			case lease.Acquired:
-				svc.TermReady(a.Term)
+				svc.TermReady(a.Term, a.Config.Epoch)
+			case lease.ConfigStable:
+				svc.TermReady(a.Term, a.Config.Epoch)
 			case lease.Quiesce:
 				svc.Quiesced(a.Term)
 			}

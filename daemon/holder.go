@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,6 +17,8 @@ import (
 const (
 	// catchUpTry bounds one attempt to read a majority's logs.
 	catchUpTry = 5 * time.Second
+	// catchUpAlone is how long one of two voters waits for the other.
+	catchUpAlone = 1500 * time.Millisecond
 	// retryPause lies between attempts; the lease bounds their number.
 	retryPause = 50 * time.Millisecond
 	// quiesceTime bounds the flush before a release; the lease core releases
@@ -28,7 +31,7 @@ const (
 // elector is what the duty needs of the coordination service.
 type elector interface {
 	View() *coord.View
-	TermReady(term cluster.Term)
+	TermReady(term cluster.Term, epoch uint64)
 	Quiesced(term cluster.Term)
 }
 
@@ -63,10 +66,13 @@ type duty struct {
 
 // heldTerm is the goroutine that serves one term.
 type heldTerm struct {
-	term   cluster.Term
-	cancel context.CancelFunc
-	done   chan struct{} // closed when the goroutine ended
-	opened uint64        // seq of term_start, 0 before; the goroutine's own
+	term    cluster.Term
+	cancel  context.CancelFunc
+	done    chan struct{}  // closed when the goroutine ended
+	began   uint64         // seq of term_start, 0 before; the goroutine's own
+	opened  chan struct{}  // closed when term_start is stable
+	voters  sync.WaitGroup // confirmations of configurations
+	confirm func(lease.ConfigStable)
 }
 
 // run follows the lease until ctx ends.
@@ -87,10 +93,14 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 	case lease.Acquired:
 		d.end("superseded")
 		termCtx, cancel := context.WithCancel(ctx)
-		held := &heldTerm{term: a.Term, cancel: cancel, done: make(chan struct{})}
+		held := &heldTerm{term: a.Term, cancel: cancel, done: make(chan struct{}), opened: make(chan struct{})}
+		held.confirm = func(c lease.ConfigStable) {
+			held.voters.Go(func() { d.confirm(termCtx, held, c) })
+		}
 		d.held = held
 		go func() {
 			defer close(held.done)
+			defer held.voters.Wait()
 			if err := d.serve(termCtx, held, a); err != nil && termCtx.Err() == nil {
 				d.log.Error().Err(err).Uint64("term", uint64(a.Term)).Msg("term ended early")
 			}
@@ -103,7 +113,9 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 		d.history.SetVoters(a.Config)
 		d.log.Info().Uint64("term", uint64(a.Term)).Uint64("epoch", a.Config.Epoch).
 			Strs("voters", names(a.Config.Voters)).Str("mode", string(a.Config.Mode)).Msg("voters changed")
-		d.logVoters(ctx, a)
+		if d.held != nil && d.held.term == a.Term {
+			d.held.confirm(a)
+		}
 	case lease.Observed:
 		if d.held == nil {
 			// Not to count stability by, but to push what this host writes.
@@ -113,18 +125,31 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 	}
 }
 
-// logVoters writes a configuration that became stable. Before the own chain is
-// confirmed nothing is written; then term_start tells the voters.
-func (d *duty) logVoters(ctx context.Context, a lease.ConfigStable) {
+// confirm logs a configuration that became stable, once the term is open, and
+// tells the core when a majority of its voters holds the log: only then may
+// the next voter come, or voters that know nothing could outvote the rest.
+func (d *duty) confirm(ctx context.Context, held *heldTerm, a lease.ConfigStable) {
 	select {
-	case <-d.ready:
-	default:
+	case <-held.opened:
+	case <-ctx.Done():
 		return
 	}
-	if _, err := d.history.Append(ctx, []cluster.Draft{{
-		Term: a.Term, Kind: cluster.KindConfigChanged, Body: cluster.ConfigChanged{Config: a.Config},
-	}}); err != nil {
-		d.log.Warn().Err(err).Uint64("term", uint64(a.Term)).Msg("voter change not logged")
+	var seq uint64
+	err := retry(ctx, func() error {
+		if seq == 0 {
+			events, err := d.history.Append(ctx, []cluster.Draft{{
+				Term: a.Term, Kind: cluster.KindConfigChanged, Body: cluster.ConfigChanged{Config: a.Config},
+			}})
+			if err != nil {
+				return err
+			}
+			seq = events[len(events)-1].Seq
+		}
+		_, err := d.history.WaitStable(ctx, seq)
+		return err
+	}, d.warn(a.Term, "logging the voters"))
+	if err == nil {
+		d.elector.TermReady(a.Term, a.Config.Epoch)
 	}
 }
 
@@ -155,17 +180,35 @@ func (d *duty) serve(ctx context.Context, held *heldTerm, a lease.Acquired) erro
 }
 
 // catchUp reads what a majority of the voters knows. Whatever was stable lies
-// on a majority, and the granters promised not to acknowledge older terms any
-// more: a majority of them knows all of it.
+// on a majority, and a voter that has promised the term acknowledges no older
+// one any more: the voters that granted it, and all that have renewed it
+// since. A granter may be gone by now, so any majority will do.
 func (d *duty) catchUp(ctx context.Context, a lease.Acquired) error {
-	ctx, cancel := context.WithTimeout(ctx, catchUpTry)
+	if a.Config.Mode != cluster.ModeAvailable {
+		ctx, cancel := context.WithTimeout(ctx, catchUpTry)
+		defer cancel()
+		return d.history.CatchUp(ctx, a.Term, a.Config.Voters, a.Config.Majority())
+	}
+	// Of two voters either may go on alone: what the other can tell is read
+	// if it answers.
+	for _, v := range a.Config.Voters {
+		if m, ok := d.elector.View().Member(v); ok && (m.Health == cluster.Suspect || m.Health == cluster.Dead || m.Health == cluster.Left) {
+			return nil
+		}
+	}
+	try, cancel := context.WithTimeout(ctx, catchUpAlone)
 	defer cancel()
-	return d.history.CatchUp(ctx, a.Term, a.Grants, min(a.Config.Majority(), len(a.Grants)))
+	err := d.history.CatchUp(try, a.Term, a.Config.Voters, len(a.Config.Voters))
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn().Err(err).Uint64("term", uint64(a.Term)).Msg("going on alone")
+		return nil
+	}
+	return err
 }
 
 // open writes term_start, once, and waits until it is stable.
 func (d *duty) open(ctx context.Context, held *heldTerm, a lease.Acquired) error {
-	if held.opened == 0 {
+	if held.began == 0 {
 		events, err := d.history.Append(ctx, []cluster.Draft{{
 			Term: a.Term, Kind: cluster.KindTermStart, Body: cluster.TermStart{
 				Term: a.Term, Voters: a.Config.Voters, Grants: a.Grants, Previous: a.Previous,
@@ -175,12 +218,13 @@ func (d *duty) open(ctx context.Context, held *heldTerm, a lease.Acquired) error
 		if err != nil {
 			return fmt.Errorf("start term %d: %w", a.Term, err)
 		}
-		held.opened = events[len(events)-1].Seq
+		held.began = events[len(events)-1].Seq
 	}
-	if _, err := d.history.WaitStable(ctx, held.opened); err != nil {
+	if _, err := d.history.WaitStable(ctx, held.began); err != nil {
 		return fmt.Errorf("start term %d: %w", a.Term, err)
 	}
-	d.elector.TermReady(a.Term)
+	close(held.opened)
+	d.elector.TermReady(a.Term, a.Config.Epoch)
 	return nil
 }
 

@@ -44,11 +44,11 @@ func (p *play) seen() []string {
 	return slices.Clone(p.lines)
 }
 
-func (p *play) View() *coord.View             { return &coord.View{} }
-func (p *play) TermReady(t cluster.Term)      { _ = p.do("ready %d", t) }
-func (p *play) Quiesced(t cluster.Term)       { _ = p.do("quiesced %d", t) }
-func (p *play) SetVoters(cluster.VoterConfig) {}
-func (p *play) Cut() cluster.Cut              { return nil }
+func (p *play) View() *coord.View                  { return &coord.View{} }
+func (p *play) TermReady(t cluster.Term, e uint64) { _ = p.do("ready %d/%d", t, e) }
+func (p *play) Quiesced(t cluster.Term)            { _ = p.do("quiesced %d", t) }
+func (p *play) SetVoters(cluster.VoterConfig)      {}
+func (p *play) Cut() cluster.Cut                   { return nil }
 
 func (p *play) CatchUp(_ context.Context, t cluster.Term, _ []cluster.NodeID, need int) error {
 	return p.do("catch up %d need %d", t, need)
@@ -109,7 +109,7 @@ var won = lease.Acquired{
 }
 
 func TestDuty(t *testing.T) {
-	opened := []string{"catch up 3 need 2", "append term_start 3", "stable 1", "ready 3", "schedule 3"}
+	opened := []string{"catch up 3 need 2", "append term_start 3", "stable 1", "ready 3/1", "schedule 3"}
 	for name, c := range map[string]struct {
 		fail    map[string]int
 		waiting bool
@@ -152,9 +152,9 @@ func TestDuty(t *testing.T) {
 			actions: []lease.Action{lease.Quiesce{Term: 2}},
 			want:    []string{"quiesced 2"},
 		},
-		"logs voters that became stable": {
+		"logs voters that became stable and confirms them": {
 			actions: []lease.Action{won, lease.ConfigStable{Term: 3, Config: won.Config}},
-			want:    append(slices.Clone(opened), "append config_changed 3", "unschedule 3"),
+			want:    append(slices.Clone(opened), "append config_changed 3", "stable 2", "ready 3/1", "unschedule 3"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -179,7 +179,7 @@ func (n *node) buildWork() error {
 	var err error
 	if n.artefacts, err = worker.NewArtefacts(worker.ArtefactsOptions{
 		Dir: filepath.Join(n.cfg.StateDir, "artefacts"), Quota: n.cfg.Jobs.ArtefactBytes,
-		Dial: n.dialer(worker.BlobProto), Peers: n.reachable, Logger: n.log, Registerer: n.reg,
+		Dial: n.dialer(worker.BlobProto), Peers: n.owners, Logger: n.log, Registerer: n.reg,
 	}); err != nil {
 		return err
 	}
@@ -215,6 +215,18 @@ func (n *node) reachable() []cluster.NodeID {
 	var out []cluster.NodeID
 	for _, m := range n.coord.View().Members {
 		if m.Node != n.id.Node && m.Health == cluster.Alive {
+			out = append(out, m.Node)
+		}
+	}
+	return out
+}
+
+// owners lists who may have an artefact: hosts that are alive first, then those
+// that this host has not heard yet or not lately.
+func (n *node) owners() []cluster.NodeID {
+	out := n.reachable()
+	for _, m := range n.coord.View().Members {
+		if m.Node != n.id.Node && (m.Health == cluster.Joining || m.Health == cluster.Suspect) {
 			out = append(out, m.Node)
 		}
 	}
@@ -338,17 +350,20 @@ func (n *node) announce(ctx context.Context) error {
 	}
 }
 
-// Bounds of the collection of artefacts that no job needs.
+// Periods of the care for artefacts.
 const (
+	tendEvery    = 3 * time.Second
 	collectEvery = 10 * time.Minute
 	keepArtefact = 24 * time.Hour
 )
 
-// collect removes artefacts that no open job needs and that were not stored
-// lately, until ctx ends.
-func (n *node) collect(ctx context.Context) error {
-	tick := time.NewTicker(collectEvery)
+// tendArtefacts fetches what open jobs need, so that a job outlives the hosts
+// that had its module when it came, and removes what no open job needs and was
+// not stored lately; until ctx ends.
+func (n *node) tendArtefacts(ctx context.Context) error {
+	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
+	collected := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -365,6 +380,17 @@ func (n *node) collect(ctx context.Context) error {
 				}
 			}
 		})
+		for h := range keep {
+			if _, ok := n.artefacts.Has(h); !ok {
+				if err := n.artefacts.Fetch(ctx, h, nil); err != nil {
+					n.log.Debug().Err(err).Msg("artefact of an open job not fetched")
+				}
+			}
+		}
+		if time.Since(collected) < collectEvery {
+			continue
+		}
+		collected = time.Now()
 		freed, err := n.artefacts.Collect(func(h cluster.Hash) bool { return keep[h] }, keepArtefact)
 		if err != nil {
 			n.log.Warn().Err(err).Msg("artefacts not collected")

@@ -123,7 +123,7 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	l.start(stage{name: "coordination", run: n.coord.Run, grace: 3 * time.Second})
 	l.start(stage{name: "worker", run: n.worker.Run, grace: 15 * time.Second})
 	l.start(stage{name: "announcement", run: n.announce, grace: time.Second})
-	l.start(stage{name: "artefacts", run: n.collect, grace: time.Second})
+	l.start(stage{name: "artefacts", run: n.tendArtefacts, grace: time.Second})
 	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})
 	d := &duty{
 		log: n.log, profile: n.cfg.Lease.Profile, ready: n.joined,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -39,7 +40,7 @@ func (l *Log) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 		}
 		m, err := readMessage(br)
 		if err == nil {
-			err = l.reply(ctx, conn, m, readers)
+			err = l.reply(ctx, from, conn, m, readers)
 		}
 		if err == nil {
 			continue
@@ -55,8 +56,8 @@ func (l *Log) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 }
 
 // reply answers one question. An error ends the stream.
-func (l *Log) reply(ctx context.Context, conn net.Conn, m message, readers map[cluster.SourceID]*chainReader) error {
-	kind, payload, err := l.answerTo(ctx, m, readers)
+func (l *Log) reply(ctx context.Context, from cluster.NodeID, conn net.Conn, m message, readers map[cluster.SourceID]*chainReader) error {
+	kind, payload, err := l.answerTo(ctx, from, m, readers)
 	if err != nil {
 		text := err.Error()
 		kind, payload = msgSorry, []byte(text[:min(len(text), msgTextLimit)])
@@ -70,7 +71,7 @@ func (l *Log) reply(ctx context.Context, conn net.Conn, m message, readers map[c
 	return err
 }
 
-func (l *Log) answerTo(ctx context.Context, m message, readers map[cluster.SourceID]*chainReader) (messageType, []byte, error) {
+func (l *Log) answerTo(ctx context.Context, from cluster.NodeID, m message, readers map[cluster.SourceID]*chainReader) (messageType, []byte, error) {
 	switch m.kind {
 	case msgHeads:
 		return l.answerHeads(m.payload)
@@ -78,6 +79,11 @@ func (l *Log) answerTo(ctx context.Context, m message, readers map[cluster.Sourc
 		src, rest, err := cutSource(m.payload)
 		if err != nil || len(rest) > 0 {
 			return 0, nil, fmt.Errorf("%w: position question", ErrPeer)
+		}
+		if m.kind == msgPosition && src.Node == from {
+			if err := l.level(ctx, from); err != nil {
+				return 0, nil, err
+			}
 		}
 		return msgAck, l.position(src).encode(), nil
 	case msgWant:
@@ -89,11 +95,36 @@ func (l *Log) answerTo(ctx context.Context, m message, readers map[cluster.Sourc
 		if err != nil {
 			return 0, nil, err
 		}
+		if ru.marks() {
+			if err := l.level(ctx, from); err != nil {
+				return 0, nil, err
+			}
+		}
 		// The promise is read after the run is durable: a candidate that was
 		// promised more before this moment gets heads that include it.
 		return msgAck, l.position(ru.head.Source).encode(), nil
 	}
 	return 0, nil, fmt.Errorf("%w: message type %d", ErrPeer, m.kind)
+}
+
+// level makes this log hold all that from holds, before a part of from's own
+// chain is acknowledged: at the start of a stream, and with every event that
+// speaks of other chains. An acknowledged term_start so stands for its whole
+// cut, and a stable one means that a majority holds the cut.
+func (l *Log) level(ctx context.Context, from cluster.NodeID) error {
+	ctx, cancel := context.WithTimeout(ctx, l.o.IOTimeout)
+	defer cancel()
+	if _, err := l.pull(ctx, from, 0); err != nil && !errors.Is(err, ErrEquivocation) {
+		return fmt.Errorf("catch up with %s before acknowledging its chain: %w", from, err)
+	}
+	return nil
+}
+
+// marks reports whether the run holds an event that other chains matter to.
+func (r *run) marks() bool {
+	return slices.ContainsFunc(r.events, func(e cluster.Event) bool {
+		return e.Kind == cluster.KindTermStart || e.Kind == cluster.KindConfigChanged
+	})
 }
 
 func (l *Log) position(src cluster.SourceID) ack {

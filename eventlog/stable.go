@@ -266,7 +266,7 @@ func (l *Log) StableSeq() uint64 {
 	return s.stable
 }
 
-// WaitStable waits until the own event seq is stable and returns how many
+// WaitStable waits until the own event seq, 0 for the last one, is stable and returns how many
 // voters hold it. In single mode that is this host alone, in quorum mode a
 // majority of the configured voters, in available mode every voter that can
 // be reached, at least this one. An error wraps ErrUnknown: the lease was
@@ -274,6 +274,10 @@ func (l *Log) StableSeq() uint64 {
 // may become stable all the same.
 func (l *Log) WaitStable(ctx context.Context, seq uint64) (voters int, err error) {
 	src := l.Source()
+	if seq == 0 {
+		// Whatever is here: the caller asks about something older.
+		seq = l.Head(src).Seq
+	}
 	term := l.termOf(seq)
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()

@@ -72,7 +72,7 @@ func (m *machine) persisted(c *cluster.VoterConfig) bool {
 // nothing is pending: at most one voter, or the mode of the same two.
 func (m *machine) reconfigure() {
 	t := &m.hold
-	if !t.ready || !t.stable {
+	if !t.ready || !t.stable || t.readyEpoch < m.vote.Config.Epoch {
 		return
 	}
 	voters, mode := m.wanted()
@@ -126,7 +126,7 @@ func (m *machine) newcomer() cluster.NodeID {
 	var best *peer
 	for i := range m.peers {
 		p := &m.peers[i]
-		if p.Alive && !p.Gone && !m.vote.Config.Has(p.Node) &&
+		if p.Alive && p.CaughtUp && !p.Gone && !m.vote.Config.Has(p.Node) &&
 			(best == nil || better(p.Priority, p.Node, best.Priority, best.Node)) {
 			best = p
 		}

@@ -38,9 +38,15 @@ type PeerChanged struct {
 	Gone bool
 }
 
-// TermReady says that the term_start of Term is stable: the holder may now
-// change the configuration.
-type TermReady struct{ Term cluster.Term }
+// TermReady says that a majority of the voters of configuration Epoch holds
+// all that this holder knew when Term began, or when that configuration became
+// stable: term_start or config_changed is stable. The holder may then make the
+// next change. Without that wait, voters that know nothing could become a
+// majority, and elect a holder whose cut voids what the old voters keep.
+type TermReady struct {
+	Term  cluster.Term
+	Epoch uint64
+}
 
 // StepDown asks the holder to hand over, to To if named and able.
 type StepDown struct {
@@ -84,7 +90,9 @@ func (e PeerChanged) String() string {
 		e.Node, e.Priority, e.Eligible, e.Alive, e.CaughtUp, e.Gone)
 }
 
-func (e TermReady) String() string { return fmt.Sprintf("term_ready term=%d", e.Term) }
+func (e TermReady) String() string {
+	return fmt.Sprintf("term_ready term=%d epoch=%d", e.Term, e.Epoch)
+}
 
 func (e StepDown) String() string {
 	return fmt.Sprintf("step_down to=%q reason=%q leaving=%t", e.To, e.Reason, e.Leaving)

@@ -88,7 +88,7 @@ func fuzzEvent(r *reader, s *State) Event {
 		f := r.byte()
 		return PeerChanged{Node: from, Priority: uint32(f & 3), Eligible: f&4 != 0, Alive: f&8 != 0, CaughtUp: f&16 != 0, Gone: f&224 == 224}
 	case 2:
-		return TermReady{Term: s.hold.term}
+		return TermReady{Term: s.hold.term, Epoch: s.vote.Config.Epoch}
 	case 3:
 		return StepDown{To: from, Reason: "fuzz", Leaving: r.byte() > 250}
 	case 4:

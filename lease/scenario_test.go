@@ -216,7 +216,7 @@ func (sc *script) event(f []string) Event {
 	case "suspended":
 		return Suspended{}
 	case "ready":
-		return TermReady{Term: sc.s.hold.term}
+		return TermReady{Term: sc.s.hold.term, Epoch: sc.s.vote.Config.Epoch}
 	case "quiesced":
 		return Quiesced{Term: sc.s.hold.term}
 	case "step_down":

@@ -132,6 +132,7 @@ type tenure struct {
 	since, until time.Duration
 	renewAt      time.Duration
 	ready        bool
+	readyEpoch   uint64 // newest configuration whose voters hold the log
 	// base is the last stable configuration; while the newest record is
 	// not stable, lease and record need majorities of both.
 	base   cluster.VoterConfig

@@ -33,6 +33,7 @@ func Step(s State, ev Event, now time.Duration) (State, []Action) {
 	case TermReady:
 		if m.holds() && m.hold.term == e.Term {
 			m.hold.ready = true
+			m.hold.readyEpoch = max(m.hold.readyEpoch, e.Epoch)
 		}
 	case StepDown:
 		m.leaving = m.leaving || e.Leaving

@@ -199,7 +199,11 @@ func (a *Artefacts) store(r io.Reader, limit int64, want *cluster.Hash) (h clust
 		return h, fmt.Errorf("%w: want %s, have %s", ErrCorrupt, *want, h)
 	}
 	if _, ok := a.Has(h); ok {
-		return h, nil
+		// Stored again is stored lately; a file that vanished is stored anew.
+		if now := time.Now(); os.Chtimes(a.Path(h), now, now) == nil {
+			return h, nil
+		}
+		a.forget(h)
 	}
 	if err := a.commit(f, h); err != nil {
 		return h, err
@@ -268,6 +272,7 @@ func (a *Artefacts) Read(h cluster.Hash, limit int64) ([]byte, error) {
 func (a *Artefacts) Open(h cluster.Hash) (*os.File, int64, error) {
 	f, err := os.Open(a.Path(h))
 	if errors.Is(err, fs.ErrNotExist) {
+		a.forget(h)
 		return nil, 0, fmt.Errorf("open artefact %s: %w", h, ErrNotFound)
 	}
 	if err != nil {
@@ -279,6 +284,14 @@ func (a *Artefacts) Open(h cluster.Hash) (*os.File, int64, error) {
 		return nil, 0, fmt.Errorf("open artefact: %w", err)
 	}
 	return f, info.Size(), nil
+}
+
+// forget drops the entry of a file that is not there any more.
+func (a *Artefacts) forget(h cluster.Hash) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used -= a.sizes[h]
+	delete(a.sizes, h)
 }
 
 // Remove drops h; dropping what is not stored is no error.

@@ -230,6 +230,9 @@ func (a *Artefacts) fetch(ctx context.Context, h cluster.Hash, from []cluster.No
 			}
 		}
 	}
+	if len(errs) == 0 {
+		return fmt.Errorf("fetch artefact %s: %w: no host to ask", h, ErrNotFound)
+	}
 	return fmt.Errorf("fetch artefact %s: %w: %d hosts asked: %w", h, ErrNotFound, len(asked), errors.Join(errs...))
 }
 

@@ -88,6 +88,9 @@ func newWASMHost(t *testing.T, change func(*WASMOptions)) wasmHost {
 	if change != nil {
 		change(&o)
 	}
+	if o.FetchPatience == 0 {
+		o.FetchPatience = -1
+	}
 	e, err := NewWASM(o)
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,8 @@ const (
 	DefaultMemoryCap    = uint64(1) << 30
 	DefaultLoadTimeout  = 2 * time.Minute
 	DefaultFetchTimeout = 2 * time.Minute
+	DefaultPatience     = 15 * time.Second
+	fetchPause          = 300 * time.Millisecond
 	DefaultCacheBytes   = int64(1) << 30
 )
 
@@ -44,6 +46,9 @@ type WASMOptions struct {
 	// LoadTimeout bounds the compilation of a module, FetchTimeout the
 	// transfer of an artefact. Neither counts as the chunk's time.
 	LoadTimeout, FetchTimeout time.Duration
+	// FetchPatience is how long hosts are asked again for an artefact that
+	// none of them has; default 15 s, negative: not at all.
+	FetchPatience time.Duration
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // may be nil
@@ -85,6 +90,9 @@ func NewWASM(o WASMOptions) (*WASM, error) {
 	}
 	if o.MemoryBytes == 0 {
 		o.MemoryBytes = DefaultMemoryCap
+	}
+	if o.FetchPatience == 0 {
+		o.FetchPatience = DefaultPatience
 	}
 	if o.LoadTimeout == 0 {
 		o.LoadTimeout = DefaultLoadTimeout
@@ -346,16 +354,36 @@ func (e *WASM) attempt(ctx context.Context, slot int, t runnerTask, limit time.D
 	return nil, err
 }
 
+// fetchOne asks again for a while before it gives up: the hosts that have an
+// artefact may be restarting, or not be known here yet, and a failed attempt
+// costs the job one of few.
+func (e *WASM) fetchOne(ctx context.Context, h cluster.Hash) error {
+	started := time.Now()
+	for {
+		err := e.opts.Artefacts.Fetch(ctx, h, nil)
+		if err == nil || ctx.Err() != nil || time.Since(started) > e.opts.FetchPatience {
+			return err
+		}
+		timer := time.NewTimer(fetchPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+}
+
 func (e *WASM) fetch(ctx context.Context, t runnerTask) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.FetchTimeout)
 	defer cancel()
-	if err := e.opts.Artefacts.Fetch(ctx, t.Module, nil); err != nil {
+	if err := e.fetchOne(ctx, t.Module); err != nil {
 		return fmt.Errorf("module: %w", err)
 	}
 	if t.Config.IsZero() {
 		return nil
 	}
-	if err := e.opts.Artefacts.Fetch(ctx, t.Config, nil); err != nil {
+	if err := e.fetchOne(ctx, t.Config); err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
 	if size, _ := e.opts.Artefacts.Has(t.Config); size > cluster.MaxConfigBytes {

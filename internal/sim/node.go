@@ -181,7 +181,7 @@ func (n *node) handle(e *event) {
 		n.carry(n.todo[1:])
 	case evReady:
 		n.act(e.term)
-		n.step(lease.TermReady{Term: e.term})
+		n.step(lease.TermReady{Term: e.term, Epoch: e.epoch})
 	case evQuiesced:
 		n.step(lease.Quiesced{Term: e.term})
 	}
@@ -286,7 +286,9 @@ func (n *node) carry(acts []lease.Action) {
 		case lease.Acquired:
 			n.acting = a.Term
 			w.acquired(n, a)
-			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term})
+			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
+		case lease.ConfigStable:
+			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
 		case lease.Extended:
 			w.judge(n)
 		case lease.Quiesce:

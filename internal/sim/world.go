@@ -28,15 +28,16 @@ const (
 )
 
 type event struct {
-	at   time.Duration
-	kind kind
-	node int8
-	from int8
-	flag bool   // heartbeat: sender is eligible
-	gen  uint32 // of the node; an event of an earlier life is void
-	term cluster.Term
-	msg  *lease.Message
-	undo func()
+	epoch uint64
+	at    time.Duration
+	kind  kind
+	node  int8
+	from  int8
+	flag  bool   // heartbeat: sender is eligible
+	gen   uint32 // of the node; an event of an earlier life is void
+	term  cluster.Term
+	msg   *lease.Message
+	undo  func()
 }
 
 // World is one simulated cluster.
