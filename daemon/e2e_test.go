@@ -432,3 +432,59 @@ func TestSubmitAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestGrowthKeepsTheLog lets two hosts join one that has done a job, and kills
+// the founder the moment that all three vote: the two must know the job. Voters
+// that know nothing must never be a majority.
+func TestGrowthKeepsTheLog(t *testing.T) {
+	d, ctx := start(t, 1)
+	founder := d.hosts[0]
+	spec, err := d.upload(ctx, filepath.Join(bin, "examples", "pi.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Key, spec.Iterations, spec.Chunk = "before", 300_000, 1000
+	sub, err := founder.api.Submit(ctx, api.SubmitRequest{Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := finish(ctx, t, founder, sub.Job)
+	for i := 1; i < 3; i++ {
+		h, err := newDemoHost(d, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.hosts = append(d.hosts, h)
+		token, err := founder.api.CreateToken(ctx, time.Minute, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.token = filepath.Join(h.dir, "token")
+		if err := os.WriteFile(h.token, []byte(token.Secret.Reveal()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := founder.await(ctx, "votes with two more", func(s api.Status) bool { return s.Lease.Voters == 3 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := founder.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-founder.done
+	for _, h := range d.hosts[1:] {
+		if err := h.await(ctx, "knows a new holder", func(s api.Status) bool {
+			return s.Lease.Holder != "" && s.Lease.Holder != cluster.NodeID(founder.name)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range d.hosts[1:] {
+		job := finish(ctx, t, h, sub.Job)
+		if job.State != cluster.JobCompleted || !reflect.DeepEqual(job.Aggregates, want.Aggregates) {
+			t.Errorf("%s knows the job as %s with %v, want %v", h.name, job.State, job.Aggregates, want.Aggregates)
+		}
+	}
+}
