@@ -86,6 +86,7 @@ type demo struct {
 	start time.Time
 	size  int // number of hosts
 	hosts []*demoHost
+	ports []int // given to hosts
 }
 
 func (d *demo) say(format string, args ...any) {

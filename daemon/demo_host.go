@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,7 @@ func newDemoHost(d *demo, i int) (*demoHost, error) {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := d.freePort()
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +72,9 @@ socket = %q
 func (h *demoHost) stateDir() string { return filepath.Join(h.dir, "state") }
 
 // freePort finds a port of 127.0.0.1 that is free for both UDP (WireGuard)
-// and TCP (join).
-func freePort() (int, error) {
+// and TCP (join) and that no other host of the demo was given: those listen
+// only later.
+func (d *demo) freePort() (int, error) {
 	for range 50 {
 		udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
@@ -81,8 +83,12 @@ func freePort() (int, error) {
 		port := udp.LocalAddr().(*net.UDPAddr).Port //nolint:errcheck,forcetypeassert // always this type
 		tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 		_ = udp.Close() // only probed
-		if err == nil {
-			_ = tcp.Close() // only probed
+		if err != nil {
+			continue
+		}
+		_ = tcp.Close() // only probed
+		if !slices.Contains(d.ports, port) {
+			d.ports = append(d.ports, port)
 			return port, nil
 		}
 	}
