@@ -236,7 +236,10 @@ func (l *Log) CatchUp(ctx context.Context, term cluster.Term, granters []cluster
 }
 
 // catchUpFrom pulls everything from one granter, until it works or ctx ends.
+// Its error is the last answer of the peer: the attempt that the end of ctx
+// cuts off says nothing about the peer.
 func (l *Log) catchUpFrom(ctx context.Context, peer cluster.NodeID, term cluster.Term) error {
+	var last error
 	for {
 		var err error
 		if peer == l.o.Self {
@@ -246,11 +249,14 @@ func (l *Log) catchUpFrom(ctx context.Context, peer cluster.NodeID, term cluster
 		} else {
 			_, err = l.pull(ctx, peer, term)
 		}
-		if err == nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
+		if err == nil {
+			return ctx.Err()
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
 		}
 		if !after(ctx, backoffMin) {
-			return err
+			return errors.Join(last, ctx.Err())
 		}
 	}
 }

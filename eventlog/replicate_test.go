@@ -164,7 +164,7 @@ func TestCatchUpNeedsPromisesOfAMajority(t *testing.T) {
 	c := tr.logs["c"]
 	granters := []cluster.NodeID{"b", "c"}
 	tr.promised["c"].Store(2)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := c.CatchUp(ctx, 2, granters, 2); !errors.Is(err, ErrRefused) {
 		t.Fatalf("caught up before b promised: %v", err)
