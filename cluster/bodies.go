@@ -17,6 +17,69 @@ type MemberJoined struct {
 	Invite string `json:"invite"`
 }
 
+// MemberRenewed is written by the sponsor that certified a member anew.
+type MemberRenewed struct {
+	Node    NodeID `json:"node"`
+	Expires int64  `json:"expires"` // seconds since the Unix epoch
+}
+
+// MemberRekeyed is written by a host that changed its WireGuard key.
+type MemberRekeyed struct {
+	Node  NodeID `json:"node"`
+	WGPub []byte `json:"wg_pubkey"` // the new one
+	Actor string `json:"actor"`
+}
+
+// MemberHealth is written by the holder when it believes something else of a
+// member than before.
+type MemberHealth struct {
+	Node NodeID `json:"node"`
+	From Health `json:"from"`
+	To   Health `json:"to"`
+}
+
+// MemberLeft is written by a host that leaves the cluster for good.
+type MemberLeft struct {
+	Node  NodeID `json:"node"`
+	Actor string `json:"actor"`
+}
+
+// MemberRemoved is written by the sponsor that revoked a member's key.
+type MemberRemoved struct {
+	Node   NodeID `json:"node"`
+	IDPub  []byte `json:"id_pub"`
+	Actor  string `json:"actor"`  // who asked, "uid:0@n1"
+	Reason string `json:"reason"` // at most MaxReason bytes
+}
+
+// MemberConflict keeps two valid records that contradict each other, in the
+// text form in which records travel. Why is "forked" (one key signed two
+// announcements of one epoch) or "conflict" (two keys have one name or
+// address).
+type MemberConflict struct {
+	Node  NodeID `json:"node"` // of the record that stands
+	Why   string `json:"why"`
+	Kept  string `json:"kept"`
+	Other string `json:"other"`
+}
+
+// TokenChanged is written by the sponsor whose operator made or revoked an
+// invite. It never holds the secret.
+type TokenChanged struct {
+	Invite  string `json:"invite"`
+	Uses    int    `json:"uses"`
+	Expires int64  `json:"expires"` // seconds since the Unix epoch
+	Actor   string `json:"actor"`
+}
+
+// MTUBlackhole says that full packets to a peer vanish while small ones
+// arrive, and what the mesh's packet size became.
+type MTUBlackhole struct {
+	Peer NodeID `json:"peer"`
+	From int    `json:"from"` // bytes
+	To   int    `json:"to"`
+}
+
 // TermStart is the first authority event of a term. Cut fences every lower
 // term: their authority events beyond it are void.
 type TermStart struct {

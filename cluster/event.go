@@ -82,10 +82,20 @@ func (c Cut) Seq(s SourceID) uint64 {
 type Kind string
 
 // Kinds of event. Those with Authority carry the writer's term and are void
-// beyond a later term's cut.
+// beyond the cut of a later term; the others are statements of fact by their
+// source.
 const (
 	KindHostStarted    Kind = "host_started"    // HostStarted
 	KindMemberJoined   Kind = "member_joined"   // MemberJoined
+	KindMemberRenewed  Kind = "member_renewed"  // MemberRenewed
+	KindMemberRekeyed  Kind = "member_rekeyed"  // MemberRekeyed
+	KindMemberHealth   Kind = "member_health"   // MemberHealth
+	KindMemberLeft     Kind = "member_left"     // MemberLeft
+	KindMemberRemoved  Kind = "member_removed"  // MemberRemoved
+	KindMemberConflict Kind = "member_conflict" // MemberConflict
+	KindTokenCreated   Kind = "token_created"   // TokenChanged
+	KindTokenRevoked   Kind = "token_revoked"   // TokenChanged
+	KindMTUBlackhole   Kind = "mtu_blackhole"   // MTUBlackhole
 	KindLeaseReleased  Kind = "lease_released"  // LeaseReleased
 	KindTermStart      Kind = "term_start"      // TermStart, authority
 	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
@@ -98,13 +108,26 @@ const (
 	KindChunkAccepted  Kind = "chunk_accepted"  // ChunkAccepted, authority
 )
 
-// Authority reports whether events of kind k are an exercise of the lease.
+// Authority reports whether events of kind k are an exercise of the lease. A
+// kind that this version does not know counts as one.
 func (k Kind) Authority() bool {
 	switch k {
-	case KindHostStarted, KindMemberJoined, KindLeaseReleased:
+	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
+		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
+		KindMTUBlackhole, KindLeaseReleased:
 		return false
 	}
 	return true
+}
+
+// Known reports whether this version knows the meaning of k.
+func (k Kind) Known() bool {
+	switch k {
+	case KindTermStart, KindConfigChanged, KindJobSubmitted, KindJobStopped, KindJobDone,
+		KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkAccepted:
+		return true
+	}
+	return !k.Authority()
 }
 
 // Draft is an event before the log gives it its place in the chain.

@@ -18,6 +18,14 @@ type Member struct {
 	// vote and never hold.
 	Priority uint32 `json:"priority"`
 	Witness  bool   `json:"witness"`
+	// NextWG replaces WGPub at NextAt, seconds since the Unix epoch; empty and
+	// 0 if no change of key is announced.
+	NextWG []byte `json:"next_wg_pubkey,omitempty"`
+	NextAt int64  `json:"next_at,omitempty"`
+	// CertIssued and CertExpires are seconds since the Unix epoch; 0: never
+	// expires.
+	CertIssued  int64 `json:"cert_issued"`
+	CertExpires int64 `json:"cert_expires"`
 	// Endpoints are underlay addresses of its WireGuard port, at most 4.
 	Endpoints []netip.AddrPort `json:"endpoints"`
 }

@@ -103,22 +103,10 @@ func CheckBody(e cluster.Event) error {
 	if len(e.Body) == 0 || e.Body[0] != '{' || !json.Valid(e.Body) {
 		return invalid("%s: body of seq %d is not a JSON object", e.Source, e.Seq)
 	}
-	if e.Term == 0 && known(e.Kind) && e.Kind.Authority() {
+	if e.Term == 0 && e.Kind.Known() && e.Kind.Authority() {
 		return invalid("%s: %s at seq %d without a term", e.Source, e.Kind, e.Seq)
 	}
 	return nil
-}
-
-// known reports the kinds whose meaning this version knows.
-func known(k cluster.Kind) bool {
-	switch k {
-	case cluster.KindHostStarted, cluster.KindMemberJoined, cluster.KindLeaseReleased,
-		cluster.KindTermStart, cluster.KindConfigChanged, cluster.KindJobSubmitted,
-		cluster.KindJobStopped, cluster.KindJobDone, cluster.KindChunksAssigned,
-		cluster.KindChunkFailed, cluster.KindChunkReclaimed, cluster.KindChunkAccepted:
-		return true
-	}
-	return false
 }
 
 // HashEvent returns SHA-256("evt1" || prev || payload).
