@@ -48,8 +48,11 @@ var top = map[string][]string{
 // import beyond cluster and the pure packages.
 var testOnly = map[string][]string{
 	"internal/archtest": nil,
+	"internal/nstest":   {"internal/require"},
+	"internal/require":  nil,
 	"internal/sim":      nil,
 	"internal/simnet":   nil,
+	"internal/vmtest":   {"internal/require"},
 }
 
 // free lists packages outside the rules: example jobs and tools, programs of
