@@ -1,0 +1,171 @@
+package require
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Variable is the environment variable that lists the needs, separated by
+// commas, whose absence is a failure.
+const Variable = "REQUIRE"
+
+// What is something that a machine may lack.
+type What string
+
+// The needs that a test can state.
+const (
+	// Netns is root, new network and mount namespaces with veth links,
+	// /dev/net/tun and the programs ip and nft.
+	Netns What = "netns"
+	// TUN is root and a usable /dev/net/tun; REQUIRE=netns covers it.
+	TUN What = "tun"
+	// KernelWG is root and a kernel that has WireGuard.
+	KernelWG What = "kernelwg"
+	// VM is what the QEMU guests are built with, on an x86-64 Debian.
+	VM What = "vm"
+	// Rootfs is what a bootable Debian tree is built with; REQUIRE=vm covers it.
+	Rootfs What = "rootfs"
+	// Systemd is a systemd-analyze that judges unit files offline.
+	Systemd What = "systemd"
+	// Tor is the tor program.
+	Tor What = "tor"
+)
+
+// covers names, for a need, the other words of REQUIRE that demand it as well.
+var covers = map[What]string{TUN: "netns", Rootfs: "vm"}
+
+// Need skips the test if the machine lacks w, or fails it if REQUIRE names w.
+func Need(t testing.TB, w What) {
+	t.Helper()
+	need(t, w, os.Getenv(Variable), Missing(w))
+}
+
+func need(t testing.TB, w What, list string, missing error) {
+	t.Helper()
+	if err := validate(list); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case missing == nil:
+	case demanded(w, list):
+		t.Fatalf("%s names %s, which is missing here: %v (hint: make deps)", Variable, w, missing)
+	default:
+		t.Skipf("skipped: no %s here: %v", w, missing)
+	}
+}
+
+// Missing says why the machine lacks w; nil: it does not.
+func Missing(w What) error {
+	check, ok := checks()[w]
+	if !ok {
+		return fmt.Errorf("%q is no need that this package knows", string(w))
+	}
+	return check()
+}
+
+func checks() map[What]func() error {
+	return map[What]func() error{
+		Netns: func() error {
+			if err := errors.Join(root(), programs("ip", "nft"), tun()); err != nil {
+				return oneLine(err)
+			}
+			return netns()
+		},
+		TUN:      func() error { return oneLine(errors.Join(root(), tun())) },
+		KernelWG: func() error { return firstError(root, kernelWG) },
+		VM: func() error {
+			return firstError(amd64, func() error {
+				return programs("qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod", "busybox")
+			}, staticBusybox)
+		},
+		Rootfs: func() error {
+			return firstError(root, amd64, func() error { return programs("debootstrap", "mkfs.ext4") })
+		},
+		Systemd: systemd,
+		Tor:     func() error { return programs("tor") },
+	}
+}
+
+// validate refuses a list with a word that means nothing: a misspelt demand
+// would demand nothing.
+func validate(list string) error {
+	for word := range words(list) {
+		if _, ok := checks()[What(word)]; !ok {
+			return fmt.Errorf("%s=%s: %q is no need; known are kernelwg, netns, rootfs, systemd, tor, tun, vm", Variable, list, word)
+		}
+	}
+	return nil
+}
+
+func demanded(w What, list string) bool {
+	for word := range words(list) {
+		if word == string(w) || word == covers[w] {
+			return true
+		}
+	}
+	return false
+}
+
+func words(list string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for word := range strings.SplitSeq(list, ",") {
+			if word = strings.TrimSpace(word); word != "" && !yield(word) {
+				return
+			}
+		}
+	}
+}
+
+func programs(names ...string) error {
+	var missing []string
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("not installed: %s", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+func root() error {
+	if os.Geteuid() != 0 {
+		return errors.New("not root")
+	}
+	return nil
+}
+
+func systemd() error {
+	if err := programs("systemd-analyze"); err != nil {
+		return err
+	}
+	help, err := exec.Command("systemd-analyze", "--help").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("systemd-analyze: %w", err)
+	}
+	if !strings.Contains(string(help), "--offline") {
+		return errors.New("systemd-analyze cannot judge a unit offline")
+	}
+	return nil
+}
+
+func firstError(checks ...func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func oneLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", ", "))
+}
