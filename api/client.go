@@ -80,6 +80,28 @@ func (c *Client) Members(ctx context.Context) (Members, error) {
 	return get[Members](ctx, c, "/v1/members")
 }
 
+// Leave makes the daemon's host leave the cluster for good. The daemon ends
+// after the answer.
+func (c *Client) Leave(ctx context.Context) (Left, error) {
+	return send[Left](ctx, c, http.MethodPost, "/v1/leave", nil)
+}
+
+// Remove takes a host out of the cluster for good.
+func (c *Client) Remove(ctx context.Context, node cluster.NodeID, reason string) (Removed, error) {
+	return send[Removed](ctx, c, http.MethodPost, "/v1/members/"+url.PathEscape(string(node))+"/remove", RemoveRequest{Reason: reason})
+}
+
+// RotateKey changes the WireGuard key of the daemon's host. While a change is
+// under way it answers that one.
+func (c *Client) RotateKey(ctx context.Context) (Rotated, error) {
+	return send[Rotated](ctx, c, http.MethodPost, "/v1/mesh/rotate", nil)
+}
+
+// Doctor lets the daemon examine its host and the cluster.
+func (c *Client) Doctor(ctx context.Context) (Doctor, error) {
+	return get[Doctor](ctx, c, "/v1/doctor")
+}
+
 // Mesh shows the WireGuard device and its peers.
 func (c *Client) Mesh(ctx context.Context) (Mesh, error) { return get[Mesh](ctx, c, "/v1/mesh") }
 

@@ -51,9 +51,24 @@ type Config struct {
 	Entries []ConfigEntry `json:"entries"`
 }
 
+// How a changed key takes effect: by a reload, or by a restart.
+const (
+	ReloadLive    = "live"
+	ReloadRestart = "restart"
+)
+
+// ReloadOf is the word for a key that takes effect live or not.
+func ReloadOf(live bool) string {
+	if live {
+		return ReloadLive
+	}
+	return ReloadRestart
+}
+
 // ConfigEntry is one key of the configuration.
 type ConfigEntry struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`  // in TOML form
 	Origin string `json:"origin"` // default, file, env or flag
+	Reload string `json:"reload"` // live or restart: how a change takes effect
 }

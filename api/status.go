@@ -62,8 +62,10 @@ type MemberCounts struct {
 
 // MeshSummary is this host's side of the mesh.
 type MeshSummary struct {
-	Backend   string `json:"backend"`
+	Backend   string `json:"backend"`   // kernel, tun or netstack: the one in use
+	Interface string `json:"interface"` // device of the kernel; empty with netstack
 	Address   string `json:"address"`
+	Address6  string `json:"address6"`
 	Listen    string `json:"listen"` // underlay
 	PeerCount int    `json:"peer_count"`
 	// OldestHandshakeSeconds is null while any peer had none.
@@ -97,7 +99,9 @@ type JobCounts struct {
 	Cancelled int `json:"cancelled"`
 }
 
-// Members answers GET /v1/members, sorted by node.
+// Members answers GET /v1/members, sorted by node. With the query all=true it
+// also lists hosts that left or were removed, for as long as their names and
+// addresses are not given to others.
 type Members struct {
 	Header
 	Members []Member `json:"members"`
@@ -125,27 +129,20 @@ type Member struct {
 	// LagEvents is how many events of this host's log the member lacks.
 	LagEvents *uint64  `json:"lag_events"`
 	Endpoints []string `json:"endpoints"` // underlay
-}
-
-// Mesh answers GET /v1/mesh; peers are sorted by node.
-type Mesh struct {
-	Header
-	MeshSummary
-	MTU   int        `json:"mtu"`
-	Peers []MeshPeer `json:"peers"`
-}
-
-// MeshPeer is one peer of the WireGuard device.
-type MeshPeer struct {
-	Node     cluster.NodeID `json:"node"`
-	Addr     string         `json:"addr"`
-	Endpoint string         `json:"endpoint"` // in use, empty: none yet
-	Path     string         `json:"path"`
-	// HandshakeSeconds is the age of the last handshake; null: never.
-	HandshakeSeconds *float64 `json:"handshake_seconds"`
-	ReceivedBytes    uint64   `json:"received_bytes"`
-	SentBytes        uint64   `json:"sent_bytes"`
-	RTTSeconds       *float64 `json:"rtt_seconds"`
+	// Stale is set when nothing renewed what is known of the host for minutes.
+	Stale bool `json:"stale"`
+	NAT   bool `json:"nat"`
+	// SkewSeconds is how far its clock is ahead of this host's; null: unknown.
+	SkewSeconds *float64 `json:"skew_seconds"`
+	// Sponsor hosts may admit others.
+	Sponsor bool `json:"sponsor"`
+	// CertExpiresAt is null for certificates that do not expire.
+	CertExpiresAt *time.Time `json:"cert_expires_at"`
+	// Removed tells a host that was removed from one that left by itself; the
+	// state of both is left. GoneAt is when, Reason why.
+	Removed bool       `json:"removed"`
+	GoneAt  *time.Time `json:"gone_at"`
+	Reason  string     `json:"reason"`
 }
 
 // Lease answers GET /v1/lease and POST /v1/lease/step-down.

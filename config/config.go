@@ -13,6 +13,7 @@ type Config struct {
 	Node     Node
 	Mesh     Mesh
 	Join     Join
+	Coord    Coord
 	Lease    Lease
 	Clock    Clock
 	Log      Log
@@ -34,12 +35,18 @@ type Node struct {
 
 // Mesh is [mesh].
 type Mesh struct {
-	Backend string
-	Listen  netip.AddrPort
+	Backend string // auto, kernel, tun, netstack
+	// Interface is the name of a kernel or TUN device.
+	Interface string
+	Listen    netip.AddrPort
 	// Advertise is where others reach Listen; empty: the addresses of this
 	// machine's interfaces.
 	Advertise []netip.AddrPort
-	MTU       int
+	MTU       int // 0: as large as the underlay allows
+	// ProbeMTU looks for paths that swallow full packets.
+	ProbeMTU bool
+	// NamesFile gets the members' names and addresses; empty: none.
+	NamesFile string
 	// Peers are static endpoints.
 	Peers map[cluster.NodeID][]netip.AddrPort
 }
@@ -47,6 +54,12 @@ type Mesh struct {
 // Join is [join]: the listener that admits new hosts.
 type Join struct {
 	Listen netip.AddrPort // never zero after Load
+}
+
+// Coord is [coord].
+type Coord struct {
+	// Legacy lists hosts whose unsigned heartbeats count as a sign of life.
+	Legacy []cluster.NodeID
 }
 
 // Lease is [lease].

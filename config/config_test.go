@@ -116,7 +116,7 @@ listen = "127.0.0.1:9464"
 			t.Errorf("%s: %+v, want %s from file", key, e, value)
 		}
 	}
-	if e := shown["mesh.mtu"]; e.Value != "1420" || e.Origin != FromDefault {
+	if e := shown["mesh.mtu"]; e.Value != "0" || e.Origin != FromDefault {
 		t.Errorf("mesh.mtu: %+v", e)
 	}
 }
@@ -163,12 +163,12 @@ func TestRefusals(t *testing.T) {
 		{"number for string", "state_dir = 7\n", 1, "state_dir", "want a string, got an integer"},
 		{"value for section", "node = 7\n", 1, "node", "unknown key"},
 		{"table for value", "[state_dir]\n", 1, "state_dir", "want a string, got a table"},
-		{"out of range", "[mesh]\nmtu = 100\n", 2, "mesh.mtu", "100 is out of range, want 1280 to 9000"},
+		{"out of range", "[mesh]\nmtu = 100\n", 2, "mesh.mtu", "100 is out of range, want 1280 to 8920"},
 		{"negative", "[node]\npriority = -1\n", 2, "node.priority", "out of range"},
 		{"too far off", "[clock]\ntolerance_seconds = 3600\n", 2, "clock.tolerance_seconds", "out of range"},
 		{"not a number", "[clock]\ntolerance_seconds = nan\n", 2, "clock.tolerance_seconds", "out of range"},
 		{"bad enum", "[lease]\nprofile = \"slow\"\n", 2, "lease.profile", "want one of: classic, lan, fast"},
-		{"other backend", "[mesh]\nbackend = \"kernel\"\n", 2, "mesh.backend", "want one of: netstack"},
+		{"other backend", "[mesh]\nbackend = \"ppp\"\n", 2, "mesh.backend", "want one of: auto, kernel, tun, netstack"},
 		{"name", "[node]\nname = \"N_1\"\n", 2, "node.name", "node id must be"},
 		{"relative", "state_dir = \"x\"\n", 1, "state_dir", "not an absolute path"},
 		{"long socket", "[status]\nsocket = \"/" + strings.Repeat("x", 120) + "\"\n", 2, "status.socket", "at most 100"},

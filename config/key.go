@@ -24,6 +24,14 @@ type key struct {
 	parse func(text string) (any, error)
 	// show returns the value in TOML form.
 	show func(c *Config) string
+	// live keys take effect by a reload; the others need a restart.
+	live bool
+}
+
+// reloads marks keys that take effect without a restart.
+func reloads(k key) key {
+	k.live = true
+	return k
 }
 
 // Env returns the environment variable that overrides a key.
@@ -296,6 +304,41 @@ func showPeers(c *Config) string {
 		return "{}"
 	}
 	return "{ " + strings.Join(parts, ", ") + " }"
+}
+
+// setLegacy reads a list of hosts.
+func setLegacy(c *Config, v any) error {
+	list, ok := v.([]any)
+	if !ok {
+		return errType{"a list of strings", typeName(v)}
+	}
+	if len(list) > maxPeers {
+		return fmt.Errorf("%d hosts, at most %d are allowed", len(list), maxPeers)
+	}
+	nodes := make([]cluster.NodeID, 0, len(list))
+	for _, e := range list {
+		s, ok := e.(string)
+		if !ok {
+			return errType{"a list of strings", "a list with " + typeName(e)}
+		}
+		node, err := cluster.ParseNodeID(s)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
+	}
+	c.Coord.Legacy = nodes
+	return nil
+}
+
+func showNodes(list []cluster.NodeID) string {
+	parts := make([]string, len(list))
+	for i, n := range list {
+		parts[i] = quote(string(n))
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 func sortedKeys[K ~string, V any](m map[K]V) []K {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,15 @@ const (
 	DefaultPath     = "/etc/skein/skein.toml"
 	DefaultStateDir = "/var/lib/skein"
 	DefaultSocket   = "/run/skein/skein.sock"
+
+	DefaultInterface = "skein0"
+)
+
+// Backends of the mesh.
+const (
+	BackendAuto     = "auto"
+	BackendKernel   = "kernel"
+	BackendTUN      = "tun"
 	BackendNetstack = "netstack"
 )
 
@@ -30,9 +40,10 @@ func Default() Config {
 		StateDir: DefaultStateDir,
 		Node:     Node{Priority: 100},
 		Mesh: Mesh{
-			Backend: BackendNetstack, Listen: netip.MustParseAddrPort("0.0.0.0:51820"), MTU: 1420,
+			Backend: BackendAuto, Interface: DefaultInterface, Listen: netip.MustParseAddrPort("0.0.0.0:51820"), ProbeMTU: true,
 			Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
 		},
+		Coord:    Coord{Legacy: []cluster.NodeID{}},
 		Lease:    Lease{Profile: cluster.ProfileLAN, Mode: cluster.ModeAuto, Eligible: true},
 		Clock:    Clock{Tolerance: 5 * time.Second},
 		Log:      Log{Level: "info", Format: "auto"},
@@ -47,7 +58,7 @@ func Default() Config {
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return append(hostKeys(), serviceKeys()...)
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys())
 }
 
 func hostKeys() []key {
@@ -57,18 +68,27 @@ func hostKeys() []key {
 		valueKey("node.name", func(c *Config) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseNodeID), word,
 			"Name of this host in the cluster, for ever: a-z, 0-9 and '-', at most 32.",
 			"Empty: the first label of the host name."),
-		stringKey("node.zone", func(c *Config) *string { return &c.Node.Zone }, label,
-			"Datacenter label of this host."),
-		intKey("node.priority", func(c *Config) *uint32 { return &c.Node.Priority }, 0, math.MaxUint32,
-			"Who holds the lease when several could: the lower number wins."),
+		reloads(stringKey("node.zone", func(c *Config) *string { return &c.Node.Zone }, label,
+			"Datacenter label of this host.")),
+		reloads(intKey("node.priority", func(c *Config) *uint32 { return &c.Node.Priority }, 0, math.MaxUint32,
+			"Who holds the lease when several could: the lower number wins.")),
 		boolKey("node.witness", func(c *Config) *bool { return &c.Node.Witness },
 			"A witness votes and never holds the lease."),
-		valueKey("mesh.backend", func(c *Config) *string { return &c.Mesh.Backend }, oneOf(BackendNetstack), word,
-			"How the WireGuard mesh is made: netstack runs inside the daemon, without",
-			"privileges."),
+	}
+}
+
+func meshKeys() []key {
+	return []key{
+		valueKey("mesh.backend", func(c *Config) *string { return &c.Mesh.Backend },
+			oneOf(BackendAuto, BackendKernel, BackendTUN, BackendNetstack), word,
+			"How the WireGuard mesh is made. auto: by the kernel, or through a TUN device",
+			"where the kernel has no WireGuard; both need CAP_NET_ADMIN. netstack runs",
+			"inside the daemon without privileges; other programs cannot use that mesh."),
+		stringKey("mesh.interface", func(c *Config) *string { return &c.Mesh.Interface }, interfaceName,
+			"Name of the kernel or TUN device."),
 		valueKey("mesh.listen", func(c *Config) *netip.AddrPort { return &c.Mesh.Listen }, parseListen, netip.AddrPort.String,
 			"UDP address of the mesh."),
-		{
+		reloads(key{
 			name: "mesh.advertise", kind: "a list of strings",
 			doc: []string{
 				"Where other hosts reach mesh.listen, \"ip:port\" each, at most 4.",
@@ -83,19 +103,35 @@ func hostKeys() []key {
 				return err
 			},
 			show: func(c *Config) string { return showEndpoints(c.Mesh.Advertise) },
-		},
-		intKey("mesh.mtu", func(c *Config) *int { return &c.Mesh.MTU }, 1280, 9000,
-			"Largest packet inside the mesh, in bytes."),
-		{
+		}),
+		reloads(mtuKey("mesh.mtu", func(c *Config) *int { return &c.Mesh.MTU },
+			"Largest packet inside the mesh, in bytes, 1280 to 8920. 0: as the ways to the",
+			"peers allow.")),
+		reloads(boolKey("mesh.probe_mtu", func(c *Config) *bool { return &c.Mesh.ProbeMTU },
+			"Find ways that swallow full packets, and shrink the packets then.")),
+		reloads(stringKey("mesh.names_file", func(c *Config) *string { return &c.Mesh.NamesFile }, optionalPath,
+			"Keep the members' names and addresses in this file, in the form of",
+			"/etc/hosts. Empty: no file.")),
+		reloads(key{
 			name: "mesh.peers", kind: "a table of node = [addresses]",
 			doc: []string{
 				"Static endpoints, for hosts that cannot be found otherwise:",
 				"n1 = [\"192.0.2.1:51820\"]",
 			},
 			parse: parsePeers, set: setPeers, show: showPeers,
-		},
+		}),
 		valueKey("join.listen", func(c *Config) *netip.AddrPort { return &c.Join.Listen }, optional(parseListen), showAddr,
 			"TCP address where invited hosts join. Empty: the same as mesh.listen."),
+		reloads(key{
+			name: "coord.legacy", kind: "a list of strings",
+			doc: []string{
+				"Hosts of an older release whose heartbeats carry no signature: these count as",
+				"a sign of life and as nothing else. Keep it empty.",
+			},
+			parse: func(s string) (any, error) { return splitList(s), nil },
+			set:   setLegacy,
+			show:  func(c *Config) string { return showNodes(c.Coord.Legacy) },
+		}),
 	}
 }
 
@@ -109,15 +145,15 @@ func serviceKeys() []key {
 			"auto: two voters go on alone, three or more need a majority.",
 			"quorum: two need each other as well. available: two as in auto; with three or",
 			"more this build goes by majority all the same."),
-		boolKey("lease.eligible", func(c *Config) *bool { return &c.Lease.Eligible },
-			"Whether this host may hold the lease."),
-		floatKey("clock.tolerance_seconds",
+		reloads(boolKey("lease.eligible", func(c *Config) *bool { return &c.Lease.Eligible },
+			"Whether this host may hold the lease.")),
+		reloads(floatKey("clock.tolerance_seconds",
 			func(c *Config) float64 { return c.Clock.Tolerance.Seconds() },
 			func(c *Config, f float64) { c.Clock.Tolerance = time.Duration(f * float64(time.Second)) }, 0.1, 60,
-			"Messages whose time is further off than this are refused."),
-		valueKey("log.level", func(c *Config) *string { return &c.Log.Level },
+			"Messages whose time is further off than this are refused.")),
+		reloads(valueKey("log.level", func(c *Config) *string { return &c.Log.Level },
 			oneOf("trace", "debug", "info", "warn", "error"), word,
-			"trace, debug, info, warn or error."),
+			"trace, debug, info, warn or error.")),
 		valueKey("log.format", func(c *Config) *string { return &c.Log.Format }, oneOf("auto", "json", "console"), word,
 			"json, console, or auto: console on a terminal, json otherwise."),
 		intKey("eventlog.segment_bytes", func(c *Config) *int64 { return &c.EventLog.SegmentBytes }, 1<<16, 1<<30,
@@ -176,6 +212,24 @@ func absolute(s string) error {
 	return nil
 }
 
+func optionalPath(s string) error {
+	if s == "" {
+		return nil
+	}
+	return absolute(s)
+}
+
+// maxInterface is what the kernel takes as a device's name.
+const maxInterface = 15
+
+func interfaceName(s string) error {
+	if s == "" || len(s) > maxInterface || s == "." || s == ".." ||
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+		return fmt.Errorf("%q is not a device name, want 1 to %d letters, digits, '-', '_' or '.'", s, maxInterface)
+	}
+	return nil
+}
+
 func socketPath(s string) error {
 	if len(s) > maxSocketPath {
 		return fmt.Errorf("the path has %d bytes, at most %d fit in a socket's address", len(s), maxSocketPath)
@@ -195,6 +249,26 @@ func groupName(s string) error {
 		return fmt.Errorf("%q is not a group name", s)
 	}
 	return nil
+}
+
+// Bounds of mesh.mtu: what IPv6 asks for, and what fits a jumbo frame.
+const (
+	minMTU = 1280
+	maxMTU = 8920
+)
+
+// mtuKey is an integer key that also takes 0.
+func mtuKey(name string, at func(*Config) *int, doc ...string) key {
+	k := intKey(name, at, minMTU, maxMTU, doc...)
+	inRange := k.set
+	k.set = func(c *Config, v any) error {
+		if n, ok := v.(int64); ok && n == 0 {
+			*at(c) = 0
+			return nil
+		}
+		return inRange(c, v)
+	}
+	return k
 }
 
 // settle fills what depends on the machine or on other keys, and checks what

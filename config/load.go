@@ -218,8 +218,37 @@ func (l *loader) env(env []string) {
 	for _, k := range keys() {
 		if v, ok := values[Env(k.name)]; ok {
 			l.override("environment "+Env(k.name), k, v, FromEnv)
+			delete(values, Env(k.name))
 		}
 	}
+	for _, name := range sortedKeys(values) {
+		if l.envSection(name) {
+			l.unknownEnv(name)
+		}
+	}
+}
+
+// envSection reports whether name looks like a key's variable: it begins like
+// those of a section. Others that begin with SKEIN_ are not ours to judge.
+func (l *loader) envSection(name string) bool {
+	for k := range l.keys {
+		section, _, _ := strings.Cut(k, ".")
+		if name == Env(section) || strings.HasPrefix(name, Env(section)+"_") {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loader) unknownEnv(name string) {
+	hint := "`skein config show` lists all keys"
+	for _, k := range sortedKeys(l.keys) {
+		if distance(name, Env(k)) < 4 {
+			hint = fmt.Sprintf("did you mean %s?", Env(k))
+			break
+		}
+	}
+	l.errs = append(l.errs, &Error{File: "environment", Key: name, Msg: "unknown key", Hint: hint})
 }
 
 func (l *loader) flags(flags map[string]string) {

@@ -11,6 +11,28 @@ type Entry struct {
 	Key    string
 	Value  string // TOML form; secrets redacted
 	Origin Origin
+	// Live values take effect by a reload, the others by a restart.
+	Live bool
+}
+
+// Change is one key whose value is another than before.
+type Change struct {
+	Key      string
+	Old, New string // TOML form; secrets redacted
+	// Live changes take effect by a reload, the others by a restart.
+	Live bool
+}
+
+// Diff lists what differs between two configurations, in the order of Show.
+func Diff(was, is Config) []Change {
+	var out []Change
+	before := was.Show()
+	for i, e := range is.Show() {
+		if before[i].Value != e.Value {
+			out = append(out, Change{Key: e.Key, Old: before[i].Value, New: e.Value, Live: e.Live})
+		}
+	}
+	return out
 }
 
 // Show returns every key in a fixed order.
@@ -22,7 +44,7 @@ func (c Config) Show() []Entry {
 		if !ok {
 			origin = FromDefault
 		}
-		out[i] = Entry{Key: k.name, Value: k.show(&c), Origin: origin}
+		out[i] = Entry{Key: k.name, Value: k.show(&c), Origin: origin, Live: k.live}
 	}
 	return out
 }
@@ -31,7 +53,8 @@ func (c Config) Show() []Entry {
 func WriteExample(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# skein's configuration: every key with its default.\n")
-	b.WriteString("# The environment overrides the file: SKEIN_MESH_LISTEN for mesh.listen.\n")
+	b.WriteString("# The environment overrides the file: SKEIN_MESH_LISTEN for mesh.listen. Keys\n")
+	b.WriteString("# marked (reload) also take effect by `systemctl reload skein`.\n")
 	def := Default()
 	section := ""
 	for _, k := range keys() {
@@ -40,7 +63,7 @@ func WriteExample(w io.Writer) error {
 			at, name = k.name[:i], k.name[i+1:]
 		}
 		if k.name == "mesh.peers" { // a table of its own
-			fmt.Fprintf(&b, "\n%s[mesh.peers]\n", comment(k.doc))
+			fmt.Fprintf(&b, "\n%s[mesh.peers]\n", comment(k.text()))
 			section = k.name
 			continue
 		}
@@ -50,7 +73,7 @@ func WriteExample(w io.Writer) error {
 		} else {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s%s = %s\n", comment(k.doc), name, k.show(&def))
+		fmt.Fprintf(&b, "%s%s = %s\n", comment(k.text()), name, k.show(&def))
 	}
 	_, err := io.WriteString(w, b.String())
 	if err != nil {
@@ -65,4 +88,12 @@ func comment(lines []string) string {
 		b.WriteString("# " + l + "\n")
 	}
 	return b.String()
+}
+
+// text is the documentation of a key, with its mark.
+func (k key) text() []string {
+	if !k.live {
+		return k.doc
+	}
+	return append([]string{"(reload) " + k.doc[0]}, k.doc[1:]...)
 }

@@ -132,7 +132,7 @@ func (n *node) stateHash() cluster.Hash {
 }
 
 // Members implements status.ClusterReader.
-func (b backend) Members(context.Context) (api.Members, error) {
+func (b backend) Members(_ context.Context, _ bool) (api.Members, error) {
 	v := b.coord.View()
 	own := b.ownEvents()
 	out := api.Members{Members: make([]api.Member, 0, len(v.Members))}
@@ -260,7 +260,7 @@ func (b backend) Ready() error {
 func (b backend) Config(context.Context) (api.Config, error) {
 	out := api.Config{Entries: []api.ConfigEntry{}}
 	for _, e := range b.cfg.Show() {
-		out.Entries = append(out.Entries, api.ConfigEntry{Key: e.Key, Value: e.Value, Origin: string(e.Origin)})
+		out.Entries = append(out.Entries, api.ConfigEntry{Key: e.Key, Value: e.Value, Origin: string(e.Origin), Reload: api.ReloadOf(e.Live)})
 	}
 	return out, nil
 }

@@ -50,6 +50,7 @@ func newDemoHost(d *demo, i int) (*demoHost, error) {
 name = %q
 priority = %d
 [mesh]
+backend = "netstack"
 listen = "127.0.0.1:%d"
 [lease]
 profile = %q

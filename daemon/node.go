@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -293,7 +294,7 @@ func (n *node) applyMembers(ctx context.Context) error {
 	ms := *n.members.Load()
 	self, _ := n.member(n.id.Node)
 	want, conflicts := topo.Plan(topo.Input{
-		Self: self, Members: ms, Static: n.cfg.Mesh.Peers, Port: n.cfg.Mesh.Listen.Port(), MTU: n.cfg.Mesh.MTU,
+		Self: self, Members: ms, Static: n.cfg.Mesh.Peers, Port: n.cfg.Mesh.Listen.Port(), MTU: cmp.Or(n.cfg.Mesh.MTU, topo.DefaultMTU),
 	})
 	for _, c := range conflicts {
 		n.log.Warn().Str("peer", string(c.Loser)).Stringer("conflict", c).Msg("member is no mesh peer")

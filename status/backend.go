@@ -18,6 +18,7 @@ import (
 type Backend interface {
 	ClusterReader
 	LeaseControl
+	MeshControl
 	JobControl
 	EventReader
 	TokenKeeper
@@ -30,9 +31,26 @@ type ClusterReader interface {
 	// Header returns the header of a body made now.
 	Header() api.Header
 	Status(ctx context.Context) (api.Status, error)
-	Members(ctx context.Context) (api.Members, error)
+	// Members lists the members, and with all also who left or was removed.
+	Members(ctx context.Context, all bool) (api.Members, error)
 	Mesh(ctx context.Context) (api.Mesh, error)
 	Config(ctx context.Context) (api.Config, error)
+	// Doctor examines the host and the cluster; it takes seconds at most.
+	Doctor(ctx context.Context) (api.Doctor, error)
+}
+
+// MeshControl changes who is in the mesh, and under which key.
+type MeshControl interface {
+	// Leave takes this host out of the cluster for good and returns when the
+	// notice went to all members within reach. The daemon then ends by itself.
+	Leave(ctx context.Context, actor string) (api.Left, error)
+	// Remove revokes a member's key; on a host that may not it is forwarded
+	// to one that may. Removing a host again succeeds. Node is another than
+	// this host; who is no member is refused with code not_found.
+	Remove(ctx context.Context, actor string, node cluster.NodeID, reason string) (api.Removed, error)
+	// RotateKey announces a new WireGuard key for this host and returns before
+	// the change; while one is under way it returns that one.
+	RotateKey(ctx context.Context, actor string) (api.Rotated, error)
 }
 
 // LeaseControl shows the lease and asks the holder to give it up.

@@ -25,6 +25,7 @@ type fake struct {
 	actors  []string
 	submits []api.SubmitRequest
 	revoked string
+	removed []string      // node and reason
 	block   chan struct{} // Members waits for it, if not nil
 	entered chan struct{} // and says so here
 }
@@ -52,7 +53,7 @@ func (f *fake) Status(context.Context) (api.Status, error) {
 	return api.Status{Cluster: "blue", Role: cluster.RoleHolder}, nil
 }
 
-func (f *fake) Members(ctx context.Context) (api.Members, error) {
+func (f *fake) Members(ctx context.Context, all bool) (api.Members, error) {
 	if f.block != nil {
 		close(f.entered)
 		select {
@@ -61,7 +62,33 @@ func (f *fake) Members(ctx context.Context) (api.Members, error) {
 			return api.Members{}, ctx.Err()
 		}
 	}
-	return api.Members{Members: []api.Member{{Node: "n1"}}}, nil
+	list := []api.Member{{Node: "n1"}}
+	if all {
+		list = append(list, api.Member{Node: "n8", State: cluster.Left, Removed: true})
+	}
+	return api.Members{Members: list}, nil
+}
+
+func (f *fake) Leave(_ context.Context, actor string) (api.Left, error) {
+	f.did(actor)
+	return api.Left{Told: []cluster.NodeID{"n2"}}, nil
+}
+
+func (f *fake) Remove(_ context.Context, actor string, node cluster.NodeID, reason string) (api.Removed, error) {
+	f.did(actor)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.removed = append(f.removed, string(node)+" "+reason)
+	return api.Removed{Member: node, By: "n1"}, nil
+}
+
+func (f *fake) RotateKey(_ context.Context, actor string) (api.Rotated, error) {
+	f.did(actor)
+	return api.Rotated{NextPublicKey: "bmV4dA=="}, nil
+}
+
+func (f *fake) Doctor(context.Context) (api.Doctor, error) {
+	return api.Doctor{Findings: []api.Finding{{Group: "mesh", Check: "mtu", Verdict: api.VerdictOK}}}, nil
 }
 func (f *fake) Mesh(context.Context) (api.Mesh, error)     { return api.Mesh{}, nil }
 func (f *fake) Config(context.Context) (api.Config, error) { return api.Config{}, nil }

@@ -80,13 +80,20 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) (any, error) {
 // maxReason bounds reasons that users give, in bytes.
 const maxReason = 256
 
+func checkReason(reason string) error {
+	if len(reason) > maxReason {
+		return api.Errorf(api.CodeInvalidRequest, "the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
+	}
+	return nil
+}
+
 func (s *Server) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.StopRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	if len(req.Reason) > maxReason {
-		return nil, api.Errorf(api.CodeInvalidRequest, "the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
+	if err := checkReason(req.Reason); err != nil {
+		return nil, err
 	}
 	id, err := s.jobID(r)
 	if err != nil {
@@ -100,8 +107,8 @@ func (s *Server) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	if len(req.Reason) > maxReason {
-		return nil, api.Errorf(api.CodeInvalidRequest, "the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
+	if err := checkReason(req.Reason); err != nil {
+		return nil, err
 	}
 	if req.To != "" {
 		if _, err := cluster.ParseNodeID(string(req.To)); err != nil {

@@ -30,7 +30,7 @@ func (s *Server) table() []route {
 	b := s.o.Backend
 	list := []route{
 		read("/v1/status", b.Status),
-		read("/v1/members", b.Members),
+		{method: http.MethodGet, path: "/v1/members", timeout: readTimeout, answer: s.members},
 		read("/v1/mesh", b.Mesh),
 		read("/v1/lease", b.Lease),
 		read("/v1/lease/history", b.LeaseHistory),
@@ -42,10 +42,14 @@ func (s *Server) table() []route {
 		{method: http.MethodGet, path: "/healthz", timeout: readTimeout, stream: s.probe(b.Healthy)},
 		{method: http.MethodGet, path: "/readyz", timeout: readTimeout, stream: s.probe(b.Ready)},
 		local(read("/v1/config", b.Config)),
+		local(read("/v1/doctor", b.Doctor)),
 		local(read("/v1/tokens", b.Tokens)),
 		change(http.MethodPost, "/v1/tokens", s.createToken),
 		change(http.MethodDelete, "/v1/tokens/{id}", s.revokeToken),
 		change(http.MethodPost, "/v1/lease/step-down", s.stepDown),
+		change(http.MethodPost, "/v1/leave", s.leave),
+		change(http.MethodPost, "/v1/members/{node}/remove", s.remove),
+		change(http.MethodPost, "/v1/mesh/rotate", s.rotate),
 		change(http.MethodPost, "/v1/jobs", s.submit),
 		change(http.MethodPost, "/v1/jobs/{id}/stop", s.stopJob),
 		upload(change(http.MethodPut, "/v1/artefacts", s.putArtefact)),

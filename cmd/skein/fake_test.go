@@ -169,7 +169,7 @@ func (f *fakeCluster) Status(context.Context) (api.Status, error) {
 	return s, nil
 }
 
-func (f *fakeCluster) Members(context.Context) (api.Members, error) {
+func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) {
 	return api.Members{Members: []api.Member{
 		{
 			Node: "n1", Addr: "10.86.0.1", State: cluster.Alive, Role: cluster.RoleHolder, Voter: true, Term: 42, SeenSeconds: new(0.4),
@@ -192,6 +192,20 @@ func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {
 		},
 	}, nil
 }
+
+func (f *fakeCluster) Leave(context.Context, string) (api.Left, error) {
+	return api.Left{Told: []cluster.NodeID{"n1"}}, nil
+}
+
+func (f *fakeCluster) Remove(_ context.Context, _ string, node cluster.NodeID, _ string) (api.Removed, error) {
+	return api.Removed{Member: node, By: "n1"}, nil
+}
+
+func (f *fakeCluster) RotateKey(context.Context, string) (api.Rotated, error) {
+	return api.Rotated{PublicKey: "b2xk", NextPublicKey: "bmV3", At: fakeNow.Add(30 * time.Second)}, nil
+}
+
+func (f *fakeCluster) Doctor(context.Context) (api.Doctor, error) { return api.Doctor{}, nil }
 
 func (f *fakeCluster) Config(context.Context) (api.Config, error) {
 	return api.Config{Entries: []api.ConfigEntry{{Key: "node.name", Value: `"n2"`, Origin: "env"}}}, nil

@@ -1,0 +1,73 @@
+package status
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// members answers GET /v1/members, with ?all also who is gone.
+func (s *Server) members(_ http.ResponseWriter, r *http.Request) (any, error) {
+	all, err := allMembers(r.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	return s.o.Backend.Members(r.Context(), all)
+}
+
+func allMembers(query string) (bool, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return false, api.Errorf(api.CodeInvalidRequest, "query: %s", err)
+	}
+	for name := range q {
+		if name != "all" {
+			return false, api.Errorf(api.CodeInvalidRequest, "unknown query parameter %.64q", name)
+		}
+	}
+	switch v := q.Get("all"); v {
+	case "true", "1", "":
+		return q.Has("all"), nil
+	case "false", "0":
+		return false, nil
+	default:
+		return false, api.Errorf(api.CodeInvalidRequest, "all is %.16q, want true or false", v)
+	}
+}
+
+// noBody reads the body of a request that has nothing to say.
+func noBody(w http.ResponseWriter, r *http.Request) error { return decode(w, r, &struct{}{}) }
+
+func (s *Server) leave(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := noBody(w, r); err != nil {
+		return nil, err
+	}
+	return s.o.Backend.Leave(r.Context(), peerOf(r.Context()).actor())
+}
+
+func (s *Server) remove(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.RemoveRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	if err := checkReason(req.Reason); err != nil {
+		return nil, err
+	}
+	node, err := cluster.ParseNodeID(r.PathValue("node"))
+	if err != nil {
+		return nil, api.Errorf(api.CodeNotFound, "no member %.64q", r.PathValue("node")).WithHint("see `skein members`")
+	}
+	if node == s.o.Backend.Header().Node {
+		return nil, api.Errorf(api.CodeConflict, "%s is this host", node).WithHint("to leave the cluster: `skein leave`")
+	}
+	return s.o.Backend.Remove(r.Context(), peerOf(r.Context()).actor(), node, req.Reason)
+}
+
+func (s *Server) rotate(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := noBody(w, r); err != nil {
+		return nil, err
+	}
+	return s.o.Backend.RotateKey(r.Context(), peerOf(r.Context()).actor())
+}
