@@ -19,10 +19,21 @@ type device interface {
 	// started less than 5 s ago, and gives that one up together with every
 	// session: only for peers without a live one.
 	handshake(key topo.Key, force bool) error
-	// hold keeps packets for the addresses of key back, or lets them go.
+	// hold keeps packets for the addresses of key back, or lets them go. A
+	// device that cannot hold packets keeps the endpoint of a peer back
+	// instead, if that peer starts the handshakes, until it is let go or a
+	// handshake is asked for: a peer without endpoint starts none. Its observe
+	// shows that endpoint all the same.
 	hold(key topo.Key, addrs []netip.Addr, on bool)
 	// forget drops what is held for key.
 	forget(key topo.Key)
+	// setPrivateKey changes the device's own key. Its peers stay, every session
+	// ends for what is sent; what others still send in theirs is read.
+	setPrivateKey(private [topo.KeyLen]byte) error
+	// backend is which of Backends this is; iface the name of its network
+	// interface, empty if it has none.
+	backend() string
+	iface() string
 	// counters since the start.
 	counters() counters
 	// hints gets a value, capacity 1 and dropped when full, when a handshake
@@ -31,6 +42,12 @@ type device interface {
 	// done is closed when the device stopped by itself.
 	done() <-chan struct{}
 	close() error
+}
+
+// opened is a device with its sockets.
+type opened interface {
+	device
+	sockets
 }
 
 // sockets are those at mesh addresses; safe for concurrent use.

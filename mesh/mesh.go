@@ -117,9 +117,9 @@ func (m *Mesh) Run(ctx context.Context) (err error) {
 	if m.opts.Registerer != nil {
 		defer m.opts.Registerer.Unregister(m.metrics)
 	}
-	dev, err := openNetstack(m.opts)
+	dev, err := openDevice(m.opts)
 	if err != nil {
-		return fmt.Errorf("mesh: open %s device: %w", m.opts.Backend, err)
+		return fmt.Errorf("mesh: %w", err)
 	}
 	defer func() {
 		if e := dev.close(); e != nil {

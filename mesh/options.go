@@ -17,11 +17,30 @@ import (
 	"github.com/skein-project/skein/mesh/topo"
 )
 
-// BackendNetstack is WireGuard and TCP/IP inside this process.
-const BackendNetstack = "netstack"
+// Backends of a device.
+const (
+	// BackendAuto takes the kernel's WireGuard, or TUN where the kernel has
+	// none; never netstack, which other processes cannot use.
+	BackendAuto = "auto"
+	// BackendKernel is the kernel's own WireGuard. Its device outlives Run.
+	BackendKernel = "kernel"
+	// BackendTUN is WireGuard in this process behind an interface of the kernel.
+	BackendTUN = "tun"
+	// BackendNetstack is WireGuard and TCP/IP inside this process.
+	BackendNetstack = "netstack"
+)
 
-// Backends lists the backends of this build.
-func Backends() []string { return []string{BackendNetstack} }
+// Backends lists what Options.Backend may be. Whether this machine has it
+// turns out in Run.
+func Backends() []string {
+	return []string{BackendAuto, BackendKernel, BackendTUN, BackendNetstack}
+}
+
+// DefaultInterface is the network interface of the kernel and TUN backends.
+const DefaultInterface = "skein0"
+
+// maxInterface is the longest name that Linux takes.
+const maxInterface = 15
 
 // DefaultPort is the underlay UDP port of WireGuard.
 const DefaultPort = 51820
@@ -32,6 +51,16 @@ const DialTimeout = 15 * time.Second
 // Options are what a Mesh is made of. Fields without "optional" must be set.
 type Options struct {
 	Backend string // one of Backends
+	// AdoptKeys are further own public keys under which a kernel device is
+	// taken over: those before or after a rotation that a crash interrupted.
+	AdoptKeys []topo.Key
+	// Interface is the name of the network interface of the kernel and TUN
+	// backends; optional, DefaultInterface if empty.
+	Interface string
+	// Networks are the cluster's: one route each leads to that interface, and
+	// none of them may overlap an address or a route that the host has.
+	// Netstack needs none.
+	Networks []netip.Prefix
 	// PrivateKey is the device's Curve25519 key.
 	PrivateKey [topo.KeyLen]byte
 	// Listen is the underlay address and port. An unspecified address listens
@@ -57,6 +86,17 @@ func (o *Options) check() error {
 	if !slices.Contains(Backends(), o.Backend) {
 		return fmt.Errorf("%w %q: this build has %s", ErrBackend, o.Backend, strings.Join(Backends(), ", "))
 	}
+	if o.Interface == "" {
+		o.Interface = DefaultInterface
+	}
+	if err := checkInterface(o.Interface); err != nil {
+		return err
+	}
+	for _, n := range o.Networks {
+		if !n.IsValid() || n != n.Masked() || n.Bits() == 0 {
+			return fmt.Errorf("network %s is not a network", n)
+		}
+	}
 	if o.PrivateKey == [topo.KeyLen]byte{} {
 		return errors.New("private key missing")
 	}
@@ -74,6 +114,19 @@ func (o *Options) check() error {
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
+	}
+	return nil
+}
+
+// checkInterface reports why Linux or a shell would not take the name.
+func checkInterface(name string) error {
+	if len(name) > maxInterface || name == "." || name == ".." {
+		return fmt.Errorf("interface name %q: at most %d characters", name, maxInterface)
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_.-", c) {
+			return fmt.Errorf("interface name %q: only letters, digits, '_', '.' and '-'", name)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,36 @@
+//go:build !linux
+
+package mesh
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+func openKernel(Options) (opened, error) { return nil, ErrUnsupported }
+
+func openTUN(Options) (opened, error) { return nil, ErrUnsupported }
+
+func cleanup(context.Context, string) (bool, error) { return false, nil }
+
+func pathMTU(netip.Addr) (int, error) { return 0, ErrUnsupported }
+
+func checkOverlap(string, []netip.Prefix) error { return nil }
+
+func readUnderlay(string) (Underlay, error) {
+	var u Underlay
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return u, err
+	}
+	for _, a := range addrs {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || !p.Addr().IsGlobalUnicast() {
+			continue
+		}
+		u.Addrs = append(u.Addrs, p)
+		u.Routes = append(u.Routes, p.Masked())
+	}
+	return u, nil
+}
