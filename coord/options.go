@@ -111,12 +111,42 @@ type Options struct {
 	// meanwhile is collapsed to the latest.
 	OnMembers func([]cluster.Member)
 	OnHealth  func(cluster.NodeID, cluster.Health)
+	// OnChange gets what records did to the membership, with the contradictions
+	// among them that are new, each once and in order. It is called by the same
+	// goroutine, before OnMembers. If more than 256 wait, the oldest are lost,
+	// counted. Optional.
+	OnChange func(member.Change, []member.Evidence)
+
+	// Observed returns the endpoints at which this host's own WireGuard device
+	// has its peers now; Interfaces the addresses of this host outside the
+	// mesh, by which it tells that it is behind NAT. Both are called by the
+	// loop, must not block, and are optional.
+	Observed   func() map[cluster.NodeID]netip.AddrPort
+	Interfaces func() []netip.Addr
+	// MTU returns the mesh device's MTU, by which full-sized packets to each
+	// peer are probed; optional, no probes if nil. OnBlackhole is told that
+	// packets of size from do not reach peer while small ones do, and to which
+	// smaller MTU to go; it is called like OnChange. Optional.
+	MTU         func() int
+	OnBlackhole func(peer cluster.NodeID, from, to int)
+
+	// Legacy lists members whose unsigned heartbeats of protocol version 1
+	// count as signs of life, and as nothing else; optional.
+	Legacy []cluster.NodeID
+
 	// OnLoop is called by the loop at every turn, at least once a second; it
 	// must not block. A watchdog is fed here. Optional.
 	OnLoop func()
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // optional
+}
+
+// Tunables are the options that may change while a Service runs; the zero
+// value of a field has the meaning that it has in Options.
+type Tunables struct {
+	Tolerance time.Duration
+	Legacy    []cluster.NodeID
 }
 
 // check reports the first option that cannot work and fills in defaults.

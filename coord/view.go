@@ -2,6 +2,7 @@ package coord
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -26,6 +27,27 @@ type View struct {
 	// Rejected counts refused datagrams since the start, by reason; reasons
 	// that never occurred are absent.
 	Rejected map[string]uint64
+
+	// PublicEndpoint is where the other hosts see this host's WireGuard, the
+	// zero value if none said so lately. NAT says that its address is none of
+	// this host's own.
+	PublicEndpoint netip.AddrPort
+	NAT            bool
+	Clock          Clock
+}
+
+// Clock is what a host knows of its own wall clock.
+type Clock struct {
+	// Jumps counts how often it was set by more than half the tolerance;
+	// LastJump is by how much and JumpedAt the local time of the last one.
+	Jumps    uint64
+	LastJump time.Duration
+	JumpedAt time.Duration
+	// Offset is the median of how far the clocks of Peers other hosts are
+	// ahead of this one: if many agree on minutes, it is this clock that is
+	// wrong.
+	Offset time.Duration
+	Peers  int
 }
 
 // MemberView is what this host knows of a member.
@@ -48,6 +70,16 @@ type MemberView struct {
 	// LogEvents is how many events that host has.
 	LogEvents   uint64
 	Slots, Busy uint32
+	// Observed are endpoints at which other hosts see that host, at most 3,
+	// none of them announced by itself; the latest first.
+	Observed []netip.AddrPort
+	// Stale says that nothing was heard of that host for 5 minutes.
+	Stale bool
+	// Skew is how far that host's clock is ahead of this one, to the second.
+	Skew time.Duration
+	// PathMTU is the largest MTU of the mesh at which full packets to that
+	// host were seen to arrive, 0 if none was probed.
+	PathMTU int
 	// Incompatible says why messages of that host are refused, empty if they
 	// are not.
 	Incompatible string
