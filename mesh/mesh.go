@@ -20,24 +20,29 @@ import (
 // safe for concurrent use.
 type Mesh struct {
 	opts Options
-	key  topo.Key
+	key  atomic.Pointer[topo.Key] // written by Run only
 	log  zerolog.Logger
 
 	running atomic.Bool
 	ready   chan struct{} // closed when the device is up
 	ended   chan struct{} // closed when Run has returned its resources
-	// sets carries requests to Run; capacity 0, senders wait for their
-	// context or the end.
-	sets chan setRequest
+	// requests to Run; capacity 0, senders wait for their context or the end.
+	requests chan request
 
-	sockets sockets // set before ready is closed
+	// Set before ready is closed.
+	sockets sockets
+	backend string
+	iface   string
+
 	snap    atomic.Pointer[snapshot]
 	metrics *metrics
 }
 
-type setRequest struct {
-	want topo.Desired
-	done chan error // capacity 1, Run answers once
+// request asks Run for a new desired state, or for a new key if private is set.
+type request struct {
+	want    topo.Desired
+	private *[topo.KeyLen]byte
+	done    chan error // capacity 1, Run answers once
 }
 
 // snapshot is the state as of one reading; immutable.
@@ -80,13 +85,13 @@ func New(o Options) (*Mesh, error) {
 	}
 	o.Logger = o.Logger.With().Str("component", "mesh").Logger()
 	m := &Mesh{
-		opts:  o,
-		key:   key,
-		log:   o.Logger,
-		ready: make(chan struct{}),
-		ended: make(chan struct{}),
-		sets:  make(chan setRequest),
+		opts:     o,
+		log:      o.Logger,
+		ready:    make(chan struct{}),
+		ended:    make(chan struct{}),
+		requests: make(chan request),
 	}
+	m.key.Store(&key)
 	m.snap.Store(&snapshot{})
 	m.metrics = newMetrics(m)
 	if o.Registerer != nil {
@@ -98,10 +103,34 @@ func New(o Options) (*Mesh, error) {
 }
 
 // Key is the device's public key.
-func (m *Mesh) Key() topo.Key { return m.key }
+func (m *Mesh) Key() topo.Key { return *m.key.Load() }
 
-// Backend is the name of the backend in use.
-func (m *Mesh) Backend() string { return m.opts.Backend }
+// Backend is the name of the backend in use once Ready is closed, and what
+// was asked for before.
+func (m *Mesh) Backend() string {
+	if !m.isReady() {
+		return m.opts.Backend
+	}
+	return m.backend
+}
+
+// Interface is the device's network interface; empty before Ready, and for a
+// backend that has none.
+func (m *Mesh) Interface() string {
+	if !m.isReady() {
+		return ""
+	}
+	return m.iface
+}
+
+func (m *Mesh) isReady() bool {
+	select {
+	case <-m.ready:
+		return true
+	default:
+		return false
+	}
+}
 
 // Ready is closed once the device listens on the underlay. If that fails, Run
 // returns the error and Ready stays open.
@@ -126,7 +155,7 @@ func (m *Mesh) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("mesh: %w", e))
 		}
 	}()
-	m.sockets = dev
+	m.sockets, m.backend, m.iface = dev, dev.backend(), dev.iface()
 	o := newOwner(m, dev)
 	if err := o.read(time.Now()); err != nil {
 		return fmt.Errorf("mesh: %w", err)
@@ -140,21 +169,35 @@ func (m *Mesh) Run(ctx context.Context) (err error) {
 // refused is a *RefusedError; after any other error the owner goes on trying
 // every few seconds.
 func (m *Mesh) Set(ctx context.Context, want topo.Desired) error {
-	if want.Key != m.key {
-		return fmt.Errorf("mesh: set: device key is %s, want names %s", m.key, want.Key)
-	}
 	if err := want.Validate(); err != nil {
 		return fmt.Errorf("mesh: set: %w", err)
 	}
 	want.Addrs = slices.Clone(want.Addrs)
 	want.Peers = slices.Clone(want.Peers)
-	req := setRequest{want: want, done: make(chan error, 1)}
+	return m.ask(ctx, request{want: want})
+}
+
+// SetKey changes the device's private key and starts a handshake with every
+// peer at once. The next Set must name the new public key. For a change
+// without loss the peers know the key beforehand, as topo.Peer.Next, and learn
+// of the change only from these handshakes: who is told before removes the
+// session that is still in use.
+func (m *Mesh) SetKey(ctx context.Context, private [topo.KeyLen]byte) error {
+	if _, err := PublicKey(private); err != nil {
+		return fmt.Errorf("mesh: set key: %w", err)
+	}
+	return m.ask(ctx, request{private: &private})
+}
+
+// ask hands a request to Run and waits for the answer.
+func (m *Mesh) ask(ctx context.Context, req request) error {
+	req.done = make(chan error, 1)
 	select {
-	case m.sets <- req:
+	case m.requests <- req:
 	case <-m.ended:
 		return ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("mesh: set: %w", ctx.Err())
+		return fmt.Errorf("mesh: not taken by the device's owner: %w", ctx.Err())
 	}
 	select {
 	case err := <-req.done:
@@ -234,4 +277,16 @@ func (m *Mesh) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) 
 		return nil, wrapSocket("dial tcp", addr, err)
 	}
 	return c, nil
+}
+
+// Endpoints returns where on the underlay the peers in reach are, as their
+// authenticated packets show it.
+func (m *Mesh) Endpoints() map[cluster.NodeID]netip.AddrPort {
+	out := map[cluster.NodeID]netip.AddrPort{}
+	for _, p := range m.snap.Load().peers {
+		if p.Reachable && p.Endpoint.IsValid() {
+			out[p.Node] = p.Endpoint
+		}
+	}
+	return out
 }

@@ -54,7 +54,7 @@ func (c *metrics) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	gauge(c.info, 1, c.mesh.opts.Backend)
+	gauge(c.info, 1, c.mesh.Backend())
 	var up, down float64
 	for _, p := range s.peers {
 		var at float64

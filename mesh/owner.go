@@ -62,8 +62,8 @@ func (o *owner) loop(ctx context.Context) error {
 			return nil
 		case <-o.dev.done():
 			return errors.New("mesh: device stopped by itself")
-		case req := <-o.mesh.sets:
-			req.done <- o.set(req.want, time.Now())
+		case req := <-o.mesh.requests:
+			req.done <- o.serve(req, time.Now())
 		case <-hints:
 			o.dueReads = hintReads
 			timer.Reset(hintDelay)
@@ -74,8 +74,33 @@ func (o *owner) loop(ctx context.Context) error {
 	}
 }
 
+// serve carries out a request.
+func (o *owner) serve(req request, now time.Time) error {
+	if req.private != nil {
+		return o.setKey(*req.private)
+	}
+	return o.set(req.want, now)
+}
+
+// setKey changes the device's key.
+func (o *owner) setKey(private [topo.KeyLen]byte) error {
+	key, err := PublicKey(private)
+	if err == nil {
+		err = o.dev.setPrivateKey(private)
+	}
+	if err != nil {
+		return fmt.Errorf("mesh: set key: %w", err)
+	}
+	o.mesh.key.Store(&key)
+	o.want.Key = key
+	return nil
+}
+
 // set takes over a new desired state.
 func (o *owner) set(want topo.Desired, now time.Time) error {
+	if own := o.mesh.Key(); want.Key != own {
+		return fmt.Errorf("mesh: set: device key is %s, want names %s", own, want.Key)
+	}
 	o.want, o.has = want, true
 	refused, err := o.reconcile(now)
 	switch {

@@ -28,6 +28,15 @@ func uapiText(op topo.Op) (text string, ok bool) {
 		return line(o.Key, "update_only=true\nallowed_ip="+o.Prefix.String()+"\n")
 	case topo.Disallow:
 		return line(o.Key, "update_only=true\nallowed_ip=-"+o.Prefix.String()+"\n")
+	case topo.Replace:
+		// First the new peer gets the prefixes, which takes them from the old
+		// one, so that at no time they are nobody's.
+		text, _ := line(o.New, "")
+		for _, p := range o.Allowed {
+			text += "allowed_ip=" + p.String() + "\n"
+		}
+		gone, _ := line(o.Old, "remove=true\n")
+		return text + gone, true
 	case topo.SetEndpoint:
 		return line(o.Key, "update_only=true\nendpoint="+o.Endpoint.String()+"\n")
 	case topo.SetKeepalive:

@@ -48,6 +48,14 @@ type Peer struct {
 	// Keepalive is 0 unless one side is behind NAT. Diff switches it on
 	// after the first handshake.
 	Keepalive time.Duration
+	// Next is the key that the peer has announced to change to, zero for none.
+	// The device gets it as a peer without addresses, so that the host can
+	// change at any time; once it has shown a handshake with that key, that
+	// is the peer, and Key is removed.
+	Next Key
+	// Follows marks a peer that Resolve has made of a Next: the key that it is
+	// going to replace. Callers leave it zero.
+	Follows Key
 }
 
 // Observed is a device as it is.

@@ -55,6 +55,15 @@ type SetKeepalive struct {
 	Interval time.Duration
 }
 
+// Replace moves prefixes from one peer to another and removes the first, all
+// in one step; it creates the second if that is missing. It is how a host
+// changes its key without loss.
+type Replace struct {
+	Old, New Key
+	Allowed  []netip.Prefix
+}
+
+func (Replace) op()      {}
 func (SetPort) op()      {}
 func (SetMTU) op()       {}
 func (AddAddr) op()      {}
@@ -75,6 +84,9 @@ func (o RemovePeer) String() string  { return "peer - " + o.Key.String() }
 func (o Allow) String() string       { return fmt.Sprintf("allow %s + %s", o.Key, o.Prefix) }
 func (o Disallow) String() string    { return fmt.Sprintf("allow %s - %s", o.Key, o.Prefix) }
 func (o SetEndpoint) String() string { return fmt.Sprintf("endpoint %s %s", o.Key, o.Endpoint) }
+func (o Replace) String() string {
+	return fmt.Sprintf("replace %s by %s with %s", o.Old, o.New, o.Allowed)
+}
 func (o SetKeepalive) String() string {
 	return fmt.Sprintf("keepalive %s %s", o.Key, o.Interval)
 }

@@ -15,10 +15,23 @@ type Input struct {
 	Members []cluster.Member // Self among them is ignored
 	// Static endpoints of the operator's configuration, tried first.
 	Static map[cluster.NodeID][]netip.AddrPort
+	// Observed endpoints are those at which other hosts see the node.
+	Observed map[cluster.NodeID][]netip.AddrPort
 	// Cached endpoints that once worked, tried last.
 	Cached map[cluster.NodeID][]netip.AddrPort
+	// Underlay are the networks of this host's own interfaces without the
+	// mesh's. Endpoints in them are tried first.
+	Underlay []netip.Prefix
+	// Routes are this host's other routes, without those of the mesh. Private
+	// addresses outside of Underlay are candidates only if one of these that
+	// is no default route covers them. If both are empty nothing is known of
+	// the host's networks and every address is a candidate.
+	Routes []netip.Prefix
 	Port   uint16
 	MTU    int
+	// Now is the wall time in seconds since the Unix epoch, 0 if unknown. At a
+	// member's NextAt its NextWG takes the place of its WGPub.
+	Now int64
 }
 
 // Conflict is a member that cannot be a peer as its records say.
@@ -26,6 +39,8 @@ type Conflict struct {
 	Loser  cluster.NodeID
 	Winner cluster.NodeID // who has what both claim; empty if nobody
 	What   string
+	// Self is set if the loser is this host: it needs another certificate.
+	Self bool
 }
 
 // String returns the conflict as a phrase for logs.
