@@ -45,6 +45,7 @@ type peerState struct {
 
 	logEvents uint64
 	caughtUp  bool
+	departs   time.Duration // until when the lease does without it, see Depart
 
 	major        bool   // runs another major version
 	profile      bool   // has another profile
@@ -362,7 +363,7 @@ func (s *Service) reportPeers(now time.Duration) {
 			Node: m.Node, Priority: m.Priority,
 			Eligible: p.beat.Eligible && !m.Witness && p.incompatible == "",
 			Alive:    s.detector.Present(m.Node, now) && p.incompatible == "",
-			CaughtUp: p.caughtUp,
+			CaughtUp: p.caughtUp, Gone: now < p.departs,
 		}
 		if p.known && p.reported == e {
 			continue
@@ -447,7 +448,10 @@ func (s *Service) refreshMembers() {
 	s.streams.prune(dir)
 	for _, m := range s.members {
 		if m.Node == s.o.Self {
-			s.self = m
+			was := s.self.Priority
+			if s.self = m; m.Priority != was {
+				s.step(lease.PeerChanged{Node: m.Node, Priority: m.Priority})
+			}
 			continue
 		}
 		p := s.peers[m.Node]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -77,6 +78,9 @@ type MemberView struct {
 	Stale bool
 	// Skew is how far that host's clock is ahead of this one, to the second.
 	Skew time.Duration
+	// Synced says that its last heartbeat came from the same membership records
+	// as this host has: it knows all that this host announced.
+	Synced bool
 	// PathMTU is the largest MTU of the mesh at which full packets to that
 	// host were seen to arrive, 0 if none was probed.
 	PathMTU int
@@ -160,6 +164,7 @@ func (s *Service) memberView(m cluster.Member, st lease.Status) MemberView {
 		return mv
 	}
 	mv.RTT, mv.Incompatible = p.rtt, p.incompatible
+	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(s.digest)
 	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
 	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.reported.Eligible, p.reported.CaughtUp, p.logEvents
 	mv.Slots, mv.Busy = p.beat.Slots, p.beat.Busy

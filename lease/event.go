@@ -23,7 +23,8 @@ type Receive struct {
 
 // PeerChanged tells what this host believes of another: from heartbeats,
 // membership records and the profile's suspect and grace times. A peer that was never
-// reported is unknown and does not count.
+// reported is unknown and does not count. About this host itself only Priority
+// matters.
 type PeerChanged struct {
 	Node     cluster.NodeID
 	Priority uint32

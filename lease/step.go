@@ -117,6 +117,7 @@ func (m *machine) countLoss(o Observed) {
 
 func (m *machine) peerChanged(e *PeerChanged) {
 	if e.Node == m.self {
+		m.priority = e.Priority // what else is true of this host it knows better
 		return
 	}
 	i, ok := m.find(e.Node)
