@@ -19,7 +19,9 @@ const (
 // Diff returns the steps from seen to want, in the order in which they must be
 // done: port, MTU and own addresses; peers and prefixes taken away; peers
 // added; prefixes, endpoints and keepalive given. Within each group they are
-// sorted by key or address.
+// sorted by key or address. A peer that goes and whose address another one
+// gets is replaced in one step. Of a peer with two keys Resolve tells which
+// counts.
 //
 // A prefix that two wanted peers ask for stays with the one that has it if
 // that one is live; otherwise the earlier in want.Peers gets it. The other is
@@ -30,14 +32,24 @@ func Diff(want Desired, seen Observed) ([]Op, []Refusal) {
 	for _, p := range seen.Peers {
 		have[p.Key] = p
 	}
+	want = Resolve(want, seen)
 	peers, refused := accept(want)
 	owners, more := assign(want, peers, have)
 	refused = append(refused, more...)
 
+	d := diff{peers: peers, have: have, owners: owners, heir: map[Key]ObservedPeer{}}
 	ops := diffDevice(want, seen)
-	ops = append(ops, diffGone(seen, peers, owners)...)
-	ops = append(ops, diffPeers(peers, have, owners)...)
+	ops = append(ops, d.gone(seen)...)
+	ops = append(ops, d.wanted()...)
 	return ops, refused
+}
+
+// diff is what the steps for peers are made from.
+type diff struct {
+	peers  []Peer
+	have   map[Key]ObservedPeer
+	owners map[netip.Prefix]Key
+	heir   map[Key]ObservedPeer // whom a peer replaces
 }
 
 // accept returns the peers of want that can be peers at all, by key, in the
@@ -133,22 +145,22 @@ func diffDevice(want Desired, seen Observed) []Op {
 	return ops
 }
 
-// diffGone removes what nobody wants: first, so that nothing is ever moved
-// from one peer to another by giving it.
-func diffGone(seen Observed, peers []Peer, owners map[netip.Prefix]Key) []Op {
-	wanted := make(map[Key]bool, len(peers))
-	for _, p := range peers {
+// gone removes what nobody wants: first, so that nothing is ever moved from
+// one wanted peer to another by giving it.
+func (d *diff) gone(seen Observed) []Op {
+	wanted := make(map[Key]bool, len(d.peers))
+	for _, p := range d.peers {
 		wanted[p.Key] = true
 	}
 	old := slices.SortedFunc(slices.Values(seen.Peers), func(a, b ObservedPeer) int { return compareKeys(a.Key, b.Key) })
 	var gone, less []Op
 	for _, h := range old {
 		if !wanted[h.Key] {
-			gone = append(gone, RemovePeer{h.Key})
+			gone = append(gone, d.end(h))
 			continue
 		}
 		for _, a := range sortedPrefixes(h.Allowed) {
-			if owner, ok := owners[a]; !ok || owner != h.Key {
+			if owner, ok := d.owners[a]; !ok || owner != h.Key {
 				less = append(less, Disallow{h.Key, a})
 			}
 		}
@@ -156,28 +168,74 @@ func diffGone(seen Observed, peers []Peer, owners map[netip.Prefix]Key) []Op {
 	return append(gone, less...)
 }
 
-func diffPeers(peers []Peer, have map[Key]ObservedPeer, owners map[netip.Prefix]Key) []Op {
-	peers = slices.SortedFunc(slices.Values(peers), func(a, b Peer) int { return compareKeys(a.Key, b.Key) })
+// end removes a peer, or replaces it by the one that gets its first address.
+func (d *diff) end(h ObservedPeer) Op {
+	r := Replace{Old: h.Key}
+	for _, a := range sortedPrefixes(h.Allowed) {
+		owner, ok := d.owners[a]
+		if _, taken := d.heir[owner]; !ok || taken || !r.New.IsZero() && owner != r.New {
+			continue
+		}
+		r.New, r.Allowed = owner, append(r.Allowed, a)
+	}
+	if r.New.IsZero() {
+		return RemovePeer{h.Key}
+	}
+	d.heir[r.New] = h
+	return r
+}
+
+// wanted adds peers and gives them what they lack.
+func (d *diff) wanted() []Op {
+	peers := slices.SortedFunc(slices.Values(d.peers), func(a, b Peer) int { return compareKeys(a.Key, b.Key) })
+	places := make(map[Key]netip.AddrPort, len(peers))
+	for _, p := range peers {
+		if p.Follows.IsZero() {
+			places[p.Key] = d.place(p)
+		}
+	}
 	var add, set []Op
 	for _, p := range peers {
-		h, known := have[p.Key]
+		h, known := d.have[p.Key]
+		old, heir := d.heir[p.Key]
 		if !known {
 			h.Age = Never
-			add = append(add, AddPeer{p.Key})
+			if !heir {
+				add = append(add, AddPeer{p.Key})
+			}
 		}
 		for _, a := range sortedPrefixes(p.Allowed) {
-			if owners[a] == p.Key && !slices.Contains(h.Allowed, a) {
+			if d.owners[a] == p.Key && !slices.Contains(h.Allowed, a) && !slices.Contains(old.Allowed, a) {
 				set = append(set, Allow{p.Key, a})
 			}
 		}
-		if c := Candidates(p.Endpoints); len(c) > 0 && !h.Live() && !slices.Contains(c, h.Endpoint) {
-			set = append(set, SetEndpoint{p.Key, c[0]})
+		place := places[p.Key]
+		if !p.Follows.IsZero() {
+			place = places[p.Follows] // the same host
+		}
+		if place.IsValid() && place != h.Endpoint && !h.Live() {
+			set = append(set, SetEndpoint{p.Key, place})
 		}
 		if p.Keepalive != h.Keepalive && (p.Keepalive == 0 || h.Age >= 0) {
 			set = append(set, SetKeepalive{p.Key, p.Keepalive})
 		}
 	}
 	return append(add, set...)
+}
+
+// place is where a peer is, as far as is known: what the device has if that
+// is live or a candidate, where the peer that it replaces was if that is a
+// candidate, or the first candidate.
+func (d *diff) place(p Peer) netip.AddrPort {
+	h := d.have[p.Key]
+	c := Candidates(p.Endpoints)
+	switch old := d.heir[p.Key].Endpoint; {
+	case h.Key == p.Key && h.Live(), len(c) == 0, slices.Contains(c, h.Endpoint):
+		return h.Endpoint
+	case slices.Contains(c, old):
+		return old
+	}
+	return c[0]
 }
 
 // sortedPrefixes returns ps sorted and without duplicates.

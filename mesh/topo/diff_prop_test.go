@@ -48,6 +48,9 @@ func (s *source) desired() Desired {
 		for range s.n(4) {
 			p.Endpoints = append(p.Endpoints, s.endpoint())
 		}
+		if s.n(3) == 2 {
+			p.Next = key(byte(s.n(10)))
+		}
 		d.Peers = append(d.Peers, p)
 	}
 	return d
@@ -86,10 +89,22 @@ func (m *model) peer(k Key) *ObservedPeer {
 	return nil
 }
 
-func (m *model) apply(op Op) {
-	remove := func(ps []netip.Prefix, p netip.Prefix) []netip.Prefix {
-		return slices.DeleteFunc(slices.Clone(ps), func(x netip.Prefix) bool { return x == p })
+func remove(ps []netip.Prefix, p netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(ps), func(x netip.Prefix) bool { return x == p })
+}
+
+func (m *model) allow(k Key, a netip.Prefix) {
+	for i := range m.o.Peers {
+		if slices.Contains(m.o.Peers[i].Allowed, a) {
+			m.o.Peers[i].Allowed = remove(m.o.Peers[i].Allowed, a)
+			m.moved = append(m.moved, a)
+		}
 	}
+	p := m.peer(k)
+	p.Allowed = append(p.Allowed, a)
+}
+
+func (m *model) apply(op Op) {
 	switch o := op.(type) {
 	case SetPort:
 		m.o.Port = o.Port
@@ -106,14 +121,15 @@ func (m *model) apply(op Op) {
 	case RemovePeer:
 		m.o.Peers = slices.DeleteFunc(slices.Clone(m.o.Peers), func(p ObservedPeer) bool { return p.Key == o.Key })
 	case Allow:
-		for i := range m.o.Peers {
-			if slices.Contains(m.o.Peers[i].Allowed, o.Prefix) {
-				m.o.Peers[i].Allowed = remove(m.o.Peers[i].Allowed, o.Prefix)
-				m.moved = append(m.moved, o.Prefix)
-			}
+		m.allow(o.Key, o.Prefix)
+	case Replace:
+		m.apply(AddPeer{o.New})
+		old := m.peer(o.Old)
+		for _, a := range o.Allowed {
+			old.Allowed = remove(old.Allowed, a)
+			m.allow(o.New, a)
 		}
-		p := m.peer(o.Key)
-		p.Allowed = append(p.Allowed, o.Prefix)
+		m.apply(RemovePeer{o.Old})
 	case Disallow:
 		p := m.peer(o.Key)
 		p.Allowed = remove(p.Allowed, o.Prefix)
@@ -146,8 +162,13 @@ func FuzzDiff(f *testing.F) {
 			before[p.Key] = p
 		}
 		m.moved = nil
+		full := want
+		want = Resolve(full, m.o)
+		if again := Resolve(want, m.o); fmt.Sprint(again) != fmt.Sprint(want) {
+			t.Error("resolved twice")
+		}
 		ops, refused := Diff(want, m.o)
-		if again, r := Diff(want, m.o); fmt.Sprint(again, r) != fmt.Sprint(ops, refused) {
+		if again, r := Diff(full, m.o); fmt.Sprint(again, r) != fmt.Sprint(ops, refused) {
 			t.Fatal("two differences of the same")
 		}
 		for _, op := range ops {
@@ -177,6 +198,10 @@ func checkOp(t *testing.T, op Op, want Desired, before map[Key]ObservedPeer) {
 	case SetKeepalive:
 		if p, ok := before[o.Key]; o.Interval != 0 && (!ok || p.Age < 0) {
 			t.Errorf("keepalive before a handshake: %s", o)
+		}
+	case Replace:
+		if _, seen := before[o.Old]; !seen || slices.ContainsFunc(want.Peers, func(p Peer) bool { return p.Key == o.Old && p.Key != want.Key }) {
+			t.Errorf("a wanted peer, or none, is removed: %s", o)
 		}
 	case Allow:
 		if !hostPrefix(o.Prefix) || slices.Contains(want.Addrs, o.Prefix) {

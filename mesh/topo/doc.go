@@ -17,6 +17,10 @@
 //
 // What was not done is reported as Refusals.
 //
+// A host changes its WireGuard key in the open: it announces the next one, and
+// Resolve lets both be peers until a session shows which one it has. The
+// addresses and the end of the old key are then one step.
+//
 // Non-goals: addresses are certified elsewhere, never chosen here; rotation
 // of candidates is a matter of time and belongs to the device's owner, which
 // asks NextEndpoint.

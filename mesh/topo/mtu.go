@@ -15,20 +15,18 @@ type Path struct {
 // MTU returns the size of packets inside the mesh that fits every path, within
 // MinMTU and MaxMTU; DefaultMTU if there is no path.
 func MTU(paths []Path) int {
-	mtu := 0
-	for _, p := range paths {
-		inner := p.MTU - Overhead4
-		if p.V6 {
-			inner = p.MTU - Overhead6
-		}
-		if mtu == 0 || inner < mtu {
-			mtu = inner
-		}
-	}
 	if len(paths) == 0 {
-		mtu = DefaultMTU
+		return DefaultMTU
 	}
-	return min(max(mtu, MinMTU), MaxMTU)
+	mtu := MaxMTU
+	for _, p := range paths {
+		if p.V6 {
+			mtu = min(mtu, p.MTU-Overhead6)
+		} else {
+			mtu = min(mtu, p.MTU-Overhead4)
+		}
+	}
+	return max(mtu, MinMTU)
 }
 
 // StepDown returns the next smaller MTU to try when packets of this one are

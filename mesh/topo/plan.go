@@ -66,36 +66,56 @@ const (
 //
 // Members are normally free of conflicts, because the membership table
 // refuses records that claim what another has. Should two still claim the
-// same node id, WireGuard key or address, Self wins first and then the lower
-// identity key, so that all hosts decide alike; the loser is no peer at all
-// and is reported.
+// same node id, WireGuard key or address, as after a restored backup, the
+// earlier certificate wins and then the lower identity key, so that all hosts
+// decide alike. The loser is no peer at all and is reported. If that is self,
+// the winner is a peer for the addresses that self does not have.
+//
+// A key that a member announces to change to is that peer's Next, and its Key
+// from NextAt on, unless another member has it.
 func Plan(in Input) (Desired, []Conflict) {
 	d := Desired{Port: in.Port, MTU: in.MTU}
 	copy(d.Key[:], in.Self.WGPub)
 	d.Addrs, _ = prefixes(in.Self)
+	isSelf := func(m cluster.Member) bool { return m.Node == in.Self.Node && bytes.Equal(m.IDPub, in.Self.IDPub) }
 
-	members := slices.Clone(in.Members)
+	members := append(slices.DeleteFunc(slices.Clone(in.Members), isSelf), in.Self)
 	slices.SortStableFunc(members, func(a, b cluster.Member) int {
-		return cmp.Or(bytes.Compare(a.IDPub, b.IDPub), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(a.CertIssued, b.CertIssued), bytes.Compare(a.IDPub, b.IDPub), cmp.Compare(a.Node, b.Node))
 	})
 	taken := claims{
 		nodes: map[cluster.NodeID]bool{},
 		keys:  map[Key]cluster.NodeID{},
 		addrs: map[netip.Prefix]cluster.NodeID{},
 	}
-	taken.add(in.Self.Node, d.Key, d.Addrs)
-
-	var conflicts []Conflict
+	var (
+		conflicts []Conflict
+		peers     []Peer
+		accepted  []cluster.Member
+	)
 	for _, m := range members {
-		if m.Node == in.Self.Node && bytes.Equal(m.IDPub, in.Self.IDPub) {
-			continue
-		}
-		p, conflict := planPeer(in, m, taken)
+		p, conflict := claim(m, taken)
 		if conflict != nil {
+			conflict.Self = isSelf(m)
 			conflicts = append(conflicts, *conflict)
 			continue
 		}
 		taken.add(p.Node, p.Key, p.Allowed)
+		if !isSelf(m) {
+			peers, accepted = append(peers, p), append(accepted, m)
+		}
+	}
+	net := newNetwork(in)
+	for i, p := range peers {
+		p.Allowed = slices.DeleteFunc(p.Allowed, func(a netip.Prefix) bool { return slices.Contains(d.Addrs, a) })
+		if p.Key == d.Key || p.Node == in.Self.Node || len(p.Allowed) == 0 {
+			continue // self has lost to it
+		}
+		p.rekey(accepted[i], taken, in.Now)
+		p.Endpoints = net.candidates(in, p.Node, accepted[i].Endpoints)
+		if in.Self.NAT || accepted[i].NAT {
+			p.Keepalive = NATKeepalive
+		}
 		d.Peers = append(d.Peers, p)
 	}
 	slices.SortFunc(d.Peers, func(a, b Peer) int { return cmp.Compare(a.Node, b.Node) })
@@ -118,7 +138,8 @@ func (c claims) add(n cluster.NodeID, k Key, ps []netip.Prefix) {
 	}
 }
 
-func planPeer(in Input, m cluster.Member, taken claims) (Peer, *Conflict) {
+// claim returns the peer with the keys and addresses that m claims.
+func claim(m cluster.Member, taken claims) (Peer, *Conflict) {
 	key, err := KeyFrom(m.WGPub)
 	if err != nil {
 		return Peer{}, &Conflict{Loser: m.Node, What: ConflictKey}
@@ -138,16 +159,26 @@ func planPeer(in Input, m cluster.Member, taken claims) (Peer, *Conflict) {
 			return Peer{}, &Conflict{Loser: m.Node, Winner: w, What: ConflictAddress}
 		}
 	}
-	p := Peer{
-		Node:      m.Node,
-		Key:       key,
-		Allowed:   allowed,
-		Endpoints: Candidates(in.Static[m.Node], m.Endpoints, in.Cached[m.Node]),
+	return Peer{Node: m.Node, Key: key, Allowed: allowed}, nil
+}
+
+// rekey takes the key that m announces into account. It comes after all
+// members have claimed theirs: announcing a key must not take it from its
+// owner.
+func (p *Peer) rekey(m cluster.Member, taken claims, now int64) {
+	next, err := KeyFrom(m.NextWG)
+	if err != nil {
+		return
 	}
-	if in.Self.NAT || m.NAT {
-		p.Keepalive = NATKeepalive
+	if _, has := taken.keys[next]; has {
+		return
 	}
-	return p, nil
+	taken.keys[next] = m.Node
+	if now != 0 && m.NextAt != 0 && now >= m.NextAt {
+		p.Key = next
+		return
+	}
+	p.Next = next
 }
 
 // prefixes returns the host prefixes of m's mesh addresses; ok is false if it
