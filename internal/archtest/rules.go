@@ -53,6 +53,7 @@ var testOnly = map[string][]string{
 	"internal/sim":      nil,
 	"internal/simnet":   nil,
 	"internal/vmtest":   {"internal/require"},
+	"test/netns":        {"api", "coord/join", "mesh"},
 }
 
 // free lists packages outside the rules: example jobs and tools, programs of

@@ -15,8 +15,7 @@
 //
 // Leftovers: the names of namespaces carry the process id of their test run.
 // A test's cleanup deletes its own and kills what still runs in them; New also
-// sweeps those of runs that died. TMPDIR may hold nothing that must outlive
-// the test.
+// sweeps those of runs that died.
 //
 // Goroutines: one per Capture and one per Pings, each ends with its Stop or
 // with the test. Do runs its function on a thread of its own that ends with

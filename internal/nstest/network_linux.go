@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,9 +23,6 @@ const namePrefix = "sktest"
 
 // stepTime bounds one command of the harness itself.
 const stepTime = 20 * time.Second
-
-// runs numbers the networks of this process.
-var runs atomic.Int64 //nolint:gochecknoglobals // names must differ across parallel tests
 
 // Network is a bridge in a namespace of its own with hosts on it.
 type Network struct {
@@ -43,7 +39,17 @@ func New(t testing.TB) *Network {
 	t.Helper()
 	require.Need(t, require.Netns)
 	sweep(t)
-	n := &Network{t: t, prefix: fmt.Sprintf("%s%dx%d-", namePrefix, os.Getpid(), runs.Add(1)), dir: t.TempDir()}
+	// Not t.TempDir: the address of a unix socket in there must stay short.
+	dir, err := os.MkdirTemp("", "nst-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	n := &Network{t: t, prefix: fmt.Sprintf("%s%dx%s-", namePrefix, os.Getpid(), filepath.Base(dir)), dir: dir}
 	n.bridge = n.prefix + "br"
 	n.addNamespace(n.bridge)
 	n.step("ip", "-n", n.bridge, "link", "add", "br0", "type", "bridge", "forward_delay", "0", "stp_state", "0")

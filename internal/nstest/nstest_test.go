@@ -83,7 +83,9 @@ func TestBlackHole(t *testing.T) {
 		if !c.passes {
 			wait = 200 * time.Millisecond
 		}
-		pc.SetReadDeadline(time.Now().Add(wait))
+		if err := pc.SetReadDeadline(time.Now().Add(wait)); err != nil {
+			t.Fatal(err)
+		}
 		_, _, err = pc.ReadFrom(make([]byte, 2000))
 		if (err == nil) != c.passes {
 			t.Errorf("%d bytes of payload: %v", c.payload, err)
@@ -107,7 +109,9 @@ func TestSpoofAndCapture(t *testing.T) {
 	if err := a.Spoof(src, netip.AddrPortFrom(b.Addr(), 7000), []byte("forged")); err != nil {
 		t.Fatal(err)
 	}
-	pc.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if err := pc.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	var buf [100]byte
 	size, from, err := pc.ReadFrom(buf[:])
 	if err != nil || string(buf[:size]) != "forged" || from.String() != src.String() {
@@ -187,7 +191,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal("the sleeper does not enter its namespace")
 		}
 	}
-	go sleeper.Wait()
+	go func() { _ = sleeper.Wait() }() // killed by the sweep
 	sweep(t)
 	if statNamespace(left) == nil {
 		t.Error("the namespace of a dead run is still there")

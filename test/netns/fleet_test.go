@@ -1,0 +1,492 @@
+//go:build linux
+
+package netns_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/nstest"
+)
+
+const (
+	backendTUN      = "tun"
+	backendNetstack = "netstack"
+	device          = "skein0"
+	meshPort        = 51820
+	coordPort       = 51821
+)
+
+// fleet is a cluster of daemons, one per namespace.
+type fleet struct {
+	t   *testing.T
+	ctx context.Context
+	net *nstest.Network
+	all []*daemon
+}
+
+// daemon is one host and the daemon on it.
+type daemon struct {
+	*nstest.Host
+	f     *fleet
+	token string // file, empty for the founder
+	env   []string
+	api   *api.Client
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when the process ended
+}
+
+// newFleet makes size hosts and their configurations, and starts nothing.
+func newFleet(t *testing.T, backend string, size int) *fleet {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), pick(4*time.Minute, 30*time.Minute))
+	t.Cleanup(cancel)
+	f := &fleet{t: t, ctx: ctx, net: nstest.New(t)}
+	t.Cleanup(f.stop)
+	for range size {
+		f.add(backend)
+	}
+	return f
+}
+
+// add adds a host.
+func (f *fleet) add(backend string) *daemon {
+	f.t.Helper()
+	d := &daemon{f: f, Host: f.net.Host(fmt.Sprintf("n%d", len(f.all)+1))}
+	text := fmt.Sprintf(`state_dir = %q
+[node]
+name = %q
+priority = %d
+[mesh]
+backend = %q
+listen = "0.0.0.0:%d"
+[lease]
+profile = "fast"
+[log]
+format = "json"
+level = "debug"
+[eventlog]
+segment_bytes = 1048576
+[worker]
+slots = 1
+[status]
+socket = %q
+group = ""
+`, d.state(), d.Name(), 10*(len(f.all)+1), backend, meshPort, d.socket())
+	if err := os.WriteFile(d.config(), []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	client, err := api.Dial(d.socket())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	d.api = client
+	f.all = append(f.all, d)
+	return d
+}
+
+func (d *daemon) state() string  { return filepath.Join(d.Dir(), "state") }
+func (d *daemon) config() string { return filepath.Join(d.Dir(), "skein.toml") }
+func (d *daemon) socket() string { return filepath.Join(d.Dir(), "sock") }
+func (d *daemon) logs() string   { return filepath.Join(d.Dir(), "log") }
+
+// up founds the cluster on the first host, lets the others join through it and
+// waits for the full mesh.
+func (f *fleet) up() {
+	f.t.Helper()
+	f.found()
+	for _, d := range f.all[1:] {
+		d.join(f.all[0])
+	}
+	f.await("full mesh", time.Minute, f.meshed)
+}
+
+// found makes the first host a cluster of one.
+func (f *fleet) found() {
+	f.t.Helper()
+	first := f.all[0]
+	if out, code := first.skein("init", "--config", first.config(), "--cluster", "test"); code != 0 {
+		f.t.Fatalf("init: %s", out)
+	}
+	first.run()
+	f.await("a holder", 20*time.Second, func() error {
+		s, err := first.api.Status(f.ctx)
+		if err == nil && s.Lease.Holder == "" {
+			err = errors.New("none yet")
+		}
+		return err
+	})
+}
+
+// invite writes a token of d into a file.
+func (d *daemon) invite(uses int) string {
+	d.f.t.Helper()
+	token, err := d.api.CreateToken(d.f.ctx, 10*time.Minute, uses)
+	if err != nil {
+		d.f.t.Fatalf("token of %s: %v", d.Name(), err)
+	}
+	path := filepath.Join(d.Dir(), "token-"+strconv.FormatInt(time.Now().UnixNano(), 36))
+	if err := os.WriteFile(path, []byte(token.Secret.Reveal()+"\n"), 0o600); err != nil {
+		d.f.t.Fatal(err)
+	}
+	return path
+}
+
+// join starts d with a token of sponsor.
+func (d *daemon) join(sponsor *daemon) {
+	d.f.t.Helper()
+	d.token = sponsor.invite(1)
+	d.run()
+}
+
+// skein runs one command to its end and returns all that it printed.
+func (d *daemon) skein(args ...string) (string, int) {
+	d.f.t.Helper()
+	ctx, cancel := context.WithTimeout(d.f.ctx, time.Minute)
+	defer cancel()
+	cmd := d.Command(ctx, append([]string{exe}, args...)...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		d.f.t.Fatalf("skein %s: %v", strings.Join(args, " "), err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// client runs a command of the operator against the daemon.
+func (d *daemon) client(args ...string) (string, int) {
+	d.f.t.Helper()
+	return d.skein(append(args, "--socket", d.socket())...)
+}
+
+// run starts the daemon; its log goes to a file.
+func (d *daemon) run() {
+	d.f.t.Helper()
+	log, err := os.OpenFile(d.logs(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		d.f.t.Fatal(err)
+	}
+	defer log.Close()
+	argv := []string{exe, "run", "--config", d.config()}
+	if d.token != "" {
+		argv = append(argv, "--join", "@"+d.token)
+	}
+	d.cmd = d.Command(context.WithoutCancel(d.f.ctx), argv...) // ended by stop, in good order
+	d.cmd.Env = append(os.Environ(), d.env...)
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	if err := d.cmd.Start(); err != nil {
+		d.f.t.Fatalf("start %s: %v", d.Name(), err)
+	}
+	cmd, done := d.cmd, make(chan struct{})
+	d.done = done
+	go func() {
+		_ = cmd.Wait() // how it ended shows in its log
+		close(done)
+	}()
+}
+
+// alive reports whether the process still runs.
+func (d *daemon) alive() bool {
+	if d.cmd == nil {
+		return false
+	}
+	select {
+	case <-d.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// end sends a signal and waits for the end of the process.
+func (d *daemon) end(sig syscall.Signal) {
+	d.f.t.Helper()
+	_ = d.cmd.Process.Signal(sig) // it may just have ended
+	select {
+	case <-d.done:
+	case <-time.After(20 * time.Second):
+		_ = d.cmd.Process.Kill() // it may just have ended
+		<-d.done
+		d.f.t.Errorf("%s did not end after %s", d.Name(), sig)
+	}
+}
+
+// stop ends all daemons at the end of the test. None may have died by itself,
+// and none may leave its device behind.
+func (f *fleet) stop() {
+	for _, d := range f.all {
+		d.api.Close()
+		if d.alive() {
+			_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may just have ended
+		}
+	}
+	for _, d := range f.all {
+		if d.cmd == nil {
+			continue
+		}
+		select {
+		case <-d.done:
+		case <-time.After(20 * time.Second):
+			_ = d.cmd.Process.Kill() // it may just have ended
+			<-d.done
+			f.t.Errorf("%s did not stop", d.Name())
+		}
+		if d.HasLink(device) {
+			f.t.Errorf("%s left its interface behind", d.Name())
+		}
+		if text, err := os.ReadFile(d.logs()); err == nil && bytes.Contains(text, []byte("DATA RACE")) {
+			f.t.Errorf("data race in %s", d.Name())
+		}
+	}
+	if f.t.Failed() {
+		f.showLogs()
+	}
+}
+
+// showLogs prints the end of each host's log.
+func (f *fleet) showLogs() {
+	for _, d := range f.all {
+		text, err := os.ReadFile(d.logs())
+		if err != nil {
+			continue
+		}
+		const tail = 3000
+		if len(text) > tail {
+			text = text[len(text)-tail:]
+		}
+		f.t.Logf("--- log of %s\n%s", d.Name(), text)
+	}
+}
+
+// await polls until ok returns nil, and returns how long that took. No daemon
+// that was alive at the start may die meanwhile.
+func (f *fleet) await(what string, limit time.Duration, ok func() error) time.Duration {
+	f.t.Helper()
+	var running []*daemon
+	for _, d := range f.all {
+		if d.alive() {
+			running = append(running, d)
+		}
+	}
+	start := time.Now()
+	for {
+		err := ok()
+		if err == nil {
+			return time.Since(start)
+		}
+		for _, d := range running {
+			if !d.alive() {
+				f.t.Fatalf("%s: %s ended", what, d.Name())
+			}
+		}
+		if time.Since(start) > limit {
+			f.t.Fatalf("%s: not within %s: %v", what, limit, err)
+		}
+		select {
+		case <-f.ctx.Done():
+			f.t.Fatalf("%s: %v", what, f.ctx.Err())
+		case <-time.After(20 * time.Millisecond): // between two looks
+		}
+	}
+}
+
+// meshed reports what is missing until every running host has a session with
+// every other and believes all of them alive.
+func (f *fleet) meshed() error {
+	var up []*daemon
+	for _, d := range f.all {
+		if d.alive() {
+			up = append(up, d)
+		}
+	}
+	return meshed(f.ctx, up)
+}
+
+func meshed(ctx context.Context, up []*daemon) error {
+	for _, d := range up {
+		m, err := d.api.Mesh(ctx)
+		if err != nil {
+			return err
+		}
+		sessions := map[cluster.NodeID]bool{}
+		for _, p := range m.Peers {
+			sessions[p.Node] = p.HandshakeSeconds != nil && *p.HandshakeSeconds < 180
+		}
+		health, err := d.health(ctx)
+		if err != nil {
+			return err
+		}
+		for _, o := range up {
+			id := cluster.NodeID(o.Name())
+			switch {
+			case o == d:
+			case !sessions[id]:
+				return fmt.Errorf("%s has no session with %s", d.Name(), id)
+			case health[id] != cluster.Alive:
+				return fmt.Errorf("%s believes %s to be %q", d.Name(), id, health[id])
+			}
+		}
+	}
+	return nil
+}
+
+// health is what the daemon believes of each member.
+func (d *daemon) health(ctx context.Context) (map[cluster.NodeID]cluster.Health, error) {
+	ms, err := d.api.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[cluster.NodeID]cluster.Health{}
+	for _, m := range ms.Members {
+		out[m.Node] = m.State
+	}
+	return out, nil
+}
+
+// believes reports whether each of the daemons has one of the given opinions
+// of each of the others.
+func believes(ctx context.Context, who, of []*daemon, want ...cluster.Health) error {
+	for _, d := range who {
+		health, err := d.health(ctx)
+		if err != nil {
+			return err
+		}
+		for _, o := range of {
+			if got := health[cluster.NodeID(o.Name())]; o != d && !contains(want, got) {
+				return fmt.Errorf("%s believes %s to be %q, want %v", d.Name(), o.Name(), got, want)
+			}
+		}
+	}
+	return nil
+}
+
+func contains[T comparable](list []T, v T) bool {
+	for _, e := range list {
+		if e == v {
+			return true
+		}
+	}
+	return false
+}
+
+// meshAddr is the daemon's IPv4 address in the mesh.
+func (d *daemon) meshAddr() netip.Addr {
+	d.f.t.Helper()
+	s, err := d.api.Status(d.f.ctx)
+	if err != nil {
+		d.f.t.Fatal(err)
+	}
+	a, err := netip.ParseAddr(s.Mesh.Address)
+	if err != nil {
+		d.f.t.Fatal(err)
+	}
+	return a
+}
+
+// metric sums the values of all series of a metric whose labels contain the
+// given text, as in metric("skein_coord_rejected_total", `reason="replay"`).
+func (d *daemon) metric(name, label string) float64 {
+	d.f.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, "unix", d.socket())
+	}}}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(d.f.ctx, http.MethodGet, "http://skein/metrics", http.NoBody)
+	if err != nil {
+		d.f.t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		d.f.t.Fatalf("metrics of %s: %v", d.Name(), err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.f.t.Fatal(err)
+	}
+	sum := 0.0
+	for line := range strings.Lines(string(text)) {
+		series, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		base, labels, _ := strings.Cut(series, "{")
+		if !ok || base != name || !strings.Contains(labels, label) {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			d.f.t.Fatalf("metric line %q: %v", line, err)
+		}
+		sum += v
+	}
+	return sum
+}
+
+// rejected is how many datagrams the daemon refused for a reason.
+func (d *daemon) rejected(reason string) float64 {
+	d.f.t.Helper()
+	return d.metric("skein_coord_rejected_total", fmt.Sprintf("reason=%q", reason))
+}
+
+// pass lets time go by in which nothing is expected but that all daemons live.
+func (f *fleet) pass(d time.Duration) {
+	f.t.Helper()
+	var running []*daemon
+	for _, h := range f.all {
+		if h.alive() {
+			running = append(running, h)
+		}
+	}
+	select {
+	case <-f.ctx.Done():
+		f.t.Fatal(f.ctx.Err())
+	case <-time.After(d):
+	}
+	for _, h := range running {
+		if !h.alive() {
+			f.t.Fatalf("%s ended", h.Name())
+		}
+	}
+}
+
+// lossy drops a percentage of what each host sends.
+func (f *fleet) lossy(percent int) {
+	f.t.Helper()
+	for _, d := range f.all {
+		d.Shape(nstest.Shape{Loss: percent})
+	}
+}
+
+// endpointIs reports whether every other host reaches d at addr.
+func (f *fleet) endpointIs(d *daemon, addr netip.Addr) error {
+	for _, o := range f.all {
+		if o == d {
+			continue
+		}
+		m, err := o.api.Mesh(f.ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range m.Peers {
+			if p.Node == cluster.NodeID(d.Name()) && !strings.HasPrefix(p.Endpoint, addr.String()+":") {
+				return fmt.Errorf("%s reaches %s at %s", o.Name(), d.Name(), p.Endpoint)
+			}
+		}
+	}
+	return nil
+}

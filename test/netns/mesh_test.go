@@ -1,0 +1,100 @@
+//go:build linux
+
+package netns_test
+
+import (
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// TestFullMesh starts a cluster whose hosts know each other, all at once.
+func TestFullMesh(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		backend string
+		size    int
+		bound   time.Duration
+	}{
+		{"tun", backendTUN, 3, 3 * time.Second},
+		{"netstack", backendNetstack, 3, 3 * time.Second},
+		{"many", backend(), pick(6, 20), 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, c.backend, c.size)
+			f.up()
+			for _, d := range f.all {
+				_ = d.cmd.Process.Signal(syscall.SIGTERM) // waited for below
+			}
+			for _, d := range f.all {
+				d.end(syscall.SIGTERM)
+			}
+			for _, d := range f.all {
+				d.run()
+			}
+			took := f.await("full mesh", time.Minute, f.meshed)
+			within(t, "full mesh", took, c.bound)
+		})
+	}
+}
+
+// TestChain: each host joins through the one before; all end in the full mesh.
+func TestChain(t *testing.T) {
+	f := newFleet(t, backend(), 4)
+	f.found()
+	for i, d := range f.all[1:] {
+		sponsor := f.all[min(i, 2)] // the first three hosts may admit others
+		d.join(sponsor)
+		f.await(d.Name()+" joined", 30*time.Second, func() error { return meshed(f.ctx, []*daemon{sponsor, d}) })
+	}
+	took := f.await("full mesh", time.Minute, f.meshed)
+	t.Logf("full mesh %.2f s after the last join", took.Seconds())
+}
+
+// TestCutHeals cuts one host off until it is believed dead, and lets it back.
+func TestCutHeals(t *testing.T) {
+	f := newFleet(t, backend(), 3)
+	f.up()
+	lost, rest := f.all[2], f.all[:2]
+	lost.Cut()
+	cut := time.Now()
+	f.await("the cut host is dead", 30*time.Second, func() error {
+		return believes(f.ctx, rest, []*daemon{lost}, cluster.Dead)
+	})
+	t.Logf("dead after %.2f s", time.Since(cut).Seconds())
+	f.pass(pick(20*time.Second, 200*time.Second) - time.Since(cut))
+	lost.Heal()
+	within(t, "heal", f.await("heal", time.Minute, f.meshed), 10*time.Second)
+}
+
+// TestAddressChange gives one host another underlay address.
+func TestAddressChange(t *testing.T) {
+	f := newFleet(t, backend(), 3)
+	f.up()
+	moved := f.all[2]
+	to := netip.MustParseAddr("192.0.2.202")
+	moved.ChangeAddress(to)
+	took := f.await("peers at the new address", time.Minute, func() error { return f.endpointIs(moved, to) })
+	took += f.await("full mesh", time.Minute, f.meshed)
+	within(t, "address change", took, 15*time.Second)
+}
+
+// TestLossIsNoDeath: a fifth of all packets lost in each direction, and no
+// host is ever believed dead.
+func TestLossIsNoDeath(t *testing.T) {
+	f := newFleet(t, backend(), 3)
+	f.up()
+	f.lossy(20)
+	end := time.Now().Add(pick(25*time.Second, 5*time.Minute))
+	for time.Now().Before(end) {
+		if err := believes(f.ctx, f.all, f.all, cluster.Alive, cluster.Suspect); err != nil {
+			t.Fatalf("%s before the end: %v", time.Until(end), err)
+		}
+		f.pass(100 * time.Millisecond)
+	}
+	f.lossy(0)
+	f.await("all alive again", 20*time.Second, f.meshed)
+}
