@@ -13,8 +13,8 @@ import (
 // a later version may append fields.
 //
 //	cert:   1, cluster 16, node text, id_pub 32, ip4 4, ip6 16, caps 1
-//	        (bit 0 sponsor), [slice address 4, slice bits 1], serial 8,
-//	        issued 8, expires 8, issuer 32
+//	        (bit 0 sponsor, 1 renewed), [slice address 4, slice bits 1],
+//	        serial 8, issued 8, expires 8, since 8, issuer 32
 //	ann:    1, id_pub 32, wg_pubkey 32, flags 1 (bit 0 nat, 1 witness, 2 next),
 //	        epoch 8, issued 8, expires 8, priority 4, zone text, endpoints:
 //	        count 1, each address length 1 (4 or 16), address, port 2,
@@ -24,6 +24,7 @@ const layout = 1
 
 const (
 	capSponsor = 1 << 0
+	capRenewed = 1 << 1
 
 	flagNAT     = 1 << 0
 	flagWitness = 1 << 1
@@ -88,13 +89,16 @@ func (c Cert) encode() ([]byte, error) {
 	b = append(b, c.IDPub...)
 	b = append(b, c.IP4.AsSlice()...)
 	b = append(b, c.IP6.AsSlice()...)
-	if c.Sponsor() {
+	switch {
+	case c.Sponsor():
 		b = append(b, capSponsor)
 		b = append(append(b, c.Slice.Addr().AsSlice()...), byte(c.Slice.Bits()))
-	} else {
+	case c.Renewed:
+		b = append(b, capRenewed)
+	default:
 		b = append(b, 0)
 	}
-	for _, v := range []uint64{c.Serial, uint64(c.Issued), uint64(c.Expires)} {
+	for _, v := range []uint64{c.Serial, uint64(c.Issued), uint64(c.Expires), uint64(c.Since)} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	return append(b, c.Issuer...), nil
@@ -107,11 +111,14 @@ func ParseCert(s Signed) (Cert, error) {
 	r.layout()
 	c := Cert{Cluster: ClusterID(r.take(16)), Node: cluster.NodeID(r.text()), IDPub: r.key()}
 	c.IP4, c.IP6 = netip.AddrFrom4(r.ip4()), netip.AddrFrom16(r.ip6())
-	if r.u8()&capSponsor != 0 {
+	caps := r.u8()
+	c.Renewed = caps&capRenewed != 0
+	if caps&capSponsor != 0 {
 		c.Caps = []string{CapSponsor}
 		c.Slice = netip.PrefixFrom(netip.AddrFrom4(r.ip4()), int(r.u8()))
 	}
-	c.Serial, c.Issued, c.Expires, c.Issuer = r.u64(), int64(r.u64()), int64(r.u64()), r.key()
+	c.Serial, c.Issued, c.Expires = r.u64(), int64(r.u64()), int64(r.u64())
+	c.Since, c.Issuer = int64(r.u64()), r.key()
 	if r.err != nil {
 		return Cert{}, fmt.Errorf("cert: %w", r.err)
 	}
@@ -135,8 +142,8 @@ func (c Cert) validate() error {
 		return bad("ip6 %s is not derived from the key", c.IP6)
 	}
 	if len(c.Caps) > 0 {
-		if !c.Sponsor() {
-			return bad("caps %q", c.Caps)
+		if !c.Sponsor() || c.Renewed {
+			return bad("caps %q, renewed %t", c.Caps, c.Renewed)
 		}
 		if err := CheckCIDR(c.Slice); err != nil {
 			return bad("slice: %v", err)
@@ -144,6 +151,9 @@ func (c Cert) validate() error {
 	}
 	if c.Serial > maxNumber {
 		return bad("serial %d", c.Serial)
+	}
+	if c.Since <= 0 || c.Since > c.Issued {
+		return bad("issued %d, since %d", c.Issued, c.Since)
 	}
 	return checkTimes("cert", c.Issued, c.Expires)
 }
@@ -238,7 +248,7 @@ func (a Ann) validate() error {
 		return bad("%d endpoints, at most %d", len(a.Endpoints), MaxEndpoints)
 	case len(a.Zone) > MaxZoneLen || !printable(a.Zone):
 		return bad("zone %q", a.Zone)
-	case a.NextAt < 0 || a.NextAt > maxNumber || (a.NextAt == 0) != (a.Next == [32]byte{}):
+	case a.NextAt < 0 || a.NextAt > maxNumber || (a.NextAt == 0) != (a.Next == [32]byte{}), a.Next == a.WGPub:
 		return bad("next key at %d", a.NextAt)
 	}
 	for _, e := range a.Endpoints {

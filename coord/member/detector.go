@@ -35,6 +35,7 @@ type Transition struct {
 // gone: a sign of life brings it back. The zero Detector is not usable.
 type Detector struct {
 	timing Timing
+	slack  time.Duration
 	peers  map[cluster.NodeID]*peer
 }
 
@@ -48,6 +49,10 @@ func NewDetector(t Timing) *Detector {
 	t.Dead = max(t.Dead, t.Suspect)
 	return &Detector{timing: t, peers: map[cluster.NodeID]*peer{}}
 }
+
+// SetSlack allows every host that much more silence: in a large cluster hosts
+// are heard in turn.
+func (d *Detector) SetSlack(slack time.Duration) { d.slack = max(slack, 0) }
 
 // Add makes node known as Joining; a known one is left as it is.
 func (d *Detector) Add(node cluster.NodeID) {
@@ -86,7 +91,7 @@ func (d *Detector) Tick(now time.Duration) []Transition {
 			continue
 		}
 		to := cluster.Alive
-		switch silent := now - p.heard; {
+		switch silent := now - p.heard - d.slack; {
 		case silent >= d.timing.Dead:
 			to = cluster.Dead
 		case silent >= d.timing.Suspect:
@@ -112,7 +117,7 @@ func (d *Detector) Deadline(now time.Duration) (at time.Duration, ok bool) {
 			continue
 		}
 		for _, t := range []time.Duration{d.timing.Suspect, d.timing.Suspect + d.timing.Grace, d.timing.Dead} {
-			if next := p.heard + t; next > now && (!ok || next < at) {
+			if next := p.heard + d.slack + t; next > now && (!ok || next < at) {
 				at, ok = next, true
 			}
 		}
@@ -142,7 +147,7 @@ func (d *Detector) LastHeard(node cluster.NodeID) (at time.Duration, ok bool) {
 func (d *Detector) Present(node cluster.NodeID, now time.Duration) bool {
 	p := d.peers[node]
 	return p != nil && (p.health == cluster.Alive || p.health == cluster.Suspect) &&
-		now-p.heard < d.timing.Suspect+d.timing.Grace
+		now-p.heard < d.slack+d.timing.Suspect+d.timing.Grace
 }
 
 // Shift moves every last sign of life later by gap: the local host slept that

@@ -4,7 +4,8 @@ import "errors"
 
 // Reasons why a record is refused; every error of this package wraps one. None
 // is retryable with the same table, except ErrNoIssuer and ErrNoCert, which
-// another record can cure. A refused record changed nothing.
+// another record can cure. A refused record changed no member; what
+// contradicts another record is kept as Evidence.
 var (
 	ErrFormat    = errors.New("malformed record")
 	ErrCluster   = errors.New("record of another cluster")

@@ -28,8 +28,20 @@ const (
 // certificates carry it.
 const CapSponsor = "sponsor"
 
-// DefaultCertLife is how long a sponsor's certificate for a member is valid.
-const DefaultCertLife = 30 * 24 * time.Hour
+// Lives of records.
+const (
+	// DefaultCertLife is how long a sponsor's certificate for a member is
+	// valid. It is renewed when two thirds of its life are over.
+	DefaultCertLife = 30 * 24 * time.Hour
+	// ExpiredGrace is how long after its expiry a record still travels: a host
+	// that joins meanwhile must learn of members whose sponsor is away. After
+	// it only hosts that hold the record already keep it. A revocation outlives
+	// the certificates of its key by as much, so that none of them returns.
+	ExpiredGrace = DefaultCertLife
+	// tombLinger is how long a revocation that nobody tells any more still
+	// binds, so that hosts with slightly different clocks do not quarrel.
+	tombLinger = time.Hour
+)
 
 // ClusterID names a cluster. Its text form is 26 lower-case base32 characters.
 type ClusterID [16]byte
@@ -121,10 +133,26 @@ type Cert struct {
 	IP6     netip.Addr
 	Caps    []string     // CapSponsor or nothing
 	Slice   netip.Prefix // of a sponsor: the addresses that it may give
-	Serial  uint64       // of the issuer, rising
-	Issued  int64        // seconds since the Unix epoch
-	Expires int64        // same; 0: never, root-signed only
-	Issuer  ed25519.PublicKey
+	// Renewed says that another sponsor gave the address: it may lie outside
+	// the issuer's slice, and yields to a certificate from inside.
+	Renewed bool
+	Serial  uint64 // of the issuer, rising
+	Issued  int64  // seconds since the Unix epoch
+	Expires int64  // same; 0: never, root-signed only
+	// Since is when the address was first given to this key: renewals keep
+	// it, and of two keys with one address the earlier has it. Sign takes 0
+	// for Issued.
+	Since  int64
+	Issuer ed25519.PublicKey
+}
+
+// RenewAt is when c is due for renewal, the zero time for one that never
+// expires.
+func (c Cert) RenewAt() time.Time {
+	if c.Expires == 0 {
+		return time.Time{}
+	}
+	return time.Unix(c.Issued+(c.Expires-c.Issued)/3*2, 0)
 }
 
 // Sponsor reports whether c lets its key certify members.
@@ -148,19 +176,37 @@ type Ann struct {
 	NextAt int64
 }
 
-// Revoke ends a key for ever.
+// Revoke ends a key for ever. Signed by the key itself it is a leave.
 type Revoke struct {
 	Cluster ClusterID
 	IDPub   ed25519.PublicKey
 	Reason  string // at most MaxReasonLen bytes
 	Issued  int64
-	Expires int64 // that of the certificate; 0: never
+	Expires int64 // see RevokeUntil; 0: never
 	Issuer  ed25519.PublicKey
+}
+
+// ReasonLeft is the reason of a leave.
+const ReasonLeft = "left"
+
+// Left reports whether r is its own key's: the host left, nobody removed it.
+func (r Revoke) Left() bool { return r.Issuer.Equal(r.IDPub) }
+
+// RevokeUntil is the expiry of a revocation of c's key: when no certificate of
+// that key can be accepted any more, with a day to spare.
+func RevokeUntil(c Cert) int64 {
+	if c.Expires == 0 {
+		return 0
+	}
+	return time.Unix(c.Expires, 0).Add(ExpiredGrace + 24*time.Hour).Unix()
 }
 
 // Sign encodes c and signs it with the issuer's key, which must be the one
 // that c.Issuer names.
 func (c Cert) Sign(issuer ed25519.PrivateKey) (Signed, error) {
+	if c.Since == 0 {
+		c.Since = c.Issued
+	}
 	return sign(certDomain, c, c.Issuer, issuer)
 }
 

@@ -2,13 +2,12 @@ package member
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -20,13 +19,99 @@ type Records struct {
 	Revokes []Signed `json:"revokes"`
 	Certs   []Signed `json:"certs"`
 	Anns    []Signed `json:"anns"`
+	// Evidence is kept, and never told: AddAll ignores it.
+	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
 // MaxRecordsBytes bounds the JSON form of Records.
 const MaxRecordsBytes = 3 * MaxMembers * 800
 
+// DecodeRecords reads the JSON form of Records. It checks form and bounds, not
+// signatures.
+func DecodeRecords(b []byte) (Records, error) {
+	if len(b) > MaxRecordsBytes {
+		return Records{}, fmt.Errorf("records of %d bytes: %w", len(b), ErrFull)
+	}
+	var rs Records
+	if err := json.Unmarshal(b, &rs); err != nil {
+		return Records{}, fmt.Errorf("records: %w: %w", ErrFormat, err)
+	}
+	if len(rs.Evidence) > maxEvidence {
+		return Records{}, fmt.Errorf("%d pieces of evidence: %w", len(rs.Evidence), ErrFull)
+	}
+	return rs, rs.check()
+}
+
+// check bounds the number of records: those of revoked keys include
+// certificates too.
+func (rs Records) check() error {
+	if len(rs.Revokes) > MaxMembers || len(rs.Certs) > 2*MaxMembers || len(rs.Anns) > MaxMembers {
+		return fmt.Errorf("%d revokes, %d certs, %d anns: %w", len(rs.Revokes), len(rs.Certs), len(rs.Anns), ErrFull)
+	}
+	return nil
+}
+
 // Empty reports whether there is no record in rs.
 func (rs Records) Empty() bool { return len(rs.Revokes)+len(rs.Certs)+len(rs.Anns) == 0 }
+
+// Batches splits rs into parts of at most n records, to be merged in this
+// order: sponsors, revocations with the certificates that a leave needs, other
+// certificates, announcements. Evidence is left out.
+func (rs Records) Batches(n int) []Records {
+	var out []Records
+	var last Records
+	room := n
+	flush := func() {
+		if !last.Empty() {
+			out, last, room = append(out, last), Records{}, n
+		}
+	}
+	certs := map[key]Signed{} // of plain members
+	var plain []key
+	for _, s := range rs.Certs {
+		c, err := ParseCert(s)
+		if err != nil || c.Sponsor() {
+			if room == 0 {
+				flush()
+			}
+			last.Certs, room = append(last.Certs, s), room-1
+			continue
+		}
+		if id := key(c.IDPub); certs[id].IsZero() {
+			plain, certs[id] = append(plain, id), s
+		}
+	}
+	flush()
+	for _, s := range rs.Revokes {
+		if room < 2 {
+			flush()
+		}
+		last.Revokes, room = append(last.Revokes, s), room-1
+		r, err := ParseRevoke(s)
+		if err != nil {
+			continue
+		}
+		if c, ok := certs[key(r.IDPub)]; ok {
+			last.Certs, room = append(last.Certs, c), room-1
+			delete(certs, key(r.IDPub))
+		}
+	}
+	flush()
+	for _, id := range plain {
+		c, ok := certs[id]
+		if !ok {
+			continue // went with its revocation
+		}
+		if last.Certs = append(last.Certs, c); len(last.Certs) >= n {
+			flush()
+		}
+	}
+	flush()
+	for part := range slices.Chunk(rs.Anns, max(n, 1)) {
+		out = append(out, Records{Anns: part})
+	}
+	return out
+}
 
 // Item says which records of one key a host holds.
 type Item struct {
@@ -41,15 +126,20 @@ type Item struct {
 func (t *Table) AddAll(rs Records, now time.Time) (Change, error) { return t.addAll(rs, now, true) }
 
 // Restore merges records that this host had verified and written down before:
-// like AddAll, but a record that expired meanwhile is still accepted, since an
-// expired certificate keeps existing peers.
-func (t *Table) Restore(rs Records, now time.Time) (Change, error) { return t.addAll(rs, now, false) }
+// like AddAll, but a record that expired meanwhile, or whose issuer was revoked
+// meanwhile, is still accepted, and evidence is taken over.
+func (t *Table) Restore(rs Records, now time.Time) (Change, error) {
+	if len(t.evidence) == 0 {
+		t.evidence = slices.Clone(rs.Evidence[:min(len(rs.Evidence), maxEvidence)])
+	}
+	return t.addAll(rs, now, false)
+}
 
 func (t *Table) addAll(rs Records, now time.Time, dated bool) (Change, error) {
-	if len(rs.Revokes) > MaxMembers || len(rs.Certs) > MaxMembers || len(rs.Anns) > MaxMembers {
-		return Change{}, fmt.Errorf("%d revokes, %d certs, %d anns: %w", len(rs.Revokes), len(rs.Certs), len(rs.Anns), ErrFull)
+	if err := rs.check(); err != nil {
+		return Change{}, err
 	}
-	var all Change
+	all := t.sweep(now)
 	var errs []error
 	add := func(ch Change, err error) {
 		all = all.merge(ch)
@@ -58,20 +148,28 @@ func (t *Table) addAll(rs Records, now time.Time, dated bool) (Change, error) {
 		}
 	}
 	// Sponsors come first, so that what they signed can be checked, then
-	// revocations, so that a revoked key never appears.
-	var rest []Signed
+	// revocations, so that a revoked key never appears. A leave is checked
+	// against the certificate of its own key, so it comes behind that.
+	var plain, leaves []Signed
 	for _, s := range rs.Certs {
 		if c, err := ParseCert(s); err == nil && c.Sponsor() {
 			add(t.addCert(s, now, dated))
 		} else {
-			rest = append(rest, s)
+			plain = append(plain, s)
 		}
 	}
 	for _, s := range rs.Revokes {
-		add(t.AddRevoke(s, now))
+		if r, err := ParseRevoke(s); err == nil && r.Left() {
+			leaves = append(leaves, s)
+		} else {
+			add(t.AddRevoke(s, now))
+		}
 	}
-	for _, s := range rest {
+	for _, s := range plain {
 		add(t.addCert(s, now, dated))
+	}
+	for _, s := range leaves {
+		add(t.AddRevoke(s, now))
 	}
 	for _, s := range rs.Anns {
 		add(t.addAnn(s, now, dated))
@@ -79,24 +177,38 @@ func (t *Table) addAll(rs Records, now time.Time, dated bool) (Change, error) {
 	return all.sorted(), errors.Join(errs...)
 }
 
-// Records returns everything that t holds.
-func (t *Table) Records() Records { return t.Missing(nil) }
+// Records returns everything that t holds, to be written down.
+func (t *Table) Records() Records {
+	rs := t.missing(nil, true)
+	rs.Evidence = t.Evidence()
+	return rs
+}
+
+// travels reports whether e's certificate and announcement are told to other
+// hosts, who would refuse those that expired long ago and those of an issuer
+// that is no sponsor any more.
+func (t *Table) travels(e *entry) (cert, ann bool) {
+	cert = !e.certLate && (t.rooted(&e.claim) || t.sponsor(e.cert.Issuer) != nil)
+	return cert, cert && e.ann != nil && !e.annLate
+}
 
 // Summary says which records t holds, for another host's Missing.
 func (t *Table) Summary() []Item {
-	out := make([]Item, 0, len(t.byID)+len(t.revoked))
+	out := make([]Item, 0, len(t.byID)+len(t.gone))
 	for _, e := range t.sorted() {
-		out = append(out, Item{ID: e.id[:16], Cert: shortHash(e.certRec), Epoch: e.epoch()})
+		out = append(out, Item{ID: e.id[:16], Cert: e.sum[:8], Epoch: e.epoch()})
 	}
-	for _, id := range t.sortedRevoked() {
-		out = append(out, Item{ID: id[:16], Revoked: true})
+	for _, g := range t.sortedTombs() {
+		out = append(out, Item{ID: g.id[:16], Cert: g.short(), Revoked: true})
 	}
 	return out
 }
 
 // Missing returns the records of t that a host with summary have lacks or has
 // older.
-func (t *Table) Missing(have []Item) Records {
+func (t *Table) Missing(have []Item) Records { return t.missing(have, false) }
+
+func (t *Table) missing(have []Item, all bool) Records {
 	type short [16]byte
 	known := make(map[short]Item, len(have))
 	for _, it := range have {
@@ -105,162 +217,64 @@ func (t *Table) Missing(have []Item) Records {
 		}
 	}
 	var rs Records
-	for _, id := range t.sortedRevoked() {
-		if !known[short(id[:16])].Revoked {
-			rs.Revokes = append(rs.Revokes, t.revoked[id])
-		}
-	}
 	for _, e := range t.sorted() {
 		it := known[short(e.id[:16])]
-		if it.Revoked {
+		cert, ann := t.travels(e)
+		if (cert || all) && !bytes.Equal(it.Cert, e.sum[:8]) {
+			rs.Certs = append(rs.Certs, e.rec)
+		}
+		if (ann || (all && e.ann != nil)) && !it.Revoked && it.Epoch < e.ann.Epoch {
+			rs.Anns = append(rs.Anns, e.annRec)
+		}
+	}
+	for _, g := range t.sortedTombs() {
+		if g.late && !all {
 			continue
 		}
-		if !bytes.Equal(it.Cert, shortHash(e.certRec)) {
-			rs.Certs = append(rs.Certs, e.certRec)
+		it := known[short(g.id[:16])]
+		if !it.Revoked {
+			rs.Revokes = append(rs.Revokes, g.revRec)
 		}
-		if e.ann != nil && it.Epoch < e.ann.Epoch {
-			rs.Anns = append(rs.Anns, e.annRec)
+		if !g.rec.IsZero() && !bytes.Equal(it.Cert, g.short()) {
+			rs.Certs = append(rs.Certs, g.rec)
 		}
 	}
 	return rs
 }
 
-func shortHash(s Signed) []byte {
-	h := sha256.Sum256(s.Bytes)
-	return h[:8]
-}
-
-// Members returns the hosts that are certified and announced, by node id.
-func (t *Table) Members() []cluster.Member {
-	out := make([]cluster.Member, 0, len(t.byID))
-	for _, e := range t.byID {
-		if e.ann != nil {
-			out = append(out, e.member())
-		}
-	}
-	slices.SortFunc(out, func(a, b cluster.Member) int { return strings.Compare(string(a.Node), string(b.Node)) })
-	return out
-}
-
-// Member returns the member with node id n.
-func (t *Table) Member(n cluster.NodeID) (cluster.Member, bool) { return t.complete(t.byNode[n]) }
-
-// MemberByKey returns the member with identity key id.
-func (t *Table) MemberByKey(id ed25519.PublicKey) (cluster.Member, bool) {
-	if len(id) != ed25519.PublicKeySize {
-		return cluster.Member{}, false
-	}
-	return t.complete(key(id))
-}
-
-// MemberByIP returns the member with mesh address ip, of either family.
-func (t *Table) MemberByIP(ip netip.Addr) (cluster.Member, bool) {
-	if id, ok := t.byIP[ip.Unmap()]; ok {
-		return t.complete(id)
-	}
-	for id, e := range t.byID {
-		if e.cert.IP6 == ip {
-			return t.complete(id)
-		}
-	}
-	return cluster.Member{}, false
-}
-
-// Cert returns the certificate of node id n, whether announced or not.
-func (t *Table) Cert(n cluster.NodeID) (Cert, bool) {
-	id, ok := t.byNode[n]
-	if !ok {
-		return Cert{}, false
-	}
-	return t.byID[id].cert, true
-}
-
-// Proof returns the records of node id n; ann is zero if it has none.
-func (t *Table) Proof(n cluster.NodeID) (cert, ann Signed, ok bool) {
-	id, ok := t.byNode[n]
-	if !ok {
-		return Signed{}, Signed{}, false
-	}
-	return t.byID[id].certRec, t.byID[id].annRec, true
-}
-
-// Chain returns the records that a newcomer needs to verify n's certificate
-// and to reach n: the sponsors' and n's own.
-func (t *Table) Chain(n cluster.NodeID) Records {
-	var rs Records
+// Digest identifies the records that travel: equal on hosts that hold the same
+// certificates, announcement epochs and revocations.
+func (t *Table) Digest() [16]byte {
+	h := sha256.New()
+	var epoch [8]byte
 	for _, e := range t.sorted() {
-		if !e.cert.Sponsor() && e.cert.Node != n {
+		cert, ann := t.travels(e)
+		if !cert {
 			continue
 		}
-		rs.Certs = append(rs.Certs, e.certRec)
-		if e.ann != nil {
-			rs.Anns = append(rs.Anns, e.annRec)
+		binary.BigEndian.PutUint64(epoch[:], 0)
+		if ann {
+			binary.BigEndian.PutUint64(epoch[:], e.ann.Epoch)
+		}
+		h.Write(e.id[:])
+		h.Write(e.sum[:])
+		h.Write(epoch[:])
+	}
+	h.Write([]byte{0})
+	for _, g := range t.sortedTombs() {
+		if !g.late {
+			h.Write(g.id[:])
+			h.Write(g.sum[:])
 		}
 	}
-	return rs
+	return [16]byte(h.Sum(nil)[:16])
 }
 
-// Revoked reports whether the identity key was revoked.
-func (t *Table) Revoked(id ed25519.PublicKey) bool {
-	return len(id) == ed25519.PublicKeySize && t.revoked[key(id)].Bytes != nil
-}
-
-// Taken reports whether a certificate holds ip.
-func (t *Table) Taken(ip netip.Addr) bool {
-	_, ok := t.byIP[ip]
-	return ok
-}
-
-// FreeSlice returns the first slice of network that no sponsor owns.
-func (t *Table) FreeSlice(network netip.Prefix) (netip.Prefix, bool) {
-	for _, s := range Slices(network) {
-		free := true
-		for _, e := range t.byID {
-			if e.cert.Sponsor() && e.cert.Slice.Overlaps(s) {
-				free = false
-			}
-		}
-		if free {
-			return s, true
-		}
+func (e *entry) epoch() uint64 {
+	if e.ann == nil {
+		return 0
 	}
-	return netip.Prefix{}, false
-}
-
-// Sponsors is the number of sponsors.
-func (t *Table) Sponsors() int {
-	n := 0
-	for _, e := range t.byID {
-		if e.cert.Sponsor() {
-			n++
-		}
-	}
-	return n
-}
-
-func (t *Table) complete(id key) (cluster.Member, bool) {
-	e := t.byID[id]
-	if e == nil || e.ann == nil {
-		return cluster.Member{}, false
-	}
-	return e.member(), true
-}
-
-func (e *entry) member() cluster.Member {
-	return cluster.Member{
-		Node:      e.cert.Node,
-		IDPub:     slices.Clone([]byte(e.cert.IDPub)),
-		IP4:       e.cert.IP4,
-		IP6:       e.cert.IP6,
-		Caps:      slices.Clone(e.cert.Caps),
-		WGPub:     slices.Clone(e.ann.WGPub[:]),
-		Epoch:     e.ann.Epoch,
-		Zone:      e.ann.Zone,
-		NAT:       e.ann.NAT,
-		Priority:  e.ann.Priority,
-		Witness:   e.ann.Witness,
-		Endpoints: slices.Clone(e.ann.Endpoints),
-	}
+	return e.ann.Epoch
 }
 
 // merge appends o; what joined and was removed within one change cancels out.
@@ -286,6 +300,9 @@ func (c Change) merge(o Change) Change {
 			c.Updated = append(c.Updated, n)
 		}
 	}
+	c.Left = append(c.Left, o.Left...)
+	c.Renewed, c.Rekeyed = append(c.Renewed, o.Renewed...), append(c.Rekeyed, o.Rekeyed...)
+	c.Evidence = append(c.Evidence, o.Evidence...)
 	c.Stored = c.Stored || o.Stored
 	return c
 }
@@ -294,6 +311,12 @@ func (c Change) sorted() Change {
 	slices.Sort(c.Joined)
 	slices.Sort(c.Updated)
 	slices.Sort(c.Removed)
+	only := func(list, of []cluster.NodeID) []cluster.NodeID {
+		slices.Sort(list)
+		return slices.DeleteFunc(slices.Compact(list), func(n cluster.NodeID) bool { return !slices.Contains(of, n) })
+	}
+	c.Left = only(c.Left, c.Removed)
+	c.Renewed, c.Rekeyed = only(c.Renewed, c.Updated), only(c.Rekeyed, c.Updated)
 	return c
 }
 

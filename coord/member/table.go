@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,9 +12,6 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 )
-
-// maxEvidence bounds what Table keeps of refused contradictions.
-const maxEvidence = 64
 
 // Verifier is what makes a record one of this cluster's.
 type Verifier struct {
@@ -28,53 +24,75 @@ type Verifier struct {
 type Change struct {
 	Joined  []cluster.NodeID
 	Updated []cluster.NodeID
+	// Removed are the hosts that are members no more, for whatever reason;
+	// Left are those of them that left by their own signature.
 	Removed []cluster.NodeID
-	// Stored says that at least one record is new, even where no member
-	// changed: the records are to be written down.
+	Left    []cluster.NodeID
+	// Renewed and Rekeyed are those of Updated that have a newer certificate
+	// and another WireGuard key.
+	Renewed []cluster.NodeID
+	Rekeyed []cluster.NodeID
+	// Evidence is what was added to Table.Evidence.
+	Evidence []Evidence
+	// Stored says that at least one record or piece of evidence is new, even
+	// where no member changed: the records are to be written down.
 	Stored bool
-}
-
-// Evidence is two valid records that contradict each other.
-type Evidence struct {
-	Node  cluster.NodeID // of the record that was kept
-	Why   error          // ErrForked or ErrConflict
-	Kept  Signed
-	Other Signed
 }
 
 // Table merges records. It has one owner and no lock.
 type Table struct {
-	v        Verifier
-	byID     map[key]*entry
-	byNode   map[cluster.NodeID]key
-	byIP     map[netip.Addr]key
-	revoked  map[key]Signed
+	v    Verifier
+	byID map[key]*entry // certified keys
+	gone map[key]*tomb  // revoked keys
+	// Who has a node id, an address or a WireGuard key: the best claim of a
+	// certified key, else a revoked one's.
+	byNode map[cluster.NodeID]key
+	byIP   map[netip.Addr]key
+	byWG   map[[32]byte]key
+	lost   int // entries without their IPv4 address
+
 	evidence []Evidence
+	swept    time.Time // of the last Expire
+	order    []*entry  // cache of sorted; nil if stale
 }
 
 type key [32]byte
 
+// claim is a certificate and what it lays claim to.
+type claim struct {
+	id   key
+	cert Cert
+	rec  Signed
+	sum  [32]byte // SHA-256 of rec.Bytes
+}
+
+// entry is a certified key.
 type entry struct {
-	id      key
-	cert    Cert
-	certRec Signed
-	ann     *Ann // nil: not announced yet
-	annRec  Signed
+	claim
+	ann    *Ann // nil: not announced yet
+	annRec Signed
+	noIP4  bool // another key has the better claim to the address
+	// The certificate or the announcement expired so long ago that it is not
+	// told to others any more.
+	certLate, annLate bool
 }
 
 // NewTable returns an empty table of v's cluster.
 func NewTable(v Verifier) *Table {
 	return &Table{
-		v:       v,
-		byID:    map[key]*entry{},
-		byNode:  map[cluster.NodeID]key{},
-		byIP:    map[netip.Addr]key{},
-		revoked: map[key]Signed{},
+		v:      v,
+		byID:   map[key]*entry{},
+		gone:   map[key]*tomb{},
+		byNode: map[cluster.NodeID]key{},
+		byIP:   map[netip.Addr]key{},
+		byWG:   map[[32]byte]key{},
 	}
 }
 
 // AddCert merges a certificate that arrived at wall time now. A record that is
-// known or superseded changes nothing and is no error.
+// known or superseded changes nothing and is no error. That of a revoked key
+// only reserves the node id and the address. A host that loses its IPv4
+// address to another key stays a member without it.
 func (t *Table) AddCert(s Signed, now time.Time) (Change, error) { return t.addCert(s, now, true) }
 
 func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
@@ -83,97 +101,140 @@ func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
 		return Change{}, err
 	}
 	id := key(c.IDPub)
-	old := t.byID[id]
-	if old != nil && old.certRec.Equal(s) {
+	old, tomb := t.byID[id], t.gone[id]
+	if (old != nil && old.rec.Equal(s)) || (tomb != nil && tomb.rec.Equal(s)) {
 		return Change{}, nil
 	}
-	if err := t.checkCert(c, s, now, dated); err != nil {
-		return Change{}, fmt.Errorf("cert of %s: %w", c.Node, err)
+	wrap := func(err error) error { return fmt.Errorf("cert of %s: %w", c.Node, err) }
+	// What a revoked sponsor once signed still counts for a revoked key, and
+	// for what this host had accepted before.
+	if err := t.checkCert(c, s, !dated || tomb != nil); err != nil {
+		return Change{}, wrap(err)
 	}
-	e := &entry{id: id, cert: c, certRec: s}
+	e := &entry{claim: claim{id: id, cert: c, rec: s, sum: sha256.Sum256(s.Bytes)}, certLate: late(c.Expires, now)}
+	if tomb != nil && !t.void(tomb, c) {
+		return t.bury(tomb, e.claim), nil
+	}
+	if dated {
+		if err := checkDates(c.Issued, c.Expires, now); err != nil {
+			return Change{}, wrap(err)
+		}
+	}
+	if old == nil && len(t.byID) >= MaxMembers {
+		return Change{}, wrap(ErrFull)
+	}
+	if tomb != nil {
+		t.unearth(tomb)
+	}
+	return t.place(e, old, now)
+}
+
+// place puts a verified certificate where it belongs beside its own
+// predecessor and its rivals.
+func (t *Table) place(e, old *entry, now time.Time) (Change, error) {
+	var ch Change
+	c := e.cert
 	if old != nil {
-		if old.cert.Node == c.Node && old.cert.IP4 == c.IP4 {
-			if !t.newer(e, old) {
-				return Change{}, nil
-			}
-		} else if !t.outranks(e, old) {
-			t.keep(Evidence{Node: old.cert.Node, Why: ErrConflict, Kept: old.certRec, Other: s})
-			return Change{}, fmt.Errorf("cert of %s: key is certified as %s: %w", c.Node, old.cert.Node, ErrConflict)
+		if old.cert.Node != c.Node && !t.outranks(&e.claim, &old.claim) {
+			t.keep(&ch, Evidence{Node: old.cert.Node, Why: ErrConflict, Kept: old.rec, Other: e.rec}, now)
+			return ch, fmt.Errorf("cert of %s: key is certified as %s: %w", c.Node, old.cert.Node, ErrConflict)
 		}
-		e.ann, e.annRec = old.ann, old.annRec
-	} else if len(t.byID) >= MaxMembers {
-		return Change{}, fmt.Errorf("cert of %s: %w", c.Node, ErrFull)
-	}
-	rivals := t.rivals(e)
-	for _, r := range rivals {
-		if !t.outranks(e, r) {
-			t.keep(Evidence{Node: r.cert.Node, Why: ErrConflict, Kept: r.certRec, Other: s})
-			return Change{}, fmt.Errorf("cert of %s at %s: held by %s at %s: %w", c.Node, c.IP4, r.cert.Node, r.cert.IP4, ErrConflict)
+		if old.cert.Node == c.Node && !t.newer(&e.claim, &old.claim) {
+			return ch, nil
 		}
+		e.ann, e.annRec, e.annLate = old.ann, old.annRec, old.annLate
 	}
-	ch := Change{Stored: true}
-	for _, r := range rivals {
-		t.keep(Evidence{Node: c.Node, Why: ErrConflict, Kept: s, Other: r.certRec})
-		t.remove(r, &ch)
+	// A revoked key reserves its node id and address where they are given, and
+	// yields to a live one here: else hosts that forgot it earlier than others
+	// would not agree.
+	if rival := t.byID[t.byNode[c.Node]]; rival != nil && rival.id != e.id {
+		if !t.outranks(&e.claim, &rival.claim) {
+			t.keep(&ch, Evidence{Node: c.Node, Why: ErrConflict, Kept: rival.rec, Other: e.rec}, now)
+			return ch, fmt.Errorf("cert of %s: node id is another key's: %w", c.Node, ErrConflict)
+		}
+		t.keep(&ch, Evidence{Node: c.Node, Why: ErrConflict, Kept: e.rec, Other: rival.rec}, now)
+		t.remove(rival, &ch)
 	}
+	ch.Stored = true
 	switch {
 	case old == nil:
 	case old.cert.Node != c.Node: // renamed by a higher-ranking certificate
 		t.remove(old, &ch)
 		if e.ann != nil {
 			ch.Joined = append(ch.Joined, c.Node)
+			t.indexKeys(e)
 		}
 	default:
-		t.unindex(old)
+		t.unindex(&old.claim)
+		if old.noIP4 {
+			t.lost--
+		}
 		if e.ann != nil {
-			ch.Updated = append(ch.Updated, c.Node)
+			ch.Updated, ch.Renewed = append(ch.Updated, c.Node), append(ch.Renewed, c.Node)
 		}
 	}
-	t.byID[id], t.byNode[c.Node], t.byIP[c.IP4] = e, id, id
+	t.order, t.byID[e.id], t.byNode[c.Node], t.byIP[c.IP6] = nil, e, e.id, e.id
+	t.contend(e, &ch, now)
 	return ch, nil
 }
 
-// checkCert checks everything about a certificate but its rivals.
-func (t *Table) checkCert(c Cert, s Signed, now time.Time, dated bool) error {
+// contend gives e its IPv4 address, or leaves it with the better claim.
+func (t *Table) contend(e *entry, ch *Change, now time.Time) {
+	if rival := t.byID[t.byIP[e.cert.IP4]]; rival != nil && rival.id != e.id {
+		if !t.outranks(&e.claim, &rival.claim) {
+			t.keep(ch, Evidence{Node: rival.cert.Node, Why: ErrConflict, Kept: rival.rec, Other: e.rec}, now)
+			e.noIP4 = true
+			t.lost++
+			return
+		}
+		t.keep(ch, Evidence{Node: e.cert.Node, Why: ErrConflict, Kept: e.rec, Other: rival.rec}, now)
+		rival.noIP4 = true
+		t.lost++
+		if rival.ann != nil {
+			ch.Updated = append(ch.Updated, rival.cert.Node)
+		}
+	}
+	t.byIP[e.cert.IP4] = e.id
+}
+
+// checkCert checks everything about a certificate but dates and rivals.
+func (t *Table) checkCert(c Cert, s Signed, retired bool) error {
 	if c.Cluster != t.v.Cluster {
 		return ErrCluster
 	}
-	if err := t.checkIssuer(c, s); err != nil {
-		return err
-	}
-	if _, ok := t.revoked[key(c.IDPub)]; ok {
-		return ErrRevoked
-	}
-	if dated {
-		return checkDates(c.Issued, c.Expires, now)
-	}
-	return nil
-}
-
-// checkIssuer walks the chain: the root key, or a key that the root key
-// certified as a sponsor of the address.
-func (t *Table) checkIssuer(c Cert, s Signed) error {
 	if c.Issuer.Equal(t.v.RootPub) {
 		if !s.signedBy(certDomain, t.v.RootPub) {
 			return ErrSignature
 		}
 		return nil
 	}
-	sponsor := t.byID[key(c.Issuer)]
-	if sponsor == nil || !t.rooted(sponsor) || !sponsor.cert.Sponsor() {
-		return ErrNoIssuer
+	sponsor := t.sponsor(c.Issuer)
+	if sponsor == nil && retired {
+		if g := t.gone[key(c.Issuer)]; g != nil && g.cert.Sponsor() {
+			sponsor = &g.cert
+		}
 	}
 	switch {
+	case sponsor == nil:
+		return ErrNoIssuer
 	case !s.signedBy(certDomain, c.Issuer):
 		return ErrSignature
 	case c.Sponsor():
 		return fmt.Errorf("a sponsor cannot make sponsors: %w", ErrNoIssuer)
-	case !sponsor.cert.Slice.Contains(c.IP4):
+	case !c.Renewed && !sponsor.Slice.Contains(c.IP4):
 		return ErrSlice
 	case c.Expires == 0:
 		return fmt.Errorf("no expiry: %w", ErrFormat)
-	case c.Issued < sponsor.cert.Issued:
+	case c.Issued < sponsor.Issued:
 		return fmt.Errorf("issued before its sponsor was certified: %w", ErrFormat)
+	}
+	return nil
+}
+
+// sponsor returns the certificate of a key that may certify members now.
+func (t *Table) sponsor(pub ed25519.PublicKey) *Cert {
+	if e := t.byID[key(pub)]; e != nil && e.cert.Sponsor() && t.rooted(&e.claim) {
+		return &e.cert
 	}
 	return nil
 }
@@ -182,10 +243,15 @@ func checkDates(issued, expires int64, now time.Time) error {
 	if time.Unix(issued, 0).After(now.Add(maxAhead)) {
 		return ErrFuture
 	}
-	if expires != 0 && !now.Before(time.Unix(expires, 0)) {
+	if late(expires, now) {
 		return ErrExpired
 	}
 	return nil
+}
+
+// late reports whether what expired then is not told any more.
+func late(expires int64, now time.Time) bool {
+	return expires != 0 && !now.Before(time.Unix(expires, 0).Add(ExpiredGrace))
 }
 
 // AddAnn merges an announcement that arrived at wall time now. A record that
@@ -200,204 +266,141 @@ func (t *Table) addAnn(s Signed, now time.Time, dated bool) (Change, error) {
 	id := key(a.IDPub)
 	e := t.byID[id]
 	switch {
-	case t.revoked[id].Bytes != nil:
+	case t.gone[id] != nil:
 		return Change{}, fmt.Errorf("ann: %w", ErrRevoked)
 	case e == nil:
 		return Change{}, fmt.Errorf("ann: %w", ErrNoCert)
-	case e.ann != nil && (a.Epoch < e.ann.Epoch || e.annRec.Equal(s)):
+	case e.ann != nil && (a.Epoch < e.ann.Epoch || bytes.Equal(s.Bytes, e.annRec.Bytes)):
 		return Change{}, nil
 	}
 	wrap := func(err error) error { return fmt.Errorf("ann %d of %s: %w", a.Epoch, e.cert.Node, err) }
 	if !s.signedBy(annDomain, a.IDPub) {
 		return Change{}, wrap(ErrSignature)
 	}
+	var ch Change
 	if e.ann != nil && a.Epoch == e.ann.Epoch {
-		if bytes.Equal(s.Bytes, e.annRec.Bytes) {
-			return Change{}, nil // same content, another valid signature
-		}
-		t.keep(Evidence{Node: e.cert.Node, Why: ErrForked, Kept: e.annRec, Other: s})
-		return Change{}, wrap(ErrForked)
+		t.keep(&ch, Evidence{Node: e.cert.Node, Why: ErrForked, Kept: e.annRec, Other: s}, now)
+		return ch, wrap(ErrForked)
 	}
 	if dated {
 		if err := checkDates(a.Issued, a.Expires, now); err != nil {
-			return Change{}, wrap(err)
+			return ch, wrap(err)
 		}
 	}
-	for _, o := range t.byID {
-		if o != e && o.ann != nil && (o.ann.WGPub == a.WGPub || o.ann.Next == a.WGPub) {
-			return Change{}, wrap(fmt.Errorf("wireguard key is %s's: %w", o.cert.Node, ErrConflict))
+	for _, wg := range [][32]byte{a.WGPub, a.Next} {
+		if o := t.byID[t.byWG[wg]]; o != nil && o != e && wg != [32]byte{} {
+			t.keep(&ch, Evidence{Node: o.cert.Node, Why: ErrConflict, Kept: o.annRec, Other: s}, now)
+			return ch, wrap(fmt.Errorf("wireguard key is %s's: %w", o.cert.Node, ErrConflict))
 		}
 	}
-	ch := Change{Stored: true}
-	if e.ann == nil {
+	ch.Stored = true
+	switch {
+	case e.ann == nil:
 		ch.Joined = append(ch.Joined, e.cert.Node)
-	} else {
+	case e.ann.WGPub != a.WGPub:
+		ch.Rekeyed = append(ch.Rekeyed, e.cert.Node)
+		fallthrough
+	default:
 		ch.Updated = append(ch.Updated, e.cert.Node)
 	}
-	e.ann, e.annRec = &a, s
+	t.unindexKeys(e)
+	e.ann, e.annRec, e.annLate = &a, s, late(a.Expires, now)
+	t.indexKeys(e)
 	return ch, nil
 }
 
-// AddRevoke merges a revocation that arrived at wall time now. Only the root
-// key ends a sponsor's.
-func (t *Table) AddRevoke(s Signed, now time.Time) (Change, error) {
-	r, err := ParseRevoke(s)
-	if err != nil {
-		return Change{}, err
-	}
-	id := key(r.IDPub)
-	if _, ok := t.revoked[id]; ok {
-		return Change{}, nil
-	}
-	if r.Cluster != t.v.Cluster {
-		return Change{}, fmt.Errorf("revoke: %w", ErrCluster)
-	}
-	e := t.byID[id]
-	if !r.Issuer.Equal(t.v.RootPub) {
-		sponsor := t.byID[key(r.Issuer)]
-		if sponsor == nil || !t.rooted(sponsor) || !sponsor.cert.Sponsor() || (e != nil && e.cert.Sponsor()) {
-			return Change{}, fmt.Errorf("revoke: %w", ErrNoIssuer)
-		}
-	}
-	if !s.signedBy(revokeDomain, r.Issuer) {
-		return Change{}, fmt.Errorf("revoke: %w", ErrSignature)
-	}
-	if err := checkDates(r.Issued, r.Expires, now); err != nil {
-		return Change{}, fmt.Errorf("revoke: %w", err)
-	}
-	if len(t.revoked) >= MaxMembers {
-		return Change{}, fmt.Errorf("revoke: %w", ErrFull)
-	}
-	ch := Change{Stored: true}
-	t.revoked[id] = s
-	if e != nil {
-		t.remove(e, &ch)
-	}
-	return ch, nil
-}
-
-// rivals returns the entries of other keys that hold e's node id or address.
-func (t *Table) rivals(e *entry) []*entry {
-	var out []*entry
-	for _, id := range []struct {
-		k  key
-		ok bool
-	}{lookup(t.byNode, e.cert.Node), lookup(t.byIP, e.cert.IP4)} {
-		if id.ok && id.k != e.id && !slices.Contains(out, t.byID[id.k]) {
-			out = append(out, t.byID[id.k])
-		}
-	}
-	return out
-}
-
-func lookup[K comparable](m map[K]key, k K) struct {
-	k  key
-	ok bool
-} {
-	v, ok := m[k]
-	return struct {
-		k  key
-		ok bool
-	}{v, ok}
-}
-
-func (t *Table) rooted(e *entry) bool { return e.cert.Issuer.Equal(t.v.RootPub) }
+func (t *Table) rooted(c *claim) bool { return c.cert.Issuer.Equal(t.v.RootPub) }
 
 // outranks settles which of two contradicting certificates stands: the
-// root-signed one, then the earlier, then the lower key, then the lower bytes.
-func (t *Table) outranks(a, b *entry) bool {
+// root-signed one, then one from inside the issuer's slice, then the older
+// claim, then the lower key, then the lower bytes.
+func (t *Table) outranks(a, b *claim) bool {
 	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
 		return ra
 	}
-	c := cmp.Compare(a.cert.Issued, b.cert.Issued)
-	if c == 0 {
-		c = bytes.Compare(a.id[:], b.id[:])
+	if a.cert.Renewed != b.cert.Renewed {
+		return b.cert.Renewed
 	}
-	if c == 0 {
-		c = bytes.Compare(a.certRec.Bytes, b.certRec.Bytes)
-	}
-	return c < 0
+	return cmp.Or(cmp.Compare(a.cert.Since, b.cert.Since), bytes.Compare(a.id[:], b.id[:]),
+		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) < 0
 }
 
-// newer settles which of two certificates of one key, node id and address is
-// kept: the root-signed one, then the later, then the higher serial.
-func (t *Table) newer(a, b *entry) bool {
+// newer settles which of two certificates of one key and node id is kept: the
+// root-signed one, then the later, then the higher serial.
+func (t *Table) newer(a, b *claim) bool {
 	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
 		return ra
 	}
-	c := cmp.Compare(a.cert.Issued, b.cert.Issued)
-	if c == 0 {
-		c = cmp.Compare(a.cert.Serial, b.cert.Serial)
-	}
-	if c == 0 {
-		c = bytes.Compare(a.certRec.Bytes, b.certRec.Bytes)
-	}
-	return c > 0
+	return cmp.Or(cmp.Compare(a.cert.Issued, b.cert.Issued), cmp.Compare(a.cert.Serial, b.cert.Serial),
+		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) > 0
 }
 
+// remove forgets a certified key.
 func (t *Table) remove(e *entry, ch *Change) {
-	t.unindex(e)
+	t.unindexKeys(e)
+	t.order = nil
 	delete(t.byID, e.id)
+	if e.noIP4 {
+		t.lost--
+	}
+	t.unindex(&e.claim)
 	if e.ann != nil {
 		ch.Removed = append(ch.Removed, e.cert.Node)
 	}
 }
 
-func (t *Table) unindex(e *entry) {
-	if t.byNode[e.cert.Node] == e.id {
-		delete(t.byNode, e.cert.Node)
+// unindex gives up what c held. An address goes to the best of those that
+// lack it; c must not be among them.
+func (t *Table) unindex(c *claim) {
+	if t.byNode[c.cert.Node] == c.id {
+		delete(t.byNode, c.cert.Node)
 	}
-	if t.byIP[e.cert.IP4] == e.id {
-		delete(t.byIP, e.cert.IP4)
+	if t.byIP[c.cert.IP6] == c.id {
+		delete(t.byIP, c.cert.IP6)
 	}
-}
-
-// keep stores evidence once; when full the oldest goes.
-func (t *Table) keep(ev Evidence) {
-	for _, o := range t.evidence {
-		if o.Other.Equal(ev.Other) && o.Kept.Equal(ev.Kept) {
-			return
+	if t.byIP[c.cert.IP4] != c.id {
+		return
+	}
+	delete(t.byIP, c.cert.IP4)
+	if t.lost == 0 {
+		return
+	}
+	var heir *entry
+	for _, e := range t.byID {
+		if e.noIP4 && e.id != c.id && e.cert.IP4 == c.cert.IP4 && (heir == nil || t.outranks(&e.claim, &heir.claim)) {
+			heir = e
 		}
 	}
-	if len(t.evidence) >= maxEvidence {
-		t.evidence = slices.Delete(t.evidence, 0, 1)
+	if heir != nil {
+		heir.noIP4 = false
+		t.lost--
+		t.byIP[c.cert.IP4] = heir.id
 	}
-	t.evidence = append(t.evidence, ev)
 }
 
-// Evidence returns the contradictions seen, oldest first, at most 64.
-func (t *Table) Evidence() []Evidence { return slices.Clone(t.evidence) }
+func (t *Table) indexKeys(e *entry) {
+	t.byWG[e.ann.WGPub] = e.id
+	if e.ann.NextAt != 0 {
+		t.byWG[e.ann.Next] = e.id
+	}
+}
+
+func (t *Table) unindexKeys(e *entry) {
+	if e.ann != nil {
+		delete(t.byWG, e.ann.WGPub)
+		delete(t.byWG, e.ann.Next)
+	}
+}
 
 // Len is the number of certified keys, announced or not.
 func (t *Table) Len() int { return len(t.byID) }
 
-// Digest identifies the records: equal on hosts that hold the same
-// certificates, announcement epochs and revocations.
-func (t *Table) Digest() [16]byte {
-	h := sha256.New()
-	for _, e := range t.sorted() {
-		h.Write(e.id[:])
-		sum := sha256.Sum256(e.certRec.Bytes)
-		h.Write(sum[:])
-		h.Write(binary.BigEndian.AppendUint64(nil, e.epoch()))
-	}
-	h.Write([]byte{0})
-	for _, id := range t.sortedRevoked() {
-		h.Write(id[:])
-	}
-	return [16]byte(h.Sum(nil)[:16])
-}
-
-func (e *entry) epoch() uint64 {
-	if e.ann == nil {
-		return 0
-	}
-	return e.ann.Epoch
-}
-
 // sorted returns the entries, sponsors first, then by key: each record comes
-// after the one that it depends on.
+// after the one that it depends on. The caller must not change the slice.
 func (t *Table) sorted() []*entry {
+	if t.order != nil {
+		return t.order
+	}
 	out := make([]*entry, 0, len(t.byID))
 	for _, e := range t.byID {
 		out = append(out, e)
@@ -411,14 +414,6 @@ func (t *Table) sorted() []*entry {
 		}
 		return bytes.Compare(a.id[:], b.id[:])
 	})
-	return out
-}
-
-func (t *Table) sortedRevoked() []key {
-	out := make([]key, 0, len(t.revoked))
-	for id := range t.revoked {
-		out = append(out, id)
-	}
-	slices.SortFunc(out, func(a, b key) int { return bytes.Compare(a[:], b[:]) })
+	t.order = out
 	return out
 }

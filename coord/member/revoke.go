@@ -1,0 +1,262 @@
+package member
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// tomb is a revoked key. Its claim, if the certificate is known, goes on: the
+// node id and the addresses stay its own until no certificate of the key can
+// come back.
+type tomb struct {
+	claim
+	id     key
+	rev    Revoke
+	revRec Signed
+	late   bool // not told to others any more, soon forgotten
+}
+
+// Retired is a host that is a member no more.
+type Retired struct {
+	Node   cluster.NodeID
+	Cert   Cert
+	Left   bool // by its own signature
+	Reason string
+	At     time.Time
+	// Until is when node id and addresses become free; zero: never.
+	Until time.Time
+}
+
+// short is the certificate's part of an Item, nil if there is none.
+func (g *tomb) short() []byte {
+	if g.rec.IsZero() {
+		return nil
+	}
+	return g.sum[:8]
+}
+
+// until is when g ends; 0: never.
+func (g *tomb) until() int64 {
+	if g.rev.Expires == 0 || (!g.rec.IsZero() && g.cert.Expires == 0) {
+		return 0
+	}
+	if g.rec.IsZero() {
+		return g.rev.Expires
+	}
+	return max(g.rev.Expires, RevokeUntil(g.cert))
+}
+
+// over reports whether g ended at least margin before now.
+func (g *tomb) over(now time.Time, margin time.Duration) bool {
+	end := g.until()
+	return end != 0 && !now.Before(time.Unix(end, 0).Add(margin))
+}
+
+// AddRevoke merges a revocation that arrived at wall time now. A sponsor ends
+// members, only the root key ends a sponsor, and every key may end itself,
+// once its certificate is known.
+func (t *Table) AddRevoke(s Signed, now time.Time) (Change, error) {
+	r, err := ParseRevoke(s)
+	if err != nil {
+		return Change{}, err
+	}
+	id := key(r.IDPub)
+	e, g := t.byID[id], t.gone[id]
+	if g != nil && (g.revRec.Equal(s) || !outlasts(r, g.rev)) {
+		return Change{}, nil
+	}
+	if err := t.checkRevoke(r, s, now); err != nil {
+		return Change{}, fmt.Errorf("revoke: %w", err)
+	}
+	if g != nil { // one that binds for longer
+		g.rev, g.revRec = r, s
+		g.late = g.over(now, 0)
+		return Change{Stored: true}, nil
+	}
+	if e == nil && r.Expires != 0 && !now.Before(time.Unix(r.Expires, 0)) {
+		return Change{}, nil // every certificate of that key is over as well
+	}
+	if len(t.gone) >= MaxMembers {
+		return Change{}, fmt.Errorf("revoke: %w", ErrFull)
+	}
+	g = &tomb{id: id, rev: r, revRec: s}
+	t.gone[id] = g
+	ch := Change{Stored: true}
+	if e != nil {
+		t.retire(e, g, &ch)
+	}
+	g.late = g.over(now, 0)
+	return ch, nil
+}
+
+// outlasts reports whether a binds for longer than b.
+func outlasts(a, b Revoke) bool {
+	return b.Expires != 0 && (a.Expires == 0 || a.Expires > b.Expires)
+}
+
+func (t *Table) checkRevoke(r Revoke, s Signed, now time.Time) error {
+	if r.Cluster != t.v.Cluster {
+		return ErrCluster
+	}
+	var own *claim
+	if e := t.byID[key(r.IDPub)]; e != nil {
+		own = &e.claim
+	} else if g := t.gone[key(r.IDPub)]; g != nil && !g.rec.IsZero() {
+		own = &g.claim
+	}
+	switch {
+	case r.Issuer.Equal(t.v.RootPub):
+	case r.Left():
+		if own == nil {
+			return ErrNoCert // or anyone could fill the table with keys of no host
+		}
+	case own != nil && own.cert.Sponsor(), !t.mayRevoke(r):
+		return ErrNoIssuer
+	}
+	if !s.signedBy(revokeDomain, r.Issuer) {
+		return ErrSignature
+	}
+	if time.Unix(r.Issued, 0).After(now.Add(maxAhead)) {
+		return ErrFuture
+	}
+	return nil
+}
+
+// mayRevoke reports whether r's issuer is a sponsor, or was one when it signed:
+// whom it removed must not return because the sponsor has left since.
+func (t *Table) mayRevoke(r Revoke) bool {
+	if t.sponsor(r.Issuer) != nil {
+		return true
+	}
+	g := t.gone[key(r.Issuer)]
+	return g != nil && g.cert.Sponsor() && r.Issued <= g.rev.Issued
+}
+
+// retire moves a certified key to g. What it held stays its own, except its
+// WireGuard keys.
+func (t *Table) retire(e *entry, g *tomb, ch *Change) {
+	t.unindexKeys(e)
+	delete(t.byID, e.id)
+	t.order = nil
+	if e.noIP4 {
+		t.lost--
+	}
+	g.claim = e.claim
+	if e.ann == nil {
+		return
+	}
+	ch.Removed = append(ch.Removed, e.cert.Node)
+	if g.rev.Left() {
+		ch.Left = append(ch.Left, e.cert.Node)
+	}
+}
+
+// void reports whether the revocation g cannot stand against the certificate
+// c: that of a sponsor, which only the root key and itself end.
+func (t *Table) void(g *tomb, c Cert) bool {
+	return c.Sponsor() && !g.rev.Issuer.Equal(t.v.RootPub) && !g.rev.Left()
+}
+
+// unearth forgets a revocation.
+func (t *Table) unearth(g *tomb) {
+	delete(t.gone, g.id)
+	if !g.rec.IsZero() {
+		t.unindex(&g.claim)
+	}
+}
+
+// bury notes a certificate of a revoked key.
+func (t *Table) bury(g *tomb, c claim) Change {
+	if !g.rec.IsZero() {
+		better := t.newer(&c, &g.claim)
+		if c.cert.Node != g.cert.Node {
+			better = t.outranks(&c, &g.claim)
+		}
+		if !better {
+			return Change{}
+		}
+		t.unindex(&g.claim)
+	}
+	g.claim = c
+	if _, held := t.byNode[c.cert.Node]; !held {
+		t.byNode[c.cert.Node] = g.id
+	}
+	if _, held := t.byIP[c.cert.IP4]; !held {
+		t.byIP[c.cert.IP4] = g.id
+	}
+	t.byIP[c.cert.IP6] = g.id
+	return Change{Stored: true}
+}
+
+// Expire forgets what is over at wall time now: revocations whose key has no
+// certificate that could return. It also stops telling others of records that
+// expired long ago, which changes the Digest but no member. To be called every
+// few minutes; AddAll does it too.
+func (t *Table) Expire(now time.Time) Change {
+	t.swept = now
+	for _, e := range t.byID {
+		e.certLate = late(e.cert.Expires, now)
+		e.annLate = e.ann != nil && late(e.ann.Expires, now)
+	}
+	var ch Change
+	for _, g := range t.gone {
+		g.late = g.over(now, 0)
+		if g.over(now, tombLinger) {
+			t.unearth(g)
+			ch.Stored = true
+		}
+	}
+	return ch
+}
+
+// sweep is Expire, at most every 10 s.
+func (t *Table) sweep(now time.Time) Change {
+	if d := now.Sub(t.swept); d >= 0 && d < 10*time.Second {
+		return Change{}
+	}
+	return t.Expire(now)
+}
+
+// Retired returns the hosts whose key was revoked and not forgotten yet, by
+// node id and then by time. A revoked key whose certificate this host never
+// saw is not among them.
+func (t *Table) Retired() []Retired {
+	out := make([]Retired, 0, len(t.gone))
+	for _, g := range t.gone {
+		if g.rec.IsZero() {
+			continue
+		}
+		r := Retired{
+			Node: g.cert.Node, Cert: g.cert, Left: g.rev.Left(), Reason: g.rev.Reason,
+			At: time.Unix(g.rev.Issued, 0).UTC(),
+		}
+		if end := g.until(); end != 0 {
+			r.Until = time.Unix(end, 0).UTC()
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b Retired) int {
+		if c := strings.Compare(string(a.Node), string(b.Node)); c != 0 {
+			return c
+		}
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.Cert.IDPub, b.Cert.IDPub)
+	})
+	return out
+}
+
+func (t *Table) sortedTombs() []*tomb {
+	out := make([]*tomb, 0, len(t.gone))
+	for _, g := range t.gone {
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b *tomb) int { return bytes.Compare(a.id[:], b.id[:]) })
+	return out
+}

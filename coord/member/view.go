@@ -1,0 +1,188 @@
+package member
+
+import (
+	"crypto/ed25519"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Members returns the hosts that are certified and announced, by node id. One
+// that lost its IPv4 address to another key has none until it is renewed.
+func (t *Table) Members() []cluster.Member {
+	out := make([]cluster.Member, 0, len(t.byID))
+	for _, e := range t.byID {
+		if e.ann != nil {
+			out = append(out, e.member())
+		}
+	}
+	slices.SortFunc(out, func(a, b cluster.Member) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	return out
+}
+
+// Member returns the member with node id n.
+func (t *Table) Member(n cluster.NodeID) (cluster.Member, bool) { return t.complete(t.byNode[n]) }
+
+// MemberByKey returns the member with identity key id.
+func (t *Table) MemberByKey(id ed25519.PublicKey) (cluster.Member, bool) {
+	if len(id) != ed25519.PublicKeySize {
+		return cluster.Member{}, false
+	}
+	return t.complete(key(id))
+}
+
+// MemberByIP returns the member with mesh address ip, of either family.
+func (t *Table) MemberByIP(ip netip.Addr) (cluster.Member, bool) {
+	return t.complete(t.byIP[ip.Unmap()])
+}
+
+// Cert returns the certificate of node id n, whether announced or not.
+func (t *Table) Cert(n cluster.NodeID) (Cert, bool) {
+	e := t.byID[t.byNode[n]]
+	if e == nil {
+		return Cert{}, false
+	}
+	return e.cert, true
+}
+
+// Proof returns the records of node id n; ann is zero if it has none.
+func (t *Table) Proof(n cluster.NodeID) (cert, ann Signed, ok bool) {
+	e := t.byID[t.byNode[n]]
+	if e == nil {
+		return Signed{}, Signed{}, false
+	}
+	return e.rec, e.annRec, true
+}
+
+// Chain returns the records that a newcomer needs to verify n's certificate
+// and to reach n: the sponsors' and n's own.
+func (t *Table) Chain(n cluster.NodeID) Records {
+	var rs Records
+	for _, e := range t.sorted() {
+		if !e.cert.Sponsor() && e.cert.Node != n {
+			continue
+		}
+		cert, ann := t.travels(e)
+		if !cert {
+			continue
+		}
+		rs.Certs = append(rs.Certs, e.rec)
+		if ann {
+			rs.Anns = append(rs.Anns, e.annRec)
+		}
+	}
+	return rs
+}
+
+// Revoked reports whether the identity key was revoked.
+func (t *Table) Revoked(id ed25519.PublicKey) bool {
+	return len(id) == ed25519.PublicKeySize && t.gone[key(id)] != nil
+}
+
+// Taken reports whether a certificate holds ip, be it of a revoked key.
+func (t *Table) Taken(ip netip.Addr) bool {
+	_, ok := t.byIP[ip]
+	return ok
+}
+
+// FreeSlice returns the first slice of network that no sponsor owns, if
+// possible one that none ever owned.
+func (t *Table) FreeSlice(network netip.Prefix) (netip.Prefix, bool) {
+	var used, retired []netip.Prefix
+	for _, e := range t.byID {
+		if e.cert.Sponsor() {
+			used = append(used, e.cert.Slice)
+		}
+	}
+	for _, g := range t.gone {
+		if g.cert.Sponsor() {
+			retired = append(retired, g.cert.Slice)
+		}
+	}
+	all := Slices(network)
+	for _, busy := range [][]netip.Prefix{slices.Concat(used, retired), used} {
+		i := slices.IndexFunc(all, func(s netip.Prefix) bool { return !slices.ContainsFunc(busy, s.Overlaps) })
+		if i >= 0 {
+			return all[i], true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// RenewDue reports whether n should ask a sponsor for a new certificate: two
+// thirds of its life are over, its issuer is no sponsor any more, or another
+// key has the better claim to its IPv4 address.
+func (t *Table) RenewDue(n cluster.NodeID, now time.Time) bool {
+	e := t.byID[t.byNode[n]]
+	if e == nil || (e.cert.Sponsor() && t.rooted(&e.claim)) {
+		return false
+	}
+	return e.noIP4 || !now.Before(e.cert.RenewAt()) || (!t.rooted(&e.claim) && t.sponsor(e.cert.Issuer) == nil)
+}
+
+// Lost reports whether n is a member without IPv4 address, because another key
+// has the better claim to the one in its certificate.
+func (t *Table) Lost(n cluster.NodeID) bool {
+	e := t.byID[t.byNode[n]]
+	return e != nil && e.noIP4
+}
+
+// KeyOf returns the identity key that has the node id n, be it revoked.
+func (t *Table) KeyOf(n cluster.NodeID) (ed25519.PublicKey, bool) {
+	id, ok := t.byNode[n]
+	if !ok {
+		return nil, false
+	}
+	return slices.Clone(id[:]), true
+}
+
+// Sponsors is the number of sponsors.
+func (t *Table) Sponsors() int {
+	n := 0
+	for _, e := range t.byID {
+		if e.cert.Sponsor() {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *Table) complete(id key) (cluster.Member, bool) {
+	e := t.byID[id]
+	if e == nil || e.ann == nil {
+		return cluster.Member{}, false
+	}
+	return e.member(), true
+}
+
+func (e *entry) member() cluster.Member {
+	m := cluster.Member{
+		Node:      e.cert.Node,
+		IDPub:     slices.Clone([]byte(e.cert.IDPub)),
+		IP4:       e.cert.IP4,
+		IP6:       e.cert.IP6,
+		Caps:      slices.Clone(e.cert.Caps),
+		WGPub:     slices.Clone(e.ann.WGPub[:]),
+		Epoch:     e.ann.Epoch,
+		Zone:      e.ann.Zone,
+		NAT:       e.ann.NAT,
+		Priority:  e.ann.Priority,
+		Witness:   e.ann.Witness,
+		NextAt:    e.ann.NextAt,
+		Endpoints: slices.Clone(e.ann.Endpoints),
+
+		CertIssued:  e.cert.Issued,
+		CertExpires: e.cert.Expires,
+	}
+	if e.ann.NextAt != 0 {
+		m.NextWG = slices.Clone(e.ann.Next[:])
+	}
+	if e.noIP4 {
+		m.IP4 = netip.Addr{}
+	}
+	return m
+}
+
