@@ -21,6 +21,12 @@ type deps struct {
 	init    func(config.Config, daemon.InitOptions) error
 	verify  func(ctx context.Context, stateDir string) (api.LogVerify, error)
 	demo    func(context.Context, daemon.DemoOptions) (daemon.DemoResult, error)
+	doctor  func(context.Context, config.Config) []api.Finding
+	// exportRoot copies the root key to a file, or moves it there.
+	exportRoot func(cfg config.Config, out string, remove bool) error
+	// cleanup removes what a killed daemon left behind, and says whether
+	// there was something.
+	cleanup func(context.Context, config.Config) (bool, error)
 	// runner is the child process that runs chunks; it returns its exit code.
 	runner func(stdin io.Reader, stdout, stderr io.Writer) int
 }
@@ -50,6 +56,7 @@ type app struct {
 	deps
 	// Global flags.
 	output, socket, color string
+	config                string // file
 	timeout               time.Duration
 	timeoutSet            bool
 	quiet, verbose, yes   bool
@@ -66,9 +73,12 @@ func execute(ctx context.Context, args []string, t terminal, d deps) int {
 	root.SetIn(t.in)
 	root.SetOut(t.out)
 	root.SetErr(t.err)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
 		return a.code
+	case cmd.CommandPath() == root.Name()+" "+checkName:
+		return a.checkFailed(err)
 	}
 	return a.report(ctx, err)
 }
@@ -91,6 +101,7 @@ func (a *app) root() *cobra.Command {
 	})
 	f := root.PersistentFlags()
 	f.StringVarP(&a.output, "output", "o", "table", "form of the result: table, wide, tsv, json or jsonl")
+	f.StringVar(&a.config, "config", "", "configuration file (default "+config.DefaultPath+", which may be missing)")
 	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or host:port (default: of the configuration)")
 	f.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long to wait for the daemon")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never")
@@ -100,6 +111,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.initCommand(), a.runCommand(), a.tokenCommand(), a.statusCommand(), a.membersCommand(),
 		a.leaseCommand(), a.meshCommand(), a.jobCommand(), a.eventsCommand(), a.waitCommand(),
+		a.checkCommand(), a.doctorCommand(), a.leaveCommand(), a.removeCommand(), a.rootCommand(), a.netCommand(),
 		a.configCommand(), a.logCommand(), a.versionCommand(), a.demoCommand(), a.runnerCommand(),
 	)
 	return root
@@ -134,19 +146,27 @@ func (a *app) settle(cmd *cobra.Command) error {
 
 // defaultSocket is the socket that commands use unless --socket names one.
 func (a *app) defaultSocket() string {
-	if s := a.getenv("SKEIN_SOCKET"); s != "" {
+	if s := a.getenv("SKEIN_SOCKET"); s != "" && a.config == "" {
 		return s
 	}
-	path := a.getenv("SKEIN_CONFIG")
-	if path == "" {
-		path = config.DefaultPath
-	}
+	path, _ := a.configPath()
 	// What is wrong with the configuration is the daemon's affair.
 	cfg, err := config.Load(config.Options{Path: path, Optional: true, Env: a.env})
 	if err != nil {
 		return config.DefaultSocket
 	}
 	return cfg.Status.Socket
+}
+
+// configPath is the configuration file, and whether somebody asked for it.
+func (a *app) configPath() (path string, asked bool) {
+	if a.config != "" {
+		return a.config, true
+	}
+	if path := a.getenv("SKEIN_CONFIG"); path != "" {
+		return path, true
+	}
+	return config.DefaultPath, false
 }
 
 func (a *app) client() (*api.Client, error) {
@@ -171,9 +191,14 @@ func (a *app) withClient(ctx context.Context, f func(ctx context.Context, c *api
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	ctx, cancel := a.limited(ctx)
 	defer cancel()
 	return f(ctx, c)
+}
+
+// limited bounds one request.
+func (a *app) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.timeout)
 }
 
 // note writes a line to stderr, unless -q.

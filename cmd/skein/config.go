@@ -10,27 +10,32 @@ import (
 )
 
 func (a *app) configCommand() *cobra.Command {
-	return group("config", "Check and show the configuration", a.configCheck(), a.configShow())
+	return group("config", "Check, show and compare the configuration", a.configCheck(), a.configShow(), a.configDiff(), a.configInit())
 }
 
 func (a *app) configCheck() *cobra.Command {
-	var set settings
 	cmd := &cobra.Command{
 		Use: "check", Short: "Check the configuration: file, environment, flags", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := set.load(a, cmd); err != nil {
+			if _, err := a.settings(cmd); err != nil {
 				return err
 			}
 			a.note("the configuration is good")
 			return nil
 		},
 	}
-	set.flags(cmd.Flags())
+	addSettings(cmd.Flags())
 	return cmd
 }
 
+func (a *app) configInit() *cobra.Command {
+	return &cobra.Command{
+		Use: "init", Short: "Print a configuration file: every key with its default", Args: exactly(0, ""),
+		RunE: func(*cobra.Command, []string) error { return config.WriteExample(a.out) },
+	}
+}
+
 func (a *app) configShow() *cobra.Command {
-	var set settings
 	var running bool
 	cmd := &cobra.Command{
 		Use:   "show",
@@ -38,41 +43,102 @@ func (a *app) configShow() *cobra.Command {
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if running {
-				return a.configRunning(cmd.Context())
+				return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+					cfg, raw, err := fetch[api.Config](ctx, c, "/v1/config")
+					if err != nil {
+						return err
+					}
+					return a.show(view{raw: raw, items: items(cfg.Entries), table: func(bool) table { return entriesTable(cfg.Entries) }})
+				})
 			}
-			cfg, err := set.load(a, cmd)
+			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
 			}
-			list := cfg.Show()
-			entries := make([]api.ConfigEntry, len(list))
-			for i, e := range list {
-				entries[i] = api.ConfigEntry{Key: e.Key, Value: e.Value, Origin: string(e.Origin)}
-			}
+			entries := entriesOf(cfg)
 			return a.show(view{
 				body: struct {
 					Entries []api.ConfigEntry `json:"entries"`
 				}{entries},
 				items: items(entries),
-				table: func(bool) table { return entriesTable(list) },
+				table: func(bool) table { return entriesTable(entries) },
 			})
 		},
 	}
-	set.flags(cmd.Flags())
+	addSettings(cmd.Flags())
 	cmd.Flags().BoolVar(&running, "running", false, "what the running daemon uses, instead of what it would read now")
 	return cmd
 }
 
-func (a *app) configRunning(ctx context.Context) error {
-	return a.withClient(ctx, func(ctx context.Context, c *api.Client) error {
-		cfg, raw, err := fetch[api.Config](ctx, c, "/v1/config")
-		if err != nil {
-			return err
+func entriesOf(cfg config.Config) []api.ConfigEntry {
+	list := cfg.Show()
+	entries := make([]api.ConfigEntry, len(list))
+	for i, e := range list {
+		entries[i] = api.ConfigEntry{Key: e.Key, Value: e.Value, Origin: string(e.Origin), Reload: api.ReloadOf(e.Live)}
+	}
+	return entries
+}
+
+// difference is a key that the running daemon has otherwise.
+type difference struct {
+	Key     string `json:"key"`
+	Running string `json:"running"`
+	Read    string `json:"read"`
+	Reload  string `json:"reload"`
+}
+
+func (a *app) configDiff() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff",
+		Short: "What a reload or a restart of the daemon would change",
+		Long: "Compares what the running daemon uses with what it would read now. Keys that\n" +
+			"derive from the environment or from flags show up if those differ here.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				running, err := c.Config(ctx)
+				if err != nil {
+					return err
+				}
+				list := differences(running.Entries, entriesOf(cfg))
+				if len(list) == 0 {
+					a.note("no difference")
+				}
+				return a.show(view{
+					body: struct {
+						Changes []difference `json:"changes"`
+					}{list},
+					items: items(list),
+					table: func(bool) table {
+						t := table{head: []string{"KEY", "RUNNING", "READ", "TAKES"}}
+						for _, d := range list {
+							t.add(d.Key, orDash(d.Running), orDash(d.Read), d.Reload)
+						}
+						return t
+					},
+				})
+			})
+		},
+	}
+	addSettings(cmd.Flags())
+	return cmd
+}
+
+// differences lists the keys of both whose values differ, in the order of now.
+func differences(running, now []api.ConfigEntry) []difference {
+	was := map[string]string{}
+	for _, e := range running {
+		was[e.Key] = e.Value
+	}
+	list := []difference{}
+	for _, e := range now {
+		if old, ok := was[e.Key]; ok && old != e.Value {
+			list = append(list, difference{Key: e.Key, Running: old, Read: e.Value, Reload: e.Reload})
 		}
-		list := make([]config.Entry, len(cfg.Entries))
-		for i, e := range cfg.Entries {
-			list[i] = config.Entry{Key: e.Key, Value: e.Value, Origin: config.Origin(e.Origin)}
-		}
-		return a.show(view{raw: raw, items: items(cfg.Entries), table: func(bool) table { return entriesTable(list) }})
-	})
+	}
+	return list
 }

@@ -113,7 +113,10 @@ func problemExit(code api.Code) int {
 func (a *app) socketHint(e *api.UnreachableError) string {
 	switch {
 	case errors.Is(e.Err, fs.ErrPermission):
-		return "your user may not open the socket: join its group (`usermod -aG skein $USER`, then log in again), or become root"
+		if group := socketGroup(e.Target); group != "" {
+			return fmt.Sprintf("your user may not open the socket: join its group (`usermod -aG %s $USER`, then log in again), or become root", group)
+		}
+		return "your user may not open the socket: become root, or the user of the daemon"
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
 		return "nothing listens there: the daemon is not running, see `systemctl status skein`"
 	case errors.Is(e.Err, fs.ErrNotExist):

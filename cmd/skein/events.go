@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path"
 	"strconv"
 	"strings"
@@ -40,6 +41,9 @@ func (a *app) eventsCommand() *cobra.Command {
 			}
 			if _, err := path.Match(q.Kind, ""); err != nil {
 				return usagef("--kind: %q is not a pattern", q.Kind)
+			}
+			if q.Follow && a.output == "json" {
+				return usagef("one JSON value cannot be followed").hint("use -o jsonl: one value in each line")
 			}
 			return a.events(cmd.Context(), q)
 		},
@@ -87,12 +91,19 @@ func (a *app) events(ctx context.Context, q api.EventQuery) error {
 		return nil
 	}}, func(e api.Event) error {
 		seen = true
-		if !headed && a.output != "json" && a.output != "jsonl" {
+		first := !headed
+		headed = true
+		if a.output == "json" {
+			return a.eventItem(e, first)
+		}
+		if first && a.output != "jsonl" {
 			a.eventHead()
 		}
-		headed = true
 		return a.eventLine(e)
 	})
+	if a.output == "json" && err == nil {
+		return a.eventsEnd(headed)
+	}
 	if q.Follow && ctx.Err() != nil {
 		return nil // Ctrl-C is how a follower ends
 	}
@@ -111,9 +122,32 @@ func (a *app) eventHead() {
 	fmt.Fprintf(a.out, eventColumns, head...)
 }
 
+// eventItem writes one element of the list that -o json is.
+func (a *app) eventItem(e api.Event, first bool) error {
+	b, err := json.MarshalIndent(e, "  ", "  ")
+	if err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+	before := ",\n  "
+	if first {
+		before = "[\n  "
+	}
+	_, err = fmt.Fprintf(a.out, "%s%s", before, b)
+	return err
+}
+
+func (a *app) eventsEnd(some bool) error {
+	end := "\n]\n"
+	if !some {
+		end = "[]\n"
+	}
+	_, err := io.WriteString(a.out, end)
+	return err
+}
+
 func (a *app) eventLine(e api.Event) error {
 	switch a.output {
-	case "json", "jsonl":
+	case "jsonl":
 		b, err := json.Marshal(e)
 		if err != nil {
 			return fmt.Errorf("encode event: %w", err)

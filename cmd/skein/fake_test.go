@@ -170,7 +170,7 @@ func (f *fakeCluster) Status(context.Context) (api.Status, error) {
 }
 
 func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) {
-	return api.Members{Members: []api.Member{
+	list := []api.Member{
 		{
 			Node: "n1", Addr: "10.86.0.1", State: cluster.Alive, Role: cluster.RoleHolder, Voter: true, Term: 42, SeenSeconds: new(0.4),
 			RTTSeconds: new(0.0011), Path: "direct", Version: "0.3.1", Priority: 10, LagEvents: new(uint64(0)), Endpoints: []string{"192.0.2.1:51820"},
@@ -179,16 +179,32 @@ func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) 
 		{
 			Node: "n3", Addr: "10.86.0.3", State: cluster.Suspect, Role: cluster.RoleStandby, Term: 41, SeenSeconds: new(7.2),
 			Path: "direct", Version: "0.3.0", Zone: "fra", Priority: 100, LagEvents: new(uint64(12)),
+			NAT: true, SkewSeconds: new(-0.25), CertExpiresAt: new(fakeNow.Add(240 * time.Hour)),
 		},
-	}}, nil
+	}
+	if all {
+		list = append(list,
+			api.Member{Node: "n4", Addr: "10.86.0.4", State: cluster.Left, Priority: 100, GoneAt: new(fakeNow.Add(-time.Hour))},
+			api.Member{
+				Node: "n5", Addr: "10.86.0.5", State: cluster.Left, Priority: 100, Removed: true,
+				GoneAt: new(fakeNow.Add(-2 * time.Hour)), Reason: "stolen",
+			})
+	}
+	return api.Members{Members: list}, nil
 }
 
 func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {
 	return api.Mesh{
-		MeshSummary: api.MeshSummary{Backend: "netstack", Address: "10.86.0.2", PeerCount: 2},
-		MTU:         1420, Peers: []api.MeshPeer{
-			{Node: "n1", Addr: "10.86.0.1", Endpoint: "192.0.2.1:51820", Path: "direct", HandshakeSeconds: new(41.0), ReceivedBytes: 123456, SentBytes: 98, RTTSeconds: new(0.0011)},
-			{Node: "n3", Addr: "10.86.0.3"},
+		MeshSummary: api.MeshSummary{Backend: "kernel", Interface: "skein0", Address: "10.86.0.2", PeerCount: 3},
+		MTU:         1420, MTUAuto: true, PublicKey: "b3duCg==", PublicEndpoint: "198.51.100.2:51820",
+		Peers: []api.MeshPeer{
+			{
+				Node: "n1", Addr: "10.86.0.1", Addr6: "fd00::1", PublicKey: "bjEK", State: api.PeerUp, Endpoint: "192.0.2.1:51820", Path: "direct",
+				Candidates: []string{"192.0.2.1:51820", "198.51.100.1:51820"}, HandshakeSeconds: new(41.0),
+				ReceivedBytes: 123456, SentBytes: 98, RTTSeconds: new(0.0011), MTU: new(1380),
+			},
+			{Node: "n3", Addr: "10.86.0.3", State: api.PeerConnecting, KeepaliveSeconds: 25},
+			{Node: "n30", Addr: "10.86.0.30", State: api.PeerDown},
 		},
 	}, nil
 }
@@ -197,7 +213,13 @@ func (f *fakeCluster) Leave(context.Context, string) (api.Left, error) {
 	return api.Left{Told: []cluster.NodeID{"n1"}}, nil
 }
 
-func (f *fakeCluster) Remove(_ context.Context, _ string, node cluster.NodeID, _ string) (api.Removed, error) {
+func (f *fakeCluster) Remove(_ context.Context, _ string, node cluster.NodeID, reason string) (api.Removed, error) {
+	if node == "n9" {
+		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member n9").WithHint("see `skein members --all`")
+	}
+	f.set(func() {
+		f.addEvent("n1", cluster.KindMemberRemoved, fakeNow, map[string]string{"node": string(node), "reason": reason})
+	})
 	return api.Removed{Member: node, By: "n1"}, nil
 }
 
@@ -205,10 +227,24 @@ func (f *fakeCluster) RotateKey(context.Context, string) (api.Rotated, error) {
 	return api.Rotated{PublicKey: "b2xk", NextPublicKey: "bmV3", At: fakeNow.Add(30 * time.Second)}, nil
 }
 
-func (f *fakeCluster) Doctor(context.Context) (api.Doctor, error) { return api.Doctor{}, nil }
+func (f *fakeCluster) Doctor(context.Context) (api.Doctor, error) {
+	d := api.Doctor{Findings: []api.Finding{
+		{Group: "host", Check: "disk-space", Verdict: api.VerdictOK, Detail: "40.0GiB free"},
+		{Group: "cluster", Check: "sponsors", Verdict: api.VerdictOK, Detail: "3 sponsors"},
+	}}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == api.StateDegraded {
+		d.Findings[1] = api.Finding{
+			Group: "cluster", Check: "sponsors", Verdict: api.VerdictWarn, Detail: "1 sponsor: n1",
+			Hint: "put the root key back for a while", Doc: "docs/operations.md#sponsors",
+		}
+	}
+	return d, nil
+}
 
 func (f *fakeCluster) Config(context.Context) (api.Config, error) {
-	return api.Config{Entries: []api.ConfigEntry{{Key: "node.name", Value: `"n2"`, Origin: "env"}}}, nil
+	return api.Config{Entries: []api.ConfigEntry{{Key: "node.name", Value: `"n2"`, Origin: "env", Reload: "restart"}, {Key: "log.level", Value: `"debug"`, Origin: "file", Reload: "live"}}}, nil
 }
 
 func (f *fakeCluster) Lease(context.Context) (api.Lease, error) {
@@ -404,6 +440,18 @@ func fakeDeps() deps {
 			fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))
 			return daemon.DemoResult{}, nil
 		},
+		doctor: func(context.Context, config.Config) []api.Finding {
+			return []api.Finding{{Group: "host", Check: "disk-space", Verdict: api.VerdictFail, Detail: "0B free", Hint: "make room"}}
+		},
+		exportRoot: func(cfg config.Config, out string, remove bool) error {
+			f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(f, "key of %s remove=%v\n", filepath.Base(cfg.StateDir), remove)
+			return f.Close()
+		},
+		cleanup: func(_ context.Context, cfg config.Config) (bool, error) { return cfg.Mesh.Interface == "skein7", nil },
 		runner: func(stdin io.Reader, stdout, _ io.Writer) int {
 			if _, err := io.Copy(stdout, stdin); err != nil {
 				return 1

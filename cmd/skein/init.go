@@ -9,7 +9,6 @@ import (
 )
 
 func (a *app) initCommand() *cobra.Command {
-	var set settings
 	var name, network string
 	cmd := &cobra.Command{
 		Use:   "init",
@@ -17,7 +16,7 @@ func (a *app) initCommand() *cobra.Command {
 		Long:  "Makes keys, identity and membership of a new cluster in the state directory.\nFurther hosts join with a token: see `skein token create` and `skein run --join`.",
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := set.load(a, cmd)
+			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
 			}
@@ -35,7 +34,7 @@ func (a *app) initCommand() *cobra.Command {
 			return nil
 		},
 	}
-	set.flags(cmd.Flags())
+	addSettings(cmd.Flags())
 	cmd.Flags().StringVar(&name, "cluster", "skein", "name of the cluster, to be shown")
 	cmd.Flags().StringVar(&network, "network", "", "IPv4 network of the mesh, fixed for ever (default "+daemon.DefaultNetwork+")")
 	return cmd

@@ -15,14 +15,13 @@ func (a *app) logCommand() *cobra.Command {
 }
 
 func (a *app) logVerify() *cobra.Command {
-	var set settings
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every record, hash and signature of the log",
 		Long:  "Reads the log in the state directory, also while a daemon uses it. Exits 1 and\nnames segment, offset and record if anything is wrong.",
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := set.load(a, cmd)
+			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
 			}
@@ -43,7 +42,7 @@ func (a *app) logVerify() *cobra.Command {
 			return nil
 		},
 	}
-	set.flags(cmd.Flags())
+	addSettings(cmd.Flags())
 	return cmd
 }
 

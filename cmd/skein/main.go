@@ -26,7 +26,11 @@ func main() {
 		init:    daemon.Init,
 		verify:  daemon.VerifyLog,
 		demo:    daemon.Demo,
-		runner:  daemon.Runner,
+		doctor:  daemon.Doctor,
+
+		exportRoot: daemon.ExportRoot,
+		cleanup:    daemon.CleanupNetwork,
+		runner:     daemon.Runner,
 	})
 	stop()
 	os.Exit(code)

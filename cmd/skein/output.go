@@ -171,11 +171,11 @@ func cut(s string, n int) string {
 func paint(word string) string {
 	color := ""
 	switch word {
-	case "alive", "completed", "ok", "holder":
+	case "alive", "completed", "ok", "holder", "up":
 		color = "32"
-	case "suspect", "joining", "partial", "degraded":
+	case "suspect", "joining", "partial", "degraded", "connecting", "warn":
 		color = "33"
-	case "dead", "failed", "left":
+	case "dead", "failed", "left", "removed", "down", "fail":
 		color = "31"
 	default:
 		return word

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,20 +14,23 @@ import (
 const runnerName = "runner"
 
 func (a *app) runCommand() *cobra.Command {
-	var set settings
 	var join string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon",
 		Long: "Runs the daemon until SIGTERM or Ctrl-C; a lease that it holds is handed over.\n" +
-			"With --join it first joins a cluster; on a host that is a member already this\ndoes nothing, so it may stay in the unit.",
+			"With --join it first joins a cluster; on a host that is a member already this\ndoes nothing, so it may stay in the unit. " +
+			"Without --join the unit's credential\nskein.token is used, if there is one.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := joinFile(join)
 			if err != nil {
 				return err
 			}
-			cfg, err := set.load(a, cmd)
+			if file == "" {
+				file = a.credential(tokenCredential)
+			}
+			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
 			}
@@ -38,7 +43,7 @@ func (a *app) runCommand() *cobra.Command {
 			return err
 		},
 	}
-	set.flags(cmd.Flags())
+	addSettings(cmd.Flags())
 	cmd.Flags().StringVar(&join, "join", "", "token of an invite: @FILE, or - for standard input")
 	return cmd
 }
@@ -53,6 +58,23 @@ func joinFile(arg string) (string, error) {
 		return file, nil
 	}
 	return "", usagef("--join wants @FILE or -").hint("put the token into a file that only you can read; in argv every user could see it")
+}
+
+// tokenCredential is the name of the credential by which a unit hands over a
+// token: LoadCredential=skein.token:/etc/skein/join.token.
+const tokenCredential = "skein.token"
+
+// credential returns the file of a credential of the unit, empty for none.
+func (a *app) credential(name string) string {
+	dir := a.getenv("CREDENTIALS_DIRECTORY")
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	file := filepath.Join(dir, name)
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return file
 }
 
 func (a *app) runnerCommand() *cobra.Command {

@@ -8,13 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/config"
 )
-
-// settings are the flags that set keys of the configuration.
-type settings struct {
-	path string
-}
 
 // settingFlags maps flags to keys.
 var settingFlags = [...]struct{ flag, key, doc string }{
@@ -28,22 +24,17 @@ var settingFlags = [...]struct{ flag, key, doc string }{
 	{"log-level", "log.level", "trace, debug, info, warn or error"},
 }
 
-func (s *settings) flags(f *pflag.FlagSet) {
-	f.StringVar(&s.path, "config", "", "configuration file (default "+config.DefaultPath+", which may be missing)")
+// addSettings adds the flags that set keys of the configuration.
+func addSettings(f *pflag.FlagSet) {
 	for _, one := range settingFlags {
 		f.String(one.flag, "", one.doc+" ("+one.key+")")
 	}
 }
 
-// load reads the configuration with the flags of cmd.
-func (s *settings) load(a *app, cmd *cobra.Command) (config.Config, error) {
-	o := config.Options{Path: s.path, Env: a.env, Flags: map[string]string{}}
-	if o.Path == "" {
-		o.Path = a.getenv("SKEIN_CONFIG")
-	}
-	if o.Path == "" {
-		o.Path, o.Optional = config.DefaultPath, true
-	}
+// settings reads the configuration with the flags of cmd.
+func (a *app) settings(cmd *cobra.Command) (config.Config, error) {
+	path, asked := a.configPath()
+	o := config.Options{Path: path, Optional: !asked, Env: a.env, Flags: map[string]string{}}
 	for _, one := range settingFlags {
 		if f := cmd.Flags().Lookup(one.flag); f != nil && f.Changed {
 			o.Flags[one.key] = f.Value.String()
@@ -65,10 +56,10 @@ func (s *settings) load(a *app, cmd *cobra.Command) (config.Config, error) {
 }
 
 // entriesTable turns the shown keys into a table.
-func entriesTable(list []config.Entry) table {
-	t := table{head: []string{"KEY", "VALUE", "ORIGIN"}}
+func entriesTable(list []api.ConfigEntry) table {
+	t := table{head: []string{"KEY", "VALUE", "ORIGIN", "RELOAD"}}
 	for _, e := range list {
-		t.add(e.Key, e.Value, string(e.Origin))
+		t.add(e.Key, e.Value, e.Origin, orDash(e.Reload))
 	}
 	return t
 }

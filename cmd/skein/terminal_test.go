@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -138,6 +140,17 @@ func TestColour(t *testing.T) {
 	}
 }
 
+// TestConfirm asks on a terminal, and takes nothing but yes for yes.
+func TestConfirm(t *testing.T) {
+	for in, want := range map[string]bool{"y\n": true, " YES \n": true, "y": true, "\n": false, "": false, "n\n": false, "yes, please\n": false, strings.Repeat("y", 100): false} {
+		var errs bytes.Buffer
+		a := &app{terminal: terminal{in: strings.NewReader(in), err: &errs, errWidth: 80}}
+		if err := a.confirm("This host leaves."); (err == nil) != want || !strings.HasPrefix(errs.String(), "This host leaves. Go on? [y/N] ") {
+			t.Errorf("%q: %v %q", in, err, errs.String())
+		}
+	}
+}
+
 // TestSocketHints tells apart the three ways a socket can be missing.
 func TestSocketHints(t *testing.T) {
 	a := &app{terminal: terminal{env: []string{"SKEIN_CONFIG=/nonexistent"}}}
@@ -147,7 +160,7 @@ func TestSocketHints(t *testing.T) {
 		err                error
 		want               string
 	}{
-		{"group", "", "/run/skein/skein.sock", syscall.EACCES, "usermod -aG skein"},
+		{"group", "", "/run/skein/skein.sock", syscall.EACCES, "become root"},
 		{"inactive", "", "/run/skein/skein.sock", syscall.ENOENT, "systemctl start skein"},
 		{"stale", "", "/run/skein/skein.sock", syscall.ECONNREFUSED, "systemctl status skein"},
 		{"wrong path", dir + "/x", dir + "/x", syscall.ENOENT, "wrong path? The daemon's socket is normally /run/skein/skein.sock"},
@@ -156,6 +169,23 @@ func TestSocketHints(t *testing.T) {
 		a.socket = tc.flag
 		if got := a.socketHint(&api.UnreachableError{Target: tc.target, Err: tc.err}); !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q lacks %q", tc.name, got, tc.want)
+		}
+	}
+	// The group is the one that the socket really has.
+	shared := filepath.Join(dir, "shared")
+	if err := os.WriteFile(shared, nil, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := user.LookupGroup("daemon"); err == nil && os.Geteuid() == 0 {
+		gid, err := strconv.Atoi(g.Gid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(shared, -1, gid); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.socketHint(&api.UnreachableError{Target: shared, Err: syscall.EACCES}); !strings.Contains(got, "usermod -aG daemon $USER") {
+			t.Errorf("%q does not name the group", got)
 		}
 	}
 	// A socket that nobody listens on any more.

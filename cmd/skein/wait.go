@@ -24,10 +24,11 @@ type condition func(ctx context.Context, c *api.Client) (done bool, have string,
 
 func (a *app) waitCommand() *cobra.Command {
 	var what string
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait --for holder|ready|members=N|job=ID",
 		Short: "Wait for something, for scripts",
-		Long: "Exits 0 once it is there, 7 if --timeout (default 1m) passed before. A job that\n" +
+		Long: "Exits 0 once it is there, 7 if --timeout passed before. A job that\n" +
 			"ends otherwise than completed exits 8. A daemon that is not there yet is waited for.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,14 +36,17 @@ func (a *app) waitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			limit := a.timeout
-			if !a.timeoutSet {
-				limit = waitDefault
+			switch {
+			case limit <= 0:
+				return usagef("--timeout is %s, want more than 0", limit)
+			case a.timeoutSet && !cmd.Flags().Changed("timeout"): // by the environment
+				limit = a.timeout
 			}
 			return a.wait(cmd.Context(), what, limit, met)
 		},
 	}
 	cmd.Flags().StringVar(&what, "for", "", "holder, ready, members=N or job=ID")
+	cmd.Flags().DurationVar(&limit, "timeout", waitDefault, "how long to wait for it")
 	return cmd
 }
 

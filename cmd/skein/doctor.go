@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/config"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var pre bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Find out what is wrong, and what to do about it",
+		Long: "Examines the configuration, this host and, through its daemon, the mesh and the\n" +
+			"cluster. --pre asks no daemon: run it before the first start. Exits 0 if all is\nwell, 6 after a warning, 1 after a failure.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.diagnose(cmd, pre) },
+	}
+	addSettings(cmd.Flags())
+	cmd.Flags().BoolVar(&pre, "pre", false, "ask no daemon")
+	return cmd
+}
+
+func (a *app) diagnose(cmd *cobra.Command, pre bool) error {
+	cfg, err := a.settings(cmd)
+	list := []api.Finding{configFinding(err)}
+	usable := err == nil
+	if err != nil {
+		cfg = config.Default()
+	}
+	answered := false
+	if !pre {
+		got, err := a.askDoctor(cmd)
+		answered = err == nil
+		list = append(list, a.daemonFinding(cmd, err))
+		list = append(list, got...)
+	}
+	// The daemon examines its own host best: with its rights, in its namespaces.
+	switch {
+	case answered:
+	case usable:
+		list = append(list, a.doctor(cmd.Context(), cfg)...)
+	default:
+		list = append(list, api.Finding{
+			Group: "host", Check: "host", Verdict: api.VerdictSkip, Detail: "the configuration cannot be read",
+		})
+	}
+	a.code = doctorCode(list)
+	return a.show(view{
+		body: struct {
+			Findings []api.Finding `json:"findings"`
+		}{list},
+		items: items(list),
+		page:  func(w io.Writer) { a.doctorPage(w, list) },
+		table: func(bool) table {
+			t := table{head: []string{"GROUP", "CHECK", "VERDICT", "DETAIL", "HINT", "DOC"}}
+			for _, f := range list {
+				t.add(f.Group, f.Check, string(f.Verdict), orDash(f.Detail), orDash(f.Hint), orDash(f.Doc))
+			}
+			return t
+		},
+	})
+}
+
+func (a *app) askDoctor(cmd *cobra.Command) (list []api.Finding, err error) {
+	c, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := a.limited(cmd.Context())
+	defer cancel()
+	d, err := c.Doctor(ctx)
+	return d.Findings, err
+}
+
+func configFinding(err error) api.Finding {
+	f := api.Finding{Group: "host", Check: "config-parse", Verdict: api.VerdictOK, Detail: "file, environment and flags are good"}
+	if err != nil {
+		f.Verdict, f.Detail, f.Hint = api.VerdictFail, err.Error(), "see `skein config check`"
+		if own, ok := errors.AsType[*cliError](err); ok {
+			f.Hint = own.advice
+		}
+		if faults, ok := errors.AsType[config.Errors](err); ok {
+			f.Detail, f.Hint = faults[0].Error(), faults[0].Hint
+		}
+	}
+	return f
+}
+
+func (a *app) daemonFinding(cmd *cobra.Command, err error) api.Finding {
+	f := api.Finding{Group: "host", Check: "daemon", Verdict: api.VerdictOK, Detail: "answers"}
+	if err != nil {
+		_, msg, hint := a.classify(cmd.Context(), err)
+		f.Verdict, f.Detail, f.Hint = api.VerdictFail, msg, hint
+	}
+	return f
+}
+
+func doctorCode(list []api.Finding) int {
+	code := exitOK
+	for _, f := range list {
+		switch f.Verdict {
+		case api.VerdictFail:
+			return exitFailed
+		case api.VerdictWarn:
+			code = exitDegraded
+		}
+	}
+	return code
+}
+
+// doctorPage groups the findings and tells what to do about each bad one.
+func (a *app) doctorPage(w io.Writer, list []api.Finding) {
+	var groups []string
+	counts := map[api.Verdict]int{}
+	width := 0
+	for _, f := range list {
+		if !slices.Contains(groups, f.Group) {
+			groups = append(groups, f.Group)
+		}
+		counts[f.Verdict]++
+		width = max(width, len(f.Check))
+	}
+	for _, g := range groups {
+		fmt.Fprintln(w, g)
+		for _, f := range list {
+			if f.Group == g {
+				a.doctorLine(w, f, width)
+			}
+		}
+	}
+	fmt.Fprintf(w, "%d ok, %d warn, %d fail, %d skipped\n",
+		counts[api.VerdictOK], counts[api.VerdictWarn], counts[api.VerdictFail], counts[api.VerdictSkip])
+}
+
+func (a *app) doctorLine(w io.Writer, f api.Finding, width int) {
+	verdict := fmt.Sprintf("%-4s", f.Verdict)
+	if a.colored() {
+		verdict = paint(string(f.Verdict)) + verdict[len(f.Verdict):]
+	}
+	fmt.Fprintf(w, "  %s  %-*s  %s\n", verdict, width, f.Check, f.Detail)
+	if f.Verdict != api.VerdictWarn && f.Verdict != api.VerdictFail {
+		return
+	}
+	if f.Hint != "" {
+		fmt.Fprintf(w, "        hint: %s\n", f.Hint)
+	}
+	if f.Doc != "" {
+		fmt.Fprintf(w, "        see:  %s\n", f.Doc)
+	}
+}

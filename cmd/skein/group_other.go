@@ -1,0 +1,6 @@
+//go:build !unix
+
+package main
+
+// socketGroup is not known here.
+func socketGroup(string) string { return "" }

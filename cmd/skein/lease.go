@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// leaseCommand shows the lease and its past.
+func (a *app) leaseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "lease", Short: "Who holds the lease", Args: commandsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				l, raw, err := fetch[api.Lease](ctx, c, "/v1/lease")
+				if err != nil {
+					return err
+				}
+				return a.show(view{raw: raw, table: func(bool) table { return leaseTable(l) }})
+			})
+		},
+	}
+	cmd.AddCommand(a.leaseHistory(), a.leaseStepDown())
+	return cmd
+}
+
+func leaseTable(l api.Lease) table {
+	ready := unknown
+	if l.Ready != nil {
+		ready = yesNo(*l.Ready)
+	}
+	t := table{head: []string{"HOLDER", "TERM", "MODE", "PROFILE", "RENEWED", "EXPIRES", "READY", "EPOCH", "VOTERS"}}
+	t.add(orDash(l.Holder), termOf(uint64(l.Term)), orDash(l.Mode), orDash(l.Profile),
+		ageOf(l.RenewedSeconds), ageOf(l.ExpiresSeconds), ready, termOf(l.Config.Epoch), joined(l.Config.Voters))
+	return t
+}
+
+func (a *app) leaseHistory() *cobra.Command {
+	return &cobra.Command{
+		Use: "history", Short: "Past terms and why they ended", Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				h, raw, err := fetch[api.LeaseHistory](ctx, c, "/v1/lease/history")
+				if err != nil {
+					return err
+				}
+				return a.show(view{raw: raw, items: items(h.Terms), table: func(wide bool) table {
+					t := table{head: []string{"TERM", "HOLDER", "STARTED", "ENDED", "CAUSE", "SUCCESSOR", "PREVIOUS", "GRANTS"}}
+					for _, r := range h.Terms {
+						ended := unknown
+						if r.EndedAt != nil {
+							ended = when(*r.EndedAt, h.ObservedAt, wide)
+						}
+						t.add(termOf(uint64(r.Term)), orDash(r.Holder), when(r.StartedAt, h.ObservedAt, wide), ended,
+							orDash(r.Cause), orDash(r.Successor), orDash(r.Previous), joined(r.Grants))
+					}
+					return t
+				}})
+			})
+		},
+	}
+}
+
+func (a *app) leaseStepDown() *cobra.Command {
+	var to, reason string
+	cmd := &cobra.Command{
+		Use: "step-down", Short: "Let the holder hand over", Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				l, err := c.StepDown(ctx, api.StepDownRequest{To: cluster.NodeID(to), Reason: reason})
+				if err != nil {
+					return err
+				}
+				switch a.output {
+				case "json", "jsonl":
+					return a.show(view{body: l})
+				}
+				a.note("%s hands over", fmt.Sprintf("term %s of %s", termOf(uint64(l.Term)), orDash(l.Holder)))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "who shall be the next holder (default: the best host)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	return cmd
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) rootCommand() *cobra.Command {
+	return group("root", "Look after the cluster's root key", a.rootExport())
+}
+
+func (a *app) rootExport() *cobra.Command {
+	var out string
+	var remove bool
+	cmd := &cobra.Command{
+		Use: "export", Short: "Copy the root key to a file, and with --remove off this host",
+		Long: "The root key makes sponsors. It lies on the first host until it is taken away:\n" +
+			"export it to a medium that you lock away, with --remove once three hosts are\nsponsors. " +
+			"It works on the state directory, also while the daemon runs. FILE must not exist.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				return usagef("--out is missing").hint("name the file to write: `skein root export --out /media/usb/skein-root.key`")
+			}
+			if out, err = filepath.Abs(out); err != nil {
+				return failf(exitFailed, "--out: %s", err)
+			}
+			if remove {
+				if err := a.confirm("The root key is moved to " + out + " and removed from this host."); err != nil {
+					return err
+				}
+			}
+			if err := a.exportRoot(cfg, out, remove); err != nil {
+				return err
+			}
+			a.note("root key written to %s", out)
+			if remove {
+				a.note("removed from %s; put it back there to make sponsors", cfg.StateDir)
+			}
+			return nil
+		},
+	}
+	addSettings(cmd.Flags())
+	cmd.Flags().StringVar(&out, "out", "", "file to write, readable by you only")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove it from this host once it is written")
+	return cmd
+}
