@@ -25,6 +25,9 @@ type device interface {
 	// handshake is asked for: a peer without endpoint starts none. Its observe
 	// shows that endpoint all the same.
 	hold(key topo.Key, addrs []netip.Addr, on bool)
+	// firm keeps what is held for key until hold lets it go, even if a packet
+	// of that peer arrives before.
+	firm(key topo.Key)
 	// forget drops what is held for key.
 	forget(key topo.Key)
 	// setPrivateKey changes the device's own key. Its peers stay, every session

@@ -32,6 +32,7 @@ type gate struct {
 type holding struct {
 	addrs   []netip.Addr
 	packets [][]byte
+	firm    bool // a packet that arrives from the peer does not open it
 }
 
 func newGate() *gate {
@@ -57,6 +58,15 @@ func (g *gate) close(key topo.Key, addrs []netip.Addr) {
 	h.addrs = addrs
 	for _, a := range addrs {
 		g.byAddr[a] = h
+	}
+}
+
+// firm lets what is held for key wait for open, even if the peer is heard.
+func (g *gate) firm(key topo.Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.byKey[key]; h != nil {
+		h.firm = true
 	}
 }
 
@@ -114,7 +124,7 @@ func (g *gate) heard(packet []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h := g.byAddr[src]
-	if h == nil {
+	if h == nil || h.firm {
 		return
 	}
 	for key, o := range g.byKey {

@@ -32,6 +32,10 @@ const (
 	silentBytes = 148
 	// freshRx is how recently bytes of a peer make another attempt needless.
 	freshRx = time.Second
+	// settle is how long packets still wait after the first handshake with a
+	// new key of our own: the peer has to notice that handshake before it
+	// takes our addresses from that key.
+	settle = 50 * time.Millisecond
 )
 
 // link is what the owner knows of one peer.
@@ -39,10 +43,17 @@ const (
 //	         session                   180 s without one
 //	held ---------------> open --------------------------> held
 //	 |  attempts, rotation  |  silent 15 s: rotation only
+//
+// A staged link is one to a key that is only announced: nothing is done for
+// it until its host starts a handshake.
 type link struct {
-	want      topo.Peer
+	want topo.Peer
+	// initiator is whether this side starts handshakes: the lower key does,
+	// but after a change of key the host that has changed, until there is a
+	// session.
 	initiator bool
 	held      bool
+	rekeyed   bool // our own key is new to the peer; until held ends
 	addrs     []netip.Addr
 
 	seen      bool  // false until the first reading
@@ -58,6 +69,7 @@ type link struct {
 	learned   netip.AddrPort // last endpoint of a live session
 
 	tries    int
+	moves    int // candidates tried in this search
 	nextTry  time.Time
 	rotateAt time.Time
 }
@@ -78,9 +90,25 @@ func (l *link) update(p topo.Peer) {
 	}
 }
 
+func (l *link) staged() bool { return !l.want.Follows.IsZero() }
+
+// yield leaves the first handshake to the peer, which has changed its key.
+func (l *link) yield(now time.Time, rnd float64) {
+	l.initiator = false
+	l.startOver(now, rnd)
+}
+
+// rekey ends all sessions, since our own key has changed, and lets this side
+// start the next ones, without waiting.
+func (l *link) rekey(now time.Time, rnd float64) {
+	l.shookAt, l.rxAt, l.silentAt = time.Time{}, time.Time{}, time.Time{}
+	l.initiator, l.rekeyed = true, true
+	l.startOver(now, rnd)
+}
+
 // startOver begins to look for the peer anew.
 func (l *link) startOver(now time.Time, rnd float64) {
-	l.tries = 0
+	l.tries, l.moves = 0, 0
 	l.nextTry = now
 	if !l.initiator {
 		l.nextTry = now.Add(otherWait + scale(otherJitter, rnd))
@@ -93,6 +121,11 @@ func (l *link) startOver(now time.Time, rnd float64) {
 func (l *link) see(p peerReading, now time.Time) (shook bool) {
 	if p.handshake != l.handshake && p.handshake != 0 {
 		l.handshake, l.shookAt = p.handshake, now
+		if !l.seen {
+			// The device had this peer before us; only now is the wall clock
+			// all there is to tell how long.
+			l.shookAt = now.Add(-max(now.Sub(time.Unix(0, p.handshake)), 0))
+		}
 		shook = true
 	}
 	switch {
@@ -149,9 +182,13 @@ type attempt struct {
 	force     bool
 }
 
-// due decides what to do at now, and when to look again.
-func (l *link) due(now time.Time, rnd float64) attempt {
+// due decides what to do at now, and when to look again. A handshake takes a
+// token; without one it waits for the next.
+func (l *link) due(now time.Time, rnd float64, tokens *bucket) attempt {
 	var a attempt
+	if l.staged() {
+		return a
+	}
 	if l.reachable(now) {
 		// The next search begins with a full turn for the present endpoint.
 		l.rotateAt = now.Add(rotateEvery + scale(rotateJitter, rnd))
@@ -159,7 +196,12 @@ func (l *link) due(now time.Time, rnd float64) attempt {
 	}
 	live := l.live(now)
 	if !now.Before(l.rotateAt) {
-		l.rotateAt = now.Add(max(rotateEvery+scale(rotateJitter, rnd), l.interval()))
+		pause := rotateEvery + scale(rotateJitter, rnd)
+		if l.moves >= topo.MaxEndpoints {
+			pause = max(pause, l.interval()) // each was tried once
+		}
+		l.rotateAt = now.Add(pause)
+		l.moves++
 		if next, ok := topo.NextEndpoint(l.candidates(), l.endpoint); ok {
 			a.endpoint = next
 			// A new address deserves an attempt, by whose turn it is.
@@ -182,6 +224,10 @@ func (l *link) due(now time.Time, rnd float64) attempt {
 		}
 		a.handshake = true
 	}
+	if a.handshake && !(l.rekeyed && l.tries == 0) && !tokens.take(now) {
+		l.nextTry = now.Add(tokenEvery)
+		a.handshake = false
+	}
 	if a.handshake {
 		a.force = !l.justHeard(now)
 		l.tries++
@@ -191,7 +237,8 @@ func (l *link) due(now time.Time, rnd float64) attempt {
 }
 
 func (l *link) justHeard(now time.Time) bool {
-	return !l.rxAt.IsZero() && now.Sub(l.rxAt) < freshRx
+	// Before a peer knows our new key, what it sends is of the old session.
+	return !l.rekeyed && !l.rxAt.IsZero() && now.Sub(l.rxAt) < freshRx
 }
 
 // interval is the pause after the attempts so far.
@@ -206,6 +253,35 @@ func (l *link) interval() time.Duration {
 		}
 	}
 	return d
+}
+
+// Handshakes towards peers out of reach are paced, since each costs both
+// sides two key exchanges: a newcomer of a large cluster would otherwise keep
+// itself and everyone else busy, up to the point where devices ask for cookies
+// and the first tries are lost. Peers themselves are configured all at once:
+// that is cheap, and the handshake of a peer that is not configured yet would
+// be thrown away. With these numbers a host starts 99 handshakes within 2 s
+// and 499 within 22 s, by when the other sides have long started theirs.
+const (
+	tokenBurst = 64
+	tokenEvery = 50 * time.Millisecond
+)
+
+// bucket holds the tokens for handshakes, full at first.
+type bucket struct {
+	// full is when the bucket is full again.
+	full time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	if b.full.Before(now) {
+		b.full = now
+	}
+	if b.full.Sub(now) > (tokenBurst-1)*tokenEvery {
+		return false
+	}
+	b.full = b.full.Add(tokenEvery)
+	return true
 }
 
 func scale(d time.Duration, rnd float64) time.Duration { return time.Duration(float64(d) * rnd) }

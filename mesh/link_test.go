@@ -25,8 +25,9 @@ func endpoints(n int) []netip.AddrPort {
 
 // seek runs a link that nobody answers and returns when it tried and moved.
 func seek(l *link, until time.Duration) (tries, moves []time.Duration) {
+	var tokens bucket
 	for d := time.Duration(0); d <= until; d += 10 * time.Millisecond {
-		a := l.due(t0.Add(d), 0)
+		a := l.due(t0.Add(d), 0, &tokens)
 		if a.endpoint.IsValid() {
 			moves = append(moves, d)
 			l.endpoint = a.endpoint
@@ -74,10 +75,10 @@ func TestHigherKeyWaits(t *testing.T) {
 	// Heard meanwhile: the other one is at it, wait again.
 	l := newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, 0)
 	l.see(peerReading{ObservedPeer: topo.ObservedPeer{Rx: 148}}, t0.Add(otherWait-freshRx/2))
-	if a := l.due(t0.Add(otherWait), 0); a.handshake {
+	if a := l.due(t0.Add(otherWait), 0, &bucket{}); a.handshake {
 		t.Error("started although the other side is talking")
 	}
-	if a := l.due(t0.Add(2*otherWait), 0); !a.handshake || !a.force {
+	if a := l.due(t0.Add(2*otherWait), 0, &bucket{}); !a.handshake || !a.force {
 		t.Error("did not start in the end")
 	}
 }
@@ -106,13 +107,14 @@ func TestLinkLife(t *testing.T) {
 	if l.reachable(t0) || l.age(t0) != topo.Never {
 		t.Error("reachable before a handshake")
 	}
+	l.see(peerReading{}, t0)
 	if !l.see(reading(1000, 1000), at(0)) || l.see(reading(1000, 1000), at(0)) {
 		t.Error("handshake reported not once")
 	}
 	if !l.reachable(at(0)) || !slices.Equal(l.candidates(), eps) {
 		t.Errorf("reachable %t, candidates %v: what the device learned must be one", l.reachable(at(0)), l.candidates())
 	}
-	if a := l.due(at(time.Second), 0); a != (attempt{}) {
+	if a := l.due(at(time.Second), 0, &bucket{}); a != (attempt{}) {
 		t.Errorf("tried for a peer in reach: %+v", a)
 	}
 	// Only a keepalive goes out: nobody answers those.
@@ -126,8 +128,8 @@ func TestLinkLife(t *testing.T) {
 	if !l.reachable(at(61*time.Second)) || l.reachable(at(61*time.Second+silence)) {
 		t.Error("silence not noticed, or too early")
 	}
-	l.due(at(61*time.Second), 0)
-	a := l.due(at(61*time.Second+silence), 0)
+	l.due(at(61*time.Second), 0, &bucket{})
+	a := l.due(at(61*time.Second+silence), 0, &bucket{})
 	if !a.endpoint.IsValid() || !a.handshake || a.force {
 		t.Errorf("a live, silent peer: %+v, want another endpoint and a gentle attempt", a)
 	}

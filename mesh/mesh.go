@@ -59,6 +59,7 @@ type snapshot struct {
 type PeerStatus struct {
 	Node       cluster.NodeID
 	Key        topo.Key
+	Next       topo.Key // announced, zero if none
 	Allowed    []netip.Prefix
 	Endpoint   netip.AddrPort   // in use, zero if none is known
 	Candidates []netip.AddrPort // tried in turn while out of reach

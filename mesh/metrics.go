@@ -8,6 +8,7 @@ import (
 type metrics struct {
 	mesh      *Mesh
 	info      *prometheus.Desc
+	mtu       *prometheus.Desc
 	handshake *prometheus.Desc
 	received  *prometheus.Desc
 	sent      *prometheus.Desc
@@ -25,6 +26,7 @@ func newMetrics(m *Mesh) *metrics {
 	return &metrics{
 		mesh:      m,
 		info:      desc("info", "Always 1; the backend is the label.", "backend"),
+		mtu:       desc("mtu_bytes", "Size of packets inside the mesh."),
 		handshake: desc("last_handshake_timestamp_seconds", "Time of the last WireGuard handshake, 0 for never.", "peer"),
 		received:  desc("receive_bytes_total", "Bytes received from the peer on the underlay.", "peer"),
 		sent:      desc("transmit_bytes_total", "Bytes sent to the peer on the underlay.", "peer"),
@@ -39,7 +41,7 @@ func newMetrics(m *Mesh) *metrics {
 // Describe implements prometheus.Collector.
 func (c *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.info, c.handshake, c.received, c.sent, c.peers, c.attempts, c.moves, c.held, c.dropped,
+		c.info, c.mtu, c.handshake, c.received, c.sent, c.peers, c.attempts, c.moves, c.held, c.dropped,
 	} {
 		ch <- d
 	}
@@ -55,6 +57,7 @@ func (c *metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	gauge(c.info, 1, c.mesh.Backend())
+	gauge(c.mtu, float64(s.mtu))
 	var up, down float64
 	for _, p := range s.peers {
 		var at float64

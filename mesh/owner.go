@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,6 +19,9 @@ const (
 	// with all peers in reach and not.
 	readIdle = time.Second
 	readBusy = 250 * time.Millisecond
+	// readStaged is the interval while a peer has announced another key: what
+	// it sends with that one is lost until its first handshake is noticed.
+	readStaged = 20 * time.Millisecond
 	// A hint of a finished handshake brings a reading after hintDelay, and
 	// hintReads-1 more, hintAgain apart, for a slow machine.
 	hintDelay = 2 * time.Millisecond
@@ -38,10 +42,13 @@ type owner struct {
 	has      bool // want is set
 	repairAt time.Time
 	links    map[topo.Key]*link
+	tokens   bucket
 	last     reading
 	attempts uint64
 	moves    uint64
-	dueReads int // readings still to make for a hint
+	dueReads int  // readings still to make for a hint
+	twofold  bool // a wanted peer has two keys
+	staged   bool // a link is
 }
 
 func newOwner(m *Mesh, dev device) *owner {
@@ -77,13 +84,13 @@ func (o *owner) loop(ctx context.Context) error {
 // serve carries out a request.
 func (o *owner) serve(req request, now time.Time) error {
 	if req.private != nil {
-		return o.setKey(*req.private)
+		return o.setKey(*req.private, time.Now())
 	}
 	return o.set(req.want, now)
 }
 
-// setKey changes the device's key.
-func (o *owner) setKey(private [topo.KeyLen]byte) error {
+// setKey changes the device's key. Packets wait until the peers know it.
+func (o *owner) setKey(private [topo.KeyLen]byte, now time.Time) error {
 	key, err := PublicKey(private)
 	if err == nil {
 		err = o.dev.setPrivateKey(private)
@@ -93,6 +100,17 @@ func (o *owner) setKey(private [topo.KeyLen]byte) error {
 	}
 	o.mesh.key.Store(&key)
 	o.want.Key = key
+	for _, k := range o.sortedKeys() {
+		l := o.links[k]
+		l.rekey(now, o.rand())
+		if l.staged() || o.mesh.opts.naive {
+			continue
+		}
+		l.held = true
+		o.dev.hold(k, l.addrs, true)
+		o.dev.firm(k)
+		o.tend(k, l, now)
+	}
 	return nil
 }
 
@@ -102,6 +120,7 @@ func (o *owner) set(want topo.Desired, now time.Time) error {
 		return fmt.Errorf("mesh: set: device key is %s, want names %s", own, want.Key)
 	}
 	o.want, o.has = want, true
+	o.twofold = slices.ContainsFunc(want.Peers, func(p topo.Peer) bool { return !p.Next.IsZero() })
 	refused, err := o.reconcile(now)
 	switch {
 	case err != nil:
@@ -137,25 +156,16 @@ func (o *owner) reconcile(now time.Time) ([]topo.Refusal, error) {
 // relink makes the links equal to the wanted peers. New peers are held before
 // they get an address, so that no packet passes ahead of its turn.
 func (o *owner) relink(now time.Time) {
-	wanted := make(map[topo.Key]bool, len(o.want.Peers))
-	for _, p := range o.want.Peers {
+	peers := topo.Resolve(o.want, o.observed(now)).Peers
+	wanted := make(map[topo.Key]bool, len(peers))
+	o.staged = false
+	for _, p := range peers {
 		if p.Key == o.want.Key || p.Key.IsZero() || wanted[p.Key] {
 			continue // Diff refuses it
 		}
 		wanted[p.Key] = true
-		l := o.links[p.Key]
-		if l == nil {
-			l = newLink(p, o.want.Key, now, o.rand())
-			o.links[p.Key] = l
-			l.held = !o.mesh.opts.naive
-		}
-		if l.held && !slices.Equal(l.want.Endpoints, p.Endpoints) {
-			l.startOver(now, o.rand()) // new candidates are worth a new search
-		}
-		l.update(p)
-		if l.held {
-			o.dev.hold(p.Key, l.addrs, true)
-		}
+		o.staged = o.staged || !p.Follows.IsZero()
+		o.relinkPeer(p, now)
 	}
 	for key := range o.links {
 		if !wanted[key] {
@@ -163,6 +173,67 @@ func (o *owner) relink(now time.Time) {
 			delete(o.links, key)
 		}
 	}
+}
+
+func (o *owner) relinkPeer(p topo.Peer, now time.Time) {
+	l := o.links[p.Key]
+	if l == nil {
+		l = newLink(p, o.want.Key, now, o.rand())
+		if o.rekeyed(p) {
+			l.yield(now, o.rand())
+		}
+		o.links[p.Key] = l
+		if i := slices.IndexFunc(o.last.peers, func(r peerReading) bool { return r.Key == p.Key }); i >= 0 {
+			l.see(o.last.peers[i], now) // the device has it from an earlier run
+		}
+		l.held = !l.staged() && !l.live(now) && !o.mesh.opts.naive
+	}
+	switch {
+	case l.staged() && p.Follows.IsZero():
+		l.held = !l.live(now) && !o.mesh.opts.naive
+		if l.held {
+			l.yield(now, o.rand())
+		}
+		o.log.Info().Str("peer", string(p.Node)).Msg("peer has changed its key")
+	case !p.Follows.IsZero():
+		if l.held {
+			o.dev.forget(p.Key)
+		}
+		l.held = false
+	case l.held && !slices.Equal(l.want.Endpoints, p.Endpoints):
+		l.startOver(now, o.rand()) // new candidates are worth a new search
+	}
+	l.update(p)
+	if l.held {
+		o.dev.hold(p.Key, l.addrs, true)
+	}
+}
+
+// rekeyed reports whether p is a peer that had another key until now.
+func (o *owner) rekeyed(p topo.Peer) bool {
+	if !p.Follows.IsZero() || p.Node == "" {
+		return false
+	}
+	for key, l := range o.links {
+		if l.want.Node == p.Node && !slices.ContainsFunc(o.want.Peers, func(w topo.Peer) bool { return w.Key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
+// switched reports whether a peer with two keys now shows another one than it
+// did.
+func (o *owner) switched(now time.Time) bool {
+	if !o.twofold {
+		return false
+	}
+	for _, p := range topo.Resolve(o.want, o.observed(now)).Peers {
+		if l := o.links[p.Key]; l != nil && l.want.Follows != p.Follows {
+			return true
+		}
+	}
+	return false
 }
 
 // observed is the last reading with ages.
@@ -203,18 +274,25 @@ func (o *owner) turn(now time.Time) time.Duration {
 		o.log.Error().Err(err).Msg("cannot read device")
 		return readIdle
 	}
-	if o.has && (o.shaken() != before && o.keepaliveDue() || !o.repairAt.IsZero() && !now.Before(o.repairAt)) {
+	if o.has && (o.shaken() != before && o.keepaliveDue() || o.switched(now) ||
+		!o.repairAt.IsZero() && !now.Before(o.repairAt)) {
 		if _, err := o.reconcile(now); err != nil {
 			o.log.Warn().Err(err).Msg("device differs from what is wanted")
 		}
 	}
 	next := readIdle
-	for _, key := range o.sortedKeys() {
+	keys := o.sortedKeys()
+	// Who was tried least comes first, should tokens be few.
+	slices.SortStableFunc(keys, func(a, b topo.Key) int { return cmp.Compare(o.links[a].tries, o.links[b].tries) })
+	for _, key := range keys {
 		if wait := o.tend(key, o.links[key], now); wait < next {
 			next = wait
 		}
 	}
 	o.publish(now)
+	if o.staged {
+		next = min(next, readStaged)
+	}
 	if o.dueReads > 0 {
 		next = min(next, hintAgain)
 	}
@@ -223,12 +301,16 @@ func (o *owner) turn(now time.Time) time.Duration {
 
 // tend looks after one peer and returns how long it can wait.
 func (o *owner) tend(key topo.Key, l *link, now time.Time) time.Duration {
-	if o.mesh.opts.naive {
+	if o.mesh.opts.naive || l.staged() {
 		return readIdle
 	}
 	switch live := l.live(now); {
 	case live && l.held:
-		l.held = false
+		if wait := settle - l.age(now); l.rekeyed && wait > 0 {
+			return wait
+		}
+		l.held, l.rekeyed = false, false
+		l.initiator = topo.Initiates(o.want.Key, key)
 		o.dev.hold(key, l.addrs, false)
 		o.log.Info().Str("peer", string(l.want.Node)).Stringer("addr", l.endpoint).Msg("peer reached")
 	case !live && !l.held && l.seen:
@@ -240,7 +322,7 @@ func (o *owner) tend(key topo.Key, l *link, now time.Time) time.Duration {
 	if !l.seen {
 		return readBusy
 	}
-	a := l.due(now, o.rand())
+	a := l.due(now, o.rand(), &o.tokens)
 	if a.endpoint.IsValid() {
 		if err := o.dev.apply(topo.SetEndpoint{Key: key, Endpoint: a.endpoint}); err != nil {
 			o.log.Debug().Err(err).Msg("candidate not usable")
@@ -288,7 +370,9 @@ func (o *owner) sortedKeys() []topo.Key {
 	for k := range o.links {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b topo.Key) int { return cmp.Compare(o.links[a].want.Node, o.links[b].want.Node) })
+	slices.SortFunc(keys, func(a, b topo.Key) int {
+		return cmp.Or(cmp.Compare(o.links[a].want.Node, o.links[b].want.Node), bytes.Compare(a[:], b[:]))
+	})
 	return keys
 }
 
@@ -298,10 +382,20 @@ func (o *owner) publish(now time.Time) {
 		port: o.last.port, mtu: o.last.mtu,
 		counters: o.dev.counters(), attempts: o.attempts, moves: o.moves,
 	}
-	for _, key := range o.sortedKeys() {
+	keys := o.sortedKeys()
+	next := map[topo.Key]topo.Key{}
+	for _, key := range keys {
+		if l := o.links[key]; l.staged() {
+			next[l.want.Follows] = key
+		}
+	}
+	for _, key := range keys {
 		l := o.links[key]
+		if l.staged() {
+			continue
+		}
 		p := PeerStatus{
-			Node: l.want.Node, Key: key, Allowed: l.allowed, Endpoint: l.endpoint, Candidates: l.candidates(),
+			Node: l.want.Node, Key: key, Next: next[key], Allowed: l.allowed, Endpoint: l.endpoint, Candidates: l.candidates(),
 			Live: l.live(now), Reachable: l.reachable(now), Initiator: l.initiator, Attempts: l.tries,
 			Keepalive: l.keepalive, Rx: l.rx, Tx: l.tx,
 		}

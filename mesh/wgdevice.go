@@ -161,6 +161,7 @@ func (d *goDevice) hold(key topo.Key, addrs []netip.Addr, on bool) {
 	}
 }
 
+func (d *goDevice) firm(key topo.Key)      { d.gate.firm(key) }
 func (d *goDevice) forget(key topo.Key)    { d.gate.forget(key) }
 func (d *goDevice) counters() counters     { return d.gate.counters() }
 func (d *goDevice) hints() <-chan struct{} { return d.hint }
