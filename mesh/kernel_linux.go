@@ -367,6 +367,9 @@ func (d *kernelDevice) hold(key topo.Key, _ []netip.Addr, on bool) {
 	}
 }
 
+// firm does nothing: the kernel holds no packets.
+func (*kernelDevice) firm(topo.Key) {}
+
 func (d *kernelDevice) forget(key topo.Key) { delete(d.peers, key) }
 
 func (d *kernelDevice) setPrivateKey(private [topo.KeyLen]byte) error {
