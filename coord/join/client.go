@@ -246,7 +246,7 @@ func (j *joiner) verify(id *Identity, a *answer, ann member.Signed) (member.Reco
 // directory a member's.
 func (j *joiner) persist(f identityFile, a *answer, rs member.Records) error {
 	f.ClusterName, f.Network, f.Secret = a.ClusterName, a.Network, a.Secret
-	if err := SaveRecords(j.dir, rs); err != nil {
+	if err := saveRecords(j.dir, rs); err != nil {
 		return err
 	}
 	if err := writeJSON(filepath.Join(j.dir, IdentityFile), f); err != nil {

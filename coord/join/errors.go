@@ -15,8 +15,8 @@ var (
 	// ErrExpired reports an invite whose time is over.
 	ErrExpired = errors.New("invite expired")
 	// ErrRefused reports a sponsor that answered 404: the invite is unknown,
-	// expired, used up or revoked, the node id is taken, or the clocks differ
-	// by minutes. Only the sponsor's log says which. Not retryable as it is.
+	// expired, used up or revoked, the node id is another host's or that of one
+	// that left or was removed not long ago, or the clocks differ by minutes. Only the sponsor's log says which. Not retryable as it is.
 	ErrRefused = errors.New("the sponsor refused to admit this host")
 	// ErrAnswer reports an answer that does not verify. Not retryable.
 	ErrAnswer = errors.New("the sponsor's answer does not verify")
@@ -24,6 +24,17 @@ var (
 	ErrPin = errors.New("the server does not hold the sponsor's identity key")
 	// ErrNotSponsor reports a host that cannot certify others.
 	ErrNotSponsor = errors.New("this host is no sponsor")
+	// ErrLeft reports a state directory whose host has left its cluster. Another
+	// state directory, and another node id, are needed to join again.
+	ErrLeft = errors.New("this host has left the cluster")
+	// ErrNeedRoot reports what only the root key can do, where it is not kept.
+	ErrNeedRoot = errors.New("only the root key can do that, and it is not on this host")
+	// ErrNoRoot reports a state directory without root key.
+	ErrNoRoot = errors.New("the root key is not on this host")
+	// ErrNoMember reports a node id that no member has.
+	ErrNoMember = errors.New("no such member")
+	// ErrNoStagedKey reports that no next WireGuard key was staged.
+	ErrNoStagedKey = errors.New("no wireguard key is staged")
 	// ErrNoInvite reports an invite id that is not known.
 	ErrNoInvite = errors.New("no such invite")
 )

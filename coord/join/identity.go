@@ -4,7 +4,6 @@ import (
 	"crypto/ecdh"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +29,8 @@ const (
 	bootFile     = "boot"
 	epochFile    = "epoch"
 	pendingFile  = "pending.json"
+	nextKeyFile  = "wg-next.json"
+	leftFile     = "left"
 )
 
 // fileMode keeps every file of a state directory to its owner.
@@ -51,6 +52,9 @@ type Identity struct {
 	idKey  Secret // Ed25519 seed
 	wgKey  Secret // Curve25519 private key
 	secret Secret // cluster secret
+	// wgOld are the WireGuard keys before, newest first: tokens that name
+	// one of them stay good.
+	wgOld []oldKey
 }
 
 // IDKey returns the private identity key.
@@ -82,6 +86,7 @@ type identityFile struct {
 	WGKey       []byte           `json:"wg_key"`
 	RootPub     []byte           `json:"root_pub"`
 	Secret      []byte           `json:"cluster_secret"`
+	WGOld       []oldKeyFile     `json:"wg_old,omitempty"`
 }
 
 // fileVersion is the version of every JSON file of this package.
@@ -106,7 +111,10 @@ func (f identityFile) identity() (*Identity, error) {
 		WGPub: [32]byte(wg.PublicKey().Bytes()),
 		idKey: NewSecret(f.IDKey), wgKey: NewSecret(f.WGKey), secret: NewSecret(f.Secret),
 	}
-	id.IDPub = id.IDKey().Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
+	if id.wgOld, err = readOldKeys(f.WGOld); err != nil {
+		return nil, err
+	}
+	id.IDPub = publicOf(id.IDKey())
 	return id, nil
 }
 
@@ -123,60 +131,82 @@ func newKeys(node cluster.NodeID) (identityFile, error) {
 }
 
 // Load reads the identity and the membership records of a state directory.
-// The error wraps ErrNotInitialised if it has none.
+// The error wraps ErrNotInitialised if it has none, and ErrLeft if its host has
+// left the cluster.
 func Load(dir string) (*Identity, member.Records, error) {
 	id, err := loadIdentity(dir)
 	if err != nil {
 		return nil, member.Records{}, err
 	}
-	var rs member.Records
-	if err := readJSON(filepath.Join(dir, RecordsFile), &rs); err != nil {
+	name := filepath.Join(dir, RecordsFile)
+	b, err := readFile(name)
+	if err != nil {
 		return nil, member.Records{}, err
+	}
+	rs, err := member.DecodeRecords(b)
+	if err != nil {
+		return nil, member.Records{}, fmt.Errorf("read %s: %w", name, err)
 	}
 	return id, rs, nil
 }
 
 func loadIdentity(dir string) (*Identity, error) {
-	var f identityFile
-	name := filepath.Join(dir, IdentityFile)
-	if err := readJSON(name, &f); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", dir, ErrNotInitialised)
-	} else if err != nil {
+	f, err := readIdentity(dir)
+	if err != nil {
 		return nil, err
 	}
-	id, err := f.identity()
+	name := filepath.Join(dir, IdentityFile)
+	id, err := f.member()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if err := member.CheckCIDR(id.Network); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(f.Secret) != secretLen {
-		return nil, fmt.Errorf("read %s: cluster secret of wrong length", name)
+	switch _, err := os.Stat(filepath.Join(dir, leftFile)); {
+	case err == nil:
+		return nil, fmt.Errorf("%s: %w", dir, ErrLeft)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("read %s: %w", dir, err)
 	}
 	return id, nil
 }
 
-// SaveRecords replaces the membership records of a state directory.
-func SaveRecords(dir string, rs member.Records) error {
-	return writeJSON(filepath.Join(dir, RecordsFile), rs)
+func readIdentity(dir string) (identityFile, error) {
+	var f identityFile
+	if err := readJSON(filepath.Join(dir, IdentityFile), &f); errors.Is(err, fs.ErrNotExist) {
+		return f, fmt.Errorf("%s: %w", dir, ErrNotInitialised)
+	} else if err != nil {
+		return f, err
+	}
+	return f, nil
 }
 
-// RootKey reads the root key of a state directory, nil if it is not there.
-func RootKey(dir string) (ed25519.PrivateKey, error) {
-	name := filepath.Join(dir, RootKeyFile)
-	b, err := readFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// member is identity for a host that was admitted.
+func (f identityFile) member() (*Identity, error) {
+	id, err := f.identity()
 	if err != nil {
 		return nil, err
 	}
-	seed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("read %s: not a root key", name)
+	if err := member.CheckCIDR(id.Network); err != nil {
+		return nil, err
 	}
-	return ed25519.NewKeyFromSeed(seed), nil
+	if len(f.Secret) != secretLen {
+		return nil, errors.New("cluster secret of wrong length")
+	}
+	return id, nil
+}
+
+// saveRecords writes the membership records that a host begins with. From then
+// on the coordination service owns the file.
+func saveRecords(dir string, rs member.Records) error {
+	return writeJSON(filepath.Join(dir, RecordsFile), rs)
+}
+
+// MarkLeft notes that this host is a member no more: Load refuses the state
+// directory from now on (ErrLeft), and so do Init and Join.
+func MarkLeft(dir string) error {
+	if err := durable.WriteFile(filepath.Join(dir, leftFile), []byte("left\n"), fileMode); err != nil {
+		return fmt.Errorf("mark as left: %w", err)
+	}
+	return nil
 }
 
 // BootCounter raises the number of starts of this state directory and returns
@@ -185,22 +215,30 @@ func BootCounter(dir string) (uint64, error) { return raise(filepath.Join(dir, b
 
 // raise increments the counter file name durably.
 func raise(name string) (uint64, error) {
-	var n uint64
-	b, err := readFile(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	n, err := readCounter(name)
+	if err != nil {
 		return 0, err
-	default:
-		if n, err = strconv.ParseUint(strings.TrimSpace(string(b)), 10, 53); err != nil {
-			return 0, fmt.Errorf("read %s: not a counter", name)
-		}
 	}
-	n++
-	if err := durable.WriteFile(name, []byte(strconv.FormatUint(n, 10)+"\n"), fileMode); err != nil {
+	return n + 1, writeCounter(name, n+1)
+}
+
+func readCounter(name string) (uint64, error) {
+	b, err := readFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
 		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 53)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: not a counter", name)
 	}
 	return n, nil
+}
+
+func writeCounter(name string, n uint64) error {
+	return durable.WriteFile(name, []byte(strconv.FormatUint(n, 10)+"\n"), fileMode)
 }
 
 func readFile(name string) ([]byte, error) {

@@ -2,7 +2,6 @@ package join
 
 import (
 	"crypto/ed25519"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
-	"github.com/skein-project/skein/internal/durable"
 )
 
 // secretLen is the length of invite and cluster secrets, in bytes.
@@ -34,6 +32,10 @@ type About struct {
 	Witness   bool
 	NAT       bool
 	Endpoints []netip.AddrPort // of its WireGuard port, at most member.MaxEndpoints
+	// Next is the staged WireGuard key and NextAt when it replaces the
+	// present one; both zero if none is to.
+	Next   [32]byte
+	NextAt time.Time
 }
 
 // InitOptions describes a new cluster and its first host.
@@ -95,11 +97,10 @@ func (o *InitOptions) create(dir string) error {
 	if err != nil {
 		return err
 	}
-	rootSeed := randomSecret(ed25519.SeedSize).Bytes()
-	root := ed25519.NewKeyFromSeed(rootSeed)
+	root := ed25519.NewKeyFromSeed(randomSecret(ed25519.SeedSize).Bytes())
 	f.Cluster = member.ClusterID(randomSecret(16).Bytes())
 	f.ClusterName, f.Network = o.ClusterName, o.Network
-	f.RootPub = root.Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
+	f.RootPub = publicOf(root)
 	f.Secret = randomSecret(secretLen).Bytes()
 	id, err := f.identity()
 	if err != nil {
@@ -118,11 +119,10 @@ func (o *InitOptions) create(dir string) error {
 	if err != nil {
 		return err
 	}
-	seed := []byte(base64.StdEncoding.EncodeToString(rootSeed) + "\n")
-	if err := durable.WriteFile(filepath.Join(dir, RootKeyFile), seed, fileMode); err != nil {
+	if err := writeRootKey(dir, root); err != nil {
 		return err
 	}
-	if err := SaveRecords(dir, member.Records{Certs: []member.Signed{cert}, Anns: []member.Signed{ann}}); err != nil {
+	if err := saveRecords(dir, member.Records{Certs: []member.Signed{cert}, Anns: []member.Signed{ann}}); err != nil {
 		return err
 	}
 	// Last: from here on the directory belongs to the cluster.
@@ -132,7 +132,7 @@ func (o *InitOptions) create(dir string) error {
 // removeCounters drops what an earlier, unfinished attempt left: its keys are
 // gone with it.
 func removeCounters(dir string) error {
-	for _, name := range []string{epochFile, pendingFile, InvitesFile} {
+	for _, name := range []string{epochFile, pendingFile, nextKeyFile, InvitesFile} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -140,19 +140,41 @@ func removeCounters(dir string) error {
 	return nil
 }
 
-// certify completes c with addresses out of c.Slice and signs it: a sponsor
-// certificate without expiry by the root key, else a member's by a sponsor.
+// certify completes c and signs it: a sponsor certificate without expiry by
+// the root key, else a member's by a sponsor. If c has no address yet, it gets
+// one out of c.Slice.
 func certify(issuer ed25519.PrivateKey, c member.Cert, taken func(netip.Addr) bool) (member.Signed, error) {
-	ip, err := member.AllocIP4(c.Slice, c.IDPub, taken)
-	if err != nil {
-		return member.Signed{}, err
+	if !c.IP4.IsValid() {
+		ip, err := member.AllocIP4(c.Slice, c.IDPub, taken)
+		if err != nil {
+			return member.Signed{}, err
+		}
+		c.IP4 = ip
 	}
-	c.IP4, c.IP6 = ip, member.ULA(c.Cluster, c.IDPub)
-	c.Issuer = issuer.Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
+	c.IP6 = member.ULA(c.Cluster, c.IDPub)
+	c.Issuer = publicOf(issuer)
 	if c.Expires == 0 {
 		c.Caps = []string{member.CapSponsor}
 	}
 	return c.Sign(issuer)
+}
+
+func publicOf(k ed25519.PrivateKey) ed25519.PublicKey {
+	return k.Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
+}
+
+// RaiseEpoch lets the next announcement have a higher epoch than seen, which
+// others hold of this host: its state directory came out of a backup.
+func RaiseEpoch(dir string, seen uint64) error {
+	name := filepath.Join(dir, epochFile)
+	n, err := readCounter(name)
+	if err == nil && n < seen {
+		err = writeCounter(name, seen)
+	}
+	if err != nil {
+		return fmt.Errorf("raise epoch: %w", err)
+	}
+	return nil
 }
 
 // Announce signs this host's next announcement. The epoch is durable in dir
@@ -162,11 +184,15 @@ func Announce(dir string, id *Identity, about About, now time.Time) (member.Sign
 	if err != nil {
 		return member.Signed{}, fmt.Errorf("announce: %w", err)
 	}
-	ann, err := member.Ann{
+	a := member.Ann{
 		IDPub: id.IDPub, WGPub: id.WGPub, Endpoints: slices.Clone(about.Endpoints), NAT: about.NAT, Epoch: epoch,
 		Issued: now.Unix(), Expires: now.Add(annLife).Unix(),
 		Zone: about.Zone, Priority: about.Priority, Witness: about.Witness,
-	}.Sign(id.IDKey())
+	}
+	if about.Next != [32]byte{} {
+		a.Next, a.NextAt = about.Next, about.NextAt.Unix()
+	}
+	ann, err := a.Sign(id.IDKey())
 	if err != nil {
 		return member.Signed{}, fmt.Errorf("announce: %w", err)
 	}

@@ -2,6 +2,7 @@ package join
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"encoding/base32"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ const (
 	MaxInvites = 256 // kept at once
 	MaxUses    = 64  // of one invite
 	MaxTTL     = 30 * 24 * time.Hour
+	// maxSerial bounds certificates' serial numbers.
+	maxSerial = 1<<53 - 1
 	// keepSpent is how long an invite is listed after its time.
 	keepSpent = 7 * 24 * time.Hour
 )
@@ -81,10 +84,36 @@ func OpenInvites(dir string) (*Invites, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if s.state.Version != fileVersion {
-		return nil, fmt.Errorf("read %s: version %d, this program reads %d", s.name, s.state.Version, fileVersion)
+	if err := s.state.check(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.name, err)
 	}
 	return s, nil
+}
+
+// check refuses a file that this program did not write.
+func (f invitesFile) check() error {
+	if f.Version != fileVersion {
+		return fmt.Errorf("version %d, this program reads %d", f.Version, fileVersion)
+	}
+	if len(f.Invites) > MaxInvites || f.Serial > maxSerial {
+		return fmt.Errorf("%d invites, serial %d", len(f.Invites), f.Serial)
+	}
+	for _, i := range f.Invites {
+		switch {
+		case !validInviteID(i.ID):
+			return errors.New("invite without a valid id")
+		case len(i.Secret) != secretLen:
+			return fmt.Errorf("invite %s: secret of wrong length", i.ID)
+		case i.Uses < 1 || i.Uses > MaxUses || len(i.Spent) > i.Uses:
+			return fmt.Errorf("invite %s: %d of %d uses spent", i.ID, len(i.Spent), i.Uses)
+		}
+		for _, u := range i.Spent {
+			if len(u.IDPub) != ed25519.PublicKeySize || u.Cert.IsZero() || len(u.Answer) == 0 {
+				return fmt.Errorf("invite %s: damaged use", i.ID)
+			}
+		}
+	}
+	return nil
 }
 
 // Create makes an invite for uses hosts, valid for ttl from now, and returns
@@ -163,12 +192,16 @@ func (s *Invites) get(id string) (inviteFile, bool) {
 	return inviteFile{}, false
 }
 
-// issued returns every certificate that was given by an invite.
-func (s *Invites) issued() []member.Signed {
+// issued returns the certificates that were given by an invite, as long as the
+// invite is kept: by then all know them.
+func (s *Invites) issued(now time.Time) []member.Signed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []member.Signed
 	for _, i := range s.state.Invites {
+		if i.stale(now) {
+			continue
+		}
 		for _, u := range i.Spent {
 			out = append(out, u.Cert)
 		}
@@ -195,6 +228,15 @@ func (s *Invites) spend(id string, u spent, serial uint64, now time.Time) error 
 		return fmt.Errorf("spend invite: %w", ErrNoInvite)
 	}
 	i.Spent = append(slices.Clone(i.Spent), u)
+	next.Serial = max(next.Serial, serial)
+	return s.commit(next)
+}
+
+// issue notes the serial number of a certificate that no invite gave.
+func (s *Invites) issue(serial uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.state.clone()
 	next.Serial = max(next.Serial, serial)
 	return s.commit(next)
 }
@@ -242,8 +284,10 @@ func (f *invitesFile) find(id string) *inviteFile {
 
 // prune drops invites that ended long ago.
 func (f *invitesFile) prune(now time.Time) {
-	f.Invites = slices.DeleteFunc(f.Invites, func(i inviteFile) bool { return now.Sub(i.Expires) > keepSpent })
+	f.Invites = slices.DeleteFunc(f.Invites, func(i inviteFile) bool { return i.stale(now) })
 }
+
+func (i inviteFile) stale(now time.Time) bool { return now.Sub(i.Expires) > keepSpent }
 
 // by returns the use by an identity key.
 func (i inviteFile) by(idPub []byte) (spent, bool) {

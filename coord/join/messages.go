@@ -112,19 +112,23 @@ func (r *request) checkSecret(transcript, secret []byte) bool {
 }
 
 // checkKeys reports whether r proves both private keys, and that the
-// announcement is theirs.
-func (r *request) checkKeys(transcript []byte, wgKey [32]byte) error {
+// announcement is theirs. WgKeys are this host's, one of which the token names.
+func (r *request) checkKeys(transcript []byte, wgKeys [][32]byte) error {
 	if len(r.IDPub) != ed25519.PublicKeySize || len(r.Nonce) != nonceLen {
 		return errors.New("identity key or nonce of wrong length")
 	}
 	if !ed25519.Verify(r.IDPub, append([]byte(sigDomain), transcript...), r.Sig) {
 		return errors.New("identity signature is wrong")
 	}
-	shared, err := sharedKey(wgKey, r.WGPub)
-	if err != nil {
-		return err
+	proven := false
+	for _, k := range wgKeys {
+		shared, err := sharedKey(k, r.WGPub)
+		if err != nil {
+			return err
+		}
+		proven = hmac.Equal(r.Possession, mac(shared, transcript)) || proven
 	}
-	if !hmac.Equal(r.Possession, mac(shared, transcript)) {
+	if !proven {
 		return errors.New("wireguard key is not proven")
 	}
 	ann, err := member.ParseAnn(r.Ann)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 	"github.com/skein-project/skein/coord/wire"
 )
 
-// maxSponsors is how many hosts the root key makes sponsors at their join.
+// maxSponsors is how many hosts the root key makes sponsors, at their join or
+// when they renew.
 const maxSponsors = 3
 
 // Admission is a host that was admitted.
@@ -53,15 +55,19 @@ type SponsorOptions struct {
 	Registerer prometheus.Registerer // may be nil
 }
 
-// Sponsor is the handler of POST /.rb/<invite>.
+// Sponsor admits, renews and removes hosts. It is the handler of
+// POST /.rb/<invite>. Its methods may be called from any goroutine.
 type Sponsor struct {
 	o       SponsorOptions
 	log     zerolog.Logger
 	limit   *limiter
 	results *prometheus.CounterVec
-	// slot serialises admissions: capacity 1, waited for until the request's
-	// deadline.
+	// slot serialises all that signs: capacity 1, waited for until the
+	// request's deadline.
 	slot chan struct{}
+	// signed are the records that Renew and Revoke made and Records may not
+	// show yet, the last of each key and kind; owned by who has the slot.
+	signed map[signedKey]member.Signed
 }
 
 // Results of a request; the label of a counter.
@@ -101,10 +107,15 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 		o.Wall = time.Now
 	}
 	s := &Sponsor{
-		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: newLimiter(), slot: make(chan struct{}, 1),
+		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: newLimiter(), slot: make(chan struct{}, 1), signed: map[signedKey]member.Signed{},
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_join_requests_total", Help: "Requests to be admitted, by result.",
 		}, []string{"result"}),
+	}
+	if o.RootKey != nil {
+		if err := o.Identity.checkRoot(o.RootKey); err != nil {
+			return nil, fmt.Errorf("new sponsor: %w", err)
+		}
 	}
 	if _, err := s.own(s.table(o.Wall())); err != nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
@@ -129,7 +140,16 @@ func (s *Sponsor) table(now time.Time) *member.Table {
 	// Both sets were verified before; a record that has lost meanwhile
 	// against another is rightly left out.
 	_, _ = t.Restore(s.o.Records(), now)
-	_, _ = t.Restore(member.Records{Certs: s.o.Invites.issued()}, now)
+	for certs := range slices.Chunk(s.o.Invites.issued(now), member.MaxMembers) {
+		_, _ = t.Restore(member.Records{Certs: certs}, now)
+	}
+	for k, rec := range s.signed {
+		if k.revoke {
+			_, _ = t.AddRevoke(rec, now)
+		} else {
+			_, _ = t.Restore(member.Records{Certs: []member.Signed{rec}}, now)
+		}
+	}
 	return t
 }
 
@@ -215,20 +235,29 @@ func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (bo
 	if age := now.Sub(time.Unix(req.RequestTime, 0)); age > requestPast || age < -requestAhead {
 		return nil, nil, refuse(resultClock, "request of %s is %s old", req.Node, age.Truncate(time.Second))
 	}
-	if err := req.checkKeys(transcript, id.WGKey()); err != nil {
+	if err := req.checkKeys(transcript, id.tokenKeys(now)); err != nil {
 		return nil, nil, refuse(resultKeys, "request of %s: %w", req.Node, err)
 	}
-	select {
-	case s.slot <- struct{}{}:
-		defer func() { <-s.slot }()
-	case <-ctx.Done():
-		return nil, nil, refuse(resultInternal, "wait for another admission: %w", ctx.Err())
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, nil, refuse(resultInternal, "%w", err)
 	}
+	defer leave()
 	body, err = s.admit(ctx, invite, req, now)
 	if err != nil {
 		return nil, nil, err
 	}
 	return body, answerMAC(secret, transcript, body), nil
+}
+
+// enter waits for the slot.
+func (s *Sponsor) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.slot <- struct{}{}:
+		return func() { <-s.slot }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for another admission: %w", ctx.Err())
+	}
 }
 
 // admit certifies an authenticated host, or finds what it was answered before.
@@ -258,6 +287,9 @@ func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now ti
 	// The records must hold together before anything is written.
 	if _, err := t.AddCert(u.Cert, now); err != nil {
 		return nil, refuse(resultConflict, "%w", err)
+	}
+	if t.Revoked(req.IDPub) {
+		return nil, refuse(resultConflict, "the key of %s was revoked: it must join with an empty state directory", req.Node)
 	}
 	if _, err := t.AddAnn(req.Ann, now); err != nil {
 		return nil, refuse(resultConflict, "%w", err)
@@ -302,14 +334,20 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 		cert, _, _ := t.Proof(req.Node) // it has one: see above
 		return cert, nil
 	}
+	// The name of a host that is gone must not come to mean another key while
+	// what it signed is still about: its events are verified by that key.
+	for _, r := range t.Retired() {
+		if r.Node == req.Node {
+			return member.Signed{}, refuse(resultConflict, "node id %s belongs to a host that is gone, %s: the new host must choose another", req.Node, until(r))
+		}
+	}
 	c := member.Cert{
 		Cluster: s.o.Identity.Cluster, Node: req.Node, IDPub: req.IDPub, Serial: serial,
 		// Never before the own certificate, even if this clock is behind.
 		Issued: max(now.Unix(), own.Issued),
 	}
 	key := s.o.Identity.IDKey()
-	slice, free := t.FreeSlice(s.o.Identity.Network)
-	if s.o.RootKey != nil && free && t.Sponsors() < maxSponsors {
+	if slice, free := s.promotion(t); free {
 		key, c.Slice = s.o.RootKey, slice
 	} else {
 		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
@@ -319,6 +357,22 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 		return member.Signed{}, refuse(resultInternal, "certify %s: %w", req.Node, err)
 	}
 	return cert, nil
+}
+
+// promotion returns the slice of the next sponsor, if there is to be one.
+func (s *Sponsor) promotion(t *member.Table) (netip.Prefix, bool) {
+	if s.o.RootKey == nil || t.Sponsors() >= maxSponsors {
+		return netip.Prefix{}, false
+	}
+	return t.FreeSlice(s.o.Identity.Network)
+}
+
+// until says how long the name of a host that is gone stays taken.
+func until(r member.Retired) string {
+	if r.Until.IsZero() {
+		return "for ever"
+	}
+	return "until " + r.Until.Format(time.DateOnly)
 }
 
 // answer encodes what a new host needs: its certificate, the sponsors' records
@@ -358,13 +412,17 @@ func first(e []netip.AddrPort) netip.AddrPort {
 }
 
 // source is the address that a rate belongs to: an IPv4 address, or an IPv6
-// /64; the zero address for whatever has none.
+// /64; the zero address for whatever has none, and for loopback, from where
+// Tor brings everybody.
 func source(remote string) netip.Addr {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.Addr{}
 	}
 	a := ap.Addr().Unmap().WithZone("")
+	if a.IsLoopback() {
+		return netip.Addr{}
+	}
 	if a.Is6() {
 		p, _ := a.Prefix(64) // 64 is in range
 		return p.Addr()

@@ -180,7 +180,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal("accepted what is not strict")
 		}
 		tr := r.transcript([16]byte{1}, make([]byte, 32), "aaaaaaaaaaaaaaaa")
-		if r.checkSecret(tr, make([]byte, secretLen)) || r.checkKeys(tr, [32]byte{1}) == nil {
+		if r.checkSecret(tr, make([]byte, secretLen)) || r.checkKeys(tr, [][32]byte{{1}}) == nil {
 			t.Fatal("a request without keys was proven")
 		}
 	})

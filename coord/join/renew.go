@@ -1,0 +1,157 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+)
+
+// signedKey names a record that a sponsor made.
+type signedKey struct {
+	id     [32]byte
+	revoke bool
+}
+
+// Renew certifies a member again and returns the certificate, which the caller
+// merges and spreads. It keeps node id, key and address, also where another
+// sponsor gave them; only a host that lost its address to another key gets a
+// new one. Where the root key lies, and while there are fewer than three
+// sponsors, it makes the member one. A certificate that is not due is returned
+// as it is, so that asking often costs nothing. The error wraps ErrNoMember if
+// there is no such member.
+func (s *Sponsor) Renew(ctx context.Context, node cluster.NodeID) (member.Signed, error) {
+	rec, err := s.renew(ctx, node)
+	if err != nil {
+		return member.Signed{}, fmt.Errorf("renew %s: %w", node, err)
+	}
+	return rec, nil
+}
+
+func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	defer leave()
+	now := s.o.Wall()
+	t := s.table(now)
+	own, err := s.own(t)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	old, ok := t.Cert(node)
+	if !ok {
+		return member.Signed{}, ErrNoMember
+	}
+	if !t.RenewDue(node, now) {
+		rec, _, _ := t.Proof(node)
+		return rec, nil
+	}
+	c := member.Cert{
+		Cluster: old.Cluster, Node: old.Node, IDPub: old.IDPub, IP4: old.IP4, Since: old.Since,
+		Serial: s.o.Invites.nextSerial(),
+		// Later than the old one and than the own, even if this clock is behind.
+		Issued: max(now.Unix(), own.Issued, old.Issued+1),
+	}
+	lost := t.Lost(node)
+	if lost {
+		c.IP4, c.Since = netip.Addr{}, c.Issued
+	}
+	key := s.o.Identity.IDKey()
+	if slice, free := s.promotion(t); free {
+		key, c.Slice = s.o.RootKey, slice
+	} else {
+		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
+		c.Renewed = !lost && !own.Slice.Contains(c.IP4)
+	}
+	rec, err := certify(key, c, t.Taken)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	if err := s.issue(t, rec, c.Serial, now); err != nil {
+		return member.Signed{}, err
+	}
+	s.signed[signedKey{id: [32]byte(old.IDPub)}] = rec
+	s.log.Info().Str("peer", string(node)).Bool("new_address", lost).Bool("sponsor", c.Expires == 0).Msg("certificate renewed")
+	return rec, nil
+}
+
+// issue checks a new certificate as others will, and writes its serial down.
+func (s *Sponsor) issue(t *member.Table, rec member.Signed, serial uint64, now time.Time) error {
+	if _, err := t.AddCert(rec, now); err != nil {
+		return err
+	}
+	return s.o.Invites.issue(serial)
+}
+
+// Revoke ends a member's key and returns the revocation, which the caller
+// merges and spreads before anything else. Only the root key ends a sponsor's
+// (ErrNeedRoot). A member that is gone already is no error: its revocation is
+// returned. The error wraps ErrNoMember if there never was one.
+func (s *Sponsor) Revoke(ctx context.Context, node cluster.NodeID, reason string) (member.Signed, error) {
+	rec, err := s.revoke(ctx, node, reason)
+	if err != nil {
+		return member.Signed{}, fmt.Errorf("revoke %s: %w", node, err)
+	}
+	return rec, nil
+}
+
+func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string) (member.Signed, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	defer leave()
+	now := s.o.Wall()
+	t := s.table(now)
+	if _, err := s.own(t); err != nil {
+		return member.Signed{}, err
+	}
+	if node == s.o.Identity.Node {
+		return member.Signed{}, errors.New("a host ends its own key by leaving")
+	}
+	c, ok := t.Cert(node)
+	if !ok {
+		if rec, gone := t.Revocation(node); gone {
+			return rec, nil
+		}
+		return member.Signed{}, ErrNoMember
+	}
+	key := s.o.Identity.IDKey()
+	switch {
+	case s.o.RootKey != nil:
+		key = s.o.RootKey
+	case c.Sponsor():
+		return member.Signed{}, ErrNeedRoot
+	}
+	if len(reason) > member.MaxReasonLen {
+		reason = reason[:member.MaxReasonLen]
+	}
+	rec, err := member.Revoke{
+		Cluster: c.Cluster, IDPub: c.IDPub, Reason: reason, Issued: now.Unix(), Expires: member.RevokeUntil(c),
+		Issuer: publicOf(key),
+	}.Sign(key)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	s.signed[signedKey{id: [32]byte(c.IDPub), revoke: true}] = rec
+	s.log.Info().Str("peer", string(node)).Str("reason", reason).Msg("key revoked")
+	return rec, nil
+}
+
+// Leave signs the end of this host's own key, whose certificate is cert.
+func Leave(id *Identity, cert member.Cert, now time.Time) (member.Signed, error) {
+	rec, err := member.Revoke{
+		Cluster: id.Cluster, IDPub: id.IDPub, Reason: member.ReasonLeft, Issued: now.Unix(),
+		Expires: member.RevokeUntil(cert), Issuer: id.IDPub,
+	}.Sign(id.IDKey())
+	if err != nil {
+		return member.Signed{}, fmt.Errorf("leave: %w", err)
+	}
+	return rec, nil
+}
