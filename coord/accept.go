@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -17,17 +18,25 @@ import (
 	"github.com/skein-project/skein/coord/wire"
 )
 
-// Rates of announcements of hosts that are not members yet, all together.
+// Kinds of datagrams that only counters know.
 const (
-	strangerRate  = 20
-	strangerBurst = 64
+	typeLegacy wire.Type = "heartbeat_v1"    // unsigned, of a listed host
+	typeProbe  wire.Type = "heartbeat_probe" // padded
 )
 
-// delivery is an authenticated message on its way to the loop.
+// delivery is an authenticated message on its way to the loop. One without a
+// payload is an unsigned heartbeat of a listed host.
 type delivery struct {
 	msg     wire.Message
 	payload wire.Payload
 	at      time.Duration // when it was read
+	skew    time.Duration // of the sender's clock
+}
+
+// tuned are the options that may change while the reader runs.
+type tuned struct {
+	tolerance time.Duration
+	legacy    map[cluster.NodeID]bool
 }
 
 // acceptor reads datagrams and lets through what is a member's, new and
@@ -35,34 +44,37 @@ type delivery struct {
 // is cheap comes first, the signature near the end, and only what it covers
 // moves the replay window. It belongs to the goroutine that reads.
 type acceptor struct {
-	self      cluster.NodeID
-	conn      net.PacketConn
-	dir       *atomic.Pointer[directory]
-	tolerance time.Duration
-	started   time.Time
-	now       func() time.Duration
-	wall      func() time.Time
-	out       chan<- delivery
-	m         *metrics
-	rejects   *rejects
-	log       zerolog.Logger
-	logGate   *logGate
+	self    cluster.NodeID
+	conn    net.PacketConn
+	dir     *atomic.Pointer[directory]
+	tuned   *atomic.Pointer[tuned]
+	started time.Duration // local clock
+	now     func() time.Duration
+	wall    func() time.Time
+	out     chan<- delivery
+	m       *metrics
+	rejects *rejects
+	skews   *skews
+	log     zerolog.Logger
+	logGate *logGate
 
-	peers     map[cluster.NodeID]*acceptPeer
-	strangers bucket
+	seen   *directory // that peers and limits were last tidied by
+	peers  map[cluster.NodeID]*acceptPeer
+	limits limiter
 }
 
 // acceptPeer is what the acceptor remembers of one sender.
 type acceptPeer struct {
 	key    ed25519.PublicKey // that the window is about
-	rate   bucket
 	window wire.Window
+	legacy int64 // timestamp of the last unsigned heartbeat
+	skewed bool  // warned that its clock is off; until a message is good
 }
 
 // run reads until the socket is closed.
 func (a *acceptor) run(ctx context.Context) error {
 	// One byte more than a message may have shows that it is too long.
-	buf := make([]byte, wire.MaxDatagram+1)
+	buf := make([]byte, wire.MaxProbe+1)
 	for {
 		n, from, err := a.conn.ReadFrom(buf)
 		if ctx.Err() != nil {
@@ -96,8 +108,15 @@ func (a *acceptor) one(data []byte, source netip.Addr, from net.Addr) {
 		return
 	}
 	select {
-	case a.out <- delivery{msg: m, payload: p, at: a.now()}:
-		a.m.accepted.WithLabelValues(string(m.Type)).Inc()
+	case a.out <- delivery{msg: m, payload: p, at: a.now(), skew: skewOf(m.Time, a.wall())}:
+		kind := m.Type
+		switch {
+		case p == nil:
+			kind = typeLegacy
+		case m.Size > wire.MaxDatagram:
+			kind = typeProbe
+		}
+		a.m.accepted.WithLabelValues(string(kind)).Inc()
 	default:
 		a.refuse(m, from, wire.Refuse(reasonQueue, "%s of %s", m.Type, m.Node))
 	}
@@ -106,10 +125,16 @@ func (a *acceptor) one(data []byte, source netip.Addr, from net.Addr) {
 // check refuses a datagram or returns what it says.
 func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Payload, error) {
 	m, err := wire.Parse(data) // size, then shape
+	dir := a.dir.Load()
+	if dir != a.seen {
+		a.tidy(dir)
+	}
 	if err != nil {
+		if legacy := a.tuned.Load().legacy; len(legacy) > 0 && wire.ReasonOf(err) != wire.ReasonSize {
+			return a.checkLegacy(dir, legacy, data, source, err)
+		}
 		return m, nil, err
 	}
-	dir := a.dir.Load()
 	sender, known := dir.byNode[m.Node]
 	if !known || m.Node == a.self {
 		return a.checkStranger(m, source, known)
@@ -118,11 +143,11 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 		return m, nil, wire.Refuse(wire.ReasonSource, "%s of %s from %s", m.Type, m.Node, source)
 	}
 	peer := a.peer(sender)
-	now := a.now()
-	if !peer.rate.take(now, peerRate, peerBurst) {
+	if !a.limits.take(rateKey{node: m.Node}, a.now()) {
 		return m, nil, wire.Refuse(wire.ReasonRate, "%s", m.Node)
 	}
-	if err := m.Fresh(a.wall(), a.started, a.tolerance); err != nil {
+	if err := a.fresh(m); err != nil {
+		a.noteSkew(peer, m, err)
 		return m, nil, err
 	}
 	if err := peer.window.Check(m.Boot, m.Seq); err != nil {
@@ -135,8 +160,82 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 		return m, nil, err
 	}
 	peer.window.Advance(m.Boot, m.Seq)
+	if peer.skewed {
+		peer.skewed = false
+		a.log.Info().Str("peer", string(m.Node)).Msg("clock of peer is good again")
+	}
 	p, err := wire.Decode(m)
 	return m, p, err
+}
+
+// fresh checks a message's time. The own start is reckoned back from now, so
+// that a wall clock that is set right does not shut out everyone.
+func (a *acceptor) fresh(m wire.Message) error {
+	wall := a.wall()
+	return m.Fresh(wall, wall.Add(a.started-a.now()), a.tuned.Load().tolerance)
+}
+
+// noteSkew warns once of a member whose clock is off, if it is really that
+// member that says so.
+func (a *acceptor) noteSkew(peer *acceptPeer, m wire.Message, err error) {
+	if errors.Is(err, wire.ErrBeforeStart) || peer.window.Check(m.Boot, m.Seq) != nil {
+		return // a good clock, or an old recording
+	}
+	if !a.logGate.pass("skew/"+string(m.Node)) || wire.Verify(m, peer.key) != nil {
+		return
+	}
+	off := skewOf(m.Time, a.wall())
+	a.skews.set(m.Node, skew{offset: off, at: a.now()})
+	if !peer.skewed {
+		peer.skewed = true
+		a.log.Warn().Str("peer", string(m.Node)).Float64("offset_seconds", off.Seconds()).
+			Msg("clock of peer is off: its messages are refused")
+	}
+}
+
+// checkLegacy takes an unsigned heartbeat of protocol version 1 for what it
+// can prove at most: that something at a listed member's certified address
+// lives. Everything else is refused as it was without the list.
+func (a *acceptor) checkLegacy(
+	dir *directory, legacy map[cluster.NodeID]bool, data []byte, source netip.Addr, refused error,
+) (wire.Message, wire.Payload, error) {
+	h, err := wire.ParseLegacy(data)
+	if err != nil || !legacy[h.Node] || h.Node == a.self {
+		return wire.Message{}, nil, refused
+	}
+	m := wire.Message{Header: h, Size: len(data)}
+	sender, known := dir.byNode[h.Node]
+	switch {
+	case !known:
+		return m, nil, wire.Refuse(wire.ReasonUnknownSender, "%s of %s from %s", typeLegacy, h.Node, source)
+	case !dir.owns(h.Node, source):
+		return m, nil, wire.Refuse(wire.ReasonSource, "%s of %s from %s", typeLegacy, h.Node, source)
+	case !a.limits.take(rateKey{node: h.Node}, a.now()):
+		return m, nil, wire.Refuse(wire.ReasonRate, "%s", h.Node)
+	}
+	if err := a.fresh(m); err != nil {
+		return m, nil, err
+	}
+	peer := a.peer(sender)
+	if h.Time < peer.legacy {
+		return m, nil, wire.Refuse(wire.ReasonReplay, "%s of %s is older than the last", typeLegacy, h.Node)
+	}
+	peer.legacy = h.Time
+	return m, nil, nil
+}
+
+// tidy forgets hosts that are no members any more; their replay windows only
+// when there are many, since one may come back.
+func (a *acceptor) tidy(dir *directory) {
+	a.seen = dir
+	a.limits.forget(dir)
+	if len(a.peers) <= 2*member.MaxMembers {
+		return
+	}
+	maps.DeleteFunc(a.peers, func(node cluster.NodeID, _ *acceptPeer) bool {
+		_, ok := dir.byNode[node]
+		return !ok
+	})
 }
 
 // checkStranger lets a host introduce itself before its records are known
@@ -147,7 +246,7 @@ func (a *acceptor) checkStranger(m wire.Message, source netip.Addr, isSelf bool)
 	if isSelf || m.Type != wire.TypePeerAnnounce {
 		return m, nil, wire.Refuse(wire.ReasonUnknownSender, "%s of %s from %s", m.Type, m.Node, source)
 	}
-	if !a.strangers.take(a.now(), strangerRate, strangerBurst) {
+	if !a.limits.take(rateKey{class: classStranger}, a.now()) {
 		return m, nil, wire.Refuse(wire.ReasonRate, "hosts that are no members yet")
 	}
 	p, err := wire.Decode(m)
@@ -172,7 +271,7 @@ func (a *acceptor) checkStranger(m wire.Message, source netip.Addr, isSelf bool)
 	if source != cert.IP4 && source != cert.IP6 {
 		return m, nil, wire.Refuse(wire.ReasonSource, "%s of %s from %s", m.Type, m.Node, source)
 	}
-	if err := m.Fresh(a.wall(), a.started, a.tolerance); err != nil {
+	if err := a.fresh(m); err != nil {
 		return m, nil, err
 	}
 	if err := m.For(a.self); err != nil {
@@ -207,11 +306,13 @@ func (a *acceptor) refuse(m wire.Message, from net.Addr, err error) {
 	if !a.logGate.pass(key) {
 		return
 	}
-	e := a.log.Warn().Err(err).Stringer("addr", from)
-	if reason == wire.ReasonClock && m.Time > 0 {
-		e = e.Str("peer", string(m.Node)).Float64("offset_seconds", time.Unix(m.Time, 0).Sub(a.wall()).Seconds())
+	// Clocks have their own warning; what was on its way when this host
+	// started is nothing to warn of.
+	level := zerolog.WarnLevel
+	if reason == wire.ReasonClock {
+		level = zerolog.DebugLevel
 	}
-	e.Msg("datagram refused")
+	a.log.WithLevel(level).Err(err).Stringer("addr", from).Msg("datagram refused")
 }
 
 // packetAddr is the IP address of a datagram's sender.

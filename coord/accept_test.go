@@ -84,7 +84,7 @@ func TestBadDatagramsAreCountedAndChangeNothing(t *testing.T) {
 		mallory := seedKey("mallory")
 		forgedCert, err := member.Cert{
 			Cluster: w.verify.Cluster, Node: "host-y", IDPub: publicKey(mallory), IP4: netip.MustParseAddr("10.0.0.77"),
-			IP6: member.ULA(w.verify.Cluster, publicKey(mallory)), Serial: 9, Issued: now(),
+			IP6: member.ULA(w.verify.Cluster, publicKey(mallory)), Serial: 9, Issued: now(), Since: now(),
 			Expires: now() + 1000, Issuer: publicKey(mallory),
 		}.Sign(mallory)
 		if err != nil {
@@ -103,7 +103,7 @@ func TestBadDatagramsAreCountedAndChangeNothing(t *testing.T) {
 			data   []byte
 		}{
 			{"empty", wire.ReasonSize, fromB, nil},
-			{"oversized", wire.ReasonSize, fromB, bytes.Repeat([]byte(" "), wire.MaxDatagram+1)},
+			{"oversized", wire.ReasonSize, fromB, bytes.Repeat([]byte("x"), wire.MaxDatagram+1)},
 			{"huge", wire.ReasonSize, fromB, bytes.Repeat([]byte("x"), 60_000)},
 			{"garbage", wire.ReasonParse, fromB, []byte("\x00\xff{")},
 			{"unsigned", wire.ReasonParse, fromB, []byte(fmt.Sprintf(
@@ -222,10 +222,10 @@ func TestFloodStarvesNobody(t *testing.T) {
 		}
 		synctest.Wait()
 		accepted := a.metric("skein_coord_accepted_total", "heartbeat") - before
-		if most := float64(peerBurst + (seconds+1)*peerRate + 20); accepted > most {
+		if most := rates[classMember].burst + float64(seconds+1)*rates[classMember].rate + 20; accepted > most {
 			t.Errorf("%v heartbeats accepted, want at most %v", accepted, most)
 		}
-		if got := a.rejected("rate"); got < uint64(seconds*9500)-peerBurst {
+		if got := a.rejected("rate"); got < uint64(seconds*9500)-uint64(rates[classMember].burst) {
 			t.Errorf("%d datagrams refused for their rate", got)
 		}
 		if q := a.rejected("queue"); q != 0 {

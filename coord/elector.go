@@ -17,8 +17,11 @@ import (
 	"github.com/skein-project/skein/lease"
 )
 
-// voteCheck is the self-check about the vote store.
-const voteCheck = "vote_store"
+// Self-checks of this package: about the vote store, and about being a member.
+const (
+	voteCheck   = "vote_store"
+	memberCheck = "membership"
+)
 
 // maxReason bounds the text of a refusal between hosts.
 const maxReason = 128

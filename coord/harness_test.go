@@ -131,7 +131,7 @@ func (w *world) addAt(node cluster.NodeID, priority uint32, addr netip.Addr) *ho
 	var err error
 	h.cert, err = member.Cert{
 		Cluster: w.verify.Cluster, Node: node, IDPub: publicKey(h.key), IP4: h.addr,
-		IP6: member.ULA(w.verify.Cluster, publicKey(h.key)), Serial: uint64(n), Issued: now,
+		IP6: member.ULA(w.verify.Cluster, publicKey(h.key)), Serial: uint64(n), Issued: now, Since: now,
 		Expires: now + int64((90 * 24 * time.Hour).Seconds()), Issuer: publicKey(w.rootKey),
 	}.Sign(w.rootKey)
 	if err != nil {

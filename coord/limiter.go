@@ -1,15 +1,55 @@
 package coord
 
 import (
+	"maps"
 	"sync"
 	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
-// Rates of datagrams.
+// rateKey names who shares a bucket: one member, or all senders of a class.
+type rateKey struct {
+	node  cluster.NodeID // of classMember, else empty
+	class class
+}
+
+// class is a kind of senders with its own rate.
+type class byte
+
 const (
-	peerRate  = 50  // per second and peer
-	peerBurst = 100 // of one peer
+	classMember   class = iota // each member for itself
+	classStranger              // all hosts that are no members yet, together
 )
+
+// rates are datagrams per second and at once, by class.
+var rates = [...]struct{ rate, burst float64 }{
+	classMember:   {50, 100},
+	classStranger: {20, 64},
+}
+
+// limiter holds one bucket per key. Keys are members and classes, never
+// what a stranger wrote, so that it is bounded. It has one owner.
+type limiter map[rateKey]*bucket
+
+// take takes one token of key if there is one.
+func (l limiter) take(key rateKey, now time.Duration) bool {
+	b := l[key]
+	if b == nil {
+		b = &bucket{}
+		l[key] = b
+	}
+	r := rates[key.class]
+	return b.take(now, r.rate, r.burst)
+}
+
+// forget drops the buckets of hosts that are no members any more.
+func (l limiter) forget(dir *directory) {
+	maps.DeleteFunc(l, func(key rateKey, _ *bucket) bool {
+		_, ok := dir.byNode[key.node]
+		return key.class == classMember && !ok
+	})
+}
 
 // bucket is a token bucket; the zero value is full.
 type bucket struct {

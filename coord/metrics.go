@@ -38,6 +38,8 @@ type metrics struct {
 	suspends     prometheus.Counter
 	clockJumps   prometheus.Counter
 	equivocation prometheus.Counter
+	blackholes   prometheus.Counter
+	stale        prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -73,10 +75,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "skein_lease_vote_save_seconds", Help: "Time to make a vote durable.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
-		dropped:      vec("skein_coord_notices_dropped_total", "Lease actions or health notices whose reader was too slow.", "kind"),
+		dropped:      vec("skein_coord_notices_dropped_total", "Lease actions or notices whose reader was too slow.", "kind"),
 		suspends:     counter("skein_coord_suspends_total", "Times the machine was found to have slept."),
 		clockJumps:   counter("skein_coord_clock_jumps_total", "Jumps of the wall clock."),
-		equivocation: counter("skein_coord_equivocations_total", "Hosts that signed two announcements of one epoch."),
+		equivocation: counter("skein_coord_equivocations_total", "Membership records that contradict another."),
+		blackholes:   counter("skein_coord_blackholes_total", "Times full packets to a peer vanished while small ones did not."),
+		stale:        gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
 	}
 	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof) {
 		m.rejected.WithLabelValues(string(reason)) // every reason is there from the start
@@ -88,6 +92,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.rejected, m.accepted, m.sent, m.unsent, m.streams, m.streamErrors, m.streamsOpen, m.pulls, m.peers, m.rtt,
 		m.term, m.promised, m.holding, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
+		m.blackholes, m.stale,
 	} {
 		errs = append(errs, r.Register(c))
 	}

@@ -8,24 +8,43 @@ import (
 	"github.com/skein-project/skein/coord/member"
 )
 
-// notifier calls the hooks, so that a slow one delays nobody else. What waits
-// is the latest state, never a queue: it is bounded by the number of members.
+// maxNotices bounds the notices that wait; when more come, the oldest are lost
+// and counted.
+const maxNotices = 256
+
+// notifier calls the hooks, so that a slow one delays nobody else. Of members
+// and health what waits is the latest state, so that it is bounded by the
+// number of members. Notices come first: they are about how that state came.
 type notifier struct {
 	onMembers func([]cluster.Member)
 	onHealth  func(cluster.NodeID, cluster.Health)
 	wake      chan struct{} // capacity 1; a full one already wakes
+	m         *metrics
 
 	mu      sync.Mutex
+	notices []func()
 	members []cluster.Member // nil: nothing new
 	health  map[cluster.NodeID]cluster.Health
 	order   []cluster.NodeID // of health
 }
 
-func newNotifier(o *Options) *notifier {
+func newNotifier(o *Options, m *metrics) *notifier {
 	return &notifier{
-		onMembers: o.OnMembers, onHealth: o.OnHealth, wake: make(chan struct{}, 1),
+		onMembers: o.OnMembers, onHealth: o.OnHealth, wake: make(chan struct{}, 1), m: m,
 		health: make(map[cluster.NodeID]cluster.Health),
 	}
+}
+
+// notice calls f once, in order with other notices.
+func (n *notifier) notice(f func()) {
+	n.mu.Lock()
+	if len(n.notices) >= maxNotices {
+		n.notices = n.notices[1:]
+		n.m.dropped.WithLabelValues("notice").Inc()
+	}
+	n.notices = append(n.notices, f)
+	n.mu.Unlock()
+	n.kick()
 }
 
 func (n *notifier) setMembers(ms []cluster.Member) {
@@ -52,24 +71,33 @@ func (n *notifier) kick() {
 	}
 }
 
+// run calls the hooks until ctx ends, and then once more with what waits.
 func (n *notifier) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			n.flush()
 			return
 		case <-n.wake:
+			n.flush()
 		}
-		n.mu.Lock()
-		members, order, health := n.members, n.order, n.health
-		n.members, n.order, n.health = nil, nil, make(map[cluster.NodeID]cluster.Health)
-		n.mu.Unlock()
-		if members != nil && n.onMembers != nil {
-			n.onMembers(members)
-		}
-		for _, node := range order {
-			if n.onHealth != nil {
-				n.onHealth(node, health[node])
-			}
+	}
+}
+
+func (n *notifier) flush() {
+	n.mu.Lock()
+	notices, members, order, health := n.notices, n.members, n.order, n.health
+	n.notices, n.members, n.order, n.health = nil, nil, nil, make(map[cluster.NodeID]cluster.Health)
+	n.mu.Unlock()
+	for _, f := range notices {
+		f()
+	}
+	if members != nil && n.onMembers != nil {
+		n.onMembers(members)
+	}
+	for _, node := range order {
+		if n.onHealth != nil {
+			n.onHealth(node, health[node])
 		}
 	}
 }

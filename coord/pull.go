@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -100,6 +102,9 @@ func (s *Service) pulled(node cluster.NodeID, stored bool, err error) {
 	p := s.peers[node]
 	if p == nil {
 		return
+	}
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		p.probe.next = 0 // perhaps full packets do not get through
 	}
 	ps := &p.pull
 	ps.running = false

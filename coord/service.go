@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -20,10 +19,11 @@ import (
 
 // Capacities of the loop's channels.
 const (
-	inboxSize   = 256 // accepted messages; a full one drops the newest, counted as reason "queue"
-	sendSize    = 512 // datagrams to send; a full one drops the newest, counted
-	commandSize = 64  // calls of other goroutines; a full one makes the caller wait
-	actionSize  = 256 // lease actions for the daemon; see deliver
+	inboxSize   = 256  // accepted messages; a full one drops the newest, counted as reason "queue"
+	sendSize    = 512  // datagrams to send; a full one drops the newest, counted
+	urgentSize  = 1024 // revocations to send, before all else; the same
+	commandSize = 64   // calls of other goroutines; a full one makes the caller wait
+	actionSize  = 256  // lease actions for the daemon; see deliver
 )
 
 // Service is a host's part in the cluster: who is there, who holds the lease,
@@ -34,6 +34,8 @@ type Service struct {
 	logGate *logGate
 	m       *metrics
 	rejects *rejects
+	skews   *skews
+	tuned   atomic.Pointer[tuned]
 
 	dir      atomic.Pointer[directory]
 	view     atomic.Pointer[View]
@@ -47,20 +49,24 @@ type Service struct {
 	saver    *saver
 	inbox    chan delivery
 	sendq    chan datagram
+	urgent   chan datagram
 	commands chan func()
 	actions  chan lease.Action
 	done     chan struct{} // closed when the loop ended
 	pulls    sync.WaitGroup
 
 	// The rest belongs to the loop.
-	table    *member.Table
-	detector *member.Detector
-	members  []cluster.Member // sorted by node id
-	self     cluster.Member
-	digest   [16]byte
-	peers    map[cluster.NodeID]*peerState
-	ownLogs  []logSample // ring, newest last
-	seq      uint64
+	table     *member.Table
+	detector  *member.Detector
+	members   []cluster.Member // sorted by node id
+	self      cluster.Member
+	digest    [16]byte
+	peers     map[cluster.NodeID]*peerState
+	endpoints endpoints
+	clock     Clock       // Jumps, LastJump, JumpedAt
+	ownLogs   []logSample // ring, newest last
+	seq       uint64
+	removed   bool // this host is no member any more: it says nothing
 
 	lease     lease.State
 	failing   map[string]string // self-checks that fail; copied on write
@@ -72,6 +78,8 @@ type Service struct {
 	savePause time.Duration
 
 	beatAt    time.Duration // next heartbeat
+	kickedAt  time.Duration // when all silent hosts were last tried at once
+	probeAt   time.Duration // next look at probes
 	rotate    int           // of known_peers
 	announce  []cluster.NodeID
 	announceN int // announcements still allowed this second
@@ -79,8 +87,10 @@ type Service struct {
 	lastNow   time.Duration
 	lastMono  time.Duration
 	lastWall  time.Time
-	dirty     bool
-	runCtx    context.Context //nolint:containedctx // lent to pulls, which the loop starts
+	dirty     bool // the view is to be made anew
+	// tellMembers says that OnMembers is to be called, after that.
+	tellMembers bool
+	runCtx      context.Context //nolint:containedctx // lent to pulls, which the loop starts
 }
 
 type datagram struct {
@@ -126,9 +136,11 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		o: o, log: log, logGate: newLogGate(o.Now, 10*time.Second), m: m,
 		rejects:  &rejects{n: make(map[wire.Reason]uint64)},
-		notifier: newNotifier(&o),
+		skews:    &skews{m: make(map[cluster.NodeID]skew)},
+		notifier: newNotifier(&o, m),
 		inbox:    make(chan delivery, inboxSize),
 		sendq:    make(chan datagram, sendSize),
+		urgent:   make(chan datagram, urgentSize),
 		commands: make(chan func(), commandSize),
 		actions:  make(chan lease.Action, actionSize),
 		done:     make(chan struct{}),
@@ -136,7 +148,10 @@ func New(o Options) (*Service, error) {
 		detector: member.NewDetector(member.Timing{Suspect: t.Suspect, Grace: t.Grace, Dead: member.DefaultDead}),
 		peers:    make(map[cluster.NodeID]*peerState),
 		failing:  make(map[string]string),
+
+		endpoints: newEndpoints(),
 	}
+	s.Tune(Tunables{Tolerance: o.Tolerance, Legacy: o.Legacy})
 	s.saver = &saver{save: o.Store.SaveRecords, wake: make(chan struct{}, 1), fail: func(err error) {
 		log.Error().Err(err).Msg("membership records not saved")
 	}}
@@ -159,9 +174,9 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
 	}
 	s.acceptor = &acceptor{
-		self: o.Self, conn: o.PacketConn, dir: &s.dir, tolerance: o.Tolerance, now: o.Now, wall: o.Wall,
-		out: s.inbox, m: m, rejects: s.rejects, log: log, logGate: s.logGate,
-		peers: make(map[cluster.NodeID]*acceptPeer),
+		self: o.Self, conn: o.PacketConn, dir: &s.dir, tuned: &s.tuned, now: o.Now, wall: o.Wall,
+		out: s.inbox, m: m, rejects: s.rejects, skews: s.skews, log: log, logGate: s.logGate,
+		peers: make(map[cluster.NodeID]*acceptPeer), limits: make(limiter),
 	}
 	s.streams = &streams{
 		self: o.Self, port: o.Port, listener: o.Listener, dialTCP: o.DialTCP, cert: cert, dir: &s.dir, m: m, log: log,
@@ -185,7 +200,7 @@ func (s *Service) Run(ctx context.Context) error {
 	loopCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.runCtx = loopCtx
-	s.acceptor.started = s.o.Wall()
+	s.acceptor.started = s.now()
 
 	var readers, workers sync.WaitGroup
 	// The acceptor and the streams end the loop when they fail.
@@ -207,6 +222,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.loop(loopCtx)
 	cancel(nil)
 	close(s.done)
+	close(s.urgent)
 	close(s.sendq)
 	stopBack()
 	workers.Wait() // the last datagrams are sent, the records saved
@@ -219,19 +235,45 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// sendAll writes datagrams until the queue is closed.
+// sendAll writes datagrams until both queues are closed, revocations first.
 func (s *Service) sendAll() {
-	for d := range s.sendq {
-		_ = s.o.PacketConn.SetWriteDeadline(time.Now().Add(time.Second)) // a socket without deadlines does not wait
-		if _, err := s.o.PacketConn.WriteTo(d.data, d.to); err != nil {
-			s.m.unsent.WithLabelValues("write").Inc()
-			if s.logGate.pass("send/" + d.to.String()) {
-				s.log.Debug().Err(err).Stringer("addr", d.to).Msg("datagram not sent")
+	urgent, sendq := s.urgent, s.sendq
+	for urgent != nil || sendq != nil {
+		var d datagram
+		ok := false
+		select {
+		case d, ok = <-urgent:
+			if !ok {
+				urgent = nil
 			}
-			continue
+		default:
+			select {
+			case d, ok = <-urgent:
+				if !ok {
+					urgent = nil
+				}
+			case d, ok = <-sendq:
+				if !ok {
+					sendq = nil
+				}
+			}
 		}
-		s.m.sent.WithLabelValues(string(d.kind)).Inc()
+		if ok {
+			s.write(d)
+		}
 	}
+}
+
+func (s *Service) write(d datagram) {
+	_ = s.o.PacketConn.SetWriteDeadline(time.Now().Add(time.Second)) // a socket without deadlines does not wait
+	if _, err := s.o.PacketConn.WriteTo(d.data, d.to); err != nil {
+		s.m.unsent.WithLabelValues("write").Inc()
+		if s.logGate.pass("send/" + d.to.String()) {
+			s.log.Debug().Err(err).Stringer("addr", d.to).Msg("datagram not sent")
+		}
+		return
+	}
+	s.m.sent.WithLabelValues(string(d.kind)).Inc()
 }
 
 // Dial opens a stream of proto to a member, which may be this host. The caller
@@ -336,39 +378,11 @@ func (s *Service) loop(ctx context.Context) {
 			s.dirty = false
 			s.publishView(now)
 		}
-		timer.Reset(max(0, min(s.deadline(), now+time.Second)-now))
-	}
-}
-
-// turn begins a turn of the loop: it feeds the watchdog and compares the
-// clocks.
-func (s *Service) turn() {
-	if s.o.OnLoop != nil {
-		s.o.OnLoop()
-	}
-	// The two clocks cannot be read at once: a pause between the readings
-	// must not look like sleep of the machine.
-	var now, mono time.Duration
-	for range 3 {
-		before := s.o.Mono()
-		now = s.now()
-		if mono = s.o.Mono(); mono-before < 10*time.Millisecond {
-			break
+		if s.tellMembers {
+			s.tellMembers = false
+			s.notifier.setMembers(s.members)
 		}
-	}
-	wall := s.o.Wall()
-	gap := (now - s.lastNow) - (mono - s.lastMono)
-	jump := wall.Sub(s.lastWall).Round(0) - (now - s.lastNow)
-	s.lastNow, s.lastMono, s.lastWall = now, mono, wall.Round(0)
-	if gap > s.o.Timing.Lease/4 {
-		s.m.suspends.Inc()
-		s.log.Warn().Float64("dur_seconds", gap.Seconds()).Msg("machine was suspended")
-		s.detector.Shift(gap)
-		s.step(lease.Suspended{})
-	}
-	if time.Duration(math.Abs(float64(jump))) > s.o.Tolerance/2 {
-		s.m.clockJumps.Inc()
-		s.log.Warn().Float64("dur_seconds", jump.Seconds()).Msg("wall clock jumped")
+		timer.Reset(max(0, min(s.deadline(), now+time.Second)-now))
 	}
 }
 
@@ -382,6 +396,8 @@ func (s *Service) due() {
 		s.beat(now)
 	}
 	s.announceSome(now)
+	s.probeSome(now)
+	s.tellEndpoints(now)
 	s.retrySave(now)
 	if s.draining && !s.drained {
 		s.drain(true) // once the handover is done
@@ -419,6 +435,10 @@ func (s *Service) receive(d delivery) {
 		s.onLease(d.msg.Node, wire.TypeLeaseClaim, p.Raw)
 	case wire.Release:
 		s.onLease(d.msg.Node, wire.TypeLeaseRelease, p.Raw)
+	case wire.Revoke:
+		s.onRevoke(d, p)
+	case nil:
+		s.onLegacy(d)
 	}
 }
 

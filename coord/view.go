@@ -119,12 +119,17 @@ func (s *Service) publishView(now time.Duration) {
 	v := &View{
 		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.digest,
 		Lease: st, Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
+		PublicEndpoint: s.endpoints.public, NAT: s.endpoints.nat, Clock: s.clockView(now),
 	}
+	stale := 0
 	counts := make(map[cluster.Health]int, 5)
 	for _, m := range s.members {
-		mv := s.memberView(m, st)
+		mv := s.memberView(m, st, now)
 		if m.Node != s.o.Self {
 			counts[mv.Health]++
+		}
+		if mv.Stale {
+			stale++
 		}
 		v.Members = append(v.Members, mv)
 	}
@@ -132,6 +137,7 @@ func (s *Service) publishView(now time.Duration) {
 	for _, h := range []cluster.Health{cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left} {
 		s.m.peers.WithLabelValues(string(h)).Set(float64(counts[h]))
 	}
+	s.m.stale.Set(float64(stale))
 	s.m.term.Set(float64(max(st.Term, st.Vote.PromisedTerm)))
 	s.m.promised.Set(float64(st.Vote.PromisedTerm))
 	holding := 0.0
@@ -141,7 +147,7 @@ func (s *Service) publishView(now time.Duration) {
 	s.m.holding.Set(holding)
 }
 
-func (s *Service) memberView(m cluster.Member, st lease.Status) MemberView {
+func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duration) MemberView {
 	mv := MemberView{Member: m, Role: cluster.RoleStandby}
 	switch {
 	case m.Node == st.Holder:
@@ -163,10 +169,14 @@ func (s *Service) memberView(m cluster.Member, st lease.Status) MemberView {
 	if p == nil {
 		return mv
 	}
-	mv.RTT, mv.Incompatible = p.rtt, p.incompatible
+	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt, p.incompatible, p.probe.proven, s.observed(m)
+	mv.Stale = mv.Health != cluster.Left && now-s.lastSign(p) >= staleAfter
+	if off, ok := s.skewed(p, now); ok && max(off, -off) > time.Second {
+		mv.Skew = off // one second is how messages are rounded
+	}
 	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(s.digest)
 	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
-	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.reported.Eligible, p.reported.CaughtUp, p.logEvents
+	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.reported.Eligible, p.reported.CaughtUp, p.beat.LogEvents
 	mv.Slots, mv.Busy = p.beat.Slots, p.beat.Busy
 	return mv
 }

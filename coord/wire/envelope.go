@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,6 +29,7 @@ const (
 	TypePeerAnnounce Type = "peer_announce" // PeerAnnounce
 	TypeLeaseClaim   Type = "lease_claim"   // Claim
 	TypeLeaseRelease Type = "lease_release" // Release
+	TypeRevoke       Type = "revoke"        // Revoke
 )
 
 // maxTypeLen is the longest type, known or not.
@@ -50,6 +52,8 @@ type Message struct {
 	Payload json.RawMessage
 	// Sig is the Ed25519 signature, 64 bytes.
 	Sig []byte
+	// Size is the length of the datagram, padding included.
+	Size int
 }
 
 // sigEncoding is the text form of signatures and digests.
@@ -90,6 +94,30 @@ func Seal(key ed25519.PrivateKey, h Header, payload any) ([]byte, error) {
 	return b, nil
 }
 
+// Pad makes a sealed heartbeat a probe of size bytes; its payload must say so.
+func Pad(data []byte, size int) []byte {
+	if n := size - len(data); n > 0 {
+		data = append(data, bytes.Repeat([]byte(" "), n)...)
+	}
+	return data
+}
+
+// unpad checks the size of a datagram and cuts off what only pads it.
+func unpad(data []byte) ([]byte, error) {
+	if len(data) == 0 || len(data) > MaxProbe {
+		return nil, Refuse(ReasonSize, "%d bytes, want 1-%d", len(data), MaxDatagram)
+	}
+	if len(data) <= MaxDatagram {
+		return data, nil
+	}
+	for _, c := range data[MaxDatagram:] {
+		if c != ' ' {
+			return nil, Refuse(ReasonSize, "%d bytes, at most %d", len(data), MaxDatagram)
+		}
+	}
+	return data[:MaxDatagram], nil
+}
+
 // SealHeartbeat seals a heartbeat with as many of its known peers as fit, from
 // the front, and returns how many that are.
 func SealHeartbeat(key ed25519.PrivateKey, h Header, hb Heartbeat) (data []byte, peers int, err error) {
@@ -105,13 +133,14 @@ func SealHeartbeat(key ed25519.PrivateKey, h Header, hb Heartbeat) (data []byte,
 // Parse reads one message strictly. The result shares no memory with data.
 // The error is an *Error with ReasonSize, ReasonParse or ReasonVersion.
 func Parse(data []byte) (Message, error) {
-	if len(data) == 0 || len(data) > MaxDatagram {
-		return Message{}, Refuse(ReasonSize, "%d bytes, want 1-%d", len(data), MaxDatagram)
+	m := Message{Size: len(data)}
+	data, err := unpad(data)
+	if err != nil {
+		return Message{}, err
 	}
-	var m Message
 	var version uint64
 	var sig bool
-	err := fields(data, MaxDepth, func(name []byte, value json.RawMessage) (err error) {
+	err = fields(data, MaxDepth, func(name []byte, value json.RawMessage) (err error) {
 		switch string(name) {
 		case "node_id":
 			m.Node, err = parseNode(value)
@@ -151,6 +180,8 @@ func Parse(data []byte) (Message, error) {
 		return Message{}, Refuse(ReasonVersion, "protocol version %d, want %d", version, Version)
 	case !sig:
 		return Message{}, Refuse(ReasonParse, "no sig")
+	case m.Size > MaxDatagram && m.Type != TypeHeartbeat:
+		return Message{}, Refuse(ReasonSize, "%s of %d bytes, at most %d", m.Type, m.Size, MaxDatagram)
 	}
 	if err := m.validate(); err != nil {
 		return Message{}, err
@@ -174,6 +205,10 @@ func (m Message) For(self cluster.NodeID) error {
 	return nil
 }
 
+// ErrBeforeStart is wrapped by Fresh's refusal of a message whose sender's
+// clock is good and which was sent before the receiver's own start.
+var ErrBeforeStart = errors.New("from before the start")
+
 // Fresh checks that m was sent within tolerance of now and not before started,
 // the receiver's own start: what was recorded before a restart, when the
 // replay windows were lost, never counts again.
@@ -184,7 +219,7 @@ func (m Message) Fresh(now, started time.Time, tolerance time.Duration) error {
 		return Refuse(ReasonClock, "%s of %s is off by %s, tolerance %s", m.Type, m.Node, off, tolerance)
 	}
 	if sent.Before(started) {
-		return Refuse(ReasonClock, "%s of %s is from before the start", m.Type, m.Node)
+		return &Error{Reason: ReasonClock, Detail: fmt.Sprintf("%s of %s is from before the start", m.Type, m.Node), Err: ErrBeforeStart}
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ const (
 	maxShortText  = 32  // version, zone, profile
 )
 
-// Payload is the content of a message: Heartbeat, PeerAnnounce, Claim or
-// Release. The set is closed.
+// Payload is the content of a message: Heartbeat, PeerAnnounce, Claim, Release
+// or Revoke. The set is closed.
 type Payload interface {
 	kind() Type
 	validate() error
@@ -97,6 +97,10 @@ type Heartbeat struct {
 	Members Digest `json:"members"` // membership records
 	Log     Digest `json:"log"`     // heads of the event log
 
+	// LogEvents is the number of events in that log: by it a host that is a few
+	// events behind is told from one that lacks a day.
+	LogEvents uint64 `json:"log_events,omitempty"`
+
 	Slots uint32 `json:"slots"` // of the sender's worker
 	Busy  uint32 `json:"busy"`
 
@@ -106,6 +110,11 @@ type Heartbeat struct {
 	SentUS uint64 `json:"sent_us"`
 	EchoUS uint64 `json:"echo_us,omitempty"`
 	HeldUS uint64 `json:"held_us,omitempty"`
+
+	// Probe is the length of the datagram if it is padded. ProbeEcho is that
+	// of the last such one that arrived from the addressee lately.
+	Probe     uint32 `json:"probe,omitempty"`
+	ProbeEcho uint32 `json:"probe_echo,omitempty"`
 }
 
 // PeerAnnounce introduces the sender by its records.
@@ -136,10 +145,16 @@ type Release struct {
 	Raw  json.RawMessage
 }
 
+// Revoke carries a revocation to those who must act on it at once.
+type Revoke struct {
+	Record string `json:"record"` // text form of the signed record
+}
+
 func (Heartbeat) kind() Type    { return TypeHeartbeat }
 func (PeerAnnounce) kind() Type { return TypePeerAnnounce }
 func (Claim) kind() Type        { return TypeLeaseClaim }
 func (Release) kind() Type      { return TypeLeaseRelease }
+func (Revoke) kind() Type       { return TypeRevoke }
 
 // MarshalJSON implements json.Marshaler: the payload is Raw.
 func (c Claim) MarshalJSON() ([]byte, error) { return c.Raw, nil }
@@ -186,6 +201,8 @@ func Decode(m Message) (Payload, error) {
 		p, err = decodeClaim(m.Payload)
 	case TypeLeaseRelease:
 		p, err = decodeRelease(m.Payload)
+	case TypeRevoke:
+		p, err = decodeStruct[Revoke](m.Payload)
 	default:
 		return nil, Refuse(ReasonUnknownType, "%q", m.Type)
 	}
@@ -194,6 +211,9 @@ func Decode(m Message) (Payload, error) {
 	}
 	if err := p.validate(); err != nil {
 		return nil, err
+	}
+	if hb, ok := p.(Heartbeat); ok && (hb.Probe != 0 || m.Size > MaxDatagram) && int(hb.Probe) != m.Size {
+		return nil, Refuse(ReasonSize, "heartbeat of %d bytes says %d", m.Size, hb.Probe)
 	}
 	return p, nil
 }
@@ -272,7 +292,9 @@ func (h Heartbeat) validate() error {
 		return bad("%d known_peers, at most %d", len(h.KnownPeers), MaxKnownPeers)
 	case len(h.Version) > maxShortText, len(h.Zone) > maxShortText, len(h.Profile) > maxShortText:
 		return bad("version, zone or profile above %d bytes", maxShortText)
-	case h.Term > MaxNumber, h.SentUS > MaxNumber, h.EchoUS > MaxNumber, h.HeldUS > MaxNumber:
+	case h.Probe > MaxProbe, h.ProbeEcho > MaxProbe:
+		return bad("probe of %d bytes, echo of %d", h.Probe, h.ProbeEcho)
+	case h.Term > MaxNumber, h.LogEvents > MaxNumber, h.SentUS > MaxNumber, h.EchoUS > MaxNumber, h.HeldUS > MaxNumber:
 		return bad("number out of range")
 	case h.LastPublish != nil && *h.LastPublish > MaxNumber:
 		return bad("last_publish_ts %d", *h.LastPublish)
@@ -311,6 +333,13 @@ func (a PeerAnnounce) validate() error {
 		if s == "" || len(s) > MaxRecordText {
 			return Refuse(ReasonPayload, "peer_announce: record of %d bytes, want 1-%d", len(s), MaxRecordText)
 		}
+	}
+	return nil
+}
+
+func (r Revoke) validate() error {
+	if r.Record == "" || len(r.Record) > MaxRecordText {
+		return Refuse(ReasonPayload, "revoke: record of %d bytes, want 1-%d", len(r.Record), MaxRecordText)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ type Reason string
 
 // Reasons, in the order in which a message is checked.
 const (
-	ReasonSize          Reason = "size"           // empty or above MaxDatagram
+	ReasonSize          Reason = "size"           // empty, above MaxDatagram, or a probe that is not as long as it says
 	ReasonParse         Reason = "parse"          // not strict JSON, or an envelope field is missing or malformed
 	ReasonVersion       Reason = "version"        // another protocol version
 	ReasonUnknownSender Reason = "unknown_sender" // node_id is no member
@@ -41,10 +41,14 @@ func Reasons() []Reason {
 type Error struct {
 	Reason Reason
 	Detail string
+	Err    error // cause that a caller may branch on, or nil
 }
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("message refused (%s): %s", e.Reason, e.Detail) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Refuse returns an *Error; the caller's own checks use it too.
 func Refuse(r Reason, format string, args ...any) error {

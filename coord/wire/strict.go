@@ -14,6 +14,9 @@ import (
 const (
 	// MaxDatagram is the longest message, in bytes.
 	MaxDatagram = 1200
+	// MaxProbe is the longest datagram: a heartbeat with spaces behind it,
+	// which finds out what the path carries.
+	MaxProbe = 9000
 	// MaxDepth is the deepest nesting of objects and arrays in a message.
 	MaxDepth = 8
 	// MaxNumber bounds the magnitude of every number: exact in a float64.

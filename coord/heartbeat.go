@@ -1,0 +1,424 @@
+package coord
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/lease"
+)
+
+const (
+	// maxDirect bounds the hosts that one round of heartbeats goes to; in a
+	// larger cluster the voters and the holder come first and the rest in turn.
+	maxDirect = 64
+	// replyPause bounds heartbeats sent in answer to one peer's.
+	replyPause = 200 * time.Millisecond
+	// A silent host is tried again after retryShare of the time that it has
+	// been silent, at most every maxRetry, and for ever: dead is not gone.
+	retryShare = 40
+	maxRetry   = time.Minute
+	// announceAgain is how often a silent host is told again who this one is:
+	// it may have lost the record. A host that answers has it.
+	announceAgain = 2 * time.Minute
+	// staleAfter is how long a member may be silent before it is called stale.
+	staleAfter = 5 * time.Minute
+	// maxRTT bounds a credible echo.
+	maxRTT = time.Minute
+	// firstRTTs are the samples of which the least counts: the first ones
+	// waited for a handshake of the mesh.
+	firstRTTs = 8
+	// logSamples and caughtUpWithin say how old a state of the own log may be
+	// for a host that has it to count as caught up.
+	logSamples     = 32
+	caughtUpWithin = 3 * time.Second
+)
+
+// peerState is what the loop remembers of another member.
+type peerState struct {
+	node     cluster.NodeID
+	addr     net.Addr
+	since    time.Duration  // when it became a member here
+	beat     wire.Heartbeat // last one
+	beatAt   time.Duration  // when it came; 0: none yet
+	skew     time.Duration  // of its clock, by that one
+	sentAt   time.Duration  // last heartbeat to it
+	toldAt   time.Duration  // last announcement to it
+	echoed   time.Duration  // when the newest heartbeat that it answered was sent
+	rtt      time.Duration
+	rtts     int               // samples in rtt, counted up to firstRTTs
+	reported lease.PeerChanged // last told to the core
+	known    bool              // reported is valid
+
+	caughtUp bool
+	departs  time.Duration // until when the lease does without it, see Depart
+
+	major        bool   // runs another major version
+	profile      bool   // has another profile
+	incompatible string // why, for people
+
+	probe  probeState
+	probed uint32        // length of its last probe
+	probeT time.Duration // when that came
+
+	pull pullState
+}
+
+// logSample is a state of the own log.
+type logSample struct {
+	LogState
+	at time.Duration
+}
+
+// beat sends a round of heartbeats and sets the time of the next.
+func (s *Service) beat(now time.Duration) {
+	// A tenth of jitter keeps hosts that started together apart.
+	every := s.o.Timing.Heartbeat
+	s.beatAt = now + every - every/20 + time.Duration(s.o.Rand()*float64(every/10))
+	s.sampleLog(now)
+	s.drain(s.o.Local().Draining)
+	s.look(now)
+	s.beatAll(now, false)
+	s.dirty = true
+}
+
+func (s *Service) beatAll(now time.Duration, leaving bool) {
+	for _, node := range s.direct(now) {
+		p := s.peers[node]
+		if !leaving && s.detector.Health(node) != cluster.Alive &&
+			now-s.lastSign(p) >= announceAgain && now-p.toldAt >= announceAgain {
+			s.introduce(node)
+		}
+		s.beatTo(node, now, leaving)
+	}
+	s.rotate++
+}
+
+// direct returns the hosts that this round's heartbeats go to.
+func (s *Service) direct(now time.Duration) []cluster.NodeID {
+	if s.removed {
+		return nil
+	}
+	st := s.lease.Status()
+	var first, rest []cluster.NodeID
+	others := 0 // that would be in rest if all lived
+	for _, m := range s.members {
+		if m.Node == s.o.Self {
+			continue
+		}
+		important := m.Node == st.Holder || st.Config.Has(m.Node)
+		if !important {
+			others++
+		}
+		switch p := s.peers[m.Node]; {
+		case now-p.sentAt < s.retryPause(p, now):
+		case important:
+			first = append(first, m.Node)
+		default:
+			rest = append(rest, m.Node)
+		}
+	}
+	room := max(1, maxDirect-len(first))
+	if len(rest) > room {
+		start := s.rotate * room % len(rest)
+		rest = append(rest[start:], rest[:start]...)[:room]
+	}
+	// A host that is no voter hears from each of many others only in its turn.
+	slack := time.Duration(0)
+	if turns := (others + room - 1) / room; turns > 1 && !st.Config.Has(s.o.Self) && st.Holder != s.o.Self {
+		slack = time.Duration(turns-1) * 2 * s.o.Timing.Heartbeat
+	}
+	s.detector.SetSlack(slack)
+	return append(first, rest...)
+}
+
+// lastSign is when p was last heard, or became known.
+func (s *Service) lastSign(p *peerState) time.Duration {
+	if at, ok := s.detector.LastHeard(p.node); ok {
+		return at
+	}
+	return p.since
+}
+
+// retryPause is how long this host waits between heartbeats to p: not at all
+// beyond the usual while it is heard, ever longer while it is silent.
+func (s *Service) retryPause(p *peerState, now time.Duration) time.Duration {
+	pause := min((now-s.lastSign(p))/retryShare, maxRetry)
+	if pause <= s.o.Timing.Heartbeat {
+		return 0
+	}
+	return pause - s.o.Timing.Heartbeat/2 // rounds come with jitter
+}
+
+// retrySilent tries every silent host at once: one of them was heard again, so
+// the network is probably back.
+func (s *Service) retrySilent(now time.Duration) {
+	if now-s.kickedAt < 10*time.Second && s.kickedAt != 0 {
+		return
+	}
+	s.kickedAt = now
+	for _, p := range s.peers {
+		if now-s.lastSign(p) > s.o.Timing.Suspect {
+			p.sentAt = 0
+		}
+	}
+	s.beatAt = min(s.beatAt, now)
+}
+
+// ownBeat is what this host says to p now.
+func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.Heartbeat {
+	st, local, own := s.lease.Status(), s.o.Local(), s.ownLog()
+	hb := wire.Heartbeat{
+		Role: cluster.RoleStandby, LastPublish: local.LastPublish, IntroPoints: local.IntroPoints,
+		Version: s.o.Version, Profile: s.o.Profile, Zone: s.self.Zone, Priority: s.self.Priority, Witness: s.self.Witness,
+		Eligible: s.eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
+		Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
+		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),
+		KnownPeers: []wire.PeerHint{},
+	}
+	if st.Role == cluster.RoleHolder {
+		hb.Role = cluster.RolePublisher
+	}
+	if p.beatAt > 0 && p.beat.SentUS > 0 {
+		hb.EchoUS, hb.HeldUS = p.beat.SentUS, uint64(max(0, now-p.beatAt).Microseconds())
+	}
+	if p.probed != 0 && now-p.probeT < probeEcho {
+		hb.ProbeEcho = p.probed
+	}
+	return hb
+}
+
+// beatTo sends one heartbeat: the fewer hints about other hosts, the longer
+// the names, so that it always fits.
+func (s *Service) beatTo(to cluster.NodeID, now time.Duration, leaving bool) {
+	p := s.peers[to]
+	if p == nil || s.removed {
+		return
+	}
+	hb := s.ownBeat(p, now, leaving)
+	hints := s.hints(to)
+	for {
+		hb.KnownPeers = hints
+		err := s.send(to, wire.TypeHeartbeat, hb)
+		if err == nil {
+			p.sentAt = now
+			return
+		}
+		if wire.ReasonOf(err) != wire.ReasonSize || len(hints) == 0 {
+			if s.logGate.pass("beat/" + string(to)) {
+				s.log.Warn().Err(err).Str("peer", string(to)).Msg("heartbeat not sent")
+			}
+			return
+		}
+		hints = hints[:len(hints)-1]
+	}
+}
+
+// onHeartbeat learns what a peer says of itself.
+func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
+	p := s.peers[d.msg.Node]
+	if p == nil {
+		return // removed meanwhile
+	}
+	if err := s.compatible(p, hb); err != nil {
+		s.reject(p.node, err)
+		return
+	}
+	p.beat, p.beatAt, p.skew = hb, d.at, d.skew
+	p.beat.KnownPeers = nil
+	round := s.measure(p, hb, d.at)
+	now := s.now()
+	wasJoining := s.detector.Health(p.node) == cluster.Joining
+	switch {
+	case hb.Leaving:
+		if t, ok := s.detector.Leaving(p.node); ok {
+			s.healthChanged(t)
+		}
+	case !wasJoining || round:
+		// A host that was never heard counts once it answered: being heard
+		// one way only is not being there.
+		s.heard(p, d.at)
+	}
+	s.onHints(p.node, hb.KnownPeers, now)
+	s.onProbe(p, hb, now)
+	s.sampleLog(now)
+	p.caughtUp = s.hasLog(hb.Log, hb.LogEvents, now)
+	if hb.Members != wire.Digest(s.digest) {
+		s.wantPull(p, hb.Members)
+	}
+	confirmed := wasJoining && round
+	wanted := hb.EchoUS == 0 || hb.Probe != 0 || confirmed
+	if !hb.Leaving && wanted && (p.sentAt == 0 || now-p.sentAt >= replyPause || confirmed) {
+		s.beatTo(p.node, now, false)
+	}
+}
+
+// heard notes a sign of life.
+func (s *Service) heard(p *peerState, at time.Duration) {
+	t, ok := s.detector.Heard(p.node, at)
+	if !ok {
+		return
+	}
+	s.healthChanged(t)
+	if t.From == cluster.Dead {
+		p.rtts, p.probe.next = 0, 0 // perhaps another path
+		s.retrySilent(at)
+	}
+}
+
+// onLegacy takes an unsigned heartbeat of a host that was listed for it as a
+// sign of life. The lease core hears nothing of such a host.
+func (s *Service) onLegacy(d delivery) {
+	if p := s.peers[d.msg.Node]; p != nil {
+		s.heard(p, d.at)
+	}
+}
+
+// measure takes the round trip from a heartbeat's echo; it reports whether the
+// heartbeat answers one of this host.
+func (s *Service) measure(p *peerState, hb wire.Heartbeat, at time.Duration) bool {
+	if hb.EchoUS == 0 {
+		return false
+	}
+	sent := time.Duration(hb.EchoUS) * time.Microsecond
+	trip := at - sent - time.Duration(hb.HeldUS)*time.Microsecond
+	if trip < -time.Millisecond || trip > maxRTT {
+		return false // of an earlier start, or nonsense
+	}
+	trip = max(trip, time.Microsecond)
+	p.echoed = max(p.echoed, sent)
+	switch {
+	case p.rtts == 0:
+		p.rtt = trip
+	case p.rtts < firstRTTs:
+		p.rtt = min(p.rtt, trip)
+	default:
+		p.rtt += (trip - p.rtt) / 8
+	}
+	p.rtts = min(p.rtts+1, firstRTTs)
+	s.m.rtt.WithLabelValues(string(p.node)).Set(p.rtt.Seconds())
+	return true
+}
+
+// compatible refuses a peer of another major version and notes another
+// profile, with which hosts may live together but not vote.
+func (s *Service) compatible(p *peerState, hb wire.Heartbeat) error {
+	ours, theirs := major(s.o.Version), major(hb.Version)
+	if ours >= 0 && theirs >= 0 && ours != theirs {
+		if !p.major {
+			p.major = true
+			p.incompatible = "runs version " + hb.Version + ", this host " + s.o.Version + ": other major version"
+			s.log.Error().Str("peer", string(p.node)).Str("version", hb.Version).Str("own", s.o.Version).
+				Msg("peer runs another major version: its messages are refused")
+		}
+		return wire.Refuse(reasonMajor, "%s runs %s, this host %s", p.node, hb.Version, s.o.Version)
+	}
+	if p.major {
+		p.major, p.incompatible = false, ""
+		s.log.Info().Str("peer", string(p.node)).Str("version", hb.Version).Msg("peer runs a compatible version again")
+	}
+	s.setProfile(p, hb.Profile)
+	return nil
+}
+
+// setProfile notes whether a peer's profile is this host's.
+func (s *Service) setProfile(p *peerState, theirs cluster.Profile) {
+	other := theirs != s.o.Profile
+	if other == p.profile {
+		return
+	}
+	p.profile, s.dirty = other, true
+	if !other {
+		p.incompatible = ""
+		s.log.Info().Str("peer", string(p.node)).Msg("peer has the same profile again")
+		return
+	}
+	p.incompatible = "has profile " + strconv.Quote(string(theirs)) + ", this host " + strconv.Quote(string(s.o.Profile))
+	s.log.Error().Str("peer", string(p.node)).Str("profile", string(theirs)).Str("own", string(s.o.Profile)).
+		Msg("peer has another profile: it takes no part in the lease")
+}
+
+// major is the first number of a version, -1 if it has none: a development
+// build goes with everything.
+func major(version string) int {
+	head, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	n, err := strconv.Atoi(head)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// ownLog is the newest sample of the own log.
+func (s *Service) ownLog() LogState {
+	if len(s.ownLogs) == 0 {
+		return s.o.Log()
+	}
+	return s.ownLogs[len(s.ownLogs)-1].LogState
+}
+
+// sampleLog notes the state of the own log, at most every 50 ms.
+func (s *Service) sampleLog(now time.Duration) {
+	if n := len(s.ownLogs); n > 0 && now-s.ownLogs[n-1].at < 50*time.Millisecond {
+		return
+	}
+	if len(s.ownLogs) == logSamples {
+		s.ownLogs = append(s.ownLogs[:0], s.ownLogs[1:]...)
+	}
+	s.ownLogs = append(s.ownLogs, logSample{LogState: s.o.Log(), at: now})
+}
+
+// hasLog reports whether a log like this lacks nothing that the own one has
+// had for a few seconds.
+func (s *Service) hasLog(digest wire.Digest, events uint64, now time.Duration) bool {
+	within := max(caughtUpWithin, 2*s.o.Timing.Heartbeat)
+	for _, old := range slices.Backward(s.ownLogs) {
+		if digest == wire.Digest(old.Digest) {
+			return true
+		}
+		if events >= old.Events && old.Events > 0 {
+			return true
+		}
+		if now-old.at > within {
+			break
+		}
+	}
+	return false
+}
+
+// reportPeers tells the core what changed about the others.
+func (s *Service) reportPeers(now time.Duration) {
+	for _, m := range s.members {
+		p := s.peers[m.Node]
+		// A host that was never heard is unknown, it does not count; nor does
+		// one that was never heard to sign.
+		if p == nil || (!p.known && (p.beatAt == 0 || s.detector.Health(m.Node) == cluster.Joining)) {
+			continue
+		}
+		e := lease.PeerChanged{
+			Node: m.Node, Priority: m.Priority,
+			Eligible: p.beat.Eligible && !m.Witness && p.incompatible == "",
+			Alive:    s.detector.Present(m.Node, now) && p.incompatible == "",
+			CaughtUp: p.caughtUp, Gone: now < p.departs,
+		}
+		if p.known && p.reported == e {
+			continue
+		}
+		p.reported, p.known, s.dirty = e, true, true
+		s.step(e)
+	}
+}
+
+func (s *Service) healthChanged(t member.Transition) {
+	s.dirty = true
+	if s.peers[t.Node] == nil {
+		return
+	}
+	s.log.Info().Str("peer", string(t.Node)).Str("from", string(t.From)).Str("to", string(t.To)).Msg("health changed")
+	s.notifier.setHealth(t.Node, t.To)
+}
