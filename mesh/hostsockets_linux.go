@@ -26,7 +26,7 @@ const (
 
 // hostSockets are sockets of this host that send and receive on the mesh
 // interface only: what comes in elsewhere with a mesh address on it is forged.
-// The host itself cannot reach them either.
+// Processes of this host reach them from its own mesh address.
 type hostSockets struct {
 	iface string
 	lost  atomic.Uint64 // datagrams for peers without a session

@@ -1,0 +1,103 @@
+package mesh
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// namespaceEnv names the test that runs in a network namespace of its own.
+const namespaceEnv = "SKEIN_MESH_NAMESPACE"
+
+// inNamespace runs the calling test again, in a child process with its own
+// network and mount namespaces, and reports whether this is the child. The
+// parent returns when the child is done.
+func inNamespace(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(namespaceEnv) == t.Name() {
+		prepareNamespace(t)
+		return true
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=10m"}
+	for _, arg := range os.Args {
+		if strings.HasPrefix(arg, "-test.short") {
+			args = append(args, arg)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd.Env = append(os.Environ(), namespaceEnv+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+	}
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatalf("in a network namespace: %v", err)
+	}
+	return false
+}
+
+// prepareNamespace brings loopback up and gives the process its own directory
+// of control sockets.
+func prepareNamespace(t *testing.T) {
+	t.Helper()
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(controlDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", controlDir, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// without calls f on a thread that lacks a capability.
+func without(t *testing.T, capability uint, f func()) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with f
+		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		err := unix.Capget(&head, &data[0])
+		if err == nil {
+			data[capability/32].Effective &^= 1 << (capability % 32)
+			err = unix.Capset(&head, &data[0])
+		}
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// descriptors is the number of open file descriptors.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
