@@ -11,7 +11,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 .PHONY: help build examples demo test check lint fuzz sim mutants bench \
-	prove-lease prove-eventlog prove-mesh prove-coord prove-worker prove-demo clean FORCE
+	deps vmtest prove-lease prove-eventlog prove-mesh prove-coord prove-worker prove-demo clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ demo: build ## three hosts on this machine, a job, the holder killed, nothing lo
 bin/race/skein: examples FORCE
 	$(GO) build -race -o $@ ./cmd/skein
 	@rm -rf bin/race/examples && cp -r bin/examples bin/race/examples
+
+deps: ## install the Debian packages that the tests need, or print the command
+	scripts/deps
+
+vmtest: ## boot guests under QEMU: kernel WireGuard, and systemd with the units
+	REQUIRE=vm $(GO) test -count=1 -v -timeout 30m ./internal/vmtest
 
 test: build bin/race/skein ## everything once, with the race detector (what CI runs)
 	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 15m ./...
