@@ -266,7 +266,7 @@ func (f *fleet) showLogs() {
 		if err != nil {
 			continue
 		}
-		const tail = 3000
+		const tail = 2000
 		if len(text) > tail {
 			text = text[len(text)-tail:]
 		}
