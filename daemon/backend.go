@@ -259,7 +259,7 @@ func (b backend) Ready() error {
 // Config implements status.ClusterReader.
 func (b backend) Config(context.Context) (api.Config, error) {
 	out := api.Config{Entries: []api.ConfigEntry{}}
-	for _, e := range b.cfg.Show() {
+	for _, e := range b.running() {
 		out.Entries = append(out.Entries, api.ConfigEntry{Key: e.Key, Value: e.Value, Origin: string(e.Origin), Reload: api.ReloadOf(e.Live)})
 	}
 	return out, nil

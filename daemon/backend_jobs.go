@@ -150,7 +150,7 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 	if err := b.spread(ctx, req); err != nil {
 		return api.SubmitResponse{}, err
 	}
-	reply, err := b.toHolder(ctx, holderRequest{Submit: &req, Actor: actor})
+	reply, err := b.toHolder(ctx, remoteRequest{Submit: &req, Actor: actor})
 	if err != nil {
 		return api.SubmitResponse{}, err
 	}
@@ -277,7 +277,7 @@ func (n *node) spreadOne(ctx context.Context, cfg cluster.VoterConfig, h cluster
 
 // Stop implements status.JobControl.
 func (b backend) Stop(ctx context.Context, actor string, id cluster.JobID, reason string) (api.Job, error) {
-	if _, err := b.toHolder(ctx, holderRequest{Stop: &stopJob{Job: id, Reason: reason}, Actor: actor}); err != nil {
+	if _, err := b.toHolder(ctx, remoteRequest{Stop: &stopJob{Job: id, Reason: reason}, Actor: actor}); err != nil {
 		return api.Job{}, err
 	}
 	// The holder has logged it; show it once it is here as well.

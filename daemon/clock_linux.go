@@ -15,3 +15,12 @@ func bootTime() time.Duration {
 	}
 	return time.Duration(ts.Nano())
 }
+
+// monotonic reads the clock by which the service manager orders messages.
+func monotonic() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("daemon: CLOCK_MONOTONIC is not readable: " + err.Error())
+	}
+	return time.Duration(ts.Nano())
+}

@@ -9,3 +9,5 @@ import "time"
 var started = time.Now()
 
 func bootTime() time.Duration { return time.Since(started) }
+
+func monotonic() time.Duration { return time.Since(started) }

@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
 )
 
 // protoAPI is the stream protocol by which a host hands a request to the
-// holder: one JSON request, one JSON reply.
+// holder or to a sponsor: one JSON request, one JSON reply.
 const protoAPI = "skein-api/1"
 
 // Bounds of a forwarded request.
@@ -26,13 +28,23 @@ const (
 	holderPause = 100 * time.Millisecond
 )
 
-// holderRequest is what only the holder may do; one field but Actor is set.
-type holderRequest struct {
-	Actor    string             `json:"actor"` // who asked, as the receiving host authenticated it
-	Submit   *api.SubmitRequest `json:"submit,omitempty"`
-	Stop     *stopJob           `json:"stop,omitempty"`
-	StepDown *stepDown          `json:"step_down,omitempty"`
+// remoteRequest is what another host must do; one field but Actor is set.
+type remoteRequest struct {
+	Actor string `json:"actor"` // who asked, as the receiving host authenticated it
+
+	// Of the holder.
+	Submit   *api.SubmitRequest      `json:"submit,omitempty"`
+	Stop     *stopJob                `json:"stop,omitempty"`
+	StepDown *stepDown               `json:"step_down,omitempty"`
+	Depart   *departRequest          `json:"depart,omitempty"`
+	Conflict *cluster.MemberConflict `json:"conflict,omitempty"`
+	// Of a sponsor.
+	Renew  *renewRequest  `json:"renew,omitempty"`
+	Remove *removeRequest `json:"remove,omitempty"`
 }
+
+// ofSponsor reports whether r goes to a sponsor, not to the holder.
+func (r remoteRequest) ofSponsor() bool { return r.Renew != nil || r.Remove != nil }
 
 // stepDown asks the holder of one term to hand over.
 type stepDown struct {
@@ -45,17 +57,35 @@ type stopJob struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-// holderReply answers it: Problem, or what was asked for.
-type holderReply struct {
+// departRequest asks the holder to go on without a voter.
+type departRequest struct {
+	Node cluster.NodeID `json:"node"`
+}
+
+// renewRequest asks for a new certificate for the host that sends it.
+type renewRequest struct{}
+
+// removeRequest asks a sponsor to end a member's key.
+type removeRequest struct {
+	Node   cluster.NodeID `json:"node"`
+	Reason string         `json:"reason,omitempty"`
+}
+
+// remoteReply answers it: Problem, or what was asked for.
+type remoteReply struct {
 	Problem *api.Problem        `json:"problem,omitempty"`
 	Submit  *api.SubmitResponse `json:"submit,omitempty"`
+	// Cert is the text form of a renewed certificate.
+	Cert *string `json:"cert,omitempty"`
+	// By is who did it.
+	By cluster.NodeID `json:"by,omitempty"`
 }
 
 // toHolder carries a request to whoever holds the lease, here or elsewhere,
 // and follows the lease while it moves, until ctx ends. A request may so be
 // carried out twice, and must not mind: a submit is known by its key, a stop
 // says what is to be, a step-down names its term.
-func (n *node) toHolder(ctx context.Context, req holderRequest) (holderReply, error) {
+func (n *node) toHolder(ctx context.Context, req remoteRequest) (remoteReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
 	for {
@@ -80,39 +110,77 @@ func (n *node) toHolder(ctx context.Context, req holderRequest) (holderReply, er
 }
 
 // askHolder asks the holder of this moment, once.
-func (n *node) askHolder(ctx context.Context, req holderRequest) (holderReply, error) {
+func (n *node) askHolder(ctx context.Context, req remoteRequest) (remoteReply, error) {
 	switch holder := n.coord.View().Lease.Holder; holder {
 	case "":
-		return holderReply{Problem: api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein wait --for holder")}, nil
+		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein wait --for holder")}, nil
 	case n.id.Node:
-		return n.asHolder(ctx, req), nil
+		return n.asHolder(ctx, n.id.Node, req), nil
 	default:
-		return n.ask(ctx, holder, req)
+		return n.ask(ctx, holder, req, true)
 	}
 }
 
-// ask sends req to another host and waits for its answer for as long as that
-// host holds the lease.
-func (n *node) ask(ctx context.Context, to cluster.NodeID, req holderRequest) (holderReply, error) {
+// toSponsor carries a request to a host that may certify others: this one if
+// it may, else the others in turn, those that are alive first. A sponsor that
+// refuses may lack the root key that the next one has.
+func (n *node) toSponsor(ctx context.Context, req remoteRequest) (remoteReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, holderTime)
+	defer cancel()
+	problem := api.Errorf(api.CodeNotReady, "no sponsor is alive").WithHint("see `skein members`")
+	if n.sponsor.Load() != nil {
+		reply := n.asSponsor(ctx, n.id.Node, req)
+		if reply.Problem == nil {
+			return reply, nil
+		}
+		problem = reply.Problem
+	}
+	v := n.coord.View()
+	for _, to := range n.reachable() {
+		m, ok := v.Member(to)
+		if !ok || !slices.Contains(m.Caps, member.CapSponsor) {
+			continue
+		}
+		reply, err := n.ask(ctx, to, req, false)
+		switch {
+		case err != nil:
+			problem = api.Errorf(api.CodeNotReady, "sponsor not reached: %v", err)
+		case reply.Problem == nil:
+			return reply, nil
+		default:
+			problem = reply.Problem
+		}
+	}
+	return remoteReply{}, problem
+}
+
+// ask sends req to another host and waits for its answer; if it is asked as
+// the holder, for as long as it holds the lease.
+func (n *node) ask(ctx context.Context, to cluster.NodeID, req remoteRequest, asHolder bool) (remoteReply, error) {
 	dialCtx, cancelDial := context.WithTimeout(ctx, holderDial)
 	conn, err := n.coord.Dial(dialCtx, to, protoAPI)
 	cancelDial()
 	if err != nil {
-		return holderReply{}, err
+		return remoteReply{}, err
 	}
 	defer conn.Close()
 	asked, done := context.WithCancel(ctx)
 	defer done()
-	go n.whileHolder(asked, to, conn)
-	if err := json.NewEncoder(conn).Encode(req); err != nil {
-		return holderReply{}, fmt.Errorf("ask %s: %w", to, err)
+	if asHolder {
+		go n.whileHolder(asked, to, conn)
+	} else {
+		deadline, _ := ctx.Deadline()
+		_ = conn.SetDeadline(deadline) // a stream always has deadlines
 	}
-	var reply holderReply
+	if err := json.NewEncoder(conn).Encode(req); err != nil {
+		return remoteReply{}, fmt.Errorf("ask %s: %w", to, err)
+	}
+	var reply remoteReply
 	if err := json.NewDecoder(io.LimitReader(conn, maxHolderMessage)).Decode(&reply); err != nil {
-		return holderReply{}, fmt.Errorf("ask %s: %w", to, err)
+		return remoteReply{}, fmt.Errorf("ask %s: %w", to, err)
 	}
 	if reply.Problem == nil && req.Submit != nil && reply.Submit == nil {
-		return holderReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
+		return remoteReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
 	}
 	return reply, nil
 }
@@ -137,50 +205,72 @@ func (n *node) serveAPI(ctx context.Context, from cluster.NodeID, conn net.Conn)
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
 	_ = conn.SetDeadline(time.Now().Add(holderTime)) // a stream always has deadlines
-	var req holderRequest
-	var reply holderReply
+	var req remoteRequest
+	var reply remoteReply
 	if err := json.NewDecoder(io.LimitReader(conn, maxHolderMessage)).Decode(&req); err != nil {
 		reply.Problem = api.Errorf(api.CodeInvalidRequest, "request of %s: %v", from, err)
+	} else if req.ofSponsor() {
+		reply = n.asSponsor(ctx, from, req)
 	} else {
-		reply = n.asHolder(ctx, req)
+		reply = n.asHolder(ctx, from, req)
 	}
 	if err := json.NewEncoder(conn).Encode(reply); err != nil {
 		n.log.Debug().Err(err).Str("peer", string(from)).Msg("forwarded request not answered")
 	}
 }
 
-// asHolder does req here; if this host does not hold, it says so.
-func (n *node) asHolder(ctx context.Context, req holderRequest) holderReply {
+// asHolder does req of a member here; if this host does not hold, it says so.
+func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequest) remoteReply {
 	v := n.coord.View()
 	if v.Lease.Role != cluster.RoleHolder {
-		return holderReply{Problem: api.Errorf(api.CodeNoHolder, "%s does not hold the lease", n.id.Node)}
+		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "%s does not hold the lease", n.id.Node)}
 	}
 	switch {
 	case req.Submit != nil:
 		out, err := n.submitHere(ctx, *req.Submit, req.Actor)
 		if err != nil {
-			return holderReply{Problem: problemOf(err)}
+			return remoteReply{Problem: problemOf(err)}
 		}
-		return holderReply{Submit: &out}
+		return remoteReply{Submit: &out}
 	case req.Stop != nil:
 		if err := n.sched.Stop(ctx, req.Stop.Job, req.Actor, req.Stop.Reason); err != nil {
-			return holderReply{Problem: problemOf(err)}
+			return remoteReply{Problem: problemOf(err)}
 		}
-		return holderReply{}
+		return remoteReply{}
 	case req.StepDown != nil:
 		if v.Lease.Term != req.StepDown.Term {
-			return holderReply{} // that term is over, which is what was asked for
+			return remoteReply{} // that term is over, which is what was asked for
 		}
 		reason := req.StepDown.Reason
 		if reason == "" {
 			reason = "asked by " + req.Actor
 		}
 		if err := n.coord.StepDown(ctx, req.StepDown.To, reason, false); err != nil {
-			return holderReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
+			return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
 		}
-		return holderReply{}
+		return remoteReply{}
+	case req.Depart != nil:
+		return remoteReply{Problem: n.depart(ctx, from, req.Depart.Node)}
+	case req.Conflict != nil:
+		n.noteConflict(*req.Conflict)
+		return remoteReply{}
 	}
-	return holderReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
+	return remoteReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
+}
+
+// asSponsor does req here for the member that asked.
+func (n *node) asSponsor(ctx context.Context, from cluster.NodeID, req remoteRequest) remoteReply {
+	switch {
+	case req.Renew != nil:
+		cert, problem := n.renewFor(ctx, from)
+		if problem != nil {
+			return remoteReply{Problem: problem}
+		}
+		return remoteReply{Cert: new(cert.String()), By: n.id.Node}
+	case req.Remove != nil:
+		return remoteReply{Problem: n.remove(ctx, req.Actor, *req.Remove), By: n.id.Node}
+	}
+	return remoteReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
 }
 
 // StepDown implements status.LeaseControl. It returns the lease that was given
@@ -190,6 +280,6 @@ func (b backend) StepDown(ctx context.Context, actor string, req api.StepDownReq
 	if err != nil {
 		return before, err
 	}
-	_, err = b.toHolder(ctx, holderRequest{StepDown: &stepDown{Term: before.Term, StepDownRequest: req}, Actor: actor})
+	_, err = b.toHolder(ctx, remoteRequest{StepDown: &stepDown{Term: before.Term, StepDownRequest: req}, Actor: actor})
 	return before, err
 }

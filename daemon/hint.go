@@ -37,6 +37,8 @@ func advise(err error) error {
 		{durable.ErrLocked, "another daemon uses this directory; give each daemon its own state_dir, mesh.listen and status.socket"},
 		{join.ErrNotInitialised, "make it the first host with `skein init`, or join a cluster with `skein run --join @FILE`"},
 		{join.ErrInitialised, "start it with `skein run`; for a new cluster choose another state_dir"},
+		{join.ErrLeft, "to join a cluster again, empty state_dir or choose another, get a token there, and run `skein run --join @FILE`"},
+		{ErrRemoved, "who removed it, and why, is in the event log of the others; to join again, empty state_dir and get a new token"},
 		{join.ErrOtherCluster, "choose another state_dir, or remove this one if its cluster is gone"},
 		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the name belongs to another host, or the clocks differ"},
 		{syscall.EADDRINUSE, "choose another port: mesh.listen (UDP) and join.listen (TCP)"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
@@ -11,12 +12,28 @@ import (
 	"github.com/skein-project/skein/config"
 )
 
+// logLevel is the least level that is written; it may change at any time. It
+// is a sampler because zerolog asks that before it builds anything.
+type logLevel struct{ level atomic.Int32 }
+
+// Sample implements zerolog.Sampler.
+func (l *logLevel) Sample(level zerolog.Level) bool { return int32(level) >= l.level.Load() }
+
+func (l *logLevel) set(name string) error {
+	level, err := zerolog.ParseLevel(name)
+	if err != nil {
+		return fmt.Errorf("log level: %w", err)
+	}
+	l.level.Store(int32(level))
+	return nil
+}
+
 // newLogger makes the daemon's logger: a console form on a terminal, else
 // JSON, with journald's priority prefix when the journal listens.
-func newLogger(cfg config.Log, w io.Writer) (zerolog.Logger, error) {
-	level, err := zerolog.ParseLevel(cfg.Level)
-	if err != nil {
-		return zerolog.Nop(), fmt.Errorf("log level: %w", err)
+func newLogger(cfg config.Log, w io.Writer) (zerolog.Logger, *logLevel, error) {
+	level := &logLevel{}
+	if err := level.set(cfg.Level); err != nil {
+		return zerolog.Nop(), nil, err
 	}
 	if w == nil {
 		w = io.Discard
@@ -31,7 +48,8 @@ func newLogger(cfg config.Log, w io.Writer) (zerolog.Logger, error) {
 	case os.Getenv("JOURNAL_STREAM") != "":
 		w = journal{w}
 	}
-	return zerolog.New(zerolog.SyncWriter(w)).Level(level).With().Timestamp().Logger(), nil
+	log := zerolog.New(zerolog.SyncWriter(w)).Level(zerolog.TraceLevel).Sample(level).With().Timestamp().Logger()
+	return log, level, nil
 }
 
 // journal puts the priority in front of each line, as sd-daemon(3) has it.

@@ -1,9 +1,7 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
-	"crypto/ed25519"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -26,7 +24,6 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
-	"github.com/skein-project/skein/mesh/topo"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/systemd"
 	"github.com/skein-project/skein/worker"
@@ -56,14 +53,37 @@ type node struct {
 	sched     *scheduler.Scheduler
 	invites   *join.Invites // nil: this host admits nobody
 
+	sponsor atomic.Pointer[join.Sponsor] // nil: this host admits nobody
+	hasRoot bool                         // the root key is here
+	planner *planner
+	self    *selfCare
+	bound   netip.Addr // the mesh address that the sockets have
+
 	stopping atomic.Bool
+	left     atomic.Bool // this host leaves by its own will
 	wasReady atomic.Bool // has been in a current view since the start
 	// joined is closed when the own chain is known to be complete, so that
 	// appending to it cannot fork it.
 	joined chan struct{}
 	rates  rateTracker
 
-	members atomic.Pointer[[]cluster.Member] // latest, for lookups by key
+	loaded     atomic.Pointer[config.Config] // as last loaded
+	readConfig func() (config.Config, error) // nil: it cannot be
+	level      *logLevel
+	rand       func() float64
+
+	roster  atomic.Pointer[roster]
+	healths map[cluster.NodeID]cluster.Health // onHealth's
+	// notes are events that wait for the log, conflicts contradictions that
+	// wait for the holder; when full the newest is dropped.
+	notes     chan cluster.Draft
+	conflicts chan cluster.MemberConflict
+	// ended gets why the cluster wants this daemon to end; capacity 1, the
+	// first one counts.
+	ended chan error
+
+	conflictMu    sync.Mutex
+	conflictsKept []string // text of what this host wrote down as holder
 
 	hashMu sync.Mutex
 	hashOf [16]byte     // log digest that hash belongs to
@@ -77,10 +97,15 @@ func (n *node) load() (member.Records, error) {
 		return records, err
 	}
 	n.id = id
+	before := rosterOf(id, records)
+	n.roster.Store(&before)
+	if err := n.goneFor(); err != nil {
+		return records, err
+	}
 	if n.boot, err = join.BootCounter(n.cfg.StateDir); err != nil {
 		return records, err
 	}
-	about, err := aboutOf(n.cfg)
+	about, err := aboutOf(n.cfg, n.meshPrefixes()...)
 	if err != nil {
 		return records, err
 	}
@@ -90,7 +115,9 @@ func (n *node) load() (member.Records, error) {
 		return records, err
 	}
 	records.Anns = append(records.Anns, ann)
-	n.setMembers(membersOf(id, records))
+	now := rosterOf(id, records)
+	n.roster.Store(&now)
+	n.planner, n.self = newPlanner(n), newSelfCare(n, about, epochOf(ann))
 
 	if n.events, err = eventlog.Open(eventlog.Options{
 		Dir: logDir(n.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
@@ -108,23 +135,17 @@ func (n *node) load() (member.Records, error) {
 	return records, nil
 }
 
-// membersOf judges records as the table will.
-func membersOf(id *join.Identity, records member.Records) []cluster.Member {
-	t := member.NewTable(id.Verifier())
-	_, _ = t.Restore(records, time.Now()) // what is refused is reported by coord
-	return t.Members()
-}
-
 // build makes the parts that live on the mesh, whose device runs already.
 func (n *node) build(ctx context.Context, records member.Records) error {
 	self, ok := n.member(n.id.Node)
 	if !ok {
 		return fmt.Errorf("no record of %s in %s", n.id.Node, n.cfg.StateDir)
 	}
-	if err := n.applyMembers(ctx); err != nil {
+	if err := n.planner.apply(ctx); err != nil {
 		return err
 	}
-	at := netip.AddrPortFrom(self.IP4, coord.Port)
+	n.bound = meshAddr(self)
+	at := netip.AddrPortFrom(n.bound, coord.Port)
 	packets, err := n.mesh.ListenPacket(ctx, at)
 	if err != nil {
 		return fmt.Errorf("mesh socket: %w", err)
@@ -137,6 +158,7 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 	if err != nil {
 		return err
 	}
+	n.hasRoot = root != nil
 	if err := n.buildWork(); err != nil {
 		return err
 	}
@@ -145,9 +167,10 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 		Store: coord.NewFileStore(n.cfg.StateDir, n.id.Cluster, n.id.Node), Boot: n.boot, Founder: root != nil,
 		Secret:     n.id.ClusterSecret(),
 		PacketConn: packets, Listener: listener, DialTCP: n.mesh.Dial,
-		Profile: n.cfg.Lease.Profile, Mode: n.cfg.Lease.Mode, Tolerance: n.cfg.Clock.Tolerance,
+		Profile: n.cfg.Lease.Profile, Mode: n.cfg.Lease.Mode, Tolerance: n.cfg.Clock.Tolerance, Legacy: n.cfg.Coord.Legacy,
+		Observed: n.mesh.Endpoints, Interfaces: n.interfaces, MTU: n.probeMTU, OnBlackhole: n.onBlackhole,
 		Now: n.now, Version: n.version, Log: n.logState, Local: n.local,
-		OnMembers: n.onMembers, OnHealth: n.onHealth, OnLoop: func() { n.tell(n.notify.Watchdog()) },
+		OnChange: n.onChange, OnMembers: n.onMembers, OnHealth: n.onHealth, OnLoop: func() { n.tell(n.notify.Watchdog()) },
 		Logger: n.log, Registerer: n.reg,
 	}); err != nil {
 		return err
@@ -234,26 +257,6 @@ func (n *node) owners() []cluster.NodeID {
 	return out
 }
 
-func (n *node) setMembers(ms []cluster.Member) { n.members.Store(&ms) }
-
-func (n *node) member(id cluster.NodeID) (cluster.Member, bool) {
-	for _, m := range *n.members.Load() {
-		if m.Node == id {
-			return m, true
-		}
-	}
-	return cluster.Member{}, false
-}
-
-// keyOf is the identity key of a member, nil if it is none.
-func (n *node) keyOf(id cluster.NodeID) ed25519.PublicKey {
-	m, ok := n.member(id)
-	if !ok {
-		return nil
-	}
-	return m.IDPub
-}
-
 func (n *node) logState() coord.LogState {
 	return coord.LogState{Digest: n.events.Digest(), Events: n.ownEvents()}
 }
@@ -261,45 +264,7 @@ func (n *node) logState() coord.LogState {
 // local is what heartbeats say of this host.
 func (n *node) local() coord.Local {
 	w := n.worker.View()
-	return coord.Local{Slots: uint32(w.Slots), Busy: uint32(len(w.Running)), Draining: !n.cfg.Lease.Eligible}
-}
-
-// setMeshTime bounds one change of the mesh device; it is below the time that
-// the coordination stage has to stop.
-const setMeshTime = 2 * time.Second
-
-// onMembers makes the mesh follow the membership.
-func (n *node) onMembers(ms []cluster.Member) {
-	n.setMembers(ms)
-	ctx, cancel := context.WithTimeout(context.Background(), setMeshTime)
-	defer cancel()
-	if err := n.applyMembers(ctx); err != nil {
-		n.log.Error().Err(err).Msg("mesh does not follow the membership")
-	}
-	n.sched.SetWorkers(workersOf(ms))
-}
-
-func workersOf(ms []cluster.Member) []cluster.NodeID {
-	out := make([]cluster.NodeID, len(ms))
-	for i, m := range ms {
-		out[i] = m.Node
-	}
-	return out
-}
-
-func (n *node) onHealth(id cluster.NodeID, h cluster.Health) { n.sched.SetHealth(id, h) }
-
-// applyMembers plans the device anew and makes it so.
-func (n *node) applyMembers(ctx context.Context) error {
-	ms := *n.members.Load()
-	self, _ := n.member(n.id.Node)
-	want, conflicts := topo.Plan(topo.Input{
-		Self: self, Members: ms, Static: n.cfg.Mesh.Peers, Port: n.cfg.Mesh.Listen.Port(), MTU: cmp.Or(n.cfg.Mesh.MTU, topo.DefaultMTU),
-	})
-	for _, c := range conflicts {
-		n.log.Warn().Str("peer", string(c.Loser)).Stringer("conflict", c).Msg("member is no mesh peer")
-	}
-	return n.mesh.Set(ctx, want)
+	return coord.Local{Slots: uint32(w.Slots), Busy: uint32(len(w.Running)), Draining: !n.conf().Lease.Eligible}
 }
 
 // admit is the sponsor's hook: the newcomer's records are merged, and its
@@ -321,34 +286,6 @@ func (n *node) admit(ctx context.Context, a join.Admission) error {
 		Body: cluster.MemberJoined{Node: a.Member.Node, IDPub: a.Member.IDPub, IP4: a.Member.IP4.String(), Invite: a.Invite},
 	}})
 	return err
-}
-
-// announceEvery is how often this host renews its announcement; hosts that
-// join later refuse one that is a month old.
-const announceEvery = 24 * time.Hour
-
-// announce renews the announcement until ctx ends.
-func (n *node) announce(ctx context.Context) error {
-	tick := time.NewTicker(announceEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-		about, err := aboutOf(n.cfg)
-		if err != nil {
-			return err
-		}
-		ann, err := join.Announce(n.cfg.StateDir, n.id, about, time.Now())
-		if err != nil {
-			return err
-		}
-		if err := n.coord.AddRecords(ctx, member.Records{Anns: []member.Signed{ann}}); err != nil {
-			n.log.Error().Err(err).Msg("own announcement refused")
-		}
-	}
 }
 
 // Periods of the care for artefacts.

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +37,8 @@ type RunOptions struct {
 	// RunnerArgv starts this program as a chunk runner; nil: the running
 	// program with the argument "runner".
 	RunnerArgv []string
+	// Reload reads the configuration again, on SIGHUP; nil: never.
+	Reload func() (config.Config, error)
 }
 
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
@@ -57,12 +63,32 @@ func run(ctx context.Context, cfg config.Config, o RunOptions) error {
 	}
 	n.stopping.Store(true)
 	n.tell(n.notify.Stopping("stopping"))
-	return errors.Join(err, l.stop())
+	if stopErr := l.stop(); !errors.Is(err, errLeft) {
+		return errors.Join(err, stopErr)
+	} else if stopErr != nil {
+		n.log.Warn().Err(stopErr).Msg("not stopped in good order")
+	}
+	return n.cleanUp()
+}
+
+// cleanupTime bounds the removal of the mesh device.
+const cleanupTime = 5 * time.Second
+
+// cleanUp removes the mesh device of a host that left; a kernel device stays
+// otherwise.
+func (n *node) cleanUp() error {
+	if n.mesh.Interface() == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+	defer cancel()
+	_, err := mesh.Cleanup(ctx, n.mesh.Interface())
+	return err
 }
 
 // prepare takes the state directory, joins if asked to, and makes the node.
 func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(), error) {
-	log, err := newLogger(cfg.Log, o.Stderr)
+	log, level, err := newLogger(cfg.Log, o.Stderr)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,10 +120,15 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &node{
+	n := &node{
 		cfg: cfg, version: o.Version, started: time.Now(), log: log, reg: reg, notify: notify,
 		timing: timing, now: bootTime, joined: make(chan struct{}), runnerArgv: o.RunnerArgv,
-	}, unlock, nil
+		readConfig: o.Reload, level: level, rand: rand.Float64, healths: map[cluster.NodeID]cluster.Health{},
+		notes: make(chan cluster.Draft, journalSize), conflicts: make(chan cluster.MemberConflict, conflictsSize),
+		ended: make(chan error, 1),
+	}
+	n.loaded.Store(&cfg)
+	return n, unlock, nil
 }
 
 // start brings the stages up in order.
@@ -106,8 +137,11 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	if err != nil {
 		return err
 	}
+	// The device may have the key of before a change that a crash cut short.
+	adopt := formerKeys(n.id, records)
 	if n.mesh, err = mesh.New(mesh.Options{
-		Backend: n.cfg.Mesh.Backend, PrivateKey: n.id.WGKey(), Listen: n.cfg.Mesh.Listen, MTU: n.cfg.Mesh.MTU,
+		Backend: n.cfg.Mesh.Backend, Interface: n.cfg.Mesh.Interface, Networks: n.meshPrefixes(),
+		PrivateKey: n.id.WGKey(), AdoptKeys: adopt, Listen: n.cfg.Mesh.Listen, MTU: n.cfg.Mesh.MTU,
 		Logger: n.log, Registerer: n.reg,
 	}); err != nil {
 		return err
@@ -119,10 +153,13 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	if err := n.build(ctx, records); err != nil {
 		return err
 	}
+	l.start(stage{name: "mesh plan", run: n.planner.run, grace: setMeshTime + time.Second})
 	l.start(stage{name: "event log", run: n.events.Run, grace: 3 * time.Second})
 	l.start(stage{name: "coordination", run: n.coord.Run, grace: 3 * time.Second})
 	l.start(stage{name: "worker", run: n.worker.Run, grace: 15 * time.Second})
-	l.start(stage{name: "announcement", run: n.announce, grace: time.Second})
+	l.start(stage{name: "journal", run: n.keepJournal, grace: time.Second})
+	l.start(stage{name: "conflicts", run: n.reportConflicts, grace: time.Second})
+	l.start(stage{name: "own records", run: n.self.run, grace: 3 * time.Second})
 	l.start(stage{name: "artefacts", run: n.tendArtefacts, grace: time.Second})
 	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})
 	d := &duty{
@@ -171,6 +208,7 @@ func (n *node) startSponsor(ctx context.Context, l *lifecycle) error {
 		return err
 	}
 	n.invites = invites
+	n.sponsor.Store(sponsor)
 	l.start(stage{name: "join", run: srv.Run, grace: 3 * time.Second})
 	return nil
 }
@@ -212,12 +250,19 @@ func (n *node) watch(ctx context.Context, l *lifecycle) error {
 	n.tell(n.notify.Ready(line))
 	tick := time.NewTicker(statusEvery)
 	defer tick.Stop()
+	hangup := make(chan os.Signal, 1) // a second one meanwhile adds nothing
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-l.failed:
 			return err
+		case err := <-n.ended:
+			return err
+		case <-hangup:
+			n.reload()
 		case <-tick.C:
 			if next := n.statusLine(); next != line {
 				line = next
@@ -257,7 +302,7 @@ func (n *node) joinAddrs() ([]string, error) {
 	if !n.cfg.Join.Listen.Addr().IsUnspecified() {
 		return []string{n.cfg.Join.Listen.String()}, nil
 	}
-	about, err := aboutOf(n.cfg)
+	about, err := aboutOf(n.conf(), n.meshPrefixes()...)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
-	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/internal/durable"
 )
 
@@ -103,25 +102,10 @@ func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Re
 	return join.Join(ctx, token, cfg.StateDir, join.Options{Node: cfg.Node.Name, About: about})
 }
 
-// aboutOf is what this host announces of itself.
-func aboutOf(cfg config.Config) (join.About, error) {
-	endpoints := cfg.Mesh.Advertise
-	if len(endpoints) == 0 {
-		var err error
-		if endpoints, err = localEndpoints(cfg.Mesh.Listen); err != nil {
-			return join.About{}, err
-		}
-	}
-	return join.About{
-		Zone: cfg.Node.Zone, Priority: cfg.Node.Priority, Witness: cfg.Node.Witness,
-		Endpoints: endpoints[:min(len(endpoints), member.MaxEndpoints)],
-	}, nil
-}
-
 // localEndpoints lists where listen is reachable: itself if it names an
 // address, else the addresses of this machine's interfaces, public before
-// private before loopback.
-func localEndpoints(listen netip.AddrPort) ([]netip.AddrPort, error) {
+// private before loopback, without those inside one of the mesh's networks.
+func localEndpoints(listen netip.AddrPort, own []netip.Prefix) ([]netip.AddrPort, error) {
 	if !listen.Addr().IsUnspecified() {
 		return []netip.AddrPort{listen}, nil
 	}
@@ -137,7 +121,7 @@ func localEndpoints(listen netip.AddrPort) ([]netip.AddrPort, error) {
 		}
 		addr, ok := netip.AddrFromSlice(ipnet.IP)
 		addr = addr.Unmap()
-		if !ok || addr.IsLinkLocalUnicast() || listen.Addr().Is4() && !addr.Is4() {
+		if !ok || addr.IsLinkLocalUnicast() || listen.Addr().Is4() && !addr.Is4() || within(addr, own) {
 			continue
 		}
 		class := 0

@@ -2,12 +2,10 @@ package daemon
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/eventlog"
 )
@@ -20,13 +18,9 @@ func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
 	if err != nil {
 		return api.LogVerify{}, err
 	}
-	keys := map[cluster.NodeID]ed25519.PublicKey{}
-	for _, m := range membersOf(id, records) {
-		keys[m.Node] = m.IDPub
-	}
 	report, err := eventlog.Verify(ctx, eventlog.VerifyOptions{
 		Dir: logDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node,
-		KeyOf: func(n cluster.NodeID) ed25519.PublicKey { return keys[n] },
+		KeyOf: rosterOf(id, records).keyOf,
 	})
 	out := api.LogVerify{
 		OK: err == nil, Events: report.Events, SizeBytes: uint64(max(0, report.Bytes)), Segments: report.Segments,

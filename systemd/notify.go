@@ -62,6 +62,13 @@ func (n *Notifier) Stopping(status string) error {
 	return n.notify("stopping", daemon.SdNotifyStopping+"\n"+statusLine(status))
 }
 
+// Reloading says that the daemon reads its configuration again; Ready ends it.
+// The manager tells by monotonic, the machine's monotonic clock of now, which
+// request is answered.
+func (n *Notifier) Reloading(monotonic time.Duration) error {
+	return n.notify("reloading", fmt.Sprintf("%s\nMONOTONIC_USEC=%d", daemon.SdNotifyReloading, monotonic.Microseconds()))
+}
+
 // Status replaces the line that `systemctl status` shows.
 func (n *Notifier) Status(status string) error {
 	return n.notify("status", statusLine(status))

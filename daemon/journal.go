@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// journalSize is how many events about the membership may wait for the log.
+const journalSize = 256
+
+// note logs a fact about the membership, some time. It never waits: who calls
+// it keeps the cluster running. A full queue drops the newest, which the log
+// of the daemon then tells.
+func (n *node) note(kind cluster.Kind, body any) {
+	select {
+	case n.notes <- cluster.Draft{Kind: kind, Body: body}:
+	default:
+		n.log.Error().Str("kind", string(kind)).Msg("event not logged: too many wait")
+	}
+}
+
+// keepJournal appends what was noted, once the own chain may grow, until ctx
+// ends.
+func (n *node) keepJournal(ctx context.Context) error {
+	select {
+	case <-n.joined:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case d := <-n.notes:
+			err := retry(ctx, func() error {
+				_, err := n.events.Append(ctx, []cluster.Draft{d})
+				return err
+			}, func(err error) {
+				n.log.Warn().Err(err).Str("kind", string(d.Kind)).Msg("event not logged yet")
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// appendNow logs a fact that must be in the log before its writer goes on, and
+// returns its place in the own chain.
+func (n *node) appendNow(ctx context.Context, kind cluster.Kind, body any) (uint64, error) {
+	select {
+	case <-n.joined:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	events, err := n.events.Append(ctx, []cluster.Draft{{Kind: kind, Body: body}})
+	if err != nil {
+		return 0, err
+	}
+	return events[len(events)-1].Seq, nil
+}

@@ -1,0 +1,264 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
+)
+
+// Bounds of leaving and removing.
+const (
+	// leaveTime bounds the whole of a leave, answer included.
+	leaveTime = 25 * time.Second
+	// departTime is how long the holder leaves a voter out that said it goes,
+	// and how long it waits for the others to agree.
+	departTime = 15 * time.Second
+	// departPause lies between two looks at the voters.
+	departPause = 50 * time.Millisecond
+	// removeWait bounds the wait for the voters before a removal, which then
+	// happens all the same.
+	removeWait = 8 * time.Second
+	// leftLogWait bounds the wait until others have the event of a leave.
+	leftLogWait = 3 * time.Second
+)
+
+// Ends of a daemon that its cluster wants.
+var (
+	// errLeft ends the daemon of a host that left, which is no failure.
+	errLeft = errors.New("left the cluster")
+	// ErrRemoved ends the daemon of a host whose key was revoked.
+	ErrRemoved = errors.New("this host was removed from the cluster")
+)
+
+// leave takes this host out of the cluster: the voters go on without it, the
+// log says so, every member gets the notice that ends its key, and the state
+// directory is marked. Until the notice is sent everything can be taken back.
+func (s *selfCare) leave(ctx context.Context, actor string) (api.Left, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	n := s.n
+	others := s.others()
+	if err := s.mayLeave(others); err != nil {
+		return api.Left{}, err
+	}
+	told := []cluster.NodeID{}
+	if len(others) > 0 {
+		// The holder takes this host out of the voters; if that is this host,
+		// it hands over first.
+		if _, err := n.toHolder(ctx, remoteRequest{Actor: actor, Depart: &departRequest{Node: n.id.Node}}); err != nil {
+			return api.Left{}, err
+		}
+		s.logLeave(ctx, actor)
+		rec, err := n.selfRevoke(ctx)
+		if err != nil {
+			return api.Left{}, fmt.Errorf("leave: %w", err)
+		}
+		told = n.reachable()
+		s.gone = true
+		n.left.Store(true)
+		if err := n.coord.Leave(ctx, rec); err != nil {
+			n.log.Warn().Err(err).Msg("notice of leaving not sent to all")
+		}
+	}
+	s.gone = true
+	if err := join.MarkLeft(n.cfg.StateDir); err != nil {
+		return api.Left{}, fmt.Errorf("leave: %w", err)
+	}
+	n.log.Info().Str("actor", actor).Int("told", len(told)).Msg("left the cluster")
+	n.finish(errLeft)
+	return api.Left{Told: told}, nil
+}
+
+// mayLeave refuses a leave that would leave the others without a root key.
+func (s *selfCare) mayLeave(others []cluster.NodeID) error {
+	if s.gone {
+		return api.Errorf(api.CodeConflict, "%s has left the cluster", s.n.id.Node)
+	}
+	root, err := join.RootKey(s.n.cfg.StateDir)
+	if err != nil {
+		return err
+	}
+	if root != nil && len(others) > 0 {
+		return api.Errorf(api.CodeConflict, "the cluster's root key lies on this host, in %s", s.n.cfg.StateDir).
+			WithHint("move it to a safe place first: skein root export --out FILE --remove")
+	}
+	return nil
+}
+
+// logLeave writes the event and waits a moment until others have it.
+func (s *selfCare) logLeave(ctx context.Context, actor string) {
+	ctx, cancel := context.WithTimeout(ctx, leftLogWait)
+	defer cancel()
+	seq, err := s.n.appendNow(ctx, cluster.KindMemberLeft, cluster.MemberLeft{Node: s.n.id.Node, Actor: actor})
+	if err == nil {
+		_, err = s.n.events.WaitStable(ctx, seq)
+	}
+	if err != nil {
+		s.n.log.Warn().Err(err).Msg("event of leaving may not reach the others")
+	}
+}
+
+// selfRevoke signs the end of this host's own key.
+func (n *node) selfRevoke(ctx context.Context) (member.Signed, error) {
+	var cert member.Cert
+	var ok bool
+	if err := n.coord.WithTable(ctx, func(t *member.Table) { cert, ok = t.Cert(n.id.Node) }); err != nil {
+		return member.Signed{}, err
+	}
+	if !ok {
+		return member.Signed{}, fmt.Errorf("no certificate of %s", n.id.Node)
+	}
+	return join.Leave(n.id, cert, time.Now())
+}
+
+// finish ends the daemon for reason, which the first caller gives.
+func (n *node) finish(reason error) {
+	select {
+	case n.ended <- reason:
+	default:
+	}
+}
+
+// depart is the holder's part: it takes a voter out of the configuration while
+// that host can still agree, and answers when the others have agreed. A host
+// asks that for itself, a sponsor for whom it is about to remove.
+func (n *node) depart(ctx context.Context, from, node cluster.NodeID) *api.Problem {
+	ctx, cancel := context.WithTimeout(ctx, departTime)
+	defer cancel()
+	if m, ok := n.member(from); from != node && (!ok || !slices.Contains(m.Caps, member.CapSponsor)) {
+		return api.Errorf(api.CodeForbidden, "%s may not take %s out of the voters", from, node)
+	}
+	if node == n.id.Node {
+		if err := n.coord.StepDown(ctx, "", "leaves the cluster", false); err != nil {
+			return api.Errorf(api.CodeConflict, "%v", err)
+		}
+		return api.Errorf(api.CodeNoHolder, "%s handed over", node) // who asks follows the lease
+	}
+	if p := n.mayDepart(node); p != nil {
+		return p
+	}
+	if err := n.coord.Depart(ctx, node, departTime); err != nil {
+		return api.Errorf(api.CodeConflict, "%v", err)
+	}
+	for {
+		l := n.coord.View().Lease
+		switch {
+		case l.Role != cluster.RoleHolder:
+			return api.Errorf(api.CodeNoHolder, "%s does not hold the lease any more", n.id.Node)
+		case !l.Pending && !l.Config.Has(node):
+			return nil
+		}
+		if err := pauseFor(ctx, departPause); err != nil {
+			return api.Errorf(api.CodeTimeout, "voters without %s not agreed upon: %v", node, err)
+		}
+	}
+}
+
+// mayDepart refuses to shrink the voters to a set that has no majority alive:
+// the lease would be lost, and nobody could mend it.
+func (n *node) mayDepart(node cluster.NodeID) *api.Problem {
+	v := n.coord.View()
+	if !v.Lease.Config.Has(node) {
+		return nil
+	}
+	rest, alive := 0, 0
+	var down []cluster.NodeID
+	for _, voter := range v.Lease.Config.Voters {
+		if voter == node {
+			continue
+		}
+		rest++
+		if m, ok := v.Member(voter); ok && m.Health == cluster.Alive {
+			alive++
+		} else {
+			down = append(down, voter)
+		}
+	}
+	switch {
+	case rest == 0:
+		return api.Errorf(api.CodeNotReady, "%s is the only voter yet", node)
+	case alive >= rest/2+1:
+		return nil
+	}
+	return api.Errorf(api.CodeConflict, "without %s only %d of %d voters would be alive, which is no majority", node, alive, rest).
+		WithHint("start what is down, or remove it first: skein remove %s", down[0])
+}
+
+// Leave implements status.MeshControl.
+func (b backend) Leave(ctx context.Context, actor string) (api.Left, error) {
+	return ask(ctx, b.self, func(ctx context.Context) (api.Left, error) { return b.self.leave(ctx, actor) })
+}
+
+// Remove implements status.MeshControl.
+func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, reason string) (api.Removed, error) {
+	if _, ok := b.member(node); !ok {
+		if b.isRetired(node) {
+			return api.Removed{Member: node}, nil
+		}
+		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member %s", node).WithHint("see `skein members`")
+	}
+	reply, err := b.toSponsor(ctx, remoteRequest{Actor: actor, Remove: &removeRequest{Node: node, Reason: reason}})
+	if err != nil {
+		return api.Removed{}, err
+	}
+	return api.Removed{Member: node, By: reply.By}, nil
+}
+
+// remove is the sponsor's part of a removal: the voters first, then the key.
+func (n *node) remove(ctx context.Context, actor string, req removeRequest) *api.Problem {
+	sponsor := n.sponsor.Load()
+	if sponsor == nil {
+		return problemNotSponsor(n.id.Node)
+	}
+	m, ok := n.member(req.Node)
+	switch {
+	case !ok && n.isRetired(req.Node):
+		return nil
+	case !ok:
+		return api.Errorf(api.CodeNotFound, "no member %s", req.Node).WithHint("see `skein members`")
+	case req.Node == n.id.Node:
+		return api.Errorf(api.CodeConflict, "%s is the sponsor that was asked", req.Node).WithHint("run `skein leave` there")
+	case slices.Contains(m.Caps, member.CapSponsor) && !n.hasRoot:
+		return api.Errorf(api.CodeConflict, "%s is a sponsor: only the root key ends its key, and %s has none", req.Node, n.id.Node).
+			WithHint("run `skein remove` on the host with the root key, or `skein leave` on the sponsor itself")
+	}
+	if n.coord.View().Lease.Config.Has(req.Node) {
+		try, cancel := context.WithTimeout(ctx, removeWait)
+		_, err := n.toHolder(try, remoteRequest{Actor: actor, Depart: &departRequest{Node: req.Node}})
+		cancel()
+		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeConflict {
+			return p
+		} else if err != nil {
+			n.log.Warn().Err(err).Str("peer", string(req.Node)).Msg("removed without the holder's help")
+		}
+	}
+	rec, err := sponsor.Revoke(ctx, req.Node, req.Reason)
+	if err == nil {
+		err = n.coord.Leave(ctx, rec)
+	}
+	if err != nil {
+		return api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)
+	}
+	n.log.Info().Str("peer", string(req.Node)).Str("actor", actor).Str("reason", req.Reason).Msg("member removed")
+	n.note(cluster.KindMemberRemoved, cluster.MemberRemoved{Node: req.Node, IDPub: m.IDPub, Actor: actor, Reason: req.Reason})
+	return nil
+}
+
+// pauseFor waits for d or until ctx ends.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
