@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
@@ -12,7 +11,13 @@ import (
 // ExportRoot writes the cluster's root key to the file out, which must not
 // exist, and with remove takes it off this host. The daemon may run.
 func ExportRoot(cfg config.Config, out string, remove bool) error {
-	return advise(fmt.Errorf("export root key: %w", join.ErrNotInitialised))
+	return advise(join.ExportRoot(cfg.StateDir, out, remove))
+}
+
+// ImportRoot puts a root key that ExportRoot wrote into the state directory. A
+// running daemon uses it after a restart.
+func ImportRoot(cfg config.Config, in string) error {
+	return advise(join.ImportRoot(cfg.StateDir, in))
 }
 
 // CleanupNetwork removes the device that a daemon left behind, and reports

@@ -24,6 +24,7 @@ type deps struct {
 	doctor  func(context.Context, config.Config) []api.Finding
 	// exportRoot copies the root key to a file, or moves it there.
 	exportRoot func(cfg config.Config, out string, remove bool) error
+	importRoot func(cfg config.Config, in string) error
 	// cleanup removes what a killed daemon left behind, and says whether
 	// there was something.
 	cleanup func(context.Context, config.Config) (bool, error)

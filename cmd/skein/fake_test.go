@@ -451,6 +451,10 @@ func fakeDeps() deps {
 			fmt.Fprintf(f, "key of %s remove=%v\n", filepath.Base(cfg.StateDir), remove)
 			return f.Close()
 		},
+		importRoot: func(_ config.Config, in string) error {
+			_, err := os.Stat(in)
+			return err
+		},
 		cleanup: func(_ context.Context, cfg config.Config) (bool, error) { return cfg.Mesh.Interface == "skein7", nil },
 		runner: func(stdin io.Reader, stdout, _ io.Writer) int {
 			if _, err := io.Copy(stdout, stdin); err != nil {

@@ -29,6 +29,7 @@ func main() {
 		doctor:  daemon.Doctor,
 
 		exportRoot: daemon.ExportRoot,
+		importRoot: daemon.ImportRoot,
 		cleanup:    daemon.CleanupNetwork,
 		runner:     daemon.Runner,
 	})

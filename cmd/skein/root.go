@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) rootCommand() *cobra.Command {
-	return group("root", "Look after the cluster's root key", a.rootExport())
+	return group("root", "Look after the cluster's root key", a.rootExport(), a.rootImport())
 }
 
 func (a *app) rootExport() *cobra.Command {
@@ -40,7 +40,7 @@ func (a *app) rootExport() *cobra.Command {
 			}
 			a.note("root key written to %s", out)
 			if remove {
-				a.note("removed from %s; put it back there to make sponsors", cfg.StateDir)
+				a.note("removed from %s: restart the daemon, which remembers it; `skein root import` puts it back", cfg.StateDir)
 			}
 			return nil
 		},
@@ -48,5 +48,25 @@ func (a *app) rootExport() *cobra.Command {
 	addSettings(cmd.Flags())
 	cmd.Flags().StringVar(&out, "out", "", "file to write, readable by you only")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove it from this host once it is written")
+	return cmd
+}
+
+func (a *app) rootImport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "Put an exported root key back, to make or remove sponsors", Args: exactly(1, "the file of an export"),
+		Long: "It works on the state directory of any member. Restart the daemon then, and take\nthe key away again when you are done.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			if err := a.importRoot(cfg, args[0]); err != nil {
+				return err
+			}
+			a.note("root key is in %s: restart the daemon to use it", cfg.StateDir)
+			return nil
+		},
+	}
+	addSettings(cmd.Flags())
 	return cmd
 }

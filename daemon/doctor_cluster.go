@@ -1,0 +1,275 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/mesh"
+)
+
+// clusterFacts is what the checks of mesh and cluster judge. They look at
+// values only.
+type clusterFacts struct {
+	view      *coord.View
+	wall      time.Time
+	peers     []mesh.PeerStatus
+	mtu       int  // of the device
+	rootKey   bool // lies on this host
+	evidence  []member.Evidence
+	timing    lease.Timing
+	tolerance time.Duration
+	version   string
+}
+
+func (f clusterFacts) others() []coord.MemberView {
+	return slices.DeleteFunc(slices.Clone(f.view.Members), func(m coord.MemberView) bool { return m.Node == f.view.Self })
+}
+
+// worse keeps the worst of several verdicts; details of the same rank join.
+func worse(list []verdict, all verdict) verdict {
+	rank := map[string]int{"skip": 0, "ok": 1, "warn": 2, "fail": 3}
+	out := all
+	for _, v := range list {
+		switch have, got := rank[string(out.v)], rank[string(v.v)]; {
+		case got > have:
+			out = v
+		case got == have && got > 1:
+			out.detail += "; " + v.detail
+		}
+	}
+	return out
+}
+
+// silentLong is after how much silence a host is worth a word.
+const silentLong = 10 * time.Second
+
+// judgePeers finds hosts that this one does not reach, or that do not answer.
+func judgePeers(f clusterFacts) verdict {
+	others := f.others()
+	if len(others) == 0 {
+		return skipped("this host is alone")
+	}
+	var list []verdict
+	for _, m := range others {
+		i := slices.IndexFunc(f.peers, func(p mesh.PeerStatus) bool { return p.Node == m.Node })
+		switch {
+		case m.Incompatible != "": // version-skew has it
+		case i < 0:
+			list = append(list, warning("%s is no peer of the device", m.Node).
+				advise("its record contradicts another: see check evidence and `skein events --kind member_conflict`"))
+		case f.peers[i].LastHandshake.IsZero():
+			list = append(list, warning("%s was never reached", m.Node).
+				advise("is UDP to it open, and from it to here? `skein mesh %s` shows which addresses are tried; set mesh.advertise there or mesh.peers here", m.Node))
+		case !m.Heard || f.view.At-m.LastHeard > silentLong:
+			list = append(list, warning("%s is silent", m.Node).
+				advise("is its daemon running? If the host is gone for good: `skein remove %s`", m.Node))
+		case m.RTT == 0:
+			list = append(list, warning("%s is heard, and does not answer", m.Node).
+				advise("packets from here do not arrive there: run `skein doctor` on %s too", m.Node))
+		}
+	}
+	return worse(list, good("%d of %d answer", len(others), len(others)))
+}
+
+func judgeMTU(f clusterFacts) verdict {
+	if f.mtu == 0 {
+		return skipped("the device says no MTU")
+	}
+	var list []verdict
+	for _, m := range f.others() {
+		if m.PathMTU > 0 && m.PathMTU < f.mtu {
+			list = append(list, warning("%s gets packets of %d bytes only, the device sends up to %d", m.Node, m.PathMTU, f.mtu).
+				advise("set mesh.mtu = %d here, or raise the MTU on the way", m.PathMTU))
+		}
+	}
+	return worse(list, good("packets of %d bytes inside the mesh", f.mtu))
+}
+
+// judgeClock compares the own clock with those of the others; kernel is what
+// the kernel says of it.
+func judgeClock(f clusterFacts, kernel verdict) verdict {
+	c := f.view.Clock
+	off := c.Offset.Abs()
+	switch {
+	case c.Peers > 1 && off > f.tolerance:
+		return failure("the clocks of %d other hosts are %s away from this one", c.Peers, off.Round(100*time.Millisecond)).
+			advise("set the clock of this host: run chrony or systemd-timesyncd")
+	case c.Peers > 1 && off > f.tolerance/2:
+		return warning("the clocks of %d other hosts are %s away from this one", c.Peers, off.Round(100*time.Millisecond)).
+			advise("run chrony or systemd-timesyncd here: from %s on messages are refused", f.tolerance)
+	}
+	var list []verdict
+	for _, m := range f.others() {
+		if m.Skew.Abs() > f.tolerance {
+			list = append(list, warning("the clock of %s is %s off", m.Node, m.Skew.Abs().Round(time.Second)).
+				advise("set the clock of %s: its messages are refused", m.Node))
+		}
+	}
+	if c.JumpedAt > 0 && f.view.At-c.JumpedAt < time.Hour {
+		list = append(list, warning("this clock jumped by %s %s ago", c.LastJump.Round(100*time.Millisecond), (f.view.At-c.JumpedAt).Round(time.Second)).
+			advise("let a time service move it slowly; peers ignore handshakes of a clock that went back"))
+	}
+	if c.Peers > 0 {
+		kernel.detail += fmt.Sprintf("; %s from the clocks of %d other hosts", off.Round(time.Millisecond), c.Peers)
+		if kernel.v == "skip" {
+			kernel = good("%s from the clocks of %d other hosts", off.Round(time.Millisecond), c.Peers)
+		}
+	}
+	return worse(list, kernel)
+}
+
+// wantSponsors is how many hosts should be able to admit others.
+const wantSponsors = 2
+
+func sponsors(members []coord.MemberView) []string {
+	var out []string
+	for _, m := range members {
+		if slices.Contains(m.Caps, member.CapSponsor) {
+			out = append(out, string(m.Node))
+		}
+	}
+	return out
+}
+
+func judgeSponsors(f clusterFacts) verdict {
+	names := sponsors(f.view.Members)
+	text := fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", "))
+	if len(names) >= wantSponsors {
+		return good("%s", text)
+	}
+	return warning("%s", text).advise("when the last sponsor is lost nobody can join, be renewed or removed; " +
+		"the first three hosts become sponsors when they join at the host with the root key")
+}
+
+func judgeRootKey(f clusterFacts) verdict {
+	if !f.rootKey {
+		return good("not on this host")
+	}
+	v := warning("the root key lies on this host")
+	if len(sponsors(f.view.Members)) < wantSponsors {
+		return v.advise("let a second host join first, then take it away: `skein root export --out FILE --remove`")
+	}
+	return v.advise("whoever has it owns the cluster: `skein root export --out FILE --remove`, and lock FILE away")
+}
+
+// certSoon is how long before its end a certificate should have been renewed:
+// renewal begins when a third of the 30 days is left.
+const certSoon = 7 * 24 * time.Hour
+
+func judgeCerts(f clusterFacts) verdict {
+	var list []verdict
+	const hint = "a sponsor renews it while the host is connected: is a sponsor alive? See `skein members -o wide`"
+	for _, m := range f.view.Members {
+		if m.CertExpires == 0 {
+			continue
+		}
+		left := time.Unix(m.CertExpires, 0).Sub(f.wall)
+		own := m.Node == f.view.Self
+		switch {
+		case left <= 0 && own:
+			list = append(list, failure("the certificate of this host expired %s ago", days(-left)).advise(hint))
+		case left <= 0:
+			list = append(list, warning("the certificate of %s expired %s ago; its peers keep it until it is removed", m.Node, days(-left)).
+				advise("%s. If it is gone for good: `skein remove %s`", hint, m.Node))
+		case left < certSoon:
+			list = append(list, warning("the certificate of %s ends in %s", m.Node, days(left)).advise(hint))
+		}
+	}
+	return worse(list, good("none ends within %s", days(certSoon)))
+}
+
+func days(d time.Duration) string {
+	if d < 48*time.Hour {
+		return d.Round(time.Minute).String()
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// judgeLease looks how much is left before the lease is lost.
+func judgeLease(f clusterFacts) verdict {
+	l := f.view.Lease
+	cfg := l.Config
+	if l.Holder == "" {
+		return failure("nobody holds the lease").advise("a majority of the voters must be alive: see `skein members` and `skein lease`")
+	}
+	if cfg.IsZero() {
+		return skipped("the voters are not known yet")
+	}
+	alive, rtts := 0, []time.Duration{}
+	for _, v := range cfg.Voters {
+		m, found := f.view.Member(v)
+		switch {
+		case !found || m.Health != cluster.Alive:
+			continue
+		case v != f.view.Self:
+			rtts = append(rtts, m.RTT)
+		}
+		alive++
+	}
+	var list []verdict
+	if need := cfg.Majority(); alive == need && need < len(cfg.Voters) {
+		list = append(list, warning("%d of %d voters are alive: one more lost, and nobody holds the lease", alive, len(cfg.Voters)).
+			advise("bring the others back, or remove those that are gone for good: `skein remove NODE`"))
+	}
+	slices.Sort(rtts)
+	budget := f.timing.Lease - f.timing.Renew - f.timing.ActMargin
+	if i := cfg.Majority() - 2; i >= 0 && i < len(rtts) && 4*rtts[i] > budget {
+		list = append(list, warning("a renewal takes %s, %s are left for it", rtts[i], budget).
+			advise("choose a slower lease.profile on all hosts"))
+	}
+	return worse(list, good("%s holds term %d, %d of %d voters alive", l.Holder, l.Term, alive, len(cfg.Voters)))
+}
+
+func judgeVersions(f clusterFacts) verdict {
+	var list []verdict
+	for _, m := range f.others() {
+		switch {
+		case m.Incompatible != "":
+			list = append(list, failure("%s: %s", m.Node, m.Incompatible).advise("install the same release on all hosts"))
+		case m.Version != "" && m.Version != f.version:
+			list = append(list, warning("%s runs %s", m.Node, m.Version).advise("this host runs %s: bring all hosts to one release", f.version))
+		}
+	}
+	return worse(list, good("%s on all hosts that are heard", f.version))
+}
+
+func judgeEvidence(f clusterFacts) verdict {
+	if len(f.evidence) == 0 {
+		return good("no records contradict each other")
+	}
+	var names []cluster.NodeID
+	for _, e := range f.evidence {
+		if !slices.Contains(names, e.Node) {
+			names = append(names, e.Node)
+		}
+	}
+	slices.Sort(names)
+	return warning("contradicting records of %v", names).
+		advise("a host was cloned or restored from an old backup, or its key was copied: see `skein events --kind member_conflict`; " +
+			"if it is not explained, `skein remove` that host")
+}
+
+// clusterChecks are the checks that need a running daemon.
+func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
+	one := func(group, name string, judge func(clusterFacts) verdict) check {
+		return check{group, name, func(context.Context) verdict { return judge(f) }}
+	}
+	return []check{
+		one(groupHost, "clock-sync", func(f clusterFacts) verdict { return judgeClock(f, kernelClock()) }),
+		one(groupMesh, "mtu", judgeMTU),
+		one(groupMesh, "peers-both-ways", judgePeers),
+		one(groupCluster, "sponsors", judgeSponsors),
+		one(groupCluster, "root-key", judgeRootKey),
+		one(groupCluster, "cert-expiry", judgeCerts),
+		one(groupCluster, "lease-margin", judgeLease),
+		one(groupCluster, "version-skew", judgeVersions),
+		one(groupCluster, "evidence", judgeEvidence),
+	}
+}
