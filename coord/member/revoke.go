@@ -252,6 +252,15 @@ func (t *Table) Retired() []Retired {
 	return out
 }
 
+// Revocation returns the record that ended the host with node id n.
+func (t *Table) Revocation(n cluster.NodeID) (Signed, bool) {
+	g := t.gone[t.byNode[n]]
+	if g == nil {
+		return Signed{}, false
+	}
+	return g.revRec, true
+}
+
 func (t *Table) sortedTombs() []*tomb {
 	out := make([]*tomb, 0, len(t.gone))
 	for _, g := range t.gone {
