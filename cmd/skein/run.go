@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
 )
 
@@ -36,6 +37,7 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			err = a.run(cmd.Context(), cfg, daemon.RunOptions{
 				Version: a.version, Join: file, Stdin: a.in, Stderr: a.err,
+				Reload: func() (config.Config, error) { return a.settings(cmd) },
 			})
 			if cmd.Context().Err() != nil && err != nil && cmd.Context().Err() == err { //nolint:errorlint // exactly the asked-for end
 				return nil
