@@ -109,11 +109,7 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 		if err := notify.Extend(joinTime); err != nil {
 			log.Debug().Err(err).Msg("service manager not told")
 		}
-		err := checkPorts(ctx, cfg)
-		if err == nil {
-			err = enter(ctx, cfg, o.Join, o.Stdin)
-		}
-		if err != nil {
+		if err := enter(ctx, cfg, o.Join, o.Stdin); err != nil {
 			unlock()
 			return nil, nil, err
 		}

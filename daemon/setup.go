@@ -85,9 +85,12 @@ func checkPorts(ctx context.Context, cfg config.Config) error {
 // may stay in a unit file.
 func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Reader) error {
 	if _, _, err := join.Load(cfg.StateDir); err == nil {
+		// The kernel's device of before a restart has the port of a member.
 		if _, statErr := os.Stat(tokenPath); errors.Is(statErr, os.ErrNotExist) {
 			return nil // a member needs no token any more
 		}
+	} else if err := checkPorts(ctx, cfg); err != nil {
+		return err
 	}
 	token, err := join.ReadToken(tokenPath, stdin)
 	if err != nil {

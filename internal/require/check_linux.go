@@ -29,20 +29,22 @@ func tun() error {
 
 // netns makes one namespace with a pair of links and a packet filter table.
 func netns() error {
-	return isolated("ip link add name veth0 type veth peer name veth1 && ip tuntap add dev tun0 mode tun && nft list ruleset")
+	return isolated(`"$1" link add name veth0 type veth peer name veth1 && "$1" tuntap add dev tun0 mode tun && nft list ruleset`)
 }
 
 func kernelWG() error {
-	if err := programs("ip"); err != nil {
-		return err
-	}
-	return isolated("ip link add name wg0 type wireguard")
+	return isolated(`"$1" link add name wg0 type wireguard`)
 }
 
 // isolated runs a shell command in its own network and mount namespaces, so
-// that nothing of it stays.
+// that nothing of it stays. $1 is the program ip; under its bare name a shell
+// may have one of its own.
 func isolated(script string) error {
-	cmd := exec.Command("sh", "-ec", script)
+	ip, err := exec.LookPath("ip")
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("sh", "-ec", script, "sh", ip)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if text := string(bytes.TrimSpace(out)); text != "" {
