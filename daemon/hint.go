@@ -40,6 +40,7 @@ func advise(err error) error {
 		{join.ErrLeft, "to join a cluster again, empty state_dir or choose another, get a token there, and run `skein run --join @FILE`"},
 		{ErrRemoved, "who removed it, and why, is in the event log of the others; to join again, empty state_dir and get a new token"},
 		{join.ErrOtherCluster, "choose another state_dir, or remove this one if its cluster is gone"},
+		{join.ErrNoRoot, "it lies on the first host, or was taken away with `skein root export --remove`: `skein root import FILE` puts it back"},
 		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the name belongs to another host, or the clocks differ"},
 		{syscall.EADDRINUSE, "choose another port: mesh.listen (UDP) and join.listen (TCP)"},
 		{syscall.EACCES, "give the user access to state_dir and to the directory of status.socket, or set others in the configuration"},

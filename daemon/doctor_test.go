@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/mesh"
+)
+
+// healthy are the facts of n1 in a cluster of three where all is well.
+func healthy(t *testing.T) clusterFacts {
+	t.Helper()
+	timing, err := lease.TimingFor(cluster.ProfileLAN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wall := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	v := &coord.View{Self: "n1", At: time.Hour, Clock: coord.Clock{Peers: 2, Offset: 20 * time.Millisecond}}
+	v.Lease.Holder, v.Lease.Term = "n1", 7
+	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
+	f := clusterFacts{view: v, wall: wall, mtu: 1420, timing: timing, tolerance: 5 * time.Second, version: "0.4.0"}
+	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
+		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Version: "0.4.0"}
+		m.Node, m.Caps = n, []string{member.CapSponsor}
+		v.Members = append(v.Members, m)
+		if n != "n1" {
+			f.peers = append(f.peers, mesh.PeerStatus{Node: n, LastHandshake: wall, Live: true, Reachable: true})
+		}
+	}
+	return f
+}
+
+// TestJudges changes one fact at a time and looks which check notices.
+func TestJudges(t *testing.T) {
+	month := int64(30 * 24 * 3600)
+	for _, tc := range []struct {
+		name   string
+		change func(*clusterFacts)
+		check  string // that notices; empty: none does
+		want   api.Verdict
+		text   string
+	}{
+		{"all well", func(*clusterFacts) {}, "", api.VerdictOK, ""},
+		{"never reached", func(f *clusterFacts) { f.peers[0].LastHandshake = time.Time{} }, "peers-both-ways", api.VerdictWarn, "n2 was never reached"},
+		{"silent", func(f *clusterFacts) { f.view.Members[2].LastHeard = time.Minute }, "peers-both-ways", api.VerdictWarn, "n3 is silent"},
+		{"one way", func(f *clusterFacts) { f.view.Members[2].RTT = 0 }, "peers-both-ways", api.VerdictWarn, "n3 is heard, and does not answer"},
+		{"no peer", func(f *clusterFacts) { f.peers = f.peers[:1] }, "peers-both-ways", api.VerdictWarn, "n3 is no peer"},
+		{"two silent", func(f *clusterFacts) { f.view.Members[1].Heard, f.view.Members[2].Heard = false, false }, "peers-both-ways", api.VerdictWarn, "n2 is silent; n3 is silent"},
+		{"black hole", func(f *clusterFacts) { f.view.Members[1].PathMTU = 1320 }, "mtu", api.VerdictWarn, "n2 gets packets of 1320 bytes only"},
+		{"own clock", func(f *clusterFacts) { f.view.Clock.Offset = -3 * time.Minute }, "clock-sync", api.VerdictFail, "3m0s away"},
+		{"own clock a little", func(f *clusterFacts) { f.view.Clock.Offset = 3 * time.Second }, "clock-sync", api.VerdictWarn, "3s away"},
+		{"their clock", func(f *clusterFacts) { f.view.Members[2].Skew = 4 * time.Minute }, "clock-sync", api.VerdictWarn, "the clock of n3 is 4m0s off"},
+		{"jump", func(f *clusterFacts) { f.view.Clock.JumpedAt = f.view.At - time.Minute }, "clock-sync", api.VerdictWarn, "jumped"},
+		{"one sponsor", func(f *clusterFacts) { f.view.Members[1].Caps, f.view.Members[2].Caps = nil, nil }, "sponsors", api.VerdictWarn, "1: n1"},
+		{"two sponsors", func(f *clusterFacts) { f.view.Members[1].Caps = nil }, "", api.VerdictOK, ""},
+		{"root key", func(f *clusterFacts) { f.rootKey = true }, "root-key", api.VerdictWarn, "lies on this host"},
+		{"own certificate", func(f *clusterFacts) { f.view.Members[0].CertExpires = f.wall.Unix() - 3600 }, "cert-expiry", api.VerdictFail, "expired 1h0m0s ago"},
+		{"other certificate", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() - month }, "cert-expiry", api.VerdictWarn, "n2 expired 30 days ago"},
+		{"not renewed", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() + month/10 }, "cert-expiry", api.VerdictWarn, "ends in 3 days"},
+		{"fresh", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() + month }, "", api.VerdictOK, ""},
+		{"no holder", func(f *clusterFacts) { f.view.Lease.Holder = "" }, "lease-margin", api.VerdictFail, "nobody holds"},
+		{"bare majority", func(f *clusterFacts) { f.view.Members[2].Health = cluster.Dead }, "lease-margin", api.VerdictWarn, "2 of 3 voters"},
+		{"slow", func(f *clusterFacts) { f.view.Members[1].RTT, f.view.Members[2].RTT = 2*time.Second, 3*time.Second }, "lease-margin", api.VerdictWarn, "takes 2s"},
+		{"one slow", func(f *clusterFacts) { f.view.Members[2].RTT = 3 * time.Second }, "", api.VerdictOK, ""},
+		{"versions", func(f *clusterFacts) { f.view.Members[2].Version = "0.3.9" }, "version-skew", api.VerdictWarn, "n3 runs 0.3.9"},
+		{"incompatible", func(f *clusterFacts) { f.view.Members[2].Incompatible = "speaks version 9" }, "version-skew", api.VerdictFail, "speaks version 9"},
+		{"evidence", func(f *clusterFacts) {
+			f.evidence = []member.Evidence{{Node: "n3"}, {Node: "n2"}, {Node: "n3"}}
+		}, "evidence", api.VerdictWarn, "[n2 n3]"},
+	} {
+		f := healthy(t)
+		tc.change(&f)
+		found := examine(t.Context(), clusterChecks(f, func() verdict { return good("kept right") }))
+		for _, one := range found {
+			want := api.VerdictOK
+			if one.Check == tc.check {
+				want = tc.want
+				if !strings.Contains(one.Detail, tc.text) {
+					t.Errorf("%s: %s says %q, not %q", tc.name, one.Check, one.Detail, tc.text)
+				}
+			}
+			if one.Verdict != want {
+				t.Errorf("%s: %s is %s (%s), want %s", tc.name, one.Check, one.Verdict, one.Detail, want)
+			}
+			if bad := one.Verdict == api.VerdictWarn || one.Verdict == api.VerdictFail; bad != (one.Hint != "") {
+				t.Errorf("%s: %s is %s with hint %q", tc.name, one.Check, one.Verdict, one.Hint)
+			}
+		}
+	}
+	// A host alone has nobody to judge by.
+	f := healthy(t)
+	f.view.Members, f.peers, f.view.Clock = f.view.Members[:1], nil, coord.Clock{}
+	if v := judgePeers(f); v.v != api.VerdictSkip {
+		t.Errorf("alone: %+v", v)
+	}
+	if v := judgeClock(f, skipped("not allowed")); v.v != api.VerdictSkip {
+		t.Errorf("clock alone: %+v", v)
+	}
+}
+
+// TestExamineGivesUp bounds a check that hangs.
+func TestExamineGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		start := time.Now()
+		found := examine(t.Context(), []check{
+			{groupHost, "hangs", func(context.Context) verdict { <-hang; return good("late") }},
+			{groupMesh, "works", func(context.Context) verdict { return good("fine") }},
+		})
+		if time.Since(start) != checkTime || found[0].Verdict != api.VerdictSkip || found[1].Detail != "fine" {
+			t.Errorf("%s: %+v", time.Since(start), found)
+		}
+		close(hang)
+	})
+}
+
+func hostConfig(t *testing.T) config.Config {
+	t.Helper()
+	cfg, err := config.Load(config.Options{
+		Hostname: func() (string, error) { return "n1", nil },
+		Flags:    map[string]string{"state_dir": filepath.Join(t.TempDir(), "state"), "mesh.backend": "netstack", "mesh.listen": "127.0.0.1:1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(cfg.StateDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func TestHostChecks(t *testing.T) {
+	cfg := hostConfig(t)
+	f := hostFacts{cfg: cfg, networks: []netip.Prefix{netip.MustParsePrefix(DefaultNetwork)}}
+	expect := func(name string, v verdict, want api.Verdict, text string) {
+		t.Helper()
+		if v.v != want || !strings.Contains(v.detail+v.hint, text) {
+			t.Errorf("%s: %+v, want %s with %q", name, v, want, text)
+		}
+	}
+	ctx := t.Context()
+	expect("modes", checkFileModes(ctx, f), api.VerdictOK, "owner only")
+	expect("writable", checkStateDir(ctx, f), api.VerdictOK, cfg.StateDir)
+	if left, err := os.ReadDir(cfg.StateDir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.StateDir, "root.key"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect("open key", checkFileModes(ctx, f), api.VerdictWarn, "root.key")
+	if err := os.Chmod(cfg.StateDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	expect("open directory", checkFileModes(ctx, f), api.VerdictFail, "mode 0755")
+	expect("rights", checkCapabilities(ctx, f), api.VerdictOK, "needs none")
+	expect("tun", checkTUN(ctx, f), api.VerdictSkip, "netstack")
+	expect("backend", checkBackend(ctx, f), api.VerdictOK, "netstack")
+	expect("overlap", checkOverlap(ctx, f), api.VerdictOK, "no routes")
+
+	// What is taken is told, with what to do.
+	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	f.cfg.Mesh.Listen = netip.MustParseAddrPort(taken.LocalAddr().String())
+	expect("port", checkUDPPort(ctx, f), api.VerdictFail, "skein net cleanup")
+	f.backend = "netstack"
+	expect("own port", checkUDPPort(ctx, f), api.VerdictOK, "this daemon")
+	f.backend = ""
+	f.cfg.Join.Listen = netip.MustParseAddrPort("192.0.2.77:1")
+	expect("foreign address", checkJoinPort(ctx, f), api.VerdictFail, "no interface")
+
+	// What is not there yet is no failure.
+	f.cfg.StateDir = filepath.Join(cfg.StateDir, "none")
+	expect("no directory", checkStateDir(ctx, f), api.VerdictSkip, "does not exist yet")
+	expect("disk of the parent", checkDisk(ctx, f), api.VerdictOK, "free for")
+	expect("disk full", judgeDisk("/x", 1<<20), api.VerdictFail, "1 MiB free")
+	expect("disk low", judgeDisk("/x", 500<<20), api.VerdictWarn, "500 MiB free")
+	expect("narrow", judgeUnderlay(1300, netip.MustParseAddr("192.0.2.1")), api.VerdictFail, "1360 or more")
+	expect("wide enough", judgeUnderlay(1400, netip.MustParseAddr("192.0.2.1")), api.VerdictOK, "1400")
+
+	// A daemon that fell back says so.
+	f.cfg.Mesh.Backend, f.backend = config.BackendAuto, config.BackendTUN
+	expect("fallback", checkBackend(ctx, f), api.VerdictWarn, "modprobe wireguard")
+	f.backend = config.BackendKernel
+	expect("kernel", checkBackend(ctx, f), api.VerdictOK, "kernel is in use")
+}
+
+// TestDoctorAlone runs every check on this machine; each says something.
+func TestDoctorAlone(t *testing.T) {
+	cfg := hostConfig(t)
+	seen := map[string]bool{}
+	for _, f := range Doctor(t.Context(), cfg) {
+		if f.Detail == "" || f.Verdict == "" || seen[f.Check] || f.Doc != "docs/operations.md#"+f.Check {
+			t.Errorf("%+v", f)
+		}
+		seen[f.Check] = true
+	}
+	for _, name := range []string{"file-modes", "disk-space", "clock-sync", "capabilities", "tun-device", "wireguard-backend", "udp-port", "route-overlap", "mtu"} {
+		if !seen[name] {
+			t.Errorf("no check %s", name)
+		}
+	}
+}
+
+// TestRootKeyMoves exports the root key, takes it away and puts it back.
+func TestRootKeyMoves(t *testing.T) {
+	cfg := hostConfig(t)
+	if err := Init(cfg, InitOptions{ClusterName: "blue"}); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "root.json")
+	if err := ExportRoot(cfg, out, true); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	var advised interface{ Hint() string }
+	if err := ExportRoot(cfg, out+"2", false); !errors.As(err, &advised) {
+		t.Errorf("a second time: %v, want an error with a hint", err)
+	}
+	if err := ImportRoot(cfg, out); err != nil {
+		t.Fatal(err)
+	}
+	if err := ExportRoot(cfg, out, false); !errors.Is(err, os.ErrExist) {
+		t.Errorf("over a file: %v", err)
+	}
+	cfg.Mesh.Interface = "skeindoctor0"
+	// A machine without any device left behind has nothing to clean.
+	if gone, err := CleanupNetwork(t.Context(), cfg); gone || err != nil && !errors.Is(err, mesh.ErrPermission) {
+		t.Errorf("cleanup: %v %v", gone, err)
+	}
+}
