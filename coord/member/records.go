@@ -148,28 +148,30 @@ func (t *Table) addAll(rs Records, now time.Time, dated bool) (Change, error) {
 		}
 	}
 	// Sponsors come first, so that what they signed can be checked, then
-	// revocations, so that a revoked key never appears. A leave is checked
-	// against the certificate of its own key, so it comes behind that.
-	var plain, leaves []Signed
+	// revocations, so that a revoked key never appears. A leave needs the
+	// certificate of its own key beside it, if that is not known.
+	var plain []Signed
+	certs := map[key]Signed{}
 	for _, s := range rs.Certs {
-		if c, err := ParseCert(s); err == nil && c.Sponsor() {
+		c, err := ParseCert(s)
+		if err == nil {
+			certs[key(c.IDPub)] = s
+		}
+		if err == nil && c.Sponsor() {
 			add(t.addCert(s, now, dated))
 		} else {
 			plain = append(plain, s)
 		}
 	}
 	for _, s := range rs.Revokes {
-		if r, err := ParseRevoke(s); err == nil && r.Left() {
-			leaves = append(leaves, s)
+		if r, err := ParseRevoke(s); err == nil {
+			add(t.addRevoke(s, certs[key(r.IDPub)], now))
 		} else {
-			add(t.AddRevoke(s, now))
+			add(Change{}, err)
 		}
 	}
 	for _, s := range plain {
 		add(t.addCert(s, now, dated))
-	}
-	for _, s := range leaves {
-		add(t.AddRevoke(s, now))
 	}
 	for _, s := range rs.Anns {
 		add(t.addAnn(s, now, dated))
@@ -188,7 +190,7 @@ func (t *Table) Records() Records {
 // hosts, who would refuse those that expired long ago and those of an issuer
 // that is no sponsor any more.
 func (t *Table) travels(e *entry) (cert, ann bool) {
-	cert = !e.certLate && (t.rooted(&e.claim) || t.sponsor(e.cert.Issuer) != nil)
+	cert = t.stands(&e.claim)
 	return cert, cert && e.ann != nil && !e.annLate
 }
 
@@ -228,7 +230,7 @@ func (t *Table) missing(have []Item, all bool) Records {
 		}
 	}
 	for _, g := range t.sortedTombs() {
-		if g.late && !all {
+		if g.over && !all {
 			continue
 		}
 		it := known[short(g.id[:16])]
@@ -262,7 +264,7 @@ func (t *Table) Digest() [16]byte {
 	}
 	h.Write([]byte{0})
 	for _, g := range t.sortedTombs() {
-		if !g.late {
+		if !g.over {
 			h.Write(g.id[:])
 			h.Write(g.sum[:])
 		}

@@ -18,7 +18,7 @@ type tomb struct {
 	id     key
 	rev    Revoke
 	revRec Signed
-	late   bool // not told to others any more, soon forgotten
+	over   bool // not told to others any more, soon forgotten
 }
 
 // Retired is a host that is a member no more.
@@ -51,8 +51,8 @@ func (g *tomb) until() int64 {
 	return max(g.rev.Expires, RevokeUntil(g.cert))
 }
 
-// over reports whether g ended at least margin before now.
-func (g *tomb) over(now time.Time, margin time.Duration) bool {
+// ended reports whether g ended at least margin before now.
+func (g *tomb) ended(now time.Time, margin time.Duration) bool {
 	end := g.until()
 	return end != 0 && !now.Before(time.Unix(end, 0).Add(margin))
 }
@@ -61,6 +61,12 @@ func (g *tomb) over(now time.Time, margin time.Duration) bool {
 // members, only the root key ends a sponsor, and every key may end itself,
 // once its certificate is known.
 func (t *Table) AddRevoke(s Signed, now time.Time) (Change, error) {
+	return t.addRevoke(s, Signed{}, now)
+}
+
+// addRevoke merges a revocation; cert is a certificate of its key, if one came
+// with it.
+func (t *Table) addRevoke(s, cert Signed, now time.Time) (Change, error) {
 	r, err := ParseRevoke(s)
 	if err != nil {
 		return Change{}, err
@@ -70,12 +76,12 @@ func (t *Table) AddRevoke(s Signed, now time.Time) (Change, error) {
 	if g != nil && (g.revRec.Equal(s) || !outlasts(r, g.rev)) {
 		return Change{}, nil
 	}
-	if err := t.checkRevoke(r, s, now); err != nil {
+	if err := t.checkRevoke(r, s, cert, now); err != nil {
 		return Change{}, fmt.Errorf("revoke: %w", err)
 	}
 	if g != nil { // one that binds for longer
 		g.rev, g.revRec = r, s
-		g.late = g.over(now, 0)
+		g.over = g.ended(now, 0)
 		return Change{Stored: true}, nil
 	}
 	if e == nil && r.Expires != 0 && !now.Before(time.Unix(r.Expires, 0)) {
@@ -90,7 +96,7 @@ func (t *Table) AddRevoke(s Signed, now time.Time) (Change, error) {
 	if e != nil {
 		t.retire(e, g, &ch)
 	}
-	g.late = g.over(now, 0)
+	g.over = g.ended(now, 0)
 	return ch, nil
 }
 
@@ -99,23 +105,19 @@ func outlasts(a, b Revoke) bool {
 	return b.Expires != 0 && (a.Expires == 0 || a.Expires > b.Expires)
 }
 
-func (t *Table) checkRevoke(r Revoke, s Signed, now time.Time) error {
+func (t *Table) checkRevoke(r Revoke, s, cert Signed, now time.Time) error {
 	if r.Cluster != t.v.Cluster {
 		return ErrCluster
 	}
-	var own *claim
-	if e := t.byID[key(r.IDPub)]; e != nil {
-		own = &e.claim
-	} else if g := t.gone[key(r.IDPub)]; g != nil && !g.rec.IsZero() {
-		own = &g.claim
-	}
+	e, g := t.byID[key(r.IDPub)], t.gone[key(r.IDPub)]
 	switch {
 	case r.Issuer.Equal(t.v.RootPub):
 	case r.Left():
-		if own == nil {
-			return ErrNoCert // or anyone could fill the table with keys of no host
+		// Else anyone could fill the table with keys that never were a host's.
+		if e == nil && (g == nil || g.rec.IsZero()) && !t.certifies(cert, r) {
+			return ErrNoCert
 		}
-	case own != nil && own.cert.Sponsor(), !t.mayRevoke(r):
+	case e != nil && e.cert.Sponsor(), g != nil && g.cert.Sponsor(), !t.mayRevoke(r):
 		return ErrNoIssuer
 	}
 	if !s.signedBy(revokeDomain, r.Issuer) {
@@ -125,6 +127,13 @@ func (t *Table) checkRevoke(r Revoke, s Signed, now time.Time) error {
 		return ErrFuture
 	}
 	return nil
+}
+
+// certifies reports whether cert is a genuine certificate of r's key, be it
+// one that lost against another.
+func (t *Table) certifies(cert Signed, r Revoke) bool {
+	c, err := ParseCert(cert)
+	return err == nil && c.IDPub.Equal(r.IDPub) && t.checkCert(c, cert, true) == nil
 }
 
 // mayRevoke reports whether r's issuer is a sponsor, or was one when it signed:
@@ -147,6 +156,9 @@ func (t *Table) retire(e *entry, g *tomb, ch *Change) {
 		t.lost--
 	}
 	g.claim = e.claim
+	if e.cert.Sponsor() {
+		t.recontend(ch) // what it certified yields to others now
+	}
 	if e.ann == nil {
 		return
 	}
@@ -200,13 +212,14 @@ func (t *Table) bury(g *tomb, c claim) Change {
 func (t *Table) Expire(now time.Time) Change {
 	t.swept = now
 	for _, e := range t.byID {
-		e.certLate = late(e.cert.Expires, now)
+		e.late = late(e.cert.Expires, now)
 		e.annLate = e.ann != nil && late(e.ann.Expires, now)
 	}
 	var ch Change
+	t.recontend(&ch)
 	for _, g := range t.gone {
-		g.late = g.over(now, 0)
-		if g.over(now, tombLinger) {
+		g.over = g.ended(now, 0)
+		if g.ended(now, tombLinger) {
 			t.unearth(g)
 			ch.Stored = true
 		}

@@ -64,6 +64,7 @@ type claim struct {
 	cert Cert
 	rec  Signed
 	sum  [32]byte // SHA-256 of rec.Bytes
+	late bool     // expired so long ago that it is not told to others any more
 }
 
 // entry is a certified key.
@@ -71,10 +72,8 @@ type entry struct {
 	claim
 	ann    *Ann // nil: not announced yet
 	annRec Signed
-	noIP4  bool // another key has the better claim to the address
-	// The certificate or the announcement expired so long ago that it is not
-	// told to others any more.
-	certLate, annLate bool
+	annLate bool // like claim.late
+	noIP4   bool // another key has the better claim to the address
 }
 
 // NewTable returns an empty table of v's cluster.
@@ -111,7 +110,7 @@ func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
 	if err := t.checkCert(c, s, !dated || tomb != nil); err != nil {
 		return Change{}, wrap(err)
 	}
-	e := &entry{claim: claim{id: id, cert: c, rec: s, sum: sha256.Sum256(s.Bytes)}, certLate: late(c.Expires, now)}
+	e := &entry{claim: claim{id: id, cert: c, rec: s, sum: sha256.Sum256(s.Bytes), late: late(c.Expires, now)}}
 	if tomb != nil && !t.void(tomb, c) {
 		return t.bury(tomb, e.claim), nil
 	}
@@ -126,7 +125,11 @@ func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
 	if tomb != nil {
 		t.unearth(tomb)
 	}
-	return t.place(e, old, now)
+	ch, err := t.place(e, old, now)
+	if tomb != nil {
+		t.recontend(&ch) // what it certified counts again
+	}
+	return ch, err
 }
 
 // place puts a verified certificate where it belongs beside its own
@@ -309,12 +312,49 @@ func (t *Table) addAnn(s Signed, now time.Time, dated bool) (Change, error) {
 	return ch, nil
 }
 
+// recontend gives addresses to those who have the better claim now that some
+// claims have become void.
+func (t *Table) recontend(ch *Change) {
+	if t.lost == 0 {
+		return
+	}
+	for _, e := range t.sorted() {
+		if !e.noIP4 {
+			continue
+		}
+		holder := t.byID[t.byIP[e.cert.IP4]]
+		if holder != nil && !t.outranks(&e.claim, &holder.claim) {
+			continue
+		}
+		for _, x := range []*entry{e, holder} {
+			if x != nil && x.ann != nil {
+				ch.Updated = append(ch.Updated, x.cert.Node)
+			}
+		}
+		e.noIP4, t.byIP[e.cert.IP4] = false, e.id
+		if holder != nil {
+			holder.noIP4 = true
+		} else {
+			t.lost--
+		}
+	}
+}
+
+// stands reports whether others would accept c's certificate.
+func (t *Table) stands(c *claim) bool {
+	return !c.late && (t.rooted(c) || t.sponsor(c.cert.Issuer) != nil)
+}
+
 func (t *Table) rooted(c *claim) bool { return c.cert.Issuer.Equal(t.v.RootPub) }
 
-// outranks settles which of two contradicting certificates stands: the
-// root-signed one, then one from inside the issuer's slice, then the older
-// claim, then the lower key, then the lower bytes.
+// outranks settles which of two contradicting certificates stands: one that
+// others would accept, then the root-signed one, then one from inside the
+// issuer's slice, then the older claim, then the lower key, then the lower
+// bytes.
 func (t *Table) outranks(a, b *claim) bool {
+	if sa, sb := t.stands(a), t.stands(b); sa != sb {
+		return sa
+	}
 	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
 		return ra
 	}
@@ -325,9 +365,13 @@ func (t *Table) outranks(a, b *claim) bool {
 		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) < 0
 }
 
-// newer settles which of two certificates of one key and node id is kept: the
-// root-signed one, then the later, then the higher serial.
+// newer settles which of two certificates of one key and node id is kept: one
+// that others would accept, then the root-signed one, then the later, then the
+// higher serial.
 func (t *Table) newer(a, b *claim) bool {
+	if sa, sb := t.stands(a), t.stands(b); sa != sb {
+		return sa
+	}
 	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
 		return ra
 	}
@@ -350,7 +394,7 @@ func (t *Table) remove(e *entry, ch *Change) {
 }
 
 // unindex gives up what c held. An address goes to the best of those that
-// lack it; c must not be among them.
+// lack it.
 func (t *Table) unindex(c *claim) {
 	if t.byNode[c.cert.Node] == c.id {
 		delete(t.byNode, c.cert.Node)
