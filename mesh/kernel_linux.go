@@ -84,7 +84,7 @@ func openKernel(o Options) (opened, error) {
 // name and type already.
 func (l *hostLink) createKernel(o Options) (created bool, err error) {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.Alias = o.Interface, o.MTU, linkAlias
+	attrs.Name, attrs.MTU = o.Interface, o.MTU
 	err = l.nl.LinkAdd(&netlink.Wireguard{LinkAttrs: attrs})
 	switch {
 	case errors.Is(err, unix.EEXIST):
@@ -127,10 +127,10 @@ func (d *kernelDevice) start(o Options, created bool) error {
 		if err := d.adoptable(o, have); err != nil {
 			return err
 		}
-		if err := d.mark(); err != nil {
-			return err
-		}
 		d.log.Info().Int("peers", len(have.Peers)).Msg("taking over the interface of an earlier run")
+	}
+	if err := d.mark(); err != nil {
+		return err
 	}
 	// What is right already stays: setting a key ends all sessions.
 	cfg := wgtypes.Config{}
@@ -155,8 +155,8 @@ func (d *kernelDevice) adoptable(o Options, have *wgtypes.Device) error {
 	switch {
 	case key == d.key || slices.Contains(o.AdoptKeys, key):
 		return nil
-	case have.PrivateKey == wgtypes.Key{} && len(have.Peers) == 0 && d.link.Attrs().Alias == linkAlias:
-		return nil // a start of ours ended before it had a key
+	case have.PrivateKey == wgtypes.Key{} && len(have.Peers) == 0 && d.link.Attrs().Flags&net.FlagUp == 0:
+		return nil // nobody uses it; a start that was killed leaves it so
 	}
 	return fmt.Errorf("%w: %s has another key (hint: skein net cleanup removes one that an earlier installation left)", ErrForeign, o.Interface)
 }

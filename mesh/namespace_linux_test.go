@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -100,4 +101,18 @@ func descriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(entries)
+}
+
+// leaveSocket makes a socket on which nobody listens, as a killed process
+// leaves it.
+func leaveSocket(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
