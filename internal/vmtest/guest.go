@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,7 +127,7 @@ func verdict(log string) (int, bool) {
 // initScript mounts, inserts and runs. The verdict begins a line even if the
 // script's last one did not end.
 const initScript = `#!/bin/busybox sh
-export PATH=/bin HOME=/tmp
+export PATH=/bin:/usr/sbin HOME=/tmp
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
@@ -144,19 +146,19 @@ func (g Guest) script() string {
 	return "sh /script.body\nrc=$?\necho\necho \"VMTEST rc=$rc\"\npoweroff -f\n"
 }
 
-func (g Guest) writeInitrd(ctx context.Context, path string) error {
-	files, err := baseFiles(ctx)
+func (g Guest) writeInitrd(ctx context.Context, file string) error {
+	files, err := g.baseFiles(ctx)
 	if err != nil {
 		return err
 	}
 	order := g.Kernel.Load(g.Modules...)
 	var names strings.Builder
-	for _, file := range order {
-		text, err := g.Kernel.read(ctx, file)
+	for _, object := range order {
+		text, err := g.Kernel.read(ctx, object)
 		if err != nil {
 			return fmt.Errorf("read module: %w", err)
 		}
-		name := moduleName(file) + ".ko"
+		name := moduleName(object) + ".ko"
 		fmt.Fprintln(&names, name)
 		files = append(files, File{Path: "/modules/" + name, Mode: 0o644, Text: text})
 	}
@@ -170,7 +172,7 @@ func (g Guest) writeInitrd(ctx context.Context, path string) error {
 		File{Path: "/script", Mode: 0o644, Text: run},
 		File{Path: "/script.body", Mode: 0o644, Text: g.Script})
 	files = append(files, g.Files...)
-	f, err := os.Create(path)
+	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
@@ -181,7 +183,7 @@ func (g Guest) writeInitrd(ctx context.Context, path string) error {
 }
 
 // baseFiles is busybox under all its names, and the mount points.
-func baseFiles(ctx context.Context) ([]File, error) {
+func (g Guest) baseFiles(ctx context.Context) ([]File, error) {
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
 		return nil, err
@@ -192,7 +194,8 @@ func baseFiles(ctx context.Context) ([]File, error) {
 	}
 	files := []File{Program("/bin/busybox", busybox), {Path: "/init", Mode: 0o755, Text: initScript}}
 	for name := range strings.FieldsSeq(names) {
-		if name != "busybox" {
+		// Where the guest brings its own program, busybox stands back.
+		if name != "busybox" && !g.brings(name) {
 			files = append(files, File{Path: "/bin/" + name, Mode: fs.ModeSymlink, Text: "busybox"})
 		}
 	}
@@ -200,4 +203,8 @@ func baseFiles(ctx context.Context) ([]File, error) {
 		files = append(files, File{Path: dir, Mode: fs.ModeDir | 0o755})
 	}
 	return files, nil
+}
+
+func (g Guest) brings(name string) bool {
+	return slices.ContainsFunc(g.Files, func(f File) bool { return path.Base(f.Path) == name })
 }

@@ -1,0 +1,72 @@
+package vmtest
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/internal/require"
+)
+
+// proving is whether the full counts run, on a machine that does nothing else.
+func proving() bool { return os.Getenv("SKEIN_PROVE") != "" }
+
+// suiteBound is the longest that a guest may take that runs the tests of the
+// kernel backend. Beside other tests it is three times as much.
+const suiteBound = 60 * time.Second
+
+// kernelScript runs the tests whose names begin with TestKernel: of the mesh,
+// and with real daemons in namespaces.
+const kernelScript = `
+export REQUIRE=kernelwg,netns SKEIN_BIN=/skein SKEIN_NETNS_BACKEND=kernel
+rc=0
+cd /tests
+./mesh.test -test.v -test.run '^TestKernel' -test.timeout 240s || rc=1
+./netns.test -test.v -test.run '^TestKernel' -test.timeout 240s || rc=1
+exit $rc
+`
+
+// TestKernel runs the tests of the kernel backend under a kernel that has
+// WireGuard.
+func TestKernel(t *testing.T) {
+	require.Need(t, require.VM)
+	var files []File
+	for _, name := range []string{"ip", "nft"} {
+		program, err := HostProgram(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, program...)
+	}
+	files = append(files,
+		Program("/skein/skein", skein(t)),
+		Program("/tests/mesh.test", build(t, "test", "-c", "mesh")),
+		Program("/tests/netns.test", build(t, "test", "-c", "test/netns")))
+	boots, bound := 1, 3*suiteBound
+	if proving() {
+		boots, bound = 20, suiteBound
+	}
+	for range boots {
+		r := boot(t, Guest{Modules: append(wireGuard, "dummy", "nf_tables"), Memory: 1024, Files: files, Script: kernelScript})
+		show(t, r.Log, `^\s*(--- |\S+_test\.go:\d+: )`)
+		if !strings.Contains(r.Log, "--- PASS: TestKernel") {
+			t.Errorf("no test ran:\n%s", r.Log)
+		}
+		if r.Took > bound {
+			t.Errorf("the guest took %s, at most %s", r.Took, bound)
+		}
+	}
+}
+
+// show logs the lines of a guest that match.
+func show(t *testing.T, log, pattern string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for line := range strings.Lines(log) {
+		if re.MatchString(line) {
+			t.Log(strings.TrimRight(line, "\n"))
+		}
+	}
+}

@@ -1,0 +1,35 @@
+# Runs in a Debian guest as root. Each unit must become ready, without being
+# root, and answer.
+fail() {
+	echo "FAIL: $*"
+	journalctl -b --no-pager -n 60 -u skein -u skein-netstack
+	exit 1
+}
+
+# The drop-ins were read at boot.
+id skein || fail "no user skein"
+getent group skein-admin >/dev/null || fail "no group skein-admin"
+[ -d /run/skein-root/var/run ] || fail "no root for the unit"
+
+chmod 0666 /dev/net/tun # udev's work, which is not here
+useradd -m -G skein insider
+useradd -m outsider
+ip link add name under0 type dummy
+ip address add 192.0.2.1/24 dev under0
+ip link set under0 up
+skein init --cluster vm || fail "init"
+
+# ready UNIT BACKEND: start it and look at it from outside.
+ready() {
+	before=$(cut -d. -f1 /proc/uptime)
+	systemctl start "$1" || fail "$1 with $2 does not become ready"
+	pid=$(systemctl show -P MainPID "$1")
+	uid=$(stat -c %u "/proc/$pid")
+	[ "$uid" != 0 ] || fail "$1 runs as root"
+	caps=$(sed -n 's/^CapEff:[[:space:]]*0*//p' "/proc/$pid/status")
+	[ "$caps" = "$3" ] || fail "$1 with $2 has capabilities '$caps', want '$3'"
+	skein status || fail "$1 with $2 does not answer"
+	: systemctl reload "$1" || fail "$1 with $2 does not reload"
+	systemctl is-active --quiet "$1" || fail "$1 with $2 ended on reload"
+	echo "READY $1 $2 uid=$uid caps=$caps after $(($(cut -d. -f1 /proc/uptime) - before)) s"
+}
