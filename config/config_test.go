@@ -181,6 +181,12 @@ func TestRefusals(t *testing.T) {
 		{"peer empty", "[mesh.peers]\nn2 = []\n", 1, "mesh.peers", "no address"},
 		{"bool", "[node]\nwitness = 1\n", 2, "node.witness", "want true or false, got an integer"},
 		{"syntax", "[node]\nzone = \n", 2, "", ""},
+		{"small mtu", "[mesh]\nmtu = 1279\n", 2, "mesh.mtu", "want 1280 to 8920"},
+		{"interface", "[mesh]\ninterface = \"a/b\"\n", 2, "mesh.interface", "is not a device name"},
+		{"long interface", "[mesh]\ninterface = \"abcdefghijklmnop\"\n", 2, "mesh.interface", "1 to 15"},
+		{"names file", "[mesh]\nnames_file = \"hosts\"\n", 2, "mesh.names_file", "not an absolute path"},
+		{"legacy", "[coord]\nlegacy = [\"N_1\"]\n", 2, "coord.legacy", "node id"},
+		{"legacy type", "[coord]\nlegacy = [1]\n", 2, "coord.legacy", "a list with an integer"},
 		{"twice", "[node]\nzone = \"a\"\nzone = \"b\"\n", 3, "", "already"},
 	} {
 		_, err := load(t, tc.text)
@@ -233,6 +239,44 @@ func TestEnvAndFlagFaults(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}
+	}
+}
+
+// TestUnknownEnvironment refuses misspelt variables of sections, and leaves
+// alone what is not of the configuration.
+func TestUnknownEnvironment(t *testing.T) {
+	_, err := Load(Options{Hostname: host, Env: []string{"SKEIN_MESH_LISTENN=1", "SKEIN_JOBS=", "SKEIN_SEED=7", "SKEIN_PROVE=1", "SKEIN_LOGS=1", "MESH_X=1"}})
+	var list Errors
+	if !errors.As(err, &list) || len(list) != 2 {
+		t.Fatalf("%v", err)
+	}
+	if list[0].Key != "SKEIN_JOBS" || list[1].Key != "SKEIN_MESH_LISTENN" || list[1].Hint != "did you mean SKEIN_MESH_LISTEN?" {
+		t.Errorf("%+v %+v", *list[0], *list[1])
+	}
+}
+
+// TestDiff tells what differs and whether a reload is enough.
+func TestDiff(t *testing.T) {
+	was, err := load(t, "[log]\nlevel = \"info\"\n[mesh.peers]\nn2 = [\"192.0.2.2:1\"]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := load(t, "[mesh]\nmtu = 1400\nlisten = \"0.0.0.0:4000\"\n[coord]\nlegacy = [\"n4\", \"n4\"]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Change{
+		{"mesh.listen", `"0.0.0.0:51820"`, `"0.0.0.0:4000"`, false},
+		{"mesh.mtu", "0", "1400", true},
+		{"mesh.peers", `{ n2 = ["192.0.2.2:1"] }`, "{}", true},
+		{"join.listen", `"0.0.0.0:51820"`, `"0.0.0.0:4000"`, false},
+		{"coord.legacy", "[]", `["n4"]`, true},
+	}
+	if got := Diff(was, is); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := Diff(was, was); got != nil {
+		t.Errorf("with itself: %+v", got)
 	}
 }
 

@@ -115,7 +115,7 @@ func (r *running) ask(t *testing.T, method, path, body string, header ...string)
 func TestReads(t *testing.T) {
 	r := start(t, newFake(), nil)
 	for _, path := range []string{
-		"status", "members", "mesh", "lease", "lease/history", "jobs", "jobs/" + string(jobA), "jobs/jaa", "config", "tokens", "version",
+		"status", "members", "mesh", "lease", "lease/history", "jobs", "jobs/" + string(jobA), "jobs/jaa", "config", "tokens", "version", "doctor",
 	} {
 		code, head, text := r.ask(t, http.MethodGet, "/v1/"+path, "")
 		if code != 200 || head.Get("Content-Type") != "application/json" {
@@ -125,7 +125,7 @@ func TestReads(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &h); err != nil || h.APIVersion != "1" || h.Node != "n1" || h.ObservedAt.IsZero() {
 			t.Errorf("%s: header %+v, %v", path, h, err)
 		}
-		for _, list := range []string{"reasons", "members", "peers", "voters", "terms", "grants", "jobs", "workers", "failures", "aggregates", "endpoints", "entries", "tokens"} {
+		for _, list := range []string{"reasons", "members", "peers", "voters", "terms", "grants", "jobs", "workers", "failures", "aggregates", "endpoints", "entries", "tokens", "candidates", "findings"} {
 			if strings.Contains(text, `"`+list+`":null`) {
 				t.Errorf("%s: %s is null", path, list)
 			}
