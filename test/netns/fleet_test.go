@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -278,12 +279,22 @@ func (f *fleet) showLogs() {
 // that was alive at the start may die meanwhile.
 func (f *fleet) await(what string, limit time.Duration, ok func() error) time.Duration {
 	f.t.Helper()
-	var running []*daemon
+	return f.awaitLiving(f.running(), what, limit, ok)
+}
+
+// running lists the daemons that run now.
+func (f *fleet) running() (up []*daemon) {
 	for _, d := range f.all {
 		if d.alive() {
-			running = append(running, d)
+			up = append(up, d)
 		}
 	}
+	return up
+}
+
+// awaitLiving is await in which only the given daemons must live.
+func (f *fleet) awaitLiving(running []*daemon, what string, limit time.Duration, ok func() error) time.Duration {
+	f.t.Helper()
 	start := time.Now()
 	for {
 		err := ok()
@@ -308,15 +319,7 @@ func (f *fleet) await(what string, limit time.Duration, ok func() error) time.Du
 
 // meshed reports what is missing until every running host has a session with
 // every other and believes all of them alive.
-func (f *fleet) meshed() error {
-	var up []*daemon
-	for _, d := range f.all {
-		if d.alive() {
-			up = append(up, d)
-		}
-	}
-	return meshed(f.ctx, up)
-}
+func (f *fleet) meshed() error { return meshed(f.ctx, f.running()) }
 
 func meshed(ctx context.Context, up []*daemon) error {
 	for _, d := range up {
@@ -368,21 +371,12 @@ func believes(ctx context.Context, who, of []*daemon, want ...cluster.Health) er
 			return err
 		}
 		for _, o := range of {
-			if got := health[cluster.NodeID(o.Name())]; o != d && !contains(want, got) {
+			if got := health[cluster.NodeID(o.Name())]; o != d && !slices.Contains(want, got) {
 				return fmt.Errorf("%s believes %s to be %q, want %v", d.Name(), o.Name(), got, want)
 			}
 		}
 	}
 	return nil
-}
-
-func contains[T comparable](list []T, v T) bool {
-	for _, e := range list {
-		if e == v {
-			return true
-		}
-	}
-	return false
 }
 
 // meshAddr is the daemon's IPv4 address in the mesh.
@@ -446,12 +440,7 @@ func (d *daemon) rejected(reason string) float64 {
 // pass lets time go by in which nothing is expected but that all daemons live.
 func (f *fleet) pass(d time.Duration) {
 	f.t.Helper()
-	var running []*daemon
-	for _, h := range f.all {
-		if h.alive() {
-			running = append(running, h)
-		}
-	}
+	running := f.running()
 	select {
 	case <-f.ctx.Done():
 		f.t.Fatal(f.ctx.Err())
@@ -489,4 +478,45 @@ func (f *fleet) endpointIs(d *daemon, addr netip.Addr) error {
 		}
 	}
 	return nil
+}
+
+// transfer sends a megabyte through the mesh over TCP, which fails as long as
+// full packets are lost.
+func transfer(from, to *daemon) error {
+	ln, err := to.Listen(to.f.ctx, netip.AddrPortFrom(to.meshAddr(), 0).String())
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	ctx, cancel := context.WithTimeout(to.f.ctx, 2*time.Second)
+	defer cancel()
+	conn, err := from.Dial(ctx, "tcp", ln.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	const size = 1 << 20
+	sent := make(chan error, 1) // one answer
+	go func() {
+		if err := conn.SetDeadline(deadline); err != nil {
+			sent <- err
+			return
+		}
+		_, err := conn.Write(make([]byte, size))
+		sent <- errors.Join(err, conn.Close())
+	}()
+	in, err := ln.Accept()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := in.SetDeadline(deadline); err != nil {
+		return err
+	}
+	n, err := io.Copy(io.Discard, in)
+	if err == nil && n != size {
+		err = fmt.Errorf("%d of %d bytes", n, size)
+	}
+	return errors.Join(err, <-sent)
 }
