@@ -156,9 +156,7 @@ func (t *Table) retire(e *entry, g *tomb, ch *Change) {
 		t.lost--
 	}
 	g.claim = e.claim
-	if e.cert.Sponsor() {
-		t.recontend(ch) // what it certified yields to others now
-	}
+	t.recontend(ch) // its address, and what it certified as a sponsor, yield to others
 	if e.ann == nil {
 		return
 	}

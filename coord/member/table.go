@@ -184,7 +184,7 @@ func (t *Table) place(e, old *entry, now time.Time) (Change, error) {
 // contend gives e its IPv4 address, or leaves it with the better claim.
 func (t *Table) contend(e *entry, ch *Change, now time.Time) {
 	if rival := t.byID[t.byIP[e.cert.IP4]]; rival != nil && rival.id != e.id {
-		if !t.outranks(&e.claim, &rival.claim) {
+		if !t.nearer(&e.claim, &rival.claim) {
 			t.keep(ch, Evidence{Node: rival.cert.Node, Why: ErrConflict, Kept: rival.rec, Other: e.rec}, now)
 			e.noIP4 = true
 			t.lost++
@@ -323,7 +323,7 @@ func (t *Table) recontend(ch *Change) {
 			continue
 		}
 		holder := t.byID[t.byIP[e.cert.IP4]]
-		if holder != nil && !t.outranks(&e.claim, &holder.claim) {
+		if holder != nil && !t.nearer(&e.claim, &holder.claim) {
 			continue
 		}
 		for _, x := range []*entry{e, holder} {
@@ -347,10 +347,9 @@ func (t *Table) stands(c *claim) bool {
 
 func (t *Table) rooted(c *claim) bool { return c.cert.Issuer.Equal(t.v.RootPub) }
 
-// outranks settles which of two contradicting certificates stands: one that
-// others would accept, then the root-signed one, then one from inside the
-// issuer's slice, then the older claim, then the lower key, then the lower
-// bytes.
+// outranks settles which of two keys has a node id: the one whose certificate
+// others would accept, then the root-signed one, then the older claim, then
+// the lower key, then the lower bytes. A renewal changes none of that.
 func (t *Table) outranks(a, b *claim) bool {
 	if sa, sb := t.stands(a), t.stands(b); sa != sb {
 		return sa
@@ -358,11 +357,17 @@ func (t *Table) outranks(a, b *claim) bool {
 	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
 		return ra
 	}
-	if a.cert.Renewed != b.cert.Renewed {
-		return b.cert.Renewed
-	}
 	return cmp.Or(cmp.Compare(a.cert.Since, b.cert.Since), bytes.Compare(a.id[:], b.id[:]),
 		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) < 0
+}
+
+// nearer settles which of two keys has an address: like outranks, but first
+// comes a certificate from inside the issuer's slice.
+func (t *Table) nearer(a, b *claim) bool {
+	if a.cert.Renewed != b.cert.Renewed && t.stands(a) == t.stands(b) && t.rooted(a) == t.rooted(b) {
+		return b.cert.Renewed
+	}
+	return t.outranks(a, b)
 }
 
 // newer settles which of two certificates of one key and node id is kept: one
@@ -411,7 +416,7 @@ func (t *Table) unindex(c *claim) {
 	}
 	var heir *entry
 	for _, e := range t.byID {
-		if e.noIP4 && e.id != c.id && e.cert.IP4 == c.cert.IP4 && (heir == nil || t.outranks(&e.claim, &heir.claim)) {
+		if e.noIP4 && e.id != c.id && e.cert.IP4 == c.cert.IP4 && (heir == nil || t.nearer(&e.claim, &heir.claim)) {
 			heir = e
 		}
 	}
