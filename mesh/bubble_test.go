@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,7 +38,7 @@ func TestFakeTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One process per test bounds the memory that nobody collects.
-	for _, name := range []string{"Rule", "Cut", "Roam", "Loss", "LateStart", "DeadPeer"} {
+	for _, name := range []string{"Rule", "Cut", "Roam", "Loss", "LateStart", "DeadPeer", "Rotate", "RotateBadly", "RotateLossy", "ClockBack", "AllCandidates"} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
@@ -331,6 +332,89 @@ func TestBubbleDeadPeer(t *testing.T) {
 		}
 		if fn.sent > 20*60/3 {
 			t.Errorf("%d packets to a dead peer in 20 min", fn.sent)
+		}
+	})
+}
+
+// A host whose clock was set back: what it starts looks like a replay to peers
+// that have seen it start handshakes later. After the wait of the higher key
+// the other side starts, and that works.
+func TestBubbleClockBack(t *testing.T) {
+	const ahead = time.Hour
+	early, late := 1, 2 // by key
+	if newHost(t, 2, nil).Key().Less(newHost(t, 1, nil).Key()) {
+		early, late = 2, 1
+	}
+	var initiation []byte
+	bubble(t, func(t *testing.T) {
+		fn := newFakeNet(31)
+		hosts, members := fakeHosts(t, 2, fn, false)
+		fn.tap = func(_, _ netip.AddrPort, p []byte) {
+			if p[0] == 1 && initiation == nil {
+				initiation = slices.Clone(p)
+			}
+		}
+		time.Sleep(ahead)
+		hosts[early-1].mustSet(t, members)
+		until(t, time.Second, func() bool { fn.mu.Lock(); defer fn.mu.Unlock(); return initiation != nil })
+	})
+	bubble(t, func(t *testing.T) {
+		fn := newFakeNet(37)
+		hosts, members := fakeHosts(t, 2, fn, false)
+		started := map[netip.AddrPort]int{}
+		fn.tap = func(from, _ netip.AddrPort, p []byte) {
+			if p[0] == 1 {
+				started[from]++
+			}
+		}
+		a, b := hosts[early-1], hosts[late-1]
+		aBind, bBind := a.opts.bind.(*fakeBind), b.opts.bind.(*fakeBind)
+		b.mustSet(t, members)
+		bBind.deliver(aBind.addr, initiation) // b has seen a's clock an hour ahead
+		time.Sleep(10 * time.Millisecond)
+		begin := time.Now()
+		a.mustSet(t, members)
+		all := []*ears{hosts[0].heartbeats(t, hosts, time.Second), hosts[1].heartbeats(t, hosts, time.Second)}
+		took := until(t, 30*time.Second, func() bool { return allHeard(hosts, all, begin) })
+		fn.mu.Lock()
+		defer fn.mu.Unlock()
+		t.Logf("clock set back by %s: heard after %s, handshakes started: %d in vain, %d by the other side",
+			ahead, took, started[aBind.addr], started[bBind.addr])
+		if started[aBind.addr] < 3 || started[bBind.addr] == 0 || took > 5*time.Second {
+			t.Error("the other side should have started, after a few tries in vain and within 5 s")
+		}
+	})
+}
+
+// The one candidate of five that works is found in one turn, and the endpoints
+// in use are what a host remembers for its next start.
+func TestBubbleAllCandidates(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		fn := newFakeNet(41)
+		hosts, members := fakeHosts(t, 2, fn, false)
+		for i := range members {
+			right := members[i].Endpoints
+			members[i].Endpoints = nil
+			for j := range 4 {
+				members[i].Endpoints = append(members[i].Endpoints, netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(100 + 4*i + j)}), 1))
+			}
+			members[i].Endpoints = append(members[i].Endpoints, right...)
+		}
+		begin := time.Now()
+		var all []*ears
+		for _, h := range hosts {
+			h.mustSet(t, members)
+			all = append(all, h.heartbeats(t, hosts, time.Second))
+		}
+		took := until(t, time.Minute, func() bool { return allHeard(hosts, all, begin) })
+		t.Logf("the last of five candidates: heard after %s", took)
+		if took > 4*(rotateEvery+rotateJitter)+time.Second {
+			t.Errorf("took %s", took)
+		}
+		time.Sleep(2 * time.Second)
+		want := hosts[1].opts.bind.(*fakeBind).addr
+		if got := hosts[0].Endpoints()[hosts[1].node]; got != want {
+			t.Errorf("in use is %s, want %s", got, want)
 		}
 	})
 }

@@ -20,6 +20,7 @@ type fakeNet struct {
 	rand  *rand.Rand
 	loss  float64
 	cut   func(from, to netip.AddrPort) bool
+	tap   func(from, to netip.AddrPort, p []byte) // sees every packet; optional
 	binds map[netip.AddrPort]*fakeBind
 	sent  int
 }
@@ -39,6 +40,9 @@ func (n *fakeNet) send(from, to netip.AddrPort, p []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sent++
+	if n.tap != nil {
+		n.tap(from, to, p)
+	}
 	b := n.binds[to]
 	if b == nil || n.rand.Float64() < n.loss || (n.cut != nil && n.cut(from, to)) {
 		return

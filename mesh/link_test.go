@@ -153,3 +153,94 @@ func TestCandidatesBounded(t *testing.T) {
 		t.Errorf("candidates %v", c)
 	}
 }
+
+// Each candidate gets its turn before the search slows down.
+func TestFirstRoundIsQuick(t *testing.T) {
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(5)}, low, t0, 0)
+	l.endpoint = endpoints(1)[0]
+	_, moves := seek(l, time.Minute)
+	for i := range 4 {
+		if want := time.Duration(i+1) * rotateEvery; moves[i] != want {
+			t.Errorf("candidate %d after %s, want %s", i+2, moves[i], want)
+		}
+	}
+}
+
+func TestHandshakesArePaced(t *testing.T) {
+	var (
+		b     bucket
+		taken int
+	)
+	for d := time.Duration(0); d < 10*time.Second; d += time.Millisecond {
+		for b.take(t0.Add(d)) {
+			taken++
+		}
+		if limit := tokenBurst + int(d/tokenEvery); taken > limit {
+			t.Fatalf("%d handshakes after %s, at most %d are allowed", taken, d, limit)
+		}
+	}
+	if want := tokenBurst + 10*20 - 1; taken != want {
+		t.Errorf("%d handshakes in 10 s, want %d", taken, want)
+	}
+	// A link without a token waits for it and loses no turn.
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(1)}, low, t0, 0)
+	at := t0.Add(10 * time.Second)
+	for b.take(at) {
+	}
+	if a := l.due(at, 0, &b); a.handshake || l.tries != 0 || !l.nextTry.Equal(at.Add(tokenEvery)) {
+		t.Errorf("without a token: %+v, %d tries, next in %s", a, l.tries, l.nextTry.Sub(at))
+	}
+	if a := l.due(at.Add(tokenEvery), 0, &b); !a.handshake {
+		t.Error("no handshake although there is a token")
+	}
+	// A new key of our own goes out to everyone at once.
+	for b.take(at) {
+	}
+	l.rekey(at, 0)
+	if a := l.due(at, 0, &b); !a.handshake || !a.force {
+		t.Errorf("after a change of key: %+v", a)
+	}
+	if a := l.due(at.Add(firstRetry), 0, &b); !a.handshake {
+		t.Errorf("second attempt: %+v", a)
+	}
+}
+
+// A change of key lets the host that changed start, whatever the order of keys.
+func TestWhoStartsAfterAChangeOfKey(t *testing.T) {
+	l := newLink(topo.Peer{Key: high, Endpoints: endpoints(1)}, low, t0, 0)
+	l.yield(t0, 0)
+	if a := l.due(t0, 0, &bucket{}); a.handshake {
+		t.Error("the peer has changed its key and starts, not we")
+	}
+	if a := l.due(t0.Add(otherWait), 0, &bucket{}); !a.handshake {
+		t.Error("the peer did not start: our turn")
+	}
+	l = newLink(topo.Peer{Key: low, Endpoints: endpoints(1)}, high, t0, 0)
+	l.see(peerReading{}, t0)
+	l.see(peerReading{handshake: 1, ObservedPeer: topo.ObservedPeer{Rx: 1000}}, t0)
+	l.rekey(t0.Add(time.Second), 0)
+	if l.live(t0.Add(time.Second)) {
+		t.Error("sessions outlive the key")
+	}
+	if a := l.due(t0.Add(time.Second), 0, &bucket{}); !a.handshake || !a.force {
+		t.Errorf("our key is new: we start, but %+v", a)
+	}
+	l = newLink(topo.Peer{Key: high, Follows: low, Endpoints: endpoints(1)}, low, t0, 0)
+	if a := l.due(t0.Add(time.Hour), 0, &bucket{}); a != (attempt{}) {
+		t.Errorf("a key that is only announced: %+v", a)
+	}
+}
+
+// A session that the device has from an earlier run counts by its real age.
+func TestAdoptedSession(t *testing.T) {
+	for _, c := range []struct {
+		age  time.Duration
+		live bool
+	}{{0, true}, {time.Minute, true}, {topo.LiveFor, false}, {time.Hour, false}, {-time.Hour, true}} {
+		l := newLink(topo.Peer{Key: high, Endpoints: endpoints(1)}, low, t0, 0)
+		l.see(peerReading{handshake: t0.Add(-c.age).UnixNano()}, t0)
+		if l.live(t0) != c.live {
+			t.Errorf("session of %s ago: live %t", c.age, l.live(t0))
+		}
+	}
+}

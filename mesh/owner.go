@@ -27,6 +27,8 @@ const (
 	hintDelay = 2 * time.Millisecond
 	hintAgain = 15 * time.Millisecond
 	hintReads = 3
+	// passage is how long a packet that is held no more takes to leave the device.
+	passage = 2 * time.Millisecond
 	// repairEvery is the pause after an operation that failed.
 	repairEvery = 5 * time.Second
 )
@@ -89,26 +91,31 @@ func (o *owner) serve(req request, now time.Time) error {
 	return o.set(req.want, now)
 }
 
-// setKey changes the device's key. Packets wait until the peers know it.
+// setKey changes the device's key. From before the change packets wait until
+// the peers have noticed it: one that the device sees in between would make it
+// start a handshake of its own, and the two would spoil each other.
 func (o *owner) setKey(private [topo.KeyLen]byte, now time.Time) error {
 	key, err := PublicKey(private)
-	if err == nil {
-		err = o.dev.setPrivateKey(private)
-	}
 	if err != nil {
 		return fmt.Errorf("mesh: set key: %w", err)
 	}
+	keys := o.sortedKeys()
+	for _, k := range keys {
+		if l := o.links[k]; !l.staged() && !o.mesh.opts.naive {
+			l.held = true
+			o.dev.hold(k, l.addrs, true)
+			o.dev.firm(k)
+		}
+	}
+	time.Sleep(passage)
+	if err := o.dev.setPrivateKey(private); err != nil {
+		return fmt.Errorf("mesh: set key: %w", err) // the next turn lets the packets go
+	}
 	o.mesh.key.Store(&key)
 	o.want.Key = key
-	for _, k := range o.sortedKeys() {
+	for _, k := range keys {
 		l := o.links[k]
 		l.rekey(now, o.rand())
-		if l.staged() || o.mesh.opts.naive {
-			continue
-		}
-		l.held = true
-		o.dev.hold(k, l.addrs, true)
-		o.dev.firm(k)
 		o.tend(k, l, now)
 	}
 	return nil
@@ -139,6 +146,7 @@ func (o *owner) reconcile(now time.Time) ([]topo.Refusal, error) {
 		return nil, err
 	}
 	o.relink(now)
+	o.see(now) // links are new, peers of an adopted device are not
 	ops, refused := topo.Diff(o.want, o.observed(now))
 	for _, op := range ops {
 		o.log.Debug().Stringer("op", op).Msg("changing device")
@@ -148,6 +156,7 @@ func (o *owner) reconcile(now time.Time) ([]topo.Refusal, error) {
 	}
 	o.repairAt = time.Time{}
 	if len(ops) == 0 {
+		o.publish(now)
 		return refused, nil
 	}
 	return refused, o.read(now)
@@ -256,13 +265,18 @@ func (o *owner) read(now time.Time) error {
 		return err
 	}
 	o.last = r
-	for _, p := range r.peers {
+	o.see(now)
+	o.publish(now)
+	return nil
+}
+
+// see lets the links take over the last reading.
+func (o *owner) see(now time.Time) {
+	for _, p := range o.last.peers {
 		if l := o.links[p.Key]; l != nil {
 			l.see(p, now)
 		}
 	}
-	o.publish(now)
-	return nil
 }
 
 // turn is one round of looking after the peers; it returns when the next one

@@ -77,6 +77,8 @@ func FuzzParseUAPI(f *testing.F) {
 func TestOperationTexts(t *testing.T) {
 	k := topo.Key{0xab}
 	hexKey := "public_key=ab" + strings.Repeat("00", 31) + "\n"
+	k2 := topo.Key{0xcd}
+	hexKey2 := "public_key=cd" + strings.Repeat("00", 31) + "\n"
 	for _, c := range []struct {
 		op   topo.Op
 		want string
@@ -87,6 +89,10 @@ func TestOperationTexts(t *testing.T) {
 		{topo.Allow{Key: k, Prefix: netip.MustParsePrefix("10.0.0.1/32")}, hexKey + "update_only=true\nallowed_ip=10.0.0.1/32\n"},
 		{topo.Disallow{Key: k, Prefix: netip.MustParsePrefix("10.0.0.1/32")}, hexKey + "update_only=true\nallowed_ip=-10.0.0.1/32\n"},
 		{topo.SetEndpoint{Key: k, Endpoint: netip.MustParseAddrPort("[2001:db8::1]:5")}, hexKey + "update_only=true\nendpoint=[2001:db8::1]:5\n"},
+		{
+			topo.Replace{Old: k2, New: k, Allowed: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("fd00::1/128")}},
+			hexKey + "allowed_ip=10.0.0.1/32\nallowed_ip=fd00::1/128\n" + hexKey2 + "remove=true\n",
+		},
 		{topo.SetKeepalive{Key: k, Interval: 25 * time.Second}, hexKey + "update_only=true\npersistent_keepalive_interval=25\n"},
 	} {
 		if got, ok := uapiText(c.op); !ok || got != c.want {
