@@ -28,8 +28,13 @@ ready() {
 	[ "$uid" != 0 ] || fail "$1 runs as root"
 	caps=$(sed -n 's/^CapEff:[[:space:]]*0*//p' "/proc/$pid/status")
 	[ "$caps" = "$3" ] || fail "$1 with $2 has capabilities '$caps', want '$3'"
-	skein status || fail "$1 with $2 does not answer"
-	: systemctl reload "$1" || fail "$1 with $2 does not reload"
-	systemctl is-active --quiet "$1" || fail "$1 with $2 ended on reload"
-	echo "READY $1 $2 uid=$uid caps=$caps after $(($(cut -d. -f1 /proc/uptime) - before)) s"
+	until skein check; do
+		[ $(($(cut -d. -f1 /proc/uptime) - before)) -lt 60 ] || fail "$1 with $2 does not answer"
+		sleep 0.2
+	done
+	took=$(($(cut -d. -f1 /proc/uptime) - before))
+	systemctl reload "$1" || fail "$1 with $2 does not reload"
+	skein status || fail "$1 with $2 does not answer after a reload"
+	[ "$(systemctl show -P MainPID "$1")" = "$pid" ] || fail "$1 with $2 ended on reload"
+	echo "READY $1 $2 uid=$uid caps=$caps after $took s"
 }
