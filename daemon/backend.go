@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/status"
@@ -132,33 +135,70 @@ func (n *node) stateHash() cluster.Hash {
 }
 
 // Members implements status.ClusterReader.
-func (b backend) Members(_ context.Context, _ bool) (api.Members, error) {
+func (b backend) Members(_ context.Context, all bool) (api.Members, error) {
 	v := b.coord.View()
 	own := b.ownEvents()
 	out := api.Members{Members: make([]api.Member, 0, len(v.Members))}
 	for _, m := range v.Members {
-		self := m.Node == b.id.Node
-		am := api.Member{
-			Node: m.Node, Self: self, Addr: m.IP4.String(), Addr6: m.IP6.String(), State: m.Health, Role: m.Role,
-			Voter: v.Lease.Config.Has(m.Node), Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
-			Witness: m.Witness, Endpoints: []string{},
+		out.Members = append(out.Members, b.apiMember(v, m, own))
+	}
+	if all {
+		for _, r := range b.roster.Load().retired {
+			out.Members = append(out.Members, retiredMember(r))
 		}
-		for _, e := range m.Endpoints {
-			am.Endpoints = append(am.Endpoints, e.String())
-		}
-		if self {
-			am.Path = "self"
-		} else if m.Heard {
-			am.Path = "direct"
-			am.SeenSeconds = new((b.now() - m.LastHeard).Seconds())
-			am.LagEvents = new(own - min(own, m.LogEvents))
-			if m.RTT > 0 {
-				am.RTTSeconds = new(m.RTT.Seconds())
-			}
-		}
-		out.Members = append(out.Members, am)
+		slices.SortStableFunc(out.Members, func(x, y api.Member) int { return strings.Compare(string(x.Node), string(y.Node)) })
 	}
 	return out, nil
+}
+
+func (n *node) apiMember(v *coord.View, m coord.MemberView, own uint64) api.Member {
+	self := m.Node == n.id.Node
+	am := api.Member{
+		Node: m.Node, Self: self, Addr: addrText(m.IP4), Addr6: addrText(m.IP6), State: m.Health, Role: m.Role,
+		Voter: v.Lease.Config.Has(m.Node), Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
+		Witness: m.Witness, Stale: m.Stale, NAT: m.NAT, Endpoints: endpointTexts(m.Endpoints),
+		Sponsor: slices.Contains(m.Caps, member.CapSponsor),
+	}
+	if m.CertExpires != 0 {
+		am.CertExpiresAt = new(time.Unix(m.CertExpires, 0).UTC())
+	}
+	switch {
+	case self:
+		am.Path = "self"
+	case m.Heard:
+		am.Path = "direct"
+		am.SeenSeconds = new((n.now() - m.LastHeard).Seconds())
+		am.SkewSeconds = new(m.Skew.Seconds())
+		am.LagEvents = new(own - min(own, m.LogEvents))
+		if m.RTT > 0 {
+			am.RTTSeconds = new(m.RTT.Seconds())
+		}
+	}
+	return am
+}
+
+// retiredMember shows a host that is a member no more.
+func retiredMember(r member.Retired) api.Member {
+	return api.Member{
+		Node: r.Node, Addr: addrText(r.Cert.IP4), Addr6: addrText(r.Cert.IP6), State: cluster.Left, Endpoints: []string{},
+		Removed: !r.Left, GoneAt: new(r.At), Reason: r.Reason,
+	}
+}
+
+// addrText is empty for an address that a host does not have.
+func addrText(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+func endpointTexts(list []netip.AddrPort) []string {
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		out = append(out, e.String())
+	}
+	return out
 }
 
 func (n *node) ownEvents() uint64 {

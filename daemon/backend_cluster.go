@@ -9,7 +9,6 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
 )
@@ -29,6 +28,9 @@ func (b backend) CreateToken(_ context.Context, actor string, ttl time.Duration,
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
 	b.log.Info().Str("actor", actor).Str("invite", token.Invite).Int("uses", uses).Msg("invite created")
+	b.note(cluster.KindTokenCreated, cluster.TokenChanged{
+		Invite: token.Invite, Uses: uses, Expires: token.Deadline.Unix(), Actor: b.at(actor),
+	})
 	return api.TokenCreated{
 		Token: api.Token{
 			ID: token.Invite, CreatedAt: now.UTC(), ExpiresAt: token.Deadline.UTC(), Uses: uses, Spent: []cluster.NodeID{},
@@ -61,12 +63,19 @@ func (b backend) RevokeToken(_ context.Context, actor, id string) error {
 	if b.invites == nil {
 		return b.notSponsor()
 	}
+	changed := cluster.TokenChanged{Invite: id, Actor: b.at(actor)}
+	for _, i := range b.invites.List() {
+		if i.ID == id {
+			changed.Uses, changed.Expires = i.Uses, i.Expires.Unix()
+		}
+	}
 	if err := b.invites.Revoke(id); errors.Is(err, join.ErrNoInvite) {
 		return api.Errorf(api.CodeNotFound, "no invite %s", id).WithHint("skein token ls")
 	} else if err != nil {
 		return err
 	}
 	b.log.Info().Str("actor", actor).Str("invite", id).Msg("invite revoked")
+	b.note(cluster.KindTokenRevoked, changed)
 	return nil
 }
 
@@ -79,58 +88,6 @@ func (n *node) records() member.Records {
 		n.log.Warn().Err(err).Msg("membership records not read")
 	}
 	return rs
-}
-
-func (n *node) meshSummary(v *coord.View) api.MeshSummary {
-	sum := api.MeshSummary{Backend: n.cfg.Mesh.Backend, Listen: n.cfg.Mesh.Listen.String()}
-	if self, ok := v.Member(n.id.Node); ok {
-		sum.Address = self.IP4.String()
-	}
-	oldest, all := 0.0, true
-	for _, p := range n.mesh.Observe() {
-		sum.PeerCount++
-		if p.LastHandshake.IsZero() {
-			all = false
-			continue
-		}
-		oldest = max(oldest, time.Since(p.LastHandshake).Seconds())
-	}
-	if all && sum.PeerCount > 0 {
-		sum.OldestHandshakeSeconds = &oldest
-	}
-	return sum
-}
-
-// Mesh implements status.ClusterReader.
-func (b backend) Mesh(context.Context) (api.Mesh, error) {
-	v := b.coord.View()
-	out := api.Mesh{MeshSummary: b.meshSummary(v), MTU: b.cfg.Mesh.MTU, Peers: []api.MeshPeer{}}
-	for _, p := range b.mesh.Observe() {
-		mp := api.MeshPeer{Node: p.Node, ReceivedBytes: p.Rx, SentBytes: p.Tx}
-		if m, ok := v.Member(p.Node); ok {
-			mp.Addr = m.IP4.String()
-			if m.RTT > 0 {
-				mp.RTTSeconds = new(m.RTT.Seconds())
-			}
-		}
-		if p.Reachable {
-			mp.Path = "direct"
-		}
-		if p.Endpoint.IsValid() {
-			mp.Endpoint = p.Endpoint.String()
-		}
-		if !p.LastHandshake.IsZero() {
-			mp.HandshakeSeconds = new(time.Since(p.LastHandshake).Seconds())
-		}
-		out.Peers = append(out.Peers, mp)
-	}
-	slices.SortFunc(out.Peers, func(x, y api.MeshPeer) int {
-		if x.Node < y.Node {
-			return -1
-		}
-		return 1
-	})
-	return out, nil
 }
 
 // sortedKeys returns the keys of m in order.

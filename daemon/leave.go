@@ -191,8 +191,12 @@ func (n *node) mayDepart(node cluster.NodeID) *api.Problem {
 		WithHint("start what is down, or remove it first: skein remove %s", down[0])
 }
 
+// at says on which host the actor of a change was, "uid:0@n1".
+func (n *node) at(actor string) string { return actor + "@" + string(n.id.Node) }
+
 // Leave implements status.MeshControl.
 func (b backend) Leave(ctx context.Context, actor string) (api.Left, error) {
+	actor = b.at(actor)
 	return ask(ctx, b.self, func(ctx context.Context) (api.Left, error) { return b.self.leave(ctx, actor) })
 }
 
@@ -204,7 +208,7 @@ func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, 
 		}
 		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member %s", node).WithHint("see `skein members`")
 	}
-	reply, err := b.toSponsor(ctx, remoteRequest{Actor: actor, Remove: &removeRequest{Node: node, Reason: reason}})
+	reply, err := b.toSponsor(ctx, remoteRequest{Actor: b.at(actor), Remove: &removeRequest{Node: node, Reason: reason}})
 	if err != nil {
 		return api.Removed{}, err
 	}
@@ -247,7 +251,10 @@ func (n *node) remove(ctx context.Context, actor string, req removeRequest) *api
 		return api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)
 	}
 	n.log.Info().Str("peer", string(req.Node)).Str("actor", actor).Str("reason", req.Reason).Msg("member removed")
-	n.note(cluster.KindMemberRemoved, cluster.MemberRemoved{Node: req.Node, IDPub: m.IDPub, Actor: actor, Reason: req.Reason})
+	body := cluster.MemberRemoved{Node: req.Node, IDPub: m.IDPub, Actor: actor, Reason: req.Reason}
+	if _, err := n.appendNow(ctx, cluster.KindMemberRemoved, body); err != nil {
+		n.note(cluster.KindMemberRemoved, body)
+	}
 	return nil
 }
 

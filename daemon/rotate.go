@@ -143,7 +143,7 @@ func (s *selfCare) switchKey(ctx context.Context, r *rotation) error {
 
 // RotateKey implements status.MeshControl.
 func (b backend) RotateKey(ctx context.Context, actor string) (api.Rotated, error) {
-	return ask(ctx, b.self, func(ctx context.Context) (api.Rotated, error) { return b.self.begin(ctx, actor) })
+	return ask(ctx, b.self, func(ctx context.Context) (api.Rotated, error) { return b.self.begin(ctx, b.at(actor)) })
 }
 
 // formerKeys are keys that this host's own records name and that it does not

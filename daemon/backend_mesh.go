@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"context"
+	"encoding/base64"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/mesh"
+	"github.com/skein-project/skein/mesh/topo"
+)
+
+func (n *node) meshSummary(v *coord.View) api.MeshSummary {
+	sum := api.MeshSummary{
+		Backend: n.mesh.Backend(), Interface: n.mesh.Interface(), Listen: n.cfg.Mesh.Listen.String(),
+	}
+	if self, ok := v.Member(n.id.Node); ok {
+		sum.Address, sum.Address6 = addrText(self.IP4), addrText(self.IP6)
+	}
+	oldest, all := 0.0, true
+	for _, p := range n.mesh.Observe() {
+		sum.PeerCount++
+		if p.LastHandshake.IsZero() {
+			all = false
+			continue
+		}
+		oldest = max(oldest, time.Since(p.LastHandshake).Seconds())
+	}
+	if all && sum.PeerCount > 0 {
+		sum.OldestHandshakeSeconds = &oldest
+	}
+	return sum
+}
+
+// Mesh implements status.ClusterReader.
+func (b backend) Mesh(context.Context) (api.Mesh, error) {
+	v := b.coord.View()
+	out := api.Mesh{
+		MeshSummary: b.meshSummary(v), MTU: b.mesh.MTU(), MTUAuto: b.conf().Mesh.MTU == 0,
+		PublicKey: keyText(b.mesh.Key()), NAT: v.NAT, Peers: []api.MeshPeer{},
+	}
+	if v.PublicEndpoint.IsValid() {
+		out.PublicEndpoint = v.PublicEndpoint.String()
+	}
+	if self, ok := v.Member(b.id.Node); ok && self.NextAt != 0 {
+		out.NextPublicKey, out.NextAt = base64.StdEncoding.EncodeToString(self.NextWG), new(time.Unix(self.NextAt, 0).UTC())
+	}
+	for _, p := range b.mesh.Observe() {
+		out.Peers = append(out.Peers, meshPeer(v, p))
+	}
+	return out, nil
+}
+
+func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
+	mp := api.MeshPeer{
+		Node: p.Node, PublicKey: keyText(p.Key), NextPublicKey: keyText(p.Next), State: api.PeerConnecting,
+		Candidates: endpointTexts(p.Candidates), ReceivedBytes: p.Rx, SentBytes: p.Tx, KeepaliveSeconds: p.Keepalive.Seconds(),
+	}
+	if m, ok := v.Member(p.Node); ok {
+		mp.Addr, mp.Addr6 = addrText(m.IP4), addrText(m.IP6)
+		if m.RTT > 0 {
+			mp.RTTSeconds = new(m.RTT.Seconds())
+		}
+		if m.PathMTU > 0 {
+			mp.MTU = new(m.PathMTU)
+		}
+	}
+	if p.Endpoint.IsValid() {
+		mp.Endpoint = p.Endpoint.String()
+	}
+	if !p.LastHandshake.IsZero() {
+		mp.HandshakeSeconds = new(time.Since(p.LastHandshake).Seconds())
+		mp.State = api.PeerDown
+	}
+	if p.Reachable {
+		mp.Path, mp.State = "direct", api.PeerUp
+	}
+	return mp
+}
+
+// keyText is the usual form of a WireGuard key, empty for none.
+func keyText(k topo.Key) string {
+	if k.IsZero() {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(k[:])
+}
