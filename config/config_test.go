@@ -67,6 +67,23 @@ func TestExample(t *testing.T) {
 	}
 }
 
+// TestReference keeps docs/config.md equal to the table of keys.
+func TestReference(t *testing.T) {
+	const path = "../docs/config.md"
+	var want bytes.Buffer
+	if err := WriteReference(&want); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("SKEIN_UPDATE") == "1" {
+		if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, want.Bytes()) {
+		t.Fatalf("docs/config.md is stale (%v): run SKEIN_UPDATE=1 go test ./config", err)
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	c, err := Load(Options{Hostname: host})
 	if err != nil {

@@ -97,3 +97,38 @@ func (k key) text() []string {
 	}
 	return append([]string{"(reload) " + k.doc[0]}, k.doc[1:]...)
 }
+
+// WriteReference writes the documentation of all keys.
+func WriteReference(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Configuration\n\n" +
+		"Made from the table of keys in `config/keys.go`; `skein config init` prints the same as a file to edit. The file is\n" +
+		"`" + DefaultPath + "` unless `--config` or `SKEIN_CONFIG` names another. Flags beat the environment, the\n" +
+		"environment beats the file. Unknown keys, wrong types and values out of range are errors, all told at once.\n\n" +
+		"*reload*: `systemctl reload skein` (SIGHUP) applies it; *restart*: only a new start does. `skein config diff` shows what\n" +
+		"either would change.\n")
+	def := Default()
+	section := "-"
+	for _, k := range keys() {
+		at := ""
+		if i := strings.IndexByte(k.name, '.'); i >= 0 {
+			at = k.name[:i]
+		}
+		if at != section {
+			section = at
+			if at == "" {
+				at = "top level"
+			}
+			fmt.Fprintf(&b, "\n## %s\n\n| Key | Default | Environment | Applied by | |\n|---|---|---|---|---|\n", at)
+		}
+		by := "restart"
+		if k.live {
+			by = "reload"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s | %s |\n", k.name, k.show(&def), Env(k.name), by, strings.Join(k.doc, " "))
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write reference of the configuration: %w", err)
+	}
+	return nil
+}

@@ -246,10 +246,13 @@ func exactly(n int, names string) cobra.PositionalArgs {
 	}
 }
 
+// groupMark is the annotation of commands that only hold others.
+const groupMark = "group"
+
 // group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: commandsOnly,
+		Use: use, Short: short, Args: commandsOnly, Annotations: map[string]string{groupMark: "yes"},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(subs...)

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TestReference keeps docs/cli.md equal to the commands.
+func TestReference(t *testing.T) {
+	const path = "../../docs/cli.md"
+	want := reference((&app{}).root())
+	if os.Getenv("SKEIN_UPDATE") == "1" {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, want) {
+		t.Fatalf("docs/cli.md is stale (%v): run SKEIN_UPDATE=1 go test ./cmd/skein", err)
+	}
+}
+
+const referenceHead = `# Commands
+
+Made from the program's own help by the tests of ` + "`cmd/skein`" + `.
+
+` + "`skein run`" + ` is the daemon; every other command is a client of its socket or works on the state directory. Results go to
+stdout, everything else to stderr. ` + "`-o tsv`" + ` is the form for scripts, ` + "`-o json`" + ` equals the API's body. Flags beat the
+environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), the environment beats the
+configuration file. What ends a membership asks on a terminal and wants ` + "`--yes`" + ` elsewhere.
+
+| Exit | Meaning |
+|---|---|
+| 0 | ok |
+| 1 | failed |
+| 2 | usage, or a faulty configuration |
+| 3 | the daemon does not answer |
+| 4 | not found |
+| 5 | not permitted |
+| 6 | it answers and something is degraded (` + "`status`, `doctor`" + `) |
+| 7 | timed out |
+| 8 | the goal was missed (` + "`job run --follow`, `wait --for job=`" + `) |
+| 130 | interrupted |
+
+` + "`check` alone exits 0 ok, 1 warning, 2 critical, 3 unknown." + `
+`
+
+func reference(root *cobra.Command) []byte {
+	var b bytes.Buffer
+	b.WriteString(referenceHead)
+	b.WriteString("\nEvery command takes:\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addSettings(set)
+	b.WriteString("\nCommands marked *settings* also take these, which are stronger than the configuration file:\n\n```\n" + set.FlagUsages() + "```\n")
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+			return
+		}
+		if cmd.Runnable() && cmd != root && cmd.Annotations[groupMark] == "" {
+			fmt.Fprintf(&b, "\n## %s\n\n%s.", cmd.CommandPath(), cmd.Short)
+			if cmd.Long != "" {
+				fmt.Fprintf(&b, " %s", strings.ReplaceAll(cmd.Long, "\n", " "))
+			}
+			fmt.Fprintf(&b, "\n\n```\n%s\n", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+			settings := ""
+			local := pflag.NewFlagSet("", pflag.ContinueOnError)
+			cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+				switch own := set.Lookup(f.Name); {
+				case own != nil && own.Usage == f.Usage:
+					settings = "\n*settings*\n"
+				case f.Name != "help":
+					local.AddFlag(f)
+				}
+			})
+			b.WriteString(local.FlagUsages() + "```\n" + settings)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	return b.Bytes()
+}
