@@ -6,46 +6,50 @@ import (
 	"time"
 )
 
-// Tries of one source: a burst of maxTries, refilled at maxTries a minute.
+// Failed tries of one source: a burst of maxTries, refilled at maxTries a
+// minute. Tries that succeed are free, so that a rack of hosts behind one
+// address can join at once; maxFlying bounds those whose end is not known yet,
+// and what they overdraw is refilled before the next one.
 const (
 	maxTries   = 5
+	maxFlying  = 32
 	maxSources = 4096
 )
 
-// limiter counts tries per source. When it knows maxSources of them, further
-// ones share the bucket of the zero address.
+// limiter counts failed tries per source. When it knows maxSources of them,
+// further ones share the bucket of the zero address.
 type limiter struct {
 	mu      sync.Mutex
 	buckets map[netip.Addr]*bucket // guarded by mu
 }
 
 type bucket struct {
-	left float64
-	at   time.Time
+	left   float64
+	flying int
+	at     time.Time
 }
 
 func newLimiter() *limiter { return &limiter{buckets: map[netip.Addr]*bucket{}} }
 
-// take reports whether from may try at now.
-func (l *limiter) take(from netip.Addr, now time.Time) bool {
+// take reports whether from may try at now. Whoever may calls done, which says
+// how the try ended.
+func (l *limiter) take(from netip.Addr, now time.Time) (done func(failed bool), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.bucket(from, now)
 	b.refill(now)
-	if b.left < 1 {
-		return false
+	if b.left < 1 || b.flying >= maxFlying {
+		return nil, false
 	}
-	b.left--
-	return true
-}
-
-// giveBack undoes the take of a try that succeeded.
-func (l *limiter) giveBack(from netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b := l.buckets[from]; b != nil {
-		b.left = min(b.left+1, maxTries)
-	}
+	b.flying++
+	return func(failed bool) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		b.flying--
+		if failed {
+			b.left--
+		}
+	}, true
 }
 
 func (l *limiter) bucket(from netip.Addr, now time.Time) *bucket {
@@ -54,7 +58,7 @@ func (l *limiter) bucket(from netip.Addr, now time.Time) *bucket {
 	}
 	if len(l.buckets) >= maxSources {
 		for a, b := range l.buckets {
-			if b.refill(now); b.left >= maxTries {
+			if b.refill(now); b.left >= maxTries && b.flying == 0 {
 				delete(l.buckets, a)
 			}
 		}

@@ -240,20 +240,27 @@ func TestRateCountsFailuresOnly(t *testing.T) {
 
 func TestLimiter(t *testing.T) {
 	l := newLimiter()
+	fail := func(from netip.Addr, at time.Time) bool {
+		done, ok := l.take(from, at)
+		if ok {
+			done(true)
+		}
+		return ok
+	}
 	a := source("192.0.2.1:7")
 	for i := range maxTries {
-		if !l.take(a, wall) {
+		if !fail(a, wall) {
 			t.Fatalf("try %d refused", i)
 		}
 	}
-	if l.take(a, wall) || l.take(a, wall.Add(11*time.Second)) || !l.take(a, wall.Add(13*time.Second)) {
+	if fail(a, wall) || fail(a, wall.Add(11*time.Second)) || !fail(a, wall.Add(13*time.Second)) {
 		t.Error("the bucket is not refilled at 5 a minute")
 	}
-	if l.take(a, wall.Add(-time.Hour)) {
+	if fail(a, wall.Add(-time.Hour)) {
 		t.Error("a clock that steps back refills")
 	}
 	for i := range 2 * maxSources {
-		l.take(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), wall)
+		fail(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), wall)
 	}
 	if len(l.buckets) > maxSources+1 {
 		t.Errorf("%d buckets", len(l.buckets))
@@ -263,6 +270,43 @@ func TestLimiter(t *testing.T) {
 	}
 	if source("[::ffff:192.0.2.1]:5") != a || source("@") != (netip.Addr{}) {
 		t.Error("sources of other forms")
+	}
+	for _, tor := range []string{"127.0.0.1:9", "127.9.9.9:1", "[::1]:3"} {
+		if source(tor) != (netip.Addr{}) {
+			t.Errorf("%s has a bucket of its own", tor)
+		}
+	}
+}
+
+// TestLimiterOverdraft: what fails at the same time is paid for afterwards, so
+// the mean rate stays.
+func TestLimiterOverdraft(t *testing.T) {
+	l := newLimiter()
+	var ends []func(bool)
+	for {
+		done, ok := l.take(netip.Addr{}, wall)
+		if !ok {
+			break
+		}
+		ends = append(ends, done)
+	}
+	if len(ends) != maxFlying {
+		t.Fatalf("%d tries at once, want %d", len(ends), maxFlying)
+	}
+	for _, done := range ends {
+		done(true)
+	}
+	minutes := time.Duration(maxFlying-maxTries)*time.Minute/maxTries + time.Minute/maxTries
+	if _, ok := l.take(netip.Addr{}, wall.Add(minutes-time.Second)); ok {
+		t.Error("a burst was not paid for")
+	}
+	if done, ok := l.take(netip.Addr{}, wall.Add(minutes+time.Second)); !ok {
+		t.Error("still refused")
+	} else {
+		done(false)
+	}
+	if _, ok := l.take(netip.Addr{}, wall.Add(minutes+time.Second)); !ok {
+		t.Error("a success cost something")
 	}
 }
 

@@ -168,12 +168,14 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	from := source(r.RemoteAddr)
 	now := s.o.Wall()
-	if !s.limit.take(from, now) {
+	done, ok := s.limit.take(from, now)
+	if !ok {
 		s.results.WithLabelValues(resultRate).Inc()
 		notFound(w)
 		return
 	}
 	body, tag, err := s.serve(ctx, r, now)
+	done(err != nil)
 	if err != nil {
 		result := resultInternal
 		if ref, ok := errors.AsType[*refusal](err); ok {
@@ -184,7 +186,6 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		notFound(w)
 		return
 	}
-	s.limit.giveBack(from)
 	h := w.Header()
 	h["Date"] = nil
 	h.Set("Content-Type", "application/json")

@@ -160,16 +160,16 @@ func TestRefusedCerts(t *testing.T) {
 		by   ed25519.PrivateKey
 		want error
 	}{
-		"foreign cluster":     {with(func(c *Cert) { c.Cluster[0]++; c.IP6 = ULA(c.Cluster, c.IDPub) }), testKey(1), ErrCluster},
-		"unknown issuer":      {n3.cert(0, 3), stranger.key, ErrNoIssuer},
-		"self-signed":         {n3.cert(0, 3), n3.key, ErrNoIssuer},
-		"issuer no sponsor":   {n3.cert(0, 3), testKey(2), ErrNoIssuer},
-		"outside the slice":   {n3.cert(1, 3), testKey(1), ErrSlice},
-		"sponsor by sponsor":  {with(func(c *Cert) { c.Caps, c.Slice = []string{CapSponsor}, Slices(network)[0] }), testKey(1), ErrNoIssuer},
-		"no expiry":           {with(func(c *Cert) { c.Expires = 0 }), testKey(1), ErrFormat},
-		"future":              {with(func(c *Cert) { c.Issued += 3600 }), testKey(1), ErrFuture},
-		"before its sponsor":  {with(func(c *Cert) { c.Issued-- }), testKey(1), ErrFormat},
-		"node id taken":       {with(func(c *Cert) { c.Node, c.Issued = "n2", t0.Unix()+1 }), testKey(1), ErrConflict},
+		"foreign cluster":    {with(func(c *Cert) { c.Cluster[0]++; c.IP6 = ULA(c.Cluster, c.IDPub) }), testKey(1), ErrCluster},
+		"unknown issuer":     {n3.cert(0, 3), stranger.key, ErrNoIssuer},
+		"self-signed":        {n3.cert(0, 3), n3.key, ErrNoIssuer},
+		"issuer no sponsor":  {n3.cert(0, 3), testKey(2), ErrNoIssuer},
+		"outside the slice":  {n3.cert(1, 3), testKey(1), ErrSlice},
+		"sponsor by sponsor": {with(func(c *Cert) { c.Caps, c.Slice = []string{CapSponsor}, Slices(network)[0] }), testKey(1), ErrNoIssuer},
+		"no expiry":          {with(func(c *Cert) { c.Expires = 0 }), testKey(1), ErrFormat},
+		"future":             {with(func(c *Cert) { c.Issued += 3600 }), testKey(1), ErrFuture},
+		"before its sponsor": {with(func(c *Cert) { c.Issued-- }), testKey(1), ErrFormat},
+		"node id taken":      {with(func(c *Cert) { c.Node, c.Issued = "n2", t0.Unix()+1 }), testKey(1), ErrConflict},
 	} {
 		tab, _, _ := started(t)
 		before, members := tab.Digest(), tab.Members()

@@ -70,8 +70,8 @@ type claim struct {
 // entry is a certified key.
 type entry struct {
 	claim
-	ann    *Ann // nil: not announced yet
-	annRec Signed
+	ann     *Ann // nil: not announced yet
+	annRec  Signed
 	annLate bool // like claim.late
 	noIP4   bool // another key has the better claim to the address
 }

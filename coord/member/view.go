@@ -185,4 +185,3 @@ func (e *entry) member() cluster.Member {
 	}
 	return m
 }
-
