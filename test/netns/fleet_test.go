@@ -260,12 +260,19 @@ func (f *fleet) stop() {
 	}
 }
 
-// showLogs prints the end of each host's log.
+// showLogs prints the end of each host's log, and keeps all of it in the
+// directory SKEIN_NETNS_LOGS if that is set.
 func (f *fleet) showLogs() {
 	for _, d := range f.all {
 		text, err := os.ReadFile(d.logs())
 		if err != nil {
 			continue
+		}
+		if dir := os.Getenv("SKEIN_NETNS_LOGS"); dir != "" {
+			name := filepath.Join(dir, strings.ReplaceAll(f.t.Name(), "/", "-")+"-"+d.Name()+".log")
+			if err := os.WriteFile(name, text, 0o600); err != nil {
+				f.t.Log(err)
+			}
 		}
 		const tail = 2000
 		if len(text) > tail {

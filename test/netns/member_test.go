@@ -314,10 +314,15 @@ func TestLeave(t *testing.T) {
 // say 1500, without telling them: full packets must flow again by themselves.
 func TestBlackHole(t *testing.T) {
 	f := newFleet(t, backendTUN, 3)
+	f.up()
 	for _, d := range f.all {
+		d.end(syscall.SIGTERM)
 		d.Shape(nstest.Shape{Longest: 1400})
 	}
-	f.up()
+	for _, d := range f.all {
+		d.run()
+	}
+	f.await("small packets", 30*time.Second, f.meshed)
 	hole := time.Now()
 	from, to := f.all[0], f.all[1]
 	took := f.await("a full-sized transfer", 2*time.Minute, func() error { return transfer(from, to) })
