@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
@@ -245,5 +247,15 @@ func TestRootKeyMoves(t *testing.T) {
 	// A machine without any device left behind has nothing to clean.
 	if gone, err := CleanupNetwork(t.Context(), cfg); gone || err != nil && !errors.Is(err, mesh.ErrPermission) {
 		t.Errorf("cleanup: %v %v", gone, err)
+	}
+}
+
+// TestFinalErrors tells a service manager when to stop trying.
+func TestFinalErrors(t *testing.T) {
+	for err, want := range map[error]bool{join.ErrLeft: true, ErrRemoved: true, join.ErrNotInitialised: true, join.ErrRefused: false, mesh.ErrPermission: false} {
+		var final interface{ Final() bool }
+		if got := advise(fmt.Errorf("start: %w", err)); !errors.As(got, &final) || final.Final() != want {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }

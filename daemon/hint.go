@@ -14,11 +14,16 @@ import (
 // line of its own.
 type hinted struct {
 	error
-	hint string
+	hint  string
+	final bool
 }
 
 // Hint returns what to do next.
 func (e *hinted) Hint() string { return e.hint }
+
+// Final reports whether the same start would fail for ever: a service manager
+// should not try again.
+func (e *hinted) Final() bool { return e.final }
 
 // Unwrap returns the error itself.
 func (e *hinted) Unwrap() error { return e.error }
@@ -51,10 +56,15 @@ func advise(err error) error {
 		{syscall.EACCES, "give the user access to state_dir and to the directory of status.socket, or set others in the configuration"},
 	} {
 		if errors.Is(err, h.err) {
-			return &hinted{error: err, hint: h.hint}
+			return &hinted{error: err, hint: h.hint, final: isFinal(err)}
 		}
 	}
 	return err
+}
+
+// isFinal reports whether only an operator can help: the host is no member.
+func isFinal(err error) bool {
+	return errors.Is(err, join.ErrLeft) || errors.Is(err, ErrRemoved) || errors.Is(err, join.ErrNotInitialised)
 }
 
 // errNoPort says which setting wants a port that is taken.

@@ -91,6 +91,10 @@ func (a *app) classify(ctx context.Context, err error) (code int, msg, hint stri
 	if errors.As(err, &advised) {
 		hint = advised.Hint()
 	}
+	var final interface{ Final() bool }
+	if errors.As(err, &final) && final.Final() {
+		return exitUsage, err.Error(), hint // the unit does not start again after it
+	}
 	return exitFailed, err.Error(), hint
 }
 

@@ -402,6 +402,13 @@ func (f *fakeCluster) Ready() error {
 	return nil
 }
 
+// gone is the error of a start on a host that left.
+type gone struct{}
+
+func (gone) Error() string { return "this host left the cluster" }
+func (gone) Hint() string  { return "empty state_dir" }
+func (gone) Final() bool   { return true }
+
 // fakeDeps stands for package daemon: it says what it was asked to do.
 func fakeDeps() deps {
 	return deps{
@@ -409,6 +416,9 @@ func fakeDeps() deps {
 		run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
 			if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
 				return fmt.Errorf("lock %s: in use by another process", cfg.StateDir)
+			}
+			if _, err := os.Stat(filepath.Join(cfg.StateDir, "left")); err == nil {
+				return gone{}
 			}
 			join := o.Join
 			if join == "-" {

@@ -38,7 +38,7 @@ configuration file. What ends a membership asks on a terminal and wants ` + "`--
 |---|---|
 | 0 | ok |
 | 1 | failed |
-| 2 | usage, or a faulty configuration |
+| 2 | usage, a faulty configuration, or ` + "`run`" + ` on a host that is no member: trying again would not help |
 | 3 | the daemon does not answer |
 | 4 | not found |
 | 5 | not permitted |
