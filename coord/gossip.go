@@ -13,8 +13,12 @@ import (
 	"github.com/skein-project/skein/lease"
 )
 
-// announceRate bounds introductions per second.
-const announceRate = 20
+const (
+	// announceRate bounds introductions per second.
+	announceRate = 20
+	// expireEvery is how often records are looked at that may be over.
+	expireEvery = 5 * time.Minute
+)
 
 // send seals a message and queues it.
 func (s *Service) send(to cluster.NodeID, kind wire.Type, payload any) error {
@@ -107,20 +111,40 @@ func (s *Service) addRecords(rs member.Records, from cluster.NodeID, push bool) 
 	}
 	// Before all else: whoever is revoked is to lose every peer at once.
 	s.pushRevokes(revoking, targets, from, push)
-	s.dirty, s.tellMembers = true, true
-	s.refreshMembers()
-	s.saver.set(s.table.Records())
+	s.stored()
 	for _, n := range ch.Joined {
 		s.log.Info().Str("peer", string(n)).Str("from", string(from)).Msg("member joined")
 		s.introduce(n)
 	}
 	for _, n := range ch.Removed {
-		s.log.Info().Str("peer", string(n)).Str("from", string(from)).Msg("member removed")
+		s.log.Info().Str("peer", string(n)).Str("from", string(from)).Bool("left", slices.Contains(ch.Left, n)).Msg("member removed")
+	}
+	for _, n := range ch.Left {
+		s.notifier.setHealth(n, cluster.Left)
 	}
 	if push {
 		s.pushRecords(slices.Concat(ch.Joined, ch.Updated))
 	}
 	return err
+}
+
+// stored follows what the table took: everything that is derived from it, and
+// the disk.
+func (s *Service) stored() {
+	s.dirty, s.tellMembers = true, true
+	s.refreshMembers()
+	s.saver.set(s.table.Records())
+}
+
+// expire lets the table forget what is over.
+func (s *Service) expire(now time.Duration) {
+	if now < s.expireAt {
+		return
+	}
+	s.expireAt = now + expireEvery
+	if s.table.Expire(s.o.Wall()).Stored {
+		s.stored()
+	}
 }
 
 // newEvidence returns what of after is not in before. Both are bounded.
@@ -178,11 +202,8 @@ func (s *Service) dropPeer(p *peerState) {
 	s.skews.forget(p.node)
 	s.detector.Forget(p.node)
 	s.m.rtt.DeleteLabelValues(string(p.node))
-	if p.known {
-		gone := p.reported
-		gone.Alive, gone.Eligible, gone.CaughtUp, gone.Gone = false, false, false, true
-		s.step(gone)
-	}
+	// Also one that was never heard: it may be a voter of before this start.
+	s.step(lease.PeerChanged{Node: p.node, Priority: p.reported.Priority, Gone: true})
 }
 
 // introduce queues this host's own announcement for a member that is new here.

@@ -87,6 +87,7 @@ type host struct {
 	profile  cluster.Profile
 	log      atomic.Pointer[LogState]
 	draining atomic.Bool
+	tweak    func(*Options) // before each start; nil: none
 
 	svc    *Service
 	reg    *prometheus.Registry
@@ -199,6 +200,9 @@ func (h *host) options() Options {
 	}
 	o := h.baseOptions(h.boot)
 	o.PacketConn, o.Listener, o.DialTCP = pc, ln, nh.Dial
+	if h.tweak != nil {
+		h.tweak(&o)
+	}
 	return o
 }
 
@@ -392,6 +396,45 @@ func (w *world) three() (a, b, c *host) {
 		return w.voters(3) && w.holder() == a.node && w.allAlive()
 	})
 	return a, b, c
+}
+
+// many starts n hosts that know each other, the first one the only voter.
+func (w *world) many(n int) []*host {
+	w.t.Helper()
+	var hosts []*host
+	for i := range n {
+		hosts = append(hosts, w.addAt(cluster.NodeID(fmt.Sprintf("host-%03d", i)), uint32(i),
+			netip.AddrFrom4([4]byte{10, 0, byte((i + 1) >> 8), byte(i + 1)})))
+	}
+	hosts[0].store.vote, hosts[0].store.found = lease.VoteRecord{Config: cluster.VoterConfig{
+		Epoch: 1, Voters: []cluster.NodeID{hosts[0].node}, Mode: cluster.ModeSingle,
+	}}, true
+	all := member.Records{}
+	for _, h := range hosts {
+		all.Certs, all.Anns = append(all.Certs, h.cert), append(all.Anns, h.ann)
+	}
+	for _, h := range hosts {
+		h.known = all
+	}
+	return hosts
+}
+
+// revoke is the root's revocation of h, or h's own if it leaves.
+func (w *world) revoke(h *host, leaves bool) member.Signed {
+	w.t.Helper()
+	r := member.Revoke{
+		Cluster: w.verify.Cluster, IDPub: publicKey(h.key), Reason: "stolen", Issued: time.Now().Unix(),
+		Expires: time.Now().Add(90 * 24 * time.Hour).Unix(), Issuer: publicKey(w.rootKey),
+	}
+	key := w.rootKey
+	if leaves {
+		r.Reason, r.Issuer, key = member.ReasonLeft, publicKey(h.key), h.key
+	}
+	rec, err := r.Sign(key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return rec
 }
 
 // allAlive reports whether every running host sees every other alive.

@@ -80,6 +80,7 @@ type Service struct {
 	beatAt    time.Duration // next heartbeat
 	kickedAt  time.Duration // when all silent hosts were last tried at once
 	probeAt   time.Duration // next look at probes
+	expireAt  time.Duration // next look at records that may be over
 	rotate    int           // of known_peers
 	announce  []cluster.NodeID
 	announceN int // announcements still allowed this second
@@ -397,6 +398,7 @@ func (s *Service) due() {
 	}
 	s.announceSome(now)
 	s.probeSome(now)
+	s.expire(now)
 	s.tellEndpoints(now)
 	s.retrySave(now)
 	if s.draining && !s.drained {

@@ -16,6 +16,9 @@ type Link struct {
 	Loss float64
 	// Duplicate is the share of datagrams delivered twice.
 	Duplicate float64
+	// MaxSize is the longest datagram that arrives, 0 for any: longer ones
+	// vanish without a word. Streams do not care.
+	MaxSize int
 }
 
 // Network connects hosts. Its methods may be called from any goroutine.
@@ -199,7 +202,7 @@ func (n *Network) send(from, to netip.AddrPort, data []byte) {
 	if tap != nil {
 		tap(from, to, data)
 	}
-	if !up || n.chance(p, number, 'l') < l.Loss {
+	if !up || n.chance(p, number, 'l') < l.Loss || (l.MaxSize > 0 && len(data) > l.MaxSize) {
 		return
 	}
 	pk := packet{from: from, data: append([]byte(nil), data...)}
