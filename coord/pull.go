@@ -142,7 +142,7 @@ func (s *Service) pull(ctx context.Context, from cluster.NodeID, have []member.I
 // signatures does not keep the loop from its lease.
 func (s *Service) mergePulled(ctx context.Context, from cluster.NodeID, rs member.Records) (stored bool, err error) {
 	var refused error
-	for _, batch := range batches(rs) {
+	for _, batch := range rs.Batches(pullBatch) {
 		cerr := s.call(ctx, func() {
 			before := s.digest
 			if err := s.addRecords(batch, from, false); err != nil && refused == nil {
@@ -155,35 +155,6 @@ func (s *Service) mergePulled(ctx context.Context, from cluster.NodeID, rs membe
 		}
 	}
 	return stored, refused
-}
-
-// batches splits records: sponsors and revocations first, since the others
-// depend on them, then certificates, then announcements.
-func batches(rs member.Records) []member.Records {
-	var out []member.Records
-	var plain []member.Signed
-	first := member.Records{Revokes: rs.Revokes}
-	for _, c := range rs.Certs {
-		if cert, err := member.ParseCert(c); err == nil && cert.Sponsor() {
-			first.Certs = append(first.Certs, c)
-		} else {
-			plain = append(plain, c)
-		}
-	}
-	if !first.Empty() {
-		out = append(out, first)
-	}
-	for len(plain) > 0 {
-		n := min(pullBatch, len(plain))
-		out = append(out, member.Records{Certs: plain[:n]})
-		plain = plain[n:]
-	}
-	for anns := rs.Anns; len(anns) > 0; {
-		n := min(pullBatch, len(anns))
-		out = append(out, member.Records{Anns: anns[:n]})
-		anns = anns[n:]
-	}
-	return out
 }
 
 // servePull answers one pull.

@@ -120,7 +120,7 @@ func FuzzReadFrame(f *testing.F) {
 		if rest, _ := io.ReadAll(r); len(data)-len(rest) > 4+1<<16 {
 			t.Errorf("read %d bytes", len(data)-len(rest))
 		}
-		if n := len(batches(reply.Records)); n > len(data) {
+		if n := len(reply.Records.Batches(pullBatch)); n > len(data) {
 			t.Errorf("%d batches", n)
 		}
 	})

@@ -54,6 +54,9 @@ func (e *Evidence) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
+	if v.Kept.IsZero() || v.Other.IsZero() {
+		return fmt.Errorf("evidence without its records: %w", ErrFormat)
+	}
 	*e = Evidence{Node: v.Node, Kept: v.Kept, Other: v.Other, At: v.At}
 	switch v.Why {
 	case WhyForked:

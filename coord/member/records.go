@@ -36,6 +36,11 @@ func DecodeRecords(b []byte) (Records, error) {
 	if err := json.Unmarshal(b, &rs); err != nil {
 		return Records{}, fmt.Errorf("records: %w: %w", ErrFormat, err)
 	}
+	for _, s := range slices.Concat(rs.Revokes, rs.Certs, rs.Anns) {
+		if s.IsZero() {
+			return Records{}, fmt.Errorf("records: empty record: %w", ErrFormat)
+		}
+	}
 	if len(rs.Evidence) > maxEvidence {
 		return Records{}, fmt.Errorf("%d pieces of evidence: %w", len(rs.Evidence), ErrFull)
 	}

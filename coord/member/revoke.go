@@ -205,18 +205,22 @@ func (t *Table) bury(g *tomb, c claim) Change {
 
 // Expire forgets what is over at wall time now: revocations whose key has no
 // certificate that could return. It also stops telling others of records that
-// expired long ago, which changes the Digest but no member. To be called every
-// few minutes; AddAll does it too.
+// expired long ago, which changes no member. To be called every few minutes;
+// AddAll does it too. Change.Stored says that the Digest may have changed.
 func (t *Table) Expire(now time.Time) Change {
 	t.swept = now
-	for _, e := range t.byID {
-		e.late = late(e.cert.Expires, now)
-		e.annLate = e.ann != nil && late(e.ann.Expires, now)
-	}
 	var ch Change
+	note := func(flag *bool, v bool) {
+		ch.Stored = ch.Stored || *flag != v
+		*flag = v
+	}
+	for _, e := range t.byID {
+		note(&e.late, late(e.cert.Expires, now))
+		note(&e.annLate, e.ann != nil && late(e.ann.Expires, now))
+	}
 	t.recontend(&ch)
 	for _, g := range t.gone {
-		g.over = g.ended(now, 0)
+		note(&g.over, g.ended(now, 0))
 		if g.ended(now, tombLinger) {
 			t.unearth(g)
 			ch.Stored = true
