@@ -1,6 +1,6 @@
 // Package join makes a host part of a cluster: the identity files of a state
 // directory, the first host's keys (Init), invites and their tokens, the
-// sponsor that admits hosts, and the client that joins.
+// sponsor that admits, renews and removes hosts, and the client that joins.
 //
 // A newcomer knows a token: the cluster's root key, a sponsor's addresses and
 // identity key, and a random secret. It speaks TLS 1.3 pinned to that key and
@@ -11,14 +11,22 @@
 // trying again. Every failure is one identical 404; only the sponsor's log
 // names the reason.
 //
+// A sponsor also renews and revokes members. Any sponsor renews any member at
+// its address; where the root key lies, a member becomes a sponsor while there
+// are fewer than three. The node id of a host that left or was removed stays
+// taken until its revocation is forgotten, some two months: other hosts verify
+// its events by its key. A host that comes back takes another node id.
+//
 // Files of a state directory (mode 0600, replaced atomically, fsynced):
 //
 //	identity.json  cluster, node id, keys: the directory belongs to a cluster
 //	root.key       the root key, on the first host, may be moved offline
-//	records.json   membership records (member.Records), also written by others
+//	records.json   membership records (member.Records), then package coord's
 //	invites.json   invites and what was answered to whom
 //	boot, epoch    counters, written before a value is used
 //	pending.json   keys of a join that was not answered yet
+//	wg-next.json   the WireGuard key that comes next
+//	left           the host is a member no more: Load refuses the directory
 //
 // The caller holds the lock of the state directory. Secrets are of type
 // Secret, which prints [redacted]; a token or secret never appears in an error

@@ -11,19 +11,14 @@ import (
 	"github.com/skein-project/skein/coord/member"
 )
 
-// signedKey names a record that a sponsor made.
-type signedKey struct {
-	id     [32]byte
-	revoke bool
-}
-
 // Renew certifies a member again and returns the certificate, which the caller
 // merges and spreads. It keeps node id, key and address, also where another
 // sponsor gave them; only a host that lost its address to another key gets a
 // new one. Where the root key lies, and while there are fewer than three
 // sponsors, it makes the member one. A certificate that is not due is returned
-// as it is, so that asking often costs nothing. The error wraps ErrNoMember if
-// there is no such member.
+// as it is, so that asking often costs little. The error wraps ErrNoMember if
+// there is no such member, and ErrNeedRoot for a sponsor that needs another
+// address where the root key is not.
 func (s *Sponsor) Renew(ctx context.Context, node cluster.NodeID) (member.Signed, error) {
 	rec, err := s.renew(ctx, node)
 	if err != nil {
@@ -63,9 +58,15 @@ func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed
 		c.IP4, c.Since = netip.Addr{}, c.Issued
 	}
 	key := s.o.Identity.IDKey()
-	if slice, free := s.promotion(t); free {
+	slice, promoted := s.promotion(t)
+	switch {
+	case old.Sponsor() && s.o.RootKey == nil:
+		return member.Signed{}, ErrNeedRoot
+	case old.Sponsor():
+		key, c.Slice = s.o.RootKey, old.Slice
+	case promoted:
 		key, c.Slice = s.o.RootKey, slice
-	} else {
+	default:
 		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
 		c.Renewed = !lost && !own.Slice.Contains(c.IP4)
 	}
@@ -76,7 +77,6 @@ func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed
 	if err := s.issue(t, rec, c.Serial, now); err != nil {
 		return member.Signed{}, err
 	}
-	s.signed[signedKey{id: [32]byte(old.IDPub)}] = rec
 	s.log.Info().Str("peer", string(node)).Bool("new_address", lost).Bool("sponsor", c.Expires == 0).Msg("certificate renewed")
 	return rec, nil
 }
@@ -139,7 +139,9 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 	if err != nil {
 		return member.Signed{}, err
 	}
-	s.signed[signedKey{id: [32]byte(c.IDPub), revoke: true}] = rec
+	if _, err := t.AddRevoke(rec, now); err != nil {
+		return member.Signed{}, err
+	}
 	s.log.Info().Str("peer", string(node)).Str("reason", reason).Msg("key revoked")
 	return rec, nil
 }

@@ -208,7 +208,7 @@ func TestRevokeByASponsor(t *testing.T) {
 	if ch := s.merge(member.Records{Revokes: []member.Signed{rec}}); len(ch.Removed) != 1 || len(ch.Left) != 0 {
 		t.Errorf("%+v", ch)
 	}
-	old, _, _ := s.retired("n4")
+	old, _ := s.retired("n4")
 	// Neither the removed host nor another under its name comes back, and the
 	// operator of the sponsor sees why.
 	if err := os.Remove(filepath.Join(dir, IdentityFile)); err != nil {
@@ -232,16 +232,15 @@ func TestRevokeByASponsor(t *testing.T) {
 	}
 }
 
-func (s *site) retired(node cluster.NodeID) (member.Retired, int, bool) {
+func (s *site) retired(node cluster.NodeID) (member.Retired, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rs := s.table.Retired()
-	for _, r := range rs {
+	for _, r := range s.table.Retired() {
 		if r.Node == node {
-			return r, len(rs), true
+			return r, true
 		}
 	}
-	return member.Retired{}, len(rs), false
+	return member.Retired{}, false
 }
 
 func TestLeaveForGood(t *testing.T) {
@@ -263,7 +262,7 @@ func TestLeaveForGood(t *testing.T) {
 	if ch := s.merge(member.Records{Revokes: []member.Signed{rec}}); len(ch.Left) != 1 {
 		t.Errorf("%+v", ch)
 	}
-	if r, _, ok := s.retired("n2"); !ok || !r.Left || r.Reason != member.ReasonLeft {
+	if r, ok := s.retired("n2"); !ok || !r.Left || r.Reason != member.ReasonLeft {
 		t.Errorf("%+v", r)
 	}
 	for range 2 {
@@ -484,6 +483,9 @@ func TestManyInvites(t *testing.T) {
 	s.invites.mu.Unlock()
 	if n := len(s.invites.issued(now)); n <= 2*member.MaxMembers {
 		t.Fatalf("%d certificates", n)
+	}
+	if _, err := NewSponsor(s.sponsor.o); err != nil {
+		t.Fatal(err)
 	}
 	s.admit("n3")
 	if got := len(s.invites.issued(now.Add(keepSpent + 2*time.Hour))); got != 0 {

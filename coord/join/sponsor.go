@@ -65,9 +65,9 @@ type Sponsor struct {
 	// slot serialises all that signs: capacity 1, waited for until the
 	// request's deadline.
 	slot chan struct{}
-	// signed are the records that Renew and Revoke made and Records may not
-	// show yet, the last of each key and kind; owned by who has the slot.
-	signed map[signedKey]member.Signed
+	// known is all that this host knows of members, and what it signed itself
+	// and Records may not show yet; owned by who has the slot.
+	known *member.Table
 }
 
 // Results of a request; the label of a counter.
@@ -107,7 +107,8 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 		o.Wall = time.Now
 	}
 	s := &Sponsor{
-		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: newLimiter(), slot: make(chan struct{}, 1), signed: map[signedKey]member.Signed{},
+		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: newLimiter(), slot: make(chan struct{}, 1),
+		known: member.NewTable(o.Identity.Verifier()),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_join_requests_total", Help: "Requests to be admitted, by result.",
 		}, []string{"result"}),
@@ -117,7 +118,12 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 			return nil, fmt.Errorf("new sponsor: %w", err)
 		}
 	}
-	if _, err := s.own(s.table(o.Wall())); err != nil {
+	now := o.Wall()
+	t := s.table(now)
+	for certs := range slices.Chunk(o.Invites.issued(now), member.MaxMembers) {
+		_, _ = t.Restore(member.Records{Certs: certs}, now) // as in table
+	}
+	if _, err := s.own(t); err != nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
 	for _, r := range []string{
@@ -134,23 +140,13 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	return s, nil
 }
 
-// table builds what is known of all hosts, this sponsor's own gifts included.
+// table brings what this host knows of members up to date and returns it. It
+// runs in the slot.
 func (s *Sponsor) table(now time.Time) *member.Table {
-	t := member.NewTable(s.o.Identity.Verifier())
-	// Both sets were verified before; a record that has lost meanwhile
-	// against another is rightly left out.
-	_, _ = t.Restore(s.o.Records(), now)
-	for certs := range slices.Chunk(s.o.Invites.issued(now), member.MaxMembers) {
-		_, _ = t.Restore(member.Records{Certs: certs}, now)
-	}
-	for k, rec := range s.signed {
-		if k.revoke {
-			_, _ = t.AddRevoke(rec, now)
-		} else {
-			_, _ = t.Restore(member.Records{Certs: []member.Signed{rec}}, now)
-		}
-	}
-	return t
+	// The records were verified before; one that has lost meanwhile against
+	// another is rightly left out.
+	_, _ = s.known.Restore(s.o.Records(), now)
+	return s.known
 }
 
 // own returns this host's sponsor certificate.

@@ -8,11 +8,29 @@
 // revoke, signed like a cert, ends the key. Records travel as opaque bytes and
 // signature (Signed) and are never re-encoded.
 //
-// Records commute as far as they can: for the same key the newest cert and the
-// highest epoch win, two keys with one node id or address are settled by rank
-// (root-signed, then earlier issue, then lower key), and two announcements of
-// one epoch are kept as evidence. Hosts with the same records have the same
-// Digest.
+// Records commute: hosts with the same records believe the same and have the
+// same Digest, in whatever order they came. Of one key the newest certificate
+// and the highest epoch win, and two announcements of one epoch are kept as
+// evidence. Two keys with one node id are settled by rank (root-signed, then
+// the older claim, then the lower key) and the loser is no member; two keys
+// with one IPv4 address likewise, except that the loser stays a member by its
+// IPv6 address, which is derived from the key, until a sponsor gives it
+// another. A renewal keeps the age of a claim. Who has a WireGuard key first
+// keeps it.
+//
+// A revocation beats every certificate of its key, whichever comes first. A
+// sponsor revokes members, only the root key revokes sponsors, and every key
+// may revoke itself, which is how a host leaves. What a revoked key was stays
+// known: its node id names its events, and neither that nor its address is
+// given away while one of its certificates could come back. A sponsor's end
+// keeps its members with those who know them, but others accept them only once
+// another sponsor has renewed them. What a sponsor revoked stays revoked.
+//
+// An expired certificate or announcement is still told and accepted for
+// ExpiredGrace, so that newcomers learn of members whose sponsor is away.
+// After that hosts that hold it keep it until it is revoked, and do not tell
+// others; it is no part of the Digest then. A revocation is told until every
+// certificate of its key is beyond that point, then forgotten.
 //
 // Non-goals: sockets, files, when to send what. The package starts no
 // goroutine; Table and Detector belong to one goroutine of the caller. The

@@ -117,10 +117,15 @@ func (t *Table) FreeSlice(network netip.Prefix) (netip.Prefix, bool) {
 // key has the better claim to its IPv4 address.
 func (t *Table) RenewDue(n cluster.NodeID, now time.Time) bool {
 	e := t.byID[t.byNode[n]]
-	if e == nil || (e.cert.Sponsor() && t.rooted(&e.claim)) {
+	switch {
+	case e == nil:
+		return false
+	case e.noIP4:
+		return true
+	case e.cert.Expires == 0:
 		return false
 	}
-	return e.noIP4 || !now.Before(e.cert.RenewAt()) || (!t.rooted(&e.claim) && t.sponsor(e.cert.Issuer) == nil)
+	return !now.Before(e.cert.RenewAt()) || (!t.rooted(&e.claim) && t.sponsor(e.cert.Issuer) == nil)
 }
 
 // Lost reports whether n is a member without IPv4 address, because another key
