@@ -1,7 +1,9 @@
 package mesh
 
 import (
+	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -73,24 +75,19 @@ func prepareNamespace(t *testing.T) {
 // without calls f on a thread that lacks a capability.
 func without(t *testing.T, capability uint, f func()) {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with f
+	onThread(t, func() error {
 		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var data [2]unix.CapUserData
-		err := unix.Capget(&head, &data[0])
-		if err == nil {
-			data[capability/32].Effective &^= 1 << (capability % 32)
-			err = unix.Capset(&head, &data[0])
+		if err := unix.Capget(&head, &data[0]); err != nil {
+			return err
 		}
-		if err == nil {
-			f()
+		data[capability/32].Effective &^= 1 << (capability % 32)
+		if err := unix.Capset(&head, &data[0]); err != nil {
+			return err
 		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+		f()
+		return nil
+	})
 }
 
 // descriptors is the number of open file descriptors.
@@ -113,6 +110,70 @@ func leaveSocket(t *testing.T, path string) {
 	}
 	l.SetUnlinkOnClose(false)
 	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// namespace is another network namespace of the same process.
+type namespace struct{ fd int }
+
+// newNamespace makes a namespace that a pair of links, near and far, connects
+// with the present one; each end has one of the addresses.
+func newNamespace(t *testing.T, near, far string, addrs [2]netip.Prefix) *namespace {
+	t.Helper()
+	n := &namespace{fd: -1}
+	onThread(t, func() (err error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		n.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	t.Cleanup(func() { _ = unix.Close(n.fd) })
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = near
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: far, PeerNamespace: netlink.NsFd(n.fd)}); err != nil {
+		t.Fatal(err)
+	}
+	addressed := func(name string, p netip.Prefix) error {
+		h, err := openNetlink()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		link, err := h.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		return errors.Join(h.LinkSetUp(link), h.AddrAdd(link, &netlink.Addr{IPNet: ipNet(p)}))
+	}
+	if err := addressed(near, addrs[0]); err != nil {
+		t.Fatal(err)
+	}
+	n.do(t, func() error { return addressed(far, addrs[1]) })
+	return n
+}
+
+// do calls f in the namespace: sockets and handles that it opens stay there.
+func (n *namespace) do(t *testing.T, f func() error) {
+	t.Helper()
+	onThread(t, func() error {
+		if err := unix.Setns(n.fd, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// onThread calls f on a thread of its own, which ends with it.
+func onThread(t *testing.T, f func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		done <- f()
+	}()
+	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 }

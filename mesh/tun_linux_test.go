@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -32,81 +33,89 @@ func TestTUNCycles(t *testing.T) {
 // again.
 func cycles(t *testing.T, backend string, n int) {
 	tidy(t)
-	b := newHost(t, 2, nil)
-	b.start(t)
-	b.mustSet(t, []cluster.Member{b.member(b.loopback())})
-	b.serveEcho(t)
-	cycle := func() {
-		a := newHost(t, 1, on(backend))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		ended := make(chan error, 1)
-		go func() { ended <- a.Run(ctx) }()
-		select {
-		case <-a.Ready():
-		case err := <-ended:
-			t.Fatal(err)
-		}
-		members := []cluster.Member{a.member(a.loopback()), b.member(b.loopback())}
-		b.mustSet(t, members)
-		a.mustSet(t, members)
-		c, err := a.Dial(t.Context(), netip.AddrPortFrom(b.ip4, 7))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var load sync.WaitGroup
-		flowing := make(chan struct{})
-		chunk := make([]byte, 16<<10)
-		load.Go(func() {
-			for i := 0; ; i++ {
-				if _, err := c.Write(chunk); err != nil {
-					return
-				}
-				if i == 3 {
-					close(flowing)
-				}
-			}
-		})
-		load.Go(func() {
-			buf := make([]byte, 16<<10)
-			for {
-				if _, err := c.Read(buf); err != nil {
-					return
-				}
-			}
-		})
-		<-flowing
-		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
-		load.Wait()
-		if backend == BackendKernel {
-			if removed, err := Cleanup(t.Context(), "skt0"); err != nil || !removed {
-				t.Fatalf("clean up: %v, %v", removed, err)
-			}
-		}
-		if _, err := netlink.LinkByName("skt0"); err == nil {
-			t.Fatal("interface left behind")
-		}
-		// The other end of the connection notices only by its own patience.
-		b.mustSet(t, members[1:])
-	}
-	cycle()
+	load(t, backend, 1) // what is made once for all
 	files, routines := descriptors(t), goroutines()
 	begin := time.Now()
-	for range n {
-		cycle()
-	}
+	load(t, backend, n)
 	t.Logf("%s: %d cycles in %s", backend, n, time.Since(begin).Round(time.Millisecond))
-	eventually(t, "descriptors closed", func() bool { return descriptors(t) <= files+2 })
-	// Connections whose other end vanished stay in the netstack for a while.
-	eventually(t, "goroutines gone", func() bool { return runtime.NumGoroutine() <= routines+5+3*n })
+	eventually(t, "descriptors closed", func() bool { return descriptors(t) <= files })
+	eventually(t, "goroutines gone", func() bool { return runtime.NumGoroutine() <= routines })
 	t.Logf("descriptors %d before, %d after; goroutines %d and %d", files, descriptors(t), routines, runtime.NumGoroutine())
 	entries, err := os.ReadDir(controlDir)
 	if err != nil || len(entries) > 0 {
 		t.Errorf("control sockets left: %v, %v", entries, err)
 	}
+}
+
+// load is n cycles against one netstack device.
+func load(t *testing.T, backend string, n int) {
+	b := newHost(t, 2, nil)
+	b.start(t)
+	defer b.stop(t)
+	b.mustSet(t, []cluster.Member{b.member(b.loopback())})
+	b.serveEcho(t)
+	for range n {
+		cycle(t, backend, b)
+	}
+}
+
+func cycle(t *testing.T, backend string, b *host) {
+	a := newHost(t, 1, on(backend))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	select {
+	case <-a.Ready():
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	// The other one starts the handshake.
+	members := []cluster.Member{a.member(a.loopback()), b.member(b.loopback())}
+	a.mustSet(t, members)
+	b.mustSet(t, members)
+	c, err := a.Dial(t.Context(), netip.AddrPortFrom(b.ip4, 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flow sync.WaitGroup
+	flowing := make(chan struct{})
+	chunk := make([]byte, 16<<10)
+	flow.Go(func() {
+		for i := 0; ; i++ {
+			if _, err := c.Write(chunk); err != nil {
+				return
+			}
+			if i == 3 {
+				close(flowing)
+			}
+		}
+	})
+	flow.Go(func() { _, _ = io.Copy(io.Discard, c) })
+	select {
+	case <-flowing:
+	case <-time.After(waitFor):
+		t.Fatal("no load")
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(waitFor):
+		t.Fatal("did not stop")
+	}
+	flow.Wait()
+	if backend == BackendKernel {
+		if removed, err := Cleanup(t.Context(), "skt0"); err != nil || !removed {
+			t.Fatalf("clean up: %v, %v", removed, err)
+		}
+	}
+	if _, err := netlink.LinkByName("skt0"); err == nil {
+		t.Fatal("interface left behind")
+	}
+	b.mustSet(t, members[1:])
 }
 
 // wg(8) sees the device, and a socket that a killed process left is replaced.
