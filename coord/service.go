@@ -89,6 +89,10 @@ type Service struct {
 	lastMono  time.Duration
 	lastWall  time.Time
 	dirty     bool // the view is to be made anew
+	// soft says that a heartbeat changed the view a little: in a large cluster
+	// that waits, see viewPause.
+	soft   bool
+	viewAt time.Duration
 	// tellMembers says that OnMembers is to be called, after that.
 	tellMembers bool
 	runCtx      context.Context //nolint:containedctx // lent to pulls, which the loop starts
@@ -375,8 +379,8 @@ func (s *Service) loop(ctx context.Context) {
 		}
 		s.due()
 		now := s.now()
-		if s.dirty {
-			s.dirty = false
+		if s.dirty || (s.soft && now >= s.viewAt+s.viewPause()) {
+			s.dirty, s.soft, s.viewAt = false, false, now
 			s.publishView(now)
 		}
 		if s.tellMembers {
@@ -419,18 +423,33 @@ func (s *Service) deadline() time.Duration {
 	if s.unsaved != nil {
 		at = min(at, s.saveAgain)
 	}
+	if s.soft {
+		at = min(at, s.viewAt+s.viewPause())
+	}
 	if len(s.announce) > 0 && s.announceN <= 0 {
 		at = min(at, s.announceT+time.Second)
 	}
 	return at
 }
 
+// viewPause is how long what a heartbeat changed may stay unseen: making a view
+// costs as much as there are members, and so many send heartbeats.
+func (s *Service) viewPause() time.Duration {
+	if len(s.members) <= 16 {
+		return 0
+	}
+	return time.Duration(len(s.members)) * time.Millisecond
+}
+
 // receive handles one authenticated message.
 func (s *Service) receive(d delivery) {
+	if hb, ok := d.payload.(wire.Heartbeat); ok {
+		s.soft = true
+		s.onHeartbeat(d, hb)
+		return
+	}
 	s.dirty = true
 	switch p := d.payload.(type) {
-	case wire.Heartbeat:
-		s.onHeartbeat(d, p)
 	case wire.PeerAnnounce:
 		s.onAnnounce(d, p)
 	case wire.Claim:
