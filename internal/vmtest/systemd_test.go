@@ -41,6 +41,9 @@ func script(t *testing.T, names ...string) string {
 	return all.String()
 }
 
+// chunkResult is what each chunk of the guest's job prints.
+const chunkResult = `{"iterations":1000,"metrics":{"x":{"n":1000,"mean":1,"m2":0,"min":1,"max":1}}}`
+
 // TestSystemd boots Debian and starts the units as an installation would: each
 // becomes ready with each kind of mesh, not as root.
 func TestSystemd(t *testing.T) {
@@ -61,6 +64,7 @@ func TestSystemd(t *testing.T) {
 	units := filepath.Join("..", "..", "systemd")
 	g, err := SystemdGuest(ctx, k, image, []string{"wireguard", "tun", "dummy"}, script(t, "systemd.sh", "netstack.sh", "kernel.sh"), []File{
 		Program("/usr/bin/skein", skein(t)),
+		{Path: "/vmtest/chunk.wasm", Mode: 0o644, Text: string(guestModule(chunkResult))},
 		{Path: "/usr/lib/systemd/system/skein.service", Mode: 0o644, Source: filepath.Join(units, "skein.service")},
 		{Path: "/usr/lib/systemd/system/skein-netstack.service", Mode: 0o644, Source: filepath.Join(units, "skein-netstack.service")},
 		{Path: "/usr/lib/sysusers.d/skein.conf", Mode: 0o644, Source: filepath.Join(units, "skein.sysusers")},

@@ -1,6 +1,7 @@
 # The unit with the capability, once with each device.
 ready skein kernel 1000
 ip -d link show skein0 | grep -q wireguard || fail "no kernel device"
+chunks skein
 index=$(cat /sys/class/net/skein0/ifindex)
 systemctl restart skein || fail "restart"
 [ "$(cat /sys/class/net/skein0/ifindex)" = "$index" ] || fail "the device did not outlive the restart"

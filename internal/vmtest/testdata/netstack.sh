@@ -8,4 +8,5 @@ as() {
 skein token create >/dev/null || fail "root may not invite"
 as insider skein token create >/dev/null || fail "a member of the group may not invite"
 as outsider skein token create 2>/dev/null && fail "an outsider may invite"
+chunks skein-netstack
 systemctl stop skein-netstack || fail "stop"

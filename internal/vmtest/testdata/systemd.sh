@@ -38,3 +38,9 @@ ready() {
 	[ "$(systemctl show -P MainPID "$1")" = "$pid" ] || fail "$1 with $2 ended on reload"
 	echo "READY $1 $2 uid=$uid caps=$caps after $took s"
 }
+
+# chunks UNIT: run a job; its chunks are compiled to machine code.
+chunks() {
+	timeout 120 skein job run --wasm /vmtest/chunk.wasm --iterations 4000 --chunk 1000 --follow --quiet -o json >/tmp/job || fail "$1 runs no job"
+	echo "READY $1 ran a job"
+}
