@@ -125,13 +125,19 @@ type Shape struct {
 // lets all pass.
 func (h *Host) Shape(s Shape) {
 	h.n.t.Helper()
-	rules := ""
+	rules, segments := "", "65535"
 	if s.Longest > 0 {
 		rules += fmt.Sprintf("ip length > %d drop\n", s.Longest)
 	}
 	if s.Loss > 0 {
 		rules += fmt.Sprintf("meta protocol ip numgen random mod 100 < %d drop\n", s.Loss)
 	}
+	if rules != "" {
+		// Programs hand the kernel several packets as one, and a link without
+		// hardware passes them on like that: each must meet the rules alone.
+		segments = "1"
+	}
+	h.n.step("ip", "-n", h.ns, "link", "set", "eth0", "gso_max_segs", segments)
 	script := fmt.Sprintf("table netdev %[1]s {}\ndelete table netdev %[1]s\n", h.port)
 	if rules != "" {
 		script += fmt.Sprintf("table netdev %[1]s {\nchain in {\ntype filter hook ingress device %[1]q priority 0;\n%[2]s}\n}\n", h.port, rules)
