@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -257,5 +260,25 @@ func TestFinalErrors(t *testing.T) {
 		if got := advise(fmt.Errorf("start: %w", err)); !errors.As(got, &final) || final.Final() != want {
 			t.Errorf("%v: %v", err, got)
 		}
+	}
+}
+
+// TestChecksAreDocumented gives each check its paragraph, and each paragraph its
+// check.
+func TestChecksAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^### ([a-z0-9-]+)$`).FindAllStringSubmatch(string(text), -1) {
+		documented[m[1]] = true
+	}
+	names := map[string]bool{"config-parse": true, "daemon": true} // of the command
+	for _, c := range append(hostChecks(hostFacts{}), clusterChecks(healthy(t), checkKernelClock)...) {
+		names[c.name] = true
+	}
+	if !maps.Equal(documented, names) {
+		t.Errorf("checks %v, paragraphs of docs/operations.md %v", slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(documented)))
 	}
 }
