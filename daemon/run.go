@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -179,12 +180,8 @@ func (n *node) startSponsor(ctx context.Context, l *lifecycle) error {
 	if err != nil {
 		return err
 	}
-	root, err := join.RootKey(n.cfg.StateDir)
-	if err != nil {
-		return err
-	}
 	sponsor, err := join.NewSponsor(join.SponsorOptions{
-		Identity: n.id, RootKey: root, Invites: invites, Records: n.records, OnAdmit: n.admit,
+		Identity: n.id, RootKey: func() (ed25519.PrivateKey, error) { return join.RootKey(n.cfg.StateDir) }, Invites: invites, Records: n.records, OnAdmit: n.admit,
 		Logger: n.log, Registerer: n.reg,
 	})
 	if errors.Is(err, join.ErrNotSponsor) {

@@ -3,6 +3,7 @@ package join
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -81,10 +82,6 @@ func (s *site) restart() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	root, err := RootKey(s.dir)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	s.id = id
 	s.mu.Lock()
 	s.table = member.NewTable(id.Verifier())
@@ -97,7 +94,7 @@ func (s *site) restart() {
 		s.t.Fatal(err)
 	}
 	s.sponsor, err = NewSponsor(SponsorOptions{
-		Identity: id, RootKey: root, Invites: s.invites, Records: s.records, OnAdmit: s.onAdmit, Wall: s.wall,
+		Identity: id, RootKey: s.rootKey, Invites: s.invites, Records: s.records, OnAdmit: s.onAdmit, Wall: s.wall,
 		Logger: zerolog.New(s.log).Level(zerolog.TraceLevel),
 	})
 	if err != nil {
@@ -128,6 +125,8 @@ func serve(t *testing.T, id *Identity, s *Sponsor) string {
 	})
 	return ln.Addr().String()
 }
+
+func (s *site) rootKey() (ed25519.PrivateKey, error) { return RootKey(s.dir) }
 
 func (s *site) wall() time.Time {
 	s.mu.Lock()

@@ -117,7 +117,8 @@ func (f invitesFile) check() error {
 }
 
 // Create makes an invite for uses hosts, valid for ttl from now, and returns
-// its token. Addrs are the sponsor's join addresses, host:port.
+// its token. Addrs are the sponsor's join addresses, host:port; id is the
+// identity that the Sponsor has.
 func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (Token, error) {
 	if ttl < time.Second || ttl > MaxTTL {
 		return Token{}, fmt.Errorf("create invite: ttl %s, want 1s-%s", ttl, MaxTTL)

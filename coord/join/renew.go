@@ -58,14 +58,18 @@ func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed
 		c.IP4, c.Since = netip.Addr{}, c.Issued
 	}
 	key := s.o.Identity.IDKey()
-	slice, promoted := s.promotion(t)
+	root, err := s.root()
+	if err != nil {
+		return member.Signed{}, err
+	}
+	slice, promoted := s.promotion(t, root)
 	switch {
-	case old.Sponsor() && s.o.RootKey == nil:
+	case old.Sponsor() && root == nil:
 		return member.Signed{}, ErrNeedRoot
 	case old.Sponsor():
-		key, c.Slice = s.o.RootKey, old.Slice
+		key, c.Slice = root, old.Slice
 	case promoted:
-		key, c.Slice = s.o.RootKey, slice
+		key, c.Slice = root, slice
 	default:
 		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
 		c.Renewed = !lost && !own.Slice.Contains(c.IP4)
@@ -122,10 +126,14 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 		}
 		return member.Signed{}, ErrNoMember
 	}
+	root, err := s.root()
+	if err != nil {
+		return member.Signed{}, err
+	}
 	key := s.o.Identity.IDKey()
 	switch {
-	case s.o.RootKey != nil:
-		key = s.o.RootKey
+	case root != nil:
+		key = root
 	case c.Sponsor():
 		return member.Signed{}, ErrNeedRoot
 	}

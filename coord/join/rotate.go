@@ -19,8 +19,12 @@ import (
 // still there, and a daemon that does not want it drops it by announcing
 // without it; the key of identity.json is always the one to use.
 
-// maxOldKeys bounds the WireGuard keys that are kept for open tokens.
-const maxOldKeys = 8
+// Bounds of the WireGuard keys that are kept for open tokens. A daemon makes
+// tokens that name the key of its start.
+const (
+	maxOldKeys = 8
+	keepOld    = 2 * MaxTTL
+)
 
 // oldKey is a WireGuard key that this host had until a time.
 type oldKey struct {
@@ -51,7 +55,7 @@ func readOldKeys(fs []oldKeyFile) ([]oldKey, error) {
 func (id *Identity) tokenKeys(now time.Time) [][32]byte {
 	out := [][32]byte{id.WGKey()}
 	for _, o := range id.wgOld {
-		if now.Sub(o.until) < MaxTTL {
+		if now.Sub(o.until) < keepOld {
 			out = append(out, [32]byte(o.key.Bytes()))
 		}
 	}
@@ -147,7 +151,7 @@ func promote(dir string, id *Identity) (*Identity, error) {
 		now := time.Now().UTC()
 		old := []oldKeyFile{{Key: f.WGKey, Until: now}}
 		for _, o := range f.WGOld {
-			if len(old) < maxOldKeys && now.Sub(o.Until) < MaxTTL {
+			if len(old) < maxOldKeys && now.Sub(o.Until) < keepOld {
 				old = append(old, o)
 			}
 		}

@@ -38,9 +38,13 @@ type Admission struct {
 
 // SponsorOptions configures a Sponsor.
 type SponsorOptions struct {
+	// Identity is that of the start, also after a change of the WireGuard key:
+	// tokens name the key that it has.
 	Identity *Identity
-	// RootKey makes the first hosts sponsors too; nil where it is not kept.
-	RootKey ed25519.PrivateKey
+	// RootKey reads the root key, which makes the first hosts sponsors too,
+	// whenever it could be of use: it may go offline and come back meanwhile.
+	// It returns nil where the key is not kept; optional.
+	RootKey func() (ed25519.PrivateKey, error)
 	Invites *Invites
 	// Records returns the membership records that this host holds now.
 	Records func() member.Records
@@ -113,17 +117,15 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 			Name: "skein_join_requests_total", Help: "Requests to be admitted, by result.",
 		}, []string{"result"}),
 	}
-	if o.RootKey != nil {
-		if err := o.Identity.checkRoot(o.RootKey); err != nil {
-			return nil, fmt.Errorf("new sponsor: %w", err)
-		}
-	}
 	now := o.Wall()
 	t := s.table(now)
 	for certs := range slices.Chunk(o.Invites.issued(now), member.MaxMembers) {
 		_, _ = t.Restore(member.Records{Certs: certs}, now) // as in table
 	}
 	if _, err := s.own(t); err != nil {
+		return nil, fmt.Errorf("new sponsor: %w", err)
+	}
+	if _, err := s.root(); err != nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
 	for _, r := range []string{
@@ -343,9 +345,13 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 		// Never before the own certificate, even if this clock is behind.
 		Issued: max(now.Unix(), own.Issued),
 	}
+	root, err := s.root()
+	if err != nil {
+		return member.Signed{}, refuse(resultInternal, "%w", err)
+	}
 	key := s.o.Identity.IDKey()
-	if slice, free := s.promotion(t); free {
-		key, c.Slice = s.o.RootKey, slice
+	if slice, free := s.promotion(t, root); free {
+		key, c.Slice = root, slice
 	} else {
 		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
 	}
@@ -356,9 +362,21 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 	return cert, nil
 }
 
+// root returns the root key, nil if it is not on this host.
+func (s *Sponsor) root() (ed25519.PrivateKey, error) {
+	if s.o.RootKey == nil {
+		return nil, nil
+	}
+	root, err := s.o.RootKey()
+	if err != nil || root == nil {
+		return nil, err
+	}
+	return root, s.o.Identity.checkRoot(root)
+}
+
 // promotion returns the slice of the next sponsor, if there is to be one.
-func (s *Sponsor) promotion(t *member.Table) (netip.Prefix, bool) {
-	if s.o.RootKey == nil || t.Sponsors() >= maxSponsors {
+func (s *Sponsor) promotion(t *member.Table, root ed25519.PrivateKey) (netip.Prefix, bool) {
+	if root == nil || t.Sponsors() >= maxSponsors {
 		return netip.Prefix{}, false
 	}
 	return t.FreeSlice(s.o.Identity.Network)
