@@ -17,7 +17,19 @@ useradd -m outsider
 ip link add name under0 type dummy
 ip address add 192.0.2.1/24 dev under0
 ip link set under0 up
-skein init --cluster vm || fail "init"
+
+# Another daemon founds the cluster; the unit joins by its credential.
+founder() {
+	env SKEIN_STATE_DIR=/var/lib/founder SKEIN_NODE_NAME=founder SKEIN_MESH_BACKEND=netstack \
+		SKEIN_MESH_LISTEN=192.0.2.1:51900 SKEIN_STATUS_SOCKET=/run/founder.sock "$@"
+}
+founder skein init --cluster vm || fail "init"
+founder skein run 2>/run/founder.log &
+until skein check --socket /run/founder.sock; do
+	kill -0 $! || fail "the founder ended: $(tail -n 5 /run/founder.log)"
+	sleep 0.2
+done
+(umask 077 && skein token create --socket /run/founder.sock >/etc/credstore/skein.token) || fail "no token"
 
 # ready UNIT BACKEND: start it and look at it from outside.
 ready() {
@@ -32,6 +44,7 @@ ready() {
 		[ $(($(cut -d. -f1 /proc/uptime) - before)) -lt 60 ] || fail "$1 with $2 does not answer"
 		sleep 0.2
 	done
+	[ "$(skein members --quiet -o tsv | grep -c alive)" = 2 ] || fail "$1 with $2 is no member: $(skein members -o tsv)"
 	took=$(($(cut -d. -f1 /proc/uptime) - before))
 	systemctl reload "$1" || fail "$1 with $2 does not reload"
 	skein status || fail "$1 with $2 does not answer after a reload"
