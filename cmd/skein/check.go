@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +70,7 @@ func judge(s api.Status) (int, string) {
 	if s.Lease.Holder != "" {
 		holder = "holder " + string(s.Lease.Holder)
 	}
-	parts := append(what[:len(what):len(what)], fmt.Sprintf("%s %s", s.Node, orDash(s.Role)), "term "+termOf(uint64(s.Term)),
+	parts := append(slices.Clip(what), fmt.Sprintf("%s %s", s.Node, orDash(s.Role)), "term "+termOf(uint64(s.Term)),
 		holder, fmt.Sprintf("%d of %d alive", s.Members.Alive, s.Members.Total))
 	return code, fmt.Sprintf("%s: %s | alive=%d members=%d term=%d", word, strings.Join(parts, ", "),
 		s.Members.Alive, s.Members.Total, s.Term)
