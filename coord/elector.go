@@ -84,6 +84,10 @@ func (s *Service) startLease() {
 			s.setFailing(voteCheck, "vote record cannot be saved")
 		}
 	}
+	// Who is gone may still be a voter: the holder takes it out.
+	for _, r := range s.table.Retired() {
+		s.step(lease.PeerChanged{Node: r.Node, Gone: true})
+	}
 	s.drain(s.o.Local().Draining)
 	s.step(lease.Tick{Jitter: s.o.Rand()})
 }
