@@ -131,14 +131,19 @@ func caseEcho(t *testing.T, backend string) {
 				t.Errorf("first packet after %s", first)
 			}
 			bothReach(t, a, b)
+			t.Logf("both reached after %s", time.Since(begin).Round(time.Millisecond))
 			for _, pair := range [][2]*host{{a, b}, {b, a}} {
 				from, to := pair[0], pair[1]
 				for _, addr := range []netip.Addr{to.ip4, to.ip6} {
-					if err := from.tcpEcho(t, addr, string(make([]byte, 50000))); err != nil {
+					begin := time.Now()
+					if err := from.tcpEcho(t, addr, string(make([]byte, 10000))); err != nil {
 						t.Errorf("tcp %s to %s: %v", from.node, addr, err)
 					}
 					if err := from.udpEcho(t, addr, "hi", time.Second, waitFor); err != nil {
 						t.Errorf("udp %s to %s: %v", from.node, addr, err)
+					}
+					if took := time.Since(begin); took > time.Second {
+						t.Logf("%s to %s: %s", from.node, addr, took)
 					}
 				}
 			}
@@ -194,7 +199,7 @@ func caseChanges(t *testing.T, backend string) {
 	if a.MTU() != 1300 {
 		t.Errorf("mtu is %d", a.MTU())
 	}
-	if err := a.tcpEcho(t, b.ip4, string(make([]byte, 20000))); err != nil {
+	if err := a.tcpEcho(t, b.ip4, string(make([]byte, 5000))); err != nil {
 		t.Errorf("with another mtu: %v", err)
 	}
 

@@ -31,7 +31,7 @@ func inNamespace(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=10m"}
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=1h"}
 	for _, arg := range os.Args {
 		if strings.HasPrefix(arg, "-test.short") {
 			args = append(args, arg)
