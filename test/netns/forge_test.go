@@ -198,6 +198,7 @@ func (x *forger) beliefs() (b beliefs) {
 // TestForgeries: each is refused, counted by its reason, named in the log, and
 // changes nothing.
 func TestForgeries(t *testing.T) {
+	parallel(t)
 	x := newForger(t)
 	before := x.beliefs()
 	heartbeat := wire.Heartbeat{Role: cluster.RoleStandby, Profile: cluster.ProfileFast, KnownPeers: []wire.PeerHint{}}

@@ -66,6 +66,14 @@ func backend() string {
 // proving is whether the full counts run.
 func proving() bool { return os.Getenv("SKEIN_PROVE") != "" }
 
+// parallel lets a test run beside others, unless figures are to be measured.
+func parallel(t *testing.T) {
+	t.Helper()
+	if !proving() {
+		t.Parallel()
+	}
+}
+
 // pick is full when proving, else reduced.
 func pick[T any](reduced, full T) T {
 	if proving() {

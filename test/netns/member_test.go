@@ -25,6 +25,7 @@ import (
 // all members share, in everything that crossed the underlay during joins and
 // in all that the daemons wrote to their logs.
 func TestSecretsStayHidden(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backend(), 3)
 	capture := f.net.Capture()
 	f.up()
@@ -99,6 +100,7 @@ func contains(content, secret []byte) (string, bool) {
 // TestInvitesEnd: used up, revoked and those of another cluster admit nobody,
 // and say so.
 func TestInvitesEnd(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backend(), 2)
 	f.up()
 	first, late := f.all[0], f.add(backend())
@@ -134,6 +136,7 @@ func TestInvitesEnd(t *testing.T) {
 // TestRotation changes the WireGuard key of a host while 100 pings a second go
 // through its tunnel.
 func TestRotation(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backendTUN, 3)
 	f.up()
 	from, to := f.all[0], f.all[1]
@@ -226,6 +229,7 @@ func (f *fleet) gone(d *daemon, who ...*daemon) error {
 // TestRemoval revokes a host: the others drop it at once, and one that was cut
 // off meanwhile soon after it is back.
 func TestRemoval(t *testing.T) {
+	parallel(t)
 	size := pick(4, 10)
 	f := newFleet(t, backendTUN, size)
 	f.up()
@@ -280,6 +284,7 @@ func TestRemoval(t *testing.T) {
 
 // TestLeave takes a host out by its own word.
 func TestLeave(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backendTUN, 4)
 	f.up()
 	f.settled()
@@ -313,6 +318,7 @@ func TestLeave(t *testing.T) {
 // TestBlackHole lets no packet above 1400 bytes pass between hosts whose links
 // say 1500, without telling them: full packets must flow again by themselves.
 func TestBlackHole(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backendTUN, 3)
 	f.up()
 	for _, d := range f.all {

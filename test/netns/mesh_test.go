@@ -43,6 +43,7 @@ func TestFullMesh(t *testing.T) {
 
 // TestChain: each host joins through the one before; all end in the full mesh.
 func TestChain(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backend(), 4)
 	f.found()
 	for i, d := range f.all[1:] {
@@ -57,6 +58,7 @@ func TestChain(t *testing.T) {
 // TestCutHeals cuts one host off until it is noticed, at full length until it
 // is believed dead, and lets it back.
 func TestCutHeals(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backend(), 3)
 	f.up()
 	lost, rest := f.all[2], f.all[:2]
@@ -66,7 +68,7 @@ func TestCutHeals(t *testing.T) {
 		return believes(f.ctx, rest, []*daemon{lost}, cluster.Suspect)
 	})
 	t.Logf("suspected after %.2f s", time.Since(cut).Seconds())
-	f.pass(pick(20*time.Second, 200*time.Second) - time.Since(cut))
+	f.pass(pick(15*time.Second, 200*time.Second) - time.Since(cut))
 	if proving() {
 		if err := believes(f.ctx, rest, []*daemon{lost}, cluster.Dead); err != nil {
 			t.Error(err)
@@ -78,6 +80,7 @@ func TestCutHeals(t *testing.T) {
 
 // TestAddressChange gives one host another underlay address.
 func TestAddressChange(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backend(), 3)
 	f.up()
 	moved := f.all[2]
@@ -91,10 +94,11 @@ func TestAddressChange(t *testing.T) {
 // TestLossIsNoDeath: a fifth of all packets lost in each direction, and no
 // host is ever believed dead.
 func TestLossIsNoDeath(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backend(), 3)
 	f.up()
 	f.lossy(20)
-	end := time.Now().Add(pick(25*time.Second, 5*time.Minute))
+	end := time.Now().Add(pick(20*time.Second, 5*time.Minute))
 	looks, suspicions := 0, 0
 	for ; time.Now().Before(end); looks++ {
 		if err := believes(f.ctx, f.all, f.all, cluster.Alive, cluster.Suspect); err != nil {

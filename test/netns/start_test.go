@@ -23,6 +23,7 @@ type refusal struct {
 // TestStartRefused: what stands in the way is named, nothing of somebody
 // else's is touched, and the daemon starts once it is gone.
 func TestStartRefused(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backendTUN, 1)
 	d := f.all[0]
 	if out, code := d.skein("init", "--config", d.config(), "--cluster", "test"); code != 0 {
@@ -132,10 +133,11 @@ func (d *daemon) unprivileged(t *testing.T) (string, int) {
 // TestKilledDaemon: after SIGKILL the device is gone, its socket file does not
 // stop the next start, and cleaning up twice is no error.
 func TestKilledDaemon(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backendTUN, 2)
 	f.up()
 	d := f.all[1]
-	for range 3 {
+	for range 2 {
 		d.end(syscall.SIGKILL)
 		if d.HasLink(device) {
 			t.Error("the TUN device outlived its daemon")
@@ -156,6 +158,7 @@ func TestKilledDaemon(t *testing.T) {
 // TestCommandsUnderLoss runs the commands of an operator once against a mesh under
 // loss, so that each is seen to end.
 func TestCommandsUnderLoss(t *testing.T) {
+	parallel(t)
 	f := newFleet(t, backend(), 3)
 	f.up()
 	f.all[2].Shape(nstest.Shape{Loss: 20})
