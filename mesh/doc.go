@@ -2,9 +2,11 @@
 // sockets inside it: UDP, TCP listeners and TCP connections at mesh
 // addresses. Nothing above it opens host sockets for mesh traffic.
 //
-// The backend of this build is "netstack": wireguard-go over a TCP/IP stack
-// in this process. It needs no privilege and no kernel module; other
-// processes of the host cannot use the mesh.
+// Three backends stand behind one seam: "kernel", the kernel's own WireGuard,
+// whose traffic continues while no daemon runs; "tun", wireguard-go behind an
+// interface of the kernel; "netstack", wireguard-go over a TCP/IP stack in this
+// process, which needs no privilege and which other processes of the host
+// cannot use.
 //
 // Handshakes: if both ends start one together, both answers are thrown away
 // and both wait 5 s, often to collide again. So the lower public key starts,
@@ -16,9 +18,27 @@
 // handshake, opens the queue. Sessions end 180 s after their last handshake;
 // the queue then closes again.
 //
+// Handshakes towards peers out of reach are paced: 64 at once, then 20 a
+// second, those tried least first. Peers are configured all at once, because a
+// handshake of a peer that is not there yet is thrown away. With one side or
+// the other starting, a host of 100 has its mesh in 2 s and one of 500 in a few.
+//
+// A host whose clock was set back starts handshakes in vain: to its peers they
+// look like replays. The wait of the other side covers that as well.
+//
 // Endpoints: while a peer is out of reach its candidates are tried in turn,
-// every 5 s plus up to 1 s, slower as the attempts are. The endpoint that the
-// device last learned from the peer is one of them.
+// every 5 s plus up to 1 s, and after the first round slower, as the attempts
+// are. The endpoint that the device last learned from the peer is one of them.
+// The endpoint of a live peer is never overwritten; Endpoints tells it, for
+// others and for the next start.
+//
+// Change of key: a peer's announced key is a peer of the device without
+// addresses. The first handshake with it moves the addresses and removes the
+// old key in one step, within 20 ms; so does a Set that names it, but whoever
+// is told before the host has changed drops what that still sends. SetKey
+// changes the own key: packets wait in the queue from before the change until
+// 50 ms after the handshake that each peer must notice. The host that has
+// changed starts, whatever the order of keys.
 //
 // Goroutines: Run is the owner of the device and of all peer state; it ends
 // when its context is done or the device stops, and closes the device before
