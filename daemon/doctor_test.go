@@ -201,7 +201,7 @@ func TestHostChecks(t *testing.T) {
 
 	// A daemon that fell back says so.
 	f.cfg.Mesh.Backend, f.backend = config.BackendAuto, config.BackendTUN
-	expect("fallback", checkBackend(ctx, f), api.VerdictWarn, "modprobe wireguard")
+	expect("fallback", checkBackend(ctx, f), api.VerdictOK, "tun is in use")
 	f.backend = config.BackendKernel
 	expect("kernel", checkBackend(ctx, f), api.VerdictOK, "kernel is in use")
 }
@@ -247,6 +247,17 @@ func TestRootKeyMoves(t *testing.T) {
 		t.Errorf("over a file: %v", err)
 	}
 	cfg.Mesh.Interface = "skeindoctor0"
+	// Nothing is removed under a running daemon.
+	lock, err := lockState(cfg.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CleanupNetwork(t.Context(), cfg); !errors.As(err, &advised) || !strings.Contains(advised.Hint(), "stop it first") {
+		t.Errorf("cleanup under a daemon: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
 	// A machine without any device left behind has nothing to clean.
 	if gone, err := CleanupNetwork(t.Context(), cfg); gone || err != nil && !errors.Is(err, mesh.ErrPermission) {
 		t.Errorf("cleanup: %v %v", gone, err)

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/mesh"
 )
 
@@ -24,6 +26,9 @@ func ImportRoot(cfg config.Config, in string) error {
 // whether there was one. The daemon must not run.
 func CleanupNetwork(ctx context.Context, cfg config.Config) (bool, error) {
 	lock, err := lockState(cfg.StateDir)
+	if errors.Is(err, durable.ErrLocked) {
+		return false, &hinted{error: err, hint: "the daemon runs: stop it first, `systemctl stop skein`"}
+	}
 	if err != nil {
 		return false, advise(err)
 	}

@@ -71,3 +71,14 @@ func (s *Server) rotate(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	return s.o.Backend.RotateKey(r.Context(), peerOf(r.Context()).actor())
 }
+
+// doctor runs one examination at a time: it writes to the disk.
+func (s *Server) doctor(_ http.ResponseWriter, r *http.Request) (any, error) {
+	select {
+	case s.examining <- struct{}{}:
+		defer func() { <-s.examining }()
+		return s.o.Backend.Doctor(r.Context())
+	default:
+		return nil, api.Errorf(api.CodeOverloaded, "another examination is running")
+	}
+}

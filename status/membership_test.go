@@ -30,6 +30,11 @@ func TestMembershipChanges(t *testing.T) {
 	if got, err := r.client.Doctor(t.Context()); err != nil || len(got.Findings) != 1 {
 		t.Errorf("doctor: %+v, %v", got, err)
 	}
+	r.examining <- struct{}{}
+	if _, err := r.client.Doctor(t.Context()); !api.IsCode(err, api.CodeOverloaded) {
+		t.Errorf("a second doctor: %v", err)
+	}
+	<-r.examining
 	if len(f.actors) != 3 || !strings.HasPrefix(f.actors[0], "uid:") {
 		t.Errorf("asked by %v", f.actors)
 	}

@@ -42,7 +42,7 @@ func (s *Server) table() []route {
 		{method: http.MethodGet, path: "/healthz", timeout: readTimeout, stream: s.probe(b.Healthy)},
 		{method: http.MethodGet, path: "/readyz", timeout: readTimeout, stream: s.probe(b.Ready)},
 		local(read("/v1/config", b.Config)),
-		local(read("/v1/doctor", b.Doctor)),
+		local(route{method: http.MethodGet, path: "/v1/doctor", timeout: readTimeout, answer: s.doctor}),
 		local(read("/v1/tokens", b.Tokens)),
 		change(http.MethodPost, "/v1/tokens", s.createToken),
 		change(http.MethodDelete, "/v1/tokens/{id}", s.revokeToken),

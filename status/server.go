@@ -36,12 +36,13 @@ type Server struct {
 	log     zerolog.Logger
 	metrics *metrics
 	mux     *http.ServeMux
-	// followers and uploads hold one token per exchange in progress; when
-	// full, further ones are refused with overloaded.
-	followers, uploads chan struct{}
-	up                 chan struct{} // closed when all listeners are open
-	stopping           chan struct{} // closed when followers must end
-	identify           func(conn net.Conn, group string) (peer, error)
+	// followers, uploads and examining hold one token per exchange in
+	// progress; when full, further ones are refused with overloaded.
+	followers, uploads, examining chan struct{}
+
+	up       chan struct{} // closed when all listeners are open
+	stopping chan struct{} // closed when followers must end
+	identify func(conn net.Conn, group string) (peer, error)
 
 	mu    sync.Mutex
 	hosts map[string]bool // names for TCP requests; guarded by mu
@@ -58,7 +59,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o: o, log: o.Log.With().Str("component", "status").Logger(), metrics: m,
-		followers: make(chan struct{}, o.MaxFollowers), uploads: make(chan struct{}, maxUploads),
+		followers: make(chan struct{}, o.MaxFollowers), uploads: make(chan struct{}, maxUploads), examining: make(chan struct{}, 1),
 		up: make(chan struct{}), stopping: make(chan struct{}), identify: identify,
 		hosts: map[string]bool{},
 	}

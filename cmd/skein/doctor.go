@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,8 +76,17 @@ func (a *app) askDoctor(cmd *cobra.Command) (list []api.Finding, err error) {
 	defer c.Close()
 	ctx, cancel := a.limited(cmd.Context())
 	defer cancel()
-	d, err := c.Doctor(ctx)
-	return d.Findings, err
+	for {
+		d, err := c.Doctor(ctx)
+		if !api.IsCode(err, api.CodeOverloaded) {
+			return d.Findings, err
+		}
+		select { // somebody else asked: that takes seconds at most
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(waitPause):
+		}
+	}
 }
 
 func configFinding(err error) api.Finding {
