@@ -2,11 +2,19 @@
 // sockets inside it: UDP, TCP listeners and TCP connections at mesh
 // addresses. Nothing above it opens host sockets for mesh traffic.
 //
-// Three backends stand behind one seam: "kernel", the kernel's own WireGuard,
-// whose traffic continues while no daemon runs; "tun", wireguard-go behind an
-// interface of the kernel; "netstack", wireguard-go over a TCP/IP stack in this
-// process, which needs no privilege and which other processes of the host
-// cannot use.
+// Backends: "kernel" is the kernel's own WireGuard; its interface, sessions and
+// routes stay when Run ends, and the next Run takes them over if the key is
+// ours, so that traffic of other processes never pauses; Cleanup removes it.
+// "tun" is wireguard-go behind an interface that goes away with the process.
+// Both need CAP_NET_ADMIN, give the interface the mesh addresses and one route
+// for each network, refuse networks that the host already uses, and bind their
+// sockets to the interface: a packet with a mesh address that came in elsewhere
+// reaches none. "auto" is the kernel or, if that has no WireGuard, tun; a missing
+// right, a foreign interface or a taken port is an error. "netstack" is
+// wireguard-go over a TCP/IP stack in this process. It needs no privilege and no
+// kernel module, but other processes of the host cannot use the mesh, so it is
+// never chosen by itself. The kernel and the stock bind of tun listen on every
+// address of the underlay.
 //
 // Handshakes: if both ends start one together, both answers are thrown away
 // and both wait 5 s, often to collide again. So the lower public key starts,
@@ -15,8 +23,10 @@
 // if it heard nothing for 2 s and a random part of another. As long as there
 // is no session, packets for a peer wait in a queue of 16, the oldest dropped
 // and counted when full. A packet that arrives from the peer, or a finished
-// handshake, opens the queue. Sessions end 180 s after their last handshake;
-// the queue then closes again.
+// handshake, opens the queue. The kernel has no such queue: there, the side that
+// waits keeps the endpoint of the other from the kernel, which starts nothing
+// without one; datagrams are lost and counted meanwhile, and Dial tries again.
+// Sessions end 180 s after their last handshake; the queue then closes again.
 //
 // Handshakes towards peers out of reach are paced: 64 at once, then 20 a
 // second, those tried least first. Peers are configured all at once, because a
@@ -42,8 +52,8 @@
 //
 // Goroutines: Run is the owner of the device and of all peer state; it ends
 // when its context is done or the device stops, and closes the device before
-// it returns. The device's own goroutines (wireguard-go, TCP/IP stack) end
-// within that. Set and the socket methods run on their caller's goroutine;
+// it returns. The device's own goroutines (wireguard-go, TCP/IP stack, control
+// socket of a tun interface) end within that, and all sockets are closed. Set and the socket methods run on their caller's goroutine;
 // each waits at most until its context is done or Run has ended, Dial at most
 // DialTimeout.
 //
