@@ -21,6 +21,7 @@ const (
 type limiter struct {
 	mu      sync.Mutex
 	buckets map[netip.Addr]*bucket // guarded by mu
+	pruned  time.Time              // guarded by mu: last search for full buckets
 }
 
 type bucket struct {
@@ -56,7 +57,8 @@ func (l *limiter) bucket(from netip.Addr, now time.Time) *bucket {
 	if b := l.buckets[from]; b != nil {
 		return b
 	}
-	if len(l.buckets) >= maxSources {
+	if age := now.Sub(l.pruned); len(l.buckets) >= maxSources && (age < 0 || age >= time.Second) {
+		l.pruned = now
 		for a, b := range l.buckets {
 			if b.refill(now); b.left >= maxTries && b.flying == 0 {
 				delete(l.buckets, a)

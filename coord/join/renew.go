@@ -71,7 +71,7 @@ func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed
 	case promoted:
 		key, c.Slice = root, slice
 	default:
-		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
+		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(s.o.CertLife).Unix()
 		c.Renewed = !lost && !own.Slice.Contains(c.IP4)
 	}
 	rec, err := certify(key, c, t.Taken)

@@ -466,6 +466,7 @@ func TestManyInvites(t *testing.T) {
 	now := wall
 	s.invites.mu.Lock()
 	one := s.invites.state.Invites[0].Spent[0]
+	one.Answer = []byte("{}")
 	for i := range 40 {
 		inv := inviteFile{
 			ID: fmt.Sprintf("%016d", 0), Secret: make([]byte, secretLen), Created: now, Expires: now.Add(time.Hour), Uses: MaxUses,

@@ -53,6 +53,9 @@ type SponsorOptions struct {
 	// invite is durable and before the answer leaves, one call at a time, and
 	// again when the same host asks again. An error withholds the answer.
 	OnAdmit func(context.Context, Admission) error
+	// CertLife is how long the certificates of members are valid; optional,
+	// member.DefaultCertLife if 0.
+	CertLife time.Duration
 	// Wall is the wall clock, time.Now if nil.
 	Wall       func() time.Time
 	Logger     zerolog.Logger
@@ -109,6 +112,9 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now
+	}
+	if o.CertLife == 0 {
+		o.CertLife = member.DefaultCertLife
 	}
 	s := &Sponsor{
 		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: newLimiter(), slot: make(chan struct{}, 1),
@@ -353,7 +359,7 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 	if slice, free := s.promotion(t, root); free {
 		key, c.Slice = root, slice
 	} else {
-		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(member.DefaultCertLife).Unix()
+		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(s.o.CertLife).Unix()
 	}
 	cert, err := certify(key, c, t.Taken)
 	if err != nil {

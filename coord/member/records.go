@@ -170,7 +170,7 @@ func (t *Table) addAll(rs Records, now time.Time, dated bool) (Change, error) {
 	}
 	for _, s := range rs.Revokes {
 		if r, err := ParseRevoke(s); err == nil {
-			add(t.addRevoke(s, certs[key(r.IDPub)], now))
+			add(t.addRevoke(s, certs[key(r.IDPub)], now, dated))
 		} else {
 			add(Change{}, err)
 		}

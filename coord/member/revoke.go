@@ -61,12 +61,13 @@ func (g *tomb) ended(now time.Time, margin time.Duration) bool {
 // members, only the root key ends a sponsor, and every key may end itself,
 // once its certificate is known.
 func (t *Table) AddRevoke(s Signed, now time.Time) (Change, error) {
-	return t.addRevoke(s, Signed{}, now)
+	return t.addRevoke(s, Signed{}, now, true)
 }
 
 // addRevoke merges a revocation; cert is a certificate of its key, if one came
-// with it.
-func (t *Table) addRevoke(s, cert Signed, now time.Time) (Change, error) {
+// with it. What this host had written down binds whatever its clock says now:
+// else a host that starts with a wrong clock would take back whom it removed.
+func (t *Table) addRevoke(s, cert Signed, now time.Time, dated bool) (Change, error) {
 	r, err := ParseRevoke(s)
 	if err != nil {
 		return Change{}, err
@@ -76,15 +77,18 @@ func (t *Table) addRevoke(s, cert Signed, now time.Time) (Change, error) {
 	if g != nil && (g.revRec.Equal(s) || !outlasts(r, g.rev)) {
 		return Change{}, nil
 	}
-	if err := t.checkRevoke(r, s, cert, now); err != nil {
+	if err := t.checkRevoke(r, s, cert); err != nil {
 		return Change{}, fmt.Errorf("revoke: %w", err)
+	}
+	if dated && time.Unix(r.Issued, 0).After(now.Add(maxAhead)) {
+		return Change{}, fmt.Errorf("revoke: %w", ErrFuture)
 	}
 	if g != nil { // one that binds for longer
 		g.rev, g.revRec = r, s
 		g.over = g.ended(now, 0)
 		return Change{Stored: true}, nil
 	}
-	if e == nil && r.Expires != 0 && !now.Before(time.Unix(r.Expires, 0)) {
+	if dated && e == nil && r.Expires != 0 && !now.Before(time.Unix(r.Expires, 0)) {
 		return Change{}, nil // every certificate of that key is over as well
 	}
 	if len(t.gone) >= MaxMembers {
@@ -105,7 +109,7 @@ func outlasts(a, b Revoke) bool {
 	return b.Expires != 0 && (a.Expires == 0 || a.Expires > b.Expires)
 }
 
-func (t *Table) checkRevoke(r Revoke, s, cert Signed, now time.Time) error {
+func (t *Table) checkRevoke(r Revoke, s, cert Signed) error {
 	if r.Cluster != t.v.Cluster {
 		return ErrCluster
 	}
@@ -122,9 +126,6 @@ func (t *Table) checkRevoke(r Revoke, s, cert Signed, now time.Time) error {
 	}
 	if !s.signedBy(revokeDomain, r.Issuer) {
 		return ErrSignature
-	}
-	if time.Unix(r.Issued, 0).After(now.Add(maxAhead)) {
-		return ErrFuture
 	}
 	return nil
 }
