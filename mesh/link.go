@@ -14,8 +14,8 @@ const (
 	// otherJitter.
 	otherWait   = 2 * time.Second
 	otherJitter = time.Second
-	// firstRetry and maxRetry bound the intervals between attempts; they grow
-	// by half from one to the other.
+	// firstRetry and maxRetry bound the intervals between attempts; they double
+	// from one to the other.
 	firstRetry = 300 * time.Millisecond
 	maxRetry   = 60 * time.Second
 	// deviceRetry is the interval at which the device repeats by itself.
@@ -248,7 +248,7 @@ func (l *link) interval() time.Duration {
 		d = deviceRetry
 	}
 	for range l.tries - 1 {
-		if d += d / 2; d >= maxRetry {
+		if d *= 2; d >= maxRetry {
 			return maxRetry
 		}
 	}

@@ -27,6 +27,10 @@ const (
 	hintDelay = 2 * time.Millisecond
 	hintAgain = 15 * time.Millisecond
 	hintReads = 3
+	// After a turn the owner rests restFactor times as long as that took, at
+	// most readBusy: reading many peers costs, most of all where the machine is
+	// overloaded already.
+	restFactor = 8
 	// passage is how long a packet that is held no more takes to leave the device.
 	passage = 2 * time.Millisecond
 	// repairEvery is the pause after an operation that failed.
@@ -61,6 +65,7 @@ func newOwner(m *Mesh, dev device) *owner {
 func (o *owner) loop(ctx context.Context) error {
 	timer := time.NewTimer(readIdle)
 	defer timer.Stop()
+	var rested time.Time // no turn before
 	for {
 		hints := o.dev.hints()
 		if o.dueReads > 0 {
@@ -75,11 +80,16 @@ func (o *owner) loop(ctx context.Context) error {
 			req.done <- o.serve(req, time.Now())
 		case <-hints:
 			o.dueReads = hintReads
-			timer.Reset(hintDelay)
+			timer.Reset(max(hintDelay, time.Until(rested)))
 			continue
 		case <-timer.C:
 		}
-		timer.Reset(o.turn(time.Now()))
+		begin := time.Now()
+		wait := o.turn(begin)
+		end := time.Now()
+		rest := min(restFactor*end.Sub(begin), readBusy)
+		rested = end.Add(rest)
+		timer.Reset(max(wait, rest))
 	}
 }
 

@@ -334,7 +334,7 @@ func TestRotateKey(t *testing.T) {
 		tell(t, hosts, members, i)
 		eventually(t, "pings after", got(flows[0].got.Load()+50))
 	}
-	sent, lost, worst := stopPings(flows, waitFor)
+	sent, lost, worst := stopPings(flows, 3*time.Second)
 	t.Logf("%d changes of key: %d of %d packets lost, at most %d on one path", rounds, lost, sent, worst)
 	if lost > 2*uint64(rounds) {
 		t.Errorf("%d packets lost", lost)

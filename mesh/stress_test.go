@@ -2,9 +2,12 @@ package mesh
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -127,17 +130,66 @@ func closeUnderLoad(t *testing.T, serverFirst bool) {
 	}
 }
 
-// Twenty hosts of one process find each other.
-func TestTwentyHosts(t *testing.T) {
-	n := 20
+// scaleEnv marks the process that TestManyHosts measures.
+const scaleEnv = "SKEIN_MESH_SCALE"
+
+// Many hosts of one process find each other, within the time and the memory
+// that a test of a whole cluster may take.
+func TestManyHosts(t *testing.T) { runChild(t, "TestScaleHosts", scaleEnv) }
+
+func TestScaleHosts(t *testing.T) {
+	if os.Getenv(scaleEnv) == "" {
+		t.Skip("runs in a child process of TestManyHosts")
+	}
+	n := count(30, 100)
+	if raceEnabled {
+		n = min(n, 20)
+	}
+	var (
+		hosts   []*host
+		members []cluster.Member
+	)
+	for i := 1; i <= n; i++ {
+		h := newHost(t, i, nil)
+		h.start(t)
+		hosts = append(hosts, h)
+		members = append(members, h.member(h.loopback()))
+	}
 	begin := time.Now()
-	hosts := newCluster(t, n, nil)
-	up := time.Now()
+	for _, h := range hosts {
+		h.mustSet(t, members)
+	}
+	set := time.Since(begin)
 	for _, h := range hosts {
 		eventually(t, string(h.node)+" reaches all", func() bool { return h.reached(n - 1) })
 	}
-	t.Logf("%d devices, %d pairs: full mesh %s after the last was configured, %s in all",
-		n, n*(n-1)/2, time.Since(up).Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+	took, rss := time.Since(begin), peakMemory(t)
+	t.Logf("%d devices, %d pairs: configured in %s, full mesh after %s, %d MB at most",
+		n, n*(n-1)/2, set.Round(time.Millisecond), took.Round(time.Millisecond), rss>>20)
+	if raceEnabled {
+		return // which takes several times the time and the memory
+	}
+	if took > 8*time.Second || rss > 1<<30 {
+		t.Errorf("full mesh after %s with %d MB, want 8 s and 1 GB", took, rss>>20)
+	}
+}
+
+// peakMemory is the most that this process has had resident.
+func peakMemory(t *testing.T) uint64 {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Logf("memory unknown: %v", err)
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib uint64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	t.Fatal("no VmHWM in /proc/self/status")
+	return 0
 }
 
 // A device without traffic costs little.

@@ -1,0 +1,6 @@
+//go:build race
+
+package mesh
+
+// raceEnabled: devices cost several times as much.
+const raceEnabled = true
