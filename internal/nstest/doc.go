@@ -4,6 +4,8 @@
 // addresses of 192.0.2.0/24 (RFC 5737). Nothing of it shows in the machine's
 // own namespace.
 //
+// A hidden host stands behind a router with address translation.
+//
 // Every program that runs in a host has a mount namespace of its own in which
 // the host's directory lies on /run/wireguard: two hosts may have WireGuard
 // devices of the same name. Loss and black holes are packet filter rules at
@@ -22,7 +24,7 @@
 // it. A Network and its hosts belong to the test's goroutine, except for Do,
 // Dial and Command, which any goroutine may call.
 //
-// Non-goals: several routers, delay, kernel WireGuard; those run in a virtual
+// Non-goals: routes between bridges, delay, kernel WireGuard; those run in a virtual
 // machine.
 //
 //	n := nstest.New(t)

@@ -21,10 +21,20 @@ type Host struct {
 	n       *Network
 	name    string
 	ns      string
-	port    string // its link in the bridge's namespace
+	bridge  string // namespace of its bridge
+	port    string // its link there
 	dir     string
 	sockets string // lies on /run/wireguard
 	addr    netip.Addr
+}
+
+// setAddr gives a new host its address and awaits its link.
+func (h *Host) setAddr(a netip.Addr) {
+	h.n.t.Helper()
+	h.addr = a
+	h.n.step("ip", "-n", h.ns, "addr", "add", a.String()+"/24", "dev", "eth0")
+	h.n.step("ip", "-n", h.ns, "link", "set", "eth0", "up")
+	h.awaitLink()
 }
 
 // Name is what the host was added as.
@@ -75,13 +85,13 @@ func (h *Host) Sysctl(key, value string) {
 // Cut takes the host off the bridge; what it sends and gets is lost.
 func (h *Host) Cut() {
 	h.n.t.Helper()
-	h.n.step("ip", "-n", h.n.bridge, "link", "set", h.port, "down")
+	h.n.step("ip", "-n", h.bridge, "link", "set", h.port, "down")
 }
 
 // Heal undoes Cut.
 func (h *Host) Heal() {
 	h.n.t.Helper()
-	h.n.step("ip", "-n", h.n.bridge, "link", "set", h.port, "up")
+	h.n.step("ip", "-n", h.bridge, "link", "set", h.port, "up")
 	h.awaitLink()
 }
 
@@ -92,7 +102,7 @@ func (h *Host) awaitLink() {
 	ctx, cancel := context.WithTimeout(context.Background(), stepTime)
 	defer cancel()
 	for {
-		out, err := exec.CommandContext(ctx, "ip", "-n", h.n.bridge, "-o", "link", "show", h.port).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "ip", "-n", h.bridge, "-o", "link", "show", h.port).CombinedOutput()
 		if err != nil {
 			h.n.t.Fatalf("link of %s: %v: %s", h.name, err, out)
 		}
@@ -142,7 +152,7 @@ func (h *Host) Shape(s Shape) {
 	if rules != "" {
 		script += fmt.Sprintf("table netdev %[1]s {\nchain in {\ntype filter hook ingress device %[1]q priority 0;\n%[2]s}\n}\n", h.port, rules)
 	}
-	if err := command(script, "ip", "netns", "exec", h.n.bridge, "nft", "-f", "-"); err != nil {
+	if err := command(script, "ip", "netns", "exec", h.bridge, "nft", "-f", "-"); err != nil {
 		h.n.t.Fatal(err)
 	}
 }

@@ -79,24 +79,80 @@ func (n *Network) Hosts() []*Host { return n.hosts }
 // for the second, and so on, on a device named eth0.
 func (n *Network) Host(name string) *Host {
 	n.t.Helper()
+	h := n.newHost(name, n.bridge, "br0")
+	h.setAddr(netip.AddrFrom4([4]byte{192, 0, 2, byte(len(n.hosts))}))
+	return h
+}
+
+// Hidden adds a host behind a router of its own that lets connections out
+// under its own address, 192.0.2.N for the N-th host, and none in. The host's
+// address is 192.168.N.2.
+func (n *Network) Hidden(name string) *Host {
+	n.t.Helper()
+	i := byte(len(n.hosts) + 1)
+	outside, inner := netip.AddrFrom4([4]byte{192, 0, 2, i}), netip.AddrFrom4([4]byte{192, 168, i, 1})
+	router := n.prefix + name + "-nat"
+	n.addNamespace(router)
+	port := fmt.Sprintf("p%d", i)
+	n.step("ip", "-n", n.bridge, "link", "add", port, "type", "veth", "peer", "name", "out", "netns", router)
+	n.step("ip", "-n", n.bridge, "link", "set", port, "master", "br0", "up")
+	n.step("ip", "-n", router, "addr", "add", outside.String()+"/24", "dev", "out")
+	n.step("ip", "-n", router, "link", "set", "out", "up")
+	n.step("ip", "-n", router, "link", "add", "br0", "type", "bridge", "forward_delay", "0", "stp_state", "0")
+	n.step("ip", "-n", router, "link", "set", "br0", "up")
+	n.step("ip", "-n", router, "addr", "add", inner.String()+"/24", "dev", "br0")
+	h := n.newHost(name, router, "br0")
+	h.setAddr(inner.Next())
+	n.step("ip", "-n", h.ns, "route", "add", "default", "via", inner.String())
+	if err := inNamespace(router, 0, func() error {
+		return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600)
+	}); err != nil {
+		n.t.Fatalf("router of %s: %v", name, err)
+	}
+	if err := command(natRules, "ip", "netns", "exec", router, "nft", "-f", "-"); err != nil {
+		n.t.Fatal(err)
+	}
+	return h
+}
+
+// natRules are those of a home router: out under the own address, in only what
+// answers.
+const natRules = `
+table ip nat {
+	chain out {
+		type nat hook postrouting priority 100;
+		oifname "out" masquerade
+	}
+}
+table ip filter {
+	chain through {
+		type filter hook forward priority 0;
+		iifname "out" ct state new drop
+	}
+	chain self {
+		type filter hook input priority 0;
+		iifname "out" ct state new drop
+	}
+}
+`
+
+// newHost makes a host with a link to a bridge, without an address.
+func (n *Network) newHost(name, bridge, link string) *Host {
+	n.t.Helper()
 	i := len(n.hosts) + 1
 	if i > 253 {
 		n.t.Fatal("nstest: a network holds 253 hosts")
 	}
 	h := &Host{
-		n: n, name: name, ns: n.prefix + name, port: fmt.Sprintf("p%d", i), dir: filepath.Join(n.dir, name),
-		addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}),
+		n: n, name: name, ns: n.prefix + name, bridge: bridge, port: fmt.Sprintf("p%d", i), dir: filepath.Join(n.dir, name),
 	}
 	h.sockets = filepath.Join(h.dir, "wireguard")
 	if err := os.MkdirAll(h.sockets, 0o700); err != nil {
 		n.t.Fatal(err)
 	}
 	n.addNamespace(h.ns)
-	n.step("ip", "-n", n.bridge, "link", "add", h.port, "type", "veth", "peer", "name", "eth0", "netns", h.ns)
-	n.step("ip", "-n", n.bridge, "link", "set", h.port, "master", "br0", "up")
-	n.step("ip", "-n", h.ns, "addr", "add", h.addr.String()+"/24", "dev", "eth0")
-	n.step("ip", "-n", h.ns, "link", "set", "eth0", "up")
-	h.awaitLink()
+	n.step("ip", "-n", bridge, "link", "add", h.port, "type", "veth", "peer", "name", "eth0", "netns", h.ns)
+	n.step("ip", "-n", bridge, "link", "set", h.port, "master", link, "up")
 	n.hosts = append(n.hosts, h)
 	return h
 }

@@ -138,6 +138,65 @@ func TestChangeAddress(t *testing.T) {
 	}
 }
 
+// TestHidden: a host behind a router reaches others, and only answers reach it.
+func TestHidden(t *testing.T) {
+	n := New(t)
+	a, b, c := n.Hidden("a"), n.Host("b"), n.Hidden("c")
+	pc, err := b.ListenPacket(t.Context(), b.Addr().String()+":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	for _, h := range []*Host{a, c} {
+		conn, err := h.Dial(t.Context(), "udp", b.Addr().String()+":7000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		if err := pc.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		_, from, err := pc.ReadFrom(make([]byte, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(from.String(), "192.0.2.") {
+			t.Errorf("%s shows itself as %s", h.Name(), from)
+		}
+		if _, err := pc.WriteTo([]byte("answer"), from); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 10)); err != nil {
+			t.Errorf("no answer reaches %s: %v", h.Name(), err)
+		}
+	}
+	in, err := a.ListenPacket(t.Context(), a.Addr().String()+":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := b.Dial(t.Context(), "udp", "192.0.2.1:7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if _, err := out.Write([]byte("unasked")); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := in.ReadFrom(make([]byte, 10)); err == nil {
+		t.Error("what nobody asked for reaches a hidden host")
+	}
+}
+
 // TestOwnSocketDirectories: equal names of WireGuard sockets do not meet.
 func TestOwnSocketDirectories(t *testing.T) {
 	_, a, b := pair(t)
