@@ -81,7 +81,7 @@ func (s *selfCare) mayLeave(others []cluster.NodeID) error {
 	if s.gone {
 		return api.Errorf(api.CodeConflict, "%s has left the cluster", s.n.id.Node)
 	}
-	root, err := join.RootKey(s.n.cfg.StateDir)
+	root, err := s.n.rootKey()
 	if err != nil {
 		return err
 	}
@@ -221,6 +221,10 @@ func (n *node) remove(ctx context.Context, actor string, req removeRequest) *api
 	if sponsor == nil {
 		return problemNotSponsor(n.id.Node)
 	}
+	root, err := n.rootKey()
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "%v", err)
+	}
 	m, ok := n.member(req.Node)
 	switch {
 	case !ok && n.isRetired(req.Node):
@@ -229,7 +233,7 @@ func (n *node) remove(ctx context.Context, actor string, req removeRequest) *api
 		return api.Errorf(api.CodeNotFound, "no member %s", req.Node).WithHint("see `skein members`")
 	case req.Node == n.id.Node:
 		return api.Errorf(api.CodeConflict, "%s is the sponsor that was asked", req.Node).WithHint("run `skein leave` there")
-	case slices.Contains(m.Caps, member.CapSponsor) && !n.hasRoot:
+	case slices.Contains(m.Caps, member.CapSponsor) && root == nil:
 		return api.Errorf(api.CodeConflict, "%s is a sponsor: only the root key ends its key, and %s has none", req.Node, n.id.Node).
 			WithHint("run `skein remove` on the host with the root key, or `skein leave` on the sponsor itself")
 	}

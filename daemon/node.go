@@ -54,7 +54,7 @@ type node struct {
 	invites   *join.Invites // nil: this host admits nobody
 
 	sponsor atomic.Pointer[join.Sponsor] // nil: this host admits nobody
-	hasRoot bool                         // the root key is here
+	certLife  time.Duration                // of what it certifies; 0: the usual one
 	planner *planner
 	self    *selfCare
 	bound   netip.Addr // the mesh address that the sockets have
@@ -154,11 +154,10 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 	if err != nil {
 		return fmt.Errorf("mesh socket: %w", err)
 	}
-	root, err := join.RootKey(n.cfg.StateDir)
+	root, err := n.rootKey()
 	if err != nil {
 		return err
 	}
-	n.hasRoot = root != nil
 	if err := n.buildWork(); err != nil {
 		return err
 	}

@@ -40,6 +40,8 @@ type RunOptions struct {
 	RunnerArgv []string
 	// Reload reads the configuration again, on SIGHUP; nil: never.
 	Reload func() (config.Config, error)
+
+	certLife time.Duration // of members' certificates, for tests
 }
 
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
@@ -122,7 +124,7 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 		timing: timing, now: bootTime, joined: make(chan struct{}), runnerArgv: o.RunnerArgv,
 		readConfig: o.Reload, level: level, rand: rand.Float64, healths: map[cluster.NodeID]cluster.Health{},
 		notes: make(chan cluster.Draft, journalSize), conflicts: make(chan cluster.MemberConflict, conflictsSize),
-		ended: make(chan error, 1),
+		ended: make(chan error, 1), certLife: o.certLife,
 	}
 	n.loaded.Store(&cfg)
 	return n, unlock, nil
@@ -174,6 +176,10 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	return n.startStatus(ctx, l, o)
 }
 
+// rootKey reads the root key, nil if it is not on this host: it may be moved
+// while the daemon runs.
+func (n *node) rootKey() (ed25519.PrivateKey, error) { return join.RootKey(n.cfg.StateDir) }
+
 // startSponsor serves joins if this host's certificate lets it admit others.
 func (n *node) startSponsor(ctx context.Context, l *lifecycle) error {
 	invites, err := join.OpenInvites(n.cfg.StateDir)
@@ -181,7 +187,7 @@ func (n *node) startSponsor(ctx context.Context, l *lifecycle) error {
 		return err
 	}
 	sponsor, err := join.NewSponsor(join.SponsorOptions{
-		Identity: n.id, RootKey: func() (ed25519.PrivateKey, error) { return join.RootKey(n.cfg.StateDir) }, Invites: invites, Records: n.records, OnAdmit: n.admit,
+		Identity: n.id, RootKey: n.rootKey, Invites: invites, Records: n.records, OnAdmit: n.admit, CertLife: n.certLife,
 		Logger: n.log, Registerer: n.reg,
 	})
 	if errors.Is(err, join.ErrNotSponsor) {
