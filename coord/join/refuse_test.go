@@ -560,3 +560,21 @@ func TestConcurrentJoins(t *testing.T) {
 		t.Errorf("%d admitted at %d addresses, want 5", admitted, len(ips))
 	}
 }
+
+// TestRackJoins lets many hosts behind one address join at once: the rate of
+// one source bounds failures only.
+func TestRackJoins(t *testing.T) {
+	s := newSite(t)
+	const n = 4 * maxTries
+	tok := s.token(n)
+	status := make(chan int, n)
+	for i := range n {
+		body := encode(t, newCandidate(t, cluster.NodeID(fmt.Sprintf("m%d", i))).request(t, tok, wall, nil))
+		go func() { status <- s.ask("192.0.2.1:1", "POST", pathPrefix+tok.Invite, body).StatusCode }()
+	}
+	for range n {
+		if got := <-status; got != http.StatusOK {
+			t.Errorf("status %d", got)
+		}
+	}
+}
