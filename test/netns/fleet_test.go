@@ -69,7 +69,21 @@ func newFleet(t *testing.T, backend string, size int) *fleet {
 // add adds a host.
 func (f *fleet) add(backend string) *daemon {
 	f.t.Helper()
-	d := &daemon{f: f, Host: f.net.Host(fmt.Sprintf("n%d", len(f.all)+1))}
+	return f.equip(f.net.Host(f.nextName()), backend)
+}
+
+// addHidden adds a host behind a router with address translation.
+func (f *fleet) addHidden(backend string) *daemon {
+	f.t.Helper()
+	return f.equip(f.net.Hidden(f.nextName()), backend)
+}
+
+func (f *fleet) nextName() string { return fmt.Sprintf("n%d", len(f.all)+1) }
+
+// equip writes the configuration of a host.
+func (f *fleet) equip(h *nstest.Host, backend string) *daemon {
+	f.t.Helper()
+	d := &daemon{f: f, Host: h}
 	text := fmt.Sprintf(`state_dir = %q
 [node]
 name = %q

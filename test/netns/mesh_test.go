@@ -3,7 +3,9 @@
 package netns_test
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -112,4 +114,55 @@ func TestLossIsNoDeath(t *testing.T) {
 	t.Logf("%d of %d looks found a host suspected, none one dead", suspicions, looks)
 	f.lossy(0)
 	f.await("all alive again", 20*time.Second, f.meshed)
+}
+
+// TestBehindNAT: hosts behind routers with address translation, in front of
+// each other too, end in the full mesh, know that they are behind NAT and keep
+// their routers' doors open.
+func TestBehindNAT(t *testing.T) {
+	parallel(t)
+	f := newFleet(t, backend(), 2)
+	for range 2 {
+		f.addHidden(backend())
+	}
+	f.up()
+	hidden := f.all[2:]
+	f.await("hosts know that they are hidden", time.Minute, func() error {
+		ms, err := f.all[0].api.Members(f.ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range ms.Members {
+			want := m.Node == cluster.NodeID(hidden[0].Name()) || m.Node == cluster.NodeID(hidden[1].Name())
+			if m.NAT != want {
+				return fmt.Errorf("%s: nat is %t", m.Node, m.NAT)
+			}
+		}
+		return nil
+	})
+	f.await("keepalive towards those behind NAT only", 30*time.Second, func() error {
+		for _, d := range f.all {
+			for _, o := range f.all {
+				if o == d {
+					continue
+				}
+				p, err := d.peer(o)
+				if err != nil {
+					return err
+				}
+				want := slices.Contains(hidden, d) || slices.Contains(hidden, o)
+				if (p.KeepaliveSeconds > 0) != want {
+					return fmt.Errorf("%s to %s: keepalive %g s", d.Name(), o.Name(), p.KeepaliveSeconds)
+				}
+			}
+		}
+		return nil
+	})
+	// Both at once start anew: what they learned of each other is cached.
+	for _, d := range hidden {
+		d.end(syscall.SIGTERM)
+		d.run()
+	}
+	took := f.await("full mesh after a restart", time.Minute, f.meshed)
+	t.Logf("full mesh %.2f s after the restart of the hidden hosts", took.Seconds())
 }
