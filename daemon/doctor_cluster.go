@@ -47,7 +47,8 @@ func worse(list []verdict, all verdict) verdict {
 	return out
 }
 
-// silentLong is after how much silence a host is worth a word.
+// silentLong is after how much silence a host is worth a word, at least: with
+// slow heartbeats it is three of them.
 const silentLong = 10 * time.Second
 
 // judgePeers finds hosts that this one does not reach, or that do not answer.
@@ -56,6 +57,7 @@ func judgePeers(f clusterFacts) verdict {
 	if len(others) == 0 {
 		return skipped("this host is alone")
 	}
+	silent := max(silentLong, 3*f.timing.Heartbeat)
 	var list []verdict
 	for _, m := range others {
 		i := slices.IndexFunc(f.peers, func(p mesh.PeerStatus) bool { return p.Node == m.Node })
@@ -67,7 +69,7 @@ func judgePeers(f clusterFacts) verdict {
 		case f.peers[i].LastHandshake.IsZero():
 			list = append(list, warning("%s was never reached", m.Node).
 				advise("is UDP to it open, and from it to here? `skein mesh %s` shows which addresses are tried; set mesh.advertise there or mesh.peers here", m.Node))
-		case !m.Heard || f.view.At-m.LastHeard > silentLong:
+		case !m.Heard || f.view.At-m.LastHeard > silent:
 			list = append(list, warning("%s is silent", m.Node).
 				advise("is its daemon running? If the host is gone for good: `skein remove %s`", m.Node))
 		case m.RTT == 0:

@@ -106,6 +106,20 @@ func TestJudges(t *testing.T) {
 			}
 		}
 	}
+	// What is well is so in every profile.
+	for _, p := range []cluster.Profile{cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast} {
+		f := healthy(t)
+		var err error
+		if f.timing, err = lease.TimingFor(p); err != nil {
+			t.Fatal(err)
+		}
+		f.view.Members[1].LastHeard = f.view.At - 2*f.timing.Heartbeat
+		for _, one := range examine(t.Context(), clusterChecks(f, func() verdict { return good("kept right") })) {
+			if one.Verdict != api.VerdictOK {
+				t.Errorf("%s: %+v", p, one)
+			}
+		}
+	}
 	// A host alone has nobody to judge by.
 	f := healthy(t)
 	f.view.Members, f.peers, f.view.Clock = f.view.Members[:1], nil, coord.Clock{}

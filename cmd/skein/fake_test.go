@@ -158,7 +158,7 @@ func (f *fakeCluster) Status(context.Context) (api.Status, error) {
 	s := api.Status{
 		Cluster: "blue", Version: "v9.9.9", State: f.state, Role: cluster.RoleStandby, Term: 42, UptimeSeconds: 3600, Lease: f.lease(),
 		Members: api.MemberCounts{Total: 3, Alive: 2, Suspect: 1},
-		Mesh:    api.MeshSummary{Backend: "netstack", Address: "10.86.0.2", Listen: "0.0.0.0:51820", PeerCount: 2, OldestHandshakeSeconds: new(41.0)},
+		Mesh:    api.MeshSummary{Backend: "kernel", Interface: "skein0", Address: "10.86.0.2", Listen: "0.0.0.0:51820", PeerCount: 2, OldestHandshakeSeconds: new(41.0)},
 		Log:     api.LogSummary{Events: uint64(len(f.events)), Sources: 2, SizeBytes: 4096, StateHash: cluster.Hash{0xab, 0xcd}},
 		Worker:  api.WorkerSummary{Slots: 4, Running: 1},
 		Jobs:    api.JobCounts{Running: 1, Completed: 1, Failed: 1},

@@ -75,11 +75,7 @@ func findPeer(peers []api.MeshPeer, text string) (api.MeshPeer, error) {
 
 // meshPage is the device in one line, and its peers.
 func (a *app) meshPage(w io.Writer, m api.Mesh) {
-	device := m.Backend
-	if m.Interface != "" {
-		device = m.Interface + " (" + m.Backend + ")"
-	}
-	parts := []string{device, orDash(m.Address), "mtu " + meshMTU(m)}
+	parts := []string{deviceOf(m.MeshSummary), orDash(m.Address), "mtu " + meshMTU(m)}
 	if m.PublicEndpoint != "" {
 		parts = append(parts, "seen at "+m.PublicEndpoint)
 	}
@@ -91,6 +87,14 @@ func (a *app) meshPage(w io.Writer, m api.Mesh) {
 	}
 	fmt.Fprintln(w, strings.Join(parts, "  "))
 	a.writeTable(meshTable(m, false))
+}
+
+// deviceOf names the device and how it is made.
+func deviceOf(m api.MeshSummary) string {
+	if m.Interface == "" {
+		return orDash(m.Backend)
+	}
+	return m.Interface + " (" + m.Backend + ")"
 }
 
 func meshMTU(m api.Mesh) string {
@@ -141,7 +145,7 @@ func peerFields(m api.Mesh, p api.MeshPeer) [][2]string {
 		{"address", orDash(p.Addr) + ", " + orDash(p.Addr6)},
 		{"path", orDash(p.Path)},
 		{"endpoint", orDash(p.Endpoint)},
-		{"tried", joined(p.Candidates)},
+		{"tried", orDash(strings.Join(p.Candidates, ", "))},
 		{"handshake", ageOf(p.HandshakeSeconds)},
 		{"rtt", ageOf(p.RTTSeconds)},
 		{"received", bytesOf(p.ReceivedBytes)},

@@ -124,7 +124,7 @@ func statusLines(s api.Status) [][2]string {
 			members = append(members, fmt.Sprintf("%d %s", p.n, p.word))
 		}
 	}
-	mesh := fmt.Sprintf("%s %s, %s", s.Mesh.Backend, orDash(s.Mesh.Address), plural(s.Mesh.PeerCount, "peer"))
+	mesh := fmt.Sprintf("%s %s, %s", deviceOf(s.Mesh), orDash(s.Mesh.Address), plural(s.Mesh.PeerCount, "peer"))
 	if s.Mesh.PeerCount > 0 {
 		mesh += ", oldest handshake " + ageOf(s.Mesh.OldestHandshakeSeconds)
 	}
@@ -156,6 +156,8 @@ func statusFields(s api.Status) [][2]string {
 		{"voters", strconv.Itoa(s.Lease.Voters)},
 		{"members", strconv.Itoa(s.Members.Total)},
 		{"alive", strconv.Itoa(s.Members.Alive)},
+		{"mesh_backend", orDash(s.Mesh.Backend)},
+		{"mesh_interface", orDash(s.Mesh.Interface)},
 		{"mesh_address", orDash(s.Mesh.Address)},
 		{"events", strconv.FormatUint(s.Log.Events, 10)},
 		{"state_hash", s.Log.StateHash.String()},
