@@ -47,13 +47,33 @@ func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed
 		rec, _, _ := t.Proof(node)
 		return rec, nil
 	}
+	serial := s.o.Invites.nextSerial()
+	rec, err := s.recertify(t, own, old, serial, now)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	if _, err := t.AddCert(rec, now); err != nil {
+		return member.Signed{}, err
+	}
+	if err := s.o.Invites.issue(serial); err != nil {
+		return member.Signed{}, err
+	}
+	c, err := member.ParseCert(rec)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	s.log.Info().Str("peer", string(node)).Stringer("addr", c.IP4).Bool("sponsor", c.Sponsor()).Msg("certificate renewed")
+	return rec, nil
+}
+
+// recertify signs the successor of the certificate old.
+func (s *Sponsor) recertify(t *member.Table, own, old member.Cert, serial uint64, now time.Time) (member.Signed, error) {
 	c := member.Cert{
-		Cluster: old.Cluster, Node: old.Node, IDPub: old.IDPub, IP4: old.IP4, Since: old.Since,
-		Serial: s.o.Invites.nextSerial(),
+		Cluster: old.Cluster, Node: old.Node, IDPub: old.IDPub, IP4: old.IP4, Since: old.Since, Serial: serial,
 		// Later than the old one and than the own, even if this clock is behind.
 		Issued: max(now.Unix(), own.Issued, old.Issued+1),
 	}
-	lost := t.Lost(node)
+	lost := t.Lost(old.Node)
 	if lost {
 		c.IP4, c.Since = netip.Addr{}, c.Issued
 	}
@@ -74,23 +94,7 @@ func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed
 		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(s.o.CertLife).Unix()
 		c.Renewed = !lost && !own.Slice.Contains(c.IP4)
 	}
-	rec, err := certify(key, c, t.Taken)
-	if err != nil {
-		return member.Signed{}, err
-	}
-	if err := s.issue(t, rec, c.Serial, now); err != nil {
-		return member.Signed{}, err
-	}
-	s.log.Info().Str("peer", string(node)).Bool("new_address", lost).Bool("sponsor", c.Expires == 0).Msg("certificate renewed")
-	return rec, nil
-}
-
-// issue checks a new certificate as others will, and writes its serial down.
-func (s *Sponsor) issue(t *member.Table, rec member.Signed, serial uint64, now time.Time) error {
-	if _, err := t.AddCert(rec, now); err != nil {
-		return err
-	}
-	return s.o.Invites.issue(serial)
+	return certify(key, c, t.Taken)
 }
 
 // Revoke ends a member's key and returns the revocation, which the caller

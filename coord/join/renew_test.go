@@ -94,6 +94,33 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+// TestJoinAgainLater: a host that lost all but its keys joins with another
+// invite when its first certificate is over.
+func TestJoinAgainLater(t *testing.T) {
+	s := newSite(t)
+	s.admit("n2")
+	s.admit("n3")
+	dir := filepath.Join(t.TempDir(), "n4")
+	first := s.token(1)
+	s.setFail(errors.New("crash"))
+	if err := Join(t.Context(), first, dir, s.options("n4")); !errors.Is(err, ErrRefused) {
+		t.Fatal(err)
+	}
+	s.setFail(nil)
+	s.setWall(wall.Add(3 * member.DefaultCertLife))
+	ann, err := Announce(s.dir, s.id, initOptions("n1").About, s.wall()) // as it does every day
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.merge(member.Records{Anns: []member.Signed{ann}})
+	if err := Join(t.Context(), s.token(1), dir, s.options("n4")); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.cert("n4"); c.Issued != s.wall().Unix() || c.Since != wall.Unix() {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestRenewByAnotherSponsor: the address stays, though it lies in a slice that
 // is not the sponsor's; with the slice's owner gone, at once.
 func TestRenewByAnotherSponsor(t *testing.T) {

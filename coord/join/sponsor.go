@@ -339,6 +339,13 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 		if !old.IDPub.Equal(ed25519.PublicKey(req.IDPub)) {
 			return member.Signed{}, refuse(resultConflict, "node id %s belongs to another host", req.Node)
 		}
+		if t.RenewDue(req.Node, now) { // it comes back after a long time
+			cert, err := s.recertify(t, own, old, serial, now)
+			if err != nil {
+				return member.Signed{}, refuse(resultInternal, "certify %s again: %w", req.Node, err)
+			}
+			return cert, nil
+		}
 		cert, _, _ := t.Proof(req.Node) // it has one: see above
 		return cert, nil
 	}

@@ -361,7 +361,7 @@ func TestWhoMayEndWhom(t *testing.T) {
 	if _, err := tab.AddCert(signCert(t, n5.cert(1, 5), n3.key), t0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tab.AddRevoke(revocation(t, n5.cert(1, 5), "spite", t0.Add(3*time.Minute), n1), t0.Add(4*time.Minute)); !errors.Is(err, ErrNoIssuer) {
+	if _, err := tab.AddRevoke(revocation(t, n5.cert(1, 5), "spite", t0.Add(10*time.Minute), n1), t0.Add(11*time.Minute)); !errors.Is(err, ErrNoIssuer) {
 		t.Errorf("a sponsor that left ends a host: %v", err)
 	}
 }

@@ -137,14 +137,15 @@ func (t *Table) certifies(cert Signed, r Revoke) bool {
 	return err == nil && c.IDPub.Equal(r.IDPub) && t.checkCert(c, cert, true) == nil
 }
 
-// mayRevoke reports whether r's issuer is a sponsor, or was one when it signed:
-// whom it removed must not return because the sponsor has left since.
+// mayRevoke reports whether r's issuer is a sponsor, or was one when it signed,
+// give or take what clocks differ: whom it removed must not return because the
+// sponsor has left since.
 func (t *Table) mayRevoke(r Revoke) bool {
 	if t.sponsor(r.Issuer) != nil {
 		return true
 	}
 	g := t.gone[key(r.Issuer)]
-	return g != nil && g.cert.Sponsor() && r.Issued <= g.rev.Issued
+	return g != nil && g.cert.Sponsor() && r.Issued <= g.rev.Issued+int64(maxAhead/time.Second)
 }
 
 // retire moves a certified key to g. What it held stays its own, except its
