@@ -44,7 +44,7 @@ func Join(ctx context.Context, t Token, dir string, o Options) error {
 		o.Wall = time.Now
 	}
 	if o.Dial == nil {
-		d := &net.Dialer{Timeout: exchangeTime}
+		d := &net.Dialer{Timeout: exchangeTime, Control: smallSegments}
 		o.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
 	}
 	j := &joiner{o: o, token: t, dir: dir, log: o.Logger.With().Str("component", "join").Logger()}

@@ -40,7 +40,7 @@ func New(t testing.TB) *Network {
 	require.Need(t, require.Netns)
 	sweep(t)
 	// Not t.TempDir: the address of a unix socket in there must stay short.
-	dir, err := os.MkdirTemp("", "nst-")
+	dir, err := os.MkdirTemp("", "nst-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}

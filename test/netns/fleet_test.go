@@ -126,8 +126,19 @@ func (d *daemon) logs() string   { return filepath.Join(d.Dir(), "log") }
 func (f *fleet) up() {
 	f.t.Helper()
 	f.found()
-	for _, d := range f.all[1:] {
-		d.join(f.all[0])
+	// A few at a time: this machine carries all of them.
+	for batch := range slices.Chunk(f.all[1:], 6) {
+		for _, d := range batch {
+			d.join(f.all[0])
+		}
+		f.await("joined", time.Minute, func() error {
+			for _, d := range batch {
+				if _, err := d.api.Status(f.ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	f.await("full mesh", time.Minute, f.meshed)
 }

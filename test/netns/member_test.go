@@ -88,7 +88,7 @@ func contains(content, secret []byte) (string, bool) {
 	for form, text := range map[string]string{
 		"bytes": string(secret), "hex": hex.EncodeToString(secret), "HEX": strings.ToUpper(hex.EncodeToString(secret)),
 		"base64": base64.RawStdEncoding.EncodeToString(secret), "base64url": base64.RawURLEncoding.EncodeToString(secret),
-		"decimals": strings.Trim(fmt.Sprint(secret), "[]"),
+		"decimals": strings.Trim(fmt.Sprintf("%d", secret), "[]"),
 	} {
 		if bytes.Contains(content, []byte(text)) {
 			return form, true
@@ -271,13 +271,13 @@ func TestRemoval(t *testing.T) {
 			t.Errorf("%s lists the removed host as %s", d.Name(), s)
 		}
 	}
-	f.awaitLiving(rest, "the rest is whole", 30*time.Second, func() error { return meshed(f.ctx, append(rest[:len(rest):len(rest)], away)) })
+	f.awaitLiving(rest, "the rest is whole", 30*time.Second, func() error { return meshed(f.ctx, append(slices.Clip(rest), away)) })
 	// Its key opens nothing any more.
 	bad.token = ""
 	if out, code := bad.skein("run", "--config", bad.config()); code == 0 {
 		t.Errorf("the removed host starts again: %s", out)
 	}
-	if err := f.gone(bad, append(rest[:len(rest):len(rest)], away)...); err != nil {
+	if err := f.gone(bad, append(slices.Clip(rest), away)...); err != nil {
 		t.Error(err)
 	}
 }
@@ -352,4 +352,8 @@ func TestBlackHole(t *testing.T) {
 		}
 		return err
 	})
+	late := f.add(backendTUN)
+	late.Shape(nstest.Shape{Longest: 1400})
+	late.join(f.all[0])
+	f.await("a host that joins behind the hole", time.Minute, f.meshed)
 }
