@@ -69,7 +69,11 @@ func (s *Service) clockView(now time.Duration) Clock {
 	}
 	if c.Peers = len(offsets); c.Peers > 0 {
 		slices.Sort(offsets)
+		// Of the two in the middle the lesser: one of two peers is no majority.
 		c.Offset = offsets[(c.Peers-1)/2]
+		if o := offsets[c.Peers/2]; o.Abs() < c.Offset.Abs() {
+			c.Offset = o
+		}
 	}
 	return c
 }

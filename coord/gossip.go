@@ -83,11 +83,20 @@ func (s *Service) onAnnounce(d delivery, a wire.PeerAnnounce) {
 	if err == nil {
 		return
 	}
-	if p := s.peers[d.msg.Node]; p != nil && errors.Is(err, member.ErrNoIssuer) {
-		s.wantPull(p, wire.Digest{}) // it knows the sponsor that this host lacks
+	s.refuseRecord(d.msg.Node, err)
+}
+
+// refuseRecord counts a record that a peer brought and that the table refused.
+// If the table lacks its issuer, the peer is asked for what it has: it may know
+// a sponsor that this host does not.
+func (s *Service) refuseRecord(from cluster.NodeID, err error) {
+	if p := s.peers[from]; p != nil && errors.Is(err, member.ErrNoIssuer) {
+		s.m.rejected.WithLabelValues(string(wire.ReasonRecord)).Inc()
+		s.rejects.add(wire.ReasonRecord)
+		s.wantPull(p, wire.Digest{})
 		return
 	}
-	s.reject(d.msg.Node, wire.Refuse(wire.ReasonRecord, "brought by %s: %v", d.msg.Node, err))
+	s.reject(from, wire.Refuse(wire.ReasonRecord, "brought by %s: %v", from, err))
 }
 
 // addRecords merges records, whoever brought them, and carries out what

@@ -119,14 +119,9 @@ func (s *Service) onRevoke(d delivery, r wire.Revoke) {
 	if err == nil {
 		err = s.addRecords(member.Records{Revokes: []member.Signed{rec}}, d.msg.Node, false)
 	}
-	if err == nil {
-		return
+	if err != nil {
+		s.refuseRecord(d.msg.Node, err)
 	}
-	if p := s.peers[d.msg.Node]; p != nil && errors.Is(err, member.ErrNoIssuer) {
-		s.wantPull(p, wire.Digest{}) // it knows the sponsor that this host lacks
-		return
-	}
-	s.reject(d.msg.Node, wire.Refuse(wire.ReasonRecord, "brought by %s: %v", d.msg.Node, err))
 }
 
 // Tune changes what may change while the service runs.
