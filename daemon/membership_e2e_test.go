@@ -156,6 +156,75 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestLeaveByMajority lets one of two voters leave that go by majority: it
+// must agree to its own going, or nobody could decide anything any more.
+func TestLeaveByMajority(t *testing.T) {
+	d, ctx := start(t, 2)
+	for _, h := range d.hosts {
+		reconfigure(t, h, "[lease]\n", "[lease]\nmode = \"quorum\"\n")
+		restart(ctx, t, h)
+	}
+	for _, h := range d.hosts {
+		if err := h.await(ctx, "goes by majority", func(s api.Status) bool {
+			return s.Lease.Mode == cluster.ModeQuorum && s.Members.Alive == 2 && s.Lease.Holder != ""
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.hosts[1].api.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	clusterIs(ctx, t, d.hosts[:1], 1, 1)
+}
+
+// TestRestoredBackup starts a host from an old copy of its state directory:
+// it announces an epoch that the others know otherwise. They keep both
+// records, one event tells of it, and the host comes back with a later epoch.
+func TestRestoredBackup(t *testing.T) {
+	d, ctx := start(t, 3)
+	h := d.hosts[2]
+	stop := func() {
+		t.Helper()
+		if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		ends(ctx, t, h, 20*time.Second)
+	}
+	stop()
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(h.stateDir())); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.run(); err != nil {
+		t.Fatal(err)
+	}
+	clusterIs(ctx, t, d.hosts, 3, 3)
+	stop()
+	if err := os.RemoveAll(h.stateDir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(h.stateDir(), os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(h.stateDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.run(); err != nil {
+		t.Fatal(err)
+	}
+	clusterIs(ctx, t, d.hosts, 3, 3)
+	eventually(ctx, t, 15*time.Second, "the contradiction is logged", func() error {
+		events := eventsOf(ctx, t, d.hosts[0], cluster.KindMemberConflict)
+		if len(events) != 1 {
+			return fmt.Errorf("%d events", len(events))
+		}
+		if b := body[cluster.MemberConflict](t, events[0]); b.Node != "n3" || b.Why != "forked" {
+			return fmt.Errorf("%+v", b)
+		}
+		return nil
+	})
+}
+
 // TestRemove kills a sponsor and has it removed through a host that cannot do
 // that itself: the voters shrink, the host cannot come back, and its name and
 // key are not taken for a member's.
@@ -171,6 +240,13 @@ func TestRemove(t *testing.T) {
 	}
 	if _, err := n2.api.Remove(ctx, "n2", ""); !api.IsCode(err, api.CodeConflict) {
 		t.Errorf("removal of itself: %v", err)
+	}
+	if err := n1.await(ctx, "misses n3", func(s api.Status) bool { return s.Members.Alive == 2 }); err != nil {
+		t.Fatal(err)
+	}
+	// Of the other voters only one would be alive: the lease would be lost.
+	if _, err := n2.api.Leave(ctx); !api.IsCode(err, api.CodeConflict) || !strings.Contains(err.Error(), "majority") {
+		t.Errorf("leaving without a majority left: %v", err)
 	}
 	began := time.Now()
 	removed, err := n2.api.Remove(ctx, "n3", "stolen")

@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -15,11 +18,17 @@ import (
 // namesMode lets every program of the machine read the names.
 const namesMode = 0o644
 
+// namesHead begins a names file; one that begins otherwise is not replaced.
+const namesHead = "# Hosts of cluster "
+
+// errNotNames refuses to overwrite a file that somebody else wrote.
+var errNotNames = errors.New("the file is there and skein did not write it")
+
 // namesOf is the members' names and addresses in the form of /etc/hosts, the
 // same bytes for the same members.
 func namesOf(clusterName string, members []cluster.Member) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Hosts of cluster %s, written by skein. Changes here are lost.\n", clusterName)
+	fmt.Fprintf(&b, "%s%q, written by skein. Changes here are lost.\n", namesHead, clusterName)
 	domain := hostLabel(clusterName) + ".skein"
 	sorted := slices.SortedFunc(slices.Values(members), func(x, y cluster.Member) int {
 		return strings.Compare(string(x.Node), string(y.Node))
@@ -52,15 +61,36 @@ func hostLabel(name string) string {
 	return strings.TrimRight(label, "-")
 }
 
+// maxNames bounds what is read of a names file to see whether it changed.
+const maxNames = 1 << 20
+
 // writeNames makes file hold the names of the members. It leaves a file alone
-// that does so already.
+// that does so already, and refuses one that is something else.
 func writeNames(file, clusterName string, members []cluster.Member) error {
 	text := namesOf(clusterName, members)
-	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, text) {
+	old, err := readNames(file)
+	switch {
+	case err != nil:
+		return fmt.Errorf("names file %s: %w", file, err)
+	case bytes.Equal(old, text):
 		return nil
+	case len(old) > 0 && !bytes.HasPrefix(old, []byte(namesHead)):
+		return fmt.Errorf("names file %s: %w", file, errNotNames)
 	}
 	if err := durable.WriteFile(file, text, namesMode); err != nil {
 		return fmt.Errorf("names file: %w", err)
 	}
 	return nil
+}
+
+func readNames(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxNames))
 }

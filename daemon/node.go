@@ -53,11 +53,11 @@ type node struct {
 	sched     *scheduler.Scheduler
 	invites   *join.Invites // nil: this host admits nobody
 
-	sponsor atomic.Pointer[join.Sponsor] // nil: this host admits nobody
-	certLife  time.Duration                // of what it certifies; 0: the usual one
-	planner *planner
-	self    *selfCare
-	bound   netip.Addr // the mesh address that the sockets have
+	sponsor  atomic.Pointer[join.Sponsor] // nil: this host admits nobody
+	certLife time.Duration                // of what it certifies; 0: the usual one
+	planner  *planner
+	self     *selfCare
+	bound    netip.Addr // the mesh address that the sockets have
 
 	stopping atomic.Bool
 	left     atomic.Bool // this host leaves by its own will
@@ -102,7 +102,7 @@ func (n *node) load() (member.Records, error) {
 	if err := n.goneFor(); err != nil {
 		return records, err
 	}
-	if n.boot, err = join.BootCounter(n.cfg.StateDir); err != nil {
+	if n.boot, err = join.BootCounter(n.cfg.StateDir, n.started); err != nil {
 		return records, err
 	}
 	about, err := aboutOf(n.cfg, n.meshPrefixes()...)

@@ -64,8 +64,12 @@ func lockState(dir string) (*os.File, error) {
 }
 
 // checkPorts finds out before a join spends an invite whether the daemon could
-// listen where it is told to.
+// listen where it is told to. A member's kernel device may have the port
+// rightly: it outlives the daemon.
 func checkPorts(ctx context.Context, cfg config.Config) error {
+	if _, _, err := join.Load(cfg.StateDir); !errors.Is(err, join.ErrNotInitialised) {
+		return nil
+	}
 	var lc net.ListenConfig
 	packets, err := lc.ListenPacket(ctx, "udp", cfg.Mesh.Listen.String())
 	if err != nil {

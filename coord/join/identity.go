@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
@@ -209,9 +210,22 @@ func MarkLeft(dir string) error {
 	return nil
 }
 
-// BootCounter raises the number of starts of this state directory and returns
-// it, durable before it is returned.
-func BootCounter(dir string) (uint64, error) { return raise(filepath.Join(dir, bootFile)) }
+// BootCounter returns the number of this start of a state directory, higher
+// than of every start before and durable before it is returned. The first
+// start has 1, later ones at least the time of day in seconds: a directory
+// that came out of a backup would otherwise number its messages as the others
+// have seen them already, and be refused for as long as it ran since.
+func BootCounter(dir string, now time.Time) (uint64, error) {
+	name := filepath.Join(dir, bootFile)
+	n, err := readCounter(name)
+	if err != nil {
+		return 0, err
+	}
+	if n++; n > 1 {
+		n = max(n, uint64(max(now.Unix(), 0)))
+	}
+	return n, writeCounter(name, n)
+}
 
 // raise increments the counter file name durably.
 func raise(name string) (uint64, error) {

@@ -81,14 +81,18 @@ func TestInitRefuses(t *testing.T) {
 func TestCounters(t *testing.T) {
 	dir := t.TempDir()
 	for want := uint64(1); want <= 3; want++ {
-		if n, err := BootCounter(dir); err != nil || n != want {
+		if n, err := BootCounter(dir, time.Unix(2, 0)); err != nil || n != want {
 			t.Fatalf("boot %d, %v; want %d", n, err, want)
 		}
+	}
+	// A directory out of a backup does not repeat the numbers of that time.
+	if n, err := BootCounter(dir, time.Unix(1_700_000_000, 0)); err != nil || n != 1_700_000_000 {
+		t.Fatalf("boot %d, %v; want the time of day", n, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, bootFile), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := BootCounter(dir); err == nil {
+	if _, err := BootCounter(dir, time.Unix(2, 0)); err == nil {
 		t.Error("a damaged counter began again")
 	}
 }

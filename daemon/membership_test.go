@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/mesh"
+)
+
+// TestNamesFile writes the names of members, in any order and with a cluster
+// name that is no host name, and never over somebody else's file.
+func TestNamesFile(t *testing.T) {
+	members := []cluster.Member{
+		{Node: "n2", IP4: netip.MustParseAddr("10.86.0.2")},
+		{Node: "n1", IP4: netip.MustParseAddr("10.86.0.1"), IP6: netip.MustParseAddr("fd00::1")},
+	}
+	file := filepath.Join(t.TempDir(), "hosts")
+	for _, ms := range [][]cluster.Member{members, {members[1], members[0]}} {
+		if err := writeNames(file, "My Lab\n10.0.0.1 evil", ms); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = `# Hosts of cluster "My Lab\n10.0.0.1 evil", written by skein. Changes here are lost.
+10.86.0.1 n1 n1.my-lab-10-0-0-1-evil.skein
+fd00::1 n1 n1.my-lab-10-0-0-1-evil.skein
+10.86.0.2 n2 n2.my-lab-10-0-0-1-evil.skein
+`
+		if string(text) != want {
+			t.Errorf("names\n%s\nwant\n%s", text, want)
+		}
+	}
+	if err := os.WriteFile(file, []byte("127.0.0.1 localhost\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeNames(file, "lab", members); !errors.Is(err, errNotNames) {
+		t.Errorf("another's file: %v, want %v", err, errNotNames)
+	}
+}
+
+// TestEndpointCache remembers where peers were reached, the latest first, over
+// a restart, and starts empty with a damaged file.
+func TestEndpointCache(t *testing.T) {
+	dir := t.TempDir()
+	c, err := openEndpoints(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+	for _, e := range []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.1:2", "192.0.2.1:4"} {
+		c.learn([]mesh.PeerStatus{
+			{Node: "n2", Reachable: true, Endpoint: at(e)},
+			{Node: "n3", Endpoint: at("192.0.2.9:1")}, // not reached there
+			{Node: "n4", Reachable: true, Endpoint: at("[::ffff:192.0.2.7]:7")},
+		})
+	}
+	if err := c.save(); err != nil || c.dirty {
+		t.Fatalf("save: %v, dirty %t", err, c.dirty)
+	}
+	c, err = openEndpoints(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []netip.AddrPort{at("192.0.2.1:4"), at("192.0.2.1:2"), at("192.0.2.1:3")}; !slices.Equal(c.known["n2"], want) {
+		t.Errorf("n2 at %v, want %v", c.known["n2"], want)
+	}
+	if want := []netip.AddrPort{at("192.0.2.7:7")}; !slices.Equal(c.known["n4"], want) || len(c.known["n3"]) != 0 {
+		t.Errorf("n4 at %v, want %v; n3 at %v", c.known["n4"], want, c.known["n3"])
+	}
+	c.keep(func(n cluster.NodeID) bool { return n == "n2" })
+	if !c.dirty || len(c.known) != 1 {
+		t.Errorf("keeps %v, dirty %t", c.known, c.dirty)
+	}
+	if err := os.WriteFile(c.file, []byte(`{"version":1,"endpoints":{"n2":["nonsense"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = openEndpoints(dir); err == nil || len(c.known) != 0 {
+		t.Errorf("damaged file: %v, %v", c.known, err)
+	}
+}
