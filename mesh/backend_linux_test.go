@@ -44,6 +44,7 @@ func suite(t *testing.T, backend string) {
 		run  func(t *testing.T, backend string)
 	}{
 		{"Echo", false, caseEcho},
+		{"OneAddress", false, caseOneAddress},
 		{"LateStart", false, caseLateStart},
 		{"Changes", false, caseChanges},
 		{"Rotation", false, caseRotation},
@@ -153,6 +154,26 @@ func caseEcho(t *testing.T, backend string) {
 			}
 			t.Logf("initiator %v: first packet there and back %s after the first start", p.Initiator, first.Round(time.Millisecond))
 		})
+	}
+}
+
+// The underlay is one address; the kernel says that it listens on all.
+func caseOneAddress(t *testing.T, backend string) {
+	tidy(t)
+	a, b := newHost(t, 1, func(o *Options) {
+		on(backend)(o)
+		o.Listen = netip.MustParseAddrPort("127.0.0.1:0")
+	}), newHost(t, 2, nil)
+	a.start(t)
+	b.start(t)
+	members := []cluster.Member{a.member(a.loopback()), b.member(b.loopback())}
+	a.mustSet(t, members)
+	b.mustSet(t, members)
+	b.serveEcho(t)
+	for _, to := range []netip.Addr{b.ip4, b.ip6} {
+		if err := a.tcpEcho(t, to, string(make([]byte, 10000))); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func (d *tunDevice) bindFor(o Options) conn.Bind {
 	case o.Listen.Addr().IsUnspecified():
 		return hintBind{Bind: conn.NewDefaultBind(), hint: d.hintNow}
 	}
-	return newUDPBind(o.Listen.Addr(), d.hintNow)
+	return newBatchBind(o.Listen.Addr(), d.hintNow)
 }
 
 // createTUN creates the interface; one of this name must not exist.

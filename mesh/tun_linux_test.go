@@ -76,7 +76,7 @@ func cycle(t *testing.T, backend string, b *host) {
 	b.mustSet(t, members)
 	c, err := a.Dial(t.Context(), netip.AddrPortFrom(b.ip4, 7))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; peers here %+v, there %+v", err, a.Observe(), b.Observe())
 	}
 	var flow sync.WaitGroup
 	flowing := make(chan struct{})
