@@ -7,8 +7,8 @@
 // A hidden host stands behind a router with address translation.
 //
 // Every program that runs in a host has a mount namespace of its own in which
-// the host's directory lies on /run/wireguard: two hosts may have WireGuard
-// devices of the same name. Loss and black holes are packet filter rules at
+// the host's directory lies on /run/wireguard, which is made if missing: two
+// hosts may have WireGuard devices of the same name. Loss and black holes are packet filter rules at
 // the host's port of the bridge, so they also work where the kernel has no
 // netem; a cut is that port set down.
 //

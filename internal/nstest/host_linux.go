@@ -52,7 +52,9 @@ func (h *Host) Dir() string { return h.dir }
 const inside = `mkdir -p /run/wireguard && mount --bind "$0" /run/wireguard && exec "$@"`
 
 // Command prepares a program that will run in the host; the process started is
-// the program itself, so a signal reaches it. It dies with the test's process.
+// the program itself, so a signal reaches it. What the caller does not end
+// itself ends with the test. No parent-death signal: threads that Do used end,
+// and would take with them what they once started.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	args := append([]string{"netns", "exec", h.ns, "sh", "-c", inside, h.sockets}, argv...)
 	cmd := exec.CommandContext(ctx, "ip", args...)

@@ -36,10 +36,13 @@ const (
 
 // fleet is a cluster of daemons, one per namespace.
 type fleet struct {
-	t   *testing.T
-	ctx context.Context
-	net *nstest.Network
-	all []*daemon
+	t *testing.T
+	// profile is fast, except for more daemons than one machine can carry at
+	// its pace.
+	profile cluster.Profile
+	ctx     context.Context
+	net     *nstest.Network
+	all     []*daemon
 }
 
 // daemon is one host and the daemon on it.
@@ -58,7 +61,10 @@ func newFleet(t *testing.T, backend string, size int) *fleet {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), pick(4*time.Minute, 30*time.Minute))
 	t.Cleanup(cancel)
-	f := &fleet{t: t, ctx: ctx, net: nstest.New(t)}
+	f := &fleet{t: t, profile: cluster.ProfileFast, ctx: ctx, net: nstest.New(t)}
+	if size > 20 {
+		f.profile = cluster.ProfileLAN
+	}
 	t.Cleanup(f.stop)
 	for range size {
 		f.add(backend)
@@ -92,7 +98,7 @@ priority = %d
 backend = %q
 listen = "0.0.0.0:%d"
 [lease]
-profile = "fast"
+profile = %q
 [log]
 format = "json"
 level = "debug"
@@ -103,7 +109,7 @@ slots = 1
 [status]
 socket = %q
 group = ""
-`, d.state(), d.Name(), 10*(len(f.all)+1), backend, meshPort, d.socket())
+`, d.state(), d.Name(), 10*(len(f.all)+1), backend, meshPort, f.profile, d.socket())
 	if err := os.WriteFile(d.config(), []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
