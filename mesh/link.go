@@ -66,7 +66,8 @@ type link struct {
 	endpoint  netip.AddrPort
 	keepalive time.Duration
 	allowed   []netip.Prefix
-	learned   netip.AddrPort // last endpoint of a live session
+	learned   netip.AddrPort   // last endpoint of a live session
+	cands     []netip.AddrPort // what candidates returns, nil if not known
 
 	tries    int
 	moves    int // candidates tried in this search
@@ -83,7 +84,7 @@ func newLink(p topo.Peer, own topo.Key, now time.Time, rnd float64) *link {
 
 // update takes over what is wanted of the peer now.
 func (l *link) update(p topo.Peer) {
-	l.want = p
+	l.want, l.cands = p, nil
 	l.addrs = l.addrs[:0:0]
 	for _, a := range p.Allowed {
 		l.addrs = append(l.addrs, a.Addr())
@@ -137,8 +138,8 @@ func (l *link) see(p peerReading, now time.Time) (shook bool) {
 	l.rx, l.tx = p.Rx, p.Tx
 	l.endpoint, l.keepalive, l.allowed = p.Endpoint, p.Keepalive, p.Allowed
 	l.seen = true
-	if l.live(now) && !l.silent(now) && l.endpoint.IsValid() {
-		l.learned = l.endpoint
+	if l.endpoint != l.learned && l.endpoint.IsValid() && l.reachable(now) {
+		l.learned, l.cands = l.endpoint, nil
 	}
 	return shook
 }
@@ -165,14 +166,14 @@ func (l *link) reachable(now time.Time) bool { return l.live(now) && !l.silent(n
 
 // candidates are the wanted endpoints and the one learned last.
 func (l *link) candidates() []netip.AddrPort {
-	want := topo.Candidates(l.want.Endpoints)
-	if !l.learned.IsValid() || slices.Contains(want, l.learned) {
-		return want
+	if l.cands != nil {
+		return l.cands
 	}
-	if len(want) == topo.MaxEndpoints {
-		want = want[:topo.MaxEndpoints-1]
+	l.cands = topo.Candidates(l.want.Endpoints)
+	if l.learned.IsValid() && !slices.Contains(l.cands, l.learned) {
+		l.cands = append(l.cands[:min(len(l.cands), topo.MaxEndpoints-1)], l.learned)
 	}
-	return append(want, l.learned)
+	return l.cands
 }
 
 // attempt is what to do for a peer out of reach.
@@ -283,5 +284,8 @@ func (b *bucket) take(now time.Time) bool {
 	b.full = b.full.Add(tokenEvery)
 	return true
 }
+
+// few reports whether tokens may run out soon.
+func (b *bucket) few(now time.Time) bool { return b.full.Sub(now) > tokenBurst/2*tokenEvery }
 
 func scale(d time.Duration, rnd float64) time.Duration { return time.Duration(float64(d) * rnd) }

@@ -158,9 +158,11 @@ func (m *Mesh) Run(ctx context.Context) (err error) {
 	}()
 	m.sockets, m.backend, m.iface = dev, dev.backend(), dev.iface()
 	o := newOwner(m, dev)
-	if err := o.read(time.Now()); err != nil {
+	now := time.Now()
+	if err := o.read(now); err != nil {
 		return fmt.Errorf("mesh: %w", err)
 	}
+	o.publish(now)
 	close(m.ready)
 	return o.loop(ctx)
 }

@@ -30,7 +30,7 @@ const (
 	// After a turn the owner rests restFactor times as long as that took, at
 	// most readBusy: reading many peers costs, most of all where the machine is
 	// overloaded already.
-	restFactor = 8
+	restFactor = 16
 	// passage is how long a packet that is held no more takes to leave the device.
 	passage = 2 * time.Millisecond
 	// repairEvery is the pause after an operation that failed.
@@ -48,6 +48,7 @@ type owner struct {
 	has      bool // want is set
 	repairAt time.Time
 	links    map[topo.Key]*link
+	keys     []topo.Key // of links, sorted by node
 	tokens   bucket
 	last     reading
 	attempts uint64
@@ -109,8 +110,7 @@ func (o *owner) setKey(private [topo.KeyLen]byte, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("mesh: set key: %w", err)
 	}
-	keys := o.sortedKeys()
-	for _, k := range keys {
+	for _, k := range o.keys {
 		if l := o.links[k]; !l.staged() && !o.mesh.opts.naive {
 			l.held = true
 			o.dev.hold(k, l.addrs, true)
@@ -123,11 +123,12 @@ func (o *owner) setKey(private [topo.KeyLen]byte, now time.Time) error {
 	}
 	o.mesh.key.Store(&key)
 	o.want.Key = key
-	for _, k := range keys {
+	for _, k := range o.keys {
 		l := o.links[k]
 		l.rekey(now, o.rand())
 		o.tend(k, l, now)
 	}
+	o.publish(now)
 	return nil
 }
 
@@ -156,7 +157,6 @@ func (o *owner) reconcile(now time.Time) ([]topo.Refusal, error) {
 		return nil, err
 	}
 	o.relink(now)
-	o.see(now) // links are new, peers of an adopted device are not
 	ops, refused := topo.Diff(o.want, o.observed(now))
 	for _, op := range ops {
 		o.log.Debug().Stringer("op", op).Msg("changing device")
@@ -165,11 +165,13 @@ func (o *owner) reconcile(now time.Time) ([]topo.Refusal, error) {
 		}
 	}
 	o.repairAt = time.Time{}
-	if len(ops) == 0 {
-		o.publish(now)
-		return refused, nil
+	if len(ops) > 0 {
+		if err := o.read(now); err != nil {
+			return refused, err
+		}
 	}
-	return refused, o.read(now)
+	o.publish(now)
+	return refused, nil
 }
 
 // relink makes the links equal to the wanted peers. New peers are held before
@@ -192,6 +194,7 @@ func (o *owner) relink(now time.Time) {
 			delete(o.links, key)
 		}
 	}
+	o.sortKeys()
 }
 
 func (o *owner) relinkPeer(p topo.Peer, now time.Time) {
@@ -268,25 +271,19 @@ func (o *owner) observed(now time.Time) topo.Observed {
 	return obs
 }
 
-// read takes a reading of the device and publishes it.
+// read takes a reading of the device.
 func (o *owner) read(now time.Time) error {
 	r, err := o.dev.observe()
 	if err != nil {
 		return err
 	}
 	o.last = r
-	o.see(now)
-	o.publish(now)
-	return nil
-}
-
-// see lets the links take over the last reading.
-func (o *owner) see(now time.Time) {
-	for _, p := range o.last.peers {
+	for _, p := range r.peers {
 		if l := o.links[p.Key]; l != nil {
 			l.see(p, now)
 		}
 	}
+	return nil
 }
 
 // turn is one round of looking after the peers; it returns when the next one
@@ -305,9 +302,12 @@ func (o *owner) turn(now time.Time) time.Duration {
 		}
 	}
 	next := readIdle
-	keys := o.sortedKeys()
-	// Who was tried least comes first, should tokens be few.
-	slices.SortStableFunc(keys, func(a, b topo.Key) int { return cmp.Compare(o.links[a].tries, o.links[b].tries) })
+	keys := o.keys
+	if o.tokens.few(now) {
+		// Who was tried least comes first.
+		keys = slices.Clone(keys)
+		slices.SortStableFunc(keys, func(a, b topo.Key) int { return cmp.Compare(o.links[a].tries, o.links[b].tries) })
+	}
 	for _, key := range keys {
 		if wait := o.tend(key, o.links[key], now); wait < next {
 			next = wait
@@ -389,15 +389,15 @@ func (o *owner) keepaliveDue() bool {
 	return false
 }
 
-func (o *owner) sortedKeys() []topo.Key {
-	keys := make([]topo.Key, 0, len(o.links))
+// sortKeys lists the links by node.
+func (o *owner) sortKeys() {
+	o.keys = o.keys[:0]
 	for k := range o.links {
-		keys = append(keys, k)
+		o.keys = append(o.keys, k)
 	}
-	slices.SortFunc(keys, func(a, b topo.Key) int {
+	slices.SortFunc(o.keys, func(a, b topo.Key) int {
 		return cmp.Or(cmp.Compare(o.links[a].want.Node, o.links[b].want.Node), bytes.Compare(a[:], b[:]))
 	})
-	return keys
 }
 
 // publish makes the present state visible to Observe and the metrics.
@@ -406,14 +406,14 @@ func (o *owner) publish(now time.Time) {
 		port: o.last.port, mtu: o.last.mtu,
 		counters: o.dev.counters(), attempts: o.attempts, moves: o.moves,
 	}
-	keys := o.sortedKeys()
 	next := map[topo.Key]topo.Key{}
-	for _, key := range keys {
-		if l := o.links[key]; l.staged() {
+	for key, l := range o.links {
+		if l.staged() {
 			next[l.want.Follows] = key
 		}
 	}
-	for _, key := range keys {
+	s.peers = make([]PeerStatus, 0, len(o.keys))
+	for _, key := range o.keys {
 		l := o.links[key]
 		if l.staged() {
 			continue
