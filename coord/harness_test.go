@@ -139,7 +139,7 @@ func (w *world) addAt(node cluster.NodeID, priority uint32, addr netip.Addr) *ho
 		w.t.Fatal(err)
 	}
 	h.ann, err = member.Ann{
-		IDPub: publicKey(h.key), WGPub: [32]byte{byte(n)}, Epoch: 1, Issued: now, Zone: "z", Priority: priority,
+		IDPub: publicKey(h.key), WGPub: [32]byte{byte(n), byte(n >> 8)}, Epoch: 1, Issued: now, Zone: "z", Priority: priority,
 		Endpoints: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 51820)},
 	}.Sign(h.key)
 	if err != nil {

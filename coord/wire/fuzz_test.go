@@ -115,3 +115,55 @@ func FuzzCheckJSON(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseLegacy checks that an unsigned heartbeat is read as the usual
+// decoder reads it, and that no message of version 2 passes for one.
+func FuzzParseLegacy(f *testing.F) {
+	addGoldens(f)
+	f.Add([]byte(`{"node_id":"n1","timestamp":1700000000,"type":"heartbeat","payload":{"role":"standby"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, err := ParseLegacy(data)
+		if err != nil {
+			if ReasonOf(err) == "" {
+				t.Fatal("refused without a reason")
+			}
+			return
+		}
+		var env struct {
+			Node string `json:"node_id"`
+			Time int64  `json:"timestamp"`
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(data, &env); err != nil {
+			t.Fatalf("accepted what encoding/json refuses: %v", err)
+		}
+		if env.Node != string(h.Node) || env.Time != h.Time || env.Type != string(TypeHeartbeat) || len(data) > MaxDatagram {
+			t.Fatalf("read %+v, encoding/json reads %+v", h, env)
+		}
+		if m, err := Parse(data); err == nil {
+			t.Fatalf("passes for both versions: %+v", m)
+		}
+	})
+}
+
+// FuzzProbe checks that padding is the only thing that may follow a message,
+// and only a heartbeat that says how long it is.
+func FuzzProbe(f *testing.F) {
+	addGoldens(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, size := range []int{MaxDatagram + 1, 1400, MaxProbe} {
+			m, err := Parse(Pad(bytes.Clone(data), size))
+			if err != nil {
+				continue
+			}
+			if m.Type != TypeHeartbeat || m.Size < MaxDatagram {
+				t.Fatalf("%s of %d bytes", m.Type, m.Size)
+			}
+			if p, err := Decode(m); err == nil {
+				if hb, ok := p.(Heartbeat); !ok || int(hb.Probe) != m.Size {
+					t.Fatalf("%d bytes, says %+v", m.Size, p)
+				}
+			}
+		}
+	})
+}

@@ -55,10 +55,14 @@ func goldens() map[string]struct {
 	}{
 		"heartbeat":       {header(TypeHeartbeat), full},
 		"heartbeat_small": {header(TypeHeartbeat), Heartbeat{Role: cluster.RoleStandby, KnownPeers: []PeerHint{}}},
-		"peer_announce":   {header(TypePeerAnnounce), ann},
-		"lease_claim":     {header(TypeLeaseClaim), Claim{Priority: 20, Term: 8, Raw: json.RawMessage(`{"phase":"vote","priority":20,"term":8}`)}},
-		"lease_release":   {header(TypeLeaseRelease), Release{Term: 8, Raw: json.RawMessage(`{"phase":"release","priority":20,"term":8}`)}},
-		"release_empty":   {everyone, nil},
+		"heartbeat_probed": {header(TypeHeartbeat), Heartbeat{
+			Role: cluster.RoleStandby, KnownPeers: []PeerHint{}, LogEvents: 12, ProbeEcho: 1392,
+		}},
+		"revoke":        {header(TypeRevoke), Revoke{Record: "cmV2.c2ln"}},
+		"peer_announce": {header(TypePeerAnnounce), ann},
+		"lease_claim":   {header(TypeLeaseClaim), Claim{Priority: 20, Term: 8, Raw: json.RawMessage(`{"phase":"vote","priority":20,"term":8}`)}},
+		"lease_release": {header(TypeLeaseRelease), Release{Term: 8, Raw: json.RawMessage(`{"phase":"release","priority":20,"term":8}`)}},
+		"release_empty": {everyone, nil},
 	}
 }
 
@@ -411,6 +415,46 @@ func BenchmarkAccept(b *testing.B) {
 		}
 		if _, err := Decode(m); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestProbe: a heartbeat may be padded with spaces to the length that it
+// names, and nothing else may be long.
+func TestProbe(t *testing.T) {
+	beat := Heartbeat{Role: cluster.RoleStandby, KnownPeers: []PeerHint{}, Probe: 1392}
+	sealed := func(h Header, p any) []byte {
+		b, err := Seal(testKey(1), h, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	read := func(data []byte) error {
+		m, err := Parse(data)
+		if err == nil {
+			err = Verify(m, pub(testKey(1)))
+		}
+		if err == nil {
+			_, err = Decode(m)
+		}
+		return err
+	}
+	if err := read(Pad(sealed(header(TypeHeartbeat), beat), 1392)); err != nil {
+		t.Error(err)
+	}
+	small := beat
+	small.Probe = 0
+	for name, data := range map[string][]byte{
+		"shorter than it says": Pad(sealed(header(TypeHeartbeat), beat), 1391),
+		"not padded":           sealed(header(TypeHeartbeat), beat),
+		"does not say":         Pad(sealed(header(TypeHeartbeat), small), 1392),
+		"another type":         Pad(sealed(header(TypeLeaseRelease), nil), 1392),
+		"something behind":     append(Pad(sealed(header(TypeHeartbeat), beat), 1391), '}'),
+		"only padding":         Pad(nil, MaxProbe+1),
+	} {
+		if err := read(data); ReasonOf(err) != ReasonSize {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
