@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/nstest"
 )
 
 // TestFullMesh starts a cluster whose hosts know each other, all at once.
@@ -39,7 +40,44 @@ func TestFullMesh(t *testing.T) {
 			}
 			took := f.await("full mesh", time.Minute, f.meshed)
 			within(t, "full mesh", took, c.bound)
+			if c.backend == backendTUN && c.size == 3 {
+				f.carries()
+			}
 		})
+	}
+}
+
+// carries checks that any program's packets pass between all hosts, over IPv4
+// and IPv6.
+func (f *fleet) carries() {
+	f.t.Helper()
+	ms, err := f.all[0].api.Members(f.ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	addrs := map[cluster.NodeID][2]netip.Addr{}
+	for _, m := range ms.Members {
+		addrs[m.Node] = [2]netip.Addr{netip.MustParseAddr(m.Addr), netip.MustParseAddr(m.Addr6)}
+	}
+	for _, a := range f.all {
+		for _, b := range f.all {
+			for i := range 2 {
+				if a == b {
+					continue
+				}
+				src, dst := addrs[cluster.NodeID(a.Name())][i], addrs[cluster.NodeID(b.Name())][i]
+				p := nstest.Ping(a.Host, b.Host, src, dst, 5*time.Millisecond)
+				f.await("pings are sent", 10*time.Second, func() error {
+					if p.Sent() < 10 {
+						return fmt.Errorf("%d so far", p.Sent())
+					}
+					return nil
+				})
+				if r := p.Stop(); r.Lost > 0 {
+					f.t.Errorf("%s to %s: %d of %d lost", src, dst, r.Lost, r.Sent)
+				}
+			}
+		}
 	}
 }
 
