@@ -225,7 +225,7 @@ func (l *link) due(now time.Time, rnd float64, tokens *bucket) attempt {
 		}
 		a.handshake = true
 	}
-	if a.handshake && !(l.rekeyed && l.tries == 0) && !tokens.take(now) {
+	if a.handshake && (!l.rekeyed || l.tries > 0) && !tokens.take(now) {
 		l.nextTry = now.Add(tokenEvery)
 		a.handshake = false
 	}

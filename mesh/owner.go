@@ -16,7 +16,7 @@ import (
 
 const (
 	// readIdle and readBusy are the intervals between readings of the device,
-	// with all peers in reach and not.
+	// with all peers in reach and not; readBusy grows with the peers.
 	readIdle = time.Second
 	readBusy = 250 * time.Millisecond
 	// readStaged is the interval while a peer has announced another key: what
@@ -27,10 +27,10 @@ const (
 	hintDelay = 2 * time.Millisecond
 	hintAgain = 15 * time.Millisecond
 	hintReads = 3
-	// After a turn the owner rests restFactor times as long as that took, at
-	// most readBusy: reading many peers costs, most of all where the machine is
-	// overloaded already.
-	restFactor = 16
+	// After a turn the owner rests restPerPeer for each peer, at most readBusy:
+	// otherwise each of many peers, with its own times, would cost a reading of
+	// all of them.
+	restPerPeer = 500 * time.Microsecond
 	// passage is how long a packet that is held no more takes to leave the device.
 	passage = 2 * time.Millisecond
 	// repairEvery is the pause after an operation that failed.
@@ -85,13 +85,24 @@ func (o *owner) loop(ctx context.Context) error {
 			continue
 		case <-timer.C:
 		}
-		begin := time.Now()
-		wait := o.turn(begin)
-		end := time.Now()
-		rest := min(restFactor*end.Sub(begin), readBusy)
-		rested = end.Add(rest)
+		wait, rest := o.turn(time.Now()), o.rest()
+		rested = time.Now().Add(rest)
 		timer.Reset(max(wait, rest))
 	}
+}
+
+// rest is the least time between two turns.
+func (o *owner) rest() time.Duration {
+	rest := min(time.Duration(len(o.keys))*restPerPeer, readBusy)
+	if o.staged {
+		rest = min(rest, readStaged)
+	}
+	return rest
+}
+
+// busy is the interval between readings while a peer is out of reach.
+func (o *owner) busy() time.Duration {
+	return min(max(readBusy, 20*time.Duration(len(o.keys))*restPerPeer), readIdle)
 }
 
 // serve carries out a request.
@@ -363,7 +374,7 @@ func (o *owner) tend(key topo.Key, l *link, now time.Time) time.Duration {
 	if l.reachable(now) {
 		return readIdle
 	}
-	wait := min(readBusy, l.rotateAt.Sub(now))
+	wait := min(o.busy(), l.rotateAt.Sub(now))
 	if !l.live(now) {
 		wait = min(wait, l.nextTry.Sub(now))
 	}

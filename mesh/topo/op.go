@@ -87,6 +87,7 @@ func (o SetEndpoint) String() string { return fmt.Sprintf("endpoint %s %s", o.Ke
 func (o Replace) String() string {
 	return fmt.Sprintf("replace %s by %s with %s", o.Old, o.New, o.Allowed)
 }
+
 func (o SetKeepalive) String() string {
 	return fmt.Sprintf("keepalive %s %s", o.Key, o.Interval)
 }
