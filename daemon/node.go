@@ -141,7 +141,7 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 	if !ok {
 		return fmt.Errorf("no record of %s in %s", n.id.Node, n.cfg.StateDir)
 	}
-	if err := n.planner.apply(ctx); err != nil {
+	if err := n.planner.applyWithin(ctx, firstMeshTime); err != nil {
 		return err
 	}
 	n.bound = meshAddr(self)

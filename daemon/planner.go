@@ -118,9 +118,15 @@ func (p *planner) remember() {
 // the planner has to stop.
 const setMeshTime = 2 * time.Second
 
+// firstMeshTime bounds the first change, of a whole device on a machine that
+// may be busy with its boot. Without it there is no daemon.
+const firstMeshTime = 30 * time.Second
+
 // apply plans the device anew and makes it so.
-func (p *planner) apply(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, setMeshTime)
+func (p *planner) apply(ctx context.Context) error { return p.applyWithin(ctx, setMeshTime) }
+
+func (p *planner) applyWithin(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	p.writeNames()
 	want, ok := p.plan()
