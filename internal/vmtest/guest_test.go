@@ -99,7 +99,7 @@ func boot(t *testing.T, g Guest) *Result {
 	if g.Kernel, err = FetchKernel(ctx); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Boot(ctx, t.TempDir(), g)
+	r, err := Boot(t.Context(), t.TempDir(), g)
 	if err != nil {
 		if r != nil {
 			t.Logf("guest:\n%s", r.Log)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,12 +15,14 @@ import (
 var rootModules = []string{"virtio_pci", "virtio_blk", "ext4"}
 
 // rootPackages make a minimal Debian one that boots with systemd.
-const rootPackages = "systemd,systemd-sysv,kmod,iproute2"
+const rootPackages = "systemd,systemd-sysv,udev,kmod,iproute2"
 
 // FetchRootfs returns an ext4 image of a minimal Debian with systemd, in the
 // cache; the first call makes it. It needs root.
 func FetchRootfs(ctx context.Context) (string, error) {
-	dir, err := cached(ctx, "rootfs", bootstrap)
+	// Another list of packages is another tree.
+	name := fmt.Sprintf("rootfs-%08x", crc32.ChecksumIEEE([]byte(rootPackages)))
+	dir, err := cached(ctx, name, bootstrap)
 	return filepath.Join(dir, "root.ext4"), err
 }
 

@@ -68,6 +68,7 @@ func TestSystemd(t *testing.T) {
 		{Path: "/usr/lib/systemd/system/skein.service", Mode: 0o644, Source: filepath.Join(units, "skein.service")},
 		{Path: "/usr/lib/systemd/system/skein-netstack.service", Mode: 0o644, Source: filepath.Join(units, "skein-netstack.service")},
 		{Path: "/usr/lib/sysusers.d/skein.conf", Mode: 0o644, Source: filepath.Join(units, "skein.sysusers")},
+		{Path: "/usr/lib/systemd/network/05-skein.network", Mode: 0o644, Source: filepath.Join(units, "05-skein.network")},
 		{Path: "/usr/lib/tmpfiles.d/skein.conf", Mode: 0o644, Source: filepath.Join(units, "skein.tmpfiles")},
 	})
 	if err != nil {

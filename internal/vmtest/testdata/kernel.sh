@@ -2,6 +2,7 @@
 ready skein kernel 1000
 ip -d link show skein0 | grep -q wireguard || fail "no kernel device"
 chunks skein
+[ "$(admin skein0)" = unmanaged ] || fail "networkd manages the device: $(admin skein0)"
 index=$(cat /sys/class/net/skein0/ifindex)
 systemctl restart skein || fail "restart"
 [ "$(cat /sys/class/net/skein0/ifindex)" = "$index" ] || fail "the device did not outlive the restart"
