@@ -205,3 +205,27 @@ func BenchmarkRenewal(b *testing.B) {
 		b.Fatal("the lease was lost")
 	}
 }
+
+// TestPriorityChanges gives a host another priority while it runs: what it
+// sends from then on says so.
+func TestPriorityChanges(t *testing.T) {
+	s, err := New(Options{
+		Self: "a", Priority: 10, Timing: timing(t, cluster.ProfileLAN), ModeSetting: cluster.ModeAuto,
+		Vote: VoteRecord{Config: three()}, Fresh: true,
+	}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, acts := Step(s, PeerChanged{Node: "a", Priority: 7, Gone: true}, 0)
+	sent := 0
+	for _, a := range acts {
+		if send, ok := a.(Send); ok {
+			if sent++; send.Msg.Priority != 7 {
+				t.Errorf("sends priority %d, want 7", send.Msg.Priority)
+			}
+		}
+	}
+	if sent == 0 {
+		t.Errorf("actions %v, want messages", acts)
+	}
+}
