@@ -125,9 +125,25 @@ func (j *joiner) keys() (identityFile, error) {
 	return f, writeJSON(name, f)
 }
 
-// ask tries each address until one answers. A refusal ends the search: the
-// addresses are one sponsor's.
+// maxAsks is how often a sponsor that is too slow to answer is asked: it may
+// be admitting a whole rack.
+const maxAsks = 3
+
+// ask asks until there is an answer. To ask again is safe: the same invite and
+// key get the same answer.
 func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*answer, error) {
+	for n := 1; ; n++ {
+		a, err := j.askAll(ctx, id, ann)
+		if err == nil || n == maxAsks || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrRefused) {
+			return a, err
+		}
+		j.log.Warn().Err(err).Int("attempt", n).Msg("sponsor is slow to answer")
+	}
+}
+
+// askAll tries each address until one answers. A refusal ends the search: the
+// addresses are one sponsor's.
+func (j *joiner) askAll(ctx context.Context, id *Identity, ann member.Signed) (*answer, error) {
 	var errs []error
 	for _, addr := range j.token.Addrs {
 		a, err := j.askOne(ctx, addr, id, ann)
