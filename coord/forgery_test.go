@@ -36,7 +36,7 @@ func TestForgeries(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		now := time.Now().Unix()
 		mallory := seedKey("mallory")
-		cert := func(issuer string, ip string, node cluster.NodeID) member.Signed {
+		cert := func(issuer, ip string, node cluster.NodeID) member.Signed {
 			s, err := member.Cert{
 				Cluster: w.verify.Cluster, Node: node, IDPub: publicKey(mallory), IP4: netip.MustParseAddr(ip),
 				IP6: member.ULA(w.verify.Cluster, publicKey(mallory)), Serial: 9, Issued: now, Since: now,
@@ -72,13 +72,19 @@ func TestForgeries(t *testing.T) {
 			from   netip.AddrPort
 			data   []byte
 		}{
-			{"a host of the underlay with a stolen source", wire.ReasonSignature, fromB,
-				seal(t, mallory, header(b, a, wire.TypeHeartbeat, 1<<22), beat)},
+			{
+				"a host of the underlay with a stolen source", wire.ReasonSignature, fromB,
+				seal(t, mallory, header(b, a, wire.TypeHeartbeat, 1<<22), beat),
+			},
 			{"a host of the underlay at its own address", wire.ReasonSource, netip.MustParseAddrPort("198.51.100.9:51821"), good},
-			{"a local user of a member host, with that host's address", wire.ReasonSignature, fromB,
-				seal(t, mallory, header(b, a, wire.TypeLeaseRelease, 1<<22), nil)},
-			{"a local user of a member host, under another name", wire.ReasonSource, fromB,
-				seal(t, mallory, header(c, a, wire.TypeHeartbeat, 1<<22), beat)},
+			{
+				"a local user of a member host, with that host's address", wire.ReasonSignature, fromB,
+				seal(t, mallory, header(b, a, wire.TypeLeaseRelease, 1<<22), nil),
+			},
+			{
+				"a local user of a member host, under another name", wire.ReasonSource, fromB,
+				seal(t, mallory, header(c, a, wire.TypeHeartbeat, 1<<22), beat),
+			},
 			{"the record of a key that nobody certified", wire.ReasonRecord, fromB, by(b, cert("mallory", "10.0.0.77", "host-m"), ann(77), "10.0.0.77")},
 			{"the record of a key that a plain member certified", wire.ReasonRecord, fromB, by(b, cert("host-b", "10.0.0.77", "host-m"), ann(77), "10.0.0.77")},
 			{"an announcement with a stolen node id", wire.ReasonRecord, fromB, by(b, cert("mallory", "10.0.0.77", c.node), ann(77), "10.0.0.77")},

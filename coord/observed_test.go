@@ -76,10 +76,12 @@ func TestHintsAreBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		wg := wire.WGKey{8} // that of c
 		seq := uint64(1 << 20)
-		hint := func(from *host, about *host, key wire.WGKey, at string) {
+		hint := func(from, about *host, key wire.WGKey, at string) {
 			seq++
-			hb := wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: w.profile, SentUS: 1,
-				KnownPeers: []wire.PeerHint{{Node: about.node, WGPub: key, TunnelIP: about.addr, Endpoint: netip.MustParseAddrPort(at)}}}
+			hb := wire.Heartbeat{
+				Role: cluster.RoleStandby, Version: "0.1.0", Profile: w.profile, SentUS: 1,
+				KnownPeers: []wire.PeerHint{{Node: about.node, WGPub: key, TunnelIP: about.addr, Endpoint: netip.MustParseAddrPort(at)}},
+			}
 			w.net.Inject(udpAddr(from.addr), udpAddr(a.addr), seal(t, from.key, wire.Header{
 				Node: from.node, Time: time.Now().Unix(), Type: wire.TypeHeartbeat, To: a.node, Boot: 1, Seq: seq,
 			}, hb))
