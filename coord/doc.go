@@ -12,6 +12,22 @@
 // heartbeat carries a digest of the sender's records, and a host whose digest
 // differs fetches what it lacks.
 //
+// Heartbeats are the whole upkeep: they refresh a member, which is stale after
+// 5 minutes of silence, measure round trips, carry where the sender's
+// WireGuard device sees others (at most 3 such endpoints are kept of a member,
+// one per reporter, for 10 minutes) and so tell a host that it is behind NAT.
+// A silent host is tried again after a fortieth of the time it has been silent,
+// at most every minute, for ever; every 2 minutes it is told this host's
+// records again, in case it lost them. When a dead host is heard, all silent
+// ones are tried at once. A heartbeat padded to the mesh's MTU is the one
+// datagram that is longer than 1200 bytes: while small ones are answered and
+// three tries of these are not, the path swallows full packets, and
+// OnBlackhole is told. A revocation goes to all members at once, before all
+// else that waits to be sent, and whoever learns of it passes it on.
+//
+// Unsigned heartbeats of protocol version 1 are taken from hosts listed in
+// Options.Legacy, at their certified address, as a sign of life only.
+//
 // Streams are TLS 1.3 on TCP port 51821 inside the mesh; both ends show the
 // identity key that their certificate record names, and ALPN chooses the
 // protocol. A stream to this host itself stays inside the process.
@@ -32,13 +48,15 @@
 //     accepted or served; they end when Run's context ends, which closes every
 //     stream;
 //   - one per pull, at most 4; each ends within its timeout;
-//   - the notifier, which calls OnMembers and OnHealth, and the saver of
-//     records; they end after the loop.
+//   - the notifier, which calls OnChange, OnBlackhole, OnMembers and OnHealth,
+//     and the saver of records; they end after the loop.
 //
 // Ordering: the core's actions are carried out in the order given, a vote is
 // durable before anything that follows from it is sent, MayAct says no before
 // anything that follows from losing a lease is done, and yes only after
-// everything that leads to it. Actions are delivered in order. Between
+// everything that leads to it. Actions are delivered in order. OnChange and
+// OnBlackhole are called in order and before the OnMembers that follows from
+// them, and a View has what OnMembers tells before it is called. Between
 // different hosts nothing is ordered, and any datagram may be lost.
 //
 // Nothing that a message says executes, configures or reveals anything.

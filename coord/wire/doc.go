@@ -10,6 +10,11 @@
 // (Message.Fresh), replay (Window.Check), addressee and signature
 // (Message.For, Verify); only then Window.Advance and the payload (Decode).
 //
+// A message is at most MaxDatagram bytes long. A heartbeat may have spaces
+// behind it, up to MaxProbe, if it says how long the whole is: such a probe
+// finds out what a path carries. ParseLegacy reads the unsigned heartbeat of
+// protocol version 1, which proves nothing.
+//
 // Names of fields are lower-case ASCII letters, digits and '_' everywhere in a
 // message, so that no two names differ by case only; a repeated name, a number
 // of 2^53 or more, or nesting deeper than MaxDepth refuses the message.
