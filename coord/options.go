@@ -105,7 +105,8 @@ type Options struct {
 	Local func() Local
 
 	// OnMembers gets the members, this host included, after every change of
-	// them, and once at the start. OnHealth gets what is believed of another
+	// them, of the endpoints at which they are seen, or of this host's
+	// PublicEndpoint or NAT, and once at the start. OnHealth gets what is believed of another
 	// host after every change. Both are optional and called by one goroutine,
 	// which a slow callee delays without delaying the loop; what came
 	// meanwhile is collapsed to the latest.
@@ -120,7 +121,7 @@ type Options struct {
 	// Observed returns the endpoints at which this host's own WireGuard device
 	// has its peers now; Interfaces the addresses of this host outside the
 	// mesh, by which it tells that it is behind NAT. Both are called by the
-	// loop, must not block, and are optional.
+	// loop with every round of heartbeats, must not block, and are optional.
 	Observed   func() map[cluster.NodeID]netip.AddrPort
 	Interfaces func() []netip.Addr
 	// MTU returns the mesh device's MTU, by which full-sized packets to each
