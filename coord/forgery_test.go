@@ -143,6 +143,7 @@ func TestReplay(t *testing.T) {
 		}
 		a.crash()
 		a.restart()
+		time.Sleep(1500 * time.Millisecond) // what others sent in the second of the start is refused as well
 		n := a.rejected("clock")
 		inject(first)
 		m, _ := a.svc.View().Member(b.node)

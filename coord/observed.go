@@ -34,7 +34,7 @@ type endpoints struct {
 	hints  []wire.PeerHint                   // of this round, what is news first
 	seen   map[cluster.NodeID][]sighting     // of others, as others see them
 	seenAs map[cluster.NodeID]sighting       // of this host, one per reporter
-	own    []netip.Addr // of this host's interfaces, as of this round
+	own    []netip.Addr                      // of this host's interfaces, as of this round
 	public netip.AddrPort
 	nat    bool
 	// changed says that a plan of the mesh would come out differently;
@@ -203,7 +203,7 @@ func (s *Service) learnPublic() {
 			best = at
 		}
 	}
-	nat := best.IsValid() && s.o.Interfaces != nil && !slices.Contains(e.own, best.Addr())
+	nat := best.IsValid() && len(e.own) > 0 && !slices.Contains(e.own, best.Addr())
 	if best != e.public || nat != e.nat {
 		e.public, e.nat, e.changed, s.dirty = best, nat, true, true
 	}
