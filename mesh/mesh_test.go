@@ -289,6 +289,11 @@ func TestNewRefuses(t *testing.T) {
 		"listen missing": func(o *Options) { o.Listen = netip.AddrPort{} },
 		"multicast":      func(o *Options) { o.Listen = netip.MustParseAddrPort("224.0.0.1:1") },
 		"mtu":            func(o *Options) { o.MTU = 9000 },
+		"long interface": func(o *Options) { o.Interface = "skein0123456789x" },
+		"odd interface":  func(o *Options) { o.Interface = "skein/0" },
+		"dot interface":  func(o *Options) { o.Interface = ".." },
+		"network":        func(o *Options) { o.Networks = []netip.Prefix{netip.MustParsePrefix("10.86.0.1/16")} },
+		"all networks":   func(o *Options) { o.Networks = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} },
 	} {
 		o := good
 		change(&o)
@@ -296,10 +301,10 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	for _, backend := range []string{"", "kernel", "tun", "auto"} {
+	for _, backend := range []string{"", "Kernel", "boringtun"} {
 		o := good
 		o.Backend = backend
-		if _, err := New(o); !errors.Is(err, ErrBackend) || !strings.Contains(err.Error(), "this build has netstack") {
+		if _, err := New(o); !errors.Is(err, ErrBackend) || !strings.Contains(err.Error(), "this build has auto, kernel, tun, netstack") {
 			t.Errorf("backend %q: %v", backend, err)
 		}
 	}
@@ -468,6 +473,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, key := range []string{
 		"skein_mesh_info backend=netstack",
+		"skein_mesh_mtu_bytes",
 		"skein_mesh_last_handshake_timestamp_seconds peer=n2",
 		"skein_mesh_receive_bytes_total peer=n2",
 		"skein_mesh_transmit_bytes_total peer=n2",

@@ -32,7 +32,7 @@ const (
 	// all of them.
 	restPerPeer = 500 * time.Microsecond
 	// passage is how long a packet that is held no more takes to leave the device.
-	passage = 2 * time.Millisecond
+	passage = 5 * time.Millisecond
 	// repairEvery is the pause after an operation that failed.
 	repairEvery = 5 * time.Second
 )
