@@ -98,6 +98,7 @@ func body[T any](t *testing.T, e api.Event) T {
 // while it holds the lease: the voters shrink to one, the events stay
 // readable, and who left says so when it is started again.
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	d, ctx := start(t, 3)
 	n1, n2, n3 := d.hosts[0], d.hosts[1], d.hosts[2]
 	if _, err := n1.api.Leave(ctx); !api.IsCode(err, api.CodeConflict) {
@@ -159,6 +160,7 @@ func TestLeave(t *testing.T) {
 // TestLeaveByMajority lets one of two voters leave that go by majority: it
 // must agree to its own going, or nobody could decide anything any more.
 func TestLeaveByMajority(t *testing.T) {
+	t.Parallel()
 	d, ctx := start(t, 2)
 	for _, h := range d.hosts {
 		reconfigure(t, h, "[lease]\n", "[lease]\nmode = \"quorum\"\n")
@@ -181,6 +183,7 @@ func TestLeaveByMajority(t *testing.T) {
 // it announces an epoch that the others know otherwise. They keep both
 // records, one event tells of it, and the host comes back with a later epoch.
 func TestRestoredBackup(t *testing.T) {
+	t.Parallel()
 	d, ctx := start(t, 3)
 	h := d.hosts[2]
 	stop := func() {
@@ -229,6 +232,7 @@ func TestRestoredBackup(t *testing.T) {
 // that itself: the voters shrink, the host cannot come back, and its name and
 // key are not taken for a member's.
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	d, ctx := start(t, 3)
 	n1, n2, n3 := d.hosts[0], d.hosts[1], d.hosts[2]
 	if err := n3.cmd.Process.Kill(); err != nil {
@@ -244,6 +248,14 @@ func TestRemove(t *testing.T) {
 	if err := n1.await(ctx, "misses n3", func(s api.Status) bool { return s.Members.Alive == 2 }); err != nil {
 		t.Fatal(err)
 	}
+	eventually(ctx, t, 5*time.Second, "the holder wrote down that n3 is missing", func() error {
+		for _, e := range eventsOf(ctx, t, n2, cluster.KindMemberHealth) {
+			if b := body[cluster.MemberHealth](t, e); b.Node == "n3" && b.From == cluster.Alive && b.To == cluster.Suspect && e.Source.Node == "n1" {
+				return nil
+			}
+		}
+		return errors.New("no such event")
+	})
 	// Of the other voters only one would be alive: the lease would be lost.
 	if _, err := n2.api.Leave(ctx); !api.IsCode(err, api.CodeConflict) || !strings.Contains(err.Error(), "majority") {
 		t.Errorf("leaving without a majority left: %v", err)
@@ -287,6 +299,7 @@ func TestRemove(t *testing.T) {
 // TestRemoveAlive removes a host that works, the holder itself: it hands over,
 // learns that it is removed and ends with an error that says so.
 func TestRemoveAlive(t *testing.T) {
+	t.Parallel()
 	d, ctx := start(t, 3)
 	n1, n2, n3 := d.hosts[0], d.hosts[1], d.hosts[2]
 	if _, err := n1.api.StepDown(ctx, api.StepDownRequest{To: "n2"}); err != nil {
@@ -370,6 +383,7 @@ func TestRotateKey(t *testing.T) {
 // TestRotateKeyKilled kills a host while its change of key is under way, at
 // different times: it always comes back.
 func TestRotateKeyKilled(t *testing.T) {
+	t.Parallel()
 	d, ctx := start(t, 3)
 	h := d.hosts[2]
 	waits := []time.Duration{0, 700 * time.Millisecond, 1500 * time.Millisecond}
@@ -429,6 +443,7 @@ func reconfigure(t *testing.T, h *demoHost, old, next string) {
 // TestAddressesChange stops three hosts, moves all but one to other ports and
 // starts them: they find each other through the one that stayed.
 func TestAddressesChange(t *testing.T) {
+	t.Parallel()
 	d, ctx := start(t, 3)
 	for _, h := range d.hosts {
 		if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -85,3 +85,30 @@ func TestEndpointCache(t *testing.T) {
 		t.Errorf("damaged file: %v, %v", c.known, err)
 	}
 }
+
+// FuzzEndpoints reads any file as a cache: it never panics, and what it takes
+// over is bounded and usable.
+func FuzzEndpoints(f *testing.F) {
+	f.Add([]byte(`{"version":1,"endpoints":{"n2":["192.0.2.1:51820"]}}`))
+	f.Add([]byte(`{"version":1,"endpoints":{"":[":0","[::]:1"],"n2":null}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, endpointsFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := openEndpoints(dir)
+		if err != nil && len(c.known) > 0 {
+			t.Errorf("%v, and yet %v", err, c.known)
+		}
+		for n, eps := range c.known {
+			if len(eps) == 0 || len(eps) > cachedEach {
+				t.Errorf("%s at %v", n, eps)
+			}
+			for _, e := range eps {
+				if !e.IsValid() || e.Port() == 0 {
+					t.Errorf("%s at %s", n, e)
+				}
+			}
+		}
+	})
+}

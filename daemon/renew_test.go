@@ -43,6 +43,7 @@ func inside(t *testing.T, h *demoHost, o RunOptions) {
 // TestRenewal lets a host live with certificates of nine seconds: it has them
 // renewed by its sponsor in time, again and again, and nobody notices.
 func TestRenewal(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	d := &demo{

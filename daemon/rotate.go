@@ -30,8 +30,12 @@ import (
 // already. Peers never move by the clock alone: a host that crashed and still
 // has its old key would be locked out.
 
-// rotateLead is how long the peers have to learn of the next key.
-const rotateLead = 10 * time.Second
+// rotateLead is how long the peers have to learn of the next key, or as long
+// as rotateBeats of their heartbeats take, which say that they did.
+const (
+	rotateLead  = 10 * time.Second
+	rotateBeats = 3
+)
 
 // rotation is a change of key that was announced.
 type rotation struct {
@@ -54,7 +58,8 @@ func (s *selfCare) begin(ctx context.Context, actor string) (api.Rotated, error)
 		if err != nil {
 			return api.Rotated{}, fmt.Errorf("rotate key: %w", err)
 		}
-		s.rotation = &rotation{key: key, at: time.Now().Add(rotateLead).Truncate(time.Second), actor: actor}
+		lead := max(rotateLead, rotateBeats*s.n.timing.Heartbeat)
+		s.rotation = &rotation{key: key, at: time.Now().Add(lead).Truncate(time.Second), actor: actor}
 		about, err := s.about()
 		if err == nil {
 			err = s.announce(ctx, about)
