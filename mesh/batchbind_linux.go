@@ -32,7 +32,7 @@ type batchBind struct {
 	buffers sync.Pool   // of *[maxDatagram]byte, to join datagrams in
 }
 
-func newBatchBind(addr netip.Addr, hint func()) *batchBind {
+func newBatchBind(addr netip.Addr, hint hintFunc) *batchBind {
 	return &batchBind{
 		udpBind: newUDPBind(addr, hint),
 		buffers: sync.Pool{New: func() any { return new([maxDatagram]byte) }},
@@ -60,7 +60,7 @@ func (b *batchBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, b.conn.Close())
 	}
-	r := &batchReceiver{conn: b.conn, gone: b.gone, hint: b.hint, cache: map[netip.AddrPort]conn.Endpoint{}}
+	r := &batchReceiver{conn: b.conn, gone: b.gone, hint: b.hint, cache: map[netip.AddrPort]*conn.StdNetEndpoint{}}
 	return []conn.ReceiveFunc{r.receive}, actual, nil
 }
 
@@ -69,14 +69,14 @@ func (b *batchBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 type batchReceiver struct {
 	conn  *net.UDPConn
 	gone  <-chan struct{}
-	hint  func()
-	cache map[netip.AddrPort]conn.Endpoint
+	hint  hintFunc
+	cache map[netip.AddrPort]*conn.StdNetEndpoint
 
 	buf  [65536]byte
 	oob  [64]byte
 	rest []byte // of buf, from the sender of the last read
 	size int    // of the datagrams in rest
-	from conn.Endpoint
+	from *conn.StdNetEndpoint
 }
 
 // receive implements conn.ReceiveFunc.
@@ -92,7 +92,7 @@ func (r *batchReceiver) receive(packets [][]byte, sizes []int, eps []conn.Endpoi
 		r.rest = r.rest[len(p):]
 		sizes[n], eps[n] = copy(packets[n], p), r.from
 		if mayFinishHandshake(p) {
-			r.hint()
+			r.hint(r.from.AddrPort, p)
 		}
 	}
 	return n, nil

@@ -18,7 +18,7 @@ func TestBatchBind(t *testing.T) {
 
 func batchBindPair(t *testing.T, at netip.Addr) {
 	hints := 0
-	a, b := newBatchBind(at, func() {}), newBatchBind(at, func() { hints++ })
+	a, b := newBatchBind(at, func(netip.AddrPort, []byte) {}), newBatchBind(at, func(netip.AddrPort, []byte) { hints++ })
 	if _, _, err := a.Open(0); err != nil {
 		t.Skip(err)
 	}

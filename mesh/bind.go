@@ -27,15 +27,19 @@ const (
 // packets, 25 MB a device.
 type udpBind struct {
 	addr netip.Addr
-	// hint is called after a packet that may finish a handshake.
-	hint func()
+	// hint is called before the device gets a packet that may finish a
+	// handshake.
+	hint hintFunc
 
 	mu   sync.Mutex
 	conn *net.UDPConn
 	gone chan struct{} // closed with conn
 }
 
-func newUDPBind(addr netip.Addr, hint func()) *udpBind {
+// hintFunc is told of a packet that may finish a handshake.
+type hintFunc func(from netip.AddrPort, packet []byte)
+
+func newUDPBind(addr netip.Addr, hint hintFunc) *udpBind {
 	return &udpBind{addr: addr, hint: hint}
 }
 
@@ -88,7 +92,7 @@ func (b *udpBind) receiver(c *net.UDPConn, gone <-chan struct{}) conn.ReceiveFun
 		}
 		sizes[0], eps[0] = n, ep
 		if mayFinishHandshake(packets[0][:n]) {
-			b.hint()
+			b.hint(from, packets[0][:n])
 		}
 		return 1, nil
 	}

@@ -59,7 +59,7 @@ type fakeBind struct {
 	mu   sync.Mutex
 	in   chan fakePacket // capacity 1024, newest dropped when full
 	gone chan struct{}   // nil while closed
-	hint func()
+	hint hintFunc
 }
 
 type fakePacket struct {
@@ -70,7 +70,7 @@ type fakePacket struct {
 // bind returns the socket of the i-th host.
 func (n *fakeNet) bind(i int) *fakeBind {
 	b := &fakeBind{
-		net: n, in: make(chan fakePacket, 1024), hint: func() {},
+		net: n, in: make(chan fakePacket, 1024), hint: func(netip.AddrPort, []byte) {},
 		addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 51820),
 	}
 	n.mu.Lock()
@@ -90,7 +90,7 @@ func (b *fakeBind) move(to netip.AddrPort) {
 	b.net.binds[to] = b
 }
 
-func (b *fakeBind) onHandshake(f func()) { b.hint = f }
+func (b *fakeBind) onHandshake(f hintFunc) { b.hint = f }
 
 func (b *fakeBind) deliver(from netip.AddrPort, p []byte) {
 	b.mu.Lock()
@@ -121,7 +121,7 @@ func (b *fakeBind) Open(uint16) ([]conn.ReceiveFunc, uint16, error) {
 			sizes[0] = copy(bufs[0], p.data)
 			eps[0] = &conn.StdNetEndpoint{AddrPort: p.from}
 			if mayFinishHandshake(p.data) {
-				b.hint()
+				b.hint(p.from, p.data)
 			}
 			return 1, nil
 		}

@@ -13,7 +13,7 @@ type netstackDevice struct {
 }
 
 // hinter is a Bind in tests that reports handshakes as udpBind does.
-type hinter interface{ onHandshake(func()) }
+type hinter interface{ onHandshake(hintFunc) }
 
 // openNetstack starts a device that listens on the underlay. It has no
 // address and no peer yet.

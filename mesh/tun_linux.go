@@ -275,7 +275,7 @@ func (g *gate) filter(bufs [][]byte, sizes []int, offset int) int {
 // hintBind adds hints of finished handshakes to a Bind.
 type hintBind struct {
 	conn.Bind
-	hint func()
+	hint hintFunc
 }
 
 // Open implements conn.Bind.
@@ -285,8 +285,12 @@ func (b hintBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 		fns[i] = func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
 			n, err := receive(packets, sizes, eps)
 			for j := range n {
-				if mayFinishHandshake(packets[j][:sizes[j]]) {
-					b.hint()
+				if p := packets[j][:sizes[j]]; mayFinishHandshake(p) {
+					var from netip.AddrPort
+					if ep, ok := eps[j].(*conn.StdNetEndpoint); ok {
+						from = unmapPort(ep.AddrPort)
+					}
+					b.hint(from, p)
 				}
 			}
 			return n, err

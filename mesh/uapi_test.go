@@ -106,7 +106,7 @@ func TestOperationTexts(t *testing.T) {
 
 func TestBind(t *testing.T) {
 	hints := 0
-	b := newUDPBind(netip.MustParseAddr("127.0.0.1"), func() { hints++ })
+	b := newUDPBind(netip.MustParseAddr("127.0.0.1"), func(netip.AddrPort, []byte) { hints++ })
 	if err := b.Send([][]byte{{1}}, &conn.StdNetEndpoint{}); err == nil {
 		t.Error("sent before open")
 	}

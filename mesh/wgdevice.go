@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +21,10 @@ import (
 // closeTimeout bounds the close of a device.
 const closeTimeout = 5 * time.Second
 
+// answerTime is how long the device may take to work on an answer to a
+// handshake.
+const answerTime = 250 * time.Millisecond
+
 // goDevice is wireguard-go: what the TUN and the netstack backend have in
 // common. Who embeds it looks after addresses and MTU.
 type goDevice struct {
@@ -27,10 +32,17 @@ type goDevice struct {
 	dev  *wg.Device
 	hint chan struct{}
 	port uint16 // last port that worked
+	// places are the endpoints of the last reading, for the owner only.
+	places map[topo.Key]netip.AddrPort
+
+	mu sync.Mutex
+	// answered is when an answer to a handshake last came from an address. It
+	// is emptied when full: strangers can fill it.
+	answered map[netip.AddrPort]time.Time
 }
 
 func newGoDevice(g *gate) *goDevice {
-	return &goDevice{gate: g, hint: make(chan struct{}, 1)}
+	return &goDevice{gate: g, hint: make(chan struct{}, 1), answered: map[netip.AddrPort]time.Time{}}
 }
 
 // start runs WireGuard between t and bind. After an error both are closed.
@@ -90,7 +102,15 @@ func wireguardLogger(l zerolog.Logger) *wg.Logger {
 	return out
 }
 
-func (d *goDevice) hintNow() {
+func (d *goDevice) hintNow(from netip.AddrPort, packet []byte) {
+	if packet[0] == wg.MessageResponseType {
+		d.mu.Lock()
+		if len(d.answered) >= maxEndpointCache {
+			clear(d.answered)
+		}
+		d.answered[from] = time.Now()
+		d.mu.Unlock()
+	}
 	select {
 	case d.hint <- struct{}{}:
 	default:
@@ -136,13 +156,33 @@ func (d *goDevice) observe() (reading, error) {
 	if err != nil {
 		return reading{}, fmt.Errorf("read device: %w", err)
 	}
-	return parseUAPI(text)
+	r, err := parseUAPI(text)
+	d.places = make(map[topo.Key]netip.AddrPort, len(r.peers))
+	for _, p := range r.peers {
+		d.places[p.Key] = p.Endpoint
+	}
+	return r, err
+}
+
+// answering reports whether an answer of the peer may be on its way through
+// the device. To give up a handshake at that moment would mix it with the next
+// one: the device does not look again after it has checked an answer, and
+// builds a session from the keys of the old handshake under the index of the
+// new, in which it hears nothing.
+func (d *goDevice) answering(key topo.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at, ok := d.answered[unmapPort(d.places[key])]
+	return ok && time.Since(at) < answerTime
 }
 
 func (d *goDevice) handshake(key topo.Key, force bool) error {
 	p := d.dev.LookupPeer(wg.NoisePublicKey(key))
 	if p == nil {
 		return fmt.Errorf("handshake with %s: no such peer", key)
+	}
+	if force && d.answering(key) {
+		return nil // it is tried again if nothing comes of the answer
 	}
 	if force {
 		p.ExpireCurrentKeypairs()
