@@ -25,7 +25,7 @@ import (
 func TestTUNCycles(t *testing.T) {
 	require.Need(t, require.TUN)
 	if inNamespace(t) {
-		cycles(t, BackendTUN, count(60, 1000))
+		cycles(t, BackendTUN, count(25, 1000))
 	}
 }
 
