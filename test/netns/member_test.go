@@ -230,7 +230,7 @@ func (f *fleet) gone(d *daemon, who ...*daemon) error {
 // off meanwhile soon after it is back.
 func TestRemoval(t *testing.T) {
 	parallel(t)
-	size := pick(4, 20)
+	size := pick(4, 30) // the kernel keeps 1024 neighbours for all namespaces together
 	f := newFleet(t, backendTUN, size)
 	f.up()
 	f.settled()
