@@ -71,12 +71,13 @@ func (n *notifier) kick() {
 	}
 }
 
-// run calls the hooks until ctx ends, and then once more with what waits.
+// run calls the hooks until ctx ends, and then those about notices that wait:
+// nobody hears of them otherwise.
 func (n *notifier) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			n.flush()
+			n.flushNotices()
 			return
 		case <-n.wake:
 			n.flush()
@@ -84,14 +85,22 @@ func (n *notifier) run(ctx context.Context) {
 	}
 }
 
-func (n *notifier) flush() {
+func (n *notifier) flushNotices() {
 	n.mu.Lock()
-	notices, members, order, health := n.notices, n.members, n.order, n.health
-	n.notices, n.members, n.order, n.health = nil, nil, nil, make(map[cluster.NodeID]cluster.Health)
+	notices := n.notices
+	n.notices = nil
 	n.mu.Unlock()
 	for _, f := range notices {
 		f()
 	}
+}
+
+func (n *notifier) flush() {
+	n.flushNotices()
+	n.mu.Lock()
+	members, order, health := n.members, n.order, n.health
+	n.members, n.order, n.health = nil, nil, make(map[cluster.NodeID]cluster.Health)
+	n.mu.Unlock()
 	if members != nil && n.onMembers != nil {
 		n.onMembers(members)
 	}
