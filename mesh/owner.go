@@ -135,9 +135,10 @@ func (o *owner) setKey(private [topo.KeyLen]byte, now time.Time) error {
 	o.mesh.key.Store(&key)
 	o.want.Key = key
 	for _, k := range o.keys {
-		l := o.links[k]
-		l.rekey(now, o.rand())
-		o.tend(k, l, now)
+		if l := o.links[k]; !l.staged() {
+			l.rekey(now, o.rand())
+			o.tend(k, l, now)
+		}
 	}
 	o.publish(now)
 	return nil
@@ -224,6 +225,7 @@ func (o *owner) relinkPeer(p topo.Peer, now time.Time) {
 	switch {
 	case l.staged() && p.Follows.IsZero():
 		l.held = !l.live(now) && !o.mesh.opts.naive
+		l.initiator = topo.Initiates(o.want.Key, p.Key)
 		if l.held {
 			l.yield(now, o.rand())
 		}

@@ -260,6 +260,22 @@ func TestBubbleRotateBadly(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		tell(t, hs, ms, 0)
 	})
+	run("two at once, told 300 ms later", 100, func(t *testing.T, hs hosts, ms members, key [topo.KeyLen]byte) {
+		other := nextKey(1, 1)
+		stage(t, hs, ms, 0, key)
+		stage(t, hs, ms, 1, other)
+		time.Sleep(time.Second)
+		for i, k := range [][topo.KeyLen]byte{key, other} {
+			if err := hs[i].SetKey(t.Context(), k); err != nil {
+				t.Fatal(err)
+			}
+			ms[i].WGPub, ms[i].NextWG = ms[i].NextWG, nil
+		}
+		time.Sleep(300 * time.Millisecond)
+		for _, h := range hs {
+			h.mustSet(t, ms)
+		}
+	})
 	run("announced, never done, taken back", 0, func(t *testing.T, hs hosts, ms members, key [topo.KeyLen]byte) {
 		stage(t, hs, ms, 0, key)
 		time.Sleep(2 * time.Second)
