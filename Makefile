@@ -74,6 +74,7 @@ fuzz: ## fuzz every decoder for FUZZTIME=30s each
 
 bench: ## measure the hot paths
 	$(GO) test -run xxx -bench . -benchtime 1s ./lease ./eventlog ./coord/wire ./mesh ./scheduler/... ./worker
+	$(GO) test -run xxx -bench Throughput -benchtime 1x ./test/netns
 
 prove-lease: ## 20 000 simulated clusters and every mutant
 	$(MAKE) sim SEEDS=20000 SEED=100001
@@ -82,8 +83,11 @@ prove-lease: ## 20 000 simulated clusters and every mutant
 prove-eventlog: ## 200 x kill -9 under load, power loss, a cut at every byte
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 60m -run 'KillNine|PowerLoss|CrashAt|BitFlips|RecoveryOf' ./eventlog
 
-prove-mesh: ## 1000 closes under load and the other full counts
-	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./mesh/...
+prove-mesh: build ## full counts: cuts, loss, fleets, closes, boots of guests, throughput
+	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./mesh/... ./coord/member ./coord/join
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m -run Scale ./mesh
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 60m ./test/netns
+	SKEIN_PROVE=1 REQUIRE=vm $(GO) test -count=1 -v -timeout 60m ./internal/vmtest
 
 prove-coord: ## 100 failovers per profile on fake time
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m ./coord
