@@ -16,7 +16,7 @@ func TestNoNewHandshakeWhileOneIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
+	defer func() { _ = d.close() }()
 	peer, at := newHost(t, 2, nil).Key(), netip.MustParseAddrPort("127.0.0.1:9")
 	for _, op := range []topo.Op{topo.AddPeer{Key: peer}, topo.SetEndpoint{Key: peer, Endpoint: at}} {
 		if err := d.apply(op); err != nil {
