@@ -65,11 +65,10 @@ func Boot(ctx context.Context, dir string, g Guest) (*Result, error) {
 	if g.Kernel == nil {
 		return nil, errors.New("boot guest: no kernel")
 	}
-	timeout := g.Timeout
-	if timeout == 0 {
-		timeout = 300 * time.Second
+	if g.Timeout == 0 {
+		g.Timeout = 300 * time.Second
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
 	initrd := filepath.Join(dir, "initrd")
 	if err := g.writeInitrd(ctx, initrd); err != nil {
@@ -138,6 +137,8 @@ mkdir -p /dev/net /var
 ln -s /run /var/run
 [ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200
 ip link set lo up
+# Should the test be gone by then.
+(sleep "$(cat /timeout)"; reboot -f) &
 . /script
 `
 
@@ -169,6 +170,7 @@ func (g Guest) writeInitrd(ctx context.Context, file string) error {
 	}
 	files = append(files,
 		File{Path: "/modules/order", Mode: 0o644, Text: names.String()},
+		File{Path: "/timeout", Mode: 0o644, Text: strconv.Itoa(int(g.Timeout.Seconds()) + 30)},
 		File{Path: "/script", Mode: 0o644, Text: run},
 		File{Path: "/script.body", Mode: 0o644, Text: g.Script})
 	files = append(files, g.Files...)
