@@ -324,7 +324,7 @@ func (w *world) until(what string, limit time.Duration, f func() bool) time.Dura
 			}
 			w.t.Fatalf("%s: not within %s", what, limit)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(max(5*time.Millisecond, time.Since(start)/200)) // looking costs more than waiting
 	}
 }
 
