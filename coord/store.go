@@ -116,24 +116,6 @@ func (s *FileStore) SaveVote(v lease.VoteRecord) error {
 	return nil
 }
 
-// LoadRecords returns the saved membership records, none if there never were
-// any.
-func (s *FileStore) LoadRecords() (member.Records, error) {
-	name := filepath.Join(s.dir, recordsFile)
-	data, err := readBounded(name, member.MaxRecordsBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return member.Records{}, nil
-	}
-	if err != nil {
-		return member.Records{}, fmt.Errorf("load membership records: %w", err)
-	}
-	var rs member.Records
-	if err := json.Unmarshal(data, &rs); err != nil {
-		return member.Records{}, fmt.Errorf("load membership records: %s: %w", name, err)
-	}
-	return rs, nil
-}
-
 // SaveRecords implements Store.
 func (s *FileStore) SaveRecords(rs member.Records) error {
 	data, err := json.Marshal(rs)

@@ -65,7 +65,11 @@ func TestFileStore(t *testing.T) {
 	if err := s.SaveRecords(rs); err != nil {
 		t.Fatal(err)
 	}
-	if back, err := s.LoadRecords(); err != nil || len(back.Certs) != 1 || !back.Certs[0].Equal(rs.Certs[0]) {
+	data, err := os.ReadFile(filepath.Join(dir, recordsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := member.DecodeRecords(data); err != nil || len(back.Certs) != 1 || !back.Certs[0].Equal(rs.Certs[0]) {
 		t.Errorf("loaded %+v, %v", back, err)
 	}
 }

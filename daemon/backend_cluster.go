@@ -15,7 +15,8 @@ import (
 
 // CreateToken implements status.TokenKeeper.
 func (b backend) CreateToken(_ context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error) {
-	if b.invites == nil {
+	invites := b.invites.Load()
+	if invites == nil {
 		return api.TokenCreated{}, b.notSponsor()
 	}
 	addrs, err := b.joinAddrs()
@@ -23,7 +24,7 @@ func (b backend) CreateToken(_ context.Context, actor string, ttl time.Duration,
 		return api.TokenCreated{}, err
 	}
 	now := time.Now()
-	token, err := b.invites.Create(b.id, addrs, ttl, uses, now)
+	token, err := invites.Create(b.id, addrs, ttl, uses, now)
 	if err != nil {
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
@@ -47,10 +48,11 @@ func (b backend) notSponsor() error {
 // Tokens implements status.TokenKeeper.
 func (b backend) Tokens(context.Context) (api.Tokens, error) {
 	out := api.Tokens{Tokens: []api.Token{}}
-	if b.invites == nil {
+	invites := b.invites.Load()
+	if invites == nil {
 		return out, nil
 	}
-	for _, i := range b.invites.List() {
+	for _, i := range invites.List() {
 		out.Tokens = append(out.Tokens, api.Token{
 			ID: i.ID, CreatedAt: i.Created, ExpiresAt: i.Expires, Uses: i.Uses, Spent: i.Spent, Revoked: i.Revoked,
 		})
@@ -60,16 +62,17 @@ func (b backend) Tokens(context.Context) (api.Tokens, error) {
 
 // RevokeToken implements status.TokenKeeper.
 func (b backend) RevokeToken(_ context.Context, actor, id string) error {
-	if b.invites == nil {
+	invites := b.invites.Load()
+	if invites == nil {
 		return b.notSponsor()
 	}
 	changed := cluster.TokenChanged{Invite: id, Actor: b.at(actor)}
-	for _, i := range b.invites.List() {
+	for _, i := range invites.List() {
 		if i.ID == id {
 			changed.Uses, changed.Expires = i.Uses, i.Expires.Unix()
 		}
 	}
-	if err := b.invites.Revoke(id); errors.Is(err, join.ErrNoInvite) {
+	if err := invites.Revoke(id); errors.Is(err, join.ErrNoInvite) {
 		return api.Errorf(api.CodeNotFound, "no invite %s", id).WithHint("skein token ls")
 	} else if err != nil {
 		return err

@@ -51,7 +51,7 @@ type node struct {
 	wasm      *worker.WASM
 	worker    *worker.Worker
 	sched     *scheduler.Scheduler
-	invites   *join.Invites // nil: this host admits nobody
+	invites   atomic.Pointer[join.Invites] // nil: this host admits nobody
 
 	sponsor  atomic.Pointer[join.Sponsor] // nil: this host admits nobody
 	certLife time.Duration                // of what it certifies; 0: the usual one

@@ -180,38 +180,6 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 // while the daemon runs.
 func (n *node) rootKey() (ed25519.PrivateKey, error) { return join.RootKey(n.cfg.StateDir) }
 
-// startSponsor serves joins if this host's certificate lets it admit others.
-func (n *node) startSponsor(ctx context.Context, l *lifecycle) error {
-	invites, err := join.OpenInvites(n.cfg.StateDir)
-	if err != nil {
-		return err
-	}
-	sponsor, err := join.NewSponsor(join.SponsorOptions{
-		Identity: n.id, RootKey: n.rootKey, Invites: invites, Records: n.records, OnAdmit: n.admit, CertLife: n.certLife,
-		Logger: n.log, Registerer: n.reg,
-	})
-	if errors.Is(err, join.ErrNotSponsor) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", n.cfg.Join.Listen.String())
-	if err != nil {
-		return fmt.Errorf("join listener: %w", err)
-	}
-	srv, err := join.NewServer(join.ServerOptions{Identity: n.id, Listener: ln, Handler: sponsor})
-	if err != nil {
-		ln.Close()
-		return err
-	}
-	n.invites = invites
-	n.sponsor.Store(sponsor)
-	l.start(stage{name: "join", run: srv.Run, grace: 3 * time.Second})
-	return nil
-}
-
 func (n *node) startStatus(ctx context.Context, l *lifecycle, o RunOptions) error {
 	so := status.Options{
 		Socket: n.cfg.Status.Socket, Group: n.cfg.Status.Group, Backend: backend{n}, Version: o.Version,

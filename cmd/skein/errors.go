@@ -84,12 +84,12 @@ func (a *app) classify(ctx context.Context, err error) (code int, msg, hint stri
 		return exitUnreachable, err.Error(), a.socketHint(unreachable)
 	case errors.Is(err, api.ErrInterrupted):
 		return exitUnreachable, err.Error(), "the daemon may have restarted: try again"
-	case errors.Is(err, context.DeadlineExceeded):
-		return exitTimeout, err.Error(), "give it more time with --timeout"
 	}
 	var advised interface{ Hint() string }
 	if errors.As(err, &advised) {
 		hint = advised.Hint()
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		return exitTimeout, err.Error(), "give it more time with --timeout"
 	}
 	var final interface{ Final() bool }
 	if errors.As(err, &final) && final.Final() {
