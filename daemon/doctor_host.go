@@ -186,6 +186,11 @@ func checkUDPPort(ctx context.Context, f hostFacts) verdict {
 	}
 	var lc net.ListenConfig
 	conn, err := lc.ListenPacket(ctx, "udp", at)
+	if errors.Is(err, syscall.EADDRINUSE) && f.needsAdmin() {
+		if _, e := net.InterfaceByName(f.cfg.Mesh.Interface); e == nil {
+			return skipped("%s is taken, as by the device %s that a daemon leaves for its next start", at, f.cfg.Mesh.Interface)
+		}
+	}
 	if err != nil {
 		return portTaken("mesh.listen", err)
 	}

@@ -63,7 +63,7 @@ func joinFile(arg string) (string, error) {
 }
 
 // tokenCredential is the name of the credential by which a unit hands over a
-// token: LoadCredential=skein.token:/etc/skein/join.token.
+// token: LoadCredential=skein.token, from /etc/credstore/skein.token.
 const tokenCredential = "skein.token"
 
 // credential returns the file of a credential of the unit, empty for none.
