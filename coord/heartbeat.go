@@ -111,7 +111,9 @@ func (s *Service) direct(now time.Duration) []cluster.NodeID {
 		if m.Node == s.o.Self {
 			continue
 		}
-		important := m.Node == st.Holder || st.Config.Has(m.Node)
+		// Far down in a large cluster a host learns who holds from that host's
+		// own heartbeats only.
+		important := m.Node == st.Holder || st.Config.Has(m.Node) || s.peers[m.Node].beat.Role == cluster.RolePublisher
 		if !important {
 			others++
 		}
@@ -128,12 +130,18 @@ func (s *Service) direct(now time.Duration) []cluster.NodeID {
 		start := s.rotate * room % len(rest)
 		rest = append(rest[start:], rest[:start]...)[:room]
 	}
-	// A host that is no voter hears from each of many others only in its turn.
-	slack := time.Duration(0)
-	if turns := (others + room - 1) / room; turns > 1 && !st.Config.Has(s.o.Self) && st.Holder != s.o.Self {
-		slack = time.Duration(turns-1) * 2 * s.o.Timing.Heartbeat
+	// Hosts are heard in turn too. Only holder and voters hear each other in
+	// every round for certain.
+	turns := max(1, (others+room-1)/room)
+	slack := time.Duration(turns-1) * 2 * s.o.Timing.Heartbeat
+	core := func(n cluster.NodeID) bool { return n == st.Holder || st.Config.Has(n) }
+	for _, m := range s.members {
+		if core(m.Node) && core(s.o.Self) {
+			s.detector.SetSlack(m.Node, 0)
+		} else {
+			s.detector.SetSlack(m.Node, slack)
+		}
 	}
-	s.detector.SetSlack(slack)
 	return append(first, rest...)
 }
 

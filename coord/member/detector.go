@@ -35,13 +35,13 @@ type Transition struct {
 // gone: a sign of life brings it back. The zero Detector is not usable.
 type Detector struct {
 	timing Timing
-	slack  time.Duration
 	peers  map[cluster.NodeID]*peer
 }
 
 type peer struct {
 	health cluster.Health
 	heard  time.Duration
+	slack  time.Duration // allowed beyond Timing
 }
 
 // NewDetector returns a Detector that knows no host.
@@ -50,9 +50,13 @@ func NewDetector(t Timing) *Detector {
 	return &Detector{timing: t, peers: map[cluster.NodeID]*peer{}}
 }
 
-// SetSlack allows every host that much more silence: in a large cluster hosts
-// are heard in turn.
-func (d *Detector) SetSlack(slack time.Duration) { d.slack = max(slack, 0) }
+// SetSlack allows node that much more silence: in a large cluster hosts are
+// heard in turn.
+func (d *Detector) SetSlack(node cluster.NodeID, slack time.Duration) {
+	if p := d.peers[node]; p != nil {
+		p.slack = max(slack, 0)
+	}
+}
 
 // Add makes node known as Joining; a known one is left as it is.
 func (d *Detector) Add(node cluster.NodeID) {
@@ -91,7 +95,7 @@ func (d *Detector) Tick(now time.Duration) []Transition {
 			continue
 		}
 		to := cluster.Alive
-		switch silent := now - p.heard - d.slack; {
+		switch silent := now - p.heard - p.slack; {
 		case silent >= d.timing.Dead:
 			to = cluster.Dead
 		case silent >= d.timing.Suspect:
@@ -117,7 +121,7 @@ func (d *Detector) Deadline(now time.Duration) (at time.Duration, ok bool) {
 			continue
 		}
 		for _, t := range []time.Duration{d.timing.Suspect, d.timing.Suspect + d.timing.Grace, d.timing.Dead} {
-			if next := p.heard + d.slack + t; next > now && (!ok || next < at) {
+			if next := p.heard + p.slack + t; next > now && (!ok || next < at) {
 				at, ok = next, true
 			}
 		}
@@ -147,7 +151,7 @@ func (d *Detector) LastHeard(node cluster.NodeID) (at time.Duration, ok bool) {
 func (d *Detector) Present(node cluster.NodeID, now time.Duration) bool {
 	p := d.peers[node]
 	return p != nil && (p.health == cluster.Alive || p.health == cluster.Suspect) &&
-		now-p.heard < d.slack+d.timing.Suspect+d.timing.Grace
+		now-p.heard < p.slack+d.timing.Suspect+d.timing.Grace
 }
 
 // Shift moves every last sign of life later by gap: the local host slept that
