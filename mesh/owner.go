@@ -30,7 +30,7 @@ const (
 	// After a turn the owner rests restPerPeer for each peer, at most readBusy:
 	// otherwise each of many peers, with its own times, would cost a reading of
 	// all of them.
-	restPerPeer = 500 * time.Microsecond
+	restPerPeer = 2 * time.Millisecond
 	// passage is how long a packet that is held no more takes to leave the device.
 	passage = 5 * time.Millisecond
 	// repairEvery is the pause after an operation that failed.
@@ -102,7 +102,7 @@ func (o *owner) rest() time.Duration {
 
 // busy is the interval between readings while a peer is out of reach.
 func (o *owner) busy() time.Duration {
-	return min(max(readBusy, 20*time.Duration(len(o.keys))*restPerPeer), readIdle)
+	return min(max(readBusy, 5*time.Duration(len(o.keys))*restPerPeer), readIdle)
 }
 
 // serve carries out a request.
