@@ -10,7 +10,8 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 )
 
-// fold holds the state that follows from the durable events.
+// fold holds the state that follows from the durable events. Its lock is taken
+// before that of the log.
 type fold struct {
 	mu sync.Mutex
 	st *state.State
@@ -29,11 +30,9 @@ func (f *fold) load(e cluster.Event) {
 	f.stale = f.st.Apply(e) || f.stale
 }
 
-// foldAll folds new durable events, and all events again if one of them voids
-// what was folded before. An error says that the disk could not be read.
-func (l *Log) foldAll(events []cluster.Event) error {
-	l.fold.mu.Lock()
-	defer l.fold.mu.Unlock()
+// foldLocked folds new durable events, and all events again if one of them
+// voids what was folded before. An error says that the disk could not be read.
+func (l *Log) foldLocked(events []cluster.Event) error {
 	for _, e := range events {
 		l.fold.load(e)
 	}

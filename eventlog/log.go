@@ -224,8 +224,9 @@ func (l *Log) prepare(drafts []cluster.Draft) (r *request, urgent bool, err erro
 	return r, urgent, nil
 }
 
-// View calls f with the fold of all durable events. f must only read, must
-// not keep the state, and holds up the writer while it runs.
+// View calls f with the fold of all durable events, at least those that Heads
+// or Digest told of before. f must only read, must not keep the state, and
+// holds up the writer while it runs.
 func (l *Log) View(f func(*state.State)) { l.fold.view(f) }
 
 // Source returns the own chain's name.

@@ -357,3 +357,37 @@ func TestOptionsAreChecked(t *testing.T) {
 		l.Close()
 	}
 }
+
+// TestViewIsNotBehindHeads reads heads and then the state while events come:
+// the state must know them, since hosts compare states of equal digests.
+func TestViewIsNotBehindHeads(t *testing.T) {
+	o := testOptions(t.TempDir(), "a")
+	o.FS = quickFS()
+	l, _ := start(t, o)
+	done := make(chan error, 1)
+	go func() {
+		for i := range 300 {
+			if _, err := l.Append(t.Context(), []cluster.Draft{note(i)}); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
+		seq := l.Head(l.Source()).Seq
+		l.View(func(s *state.State) {
+			if got := s.Seq(l.Source()); got < seq {
+				t.Errorf("head is %d, state at %d", seq, got)
+			}
+		})
+	}
+}

@@ -96,8 +96,21 @@ func (l *Log) publish(dirty []*chain) error {
 	if len(dirty) == 0 {
 		return nil
 	}
-	var events []cluster.Event
+	// Whoever saw the new heads waits in View until they are folded.
+	l.fold.mu.Lock()
+	events := l.show(dirty)
+	err := l.foldLocked(events)
+	l.fold.mu.Unlock()
+	l.m.records.Add(float64(len(events)))
+	l.notify()
+	l.advanceStable()
+	return err
+}
+
+// show moves the heads of the synced chains and returns the new events.
+func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, c := range dirty {
 		if _, ok := l.chains[c.src]; !ok {
 			l.chains[c.src] = c
@@ -116,12 +129,7 @@ func (l *Log) publish(dirty []*chain) error {
 	l.digest = nil
 	l.m.durable.Set(float64(l.own.head.Seq))
 	l.m.sources.Set(float64(len(l.chains)))
-	l.mu.Unlock()
-	l.m.records.Add(float64(len(events)))
-	err := l.foldAll(events)
-	l.notify()
-	l.advanceStable()
-	return err
+	return events
 }
 
 func (l *Log) answer(batch []*request) {
