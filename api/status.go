@@ -50,7 +50,8 @@ type LeaseSummary struct {
 	ExpiresSeconds *float64 `json:"expires_seconds"`
 }
 
-// MemberCounts counts members by health.
+// MemberCounts counts members by health. Left counts the hosts that are none
+// any more and whose names are not free yet; they are not in Total.
 type MemberCounts struct {
 	Total   int `json:"total"`
 	Joining int `json:"joining"`

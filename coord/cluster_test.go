@@ -154,11 +154,11 @@ func TestStopHandsOver(t *testing.T) {
 		a.stop()
 		w.until("successor holds", 300*time.Millisecond, func() bool { return w.holder(b.node, c.node) == b.node })
 		m, _ := b.svc.View().Member(a.node)
-		if m.Health != cluster.Left {
-			t.Errorf("health of the host that said it leaves: %s", m.Health)
+		if m.Health != cluster.Dead {
+			t.Errorf("health of the host that said it stops: %s", m.Health)
 		}
 		b.mu.Lock()
-		if b.health[a.node] != cluster.Left {
+		if b.health[a.node] != cluster.Dead {
 			t.Errorf("hook was told %s", b.health[a.node])
 		}
 		b.mu.Unlock()

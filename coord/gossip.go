@@ -184,7 +184,7 @@ func (s *Service) refreshMembers() {
 		if p == nil {
 			p = &peerState{node: m.Node, since: s.now()}
 			s.peers[m.Node] = p
-			s.detector.Add(m.Node)
+			s.detector.Add(m.Node, s.now())
 		}
 		p.addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(meshAddr(m), s.o.Port))
 	}

@@ -30,8 +30,8 @@ const (
 	staleAfter = 5 * time.Minute
 	// maxRTT bounds a credible echo.
 	maxRTT = time.Minute
-	// firstRTTs are the samples of which the least counts: the first ones
-	// waited for a handshake of the mesh.
+	// firstRTTs are the samples of which the least counts, all but the very
+	// first: that one waited for a handshake of the mesh.
 	firstRTTs = 8
 	// logSamples and caughtUpWithin say how old a state of the own log may be
 	// for a host that has it to count as caught up.
@@ -241,13 +241,13 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	p.beat.KnownPeers = nil
 	round := s.measure(p, hb, d.at)
 	now := s.now()
-	wasJoining := s.detector.Health(p.node) == cluster.Joining
+	_, known := s.detector.LastHeard(p.node)
 	switch {
 	case hb.Leaving:
 		if t, ok := s.detector.Leaving(p.node); ok {
 			s.healthChanged(t)
 		}
-	case !wasJoining || round:
+	case known || round:
 		// A host that was never heard counts once it answered: being heard
 		// one way only is not being there.
 		s.heard(p, d.at)
@@ -259,7 +259,7 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	if hb.Members != wire.Digest(s.digest) {
 		s.wantPull(p, hb.Members)
 	}
-	confirmed := wasJoining && round
+	confirmed := !known && round
 	wanted := hb.EchoUS == 0 || hb.Probe != 0 || confirmed
 	if !hb.Leaving && wanted && (p.sentAt == 0 || now-p.sentAt >= replyPause || confirmed) {
 		s.beatTo(p.node, now, false)
@@ -302,6 +302,9 @@ func (s *Service) measure(p *peerState, hb wire.Heartbeat, at time.Duration) boo
 	p.echoed = max(p.echoed, sent)
 	switch {
 	case p.rtts == 0:
+		p.rtts++
+		return true
+	case p.rtts == 1:
 		p.rtt = trip
 	case p.rtts < firstRTTs:
 		p.rtt = min(p.rtt, trip)
@@ -405,7 +408,10 @@ func (s *Service) reportPeers(now time.Duration) {
 		p := s.peers[m.Node]
 		// A host that was never heard is unknown, it does not count; nor does
 		// one that was never heard to sign.
-		if p == nil || (!p.known && (p.beatAt == 0 || s.detector.Health(m.Node) == cluster.Joining)) {
+		if p == nil {
+			continue
+		}
+		if _, heard := s.detector.LastHeard(m.Node); !p.known && (p.beatAt == 0 || !heard) {
 			continue
 		}
 		e := lease.PeerChanged{

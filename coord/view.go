@@ -60,6 +60,7 @@ type MemberView struct {
 	LastHeard time.Duration
 	Heard     bool
 	RTT       time.Duration // smoothed; 0 if not measured
+	Answered  bool          // it answered a heartbeat of this host
 	Role      cluster.Role  // holder, standby or witness, as the lease goes
 	Version   string
 	Profile   cluster.Profile
@@ -134,7 +135,7 @@ func (s *Service) publishView(now time.Duration) {
 		v.Members = append(v.Members, mv)
 	}
 	s.view.Store(v)
-	for _, h := range []cluster.Health{cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left} {
+	for _, h := range []cluster.Health{cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead} {
 		s.m.peers.WithLabelValues(string(h)).Set(float64(counts[h]))
 	}
 	s.m.stale.Set(float64(stale))
@@ -169,8 +170,9 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 	if p == nil {
 		return mv
 	}
+	mv.Answered = p.echoed > 0
 	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt, p.incompatible, p.probe.proven, s.observed(m)
-	mv.Stale = mv.Health != cluster.Left && now-s.lastSign(p) >= staleAfter
+	mv.Stale = now-s.lastSign(p) >= staleAfter
 	if off, ok := s.skewed(p, now); ok && max(off, -off) > time.Second {
 		mv.Skew = off // one second is how messages are rounded
 	}

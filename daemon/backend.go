@@ -54,16 +54,15 @@ func (b backend) Status(context.Context) (api.Status, error) {
 			st.Members.Suspect++
 		case cluster.Dead:
 			st.Members.Dead++
-		case cluster.Left:
-			st.Members.Left++
 		}
-		if m.Health != cluster.Alive && m.Health != cluster.Left {
+		if m.Health != cluster.Alive {
 			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, m.Health))
 		}
 		if m.Incompatible != "" {
 			st.Reasons = append(st.Reasons, fmt.Sprintf("%s: %s", m.Node, m.Incompatible))
 		}
 	}
+	st.Members.Left = len(b.roster.Load().retired)
 	if v.Lease.Holder == "" {
 		st.Reasons = append(st.Reasons, "no holder known")
 	}

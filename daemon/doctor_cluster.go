@@ -72,7 +72,7 @@ func judgePeers(f clusterFacts) verdict {
 		case !m.Heard || f.view.At-m.LastHeard > silent:
 			list = append(list, warning("%s is silent", m.Node).
 				advise("is its daemon running? If the host is gone for good: `skein remove %s`", m.Node))
-		case m.RTT == 0:
+		case !m.Answered:
 			list = append(list, warning("%s is heard, and does not answer", m.Node).
 				advise("packets from here do not arrive there: run `skein doctor` on %s too", m.Node))
 		}

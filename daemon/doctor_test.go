@@ -39,7 +39,7 @@ func healthy(t *testing.T) clusterFacts {
 	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
 	f := clusterFacts{view: v, wall: wall, mtu: 1420, timing: timing, tolerance: 5 * time.Second, version: "0.4.0"}
 	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
-		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Version: "0.4.0"}
+		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Answered: true, Version: "0.4.0"}
 		m.Node, m.Caps = n, []string{member.CapSponsor}
 		v.Members = append(v.Members, m)
 		if n != "n1" {
@@ -62,7 +62,7 @@ func TestJudges(t *testing.T) {
 		{"all well", func(*clusterFacts) {}, "", api.VerdictOK, ""},
 		{"never reached", func(f *clusterFacts) { f.peers[0].LastHandshake = time.Time{} }, "peers-both-ways", api.VerdictWarn, "n2 was never reached"},
 		{"silent", func(f *clusterFacts) { f.view.Members[2].LastHeard = time.Minute }, "peers-both-ways", api.VerdictWarn, "n3 is silent"},
-		{"one way", func(f *clusterFacts) { f.view.Members[2].RTT = 0 }, "peers-both-ways", api.VerdictWarn, "n3 is heard, and does not answer"},
+		{"one way", func(f *clusterFacts) { f.view.Members[2].Answered = false }, "peers-both-ways", api.VerdictWarn, "n3 is heard, and does not answer"},
 		{"no peer", func(f *clusterFacts) { f.peers = f.peers[:1] }, "peers-both-ways", api.VerdictWarn, "n3 is no peer"},
 		{"two silent", func(f *clusterFacts) { f.view.Members[1].Heard, f.view.Members[2].Heard = false, false }, "peers-both-ways", api.VerdictWarn, "n2 is silent; n3 is silent"},
 		{"black hole", func(f *clusterFacts) { f.view.Members[1].PathMTU = 1320 }, "mtu", api.VerdictWarn, "n2 gets packets of 1320 bytes only"},

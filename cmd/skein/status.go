@@ -119,7 +119,7 @@ func statusLines(s api.Status) [][2]string {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{m.Joining, "joining"}, {m.Suspect, "suspect"}, {m.Dead, "dead"}, {m.Left, "left"}} {
+	}{{m.Joining, "joining"}, {m.Suspect, "suspect"}, {m.Dead, "dead"}} {
 		if p.n > 0 {
 			members = append(members, fmt.Sprintf("%d %s", p.n, p.word))
 		}

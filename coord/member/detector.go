@@ -29,10 +29,12 @@ type Transition struct {
 // every authenticated sign of life and lets time pass with Tick.
 //
 //	Joining --heard--> Alive --Suspect--> Suspect --Dead--> Dead
-//	   any --left--> Left           Suspect, Dead, Left --heard--> Alive
+//	   any --stops, or Joining for Dead--> Dead     Suspect, Dead --heard--> Alive
 //
-// A host that was never heard stays Joining: it is not suspected. Dead is not
-// gone: a sign of life brings it back. The zero Detector is not usable.
+// A host that was never heard is not suspected; it is Dead when it should have
+// been heard for that long. Dead is not gone: a sign of life brings it back. A
+// member is never Left: who leaves for good is no member any more. The zero
+// Detector is not usable.
 type Detector struct {
 	timing Timing
 	peers  map[cluster.NodeID]*peer
@@ -40,7 +42,8 @@ type Detector struct {
 
 type peer struct {
 	health cluster.Health
-	heard  time.Duration
+	ever   bool          // it was heard
+	heard  time.Duration // last; when it was added if it never was
 	slack  time.Duration // allowed beyond Timing
 }
 
@@ -58,10 +61,10 @@ func (d *Detector) SetSlack(node cluster.NodeID, slack time.Duration) {
 	}
 }
 
-// Add makes node known as Joining; a known one is left as it is.
-func (d *Detector) Add(node cluster.NodeID) {
+// Add makes node known as Joining from now on; a known one is left as it is.
+func (d *Detector) Add(node cluster.NodeID, now time.Duration) {
 	if d.peers[node] == nil {
-		d.peers[node] = &peer{health: cluster.Joining}
+		d.peers[node] = &peer{health: cluster.Joining, heard: now}
 	}
 }
 
@@ -71,39 +74,36 @@ func (d *Detector) Forget(node cluster.NodeID) { delete(d.peers, node) }
 // Heard notes a sign of life of node at now. It reports whether the health
 // changed, and how.
 func (d *Detector) Heard(node cluster.NodeID, now time.Duration) (Transition, bool) {
-	d.Add(node)
+	d.Add(node, now)
 	p := d.peers[node]
-	if p.health == cluster.Joining || now > p.heard {
-		p.heard = now
+	if !p.ever || now > p.heard {
+		p.ever, p.heard = true, now
 	}
 	return d.set(node, cluster.Alive)
 }
 
-// Leaving notes that node said it leaves.
+// Leaving notes that node said it stops: it is Dead without a doubt.
 func (d *Detector) Leaving(node cluster.NodeID) (Transition, bool) {
 	if d.peers[node] == nil {
 		return Transition{}, false
 	}
-	return d.set(node, cluster.Left)
+	return d.set(node, cluster.Dead)
 }
 
 // Tick lets time pass and returns what changed, ordered by node id.
 func (d *Detector) Tick(now time.Duration) []Transition {
 	var out []Transition
 	for node, p := range d.peers {
-		if p.health != cluster.Alive && p.health != cluster.Suspect {
+		if p.health == cluster.Dead {
 			continue
 		}
-		to := cluster.Alive
+		to := p.health
 		switch silent := now - p.heard - p.slack; {
 		case silent >= d.timing.Dead:
 			to = cluster.Dead
+		case !p.ever:
 		case silent >= d.timing.Suspect:
 			to = cluster.Suspect
-		}
-		// Only Heard brings a host back, so that a clock oddity cannot.
-		if p.health == cluster.Suspect && to == cluster.Alive {
-			continue
 		}
 		if t, ok := d.set(node, to); ok {
 			out = append(out, t)
@@ -117,10 +117,14 @@ func (d *Detector) Tick(now time.Duration) []Transition {
 // heard; ok is false when it never does.
 func (d *Detector) Deadline(now time.Duration) (at time.Duration, ok bool) {
 	for _, p := range d.peers {
-		if p.health != cluster.Alive && p.health != cluster.Suspect {
+		if p.health == cluster.Dead {
 			continue
 		}
-		for _, t := range []time.Duration{d.timing.Suspect, d.timing.Suspect + d.timing.Grace, d.timing.Dead} {
+		steps := []time.Duration{d.timing.Dead, d.timing.Suspect, d.timing.Suspect + d.timing.Grace}
+		if !p.ever {
+			steps = steps[:1]
+		}
+		for _, t := range steps {
 			if next := p.heard + p.slack + t; next > now && (!ok || next < at) {
 				at, ok = next, true
 			}
@@ -140,14 +144,14 @@ func (d *Detector) Health(node cluster.NodeID) cluster.Health {
 // LastHeard returns when node was last heard; ok is false if never.
 func (d *Detector) LastHeard(node cluster.NodeID) (at time.Duration, ok bool) {
 	p := d.peers[node]
-	if p == nil || p.health == cluster.Joining {
+	if p == nil || !p.ever {
 		return 0, false
 	}
 	return p.heard, true
 }
 
 // Present reports whether node was heard within Suspect + Grace and did not
-// leave: it counts as a candidate and as a better one.
+// stop: it counts as a candidate and as a better one.
 func (d *Detector) Present(node cluster.NodeID, now time.Duration) bool {
 	p := d.peers[node]
 	return p != nil && (p.health == cluster.Alive || p.health == cluster.Suspect) &&

@@ -12,15 +12,22 @@ var lan = Timing{Suspect: 3 * time.Second, Grace: 0, Dead: DefaultDead}
 
 func TestDetectorLife(t *testing.T) {
 	d := NewDetector(Timing{Suspect: 30 * time.Second, Grace: 90 * time.Second, Dead: DefaultDead})
-	d.Add("a")
+	d.Add("a", 0)
 	if d.Health("a") != cluster.Joining || d.Health("x") != "" {
 		t.Fatal("wrong health at the start")
 	}
-	if ts := d.Tick(time.Hour); len(ts) != 0 || d.Health("a") != cluster.Joining || d.Present("a", time.Hour) {
-		t.Fatalf("a host that was never heard is judged: %v", ts)
+	if at, ok := d.Deadline(0); !ok || at != DefaultDead {
+		t.Fatalf("first deadline %s, %t", at, ok)
+	}
+	if ts := d.Tick(DefaultDead - 1); len(ts) != 0 || d.Health("a") != cluster.Joining || d.Present("a", DefaultDead-1) {
+		t.Fatalf("a host that was never heard is suspected: %v", ts)
+	}
+	ts := d.Tick(DefaultDead)
+	if _, heard := d.LastHeard("a"); len(ts) != 1 || ts[0].To != cluster.Dead || heard || d.Present("a", DefaultDead) {
+		t.Fatalf("a host that is not heard joins for ever: %v", ts)
 	}
 	base := time.Hour
-	if tr, ok := d.Heard("a", base); !ok || tr != (Transition{"a", cluster.Joining, cluster.Alive}) {
+	if tr, ok := d.Heard("a", base); !ok || tr != (Transition{"a", cluster.Dead, cluster.Alive}) {
 		t.Fatalf("%v, %t", tr, ok)
 	}
 	for _, c := range []struct {
@@ -42,11 +49,11 @@ func TestDetectorLife(t *testing.T) {
 	if tr, ok := d.Heard("a", 3*time.Hour); !ok || tr.To != cluster.Alive {
 		t.Errorf("the dead came back: %v, %t", tr, ok)
 	}
-	if tr, ok := d.Leaving("a"); !ok || tr.To != cluster.Left || d.Present("a", 3*time.Hour) {
-		t.Errorf("left: %v, %t", tr, ok)
+	if tr, ok := d.Leaving("a"); !ok || tr.To != cluster.Dead || d.Present("a", 3*time.Hour) {
+		t.Errorf("stopped: %v, %t", tr, ok)
 	}
 	if ts := d.Tick(9 * time.Hour); len(ts) != 0 {
-		t.Errorf("a host that left is judged: %v", ts)
+		t.Errorf("a host that stopped is judged: %v", ts)
 	}
 	d.Forget("a")
 	if _, ok := d.Leaving("a"); ok || d.Health("a") != "" {
