@@ -111,7 +111,7 @@ func meshKeys() []key {
 			"Find ways that swallow full packets, and shrink the packets then.")),
 		reloads(stringKey("mesh.names_file", func(c *Config) *string { return &c.Mesh.NamesFile }, optionalPath,
 			"Keep the members' names and addresses in this file, in the form of",
-			"/etc/hosts. Empty: no file.")),
+			"/etc/hosts, like \"/run/skein/hosts\". Empty: no file.")),
 		reloads(key{
 			name: "mesh.peers", kind: "a table of node = [addresses]",
 			doc: []string{

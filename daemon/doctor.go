@@ -111,6 +111,7 @@ func hostChecks(f hostFacts) []check {
 		one("file-modes", checkFileModes),
 		one("state-dir-writable", checkStateDir),
 		one("disk-space", checkDisk),
+		one("names-file", checkNamesFile),
 		one("capabilities", checkCapabilities),
 		one("tun-device", checkTUN),
 		one("wireguard-backend", checkBackend),

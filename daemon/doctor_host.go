@@ -36,7 +36,11 @@ func checkFileModes(_ context.Context, f hostFacts) verdict {
 		return unseen(dir, err)
 	}
 	var open []string
+	names := f.cfg.Mesh.NamesFile // is meant to be read
 	for _, e := range entries[:min(len(entries), maxSecretFiles)] {
+		if filepath.Join(dir, e.Name()) == names {
+			continue
+		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 			open = append(open, e.Name())
 		}
@@ -83,6 +87,36 @@ func tryWrite(dir string) (err error) {
 		return err
 	}
 	return file.Sync()
+}
+
+// checkNamesFile writes beside the names file, which is replaced as a whole.
+func checkNamesFile(_ context.Context, f hostFacts) verdict {
+	file := f.cfg.Mesh.NamesFile
+	if file == "" {
+		return skipped("mesh.names_file is not set")
+	}
+	dir := filepath.Dir(file)
+	const hint = "choose a file in a directory that the daemon may write in and others may read, like /run/skein/hosts"
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !f.running():
+		return skipped("%s does not exist yet", dir)
+	case err != nil:
+		return failure("%v", err).advise(hint)
+	}
+	if old, err := readNames(file); err == nil && !ownNames(old) {
+		return failure("%s: %v", file, errNotNames).advise(hint)
+	}
+	if err := tryWrite(dir); err != nil {
+		if errors.Is(err, fs.ErrPermission) && !f.running() {
+			return skipped("uid %d may not write in %s", os.Geteuid(), dir).advise("run this as root or as the user of the daemon")
+		}
+		return failure("%v", err).advise(hint)
+	}
+	if info.Mode().Perm()&0o001 == 0 {
+		return warning("%s has mode %04o: other programs cannot read the names there", dir, info.Mode().Perm()).advise(hint)
+	}
+	return good("%s", file)
 }
 
 // Free space below which the event log is in danger.

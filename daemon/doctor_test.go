@@ -181,6 +181,19 @@ func TestHostChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("open key", checkFileModes(ctx, f), api.VerdictWarn, "root.key")
+	expect("no names", checkNamesFile(ctx, f), api.VerdictSkip, "not set")
+	n := f
+	n.cfg.Mesh.NamesFile = filepath.Join(cfg.StateDir, "root.key")
+	expect("names among keys", checkFileModes(ctx, n), api.VerdictOK, "owner only")
+	expect("names that nobody sees", checkNamesFile(ctx, n), api.VerdictWarn, "/run/skein/hosts")
+	n.cfg.Mesh.NamesFile = filepath.Join(t.TempDir(), "hosts")
+	expect("names", checkNamesFile(ctx, n), api.VerdictOK, n.cfg.Mesh.NamesFile)
+	if err := os.WriteFile(n.cfg.Mesh.NamesFile, []byte("127.0.0.1 localhost\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect("another's names", checkNamesFile(ctx, n), api.VerdictFail, "did not write it")
+	n.cfg.Mesh.NamesFile = "/nowhere/hosts"
+	expect("names nowhere", checkNamesFile(ctx, n), api.VerdictSkip, "/nowhere")
 	if err := os.Chmod(cfg.StateDir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
@@ -42,6 +43,12 @@ fd00::1 n1 n1.my-lab-10-0-0-1-evil.skein
 	}
 	if err := writeNames(file, "lab", members); !errors.Is(err, errNotNames) {
 		t.Errorf("another's file: %v, want %v", err, errNotNames)
+	}
+	// The same trouble reads the same, so that it is logged once.
+	nowhere := filepath.Join(t.TempDir(), "no", "hosts")
+	one, two := writeNames(nowhere, "lab", members), writeNames(nowhere, "lab", members)
+	if one == nil || one.Error() != two.Error() || !strings.Contains(one.Error(), nowhere) {
+		t.Errorf("no directory: %v, then %v", one, two)
 	}
 }
 

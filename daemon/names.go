@@ -74,14 +74,21 @@ func writeNames(file, clusterName string, members []cluster.Member) error {
 		return fmt.Errorf("names file %s: %w", file, err)
 	case bytes.Equal(old, text):
 		return nil
-	case len(old) > 0 && !bytes.HasPrefix(old, []byte(namesHead)):
+	case !ownNames(old):
 		return fmt.Errorf("names file %s: %w", file, errNotNames)
 	}
-	if err := durable.WriteFile(file, text, namesMode); err != nil {
-		return fmt.Errorf("names file: %w", err)
+	err = durable.WriteFile(file, text, namesMode)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err // the path is a temporary one, another each time
+	}
+	if err != nil {
+		return fmt.Errorf("names file %s: %w", file, err)
 	}
 	return nil
 }
+
+// ownNames reports whether skein wrote text, or nobody.
+func ownNames(text []byte) bool { return len(text) == 0 || bytes.HasPrefix(text, []byte(namesHead)) }
 
 func readNames(file string) ([]byte, error) {
 	f, err := os.Open(file)
