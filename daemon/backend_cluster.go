@@ -40,11 +40,6 @@ func (b backend) CreateToken(_ context.Context, actor string, ttl time.Duration,
 	}, nil
 }
 
-func (b backend) notSponsor() error {
-	p := api.Errorf(api.CodeConflict, "%s may not admit hosts: it holds no sponsor certificate", b.id.Node)
-	return p.WithHint("create the token on the first host of the cluster")
-}
-
 // Tokens implements status.TokenKeeper.
 func (b backend) Tokens(context.Context) (api.Tokens, error) {
 	out := api.Tokens{Tokens: []api.Token{}}
@@ -73,7 +68,8 @@ func (b backend) RevokeToken(_ context.Context, actor, id string) error {
 		}
 	}
 	if err := invites.Revoke(id); errors.Is(err, join.ErrNoInvite) {
-		return api.Errorf(api.CodeNotFound, "no invite %s", id).WithHint("skein token ls")
+		return api.Errorf(api.CodeNotFound, "no invite %s on %s", id, b.id.Node).
+			WithHint("an invite ends on the sponsor that made it: see `skein token ls` there")
 	} else if err != nil {
 		return err
 	}

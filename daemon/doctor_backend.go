@@ -13,7 +13,7 @@ func (b backend) Doctor(ctx context.Context) (api.Doctor, error) {
 	host := hostFacts{cfg: b.cfg, networks: networksOf(b.id), backend: b.mesh.Backend()}
 	f := clusterFacts{
 		view: b.coord.View(), wall: time.Now(), peers: b.mesh.Observe(), mtu: b.mesh.MTU(),
-		timing: b.timing, tolerance: b.cfg.Clock.Tolerance, version: b.version,
+		timing: b.timing, profile: b.cfg.Lease.Profile, tolerance: b.cfg.Clock.Tolerance, version: b.version,
 	}
 	root, err := join.RootKey(b.cfg.StateDir)
 	if err != nil {

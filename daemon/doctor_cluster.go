@@ -24,6 +24,7 @@ type clusterFacts struct {
 	rootKey   bool // lies on this host
 	evidence  []member.Evidence
 	timing    lease.Timing
+	profile   cluster.Profile // of this host
 	tolerance time.Duration
 	version   string
 }
@@ -146,8 +147,8 @@ func judgeSponsors(f clusterFacts) verdict {
 	if len(names) >= wantSponsors {
 		return good("%s", text)
 	}
-	return warning("%s", text).advise("when the last sponsor is lost nobody can join, be renewed or removed; " +
-		"the first three hosts become sponsors when they join at the host with the root key")
+	return warning("%s", text).advise("when the last sponsor is lost nobody can join, be renewed or removed until the root key makes another: " +
+		"the first three hosts become sponsors when they join at the host with the root key, and any member does by `skein root import FILE`")
 }
 
 func judgeRootKey(f clusterFacts) verdict {
@@ -233,6 +234,9 @@ func judgeVersions(f clusterFacts) verdict {
 	var list []verdict
 	for _, m := range f.others() {
 		switch {
+		case m.Incompatible != "" && m.Profile != "" && m.Profile != f.profile:
+			list = append(list, failure("%s: %s", m.Node, m.Incompatible).
+				advise("set the same lease.profile on all hosts and restart those that change"))
 		case m.Incompatible != "":
 			list = append(list, failure("%s: %s", m.Node, m.Incompatible).advise("install the same release on all hosts"))
 		case m.Version != "" && m.Version != f.version:

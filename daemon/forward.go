@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
 )
 
@@ -79,7 +81,13 @@ type remoteReply struct {
 	Cert *string `json:"cert,omitempty"`
 	// By is who did it.
 	By cluster.NodeID `json:"by,omitempty"`
+	// Lacks says that the Problem is what this host lacks: another sponsor may
+	// do what was asked for.
+	Lacks bool `json:"lacks,omitempty"`
 }
+
+// lacking is the answer of a host that lacks a key or a right.
+func lacking(p *api.Problem) remoteReply { return remoteReply{Problem: p, Lacks: true} }
 
 // toHolder carries a request to whoever holds the lease, here or elsewhere,
 // and follows the lease while it moves, until ctx ends. A request may so be
@@ -123,35 +131,91 @@ func (n *node) askHolder(ctx context.Context, req remoteRequest) (remoteReply, e
 
 // toSponsor carries a request to a host that may certify others: this one if
 // it may, else the others in turn, those that are alive first. A sponsor that
-// refuses may lack the root key that the next one has.
+// refuses may lack the root key that the next one has; of several refusals the
+// most telling is returned.
 func (n *node) toSponsor(ctx context.Context, req remoteRequest) (remoteReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
-	problem := api.Errorf(api.CodeNotReady, "no sponsor is alive").WithHint("see `skein members`")
+	var why refusals
 	if n.sponsor.Load() != nil {
 		reply := n.asSponsor(ctx, n.id.Node, req)
 		if reply.Problem == nil {
 			return reply, nil
 		}
-		problem = reply.Problem
+		why.add(reply)
 	}
-	v := n.coord.View()
-	for _, to := range n.reachable() {
-		m, ok := v.Member(to)
-		if !ok || !slices.Contains(m.Caps, member.CapSponsor) {
-			continue
-		}
+	for _, to := range n.livingSponsors() {
 		reply, err := n.ask(ctx, to, req, false)
 		switch {
 		case err != nil:
-			problem = api.Errorf(api.CodeNotReady, "sponsor not reached: %v", err)
+			why.unreached(err)
 		case reply.Problem == nil:
 			return reply, nil
 		default:
-			problem = reply.Problem
+			why.add(reply)
 		}
 	}
-	return remoteReply{}, problem
+	return remoteReply{}, why.worst()
+}
+
+// livingSponsors lists the other sponsors that are alive, the best first.
+func (n *node) livingSponsors() []cluster.NodeID {
+	v := n.coord.View()
+	return slices.DeleteFunc(n.reachable(), func(id cluster.NodeID) bool {
+		m, ok := v.Member(id)
+		return !ok || !slices.Contains(m.Caps, member.CapSponsor)
+	})
+}
+
+// refusals collects why sponsors did not do what they were asked for.
+type refusals struct {
+	rank    int
+	problem *api.Problem
+}
+
+// Ranks of refusals, from what says least.
+const (
+	rankUnreached = iota + 1
+	rankLacks     // that host lacks a key or a right
+	rankNo
+)
+
+func (r *refusals) note(rank int, p *api.Problem) {
+	if rank > r.rank {
+		r.rank, r.problem = rank, p
+	}
+}
+
+func (r *refusals) add(reply remoteReply) {
+	rank := rankNo
+	if reply.Lacks {
+		rank = rankLacks
+	}
+	r.note(rank, reply.Problem)
+}
+
+func (r *refusals) unreached(err error) {
+	r.note(rankUnreached, api.Errorf(api.CodeNotReady, "sponsor not reached: %v", err).WithHint("see `skein mesh`"))
+}
+
+// worst is the refusal that tells most, the first of its kind.
+func (r *refusals) worst() *api.Problem {
+	if r.problem != nil {
+		return r.problem
+	}
+	return api.Errorf(api.CodeNotReady, "no sponsor is alive").WithHint("%s", askSponsors(nil))
+}
+
+// askSponsors says who can do what only a sponsor can.
+func askSponsors(alive []cluster.NodeID) string {
+	if len(alive) == 0 {
+		return "no sponsor is alive: start one, or make any member one with the root key: `skein root import FILE`"
+	}
+	names := make([]string, len(alive))
+	for i, id := range alive {
+		names[i] = string(id)
+	}
+	return "do it on a sponsor: " + strings.Join(names, " or ")
 }
 
 // ask sends req to another host and waits for its answer; if it is asked as
@@ -241,6 +305,9 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 		if v.Lease.Term != req.StepDown.Term {
 			return remoteReply{} // that term is over, which is what was asked for
 		}
+		if p := maySucceed(v, req.StepDown.To); p != nil {
+			return remoteReply{Problem: p}
+		}
 		reason := req.StepDown.Reason
 		if reason == "" {
 			reason = "asked by " + req.Actor
@@ -258,17 +325,47 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 	return remoteReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
 }
 
+// maySucceed reports why the host that an operator named cannot take the lease
+// over from this one; empty means the best, whoever that is.
+func maySucceed(v *coord.View, to cluster.NodeID) *api.Problem {
+	if to == "" {
+		return nil
+	}
+	m, ok := v.Member(to)
+	switch {
+	case !ok:
+		return api.Errorf(api.CodeNotFound, "no member %s", to).WithHint("see `skein members`")
+	case to == v.Self:
+		return api.Errorf(api.CodeConflict, "%s holds the lease already", to)
+	}
+	why := ""
+	switch {
+	case m.Incompatible != "":
+		why = m.Incompatible
+	case m.Health != cluster.Alive:
+		why = "it is " + string(m.Health)
+	case m.Witness:
+		why = "it is a witness"
+	case !m.Eligible:
+		why = "its lease.eligible is false"
+	case !v.Lease.Config.Has(to):
+		why = "it is no voter"
+	case !m.CaughtUp:
+		why = "its event log is behind"
+	default:
+		return nil
+	}
+	return api.Errorf(api.CodeConflict, "%s cannot take the lease over: %s", to, why).
+		WithHint("see `skein members -o wide` and `skein lease`; without --to the best host takes over")
+}
+
 // asSponsor does req here for the member that asked.
 func (n *node) asSponsor(ctx context.Context, from cluster.NodeID, req remoteRequest) remoteReply {
 	switch {
 	case req.Renew != nil:
-		cert, problem := n.renewFor(ctx, from)
-		if problem != nil {
-			return remoteReply{Problem: problem}
-		}
-		return remoteReply{Cert: new(cert.String()), By: n.id.Node}
+		return n.renewFor(ctx, from)
 	case req.Remove != nil:
-		return remoteReply{Problem: n.remove(ctx, req.Actor, *req.Remove), By: n.id.Node}
+		return n.remove(ctx, req.Actor, *req.Remove)
 	}
 	return remoteReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
 }

@@ -135,14 +135,14 @@ func (n *node) depart(ctx context.Context, from, node cluster.NodeID) *api.Probl
 	if m, ok := n.member(from); from != node && (!ok || !slices.Contains(m.Caps, member.CapSponsor)) {
 		return api.Errorf(api.CodeForbidden, "%s may not take %s out of the voters", from, node)
 	}
+	if p := n.mayDepart(node); p != nil {
+		return p
+	}
 	if node == n.id.Node {
 		if err := n.coord.StepDown(ctx, "", "leaves the cluster", false); err != nil {
 			return api.Errorf(api.CodeConflict, "%v", err)
 		}
 		return api.Errorf(api.CodeNoHolder, "%s handed over", node) // who asks follows the lease
-	}
-	if p := n.mayDepart(node); p != nil {
-		return p
 	}
 	if err := n.coord.Depart(ctx, node, departTime); err != nil {
 		return api.Errorf(api.CodeConflict, "%v", err)
@@ -208,6 +208,9 @@ func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, 
 		}
 		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member %s", node).WithHint("see `skein members`")
 	}
+	if node == b.id.Node {
+		return api.Removed{}, api.Errorf(api.CodeConflict, "%s is the host that was asked", node).WithHint("run `skein leave` here, or remove it on another host")
+	}
 	reply, err := b.toSponsor(ctx, remoteRequest{Actor: b.at(actor), Remove: &removeRequest{Node: node, Reason: reason}})
 	if err != nil {
 		return api.Removed{}, err
@@ -216,48 +219,69 @@ func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, 
 }
 
 // remove is the sponsor's part of a removal: the voters first, then the key.
-func (n *node) remove(ctx context.Context, actor string, req removeRequest) *api.Problem {
+func (n *node) remove(ctx context.Context, actor string, req removeRequest) remoteReply {
+	done := remoteReply{By: n.id.Node}
 	sponsor := n.sponsor.Load()
 	if sponsor == nil {
-		return problemNotSponsor(n.id.Node)
+		return lacking(n.notSponsor())
 	}
 	root, err := n.rootKey()
 	if err != nil {
-		return api.Errorf(api.CodeInternal, "%v", err)
+		return remoteReply{Problem: api.Errorf(api.CodeInternal, "%v", err)}
 	}
 	m, ok := n.member(req.Node)
 	switch {
 	case !ok && n.isRetired(req.Node):
-		return nil
+		return done
 	case !ok:
-		return api.Errorf(api.CodeNotFound, "no member %s", req.Node).WithHint("see `skein members`")
+		return remoteReply{Problem: api.Errorf(api.CodeNotFound, "no member %s", req.Node).WithHint("see `skein members`")}
 	case req.Node == n.id.Node:
-		return api.Errorf(api.CodeConflict, "%s is the sponsor that was asked", req.Node).WithHint("run `skein leave` there")
+		return lacking(api.Errorf(api.CodeConflict, "%s does not remove itself", req.Node).
+			WithHint("run `skein leave` there; if it is a sponsor, another host with the root key can remove it"))
 	case slices.Contains(m.Caps, member.CapSponsor) && root == nil:
-		return api.Errorf(api.CodeConflict, "%s is a sponsor: only the root key ends its key, and %s has none", req.Node, n.id.Node).
-			WithHint("run `skein remove` on the host with the root key, or `skein leave` on the sponsor itself")
+		return lacking(problemNeedRoot(req.Node))
 	}
-	if n.coord.View().Lease.Config.Has(req.Node) {
-		try, cancel := context.WithTimeout(ctx, removeWait)
-		_, err := n.toHolder(try, remoteRequest{Actor: actor, Depart: &departRequest{Node: req.Node}})
-		cancel()
-		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeConflict {
-			return p
-		} else if err != nil {
-			n.log.Warn().Err(err).Str("peer", string(req.Node)).Msg("removed without the holder's help")
-		}
+	if p := n.departs(ctx, actor, req.Node); p != nil {
+		return remoteReply{Problem: p}
 	}
 	rec, err := sponsor.Revoke(ctx, req.Node, req.Reason)
+	if errors.Is(err, join.ErrNotSponsor) || errors.Is(err, join.ErrNeedRoot) {
+		return lacking(problemNeedRoot(req.Node))
+	}
 	if err == nil {
 		err = n.coord.Leave(ctx, rec)
 	}
 	if err != nil {
-		return api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)
+		return remoteReply{Problem: api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)}
 	}
 	n.log.Info().Str("peer", string(req.Node)).Str("actor", actor).Str("reason", req.Reason).Msg("member removed")
 	body := cluster.MemberRemoved{Node: req.Node, IDPub: m.IDPub, Actor: actor, Reason: req.Reason}
 	if _, err := n.appendNow(ctx, cluster.KindMemberRemoved, body); err != nil {
 		n.note(cluster.KindMemberRemoved, body)
+	}
+	return done
+}
+
+// problemNeedRoot answers who asks for the end of a sponsor where the root key
+// is not.
+func problemNeedRoot(node cluster.NodeID) *api.Problem {
+	return api.Errorf(api.CodeConflict, "%s is a sponsor: only the root key ends its key", node).
+		WithHint("bring the key to a host that is up, `skein root import FILE`, and remove %s there; or run `skein leave` on %s itself", node, node)
+}
+
+// departs takes a voter that is to be removed out of the configuration. Only a
+// holder's refusal stops the removal.
+func (n *node) departs(ctx context.Context, actor string, node cluster.NodeID) *api.Problem {
+	if !n.coord.View().Lease.Config.Has(node) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeWait)
+	defer cancel()
+	_, err := n.toHolder(ctx, remoteRequest{Actor: actor, Depart: &departRequest{Node: node}})
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeConflict {
+		return p
+	} else if err != nil {
+		n.log.Warn().Err(err).Str("peer", string(node)).Msg("removed without the holder's help")
 	}
 	return nil
 }

@@ -79,7 +79,8 @@ func TestRenewal(t *testing.T) {
 	})
 	// Without the root key the newcomer becomes no sponsor, whose certificate
 	// would never expire.
-	if err := join.ExportRoot(n1.stateDir(), filepath.Join(t.TempDir(), "root"), true); err != nil {
+	root := filepath.Join(t.TempDir(), "root")
+	if err := join.ExportRoot(n1.stateDir(), root, true); err != nil {
 		t.Fatal(err)
 	}
 	token, err := n1.api.CreateToken(ctx, time.Minute, 1)
@@ -128,4 +129,25 @@ func TestRenewal(t *testing.T) {
 	if n := len(eventsOf(ctx, t, n2, cluster.KindTokenCreated)); n != 1 {
 		t.Errorf("%d events of a new token, want 1", n)
 	}
+	if _, err := n2.api.Remove(ctx, "n1", "burnt"); !api.IsCode(err, api.CodeConflict) {
+		t.Errorf("the only sponsor is removed without root key: %v", err)
+	}
+	// With the root key it makes itself a sponsor, and the others agree.
+	if err := join.ImportRoot(n2.stateDir(), root); err != nil {
+		t.Fatal(err)
+	}
+	took := eventually(ctx, t, 15*time.Second, "n2 admits hosts", func() error {
+		_, err := n2.api.CreateToken(ctx, time.Minute, 1)
+		return err
+	})
+	t.Logf("a sponsor %.1f s after the root key came", took.Seconds())
+	eventually(ctx, t, 10*time.Second, "n1 knows the new sponsor", func() error {
+		ms, err := n1.api.Members(ctx)
+		for _, m := range ms.Members {
+			if m.Node == "n2" && m.CertExpiresAt == nil {
+				return err
+			}
+		}
+		return errors.New("it does not")
+	})
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -242,28 +243,32 @@ func (s *selfCare) askForCert(ctx context.Context, old member.Cert) error {
 }
 
 // renewFor is the sponsor's part: it certifies a member anew and says so.
-func (n *node) renewFor(ctx context.Context, node cluster.NodeID) (member.Signed, *api.Problem) {
+func (n *node) renewFor(ctx context.Context, node cluster.NodeID) remoteReply {
 	sponsor := n.sponsor.Load()
 	if sponsor == nil {
-		return member.Signed{}, problemNotSponsor(n.id.Node)
+		return lacking(n.notSponsor())
 	}
 	before, _ := n.member(node)
 	rec, err := sponsor.Renew(ctx, node)
-	if err != nil {
-		return member.Signed{}, api.Errorf(api.CodeConflict, "%v", err)
+	if errors.Is(err, join.ErrNotSponsor) || errors.Is(err, join.ErrNeedRoot) {
+		return lacking(api.Errorf(api.CodeConflict, "%v", err))
 	}
-	if err := n.coord.AddRecords(ctx, member.Records{Certs: []member.Signed{rec}}); err != nil {
-		return member.Signed{}, api.Errorf(api.CodeConflict, "%v", err)
+	if err == nil {
+		err = n.coord.AddRecords(ctx, member.Records{Certs: []member.Signed{rec}})
+	}
+	if err != nil {
+		return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
 	}
 	if cert, err := member.ParseCert(rec); err == nil && cert.Issued != before.CertIssued {
 		n.note(cluster.KindMemberRenewed, cluster.MemberRenewed{Node: node, Expires: cert.Expires})
 	}
-	return rec, nil
+	return remoteReply{Cert: new(rec.String()), By: n.id.Node}
 }
 
-func problemNotSponsor(node cluster.NodeID) *api.Problem {
-	p := api.Errorf(api.CodeConflict, "%s may not certify hosts: it holds no sponsor certificate", node)
-	return p.WithHint("ask the first host of the cluster")
+// notSponsor answers who asks this host for what only a sponsor does.
+func (n *node) notSponsor() *api.Problem {
+	return api.Errorf(api.CodeConflict, "%s is no sponsor: it may not admit, renew or remove hosts", n.id.Node).
+		WithHint("%s", askSponsors(n.livingSponsors()))
 }
 
 // aboutOf is what this host announces of itself; addresses inside own, the

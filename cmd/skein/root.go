@@ -54,7 +54,8 @@ func (a *app) rootExport() *cobra.Command {
 func (a *app) rootImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Put an exported root key back, to make or remove sponsors", Args: exactly(1, "the file of an export"),
-		Long: "It works on the state directory of any member. Restart the daemon then, and take\nthe key away again when you are done.",
+		Long: "It works on the state directory of any member, also while the daemon runs, which\nuses the key at once: if no sponsor it makes itself one, within seconds, admits\n" +
+			"and renews hosts from then on, and removes sponsors. Take the key away again when\nyou are done: `skein root export --out FILE --remove`; the host stays a sponsor.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.settings(cmd)
 			if err != nil {
@@ -63,7 +64,7 @@ func (a *app) rootImport() *cobra.Command {
 			if err := a.importRoot(cfg, args[0]); err != nil {
 				return err
 			}
-			a.note("root key is in %s: restart the daemon to use it", cfg.StateDir)
+			a.note("root key is in %s: this host is a sponsor in some seconds, if the daemon runs", cfg.StateDir)
 			return nil
 		},
 	}

@@ -13,7 +13,7 @@
 //
 // A sponsor also renews and revokes members. Any sponsor renews any member at
 // its address; where the root key lies, a member becomes a sponsor while there
-// are fewer than three. The node id of a host that left or was removed stays
+// are fewer than three, and the host itself in any case. The node id of a host that left or was removed stays
 // taken until its revocation is forgotten, some two months: other hosts verify
 // its events by its key. A host that comes back takes another node id.
 //

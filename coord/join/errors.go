@@ -29,6 +29,8 @@ var (
 	ErrLeft = errors.New("this host has left the cluster")
 	// ErrNeedRoot reports what only the root key can do, where it is not kept.
 	ErrNeedRoot = errors.New("only the root key can do that, and it is not on this host")
+	// ErrNoSlice reports that other sponsors own all addresses of the cluster.
+	ErrNoSlice = errors.New("all parts of the cluster's network belong to sponsors: remove one that is gone first")
 	// ErrNoRoot reports a state directory without root key.
 	ErrNoRoot = errors.New("the root key is not on this host")
 	// ErrNoMember reports a node id that no member has.

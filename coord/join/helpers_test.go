@@ -67,8 +67,15 @@ func initOptions(node cluster.NodeID) InitOptions {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	return newSiteIn(t, network)
+}
+
+func newSiteIn(t *testing.T, network netip.Prefix) *site {
+	t.Helper()
 	s := &site{t: t, dir: filepath.Join(t.TempDir(), "first"), log: &lockedBuffer{}, now: wall}
-	if err := Init(s.dir, initOptions("n1")); err != nil {
+	o := initOptions("n1")
+	o.Network = network
+	if err := Init(s.dir, o); err != nil {
 		t.Fatal(err)
 	}
 	s.restart()

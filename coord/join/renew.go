@@ -66,17 +66,74 @@ func (s *Sponsor) renew(ctx context.Context, node cluster.NodeID) (member.Signed
 	return rec, nil
 }
 
-// recertify signs the successor of the certificate old.
-func (s *Sponsor) recertify(t *member.Table, own, old member.Cert, serial uint64, now time.Time) (member.Signed, error) {
-	c := member.Cert{
-		Cluster: old.Cluster, Node: old.Node, IDPub: old.IDPub, IP4: old.IP4, Since: old.Since, Serial: serial,
-		// Later than the old one and than the own, even if this clock is behind.
-		Issued: max(now.Unix(), own.Issued, old.Issued+1),
+// Promote makes this host itself a sponsor by the root key, at its address and
+// however many sponsors there are: that is how a cluster which lost them gets
+// one again. The caller merges and spreads the certificate. A sponsor's is
+// returned as it is. The error wraps ErrNeedRoot where the root key is not, and
+// ErrNoSlice if other sponsors own all addresses.
+func (s *Sponsor) Promote(ctx context.Context) (member.Signed, error) {
+	rec, err := s.promote(ctx)
+	if err != nil {
+		return member.Signed{}, fmt.Errorf("make %s a sponsor: %w", s.o.Identity.Node, err)
 	}
-	lost := t.Lost(old.Node)
-	if lost {
+	return rec, nil
+}
+
+func (s *Sponsor) promote(ctx context.Context) (member.Signed, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	defer leave()
+	now := s.o.Wall()
+	t := s.table(now)
+	if _, err := s.own(t); err == nil {
+		rec, _, _ := t.Proof(s.o.Identity.Node)
+		return rec, nil
+	}
+	root, err := s.root()
+	if err != nil {
+		return member.Signed{}, err
+	}
+	old, ok := t.Cert(s.o.Identity.Node)
+	switch {
+	case root == nil:
+		return member.Signed{}, ErrNeedRoot
+	case !ok || !old.IDPub.Equal(s.o.Identity.IDPub):
+		return member.Signed{}, ErrNoMember
+	}
+	serial := s.o.Invites.nextSerial()
+	c, _ := successor(t, old, serial, now.Unix())
+	if c.Slice, ok = t.FreeSlice(s.o.Identity.Network); !ok {
+		return member.Signed{}, ErrNoSlice
+	}
+	rec, err := certify(root, c, t.Taken)
+	if err != nil {
+		return member.Signed{}, err
+	}
+	if _, err := t.AddCert(rec, now); err != nil {
+		return member.Signed{}, err
+	}
+	return rec, s.o.Invites.issue(serial)
+}
+
+// successor begins the certificate that follows old: issued then or, even if
+// this clock is behind, after old. The address of a host that lost its own to
+// another key is left open.
+func successor(t *member.Table, old member.Cert, serial uint64, issued int64) (c member.Cert, lost bool) {
+	c = member.Cert{
+		Cluster: old.Cluster, Node: old.Node, IDPub: old.IDPub, IP4: old.IP4, Since: old.Since, Serial: serial,
+		Issued: max(issued, old.Issued+1),
+	}
+	if lost = t.Lost(old.Node); lost {
 		c.IP4, c.Since = netip.Addr{}, c.Issued
 	}
+	return c, lost
+}
+
+// recertify signs the successor of the certificate old.
+func (s *Sponsor) recertify(t *member.Table, own, old member.Cert, serial uint64, now time.Time) (member.Signed, error) {
+	c, lost := successor(t, old, serial, max(now.Unix(), own.Issued))
 	key := s.o.Identity.IDKey()
 	root, err := s.root()
 	if err != nil {
@@ -99,7 +156,7 @@ func (s *Sponsor) recertify(t *member.Table, own, old member.Cert, serial uint64
 
 // Revoke ends a member's key and returns the revocation, which the caller
 // merges and spreads before anything else. Only the root key ends a sponsor's
-// (ErrNeedRoot). A member that is gone already is no error: its revocation is
+// (ErrNeedRoot); where it lies this host need not be a sponsor. A member that is gone already is no error: its revocation is
 // returned. The error wraps ErrNoMember if there never was one.
 func (s *Sponsor) Revoke(ctx context.Context, node cluster.NodeID, reason string) (member.Signed, error) {
 	rec, err := s.revoke(ctx, node, reason)
@@ -117,7 +174,11 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 	defer leave()
 	now := s.o.Wall()
 	t := s.table(now)
-	if _, err := s.own(t); err != nil {
+	root, err := s.root()
+	if err != nil {
+		return member.Signed{}, err
+	}
+	if _, err := s.own(t); err != nil && root == nil {
 		return member.Signed{}, err
 	}
 	if node == s.o.Identity.Node {
@@ -129,10 +190,6 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 			return rec, nil
 		}
 		return member.Signed{}, ErrNoMember
-	}
-	root, err := s.root()
-	if err != nil {
-		return member.Signed{}, err
 	}
 	key := s.o.Identity.IDKey()
 	switch {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,6 +172,119 @@ func TestRenewMakesSponsors(t *testing.T) {
 	defer s.mu.Unlock()
 	if n := s.table.Sponsors(); n != 3 {
 		t.Errorf("%d sponsors", n)
+	}
+}
+
+// orphan is a site whose root key lies in file, and a second member that is no
+// sponsor.
+func orphan(t *testing.T, network netip.Prefix) (s, second *site, file string) {
+	t.Helper()
+	s = newSiteIn(t, network)
+	file = filepath.Join(t.TempDir(), "root")
+	if err := ExportRoot(s.dir, file, true); err != nil {
+		t.Fatal(err)
+	}
+	second = &site{t: t, dir: s.admit("n2"), log: &lockedBuffer{}, now: wall}
+	return s, second, file
+}
+
+// TestPromote makes a member a sponsor by the root key, the first sponsor
+// being gone: the others take its certificate, and it does all that a sponsor
+// does in addresses of its own.
+func TestPromote(t *testing.T) {
+	s, second, file := orphan(t, network)
+	s.admit("n3")
+	id, rs, err := Load(second.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	invites, err := OpenInvites(second.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewSponsor(SponsorOptions{
+		Identity: id, RootKey: second.rootKey, Invites: invites, Records: func() member.Records { return rs }, OnAdmit: second.onAdmit,
+	}); !errors.Is(err, ErrNotSponsor) {
+		t.Fatalf("a sponsor without certificate and root key: %v", err)
+	}
+	if err := ImportRoot(second.dir, file); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // as root beside a daemon of another user
+		if err := os.Chown(second.dir, 4711, 4712); err != nil {
+			t.Fatal(err)
+		}
+		if err := ImportRoot(second.dir, file); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(second.dir, RootKeyFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != 4711 || st.Gid != 4712 || info.Mode().Perm() != fileMode {
+			t.Errorf("the imported key is %s of %+v", info.Mode(), info.Sys())
+		}
+	}
+	second.restart()
+	second.merge(s.records())
+	if _, err := second.sponsor.Renew(t.Context(), "n3"); !errors.Is(err, ErrNotSponsor) {
+		t.Errorf("renewal before: %v", err)
+	}
+	old := second.cert("n2")
+	rec, err := second.sponsor.Promote(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := second.sponsor.Promote(t.Context()); err != nil || !again.Equal(rec) {
+		t.Errorf("promoted twice: %v", err)
+	}
+	for _, at := range []*site{s, second} {
+		if ch := at.merge(member.Records{Certs: []member.Signed{rec}}); len(ch.Renewed) != 1 || len(ch.Evidence) != 0 {
+			t.Errorf("%+v", ch)
+		}
+		c := at.cert("n2")
+		if !c.Sponsor() || c.IP4 != old.IP4 || c.IP6 != old.IP6 || c.Since != old.Since || c.Slice.Overlaps(at.cert("n1").Slice) {
+			t.Errorf("%+v", c)
+		}
+	}
+	gone, err := second.sponsor.Revoke(t.Context(), "n1", "burnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.merge(member.Records{Revokes: []member.Signed{gone}})
+	if c := second.renew("n3"); !c.Issuer.Equal(id.RootPub) || c.IP4 != s.cert("n3").IP4 {
+		t.Errorf("renewed by the new sponsor: %+v", c)
+	}
+	if err := saveRecords(second.dir, second.records()); err != nil {
+		t.Fatal(err)
+	}
+	second.restart() // it finds its certificate again
+	second.admit("n4")
+	if c := second.cert("n4"); c.Slice.Overlaps(second.cert("n2").Slice) || !c.Slice.Contains(c.IP4) {
+		t.Errorf("admitted by the new sponsor: %+v", c)
+	}
+}
+
+// TestPromoteWithoutSlice: where sponsors own all addresses, the host with the
+// root key says so, and removes one of them without being a sponsor.
+func TestPromoteWithoutSlice(t *testing.T) {
+	_, second, file := orphan(t, netip.MustParsePrefix("10.77.0.0/29"))
+	if err := ImportRoot(second.dir, file); err != nil {
+		t.Fatal(err)
+	}
+	second.restart()
+	if _, err := second.sponsor.Promote(t.Context()); !errors.Is(err, ErrNoSlice) {
+		t.Fatalf("a slice of somebody's: %v", err)
+	}
+	if _, err := second.sponsor.Revoke(t.Context(), "n1", "burnt"); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := second.sponsor.Promote(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := member.ParseCert(rec); err != nil || !c.Sponsor() {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -118,6 +118,9 @@ func ImportRoot(dir, file string) error {
 		if root, err = readExport(file, id); err == nil {
 			err = writeRootKey(dir, root)
 		}
+		if err == nil { // the daemon must be able to read what root imported
+			err = sameOwner(dir, filepath.Join(dir, RootKeyFile))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("import root key into %s: %w", dir, err)

@@ -105,7 +105,8 @@ func refuse(result, format string, args ...any) error {
 }
 
 // NewSponsor returns a Sponsor. The error wraps ErrNotSponsor if this host's
-// certificate does not let it certify others.
+// certificate does not let it certify others and the root key is not here
+// either, by which the Sponsor can Promote this host.
 func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	if o.Identity == nil || o.Invites == nil || o.Records == nil || o.OnAdmit == nil {
 		return nil, errors.New("new sponsor: identity, invites, records and on-admit hook are required")
@@ -131,10 +132,11 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	for certs := range slices.Chunk(o.Invites.issued(now), member.MaxMembers) {
 		_, _ = t.Restore(member.Records{Certs: certs}, now) // as in table
 	}
-	if _, err := s.own(t); err != nil {
+	root, err := s.root()
+	if err != nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
-	if _, err := s.root(); err != nil {
+	if _, err := s.own(t); err != nil && root == nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
 	for _, r := range []string{
