@@ -49,7 +49,7 @@ func advise(err error) error {
 		{join.ErrNoRoot, "it lies on the first host, or was taken away with `skein root export --remove`: `skein root import FILE` puts it back"},
 		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the name belongs to another host, or the clocks differ"},
 		{mesh.ErrPermission, "start the daemon by its unit or as root, or set mesh.backend to \"netstack\", which needs no rights"},
-		{mesh.ErrForeign, "set mesh.interface to another name, or remove that device if nothing needs it"},
+		{mesh.ErrForeign, "set mesh.interface to another name, or remove that device if nothing needs it; `skein net cleanup` removes one that an earlier skein left"},
 		{mesh.ErrOverlap, "give the other use another network; the cluster's is fixed by `skein init --network`"},
 		{mesh.ErrPortInUse, "choose another mesh.listen; `ss -lnup` shows who has the port"},
 		{syscall.EADDRINUSE, "choose another port: mesh.listen (UDP) and join.listen (TCP)"},

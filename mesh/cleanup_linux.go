@@ -34,9 +34,9 @@ func cleanup(ctx context.Context, iface string) (removed bool, err error) {
 		}
 		removed = true
 	}
-	stale, err := removeStale(controlPath(iface))
+	_, err = removeStale(controlPath(iface))
 	if errors.Is(err, ErrForeign) {
 		err = nil // a running process has it
 	}
-	return removed || stale, err
+	return removed, err
 }

@@ -158,7 +158,7 @@ func (d *kernelDevice) adoptable(o Options, have *wgtypes.Device) error {
 	case have.PrivateKey == wgtypes.Key{} && len(have.Peers) == 0 && d.link.Attrs().Flags&net.FlagUp == 0:
 		return nil // nobody uses it; a start that was killed leaves it so
 	}
-	return fmt.Errorf("%w: %s has another key (hint: skein net cleanup removes one that an earlier installation left)", ErrForeign, o.Interface)
+	return fmt.Errorf("%w: %s has another key", ErrForeign, o.Interface)
 }
 
 func (*kernelDevice) backend() string { return BackendKernel }

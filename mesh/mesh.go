@@ -149,18 +149,18 @@ func (m *Mesh) Run(ctx context.Context) (err error) {
 	}
 	dev, err := openDevice(m.opts)
 	if err != nil {
-		return fmt.Errorf("mesh: %w", err)
+		return err
 	}
 	defer func() {
 		if e := dev.close(); e != nil {
-			err = errors.Join(err, fmt.Errorf("mesh: %w", e))
+			err = errors.Join(err, fmt.Errorf("close %s device: %w", dev.backend(), e))
 		}
 	}()
 	m.sockets, m.backend, m.iface = dev, dev.backend(), dev.iface()
 	o := newOwner(m, dev)
 	now := time.Now()
 	if err := o.read(now); err != nil {
-		return fmt.Errorf("mesh: %w", err)
+		return fmt.Errorf("read %s device: %w", dev.backend(), err)
 	}
 	o.publish(now)
 	close(m.ready)

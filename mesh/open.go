@@ -12,7 +12,7 @@ var (
 	// ErrUnsupported reports a backend that this host cannot run.
 	ErrUnsupported = errors.New("not supported by this host")
 	// ErrPermission reports a missing right.
-	ErrPermission = errors.New("not permitted: needs CAP_NET_ADMIN (run as root or under the service unit, or choose the netstack backend)")
+	ErrPermission = errors.New("not permitted: needs CAP_NET_ADMIN")
 	// ErrForeign reports an interface of the wanted name that is not ours.
 	ErrForeign = errors.New("interface belongs to someone else")
 	// ErrOverlap reports a mesh network that this host already uses otherwise.
@@ -63,7 +63,7 @@ func openDevice(o Options) (opened, error) {
 // Cleanup removes what a mesh has left on the host: the kernel backend's
 // interface, which carries traffic on while no daemon runs, and the control
 // socket of a killed process. It removes nothing that is not ours (ErrForeign)
-// and reports whether there was something. Doing it twice does no harm.
+// and reports whether there was such an interface. Doing it twice does no harm.
 func Cleanup(ctx context.Context, iface string) (removed bool, err error) {
 	removed, err = cleanup(ctx, iface)
 	if err != nil {

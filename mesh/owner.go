@@ -76,7 +76,7 @@ func (o *owner) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-o.dev.done():
-			return errors.New("mesh: device stopped by itself")
+			return errors.New("device stopped by itself")
 		case req := <-o.mesh.requests:
 			req.done <- o.serve(req, time.Now())
 		case <-hints:

@@ -67,7 +67,7 @@ func (d *tunDevice) bindFor(o Options) conn.Bind {
 func (l *hostLink) createTUN(o Options) (*gatedTUN, error) {
 	switch err := l.find(o.Interface); {
 	case err == nil:
-		return nil, fmt.Errorf("%w: %s of type %s exists (hint: skein net cleanup removes one that an earlier run left)",
+		return nil, fmt.Errorf("%w: %s of type %s exists",
 			ErrForeign, o.Interface, l.link.Type())
 	case !errors.Is(err, unix.ENODEV):
 		return nil, err
