@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
@@ -17,7 +19,7 @@ func ExportRoot(cfg config.Config, out string, remove bool) error {
 }
 
 // ImportRoot puts a root key that ExportRoot wrote into the state directory. A
-// running daemon uses it after a restart.
+// running daemon finds it, and makes its host a sponsor.
 func ImportRoot(cfg config.Config, in string) error {
 	return advise(join.ImportRoot(cfg.StateDir, in))
 }
@@ -25,6 +27,10 @@ func ImportRoot(cfg config.Config, in string) error {
 // CleanupNetwork removes the device that a daemon left behind, and reports
 // whether there was one. The daemon must not run.
 func CleanupNetwork(ctx context.Context, cfg config.Config) (bool, error) {
+	if _, err := os.Stat(cfg.StateDir); errors.Is(err, fs.ErrNotExist) {
+		gone, err := mesh.Cleanup(ctx, cfg.Mesh.Interface) // no daemon without a state directory
+		return gone, advise(err)
+	}
 	lock, err := lockState(cfg.StateDir)
 	if errors.Is(err, durable.ErrLocked) {
 		return false, &hinted{error: err, hint: "the daemon runs: stop it first, `systemctl stop skein`"}

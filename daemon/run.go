@@ -6,21 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/status"
@@ -103,16 +107,28 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 	if err != nil {
 		return nil, nil, err
 	}
+	_, err = os.Stat(cfg.StateDir)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if fresh && o.Join == "" {
+		return nil, nil, fmt.Errorf("%s: %w", cfg.StateDir, join.ErrNotInitialised)
+	}
 	lock, err := lockState(cfg.StateDir)
 	if err != nil {
 		return nil, nil, err
 	}
 	unlock := func() { lock.Close() } //nolint:errcheck // nothing is written through it
+	warnOpen(log, cfg.StateDir, 0o077)
 	if o.Join != "" {
+		if _, _, err := join.Load(cfg.StateDir); errors.Is(err, join.ErrNotInitialised) && o.Join != "-" {
+			warnOpen(log, o.Join, 0o007)
+		}
 		if err := notify.Extend(joinTime); err != nil {
 			log.Debug().Err(err).Msg("service manager not told")
 		}
 		if err := enter(ctx, cfg, o.Join, o.Stdin); err != nil {
+			if fresh {
+				dropState(cfg.StateDir)
+			}
 			unlock()
 			return nil, nil, err
 		}
@@ -128,6 +144,23 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 	}
 	n.loaded.Store(&cfg)
 	return n, unlock, nil
+}
+
+// warnOpen says so when the mode of a file or directory with secrets has one
+// of bits.
+func warnOpen(log zerolog.Logger, path string, bits fs.FileMode) {
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&bits != 0 {
+		log.Warn().Str("path", path).Stringer("mode", info.Mode()).Msg("others may read secrets there: chmod go= it")
+	}
+}
+
+// dropState removes a state directory with nothing in it but the lock, which
+// the caller holds.
+func dropState(dir string) {
+	if list, err := os.ReadDir(dir); err == nil && len(list) == 1 && list[0].Name() == durable.LockFile {
+		_ = os.Remove(filepath.Join(dir, durable.LockFile)) // best effort: it is of no use, and of no harm
+		_ = os.Remove(dir)
+	}
 }
 
 // start brings the stages up in order.

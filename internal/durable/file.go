@@ -57,10 +57,13 @@ func SyncDir(dir string) error {
 	return nil
 }
 
+// LockFile is the name of the lock of a directory.
+const LockFile = "lock"
+
 // Lock takes the exclusive lock of dir, held by the open file it returns and
 // released when that is closed or the process ends.
 func Lock(dir string) (*os.File, error) {
-	name := filepath.Join(dir, "lock")
+	name := filepath.Join(dir, LockFile)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
