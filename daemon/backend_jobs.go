@@ -21,6 +21,9 @@ const (
 	awaitHolderTime = 10 * time.Second
 	awaitJobTime    = 5 * time.Second
 	spreadTime      = 15 * time.Second
+	// compileTime is what a submit waits for the proof that a module compiles;
+	// it leaves the rest of the request's time to the submit itself.
+	compileTime = 10 * time.Second
 )
 
 // Jobs implements status.JobControl, newest first.
@@ -138,7 +141,9 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 	if err := b.checkModule(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
-	if err := b.wasm.Compile(ctx, req.Spec.Artefact, req.Spec.MemoryBytes); errors.Is(err, worker.ErrModule) {
+	compiling, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	if err := b.wasm.Compile(compiling, req.Spec.Artefact, req.Spec.MemoryBytes); errors.Is(err, worker.ErrModule) {
 		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "artefact %s: %v", req.Spec.Artefact, err)
 	} else if err != nil {
 		// This host cannot tell; the workers will.

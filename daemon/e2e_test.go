@@ -292,7 +292,7 @@ func TestFailingJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	if job.State != cluster.JobFailed || job.Reason == "" || len(job.Failures) == 0 || job.Failures[0].Reason == "" {
-		t.Errorf("job %s, reason %q, %d failures", job.State, job.Reason, len(job.Failures))
+		t.Fatalf("job %s, reason %q, %d failures", job.State, job.Reason, len(job.Failures))
 	}
 	shown, _, _ := d.cli(ctx, h, "job", "status", string(job.ID))
 	if !strings.Contains(shown, job.Failures[0].Reason[:min(20, len(job.Failures[0].Reason))]) {

@@ -8,11 +8,17 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
 )
 
-// version is set by the linker.
-var version = "unknown"
+// Set by the linker. chunkRunner is another build of this program that runs the
+// chunks, for daemons that are built with the race detector: it has nothing to
+// detect in machine code and makes that ten times slower.
+var (
+	version     = "unknown"
+	chunkRunner = ""
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -22,11 +28,16 @@ func main() {
 		outWidth: width(os.Stdout), errWidth: width(os.Stderr),
 	}, deps{
 		version: version,
-		run:     daemon.Run,
-		init:    daemon.Init,
-		verify:  daemon.VerifyLog,
-		demo:    daemon.Demo,
-		doctor:  daemon.Doctor,
+		run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
+			if chunkRunner != "" {
+				o.RunnerArgv = []string{chunkRunner, runnerName}
+			}
+			return daemon.Run(ctx, cfg, o)
+		},
+		init:   daemon.Init,
+		verify: daemon.VerifyLog,
+		demo:   daemon.Demo,
+		doctor: daemon.Doctor,
 
 		exportRoot: daemon.ExportRoot,
 		importRoot: daemon.ImportRoot,
