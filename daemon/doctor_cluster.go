@@ -258,7 +258,7 @@ func judgeEvidence(f clusterFacts) verdict {
 	}
 	slices.Sort(names)
 	return warning("contradicting records of %v", names).
-		advise("a host was cloned or restored from an old backup, or its key was copied: see `skein events --kind member_conflict`; " +
+		advise("a host was cloned, or its key was copied: see `skein events --kind member_conflict`; " +
 			"if it is not explained, `skein remove` that host")
 }
 

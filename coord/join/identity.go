@@ -216,7 +216,12 @@ func MarkLeft(dir string) error {
 // that came out of a backup would otherwise number its messages as the others
 // have seen them already, and be refused for as long as it ran since.
 func BootCounter(dir string, now time.Time) (uint64, error) {
-	name := filepath.Join(dir, bootFile)
+	return raise(filepath.Join(dir, bootFile), now)
+}
+
+// raise increments the counter file name durably, from the second time on to
+// the time of day at least.
+func raise(name string, now time.Time) (uint64, error) {
 	n, err := readCounter(name)
 	if err != nil {
 		return 0, err
@@ -225,15 +230,6 @@ func BootCounter(dir string, now time.Time) (uint64, error) {
 		n = max(n, uint64(max(now.Unix(), 0)))
 	}
 	return n, writeCounter(name, n)
-}
-
-// raise increments the counter file name durably.
-func raise(name string) (uint64, error) {
-	n, err := readCounter(name)
-	if err != nil {
-		return 0, err
-	}
-	return n + 1, writeCounter(name, n+1)
 }
 
 func readCounter(name string) (uint64, error) {

@@ -178,9 +178,11 @@ func RaiseEpoch(dir string, seen uint64) error {
 }
 
 // Announce signs this host's next announcement. The epoch is durable in dir
-// before the announcement exists, so that none is ever used twice.
+// before the announcement exists, so that none is ever used twice; as with
+// BootCounter it is at least the time of day from the second one on, so that a
+// directory out of a backup repeats none that the others have seen since.
 func Announce(dir string, id *Identity, about About, now time.Time) (member.Signed, error) {
-	epoch, err := raise(filepath.Join(dir, epochFile))
+	epoch, err := raise(filepath.Join(dir, epochFile), now)
 	if err != nil {
 		return member.Signed{}, fmt.Errorf("announce: %w", err)
 	}

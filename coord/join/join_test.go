@@ -318,15 +318,39 @@ func TestTokenExpiresAtTheJoiner(t *testing.T) {
 	}
 }
 
+// TestAnnounceNeverRepeatsAnEpoch, not even in a directory out of a backup.
 func TestAnnounceNeverRepeatsAnEpoch(t *testing.T) {
 	s := newSite(t)
-	for want := uint64(2); want < 5; want++ {
-		ann, err := Announce(s.dir, s.id, About{Priority: uint32(want)}, wall)
+	first := uint64(wall.Unix())
+	announce := func(now time.Time) uint64 {
+		t.Helper()
+		ann, err := Announce(s.dir, s.id, About{}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, err := member.ParseAnn(ann); err != nil || a.Epoch != want {
-			t.Errorf("epoch %d, %v; want %d", a.Epoch, err, want)
+		a, err := member.ParseAnn(ann)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return a.Epoch
+	}
+	for want := first; want < first+3; want++ {
+		if got := announce(wall); got != want {
+			t.Errorf("epoch %d, want %d", got, want)
+		}
+	}
+	if got := announce(wall.Add(-time.Hour)); got != first+3 {
+		t.Errorf("epoch %d of a clock that went back, want %d", got, first+3)
+	}
+	backup, err := os.ReadFile(filepath.Join(s.dir, epochFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := announce(wall.Add(time.Minute))
+	if err := os.WriteFile(filepath.Join(s.dir, epochFile), backup, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	if got := announce(wall.Add(2 * time.Minute)); got <= last {
+		t.Errorf("epoch %d after a restore, others know %d", got, last)
 	}
 }
