@@ -53,7 +53,7 @@ type Config struct {
 
 // How a changed key takes effect: by a reload, or by a restart.
 const (
-	ReloadLive    = "live"
+	ReloadLive    = "reload"
 	ReloadRestart = "restart"
 )
 
@@ -70,5 +70,5 @@ type ConfigEntry struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`  // in TOML form
 	Origin string `json:"origin"` // default, file, env or flag
-	Reload string `json:"reload"` // live or restart: how a change takes effect
+	Reload string `json:"reload"` // reload or restart: how a change takes effect
 }

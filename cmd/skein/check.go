@@ -36,7 +36,7 @@ func (a *app) checkCommand() *cobra.Command {
 				return a.show(view{
 					raw:  raw,
 					page: func(w io.Writer) { fmt.Fprintln(w, line) },
-					table: func(bool) table {
+					table: func(form) table {
 						t := table{head: []string{"VERDICT", "NODE", "ALIVE", "MEMBERS", "TERM", "REASONS"}}
 						verdict, _, _ := strings.Cut(line, ":")
 						t.add(verdict, string(s.Node), fmt.Sprint(s.Members.Alive), fmt.Sprint(s.Members.Total),

@@ -20,6 +20,12 @@ func (a *app) configCheck() *cobra.Command {
 			if _, err := a.settings(cmd); err != nil {
 				return err
 			}
+			switch a.output {
+			case "json", "jsonl":
+				return a.show(view{body: struct {
+					OK bool `json:"ok"`
+				}{true}})
+			}
 			a.note("the configuration is good")
 			return nil
 		},
@@ -48,7 +54,7 @@ func (a *app) configShow() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return a.show(view{raw: raw, items: items(cfg.Entries), table: func(bool) table { return entriesTable(cfg.Entries) }})
+					return a.show(view{raw: raw, items: items(cfg.Entries), table: func(form) table { return entriesTable(cfg.Entries) }})
 				})
 			}
 			cfg, err := a.settings(cmd)
@@ -61,7 +67,7 @@ func (a *app) configShow() *cobra.Command {
 					Entries []api.ConfigEntry `json:"entries"`
 				}{entries},
 				items: items(entries),
-				table: func(bool) table { return entriesTable(entries) },
+				table: func(form) table { return entriesTable(entries) },
 			})
 		},
 	}
@@ -113,7 +119,7 @@ func (a *app) configDiff() *cobra.Command {
 						Changes []difference `json:"changes"`
 					}{list},
 					items: items(list),
-					table: func(bool) table {
+					table: func(form) table {
 						t := table{head: []string{"KEY", "RUNNING", "READ", "TAKES"}}
 						for _, d := range list {
 							t.add(d.Key, orDash(d.Running), orDash(d.Read), d.Reload)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -62,6 +63,9 @@ func (a *app) removeCommand() *cobra.Command {
 			node, err := cluster.ParseNodeID(args[0])
 			if err != nil {
 				return usagef("%s", err)
+			}
+			if p, ok := errors.AsType[*api.Problem](api.RemoveRequest{Reason: reason}.Check()); ok {
+				return usagef("--reason: %s", p.Detail)
 			}
 			return a.departs(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				what, err := whatIsRemoved(ctx, c, node)

@@ -58,7 +58,7 @@ func (a *app) diagnose(cmd *cobra.Command, pre bool) error {
 		}{list},
 		items: items(list),
 		page:  func(w io.Writer) { a.doctorPage(w, list) },
-		table: func(bool) table {
+		table: func(form) table {
 			t := table{head: []string{"GROUP", "CHECK", "VERDICT", "DETAIL", "HINT", "DOC"}}
 			for _, f := range list {
 				t.add(f.Group, f.Check, string(f.Verdict), orDash(f.Detail), orDash(f.Hint), orDash(f.Doc))

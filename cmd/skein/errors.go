@@ -81,6 +81,9 @@ func (a *app) classify(ctx context.Context, err error) (code int, msg, hint stri
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted, "interrupted", ""
 	case errors.As(err, &unreachable):
+		if errors.Is(unreachable.Err, fs.ErrPermission) {
+			return exitForbidden, err.Error(), a.socketHint(unreachable)
+		}
 		return exitUnreachable, err.Error(), a.socketHint(unreachable)
 	case errors.Is(err, api.ErrInterrupted):
 		return exitUnreachable, err.Error(), "the daemon may have restarted: try again"
@@ -90,6 +93,12 @@ func (a *app) classify(ctx context.Context, err error) (code int, msg, hint stri
 		hint = advised.Hint()
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		return exitTimeout, err.Error(), "give it more time with --timeout"
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		if hint == "" {
+			hint = "become root, or the user of the daemon"
+		}
+		return exitForbidden, err.Error(), hint
 	}
 	var final interface{ Final() bool }
 	if errors.As(err, &final) && final.Final() {

@@ -244,7 +244,7 @@ func (f *fakeCluster) Doctor(context.Context) (api.Doctor, error) {
 }
 
 func (f *fakeCluster) Config(context.Context) (api.Config, error) {
-	return api.Config{Entries: []api.ConfigEntry{{Key: "node.name", Value: `"n2"`, Origin: "env", Reload: "restart"}, {Key: "log.level", Value: `"debug"`, Origin: "file", Reload: "live"}}}, nil
+	return api.Config{Entries: []api.ConfigEntry{{Key: "node.name", Value: `"n2"`, Origin: "env", Reload: "restart"}, {Key: "log.level", Value: `"debug"`, Origin: "file", Reload: "reload"}}}, nil
 }
 
 func (f *fakeCluster) Lease(context.Context) (api.Lease, error) {

@@ -44,7 +44,7 @@ func (a *app) jobList() *cobra.Command {
 					v = view{body: list}
 				}
 				v.items = items(list.Jobs)
-				v.table = func(wide bool) table { return jobsTable(list, wide) }
+				v.table = func(f form) table { return jobsTable(list, f) }
 				return a.show(v)
 			})
 		},
@@ -53,7 +53,8 @@ func (a *app) jobList() *cobra.Command {
 	return cmd
 }
 
-func jobsTable(list api.Jobs, wide bool) table {
+func jobsTable(list api.Jobs, f form) table {
+	wide := f.wide()
 	t := table{head: []string{"ID", "NAME", "STATE", "DONE", "ITERATIONS", "CHUNKS", "FAILED", "RATE", "ETA", "SUBMITTED", "OWNER"}}
 	for _, j := range list.Jobs {
 		id := string(j.ID)
@@ -62,7 +63,7 @@ func jobsTable(list api.Jobs, wide bool) table {
 		}
 		t.add(id, orDash(j.Name), string(j.State), percent(j), strconv.FormatUint(j.Iterations.Total, 10),
 			fmt.Sprintf("%d/%d", j.Chunks.Accepted, j.Chunks.Total), strconv.FormatUint(j.Attempts.Failed, 10),
-			rate(j), ageOf(j.ETASeconds), when(j.SubmittedAt, list.ObservedAt, wide), orDash(j.Owner))
+			f.rate(j), f.age(j.ETASeconds), when(j.SubmittedAt, list.ObservedAt, wide), orDash(j.Owner))
 	}
 	return t
 }
@@ -81,6 +82,14 @@ func percent(j api.Job) string {
 	}
 	// Rounded down: 100 % means all.
 	return fmt.Sprintf("%d%%", uint64(100*(float64(j.Iterations.Accepted)/float64(j.Iterations.Total))))
+}
+
+// rate shows iterations a second.
+func (f form) rate(j api.Job) string {
+	if f == formTSV && j.RatePerSecond != nil {
+		return number(*j.RatePerSecond)
+	}
+	return rate(j)
 }
 
 func rate(j api.Job) string {
@@ -136,9 +145,9 @@ func (a *app) jobStop() *cobra.Command {
 	return cmd
 }
 
-// showJob writes a job in the form that -o asks for. In tsv it is its metrics.
+// showJob writes a job in the form that -o asks for.
 func (a *app) showJob(j api.Job, raw []byte) error {
-	v := view{raw: raw, body: j, table: func(bool) table { return metricsTable(j) }}
+	v := view{raw: raw, body: j, table: func(form) table { return jobFields(j) }}
 	if a.output == "table" || a.output == "wide" {
 		a.jobPage(a.out, j, a.output == "wide")
 		return nil
@@ -192,6 +201,44 @@ func (a *app) jobPage(w io.Writer, j api.Job, wide bool) {
 		fmt.Fprintln(w)
 		a.writeTable(failuresTable(j, wide))
 	}
+}
+
+// jobFields is the page for scripts.
+func jobFields(j api.Job) table {
+	t := table{head: []string{"KEY", "VALUE"}}
+	whole := func(key string, n uint64) { t.add(key, strconv.FormatUint(n, 10)) }
+	t.add("id", string(j.ID))
+	t.add("name", orDash(j.Name))
+	t.add("state", string(j.State))
+	t.add("reason", orDash(j.Reason))
+	whole("iterations", j.Iterations.Total)
+	whole("iterations_accepted", j.Iterations.Accepted)
+	whole("chunks", uint64(j.Chunks.Total))
+	whole("chunks_accepted", uint64(j.Chunks.Accepted))
+	whole("chunks_failed", uint64(j.Chunks.Failed))
+	whole("attempts", j.Attempts.Assigned)
+	whole("attempts_failed", j.Attempts.Failed)
+	whole("attempts_reclaimed", j.Attempts.Reclaimed)
+	t.add("elapsed_seconds", plainSeconds(j.ElapsedSeconds))
+	t.add("rate_per_second", formTSV.rate(j))
+	t.add("eta_seconds", formTSV.age(j.ETASeconds))
+	t.add("submitted_at", stamp(j.SubmittedAt))
+	t.add("owner", orDash(j.Owner))
+	for _, name := range metricNames(j) {
+		m := j.Aggregates[name]
+		for _, v := range []struct {
+			key   string
+			value *float64
+		}{{"mean", &m.Mean}, {"se", m.SE}, {"std", m.Std}, {"min", &m.Min}, {"max", &m.Max}, {"ci95_low", m.CI95Low}, {"ci95_high", m.CI95High}} {
+			text := unknown
+			if v.value != nil {
+				text = number(*v.value)
+			}
+			t.add("metric."+name+"."+v.key, text)
+		}
+		whole("metric."+name+".n", m.N)
+	}
+	return t
 }
 
 func ago(wide bool) string {

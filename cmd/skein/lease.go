@@ -20,7 +20,7 @@ func (a *app) leaseCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.show(view{raw: raw, table: func(bool) table { return leaseTable(l) }})
+				return a.show(view{raw: raw, table: func(f form) table { return leaseTable(l, f) }})
 			})
 		},
 	}
@@ -28,14 +28,14 @@ func (a *app) leaseCommand() *cobra.Command {
 	return cmd
 }
 
-func leaseTable(l api.Lease) table {
+func leaseTable(l api.Lease, f form) table {
 	ready := unknown
 	if l.Ready != nil {
 		ready = yesNo(*l.Ready)
 	}
 	t := table{head: []string{"HOLDER", "TERM", "MODE", "PROFILE", "RENEWED", "EXPIRES", "READY", "EPOCH", "VOTERS"}}
 	t.add(orDash(l.Holder), termOf(uint64(l.Term)), orDash(l.Mode), orDash(l.Profile),
-		ageOf(l.RenewedSeconds), ageOf(l.ExpiresSeconds), ready, termOf(l.Config.Epoch), joined(l.Config.Voters))
+		f.age(l.RenewedSeconds), f.age(l.ExpiresSeconds), ready, termOf(l.Config.Epoch), joined(l.Config.Voters))
 	return t
 }
 
@@ -48,14 +48,14 @@ func (a *app) leaseHistory() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.show(view{raw: raw, items: items(h.Terms), table: func(wide bool) table {
+				return a.show(view{raw: raw, items: items(h.Terms), table: func(f form) table {
 					t := table{head: []string{"TERM", "HOLDER", "STARTED", "ENDED", "CAUSE", "SUCCESSOR", "PREVIOUS", "GRANTS"}}
 					for _, r := range h.Terms {
 						ended := unknown
 						if r.EndedAt != nil {
-							ended = when(*r.EndedAt, h.ObservedAt, wide)
+							ended = when(*r.EndedAt, h.ObservedAt, f.wide())
 						}
-						t.add(termOf(uint64(r.Term)), orDash(r.Holder), when(r.StartedAt, h.ObservedAt, wide), ended,
+						t.add(termOf(uint64(r.Term)), orDash(r.Holder), when(r.StartedAt, h.ObservedAt, f.wide()), ended,
 							orDash(r.Cause), orDash(r.Successor), orDash(r.Previous), joined(r.Grants))
 					}
 					return t

@@ -49,7 +49,7 @@ func (a *app) logVerify() *cobra.Command {
 func verifyView(r api.LogVerify) view {
 	return view{
 		body: r, items: items(r.Sources),
-		table: func(bool) table {
+		table: func(form) table {
 			t := table{head: []string{"NODE", "INC", "SEQ", "HASH"}}
 			for _, s := range r.Sources {
 				t.add(string(s.Source.Node), strconv.FormatUint(s.Source.Inc, 10), strconv.FormatUint(s.Seq, 10), s.Hash.String())

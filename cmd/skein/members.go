@@ -42,7 +42,7 @@ func (a *app) membersCommand() *cobra.Command {
 					v.raw, v.body = nil, m
 				}
 				v.items = items(m.Members)
-				v.table = func(wide bool) table { return membersTable(m, wide) }
+				v.table = func(f form) table { return membersTable(m, f) }
 				return a.show(v)
 			})
 		},
@@ -71,7 +71,8 @@ func oneOf[T ~string](flag, value string, words ...T) error {
 	return usagef("%s is %q, want one of %v", flag, value, words)
 }
 
-func membersTable(m api.Members, wide bool) table {
+func membersTable(m api.Members, f form) table {
+	wide := f.wide()
 	t := table{head: []string{"NODE", "ADDR", "STATE", "ROLE", "TERM", "SEEN", "RTT", "PATH", "VERSION"}}
 	if wide {
 		t.head = append(t.head, "VOTER", "LAG", "PRIORITY", "ZONE", "ADDR6", "ENDPOINTS",
@@ -84,12 +85,12 @@ func membersTable(m api.Members, wide bool) table {
 		}
 		row := []string{
 			name, orDash(x.Addr), orDash(stateOf(x)), orDash(x.Role), termOf(uint64(x.Term)),
-			ageOf(x.SeenSeconds), ageOf(x.RTTSeconds), orDash(x.Path), orDash(x.Version),
+			f.age(x.SeenSeconds), f.age(x.RTTSeconds), orDash(x.Path), orDash(x.Version),
 		}
 		if wide {
 			row = append(row, yesNo(x.Voter), lag(x.LagEvents), strconv.FormatUint(uint64(x.Priority), 10),
 				orDash(x.Zone), orDash(x.Addr6), joined(x.Endpoints),
-				yesNo(x.Sponsor), yesNo(x.NAT), skewOf(x.SkewSeconds), stampOf(x.CertExpiresAt), stampOf(x.GoneAt), orDash(x.Reason))
+				yesNo(x.Sponsor), yesNo(x.NAT), f.skew(x.SkewSeconds), stampOf(x.CertExpiresAt), stampOf(x.GoneAt), orDash(x.Reason))
 		}
 		t.rows = append(t.rows, row)
 	}
@@ -103,10 +104,13 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// skewOf shows a difference of clocks with its sign, or - for nil.
-func skewOf(seconds *float64) string {
-	if seconds == nil {
+// skew shows a difference of clocks with its sign, or - for nil.
+func (f form) skew(seconds *float64) string {
+	switch {
+	case seconds == nil:
 		return unknown
+	case f == formTSV:
+		return plainSeconds(*seconds)
 	}
 	return strconv.FormatFloat(*seconds, 'f', 3, 64) + "s"
 }

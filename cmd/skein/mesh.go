@@ -40,7 +40,7 @@ func (a *app) meshCommand() *cobra.Command {
 					v = view{body: m, page: func(w io.Writer) { writeFields(w, string(p.Node), peerFields(m, p)) }}
 				}
 				v.items = items(m.Peers)
-				v.table = func(bool) table { return meshTable(m, true) }
+				v.table = func(f form) table { return meshTable(m, f) }
 				return a.show(v)
 			})
 		},
@@ -86,7 +86,7 @@ func (a *app) meshPage(w io.Writer, m api.Mesh) {
 		parts = append(parts, "new key "+expiry(*m.NextAt, m.ObservedAt, false))
 	}
 	fmt.Fprintln(w, strings.Join(parts, "  "))
-	a.writeTable(meshTable(m, false))
+	a.writeTable(meshTable(m, formTable))
 }
 
 // deviceOf names the device and how it is made.
@@ -105,18 +105,18 @@ func meshMTU(m api.Mesh) string {
 	return mtu
 }
 
-func meshTable(m api.Mesh, wide bool) table {
+func meshTable(m api.Mesh, f form) table {
 	t := table{head: []string{"NODE", "ADDR", "STATE", "PATH", "ENDPOINT", "HANDSHAKE", "RECEIVED", "SENT", "RTT"}}
-	if wide {
+	if f.wide() {
 		t.head = append(t.head, "MTU", "KEEPALIVE", "ADDR6", "KEY", "NEXT_KEY", "CANDIDATES")
 	}
 	for _, p := range m.Peers {
 		row := []string{
-			string(p.Node), orDash(p.Addr), orDash(p.State), orDash(p.Path), orDash(p.Endpoint), ageOf(p.HandshakeSeconds),
-			bytesOf(p.ReceivedBytes), bytesOf(p.SentBytes), ageOf(p.RTTSeconds),
+			string(p.Node), orDash(p.Addr), orDash(p.State), orDash(p.Path), orDash(p.Endpoint), f.age(p.HandshakeSeconds),
+			f.bytes(p.ReceivedBytes), f.bytes(p.SentBytes), f.age(p.RTTSeconds),
 		}
-		if wide {
-			row = append(row, mtuOf(p.MTU), keepalive(p.KeepaliveSeconds), orDash(p.Addr6), orDash(p.PublicKey),
+		if f.wide() {
+			row = append(row, mtuOf(p.MTU), f.keepalive(p.KeepaliveSeconds), orDash(p.Addr6), orDash(p.PublicKey),
 				orDash(p.NextPublicKey), joined(p.Candidates))
 		}
 		t.rows = append(t.rows, row)
@@ -131,11 +131,11 @@ func mtuOf(mtu *int) string {
 	return strconv.Itoa(*mtu)
 }
 
-func keepalive(seconds float64) string {
+func (f form) keepalive(seconds float64) string {
 	if seconds <= 0 {
 		return "off"
 	}
-	return age(seconds)
+	return f.age(&seconds)
 }
 
 // peerFields is all that is known of the way to one peer.
@@ -151,7 +151,7 @@ func peerFields(m api.Mesh, p api.MeshPeer) [][2]string {
 		{"received", bytesOf(p.ReceivedBytes)},
 		{"sent", bytesOf(p.SentBytes)},
 		{"mtu", mtuOf(p.MTU) + " to this peer, " + meshMTU(m) + " on the device"},
-		{"keepalive", keepalive(p.KeepaliveSeconds)},
+		{"keepalive", formTable.keepalive(p.KeepaliveSeconds)},
 		{"key", orDash(p.PublicKey)},
 	}
 	if p.NextPublicKey != "" {
@@ -182,10 +182,14 @@ func (a *app) meshRotate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if slices.Contains([]string{"json", "jsonl"}, a.output) {
-					return a.show(view{body: r})
+				if slices.Contains([]string{"json", "jsonl", "tsv"}, a.output) {
+					return a.show(view{body: r, table: func(form) table {
+						t := table{head: []string{"NODE", "AT"}}
+						t.add(string(r.Node), stamp(r.At))
+						return t
+					}})
 				}
-				a.note("%s changes its key %s, at %s", r.Node, expiry(r.At, r.ObservedAt, false), stamp(r.At))
+				a.note("%s changes its key %s, at %s at the latest", r.Node, expiry(r.At, r.ObservedAt, false), stamp(r.At))
 				return nil
 			})
 		},

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,6 +19,40 @@ type table struct {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// form is how much a table shows, and for whom.
+type form int
+
+// Forms. A wide table has everything, with exact times; the one for scripts
+// has also plain numbers: seconds and bytes.
+const (
+	formTable form = iota
+	formWide
+	formTSV
+)
+
+func (f form) wide() bool { return f != formTable }
+
+// age shows a number of seconds, or - for nil.
+func (f form) age(seconds *float64) string {
+	if f == formTSV && seconds != nil {
+		return plainSeconds(*seconds)
+	}
+	return ageOf(seconds)
+}
+
+// bytes shows a size.
+func (f form) bytes(n uint64) string {
+	if f == formTSV {
+		return strconv.FormatUint(n, 10)
+	}
+	return bytesOf(n)
+}
+
+// plainSeconds is a number of seconds to the microsecond.
+func plainSeconds(s float64) string {
+	return strconv.FormatFloat(math.Round(s*1e6)/1e6, 'f', -1, 64)
+}
+
 // view is one result in all its forms.
 type view struct {
 	// raw is the API's body; body stands for it when there is none.
@@ -24,8 +60,8 @@ type view struct {
 	body any
 	// items are the lines of jsonl; nil: the body is the only one.
 	items []any
-	// table makes the rows; wide asks for everything, with exact times.
-	table func(wide bool) table
+	// table makes the rows.
+	table func(f form) table
 	// page writes the pretty form; nil: the table.
 	page func(w io.Writer)
 }
@@ -38,15 +74,15 @@ func (a *app) show(v view) error {
 	case "jsonl":
 		return v.writeLines(a.out)
 	case "tsv":
-		writeTSV(a.out, v.table(true))
+		writeTSV(a.out, v.table(formTSV))
 	case "wide":
-		a.writeTable(v.table(true))
+		a.writeTable(v.table(formWide))
 	default:
 		if v.page != nil {
 			v.page(a.out)
 			return nil
 		}
-		a.writeTable(v.table(false))
+		a.writeTable(v.table(formTable))
 	}
 	return nil
 }

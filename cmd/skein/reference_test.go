@@ -30,7 +30,7 @@ const referenceHead = `# Commands
 Made from the program's own help by the tests of ` + "`cmd/skein`" + `.
 
 ` + "`skein run`" + ` is the daemon; every other command is a client of its socket or works on the state directory. Results go to
-stdout, everything else to stderr. ` + "`-o tsv`" + ` is the form for scripts, ` + "`-o json`" + ` equals the API's body. Flags beat the
+stdout, everything else to stderr. ` + "`-o tsv`" + ` is the form for scripts, with seconds and bytes as plain numbers, ` + "`-o json`" + ` equals the API's body. Flags beat the
 environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), the environment beats the
 configuration file. What ends a membership asks on a terminal and wants ` + "`--yes`" + ` elsewhere.
 

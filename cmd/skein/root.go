@@ -40,7 +40,7 @@ func (a *app) rootExport() *cobra.Command {
 			}
 			a.note("root key written to %s", out)
 			if remove {
-				a.note("removed from %s: restart the daemon, which remembers it; `skein root import` puts it back", cfg.StateDir)
+				a.note("removed from %s; the daemon notices by itself, and `skein root import` puts it back", cfg.StateDir)
 			}
 			return nil
 		},

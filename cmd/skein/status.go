@@ -88,7 +88,7 @@ func statusView(s api.Status, raw []byte) view {
 				fmt.Fprintln(w, l[1])
 			}
 		},
-		table: func(bool) table {
+		table: func(form) table {
 			t := table{head: []string{"KEY", "VALUE"}}
 			for _, f := range statusFields(s) {
 				t.add(f[0], f[1])

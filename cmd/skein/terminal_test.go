@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/user"
@@ -261,6 +263,20 @@ func TestUnits(t *testing.T) {
 	}{{3.14159265, new(0.00123), "3.1416 ± 0.0012"}, {3.14159265, nil, "3.14159265"}, {1234.5, new(50.0), "1234 ± 50"}, {1, new(0.0), "1"}} {
 		if got := meanError(tc.mean, tc.se); got != tc.want {
 			t.Errorf("meanError(%g) = %s, want %s", tc.mean, got, tc.want)
+		}
+	}
+}
+
+// TestForbiddenExits5: who may not do it gets one code, at the socket and at
+// the state directory.
+func TestForbiddenExits5(t *testing.T) {
+	a := &app{}
+	for _, err := range []error{
+		&api.UnreachableError{Target: "/run/skein/skein.sock", Err: syscall.EACCES},
+		fmt.Errorf("read: %w", &fs.PathError{Op: "open", Path: "/var/lib/skein/identity.json", Err: syscall.EACCES}),
+	} {
+		if code, _, hint := a.classify(t.Context(), err); code != exitForbidden || hint == "" {
+			t.Errorf("%v: exit %d, hint %q", err, code, hint)
 		}
 	}
 }

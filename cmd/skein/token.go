@@ -15,6 +15,12 @@ func (a *app) tokenCommand() *cobra.Command {
 	return group("token", "Invite hosts", a.tokenCreate(), a.tokenList(), a.tokenRevoke())
 }
 
+// Limits of an invite; the daemon has the last word.
+const (
+	maxTTL  = 30 * 24 * time.Hour
+	maxUses = 64
+)
+
 func (a *app) tokenCreate() *cobra.Command {
 	var ttl time.Duration
 	var uses int
@@ -24,6 +30,12 @@ func (a *app) tokenCreate() *cobra.Command {
 		Long:  "Prints the token on stdout. It is a secret: put it into a file that only you\ncan read, carry it to the new host, and there `skein run --join @FILE`.",
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case ttl < time.Second || ttl > maxTTL:
+				return usagef("--ttl is %s, want 1s to %s", ttl, maxTTL).hint("how long the invite is valid, like 90m or 24h")
+			case uses < 1 || uses > maxUses:
+				return usagef("--uses is %d, want 1 to %d", uses, maxUses).hint("how many hosts may join by it")
+			}
 			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				t, err := c.CreateToken(ctx, ttl, uses)
 				if err != nil {
@@ -53,11 +65,11 @@ func (a *app) tokenList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.show(view{raw: raw, items: items(list.Tokens), table: func(wide bool) table {
+				return a.show(view{raw: raw, items: items(list.Tokens), table: func(f form) table {
 					t := table{head: []string{"ID", "STATE", "USES", "EXPIRES", "SPENT"}}
 					for _, one := range list.Tokens {
 						t.add(one.ID, tokenState(one, list.ObservedAt), fmt.Sprintf("%d/%d", len(one.Spent), one.Uses),
-							expiry(one.ExpiresAt, list.ObservedAt, wide), joined(one.Spent))
+							expiry(one.ExpiresAt, list.ObservedAt, f.wide()), joined(one.Spent))
 					}
 					return t
 				}})

@@ -22,7 +22,7 @@ func (a *app) versionCommand() *cobra.Command {
 			return a.show(view{
 				body: body,
 				page: func(w io.Writer) { fmt.Fprintf(w, "skein %s %s\n", body.Version, body.GoVersion) },
-				table: func(bool) table {
+				table: func(form) table {
 					t := table{head: []string{"VERSION", "GO", "API"}}
 					t.add(body.Version, body.GoVersion, body.APIVersion)
 					return t

@@ -82,6 +82,13 @@ func (a *app) wait(ctx context.Context, what string, limit time.Duration, met co
 		done, now, err := met(waiting, c)
 		switch {
 		case err == nil && done:
+			switch a.output {
+			case "json", "jsonl":
+				return a.show(view{body: struct {
+					For string `json:"for"`
+					Met bool   `json:"met"`
+				}{what, true}})
+			}
 			return nil
 		case err == nil:
 			have = now
