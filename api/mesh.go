@@ -71,7 +71,25 @@ type Rotated struct {
 
 // RemoveRequest is the body of POST /v1/members/{node}/remove.
 type RemoveRequest struct {
+	// Reason is printable ASCII, at most MaxRemoveReason bytes: it is part of
+	// a signed record.
 	Reason string `json:"reason,omitempty"`
+}
+
+// MaxRemoveReason bounds the reason of a removal, in bytes.
+const MaxRemoveReason = 64
+
+// Check returns a *Problem if the reason cannot be signed.
+func (r RemoveRequest) Check() error {
+	if len(r.Reason) > MaxRemoveReason {
+		return Errorf(CodeInvalidRequest, "the reason has %d bytes, at most %d are allowed", len(r.Reason), MaxRemoveReason)
+	}
+	for _, c := range []byte(r.Reason) {
+		if c < ' ' || c > '~' {
+			return Errorf(CodeInvalidRequest, "the reason %q is not plain ASCII text", r.Reason)
+		}
+	}
+	return nil
 }
 
 // Removed answers POST /v1/members/{node}/remove.

@@ -202,6 +202,9 @@ func (b backend) Leave(ctx context.Context, actor string) (api.Left, error) {
 
 // Remove implements status.MeshControl.
 func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, reason string) (api.Removed, error) {
+	if err := (api.RemoveRequest{Reason: reason}).Check(); err != nil {
+		return api.Removed{}, err
+	}
 	if _, ok := b.member(node); !ok {
 		if b.isRetired(node) {
 			return api.Removed{Member: node}, nil
@@ -218,9 +221,14 @@ func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, 
 	return api.Removed{Member: node, By: reply.By}, nil
 }
 
-// remove is the sponsor's part of a removal: the voters first, then the key.
+// remove is the sponsor's part of a removal. The revocation is signed before
+// anything happens, so that what cannot be signed changes nothing; then the
+// voters go on without the host, and then its key ends.
 func (n *node) remove(ctx context.Context, actor string, req removeRequest) remoteReply {
 	done := remoteReply{By: n.id.Node}
+	if err := (api.RemoveRequest{Reason: req.Reason}).Check(); err != nil {
+		return remoteReply{Problem: problemOf(err)}
+	}
 	sponsor := n.sponsor.Load()
 	if sponsor == nil {
 		return lacking(n.notSponsor())
@@ -241,17 +249,17 @@ func (n *node) remove(ctx context.Context, actor string, req removeRequest) remo
 	case slices.Contains(m.Caps, member.CapSponsor) && root == nil:
 		return lacking(problemNeedRoot(req.Node))
 	}
+	rec, err := sponsor.Revoke(ctx, req.Node, req.Reason)
+	switch {
+	case errors.Is(err, join.ErrNotSponsor), errors.Is(err, join.ErrNeedRoot):
+		return lacking(problemNeedRoot(req.Node))
+	case err != nil:
+		return remoteReply{Problem: api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)}
+	}
 	if p := n.departs(ctx, actor, req.Node); p != nil {
 		return remoteReply{Problem: p}
 	}
-	rec, err := sponsor.Revoke(ctx, req.Node, req.Reason)
-	if errors.Is(err, join.ErrNotSponsor) || errors.Is(err, join.ErrNeedRoot) {
-		return lacking(problemNeedRoot(req.Node))
-	}
-	if err == nil {
-		err = n.coord.Leave(ctx, rec)
-	}
-	if err != nil {
+	if err := n.coord.Leave(ctx, rec); err != nil {
 		return remoteReply{Problem: api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)}
 	}
 	n.log.Info().Str("peer", string(req.Node)).Str("actor", actor).Str("reason", req.Reason).Msg("member removed")

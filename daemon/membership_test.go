@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/mesh"
 )
 
@@ -90,6 +92,21 @@ func TestEndpointCache(t *testing.T) {
 	}
 	if c, err = openEndpoints(dir); err == nil || len(c.known) != 0 {
 		t.Errorf("damaged file: %v, %v", c.known, err)
+	}
+}
+
+// TestRemoveReason refuses a reason that no record can carry before anything
+// is done: neither voters nor keys of this empty node are looked at.
+func TestRemoveReason(t *testing.T) {
+	n := &node{id: &join.Identity{Node: "n1"}}
+	for _, reason := range []string{"umgefallen \u00fc", "a\nb", "\x7f", strings.Repeat("x", api.MaxRemoveReason+1)} {
+		if _, err := (backend{n}).Remove(t.Context(), "uid:0", "n2", reason); !api.IsCode(err, api.CodeInvalidRequest) {
+			t.Errorf("%q: %v", reason, err)
+		}
+		p := n.remove(t.Context(), "uid:0", removeRequest{Node: "n2", Reason: reason}).Problem
+		if p == nil || p.Code != api.CodeInvalidRequest {
+			t.Errorf("%q of another host: %v", reason, p)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	if err := checkReason(req.Reason); err != nil {
+	if err := req.Check(); err != nil {
 		return nil, err
 	}
 	node, err := cluster.ParseNodeID(r.PathValue("node"))

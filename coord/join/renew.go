@@ -154,8 +154,8 @@ func (s *Sponsor) recertify(t *member.Table, own, old member.Cert, serial uint64
 	return certify(key, c, t.Taken)
 }
 
-// Revoke ends a member's key and returns the revocation, which the caller
-// merges and spreads before anything else. Only the root key ends a sponsor's
+// Revoke signs the end of a member's key and returns the revocation, which
+// counts from when the caller merges and spreads it. Only the root key ends a sponsor's
 // (ErrNeedRoot); where it lies this host need not be a sponsor. A member that is gone already is no error: its revocation is
 // returned. The error wraps ErrNoMember if there never was one.
 func (s *Sponsor) Revoke(ctx context.Context, node cluster.NodeID, reason string) (member.Signed, error) {
@@ -173,7 +173,9 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 	}
 	defer leave()
 	now := s.o.Wall()
-	t := s.table(now)
+	// A table of its own: who asked may yet drop the revocation.
+	t := member.NewTable(s.o.Identity.Verifier())
+	_, _ = t.Restore(s.o.Records(), now) // see table
 	root, err := s.root()
 	if err != nil {
 		return member.Signed{}, err
@@ -211,7 +213,7 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 	if _, err := t.AddRevoke(rec, now); err != nil {
 		return member.Signed{}, err
 	}
-	s.log.Info().Str("peer", string(node)).Str("reason", reason).Msg("key revoked")
+	s.log.Info().Str("peer", string(node)).Str("reason", reason).Msg("revocation signed")
 	return rec, nil
 }
 
