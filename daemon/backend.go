@@ -55,7 +55,8 @@ func (b backend) Status(context.Context) (api.Status, error) {
 		case cluster.Dead:
 			st.Members.Dead++
 		}
-		if m.Health != cluster.Alive {
+		// Hosts that are not heard yet are no fault of a daemon that just started.
+		if m.Health != cluster.Alive && (m.Health != cluster.Joining || time.Since(b.started) >= settling(b.timing)) {
 			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, m.Health))
 		}
 		if m.Incompatible != "" {

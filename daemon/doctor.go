@@ -115,6 +115,7 @@ func hostChecks(f hostFacts) []check {
 		one("capabilities", checkCapabilities),
 		one("tun-device", checkTUN),
 		one("wireguard-backend", checkBackend),
+		one("mesh-interface", checkInterface),
 		one("udp-port", checkUDPPort),
 		one("join-port", checkJoinPort),
 		one("route-overlap", checkOverlap),

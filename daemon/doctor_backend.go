@@ -14,6 +14,7 @@ func (b backend) Doctor(ctx context.Context) (api.Doctor, error) {
 	f := clusterFacts{
 		view: b.coord.View(), wall: time.Now(), peers: b.mesh.Observe(), mtu: b.mesh.MTU(),
 		timing: b.timing, profile: b.cfg.Lease.Profile, tolerance: b.cfg.Clock.Tolerance, version: b.version,
+		uptime: time.Since(b.started),
 	}
 	root, err := join.RootKey(b.cfg.StateDir)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
@@ -27,7 +28,12 @@ type clusterFacts struct {
 	profile   cluster.Profile // of this host
 	tolerance time.Duration
 	version   string
+	uptime    time.Duration
 }
+
+// settling is how long after a start of the daemon what it does not see yet
+// is no finding.
+func settling(t lease.Timing) time.Duration { return max(15*time.Second, t.Lease+3*t.Heartbeat) }
 
 func (f clusterFacts) others() []coord.MemberView {
 	return slices.DeleteFunc(slices.Clone(f.view.Members), func(m coord.MemberView) bool { return m.Node == f.view.Self })
@@ -267,14 +273,24 @@ func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 	one := func(group, name string, judge func(clusterFacts) verdict) check {
 		return check{group, name, func(context.Context) verdict { return judge(f) }}
 	}
+	// What needs time to be true is not judged at once.
+	later := func(group, name string, judge func(clusterFacts) verdict) check {
+		return one(group, name, func(f clusterFacts) verdict {
+			v := judge(f)
+			if f.uptime < settling(f.timing) && (v.v == api.VerdictWarn || v.v == api.VerdictFail) {
+				return skipped("just started: %s", v.detail)
+			}
+			return v
+		})
+	}
 	return []check{
 		one(groupHost, "clock-sync", func(f clusterFacts) verdict { return judgeClock(f, kernelClock()) }),
 		one(groupMesh, "mtu", judgeMTU),
-		one(groupMesh, "peers-both-ways", judgePeers),
+		later(groupMesh, "peers-both-ways", judgePeers),
 		one(groupCluster, "sponsors", judgeSponsors),
 		one(groupCluster, "root-key", judgeRootKey),
 		one(groupCluster, "cert-expiry", judgeCerts),
-		one(groupCluster, "lease-margin", judgeLease),
+		later(groupCluster, "lease-margin", judgeLease),
 		one(groupCluster, "version-skew", judgeVersions),
 		one(groupCluster, "evidence", judgeEvidence),
 	}

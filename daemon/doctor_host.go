@@ -164,7 +164,7 @@ func checkCapabilities(_ context.Context, f hostFacts) verdict {
 		return good("CAP_NET_ADMIN is there")
 	case !f.running():
 		return skipped("uid %d has no CAP_NET_ADMIN; the unit gives it to the daemon", os.Geteuid()).
-			advise("to see what the daemon sees, run this as root")
+			advise("to see what the daemon sees, run this as root; to run it without rights, set mesh.backend to \"netstack\"")
 	}
 	return failure("CAP_NET_ADMIN is missing").
 		advise("start the daemon by its unit or as root, or set mesh.backend to \"netstack\", which needs no rights")
@@ -211,6 +211,25 @@ func checkBackend(_ context.Context, f hostFacts) verdict {
 	}
 	return failure("no WireGuard in the kernel: %v", err).
 		advise("modprobe wireguard (Linux 5.6 or later), or set mesh.backend to \"auto\"")
+}
+
+// checkInterface looks for a device of somebody else under the mesh's name.
+func checkInterface(_ context.Context, f hostFacts) verdict {
+	name := f.cfg.Mesh.Interface
+	switch {
+	case !f.needsAdmin():
+		return good("the netstack backend makes no device")
+	case f.running():
+		return good("%s belongs to this daemon", name)
+	}
+	err := mesh.CheckInterface(name)
+	switch {
+	case errors.Is(err, mesh.ErrForeign):
+		return failure("%v", err).advise("set mesh.interface to another name, or remove that device if nothing needs it")
+	case err != nil:
+		return skipped("%v", err)
+	}
+	return good("%s is free, or was left by an earlier skein", name)
 }
 
 func checkUDPPort(ctx context.Context, f hostFacts) verdict {
@@ -283,7 +302,8 @@ const probeRoute = "192.0.2.1"
 
 // checkUnderlayMTU looks how large packets towards the peers may be.
 func checkUnderlayMTU(towards []netip.Addr) verdict {
-	if len(towards) == 0 {
+	alone := len(towards) == 0
+	if alone {
 		towards = []netip.Addr{netip.MustParseAddr(probeRoute)}
 	}
 	least, where := 0, netip.Addr{}
@@ -298,7 +318,11 @@ func checkUnderlayMTU(towards []netip.Addr) verdict {
 			least, where = mtu, a
 		}
 	}
-	if least == 0 {
+	switch {
+	case least == 0 && alone:
+		return skipped("no default route, and no peers known yet: %v", last).
+			advise("sponsors and peers outside this host's own networks cannot be reached without a route")
+	case least == 0:
 		return skipped("%v", last)
 	}
 	return judgeUnderlay(least, where)

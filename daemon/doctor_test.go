@@ -37,7 +37,7 @@ func healthy(t *testing.T) clusterFacts {
 	v := &coord.View{Self: "n1", At: time.Hour, Clock: coord.Clock{Peers: 2, Offset: 20 * time.Millisecond}}
 	v.Lease.Holder, v.Lease.Term = "n1", 7
 	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
-	f := clusterFacts{view: v, wall: wall, mtu: 1420, timing: timing, tolerance: 5 * time.Second, version: "0.4.0"}
+	f := clusterFacts{view: v, wall: wall, mtu: 1420, timing: timing, tolerance: 5 * time.Second, version: "0.4.0", uptime: time.Hour}
 	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
 		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Answered: true, Version: "0.4.0"}
 		m.Node, m.Caps = n, []string{member.CapSponsor}
@@ -120,8 +120,17 @@ func TestJudges(t *testing.T) {
 			}
 		}
 	}
-	// A host alone has nobody to judge by.
+	// What needs time is not judged just after a start.
 	f := healthy(t)
+	f.uptime, f.view.Lease.Holder, f.view.Members[1].Heard = time.Second, "", false
+	for _, one := range examine(t.Context(), clusterChecks(f, func() verdict { return good("kept right") })) {
+		late := one.Check == "lease-margin" || one.Check == "peers-both-ways"
+		if late != (one.Verdict == api.VerdictSkip) || late != strings.HasPrefix(one.Detail, "just started: ") {
+			t.Errorf("just started: %+v", one)
+		}
+	}
+	// A host alone has nobody to judge by.
+	f = healthy(t)
 	f.view.Members, f.peers, f.view.Clock = f.view.Members[:1], nil, coord.Clock{}
 	if v := judgePeers(f); v.v != api.VerdictSkip {
 		t.Errorf("alone: %+v", v)
@@ -202,6 +211,13 @@ func TestHostChecks(t *testing.T) {
 	expect("tun", checkTUN(ctx, f), api.VerdictSkip, "netstack")
 	expect("backend", checkBackend(ctx, f), api.VerdictOK, "netstack")
 	expect("overlap", checkOverlap(ctx, f), api.VerdictOK, "no routes")
+
+	expect("no device", checkInterface(ctx, f), api.VerdictOK, "netstack")
+	other := f
+	other.cfg.Mesh.Backend, other.cfg.Mesh.Interface = "kernel", "lo"
+	expect("another's device", checkInterface(ctx, other), api.VerdictFail, "set mesh.interface")
+	other.cfg.Mesh.Interface = "sktnone0"
+	expect("no such device", checkInterface(ctx, other), api.VerdictOK, "sktnone0 is free")
 
 	// What is taken is told, with what to do.
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")

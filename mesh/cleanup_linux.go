@@ -5,8 +5,34 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
+
+// ours reports whether a mesh made the interface.
+func ours(link netlink.Link) bool {
+	return link.Attrs().Alias == linkAlias && (link.Type() == "wireguard" || link.Type() == "tuntap")
+}
+
+func foreign(link netlink.Link) error {
+	return fmt.Errorf("%w: type %s, alias %q", ErrForeign, link.Type(), link.Attrs().Alias)
+}
+
+func foreignInterface(iface string) error {
+	h, err := openNetlink()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	link, err := linkByName(h, iface)
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return nil
+	case err == nil && !ours(link):
+		return foreign(link)
+	}
+	return err
+}
 
 func cleanup(ctx context.Context, iface string) (removed bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -25,8 +51,8 @@ func cleanup(ctx context.Context, iface string) (removed bool, err error) {
 	case errors.Is(err, unix.ENODEV):
 	case err != nil:
 		return false, err
-	case link.Attrs().Alias != linkAlias || link.Type() != "wireguard" && link.Type() != "tuntap":
-		return false, fmt.Errorf("%w: type %s, alias %q", ErrForeign, link.Type(), link.Attrs().Alias)
+	case !ours(link):
+		return false, foreign(link)
 	default:
 		// Addresses and routes go with it.
 		if err := h.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {

@@ -138,6 +138,9 @@ func caseForeign(t *testing.T, backend string) {
 	if _, err := Cleanup(t.Context(), "skt0"); !errors.Is(err, ErrForeign) {
 		t.Errorf("clean up a foreign interface: %v", err)
 	}
+	if err := CheckInterface("skt0"); !errors.Is(err, ErrForeign) {
+		t.Errorf("check of a foreign interface: %v", err)
+	}
 	if _, err := netlink.LinkByName("skt0"); err != nil {
 		t.Error("foreign interface removed")
 	}
@@ -243,6 +246,9 @@ func caseCleanup(t *testing.T, backend string) {
 	_, err := netlink.LinkByName("skt0")
 	if stays := err == nil; stays != (backend == BackendKernel) {
 		t.Errorf("interface stays: %v", stays)
+	}
+	if err := CheckInterface("skt0"); err != nil {
+		t.Errorf("check of an own or no interface: %v", err)
 	}
 	for i := range 3 {
 		removed, err := Cleanup(t.Context(), "skt0")

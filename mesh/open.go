@@ -72,6 +72,15 @@ func Cleanup(ctx context.Context, iface string) (removed bool, err error) {
 	return removed, nil
 }
 
+// CheckInterface reports an interface of that name that is not ours
+// (ErrForeign); none, or one that a mesh has left, is no error.
+func CheckInterface(iface string) error {
+	if err := foreignInterface(iface); err != nil {
+		return fmt.Errorf("interface %s: %w", iface, err)
+	}
+	return nil
+}
+
 // PathMTU is the size of the largest packet that leaves this host towards dst
 // unfragmented: the smaller of what the link and the route allow.
 func PathMTU(dst netip.Addr) (int, error) {

@@ -14,6 +14,8 @@ func openTUN(Options) (opened, error) { return nil, ErrUnsupported }
 
 func cleanup(context.Context, string) (bool, error) { return false, nil }
 
+func foreignInterface(string) error { return nil }
+
 func pathMTU(netip.Addr) (int, error) { return 0, ErrUnsupported }
 
 func checkOverlap(string, []netip.Prefix) error { return nil }
