@@ -274,7 +274,8 @@ func (p *Plan) giveUp(j *job, index int, reason string) {
 	p.conclude(j)
 }
 
-// leave closes a chunk and cancels what still runs of it.
+// leave closes a chunk and cancels what still runs of it. What a lost worker
+// had of it, while another's copy was accepted, counts as taken back.
 func (p *Plan) leave(j *job, index int, to chunkState) {
 	c := &j.chunks[index]
 	if c.state == assigned {
@@ -283,8 +284,11 @@ func (p *Plan) leave(j *job, index int, to chunkState) {
 	c.state = to
 	for _, t := range slices.Clone(c.tries) {
 		p.close(t)
-		if t.worker.connected {
+		switch {
+		case t.worker.connected:
 			p.cancel(t.worker, t.ref())
+		case to == accepted:
+			p.emit(Reclaim{Ref: t.ref(), Worker: t.worker.node, Reason: "worker is lost, and a copy was accepted"})
 		}
 	}
 	c.tries, c.avoid = nil, nil

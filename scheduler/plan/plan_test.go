@@ -111,6 +111,20 @@ func TestLostStreamIsCopiedAfterGrace(t *testing.T) {
 		"accept j/0#1 of a", "cancel j at b: [{0 2}]")
 }
 
+// TestLostAttemptsCount: what a lost worker had counts as taken back, also if a
+// copy was done before the worker was dead.
+func TestLostAttemptsCount(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.job("j", 1, 4)
+	b.up("b", 1)
+	b.do(WorkerDisconnected{Worker: "a"})
+	b.now += time.Second
+	b.want(b.do(Tick{}), "assign j to b: [{0 2}]")
+	b.want(b.good("b", "j", 0, 2), "accept j/0#2 of b",
+		"reclaim j/0#1 of a: worker is lost, and a copy was accepted", "finish j completed: ")
+}
+
 func TestDeadWorkerGoesElsewhere(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
