@@ -282,7 +282,7 @@ func (n *node) spreadOne(ctx context.Context, cfg cluster.VoterConfig, h cluster
 
 // Stop implements status.JobControl.
 func (b backend) Stop(ctx context.Context, actor string, id cluster.JobID, reason string) (api.Job, error) {
-	if _, err := b.toHolder(ctx, remoteRequest{Stop: &stopJob{Job: id, Reason: reason}, Actor: actor}); err != nil {
+	if _, err := b.toHolder(ctx, remoteRequest{Stop: &stopJob{Job: id, Reason: reason}, Actor: b.at(actor)}); err != nil {
 		return api.Job{}, err
 	}
 	// The holder has logged it; show it once it is here as well.

@@ -32,7 +32,7 @@ const (
 
 // remoteRequest is what another host must do; one field but Actor is set.
 type remoteRequest struct {
-	Actor string `json:"actor"` // who asked, as the receiving host authenticated it
+	Actor string `json:"actor"` // who asked, as the host that forwards it says; see actorOf
 
 	// Of the holder.
 	Submit   *api.SubmitRequest      `json:"submit,omitempty"`
@@ -273,10 +273,13 @@ func (n *node) serveAPI(ctx context.Context, from cluster.NodeID, conn net.Conn)
 	var reply remoteReply
 	if err := json.NewDecoder(io.LimitReader(conn, maxHolderMessage)).Decode(&req); err != nil {
 		reply.Problem = api.Errorf(api.CodeInvalidRequest, "request of %s: %v", from, err)
-	} else if req.ofSponsor() {
-		reply = n.asSponsor(ctx, from, req)
 	} else {
-		reply = n.asHolder(ctx, from, req)
+		req.Actor = actorOf(from, req)
+		if req.ofSponsor() {
+			reply = n.asSponsor(ctx, from, req)
+		} else {
+			reply = n.asHolder(ctx, from, req)
+		}
 	}
 	if err := json.NewEncoder(conn).Encode(reply); err != nil {
 		n.log.Debug().Err(err).Str("peer", string(from)).Msg("forwarded request not answered")
@@ -306,6 +309,9 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 			return remoteReply{} // that term is over, which is what was asked for
 		}
 		if p := maySucceed(v, req.StepDown.To); p != nil {
+			return remoteReply{Problem: p}
+		}
+		if p := n.spare(from, favourStepDown); p != nil {
 			return remoteReply{Problem: p}
 		}
 		reason := req.StepDown.Reason
@@ -365,7 +371,7 @@ func (n *node) asSponsor(ctx context.Context, from cluster.NodeID, req remoteReq
 	case req.Renew != nil:
 		return n.renewFor(ctx, from)
 	case req.Remove != nil:
-		return n.remove(ctx, req.Actor, *req.Remove)
+		return n.remove(ctx, from, req.Actor, *req.Remove)
 	}
 	return remoteReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
 }
@@ -377,6 +383,6 @@ func (b backend) StepDown(ctx context.Context, actor string, req api.StepDownReq
 	if err != nil {
 		return before, err
 	}
-	_, err = b.toHolder(ctx, remoteRequest{StepDown: &stepDown{Term: before.Term, StepDownRequest: req}, Actor: actor})
+	_, err = b.toHolder(ctx, remoteRequest{StepDown: &stepDown{Term: before.Term, StepDownRequest: req}, Actor: b.at(actor)})
 	return before, err
 }

@@ -2,13 +2,18 @@ package daemon
 
 import (
 	"errors"
+	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
 )
 
 // TestMaySucceed refuses each host that could not take the lease over.
@@ -72,5 +77,88 @@ func TestMostTellingRefusal(t *testing.T) {
 	}
 	if h := askSponsors([]cluster.NodeID{"n1", "n3"}); !strings.HasSuffix(h, "n1 or n3") {
 		t.Error(h)
+	}
+}
+
+// TestActorOf believes of another host only who on it asked, and not much of
+// that.
+func TestActorOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"uid:0":                   "uid:0@n2",
+		"uid:0@n1":                "uid:0@n2",
+		"@n1":                     "?@n2",
+		"":                        "?@n2",
+		"uid:0\n\x1b[2J\u202e x":  "uid:0??[2J??x@n2",
+		strings.Repeat("a", 1e6):  strings.Repeat("a", maxActor) + "@n2",
+		"root@n1@n1 (truly) uid:": "root@n2",
+	} {
+		if got := actorOf("n2", remoteRequest{Actor: in}); got != want {
+			t.Errorf("%.80q is %.80q, want %.80q", in, got, want)
+		}
+	}
+	if got := actorOf("n2", remoteRequest{Actor: "uid:7@n1", Submit: &api.SubmitRequest{}}); got != "uid:7" {
+		t.Errorf("the owner of a job is %q: the same key would be another job on each host", got)
+	}
+}
+
+// TestFavours stops a member that goes on changing what all rely on, and no
+// other; it may go on after a while.
+func TestFavours(t *testing.T) {
+	var now time.Duration
+	n := &node{id: &join.Identity{Node: "n1"}, now: func() time.Duration { return now }}
+	for what, rule := range favours {
+		many := func(from cluster.NodeID) int {
+			for i := range 100 {
+				if p := n.spare(from, favour(what)); p != nil {
+					if p.Code != api.CodeOverloaded || p.RetryAfterSeconds == nil {
+						t.Errorf("refused with %+v", p)
+					}
+					return i
+				}
+			}
+			return 100
+		}
+		if got := many("n2"); got != rule.burst {
+			t.Errorf("%d: %d at once, want %d", what, got, rule.burst)
+		}
+		if got := many("n3"); got != rule.burst {
+			t.Errorf("%d: another has %d left", what, got)
+		}
+		if got := many("n1"); got != 100 {
+			t.Errorf("%d: this host has %d", what, got)
+		}
+		now += 2*rule.every + rule.every/2
+		if got := many("n2"); got != 2 {
+			t.Errorf("%d: %d after a while, want 2", what, got)
+		}
+		if now += rule.every / 2; many("n2") != 1 {
+			t.Errorf("%d: half a while is lost", what)
+		}
+		if now += time.Hour; many("n2") != rule.burst {
+			t.Errorf("%d: not all forgotten after an hour", what)
+		}
+	}
+}
+
+// TestRemoveSponsorAsks: where the root key is, a plain member does not get a
+// sponsor removed.
+func TestRemoveSponsorAsks(t *testing.T) {
+	caps := []string{member.CapSponsor}
+	n := &node{}
+	n.roster.Store(&roster{members: []cluster.Member{{Node: "n1", Caps: caps}, {Node: "n2", Caps: caps}, {Node: "n3"}}})
+	for id, want := range map[cluster.NodeID]bool{"n1": true, "n2": true, "n3": false, "n9": false} {
+		if n.maySponsor(id) != want {
+			t.Errorf("%s: %t", id, !want)
+		}
+	}
+	n.id = &join.Identity{Node: "n1"}
+	n.cfg.StateDir = filepath.Join(t.TempDir(), "n1")
+	if err := join.Init(n.cfg.StateDir, join.InitOptions{Node: "n1", ClusterName: "lab", Network: netip.MustParsePrefix("10.86.0.0/16")}); err != nil {
+		t.Fatal(err)
+	}
+	n.sponsor.Store(new(join.Sponsor))
+	reply := n.remove(t.Context(), "n3", "uid:0@n3", removeRequest{Node: "n2"})
+	if p := reply.Problem; p == nil || p.Code != api.CodeForbidden || reply.Lacks {
+		t.Errorf("n3 gets n2 removed: %+v", reply)
 	}
 }

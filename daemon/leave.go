@@ -132,10 +132,13 @@ func (n *node) finish(reason error) {
 func (n *node) depart(ctx context.Context, from, node cluster.NodeID) *api.Problem {
 	ctx, cancel := context.WithTimeout(ctx, departTime)
 	defer cancel()
-	if m, ok := n.member(from); from != node && (!ok || !slices.Contains(m.Caps, member.CapSponsor)) {
+	if from != node && !n.maySponsor(from) {
 		return api.Errorf(api.CodeForbidden, "%s may not take %s out of the voters", from, node)
 	}
 	if p := n.mayDepart(node); p != nil {
+		return p
+	}
+	if p := n.spare(from, favourDepart); p != nil {
 		return p
 	}
 	if node == n.id.Node {
@@ -159,6 +162,12 @@ func (n *node) depart(ctx context.Context, from, node cluster.NodeID) *api.Probl
 			return api.Errorf(api.CodeTimeout, "voters without %s not agreed upon: %v", node, err)
 		}
 	}
+}
+
+// maySponsor reports whether id is a member that may end others' keys.
+func (n *node) maySponsor(id cluster.NodeID) bool {
+	m, ok := n.member(id)
+	return ok && slices.Contains(m.Caps, member.CapSponsor)
 }
 
 // mayDepart refuses to shrink the voters to a set that has no majority alive:
@@ -224,7 +233,7 @@ func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, 
 // remove is the sponsor's part of a removal. The revocation is signed before
 // anything happens, so that what cannot be signed changes nothing; then the
 // voters go on without the host, and then its key ends.
-func (n *node) remove(ctx context.Context, actor string, req removeRequest) remoteReply {
+func (n *node) remove(ctx context.Context, from cluster.NodeID, actor string, req removeRequest) remoteReply {
 	done := remoteReply{By: n.id.Node}
 	if err := (api.RemoveRequest{Reason: req.Reason}).Check(); err != nil {
 		return remoteReply{Problem: problemOf(err)}
@@ -248,6 +257,12 @@ func (n *node) remove(ctx context.Context, actor string, req removeRequest) remo
 			WithHint("run `skein leave` there; if it is a sponsor, another host with the root key can remove it"))
 	case slices.Contains(m.Caps, member.CapSponsor) && root == nil:
 		return lacking(problemNeedRoot(req.Node))
+	case slices.Contains(m.Caps, member.CapSponsor) && from != n.id.Node && !n.maySponsor(from):
+		return remoteReply{Problem: api.Errorf(api.CodeForbidden, "%s is a sponsor, and %s is none: it may not have it removed", req.Node, from).
+			WithHint("%s", askSponsors([]cluster.NodeID{n.id.Node}))}
+	}
+	if p := n.spare(from, favourRemove); p != nil {
+		return remoteReply{Problem: p}
 	}
 	rec, err := sponsor.Revoke(ctx, req.Node, req.Reason)
 	switch {

@@ -103,7 +103,7 @@ func TestRemoveReason(t *testing.T) {
 		if _, err := (backend{n}).Remove(t.Context(), "uid:0", "n2", reason); !api.IsCode(err, api.CodeInvalidRequest) {
 			t.Errorf("%q: %v", reason, err)
 		}
-		p := n.remove(t.Context(), "uid:0", removeRequest{Node: "n2", Reason: reason}).Problem
+		p := n.remove(t.Context(), "n1", "uid:0", removeRequest{Node: "n2", Reason: reason}).Problem
 		if p == nil || p.Code != api.CodeInvalidRequest {
 			t.Errorf("%q of another host: %v", reason, p)
 		}

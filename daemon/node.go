@@ -82,6 +82,8 @@ type node struct {
 	// first one counts.
 	ended chan error
 
+	favours favourLimits // of other members
+
 	conflictMu    sync.Mutex
 	conflictsKept []string // text of what this host wrote down as holder
 
@@ -97,6 +99,10 @@ func (n *node) load() (member.Records, error) {
 		return records, err
 	}
 	n.id = id
+	if name := n.cfg.Node.Name; name != id.Node {
+		n.log.Warn().Str("node", string(id.Node)).Str("configured", string(name)).
+			Msg("node.name is ignored: a member keeps the name with which it joined; set node.name to that")
+	}
 	before := rosterOf(id, records)
 	n.roster.Store(&before)
 	if err := n.goneFor(); err != nil {
