@@ -15,13 +15,13 @@ import (
 // ExportRoot writes the cluster's root key to the file out, which must not
 // exist, and with remove takes it off this host. The daemon may run.
 func ExportRoot(cfg config.Config, out string, remove bool) error {
-	return advise(join.ExportRoot(cfg.StateDir, out, remove))
+	return adviseCommand(join.ExportRoot(cfg.StateDir, out, remove))
 }
 
 // ImportRoot puts a root key that ExportRoot wrote into the state directory. A
 // running daemon finds it, and makes its host a sponsor.
 func ImportRoot(cfg config.Config, in string) error {
-	return advise(join.ImportRoot(cfg.StateDir, in))
+	return adviseCommand(join.ImportRoot(cfg.StateDir, in))
 }
 
 // CleanupNetwork removes the device that a daemon left behind, and reports
@@ -29,16 +29,27 @@ func ImportRoot(cfg config.Config, in string) error {
 func CleanupNetwork(ctx context.Context, cfg config.Config) (bool, error) {
 	if _, err := os.Stat(cfg.StateDir); errors.Is(err, fs.ErrNotExist) {
 		gone, err := mesh.Cleanup(ctx, cfg.Mesh.Interface) // no daemon without a state directory
-		return gone, advise(err)
+		return gone, adviseCommand(err)
 	}
 	lock, err := lockState(cfg.StateDir)
 	if errors.Is(err, durable.ErrLocked) {
 		return false, &hinted{error: err, hint: "the daemon runs: stop it first, `systemctl stop skein`"}
 	}
 	if err != nil {
-		return false, advise(err)
+		return false, adviseCommand(err)
 	}
 	defer lock.Close()
 	gone, err := mesh.Cleanup(ctx, cfg.Mesh.Interface)
-	return gone, advise(err)
+	return gone, adviseCommand(err)
+}
+
+// adviseCommand is advise for what an operator does beside the daemon.
+func adviseCommand(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return &hinted{error: err, hint: "become root, or the user of the daemon"}
+	case errors.Is(err, fs.ErrExist):
+		return &hinted{error: err, hint: "name a file that does not exist yet"}
+	}
+	return advise(err)
 }
