@@ -56,6 +56,9 @@ func Default() Config {
 	return c
 }
 
+// KeyNodeName is the one key whose change never takes effect on a member.
+const KeyNodeName = "node.name"
+
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
 	return slices.Concat(hostKeys(), meshKeys(), serviceKeys())
@@ -65,7 +68,7 @@ func hostKeys() []key {
 	return []key{
 		stringKey("state_dir", func(c *Config) *string { return &c.StateDir }, absolute,
 			"Identity, event log, votes and artefacts. One daemon per directory."),
-		valueKey("node.name", func(c *Config) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseNodeID), word,
+		valueKey(KeyNodeName, func(c *Config) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseNodeID), word,
 			"Name of this host in the cluster, for ever: a-z, 0-9 and '-', at most 32.",
 			"Empty: the first label of the host name."),
 		reloads(stringKey("node.zone", func(c *Config) *string { return &c.Node.Zone }, label,

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
@@ -40,7 +41,11 @@ func (n *node) tryReload() error {
 		}
 	}
 	for _, c := range config.Diff(n.cfg, next) {
-		if !c.Live {
+		switch {
+		case c.Live:
+		case c.Key == config.KeyNodeName:
+			n.log.Warn().Str("node", string(n.id.Node)).Str("new", c.New).Msg("node.name cannot change: a member keeps its name for ever")
+		default:
 			n.log.Warn().Str("key", c.Key).Str("running", c.Old).Str("new", c.New).Msg("setting needs a restart")
 		}
 	}
@@ -55,12 +60,16 @@ func (n *node) tryReload() error {
 }
 
 // running is the configuration in effect, for people: what was loaded last,
-// but what needs a restart as it was at the start.
+// but what needs a restart as it was at the start, and the name that this host
+// joined by.
 func (n *node) running() []config.Entry {
 	out, started := n.conf().Show(), n.cfg.Show()
 	for i := range out {
 		if !out[i].Live {
 			out[i] = started[i]
+		}
+		if out[i].Key == config.KeyNodeName { // that of the join, for ever
+			out[i].Value = strconv.Quote(string(n.id.Node))
 		}
 	}
 	return out

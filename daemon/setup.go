@@ -13,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/internal/durable"
 )
 
@@ -36,6 +37,9 @@ func Init(cfg config.Config, o InitOptions) error { return advise(initialise(cfg
 func initialise(cfg config.Config, o InitOptions) error {
 	if !o.Network.IsValid() {
 		o.Network = netip.MustParsePrefix(DefaultNetwork)
+	}
+	if err := checkNetworks(cfg, []netip.Prefix{o.Network}); err != nil {
+		return &hinted{error: err, hint: "the network is fixed for ever: choose one that no host uses, `skein init --network 10.N.0.0/16`"}
 	}
 	lock, err := lockState(cfg.StateDir)
 	if err != nil {
@@ -64,12 +68,8 @@ func lockState(dir string) (*os.File, error) {
 }
 
 // checkPorts finds out before a join spends an invite whether the daemon could
-// listen where it is told to. A member's kernel device may have the port
-// rightly: it outlives the daemon.
+// listen where it is told to.
 func checkPorts(ctx context.Context, cfg config.Config) error {
-	if _, _, err := join.Load(cfg.StateDir); !errors.Is(err, join.ErrNotInitialised) {
-		return nil
-	}
 	var lc net.ListenConfig
 	packets, err := lc.ListenPacket(ctx, "udp", cfg.Mesh.Listen.String())
 	if err != nil {
@@ -85,19 +85,25 @@ func checkPorts(ctx context.Context, cfg config.Config) error {
 }
 
 // enter makes this host a member by the token in file tokenPath, "-" for
-// stdin. On a member of the token's cluster it does nothing, so that the flag
-// may stay in a unit file.
+// stdin. On a member it does nothing and looks at no token, so that the flag
+// may stay in a unit file. What would keep the daemon from running is found
+// before the invite is spent.
 func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Reader) error {
-	if _, _, err := join.Load(cfg.StateDir); err == nil {
-		// The kernel's device of before a restart has the port of a member.
-		if _, statErr := os.Stat(tokenPath); errors.Is(statErr, os.ErrNotExist) {
-			return nil // a member needs no token any more
-		}
-	} else if err := checkPorts(ctx, cfg); err != nil {
+	if _, _, err := join.Load(cfg.StateDir); !errors.Is(err, join.ErrNotInitialised) {
+		return err
+	}
+	if err := checkPorts(ctx, cfg); err != nil {
 		return err
 	}
 	token, err := join.ReadToken(tokenPath, stdin)
 	if err != nil {
+		return err
+	}
+	networks := []netip.Prefix{member.ULAPrefix(token.Cluster)}
+	if token.Network.IsValid() {
+		networks = append(networks, token.Network)
+	}
+	if err := checkMesh(cfg, networks...); err != nil {
 		return err
 	}
 	about, err := aboutOf(cfg)

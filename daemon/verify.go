@@ -11,10 +11,10 @@ import (
 )
 
 // VerifyLog checks the event log of a state directory, which a daemon may be
-// using. What is wrong with the log is told in the result; an error means that
+// using, be it of a host that left. What is wrong with the log is told in the result; an error means that
 // it could not be checked.
 func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
-	id, records, err := join.Load(stateDir)
+	id, records, err := join.LoadPast(stateDir)
 	if err != nil {
 		return api.LogVerify{}, err
 	}

@@ -98,7 +98,7 @@ func (a *app) configDiff() *cobra.Command {
 		Use:   "diff",
 		Short: "What a reload or a restart of the daemon would change",
 		Long: "Compares what the running daemon uses with what it would read now. Keys that\n" +
-			"derive from the environment or from flags show up if those differ here.",
+			"derive from the environment or from flags show up if those differ here. A change of\nnode.name never takes effect: a member keeps the name with which it joined.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.settings(cmd)
@@ -135,6 +135,9 @@ func (a *app) configDiff() *cobra.Command {
 }
 
 // differences lists the keys of both whose values differ, in the order of now.
+// takesNever marks a change that has no effect on a member.
+const takesNever = "never"
+
 func differences(running, now []api.ConfigEntry) []difference {
 	was := map[string]string{}
 	for _, e := range running {
@@ -143,6 +146,9 @@ func differences(running, now []api.ConfigEntry) []difference {
 	list := []difference{}
 	for _, e := range now {
 		if old, ok := was[e.Key]; ok && old != e.Value {
+			if e.Key == config.KeyNodeName {
+				e.Reload = takesNever
+			}
 			list = append(list, difference{Key: e.Key, Running: old, Read: e.Value, Reload: e.Reload})
 		}
 	}

@@ -25,6 +25,9 @@ func (a *app) initCommand() *cobra.Command {
 				if o.Network, err = netip.ParsePrefix(network); err != nil {
 					return usagef("--network: %s", err)
 				}
+				if daemon.PublicNetwork(o.Network) {
+					a.note("warning: %s is not private: its hosts on the internet cannot be reached from the cluster", o.Network)
+				}
 			}
 			if err := a.init(cfg, o); err != nil {
 				return err

@@ -139,6 +139,20 @@ func Load(dir string) (*Identity, member.Records, error) {
 	if err != nil {
 		return nil, member.Records{}, err
 	}
+	return withRecords(dir, id)
+}
+
+// LoadPast is Load also for the directory of a host that left: to look at what
+// it holds.
+func LoadPast(dir string) (*Identity, member.Records, error) {
+	id, err := loadAny(dir)
+	if err != nil {
+		return nil, member.Records{}, err
+	}
+	return withRecords(dir, id)
+}
+
+func withRecords(dir string, id *Identity) (*Identity, member.Records, error) {
 	name := filepath.Join(dir, RecordsFile)
 	b, err := readFile(name)
 	if err != nil {
@@ -152,20 +166,28 @@ func Load(dir string) (*Identity, member.Records, error) {
 }
 
 func loadIdentity(dir string) (*Identity, error) {
-	f, err := readIdentity(dir)
+	id, err := loadAny(dir)
 	if err != nil {
 		return nil, err
-	}
-	name := filepath.Join(dir, IdentityFile)
-	id, err := f.member()
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	switch _, err := os.Stat(filepath.Join(dir, leftFile)); {
 	case err == nil:
 		return nil, fmt.Errorf("%s: %w", dir, ErrLeft)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read %s: %w", dir, err)
+	}
+	return id, nil
+}
+
+// loadAny is loadIdentity also where the host left.
+func loadAny(dir string) (*Identity, error) {
+	f, err := readIdentity(dir)
+	if err != nil {
+		return nil, err
+	}
+	id, err := f.member()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, IdentityFile), err)
 	}
 	return id, nil
 }

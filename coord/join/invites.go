@@ -147,7 +147,7 @@ func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses i
 	}
 	return Token{
 		Cluster: id.Cluster, Addrs: slices.Clone(addrs), IDPub: id.IDPub, WGPub: id.WGPub, RootPub: id.RootPub,
-		Invite: inv.ID, Secret: NewSecret(inv.Secret), Deadline: inv.Expires,
+		Invite: inv.ID, Secret: NewSecret(inv.Secret), Deadline: inv.Expires, Network: id.Network,
 	}, nil
 }
 

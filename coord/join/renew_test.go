@@ -276,9 +276,11 @@ func TestPromoteWithoutSlice(t *testing.T) {
 	if _, err := second.sponsor.Promote(t.Context()); !errors.Is(err, ErrNoSlice) {
 		t.Fatalf("a slice of somebody's: %v", err)
 	}
-	if _, err := second.sponsor.Revoke(t.Context(), "n1", "burnt"); err != nil {
+	gone, err := second.sponsor.Revoke(t.Context(), "n1", "burnt")
+	if err != nil {
 		t.Fatal(err)
 	}
+	second.merge(member.Records{Revokes: []member.Signed{gone}})
 	rec, err := second.sponsor.Promote(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -417,6 +419,9 @@ func TestLeaveForGood(t *testing.T) {
 	}
 	if _, _, err := Load(dir); !errors.Is(err, ErrLeft) {
 		t.Errorf("load: %v", err)
+	}
+	if past, rs, err := LoadPast(dir); err != nil || past.Node != "n2" || len(rs.Certs) == 0 {
+		t.Errorf("load of what was: %v", err)
 	}
 	if err := Join(t.Context(), s.token(1), dir, s.options("n2")); !errors.Is(err, ErrLeft) {
 		t.Errorf("join: %v", err)

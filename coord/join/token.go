@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -37,6 +38,9 @@ type Token struct {
 	Invite   string
 	Secret   Secret
 	Deadline time.Time
+	// Network is the cluster's IPv4 network, for checks before the invite is
+	// spent; zero in a token that does not say.
+	Network netip.Prefix
 }
 
 // tokenJSON is what stands, in base64url, behind the prefix.
@@ -49,6 +53,7 @@ type tokenJSON struct {
 	Invite  string           `json:"invite"`
 	Secret  []byte           `json:"secret"`
 	Expires int64            `json:"expires"`
+	Network string           `json:"network,omitempty"`
 }
 
 // String names the invite, without its secret.
@@ -56,10 +61,14 @@ func (t Token) String() string { return fmt.Sprintf("invite %s of cluster %s", t
 
 // Reveal returns the token's text, one line with the secret inside.
 func (t Token) Reveal() string {
-	b, err := json.Marshal(tokenJSON{
+	f := tokenJSON{
 		Cluster: t.Cluster, Addrs: t.Addrs, IDPub: t.IDPub, WGPub: t.WGPub[:], RootPub: t.RootPub,
 		Invite: t.Invite, Secret: t.Secret.Bytes(), Expires: t.Deadline.Unix(),
-	})
+	}
+	if t.Network.IsValid() {
+		f.Network = t.Network.String()
+	}
+	b, err := json.Marshal(f)
 	if err != nil { // strings, bytes and a number always encode
 		panic("join: encode token: " + err.Error())
 	}
@@ -91,10 +100,16 @@ func ParseToken(text string) (Token, error) {
 	if err := checkAddrs(f.Addrs); err != nil {
 		return Token{}, fmt.Errorf("%w: %w", ErrToken, err)
 	}
-	return Token{
+	t := Token{
 		Cluster: f.Cluster, Addrs: f.Addrs, IDPub: f.IDPub, WGPub: [32]byte(f.WGPub), RootPub: f.RootPub,
 		Invite: f.Invite, Secret: NewSecret(f.Secret), Deadline: time.Unix(f.Expires, 0),
-	}, nil
+	}
+	if f.Network != "" {
+		if t.Network, err = netip.ParsePrefix(f.Network); err != nil || member.CheckCIDR(t.Network) != nil {
+			return Token{}, fmt.Errorf("%w: not a network of a cluster", ErrToken)
+		}
+	}
+	return t, nil
 }
 
 // ReadToken reads a token from the file path, or from stdin if path is "-".

@@ -32,7 +32,8 @@ func TestTokenRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, got := range []Token{fromFile, fromStdin} {
-		if got.Reveal() != text || got.Invite != tok.Invite || !got.Deadline.Equal(tok.Deadline) || got.Cluster != s.id.Cluster {
+		if got.Reveal() != text || got.Invite != tok.Invite || !got.Deadline.Equal(tok.Deadline) || got.Cluster != s.id.Cluster ||
+			got.Network != network {
 			t.Errorf("read %s, want %s", got, tok)
 		}
 	}
@@ -66,6 +67,8 @@ func TestBadTokens(t *testing.T) {
 		"port 0":         with(s.addr, "host:0"),
 		"invite":         with(`"invite":"`, `"invite":"../`),
 		"no expiry":      with(`"expires":`, `"later":`),
+		"host bits":      with(network.String(), "10.77.0.1/16"),
+		"no network":     with(network.String(), "everything"),
 		"cluster":        with(`"cluster":"`, `"cluster":"0`),
 		"not an object":  TokenPrefix + base64.RawURLEncoding.EncodeToString([]byte(`[1]`)),
 		"trailing bytes": good + "AAAA",
