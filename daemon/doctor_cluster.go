@@ -66,7 +66,11 @@ func judgePeers(f clusterFacts) verdict {
 	}
 	silent := max(silentLong, 3*f.timing.Heartbeat)
 	var list []verdict
+	unheard := 0
 	for _, m := range others {
+		if !m.Heard || f.view.At-m.LastHeard > silent {
+			unheard++
+		}
 		i := slices.IndexFunc(f.peers, func(p mesh.PeerStatus) bool { return p.Node == m.Node })
 		switch {
 		case m.Incompatible != "": // version-skew has it
@@ -84,7 +88,12 @@ func judgePeers(f clusterFacts) verdict {
 				advise("packets from here do not arrive there: run `skein doctor` on %s too", m.Node))
 		}
 	}
-	return worse(list, good("%d of %d answer", len(others), len(others)))
+	v := worse(list, good("%d of %d answer", len(others), len(others)))
+	if unheard == len(others) && len(list) > 0 {
+		return v.advise("nobody is heard: is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
+			"Or this host was removed while it was down: `skein members --all` on another host says so")
+	}
+	return v
 }
 
 func judgeMTU(f clusterFacts) verdict {

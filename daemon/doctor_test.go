@@ -83,6 +83,9 @@ func TestJudges(t *testing.T) {
 		{"one slow", func(f *clusterFacts) { f.view.Members[2].RTT = 3 * time.Second }, "", api.VerdictOK, ""},
 		{"versions", func(f *clusterFacts) { f.view.Members[2].Version = "0.3.9" }, "version-skew", api.VerdictWarn, "n3 runs 0.3.9"},
 		{"incompatible", func(f *clusterFacts) { f.view.Members[2].Incompatible = "speaks version 9" }, "version-skew", api.VerdictFail, "speaks version 9"},
+		{"profiles", func(f *clusterFacts) {
+			f.profile, f.view.Members[2].Profile, f.view.Members[2].Incompatible = cluster.ProfileFast, cluster.ProfileLAN, "has profile lan"
+		}, "version-skew", api.VerdictFail, "has profile lan"},
 		{"evidence", func(f *clusterFacts) {
 			f.evidence = []member.Evidence{{Node: "n3"}, {Node: "n2"}, {Node: "n3"}}
 		}, "evidence", api.VerdictWarn, "[n2 n3]"},
