@@ -325,8 +325,7 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 	case req.Depart != nil:
 		return remoteReply{Problem: n.depart(ctx, from, req.Depart.Node)}
 	case req.Conflict != nil:
-		n.noteConflict(*req.Conflict)
-		return remoteReply{}
+		return remoteReply{Problem: n.noteConflict(ctx, from, *req.Conflict)}
 	}
 	return remoteReply{Problem: api.Errorf(api.CodeInvalidRequest, "empty request")}
 }

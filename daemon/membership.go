@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
@@ -172,28 +173,72 @@ func (n *node) reportConflicts(ctx context.Context) error {
 	}
 }
 
-// Bounds of what the holder takes as a contradiction, and how many it remembers
-// to have written down.
+// Bounds of what the holder takes as a contradiction, and of how many disputes
+// it remembers to have written down.
 const (
 	maxConflictText  = 2048 // one record with its signature, in text form
 	maxConflictsKept = 256
 )
 
-// noteConflict writes a contradiction down unless this host has done so.
-func (n *node) noteConflict(c cluster.MemberConflict) {
-	if _, ok := n.member(c.Node); !ok || len(c.Why) > len(member.WhyConflict) || max(len(c.Kept), len(c.Other)) > maxConflictText {
-		return // not what a host of this version reports
+// noteConflict writes down a contradiction that member from reports, if the
+// records prove it and this host has not written down that dispute.
+func (n *node) noteConflict(ctx context.Context, from cluster.NodeID, c cluster.MemberConflict) *api.Problem {
+	e, ok := evidenceOf(c)
+	if !ok {
+		return api.Errorf(api.CodeInvalidRequest, "not a contradiction as hosts report it")
 	}
+	about := e.About()
+	if n.conflictNoted(about, false) {
+		return nil
+	}
+	if p := n.spare(from, favourConflict); p != nil {
+		return p
+	}
+	proven := false
+	if err := n.coord.WithTable(ctx, func(t *member.Table) { proven = t.Proves(e) }); err != nil {
+		return api.Errorf(api.CodeInternal, "%v", err)
+	}
+	if !proven {
+		n.log.Warn().Str("from", string(from)).Str("peer", string(c.Node)).Msg("contradiction reported that the records do not prove")
+		return api.Errorf(api.CodeInvalidRequest, "the records do not prove a contradiction")
+	}
+	if !n.conflictNoted(about, true) {
+		n.note(cluster.KindMemberConflict, c)
+	}
+	return nil
+}
+
+// evidenceOf reads c as evidence, of which nothing is verified yet.
+func evidenceOf(c cluster.MemberConflict) (member.Evidence, bool) {
+	e := member.Evidence{Node: c.Node}
+	switch c.Why {
+	case member.WhyForked:
+		e.Why = member.ErrForked
+	case member.WhyConflict:
+		e.Why = member.ErrConflict
+	default:
+		return e, false
+	}
+	if max(len(c.Kept), len(c.Other)) > maxConflictText {
+		return e, false
+	}
+	var err1, err2 error
+	e.Kept, err1 = member.ParseSigned(c.Kept)
+	e.Other, err2 = member.ParseSigned(c.Other)
+	return e, err1 == nil && err2 == nil
+}
+
+// conflictNoted reports whether a dispute is remembered, and remembers it if
+// asked to; the oldest is forgotten when there are too many.
+func (n *node) conflictNoted(about string, remember bool) bool {
 	n.conflictMu.Lock()
-	known := slices.Contains(n.conflictsKept, c.Other)
-	if !known {
-		n.conflictsKept = append(n.conflictsKept, c.Other)
+	defer n.conflictMu.Unlock()
+	known := slices.Contains(n.conflictsKept, about)
+	if remember && !known {
+		n.conflictsKept = append(n.conflictsKept, about)
 		if extra := len(n.conflictsKept) - maxConflictsKept; extra > 0 {
 			n.conflictsKept = slices.Delete(n.conflictsKept, 0, extra)
 		}
 	}
-	n.conflictMu.Unlock()
-	if !known {
-		n.note(cluster.KindMemberConflict, c)
-	}
+	return known
 }

@@ -1,17 +1,20 @@
 package daemon
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/mesh"
 )
 
@@ -107,6 +110,50 @@ func TestRemoveReason(t *testing.T) {
 		if p == nil || p.Code != api.CodeInvalidRequest {
 			t.Errorf("%q of another host: %v", reason, p)
 		}
+	}
+}
+
+// TestConflictReports takes what another host reports only in the form in which
+// hosts do, and remembers a bounded number of disputes.
+func TestConflictReports(t *testing.T) {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	pub, _ := key.Public().(ed25519.PublicKey)
+	var anns [2]string
+	for i := range anns {
+		rec, err := member.Ann{IDPub: pub, WGPub: [32]byte{1}, Epoch: 1, Priority: uint32(i), Issued: 1, Expires: 2}.Sign(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		anns[i] = rec.String()
+	}
+	good := cluster.MemberConflict{Node: "n2", Why: "forked", Kept: anns[0], Other: anns[1]}
+	if e, ok := evidenceOf(good); !ok || e.Node != "n2" || e.Word() != good.Why {
+		t.Errorf("%+v, %t", e, ok)
+	}
+	n := &node{id: &join.Identity{Node: "n1"}}
+	for name, change := range map[string]func(*cluster.MemberConflict){
+		"no reason":   func(c *cluster.MemberConflict) { c.Why = "" },
+		"own reason":  func(c *cluster.MemberConflict) { c.Why = "bad\nforked" },
+		"nothing":     func(c *cluster.MemberConflict) { c.Kept = "" },
+		"no record":   func(c *cluster.MemberConflict) { c.Other = "x" },
+		"long":        func(c *cluster.MemberConflict) { c.Other = strings.Repeat("A", maxConflictText+1) },
+		"cut":         func(c *cluster.MemberConflict) { c.Kept = c.Kept[:20] },
+		"escape code": func(c *cluster.MemberConflict) { c.Kept = "\x1b[2J" + c.Kept },
+	} {
+		c := good
+		change(&c)
+		if p := n.noteConflict(t.Context(), "n2", c); p == nil || p.Code != api.CodeInvalidRequest {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+	for i := range 3 * maxConflictsKept {
+		about := strconv.Itoa(i)
+		if n.conflictNoted(about, false) || n.conflictNoted(about, true) || !n.conflictNoted(about, false) {
+			t.Fatalf("dispute %d is not new once", i)
+		}
+	}
+	if len(n.conflictsKept) != maxConflictsKept || n.conflictNoted("0", false) {
+		t.Errorf("%d disputes remembered", len(n.conflictsKept))
 	}
 }
 

@@ -85,7 +85,7 @@ type node struct {
 	favours favourLimits // of other members
 
 	conflictMu    sync.Mutex
-	conflictsKept []string // text of what this host wrote down as holder
+	conflictsKept []string // disputes that this host wrote down as holder
 
 	hashMu sync.Mutex
 	hashOf [16]byte     // log digest that hash belongs to
