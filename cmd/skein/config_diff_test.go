@@ -10,7 +10,8 @@ import (
 func TestNameNeverChanges(t *testing.T) {
 	running := []api.ConfigEntry{{Key: "node.name", Value: `"n1"`}, {Key: "mesh.mtu", Value: "0"}, {Key: "log.level", Value: `"info"`}}
 	read := []api.ConfigEntry{
-		{Key: "node.name", Value: `"n2"`, Reload: "restart"}, {Key: "mesh.mtu", Value: "1300", Reload: "restart"},
+		{Key: "node.name", Value: `"n2"`, Reload: "restart"},
+		{Key: "mesh.mtu", Value: "1300", Reload: "restart"},
 		{Key: "log.level", Value: `"info"`, Reload: "reload"},
 	}
 	list := differences(running, read)
