@@ -15,8 +15,11 @@
 // the older claim, then the lower key) and the loser is no member; two keys
 // with one IPv4 address likewise, except that the loser stays a member by its
 // IPv6 address, which is derived from the key, until a sponsor gives it
-// another. A renewal keeps the age of a claim. Who has a WireGuard key first
-// keeps it.
+// another. A renewal keeps the age of a claim; no claim is older than the sponsor
+// that signed it, so that the key of a sponsor takes nothing that was given
+// before it became one. Two announcements of one WireGuard key are settled like
+// two node ids: the loser stays certified and is no member until one of the two
+// announces another key. Who names another's key as its next one gets nothing.
 //
 // A revocation beats every certificate of its key, whichever comes first. A
 // sponsor revokes members, only the root key revokes sponsors, and every key
@@ -24,7 +27,17 @@
 // known: its node id names its events, and neither that nor its address is
 // given away while one of its certificates could come back. A sponsor's end
 // keeps its members with those who know them, but others accept them only once
-// another sponsor has renewed them. What a sponsor revoked stays revoked.
+// another sponsor has renewed them. What a sponsor revoked stays revoked when it
+// leaves. When the root key ends it, dates prove nothing any more, since a thief
+// may have its key: what it revoked binds only where it is known already, is not
+// told, and yields to a certificate of another sponsor; whom it rightly removed
+// is to be removed again.
+//
+// A sponsor revokes only keys whose certificate is known or comes along, and not
+// for longer than certificates last. The table holds 2048 keys, of which 1024 are
+// certified ones; to revoke one of these never fails for want of room, and 64
+// places are for what the root key revokes. A full table forgets first what
+// counts with no other host.
 //
 // An expired certificate or announcement is still told and accepted for
 // ExpiredGrace, so that newcomers learn of members whose sponsor is away.

@@ -85,7 +85,11 @@ func signAnn(t testing.TB, a Ann, by ed25519.PrivateKey) Signed {
 
 func signRevoke(t testing.TB, id ed25519.PublicKey, by ed25519.PrivateKey) Signed {
 	t.Helper()
-	s, err := Revoke{Cluster: testCluster, IDPub: id, Reason: "lost", Issued: t0.Unix(), Issuer: pub(by)}.Sign(by)
+	r := Revoke{Cluster: testCluster, IDPub: id, Reason: "lost", Issued: t0.Unix(), Issuer: pub(by)}
+	if !by.Equal(rootKey) {
+		r.Expires = t0.Add(DefaultCertLife + ExpiredGrace + 24*time.Hour).Unix()
+	}
+	s, err := r.Sign(by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,11 +293,14 @@ func TestAnnouncements(t *testing.T) {
 	}
 	theft := n2.ann(4)
 	theft.WGPub = newHost(1).ann(1).WGPub
-	if _, err := tab.AddAnn(signAnn(t, theft, n2.key), t0); !errors.Is(err, ErrConflict) {
-		t.Errorf("another host's WireGuard key: %v", err)
+	if ch, err := tab.AddAnn(signAnn(t, theft, n2.key), t0); err != nil || !slices.Equal(ch.Removed, []cluster.NodeID{"n2"}) || len(ch.Evidence) != 1 {
+		t.Errorf("another host's WireGuard key: %+v, %v", ch, err)
 	}
-	if m, _ := tab.Member("n2"); m.Epoch != 3 {
-		t.Errorf("epoch %d, want 3", m.Epoch)
+	if ch, err := tab.AddAnn(n2.announce(t, 5), t0); err != nil || !slices.Equal(ch.Joined, []cluster.NodeID{"n2"}) {
+		t.Errorf("its own again: %+v, %v", ch, err)
+	}
+	if m, _ := tab.Member("n2"); m.Epoch != 5 {
+		t.Errorf("epoch %d, want 5", m.Epoch)
 	}
 }
 
@@ -483,7 +490,9 @@ func TestExchangeConverges(t *testing.T) {
 					_, _ = tab.AddAnn(h.announce(t, 1+r.Uint64N(3)), t0)
 				}
 				if r.IntN(10) == 0 {
-					_, _ = tab.AddRevoke(signRevoke(t, pub(h.key), n1.key), t0)
+					_, _ = tab.AddAll(Records{
+						Certs: []Signed{signCert(t, h.cert(0, n), n1.key)}, Revokes: []Signed{signRevoke(t, pub(h.key), n1.key)},
+					}, t0)
 				}
 			}
 		}

@@ -15,11 +15,13 @@ import (
 
 // Limits of records.
 const (
-	MaxMembers     = 1024 // certified keys in a table
-	MaxEndpoints   = 4    // underlay addresses in an announcement
-	MaxZoneLen     = 32   // bytes
-	MaxReasonLen   = 64   // bytes
-	maxRecordBytes = 512  // one record, without signature
+	MaxMembers     = 1024           // certified keys in a table
+	maxKeys        = 2 * MaxMembers // certified and revoked ones
+	rootReserve    = 64             // of maxKeys: only for what the root key revokes
+	MaxEndpoints   = 4              // underlay addresses in an announcement
+	MaxZoneLen     = 32             // bytes
+	MaxReasonLen   = 64             // bytes
+	maxRecordBytes = 512            // one record, without signature
 	// maxAhead is how far a record's issue time may lie in the future.
 	maxAhead = 5 * time.Minute
 )
@@ -38,6 +40,10 @@ const (
 	// it only hosts that hold the record already keep it. A revocation outlives
 	// the certificates of its key by as much, so that none of them returns.
 	ExpiredGrace = DefaultCertLife
+	// MaxCertLife is the longest life of a sponsor's certificate for a member.
+	MaxCertLife = 366 * 24 * time.Hour
+	// maxRevokeLife bounds how long a sponsor's revocation binds.
+	maxRevokeLife = MaxCertLife + ExpiredGrace + 48*time.Hour
 	// tombLinger is how long a revocation that nobody tells any more still
 	// binds, so that hosts with slightly different clocks do not quarrel.
 	tombLinger = time.Hour

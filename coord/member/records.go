@@ -50,7 +50,7 @@ func DecodeRecords(b []byte) (Records, error) {
 // check bounds the number of records: those of revoked keys include
 // certificates too.
 func (rs Records) check() error {
-	if len(rs.Revokes) > MaxMembers || len(rs.Certs) > 2*MaxMembers || len(rs.Anns) > MaxMembers {
+	if len(rs.Revokes) > maxKeys || len(rs.Certs) > maxKeys || len(rs.Anns) > MaxMembers {
 		return fmt.Errorf("%d revokes, %d certs, %d anns: %w", len(rs.Revokes), len(rs.Certs), len(rs.Anns), ErrFull)
 	}
 	return nil
@@ -124,6 +124,7 @@ type Item struct {
 	Cert    []byte `json:"cert"` // first 8 bytes of the certificate's SHA-256
 	Epoch   uint64 `json:"epoch"`
 	Revoked bool   `json:"revoked,omitempty"`
+	Root    bool   `json:"root,omitempty"` // revoked by the root key
 }
 
 // AddAll merges rs, whatever it holds: records that are refused do not stop the
@@ -206,7 +207,9 @@ func (t *Table) Summary() []Item {
 		out = append(out, Item{ID: e.id[:16], Cert: e.sum[:8], Epoch: e.epoch()})
 	}
 	for _, g := range t.sortedTombs() {
-		out = append(out, Item{ID: g.id[:16], Cert: g.short(), Revoked: true})
+		if !t.mute(g) {
+			out = append(out, Item{ID: g.id[:16], Cert: g.short(), Revoked: true, Root: t.byRoot(g.rev)})
+		}
 	}
 	return out
 }
@@ -235,11 +238,11 @@ func (t *Table) missing(have []Item, all bool) Records {
 		}
 	}
 	for _, g := range t.sortedTombs() {
-		if g.over && !all {
+		if !all && !t.told(g) {
 			continue
 		}
 		it := known[short(g.id[:16])]
-		if !it.Revoked {
+		if !it.Revoked || (!it.Root && t.byRoot(g.rev)) {
 			rs.Revokes = append(rs.Revokes, g.revRec)
 		}
 		if !g.rec.IsZero() && !bytes.Equal(it.Cert, g.short()) {
@@ -269,9 +272,12 @@ func (t *Table) Digest() [16]byte {
 	}
 	h.Write([]byte{0})
 	for _, g := range t.sortedTombs() {
-		if !g.over {
+		if t.told(g) {
 			h.Write(g.id[:])
 			h.Write(g.sum[:])
+			if t.byRoot(g.rev) {
+				h.Write([]byte{1})
+			}
 		}
 	}
 	return [16]byte(h.Sum(nil)[:16])
@@ -313,6 +319,10 @@ func (c Change) merge(o Change) Change {
 	c.Stored = c.Stored || o.Stored
 	return c
 }
+
+// show and drop note that a member appeared and disappeared.
+func (c *Change) show(n cluster.NodeID) { *c = c.merge(Change{Joined: []cluster.NodeID{n}}) }
+func (c *Change) drop(n cluster.NodeID) { *c = c.merge(Change{Removed: []cluster.NodeID{n}}) }
 
 func (c Change) sorted() Change {
 	slices.Sort(c.Joined)

@@ -173,7 +173,7 @@ func TestRevocationEnds(t *testing.T) {
 	if ch, err := a.AddAll(Records{Certs: []Signed{cert}, Anns: []Signed{ann}}, gone); err == nil || ch.Stored || a.Len() != 1 {
 		t.Errorf("the removed host is back: %+v, %v", ch, err)
 	}
-	if ch, err := a.AddRevoke(revocation(t, c, "lost", t0, n1), gone); err != nil || ch.Stored {
+	if ch, err := a.AddRevoke(revocation(t, c, "lost", t0, n1), gone); !errors.Is(err, ErrNoCert) || ch.Stored {
 		t.Errorf("an old revocation is kept again: %+v, %v", ch, err)
 	}
 	// Whoever still holds the host, having been away, lets it go.
@@ -333,8 +333,9 @@ func TestWhoMayEndWhom(t *testing.T) {
 	}
 	c := n3.cert(1, 1)
 	c.Expires = 0
-	if _, err := early.AddRevoke(revocation(t, c, "no", t0, n1), t0); err != nil {
-		t.Fatal(err)
+	c.Expires = t0.Add(DefaultCertLife).Unix()
+	if _, err := early.AddRevoke(revocation(t, c, "no", t0, n1), t0); !errors.Is(err, ErrNoCert) {
+		t.Errorf("a sponsor ends a key that nobody certified: %v", err)
 	}
 	if _, err := early.AddCert(n3.sponsorCert(t, 1), t0); err != nil || early.Revoked(pub(n3.key)) || early.Sponsors() != 2 {
 		t.Errorf("a sponsor ended another by being faster: %v", err)
@@ -404,23 +405,34 @@ func TestWireGuardKeysAreNotShared(t *testing.T) {
 	if len(m.NextWG) != 32 || m.NextWG[0] != 42 || m.NextAt != t0.Unix()+60 {
 		t.Errorf("%+v", m)
 	}
-	for name, f := range map[string]func(*Ann){
-		"the next key of another":            func(a *Ann) { a.WGPub = [32]byte{42} },
-		"another's next as the own next":     func(a *Ann) { a.Next, a.NextAt = [32]byte{42}, 9 },
-		"another's present key as own, next": func(a *Ann) { a.Next, a.NextAt = next.WGPub, 9 },
-	} {
-		a := n2.ann(2)
-		f(&a)
-		if _, err := tab.AddAnn(signAnn(t, a, n2.key), t0); !errors.Is(err, ErrConflict) {
-			t.Errorf("%s: %v", name, err)
-		}
+	// Who claims that key as its own next one takes nothing from the better
+	// claim, and nobody hears of a next key that another has.
+	a := n2.ann(2)
+	a.Next, a.NextAt = [32]byte{42}, 9
+	if _, err := tab.AddAnn(signAnn(t, a, n2.key), t0); err != nil {
+		t.Fatal(err)
+	}
+	better, worse := cluster.NodeID("n1"), cluster.NodeID("n2")
+	if m, _ := tab.Member(better); m.NextAt == 0 {
+		t.Error("the better claim lost its next key")
+	}
+	if m, _ := tab.Member(worse); m.NextAt != 0 || m.NextWG != nil {
+		t.Error("two members have one next key")
+	}
+	a = n2.ann(3)
+	a.Next, a.NextAt = next.WGPub, 9
+	if _, err := tab.AddAnn(signAnn(t, a, n2.key), t0); err != nil {
+		t.Fatal(err)
+	}
+	if m, _ := tab.Member(worse); m.NextAt != 0 {
+		t.Error("a member's next key is another's present one")
 	}
 	done := n1.ann(3)
 	done.WGPub = [32]byte{42}
 	if ch, err := tab.AddAnn(signAnn(t, done, n1.key), t0); err != nil || !slices.Equal(ch.Rekeyed, []cluster.NodeID{"n1"}) {
 		t.Errorf("%+v, %v", ch, err)
 	}
-	a := n2.ann(2)
+	a = n2.ann(4)
 	a.WGPub = next.WGPub // free again
 	if _, err := tab.AddAnn(signAnn(t, a, n2.key), t0); err != nil {
 		t.Errorf("a key that nobody has any more: %v", err)
@@ -456,7 +468,16 @@ func world(t testing.TB, r *rand.Rand) []Records {
 		}
 		add(Records{Certs: []Signed{signCert(t, c, sponsors[i].key)}})
 		for e := range 1 + r.Uint64N(3) {
-			add(Records{Anns: []Signed{h.announce(t, e+1)}})
+			a := h.ann(e + 1)
+			switch r.IntN(6) {
+			case 0:
+				a.WGPub = newHost(byte(10 + r.IntN(20))).ann(1).WGPub
+			case 1:
+				if k := byte(10 + r.IntN(20)); k != n {
+					a.Next, a.NextAt = newHost(k).ann(1).WGPub, t0.Unix()
+				}
+			}
+			add(Records{Anns: []Signed{signAnn(t, a, h.key)}})
 		}
 		if k := r.IntN(3); r.IntN(3) == 0 {
 			c.Since, c.Issued, c.Serial, c.Renewed = c.Issued, c.Issued+100, 2, k != i
@@ -471,6 +492,9 @@ func world(t testing.TB, r *rand.Rand) []Records {
 	}
 	if r.IntN(2) == 0 {
 		add(Records{Revokes: []Signed{signRevoke(t, pub(sponsors[r.IntN(3)].key), rootKey)}})
+	}
+	if s := sponsors[r.IntN(3)]; r.IntN(4) == 0 {
+		add(Records{Revokes: []Signed{revocation(t, s.cert(0, 1), ReasonLeft, t0, s)}})
 	}
 	return out
 }
@@ -533,8 +557,8 @@ func checkTable(t testing.TB, tab *Table) {
 		if tab.byNode[e.cert.Node] != id || tab.byIP[e.cert.IP6] != id {
 			t.Errorf("%s does not have its name or IPv6 address", e.cert.Node)
 		}
-		if e.ann != nil && tab.byWG[e.ann.WGPub] != id {
-			t.Errorf("%s does not have its WireGuard key", e.cert.Node)
+		if e.ann != nil && (tab.byWG[e.ann.WGPub] == id) == e.noWG {
+			t.Errorf("%s has its WireGuard key and has it not", e.cert.Node)
 		}
 	}
 	if lost != tab.lost {
@@ -550,9 +574,16 @@ func checkTable(t testing.TB, tab *Table) {
 			t.Errorf("%s is nobody's", ip)
 		}
 	}
-	for _, id := range tab.byWG {
-		if tab.byID[id] == nil {
+	for wg, id := range tab.byWG {
+		holder := tab.byID[id]
+		if holder == nil || holder.ann.WGPub != wg {
 			t.Error("a WireGuard key is nobody's")
+			continue
+		}
+		for _, e := range tab.byID {
+			if e.ann != nil && e != holder && e.ann.WGPub == wg && tab.outranks(&e.claim, &holder.claim) {
+				t.Errorf("%s has a WireGuard key to which %s has the better claim", holder.cert.Node, e.cert.Node)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package member
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,32 +75,39 @@ func (t *Table) addRevoke(s, cert Signed, now time.Time, dated bool) (Change, er
 	}
 	id := key(r.IDPub)
 	e, g := t.byID[id], t.gone[id]
-	if g != nil && (g.revRec.Equal(s) || !outlasts(r, g.rev)) {
+	if g != nil && (g.revRec.Equal(s) || !t.binds(r, g)) {
 		return Change{}, nil
 	}
-	if err := t.checkRevoke(r, s, cert); err != nil {
+	if err := t.checkRevoke(r, s, cert, dated); err != nil {
 		return Change{}, fmt.Errorf("revoke: %w", err)
 	}
 	if dated && time.Unix(r.Issued, 0).After(now.Add(maxAhead)) {
 		return Change{}, fmt.Errorf("revoke: %w", ErrFuture)
 	}
-	if g != nil { // one that binds for longer
+	ch := Change{Stored: true}
+	if g != nil { // one that binds more
 		g.rev, g.revRec = r, s
 		g.over = g.ended(now, 0)
-		return Change{Stored: true}, nil
+		t.disown(g, &ch)
+		return ch, nil
 	}
 	if dated && e == nil && r.Expires != 0 && !now.Before(time.Unix(r.Expires, 0)) {
 		return Change{}, nil // every certificate of that key is over as well
 	}
-	if len(t.gone) >= MaxMembers {
+	// A certified key only changes sides, which takes no room.
+	limit := maxKeys - rootReserve
+	if t.byRoot(r) {
+		limit = maxKeys
+	}
+	if e == nil && !t.room(limit, &ch) {
 		return Change{}, fmt.Errorf("revoke: %w", ErrFull)
 	}
 	g = &tomb{id: id, rev: r, revRec: s}
 	t.gone[id] = g
-	ch := Change{Stored: true}
 	if e != nil {
 		t.retire(e, g, &ch)
 	}
+	t.disown(g, &ch)
 	g.over = g.ended(now, 0)
 	return ch, nil
 }
@@ -109,20 +117,88 @@ func outlasts(a, b Revoke) bool {
 	return b.Expires != 0 && (a.Expires == 0 || a.Expires > b.Expires)
 }
 
-func (t *Table) checkRevoke(r Revoke, s, cert Signed) error {
+// byRoot reports whether the root key signed r.
+func (t *Table) byRoot(r Revoke) bool { return r.Issuer.Equal(t.v.RootPub) }
+
+// rootEnded reports whether the root key revoked pub.
+func (t *Table) rootEnded(pub ed25519.PublicKey) bool {
+	g := t.gone[key(pub)]
+	return g != nil && t.byRoot(g.rev)
+}
+
+// mute reports whether a sponsor signed g that the root key ended: nobody can
+// tell whether the sponsor did, or a thief afterwards. It binds where it is
+// known, until a certificate of its key comes that stands, and is not told.
+func (t *Table) mute(g *tomb) bool {
+	return !t.byRoot(g.rev) && !g.rev.Left() && t.rootEnded(g.rev.Issuer)
+}
+
+// told reports whether others are told of g. They do not accept the leave of a
+// key that they do not know from a sponsor that the root key ended.
+func (t *Table) told(g *tomb) bool {
+	return !g.over && !t.mute(g) && (!g.rev.Left() || g.rec.IsZero() || !t.rootEnded(g.cert.Issuer))
+}
+
+// binds reports whether r replaces the revocation of g: the root key's comes
+// before the others, mute ones last, then what binds for longer.
+func (t *Table) binds(r Revoke, g *tomb) bool {
+	if a, b := t.byRoot(r), t.byRoot(g.rev); a != b {
+		return a
+	}
+	if a, b := t.mute(&tomb{rev: r}), t.mute(g); a != b {
+		return b
+	}
+	return outlasts(r, g.rev)
+}
+
+// disown forgets what the sponsor of g, now ended by the root key, revoked
+// though another's certificate still stands.
+func (t *Table) disown(end *tomb, ch *Change) {
+	if !t.byRoot(end.rev) {
+		return
+	}
+	for _, g := range t.gone {
+		if g.rev.Issuer.Equal(end.rev.IDPub) && !g.rev.Left() && !g.rec.IsZero() && t.stands(&g.claim) {
+			t.unearth(g)
+		}
+	}
+	t.recontend(ch)
+}
+
+// room reports whether one more key fits below limit. When the table is full it
+// forgets what counts with no other host: mute revocations, and keys without
+// an announcement whose issuer is gone.
+func (t *Table) room(limit int, ch *Change) bool {
+	if len(t.byID)+len(t.gone) < limit {
+		return true
+	}
+	for _, g := range t.gone {
+		if t.mute(g) {
+			t.unearth(g)
+		}
+	}
+	for _, e := range t.byID {
+		if e.ann == nil && !e.late && !t.stands(&e.claim) {
+			t.remove(e, ch)
+		}
+	}
+	return len(t.byID)+len(t.gone) < limit
+}
+
+func (t *Table) checkRevoke(r Revoke, s, cert Signed, dated bool) error {
 	if r.Cluster != t.v.Cluster {
 		return ErrCluster
 	}
 	e, g := t.byID[key(r.IDPub)], t.gone[key(r.IDPub)]
 	switch {
 	case r.Issuer.Equal(t.v.RootPub):
-	case r.Left():
-		// Else anyone could fill the table with keys that never were a host's.
-		if e == nil && (g == nil || g.rec.IsZero()) && !t.certifies(cert, r) {
-			return ErrNoCert
-		}
-	case e != nil && e.cert.Sponsor(), g != nil && g.cert.Sponsor(), !t.mayRevoke(r):
+	case !r.Left() && (e != nil && e.cert.Sponsor() || g != nil && g.cert.Sponsor() || !t.mayRevoke(r, dated)):
 		return ErrNoIssuer
+	case !r.Left() && (r.Expires == 0 || r.Expires-r.Issued > int64(maxRevokeLife/time.Second)):
+		return fmt.Errorf("binds from %d to %d: %w", r.Issued, r.Expires, ErrFormat)
+	case e == nil && (g == nil || g.rec.IsZero()) && !t.certifies(cert, r, dated):
+		// Else anyone could fill the table with keys that never were a host's.
+		return ErrNoCert
 	}
 	if !s.signedBy(revokeDomain, r.Issuer) {
 		return ErrSignature
@@ -130,48 +206,60 @@ func (t *Table) checkRevoke(r Revoke, s, cert Signed) error {
 	return nil
 }
 
-// certifies reports whether cert is a genuine certificate of r's key, be it
-// one that lost against another.
-func (t *Table) certifies(cert Signed, r Revoke) bool {
+// certifies reports whether cert is a genuine certificate of r's key that r may
+// end, be it one that lost against another.
+func (t *Table) certifies(cert Signed, r Revoke, dated bool) bool {
 	c, err := ParseCert(cert)
-	return err == nil && c.IDPub.Equal(r.IDPub) && t.checkCert(c, cert, true) == nil
+	if err != nil || !c.IDPub.Equal(r.IDPub) || t.checkCert(c, cert, true) != nil {
+		return false
+	}
+	if r.Left() {
+		return !dated || !t.rootEnded(c.Issuer)
+	}
+	return !c.Sponsor()
 }
 
 // mayRevoke reports whether r's issuer is a sponsor, or was one when it signed,
 // give or take what clocks differ: whom it removed must not return because the
-// sponsor has left since.
-func (t *Table) mayRevoke(r Revoke) bool {
+// sponsor has left since. The date of one that the root key ended proves
+// nothing: only what this host knew before counts.
+func (t *Table) mayRevoke(r Revoke, dated bool) bool {
 	if t.sponsor(r.Issuer) != nil {
 		return true
 	}
 	g := t.gone[key(r.Issuer)]
+	if t.rootEnded(r.Issuer) {
+		return !dated && g.cert.Sponsor()
+	}
 	return g != nil && g.cert.Sponsor() && r.Issued <= g.rev.Issued+int64(maxAhead/time.Second)
 }
 
 // retire moves a certified key to g. What it held stays its own, except its
 // WireGuard keys.
 func (t *Table) retire(e *entry, g *tomb, ch *Change) {
-	t.unindexKeys(e)
+	shown := e.shown()
 	delete(t.byID, e.id)
+	t.unindexKeys(e, ch)
 	t.order = nil
 	if e.noIP4 {
 		t.lost--
 	}
 	g.claim = e.claim
 	t.recontend(ch) // its address, and what it certified as a sponsor, yield to others
-	if e.ann == nil {
+	if !shown {
 		return
 	}
-	ch.Removed = append(ch.Removed, e.cert.Node)
+	ch.drop(e.cert.Node)
 	if g.rev.Left() {
 		ch.Left = append(ch.Left, e.cert.Node)
 	}
 }
 
 // void reports whether the revocation g cannot stand against the certificate
-// c: that of a sponsor, which only the root key and itself end.
-func (t *Table) void(g *tomb, c Cert) bool {
-	return c.Sponsor() && !g.rev.Issuer.Equal(t.v.RootPub) && !g.rev.Left()
+// c: that of a sponsor, which only the root key and itself end, or one that
+// stands against a mute revocation.
+func (t *Table) void(g *tomb, c *claim) bool {
+	return (c.cert.Sponsor() && !t.byRoot(g.rev) && !g.rev.Left()) || (t.mute(g) && t.stands(c))
 }
 
 // unearth forgets a revocation.

@@ -74,7 +74,11 @@ type entry struct {
 	annRec  Signed
 	annLate bool // like claim.late
 	noIP4   bool // another key has the better claim to the address
+	noWG    bool // another key has the better claim to ann.WGPub
 }
+
+// shown reports whether e is a member.
+func (e *entry) shown() bool { return e.ann != nil && !e.noWG }
 
 // NewTable returns an empty table of v's cluster.
 func NewTable(v Verifier) *Table {
@@ -101,7 +105,7 @@ func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
 	}
 	id := key(c.IDPub)
 	old, tomb := t.byID[id], t.gone[id]
-	if (old != nil && old.rec.Equal(s)) || (tomb != nil && tomb.rec.Equal(s)) {
+	if (old != nil && old.rec.Equal(s)) || (tomb != nil && tomb.rec.Equal(s) && !t.mute(tomb)) {
 		return Change{}, nil
 	}
 	wrap := func(err error) error { return fmt.Errorf("cert of %s: %w", c.Node, err) }
@@ -111,7 +115,7 @@ func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
 		return Change{}, wrap(err)
 	}
 	e := &entry{claim: claim{id: id, cert: c, rec: s, sum: sha256.Sum256(s.Bytes), late: late(c.Expires, now)}}
-	if tomb != nil && !t.void(tomb, c) {
+	if tomb != nil && !t.void(tomb, &e.claim) {
 		return t.bury(tomb, e.claim), nil
 	}
 	if dated {
@@ -119,17 +123,18 @@ func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
 			return Change{}, wrap(err)
 		}
 	}
-	if old == nil && len(t.byID) >= MaxMembers {
-		return Change{}, wrap(ErrFull)
+	var room Change
+	if old == nil && tomb == nil && !t.room(maxKeys-rootReserve, &room) || old == nil && len(t.byID) >= MaxMembers {
+		return room, wrap(ErrFull)
 	}
 	if tomb != nil {
 		t.unearth(tomb)
 	}
 	ch, err := t.place(e, old, now)
-	if tomb != nil {
+	if tomb != nil || c.Sponsor() {
 		t.recontend(&ch) // what it certified counts again
 	}
-	return ch, err
+	return room.merge(ch), err
 }
 
 // place puts a verified certificate where it belongs beside its own
@@ -145,7 +150,7 @@ func (t *Table) place(e, old *entry, now time.Time) (Change, error) {
 		if old.cert.Node == c.Node && !t.newer(&e.claim, &old.claim) {
 			return ch, nil
 		}
-		e.ann, e.annRec, e.annLate = old.ann, old.annRec, old.annLate
+		e.ann, e.annRec, e.annLate, e.noWG = old.ann, old.annRec, old.annLate, old.noWG
 	}
 	// A revoked key reserves its node id and address where they are given, and
 	// yields to a live one here: else hosts that forgot it earlier than others
@@ -163,21 +168,26 @@ func (t *Table) place(e, old *entry, now time.Time) (Change, error) {
 	case old == nil:
 	case old.cert.Node != c.Node: // renamed by a higher-ranking certificate
 		t.remove(old, &ch)
-		if e.ann != nil {
-			ch.Joined = append(ch.Joined, c.Node)
-			t.indexKeys(e)
-		}
 	default:
 		t.unindex(&old.claim)
 		if old.noIP4 {
 			t.lost--
 		}
-		if e.ann != nil {
+		if e.shown() {
 			ch.Updated, ch.Renewed = append(ch.Updated, c.Node), append(ch.Renewed, c.Node)
 		}
 	}
 	t.order, t.byID[e.id], t.byNode[c.Node], t.byIP[c.IP6] = nil, e, e.id, e.id
 	t.contend(e, &ch, now)
+	switch {
+	case e.ann == nil:
+	case old.cert.Node != c.Node:
+		if t.indexKeys(e, &ch, now); e.shown() {
+			ch.show(c.Node)
+		}
+	default:
+		t.recontendKeys(&ch)
+	}
 	return ch, nil
 }
 
@@ -193,7 +203,7 @@ func (t *Table) contend(e *entry, ch *Change, now time.Time) {
 		t.keep(ch, Evidence{Node: e.cert.Node, Why: ErrConflict, Kept: e.rec, Other: rival.rec}, now)
 		rival.noIP4 = true
 		t.lost++
-		if rival.ann != nil {
+		if rival.shown() {
 			ch.Updated = append(ch.Updated, rival.cert.Node)
 		}
 	}
@@ -228,7 +238,9 @@ func (t *Table) checkCert(c Cert, s Signed, retired bool) error {
 		return ErrSlice
 	case c.Expires == 0:
 		return fmt.Errorf("no expiry: %w", ErrFormat)
-	case c.Issued < sponsor.Issued:
+	case c.Expires-c.Issued > int64(MaxCertLife/time.Second):
+		return fmt.Errorf("valid from %d to %d: %w", c.Issued, c.Expires, ErrFormat)
+	case c.Issued < sponsor.Issued, c.Since < sponsor.Issued && !c.Renewed:
 		return fmt.Errorf("issued before its sponsor was certified: %w", ErrFormat)
 	}
 	return nil
@@ -290,31 +302,33 @@ func (t *Table) addAnn(s Signed, now time.Time, dated bool) (Change, error) {
 			return ch, wrap(err)
 		}
 	}
-	for _, wg := range [][32]byte{a.WGPub, a.Next} {
-		if o := t.byID[t.byWG[wg]]; o != nil && o != e && wg != [32]byte{} {
-			t.keep(&ch, Evidence{Node: o.cert.Node, Why: ErrConflict, Kept: o.annRec, Other: s}, now)
-			return ch, wrap(fmt.Errorf("wireguard key is %s's: %w", o.cert.Node, ErrConflict))
+	ch.Stored = true
+	before, rekeyed := e.shown(), e.ann == nil || e.ann.WGPub != a.WGPub
+	if rekeyed {
+		t.unindexKeys(e, &ch)
+	}
+	e.ann, e.annRec, e.annLate = &a, s, late(a.Expires, now)
+	if rekeyed {
+		t.indexKeys(e, &ch, now)
+	}
+	switch after := e.shown(); {
+	case after && !before:
+		ch.show(e.cert.Node)
+	case before && !after:
+		ch.drop(e.cert.Node)
+	case after:
+		ch.Updated = append(ch.Updated, e.cert.Node)
+		if rekeyed {
+			ch.Rekeyed = append(ch.Rekeyed, e.cert.Node)
 		}
 	}
-	ch.Stored = true
-	switch {
-	case e.ann == nil:
-		ch.Joined = append(ch.Joined, e.cert.Node)
-	case e.ann.WGPub != a.WGPub:
-		ch.Rekeyed = append(ch.Rekeyed, e.cert.Node)
-		fallthrough
-	default:
-		ch.Updated = append(ch.Updated, e.cert.Node)
-	}
-	t.unindexKeys(e)
-	e.ann, e.annRec, e.annLate = &a, s, late(a.Expires, now)
-	t.indexKeys(e)
 	return ch, nil
 }
 
-// recontend gives addresses to those who have the better claim now that some
-// claims have become void.
+// recontend gives addresses and WireGuard keys to those who have the better
+// claim now that some claims have become void.
 func (t *Table) recontend(ch *Change) {
+	t.recontendKeys(ch)
 	if t.lost == 0 {
 		return
 	}
@@ -327,7 +341,7 @@ func (t *Table) recontend(ch *Change) {
 			continue
 		}
 		for _, x := range []*entry{e, holder} {
-			if x != nil && x.ann != nil {
+			if x != nil && x.shown() {
 				ch.Updated = append(ch.Updated, x.cert.Node)
 			}
 		}
@@ -349,7 +363,9 @@ func (t *Table) rooted(c *claim) bool { return c.cert.Issuer.Equal(t.v.RootPub) 
 
 // outranks settles which of two keys has a node id: the one whose certificate
 // others would accept, then the root-signed one, then the older claim, then
-// the lower key, then the lower bytes. A renewal changes none of that.
+// the lower key, then the lower bytes. A renewal changes none of that, but that
+// a claim that another sponsor renewed is at most as old as that sponsor: no
+// sponsor's key takes what was given before it became one.
 func (t *Table) outranks(a, b *claim) bool {
 	if sa, sb := t.stands(a), t.stands(b); sa != sb {
 		return sa
@@ -357,8 +373,22 @@ func (t *Table) outranks(a, b *claim) bool {
 	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
 		return ra
 	}
-	return cmp.Or(cmp.Compare(a.cert.Since, b.cert.Since), bytes.Compare(a.id[:], b.id[:]),
+	return cmp.Or(cmp.Compare(t.since(a), t.since(b)), bytes.Compare(a.id[:], b.id[:]),
 		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) < 0
+}
+
+// since is how old a claim is.
+func (t *Table) since(c *claim) int64 {
+	if !c.cert.Renewed {
+		return c.cert.Since
+	}
+	if e := t.byID[key(c.cert.Issuer)]; e != nil {
+		return max(c.cert.Since, e.cert.Issued)
+	}
+	if g := t.gone[key(c.cert.Issuer)]; g != nil && !g.rec.IsZero() {
+		return max(c.cert.Since, g.cert.Issued)
+	}
+	return c.cert.Since
 }
 
 // nearer settles which of two keys has an address: like outranks, but first
@@ -371,8 +401,8 @@ func (t *Table) nearer(a, b *claim) bool {
 }
 
 // newer settles which of two certificates of one key and node id is kept: one
-// that others would accept, then the root-signed one, then the later, then the
-// higher serial.
+// that others would accept, then the root-signed one, then one whose issuer the
+// root key did not end, then the later, then the higher serial.
 func (t *Table) newer(a, b *claim) bool {
 	if sa, sb := t.stands(a), t.stands(b); sa != sb {
 		return sa
@@ -380,21 +410,25 @@ func (t *Table) newer(a, b *claim) bool {
 	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
 		return ra
 	}
+	if ea, eb := t.rootEnded(a.cert.Issuer), t.rootEnded(b.cert.Issuer); ea != eb {
+		return eb
+	}
 	return cmp.Or(cmp.Compare(a.cert.Issued, b.cert.Issued), cmp.Compare(a.cert.Serial, b.cert.Serial),
 		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) > 0
 }
 
 // remove forgets a certified key.
 func (t *Table) remove(e *entry, ch *Change) {
-	t.unindexKeys(e)
+	shown := e.shown()
 	t.order = nil
 	delete(t.byID, e.id)
+	t.unindexKeys(e, ch)
 	if e.noIP4 {
 		t.lost--
 	}
 	t.unindex(&e.claim)
-	if e.ann != nil {
-		ch.Removed = append(ch.Removed, e.cert.Node)
+	if shown {
+		ch.drop(e.cert.Node)
 	}
 }
 
@@ -424,20 +458,6 @@ func (t *Table) unindex(c *claim) {
 		heir.noIP4 = false
 		t.lost--
 		t.byIP[c.cert.IP4] = heir.id
-	}
-}
-
-func (t *Table) indexKeys(e *entry) {
-	t.byWG[e.ann.WGPub] = e.id
-	if e.ann.NextAt != 0 {
-		t.byWG[e.ann.Next] = e.id
-	}
-}
-
-func (t *Table) unindexKeys(e *entry) {
-	if e.ann != nil {
-		delete(t.byWG, e.ann.WGPub)
-		delete(t.byWG, e.ann.Next)
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 )
 
 // Members returns the hosts that are certified and announced, by node id. One
-// that lost its IPv4 address to another key has none until it is renewed.
+// that lost its IPv4 address to another key has none until it is renewed; one
+// that announced the WireGuard key of a better claim is not among them.
 func (t *Table) Members() []cluster.Member {
 	out := make([]cluster.Member, 0, len(t.byID))
 	for _, e := range t.byID {
-		if e.ann != nil {
-			out = append(out, e.member())
+		if e.shown() {
+			out = append(out, t.member(e))
 		}
 	}
 	slices.SortFunc(out, func(a, b cluster.Member) int { return strings.Compare(string(a.Node), string(b.Node)) })
@@ -157,13 +158,13 @@ func (t *Table) Sponsors() int {
 
 func (t *Table) complete(id key) (cluster.Member, bool) {
 	e := t.byID[id]
-	if e == nil || e.ann == nil {
+	if e == nil || !e.shown() {
 		return cluster.Member{}, false
 	}
-	return e.member(), true
+	return t.member(e), true
 }
 
-func (e *entry) member() cluster.Member {
+func (t *Table) member(e *entry) cluster.Member {
 	m := cluster.Member{
 		Node:      e.cert.Node,
 		IDPub:     slices.Clone([]byte(e.cert.IDPub)),
@@ -176,14 +177,13 @@ func (e *entry) member() cluster.Member {
 		NAT:       e.ann.NAT,
 		Priority:  e.ann.Priority,
 		Witness:   e.ann.Witness,
-		NextAt:    e.ann.NextAt,
 		Endpoints: slices.Clone(e.ann.Endpoints),
 
 		CertIssued:  e.cert.Issued,
 		CertExpires: e.cert.Expires,
 	}
-	if e.ann.NextAt != 0 {
-		m.NextWG = slices.Clone(e.ann.Next[:])
+	if t.next(e) {
+		m.NextAt, m.NextWG = e.ann.NextAt, slices.Clone(e.ann.Next[:])
 	}
 	if e.noIP4 {
 		m.IP4 = netip.Addr{}
