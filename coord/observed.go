@@ -18,6 +18,8 @@ const (
 	observedLife = 10 * time.Minute
 	// observedPause is the least time between notices of changed endpoints.
 	observedPause = time.Second
+	// publicHold is how long the others must agree on where this host is.
+	publicHold = 10 * time.Second
 )
 
 // sighting is an endpoint at which a member was seen.
@@ -35,8 +37,11 @@ type endpoints struct {
 	seen   map[cluster.NodeID][]sighting     // of others, as others see them
 	seenAs map[cluster.NodeID]sighting       // of this host, one per reporter
 	own    []netip.Addr                      // of this host's interfaces, as of this round
-	public netip.AddrPort
-	nat    bool
+	// public is what this host believes of itself, next what the reporters
+	// have agreed on since nextAt.
+	public place
+	next   place
+	nextAt time.Duration
 	// changed says that a plan of the mesh would come out differently;
 	// toldAt is when that was last said.
 	changed bool
@@ -77,7 +82,7 @@ func (s *Service) look(now time.Duration) {
 	if s.o.Interfaces != nil {
 		e.own = s.o.Interfaces()
 	}
-	s.learnPublic()
+	s.learnPublic(now)
 	e.hints = s.roundHints()
 }
 
@@ -142,7 +147,6 @@ func (s *Service) onHints(from cluster.NodeID, hints []wire.PeerHint, now time.D
 		x := sighting{at: at, by: from, when: now}
 		if h.Node == s.o.Self {
 			e.seenAs[from] = x
-			s.learnPublic()
 		} else if !slices.Contains(m.Endpoints, at) {
 			s.sight(h.Node, x)
 		}
@@ -185,39 +189,83 @@ func (s *Service) plausible(dir *directory, m cluster.Member, at netip.AddrPort)
 	return !mesh && !member.ULAPrefix(s.o.Verifier.Cluster).Contains(a)
 }
 
-// learnPublic concludes where the world sees this host: the endpoint that most
-// reporters name, a public one rather than a private one. Where there are
-// many, one that fewer than a quarter name does not count.
-func (s *Service) learnPublic() {
+// place is where the world sees this host.
+type place struct {
+	at  netip.AddrPort // zero: the others do not agree on one
+	nat bool           // its address is none of this host's own
+}
+
+// learnPublic concludes where the world sees this host, once the reporters
+// have said the same for publicHold: what one of them makes up, or a change of
+// the moment, goes into no announcement.
+func (s *Service) learnPublic(now time.Duration) {
 	e := &s.endpoints
-	votes := make(map[netip.AddrPort]int, 2)
-	for _, x := range e.seenAs {
-		votes[x.at]++
+	next := s.agreed()
+	if next != e.next {
+		e.next, e.nextAt = next, now
 	}
-	var best netip.AddrPort
-	for at, n := range votes {
-		if n*4 < len(e.seenAs) {
-			continue
-		}
-		if !best.IsValid() || better(at, n, best, votes[best]) {
-			best = at
-		}
-	}
-	nat := best.IsValid() && len(e.own) > 0 && !slices.Contains(e.own, best.Addr())
-	if best != e.public || nat != e.nat {
-		e.public, e.nat, e.changed, s.dirty = best, nat, true, true
+	if next != e.public && now-e.nextAt >= publicHold {
+		e.public, e.changed, s.dirty = next, true, true
 	}
 }
 
-// better orders candidates for the public endpoint.
-func better(a netip.AddrPort, an int, b netip.AddrPort, bn int) bool {
-	if pa, pb := a.Addr().IsPrivate(), b.Addr().IsPrivate(); pa != pb {
-		return pb
+// agreed is what the reporters agree on. At least half of those that see a
+// public endpoint must name it, and at least two as soon as there are two that
+// could; failing that, the same of those that see a private one. Where there
+// are many reporters, what fewer than a quarter name does not count.
+func (s *Service) agreed() place {
+	e := &s.endpoints
+	need := 1
+	if len(e.seenAs) > 1 || s.alive() > 1 {
+		need = 2
 	}
-	if an != bn {
-		return an > bn
+	var out place
+	for _, private := range []bool{false, true} {
+		ports, addrs := make(map[netip.AddrPort]int), make(map[netip.Addr]int)
+		all := 0
+		for _, x := range e.seenAs {
+			if x.at.Addr().IsPrivate() == private {
+				all++
+				ports[x.at]++
+				addrs[x.at.Addr()]++
+			}
+		}
+		enough := func(n int) bool { return n >= need && n*2 >= all && n*4 >= len(e.seenAs) }
+		// Behind a router that gives a port for each peer the reporters agree
+		// on the address alone.
+		addr := most(addrs, netip.Addr.Compare)
+		if addr.IsValid() && enough(addrs[addr]) {
+			out.nat = len(e.own) > 0 && !slices.Contains(e.own, addr)
+			if at := most(ports, netip.AddrPort.Compare); enough(ports[at]) {
+				out.at = at
+				out.nat = len(e.own) > 0 && !slices.Contains(e.own, at.Addr())
+			}
+			return out
+		}
 	}
-	return a.Compare(b) < 0
+	return out
+}
+
+// most is what has most votes, the lowest if there are several.
+func most[K comparable](votes map[K]int, compare func(a, b K) int) K {
+	var best K
+	for k, n := range votes {
+		if n > votes[best] || n == votes[best] && compare(k, best) < 0 {
+			best = k
+		}
+	}
+	return best
+}
+
+// alive counts the other hosts that are alive.
+func (s *Service) alive() int {
+	n := 0
+	for node := range s.peers {
+		if s.detector.Health(node) == cluster.Alive {
+			n++
+		}
+	}
+	return n
 }
 
 // tellEndpoints says that endpoints changed, now and then.

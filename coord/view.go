@@ -30,7 +30,7 @@ type View struct {
 	Rejected map[string]uint64
 
 	// PublicEndpoint is where the other hosts see this host's WireGuard, the
-	// zero value if none said so lately. NAT says that its address is none of
+	// zero value if they do not agree. NAT says that its address is none of
 	// this host's own.
 	PublicEndpoint netip.AddrPort
 	NAT            bool
@@ -120,7 +120,7 @@ func (s *Service) publishView(now time.Duration) {
 	v := &View{
 		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.digest,
 		Lease: st, Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
-		PublicEndpoint: s.endpoints.public, NAT: s.endpoints.nat, Clock: s.clockView(now),
+		PublicEndpoint: s.endpoints.public.at, NAT: s.endpoints.public.nat, Clock: s.clockView(now),
 	}
 	stale := 0
 	counts := make(map[cluster.Health]int, 5)

@@ -113,6 +113,20 @@ func TestRemoveReason(t *testing.T) {
 	}
 }
 
+// TestSeenComesLast: where the others see a host is announced behind what it
+// knows itself, and always fits.
+func TestSeenComesLast(t *testing.T) {
+	seen := netip.MustParseAddrPort("203.0.113.1:1")
+	var own []netip.AddrPort
+	for range member.MaxEndpoints + 2 {
+		got := withSeen(own, seen)
+		if len(got) > member.MaxEndpoints || got[len(got)-1] != seen || !slices.Equal(got[:len(got)-1], own[:min(len(own), member.MaxEndpoints-1)]) {
+			t.Errorf("%v with %v", own, got)
+		}
+		own = append(own, netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), uint16(len(own)+1)))
+	}
+}
+
 // TestConflictReports takes what another host reports only in the form in which
 // hosts do, and remembers a bounded number of disputes.
 func TestConflictReports(t *testing.T) {

@@ -288,7 +288,8 @@ func aboutOf(cfg config.Config, own ...netip.Prefix) (join.About, error) {
 }
 
 // seen adds what the others see: behind NAT this host is reached where its
-// packets come from, unless the operator says otherwise.
+// packets come from, unless the operator says otherwise. It comes last: the
+// others may be wrong, and where a host is by its own word is tried first.
 func (s *selfCare) seen(about *join.About) {
 	v := s.n.coord.View()
 	about.NAT = v.NAT
@@ -296,6 +297,10 @@ func (s *selfCare) seen(about *join.About) {
 	if !v.NAT || !at.IsValid() || len(s.n.conf().Mesh.Advertise) > 0 || slices.Contains(about.Endpoints, at) {
 		return
 	}
-	about.Endpoints = append([]netip.AddrPort{at}, about.Endpoints...)
-	about.Endpoints = about.Endpoints[:min(len(about.Endpoints), member.MaxEndpoints)]
+	about.Endpoints = withSeen(about.Endpoints, at)
+}
+
+// withSeen puts where the others see this host behind its own endpoints.
+func withSeen(own []netip.AddrPort, at netip.AddrPort) []netip.AddrPort {
+	return append(slices.Clone(own[:min(len(own), member.MaxEndpoints-1)]), at)
 }
