@@ -132,7 +132,7 @@ func (n *node) openJoins(ctx context.Context, sponsor *join.Sponsor, invites *jo
 	if err != nil {
 		return nil, fmt.Errorf("join listener: %w", err)
 	}
-	srv, err := join.NewServer(join.ServerOptions{Identity: n.id, Listener: ln, Handler: sponsor})
+	srv, err := join.NewServer(join.ServerOptions{Identity: n.id, Listener: ln, Handler: sponsor, Registerer: n.reg})
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}

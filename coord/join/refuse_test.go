@@ -494,45 +494,6 @@ func TestServerStopsWithOpenConnections(t *testing.T) {
 	}
 }
 
-func TestLimitedListener(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln := newLimited(inner, 1)
-	for range 2 {
-		c, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
-	first, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := make(chan error, 1)
-	go func() {
-		_, err := ln.Accept()
-		second <- err
-	}()
-	_ = first.Close()
-	_ = first.Close() // gives one slot back, not two
-	if err := <-second; err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_, err := ln.Accept()
-		second <- err
-	}()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-second; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("accept after close: %v", err)
-	}
-}
-
 // TestConcurrentJoins: many hosts at once never share an address or a use.
 func TestConcurrentJoins(t *testing.T) {
 	s := newSite(t)

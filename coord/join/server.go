@@ -2,20 +2,16 @@ package join
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
-	"sync"
 	"time"
-)
 
-// maxConns bounds the connections that a Server serves at once; further ones
-// wait in the listen queue.
-const maxConns = 64
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // stopTime is how long a stopping Server lets answers finish.
 const stopTime = 2 * time.Second
@@ -26,6 +22,8 @@ type ServerOptions struct {
 	// Listener accepts plain TCP on the underlay; the Server closes it.
 	Listener net.Listener
 	Handler  http.Handler // a Sponsor
+	// Registerer may be nil.
+	Registerer prometheus.Registerer
 }
 
 // Server serves a Sponsor over TLS.
@@ -43,17 +41,32 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new join server: %w", err)
 	}
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "skein_join_connections_refused_total", Help: "Connections to the join port that were closed for being too many, by reason: of one source, or at all.",
+	}, []string{"reason"})
+	for _, reason := range []string{closedSource, closedFull} {
+		refused.WithLabelValues(reason)
+	}
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(refused); err != nil {
+			return nil, fmt.Errorf("new join server: %w", err)
+		}
+	}
+	ln := newLimited(o.Listener, conf, refused)
 	return &Server{
 		http: &http.Server{
 			Handler:           o.Handler,
+			ConnState:         ln.state,
 			ReadHeaderTimeout: exchangeTime / 2,
 			ReadTimeout:       exchangeTime,
 			WriteTimeout:      2 * exchangeTime,
 			IdleTimeout:       exchangeTime / 2,
 			MaxHeaderBytes:    maxRequest,
-			ErrorLog:          log.New(io.Discard, "", 0), // scanners; the sponsor counts what matters
+			// OPTIONS * is answered like all else.
+			DisableGeneralOptionsHandler: true,
+			ErrorLog:                     log.New(io.Discard, "", 0), // scanners; the sponsor counts what matters
 		},
-		ln: tls.NewListener(newLimited(o.Listener, maxConns), conf),
+		ln: ln,
 	}, nil
 }
 
@@ -80,49 +93,4 @@ func (s *Server) Run(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("serve joins on %s: %w", s.ln.Addr(), err)
-}
-
-// limited is a listener with at most cap(slots) open connections.
-type limited struct {
-	net.Listener
-	slots  chan struct{} // one per open connection; Accept blocks when full
-	closed chan struct{} // closed once, by Close
-	once   sync.Once
-}
-
-func newLimited(ln net.Listener, n int) *limited {
-	return &limited{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-// Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &limitedConn{Conn: c, slots: l.slots}, nil
-}
-
-// Close implements net.Listener.
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	slots chan struct{}
-	once  sync.Once
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	c.once.Do(func() { <-c.slots })
-	return c.Conn.Close()
 }
