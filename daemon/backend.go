@@ -64,6 +64,9 @@ func (b backend) Status(context.Context) (api.Status, error) {
 		}
 	}
 	st.Members.Left = len(b.roster.Load().retired)
+	if heardNobody(v) && time.Since(b.started) > aloneTime {
+		st.Reasons = append(st.Reasons, perhapsRemoved)
+	}
 	if v.Lease.Holder == "" {
 		st.Reasons = append(st.Reasons, "no holder known")
 	}

@@ -89,11 +89,30 @@ func judgePeers(f clusterFacts) verdict {
 		}
 	}
 	v := worse(list, good("%d of %d answer", len(others), len(others)))
+	if heardNobody(f.view) && f.uptime > aloneTime {
+		return warning("%s", perhapsRemoved).
+			advise("is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
+				"Members do not talk to a host that they removed: `skein members --all` on another host says whether they did")
+	}
 	if unheard == len(others) && len(list) > 0 {
 		return v.advise("nobody is heard: is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
 			"Or this host was removed while it was down: `skein members --all` on another host says so")
 	}
 	return v
+}
+
+// aloneTime is how long after its start a host that heard nobody begins to
+// think that it was removed.
+const aloneTime = time.Minute
+
+// perhapsRemoved says so. Nobody can tell it: who removed it does not talk to
+// it any more.
+const perhapsRemoved = "nobody answers since the start: cut off, or perhaps removed while it was down"
+
+// heardNobody reports whether there are other members of v, and none was heard
+// since the start.
+func heardNobody(v *coord.View) bool {
+	return len(v.Members) > 1 && !slices.ContainsFunc(v.Members, func(m coord.MemberView) bool { return m.Node != v.Self && m.Heard })
 }
 
 func judgeMTU(f clusterFacts) verdict {
