@@ -149,15 +149,17 @@ func (s *Sponsor) recertify(t *member.Table, own, old member.Cert, serial uint64
 		key, c.Slice = root, slice
 	default:
 		c.Slice, c.Expires = own.Slice, time.Unix(c.Issued, 0).Add(s.o.CertLife).Unix()
-		c.Renewed = !lost && !own.Slice.Contains(c.IP4)
+		c.Renewed = !lost && (!own.Slice.Contains(c.IP4) || c.Since < own.Issued)
 	}
 	return certify(key, c, t.Taken)
 }
 
 // Revoke signs the end of a member's key and returns the revocation, which
 // counts from when the caller merges and spreads it. Only the root key ends a sponsor's
-// (ErrNeedRoot); where it lies this host need not be a sponsor. A member that is gone already is no error: its revocation is
-// returned. The error wraps ErrNoMember if there never was one.
+// (ErrNeedRoot); where it lies this host need not be a sponsor. A member that is
+// gone already is no error: its revocation is returned, or for a sponsor that
+// left, and whose key may yet be stolen, the root key's. The error wraps
+// ErrNoMember if there never was one.
 func (s *Sponsor) Revoke(ctx context.Context, node cluster.NodeID, reason string) (member.Signed, error) {
 	rec, err := s.revoke(ctx, node, reason)
 	if err != nil {
@@ -188,16 +190,19 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 	}
 	c, ok := t.Cert(node)
 	if !ok {
-		if rec, gone := t.Revocation(node); gone {
+		rec, gone := t.Revocation(node)
+		if !gone {
+			return member.Signed{}, ErrNoMember
+		}
+		if c, ok = leftSponsor(t, node); !ok || root == nil {
 			return rec, nil
 		}
-		return member.Signed{}, ErrNoMember
 	}
 	key := s.o.Identity.IDKey()
 	switch {
 	case root != nil:
 		key = root
-	case c.Sponsor():
+	case c.Sponsor(), c.Expires == 0:
 		return member.Signed{}, ErrNeedRoot
 	}
 	if len(reason) > member.MaxReasonLen {
@@ -215,6 +220,17 @@ func (s *Sponsor) revoke(ctx context.Context, node cluster.NodeID, reason string
 	}
 	s.log.Info().Str("peer", string(node)).Str("reason", reason).Msg("revocation signed")
 	return rec, nil
+}
+
+// leftSponsor returns the certificate of a sponsor that ended its own key.
+func leftSponsor(t *member.Table, node cluster.NodeID) (member.Cert, bool) {
+	id, _ := t.KeyOf(node)
+	for _, r := range t.Retired() {
+		if r.Left && r.Cert.Sponsor() && r.Cert.IDPub.Equal(id) {
+			return r.Cert, true
+		}
+	}
+	return member.Cert{}, false
 }
 
 // Leave signs the end of this host's own key, whose certificate is cert.

@@ -151,6 +151,62 @@ func TestRenewByAnotherSponsor(t *testing.T) {
 	}
 }
 
+// TestRenewInAnInheritedSlice: a sponsor that came to its slice after a member
+// had its address renews it as one that another sponsor gave.
+func TestRenewInAnInheritedSlice(t *testing.T) {
+	s := newSite(t)
+	for _, n := range []cluster.NodeID{"n2", "n3", "n4"} { // n2 and n3 become sponsors
+		s.admit(n)
+	}
+	own, old := s.cert("n1"), s.cert("n4")
+	table := member.NewTable(s.id.Verifier())
+	if _, err := table.AddAll(s.records(), wall); err != nil {
+		t.Fatal(err)
+	}
+	for _, later := range []int64{0, 60} {
+		own.Issued = old.Since + later
+		rec, err := s.sponsor.recertify(table, own, old, 99, wall.Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := member.ParseCert(rec); err != nil || c.Since != old.Since || c.Renewed != (later > 0) {
+			t.Errorf("sponsor since %d s after: %+v, %v", later, c, err)
+		}
+	}
+}
+
+// TestRevokeASponsorThatLeft: its key may be stolen all the same, so the root
+// key has the last word; elsewhere the leave is returned.
+func TestRevokeASponsorThatLeft(t *testing.T) {
+	s := newSite(t)
+	second := &site{t: t, dir: s.admit("n2"), log: &lockedBuffer{}, now: wall}
+	s.admit("n3")
+	second.restart()
+	second.merge(s.records())
+	id, _, err := Load(second.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave, err := Leave(id, s.cert("n2"), wall)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.merge(member.Records{Revokes: []member.Signed{leave}})
+	rec, err := s.sponsor.Revoke(t.Context(), "n2", "stolen")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := member.ParseRevoke(rec); err != nil || r.Left() || r.Reason != "stolen" || r.Expires != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if ch := s.merge(member.Records{Revokes: []member.Signed{rec}}); !ch.Stored {
+		t.Error("the root key's word is not kept")
+	}
+	if again, err := s.sponsor.Revoke(t.Context(), "n2", "again"); err != nil || !again.Equal(rec) {
+		t.Errorf("once more: %v", err)
+	}
+}
+
 // TestRenewMakesSponsors: where the root key lies, a member takes the place of
 // a sponsor that is gone.
 func TestRenewMakesSponsors(t *testing.T) {

@@ -114,7 +114,7 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	if o.CertLife < 0 {
+	if o.CertLife < 0 || o.CertLife > member.MaxCertLife {
 		return nil, fmt.Errorf("new sponsor: certificates valid for %s", o.CertLife)
 	}
 	if o.CertLife == 0 {
