@@ -27,6 +27,8 @@ const (
 	removeWait = 8 * time.Second
 	// leftLogWait bounds the wait until others have the event of a leave.
 	leftLogWait = 3 * time.Second
+	// noticeTime bounds the sending of the notice, which takes half a second.
+	noticeTime = 3 * time.Second
 )
 
 // Ends of a daemon that its cluster wants.
@@ -38,8 +40,10 @@ var (
 )
 
 // leave takes this host out of the cluster: the voters go on without it, the
-// log says so, every member gets the notice that ends its key, and the state
-// directory is marked. Until the notice is sent everything can be taken back.
+// state directory is marked, the log says so, and every member gets the notice
+// that ends its key. Until the mark is on the disk everything can be taken
+// back; from then on it goes to its end, whoever loses patience, and a host
+// that dies within is one that the others remove.
 func (s *selfCare) leave(ctx context.Context, actor string) (api.Left, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
@@ -48,32 +52,42 @@ func (s *selfCare) leave(ctx context.Context, actor string) (api.Left, error) {
 	if err := s.mayLeave(others); err != nil {
 		return api.Left{}, err
 	}
-	told := []cluster.NodeID{}
+	var rec member.Signed
 	if len(others) > 0 {
+		var err error
+		if rec, err = n.selfRevoke(ctx); err != nil {
+			return api.Left{}, fmt.Errorf("leave: %w", err)
+		}
 		// The holder takes this host out of the voters; if that is this host,
 		// it hands over first.
 		if _, err := n.toHolder(ctx, remoteRequest{Actor: actor, Depart: &departRequest{Node: n.id.Node}}); err != nil {
 			return api.Left{}, err
 		}
-		s.logLeave(ctx, actor)
-		rec, err := n.selfRevoke(ctx)
-		if err != nil {
-			return api.Left{}, fmt.Errorf("leave: %w", err)
-		}
-		told = n.reachable()
-		s.gone = true
-		n.left.Store(true)
-		if err := n.coord.Leave(ctx, rec); err != nil {
-			n.log.Warn().Err(err).Msg("notice of leaving not sent to all")
-		}
 	}
-	s.gone = true
 	if err := join.MarkLeft(n.cfg.StateDir); err != nil {
 		return api.Left{}, fmt.Errorf("leave: %w", err)
+	}
+	s.gone = true
+	n.left.Store(true)
+	told := []cluster.NodeID{}
+	if len(others) > 0 {
+		ctx := context.WithoutCancel(ctx) // each step has its own bound
+		s.logLeave(ctx, actor)
+		told = n.reachable()
+		s.notice(ctx, rec)
 	}
 	n.log.Info().Str("actor", actor).Int("told", len(told)).Msg("left the cluster")
 	n.finish(errLeft)
 	return api.Left{Told: told}, nil
+}
+
+// notice tells the others that this host's key ends.
+func (s *selfCare) notice(ctx context.Context, rec member.Signed) {
+	ctx, cancel := context.WithTimeout(ctx, noticeTime)
+	defer cancel()
+	if err := s.n.coord.Leave(ctx, rec); err != nil {
+		s.n.log.Warn().Err(err).Msg("notice of leaving not sent to all")
+	}
 }
 
 // mayLeave refuses a leave that would leave the others without a root key.

@@ -110,6 +110,23 @@ func TestLeave(t *testing.T) {
 	if err := n2.await(ctx, "holds", func(s api.Status) bool { return s.Lease.Holder == "n2" }); err != nil {
 		t.Fatal(err)
 	}
+	// Its disk does not take the mark: nobody is told.
+	obstacle := filepath.Join(n2.stateDir(), "left", "x")
+	if err := os.MkdirAll(obstacle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n2.api.Leave(ctx); err == nil || !strings.Contains(err.Error(), "mark as left") {
+		t.Errorf("leaving without a mark: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Dir(obstacle)); err != nil {
+		t.Fatal(err)
+	}
+	if events := eventsOf(ctx, t, n1, cluster.KindMemberLeft); len(events) != 0 {
+		t.Errorf("%d events of a host that did not leave", len(events))
+	}
+	if err := n1.await(ctx, "still has n2", func(s api.Status) bool { return s.Members.Total == 3 && s.Members.Alive == 3 }); err != nil {
+		t.Fatal(err)
+	}
 	left, err := n2.api.Leave(ctx)
 	if err != nil {
 		t.Fatal(err)
