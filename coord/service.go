@@ -163,7 +163,7 @@ func New(o Options) (*Service, error) {
 	if _, err := s.table.Restore(o.Records, o.Wall()); err != nil {
 		log.Warn().Err(err).Msg("saved membership records refused")
 	}
-	self, ok := s.table.Member(o.Self)
+	self, ok := s.table.Announced(o.Self)
 	if !ok {
 		return nil, fmt.Errorf("coord of %s: no certificate and announcement of this host in its records", o.Self)
 	}

@@ -236,6 +236,12 @@ func TestClaimedWireGuardKey(t *testing.T) {
 			t.Errorf("order %v: n2 is a member: %t, %d members, %d pieces of evidence", order, ok, len(tab.Members()), len(tab.Evidence()))
 		}
 	}
+	if _, ok := first.Member("n3"); ok {
+		t.Error("the loser is a member")
+	}
+	if m, ok := first.Announced("n3"); !ok || m.Epoch != 7 {
+		t.Errorf("the loser cannot start any more: %+v, %t", m, ok)
+	}
 	// The loser is back with the key that is free, or with its own.
 	if ch, err := first.AddRevoke(revocation(t, n2.cert(0, 2), "x", t0, n1), t0); err != nil || len(ch.Joined) != 1 || len(ch.Removed) != 1 {
 		t.Errorf("%+v, %v", ch, err)

@@ -27,6 +27,17 @@ func (t *Table) Members() []cluster.Member {
 // Member returns the member with node id n.
 func (t *Table) Member(n cluster.NodeID) (cluster.Member, bool) { return t.complete(t.byNode[n]) }
 
+// Announced is like Member, also for a host that is none because another has the
+// better claim to its WireGuard key: the host itself goes on with it until it
+// has another.
+func (t *Table) Announced(n cluster.NodeID) (cluster.Member, bool) {
+	e := t.byID[t.byNode[n]]
+	if e == nil || e.ann == nil {
+		return cluster.Member{}, false
+	}
+	return t.member(e), true
+}
+
 // MemberByKey returns the member with identity key id.
 func (t *Table) MemberByKey(id ed25519.PublicKey) (cluster.Member, bool) {
 	if len(id) != ed25519.PublicKeySize {
