@@ -229,10 +229,13 @@ func (b backend) Remove(ctx context.Context, actor string, node cluster.NodeID, 
 		return api.Removed{}, err
 	}
 	if _, ok := b.member(node); !ok {
-		if b.isRetired(node) {
+		switch {
+		case b.leftSponsor(node): // see endLeft
+		case b.isRetired(node):
 			return api.Removed{Member: node}, nil
+		default:
+			return api.Removed{}, api.Errorf(api.CodeNotFound, "no member %s", node).WithHint("see `skein members`")
 		}
-		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member %s", node).WithHint("see `skein members`")
 	}
 	if node == b.id.Node {
 		return api.Removed{}, api.Errorf(api.CodeConflict, "%s is the host that was asked", node).WithHint("run `skein leave` here, or remove it on another host")
@@ -262,6 +265,8 @@ func (n *node) remove(ctx context.Context, from cluster.NodeID, actor string, re
 	}
 	m, ok := n.member(req.Node)
 	switch {
+	case !ok && n.leftSponsor(req.Node) && root != nil && (from == n.id.Node || n.maySponsor(from)):
+		return n.endLeft(ctx, sponsor, actor, req)
 	case !ok && n.isRetired(req.Node):
 		return done
 	case !ok:
@@ -297,6 +302,20 @@ func (n *node) remove(ctx context.Context, from cluster.NodeID, actor string, re
 		n.note(cluster.KindMemberRemoved, body)
 	}
 	return done
+}
+
+// endLeft lets the root key end a sponsor that left: a thief of its key may have
+// signed that, and goes on to sign by dates before it otherwise.
+func (n *node) endLeft(ctx context.Context, sponsor *join.Sponsor, actor string, req removeRequest) remoteReply {
+	rec, err := sponsor.Revoke(ctx, req.Node, req.Reason)
+	if err == nil {
+		err = n.coord.Leave(ctx, rec)
+	}
+	if err != nil {
+		return remoteReply{Problem: api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)}
+	}
+	n.log.Info().Str("peer", string(req.Node)).Str("actor", actor).Str("reason", req.Reason).Msg("sponsor that left removed")
+	return remoteReply{By: n.id.Node}
 }
 
 // problemNeedRoot answers who asks for the end of a sponsor where the root key

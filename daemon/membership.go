@@ -63,6 +63,11 @@ func (n *node) isRetired(id cluster.NodeID) bool {
 	return slices.ContainsFunc(n.roster.Load().retired, func(r member.Retired) bool { return r.Node == id })
 }
 
+// leftSponsor reports whether id was a sponsor and left by its own signature.
+func (n *node) leftSponsor(id cluster.NodeID) bool {
+	return slices.ContainsFunc(n.roster.Load().retired, func(r member.Retired) bool { return r.Node == id && r.Left && r.Cert.Sponsor() })
+}
+
 func (n *node) keyOf(id cluster.NodeID) ed25519.PublicKey { return n.roster.Load().keyOf(id) }
 
 // goneFor is why this host cannot run: it is a member no more.

@@ -166,6 +166,18 @@ func TestLeave(t *testing.T) {
 	if !gone["n2"] || !gone["n3"] {
 		t.Errorf("events of leaving: %v", gone)
 	}
+	// Both were sponsors: a thief of n2's key may have signed its leave, so the
+	// root key has the last word.
+	if r, err := n1.api.Remove(ctx, "n2", "stolen"); err != nil || r.By != "n1" {
+		t.Errorf("removal of a sponsor that left: %+v, %v", r, err)
+	}
+	eventually(ctx, t, 5*time.Second, "n2 is removed", func() error {
+		members, err := n1.api.Raw(ctx, "/v1/members?all=true")
+		if err == nil && !strings.Contains(string(members), `"removed":true`) {
+			err = fmt.Errorf("members: %s", members)
+		}
+		return err
+	})
 	// The chains of the hosts that left are still checked with their keys.
 	d.stopAll()
 	for _, h := range []*demoHost{n1, n2} { // n2's log is still to be read
