@@ -6,6 +6,7 @@ type metrics struct {
 	requests  *prometheus.CounterVec
 	followers prometheus.Gauge
 	cut       *prometheus.CounterVec
+	refused   prometheus.Counter
 }
 
 // Reasons for ending a follower early.
@@ -25,13 +26,16 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		cut: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_api_followers_cut_total", Help: "Followers ended by the server, by reason.",
 		}, []string{"reason"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_api_connections_refused_total", Help: "Connections closed because their user or address has too many open.",
+		}),
 	}
 	m.cut.WithLabelValues(cutSlow)
 	m.cut.WithLabelValues(cutStop)
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.followers, m.cut} {
+	for _, c := range []prometheus.Collector{m.requests, m.followers, m.cut, m.refused} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

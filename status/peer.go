@@ -34,6 +34,9 @@ func peerOf(ctx context.Context) peer {
 // identify finds out who is at the other end of conn. Whoever cannot be
 // identified may not change anything.
 func identify(conn net.Conn, group string) (peer, error) {
+	if c, ok := conn.(*counted); ok {
+		conn = c.Conn
+	}
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
 		return peer{tcp: true}, nil
