@@ -17,6 +17,10 @@ import (
 // maxBody bounds request bodies that are not artefacts.
 const maxBody = 64 << 10
 
+// maxDrain bounds what is read of a longer one only so that who sends it gets
+// to read the answer instead of a broken pipe.
+const maxDrain = 4 << 20
+
 // complete fills zero headers and turns nil lists and maps into empty ones:
 // the API promises both.
 func complete(body any, h api.Header) any {
@@ -73,6 +77,9 @@ func decode(w http.ResponseWriter, r *http.Request, out any) error {
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
+		if tooLong(err) {
+			_, _ = io.CopyN(io.Discard, r.Body, maxDrain) // the answer is the same
+		}
 		return bodyError(err, maxBody)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -100,8 +107,13 @@ func jsonReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
+func tooLong(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+
 func bodyError(err error, limit int64) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if tooLong(err) {
 		return api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", limit)
 	}
 	return api.Errorf(api.CodeInvalidRequest, "body: %s", err)

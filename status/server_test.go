@@ -206,6 +206,7 @@ func TestRefusals(t *testing.T) {
 		{"follow", "GET", "/v1/events?follow=maybe", "", 400, api.CodeInvalidRequest, "follow"},
 		{"after", "GET", "/v1/events?after=x", "", 400, api.CodeInvalidRequest, "after"},
 		{"parameter", "GET", "/v1/events?x=1", "", 400, api.CodeInvalidRequest, "unknown parameter"},
+		{"far too long body", "POST", "/v1/jobs", strings.Repeat(" ", maxDrain), 413, api.CodeTooLarge, "longer than"},
 		{"long artefact", "PUT", "/v1/artefacts", strings.Repeat("x", 1001), 413, api.CodeTooLarge, "1001 bytes"},
 	} {
 		code, head, text := r.ask(t, tc.method, tc.path, tc.body)
