@@ -4,8 +4,11 @@ import (
 	"crypto/ed25519"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 // numbered returns a key pair that few others have.
@@ -63,7 +66,11 @@ func TestFullOfRevocations(t *testing.T) {
 		k := numbered(i)
 		c := newHost(9).cert(0, 9)
 		c.IDPub, c.IP6 = pub(k), ULA(testCluster, pub(k))
-		return Records{Certs: []Signed{signCert(t, c, n1.key)}, Revokes: []Signed{revocation(t, c, "x", t0, n1)}}
+		by := n1
+		if i%2 > 0 {
+			by = host{key: k}
+		}
+		return Records{Certs: []Signed{signCert(t, c, n1.key)}, Revokes: []Signed{revocation(t, c, "x", t0, by)}}
 	}
 	var err error
 	for i := 0; i < maxKeys && err == nil; i++ {
@@ -95,6 +102,44 @@ func TestFullOfRevocations(t *testing.T) {
 		t.Error("an ended sponsor goes on")
 	}
 	checkTable(t, tab)
+}
+
+// TestFullOfHosts: hosts that a thief of a sponsor's key admitted take room
+// until the root key ended the sponsor and honest ones were renewed.
+func TestFullOfHosts(t *testing.T) {
+	tab, n1, _ := started(t)
+	n3 := newHost(3)
+	if _, err := tab.AddCert(n3.sponsorCert(t, 1), t0); err != nil {
+		t.Fatal(err)
+	}
+	for i := len(tab.byID); i < MaxMembers; i++ {
+		id := key(pub(numbered(i)))
+		c := Cert{Node: cluster.NodeID(fmt.Sprintf("junk%d", i)), Issuer: pub(n1.key)}
+		tab.byID[id] = &entry{claim: claim{id: id, cert: c}, ann: &Ann{WGPub: id}}
+		tab.byNode[c.Node], tab.byWG[id] = id, id
+	}
+	tab.order = nil
+	join := func(now time.Time) error {
+		tab.Expire(now)
+		_, err := tab.AddCert(signCert(t, newHost(5).cert(1, 5), n3.key), now)
+		return err
+	}
+	if err := join(t0.Add(48 * time.Hour)); !errors.Is(err, ErrFull) {
+		t.Errorf("while the sponsor stands: %v", err)
+	}
+	if _, err := tab.AddRevoke(rootRevocation(t, n1, t0.Add(48*time.Hour)), t0.Add(48*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	// Its own end made room for one key; that is taken again.
+	id := key(pub(numbered(0)))
+	tab.byID[id] = &entry{claim: claim{id: id, cert: Cert{Node: "junk0", Issuer: pub(n1.key)}}, ann: &Ann{WGPub: id}}
+	tab.byNode["junk0"], tab.byWG[id], tab.order = id, id, nil
+	if err := join(t0.Add(49 * time.Hour)); !errors.Is(err, ErrFull) {
+		t.Errorf("before others could be renewed: %v", err)
+	}
+	if err := join(t0.Add(73 * time.Hour)); err != nil || tab.Len() != 2 {
+		t.Errorf("a day after the sponsor's end: %d keys, %v", tab.Len(), err)
+	}
 }
 
 // TestEndedSponsorRevokes: what a sponsor revoked counts for others only until

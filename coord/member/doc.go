@@ -37,7 +37,8 @@
 // for longer than certificates last. The table holds 2048 keys, of which 1024 are
 // certified ones; to revoke one of these never fails for want of room, and 64
 // places are for what the root key revokes. A full table forgets first what
-// counts with no other host.
+// counts with no other host, as the hosts of a sponsor that the root key ended a
+// day ago.
 //
 // An expired certificate or announcement is still told and accepted for
 // ExpiredGrace, so that newcomers learn of members whose sponsor is away.

@@ -528,7 +528,7 @@ func TestRecordsJSON(t *testing.T) {
 func TestTableIsBounded(t *testing.T) {
 	tab, n1, _ := started(t)
 	for i := len(tab.byID); i < MaxMembers; i++ {
-		tab.byID[key{0, byte(i), byte(i >> 8)}] = &entry{}
+		tab.byID[key{0, byte(i), byte(i >> 8)}] = &entry{claim: claim{cert: Cert{Issuer: verifier.RootPub}}}
 	}
 	if _, err := tab.AddCert(signCert(t, newHost(3).cert(0, 3), n1.key), t0); !errors.Is(err, ErrFull) {
 		t.Errorf("%v, want ErrFull", err)

@@ -44,6 +44,9 @@ const (
 	MaxCertLife = 366 * 24 * time.Hour
 	// maxRevokeLife bounds how long a sponsor's revocation binds.
 	maxRevokeLife = MaxCertLife + ExpiredGrace + 48*time.Hour
+	// renewTime is how long members have to be renewed after the end of their
+	// sponsor, before a full table may forget them.
+	renewTime = 24 * time.Hour
 	// tombLinger is how long a revocation that nobody tells any more still
 	// binds, so that hosts with slightly different clocks do not quarrel.
 	tombLinger = time.Hour

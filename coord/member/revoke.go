@@ -99,7 +99,7 @@ func (t *Table) addRevoke(s, cert Signed, now time.Time, dated bool) (Change, er
 	if t.byRoot(r) {
 		limit = maxKeys
 	}
-	if e == nil && !t.room(limit, &ch) {
+	if e == nil && !t.room(limit, maxKeys, &ch) {
 		return Change{}, fmt.Errorf("revoke: %w", ErrFull)
 	}
 	g = &tomb{id: id, rev: r, revRec: s}
@@ -165,24 +165,29 @@ func (t *Table) disown(end *tomb, ch *Change) {
 	t.recontend(ch)
 }
 
-// room reports whether one more key fits below limit. When the table is full it
-// forgets what counts with no other host: mute revocations, and keys without
-// an announcement whose issuer is gone.
-func (t *Table) room(limit int, ch *Change) bool {
-	if len(t.byID)+len(t.gone) < limit {
+// room reports whether one more key fits below limit, and with members below
+// that too one more certified one. When the table is full it forgets what counts
+// with no other host: revocations that are not told, and keys whose issuer is
+// gone without an announcement, or whose issuer the root key ended a day ago:
+// an honest host had its certificate renewed by then.
+func (t *Table) room(limit, members int, ch *Change) bool {
+	fits := func() bool { return len(t.byID)+len(t.gone) < limit && len(t.byID) < members }
+	if fits() {
 		return true
 	}
 	for _, g := range t.gone {
-		if t.mute(g) {
+		if !g.over && !t.told(g) {
 			t.unearth(g)
 		}
 	}
 	for _, e := range t.byID {
-		if e.ann == nil && !e.late && !t.stands(&e.claim) {
+		end := t.gone[key(e.cert.Issuer)]
+		lapsed := end != nil && t.byRoot(end.rev) && t.swept.After(time.Unix(end.rev.Issued, 0).Add(renewTime))
+		if !t.stands(&e.claim) && (e.ann == nil || lapsed) {
 			t.remove(e, ch)
 		}
 	}
-	return len(t.byID)+len(t.gone) < limit
+	return fits()
 }
 
 func (t *Table) checkRevoke(r Revoke, s, cert Signed, dated bool) error {

@@ -124,8 +124,14 @@ func (t *Table) addCert(s Signed, now time.Time, dated bool) (Change, error) {
 		}
 	}
 	var room Change
-	if old == nil && tomb == nil && !t.room(maxKeys-rootReserve, &room) || old == nil && len(t.byID) >= MaxMembers {
-		return room, wrap(ErrFull)
+	if old == nil {
+		limit := maxKeys - rootReserve
+		if tomb != nil {
+			limit = maxKeys + 1 // a key that is here already
+		}
+		if !t.room(limit, MaxMembers, &room) {
+			return room, wrap(ErrFull)
+		}
 	}
 	if tomb != nil {
 		t.unearth(tomb)
