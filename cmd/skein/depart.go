@@ -88,7 +88,7 @@ func (a *app) removeCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the event log")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the event log; plain ASCII, at most 64 bytes")
 	return cmd
 }
 
