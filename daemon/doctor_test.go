@@ -66,7 +66,9 @@ func TestJudges(t *testing.T) {
 		{"no peer", func(f *clusterFacts) { f.peers = f.peers[:1] }, "peers-both-ways", api.VerdictWarn, "n3 is no peer"},
 		{"two silent", func(f *clusterFacts) { f.view.Members[1].Heard, f.view.Members[2].Heard = false, false }, "peers-both-ways", api.VerdictWarn, perhapsRemoved},
 		{"two silent since lately", func(f *clusterFacts) { f.view.Members[1].LastHeard, f.view.Members[2].LastHeard = 0, time.Minute }, "peers-both-ways", api.VerdictWarn, "n2 is silent; n3 is silent"},
-		{"never heard, just started", func(f *clusterFacts) { f.uptime, f.view.Members[1].Heard, f.view.Members[2].Heard = aloneTime, false, false }, "peers-both-ways", api.VerdictWarn, "n2 is silent; n3 is silent"},
+		{"never heard, just started", func(f *clusterFacts) {
+			f.uptime, f.view.Members[1].Heard, f.view.Members[2].Heard = aloneTime, false, false
+		}, "peers-both-ways", api.VerdictWarn, "n2 is silent; n3 is silent"},
 		{"one never heard", func(f *clusterFacts) { f.view.Members[1].Heard = false }, "peers-both-ways", api.VerdictWarn, "n2 is silent"},
 		{"black hole", func(f *clusterFacts) { f.view.Members[1].PathMTU = 1320 }, "mtu", api.VerdictWarn, "n2 gets packets of 1320 bytes only"},
 		{"own clock", func(f *clusterFacts) { f.view.Clock.Offset = -3 * time.Minute }, "clock-sync", api.VerdictFail, "3m0s away"},
