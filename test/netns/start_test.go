@@ -79,7 +79,7 @@ func TestStartRefused(t *testing.T) {
 	})
 	t.Run("without the right to make devices", func(t *testing.T) {
 		out, code := d.unprivileged(t)
-		if code != 1 || !strings.Contains(out, "CAP_NET_ADMIN") || !strings.Contains(out, "hint:") {
+		if code != 5 || !strings.Contains(out, "CAP_NET_ADMIN") || !strings.Contains(out, "hint:") {
 			t.Errorf("exit %d: %s", code, out)
 		}
 	})
