@@ -142,16 +142,8 @@ func Parse(data []byte) (Message, error) {
 	var sig bool
 	err = fields(data, MaxDepth, func(name []byte, value json.RawMessage) (err error) {
 		switch string(name) {
-		case "node_id":
-			m.Node, err = parseNode(value)
-		case "timestamp":
-			var v uint64
-			v, err = parseUint(value)
-			m.Time = int64(v) // < 2^53
-		case "type":
-			var s string
-			s, err = parseText(value, maxTypeLen)
-			m.Type = Type(s)
+		case "node_id", "timestamp", "type":
+			err = m.decode(name, value)
 		case "payload":
 			m.Payload = bytes.Clone(value)
 		case "v":
@@ -187,6 +179,23 @@ func Parse(data []byte) (Message, error) {
 		return Message{}, err
 	}
 	return m, nil
+}
+
+// decode reads a field that the envelope had from its first version.
+func (h *Header) decode(name []byte, value json.RawMessage) (err error) {
+	switch string(name) {
+	case "node_id":
+		h.Node, err = parseNode(value)
+	case "timestamp":
+		var v uint64
+		v, err = parseUint(value)
+		h.Time = int64(v) // < 2^53
+	case "type":
+		var s string
+		s, err = parseText(value, maxTypeLen)
+		h.Type = Type(s)
+	}
+	return err
 }
 
 // Verify checks that pub signed m.

@@ -20,16 +20,8 @@ func ParseLegacy(data []byte) (Header, error) {
 	later, payload := false, false
 	err := fields(data, MaxDepth, func(name []byte, value json.RawMessage) (err error) {
 		switch string(name) {
-		case "node_id":
-			h.Node, err = parseNode(value)
-		case "timestamp":
-			var v uint64
-			v, err = parseUint(value)
-			h.Time = int64(v) // < 2^53
-		case "type":
-			var s string
-			s, err = parseText(value, maxTypeLen)
-			h.Type = Type(s)
+		case "node_id", "timestamp", "type":
+			err = h.decode(name, value)
 		case "payload":
 			payload = len(value) > 0 && value[0] == '{'
 		case "v", "boot", "seq", "to", "sig":
