@@ -180,26 +180,25 @@ func TestScaleHosts(t *testing.T) {
 	if rss > 1<<30 {
 		t.Errorf("%d MB, want 1 GB", rss>>20)
 	}
-	switch busy := machineLoad(t); {
-	case took <= 8*time.Second:
-	case busy > 2*float64(runtime.NumCPU()):
-		t.Logf("load average %g: the time says nothing", busy)
-	default:
+	if took > 8*time.Second && !tooBusy(t) {
 		t.Errorf("full mesh after %s, want 8 s", took)
 	}
 }
 
-// machineLoad is the machine's load average over a minute.
-func machineLoad(t *testing.T) (one float64) {
+// tooBusy reports, and says, that figures of this machine mean nothing now. A
+// proof judges them all the same: it is to be run where they do.
+func tooBusy(t *testing.T) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
+	var load float64
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &load)
 	}
-	if _, err := fmt.Sscan(string(text), &one); err != nil {
-		t.Fatal(err)
+	if prove() || err != nil || load <= 2*float64(runtime.NumCPU()) {
+		return false
 	}
-	return one
+	t.Logf("load average %g: figures are not judged", load)
+	return true
 }
 
 // peakMemory is the most that this process has had resident.

@@ -194,3 +194,17 @@ func (s *site) options(node cluster.NodeID) Options {
 		About: About{Zone: "nbg", Priority: 20, Endpoints: endpoint("192.0.2.9:51820")},
 	}
 }
+
+// announce signs a new announcement and returns its epoch.
+func (s *site) announce(t *testing.T, now time.Time) uint64 {
+	t.Helper()
+	ann, err := Announce(s.dir, s.id, About{}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := member.ParseAnn(ann)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Epoch
+}

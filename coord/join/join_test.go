@@ -322,35 +322,23 @@ func TestTokenExpiresAtTheJoiner(t *testing.T) {
 func TestAnnounceNeverRepeatsAnEpoch(t *testing.T) {
 	s := newSite(t)
 	first := uint64(wall.Unix())
-	announce := func(now time.Time) uint64 {
-		t.Helper()
-		ann, err := Announce(s.dir, s.id, About{}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := member.ParseAnn(ann)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.Epoch
-	}
 	for want := first; want < first+3; want++ {
-		if got := announce(wall); got != want {
+		if got := s.announce(t, wall); got != want {
 			t.Errorf("epoch %d, want %d", got, want)
 		}
 	}
-	if got := announce(wall.Add(-time.Hour)); got != first+3 {
+	if got := s.announce(t, wall.Add(-time.Hour)); got != first+3 {
 		t.Errorf("epoch %d of a clock that went back, want %d", got, first+3)
 	}
 	backup, err := os.ReadFile(filepath.Join(s.dir, epochFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := announce(wall.Add(time.Minute))
+	last := s.announce(t, wall.Add(time.Minute))
 	if err := os.WriteFile(filepath.Join(s.dir, epochFile), backup, fileMode); err != nil {
 		t.Fatal(err)
 	}
-	if got := announce(wall.Add(2 * time.Minute)); got <= last {
+	if got := s.announce(t, wall.Add(2*time.Minute)); got <= last {
 		t.Errorf("epoch %d after a restore, others know %d", got, last)
 	}
 }

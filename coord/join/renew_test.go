@@ -575,18 +575,7 @@ func TestRotation(t *testing.T) {
 
 func TestRaiseEpoch(t *testing.T) {
 	s := newSite(t)
-	epoch := func() uint64 {
-		t.Helper()
-		ann, err := Announce(s.dir, s.id, About{}, wall)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := member.ParseAnn(ann)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.Epoch
-	}
+	epoch := func() uint64 { return s.announce(t, wall) }
 	ahead := uint64(wall.Unix()) + 41
 	if err := RaiseEpoch(s.dir, ahead); err != nil || epoch() != ahead+1 {
 		t.Error("the epoch was not raised", err)
