@@ -103,7 +103,7 @@ func (g Guest) arguments(initrd string) []string {
 		"-machine", "accel=tcg", "-cpu", "max", "-smp", "2", "-m", strconv.Itoa(memory),
 		"-nodefaults", "-no-user-config", "-nographic", "-serial", "stdio", "-no-reboot",
 		"-kernel", g.Kernel.Image, "-initrd", initrd,
-		"-append", "console=ttyS0 quiet panic=-1 oops=panic rdinit=/init",
+		"-append", "console=ttyS0 quiet no_timer_check panic=-1 oops=panic rdinit=/init",
 	}
 	if g.Disk != "" {
 		args = append(args, "-drive", "file="+g.Disk+",format=raw,if=virtio,snapshot=on")

@@ -37,14 +37,9 @@ func kernelGuest(t *testing.T, pkg string, files ...File) Guest {
 	}
 }
 
-// suite boots the guest, when proving twenty times, and returns the longest
-// that it took.
-func suite(t *testing.T, g Guest) time.Duration {
+// suite boots the guest some times and returns the longest that it took.
+func suite(t *testing.T, g Guest, boots int) time.Duration {
 	t.Helper()
-	boots := 1
-	if proving() {
-		boots = 20
-	}
 	var longest time.Duration
 	for range boots {
 		r := boot(t, g)
@@ -52,6 +47,7 @@ func suite(t *testing.T, g Guest) time.Duration {
 		if !strings.Contains(r.Log, "--- PASS: TestKernel") || strings.Contains(r.Log, "--- SKIP") {
 			t.Errorf("not all tests ran:\n%s", r.Log)
 		}
+		t.Logf("guest done after %.1f s", r.Took.Seconds())
 		longest = max(longest, r.Took)
 	}
 	return longest
@@ -62,7 +58,11 @@ const testLines = `^\s*(--- |\S+_test\.go:\d+: )`
 
 // TestKernelBackend runs the tests of the mesh.
 func TestKernelBackend(t *testing.T) {
-	took := suite(t, kernelGuest(t, "mesh"))
+	boots := 1
+	if proving() {
+		boots = 20
+	}
+	took := suite(t, kernelGuest(t, "mesh"), boots)
 	if proving() && took > suiteBound {
 		t.Errorf("a guest took %s, at most %s", took, suiteBound)
 	}
@@ -80,7 +80,7 @@ func TestKernelFull(t *testing.T) {
 
 // TestKernelDaemons runs real daemons in namespaces of the guest.
 func TestKernelDaemons(t *testing.T) {
-	suite(t, kernelGuest(t, "test/netns", Program("/skein/skein", skein(t))))
+	suite(t, kernelGuest(t, "test/netns", Program("/skein/skein", skein(t))), 1)
 }
 
 // show logs the lines of a guest that match.
