@@ -39,6 +39,7 @@ type node struct {
 	notify  *systemd.Notifier
 	timing  lease.Timing
 	now     func() time.Duration
+	wall    func() time.Time // nil: the machine's
 	// runnerArgv starts this program as a chunk runner.
 	runnerArgv []string
 
@@ -132,6 +133,7 @@ func (n *node) load() (member.Records, error) {
 		Promised:    n.promised,
 		Dial:        n.dialer(eventlog.Proto),
 		Peers:       n.reachable,
+		Wall:        n.wall,
 		Float:       rand.Float64,
 		SegmentSize: n.cfg.EventLog.SegmentBytes,
 		Logger:      n.log, Registerer: n.reg,
@@ -174,7 +176,7 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 		PacketConn: packets, Listener: listener, DialTCP: n.mesh.Dial,
 		Profile: n.cfg.Lease.Profile, Mode: n.cfg.Lease.Mode, Tolerance: n.cfg.Clock.Tolerance, Legacy: n.cfg.Coord.Legacy,
 		Observed: n.mesh.Endpoints, Interfaces: n.interfaces, MTU: n.probeMTU, OnBlackhole: n.onBlackhole,
-		Now: n.now, Version: n.version, Log: n.logState, Local: n.local,
+		Now: n.now, Wall: n.wall, Version: n.version, Log: n.logState, Local: n.local,
 		OnChange: n.onChange, OnMembers: n.onMembers, OnHealth: n.onHealth, OnLoop: func() { n.tell(n.notify.Watchdog()) },
 		Logger: n.log, Registerer: n.reg,
 	}); err != nil {

@@ -44,6 +44,9 @@ type RunOptions struct {
 	RunnerArgv []string
 	// Reload reads the configuration again, on SIGHUP; nil: never.
 	Reload func() (config.Config, error)
+	// Wall is the time of day by which messages and events are stamped and
+	// judged; nil: the machine's.
+	Wall func() time.Time
 
 	certLife time.Duration // of members' certificates, for tests
 }
@@ -140,7 +143,7 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 		timing: timing, now: bootTime, joined: make(chan struct{}), runnerArgv: o.RunnerArgv,
 		readConfig: o.Reload, level: level, rand: rand.Float64, healths: map[cluster.NodeID]cluster.Health{},
 		notes: make(chan cluster.Draft, journalSize), conflicts: make(chan cluster.MemberConflict, conflictsSize),
-		ended: make(chan error, 1), certLife: o.certLife,
+		ended: make(chan error, 1), certLife: o.certLife, wall: o.Wall,
 	}
 	n.loaded.Store(&cfg)
 	return n, unlock, nil

@@ -53,7 +53,7 @@ var testOnly = map[string][]string{
 	"internal/sim":      nil,
 	"internal/simnet":   nil,
 	"internal/vmtest":   {"internal/require"},
-	"test/netns":        {"api", "coord/join", "mesh"},
+	"test/netns":        {"api", "config", "coord/join", "daemon", "mesh"},
 }
 
 // free lists packages outside the rules: example jobs and tools, programs of
