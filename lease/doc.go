@@ -21,6 +21,10 @@
 // waits one lease before it votes. Heartbeats, which arrive as PeerChanged,
 // decide who stands first, and never who holds.
 //
+// The lease is the duty to schedule, which two hosts must never both have. The
+// duty to publish is another one that follows from it, see Duty: the holder of a
+// lease that is visible has it, and where none is, the best living host.
+//
 // Modes. A single voter holds alone. In quorum mode a majority of the
 // configured voters grants. In available mode, which two voters have unless
 // set otherwise, either may hold when it does not hear the other: terms stay

@@ -24,7 +24,7 @@ type Receive struct {
 // PeerChanged tells what this host believes of another: from heartbeats,
 // membership records and the profile's suspect and grace times. A peer that was never
 // reported is unknown and does not count. About this host itself only Priority
-// matters.
+// and Gone matter; one that is gone does not publish.
 type PeerChanged struct {
 	Node     cluster.NodeID
 	Priority uint32
@@ -37,6 +37,10 @@ type PeerChanged struct {
 	CaughtUp bool
 	// Gone means the host left or was removed; its record may be dropped.
 	Gone bool
+	// Publishing means its last heartbeat says that it has the publishing
+	// duty. Holds is the term that it says there to hold itself, 0 if none.
+	Publishing bool
+	Holds      cluster.Term
 }
 
 // TermReady says that a majority of the voters of configuration Epoch holds
@@ -87,8 +91,8 @@ func (e Receive) String() string {
 }
 
 func (e PeerChanged) String() string {
-	return fmt.Sprintf("peer %s priority=%d eligible=%t alive=%t caught_up=%t gone=%t",
-		e.Node, e.Priority, e.Eligible, e.Alive, e.CaughtUp, e.Gone)
+	return fmt.Sprintf("peer %s priority=%d eligible=%t alive=%t caught_up=%t gone=%t publishing=%t holds=%d",
+		e.Node, e.Priority, e.Eligible, e.Alive, e.CaughtUp, e.Gone, e.Publishing, e.Holds)
 }
 
 func (e TermReady) String() string {

@@ -83,6 +83,10 @@ type State struct {
 
 	notOK   string // why the self-check failed, empty if it is good
 	leaving bool
+	gone    bool // no member any more
+
+	duty   Duty          // last told to the shell
+	unseen time.Duration // since when no valid lease was visible
 
 	phase    phase
 	cand     candidacy
@@ -176,7 +180,7 @@ func New(o Options, now time.Duration) (State, error) {
 	}
 	s := State{
 		self: o.Self, priority: o.Priority, witness: o.Witness, timing: o.Timing, setting: o.ModeSetting,
-		now: now, vote: o.Vote, grantFrom: now, standFrom: now, vacant: now,
+		now: now, vote: o.Vote, grantFrom: now, standFrom: now, vacant: now, unseen: now,
 	}
 	s.vote.Config.Voters = slices.Clone(o.Vote.Config.Voters)
 	s.seen = max(s.vote.PromisedTerm, s.vote.Config.Term)
@@ -210,6 +214,12 @@ type Status struct {
 	// Blocked says why this host does not stand, empty if it would.
 	Blocked  string
 	LastLoss Loss
+	// Publisher is who this host believes to have the publishing duty, empty
+	// if nobody; PublishWhy is PublishByLease or PublishByRule then.
+	// Publishing says that it is this host.
+	Publisher  cluster.NodeID
+	Publishing bool
+	PublishWhy string
 }
 
 // Status returns a summary of s.
@@ -217,6 +227,7 @@ func (s State) Status() Status {
 	st := Status{
 		Self: s.self, Role: cluster.RoleStandby, Phase: phaseNames[s.phase], Holder: s.holder.Holder, Term: s.holder.Term,
 		Vote: s.vote, Config: s.vote.Config, QuarantineUntil: s.grantFrom, Blocked: s.blocked(), LastLoss: s.lastLoss,
+		Publisher: s.duty.Publisher, Publishing: s.duty.Publishing, PublishWhy: s.duty.Why(),
 	}
 	switch {
 	case s.holds():
@@ -358,6 +369,9 @@ func Deadline(s State) time.Duration {
 	}
 	if s.guard.node != "" {
 		at = min(at, s.guard.until)
+	}
+	if d := s.standsIn(); s.holder.Holder == "" && d > s.now {
+		at = min(at, d)
 	}
 	return max(at, s.now)
 }

@@ -48,6 +48,7 @@ func Step(s State, ev Event, now time.Duration) (State, []Action) {
 		}
 	}
 	m.advance()
+	m.publish()
 	return m.State, m.acts
 }
 
@@ -94,6 +95,9 @@ func (m *machine) observe(holder cluster.NodeID, term cluster.Term) {
 		return
 	}
 	m.holder = o
+	if holder == "" {
+		m.unseen = m.now
+	}
 	m.do(o)
 }
 
@@ -117,7 +121,7 @@ func (m *machine) countLoss(o Observed) {
 
 func (m *machine) peerChanged(e *PeerChanged) {
 	if e.Node == m.self {
-		m.priority = e.Priority // what else is true of this host it knows better
+		m.priority, m.gone = e.Priority, e.Gone // what else is true of this host it knows better
 		return
 	}
 	i, ok := m.find(e.Node)
@@ -166,6 +170,9 @@ func (m *machine) suspended() {
 	}
 	m.abort()
 	m.grantFrom = max(m.grantFrom, m.now+m.timing.Lease)
+	if m.holder.Holder == "" {
+		m.unseen = m.now // nothing could be seen meanwhile
+	}
 }
 
 // receive handles a message of another host.
