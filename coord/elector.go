@@ -143,6 +143,8 @@ func (s *Service) carryOut(action lease.Action) {
 	case lease.Lost:
 		s.m.changes.WithLabelValues("lost").Inc()
 		s.log.Info().Uint64("term", uint64(a.Term)).Str("reason", a.Reason).Str("peer", string(a.Successor)).Msg("lease lost")
+	case lease.Duty:
+		s.onDuty(a)
 	case lease.Observed:
 		s.log.Debug().Uint64("term", uint64(a.Term)).Str("peer", string(a.Holder)).Msg("holder observed")
 	}
@@ -408,7 +410,7 @@ func (s *Service) PromisedTerm() cluster.Term { return cluster.Term(s.promised.L
 func (s *Service) AckTerm(term cluster.Term) bool { return term >= s.PromisedTerm() }
 
 // Actions are what the lease core asks of the daemon, in order: Acquired,
-// Extended, Quiesce, Lost, Observed and ConfigStable. The channel holds 256;
+// Extended, Quiesce, Lost, Observed, Duty and ConfigStable. The channel holds 256;
 // see View for what a reader that is too slow finds instead. It is never
 // closed.
 func (s *Service) Actions() <-chan lease.Action { return s.actions }

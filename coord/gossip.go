@@ -176,7 +176,7 @@ func (s *Service) refreshMembers() {
 		if m.Node == s.o.Self {
 			was := s.self.Priority
 			if s.self = m; m.Priority != was {
-				s.step(lease.PeerChanged{Node: m.Node, Priority: m.Priority})
+				s.step(lease.PeerChanged{Node: m.Node, Priority: m.Priority, Gone: s.removed})
 			}
 			continue
 		}
@@ -199,6 +199,7 @@ func (s *Service) refreshMembers() {
 		if s.removed {
 			reason = "this host is no member any more"
 		}
+		s.step(lease.PeerChanged{Node: s.o.Self, Priority: s.self.Priority, Gone: s.removed})
 		s.setFailing(memberCheck, reason)
 	}
 }

@@ -113,7 +113,7 @@ func (s *Service) direct(now time.Duration) []cluster.NodeID {
 		}
 		// Far down in a large cluster a host learns who holds from that host's
 		// own heartbeats only.
-		important := m.Node == st.Holder || st.Config.Has(m.Node) || s.peers[m.Node].beat.Role == cluster.RolePublisher
+		important := m.Node == st.Holder || st.Config.Has(m.Node) || s.peers[m.Node].holds() != 0
 		if !important {
 			others++
 		}
@@ -182,15 +182,12 @@ func (s *Service) retrySilent(now time.Duration) {
 func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.Heartbeat {
 	st, local, own := s.lease.Status(), s.o.Local(), s.ownLog()
 	hb := wire.Heartbeat{
-		Role: cluster.RoleStandby, LastPublish: local.LastPublish, IntroPoints: local.IntroPoints,
+		Role: s.role(leaving), LastPublish: local.LastPublish, IntroPoints: local.IntroPoints,
 		Version: s.o.Version, Profile: s.o.Profile, Zone: s.self.Zone, Priority: s.self.Priority, Witness: s.self.Witness,
 		Eligible: s.eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
 		Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),
 		KnownPeers: []wire.PeerHint{},
-	}
-	if st.Role == cluster.RoleHolder {
-		hb.Role = cluster.RolePublisher
 	}
 	if p.beatAt > 0 && p.beat.SentUS > 0 {
 		hb.EchoUS, hb.HeldUS = p.beat.SentUS, uint64(max(0, now-p.beatAt).Microseconds())
@@ -237,6 +234,7 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 		s.reject(p.node, err)
 		return
 	}
+	s.checkClaim(p, &hb)
 	p.beat, p.beatAt, p.skew = hb, d.at, d.skew
 	p.beat.KnownPeers = nil
 	round := s.measure(p, hb, d.at)
@@ -419,6 +417,7 @@ func (s *Service) reportPeers(now time.Duration) {
 			Eligible: p.beat.Eligible && !m.Witness && p.incompatible == "",
 			Alive:    s.detector.Present(m.Node, now) && p.incompatible == "",
 			CaughtUp: p.caughtUp, Gone: now < p.departs,
+			Publishing: p.beat.Role == cluster.RolePublisher, Holds: p.holds(),
 		}
 		if p.known && p.reported == e {
 			continue

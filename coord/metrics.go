@@ -15,6 +15,9 @@ const (
 	reasonMajor   wire.Reason = "major"   // sender runs another major version of the program
 	reasonProfile wire.Reason = "profile" // lease message of another timing profile
 	reasonProof   wire.Reason = "proof"   // release whose proof its holder did not sign
+
+	reasonStaleClaim wire.Reason = "stale_claim" // role publisher under a term that is over
+	reasonDuplicate  wire.Reason = "duplicate"   // of a second process with the sender's identity
 )
 
 // metrics are the counters of one Service.
@@ -32,6 +35,7 @@ type metrics struct {
 	term         prometheus.Gauge
 	promised     prometheus.Gauge
 	holding      prometheus.Gauge
+	publishing   prometheus.Gauge
 	changes      *prometheus.CounterVec
 	voteSave     prometheus.Histogram
 	dropped      *prometheus.CounterVec
@@ -67,10 +71,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		rtt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_coord_rtt_seconds", Help: "Smoothed round trip to a peer.",
 		}, []string{"peer"}),
-		term:     gauge("skein_lease_term", "Highest term this host knows of."),
-		promised: gauge("skein_lease_promised_term", "Term that this voter last promised."),
-		holding:  gauge("skein_lease_holder", "1 while this host holds the lease."),
-		changes:  vec("skein_lease_changes_total", "Terms acquired and lost by this host.", "change"),
+		term:       gauge("skein_lease_term", "Highest term this host knows of."),
+		promised:   gauge("skein_lease_promised_term", "Term that this voter last promised."),
+		holding:    gauge("skein_lease_holder", "1 while this host holds the lease."),
+		publishing: gauge("skein_lease_publishing", "1 while this host has the publishing duty."),
+		changes:    vec("skein_lease_changes_total", "Terms acquired and lost by this host.", "change"),
 		voteSave: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skein_lease_vote_save_seconds", Help: "Time to make a vote durable.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
@@ -82,7 +87,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		blackholes:   counter("skein_coord_blackholes_total", "Times full packets to a peer vanished while small ones did not."),
 		stale:        gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
 	}
-	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof) {
+	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof,
+		reasonStaleClaim, reasonDuplicate) {
 		m.rejected.WithLabelValues(string(reason)) // every reason is there from the start
 	}
 	if r == nil {
@@ -91,7 +97,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.rejected, m.accepted, m.sent, m.unsent, m.streams, m.streamErrors, m.streamsOpen, m.pulls, m.peers, m.rtt,
-		m.term, m.promised, m.holding, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
+		m.term, m.promised, m.holding, m.publishing, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
 		m.blackholes, m.stale,
 	} {
 		errs = append(errs, r.Register(c))

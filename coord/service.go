@@ -41,7 +41,9 @@ type Service struct {
 	view     atomic.Pointer[View]
 	bound    atomic.Pointer[leaseBound]
 	promised atomic.Uint64
-	running  atomic.Bool
+	// publishing says that this host has the publishing duty.
+	publishing atomic.Bool
+	running    atomic.Bool
 
 	acceptor *acceptor
 	streams  *streams
@@ -476,6 +478,7 @@ func (s *Service) reject(node cluster.NodeID, err error) {
 // leave is the loop's last turn.
 func (s *Service) leave() {
 	s.stopLease()
+	s.endDuty()
 	s.beatAll(s.now(), true)
 	s.publishView(s.now())
 }

@@ -22,6 +22,11 @@ type View struct {
 	// Digest is over the membership records.
 	Digest [16]byte
 	Lease  lease.Status
+	// Publisher is who has the publishing duty as far as this host knows, empty
+	// if nobody; Publishing says that it is this host. Lease.PublishWhy says what
+	// gives the publisher its duty.
+	Publisher  cluster.NodeID
+	Publishing bool
 	// Failing says which self-checks fail, by name; while one does, this host
 	// does not hold.
 	Failing map[string]string
@@ -67,6 +72,8 @@ type MemberView struct {
 	// Term and TermHolder are the lease as that host sees it.
 	Term       cluster.Term
 	TermHolder cluster.NodeID
+	// Publishing says that, by its own word, it has the publishing duty.
+	Publishing bool
 	Eligible   bool
 	CaughtUp   bool
 	// LogEvents is how many events that host has.
@@ -119,7 +126,7 @@ func (s *Service) publishView(now time.Duration) {
 	st := s.lease.Status()
 	v := &View{
 		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.digest,
-		Lease: st, Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
+		Lease: st, Publisher: st.Publisher, Publishing: s.publishing.Load(), Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
 		PublicEndpoint: s.endpoints.public.at, NAT: s.endpoints.public.nat, Clock: s.clockView(now),
 	}
 	stale := 0
@@ -141,11 +148,7 @@ func (s *Service) publishView(now time.Duration) {
 	s.m.stale.Set(float64(stale))
 	s.m.term.Set(float64(max(st.Term, st.Vote.PromisedTerm)))
 	s.m.promised.Set(float64(st.Vote.PromisedTerm))
-	holding := 0.0
-	if st.Role == cluster.RoleHolder {
-		holding = 1
-	}
-	s.m.holding.Set(holding)
+	s.m.holding.Set(oneIf(st.Role == cluster.RoleHolder))
 }
 
 func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duration) MemberView {
@@ -161,6 +164,7 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 		local := s.o.Local()
 		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, s.now(), true, true
 		mv.Version, mv.Profile, mv.Term, mv.TermHolder = s.o.Version, s.o.Profile, st.Term, st.Holder
+		mv.Publishing = s.publishing.Load()
 		mv.Eligible, mv.LogEvents, mv.Slots, mv.Busy = s.eligible(), own.Events, local.Slots, local.Busy
 		return mv
 	}
@@ -178,6 +182,7 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 	}
 	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(s.digest)
 	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
+	mv.Publishing = p.reported.Publishing
 	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.reported.Eligible, p.reported.CaughtUp, p.beat.LogEvents
 	mv.Slots, mv.Busy = p.beat.Slots, p.beat.Busy
 	return mv
