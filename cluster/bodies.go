@@ -83,14 +83,18 @@ type MTUBlackhole struct {
 // TermStart is the first authority event of a term. Cut fences every lower
 // term: their authority events beyond it are void.
 type TermStart struct {
-	Term       Term     `json:"term"`
-	Voters     []NodeID `json:"voters"`   // the configuration it was elected under
-	Grants     []NodeID `json:"grants"`   // the voters that granted it
-	Previous   NodeID   `json:"previous"` // last known holder, may be empty
-	Cut        Cut      `json:"cut"`
-	Profile    Profile  `json:"profile"`
-	ConfigTerm Term     `json:"config_term"`
-	Epoch      uint64   `json:"epoch"`
+	Term     Term     `json:"term"`
+	Voters   []NodeID `json:"voters"`   // the configuration it was elected under
+	Grants   []NodeID `json:"grants"`   // the voters that granted it
+	Previous NodeID   `json:"previous"` // last known holder, may be empty
+	Cut      Cut      `json:"cut"`
+	Profile  Profile  `json:"profile"`
+	// Mode is that of the configuration. A term of mode available fences
+	// nothing: others may have held at the same time, and what they did counts
+	// when they meet.
+	Mode       Mode   `json:"mode,omitempty"`
+	ConfigTerm Term   `json:"config_term"`
+	Epoch      uint64 `json:"epoch"`
 }
 
 // LeaseReleased is written by a holder that steps down.
@@ -98,6 +102,34 @@ type LeaseReleased struct {
 	Term      Term   `json:"term"`
 	Successor NodeID `json:"successor"`
 	Reason    string `json:"reason"`
+}
+
+// LeaseLost is written by a holder that lost the lease without releasing it.
+type LeaseLost struct {
+	Term   Term   `json:"term"`
+	Reason string `json:"reason"`
+}
+
+// VotersSet says who an operator wants as voters. It is written by the holder
+// that agreed to it, or, Forced, by a host that was made the only voter while
+// its daemon was down, because a majority was lost for good.
+type VotersSet struct {
+	Voters []NodeID `json:"voters"` // empty with Auto
+	Mode   Mode     `json:"mode"`   // empty: as it was
+	Auto   bool     `json:"auto"`   // the holder chooses
+	Actor  string   `json:"actor"`  // who asked, "uid:0@n1"
+	Forced bool     `json:"forced,omitempty"`
+	// Previous are the voters that a forced change left behind.
+	Previous []NodeID `json:"previous,omitempty"`
+}
+
+// Publishing is written by a host that took up or laid down the publishing
+// duty.
+type Publishing struct {
+	Publishing bool   `json:"publishing"`
+	Term       Term   `json:"term"` // of the lease that gave it; 0: none was visible
+	Publisher  NodeID `json:"publisher"`
+	Why        string `json:"why"`
 }
 
 // ConfigChanged records a voter configuration that became stable.

@@ -97,6 +97,9 @@ const (
 	KindTokenRevoked   Kind = "token_revoked"   // TokenChanged
 	KindMTUBlackhole   Kind = "mtu_blackhole"   // MTUBlackhole
 	KindLeaseReleased  Kind = "lease_released"  // LeaseReleased
+	KindLeaseLost      Kind = "lease_lost"      // LeaseLost
+	KindVotersSet      Kind = "voters_set"      // VotersSet
+	KindPublishing     Kind = "publishing"      // Publishing
 	KindTermStart      Kind = "term_start"      // TermStart, authority
 	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
 	KindJobSubmitted   Kind = "job_submitted"   // JobSubmitted, authority
@@ -114,7 +117,7 @@ func (k Kind) Authority() bool {
 	switch k {
 	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
-		KindMTUBlackhole, KindLeaseReleased:
+		KindMTUBlackhole, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindPublishing:
 		return false
 	}
 	return true
