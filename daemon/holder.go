@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 const (
 	// catchUpTry bounds one attempt to read a majority's logs.
 	catchUpTry = 5 * time.Second
-	// catchUpAlone is how long one of two voters waits for the other.
+	// catchUpAlone is how long a voter that may go on alone waits for the others.
 	catchUpAlone = 1500 * time.Millisecond
 	// retryPause lies between attempts; the lease bounds their number.
 	retryPause = 50 * time.Millisecond
@@ -50,8 +51,16 @@ type chunkScheduler interface {
 	Quiesce(ctx context.Context) error
 }
 
+// publisher does what the publishing duty is for. SetDuty is called in the
+// order of the changes and must not block. Publishing says whether this host
+// has the duty from now on; other hosts may have it too.
+type publisher interface {
+	SetDuty(d lease.Duty)
+}
+
 // duty turns what the lease core decides into what a holder does: catch up,
-// open the term in the log, schedule, flush, let go.
+// open the term in the log, schedule, flush, let go. It passes the publishing
+// duty on, which needs no term.
 type duty struct {
 	log     zerolog.Logger
 	profile cluster.Profile
@@ -60,13 +69,18 @@ type duty struct {
 	elector elector
 	history history
 	sched   chunkScheduler
+	publish publisher // nil: this host has nothing to publish
+	// note logs a fact, some time; it does not wait.
+	note func(cluster.Kind, any)
 
-	held *heldTerm // nil: not holding
+	held       *heldTerm // nil: not holding
+	publishing bool      // last noted
 }
 
 // heldTerm is the goroutine that serves one term.
 type heldTerm struct {
 	term    cluster.Term
+	mode    cluster.Mode // in which it began
 	cancel  context.CancelFunc
 	done    chan struct{}  // closed when the goroutine ended
 	began   uint64         // seq of term_start, 0 before; the goroutine's own
@@ -93,7 +107,7 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 	case lease.Acquired:
 		d.end("superseded")
 		termCtx, cancel := context.WithCancel(ctx)
-		held := &heldTerm{term: a.Term, cancel: cancel, done: make(chan struct{}), opened: make(chan struct{})}
+		held := &heldTerm{term: a.Term, mode: a.Config.Mode, cancel: cancel, done: make(chan struct{}), opened: make(chan struct{})}
 		held.confirm = func(c lease.ConfigStable) {
 			held.voters.Go(func() { d.confirm(termCtx, held, c) })
 		}
@@ -108,7 +122,18 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 	case lease.Quiesce:
 		d.quiesce(ctx, a)
 	case lease.Lost:
+		if d.held != nil && d.held.term == a.Term {
+			d.note(cluster.KindLeaseLost, cluster.LeaseLost{Term: a.Term, Reason: a.Reason})
+		}
 		d.end(a.Reason)
+	case lease.Duty:
+		if d.publish != nil {
+			d.publish.SetDuty(a)
+		}
+		if d.publishing != a.Publishing {
+			d.publishing = a.Publishing
+			d.note(cluster.KindPublishing, cluster.Publishing{Publishing: a.Publishing, Term: a.Term, Publisher: a.Publisher, Why: a.Why()})
+		}
 	case lease.ConfigStable:
 		d.history.SetVoters(a.Config)
 		d.log.Info().Uint64("term", uint64(a.Term)).Uint64("epoch", a.Config.Epoch).
@@ -135,7 +160,16 @@ func (d *duty) confirm(ctx context.Context, held *heldTerm, a lease.ConfigStable
 		return
 	}
 	var seq uint64
+	met := held.mode != cluster.ModeAvailable || a.Config.Mode == cluster.ModeAvailable
 	err := retry(ctx, func() error {
+		if !met {
+			// From here on a later term fences what its majority has not seen:
+			// what the others did while each could act alone must be here first.
+			if err := d.meet(ctx, a.Term, a.Config.Voters); err != nil {
+				return err
+			}
+			met = true
+		}
 		if seq == 0 {
 			events, err := d.history.Append(ctx, []cluster.Draft{{
 				Term: a.Term, Kind: cluster.KindConfigChanged, Body: cluster.ConfigChanged{Config: a.Config},
@@ -189,21 +223,26 @@ func (d *duty) catchUp(ctx context.Context, a lease.Acquired) error {
 		defer cancel()
 		return d.history.CatchUp(ctx, a.Term, a.Config.Voters, a.Config.Majority())
 	}
-	// Of two voters either may go on alone: what the other can tell is read
-	// if it answers.
-	for _, v := range a.Config.Voters {
-		if m, ok := d.elector.View().Member(v); ok && (m.Health == cluster.Suspect || m.Health == cluster.Dead || m.Health == cluster.Left) {
-			return nil
-		}
-	}
+	// Every voter may go on alone: what the others can tell is read from those
+	// that answer.
 	try, cancel := context.WithTimeout(ctx, catchUpAlone)
 	defer cancel()
-	err := d.history.CatchUp(try, a.Term, a.Config.Voters, len(a.Config.Voters))
+	err := d.meet(try, a.Term, a.Config.Voters)
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn().Err(err).Uint64("term", uint64(a.Term)).Msg("going on alone")
+		d.log.Warn().Err(err).Uint64("term", uint64(a.Term)).Msg("going on without some voters")
 		return nil
 	}
 	return err
+}
+
+// meet reads what all voters know that are not believed to be down.
+func (d *duty) meet(ctx context.Context, term cluster.Term, voters []cluster.NodeID) error {
+	view := d.elector.View()
+	up := slices.DeleteFunc(slices.Clone(voters), func(id cluster.NodeID) bool {
+		m, ok := view.Member(id)
+		return ok && (m.Health == cluster.Suspect || m.Health == cluster.Dead || m.Health == cluster.Left)
+	})
+	return d.history.CatchUp(ctx, term, up, len(up))
 }
 
 // open writes term_start, once, and waits until it is stable.
@@ -212,7 +251,7 @@ func (d *duty) open(ctx context.Context, held *heldTerm, a lease.Acquired) error
 		events, err := d.history.Append(ctx, []cluster.Draft{{
 			Term: a.Term, Kind: cluster.KindTermStart, Body: cluster.TermStart{
 				Term: a.Term, Voters: a.Config.Voters, Grants: a.Grants, Previous: a.Previous,
-				Cut: d.history.Cut(), Profile: d.profile, ConfigTerm: a.Config.Term, Epoch: a.Config.Epoch,
+				Cut: d.history.Cut(), Profile: d.profile, Mode: a.Config.Mode, ConfigTerm: a.Config.Term, Epoch: a.Config.Epoch,
 			},
 		}})
 		if err != nil {
@@ -242,7 +281,7 @@ func (d *duty) quiesce(ctx context.Context, a lease.Quiesce) {
 	d.end("released")
 	events, err := d.history.Append(flush, []cluster.Draft{{
 		Kind: cluster.KindLeaseReleased,
-		Body: cluster.LeaseReleased{Term: a.Term, Successor: a.Successor, Reason: "released"},
+		Body: cluster.LeaseReleased{Term: a.Term, Successor: a.Successor, Reason: a.Reason},
 	}})
 	if err == nil {
 		_, err = d.history.WaitStable(flush, events[len(events)-1].Seq)

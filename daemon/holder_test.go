@@ -75,6 +75,10 @@ func (p *play) Run(ctx context.Context, t cluster.Term) error {
 	return ctx.Err()
 }
 
+func (p *play) SetDuty(a lease.Duty) { _ = p.do("duty %t %d", a.Publishing, a.Term) }
+
+func (p *play) note(kind cluster.Kind, body any) { _ = p.do("note %s %v", kind, body) }
+
 func (p *play) Quiesce(context.Context) error { return p.do("quiesce") }
 
 // perform feeds actions to a duty and returns what it did.
@@ -86,7 +90,7 @@ func perform(t *testing.T, fail map[string]int, ready bool, actions ...lease.Act
 		if ready {
 			close(open)
 		}
-		d := &duty{log: zerolog.Nop(), ready: open, elector: p, history: p, sched: p}
+		d := &duty{log: zerolog.Nop(), ready: open, elector: p, history: p, sched: p, publish: p, note: p.note}
 		ch := make(chan lease.Action)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -132,12 +136,12 @@ func TestDuty(t *testing.T) {
 		},
 		"stops when the lease is lost": {
 			actions: []lease.Action{won, lease.Lost{Term: 3, Reason: "expired"}},
-			want:    append(slices.Clone(opened), "unschedule 3"),
+			want:    append(slices.Clone(opened), "note lease_lost {3 expired}", "unschedule 3"),
 		},
 		"gives up a term that never opens": {
 			fail:    map[string]int{"catch up 3 need 2": 1 << 30},
 			actions: []lease.Action{won, lease.Lost{Term: 3, Reason: "expired"}},
-			want:    nil,
+			want:    []string{"note lease_lost {3 expired}"},
 		},
 		"flushes before a release": {
 			actions: []lease.Action{won, lease.Quiesce{Term: 3, Successor: "b"}},
@@ -147,6 +151,33 @@ func TestDuty(t *testing.T) {
 			fail:    map[string]int{"quiesce": 1, "append lease_released 0": 1},
 			actions: []lease.Action{won, lease.Quiesce{Term: 3, Successor: "b"}},
 			want:    append(slices.Clone(opened), "unschedule 3", "quiesced 3"),
+		},
+		"says why a term was released, and that it is over only once": {
+			actions: []lease.Action{won, lease.Quiesce{Term: 3, Reason: "draining"}, lease.Lost{Term: 3, Reason: "draining"}},
+			want:    append(slices.Clone(opened), "quiesce", "unschedule 3", "append lease_released 0", "stable 2", "quiesced 3"),
+		},
+		"passes every change of the publishing duty on, and notes those of this host": {
+			actions: []lease.Action{
+				lease.Duty{Publisher: "b"}, lease.Duty{Publisher: "a", Publishing: true},
+				lease.Duty{Publisher: "a", Publishing: true, ByLease: true, Term: 3}, lease.Duty{Publisher: "b", ByLease: true, Term: 4},
+			},
+			want: []string{
+				"duty false 0", "duty true 0", "note publishing {true 0 a no lease visible}", "duty true 3",
+				"duty false 4", "note publishing {false 4 b lease}",
+			},
+		},
+		"asks all voters that are up before available mode ends, and again until they answer": {
+			fail: map[string]int{"catch up 3 need 1": 2},
+			actions: []lease.Action{
+				lease.Acquired{Term: 3, Config: cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"a", "b"}, Mode: cluster.ModeAvailable}},
+				lease.ConfigStable{Term: 3, Config: cluster.VoterConfig{Epoch: 2, Voters: []cluster.NodeID{"a", "b"}, Mode: cluster.ModeAvailable}},
+				lease.ConfigStable{Term: 3, Config: won.Config},
+			},
+			want: []string{
+				"catch up 3 need 2", "append term_start 3", "stable 1", "ready 3/1", "schedule 3",
+				"append config_changed 3", "stable 2", "ready 3/2",
+				"catch up 3 need 3", "append config_changed 3", "stable 3", "ready 3/1", "unschedule 3",
+			},
 		},
 		"answers a release of a term that it does not serve": {
 			actions: []lease.Action{lease.Quiesce{Term: 2}},

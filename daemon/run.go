@@ -199,7 +199,7 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})
 	d := &duty{
 		log: n.log, profile: n.cfg.Lease.Profile, ready: n.joined,
-		elector: n.coord, history: n.events, sched: n.sched,
+		elector: n.coord, history: n.events, sched: n.sched, note: n.note,
 	}
 	l.start(stage{
 		name: "lease", grace: 3 * time.Second,

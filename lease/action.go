@@ -52,6 +52,7 @@ type Extended struct {
 type Quiesce struct {
 	Term      cluster.Term
 	Successor cluster.NodeID
+	Reason    string
 }
 
 // Lost says that this host no longer holds Term.

@@ -37,7 +37,7 @@ func (m *machine) stepDown(to cluster.NodeID, reason string) {
 		t.successor, t.reason = m.successor(to), reason
 		t.quiesceBy = m.now + m.timing.Quiesce
 		m.phase = quiescing
-		m.do(Quiesce{Term: t.term, Successor: t.successor})
+		m.do(Quiesce{Term: t.term, Successor: t.successor, Reason: reason})
 	case preVoting, voting:
 		m.abort()
 		m.pause(m.timing.Abstain)

@@ -143,7 +143,11 @@ func (s *State) applyPlain(e *cluster.Event) {
 		}
 	case cluster.KindLeaseReleased:
 		if b, ok := decode[cluster.LeaseReleased](s, e); ok {
-			s.leaseReleased(e, b)
+			s.leaseEnded(e, b)
+		}
+	case cluster.KindLeaseLost:
+		if b, ok := decode[cluster.LeaseLost](s, e); ok {
+			s.leaseEnded(e, cluster.LeaseReleased{Term: b.Term, Reason: b.Reason})
 		}
 	}
 }

@@ -274,6 +274,43 @@ func TestDeposedHolder(t *testing.T) {
 	check("twice", s)
 }
 
+// TestAvailableTermsDoNotFence has two holders at once, as available mode
+// allows: the jobs that each took while they were apart all count, each chunk
+// once, in whatever order the chains arrive. A term that began by majority
+// fences what it had not seen, also of such terms.
+func TestAvailableTermsDoNotFence(t *testing.T) {
+	a, b := newChain("a"), newChain("b")
+	begin := func(c *chain, hlc cluster.HLC, term cluster.Term, mode cluster.Mode) {
+		c.add(hlc, term, cluster.KindTermStart, cluster.TermStart{Term: term, Mode: mode, Cut: cluster.Cut{
+			{Source: a.src, Mark: cluster.Mark{Seq: a.seq()}}, {Source: b.src, Mark: cluster.Mark{Seq: b.seq()}},
+		}})
+	}
+	begin(a, 1, 2, cluster.ModeAvailable)
+	a.submit(2, 2, "both", testSpec("k", 20, 10))
+	begin(b, 3, 3, cluster.ModeAvailable)
+	b.submit(4, 3, "b", testSpec("k2", 10, 10))
+	b.accept(7, 3, "both", 0, 2, result(10, 2))
+	a.submit(5, 2, "a", testSpec("k3", 10, 10)) // beyond the cut of term 3
+	a.accept(6, 2, "both", 0, 1, result(10, 1))
+	a.accept(8, 2, "both", 1, 1, result(10, 3))
+	begin(a, 9, 4, cluster.ModeAvailable)
+	for seed := range uint64(50) {
+		s, _ := fold(rand.New(rand.NewPCG(seed, 5)), a, b)
+		j, _ := s.Job("both")
+		if j.Counts.Accepted != 2 || j.Iterations != 20 || j.Aggregates[0].Mean != 2 || len(s.Jobs()) != 3 || len(s.Terms()) != 3 {
+			t.Fatalf("%+v, %d jobs, terms %+v; want both chunks, a's first, three jobs, three terms", j, len(s.Jobs()), s.Terms())
+		}
+	}
+	begin(b, 10, 5, cluster.ModeQuorum)
+	a.submit(11, 4, "late", testSpec("k4", 10, 10))
+	for seed := range uint64(50) {
+		s, _ := fold(rand.New(rand.NewPCG(seed, 6)), a, b)
+		if _, ok := s.Job("late"); ok || len(s.Jobs()) != 3 {
+			t.Fatal("what a majority had not seen was not fenced off")
+		}
+	}
+}
+
 func TestVoidTermStartFencesNothing(t *testing.T) {
 	a, b, c := newChain("a"), newChain("b"), newChain("c")
 	a.start(1, 1)

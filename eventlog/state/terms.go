@@ -131,7 +131,9 @@ type Term struct {
 	Grants   []cluster.NodeID `json:"grants"`
 	Voters   []cluster.NodeID `json:"voters"`
 	Profile  cluster.Profile  `json:"profile,omitempty"`
-	// Released is zero unless the holder stepped down in order.
+	Mode     cluster.Mode     `json:"mode,omitempty"`
+	// Released is zero unless the holder told of the end: it stepped down, or
+	// ran on when it had lost the lease. Reason says why.
 	Released  cluster.HLC    `json:"released,omitempty"`
 	Successor cluster.NodeID `json:"successor,omitempty"`
 	Reason    string         `json:"reason,omitempty"`
@@ -147,14 +149,17 @@ func (s *State) applyTermStart(src *source, e *cluster.Event) (rebuild bool) {
 		return false
 	}
 	at := keyOf(e)
-	unseated := s.fences.add(at, body)
+	// In available mode others may hold at the same time. What they did is not
+	// void for that: where it collides, the first counts.
+	fencing := body.Mode != cluster.ModeAvailable
+	unseated := fencing && s.fences.add(at, body)
 	if s.isVoid(src, e) {
 		s.void++
 		return unseated
 	}
 	src.last[e.Term] = e.Seq
 	s.terms[termKey{term: body.Term, at: at}] = &termInfo{holder: e.Source.Node, body: body}
-	return unseated || s.voidsFolded(body)
+	return unseated || fencing && s.voidsFolded(body)
 }
 
 // voidsFolded reports whether the fence of body lies before an event that
@@ -177,7 +182,9 @@ func (s *State) voidsFolded(body cluster.TermStart) bool {
 	return false
 }
 
-func (s *State) leaseReleased(e *cluster.Event, b cluster.LeaseReleased) {
+// leaseEnded keeps what a holder tells of the end of its term, the first word
+// of it.
+func (s *State) leaseEnded(e *cluster.Event, b cluster.LeaseReleased) {
 	k := releaseKey{term: b.Term, holder: e.Source.Node}
 	at := keyOf(e)
 	if old, ok := s.releases[k]; ok && old.at.less(at) {
@@ -227,6 +234,7 @@ func (s *State) term(k termKey) Term {
 	t := Term{
 		Term: k.term, Holder: info.holder, Previous: info.body.Previous, Started: k.at.hlc,
 		Grants: slices.Clone(info.body.Grants), Voters: slices.Clone(info.body.Voters), Profile: info.body.Profile,
+		Mode: info.body.Mode,
 	}
 	if r, ok := s.releases[releaseKey{term: k.term, holder: info.holder}]; ok {
 		t.Released, t.Successor, t.Reason = r.at.hlc, r.successor, r.reason
