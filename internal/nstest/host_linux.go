@@ -131,6 +131,8 @@ type Shape struct {
 	// Longest is the largest packet that passes; longer ones vanish without a
 	// word to their sender, as in an MTU black hole. 0: all pass.
 	Longest int
+	// Apart lists the hosts to which nothing passes.
+	Apart []netip.Addr
 }
 
 // Shape replaces what the bridge does to the host's packets; the zero Shape
@@ -143,6 +145,9 @@ func (h *Host) Shape(s Shape) {
 	}
 	if s.Loss > 0 {
 		rules += fmt.Sprintf("meta protocol ip numgen random mod 100 < %d drop\n", s.Loss)
+	}
+	for _, a := range s.Apart {
+		rules += fmt.Sprintf("ip daddr %s drop\n", a)
 	}
 	if rules != "" {
 		// Programs hand the kernel several packets as one, and a link without

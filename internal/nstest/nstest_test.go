@@ -51,6 +51,11 @@ func TestLossCutAndHeal(t *testing.T) {
 	if r := stream(t, a, b, nil); r.Lost > 0 {
 		t.Errorf("%d of %d lost after the loss ended", r.Lost, r.Sent)
 	}
+	a.Shape(Shape{Apart: []netip.Addr{b.Addr()}})
+	if r := stream(t, a, b, nil); r.Lost != r.Sent {
+		t.Errorf("%d of %d lost between hosts that are apart", r.Lost, r.Sent)
+	}
+	a.Shape(Shape{})
 	b.Cut()
 	if r := stream(t, a, b, nil); r.Lost != r.Sent {
 		t.Errorf("%d of %d lost while cut", r.Lost, r.Sent)

@@ -4,6 +4,7 @@ package netns_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type fleet struct {
 type daemon struct {
 	*nstest.Host
 	f     *fleet
+	exe   string // program, empty: exe
 	token string // file, empty for the founder
 	env   []string
 	api   *api.Client
@@ -59,7 +61,7 @@ type daemon struct {
 // newFleet makes size hosts and their configurations, and starts nothing.
 func newFleet(t *testing.T, backend string, size int) *fleet {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pick(4*time.Minute, 30*time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), pick(4*time.Minute, time.Hour))
 	t.Cleanup(cancel)
 	f := &fleet{t: t, profile: cluster.ProfileFast, ctx: ctx, net: nstest.New(t)}
 	if size > 20 {
@@ -215,7 +217,7 @@ func (d *daemon) run() {
 		d.f.t.Fatal(err)
 	}
 	defer log.Close()
-	argv := []string{exe, "run", "--config", d.config()}
+	argv := []string{cmp.Or(d.exe, exe), "run", "--config", d.config()}
 	if d.token != "" {
 		argv = append(argv, "--join", "@"+d.token)
 	}

@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(benchRole); role != "" {
 		os.Exit(benchHelper(role))
 	}
+	if file := os.Getenv(clockFile); file != "" {
+		os.Exit(clockDaemon(file, os.Args[1:]))
+	}
 	// Daemons that were built with the race detector end at the first race.
 	os.Setenv("GORACE", "halt_on_error=1") //nolint:errcheck,usetesting // cannot fail; for children
 	code := func() int {
