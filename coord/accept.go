@@ -55,6 +55,7 @@ type acceptor struct {
 	m       *metrics
 	rejects *rejects
 	skews   *skews
+	twins   *duplicates
 	log     zerolog.Logger
 	logGate *logGate
 
@@ -67,8 +68,10 @@ type acceptor struct {
 type acceptPeer struct {
 	key    ed25519.PublicKey // that the window is about
 	window wire.Window
-	legacy int64 // timestamp of the last unsigned heartbeat
-	skewed bool  // warned that its clock is off; until a message is good
+	since  int64                 // timestamp of the first message of the window's boot
+	heads  [recentSigs]recentSig // of that boot, by sequence number
+	legacy int64                 // timestamp of the last unsigned heartbeat
+	skewed bool                  // warned that its clock is off; until a message is good
 }
 
 // run reads until the socket is closed.
@@ -143,7 +146,7 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 		return m, nil, wire.Refuse(wire.ReasonSource, "%s of %s from %s", m.Type, m.Node, source)
 	}
 	peer := a.peer(sender)
-	if !a.limits.take(rateKey{node: m.Node}, a.now()) {
+	if !a.limits.take(peer.rateKey(m), a.now()) {
 		return m, nil, wire.Refuse(wire.ReasonRate, "%s", m.Node)
 	}
 	if err := a.fresh(m); err != nil {
@@ -151,6 +154,10 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 		return m, nil, err
 	}
 	if err := peer.window.Check(m.Boot, m.Seq); err != nil {
+		if peer.twice(m, a.self) {
+			a.twins.note(m.Node, peer.window.Boot(), a.now())
+			return m, nil, wire.Refuse(reasonDuplicate, "boot %d of %s still speaks beside boot %d", m.Boot, m.Node, peer.window.Boot())
+		}
 		return m, nil, err
 	}
 	if err := m.For(a.self); err != nil {
@@ -159,7 +166,7 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 	if err := wire.Verify(m, ed25519.PublicKey(sender.IDPub)); err != nil {
 		return m, nil, err
 	}
-	peer.window.Advance(m.Boot, m.Seq)
+	peer.accepted(m)
 	if peer.skewed {
 		peer.skewed = false
 		a.log.Info().Str("peer", string(m.Node)).Msg("clock of peer is good again")
@@ -246,7 +253,8 @@ func (a *acceptor) checkStranger(m wire.Message, source netip.Addr, isSelf bool)
 	if isSelf || m.Type != wire.TypePeerAnnounce {
 		return m, nil, wire.Refuse(wire.ReasonUnknownSender, "%s of %s from %s", m.Type, m.Node, source)
 	}
-	if !a.limits.take(rateKey{class: classStranger}, a.now()) {
+	// What comes from a member's address uses up that member's share only.
+	if !a.limits.take(rateKey{class: classStranger, node: a.dir.Load().byAddr[source]}, a.now()) {
 		return m, nil, wire.Refuse(wire.ReasonRate, "hosts that are no members yet")
 	}
 	p, err := wire.Decode(m)
@@ -291,6 +299,17 @@ func (a *acceptor) peer(m cluster.Member) *acceptPeer {
 		a.peers[m.Node] = p
 	}
 	return p
+}
+
+// rateKey is the bucket of a message that says to be of p. What names another
+// boot than the one heard has its own, small one: a local user of p's machine
+// can send from its address, but does not know its boot, and so cannot use up
+// what p itself may send.
+func (p *acceptPeer) rateKey(m wire.Message) rateKey {
+	if boot := p.window.Boot(); boot != 0 && m.Boot != boot {
+		return rateKey{node: m.Node, class: classOtherBoot}
+	}
+	return rateKey{node: m.Node}
 }
 
 // refuse counts and, now and then, logs.

@@ -120,7 +120,7 @@ func TestBadDatagramsAreCountedAndChangeNothing(t *testing.T) {
 			{"from the future", wire.ReasonClock, fromB, seal(t, b.key, with(func(h *wire.Header) { h.Time += 7 }), good)},
 			{"recorded long ago", wire.ReasonClock, fromB, recorded},
 			{"earlier boot", wire.ReasonBoot, fromB, seal(t, b.key, with(func(h *wire.Header) { h.Boot = b.boot }), good)},
-			{"replayed sequence", wire.ReasonReplay, fromB, seal(t, b.key, with(func(h *wire.Header) { h.Seq = 3 }), good)},
+			{"a number used twice", reasonDuplicate, fromB, seal(t, b.key, with(func(h *wire.Header) { h.Seq = 3 }), good)},
 			{"for another", wire.ReasonTo, fromB, seal(t, b.key, with(func(h *wire.Header) { h.To = c.node }), good)},
 			{"forged", wire.ReasonSignature, fromB, seal(t, c.key, header(9000), good)},
 			{"tampered", wire.ReasonSignature, fromB, bytes.Replace(seal(t, b.key, header(9000), good), []byte(`"term":1000`), []byte(`"term":1001`), 1)},
@@ -141,7 +141,9 @@ func TestBadDatagramsAreCountedAndChangeNothing(t *testing.T) {
 			term := before.Lease.Term
 			metric := a.metric("skein_coord_rejected_total", string(tc.reason))
 			if tc.name == "earlier boot" {
-				a.svc.acceptor.peers[b.node].window.Advance(b.boot+1, 1) // as if b had restarted
+				p := a.svc.acceptor.peers[b.node]
+				p.window.Advance(b.boot+1, 1) // as if b had restarted
+				p.since = now()
 			}
 			w.net.Inject(tc.from, udpAddr(a.addr), tc.data)
 			synctest.Wait()

@@ -1,7 +1,7 @@
 package coord
 
 import (
-	"math"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +12,10 @@ import (
 
 // skewLife is how long a clock's offset counts after it was last seen.
 const skewLife = 5 * time.Minute
+
+// clockCheck is the self-check that fails after the clocks did what a lease
+// cannot be counted by.
+const clockCheck = "clock"
 
 // skews are the offsets of clocks that are too far off for their messages to
 // count. The reader of datagrams notes them, the loop reads them.
@@ -84,29 +88,63 @@ func (s *Service) turn() {
 	if s.o.OnLoop != nil {
 		s.o.OnLoop()
 	}
-	// The two clocks cannot be read at once: a pause between the readings
-	// must not look like sleep of the machine.
-	var now, mono time.Duration
-	for range 3 {
-		before := s.o.Mono()
-		now = s.now()
-		if mono = s.o.Mono(); mono-before < 10*time.Millisecond {
-			break
-		}
-	}
-	wall := s.o.Wall()
-	gap := (now - s.lastNow) - (mono - s.lastMono)
-	jump := wall.Sub(s.lastWall).Round(0) - (now - s.lastNow)
-	s.lastNow, s.lastMono, s.lastWall = now, mono, wall.Round(0)
-	if gap > s.o.Timing.Lease/4 {
+	now, mono, wall := s.readClocks()
+	ran := now - s.lastNow
+	asleep := ran - (mono - s.lastMono)
+	jump := wall.Sub(s.lastWall) - ran
+	late := ran - asleep - s.slept
+	s.lastNow, s.lastMono, s.lastWall, s.slept = now, mono, wall, 0
+	limit := s.o.Timing.Lease / 4
+	if asleep > limit {
 		s.m.suspends.Inc()
-		s.log.Warn().Float64("dur_seconds", gap.Seconds()).Msg("machine was suspended")
-		s.detector.Shift(gap)
+		s.clock.Suspends, s.clock.LastSuspend, s.clock.SuspendedAt, s.dirty = s.clock.Suspends+1, asleep, now, true
+		s.log.Warn().Float64("dur_seconds", asleep.Seconds()).Msg("machine was suspended")
+		s.detector.Shift(asleep)
 		s.step(lease.Suspended{})
 	}
-	if time.Duration(math.Abs(float64(jump))) > s.tuned.Load().tolerance/2 {
+	if late > limit {
+		s.m.stalls.Inc()
+		s.clock.Stalls, s.clock.LastStall, s.clock.StalledAt, s.dirty = s.clock.Stalls+1, late, now, true
+		s.log.Warn().Float64("dur_seconds", late.Seconds()).Msg("this process stood still")
+		s.detector.Shift(late) // it could hear nobody
+		s.distrust(now, fmt.Sprintf("stood still for %s", late.Round(time.Millisecond)))
+	}
+	if jump.Abs() > min(s.tuned.Load().tolerance/2, limit) {
 		s.m.clockJumps.Inc()
 		s.clock.Jumps, s.clock.LastJump, s.clock.JumpedAt, s.dirty = s.clock.Jumps+1, jump, now, true
 		s.log.Warn().Float64("dur_seconds", jump.Seconds()).Msg("wall clock jumped")
 	}
+	if jump.Abs() > limit {
+		if jump > 0 {
+			// Nothing tells this from a machine that was stopped from outside
+			// together with the clock that leases go by.
+			s.step(lease.Suspended{})
+		}
+		s.distrust(now, fmt.Sprintf("time of day jumped by %s", jump.Round(time.Millisecond)))
+	}
+	if s.distrusts && now >= s.distrustTill {
+		s.distrusts = false
+		s.setFailing(clockCheck, "")
+	}
+}
+
+// readClocks reads all clocks as of one moment: a pause between two readings
+// must look neither like sleep of the machine nor like a jump.
+func (s *Service) readClocks() (now, mono time.Duration, wall time.Time) {
+	for range 3 {
+		before := s.o.Mono()
+		now = s.now()
+		wall = s.o.Wall().Round(0)
+		if mono = s.o.Mono(); mono-before < 10*time.Millisecond {
+			break
+		}
+	}
+	return now, mono, wall
+}
+
+// distrust makes the self-check of the clock fail for a quarter of a lease: a
+// holder gives its term up, and what it had in hand is fenced off.
+func (s *Service) distrust(now time.Duration, why string) {
+	s.distrusts, s.distrustTill = true, now+s.o.Timing.Lease/4
+	s.setFailing(clockCheck, why)
 }

@@ -49,7 +49,7 @@ func (s *Service) newLease() error {
 		return err
 	}
 	alone := len(s.table.Members()) == 1
-	fresh := !found && s.o.Boot == 1
+	fresh := !found && firstBoot(s.o.Boot)
 	switch {
 	case found:
 	case s.o.Founder && alone:

@@ -210,6 +210,7 @@ func (s *Service) dropPeer(p *peerState) {
 	delete(s.endpoints.seen, p.node)
 	delete(s.endpoints.seenAs, p.node)
 	s.skews.forget(p.node)
+	s.duplicates.forget(p.node)
 	s.detector.Forget(p.node)
 	s.m.rtt.DeleteLabelValues(string(p.node))
 	// Also one that was never heard: it may be a voter of before this start.

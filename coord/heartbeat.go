@@ -67,6 +67,13 @@ type peerState struct {
 	probeT time.Duration // when that came
 
 	pull pullState
+
+	intro introState
+	hints []hint // backends that it calls unhealthy
+
+	seenBoot   uint64 // what it says to hear of this host, if that is two
+	seenBootAt time.Duration
+	duplicate  bool // two processes of it are heard
 }
 
 // logSample is a state of the own log.
@@ -182,7 +189,7 @@ func (s *Service) retrySilent(now time.Duration) {
 func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.Heartbeat {
 	st, local, own := s.lease.Status(), s.o.Local(), s.ownLog()
 	hb := wire.Heartbeat{
-		Role: s.role(leaving), LastPublish: local.LastPublish, IntroPoints: local.IntroPoints,
+		Role: s.role(leaving), LastPublish: local.LastPublish, IntroPoints: s.introCount(local), Intro: s.intro.digest,
 		Version: s.o.Version, Profile: s.o.Profile, Zone: s.self.Zone, Priority: s.self.Priority, Witness: s.self.Witness,
 		Eligible: s.eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
 		Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
@@ -192,6 +199,7 @@ func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.He
 	if p.beatAt > 0 && p.beat.SentUS > 0 {
 		hb.EchoUS, hb.HeldUS = p.beat.SentUS, uint64(max(0, now-p.beatAt).Microseconds())
 	}
+	hb.SeenBoot = s.duplicates.boot(p.node, now)
 	if p.probed != 0 && now-p.probeT < probeEcho {
 		hb.ProbeEcho = p.probed
 	}
@@ -252,6 +260,8 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	}
 	s.onHints(p.node, hb.KnownPeers, now)
 	s.onProbe(p, hb, now)
+	s.introBeat(p, d.msg, hb.Intro)
+	p.seenBoot, p.seenBootAt = hb.SeenBoot, now
 	s.sampleLog(now)
 	p.caughtUp = s.hasLog(hb.Log, hb.LogEvents, now)
 	if hb.Members != wire.Digest(s.digest) {

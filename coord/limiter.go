@@ -10,7 +10,7 @@ import (
 
 // rateKey names who shares a bucket: one member, or all senders of a class.
 type rateKey struct {
-	node  cluster.NodeID // of classMember, else empty
+	node  cluster.NodeID // empty: all of the class share a bucket
 	class class
 }
 
@@ -18,14 +18,16 @@ type rateKey struct {
 type class byte
 
 const (
-	classMember   class = iota // each member for itself
-	classStranger              // all hosts that are no members yet, together
+	classMember    class = iota // each member for itself
+	classStranger               // hosts that are no members yet: by the member whose address they use, else together
+	classOtherBoot              // each member, as long as it names another boot than the one heard
 )
 
 // rates are datagrams per second and at once, by class.
 var rates = [...]struct{ rate, burst float64 }{
-	classMember:   {50, 100},
-	classStranger: {20, 64},
+	classMember:    {50, 100},
+	classStranger:  {20, 64},
+	classOtherBoot: {5, 20},
 }
 
 // limiter holds one bucket per key. Keys are members and classes, never
@@ -47,7 +49,7 @@ func (l limiter) take(key rateKey, now time.Duration) bool {
 func (l limiter) forget(dir *directory) {
 	maps.DeleteFunc(l, func(key rateKey, _ *bucket) bool {
 		_, ok := dir.byNode[key.node]
-		return key.class == classMember && !ok
+		return key.node != "" && !ok
 	})
 }
 

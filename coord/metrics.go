@@ -43,6 +43,9 @@ type metrics struct {
 	clockJumps   prometheus.Counter
 	equivocation prometheus.Counter
 	blackholes   prometheus.Counter
+	duplicates   prometheus.Counter
+	introPulls   *prometheus.CounterVec
+	stalls       prometheus.Counter
 	stale        prometheus.Gauge
 }
 
@@ -85,6 +88,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		clockJumps:   counter("skein_coord_clock_jumps_total", "Jumps of the wall clock."),
 		equivocation: counter("skein_coord_equivocations_total", "Membership records that contradict another."),
 		blackholes:   counter("skein_coord_blackholes_total", "Times full packets to a peer vanished while small ones did not."),
+		duplicates:   counter("skein_coord_duplicates_total", "Times two processes with the identity of one host were found."),
+		introPulls:   vec("skein_coord_intro_pulls_total", "Pulls of introduction points, by outcome.", "outcome"),
+		stalls:       counter("skein_coord_stalls_total", "Times the loop ran later than a quarter of a lease after it should have."),
 		stale:        gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
 	}
 	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof,
@@ -98,7 +104,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.rejected, m.accepted, m.sent, m.unsent, m.streams, m.streamErrors, m.streamsOpen, m.pulls, m.peers, m.rtt,
 		m.term, m.promised, m.holding, m.publishing, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
-		m.blackholes, m.stale,
+		m.blackholes, m.stale, m.duplicates, m.introPulls, m.stalls,
 	} {
 		errs = append(errs, r.Register(c))
 	}

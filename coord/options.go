@@ -64,7 +64,8 @@ type Options struct {
 	// this host's own certificate and announcement.
 	Records member.Records
 	Store   Store
-	// Boot is the persisted boot counter, raised for this start.
+	// Boot rises with every start and is that of no other process: the
+	// persisted counter, raised for this start, through MarkBoot.
 	Boot uint64
 	// Founder says that this host created the cluster. If it has no vote
 	// record and knows no other host, it begins as the only voter.
@@ -130,6 +131,11 @@ type Options struct {
 	// smaller MTU to go; it is called like OnChange. Optional.
 	MTU         func() int
 	OnBlackhole func(peer cluster.NodeID, from, to int)
+
+	// OnDuplicate is told once that two processes use the identity of a host,
+	// which may be this one; boot is that of the one that counts. It is called
+	// like OnChange. Optional.
+	OnDuplicate func(node cluster.NodeID, boot uint64)
 
 	// Legacy lists members whose unsigned heartbeats of protocol version 1
 	// count as signs of life, and as nothing else; optional.

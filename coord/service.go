@@ -35,7 +35,9 @@ type Service struct {
 	m       *metrics
 	rejects *rejects
 	skews   *skews
-	tuned   atomic.Pointer[tuned]
+
+	duplicates *duplicates
+	tuned      atomic.Pointer[tuned]
 
 	dir      atomic.Pointer[directory]
 	view     atomic.Pointer[View]
@@ -65,7 +67,7 @@ type Service struct {
 	digest    [16]byte
 	peers     map[cluster.NodeID]*peerState
 	endpoints endpoints
-	clock     Clock       // Jumps, LastJump, JumpedAt
+	clock     Clock       // what happened to it
 	ownLogs   []logSample // ring, newest last
 	seq       uint64
 	removed   bool // this host is no member any more: it says nothing
@@ -79,6 +81,13 @@ type Service struct {
 	saveAgain time.Duration
 	savePause time.Duration
 
+	intro    introState // own points; introSet: the daemon publishes some
+	introSet bool
+	hinted   []hint // of own backends
+	tidyAt   time.Duration
+
+	ownDuplicate bool // the others hear two processes of this host
+
 	beatAt    time.Duration // next heartbeat
 	kickedAt  time.Duration // when all silent hosts were last tried at once
 	probeAt   time.Duration // next look at probes
@@ -90,7 +99,11 @@ type Service struct {
 	lastNow   time.Duration
 	lastMono  time.Duration
 	lastWall  time.Time
-	dirty     bool // the view is to be made anew
+	slept     time.Duration // what the loop meant to wait since lastNow
+	// distrusts says that the self-check of the clock fails until distrustTill.
+	distrusts    bool
+	distrustTill time.Duration
+	dirty        bool // the view is to be made anew
 	// soft says that a heartbeat changed the view a little: in a large cluster
 	// that waits, see viewPause.
 	soft   bool
@@ -142,19 +155,21 @@ func New(o Options) (*Service, error) {
 	t := *o.Timing
 	s := &Service{
 		o: o, log: log, logGate: newLogGate(o.Now, 10*time.Second), m: m,
-		rejects:  &rejects{n: make(map[wire.Reason]uint64)},
-		skews:    &skews{m: make(map[cluster.NodeID]skew)},
-		notifier: newNotifier(&o, m),
-		inbox:    make(chan delivery, inboxSize),
-		sendq:    make(chan datagram, sendSize),
-		urgent:   make(chan datagram, urgentSize),
-		commands: make(chan func(), commandSize),
-		actions:  make(chan lease.Action, actionSize),
-		done:     make(chan struct{}),
-		table:    member.NewTable(o.Verifier),
-		detector: member.NewDetector(member.Timing{Suspect: t.Suspect, Grace: t.Grace, Dead: member.DefaultDead}),
-		peers:    make(map[cluster.NodeID]*peerState),
-		failing:  make(map[string]string),
+		rejects: &rejects{n: make(map[wire.Reason]uint64)},
+		skews:   &skews{m: make(map[cluster.NodeID]skew)},
+
+		duplicates: &duplicates{m: make(map[cluster.NodeID]duplicate)},
+		notifier:   newNotifier(&o, m),
+		inbox:      make(chan delivery, inboxSize),
+		sendq:      make(chan datagram, sendSize),
+		urgent:     make(chan datagram, urgentSize),
+		commands:   make(chan func(), commandSize),
+		actions:    make(chan lease.Action, actionSize),
+		done:       make(chan struct{}),
+		table:      member.NewTable(o.Verifier),
+		detector:   member.NewDetector(member.Timing{Suspect: t.Suspect, Grace: t.Grace, Dead: member.DefaultDead}),
+		peers:      make(map[cluster.NodeID]*peerState),
+		failing:    make(map[string]string),
 
 		endpoints: newEndpoints(),
 	}
@@ -182,7 +197,7 @@ func New(o Options) (*Service, error) {
 	}
 	s.acceptor = &acceptor{
 		self: o.Self, conn: o.PacketConn, dir: &s.dir, tuned: &s.tuned, now: o.Now, wall: o.Wall,
-		out: s.inbox, m: m, rejects: s.rejects, skews: s.skews, log: log, logGate: s.logGate,
+		out: s.inbox, m: m, rejects: s.rejects, skews: s.skews, twins: s.duplicates, log: log, logGate: s.logGate,
 		peers: make(map[cluster.NodeID]*acceptPeer), limits: make(limiter),
 	}
 	s.streams = &streams{
@@ -190,7 +205,9 @@ func New(o Options) (*Service, error) {
 		logGate: s.logGate, handlers: make(map[string]Handler), conns: make(map[*streamConn]struct{}),
 		pending: make(map[net.Conn]struct{}), counts: make(map[streamKey]int),
 	}
-	s.streams.handle(ProtoPull, s.servePull)
+	busy := m.streamErrors.WithLabelValues("busy").Inc
+	s.streams.handle(ProtoPull, newGuard(pullGuard, o.Now, busy, s.servePull).serve)
+	s.streams.handle(ProtoIntro, newGuard(introGuard, o.Now, busy, s.serveIntro).serve)
 	s.bound.Store(&leaseBound{})
 	s.refreshMembers()
 	s.publishView(s.now())
@@ -356,7 +373,7 @@ func (s *Service) now() time.Duration { return s.o.Now() }
 // loop is the single owner of membership, health and lease state.
 func (s *Service) loop(ctx context.Context) {
 	now := s.now()
-	s.lastNow, s.lastMono, s.lastWall = now, s.o.Mono(), s.o.Wall()
+	s.lastNow, s.lastMono, s.lastWall = s.readClocks()
 	s.beatAt = now
 	s.startLease()
 	s.notifier.setMembers(s.members)
@@ -389,7 +406,8 @@ func (s *Service) loop(ctx context.Context) {
 			s.tellMembers = false
 			s.notifier.setMembers(s.members)
 		}
-		timer.Reset(max(0, min(s.deadline(), now+time.Second)-now))
+		s.slept = max(0, min(s.deadline(), now+time.Second)-now)
+		timer.Reset(s.slept)
 	}
 }
 
@@ -404,6 +422,7 @@ func (s *Service) due() {
 	}
 	s.announceSome(now)
 	s.probeSome(now)
+	s.tidy(now)
 	s.expire(now)
 	s.tellEndpoints(now)
 	s.retrySave(now)
@@ -460,6 +479,10 @@ func (s *Service) receive(d delivery) {
 		s.onLease(d.msg.Node, wire.TypeLeaseRelease, p.Raw)
 	case wire.Revoke:
 		s.onRevoke(d, p)
+	case wire.IntroPoints:
+		s.onIntroPoints(d, p)
+	case wire.BackendUnhealthy:
+		s.onUnhealthy(d, p)
 	case nil:
 		s.onLegacy(d)
 	}

@@ -44,11 +44,21 @@ type View struct {
 
 // Clock is what a host knows of its own wall clock.
 type Clock struct {
-	// Jumps counts how often it was set by more than half the tolerance;
-	// LastJump is by how much and JumpedAt the local time of the last one.
+	// Jumps counts how often it was set by more than half the tolerance, or a
+	// quarter of the lease if that is less; LastJump is by how much and JumpedAt
+	// the local time of the last one.
 	Jumps    uint64
 	LastJump time.Duration
 	JumpedAt time.Duration
+	// Suspends counts how often the machine slept; LastSuspend is for how long
+	// and SuspendedAt the local time when that was seen. Stalls are times when
+	// the machine ran but this process did not, or not well.
+	Suspends    uint64
+	LastSuspend time.Duration
+	SuspendedAt time.Duration
+	Stalls      uint64
+	LastStall   time.Duration
+	StalledAt   time.Duration
 	// Offset is the median of how far the clocks of Peers other hosts are
 	// ahead of this one: if many agree on minutes, it is this clock that is
 	// wrong.
@@ -92,6 +102,14 @@ type MemberView struct {
 	// PathMTU is the largest MTU of the mesh at which full packets to that
 	// host were seen to arrive, 0 if none was probed.
 	PathMTU int
+	// IntroPoints is the latest list of that host, at most 20 of 2 KiB, none
+	// while it is dead. Unhealthy are its backends that it called unhealthy
+	// within 5 minutes, sorted, at most 16: a hint.
+	IntroPoints IntroPoints
+	Unhealthy   []string
+	// Duplicate says that two processes use that host's identity. Only the one
+	// started last counts.
+	Duplicate bool
 	// Incompatible says why messages of that host are refused, empty if they
 	// are not.
 	Incompatible string
@@ -166,6 +184,8 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 		mv.Version, mv.Profile, mv.Term, mv.TermHolder = s.o.Version, s.o.Profile, st.Term, st.Holder
 		mv.Publishing = s.publishing.Load()
 		mv.Eligible, mv.LogEvents, mv.Slots, mv.Busy = s.eligible(), own.Events, local.Slots, local.Busy
+		mv.IntroPoints, mv.Unhealthy = introView(&s.intro, s.hinted)
+		mv.Duplicate = s.ownDuplicate
 		return mv
 	}
 	mv.Health = s.detector.Health(m.Node)
@@ -175,6 +195,10 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 		return mv
 	}
 	mv.Answered = p.echoed > 0
+	mv.Duplicate = p.duplicate
+	if mv.Health != cluster.Dead {
+		mv.IntroPoints, mv.Unhealthy = introView(&p.intro, p.hints)
+	}
 	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt, p.incompatible, p.probe.proven, s.observed(m)
 	mv.Stale = now-s.lastSign(p) >= staleAfter
 	if off, ok := s.skewed(p, now); ok && max(off, -off) > time.Second {

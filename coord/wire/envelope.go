@@ -27,9 +27,12 @@ type Type string
 const (
 	TypeHeartbeat    Type = "heartbeat"     // Heartbeat
 	TypePeerAnnounce Type = "peer_announce" // PeerAnnounce
+	TypeIntroPoints  Type = "intro_points"  // IntroPoints
 	TypeLeaseClaim   Type = "lease_claim"   // Claim
 	TypeLeaseRelease Type = "lease_release" // Release
 	TypeRevoke       Type = "revoke"        // Revoke
+
+	TypeBackendUnhealthy Type = "backend_unhealthy" // BackendUnhealthy
 )
 
 // maxTypeLen is the longest type, known or not.

@@ -21,8 +21,8 @@ const (
 	maxShortText  = 32  // version, zone, profile
 )
 
-// Payload is the content of a message: Heartbeat, PeerAnnounce, Claim, Release
-// or Revoke. The set is closed.
+// Payload is the content of a message: Heartbeat, PeerAnnounce, IntroPoints,
+// Claim, Release, BackendUnhealthy or Revoke. The set is closed.
 type Payload interface {
 	kind() Type
 	validate() error
@@ -79,6 +79,8 @@ type Heartbeat struct {
 	LastPublish *uint64      `json:"last_publish_ts,omitempty"`
 	KnownPeers  []PeerHint   `json:"known_peers"`
 	IntroPoints uint32       `json:"intro_point_count"`
+	// Intro is IntroDigest of the sender's introduction points.
+	Intro Digest `json:"intro,omitzero"`
 
 	Version  string          `json:"version"` // of the program
 	Profile  cluster.Profile `json:"profile"`
@@ -115,6 +117,10 @@ type Heartbeat struct {
 	// of the last such one that arrived from the addressee lately.
 	Probe     uint32 `json:"probe,omitempty"`
 	ProbeEcho uint32 `json:"probe_echo,omitempty"`
+
+	// SeenBoot is sent to a host of which two processes are heard: the boot of
+	// the one that counts.
+	SeenBoot uint64 `json:"seen_boot,omitempty"`
 }
 
 // PeerAnnounce introduces the sender by its records.
@@ -203,6 +209,10 @@ func Decode(m Message) (Payload, error) {
 		p, err = decodeRelease(m.Payload)
 	case TypeRevoke:
 		p, err = decodeStruct[Revoke](m.Payload)
+	case TypeIntroPoints:
+		p, err = decodeStruct[IntroPoints](m.Payload)
+	case TypeBackendUnhealthy:
+		p, err = decodeStruct[BackendUnhealthy](m.Payload)
 	default:
 		return nil, Refuse(ReasonUnknownType, "%q", m.Type)
 	}
@@ -264,6 +274,9 @@ func decodeRelease(raw json.RawMessage) (Release, error) {
 	return Release{Term: cluster.Term(v.Term), Raw: raw}, nil
 }
 
+// Check reports why p would be refused.
+func Check(p Payload) error { return p.validate() }
+
 func (c Claim) validate() error {
 	if c.Term == 0 {
 		return Refuse(ReasonTerm, "lease_claim without term")
@@ -294,7 +307,8 @@ func (h Heartbeat) validate() error {
 		return bad("version, zone or profile above %d bytes", maxShortText)
 	case h.Probe > MaxProbe, h.ProbeEcho > MaxProbe:
 		return bad("probe of %d bytes, echo of %d", h.Probe, h.ProbeEcho)
-	case h.Term > MaxNumber, h.LogEvents > MaxNumber, h.SentUS > MaxNumber, h.EchoUS > MaxNumber, h.HeldUS > MaxNumber:
+	case h.Term > MaxNumber, h.LogEvents > MaxNumber, h.SentUS > MaxNumber, h.EchoUS > MaxNumber, h.HeldUS > MaxNumber,
+		h.SeenBoot > MaxNumber:
 		return bad("number out of range")
 	case h.LastPublish != nil && *h.LastPublish > MaxNumber:
 		return bad("last_publish_ts %d", *h.LastPublish)
