@@ -80,6 +80,13 @@ type MTUBlackhole struct {
 	To   int    `json:"to"`
 }
 
+// Duplicate says that two processes use the identity of one host, as after the
+// start of a copied disk. Boot is that of the one whose messages count.
+type Duplicate struct {
+	Host NodeID `json:"host"`
+	Boot uint64 `json:"boot"`
+}
+
 // TermStart is the first authority event of a term. Cut fences every lower
 // term: their authority events beyond it are void.
 type TermStart struct {

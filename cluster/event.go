@@ -96,6 +96,7 @@ const (
 	KindTokenCreated   Kind = "token_created"   // TokenChanged
 	KindTokenRevoked   Kind = "token_revoked"   // TokenChanged
 	KindMTUBlackhole   Kind = "mtu_blackhole"   // MTUBlackhole
+	KindDuplicate      Kind = "duplicate"       // Duplicate
 	KindLeaseReleased  Kind = "lease_released"  // LeaseReleased
 	KindLeaseLost      Kind = "lease_lost"      // LeaseLost
 	KindVotersSet      Kind = "voters_set"      // VotersSet
@@ -117,7 +118,7 @@ func (k Kind) Authority() bool {
 	switch k {
 	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
-		KindMTUBlackhole, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindPublishing:
+		KindMTUBlackhole, KindDuplicate, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindPublishing:
 		return false
 	}
 	return true
