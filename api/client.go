@@ -118,6 +118,17 @@ func (c *Client) StepDown(ctx context.Context, req StepDownRequest) (Lease, erro
 	return send[Lease](ctx, c, http.MethodPost, "/v1/lease/step-down", req)
 }
 
+// Voters shows who votes, and who shall.
+func (c *Client) Voters(ctx context.Context) (Voters, error) {
+	return get[Voters](ctx, c, "/v1/lease/voters")
+}
+
+// SetVoters says who shall vote. It returns when the holder has agreed to it;
+// the changes follow, one at a time.
+func (c *Client) SetVoters(ctx context.Context, req VotersRequest) (Voters, error) {
+	return send[Voters](ctx, c, http.MethodPost, "/v1/lease/voters", req)
+}
+
 // Config shows the daemon's effective configuration.
 func (c *Client) Config(ctx context.Context) (Config, error) {
 	return get[Config](ctx, c, "/v1/config")

@@ -20,14 +20,19 @@ const (
 // Status answers GET /v1/status.
 type Status struct {
 	Header
-	Cluster string       `json:"cluster"`
-	Version string       `json:"version"`
-	State   State        `json:"state"`
-	Reasons []string     `json:"reasons"` // why degraded, e.g. "n3 suspect"
-	Role    cluster.Role `json:"role"`    // holder, standby or witness
-	Term    cluster.Term `json:"term"`
+	Cluster string   `json:"cluster"`
+	Version string   `json:"version"`
+	State   State    `json:"state"`
+	Reasons []string `json:"reasons"` // why degraded, e.g. "n3 suspect"
+	// Role is this host's under the lease: holder, standby or witness. Who
+	// publishes is told in Lease.
+	Role cluster.Role `json:"role"`
+	Term cluster.Term `json:"term"`
 	// UptimeSeconds counts from the start of the daemon.
 	UptimeSeconds float64 `json:"uptime_seconds"`
+	// LocalHealth is 0 for a host that hears and answers in time, up to 8 for
+	// one that does not and therefore doubts itself before others.
+	LocalHealth int `json:"local_health"`
 
 	Lease   LeaseSummary  `json:"lease"`
 	Members MemberCounts  `json:"members"`
@@ -35,19 +40,6 @@ type Status struct {
 	Log     LogSummary    `json:"log"`
 	Worker  WorkerSummary `json:"worker"`
 	Jobs    JobCounts     `json:"jobs"`
-}
-
-// LeaseSummary is the lease as this host sees it.
-type LeaseSummary struct {
-	Holder  cluster.NodeID  `json:"holder"` // empty: none known
-	Term    cluster.Term    `json:"term"`
-	Mode    cluster.Mode    `json:"mode"`
-	Voters  int             `json:"voters"`
-	Profile cluster.Profile `json:"profile"`
-	// RenewedSeconds is the age of the last renewal that this host knows,
-	// ExpiresSeconds the time until its guard ends; null: unknown.
-	RenewedSeconds *float64 `json:"renewed_seconds"`
-	ExpiresSeconds *float64 `json:"expires_seconds"`
 }
 
 // MemberCounts counts members by health. Left counts the hosts that are none
@@ -117,7 +109,9 @@ type Member struct {
 	State cluster.Health `json:"state"`
 	Role  cluster.Role   `json:"role"` // empty: unknown
 	Voter bool           `json:"voter"`
-	Term  cluster.Term   `json:"term"` // 0: unknown
+	// Publisher hosts say that they have the publishing duty.
+	Publisher bool         `json:"publisher"`
+	Term      cluster.Term `json:"term"` // 0: unknown
 	// SeenSeconds is the age of its last message; null for self and for a
 	// host never heard of.
 	SeenSeconds *float64 `json:"seen_seconds"`
@@ -144,48 +138,4 @@ type Member struct {
 	Removed bool       `json:"removed"`
 	GoneAt  *time.Time `json:"gone_at"`
 	Reason  string     `json:"reason"`
-}
-
-// Lease answers GET /v1/lease and POST /v1/lease/step-down.
-type Lease struct {
-	Header
-	LeaseSummary
-	// Ready is set once the holder's term_start is stable; only the holder
-	// knows, elsewhere it is null.
-	Ready    *bool        `json:"ready"`
-	Config   LeaseConfig  `json:"config"`
-	Promised cluster.Term `json:"promised"` // highest term this host promised
-}
-
-// LeaseConfig is the newest voter configuration that this host knows.
-type LeaseConfig struct {
-	Epoch  uint64           `json:"epoch"`
-	Term   cluster.Term     `json:"term"`
-	Voters []cluster.NodeID `json:"voters"`
-	Mode   cluster.Mode     `json:"mode"`
-}
-
-// LeaseHistory answers GET /v1/lease/history, newest term first.
-type LeaseHistory struct {
-	Header
-	Terms []TermRecord `json:"terms"`
-}
-
-// TermRecord is one past or present term.
-type TermRecord struct {
-	Term      cluster.Term     `json:"term"`
-	Holder    cluster.NodeID   `json:"holder"`
-	StartedAt time.Time        `json:"started_at"`
-	EndedAt   *time.Time       `json:"ended_at"` // null: not ended, or nobody saw the end
-	Cause     string           `json:"cause"`    // why it ended, empty: unknown or not ended
-	Successor cluster.NodeID   `json:"successor"`
-	Previous  cluster.NodeID   `json:"previous"`
-	Grants    []cluster.NodeID `json:"grants"`
-	Voters    []cluster.NodeID `json:"voters"`
-}
-
-// StepDownRequest is the body of POST /v1/lease/step-down.
-type StepDownRequest struct {
-	To     cluster.NodeID `json:"to,omitempty"` // empty: the best host
-	Reason string         `json:"reason,omitempty"`
 }

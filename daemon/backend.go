@@ -212,54 +212,6 @@ func (n *node) ownEvents() uint64 {
 	return total
 }
 
-func (n *node) leaseSummary(v *coord.View) api.LeaseSummary {
-	sum := api.LeaseSummary{
-		Holder: v.Lease.Holder, Term: v.Lease.Term, Mode: v.Lease.Config.Mode,
-		Voters: len(v.Lease.Config.Voters), Profile: v.Profile,
-	}
-	if v.Lease.Holder != "" {
-		left := v.Lease.Until - n.now()
-		sum.ExpiresSeconds = new(max(0, left.Seconds()))
-		sum.RenewedSeconds = new(max(0, (n.timing.Lease - left).Seconds()))
-	}
-	return sum
-}
-
-// Lease implements status.LeaseControl.
-func (b backend) Lease(context.Context) (api.Lease, error) {
-	v := b.coord.View()
-	c := v.Lease.Config
-	out := api.Lease{
-		LeaseSummary: b.leaseSummary(v),
-		Config:       api.LeaseConfig{Epoch: c.Epoch, Term: c.Term, Voters: append([]cluster.NodeID{}, c.Voters...), Mode: c.Mode},
-		Promised:     v.Lease.Vote.PromisedTerm,
-	}
-	if v.Lease.Role == cluster.RoleHolder {
-		out.Ready = new(v.Lease.Ready)
-	}
-	return out, nil
-}
-
-// LeaseHistory implements status.LeaseControl.
-func (b backend) LeaseHistory(context.Context) (api.LeaseHistory, error) {
-	var terms []state.Term
-	b.events.View(func(s *state.State) { terms = s.Terms() })
-	out := api.LeaseHistory{Terms: make([]api.TermRecord, 0, len(terms))}
-	for i, t := range slices.Backward(terms) {
-		r := api.TermRecord{
-			Term: t.Term, Holder: t.Holder, StartedAt: t.Started.Time(), Cause: t.Reason, Successor: t.Successor,
-			Previous: t.Previous, Grants: append([]cluster.NodeID{}, t.Grants...), Voters: append([]cluster.NodeID{}, t.Voters...),
-		}
-		if t.Released != 0 {
-			r.EndedAt = new(t.Released.Time())
-		} else if i+1 < len(terms) {
-			r.Cause = "expired" // a later term began without a release
-		}
-		out.Terms = append(out.Terms, r)
-	}
-	return out, nil
-}
-
 // Events implements status.EventReader.
 func (b backend) Events(ctx context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
 	at := eventlog.Cursor(maps.Clone(after))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/worker"
 )
@@ -234,36 +235,50 @@ func (n *node) awaitJob(ctx context.Context, id cluster.JobID) {
 	}
 }
 
-// spread copies a job's artefacts to other voters, until a majority has them:
-// the rest fetch what they need. A job that is only to be on the holder's disk
-// waits for nobody.
+// spread copies a job's artefacts to other voters, until a majority has them,
+// in available mode all that are up: the rest fetch what they need. A job that
+// is only to be on the holder's disk waits for nobody.
 func (n *node) spread(ctx context.Context, req api.SubmitRequest) error {
-	cfg := n.coord.View().Lease.Config
 	if req.Wait == api.WaitLocal {
 		return nil
+	}
+	view := n.coord.View()
+	cfg := view.Lease.Config
+	voters, need := cfg.Voters, cfg.Majority()
+	if cfg.Mode == cluster.ModeAvailable {
+		voters = notDown(view, voters)
+		need = len(voters)
 	}
 	ctx, cancel := context.WithTimeout(ctx, spreadTime)
 	defer cancel()
 	for _, h := range hashesOf(req.Spec) {
-		have := n.spreadOne(ctx, cfg, h)
-		if cfg.Mode == cluster.ModeQuorum && have < cfg.Majority() {
-			return api.Errorf(api.CodeNotStable, "artefact %s is on %d of %d voters, want %d", h, have, len(cfg.Voters), cfg.Majority()).
+		have := n.spreadOne(ctx, voters, need, h)
+		if cfg.Mode == cluster.ModeQuorum && have < need {
+			return api.Errorf(api.CodeNotStable, "artefact %s is on %d of %d voters, want %d", h, have, len(voters), need).
 				WithHint("retry with the same key, or submit with --wait=local")
 		}
 	}
 	return nil
 }
 
+// notDown leaves out who is believed to be down.
+func notDown(view *coord.View, list []cluster.NodeID) []cluster.NodeID {
+	return slices.DeleteFunc(slices.Clone(list), func(id cluster.NodeID) bool {
+		m, ok := view.Member(id)
+		return ok && (m.Health == cluster.Suspect || m.Health == cluster.Dead || m.Health == cluster.Left)
+	})
+}
+
 // spreadOne asks all other voters at once and returns how many have h as soon
-// as they are a majority.
-func (n *node) spreadOne(ctx context.Context, cfg cluster.VoterConfig, h cluster.Hash) int {
+// as need of them do.
+func (n *node) spreadOne(ctx context.Context, voters []cluster.NodeID, need int, h cluster.Hash) int {
 	ctx, cancel := context.WithCancel(ctx)
-	answers := make(chan int, len(cfg.Voters)) // one slot each: never full
+	answers := make(chan int, len(voters)) // one slot each: never full
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel()
 	have := 0
-	for _, v := range cfg.Voters {
+	for _, v := range voters {
 		if v == n.id.Node {
 			have++
 			answers <- 0
@@ -271,8 +286,8 @@ func (n *node) spreadOne(ctx context.Context, cfg cluster.VoterConfig, h cluster
 		}
 		asking.Go(func() { answers <- len(n.artefacts.Spread(ctx, h, []cluster.NodeID{v})) })
 	}
-	for range cfg.Voters {
-		if have >= cfg.Majority() {
+	for range voters {
+		if have >= need {
 			break
 		}
 		have += <-answers

@@ -38,6 +38,7 @@ type remoteRequest struct {
 	Submit   *api.SubmitRequest      `json:"submit,omitempty"`
 	Stop     *stopJob                `json:"stop,omitempty"`
 	StepDown *stepDown               `json:"step_down,omitempty"`
+	Voters   *api.VotersRequest      `json:"voters,omitempty"`
 	Depart   *departRequest          `json:"depart,omitempty"`
 	Conflict *cluster.MemberConflict `json:"conflict,omitempty"`
 	// Of a sponsor.
@@ -77,6 +78,7 @@ type removeRequest struct {
 type remoteReply struct {
 	Problem *api.Problem        `json:"problem,omitempty"`
 	Submit  *api.SubmitResponse `json:"submit,omitempty"`
+	Voters  *api.Voters         `json:"voters,omitempty"`
 	// Cert is the text form of a renewed certificate.
 	Cert *string `json:"cert,omitempty"`
 	// By is who did it.
@@ -92,7 +94,7 @@ func lacking(p *api.Problem) remoteReply { return remoteReply{Problem: p, Lacks:
 // toHolder carries a request to whoever holds the lease, here or elsewhere,
 // and follows the lease while it moves, until ctx ends. A request may so be
 // carried out twice, and must not mind: a submit is known by its key, a stop
-// says what is to be, a step-down names its term.
+// and who shall vote say what is to be, a step-down names its term.
 func (n *node) toHolder(ctx context.Context, req remoteRequest) (remoteReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
@@ -243,7 +245,7 @@ func (n *node) ask(ctx context.Context, to cluster.NodeID, req remoteRequest, as
 	if err := json.NewDecoder(io.LimitReader(conn, maxHolderMessage)).Decode(&reply); err != nil {
 		return remoteReply{}, fmt.Errorf("ask %s: %w", to, err)
 	}
-	if reply.Problem == nil && req.Submit != nil && reply.Submit == nil {
+	if reply.Problem == nil && (req.Submit != nil && reply.Submit == nil || req.Voters != nil && reply.Voters == nil) {
 		return remoteReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
 	}
 	return reply, nil
@@ -322,6 +324,8 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 			return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
 		}
 		return remoteReply{}
+	case req.Voters != nil:
+		return n.setVoters(ctx, from, req.Actor, *req.Voters)
 	case req.Depart != nil:
 		return remoteReply{Problem: n.depart(ctx, from, req.Depart.Node)}
 	case req.Conflict != nil:
@@ -339,7 +343,7 @@ func maySucceed(v *coord.View, to cluster.NodeID) *api.Problem {
 	m, ok := v.Member(to)
 	switch {
 	case !ok:
-		return api.Errorf(api.CodeNotFound, "no member %s", to).WithHint("see `skein members`")
+		return noMember(to)
 	case to == v.Self:
 		return api.Errorf(api.CodeConflict, "%s holds the lease already", to)
 	}

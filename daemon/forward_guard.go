@@ -47,6 +47,7 @@ const (
 	favourDepart                 // a voter goes
 	favourRemove                 // a key ends
 	favourConflict               // a contradiction is written down
+	favourVoters                 // others vote
 )
 
 // favours are how many of a kind a member gets at once, and how long until it
@@ -59,6 +60,7 @@ var favours = [...]struct {
 	favourDepart:   {16, 20 * time.Second},
 	favourRemove:   {16, 20 * time.Second},
 	favourConflict: {16, time.Minute},
+	favourVoters:   {8, 20 * time.Second},
 }
 
 // maxFavourKeys bounds the memory of favourLimits. Only members get there, so

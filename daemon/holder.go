@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -237,11 +236,7 @@ func (d *duty) catchUp(ctx context.Context, a lease.Acquired) error {
 
 // meet reads what all voters know that are not believed to be down.
 func (d *duty) meet(ctx context.Context, term cluster.Term, voters []cluster.NodeID) error {
-	view := d.elector.View()
-	up := slices.DeleteFunc(slices.Clone(voters), func(id cluster.NodeID) bool {
-		m, ok := view.Member(id)
-		return ok && (m.Health == cluster.Suspect || m.Health == cluster.Dead || m.Health == cluster.Left)
-	})
+	up := notDown(d.elector.View(), voters)
 	return d.history.CatchUp(ctx, term, up, len(up))
 }
 

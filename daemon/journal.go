@@ -28,6 +28,9 @@ func (n *node) keepJournal(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if err := n.tellForced(ctx); err != nil && ctx.Err() == nil {
+		n.log.Error().Err(err).Msg("forced voters not logged") // again at the next start
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -171,11 +171,11 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 	}
 	if n.coord, err = coord.New(coord.Options{
 		Self: n.id.Node, Key: n.id.IDKey(), Verifier: n.id.Verifier(), Records: records,
-		Store: coord.NewFileStore(n.cfg.StateDir, n.id.Cluster, n.id.Node), Boot: n.boot, Founder: root != nil,
+		Store: coord.NewFileStore(n.cfg.StateDir, n.id.Cluster, n.id.Node), Boot: coord.MarkBoot(n.boot, rand.Uint32()), Founder: root != nil,
 		Secret:     n.id.ClusterSecret(),
 		PacketConn: packets, Listener: listener, DialTCP: n.mesh.Dial,
 		Profile: n.cfg.Lease.Profile, Mode: n.cfg.Lease.Mode, Tolerance: n.cfg.Clock.Tolerance, Legacy: n.cfg.Coord.Legacy,
-		Observed: n.mesh.Endpoints, Interfaces: n.interfaces, MTU: n.probeMTU, OnBlackhole: n.onBlackhole,
+		Observed: n.mesh.Endpoints, Interfaces: n.interfaces, MTU: n.probeMTU, OnBlackhole: n.onBlackhole, OnDuplicate: n.onDuplicate,
 		Now: n.now, Wall: n.wall, Version: n.version, Log: n.logState, Local: n.local,
 		OnChange: n.onChange, OnMembers: n.onMembers, OnHealth: n.onHealth, OnLoop: func() { n.tell(n.notify.Watchdog()) },
 		Logger: n.log, Registerer: n.reg,
@@ -374,7 +374,11 @@ func (n *node) confirmOwnChain(ctx context.Context) error {
 		if err != nil {
 			n.log.Debug().Err(err).Msg("own chain not confirmed yet")
 		}
-		if !cfg.IsZero() && answered+1 >= cfg.Majority() {
+		need := cfg.Majority() // what was stable is on a majority, in available mode on any
+		if cfg.Mode == cluster.ModeAvailable {
+			need = len(cfg.Voters)
+		}
+		if !cfg.IsZero() && answered+1 >= need {
 			break
 		}
 		if cfg.Mode != cluster.ModeQuorum && time.Since(start) > ownHeadWait {

@@ -53,10 +53,17 @@ type MeshControl interface {
 	RotateKey(ctx context.Context, actor string) (api.Rotated, error)
 }
 
-// LeaseControl shows the lease and asks the holder to give it up.
+// LeaseControl shows the lease and who votes, and asks the holder to change
+// that.
 type LeaseControl interface {
 	Lease(ctx context.Context) (api.Lease, error)
 	LeaseHistory(ctx context.Context) (api.LeaseHistory, error)
+	Voters(ctx context.Context) (api.Voters, error)
+	// SetVoters returns once the holder agreed to who shall vote, which it
+	// then brings about one change at a time. Req was checked by itself. On a
+	// host that is not the holder it is forwarded, or refused with code
+	// conflict.
+	SetVoters(ctx context.Context, actor string, req api.VotersRequest) (api.Voters, error)
 	// StepDown returns once the release was decided. On a host that is not
 	// the holder it is forwarded, or refused with code conflict.
 	StepDown(ctx context.Context, actor string, req api.StepDownRequest) (api.Lease, error)

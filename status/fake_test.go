@@ -24,6 +24,7 @@ type fake struct {
 	ready   error
 	actors  []string
 	submits []api.SubmitRequest
+	voters  []api.VotersRequest
 	revoked string
 	removed []string      // node and reason
 	block   chan struct{} // Members waits for it, if not nil
@@ -95,6 +96,18 @@ func (f *fake) Config(context.Context) (api.Config, error) { return api.Config{}
 func (f *fake) Lease(context.Context) (api.Lease, error)   { return api.Lease{}, nil }
 func (f *fake) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 	return api.LeaseHistory{Terms: []api.TermRecord{{Term: 1}}}, nil
+}
+
+func (f *fake) Voters(context.Context) (api.Voters, error) {
+	return api.Voters{Target: []cluster.NodeID{"n1"}, Voters: []api.Voter{{Node: "n1", Voter: true}}}, nil
+}
+
+func (f *fake) SetVoters(ctx context.Context, actor string, req api.VotersRequest) (api.Voters, error) {
+	f.did(actor)
+	f.mu.Lock()
+	f.voters = append(f.voters, req)
+	f.mu.Unlock()
+	return f.Voters(ctx)
 }
 
 func (f *fake) StepDown(_ context.Context, actor string, req api.StepDownRequest) (api.Lease, error) {

@@ -102,22 +102,6 @@ func (s *Server) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.o.Backend.Stop(r.Context(), peerOf(r.Context()).actor(), id, req.Reason)
 }
 
-func (s *Server) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.StepDownRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
-	if err := checkReason(req.Reason); err != nil {
-		return nil, err
-	}
-	if req.To != "" {
-		if _, err := cluster.ParseNodeID(string(req.To)); err != nil {
-			return nil, api.Errorf(api.CodeInvalidRequest, "to: %s", err)
-		}
-	}
-	return s.o.Backend.StepDown(r.Context(), peerOf(r.Context()).actor(), req)
-}
-
 // Limits of invites at the API; the keeper of invites has its own.
 const (
 	maxTTLSeconds = 30 * 24 * 3600

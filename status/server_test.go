@@ -200,6 +200,13 @@ func TestRefusals(t *testing.T) {
 		{"revoke", "DELETE", "/v1/tokens/A%20B", "", 404, api.CodeNotFound, "no invite"},
 		{"node name", "POST", "/v1/lease/step-down", `{"to":"N_9"}`, 400, api.CodeInvalidRequest, "node id"},
 		{"conflict", "POST", "/v1/lease/step-down", `{"to":"n9"}`, 409, api.CodeConflict, "n9 is not alive"},
+		{"voters of nothing", "POST", "/v1/lease/voters", `{}`, 400, api.CodeInvalidRequest, "nothing to change"},
+		{"voters twice", "POST", "/v1/lease/voters", `{"voters":["n1","n2","n1"]}`, 400, api.CodeInvalidRequest, "n1 is named twice"},
+		{"voter name", "POST", "/v1/lease/voters", `{"add":"N_9"}`, 400, api.CodeInvalidRequest, "node id"},
+		{"no voter name", "POST", "/v1/lease/voters", `{"voters":[""]}`, 400, api.CodeInvalidRequest, "node id"},
+		{"too many voters", "POST", "/v1/lease/voters", `{"voters":["a","b","c","d","e","f","g","h"]}`, 400, api.CodeInvalidRequest, "at most 7"},
+		{"voters and auto", "POST", "/v1/lease/voters", `{"voters":["n1"],"auto":true}`, 400, api.CodeInvalidRequest, "say one"},
+		{"voters' mode", "POST", "/v1/lease/voters", `{"auto":true,"mode":"single"}`, 400, api.CodeInvalidRequest, "auto, quorum or available"},
 		{"stop reason", "POST", "/v1/jobs/jaa/stop", `{"reason":"` + strings.Repeat("x", 300) + `"}`, 400, api.CodeInvalidRequest, "reason"},
 		{"since", "GET", "/v1/events?since=yesterday", "", 400, api.CodeInvalidRequest, "since"},
 		{"kind", "GET", "/v1/events?kind=[", "", 400, api.CodeInvalidRequest, "kind"},
@@ -274,7 +281,7 @@ func TestReadersMayNotChange(t *testing.T) {
 	if _, err := r.client.Status(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for _, path := range []string{"/v1/jobs", "/v1/jobs/jaa/stop", "/v1/tokens", "/v1/lease/step-down"} {
+	for _, path := range []string{"/v1/jobs", "/v1/jobs/jaa/stop", "/v1/tokens", "/v1/lease/step-down", "/v1/lease/voters"} {
 		code, _, text := r.ask(t, "POST", path, "{}")
 		if code != 403 || !strings.Contains(text, "skein-admin") {
 			t.Errorf("%s: %d %s", path, code, text)

@@ -25,6 +25,8 @@ type deps struct {
 	// exportRoot copies the root key to a file, or moves it there.
 	exportRoot func(cfg config.Config, out string, remove bool) error
 	importRoot func(cfg config.Config, in string) error
+	// recoverLease makes this host the only voter.
+	recoverLease func(cfg config.Config, actor string) (daemon.Recovery, error)
 	// cleanup removes what a killed daemon left behind, and says whether
 	// there was something.
 	cleanup func(context.Context, config.Config) (bool, error)

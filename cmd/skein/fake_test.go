@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type fakeCluster struct {
 	state    api.State
 	holder   cluster.NodeID
 	ready    bool
+	wanted   *api.VotersRequest
 	notYet   int // submits refused with no_holder before one is taken
 	jobs     map[cluster.JobID]api.Job
 	keys     map[string]cluster.JobSpec
@@ -145,9 +147,13 @@ func (f *fakeCluster) Header() api.Header {
 }
 
 func (f *fakeCluster) lease() api.LeaseSummary {
-	l := api.LeaseSummary{Holder: f.holder, Term: 42, Mode: cluster.ModeQuorum, Voters: 3, Profile: cluster.ProfileLAN}
+	l := api.LeaseSummary{
+		Holder: f.holder, Term: 42, Mode: cluster.ModeQuorum, Voters: 3, Profile: cluster.ProfileLAN,
+		Publisher: "n2", Publishing: true, PublishWhy: api.PublishNoLease, Abstaining: []cluster.NodeID{"n3"},
+	}
 	if f.holder != "" {
-		l.RenewedSeconds, l.ExpiresSeconds = new(1.2), new(3.8)
+		l.RenewedSeconds, l.ExpiresSeconds, l.TenureSeconds = new(1.2), new(3.8), new(3600.0)
+		l.Publisher, l.Publishing, l.PublishWhy, l.Abstaining = f.holder, false, api.PublishLease, nil
 	}
 	return l
 }
@@ -172,7 +178,7 @@ func (f *fakeCluster) Status(context.Context) (api.Status, error) {
 func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) {
 	list := []api.Member{
 		{
-			Node: "n1", Addr: "10.86.0.1", State: cluster.Alive, Role: cluster.RoleHolder, Voter: true, Term: 42, SeenSeconds: new(0.4),
+			Node: "n1", Addr: "10.86.0.1", State: cluster.Alive, Role: cluster.RoleHolder, Voter: true, Publisher: true, Term: 42, SeenSeconds: new(0.4),
 			RTTSeconds: new(0.0011), Path: "direct", Version: "0.3.1", Priority: 10, LagEvents: new(uint64(0)), Endpoints: []string{"192.0.2.1:51820"},
 		},
 		{Node: "n2", Self: true, Addr: "10.86.0.2", State: cluster.Alive, Role: cluster.RoleStandby, Voter: true, Term: 42, Path: "self", Version: "0.3.1", Priority: 100},
@@ -258,6 +264,43 @@ func (f *fakeCluster) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 		{Term: 42, Holder: "n1", StartedAt: fakeNow.Add(-time.Hour), Previous: "n3", Grants: []cluster.NodeID{"n1", "n2"}},
 		{Term: 41, Holder: "n3", StartedAt: fakeNow.Add(-3 * time.Hour), EndedAt: new(fakeNow.Add(-time.Hour)), Cause: "released", Successor: "n1", Grants: []cluster.NodeID{"n1", "n3"}},
 	}}, nil
+}
+
+func (f *fakeCluster) Voters(context.Context) (api.Voters, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := api.Voters{
+		Config:  api.LeaseConfig{Epoch: 5, Term: 40, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum},
+		Pending: new(false), Target: []cluster.NodeID{"n1", "n2", "n3"}, TargetAuto: true, Holder: f.holder,
+		Voters: []api.Voter{
+			{Node: "n1", Zone: "east", State: cluster.Alive, Priority: 10, Voter: true, Target: true, Epoch: new(uint64(5))},
+			{Node: "n2", Zone: "west", State: cluster.Alive, Priority: 20, Voter: true, Target: true, Epoch: new(uint64(5))},
+			{Node: "n3", State: cluster.Alive, Priority: 30, Witness: true, Voter: true, Target: true, Abstaining: "vote record missing"},
+		},
+	}
+	if w := f.wanted; w != nil {
+		v.TargetAuto = w.Auto
+		switch {
+		case len(w.Voters) > 0:
+			v.Target = w.Voters
+		case w.Remove != "":
+			v.Target = slices.DeleteFunc(v.Target, func(id cluster.NodeID) bool { return id == w.Remove })
+		case w.Add != "":
+			v.Target = append(v.Target, w.Add)
+		}
+		for i := range v.Voters {
+			v.Voters[i].Target = slices.Contains(v.Target, v.Voters[i].Node)
+		}
+	}
+	return v, nil
+}
+
+func (f *fakeCluster) SetVoters(ctx context.Context, _ string, req api.VotersRequest) (api.Voters, error) {
+	if req.Add == "n9" {
+		return api.Voters{}, api.Errorf(api.CodeNotFound, "no member n9").WithHint("see `skein members`")
+	}
+	f.set(func() { f.wanted = &req })
+	return f.Voters(ctx)
 }
 
 func (f *fakeCluster) StepDown(ctx context.Context, _ string, req api.StepDownRequest) (api.Lease, error) {
@@ -464,6 +507,16 @@ func fakeDeps() deps {
 		importRoot: func(_ config.Config, in string) error {
 			_, err := os.Stat(in)
 			return err
+		},
+		recoverLease: func(cfg config.Config, actor string) (daemon.Recovery, error) {
+			if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
+				return daemon.Recovery{}, fmt.Errorf("lock %s: in use by another process", cfg.StateDir)
+			}
+			return daemon.Recovery{
+				Node:     cfg.Node.Name,
+				Previous: cluster.VoterConfig{Epoch: 5, Term: 42, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum},
+				Config:   cluster.VoterConfig{Epoch: 6, Term: 1048618, Voters: []cluster.NodeID{cfg.Node.Name}, Mode: cluster.ModeSingle},
+			}, nil
 		},
 		cleanup: func(_ context.Context, cfg config.Config) (bool, error) { return cfg.Mesh.Interface == "skein7", nil },
 		runner: func(stdin io.Reader, stdout, _ io.Writer) int {

@@ -41,8 +41,10 @@ func main() {
 
 		exportRoot: daemon.ExportRoot,
 		importRoot: daemon.ImportRoot,
-		cleanup:    daemon.CleanupNetwork,
-		runner:     daemon.Runner,
+
+		recoverLease: daemon.RecoverLease,
+		cleanup:      daemon.CleanupNetwork,
+		runner:       daemon.Runner,
 	})
 	stop()
 	os.Exit(code)

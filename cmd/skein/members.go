@@ -75,7 +75,7 @@ func membersTable(m api.Members, f form) table {
 	wide := f.wide()
 	t := table{head: []string{"NODE", "ADDR", "STATE", "ROLE", "TERM", "SEEN", "RTT", "PATH", "VERSION"}}
 	if wide {
-		t.head = append(t.head, "VOTER", "LAG", "PRIORITY", "ZONE", "ADDR6", "ENDPOINTS",
+		t.head = append(t.head, "VOTER", "PUBLISHER", "LAG", "PRIORITY", "ZONE", "ADDR6", "ENDPOINTS",
 			"SPONSOR", "NAT", "SKEW", "CERT", "GONE", "REASON")
 	}
 	for _, x := range m.Members {
@@ -88,7 +88,7 @@ func membersTable(m api.Members, f form) table {
 			f.age(x.SeenSeconds), f.age(x.RTTSeconds), orDash(x.Path), orDash(x.Version),
 		}
 		if wide {
-			row = append(row, yesNo(x.Voter), lag(x.LagEvents), strconv.FormatUint(uint64(x.Priority), 10),
+			row = append(row, yesNo(x.Voter), yesNo(x.Publisher), lag(x.LagEvents), strconv.FormatUint(uint64(x.Priority), 10),
 				orDash(x.Zone), orDash(x.Addr6), joined(x.Endpoints),
 				yesNo(x.Sponsor), yesNo(x.NAT), f.skew(x.SkewSeconds), stampOf(x.CertExpiresAt), stampOf(x.GoneAt), orDash(x.Reason))
 		}

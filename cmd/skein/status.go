@@ -106,13 +106,27 @@ func statusLines(s api.Status) [][2]string {
 	}
 	holder := "nobody known"
 	if s.Lease.Holder != "" {
-		holder = string(s.Lease.Holder)
+		holder = fmt.Sprintf("%s, term %s", s.Lease.Holder, termOf(uint64(s.Lease.Term)))
+		if s.Lease.TenureSeconds != nil {
+			holder += " for " + ageOf(s.Lease.TenureSeconds)
+		}
 		if s.Lease.RenewedSeconds != nil {
 			holder += ", renewed " + ageOf(s.Lease.RenewedSeconds) + " ago"
 		}
 		if s.Lease.ExpiresSeconds != nil {
 			holder += ", expires in " + ageOf(s.Lease.ExpiresSeconds)
 		}
+	}
+	publisher := "nobody known"
+	if s.Lease.Publisher != "" {
+		publisher = string(s.Lease.Publisher)
+		if s.Lease.PublishWhy != "" {
+			publisher += ", " + publishWhy(s.Lease)
+		}
+	}
+	lease := fmt.Sprintf("mode %s, %s, profile %s", orDash(s.Lease.Mode), plural(s.Lease.Voters, "voter"), orDash(s.Lease.Profile))
+	if len(s.Lease.Abstaining) > 0 {
+		lease += ", abstaining " + joined(s.Lease.Abstaining)
 	}
 	m := s.Members
 	members := []string{fmt.Sprintf("%d of %d alive", m.Alive, m.Total)}
@@ -131,13 +145,22 @@ func statusLines(s api.Status) [][2]string {
 	return [][2]string{
 		{"", first},
 		{"holder", holder},
+		{"publisher", publisher},
 		{"members", strings.Join(members, ", ")},
-		{"lease", fmt.Sprintf("mode %s, %s, profile %s", orDash(s.Lease.Mode), plural(s.Lease.Voters, "voter"), orDash(s.Lease.Profile))},
+		{"lease", lease},
 		{"mesh", mesh},
 		{"log", fmt.Sprintf("%s in %s, %s, state %s", plural(int(s.Log.Events), "event"), plural(s.Log.Sources, "source"), bytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12])},
 		{"worker", fmt.Sprintf("%d of %s busy, %d queued", s.Worker.Running, plural(s.Worker.Slots, "slot"), s.Worker.Queued)},
 		{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)},
 	}
+}
+
+// publishWhy says in words what gives the publisher its duty.
+func publishWhy(l api.LeaseSummary) string {
+	if l.PublishWhy == api.PublishLease {
+		return "as the holder"
+	}
+	return l.PublishWhy
 }
 
 // statusFields is the page for scripts.
@@ -151,9 +174,15 @@ func statusFields(s api.Status) [][2]string {
 		{"role", orDash(s.Role)},
 		{"term", termOf(uint64(s.Term))},
 		{"holder", orDash(s.Lease.Holder)},
+		{"publisher", orDash(s.Lease.Publisher)},
+		{"publishing", yesNo(s.Lease.Publishing)},
+		{"publish_why", orDash(s.Lease.PublishWhy)},
 		{"mode", orDash(s.Lease.Mode)},
 		{"profile", orDash(s.Lease.Profile)},
 		{"voters", strconv.Itoa(s.Lease.Voters)},
+		{"abstaining", joined(s.Lease.Abstaining)},
+		{"blocked", orDash(s.Lease.Blocked)},
+		{"local_health", strconv.Itoa(s.LocalHealth)},
 		{"members", strconv.Itoa(s.Members.Total)},
 		{"alive", strconv.Itoa(s.Members.Alive)},
 		{"mesh_backend", orDash(s.Mesh.Backend)},

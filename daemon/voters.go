@@ -1,0 +1,186 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
+)
+
+// Voters implements status.LeaseControl.
+func (b backend) Voters(context.Context) (api.Voters, error) { return votersOf(b.coord.View()), nil }
+
+// SetVoters implements status.LeaseControl.
+func (b backend) SetVoters(ctx context.Context, actor string, req api.VotersRequest) (api.Voters, error) {
+	reply, err := b.toHolder(ctx, remoteRequest{Actor: b.at(actor), Voters: &req})
+	if err != nil {
+		return api.Voters{}, err
+	}
+	return *reply.Voters, nil
+}
+
+// votersOf shows who votes, shall vote or could, as v has it.
+func votersOf(v *coord.View) api.Voters {
+	l := v.Lease
+	target, auto := targetOf(v)
+	out := api.Voters{
+		Config: apiConfig(l.Config), Target: slices.Clone(target), TargetAuto: auto, Holder: l.Holder, Voters: []api.Voter{},
+	}
+	holder := l.Role == cluster.RoleHolder
+	if holder {
+		out.Pending = new(l.Pending)
+	}
+	known := map[cluster.NodeID]bool{}
+	add := func(id cluster.NodeID) {
+		if known[id] {
+			return
+		}
+		known[id] = true
+		x := api.Voter{Node: id, State: cluster.Left, Voter: l.Config.Has(id), Target: slices.Contains(target, id)}
+		if m, ok := v.Member(id); ok {
+			x.Zone, x.State, x.Priority, x.Witness = m.Zone, m.Health, m.Priority, m.Witness
+			x.Abstaining = abstains(v, m)
+		}
+		if epoch, ok := ackedOf(v, id); ok && holder {
+			x.Epoch = new(epoch)
+		}
+		out.Voters = append(out.Voters, x)
+	}
+	for _, m := range v.Members {
+		add(m.Node)
+	}
+	for _, id := range slices.Concat(l.Config.Voters, target) {
+		add(id) // one that left is still to go
+	}
+	slices.SortFunc(out.Voters, func(x, y api.Voter) int { return cmp.Compare(x.Node, y.Node) })
+	return out
+}
+
+// abstaining lists the voters that are known to grant nothing.
+func abstaining(v *coord.View) []cluster.NodeID {
+	out := []cluster.NodeID{}
+	for _, id := range v.Lease.Config.Voters {
+		if m, ok := v.Member(id); ok && abstains(v, m) != "" {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// setVoters is the holder's part: it judges the request, hands it to the lease
+// core and writes down who asked.
+func (n *node) setVoters(ctx context.Context, from cluster.NodeID, actor string, req api.VotersRequest) remoteReply {
+	if err := req.Check(); err != nil {
+		return remoteReply{Problem: problemOf(err)}
+	}
+	// Who chooses the voters decides who may schedule: one plain member that
+	// was taken over must not.
+	if from != n.id.Node && !n.maySponsor(from) {
+		return remoteReply{Problem: api.Errorf(api.CodeForbidden, "%s is no sponsor: it may not change the voters", from).
+			WithHint("do it on the holder, %s, or on a sponsor: see `skein members -o wide`", n.id.Node)}
+	}
+	v := n.coord.View()
+	want, p := wantVoters(v, req)
+	if p == nil {
+		p = n.spare(from, favourVoters)
+	}
+	if p != nil {
+		return remoteReply{Problem: p}
+	}
+	switch err := n.wish(ctx, want); {
+	case errors.Is(err, coord.ErrNotHolder):
+		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "%v", err)}
+	case err != nil:
+		return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
+	}
+	n.log.Info().Str("actor", actor).Strs("voters", names(want.Voters)).Str("mode", string(want.Mode)).Bool("auto", want.Auto).
+		Msg("voters wanted")
+	n.note(cluster.KindVotersSet, cluster.VotersSet{Voters: want.Voters, Mode: want.Mode, Auto: want.Auto, Actor: actor})
+	out := votersOf(n.coord.View())
+	if !want.Auto {
+		out.Target = want.Voters
+	}
+	out.TargetAuto = want.Auto
+	for i, x := range out.Voters {
+		out.Voters[i].Target = slices.Contains(out.Target, x.Node)
+	}
+	out.Header = backend{n}.Header()
+	return remoteReply{Voters: &out}
+}
+
+// wantVoters turns what an operator asks for into the whole set that shall
+// vote. It refuses a set that could not hold the lease now: to get there the
+// old and the new voters must agree, and until they do nobody may act.
+func wantVoters(v *coord.View, req api.VotersRequest) (setVotersEvent, *api.Problem) {
+	l := v.Lease
+	want := setVotersEvent{Mode: req.Mode}
+	now, auto := targetOf(v)
+	switch {
+	case req.Auto, len(req.Voters) == 0 && req.Add == "" && req.Remove == "" && auto:
+		want.Auto = true
+		return want, nil
+	case len(req.Voters) > 0:
+		want.Voters = slices.Sorted(slices.Values(req.Voters))
+	case req.Add != "":
+		want.Voters = slices.Clone(now)
+		if i, ok := slices.BinarySearch(now, req.Add); !ok {
+			want.Voters = slices.Insert(want.Voters, i, req.Add)
+		}
+	default:
+		want.Voters = slices.DeleteFunc(slices.Clone(now), func(id cluster.NodeID) bool { return id == req.Remove })
+	}
+	if req.Remove != "" && !isMember(v, req.Remove) && !l.Config.Has(req.Remove) {
+		return want, noMember(req.Remove)
+	}
+	switch {
+	case len(want.Voters) == 0:
+		return want, api.Errorf(api.CodeConflict, "nobody would vote")
+	case len(want.Voters) > cluster.MaxVoters:
+		return want, api.Errorf(api.CodeConflict, "%d voters, at most %d are possible", len(want.Voters), cluster.MaxVoters)
+	}
+	return want, mayVote(v, want.Voters)
+}
+
+// mayVote says why these cannot be the voters now.
+func mayVote(v *coord.View, voters []cluster.NodeID) *api.Problem {
+	var down []string
+	holders := 0
+	for _, id := range voters {
+		m, ok := v.Member(id)
+		switch {
+		case !ok:
+			return noMember(id)
+		case m.Incompatible != "" && !v.Lease.Config.Has(id):
+			return api.Errorf(api.CodeConflict, "%s cannot vote: %s", id, m.Incompatible).WithHint("see `skein members -o wide`")
+		case m.Health != cluster.Alive && !v.Lease.Config.Has(id):
+			return api.Errorf(api.CodeConflict, "%s cannot become a voter: it is %s", id, m.Health).WithHint("start it first, or leave it out")
+		case m.Health != cluster.Alive || abstains(v, m) != "":
+			down = append(down, string(id))
+		}
+		if !m.Witness {
+			holders++
+		}
+	}
+	if alive, need := len(voters)-len(down), len(voters)/2+1; alive < need {
+		return api.Errorf(api.CodeConflict, "of these %d voters only %d work, which is no majority", len(voters), alive).
+			WithHint("start %s, or leave out who is gone for good", strings.Join(down, " and "))
+	}
+	if holders == 0 {
+		return api.Errorf(api.CodeConflict, "all of these are witnesses, which never hold the lease")
+	}
+	return nil
+}
+
+func isMember(v *coord.View, id cluster.NodeID) bool {
+	_, ok := v.Member(id)
+	return ok
+}
+
+func noMember(id cluster.NodeID) *api.Problem {
+	return api.Errorf(api.CodeNotFound, "no member %s", id).WithHint("see `skein members`")
+}

@@ -1,0 +1,35 @@
+package status
+
+import (
+	"net/http"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+func (s *Server) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.StepDownRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	if err := checkReason(req.Reason); err != nil {
+		return nil, err
+	}
+	if req.To != "" {
+		if _, err := cluster.ParseNodeID(string(req.To)); err != nil {
+			return nil, api.Errorf(api.CodeInvalidRequest, "to: %s", err)
+		}
+	}
+	return s.o.Backend.StepDown(r.Context(), peerOf(r.Context()).actor(), req)
+}
+
+func (s *Server) setVoters(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.VotersRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	return s.o.Backend.SetVoters(r.Context(), peerOf(r.Context()).actor(), req)
+}
