@@ -281,9 +281,11 @@ func parseText(v json.RawMessage, limit int) (string, error) {
 	if len(v) == 0 || v[0] != '"' {
 		return "", fmt.Errorf("not a string")
 	}
-	var s string
-	if err := json.Unmarshal(v, &s); err != nil {
-		return "", err
+	s := string(v[1 : len(v)-1]) // it is valid JSON
+	if bytes.IndexByte(v, '\\') >= 0 {
+		if err := json.Unmarshal(v, &s); err != nil {
+			return "", err
+		}
 	}
 	if len(s) > limit {
 		return "", fmt.Errorf("%d bytes, at most %d", len(s), limit)

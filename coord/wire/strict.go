@@ -98,7 +98,8 @@ func (s *strict) object(depth int, f func([]byte, json.RawMessage) error) error 
 	if depth <= 0 {
 		return errors.New("nested too deep")
 	}
-	var seen [][]byte
+	var few [24][]byte // the names of most objects, without an allocation
+	seen := few[:0]
 	s.at++ // '{'
 	for {
 		s.space()
@@ -179,6 +180,9 @@ func (s *strict) number() error {
 			break
 		}
 		s.at++
+	}
+	if s.at-start <= 15 && !bytes.ContainsAny(s.data[start:s.at], ".eE") {
+		return nil // fewer digits than MaxNumber has
 	}
 	v, err := strconv.ParseFloat(string(s.data[start:s.at]), 64)
 	if err != nil || math.Abs(v) > MaxNumber {

@@ -1,0 +1,113 @@
+package coord
+
+import (
+	"bytes"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/internal/simnet"
+)
+
+var benchTime = time.Unix(1_700_000_000, 0)
+
+// benchAcceptor is host-a's acceptor without a service; host-b is a member.
+func benchAcceptor(tb testing.TB) (a *acceptor, b *host, clock *time.Duration) {
+	tb.Helper()
+	w := &world{net: simnet.New(1, simnet.Link{}), profile: cluster.ProfileLAN, hosts: make(map[cluster.NodeID]*host)}
+	b = &host{w: w, node: "host-b", addr: netip.MustParseAddr("10.0.0.2"), key: seedKey("host-b"), boot: 1}
+	m, err := newMetrics(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var dir atomic.Pointer[directory]
+	dir.Store(newDirectory([]cluster.Member{
+		{Node: "host-a", IDPub: publicKey(seedKey("host-a")), IP4: netip.MustParseAddr("10.0.0.1")},
+		{Node: b.node, IDPub: publicKey(b.key), IP4: b.addr},
+	}))
+	var limits atomic.Pointer[tuned]
+	limits.Store(&tuned{tolerance: DefaultTolerance})
+	now := time.Hour
+	clock = &now
+	read := func() time.Duration { return *clock }
+	a = &acceptor{
+		self: "host-a", dir: &dir, tuned: &limits, now: read, wall: func() time.Time { return benchTime }, out: make(chan delivery, 1), m: m,
+		rejects: &rejects{n: make(map[wire.Reason]uint64)}, skews: &skews{m: make(map[cluster.NodeID]skew)},
+		twins: &duplicates{m: make(map[cluster.NodeID]duplicate)}, log: zerolog.Nop(), logGate: newLogGate(read, 10*time.Second),
+		peers: make(map[cluster.NodeID]*acceptPeer), limits: make(limiter),
+	}
+	return a, b, clock
+}
+
+func sealFor(tb testing.TB, from *host, h wire.Header, payload any) []byte {
+	tb.Helper()
+	data, err := wire.Seal(from.key, h, payload)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+// BenchmarkReject is what a datagram costs that is refused, by reason; ns per
+// datagram times the rate of a flood is the share of a core that it takes.
+func BenchmarkReject(b *testing.B) {
+	a, peer, _ := benchAcceptor(b)
+	beat := wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: cluster.ProfileLAN, SentUS: 1, KnownPeers: []wire.PeerHint{
+		{Node: "host-c", TunnelIP: netip.MustParseAddr("10.0.0.3")}, {Node: "host-d", TunnelIP: netip.MustParseAddr("10.0.0.4")},
+		{Node: "host-e", TunnelIP: netip.MustParseAddr("10.0.0.5")}, {Node: "host-f", TunnelIP: netip.MustParseAddr("10.0.0.6")},
+	}}
+	header := func(f func(*wire.Header)) wire.Header {
+		h := wire.Header{Node: peer.node, Time: benchTime.Unix(), Type: wire.TypeHeartbeat, To: "host-a", Boot: 1, Seq: 1}
+		if f != nil {
+			f(&h)
+		}
+		return h
+	}
+	stranger := &host{node: "host-x", key: seedKey("host-x")}
+	forged := &host{node: peer.node, key: seedKey("mallory")}
+	source := udpAddr(peer.addr)
+	var from simAddr = simAddr(source.String())
+	good := sealFor(b, peer, header(nil), beat)
+	if _, _, err := a.check(good, peer.addr); err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		reason wire.Reason
+		data   []byte
+		slow   bool // the rate does not refuse it first
+	}{
+		{"size", wire.ReasonSize, bytes.Repeat([]byte("x"), 9001), false},
+		{"garbage", wire.ReasonParse, bytes.Repeat([]byte("x"), 1000), false},
+		{"deep", wire.ReasonParse, []byte(`{"a":` + string(bytes.Repeat([]byte("["), 550)) + string(bytes.Repeat([]byte("]"), 550)) + `}`), false},
+		{"unknown_sender", wire.ReasonUnknownSender, sealFor(b, stranger, header(func(h *wire.Header) { h.Node = "host-x" }), beat), false},
+		{"rate", wire.ReasonRate, good, false},
+		{"replay", wire.ReasonReplay, good, true},
+		{"signature", wire.ReasonSignature, sealFor(b, forged, header(func(h *wire.Header) { h.Seq = 2 }), beat), true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if c.slow {
+					clear(a.limits)
+				}
+				m, _, err := a.check(c.data, peer.addr)
+				if err == nil || (wire.ReasonOf(err) != c.reason && c.reason != wire.ReasonRate) {
+					b.Fatalf("%v, want %s", err, c.reason)
+				}
+				a.refuse(m, from, err)
+			}
+		})
+	}
+}
+
+// simAddr is an address that a datagram came from.
+type simAddr string
+
+func (simAddr) Network() string  { return "udp" }
+func (s simAddr) String() string { return string(s) }
