@@ -203,7 +203,7 @@ func New(o Options) (*Service, error) {
 	s.streams = &streams{
 		self: o.Self, port: o.Port, listener: o.Listener, dialTCP: o.DialTCP, cert: cert, dir: &s.dir, m: m, log: log,
 		logGate: s.logGate, handlers: make(map[string]Handler), conns: make(map[*streamConn]struct{}),
-		pending: make(map[net.Conn]struct{}), counts: make(map[streamKey]int),
+		pending: make(map[net.Conn]struct{}), counts: make(map[streamKey]int), hands: make(map[cluster.NodeID]int),
 	}
 	busy := m.streamErrors.WithLabelValues("busy").Inc
 	s.streams.handle(ProtoPull, newGuard(pullGuard, o.Now, busy, s.servePull).serve)

@@ -24,6 +24,9 @@ const (
 	maxStreams       = 512 // of all peers
 	maxPeerStreams   = 48  // of one peer, each direction counted for itself
 	maxHandshakes    = 64  // accepted and not yet known who it is
+	// maxPeerHandshakes is of those from one address: a host that begins many
+	// and ends none keeps nobody else out.
+	maxPeerHandshakes = 16
 )
 
 // Handler serves one stream of a member until it returns or ctx ends; the
@@ -49,7 +52,8 @@ type streams struct {
 	stopped  bool
 	handlers map[string]Handler
 	conns    map[*streamConn]struct{}
-	pending  map[net.Conn]struct{} // in handshake
+	pending  map[net.Conn]struct{}  // in handshake
+	hands    map[cluster.NodeID]int // of those, accepted from one host
 	counts   map[streamKey]int
 }
 
@@ -213,6 +217,10 @@ func (s *streams) handshakeIn(ctx context.Context, conn net.Conn) (*streamConn, 
 		return nil, "", err
 	}
 	defer s.end(conn)
+	if !s.shakes(node, 1) {
+		return nil, "", fmt.Errorf("handshakes of %s: %w", node, ErrBusy)
+	}
+	defer s.shakes(node, -1)
 	var pub ed25519.PublicKey
 	cfg := tlsBase(s.cert, func(got ed25519.PublicKey) error {
 		if !dir.same(node, got) {
@@ -352,6 +360,20 @@ func (s *streams) end(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pending, c)
+}
+
+// shakes counts a handshake that a host began or ended; it reports whether one
+// more may begin.
+func (s *streams) shakes(node cluster.NodeID, by int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if by > 0 && s.hands[node] >= maxPeerHandshakes {
+		return false
+	}
+	if s.hands[node] += by; s.hands[node] == 0 {
+		delete(s.hands, node)
+	}
+	return true
 }
 
 func (s *streams) reserve(key streamKey) error {
