@@ -67,6 +67,8 @@ type Lease struct {
 	Profile  cluster.Profile
 	Mode     cluster.Mode
 	Eligible bool
+	// MaxVoters is how many voters the holder chooses; 0: as many as fit.
+	MaxVoters int
 }
 
 // Clock is [clock].
