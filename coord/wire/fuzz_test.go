@@ -167,3 +167,30 @@ func FuzzProbe(f *testing.F) {
 		}
 	})
 }
+
+// FuzzIntroList reads what another host's answer to a pull may be: what is taken
+// is within bounds and means the same when it is sent on.
+func FuzzIntroList(f *testing.F) {
+	f.Add([]byte(`{"intro_points":[{"data":"QUJD"},{"data":"_-_-"}],"fetched_at":1700000195}`))
+	f.Add([]byte(`{"intro_points":[],"fetched_at":0,"count":1,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := DecodeIntroList(data)
+		if err != nil {
+			if ReasonOf(err) == "" || len(p.Points) > 0 {
+				t.Fatalf("refused with %q, and %d points", ReasonOf(err), len(p.Points))
+			}
+			return
+		}
+		if len(p.Points) > MaxIntroPoints || p.FetchedAt > MaxNumber || !p.Whole() {
+			t.Fatalf("out of bounds: %+v", p)
+		}
+		again, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := DecodeIntroList(again)
+		if err != nil || IntroDigest(q.Points) != IntroDigest(p.Points) || q.FetchedAt != p.FetchedAt {
+			t.Fatalf("accepted, and another when sent on: %v\n%s", err, again)
+		}
+	})
+}

@@ -22,7 +22,8 @@ const (
 )
 
 // Payload is the content of a message: Heartbeat, PeerAnnounce, IntroPoints,
-// Claim, Release, BackendUnhealthy or Revoke. The set is closed.
+// Claim, Release, BackendUnhealthy, Revoke or one of the Swim messages. The set
+// is closed.
 type Payload interface {
 	kind() Type
 	validate() error
@@ -72,6 +73,24 @@ type PeerHint struct {
 	TunnelIP netip.Addr     `json:"tunnel_ip"`
 }
 
+// UnmarshalJSON implements json.Unmarshaler. A key that cannot be read, perhaps
+// of a kind that a later version has, is left zero: it is nobody's, so the hint
+// says nothing and the heartbeat still counts.
+func (p *PeerHint) UnmarshalJSON(b []byte) error {
+	type plain PeerHint
+	v := struct {
+		*plain
+		WGPub string `json:"wg_pubkey"`
+	}{plain: (*plain)(p)}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	if err := p.WGPub.UnmarshalText([]byte(v.WGPub)); err != nil {
+		p.WGPub = WGKey{}
+	}
+	return nil
+}
+
 // Heartbeat says that the sender lives and what it does. It informs; it never
 // grants anything.
 type Heartbeat struct {
@@ -112,6 +131,9 @@ type Heartbeat struct {
 	SentUS uint64 `json:"sent_us"`
 	EchoUS uint64 `json:"echo_us,omitempty"`
 	HeldUS uint64 `json:"held_us,omitempty"`
+
+	// Inc is the sender's incarnation if it knows the Swim messages.
+	Inc *uint64 `json:"inc,omitempty"`
 
 	// Probe is the length of the datagram if it is padded. ProbeEcho is that
 	// of the last such one that arrived from the addressee lately.
@@ -214,7 +236,7 @@ func Decode(m Message) (Payload, error) {
 	case TypeBackendUnhealthy:
 		p, err = decodeStruct[BackendUnhealthy](m.Payload)
 	default:
-		return nil, Refuse(ReasonUnknownType, "%q", m.Type)
+		p, err = decodeSwim(m)
 	}
 	if err != nil {
 		return nil, err
@@ -310,6 +332,8 @@ func (h Heartbeat) validate() error {
 	case h.Term > MaxNumber, h.LogEvents > MaxNumber, h.SentUS > MaxNumber, h.EchoUS > MaxNumber, h.HeldUS > MaxNumber,
 		h.SeenBoot > MaxNumber:
 		return bad("number out of range")
+	case h.Inc != nil && *h.Inc > MaxNumber:
+		return bad("incarnation %d", *h.Inc)
 	case h.LastPublish != nil && *h.LastPublish > MaxNumber:
 		return bad("last_publish_ts %d", *h.LastPublish)
 	case h.Busy > h.Slots:

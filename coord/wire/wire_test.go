@@ -63,6 +63,14 @@ func goldens() map[string]struct {
 		"lease_claim":   {header(TypeLeaseClaim), Claim{Priority: 20, Term: 8, Raw: json.RawMessage(`{"phase":"vote","priority":20,"term":8}`)}},
 		"lease_release": {header(TypeLeaseRelease), Release{Term: 8, Raw: json.RawMessage(`{"phase":"release","priority":20,"term":8}`)}},
 		"release_empty": {everyone, nil},
+		"intro_points": {header(TypeIntroPoints), IntroPoints{
+			Points: []IntroPoint{{Data: IntroData("one")}, {Data: IntroData("two?>")}}, FetchedAt: 1_700_000_120,
+		}},
+		"intro_points_digest": {header(TypeIntroPoints), IntroPoints{
+			Points: []IntroPoint{}, FetchedAt: 1_700_000_120, Count: 2,
+			Digest: IntroDigest([]IntroPoint{{Data: IntroData("one")}, {Data: IntroData("two?>")}}),
+		}},
+		"backend_unhealthy": {header(TypeBackendUnhealthy), BackendUnhealthy{Backend: "backend-2"}},
 	}
 }
 
@@ -249,7 +257,7 @@ func TestDecodeRefuses(t *testing.T) {
 		payload string
 		want    Reason
 	}{
-		"unknown type":          {"intro_point", `{}`, ReasonUnknownType},
+		"unknown type":          {"reboot_now", `{}`, ReasonUnknownType},
 		"heartbeat absent":      {TypeHeartbeat, ``, ReasonPayload},
 		"heartbeat null":        {TypeHeartbeat, `null`, ReasonPayload},
 		"heartbeat array":       {TypeHeartbeat, `[]`, ReasonPayload},
@@ -270,6 +278,19 @@ func TestDecodeRefuses(t *testing.T) {
 		"claim no priority":     {TypeLeaseClaim, `{"term":3}`, ReasonPayload},
 		"claim priority":        {TypeLeaseClaim, `{"priority":4294967296,"term":3}`, ReasonPayload},
 		"claim null":            {TypeLeaseClaim, `null`, ReasonPayload},
+		"intro points absent":   {TypeIntroPoints, `[]`, ReasonPayload},
+		"intro point empty":     {TypeIntroPoints, `{"intro_points":[{"data":""}],"fetched_at":1}`, ReasonPayload},
+		"intro point no base64": {TypeIntroPoints, `{"intro_points":[{"data":"!"}],"fetched_at":1}`, ReasonPayload},
+		"intro point too long":  {TypeIntroPoints, `{"intro_points":[{"data":"` + strings.Repeat("A", 2736) + `"}],"fetched_at":1}`, ReasonPayload},
+		"21 intro points":       {TypeIntroPoints, `{"intro_points":[` + strings.Repeat(`{"data":"AAAA"},`, 20) + `{"data":"AAAA"}],"fetched_at":1}`, ReasonPayload},
+		"intro count alone":     {TypeIntroPoints, `{"intro_points":[],"fetched_at":1,"count":2}`, ReasonPayload},
+		"intro count 21":        {TypeIntroPoints, `{"intro_points":[],"fetched_at":1,"count":21,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`, ReasonPayload},
+		"intro list and digest": {TypeIntroPoints, `{"intro_points":[{"data":"AAAA"}],"fetched_at":1,"count":1,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`, ReasonPayload},
+		"intro time negative":   {TypeIntroPoints, `{"intro_points":[],"fetched_at":-1}`, ReasonPayload},
+		"backend absent":        {TypeBackendUnhealthy, `{}`, ReasonPayload},
+		"backend of control":    {TypeBackendUnhealthy, `{"backend":"a\u001b[31m"}`, ReasonPayload},
+		"backend too long":      {TypeBackendUnhealthy, `{"backend":"` + strings.Repeat("b", MaxBackend+1) + `"}`, ReasonPayload},
+		"backend a number":      {TypeBackendUnhealthy, `{"backend":2}`, ReasonPayload},
 		"release text":          {TypeLeaseRelease, `"x"`, ReasonPayload},
 		"release term type":     {TypeLeaseRelease, `{"term":"x"}`, ReasonPayload},
 	} {
