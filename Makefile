@@ -10,7 +10,7 @@ TOOLS    := $(CURDIR)/bin/tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-.PHONY: help build examples demo test check lint fuzz sim mutants bench \
+.PHONY: help build examples demo test check lint fuzz sim mutants bench bench-go \
 	deps vmtest prove-lease prove-eventlog prove-mesh prove-coord prove-worker prove-demo clean FORCE
 
 help: ## show this help
@@ -48,12 +48,14 @@ test: bin/race/skein ## everything once, with the race detector (what CI runs)
 	-@scripts/deps
 	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 15m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SERIAL))")
 	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -p 1 -timeout 15m $(SERIAL)
+	cd bench && $(GO) vet ./... && $(GO) test -short -count=1 -timeout 5m ./...
 
 check: lint ## lint, import rules and the quick tests
 	$(GO) test -short -timeout 5m ./...
 
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## static checks, pinned
 	$< run ./...
+	cd bench && $< run ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	@mkdir -p $(TOOLS)
@@ -73,7 +75,10 @@ fuzz: ## fuzz every decoder for FUZZTIME=30s each
 			echo "$$p $$f"; $(GO) test -run xxx -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; \
 		done; done
 
-bench: ## measure the hot paths
+bench: ## compare with raft, memberlist, wireguard-go and plain files; writes bench/results.json
+	cd bench && $(GO) run . -out results.json
+
+bench-go: ## time the hot paths
 	$(GO) test -run xxx -bench . -benchtime 1s ./lease ./eventlog ./coord/wire ./mesh ./scheduler/... ./worker
 	$(GO) test -run xxx -bench Throughput -benchtime 1x ./test/netns
 

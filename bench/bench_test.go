@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSmoke runs one tiny round of every comparison that needs no rights, so
+// that none can rot. Its figures mean nothing.
+func TestSmoke(t *testing.T) {
+	var table, progress bytes.Buffer
+	out := filepath.Join(t.TempDir(), "results.json")
+	if err := run(t.Context(), []string{"-short", "-out", out, "-dir", t.TempDir()}, &table, &progress); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Results []map[string]any `json:"results"`
+	}
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Results) != 12 {
+		t.Errorf("%d rows, want 12", len(got.Results))
+	}
+	want := []string{"name", "ok", "ours", "peer", "ratio", "target", "unit"}
+	for _, r := range got.Results {
+		var keys []string
+		for k := range r {
+			keys = append(keys, k)
+		}
+		if slices.Sort(keys); !slices.Equal(keys, want) {
+			t.Errorf("a row has %v, want %v", keys, want)
+		}
+		if name, _ := r["name"].(string); !strings.Contains(table.String(), name) {
+			t.Errorf("%q is not in the table", name)
+		}
+	}
+	t.Log("\n" + table.String())
+}
+
+func TestTargets(t *testing.T) {
+	for _, c := range []struct {
+		ours, peer float64
+		target     target
+		want       bool
+	}{
+		{1, 2, target{"ratio", "<=", 0.5}, true},
+		{1.1, 2, target{"ratio", "<=", 0.5}, false},
+		{1, 0, target{"ratio", "<=", 1}, false}, // nothing to compare with
+		{0, 0, target{"ours", "<=", 0}, true},
+		{1, 0, target{"ours", "<=", 0}, false},
+		{9, 10, target{"ratio", ">=", 0.8}, true},
+		{7, 10, target{"ratio", ">=", 0.8}, false},
+	} {
+		s := series{target: c.target, digest: median, ours: []float64{c.ours}, peer: []float64{c.peer}}
+		if r := s.result(); r.OK != c.want {
+			t.Errorf("%+v is ok=%t, want %t", r, r.OK, c.want)
+		}
+	}
+}
+
+func TestStatistics(t *testing.T) {
+	v := []float64{5, 1, 4, 2, 3}
+	if m := median(v); m != 3 {
+		t.Errorf("median %v", m)
+	}
+	if m := median(v[:4]); m != 3 {
+		t.Errorf("median of four %v", m)
+	}
+	if p := p99(v); p != 5 {
+		t.Errorf("p99 of five %v", p)
+	}
+	if p := percentile(v, 50); p != 3 {
+		t.Errorf("p50 %v", p)
+	}
+	if r := round(123456); r != 123500 {
+		t.Errorf("rounded %v", r)
+	}
+	if s := number(0.000123456); s != "0.0001235" {
+		t.Errorf("printed %s", s)
+	}
+}
+
+func TestThroughputLines(t *testing.T) {
+	out := []byte(`goos: linux
+BenchmarkThroughput/tun-2      	       1	         1.250 plain-Gbit/s	         0.9840 ratio	         1.230 skein-Gbit/s
+BenchmarkThroughput/tun-2      	       1	         1.150 plain-Gbit/s	         0.9840 ratio	         1.130 skein-Gbit/s
+BenchmarkThroughput/netstack-2 	       1	         1.500 plain-Gbit/s	         1.1 ratio	         1.650 skein-Gbit/s
+PASS
+`)
+	plain, skein := throughputs(out, "tun")
+	if !slices.Equal(plain, []float64{1.25, 1.15}) || !slices.Equal(skein, []float64{1.23, 1.13}) {
+		t.Errorf("tun: %v and %v", plain, skein)
+	}
+	if plain, skein = throughputs(out, "netstack"); !slices.Equal(plain, []float64{1.5}) || !slices.Equal(skein, []float64{1.65}) {
+		t.Errorf("netstack: %v and %v", plain, skein)
+	}
+	skipped := []byte("--- SKIP: BenchmarkThroughput/tun\n    bench_test.go:364: netns: operation not permitted\nPASS\n")
+	if got := skipReason(skipped); got != "netns: operation not permitted" {
+		t.Errorf("reason %q", got)
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Header says where and when the figures were taken.
+type Header struct {
+	Date       time.Time `json:"date"`
+	CPU        string    `json:"cpu"`
+	CPUs       int       `json:"cpus"`
+	Kernel     string    `json:"kernel"`
+	Go         string    `json:"go"`
+	LoadBefore string    `json:"load_before"`
+	LoadAfter  string    `json:"load_after"`
+	// FsyncMS is the median time of writing 4 KiB and syncing, where the
+	// stores of all sides lie.
+	FsyncMS  float64           `json:"fsync_ms"`
+	Versions map[string]string `json:"versions"`
+}
+
+func newHeader(dir string) (Header, error) {
+	h := Header{
+		Date: time.Now().UTC().Truncate(time.Second), CPU: cpuModel(), CPUs: runtime.NumCPU(), Kernel: line("/proc/sys/kernel/osrelease"),
+		Go: runtime.Version(), LoadBefore: load(), Versions: map[string]string{},
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if !strings.HasPrefix(d.Path, "github.com/hashicorp/") {
+				continue
+			}
+			if d.Replace != nil {
+				d = d.Replace
+			}
+			h.Versions[d.Path] = d.Version
+		}
+	}
+	var err error
+	h.FsyncMS, err = fsyncTime(dir)
+	return h, err
+}
+
+// fsyncTime is the median of 50 writes of 4 KiB, each synced.
+func fsyncTime(dir string) (float64, error) {
+	f, err := os.Create(filepath.Join(dir, "fsync"))
+	if err != nil {
+		return 0, fmt.Errorf("measure fsync: %w", err)
+	}
+	defer f.Close()
+	var took []float64
+	page := make([]byte, 4096)
+	for range 50 {
+		began := time.Now()
+		if _, err := f.Write(page); err != nil {
+			return 0, fmt.Errorf("measure fsync: %w", err)
+		}
+		if err := f.Sync(); err != nil {
+			return 0, fmt.Errorf("measure fsync: %w", err)
+		}
+		took = append(took, ms(time.Since(began)))
+	}
+	return round(median(took)), nil
+}
+
+// load is the load average of the last minute.
+func load() string {
+	l, _, _ := strings.Cut(line("/proc/loadavg"), " ")
+	return l
+}
+
+func line(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		if key, value, ok := strings.Cut(in.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog"
+)
+
+// writers is how many goroutines append at once.
+const writers = 64
+
+// draft is of an event that takes about 300 bytes on disk.
+func draft() []cluster.Draft {
+	return []cluster.Draft{{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", 150)}}}
+}
+
+// hammer lets the writers call f for d and returns the calls per second.
+func hammer(d time.Duration, f func() error) (float64, error) {
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	errs := make(chan error, writers) // one slot each: never full
+	began := time.Now()
+	for range writers {
+		wg.Go(func() {
+			for time.Since(began) < d {
+				if err := f(); err != nil {
+					errs <- err
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	select {
+	case err := <-errs:
+		return 0, err
+	default:
+		return float64(n.Load()) / took.Seconds(), nil
+	}
+}
+
+// replicated compares what three nodes commit: on the disks of a majority,
+// which is one disk here.
+func replicated(ctx context.Context, s *suite, ours *trio, peer *raftTrio) error {
+	if err := errors.Join(ours.settle(ctx), peer.settle(ctx)); err != nil {
+		return err
+	}
+	holder, leader := ours.holder(), peer.leader()
+	if holder == nil || leader == nil {
+		return errors.New("no holder or leader to write to")
+	}
+	row := series{
+		name: "replicated log, 3 nodes, 64 writers, 300 B", unit: "commits/s", with: peerRaft,
+		target: target{"ratio", ">=", 1}, digest: median,
+	}
+	command := make([]byte, 300)
+	for i := range s.size.rounds + 1 {
+		s.progress("replicated log, round %d of %d", i, s.size.rounds)
+		var a, b float64
+		err := inTurn(i, func() (err error) {
+			a, err = hammer(s.size.burst, func() error {
+				events, err := holder.log.Append(ctx, draft())
+				if err != nil {
+					return err
+				}
+				_, err = holder.log.WaitStable(ctx, events[0].Seq)
+				return err
+			})
+			return err
+		}, func() (err error) {
+			b, err = hammer(s.size.burst, func() error { return leader.raft.Apply(command, 10*time.Second).Error() })
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if i > 0 { // the first warms up
+			row.ours, row.peer = append(row.ours, a), append(row.peer, b)
+		}
+	}
+	s.add(row)
+	return nil
+}
+
+// durableLog compares the event log on one host with a plain file that is
+// written in groups, and verification with hashing.
+func durableLog(ctx context.Context, s *suite) error {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	o := eventlog.Options{
+		Dir: filepath.Join(s.dir, "log"), Cluster: "bench", Self: "host-001", Key: key, PullEvery: -1, Logger: zerolog.Nop(),
+	}
+	if err := appends(ctx, s, o); err != nil {
+		return err
+	}
+	o.Dir = filepath.Join(s.dir, "verify")
+	return verification(ctx, s, o)
+}
+
+func appends(ctx context.Context, s *suite, o eventlog.Options) error {
+	l, err := eventlog.Open(o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	row := series{
+		name: "durable log, 64 writers, 300 B", unit: "events/s", target: target{"ratio", ">=", 0.8}, digest: median,
+		with: "plain preallocated file, the same bytes per record, group commit with fdatasync, no hashes",
+	}
+	recordLen := 0
+	for i := range s.size.rounds + 1 {
+		var a, b float64
+		before, head := l.Size(), l.Head(l.Source()).Seq
+		if a, err = hammer(s.size.burst, func() error {
+			_, err := l.Append(ctx, draft())
+			return err
+		}); err != nil {
+			return err
+		}
+		if recordLen == 0 { // heads of the groups included
+			recordLen = int(l.Size()-before) / int(l.Head(l.Source()).Seq-head)
+		}
+		if b, err = plainFile(filepath.Join(s.dir, fmt.Sprint("plain-", i)), recordLen, s.size.burst); err != nil {
+			return err
+		}
+		if i > 0 {
+			row.ours, row.peer = append(row.ours, a), append(row.peer, b)
+		}
+	}
+	s.add(row)
+	return nil
+}
+
+// plainFile appends records from all writers: one goroutine writes what waits
+// as one group and syncs it, as the event log does.
+func plainFile(path string, recordLen int, d time.Duration) (perSecond float64, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(path)) }()
+	const step = 4 << 20
+	var written, allocated int64
+	queue := make(chan chan error, writers) // every writer waits for its answer: never full
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		record := make([]byte, recordLen)
+		var group []byte
+		for first := range queue {
+			waiting := []chan error{first}
+			for more := true; more; {
+				select {
+				case next := <-queue:
+					waiting = append(waiting, next)
+				default:
+					more = false
+				}
+			}
+			group = group[:0]
+			for range waiting {
+				group = append(group, record...)
+			}
+			var err error
+			if written += int64(len(group)); written > allocated {
+				err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, allocated, step)
+				allocated += step
+			}
+			if err == nil {
+				_, err = f.Write(group)
+			}
+			if err == nil {
+				err = unix.Fdatasync(int(f.Fd()))
+			}
+			for _, w := range waiting {
+				w <- err
+			}
+		}
+	})
+	perSecond, err = hammer(d, func() error {
+		answer := make(chan error, 1)
+		queue <- answer
+		return <-answer
+	})
+	close(queue)
+	writer.Wait()
+	return perSecond, err
+}
+
+// verification checks a whole log: framing, checksums, hash chain, signatures
+// and the fold. The peer only hashes the same bytes, record by record.
+func verification(ctx context.Context, s *suite, o eventlog.Options) error {
+	if err := fill(ctx, o, s.size.events); err != nil {
+		return err
+	}
+	row := series{
+		name: "verify the log", unit: "events/s", target: target{"ours", ">=", 300_000}, digest: median,
+		with: "SHA-256 of the same files in pieces of the records' mean size",
+	}
+	for i := range s.size.rounds + 1 {
+		began := time.Now()
+		r, err := eventlog.Verify(ctx, eventlog.VerifyOptions{
+			Dir: o.Dir, Cluster: o.Cluster, Self: o.Self,
+			KeyOf: func(cluster.NodeID) ed25519.PublicKey { return o.Key.Public().(ed25519.PublicKey) }, //nolint:errcheck // an Ed25519 key's
+		})
+		if err != nil {
+			return err
+		}
+		a := float64(r.Events) / time.Since(began).Seconds()
+		began = time.Now()
+		if err := hashFiles(o.Dir, int(r.Bytes/int64(r.Events))); err != nil {
+			return err
+		}
+		if i > 0 {
+			row.ours = append(row.ours, a)
+			row.peer = append(row.peer, float64(r.Events)/time.Since(began).Seconds())
+		}
+	}
+	s.add(row)
+	return nil
+}
+
+// fill writes n events.
+func fill(ctx context.Context, o eventlog.Options, n int) error {
+	l, err := eventlog.Open(o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	var group []cluster.Draft
+	for range 1000 {
+		group = append(group, draft()...)
+	}
+	for range n / len(group) {
+		if _, err = l.Append(ctx, group); err != nil {
+			break
+		}
+	}
+	cancel()
+	if ended := <-done; err == nil && !errors.Is(ended, context.Canceled) {
+		err = ended
+	}
+	return err
+}
+
+func hashFiles(dir string, piece int) error {
+	buf := make([]byte, piece)
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in := bufio.NewReaderSize(f, 1<<20)
+		for {
+			n, err := io.ReadFull(in, buf)
+			sha256.Sum256(buf[:n])
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}

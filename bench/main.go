@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures what args ask for and writes table and file.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	out := flags.String("out", "", "file of results to write")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log, members, tunnel")
+	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
+	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	groups, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	s := &suite{size: full, log: stderr}
+	if *short {
+		s.size = tiny
+	}
+	if s.dir, err = os.MkdirTemp(*dir, "skein-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(s.dir) //nolint:errcheck // nothing of it is needed
+	header, err := newHeader(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, g := range []struct {
+		name string
+		run  func(context.Context, *suite) error
+	}{
+		{"takeover", takeover},
+		{"log", durableLog},
+		{"members", membership},
+		{"tunnel", tunnel},
+	} {
+		if !groups.MatchString(g.name) {
+			continue
+		}
+		s.group, s.began = g.name, time.Now()
+		if err := g.run(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", g.name, err)
+		}
+		s.progress("took %s", time.Since(s.began).Round(time.Second))
+	}
+	header.LoadAfter = load()
+	report := newReport(header, s.rows, s.skipped)
+	if len(report.Results) == 0 {
+		return errors.New("nothing was measured")
+	}
+	if err := report.print(stdout); err != nil {
+		return err
+	}
+	if *out == "" {
+		return nil
+	}
+	return report.write(*out)
+}
+
+// size is how much is measured.
+type size struct {
+	crashes, handovers int
+	rounds             int           // of throughputs
+	burst              time.Duration // of one round of a throughput
+	events             int           // in the log that is verified
+	hosts, kills       int           // of the membership
+	window             time.Duration // of one round of idle traffic
+	loss               time.Duration // how long datagrams are lost
+	tunnel             bool
+}
+
+// The full run gives percentiles of takeovers enough samples; the tiny one is
+// for the tests.
+var (
+	full = size{
+		crashes: 25, handovers: 25, rounds: 7, burst: time.Second, events: 300_000,
+		hosts: 100, kills: 7, window: 10 * time.Second, loss: 90 * time.Second, tunnel: true,
+	}
+	tiny = size{
+		crashes: 1, handovers: 1, rounds: 1, burst: 50 * time.Millisecond, events: 2000,
+		hosts: 4, kills: 1, window: time.Second, loss: time.Second,
+	}
+)
+
+// suite collects the rows of a run.
+type suite struct {
+	size    size
+	dir     string
+	log     io.Writer
+	group   string
+	began   time.Time
+	rows    []series
+	skipped []Skip
+}
+
+func (s *suite) add(r series) { s.rows = append(s.rows, r) }
+
+func (s *suite) skip(name, reason string) { s.skipped = append(s.skipped, Skip{name, reason}) }
+
+// progress tells who waits that something goes on.
+func (s *suite) progress(format string, args ...any) {
+	fmt.Fprintf(s.log, "%s %4.0f s: %s\n", s.group, time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}

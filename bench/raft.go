@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// raftTrio is a cluster of three hashicorp/raft nodes with the library's
+// default configuration and its usual store, bbolt with fsync.
+type raftTrio struct {
+	dir   string
+	addrs []raft.ServerAddress
+	up    map[int]*raftNode
+	lead  leaderships
+}
+
+type raftNode struct {
+	i     int
+	raft  *raft.Raft
+	trans *raft.NetworkTransport
+	layer *streamLayer
+	store *raftboltdb.BoltStore
+	stop  chan struct{} // closed to end the watcher
+	work  sync.WaitGroup
+}
+
+// leadership is when a node became leader, and when its first command was
+// committed and applied.
+type leadership struct {
+	node        *raftNode
+	at, applied time.Time
+}
+
+// leaderships collects what the nodes' watchers saw.
+type leaderships struct {
+	mu  sync.Mutex
+	all []leadership
+}
+
+func (l *leaderships) add(x leadership) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, x)
+}
+
+func (l *leaderships) after(t time.Time, not *raftNode) (leadership, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, x := range l.all {
+		if !x.at.Before(t) && x.node != not {
+			return x, true
+		}
+	}
+	return leadership{}, false
+}
+
+// newRaftTrio starts three nodes and waits for a leader.
+func newRaftTrio(ctx context.Context, dir string) (*raftTrio, error) {
+	t := &raftTrio{dir: dir, up: map[int]*raftNode{}}
+	prefix := subnet(2)
+	for i := range 3 {
+		addr := netip.AddrFrom4([4]byte{prefix[0], prefix[1], prefix[2], byte(i + 1)})
+		port, err := freePort(addr)
+		if err != nil {
+			return nil, fmt.Errorf("raft: %w", err)
+		}
+		t.addrs = append(t.addrs, raft.ServerAddress(netip.AddrPortFrom(addr, port).String()))
+	}
+	if err := t.begin(ctx); err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	return t, nil
+}
+
+func (t *raftTrio) begin(ctx context.Context) error {
+	for i := range t.addrs {
+		if err := t.start(i); err != nil {
+			return err
+		}
+	}
+	var servers []raft.Server
+	for i, a := range t.addrs {
+		servers = append(servers, raft.Server{ID: t.id(i), Address: a})
+	}
+	if err := t.up[0].raft.BootstrapCluster(raft.Configuration{Servers: servers}).Error(); err != nil {
+		return fmt.Errorf("raft: %w", err)
+	}
+	return t.settle(ctx)
+}
+
+func (t *raftTrio) id(i int) raft.ServerID { return raft.ServerID(fmt.Sprintf("node-%d", i+1)) }
+
+func (t *raftTrio) start(i int) error {
+	dir := filepath.Join(t.dir, string(t.id(i)))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	n := &raftNode{i: i, stop: make(chan struct{})}
+	var err error
+	if n.store, err = raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, "raft.db")}); err != nil {
+		return fmt.Errorf("raft: %w", err)
+	}
+	snaps, err := raft.NewFileSnapshotStore(dir, 1, io.Discard)
+	if err != nil {
+		return errors.Join(fmt.Errorf("raft: %w", err), n.store.Close())
+	}
+	log := hclog.NewNullLogger()
+	l, err := net.Listen("tcp4", string(t.addrs[i]))
+	if err != nil {
+		return errors.Join(fmt.Errorf("raft: %w", err), n.store.Close())
+	}
+	n.layer = &streamLayer{Listener: l, streams: newStreams(&meter{})}
+	n.trans = raft.NewNetworkTransportWithLogger(n.layer, 3, 10*time.Second, log)
+	leading := make(chan bool, 16) // read at once by the watcher; full: raft waits
+	cfg := raft.DefaultConfig()
+	cfg.LocalID, cfg.Logger, cfg.NotifyCh = t.id(i), log, leading
+	if n.raft, err = raft.NewRaft(cfg, nothing{}, n.store, n.store, snaps, n.trans); err != nil {
+		return errors.Join(fmt.Errorf("raft: %w", err), n.trans.Close(), n.store.Close())
+	}
+	n.work.Go(func() {
+		for {
+			select {
+			case <-n.stop:
+				return
+			case is := <-leading:
+				if !is {
+					continue
+				}
+				x := leadership{node: n, at: time.Now()}
+				if n.raft.Apply([]byte("first"), 5*time.Second).Error() == nil {
+					x.applied = time.Now()
+					t.lead.add(x)
+				}
+			}
+		}
+	})
+	t.up[i] = n
+	return nil
+}
+
+// crash takes the node's sockets away and then stops it.
+func (t *raftTrio) crash(n *raftNode) (wait func() error) {
+	delete(t.up, n.i)
+	n.layer.Close()
+	n.layer.streams.cut()
+	return func() error {
+		stopped := n.raft.Shutdown().Error()
+		close(n.stop)
+		n.work.Wait()
+		return errors.Join(stopped, n.trans.Close(), n.store.Close())
+	}
+}
+
+// streamLayer is raft's plain TCP layer with streams that can be cut: the
+// transport's own Close would let a leader go on dialling.
+type streamLayer struct {
+	net.Listener
+	streams *streams
+}
+
+func (l *streamLayer) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.streams.keep(c)
+}
+
+// Dial implements raft.StreamLayer.
+func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	c, err := net.DialTimeout("tcp", string(address), timeout)
+	if err != nil {
+		return nil, err
+	}
+	return l.streams.keep(c)
+}
+
+func (t *raftTrio) close() error {
+	var errs []error
+	for _, n := range t.up {
+		errs = append(errs, t.crash(n)())
+	}
+	return errors.Join(errs...)
+}
+
+func (t *raftTrio) leader() *raftNode {
+	for _, n := range t.up {
+		if n.raft.State() == raft.Leader {
+			return n
+		}
+	}
+	return nil
+}
+
+// settle waits until there is a leader whose log all have.
+func (t *raftTrio) settle(ctx context.Context) error {
+	return poll(ctx, "raft's three nodes settle", time.Minute, func() bool {
+		l := t.leader()
+		if l == nil || len(t.up) != len(t.addrs) || l.raft.VerifyLeader().Error() != nil {
+			return false
+		}
+		for _, n := range t.up {
+			at, _ := n.raft.LeaderWithID()
+			if n.raft.LastIndex() != l.raft.LastIndex() || at != t.addrs[l.i] || n.raft.AppliedIndex() != l.raft.AppliedIndex() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// next waits for the first leader after since that commits.
+func (t *raftTrio) next(ctx context.Context, since time.Time, not *raftNode) (leadership, error) {
+	var got leadership
+	err := poll(ctx, "a new raft leader commits", time.Minute, func() bool {
+		var ok bool
+		got, ok = t.lead.after(since, not)
+		return ok
+	})
+	return got, err
+}
+
+// nothing is a state machine without state.
+type nothing struct{}
+
+func (nothing) Apply(*raft.Log) any                 { return nil }
+func (nothing) Snapshot() (raft.FSMSnapshot, error) { return nothing{}, nil }
+func (nothing) Restore(r io.ReadCloser) error       { return r.Close() }
+func (nothing) Persist(s raft.SnapshotSink) error   { return s.Close() }
+func (nothing) Release()                            {}

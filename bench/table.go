@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// Result is one row of the table: a figure of skein beside that of a peer,
+// measured in the same run.
+type Result struct {
+	Name string  `json:"name"`
+	Unit string  `json:"unit"`
+	Ours float64 `json:"ours"`
+	Peer float64 `json:"peer"`
+	// Ratio is ours/peer, null if the peer's figure is 0.
+	Ratio  *float64 `json:"ratio"`
+	Target string   `json:"target"`
+	OK     bool     `json:"ok"`
+}
+
+// target is what a row should show.
+type target struct {
+	of    string // "ratio" or "ours"
+	op    string // "<=" or ">="
+	limit float64
+}
+
+func (t target) String() string { return t.of + " " + t.op + " " + number(t.limit) }
+
+func (t target) holds(r Result) bool {
+	v := r.Ours
+	if t.of == "ratio" {
+		if r.Ratio == nil {
+			return false
+		}
+		v = *r.Ratio
+	}
+	if t.op == "<=" {
+		return v <= t.limit
+	}
+	return v >= t.limit
+}
+
+// series is a row before it is judged: the samples of both sides.
+type series struct {
+	name, unit string
+	with       string // the peer and how it was set
+	target     target
+	digest     func([]float64) float64 // median or p99
+	ours, peer []float64
+}
+
+func (s series) result() Result {
+	r := Result{Name: s.name, Unit: s.unit, Ours: round(s.digest(s.ours)), Peer: round(s.digest(s.peer)), Target: s.target.String()}
+	if r.Peer != 0 {
+		q := round(r.Ours / r.Peer)
+		r.Ratio = &q
+	}
+	r.OK = s.target.holds(r)
+	return r
+}
+
+// Detail is what stands behind a row.
+type Detail struct {
+	Name   string `json:"name"`
+	Peer   string `json:"peer"`
+	Rounds int    `json:"rounds"`
+	// OursSpread and PeerSpread are least and greatest sample.
+	OursSpread [2]float64 `json:"ours_spread"`
+	PeerSpread [2]float64 `json:"peer_spread"`
+	Ours       []float64  `json:"ours_samples"`
+	Theirs     []float64  `json:"peer_samples"`
+}
+
+func (s series) detail() Detail {
+	return Detail{
+		Name: s.name, Peer: s.with, Rounds: len(s.ours), OursSpread: spread(s.ours), PeerSpread: spread(s.peer),
+		Ours: rounded(s.ours), Theirs: rounded(s.peer),
+	}
+}
+
+func spread(v []float64) [2]float64 {
+	if len(v) == 0 {
+		return [2]float64{}
+	}
+	return [2]float64{round(slices.Min(v)), round(slices.Max(v))}
+}
+
+// Skip is a row that this machine cannot measure, and why.
+type Skip struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Report is the content of the file of results.
+type Report struct {
+	Header  Header   `json:"header"`
+	Results []Result `json:"results"`
+	Details []Detail `json:"details"`
+	Skipped []Skip   `json:"skipped"`
+}
+
+func newReport(h Header, all []series, skipped []Skip) Report {
+	r := Report{Header: h, Results: []Result{}, Details: []Detail{}, Skipped: append([]Skip{}, skipped...)}
+	for _, s := range all {
+		r.Results = append(r.Results, s.result())
+		r.Details = append(r.Details, s.detail())
+	}
+	return r
+}
+
+// print writes the table for people.
+func (r Report) print(w io.Writer) error {
+	h := r.Header
+	fmt.Fprintf(w, "%s, %d CPUs (%s), load %s before and %s after, fsync %.2f ms, %s\n\n",
+		h.Date.Format(time.DateTime), h.CPUs, h.CPU, h.LoadBefore, h.LoadAfter, h.FsyncMS, h.Go)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tOURS\tPEER\tUNIT\tRATIO\tTARGET\tOK\tROUNDS\tOURS SPREAD\tPEER SPREAD")
+	for i, row := range r.Results {
+		ratio, ok := "-", "no"
+		if row.Ratio != nil {
+			ratio = number(*row.Ratio)
+		}
+		if row.OK {
+			ok = "yes"
+		}
+		d := r.Details[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", row.Name, number(row.Ours), number(row.Peer), row.Unit,
+			ratio, row.Target, ok, d.Rounds, span(d.OursSpread), span(d.PeerSpread))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range r.Skipped {
+		fmt.Fprintf(w, "skipped: %s: %s\n", s.Name, s.Reason)
+	}
+	return nil
+}
+
+// write replaces the file of results.
+func (r Report) write(path string) error {
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	return nil
+}
+
+func span(s [2]float64) string { return number(s[0]) + "-" + number(s[1]) }
+
+// round keeps four significant digits.
+func round(v float64) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}
+
+func rounded(v []float64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = round(v[i])
+	}
+	return out
+}
+
+func number(v float64) string { return strconv.FormatFloat(round(v), 'f', -1, 64) }
