@@ -27,7 +27,7 @@ func mutants() []mutant {
 		},
 		{
 			"no guard", "lease/voter.go",
-			"case m.guard.node != \"\" && m.guard.node != from:", "case false:",
+			"case m.guard.node != \"\" && m.guard.node != from && !m.givesUp(from, msg):", "case false:",
 		},
 		{
 			"no drift margin", "lease/timing.go",
@@ -51,7 +51,8 @@ func mutants() []mutant {
 		},
 		{
 			"third voter joins two in available mode at once", "lease/config.go",
-			"case len(cur.Voters) == 2 && cur.Mode != cluster.ModeQuorum:", "case false:",
+			"next.Mode, next.Slots = cluster.ModeQuorum, slotsOf(&cur)\n\t\treturn next, true",
+			"next.Mode, next.Slots = cluster.ModeQuorum, nil\n\t\tif add != \"\" {\n\t\t\tnext.Voters = with(cur.Voters, add)\n\t\t}\n\t\treturn next, true",
 		},
 		{
 			"lease bound by one voter", "lease/holder.go",
@@ -59,7 +60,39 @@ func mutants() []mutant {
 		},
 		{
 			"terms of both sides not kept apart", "lease/candidate.go",
-			"m.vote.Config.Mode == cluster.ModeAvailable", "false",
+			"m.vote.Config.Slot(m.self); ok", "m.vote.Config.Slot(m.self); ok && false",
+		},
+		{
+			"duty: publishes only with the lease", "lease/duty.go",
+			"case s.fit() && (best == nil || better(s.priority, s.self, best.Priority, best.Node)):", "case false:",
+		},
+		{
+			"duty: publishes beside a visible lease", "lease/duty.go",
+			"if h := s.holder; h.Holder != \"\" {", "if h := s.holder; h.Holder == s.self {",
+		},
+		{
+			"duty: given up with the lease", "lease/duty.go",
+			"keeps := s.duty.Publishing && !s.gone", "keeps := false",
+		},
+		{
+			"duty: given up to a better host that does not publish", "lease/duty.go",
+			"case keeps && (claims == nil ||", "case keeps && (best == nil || claims != nil &&",
+		},
+		{
+			"duty: old word of a holder believed", "lease/duty.go",
+			"p.Holds >= s.last.Term && p.Holds > s.released.Term", "true",
+		},
+		{
+			"duty: witness publishes", "lease/duty.go",
+			"return !s.witness && ", "return ",
+		},
+		{
+			"duty: no wait for a lease to be seen again", "lease/duty.go",
+			"s.unseen + s.timing.Suspect + s.timing.Grace", "s.unseen",
+		},
+		{
+			"duty: all hosts publish", "lease/duty.go",
+			"case best != nil:\n\t\treturn Duty{Publisher: best.Node}", "case best != nil:\n\t\treturn own",
 		},
 	}
 }
