@@ -13,7 +13,7 @@ func (w *World) fault() {
 	w.push(event{at: w.now + w.between(t/10, 2*t), kind: evFault, node: -1})
 	n := w.victim()
 	long := w.between(t/10, 3*t)
-	switch w.rng.IntN(12) {
+	switch w.rng.IntN(16) {
 	case 0, 1:
 		n.crash()
 		w.later(w.between(0, 2*t), n.start)
@@ -47,7 +47,29 @@ func (w *World) fault() {
 		w.handover(n)
 	case 11:
 		w.sicken(n, long)
+	case 12:
+		n.suspend()
+		w.later(w.between(t/10, 2*t), n.resume)
+	case 13:
+		// The smallest jump that a shell must notice is a quarter of T.
+		n.leap(w.between(t/4, 3*t))
+	case 14:
+		w.drain(n, long)
+	case 15:
+		w.loseVote(n)
 	}
+}
+
+// drain makes a host stop standing, and starts it anew after a while.
+func (w *World) drain(n *node, d time.Duration) {
+	n.drain()
+	gen := n.gen
+	w.later(d, func() {
+		if n.gen == gen && n.leaving {
+			n.crash()
+			n.start()
+		}
+	})
 }
 
 // victim is often the holder, where faults matter most.
@@ -166,9 +188,28 @@ func (w *World) heal() {
 	w.cut = [maxNodes][maxNodes]uint8{}
 	for _, n := range w.nodes {
 		n.resume()
+		if n.leaving {
+			n.crash()
+		}
 		n.start()
 		if !n.ok {
 			n.selfCheck(true)
 		}
 	}
+}
+
+// loseVote crashes a voter whose disk then turns out to hold an older vote
+// record or none. One at a time: the rest must be a majority that can admit
+// it again.
+func (w *World) loseVote(n *node) {
+	if !w.lossy || !n.up {
+		return
+	}
+	for _, o := range w.nodes {
+		if o.abstains() {
+			return
+		}
+	}
+	n.lose()
+	w.later(w.between(0, 2*w.timing.Lease), n.start)
 }

@@ -51,6 +51,10 @@ func (w *World) acquired(n *node, a lease.Acquired) {
 		return
 	}
 	w.terms[a.Term] = n.i
+	if base := n.core.Status().Stable; w.stable.Newer(base) && base.Mode == cluster.ModeQuorum {
+		w.violate("I4 %s starts term %d from configuration %d/%d, %d/%d was stable",
+			n.id, a.Term, base.Term, base.Epoch, w.stable.Term, w.stable.Epoch)
+	}
 	w.judge(n)
 	switch {
 	case !w.believes(n):
@@ -63,6 +67,47 @@ func (w *World) acquired(n *node, a lease.Acquired) {
 	}
 }
 
+// grants is I5: over all its lives a voter gives a term to one candidate.
+func (w *World) grants(n *node, term cluster.Term, to cluster.NodeID) {
+	if had, ok := n.granted[term]; ok && had != to {
+		w.violate("I5 %s grants term %d to %s after %s", n.id, term, to, had)
+	}
+	n.granted[term] = to
+}
+
+// lostLease judges the end of a tenure. A holder hands over to a better host on its
+// own (I11) only after MinTenure of its own clock, and so does the cluster.
+func (w *World) lostLease(n *node, a lease.Lost) {
+	if a.Reason != "preempted by a better host" {
+		return
+	}
+	least := time.Duration(float64(w.timing.MinTenure) / (1 + maxDrift))
+	if w.now-n.since < least {
+		w.violate("I11 %s hands over after %s", n.id, w.now-n.since)
+	}
+	if w.voluntary != 0 && w.now-w.voluntary < least {
+		w.violate("I11 handovers at %s and %s", w.voluntary, w.now)
+	}
+	w.voluntary = w.now
+}
+
+// settled is I4 as far as the lease core knows of stable events: a holder that
+// decides by majority starts from a configuration no older than the newest
+// that was stable.
+func (w *World) settled(c cluster.VoterConfig) {
+	if c.Mode == cluster.ModeQuorum && c.Newer(w.stable) {
+		w.stable = c
+	}
+}
+
+// settle bounds how long a healed cluster may be without a holder. Every host
+// may be in quarantine, and a guard be renewed just before; then candidates
+// wait for each other at most Defer.
+func (w *World) settle() time.Duration {
+	t := w.timing
+	return 3*t.Lease + t.Suspect + t.Defer + time.Duration(len(w.nodes))*t.Skew + 5*time.Second
+}
+
 // examine is the final examination: heal, wait, look, hand over, crash.
 func (w *World) examine() {
 	t := w.timing
@@ -70,16 +115,16 @@ func (w *World) examine() {
 		w.script++
 		w.push(event{at: w.now + d, kind: evPhase, node: -1})
 	}
-	// After a heal every host may be in quarantine, and a guard be renewed
-	// just before; then candidates wait for each other at most Defer.
-	settle := 3*t.Lease + t.Suspect + t.Defer + time.Duration(len(w.nodes))*t.Skew + 5*time.Second
 	switch w.script {
 	case 0:
+		if w.splitLong(again) {
+			return
+		}
 		w.heal()
-		again(settle)
+		again(w.settle())
 	case 1:
 		if w.believer() == nil {
-			w.violate("I10 no holder %s after the heal", settle)
+			w.violate("I10 no holder %s after the heal", w.settle())
 			return
 		}
 		again(t.MinTenure + t.PreemptCap + t.Suspect + t.Grace + 2*t.Lease + 5*time.Second)
@@ -136,6 +181,7 @@ func (w *World) checkSettled() {
 		w.violate("I10 %s holds, %s is the best host", name, best.id)
 		return
 	}
+	w.checkDuty(h)
 	st := h.core.Status()
 	if st.Pending || len(st.Config.Voters) != len(w.nodes) || st.Config.Mode != cluster.AutoMode(len(w.nodes)) {
 		w.violate("I10 voters %v mode %s pending=%t in a healed cluster of %d", st.Config.Voters, st.Config.Mode, st.Pending, len(w.nodes))

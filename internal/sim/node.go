@@ -17,7 +17,10 @@ type node struct {
 
 	// Survives a crash.
 	disk  lease.VoteRecord
+	older []lease.VoteRecord // what was on the disk before, newest last
+	lost  string             // why the record on the disk is not to be trusted
 	fresh bool
+	gone  bool // left for good
 	rate  float64
 
 	// Clock: local = offset + (true - born) * rate. It goes on while paused.
@@ -26,20 +29,28 @@ type node struct {
 	pausedAt     time.Duration
 
 	up, paused, ok bool
+	suspended      bool // not only paused: the shell will notice
+	leaving        bool // drained: does not stand until its next start
 	gen            uint32
 	core           lease.State
-	acting         cluster.Term // Acquired was carried out, Lost not yet
+	acting         cluster.Term  // Acquired was carried out, Lost not yet
+	since          time.Duration // start of the tenure in true time
 	timerAt        time.Duration
 
-	busy  bool // in fsync
-	todo  []lease.Action
-	inbox []event
-	drain bool
+	busy   bool // in fsync
+	todo   []lease.Action
+	inbox  []event
+	inWork bool
 
 	heard    [maxNodes]time.Duration // local time of the last heartbeat
 	aliveAt  [maxNodes]time.Duration
 	told     [maxNodes]lease.PeerChanged
-	promised cluster.Term // highest ever on disk, over all lives
+	promised cluster.Term                    // highest ever on disk, over all lives
+	granted  map[cluster.Term]cluster.NodeID // by this voter, over all lives
+
+	// For the history only.
+	askedTerm, releasedTerm cluster.Term
+	askedAt                 time.Duration
 }
 
 func (n *node) local() time.Duration {
@@ -53,7 +64,7 @@ func (n *node) trueTime(t time.Duration) time.Duration {
 
 // start boots the host with what is on its disk.
 func (n *node) start() {
-	if n.up {
+	if n.up || n.gone {
 		return
 	}
 	w := n.w
@@ -66,7 +77,7 @@ func (n *node) start() {
 		panic("sim: " + err.Error())
 	}
 	n.gen++
-	n.up, n.paused, n.busy, n.fresh, n.ok = true, false, false, false, true
+	n.up, n.paused, n.suspended, n.busy, n.fresh, n.ok, n.leaving = true, false, false, false, false, true, false
 	n.core, n.acting, n.timerAt = core, 0, 0
 	n.todo, n.inbox = nil, nil
 	n.heard, n.aliveAt, n.told = [maxNodes]time.Duration{}, [maxNodes]time.Duration{}, [maxNodes]lease.PeerChanged{}
@@ -74,6 +85,9 @@ func (n *node) start() {
 	w.push(event{at: w.now + w.between(0, 50*time.Millisecond), kind: evBeat, node: int8(n.i), gen: n.gen})
 	n.step(lease.Tick{Jitter: w.rng.Float64()})
 }
+
+// maxOlder is how many records a lost write can take back.
+const maxOlder = 4
 
 // crash forgets everything but the disk. A write under way may be on it.
 func (n *node) crash() {
@@ -90,14 +104,53 @@ func (n *node) crash() {
 
 func (n *node) store(a lease.Action) {
 	old := n.disk.Config
+	if n.older = append(n.older, n.disk); len(n.older) > maxOlder {
+		n.older = n.older[1:]
+	}
 	n.disk = a.(lease.Persist).Vote
+	w := n.w
 	if c := n.disk.Config; c.Mode != old.Mode || len(c.Voters) != len(old.Voters) {
-		n.w.reconfigured(n)
+		w.reconfigured(n)
 	}
 	if n.disk.PromisedTerm < n.promised {
-		n.w.violate("I3 %s persists promise %d after %d", n.id, n.disk.PromisedTerm, n.promised)
+		w.violate("I3 %s persists promise %d after %d", n.id, n.disk.PromisedTerm, n.promised)
 	}
 	n.promised = n.disk.PromisedTerm
+	if to := n.disk.PromisedTo; to != "" {
+		w.grants(n, n.disk.PromisedTerm, to)
+	}
+}
+
+// lose takes the disk back to an earlier record, as an fsync that lied does, or
+// empties it. The shell finds out by the next start: its peers know more of
+// its chain than it does.
+func (n *node) lose() {
+	n.crash()
+	k := n.w.rng.IntN(len(n.older) + 2)
+	switch {
+	case k < len(n.older):
+		n.disk, n.lost = n.older[k], "rolled back"
+	case k == len(n.older):
+		n.disk, n.lost = lease.VoteRecord{}, "missing"
+	default:
+		n.lost = "truncated"
+		n.disk = lease.VoteRecord{}
+	}
+	n.older = nil
+	// Only what was lost may go back.
+	n.promised = min(n.promised, n.disk.PromisedTerm)
+	n.w.tracef("%s: vote record %s, promised=%d", n.id, n.lost, n.disk.PromisedTerm)
+}
+
+// abstains reports whether the host lost its vote record and is not back yet.
+func (n *node) abstains() bool { return n.lost != "" }
+
+// drain makes the host leave the lease until it is started again.
+func (n *node) drain() {
+	if n.up && !n.paused && !n.busy {
+		n.leaving = true
+		n.step(lease.StepDown{Reason: "drained", Leaving: true})
+	}
 }
 
 func (n *node) pause() {
@@ -115,7 +168,41 @@ func (n *node) resume() {
 	n.paused = false
 	n.pausedFor += n.w.now - n.pausedAt
 	n.w.judge(n)
+	if n.suspended {
+		// What a suspended machine does first is to notice.
+		n.suspended = false
+		n.notice()
+	}
 	n.work()
+}
+
+// suspend is a pause that the shell notices by its clocks.
+func (n *node) suspend() {
+	if n.up && !n.paused {
+		n.pause()
+		n.suspended = true
+	}
+}
+
+// leap makes the clock jump ahead, which the shell notices as well.
+func (n *node) leap(d time.Duration) {
+	if !n.up || n.paused {
+		return
+	}
+	n.w.tracef("%s: the clock jumps by %s", n.id, d)
+	n.offset += d
+	n.timerAt = 0
+	n.notice()
+}
+
+// notice reports what the clocks tell before anything else that waits, but
+// not during an fsync.
+func (n *node) notice() {
+	if n.busy {
+		n.inbox = append([]event{{kind: evSuspended, gen: n.gen}}, n.inbox...)
+		return
+	}
+	n.step(lease.Suspended{})
 }
 
 // arrive handles an event of this life, now or when the host can.
@@ -136,10 +223,10 @@ func (n *node) arrive(e *event) {
 
 // work goes through what waited.
 func (n *node) work() {
-	if n.drain {
+	if n.inWork {
 		return
 	}
-	n.drain = true
+	n.inWork = true
 	gen := n.gen
 	for n.gen == gen && n.up && !n.paused && len(n.inbox) > 0 {
 		at := -1
@@ -156,7 +243,7 @@ func (n *node) work() {
 		n.inbox = append(n.inbox[:at], n.inbox[at+1:]...)
 		n.handle(&e)
 	}
-	n.drain = false
+	n.inWork = false
 }
 
 func (n *node) handle(e *event) {
@@ -172,7 +259,7 @@ func (n *node) handle(e *event) {
 	case evMessage:
 		n.step(lease.Receive{From: w.nodes[e.from].id, Msg: *e.msg})
 	case evHeartbeat:
-		n.hear(int(e.from), e.flag)
+		n.hear(e)
 	case evBeat:
 		n.beat()
 	case evSynced:
@@ -184,6 +271,8 @@ func (n *node) handle(e *event) {
 		n.step(lease.TermReady{Term: e.term, Epoch: e.epoch})
 	case evQuiesced:
 		n.step(lease.Quiesced{Term: e.term})
+	case evSuspended:
+		n.step(lease.Suspended{})
 	}
 }
 
@@ -196,7 +285,7 @@ func (n *node) beat() {
 			continue
 		}
 		if d, drop := w.lat(n.i, j); !drop {
-			w.push(event{at: w.now + d, kind: evHeartbeat, node: int8(j), from: int8(n.i), gen: o.gen, flag: n.ok && !n.witness})
+			w.push(event{at: w.now + d, kind: evHeartbeat, node: int8(j), from: int8(n.i), gen: o.gen, flag: n.eligible(), pub: w.publishes(n), term: n.holds()})
 		}
 	}
 	limit := w.timing.Suspect + w.timing.Grace
@@ -207,13 +296,15 @@ func (n *node) beat() {
 		}
 	}
 	n.act(n.acting)
+	w.judgeDuty()
 }
 
-func (n *node) hear(j int, eligible bool) {
+func (n *node) hear(e *event) {
+	j := int(e.from)
 	o := n.w.nodes[j]
 	now := n.local()
 	n.heard[j] = now
-	t := lease.PeerChanged{Node: o.id, Priority: o.priority, Eligible: eligible, Alive: true}
+	t := lease.PeerChanged{Node: o.id, Priority: o.priority, Eligible: e.flag, Alive: true, Publishing: e.pub, Holds: e.term}
 	if !n.told[j].Alive {
 		n.aliveAt[j] = now
 	}
@@ -234,6 +325,7 @@ func (n *node) act(term cluster.Term) {
 	if term == 0 || term != n.acting || !lease.MayAct(n.core, term, n.local()) {
 		return
 	}
+	n.w.effect(n, term)
 	if term < n.w.fence && n.w.strict(n) {
 		n.w.violate("I3 %s acts with term %d after term %d", n.id, term, n.w.fence)
 	}
@@ -247,6 +339,7 @@ func (n *node) step(ev lease.Event) {
 	n.w.res.Steps++
 	var acts []lease.Action
 	n.core, acts = lease.Step(n.core, ev, n.local())
+	n.w.dutyStepped(n, acts)
 	n.arm(lease.Deadline(n.core))
 	n.carry(acts)
 }
@@ -272,6 +365,9 @@ func (n *node) carry(acts []lease.Action) {
 		if w.Trace != nil {
 			w.tracef("%s   %s", n.id, a)
 		}
+		if w.hist != nil {
+			w.hist.note(n, a)
+		}
 		switch a := a.(type) {
 		case lease.Persist:
 			d := w.between(100*time.Microsecond, 3*time.Millisecond)
@@ -285,9 +381,11 @@ func (n *node) carry(acts []lease.Action) {
 			n.send(a)
 		case lease.Acquired:
 			n.acting = a.Term
+			n.since = w.now - time.Duration(float64(n.local()-n.core.Status().TenureStart)/n.rate)
 			w.acquired(n, a)
 			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
 		case lease.ConfigStable:
+			w.settled(a.Config)
 			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})
 		case lease.Extended:
 			w.judge(n)
@@ -296,6 +394,7 @@ func (n *node) carry(acts []lease.Action) {
 				w.push(event{at: w.now + w.between(0, 20*time.Millisecond), kind: evQuiesced, node: int8(n.i), gen: n.gen, term: a.Term})
 			}
 		case lease.Lost:
+			w.lostLease(n, a)
 			n.acting = 0
 		}
 	}

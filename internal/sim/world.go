@@ -9,8 +9,12 @@ import (
 	"github.com/skein-project/skein/lease"
 )
 
-// maxNodes bounds a simulated cluster.
-const maxNodes = 7
+const (
+	// maxNodes bounds a simulated cluster.
+	maxNodes = 7
+	// maxDrift is by how much the rate of a clock may be wrong.
+	maxDrift = 0.01
+)
 
 type kind uint8
 
@@ -22,6 +26,8 @@ const (
 	evSynced
 	evReady
 	evQuiesced
+	evSuspended
+	evWrite
 	evFault
 	evUndo
 	evPhase
@@ -34,6 +40,7 @@ type event struct {
 	node  int8
 	from  int8
 	flag  bool   // heartbeat: sender is eligible
+	pub   bool   // heartbeat: sender publishes
 	gen   uint32 // of the node; an event of an earlier life is void
 	term  cluster.Term
 	msg   *lease.Message
@@ -56,6 +63,7 @@ type World struct {
 	timing lease.Timing
 	nodes  []*node
 	grown  bool
+	lossy  bool // an fsync may lie
 
 	// Network. cut[a][b] counts the reasons why nothing goes from a to b.
 	loss, dup    float64
@@ -66,12 +74,16 @@ type World struct {
 	calm     bool
 	script   int // position in the final examination
 
+	duty       dutyJudge
 	terms      map[cluster.Term]int
 	fence      cluster.Term
+	stable     cluster.VoterConfig // newest that was stable, by majority
 	releasedAt time.Duration
 	crashedAt  time.Duration
+	voluntary  time.Duration // last handover that nobody asked for
 
-	res Result
+	hist *history // nil: nothing is recorded
+	res  Result
 }
 
 // Result is what a run showed.
@@ -128,12 +140,12 @@ func (w *World) addNodes(n int) {
 	if n >= 3 && w.rng.IntN(6) == 0 {
 		witness = 1 + w.rng.IntN(n-1)
 	}
-	drift := 0.01 * w.rng.Float64()
+	drift := maxDrift * w.rng.Float64()
 	if w.rng.IntN(2) == 0 {
-		drift = 0.01
+		drift = maxDrift
 	}
 	for i := range n {
-		nd := &node{w: w, i: i, id: all[i], priority: uint32(10 * (prio[i] + 1)), witness: i == witness, fresh: true, ok: true}
+		nd := &node{w: w, i: i, id: all[i], priority: uint32(10 * (prio[i] + 1)), witness: i == witness, fresh: true, ok: true, granted: map[cluster.Term]cluster.NodeID{}}
 		nd.rate = 1 + drift*(2*w.rng.Float64()-1)
 		if w.rng.IntN(2) == 0 {
 			nd.rate = 1 + drift*float64(2*w.rng.IntN(2)-1)
@@ -171,6 +183,9 @@ func (w *World) dispatch(e *event) {
 		return
 	case evPhase:
 		w.examine()
+		return
+	case evWrite:
+		w.hist.arriveWrite(w.now)
 		return
 	}
 	if n := w.nodes[e.node]; n.up && n.gen == e.gen {
