@@ -1,12 +1,21 @@
 package cluster
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 )
 
-// MaxVoters bounds a VoterConfig.
-const MaxVoters = 7
+const (
+	// MaxVoters bounds a VoterConfig.
+	MaxVoters = 7
+	// TermSlots is how many classes of terms there are: a voter that may hold
+	// without hearing the others takes only terms that leave its slot when
+	// divided by TermSlots.
+	TermSlots = 16
+	// proofSize is the length of a record's signature.
+	proofSize = 64
+)
 
 // VoterConfig is the record of who grants the lease. Records are ordered by
 // (Term, Epoch); a host keeps the newest that it has seen and never goes back.
@@ -19,6 +28,29 @@ type VoterConfig struct {
 	Voters []NodeID `json:"voters"`
 	// Mode is single, available or quorum, never auto.
 	Mode Mode `json:"mode"`
+	// Setting is the mode that an operator asked for: auto, quorum or
+	// available; empty: what the holder's own configuration says.
+	Setting Mode `json:"setting,omitempty"`
+	// Pinned says that an operator chose the voters; the holder replaces none
+	// of them by itself.
+	Pinned bool `json:"pinned,omitempty"`
+	// Target are the voters wanted while they are not those of this record yet,
+	// sorted; empty if they are. A later holder goes on towards it.
+	Target []NodeID `json:"target,omitempty"`
+	// Slots are the voters' slots among TermSlots, in the order of Voters. They
+	// are there as long as a voter may hold alone under this record or under an
+	// earlier one; empty in mode available: 0, 1, 2 and so on.
+	Slots []int `json:"slots,omitempty"`
+	// LastSlot is the last slot given away; the next voter gets the next free
+	// one after it.
+	LastSlot int `json:"last_slot,omitempty"`
+	// Open says that a voter went without acknowledging it, and may hold alone
+	// for ever: slots stay.
+	Open bool `json:"open,omitempty"`
+	// Issuer is the holder that issued the record, and Proof its signature.
+	// Neither takes part in comparisons.
+	Issuer NodeID `json:"issuer,omitempty"`
+	Proof  []byte `json:"proof,omitempty"`
 }
 
 // Validate reports the first reason why c is not a usable record.
@@ -31,15 +63,114 @@ func (c VoterConfig) Validate() error {
 	case c.Mode != ModeSingle && c.Mode != ModeAvailable && c.Mode != ModeQuorum:
 		return fmt.Errorf("voter config: mode %q", c.Mode)
 	}
-	for i, v := range c.Voters {
+	if err := checkVoters(c.Voters); err != nil {
+		return err
+	}
+	return c.validateRest()
+}
+
+// validateRest checks what a record holds beyond epoch, voters and mode.
+func (c VoterConfig) validateRest() error {
+	switch c.Setting {
+	case "", ModeAuto, ModeQuorum, ModeAvailable:
+	default:
+		return fmt.Errorf("voter config: setting %q", c.Setting)
+	}
+	switch {
+	case len(c.Target) > MaxVoters:
+		return fmt.Errorf("voter config: target of %d voters, at most %d", len(c.Target), MaxVoters)
+	case len(c.Slots) != 0 && len(c.Slots) != len(c.Voters):
+		return fmt.Errorf("voter config: %d slots for %d voters", len(c.Slots), len(c.Voters))
+	case c.LastSlot < 0 || c.LastSlot >= TermSlots:
+		return fmt.Errorf("voter config: last slot %d", c.LastSlot)
+	case len(c.Proof) != 0 && len(c.Proof) != proofSize:
+		return fmt.Errorf("voter config: proof of %d bytes", len(c.Proof))
+	}
+	for i, s := range c.Slots {
+		if s < 0 || s >= TermSlots || slices.Contains(c.Slots[:i], s) {
+			return fmt.Errorf("voter config: slot %d", s)
+		}
+	}
+	if c.Issuer != "" {
+		if _, err := ParseNodeID(string(c.Issuer)); err != nil {
+			return fmt.Errorf("voter config: issuer: %w", err)
+		}
+	}
+	return checkVoters(c.Target)
+}
+
+func checkVoters(voters []NodeID) error {
+	for i, v := range voters {
 		if _, err := ParseNodeID(string(v)); err != nil {
 			return fmt.Errorf("voter config: %w", err)
 		}
-		if i > 0 && c.Voters[i-1] >= v {
+		if i > 0 && voters[i-1] >= v {
 			return fmt.Errorf("voter config: voters not sorted or repeated at %q", v)
 		}
 	}
 	return nil
+}
+
+// Split reports whether a voter may hold without hearing the others, under
+// this record or under an earlier one that a voter may still go by: terms are
+// unique then, and holders are not.
+func (c VoterConfig) Split() bool { return c.Mode == ModeAvailable || len(c.Slots) > 0 }
+
+// Slot returns the slot of a voter; ok is false if there is none for n.
+func (c VoterConfig) Slot(n NodeID) (slot int, ok bool) {
+	i, ok := slices.BinarySearch(c.Voters, n)
+	switch {
+	case !ok || !c.Split():
+		return 0, false
+	case len(c.Slots) > 0:
+		return c.Slots[i], true
+	}
+	return i, true
+}
+
+// Wanted are the voters that the record leads to.
+func (c VoterConfig) Wanted() []NodeID {
+	if len(c.Target) > 0 {
+		return c.Target
+	}
+	return c.Voters
+}
+
+// SignedBytes is what Proof signs, together with the cluster's id: all of the
+// record but Proof.
+func (c VoterConfig) SignedBytes() []byte {
+	b := []byte("skein/voters/1\n")
+	text := func(s string) {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
+		b = append(b, s...)
+	}
+	list := func(ids []NodeID) {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(ids)))
+		for _, id := range ids {
+			text(string(id))
+		}
+	}
+	flag := func(on bool) {
+		if on {
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
+		}
+	}
+	b = binary.BigEndian.AppendUint64(b, c.Epoch)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Term))
+	text(string(c.Issuer))
+	text(string(c.Mode))
+	text(string(c.Setting))
+	flag(c.Pinned)
+	flag(c.Open)
+	list(c.Voters)
+	list(c.Target)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(c.Slots)))
+	for _, s := range c.Slots {
+		b = append(b, byte(s))
+	}
+	return append(b, byte(c.LastSlot))
 }
 
 // IsZero reports the empty record of a host that has none yet.

@@ -18,6 +18,9 @@ type VoteRecord struct {
 	PromisedTerm cluster.Term        `json:"promised_term"`
 	PromisedTo   cluster.NodeID      `json:"promised_to"`
 	Config       cluster.VoterConfig `json:"config"`
+	// Lost says why promises made before are not known any more; empty: they
+	// are. A voter of which that is true abstains.
+	Lost string `json:"lost,omitempty"`
 }
 
 // Persist asks to write Vote durably (fsync of file and directory) before any
@@ -75,6 +78,29 @@ type ConfigStable struct {
 	Config cluster.VoterConfig
 }
 
+// Refused says that a message of Node cannot be meant honestly, or comes from
+// a host that missed something: it was refused, answered at most, and changed
+// nothing. Why is one of the Refused reasons, fit for a counter.
+type Refused struct {
+	Node  cluster.NodeID
+	Phase Phase
+	Why   string
+}
+
+// Why a message was Refused.
+const (
+	RefusedTerm      = "term"      // a term below one promised, or released
+	RefusedEpoch     = "epoch"     // a claim under an older voter configuration
+	RefusedNonVoter  = "non_voter" // a grant, or a claim that only a voter may make, of another
+	RefusedCandidate = "candidate" // a claim of a host that left or is not eligible
+)
+
+// RefusedReasons returns every reason of Refused.
+func RefusedReasons() []string {
+	return []string{RefusedTerm, RefusedEpoch, RefusedNonVoter, RefusedCandidate}
+}
+
+func (Refused) isAction()      {}
 func (Persist) isAction()      {}
 func (Send) isAction()         {}
 func (Acquired) isAction()     {}
@@ -83,6 +109,10 @@ func (Quiesce) isAction()      {}
 func (Lost) isAction()         {}
 func (Observed) isAction()     {}
 func (ConfigStable) isAction() {}
+
+func (a Refused) String() string {
+	return fmt.Sprintf("refused %s of %s: %s", a.Phase, a.Node, a.Why)
+}
 
 func (a Persist) String() string {
 	return fmt.Sprintf("persist promised=%d to=%s config=%d/%d", a.Vote.PromisedTerm, a.Vote.PromisedTo, a.Vote.Config.Term, a.Vote.Config.Epoch)

@@ -8,15 +8,13 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// nextTerm is the term to ask for next. In available mode either voter may
-// take a term without hearing the other, so each has its own half of them:
-// that keeps one holder per term even when both act alone.
+// nextTerm is the term to ask for next. Where a voter may take a term without
+// hearing the others each has its own class of them: that keeps one holder per
+// term even when all act alone.
 func (m *machine) nextTerm() cluster.Term {
 	t := max(m.seen, m.vote.PromisedTerm) + 1
-	if m.vote.Config.Mode == cluster.ModeAvailable {
-		if i := slices.Index(m.vote.Config.Voters, m.self); t%2 != cluster.Term(i) {
-			t++
-		}
+	if slot, ok := m.vote.Config.Slot(m.self); ok {
+		t += (cluster.Term(slot) + cluster.TermSlots - t%cluster.TermSlots) % cluster.TermSlots
 	}
 	return t
 }
@@ -79,6 +77,10 @@ func (m *machine) mark(n cluster.NodeID, granted bool) {
 
 // onAnswer counts an answer to the round that is open.
 func (m *machine) onAnswer(from cluster.NodeID, msg *Message) {
+	if !m.vote.Config.Has(from) {
+		m.refuse(from, msg, RefusedNonVoter)
+		return
+	}
 	m.seen = max(m.seen, msg.Promised)
 	want := PreVoteReply
 	if m.phase == voting {
@@ -95,7 +97,12 @@ func (m *machine) onAnswer(from cluster.NodeID, msg *Message) {
 		}
 		return
 	}
-	m.mark(from, msg.Granted)
+	if msg.Reason == refusedLost && m.vote.Config.Mode == cluster.ModeAvailable {
+		i, _ := slices.BinarySearch(m.vote.Config.Voters, from)
+		m.cand.absent |= 1 << i // it cannot act either
+	} else {
+		m.mark(from, msg.Granted)
+	}
 	m.count(false)
 }
 
@@ -126,7 +133,7 @@ func (m *machine) outcome(timeout bool) outcome {
 		return failed
 	}
 	for i, v := range c.Voters {
-		if m.cand.granted&(1<<i) != 0 {
+		if (m.cand.granted|m.cand.absent)&(1<<i) != 0 {
 			continue
 		}
 		p := m.lookup(v)

@@ -6,11 +6,15 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// issue makes the newest record one of this term with the given voters. It
-// is pending until settle finds it stable.
-func (m *machine) issue(voters []cluster.NodeID, mode cluster.Mode) {
+// issue makes c the newest record, one of this term. It is pending until
+// settle finds it stable.
+func (m *machine) issue(c cluster.VoterConfig) {
 	t := &m.hold
-	m.vote.Config = cluster.VoterConfig{Epoch: m.vote.Config.Epoch + 1, Term: t.term, Voters: voters, Mode: mode}
+	c.Epoch, c.Term, c.Issuer, c.Proof = m.vote.Config.Epoch+1, t.term, m.self, nil
+	if slices.Equal(c.Target, c.Voters) {
+		c.Target = nil
+	}
+	m.vote.Config = c
 	t.stable = false
 	var acks [maxAcks]ack
 	n := 0
@@ -20,16 +24,16 @@ func (m *machine) issue(voters []cluster.NodeID, mode cluster.Mode) {
 			a = *old
 		}
 		if v == m.self {
-			a.epoch = m.vote.Config.Epoch
+			a.epoch = c.Epoch
 		}
 		acks[n] = a
 		n++
 	}
-	for _, v := range voters {
+	for _, v := range c.Voters {
 		keep(v)
 	}
 	for _, v := range t.base.Voters {
-		if !slices.Contains(voters, v) {
+		if !c.Has(v) {
 			keep(v)
 		}
 	}
@@ -44,12 +48,18 @@ func (m *machine) settle() {
 	if t.stable || !m.persisted(&t.base) || !m.persisted(&m.vote.Config) {
 		return
 	}
-	t.stable, t.base = true, m.vote.Config
+	if c := m.vote.Config; !c.Open && m.leavesOpen() {
+		c.Open = true
+		m.issue(c)
+		t.renewAt = m.now
+		return
+	}
+	t.stable, t.base, t.look = true, m.vote.Config, true
 	m.do(ConfigStable{Term: t.term, Config: t.base})
 }
 
 // persisted reports whether enough voters of c have the newest record: a
-// majority, or in available mode all that did not leave for good, since there
+// majority, or in available mode all but those that are excused, since there
 // no majority keeps the other side from acting on an older one.
 func (m *machine) persisted(c *cluster.VoterConfig) bool {
 	have, need := 0, c.Majority()
@@ -57,89 +67,220 @@ func (m *machine) persisted(c *cluster.VoterConfig) bool {
 		need = len(c.Voters)
 	}
 	for _, v := range c.Voters {
-		if a := m.ackOf(v); a != nil && a.epoch == m.vote.Config.Epoch {
-			have++
-			continue
-		}
-		if p := m.lookup(v); c.Mode == cluster.ModeAvailable && p != nil && p.Gone {
+		if m.acked(v) || (c.Mode == cluster.ModeAvailable && m.excused(v)) {
 			have++
 		}
 	}
 	return have >= need
 }
 
-// reconfigure issues the next change of voters or mode, if one is wanted and
-// nothing is pending: at most one voter, or the mode of the same two.
-func (m *machine) reconfigure() {
-	t := &m.hold
-	if !t.ready || !t.stable || t.readyEpoch < m.vote.Config.Epoch {
+// acked reports whether voter v has the newest record on its disk.
+func (m *machine) acked(v cluster.NodeID) bool {
+	a := m.ackOf(v)
+	return a != nil && a.epoch == m.vote.Config.Epoch
+}
+
+// excused reports whether a change in available mode need not wait for v: it
+// left for good, or an operator wants it out and it is not there.
+func (m *machine) excused(v cluster.NodeID) bool {
+	p := m.lookup(v)
+	if p != nil && p.Gone {
+		return true
+	}
+	return !slices.Contains(m.vote.Config.Wanted(), v) && (p == nil || !p.Alive)
+}
+
+// leavesOpen reports whether the pending change takes out a voter that may
+// hold alone and has not heard of it.
+func (m *machine) leavesOpen() bool {
+	base := &m.hold.base
+	if !base.Split() {
+		return false
+	}
+	for _, v := range base.Voters {
+		if p := m.lookup(v); !m.vote.Config.Has(v) && !m.acked(v) && (p == nil || !p.Gone) {
+			return true
+		}
+	}
+	return false
+}
+
+// allAcked reports whether every voter has the newest record, so that none
+// goes by an older one any more.
+func (m *machine) allAcked() bool {
+	for _, v := range m.vote.Config.Voters {
+		if p := m.lookup(v); !m.acked(v) && (p == nil || !p.Gone) {
+			return false
+		}
+	}
+	return true
+}
+
+// setVoters puts an operator's wish into the record. Voters and mode of the
+// record stay, so it may replace one that is pending; reconfigure then goes
+// there in steps.
+func (m *machine) setVoters(r SetVoters) {
+	if CheckVoters(m.State, r) != nil {
 		return
 	}
-	voters, mode := m.wanted()
+	c := wish(m.State, r)
 	cur := &m.vote.Config
-	if mode == cur.Mode && slices.Equal(voters, cur.Voters) {
+	if c.Setting == cur.Setting && c.Pinned == cur.Pinned && slices.Equal(c.Target, cur.Target) {
 		return
 	}
-	m.issue(voters, mode)
+	m.issue(c)
 	m.renew()
 	m.settle()
 }
 
-// wanted returns the next configuration. Voters that left for good go first,
-// then alive hosts come in, best first. Two voters in available mode change to
-// quorum before a third comes: were both done at once, one voter and the third
-// could elect a holder while the other, not having heard, acts alone.
-func (m *machine) wanted() ([]cluster.NodeID, cluster.Mode) {
-	cur := &m.vote.Config
-	for i, v := range cur.Voters {
-		if p := m.lookup(v); p != nil && p.Gone {
-			rest := slices.Delete(slices.Clone(cur.Voters), i, i+1)
-			if len(rest) == 2 {
-				return rest, cluster.ModeQuorum
-			}
-			return rest, m.modeOf(len(rest))
-		}
+// reconfigure issues the next change of voters or mode, if one is wanted and
+// nothing is pending: at most one voter.
+func (m *machine) reconfigure() {
+	t := &m.hold
+	if !t.look || !t.ready || !t.stable || t.readyEpoch < m.vote.Config.Epoch {
+		return
 	}
-	add := m.newcomer()
-	switch {
-	case add == "" && len(cur.Voters) == 2:
-		return cur.Voters, m.modeOf(2)
-	case add == "":
-		return cur.Voters, cur.Mode
-	case len(cur.Voters) == 2 && cur.Mode != cluster.ModeQuorum:
-		return cur.Voters, cluster.ModeQuorum
+	t.look = false
+	next, ok := m.next()
+	if !ok {
+		return
 	}
-	i, _ := slices.BinarySearch(cur.Voters, add)
-	voters := slices.Insert(slices.Clone(cur.Voters), i, add)
-	return voters, m.modeOf(len(voters))
+	m.issue(next)
+	m.renew()
+	m.settle()
 }
 
-// newcomer is this host itself if it holds without being a voter, else the
-// best alive host that is no voter yet.
-func (m *machine) newcomer() cluster.NodeID {
+// next returns the record of the next step towards what is wanted; ok is false
+// if there is none. A step changes one voter, or how the voters decide.
+//
+// To and from available mode the way leads over a record that goes by majority
+// and gives the voters slots. On the way out it comes first, and all must have
+// it: were available mode left and a voter added at once, one voter and the
+// third could elect a holder while the other, not having heard, acts alone. On
+// the way in all must have it before the first may act alone: otherwise a
+// majority that has not heard could elect a holder under the same term.
+func (m *machine) next() (next cluster.VoterConfig, ok bool) {
+	cur := m.vote.Config
+	next = cur
+	goal, all := m.target()
+	next.Target = goal
+	if slices.Equal(goal, cur.Voters) {
+		next.Target = nil
+	}
+	mode := m.modeOf(&cur, len(all))
+	out, add := m.leaver(all), m.joiner(all)
+	p := m.lookup(out)
+	gone, lost := p != nil && p.Gone, p != nil && m.lostLately(p)
 	switch {
-	case len(m.vote.Config.Voters) >= cluster.MaxVoters:
-		return ""
-	case !m.vote.Config.Has(m.self):
-		return m.self
-	}
-	var best *peer
-	for i := range m.peers {
-		p := &m.peers[i]
-		if p.Alive && p.CaughtUp && !p.Gone && !m.vote.Config.Has(p.Node) &&
-			(best == nil || better(p.Priority, p.Node, best.Priority, best.Node)) {
-			best = p
+	case gone:
+		next.Voters = without(cur.Voters, out)
+	case lost:
+		next.Voters, next.Target = without(cur.Voters, out), goal
+	case cur.Mode == cluster.ModeAvailable && mode == cluster.ModeQuorum:
+		next.Mode, next.Slots = cluster.ModeQuorum, slotsOf(&cur)
+		return next, true
+	case add != "" && len(cur.Voters) < cluster.MaxVoters:
+		next.Voters = with(cur.Voters, add)
+	case out != "":
+		next.Voters = without(cur.Voters, out)
+	case cur.Mode == cluster.ModeQuorum && mode == cluster.ModeAvailable && len(all) == len(cur.Voters):
+		if cur.Split() && !m.allAcked() {
+			return next, false
 		}
+		if cur.Split() {
+			next.Mode = mode
+		}
+		next.Slots = slotsOf(&cur)
+		return m.slotted(next, &cur), true
 	}
-	if best == nil {
-		return ""
+	next.Mode = m.stepMode(&cur, mode, len(next.Voters))
+	next = m.slotted(next, &cur)
+	if next.Mode != cluster.ModeAvailable && m.dense(&cur, len(next.Voters), gone) {
+		next.Slots, next.LastSlot = nil, 0
 	}
-	return best.Node
+	return next, next.Mode != cur.Mode || !slices.Equal(next.Voters, cur.Voters) || !slices.Equal(next.Slots, cur.Slots)
 }
 
-func (m *machine) modeOf(n int) cluster.Mode {
-	if n == 2 && m.setting == cluster.ModeQuorum {
-		return cluster.ModeQuorum
+// stepMode is the mode of a step to n voters on the way to mode.
+func (m *machine) stepMode(cur *cluster.VoterConfig, mode cluster.Mode, n int) cluster.Mode {
+	switch {
+	case n == 1:
+		return cluster.ModeSingle
+	case cur.Mode == cluster.ModeSingle && mode == cluster.ModeAvailable:
+		return cluster.ModeAvailable // the only voter knows of it
+	case cur.Mode == cluster.ModeAvailable:
+		return cluster.ModeAvailable
 	}
-	return cluster.AutoMode(n)
+	return cluster.ModeQuorum
+}
+
+// dense reports whether the step after cur may give up the slots: nobody can
+// hold alone any more, or only this host.
+func (m *machine) dense(cur *cluster.VoterConfig, n int, gone bool) bool {
+	if cur.Open || !m.allAcked() {
+		return false
+	}
+	return cur.Mode != cluster.ModeAvailable || (n == 1 && gone)
+}
+
+// slotted gives every voter of next its slot, if it or cur has slots: a voter
+// keeps the one that it has.
+func (m *machine) slotted(next cluster.VoterConfig, cur *cluster.VoterConfig) cluster.VoterConfig {
+	if next.Mode != cluster.ModeAvailable && len(next.Slots) == 0 && !cur.Split() {
+		return next
+	}
+	had := slotsOf(cur)
+	last := cur.LastSlot
+	for _, s := range had {
+		if len(cur.Slots) == 0 {
+			last = max(last, s)
+		}
+	}
+	next.Slots = make([]int, len(next.Voters))
+	for i, v := range next.Voters {
+		if at, ok := slices.BinarySearch(cur.Voters, v); ok {
+			next.Slots[i] = had[at]
+			continue
+		}
+		for last = (last + 1) % cluster.TermSlots; slices.Contains(had, last); {
+			last = (last + 1) % cluster.TermSlots
+		}
+		next.Slots[i] = last
+	}
+	next.LastSlot = last
+	return next
+}
+
+// slotsOf are the slots of a record's voters, those to come if it has none.
+func slotsOf(c *cluster.VoterConfig) []int {
+	if len(c.Slots) > 0 {
+		return c.Slots
+	}
+	slots := make([]int, len(c.Voters))
+	for i := range slots {
+		slots[i] = i
+	}
+	return slots
+}
+
+// modeOf is the mode for n configured voters. It depends on nothing else: not
+// on who is alive, and not on who is seen.
+func (s *State) modeOf(c *cluster.VoterConfig, n int) cluster.Mode {
+	setting := c.Setting
+	if setting == "" {
+		setting = s.setting
+	}
+	if n <= 1 || setting == cluster.ModeAuto {
+		return cluster.AutoMode(n)
+	}
+	return setting
+}
+
+func with(voters []cluster.NodeID, v cluster.NodeID) []cluster.NodeID {
+	i, _ := slices.BinarySearch(voters, v)
+	return slices.Insert(slices.Clone(voters), i, v)
+}
+
+func without(voters []cluster.NodeID, v cluster.NodeID) []cluster.NodeID {
+	return slices.DeleteFunc(slices.Clone(voters), func(o cluster.NodeID) bool { return o == v })
 }

@@ -429,7 +429,7 @@ func TestDutyOfADeafFollower(t *testing.T) {
 		a.deaf = true
 		w.boot(b, VoteRecord{Config: c}, true)
 		w.run(2 * w.all())
-		if st := a.state.Status(); st.Holder != "" || st.Publisher != "b" || st.PublishWhy != PublishByLease {
+		if st := a.state.Status(); a.state.holder.Holder != "" || st.Holder != "b" || st.Publisher != "b" || st.PublishWhy != PublishByLease {
 			t.Fatalf("the follower sees %q hold and %q publish by %q", st.Holder, st.Publisher, st.PublishWhy)
 		}
 		w.want("a follower", "b by lease")

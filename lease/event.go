@@ -23,8 +23,8 @@ type Receive struct {
 
 // PeerChanged tells what this host believes of another: from heartbeats,
 // membership records and the profile's suspect and grace times. A peer that was never
-// reported is unknown and does not count. About this host itself only Priority
-// and Gone matter; one that is gone does not publish.
+// reported is unknown and does not count. About this host itself only Priority,
+// Gone, Zone and Members matter; one that is gone does not publish.
 type PeerChanged struct {
 	Node     cluster.NodeID
 	Priority uint32
@@ -41,7 +41,29 @@ type PeerChanged struct {
 	// duty. Holds is the term that it says there to hold itself, 0 if none.
 	Publishing bool
 	Holds      cluster.Term
+	// Zone is its datacenter label.
+	Zone string
+	// Members, about this host itself, is how many hosts the cluster has, heard
+	// or not; 0 if that is not known.
+	Members int
 }
+
+// SetVoters is an operator's request to the holder: who shall vote, and how
+// the voters decide. The holder goes there one change at a time. See
+// CheckVoters for what it refuses.
+type SetVoters struct {
+	// Voters are all that shall vote; empty: as it is.
+	Voters []cluster.NodeID
+	// Mode is auto, quorum or available; empty: as it is.
+	Mode cluster.Mode
+	// Auto lets the holder choose the voters again.
+	Auto bool
+}
+
+// VoteLost says that promises of this voter are not known any more, for
+// instance because the others know more of its own log than its disk does. See
+// Options.Lost.
+type VoteLost struct{ Reason string }
 
 // TermReady says that a majority of the voters of configuration Epoch holds
 // all that this holder knew when Term began, or when that configuration became
@@ -83,6 +105,8 @@ func (StepDown) isEvent()    {}
 func (SelfCheck) isEvent()   {}
 func (Suspended) isEvent()   {}
 func (Quiesced) isEvent()    {}
+func (SetVoters) isEvent()   {}
+func (VoteLost) isEvent()    {}
 
 func (e Tick) String() string { return fmt.Sprintf("tick jitter=%.3f", e.Jitter) }
 
@@ -106,5 +130,11 @@ func (e StepDown) String() string {
 func (e SelfCheck) String() string { return fmt.Sprintf("self_check ok=%t reason=%q", e.OK, e.Reason) }
 
 func (Suspended) String() string { return "suspended" }
+
+func (e SetVoters) String() string {
+	return fmt.Sprintf("set_voters voters=%v mode=%q auto=%t", e.Voters, e.Mode, e.Auto)
+}
+
+func (e VoteLost) String() string { return fmt.Sprintf("vote_lost reason=%q", e.Reason) }
 
 func (e Quiesced) String() string { return fmt.Sprintf("quiesced term=%d", e.Term) }

@@ -8,7 +8,7 @@ import (
 )
 
 // available reports whether this holder may hold without hearing the other
-// voter.
+// voters.
 func (s *State) available() bool {
 	return s.vote.Config.Mode == cluster.ModeAvailable && s.hold.base.Mode == cluster.ModeAvailable
 }
@@ -32,7 +32,7 @@ func (m *machine) acquire() {
 		t.nacks++
 	}
 	previous := m.last.Holder
-	m.issue(c.Voters, c.Mode)
+	m.issue(c)
 	t.until = m.leaseUntil()
 	m.do(Acquired{Term: t.term, Until: t.until, Previous: previous, Grants: grants, Config: m.vote.Config})
 	m.observe(m.self, t.term)
@@ -91,7 +91,7 @@ func (m *machine) renew() {
 	t := &m.hold
 	m.round++
 	t.sent[m.round%ringSize] = sending{round: m.round, at: m.now}
-	t.renewAt = m.now + m.timing.Renew
+	t.renewAt, t.look = m.now+m.timing.Renew, true
 	if a := m.ackOf(m.self); a != nil {
 		a.until = m.now + m.timing.safe(m.timing.Lease)
 	}
@@ -116,37 +116,73 @@ func (m *machine) everyone(f func(cluster.NodeID)) {
 			}
 		}
 	}
-	n := 0
-	for i := range m.peers {
-		p := &m.peers[i]
-		if p.Alive && !p.Gone && !cur.Has(p.Node) && n < maxFollowers {
-			f(p.Node)
-			n++
-		}
+	for _, i := range m.followers() {
+		f(m.peers[i].Node)
 	}
 }
 
+// followers are the hosts beyond the voters that hear of renewals, as indices
+// of peers: the best ones, since they are who stands next. The others learn
+// from the holder's heartbeats who holds.
+func (m *machine) followers() []int {
+	var all []int
+	for i := range m.peers {
+		if p := &m.peers[i]; p.Alive && !p.Gone && !m.vote.Config.Has(p.Node) {
+			all = append(all, i)
+		}
+	}
+	if len(all) > maxFollowers {
+		slices.SortFunc(all, func(a, b int) int {
+			x, y := &m.peers[a], &m.peers[b]
+			if better(x.Priority, x.Node, y.Priority, y.Node) {
+				return -1
+			}
+			return 1
+		})
+		all = all[:maxFollowers]
+	}
+	return all
+}
+
 func (m *machine) onRenewReply(from cluster.NodeID, msg *Message) {
-	m.seen = max(m.seen, msg.Promised)
 	t := &m.hold
 	if !m.holds() || msg.Term != t.term {
 		return
 	}
-	if !msg.Granted {
+	if msg.Reason == refusedLost {
+		m.noteLost(from)
+	}
+	a := m.ackOf(from)
+	if a == nil {
+		if msg.Reason != refusedLost {
+			m.refuse(from, msg, RefusedNonVoter)
+		}
+		return
+	}
+	m.seen = max(m.seen, msg.Promised)
+	sent := t.sent[msg.Round%ringSize]
+	known := sent.round == msg.Round
+	if known && msg.Config.Term == t.term && (msg.Granted || msg.Reason == refusedLost) {
+		a.epoch = max(a.epoch, msg.Config.Epoch)
+	}
+	switch {
+	case msg.Granted && known:
+		a.until = max(a.until, sent.at+m.timing.safe(m.timing.Lease))
+		m.extend()
+	case !msg.Granted && msg.Reason != refusedLost:
 		m.renewRefused(from, msg)
 		return
 	}
-	a := m.ackOf(from)
-	sent := t.sent[msg.Round%ringSize]
-	if a == nil || sent.round != msg.Round {
-		return
-	}
-	a.until = max(a.until, sent.at+m.timing.safe(m.timing.Lease))
-	if msg.Config.Term == t.term {
-		a.epoch = max(a.epoch, msg.Config.Epoch)
-	}
-	m.extend()
 	m.settle()
+}
+
+// noteLost remembers that a host said it lost its vote record.
+func (m *machine) noteLost(n cluster.NodeID) {
+	if i, ok := m.find(n); ok {
+		m.peers = slices.Clone(m.peers)
+		m.peers[i].lostAt = max(m.now, 1)
+		m.hold.look = true
+	}
 }
 
 // renewRefused decides what a refusal means: a later holder, the other holder
@@ -154,6 +190,16 @@ func (m *machine) onRenewReply(from cluster.NodeID, msg *Message) {
 // candidacy that failed.
 func (m *machine) renewRefused(from cluster.NodeID, msg *Message) {
 	t := &m.hold
+	if m.available() && msg.Promised > t.term && msg.Holder != "" && msg.Holder != m.self {
+		prio, known := msg.Priority, msg.Holder == from
+		if p := m.lookup(msg.Holder); !known && p != nil {
+			prio, known = p.Priority, true
+		}
+		if known && better(m.priority, m.self, prio, msg.Holder) && m.mayMerge(msg) {
+			m.merge(msg)
+			return
+		}
+	}
 	switch {
 	case msg.Config.Term > t.term:
 		if m.adopt(msg.Config) {
@@ -162,12 +208,7 @@ func (m *machine) renewRefused(from cluster.NodeID, msg *Message) {
 		}
 	case msg.Promised <= t.term:
 	case m.available() && msg.Holder == from:
-		if !better(m.priority, m.self, msg.Priority, from) {
-			m.lose("better claim", from)
-			return
-		}
-		m.lose("merge after a partition", "")
-		m.startVote()
+		m.lose("better claim", from)
 	case msg.Holder != "" && msg.Holder != m.self:
 		m.lose("higher term", msg.Holder)
 	case m.ackOf(from) != nil && msg.Round != t.outbidRound:
@@ -180,6 +221,26 @@ func (m *machine) renewRefused(from cluster.NodeID, msg *Message) {
 		m.lose("a voter promised a later term", m.self)
 		m.startVote()
 	}
+}
+
+// mayMerge reports whether this host could stand by the record of msg.
+func (m *machine) mayMerge(msg *Message) bool {
+	after := m.State
+	if msg.Config.Newer(after.vote.Config) {
+		after.vote.Config = msg.Config
+	}
+	return after.blocked() == ""
+}
+
+// merge is what the better of two holders does that meet in available mode:
+// it gives up its own term and asks at once for one above both, under the newer
+// of both records.
+func (m *machine) merge(msg *Message) {
+	m.lose("merge after a partition", "")
+	if m.adopt(msg.Config) {
+		m.persist()
+	}
+	m.startVote()
 }
 
 // lose ends the tenure. The guard for itself goes with it.

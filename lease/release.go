@@ -64,7 +64,8 @@ func (m *machine) release() {
 // preemptor returns the better host to hand over to, and when. The delay
 // grows with every tenure that the host lost by crashing.
 func (s *State) preemptor() (cluster.NodeID, time.Duration) {
-	if s.phase != holding || !s.hold.ready || !s.hold.stable {
+	// In available mode a record waits for every voter, which may be long.
+	if s.phase != holding || !s.hold.ready || (!s.hold.stable && !s.available()) {
 		return "", 0
 	}
 	var best *peer

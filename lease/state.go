@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -19,6 +20,9 @@ const (
 	ringSize = 8
 	// maxAcks is a full configuration and one voter that is being changed.
 	maxAcks = cluster.MaxVoters + 1
+	// DefaultVoters is how many voters a holder chooses among more hosts than
+	// cluster.MaxVoters.
+	DefaultVoters = 5
 )
 
 // Options are what a State is made of.
@@ -32,8 +36,20 @@ type Options struct {
 	// decide (auto means available); one voter is always single, three and
 	// more always a quorum.
 	ModeSetting cluster.Mode
+	// Zone is the datacenter label of this host, by which voters are spread.
+	Zone string
+	// MaxVoters is how many voters the holder chooses when there are more hosts
+	// than that; 0: all up to cluster.MaxVoters hosts, DefaultVoters of more.
+	MaxVoters int
 	// Vote is the record on disk, zero if there is none.
 	Vote VoteRecord
+	// Lost says why Vote cannot be trusted: it is missing although this host
+	// voted before, damaged, or an old one. The voter then abstains until the
+	// holder has taken it out of the configuration and in again.
+	Lost string
+	// Floor is the highest term that this host knows from elsewhere, such as
+	// its log; it never asks for one at or below it.
+	Floor cluster.Term
 	// Fresh says that this host cannot have voted before: its state
 	// directory was made by this very start. Any other start waits one
 	// lease before it votes, because guards are not on disk.
@@ -59,11 +75,14 @@ var phaseNames = [...]string{"idle", "pre_vote", "vote", "hold", "quiesce"}
 // returns a new one and the old one stays usable. The zero State is not
 // usable, see New.
 type State struct {
-	self     cluster.NodeID
-	priority uint32
-	witness  bool
-	timing   Timing
-	setting  cluster.Mode
+	self      cluster.NodeID
+	priority  uint32
+	witness   bool
+	zone      string
+	timing    Timing
+	setting   cluster.Mode
+	maxVoters int
+	members   int // of the cluster, as the shell says
 
 	now    time.Duration
 	jitter float64
@@ -97,12 +116,18 @@ type State struct {
 type peer struct {
 	PeerChanged
 	since    time.Duration // able to take over since then
+	up       time.Duration // alive and caught up since then
+	down     time.Duration // not alive since then
+	lostAt   time.Duration // when it last said that it lost its vote record
 	losses   uint8         // terms that it lost without a release
 	lastLoss time.Duration
 }
 
 // able reports whether a handover may go to p.
 func (p *peer) able() bool { return p.Alive && p.Eligible && p.CaughtUp && !p.Gone }
+
+// ready reports whether p can become a voter, as far as its log goes.
+func (p *peer) ready() bool { return p.Alive && p.CaughtUp && !p.Gone }
 
 // guard is this voter's word not to help anyone but node until then.
 type guard struct {
@@ -118,6 +143,7 @@ type candidacy struct {
 	round            uint64
 	sent, deadline   time.Duration
 	granted, refused uint8
+	absent           uint8 // abstain
 }
 
 type ack struct {
@@ -136,6 +162,7 @@ type tenure struct {
 	since, until time.Duration
 	renewAt      time.Duration
 	ready        bool
+	look         bool   // a change of voters may be due
 	readyEpoch   uint64 // newest configuration whose voters hold the log
 	// base is the last stable configuration; while the newest record is
 	// not stable, lease and record need majorities of both.
@@ -173,6 +200,9 @@ func New(o Options, now time.Duration) (State, error) {
 	default:
 		return State{}, fmt.Errorf("%w: mode %q, want auto, quorum or available", ErrOptions, o.ModeSetting)
 	}
+	if o.MaxVoters < 0 || o.MaxVoters > cluster.MaxVoters {
+		return State{}, fmt.Errorf("%w: %d voters, want 1-%d or 0", ErrOptions, o.MaxVoters, cluster.MaxVoters)
+	}
 	if c := o.Vote.Config; !c.IsZero() {
 		if err := c.Validate(); err != nil {
 			return State{}, fmt.Errorf("%w: vote record: %w", ErrOptions, err)
@@ -180,11 +210,15 @@ func New(o Options, now time.Duration) (State, error) {
 	}
 	s := State{
 		self: o.Self, priority: o.Priority, witness: o.Witness, timing: o.Timing, setting: o.ModeSetting,
+		zone: o.Zone, maxVoters: o.MaxVoters,
 		now: now, vote: o.Vote, grantFrom: now, standFrom: now, vacant: now, unseen: now,
 	}
 	s.vote.Config.Voters = slices.Clone(o.Vote.Config.Voters)
-	s.seen = max(s.vote.PromisedTerm, s.vote.Config.Term)
-	if !o.Fresh {
+	s.seen = max(s.vote.PromisedTerm, s.vote.Config.Term, o.Floor)
+	if o.Lost != "" {
+		s.vote.Lost = o.Lost
+	}
+	if !o.Fresh || s.vote.Lost != "" {
 		s.grantFrom = now + s.timing.Lease
 	}
 	return s, nil
@@ -211,6 +245,16 @@ type Status struct {
 	Pending        bool
 	// QuarantineUntil is when this host begins to vote after its start.
 	QuarantineUntil time.Duration
+	// Target are the voters that the configuration leads to, and TargetAuto
+	// says that the holder chooses them.
+	Target     []cluster.NodeID
+	TargetAuto bool
+	// Acks is what the holder knows of its voters, sorted by node; elsewhere it
+	// is empty.
+	Acks []VoterStatus
+	// Abstaining says why this voter grants nothing until it is admitted
+	// again, empty if it does.
+	Abstaining string
 	// Blocked says why this host does not stand, empty if it would.
 	Blocked  string
 	LastLoss Loss
@@ -222,24 +266,63 @@ type Status struct {
 	PublishWhy string
 }
 
+// VoterStatus is what a holder knows of a voter.
+type VoterStatus struct {
+	Node cluster.NodeID
+	// Epoch is the newest record of this term that the voter has on its disk,
+	// 0 if none is known.
+	Epoch uint64
+	// Until is until when the voter is bound to the holder.
+	Until time.Duration
+	// Abstaining says that the voter lost its vote record and grants nothing.
+	Abstaining bool
+}
+
 // Status returns a summary of s.
 func (s State) Status() Status {
 	st := Status{
 		Self: s.self, Role: cluster.RoleStandby, Phase: phaseNames[s.phase], Holder: s.holder.Holder, Term: s.holder.Term,
-		Vote: s.vote, Config: s.vote.Config, QuarantineUntil: s.grantFrom, Blocked: s.blocked(), LastLoss: s.lastLoss,
+		Vote: s.vote, Config: s.vote.Config, Target: s.vote.Config.Wanted(), TargetAuto: !s.vote.Config.Pinned,
+		Abstaining: s.vote.Lost, QuarantineUntil: s.grantFrom, Blocked: s.blocked(), LastLoss: s.lastLoss,
 		Publisher: s.duty.Publisher, Publishing: s.duty.Publishing, PublishWhy: s.duty.Why(),
 	}
 	switch {
 	case s.holds():
 		st.Role, st.Until, st.TenureStart, st.Ready = cluster.RoleHolder, s.hold.until, s.hold.since, s.hold.ready
-		st.Stable, st.Pending = s.hold.base, !s.hold.stable
+		st.Stable, st.Pending, st.Acks = s.hold.base, !s.hold.stable, s.ackStatus()
 	case s.witness:
 		st.Role = cluster.RoleWitness
 	}
 	if !s.holds() && s.holder.Holder != "" {
 		st.Until = s.guard.until
 	}
+	if st.Holder == "" {
+		// Renewals go to voters and to some others only. Whom they do not
+		// reach takes the holder's own word for it, to show and to forward.
+		if p := s.declared(); p != nil {
+			st.Holder, st.Term = p.Node, p.Holds
+		}
+	}
 	return st
+}
+
+// ackStatus is what a holder knows of its voters.
+func (s *State) ackStatus() []VoterStatus {
+	out := make([]VoterStatus, 0, s.hold.nacks)
+	for _, a := range s.hold.acks[:s.hold.nacks] {
+		v := VoterStatus{Node: a.node, Epoch: a.epoch, Until: a.until}
+		if p := s.lookup(a.node); p != nil {
+			v.Abstaining = s.lostLately(p)
+		}
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b VoterStatus) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	return out
+}
+
+// lostLately reports whether p said a moment ago that it lost its vote record.
+func (s *State) lostLately(p *peer) bool {
+	return p.lostAt != 0 && s.now < p.lostAt+3*s.timing.Renew
 }
 
 // Held returns the term that this host believes to hold at now; ok is false if
@@ -268,7 +351,9 @@ func (s *State) blocked() string {
 		return "leaving"
 	case s.notOK != "":
 		return s.notOK
-	case c.Mode != cluster.ModeQuorum && !c.Has(s.self):
+	case s.vote.Lost != "":
+		return "abstains: " + s.vote.Lost
+	case (c.Mode != cluster.ModeQuorum || c.Split()) && !c.Has(s.self):
 		return "not a voter"
 	}
 	return ""

@@ -32,7 +32,7 @@ func Step(s State, ev Event, now time.Duration) (State, []Action) {
 		m.peerChanged(&e)
 	case TermReady:
 		if m.holds() && m.hold.term == e.Term {
-			m.hold.ready = true
+			m.hold.ready, m.hold.look = true, true
 			m.hold.readyEpoch = max(m.hold.readyEpoch, e.Epoch)
 		}
 	case StepDown:
@@ -42,6 +42,10 @@ func Step(s State, ev Event, now time.Duration) (State, []Action) {
 		m.selfCheck(e)
 	case Suspended:
 		m.suspended()
+	case SetVoters:
+		m.setVoters(e)
+	case VoteLost:
+		m.voteLost(e.Reason)
 	case Quiesced:
 		if m.phase == quiescing && m.hold.term == e.Term {
 			m.release()
@@ -121,7 +125,9 @@ func (m *machine) countLoss(o Observed) {
 
 func (m *machine) peerChanged(e *PeerChanged) {
 	if e.Node == m.self {
-		m.priority, m.gone = e.Priority, e.Gone // what else is true of this host it knows better
+		// What else is true of this host it knows better.
+		m.priority, m.gone, m.zone = e.Priority, e.Gone, e.Zone
+		m.members = e.Members
 		return
 	}
 	i, ok := m.find(e.Node)
@@ -137,12 +143,19 @@ func (m *machine) peerChanged(e *PeerChanged) {
 		m.peers = slices.Clone(m.peers)
 	}
 	p := &m.peers[i]
-	was := p.able()
+	was, up, alive := p.able(), p.ready(), ok && p.Alive
 	p.PeerChanged = *e
 	if p.able() && !was {
 		p.since = m.now
 	}
+	if p.ready() && !up {
+		p.up = m.now
+	}
+	if !p.Alive && (alive || !ok) {
+		p.down = m.now
+	}
 	if m.holds() {
+		m.hold.look = true
 		m.settle()
 	}
 }

@@ -39,6 +39,9 @@ type Timing struct {
 	// and caught up before the holder hands over to it. It doubles with
 	// every crash of that host as holder within LossWindow, up to PreemptCap.
 	PreemptDelay, PreemptCap, LossWindow time.Duration
+	// Replace is how long a voter must have been silent before another host
+	// takes its place: long enough for a reboot, and for somebody to look.
+	Replace time.Duration
 	// MinTenure is how long a holder keeps the lease before it hands over
 	// on its own.
 	MinTenure time.Duration
@@ -57,6 +60,8 @@ func TimingFor(p cluster.Profile) (Timing, error) {
 		PreemptCap:    time.Hour,
 		LossWindow:    time.Hour,
 		MinTenure:     5 * time.Minute,
+		// Ten minutes after it counts as dead.
+		Replace: 12 * time.Minute,
 	}
 	switch p {
 	case cluster.ProfileClassic:
@@ -97,7 +102,7 @@ func (t Timing) Validate() error {
 		return bad("the act margin leaves nothing of a vote's lease")
 	case t.Retry <= 0 || t.Skew < 0 || t.Defer < 0:
 		return bad("retry must be above 0, skew and defer not below")
-	case t.Quiesce < 0 || t.Abstain < 0 || t.MinTenure < 0 || t.PreemptDelay < 0 || t.PreemptCap < t.PreemptDelay || t.LossWindow < 0:
+	case t.Quiesce < 0 || t.Abstain < 0 || t.MinTenure < 0 || t.PreemptDelay < 0 || t.Replace < 0 || t.PreemptCap < t.PreemptDelay || t.LossWindow < 0:
 		return bad("negative duration, or preempt cap below preempt delay")
 	}
 	return nil

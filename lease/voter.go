@@ -16,6 +16,9 @@ const (
 	refusedPreference = "better candidate alive"
 	refusedPromised   = "promised a later term"
 	refusedReleased   = "term was released"
+	refusedIneligible = "candidate is not eligible"
+	refusedNonVoter   = "candidate is not a voter"
+	refusedLost       = "vote record lost"
 )
 
 // prefersOther reports whether this voter knows a better candidate than
@@ -48,19 +51,62 @@ func (m *machine) refusal(from cluster.NodeID, msg *Message) string {
 		return refusedQuarantine
 	case p != nil && p.Gone:
 		return refusedGone
+	case p != nil && p.Alive && !p.Eligible:
+		return refusedIneligible
+	case outsider(&msg.Config, from):
+		return refusedNonVoter
+	case m.vote.Lost != "":
+		return refusedLost
 	case m.holds() && (msg.Phase != Vote || !m.yields(from, msg)):
 		return refusedHolding
 	case m.phase == voting:
 		return refusedCandidate
-	case m.guard.node != "" && m.guard.node != from:
+	case m.guard.node != "" && m.guard.node != from && !m.givesUp(from, msg):
 		return refusedGuard
 	}
 	return ""
 }
 
+// outsider reports whether n cannot hold under c, since it is no voter.
+func outsider(c *cluster.VoterConfig, n cluster.NodeID) bool {
+	return (c.Mode != cluster.ModeQuorum || c.Split()) && !c.Has(n)
+}
+
+// givesUp reports whether this voter lets go of its guard for the claim of a
+// better host: in available mode two holders may have met, and the better one
+// asks for a term above both.
+func (m *machine) givesUp(from cluster.NodeID, msg *Message) bool {
+	p := m.lookup(m.guard.node)
+	return m.vote.Config.Mode == cluster.ModeAvailable && msg.Phase == Vote && msg.Term > m.guard.term &&
+		p != nil && better(msg.Priority, from, p.Priority, p.Node)
+}
+
 // yields reports whether a holder in available mode gives way to the claim.
 func (m *machine) yields(from cluster.NodeID, msg *Message) bool {
 	return m.available() && msg.Term > m.hold.term && better(msg.Priority, from, m.priority, m.self)
+}
+
+// refuse tells the shell of a message that cannot be meant honestly.
+func (m *machine) refuse(from cluster.NodeID, msg *Message, why string) {
+	if why != "" {
+		m.do(Refused{Node: from, Phase: msg.Phase, Why: why})
+	}
+}
+
+// badClaim is why a claim refused for reason is one that nobody should make,
+// empty for the refusals of everyday.
+func badClaim(reason string) string {
+	switch reason {
+	case refusedPromised, refusedReleased:
+		return RefusedTerm
+	case refusedConfig:
+		return RefusedEpoch
+	case refusedNonVoter:
+		return RefusedNonVoter
+	case refusedGone, refusedIneligible:
+		return RefusedCandidate
+	}
+	return ""
 }
 
 func (m *machine) answer(to cluster.NodeID, req *Message, p Phase, reason string) {
@@ -93,6 +139,7 @@ func (m *machine) onPreVote(from cluster.NodeID, msg *Message) {
 	if reason == "" && !named && m.prefersOther(msg.Priority, from) {
 		reason = refusedPreference
 	}
+	m.refuse(from, msg, badClaim(reason))
 	m.answer(from, msg, PreVoteReply, reason)
 }
 
@@ -115,6 +162,7 @@ func (m *machine) onVote(from cluster.NodeID, msg *Message) {
 	if reason == "" {
 		m.grant(from, msg.Term)
 	}
+	m.refuse(from, msg, badClaim(reason))
 	m.answer(from, msg, VoteReply, reason)
 }
 
@@ -139,11 +187,12 @@ func (m *machine) grant(n cluster.NodeID, term cluster.Term) {
 // onRenew is the voter's side of a renewal, and of the voter records that
 // come with it.
 func (m *machine) onRenew(from cluster.NodeID, msg *Message) {
-	m.seen = max(m.seen, msg.Term)
 	if reason := m.refuseRenew(from, msg); reason != "" {
+		m.refuse(from, msg, badClaim(reason))
 		m.answer(from, msg, RenewReply, reason)
 		return
 	}
+	m.seen = max(m.seen, msg.Term)
 	if m.holds() {
 		m.lose("higher term", from)
 	}
@@ -153,30 +202,66 @@ func (m *machine) onRenew(from cluster.NodeID, msg *Message) {
 		m.vote.PromisedTerm, m.vote.PromisedTo = msg.Term, from
 		changed = true
 	}
-	if changed {
+	if m.readmit() || changed {
 		m.persist()
 	}
 	m.guard = guard{node: from, term: msg.Term, until: m.now + m.timing.Lease}
 	m.observe(from, msg.Term)
-	if m.vote.Config.Has(m.self) {
+	switch {
+	case m.vote.Lost != "":
+		m.answer(from, msg, RenewReply, refusedLost)
+	case m.vote.Config.Has(m.self):
 		m.answer(from, msg, RenewReply, "")
 	}
 }
 
+// voteLost makes this host abstain.
+func (m *machine) voteLost(reason string) {
+	if reason == "" {
+		reason = refusedLost
+	}
+	if m.holds() {
+		m.lose(reason, "")
+	}
+	m.abort()
+	m.grantFrom = max(m.grantFrom, m.now+m.timing.Lease)
+	if m.vote.Lost == "" {
+		m.vote.Lost = reason
+		m.persist()
+	}
+}
+
+// readmit ends abstaining once the holder has taken this host out of the
+// voters: whatever it promised before binds nobody any more, since a majority
+// that does not count it has agreed to the record. Its guards, which it does
+// not know either, have run out by then.
+func (m *machine) readmit() bool {
+	c := &m.vote.Config
+	if m.vote.Lost == "" || c.IsZero() || c.Has(m.self) || m.now < m.grantFrom {
+		return false
+	}
+	m.vote.Lost = ""
+	return true
+}
+
 // refuseRenew says why a renewal is refused, empty if it is not.
 func (m *machine) refuseRenew(from cluster.NodeID, msg *Message) string {
+	newest := &msg.Config
+	if m.vote.Config.Newer(msg.Config) {
+		newest = &m.vote.Config
+	}
 	switch {
+	case !newest.IsZero() && outsider(newest, from):
+		return refusedNonVoter
 	case msg.Term < m.vote.PromisedTerm:
 		return refusedPromised
 	case m.released.Holder == from && msg.Term <= m.released.Term:
 		return refusedReleased
 	case m.holds() && m.hold.term >= msg.Term:
 		return refusedHolding
-	case m.holds() && m.available() && better(m.priority, m.self, msg.Priority, from) && m.notOK == "" && !m.leaving:
-		// Two holders meet after a partition and this one is better: it
-		// gives up its own term and asks for one above both.
-		m.lose("merge after a partition", "")
-		m.startVote()
+	case m.holds() && m.available() && better(m.priority, m.self, msg.Priority, from) && m.mayMerge(msg):
+		m.seen = max(m.seen, msg.Term)
+		m.merge(msg)
 		return refusedHolding
 	}
 	return ""
