@@ -144,29 +144,28 @@ func (s *Service) judgeDuplicates(now time.Duration) {
 			s.foundDuplicate(node, boot)
 		}
 	}
-	living, twice, other := 0, 0, uint64(0)
-	others := 0
-	for node, p := range s.peers {
-		if s.detector.Health(node) != cluster.Alive {
+	said, twice, others, other := 0, 0, 0, uint64(0)
+	for _, p := range s.peers {
+		if p.beatAt == 0 || now-p.beatAt > duplicateLife {
 			continue
 		}
-		living++
-		if boot := p.seenBoot; boot != 0 && now-p.seenBootAt < duplicateLife {
+		said++
+		if p.seenBoot != 0 {
 			twice++
-			if boot > s.o.Boot {
-				others, other = others+1, max(other, boot)
-			}
+		}
+		if p.seenBoot > s.o.Boot {
+			others, other = others+1, max(other, p.seenBoot)
 		}
 	}
-	need := living/2 + 1 // one host alone must not make another fail
-	if was := s.ownDuplicate; was != (living > 0 && twice >= need) {
+	most := said/2 + 1 // one host alone must not make another fail
+	if was := s.ownDuplicate; was != (twice >= most) {
 		s.ownDuplicate, s.dirty = !was, true
 		if s.ownDuplicate {
 			s.foundDuplicate(s.o.Self, max(other, s.o.Boot))
 		}
 	}
 	reason := ""
-	if living > 0 && others >= need {
+	if others >= most {
 		reason = fmt.Sprintf("another process with this host's identity took its place (boot %d, this one %d)", other, s.o.Boot)
 	}
 	s.setFailing(identityCheck, reason)

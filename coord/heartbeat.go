@@ -71,9 +71,8 @@ type peerState struct {
 	intro introState
 	hints []hint // backends that it calls unhealthy
 
-	seenBoot   uint64 // what it says to hear of this host, if that is two
-	seenBootAt time.Duration
-	duplicate  bool // two processes of it are heard
+	seenBoot  uint64 // what its last heartbeat says to hear of this host, if that is two
+	duplicate bool   // two processes of it are heard
 }
 
 // logSample is a state of the own log.
@@ -261,7 +260,7 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	s.onHints(p.node, hb.KnownPeers, now)
 	s.onProbe(p, hb, now)
 	s.introBeat(p, d.msg, hb.Intro)
-	p.seenBoot, p.seenBootAt = hb.SeenBoot, now
+	p.seenBoot = hb.SeenBoot
 	s.sampleLog(now)
 	p.caughtUp = s.hasLog(hb.Log, hb.LogEvents, now)
 	if hb.Members != wire.Digest(s.digest) {
@@ -427,7 +426,7 @@ func (s *Service) reportPeers(now time.Duration) {
 			Eligible: p.beat.Eligible && !m.Witness && p.incompatible == "",
 			Alive:    s.detector.Present(m.Node, now) && p.incompatible == "",
 			CaughtUp: p.caughtUp, Gone: now < p.departs,
-			Publishing: p.beat.Role == cluster.RolePublisher, Holds: p.holds(),
+			Publishing: p.beat.Role == cluster.RolePublisher, Holds: p.holds(), Zone: m.Zone,
 		}
 		if p.known && p.reported == e {
 			continue
