@@ -96,10 +96,9 @@ type TermStart struct {
 	Previous NodeID   `json:"previous"` // last known holder, may be empty
 	Cut      Cut      `json:"cut"`
 	Profile  Profile  `json:"profile"`
-	// Mode is that of the configuration. A term of mode available fences
-	// nothing: others may have held at the same time, and what they did counts
-	// when they meet.
-	Mode       Mode   `json:"mode,omitempty"`
+	// Split says that by the configuration others may hold at the same time. Such
+	// a term fences nothing: what they did counts when they meet.
+	Split      bool   `json:"split,omitempty"`
 	ConfigTerm Term   `json:"config_term"`
 	Epoch      uint64 `json:"epoch"`
 }

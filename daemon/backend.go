@@ -70,6 +70,9 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	if v.Lease.Holder == "" {
 		st.Reasons = append(st.Reasons, "no holder known")
 	}
+	for _, id := range st.Lease.Abstaining {
+		st.Reasons = append(st.Reasons, fmt.Sprintf("voter %s abstains: %s", id, abstains(v, id)))
+	}
 	for _, name := range sortedKeys(v.Failing) {
 		st.Reasons = append(st.Reasons, name+": "+v.Failing[name])
 	}
@@ -158,7 +161,7 @@ func (n *node) apiMember(v *coord.View, m coord.MemberView, own uint64) api.Memb
 	self := m.Node == n.id.Node
 	am := api.Member{
 		Node: m.Node, Self: self, Addr: addrText(m.IP4), Addr6: addrText(m.IP6), State: m.Health, Role: m.Role,
-		Voter: v.Lease.Config.Has(m.Node), Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
+		Voter: v.Lease.Config.Has(m.Node), Publisher: m.Publishing, Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
 		Witness: m.Witness, Stale: m.Stale, NAT: m.NAT, Endpoints: endpointTexts(m.Endpoints),
 		Sponsor: slices.Contains(m.Caps, member.CapSponsor),
 	}

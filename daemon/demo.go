@@ -87,6 +87,10 @@ type demo struct {
 	size  int // number of hosts
 	hosts []*demoHost
 	ports []int // given to hosts
+	// env is the environment of host i's daemon, beside this one's; mode is that
+	// of all voters. Nil and empty outside tests.
+	env  func(i, port int) []string
+	mode cluster.Mode
 }
 
 func (d *demo) say(format string, args ...any) {
@@ -179,9 +183,13 @@ func (d *demo) up(ctx context.Context) error {
 		}
 		d.say("%s up: joined by its token, mesh address %s", h.name, h.last.Mesh.Address)
 	}
+	mode := cluster.AutoMode(d.size)
+	if d.mode != "" {
+		mode = d.mode
+	}
 	for _, h := range d.hosts {
 		if err := h.await(ctx, "votes with all", func(s api.Status) bool {
-			return s.Lease.Voters == d.size && s.Lease.Mode == cluster.AutoMode(d.size) && s.Members.Alive == d.size && s.Lease.Holder != ""
+			return s.Lease.Voters == d.size && s.Lease.Mode == mode && s.Members.Alive == d.size && s.Lease.Holder != ""
 		}); err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ type demoHost struct {
 	dir    string
 	config string
 	token  string // file; empty: founder
+	env    []string
 	api    *api.Client
 
 	cmd  *exec.Cmd
@@ -42,6 +43,9 @@ func newDemoHost(d *demo, i int) (*demoHost, error) {
 	port, err := d.freePort()
 	if err != nil {
 		return nil, err
+	}
+	if d.env != nil {
+		h.env = d.env(i, port)
 	}
 	socket := filepath.Join(h.dir, "sock")
 	h.config = filepath.Join(h.dir, "skein.toml")
@@ -118,6 +122,7 @@ func (h *demoHost) run() error {
 	}
 	h.cmd = exec.Command(h.d.o.Exe, args...) //nolint:noctx // ended by stopAll, in good order
 	h.cmd.Stdout, h.cmd.Stderr = log, log
+	h.cmd.Env = append(os.Environ(), h.env...)
 	h.cmd.SysProcAttr = demoProcess()
 	if err := h.cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", h.name, err)

@@ -229,48 +229,11 @@ func days(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// judgeLease looks how much is left before the lease is lost.
-func judgeLease(f clusterFacts) verdict {
-	l := f.view.Lease
-	cfg := l.Config
-	if l.Holder == "" {
-		return failure("nobody holds the lease").advise("a majority of the voters must be alive: see `skein members` and `skein lease`")
-	}
-	if cfg.IsZero() {
-		return skipped("the voters are not known yet")
-	}
-	alive, rtts := 0, []time.Duration{}
-	for _, v := range cfg.Voters {
-		m, found := f.view.Member(v)
-		switch {
-		case !found || m.Health != cluster.Alive:
-			continue
-		case v != f.view.Self:
-			rtts = append(rtts, m.RTT)
-		}
-		alive++
-	}
-	var list []verdict
-	if need := cfg.Majority(); alive == need && need < len(cfg.Voters) {
-		list = append(list, warning("%d of %d voters are alive: one more lost, and nobody holds the lease", alive, len(cfg.Voters)).
-			advise("bring the others back, or remove those that are gone for good: `skein remove NODE`"))
-	}
-	slices.Sort(rtts)
-	budget := f.timing.Lease - f.timing.Renew - f.timing.ActMargin
-	if i := cfg.Majority() - 2; i >= 0 && i < len(rtts) && 4*rtts[i] > budget {
-		list = append(list, warning("a renewal takes %s, %s are left for it", rtts[i], budget).
-			advise("choose a slower lease.profile on all hosts"))
-	}
-	return worse(list, good("%s holds term %d, %d of %d voters alive", l.Holder, l.Term, alive, len(cfg.Voters)))
-}
-
 func judgeVersions(f clusterFacts) verdict {
 	var list []verdict
 	for _, m := range f.others() {
 		switch {
-		case m.Incompatible != "" && m.Profile != "" && m.Profile != f.profile:
-			list = append(list, failure("%s: %s", m.Node, m.Incompatible).
-				advise("set the same lease.profile on all hosts and restart those that change"))
+		case otherProfile(f, m): // lease-profile has it
 		case m.Incompatible != "":
 			list = append(list, failure("%s: %s", m.Node, m.Incompatible).advise("install the same release on all hosts"))
 		case m.Version != "" && m.Version != f.version:
@@ -319,6 +282,10 @@ func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 		one(groupCluster, "root-key", judgeRootKey),
 		one(groupCluster, "cert-expiry", judgeCerts),
 		later(groupCluster, "lease-margin", judgeLease),
+		later(groupCluster, "voters", judgeVoters),
+		later(groupCluster, "publisher", judgePublisher),
+		one(groupCluster, "lease-profile", judgeProfile),
+		one(groupCluster, "identity", judgeIdentity),
 		one(groupCluster, "version-skew", judgeVersions),
 		one(groupCluster, "evidence", judgeEvidence),
 	}

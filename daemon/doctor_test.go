@@ -36,17 +36,23 @@ func healthy(t *testing.T) clusterFacts {
 	wall := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	v := &coord.View{Self: "n1", At: time.Hour, Clock: coord.Clock{Peers: 2, Offset: 20 * time.Millisecond}}
 	v.Lease.Holder, v.Lease.Term = "n1", 7
+	v.Publisher, v.Lease.Publisher, v.Lease.PublishWhy = "n1", "n1", lease.PublishByLease
 	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
-	f := clusterFacts{view: v, wall: wall, mtu: 1420, timing: timing, tolerance: 5 * time.Second, version: "0.4.0", uptime: time.Hour}
+	f := clusterFacts{view: v, wall: wall, mtu: 1420, timing: timing, tolerance: 5 * time.Second, version: "0.4.0", uptime: time.Hour, profile: cluster.ProfileLAN}
 	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
 		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Answered: true, Version: "0.4.0"}
-		m.Node, m.Caps = n, []string{member.CapSponsor}
+		m.Node, m.Caps, m.Profile = n, []string{member.CapSponsor}, f.profile
 		v.Members = append(v.Members, m)
 		if n != "n1" {
 			f.peers = append(f.peers, mesh.PeerStatus{Node: n, LastHandshake: wall, Live: true, Reachable: true})
 		}
 	}
 	return f
+}
+
+// voting makes these the voters, of whom n1 is one.
+func voting(f *clusterFacts, mode cluster.Mode, voters ...cluster.NodeID) {
+	f.view.Lease.Config.Voters, f.view.Lease.Config.Mode = voters, mode
 }
 
 // TestJudges changes one fact at a time and looks which check notices.
@@ -82,15 +88,55 @@ func TestJudges(t *testing.T) {
 		{"other certificate", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() - month }, "cert-expiry", api.VerdictWarn, "n2 expired 30 days ago"},
 		{"not renewed", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() + month/10 }, "cert-expiry", api.VerdictWarn, "ends in 3 days"},
 		{"fresh", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() + month }, "", api.VerdictOK, ""},
-		{"no holder", func(f *clusterFacts) { f.view.Lease.Holder = "" }, "lease-margin", api.VerdictFail, "nobody holds"},
+		{"no holder", func(f *clusterFacts) { f.view.Lease.Holder = "" }, "lease-margin", api.VerdictFail, "although 3 of 3"},
+		{"no majority", func(f *clusterFacts) {
+			f.view.Lease.Holder, f.view.Members[1].Health, f.view.Members[2].Health = "", cluster.Dead, cluster.Suspect
+		}, "lease-margin", api.VerdictFail, "1 of 3 voters are alive, 2 must be"},
+		{"available", func(f *clusterFacts) {
+			f.view.Lease.Config.Mode, f.view.Members[2].Health = cluster.ModeAvailable, cluster.Dead
+		}, "", api.VerdictOK, ""},
+		{"two in quorum", func(f *clusterFacts) { voting(f, cluster.ModeQuorum, "n1", "n2") }, "voters", api.VerdictWarn, "two voters in mode quorum"},
+		{"two that go on alone", func(f *clusterFacts) { voting(f, cluster.ModeAvailable, "n1", "n2") }, "", api.VerdictOK, ""},
+		{"four", func(f *clusterFacts) {
+			f.view.Members = append(f.view.Members, f.view.Members[2])
+			f.view.Members[3].Node = "n4"
+			f.peers = append(f.peers, f.peers[1])
+			f.peers[2].Node = "n4"
+			voting(f, cluster.ModeQuorum, "n1", "n2", "n3", "n4")
+		}, "voters", api.VerdictWarn, "4 voters bear the loss of 1, as 3 would"},
+		{"voter that left", func(f *clusterFacts) { voting(f, cluster.ModeAvailable, "n1", "n2", "n3", "n9") }, "voters", api.VerdictWarn, "n9 votes and is no member"},
+		{"fewer than wanted", func(f *clusterFacts) {
+			voting(f, cluster.ModeSingle, "n1")
+			f.view.Lease.Target = []cluster.NodeID{"n1", "n2", "n3"}
+		}, "voters", api.VerdictWarn, "1 voters, 3 are wanted"},
+		{"one zone", func(f *clusterFacts) {
+			for i := range f.view.Members {
+				f.view.Members[i].Zone = "east"
+			}
+		}, "voters", api.VerdictWarn, "all voters are in zone east"},
+		{"no zones", func(f *clusterFacts) { f.view.Members[0].Zone = "east" }, "", api.VerdictOK, ""},
+		{"this host abstains", func(f *clusterFacts) { f.view.Lease.Abstaining = "vote record missing" }, "voters", api.VerdictWarn, "n1 abstains: vote record missing"},
+		{"another abstains", func(f *clusterFacts) {
+			f.view.Lease.Acks = []lease.VoterStatus{{Node: "n1"}, {Node: "n3", Abstaining: true}}
+		}, "voters", api.VerdictWarn, "n3 abstains"},
+		{"no publisher", func(f *clusterFacts) { f.view.Publisher = "" }, "publisher", api.VerdictWarn, "nobody is known to publish"},
+		{"publishes without a lease", func(f *clusterFacts) { f.view.Lease.PublishWhy = lease.PublishByRule }, "publisher", api.VerdictWarn, "no lease is visible"},
+		{"two publish", func(f *clusterFacts) { f.view.Members[2].Publishing = true }, "publisher", api.VerdictWarn, "n3 publishes beside n1"},
+		{"clone", func(f *clusterFacts) { f.view.Members[2].Duplicate = true }, "identity", api.VerdictFail, "identity of n3"},
+		{"own clone", func(f *clusterFacts) { f.view.Members[0].Duplicate = true }, "identity", api.VerdictFail, "identity of this host"},
 		{"bare majority", func(f *clusterFacts) { f.view.Members[2].Health = cluster.Dead }, "lease-margin", api.VerdictWarn, "2 of 3 voters"},
 		{"slow", func(f *clusterFacts) { f.view.Members[1].RTT, f.view.Members[2].RTT = 2*time.Second, 3*time.Second }, "lease-margin", api.VerdictWarn, "takes 2s"},
 		{"one slow", func(f *clusterFacts) { f.view.Members[2].RTT = 3 * time.Second }, "", api.VerdictOK, ""},
 		{"versions", func(f *clusterFacts) { f.view.Members[2].Version = "0.3.9" }, "version-skew", api.VerdictWarn, "n3 runs 0.3.9"},
 		{"incompatible", func(f *clusterFacts) { f.view.Members[2].Incompatible = "speaks version 9" }, "version-skew", api.VerdictFail, "speaks version 9"},
 		{"profiles", func(f *clusterFacts) {
-			f.profile, f.view.Members[2].Profile, f.view.Members[2].Incompatible = cluster.ProfileFast, cluster.ProfileLAN, "has profile lan"
-		}, "version-skew", api.VerdictFail, "has profile lan"},
+			f.view.Members[2].Profile, f.view.Members[2].Incompatible = cluster.ProfileFast, "has profile fast"
+		}, "lease-profile", api.VerdictFail, "lease.profile lan here and on 2 hosts in all, another on n3 (fast)"},
+		{"own profile", func(f *clusterFacts) {
+			for i := range f.view.Members[1:] {
+				f.view.Members[i+1].Profile, f.view.Members[i+1].Incompatible = cluster.ProfileFast, "has profile fast"
+			}
+		}, "lease-profile", api.VerdictFail, "this host has lease.profile lan, others have another: n2 (fast), n3 (fast)"},
 		{"evidence", func(f *clusterFacts) {
 			f.evidence = []member.Evidence{{Node: "n3"}, {Node: "n2"}, {Node: "n3"}}
 		}, "evidence", api.VerdictWarn, "[n2 n3]"},
@@ -130,9 +176,9 @@ func TestJudges(t *testing.T) {
 	}
 	// What needs time is not judged just after a start.
 	f := healthy(t)
-	f.uptime, f.view.Lease.Holder, f.view.Members[1].Heard = time.Second, "", false
+	f.uptime, f.view.Lease.Holder, f.view.Publisher, f.view.Members[1].Heard = time.Second, "", "", false
 	for _, one := range examine(t.Context(), clusterChecks(f, func() verdict { return good("kept right") })) {
-		late := one.Check == "lease-margin" || one.Check == "peers-both-ways"
+		late := one.Check == "lease-margin" || one.Check == "peers-both-ways" || one.Check == "publisher"
 		if late != (one.Verdict == api.VerdictSkip) || late != strings.HasPrefix(one.Detail, "just started: ") {
 			t.Errorf("just started: %+v", one)
 		}

@@ -67,11 +67,18 @@ func (w testWriter) Write(p []byte) (int, error) {
 // start brings up size real daemons and stops them at the end of the test.
 func start(t *testing.T, size int) (*demo, context.Context) {
 	t.Helper()
+	return startWith(t, size, func(*demo) {})
+}
+
+// startWith is start with another shape of the cluster.
+func startWith(t *testing.T, size int, shape func(*demo)) (*demo, context.Context) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	d := &demo{
 		o:   DemoOptions{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileFast},
 		dir: t.TempDir(), start: time.Now(), size: size,
 	}
+	shape(d)
 	t.Cleanup(func() {
 		if t.Failed() {
 			d.showLogs()

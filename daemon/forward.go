@@ -35,12 +35,14 @@ type remoteRequest struct {
 	Actor string `json:"actor"` // who asked, as the host that forwards it says; see actorOf
 
 	// Of the holder.
-	Submit   *api.SubmitRequest      `json:"submit,omitempty"`
-	Stop     *stopJob                `json:"stop,omitempty"`
-	StepDown *stepDown               `json:"step_down,omitempty"`
-	Voters   *api.VotersRequest      `json:"voters,omitempty"`
-	Depart   *departRequest          `json:"depart,omitempty"`
-	Conflict *cluster.MemberConflict `json:"conflict,omitempty"`
+	Submit   *api.SubmitRequest `json:"submit,omitempty"`
+	Stop     *stopJob           `json:"stop,omitempty"`
+	StepDown *stepDown          `json:"step_down,omitempty"`
+	Voters   *api.VotersRequest `json:"voters,omitempty"`
+	// ShowVoters asks for what the holder knows of the voters.
+	ShowVoters *struct{}               `json:"show_voters,omitempty"`
+	Depart     *departRequest          `json:"depart,omitempty"`
+	Conflict   *cluster.MemberConflict `json:"conflict,omitempty"`
 	// Of a sponsor.
 	Renew  *renewRequest  `json:"renew,omitempty"`
 	Remove *removeRequest `json:"remove,omitempty"`
@@ -324,6 +326,9 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 			return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
 		}
 		return remoteReply{}
+	case req.ShowVoters != nil:
+		out := votersOf(v)
+		return remoteReply{Voters: &out}
 	case req.Voters != nil:
 		return n.setVoters(ctx, from, req.Actor, *req.Voters)
 	case req.Depart != nil:

@@ -79,7 +79,6 @@ type duty struct {
 // heldTerm is the goroutine that serves one term.
 type heldTerm struct {
 	term    cluster.Term
-	mode    cluster.Mode // in which it began
 	cancel  context.CancelFunc
 	done    chan struct{}  // closed when the goroutine ended
 	began   uint64         // seq of term_start, 0 before; the goroutine's own
@@ -106,7 +105,7 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 	case lease.Acquired:
 		d.end("superseded")
 		termCtx, cancel := context.WithCancel(ctx)
-		held := &heldTerm{term: a.Term, mode: a.Config.Mode, cancel: cancel, done: make(chan struct{}), opened: make(chan struct{})}
+		held := &heldTerm{term: a.Term, cancel: cancel, done: make(chan struct{}), opened: make(chan struct{})}
 		held.confirm = func(c lease.ConfigStable) {
 			held.voters.Go(func() { d.confirm(termCtx, held, c) })
 		}
@@ -159,11 +158,11 @@ func (d *duty) confirm(ctx context.Context, held *heldTerm, a lease.ConfigStable
 		return
 	}
 	var seq uint64
-	met := held.mode != cluster.ModeAvailable || a.Config.Mode == cluster.ModeAvailable
+	met := !a.Config.Split() || a.Config.Mode == cluster.ModeAvailable
 	err := retry(ctx, func() error {
 		if !met {
-			// From here on a later term fences what its majority has not seen:
-			// what the others did while each could act alone must be here first.
+			// Nobody acts alone any more, and a later term will fence what its
+			// majority has not seen: what each did alone must be here first.
 			if err := d.meet(ctx, a.Term, a.Config.Voters); err != nil {
 				return err
 			}
@@ -246,7 +245,7 @@ func (d *duty) open(ctx context.Context, held *heldTerm, a lease.Acquired) error
 		events, err := d.history.Append(ctx, []cluster.Draft{{
 			Term: a.Term, Kind: cluster.KindTermStart, Body: cluster.TermStart{
 				Term: a.Term, Voters: a.Config.Voters, Grants: a.Grants, Previous: a.Previous,
-				Cut: d.history.Cut(), Profile: d.profile, Mode: a.Config.Mode, ConfigTerm: a.Config.Term, Epoch: a.Config.Epoch,
+				Cut: d.history.Cut(), Profile: d.profile, Split: a.Config.Split(), ConfigTerm: a.Config.Term, Epoch: a.Config.Epoch,
 			},
 		}})
 		if err != nil {

@@ -112,6 +112,11 @@ var won = lease.Acquired{
 	Config: cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"a", "b", "c"}, Mode: cluster.ModeQuorum},
 }
 
+// leaving is a configuration on the way out of available mode.
+var leaving = cluster.VoterConfig{
+	Epoch: 3, Voters: []cluster.NodeID{"a", "b", "c"}, Mode: cluster.ModeQuorum, Slots: []int{0, 1, 2},
+}
+
 func TestDuty(t *testing.T) {
 	opened := []string{"catch up 3 need 2", "append term_start 3", "stable 1", "ready 3/1", "schedule 3"}
 	for name, c := range map[string]struct {
@@ -167,16 +172,16 @@ func TestDuty(t *testing.T) {
 			},
 		},
 		"asks all voters that are up before available mode ends, and again until they answer": {
-			fail: map[string]int{"catch up 3 need 1": 2},
+			fail: map[string]int{"catch up 3 need 3": 2},
 			actions: []lease.Action{
 				lease.Acquired{Term: 3, Config: cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"a", "b"}, Mode: cluster.ModeAvailable}},
 				lease.ConfigStable{Term: 3, Config: cluster.VoterConfig{Epoch: 2, Voters: []cluster.NodeID{"a", "b"}, Mode: cluster.ModeAvailable}},
-				lease.ConfigStable{Term: 3, Config: won.Config},
+				lease.ConfigStable{Term: 3, Config: leaving},
 			},
 			want: []string{
 				"catch up 3 need 2", "append term_start 3", "stable 1", "ready 3/1", "schedule 3",
 				"append config_changed 3", "stable 2", "ready 3/2",
-				"catch up 3 need 3", "append config_changed 3", "stable 3", "ready 3/1", "unschedule 3",
+				"catch up 3 need 3", "append config_changed 3", "stable 3", "ready 3/3", "unschedule 3",
 			},
 		},
 		"answers a release of a term that it does not serve": {

@@ -6,14 +6,33 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/lease"
 )
 
-// Voters implements status.LeaseControl.
-func (b backend) Voters(context.Context) (api.Voters, error) { return votersOf(b.coord.View()), nil }
+// showVotersTime bounds the way to the holder, which knows more of the voters.
+const showVotersTime = 2 * time.Second
+
+// Voters implements status.LeaseControl. What only the holder knows is asked
+// there; if it does not answer, this host shows what it knows.
+func (b backend) Voters(ctx context.Context) (api.Voters, error) {
+	v := b.coord.View()
+	if v.Lease.Holder == "" || v.Lease.Holder == b.id.Node {
+		return votersOf(v), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, showVotersTime)
+	defer cancel()
+	reply, err := b.ask(ctx, v.Lease.Holder, remoteRequest{ShowVoters: &struct{}{}}, true)
+	if err != nil || reply.Voters == nil {
+		return votersOf(v), nil
+	}
+	reply.Voters.Header = api.Header{}
+	return *reply.Voters, nil
+}
 
 // SetVoters implements status.LeaseControl.
 func (b backend) SetVoters(ctx context.Context, actor string, req api.VotersRequest) (api.Voters, error) {
@@ -21,18 +40,17 @@ func (b backend) SetVoters(ctx context.Context, actor string, req api.VotersRequ
 	if err != nil {
 		return api.Voters{}, err
 	}
+	reply.Voters.Header = api.Header{}
 	return *reply.Voters, nil
 }
 
 // votersOf shows who votes, shall vote or could, as v has it.
 func votersOf(v *coord.View) api.Voters {
 	l := v.Lease
-	target, auto := targetOf(v)
 	out := api.Voters{
-		Config: apiConfig(l.Config), Target: slices.Clone(target), TargetAuto: auto, Holder: l.Holder, Voters: []api.Voter{},
+		Config: apiConfig(l.Config), Target: slices.Clone(l.Target), TargetAuto: l.TargetAuto, Holder: l.Holder, Voters: []api.Voter{},
 	}
-	holder := l.Role == cluster.RoleHolder
-	if holder {
+	if l.Role == cluster.RoleHolder {
 		out.Pending = new(l.Pending)
 	}
 	known := map[cluster.NodeID]bool{}
@@ -41,20 +59,20 @@ func votersOf(v *coord.View) api.Voters {
 			return
 		}
 		known[id] = true
-		x := api.Voter{Node: id, State: cluster.Left, Voter: l.Config.Has(id), Target: slices.Contains(target, id)}
+		x := api.Voter{Node: id, State: cluster.Left, Voter: l.Config.Has(id), Target: slices.Contains(l.Target, id)}
 		if m, ok := v.Member(id); ok {
 			x.Zone, x.State, x.Priority, x.Witness = m.Zone, m.Health, m.Priority, m.Witness
-			x.Abstaining = abstains(v, m)
+			x.Abstaining = abstains(v, id)
 		}
-		if epoch, ok := ackedOf(v, id); ok && holder {
-			x.Epoch = new(epoch)
+		if i := slices.IndexFunc(l.Acks, func(a lease.VoterStatus) bool { return a.Node == id }); i >= 0 {
+			x.Epoch = new(l.Acks[i].Epoch)
 		}
 		out.Voters = append(out.Voters, x)
 	}
 	for _, m := range v.Members {
 		add(m.Node)
 	}
-	for _, id := range slices.Concat(l.Config.Voters, target) {
+	for _, id := range slices.Concat(l.Config.Voters, l.Target) {
 		add(id) // one that left is still to go
 	}
 	slices.SortFunc(out.Voters, func(x, y api.Voter) int { return cmp.Compare(x.Node, y.Node) })
@@ -65,11 +83,25 @@ func votersOf(v *coord.View) api.Voters {
 func abstaining(v *coord.View) []cluster.NodeID {
 	out := []cluster.NodeID{}
 	for _, id := range v.Lease.Config.Voters {
-		if m, ok := v.Member(id); ok && abstains(v, m) != "" {
+		if abstains(v, id) != "" {
 			out = append(out, id)
 		}
 	}
 	return out
+}
+
+// abstains says why voter id grants nothing, as far as this host knows, empty
+// if it does: of itself a host knows it, of others the holder.
+func abstains(v *coord.View, id cluster.NodeID) string {
+	if id == v.Self {
+		return v.Lease.Abstaining
+	}
+	for _, a := range v.Lease.Acks {
+		if a.Node == id && a.Abstaining {
+			return "its record of votes was lost"
+		}
+	}
+	return ""
 }
 
 // setVoters is the holder's part: it judges the request, hands it to the lease
@@ -109,19 +141,18 @@ func (n *node) setVoters(ctx context.Context, from cluster.NodeID, actor string,
 	for i, x := range out.Voters {
 		out.Voters[i].Target = slices.Contains(out.Target, x.Node)
 	}
-	out.Header = backend{n}.Header()
 	return remoteReply{Voters: &out}
 }
 
 // wantVoters turns what an operator asks for into the whole set that shall
 // vote. It refuses a set that could not hold the lease now: to get there the
 // old and the new voters must agree, and until they do nobody may act.
-func wantVoters(v *coord.View, req api.VotersRequest) (setVotersEvent, *api.Problem) {
+func wantVoters(v *coord.View, req api.VotersRequest) (lease.SetVoters, *api.Problem) {
 	l := v.Lease
-	want := setVotersEvent{Mode: req.Mode}
-	now, auto := targetOf(v)
+	want := lease.SetVoters{Mode: req.Mode}
+	now := l.Target
 	switch {
-	case req.Auto, len(req.Voters) == 0 && req.Add == "" && req.Remove == "" && auto:
+	case req.Auto, len(req.Voters) == 0 && req.Add == "" && req.Remove == "" && l.TargetAuto:
 		want.Auto = true
 		return want, nil
 	case len(req.Voters) > 0:
@@ -159,7 +190,7 @@ func mayVote(v *coord.View, voters []cluster.NodeID) *api.Problem {
 			return api.Errorf(api.CodeConflict, "%s cannot vote: %s", id, m.Incompatible).WithHint("see `skein members -o wide`")
 		case m.Health != cluster.Alive && !v.Lease.Config.Has(id):
 			return api.Errorf(api.CodeConflict, "%s cannot become a voter: it is %s", id, m.Health).WithHint("start it first, or leave it out")
-		case m.Health != cluster.Alive || abstains(v, m) != "":
+		case m.Health != cluster.Alive || abstains(v, id) != "":
 			down = append(down, string(id))
 		}
 		if !m.Witness {

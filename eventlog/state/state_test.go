@@ -274,26 +274,26 @@ func TestDeposedHolder(t *testing.T) {
 	check("twice", s)
 }
 
-// TestAvailableTermsDoNotFence has two holders at once, as available mode
+// TestSplitTermsDoNotFence has two holders at once, as available mode
 // allows: the jobs that each took while they were apart all count, each chunk
 // once, in whatever order the chains arrive. A term that began by majority
 // fences what it had not seen, also of such terms.
-func TestAvailableTermsDoNotFence(t *testing.T) {
+func TestSplitTermsDoNotFence(t *testing.T) {
 	a, b := newChain("a"), newChain("b")
-	begin := func(c *chain, hlc cluster.HLC, term cluster.Term, mode cluster.Mode) {
-		c.add(hlc, term, cluster.KindTermStart, cluster.TermStart{Term: term, Mode: mode, Cut: cluster.Cut{
+	begin := func(c *chain, hlc cluster.HLC, term cluster.Term, split bool) {
+		c.add(hlc, term, cluster.KindTermStart, cluster.TermStart{Term: term, Split: split, Cut: cluster.Cut{
 			{Source: a.src, Mark: cluster.Mark{Seq: a.seq()}}, {Source: b.src, Mark: cluster.Mark{Seq: b.seq()}},
 		}})
 	}
-	begin(a, 1, 2, cluster.ModeAvailable)
+	begin(a, 1, 2, true)
 	a.submit(2, 2, "both", testSpec("k", 20, 10))
-	begin(b, 3, 3, cluster.ModeAvailable)
+	begin(b, 3, 3, true)
 	b.submit(4, 3, "b", testSpec("k2", 10, 10))
 	b.accept(7, 3, "both", 0, 2, result(10, 2))
 	a.submit(5, 2, "a", testSpec("k3", 10, 10)) // beyond the cut of term 3
 	a.accept(6, 2, "both", 0, 1, result(10, 1))
 	a.accept(8, 2, "both", 1, 1, result(10, 3))
-	begin(a, 9, 4, cluster.ModeAvailable)
+	begin(a, 9, 4, true)
 	for seed := range uint64(50) {
 		s, _ := fold(rand.New(rand.NewPCG(seed, 5)), a, b)
 		j, _ := s.Job("both")
@@ -301,7 +301,7 @@ func TestAvailableTermsDoNotFence(t *testing.T) {
 			t.Fatalf("%+v, %d jobs, terms %+v; want both chunks, a's first, three jobs, three terms", j, len(s.Jobs()), s.Terms())
 		}
 	}
-	begin(b, 10, 5, cluster.ModeQuorum)
+	begin(b, 10, 5, false)
 	a.submit(11, 4, "late", testSpec("k4", 10, 10))
 	for seed := range uint64(50) {
 		s, _ := fold(rand.New(rand.NewPCG(seed, 6)), a, b)

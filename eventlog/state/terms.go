@@ -131,7 +131,8 @@ type Term struct {
 	Grants   []cluster.NodeID `json:"grants"`
 	Voters   []cluster.NodeID `json:"voters"`
 	Profile  cluster.Profile  `json:"profile,omitempty"`
-	Mode     cluster.Mode     `json:"mode,omitempty"`
+	// Split says that others may have held at the same time.
+	Split bool `json:"split,omitempty"`
 	// Released is zero unless the holder told of the end: it stepped down, or
 	// ran on when it had lost the lease. Reason says why.
 	Released  cluster.HLC    `json:"released,omitempty"`
@@ -149,9 +150,9 @@ func (s *State) applyTermStart(src *source, e *cluster.Event) (rebuild bool) {
 		return false
 	}
 	at := keyOf(e)
-	// In available mode others may hold at the same time. What they did is not
-	// void for that: where it collides, the first counts.
-	fencing := body.Mode != cluster.ModeAvailable
+	// What others did who held at the same time is not void for that: where it
+	// collides, the first counts.
+	fencing := !body.Split
 	unseated := fencing && s.fences.add(at, body)
 	if s.isVoid(src, e) {
 		s.void++
@@ -234,7 +235,7 @@ func (s *State) term(k termKey) Term {
 	t := Term{
 		Term: k.term, Holder: info.holder, Previous: info.body.Previous, Started: k.at.hlc,
 		Grants: slices.Clone(info.body.Grants), Voters: slices.Clone(info.body.Voters), Profile: info.body.Profile,
-		Mode: info.body.Mode,
+		Split: info.body.Split,
 	}
 	if r, ok := s.releases[releaseKey{term: k.term, holder: info.holder}]; ok {
 		t.Released, t.Successor, t.Reason = r.at.hlc, r.successor, r.reason
