@@ -23,6 +23,9 @@ type fakeNet struct {
 	tap   func(from, to netip.AddrPort, p []byte) // sees every packet; optional
 	binds map[netip.AddrPort]*fakeBind
 	sent  int
+	// late keeps the last packet of each way that is cut until resume.
+	late bool
+	kept map[[2]netip.AddrPort][]byte
 }
 
 func newFakeNet(seed uint64) *fakeNet {
@@ -44,11 +47,36 @@ func (n *fakeNet) send(from, to netip.AddrPort, p []byte) {
 		n.tap(from, to, p)
 	}
 	b := n.binds[to]
-	if b == nil || n.rand.Float64() < n.loss || (n.cut != nil && n.cut(from, to)) {
+	if b == nil || n.rand.Float64() < n.loss {
 		return
 	}
 	p = append([]byte(nil), p...)
+	if n.cut != nil && n.cut(from, to) {
+		if n.late {
+			n.kept[[2]netip.AddrPort{from, to}] = p
+		}
+		return
+	}
 	time.AfterFunc(n.delay, func() { b.deliver(from, p) })
+}
+
+// keepLast cuts a network whose queues hold the last packet of each way, as
+// those of a neighbour that does not answer do; resume delivers them.
+func (n *fakeNet) keepLast(cut func(from, to netip.AddrPort) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut, n.late, n.kept = cut, true, map[[2]netip.AddrPort][]byte{}
+}
+
+func (n *fakeNet) resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for way, p := range n.kept {
+		if b := n.binds[way[1]]; b != nil {
+			time.AfterFunc(n.delay, func() { b.deliver(way[0], p) })
+		}
+	}
+	n.cut, n.late, n.kept = nil, false, nil
 }
 
 // fakeBind is one host's socket on a fakeNet.

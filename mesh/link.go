@@ -30,6 +30,10 @@ const (
 	// silentBytes is what must have gone out meanwhile: more than a few
 	// keepalives, which nobody answers.
 	silentBytes = 148
+	// wakeAfter is the silence after which a sign of life changes the plan of
+	// attempts; after it they go on as if wakeTries had been made.
+	wakeAfter = 3 * time.Second
+	wakeTries = 3
 	// freshRx is how recently bytes of a peer make another attempt needless.
 	freshRx = time.Second
 	// settle is how long packets still wait after the first handshake with a
@@ -131,6 +135,9 @@ func (l *link) see(p peerReading, now time.Time) (shook bool) {
 	}
 	switch {
 	case p.Rx != l.rx:
+		if !shook && !l.rekeyed && now.Sub(l.rxAt) >= wakeAfter {
+			l.wake(now)
+		}
 		l.rxAt, l.silentAt = now, time.Time{}
 	case p.Tx != l.tx && l.silentAt.IsZero():
 		l.silentAt, l.silentTx = now, l.tx
@@ -142,6 +149,22 @@ func (l *link) see(p peerReading, now time.Time) (shook bool) {
 		l.learned, l.cands = l.endpoint, nil
 	}
 	return shook
+}
+
+// wake plans the next attempt of a search anew once something came from the
+// peer: the network carries packets again. A handshake should be under way, but
+// both sides' may have crossed. Each device then has taken the other's attempt
+// for its own and does not try again, and the next one of ours may be a minute
+// away.
+func (l *link) wake(now time.Time) {
+	l.tries = min(l.tries, wakeTries)
+	next := now.Add(freshRx)
+	if !l.initiator {
+		next = now.Add(otherWait)
+	}
+	if next.Before(l.nextTry) {
+		l.nextTry = next
+	}
 }
 
 func (l *link) age(now time.Time) time.Duration {
