@@ -52,9 +52,9 @@ func freePort(addr netip.Addr) (uint16, error) {
 		}
 		at := addrPort(l.Addr())
 		c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
-		l.Close()
+		_ = l.Close() // both only showed that the port is free
 		if err == nil {
-			c.Close()
+			_ = c.Close()
 			return at.Port(), nil
 		}
 	}
@@ -139,15 +139,15 @@ func listen(mesh netip.AddrPort, m *meter) (*sockets, error) {
 		return nil, fmt.Errorf("datagrams at %s: %w", s.at, err)
 	}
 	if s.tcp, err = net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(s.at)); err != nil {
-		s.udp.Close()
+		_ = s.udp.Close() // nothing was sent
 		return nil, fmt.Errorf("streams at %s: %w", s.at, err)
 	}
 	return s, nil
 }
 
 func (s *sockets) cut() {
-	s.udp.Close()
-	s.tcp.Close()
+	_ = s.udp.Close() // a second cut finds them closed
+	_ = s.tcp.Close()
 	s.streams.cut()
 }
 
