@@ -63,8 +63,10 @@ func TestDutyRule(t *testing.T) {
 			{"failing", Options{}, []at{{0, SelfCheck{Reason: "disk"}}}, wait, none},
 			{"failing, then good", Options{}, []at{{0, SelfCheck{Reason: "disk"}}, {wait, SelfCheck{OK: true}}}, wait, own},
 			{"begins to fail with nobody else", Options{}, []at{{wait, SelfCheck{Reason: "disk"}}}, 2 * wait, own},
-			{"begins to fail, a worse one stands", Options{}, []at{{wait, SelfCheck{Reason: "disk"}},
-				{wait, PeerChanged{Node: "z", Priority: 90, Eligible: true, Alive: true, Publishing: true}}}, wait, Duty{Publisher: "z"}},
+			{"begins to fail, a worse one stands", Options{}, []at{
+				{wait, SelfCheck{Reason: "disk"}},
+				{wait, PeerChanged{Node: "z", Priority: 90, Eligible: true, Alive: true, Publishing: true}},
+			}, wait, Duty{Publisher: "z"}},
 			{"leaving", Options{}, []at{{0, StepDown{Leaving: true}}}, wait, none},
 			{"removed", Options{}, []at{{wait, PeerChanged{Node: "m", Priority: 50, Gone: true}}}, wait, none},
 			{"better host alive", Options{}, []at{live}, wait, Duty{Publisher: "b"}},
@@ -84,18 +86,22 @@ func TestDutyRule(t *testing.T) {
 			{"lease gone, its holder alive", Options{Vote: VoteRecord{Config: quorum}}, []at{seen, live}, over, Duty{Publisher: "b"}},
 			{"lease comes to a publisher", Options{Vote: VoteRecord{Config: quorum}}, []at{{wait, seen.ev}}, wait, by("b", 3)},
 			{"a vote is no lease", Options{Vote: VoteRecord{Config: quorum}, Fresh: true}, []at{
-				{wait, Receive{From: "b", Msg: Message{Phase: Vote, Term: 9, Round: 1, Config: quorum}}}}, wait, own},
+				{wait, Receive{From: "b", Msg: Message{Phase: Vote, Term: 9, Round: 1, Config: quorum}}},
+			}, wait, own},
 			{"holder by its own word", Options{}, []at{{0, better10(PeerChanged{Holds: 4})}}, wait, by("b", 4)},
 			{"a worse holder by its own word", Options{}, []at{{wait, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 4}}}, wait, by("z", 4)},
 			{"two by their own word", Options{}, []at{{0, better10(PeerChanged{Holds: 4})}, {0, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 5}}}, wait, by("z", 5)},
 			{"holder by its own word, silent", Options{}, []at{{0, PeerChanged{Node: "z", Holds: 4}}}, wait, own},
 			{"holder by its own word, older than one seen", Options{Vote: VoteRecord{Config: quorum}}, []at{
-				seen, {over, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 2}}}, over, own},
+				seen, {over, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 2}},
+			}, over, own},
 			{"holder by its own word, which released", Options{Vote: VoteRecord{Config: quorum}}, []at{
-				seen, {0, better10(PeerChanged{Holds: 3})}, {1, release("c")}}, 1, Duty{Publisher: "c"}},
+				seen, {0, better10(PeerChanged{Holds: 3})}, {1, release("c")},
+			}, 1, Duty{Publisher: "c"}},
 			{"released to this host", Options{Vote: VoteRecord{Config: quorum}}, []at{seen, {1, release("m")}}, 1, own},
 			{"released to this host, which fails", Options{Vote: VoteRecord{Config: quorum}}, []at{
-				{0, SelfCheck{Reason: "disk"}}, seen, {1, release("m")}}, 1, Duty{Publisher: "b"}},
+				{0, SelfCheck{Reason: "disk"}}, seen, {1, release("m")},
+			}, 1, Duty{Publisher: "b"}},
 			{"released to another", Options{Vote: VoteRecord{Config: quorum}}, []at{seen, {1, release("c")}}, wait, Duty{Publisher: "c"}},
 			{"released to nobody", Options{Vote: VoteRecord{Config: quorum}}, []at{seen, {1, release("")}}, wait, Duty{Publisher: "b"}},
 			{"released to another, who never came", Options{Vote: VoteRecord{Config: quorum}}, []at{seen, {1, release("c")}}, wait + 1, own},
@@ -189,8 +195,16 @@ func TestDutyLeavesLeaseAlone(t *testing.T) {
 	other := s
 	other.duty, other.unseen = Duty{Publisher: "c"}, -time.Hour
 	for i, ev := range []Event{
-		Tick{}, PeerChanged{Node: "b", Priority: 2, Alive: true, Eligible: true, CaughtUp: true, Publishing: true, Holds: 9},
-		StepDown{Reason: "x"}, Quiesced{Term: 1}, Tick{}, Suspended{}, Tick{}, SelfCheck{Reason: "y"}, SelfCheck{OK: true}, Tick{},
+		Tick{},
+		PeerChanged{Node: "b", Priority: 2, Alive: true, Eligible: true, CaughtUp: true, Publishing: true, Holds: 9},
+		StepDown{Reason: "x"},
+		Quiesced{Term: 1},
+		Tick{},
+		Suspended{},
+		Tick{},
+		SelfCheck{Reason: "y"},
+		SelfCheck{OK: true},
+		Tick{},
 	} {
 		now += 700 * time.Millisecond
 		var a, b []Action
