@@ -225,3 +225,27 @@ func leaseOnly(acts []Action) []Action {
 	}
 	return out
 }
+
+// checkDuty is what must hold of the duty after every step.
+func checkDuty(t *testing.T, s *State, acts []Action, now time.Duration) {
+	t.Helper()
+	for i, a := range acts {
+		if d, ok := a.(Duty); ok && (i > 0 || d != s.duty) {
+			t.Fatalf("action %d is %s, the state has %s", i, d, s.duty)
+		}
+	}
+	st := s.Status()
+	best, _ := s.standing()
+	switch {
+	case st.Publishing && (s.witness || s.gone):
+		t.Fatalf("publishes: witness %t, removed %t", s.witness, s.gone)
+	case st.Publishing && st.Publisher != s.self, MayPublish(*s, now) != st.Publishing:
+		t.Fatalf("publishing %t, publisher %q, may publish %t", st.Publishing, st.Publisher, MayPublish(*s, now))
+	case st.Holder != "" && st.Publisher != st.Holder:
+		t.Fatalf("sees the lease of %s and believes %q to publish", st.Holder, st.Publisher)
+	case st.Holder == "" && s.declared() == nil && best == nil && s.fit() && now >= s.standsIn() && !st.Publishing:
+		t.Fatalf("alone since %s and does not publish at %s", s.unseen, now)
+	case st.Holder == "" && s.declared() == nil && best != nil && now >= s.standsIn() && st.Publisher == "":
+		t.Fatalf("sees %s and believes nobody to publish", best.Node)
+	}
+}

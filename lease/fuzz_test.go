@@ -86,7 +86,7 @@ func fuzzEvent(r *reader, s *State) Event {
 		return Tick{Jitter: float64(r.byte()) / 256}
 	case 1:
 		f := r.byte()
-		return PeerChanged{Node: from, Priority: uint32(f & 3), Eligible: f&4 != 0, Alive: f&8 != 0, CaughtUp: f&16 != 0, Gone: f&224 == 224}
+		return PeerChanged{Node: from, Priority: uint32(f & 3), Eligible: f&4 != 0, Alive: f&8 != 0, CaughtUp: f&16 != 0, Gone: f&224 == 224, Publishing: f&32 != 0, Holds: cluster.Term(f >> 6)}
 	case 2:
 		return TermReady{Term: s.hold.term, Epoch: s.vote.Config.Epoch}
 	case 3:
@@ -169,6 +169,7 @@ func (c *contract) check(old, s *State, acts []Action, now time.Duration) {
 			c.held = 0
 		}
 	}
+	checkDuty(t, s, acts, now)
 	if !reflect.DeepEqual(c.disk, s.vote) {
 		t.Fatalf("disk has %+v, memory %+v", c.disk, s.vote)
 	}
