@@ -45,6 +45,7 @@ type node struct {
 
 	id        *join.Identity
 	boot      uint64
+	chain     uint64 // incarnation of the own chain, as last seen; watchOwnChain's
 	events    *eventlog.Log
 	mesh      *mesh.Mesh
 	coord     *coord.Service
@@ -130,16 +131,18 @@ func (n *node) load() (member.Records, error) {
 		Dir: logDir(n.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
 		KeyOf:       n.keyOf,
 		MayAct:      n.mayAct,
-		Promised:    n.promised,
+		Promised:    n.voterTerm,
 		Dial:        n.dialer(eventlog.Proto),
 		Peers:       n.reachable,
 		Wall:        n.wall,
+		Stamp:       n.stamper().now,
 		Float:       rand.Float64,
 		SegmentSize: n.cfg.EventLog.SegmentBytes,
 		Logger:      n.log, Registerer: n.reg,
 	}); err != nil {
 		return records, err
 	}
+	n.chain = n.events.Source().Inc
 	return records, nil
 }
 
@@ -174,6 +177,7 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 		Store: coord.NewFileStore(n.cfg.StateDir, n.id.Cluster, n.id.Node), Boot: coord.MarkBoot(n.boot, rand.Uint32()), Founder: root != nil,
 		Secret:     n.id.ClusterSecret(),
 		PacketConn: packets, Listener: listener, DialTCP: n.mesh.Dial,
+		MaxVoters: n.cfg.Lease.MaxVoters, LastTerm: n.lastTerm(),
 		Profile: n.cfg.Lease.Profile, Mode: n.cfg.Lease.Mode, Tolerance: n.cfg.Clock.Tolerance, Legacy: n.cfg.Coord.Legacy,
 		Observed: n.mesh.Endpoints, Interfaces: n.interfaces, MTU: n.probeMTU, OnBlackhole: n.onBlackhole, OnDuplicate: n.onDuplicate,
 		Now: n.now, Wall: n.wall, Version: n.version, Log: n.logState, Local: n.local,
@@ -193,6 +197,9 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 // they ask; nothing runs until all exist.
 func (n *node) mayAct(t cluster.Term) bool { return n.coord.MayAct(t) }
 func (n *node) promised() cluster.Term     { return n.coord.PromisedTerm() }
+
+// voterTerm is below what this host acknowledges nothing for the log.
+func (n *node) voterTerm() cluster.Term { return n.coord.VoterTerm() }
 
 // checkHolder refuses a scheduler that contradicts the lease as this host sees
 // it. A holder that this host has not heard of yet is let in: the worker's own
@@ -295,6 +302,25 @@ func (n *node) admit(ctx context.Context, a join.Admission) error {
 	return err
 }
 
+// lastTerm is the highest term in the log.
+func (n *node) lastTerm() (term cluster.Term) {
+	n.events.View(func(s *state.State) {
+		if t, ok := s.LastTerm(); ok {
+			term = t.Term
+		}
+	})
+	return term
+}
+
+// watchOwnChain tells the lease when others turn out to know more of this
+// host's chain than its disk: then the disk has lost votes as well.
+func (n *node) watchOwnChain() {
+	if inc := n.events.Source().Inc; inc != n.chain {
+		n.chain = inc
+		n.coord.VoteLost("others know more of its event log than its disk")
+	}
+}
+
 // Periods of the care for artefacts.
 const (
 	tendEvery    = 3 * time.Second
@@ -351,11 +377,15 @@ const (
 	// ownHeadWait is how long a host whose lease does not need a majority
 	// waits for the others.
 	ownHeadWait = 3 * time.Second
+	// ownChainEvery is the period of looking whether the chain went on as
+	// another incarnation.
+	ownChainEvery = time.Second
 )
 
 // confirmOwnChain asks the voters whether they know more of this host's chain
 // than its disk does, which a restored disk would not tell, and then writes
-// the first event. Nothing else is appended before.
+// the first event. Nothing else is appended before. Then it goes on to look for
+// the same, until ctx ends.
 func (n *node) confirmOwnChain(ctx context.Context) error {
 	start := time.Now()
 	for ctx.Err() == nil {
@@ -371,6 +401,7 @@ func (n *node) confirmOwnChain(ctx context.Context) error {
 		try, cancel := context.WithTimeout(ctx, ownHeadTry)
 		answered, err := n.events.CheckOwnHead(try, peers)
 		cancel()
+		n.watchOwnChain()
 		if err != nil {
 			n.log.Debug().Err(err).Msg("own chain not confirmed yet")
 		}
@@ -400,8 +431,16 @@ func (n *node) confirmOwnChain(ctx context.Context) error {
 		return err
 	}
 	close(n.joined)
-	<-ctx.Done()
-	return ctx.Err()
+	tick := time.NewTicker(ownChainEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			n.watchOwnChain() // a host that was away may still know more
+		}
+	}
 }
 
 // close releases what was opened and never run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -22,6 +23,10 @@ const (
 	// MaxSources is the most chains that a log takes in.
 	MaxSources = 4096
 )
+
+// Abstaining is what Options.Promised returns on a host that does not know what
+// it has promised.
+const Abstaining = cluster.Term(math.MaxUint64)
 
 // Options configure a Log. Fields without a stated default are required.
 type Options struct {
@@ -45,7 +50,8 @@ type Options struct {
 	MayAct func(cluster.Term) bool
 	// Promised returns the term that this host, as a voter, has promised
 	// last. A push that carries authority of a lower term is stored and its
-	// acknowledgement refused. nil: 0.
+	// acknowledgement refused. While it is Abstaining no term is promised and
+	// none acknowledged. nil: 0.
 	Promised func() cluster.Term
 
 	// Dial opens a stream of Proto to another host. nil: no replication.
@@ -62,6 +68,9 @@ type Options struct {
 
 	// Wall is the wall clock. Default time.Now.
 	Wall func() time.Time
+	// Stamp is the wall clock by which own events are stamped, where that
+	// needs more care; the writer alone calls it. Default Wall.
+	Stamp func() time.Time
 	// Float returns random numbers in [0,1) for jitter and choice. Default
 	// rand.Float64.
 	Float func() float64
@@ -114,6 +123,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now
+	}
+	if o.Stamp == nil {
+		o.Stamp = o.Wall
 	}
 	if o.Float == nil {
 		o.Float = rand.Float64

@@ -154,7 +154,7 @@ func (l *Log) stageOwn(r *request, mark func(*chain)) error {
 	for i, d := range r.drafts {
 		e := cluster.Event{
 			Source: c.src, Seq: c.tail.Seq + 1, Prev: c.tail.Hash,
-			HLC: max(l.hlc, c.hlc).Next(l.o.Wall()), Term: d.Term, Kind: d.Kind, Body: r.bodies[i],
+			HLC: max(l.hlc, c.hlc).Next(l.o.Stamp()), Term: d.Term, Kind: d.Kind, Body: r.bodies[i],
 		}
 		e, err := c.add(e)
 		if err != nil {

@@ -250,15 +250,37 @@ func (v *verdict) kept(acked []cluster.JobID) {
 	}
 }
 
+// after is the moment at which a host comes back.
+type after struct {
+	time time.Time                   // for hosts with the clock of this machine
+	read map[cluster.SourceID]uint64 // else how far their own logs were
+}
+
+func (a after) includes(e api.Event) bool {
+	if a.read != nil {
+		return e.Seq > a.read[e.Source]
+	}
+	return e.HLC.Time().After(a.time)
+}
+
+// lengths is how far all chains were read.
+func (j *judge) lengths() map[cluster.SourceID]uint64 {
+	out := map[cluster.SourceID]uint64{}
+	for src, chain := range j.chains {
+		out[src] = uint64(len(chain))
+	}
+	return out
+}
+
 // idle checks that a host wrote nothing under term or a lower one after it
 // came back.
-func (j *judge) idle(v *verdict, node string, term cluster.Term, back time.Time) {
+func (j *judge) idle(v *verdict, node string, term cluster.Term, back after) {
 	for src, chain := range j.chains {
 		if src.Node != cluster.NodeID(node) {
 			continue
 		}
 		for _, e := range chain {
-			if e.Kind.Authority() && e.Term <= term && e.HLC.Time().After(back) {
+			if e.Kind.Authority() && e.Term <= term && back.includes(e) {
 				v.say("%s came back and wrote %s for its old term %d", node, e.Kind, e.Term)
 			}
 		}
@@ -329,7 +351,7 @@ func TestJudge(t *testing.T) {
 	judged := func(h *history) *verdict {
 		v := h.j.decide(true)
 		v.kept([]cluster.JobID{"j"})
-		h.j.idle(v, "a", 1, time.UnixMilli(5000))
+		h.j.idle(v, "a", 1, after{time: time.UnixMilli(5000)})
 		return v
 	}
 	if v := judged(good()); len(v.wrong) > 0 || v.void != 1 || v.terms != 2 {

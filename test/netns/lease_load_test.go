@@ -3,11 +3,11 @@
 package netns_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +20,11 @@ import (
 const (
 	loadEvery  = 400 * time.Millisecond // between two small jobs
 	loadChunks = 5
-	loadSize   = 300_000 // iterations of a chunk: a few milliseconds
 	loadWait   = 8 * time.Second
-	loadBusy   = 12  // submits that wait at the same time
-	largeJob   = 150 // chunks
+	loadBusy   = 12        // submits that wait at the same time
+	largeJob   = 250       // chunks
+	chunkSize  = 10        // iterations
+	chunkWork  = 4_000_000 // turns of a loop: a few milliseconds
 )
 
 // load submits small jobs through all hosts in turn, so that the scheduler
@@ -52,47 +53,53 @@ func (f *fleet) newLoad() *load {
 	return l
 }
 
+// module is a WASI command that takes a few milliseconds and prints the result
+// of a chunk of chunkSize iterations. Any host compiles it in no time.
+func module() []byte {
+	const result = `{"iterations":10,"metrics":{"x":{"n":10,"mean":2,"m2":10,"min":1,"max":3}}}`
+	uleb := func(n int) []byte { return binary.AppendUvarint(nil, uint64(n)) }
+	text := func(s string) []byte { return append(uleb(len(s)), s...) }
+	const at, written = 16, 8 // of the text, and of how much was written
+	vector := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, at), uint32(len(result)))
+	start := slices.Concat(
+		[]byte{1, 1, 0x7f},                             // one local
+		[]byte{0x41}, uleb(chunkWork), []byte{0x21, 0}, // signed, and so encoded it is not below 0
+		[]byte{0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b},    // count it down
+		[]byte{0x41, 1, 0x41, 0, 0x41, 1, 0x41, written, 0x10, 0, 0x1a, 0x0b}, // fd_write
+	)
+	out := []byte("\x00asm\x01\x00\x00\x00")
+	for _, s := range []struct {
+		id   byte
+		body []byte
+	}{
+		{1, []byte{2, 0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 0}}, // fd_write and _start
+		{2, slices.Concat([]byte{1}, text("wasi_snapshot_preview1"), text("fd_write"), []byte{0, 0})},
+		{3, []byte{1, 1}},
+		{5, []byte{1, 0, 1}}, // one page of memory
+		{7, slices.Concat([]byte{2}, text("memory"), []byte{2, 0}, text("_start"), []byte{0, 1})},
+		{10, slices.Concat([]byte{1}, uleb(len(start)), start)},
+		{11, slices.Concat([]byte{2, 0, 0x41, 0, 0x0b}, text(string(vector)), []byte{0, 0x41, at, 0x0b}, text(result))},
+	} {
+		out = slices.Concat(out, []byte{s.id}, uleb(len(s.body)), s.body)
+	}
+	return out
+}
+
 // upload stores the module of the jobs on d.
 func (d *daemon) upload() cluster.JobSpec {
 	d.f.t.Helper()
-	file, err := os.Open(piModule(d.f))
-	if err != nil {
-		d.f.t.Fatal(err)
-	}
-	defer file.Close()
-	a, err := d.api.PutArtefact(d.f.ctx, file)
+	a, err := d.api.PutArtefact(d.f.ctx, bytes.NewReader(module()))
 	if err != nil {
 		d.f.t.Fatalf("artefact of %s: %v", d.Name(), err)
 	}
 	return cluster.JobSpec{Executor: cluster.ExecutorWASM, Artefact: a.Hash, Seed: 1}
 }
 
-// piMu lets one test compile the module.
-var piMu sync.Mutex
-
-// piModule is the file of the example job; it is compiled if the build did not
-// bring it.
-func piModule(f *fleet) string {
-	f.t.Helper()
-	piMu.Lock()
-	defer piMu.Unlock()
-	path := filepath.Join(filepath.Dir(exe), "examples", "pi.wasm")
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	cmd := exec.CommandContext(f.ctx, "go", "build", "-o", path, "../../examples/pi")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		f.t.Fatalf("compile the module: %v\n%s", err, out)
-	}
-	return path
-}
-
 // job is a job of so many chunks, another one each time.
 func (l *load) job(chunks int) cluster.JobSpec {
 	s := l.spec
 	s.Key = fmt.Sprintf("load-%d", l.made.Add(1))
-	s.Chunk, s.Iterations = loadSize, uint64(chunks)*loadSize
+	s.Chunk, s.Iterations = chunkSize, uint64(chunks)*chunkSize
 	return s
 }
 
@@ -119,13 +126,13 @@ func (l *load) start() {
 			d := l.all[turn%len(l.all)]
 			l.done.Go(func() {
 				defer func() { <-free }()
-				_, _ = l.submit(ctx, d, s) // counted
+				_, _ = l.submit(l.f.ctx, d, s) // counted
 			})
 		}
 	})
 }
 
-// stop ends the load; what was not acknowledged yet is given up.
+// stop ends the load, once all that was asked for is answered.
 func (l *load) stop() {
 	if l.cancel != nil {
 		l.cancel()

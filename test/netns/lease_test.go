@@ -88,9 +88,24 @@ func (a *arena) holder() (*daemon, cluster.Term) {
 		if holder == nil || len(known) != 1 {
 			return fmt.Errorf("terms %v", known)
 		}
-		return nil
+		return a.publishes(a.all, holder)
 	})
 	return holder, term
+}
+
+// publishes reports whether of hosts that see each other one publishes, and
+// all know it.
+func (a *arena) publishes(hosts []*daemon, one *daemon) error {
+	for _, d := range hosts {
+		l, err := d.lease(a.ctx)
+		if err != nil {
+			return err
+		}
+		if l.Publisher != cluster.NodeID(one.Name()) || l.Publishing != (d == one) {
+			return fmt.Errorf("for %s the publisher is %q, publishing itself: %t; want %s", d.Name(), l.Publisher, l.Publishing, one.Name())
+		}
+	}
+	return nil
 }
 
 // lease asks a daemon that may hang.
@@ -220,7 +235,9 @@ func (a *arena) done(v *verdict) {
 // strike takes the holder out and brings it back.
 type strike struct {
 	name string
-	hit  func(*daemon)
+	// parts says that the host goes on alone, and so must its publishing.
+	parts bool
+	hit   func(*daemon)
 	// back brings the host back; since is when it was struck.
 	back func(a *arena, d *daemon, since time.Time)
 }
@@ -228,15 +245,15 @@ type strike struct {
 func strikes() []strike {
 	return []strike{
 		{
-			"kill", func(d *daemon) { d.end(syscall.SIGKILL) },
+			"kill", false, func(d *daemon) { d.end(syscall.SIGKILL) },
 			func(_ *arena, d *daemon, _ time.Time) { d.run() },
 		},
 		{
-			"cut", func(d *daemon) { d.Cut() },
+			"cut", true, func(d *daemon) { d.Cut() },
 			func(_ *arena, d *daemon, _ time.Time) { d.Heal() },
 		},
 		{
-			"stop", func(d *daemon) { d.signal(syscall.SIGSTOP) },
+			"stop", false, func(d *daemon) { d.signal(syscall.SIGSTOP) },
 			func(a *arena, d *daemon, since time.Time) {
 				for_ := time.Duration((1.5 + 1.5*a.rand.Float64()) * float64(a.timing.Lease))
 				a.pass(time.Until(since.Add(for_)))
@@ -271,10 +288,18 @@ func (a *arena) round(s strike) outage {
 	next, _ := a.takeover(rest, term, 4*time.Minute)
 	o := outage{acquired: time.Since(start)}
 	o.assigned = a.assigned(next, term).Sub(start)
+	a.await("a publisher on each side", 10*time.Second, func() error {
+		if s.parts {
+			if err := a.publishes([]*daemon{holder}, holder); err != nil {
+				return err
+			}
+		}
+		return a.publishes(rest, next)
+	})
 	returned := time.Now()
 	s.back(a, holder, start)
 	v := a.calm()
-	a.judge.idle(v, holder.Name(), term, returned)
+	a.judge.idle(v, holder.Name(), term, after{time: returned})
 	a.mind(v, s.name+" of "+holder.Name())
 	a.load.start()
 	return o
