@@ -243,7 +243,7 @@ func (l *Log) catchUpFrom(ctx context.Context, peer cluster.NodeID, term cluster
 	for {
 		var err error
 		if peer == l.o.Self {
-			if p := l.o.Promised(); p < term {
+			if p := l.o.Promised(); p < term || p == Abstaining {
 				err = fmt.Errorf("%w: this host has promised term %d, not %d", ErrRefused, p, term)
 			}
 		} else {

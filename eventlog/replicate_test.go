@@ -181,6 +181,35 @@ func TestCatchUpNeedsPromisesOfAMajority(t *testing.T) {
 	}
 }
 
+// TestAbstainingVoterVouchesForNothing has a voter that forgot what it promised:
+// it stores what is pushed and shows what it holds, but neither makes an event
+// stable nor counts when a new holder catches up, since its disk may lack what
+// it acknowledged before.
+func TestAbstainingVoterVouchesForNothing(t *testing.T) {
+	tr := newTrio(t, voters("a", "b", "c"), nil)
+	a, c := tr.logs["a"], tr.logs["c"]
+	tr.promised["b"].Store(uint64(Abstaining))
+	tr.net.setDown("c", true)
+	e := mustAppend(t, a, acting(1, 1))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := a.WaitStable(ctx, e[0].Seq); !errors.Is(err, ErrUnknown) {
+		t.Fatalf("stable by the word of a voter that abstains: %v", err)
+	}
+	eventually(t, "b holds it all the same", func() bool { return tr.logs["b"].Head(a.Source()).Seq == e[0].Seq })
+	if heads, err := a.HeadsOf(t.Context(), "b", 0); err != nil || len(heads) == 0 {
+		t.Fatalf("what it holds: %v, %v", heads, err)
+	}
+	tr.net.setDown("a", true)
+	tr.net.setDown("c", false)
+	tr.promised["c"].Store(2)
+	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := c.CatchUp(ctx, 2, []cluster.NodeID{"a", "b", "c"}, 2); !errors.Is(err, ErrRefused) {
+		t.Fatalf("caught up by a voter that abstains: %v", err)
+	}
+}
+
 func TestPullFillsWhatIsMissing(t *testing.T) {
 	net := newNetwork(t)
 	var logs []*Log

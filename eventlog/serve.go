@@ -137,9 +137,10 @@ func (l *Log) answerHeads(b []byte) (messageType, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: heads question of %d bytes", ErrPeer, len(b))
 	}
 	term := cluster.Term(binary.BigEndian.Uint64(b))
-	if promised := l.o.Promised(); term > promised {
+	if promised := l.o.Promised(); term > promised || term > 0 && promised == Abstaining {
 		// Heads for a term count only after the promise: from then on older
-		// terms get no acknowledgement that the heads could miss.
+		// terms get no acknowledgement that the heads could miss. Those of a
+		// voter whose disk forgot may lack what it acknowledged before.
 		return msgRefused, binary.BigEndian.AppendUint64(nil, uint64(promised)), nil
 	}
 	if term == 0 && l.Digest() == [16]byte(b[8:]) {
