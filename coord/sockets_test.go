@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 )
 
@@ -58,22 +59,20 @@ type meshConn struct{ net.Conn }
 
 func (c meshConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(mesh(c.Conn.RemoteAddr())) }
 
-// TestRealSockets runs three services on loopback sockets and the file store,
-// on the real clock.
-func TestRealSockets(t *testing.T) {
-	w := newWorld(t, cluster.ProfileFast, 1, simnet.Link{})
-	hosts := make([]*host, 3)
-	svcs := make([]*Service, 3)
-	stops := make([]func(), 3)
+// realHosts starts n services as one cluster on loopback sockets and the file
+// store, on the real clock.
+func realHosts(t *testing.T, n int) (w *world, hosts []*host, wait func(what string, f func() bool) time.Duration) {
+	t.Helper()
+	w = newWorld(t, cluster.ProfileFast, 1, simnet.Link{})
 	var port uint16
-	for i := range hosts {
+	for i := range n {
 		h := w.addAt(cluster.NodeID(fmt.Sprintf("host-%d", i)), uint32(10*(i+1)), netip.AddrFrom4([4]byte{10, 0, 77, byte(i + 1)}))
 		h.founder = i == 0
 		if i > 0 {
 			h.knows(hosts[0])
 		}
-		hosts[i] = h
-		o := h.baseOptions(1)
+		hosts = append(hosts, h)
+		o := h.baseOptions(MarkBoot(1, uint32(1000+i)))
 		pc, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loop(h.addr), port)))
 		if err != nil {
 			t.Skipf("no second loopback address: %v", err)
@@ -90,11 +89,10 @@ func TestRealSockets(t *testing.T) {
 		}
 		o.Store = NewFileStore(t.TempDir(), w.verify.Cluster, h.node)
 		o.Timing = nil
-		svcs[i] = h.run(o)
-		stops[i] = h.stop
+		h.run(o)
 		t.Cleanup(h.stop)
 	}
-	wait := func(what string, f func() bool) time.Duration {
+	wait = func(what string, f func() bool) time.Duration {
 		t.Helper()
 		start := time.Now()
 		for tick := time.NewTicker(2 * time.Millisecond); ; <-tick.C {
@@ -103,19 +101,26 @@ func TestRealSockets(t *testing.T) {
 				return time.Since(start)
 			}
 			if time.Since(start) > 20*time.Second {
-				t.Fatalf("%s: not within 20 s; %+v", what, svcs[0].View().Lease)
+				t.Fatalf("%s: not within 20 s; %+v", what, hosts[0].svc.View().Lease)
 			}
 		}
 	}
 	wait("founder holds", func() bool { return len(w.acters()) == 1 })
 	for _, h := range hosts[1:] {
-		if err := svcs[0].AddRecords(t.Context(), h.records()); err != nil {
+		if err := hosts[0].svc.AddRecords(t.Context(), h.records()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return w, hosts, wait
+}
+
+// TestRealSockets runs three services on real sockets: they grow together, and
+// when the first stops the second takes over.
+func TestRealSockets(t *testing.T) {
+	w, hosts, wait := realHosts(t, 3)
 	grown := wait("three voters", func() bool { return w.voters(3) && w.allAlive() })
-	for i, s := range svcs {
-		fs, ok := s.o.Store.(*FileStore)
+	for i, h := range hosts {
+		fs, ok := h.svc.o.Store.(*FileStore)
 		if !ok {
 			t.Fatal("store")
 		}
@@ -125,10 +130,64 @@ func TestRealSockets(t *testing.T) {
 		}
 	}
 	wait("someone can take over", func() bool {
-		m, ok := svcs[0].View().Member(hosts[1].node)
+		m, ok := hosts[0].svc.View().Member(hosts[1].node)
 		return ok && m.CaughtUp && m.Eligible
 	})
-	stops[0]()
+	hosts[0].stop()
 	took := wait("successor holds", func() bool { return w.holder(hosts[1].node, hosts[2].node) == hosts[1].node })
 	t.Logf("three voters after %s; successor after %s", grown, took)
+}
+
+// TestRealFlood sends 10 000 datagrams a second from a member's address to the
+// holder's socket: nobody is taken for dead by it. How long anything takes is
+// not judged.
+func TestRealFlood(t *testing.T) {
+	w, hosts, wait := realHosts(t, 3)
+	wait("three voters", func() bool { return w.voters(3) && w.allAlive() })
+	a, b := hosts[0], hosts[1]
+	from, err := net.DialUDP("udp4", &net.UDPAddr{IP: loop(b.addr).AsSlice()},
+		net.UDPAddrFromAddrPort(netip.AddrPortFrom(loop(a.addr), a.svc.o.Port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	seconds := 2
+	if prove() {
+		seconds = 20
+	}
+	n := uint64(0)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	dead := 0
+	for range seconds * 100 {
+		<-tick.C
+		for range 100 {
+			n++
+			if n%100 > 1 {
+				continue
+			}
+			key, boot, seq := seedKey("mallory"), MarkBoot(1, uint32(n)), n
+			if n%2 == 0 { // by its own key: more than its share
+				key, boot = b.key, b.boot
+				onLoop(t, b, func() { b.svc.seq++; seq = b.svc.seq })
+			}
+			data := seal(t, key, wire.Header{
+				Node: b.node, Time: time.Now().Unix(), Type: wire.TypeHeartbeat, To: a.node, Boot: boot, Seq: seq,
+			}, wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: w.profile, Members: a.svc.View().Digest, SentUS: 1})
+			for range 50 {
+				_, _ = from.Write(data) // lost if the socket is full
+			}
+		}
+		for _, m := range a.svc.View().Members {
+			if m.Health == cluster.Dead {
+				dead++
+			}
+		}
+	}
+	v := a.svc.View()
+	t.Logf("%d sent; refused %v", seconds*100*100, v.Rejected)
+	if dead > 0 || v.Rejected["rate"]+v.Rejected["replay"] == 0 || v.Rejected["queue"] > 0 {
+		t.Errorf("dead %d times, refused %v", dead, v.Rejected)
+	}
+	wait("all alive", w.allAlive)
 }
