@@ -25,6 +25,13 @@
 // OnBlackhole is told. A revocation goes to all members at once, before all
 // else that waits to be sent, and whoever learns of it passes it on.
 //
+// Two duties follow from the lease. To schedule takes a term, see MayAct. To
+// publish does not, see MayPublish: it goes on in every part of a network that
+// is cut. A heartbeat's role says whether its sender publishes; its holder and
+// term say which lease the sender sees. A claim to publish under a term below
+// that of a lease which is valid here is refused and counted, the rest of its
+// heartbeat stands.
+//
 // Unsigned heartbeats of protocol version 1 are taken from hosts listed in
 // Options.Legacy, at their certified address, as a sign of life only.
 //

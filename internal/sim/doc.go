@@ -8,10 +8,12 @@
 //
 // Checked throughout: a term has one holder (I1); two unpaused hosts never
 // both believe to hold, unless both are still in the modes for one or two
-// voters (I2); terms of effects and promises never fall (I3). After all faults
+// voters (I2); terms of effects and promises never fall (I3). In every part of the network
+// that has a fit host somebody publishes, but for a bounded time after a change,
+// and nobody does beside a lease that it sees. After all faults
 // are healed: there is a holder in bounded time, and once the hysteresis is
 // over it is the best eligible host and everyone is a voter (I10); a handover
-// takes less than a second (I13).
+// takes less than a second (I13), and the holder publishes alone.
 //
 // Non-goals: the log, the workers, real time. Only tests import it.
 //
