@@ -85,15 +85,16 @@ func (s *Service) clockView(now time.Duration) Clock {
 // turn begins a turn of the loop: it feeds the watchdog and compares the
 // clocks.
 func (s *Service) turn() {
-	if s.o.OnLoop != nil {
-		s.o.OnLoop()
-	}
 	now, mono, wall := s.readClocks()
 	ran := now - s.lastNow
 	asleep := ran - (mono - s.lastMono)
 	jump := wall.Sub(s.lastWall) - ran
-	late := ran - asleep - s.slept
-	s.lastNow, s.lastMono, s.lastWall, s.slept = now, mono, wall, 0
+	// The last turn may have taken long, and this one may come late.
+	late := (s.waits - s.lastNow) + max(0, now-s.waits-s.slept) - asleep
+	s.lastNow, s.lastMono, s.lastWall, s.waits, s.slept = now, mono, wall, now, 0
+	if s.o.OnLoop != nil {
+		s.o.OnLoop()
+	}
 	limit := s.o.Timing.Lease / 4
 	if asleep > limit {
 		s.m.suspends.Inc()

@@ -12,6 +12,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/simnet"
+	"github.com/skein-project/skein/lease"
 )
 
 // logBuffer is a log that a test reads.
@@ -125,4 +127,91 @@ func TestRestartWarnsOfNothing(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// clocks are h's, as a test moves them. Mono goes on by itself.
+type clocks struct {
+	boot, wall atomic.Int64 // ahead by
+	stall      atomic.Int64 // how long the next turn of the loop takes
+}
+
+func moved(h *host) *clocks {
+	c := &clocks{}
+	h.tweak = func(o *Options) {
+		base := o.Now
+		o.Mono = base
+		o.Now = func() time.Duration { return base() + time.Duration(c.boot.Load()) }
+		o.Wall = func() time.Time { return time.Now().Add(time.Duration(c.wall.Load())) }
+		o.OnLoop = func() { time.Sleep(time.Duration(c.stall.Swap(0))) } // fake time
+	}
+	return c
+}
+
+// TestClockCostsTheLease: in each profile, a holder whose clocks did what a
+// lease cannot be counted by gives its term up, says why, and stands again; what
+// stays below a quarter of the lease costs nothing.
+func TestClockCostsTheLease(t *testing.T) {
+	for _, profile := range []cluster.Profile{cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast} {
+		timing, err := lease.TimingFor(profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := timing.Lease / 4
+		for _, c := range []struct {
+			name   string
+			move   func(*clocks)
+			loses  bool
+			counts func(Clock) uint64
+			reason string
+		}{
+			{"slept", func(c *clocks) { c.boot.Add(int64(limit + time.Second)) }, true, func(c Clock) uint64 { return c.Suspends }, "suspended"},
+			{"slept a moment", func(c *clocks) { c.boot.Add(int64(limit - 100*time.Millisecond)) }, false, func(c Clock) uint64 { return c.Suspends }, ""},
+			{"set ahead", func(c *clocks) { c.wall.Add(int64(limit + time.Second)) }, true, func(c Clock) uint64 { return c.Jumps }, "suspended"},
+			{"set back", func(c *clocks) { c.wall.Add(-int64(limit + time.Second)) }, true, func(c Clock) uint64 { return c.Jumps }, "clock: time of day jumped by -" + (limit + time.Second).String()},
+			{"set by a little", func(c *clocks) { c.wall.Add(-int64(limit / 5)) }, false, func(c Clock) uint64 { return c.Jumps }, ""},
+			{"stood still", func(c *clocks) { c.stall.Store(int64(limit + 200*time.Millisecond)) }, true, func(c Clock) uint64 { return c.Stalls }, "clock: stood still for "},
+			{"stood still a moment", func(c *clocks) { c.stall.Store(int64(limit - 200*time.Millisecond)) }, false, func(c Clock) uint64 { return c.Stalls }, ""},
+		} {
+			t.Run(string(profile)+" "+c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, profile, 1, simnet.Link{})
+					a := w.add("host-a", 10)
+					clocks := moved(a)
+					a.founder = true
+					b := w.add("host-b", 20)
+					b.knows(a)
+					a.start()
+					w.until("the founder holds", 2*timing.Lease, func() bool { return w.holder(a.node) == a.node })
+					b.start()
+					defer w.stopAll()
+					if err := a.svc.AddRecords(t.Context(), b.records()); err != nil {
+						t.Fatal(err)
+					}
+					w.until("two voters", 10*timing.Lease, func() bool { return w.voters(2) && w.holder() == a.node })
+					time.Sleep(2 * timing.Lease)
+					synctest.Wait()
+					term := a.svc.View().Lease.Term
+					if !a.svc.MayAct(term) {
+						t.Fatal("a does not hold")
+					}
+					c.move(clocks)
+					time.Sleep(limit + 2*time.Second) // more than a turn, less than the hold of an old lease
+					synctest.Wait()
+					v := a.svc.View()
+					if got := c.counts(v.Clock); got != map[bool]uint64{true: 1}[c.loses] {
+						t.Errorf("counted %d: %+v", got, v.Clock)
+					}
+					if got := a.svc.MayAct(term); got == c.loses {
+						t.Errorf("may act: %t; %+v", got, v.Lease)
+					}
+					if c.loses && !strings.HasPrefix(v.Lease.LastLoss.Reason, c.reason) {
+						t.Errorf("lost because %q, want %q", v.Lease.LastLoss.Reason, c.reason)
+					}
+					w.until("a holder, and a good clock", 3*time.Minute, func() bool {
+						return len(w.acters()) > 0 && a.svc.View().Failing[clockCheck] == ""
+					})
+				})
+			})
+		}
+	}
 }

@@ -99,7 +99,8 @@ type Service struct {
 	lastNow   time.Duration
 	lastMono  time.Duration
 	lastWall  time.Time
-	slept     time.Duration // what the loop meant to wait since lastNow
+	waits     time.Duration // since when the loop waits, and
+	slept     time.Duration // for how long it means to
 	// distrusts says that the self-check of the clock fails until distrustTill.
 	distrusts    bool
 	distrustTill time.Duration
@@ -374,6 +375,7 @@ func (s *Service) now() time.Duration { return s.o.Now() }
 func (s *Service) loop(ctx context.Context) {
 	now := s.now()
 	s.lastNow, s.lastMono, s.lastWall = s.readClocks()
+	s.waits = s.lastNow
 	s.beatAt = now
 	s.startLease()
 	s.notifier.setMembers(s.members)
@@ -406,7 +408,7 @@ func (s *Service) loop(ctx context.Context) {
 			s.tellMembers = false
 			s.notifier.setMembers(s.members)
 		}
-		s.slept = max(0, min(s.deadline(), now+time.Second)-now)
+		s.slept, s.waits = max(0, min(s.deadline(), now+time.Second)-now), s.now()
 		timer.Reset(s.slept)
 	}
 }
