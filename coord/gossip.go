@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/swim"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
@@ -210,6 +211,7 @@ func (s *Service) dropPeer(p *peerState) {
 	delete(s.endpoints.seen, p.node)
 	delete(s.endpoints.seenAs, p.node)
 	s.skews.forget(p.node)
+	s.swimStep(swim.Remove{Node: p.node})
 	s.duplicates.forget(p.node)
 	s.detector.Forget(p.node)
 	s.m.rtt.DeleteLabelValues(string(p.node))
@@ -245,7 +247,7 @@ func (s *Service) announceSome(now time.Duration) {
 // that they need not wait for a pull.
 func (s *Service) pushRecords(changed []cluster.NodeID) {
 	for _, about := range changed {
-		for _, to := range s.direct(s.now()) {
+		for _, to := range s.reach() {
 			if to != about && s.detector.Health(to) == cluster.Alive {
 				s.sendRecords(to, about)
 			}

@@ -89,12 +89,13 @@ func (s *Service) beat(now time.Duration) {
 	s.sampleLog(now)
 	s.drain(s.o.Local().Draining)
 	s.look(now)
+	s.roundSwim(now)
 	s.beatAll(now, false)
 	s.dirty = true
 }
 
 func (s *Service) beatAll(now time.Duration, leaving bool) {
-	for _, node := range s.direct(now) {
+	for _, node := range s.direct(now, leaving) {
 		p := s.peers[node]
 		if !leaving && s.detector.Health(node) != cluster.Alive &&
 			now-s.lastSign(p) >= announceAgain && now-p.toldAt >= announceAgain {
@@ -106,15 +107,25 @@ func (s *Service) beatAll(now time.Duration, leaving bool) {
 }
 
 // direct returns the hosts that this round's heartbeats go to.
-func (s *Service) direct(now time.Duration) []cluster.NodeID {
+func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 	if s.removed {
 		return nil
 	}
 	st := s.lease.Status()
+	var full map[cluster.NodeID]bool
+	if s.swim.core.Active() {
+		full = s.fullTargets(now, leaving)
+	}
 	var first, rest []cluster.NodeID
 	others := 0 // that would be in rest if all lived
 	for _, m := range s.members {
 		if m.Node == s.o.Self {
+			continue
+		}
+		if full != nil && s.swims(m.Node) && (leaving || !s.settling(now)) {
+			if full[m.Node] {
+				first = append(first, m.Node)
+			}
 			continue
 		}
 		// Far down in a large cluster a host learns who holds from that host's
@@ -140,6 +151,9 @@ func (s *Service) direct(now time.Duration) []cluster.NodeID {
 	// every round for certain.
 	turns := max(1, (others+room-1)/room)
 	slack := time.Duration(turns-1) * 2 * s.o.Timing.Heartbeat
+	if s.settling(now) {
+		slack = max(slack, settleFor)
+	}
 	core := func(n cluster.NodeID) bool { return n == st.Holder || st.Config.Has(n) }
 	for _, m := range s.members {
 		if core(m.Node) && core(s.o.Self) {
@@ -193,7 +207,7 @@ func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.He
 		Eligible: s.eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
 		Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),
-		KnownPeers: []wire.PeerHint{},
+		KnownPeers: []wire.PeerHint{}, Inc: new(s.swim.core.Incarnation()),
 	}
 	if p.beatAt > 0 && p.beat.SentUS > 0 {
 		hb.EchoUS, hb.HeldUS = p.beat.SentUS, uint64(max(0, now-p.beatAt).Microseconds())
@@ -247,6 +261,7 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	round := s.measure(p, hb, d.at)
 	now := s.now()
 	_, known := s.detector.LastHeard(p.node)
+	s.swimHeard(p, d.msg.Boot, &hb, known || round)
 	switch {
 	case hb.Leaving:
 		if t, ok := s.detector.Leaving(p.node); ok {
@@ -305,12 +320,17 @@ func (s *Service) measure(p *peerState, hb wire.Heartbeat, at time.Duration) boo
 	if trip < -time.Millisecond || trip > maxRTT {
 		return false // of an earlier start, or nonsense
 	}
-	trip = max(trip, time.Microsecond)
 	p.echoed = max(p.echoed, sent)
+	s.sampleRTT(p, max(trip, time.Microsecond))
+	return true
+}
+
+// sampleRTT takes a round trip to p.
+func (s *Service) sampleRTT(p *peerState, trip time.Duration) {
 	switch {
 	case p.rtts == 0:
 		p.rtts++
-		return true
+		return
 	case p.rtts == 1:
 		p.rtt = trip
 	case p.rtts < firstRTTs:
@@ -320,7 +340,6 @@ func (s *Service) measure(p *peerState, hb wire.Heartbeat, at time.Duration) boo
 	}
 	p.rtts = min(p.rtts+1, firstRTTs)
 	s.m.rtt.WithLabelValues(string(p.node)).Set(p.rtt.Seconds())
-	return true
 }
 
 // compatible refuses a peer of another major version and notes another

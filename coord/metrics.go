@@ -47,6 +47,8 @@ type metrics struct {
 	introPulls   *prometheus.CounterVec
 	stalls       prometheus.Counter
 	stale        prometheus.Gauge
+	swim         *prometheus.CounterVec
+	localHealth  prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -91,6 +93,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		duplicates:   counter("skein_coord_duplicates_total", "Times two processes with the identity of one host were found."),
 		introPulls:   vec("skein_coord_intro_pulls_total", "Pulls of introduction points, by outcome.", "outcome"),
 		stalls:       counter("skein_coord_stalls_total", "Times the loop ran later than a quarter of a lease after it should have."),
+		swim:         vec("skein_coord_detector_total", "What the failure detector of a large cluster did, by kind.", "kind"),
+		localHealth:  gauge("skein_coord_local_health", "How unwell this host finds itself, 0 to 8: it then waits longer for others."),
 		stale:        gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
 	}
 	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof,
@@ -104,7 +108,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.rejected, m.accepted, m.sent, m.unsent, m.streams, m.streamErrors, m.streamsOpen, m.pulls, m.peers, m.rtt,
 		m.term, m.promised, m.holding, m.publishing, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
-		m.blackholes, m.stale, m.duplicates, m.introPulls, m.stalls,
+		m.blackholes, m.stale, m.swim, m.localHealth, m.duplicates, m.introPulls, m.stalls,
 	} {
 		errs = append(errs, r.Register(c))
 	}

@@ -24,6 +24,9 @@ const (
 	probeTries = 3
 	probeMin   = 45 * time.Second
 	probeMax   = 10 * time.Minute
+	// probeLarge is the time between such datagrams in a cluster of more hosts
+	// than get heartbeats directly: there a hole is found by what it swallows.
+	probeLarge = 20 * time.Second
 	// probeEcho is how long the arrival of a probe is repeated; less than
 	// probeMin, so that an old one answers no new one.
 	probeEcho = 10 * time.Second
@@ -128,6 +131,9 @@ func (s *Service) onProbe(p *peerState, hb wire.Heartbeat, now time.Duration) {
 // probePeriod is how long until the next probe of a path that is good.
 func (s *Service) probePeriod() time.Duration {
 	period := min(max(time.Duration(len(s.members))*time.Second, probeMin), probeMax)
+	if s.swim.core.Active() {
+		period = time.Duration(len(s.members)) * probeLarge
+	}
 	return period - time.Duration(s.o.Rand()*float64(period/10))
 }
 

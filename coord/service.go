@@ -67,6 +67,7 @@ type Service struct {
 	digest    [16]byte
 	peers     map[cluster.NodeID]*peerState
 	endpoints endpoints
+	swim      gossiping
 	clock     Clock       // what happened to it
 	ownLogs   []logSample // ring, newest last
 	seq       uint64
@@ -210,6 +211,9 @@ func New(o Options) (*Service, error) {
 	s.streams.handle(ProtoPull, newGuard(pullGuard, o.Now, busy, s.servePull).serve)
 	s.streams.handle(ProtoIntro, newGuard(introGuard, o.Now, busy, s.serveIntro).serve)
 	s.bound.Store(&leaseBound{})
+	if s.swim, err = newGossiping(&o); err != nil {
+		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
+	}
 	s.refreshMembers()
 	s.publishView(s.now())
 	return s, nil
@@ -416,6 +420,7 @@ func (s *Service) loop(ctx context.Context) {
 // due does what time asks for.
 func (s *Service) due() {
 	now := s.now()
+	s.dueSwim(now)
 	for _, t := range s.detector.Tick(now) {
 		s.healthChanged(t)
 	}
@@ -439,7 +444,7 @@ func (s *Service) due() {
 
 // deadline is when due has something to do at the latest.
 func (s *Service) deadline() time.Duration {
-	at := min(s.beatAt, lease.Deadline(s.lease))
+	at := min(s.beatAt, lease.Deadline(s.lease), s.swim.core.Deadline())
 	if d, ok := s.detector.Deadline(s.now()); ok {
 		at = min(at, d)
 	}
@@ -471,7 +476,13 @@ func (s *Service) receive(d delivery) {
 		s.onHeartbeat(d, hb)
 		return
 	}
+	if m, state, ok := swimMessage(d.payload); ok {
+		s.soft = true
+		s.onSwim(d, m, state)
+		return
+	}
 	s.dirty = true
+	s.vital(d)
 	switch p := d.payload.(type) {
 	case wire.PeerAnnounce:
 		s.onAnnounce(d, p)

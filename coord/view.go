@@ -27,6 +27,9 @@ type View struct {
 	// gives the publisher its duty.
 	Publisher  cluster.NodeID
 	Publishing bool
+	// LocalHealth is how unwell this host finds itself, from 0 to 8: while it is,
+	// it waits longer before it accuses others.
+	LocalHealth int
 	// Failing says which self-checks fail, by name; while one does, this host
 	// does not hold.
 	Failing map[string]string
@@ -144,7 +147,7 @@ func (s *Service) publishView(now time.Duration) {
 	st := s.lease.Status()
 	v := &View{
 		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.digest,
-		Lease: st, Publisher: st.Publisher, Publishing: s.publishing.Load(), Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
+		Lease: st, Publisher: st.Publisher, Publishing: s.publishing.Load(), LocalHealth: s.swim.core.Score(), Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
 		PublicEndpoint: s.endpoints.public.at, NAT: s.endpoints.public.nat, Clock: s.clockView(now),
 	}
 	stale := 0
@@ -200,7 +203,8 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 		mv.IntroPoints, mv.Unhealthy = introView(&p.intro, p.hints)
 	}
 	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt, p.incompatible, p.probe.proven, s.observed(m)
-	mv.Stale = now-s.lastSign(p) >= staleAfter
+	// In a large cluster hosts hear each other rarely.
+	mv.Stale = now-s.lastSign(p) >= staleAfter && mv.Health != cluster.Alive
 	if off, ok := s.skewed(p, now); ok && max(off, -off) > time.Second {
 		mv.Skew = off // one second is how messages are rounded
 	}

@@ -31,6 +31,10 @@ type Transition struct {
 //	Joining --heard--> Alive --Suspect--> Suspect --Dead--> Dead
 //	   any --stops, or Joining for Dead--> Dead     Suspect, Dead --heard--> Alive
 //
+// Of a judged host somebody else decides whether it is lost: its silence counts
+// from the last sign of life that the verdict names, and not before there is
+// one. See Judge.
+//
 // A host that was never heard is not suspected; it is Dead when it should have
 // been heard for that long. Dead is not gone: a sign of life brings it back. A
 // member is never Left: who leaves for good is no member any more. The zero
@@ -45,6 +49,20 @@ type peer struct {
 	ever   bool          // it was heard
 	heard  time.Duration // last; when it was added if it never was
 	slack  time.Duration // allowed beyond Timing
+	judged bool          // silence says nothing, see Judge
+	lost   bool          // by verdict
+	lostAt time.Duration // last sign of life, by that verdict
+}
+
+// quiet is how long p's silence counts, and whether it counts at all.
+func (p *peer) quiet(now time.Duration) (silent time.Duration, counts bool) {
+	switch {
+	case !p.judged || !p.ever:
+		return now - p.heard - p.slack, true
+	case p.lost:
+		return now - p.lostAt, true
+	}
+	return 0, false
 }
 
 // NewDetector returns a Detector that knows no host.
@@ -79,7 +97,62 @@ func (d *Detector) Heard(node cluster.NodeID, now time.Duration) (Transition, bo
 	if !p.ever || now > p.heard {
 		p.ever, p.heard = true, now
 	}
+	p.lost = false
 	return d.set(node, cluster.Alive)
+}
+
+// Judge says whether verdicts decide about node from now on, Lost and Back, or
+// its silence. Its health stays as it is: one that was silent is lost until it
+// is back, and of one that is alive silence begins now.
+func (d *Detector) Judge(node cluster.NodeID, judged bool, now time.Duration) {
+	p := d.peers[node]
+	if p == nil || p.judged == judged {
+		return
+	}
+	p.judged = judged
+	switch {
+	case judged:
+		p.lost, p.lostAt = p.health != cluster.Alive, p.heard
+	case p.lost:
+		p.lost, p.heard = false, max(p.heard, p.lostAt)
+	default:
+		p.heard = max(p.heard, now)
+	}
+}
+
+// Judged reports whether verdicts decide about node.
+func (d *Detector) Judged(node cluster.NodeID) bool {
+	p := d.peers[node]
+	return p != nil && p.judged
+}
+
+// Lost is the verdict that a judged node cannot be reached; since is its last
+// sign of life. It is Suspect at once and Dead when that is long ago.
+func (d *Detector) Lost(node cluster.NodeID, since, now time.Duration) (Transition, bool) {
+	p := d.peers[node]
+	if p == nil || !p.judged || !p.ever || p.lost || p.health == cluster.Dead {
+		return Transition{}, false
+	}
+	p.lost, p.lostAt = true, min(max(since, p.heard), now)
+	return d.set(node, d.verdict(p, now))
+}
+
+// Back is the verdict that a judged node can be reached after all.
+func (d *Detector) Back(node cluster.NodeID) (Transition, bool) {
+	p := d.peers[node]
+	if p == nil || !p.judged || !p.ever {
+		return Transition{}, false
+	}
+	p.lost = false
+	return d.set(node, cluster.Alive)
+}
+
+// verdict is the health of a lost host.
+func (d *Detector) verdict(p *peer, now time.Duration) cluster.Health {
+	if now-p.lostAt >= d.timing.Dead {
+		return cluster.Dead
+	}
+	return cluster.Suspect
 }
 
 // Leaving notes that node said it stops: it is Dead without a doubt.
@@ -98,11 +171,12 @@ func (d *Detector) Tick(now time.Duration) []Transition {
 			continue
 		}
 		to := p.health
-		switch silent := now - p.heard - p.slack; {
+		switch silent, counts := p.quiet(now); {
+		case !counts:
 		case silent >= d.timing.Dead:
 			to = cluster.Dead
 		case !p.ever:
-		case silent >= d.timing.Suspect:
+		case silent >= d.timing.Suspect, p.judged:
 			to = cluster.Suspect
 		}
 		if t, ok := d.set(node, to); ok {
@@ -120,12 +194,13 @@ func (d *Detector) Deadline(now time.Duration) (at time.Duration, ok bool) {
 		if p.health == cluster.Dead {
 			continue
 		}
-		steps := []time.Duration{d.timing.Dead, d.timing.Suspect, d.timing.Suspect + d.timing.Grace}
-		if !p.ever {
-			steps = steps[:1]
+		silent, counts := p.quiet(now)
+		if !counts {
+			continue
 		}
-		for _, t := range steps {
-			if next := p.heard + p.slack + t; next > now && (!ok || next < at) {
+		steps := [...]time.Duration{d.timing.Dead, d.timing.Suspect, d.timing.Suspect + d.timing.Grace}
+		for i, t := range steps {
+			if next := now - silent + t; next > now && (!ok || next < at) && (i == 0 || p.ever) {
 				at, ok = next, true
 			}
 		}
@@ -154,8 +229,11 @@ func (d *Detector) LastHeard(node cluster.NodeID) (at time.Duration, ok bool) {
 // stop: it counts as a candidate and as a better one.
 func (d *Detector) Present(node cluster.NodeID, now time.Duration) bool {
 	p := d.peers[node]
-	return p != nil && (p.health == cluster.Alive || p.health == cluster.Suspect) &&
-		now-p.heard < p.slack+d.timing.Suspect+d.timing.Grace
+	if p == nil || (p.health != cluster.Alive && p.health != cluster.Suspect) {
+		return false
+	}
+	silent, counts := p.quiet(now)
+	return !counts || silent < d.timing.Suspect+d.timing.Grace
 }
 
 // Shift moves every last sign of life later by gap: the local host slept that
@@ -163,6 +241,7 @@ func (d *Detector) Present(node cluster.NodeID, now time.Duration) bool {
 func (d *Detector) Shift(gap time.Duration) {
 	for _, p := range d.peers {
 		p.heard += max(gap, 0)
+		p.lostAt += max(gap, 0)
 	}
 }
 

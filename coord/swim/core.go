@@ -69,6 +69,7 @@ type peer struct {
 	ineligible bool
 	state      State
 	confirmed  bool
+	direct     uint64        // highest boot heard directly
 	heard      time.Duration // last direct sign of life
 	told       time.Duration // when it was last told that it is doubted
 	doubted    bool          // was not alive since its last refutation
@@ -172,8 +173,6 @@ func (c *Core) Step(ev Event, now time.Duration) []Action {
 		}
 	case SetEligible:
 		c.setEligible(e.Eligible)
-	case Suspended:
-		c.shift(e.Gap)
 	}
 	c.due()
 	c.next = c.deadline()
@@ -277,15 +276,16 @@ func (c *Core) remove(node cluster.NodeID) {
 	c.relays = slices.DeleteFunc(c.relays, func(o relay) bool { return o.target == node || o.from == node })
 }
 
-// heard takes a direct sign of life.
+// heard takes a direct sign of life. What a host says of itself counts against
+// all hearsay.
 func (c *Core) heard(p *peer, boot, inc uint64, ineligible, hasState, round bool) {
-	if boot < p.boot || (p.state == Left && boot == p.boot) {
+	if boot < p.direct || (p.state == Left && boot == p.boot) {
 		return // on its way while the host ended
 	}
 	c.hearAny()
-	p.heard = c.now
+	p.heard, p.direct = c.now, boot
 	newer := p.boot != 0 && (boot > p.boot && p.doubted || boot == p.boot && hasState && inc > p.inc)
-	if boot > p.boot {
+	if boot != p.boot {
 		p.boot, p.inc = boot, 0
 	}
 	if hasState {
@@ -321,11 +321,11 @@ func (c *Core) hearAny() {
 
 func (c *Core) leaving(e Leaving) {
 	p := c.peers[e.Node]
-	if p == nil || e.Boot < p.boot {
+	if p == nil || e.Boot < p.direct {
 		return
 	}
 	c.hearAny()
-	p.boot = e.Boot
+	p.boot, p.direct = e.Boot, e.Boot
 	if p.state == Left {
 		return
 	}

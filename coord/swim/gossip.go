@@ -208,7 +208,7 @@ func (c *Core) learn(d *Delta) {
 	if p == nil || !p.confirmed || !c.active {
 		return // what others say of a host does not confirm it
 	}
-	if d.Boot > p.boot+maxJump || (d.Boot == p.boot && d.Inc > p.inc+maxJump) || (d.Boot > p.boot && d.Inc > maxJump) {
+	if d.Boot > p.boot+maxBootJump || (d.Boot == p.boot && d.Inc > p.inc+maxJump) || (d.Boot > p.boot && d.Inc > maxJump) {
 		c.stats.Refused++
 		return
 	}
@@ -225,7 +225,7 @@ func (c *Core) learn(d *Delta) {
 	switch {
 	case order < 0, d.State == Alive && order == 0, p.state == Left && order == 0:
 		return
-	case d.State != Alive && order == 0 && p.heard > since:
+	case d.State != Alive && d.Boot == p.direct && order == 0 && p.heard > since:
 		return // it was heard since
 	case d.State == Suspect && order == 0 && p.state >= Failed:
 		return
@@ -248,8 +248,9 @@ func (c *Core) learn(d *Delta) {
 		p.private = false
 		c.suspect(p, []cluster.NodeID{d.By}, min(max(d.Witnesses, 0), MaxWitnesses), since, false)
 	case Failed, Left:
+		// That a host left only counts from itself: by hearsay it can refute.
 		p.private = false
-		c.end(p, d.State, max(since, p.heard))
+		c.end(p, Failed, max(since, p.heard))
 	}
 }
 

@@ -13,9 +13,11 @@ const (
 	MaxDeltas = 4
 	// MaxWitnesses is how many witnesses shorten a suspicion.
 	MaxWitnesses = 3
-	// maxJump is how far hearsay may raise a boot or an incarnation: a single
-	// liar must not make a host unable to refute. Its own word counts always.
-	maxJump = 1 << 10
+	// maxJump is how far hearsay may raise an incarnation, maxBootJump a boot,
+	// whose lower bits are a mark: a single liar must not make a host unable to
+	// refute. Its own word counts always.
+	maxJump     = 1 << 10
+	maxBootJump = 1 << 32
 )
 
 // State is what is believed of a host.
@@ -146,9 +148,6 @@ type Again struct{ Node cluster.NodeID }
 // SetEligible says whether this host stands for the lease.
 type SetEligible struct{ Eligible bool }
 
-// Suspended says that the machine slept for Gap: others were not silent then.
-type Suspended struct{ Gap time.Duration }
-
 func (Tick) isEvent()        {}
 func (Activate) isEvent()    {}
 func (Add) isEvent()         {}
@@ -158,7 +157,6 @@ func (Leaving) isEvent()     {}
 func (Receive) isEvent()     {}
 func (Again) isEvent()       {}
 func (SetEligible) isEvent() {}
-func (Suspended) isEvent()   {}
 
 // Action is something to carry out. The set is closed.
 type Action interface{ isAction() }
@@ -183,6 +181,14 @@ type Informed struct {
 	Ineligible bool
 }
 
+// Answered says that Node answered a probe after Trip.
+type Answered struct {
+	Node cluster.NodeID
+	Sent time.Duration
+	Trip time.Duration
+}
+
 func (Send) isAction()     {}
+func (Answered) isAction() {}
 func (Changed) isAction()  {}
 func (Informed) isAction() {}

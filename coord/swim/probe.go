@@ -333,6 +333,9 @@ func (c *Core) onAck(from *peer, m *Message) {
 		switch {
 		case m.Target == "" && pr.target == from:
 			c.blame(-1)
+			if pr.stage == 0 { // else it is not known which try it answers
+				c.do(Answered{Node: from.node, Sent: pr.sent, Trip: c.now - pr.sent})
+			}
 		case m.Target == pr.target.node && slices.Contains(pr.helpers, from.node):
 			if p := pr.target; p.state == Suspect && p.own {
 				c.alive(p, false) // for the others it refutes itself
