@@ -255,9 +255,13 @@ func TestHeartbeatsFit(t *testing.T) {
 			defer mu.Unlock()
 			biggest = max(biggest, len(data))
 		})
+		// All of seven hosts vote, and go on when more come.
 		for i, h := range hosts {
 			if i > 0 {
 				h.knows(hosts[0])
+			}
+			if i == 7 {
+				w.until("seven voters", time.Minute, func() bool { return w.voters(7) })
 			}
 			h.start()
 		}

@@ -45,33 +45,43 @@ type leaseMessage struct {
 // newLease loads the vote record and makes the core's state.
 func (s *Service) newLease() error {
 	vote, found, err := s.o.Store.LoadVote()
-	if err != nil {
-		return err
-	}
-	alone := len(s.table.Members()) == 1
-	fresh := !found && firstBoot(s.o.Boot)
+	lost := ""
 	switch {
-	case found:
-	case s.o.Founder && alone:
-		vote.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{s.o.Self}, Mode: cluster.AutoMode(1)}
-	case s.o.Founder:
-		s.log.Error().Msg("vote record is gone while other hosts exist: waiting for a holder")
+	case errors.Is(err, ErrVoteLost):
+		s.log.Error().Err(err).Msg("vote record cannot be trusted")
+		vote, lost = lease.VoteRecord{}, err.Error()
+	case err != nil:
+		return err
+	case !found && !firstBoot(s.o.Boot):
+		lost = "vote record is missing" // the first start saved one
 	}
+	fresh := !found && lost == ""
+	if alone := len(s.table.Members()) == 1 && len(s.table.Retired()) == 0; s.o.Founder && alone && (fresh || lost != "") {
+		// Nobody else can have been promised anything: the only host begins
+		// anew, above the terms of its log.
+		vote.Config = cluster.VoterConfig{
+			Epoch: 1, Voters: []cluster.NodeID{s.o.Self}, Mode: cluster.AutoMode(1), Issuer: s.o.Self,
+		}
+		lost = ""
+	}
+	s.signConfig(&vote.Config)
 	mode := s.o.Mode
 	if mode == "" {
 		mode = cluster.ModeAuto
 	}
 	s.lease, err = lease.New(lease.Options{
 		Self: s.o.Self, Priority: s.self.Priority, Witness: s.self.Witness, Timing: *s.o.Timing, ModeSetting: mode,
-		Vote: vote, Fresh: fresh,
+		Zone: s.self.Zone, MaxVoters: s.o.MaxVoters, Vote: vote, Fresh: fresh, Lost: lost, Floor: s.o.LastTerm,
 	}, s.now())
 	if err != nil {
 		return err
 	}
-	if !found && !vote.Config.IsZero() {
+	if vote = s.lease.Status().Vote; !found || lost != "" {
+		// An empty record is saved as well: from then on a missing one is lost.
 		s.unsaved = &vote
 	}
 	s.promised.Store(uint64(vote.PromisedTerm))
+	s.noteAbstaining(vote.Lost)
 	return nil
 }
 
@@ -84,6 +94,7 @@ func (s *Service) startLease() {
 			s.setFailing(voteCheck, "vote record cannot be saved")
 		}
 	}
+	s.tellSelf()
 	// Who is gone may still be a voter: the holder takes it out.
 	for _, r := range s.table.Retired() {
 		s.step(lease.PeerChanged{Node: r.Node, Gone: true})
@@ -101,6 +112,7 @@ func (s *Service) step(ev lease.Event) {
 		s.dirty = true
 	}
 	status := st.Status()
+	s.noteAbstaining(status.Abstaining)
 	// A promise binds from the moment it is decided.
 	if p := uint64(status.Vote.PromisedTerm); p > s.promised.Load() {
 		s.promised.Store(p)
@@ -145,6 +157,11 @@ func (s *Service) carryOut(action lease.Action) {
 		s.log.Info().Uint64("term", uint64(a.Term)).Str("reason", a.Reason).Str("peer", string(a.Successor)).Msg("lease lost")
 	case lease.Duty:
 		s.onDuty(a)
+	case lease.Refused:
+		s.m.refused.WithLabelValues(a.Why).Inc()
+		if s.logGate.pass("refused/" + a.Why + "/" + string(a.Node)) {
+			s.log.Debug().Str("peer", string(a.Node)).Str("reason", a.Why).Str("phase", string(a.Phase)).Msg("lease message refused")
+		}
 	case lease.Observed:
 		s.log.Debug().Uint64("term", uint64(a.Term)).Str("peer", string(a.Holder)).Msg("holder observed")
 	}
@@ -155,7 +172,7 @@ func (s *Service) carryOut(action lease.Action) {
 func (s *Service) tell(acts []lease.Action) {
 	for _, a := range acts {
 		switch a.(type) {
-		case lease.Persist, lease.Send:
+		case lease.Persist, lease.Send, lease.Refused:
 		default:
 			s.deliver(a)
 		}
@@ -190,6 +207,7 @@ func (s *Service) deliver(a lease.Action) {
 
 // saveVote makes a vote durable. While it cannot, this host must not hold.
 func (s *Service) saveVote(v lease.VoteRecord) bool {
+	s.signConfig(&v.Config)
 	start := s.o.Mono()
 	err := s.o.Store.SaveVote(v)
 	s.m.voteSave.Observe((s.o.Mono() - start).Seconds())
@@ -274,6 +292,7 @@ func (s *Service) sendLease(a lease.Send) {
 	if len(m.Reason) > maxReason {
 		m.Reason = m.Reason[:maxReason]
 	}
+	s.signConfig(&m.Config)
 	if r := m.Released; r != nil && r.Holder == s.o.Self {
 		signed := *r
 		signed.Proof = ed25519.Sign(s.o.Key, s.releaseBytes(signed))
@@ -373,6 +392,9 @@ func (s *Service) checkLease(from cluster.NodeID, m *leaseMessage) error {
 		s.setProfile(p, m.Profile)
 		return wire.Refuse(reasonProfile, "%s has profile %q, this host %q", from, m.Profile, s.o.Profile)
 	}
+	if err := s.checkConfig(from, m.Config); err != nil {
+		return err
+	}
 	r := m.Released
 	if r == nil {
 		return nil
@@ -407,7 +429,7 @@ func (s *Service) PromisedTerm() cluster.Term { return cluster.Term(s.promised.L
 
 // AckTerm reports whether this host may acknowledge authority of term. It may
 // be called from any goroutine.
-func (s *Service) AckTerm(term cluster.Term) bool { return term >= s.PromisedTerm() }
+func (s *Service) AckTerm(term cluster.Term) bool { return term >= s.VoterTerm() }
 
 // Actions are what the lease core asks of the daemon, in order: Acquired,
 // Extended, Quiesce, Lost, Observed, Duty and ConfigStable. The channel holds 256;

@@ -80,6 +80,11 @@ func (s *Service) onAnnounce(d delivery, a wire.PeerAnnounce) {
 		s.reject(d.msg.Node, wire.Refuse(wire.ReasonRecord, "%s: %v", d.msg.Node, err))
 		return
 	}
+	// What it says beside the records decides nothing; it must not contradict.
+	if c, err := member.ParseCert(cert); err == nil && a.TunnelIP != c.IP4 && a.TunnelIP != c.IP6 {
+		s.reject(d.msg.Node, wire.Refuse(wire.ReasonRecord, "%s announces %s at %s, its certificate says otherwise", d.msg.Node, c.Node, a.TunnelIP))
+		return
+	}
 	err = s.addRecords(member.Records{Certs: []member.Signed{cert}, Anns: []member.Signed{ann}}, d.msg.Node, false)
 	if err == nil {
 		return
@@ -175,10 +180,7 @@ func (s *Service) refreshMembers() {
 	s.streams.prune(dir)
 	for _, m := range s.members {
 		if m.Node == s.o.Self {
-			was := s.self.Priority
-			if s.self = m; m.Priority != was {
-				s.step(lease.PeerChanged{Node: m.Node, Priority: m.Priority, Gone: s.removed})
-			}
+			s.self = m
 			continue
 		}
 		p := s.peers[m.Node]
@@ -200,8 +202,11 @@ func (s *Service) refreshMembers() {
 		if s.removed {
 			reason = "this host is no member any more"
 		}
-		s.step(lease.PeerChanged{Node: s.o.Self, Priority: s.self.Priority, Gone: s.removed})
+		s.tellSelf()
 		s.setFailing(memberCheck, reason)
+	}
+	if s.running.Load() {
+		s.tellSelf()
 	}
 }
 

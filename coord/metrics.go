@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/lease"
 )
 
 // Reasons of refusal that this package adds to those of wire.
@@ -15,6 +16,8 @@ const (
 	reasonMajor   wire.Reason = "major"   // sender runs another major version of the program
 	reasonProfile wire.Reason = "profile" // lease message of another timing profile
 	reasonProof   wire.Reason = "proof"   // release whose proof its holder did not sign
+	// reasonConfigProof: voter configuration that its issuer did not sign.
+	reasonConfigProof wire.Reason = "config_proof"
 
 	reasonStaleClaim wire.Reason = "stale_claim" // role publisher under a term that is over
 	reasonDuplicate  wire.Reason = "duplicate"   // of a second process with the sender's identity
@@ -36,6 +39,8 @@ type metrics struct {
 	promised     prometheus.Gauge
 	holding      prometheus.Gauge
 	publishing   prometheus.Gauge
+	abstaining   prometheus.Gauge
+	refused      *prometheus.CounterVec
 	changes      *prometheus.CounterVec
 	voteSave     prometheus.Histogram
 	dropped      *prometheus.CounterVec
@@ -79,6 +84,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		term:       gauge("skein_lease_term", "Highest term this host knows of."),
 		promised:   gauge("skein_lease_promised_term", "Term that this voter last promised."),
 		holding:    gauge("skein_lease_holder", "1 while this host holds the lease."),
+		abstaining: gauge("skein_lease_abstaining", "1 while this voter abstains because it lost its vote record."),
+		refused:    vec("skein_lease_refused_total", "Lease messages that the core refused as wrong or late, by reason.", "reason"),
 		publishing: gauge("skein_lease_publishing", "1 while this host has the publishing duty."),
 		changes:    vec("skein_lease_changes_total", "Terms acquired and lost by this host.", "change"),
 		voteSave: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -97,9 +104,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		localHealth:  gauge("skein_coord_local_health", "How unwell this host finds itself, 0 to 8: it then waits longer for others."),
 		stale:        gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
 	}
-	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof,
+	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof, reasonConfigProof,
 		reasonStaleClaim, reasonDuplicate) {
 		m.rejected.WithLabelValues(string(reason)) // every reason is there from the start
+	}
+	for _, why := range lease.RefusedReasons() {
+		m.refused.WithLabelValues(why)
 	}
 	if r == nil {
 		return m, nil
@@ -107,7 +117,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.rejected, m.accepted, m.sent, m.unsent, m.streams, m.streamErrors, m.streamsOpen, m.pulls, m.peers, m.rtt,
-		m.term, m.promised, m.holding, m.publishing, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
+		m.term, m.promised, m.holding, m.publishing, m.abstaining, m.refused, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
 		m.blackholes, m.stale, m.swim, m.localHealth, m.duplicates, m.introPulls, m.stalls,
 	} {
 		errs = append(errs, r.Register(c))

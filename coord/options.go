@@ -27,7 +27,8 @@ const DefaultTolerance = 5 * time.Second
 // Store keeps what must survive a restart.
 type Store interface {
 	// LoadVote returns the saved vote record; found is false if there never
-	// was one. A record that is there and unreadable is an error.
+	// was one. A record that is there and cannot be trusted, since it is
+	// damaged or an old one, is an error that wraps ErrVoteLost.
 	LoadVote() (v lease.VoteRecord, found bool, err error)
 	// SaveVote makes v durable before it returns nil.
 	SaveVote(v lease.VoteRecord) error
@@ -87,6 +88,10 @@ type Options struct {
 	// Timing replaces the profile's durations; optional, for tests.
 	Timing *lease.Timing
 	Mode   cluster.Mode // auto, quorum or available
+	// MaxVoters is how many voters the holder chooses, see lease.Options;
+	// optional. LastTerm is the highest term that this host's log knows of.
+	MaxVoters int
+	LastTerm  cluster.Term
 	// Tolerance of timestamps; optional, DefaultTolerance if 0.
 	Tolerance time.Duration
 

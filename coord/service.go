@@ -43,6 +43,7 @@ type Service struct {
 	view     atomic.Pointer[View]
 	bound    atomic.Pointer[leaseBound]
 	promised atomic.Uint64
+	abstains atomic.Bool
 	// publishing says that this host has the publishing duty.
 	publishing atomic.Bool
 	running    atomic.Bool
@@ -74,6 +75,9 @@ type Service struct {
 	removed   bool // this host is no member any more: it says nothing
 
 	lease     lease.State
+	toldSelf  lease.PeerChanged // last told to the core about this host
+	signed    proven            // last voter configuration that this host signed
+	checked   proven            // last one of another that was good
 	failing   map[string]string // self-checks that fail; copied on write
 	leaving   bool              // asked to leave: does not stand again
 	draining  bool              // what the daemon last said

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
@@ -16,11 +18,14 @@ import (
 	"github.com/skein-project/skein/lease"
 )
 
-// FileStore is a Store of two files in one directory.
+// FileStore is a Store in one directory: the vote record, how often it was
+// written, and the membership records. It is for one goroutine, but for
+// SaveRecords.
 type FileStore struct {
 	dir     string
 	cluster member.ClusterID
 	self    cluster.NodeID
+	writes  uint64 // of the vote record, over all starts
 }
 
 var _ Store = (*FileStore)(nil)
@@ -28,24 +33,35 @@ var _ Store = (*FileStore)(nil)
 // Names of a FileStore's files.
 const (
 	voteFile    = "vote.json"
+	writesFile  = "vote.count"
 	recordsFile = "records.json"
 	// maxVoteFile bounds what is read: a full record is below 2 KiB.
 	maxVoteFile = 64 << 10
 )
 
-// ErrVoteFile is wrapped by the errors about a vote file that is there and
-// cannot be believed. A voter that forgot its promises is a danger to the
-// others, so nothing falls back to an empty record.
-var ErrVoteFile = errors.New("unusable vote record")
+// Errors about a vote file that is there and cannot be believed. A voter that
+// forgot its promises is a danger to the others, so nothing falls back to an
+// empty record.
+var (
+	// ErrVoteFile: it is not this host's, or of another format. Somebody must
+	// look.
+	ErrVoteFile = errors.New("unusable vote record")
+	// ErrVoteLost: it is damaged or an old one. The voter goes on and abstains.
+	ErrVoteLost = errors.New("vote record lost")
+)
 
 // NewFileStore returns the Store of host self in an existing directory.
 func NewFileStore(dir string, c member.ClusterID, self cluster.NodeID) *FileStore {
 	return &FileStore{dir: dir, cluster: c, self: self}
 }
 
-// voteOnDisk is the content of the vote file. Sum is over Vote's bytes.
+// voteOnDisk is the content of the vote file. Sum is over Vote's bytes. Writes
+// counts how often the file was written. The same number is in a file of its
+// own, which is written after and without waiting for the disk: it may lag
+// behind, so a vote file that lags behind it is an old one.
 type voteOnDisk struct {
 	Format  int              `json:"format"`
+	Writes  uint64           `json:"writes"`
 	Cluster member.ClusterID `json:"cluster"`
 	Node    cluster.NodeID   `json:"node"`
 	Vote    json.RawMessage  `json:"vote"`
@@ -57,45 +73,64 @@ func (s *FileStore) LoadVote() (lease.VoteRecord, bool, error) {
 	name := filepath.Join(s.dir, voteFile)
 	data, err := readBounded(name, maxVoteFile)
 	if errors.Is(err, fs.ErrNotExist) {
+		s.writes = s.counted()
 		return lease.VoteRecord{}, false, nil
 	}
 	if err != nil {
 		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %w", err)
 	}
-	v, err := s.decodeVote(data)
+	v, writes, err := s.decodeVote(data)
+	if counted := s.counted(); err == nil && writes < counted {
+		err = fmt.Errorf("%w: it is of write %d, the last was %d or later", ErrVoteLost, writes, counted)
+	}
+	s.writes = max(writes, s.counted())
 	if err != nil {
-		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %s: %w: %w", name, ErrVoteFile, err)
+		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %s: %w", name, err)
 	}
 	return v, true, nil
 }
 
-func (s *FileStore) decodeVote(data []byte) (lease.VoteRecord, error) {
+// counted is the number of writes by the file of its own, 0 if that is missing
+// or damaged.
+func (s *FileStore) counted() uint64 {
+	data, err := readBounded(filepath.Join(s.dir, writesFile), 32)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(string(data), "\n"), 10, 64)
+	if err != nil || !strings.HasSuffix(string(data), "\n") {
+		return 0 // torn, perhaps a shorter number than it was
+	}
+	return n
+}
+
+func (s *FileStore) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 	var d voteOnDisk
 	if err := json.Unmarshal(data, &d); err != nil {
-		return lease.VoteRecord{}, err
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", ErrVoteLost, err)
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, d.Vote); err != nil {
-		return lease.VoteRecord{}, err
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", ErrVoteLost, err)
 	}
 	switch {
 	case d.Format != 1:
-		return lease.VoteRecord{}, fmt.Errorf("format %d", d.Format)
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: format %d", ErrVoteFile, d.Format)
 	case d.Cluster != s.cluster || d.Node != s.self:
-		return lease.VoteRecord{}, fmt.Errorf("belongs to %s of cluster %s", d.Node, d.Cluster)
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: belongs to %q of cluster %s", ErrVoteFile, d.Node, d.Cluster)
 	case d.Sum != cluster.Hash(sha256.Sum256(compact.Bytes())):
-		return lease.VoteRecord{}, errors.New("checksum does not match")
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: checksum does not match", ErrVoteLost)
 	}
 	var v lease.VoteRecord
 	if err := json.Unmarshal(d.Vote, &v); err != nil {
-		return lease.VoteRecord{}, err
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", ErrVoteLost, err)
 	}
 	if !v.Config.IsZero() {
 		if err := v.Config.Validate(); err != nil {
-			return lease.VoteRecord{}, err
+			return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", ErrVoteLost, err)
 		}
 	}
-	return v, nil
+	return v, d.Writes, nil
 }
 
 // SaveVote implements Store.
@@ -105,7 +140,7 @@ func (s *FileStore) SaveVote(v lease.VoteRecord) error {
 		return fmt.Errorf("save vote: %w", err)
 	}
 	data, err := json.Marshal(voteOnDisk{
-		Format: 1, Cluster: s.cluster, Node: s.self, Vote: raw, Sum: cluster.Hash(sha256.Sum256(raw)),
+		Format: 1, Writes: s.writes + 1, Cluster: s.cluster, Node: s.self, Vote: raw, Sum: cluster.Hash(sha256.Sum256(raw)),
 	})
 	if err != nil {
 		return fmt.Errorf("save vote: %w", err)
@@ -113,6 +148,9 @@ func (s *FileStore) SaveVote(v lease.VoteRecord) error {
 	if err := durable.WriteFile(filepath.Join(s.dir, voteFile), data, 0o600); err != nil {
 		return fmt.Errorf("save vote: %w", err)
 	}
+	s.writes++
+	// Should this fail, an old vote file is noticed a little less well.
+	_ = os.WriteFile(filepath.Join(s.dir, writesFile), fmt.Appendln(nil, s.writes), 0o600)
 	return nil
 }
 

@@ -145,6 +145,7 @@ func (v *View) Member(node cluster.NodeID) (MemberView, bool) {
 // publishView makes what the loop knows visible.
 func (s *Service) publishView(now time.Duration) {
 	st := s.lease.Status()
+	s.signConfig(&st.Config) // as others see it
 	v := &View{
 		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.digest,
 		Lease: st, Publisher: st.Publisher, Publishing: s.publishing.Load(), LocalHealth: s.swim.core.Score(), Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),

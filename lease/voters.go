@@ -67,9 +67,13 @@ func (m *machine) admissible(p *peer) bool {
 	return p.ready() && !m.lostLately(p)
 }
 
+// fewVoters are so few that any host is welcome as another.
+const fewVoters = 3
+
 // pick returns the best host that may join voters, this one if it holds
-// without being a voter, empty if there is none. Where there is a choice it
-// must have been there for a while, and its zone must have room.
+// without being a voter, empty if there is none. Where there is a choice its
+// zone must have room, and once there are a few voters it must have been there
+// for a while.
 func (m *machine) pick(voters []cluster.NodeID, limit int) cluster.NodeID {
 	choice := m.hosts() > limit
 	if !choice && !slices.Contains(voters, m.self) {
@@ -82,8 +86,10 @@ func (m *machine) pick(voters []cluster.NodeID, limit int) cluster.NodeID {
 	var best *peer
 	for i := range m.peers {
 		p := &m.peers[i]
-		if !m.admissible(p) || slices.Contains(voters, p.Node) ||
-			(choice && (m.now < p.up+m.timing.PreemptDelay || z.voters[p.Zone] >= z.room)) {
+		if !m.admissible(p) || slices.Contains(voters, p.Node) || (choice && z.voters[p.Zone] >= z.room) {
+			continue
+		}
+		if choice && len(voters) >= fewVoters && m.now < p.up+m.timing.PreemptDelay {
 			continue
 		}
 		if best == nil || better(p.Priority, p.Node, best.Priority, best.Node) {
