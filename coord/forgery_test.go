@@ -93,6 +93,7 @@ func TestForgeries(t *testing.T) {
 				pa := wire.PeerAnnounce{TunnelIP: c.addr, Cert: c.cert.String(), Ann: c.ann.String(), ClusterToken: "v2:AAAA"}
 				return seal(t, b.key, header(b, a, wire.TypePeerAnnounce, seq), pa)
 			}()},
+			{"an announcement that contradicts its records", wire.ReasonRecord, fromB, by(b, c.cert, c.ann, "10.0.0.77")},
 			{"a claim without a term", wire.ReasonTerm, fromB, seal(t, b.key, header(b, a, wire.TypeLeaseClaim, 1<<21+5), claimWithoutTerm{Priority: 1})},
 			{"64 KiB", wire.ReasonSize, fromB, slices.Repeat([]byte("{"), 64<<10-29)},
 			{"deep JSON", wire.ReasonParse, fromB, []byte(`{"payload":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`)},

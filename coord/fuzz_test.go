@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
 )
@@ -69,6 +72,43 @@ func FuzzLeaseMessage(f *testing.F) {
 			if _, err := decodeLease(kind, again); err != nil {
 				t.Fatalf("accepted, and refused when sent on: %v\n%s", err, again)
 			}
+		}
+	})
+}
+
+// FuzzAccept takes whatever arrives from a member's address through all checks:
+// only what that member signed for this host passes, once, and only that leaves
+// a trace.
+func FuzzAccept(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no golden messages: %v", err)
+	}
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(bytes.ReplaceAll(raw, []byte("host-a"), []byte("host-b")))
+	}
+	_, peer, _ := benchAcceptor(f)
+	h := wire.Header{Node: peer.node, Time: benchTime.Unix(), Type: wire.TypeHeartbeat, To: "host-a", Boot: 1, Seq: 1}
+	good := sealFor(f, peer, h, wire.Heartbeat{Role: cluster.RoleStandby, KnownPeers: []wire.PeerHint{}})
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, peer, _ := benchAcceptor(t)
+		m, p, err := a.check(data, peer.addr)
+		if err != nil {
+			if wire.ReasonOf(err) == "" || len(a.skews.m) > 0 && wire.ReasonOf(err) != wire.ReasonClock {
+				t.Fatalf("refused: %v", err)
+			}
+			return
+		}
+		if p == nil || m.Node != peer.node || wire.Verify(m, publicKey(peer.key)) != nil || m.For("host-a") != nil {
+			t.Fatalf("accepted %+v", m.Header)
+		}
+		if _, _, err := a.check(data, peer.addr); wire.ReasonOf(err) != wire.ReasonReplay {
+			t.Fatalf("accepted twice: %v", err)
 		}
 	})
 }

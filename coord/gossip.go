@@ -180,7 +180,10 @@ func (s *Service) refreshMembers() {
 	s.streams.prune(dir)
 	for _, m := range s.members {
 		if m.Node == s.o.Self {
-			s.self = m
+			was := s.self.Priority
+			if s.self = m; m.Priority != was {
+				s.step(lease.PeerChanged{Node: m.Node, Priority: m.Priority, Gone: s.removed})
+			}
 			continue
 		}
 		p := s.peers[m.Node]
@@ -202,11 +205,8 @@ func (s *Service) refreshMembers() {
 		if s.removed {
 			reason = "this host is no member any more"
 		}
-		s.tellSelf()
+		s.step(lease.PeerChanged{Node: s.o.Self, Priority: s.self.Priority, Gone: s.removed})
 		s.setFailing(memberCheck, reason)
-	}
-	if s.running.Load() {
-		s.tellSelf()
 	}
 }
 

@@ -274,7 +274,7 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	}
 	s.onHints(p.node, hb.KnownPeers, now)
 	s.onProbe(p, hb, now)
-	s.introBeat(p, d.msg, hb.Intro)
+	s.introBeat(p, d.msg, &hb)
 	p.seenBoot = hb.SeenBoot
 	s.sampleLog(now)
 	p.caughtUp = s.hasLog(hb.Log, hb.LogEvents, now)

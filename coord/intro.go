@@ -49,6 +49,7 @@ type introState struct {
 	// digest that it named.
 	boot, seq uint64
 	told      wire.Digest
+	publishes bool // its host, by its last heartbeat
 	running   bool // a pull
 	again     time.Duration
 	pause     time.Duration
@@ -199,8 +200,15 @@ func (s *Service) onIntroPoints(d delivery, p wire.IntroPoints) {
 }
 
 // introBeat compares what a heartbeat says of its sender's points with what
-// this host has.
-func (s *Service) introBeat(p *peerState, m wire.Message, told wire.Digest) {
+// this host has, and tells one that begins to publish of its own: in a large
+// cluster it heard nothing of them before.
+func (s *Service) introBeat(p *peerState, m wire.Message, hb *wire.Heartbeat) {
+	told := hb.Intro
+	publishes := hb.Role == cluster.RolePublisher
+	if publishes && !p.intro.publishes && len(s.members) > maxDirect && len(s.intro.list) > 0 {
+		s.sendOr(p.node, wire.TypeIntroPoints, s.introMessage())
+	}
+	p.intro.publishes = publishes
 	if !p.intro.newer(m, told) || told == p.intro.digest {
 		return
 	}

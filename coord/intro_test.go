@@ -243,11 +243,11 @@ func TestIntroOrder(t *testing.T) {
 				t.Errorf("after %d: %q, want %q", c.seq, has(), c.want)
 			}
 		}
-		a.introBeat(a.peers["host-b"], wire.Message{Header: wire.Header{Boot: 1, Seq: 8}}, wire.Digest{})
+		a.introBeat(a.peers["host-b"], wire.Message{Header: wire.Header{Boot: 1, Seq: 8}}, &wire.Heartbeat{})
 		if has() != "nine" {
 			t.Error("an overtaken heartbeat took the list away")
 		}
-		a.introBeat(a.peers["host-b"], wire.Message{Header: wire.Header{Boot: 2, Seq: 1}}, wire.Digest{})
+		a.introBeat(a.peers["host-b"], wire.Message{Header: wire.Header{Boot: 2, Seq: 1}}, &wire.Heartbeat{})
 		if has() != "" {
 			t.Error("a new start without points left the old ones")
 		}
