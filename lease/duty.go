@@ -148,9 +148,21 @@ func (s *State) standing() (best, claims *peer) {
 	return best, claims
 }
 
+// wordEnds begins the wait anew when a living host says no more that it holds:
+// perhaps it handed over. One that fell silent was waited for already.
+func (m *machine) wordEnds() {
+	if !m.duty.ByLease || m.holder.Holder != "" {
+		return
+	}
+	if p := m.lookup(m.duty.Publisher); p != nil && p.Alive && m.declared() != p {
+		m.unseen = m.now
+	}
+}
+
 // publish tells the shell when the duty changed. It comes before the step's
 // other actions: it relies on no promise, so none needs to be durable first.
 func (m *machine) publish() {
+	m.wordEnds()
 	d := m.dutyAt(m.now)
 	if d == m.duty {
 		return

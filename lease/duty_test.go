@@ -91,6 +91,15 @@ func TestDutyRule(t *testing.T) {
 			{"holder by its own word", Options{}, []at{{0, better10(PeerChanged{Holds: 4})}}, wait, by("b", 4)},
 			{"a worse holder by its own word", Options{}, []at{{wait, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 4}}}, wait, by("z", 4)},
 			{"two by their own word", Options{}, []at{{0, better10(PeerChanged{Holds: 4})}, {0, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 5}}}, wait, by("z", 5)},
+			{"no holder any more by its own word", Options{}, []at{
+				{0, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 4}}, {wait, PeerChanged{Node: "z", Priority: 90, Alive: true}},
+			}, 2*wait - 1, Duty{Publisher: "z"}},
+			{"no holder any more by its own word, long ago", Options{}, []at{
+				{0, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 4}}, {wait, PeerChanged{Node: "z", Priority: 90, Alive: true}},
+			}, 2 * wait, own},
+			{"holder by its own word, falls silent", Options{}, []at{
+				{0, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 4}}, {wait, PeerChanged{Node: "z", Priority: 90, Holds: 4}},
+			}, wait, own},
 			{"holder by its own word, silent", Options{}, []at{{0, PeerChanged{Node: "z", Holds: 4}}}, wait, own},
 			{"holder by its own word, older than one seen", Options{Vote: VoteRecord{Config: quorum}}, []at{
 				seen, {over, PeerChanged{Node: "z", Priority: 90, Alive: true, Holds: 2}},

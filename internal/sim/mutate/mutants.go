@@ -91,6 +91,10 @@ func mutants() []mutant {
 			"s.unseen + s.timing.Suspect + s.timing.Grace", "s.unseen",
 		},
 		{
+			"duty: no wait after the last word of a holder", "lease/duty.go",
+			"p.Alive && m.declared() != p", "false",
+		},
+		{
 			"duty: all hosts publish", "lease/duty.go",
 			"case best != nil:\n\t\treturn Duty{Publisher: best.Node}", "case best != nil:\n\t\treturn own",
 		},
