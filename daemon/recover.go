@@ -73,7 +73,7 @@ func recoverLease(cfg config.Config, actor string) (Recovery, error) {
 	}
 	store := coord.NewFileStore(cfg.StateDir, id.Cluster, id.Node)
 	vote, _, err := store.LoadVote()
-	if err != nil && !errors.Is(err, coord.ErrVoteFile) {
+	if err != nil && !errors.Is(err, coord.ErrVoteLost) {
 		return Recovery{}, err
 	}
 	// A record that was lost binds nobody any more: the voters that it was
@@ -81,7 +81,9 @@ func recoverLease(cfg config.Config, actor string) (Recovery, error) {
 	r := Recovery{Node: id.Node, Previous: vote.Config}
 	term := max(vote.PromisedTerm, vote.Config.Term) + recoverTerms
 	r.Config = cluster.VoterConfig{
-		Epoch: vote.Config.Epoch + 1, Term: term, Voters: []cluster.NodeID{id.Node}, Mode: cluster.ModeSingle,
+		Epoch: vote.Config.Epoch + 1, Term: term, Voters: []cluster.NodeID{id.Node},
+		Mode:   cluster.ModeSingle,
+		Issuer: id.Node, // and it signs it when it starts
 	}
 	body := cluster.VotersSet{
 		Voters: r.Config.Voters, Mode: r.Config.Mode, Actor: actor + "@" + string(id.Node), Forced: true, Previous: vote.Config.Voters,

@@ -124,11 +124,13 @@ func (n *node) setVoters(ctx context.Context, from cluster.NodeID, actor string,
 	if p != nil {
 		return remoteReply{Problem: p}
 	}
-	switch err := n.wish(ctx, want); {
+	switch err := n.coord.SetVoters(ctx, want); {
 	case errors.Is(err, coord.ErrNotHolder):
 		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "%v", err)}
+	case errors.Is(err, lease.ErrVoters):
+		return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err).WithHint("see `skein lease voters` and `skein members -o wide`")}
 	case err != nil:
-		return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
+		return remoteReply{Problem: problemOf(err)}
 	}
 	n.log.Info().Str("actor", actor).Strs("voters", names(want.Voters)).Str("mode", string(want.Mode)).Bool("auto", want.Auto).
 		Msg("voters wanted")
