@@ -274,3 +274,49 @@ func (h *host) gauge(name string) float64 {
 	h.w.t.Fatalf("no metric %s", name)
 	return 0
 }
+
+// TestPublishersOfALargeCluster: where hosts hear each other rarely, and most
+// get no renewals, the holder publishes alone all the same; each side of a cut
+// publishes, and after it one host again.
+func TestPublishersOfALargeCluster(t *testing.T) {
+	if !prove() {
+		t.Skip("takes minutes: SKEIN_PROVE=1 runs it, and TestLargeCluster looks who publishes")
+	}
+	const n, calm = 80, time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster.ProfileLAN, 1, lan)
+		hosts := w.many(n)
+		for _, h := range hosts {
+			h.start()
+		}
+		defer w.stopAll()
+		w.until("all see all", time.Minute, func() bool { return w.wrong() == 0 })
+		only := func(among ...*host) func() bool {
+			return func() bool { return len(w.publishers(among...)) == 1 }
+		}
+		w.until("five voters and a holder", 5*time.Minute, func() bool { return w.voters(5) && w.holder() == hosts[0].node })
+		w.until("one publisher", time.Minute, only())
+		for range int(calm / time.Second) {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := w.publishers(); len(got) != 1 || got[0] != hosts[0].node {
+				t.Fatalf("%v publish", got)
+			}
+		}
+		few, many := hosts[n-20:], hosts[:n-20]
+		cut(w, few, many)
+		took := w.until("the side without voters publishes", 30*time.Second, func() bool { return len(w.publishers(few...)) > 0 })
+		t.Logf("the side without voters publishes after %s", took)
+		w.until("one of each side", time.Minute, func() bool { return only(few...)() && only(many...)() })
+		if got := w.publishers(few...); got[0] != few[0].node {
+			t.Errorf("%v publishes, %s is the best host of its side", got, few[0].node)
+		}
+		w.net.Heal()
+		took = w.until("one publisher", time.Minute, only())
+		t.Logf("one publisher %s after the heal", took)
+		w.until("all see all", 2*time.Minute, func() bool { return w.wrong() == 0 && only()() })
+		if got := w.publishers(); got[0] != hosts[0].node {
+			t.Errorf("%v publishes after the heal", got)
+		}
+	})
+}
