@@ -122,3 +122,79 @@ func TestDetectorDeadline(t *testing.T) {
 		t.Error("not dead in the end")
 	}
 }
+
+// TestJudged: of a judged host verdicts decide, and its silence counts from
+// the last sign of life that a verdict names.
+func TestJudged(t *testing.T) {
+	const s = time.Second
+	d := NewDetector(Timing{Suspect: 3 * s, Grace: 0, Dead: 120 * s})
+	d.Add("a", 0)
+	d.Heard("a", s)
+	d.Judge("a", true, s)
+	if ts := d.Tick(100 * s); len(ts) > 0 || !d.Present("a", 100*s) {
+		t.Fatalf("silence counts: %v", ts)
+	}
+	if at, ok := d.Deadline(100 * s); ok {
+		t.Errorf("deadline %s of a host that no verdict is about", at)
+	}
+	if tr, ok := d.Lost("a", 98*s, 103*s); !ok || tr.To != cluster.Suspect {
+		t.Errorf("lost: %v %t", tr, ok)
+	}
+	if d.Present("a", 103*s) {
+		t.Error("a lost host is present")
+	}
+	if at, ok := d.Deadline(103 * s); !ok || at != 218*s {
+		t.Errorf("deadline %s %t", at, ok)
+	}
+	if ts := d.Tick(217 * s); len(ts) > 0 {
+		t.Errorf("dead too early: %v", ts)
+	}
+	if ts := d.Tick(218 * s); len(ts) != 1 || ts[0].To != cluster.Dead {
+		t.Errorf("not dead: %v", ts)
+	}
+	if tr, ok := d.Back("a"); !ok || tr.To != cluster.Alive || !d.Present("a", 300*s) {
+		t.Errorf("not back: %v %t", tr, ok)
+	}
+
+	// A verdict about a host that was heard later begins there; one of a host
+	// that is not judged, or was never heard, is none.
+	d.Heard("a", 310*s)
+	d.Lost("a", 250*s, 311*s)
+	if ts := d.Tick(429 * s); len(ts) > 0 {
+		t.Errorf("dead by an old sign of life: %v", ts)
+	}
+	d.Add("b", 0)
+	for _, n := range []cluster.NodeID{"b", "c"} {
+		if _, ok := d.Lost(n, 1*s, 2*s); ok {
+			t.Errorf("%s is lost", n)
+		}
+	}
+	d.Judge("b", true, 3*s)
+	if _, ok := d.Lost("b", 1*s, 4*s); ok || d.Health("b") != cluster.Joining {
+		t.Error("a host that was never heard is lost")
+	}
+}
+
+// TestJudgeKeepsHealth: who decides may change without a host coming to life
+// or losing it by that alone.
+func TestJudgeKeepsHealth(t *testing.T) {
+	const s = time.Second
+	d := NewDetector(Timing{Suspect: 3 * s, Dead: 120 * s})
+	d.Heard("a", 0)
+	d.Heard("b", 0)
+	d.Tick(4 * s)
+	d.Heard("b", 4*s)
+	d.Judge("a", true, 4*s)
+	d.Judge("b", true, 4*s)
+	if ts := d.Tick(60 * s); len(ts) > 0 || d.Health("a") != cluster.Suspect || d.Present("a", 60*s) || !d.Present("b", 60*s) {
+		t.Errorf("judged: %v, a is %s", ts, d.Health("a"))
+	}
+	d.Judge("a", false, 60*s)
+	d.Judge("b", false, 60*s)
+	if ts := d.Tick(62 * s); len(ts) > 0 || d.Health("a") != cluster.Suspect || d.Health("b") != cluster.Alive {
+		t.Errorf("by silence again: %v", ts)
+	}
+	if ts := d.Tick(63 * s); len(ts) != 1 || ts[0].Node != "b" {
+		t.Errorf("silence does not count again: %v", ts)
+	}
+}
