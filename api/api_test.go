@@ -151,6 +151,16 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	torn := client(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("{\"seq\":1}\n{\"se"))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	seen := 0
+	err := torn.Events(t.Context(), EventQuery{}, FollowOptions{}, func(Event) error { seen++; return nil })
+	if !errors.Is(err, ErrInterrupted) || seen != 1 {
+		t.Errorf("half a line: %d events, %v", seen, err)
+	}
 	own := errors.New("own")
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{\"seq\":1}\n")) })
 	if err := c.Events(t.Context(), EventQuery{Follow: true}, FollowOptions{}, func(Event) error { return own }); !errors.Is(err, own) {

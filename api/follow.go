@@ -165,6 +165,7 @@ func (c *Client) stream(ctx context.Context, path string, f func(line []byte) er
 	}
 	scan := bufio.NewScanner(resp.Body)
 	scan.Buffer(make([]byte, 0, 64<<10), maxLine)
+	scan.Split(wholeLines)
 	for scan.Scan() {
 		watchdog.Reset(silence)
 		line := bytes.TrimSpace(scan.Bytes())
@@ -185,6 +186,18 @@ func (c *Client) stream(ctx context.Context, path string, f func(line []byte) er
 		return streamError(ctx, c.broke(req, err))
 	}
 	return errStreamEnd
+}
+
+// wholeLines splits like bufio.ScanLines, and leaves out what a connection that
+// broke left of its last line.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEOF {
+		return len(data), nil, nil
+	}
+	return 0, nil, nil
 }
 
 // streamError tells silence from the caller's own end of the context.

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -198,11 +200,14 @@ func (a *arena) calm() *verdict {
 		}
 		return nil
 	})
-	for _, d := range a.all {
-		if err := a.judge.look(a.ctx, d); err != nil {
-			a.t.Fatal(err)
+	a.await("the logs", time.Minute, func() error {
+		for _, d := range a.all {
+			if err := a.judge.look(a.ctx, d); err != nil {
+				return err
+			}
 		}
-	}
+		return nil
+	})
 	v := a.judge.decide(a.clocks)
 	v.kept(a.load.acknowledged())
 	return v
@@ -306,7 +311,7 @@ func (a *arena) round(s strike) outage {
 }
 
 // faults are the clusters that TestLeaseFaults strikes: each fault once on a
-// few, or so often on all.
+// few, or often on all. SKEIN_ROUNDS=n sets another number of rounds.
 func faults() []faultCase {
 	if !proving() {
 		return []faultCase{
@@ -314,13 +319,16 @@ func faults() []faultCase {
 			{cluster.ProfileLAN, 5, 1, strikes()},
 		}
 	}
-	const rounds = 50
+	rounds := 50
+	if n, err := strconv.Atoi(os.Getenv("SKEIN_ROUNDS")); err == nil && n > 0 {
+		rounds = n
+	}
 	return []faultCase{
 		{cluster.ProfileLAN, 3, rounds, strikes()},
 		{cluster.ProfileFast, 3, rounds, strikes()},
 		{cluster.ProfileLAN, 5, rounds, strikes()},
 		{cluster.ProfileFast, 5, rounds, strikes()},
-		{cluster.ProfileClassic, 3, 3, strikes()[:1]},
+		{cluster.ProfileClassic, 3, min(3, rounds), strikes()[:1]},
 	}
 }
 
