@@ -12,7 +12,7 @@ const (
 	// TermSlots is how many classes of terms there are: a voter that may hold
 	// without hearing the others takes only terms that leave its slot when
 	// divided by TermSlots.
-	TermSlots = 16
+	TermSlots = 64
 	// proofSize is the length of a record's signature.
 	proofSize = 64
 )
@@ -41,9 +41,6 @@ type VoterConfig struct {
 	// are there as long as a voter may hold alone under this record or under an
 	// earlier one; empty in mode available: 0, 1, 2 and so on.
 	Slots []int `json:"slots,omitempty"`
-	// LastSlot is the last slot given away; the next voter gets the next free
-	// one after it.
-	LastSlot int `json:"last_slot,omitempty"`
 	// Open says that a voter went without acknowledging it, and may hold alone
 	// for ever: slots stay.
 	Open bool `json:"open,omitempty"`
@@ -81,8 +78,6 @@ func (c VoterConfig) validateRest() error {
 		return fmt.Errorf("voter config: target of %d voters, at most %d", len(c.Target), MaxVoters)
 	case len(c.Slots) != 0 && len(c.Slots) != len(c.Voters):
 		return fmt.Errorf("voter config: %d slots for %d voters", len(c.Slots), len(c.Voters))
-	case c.LastSlot < 0 || c.LastSlot >= TermSlots:
-		return fmt.Errorf("voter config: last slot %d", c.LastSlot)
 	case len(c.Proof) != 0 && len(c.Proof) != proofSize:
 		return fmt.Errorf("voter config: proof of %d bytes", len(c.Proof))
 	}
@@ -170,7 +165,7 @@ func (c VoterConfig) SignedBytes() []byte {
 	for _, s := range c.Slots {
 		b = append(b, byte(s))
 	}
-	return append(b, byte(c.LastSlot))
+	return b
 }
 
 // IsZero reports the empty record of a host that has none yet.

@@ -196,7 +196,7 @@ func (m *machine) next() (next cluster.VoterConfig, ok bool) {
 	next.Mode = m.stepMode(&cur, mode, len(next.Voters))
 	next = m.slotted(next, &cur)
 	if next.Mode != cluster.ModeAvailable && m.dense(&cur, len(next.Voters), gone) {
-		next.Slots, next.LastSlot = nil, 0
+		next.Slots = nil
 	}
 	return next, next.Mode != cur.Mode || !slices.Equal(next.Voters, cur.Voters) || !slices.Equal(next.Slots, cur.Slots)
 }
@@ -224,30 +224,27 @@ func (m *machine) dense(cur *cluster.VoterConfig, n int, gone bool) bool {
 }
 
 // slotted gives every voter of next its slot, if it or cur has slots: a voter
-// keeps the one that it has.
+// keeps the one that it has, and a new one gets a slot by the number of the
+// record. Two holders that do not hear each other may both add a voter; then
+// the records have different numbers, since the later holder began with one of
+// its own.
 func (m *machine) slotted(next cluster.VoterConfig, cur *cluster.VoterConfig) cluster.VoterConfig {
 	if next.Mode != cluster.ModeAvailable && len(next.Slots) == 0 && !cur.Split() {
 		return next
 	}
 	had := slotsOf(cur)
-	last := cur.LastSlot
-	for _, s := range had {
-		if len(cur.Slots) == 0 {
-			last = max(last, s)
-		}
-	}
 	next.Slots = make([]int, len(next.Voters))
 	for i, v := range next.Voters {
 		if at, ok := slices.BinarySearch(cur.Voters, v); ok {
 			next.Slots[i] = had[at]
 			continue
 		}
-		for last = (last + 1) % cluster.TermSlots; slices.Contains(had, last); {
-			last = (last + 1) % cluster.TermSlots
+		slot := int((cur.Epoch + 1) % cluster.TermSlots)
+		for slices.Contains(had, slot) {
+			slot = (slot + 1) % cluster.TermSlots
 		}
-		next.Slots[i] = last
+		next.Slots[i] = slot
 	}
-	next.LastSlot = last
 	return next
 }
 

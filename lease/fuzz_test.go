@@ -192,7 +192,7 @@ func (c *contract) sent(a Send) {
 		}
 		c.granted[m.Term] = a.To
 	}
-	if m.Promised > c.disk.PromisedTerm || ((m.Phase == VoteReply || m.Phase == RenewReply) && m.Granted && m.Term > c.disk.PromisedTerm) {
+	if m.Promised > c.disk.PromisedTerm && c.disk.Lost == "" || ((m.Phase == VoteReply || m.Phase == RenewReply) && m.Granted && m.Term > c.disk.PromisedTerm) {
 		c.t.Fatalf("%s before it was persisted", a)
 	}
 	if a.To == "a" {

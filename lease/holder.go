@@ -96,7 +96,10 @@ func (m *machine) renew() {
 		a.until = m.now + m.timing.safe(m.timing.Lease)
 	}
 	msg := Message{Phase: Renew, Term: t.term, Round: m.round}
-	m.everyone(func(n cluster.NodeID) { m.send(n, msg) })
+	m.everyone(func(n cluster.NodeID) {
+		msg.Ack = !t.stable && t.base.Has(n) && !m.vote.Config.Has(n)
+		m.send(n, msg)
+	})
 	m.extend()
 }
 

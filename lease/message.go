@@ -33,10 +33,14 @@ type Message struct {
 	// Round pairs a reply with its request; it rises with every request, so
 	// that a lease is counted from the sending of the request answered.
 	Round uint64 `json:"round,omitempty"`
+	// Ack in a renewal asks for an answer of a host that is no voter of Config:
+	// it was one, and its word is needed that it knows.
+	Ack bool `json:"ack,omitempty"`
 	// Granted is the answer of a reply, Reason why not.
 	Granted bool   `json:"granted,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// Promised is the replier's promised term.
+	// Promised is the replier's promised term; of one that lost its vote record
+	// the highest that it knows of.
 	Promised cluster.Term `json:"promised,omitempty"`
 	// Config is the sender's newest voter configuration.
 	Config cluster.VoterConfig `json:"config"`

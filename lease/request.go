@@ -58,6 +58,9 @@ func CheckVoters(s State, r SetVoters) error {
 		}
 	}
 	next := wish(s, r)
+	if !next.Pinned {
+		return nil
+	}
 	if mode := s.modeOf(&next, len(next.Wanted())); mode != cluster.ModeQuorum && !slices.Contains(next.Wanted(), s.self) {
 		return bad("in mode %s the holder %s must be among the voters: let another hold first", mode, s.self)
 	}

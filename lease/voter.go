@@ -111,6 +111,9 @@ func badClaim(reason string) string {
 
 func (m *machine) answer(to cluster.NodeID, req *Message, p Phase, reason string) {
 	r := Message{Phase: p, Term: req.Term, Round: req.Round, Granted: reason == "", Reason: reason, Promised: m.vote.PromisedTerm}
+	if reason == refusedLost {
+		r.Promised = max(m.seen, m.vote.PromisedTerm) // it may have used them
+	}
 	switch {
 	case reason == "":
 	case m.holds():
@@ -210,7 +213,7 @@ func (m *machine) onRenew(from cluster.NodeID, msg *Message) {
 	switch {
 	case m.vote.Lost != "":
 		m.answer(from, msg, RenewReply, refusedLost)
-	case m.vote.Config.Has(m.self):
+	case m.vote.Config.Has(m.self) || msg.Ack:
 		m.answer(from, msg, RenewReply, "")
 	}
 }
