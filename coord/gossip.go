@@ -180,10 +180,7 @@ func (s *Service) refreshMembers() {
 	s.streams.prune(dir)
 	for _, m := range s.members {
 		if m.Node == s.o.Self {
-			was := s.self.Priority
-			if s.self = m; m.Priority != was {
-				s.step(lease.PeerChanged{Node: m.Node, Priority: m.Priority, Gone: s.removed})
-			}
+			s.self = m
 			continue
 		}
 		p := s.peers[m.Node]
@@ -205,8 +202,11 @@ func (s *Service) refreshMembers() {
 		if s.removed {
 			reason = "this host is no member any more"
 		}
-		s.step(lease.PeerChanged{Node: s.o.Self, Priority: s.self.Priority, Gone: s.removed})
+		s.tellSelf()
 		s.setFailing(memberCheck, reason)
+	}
+	if s.running.Load() {
+		s.tellSelf()
 	}
 }
 
