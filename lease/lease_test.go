@@ -229,3 +229,24 @@ func TestPriorityChanges(t *testing.T) {
 		t.Errorf("actions %v, want messages", acts)
 	}
 }
+
+// TestLostRecordKeepsTheFloor: a voter that lost its record and alone knows, by
+// its log, of a later term lets no holder of an older one go on.
+func TestLostRecordKeepsTheFloor(t *testing.T) {
+	s, err := New(Options{
+		Self: "a", Timing: timing(t, cluster.ProfileLAN), ModeSetting: cluster.ModeAuto,
+		Vote: VoteRecord{PromisedTerm: 3, PromisedTo: "b", Config: three()}, Lost: "rolled back", Floor: 9,
+	}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, acts := Step(s, Receive{From: "b", Msg: Message{Phase: Renew, Term: 8, Round: 1, Config: three()}}, time.Minute)
+	if st := s.Status(); st.Holder != "" || st.Vote.PromisedTerm != 9 || st.Vote.PromisedTo != "" {
+		t.Errorf("after a renewal of term 8: %+v", st)
+	}
+	for _, a := range acts {
+		if a, ok := a.(Send); ok && (a.Msg.Granted || a.Msg.Promised != 9) {
+			t.Errorf("answers %+v", a.Msg)
+		}
+	}
+}

@@ -214,10 +214,14 @@ func New(o Options, now time.Duration) (State, error) {
 		now: now, vote: o.Vote, grantFrom: now, standFrom: now, vacant: now, unseen: now,
 	}
 	s.vote.Config.Voters = slices.Clone(o.Vote.Config.Voters)
-	s.seen = max(s.vote.PromisedTerm, s.vote.Config.Term, o.Floor)
 	if o.Lost != "" {
 		s.vote.Lost = o.Lost
+		if o.Floor > s.vote.PromisedTerm {
+			// What the log knows was acted on, maybe by this host alone.
+			s.vote.PromisedTerm, s.vote.PromisedTo = o.Floor, ""
+		}
 	}
+	s.seen = max(s.vote.PromisedTerm, s.vote.Config.Term, o.Floor)
 	if !o.Fresh || s.vote.Lost != "" {
 		s.grantFrom = now + s.timing.Lease
 	}
