@@ -148,8 +148,10 @@ func TestBadDatagramsAreCountedAndChangeNothing(t *testing.T) {
 			w.net.Inject(tc.from, udpAddr(a.addr), tc.data)
 			synctest.Wait()
 			if tc.name == "earlier boot" {
-				a.svc.acceptor.peers[b.node].window = wire.Window{}
-				a.svc.acceptor.peers[b.node].window.Advance(b.boot, 3)
+				p := a.svc.acceptor.peers[b.node]
+				p.window = wire.Window{}
+				p.window.Advance(b.boot, 3)
+				p.heads[3] = recentSig{seq: 3, head: 1} // as if another message had it
 			}
 			after := a.svc.View()
 			rejects[string(tc.reason)]++
