@@ -28,8 +28,8 @@ func TestSmoke(t *testing.T) {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Results) != 13 {
-		t.Errorf("%d rows, want 13", len(got.Results))
+	if len(got.Results) != 14 {
+		t.Errorf("%d rows, want 14", len(got.Results))
 	}
 	want := []string{"name", "ok", "ours", "peer", "ratio", "target", "unit"}
 	for _, r := range got.Results {

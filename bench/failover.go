@@ -52,7 +52,7 @@ func takeover(ctx context.Context, s *suite) error {
 	row("crash failover to first commit, fast, p99", "ms", second, p99, crash.oursDone, crash.peerDone)
 	row("handover to new holder, p50", "ms", target{"ours", "<=", 100}, median, hand.oursHeld, hand.peerHeld)
 	row("handover to new holder, p99", "ms", target{"ours", "<=", 100}, p99, hand.oursHeld, hand.peerHeld)
-	return replicated(ctx, s, ours, peer)
+	return commits(ctx, s, ours, peer)
 }
 
 // inTurn runs both, and changes who goes first.

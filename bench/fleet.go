@@ -86,25 +86,35 @@ func newFleet(ctx context.Context, n int, profile cluster.Profile) (*fleet, erro
 		return nil, err
 	}
 	f := &fleet{c: c, up: map[cluster.NodeID]*fleetHost{}, gone: newDepartures()}
-	for _, id := range c.hosts {
-		if err := f.start(id); err != nil {
-			f.close()
-			return nil, err
-		}
-	}
-	first := f.up[c.hosts[0].node]
-	err = poll(ctx, "the founder holds", 10*time.Second, func() bool { return first.svc.View().Lease.Role == cluster.RoleHolder })
-	if err == nil {
-		err = first.svc.AddRecords(ctx, c.records())
-	}
-	if err == nil {
-		err = poll(ctx, fmt.Sprintf("%d hosts of skein see each other", n), 3*time.Minute, f.complete)
-	}
-	if err != nil {
+	if err := f.assemble(ctx); err != nil {
 		f.close()
 		return nil, err
 	}
 	return f, nil
+}
+
+func (f *fleet) assemble(ctx context.Context) error {
+	if err := f.start(f.c.hosts[0]); err != nil {
+		return err
+	}
+	first := f.up[f.c.hosts[0].node]
+	err := poll(ctx, "the founder holds", 30*time.Second, func() bool { return first.svc.View().Lease.Role == cluster.RoleHolder })
+	if err != nil {
+		return err
+	}
+	if err := first.svc.AddRecords(ctx, f.c.records()); err != nil {
+		return err
+	}
+	for _, id := range f.c.hosts[1:] {
+		if err := f.start(id); err != nil {
+			return err
+		}
+	}
+	err = poll(ctx, fmt.Sprintf("%d hosts of skein see each other", len(f.c.hosts)), 5*time.Minute, f.complete)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, f.census())
+	}
+	return nil
 }
 
 func (f *fleet) start(id *identity) error {
@@ -165,6 +175,20 @@ func (f *fleet) complete() bool {
 		}
 	}
 	return true
+}
+
+// census counts what hosts believe of each other, for errors.
+func (f *fleet) census() string {
+	counts := map[cluster.Health]int{}
+	members := 0
+	for _, h := range f.up {
+		v := h.svc.View()
+		members += len(v.Members)
+		for _, m := range v.Members {
+			counts[m.Health]++
+		}
+	}
+	return fmt.Sprintf("%d hosts know %d members, %v", len(f.up), members, counts)
 }
 
 // calm waits until the voters are chosen, so that what is measured is the

@@ -60,9 +60,9 @@ func hammer(d time.Duration, f func() error) (float64, error) {
 	}
 }
 
-// replicated compares what three nodes commit: on the disks of a majority,
-// which is one disk here.
-func replicated(ctx context.Context, s *suite, ours *trio, peer *raftTrio) error {
+// commits compares what three nodes commit, on the disks of a majority, which
+// is one disk here; and with raft's, what one host's log makes durable.
+func commits(ctx context.Context, s *suite, ours *trio, peer *raftTrio) error {
 	if err := errors.Join(ours.settle(ctx), peer.settle(ctx)); err != nil {
 		return err
 	}
@@ -70,48 +70,72 @@ func replicated(ctx context.Context, s *suite, ours *trio, peer *raftTrio) error
 	if holder == nil || leader == nil {
 		return errors.New("no holder or leader to write to")
 	}
-	row := series{
-		name: "replicated log, 3 nodes, 64 writers, 300 B", unit: "commits/s", with: peerRaft,
-		target: target{"ratio", ">=", 1}, digest: median,
+	o, err := logOptions(filepath.Join(s.dir, "alone"))
+	if err != nil {
+		return err
 	}
+	alone, stop, err := runLog(o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stop() }() // what is measured was durable before
+	row := func(name string, t target) series {
+		return series{name: name, unit: "commits/s", with: peerRaft, target: t, digest: median}
+	}
+	three := row("replicated log, 3 nodes, 64 writers, 300 B", target{"ratio", ">=", 1})
+	one := row("log of one host beside 3 nodes of raft, 64 writers, 300 B", target{"ratio", ">=", 10})
 	command := make([]byte, 300)
 	for i := range s.size.rounds + 1 {
-		s.progress("replicated log, round %d of %d", i, s.size.rounds)
-		var a, b float64
+		s.progress("commits, round %d of %d", i, s.size.rounds)
+		var a, b, c float64
 		err := inTurn(i, func() (err error) {
-			a, err = hammer(s.size.burst, func() error {
-				events, err := holder.log.Append(ctx, draft())
-				if err != nil {
-					return err
-				}
-				_, err = holder.log.WaitStable(ctx, events[0].Seq)
+			if a, err = hammer(s.size.burst, func() error { return stable(ctx, holder.log) }); err != nil {
+				return err
+			}
+			b, err = hammer(s.size.burst, func() error {
+				_, err := alone.Append(ctx, draft())
 				return err
 			})
 			return err
 		}, func() (err error) {
-			b, err = hammer(s.size.burst, func() error { return leader.raft.Apply(command, 10*time.Second).Error() })
+			c, err = hammer(s.size.burst, func() error { return leader.raft.Apply(command, 10*time.Second).Error() })
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		if i > 0 { // the first warms up
-			row.ours, row.peer = append(row.ours, a), append(row.peer, b)
+			three.ours, three.peer = append(three.ours, a), append(three.peer, c)
+			one.ours, one.peer = append(one.ours, b), append(one.peer, c)
 		}
 	}
-	s.add(row)
+	s.add(three)
+	s.add(one)
 	return nil
+}
+
+// stable appends an event and waits until a majority has it.
+func stable(ctx context.Context, l *eventlog.Log) error {
+	events, err := l.Append(ctx, draft())
+	if err != nil {
+		return err
+	}
+	_, err = l.WaitStable(ctx, events[0].Seq)
+	return err
+}
+
+// logOptions are those of a log that no other host shares.
+func logOptions(dir string) (eventlog.Options, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	return eventlog.Options{Dir: dir, Cluster: "bench", Self: "host-001", Key: key, PullEvery: -1, Logger: zerolog.Nop()}, err
 }
 
 // durableLog compares the event log on one host with a plain file that is
 // written in groups, and verification with hashing.
 func durableLog(ctx context.Context, s *suite) error {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	o, err := logOptions(filepath.Join(s.dir, "log"))
 	if err != nil {
 		return err
-	}
-	o := eventlog.Options{
-		Dir: filepath.Join(s.dir, "log"), Cluster: "bench", Self: "host-001", Key: key, PullEvery: -1, Logger: zerolog.Nop(),
 	}
 	if err := appends(ctx, s, o); err != nil {
 		return err
@@ -120,18 +144,30 @@ func durableLog(ctx context.Context, s *suite) error {
 	return verification(ctx, s, o)
 }
 
+// runLog opens a log and runs it until stop is called, which returns how it
+// ended.
+func runLog(o eventlog.Options) (l *eventlog.Log, stop func() error, err error) {
+	if l, err = eventlog.Open(o); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	return l, func() error {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}, nil
+}
+
 func appends(ctx context.Context, s *suite, o eventlog.Options) error {
-	l, err := eventlog.Open(o)
+	l, stop, err := runLog(o)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
-	defer func() {
-		cancel()
-		<-done //nolint:errcheck // what is measured was durable before
-	}()
+	defer func() { _ = stop() }() // what is measured was durable before
 	row := series{
 		name: "durable log, 64 writers, 300 B", unit: "events/s", target: target{"ratio", ">=", 0.8}, digest: median,
 		with: "plain preallocated file, the same bytes per record, group commit with fdatasync, no hashes",
@@ -270,13 +306,10 @@ func verification(ctx context.Context, s *suite, o eventlog.Options) error {
 
 // fill writes n events.
 func fill(ctx context.Context, o eventlog.Options, n int) error {
-	l, err := eventlog.Open(o)
+	l, stop, err := runLog(o)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
 	var group []cluster.Draft
 	for range 1000 {
 		group = append(group, draft()...)
@@ -286,11 +319,7 @@ func fill(ctx context.Context, o eventlog.Options, n int) error {
 			break
 		}
 	}
-	cancel()
-	if ended := <-done; err == nil && !errors.Is(ended, context.Canceled) {
-		err = ended
-	}
-	return err
+	return errors.Join(err, stop())
 }
 
 // eachFile calls do with every segment of a log.

@@ -97,8 +97,8 @@ type size struct {
 // for the tests.
 var (
 	full = size{
-		crashes: 25, handovers: 25, rounds: 7, burst: time.Second, events: 300_000,
-		hosts: 100, kills: 7, window: 10 * time.Second, loss: 90 * time.Second, tunnel: true,
+		crashes: 30, handovers: 50, rounds: 5, burst: time.Second, events: 300_000,
+		hosts: 100, kills: 5, window: 10 * time.Second, loss: time.Minute, tunnel: true,
 	}
 	tiny = size{
 		crashes: 1, handovers: 1, rounds: 1, burst: 50 * time.Millisecond, events: 2000,
