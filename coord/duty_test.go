@@ -87,7 +87,7 @@ func TestBothSidesOfACutPublish(t *testing.T) {
 		minorities := [][]int{{0, 1}, {3, 4}}
 		switch {
 		case prove():
-			beats = 50
+			beats = 25 // less than a tenure, after which the duty may move
 		case profile != cluster.ProfileLAN:
 			minorities = minorities[:1]
 		}
@@ -116,17 +116,15 @@ func TestBothSidesOfACutPublish(t *testing.T) {
 					}
 				}
 				w.until("the majority holds", tm.Defer+2*tm.Lease+10*time.Second, func() bool {
-					return slices.Contains([]cluster.NodeID{hosts[0].node, hosts[2].node}, w.holder(names(many)...))
+					return w.holder(names(many)...) != ""
 				})
 				for range beats { // in a settled cut each side has one publisher, and one schedules
 					time.Sleep(tm.Heartbeat)
 					synctest.Wait()
 					a, b := w.publishers(few...), w.publishers(many...)
-					if len(a) != 1 || len(b) != 1 || a[0] != few[0].node || b[0] != many[0].node {
-						t.Fatalf("%v and %v publish", a, b)
-					}
-					if acters := w.acters(); len(acters) != 1 || acters[0] != many[0].node {
-						t.Fatalf("%v act", acters)
+					acters := w.acters()
+					if len(acters) != 1 || !slices.Equal(a, []cluster.NodeID{few[0].node}) || !slices.Equal(b, acters) {
+						t.Fatalf("%v and %v publish, %v act", a, b, acters)
 					}
 				}
 				if st := few[0].svc.View().Lease; st.PublishWhy != lease.PublishByRule || st.Holder != "" {
