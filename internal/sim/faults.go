@@ -2,6 +2,8 @@ package sim
 
 import (
 	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 // fault makes one thing go wrong and plans the next.
@@ -13,7 +15,7 @@ func (w *World) fault() {
 	w.push(event{at: w.now + w.between(t/10, 2*t), kind: evFault, node: -1})
 	n := w.victim()
 	long := w.between(t/10, 3*t)
-	switch w.rng.IntN(16) {
+	switch w.rng.IntN(18) {
 	case 0, 1:
 		n.crash()
 		w.later(w.between(0, 2*t), n.start)
@@ -57,6 +59,8 @@ func (w *World) fault() {
 		w.drain(n, long)
 	case 15:
 		w.loseVote(n)
+	case 16, 17:
+		w.operate()
 	}
 }
 
@@ -199,14 +203,15 @@ func (w *World) heal() {
 }
 
 // loseVote crashes a voter whose disk then turns out to hold an older vote
-// record or none. One at a time: the rest must be a majority that can admit
-// it again.
+// record or none. One at a time: the rest must be able to admit it again, and
+// a majority of two is both.
 func (w *World) loseVote(n *node) {
 	if !w.lossy || !n.up {
 		return
 	}
 	for _, o := range w.nodes {
-		if o.abstains() {
+		c := &o.disk.Config
+		if o.abstains() || len(c.Target) > 0 || len(c.Voters) < min(3, len(w.nodes)) || (len(c.Voters) < 3 && c.Mode != cluster.ModeAvailable) {
 			return
 		}
 	}

@@ -51,6 +51,8 @@ type history struct {
 	writes  uint64
 	reg     register
 	pending []pending
+	// unfenced makes the register take every term, for a test of the check.
+	unfenced bool
 }
 
 type register struct {
@@ -106,7 +108,7 @@ func (h *history) arriveWrite(now time.Duration) {
 		switch {
 		case op.Kind == OpRead:
 			op.Value, op.OK = h.reg.value, true
-		case op.Term >= h.reg.term:
+		case op.Term >= h.reg.term || h.unfenced:
 			h.reg, op.OK = register{op.Term, op.Value}, true
 		}
 		op.Return = now + time.Duration(h.rng.Int64N(int64(5*time.Millisecond)))

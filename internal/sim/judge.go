@@ -27,9 +27,11 @@ func (w *World) believer() *node {
 }
 
 // strict reports whether n may count on being the only holder: its stable
-// configuration decides by majority.
+// configuration decides by majority, and so does every older one that a voter
+// may still go by.
 func (w *World) strict(n *node) bool {
-	return n.core.Status().Stable.Mode == cluster.ModeQuorum
+	c := n.core.Status().Stable
+	return c.Mode == cluster.ModeQuorum && !c.Split()
 }
 
 // judge looks for a second believer beside n.
@@ -51,7 +53,7 @@ func (w *World) acquired(n *node, a lease.Acquired) {
 		return
 	}
 	w.terms[a.Term] = n.i
-	if base := n.core.Status().Stable; w.stable.Newer(base) && base.Mode == cluster.ModeQuorum {
+	if base := n.core.Status().Stable; w.believes(n) && w.stable.Newer(base) && base.Mode == cluster.ModeQuorum && !base.Split() {
 		w.violate("I4 %s starts term %d from configuration %d/%d, %d/%d was stable",
 			n.id, a.Term, base.Term, base.Epoch, w.stable.Term, w.stable.Epoch)
 	}
@@ -85,7 +87,7 @@ func (w *World) lostLease(n *node, a lease.Lost) {
 	if w.now-n.since < least {
 		w.violate("I11 %s hands over after %s", n.id, w.now-n.since)
 	}
-	if w.voluntary != 0 && w.now-w.voluntary < least {
+	if w.majority() && w.voluntary != 0 && w.now-w.voluntary < least {
 		w.violate("I11 handovers at %s and %s", w.voluntary, w.now)
 	}
 	w.voluntary = w.now
@@ -95,7 +97,7 @@ func (w *World) lostLease(n *node, a lease.Lost) {
 // decides by majority starts from a configuration no older than the newest
 // that was stable.
 func (w *World) settled(c cluster.VoterConfig) {
-	if c.Mode == cluster.ModeQuorum && c.Newer(w.stable) {
+	if c.Mode == cluster.ModeQuorum && !c.Split() && c.Newer(w.stable) {
 		w.stable = c
 	}
 }
@@ -127,6 +129,7 @@ func (w *World) examine() {
 			w.violate("I10 no holder %s after the heal", w.settle())
 			return
 		}
+		w.undo()
 		again(t.MinTenure + t.PreemptCap + t.Suspect + t.Grace + 2*t.Lease + 5*time.Second)
 	case 2:
 		w.checkSettled()
@@ -183,10 +186,13 @@ func (w *World) checkSettled() {
 	}
 	w.checkDuty(h)
 	st := h.core.Status()
-	if st.Pending || len(st.Config.Voters) != len(w.nodes) || st.Config.Mode != cluster.AutoMode(len(w.nodes)) {
+	if st.Pending || len(st.Config.Voters) != len(w.nodes) || st.Config.Mode != w.modeFor(len(w.nodes)) {
 		w.violate("I10 voters %v mode %s pending=%t in a healed cluster of %d", st.Config.Voters, st.Config.Mode, st.Pending, len(w.nodes))
 	}
 	for _, n := range w.nodes {
+		if n.abstains() {
+			w.violate("I10 %s still abstains", n.id)
+		}
 		s := n.core.Status()
 		if s.Holder != h.id || s.Term != st.Term {
 			w.violate("I10 %s believes that %q holds term %d, it is %s with %d", n.id, s.Holder, s.Term, h.id, st.Term)
@@ -199,16 +205,4 @@ func (w *World) handover(n *node) {
 	if n.up && !n.paused && !n.busy {
 		n.step(lease.StepDown{Reason: "asked"})
 	}
-}
-
-func (n *node) selfCheck(ok bool) {
-	if n.busy {
-		n.w.later(10*time.Millisecond, func() { n.selfCheck(ok) })
-		return
-	}
-	if !n.up || n.paused {
-		return
-	}
-	n.ok = ok
-	n.step(lease.SelfCheck{OK: ok, Reason: "disk"})
 }

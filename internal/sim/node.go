@@ -20,8 +20,10 @@ type node struct {
 	older []lease.VoteRecord // what was on the disk before, newest last
 	lost  string             // why the record on the disk is not to be trusted
 	fresh bool
-	gone  bool // left for good
-	rate  float64
+	// logged is the highest term in the log, which is another file than the
+	// vote record.
+	logged cluster.Term
+	rate   float64
 
 	// Clock: local = offset + (true - born) * rate. It goes on while paused.
 	offset, born time.Duration
@@ -64,14 +66,14 @@ func (n *node) trueTime(t time.Duration) time.Duration {
 
 // start boots the host with what is on its disk.
 func (n *node) start() {
-	if n.up || n.gone {
+	if n.up {
 		return
 	}
 	w := n.w
 	n.offset, n.born, n.pausedFor = w.between(0, time.Hour), w.now, 0
 	core, err := lease.New(lease.Options{
 		Self: n.id, Priority: n.priority, Witness: n.witness, Timing: w.timing,
-		ModeSetting: cluster.ModeAuto, Vote: n.disk, Fresh: n.fresh,
+		ModeSetting: w.setting, Vote: n.disk, Lost: n.lost, Floor: n.logged, Fresh: n.fresh,
 	}, n.local())
 	if err != nil {
 		panic("sim: " + err.Error())
@@ -84,22 +86,6 @@ func (n *node) start() {
 	w.tracef("%s starts promised=%d config=%d/%d", n.id, n.disk.PromisedTerm, n.disk.Config.Term, n.disk.Config.Epoch)
 	w.push(event{at: w.now + w.between(0, 50*time.Millisecond), kind: evBeat, node: int8(n.i), gen: n.gen})
 	n.step(lease.Tick{Jitter: w.rng.Float64()})
-}
-
-// maxOlder is how many records a lost write can take back.
-const maxOlder = 4
-
-// crash forgets everything but the disk. A write under way may be on it.
-func (n *node) crash() {
-	if !n.up {
-		return
-	}
-	n.w.tracef("%s crashes", n.id)
-	if n.busy && n.w.rng.IntN(2) == 0 {
-		n.store(n.todo[0])
-	}
-	n.up, n.paused, n.acting, n.busy = false, false, 0, false
-	n.gen++
 }
 
 func (n *node) store(a lease.Action) {
@@ -116,93 +102,10 @@ func (n *node) store(a lease.Action) {
 		w.violate("I3 %s persists promise %d after %d", n.id, n.disk.PromisedTerm, n.promised)
 	}
 	n.promised = n.disk.PromisedTerm
+	n.lost = "" // what is written now is whole, and says itself what was lost
 	if to := n.disk.PromisedTo; to != "" {
 		w.grants(n, n.disk.PromisedTerm, to)
 	}
-}
-
-// lose takes the disk back to an earlier record, as an fsync that lied does, or
-// empties it. The shell finds out by the next start: its peers know more of
-// its chain than it does.
-func (n *node) lose() {
-	n.crash()
-	k := n.w.rng.IntN(len(n.older) + 2)
-	switch {
-	case k < len(n.older):
-		n.disk, n.lost = n.older[k], "rolled back"
-	case k == len(n.older):
-		n.disk, n.lost = lease.VoteRecord{}, "missing"
-	default:
-		n.lost = "truncated"
-		n.disk = lease.VoteRecord{}
-	}
-	n.older = nil
-	// Only what was lost may go back.
-	n.promised = min(n.promised, n.disk.PromisedTerm)
-	n.w.tracef("%s: vote record %s, promised=%d", n.id, n.lost, n.disk.PromisedTerm)
-}
-
-// abstains reports whether the host lost its vote record and is not back yet.
-func (n *node) abstains() bool { return n.lost != "" }
-
-// drain makes the host leave the lease until it is started again.
-func (n *node) drain() {
-	if n.up && !n.paused && !n.busy {
-		n.leaving = true
-		n.step(lease.StepDown{Reason: "drained", Leaving: true})
-	}
-}
-
-func (n *node) pause() {
-	if n.up && !n.paused {
-		n.w.tracef("%s is paused", n.id)
-		n.paused, n.pausedAt = true, n.w.now
-	}
-}
-
-func (n *node) resume() {
-	if !n.up || !n.paused {
-		return
-	}
-	n.w.tracef("%s resumes", n.id)
-	n.paused = false
-	n.pausedFor += n.w.now - n.pausedAt
-	n.w.judge(n)
-	if n.suspended {
-		// What a suspended machine does first is to notice.
-		n.suspended = false
-		n.notice()
-	}
-	n.work()
-}
-
-// suspend is a pause that the shell notices by its clocks.
-func (n *node) suspend() {
-	if n.up && !n.paused {
-		n.pause()
-		n.suspended = true
-	}
-}
-
-// leap makes the clock jump ahead, which the shell notices as well.
-func (n *node) leap(d time.Duration) {
-	if !n.up || n.paused {
-		return
-	}
-	n.w.tracef("%s: the clock jumps by %s", n.id, d)
-	n.offset += d
-	n.timerAt = 0
-	n.notice()
-}
-
-// notice reports what the clocks tell before anything else that waits, but
-// not during an fsync.
-func (n *node) notice() {
-	if n.busy {
-		n.inbox = append([]event{{kind: evSuspended, gen: n.gen}}, n.inbox...)
-		return
-	}
-	n.step(lease.Suspended{})
 }
 
 // arrive handles an event of this life, now or when the host can.
@@ -381,6 +284,7 @@ func (n *node) carry(acts []lease.Action) {
 			n.send(a)
 		case lease.Acquired:
 			n.acting = a.Term
+			n.logged = max(n.logged, a.Term)
 			n.since = w.now - time.Duration(float64(n.local()-n.core.Status().TenureStart)/n.rate)
 			w.acquired(n, a)
 			w.push(event{at: w.now + w.between(5*time.Millisecond, 200*time.Millisecond), kind: evReady, node: int8(n.i), gen: n.gen, term: a.Term, epoch: a.Config.Epoch})

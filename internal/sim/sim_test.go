@@ -29,9 +29,11 @@ func TestSim(t *testing.T) {
 	if testing.Short() {
 		seeds = min(seeds, 200)
 	}
+	began := time.Now() //nolint:forbidigo // how fast the simulation is
 	results := runSeeds(*seedFlag, seeds, *allFlag)
+	took := time.Since(began) //nolint:forbidigo // how fast the simulation is
 	var total time.Duration
-	var steps uint64
+	var steps, events uint64
 	bad, terms, ran := 0, 0, 0
 	for _, r := range results {
 		if r.Simulated == 0 {
@@ -40,6 +42,7 @@ func TestSim(t *testing.T) {
 		ran++
 		total += r.Simulated
 		steps += r.Steps
+		events += r.Events
 		terms += r.Terms
 		if len(r.Violations) > 0 {
 			bad++
@@ -52,7 +55,8 @@ func TestSim(t *testing.T) {
 	if bad > 5 {
 		t.Errorf("%d more seeds with violations", bad-5)
 	}
-	fmt.Printf("steps=%d terms=%d\n", steps, terms)
+	fmt.Printf("events=%d steps=%d terms=%d in %s on %d cores: %.2f M events/s\n", events, steps, terms,
+		took.Round(time.Millisecond), runtime.GOMAXPROCS(0), float64(events)/took.Seconds()/1e6)
 	for _, p := range []cluster.Profile{cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast} {
 		var fail, hand []time.Duration
 		for _, r := range results {

@@ -62,8 +62,11 @@ type World struct {
 	free   []int32 // unused entries of events
 	timing lease.Timing
 	nodes  []*node
-	grown  bool
-	lossy  bool // an fsync may lie
+
+	grown    bool         // starts with one voter
+	lossy    bool         // an fsync may lie
+	operated bool         // an operator chooses voters and modes
+	setting  cluster.Mode // of every host's own configuration
 
 	// Network. cut[a][b] counts the reasons why nothing goes from a to b.
 	loss, dup    float64
@@ -92,7 +95,8 @@ type Result struct {
 	Profile    cluster.Profile
 	Nodes      int
 	Simulated  time.Duration
-	Steps      uint64
+	Steps      uint64 // of the lease cores
+	Events     uint64 // messages, timers, faults
 	Violations []string
 	// Handover and Failover are the times from a release, and from a crash
 	// of the holder, to the next holder in a healthy network; 0: not measured.
@@ -113,10 +117,19 @@ func NewWorld(seed uint64) *World {
 	timing.PreemptCap, timing.LossWindow = 4*timing.Lease, 20*timing.Lease
 	w.timing = timing
 	w.calmNet()
-	n := []int{3, 3, 3, 3, 5, 5, 7, 2}[w.rng.IntN(8)]
+	n := []int{3, 3, 3, 3, 3, 3, 5, 5, 5, 7, 7, 2, 2, 1, 4, 3}[w.rng.IntN(16)]
 	w.grown = w.rng.IntN(4) == 0
 	if w.grown {
 		n = 2 + w.rng.IntN(4)
+	}
+	w.lossy = w.rng.IntN(4) == 0
+	w.operated = w.rng.IntN(4) == 0
+	w.setting = cluster.ModeAuto
+	switch w.rng.IntN(12) {
+	case 0:
+		w.setting = cluster.ModeAvailable
+	case 1:
+		w.setting = cluster.ModeQuorum
 	}
 	w.res = Result{Seed: seed, Profile: w.Profile, Nodes: n}
 	w.addNodes(n)
@@ -132,7 +145,7 @@ func (w *World) addNodes(n int) {
 	for i := range n {
 		all = append(all, cluster.NodeID(fmt.Sprintf("n%d", i+1)))
 	}
-	config := cluster.VoterConfig{Epoch: 1, Voters: all, Mode: cluster.AutoMode(n)}
+	config := cluster.VoterConfig{Epoch: 1, Voters: all, Mode: w.modeFor(n)}
 	if w.grown {
 		config = cluster.VoterConfig{Epoch: 1, Voters: all[:1], Mode: cluster.ModeSingle}
 	}
@@ -161,11 +174,27 @@ func (w *World) addNodes(n int) {
 	}
 }
 
+// majority reports whether holders decide by majority from first to last.
+func (w *World) majority() bool {
+	return !w.grown && !w.operated && len(w.nodes) > 2 && w.setting != cluster.ModeAvailable
+}
+
+// modeFor is the mode of n voters that nobody interfered with.
+func (w *World) modeFor(n int) cluster.Mode {
+	if n <= 1 || w.setting == cluster.ModeAuto {
+		return cluster.AutoMode(n)
+	}
+	return w.setting
+}
+
 // Run plays the world to its end.
 func (w *World) Run() Result {
 	for len(w.queue) > 0 && w.script >= 0 && len(w.res.Violations) == 0 {
 		e := w.pop()
 		w.now = e.at
+		if e.kind != evWrite {
+			w.res.Events++
+		}
 		w.dispatch(&e)
 	}
 	w.res.Simulated = w.now

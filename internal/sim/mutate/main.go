@@ -45,15 +45,13 @@ func run(out io.Writer, seeds int, first uint64, only string) error {
 			return fmt.Errorf("mutant %q: %w", m.name, err)
 		}
 		total++
-		word, unit := "MISSED", ""
-		if v.bad > 0 || v.unit {
+		word := "MISSED"
+		if v.bad > 0 || len(v.by) > 0 {
 			caught++
 			word = "caught"
 		}
-		if v.unit {
-			unit = ", and by the unit tests"
-		}
-		fmt.Fprintf(out, "%-50s %s by %4d of %d seeds, %5.1f %%%s\n", m.name, word, v.bad, v.ran, 100*float64(v.bad)/float64(v.ran), unit)
+		fmt.Fprintf(out, "%-52s %s by %4d of %d seeds, %5.1f %%%s\n", m.name, word, v.bad, v.ran,
+			100*float64(v.bad)/float64(max(1, v.ran)), names(v.by))
 	}
 	fmt.Fprintf(out, "caught=%d/%d\n", caught, total)
 	if caught < total {
@@ -62,33 +60,62 @@ func run(out io.Writer, seeds int, first uint64, only string) error {
 	return nil
 }
 
-// verdict is what noticed a mutant: how many seeds, and the unit tests or not.
+// verdict is what noticed a mutant: how many seeds, and which other tests.
 type verdict struct {
 	bad, ran int
-	unit     bool
+	by       []string
 }
 
-// try runs the simulation and the core's own tests with one mutant in place.
+// names lists the first tests that noticed a mutant.
+func names(by []string) string {
+	const most = 3
+	switch {
+	case len(by) == 0:
+		return ""
+	case len(by) > most:
+		return fmt.Sprintf("; %s and %d more", strings.Join(by[:most], ", "), len(by)-most)
+	}
+	return "; " + strings.Join(by, ", ")
+}
+
+// try runs the simulation and the package's own tests with one mutant in place.
 func try(root, dir string, m mutant, seeds int, first uint64) (verdict, error) {
 	var v verdict
 	list, err := overlay(root, dir, m)
 	if err != nil {
 		return v, err
 	}
+	pkg, which := m.tests()
+	if pkg == "./lease" {
+		if v.bad, v.ran, err = simulate(root, list, seeds, first); err != nil {
+			return v, err
+		}
+	}
+	out, err := goTest(root, list, pkg, "-run", which)
+	for _, f := range regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindAllSubmatch(out, -1) {
+		v.by = append(v.by, string(f[1]))
+	}
+	if err != nil && len(v.by) == 0 {
+		if !strings.Contains(string(out), "panic:") {
+			return v, fmt.Errorf("tests of %s (%w):\n%s", pkg, err, tail(out))
+		}
+		v.by = append(v.by, "a panic")
+	}
+	return v, nil
+}
+
+// simulate returns how many seeds notice the mutant, and how many ran.
+func simulate(root, list string, seeds int, first uint64) (bad, ran int, err error) {
 	out, err := goTest(root, list, "./internal/sim", "-run", "^TestSim$", "-all", "-seeds", strconv.Itoa(seeds), "-seed", strconv.FormatUint(first, 10))
 	sum := regexp.MustCompile(`(?m)^seeds=(\d+) hours=\d+ violations=(\d+)$`).FindSubmatch(out)
 	if sum == nil {
-		return v, fmt.Errorf("no summary (%w):\n%s", err, tail(out))
+		return 0, 0, fmt.Errorf("no summary (%w):\n%s", err, tail(out))
 	}
-	if v.ran, err = strconv.Atoi(string(sum[1])); err != nil {
-		return v, err
+	if ran, err = strconv.Atoi(string(sum[1])); err != nil {
+		return 0, 0, err
 	}
-	if v.bad, err = strconv.Atoi(string(sum[2])); err != nil {
-		return v, err
-	}
-	_, err = goTest(root, list, "./lease")
-	v.unit = err != nil
-	return v, nil
+	bad, err = strconv.Atoi(string(sum[2]))
+	return bad, ran, err
 }
 
 // overlay writes the mutated file and the list that puts it in place.

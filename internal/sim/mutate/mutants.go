@@ -1,8 +1,19 @@
 package main
 
+import "strings"
+
 // mutant is one defect.
 type mutant struct {
 	name, file, old, new string
+}
+
+// tests says where else than in the simulation m must be noticed: the package
+// and which of its tests.
+func (m mutant) tests() (pkg, run string) {
+	if strings.HasPrefix(m.file, "coord/") {
+		return "./coord", "Config|Proof|Vote|Lost"
+	}
+	return "./lease", "."
 }
 
 // mutants returns the table. The first six are the classic mistakes of lease
@@ -97,6 +108,54 @@ func mutants() []mutant {
 		{
 			"duty: all hosts publish", "lease/duty.go",
 			"case best != nil:\n\t\treturn Duty{Publisher: best.Node}", "case best != nil:\n\t\treturn own",
+		},
+		{
+			"record: a voter that lost it votes", "lease/voter.go",
+			"case m.vote.Lost != \"\":\n\t\treturn refusedLost\n\tcase m.holds() && (msg.Phase", "case m.holds() && (msg.Phase",
+		},
+		{
+			"record: a voter that lost it acknowledges renewals", "lease/voter.go",
+			"case m.vote.Lost != \"\":\n\t\tm.answer(", "case false:\n\t\tm.answer(",
+		},
+		{
+			"record: trusted again without being taken out", "lease/voter.go",
+			"c.IsZero() || c.Has(m.self) || m.now < m.grantFrom", "c.IsZero() || m.now < m.grantFrom",
+		},
+		{
+			"record: trusted again before its guards ran out", "lease/voter.go",
+			"c.IsZero() || c.Has(m.self) || m.now < m.grantFrom", "c.IsZero() || c.Has(m.self)",
+		},
+		{
+			"voters: the operator's choice is not kept", "lease/voters.go",
+			"if cur.Pinned || len(goal) == 0 {", "if len(goal) == 0 {",
+		},
+		{
+			"voters: slots given up while one may hold alone", "lease/config.go",
+			"if cur.Open || !m.allAcked() {", "if m.now < 0 {",
+		},
+		{
+			"voters: changed before the log is with them", "lease/config.go",
+			"!t.ready || !t.stable || t.readyEpoch < m.vote.Config.Epoch", "!t.stable",
+		},
+		{
+			"voters: changed while a change is pending", "lease/config.go",
+			"!t.ready || !t.stable || t.readyEpoch < m.vote.Config.Epoch", "!t.ready",
+		},
+		{
+			"clock: guards trusted after a jump", "lease/step.go",
+			"m.grantFrom = max(m.grantFrom, m.now+m.timing.Lease)", "m.grantFrom = max(m.grantFrom, m.now)",
+		},
+		{
+			"handover: at once to a better host", "lease/release.go",
+			"max(best.since+delay, s.hold.since+s.timing.MinTenure)", "best.since+delay",
+		},
+		{
+			"handover: a release of an older term ends the guard", "lease/voter.go",
+			"m.guard.node != r.Holder || m.guard.term > r.Term", "m.guard.node == \"\"",
+		},
+		{
+			"config: record taken without a signature", "coord/voters.go",
+			"if len(c.Proof) > 0 && bytes.Equal(c.Proof, s.checked.proof) && bytes.Equal(text, s.checked.text) {", "if len(text) > 0 {",
 		},
 	}
 }
