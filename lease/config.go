@@ -181,6 +181,9 @@ func (m *machine) next() (next cluster.VoterConfig, ok bool) {
 		return next, true
 	case add != "" && len(cur.Voters) < cluster.MaxVoters:
 		next.Voters = with(cur.Voters, add)
+		if len(next.Target) > 0 {
+			next.Target = with(without(goal, add), add)
+		}
 	case out != "":
 		next.Voters = without(cur.Voters, out)
 	case cur.Mode == cluster.ModeQuorum && mode == cluster.ModeAvailable && len(all) == len(cur.Voters):
