@@ -384,7 +384,7 @@ func (s *hashSet) add(h uint64) bool {
 // TestExhaustive visits every state up to a bound, and all of them with
 // SKEIN_PROVE=1.
 func TestExhaustive(t *testing.T) {
-	limit := 100_000
+	limit := 50_000
 	if testing.Short() {
 		limit = 20_000
 	}
