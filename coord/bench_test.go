@@ -57,10 +57,10 @@ func sealFor(tb testing.TB, from *host, h wire.Header, payload any) []byte {
 // datagram times the rate of a flood is the share of a core that it takes.
 func BenchmarkReject(b *testing.B) {
 	a, peer, _ := benchAcceptor(b)
-	beat := wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: cluster.ProfileLAN, SentUS: 1, KnownPeers: []wire.PeerHint{
-		{Node: "host-c", TunnelIP: netip.MustParseAddr("10.0.0.3")}, {Node: "host-d", TunnelIP: netip.MustParseAddr("10.0.0.4")},
-		{Node: "host-e", TunnelIP: netip.MustParseAddr("10.0.0.5")}, {Node: "host-f", TunnelIP: netip.MustParseAddr("10.0.0.6")},
-	}}
+	beat := wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: cluster.ProfileLAN, SentUS: 1}
+	for _, node := range []cluster.NodeID{"host-c", "host-d", "host-e", "host-f"} {
+		beat.KnownPeers = append(beat.KnownPeers, wire.PeerHint{Node: node, TunnelIP: netip.MustParseAddr("10.0.0.9")})
+	}
 	header := func(f func(*wire.Header)) wire.Header {
 		h := wire.Header{Node: peer.node, Time: benchTime.Unix(), Type: wire.TypeHeartbeat, To: "host-a", Boot: 1, Seq: 1}
 		if f != nil {
@@ -71,7 +71,7 @@ func BenchmarkReject(b *testing.B) {
 	stranger := &host{node: "host-x", key: seedKey("host-x")}
 	forged := &host{node: peer.node, key: seedKey("mallory")}
 	source := udpAddr(peer.addr)
-	var from simAddr = simAddr(source.String())
+	from := simAddr(source.String())
 	good := sealFor(b, peer, header(nil), beat)
 	if _, _, err := a.check(good, peer.addr); err != nil {
 		b.Fatal(err)

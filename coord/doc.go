@@ -32,6 +32,22 @@
 // that of a lease which is valid here is refused and counted, the rest of its
 // heartbeat stands.
 //
+// A host tells the others its introduction points and which of its backends
+// fail, see PublishIntroPoints and ReportUnhealthy; a heartbeat's digest mends
+// what was lost, and a list that does not fit a datagram is pulled. Both end with
+// their host.
+//
+// Of two processes with one identity every host takes the one started last,
+// counts what the other says and tells OnDuplicate; the other fails its
+// self-check. Somebody who can send from a member's address without its key
+// does not know its boot and so cannot use up its rate.
+//
+// Leases and duties go by a clock that runs in suspend. A gap between it and
+// Go's own counts as the end of the lease; so does a forward jump of the time of
+// day, since that is what a machine sees that was stopped from outside. A jump
+// or a loop that stood still for more than a quarter of the lease makes the
+// self-check fail for as long.
+//
 // Unsigned heartbeats of protocol version 1 are taken from hosts listed in
 // Options.Legacy, at their certified address, as a sign of life only.
 //
@@ -54,8 +70,10 @@
 //   - the accepter of streams, and one goroutine per stream that is being
 //     accepted or served; they end when Run's context ends, which closes every
 //     stream;
-//   - one per pull, at most 4; each ends within its timeout;
-//   - the notifier, which calls OnChange, OnBlackhole, OnMembers and OnHealth,
+//   - one per pull, at most 4 of records and 4 of introduction points; each
+//     ends within its timeout;
+//   - the notifier, which calls OnChange, OnBlackhole, OnDuplicate, OnMembers
+//     and OnHealth,
 //     and the saver of records; they end after the loop.
 //
 // Ordering: the core's actions are carried out in the order given, a vote is

@@ -18,7 +18,7 @@ import (
 // outlive the next, they show that there are two.
 
 // markBits is how much of a boot is drawn at the start.
-const markBits = 20
+const markBits = 16
 
 // MarkBoot makes a boot of the persisted counter of starts and a random mark:
 // it rises with every start, and is another for a copy that was started as

@@ -233,8 +233,10 @@ func TestGuard(t *testing.T) {
 	g.exit("c")
 	g.exit("b")
 	g.exit("a")
-	if !g.enter("a") || !g.enter("a") {
-		t.Error("a has four at once")
+	for range 2 {
+		if !g.enter("a") {
+			t.Error("a has four at once")
+		}
 	}
 	g.exit("a")
 	if g.enter("a") {

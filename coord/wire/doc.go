@@ -15,6 +15,10 @@
 // finds out what a path carries. ParseLegacy reads the unsigned heartbeat of
 // protocol version 1, which proves nothing.
 //
+// The six messages are heartbeat, peer_announce, intro_points, lease_claim,
+// lease_release and backend_unhealthy; revoke came later. DecodeIntroList reads
+// a list of introduction points that was pulled.
+//
 // Names of fields are lower-case ASCII letters, digits and '_' everywhere in a
 // message, so that no two names differ by case only; a repeated name, a number
 // of 2^53 or more, or nesting deeper than MaxDepth refuses the message.
