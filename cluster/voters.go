@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -36,7 +37,7 @@ type VoterConfig struct {
 	Pinned bool `json:"pinned,omitempty"`
 	// Target are the voters wanted while they are not those of this record yet,
 	// sorted; empty if they are. A later holder goes on towards it.
-	Target []NodeID `json:"target,omitempty"`
+	Target []NodeID `json:"-"` // in JSON as what differs, so that a record fits a datagram
 	// Slots are the voters' slots among TermSlots, in the order of Voters. They
 	// are there as long as a voter may hold alone under this record or under an
 	// earlier one; empty in mode available: 0, 1, 2 and so on.
@@ -102,6 +103,60 @@ func checkVoters(voters []NodeID) error {
 		if i > 0 && voters[i-1] >= v {
 			return fmt.Errorf("voter config: voters not sorted or repeated at %q", v)
 		}
+	}
+	return nil
+}
+
+// voterConfigJSON is a record on disk and on the wire: Join are the wanted that
+// do not vote yet, Leave the places in Voters of those that are not wanted.
+type voterConfigJSON struct {
+	plainConfig
+	Join  []NodeID `json:"join,omitempty"`
+	Leave []int    `json:"leave,omitempty"`
+}
+
+type plainConfig VoterConfig
+
+// MarshalJSON implements json.Marshaler.
+func (c VoterConfig) MarshalJSON() ([]byte, error) {
+	out := voterConfigJSON{plainConfig: plainConfig(c)}
+	if len(c.Target) > 0 {
+		for _, v := range c.Target {
+			if !c.Has(v) {
+				out.Join = append(out.Join, v)
+			}
+		}
+		for i, v := range c.Voters {
+			if !slices.Contains(c.Target, v) {
+				out.Leave = append(out.Leave, i)
+			}
+		}
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *VoterConfig) UnmarshalJSON(b []byte) error {
+	var in voterConfigJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	*c = VoterConfig(in.plainConfig)
+	if len(in.Join)+len(in.Leave) == 0 {
+		return nil
+	}
+	if len(in.Join) > MaxVoters || len(in.Leave) > MaxVoters || len(c.Voters) > MaxVoters {
+		return fmt.Errorf("voter config: more than %d voters", MaxVoters)
+	}
+	for i, v := range c.Voters {
+		if !slices.Contains(in.Leave, i) {
+			c.Target = append(c.Target, v)
+		}
+	}
+	c.Target = append(c.Target, in.Join...)
+	slices.Sort(c.Target)
+	if len(c.Target) == 0 {
+		return fmt.Errorf("voter config: nobody is wanted")
 	}
 	return nil
 }

@@ -298,21 +298,36 @@ func (s *Service) sendLease(a lease.Send) {
 		signed.Proof = ed25519.Sign(s.o.Key, s.releaseBytes(signed))
 		m.Released = &signed
 	}
+	err := s.sendClaim(a.To, m)
+	if err != nil && wire.ReasonOf(err) == wire.ReasonSize && m.Released != nil {
+		// With the longest names not all fits. A claim does without the
+		// release, and a release without the record.
+		if m.Phase == lease.ReleaseTerm {
+			m.Config = cluster.VoterConfig{}
+		} else {
+			m.Released = nil
+		}
+		err = s.sendClaim(a.To, m)
+	}
+	if err != nil && s.logGate.pass("lease/"+string(a.To)) {
+		s.log.Warn().Err(err).Str("peer", string(a.To)).Msg("lease message not sent")
+	}
+}
+
+func (s *Service) sendClaim(to cluster.NodeID, m leaseMessage) error {
 	kind := wire.TypeLeaseClaim
 	var payload wire.Payload
 	var err error
-	if a.Msg.Phase == lease.ReleaseTerm {
+	if m.Phase == lease.ReleaseTerm {
 		kind = wire.TypeLeaseRelease
 		payload, err = wire.NewRelease(m)
 	} else {
 		payload, err = wire.NewClaim(m)
 	}
-	if err == nil {
-		err = s.send(a.To, kind, payload)
+	if err != nil {
+		return err
 	}
-	if err != nil && s.logGate.pass("lease/"+string(a.To)) {
-		s.log.Warn().Err(err).Str("peer", string(a.To)).Msg("lease message not sent")
-	}
+	return s.send(to, kind, payload)
 }
 
 // releaseBytes is what the proof of a release signs.

@@ -58,6 +58,9 @@ func CheckVoters(s State, r SetVoters) error {
 		}
 	}
 	next := wish(s, r)
+	if size := nameBytes(&next); size > maxNameBytes {
+		return bad("the names of the voters and of those to come are %d bytes long, at most %d: change fewer at a time", size, maxNameBytes)
+	}
 	if !next.Pinned {
 		return nil
 	}
@@ -65,6 +68,24 @@ func CheckVoters(s State, r SetVoters) error {
 		return bad("in mode %s the holder %s must be among the voters: let another hold first", mode, s.self)
 	}
 	return nil
+}
+
+// maxNameBytes bounds the names in a record, with what JSON puts around them:
+// seven voters of the longest names, and one to come, so that a message that
+// carries the record fits a datagram.
+const maxNameBytes = (cluster.MaxVoters + 1) * (cluster.MaxNodeIDLen + 3)
+
+func nameBytes(c *cluster.VoterConfig) int {
+	n := 0
+	for _, v := range c.Voters {
+		n += len(v) + 3
+	}
+	for _, v := range c.Target {
+		if !c.Has(v) {
+			n += len(v) + 3
+		}
+	}
+	return n
 }
 
 // wish is the present record with what r asks for.

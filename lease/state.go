@@ -314,6 +314,9 @@ func (s State) Status() Status {
 func (s *State) ackStatus() []VoterStatus {
 	out := make([]VoterStatus, 0, s.hold.nacks)
 	for _, a := range s.hold.acks[:s.hold.nacks] {
+		if s.hold.stable && !s.vote.Config.Has(a.node) {
+			continue // it was one until the last change
+		}
 		v := VoterStatus{Node: a.node, Epoch: a.epoch, Until: a.until}
 		if p := s.lookup(a.node); p != nil {
 			v.Abstaining = s.lostLately(p)
