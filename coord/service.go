@@ -382,8 +382,6 @@ func (s *Service) now() time.Duration { return s.o.Now() }
 // loop is the single owner of membership, health and lease state.
 func (s *Service) loop(ctx context.Context) {
 	now := s.now()
-	s.lastNow, s.lastMono, s.lastWall = s.readClocks()
-	s.waits = s.lastNow
 	s.beatAt = now
 	s.startLease()
 	s.notifier.setMembers(s.members)
@@ -392,6 +390,8 @@ func (s *Service) loop(ctx context.Context) {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	s.lastNow, s.lastMono, s.lastWall = s.readClocks()
+	s.waits = s.lastNow
 	for {
 		select {
 		case <-ctx.Done():
