@@ -30,8 +30,8 @@ type LeaseSummary struct {
 	// PublishLease or PublishNoLease; empty: not decided.
 	Publishing bool   `json:"publishing"`
 	PublishWhy string `json:"publish_why"`
-	// Abstaining are voters known to grant nothing, because their record of
-	// votes was lost; sorted.
+	// Abstaining are hosts known to grant nothing, because their record of
+	// votes was lost; sorted. Each knows it of itself, the holder of its voters.
 	Abstaining []cluster.NodeID `json:"abstaining"`
 	// Blocked says why this host does not stand for the lease; empty: it does.
 	Blocked string `json:"blocked"`

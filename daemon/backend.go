@@ -41,6 +41,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	st := api.Status{
 		Cluster: b.clusterName(), Version: b.version, Role: v.Lease.Role, Term: v.Lease.Term,
 		UptimeSeconds: time.Since(b.started).Seconds(), Lease: b.leaseSummary(v), Mesh: b.meshSummary(v),
+		LocalHealth: v.LocalHealth,
 		Reasons: []string{},
 	}
 	for _, m := range v.Members {
@@ -71,7 +72,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 		st.Reasons = append(st.Reasons, "no holder known")
 	}
 	for _, id := range st.Lease.Abstaining {
-		st.Reasons = append(st.Reasons, fmt.Sprintf("voter %s abstains: %s", id, abstains(v, id)))
+		st.Reasons = append(st.Reasons, fmt.Sprintf("%s abstains: %s", id, abstains(v, id)))
 	}
 	for _, name := range sortedKeys(v.Failing) {
 		st.Reasons = append(st.Reasons, name+": "+v.Failing[name])

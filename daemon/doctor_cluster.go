@@ -286,6 +286,7 @@ func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 		later(groupCluster, "publisher", judgePublisher),
 		one(groupCluster, "lease-profile", judgeProfile),
 		one(groupCluster, "identity", judgeIdentity),
+		later(groupCluster, "local-health", judgeLocalHealth),
 		one(groupCluster, "version-skew", judgeVersions),
 		one(groupCluster, "evidence", judgeEvidence),
 	}

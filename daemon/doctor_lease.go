@@ -102,7 +102,7 @@ func judgeVoters(f clusterFacts) verdict {
 func abstentions(v *coord.View) []verdict {
 	var list []verdict
 	for _, id := range abstaining(v) {
-		d := warning("voter %s abstains: %s", id, abstains(v, id))
+		d := warning("%s abstains: %s", id, abstains(v, id))
 		if len(v.Lease.Config.Voters) < 3 {
 			list = append(list, d.advise("too few voters are left to admit it again: see docs/operations.md, Lost votes"))
 			continue
@@ -207,4 +207,18 @@ func judgeIdentity(f clusterFacts) verdict {
 		}
 	}
 	return worse(list, good("each host is heard once"))
+}
+
+// doubtful is the local health from which on a host is worth a word: a lost
+// packet now and then raises it by one.
+const doubtful = 3
+
+// judgeLocalHealth tells of a host that doubts itself: it gives others more time
+// before it suspects them.
+func judgeLocalHealth(f clusterFacts) verdict {
+	if h := f.view.LocalHealth; h >= doubtful {
+		return warning("this host misses answers that others get: %d of 8", h).
+			advise("is its processor or its network overloaded? It waits longer before it suspects others")
+	}
+	return good("%d of 8", f.view.LocalHealth)
 }

@@ -123,6 +123,7 @@ func TestJudges(t *testing.T) {
 		{"publishes without a lease", func(f *clusterFacts) { f.view.Lease.PublishWhy = lease.PublishByRule }, "publisher", api.VerdictWarn, "no lease is visible"},
 		{"two publish", func(f *clusterFacts) { f.view.Members[2].Publishing = true }, "publisher", api.VerdictWarn, "n3 publishes beside n1"},
 		{"clone", func(f *clusterFacts) { f.view.Members[2].Duplicate = true }, "identity", api.VerdictFail, "identity of n3"},
+		{"unwell", func(f *clusterFacts) { f.view.LocalHealth = doubtful }, "local-health", api.VerdictWarn, "3 of 8"},
 		{"own clone", func(f *clusterFacts) { f.view.Members[0].Duplicate = true }, "identity", api.VerdictFail, "identity of this host"},
 		{"bare majority", func(f *clusterFacts) { f.view.Members[2].Health = cluster.Dead }, "lease-margin", api.VerdictWarn, "2 of 3 voters"},
 		{"slow", func(f *clusterFacts) { f.view.Members[1].RTT, f.view.Members[2].RTT = 2*time.Second, 3*time.Second }, "lease-margin", api.VerdictWarn, "takes 2s"},

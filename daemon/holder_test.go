@@ -163,8 +163,10 @@ func TestDuty(t *testing.T) {
 		},
 		"passes every change of the publishing duty on, and notes those of this host": {
 			actions: []lease.Action{
-				lease.Duty{Publisher: "b"}, lease.Duty{Publisher: "a", Publishing: true},
-				lease.Duty{Publisher: "a", Publishing: true, ByLease: true, Term: 3}, lease.Duty{Publisher: "b", ByLease: true, Term: 4},
+				lease.Duty{Publisher: "b"},
+				lease.Duty{Publisher: "a", Publishing: true},
+				lease.Duty{Publisher: "a", Publishing: true, ByLease: true, Term: 3},
+				lease.Duty{Publisher: "b", ByLease: true, Term: 4},
 			},
 			want: []string{
 				"duty false 0", "duty true 0", "note publishing {true 0 a no lease visible}", "duty true 3",

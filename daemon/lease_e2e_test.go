@@ -52,13 +52,25 @@ func start1(t *testing.T, h *demoHost) {
 	}
 }
 
-// handOver asks h to have the lease go to a host, until that one has what was
-// logged last.
+// handOver asks h to have the lease go to a host, until it is there: that host
+// may lack what was logged last, and a busy machine may let another one win.
 func handOver(ctx context.Context, t *testing.T, h *demoHost, to cluster.NodeID, reason string) {
 	t.Helper()
-	eventually(ctx, t, 10*time.Second, "the lease goes to "+string(to), func() error {
-		_, err := h.api.StepDown(ctx, api.StepDownRequest{To: to, Reason: reason})
-		return err
+	var asked time.Time
+	eventually(ctx, t, 30*time.Second, "the lease goes to "+string(to), func() error {
+		l, err := h.api.Lease(ctx)
+		switch {
+		case err != nil:
+			return err
+		case l.Holder == to:
+			return nil
+		case l.Holder == "" || time.Since(asked) < 2*time.Second:
+			return fmt.Errorf("%q holds term %d", l.Holder, l.Term)
+		}
+		if _, err = h.api.StepDown(ctx, api.StepDownRequest{To: to, Reason: reason}); err == nil {
+			asked = time.Now()
+		}
+		return errors.Join(err, fmt.Errorf("%s held term %d", l.Holder, l.Term))
 	})
 }
 
@@ -110,11 +122,15 @@ func TestLeaseOperations(t *testing.T) {
 	handOver(ctx, t, n2, "n3", "maintenance")
 	agree(ctx, t, d.hosts, "shows both duties of n3", both("n3"))
 
-	t.Run("lost votes", func(t *testing.T) { loseVotes(ctx, t, d, n2, n3) })
+	t.Run("lost votes", func(t *testing.T) { loseVotes(ctx, t, d, n2, n1) })
 
-	// It dies, and says nothing.
+	// The holder dies, and says nothing.
+	handOver(ctx, t, n1, "n3", "again")
+	agree(ctx, t, d.hosts, "shows both duties of n3", both("n3"))
 	kill(t, n3)
-	agree(ctx, t, []*demoHost{n1, n2}, "n1 has both duties", both("n1"))
+	agree(ctx, t, []*demoHost{n1, n2}, "another has both duties", func(s api.Status) bool {
+		return s.Lease.Holder != "" && s.Lease.Holder != "n3" && s.Lease.Publisher == s.Lease.Holder && s.Lease.PublishWhy == api.PublishLease
+	})
 	start1(t, n3)
 	clusterIs(ctx, t, d.hosts, 3, 3)
 	history := func(h *demoHost) []api.TermRecord {
@@ -125,7 +141,7 @@ func TestLeaseOperations(t *testing.T) {
 		}
 		return l.Terms
 	}
-	want := []string{"n1: drill -> n3", "n3: back -> n1", "n1: maintenance -> n3", "n3: expired -> n1"}
+	want := []string{"n1: drill -> n3", "n3: back -> n1", "n1: maintenance -> n3", "n3: expired -> "}
 	told := func(list []api.TermRecord) (out []string) {
 		for _, r := range slices.Backward(list) {
 			if r.Cause != "" {
@@ -136,14 +152,24 @@ func TestLeaseOperations(t *testing.T) {
 	}
 	for _, h := range d.hosts {
 		eventually(ctx, t, 10*time.Second, h.name+" knows the history", func() error {
-			if got := told(history(h)); !slices.Equal(got, want) {
-				return fmt.Errorf("%q, want %q", got, want)
+			got := told(history(h))
+			rest := want
+			for _, line := range got {
+				if len(rest) > 0 && strings.HasPrefix(line, rest[0]) {
+					rest = rest[1:]
+				}
+			}
+			if len(rest) > 0 {
+				return fmt.Errorf("%q, want among them %q", got, want)
 			}
 			return nil
 		})
 	}
 	before := history(n2)
 	restart(ctx, t, n2)
+	if err := n2.await(ctx, "answers", func(api.Status) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
 	if got := history(n2); len(got) < len(before) || !slices.EqualFunc(got[len(got)-len(before):], before, func(a, b api.TermRecord) bool {
 		return a.Term == b.Term && a.Holder == b.Holder && a.Cause == b.Cause && a.StartedAt.Equal(b.StartedAt)
 	}) {
@@ -224,38 +250,36 @@ func operateVoters(ctx context.Context, t *testing.T, d *demo) {
 	agree(ctx, t, d.hosts, "n1 holds", func(s api.Status) bool { return s.Lease.Holder == "n1" })
 }
 
-// loseVotes removes the record of votes of voter h, while it is down: it must
-// abstain, say so, and be admitted again by the holder.
-func loseVotes(ctx context.Context, t *testing.T, d *demo, h, holder *demoHost) {
-	before, err := holder.api.Lease(ctx)
+// loseVotes removes the record of votes of voter h while it is down. It must
+// abstain, and say so for as long as the others are no majority without it; when
+// they are, it is taken out of the voters and in again.
+func loseVotes(ctx context.Context, t *testing.T, d *demo, h, other *demoHost) {
+	before, err := h.api.Lease(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop(ctx, t, other)
 	stop(ctx, t, h)
 	if err := os.Remove(filepath.Join(h.stateDir(), "vote.json")); err != nil {
 		t.Fatal(err)
 	}
 	start1(t, h)
 	if err := h.await(ctx, "abstains", func(s api.Status) bool {
-		return slices.Contains(s.Lease.Abstaining, cluster.NodeID(h.name)) && slices.ContainsFunc(s.Reasons, func(r string) bool {
-			return strings.Contains(r, "abstains")
-		})
+		return s.Lease.Holder == "" && s.State == api.StateDegraded && slices.Equal(s.Lease.Abstaining, []cluster.NodeID{cluster.NodeID(h.name)}) &&
+			slices.Contains(s.Reasons, h.name+" abstains: vote record is missing")
 	}); err != nil {
 		t.Fatalf("%v: %+v", err, h.last)
 	}
+	start1(t, other)
 	agree(ctx, t, d.hosts, "it votes again", func(s api.Status) bool {
-		return s.Lease.Voters == 3 && len(s.Lease.Abstaining) == 0 && s.Lease.Holder != ""
+		return s.Lease.Voters == 3 && len(s.Lease.Abstaining) == 0 && s.Lease.Holder != "" && s.Members.Alive == 3
 	})
-	after, err := holder.api.Lease(ctx)
+	after, err := h.api.Lease(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if after.Config.Epoch < before.Config.Epoch+2 {
 		t.Errorf("epoch %d before, %d after: it was not taken out and in again", before.Config.Epoch, after.Config.Epoch)
-	}
-	log, err := os.ReadFile(filepath.Join(h.dir, "log"))
-	if err != nil || !strings.Contains(string(log), "abstain") {
-		t.Errorf("its log does not say that it abstains: %v", err)
 	}
 }
 

@@ -79,13 +79,13 @@ func votersOf(v *coord.View) api.Voters {
 	return out
 }
 
-// abstaining lists the voters that are known to grant nothing.
+// abstaining lists who is known to grant nothing for want of its votes: voters,
+// and this host also while it is taken out of them to be admitted again.
 func abstaining(v *coord.View) []cluster.NodeID {
-	out := []cluster.NodeID{}
-	for _, id := range v.Lease.Config.Voters {
-		if abstains(v, id) != "" {
-			out = append(out, id)
-		}
+	out := slices.DeleteFunc(slices.Clone(v.Lease.Config.Voters), func(id cluster.NodeID) bool { return abstains(v, id) == "" })
+	if v.Lease.Abstaining != "" && !slices.Contains(out, v.Self) {
+		out = append(out, v.Self)
+		slices.Sort(out)
 	}
 	return out
 }
