@@ -16,7 +16,9 @@ func fullConfig() VoterConfig {
 
 func TestVoterConfigJSON(t *testing.T) {
 	for _, c := range []VoterConfig{
-		{}, {Epoch: 1, Voters: []NodeID{"a"}, Mode: ModeSingle}, fullConfig(),
+		{},
+		{Epoch: 1, Voters: []NodeID{"a"}, Mode: ModeSingle},
+		fullConfig(),
 		{Epoch: 1, Voters: []NodeID{"a", "b"}, Mode: ModeQuorum, Target: []NodeID{"a"}},
 		{Epoch: 1, Voters: []NodeID{"a"}, Mode: ModeQuorum, Target: []NodeID{"x", "y"}},
 	} {

@@ -221,8 +221,10 @@ func TestBadClaimsChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range []PeerChanged{
-		{Node: "a", Priority: 1, Eligible: true, Alive: true}, {Node: "c", Priority: 3, Eligible: true, Alive: true},
-		{Node: "w", Priority: 4, Alive: true}, {Node: "g", Gone: true},
+		{Node: "a", Priority: 1, Eligible: true, Alive: true},
+		{Node: "c", Priority: 3, Eligible: true, Alive: true},
+		{Node: "w", Priority: 4, Alive: true},
+		{Node: "g", Gone: true},
 	} {
 		voter, _ = Step(voter, e, now)
 	}
