@@ -48,6 +48,16 @@
 // or a loop that stood still for more than a quarter of the lease makes the
 // self-check fail for as long.
 //
+// Up to 64 other hosts get heartbeats directly. In a larger cluster package swim
+// judges them by one probe a second, and news of hosts travel on probes and
+// answers; heartbeats go, about once a minute, to the holder, the voters, the
+// publisher and 3 others, and to every host once when this one comes to hold or
+// to publish. An answer carries what a heartbeat says in brief, with the digests
+// by which records are pulled. A host that swim cannot reach is suspect at once
+// and dead 120 seconds after its last sign of life; the holder and a voter judge
+// each other by silence, of which renewals are signs of life. A host whose
+// heartbeats name no incarnation knows no probes: it is spoken to directly.
+//
 // Unsigned heartbeats of protocol version 1 are taken from hosts listed in
 // Options.Legacy, at their certified address, as a sign of life only.
 //
@@ -56,8 +66,7 @@
 // protocol. A stream to this host itself stays inside the process.
 //
 // Non-goals: the mesh itself, invites and joining, what a term entitles to,
-// what the log or the scheduler say over a stream. Clusters of more than 64
-// hosts work but hear from each other less often, since heartbeats are direct.
+// what the log or the scheduler say over a stream.
 //
 // Goroutines, all started by Run and ended before it returns:
 //

@@ -177,6 +177,10 @@ func (s *Service) lastSign(p *peerState) time.Duration {
 // beyond the usual while it is heard, ever longer while it is silent.
 func (s *Service) retryPause(p *peerState, now time.Duration) time.Duration {
 	pause := min((now-s.lastSign(p))/retryShare, maxRetry)
+	if _, heard := s.detector.LastHeard(p.node); !heard && s.swim.core.Active() && now-p.since > settleFor {
+		// Whoever is there has said so by now; the others may be many.
+		pause = max(pause, time.Duration(len(s.members))*unheardShare)
+	}
 	if pause <= s.o.Timing.Heartbeat {
 		return 0
 	}

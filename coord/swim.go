@@ -23,6 +23,9 @@ const (
 	// voterEvery is the time between a voter's heartbeats to the holder, which
 	// hands over only to hosts whose log it knows to be good.
 	voterEvery = 10 * time.Second
+	// unheardShare per member is the least time between heartbeats to a host
+	// that was never heard.
+	unheardShare = 500 * time.Millisecond
 	// byeRandom is how many hosts beside these are told that this one stops.
 	byeRandom = 8
 	// settleFor is how long both ways are gone when the cluster's size passes
@@ -37,10 +40,12 @@ const (
 type gossiping struct {
 	core  *swim.Core
 	since time.Duration // of the last change between the two ways; 0: never
-	full  time.Duration // next heartbeats to the random ones
-	stats swim.Stats    // last counted
-	said  word          // last told to everyone
-	tell  []cluster.NodeID
+	// settled says that a way was chosen: the choice at the start is no change.
+	settled bool
+	full    time.Duration // next heartbeats to the random ones
+	stats   swim.Stats    // last counted
+	said    word          // last told to everyone
+	tell    []cluster.NodeID
 }
 
 // word is what a host must say itself.
@@ -81,11 +86,14 @@ func (s *Service) swimStep(ev swim.Event) {
 func (s *Service) dueSwim(now time.Duration) {
 	core := s.swim.core
 	if large := len(s.members) > maxDirect+1 && !s.removed; large != core.Active() {
-		s.swim.since = max(now, 1)
+		if s.swim.settled {
+			s.swim.since = max(now, 1)
+		}
 		s.swimStep(swim.Activate{On: large})
 		s.judgeAll(now)
 		s.log.Info().Bool("swim", large).Int("members", len(s.members)).Msg("way of judging others changed")
 	}
+	s.swim.settled = true
 	if now >= core.Deadline() {
 		s.swimStep(swim.Tick{})
 	}
@@ -101,9 +109,11 @@ func (s *Service) roundSwim(now time.Duration) {
 		return
 	}
 	s.judgeAll(now)
-	for node := range s.peers {
-		at, heard := s.detector.LastHeard(node)
-		if heard && s.pair(node) && now-at > s.o.Timing.Heartbeat && s.detector.Health(node) != cluster.Dead {
+	for node, p := range s.peers {
+		switch at, heard := s.detector.LastHeard(node); {
+		case !heard && p.beatAt > 0:
+			s.swimStep(swim.Again{Node: node}) // it may know this host, and say no more
+		case heard && s.pair(node) && now-at > s.o.Timing.Heartbeat && s.detector.Health(node) != cluster.Dead:
 			s.swimStep(swim.Again{Node: node}) // before its silence says too much
 		}
 	}
@@ -178,7 +188,7 @@ func (s *Service) fullTargets(now time.Duration, leaving bool) map[cluster.NodeI
 		s.swim.full = now + every - every/20 + time.Duration(s.o.Rand()*float64(every/10))
 	}
 	for node, p := range s.peers {
-		wait := every
+		wait := every*3/4 + time.Duration(s.o.Rand()*float64(every/2)) // so that hosts do not go together
 		if node == st.Holder && st.Config.Has(s.o.Self) {
 			wait = voterEvery
 		}

@@ -168,7 +168,7 @@ func (c *Core) Step(ev Event, now time.Duration) []Action {
 	case Receive:
 		c.receive(&e)
 	case Again:
-		if p := c.peers[e.Node]; p != nil && c.active && p.confirmed && !c.probing(p) {
+		if p := c.peers[e.Node]; p != nil && c.active && p.state < Failed && !c.probing(p) {
 			c.probe(p, probeAgain)
 		}
 	case SetEligible:
