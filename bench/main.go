@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, g := range []struct {
 		name string
 		run  func(context.Context, *suite) error
@@ -63,19 +64,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		s.group, s.began = g.name, time.Now()
 		if err := g.run(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", g.name, err)
+			// The others are worth their time all the same.
+			s.progress("failed: %v", err)
+			failed = append(failed, fmt.Errorf("%s: %w", g.name, err))
+		}
+		if ctx.Err() != nil {
+			return errors.Join(failed...)
 		}
 		s.progress("took %s", time.Since(s.began).Round(time.Second))
 	}
 	header.LoadAfter = load()
 	report := newReport(header, s.rows, s.skipped)
-	if len(report.Results) == 0 {
-		return errors.New("nothing was measured")
-	}
 	if err := report.print(stdout); err != nil {
 		return err
 	}
-	if *out == "" {
+	switch {
+	case len(failed) > 0:
+		return errors.Join(failed...) // the file of an earlier run stays
+	case len(report.Results) == 0:
+		return errors.New("nothing was measured")
+	case *out == "":
 		return nil
 	}
 	return report.write(*out)

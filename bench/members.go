@@ -76,7 +76,7 @@ const detectionLimit = 2 * time.Minute
 
 func (r *series) killOurs(ctx context.Context, f *fleet) error {
 	if err := errors.Join(poll(ctx, "skein is complete before a kill", detectionLimit, f.complete), phase(ctx)); err != nil {
-		return err
+		return fmt.Errorf("%w: %s", err, f.census())
 	}
 	f.gone.clear()
 	began := time.Now()
