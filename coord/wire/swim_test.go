@@ -21,8 +21,10 @@ func swimGoldens() map[string]Payload {
 		"swim_nack":     SwimAck{SwimOwn: SwimOwn{N: 41, Inc: 2}, Target: "n3", Nack: true},
 		"swim_ping_req": SwimPingReq{SwimOwn: SwimOwn{N: 41, Inc: 2, Ineligible: true}, Target: "n3"},
 		"swim_gossip": SwimGossip{SwimOwn{Inc: 2, Deltas: []SwimDelta{
-			{Node: "n2", Boot: 3, Inc: 4, State: "alive", Ineligible: true}, {Node: "n6", Boot: 9, State: "failed", AgeMS: 9000},
-			{Node: "n7", Boot: 1, State: "left"}, suspect,
+			{Node: "n2", Boot: 3, Inc: 4, State: "alive", Ineligible: true},
+			{Node: "n6", Boot: 9, State: "failed", AgeMS: 9000},
+			{Node: "n7", Boot: 1, State: "left"},
+			suspect,
 		}}},
 	}
 }
