@@ -250,3 +250,26 @@ func TestLostRecordKeepsTheFloor(t *testing.T) {
 		}
 	}
 }
+
+// TestLateReleaseKeepsTheGuard: a release of an older term that arrives late
+// does not free a voter from the guard for the present holder.
+func TestLateReleaseKeepsTheGuard(t *testing.T) {
+	s, err := New(Options{
+		Self: "a", Priority: 9, Timing: timing(t, cluster.ProfileLAN), ModeSetting: cluster.ModeAuto,
+		Vote: VoteRecord{Config: three()}, Fresh: true,
+	}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ = Step(s, Receive{From: "b", Msg: Message{Phase: Renew, Term: 5, Round: 1, Config: three()}}, time.Second)
+	for _, r := range []*Release{{Term: 3, Holder: "c", Successor: "c"}, {Term: 4, Holder: "b", Successor: "c"}} {
+		s, _ = Step(s, Receive{From: r.Holder, Msg: Message{Phase: ReleaseTerm, Term: r.Term, Released: r}}, 2*time.Second)
+		if s.guard.node != "b" || s.guard.term != 5 {
+			t.Fatalf("a release of term %d of %s left the guard %+v", r.Term, r.Holder, s.guard)
+		}
+	}
+	s, _ = Step(s, Receive{From: "b", Msg: Message{Phase: ReleaseTerm, Term: 5, Released: &Release{Term: 5, Holder: "b"}}}, 2*time.Second)
+	if s.guard.node != "" {
+		t.Errorf("its own release left the guard %+v", s.guard)
+	}
+}
