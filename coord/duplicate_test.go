@@ -255,6 +255,46 @@ func TestLiesAboutDuplicates(t *testing.T) {
 	})
 }
 
+// TestTwins: only what the host's key signed, after the start that counts began,
+// shows a second process.
+func TestTwins(t *testing.T) {
+	a, peer, _ := benchAcceptor(t)
+	mallory := &host{node: peer.node, key: seedKey("mallory")}
+	take := func(by *host, boot, seq uint64, after time.Duration) wire.Reason {
+		_, _, err := a.check(sealFor(t, by, wire.Header{
+			Node: peer.node, Time: benchTime.Add(after).Unix(), Type: wire.TypeLeaseRelease, To: "host-a", Boot: boot, Seq: seq,
+		}, nil), peer.addr)
+		if err == nil {
+			return ""
+		}
+		return wire.ReasonOf(err)
+	}
+	for i, c := range []struct {
+		by        *host
+		boot, seq uint64
+		after     time.Duration
+		want      wire.Reason
+	}{
+		{peer, 9, 1, 0, ""},
+		{peer, 5, 1, 2 * time.Second, wire.ReasonBoot}, // on its way when that start began
+		{mallory, 5, 1, 4 * time.Second, wire.ReasonBoot},
+		{peer, 5, 1, 4 * time.Second, reasonDuplicate},
+		{peer, 9, 1, 0, wire.ReasonReplay},
+		{mallory, 9, 1, time.Second, wire.ReasonReplay},
+		{peer, 9, 1, time.Second, reasonDuplicate},
+		{peer, 9, 2, time.Second, ""},
+		{peer, 9, 2 + recentSigs, time.Second, ""},
+		{peer, 9, 2, 2 * time.Second, wire.ReasonReplay}, // too long ago to tell
+	} {
+		if got := take(c.by, c.boot, c.seq, c.after); got != c.want {
+			t.Errorf("%d: %q, want %q", i, got, c.want)
+		}
+	}
+	if got := a.twins.m[peer.node].count; got != 2 {
+		t.Errorf("%d noted", got)
+	}
+}
+
 func TestMarkBoot(t *testing.T) {
 	last := uint64(0)
 	for _, counter := range []uint64{1, 2, 3, 1 << 31, 1<<37 - 2} {

@@ -337,8 +337,8 @@ func noteHint(list []hint, backend string, now time.Duration) []hint {
 	return append(list, hint{backend: backend, at: now})
 }
 
-// tidy does what needs a look now and then: it forgets the points of hosts that
-// are dead, and hints that are over.
+// tidy does what needs a look now and then: it forgets hints that are over. The
+// points of a dead host are not shown, and wait for what it says when it is back.
 func (s *Service) tidy(now time.Duration) {
 	if now < s.tidyAt {
 		return
@@ -346,9 +346,6 @@ func (s *Service) tidy(now time.Duration) {
 	s.tidyAt = now + tidyEvery
 	s.judgeDuplicates(now)
 	for _, p := range s.peers {
-		if s.detector.Health(p.node) == cluster.Dead && (p.intro.list != nil || p.hints != nil) {
-			p.intro.list, p.intro.digest, p.intro.at, p.hints, s.dirty = nil, wire.Digest{}, 0, nil, true
-		}
 		p.hints = s.tidyHints(p.hints, now)
 	}
 	s.hinted = s.tidyHints(s.hinted, now)
