@@ -143,7 +143,10 @@ func (h *Host) Shape(s Shape) {
 	if s.Longest > 0 {
 		rules += fmt.Sprintf("ip length > %d drop\n", s.Longest)
 	}
-	if s.Loss > 0 {
+	switch {
+	case s.Loss >= 100: // the filter knows no number below 100 that always is
+		rules += "meta protocol ip drop\n"
+	case s.Loss > 0:
 		rules += fmt.Sprintf("meta protocol ip numgen random mod 100 < %d drop\n", s.Loss)
 	}
 	for _, a := range s.Apart {

@@ -47,6 +47,10 @@ func TestLossCutAndHeal(t *testing.T) {
 	if r := stream(t, a, b, nil); r.Lost < r.Sent/4 || r.Lost > 3*r.Sent/4 {
 		t.Errorf("%d of %d lost at 50 %% loss", r.Lost, r.Sent)
 	}
+	a.Shape(Shape{Loss: 100})
+	if r := stream(t, a, b, nil); r.Lost != r.Sent {
+		t.Errorf("%d of %d lost at 100 %% loss", r.Lost, r.Sent)
+	}
 	a.Shape(Shape{})
 	if r := stream(t, a, b, nil); r.Lost > 0 {
 		t.Errorf("%d of %d lost after the loss ended", r.Lost, r.Sent)
