@@ -15,7 +15,7 @@ func (w *World) fault() {
 	w.push(event{at: w.now + w.between(t/10, 2*t), kind: evFault, node: -1})
 	n := w.victim()
 	long := w.between(t/10, 3*t)
-	switch w.rng.IntN(18) {
+	switch w.rng.IntN(19) {
 	case 0, 1:
 		n.crash()
 		w.later(w.between(0, 2*t), n.start)
@@ -61,7 +61,40 @@ func (w *World) fault() {
 		w.loseVote(n)
 	case 16, 17:
 		w.operate()
+	case 18:
+		w.leave(n)
 	}
+}
+
+// leave takes a host out of the cluster for good, one at most. The others
+// learn it one after the other, it does last if it runs.
+func (w *World) leave(n *node) {
+	if !w.leaves || w.live() < len(w.nodes) {
+		return
+	}
+	for _, o := range w.nodes {
+		c := &o.disk.Config
+		if o.abstains() || len(c.Voters) < 3 || len(c.Target) > 0 || c.Mode != cluster.ModeQuorum || c.Split() {
+			return // who is left must be able to go on
+		}
+	}
+	w.tracef("%s leaves", n.id)
+	w.left = n
+	if w.rng.IntN(2) == 0 {
+		n.crash()
+		n.gone = true
+	}
+	for _, o := range w.nodes {
+		w.later(w.between(0, w.timing.Lease), func() { o.learn(n.i) })
+	}
+}
+
+// live is how many hosts did not leave.
+func (w *World) live() int {
+	if w.left != nil {
+		return len(w.nodes) - 1
+	}
+	return len(w.nodes)
 }
 
 // drain makes a host stop standing, and starts it anew after a while.
@@ -93,7 +126,11 @@ func (w *World) voted(n *node) {
 	gen := n.gen
 	w.later(w.between(0, 2*time.Millisecond), func() {
 		if n.gen == gen {
-			n.crash()
+			if w.mayLose() && w.rng.IntN(2) == 0 {
+				n.lose(len(n.older) - 1) // what it just said
+			} else {
+				n.crash()
+			}
 			w.later(w.between(0, w.timing.Lease/4), n.start)
 		}
 	})
@@ -192,29 +229,36 @@ func (w *World) heal() {
 	w.cut = [maxNodes][maxNodes]uint8{}
 	for _, n := range w.nodes {
 		n.resume()
+		if w.left != nil && !n.knows[w.left.i] {
+			n.learn(w.left.i)
+		}
 		if n.leaving {
 			n.crash()
 		}
 		n.start()
-		if !n.ok {
+		if !n.ok && !n.gone {
 			n.selfCheck(true)
 		}
 	}
 }
 
 // loseVote crashes a voter whose disk then turns out to hold an older vote
-// record or none. One at a time: the rest must be able to admit it again, and
-// a majority of two is both.
+// record or none.
 func (w *World) loseVote(n *node) {
-	if !w.lossy || !n.up {
-		return
+	if n.up && w.mayLose() {
+		n.lose(w.rng.IntN(len(n.older) + 2))
+		w.later(w.between(0, 2*w.timing.Lease), n.start)
 	}
+}
+
+// mayLose reports whether a voter may lose its record now. One at a time: the
+// rest must be able to admit it again, and a majority of two is both.
+func (w *World) mayLose() bool {
 	for _, o := range w.nodes {
 		c := &o.disk.Config
 		if o.abstains() || len(c.Target) > 0 || len(c.Voters) < min(3, len(w.nodes)) || (len(c.Voters) < 3 && c.Mode != cluster.ModeAvailable) {
-			return
+			return false
 		}
 	}
-	n.lose()
-	w.later(w.between(0, 2*w.timing.Lease), n.start)
+	return w.lossy && w.left == nil
 }

@@ -134,7 +134,7 @@ func (w *World) examine() {
 	case 2:
 		w.checkSettled()
 		h := w.believer()
-		if h == nil || len(w.nodes) < 2 {
+		if h == nil || w.fit() < 2 {
 			w.script = -1
 			return
 		}
@@ -159,11 +159,22 @@ func (w *World) examine() {
 		w.crashedAt = w.now
 		again(max(t.Lease, t.Suspect+t.Grace) + 2*t.Lease + 5*time.Second)
 	default:
-		if w.crashedAt != 0 && len(w.nodes) > 2 {
+		if w.crashedAt != 0 && w.live() > 2 {
 			w.violate("I10 no new holder after the holder's crash")
 		}
 		w.script = -1
 	}
+}
+
+// fit is how many hosts may hold.
+func (w *World) fit() int {
+	k := 0
+	for _, n := range w.nodes {
+		if !n.witness && n != w.left {
+			k++
+		}
+	}
+	return k
 }
 
 // checkSettled is I10: the best eligible host holds, everyone agrees who it
@@ -171,7 +182,7 @@ func (w *World) examine() {
 func (w *World) checkSettled() {
 	var best *node
 	for _, n := range w.nodes {
-		if !n.witness && (best == nil || n.priority < best.priority) {
+		if !n.witness && n != w.left && (best == nil || n.priority < best.priority) {
 			best = n
 		}
 	}
@@ -186,10 +197,13 @@ func (w *World) checkSettled() {
 	}
 	w.checkDuty(h)
 	st := h.core.Status()
-	if st.Pending || len(st.Config.Voters) != len(w.nodes) || st.Config.Mode != w.modeFor(len(w.nodes)) {
+	if st.Pending || len(st.Config.Voters) != w.live() || st.Config.Mode != w.modeFor(w.live()) {
 		w.violate("I10 voters %v mode %s pending=%t in a healed cluster of %d", st.Config.Voters, st.Config.Mode, st.Pending, len(w.nodes))
 	}
 	for _, n := range w.nodes {
+		if n == w.left {
+			continue
+		}
 		if n.abstains() {
 			w.violate("I10 %s still abstains", n.id)
 		}

@@ -25,12 +25,11 @@ func (n *node) crash() {
 
 // lose takes the disk back to an earlier record, as an fsync that lied does, or
 // empties it. The shell finds out by the next start: its peers know more of
-// its chain than it does.
-func (n *node) lose() {
+// its chain than it does. k chooses among the older records.
+func (n *node) lose(k int) {
 	n.crash()
-	k := n.w.rng.IntN(len(n.older) + 2)
 	switch {
-	case k < len(n.older):
+	case k >= 0 && k < len(n.older):
 		n.disk, n.lost = n.older[k], "rolled back"
 	case k == len(n.older):
 		n.disk, n.lost = lease.VoteRecord{}, "missing"
@@ -119,4 +118,39 @@ func (n *node) selfCheck(ok bool) {
 	}
 	n.ok = ok
 	n.step(lease.SelfCheck{OK: ok, Reason: "disk"})
+}
+
+// learn makes n know that host j left for good, n itself included.
+func (n *node) learn(j int) {
+	n.knows[j] = true
+	if j == n.i {
+		n.crash()
+		n.gone = true
+		return
+	}
+	n.tellGone()
+}
+
+// tellGone tells the core who left, once it can be told.
+func (n *node) tellGone() {
+	if !n.up {
+		return
+	}
+	if n.paused || n.busy {
+		gen := n.gen
+		n.w.later(10*time.Millisecond, func() {
+			if n.gen == gen {
+				n.tellGone()
+			}
+		})
+		return
+	}
+	for j, o := range n.w.nodes {
+		if n.knows[j] && n.up && !n.busy && !n.told[j].Gone {
+			n.tell(j, lease.PeerChanged{Node: o.id, Priority: o.priority, Gone: true})
+		}
+	}
+	if n.busy {
+		n.tellGone()
+	}
 }

@@ -20,6 +20,8 @@ type node struct {
 	older []lease.VoteRecord // what was on the disk before, newest last
 	lost  string             // why the record on the disk is not to be trusted
 	fresh bool
+	gone  bool           // left for good
+	knows [maxNodes]bool // who left, as the membership records say
 	// logged is the highest term in the log, which is another file than the
 	// vote record.
 	logged cluster.Term
@@ -66,7 +68,7 @@ func (n *node) trueTime(t time.Duration) time.Duration {
 
 // start boots the host with what is on its disk.
 func (n *node) start() {
-	if n.up {
+	if n.up || n.gone {
 		return
 	}
 	w := n.w
@@ -86,6 +88,7 @@ func (n *node) start() {
 	w.tracef("%s starts promised=%d config=%d/%d", n.id, n.disk.PromisedTerm, n.disk.Config.Term, n.disk.Config.Epoch)
 	w.push(event{at: w.now + w.between(0, 50*time.Millisecond), kind: evBeat, node: int8(n.i), gen: n.gen})
 	n.step(lease.Tick{Jitter: w.rng.Float64()})
+	n.tellGone()
 }
 
 func (n *node) store(a lease.Action) {
@@ -204,6 +207,9 @@ func (n *node) beat() {
 
 func (n *node) hear(e *event) {
 	j := int(e.from)
+	if n.knows[j] {
+		return // a host that left is not listened to
+	}
 	o := n.w.nodes[j]
 	now := n.local()
 	n.heard[j] = now

@@ -65,6 +65,8 @@ type World struct {
 
 	grown    bool         // starts with one voter
 	lossy    bool         // an fsync may lie
+	leaves   bool         // a host may leave for good
+	left     *node        // the one that did
 	operated bool         // an operator chooses voters and modes
 	setting  cluster.Mode // of every host's own configuration
 
@@ -124,6 +126,7 @@ func NewWorld(seed uint64) *World {
 	}
 	w.lossy = w.rng.IntN(4) == 0
 	w.operated = w.rng.IntN(4) == 0
+	w.leaves = n > 2 && w.rng.IntN(6) == 0
 	w.setting = cluster.ModeAuto
 	switch w.rng.IntN(12) {
 	case 0:
@@ -176,7 +179,7 @@ func (w *World) addNodes(n int) {
 
 // majority reports whether holders decide by majority from first to last.
 func (w *World) majority() bool {
-	return !w.grown && !w.operated && len(w.nodes) > 2 && w.setting != cluster.ModeAvailable
+	return !w.grown && !w.operated && !w.leaves && len(w.nodes) > 2 && w.setting != cluster.ModeAvailable
 }
 
 // modeFor is the mode of n voters that nobody interfered with.
