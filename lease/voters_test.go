@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -438,4 +439,23 @@ func TestVoteLost(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTwoByMajority: of two voters that need each other the one that is left
+// says what it waits for.
+func TestTwoByMajority(t *testing.T) {
+	s, err := New(Options{
+		Self: "a", Priority: 1, Timing: timing(t, cluster.ProfileLAN), ModeSetting: cluster.ModeQuorum,
+		Vote: VoteRecord{Config: cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"a", "b"}, Mode: cluster.ModeQuorum}},
+	}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Status().Blocked; !strings.Contains(got, "needs b") || !strings.Contains(got, "witness") {
+		t.Errorf("blocked %q", got)
+	}
+	s, _ = Step(s, PeerChanged{Node: "b", Priority: 2, Eligible: true, Alive: true}, 0)
+	if got := s.Status().Blocked; got != "" {
+		t.Errorf("blocked %q while the other is there", got)
+	}
 }
