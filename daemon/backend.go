@@ -42,7 +42,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 		Cluster: b.clusterName(), Version: b.version, Role: v.Lease.Role, Term: v.Lease.Term,
 		UptimeSeconds: time.Since(b.started).Seconds(), Lease: b.leaseSummary(v), Mesh: b.meshSummary(v),
 		LocalHealth: v.LocalHealth,
-		Reasons: []string{},
+		Reasons:     []string{},
 	}
 	for _, m := range v.Members {
 		st.Members.Total++

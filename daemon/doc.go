@@ -16,6 +16,9 @@
 //
 // Requests that another host must carry out go over one stream protocol: to
 // the holder, following the lease while it moves, or to the sponsors in turn.
+// Who shall vote is such a request, from the operator of the holder or of a
+// sponsor. The publishing duty needs no holder: it is passed to the publisher,
+// an interface, as the lease core decides it.
 // A voter that leaves or is removed is taken out of the voters first, while it
 // still can agree, and only then is its key ended.
 //
