@@ -143,6 +143,9 @@ func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 		}
 	}
 	room := max(1, maxDirect-len(first))
+	if full != nil && !s.settling(now) {
+		room = min(room, maxUnheard) // introductions go to them as well
+	}
 	if len(rest) > room {
 		start := s.rotate * room % len(rest)
 		rest = append(rest[start:], rest[:start]...)[:room]

@@ -26,6 +26,9 @@ const (
 	// unheardShare per member is the least time between heartbeats to a host
 	// that was never heard.
 	unheardShare = 500 * time.Millisecond
+	// maxUnheard bounds the heartbeats of a round to hosts that the failure
+	// detector does not look after: many that start at once must not drown.
+	maxUnheard = 16
 	// byeRandom is how many hosts beside these are told that this one stops.
 	byeRandom = 8
 	// settleFor is how long both ways are gone when the cluster's size passes
