@@ -212,6 +212,7 @@ func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.He
 		Role: s.role(leaving), LastPublish: local.LastPublish, IntroPoints: s.introCount(local), Intro: s.intro.digest,
 		Version: s.o.Version, Profile: s.o.Profile, Zone: s.self.Zone, Priority: s.self.Priority, Witness: s.self.Witness,
 		Eligible: s.eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
+		Abstains: st.Abstaining != "",
 		Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),
 		KnownPeers: []wire.PeerHint{}, Inc: new(s.swim.core.Incarnation()),
@@ -451,7 +452,7 @@ func (s *Service) reportPeers(now time.Duration) {
 			Node: m.Node, Priority: m.Priority,
 			Eligible: p.beat.Eligible && !m.Witness && p.incompatible == "",
 			Alive:    s.detector.Present(m.Node, now) && p.incompatible == "",
-			CaughtUp: p.caughtUp, Gone: now < p.departs,
+			CaughtUp: p.caughtUp, Gone: now < p.departs, Abstains: p.beat.Abstains,
 			Publishing: p.beat.Role == cluster.RolePublisher, Holds: p.holds(), Zone: m.Zone,
 		}
 		if p.known && p.reported == e {

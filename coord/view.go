@@ -89,6 +89,8 @@ type MemberView struct {
 	Publishing bool
 	Eligible   bool
 	CaughtUp   bool
+	// Abstains says that, by its own word, it lost its record of votes.
+	Abstains bool
 	// LogEvents is how many events that host has.
 	LogEvents   uint64
 	Slots, Busy uint32
@@ -186,7 +188,7 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 		local := s.o.Local()
 		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, s.now(), true, true
 		mv.Version, mv.Profile, mv.Term, mv.TermHolder = s.o.Version, s.o.Profile, st.Term, st.Holder
-		mv.Publishing = s.publishing.Load()
+		mv.Publishing, mv.Abstains = s.publishing.Load(), st.Abstaining != ""
 		mv.Eligible, mv.LogEvents, mv.Slots, mv.Busy = s.eligible(), own.Events, local.Slots, local.Busy
 		mv.IntroPoints, mv.Unhealthy = introView(&s.intro, s.hinted)
 		mv.Duplicate = s.ownDuplicate
@@ -211,7 +213,7 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 	}
 	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(s.digest)
 	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
-	mv.Publishing = p.reported.Publishing
+	mv.Publishing, mv.Abstains = p.reported.Publishing, p.reported.Abstains
 	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.reported.Eligible, p.reported.CaughtUp, p.beat.LogEvents
 	mv.Slots, mv.Busy = p.beat.Slots, p.beat.Busy
 	return mv

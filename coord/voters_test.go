@@ -137,6 +137,44 @@ func TestLostVoteRecord(t *testing.T) {
 	})
 }
 
+// TestForcedVoterAmongLost: all lost their votes and say so, and one was made
+// the only voter. It takes the others in again.
+func TestForcedVoterAmongLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster.ProfileFast, 1, lan)
+		a, b, c := w.three()
+		defer w.stopAll()
+		a.knows(b, c)
+		b.knows(c)
+		c.knows(b)
+		for _, h := range []*host{a, b, c} {
+			h.stop()
+			h.store.mu.Lock()
+			h.store.found, h.store.vote = false, lease.VoteRecord{}
+			h.store.mu.Unlock()
+		}
+		for _, h := range []*host{a, b, c} {
+			h.start()
+		}
+		w.until("all abstain and see each other", time.Minute, func() bool {
+			return w.allAlive() && a.svc.View().Lease.Abstaining != "" && c.svc.View().Lease.Abstaining != ""
+		})
+		if m, ok := a.svc.View().Member(c.node); !ok || !m.Abstains {
+			t.Errorf("a does not know that c abstains: %+v", m)
+		}
+		b.stop()
+		b.store.mu.Lock()
+		b.store.found, b.store.vote = true, lease.VoteRecord{PromisedTerm: 1 << 20, Config: cluster.VoterConfig{
+			Epoch: 1, Term: 1 << 20, Voters: []cluster.NodeID{b.node}, Mode: cluster.ModeSingle, Issuer: b.node,
+		}}
+		b.store.mu.Unlock()
+		b.start()
+		w.until("all vote again", time.Minute, func() bool {
+			return w.voters(3) && a.svc.View().Lease.Abstaining == "" && c.svc.View().Lease.Abstaining == "" && w.holder() != ""
+		})
+	})
+}
+
 // TestSetVoters: the wish is agreed to before the call returns, and on another
 // host than the holder it is refused.
 func TestSetVoters(t *testing.T) {

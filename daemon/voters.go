@@ -91,15 +91,19 @@ func abstaining(v *coord.View) []cluster.NodeID {
 }
 
 // abstains says why voter id grants nothing, as far as this host knows, empty
-// if it does: of itself a host knows it, of others the holder.
+// if it does: of itself a host knows it, others say so.
 func abstains(v *coord.View, id cluster.NodeID) string {
 	if id == v.Self {
 		return v.Lease.Abstaining
 	}
+	const lost = "its record of votes was lost"
 	for _, a := range v.Lease.Acks {
 		if a.Node == id && a.Abstaining {
-			return "its record of votes was lost"
+			return lost
 		}
+	}
+	if m, ok := v.Member(id); ok && m.Health == cluster.Alive && m.Abstains {
+		return lost
 	}
 	return ""
 }

@@ -41,6 +41,10 @@ type PeerChanged struct {
 	// duty. Holds is the term that it says there to hold itself, 0 if none.
 	Publishing bool
 	Holds      cluster.Term
+	// Abstains means its last heartbeat says that it lost its vote record. It
+	// becomes no voter before it was readmitted: a holder that adds it to few
+	// could not go on with it, nor without.
+	Abstains bool
 	// Zone is its datacenter label.
 	Zone string
 	// Members, about this host itself, is how many hosts the cluster has, heard

@@ -42,3 +42,26 @@ func TestReadmission(t *testing.T) {
 		})
 	}
 }
+
+// TestAbstainingHostIsNotAdded: a single voter that takes a host which abstains
+// as a second one would need it and have it not, for ever.
+func TestAbstainingHostIsNotAdded(t *testing.T) {
+	w := newDutyNet(t, cluster.ProfileLAN, 1, 1, false)
+	w.run(w.all())
+	a := w.host("a")
+	b := PeerChanged{Node: "b", Priority: 50, Alive: true, Eligible: true, CaughtUp: true, Abstains: true}
+	c := PeerChanged{Node: "c", Priority: 60, Alive: true, Eligible: true, CaughtUp: true}
+	w.step(a, b)
+	w.run(10 * time.Second)
+	if got := a.state.Status(); got.Config.Has("b") || len(got.Config.Voters) != 1 || !a.state.holds() {
+		t.Fatalf("took in a host that abstains: %+v", got.Config)
+	}
+	w.step(a, c)
+	w.run(10 * time.Second)
+	if got := a.state.Status().Config; !got.Has("c") || got.Has("b") {
+		t.Fatalf("want c as the second voter: %+v", got)
+	}
+	if got := (&machine{State: a.state}).successor("b"); got == "b" {
+		t.Fatal("would hand over to a host that abstains")
+	}
+}

@@ -123,7 +123,7 @@ type peer struct {
 }
 
 // able reports whether a handover may go to p.
-func (p *peer) able() bool { return p.Alive && p.Eligible && p.CaughtUp && !p.Gone }
+func (p *peer) able() bool { return p.Alive && p.Eligible && p.CaughtUp && !p.Gone && !p.Abstains }
 
 // ready reports whether p can become a voter, as far as its log goes.
 func (p *peer) ready() bool { return p.Alive && p.CaughtUp && !p.Gone }

@@ -64,7 +64,7 @@ func (m *machine) limit() int {
 
 // admissible reports whether p can become a voter now.
 func (m *machine) admissible(p *peer) bool {
-	return p.ready() && !m.lostLately(p)
+	return p.ready() && !p.Abstains && !m.lostLately(p)
 }
 
 // fewVoters are so few that any host is welcome as another.

@@ -110,6 +110,9 @@ type Heartbeat struct {
 	Eligible bool `json:"eligible"`
 	// Leaving is the last word of a host that stops.
 	Leaving bool `json:"leaving,omitempty"`
+	// Abstains: its record of votes was lost, so that it grants nothing until
+	// a holder has admitted it again.
+	Abstains bool `json:"abstains,omitempty"`
 
 	// Term and Holder are the lease as the sender sees it; Holder may be empty.
 	Term   cluster.Term   `json:"term"`
