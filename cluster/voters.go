@@ -42,9 +42,10 @@ type VoterConfig struct {
 	// are there as long as a voter may hold alone under this record or under an
 	// earlier one; empty in mode available: 0, 1, 2 and so on.
 	Slots []int `json:"slots,omitempty"`
-	// Open says that a voter went without acknowledging it, and may hold alone
-	// for ever: slots stay.
-	Open bool `json:"open,omitempty"`
+	// Spent has a bit for each slot of a voter that went without acknowledging
+	// it, and may hold alone for ever: no other voter gets that slot, and as
+	// long as there is one the slots stay.
+	Spent uint64 `json:"spent,omitempty"`
 	// Issuer is the holder that issued the record, and Proof its signature.
 	// Neither takes part in comparisons.
 	Issuer NodeID `json:"issuer,omitempty"`
@@ -213,14 +214,13 @@ func (c VoterConfig) SignedBytes() []byte {
 	text(string(c.Mode))
 	text(string(c.Setting))
 	flag(c.Pinned)
-	flag(c.Open)
 	list(c.Voters)
 	list(c.Target)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(c.Slots)))
 	for _, s := range c.Slots {
 		b = append(b, byte(s))
 	}
-	return b
+	return binary.BigEndian.AppendUint64(b, c.Spent)
 }
 
 // IsZero reports the empty record of a host that has none yet.

@@ -10,7 +10,7 @@ import (
 func fullConfig() VoterConfig {
 	return VoterConfig{
 		Epoch: 9, Term: 130, Voters: []NodeID{"a", "b", "c"}, Mode: ModeAvailable, Setting: ModeAvailable, Pinned: true,
-		Target: []NodeID{"a", "c", "d"}, Slots: []int{0, 1, 63}, Open: true, Issuer: "b", Proof: bytes.Repeat([]byte{7}, 64),
+		Target: []NodeID{"a", "c", "d"}, Slots: []int{0, 1, 63}, Spent: 1<<63 | 4, Issuer: "b", Proof: bytes.Repeat([]byte{7}, 64),
 	}
 }
 
@@ -79,7 +79,7 @@ func TestSignedBytesCoverAll(t *testing.T) {
 		"voters": func(c *VoterConfig) { c.Voters = []NodeID{"a", "bc"} }, "mode": func(c *VoterConfig) { c.Mode = ModeQuorum },
 		"setting": func(c *VoterConfig) { c.Setting = "" }, "pinned": func(c *VoterConfig) { c.Pinned = false },
 		"target": func(c *VoterConfig) { c.Target = nil }, "slots": func(c *VoterConfig) { c.Slots = []int{0, 1, 62} },
-		"open": func(c *VoterConfig) { c.Open = false }, "issuer": func(c *VoterConfig) { c.Issuer = "a" },
+		"spent": func(c *VoterConfig) { c.Spent = 4 }, "issuer": func(c *VoterConfig) { c.Issuer = "a" },
 	} {
 		c := fullConfig()
 		change(&c)

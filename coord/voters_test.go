@@ -55,7 +55,7 @@ func TestForgedVoterConfigs(t *testing.T) {
 			"setting":       forge(func(c *cluster.VoterConfig) { c.Setting = cluster.ModeAvailable }),
 			"pinned":        forge(func(c *cluster.VoterConfig) { c.Pinned = true }),
 			"slots":         forge(func(c *cluster.VoterConfig) { c.Slots = []int{1, 2, 3} }),
-			"open":          forge(func(c *cluster.VoterConfig) { c.Open = true }),
+			"spent":         forge(func(c *cluster.VoterConfig) { c.Spent = 4 }),
 			"other cluster": forge(func(c *cluster.VoterConfig) { c.Proof = ed25519.Sign(a.key, c.SignedBytes()) }),
 		}
 		b.stop() // the test speaks in its place
@@ -262,7 +262,7 @@ func TestLongestLeaseMessageFits(t *testing.T) {
 		return cluster.NodeID(fmt.Sprintf("%02d-%s", i, strings.Repeat("x", cluster.MaxNodeIDLen-3)))
 	}
 	c := cluster.VoterConfig{
-		Epoch: 1 << 40, Term: wire.MaxNumber, Mode: cluster.ModeAvailable, Setting: cluster.ModeAvailable, Pinned: true, Open: true,
+		Epoch: 1 << 40, Term: wire.MaxNumber, Mode: cluster.ModeAvailable, Setting: cluster.ModeAvailable, Pinned: true, Spent: 1<<64 - 1,
 		Issuer: id(1), Proof: bytes.Repeat([]byte{1}, 64),
 	}
 	for i := range cluster.MaxVoters {

@@ -48,8 +48,8 @@ func (m *machine) settle() {
 	if t.stable || !m.persisted(&t.base) || !m.persisted(&m.vote.Config) {
 		return
 	}
-	if c := m.vote.Config; !c.Open && m.leavesOpen() {
-		c.Open = true
+	if c := m.vote.Config; m.heard() != 0 {
+		c.Spent &^= m.heard()
 		m.issue(c)
 		t.renewAt = m.now
 		return
@@ -90,26 +90,25 @@ func (m *machine) excused(v cluster.NodeID) bool {
 	return !slices.Contains(m.vote.Config.Wanted(), v) && (p == nil || !p.Alive)
 }
 
-// leavesOpen reports whether the pending change takes out a voter that may
-// hold alone and has not heard of it.
-func (m *machine) leavesOpen() bool {
+// heard returns the slots that the pending change spends although the voter
+// that it takes out has acknowledged it, and so will never again take a term
+// alone: another may have them.
+func (m *machine) heard() (slots uint64) {
 	base := &m.hold.base
-	if !base.Split() {
-		return false
-	}
 	for _, v := range base.Voters {
-		if p := m.lookup(v); !m.vote.Config.Has(v) && !m.acked(v) && (p == nil || !p.Gone) {
-			return true
+		if slot, ok := base.Slot(v); ok && !m.vote.Config.Has(v) && m.acked(v) {
+			slots |= 1 << slot
 		}
 	}
-	return false
+	return slots & m.vote.Config.Spent
 }
 
 // allAcked reports whether every voter has the newest record, so that none
-// goes by an older one any more.
+// goes by an older one any more. One that left for good counts as well: nobody
+// knows which terms it took alone before.
 func (m *machine) allAcked() bool {
 	for _, v := range m.vote.Config.Voters {
-		if p := m.lookup(v); !m.acked(v) && (p == nil || !p.Gone) {
+		if !m.acked(v) {
 			return false
 		}
 	}
@@ -198,8 +197,8 @@ func (m *machine) next() (next cluster.VoterConfig, ok bool) {
 	}
 	next.Mode = m.stepMode(&cur, mode, len(next.Voters))
 	next = m.slotted(next, &cur)
-	if next.Mode != cluster.ModeAvailable && m.dense(&cur, len(next.Voters), gone) {
-		next.Slots = nil
+	if next.Mode != cluster.ModeAvailable && m.dense(&cur) {
+		next.Slots, next.Spent = nil, 0
 	}
 	return next, next.Mode != cur.Mode || !slices.Equal(next.Voters, cur.Voters) || !slices.Equal(next.Slots, cur.Slots)
 }
@@ -217,20 +216,18 @@ func (m *machine) stepMode(cur *cluster.VoterConfig, mode cluster.Mode, n int) c
 	return cluster.ModeQuorum
 }
 
-// dense reports whether the step after cur may give up the slots: nobody can
-// hold alone any more, or only this host.
-func (m *machine) dense(cur *cluster.VoterConfig, n int, gone bool) bool {
-	if cur.Open || !m.allAcked() {
-		return false
-	}
-	return cur.Mode != cluster.ModeAvailable || (n == 1 && gone)
+// dense reports whether the step after cur may give up the slots: no voter,
+// past or present, can hold alone any more.
+func (m *machine) dense(cur *cluster.VoterConfig) bool {
+	return cur.Spent == 0 && cur.Mode != cluster.ModeAvailable && m.allAcked()
 }
 
 // slotted gives every voter of next its slot, if it or cur has slots: a voter
 // keeps the one that it has, and a new one gets a slot by the number of the
 // record. Two holders that do not hear each other may both add a voter; then
 // the records have different numbers, since the later holder began with one of
-// its own.
+// its own. The slot of a voter that is taken out is spent at once, until settle
+// knows that the voter heard: a holder that fell in between could not tell.
 func (m *machine) slotted(next cluster.VoterConfig, cur *cluster.VoterConfig) cluster.VoterConfig {
 	if next.Mode != cluster.ModeAvailable && len(next.Slots) == 0 && !cur.Split() {
 		return next
@@ -242,13 +239,32 @@ func (m *machine) slotted(next cluster.VoterConfig, cur *cluster.VoterConfig) cl
 			next.Slots[i] = had[at]
 			continue
 		}
-		slot := int((cur.Epoch + 1) % cluster.TermSlots)
-		for slices.Contains(had, slot) {
-			slot = (slot + 1) % cluster.TermSlots
+		next.Slots[i] = freeSlot(int((cur.Epoch+1)%cluster.TermSlots), had, next.Slots[:i], cur.Spent)
+	}
+	for i, v := range cur.Voters {
+		if !next.Has(v) {
+			next.Spent |= 1 << had[i]
 		}
-		next.Slots[i] = slot
 	}
 	return next
+}
+
+// freeSlot returns the first slot from start on that nobody has and that is not
+// spent. After some 57 voters that went unheard all are: then a slot comes again,
+// that of one that went long ago and whose terms were passed since.
+func freeSlot(start int, had, given []int, spent uint64) int {
+	again := -1
+	for i := range cluster.TermSlots {
+		slot := (start + i) % cluster.TermSlots
+		switch {
+		case slices.Contains(had, slot) || slices.Contains(given, slot):
+		case spent&(1<<slot) == 0:
+			return slot
+		case again < 0:
+			again = slot
+		}
+	}
+	return again
 }
 
 // slotsOf are the slots of a record's voters, those to come if it has none.

@@ -34,6 +34,10 @@
 // who is seen. Two voters in quorum mode need each other: a third host as
 // witness makes that bearable.
 //
+// A voter that goes without a word, for good or on an operator's wish, may have
+// taken terms that nobody heard of, or may still. Its slot is spent then: no
+// other gets it, and the voters keep slots, also by majority.
+//
 // Voters change by records ordered by (term, epoch), after TermReady and one
 // voter at a time; each record must be persisted by enough of the old and of
 // the new voters before the next, in available mode by all that are wanted

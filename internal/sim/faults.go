@@ -74,8 +74,11 @@ func (w *World) leave(n *node) {
 	}
 	for _, o := range w.nodes {
 		c := &o.disk.Config
-		if o.abstains() || len(c.Voters) < 3 || len(c.Target) > 0 || c.Mode != cluster.ModeQuorum || c.Split() {
+		if o.abstains() || len(c.Voters) < 2 || len(c.Target) > 0 {
 			return // who is left must be able to go on
+		}
+		if len(c.Voters) == 2 && (c.Mode != cluster.ModeAvailable || len(w.nodes) > 2 || w.operated) {
+			return // of two by majority none can, and they may just become that
 		}
 	}
 	w.tracef("%s leaves", n.id)
@@ -87,6 +90,19 @@ func (w *World) leave(n *node) {
 	for _, o := range w.nodes {
 		w.later(w.between(0, w.timing.Lease), func() { o.learn(n.i) })
 	}
+}
+
+// alone may let a host leave for good right after it took a term that others
+// may not have heard of.
+func (w *World) alone(n *node) {
+	if w.calm || !w.leaves || n.core.Status().Stable.Mode != cluster.ModeAvailable || w.rng.IntN(4) != 0 {
+		return
+	}
+	w.later(w.between(0, w.timing.Lease/2), func() {
+		if !w.calm {
+			w.leave(n)
+		}
+	})
 }
 
 // live is how many hosts did not leave.

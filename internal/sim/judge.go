@@ -58,6 +58,7 @@ func (w *World) acquired(n *node, a lease.Acquired) {
 			n.id, a.Term, base.Term, base.Epoch, w.stable.Term, w.stable.Epoch)
 	}
 	w.judge(n)
+	w.alone(n)
 	switch {
 	case !w.believes(n):
 	case w.releasedAt != 0:

@@ -126,7 +126,7 @@ func NewWorld(seed uint64) *World {
 	}
 	w.lossy = w.rng.IntN(4) == 0
 	w.operated = w.rng.IntN(4) == 0
-	w.leaves = n > 2 && w.rng.IntN(6) == 0
+	w.leaves = n > 1 && w.rng.IntN(min(n, 6)) == 0
 	w.setting = cluster.ModeAuto
 	switch w.rng.IntN(12) {
 	case 0:

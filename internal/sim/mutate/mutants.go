@@ -131,7 +131,11 @@ func mutants() []mutant {
 		},
 		{
 			"voters: slots given up while one may hold alone", "lease/config.go",
-			"if cur.Open || !m.allAcked() {", "if m.now < 0 {",
+			"return cur.Spent == 0 && cur.Mode != cluster.ModeAvailable && m.allAcked()", "return cur.Mode != cluster.ModeAvailable",
+		},
+		{
+			"voters: slots given up though one left unheard", "lease/config.go",
+			"!m.vote.Config.Has(v) && m.acked(v) {", "!m.vote.Config.Has(v) {",
 		},
 		{
 			"voters: changed before the log is with them", "lease/config.go",
