@@ -99,7 +99,7 @@ func (w *World) gaveUp(n *node) {
 	if w.around(n.i, mask) != d.print[n.i] || w.loss > 0 || w.extra > 0 {
 		return
 	}
-	if w.now-max(d.changed[n.i], d.rough) < w.timing.Suspect+w.timing.Grace+2*w.timing.Heartbeat {
+	if w.now-max(d.changed[n.i], d.rough) < w.lastWord() {
 		return
 	}
 	for j, o := range w.nodes {
@@ -161,6 +161,14 @@ func (w *World) judgeCrowd() {
 	case w.now-max(d.crowd, d.changed[0]) > w.settle()+w.dutyGap():
 		w.violate("for %s in a calm network not the holder alone publishes", w.now-d.crowd)
 	}
+}
+
+// lastWord bounds how long a host may believe the last word of another one: it
+// was on its way for 2 s, and it takes Suspect and Grace, and a look at every
+// heartbeat, until the other is not believed to live any more.
+func (w *World) lastWord() time.Duration {
+	d := w.timing.Suspect + w.timing.Grace + 2*w.timing.Heartbeat
+	return d + d/50 + 2*time.Second + w.delay
 }
 
 // dutyGap bounds how long nobody publishes after a change: the last guard of a
