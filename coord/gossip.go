@@ -15,8 +15,11 @@ import (
 )
 
 const (
-	// announceRate bounds introductions per second.
+	// announceRate bounds introductions per second of a host that is well.
 	announceRate = 20
+	// announceFull is how many introductions bring records in a large cluster;
+	// the other hosts pull them from those.
+	announceFull = 16
 	// expireEvery is how often records are looked at that may be over.
 	expireEvery = 5 * time.Minute
 )
@@ -226,25 +229,45 @@ func (s *Service) dropPeer(p *peerState) {
 
 // introduce queues this host's own announcement for a member that is new here.
 func (s *Service) introduce(to cluster.NodeID) {
-	if to != s.o.Self && !s.removed && !slices.Contains(s.announce, to) {
+	if p := s.peers[to]; p != nil && !s.removed && !p.queued {
+		p.queued = true
 		s.announce = append(s.announce, to)
+	}
+}
+
+// introduceAll queues all members, from this host on: many that start at once
+// are not to begin with the same.
+func (s *Service) introduceAll() {
+	i := max(0, slices.IndexFunc(s.members, func(m cluster.Member) bool { return m.Node == s.o.Self }))
+	for _, m := range slices.Concat(s.members[i:], s.members[:i]) {
+		s.introduce(m.Node)
 	}
 }
 
 // announceSome sends queued introductions, a bounded number per second.
 func (s *Service) announceSome(now time.Duration) {
 	if now-s.announceT >= time.Second || s.announceT == 0 {
-		s.announceT, s.announceN = max(now, 1), announceRate
+		s.announceT, s.announceN = max(now, 1), s.slower(announceRate)
 	}
+	large := s.swim.core.Active()
 	for len(s.announce) > 0 && s.announceN > 0 {
 		to := s.announce[0]
 		s.announce = s.announce[1:]
-		s.announceN--
-		s.sendRecords(to, s.o.Self)
-		s.beatTo(to, now, false)
-		if p := s.peers[to]; p != nil {
-			p.toldAt = now
+		p := s.peers[to]
+		if p == nil {
+			continue // removed meanwhile
 		}
+		p.queued = false
+		if large && p.beatAt > 0 && p.echoed > 0 {
+			continue // it was first
+		}
+		s.announceN--
+		if !large || s.announced < announceFull {
+			s.announced++
+			s.sendRecords(to, s.o.Self)
+		}
+		s.beatTo(to, now, false)
+		p.toldAt = now
 	}
 }
 

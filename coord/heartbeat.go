@@ -55,6 +55,7 @@ type peerState struct {
 	reported lease.PeerChanged // last told to the core
 	known    bool              // reported is valid
 
+	queued   bool // in Service.announce
 	caughtUp bool
 	departs  time.Duration // until when the lease does without it, see Depart
 
@@ -138,13 +139,14 @@ func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 		case now-p.sentAt < s.retryPause(p, now):
 		case important:
 			first = append(first, m.Node)
+		case full != nil && p.queued && !leaving: // its introduction is a heartbeat
 		default:
 			rest = append(rest, m.Node)
 		}
 	}
 	room := max(1, maxDirect-len(first))
 	if full != nil && !s.settling(now) {
-		room = min(room, maxUnheard) // introductions go to them as well
+		room = min(room, s.slower(maxUnheard))
 	}
 	if len(rest) > room {
 		start := s.rotate * room % len(rest)

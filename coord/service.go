@@ -101,6 +101,7 @@ type Service struct {
 	announce  []cluster.NodeID
 	announceN int // announcements still allowed this second
 	announceT time.Duration
+	announced int // introductions that brought records, in a large cluster
 	lastNow   time.Duration
 	lastMono  time.Duration
 	lastWall  time.Time
@@ -385,9 +386,7 @@ func (s *Service) loop(ctx context.Context) {
 	s.beatAt = now
 	s.startLease()
 	s.notifier.setMembers(s.members)
-	for _, m := range s.members {
-		s.introduce(m.Node)
-	}
+	s.introduceAll()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	s.lastNow, s.lastMono, s.lastWall = s.readClocks()

@@ -31,6 +31,9 @@ const (
 	maxUnheard = 16
 	// byeRandom is how many hosts beside these are told that this one stops.
 	byeRandom = 8
+	// unfitFor is how long self-checks must fail until everyone is told: one that
+	// fails for a moment, as on all hosts of a busy machine, is no news.
+	unfitFor = 10 * time.Second
 	// settleFor is how long both ways are gone when the cluster's size passes
 	// maxDirect: hosts do not learn of members at the same moment.
 	settleFor = 30 * time.Second
@@ -47,6 +50,7 @@ type gossiping struct {
 	settled bool
 	full    time.Duration // next heartbeats to the random ones
 	stats   swim.Stats    // last counted
+	fitAt   time.Duration // when no self-check failed, last
 	said    word          // last told to everyone
 	tell    []cluster.NodeID
 }
@@ -105,7 +109,7 @@ func (s *Service) dueSwim(now time.Duration) {
 // roundSwim is the failure detector's part of a round of heartbeats.
 func (s *Service) roundSwim(now time.Duration) {
 	core := s.swim.core
-	s.swimStep(swim.SetEligible{Eligible: s.eligible()})
+	s.swimStep(swim.SetEligible{Eligible: s.fit(now)})
 	s.countSwim()
 	if !core.Active() {
 		s.swim.said, s.swim.tell = s.ownWord(), nil
@@ -392,6 +396,17 @@ func swimDeltas(in []swim.Delta) []wire.SwimDelta {
 	}
 	return out
 }
+
+// fit is what everyone is told of whether this host stands for the lease.
+func (s *Service) fit(now time.Duration) bool {
+	if len(s.failing) == 0 {
+		s.swim.fitAt = now
+	}
+	return !s.self.Witness && !s.leaving && !s.draining && now-s.swim.fitAt < unfitFor
+}
+
+// slower is n, and less the less well this host is.
+func (s *Service) slower(n int) int { return max(2, n/(1+s.swim.core.Score())) }
 
 // countSwim brings the failure detector's counters into the metrics.
 func (s *Service) countSwim() {

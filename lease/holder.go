@@ -142,7 +142,7 @@ func (m *machine) followers() []int {
 			}
 			return 1
 		})
-		all = all[:maxFollowers]
+		all = all[:fewFollowers]
 	}
 	return all
 }

@@ -15,6 +15,8 @@ const (
 	// maxFollowers bounds the hosts beyond the voters that a holder tells
 	// of its renewals, so that they know who holds.
 	maxFollowers = 64
+	// fewFollowers are told when there are more than that.
+	fewFollowers = 16
 	// ringSize bounds the renewals that a late answer can still match.
 	ringSize = 8
 	// maxAcks is a full configuration and one voter that is being changed.

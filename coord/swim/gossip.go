@@ -21,7 +21,7 @@ const (
 
 const (
 	// spread, times the binary logarithm of the cluster's size, is how often a
-	// host passes news on.
+	// host passes news on; updates, which nobody waits for, half as often.
 	spread = 2
 	// Urgent news that was passed on fewer than pushes times is sent to pushTo
 	// hosts at once, every pushPause. If there is more than a few, as when many
@@ -145,9 +145,9 @@ func (c *Core) deltas(to *peer) []Delta {
 		out = append(out, d)
 		p.sends++
 	}
-	limit := spread * bits.Len(uint(c.living))
+	limit := bits.Len(uint(c.living))
 	c.rumours = slices.DeleteFunc(c.rumours, func(p *peer) bool {
-		over := p.sends >= limit
+		over := p.sends >= spread*limit || p.class == update && p.sends >= limit
 		if over {
 			p.news = news{}
 		}
