@@ -24,6 +24,10 @@ const (
 	typeProbe  wire.Type = "heartbeat_probe" // padded
 )
 
+// skewConfirm is for how long messages of a member must be off before its clock
+// is to blame.
+const skewConfirm = 2 * time.Second
+
 // delivery is an authenticated message on its way to the loop. One without a
 // payload is an unsigned heartbeat of a listed host.
 type delivery struct {
@@ -71,6 +75,7 @@ type acceptPeer struct {
 	since  int64                 // timestamp of the first message of the window's boot
 	heads  [recentSigs]recentSig // of that boot, by sequence number
 	legacy int64                 // timestamp of the last unsigned heartbeat
+	off    time.Duration         // when a message's time was first off since one was good; 0 if none was
 	skewed bool                  // warned that its clock is off; until a message is good
 }
 
@@ -167,6 +172,7 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 		return m, nil, err
 	}
 	peer.accepted(m)
+	peer.off = 0
 	if peer.skewed {
 		peer.skewed = false
 		a.log.Info().Str("peer", string(m.Node)).Msg("clock of peer is good again")
@@ -183,10 +189,18 @@ func (a *acceptor) fresh(m wire.Message) error {
 }
 
 // noteSkew warns once of a member whose clock is off, if it is really that
-// member that says so.
+// member that says so, and more than once: what waited for a session, to a host
+// that was out of reach, is old and comes all at a time.
 func (a *acceptor) noteSkew(peer *acceptPeer, m wire.Message, err error) {
 	if errors.Is(err, wire.ErrBeforeStart) || peer.window.Check(m.Boot, m.Seq) != nil {
 		return // a good clock, or an old recording
+	}
+	switch now := a.now(); {
+	case peer.off == 0:
+		peer.off = now
+		return
+	case now-peer.off < skewConfirm:
+		return
 	}
 	if !a.logGate.pass("skew/"+string(m.Node)) || wire.Verify(m, peer.key) != nil {
 		return

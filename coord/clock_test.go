@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 	"github.com/skein-project/skein/lease"
 )
@@ -125,6 +126,38 @@ func TestRestartWarnsOfNothing(t *testing.T) {
 		}
 		if got := log.lines("datagram refused"); len(got) == 0 || len(log.lines(`"level":"warn","component":"coord","error":"message refused (clock)`)) != 0 {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestQueuedMessagesBlameNoClock: what waited for a session comes late and all
+// at a time.
+func TestQueuedMessagesBlameNoClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster.ProfileLAN, 1, lan)
+		a, b := w.add("host-a", 10), w.add("host-b", 20)
+		_, log := shifted(a)
+		for _, h := range []*host{a, b} {
+			h.knows(a, b)
+			h.start()
+		}
+		defer w.stopAll()
+		w.until("all alive", 10*time.Second, w.allAlive)
+		refused := a.rejected("clock")
+		for i := range uint64(5) {
+			w.net.Inject(udpAddr(b.addr), udpAddr(a.addr), seal(t, b.key, wire.Header{
+				Node: b.node, Time: time.Now().Unix() - 9, Type: wire.TypeHeartbeat, To: a.node, Boot: b.boot, Seq: 1000 + i,
+			}, wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: cluster.ProfileLAN, SentUS: 1, Members: a.svc.View().Digest}))
+		}
+		time.Sleep(10 * time.Second)
+		if got := a.rejected("clock"); got != refused+5 {
+			t.Errorf("%d old messages refused", got-refused)
+		}
+		if got := log.lines("clock of peer"); len(got) != 0 {
+			t.Errorf("%q", got)
+		}
+		if m, _ := a.svc.View().Member(b.node); m.Skew != 0 {
+			t.Errorf("skew %s", m.Skew)
 		}
 	})
 }
