@@ -38,7 +38,7 @@ func (s *Service) SetVoters(ctx context.Context, r lease.SetVoters) error {
 	case errors.Is(refused, lease.ErrNotHolding):
 		return fmt.Errorf("set voters: %w", ErrNotHolder)
 	case refused != nil:
-		return fmt.Errorf("set voters: %w", refused)
+		return refused
 	}
 	for {
 		var st lease.Status

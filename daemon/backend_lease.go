@@ -19,9 +19,11 @@ func (n *node) leaseSummary(v *coord.View) api.LeaseSummary {
 		Abstaining: abstaining(v), Blocked: v.Lease.Blocked,
 	}
 	if v.Lease.Holder != "" {
-		left := v.Lease.Until - n.now()
-		sum.ExpiresSeconds = new(max(0, left.Seconds()))
-		sum.RenewedSeconds = new(max(0, (n.timing.Lease - left).Seconds()))
+		if v.Lease.Until != 0 { // its renewals reach this host
+			left := v.Lease.Until - n.now()
+			sum.ExpiresSeconds = new(max(0, left.Seconds()))
+			sum.RenewedSeconds = new(max(0, (n.timing.Lease - left).Seconds()))
+		}
 		n.events.View(func(s *state.State) {
 			if t, ok := s.LastTerm(); ok && t.Term == v.Lease.Term && t.Holder == v.Lease.Holder {
 				sum.TenureSeconds = new(max(0, time.Since(t.Started.Time()).Seconds()))

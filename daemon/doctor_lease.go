@@ -34,10 +34,17 @@ func judgeLease(f clusterFacts) verdict {
 		}
 		alive++
 	}
-	if l.Holder == "" {
+	switch {
+	case l.Holder == "" && alive >= cfg.Majority() && slices.ContainsFunc(f.others(), func(m coord.MemberView) bool { return otherProfile(f, m) }):
+		return failure("no lease is visible here, of hosts with another lease.profile").advise("see check lease-profile")
+	case l.Holder == "":
 		return noHolder(cfg, alive, down)
 	}
 	var list []verdict
+	if l.Until == 0 && cfg.Has(f.view.Self) && l.Abstaining == "" {
+		list = append(list, warning("%s says that it holds term %d, and its renewals do not reach this host, which votes", l.Holder, l.Term).
+			advise("`skein mesh %s` shows the way there, the log of this host what it refuses: does an older release run there?", l.Holder))
+	}
 	if need := cfg.Majority(); cfg.Mode == cluster.ModeQuorum && alive == need && need < len(cfg.Voters) {
 		list = append(list, warning("%d of %d voters are alive: one more lost, and nobody holds the lease", alive, len(cfg.Voters)).
 			advise("bring the others back, or remove those that are gone for good: `skein remove NODE`"))
@@ -152,7 +159,7 @@ func judgePublisher(f clusterFacts) verdict {
 	var list []verdict
 	if v.Lease.PublishWhy != api.PublishLease {
 		list = append(list, warning("%s publishes, and no lease is visible here", v.Publisher).
-			advise("a majority of the voters is out of sight: another part of the cluster may publish too, which does no harm. Repair the network, or see check lease-margin"))
+			advise("a majority of the voters is out of sight, or has another lease.profile: another part of the cluster may publish too, which does no harm. Repair the network, or see check lease-margin"))
 	}
 	for _, m := range f.others() {
 		if m.Publishing && m.Node != v.Publisher && m.Health == cluster.Alive {

@@ -35,7 +35,7 @@ func healthy(t *testing.T) clusterFacts {
 	}
 	wall := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	v := &coord.View{Self: "n1", At: time.Hour, Clock: coord.Clock{Peers: 2, Offset: 20 * time.Millisecond}}
-	v.Lease.Holder, v.Lease.Term = "n1", 7
+	v.Lease.Holder, v.Lease.Term, v.Lease.Until = "n1", 7, time.Hour+time.Second
 	v.Publisher, v.Lease.Publisher, v.Lease.PublishWhy = "n1", "n1", lease.PublishByLease
 	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
 	f := clusterFacts{view: v, wall: wall, mtu: 1420, timing: timing, tolerance: 5 * time.Second, version: "0.4.0", uptime: time.Hour, profile: cluster.ProfileLAN}
@@ -53,6 +53,17 @@ func healthy(t *testing.T) clusterFacts {
 // voting makes these the voters, of whom n1 is one.
 func voting(f *clusterFacts, mode cluster.Mode, voters ...cluster.NodeID) {
 	f.view.Lease.Config.Voters, f.view.Lease.Config.Mode = voters, mode
+}
+
+// TestJudgeLeaseOfOthers: who differs by its profile is told so, and not to
+// look for what keeps voters from standing.
+func TestJudgeLeaseOfOthers(t *testing.T) {
+	f := healthy(t)
+	f.view.Lease.Holder = ""
+	f.view.Members[2].Profile, f.view.Members[2].Incompatible = cluster.ProfileFast, "has profile fast"
+	if v := judgeLease(f); v.v != api.VerdictFail || !strings.Contains(v.detail, "no lease is visible here") || !strings.Contains(v.hint, "lease-profile") {
+		t.Errorf("%+v", v)
+	}
 }
 
 // TestJudges changes one fact at a time and looks which check notices.
@@ -89,6 +100,9 @@ func TestJudges(t *testing.T) {
 		{"not renewed", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() + month/10 }, "cert-expiry", api.VerdictWarn, "ends in 3 days"},
 		{"fresh", func(f *clusterFacts) { f.view.Members[1].CertExpires = f.wall.Unix() + month }, "", api.VerdictOK, ""},
 		{"no holder", func(f *clusterFacts) { f.view.Lease.Holder = "" }, "lease-margin", api.VerdictFail, "although 3 of 3"},
+		{"renewals do not come", func(f *clusterFacts) {
+			f.view.Lease.Holder, f.view.Lease.Until = "n2", 0
+		}, "lease-margin", api.VerdictWarn, "n2 says that it holds term 7"},
 		{"no majority", func(f *clusterFacts) {
 			f.view.Lease.Holder, f.view.Members[1].Health, f.view.Members[2].Health = "", cluster.Dead, cluster.Suspect
 		}, "lease-margin", api.VerdictFail, "1 of 3 voters are alive, 2 must be"},

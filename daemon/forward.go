@@ -125,7 +125,7 @@ func (n *node) toHolder(ctx context.Context, req remoteRequest) (remoteReply, er
 func (n *node) askHolder(ctx context.Context, req remoteRequest) (remoteReply, error) {
 	switch holder := n.coord.View().Lease.Holder; holder {
 	case "":
-		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("skein wait --for holder")}, nil
+		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "no holder is known").WithHint("`skein doctor` says why; `skein wait --for holder` waits for one")}, nil
 	case n.id.Node:
 		return n.asHolder(ctx, n.id.Node, req), nil
 	default:
@@ -390,6 +390,10 @@ func (b backend) StepDown(ctx context.Context, actor string, req api.StepDownReq
 	before, err := b.Lease(ctx)
 	if err != nil {
 		return before, err
+	}
+	if before.Holder == "" {
+		return before, api.Errorf(api.CodeNoHolder, "nobody holds the lease, as far as %s knows: there is nothing to hand over", b.id.Node).
+			WithHint("`skein doctor` says why")
 	}
 	_, err = b.toHolder(ctx, remoteRequest{StepDown: &stepDown{Term: before.Term, StepDownRequest: req}, Actor: b.at(actor)})
 	return before, err

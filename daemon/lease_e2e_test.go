@@ -406,6 +406,9 @@ func TestRecoverLease(t *testing.T) {
 	if _, errs, code := d.cli(ctx, n3, append(recovering, "--yes")...); code != 0 || !strings.Contains(errs, "n3 is the only voter") {
 		t.Fatalf("exit %d, %q", code, errs)
 	}
+	if _, errs, code := d.cli(ctx, n3, append(recovering, "--yes")...); code != 1 || !strings.Contains(errs, "only voter already") {
+		t.Errorf("again: exit %d, %q", code, errs)
+	}
 	start1(t, n3)
 	agree(ctx, t, []*demoHost{n3}, "it holds alone", func(s api.Status) bool { return s.Lease.Holder == "n3" && s.Lease.Voters == 1 })
 	if got := finish(ctx, t, n3, sub.Job); got.Iterations != want.Iterations {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
@@ -75,6 +76,12 @@ func recoverLease(cfg config.Config, actor string) (Recovery, error) {
 	vote, _, err := store.LoadVote()
 	if err != nil && !errors.Is(err, coord.ErrVoteLost) {
 		return Recovery{}, err
+	}
+	if err == nil && vote.Lost == "" && vote.Config.Mode == cluster.ModeSingle && slices.Equal(vote.Config.Voters, []cluster.NodeID{id.Node}) {
+		return Recovery{}, &hinted{
+			error: fmt.Errorf("%w: %s is the only voter already", errRecover, id.Node),
+			hint:  "start its daemon: `systemctl start skein`",
+		}
 	}
 	// A record that was lost binds nobody any more: the voters that it was
 	// given for are given up.

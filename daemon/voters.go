@@ -64,7 +64,7 @@ func votersOf(v *coord.View) api.Voters {
 			x.Zone, x.State, x.Priority, x.Witness = m.Zone, m.Health, m.Priority, m.Witness
 			x.Abstaining = abstains(v, id)
 		}
-		if i := slices.IndexFunc(l.Acks, func(a lease.VoterStatus) bool { return a.Node == id }); i >= 0 {
+		if i := slices.IndexFunc(l.Acks, func(a lease.VoterStatus) bool { return a.Node == id && a.Epoch != 0 }); i >= 0 {
 			x.Epoch = new(l.Acks[i].Epoch)
 		}
 		out.Voters = append(out.Voters, x)
@@ -132,7 +132,7 @@ func (n *node) setVoters(ctx context.Context, from cluster.NodeID, actor string,
 	case errors.Is(err, coord.ErrNotHolder):
 		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "%v", err)}
 	case errors.Is(err, lease.ErrVoters):
-		return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err).WithHint("see `skein lease voters` and `skein members -o wide`")}
+		return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err).WithHint("see `skein lease voters` and `skein members -o wide`; `skein lease step-down --to NODE` lets another hold")}
 	case err != nil:
 		return remoteReply{Problem: problemOf(err)}
 	}

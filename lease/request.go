@@ -65,7 +65,7 @@ func CheckVoters(s State, r SetVoters) error {
 		return nil
 	}
 	if mode := s.modeOf(&next, len(next.Wanted())); mode != cluster.ModeQuorum && !slices.Contains(next.Wanted(), s.self) {
-		return bad("in mode %s the holder %s must be among the voters: let another hold first", mode, s.self)
+		return bad("with %d of them the mode is %s, in which the holder %s must be among them: let another hold first", len(next.Wanted()), mode, s.self)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (a *app) leaseStepDown() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "step-down", Short: "Let the holder hand over", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+			return a.departs(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				l, err := c.StepDown(ctx, api.StepDownRequest{To: cluster.NodeID(to), Reason: reason})
 				if err != nil {
 					return err

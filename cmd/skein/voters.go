@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -106,6 +107,9 @@ func (a *app) setVoters(ctx context.Context, req api.VotersRequest) error {
 			if err != nil {
 				return err
 			}
+			if err := knownVoters(now, req); err != nil {
+				return err
+			}
 			if err := a.confirm(votersQuestion(now, req)); err != nil {
 				return err
 			}
@@ -118,9 +122,23 @@ func (a *app) setVoters(ctx context.Context, req api.VotersRequest) error {
 		case "json", "jsonl":
 			return a.show(view{body: v})
 		}
-		a.note("wanted: %s; `skein lease voters` shows how far it is", votersWanted(v))
+		wanted := votersWanted(v)
+		if v.TargetAuto {
+			wanted = "chosen by the holder" // as soon as it looks
+		}
+		a.note("wanted: %s; `skein lease voters` shows how far it is", wanted)
 		return nil
 	})
+}
+
+// knownVoters refuses names of no member, before anybody is asked.
+func knownVoters(now api.Voters, req api.VotersRequest) error {
+	for _, id := range append(req.Voters, req.Remove) {
+		if id != "" && !slices.ContainsFunc(now.Voters, func(v api.Voter) bool { return v.Node == id }) {
+			return failf(exitNotFound, "no member %s", id).hint("see `skein members`")
+		}
+	}
+	return nil
 }
 
 // votersQuestion says what is about to change.
