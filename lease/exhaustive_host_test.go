@@ -29,11 +29,11 @@ const searchRound = 2 * ringSize
 // different rates need a margin for a vote as well, and so longer guards.
 func searchTiming(drift bool) Timing {
 	t := Timing{
-		Lease: 4, VoteGuard: 2, MarginPercent: 25, Round: 1, Renew: 1, Retry: 1, Quiesce: 1, Abstain: 1,
+		Lease: 3, VoteGuard: 2, Round: 1, Renew: 1, Retry: 1, Quiesce: 1, Abstain: 1,
 		PreemptDelay: time.Hour, PreemptCap: time.Hour, MinTenure: time.Hour, LossWindow: time.Hour, Heartbeat: 1,
 	}
 	if drift {
-		t.Lease, t.VoteGuard, t.MarginPercent = 6, 3, 34 // 4 and 2 count
+		t.Lease, t.VoteGuard, t.MarginPercent = 5, 3, 40 // 3 and 2 count
 	}
 	return t
 }
@@ -101,7 +101,7 @@ type hosts struct {
 	byKey   map[string]uint32
 	parcels []parcel
 	byText  map[string]uint32
-	known   map[uint64]*outcomeOf
+	known   [][]*outcomeOf // by host and op
 	aged    map[agedKey]uint32
 	steps   int
 }
@@ -112,7 +112,7 @@ type agedKey struct {
 }
 
 func newHosts(timing Timing, handed bool) *hosts {
-	return &hosts{timing: timing, handed: handed, byKey: map[string]uint32{}, byText: map[string]uint32{}, known: map[uint64]*outcomeOf{}, aged: map[agedKey]uint32{}}
+	return &hosts{timing: timing, handed: handed, byKey: map[string]uint32{}, byText: map[string]uint32{}, aged: map[agedKey]uint32{}}
 }
 
 // first returns the hosts of a new cluster.
@@ -147,6 +147,7 @@ func (h *hosts) start(i int, disk VoteRecord, fresh bool) State {
 func (h *hosts) intern(n host, passed time.Duration) (id uint32, rounds uint64) {
 	n.held, n.standing = 0, 0
 	rounds = h.normalise(&n.s, passed)
+	number(&n.disk.Config)
 	term, ok := n.s.Held(0)
 	if ok {
 		n.held = term
@@ -163,6 +164,12 @@ func (h *hosts) intern(n host, passed time.Duration) (id uint32, rounds uint64) 
 	}
 	return id, rounds
 }
+
+// number gives a record the epoch that its term stands for. A holder issues
+// one record here, when its term begins, and it never comes to another, since
+// no TermReady is sent; so the order of records is that of their terms, and
+// their epochs only say how many were issued before.
+func number(c *cluster.VoterConfig) { c.Epoch = uint64(c.Term) + 1 }
 
 // floors says how far back a time still matters; any other one that has
 // passed is as good as now.
@@ -184,6 +191,16 @@ func (h *hosts) normalise(s *State, passed time.Duration) (rounds uint64) {
 	s.lastLoss, s.hold.since = Loss{}, 0
 	if s.released.Term == 0 {
 		s.releaseAt = 0
+	}
+	if !h.handed {
+		s.last = Observed{} // says who released
+	}
+	number(&s.vote.Config)
+	number(&s.hold.base)
+	for i := range s.hold.nacks {
+		if a := &s.hold.acks[i]; a.epoch != 0 {
+			a.epoch = s.vote.Config.Epoch // there is one record in a term
+		}
 	}
 	s.duty, s.unseen = Duty{}, 0   // the lease does not depend on it
 	rounds = s.round - searchRound // may be a wrapped difference
@@ -232,11 +249,16 @@ func rebase(v reflect.Value, path string, passed time.Duration) {
 
 // do returns what host n makes of o.
 func (h *hosts) do(n uint32, o op) *outcomeOf {
-	key := uint64(n)<<32 | uint64(o)
-	out, ok := h.known[key]
-	if !ok {
+	for int(n) >= len(h.known) {
+		h.known = append(h.known, nil)
+	}
+	for int(o) >= len(h.known[n]) {
+		h.known[n] = append(h.known[n], make([]*outcomeOf, o+1-op(len(h.known[n])))...)
+	}
+	out := h.known[n][o]
+	if out == nil {
 		out = h.compute(n, o)
-		h.known[key] = out
+		h.known[n][o] = out
 	}
 	return out
 }
@@ -300,6 +322,7 @@ func (h *hosts) compute(n uint32, o op) *outcomeOf {
 		}
 		p := parcel{from: cur.index, to: slices.Index(searchNodes, a.To), msg: a.Msg}
 		p.msg.Reason = ""
+		number(&p.msg.Config)
 		if p.owner() == cur.index && p.msg.Round != 0 {
 			p.msg.Round -= rounds
 		}
@@ -330,10 +353,16 @@ func (h *hosts) number(p parcel) uint32 {
 
 const dropped = ^uint32(0)
 
+// void reports whether a message can do nothing to its receiver n any more.
+func (h *hosts) void(id, n uint32) bool { return h.inert(id, n) || h.counted(id, n) }
+
 // inert reports whether a message that nobody waits for can do nothing to the
-// receiver n any more: its term is below one that was promised.
+// receiver n any more: its term is below one that was promised or released.
 func (h *hosts) inert(id, n uint32) bool {
 	m, v := &h.parcels[id].msg, &h.list[n].s.vote
+	if m.Phase == ReleaseTerm {
+		return m.Released.Term <= h.list[n].s.released.Term
+	}
 	if m.Round != 0 {
 		return false
 	}
@@ -342,6 +371,18 @@ func (h *hosts) inert(id, n uint32) bool {
 		return m.Term < v.PromisedTerm || (m.Term == v.PromisedTerm && v.PromisedTo != searchNodes[h.parcels[id].from])
 	case Renew:
 		return m.Term < v.PromisedTerm
+	}
+	return false
+}
+
+// counted reports whether an answer was counted already, or says what host n
+// knows: it changes nothing, and will not as long as it is waited for, since
+// what a candidate and a holder take from such answers only grows.
+func (h *hosts) counted(id, n uint32) bool {
+	switch m := &h.parcels[id].msg; {
+	case m.Phase == VoteReply, m.Phase == RenewReply && m.Granted:
+		out := h.do(n, opMessage+id)
+		return out.next == n && len(out.sent) == 0
 	}
 	return false
 }

@@ -18,7 +18,7 @@ import (
 var (
 	seedsFlag = flag.Int("seeds", 2000, "how many seeds TestSim runs")
 	seedFlag  = flag.Uint64("seed", 1, "the first seed of TestSim")
-	allFlag   = flag.Bool("all", false, "go on after a violation")
+	stopFlag  = flag.Int("stop", 1, "stop after so many seeds with a violation, 0: never")
 	stepsFlag = flag.Bool("steps", false, "print everything that happens, use with -seeds 1")
 )
 
@@ -30,7 +30,7 @@ func TestSim(t *testing.T) {
 		seeds = min(seeds, 200)
 	}
 	began := time.Now() //nolint:forbidigo // how fast the simulation is
-	results := runSeeds(*seedFlag, seeds, *allFlag)
+	results := runSeeds(*seedFlag, seeds, *stopFlag)
 	took := time.Since(began) //nolint:forbidigo // how fast the simulation is
 	var total time.Duration
 	var steps, events uint64
@@ -83,7 +83,7 @@ func quantiles(d []time.Duration) string {
 	return fmt.Sprintf("n=%d p50=%s p99=%s max=%s", len(d), at(0.5), at(0.99), at(1))
 }
 
-func runSeeds(first uint64, n int, all bool) []Result {
+func runSeeds(first uint64, n, stop int) []Result {
 	// Worlds make much short-lived garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	results := make([]Result, n)
@@ -93,7 +93,7 @@ func runSeeds(first uint64, n int, all bool) []Result {
 		wg.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= n || (!all && bad.Load() > 0) {
+				if i >= n || (stop > 0 && bad.Load() >= int64(stop)) {
 					return
 				}
 				w := NewWorld(first + uint64(i))
