@@ -214,8 +214,7 @@ func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.He
 		Role: s.role(leaving), LastPublish: local.LastPublish, IntroPoints: s.introCount(local), Intro: s.intro.digest,
 		Version: s.o.Version, Profile: s.o.Profile, Zone: s.self.Zone, Priority: s.self.Priority, Witness: s.self.Witness,
 		Eligible: s.eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
-		Abstains: st.Abstaining != "",
-		Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
+		Abstains: st.Abstaining != "", Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),
 		KnownPeers: []wire.PeerHint{}, Inc: new(s.swim.core.Incarnation()),
 	}

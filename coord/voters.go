@@ -21,11 +21,27 @@ import (
 // be followed, and nothing changed then; or it wraps that of ctx, and the wish
 // may come true all the same.
 func (s *Service) SetVoters(ctx context.Context, r lease.SetVoters) error {
+	return s.ChangeVoters(ctx, func(*View) (lease.SetVoters, error) { return r, nil })
+}
+
+// ChangeVoters is SetVoters for a wish that depends on the present one: want
+// is called once, between two steps of the lease core, with a view that has
+// all wishes before. Its error is returned, and nothing changed then.
+func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetVoters, error)) error {
 	var refused error
 	var term cluster.Term
 	var epoch uint64
 	err := s.call(ctx, func() {
-		if refused = lease.CheckVoters(s.lease, r); refused != nil {
+		var r lease.SetVoters
+		if s.lease.Status().Role != cluster.RoleHolder {
+			refused = lease.ErrNotHolding
+			return
+		}
+		s.publishView(s.now())
+		if r, refused = want(s.view.Load()); refused == nil {
+			refused = lease.CheckVoters(s.lease, r)
+		}
+		if refused != nil {
 			return
 		}
 		s.step(r)

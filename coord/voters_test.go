@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,6 +202,30 @@ func TestSetVoters(t *testing.T) {
 			l := a.svc.View().Lease
 			return slices.Equal(l.Config.Voters, two.Voters) && !l.Pending && len(l.Acks) == 2
 		})
+		three := lease.SetVoters{Voters: []cluster.NodeID{a.node, b.node, c.node}}
+		if err := a.svc.SetVoters(ctx, three); err != nil {
+			t.Fatal(err)
+		}
+		// Two at once: the later builds on the earlier.
+		var both sync.WaitGroup
+		for _, out := range []cluster.NodeID{b.node, c.node} {
+			both.Go(func() {
+				err := a.svc.ChangeVoters(ctx, func(v *View) (lease.SetVoters, error) {
+					without := func(n cluster.NodeID) bool { return n == out }
+					return lease.SetVoters{Voters: slices.DeleteFunc(slices.Clone(v.Lease.Target), without)}, nil
+				})
+				if err != nil {
+					t.Errorf("without %s: %v", out, err)
+				}
+			})
+		}
+		both.Wait()
+		if got := a.svc.View().Lease.Target; !slices.Equal(got, []cluster.NodeID{a.node}) {
+			t.Errorf("one of two changes at once was lost: %v", got)
+		}
+		if err := a.svc.SetVoters(ctx, two); err != nil {
+			t.Fatal(err)
+		}
 		// Cut off, the holder cannot promise that anybody will follow.
 		w.net.Cut(a.addr, b.addr)
 		w.net.Cut(a.addr, c.addr)

@@ -120,15 +120,20 @@ func (n *node) setVoters(ctx context.Context, from cluster.NodeID, actor string,
 		return remoteReply{Problem: api.Errorf(api.CodeForbidden, "%s is no sponsor: it may not change the voters", from).
 			WithHint("do it on the holder, %s, or on a sponsor: see `skein members -o wide`", n.id.Node)}
 	}
-	v := n.coord.View()
-	want, p := wantVoters(v, req)
-	if p == nil {
-		p = n.spare(from, favourVoters)
-	}
-	if p != nil {
-		return remoteReply{Problem: p}
-	}
-	switch err := n.coord.SetVoters(ctx, want); {
+	var want lease.SetVoters
+	// Of two requests at once the later builds on the earlier.
+	err := n.coord.ChangeVoters(ctx, func(v *coord.View) (lease.SetVoters, error) {
+		w, p := wantVoters(v, req)
+		if p == nil {
+			p = n.spare(from, favourVoters)
+		}
+		if p != nil {
+			return w, p
+		}
+		want = w
+		return w, nil
+	})
+	switch {
 	case errors.Is(err, coord.ErrNotHolder):
 		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "%v", err)}
 	case errors.Is(err, lease.ErrVoters):
@@ -196,7 +201,7 @@ func mayVote(v *coord.View, voters []cluster.NodeID) *api.Problem {
 			return api.Errorf(api.CodeConflict, "%s cannot vote: %s", id, m.Incompatible).WithHint("see `skein members -o wide`")
 		case m.Health != cluster.Alive && !v.Lease.Config.Has(id):
 			return api.Errorf(api.CodeConflict, "%s cannot become a voter: it is %s", id, m.Health).WithHint("start it first, or leave it out")
-		case m.Health != cluster.Alive || abstains(v, id) != "":
+		case m.Health != cluster.Alive || m.Incompatible != "" || abstains(v, id) != "":
 			down = append(down, string(id))
 		}
 		if !m.Witness {
@@ -205,7 +210,7 @@ func mayVote(v *coord.View, voters []cluster.NodeID) *api.Problem {
 	}
 	if alive, need := len(voters)-len(down), len(voters)/2+1; alive < need {
 		return api.Errorf(api.CodeConflict, "of these %d voters only %d work, which is no majority", len(voters), alive).
-			WithHint("start %s, or leave out who is gone for good", strings.Join(down, " and "))
+			WithHint("see to %s, or leave out who is gone for good", strings.Join(down, " and "))
 	}
 	if holders == 0 {
 		return api.Errorf(api.CodeConflict, "all of these are witnesses, which never hold the lease")
