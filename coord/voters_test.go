@@ -198,10 +198,11 @@ func TestSetVoters(t *testing.T) {
 		if l := b.svc.View().Lease; l.TargetAuto || !slices.Equal(l.Target, two.Voters) {
 			t.Errorf("b knows of target %v auto %t", l.Target, l.TargetAuto)
 		}
-		w.until("two voters", 10*time.Second, func() bool {
+		voting := func() bool {
 			l := a.svc.View().Lease
 			return slices.Equal(l.Config.Voters, two.Voters) && !l.Pending && len(l.Acks) == 2
-		})
+		}
+		w.until("two voters", 10*time.Second, voting)
 		three := lease.SetVoters{Voters: []cluster.NodeID{a.node, b.node, c.node}}
 		if err := a.svc.SetVoters(ctx, three); err != nil {
 			t.Fatal(err)
@@ -226,6 +227,7 @@ func TestSetVoters(t *testing.T) {
 		if err := a.svc.SetVoters(ctx, two); err != nil {
 			t.Fatal(err)
 		}
+		w.until("two voters again", 10*time.Second, voting)
 		// Cut off, the holder cannot promise that anybody will follow.
 		w.net.Cut(a.addr, b.addr)
 		w.net.Cut(a.addr, c.addr)
