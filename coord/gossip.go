@@ -17,8 +17,8 @@ import (
 const (
 	// announceRate bounds introductions per second of a host that is well.
 	announceRate = 20
-	// announceFull is how many introductions bring records in a large cluster;
-	// the other hosts pull them from those.
+	// announceFull is how many of a start's introductions bring records in a
+	// large cluster; the other hosts pull them from those.
 	announceFull = 16
 	// expireEvery is how often records are looked at that may be over.
 	expireEvery = 5 * time.Minute
@@ -143,6 +143,11 @@ func (s *Service) addRecords(rs member.Records, from cluster.NodeID, push bool) 
 	if push {
 		s.pushRecords(slices.Concat(ch.Joined, ch.Updated))
 	}
+	if push && s.swim.core.Active() && slices.Contains(ch.Updated, s.o.Self) {
+		// Everyone is to know its next key before it uses it.
+		s.tellRecords = len(s.members)
+		s.introduceAll()
+	}
 	return err
 }
 
@@ -258,12 +263,12 @@ func (s *Service) announceSome(now time.Duration) {
 			continue // removed meanwhile
 		}
 		p.queued = false
-		if large && p.beatAt > 0 && p.echoed > 0 {
+		if large && s.tellRecords == 0 && p.beatAt > 0 && p.echoed > 0 {
 			continue // it was first
 		}
 		s.announceN--
-		if !large || s.announced < announceFull {
-			s.announced++
+		if !large || s.tellRecords > 0 {
+			s.tellRecords = max(0, s.tellRecords-1)
 			s.sendRecords(to, s.o.Self)
 		}
 		s.beatTo(to, now, false)

@@ -101,12 +101,14 @@ type Service struct {
 	announce  []cluster.NodeID
 	announceN int // announcements still allowed this second
 	announceT time.Duration
-	announced int // introductions that brought records, in a large cluster
-	lastNow   time.Duration
-	lastMono  time.Duration
-	lastWall  time.Time
-	waits     time.Duration // since when the loop waits, and
-	slept     time.Duration // for how long it means to
+	// tellRecords is how many introductions are to bring records in a large
+	// cluster.
+	tellRecords int
+	lastNow     time.Duration
+	lastMono    time.Duration
+	lastWall    time.Time
+	waits       time.Duration // since when the loop waits, and
+	slept       time.Duration // for how long it means to
 	// distrusts says that the self-check of the clock fails until distrustTill.
 	distrusts    bool
 	distrustTill time.Duration
@@ -386,6 +388,7 @@ func (s *Service) loop(ctx context.Context) {
 	s.beatAt = now
 	s.startLease()
 	s.notifier.setMembers(s.members)
+	s.tellRecords = announceFull
 	s.introduceAll()
 	timer := time.NewTimer(0)
 	defer timer.Stop()

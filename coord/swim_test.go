@@ -289,6 +289,47 @@ func TestSizePassesDirect(t *testing.T) {
 	})
 }
 
+// TestOwnRecordReachesAll: in a large cluster everyone has a host's next
+// announcement, which may name its next key, well before that key is used, and
+// though datagrams get lost.
+func TestOwnRecordReachesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster.ProfileLAN, 7, simnet.Link{Delay: time.Millisecond, Jitter: time.Millisecond, Loss: .1})
+		hosts := w.many(maxDirect + 5)
+		running := hosts[:12]
+		for _, h := range running {
+			h.start()
+		}
+		w.order = w.order[:len(running)]
+		defer w.stopAll()
+		w.await("the running see each other", time.Minute, func() bool { return w.wrong() == 0 })
+		time.Sleep(settleFor)
+		a := running[4]
+		ann, err := member.Ann{
+			IDPub: publicKey(a.key), WGPub: [32]byte{5}, Next: [32]byte{5, 5}, NextAt: time.Now().Add(10 * time.Second).Unix(), Epoch: 2, Issued: time.Now().Unix(), Zone: "z", Priority: 4,
+			Endpoints: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 5}), 51820)},
+		}.Sign(a.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.svc.AddRecords(t.Context(), member.Records{Certs: []member.Signed{a.cert}, Anns: []member.Signed{ann}}); err != nil {
+			t.Fatal(err)
+		}
+		took := w.await("all running have it", time.Minute, func() bool {
+			for _, h := range running {
+				if h.svc.View().Digest != a.svc.View().Digest {
+					return false
+				}
+			}
+			return true
+		})
+		t.Logf("all running have it after %s", took)
+		if took > 5*time.Second {
+			t.Errorf("all have it after %s", took)
+		}
+	})
+}
+
 // TestHostWithoutProbes: a host of a version that knows heartbeats only is
 // heard and spoken to directly in a large cluster, gets nothing that it does not
 // know, and is judged by its silence.

@@ -31,10 +31,13 @@ import (
 // has its old key would be locked out.
 
 // rotateLead is how long the peers have to learn of the next key, or as long
-// as rotateBeats of their heartbeats take, which say that they did.
+// as rotateBeats of their heartbeats take, which say that they did. In a large
+// cluster few of them say so in time; there it is rotateEach per peer, twice as
+// long as it takes to tell them all.
 const (
 	rotateLead  = 10 * time.Second
 	rotateBeats = 3
+	rotateEach  = 100 * time.Millisecond
 )
 
 // rotation is a change of key that was announced.
@@ -50,7 +53,8 @@ func (s *selfCare) begin(ctx context.Context, actor string) (api.Rotated, error)
 		return api.Rotated{}, api.Errorf(api.CodeConflict, "%s has left the cluster", s.n.id.Node)
 	}
 	if s.rotation == nil {
-		if others := s.others(); len(others) > 0 && len(s.n.reachable()) == 0 {
+		others := s.others()
+		if len(others) > 0 && len(s.n.reachable()) == 0 {
 			return api.Rotated{}, api.Errorf(api.CodeConflict, "no other host is alive: they would not learn of the new key").
 				WithHint("see `skein members`")
 		}
@@ -58,7 +62,7 @@ func (s *selfCare) begin(ctx context.Context, actor string) (api.Rotated, error)
 		if err != nil {
 			return api.Rotated{}, fmt.Errorf("rotate key: %w", err)
 		}
-		lead := max(rotateLead, rotateBeats*s.n.timing.Heartbeat)
+		lead := max(rotateLead, rotateBeats*s.n.timing.Heartbeat, time.Duration(len(others))*rotateEach)
 		s.rotation = &rotation{key: key, at: time.Now().Add(lead).Truncate(time.Second), actor: actor}
 		about, err := s.about()
 		if err == nil {

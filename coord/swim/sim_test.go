@@ -104,6 +104,16 @@ func (s *simulation) start(i int, confirmed bool) {
 	s.step(i, Activate{On: true})
 }
 
+// met lets two hosts that run have answered each other's heartbeats.
+func (s *simulation) met(i, j int) {
+	a, b := s.nodes[i], s.nodes[j]
+	if !a.up || !b.up {
+		return
+	}
+	s.step(i, Heard{Node: nodeName(j), Boot: b.boot, HasState: true, Inc: b.core.Incarnation(), Round: true})
+	s.step(j, Heard{Node: nodeName(i), Boot: a.boot, HasState: true, Inc: a.core.Incarnation(), Round: true})
+}
+
 func (s *simulation) random() uint64 {
 	c := Core{rng: s.rng}
 	v := c.random()
@@ -214,15 +224,12 @@ func (s *simulation) crash(i int) { s.nodes[i].up = false }
 // agree reports whether every running host believes exactly the running hosts
 // alive.
 func (s *simulation) agree() bool {
-	for i, nd := range s.nodes {
+	for _, nd := range s.nodes {
 		if !nd.up {
 			continue
 		}
-		for j, o := range s.nodes {
-			if i == j {
-				continue
-			}
-			if st, ok := nd.core.State(nodeName(j)); ok && (st < Failed) != o.up {
+		for _, p := range nd.core.list {
+			if p.confirmed && (p.state < Failed) != s.nodes[s.byID[p.node]].up {
 				return false
 			}
 		}
