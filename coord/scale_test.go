@@ -20,7 +20,7 @@ func TestFiveHundredMembers(t *testing.T) {
 	const members = 500
 	running, settle, quiet := 4, 100*time.Second, 30*time.Second
 	if prove() {
-		running, settle, quiet = members, 2*time.Minute, 3*time.Minute
+		running, settle, quiet = 60, 2*time.Minute, 2*time.Minute
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileClassic, 1, simnet.Link{Delay: 5 * time.Millisecond, Jitter: 5 * time.Millisecond})
