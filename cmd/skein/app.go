@@ -70,6 +70,8 @@ const defaultTimeout = 5 * time.Second
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, t terminal, d deps) int {
+	out := &checkedWriter{w: t.out}
+	t.out = out
 	a := &app{terminal: t, deps: d}
 	root := a.root()
 	root.SetArgs(args)
@@ -77,6 +79,9 @@ func execute(ctx context.Context, args []string, t terminal, d deps) int {
 	root.SetOut(t.out)
 	root.SetErr(t.err)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("write result to stdout: %w", out.err)
+	}
 	switch {
 	case err == nil:
 		return a.code

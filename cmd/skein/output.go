@@ -66,6 +66,21 @@ type view struct {
 	page func(w io.Writer)
 }
 
+// checkedWriter keeps the first error: a result that could not be written must
+// not look like one that was.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
 // show writes v to stdout in the form that -o asks for.
 func (a *app) show(v view) error {
 	switch a.output {
