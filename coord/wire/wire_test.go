@@ -49,7 +49,7 @@ func goldens() map[string]struct {
 	ann.ClusterToken = AnnounceToken([]byte("cluster secret"), "n1", ann)
 	everyone := header(TypeLeaseRelease)
 	everyone.To = Everyone
-	return map[string]struct {
+	all := map[string]struct {
 		h Header
 		p any
 	}{
@@ -72,6 +72,12 @@ func goldens() map[string]struct {
 		}},
 		"backend_unhealthy": {header(TypeBackendUnhealthy), BackendUnhealthy{Backend: "backend-2"}},
 	}
+	for name, p := range swimGoldens() {
+		g := all[name]
+		g.h, g.p = header(p.kind()), p
+		all[name] = g
+	}
+	return all
 }
 
 func TestGolden(t *testing.T) {
