@@ -69,12 +69,15 @@ func (d *departures) all(victim string, n int) (time.Time, bool) {
 	return last, len(d.by[victim]) >= n
 }
 
-// total counts pairs of observer and victim.
-func (d *departures) total() (n int) {
+// total counts pairs of observer and victim among the victims that live. One
+// that was killed before is taken out a second time when it counts as dead.
+func (d *departures) total(lives func(victim string) bool) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, observers := range d.by {
-		n += len(observers)
+	for victim, observers := range d.by {
+		if lives(victim) {
+			n += len(observers)
+		}
 	}
 	return n
 }
@@ -160,6 +163,8 @@ func (h *fleetHost) follow(ctx context.Context) {
 		}
 	}
 }
+
+func (f *fleet) lives(node string) bool { return f.up[cluster.NodeID(node)] != nil }
 
 // complete reports whether every host sees every other alive.
 func (f *fleet) complete() bool {

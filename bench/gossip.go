@@ -66,6 +66,10 @@ func newGossip(ctx context.Context, n int) (*gossip, error) {
 	return g, nil
 }
 
+func (g *gossip) lives(node string) bool {
+	return slices.ContainsFunc(g.nodes, func(m *memberlist.Memberlist) bool { return m.LocalNode().Name == node })
+}
+
 func (g *gossip) complete() bool {
 	return !slices.ContainsFunc(g.nodes, func(m *memberlist.Memberlist) bool { return m.NumMembers() != len(g.nodes) })
 }

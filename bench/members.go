@@ -134,7 +134,7 @@ func (r *series) lossy(ctx context.Context, s *suite, ours *fleet, peer *gossip)
 	if err := pause(ctx, s.size.loss); err != nil {
 		return err
 	}
-	r.ours = append(r.ours, float64(ours.gone.total()))
-	r.peer = append(r.peer, float64(peer.gone.total()))
+	r.ours = append(r.ours, float64(ours.gone.total(ours.lives)))
+	r.peer = append(r.peer, float64(peer.gone.total(peer.lives)))
 	return nil
 }

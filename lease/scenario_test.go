@@ -227,6 +227,7 @@ func (sc *script) event(f []string) Event {
 		return PeerChanged{
 			Node: cluster.NodeID(f[1]), Priority: uint32(num(t, w["priority"])), Eligible: w["eligible"] != "",
 			Alive: w["alive"] != "", CaughtUp: w["caughtup"] != "", Gone: w["gone"] != "",
+			Holds: cluster.Term(num(t, w["holds"])),
 		}
 	case "recv":
 		m := Message{

@@ -16,7 +16,7 @@ const (
 	// of its renewals, so that they know who holds.
 	maxFollowers = 64
 	// fewFollowers are told when there are more than that.
-	fewFollowers = 16
+	fewFollowers = 4
 	// ringSize bounds the renewals that a late answer can still match.
 	ringSize = 8
 	// maxAcks is a full configuration and one voter that is being changed.
@@ -268,6 +268,13 @@ func (s *State) blocked() string {
 	return ""
 }
 
+// stands reports whether this host stands once it is time. One that does not
+// vote may not be told of renewals either: as long as a living host says that
+// it holds, there is nothing to stand for. If that is wrong, a voter stands.
+func (s *State) stands() bool {
+	return s.blocked() == "" && (s.vote.Config.Has(s.self) || s.named() || s.declared() == nil)
+}
+
 // find returns the index of n in peers, and whether it is there.
 func (s *State) find(n cluster.NodeID) (int, bool) {
 	lo, hi := 0, len(s.peers)
@@ -357,7 +364,7 @@ func Deadline(s State) time.Duration {
 			at = min(at, when)
 		}
 	default:
-		if s.blocked() == "" {
+		if s.stands() {
 			at = min(at, s.standAt())
 		}
 	}

@@ -215,7 +215,7 @@ func (m *machine) receive(from cluster.NodeID, msg *Message) {
 func (m *machine) advance() {
 	switch m.phase {
 	case idle:
-		if m.blocked() == "" && m.now >= m.standAt() {
+		if m.stands() && m.now >= m.standAt() {
 			m.startPreVote()
 		}
 	case holding, quiescing:

@@ -290,6 +290,9 @@ func (m *machine) noteRelease(r *Release) {
 	}
 	m.released, m.releaseAt = *r, m.now
 	m.seen = max(m.seen, r.Term)
+	if r.Successor == m.self {
+		m.standFrom = min(m.standFrom, m.now) // though it stepped down itself a moment ago
+	}
 	if m.holds() || m.guard.node != r.Holder || m.guard.term > r.Term {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -345,7 +346,10 @@ type faultCase struct {
 // counts twice, and all hosts end with the same state.
 func TestLeaseFaults(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex
+	all := map[cluster.Profile]map[string][]outage{}
 	for _, c := range faults() {
+		all[c.profile] = map[string][]outage{}
 		t.Run(fmt.Sprintf("%s-%d", c.profile, c.size), func(t *testing.T) {
 			t.Parallel()
 			a := newArena(t, c.profile, c.size, 1)
@@ -358,22 +362,42 @@ func TestLeaseFaults(t *testing.T) {
 			for _, s := range c.strikes {
 				a.report(s.name, outages[s.name])
 			}
+			mu.Lock()
+			for name, list := range outages {
+				all[c.profile][name] = append(all[c.profile][name], list...)
+			}
+			mu.Unlock()
 			v := a.calm()
 			a.mind(v, "the end")
 			a.done(v)
 		})
 	}
+	t.Cleanup(func() {
+		for profile, faults := range all {
+			for name, list := range faults {
+				t.Logf("failover profile=%s all sizes fault=%s %s", profile, name, spreads(list))
+			}
+		}
+	})
+}
+
+// spreads says how long outages were.
+func spreads(list []outage) string {
+	var acquired, assigned []time.Duration
+	for _, o := range list {
+		acquired, assigned = append(acquired, o.acquired), append(assigned, o.assigned)
+	}
+	return fmt.Sprintf("rounds=%d lease: %s first chunk: %s", len(list), spread(acquired), spread(assigned))
 }
 
 // report prints how long the outages were and holds them to their bounds.
 func (a *arena) report(name string, list []outage) {
 	a.t.Helper()
-	var acquired, assigned []time.Duration
+	var acquired []time.Duration
 	for _, o := range list {
-		acquired, assigned = append(acquired, o.acquired), append(assigned, o.assigned)
+		acquired = append(acquired, o.acquired)
 	}
-	a.t.Logf("failover profile=%s hosts=%d fault=%s rounds=%d lease: %s first chunk: %s",
-		a.profile, len(a.all), name, len(list), spread(acquired), spread(assigned))
+	a.t.Logf("failover profile=%s hosts=%d fault=%s %s", a.profile, len(a.all), name, spreads(list))
 	// Renewals stop at once; guards end after a lease, and nobody stands beside a
 	// better host before that is silent for long enough. At worst an election
 	// has to be repeated.
