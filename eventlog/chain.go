@@ -324,11 +324,3 @@ func (c *chain) commit() []cluster.Event {
 	}
 	return events
 }
-
-// signed returns the last signed head of the chain, durable or about to be.
-func (c *chain) signed() cluster.Head {
-	if len(c.buf) > 0 && c.next.Seq > 0 {
-		return c.next
-	}
-	return c.head
-}

@@ -29,8 +29,10 @@
 //
 // What comes from other hosts is stored only if its chain is dense, its
 // hashes match, its clock is not ahead, and its source has signed its head.
-// Two signed histories of one source are kept as a Proof and the second is
-// refused. If another host holds more of this host's own chain than its disk,
+// Two signed histories of one source are a Proof, which hosts pass on like
+// events: from the first event in which they differ nothing of the source
+// counts on any host, whichever of the two it holds, and Digest, Cut and the
+// fold say so. If another host holds more of this host's own chain than its disk,
 // the log goes on as a new incarnation and never forks its chain.
 //
 // An event is stable when WaitStable says so: then it lies inside the Cut of

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
@@ -186,4 +187,14 @@ func (n *network) join(t testing.TB, o Options) *Log {
 
 func voters(ids ...cluster.NodeID) cluster.VoterConfig {
 	return cluster.VoterConfig{Epoch: 1, Term: 1, Voters: ids, Mode: cluster.AutoMode(len(ids))}
+}
+
+// refused returns how often l counted a refusal of peers' data for a reason.
+func refused(t testing.TB, l *Log, reason string) float64 {
+	t.Helper()
+	var m dto.Metric
+	if err := l.m.peerErrors.WithLabelValues(reason).Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
 }

@@ -15,11 +15,12 @@ const (
 )
 
 // request is one thing for the writer to do: append drafts to the own chain,
-// store a run of another chain, or start a new incarnation.
+// store a run of another chain, take in a fork, or start a new incarnation.
 type request struct {
 	drafts []cluster.Draft
 	bodies [][]byte
 	run    *run
+	fork   *provenFork
 	renew  uint64 // new incarnation of the own chain
 
 	weight  int64

@@ -43,7 +43,7 @@ type Log struct {
 	changed  chan struct{} // closed and replaced on every change
 	unstable []ownTerm     // own events from the last stable one on
 	poisoned error
-	forked   map[cluster.SourceID]bool
+	forks    map[cluster.SourceID]Fork // changed by the writer only
 
 	fold        fold
 	aheadWarned atomic.Bool
@@ -76,7 +76,7 @@ func Open(o Options) (*Log, error) {
 		log:     o.Logger.With().Str("component", "eventlog").Logger(),
 		fresh:   map[cluster.SourceID]*chain{},
 		chains:  map[cluster.SourceID]*chain{},
-		forked:  map[cluster.SourceID]bool{},
+		forks:   map[cluster.SourceID]Fork{},
 		changed: make(chan struct{}),
 	}
 	l.fold.st = state.New()
@@ -271,14 +271,11 @@ func (l *Log) Head(src cluster.SourceID) cluster.Head {
 }
 
 // Cut returns the durable positions of all chains, as a term start records
-// them.
+// them. A forked chain counts up to its fork.
 func (l *Log) Cut() cluster.Cut {
-	heads := l.Heads()
-	cut := make(cluster.Cut, len(heads))
-	for i, h := range heads {
-		cut[i] = cluster.SourceMark{Source: h.Source, Mark: cluster.Mark{Seq: h.Seq, Hash: h.Hash}}
-	}
-	return cut
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.DeleteFunc(l.marksLocked(), func(m cluster.SourceMark) bool { return m.Seq == 0 })
 }
 
 // Size returns how many bytes all segments hold.
@@ -294,27 +291,28 @@ func (l *Log) Size() int64 {
 	return n
 }
 
-// Digest returns a short hash over the durable positions of all chains. Two
-// logs with the same digest hold the same events.
+// Digest returns a short hash over the durable positions of all chains, forked
+// ones up to their forks, and the forks. Two logs with the same digest hold the
+// same events that count, and have the same state.
 func (l *Log) Digest() [16]byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.digest == nil {
-		sum := digest(l.headsLocked())
+		sum := digest(l.marksLocked(), l.forksLocked())
 		l.digest = sum[:]
 	}
 	return [16]byte(l.digest)
 }
 
-func digest(heads []cluster.Head) [16]byte {
+func digest(marks cluster.Cut, forks []Fork) [16]byte {
 	h := sha256.New()
 	var b []byte
-	for _, head := range heads {
-		b = append(b[:0], byte(len(head.Source.Node)))
-		b = append(b, head.Source.Node...)
-		b = binary.BigEndian.AppendUint64(b, head.Source.Inc)
-		b = binary.BigEndian.AppendUint64(b, head.Seq)
-		h.Write(append(b, head.Hash[:]...))
+	for _, m := range marks {
+		b = binary.BigEndian.AppendUint64(appendSource(b[:0], m.Source), m.Seq)
+		h.Write(append(b, m.Hash[:]...))
+	}
+	if len(forks) > 0 {
+		h.Write(appendForks(b[:0], forks))
 	}
 	return [16]byte(h.Sum(nil))
 }

@@ -62,9 +62,10 @@ type Options struct {
 	// OnPoison is called once, from the writer, when an I/O error ends
 	// writing. It must not block.
 	OnPoison func(error)
-	// OnEquivocation is called when a source proves to have signed two
-	// histories. It must not block.
-	OnEquivocation func(Proof)
+	// OnEquivocation is called when a source is proven to have signed two
+	// histories; found says that it was this host that found out. It must not
+	// block.
+	OnEquivocation func(f Fork, found bool)
 
 	// Wall is the wall clock. Default time.Now.
 	Wall func() time.Time
@@ -119,7 +120,7 @@ func (o Options) withDefaults() Options {
 		o.OnPoison = func(error) {}
 	}
 	if o.OnEquivocation == nil {
-		o.OnEquivocation = func(Proof) {}
+		o.OnEquivocation = func(Fork, bool) {}
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now

@@ -90,6 +90,9 @@ func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) 
 	} else if renewed && term > 0 {
 		return 0, fmt.Errorf("%w: found on %s", ErrRolledBack, peer)
 	}
+	if err := l.pullForks(ctx, conn, br); err != nil {
+		return 0, fmt.Errorf("ask %s for forks: %w", peer, err)
+	}
 	var errs []error
 	for _, h := range heads {
 		n, err := l.fetch(ctx, conn, br, h)
@@ -136,21 +139,23 @@ func (l *Log) askHeads(conn net.Conn, br *bufio.Reader, term cluster.Term) (head
 // errStream says that a stream can carry no more questions.
 var errStream = errors.New("log stream broken")
 
-// fetch pulls one chain up to h.
+// fetch pulls one chain up to h, or to where it forks.
 func (l *Log) fetch(ctx context.Context, conn net.Conn, br *bufio.Reader, h cluster.Head) (n int, err error) {
 	key := l.o.keyOf(h.Source.Node)
 	if key == nil {
 		return 0, fmt.Errorf("%w %s", errUnknownSource, h.Source.Node)
 	}
 	have := l.Head(h.Source)
-	if have.Seq == h.Seq && have.Hash != h.Hash {
-		if err := record.VerifyHead(l.o.Cluster, h, key); err != nil {
-			return 0, fmt.Errorf("%w: %w", ErrPeer, err)
+	upto := h.Seq
+	if f, ok := l.fork(h.Source); ok {
+		upto = min(upto, f.Seq-1)
+		if hash, ok := l.hashAt(h.Source, f.Seq-1); ok && hash != f.Prev {
+			return 0, l.investigate(ctx, conn, br, h.Source, upto)
 		}
-		l.noteFork(Proof{A: have, B: h})
-		return 0, fmt.Errorf("%w: at seq %d", ErrEquivocation, h.Seq)
+	} else if have.Seq == h.Seq && have.Hash != h.Hash {
+		return 0, l.investigate(ctx, conn, br, h.Source, h.Seq)
 	}
-	for have.Seq < h.Seq {
+	for have.Seq < upto {
 		m, err := l.ask(conn, br, msgWant, binary.BigEndian.AppendUint64(appendSource(nil, h.Source), have.Seq+1))
 		if err != nil {
 			return n, fmt.Errorf("%w: %w", errStream, err)
@@ -159,6 +164,13 @@ func (l *Log) fetch(ctx context.Context, conn net.Conn, br *bufio.Reader, h clus
 			return n, fmt.Errorf("%w: answer %d to a range question below its own head", ErrPeer, m.kind)
 		}
 		ru, err := l.receive(ctx, m.payload)
+		if errors.Is(err, ErrEquivocation) {
+			if l.unproven(h.Source, have.Seq) {
+				if err := l.investigate(ctx, conn, br, h.Source, have.Seq); err != nil {
+					return n, err
+				}
+			}
+		}
 		if err != nil {
 			return n, err
 		}

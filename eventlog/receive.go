@@ -36,10 +36,10 @@ func (l *Log) receive(ctx context.Context, b []byte) (*run, error) {
 	}
 	r := &request{run: ru, weight: int64(ru.bytes), records: len(ru.events), done: make(chan struct{})}
 	if err := l.submit(ctx, r, false); err != nil {
-		if fork, ok := errors.AsType[*forkError](err); ok {
+		if errors.Is(err, ErrEquivocation) {
 			l.m.peerErrors.WithLabelValues("equivocation").Inc()
-			if p, err := fork.proof(); err == nil {
-				l.noteFork(p)
+			if l.unproven(src, ru.head.Seq) {
+				err = errors.Join(err, l.prove(ctx, ru))
 			}
 		}
 		return nil, fmt.Errorf("store run of %s: %w", src, err)
@@ -70,7 +70,6 @@ func (l *Log) checkClock(ru *run) error {
 // equivocate, so a new incarnation begins. It reports whether it did.
 func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, error) {
 	own := l.Source()
-	mine := l.Head(own)
 	inc := own.Inc
 	for _, h := range heads {
 		if h.Source.Node != own.Node || h.Source.Inc < own.Inc {
@@ -83,9 +82,6 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 		}
 		if err := record.VerifyHead(l.o.Cluster, h, l.o.keyOf(own.Node)); err != nil {
 			continue // nobody can make this host drop its chain without its key
-		}
-		if h.Source == own && h.Seq == mine.Seq {
-			l.noteFork(Proof{A: mine, B: h})
 		}
 		inc = max(inc, h.Source.Inc+1)
 	}

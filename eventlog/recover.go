@@ -37,6 +37,7 @@ func sourceDirs(fs FS, dir string) ([]cluster.SourceID, error) {
 // the events.
 func (l *Log) recover() error {
 	started := time.Now()
+	l.loadForks()
 	sources, err := sourceDirs(l.fs, l.o.Dir)
 	if err != nil {
 		return err

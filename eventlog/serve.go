@@ -86,6 +86,12 @@ func (l *Log) answerTo(ctx context.Context, from cluster.NodeID, m message, read
 			}
 		}
 		return msgAck, l.position(src).encode(), nil
+	case msgMark:
+		return l.answerMark(m.payload)
+	case msgForks:
+		return msgForksAre, appendForks(nil, l.Forks()), nil
+	case msgProof:
+		return l.answerProof(m.payload)
 	case msgWant:
 		return l.answerWant(m.payload, readers)
 	case msgPush:

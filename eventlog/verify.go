@@ -39,6 +39,9 @@ type Report struct {
 	Missing   uint64       `json:"cut_marks_missing"`
 	TornBytes int64        `json:"torn_bytes"` // of writes that were never acknowledged
 	StateHash cluster.Hash `json:"state_hash"`
+	// Forks are the sources that are proven to have signed two histories. Two
+	// hosts may hold different events of them from there on; these do not count.
+	Forks []Fork `json:"forks,omitempty"`
 	// Ends are the last positions of the chains, by source.
 	Ends cluster.Cut `json:"ends"`
 }
@@ -49,6 +52,7 @@ type verifier struct {
 	limits map[string]int64 // by path: what is durable; nil: all there is
 	report Report
 	marks  map[cluster.SourceID]map[uint64]cluster.Hash
+	forks  map[cluster.SourceID]uint64
 }
 
 // Verify reads the whole log in o.Dir, which another process may have open,
@@ -80,9 +84,14 @@ func verify(ctx context.Context, o VerifyOptions, limits map[string]int64) (Repo
 	if o.FS == nil {
 		o.FS = OSFS()
 	}
-	v := &verifier{o: o, limits: limits, marks: map[cluster.SourceID]map[uint64]cluster.Hash{}}
+	v := &verifier{
+		o: o, limits: limits, marks: map[cluster.SourceID]map[uint64]cluster.Hash{}, forks: map[cluster.SourceID]uint64{},
+	}
 	st := state.New()
 	stale := false
+	if err := v.proofs(st); err != nil {
+		return v.report, fmt.Errorf("verify event log: %w", err)
+	}
 	err := v.walk(ctx, true, func(e cluster.Event) error {
 		stale = st.Apply(e) || stale
 		return nil
@@ -106,6 +115,18 @@ func verify(ctx context.Context, o VerifyOptions, limits map[string]int64) (Repo
 	}
 	v.report.StateHash = st.Hash()
 	return v.report, nil
+}
+
+// proofs tells the fold where chains fork.
+func (v *verifier) proofs(st *state.State) (err error) {
+	if v.report.Forks, err = LoadForks(v.o.Dir, v.o.Cluster, v.o.KeyOf); err != nil {
+		return &CorruptError{Segment: filepath.Join(v.o.Dir, proofDir), Reason: err.Error()}
+	}
+	for _, f := range v.report.Forks {
+		st.Fork(f.Source, f.Seq)
+		v.forks[f.Source] = f.Seq
+	}
+	return nil
 }
 
 // walk reads every chain. With first, it counts, checks signatures and
@@ -224,6 +245,9 @@ func (v *verifier) cut(e cluster.Event) {
 	}
 	v.report.Cuts++
 	for _, m := range body.Cut {
+		if fork, ok := v.forks[m.Source]; ok && m.Seq >= fork {
+			continue // of the other history, perhaps
+		}
 		if v.marks[m.Source] == nil {
 			v.marks[m.Source] = map[uint64]cluster.Hash{}
 		}

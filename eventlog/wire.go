@@ -28,6 +28,9 @@ const (
 	msgWant     messageType = 3 // ask: source, first seq u64
 	msgPush     messageType = 4 // ask: run
 	msgPing     messageType = 5 // ask: source
+	msgMark     messageType = 6 // ask: source, seq u64
+	msgForks    messageType = 7 // ask
+	msgProof    messageType = 8 // ask: source
 
 	msgHeadsAre  messageType = 11 // answer: heads
 	msgSame      messageType = 12 // answer: the digest is mine too
@@ -36,8 +39,18 @@ const (
 	msgNothing   messageType = 15 // answer: nothing from there on
 	msgRefused   messageType = 16 // answer: promised term u64
 	msgSorry     messageType = 17 // answer: text; the stream ends
+	msgForksAre  messageType = 18 // answer: forks
+	msgProofIs   messageType = 19 // answer: proof
 	msgTextLimit             = 512
 )
+
+// limit is the longest payload of a message.
+func (k messageType) limit() int {
+	if k == msgProofIs {
+		return maxProof
+	}
+	return maxMessage
+}
 
 type message struct {
 	kind    messageType
@@ -46,8 +59,8 @@ type message struct {
 
 // writeMessage sends one message in one Write call.
 func writeMessage(w io.Writer, kind messageType, payload []byte) error {
-	if len(payload) > maxMessage {
-		return fmt.Errorf("write log message: %d bytes, at most %d are allowed", len(payload), maxMessage)
+	if limit := kind.limit(); len(payload) > limit {
+		return fmt.Errorf("write log message: %d bytes, at most %d are allowed", len(payload), limit)
 	}
 	b := make([]byte, 5, 5+len(payload))
 	binary.BigEndian.PutUint32(b, uint32(len(payload)))
@@ -71,8 +84,8 @@ func readMessage(r io.Reader) (message, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	m := message{kind: messageType(head[4])}
-	if n > maxMessage {
-		return m, fmt.Errorf("%w: message of %d bytes, at most %d are allowed", ErrPeer, n, maxMessage)
+	if limit := m.kind.limit(); n > uint32(limit) {
+		return m, fmt.Errorf("%w: message of %d bytes, at most %d are allowed", ErrPeer, n, limit)
 	}
 	if n <= 64<<10 {
 		m.payload = make([]byte, n)

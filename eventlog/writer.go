@@ -49,6 +49,10 @@ func (l *Log) commit(batch []*request) error {
 		switch {
 		case r.renew > 0:
 			r.err = l.renewOwn(r.renew)
+		case r.fork != nil:
+			if err := l.applyFork(r.fork); err != nil {
+				return err
+			}
 		case r.run != nil:
 			r.err = l.stage(r, mark)
 		default:
@@ -184,7 +188,7 @@ func (l *Log) stage(r *request, mark func(*chain)) error {
 	events := ru.events
 	for len(events) > 0 && events[0].Seq <= c.tail.Seq {
 		if events[0].Seq == c.tail.Seq && events[0].Hash != c.tail.Hash {
-			return &forkError{ours: c.signed(), run: ru}
+			return contradiction(c.src, c.tail.Seq)
 		}
 		events = events[1:]
 	}
@@ -198,7 +202,10 @@ func (l *Log) stage(r *request, mark func(*chain)) error {
 		return fmt.Errorf("%w: run of %s starts at seq %d, the chain here ends at %d", errGap, c.src, events[0].Seq, c.tail.Seq)
 	}
 	if events[0].Prev != c.tail.Hash {
-		return &forkError{ours: c.signed(), run: ru}
+		return contradiction(c.src, c.tail.Seq)
+	}
+	if err := l.checkFork(events); err != nil {
+		return err
 	}
 	if events[0].HLC <= c.hlc {
 		return fmt.Errorf("%w: clock of %s goes back at seq %d", ErrPeer, c.src, events[0].Seq)
@@ -212,6 +219,22 @@ func (l *Log) stage(r *request, mark func(*chain)) error {
 	}
 	if err := c.end(ru.head); err != nil {
 		panic("eventlog: verified head refused: " + err.Error())
+	}
+	return nil
+}
+
+// checkFork refuses events behind a fork, and those that lead to another one
+// than is proven.
+func (l *Log) checkFork(events []cluster.Event) error {
+	f, ok := l.forks[events[0].Source]
+	switch {
+	case !ok:
+		return nil
+	case events[0].Seq >= f.Seq:
+		return contradiction(f.Source, f.Seq)
+	}
+	if n := f.Seq - 1 - events[0].Seq; n < uint64(len(events)) && events[n].Hash != f.Prev {
+		return contradiction(f.Source, f.Seq-1)
 	}
 	return nil
 }

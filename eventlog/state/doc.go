@@ -14,6 +14,11 @@
 // folded already, Apply answers rebuild, and the State must be folded again
 // from the first event by Refold, which knows the cuts learned so far.
 //
+// Forks. A source that signed two histories has no say from the first event in
+// which they differ: Fork ends its chain there, for every reader, whichever of
+// the two it holds and in whatever order it learns of it. What the source
+// accepted there is open again.
+//
 // First wins. Of several live submissions, results or ends of one thing, that
 // with the least (HLC, source, sequence) counts. Two live results of a chunk
 // that differ mark it disputed; the first still counts.

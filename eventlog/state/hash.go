@@ -77,6 +77,12 @@ func (s *State) Hash() cluster.Hash {
 	}
 	d.json(s.config)
 	d.key(s.configAt)
+	for _, id := range slices.SortedFunc(maps.Keys(s.fences.forks), cluster.SourceID.Compare) {
+		d.text("fork")
+		d.text(string(id.Node))
+		d.num(id.Inc)
+		d.num(s.fences.forks[id])
+	}
 	jobs := s.known()
 	slices.SortFunc(jobs, func(a, b *job) int { return strings.Compare(string(a.id), string(b.id)) })
 	d.num(uint64(len(jobs)))

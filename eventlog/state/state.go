@@ -77,10 +77,14 @@ func (s *State) reset() {
 }
 
 // Apply folds one event. Events of one source must come in sequence; one that
-// was applied already is ignored. It reports true when events applied before
+// was applied already, or stands behind a fork of its source, is ignored. It
+// reports true when events applied before
 // have lost their meaning by this one: the State is then stale, and the caller
 // must call Refold with all events, this one included, before reading it.
 func (s *State) Apply(e cluster.Event) (rebuild bool) {
+	if fork, ok := s.fences.forks[e.Source]; ok && e.Seq >= fork {
+		return false
+	}
 	src := s.source(e.Source)
 	if e.Seq <= src.seq {
 		return false

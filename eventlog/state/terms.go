@@ -11,8 +11,9 @@ import (
 // fences are the term_starts seen, void ones included.
 type fences struct {
 	all     map[key]*fence
-	live    []*fence // by term
-	version uint64   // rises with every change of live
+	live    []*fence                    // by term
+	version uint64                      // rises with every change of live or forks
+	forks   map[cluster.SourceID]uint64 // see State.Fork; never changed in place
 }
 
 type fence struct {
@@ -82,6 +83,9 @@ func (f *fences) recompute() {
 // limit is the last event of src in term that no higher term has fenced off.
 func (f *fences) limit(src cluster.SourceID, term cluster.Term) uint64 {
 	limit := uint64(math.MaxUint64)
+	if fork, ok := f.forks[src]; ok {
+		limit = fork - 1
+	}
 	for _, n := range slices.Backward(f.live) {
 		if n.term <= term {
 			break
