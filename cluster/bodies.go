@@ -129,6 +129,15 @@ type VotersSet struct {
 	Previous []NodeID `json:"previous,omitempty"`
 }
 
+// StepDownAsked is written by the holder that an operator asked to hand over
+// the lease.
+type StepDownAsked struct {
+	Term      Term   `json:"term"`      // that was held
+	Successor NodeID `json:"successor"` // empty: the holder chooses
+	Reason    string `json:"reason"`    // at most MaxReason bytes
+	Actor     string `json:"actor"`     // who asked, "uid:0@n1"
+}
+
 // Publishing is written by a host that took up or laid down the publishing
 // duty.
 type Publishing struct {
@@ -165,6 +174,9 @@ type JobDone struct {
 	Job    JobID    `json:"job"`
 	State  JobState `json:"state"` // completed, failed, partial or cancelled
 	Reason string   `json:"reason,omitempty"`
+	// Result fixes what the job computed: nothing that is learned of its
+	// chunks later changes it.
+	Result *JobResult `json:"result,omitempty"`
 }
 
 // Assignment hands one attempt at a chunk to a worker.

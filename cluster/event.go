@@ -100,6 +100,7 @@ const (
 	KindLeaseReleased  Kind = "lease_released"  // LeaseReleased
 	KindLeaseLost      Kind = "lease_lost"      // LeaseLost
 	KindVotersSet      Kind = "voters_set"      // VotersSet
+	KindStepDownAsked  Kind = "step_down_asked" // StepDownAsked
 	KindPublishing     Kind = "publishing"      // Publishing
 	KindTermStart      Kind = "term_start"      // TermStart, authority
 	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
@@ -118,7 +119,8 @@ func (k Kind) Authority() bool {
 	switch k {
 	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
-		KindMTUBlackhole, KindDuplicate, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindPublishing:
+		KindMTUBlackhole, KindDuplicate, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
+		KindPublishing:
 		return false
 	}
 	return true

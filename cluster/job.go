@@ -178,18 +178,17 @@ func (r ChunkResult) Validate(iterations uint64) error {
 		if name == "" || len(name) > MaxMetricName {
 			return fmt.Errorf("%w: metric name of %d bytes, want 1-%d", ErrResult, len(name), MaxMetricName)
 		}
-		if err := m.validate(iterations); err != nil {
+		if err := m.Validate(iterations); err != nil {
 			return fmt.Errorf("%w: metric %q: %w", ErrResult, name, err)
 		}
 	}
 	return nil
 }
 
-func (m Metric) validate(iterations uint64) error {
-	for _, v := range []float64{m.Mean, m.M2, m.Min, m.Max} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("a number is not finite")
-		}
+// Validate checks a metric of that many iterations, see ChunkResult.Validate.
+func (m Metric) Validate(iterations uint64) error {
+	if err := m.finite(iterations); err != nil {
+		return err
 	}
 	for _, v := range []float64{m.Mean, m.Min, m.Max} {
 		if math.Abs(v) > MaxMetricValue {
@@ -199,12 +198,71 @@ func (m Metric) validate(iterations uint64) error {
 	spread := m.Max - m.Min
 	slack := 1e-9 * max(math.Abs(m.Min), math.Abs(m.Max))
 	switch {
-	case m.N == 0 || m.N > iterations:
-		return fmt.Errorf("n is %d, want 1-%d", m.N, iterations)
 	case m.Min > m.Max || m.Mean < m.Min-slack || m.Mean > m.Max+slack:
 		return fmt.Errorf("want min <= mean <= max, have %g, %g, %g", m.Min, m.Mean, m.Max)
 	case m.M2 < 0 || m.M2 > float64(m.N)*(spread*spread/4)*(1+1e-9)+slack*slack*float64(m.N):
 		return fmt.Errorf("m2 is %g, want 0 to n*(max-min)^2/4 = %g", m.M2, float64(m.N)*spread*spread/4)
+	}
+	return nil
+}
+
+// finite checks that the numbers of m are some, of at least one sample.
+func (m Metric) finite(iterations uint64) error {
+	for _, v := range []float64{m.Mean, m.M2, m.Min, m.Max} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return errors.New("a number is not finite")
+		}
+	}
+	if m.N == 0 || m.N > iterations {
+		return fmt.Errorf("n is %d, want 1-%d", m.N, iterations)
+	}
+	return nil
+}
+
+// JobResult is what a job's chunks computed together.
+type JobResult struct {
+	Accepted   int               `json:"accepted"` // chunks with a result
+	Failed     int               `json:"failed"`   // chunks given up
+	Disputed   int               `json:"disputed"` // chunks with results that differ
+	Iterations uint64            `json:"iterations"`
+	Micros     int64             `json:"micros"` // run time of the accepted attempts, in microseconds
+	Metrics    map[string]Metric `json:"metrics"`
+	Workers    []WorkShare       `json:"workers"` // by name
+}
+
+// WorkShare is what one host's workers contributed to a job.
+type WorkShare struct {
+	Worker     NodeID `json:"worker"`
+	Chunks     int    `json:"chunks"`
+	Iterations uint64 `json:"iterations"`
+}
+
+// Validate checks a result of a job of a valid spec.
+func (r JobResult) Validate(s JobSpec) error {
+	total := s.Chunks()
+	switch {
+	case r.Accepted < 0 || r.Accepted > total || r.Failed < 0 || r.Failed > total-r.Accepted || r.Disputed < 0 || r.Disputed > r.Accepted:
+		return fmt.Errorf("%w: %d accepted, %d failed and %d disputed of %d chunks", ErrResult, r.Accepted, r.Failed, r.Disputed, total)
+	case r.Iterations > s.Iterations || r.Micros < 0:
+		return fmt.Errorf("%w: %d iterations of %d in %d us", ErrResult, r.Iterations, s.Iterations, r.Micros)
+	case len(r.Metrics) > MaxMetrics || len(r.Workers) > total:
+		return fmt.Errorf("%w: %d metrics, %d workers", ErrResult, len(r.Metrics), len(r.Workers))
+	}
+	for name, m := range r.Metrics {
+		if name == "" || len(name) > MaxMetricName {
+			return fmt.Errorf("%w: metric name of %d bytes, want 1-%d", ErrResult, len(name), MaxMetricName)
+		}
+		if err := m.finite(r.Iterations); err != nil {
+			return fmt.Errorf("%w: metric %q: %w", ErrResult, name, err)
+		}
+	}
+	for i, w := range r.Workers {
+		if _, err := ParseNodeID(string(w.Worker)); err != nil {
+			return fmt.Errorf("%w: worker: %w", ErrResult, err)
+		}
+		if w.Chunks < 1 || w.Chunks > r.Accepted || i > 0 && r.Workers[i-1].Worker >= w.Worker {
+			return fmt.Errorf("%w: share of worker %s", ErrResult, w.Worker)
+		}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (l *Log) refoldLocked() error {
 		return nil
 	}
 	var failed error
-	l.fold.st.Refold(func(yield func(cluster.Event) bool) {
+	l.fold.st.Refold(nil, func(yield func(cluster.Event) bool) {
 		for _, h := range l.Heads() {
 			failed = l.readUpTo(h, yield)
 			if failed != nil {

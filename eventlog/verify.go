@@ -103,7 +103,7 @@ func verify(ctx context.Context, o VerifyOptions, limits map[string]int64) (Repo
 		return v.report, fmt.Errorf("verify event log: %w", err)
 	}
 	if stale {
-		st.Refold(func(yield func(cluster.Event) bool) {
+		st.Refold(nil, func(yield func(cluster.Event) bool) {
 			err = v.walk(ctx, false, func(e cluster.Event) error {
 				yield(e) // Refold reads to the end
 				return nil

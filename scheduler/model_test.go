@@ -72,7 +72,7 @@ func (w *world) newTerm() {
 	}
 	w.events = w.events[:keep]
 	w.stable = keep
-	w.st.Refold(slices.Values(w.events))
+	w.st.Refold(nil, slices.Values(w.events))
 	w.term++
 	w.waiting = nil
 	w.trace = append(w.trace, fmt.Sprintf("--- term %d", w.term))

@@ -3,16 +3,27 @@
 //
 // Order. Events of one source are applied in the order of their sequence
 // numbers; events of different sources may come in any order, and the State is
-// the same: Hash is equal wherever the same events were applied. For that,
-// every part of the State is the least or greatest of a set, or a sum of
-// integers, and what cannot be understood yet (an event of a job whose
-// submission is still missing) is parked until it can.
+// the same: Hash and AppendBinary give the same wherever the same events were
+// applied. For that, every part of the State is the least or greatest of a
+// set, the greatest few of a set, or a sum of integers, and what cannot be
+// understood yet (an event of a job whose submission is still missing) is
+// parked until it can.
 //
 // Fences. A term_start carries a cut. An authority event of a lower term
 // beyond the cut is void, whether it is learned before or after. A term_start
 // that is itself void fences nothing. When a late term_start voids what was
-// folded already, Apply answers rebuild, and the State must be folded again
-// from the first event by Refold, which knows the cuts learned so far.
+// folded already, Apply answers rebuild, and the State must be folded again by
+// Refold, which knows the cuts learned so far.
+//
+// Base. A State may begin with an earlier one instead of the first event: by
+// Decode, or by Refold from a base. What the base holds is settled: an event
+// that would change its meaning, as a fence that voids a part of it or another
+// submission of one of its jobs, has no effect, is counted and is named by
+// Refused. If the base is the fold of a stable cut, a majority of the voters
+// held it before the next term was granted, so no lawful term_start voids any
+// of it, and what a State gives from a base is what it gives from the first
+// event. All hosts must use the same bases if they are to agree about events
+// that no lawful history has.
 //
 // Forks. A source that signed two histories has no say from the first event in
 // which they differ: Fork ends its chain there, for every reader, whichever of
@@ -22,6 +33,16 @@
 // First wins. Of several live submissions, results or ends of one thing, that
 // with the least (HLC, source, sequence) counts. Two live results of a chunk
 // that differ mark it disputed; the first still counts.
+//
+// Ended jobs. The event that ends a job tells its result. With it the job is
+// sealed: whatever is learned of its chunks later, or was learned before,
+// changes nothing, and the chunks are forgotten. An end without a result, as
+// written by older versions, keeps them.
+//
+// Bounds. The highest MaxTerms terms are kept one by one, lower ones are
+// summed up; of operators' actions and of changes of the publishing duty the
+// latest. Fences are kept until a base settles them. Jobs, hosts and
+// incarnations are kept for ever.
 //
 // Aggregates. Per job and metric the accepted results are merged in a binary
 // tree over the chunk index whose shape depends on the number of chunks only,

@@ -2,32 +2,70 @@ package state
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 )
 
 // Fork tells that a source signed two histories that differ from its event seq
 // on, which is at least 1. No event of it from there on counts, on whichever of
-// them it stands; of several forks of a source the lowest counts. Like Apply it
-// reports true when the caller must call Refold before reading the State.
+// them it stands, except what lies below the base; of several forks of a source
+// the lowest counts. Like Apply it reports true when the caller must call
+// Refold before reading the State.
 func (s *State) Fork(id cluster.SourceID, seq uint64) (rebuild bool) {
 	f := &s.fences
 	if old, ok := f.forks[id]; ok && old <= seq || seq == 0 {
 		return false
 	}
-	f.forks = maps.Clone(f.forks)
-	if f.forks == nil {
-		f.forks = make(map[cluster.SourceID]uint64)
-	}
-	f.forks[id] = seq
-	maps.DeleteFunc(f.all, func(at key, _ *fence) bool { return at.src == id && at.seq >= seq })
+	f.forks = lowest(f.forks, map[cluster.SourceID]uint64{id: seq})
+	s.refuseFork(id, seq)
+	end, _ := s.end(id)
+	maps.DeleteFunc(f.all, func(at key, _ *fence) bool { return at.src == id && at.seq >= end })
 	f.recompute()
 	f.version++
-	if src, ok := s.sources[id]; !ok || src.seq < seq {
+	if s.Seq(id) < end {
 		return false
 	}
 	clear(s.winners)
+	s.stale = true
 	return true
+}
+
+// lowest returns the forks of both, of two of a source the lower.
+func lowest(a, b map[cluster.SourceID]uint64) map[cluster.SourceID]uint64 {
+	out := make(map[cluster.SourceID]uint64, len(a)+len(b))
+	maps.Copy(out, a)
+	for id, seq := range b {
+		if old, ok := out[id]; !ok || seq < old {
+			out[id] = seq
+		}
+	}
+	return out
+}
+
+// end returns the first event of a forked source that does not count.
+func (s *State) end(id cluster.SourceID) (seq uint64, forked bool) {
+	seq, forked = s.fences.forks[id]
+	return max(seq, s.BaseSeq(id)+1), forked
+}
+
+// ended reports whether no event of a source that is still to come counts.
+func (s *State) ended(id cluster.SourceID) bool {
+	end, forked := s.end(id)
+	return forked && s.Seq(id)+1 >= end
+}
+
+func (s *State) refuseFork(id cluster.SourceID, seq uint64) {
+	if seq <= s.BaseSeq(id) {
+		s.refuse(Refusal{Source: id, Seq: seq, Reason: "its source forked below the base"})
+	}
+}
+
+// refuseForks names again, after a rebuild, the forks that lie below the base.
+func (s *State) refuseForks() {
+	for _, id := range slices.SortedFunc(maps.Keys(s.fences.forks), cluster.SourceID.Compare) {
+		s.refuseFork(id, s.fences.forks[id])
+	}
 }
 
 // Forks returns the sources that signed two histories, and the first event in

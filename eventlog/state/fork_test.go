@@ -68,7 +68,7 @@ func foldForking(rng *rand.Rand, src cluster.SourceID, fork uint64, chains ...*c
 	refold := func(stale bool) {
 		if stale {
 			rebuilds++
-			s.Refold(slices.Values(seen))
+			s.Refold(nil, slices.Values(seen))
 		}
 	}
 	next := make([]int, len(chains))
@@ -120,7 +120,7 @@ func TestForkGivesUpFences(t *testing.T) {
 	if !s.Fork(b.src, 2) {
 		t.Fatal("no rebuild although a term is void now")
 	}
-	s.Refold(slices.Values(append(slices.Clone(a.events), b.events...)))
+	s.Refold(nil, slices.Values(append(slices.Clone(a.events), b.events...)))
 	if _, ok := s.Job("j1"); !ok {
 		t.Fatal("a void term still fences")
 	}

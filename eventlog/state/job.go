@@ -1,8 +1,7 @@
 package state
 
 import (
-	"crypto/sha256"
-	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 
@@ -22,18 +21,27 @@ type job struct {
 	spec        cluster.JobSpec
 	owner       string
 	submittedAt key
-	chunks      []chunk
-	count       [4]int // chunks by chunkState
+	total       int // chunks
 
+	attempts int // assignments made
+	failures int
+	reclaims int
+	recent   []Failure // the latest, oldest first
+
+	// What follows from the chunks; all of it is nil or zero once the job is
+	// sealed.
+	chunks     []chunk
+	count      [4]int // chunks by chunkState
 	iterations uint64 // of accepted chunks
 	micros     int64  // run time of accepted attempts
-	attempts   int    // assignments made
-	failures   int
-	reclaims   int
 	disputed   int
-	recent     []Failure // the latest, oldest first
 	metrics    map[string]*tree
 	shares     map[cluster.NodeID]*share
+
+	// sealed is the result for good, as the first end that has one tells it:
+	// what is learned of the chunks afterwards changes it no more.
+	sealed   *cluster.JobResult
+	sealedAt key
 
 	stopAt   key
 	stopper  string
@@ -78,13 +86,12 @@ type try struct {
 
 func (t try) open() bool { return t.assigned && !t.failed && !t.reclaimed }
 
+// accept is never changed. Its metrics are the chunk's leaves of the trees.
 type accept struct {
-	at         key
-	attempt    int
-	worker     cluster.NodeID
-	hash       cluster.Hash
-	micros     int64
-	iterations uint64
+	at      key
+	attempt int
+	worker  cluster.NodeID
+	micros  int64
 }
 
 func (c *chunk) state() chunkState {
@@ -139,6 +146,8 @@ func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild 
 	case !at.less(j.submittedAt):
 	case j.spec == b.Spec && j.owner == b.Owner:
 		j.submittedAt = at
+	case s.base != nil && s.base.jobs[b.Job]:
+		s.refuse(refusal(e, "another submission of job "+string(b.Job)+" counts below the base"))
 	default:
 		// Everything that was folded was folded into another job.
 		s.winners[b.Job] = at
@@ -148,7 +157,7 @@ func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild 
 }
 
 func (s *State) define(j *job, at key, b cluster.JobSubmitted) {
-	j.known, j.submittedAt, j.spec, j.owner = true, at, b.Spec, b.Owner
+	j.known, j.submittedAt, j.spec, j.owner, j.total = true, at, b.Spec, b.Owner, b.Chunks
 	j.chunks = make([]chunk, b.Chunks)
 	j.count = [4]int{chunkPending: b.Chunks}
 	j.metrics = make(map[string]*tree)
@@ -210,7 +219,9 @@ func (s *State) ready(id cluster.JobID, e *cluster.Event) *job {
 	}
 	j := s.job(id)
 	if !j.known {
-		j.parked = append(j.parked, *e)
+		p := *e
+		p.Prev, p.Hash = cluster.Hash{}, cluster.Hash{}
+		j.parked = append(j.parked, p)
 		return nil
 	}
 	return j
@@ -224,11 +235,15 @@ func (s *State) note(ok bool) {
 
 // has reports whether a chunk and an attempt can be of this job.
 func (j *job) has(chunk, attempt int) bool {
-	return chunk >= 0 && chunk < len(j.chunks) && attempt >= 1 && attempt <= math.MaxInt32
+	return chunk >= 0 && chunk < j.total && attempt >= 1 && attempt <= math.MaxInt32
 }
 
-// change runs f on a chunk and keeps the counts true.
+// change runs f on a chunk and keeps the counts true. The chunks of a sealed
+// job are gone.
 func (j *job) change(i int, f func(c *chunk)) {
+	if j.sealed != nil {
+		return
+	}
 	c := &j.chunks[i]
 	j.count[c.state()]--
 	f(c)
@@ -242,8 +257,12 @@ func (j *job) stop(at key, b cluster.JobStopped) {
 }
 
 func (j *job) finish(at key, b cluster.JobDone) bool {
-	if !b.State.Final() {
+	if !b.State.Final() || b.Result != nil && b.Result.Validate(j.spec) != nil {
 		return false
+	}
+	if b.Result != nil {
+		j.seal(at, b.Result)
+		b.Result = nil
 	}
 	if j.doneAt.isZero() || at.less(j.doneAt) {
 		b.Reason = clip(b.Reason, cluster.MaxReason)
@@ -252,10 +271,45 @@ func (j *job) finish(at key, b cluster.JobDone) bool {
 	return true
 }
 
+// seal fixes the result and forgets the chunks, which nothing can change any
+// more.
+func (j *job) seal(at key, r *cluster.JobResult) {
+	if j.sealed != nil && !at.less(j.sealedAt) {
+		return
+	}
+	j.sealed, j.sealedAt = r, at
+	j.chunks, j.count, j.iterations, j.micros, j.disputed, j.metrics, j.shares = nil, [4]int{}, 0, 0, 0, nil, nil
+}
+
+// result sums up the chunks.
+func (j *job) result() *cluster.JobResult {
+	if j.sealed != nil {
+		return j.sealed
+	}
+	r := &cluster.JobResult{
+		Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed], Disputed: j.disputed,
+		Iterations: j.iterations, Micros: j.micros,
+	}
+	for name, t := range j.metrics {
+		if m := t.root(); m.N > 0 {
+			if r.Metrics == nil {
+				r.Metrics = make(map[string]cluster.Metric, len(j.metrics))
+			}
+			r.Metrics[name] = m
+		}
+	}
+	for _, w := range slices.Sorted(maps.Keys(j.shares)) {
+		if sh := j.shares[w]; sh.chunks > 0 {
+			r.Workers = append(r.Workers, cluster.WorkShare{Worker: w, Chunks: sh.chunks, Iterations: sh.iterations})
+		}
+	}
+	return r
+}
+
 func (j *job) assign(e *cluster.Event, b cluster.ChunksAssigned) bool {
 	whole := true
 	for _, a := range b.Assignments {
-		if !j.has(a.Chunk, a.Attempt) {
+		if !j.has(a.Chunk, a.Attempt) || !isNode(a.Worker, false) {
 			whole = false
 			continue
 		}
@@ -276,7 +330,7 @@ func (j *job) assign(e *cluster.Event, b cluster.ChunksAssigned) bool {
 }
 
 func (j *job) fail(at key, b cluster.ChunkFailed) bool {
-	if !j.has(b.Chunk, b.Attempt) {
+	if !j.has(b.Chunk, b.Attempt) || !isNode(b.Worker, false) {
 		return false
 	}
 	j.failures++
@@ -308,7 +362,7 @@ func (j *job) remember(f Failure) {
 }
 
 func (j *job) reclaim(b cluster.ChunkReclaimed) bool {
-	if !j.has(b.Chunk, b.Attempt) {
+	if !j.has(b.Chunk, b.Attempt) || !isNode(b.Worker, false) {
 		return false
 	}
 	j.reclaims++
@@ -322,22 +376,19 @@ func (j *job) reclaim(b cluster.ChunkReclaimed) bool {
 
 // take folds an accepted result; the first one counts.
 func (j *job) take(at key, b cluster.ChunkAccepted) bool {
-	if !j.has(b.Chunk, b.Attempt) {
+	if !j.has(b.Chunk, b.Attempt) || !isNode(b.Worker, false) {
 		return false
 	}
 	_, n := j.spec.ChunkRange(b.Chunk)
 	if b.Result.Validate(n) != nil {
 		return false
 	}
-	a := &accept{
-		at: at, attempt: b.Attempt, worker: b.Worker,
-		hash: resultHash(b.Result), micros: micros(b.Seconds), iterations: n,
-	}
+	a := &accept{at: at, attempt: b.Attempt, worker: b.Worker, micros: micros(b.Seconds)}
 	j.lastDone = max(j.lastDone, at.hlc)
 	j.change(b.Chunk, func(c *chunk) {
 		c.tries = nil
 		old := c.accept
-		if old != nil && old.hash != a.hash && !c.disputed {
+		if old != nil && !c.disputed && !j.holds(b.Chunk, b.Result.Metrics) {
 			c.disputed = true
 			j.disputed++
 		}
@@ -345,16 +396,16 @@ func (j *job) take(at key, b cluster.ChunkAccepted) bool {
 			return
 		}
 		if old != nil {
-			j.credit(old, -1)
+			j.credit(old, n, -1)
 		}
 		c.accept = a
-		j.credit(a, 1)
+		j.credit(a, n, 1)
 		j.store(b.Chunk, b.Result.Metrics)
 	})
 	return true
 }
 
-func (j *job) credit(a *accept, sign int) {
+func (j *job) credit(a *accept, iterations uint64, sign int) {
 	sh, ok := j.shares[a.worker]
 	if !ok {
 		sh = &share{}
@@ -363,12 +414,27 @@ func (j *job) credit(a *accept, sign int) {
 	sh.chunks += sign
 	j.micros += int64(sign) * a.micros
 	if sign > 0 {
-		sh.iterations += a.iterations
-		j.iterations += a.iterations
+		sh.iterations += iterations
+		j.iterations += iterations
 		return
 	}
-	sh.iterations -= a.iterations
-	j.iterations -= a.iterations
+	sh.iterations -= iterations
+	j.iterations -= iterations
+}
+
+// holds reports whether metrics are the chunk's leaves of the trees.
+func (j *job) holds(chunk int, metrics map[string]cluster.Metric) bool {
+	for name, t := range j.metrics {
+		if t.leaf(chunk) != metrics[name] {
+			return false
+		}
+	}
+	for name := range metrics {
+		if j.metrics[name] == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // store makes metrics the chunk's leaf of every tree.
@@ -376,7 +442,7 @@ func (j *job) store(chunk int, metrics map[string]cluster.Metric) {
 	for name, m := range metrics {
 		t, ok := j.metrics[name]
 		if !ok {
-			t = newTree(len(j.chunks))
+			t = newTree(j.total)
 			j.metrics[name] = t
 		}
 		t.set(chunk, m)
@@ -388,15 +454,8 @@ func (j *job) store(chunk int, metrics map[string]cluster.Metric) {
 	}
 }
 
-// resultHash is the digest of a result's canonical form: JSON with sorted
-// names.
-func resultHash(r cluster.ChunkResult) cluster.Hash {
-	b, err := json.Marshal(r)
-	if err != nil {
-		panic("state: a valid result cannot be encoded: " + err.Error())
-	}
-	return sha256.Sum256(b)
-}
+// maxMicros bounds the run time of one attempt.
+const maxMicros = 1e12
 
 // micros turns a worker's own measure into integer microseconds, which add up
 // to the same sum in any order.
@@ -404,5 +463,5 @@ func micros(seconds float64) int64 {
 	if !(seconds > 0) {
 		return 0
 	}
-	return int64(math.Round(min(seconds, 1e6) * 1e6))
+	return int64(math.Round(min(seconds, maxMicros/1e6) * 1e6))
 }

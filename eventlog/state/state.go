@@ -13,18 +13,24 @@ type State struct {
 	// What a rebuild keeps: it decides what counts, not what is.
 	fences  fences
 	winners map[cluster.JobID]key // submission that defines the job, once disputed
+	base    *base                 // what no event can change any more; nil: nothing
 
 	// What a rebuild begins anew.
+	stale     bool // a rebuild was asked for
 	sources   map[cluster.SourceID]*source
-	members   map[cluster.NodeID]*Member
+	members   map[cluster.NodeID]*member
+	actions   []stamped[Action]      // the latest, oldest first
+	published []stamped[Publication] // the latest, oldest first
 	terms     map[termKey]*termInfo
-	releases  map[releaseKey]release
-	config    cluster.VoterConfig
-	configAt  key
+	older     olderTerms
+	releases  map[cluster.NodeID][]release // the highest terms of each holder, by term
+	config    stamped[cluster.VoterConfig]
 	jobs      map[cluster.JobID]*job
 	applied   uint64
 	void      uint64
 	malformed uint64
+	refused   uint64
+	refusals  []Refusal // the latest, oldest first
 }
 
 // key orders events of all sources: the lower comes first.
@@ -38,14 +44,25 @@ func keyOf(e *cluster.Event) key { return key{hlc: e.HLC, src: e.Source, seq: e.
 
 func (k key) isZero() bool { return k.seq == 0 && k.hlc == 0 }
 
-func (k key) less(o key) bool {
-	if k.hlc != o.hlc {
-		return k.hlc < o.hlc
+func (k key) less(o key) bool { return k.compare(o) < 0 }
+
+func (k key) compare(o key) int {
+	switch {
+	case k.hlc < o.hlc:
+		return -1
+	case k.hlc > o.hlc:
+		return 1
 	}
 	if c := k.src.Compare(o.src); c != 0 {
-		return c < 0
+		return c
 	}
-	return k.seq < o.seq
+	switch {
+	case k.seq < o.seq:
+		return -1
+	case k.seq > o.seq:
+		return 1
+	}
+	return 0
 }
 
 // source is what is known of one chain.
@@ -66,23 +83,24 @@ func New() *State {
 	return s
 }
 
+// reset forgets what a rebuild begins anew.
 func (s *State) reset() {
-	s.sources = make(map[cluster.SourceID]*source)
-	s.members = make(map[cluster.NodeID]*Member)
-	s.terms = make(map[termKey]*termInfo)
-	s.releases = make(map[releaseKey]release)
-	s.config, s.configAt = cluster.VoterConfig{}, key{}
-	s.jobs = make(map[cluster.JobID]*job)
-	s.applied, s.void, s.malformed = 0, 0, 0
+	*s = State{
+		fences: s.fences, winners: s.winners, base: s.base,
+		sources:  make(map[cluster.SourceID]*source),
+		members:  make(map[cluster.NodeID]*member),
+		terms:    make(map[termKey]*termInfo),
+		releases: make(map[cluster.NodeID][]release),
+		jobs:     make(map[cluster.JobID]*job),
+	}
 }
 
 // Apply folds one event. Events of one source must come in sequence; one that
 // was applied already, or stands behind a fork of its source, is ignored. It
-// reports true when events applied before
-// have lost their meaning by this one: the State is then stale, and the caller
+// reports true when events applied before have lost their meaning by this one: the State is then stale, and the caller
 // must call Refold with all events, this one included, before reading it.
 func (s *State) Apply(e cluster.Event) (rebuild bool) {
-	if fork, ok := s.fences.forks[e.Source]; ok && e.Seq >= fork {
+	if end, ok := s.end(e.Source); ok && e.Seq >= end {
 		return false
 	}
 	src := s.source(e.Source)
@@ -103,17 +121,41 @@ func (s *State) Apply(e cluster.Event) (rebuild bool) {
 		if rebuild = s.applyTermStart(src, &e); rebuild {
 			clear(s.winners) // a winner may be void now
 		}
-		return rebuild
+	} else {
+		rebuild = s.applyAuthority(src, &e)
 	}
-	return s.applyAuthority(src, &e)
+	s.stale = s.stale || rebuild
+	return rebuild
 }
 
-// Refold folds all events from the beginning. The sequence is read until no
-// event voids an earlier one any more, at least once; each time it must yield
-// the same events, and those of one source in order.
-func (s *State) Refold(events iter.Seq[cluster.Event]) {
+// Refold folds events from the beginning: from nothing, or from base, which it
+// leaves as it is; then the events are those beyond base's positions, and
+// others are ignored. The sequence is read until no event voids an earlier one
+// any more, at least once; each time it must yield the same events, and those
+// of one source in order. A stale base is a bug of the caller.
+func (s *State) Refold(base *State, events iter.Seq[cluster.Event]) {
+	switch {
+	case base != nil && base.stale:
+		panic("state: refold from a stale base")
+	case base != nil:
+		// What was learned without this base may reach under it.
+		base = base.Clone()
+		base.settle()
+		forks := lowest(base.fences.forks, s.fences.forks)
+		s.fences, s.winners = base.fences.clone(), make(map[cluster.JobID]key)
+		s.fences.forks = forks
+	case s.base != nil:
+		s.fences, s.winners, s.base = fences{forks: s.fences.forks}, make(map[cluster.JobID]key), nil
+	}
 	for {
-		s.reset()
+		if base != nil {
+			fences, winners := s.fences, s.winners
+			*s = *base.Clone()
+			s.fences, s.winners = fences, winners
+			s.refuseForks()
+		} else {
+			s.reset()
+		}
 		again := false
 		for e := range events {
 			// Read on after a rebuild: every fence that is learned now saves
@@ -121,6 +163,7 @@ func (s *State) Refold(events iter.Seq[cluster.Event]) {
 			again = s.Apply(e) || again
 		}
 		if !again {
+			clear(s.winners) // the jobs tell the same by now
 			return
 		}
 	}
@@ -136,15 +179,10 @@ func (s *State) source(id cluster.SourceID) *source {
 }
 
 func (s *State) applyPlain(e *cluster.Event) {
+	if s.applyMember(e) {
+		return
+	}
 	switch e.Kind {
-	case cluster.KindHostStarted:
-		if b, ok := decode[cluster.HostStarted](s, e); ok {
-			s.hostStarted(e, b)
-		}
-	case cluster.KindMemberJoined:
-		if b, ok := decode[cluster.MemberJoined](s, e); ok {
-			s.memberJoined(e, b)
-		}
 	case cluster.KindLeaseReleased:
 		if b, ok := decode[cluster.LeaseReleased](s, e); ok {
 			s.leaseEnded(e, b)
@@ -153,6 +191,12 @@ func (s *State) applyPlain(e *cluster.Event) {
 		if b, ok := decode[cluster.LeaseLost](s, e); ok {
 			s.leaseEnded(e, cluster.LeaseReleased{Term: b.Term, Reason: b.Reason})
 		}
+	case cluster.KindPublishing:
+		if b, ok := decode[cluster.Publishing](s, e); ok {
+			s.publishing(e, b)
+		}
+	default:
+		s.applyAction(e)
 	}
 }
 
@@ -192,4 +236,23 @@ func decode[T any](s *State, e *cluster.Event) (T, bool) {
 // clip bounds a text.
 func clip(text string, limit int) string {
 	return text[:min(len(text), limit)]
+}
+
+// isNode reports whether n can name a host; with optional, also that it names
+// none.
+func isNode(n cluster.NodeID, optional bool) bool {
+	if n == "" {
+		return optional
+	}
+	_, err := cluster.ParseNodeID(string(n))
+	return err == nil
+}
+
+func areNodes(list []cluster.NodeID) bool {
+	for _, n := range list {
+		if !isNode(n, false) {
+			return false
+		}
+	}
+	return len(list) <= cluster.MaxVoters
 }

@@ -1,126 +1,51 @@
 package state
 
 import (
+	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
 )
 
-// fences are the term_starts seen, void ones included.
-type fences struct {
-	all     map[key]*fence
-	live    []*fence                    // by term
-	version uint64                      // rises with every change of live or forks
-	forks   map[cluster.SourceID]uint64 // see State.Fork; never changed in place
-}
-
-type fence struct {
-	at   key
-	term cluster.Term
-	cut  map[cluster.SourceID]uint64
-}
-
-// add learns a term_start and reports whether one that lived is void now.
-func (f *fences) add(at key, body cluster.TermStart) (unseated bool) {
-	if f.all == nil {
-		f.all = make(map[key]*fence)
-	}
-	if _, ok := f.all[at]; ok {
-		return false
-	}
-	n := &fence{at: at, term: body.Term, cut: make(map[cluster.SourceID]uint64, len(body.Cut))}
-	for _, m := range body.Cut {
-		n.cut[m.Source] = m.Seq
-	}
-	f.all[at] = n
-	if f.limit(at.src, body.Term) < at.seq {
-		return false // void from the start
-	}
-	f.version++
-	for _, o := range f.live {
-		if o.term < n.term && o.at.seq > n.cut[o.at.src] {
-			unseated = true
-		}
-	}
-	if unseated {
-		f.recompute()
-		return true
-	}
-	f.insert(n)
-	return false
-}
-
-func (f *fences) insert(n *fence) {
-	i, _ := slices.BinarySearchFunc(f.live, n.term, func(o *fence, t cluster.Term) int {
-		if o.term <= t {
-			return -1
-		}
-		return 1
-	})
-	f.live = slices.Insert(f.live, i, n)
-}
-
-// recompute decides from the highest term down which fences live: only a live
-// one of a higher term can void one of a lower.
-func (f *fences) recompute() {
-	byTerm := slices.SortedFunc(maps.Values(f.all), func(a, b *fence) int {
-		switch {
-		case a.term != b.term && a.term > b.term, a.term == b.term && a.at.less(b.at):
-			return -1
-		}
-		return 1
-	})
-	f.live = nil
-	for _, n := range byTerm {
-		if n.at.seq <= f.limit(n.at.src, n.term) {
-			f.insert(n)
-		}
-	}
-}
-
-// limit is the last event of src in term that no higher term has fenced off.
-func (f *fences) limit(src cluster.SourceID, term cluster.Term) uint64 {
-	limit := uint64(math.MaxUint64)
-	if fork, ok := f.forks[src]; ok {
-		limit = fork - 1
-	}
-	for _, n := range slices.Backward(f.live) {
-		if n.term <= term {
-			break
-		}
-		limit = min(limit, n.cut[src])
-	}
-	return limit
-}
-
-// isVoid reports whether a higher term has fenced e off.
-func (s *State) isVoid(src *source, e *cluster.Event) bool {
-	if src.version != s.fences.version || src.term != e.Term || src.version == 0 {
-		src.term, src.version = e.Term, s.fences.version
-		src.fence = s.fences.limit(e.Source, e.Term)
-	}
-	return e.Seq > src.fence
-}
+// MaxTerms is how many of the highest terms are kept one by one, and how many
+// ends of terms per holder.
+const MaxTerms = 1024
 
 type termKey struct {
 	term cluster.Term
 	at   key
 }
 
+func (k termKey) compare(o termKey) int {
+	switch {
+	case k.term < o.term:
+		return -1
+	case k.term > o.term:
+		return 1
+	}
+	return k.at.compare(o.at)
+}
+
+// termInfo is never changed.
 type termInfo struct {
-	holder cluster.NodeID
-	body   cluster.TermStart
+	previous cluster.NodeID
+	grants   []cluster.NodeID
+	voters   []cluster.NodeID
+	profile  cluster.Profile
+	split    bool
 }
 
-// releaseKey names a term as its holder left it.
-type releaseKey struct {
-	term   cluster.Term
-	holder cluster.NodeID
+// olderTerms sums up the terms that are no longer kept one by one.
+type olderTerms struct {
+	terms  uint64
+	splits uint64
+	first  termKey // zero: none
 }
 
+// release is how the holder of a term left it.
 type release struct {
+	term      cluster.Term
 	at        key
 	successor cluster.NodeID
 	reason    string
@@ -144,42 +69,60 @@ type Term struct {
 	Reason    string         `json:"reason,omitempty"`
 }
 
+// TermSummary counts the terms that are no longer kept one by one.
+type TermSummary struct {
+	Terms  uint64 `json:"terms"`
+	Splits uint64 `json:"splits"`
+	// First is the lowest of them and Since when it started; 0: there are none.
+	First cluster.Term `json:"first"`
+	Since cluster.HLC  `json:"since"`
+}
+
 func (s *State) applyTermStart(src *source, e *cluster.Event) (rebuild bool) {
 	body, ok := decode[cluster.TermStart](s, e)
 	if !ok {
 		return false
 	}
-	if body.Term != e.Term {
+	if body.Term != e.Term || !validTermStart(body) {
 		s.malformed++
 		return false
 	}
 	at := keyOf(e)
+	f := newFence(at, body)
 	// What others did who held at the same time is not void for that: where it
 	// collides, the first counts.
 	fencing := !body.Split
-	unseated := fencing && s.fences.add(at, body)
+	if fencing && s.base.reaches(f) {
+		s.refuse(refusal(e, "its cut voids events below the base"))
+		s.void++
+		return false
+	}
+	unseated := fencing && s.fences.add(f)
 	if s.isVoid(src, e) {
 		s.void++
 		return unseated
 	}
 	src.last[e.Term] = e.Seq
-	s.terms[termKey{term: body.Term, at: at}] = &termInfo{holder: e.Source.Node, body: body}
-	return unseated || fencing && s.voidsFolded(body)
+	s.addTerm(termKey{term: body.Term, at: at}, &termInfo{
+		previous: body.Previous, grants: body.Grants, voters: body.Voters, profile: body.Profile, split: body.Split,
+	})
+	return unseated || fencing && s.voidsFolded(f)
 }
 
-// voidsFolded reports whether the fence of body lies before an event that
-// counted already.
-func (s *State) voidsFolded(body cluster.TermStart) bool {
+func validTermStart(b cluster.TermStart) bool {
+	for _, m := range b.Cut {
+		if !isNode(m.Source.Node, false) {
+			return false
+		}
+	}
+	return areNodes(b.Grants) && areNodes(b.Voters) && isNode(b.Previous, true) && len(b.Profile) <= cluster.MaxNodeIDLen
+}
+
+// voidsFolded reports whether f lies before an event that counted already.
+func (s *State) voidsFolded(f *fence) bool {
 	for id, src := range s.sources {
-		limit, known := uint64(0), false
 		for term, last := range src.last {
-			if term >= body.Term {
-				continue
-			}
-			if !known {
-				limit, known = body.Cut.Seq(id), true
-			}
-			if last > limit {
+			if term < f.term && last > f.cut[id] {
 				return true
 			}
 		}
@@ -187,15 +130,58 @@ func (s *State) voidsFolded(body cluster.TermStart) bool {
 	return false
 }
 
+// addTerm keeps the highest terms and sums up the others.
+func (s *State) addTerm(k termKey, info *termInfo) {
+	s.terms[k] = info
+	if len(s.terms) <= MaxTerms {
+		return
+	}
+	lowest := k
+	for o := range s.terms {
+		if o.compare(lowest) < 0 {
+			lowest = o
+		}
+	}
+	s.older.terms++
+	if s.terms[lowest].split {
+		s.older.splits++
+	}
+	if s.older.terms == 1 || lowest.compare(s.older.first) < 0 {
+		s.older.first = lowest
+	}
+	delete(s.terms, lowest)
+}
+
 // leaseEnded keeps what a holder tells of the end of its term, the first word
 // of it.
 func (s *State) leaseEnded(e *cluster.Event, b cluster.LeaseReleased) {
-	k := releaseKey{term: b.Term, holder: e.Source.Node}
-	at := keyOf(e)
-	if old, ok := s.releases[k]; ok && old.at.less(at) {
+	if !isNode(b.Successor, true) {
+		s.malformed++
 		return
 	}
-	s.releases[k] = release{at: at, successor: b.Successor, reason: clip(b.Reason, cluster.MaxReason)}
+	holder := e.Source.Node
+	r := release{term: b.Term, at: keyOf(e), successor: b.Successor, reason: clip(b.Reason, cluster.MaxReason)}
+	list := s.releases[holder]
+	i, found := slices.BinarySearchFunc(list, b.Term, func(r release, t cluster.Term) int { return cmp.Compare(r.term, t) })
+	switch {
+	case !found:
+		list = slices.Insert(list, i, r)
+		if len(list) > MaxTerms {
+			list = slices.Delete(list, 0, 1)
+		}
+		s.releases[holder] = list
+	case r.at.less(list[i].at):
+		list[i] = r
+	}
+}
+
+func (s *State) release(k termKey) (release, bool) {
+	list := s.releases[k.at.src.Node]
+	i, ok := slices.BinarySearchFunc(list, k.term, func(r release, t cluster.Term) int { return cmp.Compare(r.term, t) })
+	if !ok {
+		return release{}, false
+	}
+	return list[i], true
 }
 
 func (s *State) configChanged(e *cluster.Event, b cluster.ConfigChanged) {
@@ -204,13 +190,13 @@ func (s *State) configChanged(e *cluster.Event, b cluster.ConfigChanged) {
 		return
 	}
 	at := keyOf(e)
-	if s.config.Newer(b.Config) || !b.Config.Newer(s.config) && !at.less(s.configAt) {
+	if s.config.v.Newer(b.Config) || !b.Config.Newer(s.config.v) && !at.less(s.config.at) {
 		return
 	}
-	s.config, s.configAt = b.Config, at
+	s.config = stamped[cluster.VoterConfig]{at: at, v: b.Config}
 }
 
-// Terms returns the live terms, the lowest first.
+// Terms returns the live terms, the lowest first, at most the MaxTerms highest.
 func (s *State) Terms() []Term {
 	keys := s.termKeys()
 	out := make([]Term, 0, len(keys))
@@ -224,7 +210,7 @@ func (s *State) Terms() []Term {
 func (s *State) LastTerm() (Term, bool) {
 	var last termKey
 	for k := range s.terms {
-		if last.term < k.term || last.term == k.term && k.at.less(last.at) {
+		if last.term < k.term || last.term == k.term && k.at.less(last.at) { // of several the first
 			last = k
 		}
 	}
@@ -237,32 +223,27 @@ func (s *State) LastTerm() (Term, bool) {
 func (s *State) term(k termKey) Term {
 	info := s.terms[k]
 	t := Term{
-		Term: k.term, Holder: info.holder, Previous: info.body.Previous, Started: k.at.hlc,
-		Grants: slices.Clone(info.body.Grants), Voters: slices.Clone(info.body.Voters), Profile: info.body.Profile,
-		Split: info.body.Split,
+		Term: k.term, Holder: k.at.src.Node, Previous: info.previous, Started: k.at.hlc,
+		Grants: slices.Clone(info.grants), Voters: slices.Clone(info.voters), Profile: info.profile, Split: info.split,
 	}
-	if r, ok := s.releases[releaseKey{term: k.term, holder: info.holder}]; ok {
+	if r, ok := s.release(k); ok {
 		t.Released, t.Successor, t.Reason = r.at.hlc, r.successor, r.reason
 	}
 	return t
 }
 
-func (s *State) termKeys() []termKey {
-	return slices.SortedFunc(maps.Keys(s.terms), func(a, b termKey) int {
-		switch {
-		case a == b:
-			return 0
-		case a.term < b.term, a.term == b.term && a.at.less(b.at):
-			return -1
-		}
-		return 1
-	})
+func (s *State) termKeys() []termKey { return slices.SortedFunc(maps.Keys(s.terms), termKey.compare) }
+
+// OlderTerms sums up the live terms that Terms no longer lists.
+func (s *State) OlderTerms() TermSummary {
+	o := s.older
+	return TermSummary{Terms: o.terms, Splits: o.splits, First: o.first.term, Since: o.first.at.hlc}
 }
 
 // Voters returns the newest stable voter configuration that was logged; it is
 // zero before the first.
 func (s *State) Voters() cluster.VoterConfig {
-	c := s.config
+	c := s.config.v
 	c.Voters = slices.Clone(c.Voters)
 	return c
 }

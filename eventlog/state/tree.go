@@ -2,6 +2,7 @@ package state
 
 import (
 	"math"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 )
@@ -32,15 +33,39 @@ func (t *tree) set(i int, m cluster.Metric) {
 	}
 	t.levels[0][i] = m
 	for l := 1; l < len(t.levels); l++ {
-		below := t.levels[l-1]
 		i /= 2
-		v := below[2*i]
-		if 2*i+1 < len(below) {
-			v = merge(v, below[2*i+1])
-		}
-		t.levels[l][i] = v
+		t.join(l, i)
 	}
 }
+
+// join merges what is below node i of level l.
+func (t *tree) join(l, i int) {
+	below := t.levels[l-1]
+	v := below[2*i]
+	if 2*i+1 < len(below) {
+		v = merge(v, below[2*i+1])
+	}
+	t.levels[l][i] = v
+}
+
+// build computes all nodes above the leaves.
+func (t *tree) build() {
+	for l := 1; l < len(t.levels); l++ {
+		for i := range t.levels[l] {
+			t.join(l, i)
+		}
+	}
+}
+
+func (t *tree) clone() *tree {
+	c := &tree{levels: slices.Clone(t.levels)}
+	for l := range c.levels {
+		c.levels[l] = slices.Clone(c.levels[l])
+	}
+	return c
+}
+
+func (t *tree) leaf(i int) cluster.Metric { return t.levels[0][i] }
 
 func (t *tree) root() cluster.Metric { return t.levels[len(t.levels)-1][0] }
 

@@ -28,10 +28,10 @@ type Job struct {
 	Failures int `json:"failures"`
 	Reclaims int `json:"reclaims"`
 	// Disputed chunks have accepted results that differ.
-	Disputed     int         `json:"disputed,omitempty"`
-	LastFailures []Failure   `json:"last_failures,omitempty"` // the oldest first
-	Aggregates   []Named     `json:"aggregates,omitempty"`    // by name
-	Workers      []WorkShare `json:"workers,omitempty"`       // by name
+	Disputed     int                 `json:"disputed,omitempty"`
+	LastFailures []Failure           `json:"last_failures,omitempty"` // the oldest first
+	Aggregates   []Named             `json:"aggregates,omitempty"`    // by name
+	Workers      []cluster.WorkShare `json:"workers,omitempty"`       // by name
 	// Seconds is the run time of the accepted attempts, as workers tell it.
 	Seconds float64 `json:"seconds"`
 	// Started is the first assignment, Progress the last accepted result;
@@ -69,13 +69,6 @@ type Named struct {
 	Aggregate
 }
 
-// WorkShare is what one host's workers contributed to a job.
-type WorkShare struct {
-	Worker     cluster.NodeID `json:"worker"`
-	Chunks     int            `json:"chunks"`
-	Iterations uint64         `json:"iterations"`
-}
-
 // OpenChunk is a chunk that is neither accepted nor given up.
 type OpenChunk struct {
 	Chunk    int
@@ -98,7 +91,7 @@ func (j *job) state() cluster.JobState {
 	switch {
 	case !j.doneAt.isZero():
 		return j.done.State
-	case j.attempts > 0 || j.count[chunkPending] < len(j.chunks):
+	case j.attempts > 0 || j.count[chunkPending] < j.total:
 		return cluster.JobRunning
 	}
 	return cluster.JobPending
@@ -106,9 +99,9 @@ func (j *job) state() cluster.JobState {
 
 // summary is the view without its lists.
 func (j *job) summary() Job {
-	return Job{
+	v := Job{
 		ID: j.id, Spec: j.spec, Owner: j.owner, State: j.state(), Reason: j.done.Reason,
-		Stopped: !j.stopAt.isZero(), StoppedBy: j.stopper, Chunks: len(j.chunks),
+		Stopped: !j.stopAt.isZero(), StoppedBy: j.stopper, Chunks: j.total,
 		Counts: ChunkCounts{
 			Pending: j.count[chunkPending], Assigned: j.count[chunkAssigned],
 			Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed],
@@ -117,22 +110,33 @@ func (j *job) summary() Job {
 		Disputed: j.disputed, Seconds: float64(j.micros) / 1e6, Submitted: j.submittedAt.hlc,
 		Started: j.firstTry, Progress: j.lastDone, Finished: j.doneAt.hlc,
 	}
+	if r := j.sealed; r != nil {
+		v.Counts = ChunkCounts{Pending: j.total - r.Accepted - r.Failed, Accepted: r.Accepted, Failed: r.Failed}
+		v.Iterations, v.Disputed, v.Seconds = r.Iterations, r.Disputed, float64(r.Micros)/1e6
+	}
+	return v
 }
 
 func (j *job) view() Job {
 	v := j.summary()
 	v.LastFailures = slices.Clone(j.recent)
-	for _, name := range slices.Sorted(maps.Keys(j.metrics)) {
-		if m := j.metrics[name].root(); m.N > 0 {
-			v.Aggregates = append(v.Aggregates, Named{Name: name, Aggregate: aggregate(m)})
-		}
+	r := j.result()
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		v.Aggregates = append(v.Aggregates, Named{Name: name, Aggregate: aggregate(r.Metrics[name])})
 	}
-	for _, w := range slices.Sorted(maps.Keys(j.shares)) {
-		if sh := j.shares[w]; sh.chunks > 0 {
-			v.Workers = append(v.Workers, WorkShare{Worker: w, Chunks: sh.chunks, Iterations: sh.iterations})
-		}
-	}
+	v.Workers = slices.Clone(r.Workers)
 	return v
+}
+
+// Result returns the result of a job so far: what the event that ends it says.
+func (s *State) Result(id cluster.JobID) (cluster.JobResult, bool) {
+	j, ok := s.jobs[id]
+	if !ok || !j.known {
+		return cluster.JobResult{}, false
+	}
+	r := *j.result()
+	r.Metrics, r.Workers = maps.Clone(r.Metrics), slices.Clone(r.Workers)
+	return r, true
 }
 
 // Job returns a copy of one job, aggregates of what is accepted so far
@@ -184,7 +188,7 @@ func (s *State) known() []*job {
 // go on. It is empty for a job that is unknown or done.
 func (s *State) Open(id cluster.JobID) []OpenChunk {
 	j, ok := s.jobs[id]
-	if !ok || !j.known || !j.doneAt.isZero() {
+	if !ok || !j.known || !j.doneAt.isZero() || j.sealed != nil {
 		return nil
 	}
 	open := make([]OpenChunk, 0, j.count[chunkPending]+j.count[chunkAssigned])

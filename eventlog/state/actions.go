@@ -1,0 +1,106 @@
+package state
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// How many of the latest entries are kept.
+const (
+	MaxActions      = 512
+	MaxPublications = 256
+)
+
+// maxActor bounds the name of who asked for something.
+const maxActor = 256
+
+// Action is something that an operator asked for.
+type Action struct {
+	At      cluster.HLC    `json:"at"`
+	Node    cluster.NodeID `json:"node"` // that logged it
+	Kind    cluster.Kind   `json:"kind"`
+	Actor   string         `json:"actor"`   // who asked, "uid:0@n1"
+	Subject string         `json:"subject"` // a host, an invite, a list of voters, a term
+	Reason  string         `json:"reason,omitempty"`
+}
+
+// Publication says that a host took up or laid down the publishing duty.
+type Publication struct {
+	At         cluster.HLC    `json:"at"`
+	Node       cluster.NodeID `json:"node"`
+	Publishing bool           `json:"publishing"`
+	Term       cluster.Term   `json:"term"`
+	Publisher  cluster.NodeID `json:"publisher"`
+	Why        string         `json:"why"`
+}
+
+// act keeps a among the latest actions.
+func (s *State) act(e *cluster.Event, a Action) {
+	a.At, a.Node, a.Kind = e.HLC, e.Source.Node, e.Kind
+	a.Actor, a.Subject, a.Reason = clip(a.Actor, maxActor), clip(a.Subject, maxActor), clip(a.Reason, cluster.MaxReason)
+	s.actions = keepLatest(s.actions, keyOf(e), a, MaxActions)
+}
+
+// applyAction folds what operators asked for and no other table tells.
+func (s *State) applyAction(e *cluster.Event) {
+	switch e.Kind {
+	case cluster.KindTokenCreated, cluster.KindTokenRevoked:
+		if b, ok := decode[cluster.TokenChanged](s, e); ok {
+			s.act(e, Action{Actor: b.Actor, Subject: b.Invite})
+		}
+	case cluster.KindVotersSet:
+		if b, ok := decode[cluster.VotersSet](s, e); ok {
+			s.act(e, Action{Actor: b.Actor, Subject: votersText(b)})
+		}
+	case cluster.KindStepDownAsked:
+		if b, ok := decode[cluster.StepDownAsked](s, e); ok {
+			s.act(e, Action{Actor: b.Actor, Subject: string(b.Successor), Reason: b.Reason})
+		}
+	}
+}
+
+// votersText is what an operator wants as voters.
+func votersText(b cluster.VotersSet) string {
+	var words []string
+	if b.Auto {
+		words = append(words, "auto")
+	}
+	for _, v := range b.Voters[:min(len(b.Voters), cluster.MaxVoters)] {
+		words = append(words, clip(string(v), cluster.MaxNodeIDLen))
+	}
+	if b.Forced {
+		words = append(words, "forced")
+	}
+	return strings.Join(words, " ")
+}
+
+func (s *State) publishing(e *cluster.Event, b cluster.Publishing) {
+	if !isNode(b.Publisher, true) {
+		s.malformed++
+		return
+	}
+	at := keyOf(e)
+	s.member(e.Source.Node).publishing.set(at, b.Publishing)
+	s.published = keepLatest(s.published, at, Publication{
+		At: e.HLC, Node: e.Source.Node, Publishing: b.Publishing, Term: b.Term, Publisher: b.Publisher,
+		Why: clip(b.Why, cluster.MaxReason),
+	}, MaxPublications)
+}
+
+// Actions returns the latest things that operators asked for, the oldest
+// first. Who stopped a job is told by the job.
+func (s *State) Actions() []Action { return values(s.actions) }
+
+// Publications returns the latest changes of the publishing duty, the oldest
+// first.
+func (s *State) Publications() []Publication { return values(s.published) }
+
+func values[T any](list []stamped[T]) []T {
+	out := make([]T, 0, len(list))
+	for _, v := range list {
+		out = append(out, v.v)
+	}
+	return slices.Clip(out)
+}
