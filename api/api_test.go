@@ -29,39 +29,6 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
-func TestCursor(t *testing.T) {
-	c := Cursor{{Node: "n2", Inc: 1}: 7, {Node: "n1", Inc: 3}: 1}
-	if c.String() != "n1/3:1,n2/1:7" {
-		t.Errorf("%s", c)
-	}
-	c.Advance(Event{Source: cluster.SourceID{Node: "n2", Inc: 1}, Seq: 5})
-	c.Advance(Event{Source: cluster.SourceID{Node: "n1", Inc: 3}, Seq: 2})
-	if c.String() != "n1/3:2,n2/1:7" {
-		t.Errorf("advanced to %s", c)
-	}
-	for _, bad := range []string{",", "n1", "n1/1", "n1:1", "N/1:1", "n1/x:1", "n1/1:-1", strings.Repeat("n1/1:1,", maxCursor) + "n1/1:1"} {
-		if _, err := ParseCursor(bad); err == nil {
-			t.Errorf("%.40q was accepted", bad)
-		}
-	}
-}
-
-func FuzzParseCursor(f *testing.F) {
-	for _, s := range []string{"", "n1/3:1,n2/1:7", "n1/18446744073709551615:18446744073709551615", "a/1:"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		c, err := ParseCursor(text)
-		if err != nil {
-			return
-		}
-		again, err := ParseCursor(c.String())
-		if err != nil || again.String() != c.String() {
-			t.Fatalf("%q: %v, %v", text, again, err)
-		}
-	})
-}
-
 func TestDialTargets(t *testing.T) {
 	for target, base := range map[string]string{
 		"/run/skein/skein.sock": "http://skein", "unix:/x": "http://skein", "skein.sock": "http://skein", "./s:1/x": "http://skein",

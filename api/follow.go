@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 // silence is how long a stream may be silent before it counts as broken; the
@@ -32,6 +34,9 @@ type FollowOptions struct {
 	// Retry is called before each new connection, with why the last one
 	// ended; an error ends the call. Nil: reconnect until the context ends.
 	Retry func(cause error) error
+	// Position is called, by Events, with each position that the daemon tells:
+	// all that was selected up to it was handed out. Nil: nobody asks.
+	Position func(StreamPosition)
 }
 
 // FollowJob calls f with snapshots of a job until it is final, reconnecting
@@ -58,13 +63,20 @@ func (c *Client) FollowJob(ctx context.Context, id string, o FollowOptions, f fu
 }
 
 // Events calls f with the events that q selects; with q.Follow it goes on,
-// and reconnects, until the context ends or f returns an error.
+// and reconnects, until the context ends or f returns an error. It misses no
+// event and repeats none, over any number of connections and daemons.
 func (c *Client) Events(ctx context.Context, q EventQuery, o FollowOptions, f func(Event) error) error {
-	cursor := Cursor{}
-	maps.Copy(cursor, q.After)
+	cursor, left := q.After.Clone(), q.Limit
+	limited := left > 0
 	once := func(ctx context.Context) error {
-		q.After = cursor
-		return c.stream(ctx, "/v1/events?"+q.values().Encode(), func(line []byte) error {
+		q.After, q.Limit = cursor, left
+		err := c.stream(ctx, "/v1/events?"+q.values().Encode(), func(line []byte) error {
+			if bytes.HasPrefix(line, []byte(`{"cursor":`)) {
+				return position(line, cursor, o.Position)
+			}
+			if limited && left == 0 {
+				return ErrStop
+			}
 			var e Event
 			if err := json.Unmarshal(line, &e); err != nil {
 				return fmt.Errorf("events: %w: %w", ErrAnswer, err)
@@ -72,9 +84,16 @@ func (c *Client) Events(ctx context.Context, q EventQuery, o FollowOptions, f fu
 			if err := f(e); err != nil {
 				return err
 			}
-			cursor.Advance(e)
+			cursor.Advance(e.Source, e.Seq)
+			if limited {
+				left--
+			}
 			return nil
 		})
+		if limited && left == 0 {
+			return ErrStop // however the stream ended
+		}
+		return err
 	}
 	if !q.Follow {
 		err := once(ctx)
@@ -86,8 +105,25 @@ func (c *Client) Events(ctx context.Context, q EventQuery, o FollowOptions, f fu
 	return c.follow(ctx, o, once)
 }
 
+// position takes a line that says how far the stream is.
+func position(line []byte, cursor Cursor, told func(StreamPosition)) error {
+	var p StreamPosition
+	err := json.Unmarshal(line, &p)
+	at, err1 := cluster.ParseCursor(p.Cursor)
+	if err := errors.Join(err, err1); err != nil {
+		return fmt.Errorf("events: %w: %w", ErrAnswer, err)
+	}
+	for s, seq := range at {
+		cursor.Advance(s, seq)
+	}
+	if told != nil {
+		told(p)
+	}
+	return nil
+}
+
 func (q EventQuery) values() url.Values {
-	v := url.Values{}
+	v := url.Values{"positions": {"true"}}
 	if !q.Since.IsZero() {
 		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
 	}
@@ -102,6 +138,9 @@ func (q EventQuery) values() url.Values {
 	}
 	if len(q.After) > 0 {
 		v.Set("after", q.After.String())
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.FormatUint(q.Limit, 10))
 	}
 	return v
 }

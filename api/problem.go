@@ -21,6 +21,7 @@ const (
 	CodeNoHolder       Code = "no_holder"          // nobody may schedule now: retry later
 	CodeNotStable      Code = "not_stable"         // written, not yet on a majority: retry with the same key
 	CodeNotReady       Code = "not_ready"          // starting, joining or stopping
+	CodeCompacted      Code = "compacted"          // these events are kept no more; see Problem.Cursor
 	CodeTimeout        Code = "timeout"
 	CodeInternal       Code = "internal"
 )
@@ -36,6 +37,9 @@ type Problem struct {
 	Hint   string `json:"hint,omitempty"` // what to do next
 	// RetryAfterSeconds says when trying again makes sense; null: it does not.
 	RetryAfterSeconds *float64 `json:"retry_after_seconds"`
+	// Cursor is, with code compacted, the position after which every event is
+	// kept.
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // Errorf returns a Problem with the HTTP status and title of its code.
@@ -77,6 +81,8 @@ func httpStatus(code Code) int {
 		return http.StatusForbidden
 	case CodeConflict:
 		return http.StatusConflict
+	case CodeCompacted:
+		return http.StatusGone
 	case CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case CodeMethod:

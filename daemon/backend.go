@@ -2,9 +2,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -217,19 +218,22 @@ func (n *node) ownEvents() uint64 {
 }
 
 // Events implements status.EventReader.
-func (b backend) Events(ctx context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
-	at := eventlog.Cursor(maps.Clone(after))
-	var out []cluster.Event
-	for item, err := range b.events.Follow(ctx, at, eventlog.Filter{Since: since}, false) {
-		if err != nil {
-			return nil, err
-		}
-		if out = append(out, item.Event); len(out) >= limit {
-			break
+func (b backend) Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error] {
+	return func(yield func(cluster.Event, error) bool) {
+		for e, err := range b.events.After(ctx, at, eventlog.Filter{Since: since}) {
+			if gone, ok := errors.AsType[*eventlog.CompactedError](err); ok {
+				p := api.Errorf(api.CodeCompacted, "%v", gone).WithHint("go on with --since %s", gone.Oldest)
+				p.Cursor, err = gone.Oldest.String(), p
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
 		}
 	}
-	return out, ctx.Err()
 }
+
+// Oldest implements status.EventReader.
+func (b backend) Oldest() api.Cursor { return b.events.Oldest() }
 
 // Changed implements status.EventReader.
 func (b backend) Changed() <-chan struct{} { return b.events.Changed() }

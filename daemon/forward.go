@@ -43,6 +43,8 @@ type remoteRequest struct {
 	ShowVoters *struct{}               `json:"show_voters,omitempty"`
 	Depart     *departRequest          `json:"depart,omitempty"`
 	Conflict   *cluster.MemberConflict `json:"conflict,omitempty"`
+	// Of any host.
+	CheckLog *checkLog `json:"check_log,omitempty"`
 	// Of a sponsor.
 	Renew  *renewRequest  `json:"renew,omitempty"`
 	Remove *removeRequest `json:"remove,omitempty"`
@@ -60,6 +62,12 @@ type stepDown struct {
 type stopJob struct {
 	Job    cluster.JobID `json:"job"`
 	Reason string        `json:"reason,omitempty"`
+}
+
+// checkLog asks a host for a check of its own log: for one that it starts, or
+// for the run of that number.
+type checkLog struct {
+	Run uint64 `json:"run,omitempty"`
 }
 
 // departRequest asks the holder to go on without a voter.
@@ -81,6 +89,8 @@ type remoteReply struct {
 	Problem *api.Problem        `json:"problem,omitempty"`
 	Submit  *api.SubmitResponse `json:"submit,omitempty"`
 	Voters  *api.Voters         `json:"voters,omitempty"`
+	// Check tells of a check of the log, which may go on.
+	Check *api.LogCheck `json:"check,omitempty"`
 	// Cert is the text form of a renewed certificate.
 	Cert *string `json:"cert,omitempty"`
 	// By is who did it.
@@ -247,7 +257,8 @@ func (n *node) ask(ctx context.Context, to cluster.NodeID, req remoteRequest, as
 	if err := json.NewDecoder(io.LimitReader(conn, maxHolderMessage)).Decode(&reply); err != nil {
 		return remoteReply{}, fmt.Errorf("ask %s: %w", to, err)
 	}
-	if reply.Problem == nil && (req.Submit != nil && reply.Submit == nil || req.Voters != nil && reply.Voters == nil) {
+	if reply.Problem == nil && (req.Submit != nil && reply.Submit == nil || req.Voters != nil && reply.Voters == nil ||
+		req.CheckLog != nil && reply.Check == nil) {
 		return remoteReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
 	}
 	return reply, nil
@@ -279,9 +290,12 @@ func (n *node) serveAPI(ctx context.Context, from cluster.NodeID, conn net.Conn)
 		reply.Problem = api.Errorf(api.CodeInvalidRequest, "request of %s: %v", from, err)
 	} else {
 		req.Actor = actorOf(from, req)
-		if req.ofSponsor() {
+		switch {
+		case req.CheckLog != nil:
+			reply = n.checkLogFor(from, *req.CheckLog)
+		case req.ofSponsor():
 			reply = n.asSponsor(ctx, from, req)
-		} else {
+		default:
 			reply = n.asHolder(ctx, from, req)
 		}
 	}

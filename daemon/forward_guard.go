@@ -48,6 +48,7 @@ const (
 	favourRemove                 // a key ends
 	favourConflict               // a contradiction is written down
 	favourVoters                 // others vote
+	favourCheck                  // this host reads its whole log
 )
 
 // favours are how many of a kind a member gets at once, and how long until it
@@ -61,6 +62,7 @@ var favours = [...]struct {
 	favourRemove:   {16, 20 * time.Second},
 	favourConflict: {16, time.Minute},
 	favourVoters:   {8, 20 * time.Second},
+	favourCheck:    {8, 30 * time.Second},
 }
 
 // maxFavourKeys bounds the memory of favourLimits. Only members get there, so

@@ -85,6 +85,7 @@ type node struct {
 	ended chan error
 
 	favours favourLimits // of other members
+	checks  *logChecks
 
 	conflictMu    sync.Mutex
 	conflictsKept []string // disputes that this host wrote down as holder
@@ -126,6 +127,7 @@ func (n *node) load() (member.Records, error) {
 	now := rosterOf(id, records)
 	n.roster.Store(&now)
 	n.planner, n.self = newPlanner(n), newSelfCare(n, about, epochOf(ann))
+	n.checks = newLogChecks(n)
 
 	if n.events, err = eventlog.Open(eventlog.Options{
 		Dir: logDir(n.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),

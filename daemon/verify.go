@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/skein-project/skein/api"
@@ -22,18 +21,8 @@ func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
 		Dir: logDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node,
 		KeyOf: rosterOf(id, records).keyOf,
 	})
-	out := api.LogVerify{
-		OK: err == nil, Events: report.Events, SizeBytes: uint64(max(0, report.Bytes)), Segments: report.Segments,
-		TornBytes: uint64(max(0, report.TornBytes)), StateHash: report.StateHash, Sources: []api.LogSource{},
-	}
-	for _, h := range report.Ends {
-		out.Sources = append(out.Sources, api.LogSource{Source: h.Source, Seq: h.Seq, Hash: h.Hash})
-	}
-	var corrupt *eventlog.CorruptError
-	switch {
-	case errors.As(err, &corrupt):
-		out.Problem, out.Hint = corrupt.Error(), corrupt.Hint()
-	case err != nil:
+	out, err := verified(report, err)
+	if err != nil {
 		return out, fmt.Errorf("verify event log of %s: %w", stateDir, err)
 	}
 	return out, nil

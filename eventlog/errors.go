@@ -41,9 +41,26 @@ var (
 	// ErrRolledBack says that another host holds more of this host's own
 	// chain than its disk does.
 	ErrRolledBack = errors.New("own chain is longer on another host")
-	// ErrCursor reports a text that is not a cursor.
-	ErrCursor = errors.New("invalid cursor")
+	// ErrPosition is wrapped when a position lies beyond what this log holds.
+	ErrPosition = errors.New("position is not in the log")
+	// ErrCompacted is wrapped when events are asked for that are kept no more.
+	ErrCompacted = errors.New("events are kept no more")
 )
+
+// CompactedError says that a reader missed events that are kept no more.
+type CompactedError struct {
+	Source cluster.SourceID
+	Seq    uint64         // the first event that it would have read
+	Oldest cluster.Cursor // from which everything is there
+}
+
+// Error implements error.
+func (e *CompactedError) Error() string {
+	return fmt.Sprintf("%v: %s from seq %d to %d", ErrCompacted, e.Source, e.Seq, e.Oldest[e.Source])
+}
+
+// Unwrap returns ErrCompacted.
+func (e *CompactedError) Unwrap() error { return ErrCompacted }
 
 // CorruptError says that a chain on disk is damaged where no interrupted
 // write can have damaged it. Opening the log changes nothing and is refused

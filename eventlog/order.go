@@ -29,9 +29,9 @@ func Before(a, b cluster.Event) bool {
 type merged []mergeItem
 
 type mergeItem struct {
-	e    cluster.Event
-	r    *chainReader
-	upto uint64
+	e  cluster.Event
+	r  *chainReader
+	to cluster.Head
 }
 
 func (m merged) Len() int           { return len(m) }
@@ -46,8 +46,10 @@ func (m *merged) Pop() any {
 }
 
 // between yields, in total order, the events after from up to and including
-// to. It holds one open file for each chain that has any.
-func (l *Log) between(from Cursor, to []cluster.Head) iter.Seq2[cluster.Event, error] {
+// to, and checks that each follows from the one before it, and the last ones
+// are those that to names; a head without hash names any. It holds one open
+// file for each chain that has any.
+func between(s shelf, from cluster.Cursor, to []cluster.Head) iter.Seq2[cluster.Event, error] {
 	return func(yield func(cluster.Event, error) bool) {
 		var m merged
 		defer func() {
@@ -59,48 +61,59 @@ func (l *Log) between(from Cursor, to []cluster.Head) iter.Seq2[cluster.Event, e
 			if from[h.Source] >= h.Seq {
 				continue
 			}
-			r := l.reader(h.Source, from[h.Source]+1)
-			e, err := r.event()
-			if err != nil {
-				r.close()
-				yield(cluster.Event{}, unexpectedEOF(err))
+			it := mergeItem{r: newReader(s, h.Source, from[h.Source]+1), to: h}
+			if err := it.next(); err != nil {
+				it.r.close()
+				yield(cluster.Event{}, err)
 				return
 			}
-			m = append(m, mergeItem{e: e, r: r, upto: h.Seq})
+			m = append(m, it)
 		}
 		heap.Init(&m)
 		for len(m) > 0 {
 			if !yield(m[0].e, nil) {
 				return
 			}
-			if m[0].e.Seq == m[0].upto {
+			if m[0].e.Seq == m[0].to.Seq {
 				heap.Pop(&m).(mergeItem).r.close()
 				continue
 			}
-			e, err := m[0].r.event()
-			if err != nil {
-				yield(cluster.Event{}, unexpectedEOF(err))
+			if err := m[0].next(); err != nil {
+				yield(cluster.Event{}, err)
 				return
 			}
-			m[0].e = e
 			heap.Fix(&m, 0)
 		}
 	}
 }
 
-func unexpectedEOF(err error) error {
+// next reads the event after it.e.
+func (it *mergeItem) next() error {
+	e, err := it.r.event()
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("read event log: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("read event log: %s ends before seq %d: %w", it.to.Source, it.to.Seq, io.ErrUnexpectedEOF)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	reason := ""
+	switch {
+	case it.e.Seq > 0 && e.Prev != it.e.Hash:
+		reason = fmt.Sprintf("event with previous hash %s, want %s", e.Prev, it.e.Hash)
+	case e.Seq == it.to.Seq && e.Hash != it.to.Hash && !it.to.Hash.IsZero():
+		reason = fmt.Sprintf("event with hash %s, the signed head says %s", e.Hash, it.to.Hash)
+	}
+	if reason != "" {
+		return &CorruptError{Segment: it.r.path, Source: e.Source, Seq: e.Seq, Reason: reason}
+	}
+	it.e = e
+	return nil
 }
 
 // Export yields all events that are durable when it starts, in total order.
 // An error ends it.
 func (l *Log) Export() iter.Seq2[cluster.Event, error] {
-	return func(yield func(cluster.Event, error) bool) {
-		l.between(nil, l.Heads())(yield)
-	}
+	return between(l, l.Oldest(), l.Heads())
 }
 
 // Filter selects events. The zero value selects all.
@@ -139,48 +152,38 @@ func (f Filter) Match(e cluster.Event) bool {
 	return false
 }
 
-// Item is one event of Follow.
-type Item struct {
-	Event cluster.Event
-	at    Cursor
-}
-
-// Cursor returns the text from which a later Follow goes on after this item.
-func (it Item) Cursor() string { return it.at.String() }
-
-// Follow yields the events after the position at that f selects, then, if
-// live, waits for more until ctx ends. What is there at once comes in total
-// order; events that arrive later come after those yielded before, whatever
-// their clocks say. The item's cursor is valid until the next item. An error
-// ends it; the end of ctx is not an error.
-func (l *Log) Follow(ctx context.Context, at Cursor, f Filter, live bool) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+// After yields the events after at that f selects, in total order, up to what
+// is durable when it starts, and moves at along, over what f leaves out as
+// well: when all is read, at is the durable end. A reader that goes on from at
+// after the next change misses nothing; what other hosts deliver late comes
+// then, whatever its clock says. A *CompactedError says that events after at
+// are kept no more; begin at Oldest then. Any error ends it, the end of ctx as well.
+func (l *Log) After(ctx context.Context, at cluster.Cursor, f Filter) iter.Seq2[cluster.Event, error] {
+	return func(yield func(cluster.Event, error) bool) {
 		if err := f.Validate(); err != nil {
-			yield(Item{}, err)
+			yield(cluster.Event{}, err)
 			return
 		}
-		at := at.clone()
-		for {
-			changed := l.Changed()
-			for e, err := range l.between(at, l.Heads()) {
-				if err != nil {
-					yield(Item{}, err)
-					return
-				}
-				if ctx.Err() != nil {
-					return
-				}
-				at[e.Source] = e.Seq
-				if f.Match(e) && !yield(Item{Event: e, at: at}, nil) {
-					return
-				}
+		heads := l.Heads()
+		old := oldest(l, heads)
+		err := notCompacted(at, old)
+		if err == nil && !f.Since.IsZero() {
+			err = skipTo(l, at, old, heads, f.Since)
+		}
+		if err != nil {
+			yield(cluster.Event{}, err)
+			return
+		}
+		for e, err := range between(l, at, heads) {
+			if err == nil {
+				err = ctx.Err()
 			}
-			if !live {
+			if err != nil {
+				yield(cluster.Event{}, err)
 				return
 			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
+			at.Advance(e.Source, e.Seq)
+			if f.Match(e) && !yield(e, nil) {
 				return
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // its place, so that reading on after the end costs no search. It belongs to
 // one goroutine.
 type chainReader struct {
-	l    *Log
+	from shelf
 	src  cluster.SourceID
 	next uint64 // seq of the event that comes next
 
@@ -26,8 +26,21 @@ type chainReader struct {
 	limit int64
 }
 
-func (l *Log) reader(src cluster.SourceID, from uint64) *chainReader {
-	return &chainReader{l: l, src: src, next: max(from, 1)}
+// shelf is where chains are read from: a Log, or a Dir.
+type shelf interface {
+	// place finds the event seq of a chain; ok is false if it is not there yet.
+	place(src cluster.SourceID, seq uint64) (p place, ok bool)
+	// marks lists events of a chain that are found without reading much
+	// before them, rising; the first is the oldest.
+	marks(src cluster.SourceID) []uint64
+	files() FS
+	Heads() []cluster.Head
+}
+
+func (l *Log) reader(src cluster.SourceID, from uint64) *chainReader { return newReader(l, src, from) }
+
+func newReader(s shelf, src cluster.SourceID, from uint64) *chainReader {
+	return &chainReader{from: s, src: src, next: max(from, 1)}
 }
 
 func (r *chainReader) close() {
@@ -44,24 +57,51 @@ type place struct {
 	end  int64 // of the durable part
 }
 
-// locate finds the event next; ok is false if it is not durable yet.
-func (r *chainReader) locate() (p place, ok bool) {
-	r.l.mu.RLock()
-	defer r.l.mu.RUnlock()
-	c := r.l.chains[r.src]
+func (l *Log) place(src cluster.SourceID, seq uint64) (place, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.chains[src].place(seq)
+}
+
+func (l *Log) marks(src cluster.SourceID) []uint64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.chains[src].marks()
+}
+
+func (l *Log) files() FS { return l.fs }
+
+// place says where the event seq is, at or after off.
+func (c *chain) place(seq uint64) (p place, ok bool) {
 	if c == nil {
 		return p, false
 	}
-	seg := c.find(r.next)
+	seg := c.find(seq)
 	if seg == nil {
 		return p, false
 	}
-	return place{path: seg.path, off: seg.seek(r.next).off, end: seg.size}, true
+	return place{path: seg.path, off: seg.seek(seq).off, end: seg.size}, true
+}
+
+func (c *chain) marks() []uint64 {
+	if c == nil || c.head.Seq == 0 {
+		return nil
+	}
+	var out []uint64
+	for _, s := range c.segs {
+		if len(s.index) == 0 && s.first <= c.head.Seq {
+			out = append(out, s.first)
+		}
+		for _, e := range s.index {
+			out = append(out, e.seq)
+		}
+	}
+	return out
 }
 
 // open makes the decoder stand at or before the event next.
 func (r *chainReader) open() error {
-	p, ok := r.locate()
+	p, ok := r.from.place(r.src, r.next)
 	if !ok {
 		return io.EOF
 	}
@@ -72,7 +112,7 @@ func (r *chainReader) open() error {
 		}
 	} else {
 		r.close()
-		f, err := r.l.fs.OpenFile(p.path, os.O_RDONLY, 0)
+		f, err := r.from.files().OpenFile(p.path, os.O_RDONLY, 0)
 		if err != nil {
 			return fmt.Errorf("open segment: %w", err)
 		}

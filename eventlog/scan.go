@@ -194,6 +194,9 @@ func (s *segmentScan) finish(f io.ReaderAt, size, off int64, rec int, cause erro
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.path, err)
 	}
+	if _, _, err := record.ParseFrame(rest); err == nil && !s.sealed {
+		return nil // another process goes on writing: it was not whole yet when it was read before
+	}
 	if at := record.LaterGroup(rest, s.tail.Seq+1); at >= 0 {
 		return s.corrupt(off, rec, "%s, followed by readable records of a later group at offset %d", reason(cause), off+int64(at))
 	}
@@ -230,10 +233,13 @@ func isBlank(f io.ReaderAt, from, to int64) (bool, error) {
 	buf := make([]byte, 64<<10)
 	for from < to {
 		n := min(int64(len(buf)), to-from)
-		if m, err := f.ReadAt(buf[:n], from); int64(m) < n && err != nil {
+		m, err := f.ReadAt(buf[:n], from)
+		if errors.Is(err, io.EOF) {
+			to = from + int64(m) // a process that goes on writing sealed the segment
+		} else if int64(m) < n && err != nil {
 			return false, err
 		}
-		for _, b := range buf[:n] {
+		for _, b := range buf[:m] {
 			if b != 0 {
 				return false, nil
 			}
@@ -245,10 +251,11 @@ func isBlank(f io.ReaderAt, from, to int64) (bool, error) {
 
 func readAll(f io.ReaderAt, from, to int64) ([]byte, error) {
 	b := make([]byte, to-from)
-	if n, err := f.ReadAt(b, from); int64(n) < to-from && err != nil {
+	n, err := f.ReadAt(b, from)
+	if err != nil && !errors.Is(err, io.EOF) && int64(n) < to-from {
 		return nil, err
 	}
-	return b, nil
+	return b[:n], nil
 }
 
 // segmentFiles lists a source directory: the segments in order. Other names are an

@@ -23,6 +23,9 @@ type VerifyOptions struct {
 	KeyOf func(cluster.NodeID) ed25519.PublicKey
 	Self  cluster.NodeID // only for hints
 	FS    FS             // default OSFS()
+	// Progress is called, if not nil, with the number of events read, after
+	// every few of them. It may block to slow the reading down.
+	Progress func(events uint64)
 }
 
 // Report is what Verify found. Two logs with the same events have the same
@@ -46,11 +49,15 @@ type Report struct {
 	Ends cluster.Cut `json:"ends"`
 }
 
+// progressStep is how many events lie between two calls of Progress.
+const progressStep = 4096
+
 // verifier walks all chains of a log.
 type verifier struct {
 	o      VerifyOptions
 	limits map[string]int64 // by path: what is durable; nil: all there is
 	report Report
+	told   uint64 // events of the last Progress
 	marks  map[cluster.SourceID]map[uint64]cluster.Hash
 	forks  map[cluster.SourceID]uint64
 }
@@ -65,7 +72,10 @@ func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 
 // Verify checks this log as the function Verify does, up to what is durable
 // when it starts.
-func (l *Log) Verify(ctx context.Context) (Report, error) {
+func (l *Log) Verify(ctx context.Context) (Report, error) { return l.VerifyProgress(ctx, nil) }
+
+// VerifyProgress is Verify with VerifyOptions.Progress.
+func (l *Log) VerifyProgress(ctx context.Context, progress func(events uint64)) (Report, error) {
 	limits := map[string]int64{}
 	l.mu.RLock()
 	for _, c := range l.chains {
@@ -74,7 +84,7 @@ func (l *Log) Verify(ctx context.Context) (Report, error) {
 		}
 	}
 	l.mu.RUnlock()
-	return verify(ctx, VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.o.keyOf, Self: l.o.Self, FS: l.fs}, limits)
+	return verify(ctx, VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.o.keyOf, Self: l.o.Self, FS: l.fs, Progress: progress}, limits)
 }
 
 func verify(ctx context.Context, o VerifyOptions, limits map[string]int64) (Report, error) {
@@ -225,6 +235,10 @@ func (v *verifier) group(s *segmentScan, g group, key ed25519.PublicKey, first b
 			v.report.Heads++
 		}
 		v.report.Events += uint64(len(g.events))
+		if v.o.Progress != nil && v.report.Events-v.told >= progressStep {
+			v.told = v.report.Events
+			v.o.Progress(v.told)
+		}
 	}
 	for _, e := range g.events {
 		if first && e.Kind == cluster.KindTermStart {

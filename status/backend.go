@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/skein-project/skein/api"
@@ -82,13 +83,22 @@ type JobControl interface {
 	FindJob(ctx context.Context, prefix string) (cluster.JobID, error)
 }
 
-// EventReader reads the log in pieces.
+// EventReader reads the log.
 type EventReader interface {
-	// Events returns known events whose sequence number is above after's
-	// for their source and, if since is not zero, whose time is not before
-	// it; ordered by HLC, then source, then sequence, so that each source's
-	// events are in order; at most limit, the first ones.
-	Events(ctx context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error)
+	// Events yields the known events after at whose clock is not before since,
+	// unless that is zero; ordered by HLC, then source, then sequence, so that
+	// each source's events are in order. It moves at along, over what since
+	// leaves out as well, and ends with what is known when it begins: a reader
+	// that goes on from at after the next change misses nothing. Events that
+	// are kept no more are refused with code compacted. An error ends it.
+	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error]
+	// Oldest returns the position after which all events are kept, empty if
+	// that is the beginning.
+	Oldest() api.Cursor
+	// CheckLog tells of a check of the whole log of node, which is empty for
+	// this host: of the run of that number, or with run 0 of one that it starts
+	// unless one is running. Other hosts are asked through the mesh.
+	CheckLog(ctx context.Context, node cluster.NodeID, run uint64) (api.LogCheck, error)
 	// Changed returns a channel that is closed when the fold moved on, or
 	// the view of who holds changed, after the call.
 	Changed() <-chan struct{}

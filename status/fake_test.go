@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +22,7 @@ type fake struct {
 	mu      sync.Mutex
 	job     api.Job
 	log     []cluster.Event
+	oldest  api.Cursor // what stands before it is kept no more
 	changed chan struct{}
 	ready   error
 	actors  []string
@@ -147,16 +150,42 @@ func (f *fake) FindJob(_ context.Context, prefix string) (cluster.JobID, error) 
 	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix)
 }
 
-func (f *fake) Events(_ context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []cluster.Event
-	for _, e := range f.log {
-		if e.Seq > after[e.Source] && !e.HLC.Time().Before(since) && len(out) < limit {
-			out = append(out, e)
+func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error] {
+	return func(yield func(cluster.Event, error) bool) {
+		f.mu.Lock()
+		list, oldest := slices.Clone(f.log), f.oldest
+		f.mu.Unlock()
+		for s, seq := range oldest {
+			if at[s] < seq {
+				p := api.Errorf(api.CodeCompacted, "gone")
+				p.Cursor = oldest.String()
+				yield(cluster.Event{}, p)
+				return
+			}
+		}
+		for _, e := range list {
+			if e.Seq <= at[e.Source] {
+				continue
+			}
+			at.Advance(e.Source, e.Seq)
+			if !e.HLC.Time().Before(since) && !yield(e, nil) {
+				return
+			}
 		}
 	}
-	return out, nil
+}
+
+func (f *fake) Oldest() api.Cursor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.oldest
+}
+
+func (f *fake) CheckLog(_ context.Context, node cluster.NodeID, run uint64) (api.LogCheck, error) {
+	if node == "n9" {
+		return api.LogCheck{}, api.Errorf(api.CodeNotReady, "n9 not reached")
+	}
+	return api.LogCheck{Host: node, Run: run + 1, Running: true}, nil
 }
 
 func (f *fake) Changed() <-chan struct{} {

@@ -6,31 +6,33 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"path"
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
 )
 
 // Pace of followers.
 const (
-	watchMin   = 200 * time.Millisecond // between two snapshots of a job
-	watchMax   = time.Second            // rate and time left change by themselves
-	eventsMin  = 50 * time.Millisecond
-	keepalive  = 5 * time.Second // an empty line, a third of what clients bear
-	eventBatch = 512
+	watchMin  = 200 * time.Millisecond // between two snapshots of a job
+	watchMax  = time.Second            // rate and time left change by themselves
+	eventsMin = 50 * time.Millisecond  // between two looks at the log
+	keepalive = 5 * time.Second        // an empty line, a third of what clients bear
 )
 
 // follower writes lines to one reader.
 type follower struct {
-	w    http.ResponseWriter
-	rc   *http.ResponseController
-	path string
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	path  string
+	stall time.Duration // what the reader may take for a line
+	begun bool          // a line was written
+	// When the last line was written, and when lines were last sent.
+	last, flushed time.Time
 }
 
 // follow admits a follower and runs f for it. Once the first byte is out,
-// errors travel as the last line.
+// errors travel as the last line. Who does not read for a while is cut: it
+// holds up nobody else, and may come back and go on where it was.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, out *follower) error) error {
 	select {
 	case s.followers <- struct{}{}:
@@ -42,7 +44,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, f func(ctx conte
 	defer s.metrics.followers.Dec()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	out := &follower{w: w, rc: http.NewResponseController(w), path: r.URL.Path}
+	out := &follower{w: w, rc: http.NewResponseController(w), path: r.URL.Path, stall: s.stall, last: time.Now(), flushed: time.Now()}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	err := f(ctx, out)
@@ -51,10 +53,13 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, f func(ctx conte
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.metrics.cut.WithLabelValues(cutSlow).Inc()
-		s.log.Debug().Str("request", out.path).Msg("slow follower cut")
+		s.log.Info().Str("request", out.path).Str("peer", peerOf(r.Context()).actor()).
+			Float64("dur_seconds", s.stall.Seconds()).Msg("follower cut: it did not read for too long")
 		return nil
 	case r.Context().Err() != nil:
 		return nil // the reader went away
+	case !out.begun:
+		return err
 	case errors.Is(err, errStopping):
 		s.metrics.cut.WithLabelValues(cutStop).Inc()
 	}
@@ -68,6 +73,14 @@ var errStopping = api.Errorf(api.CodeNotReady, "the daemon stops")
 
 // line writes one line, or an empty one for nil, and flushes it.
 func (f *follower) line(v any) error {
+	if err := f.write(v); err != nil {
+		return err
+	}
+	return f.flush()
+}
+
+// write writes one line.
+func (f *follower) write(v any) error {
 	var text []byte
 	if v != nil {
 		var err error
@@ -75,10 +88,16 @@ func (f *follower) line(v any) error {
 			return err
 		}
 	}
-	_ = f.rc.SetWriteDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
-	if _, err := f.w.Write(append(text, '\n')); err != nil {
-		return err
-	}
+	f.begun, f.last = true, time.Now()
+	_ = f.rc.SetWriteDeadline(f.last.Add(f.stall)) // not possible on a test recorder
+	_, err := f.w.Write(append(text, '\n'))
+	return err
+}
+
+// flush sends what was written.
+func (f *follower) flush() error {
+	f.flushed = time.Now()
+	_ = f.rc.SetWriteDeadline(f.flushed.Add(f.stall)) // not possible on a test recorder
 	return f.rc.Flush()
 }
 
@@ -132,122 +151,4 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	})
-}
-
-// events sends events, and goes on if asked to.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	q, err := parseEventQuery(r, s.o.Backend.Header().ObservedAt)
-	if err != nil {
-		return err
-	}
-	return s.follow(w, r, func(ctx context.Context, out *follower) error {
-		for {
-			changed := s.o.Backend.Changed()
-			more, err := s.sendEvents(ctx, out, &q)
-			if err != nil {
-				return err
-			}
-			if more {
-				continue
-			}
-			if !q.Follow {
-				return nil
-			}
-			did, err := s.wait(ctx, changed, eventsMin, keepalive)
-			if err != nil {
-				return err
-			}
-			if !did {
-				if err := out.line(nil); err != nil {
-					return err
-				}
-			}
-		}
-	})
-}
-
-// sendEvents sends one batch and reports whether there may be more at once.
-func (s *Server) sendEvents(ctx context.Context, out *follower, q *api.EventQuery) (bool, error) {
-	list, err := s.o.Backend.Events(ctx, q.After, q.Since, eventBatch)
-	if err != nil {
-		return false, err
-	}
-	h := s.o.Backend.Header()
-	for _, e := range list {
-		line := apiEvent(e, h)
-		q.After.Advance(line)
-		if q.Node != "" && e.Source.Node != q.Node || !kindMatches(q.Kind, e.Kind) {
-			continue
-		}
-		if err := out.line(line); err != nil {
-			return false, err
-		}
-	}
-	return len(list) >= eventBatch, ctx.Err()
-}
-
-func apiEvent(e cluster.Event, h api.Header) api.Event {
-	body := e.Body
-	if len(body) == 0 {
-		body = json.RawMessage("{}")
-	}
-	return api.Event{
-		Header: h, Source: e.Source, Seq: e.Seq, Time: e.HLC.Time(), HLC: e.HLC,
-		Term: e.Term, Kind: e.Kind, Body: body, Hash: e.Hash,
-	}
-}
-
-func kindMatches(pattern string, kind cluster.Kind) bool {
-	if pattern == "" {
-		return true
-	}
-	ok, err := path.Match(pattern, string(kind))
-	return ok && err == nil
-}
-
-// parseEventQuery reads the query; since is a time or an age like 10m.
-func parseEventQuery(r *http.Request, now time.Time) (api.EventQuery, error) {
-	bad := func(format string, args ...any) (api.EventQuery, error) {
-		return api.EventQuery{}, api.Errorf(api.CodeInvalidRequest, format, args...)
-	}
-	q := api.EventQuery{After: api.Cursor{}}
-	for name, values := range r.URL.Query() {
-		v := values[0]
-		switch name {
-		case "since":
-			if age, err := time.ParseDuration(v); err == nil && age >= 0 {
-				q.Since = now.Add(-age)
-			} else if q.Since, err = time.Parse(time.RFC3339, v); err != nil {
-				return bad("since: %q is neither an age like 10m nor a time in RFC 3339 form", v)
-			}
-		case "kind":
-			if _, err := path.Match(v, ""); err != nil || len(v) > 64 {
-				return bad("kind: %.64q is not a pattern", v)
-			}
-			q.Kind = v
-		case "node":
-			id, err := cluster.ParseNodeID(v)
-			if err != nil {
-				return bad("node: %s", err)
-			}
-			q.Node = id
-		case "follow":
-			switch v {
-			case "true", "1", "":
-				q.Follow = true
-			case "false", "0":
-			default:
-				return bad("follow: %q is neither true nor false", v)
-			}
-		case "after":
-			after, err := api.ParseCursor(v)
-			if err != nil {
-				return bad("after: %s", err)
-			}
-			q.After = after
-		default:
-			return bad("unknown parameter %q", name)
-		}
-	}
-	return q, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 )
 
 // FuzzSubmit sends any body: every refusal is a problem, and what reaches the
@@ -70,7 +71,7 @@ func FuzzSetVoters(f *testing.F) {
 
 // FuzzEventQuery reads any query.
 func FuzzEventQuery(f *testing.F) {
-	for _, s := range []string{"since=10m", "since=2026-01-02T03:04:05Z&kind=lease_*", "node=n1&follow", "after=n1/1:5,n2/3:1", "kind=[a-", "%zz"} {
+	for _, s := range []string{"since=10m", "since=2026-01-02T03:04:05Z&kind=lease_*", "node=n1&follow", "after=n1/1:5,n2/3:1", "kind=[a-", "%zz", "since=n1/1:5", "limit=5&positions"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
@@ -82,6 +83,9 @@ func FuzzEventQuery(f *testing.F) {
 			}
 			return
 		}
-		kindMatches(q.Kind, "term_start")
+		q.match(cluster.Event{Kind: cluster.KindTermStart})
+		if len(q.kinds) > 0 == (q.Kind == "") {
+			t.Fatalf("%q: kinds %q of %q", query, q.kinds, q.Kind)
+		}
 	})
 }

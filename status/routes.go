@@ -39,6 +39,7 @@ func (s *Server) table() []route {
 		{method: http.MethodGet, path: "/v1/jobs/{id}", timeout: readTimeout, answer: s.job},
 		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", stream: s.watchJob},
 		{method: http.MethodGet, path: "/v1/events", stream: s.events},
+		local(route{method: http.MethodGet, path: "/v1/events/verify", timeout: readTimeout, answer: s.checkLog}),
 		{method: http.MethodGet, path: "/v1/version", timeout: readTimeout, answer: s.version},
 		{method: http.MethodGet, path: "/healthz", timeout: readTimeout, stream: s.probe(b.Healthy)},
 		{method: http.MethodGet, path: "/readyz", timeout: readTimeout, stream: s.probe(b.Ready)},

@@ -42,6 +42,7 @@ type Server struct {
 
 	up       chan struct{} // closed when all listeners are open
 	stopping chan struct{} // closed when followers must end
+	stall    time.Duration // stallTimeout, of followers
 	identify func(conn net.Conn, group string) (peer, error)
 
 	mu    sync.Mutex
@@ -60,7 +61,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		o: o, log: o.Log.With().Str("component", "status").Logger(), metrics: m,
 		followers: make(chan struct{}, o.MaxFollowers), uploads: make(chan struct{}, maxUploads), examining: make(chan struct{}, 1),
-		up: make(chan struct{}), stopping: make(chan struct{}), identify: identify,
+		up: make(chan struct{}), stopping: make(chan struct{}), stall: stallTimeout, identify: identify,
 		hosts: map[string]bool{},
 	}
 	for _, h := range o.Hosts {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +42,8 @@ type fakeCluster struct {
 	keys     map[string]cluster.JobSpec
 	uploads  map[cluster.Hash]int64
 	events   []cluster.Event
+	logOf    string     // what n2's log is: damaged, differs, or good
+	oldest   api.Cursor // what stands before it is kept no more
 	changed  chan struct{}
 	watching chan struct{} // if not nil, closed when a job is asked for
 	reading  chan struct{} // if not nil, closed when a reader has all events
@@ -381,20 +384,44 @@ func (f *fakeCluster) FindJob(_ context.Context, prefix string) (cluster.JobID, 
 	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix).WithHint("see `skein job ls`")
 }
 
-func (f *fakeCluster) Events(_ context.Context, after api.Cursor, since time.Time, limit int) ([]cluster.Event, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out []cluster.Event
-	for _, e := range f.events {
-		if e.Seq > after[e.Source] && !e.HLC.Time().Before(since) && len(out) < limit {
-			out = append(out, e)
+func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error] {
+	return func(yield func(cluster.Event, error) bool) {
+		f.mu.Lock()
+		list, oldest := slices.Clone(f.events), f.oldest
+		f.mu.Unlock()
+		for s, seq := range oldest {
+			if at[s] < seq {
+				p := api.Errorf(api.CodeCompacted, "events are kept no more: %s from seq %d to %d", s, at[s]+1, seq).
+					WithHint("go on with --since %s", oldest)
+				p.Cursor = oldest.String()
+				yield(cluster.Event{}, p)
+				return
+			}
+		}
+		some := false
+		for _, e := range list {
+			if e.Seq <= at[e.Source] {
+				continue
+			}
+			at.Advance(e.Source, e.Seq)
+			some = true
+			if !e.HLC.Time().Before(since) && !yield(e, nil) {
+				return
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if !some && f.reading != nil {
+			close(f.reading)
+			f.reading = nil
 		}
 	}
-	if len(out) == 0 && f.reading != nil {
-		close(f.reading)
-		f.reading = nil
-	}
-	return out, nil
+}
+
+func (f *fakeCluster) Oldest() api.Cursor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.oldest
 }
 
 func (f *fakeCluster) Changed() <-chan struct{} {
@@ -432,6 +459,36 @@ func (f *fakeCluster) PutArtefact(_ context.Context, r io.Reader) (cluster.Hash,
 		f.set(func() { f.uploads[hash] = n })
 	}
 	return hash, n, err
+}
+
+// CheckLog lets n3 be down, a check take two looks, and n2 disagree if the fake
+// is to.
+func (f *fakeCluster) CheckLog(_ context.Context, node cluster.NodeID, run uint64) (api.LogCheck, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if node == "" {
+		node = "n2"
+	}
+	if node == "n3" {
+		return api.LogCheck{}, api.Errorf(api.CodeNotReady, "n3 not reached: no route").WithHint("see `skein mesh`")
+	}
+	c := api.LogCheck{Host: node, Run: 7, Running: run == 0, StartedAt: fakeNow, DoneEvents: 1, TotalEvents: 3}
+	if run == 0 {
+		return c, nil
+	}
+	c.EndedAt, c.DoneEvents = new(fakeNow.Add(time.Second)), 3
+	c.Result = &api.LogVerify{
+		OK: true, Events: 3, SizeBytes: 2048, Segments: 2, Signatures: 3, StateHash: cluster.Hash{0xab},
+		Sources: []api.LogSource{{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 2, Hash: cluster.Hash{1}}, {Source: cluster.SourceID{Node: "n2", Inc: 1}, Seq: 1, Hash: cluster.Hash{2}}},
+	}
+	c.LiveStateHash = &c.Result.StateHash
+	switch {
+	case node == "n2" && f.logOf == "damaged":
+		c.Result = &api.LogVerify{Problem: "segment 00002, offset 4711, record 12: checksum", Hint: "fetch it again", BadSource: &cluster.SourceID{Node: "n1", Inc: 1}, BadSeq: 2, Events: 1}
+	case node == "n2" && f.logOf == "differs":
+		c.Result.StateHash = cluster.Hash{0xee}
+	}
+	return c, nil
 }
 
 func (f *fakeCluster) Healthy() error { return nil }

@@ -62,7 +62,8 @@ func TestScripts(t *testing.T) {
 }
 
 // clusterCommand changes the fake: start, stop, degrade, lose-holder, unready,
-// refuse N, finish STATE, await-follower, await-reader, event KIND.
+// refuse N, finish STATE, await-follower, await-reader, event KIND,
+// compact.
 func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 	f, ok := ts.Value(fakeKey{}).(*fakeCluster)
 	if !ok || neg || len(args) == 0 {
@@ -100,6 +101,8 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 				}
 			}
 		})
+	case "compact":
+		f.set(func() { f.oldest = cluster.Cursor{{Node: "n1", Inc: 1}: 1} })
 	case "event":
 		f.set(func() { f.addEvent("n1", cluster.Kind(arg), fakeNow, map[string]string{"from": "script"}) })
 	case "await-follower", "await-reader":

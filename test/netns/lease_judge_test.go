@@ -35,7 +35,7 @@ func (j *judge) look(ctx context.Context, d *daemon) error {
 	at := j.read[d.Name()]
 	err := d.api.Events(ctx, api.EventQuery{After: at}, api.FollowOptions{}, func(e api.Event) error {
 		j.take(d.Name(), e)
-		at.Advance(e)
+		at.Advance(e.Source, e.Seq)
 		return nil
 	})
 	if err != nil {

@@ -1,0 +1,309 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+)
+
+// history makes the logs of hosts a and b, of many small segments: a holds
+// term 1 and submits jobs; b, which misses a's last one, begins term 2; then
+// both learn all. The clock goes on a second with each append.
+func history(t *testing.T) (a, b *Log) {
+	t.Helper()
+	var clock atomic.Int64
+	clock.Store(1_800_000_000_000)
+	wall := func() time.Time { return time.UnixMilli(clock.Load()) }
+	net := newNetwork(t)
+	logs := map[cluster.NodeID]*Log{}
+	for _, id := range []cluster.NodeID{"a", "b"} {
+		o := testOptions(t.TempDir(), id)
+		o.SegmentSize, o.Wall = 4096, wall
+		logs[id] = net.join(t, o)
+	}
+	a, b = logs["a"], logs["b"]
+	write := func(l *Log, d ...cluster.Draft) {
+		clock.Add(1000)
+		mustAppend(t, l, d...)
+	}
+	submit := func(term cluster.Term, key string) cluster.Draft {
+		spec := cluster.JobSpec{Key: key, Artefact: cluster.Hash{1}, Iterations: 10, Chunk: 1}.WithDefaults()
+		return cluster.Draft{Term: term, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{
+			Job: cluster.NewJobID("me", key), Spec: spec, Owner: "me", Chunks: spec.Chunks(),
+		}}
+	}
+	start := func(term cluster.Term, cut cluster.Cut) cluster.Draft {
+		return cluster.Draft{Term: term, Kind: cluster.KindTermStart, Body: cluster.TermStart{Term: term, Cut: cut}}
+	}
+	write(a, start(1, nil))
+	for i := range 40 {
+		write(a, note(i))
+		write(b, note(i), note(1000+i))
+	}
+	write(a, submit(1, "one"))
+	if err := b.Sync(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	write(a, submit(1, "lost"))
+	write(b, start(2, b.Cut()))
+	write(b, submit(2, "two"))
+	for i := range 40 {
+		write(b, note(i))
+	}
+	for _, pair := range [][2]*Log{{a, b}, {b, a}} {
+		if err := pair[0].Sync(t.Context(), pair[1].o.Self); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stateHash(a) != stateHash(b) || a.Digest() != b.Digest() {
+		t.Fatal("the logs differ")
+	}
+	return a, b
+}
+
+func openDir(t *testing.T, l *Log) *Dir {
+	t.Helper()
+	d, err := OpenDir(VerifyOptions{Dir: l.o.Dir, Cluster: testCluster, Self: l.o.Self, KeyOf: pubFor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func replay(t *testing.T, d *Dir, at At) (*state.State, Replayed) {
+	t.Helper()
+	st, r, err := d.ReplayAt(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Hash() != r.StateHash {
+		t.Fatal("the report has another state hash than the state")
+	}
+	return st, r
+}
+
+// TestReplayAt compares replays with folds made by hand: at the end, at many
+// times and at a position.
+func TestReplayAt(t *testing.T) {
+	a, b := history(t)
+	d := openDir(t, a)
+	if !slices.EqualFunc(d.Heads(), a.Heads(), sameHead) {
+		t.Fatalf("heads %v of a log beside its process, want %v", d.Heads(), a.Heads())
+	}
+	if _, r := replay(t, d, At{}); r.StateHash != stateHash(a) || r.Position.String() != a.Position().String() || r.Events != d.total() {
+		t.Fatalf("replay of all: %+v, the running log has state %s", r, stateHash(a))
+	}
+	var all []cluster.Event
+	for e, err := range d.Export(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	for i := 0; i < len(all); i += 7 {
+		at := all[i].HLC
+		naive := state.New()
+		for _, e := range all {
+			if e.HLC <= at && naive.Apply(e) {
+				naive.Refold(nil, slices.Values(all[:i+1]))
+			}
+		}
+		if _, r := replay(t, d, At{Clock: at}); r.StateHash != naive.Hash() || r.Last != at {
+			t.Fatalf("at %s: %+v, folded by hand %s", at, r, naive.Hash())
+		}
+	}
+	pos := cluster.Cursor{a.Source(): 42, b.Source(): 7}
+	st, r := replay(t, d, At{Position: pos})
+	if r.Events != 49 || r.Position.String() != pos.String() || st.Seq(b.Source()) != 7 {
+		t.Fatalf("at %s: %+v", pos, r)
+	}
+	for _, beyond := range []cluster.Cursor{{a.Source(): 1 << 40}, {{Node: "z", Inc: 1}: 1}} {
+		if _, _, err := d.ReplayAt(t.Context(), At{Position: beyond}); !errors.Is(err, ErrPosition) {
+			t.Fatalf("at %s: %v", beyond, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := d.ReplayAt(ended, At{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("cancelled: %v", err)
+	}
+}
+
+// TestReplayHindsight asks about the moment before term 2 began: the job that
+// a submitted unseen counted then, and with hindsight it does not.
+func TestReplayHindsight(t *testing.T) {
+	a, b := history(t)
+	d := openDir(t, b)
+	var before cluster.HLC
+	for e, err := range d.Export(nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == cluster.KindTermStart && e.Term == 2 {
+			break
+		}
+		before = e.HLC
+	}
+	has := func(st *state.State, key string) bool {
+		_, ok := st.Job(cluster.NewJobID("me", key))
+		return ok
+	}
+	then, _ := replay(t, d, At{Clock: before})
+	now, r := replay(t, d, At{Clock: before, Hindsight: true})
+	if !has(then, "one") || !has(then, "lost") || has(then, "two") {
+		t.Fatal("as of then: want the jobs one and lost")
+	}
+	if !has(now, "one") || has(now, "lost") || r.Void != 1 {
+		t.Fatalf("with hindsight: want the job one and a void event, %+v", r)
+	}
+	end, _ := replay(t, d, At{Hindsight: true})
+	if end.Hash() != stateHash(a) {
+		t.Fatal("hindsight changes the end")
+	}
+}
+
+// TestSeekTime reads since each event's time.
+func TestSeekTime(t *testing.T) {
+	a, _ := history(t)
+	var all []cluster.Event
+	for e, err := range a.Export() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	for i := 0; i < len(all); i += 11 {
+		since := all[i].HLC.Time()
+		want := 0
+		for _, e := range all {
+			if !e.HLC.Time().Before(since) {
+				want++
+			}
+		}
+		got := 0
+		for _, err := range a.After(t.Context(), cluster.Cursor{}, Filter{Since: since}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got++
+		}
+		if got != want {
+			t.Fatalf("since event %d: %d events, want %d", i, got, want)
+		}
+	}
+}
+
+// TestDirBesideWriter opens a directory again and again while its log grows
+// and rotates: it never looks damaged, and never goes back.
+func TestDirBesideWriter(t *testing.T) {
+	o := testOptions(t.TempDir(), "a")
+	o.SegmentSize = 8192
+	l, stop := start(t, o)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 300 {
+			if _, err := l.Append(context.Background(), []cluster.Draft{note(i), note(i), note(i)}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	var last uint64
+	for looks := 0; ; looks++ {
+		d := openDir(t, l)
+		for _, h := range d.Heads() {
+			if h.Seq < last {
+				t.Fatalf("head went back from %d to %d", last, h.Seq)
+			}
+			last = h.Seq
+		}
+		if _, err := Verify(t.Context(), VerifyOptions{Dir: o.Dir, Cluster: testCluster, KeyOf: pubFor}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			if looks == 0 {
+				t.Fatal("never looked beside the writer")
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if d := openDir(t, l); d.total() != 900 {
+				t.Fatalf("%d events at the end", d.total())
+			}
+			return
+		default:
+		}
+	}
+}
+
+// TestDirChecksTheChain has a record replaced by another one of the same
+// length with a good checksum, and a torn tail.
+func TestDirChecksTheChain(t *testing.T) {
+	dir, events, _ := sample(t)
+	src := events[0].Source
+	open := func() *Dir {
+		d, err := OpenDir(VerifyOptions{Dir: dir, Cluster: testCluster, KeyOf: pubFor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	read := func(d *Dir) (n int, err error) {
+		for _, err = range d.Export(nil) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	whole := open()
+	if n, err := read(whole); err != nil || n != len(events) {
+		t.Fatalf("%d events, %v, want %d", n, err, len(events))
+	}
+	paths := segmentPaths(t, dir, src)
+	lastPath := paths[len(paths)-1]
+	text, err := os.ReadFile(lastPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(lastPath, text[:len(text)-5], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := read(open()); err != nil || n == 0 || n >= len(events) {
+		t.Fatalf("torn tail: %d events, %v", n, err)
+	}
+	if err := os.WriteFile(lastPath, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) < 3 {
+		t.Fatalf("%d segments, the test wants 3", len(paths))
+	}
+	if text, err = os.ReadFile(paths[1]); err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2+rand.IntN(64)] ^= 1
+	if err := os.WriteFile(paths[1], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := read(open()); err == nil {
+		t.Fatalf("flipped bit: %d events without an error", n)
+	}
+}
+
+func (d *Dir) total() (n uint64) {
+	for _, h := range d.Heads() {
+		n += h.Seq
+	}
+	return n
+}

@@ -1,0 +1,270 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// maxKinds bounds the text of a filter by kind.
+const maxKinds = 1024
+
+// eventQuery is what a request of events asks for.
+type eventQuery struct {
+	api.EventQuery
+	kinds     []string // patterns, any of them; none: all
+	positions bool     // lines of api.StreamPosition between the events
+}
+
+func (q eventQuery) match(e cluster.Event) bool {
+	if q.Node != "" && e.Source.Node != q.Node {
+		return false
+	}
+	if len(q.kinds) == 0 {
+		return true
+	}
+	for _, pattern := range q.kinds {
+		if ok, err := path.Match(pattern, string(e.Kind)); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// events sends events, and goes on if asked to.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseEventQuery(r, s.o.Backend.Header().ObservedAt)
+	if err != nil {
+		return err
+	}
+	return s.follow(w, r, func(ctx context.Context, out *follower) error {
+		es := eventStream{s: s, out: out, q: q, at: q.After.Clone(), left: q.Limit}
+		return es.run(ctx)
+	})
+}
+
+// eventStream serves one reader of events.
+type eventStream struct {
+	s    *Server
+	out  *follower
+	q    eventQuery
+	at   api.Cursor // all up to it was sent, or is not selected
+	left uint64     // of the limit
+}
+
+func (es *eventStream) run(ctx context.Context) error {
+	b := es.s.o.Backend
+	if len(es.at) == 0 {
+		es.at = b.Oldest().Clone()
+		if len(es.at) > 0 && es.q.positions {
+			if err := es.out.line(api.StreamPosition{Cursor: es.at.String(), Compacted: true}); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		changed := b.Changed() // before the look, so that nothing is missed
+		err := es.send(ctx)
+		if errors.Is(err, api.ErrStop) || err == nil && !es.q.Follow {
+			return es.alive(es.q.positions)
+		}
+		if err != nil {
+			return err
+		}
+		did, err := es.s.wait(ctx, changed, eventsMin, keepalive)
+		if err != nil {
+			return err
+		}
+		if !did {
+			if err := es.alive(true); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends what there is. It returns api.ErrStop at the limit.
+func (es *eventStream) send(ctx context.Context) error {
+	h := es.s.o.Backend.Header()
+	for e, err := range es.s.o.Backend.Events(ctx, es.at, es.q.Since) {
+		if err != nil {
+			return err
+		}
+		if !es.q.match(e) {
+			if err := es.soon(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := es.out.write(apiEvent(e, h)); err != nil {
+			return err
+		}
+		if err := es.soon(); err != nil {
+			return err
+		}
+		if es.left > 0 {
+			if es.left--; es.left == 0 {
+				return api.ErrStop
+			}
+		}
+	}
+	if err := es.out.flush(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// soon lets nothing that was written lie for long, and says now and then that
+// the search goes on.
+func (es *eventStream) soon() error {
+	switch now := time.Now(); {
+	case now.Sub(es.out.last) > keepalive:
+		return es.alive(true)
+	case now.Sub(es.out.flushed) > eventsMin:
+		return es.out.flush()
+	}
+	return nil
+}
+
+// alive sends a line that is no event: how far the reader is, if it wants to
+// know, or an empty one.
+func (es *eventStream) alive(send bool) error {
+	switch {
+	case !send:
+		return nil
+	case es.q.positions:
+		return es.out.line(api.StreamPosition{Cursor: es.at.String()})
+	}
+	return es.out.line(nil)
+}
+
+func apiEvent(e cluster.Event, h api.Header) api.Event {
+	body := e.Body
+	if len(body) == 0 {
+		body = json.RawMessage("{}")
+	}
+	return api.Event{
+		Header: h, Source: e.Source, Seq: e.Seq, Time: e.HLC.Time(), HLC: e.HLC,
+		Term: e.Term, Kind: e.Kind, Body: body, Prev: e.Prev, Hash: e.Hash,
+	}
+}
+
+// parseEventQuery reads the query.
+func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
+	var q eventQuery
+	bad := func(format string, args ...any) (eventQuery, error) {
+		return eventQuery{}, api.Errorf(api.CodeInvalidRequest, format, args...)
+	}
+	for name, values := range r.URL.Query() {
+		v := values[0]
+		var err error
+		switch name {
+		case "since":
+			err = q.since(v, now)
+		case "kind":
+			q.kinds, err = parseKinds(v)
+			q.Kind = v
+		case "node":
+			q.Node, err = cluster.ParseNodeID(v)
+		case "follow":
+			q.Follow, err = parseFlag(v)
+		case "positions":
+			q.positions, err = parseFlag(v)
+		case "limit":
+			q.Limit, err = strconv.ParseUint(v, 10, 63)
+			if err != nil || q.Limit == 0 {
+				return bad("limit: %.32q is not a number above 0", v)
+			}
+		case "after":
+			err = q.after(v)
+		default:
+			return bad("unknown parameter %.64q", name)
+		}
+		if p, ok := errors.AsType[*api.Problem](err); ok {
+			p.Detail = name + ": " + p.Detail
+			return eventQuery{}, p
+		}
+		if err != nil {
+			return bad("%s: %s", name, err)
+		}
+	}
+	return q, nil
+}
+
+// since reads an age like 10m, a time, or a cursor.
+func (q *eventQuery) since(v string, now time.Time) error {
+	if age, err := time.ParseDuration(v); err == nil && age >= 0 {
+		q.Since = now.Add(-age)
+		return nil
+	}
+	if t, err := time.Parse(time.RFC3339, v); err == nil {
+		q.Since = t
+		return nil
+	}
+	if strings.Contains(v, "/") {
+		return q.after(v)
+	}
+	return api.Errorf(api.CodeInvalidRequest, "%.64q is neither an age like 10m, nor a time in RFC 3339 form, nor a cursor", v)
+}
+
+func (q *eventQuery) after(v string) error {
+	if q.After != nil {
+		return api.Errorf(api.CodeInvalidRequest, "two cursors")
+	}
+	var err error
+	q.After, err = cluster.ParseCursor(v)
+	return err
+}
+
+func parseFlag(v string) (bool, error) {
+	switch v {
+	case "true", "1", "":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	}
+	return false, api.Errorf(api.CodeInvalidRequest, "%.16q is neither true nor false", v)
+}
+
+// parseKinds reads kinds and patterns separated by commas. One that means no
+// kind at all is a slip of the pen.
+func parseKinds(v string) ([]string, error) {
+	if len(v) > maxKinds {
+		return nil, api.Errorf(api.CodeInvalidRequest, "%d characters, at most %d are allowed", len(v), maxKinds)
+	}
+	if v == "" {
+		return nil, nil
+	}
+	list := strings.Split(v, ",")
+	for _, pattern := range list {
+		some := false
+		for _, k := range cluster.Kinds() {
+			ok, err := path.Match(pattern, string(k))
+			if err != nil {
+				return nil, api.Errorf(api.CodeInvalidRequest, "%.64q is not a pattern", pattern)
+			}
+			some = some || ok
+		}
+		if !some {
+			return nil, api.Errorf(api.CodeInvalidRequest, "no kind of event is called %.64q", pattern).
+				WithHint("kinds are %s; patterns like 'lease_*' are possible", kindList())
+		}
+	}
+	return list, nil
+}
+
+func kindList() string {
+	var names []string
+	for _, k := range cluster.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
