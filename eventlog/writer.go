@@ -148,6 +148,9 @@ func (l *Log) answer(batch []*request) {
 // stageOwn gives drafts their places in the own chain. A refused request
 // leaves no trace.
 func (l *Log) stageOwn(r *request, mark func(*chain)) error {
+	// Stamped before the lease is looked at: were the process stopped after
+	// that look, the events would seem to be of a time when it was over.
+	at := l.o.Stamp()
 	for _, d := range r.drafts {
 		if d.Term > 0 && !l.o.MayAct(d.Term) {
 			return fmt.Errorf("%w: term %d", ErrFenced, d.Term)
@@ -158,7 +161,7 @@ func (l *Log) stageOwn(r *request, mark func(*chain)) error {
 	for i, d := range r.drafts {
 		e := cluster.Event{
 			Source: c.src, Seq: c.tail.Seq + 1, Prev: c.tail.Hash,
-			HLC: max(l.hlc, c.hlc).Next(l.o.Stamp()), Term: d.Term, Kind: d.Kind, Body: r.bodies[i],
+			HLC: max(l.hlc, c.hlc).Next(at), Term: d.Term, Kind: d.Kind, Body: r.bodies[i],
 		}
 		e, err := c.add(e)
 		if err != nil {

@@ -152,8 +152,11 @@ func (m *machine) onRenewReply(from cluster.NodeID, msg *Message) {
 	if !m.holds() || msg.Term != t.term {
 		return
 	}
-	if msg.Reason == refusedLost {
-		m.noteLost(from)
+	switch {
+	case msg.Reason == refusedLost:
+		m.noteLost(from, max(m.now, 1))
+	case msg.Granted:
+		m.noteLost(from, 0)
 	}
 	a := m.ackOf(from)
 	if a == nil {
@@ -179,11 +182,12 @@ func (m *machine) onRenewReply(from cluster.NodeID, msg *Message) {
 	m.settle()
 }
 
-// noteLost remembers that a host said it lost its vote record.
-func (m *machine) noteLost(n cluster.NodeID) {
-	if i, ok := m.find(n); ok {
+// noteLost remembers when a host said that it lost its vote record, 0 if it
+// votes again.
+func (m *machine) noteLost(n cluster.NodeID, at time.Duration) {
+	if i, ok := m.find(n); ok && m.peers[i].lostAt != at {
 		m.peers = slices.Clone(m.peers)
-		m.peers[i].lostAt = max(m.now, 1)
+		m.peers[i].lostAt = at
 		m.hold.look = true
 	}
 }

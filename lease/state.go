@@ -229,9 +229,12 @@ func New(o Options, now time.Duration) (State, error) {
 	return s, nil
 }
 
-// lostLately reports whether p said a moment ago that it lost its vote record.
+// lostLately reports whether p said that it lost its vote record, and since
+// then neither voted nor can have told otherwise: a host that counts as alive
+// later was heard after that, and its heartbeats say whether it abstains.
 func (s *State) lostLately(p *peer) bool {
-	return p.lostAt != 0 && s.now < p.lostAt+3*s.timing.Renew
+	t := &s.timing
+	return p.lostAt != 0 && s.now < p.lostAt+max(3*t.Renew, t.Suspect+t.Grace+t.Heartbeat)
 }
 
 // Held returns the term that this host believes to hold at now; ok is false if

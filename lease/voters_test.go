@@ -418,7 +418,7 @@ func TestVoteLost(t *testing.T) {
 				}
 			}
 			said := false
-			for range 600 {
+			for range 1800 {
 				w.run(100 * time.Millisecond)
 				said = said || a.state.lookup(last.id).lostAt != 0
 				if c := a.state.vote.Config; last.state.vote.Lost == "" && len(c.Voters) == voters && len(c.Target) == 0 && a.state.hold.stable {

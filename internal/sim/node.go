@@ -191,7 +191,7 @@ func (n *node) beat() {
 			continue
 		}
 		if d, drop := w.lat(n.i, j); !drop {
-			w.push(event{at: w.now + d, kind: evHeartbeat, node: int8(j), from: int8(n.i), gen: o.gen, flag: n.eligible(), pub: w.publishes(n), term: n.holds()})
+			w.push(event{at: w.now + d, kind: evHeartbeat, node: int8(j), from: int8(n.i), gen: o.gen, flag: n.eligible(), pub: w.publishes(n), lost: n.abstains(), term: n.holds()})
 		}
 	}
 	limit := w.timing.Suspect + w.timing.Grace
@@ -213,7 +213,7 @@ func (n *node) hear(e *event) {
 	o := n.w.nodes[j]
 	now := n.local()
 	n.heard[j] = now
-	t := lease.PeerChanged{Node: o.id, Priority: o.priority, Eligible: e.flag, Alive: true, Publishing: e.pub, Holds: e.term}
+	t := lease.PeerChanged{Node: o.id, Priority: o.priority, Eligible: e.flag, Alive: true, Publishing: e.pub, Abstains: e.lost, Holds: e.term}
 	if !n.told[j].Alive {
 		n.aliveAt[j] = now
 	}

@@ -41,6 +41,7 @@ type event struct {
 	from  int8
 	flag  bool   // heartbeat: sender is eligible
 	pub   bool   // heartbeat: sender publishes
+	lost  bool   // heartbeat: sender lost its vote record
 	gen   uint32 // of the node; an event of an earlier life is void
 	term  cluster.Term
 	msg   *lease.Message
