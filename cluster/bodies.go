@@ -5,49 +5,49 @@ package cluster
 
 // HostStarted is written once per daemon start, first of all.
 type HostStarted struct {
-	Version string `json:"version"`
-	Boot    uint64 `json:"boot"`
+	Version string `json:"version"` // of the program
+	Boot    uint64 `json:"boot"`    // starts of this host so far
 }
 
 // MemberJoined is written by the sponsor that admitted a host.
 type MemberJoined struct {
-	Node   NodeID `json:"node"`
-	IDPub  []byte `json:"id_pub"`
-	IP4    string `json:"ip4"`
-	Invite string `json:"invite"`
+	Node   NodeID `json:"node"`   // that joined
+	IDPub  []byte `json:"id_pub"` // its Ed25519 key
+	IP4    string `json:"ip4"`    // its address in the mesh
+	Invite string `json:"invite"` // id of the invite that was spent; empty: the founder
 }
 
 // MemberRenewed is written by the sponsor that certified a member anew.
 type MemberRenewed struct {
-	Node    NodeID `json:"node"`
+	Node    NodeID `json:"node"`    // that was certified
 	Expires int64  `json:"expires"` // seconds since the Unix epoch
 }
 
 // MemberRekeyed is written by a host that changed its WireGuard key.
 type MemberRekeyed struct {
-	Node  NodeID `json:"node"`
-	WGPub []byte `json:"wg_pubkey"` // the new one
-	Actor string `json:"actor"`
+	Node  NodeID `json:"node"`      // the writer
+	WGPub []byte `json:"wg_pubkey"` // the new one, Curve25519
+	Actor string `json:"actor"`     // who asked, "uid:0@n1"; empty: nobody did
 }
 
 // MemberHealth is written by the holder when it believes something else of a
 // member than before.
 type MemberHealth struct {
-	Node NodeID `json:"node"`
-	From Health `json:"from"`
-	To   Health `json:"to"`
+	Node NodeID `json:"node"` // the member
+	From Health `json:"from"` // believed before
+	To   Health `json:"to"`   // believed now: joining, alive, suspect, dead or left
 }
 
 // MemberLeft is written by a host that leaves the cluster for good.
 type MemberLeft struct {
-	Node  NodeID `json:"node"`
-	Actor string `json:"actor"`
+	Node  NodeID `json:"node"`  // the writer
+	Actor string `json:"actor"` // who asked, "uid:0@n1"
 }
 
 // MemberRemoved is written by the sponsor that revoked a member's key.
 type MemberRemoved struct {
-	Node   NodeID `json:"node"`
-	IDPub  []byte `json:"id_pub"`
+	Node   NodeID `json:"node"`   // that was removed
+	IDPub  []byte `json:"id_pub"` // the key that is revoked
 	Actor  string `json:"actor"`  // who asked, "uid:0@n1"
 	Reason string `json:"reason"` // at most MaxReason bytes
 }
@@ -57,74 +57,74 @@ type MemberRemoved struct {
 // announcements of one epoch) or "conflict" (two keys have one name or
 // address).
 type MemberConflict struct {
-	Node  NodeID `json:"node"` // of the record that stands
-	Why   string `json:"why"`
-	Kept  string `json:"kept"`
-	Other string `json:"other"`
+	Node  NodeID `json:"node"`  // of the record that stands
+	Why   string `json:"why"`   // forked or conflict
+	Kept  string `json:"kept"`  // the record that stands
+	Other string `json:"other"` // the one that contradicts it
 }
 
 // TokenChanged is written by the sponsor whose operator made or revoked an
 // invite. It never holds the secret.
 type TokenChanged struct {
-	Invite  string `json:"invite"`
-	Uses    int    `json:"uses"`
+	Invite  string `json:"invite"`  // its id
+	Uses    int    `json:"uses"`    // how many hosts may join by it
 	Expires int64  `json:"expires"` // seconds since the Unix epoch
-	Actor   string `json:"actor"`
+	Actor   string `json:"actor"`   // who asked, "uid:0@n1"
 }
 
 // MTUBlackhole says that full packets to a peer vanish while small ones
 // arrive, and what the mesh's packet size became.
 type MTUBlackhole struct {
-	Peer NodeID `json:"peer"`
-	From int    `json:"from"` // bytes
-	To   int    `json:"to"`
+	Peer NodeID `json:"peer"` // on the other end
+	From int    `json:"from"` // packet size before, in bytes
+	To   int    `json:"to"`   // packet size now, in bytes
 }
 
 // Duplicate says that two processes use the identity of one host, as after the
 // start of a copied disk. Boot is that of the one whose messages count.
 type Duplicate struct {
-	Host NodeID `json:"host"`
-	Boot uint64 `json:"boot"`
+	Host NodeID `json:"host"` // whose identity two processes use
+	Boot uint64 `json:"boot"` // of the process that counts
 }
 
 // TermStart is the first authority event of a term. Cut fences every lower
 // term: their authority events beyond it are void.
 type TermStart struct {
-	Term     Term     `json:"term"`
+	Term     Term     `json:"term"`     // that begins
 	Voters   []NodeID `json:"voters"`   // the configuration it was elected under
 	Grants   []NodeID `json:"grants"`   // the voters that granted it
 	Previous NodeID   `json:"previous"` // last known holder, may be empty
-	Cut      Cut      `json:"cut"`
-	Profile  Profile  `json:"profile"`
+	Cut      Cut      `json:"cut"`      // position and hash per source, by source
+	Profile  Profile  `json:"profile"`  // the timings of the lease
 	// Split says that by the configuration others may hold at the same time. Such
 	// a term fences nothing: what they did counts when they meet.
 	Split      bool   `json:"split,omitempty"`
-	ConfigTerm Term   `json:"config_term"`
-	Epoch      uint64 `json:"epoch"`
+	ConfigTerm Term   `json:"config_term"` // of the voter configuration
+	Epoch      uint64 `json:"epoch"`       // of the voter configuration
 }
 
 // LeaseReleased is written by a holder that steps down.
 type LeaseReleased struct {
-	Term      Term   `json:"term"`
-	Successor NodeID `json:"successor"`
-	Reason    string `json:"reason"`
+	Term      Term   `json:"term"`      // that ends
+	Successor NodeID `json:"successor"` // empty: whoever is elected
+	Reason    string `json:"reason"`    // at most MaxReason bytes
 }
 
 // LeaseLost is written by a holder that lost the lease without releasing it.
 type LeaseLost struct {
-	Term   Term   `json:"term"`
-	Reason string `json:"reason"`
+	Term   Term   `json:"term"`   // that was lost
+	Reason string `json:"reason"` // at most MaxReason bytes
 }
 
 // VotersSet says who an operator wants as voters. It is written by the holder
 // that agreed to it, or, Forced, by a host that was made the only voter while
 // its daemon was down, because a majority was lost for good.
 type VotersSet struct {
-	Voters []NodeID `json:"voters"` // empty with Auto
-	Mode   Mode     `json:"mode"`   // empty: as it was
-	Auto   bool     `json:"auto"`   // the holder chooses
-	Actor  string   `json:"actor"`  // who asked, "uid:0@n1"
-	Forced bool     `json:"forced,omitempty"`
+	Voters []NodeID `json:"voters"`           // empty with Auto
+	Mode   Mode     `json:"mode"`             // empty: as it was
+	Auto   bool     `json:"auto"`             // the holder chooses
+	Actor  string   `json:"actor"`            // who asked, "uid:0@n1"
+	Forced bool     `json:"forced,omitempty"` // against the voters that were
 	// Previous are the voters that a forced change left behind.
 	Previous []NodeID `json:"previous,omitempty"`
 }
@@ -138,24 +138,30 @@ type StepDownAsked struct {
 	Actor     string `json:"actor"`     // who asked, "uid:0@n1"
 }
 
+// ConfigReloaded is written by a host that read its configuration again and
+// took on other settings. It never holds a value.
+type ConfigReloaded struct {
+	Keys []string `json:"keys"` // that changed, such as "lease.eligible"
+}
+
 // Publishing is written by a host that took up or laid down the publishing
 // duty.
 type Publishing struct {
-	Publishing bool   `json:"publishing"`
-	Term       Term   `json:"term"` // of the lease that gave it; 0: none was visible
-	Publisher  NodeID `json:"publisher"`
-	Why        string `json:"why"`
+	Publishing bool   `json:"publishing"` // whether it has the duty now
+	Term       Term   `json:"term"`       // of the lease that gave it; 0: none was visible
+	Publisher  NodeID `json:"publisher"`  // who has it now, as the writer believes
+	Why        string `json:"why"`        // for people
 }
 
 // ConfigChanged records a voter configuration that became stable.
 type ConfigChanged struct {
-	Config VoterConfig `json:"config"`
+	Config VoterConfig `json:"config"` // the record of the voters, signed by its issuer
 }
 
 // JobSubmitted creates a job; ID and plan are fixed for its life.
 type JobSubmitted struct {
-	Job   JobID   `json:"job"`
-	Spec  JobSpec `json:"spec"`
+	Job   JobID   `json:"job"`   // its id, derived from owner and key
+	Spec  JobSpec `json:"spec"`  // what to compute
 	Owner string  `json:"owner"` // who asked, "uid:1000" or "node:n1"
 	// Chunks is the number of chunks; chunk i covers Spec.Chunk iterations
 	// from i*Spec.Chunk, the last one what remains.
@@ -164,16 +170,16 @@ type JobSubmitted struct {
 
 // JobStopped records a submitter's or operator's wish to end a job.
 type JobStopped struct {
-	Job    JobID  `json:"job"`
-	Actor  string `json:"actor"`
+	Job    JobID  `json:"job"`              // its id
+	Actor  string `json:"actor"`            // who asked, "uid:0@n1"
 	Reason string `json:"reason,omitempty"` // at most MaxReason bytes
 }
 
 // JobDone ends a job.
 type JobDone struct {
-	Job    JobID    `json:"job"`
-	State  JobState `json:"state"` // completed, failed, partial or cancelled
-	Reason string   `json:"reason,omitempty"`
+	Job    JobID    `json:"job"`              // its id
+	State  JobState `json:"state"`            // completed, failed, partial or cancelled
+	Reason string   `json:"reason,omitempty"` // at most MaxReason bytes
 	// Result fixes what the job computed: nothing that is learned of its
 	// chunks later changes it.
 	Result *JobResult `json:"result,omitempty"`
@@ -181,44 +187,44 @@ type JobDone struct {
 
 // Assignment hands one attempt at a chunk to a worker.
 type Assignment struct {
-	Chunk   int    `json:"chunk"`
+	Chunk   int    `json:"chunk"`   // from 0
 	Attempt int    `json:"attempt"` // from 1
-	Worker  NodeID `json:"worker"`
+	Worker  NodeID `json:"worker"`  // the host that runs it
 }
 
 // ChunksAssigned is one batch of assignments of a job.
 type ChunksAssigned struct {
-	Job         JobID        `json:"job"`
-	Assignments []Assignment `json:"assignments"`
+	Job         JobID        `json:"job"`         // its id
+	Assignments []Assignment `json:"assignments"` // of one worker or several
 }
 
 // ChunkFailed ends one attempt without a result. Final means that the chunk
 // has no attempts left and is given up.
 type ChunkFailed struct {
-	Job     JobID  `json:"job"`
-	Chunk   int    `json:"chunk"`
-	Attempt int    `json:"attempt"`
-	Worker  NodeID `json:"worker"`
-	Reason  string `json:"reason"` // at most MaxReason bytes
-	Final   bool   `json:"final,omitempty"`
+	Job     JobID  `json:"job"`             // its id
+	Chunk   int    `json:"chunk"`           // from 0
+	Attempt int    `json:"attempt"`         // from 1
+	Worker  NodeID `json:"worker"`          // the host that ran it
+	Reason  string `json:"reason"`          // at most MaxReason bytes
+	Final   bool   `json:"final,omitempty"` // the chunk is given up
 }
 
 // ChunkReclaimed takes one attempt back from a dead or overdue worker.
 type ChunkReclaimed struct {
-	Job     JobID  `json:"job"`
-	Chunk   int    `json:"chunk"`
-	Attempt int    `json:"attempt"`
-	Worker  NodeID `json:"worker"`
-	Reason  string `json:"reason"`
+	Job     JobID  `json:"job"`     // its id
+	Chunk   int    `json:"chunk"`   // from 0
+	Attempt int    `json:"attempt"` // from 1
+	Worker  NodeID `json:"worker"`  // the host that ran it
+	Reason  string `json:"reason"`  // at most MaxReason bytes
 }
 
 // ChunkAccepted makes one result the chunk's, for ever.
 type ChunkAccepted struct {
-	Job     JobID       `json:"job"`
-	Chunk   int         `json:"chunk"`
-	Attempt int         `json:"attempt"`
-	Worker  NodeID      `json:"worker"`
-	Result  ChunkResult `json:"result"`
+	Job     JobID       `json:"job"`     // its id
+	Chunk   int         `json:"chunk"`   // from 0
+	Attempt int         `json:"attempt"` // from 1
+	Worker  NodeID      `json:"worker"`  // the host that ran it
+	Result  ChunkResult `json:"result"`  // iterations, and per metric n, mean, m2, min and max
 	// Seconds is the worker's own measure of the run time.
 	Seconds float64 `json:"seconds"`
 }

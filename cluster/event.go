@@ -81,9 +81,9 @@ func (c Cut) Seq(s SourceID) uint64 {
 // Kind names the type of an event; lower case, words joined by '_'.
 type Kind string
 
-// Kinds of event. Those with Authority carry the writer's term and are void
-// beyond the cut of a later term; the others are statements of fact by their
-// source.
+// Kinds of event, each with a row in KindTable. Those with Authority carry the
+// writer's term and are void beyond the cut of a later term; the others are
+// statements of fact by their source.
 const (
 	KindHostStarted    Kind = "host_started"    // HostStarted
 	KindMemberJoined   Kind = "member_joined"   // MemberJoined
@@ -101,6 +101,7 @@ const (
 	KindLeaseLost      Kind = "lease_lost"      // LeaseLost
 	KindVotersSet      Kind = "voters_set"      // VotersSet
 	KindStepDownAsked  Kind = "step_down_asked" // StepDownAsked
+	KindConfigReloaded Kind = "config_reloaded" // ConfigReloaded
 	KindPublishing     Kind = "publishing"      // Publishing
 	KindTermStart      Kind = "term_start"      // TermStart, authority
 	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
@@ -120,7 +121,7 @@ func (k Kind) Authority() bool {
 	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
 		KindMTUBlackhole, KindDuplicate, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
-		KindPublishing:
+		KindConfigReloaded, KindPublishing:
 		return false
 	}
 	return true

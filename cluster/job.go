@@ -61,20 +61,18 @@ const ExecutorWASM = "wasm"
 // JobSpec says what to compute. Submit fills zero fields with defaults, then
 // the spec is logged and never changes.
 type JobSpec struct {
-	Name     string `json:"name,omitempty"`
-	Key      string `json:"key"`      // idempotency key, chosen by the submitter
-	Executor string `json:"executor"` // ExecutorWASM
-	Artefact Hash   `json:"artefact"` // module, by SHA-256 of its bytes
-	Config   Hash   `json:"config"`   // config document; zero: none
-	// Iterations is the job's total, Chunk the iterations per chunk.
-	Iterations uint64 `json:"iterations"`
-	Chunk      uint64 `json:"chunk"`
-	Seed       uint64 `json:"seed"`
+	Name       string `json:"name,omitempty"` // for people
+	Key        string `json:"key"`            // idempotency key, chosen by the submitter
+	Executor   string `json:"executor"`       // ExecutorWASM
+	Artefact   Hash   `json:"artefact"`       // module, by SHA-256 of its bytes
+	Config     Hash   `json:"config"`         // config document; zero: none
+	Iterations uint64 `json:"iterations"`     // of the job
+	Chunk      uint64 `json:"chunk"`          // iterations per chunk
+	Seed       uint64 `json:"seed"`           // of the random numbers
 	// Attempts is how often one chunk may be tried before it is given up.
-	Attempts int `json:"attempts"`
-	// TimeoutSeconds bounds one attempt, MemoryBytes its linear memory.
-	TimeoutSeconds float64 `json:"timeout_seconds"`
-	MemoryBytes    uint64  `json:"memory_bytes"`
+	Attempts       int     `json:"attempts"`
+	TimeoutSeconds float64 `json:"timeout_seconds"` // of one attempt
+	MemoryBytes    uint64  `json:"memory_bytes"`    // linear memory of one attempt
 }
 
 // WithDefaults fills the fields that a submitter may leave zero.
@@ -221,20 +219,20 @@ func (m Metric) finite(iterations uint64) error {
 
 // JobResult is what a job's chunks computed together.
 type JobResult struct {
-	Accepted   int               `json:"accepted"` // chunks with a result
-	Failed     int               `json:"failed"`   // chunks given up
-	Disputed   int               `json:"disputed"` // chunks with results that differ
-	Iterations uint64            `json:"iterations"`
-	Micros     int64             `json:"micros"` // run time of the accepted attempts, in microseconds
-	Metrics    map[string]Metric `json:"metrics"`
-	Workers    []WorkShare       `json:"workers"` // by name
+	Accepted   int               `json:"accepted"`   // chunks with a result
+	Failed     int               `json:"failed"`     // chunks given up
+	Disputed   int               `json:"disputed"`   // chunks with results that differ
+	Iterations uint64            `json:"iterations"` // of the accepted chunks
+	Micros     int64             `json:"micros"`     // run time of the accepted attempts, in microseconds
+	Metrics    map[string]Metric `json:"metrics"`    // per metric n, mean, m2, min and max of all samples
+	Workers    []WorkShare       `json:"workers"`    // by name
 }
 
 // WorkShare is what one host's workers contributed to a job.
 type WorkShare struct {
-	Worker     NodeID `json:"worker"`
-	Chunks     int    `json:"chunks"`
-	Iterations uint64 `json:"iterations"`
+	Worker     NodeID `json:"worker"`     // the host
+	Chunks     int    `json:"chunks"`     // accepted from it
+	Iterations uint64 `json:"iterations"` // of these chunks
 }
 
 // Validate checks a result of a job of a valid spec.

@@ -1,14 +1,116 @@
 package cluster
 
-// Kinds lists the kinds of event that this version knows, those without
-// authority first.
+// KindInfo describes a kind of event for people.
+type KindInfo struct {
+	Kind Kind
+	// Writer is the host that writes it.
+	Writer  string
+	Meaning string
+	// Body is an example of its body.
+	Body any
+}
+
+// Kinds lists the kinds of event that this version knows, in the order of
+// KindTable.
 func Kinds() []Kind {
-	return []Kind{
-		KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
-		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
-		KindMTUBlackhole, KindDuplicate, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
-		KindPublishing,
-		KindTermStart, KindConfigChanged, KindJobSubmitted, KindJobStopped, KindJobDone,
-		KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkAccepted,
+	table := KindTable()
+	kinds := make([]Kind, len(table))
+	for i, k := range table {
+		kinds[i] = k.Kind
+	}
+	return kinds
+}
+
+// KindTable describes all kinds of event that this version knows, in the order
+// in which they are explained. docs/events.md is made from it.
+func KindTable() []KindInfo {
+	key := []byte{0x3f, 0x01, 0x9a, 0x77}
+	return []KindInfo{
+		{KindHostStarted, "every host", "a daemon started", HostStarted{Version: "1.4.0", Boot: 12}},
+		{
+			KindConfigReloaded, "every host", "its configuration was read again and other settings hold",
+			ConfigReloaded{Keys: []string{"lease.eligible"}},
+		},
+		{
+			KindMemberJoined, "the sponsor", "a host was admitted; it spent one use of the invite",
+			MemberJoined{Node: "n4", IDPub: key, IP4: "10.77.0.4", Invite: "k7f2"},
+		},
+		{KindMemberRenewed, "the sponsor", "a member was certified anew", MemberRenewed{Node: "n4", Expires: 1767225600}},
+		{
+			KindMemberRekeyed, "the member", "a host changed its WireGuard key",
+			MemberRekeyed{Node: "n4", WGPub: key, Actor: "uid:0@n4"},
+		},
+		{
+			KindMemberHealth, "the holder", "the holder believes something else of a member",
+			MemberHealth{Node: "n4", From: Alive, To: Suspect},
+		},
+		{KindMemberLeft, "the member", "a host left for good", MemberLeft{Node: "n4", Actor: "uid:0@n4"}},
+		{
+			KindMemberRemoved, "the sponsor", "a member's key was revoked",
+			MemberRemoved{Node: "n4", IDPub: key, Actor: "uid:0@n1", Reason: "disk lost"},
+		},
+		{
+			KindMemberConflict, "the holder", "two valid records contradict each other",
+			MemberConflict{Node: "n4", Why: "forked", Kept: "...", Other: "..."},
+		},
+		{
+			KindTokenCreated, "the sponsor", "an operator made an invite",
+			TokenChanged{Invite: "k7f2", Uses: 1, Expires: 1767225600, Actor: "uid:0@n1"},
+		},
+		{
+			KindTokenRevoked, "the sponsor", "an operator revoked an invite",
+			TokenChanged{Invite: "k7f2", Uses: 1, Expires: 1767225600, Actor: "uid:0@n1"},
+		},
+		{KindMTUBlackhole, "every host", "full packets to a peer vanish", MTUBlackhole{Peer: "n2", From: 1420, To: 1280}},
+		{KindDuplicate, "every host", "two processes use the identity of one host", Duplicate{Host: "n4", Boot: 12}},
+		{KindTermStart, "the holder", "a term begins; its cut fences the lower terms", TermStart{
+			Term: 7, Voters: []NodeID{"n1", "n2", "n3"}, Grants: []NodeID{"n1", "n2"}, Previous: "n3",
+			Cut:     Cut{{Source: SourceID{Node: "n3", Inc: 1}, Mark: Mark{Seq: 5120}}},
+			Profile: ProfileLAN, ConfigTerm: 4, Epoch: 2,
+		}},
+		{KindLeaseReleased, "the holder", "the holder stepped down", LeaseReleased{Term: 7, Successor: "n2", Reason: "shutdown"}},
+		{KindLeaseLost, "the holder that was", "the holder could not renew", LeaseLost{Term: 7, Reason: "no majority"}},
+		{
+			KindStepDownAsked, "the holder", "an operator asked the holder to hand over",
+			StepDownAsked{Term: 7, Successor: "n2", Reason: "maintenance", Actor: "uid:0@n3"},
+		},
+		{
+			KindVotersSet, "the holder, or the host that was forced", "an operator chose the voters or the mode",
+			VotersSet{Voters: []NodeID{"n1", "n2", "n3"}, Mode: ModeQuorum, Actor: "uid:0@n1"},
+		},
+		{KindConfigChanged, "the holder", "a voter configuration became stable", ConfigChanged{
+			Config: VoterConfig{Epoch: 3, Term: 7, Voters: []NodeID{"n1", "n2", "n3"}, Mode: ModeQuorum, Issuer: "n2"},
+		}},
+		{
+			KindPublishing, "every host", "a host took up or laid down the publishing duty",
+			Publishing{Publishing: true, Term: 7, Publisher: "n2", Why: "holds the lease"},
+		},
+		{KindJobSubmitted, "the holder", "a job was accepted", JobSubmitted{Job: "j2kq6", Owner: "uid:1000@n1", Chunks: 10, Spec: JobSpec{
+			Name: "pi", Key: "pi-1", Iterations: 1000, Chunk: 100, Seed: 1,
+		}.WithDefaults()}},
+		{KindJobStopped, "the holder", "somebody asked to end a job", JobStopped{Job: "j2kq6", Actor: "uid:1000@n1", Reason: "wrong seed"}},
+		{KindJobDone, "the holder", "a job ended, and this is its result", JobDone{
+			Job: "j2kq6", State: JobPartial, Reason: "1 of 10 chunks given up",
+			Result: &JobResult{
+				Accepted: 9, Failed: 1, Iterations: 900, Micros: 81_000_000,
+				Metrics: map[string]Metric{"pi": {N: 900, Mean: 3.14, M2: 0.9, Min: 3, Max: 3.3}},
+				Workers: []WorkShare{{Worker: "n2", Chunks: 9, Iterations: 900}},
+			},
+		}},
+		{KindChunksAssigned, "the holder", "attempts were handed to workers", ChunksAssigned{
+			Job: "j2kq6", Assignments: []Assignment{{Chunk: 3, Attempt: 1, Worker: "n2"}},
+		}},
+		{
+			KindChunkFailed, "the holder", "an attempt ended without a result",
+			ChunkFailed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Reason: "exit 3"},
+		},
+		{
+			KindChunkReclaimed, "the holder", "an attempt was taken back",
+			ChunkReclaimed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Reason: "timeout"},
+		},
+		{KindChunkAccepted, "the holder", "a result became the chunk's", ChunkAccepted{
+			Job: "j2kq6", Chunk: 3, Attempt: 2, Worker: "n3", Seconds: 8.5,
+			Result: ChunkResult{Iterations: 100, Metrics: map[string]Metric{"pi": {N: 100, Mean: 3.14, M2: 0.1, Min: 3, Max: 3.3}}},
+		}},
 	}
 }

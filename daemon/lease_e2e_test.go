@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -121,6 +122,16 @@ func TestLeaseOperations(t *testing.T) {
 	}
 	handOver(ctx, t, n2, "n3", "maintenance")
 	agree(ctx, t, d.hosts, "shows both duties of n3", both("n3"))
+	eventually(ctx, t, 20*time.Second, "the log says who asked for it", func() error {
+		for _, e := range eventsOf(ctx, t, n2, cluster.KindStepDownAsked) {
+			var b cluster.StepDownAsked
+			err := json.Unmarshal(e.Body, &b)
+			if err == nil && b.Reason == "maintenance" && b.Successor == "n3" && b.Actor == fmt.Sprintf("uid:%d@n2", os.Getuid()) {
+				return nil
+			}
+		}
+		return errors.New("not told")
+	})
 
 	t.Run("lost votes", func(t *testing.T) { loseVotes(ctx, t, d, n2, n1) })
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -569,9 +570,16 @@ func TestReload(t *testing.T) {
 	reconfigure(t, h, "priority = -1", "priority = 7")
 	reconfigure(t, h, "[log]\n", "[log]\nlevel = \"error\"\n")
 	reload("setting changed")
-	if _, err := h.api.Status(ctx); err != nil {
-		t.Error(err)
-	}
+	eventually(ctx, t, 10*time.Second, "events name what changed", func() error {
+		var told []string
+		for _, e := range eventsOf(ctx, t, h, cluster.KindConfigReloaded) {
+			told = append(told, string(e.Body))
+		}
+		if want := []string{`{"keys":["node.zone","node.priority","mesh.names_file"]}`, `{"keys":["log.level"]}`}; !slices.Equal(told, want) {
+			return fmt.Errorf("%q, want %q", told, want)
+		}
+		return nil
+	})
 }
 
 // countLog counts the lines of the daemon's log that have text.

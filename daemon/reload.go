@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
 )
@@ -33,10 +34,10 @@ func (n *node) tryReload() error {
 	if err != nil {
 		return err
 	}
-	changed := 0
+	var changed []string
 	for _, c := range config.Diff(n.conf(), next) {
 		if c.Live {
-			changed++
+			changed = append(changed, c.Key)
 			n.log.Info().Str("key", c.Key).Str("old", c.Old).Str("new", c.New).Msg("setting changed")
 		}
 	}
@@ -55,7 +56,10 @@ func (n *node) tryReload() error {
 	n.loaded.Store(&next)
 	n.coord.Tune(coord.Tunables{Tolerance: next.Clock.Tolerance, Legacy: next.Coord.Legacy})
 	n.planner.wake()
-	n.log.Info().Int("changed", changed).Msg("configuration read again")
+	if len(changed) > 0 {
+		n.note(cluster.KindConfigReloaded, cluster.ConfigReloaded{Keys: changed})
+	}
+	n.log.Info().Int("changed", len(changed)).Msg("configuration read again")
 	return nil
 }
 

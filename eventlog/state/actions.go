@@ -21,8 +21,8 @@ type Action struct {
 	At      cluster.HLC    `json:"at"`
 	Node    cluster.NodeID `json:"node"` // that logged it
 	Kind    cluster.Kind   `json:"kind"`
-	Actor   string         `json:"actor"`   // who asked, "uid:0@n1"
-	Subject string         `json:"subject"` // a host, an invite, a list of voters, a term
+	Actor   string         `json:"actor"`   // who asked, "uid:0@n1"; empty: nobody is known
+	Subject string         `json:"subject"` // a host, an invite, a list of voters, of settings
 	Reason  string         `json:"reason,omitempty"`
 }
 
@@ -57,6 +57,10 @@ func (s *State) applyAction(e *cluster.Event) {
 	case cluster.KindStepDownAsked:
 		if b, ok := decode[cluster.StepDownAsked](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: string(b.Successor), Reason: b.Reason})
+		}
+	case cluster.KindConfigReloaded:
+		if b, ok := decode[cluster.ConfigReloaded](s, e); ok {
+			s.act(e, Action{Subject: strings.Join(b.Keys[:min(len(b.Keys), maxActor)], " ")})
 		}
 	}
 }
