@@ -28,8 +28,8 @@ func TestSmoke(t *testing.T) {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Results) != 14 {
-		t.Errorf("%d rows, want 14", len(got.Results))
+	if len(got.Results) != 36 {
+		t.Errorf("%d rows, want 36", len(got.Results))
 	}
 	want := []string{"name", "ok", "ours", "peer", "ratio", "target", "unit"}
 	for _, r := range got.Results {
@@ -60,6 +60,7 @@ func TestTargets(t *testing.T) {
 		{1, 0, target{"ours", "<=", 0}, false},
 		{9, 10, target{"ratio", ">=", 0.8}, true},
 		{7, 10, target{"ratio", ">=", 0.8}, false},
+		{7, 0, target{}, true},
 	} {
 		s := series{target: c.target, digest: median, ours: []float64{c.ours}, peer: []float64{c.peer}}
 		if r := s.result(); r.OK != c.want {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,7 +34,7 @@ func newHeader(dir string) (Header, error) {
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
-			if !strings.HasPrefix(d.Path, "github.com/hashicorp/") {
+			if !peerModule(d.Path) {
 				continue
 			}
 			if d.Replace != nil {
@@ -45,6 +46,12 @@ func newHeader(dir string) (Header, error) {
 	var err error
 	h.FsyncMS, err = fsyncTime(dir)
 	return h, err
+}
+
+// peerModule says whether what a row compares with comes from the module.
+func peerModule(path string) bool {
+	return strings.HasPrefix(path, "github.com/hashicorp/") ||
+		slices.Contains([]string{"github.com/cockroachdb/pebble/v2", "go.etcd.io/bbolt", "modernc.org/sqlite"}, path)
 }
 
 // fsyncTime is the median of 50 writes of 4 KiB, each synced.

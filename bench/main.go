@@ -95,6 +95,9 @@ type size struct {
 	rounds             int           // of throughputs
 	burst              time.Duration // of one round of a throughput
 	events             int           // in the log that is verified
+	history            int           // events of a catch-up
+	catchUps           int
+	propagations       int
 	hosts, kills       int           // of the membership
 	window             time.Duration // of one round of idle traffic
 	loss               time.Duration // how long datagrams are lost
@@ -106,10 +109,12 @@ type size struct {
 var (
 	full = size{
 		crashes: 30, handovers: 50, rounds: 5, burst: time.Second, events: 300_000,
+		history: 1_000_000, catchUps: 3, propagations: 200,
 		hosts: 100, kills: 5, window: 10 * time.Second, loss: time.Minute, tunnel: true,
 	}
 	tiny = size{
 		crashes: 1, handovers: 1, rounds: 1, burst: 50 * time.Millisecond, events: 2000,
+		history: 3000, catchUps: 1, propagations: 2,
 		hosts: 4, kills: 1, window: time.Second, loss: time.Second,
 	}
 )

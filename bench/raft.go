@@ -34,6 +34,8 @@ type raftNode struct {
 	store *raftboltdb.BoltStore
 	stop  chan struct{} // closed to end the watcher
 	work  sync.WaitGroup
+
+	applied *applied
 }
 
 // leadership is when a node became leader, and when its first command was
@@ -107,7 +109,7 @@ func (t *raftTrio) start(i int) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	n := &raftNode{i: i, stop: make(chan struct{})}
+	n := &raftNode{i: i, stop: make(chan struct{}), applied: &applied{}}
 	var err error
 	if n.store, err = raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, "raft.db")}); err != nil {
 		return fmt.Errorf("raft: %w", err)
@@ -126,7 +128,7 @@ func (t *raftTrio) start(i int) error {
 	leading := make(chan bool, 16) // read at once by the watcher; full: raft waits
 	cfg := raft.DefaultConfig()
 	cfg.LocalID, cfg.Logger, cfg.NotifyCh = t.id(i), log, leading
-	if n.raft, err = raft.NewRaft(cfg, nothing{}, n.store, n.store, snaps, n.trans); err != nil {
+	if n.raft, err = raft.NewRaft(cfg, n.applied, n.store, n.store, snaps, n.trans); err != nil {
 		return errors.Join(fmt.Errorf("raft: %w", err), n.trans.Close(), n.store.Close())
 	}
 	n.work.Go(func() {
@@ -232,10 +234,63 @@ func (t *raftTrio) next(ctx context.Context, since time.Time, not *raftNode) (le
 	return got, err
 }
 
+// follower is a node that does not lead, nil if there is none.
+func (t *raftTrio) follower() *raftNode {
+	for _, n := range t.up {
+		if n.raft.State() == raft.Follower {
+			return n
+		}
+	}
+	return nil
+}
+
+// applied is a state machine that only notes how far it is.
+type applied struct {
+	nothing
+
+	mu   sync.Mutex
+	last uint64
+	want uint64        // 0: nobody waits
+	got  chan struct{} // closed when last reaches want
+}
+
+// Apply implements raft.FSM.
+func (a *applied) Apply(l *raft.Log) any {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last = l.Index; a.want > 0 && a.last >= a.want {
+		close(a.got)
+		a.want = 0
+	}
+	return nil
+}
+
+// wait returns how long after began the command at index was applied. One
+// goroutine may wait at a time.
+func (a *applied) wait(ctx context.Context, index uint64, began time.Time) (time.Duration, error) {
+	a.mu.Lock()
+	there := a.last >= index
+	if !there {
+		a.want, a.got = index, make(chan struct{})
+	}
+	got := a.got
+	a.mu.Unlock()
+	if there {
+		return time.Since(began), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	select {
+	case <-got:
+		return time.Since(began), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("raft's follower does not apply: %w", context.Cause(ctx))
+	}
+}
+
 // nothing is a state machine without state.
 type nothing struct{}
 
-func (nothing) Apply(*raft.Log) any                 { return nil }
 func (nothing) Snapshot() (raft.FSMSnapshot, error) { return nothing{}, nil }
 func (nothing) Restore(r io.ReadCloser) error       { return r.Close() }
 func (nothing) Persist(s raft.SnapshotSink) error   { return s.Close() }

@@ -25,18 +25,26 @@ type Result struct {
 	OK     bool     `json:"ok"`
 }
 
-// target is what a row should show.
+// target is what a row should show; the zero value is none.
 type target struct {
 	of    string // "ratio" or "ours"
 	op    string // "<=" or ">="
 	limit float64
 }
 
-func (t target) String() string { return t.of + " " + t.op + " " + number(t.limit) }
+func (t target) String() string {
+	if t.of == "" {
+		return "none"
+	}
+	return t.of + " " + t.op + " " + number(t.limit)
+}
 
 func (t target) holds(r Result) bool {
 	v := r.Ours
-	if t.of == "ratio" {
+	switch t.of {
+	case "":
+		return true
+	case "ratio":
 		if r.Ratio == nil {
 			return false
 		}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// writerCounts are how many goroutines append at once.
+var writerCounts = []int{1, 64, mostWriters}
+
+const mostWriters = 512
+
+// hammer lets so many writers call f for d and returns the calls per second.
+func hammer(writers int, d time.Duration, f func() error) (float64, error) {
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	errs := make(chan error, writers) // one slot each: never full
+	began := time.Now()
+	for range writers {
+		wg.Go(func() {
+			done := int64(0)
+			defer func() { n.Add(done) }()
+			for time.Since(began) < d {
+				if err := f(); err != nil {
+					errs <- err
+					return
+				}
+				done++
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	select {
+	case err := <-errs:
+		return 0, err
+	default:
+		return float64(n.Load()) / took.Seconds(), nil
+	}
+}
+
+// contender is one store of the comparison of appends.
+type contender struct {
+	name    string
+	with    string // how it was set
+	open    func(dir string) (store, error)
+	targets map[int]target // by number of writers
+}
+
+// contenders are the peers of the event log.
+func contenders(peer *raftTrio) []contender {
+	return []contender{{
+		name: "a bare file", with: "plain preallocated file, the same bytes per record, group commit with fdatasync, no hashes",
+		open: openFile, targets: map[int]target{64: {"ratio", ">=", 0.8}},
+	}, {
+		name: "raft, 3 nodes", with: peerRaft + ", all nodes on one disk, 300-byte commands",
+		open: func(string) (store, error) {
+			leader := peer.leader()
+			if leader == nil {
+				return nil, errors.New("raft has no leader")
+			}
+			return raftStore{leader}, nil
+		},
+		targets: map[int]target{64: {"ratio", ">=", 10}},
+	}, {
+		name: "pebble", with: "pebble v2.1.7, Set with Sync, its own commit pipeline, memory table of 64 MiB, 300-byte values",
+		open: openPebble,
+	}, {
+		name: "SQLite", with: "SQLite (modernc.org/sqlite v1.61.1), WAL, synchronous=FULL, a transaction per group of waiting writers, 300-byte blobs",
+		open: openSQLite,
+	}, {
+		name: "bbolt, grouped", with: "bbolt v1.5.0, a transaction per group of waiting writers, 300-byte values",
+		open: openBoltGrouped,
+	}, {
+		name: "bbolt, each", with: "bbolt v1.5.0, Update per event, 300-byte values",
+		open: openBoltEach,
+	}}
+}
+
+// appends compares durable appends. Every burst has a store of its own, so
+// that what a store does in the background falls into nobody else's burst.
+func appends(ctx context.Context, s *suite, peer *raftTrio) error {
+	peers := contenders(peer)
+	for _, writers := range writerCounts {
+		rows := make([]series, len(peers))
+		for i, c := range peers {
+			rows[i] = series{
+				name: fmt.Sprintf("durable appends, %d writers, against %s", writers, c.name), unit: "events/s",
+				with: c.with, target: c.targets[writers], digest: median,
+			}
+		}
+		b := burst{s: s, writers: writers, record: make([]byte, 300)}
+		for round := range s.size.rounds + 1 {
+			s.progress("appends by %d writers, round %d of %d", writers, round, s.size.rounds)
+			if err := peer.settle(ctx); err != nil {
+				return err
+			}
+			ours, figures, err := b.round(ctx, round, peers)
+			if err != nil {
+				return err
+			}
+			for i := range rows {
+				if round > 0 { // the first warms up
+					rows[i].ours, rows[i].peer = append(rows[i].ours, ours), append(rows[i].peer, figures[i])
+				}
+			}
+		}
+		for _, r := range rows {
+			s.add(r)
+		}
+	}
+	return nil
+}
+
+// burst is one measurement with a number of writers.
+type burst struct {
+	s       *suite
+	writers int
+	record  []byte // what the peers store
+	onDisk  int    // bytes that one of our events took
+}
+
+// round measures the event log and all peers, each round in another order. In
+// the first one the event log leads: the bare file writes as much as it.
+func (b *burst) round(ctx context.Context, round int, peers []contender) (ours float64, figures []float64, err error) {
+	figures = make([]float64, len(peers))
+	for i := range len(peers) + 1 {
+		at := (round + i) % (len(peers) + 1)
+		if at == 0 {
+			ours, err = b.run(ctx, openLog, b.record)
+		} else {
+			record := b.record
+			if at == 1 { // the bare file
+				record = make([]byte, b.onDisk)
+			}
+			figures[at-1], err = b.run(ctx, peers[at-1].open, record)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+	}
+	return ours, figures, nil
+}
+
+// run opens a store, lets it warm up and measures.
+func (b *burst) run(ctx context.Context, open func(string) (store, error), record []byte) (perSecond float64, err error) {
+	dir, err := os.MkdirTemp(b.s.dir, "store-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	st, err := open(filepath.Join(dir))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	f := func() error { return st.put(ctx, record) }
+	if _, err := hammer(b.writers, b.s.size.burst/5, f); err != nil {
+		return 0, err
+	}
+	if perSecond, err = hammer(b.writers, b.s.size.burst, f); err != nil {
+		return 0, err
+	}
+	if l, ok := st.(*logStore); ok {
+		b.onDisk = l.perEvent()
+	}
+	return perSecond, nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+)
+
+// propagation measures, between three hosts, the time from an append on one
+// until another has the event on its disk and in its state: a voter, to which
+// it is pushed, and a host that pulls.
+func propagation(ctx context.Context, s *suite, peer *raftTrio) error {
+	c, err := newSkein(3, cluster.ProfileLAN, 6)
+	if err != nil {
+		return err
+	}
+	var hosts []*logHost
+	defer func() {
+		for _, h := range hosts {
+			h.close()
+		}
+	}()
+	voters := []cluster.NodeID{c.hosts[0].node, c.hosts[1].node}
+	cfg := cluster.VoterConfig{Epoch: 1, Term: 1, Voters: voters, Mode: cluster.AutoMode(len(voters))}
+	for _, id := range c.hosts {
+		o := c.logOptions(id, filepath.Join(s.dir, "propagation", string(id.node)))
+		o.PullEvery = 0 // as in production
+		o.Peers = func() []cluster.NodeID { return voters }
+		h, err := c.startLog(id, o)
+		if err != nil {
+			return err
+		}
+		hosts = append(hosts, h)
+		h.log.SetVoters(cfg)
+	}
+	if err := peer.settle(ctx); err != nil {
+		return err
+	}
+	follower := peer.follower()
+	var pushed, pulled, followed []float64
+	for i := range s.size.propagations + 1 {
+		s.progress("propagation, event %d of %d", i, s.size.propagations)
+		var a, b, f time.Duration
+		err := inTurn(i, func() (err error) {
+			a, b, err = arrive(ctx, hosts)
+			return err
+		}, func() (err error) {
+			f, err = peer.spread(ctx, follower)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if i > 0 { // the first opens streams and files
+			pushed, pulled, followed = append(pushed, ms(a)), append(pulled, ms(b)), append(followed, ms(f))
+		}
+	}
+	for _, r := range []struct {
+		name string
+		ours []float64
+	}{{"an event on another voter", pushed}, {"an event on a host that pulls", pulled}} {
+		for _, p := range []struct {
+			name   string
+			digest func([]float64) float64
+		}{{"p50", median}, {"p99", p99}} {
+			s.add(series{
+				name: r.name + ", stored and applied, " + p.name, unit: "ms", digest: p.digest, ours: r.ours, peer: followed,
+				with: peerRaft + ", applied on a follower",
+			})
+		}
+	}
+	return nil
+}
+
+// arrive appends an event on the first host and says when the others had it.
+func arrive(ctx context.Context, hosts []*logHost) (voter, other time.Duration, err error) {
+	if err := phase(ctx); err != nil {
+		return 0, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	from := hosts[0].log
+	src := from.Source()
+	next := from.Head(src).Seq + 1
+	began := time.Now()
+	arrivals := make(chan arrival, 2) // one slot each: never full
+	for i, h := range hosts[1:] {
+		go func() {
+			err := h.log.Wait(ctx, src, next)
+			h.log.View(func(*state.State) {}) // waits for the fold
+			arrivals <- arrival{i, time.Since(began), err}
+		}()
+	}
+	if _, err := from.Append(ctx, draft()); err != nil {
+		return 0, 0, err
+	}
+	var took [2]time.Duration
+	for range took {
+		a := <-arrivals // ends with ctx
+		if a.err != nil {
+			return 0, 0, a.err
+		}
+		took[a.host] = a.after
+	}
+	return took[0], took[1], nil
+}
+
+type arrival struct {
+	host  int
+	after time.Duration
+	err   error
+}
+
+// spread commits a command and says when the follower had applied it.
+func (t *raftTrio) spread(ctx context.Context, follower *raftNode) (time.Duration, error) {
+	if err := phase(ctx); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	f := t.leader().raft.Apply(make([]byte, 300), 10*time.Second)
+	if err := f.Error(); err != nil {
+		return 0, err
+	}
+	return follower.applied.wait(ctx, f.Index(), began)
+}
