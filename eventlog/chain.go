@@ -147,15 +147,31 @@ func (c *chain) add(e cluster.Event) (cluster.Event, error) {
 		c.buf = c.buf[:start]
 		return e, err
 	}
-	c.buf = b
 	e.Hash = record.HashEvent(e.Prev, b[start+record.FrameHeaderLen:])
+	c.grow(e, b)
+	return e, nil
+}
+
+// copy puts e, which was decoded from payload and verified, into the group.
+func (c *chain) copy(e cluster.Event, payload []byte) {
+	start := len(c.buf)
+	b := append(record.BeginFrame(c.buf), payload...)
+	if err := record.FinishFrame(b, start, record.TypeEvent, c.base); err != nil {
+		panic("eventlog: verified event refused: " + err.Error())
+	}
+	c.grow(e, b)
+}
+
+// grow makes buf the group up to e, whose frame ends it.
+func (c *chain) grow(e cluster.Event, buf []byte) {
+	start := len(c.buf)
+	c.buf = buf
 	if len(c.newIdx) == 0 || int64(start)-c.newIdx[len(c.newIdx)-1].off >= indexStep {
 		c.newIdx = append(c.newIdx, indexEntry{seq: e.Seq, off: int64(start)})
 	}
 	c.tail = cluster.Mark{Seq: e.Seq, Hash: e.Hash}
 	c.hlc = e.HLC
 	c.events = append(c.events, e)
-	return e, nil
 }
 
 // end puts the signed head after the events of the group.

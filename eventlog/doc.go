@@ -47,7 +47,11 @@
 // error) is the only one that writes segments. One pusher per other voter
 // (ends when the voter set drops it or Run's context ends) keeps a stream and
 // a reader of its answers. One puller (ends with Run's context) asks a random
-// peer now and then. Serve runs in the caller's goroutine.
+// peer now and then; on a host that does not vote one follower (ends with Run's
+// context) has a voter tell it what is new. Serve runs in the caller's goroutine.
+// The writer starts one goroutine per commit group, which folds it (ends when
+// that is done; the next group waits for it). Open and Verify read long segments
+// with one goroutine per processor and one that cuts (end before they return).
 //
 // The intake queue is bounded in bytes; when it is full Append waits for its
 // context. Each stream has at most eight unanswered messages; then its sender

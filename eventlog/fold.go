@@ -17,6 +17,7 @@ type fold struct {
 	st *state.State
 	// stale says that an event voided earlier ones which are still folded.
 	stale bool
+	err   error // the disk could not be read: the log is poisoned
 }
 
 func (f *fold) view(fn func(*state.State)) {

@@ -47,6 +47,7 @@ type Log struct {
 
 	fold        fold
 	aheadWarned atomic.Bool
+	tails       atomic.Int32 // streams that are told of changes
 
 	runOnce   sync.Once
 	closeOnce sync.Once
@@ -123,6 +124,7 @@ func (l *Log) Close() error {
 		l.runOnce.Do(func() {})
 		l.in.close()
 		l.refuseQueued(nil)
+		l.fold.view(func(*state.State) {}) // the last group may still be folded
 		l.closeErr = errors.Join(l.closeFiles(), l.lock.Close())
 	})
 	return l.closeErr
@@ -154,6 +156,11 @@ func (l *Log) submit(ctx context.Context, r *request, urgent bool) error {
 	if err := l.in.put(ctx, r, urgent); err != nil {
 		return err
 	}
+	return l.await(ctx, r)
+}
+
+// await returns the writer's answer to a request that was put.
+func (l *Log) await(ctx context.Context, r *request) error {
 	select {
 	case <-r.done:
 		return r.err
@@ -188,7 +195,7 @@ func (l *Log) count(err error) {
 
 // prepare checks drafts and encodes their bodies.
 func (l *Log) prepare(drafts []cluster.Draft) (r *request, urgent bool, err error) {
-	r = &request{drafts: slices.Clone(drafts), records: len(drafts), done: make(chan struct{})}
+	r = &request{drafts: slices.Clone(drafts), bodies: make([][]byte, 0, len(drafts)), records: len(drafts), done: make(chan struct{})}
 	for _, d := range drafts {
 		body, err := json.Marshal(d.Body)
 		if err != nil {
@@ -201,18 +208,17 @@ func (l *Log) prepare(drafts []cluster.Draft) (r *request, urgent bool, err erro
 		if d.Kind.Authority() && d.Term == 0 {
 			return nil, false, fmt.Errorf("%w: %s without a term", ErrDraft, d.Kind)
 		}
-		enc, err := record.AppendEvent(nil, probe)
-		if err == nil {
-			err = record.CheckBody(probe)
-		}
-		if err != nil {
+		if err := record.CheckEvent(probe); err != nil {
 			return nil, false, fmt.Errorf("%w: %w", ErrDraft, err)
+		}
+		if body[0] != '{' { // that it is JSON is certain
+			return nil, false, fmt.Errorf("%w: the body of %s is not a JSON object", ErrDraft, d.Kind)
 		}
 		if d.Term > 0 && !l.o.MayAct(d.Term) {
 			return nil, false, fmt.Errorf("%w: term %d", ErrFenced, d.Term)
 		}
 		r.bodies = append(r.bodies, body)
-		r.weight += int64(len(enc)) + record.FrameHeaderLen
+		r.weight += int64(record.EventLen(probe)) + record.FrameHeaderLen
 		switch d.Kind {
 		case cluster.KindTermStart, cluster.KindLeaseReleased, cluster.KindJobStopped, cluster.KindJobDone:
 			urgent = true

@@ -25,6 +25,7 @@ type metrics struct {
 	forks      prometheus.Counter
 	stable     prometheus.Gauge
 	durable    prometheus.Gauge
+	tailing    prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -63,13 +64,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		forks:      counter("equivocations_total", "Sources proven to have signed two histories."),
 		stable:     gauge("stable_seq", "Last stable event of the own chain."),
 		durable:    gauge("durable_seq", "Last durable event of the own chain."),
+		tailing:    gauge("following", "1 while another host tells this one of new events at once."),
 	}
 	if reg == nil {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
 		m.records, m.size, m.fsync, m.groups, m.queued, m.rejected, m.truncated, m.poisoned, m.recovery, m.rebuilds,
-		m.sources, m.received, m.acks, m.pulls, m.peerErrors, m.forks, m.stable, m.durable,
+		m.sources, m.received, m.acks, m.pulls, m.peerErrors, m.forks, m.stable, m.durable, m.tailing,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register event log metrics: %w", err)

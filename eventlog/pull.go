@@ -24,8 +24,8 @@ func (rep *replicator) pullLoop(ctx context.Context) {
 	for {
 		every := l.o.PullEvery
 		rep.stab.mu.Lock()
-		if rep.stab.cfg.Has(l.o.Self) {
-			every *= 5 // pushes keep voters current
+		if rep.stab.cfg.Has(l.o.Self) || rep.tailing.Load() {
+			every *= 5 // pushes keep voters current, and a peer who follows one
 		}
 		rep.stab.mu.Unlock()
 		// The pause varies by a tenth either way.
@@ -93,6 +93,17 @@ func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) 
 	if err := l.pullForks(ctx, conn, br); err != nil {
 		return 0, fmt.Errorf("ask %s for forks: %w", peer, err)
 	}
+	fetched, err = l.fetchAll(ctx, conn, br, heads, term)
+	if err != nil {
+		return fetched, fmt.Errorf("pull from %s: %w", peer, err)
+	}
+	result = "fetched"
+	return fetched, nil
+}
+
+// fetchAll pulls every chain up to its head, as far as it is missing here. See
+// pull for the term.
+func (l *Log) fetchAll(ctx context.Context, conn net.Conn, br *bufio.Reader, heads []cluster.Head, term cluster.Term) (fetched int, err error) {
 	var errs []error
 	for _, h := range heads {
 		n, err := l.fetch(ctx, conn, br, h)
@@ -105,13 +116,10 @@ func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) 
 		case term > 0 && errors.Is(err, ErrEquivocation):
 			continue // the second history of a liar must not hold up the others
 		}
-		errs = append(errs, fmt.Errorf("fetch %s from %s: %w", h.Source, peer, err))
+		errs = append(errs, fmt.Errorf("fetch %s: %w", h.Source, err))
 		if errors.Is(err, errStream) {
 			break
 		}
-	}
-	if len(errs) == 0 {
-		result = "fetched"
 	}
 	return fetched, errors.Join(errs...)
 }
@@ -155,33 +163,16 @@ func (l *Log) fetch(ctx context.Context, conn net.Conn, br *bufio.Reader, h clus
 	} else if have.Seq == h.Seq && have.Hash != h.Hash {
 		return 0, l.investigate(ctx, conn, br, h.Source, h.Seq)
 	}
-	for have.Seq < upto {
-		m, err := l.ask(conn, br, msgWant, binary.BigEndian.AppendUint64(appendSource(nil, h.Source), have.Seq+1))
-		if err != nil {
-			return n, fmt.Errorf("%w: %w", errStream, err)
-		}
-		if m.kind != msgRun {
-			return n, fmt.Errorf("%w: answer %d to a range question below its own head", ErrPeer, m.kind)
-		}
-		ru, err := l.receive(ctx, m.payload)
-		if errors.Is(err, ErrEquivocation) {
-			if l.unproven(h.Source, have.Seq) {
-				if err := l.investigate(ctx, conn, br, h.Source, have.Seq); err != nil {
-					return n, err
-				}
-			}
-		}
-		if err != nil {
+	if have.Seq >= upto {
+		return 0, nil
+	}
+	n, err = l.fetchRuns(ctx, conn, br, h.Source, have.Seq, upto)
+	if held := l.Head(h.Source).Seq; errors.Is(err, ErrEquivocation) && !errors.Is(err, errStream) && l.unproven(h.Source, held) {
+		if err := l.investigate(ctx, conn, br, h.Source, held); err != nil {
 			return n, err
 		}
-		next := l.Head(h.Source)
-		if ru.head.Source != h.Source || next.Seq <= have.Seq {
-			return n, fmt.Errorf("%w: range question answered with another range", ErrPeer)
-		}
-		n += int(next.Seq - have.Seq)
-		have = next
 	}
-	return n, nil
+	return n, err
 }
 
 // HeadsOf asks peer for the ends of its chains. With a term, peer answers

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -19,6 +20,8 @@ import (
 type replicator struct {
 	l    *Log
 	stab stability
+
+	tailing atomic.Bool // a peer tells of changes at once
 
 	mu   sync.Mutex
 	busy map[cluster.NodeID]bool // peers that Sync is pulling from
@@ -42,6 +45,7 @@ func (rep *replicator) run(ctx context.Context) {
 		return
 	}
 	wg.Go(func() { rep.pullLoop(ctx) })
+	wg.Go(func() { rep.tailLoop(ctx) })
 	stops := map[cluster.NodeID]context.CancelFunc{}
 	for {
 		rep.stab.mu.Lock()

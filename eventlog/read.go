@@ -214,20 +214,18 @@ func (r *chainReader) run(limit int) (frames []byte, last uint64, err error) {
 			}
 			continue
 		}
-		e, err := record.DecodeEvent(fr.Payload)
+		seq, err := record.EventSeq(fr.Payload)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read %s: %w", r.path, err)
 		}
-		if e.Seq < r.next {
+		if seq < r.next {
 			continue
 		}
 		if head != nil && len(frames)+len(fr.Payload) > limit {
 			break
 		}
-		if frames, err = record.AppendFrame(frames, fr); err != nil {
-			return nil, 0, err
-		}
-		r.next = e.Seq + 1
+		frames = append(frames, r.d.Raw()...)
+		r.next = seq + 1
 	}
 	if r.next != last+1 || r.path != path || r.d.Offset() != place {
 		// Events after the last whole group were read: go back to them.

@@ -15,6 +15,15 @@ const warnAhead = 500 * time.Millisecond
 // receive verifies a run that another host sent and stores it durably. Who
 // sent it does not matter: the source's signature decides.
 func (l *Log) receive(ctx context.Context, b []byte) (*run, error) {
+	r, err := l.offer(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return r.run, l.stored(ctx, r)
+}
+
+// offer verifies a run and hands it to the writer; stored waits for it.
+func (l *Log) offer(ctx context.Context, b []byte) (*request, error) {
 	ru, err := decodeRun(b)
 	if err != nil {
 		l.m.peerErrors.WithLabelValues("chain").Inc()
@@ -35,16 +44,26 @@ func (l *Log) receive(ctx context.Context, b []byte) (*run, error) {
 		return nil, err
 	}
 	r := &request{run: ru, weight: int64(ru.bytes), records: len(ru.events), done: make(chan struct{})}
-	if err := l.submit(ctx, r, false); err != nil {
-		if errors.Is(err, ErrEquivocation) {
-			l.m.peerErrors.WithLabelValues("equivocation").Inc()
-			if l.unproven(src, ru.head.Seq) {
-				err = errors.Join(err, l.prove(ctx, ru))
-			}
-		}
+	if err := l.in.put(ctx, r, false); err != nil {
 		return nil, fmt.Errorf("store run of %s: %w", src, err)
 	}
-	return ru, nil
+	return r, nil
+}
+
+// stored returns when an offered run is durable, or refused.
+func (l *Log) stored(ctx context.Context, r *request) error {
+	err := l.await(ctx, r)
+	if err == nil {
+		return nil
+	}
+	src := r.run.head.Source
+	if errors.Is(err, ErrEquivocation) {
+		l.m.peerErrors.WithLabelValues("equivocation").Inc()
+		if l.unproven(src, r.run.head.Seq) {
+			err = errors.Join(err, l.prove(ctx, r.run))
+		}
+	}
+	return fmt.Errorf("store run of %s: %w", src, err)
 }
 
 var errUnknownSource = errors.New("no member")

@@ -1,7 +1,6 @@
 package eventlog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 type group struct {
 	events []cluster.Event
 	head   cluster.Head
+	sig    error // the head's signature is wrong
 	off    int64 // of the first event's frame
 	end    int64 // after the head's frame
 	rec    int   // record number of the first event
@@ -32,6 +32,8 @@ type segmentScan struct {
 
 	tail cluster.Mark // before the segment; moves with each group
 	hlc  cluster.HLC
+	// verify checks the signatures of heads, nil: group.sig stays nil.
+	verify func(cluster.Head) error
 	// commit receives each whole group. Its events are the callee's.
 	commit func(group) error
 
@@ -61,8 +63,10 @@ func (s *segmentScan) run(f io.ReaderAt, size int64) error {
 		return s.headless(f, size, 0, "not a segment file")
 	}
 	start := int64(len(magic))
-	d := record.NewDecoder(io.NewSectionReader(f, start, size-start), start, 0)
-	fr, err := d.Next()
+	d := readAhead(f, start, size, s.verify)
+	defer d.stop()
+	it, err := d.next()
+	fr := it.fr
 	if err != nil || fr.Type != record.TypeHeader {
 		if err == nil || isDamage(err) || errors.Is(err, io.EOF) {
 			return s.headless(f, size, start, "segment header unreadable")
@@ -78,7 +82,7 @@ func (s *segmentScan) run(f io.ReaderAt, size int64) error {
 		return s.corrupt(start, 0, "header says cluster %q, source %s, first seq %d, previous %s; want %q, %s, %d, %s",
 			h.Cluster, h.Source, h.First, h.Prev, want.Cluster, want.Source, want.First, want.Prev)
 	}
-	s.end, s.records = d.Offset(), d.Record()
+	s.end, s.records = d.off, d.rec
 	for {
 		more, err := s.group(d, f, size)
 		if err != nil || !more {
@@ -93,22 +97,22 @@ func isDamage(err error) bool {
 }
 
 // group reads one commit group or the seal; more is false at the end.
-func (s *segmentScan) group(d *record.Decoder, f io.ReaderAt, size int64) (more bool, err error) {
-	g := group{off: d.Offset(), rec: d.Record()}
+func (s *segmentScan) group(d *ahead, f io.ReaderAt, size int64) (more bool, err error) {
+	g := group{off: d.off, rec: d.rec}
 	tail, hlc := s.tail, s.hlc
 	for {
-		off, rec := d.Offset(), d.Record()
-		fr, err := d.Next()
+		off, rec := d.off, d.rec
+		it, err := d.next()
 		if err != nil {
 			return false, s.finish(f, size, off, rec, err)
 		}
 		if s.sealed {
-			return false, s.corrupt(off, rec, "%s record after the seal", fr.Type)
+			return false, s.corrupt(off, rec, "%s record after the seal", it.fr.Type)
 		}
-		switch fr.Type {
+		switch it.fr.Type {
 		case record.TypeEvent:
-			e, err := s.event(fr, tail, hlc, off, rec)
-			if err != nil {
+			e := it.event
+			if err := s.event(it, tail, hlc, off, rec); err != nil {
 				return false, err
 			}
 			if len(g.events) > 0 && off-g.off >= indexStep || len(g.events) == 0 {
@@ -117,28 +121,28 @@ func (s *segmentScan) group(d *record.Decoder, f io.ReaderAt, size int64) (more 
 			tail, hlc = cluster.Mark{Seq: e.Seq, Hash: e.Hash}, e.HLC
 			g.events = append(g.events, e)
 		case record.TypeHead:
-			h, err := record.DecodeHead(fr.Payload)
-			if err != nil {
-				return false, s.corrupt(off, rec, "%v", err)
+			h := it.head
+			if it.err != nil {
+				return false, s.corrupt(off, rec, "%v", it.err)
 			}
 			if len(g.events) == 0 || h.Source != s.src || h.Seq != tail.Seq || h.Hash != tail.Hash {
 				return false, s.corrupt(off, rec, "head of %s at seq %d does not match the chain at seq %d", h.Source, h.Seq, tail.Seq)
 			}
-			g.head, g.end = h, d.Offset()
-			s.tail, s.hlc, s.end, s.records = tail, hlc, d.Offset(), d.Record()
+			g.head, g.sig, g.end = h, it.sig, d.off
+			s.tail, s.hlc, s.end, s.records = tail, hlc, d.off, d.rec
 			return true, s.commit(g)
 		case record.TypeSeal:
-			seal, err := record.DecodeSeal(fr.Payload)
+			seal, err := record.DecodeSeal(it.fr.Payload)
 			if err != nil {
 				return false, s.corrupt(off, rec, "%v", err)
 			}
 			if len(g.events) > 0 || seal.Last != tail.Seq || seal.Hash != tail.Hash {
 				return false, s.corrupt(off, rec, "seal at seq %d does not match the chain at seq %d", seal.Last, tail.Seq)
 			}
-			s.sealed, s.end, s.records = true, d.Offset(), d.Record()
+			s.sealed, s.end, s.records = true, d.off, d.rec
 			return true, nil
 		default:
-			return false, s.corrupt(off, rec, "unexpected %s record", fr.Type)
+			return false, s.corrupt(off, rec, "unexpected %s record", it.fr.Type)
 		}
 	}
 }
@@ -149,24 +153,22 @@ func (s *segmentScan) note(seq uint64, off int64) {
 	}
 }
 
-func (s *segmentScan) event(fr record.Frame, tail cluster.Mark, hlc cluster.HLC, off int64, rec int) (cluster.Event, error) {
-	e, err := record.DecodeEvent(fr.Payload)
-	switch {
-	case err != nil:
-		return e, s.corrupt(off, rec, "%v", err)
+func (s *segmentScan) event(it item, tail cluster.Mark, hlc cluster.HLC, off int64, rec int) error {
+	switch e := &it.event; {
+	case it.err != nil:
+		return s.corrupt(off, rec, "%v", it.err)
 	case e.Source != s.src:
-		return e, s.corrupt(off, rec, "event of source %s", e.Source)
+		return s.corrupt(off, rec, "event of source %s", e.Source)
 	case e.Seq != tail.Seq+1:
-		return e, s.corrupt(off, rec, "event with seq %d, want %d", e.Seq, tail.Seq+1)
+		return s.corrupt(off, rec, "event with seq %d, want %d", e.Seq, tail.Seq+1)
 	case e.Prev != tail.Hash:
-		return e, s.corrupt(off, rec, "event with previous hash %s, want %s", e.Prev, tail.Hash)
+		return s.corrupt(off, rec, "event with previous hash %s, want %s", e.Prev, tail.Hash)
 	case e.HLC <= hlc:
-		return e, s.corrupt(off, rec, "event with clock %s, not after %s", e.HLC, hlc)
-	case fr.Base == 0 || fr.Base > s.tail.Seq+1:
-		return e, s.corrupt(off, rec, "event of group %d in group %d", fr.Base, s.tail.Seq+1)
+		return s.corrupt(off, rec, "event with clock %s, not after %s", e.HLC, hlc)
+	case it.fr.Base == 0 || it.fr.Base > s.tail.Seq+1:
+		return s.corrupt(off, rec, "event of group %d in group %d", it.fr.Base, s.tail.Seq+1)
 	}
-	e.Body = bytes.Clone(e.Body)
-	return e, nil
+	return nil
 }
 
 // finish judges the end of the readable part: a clean end, the remains of an

@@ -28,19 +28,15 @@ func (l *Log) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	defer stop()
 	defer conn.Close()
 	br := bufio.NewReaderSize(conn, 64<<10)
-	readers := map[cluster.SourceID]*chainReader{}
-	defer func() {
-		for _, r := range readers {
-			r.close()
-		}
-	}()
+	s := &stream{l: l, from: from, conn: conn, readers: map[cluster.SourceID]*chainReader{}}
+	defer s.close()
 	for {
 		if err := conn.SetReadDeadline(time.Now().Add(idleFactor * l.o.IOTimeout)); err != nil {
 			return
 		}
 		m, err := readMessage(br)
 		if err == nil {
-			err = l.reply(ctx, from, conn, m, readers)
+			err = s.reply(ctx, m)
 		}
 		if err == nil {
 			continue
@@ -55,23 +51,40 @@ func (l *Log) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	}
 }
 
+// stream is one that is served. It belongs to the goroutine that serves it.
+type stream struct {
+	l       *Log
+	from    cluster.NodeID
+	conn    net.Conn
+	readers map[cluster.SourceID]*chainReader
+	told    map[cluster.SourceID]uint64 // heads that a follower was told of; nil: it follows not
+}
+
+func (s *stream) close() {
+	for _, r := range s.readers {
+		r.close()
+	}
+	s.closeTail()
+}
+
 // reply answers one question. An error ends the stream.
-func (l *Log) reply(ctx context.Context, from cluster.NodeID, conn net.Conn, m message, readers map[cluster.SourceID]*chainReader) error {
-	kind, payload, err := l.answerTo(ctx, from, m, readers)
+func (s *stream) reply(ctx context.Context, m message) error {
+	kind, payload, err := s.answerTo(ctx, m)
 	if err != nil {
 		text := err.Error()
 		kind, payload = msgSorry, []byte(text[:min(len(text), msgTextLimit)])
 	}
-	if dErr := conn.SetWriteDeadline(time.Now().Add(l.o.IOTimeout)); dErr != nil {
+	if dErr := s.conn.SetWriteDeadline(time.Now().Add(s.l.o.IOTimeout)); dErr != nil {
 		return dErr
 	}
-	if wErr := writeMessage(conn, kind, payload); wErr != nil {
+	if wErr := writeMessage(s.conn, kind, payload); wErr != nil {
 		return errors.Join(err, wErr)
 	}
 	return err
 }
 
-func (l *Log) answerTo(ctx context.Context, from cluster.NodeID, m message, readers map[cluster.SourceID]*chainReader) (messageType, []byte, error) {
+func (s *stream) answerTo(ctx context.Context, m message) (messageType, []byte, error) {
+	l, from := s.l, s.from
 	switch m.kind {
 	case msgHeads:
 		return l.answerHeads(m.payload)
@@ -93,7 +106,9 @@ func (l *Log) answerTo(ctx context.Context, from cluster.NodeID, m message, read
 	case msgProof:
 		return l.answerProof(m.payload)
 	case msgWant:
-		return l.answerWant(m.payload, readers)
+		return s.answerWant(m.payload)
+	case msgTail:
+		return s.answerTail(ctx, m.payload)
 	case msgPush:
 		ctx, cancel := context.WithTimeout(ctx, l.o.IOTimeout)
 		defer cancel()
@@ -162,7 +177,7 @@ func (l *Log) answerHeads(b []byte) (messageType, []byte, error) {
 // maxReaders bounds the files that one stream keeps open.
 const maxReaders = 8
 
-func (l *Log) answerWant(b []byte, readers map[cluster.SourceID]*chainReader) (messageType, []byte, error) {
+func (s *stream) answerWant(b []byte) (messageType, []byte, error) {
 	src, rest, err := cutSource(b)
 	if err != nil {
 		return 0, nil, err
@@ -171,19 +186,19 @@ func (l *Log) answerWant(b []byte, readers map[cluster.SourceID]*chainReader) (m
 		return 0, nil, fmt.Errorf("%w: range question", ErrPeer)
 	}
 	from := binary.BigEndian.Uint64(rest)
-	r := readers[src]
+	r := s.readers[src]
 	if r == nil || r.next != from {
-		if r == nil && len(readers) >= maxReaders {
-			for s, old := range readers {
+		if r == nil && len(s.readers) >= maxReaders {
+			for src, old := range s.readers {
 				old.close()
-				delete(readers, s)
+				delete(s.readers, src)
 			}
 		}
 		if r != nil {
 			r.close()
 		}
-		r = l.reader(src, from)
-		readers[src] = r
+		r = s.l.reader(src, from)
+		s.readers[src] = r
 	}
 	frames, _, err := r.run(runBytes)
 	if errors.Is(err, io.EOF) {

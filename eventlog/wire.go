@@ -31,6 +31,7 @@ const (
 	msgMark     messageType = 6 // ask: source, seq u64
 	msgForks    messageType = 7 // ask
 	msgProof    messageType = 8 // ask: source
+	msgTail     messageType = 9 // ask: term 0, digest; answered when the log changes
 
 	msgHeadsAre  messageType = 11 // answer: heads
 	msgSame      messageType = 12 // answer: the digest is mine too
@@ -158,9 +159,10 @@ func decodeAck(b []byte) (ack, error) {
 // run is a verified piece of a chain: dense events and the signed head after
 // the last one.
 type run struct {
-	events []cluster.Event
-	head   cluster.Head
-	bytes  int
+	events   []cluster.Event
+	payloads [][]byte // what the events were decoded from
+	head     cluster.Head
+	bytes    int
 }
 
 // decodeRun reads the frames of a run and checks everything but the
@@ -199,6 +201,25 @@ func decodeRun(b []byte) (*run, error) {
 	return ru, nil
 }
 
+// runEnd reads only where a run ends: its last frame, a head.
+func runEnd(b []byte) (cluster.Head, error) {
+	for len(b) >= record.FrameHeaderLen {
+		n, err := record.FrameLen(b)
+		if err != nil || n > len(b) {
+			break
+		}
+		if n == len(b) {
+			h, err := record.DecodeHead(b[record.FrameHeaderLen:])
+			if err != nil {
+				break
+			}
+			return h, nil
+		}
+		b = b[n:]
+	}
+	return cluster.Head{}, fmt.Errorf("%w: run without head", ErrPeer)
+}
+
 func (ru *run) add(payload []byte) error {
 	e, err := record.DecodeEvent(payload)
 	if err != nil {
@@ -220,6 +241,6 @@ func (ru *run) add(payload []byte) error {
 			return fmt.Errorf("%s: clock goes back at seq %d", e.Source, e.Seq)
 		}
 	}
-	ru.events = append(ru.events, e)
+	ru.events, ru.payloads = append(ru.events, e), append(ru.payloads, payload)
 	return nil
 }

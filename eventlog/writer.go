@@ -95,20 +95,27 @@ func nonEmpty(chains []*chain) []*chain {
 	return out
 }
 
-// publish shows the synced groups to readers, folds them and wakes who waits.
+// publish shows the synced groups to readers and wakes who waits. The groups
+// are folded while the next ones are written: whoever saw the new heads waits
+// in View until that is done. An error is that of the fold before.
 func (l *Log) publish(dirty []*chain) error {
 	if len(dirty) == 0 {
 		return nil
 	}
-	// Whoever saw the new heads waits in View until they are folded.
 	l.fold.mu.Lock()
+	if err := l.fold.err; err != nil {
+		l.fold.mu.Unlock()
+		return err
+	}
 	events := l.show(dirty)
-	err := l.foldLocked(events)
-	l.fold.mu.Unlock()
+	go func() {
+		defer l.fold.mu.Unlock()
+		l.fold.err = l.foldLocked(events)
+	}()
 	l.m.records.Add(float64(len(events)))
 	l.notify()
 	l.advanceStable()
-	return err
+	return nil
 }
 
 // show moves the heads of the synced chains and returns the new events.
@@ -214,10 +221,8 @@ func (l *Log) stage(r *request, mark func(*chain)) error {
 		return fmt.Errorf("%w: clock of %s goes back at seq %d", ErrPeer, c.src, events[0].Seq)
 	}
 	mark(c)
-	for _, e := range events {
-		if _, err := c.add(e); err != nil {
-			panic("eventlog: verified event refused: " + err.Error())
-		}
+	for i, e := range events {
+		c.copy(e, ru.payloads[len(ru.payloads)-len(events)+i])
 		l.hlc = max(l.hlc, e.HLC)
 	}
 	if err := c.end(ru.head); err != nil {

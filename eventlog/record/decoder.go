@@ -17,6 +17,7 @@ type Decoder struct {
 	lo, hi int   // unread part of buf
 	off    int64 // file offset of buf[lo]
 	rec    int
+	last   int   // length of the frame that Next returned last
 	err    error // terminal
 	eof    bool
 }
@@ -48,8 +49,13 @@ func (d *Decoder) Next() (Frame, error) {
 	d.lo += n
 	d.off += int64(n)
 	d.rec++
+	d.last = n
 	return f, nil
 }
+
+// Raw returns the bytes of the frame that Next returned last, valid as long as
+// its payload.
+func (d *Decoder) Raw() []byte { return d.buf[d.lo-d.last : d.lo : d.lo] }
 
 func (d *Decoder) parse() (Frame, int, error) {
 	if err := d.fill(FrameHeaderLen); err != nil {
@@ -59,7 +65,7 @@ func (d *Decoder) parse() (Frame, int, error) {
 		return Frame{}, 0, io.EOF
 	}
 	if d.hi-d.lo >= FrameHeaderLen {
-		if n, err := frameLen(d.buf[d.lo:d.hi]); err == nil {
+		if n, err := FrameLen(d.buf[d.lo:d.hi]); err == nil {
 			if err := d.fill(n); err != nil {
 				return Frame{}, 0, err
 			}

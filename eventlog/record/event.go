@@ -23,7 +23,7 @@ const version = 1
 // AppendEvent appends the canonical encoding of e to dst. e.Hash is not part
 // of it.
 func AppendEvent(dst []byte, e cluster.Event) ([]byte, error) {
-	if err := checkEvent(e); err != nil {
+	if err := CheckEvent(e); err != nil {
 		return dst, err
 	}
 	dst = appendSource(append(dst, version), e.Source)
@@ -37,7 +37,13 @@ func AppendEvent(dst []byte, e cluster.Event) ([]byte, error) {
 	return append(dst, e.Body...), nil
 }
 
-func checkEvent(e cluster.Event) error {
+// EventLen returns the length of the encoding of e.
+func EventLen(e cluster.Event) int {
+	return 1 + 1 + len(e.Source.Node) + 8 + 8 + len(e.Prev) + 8 + 8 + 1 + len(e.Kind) + 4 + len(e.Body)
+}
+
+// CheckEvent reports what keeps e from being encoded.
+func CheckEvent(e cluster.Event) error {
 	if _, err := cluster.ParseNodeID(string(e.Source.Node)); err != nil {
 		return invalid("source: %v", err)
 	}
@@ -90,11 +96,23 @@ func DecodeEvent(b []byte) (cluster.Event, error) {
 	if err := r.done("event"); err != nil {
 		return cluster.Event{}, err
 	}
-	if err := checkEvent(e); err != nil {
+	if err := CheckEvent(e); err != nil {
 		return cluster.Event{}, err
 	}
 	e.Hash = HashEvent(e.Prev, b)
 	return e, nil
+}
+
+// EventSeq reads only the sequence number of the payload of an event frame.
+func EventSeq(b []byte) (uint64, error) {
+	r := reader{b: b}
+	v := r.u8()
+	r.bytes(int(r.u8()) + 8) // source
+	seq := r.u64()
+	if r.short || v != version {
+		return 0, invalid("event of version %d and %d bytes", v, len(b))
+	}
+	return seq, nil
 }
 
 // CheckBody refuses an event whose body is not a JSON object, or that uses

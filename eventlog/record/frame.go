@@ -83,9 +83,9 @@ func sum(f []byte) uint32 {
 	return crc32.Update(crc32.Update(0, t, f[:4]), t, f[8:])
 }
 
-// frameLen checks the fixed fields of a frame header and returns the length
-// of the whole frame.
-func frameLen(h []byte) (int, error) {
+// FrameLen checks the fixed fields of a frame header, the first FrameHeaderLen
+// bytes of h, and returns the length of the whole frame.
+func FrameLen(h []byte) (int, error) {
 	n := binary.LittleEndian.Uint32(h)
 	switch t := Type(h[8]); {
 	case n == 0 && t == 0 && binary.LittleEndian.Uint32(h[4:]) == 0 && binary.LittleEndian.Uint64(h[9:]) == 0:
@@ -109,7 +109,7 @@ func ParseFrame(b []byte) (Frame, int, error) {
 		}
 		return Frame{}, 0, ErrBlank
 	}
-	n, err := frameLen(b)
+	n, err := FrameLen(b)
 	if err != nil {
 		return Frame{}, 0, err
 	}

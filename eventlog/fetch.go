@@ -1,0 +1,125 @@
+package eventlog
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// fetchAhead is how many runs of a fetch may wait for the writer: while one is
+// written the next is verified, and the one after it on its way.
+const fetchAhead = 4
+
+// fetchRuns pulls the events of one chain after have, at least up to upto.
+// Unless the error wraps errStream the stream can carry more questions.
+func (l *Log) fetchRuns(ctx context.Context, conn net.Conn, br *bufio.Reader, src cluster.SourceID, have, upto uint64) (n int, err error) {
+	f := fetcher{l: l, conn: conn, br: br, src: src, have: have, upto: upto}
+	defer func() {
+		for _, r := range f.pending { // after an error
+			l.in.cancel(r)
+		}
+		if err != nil && f.asked && !errors.Is(err, errStream) {
+			// More questions may follow on the stream.
+			if _, lost := f.answer(); lost != nil {
+				err = errors.Join(err, lost)
+			}
+		}
+	}()
+	if err := f.want(); err != nil {
+		return 0, err
+	}
+	for f.have < upto {
+		if err := f.step(ctx); err != nil {
+			return f.n, err
+		}
+	}
+	return f.n, f.settle(ctx, 0)
+}
+
+// fetcher pulls one chain over a stream.
+type fetcher struct {
+	l       *Log
+	conn    net.Conn
+	br      *bufio.Reader
+	src     cluster.SourceID
+	have    uint64     // stored or pending up to here
+	upto    uint64     // to be reached
+	asked   bool       // an answer is under way
+	pending []*request // offered to the writer, at most fetchAhead
+	n       int        // events stored
+}
+
+// step takes in one run. While it is verified the peer reads the next.
+func (f *fetcher) step(ctx context.Context) error {
+	m, err := f.answer()
+	if err != nil {
+		return err
+	}
+	if m.kind != msgRun {
+		return fmt.Errorf("%w: answer %d to a range question below its own head", ErrPeer, m.kind)
+	}
+	// Where the run ends is the peer's word until it is verified.
+	end, err := runEnd(m.payload)
+	if err != nil {
+		return err
+	}
+	if end.Source != f.src || end.Seq <= f.have {
+		return fmt.Errorf("%w: range question answered with another range", ErrPeer)
+	}
+	if f.have = end.Seq; f.have < f.upto {
+		if err := f.want(); err != nil {
+			return err
+		}
+	}
+	r, err := f.l.offer(ctx, m.payload)
+	if err != nil {
+		return err
+	}
+	f.pending = append(f.pending, r)
+	return f.settle(ctx, fetchAhead)
+}
+
+// settle waits until at most so many runs wait for the writer.
+func (f *fetcher) settle(ctx context.Context, most int) error {
+	for len(f.pending) > most {
+		r := f.pending[0]
+		f.pending = f.pending[1:]
+		if err := f.l.stored(ctx, r); err != nil {
+			return err
+		}
+		f.n += len(r.run.events)
+	}
+	return nil
+}
+
+// want asks for the events after have.
+func (f *fetcher) want() error {
+	err := f.conn.SetDeadline(time.Now().Add(f.l.o.IOTimeout))
+	if err == nil {
+		err = writeMessage(f.conn, msgWant, binary.BigEndian.AppendUint64(appendSource(nil, f.src), f.have+1))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStream, err)
+	}
+	f.asked = true
+	return nil
+}
+
+func (f *fetcher) answer() (message, error) {
+	f.asked = false
+	err := f.conn.SetDeadline(time.Now().Add(f.l.o.IOTimeout))
+	if err != nil {
+		return message{}, fmt.Errorf("%w: %w", errStream, err)
+	}
+	m, err := readAnswer(f.br)
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", errStream, err)
+	}
+	return m, nil
+}
