@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,6 +133,20 @@ func (c *Client) SetVoters(ctx context.Context, req VotersRequest) (Voters, erro
 // Config shows the daemon's effective configuration.
 func (c *Client) Config(ctx context.Context) (Config, error) {
 	return get[Config](ctx, c, "/v1/config")
+}
+
+// CheckLog asks node, or the daemon's own host if it is empty, for a check of
+// its whole event log: of one that it starts, or of that run. It returns at
+// once; ask again with the run for how far it is.
+func (c *Client) CheckLog(ctx context.Context, node cluster.NodeID, run uint64) (LogCheck, error) {
+	q := url.Values{}
+	if node != "" {
+		q.Set("node", string(node))
+	}
+	if run > 0 {
+		q.Set("run", strconv.FormatUint(run, 10))
+	}
+	return get[LogCheck](ctx, c, "/v1/events/verify?"+q.Encode())
 }
 
 // Version asks for the daemon's version.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -71,4 +72,134 @@ func (c LogCheck) Bad() string {
 		return "the daemon's state is not what its log says: state hash " + c.LiveStateHash.String()[:12]
 	}
 	return ""
+}
+
+// LogReplay is what a log says of the cluster as of a position: the fold of
+// the events up to it.
+type LogReplay struct {
+	Host     cluster.NodeID `json:"host"`     // whose log it is
+	Position string         `json:"position"` // a Cursor
+	LastAt   *time.Time     `json:"last_at"`  // of the last event; null: there is none
+	LastHLC  cluster.HLC    `json:"last_hlc"`
+	// Hindsight says that what later terms made void is left out.
+	Hindsight bool           `json:"hindsight"`
+	Events    uint64         `json:"events"`
+	Void      uint64         `json:"void"`
+	Malformed uint64         `json:"malformed"`
+	StateHash cluster.Hash   `json:"state_hash"`
+	Lease     ReplayLease    `json:"lease"`
+	Config    LeaseConfig    `json:"config"`
+	Members   []ReplayMember `json:"members"` // by name
+	Jobs      []ReplayJob    `json:"jobs"`    // the oldest first
+	Actions   []ReplayAction `json:"actions"` // the latest, the oldest first
+}
+
+// ReplayLease is the last term that began. Term 0: there is none.
+type ReplayLease struct {
+	Term      cluster.Term   `json:"term"`
+	Holder    cluster.NodeID `json:"holder"`
+	StartedAt *time.Time     `json:"started_at"`
+	EndedAt   *time.Time     `json:"ended_at"` // null: its end is not told
+	Reason    string         `json:"reason,omitempty"`
+	Successor cluster.NodeID `json:"successor,omitempty"`
+}
+
+// ReplayMember is a host as the log tells of it.
+type ReplayMember struct {
+	Node       cluster.NodeID `json:"node"`
+	Status     string         `json:"status"` // seen, joined, left or removed
+	Addr       string         `json:"addr"`
+	Sponsor    cluster.NodeID `json:"sponsor"`
+	JoinedAt   *time.Time     `json:"joined_at"`
+	Version    string         `json:"version"`
+	StartedAt  *time.Time     `json:"started_at"`
+	Health     cluster.Health `json:"health"` // as the holders believed
+	Publishing bool           `json:"publishing"`
+	EndedAt    *time.Time     `json:"ended_at"`
+	EndedBy    string         `json:"ended_by,omitempty"`
+	Reason     string         `json:"reason,omitempty"`
+}
+
+// ReplayJob is a job as the log tells of it.
+type ReplayJob struct {
+	ID          cluster.JobID    `json:"id"`
+	Name        string           `json:"name"`
+	Owner       string           `json:"owner"`
+	State       cluster.JobState `json:"state"`
+	Reason      string           `json:"reason,omitempty"`
+	StoppedBy   string           `json:"stopped_by,omitempty"`
+	SubmittedAt *time.Time       `json:"submitted_at"`
+	FinishedAt  *time.Time       `json:"finished_at"`
+	Chunks      ChunkCounts      `json:"chunks"`
+	Iterations  IterationCounts  `json:"iterations"`
+}
+
+// ReplayAction is something that an operator asked for.
+type ReplayAction struct {
+	At      time.Time      `json:"at"`
+	Node    cluster.NodeID `json:"node"` // that logged it
+	Kind    cluster.Kind   `json:"kind"`
+	Actor   string         `json:"actor"`
+	Subject string         `json:"subject"`
+	Reason  string         `json:"reason,omitempty"`
+}
+
+// ExportVersion is the version of the form of an export.
+const ExportVersion = 1
+
+// ExportHead is the first line of an exported log: what is needed to verify
+// the events after it.
+type ExportHead struct {
+	Version     int            `json:"version"`
+	Cluster     string         `json:"cluster"` // its id, which is part of what hosts sign
+	ClusterName string         `json:"cluster_name,omitempty"`
+	Host        cluster.NodeID `json:"host"` // whose copy it is
+	ExportedAt  time.Time      `json:"exported_at"`
+	// The events of each source after From, up to the head in Heads. With Since,
+	// Kinds or Node only those that they select.
+	From  string         `json:"from"`
+	Since *time.Time     `json:"since,omitempty"`
+	Kinds []string       `json:"kinds,omitempty"`
+	Node  cluster.NodeID `json:"node,omitempty"`
+	// Heads are the ends of the chains, signed by their hosts.
+	Heads []cluster.Head `json:"heads"`
+	Keys  []ExportKey    `json:"keys"` // of the hosts that are or were members
+	// RootKey is the cluster's, which signs the certificates of sponsors; Certs
+	// are all certificates, in the form in which they travel.
+	RootKey []byte   `json:"root_key"`
+	Certs   []string `json:"certs"`
+}
+
+// ExportKey is the identity key of a host, with which it signs its heads.
+type ExportKey struct {
+	Node cluster.NodeID `json:"node"`
+	Key  []byte         `json:"key"` // Ed25519, 32 bytes
+}
+
+// ExportEvent is one event of an exported log. Raw is its exact bytes:
+// Hash is SHA-256("evt1" || Prev || Raw).
+type ExportEvent struct {
+	Source cluster.SourceID `json:"source"`
+	Seq    uint64           `json:"seq"`
+	Prev   cluster.Hash     `json:"prev"`
+	Time   time.Time        `json:"time"`
+	HLC    cluster.HLC      `json:"hlc"`
+	Term   cluster.Term     `json:"term"`
+	Kind   cluster.Kind     `json:"kind"`
+	Body   json.RawMessage  `json:"body"`
+	Hash   cluster.Hash     `json:"hash"`
+	Raw    []byte           `json:"raw"`
+}
+
+// ExportEnd is the last line of an export that is whole. The next one goes on
+// from Cursor.
+type ExportEnd struct {
+	Events uint64 `json:"events"`
+	Cursor string `json:"cursor"`
+}
+
+// ExportLine is the first or the last line of an export.
+type ExportLine struct {
+	Export *ExportHead `json:"export,omitempty"`
+	End    *ExportEnd  `json:"end,omitempty"`
 }

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -136,19 +137,7 @@ func (d *Dir) Heads() []cluster.Head {
 // Oldest returns the position after which all events are kept.
 func (d *Dir) Oldest() cluster.Cursor { return oldest(d, d.Heads()) }
 
-// Export yields the events after from, in total order. A from that is not
-// empty must not lie before Oldest, see CompactedError. An error ends it.
-func (d *Dir) Export(from cluster.Cursor) iter.Seq2[cluster.Event, error] {
-	return func(yield func(cluster.Event, error) bool) {
-		heads := d.Heads()
-		old := oldest(d, heads)
-		if len(from) == 0 {
-			from = old
-		}
-		if err := notCompacted(from, old); err != nil {
-			yield(cluster.Event{}, err)
-			return
-		}
-		between(d, from, heads)(yield)
-	}
+// After reads as Log.After does, up to the heads.
+func (d *Dir) After(ctx context.Context, at cluster.Cursor, f Filter) iter.Seq2[cluster.Event, error] {
+	return readAfter(ctx, d, at, f)
 }

@@ -159,22 +159,26 @@ func (f Filter) Match(e cluster.Event) bool {
 // then, whatever its clock says. A *CompactedError says that events after at
 // are kept no more; begin at Oldest then. Any error ends it, the end of ctx as well.
 func (l *Log) After(ctx context.Context, at cluster.Cursor, f Filter) iter.Seq2[cluster.Event, error] {
+	return readAfter(ctx, l, at, f)
+}
+
+func readAfter(ctx context.Context, s shelf, at cluster.Cursor, f Filter) iter.Seq2[cluster.Event, error] {
 	return func(yield func(cluster.Event, error) bool) {
 		if err := f.Validate(); err != nil {
 			yield(cluster.Event{}, err)
 			return
 		}
-		heads := l.Heads()
-		old := oldest(l, heads)
+		heads := s.Heads()
+		old := oldest(s, heads)
 		err := notCompacted(at, old)
 		if err == nil && !f.Since.IsZero() {
-			err = skipTo(l, at, old, heads, f.Since)
+			err = skipTo(s, at, old, heads, f.Since)
 		}
 		if err != nil {
 			yield(cluster.Event{}, err)
 			return
 		}
-		for e, err := range between(l, at, heads) {
+		for e, err := range between(s, at, heads) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -102,7 +102,7 @@ func TestReplayAt(t *testing.T) {
 		t.Fatalf("replay of all: %+v, the running log has state %s", r, stateHash(a))
 	}
 	var all []cluster.Event
-	for e, err := range d.Export(nil) {
+	for e, err := range d.After(t.Context(), cluster.Cursor{}, Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestReplayHindsight(t *testing.T) {
 	a, b := history(t)
 	d := openDir(t, b)
 	var before cluster.HLC
-	for e, err := range d.Export(nil) {
+	for e, err := range d.After(t.Context(), cluster.Cursor{}, Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestDirChecksTheChain(t *testing.T) {
 		return d
 	}
 	read := func(d *Dir) (n int, err error) {
-		for _, err = range d.Export(nil) {
+		for _, err = range d.After(t.Context(), cluster.Cursor{}, Filter{}) {
 			if err != nil {
 				return n, err
 			}

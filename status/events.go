@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
 	"strconv"
@@ -13,9 +14,6 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 )
-
-// maxKinds bounds the text of a filter by kind.
-const maxKinds = 1024
 
 // eventQuery is what a request of events asks for.
 type eventQuery struct {
@@ -170,7 +168,7 @@ func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 		case "since":
 			err = q.since(v, now)
 		case "kind":
-			q.kinds, err = parseKinds(v)
+			q.kinds, err = api.ParseKinds(v)
 			q.Kind = v
 		case "node":
 			q.Node, err = cluster.ParseNodeID(v)
@@ -189,7 +187,6 @@ func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 			return bad("unknown parameter %.64q", name)
 		}
 		if p, ok := errors.AsType[*api.Problem](err); ok {
-			p.Detail = name + ": " + p.Detail
 			return eventQuery{}, p
 		}
 		if err != nil {
@@ -212,12 +209,12 @@ func (q *eventQuery) since(v string, now time.Time) error {
 	if strings.Contains(v, "/") {
 		return q.after(v)
 	}
-	return api.Errorf(api.CodeInvalidRequest, "%.64q is neither an age like 10m, nor a time in RFC 3339 form, nor a cursor", v)
+	return fmt.Errorf("%.64q is neither an age like 10m, nor a time in RFC 3339 form, nor a cursor", v)
 }
 
 func (q *eventQuery) after(v string) error {
 	if q.After != nil {
-		return api.Errorf(api.CodeInvalidRequest, "two cursors")
+		return errors.New("two cursors")
 	}
 	var err error
 	q.After, err = cluster.ParseCursor(v)
@@ -231,40 +228,5 @@ func parseFlag(v string) (bool, error) {
 	case "false", "0":
 		return false, nil
 	}
-	return false, api.Errorf(api.CodeInvalidRequest, "%.16q is neither true nor false", v)
-}
-
-// parseKinds reads kinds and patterns separated by commas. One that means no
-// kind at all is a slip of the pen.
-func parseKinds(v string) ([]string, error) {
-	if len(v) > maxKinds {
-		return nil, api.Errorf(api.CodeInvalidRequest, "%d characters, at most %d are allowed", len(v), maxKinds)
-	}
-	if v == "" {
-		return nil, nil
-	}
-	list := strings.Split(v, ",")
-	for _, pattern := range list {
-		some := false
-		for _, k := range cluster.Kinds() {
-			ok, err := path.Match(pattern, string(k))
-			if err != nil {
-				return nil, api.Errorf(api.CodeInvalidRequest, "%.64q is not a pattern", pattern)
-			}
-			some = some || ok
-		}
-		if !some {
-			return nil, api.Errorf(api.CodeInvalidRequest, "no kind of event is called %.64q", pattern).
-				WithHint("kinds are %s; patterns like 'lease_*' are possible", kindList())
-		}
-	}
-	return list, nil
-}
-
-func kindList() string {
-	var names []string
-	for _, k := range cluster.Kinds() {
-		names = append(names, string(k))
-	}
-	return strings.Join(names, ", ")
+	return false, fmt.Errorf("%.16q is neither true nor false", v)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
 )
@@ -20,6 +21,9 @@ type deps struct {
 	run     func(context.Context, config.Config, daemon.RunOptions) error
 	init    func(config.Config, daemon.InitOptions) error
 	verify  func(ctx context.Context, stateDir string) (api.LogVerify, error)
+	export  func(ctx context.Context, stateDir string, o daemon.ExportOptions, w io.Writer) (api.ExportEnd, error)
+	replay  func(ctx context.Context, stateDir string, o daemon.ReplayOptions) (api.LogReplay, error)
+	heads   func(stateDir string) ([]cluster.Head, error)
 	demo    func(context.Context, daemon.DemoOptions) (daemon.DemoResult, error)
 	doctor  func(context.Context, config.Config) []api.Finding
 	// exportRoot copies the root key to a file, or moves it there.

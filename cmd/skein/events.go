@@ -22,7 +22,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use:   "events",
 		Short: "The event log, oldest first",
 		Long: "With -f it goes on with what comes and survives restarts of the daemon: no event is\n" +
-			"missed or shown twice. A position is what `skein log heads -o position` prints; it\n" +
+			"missed or shown twice. A position is what `skein log heads --position` prints; it\n" +
 			"means the same on every host. `-v` tells the one up to which was read.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -545,6 +546,30 @@ func fakeDeps() deps {
 				r.OK, r.Problem = false, "segment 00002, offset 4711, record 12: checksum"
 			}
 			return r, nil
+		},
+		export: func(ctx context.Context, _ string, o daemon.ExportOptions, w io.Writer) (api.ExportEnd, error) {
+			_, err := fmt.Fprintf(w, "export from=%s since=%t kinds=%s node=%s\n", o.From, !o.Since.IsZero(), o.Kinds, o.Node)
+			return api.ExportEnd{Events: 3, Cursor: "n1/1:2,n2/1:1"}, errors.Join(err, ctx.Err())
+		},
+		replay: func(_ context.Context, _ string, o daemon.ReplayOptions) (api.LogReplay, error) {
+			if o.Position[cluster.SourceID{Node: "n9", Inc: 1}] > 0 {
+				return api.LogReplay{}, errors.New("replay event log: position is not in the log")
+			}
+			return api.LogReplay{
+				Host: "n2", Position: "n1/1:2,n2/1:1", LastAt: new(fakeNow), LastHLC: cluster.NewHLC(fakeNow, 1), Hindsight: o.Hindsight,
+				Events: 3, Void: 1, StateHash: cluster.Hash{0xab},
+				Lease:   api.ReplayLease{Term: 42, Holder: "n1", StartedAt: new(fakeNow.Add(-time.Hour))},
+				Config:  api.LeaseConfig{Epoch: 5, Term: 40, Voters: []cluster.NodeID{"n1", "n2"}, Mode: cluster.ModeQuorum},
+				Members: []api.ReplayMember{{Node: "n1", Status: "joined", Addr: "10.86.0.1", Health: cluster.Alive, Version: "v1", JoinedAt: new(fakeNow.Add(-2 * time.Hour))}},
+				Jobs:    []api.ReplayJob{{ID: jobGood, Name: "pi", Owner: "uid:1000", State: cluster.JobRunning, SubmittedAt: new(fakeNow.Add(-time.Minute)), Chunks: api.ChunkCounts{Total: 100, Accepted: 42}}},
+				Actions: []api.ReplayAction{{At: fakeNow, Node: "n1", Kind: cluster.KindTokenCreated, Actor: "uid:0@n1", Subject: "abc"}},
+			}, nil
+		},
+		heads: func(string) ([]cluster.Head, error) {
+			return []cluster.Head{
+				{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 2, Hash: cluster.Hash{1}, Sig: []byte{7}},
+				{Source: cluster.SourceID{Node: "n2", Inc: 1}, Seq: 1, Hash: cluster.Hash{2}, Sig: []byte{8}},
+			}, nil
 		},
 		demo: func(_ context.Context, o daemon.DemoOptions) (daemon.DemoResult, error) {
 			fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))

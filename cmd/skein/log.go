@@ -8,19 +8,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 )
 
 func (a *app) logCommand() *cobra.Command {
-	return group("log", "Work on the event log of this host", a.logVerify())
+	return group("log", "Verify, export and replay the event log", a.logVerify(), a.logExport(), a.logReplay(), a.logHeads())
 }
 
 func (a *app) logVerify() *cobra.Command {
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every record, hash and signature of the log",
-		Long:  "Reads the log in the state directory, also while a daemon uses it. Exits 1 and\nnames segment, offset and record if anything is wrong.",
-		Args:  exactly(0, ""),
+		Long: "Reads the log in the state directory, also while a daemon uses it. Exits 1 and\n" +
+			"names segment, offset, record, source and sequence if anything is wrong. With\n" +
+			"--all-hosts the daemon of each member checks its own log, and hosts that hold the\n" +
+			"same events must have the same state; exits 6 if a host cannot be asked.",
+		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return a.verifyAll(cmd.Context())
+			}
 			cfg, err := a.settings(cmd)
 			if err != nil {
 				return err
@@ -43,22 +51,20 @@ func (a *app) logVerify() *cobra.Command {
 		},
 	}
 	addSettings(cmd.Flags())
+	cmd.Flags().BoolVar(&all, "all-hosts", false, "ask the daemons of all members instead")
 	return cmd
 }
 
 func verifyView(r api.LogVerify) view {
 	return view{
 		body: r, items: items(r.Sources),
-		table: func(form) table {
-			t := table{head: []string{"NODE", "INC", "SEQ", "HASH"}}
-			for _, s := range r.Sources {
-				t.add(string(s.Source.Node), strconv.FormatUint(s.Source.Inc, 10), strconv.FormatUint(s.Seq, 10), s.Hash.String())
-			}
-			return t
-		},
+		table: func(form) table { return sourcesTable(r.Sources) },
 		page: func(w io.Writer) {
 			if !r.OK {
 				fmt.Fprintf(w, "DAMAGED after %s\n", plural(int(r.Events), "good event"))
+				if r.BadSource != nil {
+					fmt.Fprintf(w, "  first bad: %s at seq %d\n", r.BadSource, r.BadSeq)
+				}
 				return
 			}
 			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", plural(int(r.Events), "event"),
@@ -66,9 +72,59 @@ func verifyView(r api.LogVerify) view {
 			if r.TornBytes > 0 {
 				fmt.Fprintf(w, "  %d bytes at the end were never acknowledged\n", r.TornBytes)
 			}
+			if r.Unsigned > 0 {
+				fmt.Fprintf(w, "  %s of hosts whose key is not known here\n", plural(int(r.Unsigned), "signature"))
+			}
 			for _, s := range r.Sources {
 				fmt.Fprintf(w, "  %-12s up to %d, %s\n", s.Source, s.Seq, s.Hash.String()[:12])
 			}
 		},
 	}
+}
+
+func sourcesTable(list []api.LogSource) table {
+	t := table{head: []string{"NODE", "INC", "SEQ", "HASH"}}
+	for _, s := range list {
+		t.add(string(s.Source.Node), strconv.FormatUint(s.Source.Inc, 10), strconv.FormatUint(s.Seq, 10), s.Hash.String())
+	}
+	return t
+}
+
+func (a *app) logHeads() *cobra.Command {
+	var position bool
+	cmd := &cobra.Command{
+		Use: "heads", Short: "How far each chain of the log reaches", Args: exactly(0, ""),
+		Long: "Reads the state directory, also while a daemon uses it. --position writes the one\n" +
+			"text that `skein events --since`, `skein log export --since` and `skein log replay\n--at` take; it means the same on every host.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.settings(cmd)
+			if err != nil {
+				return err
+			}
+			heads, err := a.heads(cfg.StateDir)
+			if err != nil {
+				return err
+			}
+			at := cluster.Cursor{}
+			list := []api.LogSource{}
+			for _, h := range heads {
+				at.Advance(h.Source, h.Seq)
+				list = append(list, api.LogSource{Source: h.Source, Seq: h.Seq, Hash: h.Hash})
+			}
+			if position {
+				_, err := fmt.Fprintln(a.out, at)
+				return err
+			}
+			return a.show(view{
+				body: struct {
+					Position string         `json:"position"`
+					Heads    []cluster.Head `json:"heads"`
+				}{at.String(), heads},
+				items: items(heads), table: func(form) table { return sourcesTable(list) },
+			})
+		},
+	}
+	addSettings(cmd.Flags())
+	cmd.Flags().BoolVar(&position, "position", false, "only the position")
+	return cmd
 }

@@ -36,6 +36,9 @@ func main() {
 		},
 		init:   daemon.Init,
 		verify: daemon.VerifyLog,
+		export: daemon.ExportLog,
+		replay: daemon.ReplayLog,
+		heads:  daemon.LogHeads,
 		demo:   daemon.Demo,
 		doctor: daemon.Doctor,
 

@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 
 // clusterCommand changes the fake: start, stop, degrade, lose-holder, unready,
 // refuse N, finish STATE, await-follower, await-reader, event KIND,
-// compact.
+// compact, log damaged or differs.
 func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 	f, ok := ts.Value(fakeKey{}).(*fakeCluster)
 	if !ok || neg || len(args) == 0 {
@@ -101,6 +101,8 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 				}
 			}
 		})
+	case "log":
+		f.set(func() { f.logOf = arg })
 	case "compact":
 		f.set(func() { f.oldest = cluster.Cursor{{Node: "n1", Inc: 1}: 1} })
 	case "event":
