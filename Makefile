@@ -66,7 +66,7 @@ sim: ## simulate SEEDS=2000 clusters from SEED=1; ends with one line of totals
 	@set -o pipefail; $(GO) test -count=1 -timeout 0 -v ./internal/sim -run 'TestSim$$' -seeds $(SEEDS) -seed $(SEED) \
 		| grep -vE '^(=== RUN|--- (PASS|FAIL)|PASS$$|FAIL|ok )'
 
-mutants: ## break the lease in every known way; the simulation or a named test must notice each
+mutants: ## break the lease and the log in every known way; a simulation or a named test must notice each
 	$(GO) run ./internal/sim/mutate -seeds $(SEEDS)
 
 fuzz: ## fuzz every decoder for FUZZTIME=30s each

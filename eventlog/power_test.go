@@ -32,6 +32,7 @@ type powerFS struct {
 	dirs    map[string]bool
 	durable map[string]*powerFile // names after the last SyncDir of their directory
 	ddirs   map[string]bool
+	slow    func() // waits before a sync counts; nil: it takes no time
 }
 
 type powerFile struct {
@@ -220,6 +221,9 @@ func (f *powerFile) resize(n int64, shrink bool) error {
 func (f *powerFile) Truncate(n int64) error         { return f.resize(n, true) }
 func (f *powerFile) Preallocate(off, n int64) error { return f.resize(off+n, false) }
 func (f *powerFile) Sync() error {
+	if f.disk.slow != nil {
+		f.disk.slow()
+	}
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err := f.disk.step(); err != nil {
@@ -234,6 +238,7 @@ func (p *powerFS) restart() *powerFS {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := newPowerFS(p.rng)
+	next.slow = p.slow
 	for d := range p.dirs {
 		if p.ddirs[d] || p.rng.IntN(2) == 0 {
 			next.dirs[d], next.ddirs[d] = true, true

@@ -243,6 +243,9 @@ func (w *simWorld) hostOf(src cluster.SourceID) *simHost { return w.host(src.Nod
 func (w *simWorld) checkAcked(h *simHost, l *Log) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if src := l.Source(); len(h.rolled) == 0 && src.Inc != 1 {
+		w.failLocked("I5: %s goes on as %s although it lost nothing", h.id, src)
+	}
 	for src, events := range w.acked {
 		if src.Node != h.id || h.rolled[src] {
 			continue
@@ -392,12 +395,13 @@ func (w *simWorld) mishap(rng *rand.Rand, restores bool) {
 			name = "clock far ahead"
 			h.skew.Store(int64(90 * time.Second))
 		}
-	case restores && h.life != nil && rng.IntN(3) > 0 && w.abstaining() < (len(w.hosts)-1)/2:
+	case restores && w.abstaining() < (len(w.hosts)-1)/2:
 		name = "photograph"
-		if h.restore(rng) {
-			name = "restore"
-		} else {
+		if i := slices.IndexFunc(w.hosts, func(h *simHost) bool { return h.image != nil }); i < 0 {
 			h.photograph()
+		} else if rng.IntN(2) == 0 {
+			name = "restore"
+			w.hosts[i].restore(rng)
 		}
 	default:
 		name = "start"
@@ -559,6 +563,7 @@ func simulate(t *testing.T, seed uint64, hosts int, long time.Duration, restores
 	}
 	w.cfg = voters(ids...)
 	for _, h := range w.hosts {
+		h.disk.slow = func() { time.Sleep(rand.N(5 * time.Millisecond)) }
 		h.start()
 	}
 	end := time.Now().Add(long)
@@ -604,6 +609,12 @@ func TestClusterSimulation(t *testing.T) {
 	seeds, long, first := uint64(3), 2*time.Minute, uint64(1)
 	if os.Getenv("SKEIN_PROVE") != "" {
 		seeds, long = 60, 30*time.Minute
+	}
+	if text := os.Getenv("SKEIN_SEEDS"); text != "" {
+		var err error
+		if seeds, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if text := os.Getenv("SKEIN_SEED"); text != "" {
 		var err error

@@ -3,7 +3,6 @@ package eventlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -51,7 +50,7 @@ func (h *simHost) wall() time.Time { return time.Now().Add(time.Duration(h.skew.
 func (h *simHost) options() Options {
 	o := testOptions(h.dir, h.id)
 	o.FS, o.SegmentSize, o.Prealloc = h.disk, 32<<10, 8<<10
-	o.PullEvery, o.IOTimeout = time.Second, 3*time.Second
+	o.PullEvery, o.IOTimeout = 4*time.Second, 3*time.Second // a voter pulls every 20 s
 	o.Wall = h.wall
 	o.Promised = func() cluster.Term { return cluster.Term(h.promised.Load()) }
 	o.MayAct = func(t cluster.Term) bool { return h.w.mayAct(h, t) }
@@ -160,6 +159,7 @@ func (h *simHost) photograph() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	image := newPowerFS(p.rng)
+	image.slow = p.slow
 	image.dirs, image.ddirs = maps.Clone(p.ddirs), maps.Clone(p.ddirs)
 	for name, f := range p.durable {
 		nf := &powerFile{name: name, disk: image, data: f.synced, synced: f.synced}
@@ -170,10 +170,7 @@ func (h *simHost) photograph() {
 
 // restore crashes the host and puts the old disk in. It has forgotten what it
 // promised, so it votes no more.
-func (h *simHost) restore(rng *rand.Rand) bool {
-	if h.image == nil {
-		return false
-	}
+func (h *simHost) restore(rng *rand.Rand) {
 	h.crash(rng)
 	h.w.mu.Lock()
 	for src := range h.w.acked {
@@ -184,7 +181,4 @@ func (h *simHost) restore(rng *rand.Rand) bool {
 	h.w.mu.Unlock()
 	h.promised.Store(uint64(Abstaining))
 	h.disk, h.image = h.image, nil
-	return true
 }
-
-func (h *simHost) String() string { return fmt.Sprintf("host %s", h.id) }

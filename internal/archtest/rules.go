@@ -49,6 +49,7 @@ var top = map[string][]string{
 // import beyond cluster and the pure packages.
 var testOnly = map[string][]string{
 	"internal/archtest": nil,
+	"internal/logaudit": nil,
 	"internal/nstest":   {"internal/require"},
 	"internal/require":  nil,
 	"internal/sim":      nil,

@@ -1,4 +1,4 @@
-// Package main is the command mutate. It breaks the lease in one known way at a
+// Package main is the command mutate. It breaks the lease or the log in one known way at a
 // time and shows that something notices. A mutant is a replacement of text in
 // one file, given to `go test -overlay`; nothing in the product knows of it.
 // Each line tells the share of the simulation's seeds that notice it, and the

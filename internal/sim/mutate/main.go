@@ -91,6 +91,11 @@ func try(root, dir string, m mutant, seeds int, first uint64) (verdict, error) {
 			return v, err
 		}
 	}
+	if pkg == "./eventlog" {
+		if v.bad, v.ran, err = simulateLog(root, list); err != nil {
+			return v, err
+		}
+	}
 	out, err := goTest(root, list, pkg, "-run", which)
 	for _, f := range regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindAllSubmatch(out, -1) {
 		v.by = append(v.by, string(f[1]))
@@ -121,6 +126,22 @@ func simulate(root, list string, seeds int, first uint64) (bad, ran int, err err
 	return bad, ran, err
 }
 
+// logSeeds simulated clusters of logs tell whether they notice a mutant.
+const logSeeds = 12
+
+// simulateLog returns how many simulated clusters of logs notice the mutant.
+func simulateLog(root, list string) (bad, ran int, err error) {
+	out, err := goTest(root, list, "./eventlog", "-run", "^TestClusterSimulation$")
+	bad = len(regexp.MustCompile(`(?m)^ +--- FAIL: TestClusterSimulation/seed/`).FindAll(out, -1))
+	switch {
+	case err != nil && bad == 0 && strings.Contains(string(out), "panic:"):
+		return 1, logSeeds, nil
+	case err != nil && bad == 0:
+		return 0, 0, fmt.Errorf("simulated logs (%w):\n%s", err, tail(out))
+	}
+	return bad, logSeeds, nil
+}
+
 // overlay writes the mutated file and the list that puts it in place.
 func overlay(root, dir string, m mutant) (string, error) {
 	file := filepath.Join(root, m.file)
@@ -146,6 +167,7 @@ func overlay(root, dir string, m mutant) (string, error) {
 func goTest(root, list, pkg string, args ...string) ([]byte, error) {
 	cmd := exec.Command("go", append([]string{"test", "-count=1", "-vet=off", "-overlay", list, "-timeout", "30m", "-v", pkg}, args...)...)
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "SKEIN_SEEDS="+strconv.Itoa(logSeeds))
 	return cmd.CombinedOutput()
 }
 

@@ -10,8 +10,13 @@ type mutant struct {
 // tests says where else than in the simulation m must be noticed: the package
 // and which of its tests.
 func (m mutant) tests() (pkg, run string) {
-	if strings.HasPrefix(m.file, "coord/") {
+	switch {
+	case strings.HasPrefix(m.file, "coord/"):
 		return "./coord", "Config|Proof|Vote|Lost"
+	case strings.HasPrefix(m.file, "eventlog/state/"):
+		return "./eventlog/state", "Order|Fork|Term|First"
+	case strings.HasPrefix(m.file, "eventlog/"):
+		return "./eventlog", "PowerLoss|Stable|CatchUp|Fork|Proof|Incarnation|Rolled|Refuse|Future|Peer"
 	}
 	return "./lease", "."
 }
@@ -19,7 +24,7 @@ func (m mutant) tests() (pkg, run string) {
 // mutants returns the table. The first six are the classic mistakes of lease
 // protocols, the rest are ours.
 func mutants() []mutant {
-	return []mutant{
+	return append(logMutants(), []mutant{
 		{
 			"vote not persisted", "lease/voter.go",
 			"m.seen = max(m.seen, term)\n\t\tm.persist()", "m.seen = max(m.seen, term)",
@@ -161,5 +166,5 @@ func mutants() []mutant {
 			"config: record taken without a signature", "coord/voters.go",
 			"if len(c.Proof) > 0 && bytes.Equal(c.Proof, s.checked.proof) && bytes.Equal(text, s.checked.text) {", "if len(text) > 0 {",
 		},
-	}
+	}...)
 }
