@@ -153,6 +153,42 @@ type Publishing struct {
 	Why        string `json:"why"`        // for people
 }
 
+// SnapshotTaken says that the fold of all events up to Heads was the same on
+// the voters that signed. It proves itself by its signatures, so no fence voids
+// it. Every host makes the same snapshot for itself when it has the events, and
+// folds on from it.
+type SnapshotTaken struct {
+	// ID is the digest of all that follows but the signatures, see
+	// eventlog/snapshot.
+	ID       Hash  `json:"id"`
+	Term     Term  `json:"term"`     // of the holder that took it
+	Clock    HLC   `json:"clock"`    // the highest of the events within
+	Previous Hash  `json:"previous"` // what it was built on; zero: the first event
+	Size     int64 `json:"size"`     // of the encoded state, in bytes
+	Sum      Hash  `json:"sum"`      // SHA-256 of the encoded state
+	State    Hash  `json:"state"`    // the state's own hash
+	// Heads are the cut, sorted by source. Those of forked sources end where
+	// their histories part, and have no signature.
+	Heads []Head `json:"heads"`
+	// Forks are the sources that have signed two histories, sorted: Seq is the
+	// first event that does not count.
+	Forks []SourceFork `json:"forks,omitempty"`
+	// Signatures are of voters, sorted by name.
+	Signatures []Signature `json:"signatures"`
+}
+
+// SourceFork says where a source's histories part.
+type SourceFork struct {
+	Source SourceID `json:"source"`
+	Seq    uint64   `json:"seq"`
+}
+
+// Signature is one host's Ed25519 signature, by its identity key.
+type Signature struct {
+	Node NodeID `json:"node"`
+	Sig  []byte `json:"sig"`
+}
+
 // ConfigChanged records a voter configuration that became stable.
 type ConfigChanged struct {
 	Config VoterConfig `json:"config"` // the record of the voters, signed by its issuer

@@ -103,6 +103,7 @@ const (
 	KindStepDownAsked  Kind = "step_down_asked" // StepDownAsked
 	KindConfigReloaded Kind = "config_reloaded" // ConfigReloaded
 	KindPublishing     Kind = "publishing"      // Publishing
+	KindSnapshot       Kind = "snapshot"        // SnapshotTaken
 	KindTermStart      Kind = "term_start"      // TermStart, authority
 	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
 	KindJobSubmitted   Kind = "job_submitted"   // JobSubmitted, authority
@@ -121,7 +122,7 @@ func (k Kind) Authority() bool {
 	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
 		KindMTUBlackhole, KindDuplicate, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
-		KindConfigReloaded, KindPublishing:
+		KindConfigReloaded, KindPublishing, KindSnapshot:
 		return false
 	}
 	return true

@@ -85,6 +85,10 @@ func KindTable() []KindInfo {
 			KindPublishing, "every host", "a host took up or laid down the publishing duty",
 			Publishing{Publishing: true, Term: 7, Publisher: "n2", Why: "holds the lease"},
 		},
+		{KindSnapshot, "the holder", "the voters agree on the fold of the log up to a cut", SnapshotTaken{
+			Term: 7, Size: 48213, Heads: []Head{{Source: SourceID{Node: "n3", Inc: 1}, Seq: 5120}},
+			Signatures: []Signature{{Node: "n1", Sig: key}, {Node: "n2", Sig: key}},
+		}},
 		{KindJobSubmitted, "the holder", "a job was accepted", JobSubmitted{Job: "j2kq6", Owner: "uid:1000@n1", Chunks: 10, Spec: JobSpec{
 			Name: "pi", Key: "pi-1", Iterations: 1000, Chunk: 100, Seed: 1,
 		}.WithDefaults()}},

@@ -39,8 +39,9 @@ type chain struct {
 	alloc  int64        // how far the last segment's file reaches
 
 	// Readers.
-	segs []*segment
-	head cluster.Head // Seq 0: no events
+	floor cluster.Mark // the events up to here were dropped
+	segs  []*segment
+	head  cluster.Head // Seq 0: no events
 }
 
 type segment struct {
@@ -110,7 +111,7 @@ func (s *segment) seek(seq uint64) indexEntry {
 
 // find returns the segment that holds seq, as far as it is durable.
 func (c *chain) find(seq uint64) *segment {
-	if seq == 0 || seq > c.head.Seq {
+	if seq <= c.floor.Seq || seq > c.head.Seq {
 		return nil
 	}
 	i := sort.Search(len(c.segs), func(i int) bool { return c.segs[i].first > seq })
@@ -295,7 +296,7 @@ func (c *chain) create(fs FS, o Options) error {
 	if err != nil {
 		return err
 	}
-	if seg.first == 1 {
+	if len(c.segs) == 0 {
 		if err := fs.MkdirAll(c.dir, 0o700); err != nil {
 			return fmt.Errorf("create source directory: %w", err)
 		}

@@ -52,6 +52,9 @@ func (l *Log) marksLocked() cluster.Cut {
 		m := cluster.Mark{Seq: c.head.Seq, Hash: c.head.Hash}
 		if f, ok := l.forks[src]; ok && m.Seq >= f.Seq {
 			m = cluster.Mark{Seq: f.Seq - 1, Hash: f.Prev}
+			if h := l.snap.head(src); h.Seq >= f.Seq { // a snapshot stands
+				m = cluster.Mark{Seq: h.Seq, Hash: h.Hash}
+			}
 		}
 		marks = append(marks, cluster.SourceMark{Source: src, Mark: m})
 	}

@@ -61,6 +61,9 @@ func (f *fetcher) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if m.kind == msgCompacted {
+		return fmt.Errorf("%w: seq %d", errDropped, f.have+1)
+	}
 	if m.kind != msgRun {
 		return fmt.Errorf("%w: answer %d to a range question below its own head", ErrPeer, m.kind)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/snapshot"
 	"github.com/skein-project/skein/eventlog/state"
 )
 
@@ -15,6 +16,8 @@ import (
 type fold struct {
 	mu sync.Mutex
 	st *state.State
+	// base is the snapshot that st goes on from, nil for the first event.
+	base *cluster.SnapshotTaken
 	// stale says that an event voided earlier ones which are still folded.
 	stale bool
 	err   error // the disk could not be read: the log is poisoned
@@ -45,17 +48,8 @@ func (l *Log) refoldLocked() error {
 	if !l.fold.stale {
 		return nil
 	}
-	var failed error
-	l.fold.st.Refold(nil, func(yield func(cluster.Event) bool) {
-		for _, h := range l.Heads() {
-			failed = l.readUpTo(h, yield)
-			if failed != nil {
-				return
-			}
-		}
-	})
-	if failed != nil {
-		return fmt.Errorf("fold the log again: %w", failed)
+	if err := l.refold(l.fold.st, l.fold.base, l.Heads()); err != nil {
+		return err
 	}
 	l.fold.stale = false
 	l.m.rebuilds.Inc()
@@ -63,9 +57,37 @@ func (l *Log) refoldLocked() error {
 	return nil
 }
 
-// readUpTo yields the events of one chain up to h.
-func (l *Log) readUpTo(h cluster.Head, yield func(cluster.Event) bool) error {
-	r := l.reader(h.Source, 1)
+// refold folds into st, again, the snapshot base and all events after it up
+// to heads.
+func (l *Log) refold(st *state.State, base *cluster.SnapshotTaken, heads []cluster.Head) error {
+	var from *state.State
+	if base != nil {
+		var err error
+		if from, _, err = l.snap.read(base.ID); err != nil {
+			return fmt.Errorf("fold the log again: %w", err)
+		}
+	}
+	var failed error
+	st.Refold(from, func(yield func(cluster.Event) bool) {
+		for _, h := range heads {
+			after := uint64(0)
+			if base != nil {
+				after = snapshot.HeadOf(base, h.Source).Seq
+			}
+			if failed = l.readUpTo(h, after, yield); failed != nil {
+				return
+			}
+		}
+	})
+	if failed != nil {
+		return fmt.Errorf("fold the log again: %w", failed)
+	}
+	return nil
+}
+
+// readUpTo yields the events of one chain beyond after and up to h.
+func (l *Log) readUpTo(h cluster.Head, after uint64, yield func(cluster.Event) bool) error {
+	r := l.reader(h.Source, after+1)
 	defer r.close()
 	for r.next <= h.Seq {
 		e, err := r.event()

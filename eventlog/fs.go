@@ -20,6 +20,8 @@ type FS interface {
 	MkdirAll(name string, perm fs.FileMode) error
 	// Remove deletes a file.
 	Remove(name string) error
+	// Rename gives a file the name to, in the place of what has it.
+	Rename(from, to string) error
 	// SyncDir makes created and removed entries durable.
 	SyncDir(name string) error
 }
@@ -56,6 +58,7 @@ func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(name) }
 func (osFS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
 func (osFS) Remove(name string) error                     { return os.Remove(name) }
+func (osFS) Rename(from, to string) error                 { return os.Rename(from, to) }
 func (osFS) SyncDir(name string) error                    { return durable.SyncDir(name) }
 
 type osFile struct{ *os.File }

@@ -35,7 +35,7 @@ func testOptions(dir string, self cluster.NodeID) Options {
 	return Options{
 		Dir: dir, Cluster: testCluster, Self: self, Key: keyFor(self), KeyOf: pubFor,
 		MayAct: func(cluster.Term) bool { return true }, PullEvery: -1,
-		Float: rand.Float64, Logger: zerolog.Nop(),
+		Float: rand.Float64, Logger: testLogger(),
 	}
 }
 
@@ -197,4 +197,11 @@ func refused(t testing.TB, l *Log, reason string) float64 {
 		t.Fatal(err)
 	}
 	return m.GetCounter().GetValue()
+}
+
+func testLogger() zerolog.Logger {
+	if os.Getenv("SKEIN_LOG") != "" {
+		return zerolog.New(os.Stderr)
+	}
+	return zerolog.Nop()
 }

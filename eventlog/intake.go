@@ -21,7 +21,9 @@ type request struct {
 	bodies [][]byte
 	run    *run
 	fork   *provenFork
-	renew  uint64 // new incarnation of the own chain
+	renew  uint64                            // new incarnation of the own chain
+	swap   *swap                             // go on from a snapshot
+	trim   map[cluster.SourceID]cluster.Mark // forget the segments up to here
 
 	weight  int64
 	records int

@@ -31,6 +31,7 @@ type Log struct {
 	lock *os.File
 	in   *intake
 	rep  *replicator
+	snap *snapshots
 
 	// The writer's, without lock.
 	fresh map[cluster.SourceID]*chain // not yet in chains
@@ -83,6 +84,9 @@ func Open(o Options) (*Log, error) {
 	l.fold.st = state.New()
 	l.rep = &replicator{l: l, busy: map[cluster.NodeID]bool{}}
 	l.rep.stab.init()
+	if l.snap, err = newSnapshots(l); err != nil {
+		return nil, err
+	}
 	l.in = newIntake(o.IntakeBytes, func(used int64) { m.queued.Set(float64(used)) })
 	if err := l.fs.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create event log: %w", err)
@@ -111,6 +115,7 @@ func (l *Log) Run(ctx context.Context) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { l.rep.run(repCtx) })
+	wg.Go(func() { l.snap.run(repCtx) })
 	err := l.write(ctx)
 	cancel()
 	wg.Wait()
@@ -260,7 +265,10 @@ func (l *Log) Heads() []cluster.Head {
 func (l *Log) headsLocked() []cluster.Head {
 	heads := make([]cluster.Head, 0, len(l.chains))
 	for _, c := range l.chains {
-		heads = append(heads, c.head)
+		// All that is left of a forked chain may be what a snapshot holds.
+		if len(c.head.Sig) > 0 {
+			heads = append(heads, c.head)
+		}
 	}
 	slices.SortFunc(heads, func(a, b cluster.Head) int { return a.Source.Compare(b.Source) })
 	return heads

@@ -93,6 +93,21 @@ type Options struct {
 	// PullEvery is the period of pulling from a random peer, default 1 s,
 	// for a voter 5 times that. Negative: never.
 	PullEvery time.Duration
+	// SnapshotEvents and SnapshotBytes are how much may be logged since the
+	// last snapshot before the holder takes one, default 200 000 and 256 MiB.
+	// Negative events: only TakeSnapshot takes them; negative bytes: their
+	// number does not matter.
+	SnapshotEvents, SnapshotBytes int64
+	// SnapshotCheck is how often to look whether a snapshot is due, one can be
+	// made, or segments can be dropped, default 5 s.
+	SnapshotCheck time.Duration
+	// RetainBytes is the size of the log up to which nothing is dropped, default
+	// 8 GiB, and RetainAge how old an event must be at least. Only events are
+	// ever dropped whose fold is in a snapshot. Negative bytes: never.
+	RetainBytes int64
+	RetainAge   time.Duration
+	// ArchiveDir is where segments go before they are dropped. Empty: nowhere.
+	ArchiveDir string
 	// IOTimeout bounds each wait for another host, default 5 s.
 	IOTimeout time.Duration
 
@@ -139,6 +154,10 @@ func (o Options) withDefaults() Options {
 	o.IntakeBytes = orDefault(o.IntakeBytes, 16<<20)
 	o.MaxAhead = orDefault(o.MaxAhead, time.Minute)
 	o.PullEvery = orDefault(o.PullEvery, time.Second)
+	o.SnapshotEvents = orDefault(o.SnapshotEvents, 200_000)
+	o.SnapshotBytes = orDefault(o.SnapshotBytes, 256<<20)
+	o.SnapshotCheck = orDefault(o.SnapshotCheck, 5*time.Second)
+	o.RetainBytes = orDefault(o.RetainBytes, 8<<30)
 	o.IOTimeout = orDefault(o.IOTimeout, 5*time.Second)
 	return o
 }
@@ -163,6 +182,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("event log options: identity key of %d bytes", len(o.Key))
 	case o.SegmentSize < 4096 || o.SegmentSize > 1<<31:
 		return fmt.Errorf("event log options: segment size %d", o.SegmentSize)
+	case o.SnapshotCheck < 0 || o.RetainAge < 0:
+		return fmt.Errorf("event log options: negative snapshot check or retention age")
 	case o.Prealloc < 0 || o.IntakeBytes < 1024 || o.MaxAhead < 0 || o.IOTimeout < 0:
 		return fmt.Errorf("event log options: negative or too small limit")
 	}

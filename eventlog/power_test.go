@@ -122,6 +122,21 @@ func (p *powerFS) Remove(name string) error {
 	return nil
 }
 
+func (p *powerFS) Rename(from, to string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.step(); err != nil {
+		return err
+	}
+	f := p.files[from]
+	if f == nil {
+		return fs.ErrNotExist
+	}
+	delete(p.files, from)
+	p.files[to] = f
+	return nil
+}
+
 func (p *powerFS) SyncDir(dir string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

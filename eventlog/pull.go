@@ -95,6 +95,7 @@ func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) 
 	}
 	fetched, err = l.fetchAll(ctx, conn, br, heads, term)
 	if err != nil {
+		l.snap.missed(peer, err)
 		return fetched, fmt.Errorf("pull from %s: %w", peer, err)
 	}
 	result = "fetched"
@@ -143,6 +144,9 @@ func (l *Log) askHeads(conn net.Conn, br *bufio.Reader, term cluster.Term) (head
 	}
 	return heads, false, nil
 }
+
+// errDropped says that the peer has dropped what was asked for.
+var errDropped = errors.New("peer keeps no more")
 
 // errStream says that a stream can carry no more questions.
 var errStream = errors.New("log stream broken")

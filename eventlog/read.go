@@ -87,6 +87,9 @@ func (c *chain) marks() []uint64 {
 	if c == nil || c.head.Seq == 0 {
 		return nil
 	}
+	if len(c.segs) == 0 {
+		return []uint64{c.floor.Seq + 1} // the next one will be
+	}
 	var out []uint64
 	for _, s := range c.segs {
 		if len(s.index) == 0 && s.first <= c.head.Seq {
@@ -103,7 +106,7 @@ func (c *chain) marks() []uint64 {
 func (r *chainReader) open() error {
 	p, ok := r.from.place(r.src, r.next)
 	if !ok {
-		return io.EOF
+		return r.missing()
 	}
 	off := p.off
 	if r.file != nil && r.path == p.path {
@@ -114,6 +117,9 @@ func (r *chainReader) open() error {
 		r.close()
 		f, err := r.from.files().OpenFile(p.path, os.O_RDONLY, 0)
 		if err != nil {
+			if gone := r.missing(); errors.Is(gone, ErrCompacted) {
+				return gone // it was dropped in between
+			}
 			return fmt.Errorf("open segment: %w", err)
 		}
 		r.file, r.path = f, p.path
@@ -121,6 +127,15 @@ func (r *chainReader) open() error {
 	r.limit = p.end
 	r.d = record.NewDecoder(io.NewSectionReader(r.file, off, p.end-off), off, 0)
 	return nil
+}
+
+// missing says why the event next is not there: io.EOF, not yet, or a
+// *CompactedError, no more.
+func (r *chainReader) missing() error {
+	if m := r.from.marks(r.src); len(m) > 0 && r.next < m[0] {
+		return &CompactedError{Source: r.src, Seq: r.next, Oldest: oldest(r.from, r.from.Heads())}
+	}
+	return io.EOF
 }
 
 // frame returns the next event frame from next on, or the next head frame

@@ -95,6 +95,9 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 			continue
 		}
 		if h.Source == own {
+			if h.Seq <= l.baseOf(own).Seq {
+				continue // dropped long ago: it lies in a snapshot that voters signed
+			}
 			if hash, ok := l.hashAt(own, h.Seq); ok && hash == h.Hash {
 				continue // a prefix of what is here
 			}
@@ -118,6 +121,9 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 func (l *Log) hashAt(src cluster.SourceID, seq uint64) (cluster.Hash, bool) {
 	if h := l.Head(src); h.Seq == seq {
 		return h.Hash, true
+	}
+	if base := l.baseOf(src); base.Seq == seq {
+		return base.Hash, true
 	}
 	for e, err := range l.Read(src, seq) {
 		return e.Hash, err == nil && e.Seq == seq

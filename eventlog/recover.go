@@ -21,7 +21,7 @@ func sourceDirs(fs FS, dir string) ([]cluster.SourceID, error) {
 	}
 	var out []cluster.SourceID
 	for _, e := range entries {
-		if !e.IsDir() || e.Name() == proofDir {
+		if !e.IsDir() || e.Name() == proofDir || e.Name() == snapshotDir {
 			continue
 		}
 		s, ok := parseSourceDir(e.Name())
@@ -42,6 +42,9 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
+	if sources, err = l.snap.open(sources); err != nil {
+		return err
+	}
 	own := cluster.SourceID{Node: l.o.Self, Inc: l.o.Incarnation}
 	var events uint64
 	for _, src := range sources {
@@ -54,7 +57,7 @@ func (l *Log) recover() error {
 		} else if len(c.segs) > 0 {
 			l.fresh[src] = c // a header and nothing else
 		}
-		events += c.head.Seq
+		events += c.head.Seq - c.floor.Seq
 		for _, seg := range c.segs {
 			l.m.size.Add(float64(seg.size))
 		}
@@ -62,6 +65,9 @@ func (l *Log) recover() error {
 		if src.Node == l.o.Self && src.Inc > own.Inc {
 			own = src
 		}
+	}
+	if err := l.snap.settle(); err != nil {
+		return err
 	}
 	if err := l.refoldLocked(); err != nil { // nobody else knows the log yet
 		return err
@@ -89,18 +95,33 @@ func (l *Log) newChain(src cluster.SourceID) *chain {
 
 func (l *Log) recoverChain(src cluster.SourceID) (*chain, error) {
 	c := l.newChain(src)
-	firsts, err := segmentFiles(l.fs, c.dir)
+	c.floor = l.snap.manifest.Base(src)
+	c.tail, c.head = c.floor, cluster.Head{Source: src, Seq: c.floor.Seq, Hash: c.floor.Hash}
+	firsts, err := l.keptSegments(c)
 	if err != nil {
 		return nil, err
 	}
 	for i, first := range firsts {
+		if i < len(firsts)-1 && l.snap.within(src, firsts[i+1]-1) {
+			if ok, err := l.recoverSealed(c, first, firsts[i+1]); err != nil {
+				return nil, err
+			} else if ok {
+				continue
+			}
+		}
 		if err := l.recoverSegment(c, first, i == len(firsts)-1); err != nil {
 			return nil, err
 		}
 	}
+	if err := l.snap.join(c); err != nil {
+		return nil, err
+	}
 	if key := l.o.keyOf(src.Node); key != nil && c.head.Seq > 0 {
 		if err := record.VerifyHead(l.o.Cluster, c.head, key); err != nil {
-			seg := c.last()
+			var seg segment // none: the head is the snapshot's
+			if last := c.last(); last != nil {
+				seg = *last
+			}
 			return nil, &CorruptError{
 				Segment: seg.path, Offset: seg.size, Source: src, Seq: c.head.Seq, Own: src.Node == l.o.Self,
 				Reason: "last " + err.Error() + " with the identity key of " + string(src.Node),
@@ -135,7 +156,8 @@ func (l *Log) recoverSegment(c *chain, first uint64, last bool) error {
 			for _, e := range g.events {
 				l.fold.load(e)
 			}
-			return nil
+			l.snap.note(g.events)
+			return l.snap.agrees(path, c.src, g.events)
 		},
 	}
 	prev := c.tail.Hash

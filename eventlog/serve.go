@@ -125,7 +125,7 @@ func (s *stream) answerTo(ctx context.Context, m message) (messageType, []byte, 
 		// promised more before this moment gets heads that include it.
 		return msgAck, l.position(ru.head.Source).encode(), nil
 	}
-	return 0, nil, fmt.Errorf("%w: message type %d", ErrPeer, m.kind)
+	return l.snap.answer(from, m)
 }
 
 // level makes this log hold all that from holds, before a part of from's own
@@ -203,6 +203,9 @@ func (s *stream) answerWant(b []byte) (messageType, []byte, error) {
 	frames, _, err := r.run(runBytes)
 	if errors.Is(err, io.EOF) {
 		return msgNothing, nil, nil
+	}
+	if gone, ok := errors.AsType[*CompactedError](err); ok {
+		return msgCompacted, binary.BigEndian.AppendUint64(nil, gone.Oldest[src]+1), nil
 	}
 	if err != nil {
 		return 0, nil, err

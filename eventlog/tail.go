@@ -95,6 +95,7 @@ func (l *Log) tail(ctx context.Context, peer cluster.NodeID) error {
 			return err
 		}
 		if _, err := l.fetchAll(ctx, conn, br, heads, 0); err != nil {
+			l.snap.missed(peer, err)
 			return l.tailErr(ctx, err)
 		}
 		after(ctx, tailGap)

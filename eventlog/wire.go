@@ -33,16 +33,27 @@ const (
 	msgProof    messageType = 8 // ask: source
 	msgTail     messageType = 9 // ask: term 0, digest; answered when the log changes
 
-	msgHeadsAre  messageType = 11 // answer: heads
-	msgSame      messageType = 12 // answer: the digest is mine too
-	msgAck       messageType = 13 // answer: seq u64, hash, promised term u64
-	msgRun       messageType = 14 // answer: run
-	msgNothing   messageType = 15 // answer: nothing from there on
-	msgRefused   messageType = 16 // answer: promised term u64
-	msgSorry     messageType = 17 // answer: text; the stream ends
-	msgForksAre  messageType = 18 // answer: forks
-	msgProofIs   messageType = 19 // answer: proof
-	msgTextLimit             = 512
+	msgPropose  messageType = 21 // ask: snapshot without signatures; sign it
+	msgSnapshot messageType = 22 // ask: which snapshot is the newest
+	msgState    messageType = 23 // ask: id, offset u64; the encoded state from there
+	msgAttest   messageType = 24 // ask: id; sign a snapshot that you fold on from
+
+	msgHeadsAre   messageType = 11 // answer: heads
+	msgSame       messageType = 12 // answer: the digest is mine too
+	msgAck        messageType = 13 // answer: seq u64, hash, promised term u64
+	msgRun        messageType = 14 // answer: run
+	msgNothing    messageType = 15 // answer: nothing from there on
+	msgRefused    messageType = 16 // answer: promised term u64
+	msgSorry      messageType = 17 // answer: text; the stream ends
+	msgForksAre   messageType = 18 // answer: forks
+	msgProofIs    messageType = 19 // answer: proof
+	msgSigned     messageType = 31 // answer: signature
+	msgLater      messageType = 32 // answer: still folding, ask again
+	msgSnapshotIs messageType = 33 // answer: snapshot
+	msgStateIs    messageType = 34 // answer: bytes
+	msgCompacted  messageType = 35 // answer: oldest seq u64; those before are dropped
+
+	msgTextLimit = 512
 )
 
 // limit is the longest payload of a message.

@@ -45,8 +45,19 @@ func (l *Log) commit(batch []*request) error {
 		}
 		c.begin()
 	}
+	for _, r := range batch { // before anything is staged
+		switch {
+		case r.swap != nil:
+			if err := l.goOnFrom(r); err != nil {
+				return err
+			}
+		case r.trim != nil:
+			l.forget(r.trim)
+		}
+	}
 	for _, r := range batch {
 		switch {
+		case r.swap != nil, r.trim != nil:
 		case r.renew > 0:
 			r.err = l.renewOwn(r.renew)
 		case r.fork != nil:
@@ -128,6 +139,7 @@ func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 			delete(l.fresh, c.src)
 		}
 		l.m.size.Add(float64(len(c.buf)))
+		l.snap.grew(int64(len(c.buf)))
 		got := c.commit()
 		if c == l.own {
 			l.unstable = append(l.unstable, terms(got)...)
@@ -135,6 +147,7 @@ func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 			l.m.received.Add(float64(len(got)))
 		}
 		events = append(events, got...)
+		l.snap.note(got)
 		l.m.groups.Inc()
 	}
 	l.digest = nil

@@ -14,6 +14,7 @@ var pure = []string{
 	"coord/swim",
 	"coord/wire",
 	"eventlog/record",
+	"eventlog/snapshot",
 	"eventlog/state",
 	"mesh/topo",
 	"scheduler/plan",

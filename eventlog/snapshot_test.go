@@ -1,0 +1,241 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
+)
+
+// snapOptions are of a host that takes snapshots only when it is told to, and
+// drops everything it may.
+func snapOptions(dir string, self cluster.NodeID) Options {
+	o := testOptions(dir, self)
+	o.SnapshotEvents, o.SnapshotCheck = -1, 20*time.Millisecond
+	o.SegmentSize, o.Prealloc = 4096, 2048
+	o.RetainBytes = 1
+	o.PullEvery = 20 * time.Millisecond
+	return o
+}
+
+// snapTrio is three voters, of which a holds term 1.
+type snapTrio struct {
+	t    *testing.T // the whole test: logs outlive subtests
+	net  *network
+	logs map[cluster.NodeID]*Log
+	stop map[cluster.NodeID]func() error
+	opts map[cluster.NodeID]Options
+}
+
+func newSnapTrio(t *testing.T, change func(*Options)) *snapTrio {
+	t.Helper()
+	tr := &snapTrio{t: t, net: newNetwork(t), logs: map[cluster.NodeID]*Log{}, stop: map[cluster.NodeID]func() error{}, opts: map[cluster.NodeID]Options{}}
+	for _, id := range []cluster.NodeID{"a", "b", "c"} {
+		o := snapOptions(t.TempDir(), id)
+		if change != nil {
+			change(&o)
+		}
+		tr.opts[id] = o
+		tr.up(t, id)
+	}
+	tr.begin(t, "a", 1)
+	return tr
+}
+
+// up starts a host, again perhaps.
+func (tr *snapTrio) up(t *testing.T, id cluster.NodeID) *Log {
+	t.Helper()
+	o := tr.opts[id]
+	o.Dial = tr.net.dialer(id)
+	o.Peers = func() []cluster.NodeID { return tr.net.peers() }
+	l, stop := start(tr.t, o)
+	l.SetVoters(voters("a", "b", "c"))
+	tr.logs[id], tr.stop[id] = l, stop
+	tr.net.add(id, l)
+	return l
+}
+
+func (n *network) peers() []cluster.NodeID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []cluster.NodeID
+	for id := range n.logs {
+		out = append(out, id)
+	}
+	return out
+}
+
+// begin opens a term.
+func (tr *snapTrio) begin(t *testing.T, id cluster.NodeID, term cluster.Term) {
+	t.Helper()
+	l := tr.logs[id]
+	mustAppend(t, l, cluster.Draft{Term: term, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+		Term: term, Cut: l.Cut(), Voters: []cluster.NodeID{"a", "b", "c"}, Epoch: 1, ConfigTerm: 1,
+	}})
+}
+
+// work submits a job and appends n events that change the state.
+func work(t testing.TB, l *Log, term cluster.Term, name string, n int) {
+	t.Helper()
+	spec := cluster.JobSpec{
+		Key: name, Executor: cluster.ExecutorWASM, Artefact: cluster.Hash{1}, Iterations: uint64(n), Chunk: 1,
+		Attempts: 4, TimeoutSeconds: 60, MemoryBytes: cluster.MinMemoryBytes,
+	}
+	id := cluster.NewJobID("o", name)
+	mustAppend(t, l, cluster.Draft{Term: term, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{Job: id, Spec: spec, Owner: "o", Chunks: n}})
+	for i := range n {
+		mustAppend(t, l, cluster.Draft{Term: term, Kind: cluster.KindChunksAssigned, Body: cluster.ChunksAssigned{
+			Job: id, Assignments: []cluster.Assignment{{Chunk: i, Attempt: 1, Worker: "b"}},
+		}})
+	}
+}
+
+func mustSnapshot(t testing.TB, l *Log) SnapshotInfo {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	info, err := l.TakeSnapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func newestID(l *Log) cluster.Hash {
+	if s := l.Snapshots(); len(s.Kept) > 0 {
+		return s.Kept[len(s.Kept)-1].ID
+	}
+	return cluster.Hash{}
+}
+
+// level waits until all logs hold the same and have adopted the same snapshot.
+func (tr *snapTrio) level(t testing.TB, want cluster.Hash) {
+	t.Helper()
+	eventually(t, "all hosts hold the same and have made the snapshot", func() bool {
+		for _, l := range tr.logs {
+			if newestID(l) != want || l.Digest() != tr.logs["a"].Digest() {
+				return false
+			}
+		}
+		return true
+	})
+	for id, l := range tr.logs {
+		if stateHash(l) != stateHash(tr.logs["a"]) {
+			t.Fatalf("%s and a hold the same events and have different states", id)
+		}
+	}
+}
+
+// TestSnapshotLife takes snapshots, drops what they hold, opens the log from
+// them, and lets hosts join that never saw what was dropped.
+func TestSnapshotLife(t *testing.T) {
+	tr := newSnapTrio(t, nil)
+	a := tr.logs["a"]
+	var first SnapshotInfo
+	for i := range 3 {
+		work(t, a, 1, fmt.Sprintf("j%d", i), 60)
+		mustAppend(t, tr.logs["b"], note(i))
+		info := mustSnapshot(t, a)
+		if i == 0 {
+			first = info
+		}
+		if len(info.Signers) < 2 || info.Events <= uint64(60*i) {
+			t.Fatalf("snapshot %+v", info)
+		}
+		tr.level(t, info.ID)
+	}
+	if first.ID == newestID(a) {
+		t.Fatal("no new snapshot")
+	}
+	src := a.Source()
+	for id, l := range tr.logs {
+		eventually(t, "segments dropped", func() bool { return l.Oldest()[src] > 60 })
+		if got := segmentPaths(t, tr.opts[id].Dir, src); len(got) == 0 {
+			t.Fatal("no segment left")
+		}
+		var gone *CompactedError
+		for _, err := range l.Read(src, 1) {
+			if !errors.As(err, &gone) || gone.Oldest[src] != l.Oldest()[src] {
+				t.Fatalf("%s: reading what was dropped: %v", id, err)
+			}
+			break
+		}
+	}
+
+	mustRun(t, "restart", func(t *testing.T) {
+		before := stateHash(tr.logs["b"])
+		if err := tr.stop["b"](); err != nil {
+			t.Fatal(err)
+		}
+		b := tr.up(t, "b")
+		if stateHash(b) != before {
+			t.Fatal("another state after the restart")
+		}
+		work(t, a, 1, "after", 5)
+		tr.level(t, newestID(a))
+	})
+
+	mustRun(t, "newcomer", func(t *testing.T) {
+		tr.opts["d"] = snapOptions(tr.t.TempDir(), "d")
+		d := tr.up(t, "d")
+		tr.level(t, newestID(a))
+		mustAppend(t, d, note(1))
+		work(t, a, 1, "again", 40)
+		info := mustSnapshot(t, a)
+		tr.level(t, info.ID)
+		if err := tr.stop["d"](); err != nil {
+			t.Fatal(err)
+		}
+		tr.up(t, "d")
+		tr.level(t, info.ID)
+	})
+
+	mustRun(t, "lagging", func(t *testing.T) {
+		if err := tr.stop["c"](); err != nil {
+			t.Fatal(err)
+		}
+		tr.net.add("c", nil)
+		delete(tr.logs, "c")
+		for i := range 3 {
+			work(t, a, 1, fmt.Sprintf("lag%d", i), 60)
+			tr.level(t, mustSnapshot(t, a).ID)
+		}
+		eventually(t, "segments dropped", func() bool { return a.Oldest()[src] > 300 })
+		tr.up(t, "c")
+		tr.level(t, newestID(a))
+	})
+
+	mustRun(t, "new term", func(t *testing.T) {
+		c := tr.logs["c"]
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := c.CatchUp(ctx, 0, []cluster.NodeID{"a", "b", "c"}, 2); err != nil {
+			t.Fatal(err)
+		}
+		tr.begin(t, "c", 2)
+		work(t, c, 2, "second", 10)
+		eventually(t, "a knows term 2", func() bool {
+			var term state.Term
+			a.View(func(s *state.State) { term, _ = s.LastTerm() })
+			return term.Term == 2
+		})
+		if _, err := a.TakeSnapshot(t.Context()); !errors.Is(err, ErrNotHolder) {
+			t.Fatalf("a takes a snapshot in c's term: %v", err)
+		}
+		tr.level(t, mustSnapshot(t, c).ID)
+	})
+	if s := a.Snapshots(); s.Mismatch != "" || len(s.Kept) != keepSnapshots {
+		t.Fatalf("status %+v", s)
+	}
+}
+
+func mustRun(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	if !t.Run(name, f) {
+		t.FailNow()
+	}
+}
