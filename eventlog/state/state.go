@@ -226,6 +226,10 @@ func (s *State) applyAuthority(src *source, e *cluster.Event) (rebuild bool) {
 // decode reads the body of e and counts what cannot be read.
 func decode[T any](s *State, e *cluster.Event) (T, bool) {
 	var body T
+	if usual(&body, e.Body) {
+		return body, true
+	}
+	body = *new(T)
 	if err := json.Unmarshal(e.Body, &body); err != nil {
 		s.malformed++
 		return body, false

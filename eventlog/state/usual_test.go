@@ -1,0 +1,91 @@
+package state
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// usualBodies are pointers to the types that usual knows.
+func usualBodies() []any {
+	return []any{&cluster.ChunkAccepted{}, &cluster.ChunksAssigned{}, &cluster.HostStarted{}}
+}
+
+// TestUsualBodies shows that what this version writes takes the fast way, and
+// means the same as the general decoder says.
+func TestUsualBodies(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	float := func() float64 {
+		switch r.IntN(4) {
+		case 0:
+			return float64(r.IntN(3))
+		case 1:
+			return r.NormFloat64() * math.Pow(10, float64(r.IntN(60)-30))
+		}
+		return -r.Float64()
+	}
+	for range 2000 {
+		metrics := map[string]cluster.Metric{}
+		for range r.IntN(4) {
+			name := string([]byte{byte('a' + r.IntN(26)), byte('0' + r.IntN(10))})
+			metrics[name] = cluster.Metric{N: uint64(r.Int64()), Mean: float(), M2: float(), Min: float(), Max: float()}
+		}
+		assigned := cluster.ChunksAssigned{Job: "j", Assignments: []cluster.Assignment{}}
+		for range r.IntN(4) {
+			assigned.Assignments = append(assigned.Assignments, cluster.Assignment{Chunk: r.IntN(1e6), Attempt: 1 + r.IntN(9), Worker: "host-001"})
+		}
+		for _, body := range []any{
+			&cluster.ChunkAccepted{
+				Job: cluster.NewJobID("o", "k"), Chunk: r.IntN(1e6), Attempt: 1 + r.IntN(9), Worker: "n1", Seconds: float(),
+				Result: cluster.ChunkResult{Iterations: r.Uint64N(1 << 62), Metrics: metrics},
+			},
+			&assigned,
+			&cluster.HostStarted{Version: "v1.2.3-x y", Boot: r.Uint64N(1 << 62)},
+		} {
+			b, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := reflect.New(reflect.TypeOf(body).Elem()).Interface()
+			if !usual(got, b) {
+				t.Fatalf("not usual: %s", b)
+			}
+			if !reflect.DeepEqual(got, body) {
+				t.Fatalf("%s\nread as %+v\nwant    %+v", b, got, body)
+			}
+		}
+	}
+}
+
+// FuzzUsual holds the fast decoder against the general one: what it takes must
+// mean the same.
+func FuzzUsual(f *testing.F) {
+	for _, s := range []string{
+		`{"job":"j","chunk":7,"attempt":1,"worker":"n1","result":{"iterations":10,"metrics":{"x":{"n":10,"mean":0.5,"m2":1e-7,"min":-0,"max":1.25e+3}}},"seconds":0}`,
+		`{"job":"j","chunk":007,"attempt":1,"worker":"n1","result":{"iterations":18446744073709551616,"metrics":{}},"seconds":01}`,
+		`{"job":"j","chunk":7,"attempt":1,"worker":"n1","result":{"iterations":10,"metrics":{"x":{"n":1,"mean":1,"m2":0,"min":1,"max":1},"x":{"n":2,"mean":1,"m2":0,"min":1,"max":1}}},"seconds":1e999}`,
+		`{"job":"j","assignments":[{"chunk":0,"attempt":1,"worker":"n1"},{"chunk":1,"attempt":2,"worker":"\u006e"}]}`,
+		`{"job":"j","assignments":[{"chunk":0,"attempt":1,"worker":"n1"},]}`,
+		`{"version":"v1","boot":3}`, `{"version":"v<1","boot":3} `, `{"version":"","boot":0x1}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, got := range usualBodies() {
+			if !usual(got, b) {
+				continue
+			}
+			want := reflect.New(reflect.TypeOf(got).Elem()).Interface()
+			if err := json.Unmarshal(b, want); err != nil {
+				t.Fatalf("%q is read, but %v", b, err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%q\nread as %+v\nwant    %+v", b, got, want)
+			}
+		}
+	})
+}
