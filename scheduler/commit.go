@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
 )
@@ -22,11 +23,7 @@ func (t *term) commit(ctx context.Context) error {
 		return ErrLeaseLost
 	}
 	for drafts := b.drafts; len(drafts) > 0; {
-		n, size := 0, 0
-		for n < len(drafts) && (n == 0 || size+weight(drafts[n]) <= appendBytes) {
-			size += weight(drafts[n])
-			n++
-		}
+		n := t.portion(drafts)
 		b.logging = true
 		if err := t.append(ctx, drafts[:n]); err != nil {
 			return err
@@ -45,6 +42,46 @@ func (t *term) commit(ctx context.Context) error {
 	}
 	t.batch = batch{}
 	return nil
+}
+
+// portion returns how many drafts the next append takes. The end of a job tells
+// its result, so all before it must be folded: it begins an append, and the
+// result is filled in here.
+func (t *term) portion(drafts []cluster.Draft) int {
+	n, size := 0, 0
+	for n < len(drafts) {
+		end := drafts[n].Kind == cluster.KindJobDone
+		if end && n > 0 && drafts[n-1].Kind != cluster.KindJobDone {
+			break
+		}
+		if end {
+			drafts[n].Body = t.withResult(drafts[n].Body.(cluster.JobDone))
+		}
+		if n > 0 && size+weight(drafts[n]) > appendBytes {
+			break
+		}
+		size += weight(drafts[n])
+		n++
+	}
+	return n
+}
+
+// withResult adds what the job's chunks computed. A result that cannot be
+// stated is left out: the chunks tell it too.
+func (t *term) withResult(b cluster.JobDone) cluster.JobDone {
+	t.o.Log.View(func(st *state.State) {
+		j, ok := st.Job(b.Job)
+		if !ok {
+			return
+		}
+		if r, _ := st.Result(b.Job); r.Validate(j.Spec) == nil {
+			b.Result = &r
+		}
+	})
+	if b.Result != nil && weight(cluster.Draft{Body: b}) > appendBytes {
+		b.Result = nil
+	}
+	return b
 }
 
 func (t *term) append(ctx context.Context, drafts []cluster.Draft) error {

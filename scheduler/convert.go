@@ -72,13 +72,23 @@ func weight(d cluster.Draft) int {
 	case cluster.ChunksAssigned:
 		return frame + 96*len(b.Assignments)
 	case cluster.ChunkAccepted:
-		n := frame
-		for name := range b.Result.Metrics {
-			n += 192 + 6*len(name) // an escaped byte takes six
+		return frame + weightOf(b.Result.Metrics)
+	case cluster.JobDone:
+		n := frame + 6*cluster.MaxReason
+		if b.Result != nil {
+			n += weightOf(b.Result.Metrics) + 128*len(b.Result.Workers)
 		}
 		return n
 	}
 	return frame + 6*cluster.MaxReason + 6*(cluster.MaxKeyBytes+cluster.MaxJobName)
+}
+
+func weightOf(metrics map[string]cluster.Metric) int {
+	n := 0
+	for name := range metrics {
+		n += 192 + 6*len(name) // an escaped byte takes six
+	}
+	return n
 }
 
 func chunkRefs(tries []plan.Try) []stream.ChunkRef {

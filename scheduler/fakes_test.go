@@ -93,6 +93,18 @@ func (l *memLog) len() int {
 	return len(l.events)
 }
 
+// last returns the last event of a kind.
+func (l *memLog) last(kind cluster.Kind) (e cluster.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.events {
+		if o.Kind == kind {
+			e = o
+		}
+	}
+	return e
+}
+
 func (l *memLog) count(kind cluster.Kind) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

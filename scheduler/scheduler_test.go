@@ -3,7 +3,9 @@ package scheduler
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +51,12 @@ func TestRunsAJob(t *testing.T) {
 		r.until(time.Second, "results forgotten", func() bool { return a.keeps()+b.keeps()+c.keeps() == 0 })
 		if n := r.log.count(cluster.KindChunkAccepted); n != 60 {
 			t.Errorf("%d accepts logged, want 60", n)
+		}
+		end := r.log.last(cluster.KindJobDone)
+		var done cluster.JobDone
+		if err := json.Unmarshal(end.Body, &done); err != nil || done.Result == nil || done.Result.Accepted != 60 ||
+			!slices.Equal(done.Result.Workers, j.Workers) || done.Result.Metrics["x"].Mean != 29.5 {
+			t.Errorf("the end tells %s", end.Body)
 		}
 		if v := r.s.Workers(); len(v) != 3 || !v[0].Connected || v[0].Rate == 0 {
 			t.Errorf("workers %+v", v)

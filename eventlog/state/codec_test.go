@@ -2,7 +2,17 @@ package state
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 // encoded returns the canonical bytes of s, which decode to an equal state.
@@ -27,4 +37,242 @@ func encoded(t testing.TB, s *State) []byte {
 		t.Fatalf("decoded: %v", err)
 	}
 	return b
+}
+
+// example has something in every table: all kinds of event, a fence that is
+// not settled, and an event that waits for its submission.
+func example() *State {
+	a, b := newChain("a"), newChain("b")
+	a.add(1, 0, cluster.KindHostStarted, cluster.HostStarted{Version: "1.4.0", Boot: 3})
+	a.begin(2, 1, true)
+	a.start(3, 2, a)
+	a.submit(4, 2, "j1", testSpec("k", 60, 10))
+	a.submit(5, 2, "j2", testSpec("k2", 20, 10))
+	a.assign(6, 2, "j1", cluster.Assignment{Chunk: 0, Attempt: 1, Worker: "w1"}, cluster.Assignment{Chunk: 1, Attempt: 1, Worker: "w2"},
+		cluster.Assignment{Chunk: 2, Attempt: 1, Worker: "w1"})
+	a.accept(7, 2, "j1", 0, 1, result(10, 1))
+	a.accept(8, 2, "j1", 0, 2, result(10, 2))
+	a.add(9, 2, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 1, Attempt: 1, Worker: "w2", Reason: "exit 3", Final: true})
+	a.add(10, 2, cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: "j1", Chunk: 2, Attempt: 1, Worker: "w1", Reason: "timeout"})
+	a.add(11, 2, cluster.KindJobStopped, cluster.JobStopped{Job: "j1", Actor: "uid:0@a"})
+	r := result(20, 3)
+	a.add(12, 2, cluster.KindJobDone, cluster.JobDone{Job: "j2", State: cluster.JobCompleted, Result: &cluster.JobResult{
+		Accepted: 2, Iterations: 20, Micros: 5, Metrics: r.Metrics, Workers: []cluster.WorkShare{{Worker: "w1", Chunks: 2, Iterations: 20}},
+	}})
+	a.add(13, 2, cluster.KindConfigChanged, cluster.ConfigChanged{Config: cluster.VoterConfig{
+		Epoch: 2, Term: 2, Voters: []cluster.NodeID{"a", "b", "c"}, Mode: cluster.ModeQuorum, Issuer: "a",
+	}})
+	a.accept(14, 2, "j3", 0, 1, result(10, 1)) // nobody submitted it
+	a.add(15, 0, cluster.KindMemberJoined, cluster.MemberJoined{Node: "b", IDPub: []byte{1, 2}, IP4: "10.77.0.2", Invite: "i1"})
+	a.add(16, 0, cluster.KindMemberRenewed, cluster.MemberRenewed{Node: "b", Expires: 1767225600})
+	a.add(17, 0, cluster.KindMemberHealth, cluster.MemberHealth{Node: "b", From: cluster.Joining, To: cluster.Alive})
+	a.add(18, 0, cluster.KindMemberRemoved, cluster.MemberRemoved{Node: "c", Actor: "uid:0@a", Reason: "disk lost"})
+	a.add(19, 0, cluster.KindPublishing, cluster.Publishing{Publishing: true, Term: 2, Publisher: "a", Why: "holds the lease"})
+	a.add(20, 0, cluster.KindTokenCreated, cluster.TokenChanged{Invite: "i1", Uses: 1, Expires: 9, Actor: "uid:0@a"})
+	a.add(21, 0, cluster.KindLeaseReleased, cluster.LeaseReleased{Term: 2, Successor: "b", Reason: "maintenance"})
+	b.add(22, 0, cluster.KindMemberRekeyed, cluster.MemberRekeyed{Node: "b", WGPub: []byte{9}, Actor: "uid:0@b"})
+	b.add(23, 0, cluster.KindMemberLeft, cluster.MemberLeft{Node: "b", Actor: "uid:0@b"})
+	for range 3 { // of which two never arrive
+		b.add(24, 0, cluster.KindDuplicate, cluster.Duplicate{Host: "c", Boot: 1})
+	}
+	a.start(25, 3, a, b)
+	s := New()
+	for _, e := range append(slices.Clone(a.events), b.events[:3]...) {
+		if s.Apply(e) {
+			panic("a rebuild")
+		}
+	}
+	s.Fork(cluster.SourceID{Node: "d", Inc: 1}, 7)
+	return s
+}
+
+// TestGoldenBytes holds the bytes of a state against those of the day when the
+// format was made: other bytes need another version.
+func TestGoldenBytes(t *testing.T) {
+	b := encoded(t, example())
+	path := filepath.Join("testdata", "state1.bin")
+	if os.Getenv("SKEIN_UPDATE") == "1" {
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, want) {
+		t.Fatalf("the state of the golden events has other bytes: %d, want %d", len(b), len(want))
+	}
+	s, err := Decode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Hash().String(); got != "" && got != example().Hash().String() {
+		t.Errorf("hash %s", got)
+	}
+	m := s.Members()
+	if len(m) != 3 || m[0].Status != MemberSeen || !m[0].Publishing || m[1].Status != MemberLeft || m[1].EndedBy != "uid:0@b" ||
+		m[1].Health != cluster.Alive || m[1].Expires != 1767225600 || m[2].Status != MemberRemoved || m[2].Reason != "disk lost" {
+		t.Errorf("members %+v", m)
+	}
+	if acts := s.Actions(); len(acts) != 4 || acts[0].Kind != cluster.KindMemberRemoved || acts[3].Actor != "uid:0@b" {
+		t.Errorf("actions %+v", acts)
+	}
+	if j, _ := s.Job("j2"); j.State != cluster.JobCompleted || j.Iterations != 20 || j.Aggregates[0].Mean != 3 || len(j.Workers) != 1 {
+		t.Errorf("ended job %+v", j)
+	}
+	if s.Forks()[cluster.SourceID{Node: "d", Inc: 1}] != 7 || len(s.Publications()) != 1 || s.Voters().Epoch != 2 {
+		t.Errorf("forks %v, publications %v, voters %v", s.Forks(), s.Publications(), s.Voters())
+	}
+	if last, _ := s.LastTerm(); last.Term != 3 || s.Terms()[1].Reason != "maintenance" || !s.Terms()[0].Split {
+		t.Errorf("terms %+v", s.Terms())
+	}
+}
+
+// TestDecodeRefuses changes every byte of an encoding, and cuts it off at every
+// place.
+func TestDecodeRefuses(t *testing.T) {
+	want := example()
+	b := encoded(t, want)
+	flips := []byte{1, 0x80, 0xff}
+	for i := range b {
+		if _, err := Decode(b[:i]); !errors.Is(err, ErrEncoding) {
+			t.Fatalf("the first %d bytes: %v", i, err)
+		}
+		c := slices.Clone(b)
+		few := rounds(1, len(flips))
+		for k := range few {
+			c[i] = b[i] ^ flips[(i+k)%len(flips)]
+			s, err := Decode(c)
+			if err != nil {
+				if !errors.Is(err, ErrEncoding) {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if !bytes.Equal(encoded(t, s), c) {
+				t.Fatalf("byte %d: another encoding of one state was accepted", i)
+			}
+		}
+	}
+	if _, err := Decode(append(slices.Clone(b), 0)); !errors.Is(err, ErrEncoding) {
+		t.Errorf("a byte too many: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(encoded(f, New()))
+	f.Add(encoded(f, example()))
+	for seed := range uint64(5) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		s, _ := fold(rng, history(rng)...)
+		f.Add(encoded(f, s))
+	}
+	a := newChain("a")
+	a.add(1, 0, cluster.KindHostStarted, cluster.HostStarted{})
+	a.start(2, 1<<40)
+	a.submit(3, 1<<40, "j9", testSpec("k", 60, 10))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(encoded(t, s), b) {
+			t.Fatal("another encoding of one state was accepted")
+		}
+		// Whatever was accepted can be read and goes on.
+		for _, j := range s.Jobs() {
+			s.Job(j.ID)
+			s.Open(j.ID)
+			s.Result(j.ID)
+		}
+		s.Members()
+		s.Terms()
+		base := s.Clone()
+		for _, e := range a.events {
+			if s.Apply(e) {
+				s.Refold(base, slices.Values(a.events))
+			}
+		}
+		if s.stale {
+			t.Fatal("stale after a rebuild")
+		}
+	})
+}
+
+// TestEveryFieldIsEncoded fails when a type that the encoding writes field by
+// field grows: then the encoding needs a new version.
+func TestEveryFieldIsEncoded(t *testing.T) {
+	for typ, want := range map[reflect.Type]int{
+		reflect.TypeFor[cluster.JobSpec](): 11, reflect.TypeFor[cluster.JobResult](): 7, reflect.TypeFor[cluster.WorkShare](): 3,
+		reflect.TypeFor[cluster.Metric](): 5, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 8,
+		reflect.TypeFor[admission](): 4, reflect.TypeFor[removal](): 2, reflect.TypeFor[Action](): 6,
+		reflect.TypeFor[Publication](): 6, reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3,
+		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 26, reflect.TypeFor[chunk](): 4, reflect.TypeFor[accept](): 4,
+		reflect.TypeFor[try](): 7, reflect.TypeFor[Failure](): 7, reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3,
+		reflect.TypeFor[fences](): 5, reflect.TypeFor[State](): 18, reflect.TypeFor[cluster.VoterConfig](): 11,
+	} {
+		if typ.NumField() != want {
+			t.Errorf("%s has %d fields, the encoding knows %d", typ, typ.NumField(), want)
+		}
+	}
+}
+
+// TestLargeJob encodes a job of a million accepted chunks.
+func TestLargeJob(t *testing.T) {
+	chunks := 20_000
+	if os.Getenv("SKEIN_PROVE") == "1" {
+		chunks = cluster.MaxChunks
+	}
+	a := newChain("a")
+	a.start(1, 1)
+	a.submit(2, 1, "j1", testSpec("k", 10*uint64(chunks), 10))
+	s := New()
+	for _, e := range a.events {
+		s.Apply(e)
+	}
+	rng := rand.New(rand.NewPCG(1, 13))
+	j := s.job("j1")
+	for i := range chunks {
+		at := key{hlc: cluster.HLC(1 << 60), src: a.src, seq: uint64(3 + i)}
+		worker := cluster.NodeID(fmt.Sprintf("host-%d", i%50))
+		if !j.take(at, cluster.ChunkAccepted{Chunk: i, Attempt: 1, Worker: worker, Result: result(10, rng.NormFloat64()), Seconds: 10}) {
+			t.Fatal("refused")
+		}
+	}
+	start := time.Now()
+	b, err := s.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrote := time.Since(start)
+	start = time.Now()
+	d, err := Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := time.Since(start)
+	start = time.Now()
+	hash := s.Hash()
+	t.Logf("%d chunks: %d bytes, %.1f per chunk; written in %v, read and checked in %v, hashed in %v",
+		chunks, len(b), float64(len(b))/float64(chunks), wrote, read, time.Since(start))
+	if d.Hash() != hash {
+		t.Error("another hash")
+	}
+	if per := len(b) / chunks; per > 150_000_000/cluster.MaxChunks {
+		t.Errorf("%d bytes per chunk", per)
+	}
+	sealed := *j.result()
+	e := a.add(1<<61, 1, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobCompleted, Result: &sealed})
+	before, _ := s.Job("j1")
+	e.Seq = uint64(3 + chunks)
+	s.Apply(e)
+	after, _ := s.Job("j1")
+	before.State, before.Finished = after.State, after.Finished
+	if !reflect.DeepEqual(before, after) {
+		t.Errorf("sealed %+v, was %+v", after, before)
+	}
+	if b := encoded(t, s); len(b) > 5000 {
+		t.Errorf("an ended job takes %d bytes", len(b))
+	}
 }
