@@ -14,7 +14,7 @@ import (
 )
 
 // CreateToken implements status.TokenKeeper.
-func (b backend) CreateToken(_ context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error) {
+func (b backend) CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error) {
 	invites := b.invites.Load()
 	if invites == nil {
 		return api.TokenCreated{}, b.notSponsor()
@@ -29,7 +29,7 @@ func (b backend) CreateToken(_ context.Context, actor string, ttl time.Duration,
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
 	b.log.Info().Str("actor", actor).Str("invite", token.Invite).Int("uses", uses).Msg("invite created")
-	b.note(cluster.KindTokenCreated, cluster.TokenChanged{
+	b.record(ctx, cluster.KindTokenCreated, cluster.TokenChanged{
 		Invite: token.Invite, Uses: uses, Expires: token.Deadline.Unix(), Actor: b.at(actor),
 	})
 	return api.TokenCreated{
@@ -56,7 +56,7 @@ func (b backend) Tokens(context.Context) (api.Tokens, error) {
 }
 
 // RevokeToken implements status.TokenKeeper.
-func (b backend) RevokeToken(_ context.Context, actor, id string) error {
+func (b backend) RevokeToken(ctx context.Context, actor, id string) error {
 	invites := b.invites.Load()
 	if invites == nil {
 		return b.notSponsor()
@@ -74,7 +74,7 @@ func (b backend) RevokeToken(_ context.Context, actor, id string) error {
 		return err
 	}
 	b.log.Info().Str("actor", actor).Str("invite", id).Msg("invite revoked")
-	b.note(cluster.KindTokenRevoked, changed)
+	b.record(ctx, cluster.KindTokenRevoked, changed)
 	return nil
 }
 

@@ -96,7 +96,7 @@ func judgeVoters(f clusterFacts) verdict {
 			advise("an odd number is better: add a host, or `skein lease voters set` one less"))
 	}
 	if want := l.Target; len(want) > n {
-		list = append(list, warning("%d voters, %d are wanted", n, len(want)).
+		list = append(list, warning("%d voters are wanted, %d so far", len(want), n).
 			advise("`skein lease voters` shows who is missing, and why"))
 	}
 	if v, ok := judgeZones(f); ok {

@@ -122,7 +122,7 @@ func TestJudges(t *testing.T) {
 		{"fewer than wanted", func(f *clusterFacts) {
 			voting(f, cluster.ModeSingle, "n1")
 			f.view.Lease.Target = []cluster.NodeID{"n1", "n2", "n3"}
-		}, "voters", api.VerdictWarn, "1 voters, 3 are wanted"},
+		}, "voters", api.VerdictWarn, "3 voters are wanted, 1 so far"},
 		{"one zone", func(f *clusterFacts) {
 			for i := range f.view.Members {
 				f.view.Members[i].Zone = "east"

@@ -339,7 +339,7 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 		if err := n.coord.StepDown(ctx, req.StepDown.To, reason, false); err != nil {
 			return remoteReply{Problem: api.Errorf(api.CodeConflict, "%v", err)}
 		}
-		n.note(cluster.KindStepDownAsked, cluster.StepDownAsked{
+		n.record(ctx, cluster.KindStepDownAsked, cluster.StepDownAsked{
 			Term: v.Lease.Term, Successor: req.StepDown.To, Reason: req.StepDown.Reason, Actor: req.Actor,
 		})
 		return remoteReply{}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 )
@@ -46,6 +47,20 @@ func (n *node) keepJournal(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+}
+
+// recordTime bounds the wait for the log before an operator gets the answer.
+const recordTime = 2 * time.Second
+
+// record logs what an operator changed. It is in this host's log when record
+// returns; if the log does not take it in time it waits as a note.
+func (n *node) record(ctx context.Context, kind cluster.Kind, body any) {
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	if _, err := n.appendNow(ctx, kind, body); err != nil {
+		n.log.Warn().Err(err).Str("kind", string(kind)).Msg("event not logged yet")
+		n.note(kind, body)
 	}
 }
 

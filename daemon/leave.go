@@ -297,10 +297,7 @@ func (n *node) remove(ctx context.Context, from cluster.NodeID, actor string, re
 		return remoteReply{Problem: api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)}
 	}
 	n.log.Info().Str("peer", string(req.Node)).Str("actor", actor).Str("reason", req.Reason).Msg("member removed")
-	body := cluster.MemberRemoved{Node: req.Node, IDPub: m.IDPub, Actor: actor, Reason: req.Reason}
-	if _, err := n.appendNow(ctx, cluster.KindMemberRemoved, body); err != nil {
-		n.note(cluster.KindMemberRemoved, body)
-	}
+	n.record(ctx, cluster.KindMemberRemoved, cluster.MemberRemoved{Node: req.Node, IDPub: m.IDPub, Actor: actor, Reason: req.Reason})
 	return done
 }
 
@@ -315,6 +312,7 @@ func (n *node) endLeft(ctx context.Context, sponsor *join.Sponsor, actor string,
 		return remoteReply{Problem: api.Errorf(api.CodeConflict, "remove %s: %v", req.Node, err)}
 	}
 	n.log.Info().Str("peer", string(req.Node)).Str("actor", actor).Str("reason", req.Reason).Msg("sponsor that left removed")
+	n.record(ctx, cluster.KindMemberRemoved, cluster.MemberRemoved{Node: req.Node, IDPub: n.keyOf(req.Node), Actor: actor, Reason: req.Reason})
 	return remoteReply{By: n.id.Node}
 }
 

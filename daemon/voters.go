@@ -143,7 +143,7 @@ func (n *node) setVoters(ctx context.Context, from cluster.NodeID, actor string,
 	}
 	n.log.Info().Str("actor", actor).Strs("voters", names(want.Voters)).Str("mode", string(want.Mode)).Bool("auto", want.Auto).
 		Msg("voters wanted")
-	n.note(cluster.KindVotersSet, cluster.VotersSet{Voters: want.Voters, Mode: want.Mode, Auto: want.Auto, Actor: actor})
+	n.record(ctx, cluster.KindVotersSet, cluster.VotersSet{Voters: want.Voters, Mode: want.Mode, Auto: want.Auto, Actor: actor})
 	out := votersOf(n.coord.View())
 	if !want.Auto {
 		out.Target = want.Voters

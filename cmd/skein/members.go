@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,12 @@ func oneOf[T ~string](flag, value string, words ...T) error {
 	if value == "" || slices.Contains(words, T(value)) {
 		return nil
 	}
-	return usagef("%s is %q, want one of %v", flag, value, words)
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	last := len(list) - 1
+	return usagef("%s is %q, want %s or %s", flag, value, strings.Join(list[:last], ", "), list[last])
 }
 
 func membersTable(m api.Members, f form) table {

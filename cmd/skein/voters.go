@@ -102,11 +102,14 @@ func (a *app) setVoters(ctx context.Context, req api.VotersRequest) error {
 		return usagef("%s", err).hint("see `skein lease voters --help`")
 	}
 	return a.departs(ctx, func(ctx context.Context, c *api.Client) error {
+		now, err := c.Voters(ctx)
+		if err != nil {
+			return err
+		}
+		if now.Holder == "" {
+			a.note("nobody holds the lease: waiting for a holder, which alone can change the voters")
+		}
 		if req.Add == "" {
-			now, err := c.Voters(ctx)
-			if err != nil {
-				return err
-			}
 			if err := knownVoters(now, req); err != nil {
 				return err
 			}
