@@ -11,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/snapshot"
 )
 
 // Dir is a log that is only read: what its directory held when it was opened,
@@ -21,6 +22,7 @@ type Dir struct {
 	fs     FS
 	chains map[cluster.SourceID]*chain
 	forks  []Fork // proven
+	past   past
 }
 
 // OpenDir looks at the log in o.Dir. It reads the last segment of each chain
@@ -39,6 +41,14 @@ func OpenDir(o VerifyOptions) (*Dir, error) {
 	}
 	// A proof that cannot be read is Verify's affair.
 	d.forks, _ = LoadForks(o.Dir, o.Cluster, o.KeyOf)
+	if d.past, err = loadPast(snapshotStore{fs: o.FS, dir: o.Dir, cluster: o.Cluster}, true); err != nil {
+		return nil, fmt.Errorf("read event log: %w", err)
+	}
+	for _, b := range d.past.manifest.Bases {
+		if !slices.Contains(sources, b.Source) {
+			sources = append(sources, b.Source)
+		}
+	}
 	for _, src := range sources {
 		c, err := d.chain(o, src)
 		if err != nil {
@@ -54,11 +64,12 @@ func OpenDir(o VerifyOptions) (*Dir, error) {
 // chain finds the segments of src and, in the last of them that has a group,
 // the end.
 func (d *Dir) chain(o VerifyOptions, src cluster.SourceID) (*chain, error) {
-	c := &chain{src: src, dir: filepath.Join(d.path, sourceDir(src))}
+	c := &chain{src: src, dir: filepath.Join(d.path, sourceDir(src)), floor: d.past.manifest.Base(src)}
 	firsts, err := segmentFiles(d.fs, c.dir)
-	if err != nil {
+	if err != nil && (c.floor.Seq == 0 || !errors.Is(err, os.ErrNotExist)) {
 		return nil, err
 	}
+	firsts = slices.DeleteFunc(firsts, func(first uint64) bool { return first <= c.floor.Seq })
 	for i, first := range slices.Backward(firsts) {
 		seg := &segment{path: filepath.Join(c.dir, segmentName(first)), first: first}
 		if err := d.segment(o, c, seg, i == len(firsts)-1); err != nil {
@@ -67,6 +78,15 @@ func (d *Dir) chain(o VerifyOptions, src cluster.SourceID) (*chain, error) {
 		c.segs = append(c.segs, seg)
 	}
 	slices.Reverse(c.segs)
+	if c.head.Seq == 0 {
+		c.head = cluster.Head{Source: src, Seq: c.floor.Seq, Hash: c.floor.Hash}
+		for _, t := range d.past.kept {
+			if h := snapshot.HeadOf(t, src); h.Seq == c.floor.Seq {
+				c.head = h // with its signature
+				break
+			}
+		}
+	}
 	return c, nil
 }
 

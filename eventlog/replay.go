@@ -33,7 +33,8 @@ type Replayed struct {
 	StateHash cluster.Hash   `json:"state_hash"`
 }
 
-// ReplayAt folds the log up to at from its beginning. Two logs that hold the
+// ReplayAt folds the log up to at, from its beginning or from the newest
+// snapshot that lies below at. Two logs that hold the
 // same events up to at give the same state, and a replay of everything gives
 // the state that the running log has. Where a source is proven to have forked,
 // its events count in no replay, whenever that became known.
@@ -49,22 +50,27 @@ func (d *Dir) ReplayAt(ctx context.Context, at At) (*state.State, Replayed, erro
 	return st, r, nil
 }
 
-func replayAt(ctx context.Context, s shelf, at At, st *state.State) (r Replayed, err error) {
-	heads := s.Heads()
-	if err := notCompacted(nil, oldest(s, heads)); err != nil {
-		return r, err
-	}
-	until, err := endsAt(s, heads, at)
+func replayAt(ctx context.Context, d *Dir, at At, st *state.State) (r Replayed, err error) {
+	heads := d.Heads()
+	until, err := endsAt(d, heads, at)
 	if err != nil {
 		return r, err
 	}
+	taken, base := d.past.within(until)
+	from := cluster.Cursor{}
+	if taken != nil {
+		from, r.Last = position(taken.Heads), taken.Clock
+	}
+	if err := notCompacted(from, oldest(d, heads)); err != nil {
+		return r, err
+	}
 	if at.Hindsight {
-		if err := foldAll(ctx, s, st, heads, nil); err != nil {
+		if err := foldAll(ctx, d, st, base, from, heads, nil); err != nil {
 			return r, err
 		}
 	}
 	r.Position = position(until)
-	if err := foldAll(ctx, s, st, until, &r); err != nil {
+	if err := foldAll(ctx, d, st, base, from, until, &r); err != nil {
 		return r, err
 	}
 	r.Events, r.Void, r.Malformed = st.Counts()
@@ -103,15 +109,15 @@ func endsAt(s shelf, heads []cluster.Head, at At) ([]cluster.Head, error) {
 	return out, nil
 }
 
-// foldAll makes st the fold of the events up to until, with the fences that it
-// knows already.
-func foldAll(ctx context.Context, s shelf, st *state.State, until []cluster.Head, r *Replayed) error {
+// foldAll makes st the fold of base, nil for nothing, and the events after from
+// up to until, with the fences that it knows already.
+func foldAll(ctx context.Context, s shelf, st, base *state.State, from cluster.Cursor, until []cluster.Head, r *Replayed) error {
 	var failed error
-	st.Refold(nil, iter.Seq[cluster.Event](func(yield func(cluster.Event) bool) {
+	st.Refold(base, iter.Seq[cluster.Event](func(yield func(cluster.Event) bool) {
 		if failed != nil {
 			return
 		}
-		for e, err := range between(s, nil, until) {
+		for e, err := range between(s, from, until) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -228,6 +228,24 @@ func TestSnapshotLife(t *testing.T) {
 		}
 		tr.level(t, mustSnapshot(t, c).ID)
 	})
+	mustRun(t, "verify and replay", func(t *testing.T) {
+		for id, l := range tr.logs {
+			report, err := l.Verify(t.Context())
+			if err != nil || report.StateHash != stateHash(l) || report.Dropped == 0 || report.Signers < 2 {
+				t.Fatalf("%s: %+v, %v", id, report, err)
+			}
+			d, err := OpenDir(VerifyOptions{Dir: tr.opts[id].Dir, Cluster: testCluster, Self: id, KeyOf: pubFor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, r, err := d.ReplayAt(t.Context(), At{}); err != nil || r.StateHash != stateHash(l) {
+				t.Fatalf("%s: replay %+v, %v", id, r, err)
+			}
+			if _, _, err := d.ReplayAt(t.Context(), At{Clock: 1}); !errors.Is(err, ErrCompacted) {
+				t.Fatalf("%s: replay of what was dropped: %v", id, err)
+			}
+		}
+	})
 	if s := a.Snapshots(); s.Mismatch != "" || len(s.Kept) != keepSnapshots {
 		t.Fatalf("status %+v", s)
 	}

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/snapshot"
 	"github.com/skein-project/skein/eventlog/state"
 )
 
@@ -45,6 +47,12 @@ type Report struct {
 	Missing   uint64       `json:"cut_marks_missing"`
 	TornBytes int64        `json:"torn_bytes"` // of writes that were never acknowledged
 	StateHash cluster.Hash `json:"state_hash"`
+	// Snapshots is how many snapshots were replayed and are right, Signers how
+	// many voters of the newest are known and have signed it, and Dropped how
+	// many events are only in a snapshot.
+	Snapshots int    `json:"snapshots"`
+	Signers   int    `json:"snapshot_signers"`
+	Dropped   uint64 `json:"events_dropped"`
 	// Forks are the sources that are proven to have signed two histories. Two
 	// hosts may hold different events of them from there on; these do not count.
 	Forks []Fork `json:"forks,omitempty"`
@@ -63,6 +71,13 @@ type verifier struct {
 	told   uint64 // events of the last Progress
 	marks  map[cluster.SourceID]map[uint64]cluster.Hash
 	forks  map[cluster.SourceID]uint64
+
+	past  past
+	known map[cluster.Hash]bool   // snapshots that count; nil: all
+	after *cluster.SnapshotTaken  // a later walk begins here; nil: at the beginning
+	ends  map[string]cluster.Mark // by segment, from the first walk
+	clock map[string]cluster.HLC  // likewise
+	stale bool                    // the fold waits for Refold
 }
 
 // Verify reads the whole log in o.Dir, which another process may have open,
@@ -70,7 +85,7 @@ type verifier struct {
 // term starts. It changes nothing. A *CorruptError names the first thing that
 // is wrong; the report covers what was read until then.
 func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
-	return verify(ctx, o, nil)
+	return verify(ctx, o, nil, nil)
 }
 
 // Verify checks this log as the function Verify does, up to what is durable
@@ -79,6 +94,13 @@ func (l *Log) Verify(ctx context.Context) (Report, error) { return l.VerifyProgr
 
 // VerifyProgress is Verify with VerifyOptions.Progress.
 func (l *Log) VerifyProgress(ctx context.Context, progress func(events uint64)) (Report, error) {
+	// What is dropped waits until this is over.
+	l.snap.files.RLock()
+	defer l.snap.files.RUnlock()
+	known := map[cluster.Hash]bool{}
+	for _, s := range l.Snapshots().Kept {
+		known[s.ID] = true
+	}
 	limits := map[string]int64{}
 	l.mu.RLock()
 	for _, c := range l.chains {
@@ -87,10 +109,10 @@ func (l *Log) VerifyProgress(ctx context.Context, progress func(events uint64)) 
 		}
 	}
 	l.mu.RUnlock()
-	return verify(ctx, VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.o.keyOf, Self: l.o.Self, FS: l.fs, Progress: progress}, limits)
+	return verify(ctx, VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.o.keyOf, Self: l.o.Self, FS: l.fs, Progress: progress}, limits, known)
 }
 
-func verify(ctx context.Context, o VerifyOptions, limits map[string]int64) (Report, error) {
+func verify(ctx context.Context, o VerifyOptions, limits map[string]int64, known map[cluster.Hash]bool) (Report, error) {
 	if o.Dir == "" || o.Cluster == "" || o.KeyOf == nil {
 		return Report{}, errors.New("verify event log: directory, cluster id and keys are required")
 	}
@@ -99,52 +121,34 @@ func verify(ctx context.Context, o VerifyOptions, limits map[string]int64) (Repo
 	}
 	v := &verifier{
 		o: o, limits: limits, marks: map[cluster.SourceID]map[uint64]cluster.Hash{}, forks: map[cluster.SourceID]uint64{},
+		known: known, ends: map[string]cluster.Mark{}, clock: map[string]cluster.HLC{},
 	}
-	st := state.New()
-	stale := false
-	if err := v.proofs(st); err != nil {
-		return v.report, fmt.Errorf("verify event log: %w", err)
-	}
-	err := v.walk(ctx, true, func(e cluster.Event) error {
-		if !o.ChainsOnly {
-			stale = st.Apply(e) || stale
-		}
-		return nil
-	})
-	if err == nil {
-		err = v.checkCuts(ctx)
-	}
-	if o.ChainsOnly && err == nil {
-		return v.report, nil
-	}
+	st, err := v.all(ctx)
 	if err != nil {
 		return v.report, fmt.Errorf("verify event log: %w", err)
 	}
-	if stale {
-		st.Refold(nil, func(yield func(cluster.Event) bool) {
-			err = v.walk(ctx, false, func(e cluster.Event) error {
-				yield(e) // Refold reads to the end
-				return nil
-			})
-		})
+	if !o.ChainsOnly {
+		v.report.StateHash = st.Hash()
 	}
-	if err != nil {
-		return v.report, fmt.Errorf("verify event log: %w", err)
-	}
-	v.report.StateHash = st.Hash()
 	return v.report, nil
 }
 
-// proofs tells the fold where chains fork.
-func (v *verifier) proofs(st *state.State) (err error) {
+// all reads everything and returns the state.
+func (v *verifier) all(ctx context.Context) (*state.State, error) {
+	var err error
 	if v.report.Forks, err = LoadForks(v.o.Dir, v.o.Cluster, v.o.KeyOf); err != nil {
-		return &CorruptError{Segment: filepath.Join(v.o.Dir, proofDir), Reason: err.Error()}
+		return nil, &CorruptError{Segment: filepath.Join(v.o.Dir, proofDir), Reason: err.Error()}
 	}
 	for _, f := range v.report.Forks {
-		st.Fork(f.Source, f.Seq)
 		v.forks[f.Source] = f.Seq
 	}
-	return nil
+	if v.past, err = loadPast(snapshotStore{fs: v.o.FS, dir: v.o.Dir, cluster: v.o.Cluster}, false); err != nil {
+		return nil, err
+	}
+	if v.known != nil { // a snapshot taken meanwhile has events beyond the limits
+		v.past.kept = slices.DeleteFunc(v.past.kept, func(t *cluster.SnapshotTaken) bool { return !v.known[t.ID] })
+	}
+	return v.foldPast(ctx)
 }
 
 // walk reads every chain. With first, it counts, checks signatures and
@@ -153,6 +157,11 @@ func (v *verifier) walk(ctx context.Context, first bool, each func(cluster.Event
 	sources, err := sourceDirs(v.o.FS, v.o.Dir)
 	if err != nil {
 		return err
+	}
+	for _, b := range v.past.manifest.Bases {
+		if !slices.Contains(sources, b.Source) {
+			sources = append(sources, b.Source)
+		}
 	}
 	for _, src := range sources {
 		if err := v.chain(ctx, src, first, each); err != nil {
@@ -167,23 +176,33 @@ func (v *verifier) walk(ctx context.Context, first bool, each func(cluster.Event
 
 func (v *verifier) chain(ctx context.Context, src cluster.SourceID, first bool, each func(cluster.Event) error) error {
 	dir := filepath.Join(v.o.Dir, sourceDir(src))
+	tail := v.past.manifest.Base(src)
 	all, err := segmentFiles(v.o.FS, dir)
-	if err != nil {
+	if err != nil && (tail.Seq == 0 || !errors.Is(err, os.ErrNotExist)) {
 		return err
 	}
 	var firsts []uint64
 	for _, f := range all {
+		if f <= tail.Seq {
+			continue // dropped; the next start removes it
+		}
 		if _, ok := v.limits[filepath.Join(dir, segmentName(f))]; ok || v.limits == nil {
 			firsts = append(firsts, f)
 		}
 	}
-	var tail cluster.Mark
+	if first {
+		v.report.Dropped += tail.Seq
+	}
 	var hlc cluster.HLC
 	key := v.o.KeyOf(src.Node)
 	for i, from := range firsts {
 		s := &segmentScan{
 			path: filepath.Join(dir, segmentName(from)), cluster: v.o.Cluster, src: src, own: src.Node == v.o.Self,
 			first: from, last: i == len(firsts)-1, tail: tail, hlc: hlc,
+		}
+		if end := v.ends[s.path]; v.after != nil && i < len(firsts)-1 && end.Seq <= snapshot.HeadOf(v.after, src).Seq {
+			tail, hlc = end, v.clock[s.path]
+			continue
 		}
 		if key != nil && first {
 			s.verify = func(h cluster.Head) error { return record.VerifyHead(v.o.Cluster, h, key) }
@@ -201,6 +220,7 @@ func (v *verifier) chain(ctx context.Context, src cluster.SourceID, first bool, 
 			return err
 		}
 		tail, hlc = s.tail, s.hlc
+		v.ends[s.path], v.clock[s.path] = tail, hlc
 	}
 	if first {
 		v.report.Ends = append(v.report.Ends, cluster.SourceMark{Source: src, Mark: tail})

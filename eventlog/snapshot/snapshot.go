@@ -29,6 +29,8 @@ var (
 	ErrInvalid = errors.New("invalid snapshot")
 	// ErrSignatures says that too few voters have signed.
 	ErrSignatures = errors.New("snapshot not signed by enough voters")
+	// ErrForged says that a signature under a voter's name is not the voter's.
+	ErrForged = fmt.Errorf("%w: forged signature", ErrSignatures)
 )
 
 func invalid(format string, args ...any) error {
@@ -217,7 +219,7 @@ func Check(clusterID string, s *cluster.SnapshotTaken, q Quorum, keyOf func(clus
 			continue
 		}
 		if !Signed(clusterID, s.ID, sig, key) {
-			return good, fmt.Errorf("%w: signature of %s is forged", ErrSignatures, sig.Node)
+			return good, fmt.Errorf("%w of %s", ErrForged, sig.Node)
 		}
 		good = append(good, sig.Node)
 	}
