@@ -72,6 +72,8 @@ type LogSummary struct {
 	SizeBytes uint64 `json:"size_bytes"`
 	// StateHash is equal on hosts that folded the same events.
 	StateHash cluster.Hash `json:"state_hash"`
+	// Forked names the chains of which two signed histories were found.
+	Forked []cluster.SourceID `json:"forked,omitempty"`
 }
 
 // WorkerSummary is what this host computes.

@@ -87,6 +87,14 @@ type Duplicate struct {
 	Boot uint64 `json:"boot"` // of the process that counts
 }
 
+// Equivocation says that a source signed two histories of its chain, which
+// differ from event Seq on: nothing of it from there on counts. The proof, on
+// which that rests, travels beside the log.
+type Equivocation struct {
+	Source SourceID `json:"source"` // the chain that forked
+	Seq    uint64   `json:"seq"`    // the first event in which its histories differ
+}
+
 // TermStart is the first authority event of a term. Cut fences every lower
 // term: their authority events beyond it are void.
 type TermStart struct {

@@ -97,6 +97,7 @@ const (
 	KindTokenRevoked   Kind = "token_revoked"   // TokenChanged
 	KindMTUBlackhole   Kind = "mtu_blackhole"   // MTUBlackhole
 	KindDuplicate      Kind = "duplicate"       // Duplicate
+	KindEquivocation   Kind = "equivocation"    // Equivocation
 	KindLeaseReleased  Kind = "lease_released"  // LeaseReleased
 	KindLeaseLost      Kind = "lease_lost"      // LeaseLost
 	KindVotersSet      Kind = "voters_set"      // VotersSet
@@ -121,7 +122,7 @@ func (k Kind) Authority() bool {
 	switch k {
 	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
-		KindMTUBlackhole, KindDuplicate, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
+		KindMTUBlackhole, KindDuplicate, KindEquivocation, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
 		KindConfigReloaded, KindPublishing, KindSnapshot:
 		return false
 	}

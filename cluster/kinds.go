@@ -63,6 +63,10 @@ func KindTable() []KindInfo {
 		},
 		{KindMTUBlackhole, "every host", "full packets to a peer vanish", MTUBlackhole{Peer: "n2", From: 1420, To: 1280}},
 		{KindDuplicate, "every host", "two processes use the identity of one host", Duplicate{Host: "n4", Boot: 12}},
+		{
+			KindEquivocation, "the host that found out", "a host signed two histories of one chain, which ends where they part",
+			Equivocation{Source: SourceID{Node: "n4", Inc: 1}, Seq: 5121},
+		},
 		{KindTermStart, "the holder", "a term begins; its cut fences the lower terms", TermStart{
 			Term: 7, Voters: []NodeID{"n1", "n2", "n3"}, Grants: []NodeID{"n1", "n2"}, Previous: "n3",
 			Cut:     Cut{{Source: SourceID{Node: "n3", Inc: 1}, Mark: Mark{Seq: 5120}}},

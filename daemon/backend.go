@@ -126,6 +126,9 @@ func (n *node) logSummary() api.LogSummary {
 		sum.Events += h.Seq
 	}
 	sum.SizeBytes = uint64(max(0, n.events.Size()))
+	for _, f := range n.events.Forks() {
+		sum.Forked = append(sum.Forked, f.Source)
+	}
 	return sum
 }
 

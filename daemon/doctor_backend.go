@@ -27,5 +27,6 @@ func (b backend) Doctor(ctx context.Context) (api.Doctor, error) {
 		return api.Doctor{}, err
 	}
 	f.evidence = records.Evidence
+	f.forks = b.events.Forks()
 	return api.Doctor{Findings: examine(ctx, append(hostChecks(host), clusterChecks(f, checkKernelClock)...))}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 )
@@ -24,6 +25,7 @@ type clusterFacts struct {
 	mtu       int  // of the device
 	rootKey   bool // lies on this host
 	evidence  []member.Evidence
+	forks     []eventlog.Fork
 	timing    lease.Timing
 	profile   cluster.Profile // of this host
 	tolerance time.Duration
@@ -259,6 +261,19 @@ func judgeEvidence(f clusterFacts) verdict {
 			"if it is not explained, `skein remove` that host")
 }
 
+func judgeForks(f clusterFacts) verdict {
+	if len(f.forks) == 0 {
+		return good("no host signed two histories")
+	}
+	var list []verdict
+	for _, fork := range f.forks {
+		list = append(list, warning("%s signed two histories of its chain %s, from event %d on: none of that counts", fork.Source.Node, fork.Source, fork.Seq).
+			advise("was its disk restored from a backup, or copied? Then all is well again: it goes on with a new chain. "+
+				"If it is not explained, its key is in other hands: `skein remove %s`", fork.Source.Node))
+	}
+	return worse(list, good("no host signed two histories"))
+}
+
 // clusterChecks are the checks that need a running daemon.
 func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 	one := func(group, name string, judge func(clusterFacts) verdict) check {
@@ -289,5 +304,6 @@ func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 		later(groupCluster, "local-health", judgeLocalHealth),
 		one(groupCluster, "version-skew", judgeVersions),
 		one(groupCluster, "evidence", judgeEvidence),
+		one(groupCluster, "log-forks", judgeForks),
 	}
 }

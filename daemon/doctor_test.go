@@ -22,6 +22,7 @@ import (
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 )
@@ -155,6 +156,9 @@ func TestJudges(t *testing.T) {
 		{"evidence", func(f *clusterFacts) {
 			f.evidence = []member.Evidence{{Node: "n3"}, {Node: "n2"}, {Node: "n3"}}
 		}, "evidence", api.VerdictWarn, "[n2 n3]"},
+		{"fork", func(f *clusterFacts) {
+			f.forks = []eventlog.Fork{{Source: cluster.SourceID{Node: "n3", Inc: 2}, Seq: 57}}
+		}, "log-forks", api.VerdictWarn, "n3 signed two histories of its chain n3/2, from event 57 on"},
 	} {
 		f := healthy(t)
 		tc.change(&f)

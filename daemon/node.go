@@ -131,16 +131,17 @@ func (n *node) load() (member.Records, error) {
 
 	if n.events, err = eventlog.Open(eventlog.Options{
 		Dir: logDir(n.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
-		KeyOf:       n.keyOf,
-		MayAct:      n.mayAct,
-		Promised:    n.voterTerm,
-		Dial:        n.dialer(eventlog.Proto),
-		Peers:       n.reachable,
-		Wall:        n.wall,
-		Stamp:       n.stamper().now,
-		Float:       rand.Float64,
-		SegmentSize: n.cfg.EventLog.SegmentBytes,
-		Logger:      n.log, Registerer: n.reg,
+		KeyOf:          n.keyOf,
+		OnEquivocation: n.onEquivocation,
+		MayAct:         n.mayAct,
+		Promised:       n.voterTerm,
+		Dial:           n.dialer(eventlog.Proto),
+		Peers:          n.reachable,
+		Wall:           n.wall,
+		Stamp:          n.stamper().now,
+		Float:          rand.Float64,
+		SegmentSize:    n.cfg.EventLog.SegmentBytes,
+		Logger:         n.log, Registerer: n.reg,
 	}); err != nil {
 		return records, err
 	}
