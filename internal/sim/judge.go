@@ -127,6 +127,10 @@ func (w *World) examine() {
 		again(w.settle())
 	case 1:
 		if w.believer() == nil {
+			if w.beheaded() {
+				w.script = -1
+				return
+			}
 			w.violate("I10 no holder %s after the heal", w.settle())
 			return
 		}
@@ -165,6 +169,19 @@ func (w *World) examine() {
 		}
 		w.script = -1
 	}
+}
+
+// beheaded reports whether the host that left for good takes a majority with
+// it: it was told to when it was one of two voters, and fell before the record
+// said otherwise. Then only an operator can help.
+func (w *World) beheaded() bool {
+	var c cluster.VoterConfig
+	for _, n := range w.nodes {
+		if n != w.left && n.disk.Config.Newer(c) {
+			c = n.disk.Config
+		}
+	}
+	return w.left != nil && c.Mode == cluster.ModeQuorum && c.Has(w.left.id) && len(c.Voters)-1 < c.Majority()
 }
 
 // fit is how many hosts may hold.
