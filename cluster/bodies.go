@@ -9,6 +9,22 @@ type HostStarted struct {
 	Boot    uint64 `json:"boot"`    // starts of this host so far
 }
 
+// Incarnation is the first event of a chain that goes on for another one of the
+// same host, whose disk lost a part of that. Previous is the old chain's last
+// event on the disk; other hosts may know later ones.
+type Incarnation struct {
+	Previous SourceMark `json:"previous"` // last event of the old chain on this disk, seq 0 if there is none
+	Reason   string     `json:"reason"`   // at most MaxReason bytes
+}
+
+// HostDisk is written by a host whose event log has another amount of room than
+// before: "ok", "low", "full" (no new work) or "out" (nothing can be written).
+type HostDisk struct {
+	State string `json:"state"` // "ok", "low", "full" or "out"
+	Free  int64  `json:"free"`  // bytes on the file system, -1 if not known
+	Log   int64  `json:"log"`   // bytes of the log
+}
+
 // MemberJoined is written by the sponsor that admitted a host.
 type MemberJoined struct {
 	Node   NodeID `json:"node"`   // that joined

@@ -86,6 +86,8 @@ type Kind string
 // statements of fact by their source.
 const (
 	KindHostStarted    Kind = "host_started"    // HostStarted
+	KindIncarnation    Kind = "incarnation"     // Incarnation
+	KindHostDisk       Kind = "host_disk"       // HostDisk
 	KindMemberJoined   Kind = "member_joined"   // MemberJoined
 	KindMemberRenewed  Kind = "member_renewed"  // MemberRenewed
 	KindMemberRekeyed  Kind = "member_rekeyed"  // MemberRekeyed
@@ -120,13 +122,26 @@ const (
 // kind that this version does not know counts as one.
 func (k Kind) Authority() bool {
 	switch k {
-	case KindHostStarted, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
+	case KindHostStarted, KindIncarnation, KindHostDisk, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
 		KindMTUBlackhole, KindDuplicate, KindEquivocation, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
 		KindConfigReloaded, KindPublishing, KindSnapshot:
 		return false
 	}
 	return true
+}
+
+// Essential reports whether events of kind k must get through when a queue or
+// a disk is nearly full: what passes the lease on, what ends work, and the few
+// facts without which a host cannot go on. What begins new work is not.
+func (k Kind) Essential() bool {
+	switch k {
+	case KindTermStart, KindConfigChanged, KindLeaseReleased, KindLeaseLost, KindVotersSet,
+		KindJobStopped, KindJobDone, KindChunkAccepted, KindChunkFailed, KindChunkReclaimed,
+		KindHostStarted, KindIncarnation, KindHostDisk, KindSnapshot:
+		return true
+	}
+	return false
 }
 
 // Known reports whether this version knows the meaning of k.

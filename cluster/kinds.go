@@ -28,6 +28,16 @@ func KindTable() []KindInfo {
 	return []KindInfo{
 		{KindHostStarted, "every host", "a daemon started", HostStarted{Version: "1.4.0", Boot: 12}},
 		{
+			KindIncarnation, "every host", "its disk lost a part of its chain, and it goes on with a new one", Incarnation{
+				Previous: SourceMark{Source: SourceID{Node: "n4", Inc: 1}, Mark: Mark{Seq: 5120}},
+				Reason:   "other hosts know more of n4/1 than the disk",
+			},
+		},
+		{
+			KindHostDisk, "every host", "the room for its event log is ok, low, full (no new work) or out (nothing can be written)",
+			HostDisk{State: "low", Free: 900 << 20, Log: 3 << 30},
+		},
+		{
 			KindConfigReloaded, "every host", "its configuration was read again and other settings hold",
 			ConfigReloaded{Keys: []string{"lease.eligible"}},
 		},

@@ -85,6 +85,11 @@ type Log struct {
 // EventLog is [eventlog].
 type EventLog struct {
 	SegmentBytes int64
+	// LowWater and Reserve are bytes that the disk should have left.
+	LowWater, Reserve int64
+	// MaxBytes bounds the whole log, SourceBytes what it takes from one other
+	// host; 0: as large as the disk allows.
+	MaxBytes, SourceBytes int64
 }
 
 // Worker is [worker].

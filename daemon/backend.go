@@ -75,6 +75,9 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	for _, id := range st.Lease.Abstaining {
 		st.Reasons = append(st.Reasons, fmt.Sprintf("%s abstains: %s", id, abstains(v, id)))
 	}
+	if d := b.events.Disk(); d.State == eventlog.DiskLow || d.State == eventlog.DiskFull {
+		st.Reasons = append(st.Reasons, "event log: "+roomOf(d))
+	}
 	for _, name := range sortedKeys(v.Failing) {
 		st.Reasons = append(st.Reasons, name+": "+v.Failing[name])
 	}

@@ -137,16 +137,16 @@ func checkDisk(_ context.Context, f hostFacts) verdict {
 	if err != nil {
 		return skipped("%s: %v", dir, err)
 	}
-	return judgeDisk(dir, free)
+	return judgeDisk(dir, free, f.cfg.EventLog)
 }
 
-func judgeDisk(dir string, free uint64) verdict {
-	const hint = "make room: when the event log cannot grow, this host gives up the lease and acknowledges nothing"
+func judgeDisk(dir string, free uint64, log config.EventLog) verdict {
+	const hint = "make room: with eventlog.reserve_bytes left this host takes no new jobs, with nothing left it gives up the lease"
 	text := fmt.Sprintf("%d MiB free for %s", free>>20, dir)
 	switch {
-	case free < diskFail:
+	case free < max(diskFail, uint64(max(0, log.Reserve))):
 		return failure("%s", text).advise(hint)
-	case free < diskWarn:
+	case free < max(diskWarn, uint64(max(0, log.LowWater))):
 		return warning("%s", text).advise(hint)
 	}
 	return good("%s", text)

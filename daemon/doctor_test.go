@@ -310,8 +310,8 @@ func TestHostChecks(t *testing.T) {
 	f.cfg.StateDir = filepath.Join(cfg.StateDir, "none")
 	expect("no directory", checkStateDir(ctx, f), api.VerdictSkip, "does not exist yet")
 	expect("disk of the parent", checkDisk(ctx, f), api.VerdictOK, "free for")
-	expect("disk full", judgeDisk("/x", 1<<20), api.VerdictFail, "1 MiB free")
-	expect("disk low", judgeDisk("/x", 500<<20), api.VerdictWarn, "500 MiB free")
+	expect("disk full", judgeDisk("/x", 1<<20, config.Default().EventLog), api.VerdictFail, "1 MiB free")
+	expect("disk low", judgeDisk("/x", 500<<20, config.Default().EventLog), api.VerdictWarn, "500 MiB free")
 	expect("narrow", judgeUnderlay(1300, netip.MustParseAddr("192.0.2.1")), api.VerdictFail, "1360 or more")
 	expect("wide enough", judgeUnderlay(1400, netip.MustParseAddr("192.0.2.1")), api.VerdictOK, "1400")
 

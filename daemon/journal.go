@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog"
 )
 
 // journalSize is how many events about the membership may wait for the log.
@@ -39,6 +41,11 @@ func (n *node) keepJournal(ctx context.Context) error {
 		case d := <-n.notes:
 			err := retry(ctx, func() error {
 				_, err := n.events.Append(ctx, []cluster.Draft{d})
+				if errors.Is(err, eventlog.ErrDiskFull) && !d.Kind.Essential() {
+					// What is essential must not wait behind it.
+					n.log.Error().Err(err).Str("kind", string(d.Kind)).Msg("event not logged")
+					return nil
+				}
 				return err
 			}, func(err error) {
 				n.log.Warn().Err(err).Str("kind", string(d.Kind)).Msg("event not logged yet")

@@ -141,7 +141,10 @@ func (n *node) load() (member.Records, error) {
 		Stamp:          n.stamper().now,
 		Float:          rand.Float64,
 		SegmentSize:    n.cfg.EventLog.SegmentBytes,
-		Logger:         n.log, Registerer: n.reg,
+		LowWater:       n.cfg.EventLog.LowWater, Reserve: n.cfg.EventLog.Reserve,
+		MaxBytes: n.cfg.EventLog.MaxBytes, SourceBytes: n.cfg.EventLog.SourceBytes,
+		OnPoison: func(error) { n.checkLog() }, OnDisk: n.onDisk,
+		Logger: n.log, Registerer: n.reg,
 	}); err != nil {
 		return records, err
 	}

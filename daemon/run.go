@@ -272,9 +272,7 @@ func (n *node) watch(ctx context.Context, l *lifecycle) error {
 				line = next
 				n.tell(n.notify.Status(line))
 			}
-			if err := n.events.Err(); err != nil {
-				n.coord.SelfCheck("event log", err.Error())
-			}
+			n.checkLog()
 		}
 	}
 }

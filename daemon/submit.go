@@ -47,6 +47,8 @@ func problemOf(err error) *api.Problem {
 		after := scheduler.RetryAfter.Seconds()
 		p.RetryAfterSeconds = &after
 		return p
+	case errors.Is(err, scheduler.ErrNoRoom):
+		return api.Errorf(api.CodeOverloaded, "%v", err).WithHint("make room on the holder's disk: `skein doctor` there")
 	case errors.Is(err, scheduler.ErrKeyReused):
 		return api.Errorf(api.CodeConflict, "%v", err).WithHint("choose another --key")
 	case errors.Is(err, scheduler.ErrJobOver):

@@ -59,7 +59,7 @@ func fill(tb testing.TB, o Options, n int) {
 		drafts[i] = draft300()
 	}
 	for range n / len(drafts) {
-		r, _, err := l.prepare(drafts)
+		r, err := l.prepare(drafts)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +37,14 @@ type chain struct {
 	events []cluster.Event
 	newIdx []indexEntry
 	next   cluster.Head // the signed head that ends buf
-	alloc  int64        // how far the last segment's file reaches
+	// link is what the chain begins with: that it goes on for another one.
+	link  *cluster.Incarnation
+	alloc int64 // how far the last segment's file reaches
+	// undo is where the group in buf starts, to go back to.
+	undo struct {
+		tail cluster.Mark
+		hlc  cluster.HLC
+	}
 
 	// Readers.
 	floor cluster.Mark // the events up to here were dropped
@@ -133,7 +141,14 @@ func (c *chain) begin() {
 	if len(c.buf) == 0 {
 		c.base = c.tail.Seq + 1
 		c.next = cluster.Head{}
+		c.undo.tail, c.undo.hlc = c.tail, c.hlc
 	}
+}
+
+// forget takes back the group in buf, of which nothing was written.
+func (c *chain) forget() {
+	c.tail, c.hlc = c.undo.tail, c.undo.hlc
+	c.buf, c.events, c.newIdx, c.next = c.buf[:0], nil, c.newIdx[:0], cluster.Head{}
 }
 
 // add puts e, whose position the caller has filled in, into the group and
@@ -188,9 +203,10 @@ func (c *chain) end(h cluster.Head) error {
 	return nil
 }
 
-// write puts the group into the last segment, or a new one. It does not sync
-// the group. Every error poisons the log.
-func (c *chain) write(fs FS, o Options) error {
+// makeRoom opens the segment that the group goes into, a new one if need be,
+// and preallocates the group's place. An error for which noRoom is true left
+// nothing behind and may be tried again; every other one poisons the log.
+func (c *chain) makeRoom(fs FS, o Options) error {
 	seg := c.last()
 	if seg != nil && !seg.sealed && len(seg.index) > 0 && seg.size+int64(len(c.buf)) > o.SegmentSize {
 		if err := c.seal(fs); err != nil {
@@ -210,8 +226,14 @@ func (c *chain) write(fs FS, o Options) error {
 	}
 	if end := seg.size + int64(len(c.buf)); end > c.alloc {
 		step := max(min(o.Prealloc, max(minPrealloc, seg.size)), end-c.alloc)
-		if err := c.file.Preallocate(c.alloc, step); err != nil {
-			return fmt.Errorf("preallocate %s: %w", seg.path, err)
+		if err := c.preallocate(seg, step); err != nil && isFull(err) {
+			step = end - c.alloc // what the group needs may still be there
+			err = c.preallocate(seg, step)
+			if err != nil {
+				return beforeWriting(err)
+			}
+		} else if err != nil {
+			return err
 		}
 		size, err := c.file.Size()
 		if err != nil {
@@ -219,6 +241,20 @@ func (c *chain) write(fs FS, o Options) error {
 		}
 		c.alloc = max(size, end)
 	}
+	return nil
+}
+
+func (c *chain) preallocate(seg *segment, step int64) error {
+	if err := c.file.Preallocate(c.alloc, step); err != nil {
+		return fmt.Errorf("preallocate %s: %w", seg.path, err)
+	}
+	return nil
+}
+
+// write puts the group into the place that makeRoom made, without syncing it.
+// Every error poisons the log.
+func (c *chain) write() error {
+	seg := c.last()
 	return writeAt(c.file, c.buf, seg.size, seg.path)
 }
 
@@ -263,6 +299,12 @@ func (c *chain) seal(fs FS) error {
 	if err != nil {
 		return err
 	}
+	if end := seg.size + int64(len(b)); end > c.alloc {
+		if err := c.preallocate(seg, end-c.alloc); err != nil {
+			return beforeWriting(err)
+		}
+		c.alloc = end
+	}
 	if err := writeAt(c.file, b, seg.size, seg.path); err != nil {
 		return err
 	}
@@ -298,7 +340,7 @@ func (c *chain) create(fs FS, o Options) error {
 	}
 	if len(c.segs) == 0 {
 		if err := fs.MkdirAll(c.dir, 0o700); err != nil {
-			return fmt.Errorf("create source directory: %w", err)
+			return beforeWriting(fmt.Errorf("create source directory: %w", err))
 		}
 		if err := fs.SyncDir(filepath.Dir(c.dir)); err != nil {
 			return err
@@ -306,9 +348,14 @@ func (c *chain) create(fs FS, o Options) error {
 	}
 	f, err := fs.OpenFile(seg.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("create segment: %w", err)
+		return beforeWriting(fmt.Errorf("create segment: %w", err))
 	}
 	c.file, c.alloc = f, 0
+	if err := c.preallocate(seg, int64(len(b))); err != nil && isFull(err) {
+		return c.giveUp(fs, seg, err)
+	} else if err != nil {
+		return err
+	}
 	if err := writeAt(f, b, 0, seg.path); err != nil {
 		return err
 	}
@@ -323,6 +370,16 @@ func (c *chain) create(fs FS, o Options) error {
 	c.segs = append(c.segs, seg)
 	c.mu.Unlock()
 	return nil
+}
+
+// giveUp removes a segment of which nothing could be written.
+func (c *chain) giveUp(fs FS, seg *segment, cause error) error {
+	f := c.file
+	c.file = nil
+	if err := errors.Join(f.Close(), fs.Remove(seg.path)); err != nil {
+		return errors.Join(cause, err)
+	}
+	return beforeWriting(cause)
 }
 
 // commit makes the synced group visible to readers and returns its events.

@@ -145,7 +145,7 @@ func (s *snapshots) drop(ctx context.Context, segs []old) error {
 		return err
 	}
 	r := &request{trim: bases, done: make(chan struct{})}
-	if err := s.l.submit(ctx, r, true); err != nil {
+	if err := s.l.submit(ctx, r); err != nil {
 		return err
 	}
 	dirs := map[string]bool{}

@@ -30,6 +30,7 @@ func sample(t *testing.T) (dir string, events []cluster.Event, groups []uint64) 
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
+	forgetMarks(t, o.Dir)
 	paths := segmentPaths(t, o.Dir, events[0].Source)
 	// Only the log knows where its last record ends in the preallocated
 	// space: a signature may end with a zero byte.
@@ -208,6 +209,7 @@ func TestTornGroup(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
+	forgetMarks(t, o.Dir)
 	path := segmentPaths(t, o.Dir, l.Source())[0]
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -16,8 +16,21 @@
 // the next one starts. Open cuts off the last group of a chain's last segment
 // if it is incomplete, since nobody was told that it was durable; any other
 // damage is a *CorruptError and Open changes nothing. A group that rots as
-// the very last one of a chain cannot be told from a torn write and is cut
-// off as well; the other hosts' copies reveal it, see CheckOwnHead.
+// the very last one of a chain looks like a torn write, so the heads are kept
+// in watermark files as well, when nothing is written for a second and at the
+// end: what is missing below them is damage. In that second the other hosts'
+// copies reveal it, see CheckOwnHead.
+//
+// # Room
+//
+// Disk tells what room there is. At Options.LowWater it warns. When no more
+// than Options.Reserve is left, or the log is as large as it may be, drafts
+// that are not essential (cluster.Kind) are refused with ErrDiskFull, and what
+// others write is taken until half of the reserve is gone. A part of it is held
+// as a file, which goes when even the essential find no room. Where none is
+// left at all the state is DiskOut. All of that leaves no trace in the chain
+// and ends when there is room again. How much one other host may fill is
+// bounded too (ErrQuota).
 //
 // # Promises
 //
@@ -33,7 +46,8 @@
 // events: from the first event in which they differ nothing of the source
 // counts on any host, whichever of the two it holds, and Digest, Cut and the
 // fold say so. If another host holds more of this host's own chain than its disk,
-// the log goes on as a new incarnation and never forks its chain.
+// the log goes on as a new incarnation and never forks its chain; the first
+// event of that names the last one here of the old.
 //
 // An event is stable when WaitStable says so: then it lies inside the Cut of
 // every later term that was caught up with CatchUp. That holds because a
@@ -43,8 +57,9 @@
 // # Goroutines
 //
 // Run starts all of them and waits for them. The writer (ends when the
-// context of Run ends and what was admitted is durable, or with the first I/O
-// error) is the only one that writes segments. One pusher per other voter
+// context of Run ends and what was admitted is durable, or with a *CorruptError
+// after an I/O error) is the only one that writes segments. One watcher of the
+// disk (ends with Run's context) looks each second. One pusher per other voter
 // (ends when the voter set drops it or Run's context ends) keeps a stream and
 // a reader of its answers. One puller (ends with Run's context) asks a random
 // peer now and then; on a host that does not vote one follower (ends with Run's

@@ -105,14 +105,13 @@ func (l *Log) addProof(ctx context.Context, p Proof, found bool) error {
 	case !ok && len(l.Forks()) >= MaxForks:
 		return fmt.Errorf("%w: more than %d forked sources", ErrPeer, MaxForks)
 	}
-	r := &request{fork: &provenFork{Fork: f, proof: p}, done: make(chan struct{})}
-	if err := l.submit(ctx, r, true); err != nil {
+	r := &request{fork: &provenFork{Fork: f, proof: p}, class: urgent, done: make(chan struct{})}
+	if err := l.submit(ctx, r); err != nil {
 		return fmt.Errorf("keep proof against %s: %w", src, err)
 	}
 	if src == l.Source() {
 		// Nothing that this host adds to its own chain counts any more.
-		renew := &request{renew: src.Inc + 1, done: make(chan struct{})}
-		if err := l.submit(ctx, renew, true); err != nil && l.Source() == src {
+		if err := l.renew(ctx, src.Inc+1, src.String()+" has two histories"); err != nil && l.Source() == src {
 			return fmt.Errorf("leave forked chain %s: %w", src, err)
 		}
 	}

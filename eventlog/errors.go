@@ -20,6 +20,10 @@ var (
 	ErrTooLarge = fmt.Errorf("%w: too large", ErrRejected)
 	// ErrFenced says that this host may not act in the draft's term.
 	ErrFenced = fmt.Errorf("%w: no lease in this term", ErrRejected)
+	// ErrDiskFull says that there is no room for new work, or, for what ends
+	// work and passes the lease on, none at all. It can be tried again when
+	// Disk says so.
+	ErrDiskFull = fmt.Errorf("%w: disk full", ErrRejected)
 	// ErrDraft says that a draft is malformed.
 	ErrDraft = fmt.Errorf("%w: invalid draft", ErrRejected)
 
@@ -36,6 +40,8 @@ var (
 	// ErrRefused says that a voter has promised a higher term, or not yet
 	// the term asked about.
 	ErrRefused = errors.New("refused by voter")
+	// ErrQuota says that a host has written more than the log takes from one.
+	ErrQuota = errors.New("quota of the source exceeded")
 	// ErrEquivocation says that a source signed two histories.
 	ErrEquivocation = errors.New("source signed two different histories")
 	// ErrRolledBack says that another host holds more of this host's own

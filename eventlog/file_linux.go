@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"errors"
+	"math"
 	"os"
 	"syscall"
 )
@@ -19,6 +20,28 @@ func datasync(f *os.File) error {
 		}
 		return nil
 	}
+}
+
+// freeBytes returns what unprivileged programs may still write in dir, and -1
+// where the file system does not say.
+func freeBytes(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	if st.Blocks == 0 {
+		return -1, nil // as ramfs
+	}
+	const most = math.MaxInt64
+	if size := uint64(max(1, st.Bsize)); st.Bavail <= most/size {
+		return int64(st.Bavail * size), nil
+	}
+	return most, nil
+}
+
+// isFull says whether err means that there is no room for another byte.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func preallocate(f *os.File, off, n int64) error {

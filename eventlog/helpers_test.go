@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -34,7 +35,7 @@ func pubFor(n cluster.NodeID) ed25519.PublicKey { return keyFor(n).Public().(ed2
 func testOptions(dir string, self cluster.NodeID) Options {
 	return Options{
 		Dir: dir, Cluster: testCluster, Self: self, Key: keyFor(self), KeyOf: pubFor,
-		MayAct: func(cluster.Term) bool { return true }, PullEvery: -1,
+		MayAct: func(cluster.Term) bool { return true }, PullEvery: -1, ReopenAfter: -1,
 		Float: rand.Float64, Logger: testLogger(),
 	}
 }
@@ -99,6 +100,17 @@ func copyDir(t testing.TB, from string) string {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// forgetMarks removes the watermarks of a closed log, as if its process had been
+// killed while it wrote.
+func forgetMarks(t testing.TB, dir string) {
+	t.Helper()
+	for i := range uint64(2) {
+		if err := os.Remove(markPath(dir, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
 }
 
 func segmentPaths(t testing.TB, dir string, src cluster.SourceID) []string {

@@ -12,6 +12,18 @@ const (
 	groupBytes   = 1 << 20
 	groupRecords = 1000
 	maxQueued    = 10000
+	// minWeight is what a request counts at least.
+	minWeight = 64
+)
+
+// class says which part of the intake a request may use.
+type class uint8
+
+const (
+	ordinary class = iota // this host's own
+	foreign               // runs of other hosts' chains
+	urgent                // with an essential draft
+	classes
 )
 
 // request is one thing for the writer to do: append drafts to the own chain,
@@ -21,13 +33,15 @@ type request struct {
 	bodies [][]byte
 	run    *run
 	fork   *provenFork
-	renew  uint64                            // new incarnation of the own chain
+	renew  *renewal                          // new incarnation of the own chain
 	swap   *swap                             // go on from a snapshot
 	trim   map[cluster.SourceID]cluster.Mark // forget the segments up to here
 
+	class   class
 	weight  int64
 	records int
 	taken   bool // by the writer; guarded by intake.mu
+	did     bool // the writer's: what is not staged was done
 
 	// The writer sets events and err, then closes done.
 	done   chan struct{}
@@ -41,8 +55,9 @@ type intake struct {
 	wake chan struct{} // capacity 1; a token means "look"; full: drop, one is enough
 
 	mu     sync.Mutex
+	urgent []*request // before all others
 	queue  []*request
-	used   int64
+	used   [classes]int64
 	budget int64
 	closed bool
 	room   chan struct{} // closed and replaced when weight is returned
@@ -53,24 +68,45 @@ func newIntake(budget int64, note func(int64)) *intake {
 	return &intake{budget: budget, wake: make(chan struct{}, 1), room: make(chan struct{}), note: note}
 }
 
-// put admits r, waiting for room until ctx ends. Urgent requests may use the
-// whole budget, others seven eighths.
-func (q *intake) put(ctx context.Context, r *request, urgent bool) error {
-	limit := q.budget
-	if !urgent {
-		limit -= q.budget / 8
+func (q *intake) total() (n int64) {
+	for _, used := range q.used {
+		n += used
 	}
-	r.weight = min(r.weight, limit)
+	return n
+}
+
+// limits returns what requests of one class may use, and what all may use
+// together when one of that class is admitted. An eighth of the budget is left
+// to urgent ones; neither this host nor the others can take all of the rest.
+func (q *intake) limits(c class) (own, all int64) {
+	eighth := q.budget / 8
+	switch c {
+	case urgent:
+		return q.budget, q.budget
+	case foreign:
+		return 4 * eighth, 7 * eighth
+	}
+	return 6 * eighth, 7 * eighth
+}
+
+// put admits r, waiting for room until ctx ends.
+func (q *intake) put(ctx context.Context, r *request) error {
+	own, all := q.limits(r.class)
+	r.weight = min(max(r.weight, minWeight), own)
 	for {
 		q.mu.Lock()
 		if q.closed {
 			q.mu.Unlock()
 			return ErrClosed
 		}
-		if q.used+r.weight <= limit && (urgent || len(q.queue) < maxQueued) {
-			q.used += r.weight
-			q.queue = append(q.queue, r)
-			q.note(q.used)
+		if q.used[r.class]+r.weight <= own && q.total()+r.weight <= all && (r.class == urgent || len(q.queue) < maxQueued) {
+			q.used[r.class] += r.weight
+			if r.class == urgent {
+				q.urgent = append(q.urgent, r)
+			} else {
+				q.queue = append(q.queue, r)
+			}
+			q.note(q.total())
 			q.mu.Unlock()
 			q.poke()
 			return nil
@@ -92,26 +128,32 @@ func (q *intake) poke() {
 	}
 }
 
-// take removes what fits into one commit group: everything queued, up to
-// groupBytes and groupRecords, at least one request.
+// take removes what fits into one commit group, urgent requests first. At least
+// one of each queue goes with it, so that no flood of the one stops the other.
 func (q *intake) take() []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	var batch []*request
 	var bytes int64
-	records, n := 0, 0
-	for _, r := range q.queue {
-		if n > 0 && (bytes+r.weight > groupBytes || records+r.records > groupRecords) {
-			break
+	records := 0
+	grab := func(queue *[]*request) {
+		n := 0
+		for _, r := range *queue {
+			if n > 0 && (bytes+r.weight > groupBytes || records+r.records > groupRecords) {
+				break
+			}
+			bytes += r.weight
+			records += r.records
+			r.taken = true
+			n++
 		}
-		bytes += r.weight
-		records += r.records
-		r.taken = true
-		n++
+		batch = append(batch, (*queue)[:n]...)
+		rest := copy(*queue, (*queue)[n:])
+		clear((*queue)[rest:])
+		*queue = (*queue)[:rest]
 	}
-	batch := append([]*request(nil), q.queue[:n]...)
-	rest := copy(q.queue, q.queue[n:])
-	clear(q.queue[rest:])
-	q.queue = q.queue[:rest]
+	grab(&q.urgent)
+	grab(&q.queue)
 	return batch
 }
 
@@ -122,10 +164,15 @@ func (q *intake) cancel(r *request) bool {
 	if r.taken {
 		return false
 	}
-	for i, x := range q.queue {
+	queue := &q.queue
+	if r.class == urgent {
+		queue = &q.urgent
+	}
+	for i, x := range *queue {
 		if x == r {
-			q.queue = append(q.queue[:i], q.queue[i+1:]...)
-			q.returnLocked(r.weight)
+			*queue = append((*queue)[:i], (*queue)[i+1:]...)
+			q.used[r.class] -= r.weight
+			q.freedLocked()
 			return true
 		}
 	}
@@ -133,20 +180,22 @@ func (q *intake) cancel(r *request) bool {
 }
 
 // giveBack returns the weight of finished requests.
-func (q *intake) giveBack(weight int64) {
+func (q *intake) giveBack(batch []*request) {
 	q.mu.Lock()
-	q.returnLocked(weight)
+	for _, r := range batch {
+		q.used[r.class] -= r.weight
+	}
+	q.freedLocked()
 	q.mu.Unlock()
 }
 
-func (q *intake) returnLocked(weight int64) {
-	q.used -= weight
-	q.note(q.used)
+func (q *intake) freedLocked() {
+	q.note(q.total())
 	close(q.room)
 	q.room = make(chan struct{})
 }
 
-// close refuses everything from now on. What is queued stays.
+// close refuses everything from now on, until open. What is queued stays.
 func (q *intake) close() {
 	q.mu.Lock()
 	if !q.closed {
@@ -156,4 +205,11 @@ func (q *intake) close() {
 	}
 	q.mu.Unlock()
 	q.poke()
+}
+
+// open admits again after close.
+func (q *intake) open() {
+	q.mu.Lock()
+	q.closed = false
+	q.mu.Unlock()
 }

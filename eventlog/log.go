@@ -24,14 +24,17 @@ import (
 // Log is the event log of one host: its own chain, copies of the other
 // hosts' chains, and the fold of all of them.
 type Log struct {
-	o    Options
-	fs   FS
-	log  zerolog.Logger
-	m    *metrics
-	lock *os.File
-	in   *intake
-	rep  *replicator
-	snap *snapshots
+	o         Options
+	fs        FS
+	log       zerolog.Logger
+	m         *metrics
+	lock      *os.File
+	in        *intake
+	disk      *disk
+	quota     *quota
+	watermark watermark // the writer's
+	rep       *replicator
+	snap      *snapshots
 
 	// The writer's, without lock.
 	fresh map[cluster.SourceID]*chain // not yet in chains
@@ -87,6 +90,7 @@ func Open(o Options) (*Log, error) {
 	if l.snap, err = newSnapshots(l); err != nil {
 		return nil, err
 	}
+	l.disk, l.quota = newDisk(o, m), newQuota(o)
 	l.in = newIntake(o.IntakeBytes, func(used int64) { m.queued.Set(float64(used)) })
 	if err := l.fs.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create event log: %w", err)
@@ -102,9 +106,11 @@ func Open(o Options) (*Log, error) {
 }
 
 // Run writes and replicates until ctx ends, then makes durable what was
-// admitted, answers everyone and closes the log. It returns an error wrapping
-// ErrPoisoned as soon as a write fails; the caller gives up the lease and
-// opens the log again. Run may be called once.
+// admitted, answers everyone and closes the log. When a write fails it tells
+// Options.OnPoison, so that the caller gives up the lease, and recovers the log
+// by itself. It returns an error wrapping ErrPoisoned if ctx ends before that
+// works, and a *CorruptError as well if the disk lost what was durable. Run may
+// be called once.
 func (l *Log) Run(ctx context.Context) error {
 	first := false
 	l.runOnce.Do(func() { first = true })
@@ -116,7 +122,8 @@ func (l *Log) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { l.rep.run(repCtx) })
 	wg.Go(func() { l.snap.run(repCtx) })
-	err := l.write(ctx)
+	wg.Go(func() { l.watchDisk(repCtx) })
+	err := l.runWriter(ctx)
 	cancel()
 	wg.Wait()
 	return errors.Join(err, l.Close())
@@ -141,7 +148,7 @@ func (l *Log) Close() error {
 // log. A draft with a term needs Options.MayAct to agree, here and again when
 // the group is written.
 func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Event, error) {
-	r, urgent, err := l.prepare(drafts)
+	r, err := l.prepare(drafts)
 	if err != nil {
 		l.count(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
@@ -149,7 +156,7 @@ func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Eve
 	if len(drafts) == 0 {
 		return nil, nil
 	}
-	if err := l.submit(ctx, r, urgent); err != nil {
+	if err := l.submit(ctx, r); err != nil {
 		l.count(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
 	}
@@ -157,8 +164,8 @@ func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Eve
 }
 
 // submit hands r to the writer and waits for its answer.
-func (l *Log) submit(ctx context.Context, r *request, urgent bool) error {
-	if err := l.in.put(ctx, r, urgent); err != nil {
+func (l *Log) submit(ctx context.Context, r *request) error {
+	if err := l.in.put(ctx, r); err != nil {
 		return err
 	}
 	return l.await(ctx, r)
@@ -185,6 +192,7 @@ func (l *Log) count(err error) {
 		reason string
 	}{
 		{ErrFull, "full"},
+		{ErrDiskFull, "disk_full"},
 		{ErrClosed, "closed"},
 		{ErrTooLarge, "too_large"},
 		{ErrFenced, "fenced"},
@@ -199,40 +207,41 @@ func (l *Log) count(err error) {
 }
 
 // prepare checks drafts and encodes their bodies.
-func (l *Log) prepare(drafts []cluster.Draft) (r *request, urgent bool, err error) {
+func (l *Log) prepare(drafts []cluster.Draft) (r *request, err error) {
 	r = &request{drafts: slices.Clone(drafts), bodies: make([][]byte, 0, len(drafts)), records: len(drafts), done: make(chan struct{})}
 	for _, d := range drafts {
 		body, err := json.Marshal(d.Body)
 		if err != nil {
-			return nil, false, fmt.Errorf("%w: %s: %w", ErrDraft, d.Kind, err)
+			return nil, fmt.Errorf("%w: %s: %w", ErrDraft, d.Kind, err)
 		}
 		if len(body) > record.MaxBody {
-			return nil, false, fmt.Errorf("%w: %s of %d bytes", ErrTooLarge, d.Kind, len(body))
+			return nil, fmt.Errorf("%w: %s of %d bytes", ErrTooLarge, d.Kind, len(body))
 		}
 		probe := cluster.Event{Source: cluster.SourceID{Node: l.o.Self, Inc: 1}, Seq: 1, Term: d.Term, Kind: d.Kind, Body: body}
 		if d.Kind.Authority() && d.Term == 0 {
-			return nil, false, fmt.Errorf("%w: %s without a term", ErrDraft, d.Kind)
+			return nil, fmt.Errorf("%w: %s without a term", ErrDraft, d.Kind)
 		}
 		if err := record.CheckEvent(probe); err != nil {
-			return nil, false, fmt.Errorf("%w: %w", ErrDraft, err)
+			return nil, fmt.Errorf("%w: %w", ErrDraft, err)
 		}
 		if body[0] != '{' { // that it is JSON is certain
-			return nil, false, fmt.Errorf("%w: the body of %s is not a JSON object", ErrDraft, d.Kind)
+			return nil, fmt.Errorf("%w: the body of %s is not a JSON object", ErrDraft, d.Kind)
 		}
 		if d.Term > 0 && !l.o.MayAct(d.Term) {
-			return nil, false, fmt.Errorf("%w: term %d", ErrFenced, d.Term)
+			return nil, fmt.Errorf("%w: term %d", ErrFenced, d.Term)
 		}
 		r.bodies = append(r.bodies, body)
 		r.weight += int64(record.EventLen(probe)) + record.FrameHeaderLen
-		switch d.Kind {
-		case cluster.KindTermStart, cluster.KindLeaseReleased, cluster.KindJobStopped, cluster.KindJobDone:
-			urgent = true
+		if d.Kind.Essential() {
+			r.class = urgent
+		} else if !l.disk.takes(false) {
+			return nil, fmt.Errorf("%w: no room for %s", ErrDiskFull, d.Kind)
 		}
 	}
 	if r.weight > MaxAppend {
-		return nil, false, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, r.weight, MaxAppend)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, r.weight, MaxAppend)
 	}
-	return r, urgent, nil
+	return r, nil
 }
 
 // View calls f with the fold of all durable events, at least those that Heads

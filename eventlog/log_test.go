@@ -136,7 +136,7 @@ func TestIntakeIsBoundedAndReserved(t *testing.T) {
 	}
 	defer l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	big := cluster.Draft{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", 3000)}}
+	big := cluster.Draft{Kind: cluster.KindPublishing, Body: cluster.Publishing{Why: strings.Repeat("x", 2500)}}
 	var wg sync.WaitGroup
 	errs := make(chan error, 3)
 	for range 2 {
@@ -149,7 +149,7 @@ func TestIntakeIsBoundedAndReserved(t *testing.T) {
 		t.Fatalf("append to a full intake: %v, want ErrFull", err)
 	}
 	wg.Go(func() { _, err := l.Append(ctx, []cluster.Draft{acting(1, 1)}); errs <- err })
-	eventually(t, "urgent append queued", func() bool { l.in.mu.Lock(); defer l.in.mu.Unlock(); return len(l.in.queue) == 3 })
+	eventually(t, "urgent append queued", func() bool { l.in.mu.Lock(); defer l.in.mu.Unlock(); return len(l.in.urgent) == 1 })
 	cancel()
 	wg.Wait()
 	for range 3 {
@@ -157,8 +157,8 @@ func TestIntakeIsBoundedAndReserved(t *testing.T) {
 			t.Fatalf("append cancelled in the queue: %v, want ErrRejected", err)
 		}
 	}
-	if l.in.used != 0 {
-		t.Fatalf("%d bytes still counted", l.in.used)
+	if l.in.total() != 0 {
+		t.Fatalf("%d bytes still counted", l.in.total())
 	}
 }
 

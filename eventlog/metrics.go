@@ -24,6 +24,9 @@ type metrics struct {
 	peerErrors *prometheus.CounterVec
 	forks      prometheus.Counter
 	stable     prometheus.Gauge
+	diskState  *prometheus.GaugeVec
+	diskFree   prometheus.Gauge
+	reopened   prometheus.Counter
 	durable    prometheus.Gauge
 	tailing    prometheus.Gauge
 }
@@ -42,16 +45,22 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}
 		return v
 	}
+	state := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "skein", Subsystem: "eventlog", Name: "disk_state", Help: "1 for what the room for the log is: ok, low, full or out.",
+	}, []string{"state"})
 	m := &metrics{
-		records: counter("records_total", "Events in the log: recovered, appended and received."),
-		size:    gauge("size_bytes", "Bytes of all segments, without preallocated space."),
+		diskState: state,
+		diskFree:  gauge("disk_free_bytes", "Bytes that the file system of the log has left, -1 if it does not say."),
+		reopened:  counter("reopened_total", "Recoveries of the running log after an i/o error."),
+		records:   counter("records_total", "Events in the log: recovered, appended and received."),
+		size:      gauge("size_bytes", "Bytes of all segments, without preallocated space."),
 		fsync: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "skein", Subsystem: "eventlog", Name: "fsync_duration_seconds", Help: "Time of one sync of one segment.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 14),
 		}),
 		groups:     counter("commit_groups_total", "Commit groups made durable."),
 		queued:     gauge("intake_bytes", "Bytes that wait for the writer or are being written."),
-		rejected:   vec("rejected_total", "Appends that were refused.", "reason", "full", "closed", "too_large", "fenced", "draft", "cancelled"),
+		rejected:   vec("rejected_total", "Appends that were refused.", "reason", "full", "disk_full", "closed", "too_large", "fenced", "draft", "cancelled"),
 		truncated:  counter("torn_tails_total", "Interrupted writes cut off when the log was opened."),
 		poisoned:   gauge("poisoned", "1 after a failed write or sync."),
 		recovery:   gauge("recovery_duration_seconds", "Time that opening the log took."),
@@ -60,7 +69,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		received:   counter("received_records_total", "Events stored for other sources."),
 		acks:       vec("push_acks_total", "Answers of voters to pushed events.", "result", "stored", "refused"),
 		pulls:      vec("pulls_total", "Pulls from other hosts.", "result", "equal", "fetched", "error"),
-		peerErrors: vec("peer_errors_total", "Refused data of other hosts.", "reason", "frame", "chain", "signature", "clock", "unknown_source", "equivocation", "proof", "snapshot"),
+		peerErrors: vec("peer_errors_total", "Refused data of other hosts.", "reason", "frame", "chain", "signature", "clock", "unknown_source", "equivocation", "proof", "snapshot", "quota", "disk_full"),
 		forks:      counter("equivocations_total", "Sources proven to have signed two histories."),
 		stable:     gauge("stable_seq", "Last stable event of the own chain."),
 		durable:    gauge("durable_seq", "Last durable event of the own chain."),
@@ -72,6 +81,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.records, m.size, m.fsync, m.groups, m.queued, m.rejected, m.truncated, m.poisoned, m.recovery, m.rebuilds,
 		m.sources, m.received, m.acks, m.pulls, m.peerErrors, m.forks, m.stable, m.durable, m.tailing,
+		m.diskState, m.diskFree, m.reopened,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register event log metrics: %w", err)

@@ -59,13 +59,16 @@ type Options struct {
 	// Peers lists the hosts to pull from. nil: none.
 	Peers func() []cluster.NodeID
 
-	// OnPoison is called once, from the writer, when an I/O error ends
-	// writing. It must not block.
+	// OnPoison is called from the writer when an I/O error ends writing, each
+	// time. It must not block.
 	OnPoison func(error)
 	// OnEquivocation is called when a source is proven to have signed two
 	// histories; found says that it was this host that found out. It must not
 	// block.
 	OnEquivocation func(f Fork, found bool)
+
+	// OnDisk is called when Disk has another State. It must not block.
+	OnDisk func(Disk)
 
 	// Wall is the wall clock. Default time.Now.
 	Wall func() time.Time
@@ -78,18 +81,41 @@ type Options struct {
 	// FS default OSFS().
 	FS FS
 
+	// Free returns how many bytes the file system of dir has left, and a
+	// negative number where that means nothing. Default: statfs.
+	Free func(dir string) (int64, error)
+
+	// LowWater and Reserve are bytes that the file system should have left: at
+	// LowWater Disk warns; the last Reserve is kept for what ends work and
+	// passes the lease on. A quarter of Reserve is a file, so that other
+	// programs cannot take it. 0: neither is looked at.
+	LowWater, Reserve int64
+	// MaxBytes is how large the segments may become before the disk counts as
+	// full. 0: not limited.
+	MaxBytes int64
+	// SourceBytes is how much the log takes from one other host. 0: three
+	// quarters of what there is room for.
+	SourceBytes int64
+	// SourceRate is how many bytes a second the log takes from one other host
+	// in the long run, default 64 MiB; a start of 8 times that is free.
+	SourceRate int64
+
 	// SegmentSize is the size at which a segment is sealed, default 64 MiB.
 	SegmentSize int64
 	// Prealloc is the largest step of preallocation, default 4 MiB. Small
 	// segments grow in smaller steps.
 	Prealloc int64
 	// IntakeBytes bounds what waits for the writer, default 16 MiB. An
-	// eighth of it is kept for the drafts that must get through: the end of
-	// jobs, the lease.
+	// eighth of it is kept for essential drafts, see cluster.Kind; of the rest
+	// neither this host nor the others can take all.
 	IntakeBytes int64
 	// MaxAhead is how far ahead of Wall an event of another host may be,
 	// default 60 s.
 	MaxAhead time.Duration
+	// ReopenAfter is how long after an I/O error the log is opened again for
+	// the first time, default 1 s; the pause doubles with each error that
+	// follows soon, up to 30 s. Negative: Run ends with the error.
+	ReopenAfter time.Duration
 	// PullEvery is the period of pulling from a random peer, default 1 s,
 	// for a voter 5 times that. Negative: never.
 	PullEvery time.Duration
@@ -137,6 +163,12 @@ func (o Options) withDefaults() Options {
 	if o.OnEquivocation == nil {
 		o.OnEquivocation = func(Fork, bool) {}
 	}
+	if o.OnDisk == nil {
+		o.OnDisk = func(Disk) {}
+	}
+	if o.Free == nil {
+		o.Free = freeBytes
+	}
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
@@ -153,6 +185,8 @@ func (o Options) withDefaults() Options {
 	o.Prealloc = orDefault(o.Prealloc, 4<<20)
 	o.IntakeBytes = orDefault(o.IntakeBytes, 16<<20)
 	o.MaxAhead = orDefault(o.MaxAhead, time.Minute)
+	o.SourceRate = orDefault(o.SourceRate, 64<<20)
+	o.ReopenAfter = orDefault(o.ReopenAfter, time.Second)
 	o.PullEvery = orDefault(o.PullEvery, time.Second)
 	o.SnapshotEvents = orDefault(o.SnapshotEvents, 200_000)
 	o.SnapshotBytes = orDefault(o.SnapshotBytes, 256<<20)
@@ -186,6 +220,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("event log options: negative snapshot check or retention age")
 	case o.Prealloc < 0 || o.IntakeBytes < 1024 || o.MaxAhead < 0 || o.IOTimeout < 0:
 		return fmt.Errorf("event log options: negative or too small limit")
+	case o.LowWater < 0 || o.Reserve < 0 || o.MaxBytes < 0 || o.SourceBytes < 0 || o.SourceRate < 0:
+		return fmt.Errorf("event log options: negative limit of the disk")
 	}
 	return nil
 }

@@ -43,8 +43,11 @@ func (l *Log) offer(ctx context.Context, b []byte) (*request, error) {
 		l.m.peerErrors.WithLabelValues("clock").Inc()
 		return nil, err
 	}
-	r := &request{run: ru, weight: int64(ru.bytes), records: len(ru.events), done: make(chan struct{})}
-	if err := l.in.put(ctx, r, false); err != nil {
+	if err := l.admits(ru); err != nil {
+		return nil, fmt.Errorf("store run of %s: %w", src, err)
+	}
+	r := &request{run: ru, weight: int64(ru.bytes), records: len(ru.events), class: foreign, done: make(chan struct{})}
+	if err := l.in.put(ctx, r); err != nil {
 		return nil, fmt.Errorf("store run of %s: %w", src, err)
 	}
 	return r, nil
@@ -110,11 +113,16 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 	if inc == own.Inc {
 		return false, nil
 	}
-	r := &request{renew: inc, done: make(chan struct{})}
-	if err := l.submit(ctx, r, true); err != nil && l.Source() == own {
+	err := l.renew(ctx, inc, "other hosts know more of "+own.String()+" than the disk")
+	if err != nil && l.Source() == own {
 		return false, fmt.Errorf("%w: %w", ErrRolledBack, err)
 	}
 	return true, nil
+}
+
+// renew makes the own chain go on as another incarnation.
+func (l *Log) renew(ctx context.Context, inc uint64, reason string) error {
+	return l.submit(ctx, &request{renew: &renewal{inc: inc, reason: reason}, class: urgent, done: make(chan struct{})})
 }
 
 // hashAt returns the hash of a durable event.

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -268,8 +269,16 @@ func TestOwnChainLongerElsewhereStartsNewIncarnation(t *testing.T) {
 		t.Fatalf("own chain %s, want incarnation 2", got)
 	}
 	e := mustAppend(t, a, note(4))
-	if e[0].Seq != 1 || e[0].Source.Inc != 2 {
+	if e[0].Seq != 2 || e[0].Source.Inc != 2 {
 		t.Fatalf("appended %+v", e[0])
+	}
+	for first, err := range a.Read(e[0].Source, 1) {
+		var link cluster.Incarnation
+		if err != nil || first.Kind != cluster.KindIncarnation || json.Unmarshal(first.Body, &link) != nil ||
+			link.Previous.Source.Inc != 1 || link.Previous.Seq != 1 || link.Previous.Hash.IsZero() || link.Reason == "" {
+			t.Fatalf("the new chain begins with %s %s, %v", first.Kind, first.Body, err)
+		}
+		break
 	}
 	for _, err := range []error{a.Sync(t.Context(), "b"), b.Sync(t.Context(), "a")} {
 		if err != nil {

@@ -29,6 +29,9 @@ type segmentScan struct {
 	own     bool
 	first   uint64
 	last    bool // the chain's last file: its tail may be torn
+	// known is a seq up to which the chain was durable for certain: what is
+	// missing of it was not torn.
+	known uint64
 
 	tail cluster.Mark // before the segment; moves with each group
 	hlc  cluster.HLC
@@ -38,12 +41,14 @@ type segmentScan struct {
 	commit func(group) error
 
 	// Results.
-	end      int64 // after the last committed frame
-	records  int
-	sealed   bool
-	index    []indexEntry
-	torn     int64 // bytes of an interrupted write after end
-	noHeader bool  // nothing in the file can be read; it is to be removed
+	end     int64 // after the last committed frame
+	records int
+	sealed  bool
+	// lastGroup is where the last group starts, 0 if there is none.
+	lastGroup int64
+	index     []indexEntry
+	torn      int64 // bytes of an interrupted write after end
+	noHeader  bool  // nothing in the file can be read; it is to be removed
 }
 
 func (s *segmentScan) corrupt(off int64, rec int, format string, args ...any) error {
@@ -129,7 +134,7 @@ func (s *segmentScan) group(d *ahead, f io.ReaderAt, size int64) (more bool, err
 				return false, s.corrupt(off, rec, "head of %s at seq %d does not match the chain at seq %d", h.Source, h.Seq, tail.Seq)
 			}
 			g.head, g.sig, g.end = h, it.sig, d.off
-			s.tail, s.hlc, s.end, s.records = tail, hlc, d.off, d.rec
+			s.tail, s.hlc, s.end, s.records, s.lastGroup = tail, hlc, d.off, d.rec, g.off
 			return true, s.commit(g)
 		case record.TypeSeal:
 			seal, err := record.DecodeSeal(it.fr.Payload)
@@ -185,6 +190,9 @@ func (s *segmentScan) finish(f io.ReaderAt, size, off int64, rec int, cause erro
 	case !s.last:
 		return s.corrupt(off, rec, "%s", reason(cause))
 	}
+	if s.tail.Seq < s.known {
+		return s.corrupt(off, rec, "%s, where events up to seq %d were durable", reason(cause), s.known)
+	}
 	blank, err := isBlank(f, s.end, size)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.path, err)
@@ -224,7 +232,7 @@ func (s *segmentScan) headless(f io.ReaderAt, size, off int64, why string) error
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.path, err)
 	}
-	if !s.last || record.LaterGroup(rest, 0) >= 0 {
+	if !s.last || s.known >= s.first || record.LaterGroup(rest, 0) >= 0 {
 		return s.corrupt(off, 0, "%s", why)
 	}
 	s.noHeader, s.torn = true, size

@@ -42,7 +42,7 @@ func (s *snapshots) install(ctx context.Context, sw *swap) error {
 		return err
 	}
 	r := &request{swap: sw, done: make(chan struct{})}
-	return s.l.submit(ctx, r, true)
+	return s.l.submit(ctx, r)
 }
 
 // goOnFrom carries out a swap. The error it returns poisons the log; a refusal

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,21 +11,66 @@ import (
 	"github.com/skein-project/skein/eventlog/record"
 )
 
+// runWriter writes until ctx ends. After an I/O error it opens the chains again,
+// with growing pauses, unless that is switched off or what was durable is gone.
+func (l *Log) runWriter(ctx context.Context) error {
+	pause := l.o.ReopenAfter
+	for {
+		started := time.Now()
+		err := l.write(ctx)
+		if err == nil || l.o.ReopenAfter < 0 {
+			return err
+		}
+		if time.Since(started) > reopenCalm {
+			pause = l.o.ReopenAfter
+		}
+		for {
+			if !after(ctx, pause) {
+				return err
+			}
+			pause = min(2*pause, max(reopenMax, l.o.ReopenAfter))
+			again := l.reopen()
+			if again == nil {
+				break
+			}
+			if _, ok := errors.AsType[*CorruptError](again); ok {
+				return errors.Join(err, again)
+			}
+			l.log.Error().Err(again).Msg("event log not recovered yet")
+		}
+	}
+}
+
+const (
+	reopenMax = 30 * time.Second
+	// reopenCalm is how long the log must have been sound for an error to count
+	// as a new one.
+	reopenCalm = time.Minute
+)
+
 // write is the writer: the only goroutine that touches the chains' own view
 // and their files. It ends when ctx ends, after what was queued is durable,
 // or with the first I/O error.
 func (l *Log) write(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, l.in.close)
 	defer stop()
+	idle := time.NewTimer(markAfter)
+	defer idle.Stop()
 	for {
 		batch := l.in.take()
 		if len(batch) == 0 {
 			if ctx.Err() == nil {
-				<-l.in.wake // put and close send
+				idle.Reset(markAfter)
+				select {
+				case <-l.in.wake: // put and close send
+				case <-idle.C:
+					l.watermark.save(l)
+				}
 				continue
 			}
 			l.in.close()
 			if batch = l.in.take(); len(batch) == 0 {
+				l.watermark.save(l)
 				return nil
 			}
 		}
@@ -35,9 +81,50 @@ func (l *Log) write(ctx context.Context) error {
 	}
 }
 
-// commit makes one batch durable and answers its requests. An error is an I/O
+// commit makes one batch durable and answers its requests. Where the disk has no
+// room left, the essential ones get what is held in reserve. An error is an I/O
 // error: nothing was answered.
 func (l *Log) commit(batch []*request) error {
+	err := l.commitOnce(batch)
+	if err == nil || !noRoom(err) {
+		return err
+	}
+	var must, others []*request
+	for _, r := range batch {
+		switch {
+		case r.err != nil:
+			others = append(others, r)
+		case r.class == urgent:
+			must = append(must, r)
+		default:
+			r.err = refusedForRoom(err)
+			others = append(others, r)
+		}
+	}
+	l.disk.sawFull()
+	if len(must) > 0 && l.disk.release() {
+		err = l.commitOnce(must)
+	}
+	if len(must) > 0 && err != nil {
+		if !noRoom(err) {
+			return err
+		}
+		l.disk.ranOut()
+		for _, r := range must {
+			if r.err == nil {
+				r.err = refusedForRoom(err)
+			}
+		}
+		others = append(others, must...)
+	}
+	l.answer(others)
+	return nil
+}
+
+// commitOnce tries to make one batch durable and answers its requests. If noRoom
+// is true of its error the batch left no trace and may be tried again. After
+// another error it is unknown what of it is on the disk.
+func (l *Log) commitOnce(batch []*request) error {
 	var dirty []*chain
 	mark := func(c *chain) {
 		if len(c.buf) == 0 {
@@ -47,19 +134,22 @@ func (l *Log) commit(batch []*request) error {
 	}
 	for _, r := range batch { // before anything is staged
 		switch {
+		case r.err != nil || r.did: // in an earlier try
 		case r.swap != nil:
 			if err := l.goOnFrom(r); err != nil {
 				return err
 			}
+			r.did = true
 		case r.trim != nil:
 			l.forget(r.trim)
+			r.did = true
+		case r.renew != nil:
+			r.err = l.renewOwn(r, mark)
 		}
 	}
 	for _, r := range batch {
 		switch {
-		case r.swap != nil, r.trim != nil:
-		case r.renew > 0:
-			r.err = l.renewOwn(r.renew)
+		case r.err != nil, r.renew != nil, r.swap != nil, r.trim != nil:
 		case r.fork != nil:
 			if err := l.applyFork(r.fork); err != nil {
 				return err
@@ -71,14 +161,19 @@ func (l *Log) commit(batch []*request) error {
 		}
 	}
 	dirty = nonEmpty(dirty)
-	for _, c := range dirty {
-		if c == l.own {
-			h := record.SignHead(l.o.Cluster, cluster.Head{Source: c.src, Seq: c.tail.Seq, Hash: c.tail.Hash}, l.o.Key)
-			if err := c.end(h); err != nil {
-				return err
+	if err := l.makeRoom(dirty); err != nil {
+		if noRoom(err) {
+			for _, c := range dirty {
+				c.forget()
+			}
+			for _, r := range batch {
+				r.events = nil
 			}
 		}
-		if err := c.write(l.fs, l.o); err != nil {
+		return err
+	}
+	for _, c := range dirty {
+		if err := c.write(); err != nil {
 			return err
 		}
 	}
@@ -93,6 +188,22 @@ func (l *Log) commit(batch []*request) error {
 		return err
 	}
 	l.answer(batch)
+	return nil
+}
+
+// makeRoom signs the own group and makes room for all.
+func (l *Log) makeRoom(dirty []*chain) error {
+	for _, c := range dirty {
+		if c == l.own {
+			h := record.SignHead(l.o.Cluster, cluster.Head{Source: c.src, Seq: c.tail.Seq, Hash: c.tail.Hash}, l.o.Key)
+			if err := c.end(h); err != nil {
+				return err
+			}
+		}
+		if err := c.makeRoom(l.fs, l.o); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -112,6 +223,9 @@ func nonEmpty(chains []*chain) []*chain {
 func (l *Log) publish(dirty []*chain) error {
 	if len(dirty) == 0 {
 		return nil
+	}
+	for _, c := range dirty {
+		l.grew(c, int64(len(c.buf)))
 	}
 	l.fold.mu.Lock()
 	if err := l.fold.err; err != nil {
@@ -138,8 +252,6 @@ func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 			l.chains[c.src] = c
 			delete(l.fresh, c.src)
 		}
-		l.m.size.Add(float64(len(c.buf)))
-		l.snap.grew(int64(len(c.buf)))
 		got := c.commit()
 		if c == l.own {
 			l.unstable = append(l.unstable, terms(got)...)
@@ -156,13 +268,19 @@ func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 	return events
 }
 
+// grew notes that the segments of c have n bytes more.
+func (l *Log) grew(c *chain, n int64) {
+	l.m.size.Add(float64(n))
+	l.snap.grew(n)
+	l.disk.grew(n)
+	l.quota.grew(c.src.Node, n, time.Now())
+}
+
 func (l *Log) answer(batch []*request) {
-	var weight int64
 	for _, r := range batch {
-		weight += r.weight
 		close(r.done)
 	}
-	l.in.giveBack(weight)
+	l.in.giveBack(batch)
 }
 
 // stageOwn gives drafts their places in the own chain. A refused request
@@ -178,20 +296,31 @@ func (l *Log) stageOwn(r *request, mark func(*chain)) error {
 	}
 	c := l.own
 	mark(c)
-	for i, d := range r.drafts {
-		e := cluster.Event{
-			Source: c.src, Seq: c.tail.Seq + 1, Prev: c.tail.Hash,
-			HLC: max(l.hlc, c.hlc).Next(at), Term: d.Term, Kind: d.Kind, Body: r.bodies[i],
-		}
-		e, err := c.add(e)
+	if c.link != nil && c.tail.Seq == 0 {
+		body, err := json.Marshal(c.link)
 		if err != nil {
-			// Drafts were checked on entry: this cannot be a caller's fault.
-			panic("eventlog: checked draft refused: " + err.Error())
+			return fmt.Errorf("encode link to %s: %w", c.link.Previous.Source, err)
 		}
-		l.hlc = e.HLC
-		r.events = append(r.events, e)
+		l.put(c, cluster.Draft{Kind: cluster.KindIncarnation}, body, at)
+	}
+	for i, d := range r.drafts {
+		r.events = append(r.events, l.put(c, d, r.bodies[i], at))
 	}
 	return nil
+}
+
+// put adds one checked draft to the own group.
+func (l *Log) put(c *chain, d cluster.Draft, body []byte, at time.Time) cluster.Event {
+	e, err := c.add(cluster.Event{
+		Source: c.src, Seq: c.tail.Seq + 1, Prev: c.tail.Hash,
+		HLC: max(l.hlc, c.hlc).Next(at), Term: d.Term, Kind: d.Kind, Body: body,
+	})
+	if err != nil {
+		// Drafts were checked on entry: this cannot be a caller's fault.
+		panic("eventlog: checked draft refused: " + err.Error())
+	}
+	l.hlc = e.HLC
+	return e
 }
 
 // stage puts a verified run of another source behind its chain, as far as it
@@ -205,7 +334,7 @@ func (l *Log) stage(r *request, mark func(*chain)) error {
 	if c == nil {
 		c = l.staged(ru.head.Source)
 		if c == nil {
-			return fmt.Errorf("%w: more than %d sources", ErrPeer, MaxSources)
+			return fmt.Errorf("%w: more than %d chains, or %d of one host", ErrQuota, MaxSources, maxIncarnations)
 		}
 	}
 	events := ru.events
@@ -268,7 +397,7 @@ func (l *Log) staged(src cluster.SourceID) *chain {
 	if c := l.fresh[src]; c != nil {
 		return c
 	}
-	if len(l.chains)+len(l.fresh) >= MaxSources {
+	if len(l.chains)+len(l.fresh) >= MaxSources || l.chainsOf(src.Node) >= maxIncarnations {
 		return nil
 	}
 	c := l.newChain(src)
@@ -276,25 +405,53 @@ func (l *Log) staged(src cluster.SourceID) *chain {
 	return c
 }
 
-// renewOwn starts a new incarnation of the own chain.
-func (l *Log) renewOwn(inc uint64) error {
-	if inc <= l.own.src.Inc || len(l.own.buf) > 0 {
-		return fmt.Errorf("%w: incarnation %d after %d", ErrDraft, inc, l.own.src.Inc)
+// chainsOf counts the chains of one host.
+func (l *Log) chainsOf(node cluster.NodeID) (n int) {
+	for _, m := range []map[cluster.SourceID]*chain{l.chains, l.fresh} {
+		for src := range m {
+			if src.Node == node {
+				n++
+			}
+		}
 	}
-	if f := l.own.file; f != nil {
+	return n
+}
+
+// renewal asks for a new incarnation of the own chain.
+type renewal struct {
+	inc    uint64
+	reason string
+}
+
+// renewOwn starts a new incarnation of the own chain. Its first event names the
+// last one of the old chain that is here.
+func (l *Log) renewOwn(r *request, mark func(*chain)) error {
+	old := l.own
+	switch {
+	case r.renew.inc == old.src.Inc:
+		return l.stageOwn(r, mark) // started in an earlier try
+	case r.renew.inc < old.src.Inc || len(old.buf) > 0:
+		return fmt.Errorf("%w: incarnation %d after %d", ErrDraft, r.renew.inc, old.src.Inc)
+	}
+	if f := old.file; f != nil {
 		if err := f.Close(); err != nil {
 			return fmt.Errorf("close segment: %w", err)
 		}
-		l.own.file = nil
+		old.file = nil
+	}
+	next := l.newChain(cluster.SourceID{Node: l.o.Self, Inc: r.renew.inc})
+	next.link = &cluster.Incarnation{
+		Previous: cluster.SourceMark{Source: old.src, Mark: cluster.Mark{Seq: old.head.Seq, Hash: old.head.Hash}},
+		Reason:   r.renew.reason,
 	}
 	l.mu.Lock()
-	l.own = l.newChain(cluster.SourceID{Node: l.o.Self, Inc: inc})
+	l.own = next
 	l.unstable = nil
 	l.mu.Unlock()
 	l.resetVoters()
-	l.log.Warn().Uint64("incarnation", inc).Msg("own chain continues as a new incarnation")
+	l.log.Warn().Uint64("incarnation", r.renew.inc).Str("reason", r.renew.reason).Msg("own chain continues as a new incarnation")
 	l.notify()
-	return nil
+	return l.stageOwn(r, mark)
 }
 
 // poison ends writing for good. What was being written is unknown; what was

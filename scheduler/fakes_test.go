@@ -28,6 +28,7 @@ type memLog struct {
 	held    bool          // nothing becomes stable
 	changed chan struct{} // closed and replaced by every change
 	refuse  error
+	full    bool // takes only what is essential
 }
 
 func newMemLog(node cluster.NodeID) *memLog {
@@ -39,6 +40,9 @@ func (l *memLog) Append(_ context.Context, drafts []cluster.Draft) ([]cluster.Ev
 	defer l.mu.Unlock()
 	if l.refuse != nil {
 		return nil, l.refuse
+	}
+	if l.full && slices.ContainsFunc(drafts, func(d cluster.Draft) bool { return !d.Kind.Essential() }) {
+		return nil, errors.New("disk full")
 	}
 	var out []cluster.Event
 	for _, d := range drafts {
@@ -79,6 +83,12 @@ func (l *memLog) WaitStable(ctx context.Context, _ uint64) (int, error) {
 			return 1, ctx.Err()
 		}
 	}
+}
+
+func (l *memLog) TakesWork() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.full
 }
 
 func (l *memLog) View(f func(*state.State)) {

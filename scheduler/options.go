@@ -22,6 +22,9 @@ type Log interface {
 	// Append makes drafts durable on this host and folds them before it
 	// returns, all or none.
 	Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Event, error)
+	// TakesWork says whether there is room for new work: for jobs and
+	// assignments. Without it Append refuses them.
+	TakesWork() bool
 	// WaitStable waits until the own event seq survives this host's loss.
 	WaitStable(ctx context.Context, seq uint64) (voters int, err error)
 	// View shows the fold of all durable events.

@@ -68,8 +68,8 @@ func (s *Scheduler) settle(ctx context.Context, seq uint64) (voters int, err err
 // Submit creates the job that owner asks for under spec.Key, or finds it: the
 // same key and the same spec name the same job, for ever. Zero fields of spec
 // take their defaults. It answers when wait is true. Errors wrap
-// cluster.ErrJobSpec, ErrArtefact, ErrKeyReused, ErrNotHolder, ErrBusy (then
-// nothing was logged) or ErrUnknownOutcome.
+// cluster.ErrJobSpec, ErrArtefact, ErrKeyReused, ErrNotHolder, ErrBusy, ErrNoRoom
+// (then nothing was logged) or ErrUnknownOutcome.
 func (s *Scheduler) Submit(ctx context.Context, spec cluster.JobSpec, owner string, wait Wait) (Submission, error) {
 	spec = spec.WithDefaults()
 	out := Submission{Job: cluster.NewJobID(owner, spec.Key)}

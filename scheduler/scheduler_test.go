@@ -438,6 +438,45 @@ func TestLogRefuses(t *testing.T) {
 	})
 }
 
+// TestFullLogTakesNoNewWork fills the disk in the middle of a job: what runs ends
+// and counts, the job can be stopped, nothing new begins; with room again all
+// goes on by itself.
+func TestFullLogTakesNoNewWork(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 100)
+		other := r.submit("o", 50)
+		time.Sleep(2500 * time.Millisecond)
+		setFull := func(full bool) { r.log.mu.Lock(); r.log.full = full; r.log.mu.Unlock() }
+		setFull(true)
+		time.Sleep(time.Second)
+		assigned, accepted := r.log.count(cluster.KindChunksAssigned), r.log.count(cluster.KindChunkAccepted)
+		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("submit to a full log: %v, want ErrNoRoom", err)
+		}
+		if sub, err := r.s.Submit(t.Context(), testSpec("k", 100), "uid:1", WaitLocal); err != nil || sub.Created {
+			t.Errorf("submit of a known job: %v", err)
+		}
+		if err := r.s.Stop(t.Context(), other, "uid:1", ""); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		if n := r.log.count(cluster.KindChunksAssigned); n != assigned {
+			t.Errorf("%d assignments although the log is full", n-assigned)
+		}
+		if n := r.log.count(cluster.KindChunkAccepted); n <= accepted {
+			t.Error("what ran was not accepted")
+		}
+		if !r.job(other).State.Final() || r.job(id).State.Final() {
+			t.Errorf("jobs are %s and %s", r.job(other).State, r.job(id).State)
+		}
+		setFull(false)
+		r.submit("l", 5)
+		r.ended(id, 10*time.Minute)
+		_ = stop()
+	})
+}
+
 func TestQuiesce(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
 		if err := r.s.Quiesce(t.Context()); !errors.Is(err, ErrNotHolder) {

@@ -46,6 +46,7 @@ type term struct {
 	created map[cluster.JobID]cluster.Hash    // fingerprints of jobs submitted in this run
 	seq     uint64                            // last own event of this run
 	quiet   bool
+	held    bool           // the log has no room for new work
 	wg      sync.WaitGroup // links
 
 	batch    batch
@@ -137,6 +138,7 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 	t.load()
 	t.meetMembers(ctx)
 	for {
+		t.lookForRoom()
 		if err := t.commit(ctx); err != nil {
 			return err
 		}
@@ -183,6 +185,15 @@ func (t *term) drain(frames <-chan linkEvent) {
 		default:
 			return
 		}
+	}
+}
+
+// lookForRoom lets the plan give out work only as long as the log takes it.
+func (t *term) lookForRoom() {
+	if held := !t.o.Log.TakesWork(); held != t.held {
+		t.held = held
+		t.log.Warn().Bool("held", held).Msg("room for new work in the event log changed")
+		t.step(plan.Hold{On: held})
 	}
 }
 
@@ -332,6 +343,9 @@ func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
 			return false, ErrKeyReused
 		}
 		return false, nil
+	}
+	if t.lookForRoom(); t.held {
+		return false, ErrNoRoom
 	}
 	t.created[b.Job] = want
 	t.specs[b.Job] = b.Spec

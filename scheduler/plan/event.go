@@ -97,6 +97,9 @@ type Tick struct{}
 // Quiesce stops all decisions for good: the lease is being handed over.
 type Quiesce struct{}
 
+// Hold says whether anything new may be given out. What runs goes on.
+type Hold struct{ On bool }
+
 func (JobAdded) event()           {}
 func (JobStopped) event()         {}
 func (WorkerConnected) event()    {}
@@ -105,6 +108,7 @@ func (HealthChanged) event()      {}
 func (Result) event()             {}
 func (Tick) event()               {}
 func (Quiesce) event()            {}
+func (Hold) event()               {}
 
 // String implements fmt.Stringer.
 func (e JobAdded) String() string { return fmt.Sprintf("job_added %s", e.Job) }
@@ -136,3 +140,6 @@ func (Tick) String() string { return "tick" }
 
 // String implements fmt.Stringer.
 func (Quiesce) String() string { return "quiesce" }
+
+// String implements fmt.Stringer.
+func (e Hold) String() string { return fmt.Sprintf("hold %t", e.On) }

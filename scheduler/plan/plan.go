@@ -61,6 +61,7 @@ type Plan struct {
 	workers []*worker // by name
 	expiry  time.Duration
 	quiet   bool
+	held    bool // nothing new is given out
 	out     []Action
 }
 
@@ -93,12 +94,16 @@ func (p *Plan) Step(e Event, now time.Duration) []Action {
 		p.result(e, now)
 	case Tick:
 		p.starve(now)
+	case Hold:
+		p.held = e.On
 	case Quiesce:
 		p.quiet = true
 		return p.out
 	}
-	p.fill(now)
-	p.copySuspects(now)
+	if !p.held {
+		p.fill(now)
+		p.copySuspects(now)
+	}
 	return p.out
 }
 

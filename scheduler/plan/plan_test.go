@@ -267,6 +267,18 @@ func TestStop(t *testing.T) {
 	b.want(b.do(JobStopped{Job: "j", Actor: "uid:7"}))
 }
 
+func TestHold(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.do(Hold{On: true})
+	if got := b.job("j", 5, 4); len(got) != 0 {
+		t.Errorf("given out while held: %v", got)
+	}
+	if got := b.do(Hold{}); len(got) == 0 {
+		t.Error("nothing is given out after it")
+	}
+}
+
 func TestQuiesce(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)

@@ -1,0 +1,128 @@
+package eventlog
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+const (
+	// maxIncarnations is how many chains of one host the log takes.
+	maxIncarnations = 256
+	// burstSeconds is for how long a host may exceed its rate when it has been
+	// quiet: others catch up with what it wrote in the past.
+	burstSeconds = 8
+)
+
+// quota keeps one host from filling the disks of all others. It counts the
+// bytes of each host's chains here, and the bytes that arrive.
+type quota struct {
+	rate, most int64 // per host; most 0: three quarters of the room
+
+	mu    sync.Mutex
+	hosts map[cluster.NodeID]*hostQuota
+}
+
+type hostQuota struct {
+	held   int64 // bytes of its segments
+	tokens float64
+	at     time.Time // when tokens was true
+}
+
+func newQuota(o Options) *quota {
+	return &quota{rate: o.SourceRate, most: o.SourceBytes, hosts: map[cluster.NodeID]*hostQuota{}}
+}
+
+// take admits a run of n bytes of a host, or says why not. room is how large
+// the whole log may become, -1 if nobody knows.
+func (q *quota) take(node cluster.NodeID, n, room int64, now time.Time) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h := q.host(node, now)
+	most := q.most
+	if most == 0 && room >= 0 {
+		most = room / 4 * 3
+	}
+	if most > 0 && h.held+n > most {
+		return fmt.Errorf("%w: %d bytes of %s are here, at most %d are taken", ErrQuota, h.held, node, most)
+	}
+	h.tokens = min(h.tokens+now.Sub(h.at).Seconds()*float64(q.rate), burstSeconds*float64(q.rate))
+	h.at = now
+	// A run may be as large as the burst of a low rate: it waits for a full
+	// bucket and leaves a debt.
+	if h.tokens < min(float64(n), burstSeconds*float64(q.rate)) {
+		return fmt.Errorf("%w: more than %d bytes a second of %s", ErrQuota, q.rate, node)
+	}
+	h.tokens -= float64(n)
+	return nil
+}
+
+func (q *quota) host(node cluster.NodeID, now time.Time) *hostQuota {
+	h := q.hosts[node]
+	if h == nil {
+		h = &hostQuota{tokens: burstSeconds * float64(q.rate), at: now}
+		q.hosts[node] = h
+	}
+	return h
+}
+
+// grew notes that the chains of a host have n bytes more.
+func (q *quota) grew(node cluster.NodeID, n int64, now time.Time) {
+	q.mu.Lock()
+	q.host(node, now).held += n
+	q.mu.Unlock()
+}
+
+// set replaces what is counted by what is there.
+func (q *quota) set(held map[cluster.NodeID]int64, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, h := range q.hosts {
+		h.held = 0
+	}
+	for node, n := range held {
+		q.host(node, now).held = n
+	}
+}
+
+// sizes returns how many bytes the segments of each host hold.
+func (l *Log) sizes() map[cluster.NodeID]int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	out := map[cluster.NodeID]int64{}
+	for _, c := range l.chains {
+		for _, s := range c.segs {
+			out[c.src.Node] += s.size
+		}
+	}
+	return out
+}
+
+// measure counts what is on the disk.
+func (l *Log) measure() {
+	held := l.sizes()
+	var total int64
+	for _, n := range held {
+		total += n
+	}
+	l.quota.set(held, time.Now())
+	l.m.size.Set(float64(total))
+	l.disk.measured(total)
+	l.disk.look()
+}
+
+// admits says whether a run of another host may be stored.
+func (l *Log) admits(ru *run) error {
+	node := ru.head.Source.Node
+	if err := l.quota.take(node, int64(ru.bytes), l.disk.roomFor(), time.Now()); err != nil {
+		l.m.peerErrors.WithLabelValues("quota").Inc()
+		return err
+	}
+	if !l.disk.takes(true) {
+		l.m.peerErrors.WithLabelValues("disk_full").Inc()
+		return fmt.Errorf("%w: no room for events of others", ErrDiskFull)
+	}
+	return nil
+}

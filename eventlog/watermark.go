@@ -1,0 +1,150 @@
+package eventlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+// watermark remembers how far each chain was durable. A group is proven by the
+// one after it: the last one of a chain that rots would look like a write that
+// was interrupted. So when nothing more is written for a while, and at the end,
+// the heads go to a file of their own, alternately to one of two, so that one
+// of them is whole. It belongs to the writer.
+type watermark struct {
+	count uint64 // of the newest file
+	heads map[cluster.SourceID]uint64
+	saved [16]byte // digest of what was saved last
+}
+
+const (
+	markMagic = "skeinwm\x01"
+	markAfter = time.Second
+	maxMark   = 1 << 20
+)
+
+func markPath(dir string, count uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("watermark.%d", count%2))
+}
+
+// seq returns up to where the chain of src was durable, 0 if it is not known.
+func (w *watermark) seq(src cluster.SourceID) uint64 { return w.heads[src] }
+
+// load reads the newer of the two files that is whole. One may have been cut
+// short by a crash; an error says that a file could not be read.
+func (w *watermark) load(fsys FS, dir string) error {
+	for i := range uint64(2) {
+		count, heads, err := readMark(fsys, markPath(dir, i))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errMark):
+		case err != nil:
+			return fmt.Errorf("read watermark: %w", err)
+		case w.heads == nil || count > w.count:
+			w.count, w.heads = count, map[cluster.SourceID]uint64{}
+			for _, h := range heads {
+				w.heads[h.Source] = h.Seq
+			}
+		}
+	}
+	return nil
+}
+
+// errMark says that a file holds no watermark.
+var errMark = errors.New("not a watermark")
+
+func readMark(fsys FS, name string) (count uint64, heads []cluster.Head, err error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return 0, nil, err
+	}
+	if size > maxMark {
+		return 0, nil, fmt.Errorf("%s: %w: %d bytes", name, errMark, size)
+	}
+	b, err := readAll(f, 0, size)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return decodeMark(b)
+}
+
+// decodeMark reads the magic, a counter, the heads and a CRC-32C of all of it.
+func decodeMark(b []byte) (count uint64, heads []cluster.Head, err error) {
+	n := len(b) - 4
+	if n < len(markMagic)+8 || string(b[:len(markMagic)]) != markMagic {
+		return 0, nil, errMark
+	}
+	if crc32.Checksum(b[:n], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(b[n:]) {
+		return 0, nil, fmt.Errorf("%w: wrong checksum", errMark)
+	}
+	if heads, err = record.DecodeHeads(b[len(markMagic)+8:n], MaxSources); err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", errMark, err)
+	}
+	return binary.BigEndian.Uint64(b[len(markMagic):]), heads, nil
+}
+
+func encodeMark(count uint64, heads []cluster.Head) ([]byte, error) {
+	b := binary.BigEndian.AppendUint64([]byte(markMagic), count)
+	b, err := record.AppendHeads(b, heads)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))), err
+}
+
+// save writes the heads down if they are others than before. That it cannot be
+// done loses nothing but the proof.
+func (w *watermark) save(l *Log) {
+	digest := l.Digest()
+	heads := l.Heads()
+	if digest == w.saved || len(heads) == 0 {
+		return
+	}
+	if err := w.write(l.fs, l.o.Dir, heads); err != nil {
+		l.log.Warn().Err(err).Msg("watermark of the event log not written")
+		return
+	}
+	w.saved = digest
+}
+
+func (w *watermark) write(fsys FS, dir string, heads []cluster.Head) (err error) {
+	b, err := encodeMark(w.count+1, heads)
+	if err != nil {
+		return err
+	}
+	name := markPath(dir, w.count+1)
+	flag, made := os.O_RDWR, false
+	f, err := fsys.OpenFile(name, flag, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		made = true
+		f, err = fsys.OpenFile(name, flag|os.O_CREATE, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("open watermark: %w", err)
+	}
+	if err = writeAt(f, b, 0, name); err == nil {
+		err = f.Truncate(int64(len(b)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if made {
+		if err := fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	w.count++
+	return nil
+}
