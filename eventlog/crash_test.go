@@ -329,6 +329,9 @@ func FuzzSegment(f *testing.F) {
 	f.Add(seg[:len(seg)-5], true)
 	f.Add(append(bytes.Clone(seg), make([]byte, 100)...), false)
 	f.Fuzz(func(t *testing.T, b []byte, last bool) {
+		if b = bytes.Clone(b); len(b) > len(record.Magic) {
+			mend(b[len(record.Magic):])
+		}
 		n := uint64(0)
 		s := &segmentScan{path: "x", cluster: testCluster, src: c.src, first: 1, last: last, commit: func(g group) error {
 			for _, e := range g.events {

@@ -85,8 +85,7 @@ func (l *Log) loadForks() {
 func (l *Log) addProof(ctx context.Context, p Proof, found bool) error {
 	a, _, err := p.runs()
 	if err != nil {
-		l.m.peerErrors.WithLabelValues("proof").Inc()
-		return err
+		return l.blame("proof", err)
 	}
 	src := a.head.Source
 	key := l.o.keyOf(src.Node)
@@ -95,8 +94,7 @@ func (l *Log) addProof(ctx context.Context, p Proof, found bool) error {
 	}
 	f, err := p.Verify(l.o.Cluster, key)
 	if err != nil {
-		l.m.peerErrors.WithLabelValues("proof").Inc()
-		return err
+		return l.blame("proof", err)
 	}
 	old, ok := l.fork(src)
 	switch {
@@ -311,15 +309,13 @@ func (l *Log) pullProof(ctx context.Context, conn net.Conn, br *bufio.Reader, f 
 	}
 	p, err := DecodeProof(m.payload)
 	if err != nil {
-		l.m.peerErrors.WithLabelValues("proof").Inc()
-		return err
+		return l.blame("proof", err)
 	}
 	if err := l.addProof(ctx, p, false); err != nil {
 		return err
 	}
 	if got, ok := l.fork(f.Source); !ok || got.Seq > f.Seq {
-		l.m.peerErrors.WithLabelValues("proof").Inc()
-		return fmt.Errorf("%w: proof is not of the fork of %s at seq %d", ErrPeer, f.Source, f.Seq)
+		return l.blame("proof", fmt.Errorf("%w: proof is not of the fork of %s at seq %d", ErrPeer, f.Source, f.Seq))
 	}
 	return nil
 }

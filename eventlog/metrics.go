@@ -69,7 +69,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		received:   counter("received_records_total", "Events stored for other sources."),
 		acks:       vec("push_acks_total", "Answers of voters to pushed events.", "result", "stored", "refused"),
 		pulls:      vec("pulls_total", "Pulls from other hosts.", "result", "equal", "fetched", "error"),
-		peerErrors: vec("peer_errors_total", "Refused data of other hosts.", "reason", "frame", "chain", "signature", "clock", "unknown_source", "equivocation", "proof", "snapshot", "quota", "disk_full"),
+		peerErrors: vec("peer_errors_total", "Refused data of other hosts.", "reason", "frame", "chain", "signature", "clock", "unknown_source", "equivocation", "proof", "snapshot", "quota", "disk_full", "timeout"),
 		forks:      counter("equivocations_total", "Sources proven to have signed two histories."),
 		stable:     gauge("stable_seq", "Last stable event of the own chain."),
 		durable:    gauge("durable_seq", "Last durable event of the own chain."),

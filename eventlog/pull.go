@@ -70,7 +70,10 @@ func (l *Log) Sync(ctx context.Context, peer cluster.NodeID) error {
 // hosts are passed over.
 func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) (fetched int, err error) {
 	result := "error"
-	defer func() { l.m.pulls.WithLabelValues(result).Inc() }()
+	defer func() {
+		l.m.pulls.WithLabelValues(result).Inc()
+		err = l.ended(err)
+	}()
 	conn, done, err := l.dial(ctx, peer)
 	if err != nil {
 		return 0, err

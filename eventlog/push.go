@@ -86,6 +86,7 @@ func (rep *replicator) push(ctx context.Context, to cluster.NodeID) {
 		if ctx.Err() != nil {
 			return
 		}
+		err = rep.l.ended(err)
 		rep.l.log.Debug().Str("peer", string(to)).Err(err).Msg("push stream ended")
 		if time.Since(started) > backoffMax {
 			backoff = backoffMin

@@ -26,22 +26,18 @@ func (l *Log) receive(ctx context.Context, b []byte) (*run, error) {
 func (l *Log) offer(ctx context.Context, b []byte) (*request, error) {
 	ru, err := decodeRun(b)
 	if err != nil {
-		l.m.peerErrors.WithLabelValues("chain").Inc()
-		return nil, err
+		return nil, l.blame("chain", err)
 	}
 	src := ru.head.Source
 	key := l.o.keyOf(src.Node)
 	if key == nil {
-		l.m.peerErrors.WithLabelValues("unknown_source").Inc()
-		return nil, fmt.Errorf("%w: %w %s", ErrPeer, errUnknownSource, src.Node)
+		return nil, l.blame("unknown_source", fmt.Errorf("%w: %w %s", ErrPeer, errUnknownSource, src.Node))
 	}
 	if err := record.VerifyHead(l.o.Cluster, ru.head, key); err != nil {
-		l.m.peerErrors.WithLabelValues("signature").Inc()
-		return nil, fmt.Errorf("%w: run of %s: %w", ErrPeer, src, err)
+		return nil, l.blame("signature", fmt.Errorf("%w: run of %s: %w", ErrPeer, src, err))
 	}
 	if err := l.checkClock(ru); err != nil {
-		l.m.peerErrors.WithLabelValues("clock").Inc()
-		return nil, err
+		return nil, l.blame("clock", err)
 	}
 	if err := l.admits(ru); err != nil {
 		return nil, fmt.Errorf("store run of %s: %w", src, err)
@@ -61,7 +57,7 @@ func (l *Log) stored(ctx context.Context, r *request) error {
 	}
 	src := r.run.head.Source
 	if errors.Is(err, ErrEquivocation) {
-		l.m.peerErrors.WithLabelValues("equivocation").Inc()
+		err = l.blame("equivocation", err)
 		if l.unproven(src, r.run.head.Seq) {
 			err = errors.Join(err, l.prove(ctx, r.run))
 		}

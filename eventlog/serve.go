@@ -41,9 +41,7 @@ func (l *Log) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, ErrPeer) {
-			l.m.peerErrors.WithLabelValues("frame").Inc()
-		}
+		err = l.ended(err)
 		if !errors.Is(err, io.EOF) && ctx.Err() == nil {
 			l.log.Debug().Str("peer", string(from)).Err(err).Msg("log stream ended")
 		}
