@@ -34,48 +34,111 @@ type Replayed struct {
 }
 
 // ReplayAt folds the log up to at, from its beginning or from the newest
-// snapshot that lies below at. Two logs that hold the
-// same events up to at give the same state, and a replay of everything gives
-// the state that the running log has. Where a source is proven to have forked,
-// its events count in no replay, whenever that became known.
+// snapshot that lies below at. Two logs that hold the same events up to at give
+// the same state, and a replay of everything gives the state that the running
+// log has. Where a source is proven to have forked, its events count in no
+// replay, whenever that became known. A *CompactedError says that events below
+// at are kept no more.
 func (d *Dir) ReplayAt(ctx context.Context, at At) (*state.State, Replayed, error) {
-	st := state.New()
-	for _, f := range d.forks {
-		st.Fork(f.Source, f.Seq)
-	}
-	r, err := replayAt(ctx, d, at, st)
+	st, r, err := d.replayAt(ctx, at)
 	if err != nil {
 		return nil, r, fmt.Errorf("replay event log: %w", err)
 	}
 	return st, r, nil
 }
 
-func replayAt(ctx context.Context, d *Dir, at At, st *state.State) (r Replayed, err error) {
+func (d *Dir) replayAt(ctx context.Context, at At) (*state.State, Replayed, error) {
 	heads := d.Heads()
 	until, err := endsAt(d, heads, at)
 	if err != nil {
-		return r, err
+		return nil, Replayed{}, err
 	}
-	taken, base := d.past.within(until)
-	from := cluster.Cursor{}
-	if taken != nil {
-		from, r.Last = position(taken.Heads), taken.Clock
+	p := replaying{d: d}
+	if taken, base := d.past.within(until); taken != nil && (at.Clock == 0 || taken.Clock <= at.Clock) {
+		p.base, p.from, p.clock = base, position(taken.Heads), taken.Clock
 	}
-	if err := notCompacted(from, oldest(d, heads)); err != nil {
-		return r, err
+	if err := notCompacted(p.from, oldest(d, heads)); err != nil {
+		return nil, Replayed{}, err
 	}
 	if at.Hindsight {
-		if err := foldAll(ctx, d, st, base, from, heads, nil); err != nil {
-			return r, err
+		if p.judge, err = p.fold(ctx, heads); err != nil {
+			return nil, Replayed{}, err
 		}
 	}
-	r.Position = position(until)
-	if err := foldAll(ctx, d, st, base, from, until, &r); err != nil {
-		return r, err
+	st, err := p.fold(ctx, until)
+	if err != nil {
+		return nil, Replayed{}, err
 	}
+	r := Replayed{Position: position(until), Last: p.last, StateHash: st.Hash()}
 	r.Events, r.Void, r.Malformed = st.Counts()
-	r.StateHash = st.Hash()
-	return r, nil
+	r.Events, r.Void = r.Events+p.skipped, r.Void+p.skipped
+	return st, r, nil
+}
+
+// replaying is one replay.
+type replaying struct {
+	d *Dir
+	// The state from which it begins, its position and highest clock; nil: the
+	// beginning.
+	base  *state.State
+	from  cluster.Cursor
+	clock cluster.HLC
+	// judge is the fold of all there is, which knows every fence; nil: the
+	// fences that are folded are all that count.
+	judge *state.State
+
+	skipped uint64      // events that the judge calls void
+	last    cluster.HLC // the highest clock
+}
+
+// fold folds base and the events after it up to until.
+func (p *replaying) fold(ctx context.Context, until []cluster.Head) (*state.State, error) {
+	st := state.New()
+	for _, f := range p.d.forks {
+		st.Fork(f.Source, f.Seq)
+	}
+	var failed error
+	st.Refold(p.base, iter.Seq[cluster.Event](func(yield func(cluster.Event) bool) {
+		if failed != nil {
+			return
+		}
+		p.last, p.skipped = p.clock, 0
+		limits := map[cluster.SourceID]limit{}
+		for e, err := range between(p.d, p.from, until) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				failed = err
+				return
+			}
+			p.last = max(p.last, e.HLC)
+			if p.judge != nil && e.Kind.Authority() && p.beyond(limits, e) {
+				p.skipped++
+				continue
+			}
+			if !yield(e) {
+				return
+			}
+		}
+	}))
+	return st, failed
+}
+
+// limit is the last event of a source that counts in a term.
+type limit struct {
+	term cluster.Term
+	seq  uint64
+}
+
+// beyond reports whether the judge calls e void.
+func (p *replaying) beyond(limits map[cluster.SourceID]limit, e cluster.Event) bool {
+	l, ok := limits[e.Source]
+	if !ok || l.term != e.Term {
+		l = limit{term: e.Term, seq: p.judge.Limit(e.Source, e.Term)}
+		limits[e.Source] = l
+	}
+	return e.Seq > l.seq
 }
 
 // endsAt returns the ends of the chains at at; one that stands before the head
@@ -107,31 +170,4 @@ func endsAt(s shelf, heads []cluster.Head, at At) ([]cluster.Head, error) {
 		}
 	}
 	return out, nil
-}
-
-// foldAll makes st the fold of base, nil for nothing, and the events after from
-// up to until, with the fences that it knows already.
-func foldAll(ctx context.Context, s shelf, st, base *state.State, from cluster.Cursor, until []cluster.Head, r *Replayed) error {
-	var failed error
-	st.Refold(base, iter.Seq[cluster.Event](func(yield func(cluster.Event) bool) {
-		if failed != nil {
-			return
-		}
-		for e, err := range between(s, from, until) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				failed = err
-				return
-			}
-			if r != nil {
-				r.Last = max(r.Last, e.HLC)
-			}
-			if !yield(e) {
-				return
-			}
-		}
-	}))
-	return failed
 }

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -306,4 +307,55 @@ func (d *Dir) total() (n uint64) {
 		n += h.Seq
 	}
 	return n
+}
+
+// TestReplayFromSnapshot replays a log whose beginning was dropped: on both
+// sides of what a later term made void, and not below the snapshot.
+func TestReplayFromSnapshot(t *testing.T) {
+	tr := newSnapTrio(t, nil)
+	a, b := tr.logs["a"], tr.logs["b"]
+	for i := range 3 {
+		work(t, a, 1, fmt.Sprintf("j%d", i), 60)
+		tr.level(t, mustSnapshot(t, a).ID)
+	}
+	src := a.Source()
+	eventually(t, "segments dropped", func() bool { return b.Oldest()[src] > 60 })
+	// a goes on unseen; b begins term 2 without it.
+	cut := b.Cut()
+	tr.net.setDown("a", true)
+	work(t, a, 1, "lost", 3)
+	mustAppend(t, b, cluster.Draft{Term: 2, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+		Term: 2, Cut: cut, Voters: []cluster.NodeID{"a", "b", "c"}, Epoch: 1, ConfigTerm: 1,
+	}})
+	tr.net.setDown("a", false)
+	eventually(t, "b has what a did", func() bool { return b.Head(src).Seq == a.Head(src).Seq })
+	d := openDir(t, b)
+	before := d.total()
+	at := position(d.Heads())
+	delete(at, b.Source()) // before the term of b, which writes nothing else
+	has := func(st *state.State) bool {
+		_, ok := st.Job(cluster.NewJobID("o", "lost"))
+		return ok
+	}
+	then, r := replay(t, d, At{Position: at})
+	if !has(then) || r.Void != 0 || r.Events != before-1 {
+		t.Fatalf("as of then the job counts: %+v", r)
+	}
+	now, r := replay(t, d, At{Position: at, Hindsight: true})
+	if has(now) || r.Void != 4 || r.Events != before-1 {
+		t.Fatalf("with hindsight it is void: %+v", r)
+	}
+	if end, _ := replay(t, d, At{Hindsight: true}); end.Hash() != stateHash(b) {
+		t.Fatal("hindsight changes the end")
+	}
+	// Where the snapshot ends exactly with what was dropped, a time before that
+	// must not be answered with its state.
+	for clock := range map[cluster.HLC]bool{1: true, d.past.kept[0].Clock - 1: true} {
+		if _, r, err := d.ReplayAt(t.Context(), At{Clock: clock}); err == nil && r.Last > clock {
+			t.Fatalf("at clock %s: a state as of %s", clock, r.Last)
+		}
+	}
+	if _, _, err := d.ReplayAt(t.Context(), At{Position: cluster.Cursor{src: 5}}); !errors.Is(err, ErrCompacted) {
+		t.Fatalf("below the snapshot: %v", err)
+	}
 }

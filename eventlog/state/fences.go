@@ -124,6 +124,10 @@ func (f *fences) limit(src cluster.SourceID, term cluster.Term) uint64 {
 	return limit
 }
 
+// Limit returns the last event of a source that counts in a term: what stands
+// behind it is void. It speaks of events beyond the base.
+func (s *State) Limit(id cluster.SourceID, term cluster.Term) uint64 { return s.fences.limit(id, term) }
+
 // isVoid reports whether a higher term has fenced e off.
 func (s *State) isVoid(src *source, e *cluster.Event) bool {
 	if src.version != s.fences.version || src.term != e.Term || src.version == 0 {
