@@ -135,6 +135,11 @@ func (c *Client) Config(ctx context.Context) (Config, error) {
 	return get[Config](ctx, c, "/v1/config")
 }
 
+// TakeSnapshot lets the holder take a snapshot of the log now.
+func (c *Client) TakeSnapshot(ctx context.Context) (LogSnapshotTaken, error) {
+	return send[LogSnapshotTaken](ctx, c, http.MethodPost, "/v1/log/snapshots", struct{}{})
+}
+
 // CheckLog asks node, or the daemon's own host if it is empty, for a check of
 // its whole event log: of one that it starts, or of that run. It returns at
 // once; ask again with the run for how far it is.

@@ -24,10 +24,14 @@ type LogVerify struct {
 	TornBytes uint64 `json:"torn_bytes"`
 	// Signatures counts signed heads that are good, Unsigned those of hosts
 	// whose key is not known.
-	Signatures uint64       `json:"signatures"`
-	Unsigned   uint64       `json:"signatures_unchecked"`
-	StateHash  cluster.Hash `json:"state_hash"`
-	Sources    []LogSource  `json:"sources"` // sorted by source
+	Signatures uint64 `json:"signatures"`
+	// Snapshots counts those that a replay confirmed; DroppedEvents are only in
+	// a snapshot.
+	Snapshots     int          `json:"snapshots"`
+	DroppedEvents uint64       `json:"dropped_events"`
+	Unsigned      uint64       `json:"signatures_unchecked"`
+	StateHash     cluster.Hash `json:"state_hash"`
+	Sources       []LogSource  `json:"sources"` // sorted by source
 }
 
 // LogSource is the end of one chain.
@@ -142,6 +146,40 @@ type ReplayAction struct {
 	Actor   string         `json:"actor"`
 	Subject string         `json:"subject"`
 	Reason  string         `json:"reason,omitempty"`
+}
+
+// LogSnapshots is the body of GET /v1/log/snapshots: the snapshots that a host
+// keeps, the newest last.
+type LogSnapshots struct {
+	Header
+	Snapshots   []LogSnapshot `json:"snapshots"`
+	EventsSince uint64        `json:"events_since"` // the last one
+	// ReclaimableBytes is how much retention may drop.
+	ReclaimableBytes uint64 `json:"reclaimable_bytes"`
+	DroppedEvents    uint64 `json:"dropped_events"` // that are in snapshots only
+	ArchivedSegments int    `json:"archived_segments"`
+	// Trouble is what failed last, empty if nothing did since the last success.
+	Trouble string `json:"trouble,omitempty"`
+	// Mismatch says that this host and others fold the same events to different
+	// states.
+	Mismatch string `json:"mismatch,omitempty"`
+}
+
+// LogSnapshot is the fold of the log up to a cut, as voters have signed it.
+type LogSnapshot struct {
+	ID        cluster.Hash     `json:"id"`
+	Term      cluster.Term     `json:"term"`
+	Events    uint64           `json:"events"`  // that it stands for
+	LastAt    time.Time        `json:"last_at"` // clock of the last of them
+	SizeBytes uint64           `json:"size_bytes"`
+	StateHash cluster.Hash     `json:"state_hash"`
+	Signers   []cluster.NodeID `json:"signers"`
+}
+
+// LogSnapshotTaken is the body of the answer to POST /v1/log/snapshots.
+type LogSnapshotTaken struct {
+	Header
+	LogSnapshot
 }
 
 // ExportVersion is the version of the form of an export.

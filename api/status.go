@@ -72,6 +72,10 @@ type LogSummary struct {
 	SizeBytes uint64 `json:"size_bytes"`
 	// StateHash is equal on hosts that folded the same events.
 	StateHash cluster.Hash `json:"state_hash"`
+	// Snapshot is the last one; null: there is none yet.
+	Snapshot *LogSnapshot `json:"snapshot"`
+	// ReclaimableBytes is how much retention may drop.
+	ReclaimableBytes uint64 `json:"reclaimable_bytes"`
 	// Forked names the chains of which two signed histories were found.
 	Forked []cluster.SourceID `json:"forked,omitempty"`
 }

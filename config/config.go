@@ -90,6 +90,11 @@ type EventLog struct {
 	// MaxBytes bounds the whole log, SourceBytes what it takes from one other
 	// host; 0: as large as the disk allows.
 	MaxBytes, SourceBytes int64
+
+	SnapshotEvents int64  // 0: never by itself
+	RetainBytes    int64  // 0: everything
+	RetainDays     int    // at least
+	ArchiveDir     string // empty: dropped segments are deleted
 }
 
 // Worker is [worker].

@@ -129,6 +129,12 @@ func (n *node) logSummary() api.LogSummary {
 		sum.Events += h.Seq
 	}
 	sum.SizeBytes = uint64(max(0, n.events.Size()))
+	st := n.events.Snapshots()
+	sum.ReclaimableBytes = uint64(max(0, st.Reclaimable))
+	if len(st.Kept) > 0 {
+		s := apiSnapshot(st.Kept[len(st.Kept)-1])
+		sum.Snapshot = &s
+	}
 	for _, f := range n.events.Forks() {
 		sum.Forked = append(sum.Forked, f.Source)
 	}

@@ -28,5 +28,6 @@ func (b backend) Doctor(ctx context.Context) (api.Doctor, error) {
 	}
 	f.evidence = records.Evidence
 	f.forks = b.events.Forks()
+	f.snapshots, f.snapshotEvery = b.events.Snapshots(), b.cfg.EventLog.SnapshotEvents
 	return api.Doctor{Findings: examine(ctx, append(hostChecks(host), clusterChecks(f, checkKernelClock)...))}, nil
 }

@@ -31,6 +31,9 @@ type clusterFacts struct {
 	tolerance time.Duration
 	version   string
 	uptime    time.Duration
+
+	snapshots     eventlog.SnapshotStatus
+	snapshotEvery int64 // events; 0: only on request
 }
 
 // settling is how long after a start of the daemon what it does not see yet
@@ -305,5 +308,6 @@ func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 		one(groupCluster, "version-skew", judgeVersions),
 		one(groupCluster, "evidence", judgeEvidence),
 		one(groupCluster, "log-forks", judgeForks),
+		one(groupCluster, "log-snapshots", judgeSnapshots),
 	}
 }

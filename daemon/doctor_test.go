@@ -159,6 +159,15 @@ func TestJudges(t *testing.T) {
 		{"fork", func(f *clusterFacts) {
 			f.forks = []eventlog.Fork{{Source: cluster.SourceID{Node: "n3", Inc: 2}, Seq: 57}}
 		}, "log-forks", api.VerdictWarn, "n3 signed two histories of its chain n3/2, from event 57 on"},
+		{"snapshot failed", func(f *clusterFacts) {
+			f.snapshots.Trouble = "take: 1 of 3 voters signed"
+		}, "log-snapshots", api.VerdictWarn, "the last snapshot failed: take: 1 of 3"},
+		{"snapshot overdue", func(f *clusterFacts) {
+			f.snapshotEvery, f.snapshots.Since = 100, 301
+		}, "log-snapshots", api.VerdictWarn, "301 events since the last snapshot"},
+		{"snapshot differs", func(f *clusterFacts) {
+			f.snapshots.Mismatch = "state ab"
+		}, "log-snapshots", api.VerdictFail, "to another state than others"},
 	} {
 		f := healthy(t)
 		tc.change(&f)

@@ -43,6 +43,8 @@ type remoteRequest struct {
 	ShowVoters *struct{}               `json:"show_voters,omitempty"`
 	Depart     *departRequest          `json:"depart,omitempty"`
 	Conflict   *cluster.MemberConflict `json:"conflict,omitempty"`
+	// Snapshot asks for a snapshot of the log.
+	Snapshot *struct{} `json:"snapshot,omitempty"`
 	// Of any host.
 	CheckLog *checkLog `json:"check_log,omitempty"`
 	// Of a sponsor.
@@ -86,9 +88,10 @@ type removeRequest struct {
 
 // remoteReply answers it: Problem, or what was asked for.
 type remoteReply struct {
-	Problem *api.Problem        `json:"problem,omitempty"`
-	Submit  *api.SubmitResponse `json:"submit,omitempty"`
-	Voters  *api.Voters         `json:"voters,omitempty"`
+	Problem  *api.Problem        `json:"problem,omitempty"`
+	Submit   *api.SubmitResponse `json:"submit,omitempty"`
+	Voters   *api.Voters         `json:"voters,omitempty"`
+	Snapshot *api.LogSnapshot    `json:"snapshot,omitempty"`
 	// Check tells of a check of the log, which may go on.
 	Check *api.LogCheck `json:"check,omitempty"`
 	// Cert is the text form of a renewed certificate.
@@ -346,6 +349,8 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 	case req.ShowVoters != nil:
 		out := votersOf(v)
 		return remoteReply{Voters: &out}
+	case req.Snapshot != nil:
+		return n.snapshotHere(ctx, req.Actor)
 	case req.Voters != nil:
 		return n.setVoters(ctx, from, req.Actor, *req.Voters)
 	case req.Depart != nil:

@@ -167,6 +167,7 @@ func verified(report eventlog.Report, err error) (api.LogVerify, error) {
 	out := api.LogVerify{
 		OK: err == nil, Events: report.Events, SizeBytes: uint64(max(0, report.Bytes)), Segments: report.Segments,
 		TornBytes: uint64(max(0, report.TornBytes)), Signatures: report.Heads, Unsigned: report.Unchecked,
+		Snapshots: report.Snapshots, DroppedEvents: report.Dropped,
 		StateHash: report.StateHash, Sources: []api.LogSource{},
 	}
 	for _, h := range report.Ends {

@@ -54,12 +54,33 @@
 // voter reads its promised term after an event is durable, and answers heads
 // for a term only after it has promised it.
 //
+// # Snapshots
+//
+// The holder takes a snapshot of everything that it holds: it folds the events
+// up to there, and asks the voters to sign. A voter signs if it holds the cut,
+// has promised no higher term, and folds the same bytes. What a majority has
+// signed goes into the log as an event, and every host that has the events of
+// the cut makes the snapshot by itself, checks the signatures, and goes on from
+// it: the state is from then on that of the snapshot and what lies beyond, on
+// every host alike, and an event that would change it from below is refused,
+// counted and named by the state. Package snapshot says why none comes.
+//
+// Two snapshots are kept. Full segments below the older one may be dropped:
+// first they are copied to the archive, then the manifest says so, then they
+// are removed; Open finishes what the manifest says. Whoever asks for a dropped
+// event gets a *CompactedError. A host that lacks events which a peer has
+// dropped fetches the peer's snapshot if a majority of the voters, as it knows
+// them, has signed or vouches for it, and its chains go on from the cut. Open
+// uses the newest snapshot that is sound, and reads of the segments below it
+// only header and seal; Verify reads all.
+//
 // # Goroutines
 //
 // Run starts all of them and waits for them. The writer (ends when the
 // context of Run ends and what was admitted is durable, or with a *CorruptError
 // after an I/O error) is the only one that writes segments. One watcher of the
-// disk (ends with Run's context) looks each second. One pusher per other voter
+// disk (ends with Run's context) looks each second. One looks after snapshots (ends
+// with Run's context): it folds one state at a time, and rests as long as it works. One pusher per other voter
 // (ends when the voter set drops it or Run's context ends) keeps a stream and
 // a reader of its answers. One puller (ends with Run's context) asks a random
 // peer now and then; on a host that does not vote one follower (ends with Run's
@@ -74,6 +95,5 @@
 //
 // # Non-goals
 //
-// Deciding who may act (package lease), what events mean (package state),
-// compaction and snapshots.
+// Deciding who may act (package lease), what events mean (package state).
 package eventlog

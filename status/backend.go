@@ -22,6 +22,7 @@ type Backend interface {
 	MeshControl
 	JobControl
 	EventReader
+	SnapshotKeeper
 	TokenKeeper
 	ArtefactStore
 	Probe
@@ -102,6 +103,14 @@ type EventReader interface {
 	// Changed returns a channel that is closed when the fold moved on, or
 	// the view of who holds changed, after the call.
 	Changed() <-chan struct{}
+}
+
+// SnapshotKeeper shows the snapshots of the log, and has them taken.
+type SnapshotKeeper interface {
+	Snapshots(ctx context.Context) (api.LogSnapshots, error)
+	// TakeSnapshot returns when a snapshot of this moment is signed and logged.
+	// On a host that is not the holder it is forwarded.
+	TakeSnapshot(ctx context.Context, actor string) (api.LogSnapshotTaken, error)
 }
 
 // TokenKeeper keeps this host's invites.

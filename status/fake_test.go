@@ -232,3 +232,12 @@ func event(seq uint64, kind cluster.Kind, at time.Time) cluster.Event {
 		Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: seq, HLC: cluster.NewHLC(at, 0), Kind: kind, Body: []byte(`{"a":1}`),
 	}
 }
+
+func (f *fake) Snapshots(context.Context) (api.LogSnapshots, error) {
+	return api.LogSnapshots{Snapshots: []api.LogSnapshot{}}, nil
+}
+
+func (f *fake) TakeSnapshot(_ context.Context, actor string) (api.LogSnapshotTaken, error) {
+	f.did(actor)
+	return api.LogSnapshotTaken{}, nil
+}

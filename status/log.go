@@ -33,3 +33,12 @@ func (s *Server) checkLog(_ http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	return s.o.Backend.CheckLog(r.Context(), node, run)
 }
+
+// takeSnapshot answers POST /v1/log/snapshots.
+func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req struct{}
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	return s.o.Backend.TakeSnapshot(r.Context(), peerOf(r.Context()).actor())
+}

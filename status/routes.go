@@ -40,6 +40,8 @@ func (s *Server) table() []route {
 		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", stream: s.watchJob},
 		{method: http.MethodGet, path: "/v1/events", stream: s.events},
 		local(route{method: http.MethodGet, path: "/v1/events/verify", timeout: readTimeout, answer: s.checkLog}),
+		read("/v1/log/snapshots", b.Snapshots),
+		change(http.MethodPost, "/v1/log/snapshots", s.takeSnapshot),
 		{method: http.MethodGet, path: "/v1/version", timeout: readTimeout, answer: s.version},
 		{method: http.MethodGet, path: "/healthz", timeout: readTimeout, stream: s.probe(b.Healthy)},
 		{method: http.MethodGet, path: "/readyz", timeout: readTimeout, stream: s.probe(b.Ready)},

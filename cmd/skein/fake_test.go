@@ -609,3 +609,21 @@ func fakeDeps() deps {
 		},
 	}
 }
+
+func fakeSnapshot(events uint64) api.LogSnapshot {
+	return api.LogSnapshot{
+		ID: cluster.Hash{0xab, byte(events)}, Term: 40, Events: events, LastAt: fakeNow.Add(-time.Hour), SizeBytes: 48 << 10,
+		StateHash: cluster.Hash{0xcd}, Signers: []cluster.NodeID{"n1", "n2"},
+	}
+}
+
+func (f *fakeCluster) Snapshots(context.Context) (api.LogSnapshots, error) {
+	return api.LogSnapshots{
+		Snapshots: []api.LogSnapshot{fakeSnapshot(200_001), fakeSnapshot(400_100)}, EventsSince: 77, ReclaimableBytes: 64 << 20,
+		DroppedEvents: 120_000, ArchivedSegments: 2,
+	}, nil
+}
+
+func (f *fakeCluster) TakeSnapshot(context.Context, string) (api.LogSnapshotTaken, error) {
+	return api.LogSnapshotTaken{LogSnapshot: fakeSnapshot(400_177)}, nil
+}

@@ -12,7 +12,8 @@ import (
 )
 
 func (a *app) logCommand() *cobra.Command {
-	return group("log", "Verify, export and replay the event log", a.logVerify(), a.logExport(), a.logReplay(), a.logHeads())
+	return group("log", "Verify, export and replay the event log", a.logVerify(), a.logExport(), a.logReplay(), a.logHeads(),
+		a.logSnapshots(), a.logSnapshot())
 }
 
 func (a *app) logVerify() *cobra.Command {
@@ -69,6 +70,9 @@ func verifyView(r api.LogVerify) view {
 			}
 			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", plural(int(r.Events), "event"),
 				plural(len(r.Sources), "source"), plural(r.Segments, "segment"), bytesOf(r.SizeBytes), r.StateHash.String()[:12])
+			if r.Snapshots+int(r.DroppedEvents) > 0 {
+				fmt.Fprintf(w, "  %s replayed and right; %d dropped before\n", plural(r.Snapshots, "snapshot"), r.DroppedEvents)
+			}
 			if r.TornBytes > 0 {
 				fmt.Fprintf(w, "  %d bytes at the end were never acknowledged\n", r.TornBytes)
 			}

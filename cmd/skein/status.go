@@ -149,10 +149,19 @@ func statusLines(s api.Status) [][2]string {
 		{"members", strings.Join(members, ", ")},
 		{"lease", lease},
 		{"mesh", mesh},
-		{"log", fmt.Sprintf("%s in %s, %s, state %s", plural(int(s.Log.Events), "event"), plural(s.Log.Sources, "source"), bytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12])},
+		{"log", fmt.Sprintf("%s in %s, %s, state %s", plural(int(s.Log.Events), "event"), plural(s.Log.Sources, "source"), bytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12]) + snapshotText(s)},
 		{"worker", fmt.Sprintf("%d of %s busy, %d queued", s.Worker.Running, plural(s.Worker.Slots, "slot"), s.Worker.Queued)},
 		{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)},
 	}
+}
+
+// snapshotText tells of the last snapshot of the log.
+func snapshotText(s api.Status) string {
+	snap := s.Log.Snapshot
+	if snap == nil {
+		return ""
+	}
+	return fmt.Sprintf(", snapshot of %s signed by %s", plural(int(snap.Events), "event"), joined(snap.Signers))
 }
 
 // publishWhy says in words what gives the publisher its duty.
