@@ -96,6 +96,7 @@ prove-lease-real: build ## kill, cut, stop and set the clocks of real holders
 prove-eventlog: ## 200 x kill -9 under load, power loss, a cut at every byte
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 60m -run 'KillNine|PowerLoss|CrashAt|BitFlips|RecoveryOf' ./eventlog
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run ClusterSimulation ./eventlog
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m ./eventlog/state
 
 prove-mesh: build ## full counts: cuts, loss, fleets, closes, boots of guests, throughput
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./mesh/... ./coord/member ./coord/join

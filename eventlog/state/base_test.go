@@ -170,3 +170,60 @@ func foldOn(t *testing.T, rng *rand.Rand, base *State, rest ...*chain) (s *State
 		}
 	}
 }
+
+// TestForksOnABase tells readers who began with a snapshot, and one who did
+// not, of a fork beyond it: they agree, also about a later snapshot.
+func TestForksOnABase(t *testing.T) {
+	rebuilt := 0
+	for seed := range uint64(rounds(25, 5000)) {
+		rng := rand.New(rand.NewPCG(seed, 17))
+		chains := history(rng)
+		at := lengths(chains)
+		later(rng, chains, at)
+		liar := rng.IntN(len(chains))
+		src, seq := chains[liar].src, uint64(at[liar]+1+rng.IntN(len(chains[liar].events)-at[liar]+2))
+		base, _ := fold(rng, upTo(chains, at)...)
+		var rest []cluster.Event
+		for _, c := range beyond(chains, at) {
+			rest = append(rest, c.events...)
+		}
+		based, _ := foldOn(t, rng, base, beyond(chains, at)...)
+		if based.Fork(src, seq) {
+			rebuilt++
+			based.Refold(base, slices.Values(rest))
+		}
+		early, err := Decode(encoded(t, base))
+		if err != nil {
+			t.Fatal(err)
+		}
+		early.Fork(src, seq)
+		stale := false
+		for _, e := range rest {
+			stale = early.Apply(e) || stale
+		}
+		if stale {
+			early.Refold(base, slices.Values(rest))
+		}
+		genesis, _ := fold(rng, chains...)
+		if genesis.Fork(src, seq) {
+			genesis.Refold(nil, func(yield func(cluster.Event) bool) {
+				for _, c := range chains {
+					for _, e := range c.events {
+						if !yield(e) {
+							return
+						}
+					}
+				}
+			})
+		}
+		want := encoded(t, genesis)
+		for name, s := range map[string]*State{"told at the end": based, "told first": early} {
+			if refused, _ := s.Refused(); refused > 0 || !bytes.Equal(encoded(t, s), want) {
+				t.Fatalf("seed %d: %s: another state, %d events refused", seed, name, refused)
+			}
+		}
+	}
+	if rebuilt == 0 {
+		t.Error("no fork ended what was folded: the test lost its point")
+	}
+}

@@ -397,9 +397,15 @@ func (d *decoder) chunks(j *job) {
 	}
 	j.chunks = make([]chunk, j.total)
 	j.metrics, j.shares = make(map[string]*tree), make(map[cluster.NodeID]*share)
+	var accepts []accept // room for some more
 	for i := range j.chunks {
 		c := &j.chunks[i]
-		d.chunk(j, c)
+		if len(accepts) == 0 {
+			accepts = make([]accept, min(256, j.total))
+		}
+		if d.chunk(c, &accepts[0]); c.accept != nil {
+			accepts = accepts[1:]
+		}
 		if d.err != nil {
 			return
 		}
@@ -414,11 +420,12 @@ func (d *decoder) chunks(j *job) {
 	}
 }
 
-func (d *decoder) chunk(j *job, c *chunk) {
+func (d *decoder) chunk(c *chunk, room *accept) {
 	b := d.byte()
 	if b&chunkHasAccept != 0 {
 		c.disputed = b&chunkDisputed != 0
-		c.accept = &accept{at: d.key(), attempt: d.int(), worker: d.node(false)}
+		c.accept = room
+		*room = accept{at: d.key(), attempt: d.int(), worker: d.node(false)}
 		us := d.num()
 		d.check(us <= maxMicros, "run time")
 		c.accept.micros = int64(us)

@@ -20,7 +20,7 @@ const magic = "skstate\x01"
 // ErrStale says that a State waits for Refold and means nothing until then.
 var ErrStale = errors.New("state is stale: it must be folded again")
 
-// encoder writes a State as bytes: numbers as varints, clocks and floats in
+// encoder writes a State as bytes, as docs/state-format.md says: numbers as varints, clocks and floats in
 // eight bytes with the highest first, texts after their length. The first time
 // a host or a source occurs it is written out, and by its number from then on.
 type encoder struct {

@@ -26,7 +26,7 @@ func (c *chain) branch(rng *rand.Rand, fork uint64) *chain {
 // never saw an event behind it.
 func TestForkEndsAChainForEveryone(t *testing.T) {
 	rebuilt := 0
-	for seed := range uint64(rounds(25, 20000)) {
+	for seed := range uint64(rounds(25, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		chains := history(rng)
 		liar := rng.IntN(len(chains))

@@ -227,7 +227,7 @@ func rounds(few, many int) int {
 
 func TestOrderDoesNotMatter(t *testing.T) {
 	total := 0
-	for seed := range uint64(rounds(25, 20000)) {
+	for seed := range uint64(rounds(25, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		chains := history(rng)
 		var all []cluster.Event
@@ -295,7 +295,7 @@ func naive(all []cluster.Event) (void uint64, terms []cluster.Term) {
 
 func TestFencesAgainstTheNaiveTwin(t *testing.T) {
 	voided := uint64(0)
-	for seed := range uint64(rounds(25, 20000)) {
+	for seed := range uint64(rounds(25, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		chains := history(rng)
 		var all []cluster.Event
