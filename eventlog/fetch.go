@@ -21,15 +21,16 @@ const fetchAhead = 4
 func (l *Log) fetchRuns(ctx context.Context, conn net.Conn, br *bufio.Reader, src cluster.SourceID, have, upto uint64) (n int, err error) {
 	f := fetcher{l: l, conn: conn, br: br, src: src, have: have, upto: upto}
 	defer func() {
-		for _, r := range f.pending { // after an error
-			l.in.cancel(r)
+		if err == nil {
+			return
 		}
-		if err != nil && f.asked && !errors.Is(err, errStream) {
-			// More questions may follow on the stream.
-			if _, lost := f.answer(); lost != nil {
-				err = errors.Join(err, lost)
-			}
+		if f.asked && !errors.Is(err, errStream) {
+			_, lost := f.answer() // more questions may follow on the stream
+			err = errors.Join(err, lost)
 		}
+		// What was verified before the error stays.
+		err = errors.Join(err, f.settle(ctx, 0))
+		n = f.n
 	}()
 	if err := f.want(); err != nil {
 		return 0, err

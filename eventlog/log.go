@@ -50,6 +50,7 @@ type Log struct {
 	forks    map[cluster.SourceID]Fork // changed by the writer only
 
 	fold        fold
+	opened      time.Time // by Options.Wall
 	aheadWarned atomic.Bool
 	tails       atomic.Int32 // streams that are told of changes
 
@@ -83,6 +84,7 @@ func Open(o Options) (*Log, error) {
 		chains:  map[cluster.SourceID]*chain{},
 		forks:   map[cluster.SourceID]Fork{},
 		changed: make(chan struct{}),
+		opened:  o.Wall(),
 	}
 	l.fold.st = state.New()
 	l.rep = &replicator{l: l, busy: map[cluster.NodeID]bool{}}
@@ -98,7 +100,10 @@ func Open(o Options) (*Log, error) {
 	if l.lock, err = durable.Lock(o.Dir); err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	if err := l.recover(); err != nil {
+	if err = l.recover(); err == nil && o.Registerer != nil {
+		err = o.Registerer.Register(newLag(l))
+	}
+	if err != nil {
 		_ = l.lock.Close() // nothing was written through it
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
@@ -156,10 +161,12 @@ func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Eve
 	if len(drafts) == 0 {
 		return nil, nil
 	}
+	began := time.Now()
 	if err := l.submit(ctx, r); err != nil {
 		l.count(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
 	}
+	l.m.appendTime.Observe(time.Since(began).Seconds())
 	return r.events, nil
 }
 

@@ -85,6 +85,7 @@ func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) 
 		return 0, fmt.Errorf("ask %s for heads: %w", peer, err)
 	}
 	if same {
+		l.m.behind.Set(0)
 		result = "equal"
 		return 0, nil
 	}
@@ -109,9 +110,15 @@ func (l *Log) pull(ctx context.Context, peer cluster.NodeID, term cluster.Term) 
 // pull for the term.
 func (l *Log) fetchAll(ctx context.Context, conn net.Conn, br *bufio.Reader, heads []cluster.Head, term cluster.Term) (fetched int, err error) {
 	var errs []error
+	missing := l.missing(heads)
+	l.m.behind.Set(float64(missing))
+	began := time.Now()
+	defer func() { l.caughtUp(fetched, time.Since(began)) }()
 	for _, h := range heads {
 		n, err := l.fetch(ctx, conn, br, h)
 		fetched += n
+		missing -= min(missing, uint64(n))
+		l.m.behind.Set(float64(missing))
 		switch {
 		case err == nil:
 			continue
@@ -126,6 +133,16 @@ func (l *Log) fetchAll(ctx context.Context, conn net.Conn, br *bufio.Reader, hea
 		}
 	}
 	return fetched, errors.Join(errs...)
+}
+
+// missing is how many events up to the heads are not here.
+func (l *Log) missing(heads []cluster.Head) (n uint64) {
+	for _, h := range heads {
+		if have := l.Head(h.Source).Seq; have < h.Seq {
+			n += h.Seq - have
+		}
+	}
+	return n
 }
 
 func (l *Log) askHeads(conn net.Conn, br *bufio.Reader, term cluster.Term) (heads []cluster.Head, same bool, err error) {

@@ -75,6 +75,12 @@ func (rep *replicator) run(ctx context.Context) {
 	}
 }
 
+// sentAt is when a message was sent whose answer is to come.
+type sentAt struct {
+	at   time.Time
+	kind messageType
+}
+
 // push keeps a stream to one voter up until ctx ends, with growing pauses
 // between attempts.
 func (rep *replicator) push(ctx context.Context, to cluster.NodeID) {
@@ -126,7 +132,7 @@ func (rep *replicator) session(ctx context.Context, to cluster.NodeID) error {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	slots := make(chan struct{}, pushAhead) // one token per unanswered message; full: the sender waits
+	slots := make(chan sentAt, pushAhead) // one per unanswered message; full: the sender waits
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer done() // wakes the reader before the wait
@@ -189,7 +195,7 @@ func (l *Log) askPosition(conn net.Conn, br *bufio.Reader, kind messageType, src
 // sendEvents pushes the own chain from seq on as it grows, and a ping when it
 // does not. It ends with an error, or when ctx ends or the own chain is
 // another one.
-func (l *Log) sendEvents(ctx context.Context, conn net.Conn, src cluster.SourceID, from uint64, slots chan<- struct{}) error {
+func (l *Log) sendEvents(ctx context.Context, conn net.Conn, src cluster.SourceID, from uint64, slots chan<- sentAt) error {
 	r := l.reader(src, from)
 	defer r.close()
 	ping := time.NewTicker(pingEvery)
@@ -214,7 +220,7 @@ func (l *Log) sendEvents(ctx context.Context, conn net.Conn, src cluster.SourceI
 			return err
 		}
 		select {
-		case slots <- struct{}{}:
+		case slots <- sentAt{time.Now(), kind}:
 		case <-ctx.Done(): // the reader gave up waiting for an answer
 			return nil
 		}
@@ -230,7 +236,7 @@ func (l *Log) sendEvents(ctx context.Context, conn net.Conn, src cluster.SourceI
 
 // readAcks reads the answers to pushes and pings. It ends when the stream
 // does, or when the voter is silent for longer than a ping and a timeout.
-func (l *Log) readAcks(conn net.Conn, br *bufio.Reader, to cluster.NodeID, src cluster.SourceID, slots <-chan struct{}) error {
+func (l *Log) readAcks(conn net.Conn, br *bufio.Reader, to cluster.NodeID, src cluster.SourceID, slots <-chan sentAt) error {
 	for {
 		if err := conn.SetReadDeadline(time.Now().Add(pingEvery + l.o.IOTimeout)); err != nil {
 			return err
@@ -251,7 +257,10 @@ func (l *Log) readAcks(conn net.Conn, br *bufio.Reader, to cluster.NodeID, src c
 		}
 		l.acked(to, src, a)
 		select {
-		case <-slots:
+		case sent := <-slots:
+			if sent.kind == msgPush {
+				l.m.ackTime.Observe(time.Since(sent.at).Seconds())
+			}
 		default:
 			return fmt.Errorf("%w: more answers than questions", ErrPeer)
 		}

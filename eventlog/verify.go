@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/record"
@@ -109,7 +110,13 @@ func (l *Log) VerifyProgress(ctx context.Context, progress func(events uint64)) 
 		}
 	}
 	l.mu.RUnlock()
-	return verify(ctx, VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.o.keyOf, Self: l.o.Self, FS: l.fs, Progress: progress}, limits, known)
+	began := time.Now()
+	r, err := verify(ctx, VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.o.keyOf, Self: l.o.Self, FS: l.fs, Progress: progress}, limits, known)
+	l.m.verified.Add(float64(r.Events))
+	if err == nil {
+		l.m.verifyRate.Set(float64(r.Events) / max(time.Since(began), time.Microsecond).Seconds())
+	}
+	return r, err
 }
 
 func verify(ctx context.Context, o VerifyOptions, limits map[string]int64, known map[cluster.Hash]bool) (Report, error) {

@@ -235,7 +235,9 @@ func (l *Log) publish(dirty []*chain) error {
 	events := l.show(dirty)
 	go func() {
 		defer l.fold.mu.Unlock()
-		l.fold.err = l.foldLocked(events)
+		if l.fold.err = l.foldLocked(events); l.fold.err == nil {
+			l.arrived(events)
+		}
 	}()
 	l.m.records.Add(float64(len(events)))
 	l.notify()
@@ -261,6 +263,7 @@ func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 		events = append(events, got...)
 		l.snap.note(got)
 		l.m.groups.Inc()
+		l.m.groupRecords.Observe(float64(len(got)))
 	}
 	l.digest = nil
 	l.m.durable.Set(float64(l.own.head.Seq))
