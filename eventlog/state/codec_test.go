@@ -72,6 +72,8 @@ func example() *State {
 	a.add(19, 0, cluster.KindPublishing, cluster.Publishing{Publishing: true, Term: 2, Publisher: "a", Why: "holds the lease"})
 	a.add(20, 0, cluster.KindTokenCreated, cluster.TokenChanged{Invite: "i1", Uses: 1, Expires: 9, Actor: "uid:0@a"})
 	a.add(21, 0, cluster.KindLeaseReleased, cluster.LeaseReleased{Term: 2, Successor: "b", Reason: "maintenance"})
+	a.add(22, 0, cluster.KindLeaseLost, cluster.LeaseLost{Term: 2, Reason: "the second word"})
+	b.add(2, 0, cluster.KindHostDisk, cluster.HostDisk{State: "low", Free: 1, Log: 2})
 	b.add(22, 0, cluster.KindMemberRekeyed, cluster.MemberRekeyed{Node: "b", WGPub: []byte{9}, Actor: "uid:0@b"})
 	b.add(23, 0, cluster.KindMemberLeft, cluster.MemberLeft{Node: "b", Actor: "uid:0@b"})
 	for range 3 { // of which two never arrive
@@ -79,7 +81,7 @@ func example() *State {
 	}
 	a.start(25, 3, a, b)
 	s := New()
-	for _, e := range append(slices.Clone(a.events), b.events[:3]...) {
+	for _, e := range append(slices.Clone(a.events), b.events[:4]...) {
 		if s.Apply(e) {
 			panic("a rebuild")
 		}
@@ -116,7 +118,7 @@ func TestGoldenBytes(t *testing.T) {
 	}
 	m := s.Members()
 	if len(m) != 3 || m[0].Status != MemberSeen || !m[0].Publishing || m[1].Status != MemberLeft || m[1].EndedBy != "uid:0@b" ||
-		m[1].Health != cluster.Alive || m[1].Expires != 1767225600 || m[2].Status != MemberRemoved || m[2].Reason != "disk lost" {
+		m[1].Health != cluster.Alive || m[1].Disk != "low" || m[1].Expires != 1767225600 || m[2].Status != MemberRemoved || m[2].Reason != "disk lost" {
 		t.Errorf("members %+v", m)
 	}
 	if acts := s.Actions(); len(acts) != 4 || acts[0].Kind != cluster.KindMemberRemoved || acts[3].Actor != "uid:0@b" {
@@ -209,7 +211,7 @@ func FuzzDecode(f *testing.F) {
 func TestEveryFieldIsEncoded(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
 		reflect.TypeFor[cluster.JobSpec](): 11, reflect.TypeFor[cluster.JobResult](): 7, reflect.TypeFor[cluster.WorkShare](): 3,
-		reflect.TypeFor[cluster.Metric](): 5, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 8,
+		reflect.TypeFor[cluster.Metric](): 5, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 9,
 		reflect.TypeFor[admission](): 4, reflect.TypeFor[removal](): 2, reflect.TypeFor[Action](): 6,
 		reflect.TypeFor[Publication](): 6, reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3,
 		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 26, reflect.TypeFor[chunk](): 4, reflect.TypeFor[accept](): 4,

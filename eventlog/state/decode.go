@@ -282,6 +282,8 @@ func (d *decoder) member() *member {
 		removed: read(d, func() removal { return removal{actor: d.text(maxActor), reason: d.text(cluster.MaxReason)} }),
 	}
 	m.publishing = read(d, d.flag)
+	m.disk = read(d, func() string { return d.text(maxActor) })
+	d.check(m.disk.at.isZero() || validDisk(m.disk.v), "disk")
 	d.check(m.health.at.isZero() || validHealth(m.health.v), "health")
 	return m
 }

@@ -220,6 +220,7 @@ func (m *member) encode(e *encoder) {
 		e.text(r.reason)
 	})
 	register(e, m.publishing, e.flag)
+	register(e, m.disk, e.text)
 }
 
 func (s *State) encodeTerms(e *encoder) {

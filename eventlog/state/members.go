@@ -36,6 +36,10 @@ type Member struct {
 	// Health is what holders believe of it, since HealthAt.
 	Health   cluster.Health `json:"health,omitempty"`
 	HealthAt cluster.HLC    `json:"health_at,omitempty"`
+	// Disk is the room for its log: ok, low, full or out, since DiskAt; empty: not
+	// logged.
+	Disk   string      `json:"disk,omitempty"`
+	DiskAt cluster.HLC `json:"disk_at,omitempty"`
 	// Ended is when it left or was removed, EndedBy who asked.
 	Ended   cluster.HLC `json:"ended,omitempty"`
 	EndedBy string      `json:"ended_by,omitempty"`
@@ -90,6 +94,7 @@ type member struct {
 	left       stamped[string] // the actor
 	removed    stamped[removal]
 	publishing stamped[bool]
+	disk       stamped[string] // its state
 }
 
 type admission struct {
@@ -119,6 +124,9 @@ func (s *State) applyMember(e *cluster.Event) (ok bool) {
 				b.Version = clip(b.Version, cluster.MaxReason)
 				m.started.set(keyOf(e), b)
 			})
+	case cluster.KindHostDisk:
+		foldMember(s, e, func(b cluster.HostDisk) (cluster.NodeID, bool) { return e.Source.Node, validDisk(b.State) },
+			func(m *member, b cluster.HostDisk) { m.disk.set(keyOf(e), b.State) })
 	case cluster.KindMemberJoined:
 		foldMember(s, e, func(b cluster.MemberJoined) (cluster.NodeID, bool) {
 			return b.Node, len(b.IDPub) <= maxKeyLen && len(b.IP4) <= maxAddrLen
@@ -179,6 +187,14 @@ func validHealth(h cluster.Health) bool {
 	return false
 }
 
+func validDisk(state string) bool {
+	switch state {
+	case "ok", "low", "full", "out":
+		return true
+	}
+	return false
+}
+
 // Members returns the hosts of the log by name.
 func (s *State) Members() []Member {
 	out := make([]Member, 0, len(s.members))
@@ -195,6 +211,7 @@ func (m *member) view(n cluster.NodeID) Member {
 		Version: m.started.v.Version, Boot: m.started.v.Boot, Started: m.started.at.hlc, Expires: m.expires.v,
 		WGPub: slices.Clone(m.wgPub.v), Rekeyed: m.wgPub.at.hlc, Health: m.health.v, HealthAt: m.health.at.hlc,
 		Publishing: m.publishing.v, PublishingAt: m.publishing.at.hlc,
+		Disk: m.disk.v, DiskAt: m.disk.at.hlc,
 	}
 	last := m.joined.at
 	if !last.isZero() {

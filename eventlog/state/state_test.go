@@ -193,7 +193,9 @@ func randomResult(rng *rand.Rand) *cluster.JobResult {
 // randomFact tells something without authority about a host.
 func randomFact(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, n cluster.NodeID) {
 	actor := fmt.Sprint("uid:0@", n)
-	switch rng.IntN(9) {
+	switch rng.IntN(10) {
+	case 9:
+		c.add(hlc, 0, cluster.KindHostDisk, cluster.HostDisk{State: []string{"ok", "low", "gone"}[rng.IntN(3)]})
 	case 0, 1:
 		c.add(hlc, 0, cluster.KindMemberJoined, cluster.MemberJoined{Node: n, IDPub: []byte{byte(rng.IntN(3))}, IP4: "10.0.0.1", Invite: "i1"})
 		c.add(hlc, 0, cluster.KindLeaseReleased, cluster.LeaseReleased{Term: term, Successor: n})
