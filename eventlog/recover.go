@@ -91,6 +91,7 @@ func (l *Log) recover() error {
 		l.own = l.newChain(own)
 		l.own.link = l.linkTo(own)
 	}
+	l.resetVoters(l.own.src, l.own.head.Seq)
 	l.m.records.Add(float64(events))
 	l.m.recovery.Set(time.Since(started).Seconds())
 	l.m.sources.Set(float64(len(l.chains)))
@@ -314,6 +315,7 @@ func (l *Log) reopen() error {
 	l.m.reopened.Inc()
 	l.log.Warn().Int("events", len(found)).Float64("dur_seconds", time.Since(started).Seconds()).
 		Msg("event log recovered after an i/o error")
+	l.ownAck()
 	l.notify()
 	l.advanceStable()
 	return nil

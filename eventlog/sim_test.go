@@ -31,11 +31,7 @@ type simWorld struct {
 	err    error // the first violation
 	quiet  bool  // nobody appends any more
 	closed map[[2]cluster.NodeID]bool
-	lease  struct {
-		term   cluster.Term
-		holder *simHost
-		until  time.Time
-	}
+	term   cluster.Term // the highest that was voted for
 	acked  map[cluster.SourceID]map[uint64]cluster.Hash
 	seen   map[cluster.SourceID]map[uint64]cluster.Hash // of all logs
 	stable []stableEvent
@@ -51,6 +47,7 @@ type stableEvent struct {
 	hash cluster.Hash
 	term cluster.Term
 	job  cluster.JobID // whose submission it is
+	cut  cluster.Cut   // of a term_start
 	// loose: the disk of its writer was once restored from an image, which no
 	// promise covers.
 	loose bool
@@ -105,13 +102,14 @@ func (w *simWorld) others(h *simHost) (out []cluster.NodeID) {
 func (w *simWorld) mayAct(h *simHost, t cluster.Term) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.lease.holder == h && w.lease.term == t && time.Now().Before(w.lease.until)
+	return h.term == t && time.Now().Before(h.until)
 }
 
-// voters are the hosts that h can win for a term now.
-func (w *simWorld) votersLocked(h *simHost) (out []*simHost) {
+// votersLocked are the hosts that h can win for a term now: they have promised
+// no higher one.
+func (w *simWorld) votersLocked(h *simHost, t cluster.Term) (out []*simHost) {
 	for _, o := range w.hosts {
-		if o.life != nil && o.promised.Load() != uint64(Abstaining) &&
+		if o.life != nil && o.promised.Load() <= uint64(t) &&
 			!w.closed[[2]cluster.NodeID{h.id, o.id}] && !w.closed[[2]cluster.NodeID{o.id, h.id}] {
 			out = append(out, o)
 		}
@@ -119,36 +117,45 @@ func (w *simWorld) votersLocked(h *simHost) (out []*simHost) {
 	return out
 }
 
-// elect grants, renews and ends the lease: one holder at a time, by a majority
-// that it can reach, in terms that only rise.
+// elect grants, renews and ends the lease: in terms that only rise, each by the
+// promises of a majority that its holder can reach. Now and then it grants a
+// term while another holder still believes in its own, as where clocks lie:
+// the log must not need them.
 func (w *simWorld) elect(rng *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l, now := &w.lease, time.Now()
-	if h := l.holder; h != nil && now.Before(l.until) {
+	now := time.Now()
+	held := false
+	for _, h := range w.hosts {
+		if !now.Before(h.until) {
+			continue
+		}
+		held = true
 		switch {
 		case rng.IntN(80) == 0:
-			l.until = now // handed over
-		case h.life != nil && len(w.votersLocked(h)) >= w.cfg.Majority():
-			l.until = now.Add(simLease)
+			h.until = now // handed over
+		case h.life != nil && len(w.votersLocked(h, h.term)) >= w.cfg.Majority():
+			h.until = now.Add(simLease)
 		}
+	}
+	if held && rng.IntN(20) > 0 {
 		return
 	}
 	h := w.hosts[rng.IntN(len(w.hosts))]
-	grants := w.votersLocked(h)
+	grants := w.votersLocked(h, w.term)
 	if h.life == nil || !h.life.ready.Load() || len(grants) < w.cfg.Majority() {
 		return
 	}
 	rng.Shuffle(len(grants), func(i, j int) { grants[i], grants[j] = grants[j], grants[i] })
 	grants = grants[:w.cfg.Majority()+rng.IntN(len(grants)-w.cfg.Majority()+1)]
-	term := l.term + 1
+	w.term++
 	var ids []cluster.NodeID
 	for _, g := range grants {
-		g.promised.Store(uint64(term))
+		g.promised.Store(uint64(w.term))
 		ids = append(ids, g.id)
 	}
-	l.term, l.holder, l.until = term, h, now.Add(simLease)
-	life := h.life
+	h.term, h.until = w.term, now.Add(simLease)
+	life, term := h.life, w.term
 	life.wg.Go(func() { w.lead(life, term, ids) })
 }
 
@@ -193,6 +200,11 @@ func (w *simWorld) begin(s simStart, before int) {
 		if !e.loose && (e.term > 0 && e.term < s.term || e.term == 0 && i < before) && s.cut.Seq(e.src) < e.seq {
 			w.failLocked("I4: event %d of %s, stable in term %d, lies beyond the cut of term %d at %d", e.seq, e.src, e.term, s.term, s.cut.Seq(e.src))
 		}
+		for _, m := range e.cut {
+			if e.term < s.term && s.cut.Seq(m.Source) < m.Seq && len(w.hostOf(m.Source).rolled) == 0 {
+				w.failLocked("I4: event %d of %s, in the cut of stable term %d, lies beyond that of term %d", m.Seq, m.Source, e.term, s.term)
+			}
+		}
 	}
 	w.starts = append(w.starts, s)
 }
@@ -202,6 +214,13 @@ func (w *simWorld) nowStable(life *simLife, e cluster.Event) {
 	defer w.mu.Unlock()
 	w.did["stable"]++
 	s := stableEvent{src: e.Source, seq: e.Seq, hash: e.Hash, term: e.Term, loose: life.h.rolled[e.Source]}
+	if e.Kind == cluster.KindTermStart {
+		for _, start := range w.starts {
+			if start.term == e.Term {
+				s.cut = start.cut
+			}
+		}
+	}
 	if e.Kind == cluster.KindJobSubmitted {
 		s.job = cluster.JobID(fmt.Sprintf("t%d", e.Term))
 	}

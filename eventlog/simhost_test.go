@@ -33,6 +33,8 @@ type simHost struct {
 	life   *simLife // nil: down
 	image  *powerFS // the disk as it was once
 	rolled map[cluster.SourceID]bool
+	term   cluster.Term // that it believes to hold
+	until  time.Time
 }
 
 // simLife is one run of a host's process.

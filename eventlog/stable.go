@@ -16,6 +16,8 @@ type stability struct {
 	mu      sync.Mutex
 	cfg     cluster.VoterConfig
 	voters  map[cluster.NodeID]*voter // the others
+	own     voter                     // this host, whether it votes or not
+	src     cluster.SourceID          // the own chain
 	changed chan struct{}             // closed and replaced on every change
 	stable  uint64                    // highest own event known to be stable
 	// lost are own events at or below stable that are not stable themselves:
@@ -23,7 +25,7 @@ type stability struct {
 	lost map[uint64]bool
 }
 
-// voter is what is known of another voter.
+// voter is what is known of a voter.
 type voter struct {
 	connected bool
 	acked     uint64          // it holds the own chain up to here
@@ -36,6 +38,7 @@ const checkEvery = 100 * time.Millisecond
 func (s *stability) init() {
 	s.voters = map[cluster.NodeID]*voter{}
 	s.lost = map[uint64]bool{}
+	s.own.refused = map[uint64]bool{}
 	s.changed = make(chan struct{})
 }
 
@@ -89,13 +92,8 @@ func (l *Log) acked(v cluster.NodeID, src cluster.SourceID, a ack) {
 	events := l.pendingTerms(src)
 	s := &l.rep.stab
 	s.mu.Lock()
-	if vt := s.voters[v]; vt != nil && a.mark.Seq > vt.acked {
-		for _, e := range upTo(events, a.mark.Seq) {
-			if e.seq > vt.acked && e.term > 0 && e.term < a.promised {
-				vt.refused[e.seq] = true
-			}
-		}
-		vt.acked = a.mark.Seq
+	if vt := s.voters[v]; vt != nil && src == s.src && a.mark.Seq > vt.acked {
+		vt.hold(events, a)
 		result := "stored"
 		if vt.refused[a.mark.Seq] {
 			result = "refused"
@@ -107,13 +105,49 @@ func (l *Log) acked(v cluster.NodeID, src cluster.SourceID, a ack) {
 	l.advanceStable()
 }
 
-// resetVoters forgets all answers: the own chain is a new one.
-func (l *Log) resetVoters() {
+// hold notes that the voter holds the own chain up to a.mark.Seq, and that the
+// events of lower terms than it had promised by then do not count.
+func (v *voter) hold(events []ownTerm, a ack) {
+	for _, e := range upTo(events, a.mark.Seq) {
+		if e.seq > v.acked && e.term > 0 && e.term < a.promised {
+			v.refused[e.seq] = true
+		}
+	}
+	v.acked = a.mark.Seq
+}
+
+// forget drops what it knows of events below seq.
+func (v *voter) forget(seq uint64) {
+	maps.DeleteFunc(v.refused, func(s uint64, _ bool) bool { return s < seq })
+}
+
+// ownAck counts this host's own vote, for what became durable here before.
+// Like that of any voter it is not given in a term below the promised one:
+// whoever was promised more may have asked for heads before this.
+func (l *Log) ownAck() {
+	l.mu.RLock()
+	events, head := l.unstable, l.own.head
+	l.mu.RUnlock()
+	a := ack{mark: cluster.Mark{Seq: head.Seq, Hash: head.Hash}, promised: l.o.Promised()}
 	s := &l.rep.stab
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.mark.Seq > s.own.acked {
+		s.own.hold(events, a)
+		s.notifyLocked()
+	}
+}
+
+// resetVoters forgets all answers: the own chain is that of src, durable here
+// up to seq.
+func (l *Log) resetVoters(src cluster.SourceID, seq uint64) {
+	s := &l.rep.stab
+	s.mu.Lock()
+	s.src = src
 	for _, v := range s.voters {
 		v.acked, v.refused = 0, map[uint64]bool{}
 	}
+	s.own = voter{refused: map[uint64]bool{}, acked: seq}
 	s.stable = 0
 	clear(s.lost)
 	s.notifyLocked()
@@ -140,14 +174,9 @@ func terms(events []cluster.Event) []ownTerm {
 }
 
 // count says how many voters hold seq so that it counts, this host included,
-// and how many there still may be. stab.mu is held; durable is the own
-// chain's durable end.
-func (s *stability) count(self cluster.NodeID, seq, durable uint64) (have, possible int) {
-	if seq <= durable && s.cfg.Has(self) {
-		have++
-	}
-	possible = have
-	for _, v := range s.voters {
+// and how many there still may be. stab.mu is held.
+func (s *stability) count(self cluster.NodeID, seq uint64) (have, possible int) {
+	add := func(v *voter) {
 		switch {
 		case v.refused[seq]:
 		case v.acked >= seq:
@@ -157,13 +186,19 @@ func (s *stability) count(self cluster.NodeID, seq, durable uint64) (have, possi
 			possible++
 		}
 	}
+	if s.cfg.Has(self) {
+		add(&s.own)
+	}
+	for _, v := range s.voters {
+		add(v)
+	}
 	return have, possible
 }
 
 // enough says whether have voters make seq stable.
-func (s *stability) enough(self cluster.NodeID, seq, durable uint64) (have int, ok, hopeless bool) {
-	have, possible := s.count(self, seq, durable)
-	if s.cfg.IsZero() || seq > durable {
+func (s *stability) enough(self cluster.NodeID, seq uint64) (have int, ok, hopeless bool) {
+	have, possible := s.count(self, seq)
+	if s.cfg.IsZero() || seq > s.own.acked {
 		return have, false, false
 	}
 	if s.cfg.Mode == cluster.ModeAvailable {
@@ -175,7 +210,7 @@ func (s *stability) enough(self cluster.NodeID, seq, durable uint64) (have int, 
 				return have, false, true
 			}
 		}
-		return have, have > 0, false
+		return have, have > 0, s.own.refused[seq]
 	}
 	need := s.cfg.Majority()
 	return have, have >= need, possible < need
@@ -183,13 +218,13 @@ func (s *stability) enough(self cluster.NodeID, seq, durable uint64) (have int, 
 
 // held returns a seq that no stable event can be above: what enough voters
 // hold, whatever they had promised.
-func (s *stability) held(self cluster.NodeID, durable uint64) uint64 {
+func (s *stability) held(self cluster.NodeID) uint64 {
 	if s.cfg.IsZero() {
 		return 0
 	}
 	var marks []uint64
 	if s.cfg.Has(self) {
-		marks = append(marks, durable)
+		marks = append(marks, s.own.acked)
 	}
 	for _, v := range s.voters {
 		if s.cfg.Mode != cluster.ModeAvailable || v.connected {
@@ -219,29 +254,30 @@ func upTo(pending []ownTerm, seq uint64) []ownTerm {
 // is needed for events below it only.
 func (l *Log) advanceStable() {
 	l.mu.RLock()
-	pending, durable := l.unstable, l.own.head.Seq
+	pending := l.unstable
 	l.mu.RUnlock()
 	s := &l.rep.stab
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range slices.Backward(upTo(pending, s.held(l.o.Self, durable))) {
+	for _, e := range slices.Backward(upTo(pending, s.held(l.o.Self))) {
 		if e.seq <= s.stable {
 			break
 		}
-		if _, ok, _ := s.enough(l.o.Self, e.seq, durable); !ok {
+		if _, ok, _ := s.enough(l.o.Self, e.seq); !ok {
 			continue
 		}
 		for _, below := range upTo(pending, e.seq-1) {
 			if below.seq > s.stable {
-				if _, ok, _ := s.enough(l.o.Self, below.seq, durable); !ok {
+				if _, ok, _ := s.enough(l.o.Self, below.seq); !ok {
 					s.lost[below.seq] = true
 				}
 			}
 		}
 		s.stable = e.seq
 		for _, v := range s.voters {
-			maps.DeleteFunc(v.refused, func(seq uint64, _ bool) bool { return seq < e.seq })
+			v.forget(e.seq)
 		}
+		s.own.forget(e.seq)
 		l.m.stable.Set(float64(e.seq))
 		s.notifyLocked()
 		break
@@ -309,12 +345,12 @@ func (l *Log) termOf(seq uint64) cluster.Term {
 // stableNow looks once. acked is closed when the voters' answers change.
 func (l *Log) stableNow(src cluster.SourceID, seq uint64, term cluster.Term) (acked <-chan struct{}, n int, done bool, err error) {
 	l.mu.RLock()
-	durable, now, poisoned := l.own.head.Seq, l.own.src, l.poisoned
+	now, poisoned := l.own.src, l.poisoned
 	l.mu.RUnlock()
 	s := &l.rep.stab
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, ok, hopeless := s.enough(l.o.Self, seq, durable)
+	n, ok, hopeless := s.enough(l.o.Self, seq)
 	switch {
 	case now != src:
 		err = fmt.Errorf("event %d: %w: %w", seq, ErrUnknown, ErrRolledBack)

@@ -240,6 +240,7 @@ func (l *Log) publish(dirty []*chain) error {
 		}
 	}()
 	l.m.records.Add(float64(len(events)))
+	l.ownAck()
 	l.notify()
 	l.advanceStable()
 	return nil
@@ -451,7 +452,7 @@ func (l *Log) renewOwn(r *request, mark func(*chain)) error {
 	l.own = next
 	l.unstable = nil
 	l.mu.Unlock()
-	l.resetVoters()
+	l.resetVoters(next.src, 0)
 	l.log.Warn().Uint64("incarnation", r.renew.inc).Str("reason", r.renew.reason).Msg("own chain continues as a new incarnation")
 	l.notify()
 	return l.stageOwn(r, mark)

@@ -32,12 +32,16 @@ func logMutants() []mutant {
 			"e.term > 0 && e.term < a.promised", "e.term > a.promised",
 		},
 		{
+			"log: own vote given in an older term", "eventlog/stable.go",
+			"promised: l.o.Promised()}", "promised: 0}",
+		},
+		{
 			"log: term start acknowledged without its cut", "eventlog/serve.go",
 			"if ru.marks() {", "if ru.bytes == 0 {",
 		},
 		{
 			"log: unsigned run stored", "eventlog/receive.go",
-			"if err := record.VerifyHead(l.o.Cluster, ru.head, key); err != nil {\n\t\tl.m", "if err := ctx.Err(); err != nil {\n\t\tl.m",
+			"if err := record.VerifyHead(l.o.Cluster, ru.head, key); err != nil {\n\t\treturn nil, l.blame", "if err := ctx.Err(); err != nil {\n\t\treturn nil, l.blame",
 		},
 		{
 			"log: second history stored", "eventlog/writer.go",
