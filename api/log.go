@@ -34,6 +34,25 @@ type LogVerify struct {
 	Sources       []LogSource  `json:"sources"` // sorted by source
 }
 
+// LogRepair says which chains of a damaged log are to be fetched again.
+type LogRepair struct {
+	Chains []ChainRepair `json:"chains"`
+}
+
+// ChainRepair is a chain of which a part was set aside.
+type ChainRepair struct {
+	Source cluster.SourceID `json:"source"`
+	// Own: it is a chain of this host, which goes on as a new incarnation.
+	Own     bool   `json:"own"`
+	Problem string `json:"problem"`
+	// Kept is the last event that was left, Known the last one that the disk is
+	// known to have had; 0 if its loss was accepted.
+	Kept  uint64         `json:"kept"`
+	Known uint64         `json:"known"`
+	Aside string         `json:"aside"` // directory of the damaged files
+	Peer  cluster.NodeID `json:"peer,omitempty"`
+}
+
 // LogSource is the end of one chain.
 type LogSource struct {
 	Source cluster.SourceID `json:"source"`

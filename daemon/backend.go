@@ -78,6 +78,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	if d := b.events.Disk(); d.State == eventlog.DiskLow || d.State == eventlog.DiskFull {
 		st.Reasons = append(st.Reasons, "event log: "+roomOf(d))
 	}
+	st.Reasons = append(st.Reasons, b.repairReasons()...)
 	for _, name := range sortedKeys(v.Failing) {
 		st.Reasons = append(st.Reasons, name+": "+v.Failing[name])
 	}

@@ -89,9 +89,9 @@ func (e *CorruptError) Error() string {
 
 // Hint returns the next command to try.
 func (e *CorruptError) Hint() string {
+	const first = "run 'skein log repair' while the daemon is stopped and start it again: "
 	if e.Own {
-		return "run 'skein log verify' for the whole report; restore this host's state directory from a backup, " +
-			"or move the source's directory away: the other hosts have its events, and this host goes on as a new incarnation"
+		return first + "the other hosts have this host's events, and it goes on as a new incarnation"
 	}
-	return "run 'skein log verify' for the whole report; then move the source's directory away: it is fetched again from the other hosts"
+	return first + "what is missing is fetched again from the other hosts"
 }

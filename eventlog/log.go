@@ -47,6 +47,7 @@ type Log struct {
 	changed  chan struct{} // closed and replaced on every change
 	unstable []ownTerm     // own events from the last stable one on
 	poisoned error
+	repairs  []Repairing               // what is still to be fetched after a repair
 	forks    map[cluster.SourceID]Fork // changed by the writer only
 
 	fold        fold

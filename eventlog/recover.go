@@ -53,6 +53,9 @@ func (l *Log) recover() error {
 		return err
 	}
 	l.disk.adopt()
+	if l.repairs, err = loadRepairs(l.o.Dir); err != nil {
+		return err
+	}
 	own := cluster.SourceID{Node: l.o.Self, Inc: l.o.Incarnation}
 	var events uint64
 	for _, src := range sources {
@@ -81,6 +84,13 @@ func (l *Log) recover() error {
 	if err := l.refoldLocked(); err != nil { // nobody else knows the log yet
 		return err
 	}
+	reason := "opened as a new incarnation"
+	for _, r := range l.repairs {
+		if r.Own && r.Source.Inc >= own.Inc { // nobody knows what the lost part said
+			own.Inc = r.Source.Inc + 1
+			reason = fmt.Sprintf("%s was damaged after seq %d", r.Source, r.Kept)
+		}
+	}
 	switch {
 	case l.chains[own] != nil:
 		l.own = l.chains[own]
@@ -89,7 +99,7 @@ func (l *Log) recover() error {
 		delete(l.fresh, own)
 	default:
 		l.own = l.newChain(own)
-		l.own.link = l.linkTo(own)
+		l.own.link = l.linkTo(own, reason)
 	}
 	l.resetVoters(l.own.src, l.own.head.Seq)
 	l.m.records.Add(float64(events))
@@ -105,14 +115,19 @@ func (l *Log) newChain(src cluster.SourceID) *chain {
 }
 
 // linkTo returns how a chain that is new begins if this host had one before.
-func (l *Log) linkTo(own cluster.SourceID) *cluster.Incarnation {
+func (l *Log) linkTo(own cluster.SourceID, reason string) *cluster.Incarnation {
 	var link *cluster.Incarnation
 	for _, c := range l.chains {
 		if c.src.Node == own.Node && c.src.Inc < own.Inc && (link == nil || link.Previous.Source.Inc < c.src.Inc) {
 			link = &cluster.Incarnation{
 				Previous: cluster.SourceMark{Source: c.src, Mark: cluster.Mark{Seq: c.head.Seq, Hash: c.head.Hash}},
-				Reason:   "opened as a new incarnation",
+				Reason:   reason,
 			}
+		}
+	}
+	for _, r := range l.repairs {
+		if r.Own && link == nil {
+			link = &cluster.Incarnation{Previous: cluster.SourceMark{Source: r.Source}, Reason: reason}
 		}
 	}
 	return link

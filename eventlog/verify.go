@@ -66,12 +66,13 @@ const progressStep = 4096
 
 // verifier walks all chains of a log.
 type verifier struct {
-	o      VerifyOptions
-	limits map[string]int64 // by path: what is durable; nil: all there is
-	report Report
-	told   uint64 // events of the last Progress
-	marks  map[cluster.SourceID]map[uint64]cluster.Hash
-	forks  map[cluster.SourceID]uint64
+	durable map[cluster.SourceID]uint64 // what the watermark says of each chain
+	o       VerifyOptions
+	limits  map[string]int64 // by path: what is durable; nil: all there is
+	report  Report
+	told    uint64 // events of the last Progress
+	marks   map[cluster.SourceID]map[uint64]cluster.Hash
+	forks   map[cluster.SourceID]uint64
 
 	past  past
 	known map[cluster.Hash]bool   // snapshots that count; nil: all
@@ -129,6 +130,16 @@ func verify(ctx context.Context, o VerifyOptions, limits map[string]int64, known
 	v := &verifier{
 		o: o, limits: limits, marks: map[cluster.SourceID]map[uint64]cluster.Hash{}, forks: map[cluster.SourceID]uint64{},
 		known: known, ends: map[string]cluster.Mark{}, clock: map[string]cluster.HLC{},
+	}
+	if limits == nil { // of a running log everything durable is within them
+		heads, err := loadMarks(o.Dir)
+		if err != nil {
+			return v.report, fmt.Errorf("verify event log: %w", err)
+		}
+		v.durable = map[cluster.SourceID]uint64{}
+		for _, h := range heads {
+			v.durable[h.Source] = h.Seq
+		}
 	}
 	st, err := v.all(ctx)
 	if err != nil {
@@ -205,7 +216,7 @@ func (v *verifier) chain(ctx context.Context, src cluster.SourceID, first bool, 
 	for i, from := range firsts {
 		s := &segmentScan{
 			path: filepath.Join(dir, segmentName(from)), cluster: v.o.Cluster, src: src, own: src.Node == v.o.Self,
-			first: from, last: i == len(firsts)-1, tail: tail, hlc: hlc,
+			first: from, last: i == len(firsts)-1, tail: tail, hlc: hlc, known: v.knownSeq(src),
 		}
 		if end := v.ends[s.path]; v.after != nil && i < len(firsts)-1 && end.Seq <= snapshot.HeadOf(v.after, src).Seq {
 			tail, hlc = end, v.clock[s.path]
@@ -229,10 +240,26 @@ func (v *verifier) chain(ctx context.Context, src cluster.SourceID, first bool, 
 		tail, hlc = s.tail, s.hlc
 		v.ends[s.path], v.clock[s.path] = tail, hlc
 	}
+	if known := v.knownSeq(src); tail.Seq < known && len(all) > 0 {
+		return &CorruptError{
+			Segment: filepath.Join(dir, segmentName(tail.Seq+1)), Source: src, Seq: tail.Seq + 1, Own: src.Node == v.o.Self,
+			Reason: fmt.Sprintf("missing: the chain was durable up to seq %d", known),
+		}
+	}
 	if first {
 		v.report.Ends = append(v.report.Ends, cluster.SourceMark{Source: src, Mark: tail})
 	}
 	return nil
+}
+
+// knownSeq is a seq up to which the chain of src was durable and no snapshot
+// stands for it, 0 if none is known.
+func (v *verifier) knownSeq(src cluster.SourceID) uint64 {
+	seq := v.durable[src]
+	if len(v.past.kept) > 0 && seq <= snapshot.HeadOf(v.past.kept[0], src).Seq {
+		return 0
+	}
+	return seq
 }
 
 func (v *verifier) segment(s *segmentScan, first bool) error {

@@ -60,6 +60,36 @@ func (w *watermark) load(fsys FS, dir string) error {
 // errMark says that a file holds no watermark.
 var errMark = errors.New("not a watermark")
 
+// loadMarks returns the heads of the newer watermark.
+func loadMarks(dir string) (heads []cluster.Head, err error) {
+	newest := uint64(0)
+	for i := range uint64(2) {
+		count, got, err := readMark(OSFS(), markPath(dir, i))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, errMark):
+		case err != nil:
+			return nil, fmt.Errorf("read watermark: %w", err)
+		case count > newest:
+			newest, heads = count, got
+		}
+	}
+	return heads, nil
+}
+
+// replaceMarks makes both watermarks say heads.
+func replaceMarks(dir string, heads []cluster.Head) error {
+	w := watermark{}
+	if err := w.load(OSFS(), dir); err != nil {
+		return err
+	}
+	for range 2 {
+		if err := w.write(OSFS(), dir, heads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func readMark(fsys FS, name string) (count uint64, heads []cluster.Head, err error) {
 	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {

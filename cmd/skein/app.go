@@ -21,6 +21,7 @@ type deps struct {
 	run     func(context.Context, config.Config, daemon.RunOptions) error
 	init    func(config.Config, daemon.InitOptions) error
 	verify  func(ctx context.Context, stateDir string) (api.LogVerify, error)
+	repair  func(ctx context.Context, stateDir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error)
 	export  func(ctx context.Context, stateDir string, o daemon.ExportOptions, w io.Writer) (api.ExportEnd, error)
 	replay  func(ctx context.Context, stateDir string, o daemon.ReplayOptions) (api.LogReplay, error)
 	heads   func(stateDir string) ([]cluster.Head, error)

@@ -547,6 +547,19 @@ func fakeDeps() deps {
 			}
 			return r, nil
 		},
+		repair: func(_ context.Context, dir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error) {
+			if !strings.Contains(dir, "damaged") {
+				return api.LogRepair{Chains: []api.ChainRepair{}}, nil
+			}
+			r := api.ChainRepair{
+				Source: cluster.SourceID{Node: "n1", Inc: 1}, Own: true, Problem: "segment 00002, offset 4711: checksum",
+				Kept: 30, Known: 42, Aside: "/var/lib/skein/damaged/n1.1.20260101T000000", Peer: peer,
+			}
+			if acceptLoss {
+				r.Known = 0
+			}
+			return api.LogRepair{Chains: []api.ChainRepair{r}}, nil
+		},
 		export: func(ctx context.Context, _ string, o daemon.ExportOptions, w io.Writer) (api.ExportEnd, error) {
 			_, err := fmt.Fprintf(w, "export from=%s since=%t kinds=%s node=%s\n", o.From, !o.Since.IsZero(), o.Kinds, o.Node)
 			return api.ExportEnd{Events: 3, Cursor: "n1/1:2,n2/1:1"}, errors.Join(err, ctx.Err())

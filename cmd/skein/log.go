@@ -12,8 +12,8 @@ import (
 )
 
 func (a *app) logCommand() *cobra.Command {
-	return group("log", "Verify, export and replay the event log", a.logVerify(), a.logExport(), a.logReplay(), a.logHeads(),
-		a.logSnapshots(), a.logSnapshot())
+	return group("log", "Verify, repair, export and replay the event log", a.logVerify(), a.logRepair(), a.logExport(), a.logReplay(),
+		a.logHeads(), a.logSnapshots(), a.logSnapshot())
 }
 
 func (a *app) logVerify() *cobra.Command {

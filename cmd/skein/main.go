@@ -36,6 +36,7 @@ func main() {
 		},
 		init:   daemon.Init,
 		verify: daemon.VerifyLog,
+		repair: daemon.RepairLog,
 		export: daemon.ExportLog,
 		replay: daemon.ReplayLog,
 		heads:  daemon.LogHeads,
