@@ -25,13 +25,17 @@ type LogVerify struct {
 	// Signatures counts signed heads that are good, Unsigned those of hosts
 	// whose key is not known.
 	Signatures uint64 `json:"signatures"`
-	// Snapshots counts those that a replay confirmed; DroppedEvents are only in
-	// a snapshot.
-	Snapshots     int          `json:"snapshots"`
-	DroppedEvents uint64       `json:"dropped_events"`
-	Unsigned      uint64       `json:"signatures_unchecked"`
-	StateHash     cluster.Hash `json:"state_hash"`
-	Sources       []LogSource  `json:"sources"` // sorted by source
+	Unsigned   uint64 `json:"signatures_unchecked"`
+	// Snapshots is how many snapshots were replayed and are right, Signers how
+	// many voters have signed the newest, and DroppedEvents how many events are only
+	// in a snapshot any more.
+	Snapshots     int    `json:"snapshots"`
+	Signers       int    `json:"snapshot_signers"`
+	DroppedEvents uint64 `json:"dropped_events"`
+	// Forked are the hosts' chains that are proven to have two histories.
+	Forked    []cluster.SourceID `json:"forked"`
+	StateHash cluster.Hash       `json:"state_hash"`
+	Sources   []LogSource        `json:"sources"` // sorted by source
 }
 
 // LogRepair says which chains of a damaged log are to be fetched again.

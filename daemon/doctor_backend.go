@@ -26,7 +26,7 @@ func (b backend) Doctor(ctx context.Context) (api.Doctor, error) {
 	if err != nil {
 		return api.Doctor{}, err
 	}
-	f.evidence = records.Evidence
+	f.evidence, f.logCheck = records.Evidence, b.checks.ended()
 	f.forks = b.events.Forks()
 	f.snapshots, f.snapshotEvery = b.events.Snapshots(), b.cfg.EventLog.SnapshotEvents
 	return api.Doctor{Findings: examine(ctx, append(hostChecks(host), clusterChecks(f, checkKernelClock)...))}, nil

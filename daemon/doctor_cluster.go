@@ -33,7 +33,8 @@ type clusterFacts struct {
 	uptime    time.Duration
 
 	snapshots     eventlog.SnapshotStatus
-	snapshotEvery int64 // events; 0: only on request
+	snapshotEvery int64         // events; 0: only on request
+	logCheck      *api.LogCheck // the last; nil: none
 }
 
 // settling is how long after a start of the daemon what it does not see yet
@@ -277,6 +278,26 @@ func judgeForks(f clusterFacts) verdict {
 	return worse(list, good("no host signed two histories"))
 }
 
+// judgeLogCheck tells how the last check of the whole log went. It runs once a
+// day and when somebody asks for it.
+func judgeLogCheck(f clusterFacts) verdict {
+	const ask = "`skein log verify --all-hosts`"
+	switch c := f.logCheck; {
+	case c == nil:
+		return skipped("not checked since the start: it is once a day, or by %s", ask)
+	case c.Error != "":
+		return warning("the last check of the whole log broke off: %s", c.Error).advise("begin another one: %s", ask)
+	case c.Bad() != "":
+		hint := c.Result.Hint
+		if hint == "" {
+			hint = "restart the daemon, which folds its log again; keep a copy of the state directory for a report"
+		}
+		return failure("%s", c.Bad()).advise("%s", hint)
+	default:
+		return good("%d events are good, checked %s ago", c.Result.Events, f.wall.Sub(*c.EndedAt).Round(time.Second))
+	}
+}
+
 // clusterChecks are the checks that need a running daemon.
 func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 	one := func(group, name string, judge func(clusterFacts) verdict) check {
@@ -309,5 +330,6 @@ func clusterChecks(f clusterFacts, kernelClock func() verdict) []check {
 		one(groupCluster, "evidence", judgeEvidence),
 		one(groupCluster, "log-forks", judgeForks),
 		one(groupCluster, "log-snapshots", judgeSnapshots),
+		one(groupCluster, "log-verify", judgeLogCheck),
 	}
 }

@@ -48,6 +48,7 @@ func healthy(t *testing.T) clusterFacts {
 			f.peers = append(f.peers, mesh.PeerStatus{Node: n, LastHandshake: wall, Live: true, Reachable: true})
 		}
 	}
+	f.logCheck = &api.LogCheck{EndedAt: new(wall.Add(-time.Minute)), Result: &api.LogVerify{OK: true, Events: 7}}
 	return f
 }
 
@@ -168,6 +169,12 @@ func TestJudges(t *testing.T) {
 		{"snapshot differs", func(f *clusterFacts) {
 			f.snapshots.Mismatch = "state ab"
 		}, "log-snapshots", api.VerdictFail, "to another state than others"},
+		{"log never checked", func(f *clusterFacts) { f.logCheck = nil }, "log-verify", api.VerdictSkip, "not checked since the start"},
+		{"log check broke off", func(f *clusterFacts) { f.logCheck.Error = "deadline" }, "log-verify", api.VerdictWarn, "broke off: deadline"},
+		{"log damaged", func(f *clusterFacts) {
+			f.logCheck.Result = &api.LogVerify{Problem: "segment x: checksum", Hint: "fetch it again"}
+		}, "log-verify", api.VerdictFail, "segment x: checksum"},
+		{"state is not what the log says", func(f *clusterFacts) { f.logCheck.LiveStateHash = &cluster.Hash{1} }, "log-verify", api.VerdictFail, "state is not what its log says"},
 	} {
 		f := healthy(t)
 		tc.change(&f)

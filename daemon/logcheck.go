@@ -71,6 +71,13 @@ func (c *logChecks) begin() {
 	}
 }
 
+// ended returns the check that ended last, nil if none has.
+func (c *logChecks) ended() *api.LogCheck {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
 // run carries out checks until ctx ends.
 func (c *logChecks) run(ctx context.Context) error {
 	tick := time.NewTicker(logCheckEvery)
@@ -167,8 +174,11 @@ func verified(report eventlog.Report, err error) (api.LogVerify, error) {
 	out := api.LogVerify{
 		OK: err == nil, Events: report.Events, SizeBytes: uint64(max(0, report.Bytes)), Segments: report.Segments,
 		TornBytes: uint64(max(0, report.TornBytes)), Signatures: report.Heads, Unsigned: report.Unchecked,
-		Snapshots: report.Snapshots, DroppedEvents: report.Dropped,
+		Snapshots: report.Snapshots, Signers: report.Signers, DroppedEvents: report.Dropped, Forked: []cluster.SourceID{},
 		StateHash: report.StateHash, Sources: []api.LogSource{},
+	}
+	for _, f := range report.Forks {
+		out.Forked = append(out.Forked, f.Source)
 	}
 	for _, h := range report.Ends {
 		out.Sources = append(out.Sources, api.LogSource{Source: h.Source, Seq: h.Seq, Hash: h.Hash})

@@ -539,7 +539,7 @@ func fakeDeps() deps {
 			return nil
 		},
 		verify: func(_ context.Context, dir string) (api.LogVerify, error) {
-			r := api.LogVerify{OK: true, Events: 3, SizeBytes: 2048, Segments: 1, StateHash: cluster.Hash{0xab}, Sources: []api.LogSource{
+			r := api.LogVerify{OK: true, Forked: []cluster.SourceID{}, Events: 3, SizeBytes: 2048, Segments: 1, StateHash: cluster.Hash{0xab}, Sources: []api.LogSource{
 				{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 3, Hash: cluster.Hash{0xcd}},
 			}}
 			if strings.Contains(dir, "damaged") {

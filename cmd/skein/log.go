@@ -38,9 +38,6 @@ func (a *app) logVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if r.Sources == nil {
-				r.Sources = []api.LogSource{}
-			}
 			if err := a.show(verifyView(r)); err != nil {
 				return err
 			}
@@ -70,11 +67,15 @@ func verifyView(r api.LogVerify) view {
 			}
 			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", plural(int(r.Events), "event"),
 				plural(len(r.Sources), "source"), plural(r.Segments, "segment"), bytesOf(r.SizeBytes), r.StateHash.String()[:12])
-			if r.Snapshots+int(r.DroppedEvents) > 0 {
-				fmt.Fprintf(w, "  %s replayed and right; %d dropped before\n", plural(r.Snapshots, "snapshot"), r.DroppedEvents)
-			}
 			if r.TornBytes > 0 {
 				fmt.Fprintf(w, "  %d bytes at the end were never acknowledged\n", r.TornBytes)
+			}
+			if r.Snapshots+int(r.DroppedEvents) > 0 {
+				fmt.Fprintf(w, "  %s replayed and right, the newest signed by %s; %s only in a snapshot\n", plural(r.Snapshots, "snapshot"),
+					plural(r.Signers, "voter"), plural(int(r.DroppedEvents), "event"))
+			}
+			for _, s := range r.Forked {
+				fmt.Fprintf(w, "  %s is proven to have two histories: see `skein doctor`\n", s)
 			}
 			if r.Unsigned > 0 {
 				fmt.Fprintf(w, "  %s of hosts whose key is not known here\n", plural(int(r.Unsigned), "signature"))
