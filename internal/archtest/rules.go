@@ -56,7 +56,7 @@ var testOnly = map[string][]string{
 	"internal/sim":      nil,
 	"internal/simnet":   nil,
 	"internal/vmtest":   {"internal/require"},
-	"test/netns":        {"api", "config", "coord/join", "daemon", "mesh"},
+	"test/netns":        {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
 }
 
 // free lists packages outside the rules: example jobs and tools, programs of
