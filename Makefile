@@ -93,15 +93,17 @@ prove-lease: build ## 200 000 simulated clusters, all states of three voters, ev
 prove-lease-real: build ## kill, cut, stop and set the clocks of real holders
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -parallel 2 -run 'Lease|Judge' ./test/netns
 
-prove-eventlog: ## 200 x kill -9 under load, power loss, a cut at every byte
+prove-eventlog: build ## 200 x kill -9 under load, power loss, a cut at every byte
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 60m -run 'KillNine|PowerLoss|CrashAt|BitFlips|RecoveryOf' ./eventlog
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run ClusterSimulation ./eventlog
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run LogNemesis ./test/netns
+	$(GO) run ./internal/sim/mutate -run 'log: '
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m ./eventlog/state
 
 prove-mesh: build ## full counts: cuts, loss, fleets, closes, boots of guests, throughput
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./mesh/... ./coord/member ./coord/join
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m -run 'FakeTime|ManyHosts' ./mesh
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 60m -skip 'Lease|Judge' ./test/netns
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 60m -skip 'Lease|Judge|LogNemesis' ./test/netns
 	SKEIN_PROVE=1 REQUIRE=vm $(GO) test -count=1 -v -timeout 120m ./internal/vmtest
 
 prove-coord: ## 100 failovers per profile on fake time
