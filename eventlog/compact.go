@@ -55,7 +55,7 @@ func (s *snapshots) superfluous() []old {
 }
 
 // compact drops the oldest superfluous segments as long as the log is larger
-// than it need be. In this order, each durable before the next: the copy in the
+// than it need be, or its disk is short of room. In this order, each durable before the next: the copy in the
 // archive, the manifest, the removal. After a crash Open finishes what the
 // manifest says.
 func (s *snapshots) compact(ctx context.Context) error {
@@ -67,6 +67,9 @@ func (s *snapshots) compact(ctx context.Context) error {
 	s.m.reclaimable.Set(float64(bytes))
 	s.reclaimable.Store(bytes)
 	excess := s.l.Size() - s.l.o.RetainBytes
+	if s.l.Disk().State != DiskOK {
+		excess = max(excess, 1) // one at a time, until there is room
+	}
 	if s.l.o.RetainBytes < 0 || excess <= 0 || len(segs) == 0 {
 		return nil
 	}

@@ -25,6 +25,7 @@ var errPower = errors.New("power lost")
 // What was not synced by then survives in part: any of the sectors, sizes and
 // directory entries that were changed.
 type powerFS struct {
+	home    string // of the log on it, for tests that open it more than once
 	mu      sync.Mutex
 	rng     *rand.Rand
 	left    int // operations until the power goes; negative: never
@@ -253,6 +254,7 @@ func (p *powerFS) restart() *powerFS {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := newPowerFS(p.rng)
+	next.home = p.home
 	next.slow = p.slow
 	for d := range p.dirs {
 		if p.ddirs[d] || p.rng.IntN(2) == 0 {

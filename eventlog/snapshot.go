@@ -64,6 +64,7 @@ type snapshots struct {
 
 	// The goroutine's.
 	ready     *folded   // the state that the last proposal is about
+	gaps      int       // how often in a row events of a noted snapshot were missing
 	notBefore time.Time // no snapshot is taken for size before
 }
 

@@ -393,7 +393,8 @@ func (s *snapshots) adopt(ctx context.Context) error {
 		}
 		err := s.holds(t)
 		if errors.Is(err, errGap) {
-			continue // not yet
+			s.lacking(t) // not yet
+			continue
 		}
 		if err != nil {
 			s.refuse(t.ID, err.Error())
@@ -404,6 +405,27 @@ func (s *snapshots) adopt(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// gapPatience is how often events of a snapshot may be missing before they are
+// looked for in the snapshot itself.
+const gapPatience = 10
+
+// lacking is for the case that nobody sends the events of a snapshot any more:
+// where all that is left of a forked chain is in snapshots, heads do not tell
+// of it.
+func (s *snapshots) lacking(t *cluster.SnapshotTaken) {
+	if len(t.Forks) == 0 || len(t.Signatures) == 0 {
+		return
+	}
+	if s.gaps++; s.gaps < gapPatience {
+		return
+	}
+	s.gaps = 0
+	i := int(s.l.o.Float()*float64(len(t.Signatures))) % len(t.Signatures)
+	if signer := t.Signatures[i].Node; signer != s.l.o.Self {
+		s.want(signer)
+	}
 }
 
 func (s *snapshots) adoptOne(ctx context.Context, t *cluster.SnapshotTaken) error {
@@ -424,7 +446,7 @@ func (s *snapshots) adoptOne(ctx context.Context, t *cluster.SnapshotTaken) erro
 			return nil
 		}
 	}
-	s.ready = nil
+	s.ready, s.gaps = nil, 0
 	st, err := decodeState(t, encoded)
 	if err != nil {
 		s.alarm(t.ID, "own encoding of the state does not decode: "+err.Error())

@@ -30,13 +30,16 @@ func (s *snapshots) open(dirs []cluster.SourceID) ([]cluster.SourceID, error) {
 	if err := s.store.remove(unfinished...); err != nil {
 		return nil, err
 	}
-	var damaged error
+	var damaged, unread error
 	for i, name := range names {
 		t, st, err := s.store.load(name)
 		if err != nil {
 			s.m.damaged.Inc()
 			s.l.log.Error().Err(err).Str("snapshot", name).Msg("snapshot damaged, an older one is used")
 			damaged = errors.Join(damaged, err)
+			if !isDamaged(err) {
+				unread = errors.Join(unread, err)
+			}
 			continue
 		}
 		s.kept = []*cluster.SnapshotTaken{t}
@@ -47,9 +50,17 @@ func (s *snapshots) open(dirs []cluster.SourceID) ([]cluster.SourceID, error) {
 		break
 	}
 	if err := s.reaches(damaged); err != nil {
+		if unread != nil {
+			return nil, fmt.Errorf("open snapshots: %w", unread) // perhaps sound
+		}
 		return nil, err
 	}
 	return s.sourcesOf(dirs), nil
+}
+
+// isDamaged reports whether a snapshot was read, and is wrong.
+func isDamaged(err error) bool {
+	return errors.Is(err, snapshot.ErrInvalid) || errors.Is(err, state.ErrEncoding) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // keepOlder notes the snapshots before the newest, without their states.
@@ -235,9 +246,10 @@ func (s *snapshots) join(c *chain) error {
 		if err := s.record(map[cluster.SourceID]cluster.Mark{c.src: {Seq: h.Seq, Hash: h.Hash}}, dropped); err != nil {
 			return err
 		}
-		return s.l.startAt(c, h)
+		s.l.startAt(c, h)
+		return nil
 	}
-	if c.tail.Seq == h.Seq && len(c.segs) == 0 {
+	if c.tail.Seq == h.Seq && len(c.head.Sig) == 0 { // no group of its own is here
 		c.head = h
 	}
 	return nil
@@ -286,24 +298,23 @@ func (s *snapshots) record(bases map[cluster.SourceID]cluster.Mark, dropped []sn
 	return nil
 }
 
-// startAt makes a chain begin after h, which is signed, with nothing before
-// it. Its segments are removed. Nobody else may be using the chain but readers.
-func (l *Log) startAt(c *chain, h cluster.Head) error {
+// startAt makes a chain begin after h, with nothing before it, as the manifest
+// says already. Its segments are removed; those that cannot be are for the next
+// Open. Nobody else may be using the chain but readers.
+func (l *Log) startAt(c *chain, h cluster.Head) {
+	var errs []error
 	if c.file != nil {
-		if err := c.file.Close(); err != nil {
-			return fmt.Errorf("close segment: %w", err)
-		}
+		errs = append(errs, c.file.Close())
 		c.file = nil
 	}
 	for _, seg := range c.segs {
-		if err := l.fs.Remove(seg.path); err != nil {
-			return fmt.Errorf("drop %s: %w", seg.path, err)
-		}
+		errs = append(errs, l.fs.Remove(seg.path))
 	}
 	if len(c.segs) > 0 {
-		if err := l.fs.SyncDir(c.dir); err != nil {
-			return err
-		}
+		errs = append(errs, l.fs.SyncDir(c.dir))
+	}
+	if err := errors.Join(errs...); err != nil {
+		l.log.Warn().Err(err).Str("source", c.src.String()).Msg("dropped segments not removed yet")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -316,5 +327,4 @@ func (l *Log) startAt(c *chain, h cluster.Head) error {
 	l.chains[c.src] = c
 	delete(l.fresh, c.src)
 	l.digest = nil
-	return nil
 }

@@ -151,43 +151,47 @@ func (s snapshotStore) save(t *cluster.SnapshotTaken, encoded []byte) error {
 	return s.writeFile(snapshot.FileName(t), meta, encoded)
 }
 
-// openFile opens a snapshot's file and reads the part before the state.
+// openFile opens a snapshot's file and reads the part before the state, which
+// begins at at.
 func (s snapshotStore) openFile(name string) (f File, t *cluster.SnapshotTaken, at int64, err error) {
 	f, err = s.fs.OpenFile(s.path(name), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("open snapshot: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = f.Close() // opened for reading
-		}
-	}()
+	if t, at, err = s.readMeta(f, name); err != nil {
+		_ = f.Close() // opened for reading
+		return nil, nil, 0, fmt.Errorf("read %s: %w", name, err)
+	}
+	return f, t, at, nil
+}
+
+func (s snapshotStore) readMeta(f File, name string) (t *cluster.SnapshotTaken, at int64, err error) {
 	size, err := f.Size()
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
 	head, err := readAll(f, 0, min(size, int64(snapshot.PreambleLen())))
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("read %s: %w", name, err)
+		return nil, 0, err
 	}
 	n, err := snapshot.MetaLen(head)
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("read %s: %w", name, err)
+		return nil, 0, err
 	}
 	if int64(n) > size {
-		return nil, nil, 0, fmt.Errorf("read %s: %w", name, io.ErrUnexpectedEOF)
+		return nil, 0, io.ErrUnexpectedEOF
 	}
 	meta, err := readAll(f, 0, int64(n))
-	if err == nil {
-		t, err = snapshot.DecodeMeta(s.cluster, meta)
-	}
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("read %s: %w", name, err)
+		return nil, 0, err
+	}
+	if t, err = snapshot.DecodeMeta(s.cluster, meta); err != nil {
+		return nil, 0, err
 	}
 	if size != int64(n)+t.Size || name != snapshot.FileName(t) {
-		return nil, nil, 0, fmt.Errorf("read %s: %w: %d bytes hold snapshot %s", name, snapshot.ErrInvalid, size, t.ID)
+		return nil, 0, fmt.Errorf("%w: %d bytes hold snapshot %s", snapshot.ErrInvalid, size, t.ID)
 	}
-	return f, t, int64(n), nil
+	return t, int64(n), nil
 }
 
 // load reads a whole snapshot and checks it.

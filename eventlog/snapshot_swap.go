@@ -134,9 +134,7 @@ func (l *Log) startShort(sw *swap, short []cluster.Head) error {
 				c = l.newChain(h.Source)
 			}
 		}
-		if err := l.startAt(c, h); err != nil {
-			return err
-		}
+		l.startAt(c, h)
 	}
 	l.m.sources.Set(float64(len(l.chains)))
 	return nil
