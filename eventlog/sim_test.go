@@ -27,17 +27,19 @@ type simWorld struct {
 	cfg   cluster.VoterConfig
 	net   *simnet.Network
 
-	mu     sync.Mutex
-	err    error // the first violation
-	quiet  bool  // nobody appends any more
-	closed map[[2]cluster.NodeID]bool
-	term   cluster.Term // the highest that was voted for
-	acked  map[cluster.SourceID]map[uint64]cluster.Hash
-	seen   map[cluster.SourceID]map[uint64]cluster.Hash // of all logs
-	stable []stableEvent
-	starts []simStart
-	states map[[16]byte]cluster.Hash
-	did    map[string]int
+	mu    sync.Mutex
+	err   error // the first violation
+	quiet bool  // nobody appends any more
+	// compacts: holders take snapshots, and what these hold is dropped.
+	compacts bool
+	closed   map[[2]cluster.NodeID]bool
+	term     cluster.Term // the highest that was voted for
+	acked    map[cluster.SourceID]map[uint64]cluster.Hash
+	seen     map[cluster.SourceID]map[uint64]cluster.Hash // of all logs
+	stable   []stableEvent
+	starts   []simStart
+	states   map[[16]byte]cluster.Hash
+	did      map[string]int
 }
 
 // stableEvent is an event that WaitStable vouched for.
@@ -269,8 +271,13 @@ func (w *simWorld) checkAcked(h *simHost, l *Log) {
 		if src.Node != h.id || h.rolled[src] {
 			continue
 		}
-		found := 0
-		for e, err := range l.Read(src, 1) {
+		found, kept := 0, l.Oldest()[src]
+		for seq := range events {
+			if seq <= kept {
+				found++ // in a snapshot
+			}
+		}
+		for e, err := range l.Read(src, kept+1) {
 			if err != nil {
 				w.failLocked("%s: read %s: %v", h.id, src, err)
 			}
@@ -556,19 +563,22 @@ func (w *simWorld) checkHeld(h *simHost) {
 		held[e.Source][e.Seq] = e.Hash
 		w.seeLocked(h, e)
 	}
+	kept := h.life.log.Oldest()
+	w.did["dropped"] += int(min(1, len(kept)))
 	for _, e := range w.stable {
-		if !e.loose && held[e.src][e.seq] != e.hash {
+		if !e.loose && e.seq > kept[e.src] && held[e.src][e.seq] != e.hash {
 			w.failLocked("%s lacks stable event %d of %s", h.id, e.seq, e.src)
 		}
 	}
 }
 
 // simulate runs one cluster for so long of fake time.
-func simulate(t *testing.T, seed uint64, hosts int, long time.Duration, restores bool) (did map[string]int, err error) {
+func simulate(t *testing.T, seed uint64, hosts int, long time.Duration, restores, compacts bool) (did map[string]int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	w := &simWorld{
-		net:    simnet.New(seed, simnet.Link{Delay: time.Millisecond, Jitter: 3 * time.Millisecond}),
-		closed: map[[2]cluster.NodeID]bool{}, states: map[[16]byte]cluster.Hash{}, did: map[string]int{},
+		compacts: compacts,
+		net:      simnet.New(seed, simnet.Link{Delay: time.Millisecond, Jitter: 3 * time.Millisecond}),
+		closed:   map[[2]cluster.NodeID]bool{}, states: map[[16]byte]cluster.Hash{}, did: map[string]int{},
 		acked: map[cluster.SourceID]map[uint64]cluster.Hash{}, seen: map[cluster.SourceID]map[uint64]cluster.Hash{},
 	}
 	var ids []cluster.NodeID
@@ -661,12 +671,12 @@ func TestClusterSimulation(t *testing.T) {
 }
 
 func simulateSeed(t *testing.T, seed uint64, long time.Duration) (did map[string]int) {
-	hosts, restores := 3, seed%3 == 0
+	hosts, restores, compacts := 3, seed%3 == 0, seed%2 == 0
 	if seed%4 == 2 {
 		hosts = 5
 	}
 	err := errors.New("unfinished")
-	synctest.Test(t, func(t *testing.T) { did, err = simulate(t, seed, hosts, long, restores) })
+	synctest.Test(t, func(t *testing.T) { did, err = simulate(t, seed, hosts, long, restores, compacts) })
 	if err != nil {
 		t.Errorf("seed %d, %d hosts for %s: %v\n%v\nreplay: SKEIN_SEED=%d go test -run TestClusterSimulation ./eventlog", seed, hosts, long, err, did, seed)
 	}

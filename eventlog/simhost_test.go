@@ -54,6 +54,10 @@ func (h *simHost) options() Options {
 	o.FS, o.SegmentSize, o.Prealloc = h.disk, 32<<10, 8<<10
 	o.PullEvery, o.IOTimeout = 4*time.Second, 3*time.Second // a voter pulls every 20 s
 	o.Wall = h.wall
+	o.SnapshotEvents = -1
+	if h.w.compacts {
+		o.SnapshotEvents, o.SnapshotCheck, o.RetainBytes = 200, 2*time.Second, 1
+	}
 	o.Promised = func() cluster.Term { return cluster.Term(h.promised.Load()) }
 	o.MayAct = func(t cluster.Term) bool { return h.w.mayAct(h, t) }
 	o.Peers = func() []cluster.NodeID { return h.w.others(h) }
