@@ -23,6 +23,7 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/eventlog"
+	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 )
@@ -166,6 +167,10 @@ func TestJudges(t *testing.T) {
 		{"snapshot overdue", func(f *clusterFacts) {
 			f.snapshotEvery, f.snapshots.Since = 100, 301
 		}, "log-snapshots", api.VerdictWarn, "301 events since the last snapshot"},
+		{"below a snapshot", func(f *clusterFacts) {
+			f.snapshots.RefusedEvents = 1
+			f.snapshots.Refused = []state.Refusal{{Source: cluster.SourceID{Node: "n3", Inc: 2}, Seq: 57, Kind: cluster.KindTermStart, Reason: "r"}}
+		}, "log-snapshots", api.VerdictFail, "the last term_start of n3/2, event 57: r"},
 		{"snapshot differs", func(f *clusterFacts) {
 			f.snapshots.Mismatch = "state ab"
 		}, "log-snapshots", api.VerdictFail, "to another state than others"},

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -73,6 +74,11 @@ func judgeSnapshots(f clusterFacts) verdict {
 	case st.Mismatch != "":
 		return failure("this host folds the log to another state than others: %s", st.Mismatch).
 			advise("run `skein log verify --all-hosts`; do versions differ? A host that alone differs is to be set up anew")
+	case st.RefusedEvents > 0 && len(st.Refused) > 0:
+		last := st.Refused[len(st.Refused)-1]
+		return failure("%d events have no effect since they would change what a snapshot holds, the last %s of %s, event %d: %s",
+			st.RefusedEvents, cmp.Or(string(last.Kind), "a fork"), last.Source, last.Seq, last.Reason).
+			advise("its host acted without the log of a majority: was it restored from a backup, or do two hosts share an identity?")
 	case st.Trouble != "":
 		return warning("the last snapshot failed: %s", st.Trouble).
 			advise("are all voters up, and has each room on its disk? Until it works the log only grows")

@@ -20,7 +20,9 @@ type fold struct {
 	base *cluster.SnapshotTaken
 	// stale says that an event voided earlier ones which are still folded.
 	stale bool
-	err   error // the disk could not be read: the log is poisoned
+	// refused is how many events of st were told of that reach below base.
+	refused uint64
+	err     error // the disk could not be read: the log is poisoned
 }
 
 func (f *fold) view(fn func(*state.State)) {
@@ -40,7 +42,28 @@ func (l *Log) foldLocked(events []cluster.Event) error {
 	for _, e := range events {
 		l.fold.load(e)
 	}
-	return l.refoldLocked()
+	if err := l.refoldLocked(); err != nil {
+		return err
+	}
+	l.tellRefusedLocked()
+	return nil
+}
+
+// tellRefusedLocked names events that have no effect because they would change
+// what a snapshot holds: of a lawful history there are none.
+func (l *Log) tellRefusedLocked() {
+	n, latest := l.fold.st.Refused()
+	if n == l.fold.refused {
+		return
+	}
+	if n > l.fold.refused {
+		for _, r := range latest[len(latest)-int(min(uint64(len(latest)), n-l.fold.refused)):] {
+			l.log.Error().Stringer("source", r.Source).Uint64("seq", r.Seq).Str("kind", string(r.Kind)).Str("reason", r.Reason).
+				Msg("event refused: it reaches below the snapshot")
+		}
+	}
+	l.fold.refused = n
+	l.m.refused.Set(float64(n))
 }
 
 // refoldLocked folds the whole log again if the fold is stale.

@@ -17,6 +17,7 @@ type metrics struct {
 	poisoned   prometheus.Gauge
 	recovery   prometheus.Gauge
 	rebuilds   prometheus.Counter
+	refused    prometheus.Gauge
 	sources    prometheus.Gauge
 	received   prometheus.Counter
 	acks       *prometheus.CounterVec
@@ -74,6 +75,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		poisoned:   gauge("poisoned", "1 after a failed write or sync."),
 		recovery:   gauge("recovery_duration_seconds", "Time that opening the log took."),
 		rebuilds:   counter("state_rebuilds_total", "Folds of the whole log because a late term start voided events."),
+		refused:    gauge("state_refused_events", "Events without effect since they would change what the snapshot holds that the state goes on from."),
 		sources:    gauge("sources", "Chains in the log."),
 		received:   counter("received_records_total", "Events stored for other sources."),
 		acks:       vec("push_acks_total", "Answers of voters to pushed events.", "result", "stored", "refused"),
@@ -101,7 +103,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.records, m.size, m.fsync, m.groups, m.queued, m.rejected, m.truncated, m.poisoned, m.recovery, m.rebuilds,
+		m.records, m.size, m.fsync, m.groups, m.queued, m.rejected, m.truncated, m.poisoned, m.recovery, m.rebuilds, m.refused,
 		m.sources, m.received, m.acks, m.pulls, m.peerErrors, m.forks, m.stable, m.durable, m.tailing,
 		m.diskState, m.diskFree, m.reopened,
 		m.groupRecords, m.appendTime, m.ackTime, m.propagation, m.behind, m.fetchRate, m.verified, m.verifyRate,

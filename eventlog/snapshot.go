@@ -423,6 +423,10 @@ type SnapshotStatus struct {
 	Reclaimable int64          `json:"reclaimable_bytes"` // of segments below the older kept snapshot
 	Dropped     uint64         `json:"events_dropped"`
 	Archived    int            `json:"segments_archived"`
+	// Refused are the latest events that have no effect since they would change
+	// what a snapshot holds, and RefusedEvents how many there are.
+	RefusedEvents uint64          `json:"refused_events"`
+	Refused       []state.Refusal `json:"refused,omitempty"`
 	// Trouble is what failed last, empty if nothing did since the last success.
 	Trouble string `json:"trouble,omitempty"`
 	// Mismatch says that this host and others fold the same events to
@@ -467,6 +471,7 @@ func (l *Log) Snapshots() SnapshotStatus {
 		}
 	}
 	l.mu.RUnlock()
+	l.View(func(fold *state.State) { st.RefusedEvents, st.Refused = fold.Refused() })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.kept {

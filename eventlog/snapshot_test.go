@@ -246,9 +246,22 @@ func TestSnapshotLife(t *testing.T) {
 			}
 		}
 	})
-	if s := a.Snapshots(); s.Mismatch != "" || len(s.Kept) != keepSnapshots {
+	if s := a.Snapshots(); s.Mismatch != "" || len(s.Kept) != keepSnapshots || s.RefusedEvents != 0 {
 		t.Fatalf("status %+v", s)
 	}
+	mustRun(t, "what reaches below is refused and told", func(t *testing.T) {
+		blind := cluster.Event{
+			Source: cluster.SourceID{Node: "z", Inc: 1}, Seq: 1, HLC: 1 << 60, Term: 99, Kind: cluster.KindTermStart, Body: []byte(`{"term":99}`),
+		}
+		before := stateHash(a)
+		a.fold.mu.Lock()
+		err := a.foldLocked([]cluster.Event{blind})
+		a.fold.mu.Unlock()
+		s := a.Snapshots()
+		if err != nil || stateHash(a) != before || s.RefusedEvents != 1 || len(s.Refused) != 1 || s.Refused[0].Source != blind.Source {
+			t.Fatalf("%v; %d refused, %+v", err, s.RefusedEvents, s.Refused)
+		}
+	})
 }
 
 func mustRun(t *testing.T, name string, f func(*testing.T)) {
