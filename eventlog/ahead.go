@@ -19,7 +19,7 @@ const (
 type item struct {
 	fr    record.Frame
 	event cluster.Event // of an event frame, hashed
-	head  cluster.Head  // of a head frame
+	head  *cluster.Head // of a head frame
 	sig   error         // of a head frame: its signature is wrong
 	err   error         // the payload cannot be decoded
 	end   int64         // offset after the frame
@@ -27,15 +27,18 @@ type item struct {
 
 // judge computes what can be told of a frame by itself: a head's signature is
 // checked with verify, if that is not nil. Bodies alias the frame.
-func judge(fr record.Frame, end int64, verify func(cluster.Head) error) item {
+// The event probably comes from node.
+func judge(fr record.Frame, end int64, node cluster.NodeID, verify func(cluster.Head) error) item {
 	it := item{fr: fr, end: end}
 	switch fr.Type {
 	case record.TypeEvent:
-		it.event, it.err = record.DecodeEvent(fr.Payload)
+		it.event, it.err = record.DecodeNext(fr.Payload, node)
 	case record.TypeHead:
-		if it.head, it.err = record.DecodeHead(fr.Payload); it.err == nil && verify != nil {
-			it.sig = verify(it.head)
+		var h cluster.Head
+		if h, it.err = record.DecodeHead(fr.Payload); it.err == nil && verify != nil {
+			it.sig = verify(h)
 		}
+		it.head = &h
 	}
 	return it
 }
@@ -53,6 +56,7 @@ type ahead struct {
 	rec  int
 
 	pieces chan *piece // in order; closed by the reading goroutine
+	spare  chan []item // of pieces that are over, to be used again; full: dropped
 	now    *piece
 	d      *record.Decoder // once pieces are over
 	ended  chan struct{}   // closed by stop
@@ -63,7 +67,8 @@ type ahead struct {
 type piece struct {
 	off   int64
 	bytes []byte // whole frames
-	items []item // as far as frames are sound
+	all   []item // as far as frames are sound
+	items []item // of these, what was not returned yet
 	done  chan struct{}
 }
 
@@ -74,7 +79,8 @@ func readAhead(f io.ReaderAt, off, size int64, verify func(cluster.Head) error) 
 	}
 	workers := runtime.GOMAXPROCS(0)
 	a.pieces = make(chan *piece, 2*workers) // full: the reader waits
-	todo := make(chan *piece, 2*workers)    // never more than pieces holds, and one
+	a.spare = make(chan []item, 2*workers)
+	todo := make(chan *piece, 2*workers) // never more than pieces holds, and one
 	a.work.Go(func() {
 		defer close(a.pieces)
 		defer close(todo)
@@ -83,6 +89,10 @@ func readAhead(f io.ReaderAt, off, size int64, verify func(cluster.Head) error) 
 	for range workers {
 		a.work.Go(func() {
 			for p := range todo {
+				select {
+				case p.all = <-a.spare:
+				default:
+				}
 				p.judge(verify)
 				close(p.done)
 			}
@@ -136,13 +146,18 @@ func wholeFrames(b []byte) int {
 }
 
 func (p *piece) judge(verify func(cluster.Head) error) {
+	defer func() { p.items = p.all }()
+	var node cluster.NodeID
 	for off := 0; off < len(p.bytes); {
 		fr, n, err := record.ParseFrame(p.bytes[off:])
 		if err != nil {
 			return
 		}
 		off += n
-		p.items = append(p.items, judge(fr, p.off+int64(off), verify))
+		p.all = append(p.all, judge(fr, p.off+int64(off), node, verify))
+		if last := &p.all[len(p.all)-1]; fr.Type == record.TypeEvent && last.err == nil {
+			node = last.event.Source.Node
+		}
 	}
 }
 
@@ -156,6 +171,12 @@ func (a *ahead) next() (item, error) {
 			a.off, a.rec = it.end, a.rec+1
 			return it, nil
 		}
+		if a.now != nil {
+			select {
+			case a.spare <- a.now.all[:0]:
+			default:
+			}
+		}
 		p, ok := a.take()
 		if !ok {
 			a.d = record.NewDecoder(io.NewSectionReader(a.f, a.off, a.size-a.off), a.off, a.rec)
@@ -167,7 +188,7 @@ func (a *ahead) next() (item, error) {
 		return item{}, err
 	}
 	a.off, a.rec = a.d.Offset(), a.d.Record()
-	it := judge(fr, a.off, a.verify)
+	it := judge(fr, a.off, "", a.verify)
 	it.event.Body = append([]byte(nil), it.event.Body...) // the decoder's buffer moves on
 	return it, nil
 }

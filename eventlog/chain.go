@@ -35,6 +35,7 @@ type chain struct {
 	// base is the seq at which the group in buf starts, marks its index.
 	base   uint64
 	events []cluster.Event
+	usual  int // how many there were in the last group
 	newIdx []indexEntry
 	next   cluster.Head // the signed head that ends buf
 	// link is what the chain begins with: that it goes on for another one.
@@ -139,6 +140,7 @@ func (c *chain) last() *segment {
 // begin starts a commit group in buf.
 func (c *chain) begin() {
 	if len(c.buf) == 0 {
+		c.events = make([]cluster.Event, 0, c.usual+c.usual/4+1) // those of the last group have gone to the fold
 		c.base = c.tail.Seq + 1
 		c.next = cluster.Head{}
 		c.undo.tail, c.undo.hlc = c.tail, c.hlc
@@ -392,6 +394,7 @@ func (c *chain) commit() []cluster.Event {
 	seg.size += int64(len(c.buf))
 	c.head = c.next
 	events := c.events
+	c.usual = len(events)
 	c.buf, c.events, c.newIdx = c.buf[:0], nil, c.newIdx[:0]
 	if cap(c.buf) > 2*groupBytes {
 		c.buf = nil

@@ -24,6 +24,8 @@ type chainReader struct {
 	file  File
 	d     *record.Decoder
 	limit int64
+
+	frames []byte // of the last run, to be used again
 }
 
 // shelf is where chains are read from: a Log, or a Dir.
@@ -201,8 +203,17 @@ func (r *chainReader) event() (cluster.Event, error) {
 }
 
 // run returns the frames of the next events and, last, the signed head after
-// them: as many whole groups as fit into limit bytes, at least one.
+// them: as many whole groups as fit into limit bytes, at least one. The frames
+// are valid until the next call.
 func (r *chainReader) run(limit int) (frames []byte, last uint64, err error) {
+	if frames = r.frames[:0]; cap(frames) > 2*runBytes {
+		frames = nil
+	}
+	defer func() {
+		if frames != nil {
+			r.frames = frames
+		}
+	}()
 	var head []byte
 	var place int64
 	var path string

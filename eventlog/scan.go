@@ -37,8 +37,11 @@ type segmentScan struct {
 	hlc  cluster.HLC
 	// verify checks the signatures of heads, nil: group.sig stays nil.
 	verify func(cluster.Head) error
-	// commit receives each whole group. Its events are the callee's.
+	// commit receives each whole group. The slice of its events is valid until
+	// it returns, the events longer.
 	commit func(group) error
+
+	events []cluster.Event // of the last group, to be used again
 
 	// Results.
 	end     int64 // after the last committed frame
@@ -103,7 +106,8 @@ func isDamage(err error) bool {
 
 // group reads one commit group or the seal; more is false at the end.
 func (s *segmentScan) group(d *ahead, f io.ReaderAt, size int64) (more bool, err error) {
-	g := group{off: d.off, rec: d.rec}
+	g := group{off: d.off, rec: d.rec, events: s.events[:0]}
+	defer func() { s.events = g.events }()
 	tail, hlc := s.tail, s.hlc
 	for {
 		off, rec := d.off, d.rec
@@ -126,10 +130,10 @@ func (s *segmentScan) group(d *ahead, f io.ReaderAt, size int64) (more bool, err
 			tail, hlc = cluster.Mark{Seq: e.Seq, Hash: e.Hash}, e.HLC
 			g.events = append(g.events, e)
 		case record.TypeHead:
-			h := it.head
 			if it.err != nil {
 				return false, s.corrupt(off, rec, "%v", it.err)
 			}
+			h := *it.head
 			if len(g.events) == 0 || h.Source != s.src || h.Seq != tail.Seq || h.Hash != tail.Hash {
 				return false, s.corrupt(off, rec, "head of %s at seq %d does not match the chain at seq %d", h.Source, h.Seq, tail.Seq)
 			}

@@ -20,6 +20,9 @@ const Proto = "skein-log/1"
 // maxMessage bounds a message: a run of MaxAppend bytes with its framing.
 const maxMessage = MaxAppend + 4<<20
 
+// longPayload is from where on a payload is not copied behind its length.
+const longPayload = 16 << 10
+
 type messageType uint8
 
 const (
@@ -69,15 +72,22 @@ type message struct {
 	payload []byte
 }
 
-// writeMessage sends one message in one Write call.
+// writeMessage sends one message, a short one in one Write call.
 func writeMessage(w io.Writer, kind messageType, payload []byte) error {
 	if limit := kind.limit(); len(payload) > limit {
 		return fmt.Errorf("write log message: %d bytes, at most %d are allowed", len(payload), limit)
 	}
-	b := make([]byte, 5, 5+len(payload))
-	binary.BigEndian.PutUint32(b, uint32(len(payload)))
-	b[4] = byte(kind)
-	if _, err := w.Write(append(b, payload...)); err != nil {
+	first, rest := make([]byte, 5, 5+min(len(payload), longPayload)), payload
+	binary.BigEndian.PutUint32(first, uint32(len(payload)))
+	first[4] = byte(kind)
+	if len(payload) <= longPayload {
+		first, rest = append(first, payload...), nil
+	}
+	_, err := w.Write(first)
+	if err == nil && len(rest) > 0 {
+		_, err = w.Write(rest)
+	}
+	if err != nil {
 		return fmt.Errorf("write log message: %w", err)
 	}
 	return nil
@@ -180,6 +190,9 @@ type run struct {
 // signature and the clock. Bodies alias b.
 func decodeRun(b []byte) (*run, error) {
 	ru := &run{bytes: len(b)}
+	if n := min(countFrames(b), len(b)/leastFrame); n > 1 {
+		ru.events, ru.payloads = make([]cluster.Event, 0, n-1), make([][]byte, 0, n-1)
+	}
 	for len(b) > 0 {
 		fr, n, err := record.ParseFrame(b)
 		if err != nil {
@@ -231,8 +244,28 @@ func runEnd(b []byte) (cluster.Head, error) {
 	return cluster.Head{}, fmt.Errorf("%w: run without head", ErrPeer)
 }
 
+// leastFrame is shorter than the frame of any event.
+const leastFrame = 80
+
+// countFrames says how many frames b seems to hold.
+func countFrames(b []byte) (n int) {
+	for len(b) >= record.FrameHeaderLen {
+		length, err := record.FrameLen(b)
+		if err != nil || length > len(b) {
+			break
+		}
+		b = b[length:]
+		n++
+	}
+	return n
+}
+
 func (ru *run) add(payload []byte) error {
-	e, err := record.DecodeEvent(payload)
+	var node cluster.NodeID
+	if n := len(ru.events); n > 0 {
+		node = ru.events[n-1].Source.Node
+	}
+	e, err := record.DecodeNext(payload, node)
 	if err != nil {
 		return err
 	}

@@ -261,7 +261,11 @@ func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 		} else {
 			l.m.received.Add(float64(len(got)))
 		}
-		events = append(events, got...)
+		if events == nil {
+			events = got
+		} else {
+			events = append(events, got...)
+		}
 		l.snap.note(got)
 		l.m.groups.Inc()
 		l.m.groupRecords.Observe(float64(len(got)))
@@ -307,6 +311,7 @@ func (l *Log) stageOwn(r *request, mark func(*chain)) error {
 		}
 		l.put(c, cluster.Draft{Kind: cluster.KindIncarnation}, body, at)
 	}
+	r.events = make([]cluster.Event, 0, len(r.drafts))
 	for i, d := range r.drafts {
 		r.events = append(r.events, l.put(c, d, r.bodies[i], at))
 	}

@@ -47,6 +47,11 @@ func CheckEvent(e cluster.Event) error {
 	if _, err := cluster.ParseNodeID(string(e.Source.Node)); err != nil {
 		return invalid("source: %v", err)
 	}
+	return checkFields(e)
+}
+
+// checkFields is CheckEvent of all but the source's name.
+func checkFields(e cluster.Event) error {
 	switch {
 	case e.Source.Inc == 0:
 		return invalid("incarnation 0")
@@ -76,18 +81,29 @@ func validKind(k cluster.Kind) bool {
 
 // DecodeEvent reads the payload of an event frame and computes its hash. The
 // body aliases b. It does not look into the body; see CheckBody.
-func DecodeEvent(b []byte) (cluster.Event, error) {
+func DecodeEvent(b []byte) (cluster.Event, error) { return DecodeNext(b, "") }
+
+// DecodeNext is DecodeEvent of an event that probably comes from node, a valid
+// name: if so, the name is shared.
+func DecodeNext(b []byte, node cluster.NodeID) (cluster.Event, error) {
 	r := reader{b: b}
 	var e cluster.Event
 	if v := r.u8(); v != version && !r.short {
 		return e, invalid("event version %d", v)
 	}
-	e.Source = r.source()
+	name := r.bytes(int(r.u8()))
+	if string(name) != string(node) {
+		node = ""
+	}
+	if e.Source.Node = node; node == "" {
+		e.Source.Node = cluster.NodeID(name)
+	}
+	e.Source.Inc = r.u64()
 	e.Seq = r.u64()
 	copy(e.Prev[:], r.bytes(len(e.Prev)))
 	e.HLC = cluster.HLC(r.u64())
 	e.Term = cluster.Term(r.u64())
-	e.Kind = cluster.Kind(r.bytes(int(r.u8())))
+	e.Kind = kindOf(r.bytes(int(r.u8())))
 	n := r.u32()
 	if n > MaxBody {
 		return cluster.Event{}, invalid("body of %d bytes", n)
@@ -96,11 +112,25 @@ func DecodeEvent(b []byte) (cluster.Event, error) {
 	if err := r.done("event"); err != nil {
 		return cluster.Event{}, err
 	}
-	if err := CheckEvent(e); err != nil {
+	check := checkFields
+	if node == "" {
+		check = CheckEvent
+	}
+	if err := check(e); err != nil {
 		return cluster.Event{}, err
 	}
 	e.Hash = HashEvent(e.Prev, b)
 	return e, nil
+}
+
+// kindOf shares the names of the kinds that are frequent.
+func kindOf(b []byte) cluster.Kind {
+	for _, k := range [...]cluster.Kind{cluster.KindChunkAccepted, cluster.KindChunksAssigned} {
+		if string(b) == string(k) {
+			return k
+		}
+	}
+	return cluster.Kind(b)
 }
 
 // EventSeq reads only the sequence number of the payload of an event frame.

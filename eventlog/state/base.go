@@ -95,6 +95,7 @@ func (src *source) clone() *source {
 // Clone returns an independent copy.
 func (s *State) Clone() *State {
 	c := *s
+	c.scratch = nil
 	c.fences = s.fences.clone()
 	c.winners = maps.Clone(s.winners)
 	c.sources = make(map[cluster.SourceID]*source, len(s.sources))

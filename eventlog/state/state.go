@@ -31,6 +31,8 @@ type State struct {
 	malformed uint64
 	refused   uint64
 	refusals  []Refusal // the latest, oldest first
+
+	scratch *scratch // of decoding; nil: to be made
 }
 
 // key orders events of all sources: the lower comes first.
@@ -86,7 +88,7 @@ func New() *State {
 // reset forgets what a rebuild begins anew.
 func (s *State) reset() {
 	*s = State{
-		fences: s.fences, winners: s.winners, base: s.base,
+		fences: s.fences, winners: s.winners, base: s.base, scratch: s.scratch,
 		sources:  make(map[cluster.SourceID]*source),
 		members:  make(map[cluster.NodeID]*member),
 		terms:    make(map[termKey]*termInfo),
@@ -226,7 +228,10 @@ func (s *State) applyAuthority(src *source, e *cluster.Event) (rebuild bool) {
 // decode reads the body of e and counts what cannot be read.
 func decode[T any](s *State, e *cluster.Event) (T, bool) {
 	var body T
-	if usual(&body, e.Body) {
+	if s.scratch == nil {
+		s.scratch = newScratch()
+	}
+	if usual(&body, e.Body, s.scratch) {
 		return body, true
 	}
 	body = *new(T)

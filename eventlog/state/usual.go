@@ -12,9 +12,10 @@ import (
 // the general decoder, which means the same.
 
 // usual reads b into body, a pointer to a body type. If it reports false, body
-// may have been written to and b may still be valid.
-func usual(body any, b []byte) bool {
-	p := usualBody{b: b}
+// may have been written to and b may still be valid. Metrics are valid until the
+// next call with the same scratch.
+func usual(body any, b []byte, sc *scratch) bool {
+	p := usualBody{b: b, sc: sc}
 	switch v := body.(type) {
 	case *cluster.ChunkAccepted:
 		p.chunkAccepted(v)
@@ -44,7 +45,8 @@ func (p *usualBody) chunkAccepted(v *cluster.ChunkAccepted) {
 	p.lit(`,"result":{"iterations":`)
 	v.Result.Iterations = p.num(1<<64 - 1)
 	p.lit(`,"metrics":{`)
-	v.Result.Metrics = make(map[string]cluster.Metric, 1)
+	clear(p.sc.metrics)
+	v.Result.Metrics = p.sc.metrics
 	for more := !p.next(`}`); more && !p.odd; more = !p.next(`}`) {
 		if len(v.Result.Metrics) > 0 {
 			p.lit(`,`)
@@ -102,6 +104,40 @@ func (p *usualBody) chunksAssigned(v *cluster.ChunksAssigned) {
 type usualBody struct {
 	b   []byte
 	odd bool
+	sc  *scratch
+}
+
+// scratch is what decoding uses again and again. It belongs to one State and is
+// no part of its meaning.
+type scratch struct {
+	metrics map[string]cluster.Metric
+	names   map[string]string // short texts seen, at most maxNames
+}
+
+const (
+	maxNames   = 4096
+	maxNameLen = 64
+)
+
+func newScratch() *scratch {
+	return &scratch{metrics: make(map[string]cluster.Metric), names: make(map[string]string)}
+}
+
+// text is b as a string, the same one each time if it is short: jobs, workers
+// and metrics come again and again.
+func (sc *scratch) text(b []byte) string {
+	if len(b) > maxNameLen {
+		return string(b)
+	}
+	if s, ok := sc.names[string(b)]; ok {
+		return s
+	}
+	if len(sc.names) >= maxNames {
+		clear(sc.names)
+	}
+	s := string(b)
+	sc.names[s] = s
+	return s
 }
 
 func (p *usualBody) lit(s string) {
@@ -128,7 +164,7 @@ func (p *usualBody) text() string {
 	for i, c := range p.b {
 		switch {
 		case c == '"':
-			s := string(p.b[:i])
+			s := p.sc.text(p.b[:i])
 			p.b = p.b[i+1:]
 			return s
 		case c < ' ' || c > '~' || c == '\\':

@@ -51,7 +51,7 @@ func TestUsualBodies(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := reflect.New(reflect.TypeOf(body).Elem()).Interface()
-			if !usual(got, b) {
+			if !usual(got, b, newScratch()) {
 				t.Fatalf("not usual: %s", b)
 			}
 			if !reflect.DeepEqual(got, body) {
@@ -76,7 +76,7 @@ func FuzzUsual(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, got := range usualBodies() {
-			if !usual(got, b) {
+			if !usual(got, b, newScratch()) {
 				continue
 			}
 			want := reflect.New(reflect.TypeOf(got).Elem()).Interface()
