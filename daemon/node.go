@@ -57,6 +57,7 @@ type node struct {
 
 	sponsor  atomic.Pointer[join.Sponsor] // nil: this host admits nobody
 	certLife time.Duration                // of what it certifies; 0: the usual one
+	logFS    eventlog.FS                  // nil: the machine's
 	planner  *planner
 	self     *selfCare
 	bound    netip.Addr // the mesh address that the sockets have
@@ -147,7 +148,7 @@ func (n *node) load() (member.Records, error) {
 		ArchiveDir:     n.cfg.EventLog.ArchiveDir,
 		LowWater:       n.cfg.EventLog.LowWater, Reserve: n.cfg.EventLog.Reserve,
 		MaxBytes: n.cfg.EventLog.MaxBytes, SourceBytes: n.cfg.EventLog.SourceBytes,
-		OnPoison: func(error) { n.checkLog() }, OnDisk: n.onDisk,
+		OnPoison: func(error) { n.checkLog() }, OnDisk: n.onDisk, FS: n.logFS,
 		Logger: n.log, Registerer: n.reg,
 	}); err != nil {
 		return records, err

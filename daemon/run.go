@@ -24,6 +24,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
@@ -49,6 +50,7 @@ type RunOptions struct {
 	Wall func() time.Time
 
 	certLife time.Duration // of members' certificates, for tests
+	logFS    eventlog.FS   // under the event log, for tests; nil: the machine's
 }
 
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
@@ -143,7 +145,7 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 		timing: timing, now: bootTime, joined: make(chan struct{}), runnerArgv: o.RunnerArgv,
 		readConfig: o.Reload, level: level, rand: rand.Float64, healths: map[cluster.NodeID]cluster.Health{},
 		notes: make(chan cluster.Draft, journalSize), conflicts: make(chan cluster.MemberConflict, conflictsSize),
-		ended: make(chan error, 1), certLife: o.certLife, wall: o.Wall,
+		ended: make(chan error, 1), certLife: o.certLife, logFS: o.logFS, wall: o.Wall,
 	}
 	n.loaded.Store(&cfg)
 	return n, unlock, nil
