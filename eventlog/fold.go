@@ -103,6 +103,7 @@ func (l *Log) refold(st *state.State, base *cluster.SnapshotTaken, heads []clust
 		}
 	})
 	if failed != nil {
+		st.Spoil()
 		return fmt.Errorf("fold the log again: %w", failed)
 	}
 	return nil

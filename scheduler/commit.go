@@ -67,16 +67,21 @@ func (t *term) portion(drafts []cluster.Draft) int {
 }
 
 // withResult adds what the job's chunks computed. A result that cannot be
-// stated is left out: the chunks tell it too.
+// stated is left out, as is one that does not fit the end: the chunks tell it
+// too, and nothing would mend it later.
 func (t *term) withResult(b cluster.JobDone) cluster.JobDone {
 	t.o.Log.View(func(st *state.State) {
 		j, ok := st.Job(b.Job)
 		if !ok {
 			return
 		}
-		if r, _ := st.Result(b.Job); r.Validate(j.Spec) == nil {
-			b.Result = &r
+		r, ok := st.Result(b.Job)
+		if !ok || r.Validate(j.Spec) != nil || b.State == cluster.JobCompleted && r.Accepted != j.Chunks {
+			t.log.Error().Str("job", string(b.Job)).Int("accepted", r.Accepted).Int("chunks", j.Chunks).
+				Msg("result of a job not told at its end")
+			return
 		}
+		b.Result = &r
 	})
 	if b.Result != nil && weight(cluster.Draft{Body: b}) > appendBytes {
 		b.Result = nil

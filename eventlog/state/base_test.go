@@ -162,6 +162,9 @@ func foldOn(t *testing.T, rng *rand.Rand, base *State, rest ...*chain) (s *State
 			if _, err := s.AppendBinary(nil); !errors.Is(err, ErrStale) {
 				t.Fatalf("bytes of a stale state: %v", err)
 			}
+			if _, ok := s.Result("j1"); ok {
+				t.Fatal("a result of a stale state")
+			}
 			on, err := Decode(b)
 			if err != nil {
 				t.Fatal(err)

@@ -171,6 +171,9 @@ func (s *State) Refold(base *State, events iter.Seq[cluster.Event]) {
 	}
 }
 
+// Spoil makes the State stale: not all events were read.
+func (s *State) Spoil() { s.stale = true }
+
 func (s *State) source(id cluster.SourceID) *source {
 	src, ok := s.sources[id]
 	if !ok {

@@ -129,9 +129,10 @@ func (j *job) view() Job {
 }
 
 // Result returns the result of a job so far: what the event that ends it says.
+// A stale State has none.
 func (s *State) Result(id cluster.JobID) (cluster.JobResult, bool) {
 	j, ok := s.jobs[id]
-	if !ok || !j.known {
+	if !ok || !j.known || s.stale {
 		return cluster.JobResult{}, false
 	}
 	r := *j.result()
