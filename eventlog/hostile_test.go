@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -321,5 +322,49 @@ func TestEventsAheadAreTold(t *testing.T) {
 	}
 	if n := strings.Count(text.String(), "ahead of the local clock"); n != 1 {
 		t.Fatalf("said %d times:\n%s", n, text.String())
+	}
+}
+
+// TestHostileAnswersToAFollower: a peer that answers questions for changes at
+// once, with nothing or with lies, keeps its follower neither busy nor misled.
+func TestHostileAnswersToAFollower(t *testing.T) {
+	a := cluster.SourceID{Node: "a", Inc: 1}
+	for name, reply := range map[string]message{
+		"nothing, at once":  {msgSame, nil},
+		"a head it has not": headsAnswer(t, "a", cluster.Head{Source: a, Seq: 9, Hash: cluster.Hash{9}})[0],
+		"garbage":           {msgHeadsAre, []byte("heads")},
+		"another answer":    {msgAck, ack{}.encode()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nw := newNetwork(t)
+			l := nw.join(t, testOptions(t.TempDir(), "b"))
+			var asked atomic.Int64
+			nw.answer["c"] = func(c net.Conn) {
+				for {
+					m, err := readMessage(c)
+					if err != nil {
+						return
+					}
+					asked.Add(1)
+					if m.kind != msgTail {
+						reply = message{msgNothing, nil}
+					}
+					if writeMessage(c, reply.kind, reply.payload) != nil {
+						return
+					}
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*tailGap)
+			defer cancel()
+			err := l.tail(ctx, "c")
+			if lies := reply.kind != msgSame; lies != (err != nil) || lies != (refused(t, l, "frame") > 0) {
+				t.Errorf("following ends with %v, %v counted", err, refused(t, l, "frame"))
+			}
+			cancel()
+			nw.setDown("c", true)
+			if asked.Load() > 20 || len(l.Heads()) != 0 {
+				t.Errorf("asked %d times in %s, holds %v", asked.Load(), 10*tailGap, l.Heads())
+			}
+		})
 	}
 }

@@ -89,6 +89,7 @@ func (l *Log) tail(ctx context.Context, peer cluster.NodeID) error {
 		l.m.tailing.Set(1)
 		l.rep.tailing.Store(true)
 		if len(heads) == 0 {
+			after(ctx, tailGap) // it should have waited itself
 			continue
 		}
 		if _, err := l.ownElsewhere(ctx, heads); err != nil {
@@ -103,12 +104,12 @@ func (l *Log) tail(ctx context.Context, peer cluster.NodeID) error {
 	return nil
 }
 
-// tailErr hides what the planned end of a session breaks.
+// tailErr hides what the planned end of a session breaks, and counts the rest.
 func (l *Log) tailErr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return err
+	return l.ended(err)
 }
 
 // askChanges asks for the ends of the chains that changed since the last
