@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/eventlog/state"
 )
 
@@ -247,8 +249,8 @@ func TestDirBesideWriter(t *testing.T) {
 	}
 }
 
-// TestDirChecksTheChain has a record replaced by another one of the same
-// length with a good checksum, and a torn tail.
+// TestDirChecksTheChain has a torn tail, a flipped bit, and an event replaced
+// by another one with a good checksum.
 func TestDirChecksTheChain(t *testing.T) {
 	dir, events, _ := sample(t)
 	src := events[0].Source
@@ -293,6 +295,7 @@ func TestDirChecksTheChain(t *testing.T) {
 	if text, err = os.ReadFile(paths[1]); err != nil {
 		t.Fatal(err)
 	}
+	good := slices.Clone(text)
 	text[len(text)/2+rand.IntN(64)] ^= 1
 	if err := os.WriteFile(paths[1], text, 0o600); err != nil {
 		t.Fatal(err)
@@ -300,6 +303,43 @@ func TestDirChecksTheChain(t *testing.T) {
 	if n, err := read(open()); err == nil {
 		t.Fatalf("flipped bit: %d events without an error", n)
 	}
+	if err := os.WriteFile(paths[1], reclocked(t, good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var corrupt *CorruptError
+	if n, err := read(open()); !errors.As(err, &corrupt) || corrupt.Source != src || !strings.Contains(corrupt.Reason, "previous hash") {
+		t.Fatalf("replaced event: %d events, %v", n, err)
+	}
+}
+
+// reclocked gives the first event of a segment another clock, and all checksums
+// their due.
+func reclocked(t *testing.T, text []byte) []byte {
+	t.Helper()
+	out := []byte(record.Magic)
+	done := false
+	for rest := text[len(record.Magic):]; len(rest) > 0; {
+		fr, n, err := record.ParseFrame(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+		if fr.Type == record.TypeEvent && !done {
+			done = true
+			e, err := record.DecodeEvent(fr.Payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.HLC++
+			if fr.Payload, err = record.AppendEvent(nil, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err = record.AppendFrame(out, fr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
 }
 
 func (d *Dir) total() (n uint64) {
@@ -357,5 +397,27 @@ func TestReplayFromSnapshot(t *testing.T) {
 	}
 	if _, _, err := d.ReplayAt(t.Context(), At{Position: cluster.Cursor{src: 5}}); !errors.Is(err, ErrCompacted) {
 		t.Fatalf("below the snapshot: %v", err)
+	}
+	// A reader that stands before what was dropped is told so, and may go on
+	// behind it.
+	var gone *CompactedError
+	for e, err := range b.After(t.Context(), cluster.Cursor{src: 5}, Filter{}) {
+		if !errors.As(err, &gone) || gone.Source != src || gone.Seq != 6 || gone.Oldest[src] != b.Oldest()[src] {
+			t.Fatalf("after event 5: %+v %v", e, err)
+		}
+	}
+	if gone == nil {
+		t.Fatal("a gap without a word")
+	}
+	rest := uint64(0)
+	from := gone.Oldest.Clone()
+	for _, err := range b.After(t.Context(), from, Filter{Since: time.Unix(1, 0)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest++
+	}
+	if rest != d.total()-gone.Oldest[src] || from.String() != b.Position().String() {
+		t.Fatalf("%d events from the oldest on, up to %s", rest, from)
 	}
 }
