@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -132,5 +133,35 @@ func TestStreams(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("{\"seq\":1}\n")) })
 	if err := c.Events(t.Context(), EventQuery{Follow: true}, FollowOptions{}, func(Event) error { return own }); !errors.Is(err, own) {
 		t.Errorf("callback: %v", err)
+	}
+}
+
+// TestEventsGoOnFromPosition has a daemon that tells how far it is, over events
+// that the filter leaves out, and breaks off: the next request goes on there.
+func TestEventsGoOnFromPosition(t *testing.T) {
+	var asked []string
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		asked = append(asked, q.Get("after")+" "+q.Get("limit")+" "+q.Get("positions"))
+		if len(asked) == 1 {
+			fmt.Fprint(w, `{"source":{"node":"n1","inc":1},"seq":4}`+"\n"+`{"cursor":"n1/1:9,n2/1:3"}`+"\n"+`{"source":{"no`)
+			return
+		}
+		fmt.Fprint(w, `{"source":{"node":"n1","inc":1},"seq":11}`+"\n")
+	})
+	var got []uint64
+	err := c.Events(t.Context(), EventQuery{Follow: true, Limit: 2}, FollowOptions{}, func(e Event) error {
+		got = append(got, e.Seq)
+		return nil
+	})
+	if err != nil || len(got) != 2 || got[0] != 4 || got[1] != 11 {
+		t.Fatalf("events %v, %v", got, err)
+	}
+	if len(asked) != 2 || asked[0] != " 2 true" || asked[1] != "n1/1:9,n2/1:3 1 true" {
+		t.Fatalf("asked %q", asked)
+	}
+	bad := client(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"cursor":"nonsense"}`+"\n") })
+	if err := bad.Events(t.Context(), EventQuery{}, FollowOptions{}, func(Event) error { return nil }); !errors.Is(err, ErrAnswer) {
+		t.Fatalf("a position that is none: %v", err)
 	}
 }

@@ -12,7 +12,8 @@
 // for: the planner (the mesh device, the cache of endpoints, the names file),
 // the care for own records (announcement, certificate, WireGuard key, leaving)
 // and the journal (events about the membership, in a queue of 256; when it is
-// full the newest is dropped and the log of the daemon says so).
+// full the newest is dropped and the log of the daemon says so). The checks of
+// the log read all of it, one check at a time, once a day and when asked to.
 //
 // Requests that another host must carry out go over one stream protocol: to
 // the holder, following the lease while it moves, or to the sponsors in turn.

@@ -191,12 +191,15 @@ func TestSeekTime(t *testing.T) {
 				want++
 			}
 		}
-		got := 0
-		for _, err := range a.After(t.Context(), cluster.Cursor{}, Filter{Since: since}) {
+		got, at := 0, cluster.Cursor{}
+		for _, err := range a.After(t.Context(), at, Filter{Since: since}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			got++
+		}
+		for e, err := range a.After(t.Context(), at, Filter{Since: since}) {
+			t.Fatalf("again %+v %v", e, err)
 		}
 		if got != want {
 			t.Fatalf("since event %d: %d events, want %d", i, got, want)
@@ -408,6 +411,11 @@ func TestReplayFromSnapshot(t *testing.T) {
 	}
 	if gone == nil {
 		t.Fatal("a gap without a word")
+	}
+	for _, err := range b.After(t.Context(), cluster.Cursor{src: 5}, Filter{Since: time.Unix(1, 0)}) {
+		if !errors.Is(err, ErrCompacted) { // a time does not excuse it
+			t.Fatalf("after event 5, since a time: %v", err)
+		}
 	}
 	rest := uint64(0)
 	from := gone.Oldest.Clone()
