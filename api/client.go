@@ -135,6 +135,11 @@ func (c *Client) Config(ctx context.Context) (Config, error) {
 	return get[Config](ctx, c, "/v1/config")
 }
 
+// Snapshots lists the snapshots that the daemon's host keeps.
+func (c *Client) Snapshots(ctx context.Context) (LogSnapshots, error) {
+	return get[LogSnapshots](ctx, c, "/v1/log/snapshots")
+}
+
 // TakeSnapshot lets the holder take a snapshot of the log now.
 func (c *Client) TakeSnapshot(ctx context.Context) (LogSnapshotTaken, error) {
 	return send[LogSnapshotTaken](ctx, c, http.MethodPost, "/v1/log/snapshots", struct{}{})

@@ -24,6 +24,8 @@ const (
 	// quiesceTime bounds the flush before a release; the lease core releases
 	// after 500 ms whatever happens here.
 	quiesceTime = 400 * time.Millisecond
+	// followEvery is how often a host that does not hold looks who votes.
+	followEvery = time.Second
 	// endTermTime bounds the end of a term that was lost.
 	endTermTime = 10 * time.Second
 )
@@ -73,6 +75,7 @@ type duty struct {
 	note func(cluster.Kind, any)
 
 	held       *heldTerm // nil: not holding
+	follows    uint64    // epoch of the voters that the log was told of last while not holding
 	publishing bool      // last noted
 }
 
@@ -90,10 +93,14 @@ type heldTerm struct {
 // run follows the lease until ctx ends.
 func (d *duty) run(ctx context.Context, actions <-chan lease.Action) error {
 	defer d.end("daemon stops")
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-tick.C:
+			d.follow()
 		case a := <-actions:
 			d.on(ctx, a)
 		}
@@ -141,10 +148,24 @@ func (d *duty) on(ctx context.Context, action lease.Action) {
 		}
 	case lease.Observed:
 		if d.held == nil {
-			// Not to count stability by, but to push what this host writes.
-			d.history.SetVoters(d.elector.View().Lease.Config)
+			d.follows = 0
+			d.follow()
 		}
 		d.log.Info().Uint64("term", uint64(a.Term)).Str("peer", string(a.Holder)).Msg("holder observed")
+	}
+}
+
+// follow tells the log who votes, as this host knows it, while it does not hold
+// the lease: not to count stability by, but to push what this host writes, and
+// to know whose word a snapshot is good by. A host that is new learns it only
+// some time after it has seen the holder.
+func (d *duty) follow() {
+	if d.held != nil {
+		return
+	}
+	if cfg := d.elector.View().Lease.Config; !cfg.IsZero() && cfg.Epoch != d.follows {
+		d.follows = cfg.Epoch
+		d.history.SetVoters(cfg)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/eventlog/snapshot"
@@ -137,10 +139,15 @@ func (s *snapshots) step(ctx context.Context) {
 		err := do.f(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.m.done.WithLabelValues(do.name, "failed").Inc()
-			s.l.log.Warn().Err(err).Str("doing", do.name).Msg("snapshot")
 			s.mu.Lock()
+			old := s.trouble
 			s.trouble = fmt.Sprintf("%s: %v", do.name, err)
+			level := zerolog.WarnLevel
+			if s.trouble == old { // said once
+				level = zerolog.DebugLevel
+			}
 			s.mu.Unlock()
+			s.l.log.WithLevel(level).Err(err).Str("doing", do.name).Msg("snapshot")
 		}
 	}
 }

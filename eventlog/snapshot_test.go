@@ -96,13 +96,7 @@ func work(t testing.TB, l *Log, term cluster.Term, name string, n int) {
 
 func mustSnapshot(t testing.TB, l *Log) SnapshotInfo {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	info, err := l.TakeSnapshot(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
+	return mustSnapshotWithin(t, l, 20*time.Second)
 }
 
 func newestID(l *Log) cluster.Hash {
