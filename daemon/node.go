@@ -415,6 +415,7 @@ func (n *node) confirmOwnChain(ctx context.Context) error {
 		n.watchOwnChain()
 		if err != nil {
 			n.log.Debug().Err(err).Msg("own chain not confirmed yet")
+			answered = 0 // what they said could not be compared
 		}
 		need := cfg.Majority() // what was stable is on a majority, in available mode on any
 		if cfg.Mode == cluster.ModeAvailable {

@@ -224,7 +224,11 @@ func (l *Log) investigate(ctx context.Context, conn net.Conn, br *bufio.Reader, 
 		if err != nil {
 			return err
 		}
-		if ours, ok := l.hashAt(src, probe); ok && ours == theirs {
+		ours, ok, err := l.readHash(src, probe)
+		if err != nil {
+			return err
+		}
+		if ok && ours == theirs {
 			same = probe
 		} else {
 			seq = probe

@@ -119,7 +119,11 @@ func (rep *replicator) session(ctx context.Context, to cluster.NodeID) error {
 	if err != nil {
 		return err
 	}
-	if hash, ok := l.hashAt(src, pos.mark.Seq); pos.mark.Seq > 0 && (!ok || hash != pos.mark.Hash) {
+	hash, ok, err := l.readHash(src, pos.mark.Seq)
+	if err != nil {
+		return err
+	}
+	if pos.mark.Seq > 0 && (!ok || hash != pos.mark.Hash) {
 		// Only the heads are signed: ask for them, and begin a new
 		// incarnation if they say so too.
 		if _, err := l.pull(ctx, to, 0); err != nil {

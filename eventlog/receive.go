@@ -97,7 +97,11 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 			if h.Seq <= l.baseOf(own).Seq {
 				continue // dropped long ago: it lies in a snapshot that voters signed
 			}
-			if hash, ok := l.hashAt(own, h.Seq); ok && hash == h.Hash {
+			hash, ok, err := l.readHash(own, h.Seq)
+			if err != nil {
+				return false, err // it may be here all the same
+			}
+			if ok && hash == h.Hash {
 				continue // a prefix of what is here
 			}
 		}
@@ -121,16 +125,26 @@ func (l *Log) renew(ctx context.Context, inc uint64, reason string) error {
 	return l.submit(ctx, &request{renew: &renewal{inc: inc, reason: reason}, class: urgent, done: make(chan struct{})})
 }
 
-// hashAt returns the hash of a durable event.
+// hashAt returns the hash of a durable event, if it can be read.
 func (l *Log) hashAt(src cluster.SourceID, seq uint64) (cluster.Hash, bool) {
+	hash, ok, err := l.readHash(src, seq)
+	return hash, ok && err == nil
+}
+
+// readHash returns the hash of a durable event; ok is false if there is none.
+// An error says that it cannot be told.
+func (l *Log) readHash(src cluster.SourceID, seq uint64) (hash cluster.Hash, ok bool, err error) {
 	if h := l.Head(src); h.Seq == seq {
-		return h.Hash, true
+		return h.Hash, true, nil
 	}
 	if base := l.baseOf(src); base.Seq == seq {
-		return base.Hash, true
+		return base.Hash, true, nil
 	}
 	for e, err := range l.Read(src, seq) {
-		return e.Hash, err == nil && e.Seq == seq
+		if err != nil {
+			return hash, false, fmt.Errorf("read event %d of %s: %w", seq, src, err)
+		}
+		return e.Hash, e.Seq == seq, nil
 	}
-	return cluster.Hash{}, false
+	return hash, false, nil
 }

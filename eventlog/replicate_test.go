@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -287,6 +288,41 @@ func TestOwnChainLongerElsewhereStartsNewIncarnation(t *testing.T) {
 	}
 	if a.Digest() != b.Digest() || a.Head(cluster.SourceID{Node: "a", Inc: 1}).Seq != 3 {
 		t.Fatal("the old chain did not come back whole")
+	}
+}
+
+// TestUnreadableOwnChainIsNotLeft: a host whose disk cannot be read for a while
+// does not know whether others know more of its chain, so it stays with it.
+func TestUnreadableOwnChainIsNotLeft(t *testing.T) {
+	net := newNetwork(t)
+	ffs := quickFS()
+	ao := testOptions(t.TempDir(), "a")
+	ao.FS = ffs
+	a := net.join(t, ao)
+	b := net.join(t, testOptions(t.TempDir(), "b"))
+	mustAppend(t, a, note(1))
+	if err := b.Sync(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, a, note(2)) // b's head is below a's: to compare them takes a look at the disk
+	ffs.set(func(op string, _ int) error {
+		if op == "open" {
+			return syscall.EMFILE
+		}
+		return nil
+	})
+	if err := a.Sync(t.Context(), "b"); !errors.Is(err, syscall.EMFILE) {
+		t.Fatalf("own chain compared although it cannot be read: %v", err)
+	}
+	if _, err := a.CheckOwnHead(t.Context(), []cluster.NodeID{"b"}); !errors.Is(err, syscall.EMFILE) {
+		t.Fatalf("own head checked although it cannot be read: %v", err)
+	}
+	if a.Source().Inc != 1 {
+		t.Fatalf("goes on as %s", a.Source())
+	}
+	ffs.set(nil)
+	if _, err := a.CheckOwnHead(t.Context(), []cluster.NodeID{"b"}); err != nil || a.Source().Inc != 1 {
+		t.Fatalf("later: %v", err)
 	}
 }
 

@@ -40,6 +40,7 @@ type simWorld struct {
 	starts   []simStart
 	states   map[[16]byte]cluster.Hash
 	did      map[string]int
+	said     []string // the last that logs and mishaps said
 }
 
 // stableEvent is an event that WaitStable vouched for.
@@ -71,8 +72,19 @@ func (w *simWorld) failf(format string, args ...any) {
 
 func (w *simWorld) failLocked(format string, args ...any) {
 	if w.err == nil {
-		w.err = fmt.Errorf(format, args...)
+		w.err = fmt.Errorf(format+"\n%s", append(args, strings.Join(w.said, ""))...)
 	}
+}
+
+// Write keeps what a log says, for the report of a violation.
+func (w *simWorld) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.said) == 60 {
+		w.said = w.said[1:]
+	}
+	w.said = append(w.said, time.Now().Format("04:05.000 ")+string(line))
+	return len(line), nil
 }
 
 func (w *simWorld) count(what string, n int) {
@@ -433,6 +445,7 @@ func (w *simWorld) mishap(rng *rand.Rand, restores bool) {
 		name = "start"
 	}
 	w.count(name, 1)
+	fmt.Fprintf(w, "%s %s\n", name, h.id)
 	for _, o := range w.hosts {
 		if o.life == nil && (name == "start" || rng.IntN(2) == 0) {
 			o.start()

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/simnet"
 )
@@ -54,6 +56,7 @@ func (h *simHost) options() Options {
 	o.FS, o.SegmentSize, o.Prealloc = h.disk, 32<<10, 8<<10
 	o.PullEvery, o.IOTimeout = 4*time.Second, 3*time.Second // a voter pulls every 20 s
 	o.Wall = h.wall
+	o.Logger = zerolog.New(h.w).Level(zerolog.WarnLevel).With().Str("host", string(h.id)).Logger()
 	o.SnapshotEvents = -1
 	if h.w.compacts {
 		o.SnapshotEvents, o.SnapshotCheck, o.RetainBytes = 200, 2*time.Second, 1
