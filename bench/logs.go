@@ -78,25 +78,15 @@ func logOptions(dir string) (eventlog.Options, error) {
 
 func anyTerm(cluster.Term) bool { return true }
 
-// durableLog compares the event log with other stores, its verification with
-// hashing, and measures how fast others get what one host writes.
-func durableLog(ctx context.Context, s *suite) error {
-	peer, err := newRaftTrio(ctx, filepath.Join(s.dir, "raft-log"))
-	if err != nil {
-		return err
+// withRaft starts three nodes of raft for a group.
+func withRaft(group func(context.Context, *suite, *raftTrio) error) func(context.Context, *suite) error {
+	return func(ctx context.Context, s *suite) error {
+		peer, err := newRaftTrio(ctx, filepath.Join(s.dir, "raft-"+s.group))
+		if err != nil {
+			return err
+		}
+		return errors.Join(group(ctx, s, peer), peer.close())
 	}
-	err = appends(ctx, s, peer)
-	if err == nil {
-		err = propagation(ctx, s, peer)
-	}
-	if err = errors.Join(err, peer.close()); err != nil {
-		return err
-	}
-	o, err := logOptions(filepath.Join(s.dir, "verify"))
-	if err != nil {
-		return err
-	}
-	return errors.Join(verification(ctx, s, o), catchUp(ctx, s))
 }
 
 // runLog opens a log and runs it until stop is called, which returns how it

@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log, members, tunnel")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, members, tunnel")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
 	if err := flags.Parse(args); err != nil {
@@ -55,7 +55,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		run  func(context.Context, *suite) error
 	}{
 		{"takeover", takeover},
-		{"log", durableLog},
+		{"log-append", withRaft(appends)},
+		{"log-spread", withRaft(propagation)},
+		{"log-verify", verification},
+		{"log-catchup", catchUp},
 		{"members", membership},
 		{"tunnel", tunnel},
 	} {

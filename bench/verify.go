@@ -21,7 +21,11 @@ import (
 // verification reads a whole log: for framing, checksums, hash chain and
 // signatures; without signatures on one processor; and with decoding and fold.
 // The peer only hashes the same files, in pieces as long as a record.
-func verification(ctx context.Context, s *suite, o eventlog.Options) error {
+func verification(ctx context.Context, s *suite) error {
+	o, err := logOptions(filepath.Join(s.dir, "verify"))
+	if err != nil {
+		return err
+	}
 	if err := fill(ctx, o, s.size.events); err != nil {
 		return err
 	}
