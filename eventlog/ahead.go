@@ -49,6 +49,8 @@ func judge(fr record.Frame, end int64, node cluster.NodeID, verify func(cluster.
 // itself, so that all errors are those of record.Decoder. They end with stop.
 type ahead struct {
 	verify func(cluster.Head) error
+	// passing says that what next returned is not looked at after the next call.
+	passing bool
 
 	f    io.ReaderAt
 	size int64
@@ -56,7 +58,7 @@ type ahead struct {
 	rec  int
 
 	pieces chan *piece // in order; closed by the reading goroutine
-	spare  chan []item // of pieces that are over, to be used again; full: dropped
+	spare  chan *piece // that are over, to be used again; full: dropped
 	now    *piece
 	d      *record.Decoder // once pieces are over
 	ended  chan struct{}   // closed by stop
@@ -66,20 +68,21 @@ type ahead struct {
 // piece is a part of a segment that starts with a frame.
 type piece struct {
 	off   int64
-	bytes []byte // whole frames
+	buf   []byte
+	bytes []byte // whole frames, in buf
 	all   []item // as far as frames are sound
 	items []item // of these, what was not returned yet
 	done  chan struct{}
 }
 
-func readAhead(f io.ReaderAt, off, size int64, verify func(cluster.Head) error) *ahead {
-	a := &ahead{verify: verify, f: f, off: off, size: size, ended: make(chan struct{})}
+func readAhead(f io.ReaderAt, off, size int64, passing bool, verify func(cluster.Head) error) *ahead {
+	a := &ahead{verify: verify, passing: passing, f: f, off: off, size: size, ended: make(chan struct{})}
 	if size-off < aheadMin {
 		return a
 	}
 	workers := runtime.GOMAXPROCS(0)
 	a.pieces = make(chan *piece, 2*workers) // full: the reader waits
-	a.spare = make(chan []item, 2*workers)
+	a.spare = make(chan *piece, 2*workers)
 	todo := make(chan *piece, 2*workers) // never more than pieces holds, and one
 	a.work.Go(func() {
 		defer close(a.pieces)
@@ -89,10 +92,6 @@ func readAhead(f io.ReaderAt, off, size int64, verify func(cluster.Head) error) 
 	for range workers {
 		a.work.Go(func() {
 			for p := range todo {
-				select {
-				case p.all = <-a.spare:
-				default:
-				}
 				p.judge(verify)
 				close(p.done)
 			}
@@ -111,13 +110,21 @@ func (a *ahead) stop() {
 // does not look like one.
 func (a *ahead) read(todo chan<- *piece) {
 	for off := a.off; off < a.size; {
-		b := make([]byte, min(aheadStep, a.size-off))
+		p := &piece{}
+		select {
+		case p = <-a.spare:
+		default:
+		}
+		if p.buf == nil || !a.passing {
+			p.buf = make([]byte, aheadStep)
+		}
+		b := p.buf[:min(aheadStep, a.size-off)]
 		n, _ := a.f.ReadAt(b, off) // whoever needs the rest meets the error
 		whole := wholeFrames(b[:n])
 		if whole == 0 {
 			return
 		}
-		p := &piece{off: off, bytes: b[:whole:whole], done: make(chan struct{})}
+		*p = piece{off: off, buf: p.buf, bytes: b[:whole:whole], all: p.all[:0], done: make(chan struct{})}
 		off += int64(whole)
 		select {
 		case a.pieces <- p:
@@ -173,7 +180,7 @@ func (a *ahead) next() (item, error) {
 		}
 		if a.now != nil {
 			select {
-			case a.spare <- a.now.all[:0]:
+			case a.spare <- a.now:
 			default:
 			}
 		}

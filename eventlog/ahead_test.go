@@ -42,7 +42,7 @@ func TestReadingAheadSeesWhatOneDecoderSees(t *testing.T) {
 			what = "100 bytes"
 		}
 		start := int64(len(record.Magic))
-		a := readAhead(bytes.NewReader(damaged), start, int64(len(damaged)), nil)
+		a := readAhead(bytes.NewReader(damaged), start, int64(len(damaged)), i%2 == 0, nil)
 		d := record.NewDecoder(bytes.NewReader(damaged[start:]), start, 0)
 		for {
 			it, errA := a.next()
@@ -82,7 +82,7 @@ func TestReadingAheadMayStop(t *testing.T) {
 	}
 	start := int64(len(record.Magic))
 	for _, frames := range []int{0, 1, 2000} {
-		a := readAhead(f, start, info.Size(), nil)
+		a := readAhead(f, start, info.Size(), true, nil)
 		for range frames {
 			if _, err := a.next(); err != nil {
 				t.Fatal(err)
@@ -90,7 +90,7 @@ func TestReadingAheadMayStop(t *testing.T) {
 		}
 		a.stop()
 	}
-	a := readAhead(failingReader{f, 700 << 10}, start, info.Size(), nil)
+	a := readAhead(failingReader{f, 700 << 10}, start, info.Size(), true, nil)
 	defer a.stop()
 	n := 0
 	for ; err == nil; n++ {

@@ -37,6 +37,8 @@ type segmentScan struct {
 	hlc  cluster.HLC
 	// verify checks the signatures of heads, nil: group.sig stays nil.
 	verify func(cluster.Head) error
+	// passing says that commit looks at no body.
+	passing bool
 	// commit receives each whole group. The slice of its events is valid until
 	// it returns, the events longer.
 	commit func(group) error
@@ -71,7 +73,7 @@ func (s *segmentScan) run(f io.ReaderAt, size int64) error {
 		return s.headless(f, size, 0, "not a segment file")
 	}
 	start := int64(len(magic))
-	d := readAhead(f, start, size, s.verify)
+	d := readAhead(f, start, size, s.passing, s.verify)
 	defer d.stop()
 	it, err := d.next()
 	fr := it.fr

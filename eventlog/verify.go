@@ -222,6 +222,7 @@ func (v *verifier) chain(ctx context.Context, src cluster.SourceID, first bool, 
 			tail, hlc = end, v.clock[s.path]
 			continue
 		}
+		s.passing = v.o.ChainsOnly
 		if key != nil && first {
 			s.verify = func(h cluster.Head) error { return record.VerifyHead(v.o.Cluster, h, key) }
 		}
