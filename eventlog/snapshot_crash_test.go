@@ -52,9 +52,9 @@ func begins(ctx context.Context, l *Log) error {
 // and of dropping what they hold. The log opens again, with every acknowledged
 // event in it or in a snapshot, and the state is that of all events.
 func TestPowerLossOfSnapshots(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(6)
 	if os.Getenv("SKEIN_PROVE") != "" {
-		seeds = 1000
+		seeds = 400
 	}
 	first := uint64(1)
 	if s := os.Getenv("SKEIN_SEED"); s != "" {
@@ -161,9 +161,9 @@ func busy(ctx context.Context, l *Log, rng *rand.Rand, acked map[uint64]cluster.
 // fetched snapshot, at any operation, some times in a row. In the end it holds
 // what the others hold.
 func TestPowerLossWhileFetching(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(6)
 	if os.Getenv("SKEIN_PROVE") != "" {
-		seeds = 600
+		seeds = 300
 	}
 	tr := newSnapTrio(t, nil)
 	a := tr.logs["a"]

@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,7 +13,7 @@ import (
 // TestRecoverFromSnapshot opens a long log with and without a snapshot and
 // compares the states. It prints the times.
 func TestRecoverFromSnapshot(t *testing.T) {
-	events := 20_000
+	events := 5_000
 	if os.Getenv("SKEIN_PROVE") != "" {
 		events = 1_000_000
 	}
@@ -66,8 +65,8 @@ func TestRecoverFromSnapshot(t *testing.T) {
 	size := l.Snapshots().Kept[0].Bytes
 	check(t, os.RemoveAll(filepath.Join(o.Dir, snapshotDir)))
 	without := opens()
-	t.Log(fmt.Sprintf("%d events: snapshot of %d bytes in %s; open with it %s, without it %s",
-		events, size, took.Round(time.Millisecond), with.Round(time.Millisecond), without.Round(time.Millisecond)))
+	t.Logf("%d events: snapshot of %d bytes in %s; open with it %s, without it %s",
+		events, size, took.Round(time.Millisecond), with.Round(time.Millisecond), without.Round(time.Millisecond))
 }
 
 func mustSnapshotWithin(t testing.TB, l *Log, d time.Duration) SnapshotInfo {

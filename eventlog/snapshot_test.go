@@ -15,6 +15,7 @@ import (
 // drops everything it may.
 func snapOptions(dir string, self cluster.NodeID) Options {
 	o := testOptions(dir, self)
+	o.FS = quickFS()
 	o.SnapshotEvents, o.SnapshotCheck = -1, 20*time.Millisecond
 	o.SegmentSize, o.Prealloc = 4096, 2048
 	o.RetainBytes = 1
