@@ -44,6 +44,15 @@ func taken(signers ...cluster.NodeID) *cluster.SnapshotTaken {
 	return s
 }
 
+// TestGoldenID holds the form of what is signed: the id was computed by another
+// program from docs/log-format.md.
+func TestGoldenID(t *testing.T) {
+	const want = "31d6fac2f9d68cbe9429acd873c65f985e479f9ff14387b8fac7a637e44a97c1"
+	if id := taken().ID.String(); id != want {
+		t.Errorf("id %s, want %s", id, want)
+	}
+}
+
 // TestIDCoversEverything changes each field; the id must follow, and a
 // snapshot with the old id must be refused.
 func TestIDCoversEverything(t *testing.T) {
