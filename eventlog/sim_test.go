@@ -652,18 +652,18 @@ func TestClusterSimulation(t *testing.T) {
 	if os.Getenv("SKEIN_PROVE") != "" {
 		seeds, long = 60, 30*time.Minute
 	}
-	if text := os.Getenv("SKEIN_SEEDS"); text != "" {
-		var err error
-		if seeds, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if text := os.Getenv("SKEIN_SEED"); text != "" {
 		var err error
 		if first, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
 		}
 		seeds = 1
+	}
+	if text := os.Getenv("SKEIN_SEEDS"); text != "" {
+		var err error
+		if seeds, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var mu sync.Mutex
 	total := map[string]int{}
