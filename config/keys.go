@@ -47,7 +47,7 @@ func Default() Config {
 		Lease:    Lease{Profile: cluster.ProfileLAN, Mode: cluster.ModeAuto, Eligible: true},
 		Clock:    Clock{Tolerance: 5 * time.Second},
 		Log:      Log{Level: "info", Format: "auto"},
-		EventLog: EventLog{SegmentBytes: 64 << 20, LowWater: 1 << 30, Reserve: 64 << 20, SnapshotEvents: 200_000, RetainBytes: 8 << 30},
+		EventLog: EventLog{SegmentBytes: 64 << 20, LowWater: 256 << 20, Reserve: 64 << 20, SnapshotEvents: 200_000, RetainBytes: 8 << 30},
 		Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
 		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
 		Jobs:     Jobs{ArtefactBytes: 4 << 30},
