@@ -171,8 +171,8 @@ func (w *World) examine() {
 	}
 }
 
-// beheaded reports whether the host that left for good takes a majority with
-// it: it was told to when it was one of two voters, and fell before the record
+// beheaded reports whether the host that left for good takes the lease with it:
+// it was the only voter or one of two when it left, and fell before the record
 // said otherwise. Then only an operator can help.
 func (w *World) beheaded() bool {
 	var c cluster.VoterConfig
@@ -181,7 +181,11 @@ func (w *World) beheaded() bool {
 			c = n.disk.Config
 		}
 	}
-	return w.left != nil && c.Mode == cluster.ModeQuorum && c.Has(w.left.id) && len(c.Voters)-1 < c.Majority()
+	need := c.Majority()
+	if c.Mode == cluster.ModeAvailable {
+		need = 1
+	}
+	return w.left != nil && c.Has(w.left.id) && len(c.Voters)-1 < need
 }
 
 // fit is how many hosts may hold.
