@@ -223,7 +223,7 @@ func (d *disk) look() {
 	}
 	d.mu.Lock()
 	d.free = free
-	if d.stuck && (free < 0 || free > max(d.o.Reserve, minPrealloc)) {
+	if d.stuck && (free < 0 || free > max(d.o.Reserve/4, 4*minPrealloc)) {
 		d.stuck = false // worth another try
 	}
 	change, now := d.updateLocked()
