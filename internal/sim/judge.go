@@ -127,8 +127,14 @@ func (w *World) examine() {
 		again(w.settle())
 	case 1:
 		if w.believer() == nil {
-			if w.beheaded() {
+			switch {
+			case w.beheaded():
 				w.script = -1
+				return
+			case !w.again: // it may be changing hands at this very moment
+				w.again = true
+				w.script--
+				again(time.Second)
 				return
 			}
 			w.violate("I10 no holder %s after the heal", w.settle())

@@ -78,7 +78,8 @@ type World struct {
 
 	faultEnd time.Duration
 	calm     bool
-	script   int // position in the final examination
+	script   int  // position in the final examination
+	again    bool // the first look after the heal found no holder
 
 	duty       dutyJudge
 	terms      map[cluster.Term]int
