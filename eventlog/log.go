@@ -51,7 +51,8 @@ type Log struct {
 	forks    map[cluster.SourceID]Fork // changed by the writer only
 
 	fold        fold
-	opened      time.Time // by Options.Wall
+	folding     sync.WaitGroup // the fold of the last group, while the next is written
+	opened      time.Time      // by Options.Wall
 	aheadWarned atomic.Bool
 	tails       atomic.Int32 // streams that are told of changes
 
@@ -132,6 +133,7 @@ func (l *Log) Run(ctx context.Context) error {
 	err := l.runWriter(ctx)
 	cancel()
 	wg.Wait()
+	l.folding.Wait()
 	return errors.Join(err, l.Close())
 }
 

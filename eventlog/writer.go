@@ -233,12 +233,12 @@ func (l *Log) publish(dirty []*chain) error {
 		return err
 	}
 	events := l.show(dirty)
-	go func() {
+	l.folding.Go(func() { // Run waits for the last one
 		defer l.fold.mu.Unlock()
 		if l.fold.err = l.foldLocked(events); l.fold.err == nil {
 			l.arrived(events)
 		}
-	}()
+	})
 	l.m.records.Add(float64(len(events)))
 	l.ownAck()
 	l.notify()
