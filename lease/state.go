@@ -308,9 +308,9 @@ func better(aPrio uint32, a cluster.NodeID, bPrio uint32, b cluster.NodeID) bool
 }
 
 // standsBetter reports whether p is a candidate that beats (prio, node). One
-// that has just released does not stand.
+// that has just released, or lost its vote record, does not stand.
 func (s *State) standsBetter(p *peer, prio uint32, node cluster.NodeID) bool {
-	if !p.Alive || !p.Eligible || p.Gone || p.Node == node {
+	if !p.Alive || !p.Eligible || p.Gone || p.Abstains || p.Node == node {
 		return false
 	}
 	if s.justReleased(p.Node) {
@@ -344,12 +344,12 @@ func (s *State) standAt() time.Duration {
 			rank++
 		}
 	}
-	at = max(at, s.vacant+time.Duration(rank)*s.timing.Skew)
-	if p := s.lookup(s.last.Holder); p != nil && p.Alive && s.released.Term < s.last.Term {
+	from := s.vacant
+	if p := s.lookup(s.last.Holder); p != nil && p.Alive && !p.Abstains && s.released.Term < s.last.Term {
 		// The last holder seems alive: it may only have missed renewals.
-		at = max(at, s.vacant+s.timing.Defer)
+		from += s.timing.Defer
 	}
-	return at
+	return max(at, from+time.Duration(rank)*s.timing.Skew)
 }
 
 // Deadline is when the next Tick must come at the latest, in local time. It
