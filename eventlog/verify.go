@@ -87,7 +87,30 @@ type verifier struct {
 // term starts. It changes nothing. A *CorruptError names the first thing that
 // is wrong; the report covers what was read until then.
 func Verify(ctx context.Context, o VerifyOptions) (Report, error) {
-	return verify(ctx, o, nil, nil)
+	for try := 1; ; try++ {
+		before := droppedIn(o)
+		r, err := verify(ctx, o, nil, nil)
+		if err == nil || ctx.Err() != nil || try == verifyTries || droppedIn(o) == before {
+			return r, err
+		}
+		// The process that has it open dropped segments meanwhile.
+	}
+}
+
+// verifyTries bounds how often a log is read again of which segments vanish.
+const verifyTries = 3
+
+// droppedIn counts the segments and positions that the manifest says are
+// dropped, -1 if that cannot be told.
+func droppedIn(o VerifyOptions) int {
+	if o.FS == nil {
+		o.FS = OSFS()
+	}
+	m, err := snapshotStore{fs: o.FS, dir: o.Dir, cluster: o.Cluster}.manifest()
+	if err != nil {
+		return -1
+	}
+	return len(m.Segments) + len(m.Bases)
 }
 
 // Verify checks this log as the function Verify does, up to what is durable
