@@ -133,7 +133,8 @@ func (m *machine) setVoters(r SetVoters) {
 }
 
 // reconfigure issues the next change of voters or mode, if one is wanted and
-// nothing is pending: at most one voter.
+// nothing is pending: at most one voter. A host that could not hold under the
+// next record, since only voters can then, first hands over to one of them.
 func (m *machine) reconfigure() {
 	t := &m.hold
 	if !t.look || !t.ready || !t.stable || t.readyEpoch < m.vote.Config.Epoch {
@@ -142,6 +143,12 @@ func (m *machine) reconfigure() {
 	t.look = false
 	next, ok := m.next()
 	if !ok {
+		return
+	}
+	if outsider(&next, m.self) {
+		if m.successor("") != "" {
+			m.stepDown("", "only voters may hold from here on")
+		}
 		return
 	}
 	m.issue(next)

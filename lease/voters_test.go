@@ -459,3 +459,28 @@ func TestTwoByMajority(t *testing.T) {
 		t.Errorf("blocked %q while the other is there", got)
 	}
 }
+
+// TestHolderWithoutVoteMakesWay: where only voters may hold after the next
+// step, a holder that is none hands over to one instead of locking itself out.
+func TestHolderWithoutVoteMakesWay(t *testing.T) {
+	eachProfile(t, func(t *testing.T, p cluster.Profile) {
+		w := newDutyNet(t, p, 4, 0, false)
+		pinned := cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"c", "d"}, Mode: cluster.ModeQuorum, Pinned: true}
+		for _, h := range w.hosts {
+			h.down = true
+			w.boot(h, VoteRecord{Config: pinned}, true)
+		}
+		for range 300 {
+			w.run(w.timing.Lease / 10)
+		}
+		for _, h := range w.hosts {
+			c := h.state.vote.Config
+			if voter := h.id == "c"; h.state.holds() != voter || c.Mode != cluster.ModeAvailable || !slices.Equal(c.Voters, pinned.Voters) {
+				t.Errorf("%s: %+v", h.id, h.state.Status())
+			}
+		}
+		if term := w.host("c").state.vote.PromisedTerm; term > 4*cluster.TermSlots {
+			t.Errorf("it took %d terms", term)
+		}
+	})
+}
