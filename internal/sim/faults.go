@@ -219,6 +219,7 @@ func (w *World) cutLink(a, b int, d time.Duration) {
 	w.later(d, func() {
 		if w.cut[a][b] > 0 {
 			w.cut[a][b]--
+			w.judgeDuty() // an opening counts, however short
 		}
 	})
 }
