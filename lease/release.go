@@ -12,7 +12,7 @@ func (m *machine) successor(to cluster.NodeID) cluster.NodeID {
 	var best *peer
 	for i := range m.peers {
 		p := &m.peers[i]
-		if !p.able() || !m.vote.Config.Has(p.Node) {
+		if !m.mayFollow(p) {
 			continue
 		}
 		if p.Node == to {
@@ -26,6 +26,12 @@ func (m *machine) successor(to cluster.NodeID) cluster.NodeID {
 		return ""
 	}
 	return best.Node
+}
+
+// mayFollow reports whether p can take over at once: it is able, and a voter
+// that need not first hear so.
+func (s *State) mayFollow(p *peer) bool {
+	return p.able() && s.vote.Config.Has(p.Node) && (s.hold.stable || s.hold.base.Has(p.Node))
 }
 
 // stepDown begins a handover: the shell stops issuing, then the release goes
@@ -71,7 +77,7 @@ func (s *State) preemptor() (cluster.NodeID, time.Duration) {
 	var best *peer
 	for i := range s.peers {
 		p := &s.peers[i]
-		if p.able() && s.vote.Config.Has(p.Node) && better(p.Priority, p.Node, s.priority, s.self) &&
+		if s.mayFollow(p) && better(p.Priority, p.Node, s.priority, s.self) &&
 			(best == nil || better(p.Priority, p.Node, best.Priority, best.Node)) {
 			best = p
 		}

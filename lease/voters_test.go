@@ -484,3 +484,24 @@ func TestHolderWithoutVoteMakesWay(t *testing.T) {
 		}
 	})
 }
+
+// TestSuccessorHasItsVote: a host that the pending record makes a voter may not
+// know of it yet, and could not take over.
+func TestSuccessorHasItsVote(t *testing.T) {
+	s, now := holder(t)
+	s, _ = Step(s, PeerChanged{Node: "b", Priority: 20, Eligible: true, Alive: true, CaughtUp: true}, now)
+	s, _ = Step(s, PeerChanged{Node: "d", Priority: 1, Eligible: true, Alive: true, CaughtUp: true}, now)
+	s.hold.base, s.hold.stable = s.vote.Config, false
+	s.vote.Config.Voters = []cluster.NodeID{"a", "b", "c", "d"}
+	m := machine{State: s}
+	if got := m.successor(""); got != "b" {
+		t.Errorf("successor %q", got)
+	}
+	if got := m.successor("d"); got != "b" {
+		t.Errorf("successor %q instead of d", got)
+	}
+	m.hold.stable = true
+	if got := m.successor(""); got != "d" {
+		t.Errorf("successor %q once all is stable", got)
+	}
+}

@@ -48,10 +48,13 @@ func (w *World) undo() {
 	if !w.operated {
 		return
 	}
-	ask := func(r lease.SetVoters) {
+	var ask func(lease.SetVoters)
+	ask = func(r lease.SetVoters) {
 		if h := w.believer(); h != nil {
 			h.setVoters(r)
+			return
 		}
+		w.later(time.Second, func() { ask(r) })
 	}
 	ask(lease.SetVoters{Auto: true})
 	w.later(w.timing.PreemptDelay, func() { ask(lease.SetVoters{Mode: w.setting}) })
