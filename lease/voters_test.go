@@ -489,15 +489,15 @@ func TestHolderWithoutVoteMakesWay(t *testing.T) {
 // know of it yet, and could not take over.
 func TestSuccessorHasItsVote(t *testing.T) {
 	s, now := holder(t)
-	s, _ = Step(s, PeerChanged{Node: "c", Priority: 2, Eligible: true, Alive: true, CaughtUp: true}, now)
+	s, _ = Step(s, PeerChanged{Node: "b", Priority: 2, Eligible: true, Alive: true, CaughtUp: true}, now)
 	s, _ = Step(s, PeerChanged{Node: "d", Priority: 1, Eligible: true, Alive: true, CaughtUp: true}, now)
 	s.hold.base, s.hold.stable = s.vote.Config, false
 	s.vote.Config.Voters = []cluster.NodeID{"a", "b", "c", "d"}
 	m := machine{State: s}
-	if got := m.successor(""); got != "c" {
+	if got := m.successor(""); got != "b" {
 		t.Errorf("successor %q", got)
 	}
-	if got := m.successor("d"); got != "c" {
+	if got := m.successor("d"); got != "b" {
 		t.Errorf("successor %q instead of d", got)
 	}
 	m.hold.stable = true
