@@ -56,7 +56,11 @@ func (w *World) undo() {
 		}
 		w.later(time.Second, func() { ask(r) })
 	}
-	ask(lease.SetVoters{Auto: true})
+	// Once more after a while: in mode available another side's record, which
+	// does not have the wish, may win when both meet.
+	again := func() { ask(lease.SetVoters{Auto: true}) }
+	again()
+	w.later(w.timing.PreemptDelay/2, again)
 	w.later(w.timing.PreemptDelay, func() { ask(lease.SetVoters{Mode: w.setting}) })
 }
 
