@@ -126,6 +126,11 @@ func (d *demo) run(ctx context.Context, result *DemoResult) error {
 	if _, err := d.follow(ctx, watcher, sub.Job, killAt); err != nil {
 		return err
 	}
+	// On a busy machine the lease may have moved meanwhile.
+	if holder, err = d.holder(ctx); err != nil {
+		return err
+	}
+	watcher = d.other(holder)
 	term, at, err := d.strike(ctx, holder)
 	if err != nil {
 		return err
