@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,37 +15,19 @@ import (
 	"github.com/skein-project/skein/internal/require"
 )
 
-const fullDiskEnv = "SKEIN_TEST_FULL_DISK"
-
 // TestFullDiskOfTheHolder runs a host whose state lies on a small file system,
 // mounted for this test alone in a process of its own, and fills that up.
 func TestFullDiskOfTheHolder(t *testing.T) {
-	if os.Getenv(fullDiskEnv) != "" {
-		fillDiskOfTheHolder(t)
+	if !require.OwnMounts(t, "SKEIN_BIN="+bin) {
 		return
 	}
-	require.Need(t, require.Netns)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDiskOfTheHolder$", "-test.v", "-test.timeout=110s")
-	cmd.Env = append(os.Environ(), fullDiskEnv+"=1", "SKEIN_BIN="+bin)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Logf("%s", out)
-}
-
-func fillDiskOfTheHolder(t *testing.T) {
 	var state string
 	d, ctx := startWith(t, 1, func(d *demo) {
 		state = filepath.Join(d.dir, "n1", "state")
 		if err := os.MkdirAll(state, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Mount("skein-test", state, "tmpfs", 0, "size=96m,mode=0700"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) }) // goes with the process at the latest
+		require.Tmpfs(t, state, "size=96m,mode=0700")
 		d.env = func(int, int) []string {
 			return []string{"SKEIN_EVENTLOG_RESERVE_BYTES=8388608", "SKEIN_EVENTLOG_LOW_WATER_BYTES=16777216"}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,34 +13,14 @@ import (
 	"github.com/skein-project/skein/internal/require"
 )
 
-const tmpfsEnv = "SKEIN_TEST_TMPFS"
-
 // TestOnASmallFileSystem fills a file system of 4 MiB that is mounted for this
 // test alone, in a process of its own.
 func TestOnASmallFileSystem(t *testing.T) {
-	if os.Getenv(tmpfsEnv) != "" {
-		fillSmallFileSystem(t)
+	if !require.OwnMounts(t) {
 		return
 	}
-	require.Need(t, require.Netns)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOnASmallFileSystem$", "-test.timeout=60s")
-	cmd.Env = append(os.Environ(), tmpfsEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-func fillSmallFileSystem(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mount("skein-test", dir, "tmpfs", 0, "size=4m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	require.Tmpfs(t, dir, "size=4m")
 	net := newNetwork(t)
 	o := testOptions(filepath.Join(dir, "log"), "a")
 	o.LowWater, o.Reserve = 2<<20, 1<<20
