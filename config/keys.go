@@ -143,7 +143,7 @@ func serviceKeys() []key {
 	return []key{
 		valueKey("lease.profile", func(c *Config) *cluster.Profile { return &c.Lease.Profile },
 			oneOf(cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast), word,
-			"Timing, the same on all hosts: classic (30 s lease), lan (5 s), fast (2 s)."),
+			"Timing, the same on all hosts: classic (30 s lease), lan (5 s), fast (1.8 s)."),
 		valueKey("lease.mode", func(c *Config) *cluster.Mode { return &c.Lease.Mode },
 			oneOf(cluster.ModeAuto, cluster.ModeAvailable, cluster.ModeQuorum), word,
 			"How the voters decide, the same on all hosts. auto: two go on alone, three or",

@@ -76,7 +76,7 @@ func TimingFor(p cluster.Profile) (Timing, error) {
 		t.Round, t.Retry = 500*time.Millisecond, 200*time.Millisecond
 	case cluster.ProfileFast:
 		t.Heartbeat, t.Suspect = 400*time.Millisecond, 1200*time.Millisecond
-		t.Lease, t.Renew, t.ActMargin = 2*time.Second, 400*time.Millisecond, 10*time.Millisecond
+		t.Lease, t.Renew, t.ActMargin = 1800*time.Millisecond, 360*time.Millisecond, 10*time.Millisecond
 		t.Skew, t.Defer = 100*time.Millisecond, time.Second
 		t.Round, t.Retry = 400*time.Millisecond, 150*time.Millisecond
 	default:
