@@ -123,6 +123,30 @@ func TestJobSpec(t *testing.T) {
 	}
 }
 
+func TestExecSpec(t *testing.T) {
+	s := spec()
+	s.Executor, s.Program, s.Artefact = ExecutorExec, "render", Hash{}
+	if err := s.Validate(); err != nil || s.Needs() != "exec:render" || len(s.Hashes()) != 0 {
+		t.Fatalf("%v, needs %s, hashes %v", err, s.Needs(), s.Hashes())
+	}
+	for name, change := range map[string]func(*JobSpec){
+		"none":     func(s *JobSpec) { s.Program = "" },
+		"a path":   func(s *JobSpec) { s.Program = "/bin/sh" },
+		"long":     func(s *JobSpec) { s.Program = strings.Repeat("a", MaxProgramName+1) },
+		"artefact": func(s *JobSpec) { s.Artefact = Hash{1} },
+		"wasm":     func(s *JobSpec) { s.Executor, s.Artefact = ExecutorWASM, Hash{1} },
+	} {
+		bad := s
+		change(&bad)
+		if err := bad.Validate(); !errors.Is(err, ErrJobSpec) {
+			t.Errorf("%s: %v, want ErrJobSpec", name, err)
+		}
+	}
+	if w := spec(); w.Needs() != ExecutorWASM || len(w.Hashes()) != 1 {
+		t.Errorf("needs %s, hashes %v", w.Needs(), w.Hashes())
+	}
+}
+
 func TestJobSpecDefaultChunking(t *testing.T) {
 	for _, n := range []uint64{1, 2, 255, 256, 257, 1e8, MaxIterations} {
 		s := JobSpec{Key: "k", Artefact: Hash{1}, Iterations: n}.WithDefaults()

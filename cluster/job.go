@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -55,20 +56,49 @@ const (
 	DefaultMemory   = uint64(256) << 20
 )
 
-// ExecutorWASM runs a WASI command module.
-const ExecutorWASM = "wasm"
+// Executors: what runs the chunks of a job.
+const (
+	ExecutorWASM = "wasm" // a WASI command module, with no access to its host
+	ExecutorExec = "exec" // a program that the host's own configuration allows, by name
+)
+
+// MaxProgramName is the longest name of an allowed program, in bytes.
+const MaxProgramName = 32
+
+// ParseProgramName checks the name under which a host allows a program: 1 to
+// MaxProgramName of a-z, 0-9, '-' and '_'.
+func ParseProgramName(s string) (string, error) {
+	if s == "" || len(s) > MaxProgramName || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		return "", fmt.Errorf("%q is not a program's name, want 1 to %d of a-z, 0-9, '-' and '_'", s, MaxProgramName)
+	}
+	return s, nil
+}
+
+// FailureClass says what an attempt without result tells of its chunk.
+type FailureClass string
+
+// Classes of failure.
+const (
+	FailedWork  FailureClass = ""         // the work itself failed, and may fail everywhere
+	FailedInfra FailureClass = "infra"    // the host could not run it: no verdict about the work
+	HandedBack  FailureClass = "returned" // the worker gave it back unfinished, because it stops
+)
+
+// Known reports whether c is one of the classes.
+func (c FailureClass) Known() bool { return c == FailedWork || c == FailedInfra || c == HandedBack }
 
 // JobSpec says what to compute. Submit fills zero fields with defaults, then
 // the spec is logged and never changes.
 type JobSpec struct {
-	Name       string `json:"name,omitempty"` // for people
-	Key        string `json:"key"`            // idempotency key, chosen by the submitter
-	Executor   string `json:"executor"`       // ExecutorWASM
-	Artefact   Hash   `json:"artefact"`       // module, by SHA-256 of its bytes
-	Config     Hash   `json:"config"`         // config document; zero: none
-	Iterations uint64 `json:"iterations"`     // of the job
-	Chunk      uint64 `json:"chunk"`          // iterations per chunk
-	Seed       uint64 `json:"seed"`           // of the random numbers
+	Name       string `json:"name,omitempty"`    // for people
+	Key        string `json:"key"`               // idempotency key, chosen by the submitter
+	Executor   string `json:"executor"`          // ExecutorWASM or ExecutorExec
+	Program    string `json:"program,omitempty"` // of ExecutorExec: its name on the hosts that allow it
+	Artefact   Hash   `json:"artefact"`          // module, by SHA-256 of its bytes; zero with ExecutorExec
+	Config     Hash   `json:"config"`            // config document; zero: none
+	Iterations uint64 `json:"iterations"`        // of the job
+	Chunk      uint64 `json:"chunk"`             // iterations per chunk
+	Seed       uint64 `json:"seed"`              // of the random numbers
 	// Attempts is how often one chunk may be tried before it is given up.
 	Attempts       int     `json:"attempts"`
 	TimeoutSeconds float64 `json:"timeout_seconds"` // of one attempt
@@ -110,10 +140,14 @@ func (s JobSpec) Validate() error {
 		return bad("key has %d bytes, want 1-%d", len(s.Key), MaxKeyBytes)
 	case len(s.Name) > MaxJobName:
 		return bad("name has %d bytes, at most %d are allowed", len(s.Name), MaxJobName)
-	case s.Executor != ExecutorWASM:
-		return bad("unknown executor %q, have: %s", s.Executor, ExecutorWASM)
-	case s.Artefact.IsZero():
+	case s.Executor != ExecutorWASM && s.Executor != ExecutorExec:
+		return bad("unknown executor %q, have: %s, %s", s.Executor, ExecutorWASM, ExecutorExec)
+	case s.Executor == ExecutorWASM && s.Artefact.IsZero():
 		return bad("artefact is missing")
+	case s.Executor == ExecutorWASM && s.Program != "":
+		return bad("program is set, which executor %s does not take", ExecutorWASM)
+	case s.Executor == ExecutorExec && !s.Artefact.IsZero():
+		return bad("artefact is set, which executor %s does not take: hosts run their own programs", ExecutorExec)
 	case s.Iterations == 0 || s.Iterations > MaxIterations:
 		return bad("iterations is %d, want 1-%d", s.Iterations, MaxIterations)
 	case s.Chunk == 0 || s.Chunk > s.Iterations:
@@ -127,7 +161,32 @@ func (s JobSpec) Validate() error {
 	case s.MemoryBytes < MinMemoryBytes || s.MemoryBytes > MaxMemoryBytes:
 		return bad("memory_bytes is %d, want %d-%d", s.MemoryBytes, MinMemoryBytes, MaxMemoryBytes)
 	}
+	if s.Executor == ExecutorExec {
+		if _, err := ParseProgramName(s.Program); err != nil {
+			return bad("program: %v", err)
+		}
+	}
 	return nil
+}
+
+// Needs names what a worker must have to run the job, as its Welcome lists it:
+// "wasm", or "exec:" and the program.
+func (s JobSpec) Needs() string {
+	if s.Executor == ExecutorExec {
+		return ExecutorExec + ":" + s.Program
+	}
+	return s.Executor
+}
+
+// Hashes lists the artefacts that a worker needs to run the job.
+func (s JobSpec) Hashes() []Hash {
+	var out []Hash
+	for _, h := range []Hash{s.Artefact, s.Config} {
+		if !h.IsZero() {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // Chunks is the number of chunks of a valid spec.

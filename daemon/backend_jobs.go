@@ -144,7 +144,9 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 	}
 	compiling, cancel := context.WithTimeout(ctx, compileTime)
 	defer cancel()
-	if err := b.wasm.Compile(compiling, req.Spec.Artefact, req.Spec.MemoryBytes); errors.Is(err, worker.ErrModule) {
+	if req.Spec.Executor != cluster.ExecutorWASM {
+		// Only the workers know which programs they allow.
+	} else if err := b.wasm.Compile(compiling, req.Spec.Artefact, req.Spec.MemoryBytes); errors.Is(err, worker.ErrModule) {
 		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "artefact %s: %v", req.Spec.Artefact, err)
 	} else if err != nil {
 		// This host cannot tell; the workers will.
@@ -166,7 +168,7 @@ func (b backend) Submit(ctx context.Context, actor string, req api.SubmitRequest
 
 // checkModule refuses what cannot run before anything is logged.
 func (n *node) checkModule(ctx context.Context, spec cluster.JobSpec) error {
-	for _, h := range hashesOf(spec) {
+	for _, h := range spec.Hashes() {
 		if _, ok := n.artefacts.Has(h); ok {
 			continue
 		}
@@ -175,13 +177,15 @@ func (n *node) checkModule(ctx context.Context, spec cluster.JobSpec) error {
 				WithHint("upload it first: PUT /v1/artefacts, or skein job run --wasm FILE")
 		}
 	}
-	module, err := n.artefacts.Read(spec.Artefact, cluster.MaxModuleBytes)
-	if err != nil {
-		return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err)
-	}
-	if err := worker.CheckModule(module); err != nil {
-		return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err).
-			WithHint("compile a WASI command, e.g. GOOS=wasip1 GOARCH=wasm go build")
+	if spec.Executor == cluster.ExecutorWASM {
+		module, err := n.artefacts.Read(spec.Artefact, cluster.MaxModuleBytes)
+		if err != nil {
+			return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err)
+		}
+		if err := worker.CheckModule(module); err != nil {
+			return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err).
+				WithHint("compile a WASI command, e.g. GOOS=wasip1 GOARCH=wasm go build")
+		}
 	}
 	if !spec.Config.IsZero() {
 		if _, err := n.artefacts.Read(spec.Config, cluster.MaxConfigBytes); err != nil {
@@ -189,13 +193,6 @@ func (n *node) checkModule(ctx context.Context, spec cluster.JobSpec) error {
 		}
 	}
 	return nil
-}
-
-func hashesOf(spec cluster.JobSpec) []cluster.Hash {
-	if spec.Config.IsZero() {
-		return []cluster.Hash{spec.Artefact}
-	}
-	return []cluster.Hash{spec.Artefact, spec.Config}
 }
 
 // awaitHolder waits for a moment until a holder is known.
@@ -251,7 +248,7 @@ func (n *node) spread(ctx context.Context, req api.SubmitRequest) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, spreadTime)
 	defer cancel()
-	for _, h := range hashesOf(req.Spec) {
+	for _, h := range req.Spec.Hashes() {
 		have := n.spreadOne(ctx, voters, need, h)
 		if cfg.Mode == cluster.ModeQuorum && have < need {
 			return api.Errorf(api.CodeNotStable, "artefact %s is on %d of %d voters, want %d", h, have, len(voters), need).

@@ -356,7 +356,7 @@ func (n *node) tendArtefacts(ctx context.Context) error {
 		n.events.View(func(s *state.State) {
 			for _, j := range s.Jobs() {
 				if !j.State.Final() {
-					for _, h := range hashesOf(j.Spec) {
+					for _, h := range j.Spec.Hashes() {
 						keep[h] = true
 					}
 				}

@@ -110,7 +110,8 @@ func (t *term) act(action plan.Action) {
 		count("assigned", len(a.Chunks))
 		count("copied", a.Copies)
 		if spec, ok := t.specs[a.Job]; ok {
-			t.push(a.Worker, stream.Frame{Assign: &stream.Assign{Term: t.id, Job: a.Job, Spec: spec, Chunks: chunkRefs(a.Chunks)}})
+			t.s.orders++
+			t.push(a.Worker, stream.Frame{Assign: &stream.Assign{Term: t.id, Seq: t.s.orders, Job: a.Job, Spec: spec, Chunks: chunkRefs(a.Chunks)}})
 		}
 	case plan.Accept:
 		count("accepted", 1)
@@ -128,7 +129,8 @@ func (t *term) act(action plan.Action) {
 		count("settled", 1)
 		t.settle(a.Worker, a.Ref)
 	case plan.Cancel:
-		t.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Job: a.Job, Chunks: chunkRefs(a.Chunks)}})
+		t.s.orders++
+		t.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Seq: t.s.orders, Job: a.Job, Chunks: chunkRefs(a.Chunks)}})
 	case plan.Finish:
 		delete(t.specs, a.Job)
 		t.m.finished.WithLabelValues(string(a.State)).Inc()

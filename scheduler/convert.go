@@ -108,11 +108,11 @@ func streamRef(r plan.Ref) stream.Ref {
 }
 
 func resultOf(w cluster.NodeID, r stream.Result) plan.Result {
-	return plan.Result{Ref: planRef(r.Ref), Worker: w, Result: r.Result, Error: r.Error, Seconds: r.Seconds}
+	return plan.Result{Ref: planRef(r.Ref), Worker: w, Result: r.Result, Error: r.Error, Class: r.Class, Seconds: r.Seconds}
 }
 
 func welcomeOf(w cluster.NodeID, m stream.Welcome) plan.WorkerConnected {
-	e := plan.WorkerConnected{Worker: w, Slots: m.Slots, Executors: m.Executors}
+	e := plan.WorkerConnected{Worker: w, Slots: m.Slots, Executors: m.Executors, Draining: m.Draining}
 	for _, r := range m.Assigned {
 		e.Assigned = append(e.Assigned, planRef(r))
 	}

@@ -50,13 +50,14 @@ var (
 	errRefused = errors.New("refused")
 )
 
-// linkEvent is what a link tells the loop; exactly one of up, down and result
-// is set.
+// linkEvent is what a link tells the loop; exactly one field beside sess is
+// set.
 type linkEvent struct {
 	sess   *session
 	up     bool
 	down   error
 	result *stream.Result
+	status *stream.Status
 }
 
 // link keeps a stream to one worker open.
@@ -194,7 +195,11 @@ func (l *link) read(ctx context.Context, conn net.Conn, s *session) error {
 			if !l.tell(ctx, linkEvent{sess: s, result: f.Result}) {
 				return ctx.Err()
 			}
-		case f.Status != nil, f.Pong != nil:
+		case f.Status != nil:
+			if !l.tell(ctx, linkEvent{sess: s, status: f.Status}) {
+				return ctx.Err()
+			}
+		case f.Pong != nil, f.Assigned != nil, f.Stopped != nil:
 		case f.Refused != nil:
 			return fmt.Errorf("worker %s: %w: %s, it knows term %d", l.node, errRefused, f.Refused.Reason, f.Refused.MaxTerm)
 		default:

@@ -27,6 +27,10 @@ type Scheduler struct {
 	health  map[cluster.NodeID]cluster.Health // of members and of hosts that may become some
 	changed chan struct{}                     // capacity 1, full: a change is pending already
 	term    *term                             // nil: no term runs
+
+	// orders numbers Assign and Cancel frames, see stream.Assign. It belongs to
+	// the loop of the running term, and rises when a term runs again too.
+	orders uint64
 }
 
 // New checks o. It starts nothing.

@@ -291,6 +291,13 @@ func (t *term) link(e linkEvent) {
 		t.step(resultOf(l.node, *e.result))
 		return
 	}
+	if e.status != nil {
+		if e.status.Draining != e.sess.begin.Draining {
+			e.sess.begin.Draining = e.status.Draining
+			t.step(plan.Draining{Worker: l.node, On: e.status.Draining})
+		}
+		return
+	}
 	l.sess = nil
 	t.step(plan.WorkerDisconnected{Worker: l.node})
 }

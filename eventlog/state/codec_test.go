@@ -206,11 +206,31 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// TestProgramIsEncoded: a job of a host program keeps its program.
+func TestProgramIsEncoded(t *testing.T) {
+	a := newChain("a")
+	spec := testSpec("k", 60, 10)
+	spec.Executor, spec.Program, spec.Artefact = cluster.ExecutorExec, "render", cluster.Hash{}
+	a.start(1, 2, a)
+	a.submit(2, 2, "j1", spec)
+	s := New()
+	for _, e := range a.events {
+		s.Apply(e)
+	}
+	d, err := Decode(encoded(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, ok := d.Job("j1"); !ok || j.Spec != spec {
+		t.Errorf("decoded %+v, want %+v", j.Spec, spec)
+	}
+}
+
 // TestEveryFieldIsEncoded fails when a type that the encoding writes field by
 // field grows: then the encoding needs a new version.
 func TestEveryFieldIsEncoded(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
-		reflect.TypeFor[cluster.JobSpec](): 11, reflect.TypeFor[cluster.JobResult](): 7, reflect.TypeFor[cluster.WorkShare](): 3,
+		reflect.TypeFor[cluster.JobSpec](): 12, reflect.TypeFor[cluster.JobResult](): 7, reflect.TypeFor[cluster.WorkShare](): 3,
 		reflect.TypeFor[cluster.Metric](): 5, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 9,
 		reflect.TypeFor[admission](): 4, reflect.TypeFor[removal](): 2, reflect.TypeFor[Action](): 6,
 		reflect.TypeFor[Publication](): 6, reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3,

@@ -368,11 +368,15 @@ func (d *decoder) job() *job {
 }
 
 func (d *decoder) spec() cluster.JobSpec {
-	return cluster.JobSpec{
+	s := cluster.JobSpec{
 		Name: d.text(cluster.MaxJobName), Key: d.text(cluster.MaxKeyBytes), Executor: d.text(cluster.MaxJobName),
-		Artefact: d.hash(), Config: d.hash(), Iterations: d.num(), Chunk: d.num(), Seed: d.num(), Attempts: d.int(),
-		TimeoutSeconds: d.float(), MemoryBytes: d.num(),
 	}
+	if s.Executor == cluster.ExecutorExec {
+		s.Program = d.text(cluster.MaxProgramName)
+	}
+	s.Artefact, s.Config, s.Iterations, s.Chunk, s.Seed = d.hash(), d.hash(), d.num(), d.num(), d.num()
+	s.Attempts, s.TimeoutSeconds, s.MemoryBytes = d.int(), d.float(), d.num()
+	return s
 }
 
 func (d *decoder) result() *cluster.JobResult {

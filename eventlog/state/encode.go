@@ -296,6 +296,9 @@ func encodeSpec(e *encoder, s cluster.JobSpec) {
 	e.text(s.Name)
 	e.text(s.Key)
 	e.text(s.Executor)
+	if s.Executor == cluster.ExecutorExec {
+		e.text(s.Program)
+	}
 	e.b = append(e.b, s.Artefact[:]...)
 	e.b = append(e.b, s.Config[:]...)
 	e.num(s.Iterations)

@@ -68,8 +68,16 @@ type JobStopped struct {
 type WorkerConnected struct {
 	Worker    cluster.NodeID
 	Slots     int
-	Executors []string
+	Executors []string // see cluster.JobSpec.Needs
 	Assigned  []Ref
+	Draining  bool
+}
+
+// Draining says that a worker takes nothing new, or does again. What it has
+// goes on.
+type Draining struct {
+	Worker cluster.NodeID
+	On     bool
 }
 
 // WorkerDisconnected says that the stream to a worker is gone.
@@ -88,6 +96,7 @@ type Result struct {
 	Worker  cluster.NodeID
 	Result  *cluster.ChunkResult
 	Error   string
+	Class   cluster.FailureClass // of Error
 	Seconds float64
 }
 
@@ -105,6 +114,7 @@ func (JobStopped) event()         {}
 func (WorkerConnected) event()    {}
 func (WorkerDisconnected) event() {}
 func (HealthChanged) event()      {}
+func (Draining) event()           {}
 func (Result) event()             {}
 func (Tick) event()               {}
 func (Quiesce) event()            {}
@@ -128,9 +138,12 @@ func (e WorkerDisconnected) String() string { return fmt.Sprintf("worker_disconn
 func (e HealthChanged) String() string { return fmt.Sprintf("health %s %s", e.Worker, e.Health) }
 
 // String implements fmt.Stringer.
+func (e Draining) String() string { return fmt.Sprintf("draining %s %t", e.Worker, e.On) }
+
+// String implements fmt.Stringer.
 func (e Result) String() string {
 	if e.Result == nil {
-		return fmt.Sprintf("result %s from %s: error %q", e.Ref, e.Worker, e.Error)
+		return fmt.Sprintf("result %s from %s: %s error %q", e.Ref, e.Worker, e.Class, e.Error)
 	}
 	return fmt.Sprintf("result %s from %s", e.Ref, e.Worker)
 }

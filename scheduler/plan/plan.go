@@ -90,6 +90,8 @@ func (p *Plan) Step(e Event, now time.Duration) []Action {
 		}
 	case HealthChanged:
 		p.setHealth(e, now)
+	case Draining:
+		p.worker(e.Worker, now).draining = e.On
 	case Result:
 		p.result(e, now)
 	case Tick:

@@ -554,3 +554,39 @@ func BenchmarkStep(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "chunks/s")
 }
+
+// What a worker could not run, or gave back, says nothing of the work: it is
+// taken back and tried elsewhere, and counts as no failure.
+func TestNoVerdictIsNoFailure(t *testing.T) {
+	for _, class := range []cluster.FailureClass{cluster.FailedInfra, cluster.HandedBack} {
+		b := newBench(t)
+		b.up("a", 1)
+		b.want(b.job("j", 1, 1), "assign j to a: [{0 1}]")
+		b.up("b", 1)
+		got := b.do(Result{Ref: Ref{Job: "j", Attempt: 1}, Worker: "a", Error: "worker stops", Class: class})
+		b.want(got, "reclaim j/0#1 of a: worker stops", "settled j/0#1 of a", "assign j to b: [{0 2}]")
+		b.want(b.good("b", "j", 0, 2), "accept j/0#2 of b", "finish j completed: ")
+	}
+}
+
+// A draining worker gets nothing new, and its results count.
+func TestDraining(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.want(b.job("j", 3, 1), "assign j to a: [{0 1} {1 1}]")
+	b.want(b.do(Draining{Worker: "a", On: true}))
+	b.want(b.good("a", "j", 0, 1), "accept j/0#1 of a")
+	b.want(b.do(Draining{Worker: "a"}), "assign j to a: [{2 1}]")
+	b.want(b.do(WorkerConnected{Worker: "c", Slots: 4, Executors: []string{cluster.ExecutorWASM}, Draining: true}))
+}
+
+// A program runs only where it is allowed.
+func TestProgramsAreNeeds(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	spec := specOf(1, 1)
+	spec.Executor, spec.Program, spec.Artefact = cluster.ExecutorExec, "render", cluster.Hash{}
+	b.want(b.do(JobAdded{Job: "j", Spec: spec}))
+	b.want(b.do(WorkerConnected{Worker: "b", Slots: 1, Executors: []string{cluster.ExecutorWASM, "exec:other"}}))
+	b.want(b.do(WorkerConnected{Worker: "c", Slots: 1, Executors: []string{"exec:render"}}), "assign j to c: [{0 1}]")
+}

@@ -38,6 +38,11 @@ func (p *Plan) result(e Result, now time.Duration) {
 	switch {
 	case reason == "":
 		p.accept(j, e, own, now)
+	case own != nil && e.Result == nil && e.Class != cluster.FailedWork:
+		// No verdict about the work: it is not the chunk that failed. The
+		// worker may forget it once that is logged.
+		p.reclaim(own, reason, now)
+		p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
 	case own != nil:
 		p.fail(own, reason, now)
 	default:

@@ -22,7 +22,8 @@ type worker struct {
 	connected bool
 	since     time.Duration // when its stream was lost, or it was first heard of
 	slots     int
-	executors []string
+	executors []string // see cluster.JobSpec.Needs
+	draining  bool     // it finishes what it has and takes nothing new
 	tries     []*try
 	backlog   uint64  // iterations of tries
 	rate      float64 // iterations per second of one slot, smoothed; 0: unknown
@@ -57,7 +58,7 @@ func (w *worker) doubtful(cfg Config, now time.Duration) bool {
 
 // fit reports that the worker may get chunks of j.
 func (w *worker) fit(j *job) bool {
-	return w.healthy() && w.slots > 0 && slices.Contains(w.executors, j.spec.Executor)
+	return w.healthy() && w.slots > 0 && slices.Contains(w.executors, j.spec.Needs()) && !w.draining
 }
 
 // window is how many attempts the worker may hold.
@@ -98,7 +99,7 @@ func (p *Plan) setHealth(e HealthChanged, now time.Duration) {
 // connect compares what the worker has with what the plan thinks it has.
 func (p *Plan) connect(e WorkerConnected, now time.Duration) {
 	w := p.worker(e.Worker, now)
-	w.connected, w.slots, w.executors = true, e.Slots, slices.Clone(e.Executors)
+	w.connected, w.slots, w.executors, w.draining = true, e.Slots, slices.Clone(e.Executors), e.Draining
 	has := make(map[Ref]bool, len(e.Assigned))
 	for _, r := range e.Assigned {
 		has[r] = true

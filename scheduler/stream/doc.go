@@ -3,9 +3,9 @@
 // authenticated connection that the holder opens. It is pure: it encodes,
 // decodes and validates, and knows no socket.
 //
-// The holder opens with Hello and sends Assign, Cancel, Accepted and Ping.
-// The worker answers Hello with Welcome or Refused and sends Result, Status
-// and Pong. Each holder frame carries the holder's term; a worker keeps the
+// The holder opens with Hello and sends Assign, Cancel, Accepted, Query and
+// Ping. The worker answers Hello with Welcome or Refused, a Query with Assigned,
+// a Cancel with Stopped, and sends Result, Status and Pong. Each holder frame carries the holder's term; a worker keeps the
 // highest term that it has seen and refuses a lower one. A worker keeps a
 // result until Accepted names it.
 package stream

@@ -28,6 +28,9 @@ type Frame struct {
 	Assign   *Assign   `json:"assign,omitempty"`
 	Cancel   *Cancel   `json:"cancel,omitempty"`
 	Accepted *Accepted `json:"accepted,omitempty"`
+	Query    *Ping     `json:"query,omitempty"`
+	Assigned *Assigned `json:"assigned,omitempty"`
+	Stopped  *Stopped  `json:"stopped,omitempty"`
 	Result   *Result   `json:"result,omitempty"`
 	Status   *Status   `json:"status,omitempty"`
 	Ping     *Ping     `json:"ping,omitempty"`
@@ -44,8 +47,10 @@ type Hello struct {
 // worker sends again each result that it still keeps.
 type Welcome struct {
 	Slots     int      `json:"slots"`
-	Executors []string `json:"executors"`
-	Assigned  []Ref    `json:"assigned"` // queued or running
+	Executors []string `json:"executors"`      // what it runs, as cluster.JobSpec.Needs names it
+	Assigned  []Ref    `json:"assigned"`       // queued or running
+	Room      int      `json:"room,omitempty"` // attempts it takes in all; more ends the stream; 0: not told
+	Draining  bool     `json:"draining,omitempty"`
 }
 
 // Refused ends a stream: the worker has seen MaxTerm.
@@ -63,8 +68,13 @@ type Ref struct {
 
 // Assign hands chunks of one job to the worker. Spec is whole, so that a
 // worker needs no log to work.
+//
+// Seq rises with each Assign and Cancel of a term. A worker keeps the highest
+// (Term, Seq) of each job: an Assign with the same gets the same answer again,
+// a lower one is refused, however late the network delivers it.
 type Assign struct {
 	Term   cluster.Term    `json:"term"`
+	Seq    uint64          `json:"seq,omitempty"` // 0: not ordered
 	Job    cluster.JobID   `json:"job"`
 	Spec   cluster.JobSpec `json:"spec"`
 	Chunks []ChunkRef      `json:"chunks"`
@@ -80,8 +90,25 @@ type ChunkRef struct {
 // job.
 type Cancel struct {
 	Term   cluster.Term  `json:"term"`
+	Seq    uint64        `json:"seq,omitempty"` // see Assign; not 0: asks for Stopped
 	Job    cluster.JobID `json:"job"`
 	Chunks []ChunkRef    `json:"chunks,omitempty"`
+}
+
+// Stopped confirms the Cancel with Seq: nothing that it named is queued or runs
+// any more, each process of it has ended.
+type Stopped struct {
+	Job cluster.JobID `json:"job"`
+	Seq uint64        `json:"seq"`
+}
+
+// Assigned answers a Query: what the worker has, after every Assign and Cancel
+// that came before the Query. An attempt that is in neither list, and whose
+// result did not come, is lost.
+type Assigned struct {
+	Nonce uint64 `json:"nonce"`
+	Refs  []Ref  `json:"refs"` // queued or running
+	Kept  []Ref  `json:"kept"` // results not yet accepted
 }
 
 // Accepted lists attempts whose fate is stable in the log: the worker drops
@@ -96,14 +123,31 @@ type Result struct {
 	Ref
 	Result  *cluster.ChunkResult `json:"result,omitempty"`
 	Error   string               `json:"error,omitempty"` // at most cluster.MaxReason bytes
+	Class   cluster.FailureClass `json:"class,omitempty"` // of Error
 	Seconds float64              `json:"seconds"`
 }
 
-// Status reports what the worker is doing, at least every 2 s.
+// Status reports what the worker is doing, at least every 2 s: that it comes
+// says that the worker is live, Ready whether it takes work, Progress whether it
+// gets on.
 type Status struct {
-	Running []Ref `json:"running"`
-	Queued  int   `json:"queued"`
-	Kept    int   `json:"kept"` // results not yet accepted
+	Running  []Ref      `json:"running"`
+	Queued   int        `json:"queued"`
+	Kept     int        `json:"kept"` // results not yet accepted
+	Ready    bool       `json:"ready,omitempty"`
+	Draining bool       `json:"draining,omitempty"`
+	Progress []Progress `json:"progress,omitempty"` // of what runs
+	// QueueSeconds is how long the first attempt in the queue waits.
+	QueueSeconds float64 `json:"queue_seconds,omitempty"`
+}
+
+// Progress is how far a running attempt is. Done never falls; work that does
+// not report it stays at 0.
+type Progress struct {
+	Ref
+	Done    uint64  `json:"done"`    // iterations
+	Seconds float64 `json:"seconds"` // since it began to run
+	Idle    float64 `json:"idle"`    // seconds since Done rose last, or since it began
 }
 
 // Ping asks for a Pong with the same Nonce.
@@ -157,13 +201,22 @@ func Read(r io.Reader) (Frame, error) {
 	return f, f.Validate()
 }
 
+// Limits of what one frame lists.
+const (
+	MaxRefs      = 1 << 16
+	maxExecutors = 256
+	maxName      = 64
+	maxReason    = 4 * cluster.MaxReason
+	maxSlots     = 4096
+)
+
 // Validate checks that exactly one field is set and that numbers are in
 // range.
 func (f Frame) Validate() error {
 	set := 0
 	for _, on := range []bool{
-		f.Hello != nil, f.Welcome != nil, f.Refused != nil, f.Assign != nil, f.Cancel != nil,
-		f.Accepted != nil, f.Result != nil, f.Status != nil, f.Ping != nil, f.Pong != nil,
+		f.Hello != nil, f.Welcome != nil, f.Refused != nil, f.Assign != nil, f.Cancel != nil, f.Accepted != nil, f.Query != nil,
+		f.Assigned != nil, f.Stopped != nil, f.Result != nil, f.Status != nil, f.Ping != nil, f.Pong != nil,
 	} {
 		if on {
 			set++
@@ -173,23 +226,73 @@ func (f Frame) Validate() error {
 		return fmt.Errorf("%w: %d kinds in one frame, want 1", ErrFrame, set)
 	}
 	switch {
-	case f.Hello != nil && f.Hello.Term == 0:
-		return fmt.Errorf("%w: hello without term", ErrFrame)
-	case f.Welcome != nil && (f.Welcome.Slots < 0 || f.Welcome.Slots > 4096):
-		return fmt.Errorf("%w: %d slots", ErrFrame, f.Welcome.Slots)
+	case f.Hello != nil && (f.Hello.Term == 0 || len(f.Hello.Holder) > maxName):
+		return fmt.Errorf("%w: hello without term or with a long name", ErrFrame)
+	case f.Welcome != nil:
+		return f.Welcome.validate()
+	case f.Refused != nil && len(f.Refused.Reason) > maxReason:
+		return fmt.Errorf("%w: refused with a reason of %d bytes", ErrFrame, len(f.Refused.Reason))
 	case f.Assign != nil:
 		return f.Assign.validate()
-	case f.Cancel != nil && f.Cancel.Term == 0, f.Accepted != nil && f.Accepted.Term == 0:
+	case f.Cancel != nil:
+		return f.Cancel.validate()
+	case f.Accepted != nil && f.Accepted.Term == 0:
 		return fmt.Errorf("%w: no term", ErrFrame)
+	case f.Accepted != nil:
+		return validRefs(f.Accepted.Refs)
+	case f.Assigned != nil:
+		return errors.Join(validRefs(f.Assigned.Refs), validRefs(f.Assigned.Kept))
+	case f.Stopped != nil && (f.Stopped.Seq == 0 || !validJob(f.Stopped.Job)):
+		return fmt.Errorf("%w: stopped without job or seq", ErrFrame)
 	case f.Result != nil:
 		return f.Result.validate()
+	case f.Status != nil:
+		return f.Status.validate()
 	}
 	return nil
 }
 
+func validJob(id cluster.JobID) bool { return id != "" && len(id) <= maxName }
+
+func (r Ref) validate() error {
+	if !validJob(r.Job) || r.Chunk < 0 || r.Attempt < 1 {
+		return fmt.Errorf("%w: chunk %d attempt %d of job %.*q", ErrFrame, r.Chunk, r.Attempt, maxName, r.Job)
+	}
+	return nil
+}
+
+func validRefs(refs []Ref) error {
+	if len(refs) > MaxRefs {
+		return fmt.Errorf("%w: %d attempts, at most %d are allowed", ErrFrame, len(refs), MaxRefs)
+	}
+	for _, r := range refs {
+		if err := r.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w Welcome) validate() error {
+	switch {
+	case w.Slots < 0 || w.Slots > maxSlots:
+		return fmt.Errorf("%w: %d slots", ErrFrame, w.Slots)
+	case w.Room < 0 || w.Room > MaxRefs:
+		return fmt.Errorf("%w: room for %d attempts", ErrFrame, w.Room)
+	case len(w.Executors) > maxExecutors:
+		return fmt.Errorf("%w: %d executors, at most %d are allowed", ErrFrame, len(w.Executors), maxExecutors)
+	}
+	for _, e := range w.Executors {
+		if e == "" || len(e) > maxName {
+			return fmt.Errorf("%w: name of an executor of %d bytes", ErrFrame, len(e))
+		}
+	}
+	return validRefs(w.Assigned)
+}
+
 func (a Assign) validate() error {
-	if a.Term == 0 {
-		return fmt.Errorf("%w: assign without term", ErrFrame)
+	if a.Term == 0 || !validJob(a.Job) {
+		return fmt.Errorf("%w: assign without term or job", ErrFrame)
 	}
 	if err := a.Spec.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrFrame, err)
@@ -202,14 +305,43 @@ func (a Assign) validate() error {
 	return nil
 }
 
+func (c Cancel) validate() error {
+	if c.Term == 0 || !validJob(c.Job) {
+		return fmt.Errorf("%w: cancel without term or job", ErrFrame)
+	}
+	for _, r := range c.Chunks {
+		if r.Chunk < 0 || r.Attempt < 1 {
+			return fmt.Errorf("%w: cancel of chunk %d attempt %d", ErrFrame, r.Chunk, r.Attempt)
+		}
+	}
+	return nil
+}
+
 func (r Result) validate() error {
 	switch {
 	case (r.Result == nil) == (r.Error == ""):
 		return fmt.Errorf("%w: want either a result or an error", ErrFrame)
 	case len(r.Error) > cluster.MaxReason:
 		return fmt.Errorf("%w: error of %d bytes", ErrFrame, len(r.Error))
-	case r.Chunk < 0 || r.Attempt < 1 || !(r.Seconds >= 0):
-		return fmt.Errorf("%w: chunk %d attempt %d seconds %g", ErrFrame, r.Chunk, r.Attempt, r.Seconds)
+	case !r.Class.Known() || r.Result != nil && r.Class != cluster.FailedWork:
+		return fmt.Errorf("%w: class %.*q of a failure", ErrFrame, maxName, r.Class)
+	case !(r.Seconds >= 0):
+		return fmt.Errorf("%w: %g seconds", ErrFrame, r.Seconds)
 	}
-	return nil
+	return r.Ref.validate()
+}
+
+func (s Status) validate() error {
+	if s.Queued < 0 || s.Kept < 0 || !(s.QueueSeconds >= 0) || len(s.Progress) > MaxRefs {
+		return fmt.Errorf("%w: status with %d queued for %g s, %d kept, %d in progress", ErrFrame, s.Queued, s.QueueSeconds, s.Kept, len(s.Progress))
+	}
+	for _, p := range s.Progress {
+		if !(p.Seconds >= 0) || !(p.Idle >= 0) {
+			return fmt.Errorf("%w: progress with %g s, idle for %g s", ErrFrame, p.Seconds, p.Idle)
+		}
+		if err := p.Ref.validate(); err != nil {
+			return err
+		}
+	}
+	return validRefs(s.Running)
 }
