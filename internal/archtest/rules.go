@@ -17,6 +17,7 @@ var pure = []string{
 	"eventlog/snapshot",
 	"eventlog/state",
 	"mesh/topo",
+	"publisher/descriptor",
 	"scheduler/plan",
 	"scheduler/stream",
 }
