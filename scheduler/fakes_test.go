@@ -216,7 +216,8 @@ func (w *fakeWorker) pause() {
 func (w *fakeWorker) serve(conn net.Conn) {
 	defer conn.Close()
 	w.pause()
-	f, err := stream.Read(conn)
+	in := stream.NewDecoder(conn)
+	f, err := in.Read()
 	if err != nil || f.Hello == nil {
 		return
 	}
@@ -248,7 +249,7 @@ func (w *fakeWorker) serve(conn net.Conn) {
 	defer close(done)
 	go w.write(conn, out, done)
 	for {
-		f, err := stream.Read(conn)
+		f, err := in.Read()
 		if err != nil {
 			return
 		}

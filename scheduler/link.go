@@ -25,6 +25,8 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 3 * time.Second
 	outFrames  = 256
+	// writeAtOnce is how many bytes of waiting frames one write takes.
+	writeAtOnce = 32 << 10
 )
 
 // session is one open stream, as the loop sees it.
@@ -125,7 +127,8 @@ func (l *link) connect(linkCtx context.Context) (welcomed bool, err error) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	s := &session{node: l.node, out: make(chan stream.Frame, outFrames), end: end}
-	if s.begin, err = l.greet(conn); err != nil {
+	in := stream.NewDecoder(conn)
+	if s.begin, err = l.greet(conn, in); err != nil {
 		return false, err
 	}
 	if !l.tell(ctx, linkEvent{sess: s, up: true}) {
@@ -140,7 +143,7 @@ func (l *link) connect(linkCtx context.Context) (welcomed bool, err error) {
 			end(err)
 		}
 	}()
-	err = l.read(ctx, conn, s)
+	err = l.read(ctx, conn, in, s)
 	end(err)
 	<-wrote
 	if cause := context.Cause(ctx); cause != nil {
@@ -151,14 +154,14 @@ func (l *link) connect(linkCtx context.Context) (welcomed bool, err error) {
 }
 
 // greet says hello and waits for the welcome.
-func (l *link) greet(conn net.Conn) (stream.Welcome, error) {
+func (l *link) greet(conn net.Conn, in *stream.Decoder) (stream.Welcome, error) {
 	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w", l.node, err)
 	}
 	if err := stream.Write(conn, stream.Frame{Hello: &stream.Hello{Term: l.term, Holder: l.o.Self}}); err != nil {
 		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w", l.node, err)
 	}
-	f, err := stream.Read(conn)
+	f, err := in.Read()
 	switch {
 	case err != nil:
 		return stream.Welcome{}, fmt.Errorf("greet worker %s: %w", l.node, err)
@@ -179,12 +182,16 @@ func (l *link) tell(ctx context.Context, e linkEvent) bool {
 	}
 }
 
-func (l *link) read(ctx context.Context, conn net.Conn, s *session) error {
+func (l *link) read(ctx context.Context, conn net.Conn, in *stream.Decoder, s *session) error {
+	var set time.Time // when the deadline was
 	for {
-		if err := conn.SetReadDeadline(time.Now().Add(silence)); err != nil {
-			return fmt.Errorf("worker %s: %w", l.node, err)
+		if now := time.Now(); in.Buffered() == 0 || now.Sub(set) > silence/10 {
+			set = now
+			if err := conn.SetReadDeadline(now.Add(silence)); err != nil {
+				return fmt.Errorf("worker %s: %w", l.node, err)
+			}
 		}
-		f, err := stream.Read(conn)
+		f, err := in.Read()
 		switch {
 		case err != nil:
 			if errors.Is(err, stream.ErrFrame) {
@@ -214,10 +221,13 @@ func (l *link) offence(reason string) {
 	l.log.Warn().Str("reason", reason).Msg("worker broke the protocol, stream ended")
 }
 
+// write sends all frames that wait at once.
 func (l *link) write(ctx context.Context, conn net.Conn, out <-chan stream.Frame) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	nonce := uint64(0)
+	var enc stream.Encoder
+	var buf []byte
 	for {
 		var f stream.Frame
 		select {
@@ -228,10 +238,23 @@ func (l *link) write(ctx context.Context, conn net.Conn, out <-chan stream.Frame
 		case <-ctx.Done():
 			return nil
 		}
-		if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-			return fmt.Errorf("worker %s: %w", l.node, err)
+		var err error
+		buf, err = enc.Append(buf[:0], f)
+		for more := true; more && err == nil && len(buf) < writeAtOnce; {
+			select {
+			case f = <-out:
+				buf, err = enc.Append(buf, f)
+			default:
+				more = false
+			}
 		}
-		if err := stream.Write(conn, f); err != nil {
+		if err == nil {
+			err = conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+		}
+		if err == nil {
+			_, err = conn.Write(buf)
+		}
+		if err != nil {
 			return fmt.Errorf("worker %s: %w", l.node, err)
 		}
 	}

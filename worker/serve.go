@@ -32,7 +32,8 @@ func (w *Worker) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) 
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 
 	_ = conn.SetDeadline(time.Now().Add(helloTimeout)) // a conn without deadlines still has ctx
-	f, err := stream.Read(conn)
+	in := stream.NewDecoder(conn)
+	f, err := in.Read()
 	if err != nil || f.Hello == nil {
 		w.m.frameErrors.Inc()
 		w.log.Debug().Err(err).Str("peer", string(from)).Msg("stream without hello")
@@ -52,7 +53,7 @@ func (w *Worker) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) 
 		defer cancel()
 		w.write(ctx, s, conn)
 	}()
-	w.read(ctx, s, conn)
+	w.read(ctx, s, conn, in)
 	cancel()
 	<-wrote
 	select {
@@ -84,10 +85,10 @@ func (w *Worker) open(ctx context.Context, s *session, holder cluster.NodeID) *s
 	}
 }
 
-func (w *Worker) read(ctx context.Context, s *session, conn net.Conn) {
+func (w *Worker) read(ctx context.Context, s *session, conn net.Conn, in *stream.Decoder) {
 	for {
 		_ = conn.SetReadDeadline(time.Now().Add(idleTimeout)) // ctx closes it at the latest
-		f, err := stream.Read(conn)
+		f, err := in.Read()
 		if err != nil {
 			if errors.Is(err, stream.ErrFrame) {
 				w.m.frameErrors.Inc()
@@ -109,11 +110,17 @@ func (w *Worker) read(ctx context.Context, s *session, conn net.Conn) {
 
 // write sends what the loop hands over; a Refused is the last frame.
 func (w *Worker) write(ctx context.Context, s *session, conn net.Conn) {
+	var enc stream.Encoder
+	var buf []byte
 	for {
 		select {
 		case f := <-s.out:
+			var err error
+			if buf, err = enc.Append(buf[:0], f); err != nil {
+				return
+			}
 			_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // ctx closes it at the latest
-			if err := stream.Write(conn, f); err != nil || f.Refused != nil {
+			if _, err := conn.Write(buf); err != nil || f.Refused != nil {
 				return
 			}
 		case <-ctx.Done():

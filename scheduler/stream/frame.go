@@ -2,8 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -156,49 +154,41 @@ type Ping struct {
 	Nonce uint64       `json:"nonce"`
 }
 
-// Write encodes f as a 4-byte big-endian length and JSON, in one Write call.
+// Write encodes f by itself, as the first frame of a stream, in one Write call.
 func Write(w io.Writer, f Frame) error {
-	b, err := json.Marshal(f)
+	b, err := new(Encoder).Append(nil, f)
 	if err != nil {
-		return fmt.Errorf("encode worker frame: %w", err)
+		return err
 	}
-	if len(b) > MaxFrame {
-		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrFrame, len(b), MaxFrame)
-	}
-	buf := make([]byte, 4, 4+len(b))
-	binary.BigEndian.PutUint32(buf, uint32(len(b)))
-	if _, err := w.Write(append(buf, b...)); err != nil {
+	if _, err := w.Write(b); err != nil {
 		return fmt.Errorf("write worker frame: %w", err)
 	}
 	return nil
 }
 
-// Read decodes the next frame. A length over MaxFrame is refused before
-// anything is allocated. At the end of the stream it returns io.EOF.
+// Read decodes a frame that was encoded by itself, and reads no further. A
+// length over MaxFrame is refused before anything is allocated. At the end of
+// the stream it returns io.EOF.
 func Read(r io.Reader) (Frame, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		if errors.Is(err, io.EOF) {
-			return Frame{}, io.EOF
-		}
-		return Frame{}, fmt.Errorf("read worker frame: %w", err)
+	n, err := length(r)
+	if err != nil {
+		return Frame{}, err
 	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > MaxFrame {
-		return Frame{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrFrame, n, MaxFrame)
+	b, err := body(r, n)
+	if err != nil {
+		return Frame{}, err
 	}
-	var buf bytes.Buffer // grows with what arrives, not with what is promised
+	return new(Decoder).decode(b)
+}
+
+// body reads n bytes; memory grows with what arrives, not with what is
+// promised.
+func body(r io.Reader, n int) ([]byte, error) {
+	var buf bytes.Buffer
 	if _, err := io.CopyN(&buf, r, int64(n)); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // a cut frame is not a clean end
-		}
-		return Frame{}, fmt.Errorf("read worker frame: %w", err)
+		return nil, cut(err)
 	}
-	var f Frame
-	if err := json.Unmarshal(buf.Bytes(), &f); err != nil {
-		return Frame{}, fmt.Errorf("%w: %w", ErrFrame, err)
-	}
-	return f, f.Validate()
+	return buf.Bytes(), nil
 }
 
 // Limits of what one frame lists.

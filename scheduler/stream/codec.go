@@ -1,0 +1,159 @@
+package stream
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+const (
+	// maxTold is how many specs both ends of a stream remember. Whoever would
+	// remember one more forgets all: both ends do so at the same frame.
+	maxTold = 64
+	// readBuffer holds many frames of chunks.
+	readBuffer = 16 << 10
+)
+
+// Encoder makes the frames of one direction of one stream. It tells the spec
+// of a job, which never changes, once, and then only names the job. The zero value
+// is ready.
+type Encoder struct {
+	told map[cluster.JobID]bool
+}
+
+// Append appends f with its length to b. After an error the stream is of no
+// use any more.
+func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
+	start := len(b)
+	b = append(b, 0, 0, 0, 0)
+	var short bool
+	if f.Assign != nil && e.told[f.Assign.Job] {
+		b, short = appendAssign(b, f.Assign), true
+	} else {
+		b, short = compact(b, &f)
+	}
+	if !short {
+		j, err := json.Marshal(f)
+		if err != nil {
+			return nil, fmt.Errorf("encode worker frame: %w", err)
+		}
+		b = append(b, j...)
+		if f.Assign != nil {
+			if len(e.told) >= maxTold {
+				clear(e.told)
+			}
+			if e.told == nil {
+				e.told = make(map[cluster.JobID]bool)
+			}
+			e.told[f.Assign.Job] = true
+		}
+	}
+	n := len(b) - start - 4
+	if n > MaxFrame {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrFrame, n, MaxFrame)
+	}
+	binary.BigEndian.PutUint32(b[start:], uint32(n))
+	return b, nil
+}
+
+// Decoder reads the frames that an Encoder made.
+type Decoder struct {
+	r     *bufio.Reader
+	specs map[cluster.JobID]cluster.JobSpec
+	last  cluster.JobID // of the Result before
+}
+
+// NewDecoder reads from r, and more than it needs at once.
+func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: bufio.NewReaderSize(r, readBuffer)} }
+
+// Buffered is how many bytes were read that no frame has used.
+func (d *Decoder) Buffered() int { return d.r.Buffered() }
+
+// Read returns the next frame, as the function Read does.
+func (d *Decoder) Read() (Frame, error) {
+	n, err := length(d.r)
+	if err != nil {
+		return Frame{}, err
+	}
+	if n > readBuffer {
+		b, err := body(d.r, n)
+		if err != nil {
+			return Frame{}, err
+		}
+		return d.decode(b)
+	}
+	b, err := d.r.Peek(n)
+	if err != nil {
+		return Frame{}, cut(err)
+	}
+	f, err := d.decode(b)
+	_, _ = d.r.Discard(n) // it was there to peek at
+	return f, err
+}
+
+// decode reads one frame; nothing of it refers to b afterwards.
+func (d *Decoder) decode(b []byte) (f Frame, err error) {
+	if len(b) > 0 && b[0] >= compactAssign && b[0] <= compactResult {
+		f, err = expand(b, d.last, func(id cluster.JobID) (s cluster.JobSpec, ok bool) {
+			s, ok = d.specs[id]
+			return s, ok
+		})
+		if err != nil {
+			return Frame{}, err
+		}
+		if f.Result != nil {
+			d.last = f.Result.Job
+		}
+		return f, f.Validate()
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return Frame{}, fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	if err := f.Validate(); err != nil {
+		return f, err
+	}
+	if f.Assign != nil {
+		d.remember(f.Assign.Job, f.Assign.Spec)
+	}
+	return f, nil
+}
+
+func (d *Decoder) remember(id cluster.JobID, s cluster.JobSpec) {
+	if _, ok := d.specs[id]; !ok && len(d.specs) >= maxTold {
+		clear(d.specs)
+	}
+	if d.specs == nil {
+		d.specs = make(map[cluster.JobID]cluster.JobSpec)
+	}
+	d.specs[id] = s
+}
+
+// length reads how long the next frame is. A length over MaxFrame is refused
+// before anything is allocated.
+func length(r io.Reader) (int, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			return 0, io.EOF
+		}
+		return 0, fmt.Errorf("read worker frame: %w", err)
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > MaxFrame {
+		return 0, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrFrame, n, MaxFrame)
+	}
+	return int(n), nil
+}
+
+// cut is the error of a stream that ends within a frame: no clean end.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("read worker frame: %w", err)
+}
