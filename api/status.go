@@ -90,12 +90,13 @@ type WorkerSummary struct {
 
 // JobCounts counts jobs by state.
 type JobCounts struct {
-	Pending   int `json:"pending"`
-	Running   int `json:"running"`
+	Pending   int `json:"pending"` // queued ones included
+	Running   int `json:"running"` // those that are to end included
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
 	Partial   int `json:"partial"`
 	Cancelled int `json:"cancelled"`
+	Timeout   int `json:"timeout"`
 }
 
 // Members answers GET /v1/members, sorted by node. With the query all=true it

@@ -228,17 +228,46 @@ type JobSubmitted struct {
 	Chunks int `json:"chunks"`
 }
 
-// JobStopped records a submitter's or operator's wish to end a job.
+// JobWaiting says that a job was taken in and waits, and for what.
+type JobWaiting struct {
+	Job    JobID  `json:"job"`    // its id
+	Reason string `json:"reason"` // at most MaxReason bytes
+}
+
+// StopCause says what ends a job before its chunks are done.
+type StopCause string
+
+// Causes of a stop.
+const (
+	StopAsked    StopCause = ""         // somebody wants it
+	StopDeadline StopCause = "deadline" // its deadline has come
+	StopStuck    StopCause = "stuck"    // it made no progress for too long
+)
+
+// Known reports whether c is one of the causes.
+func (c StopCause) Known() bool { return c == StopAsked || c == StopDeadline || c == StopStuck }
+
+// State is how a job that was stopped for c ends.
+func (c StopCause) State() JobState {
+	if c == StopAsked {
+		return JobCancelled
+	}
+	return JobTimeout
+}
+
+// JobStopped records the intent to end a job: nothing more of it is given out.
+// Its end follows when every attempt has stopped or is fenced off.
 type JobStopped struct {
-	Job    JobID  `json:"job"`              // its id
-	Actor  string `json:"actor"`            // who asked, "uid:0@n1"
-	Reason string `json:"reason,omitempty"` // at most MaxReason bytes
+	Job    JobID     `json:"job"`              // its id
+	Actor  string    `json:"actor"`            // who asked, "uid:0@n1"; the holder itself for a cause
+	Reason string    `json:"reason,omitempty"` // at most MaxReason bytes
+	Cause  StopCause `json:"cause,omitempty"`  // deadline or stuck; none: it was asked for
 }
 
 // JobDone ends a job.
 type JobDone struct {
 	Job    JobID    `json:"job"`              // its id
-	State  JobState `json:"state"`            // completed, failed, partial or cancelled
+	State  JobState `json:"state"`            // completed, failed, partial, cancelled or timeout
 	Reason string   `json:"reason,omitempty"` // at most MaxReason bytes
 	// Result fixes what the job computed: nothing that is learned of its
 	// chunks later changes it.
@@ -259,14 +288,17 @@ type ChunksAssigned struct {
 }
 
 // ChunkFailed ends one attempt without a result. Final means that the chunk
-// has no attempts left and is given up.
+// is given up, Parked that this says nothing of the work itself: its attempts
+// were lost with their hosts, or it failed on too many of them.
 type ChunkFailed struct {
-	Job     JobID  `json:"job"`             // its id
-	Chunk   int    `json:"chunk"`           // from 0
-	Attempt int    `json:"attempt"`         // from 1
-	Worker  NodeID `json:"worker"`          // the host that ran it
-	Reason  string `json:"reason"`          // at most MaxReason bytes
-	Final   bool   `json:"final,omitempty"` // the chunk is given up
+	Job     JobID        `json:"job"`              // its id
+	Chunk   int          `json:"chunk"`            // from 0
+	Attempt int          `json:"attempt"`          // from 1
+	Worker  NodeID       `json:"worker"`           // the host that ran it
+	Reason  string       `json:"reason"`           // at most MaxReason bytes
+	Class   FailureClass `json:"class,omitempty"`  // infra or returned; none: the work itself failed
+	Final   bool         `json:"final,omitempty"`  // the chunk is given up
+	Parked  bool         `json:"parked,omitempty"` // with final: for want of hosts that can run it
 }
 
 // ChunkReclaimed takes one attempt back from a dead or overdue worker.
@@ -287,4 +319,22 @@ type ChunkAccepted struct {
 	Result  ChunkResult `json:"result"`  // iterations, and per metric n, mean, m2, min and max
 	// Seconds is the worker's own measure of the run time.
 	Seconds float64 `json:"seconds"`
+	// Settles says that accepted results differed and this one decides.
+	Settles bool `json:"settles,omitempty"`
+}
+
+// ChunksAccepted makes several results those of their chunks, for ever.
+type ChunksAccepted struct {
+	Job     JobID    `json:"job"`     // its id
+	Accepts []Accept `json:"accepts"` // of one worker or several
+}
+
+// Accept is one result in ChunksAccepted.
+type Accept struct {
+	Chunk   int         `json:"chunk"`             // from 0
+	Attempt int         `json:"attempt"`           // from 1
+	Worker  NodeID      `json:"worker"`            // the host that ran it
+	Seconds float64     `json:"seconds"`           // the worker's own measure of the run time
+	Settles bool        `json:"settles,omitempty"` // accepted results differed and this one decides
+	Result  ChunkResult `json:"result"`            // iterations, and per metric n, mean, m2, min and max
 }

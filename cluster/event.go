@@ -110,12 +110,14 @@ const (
 	KindTermStart      Kind = "term_start"      // TermStart, authority
 	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
 	KindJobSubmitted   Kind = "job_submitted"   // JobSubmitted, authority
+	KindJobQueued      Kind = "job_queued"      // JobWaiting, authority
 	KindJobStopped     Kind = "job_stopped"     // JobStopped, authority
 	KindJobDone        Kind = "job_done"        // JobDone, authority
 	KindChunksAssigned Kind = "chunks_assigned" // ChunksAssigned, authority
 	KindChunkFailed    Kind = "chunk_failed"    // ChunkFailed, authority
 	KindChunkReclaimed Kind = "chunk_reclaimed" // ChunkReclaimed, authority
 	KindChunkAccepted  Kind = "chunk_accepted"  // ChunkAccepted, authority
+	KindChunksAccepted Kind = "chunks_accepted" // ChunksAccepted, authority
 )
 
 // Authority reports whether events of kind k are an exercise of the lease. A
@@ -137,7 +139,7 @@ func (k Kind) Authority() bool {
 func (k Kind) Essential() bool {
 	switch k {
 	case KindTermStart, KindConfigChanged, KindLeaseReleased, KindLeaseLost, KindVotersSet,
-		KindJobStopped, KindJobDone, KindChunkAccepted, KindChunkFailed, KindChunkReclaimed,
+		KindJobStopped, KindJobDone, KindChunkAccepted, KindChunksAccepted, KindChunkFailed, KindChunkReclaimed,
 		KindHostStarted, KindIncarnation, KindHostDisk, KindSnapshot:
 		return true
 	}
@@ -147,8 +149,8 @@ func (k Kind) Essential() bool {
 // Known reports whether this version knows the meaning of k.
 func (k Kind) Known() bool {
 	switch k {
-	case KindTermStart, KindConfigChanged, KindJobSubmitted, KindJobStopped, KindJobDone,
-		KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkAccepted:
+	case KindTermStart, KindConfigChanged, KindJobSubmitted, KindJobQueued, KindJobStopped, KindJobDone,
+		KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkAccepted, KindChunksAccepted:
 		return true
 	}
 	return !k.Authority()

@@ -12,28 +12,6 @@ import (
 // the submitter's idempotency key, so that a retry names the same job.
 type JobID string
 
-// JobState is the state of a job.
-type JobState string
-
-// States of a job; the last four are final.
-const (
-	JobPending   JobState = "pending"
-	JobRunning   JobState = "running"
-	JobCompleted JobState = "completed"
-	JobFailed    JobState = "failed"
-	JobPartial   JobState = "partial"
-	JobCancelled JobState = "cancelled"
-)
-
-// Final reports whether s is absorbing.
-func (s JobState) Final() bool {
-	switch s {
-	case JobCompleted, JobFailed, JobPartial, JobCancelled:
-		return true
-	}
-	return false
-}
-
 // Limits of a job.
 const (
 	MaxChunks       = 1 << 20         // chunks in a job
@@ -103,6 +81,8 @@ type JobSpec struct {
 	Attempts       int     `json:"attempts"`
 	TimeoutSeconds float64 `json:"timeout_seconds"` // of one attempt
 	MemoryBytes    uint64  `json:"memory_bytes"`    // linear memory of one attempt
+
+	JobPolicy
 }
 
 // WithDefaults fills the fields that a submitter may leave zero.
@@ -110,6 +90,7 @@ func (s JobSpec) WithDefaults() JobSpec {
 	if s.Executor == "" {
 		s.Executor = ExecutorWASM
 	}
+	s.JobPolicy = s.normal()
 	if s.Chunk == 0 {
 		// 256 chunks: enough to spread and to lose little with a host.
 		s.Chunk = max(1, (s.Iterations+255)/256)
@@ -165,6 +146,9 @@ func (s JobSpec) Validate() error {
 		if _, err := ParseProgramName(s.Program); err != nil {
 			return bad("program: %v", err)
 		}
+	}
+	if err := s.check(); err != nil {
+		return bad("%v", err)
 	}
 	return nil
 }
@@ -285,6 +269,17 @@ type JobResult struct {
 	Micros     int64             `json:"micros"`     // run time of the accepted attempts, in microseconds
 	Metrics    map[string]Metric `json:"metrics"`    // per metric n, mean, m2, min and max of all samples
 	Workers    []WorkShare       `json:"workers"`    // by name
+	// Skipped are the chunks without a result, at most MaxSpans spans of them.
+	Skipped []Span `json:"skipped,omitempty"`
+}
+
+// MaxSpans bounds JobResult.Skipped.
+const MaxSpans = 64
+
+// Span is a run of chunks, both ends included.
+type Span struct {
+	First int `json:"first"` // chunk, from 0
+	Last  int `json:"last"`  // chunk, the same or a higher one
 }
 
 // WorkShare is what one host's workers contributed to a job.
@@ -313,6 +308,9 @@ func (r JobResult) Validate(s JobSpec) error {
 			return fmt.Errorf("%w: metric %q: %w", ErrResult, name, err)
 		}
 	}
+	if err := r.checkSkipped(total); err != nil {
+		return err
+	}
 	for i, w := range r.Workers {
 		if _, err := ParseNodeID(string(w.Worker)); err != nil {
 			return fmt.Errorf("%w: worker: %w", ErrResult, err)
@@ -320,6 +318,23 @@ func (r JobResult) Validate(s JobSpec) error {
 		if w.Chunks < 1 || w.Chunks > r.Accepted || i > 0 && r.Workers[i-1].Worker >= w.Worker {
 			return fmt.Errorf("%w: share of worker %s", ErrResult, w.Worker)
 		}
+	}
+	return nil
+}
+
+func (r JobResult) checkSkipped(total int) error {
+	if len(r.Skipped) > MaxSpans {
+		return fmt.Errorf("%w: %d spans of skipped chunks", ErrResult, len(r.Skipped))
+	}
+	next, sum := 0, 0
+	for _, s := range r.Skipped {
+		if s.First < next || s.Last < s.First || s.Last >= total {
+			return fmt.Errorf("%w: skipped chunks %d-%d of %d", ErrResult, s.First, s.Last, total)
+		}
+		next, sum = s.Last+2, sum+s.Last-s.First+1
+	}
+	if sum > total-r.Accepted {
+		return fmt.Errorf("%w: %d accepted and %d skipped of %d chunks", ErrResult, r.Accepted, sum, total)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
@@ -34,13 +35,25 @@ func ParseJobID(s string) (JobID, error) {
 	return JobID(s), nil
 }
 
-// Fingerprint is a digest of every field of a filled spec: two submissions
-// under one key are the same job only if their fingerprints are equal.
+// Fingerprint is a digest of every field of a filled spec that the submitter
+// chose: two submissions under one key are the same job only if their
+// fingerprints are equal.
 func (s JobSpec) Fingerprint() Hash {
+	if s.ChunkAuto {
+		s.Chunk = 0
+	}
+	return sha256.Sum256(append([]byte("spec1"), s.encoded()...))
+}
+
+// Equal reports whether all fields are the same.
+func (s JobSpec) Equal(o JobSpec) bool { return bytes.Equal(s.encoded(), o.encoded()) }
+
+func (s JobSpec) encoded() []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
-		// Only a non-finite timeout cannot be encoded, and no valid spec has one.
+		// Only a number that is not finite cannot be encoded, and no valid spec
+		// has one.
 		b = fmt.Appendf(nil, "%#v", s)
 	}
-	return sha256.Sum256(append([]byte("spec1"), b...))
+	return b
 }

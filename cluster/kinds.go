@@ -106,13 +106,14 @@ func KindTable() []KindInfo {
 		{KindJobSubmitted, "the holder", "a job was accepted", JobSubmitted{Job: "j2kq6", Owner: "uid:1000@n1", Chunks: 10, Spec: JobSpec{
 			Name: "pi", Key: "pi-1", Iterations: 1000, Chunk: 100, Seed: 1,
 		}.WithDefaults()}},
-		{KindJobStopped, "the holder", "somebody asked to end a job", JobStopped{Job: "j2kq6", Actor: "uid:1000@n1", Reason: "wrong seed"}},
+		{KindJobQueued, "the holder", "a job was taken in and waits", JobWaiting{Job: "j2kq6", Reason: "no worker is fit for it"}},
+		{KindJobStopped, "the holder", "a job is to end: somebody asked for it, or its time is over", JobStopped{Job: "j2kq6", Actor: "uid:1000@n1", Reason: "wrong seed"}},
 		{KindJobDone, "the holder", "a job ended, and this is its result", JobDone{
 			Job: "j2kq6", State: JobPartial, Reason: "1 of 10 chunks given up",
 			Result: &JobResult{
 				Accepted: 9, Failed: 1, Iterations: 900, Micros: 81_000_000,
 				Metrics: map[string]Metric{"pi": {N: 900, Mean: 3.14, M2: 0.9, Min: 3, Max: 3.3}},
-				Workers: []WorkShare{{Worker: "n2", Chunks: 9, Iterations: 900}},
+				Workers: []WorkShare{{Worker: "n2", Chunks: 9, Iterations: 900}}, Skipped: []Span{{First: 3, Last: 3}},
 			},
 		}},
 		{KindChunksAssigned, "the holder", "attempts were handed to workers", ChunksAssigned{
@@ -130,5 +131,9 @@ func KindTable() []KindInfo {
 			Job: "j2kq6", Chunk: 3, Attempt: 2, Worker: "n3", Seconds: 8.5,
 			Result: ChunkResult{Iterations: 100, Metrics: map[string]Metric{"pi": {N: 100, Mean: 3.14, M2: 0.1, Min: 3, Max: 3.3}}},
 		}},
+		{KindChunksAccepted, "the holder", "results became those of their chunks", ChunksAccepted{Job: "j2kq6", Accepts: []Accept{{
+			Chunk: 3, Attempt: 2, Worker: "n3", Seconds: 8.5,
+			Result: ChunkResult{Iterations: 100, Metrics: map[string]Metric{"pi": {N: 100, Mean: 3.14, M2: 0.1, Min: 3, Max: 3.3}}},
+		}}}},
 	}
 }

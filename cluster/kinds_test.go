@@ -130,6 +130,10 @@ func TestEventsReference(t *testing.T) {
 func describe(t *testing.T, want *bytes.Buffer, docs map[string]string, typ reflect.Type, prefix string) {
 	t.Helper()
 	for f := range typ.Fields() {
+		if f.Anonymous {
+			describe(t, want, docs, f.Type, prefix)
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		doc := docs[typ.Name()+"."+f.Name]
 		if name == "" || doc == "" {
@@ -142,7 +146,8 @@ func describe(t *testing.T, want *bytes.Buffer, docs map[string]string, typ refl
 			inner = inner.Elem()
 		}
 		switch inner {
-		case reflect.TypeFor[Assignment](), reflect.TypeFor[JobResult](), reflect.TypeFor[WorkShare](), reflect.TypeFor[JobSpec]():
+		case reflect.TypeFor[Assignment](), reflect.TypeFor[JobResult](), reflect.TypeFor[WorkShare](), reflect.TypeFor[JobSpec](),
+			reflect.TypeFor[Accept](), reflect.TypeFor[Span](), reflect.TypeFor[Permission](), reflect.TypeFor[Replication](), reflect.TypeFor[EarlyStop]():
 			describe(t, want, docs, inner, prefix+name+".")
 		}
 	}

@@ -98,9 +98,9 @@ func (b backend) Status(context.Context) (api.Status, error) {
 	b.events.View(func(s *state.State) {
 		for _, j := range s.Jobs() {
 			switch j.State {
-			case cluster.JobPending:
+			case cluster.JobPending, cluster.JobQueued:
 				st.Jobs.Pending++
-			case cluster.JobRunning:
+			case cluster.JobRunning, cluster.JobCancelling:
 				st.Jobs.Running++
 			case cluster.JobCompleted:
 				st.Jobs.Completed++
@@ -110,6 +110,8 @@ func (b backend) Status(context.Context) (api.Status, error) {
 				st.Jobs.Partial++
 			case cluster.JobCancelled:
 				st.Jobs.Cancelled++
+			case cluster.JobTimeout:
+				st.Jobs.Timeout++
 			}
 		}
 	})

@@ -76,7 +76,7 @@ func (t *term) withResult(b cluster.JobDone) cluster.JobDone {
 			return
 		}
 		r, ok := st.Result(b.Job)
-		if !ok || r.Validate(j.Spec) != nil || b.State == cluster.JobCompleted && r.Accepted != j.Chunks {
+		if !ok || r.Validate(j.Spec) != nil || b.State == cluster.JobCompleted && r.Accepted != j.Chunks && !j.Spec.EarlyStop.On() {
 			t.log.Error().Str("job", string(b.Job)).Int("accepted", r.Accepted).Int("chunks", j.Chunks).
 				Msg("result of a job not told at its end")
 			return

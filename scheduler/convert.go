@@ -71,12 +71,20 @@ func weight(d cluster.Draft) int {
 	switch b := d.Body.(type) {
 	case cluster.ChunksAssigned:
 		return frame + 96*len(b.Assignments)
+	case cluster.JobSubmitted:
+		n := frame + 6*(cluster.MaxKeyBytes+cluster.MaxJobName+maxOwner)
+		for _, set := range [][]string{b.Spec.Zones, b.Spec.Permission.Users, b.Spec.Permission.Groups} {
+			for _, v := range set {
+				n += 6*len(v) + 8
+			}
+		}
+		return n + frame
 	case cluster.ChunkAccepted:
 		return frame + weightOf(b.Result.Metrics)
 	case cluster.JobDone:
 		n := frame + 6*cluster.MaxReason
 		if b.Result != nil {
-			n += weightOf(b.Result.Metrics) + 128*len(b.Result.Workers)
+			n += weightOf(b.Result.Metrics) + 128*len(b.Result.Workers) + 64*len(b.Result.Skipped)
 		}
 		return n
 	}

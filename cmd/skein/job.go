@@ -24,7 +24,7 @@ func (a *app) jobList() *cobra.Command {
 		Use: "ls", Aliases: []string{"list"}, Short: "List the jobs, newest first", Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := oneOf("--state", state, cluster.JobPending, cluster.JobRunning, cluster.JobCompleted,
-				cluster.JobFailed, cluster.JobPartial, cluster.JobCancelled); err != nil {
+				cluster.JobFailed, cluster.JobPartial, cluster.JobCancelled, cluster.JobTimeout, cluster.JobQueued, cluster.JobCancelling); err != nil {
 				return err
 			}
 			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {

@@ -338,8 +338,11 @@ func (d *decoder) job() *job {
 	j.total = j.spec.Chunks()
 	j.owner = d.text(len(d.b))
 	j.submittedAt = d.key()
-	stop := read(d, func() string { return d.text(cluster.MaxReason) })
-	j.stopAt, j.stopper = stop.at, stop.v
+	j.queued = read(d, func() string { return d.text(cluster.MaxReason) })
+	j.stop = read(d, func() stop {
+		return stop{actor: d.text(cluster.MaxReason), reason: d.text(cluster.MaxReason), cause: cluster.StopCause(d.text(cluster.MaxReason))}
+	})
+	d.check(j.stop.v.cause.Known(), "stop of a job")
 	done := read(d, func() cluster.JobDone {
 		return cluster.JobDone{Job: j.id, State: cluster.JobState(d.text(cluster.MaxReason)), Reason: d.text(cluster.MaxReason)}
 	})
@@ -376,8 +379,16 @@ func (d *decoder) spec() cluster.JobSpec {
 	}
 	s.Artefact, s.Config, s.Iterations, s.Chunk, s.Seed = d.hash(), d.hash(), d.num(), d.num(), d.num()
 	s.Attempts, s.TimeoutSeconds, s.MemoryBytes = d.int(), d.float(), d.num()
+	if policy := d.text(maxPolicy); policy != "" {
+		if err := json.Unmarshal([]byte(policy), &s.JobPolicy); err != nil {
+			d.fail("policy: %v", err)
+		}
+	}
 	return s
 }
+
+// maxPolicy bounds the text of a policy: its names, each byte escaped.
+const maxPolicy = 6*(cluster.MaxJobUsers*cluster.MaxPrincipal+cluster.MaxJobGroups*cluster.MaxGroupName+cluster.MaxJobZones*cluster.MaxZoneName) + 1<<14
 
 func (d *decoder) result() *cluster.JobResult {
 	r := &cluster.JobResult{Accepted: d.int(), Failed: d.int(), Disputed: d.int(), Iterations: d.num(), Micros: int64(d.num())}
@@ -390,6 +401,9 @@ func (d *decoder) result() *cluster.JobResult {
 	}
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		r.Workers = append(r.Workers, cluster.WorkShare{Worker: d.node(false), Chunks: d.int(), Iterations: d.num()})
+	}
+	for n := d.count(); n > 0 && d.err == nil; n-- {
+		r.Skipped = append(r.Skipped, cluster.Span{First: d.int(), Last: d.int()})
 	}
 	return r
 }
@@ -431,14 +445,15 @@ func (d *decoder) chunk(c *chunk, room *accept) {
 	if b&chunkHasAccept != 0 {
 		c.disputed = b&chunkDisputed != 0
 		c.accept = room
-		*room = accept{at: d.key(), attempt: d.int(), worker: d.node(false)}
+		*room = accept{at: d.key(), attempt: d.int(), worker: d.node(false), settles: b&chunkSettled != 0}
 		us := d.num()
 		d.check(us <= maxMicros, "run time")
 		c.accept.micros = int64(us)
 		d.check(c.accept.attempt >= 1, "attempt")
 		return
 	}
-	c.givenUp = b&chunkGivenUp != 0
+	c.givenUp, c.parked = b&chunkGivenUp != 0, b&chunkIsParked != 0
+	d.check(c.givenUp || !c.parked, "parked chunk")
 	if b&chunkHasTries == 0 {
 		return
 	}
@@ -530,8 +545,8 @@ func parks(e *cluster.Event, id cluster.JobID) bool {
 		Job cluster.JobID `json:"job"`
 	}
 	switch e.Kind {
-	case cluster.KindJobStopped, cluster.KindJobDone, cluster.KindChunksAssigned, cluster.KindChunkFailed,
-		cluster.KindChunkReclaimed, cluster.KindChunkAccepted:
+	case cluster.KindJobQueued, cluster.KindJobStopped, cluster.KindJobDone, cluster.KindChunksAssigned, cluster.KindChunkFailed,
+		cluster.KindChunkReclaimed, cluster.KindChunkAccepted, cluster.KindChunksAccepted:
 		return json.Unmarshal(e.Body, &body) == nil && body.Job == id && e.Term > 0
 	}
 	return false

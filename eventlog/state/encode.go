@@ -15,7 +15,7 @@ import (
 )
 
 // magic begins the encoding of a State; its last byte is the version.
-const magic = "skstate\x01"
+const magic = "skstate\x02"
 
 // ErrStale says that a State waits for Refold and means nothing until then.
 var ErrStale = errors.New("state is stale: it must be folded again")
@@ -144,13 +144,13 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return e.b, nil
 }
 
-// Hash is the SHA-256 of "state2" and the meaning of the State in canonical
+// Hash is the SHA-256 of "state3" and the meaning of the State in canonical
 // bytes: equal on every host that applied the same events, whatever their
 // order, and different when a job, a term, a member, an action or the voters
 // differ. Positions of sources are not part of it: an event without effect
 // leaves it unchanged.
 func (s *State) Hash() cluster.Hash {
-	e := newEncoder([]byte("state2"))
+	e := newEncoder([]byte("state3"))
 	e.sum = sha256.New()
 	s.encodeMeaning(e)
 	e.flush(0)
@@ -260,7 +260,12 @@ func (j *job) encode(e *encoder) {
 	encodeSpec(e, j.spec)
 	e.text(j.owner)
 	e.key(j.submittedAt)
-	register(e, stamped[string]{at: j.stopAt, v: j.stopper}, e.text)
+	register(e, j.queued, e.text)
+	register(e, j.stop, func(v stop) {
+		e.text(v.actor)
+		e.text(v.reason)
+		e.text(string(v.cause))
+	})
 	register(e, stamped[cluster.JobDone]{at: j.doneAt, v: j.done}, func(d cluster.JobDone) {
 		e.text(string(d.State))
 		e.text(d.Reason)
@@ -307,6 +312,14 @@ func encodeSpec(e *encoder, s cluster.JobSpec) {
 	e.count(s.Attempts)
 	e.float(s.TimeoutSeconds)
 	e.num(s.MemoryBytes)
+	policy, err := json.Marshal(s.JobPolicy)
+	switch {
+	case err != nil:
+		panic("state: a valid policy cannot be encoded: " + err.Error())
+	case string(policy) == "{}":
+		policy = nil
+	}
+	e.text(string(policy))
 }
 
 func encodeResult(e *encoder, r *cluster.JobResult) {
@@ -326,6 +339,11 @@ func encodeResult(e *encoder, r *cluster.JobResult) {
 		e.count(w.Chunks)
 		e.num(w.Iterations)
 	}
+	e.count(len(r.Skipped))
+	for _, s := range r.Skipped {
+		e.count(s.First)
+		e.count(s.Last)
+	}
 }
 
 // The first byte of a chunk. None: pending, and never tried.
@@ -334,6 +352,8 @@ const (
 	chunkDisputed
 	chunkGivenUp
 	chunkHasTries
+	chunkIsParked
+	chunkSettled
 )
 
 func (c *chunk) encode(e *encoder) {
@@ -341,6 +361,9 @@ func (c *chunk) encode(e *encoder) {
 		b := chunkHasAccept
 		if c.disputed {
 			b |= chunkDisputed
+		}
+		if a.settles {
+			b |= chunkSettled
 		}
 		e.b = append(e.b, b)
 		e.key(a.at)
@@ -352,6 +375,9 @@ func (c *chunk) encode(e *encoder) {
 	var b byte
 	if c.givenUp {
 		b |= chunkGivenUp
+	}
+	if c.parked {
+		b |= chunkIsParked
 	}
 	if len(c.tries) > 0 {
 		b |= chunkHasTries

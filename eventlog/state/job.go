@@ -31,9 +31,9 @@ type job struct {
 	// What follows from the chunks; all of it is nil or zero once the job is
 	// sealed.
 	chunks     []chunk
-	count      [4]int // chunks by chunkState
-	iterations uint64 // of accepted chunks
-	micros     int64  // run time of accepted attempts
+	count      [chunkStates]int // chunks by chunkState
+	iterations uint64           // of accepted chunks
+	micros     int64            // run time of accepted attempts
 	disputed   int
 	metrics    map[string]*tree
 	shares     map[cluster.NodeID]*share
@@ -43,12 +43,18 @@ type job struct {
 	sealed   *cluster.JobResult
 	sealedAt key
 
-	stopAt   key
-	stopper  string
+	queued   stamped[string] // why it waited at first
+	stop     stamped[stop]   // the first intent to end it
 	doneAt   key
 	done     cluster.JobDone
 	firstTry cluster.HLC
 	lastDone cluster.HLC // last accept
+}
+
+// stop is an intent to end a job.
+type stop struct {
+	actor, reason string
+	cause         cluster.StopCause
 }
 
 type share struct {
@@ -63,15 +69,18 @@ const (
 	chunkAssigned
 	chunkAccepted
 	chunkFailed
+	chunkParked
+	chunkStates int = iota
 )
 
 // chunk is the fold of the events of one chunk:
-// pending < assigned < failed (given up) < accepted.
+// pending < assigned < failed < parked < accepted.
 type chunk struct {
 	accept   *accept
 	tries    []try // dropped with the accept
 	givenUp  bool
-	disputed bool
+	parked   bool // given up for want of hosts, not for the work's own failure
+	disputed bool // results that differ were accepted, and none that settles it
 }
 
 type try struct {
@@ -92,12 +101,24 @@ type accept struct {
 	attempt int
 	worker  cluster.NodeID
 	micros  int64
+	settles bool
+}
+
+// before reports whether a counts and o does not: one that settles a dispute
+// beats those that made it, and of equals the first wins.
+func (a *accept) before(o *accept) bool {
+	if a.settles != o.settles {
+		return a.settles
+	}
+	return a.at.less(o.at)
 }
 
 func (c *chunk) state() chunkState {
 	switch {
 	case c.accept != nil:
 		return chunkAccepted
+	case c.parked:
+		return chunkParked
 	case c.givenUp:
 		return chunkFailed
 	case slices.ContainsFunc(c.tries, try.open):
@@ -144,7 +165,7 @@ func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild 
 	case !j.known:
 		s.define(j, at, b)
 	case !at.less(j.submittedAt):
-	case j.spec == b.Spec && j.owner == b.Owner:
+	case j.spec.Equal(b.Spec) && j.owner == b.Owner:
 		j.submittedAt = at
 	case s.base != nil && s.base.jobs[b.Job]:
 		s.refuse(refusal(e, "another submission of job "+string(b.Job)+" counts below the base"))
@@ -159,7 +180,7 @@ func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild 
 func (s *State) define(j *job, at key, b cluster.JobSubmitted) {
 	j.known, j.submittedAt, j.spec, j.owner, j.total = true, at, b.Spec, b.Owner, b.Chunks
 	j.chunks = make([]chunk, b.Chunks)
-	j.count = [4]int{chunkPending: b.Chunks}
+	j.count = [chunkStates]int{chunkPending: b.Chunks}
 	j.metrics = make(map[string]*tree)
 	j.shares = make(map[cluster.NodeID]*share)
 	parked := j.parked
@@ -172,10 +193,16 @@ func (s *State) define(j *job, at key, b cluster.JobSubmitted) {
 // applyJob folds a live event of a job, or parks it.
 func (s *State) applyJob(e *cluster.Event) {
 	switch e.Kind {
+	case cluster.KindJobQueued:
+		if b, ok := decode[cluster.JobWaiting](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				j.queued.first(keyOf(e), clip(b.Reason, cluster.MaxReason))
+			}
+		}
 	case cluster.KindJobStopped:
 		if b, ok := decode[cluster.JobStopped](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				j.stop(keyOf(e), b)
+				s.note(j.toStop(keyOf(e), b))
 			}
 		}
 	case cluster.KindJobDone:
@@ -206,6 +233,12 @@ func (s *State) applyJob(e *cluster.Event) {
 		if b, ok := decode[cluster.ChunkAccepted](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j.take(keyOf(e), b))
+			}
+		}
+	case cluster.KindChunksAccepted:
+		if b, ok := decode[cluster.ChunksAccepted](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				s.note(j.takeAll(keyOf(e), b))
 			}
 		}
 	}
@@ -250,10 +283,12 @@ func (j *job) change(i int, f func(c *chunk)) {
 	j.count[c.state()]++
 }
 
-func (j *job) stop(at key, b cluster.JobStopped) {
-	if j.stopAt.isZero() || at.less(j.stopAt) {
-		j.stopAt, j.stopper = at, clip(b.Actor, cluster.MaxReason)
+func (j *job) toStop(at key, b cluster.JobStopped) bool {
+	if !b.Cause.Known() {
+		return false
 	}
+	j.stop.first(at, stop{actor: clip(b.Actor, cluster.MaxReason), reason: clip(b.Reason, cluster.MaxReason), cause: b.Cause})
+	return true
 }
 
 func (j *job) finish(at key, b cluster.JobDone) bool {
@@ -278,7 +313,7 @@ func (j *job) seal(at key, r *cluster.JobResult) {
 		return
 	}
 	j.sealed, j.sealedAt = r, at
-	j.chunks, j.count, j.iterations, j.micros, j.disputed, j.metrics, j.shares = nil, [4]int{}, 0, 0, 0, nil, nil
+	j.chunks, j.count, j.iterations, j.micros, j.disputed, j.metrics, j.shares = nil, [chunkStates]int{}, 0, 0, 0, nil, nil
 }
 
 // result sums up the chunks.
@@ -287,7 +322,7 @@ func (j *job) result() *cluster.JobResult {
 		return j.sealed
 	}
 	r := &cluster.JobResult{
-		Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed], Disputed: j.disputed,
+		Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed] + j.count[chunkParked], Disputed: j.disputed,
 		Iterations: j.iterations, Micros: j.micros,
 	}
 	for name, t := range j.metrics {
@@ -340,6 +375,7 @@ func (j *job) fail(at key, b cluster.ChunkFailed) bool {
 	})
 	j.change(b.Chunk, func(c *chunk) {
 		c.givenUp = c.givenUp || b.Final
+		c.parked = c.parked || b.Final && b.Parked
 		if c.accept == nil {
 			c.try(b.Attempt, b.Worker).failed = true
 		}
@@ -374,6 +410,32 @@ func (j *job) reclaim(b cluster.ChunkReclaimed) bool {
 	return true
 }
 
+func (j *job) takeAll(at key, b cluster.ChunksAccepted) bool {
+	whole := true
+	for _, a := range b.Accepts {
+		whole = j.take(at, cluster.ChunkAccepted{
+			Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Result: a.Result, Seconds: a.Seconds, Settles: a.Settles,
+		}) && whole
+	}
+	return whole
+}
+
+// skipped lists the chunks without a result.
+func (j *job) skipped() (spans []cluster.Span) {
+	for i := range j.chunks {
+		switch n := len(spans); {
+		case j.chunks[i].accept != nil:
+		case n > 0 && spans[n-1].Last == i-1:
+			spans[n-1].Last = i
+		case n == cluster.MaxSpans:
+			return spans
+		default:
+			spans = append(spans, cluster.Span{First: i, Last: i})
+		}
+	}
+	return spans
+}
+
 // take folds an accepted result; the first one counts.
 func (j *job) take(at key, b cluster.ChunkAccepted) bool {
 	if !j.has(b.Chunk, b.Attempt) || !isNode(b.Worker, false) {
@@ -383,16 +445,21 @@ func (j *job) take(at key, b cluster.ChunkAccepted) bool {
 	if b.Result.Validate(n) != nil {
 		return false
 	}
-	a := &accept{at: at, attempt: b.Attempt, worker: b.Worker, micros: micros(b.Seconds)}
+	a := &accept{at: at, attempt: b.Attempt, worker: b.Worker, micros: micros(b.Seconds), settles: b.Settles}
 	j.lastDone = max(j.lastDone, at.hlc)
 	j.change(b.Chunk, func(c *chunk) {
 		c.tries = nil
 		old := c.accept
-		if old != nil && !c.disputed && !j.holds(b.Chunk, b.Result.Metrics) {
+		settled := a.settles || old != nil && old.settles
+		switch {
+		case c.disputed && settled:
+			c.disputed = false
+			j.disputed--
+		case old != nil && !c.disputed && !settled && !j.holds(b.Chunk, b.Result.Metrics):
 			c.disputed = true
 			j.disputed++
 		}
-		if old != nil && !a.at.less(old.at) {
+		if old != nil && !a.before(old) {
 			return
 		}
 		if old != nil {

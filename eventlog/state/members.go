@@ -73,6 +73,13 @@ func (s *stamped[T]) set(at key, v T) {
 	}
 }
 
+// first keeps the earliest value.
+func (s *stamped[T]) first(at key, v T) {
+	if s.at.isZero() || at.less(s.at) {
+		s.at, s.v = at, v
+	}
+}
+
 // keepLatest puts v in its place among the latest limit of a list.
 func keepLatest[T any](list []stamped[T], at key, v T, limit int) []stamped[T] {
 	i, _ := slices.BinarySearchFunc(list, at, func(o stamped[T], at key) int { return o.at.compare(at) })

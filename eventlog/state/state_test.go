@@ -141,7 +141,7 @@ func history(rng *rand.Rand) []*chain {
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id cluster.JobID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(14) {
+	switch rng.IntN(16) {
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
 		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
@@ -150,7 +150,7 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 			cluster.Assignment{Chunk: rng.IntN(7), Attempt: attempt, Worker: worker})
 	case 6:
 		c.add(hlc, term, cluster.KindChunkFailed, cluster.ChunkFailed{
-			Job: id, Chunk: chunk, Attempt: attempt, Worker: worker, Reason: fmt.Sprint("exit ", hlc), Final: rng.IntN(6) == 0,
+			Job: id, Chunk: chunk, Attempt: attempt, Worker: worker, Reason: fmt.Sprint("exit ", hlc), Final: rng.IntN(6) == 0, Parked: rng.IntN(2) == 0,
 		})
 	case 7:
 		c.add(hlc, term, cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: id, Chunk: chunk, Attempt: attempt, Worker: worker})
@@ -168,7 +168,7 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 			}
 			c.add(hlc, term, cluster.KindJobDone, done)
 		} else {
-			c.add(hlc, term, cluster.KindJobStopped, cluster.JobStopped{Job: id, Actor: string(worker)})
+			c.add(hlc, term, cluster.KindJobStopped, cluster.JobStopped{Job: id, Actor: string(worker), Cause: []cluster.StopCause{"", cluster.StopDeadline, "odd"}[rng.IntN(3)]})
 		}
 	case 12:
 		c.add(hlc, term, cluster.KindConfigChanged, cluster.ConfigChanged{Config: cluster.VoterConfig{
@@ -176,6 +176,16 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		}})
 	case 13:
 		randomFact(rng, c, hlc, term, worker)
+	case 14:
+		c.add(hlc, term, cluster.KindJobQueued, cluster.JobWaiting{Job: id, Reason: fmt.Sprint("since ", hlc)})
+	case 15:
+		b := cluster.ChunksAccepted{Job: id}
+		for range rng.IntN(4) {
+			b.Accepts = append(b.Accepts, cluster.Accept{
+				Chunk: rng.IntN(7), Attempt: attempt, Worker: worker, Result: result(10, float64(rng.IntN(3))), Settles: rng.IntN(3) == 0,
+			})
+		}
+		c.add(hlc, term, cluster.KindChunksAccepted, b)
 	}
 }
 
@@ -324,7 +334,7 @@ func TestFencesAgainstTheNaiveTwin(t *testing.T) {
 // counts recomputes what the fold keeps incrementally.
 func counts(s *State) error {
 	for _, j := range s.known() {
-		var count [4]int
+		var count [chunkStates]int
 		var iterations uint64
 		for i := range j.chunks {
 			count[j.chunks[i].state()]++

@@ -19,6 +19,8 @@ func usual(body any, b []byte, sc *scratch) bool {
 	switch v := body.(type) {
 	case *cluster.ChunkAccepted:
 		p.chunkAccepted(v)
+	case *cluster.ChunksAccepted:
+		p.chunksAccepted(v)
 	case *cluster.ChunksAssigned:
 		p.chunksAssigned(v)
 	case *cluster.HostStarted:
@@ -42,23 +44,65 @@ func (p *usualBody) chunkAccepted(v *cluster.ChunkAccepted) {
 	v.Attempt = p.int()
 	p.lit(`,"worker":`)
 	v.Worker = cluster.NodeID(p.text())
-	p.lit(`,"result":{"iterations":`)
-	v.Result.Iterations = p.num(1<<64 - 1)
+	p.lit(`,"result":`)
+	v.Result = p.result(p.sc.room(0))
+	p.lit(`,"seconds":`)
+	v.Seconds = p.float()
+	p.settles(&v.Settles)
+	p.lit(`}`)
+}
+
+func (p *usualBody) settles(v *bool) {
+	if p.next(`,"settles":`) {
+		p.lit(`true`)
+		*v = true
+	}
+}
+
+// result reads a result into an empty map.
+func (p *usualBody) result(metrics map[string]cluster.Metric) (r cluster.ChunkResult) {
+	p.lit(`{"iterations":`)
+	r.Iterations = p.num(1<<64 - 1)
 	p.lit(`,"metrics":{`)
-	clear(p.sc.metrics)
-	v.Result.Metrics = p.sc.metrics
+	r.Metrics = metrics
 	for more := !p.next(`}`); more && !p.odd; more = !p.next(`}`) {
-		if len(v.Result.Metrics) > 0 {
+		if len(metrics) > 0 {
 			p.lit(`,`)
 		}
 		name := p.text()
-		if _, twice := v.Result.Metrics[name]; twice {
+		if _, twice := metrics[name]; twice {
 			p.odd = true
 		}
-		v.Result.Metrics[name] = p.metric()
+		metrics[name] = p.metric()
 	}
-	p.lit(`},"seconds":`)
-	v.Seconds = p.float()
+	p.lit(`}`)
+	return r
+}
+
+func (p *usualBody) chunksAccepted(v *cluster.ChunksAccepted) {
+	p.lit(`{"job":`)
+	v.Job = cluster.JobID(p.text())
+	p.lit(`,"accepts":[`)
+	v.Accepts = make([]cluster.Accept, 0, len(p.b)/96) // the length of one, at least
+	for more := !p.next(`]`); more && !p.odd; more = !p.next(`]`) {
+		if len(v.Accepts) > 0 {
+			p.lit(`,`)
+		}
+		var a cluster.Accept
+		p.lit(`{"chunk":`)
+		a.Chunk = p.int()
+		p.lit(`,"attempt":`)
+		a.Attempt = p.int()
+		p.lit(`,"worker":`)
+		a.Worker = cluster.NodeID(p.text())
+		p.lit(`,"seconds":`)
+		a.Seconds = p.float()
+		p.settles(&a.Settles)
+		p.lit(`,"result":`)
+		a.Result = p.result(p.sc.room(len(v.Accepts)))
+		p.lit(`}`)
+		v.Accepts = append(v.Accepts, a)
+	}
 	p.lit(`}`)
 }
 
@@ -110,17 +154,34 @@ type usualBody struct {
 // scratch is what decoding uses again and again. It belongs to one State and is
 // no part of its meaning.
 type scratch struct {
-	metrics map[string]cluster.Metric
-	names   map[string]string // short texts seen, at most maxNames
+	metrics []map[string]cluster.Metric // at most maxRooms
+	names   map[string]string           // short texts seen, at most maxNames
 }
 
 const (
 	maxNames   = 4096
 	maxNameLen = 64
+	maxRooms   = 1024
+	maxKept    = 64 // metrics of a result whose room is used again
 )
 
-func newScratch() *scratch {
-	return &scratch{metrics: make(map[string]cluster.Metric), names: make(map[string]string)}
+func newScratch() *scratch { return &scratch{names: make(map[string]string)} }
+
+// room is an empty map for the i-th result of a body.
+func (sc *scratch) room(i int) map[string]cluster.Metric {
+	if i < len(sc.metrics) && len(sc.metrics[i]) <= maxKept {
+		clear(sc.metrics[i])
+		return sc.metrics[i]
+	}
+	m := make(map[string]cluster.Metric)
+	if i < len(sc.metrics) {
+		sc.metrics[i] = m
+		return m
+	}
+	if i < maxRooms {
+		sc.metrics = append(sc.metrics, m)
+	}
+	return m
 }
 
 // text is b as a string, the same one each time if it is short: jobs, workers

@@ -12,7 +12,7 @@ import (
 
 // usualBodies are pointers to the types that usual knows.
 func usualBodies() []any {
-	return []any{&cluster.ChunkAccepted{}, &cluster.ChunksAssigned{}, &cluster.HostStarted{}}
+	return []any{&cluster.ChunkAccepted{}, &cluster.ChunksAccepted{}, &cluster.ChunksAssigned{}, &cluster.HostStarted{}}
 }
 
 // TestUsualBodies shows that what this version writes takes the fast way, and
@@ -43,6 +43,13 @@ func TestUsualBodies(t *testing.T) {
 				Job: cluster.NewJobID("o", "k"), Chunk: r.IntN(1e6), Attempt: 1 + r.IntN(9), Worker: "n1", Seconds: float(),
 				Result: cluster.ChunkResult{Iterations: r.Uint64N(1 << 62), Metrics: metrics},
 			},
+			&cluster.ChunksAccepted{Job: "j", Accepts: []cluster.Accept{
+				{Chunk: r.IntN(1e6), Attempt: 1, Worker: "n1", Seconds: float(), Result: cluster.ChunkResult{Iterations: 9, Metrics: metrics}},
+				{
+					Chunk: 1, Attempt: 1, Worker: "n2", Seconds: float(), Settles: true,
+					Result: cluster.ChunkResult{Metrics: map[string]cluster.Metric{"m": {N: 1, Max: float()}}},
+				},
+			}},
 			&assigned,
 			&cluster.HostStarted{Version: "v1.2.3-x y", Boot: r.Uint64N(1 << 62)},
 		} {
@@ -70,6 +77,7 @@ func FuzzUsual(f *testing.F) {
 		`{"job":"j","chunk":7,"attempt":1,"worker":"n1","result":{"iterations":10,"metrics":{"x":{"n":1,"mean":1,"m2":0,"min":1,"max":1},"x":{"n":2,"mean":1,"m2":0,"min":1,"max":1}}},"seconds":1e999}`,
 		`{"job":"j","assignments":[{"chunk":0,"attempt":1,"worker":"n1"},{"chunk":1,"attempt":2,"worker":"\u006e"}]}`,
 		`{"job":"j","assignments":[{"chunk":0,"attempt":1,"worker":"n1"},]}`,
+		`{"job":"j","accepts":[{"chunk":7,"attempt":1,"worker":"n1","seconds":1.5,"settles":true,"result":{"iterations":1,"metrics":{"x":{"n":1,"mean":1,"m2":0,"min":1,"max":1}}}}]}`,
 		`{"version":"v1","boot":3}`, `{"version":"v<1","boot":3} `, `{"version":"","boot":0x1}`,
 	} {
 		f.Add([]byte(s))

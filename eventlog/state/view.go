@@ -17,10 +17,14 @@ type Job struct {
 	Owner     string           `json:"owner"`
 	State     cluster.JobState `json:"state"`
 	Reason    string           `json:"reason,omitempty"`
-	Stopped   bool             `json:"stopped,omitempty"` // asked to end
+	Queued    string           `json:"queued,omitempty"`  // why it waited at first
+	Stopped   bool             `json:"stopped,omitempty"` // is to end
 	StoppedBy string           `json:"stopped_by,omitempty"`
-	Chunks    int              `json:"chunks"`
-	Counts    ChunkCounts      `json:"counts"`
+	// StopReason and StopCause belong to Stopped.
+	StopReason string            `json:"stop_reason,omitempty"`
+	StopCause  cluster.StopCause `json:"stop_cause,omitempty"`
+	Chunks     int               `json:"chunks"`
+	Counts     ChunkCounts       `json:"counts"`
 	// Iterations is how many are accepted; Spec.Iterations is the goal.
 	Iterations uint64 `json:"iterations"`
 	// Attempts, Failures and Reclaims count over all chunks and terms.
@@ -32,6 +36,8 @@ type Job struct {
 	LastFailures []Failure           `json:"last_failures,omitempty"` // the oldest first
 	Aggregates   []Named             `json:"aggregates,omitempty"`    // by name
 	Workers      []cluster.WorkShare `json:"workers,omitempty"`       // by name
+	// Skipped are the chunks without a result, of a job that has ended.
+	Skipped []cluster.Span `json:"skipped,omitempty"`
 	// Seconds is the run time of the accepted attempts, as workers tell it.
 	Seconds float64 `json:"seconds"`
 	// Started is the first assignment, Progress the last accepted result;
@@ -43,12 +49,13 @@ type Job struct {
 }
 
 // ChunkCounts says how many chunks are in each state. Failed ones are given
-// up.
+// up; of them Parked for want of hosts that could run them.
 type ChunkCounts struct {
 	Pending  int `json:"pending"`
 	Assigned int `json:"assigned"`
 	Accepted int `json:"accepted"`
 	Failed   int `json:"failed"`
+	Parked   int `json:"parked"`
 }
 
 // Failure is one attempt that ended without a result.
@@ -91,8 +98,12 @@ func (j *job) state() cluster.JobState {
 	switch {
 	case !j.doneAt.isZero():
 		return j.done.State
+	case !j.stop.at.isZero():
+		return cluster.JobCancelling
 	case j.attempts > 0 || j.count[chunkPending] < j.total:
 		return cluster.JobRunning
+	case !j.queued.at.isZero():
+		return cluster.JobQueued
 	}
 	return cluster.JobPending
 }
@@ -101,10 +112,11 @@ func (j *job) state() cluster.JobState {
 func (j *job) summary() Job {
 	v := Job{
 		ID: j.id, Spec: j.spec, Owner: j.owner, State: j.state(), Reason: j.done.Reason,
-		Stopped: !j.stopAt.isZero(), StoppedBy: j.stopper, Chunks: j.total,
+		Queued: j.queued.v, Stopped: !j.stop.at.isZero(), StoppedBy: j.stop.v.actor, StopReason: j.stop.v.reason,
+		StopCause: j.stop.v.cause, Chunks: j.total,
 		Counts: ChunkCounts{
 			Pending: j.count[chunkPending], Assigned: j.count[chunkAssigned],
-			Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed],
+			Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed] + j.count[chunkParked], Parked: j.count[chunkParked],
 		},
 		Iterations: j.iterations, Attempts: j.attempts, Failures: j.failures, Reclaims: j.reclaims,
 		Disputed: j.disputed, Seconds: float64(j.micros) / 1e6, Submitted: j.submittedAt.hlc,
@@ -125,6 +137,12 @@ func (j *job) view() Job {
 		v.Aggregates = append(v.Aggregates, Named{Name: name, Aggregate: aggregate(r.Metrics[name])})
 	}
 	v.Workers = slices.Clone(r.Workers)
+	switch {
+	case j.sealed != nil:
+		v.Skipped = slices.Clone(r.Skipped)
+	case v.State.Final():
+		v.Skipped = j.skipped()
+	}
 	return v
 }
 
@@ -137,6 +155,9 @@ func (s *State) Result(id cluster.JobID) (cluster.JobResult, bool) {
 	}
 	r := *j.result()
 	r.Metrics, r.Workers = maps.Clone(r.Metrics), slices.Clone(r.Workers)
+	if j.sealed == nil {
+		r.Skipped = j.skipped()
+	}
 	return r, true
 }
 
