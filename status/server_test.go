@@ -190,7 +190,7 @@ func TestRefusals(t *testing.T) {
 		{"too many", "POST", "/v1/jobs", spec(`"iterations":9007199254740993`), 422, api.CodeInvalidJob, "iterations"},
 		{"zero", "POST", "/v1/jobs", spec(`"iterations":0`), 422, api.CodeInvalidJob, "iterations is 0"},
 		{"chunk", "POST", "/v1/jobs", spec(`"iterations":10,"chunk":11`), 422, api.CodeInvalidJob, "chunk is 11"},
-		{"executor", "POST", "/v1/jobs", spec(`"iterations":10,"executor":"exec"`), 422, api.CodeInvalidJob, "unknown executor"},
+		{"executor", "POST", "/v1/jobs", spec(`"iterations":10,"executor":"shell"`), 422, api.CodeInvalidJob, "unknown executor"},
 		{"no artefact", "POST", "/v1/jobs", `{"spec":{"key":"k","iterations":10}}`, 422, api.CodeInvalidJob, "artefact is missing"},
 		{"bad hash", "POST", "/v1/jobs", `{"spec":{"key":"k","artefact":"ff"}}`, 400, api.CodeInvalidRequest, "64 hex digits"},
 		{"no key", "POST", "/v1/jobs", `{"spec":{"iterations":10}}`, 422, api.CodeInvalidJob, "idempotency key"},
