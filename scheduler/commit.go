@@ -141,6 +141,10 @@ func (t *term) act(action plan.Action) {
 		if l, ok := t.links[a.Worker]; ok && l.sess != nil {
 			l.sess.end(errOffence)
 		}
+	case plan.Notice:
+		t.m.notices.WithLabelValues(string(a.What)).Inc()
+		t.log.Warn().Str("peer", string(a.Worker)).Str("job", string(a.Job)).Str("notice", string(a.What)).Str("reason", a.Reason).
+			Msg("scheduler noticed something about a worker")
 	case plan.Starved:
 		t.log.Warn().Str("job", string(a.Job)).Msg("job waits, no worker is fit for it")
 	}

@@ -9,7 +9,12 @@ import (
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
-// restoreOf turns what the log says of an open job into the plan's terms.
+// addedOf turns what the log says of an open job into the plan's terms.
+func addedOf(st *state.State, id cluster.JobID) plan.JobAdded {
+	j, _ := st.Job(id)
+	return plan.JobAdded{Job: id, Spec: j.Spec, Owner: j.Owner, Restore: restoreOf(j, st.Open(id))}
+}
+
 func restoreOf(j state.Job, open []state.OpenChunk) *plan.Restore {
 	r := &plan.Restore{GivenUp: j.Counts.Failed, Failures: j.Failures, Stopped: j.Stopped, Actor: j.StoppedBy}
 	if n := len(j.LastFailures); n > 0 {
@@ -30,6 +35,9 @@ func restoreOf(j state.Job, open []state.OpenChunk) *plan.Restore {
 	return r
 }
 
+// holderActor is who stops a job when nobody asked for it.
+const holderActor = "holder"
+
 // draftOf turns a decision into an event; not every decision is one.
 func draftOf(term cluster.Term, action plan.Action) (cluster.Draft, bool) {
 	switch a := action.(type) {
@@ -43,11 +51,15 @@ func draftOf(term cluster.Term, action plan.Action) (cluster.Draft, bool) {
 		}}, true
 	case plan.Fail:
 		return cluster.Draft{Term: term, Kind: cluster.KindChunkFailed, Body: cluster.ChunkFailed{
-			Job: a.Job, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Reason: a.Reason, Final: a.Final,
+			Job: a.Job, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Reason: a.Reason, Class: a.Class, Final: a.Final, Parked: a.Parked,
 		}}, true
 	case plan.Reclaim:
 		return cluster.Draft{Term: term, Kind: cluster.KindChunkReclaimed, Body: cluster.ChunkReclaimed{
 			Job: a.Job, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Reason: a.Reason,
+		}}, true
+	case plan.Stop:
+		return cluster.Draft{Term: term, Kind: cluster.KindJobStopped, Body: cluster.JobStopped{
+			Job: a.Job, Actor: holderActor, Reason: a.Reason, Cause: a.Cause,
 		}}, true
 	case plan.Finish:
 		return cluster.Draft{Term: term, Kind: cluster.KindJobDone, Body: cluster.JobDone{
@@ -120,9 +132,18 @@ func resultOf(w cluster.NodeID, r stream.Result) plan.Result {
 }
 
 func welcomeOf(w cluster.NodeID, m stream.Welcome) plan.WorkerConnected {
-	e := plan.WorkerConnected{Worker: w, Slots: m.Slots, Executors: m.Executors, Draining: m.Draining}
+	e := plan.WorkerConnected{Worker: w, Slots: m.Slots, Credits: m.Room, Executors: m.Executors, Draining: m.Draining}
 	for _, r := range m.Assigned {
 		e.Assigned = append(e.Assigned, planRef(r))
+	}
+	return e
+}
+
+// statusOf says how a worker gets on.
+func statusOf(w cluster.NodeID, m stream.Status) plan.WorkerStatus {
+	e := plan.WorkerStatus{Worker: w, Ready: true, Draining: m.Draining}
+	for _, p := range m.Progress {
+		e.Progress = append(e.Progress, plan.Progress{Ref: planRef(p.Ref), Done: p.Done})
 	}
 	return e
 }

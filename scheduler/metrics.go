@@ -15,6 +15,7 @@ type metrics struct {
 	links     prometheus.Gauge
 	streams   *prometheus.CounterVec
 	offences  prometheus.Counter
+	notices   *prometheus.CounterVec
 	unsettled prometheus.Gauge
 	appendDur prometheus.Histogram
 }
@@ -48,6 +49,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		offences: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skein_worker_offences_total", Help: "Messages of workers that no correct one sends.",
 		}),
+		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_worker_notices_total", Help: "What the scheduler noticed about workers: alarm, dispute, distrust, excluded, evicted.",
+		}, []string{"notice"}),
 		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "skein_results_unsettled", Help: "Results decided and not yet known to be stable.",
 		}),
@@ -60,7 +64,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.jobs, m.chunks, m.open, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.unsettled, m.appendDur,
+		m.jobs, m.chunks, m.open, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.unsettled, m.appendDur,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

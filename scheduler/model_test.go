@@ -82,8 +82,7 @@ func (w *world) newTerm() {
 	}
 	for _, j := range w.st.Jobs() {
 		if !j.State.Final() {
-			full, _ := w.st.Job(j.ID)
-			w.do(plan.JobAdded{Job: j.ID, Spec: j.Spec, Restore: restoreOf(full, w.st.Open(j.ID))})
+			w.do(addedOf(w.st, j.ID))
 		}
 	}
 	for _, n := range w.names {
@@ -181,7 +180,7 @@ func (w *world) submit() {
 	b := cluster.JobSubmitted{Job: cluster.NewJobID("uid:1", spec.Key), Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()}
 	w.jobs = append(w.jobs, b)
 	w.log(cluster.Draft{Term: w.term, Kind: cluster.KindJobSubmitted, Body: b})
-	w.do(plan.JobAdded{Job: b.Job, Spec: spec})
+	w.do(plan.JobAdded{Job: b.Job, Spec: spec, Owner: b.Owner})
 	w.stabilise()
 }
 
@@ -388,7 +387,7 @@ func rounds(few, many int) int {
 func TestModel(t *testing.T) {
 	ends := make(map[cluster.JobState]int)
 	terms := 0
-	for seed := range uint64(rounds(300, 20000)) {
+	for seed := range uint64(rounds(100, 20000)) {
 		w := newWorld(t, seed)
 		w.trace = append(w.trace, fmt.Sprintf("seed %d", seed))
 		w.submit()

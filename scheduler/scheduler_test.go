@@ -42,8 +42,8 @@ func TestRunsAJob(t *testing.T) {
 		id := r.submit("k", 60)
 		j := r.ended(id, 15*time.Second)
 		wantDone(t, j)
-		if len(j.Workers) != 3 || j.Workers[0].Chunks != 20 || j.Workers[2].Chunks != 20 {
-			t.Errorf("shares %+v, want 20 chunks each", j.Workers)
+		if len(j.Workers) != 3 || slices.ContainsFunc(j.Workers, func(w cluster.WorkShare) bool { return w.Chunks < 18 || w.Chunks > 22 }) {
+			t.Errorf("shares %+v, want about 20 chunks each", j.Workers)
 		}
 		if a := j.Aggregates[0]; a.Name != "x" || a.N != 600 || a.Mean != 29.5 {
 			t.Errorf("aggregate %+v", a)
@@ -340,11 +340,7 @@ func TestSilentWorker(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, a, b, _ *fakeWorker) {
 		b.answer = func(stream.Ref, uint64) []stream.Frame { return nil } // takes everything, answers nothing
 		stop := r.run(1)
-		j := r.ended(r.submit("k", 30), 10*time.Minute)
-		wantDone(t, j)
-		if j.Failures == 0 || !strings.Contains(j.LastFailures[0].Reason, "no result within 1m") || j.LastFailures[0].Worker != "b" {
-			t.Errorf("failures %+v", j.LastFailures)
-		}
+		wantDone(t, r.ended(r.submit("k", 30), time.Minute)) // what it has is copied long before its time is up
 		_, _ = a, stop()
 	})
 }

@@ -216,8 +216,9 @@ func (t *term) load() {
 			if j.State.Final() {
 				continue
 			}
-			full, _ := st.Job(j.ID)
-			jobs = append(jobs, plan.JobAdded{Job: j.ID, Spec: j.Spec, Restore: restoreOf(full, st.Open(j.ID))})
+			a := addedOf(st, j.ID)
+			a.Age = max(0, time.Since(j.Submitted.Time()))
+			jobs = append(jobs, a)
 		}
 	})
 	for _, j := range jobs {
@@ -292,10 +293,7 @@ func (t *term) link(e linkEvent) {
 		return
 	}
 	if e.status != nil {
-		if e.status.Draining != e.sess.begin.Draining {
-			e.sess.begin.Draining = e.status.Draining
-			t.step(plan.Draining{Worker: l.node, On: e.status.Draining})
-		}
+		t.step(statusOf(l.node, *e.status))
 		return
 	}
 	l.sess = nil
@@ -357,7 +355,7 @@ func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
 	t.created[b.Job] = want
 	t.specs[b.Job] = b.Spec
 	t.batch.drafts = append(t.batch.drafts, cluster.Draft{Term: t.id, Kind: cluster.KindJobSubmitted, Body: b})
-	t.step(plan.JobAdded{Job: b.Job, Spec: b.Spec})
+	t.step(plan.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
 	return true, nil
 }

@@ -17,8 +17,21 @@ type Assign struct {
 	Worker cluster.NodeID
 	Job    cluster.JobID
 	Chunks []Try
-	Copies int // how many of them copy an attempt at a suspect worker
+	Copies int // how many of them copy an open attempt
+	Why    Why // of all of them
 }
+
+// Why is the reason of an assignment.
+type Why string
+
+// Values of Why.
+const (
+	WhyFirst Why = "first" // nobody tried the chunk before
+	WhyRetry Why = "retry" // an attempt failed or was taken back
+	WhyDoubt Why = "doubt" // the open attempts are at doubtful workers
+	WhyEnd   Why = "end"   // the open attempt takes long, and the job has nothing else to give out
+	WhyCheck Why = "check" // a result needs another host's
+)
 
 // Try is one chunk of an Assign.
 type Try struct{ Chunk, Attempt int }
@@ -43,7 +56,16 @@ type Fail struct {
 	Ref
 	Worker cluster.NodeID
 	Reason string
+	Class  cluster.FailureClass
 	Final  bool // the chunk is given up
+	Parked bool // with Final: that says nothing of the work
+}
+
+// Stop records why a job ends before its chunks are done; Finish follows.
+type Stop struct {
+	Job    cluster.JobID
+	Cause  cluster.StopCause
+	Reason string
 }
 
 // Reclaim takes an attempt back.
@@ -64,6 +86,7 @@ type Cancel struct {
 	Worker cluster.NodeID
 	Job    cluster.JobID
 	Chunks []Try
+	Reason string
 }
 
 // Finish ends a job.
@@ -72,6 +95,26 @@ type Finish struct {
 	State  cluster.JobState
 	Reason string
 }
+
+// Notice tells operators of something that changes nothing in the log.
+type Notice struct {
+	What   NoticeKind
+	Worker cluster.NodeID
+	Job    cluster.JobID // may be empty
+	Reason string
+}
+
+// NoticeKind is what a Notice is about.
+type NoticeKind string
+
+// Values of NoticeKind.
+const (
+	NoticeAlarm    NoticeKind = "alarm"    // a result is unlikely beside the others
+	NoticeDispute  NoticeKind = "dispute"  // hosts computed different results of a chunk
+	NoticeDistrust NoticeKind = "distrust" // a host's result was contradicted by two others
+	NoticeExcluded NoticeKind = "excluded" // a worker is left out of one kind of work
+	NoticeEvicted  NoticeKind = "evicted"  // what a stuck worker had was taken away
+)
 
 // Offence says that a worker sent what no correct one sends.
 type Offence struct {
@@ -90,8 +133,10 @@ func (Reclaim) action() {}
 func (Settled) action() {}
 func (Cancel) action()  {}
 func (Finish) action()  {}
+func (Stop) action()    {}
 func (Offence) action() {}
 func (Starved) action() {}
+func (Notice) action()  {}
 
 // String implements fmt.Stringer.
 func (a Assign) String() string { return fmt.Sprintf("assign %s to %s: %v", a.Job, a.Worker, a.Chunks) }
@@ -126,3 +171,11 @@ func (a Offence) String() string { return fmt.Sprintf("offence of %s: %s", a.Wor
 
 // String implements fmt.Stringer.
 func (a Starved) String() string { return fmt.Sprintf("starved %s", a.Job) }
+
+// String implements fmt.Stringer.
+func (a Notice) String() string {
+	return fmt.Sprintf("notice %s of %s, job %q: %s", a.What, a.Worker, a.Job, a.Reason)
+}
+
+// String implements fmt.Stringer.
+func (a Stop) String() string { return fmt.Sprintf("stop %s for %s: %s", a.Job, a.Cause, a.Reason) }

@@ -3,54 +3,141 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Check returns the first invariant that does not hold: every chunk is in
-// exactly one state, every attempt has a deadline and stands in its chunk and
-// its worker, every count is the sum of what it counts. It is for tests.
+// exactly one state, every attempt has a deadline and stands in its chunk, its
+// job and its worker, no attempt is at a worker that may not run it, every
+// count is the sum of what it counts, and every queue holds what it must. It is
+// for tests.
 func (p *Plan) Check() error {
-	tries := 0
+	tries, ringed := 0, 0
 	for _, j := range p.jobs {
-		var count [4]int
-		for i := range j.chunks {
-			c := &j.chunks[i]
-			count[c.state]++
-			if (len(c.tries) > 0) != (c.state == assigned) {
-				return fmt.Errorf("chunk %s/%d in state %d has %d attempts", j.id, i, c.state, len(c.tries))
-			}
-			waits := c.queued || c.attempts == 0 && i >= j.fresh
-			if c.state == pending && !waits {
-				return fmt.Errorf("pending chunk %s/%d is in no line", j.id, i)
-			}
-			tries += len(c.tries)
-			for _, t := range c.tries {
-				if t.gone || t.chunk != i || t.job != j || t.attempt > int(c.attempts) || !slices.Contains(t.worker.tries, t) {
-					return fmt.Errorf("attempt %s is out of place", t.ref())
-				}
-				if t.deadline <= 0 || t.deadline < p.expiry {
-					return fmt.Errorf("attempt %s: deadline %s, looked at only at %s", t.ref(), t.deadline, p.expiry)
-				}
-			}
+		n, err := p.checkJob(j)
+		if err != nil {
+			return err
 		}
-		if count[assigned] != j.assigned || count[accepted]+count[givenUp] != j.accepted+j.givenUp {
-			return fmt.Errorf("job %s counts %d assigned, %d accepted, %d given up; its chunks %v", j.id, j.assigned, j.accepted, j.givenUp, count)
+		tries += n
+		if j.pos != 0 {
+			ringed++
 		}
-		if j.accepted+j.givenUp == len(j.chunks) {
-			return fmt.Errorf("job %s has nothing open and has not ended", j.id)
+		if len(j.tries) != n {
+			return fmt.Errorf("job %s has %d attempts, its chunks %d", j.id, len(j.tries), n)
 		}
 	}
-	for _, w := range p.workers {
-		tries -= len(w.tries)
-		backlog := uint64(0)
-		for _, t := range w.tries {
-			backlog += t.iterations
-		}
-		if backlog != w.backlog {
-			return fmt.Errorf("worker %s has a backlog of %d, its attempts %d", w.node, w.backlog, backlog)
+	lined := 0
+	for _, a := range p.ring {
+		lined += len(a.jobs.items)
+		if !a.ringed || len(a.jobs.items) == 0 {
+			return fmt.Errorf("owner %s is in the round with %d jobs", a.name, len(a.jobs.items))
 		}
 	}
-	if tries != 0 {
-		return fmt.Errorf("chunks have %d attempts more than workers", tries)
+	if lined != ringed {
+		return fmt.Errorf("%d jobs wait, %d stand in line", ringed, lined)
+	}
+	n, err := p.checkWorkers()
+	if err == nil && n != tries {
+		err = fmt.Errorf("chunks have %d attempts, workers %d", tries, n)
+	}
+	if err != nil {
+		return err
+	}
+	for i, t := range p.timers.items {
+		if t.pos != i+1 || i > 0 && t.before(p.timers.items[(i-1)/2]) {
+			return fmt.Errorf("timer %d is out of place", i)
+		}
 	}
 	return nil
+}
+
+func (p *Plan) checkJob(j *job) (tries int, err error) {
+	var count [chunkStates]int
+	waiting := 0
+	for i := range j.chunks {
+		c := &j.chunks[i]
+		count[c.state]++
+		if (len(c.tries) > 0) != (c.state == assigned) {
+			return 0, fmt.Errorf("chunk %s/%d is %s and has %d attempts", j.id, i, c.state, len(c.tries))
+		}
+		later := c.wait != nil && c.wait.pos != 0
+		if later {
+			waiting++
+		}
+		if c.state == pending && !c.queued && !later && (c.attempts > 0 || i < j.fresh) {
+			return 0, fmt.Errorf("pending chunk %s/%d is in no line", j.id, i)
+		}
+		tries += len(c.tries)
+		for _, t := range c.tries {
+			if err := p.checkTry(j, i, t); err != nil {
+				return 0, err
+			}
+		}
+	}
+	switch {
+	case count != j.count:
+		return 0, fmt.Errorf("job %s counts %v, its chunks are %v", j.id, j.count, count)
+	case waiting != j.waiting:
+		return 0, fmt.Errorf("job %s has %d chunks that wait, counts %d", j.id, waiting, j.waiting)
+	case count[accepted]+count[givenUp] == len(j.chunks):
+		return 0, fmt.Errorf("job %s has nothing open and has not ended", j.id)
+	case j.ready() && j.pos == 0:
+		return 0, fmt.Errorf("job %s could give out work and is in no line", j.id)
+	}
+	return tries, nil
+}
+
+func (p *Plan) checkTry(j *job, index int, t *try) error {
+	c := &j.chunks[index]
+	switch {
+	case t.gone, t.chunk != index, t.job != j, t.attempt > int(c.attempts), t.worker.tries[t.inWorker] != t, j.tries[t.inJob] != t:
+		return fmt.Errorf("attempt %s is out of place", t.ref())
+	case t.timer.pos == 0, t.timer.at < p.now:
+		return fmt.Errorf("attempt %s has no deadline that is still to come: %s", t.ref(), t.timer.at)
+	case p.byNode[t.worker.node] != t.worker:
+		return fmt.Errorf("attempt %s is at a worker that is forgotten", t.ref())
+	case slices.ContainsFunc(c.tries, func(o *try) bool { return o != t && o.worker == t.worker }):
+		return fmt.Errorf("chunk of %s is at %s twice", t.ref(), t.worker.node)
+	}
+	return nil
+}
+
+func (p *Plan) checkWorkers() (tries int, err error) {
+	roomy := 0
+	for _, w := range p.workers {
+		if w == nil {
+			continue
+		}
+		tries += len(w.tries)
+		backlog, load := uint64(0), time.Duration(0)
+		for _, t := range w.tries {
+			backlog += t.iterations
+			load += t.load
+		}
+		if backlog != w.backlog || load != w.load {
+			return 0, fmt.Errorf("worker %s has a backlog of %d for %s, its attempts %d for %s", w.node, w.backlog, w.load, backlog, load)
+		}
+		if w.open {
+			roomy++
+		}
+		if w.open && (!w.serves() || len(w.tries) >= w.window(p.cfg)) {
+			return 0, fmt.Errorf("worker %s has no room and is offered work", w.node)
+		}
+		if slices.Contains(p.doubtful, w) != w.doubtful {
+			return 0, fmt.Errorf("worker %s: doubtful is %t, the list says otherwise", w.node, w.doubtful)
+		}
+		for _, c := range p.classes {
+			is := w.serves() && p.allows(c, w)
+			if c.member.has(w.index) != is || c.open.has(w.index) != (is && w.open) {
+				return 0, fmt.Errorf("worker %s is out of place in the class of %+v", w.node, c.need)
+			}
+			if c.open.has(w.index) && int(c.open.link[w.index].at) != bucketOf(w.drain())+1 {
+				return 0, fmt.Errorf("worker %s stands in the wrong bucket", w.node)
+			}
+		}
+	}
+	if roomy != p.roomy {
+		return 0, fmt.Errorf("%d workers have room, %d counted", roomy, p.roomy)
+	}
+	return tries, nil
 }

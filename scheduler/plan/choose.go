@@ -1,121 +1,95 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
 )
 
-// perSlot is what a slot of a worker does that was not measured yet: as much
-// as the measured ones on average.
-func (p *Plan) perSlot() float64 {
-	sum, n := 0.0, 0
-	for _, w := range p.workers {
-		if w.rate > 0 {
-			sum += w.rate
-			n++
-		}
-	}
-	if n == 0 {
-		return 1
-	}
-	return sum / float64(n)
-}
-
-// drain is the time in which w would be done with all it has and n more
-// iterations.
-func (w *worker) drain(n uint64, perSlot float64) float64 {
-	rate := w.rate
-	if rate == 0 {
-		rate = perSlot
-	}
-	return float64(w.backlog+n) / (rate * float64(w.slots))
-}
-
-// choose returns the worker for a chunk: with room for it, and done soonest;
-// among equals the first by name. It returns nil when the chunk has to wait.
-func (p *Plan) choose(j *job, index int, room func(*worker) bool) *worker {
+// choose returns the worker for a chunk: with room for it, and done soonest.
+// One on which the chunk failed before, or which is left out of its kind of
+// work, is taken only if there is no other. It returns nil when the chunk has
+// to wait. With idle only workers with a free slot count.
+func (p *Plan) choose(j *job, index int, idle bool, now time.Duration) *worker {
 	c := &j.chunks[index]
-	_, n := j.spec.ChunkRange(index)
-	perSlot := p.perSlot()
-	var best, avoided *worker
-	var bestTime, avoidedTime float64
-	other := false // there is a worker that need not be avoided
-	for _, w := range p.workers {
-		if !w.fit(j) || slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) {
+	var second *worker
+	for i := range j.class.open.all {
+		w := p.workers[i]
+		if idle && len(w.tries) >= w.slots || c.at(w) != nil || c.check.knows(w) {
 			continue
 		}
-		bad := slices.Contains(c.avoid, w.node)
-		other = other || !bad
-		if !room(w) {
-			continue
+		if !slices.Contains(c.avoid, w.node) && !w.excluded(j.kind, now) {
+			return w
 		}
-		d := w.drain(n, perSlot)
-		switch {
-		case bad && (avoided == nil || d < avoidedTime):
-			avoided, avoidedTime = w, d
-		case !bad && (best == nil || d < bestTime):
-			best, bestTime = w, d
+		if second == nil {
+			second = w
 		}
 	}
-	if best == nil && !other {
-		return avoided
+	if second == nil || p.others(j, c, now) {
+		return nil
 	}
-	return best
+	return second
 }
 
-// fill assigns pending chunks as long as a worker has room, one of each job in
-// turn.
-func (p *Plan) fill(now time.Duration) {
-	room := func(w *worker) bool { return len(w.tries) < w.window() }
-	if !slices.ContainsFunc(p.workers, func(w *worker) bool { return w.healthy() && room(w) }) {
-		return
-	}
-	for blocked := 0; blocked < len(p.jobs); {
-		if p.turn >= len(p.jobs) {
-			p.turn = 0
-		}
-		j := p.jobs[p.turn]
-		p.turn++
-		if p.assignNext(j, room, now) {
-			blocked = 0
-		} else {
-			blocked++
+// others reports that there are workers, all of them busy, that the chunk
+// should rather wait for.
+func (p *Plan) others(j *job, c *chunk, now time.Duration) bool {
+	n := j.class.fit
+	counts := func(w *worker) bool { return w != nil && j.class.member.has(w.index) }
+	for _, node := range c.avoid {
+		if counts(p.byNode[node]) {
+			n--
 		}
 	}
+	for _, w := range j.kind.excluded {
+		if counts(w) && w.excluded(j.kind, now) && !slices.Contains(c.avoid, w.node) {
+			n--
+		}
+	}
+	for _, t := range c.tries {
+		if counts(t.worker) && !slices.Contains(c.avoid, t.worker.node) && !t.worker.excluded(j.kind, now) {
+			n--
+		}
+	}
+	if c.check != nil {
+		for _, o := range c.check.seen {
+			if w := p.byNode[o.node]; counts(w) && !slices.Contains(c.avoid, o.node) && !w.excluded(j.kind, now) && c.at(w) == nil {
+				n--
+			}
+		}
+	}
+	return n > 0
 }
 
 // assignNext assigns one chunk of j: one that was tried before if it can, else
 // the next untried one.
-func (p *Plan) assignNext(j *job, room func(*worker) bool, now time.Duration) bool {
-	j.retry = slices.DeleteFunc(j.retry, func(i int32) bool {
-		if j.chunks[i].state == pending {
-			return false
-		}
-		j.chunks[i].queued = false
-		return true
-	})
-	for k := range min(scanLimit, len(j.retry)) {
+func (p *Plan) assignNext(j *job, now time.Duration) bool {
+	for k := 0; k < min(scanLimit, len(j.retry)); k++ {
 		i := int(j.retry[k])
 		c := &j.chunks[i]
-		if now < c.notBefore {
+		if c.state != pending {
 			continue
 		}
-		if w := p.choose(j, i, room); w != nil {
+		if w := p.choose(j, i, false, now); w != nil {
 			c.queued = false
 			j.retry = slices.Delete(j.retry, k, k+1)
-			p.assign(j, i, w, false, now)
+			why := WhyRetry
+			if c.check != nil {
+				why = WhyCheck
+			}
+			p.assign(j, i, w, why, now)
 			return true
 		}
 	}
 	for ; j.fresh < len(j.chunks); j.fresh++ {
 		if c := &j.chunks[j.fresh]; c.state == pending && c.attempts == 0 {
-			w := p.choose(j, j.fresh, room)
+			w := p.choose(j, j.fresh, false, now)
 			if w == nil {
 				return false
 			}
-			p.assign(j, j.fresh, w, false, now)
+			p.assign(j, j.fresh, w, WhyFirst, now)
 			j.fresh++
 			return true
 		}
@@ -123,53 +97,96 @@ func (p *Plan) assignNext(j *job, room func(*worker) bool, now time.Duration) bo
 	return false
 }
 
-func (p *Plan) assign(j *job, index int, w *worker, isCopy bool, now time.Duration) {
+func (p *Plan) assign(j *job, index int, w *worker, why Why, now time.Duration) *try {
 	attempt := int(j.chunks[index].attempts) + 1
-	p.open(j, index, attempt, w, now)
-	try := Try{Chunk: index, Attempt: attempt}
+	t := p.open(j, index, attempt, w, now)
+	add := Try{Chunk: index, Attempt: attempt}
 	copies := 0
-	if isCopy {
+	if why == WhyDoubt || why == WhyEnd {
 		copies = 1
 	}
 	for i, a := range slices.Backward(p.out) {
-		if a, ok := a.(Assign); ok && a.Worker == w.node && a.Job == j.id {
-			a.Chunks = append(a.Chunks, try)
+		if a, ok := a.(Assign); ok && a.Worker == w.node && a.Job == j.id && a.Why == why {
+			a.Chunks = append(a.Chunks, add)
 			a.Copies += copies
 			p.out[i] = a
-			return
+			return t
 		}
 	}
-	p.emit(Assign{Worker: w.node, Job: j.id, Chunks: []Try{try}, Copies: copies})
+	p.emit(Assign{Worker: w.node, Job: j.id, Why: why, Chunks: []Try{add}, Copies: copies})
+	return t
 }
 
-// copySuspects gives free slots, for which nothing is pending, attempts at
+// copyDoubtful gives free slots, for which nothing is pending, attempts at
 // chunks that only doubtful workers have.
-func (p *Plan) copySuspects(now time.Duration) {
-	free := func(w *worker) bool { return len(w.tries) < w.slots }
-	if !slices.ContainsFunc(p.workers, func(w *worker) bool { return w.healthy() && free(w) }) {
+func (p *Plan) copyDoubtful(now time.Duration) {
+	if p.roomy == 0 || len(p.doubtful) == 0 {
 		return
 	}
-	doubtful := func(t *try) bool { return t.worker.doubtful(p.cfg, now) }
-	for _, w := range p.workers {
-		if len(w.tries) == 0 || !w.doubtful(p.cfg, now) {
-			continue
-		}
-		for _, t := range slices.Clone(w.tries) {
+	for _, w := range p.doubtful {
+		for _, t := range w.tries {
 			c := &t.job.chunks[t.chunk]
-			if slices.ContainsFunc(c.tries, func(o *try) bool { return !doubtful(o) }) {
+			if slices.ContainsFunc(c.tries, func(o *try) bool { return !o.worker.doubtful }) {
 				continue // it runs at a good worker already
 			}
-			if to := p.choose(t.job, t.chunk, free); to != nil {
-				p.assign(t.job, t.chunk, to, true, now)
+			if to := p.choose(t.job, t.chunk, true, now); to != nil {
+				p.assign(t.job, t.chunk, to, WhyDoubt, now)
 			}
 		}
 	}
+}
+
+// copyLast gives free slots, for which nothing is pending, copies of attempts
+// that take much longer than the job's others: at most one copy more of each,
+// and few in all.
+func (p *Plan) copyLast(now time.Duration) {
+	if p.roomy == 0 {
+		return
+	}
+	limit := max(1, p.slots()/20)
+	for _, j := range p.jobs {
+		if p.copies >= limit || p.roomy == 0 {
+			return
+		}
+		if len(j.tries) == 0 || j.count[pending] > 0 || j.times.n < minTimed {
+			continue
+		}
+		slow := max(minCopyAge, 2*j.times.quantile(0.5))
+		var late []*try
+		for _, t := range j.tries {
+			if now-t.started >= slow && len(j.chunks[t.chunk].tries) == 1 {
+				late = append(late, t)
+			}
+		}
+		slices.SortFunc(late, func(a, b *try) int { return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.chunk, b.chunk)) })
+		for _, t := range late {
+			if p.copies >= limit {
+				return
+			}
+			if to := p.choose(j, t.chunk, true, now); to != nil {
+				p.assign(j, t.chunk, to, WhyEnd, now).copied = true
+				p.copies++
+				j.copies++
+			}
+		}
+	}
+}
+
+// slots counts the slots of all workers that take part.
+func (p *Plan) slots() int {
+	n := 0
+	for _, w := range p.workers {
+		if w != nil && w.serves() {
+			n += w.slots
+		}
+	}
+	return n
 }
 
 // starve tells of jobs that wait while no worker is fit.
 func (p *Plan) starve(now time.Duration) {
 	for _, j := range p.jobs {
-		if j.assigned > 0 || slices.ContainsFunc(p.workers, func(w *worker) bool { return w.fit(j) }) {
+		if j.count[assigned] > 0 || j.class.fit > 0 {
 			j.starving, j.told = 0, false
 			continue
 		}
@@ -185,13 +202,8 @@ func (p *Plan) starve(now time.Duration) {
 
 // Fit reports the workers that may get chunks of a job.
 func (p *Plan) Fit(id cluster.JobID) int {
-	n := 0
 	if j := p.byID[id]; j != nil {
-		for _, w := range p.workers {
-			if w.fit(j) {
-				n++
-			}
-		}
+		return j.class.fit
 	}
-	return n
+	return 0
 }

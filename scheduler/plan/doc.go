@@ -3,7 +3,7 @@
 // takes one event and the time and answers with actions; the caller logs and
 // sends. A Plan belongs to one caller at a time.
 //
-// Life of a chunk:
+// Life of a chunk (machine.go has the table):
 //
 //	pending -- assign --> assigned -- valid result --> accepted
 //	   ^                     |
@@ -13,27 +13,49 @@
 // a deadline. A valid result of any attempt, past ones included, closes the
 // chunk and cancels the others; there is never a second accept.
 //
-// Choice. Jobs take turns, in order of submission. A chunk goes to the worker
-// that would be done with all it has soonest: backlog in iterations by measured
-// rate. A worker holds at most max(2, 2*slots) attempts, enough to keep it busy
-// and little to lose. A worker on which the chunk failed before is taken only
-// when there is no other.
+// Choice. Owners get equal shares of work by deficit round robin; of one
+// owner's jobs the one with the best priority goes first, until others have
+// waited Config.Ageing longer per step. A chunk goes to an eligible worker with
+// room that would be done soonest: the estimated time of what it has, by its
+// measured rate at that kind of work, rounded to an eighth of an octave. A worker
+// holds what its slots run and what they finish in two round trips. One on which
+// the chunk failed before, or that failed several times in a row at that kind
+// of work, is taken only when there is no other.
 //
-// Suspects. A worker that is suspect, or whose stream is gone for longer than
+// Eligible. The workers with the job's executor, in its zones, that its
+// permission allows: exact sets, kept per distinct need.
+//
+// Doubt. A worker that is suspect, or whose stream is gone for longer than
 // Config.Grace, gets nothing new, and nothing is taken back; but when a slot is
 // free elsewhere and nothing is pending for it, its attempts are copied there.
-// What a dead worker or one that left had is taken back at once.
+// What a dead worker or one that left had is taken back at once. Near the end of
+// a job, attempts that take twice the usual time are copied too, at most one in
+// twenty slots.
+//
+// Health. A worker is live, ready and progressing, or something less. One that
+// has work and from which nothing comes for long is evicted for a while; when
+// most seem stuck at once, one at a time.
 //
 // Budget. A failed attempt counts against JobSpec.Attempts of its chunk: an
-// error, an invalid result, or no result in time from a healthy worker. Work
-// lost with its worker does not, but MaxLost losses give a chunk up as well. A
-// job whose first 2*Attempts attempts, of several chunks and (where there are
-// several) workers, all failed without one success, fails at once. Otherwise it
-// goes on to the end and is completed, partial or failed by what was accepted.
+// error, an invalid result, no progress, or no result in time from a healthy
+// worker; on four hosts it is parked, which is given up too. Work lost with its
+// worker, or that its host could not run, does not count, but
+// JobPolicy.Losses of them give a chunk up as well. A job whose first 2*Attempts attempts, of several
+// chunks and (where there are several) workers, all failed without one success,
+// fails at once. Otherwise it goes on to the end and is completed, partial or
+// failed by what was accepted, or ends early when a metric is known well enough.
 //
-// Deadlines. Every attempt has one; a failed chunk waits at most MaxBackoff for
-// its next attempt; a job for which no worker is fit waits, and says so by
-// Starved.
+// Trust. Members of the cluster are believed, unless the job asks for checks
+// (JobPolicy.Replication): operators let in their own hosts and vouch for
+// them. Strangers never are at once: their results count when other hosts
+// computed the same, all of them at first, one in sampleOneIn once ten in a row
+// were right. When results differ, more hosts are asked until enough agree; who
+// was wrong begins anew.
+//
+// Deadlines. Every attempt has one, and more time only for real progress, at
+// most as much again; a failed chunk waits at most MaxBackoff for its next
+// attempt; a job may have one, and a time in which something must get on; a job
+// for which no worker is fit waits, and says so by Starved. All stand in one heap.
 //
 // Non-goals: time, I/O, the log, permission to act.
 package plan

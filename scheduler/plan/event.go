@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 )
@@ -23,11 +24,13 @@ type Event interface {
 }
 
 // JobAdded brings a job to the plan, a new one or one that an earlier term
-// left. Jobs take turns in the order in which they are added.
+// left.
 type JobAdded struct {
 	Job     cluster.JobID
 	Spec    cluster.JobSpec
-	Restore *Restore // nil: nothing has happened to it yet
+	Owner   string
+	Age     time.Duration // since it was submitted
+	Restore *Restore      // nil: nothing has happened to it yet
 }
 
 // Restore is how far a job came before.
@@ -68,9 +71,34 @@ type JobStopped struct {
 type WorkerConnected struct {
 	Worker    cluster.NodeID
 	Slots     int
+	Credits   int      // attempts that it takes in all; 0: it does not say
 	Executors []string // see cluster.JobSpec.Needs
 	Assigned  []Ref
+	Owner     string // whose worker it is; empty: nobody's in particular
+	Stranger  bool   // it is not run by a member of the cluster
 	Draining  bool
+}
+
+// WorkerStatus is what a worker tells of itself.
+type WorkerStatus struct {
+	Worker   cluster.NodeID
+	Ready    bool // it takes new work
+	Draining bool
+	Progress []Progress // of what runs
+}
+
+// Progress is how far a running attempt is. Done never falls; 0: its work does
+// not say.
+type Progress struct {
+	Ref
+	Done uint64 // iterations
+}
+
+// WorkerHolds lists all that a worker has.
+type WorkerHolds struct {
+	Worker cluster.NodeID
+	Refs   []Ref // queued or running
+	Kept   []Ref // results that were not accepted yet
 }
 
 // Draining says that a worker takes nothing new, or does again. What it has
@@ -78,6 +106,25 @@ type WorkerConnected struct {
 type Draining struct {
 	Worker cluster.NodeID
 	On     bool
+}
+
+// RoundTrip is how long it takes to hear from a worker, the log included.
+type RoundTrip struct {
+	Worker cluster.NodeID
+	Time   time.Duration
+}
+
+// HostKnown describes the host of a worker.
+type HostKnown struct {
+	Worker cluster.NodeID
+	Zone   string
+}
+
+// GroupChanged replaces the members of a group: owners, as jobs and workers
+// have them. No members means that there is no such group.
+type GroupChanged struct {
+	Group   string
+	Members []string
 }
 
 // WorkerDisconnected says that the stream to a worker is gone.
@@ -114,7 +161,12 @@ func (JobStopped) event()         {}
 func (WorkerConnected) event()    {}
 func (WorkerDisconnected) event() {}
 func (HealthChanged) event()      {}
+func (WorkerStatus) event()       {}
+func (WorkerHolds) event()        {}
 func (Draining) event()           {}
+func (RoundTrip) event()          {}
+func (HostKnown) event()          {}
+func (GroupChanged) event()       {}
 func (Result) event()             {}
 func (Tick) event()               {}
 func (Quiesce) event()            {}
@@ -138,7 +190,28 @@ func (e WorkerDisconnected) String() string { return fmt.Sprintf("worker_disconn
 func (e HealthChanged) String() string { return fmt.Sprintf("health %s %s", e.Worker, e.Health) }
 
 // String implements fmt.Stringer.
+func (e WorkerStatus) String() string {
+	return fmt.Sprintf("status of %s ready=%t draining=%t progress=%v", e.Worker, e.Ready, e.Draining, e.Progress)
+}
+
+// String implements fmt.Stringer.
+func (e WorkerHolds) String() string {
+	return fmt.Sprintf("worker_holds %s %v kept=%v", e.Worker, e.Refs, e.Kept)
+}
+
+// String implements fmt.Stringer.
 func (e Draining) String() string { return fmt.Sprintf("draining %s %t", e.Worker, e.On) }
+
+// String implements fmt.Stringer.
+func (e RoundTrip) String() string { return fmt.Sprintf("round_trip %s %s", e.Worker, e.Time) }
+
+// String implements fmt.Stringer.
+func (e HostKnown) String() string { return fmt.Sprintf("host_known %s zone=%q", e.Worker, e.Zone) }
+
+// String implements fmt.Stringer.
+func (e GroupChanged) String() string {
+	return fmt.Sprintf("group_changed %q %d members", e.Group, len(e.Members))
+}
 
 // String implements fmt.Stringer.
 func (e Result) String() string {

@@ -2,64 +2,91 @@ package plan
 
 import (
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
 )
 
-type chunkState uint8
-
-const (
-	pending chunkState = iota
-	assigned
-	accepted
-	givenUp
-)
-
 type chunk struct {
-	state     chunkState
-	queued    bool // stands in job.retry
-	attempts  int32
-	failed    int16
-	lost      int16
-	notBefore time.Duration
-	tries     []*try           // open attempts
-	avoid     []cluster.NodeID // where it failed or was lost
+	state    chunkState
+	queued   bool // stands in job.retry
+	attempts int32
+	failed   int16
+	lost     int16
+	tries    []*try           // open attempts
+	avoid    []cluster.NodeID // where it failed or was lost
+	check    *check           // results that wait for a second opinion
+	wait     *timer           // it may not be tried again before
 }
 
-// try is one open attempt. It stands in its chunk and in its worker.
+// at returns the chunk's open attempt at w.
+func (c *chunk) at(w *worker) *try {
+	for _, t := range c.tries {
+		if t.worker == w {
+			return t
+		}
+	}
+	return nil
+}
+
+// try is one open attempt. It stands in its chunk, in its job and in its
+// worker.
 type try struct {
 	job        *job
 	chunk      int
 	attempt    int
 	worker     *worker
 	iterations uint64
-	deadline   time.Duration
-	limit      time.Duration // deadline counted from the assignment
+	load       time.Duration // estimated time of it in one slot
+	started    time.Duration
+	limit      time.Duration // its deadline counted from the assignment
+	timer      timer         // the deadline
+	inJob      int           // index in job.tries
+	inWorker   int           // index in worker.tries
+	done       uint64        // iterations that it reported
+	moved      time.Duration // when done rose last
+	granted    int           // extensions since
+	extended   time.Duration // by which its deadline was put off in all
+	misses     int           // times in a row that its worker did not know it
 	lost       bool          // the worker says that it does not have it
+	runs       bool          // the worker said that it began
+	copied     bool          // it copies another attempt, near the end of the job
 	gone       bool          // ended
 }
 
 func (t *try) ref() Ref { return Ref{Job: t.job.id, Chunk: t.chunk, Attempt: t.attempt} }
 
 type job struct {
-	id     cluster.JobID
-	spec   cluster.JobSpec
-	chunks []chunk
-	fresh  int     // chunks from here on may be untried
-	retry  []int32 // pending chunks that were tried, in order; some not pending any more
+	id      cluster.JobID
+	spec    cluster.JobSpec
+	class   *class
+	kind    *kind
+	account *account
+	state   jobState
+	added   time.Duration // when it was submitted
+	idle    time.Duration // when it got on last
+	timer   timer         // of its end
 
-	assigned, accepted, givenUp int
+	chunks  []chunk
+	count   [chunkStates]int // chunks by state
+	fresh   int              // chunks from here on may be untried
+	retry   []int32          // pending chunks that were tried, in order; some not pending any more
+	waiting int              // chunks that may not be tried again yet
+	tries   []*try
+
+	turn  time.Duration // its place in the line of its owner, see account
+	order uint64
+	pos   int
 
 	failures     int
 	failedChunks int
 	failedOn     map[cluster.NodeID]bool
 	reason       string // of the latest failure
-	metrics      map[string]bool
-	times        [128]uint32 // run times, 4 buckets per octave of milliseconds
-	timed        uint32
+	metrics      map[string]*pooled
+	times        histogram
+	copies       int // open attempts that were made near the end
 
 	starving time.Duration // since when, 0: not
 	told     bool          // that it starves
@@ -70,37 +97,62 @@ func (p *Plan) addJob(e JobAdded, now time.Duration) {
 		return
 	}
 	j := &job{
-		id: e.Job, spec: e.Spec, chunks: make([]chunk, e.Spec.Chunks()),
-		failedOn: make(map[cluster.NodeID]bool), metrics: make(map[string]bool),
+		id: e.Job, spec: e.Spec, chunks: make([]chunk, e.Spec.Chunks()), added: now - e.Age,
+		class: p.classOf(e.Spec, e.Owner), kind: p.kindOf(e.Spec), account: p.accountOf(e.Owner),
+		failedOn: make(map[cluster.NodeID]bool), metrics: make(map[string]*pooled),
 	}
+	j.class.jobs++
+	j.kind.jobs++
+	j.idle = now
+	j.timer = timer{job: j, chunk: -1}
+	j.count[pending] = len(j.chunks)
 	p.jobs = append(p.jobs, j)
 	p.byID[j.id] = j
-	if e.Restore == nil {
-		return
+	if e.Restore != nil {
+		p.restore(j, e.Restore, now)
+		if e.Restore.Stopped {
+			p.finish(j, cancelled, "stopped by "+e.Restore.Actor)
+			return
+		}
+		if p.conclude(j) {
+			return
+		}
 	}
-	p.restore(j, e.Restore, now)
-	if e.Restore.Stopped {
-		p.finish(j, cluster.JobCancelled, "stopped by "+e.Restore.Actor)
-		return
-	}
-	p.conclude(j)
+	p.armJob(j, now)
+	p.line(j)
 }
 
 func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 	j.failures, j.reason = r.Failures, r.Reason
 	for _, m := range r.Metrics {
-		j.metrics[m] = true
+		j.metrics[m] = &pooled{}
 	}
-	j.givenUp = r.GivenUp
-	j.accepted = len(j.chunks) - len(r.Open) - r.GivenUp
+	open := make([]bool, len(j.chunks))
+	for _, o := range r.Open {
+		open[o.Chunk] = true
+	}
+	left := r.GivenUp // which of the closed ones these are does not matter from here
 	for i := range j.chunks {
-		j.chunks[i].state = accepted // or given up, which is the same from here
+		if open[i] {
+			continue
+		}
+		if j.state == queued {
+			j.become(running)
+		}
+		if left > 0 {
+			left--
+			j.move(i, givenUp)
+		} else {
+			j.move(i, accepted)
+		}
 	}
 	for _, o := range r.Open {
 		c := &j.chunks[o.Chunk]
-		c.state = pending
 		c.attempts, c.failed, c.lost = int32(o.Attempts), int16(o.Failed), int16(o.Lost)
 		c.avoid = slices.Clone(o.FailedOn)
+		if o.Attempts > 0 && j.state == queued {
+			j.become(running)
+		}
 		if o.Failed > 0 {
 			j.failedChunks++
 			for _, n := range o.FailedOn {
@@ -118,110 +170,144 @@ func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 
 func (p *Plan) stopJob(e JobStopped) {
 	if j := p.byID[e.Job]; j != nil {
-		p.finish(j, cluster.JobCancelled, "stopped by "+e.Actor)
+		p.finish(j, cancelled, "stopped by "+e.Actor)
 	}
 }
 
 // open starts an attempt.
-func (p *Plan) open(j *job, index, attempt int, w *worker, now time.Duration) {
+func (p *Plan) open(j *job, index, attempt int, w *worker, now time.Duration) *try {
 	c := &j.chunks[index]
 	_, n := j.spec.ChunkRange(index)
 	limit := j.limit(p.cfg) * time.Duration(len(w.tries)/max(1, w.slots)+1)
-	t := &try{job: j, chunk: index, attempt: attempt, worker: w, iterations: n, limit: limit, deadline: now + limit}
+	t := &try{
+		job: j, chunk: index, attempt: attempt, worker: w, iterations: n, load: w.estimate(j, n),
+		started: now, moved: now, limit: limit, inJob: len(j.tries), inWorker: len(w.tries),
+	}
+	t.timer.try = t
 	if c.state == pending {
-		c.state = assigned
-		j.assigned++
+		j.move(index, assigned)
+	}
+	if j.state == queued {
+		j.become(running)
+	}
+	if len(w.tries) == 0 {
+		w.output = now
 	}
 	c.attempts = max(c.attempts, int32(attempt))
 	c.tries = append(c.tries, t)
+	j.tries = append(j.tries, t)
 	w.tries = append(w.tries, t)
 	w.backlog += n
-	p.expiry = min(p.expiry, t.deadline)
+	w.load += t.load
+	w.unit = t.load
+	if len(j.tries) == 1 {
+		j.idle = now
+		if j.timer.pos == 0 {
+			p.armJob(j, now)
+		}
+	}
+	p.set(&t.timer, now+limit)
+	p.place(w, now)
+	return t
 }
 
 // close ends an attempt; its chunk keeps its state.
-func (p *Plan) close(t *try) {
+func (p *Plan) close(t *try, now time.Duration) {
 	t.gone = true
-	same := func(o *try) bool { return o == t }
-	c := &t.job.chunks[t.chunk]
-	c.tries = slices.DeleteFunc(c.tries, same)
-	t.worker.tries = slices.DeleteFunc(t.worker.tries, same)
-	t.worker.backlog -= t.iterations
-}
-
-// limit is the longest time for one attempt that need not queue.
-func (j *job) limit(cfg Config) time.Duration {
-	return max(cfg.MinDeadline, 5*j.p99(), j.spec.Timeout()+cfg.Overrun)
-}
-
-func (j *job) observe(seconds float64) {
-	i := 0
-	if ms := seconds * 1000; ms > 1 {
-		i = min(int(4*math.Log2(ms)), len(j.times)-1)
+	c, j, w := &t.job.chunks[t.chunk], t.job, t.worker
+	c.tries = slices.DeleteFunc(c.tries, func(o *try) bool { return o == t })
+	last := j.tries[len(j.tries)-1]
+	j.tries[t.inJob], last.inJob = last, t.inJob
+	j.tries = j.tries[:len(j.tries)-1]
+	last = w.tries[len(w.tries)-1]
+	w.tries[t.inWorker], last.inWorker = last, t.inWorker
+	w.tries[len(w.tries)-1] = nil
+	w.tries = w.tries[:len(w.tries)-1]
+	w.backlog -= t.iterations
+	w.load -= t.load
+	if t.copied {
+		j.copies--
+		p.copies--
 	}
-	j.times[i]++
-	j.timed++
+	p.timers.remove(&t.timer)
+	p.place(w, now)
 }
 
-// p99 is the upper end of the bucket that holds the 99th percentile.
-func (j *job) p99() time.Duration {
-	if j.timed == 0 {
-		return 0
-	}
-	above := j.timed / 100
-	for i := len(j.times) - 1; i >= 0; i-- {
-		if j.times[i] > above {
-			ms := math.Exp2(float64(i+1) / 4)
-			return time.Duration(min(ms, cluster.MaxChunkTimeout.Seconds()*1000) * float64(time.Millisecond))
+// ready reports that the job has a chunk to give out now.
+func (j *job) ready() bool {
+	for len(j.retry) > 0 {
+		i := j.retry[0]
+		if j.chunks[i].state == pending {
+			return true
 		}
-		above -= j.times[i]
+		j.chunks[i].queued = false
+		j.retry = j.retry[1:]
 	}
-	return 0
+	j.retry = nil
+	for j.fresh < len(j.chunks) {
+		if c := &j.chunks[j.fresh]; c.state == pending && c.attempts == 0 {
+			return true
+		}
+		j.fresh++
+	}
+	return false
 }
 
 // requeue puts a chunk that was tried before into line.
 func (j *job) requeue(index int) {
-	if c := &j.chunks[index]; !c.queued {
+	if c := &j.chunks[index]; !c.queued && c.state == pending {
 		c.queued = true
 		j.retry = append(j.retry, int32(index))
 	}
 }
 
-// back makes a chunk without open attempts pending again.
-func (j *job) back(index int, notBefore time.Duration) {
+// back makes a chunk without open attempts pending again, for good or for
+// later.
+func (p *Plan) back(j *job, index int, notBefore, now time.Duration) {
 	c := &j.chunks[index]
 	if len(c.tries) > 0 || c.state != assigned {
 		return
 	}
-	c.state, c.notBefore = pending, notBefore
-	j.assigned--
+	j.move(index, pending)
+	if notBefore > now {
+		if c.wait == nil {
+			c.wait = &timer{job: j, chunk: index}
+		}
+		if c.wait.pos == 0 {
+			j.waiting++
+		}
+		p.set(c.wait, notBefore)
+		return
+	}
 	j.requeue(index)
+	p.line(j)
 }
 
 // reclaim takes an attempt back.
 func (p *Plan) reclaim(t *try, reason string, now time.Duration) {
 	j, c := t.job, &t.job.chunks[t.chunk]
-	p.close(t)
+	p.close(t, now)
 	c.lost++
 	c.dodge(t.worker.node)
-	if c.lost >= MaxLost {
+	if int(c.lost) >= j.spec.LossBudget() {
 		reason = fmt.Sprintf("%d attempts were lost with their workers, the last: %s", c.lost, reason)
-		p.emit(Fail{Ref: t.ref(), Worker: t.worker.node, Reason: reason, Final: true})
-		p.giveUp(j, t.chunk, reason)
+		p.emit(Fail{Ref: t.ref(), Worker: t.worker.node, Reason: clip(reason), Class: cluster.FailedInfra, Final: true, Parked: true})
+		p.giveUp(j, t.chunk, reason, now)
 		return
 	}
-	p.emit(Reclaim{Ref: t.ref(), Worker: t.worker.node, Reason: reason})
-	j.back(t.chunk, now)
+	p.emit(Reclaim{Ref: t.ref(), Worker: t.worker.node, Reason: clip(reason)})
+	p.back(j, t.chunk, now, now)
 }
 
 // fail ends an attempt and counts it.
 func (p *Plan) fail(t *try, reason string, now time.Duration) {
 	j, c := t.job, &t.job.chunks[t.chunk]
-	if len(reason) > cluster.MaxReason {
-		reason = reason[:cluster.MaxReason]
+	reason = clip(reason)
+	p.close(t, now)
+	p.failed(t.worker, j, reason, now)
+	if !slices.Contains(c.avoid, t.worker.node) {
+		c.dodge(t.worker.node)
 	}
-	p.close(t)
-	c.dodge(t.worker.node)
 	if c.failed == 0 {
 		j.failedChunks++
 	}
@@ -229,34 +315,30 @@ func (p *Plan) fail(t *try, reason string, now time.Duration) {
 	j.failures++
 	j.failedOn[t.worker.node] = true
 	final := int(c.failed) >= j.spec.Attempts
-	p.emit(Fail{Ref: t.ref(), Worker: t.worker.node, Reason: reason, Final: final})
+	parked := false
+	if hosts := len(c.avoid); !final && int(c.failed) >= maxHosts && hosts >= maxHosts {
+		final, parked = true, true
+		reason = clip(fmt.Sprintf("parked: it failed on %d hosts, the last: %s", hosts, reason))
+	}
+	p.emit(Fail{Ref: t.ref(), Worker: t.worker.node, Reason: reason, Final: final, Parked: parked})
 	if final {
-		p.giveUp(j, t.chunk, reason)
+		p.giveUp(j, t.chunk, reason, now)
 		return
 	}
 	j.reason = fmt.Sprintf("chunk %d: %s", t.chunk, reason)
 	if p.hopeless(j) {
-		p.finish(j, cluster.JobFailed, fmt.Sprintf("the first %d attempts failed, the last at %s", j.failures, j.reason))
+		p.finish(j, failed, fmt.Sprintf("the first %d attempts failed, the last at %s", j.failures, j.reason))
 		return
 	}
-	j.back(t.chunk, now+min(MaxBackoff, firstBackoff<<min(c.failed-1, 10)))
+	p.back(j, t.chunk, now+min(MaxBackoff, firstBackoff<<min(c.failed-1, 10)), now)
 }
 
 // hopeless reports that a job has shown that it cannot succeed.
 func (p *Plan) hopeless(j *job) bool {
-	if j.accepted > 0 || j.failures < 2*j.spec.Attempts || j.failedChunks < 2 {
+	if j.count[accepted] > 0 || j.failures < 2*j.spec.Attempts || j.failedChunks < 2 {
 		return false
 	}
-	if len(j.failedOn) > 1 {
-		return true
-	}
-	fit := 0
-	for _, w := range p.workers {
-		if w.fit(j) {
-			fit++
-		}
-	}
-	return fit < 2
+	return len(j.failedOn) > 1 || j.class.fit < 2
 }
 
 // dodge remembers a worker as a bad place for the chunk.
@@ -267,70 +349,100 @@ func (c *chunk) dodge(n cluster.NodeID) {
 }
 
 // giveUp closes a chunk without result; other attempts at it are cancelled.
-func (p *Plan) giveUp(j *job, index int, reason string) {
-	p.leave(j, index, givenUp)
-	j.givenUp++
+func (p *Plan) giveUp(j *job, index int, reason string, now time.Duration) {
+	p.leave(j, index, givenUp, now)
 	j.reason = fmt.Sprintf("chunk %d: %s", index, reason)
+	if j.spec.Partial() == cluster.PartialFail && j.count[givenUp]+j.count[accepted] < len(j.chunks) {
+		p.finish(j, failed, "given up, as the job wants no part of a result: "+j.reason)
+		return
+	}
 	p.conclude(j)
 }
 
 // leave closes a chunk and cancels what still runs of it. What a lost worker
 // had of it, while another's copy was accepted, counts as taken back.
-func (p *Plan) leave(j *job, index int, to chunkState) {
+func (p *Plan) leave(j *job, index int, to chunkState, now time.Duration) {
 	c := &j.chunks[index]
-	if c.state == assigned {
-		j.assigned--
-	}
-	c.state = to
+	j.move(index, to)
 	for _, t := range slices.Clone(c.tries) {
-		p.close(t)
+		p.close(t, now)
 		switch {
 		case t.worker.connected:
-			p.cancel(t.worker, t.ref())
+			p.cancel(t.worker, t.ref(), "the chunk is "+to.String())
 		case to == accepted:
 			p.emit(Reclaim{Ref: t.ref(), Worker: t.worker.node, Reason: "worker is lost, and a copy was accepted"})
 		}
 	}
-	c.tries, c.avoid = nil, nil
+	if c.wait != nil && c.wait.pos != 0 {
+		p.timers.remove(c.wait)
+		j.waiting--
+	}
+	c.tries, c.avoid, c.check, c.wait = nil, nil, nil, nil
 }
 
 // conclude ends a job whose chunks are all closed.
-func (p *Plan) conclude(j *job) {
-	if j.accepted+j.givenUp < len(j.chunks) {
-		return
+func (p *Plan) conclude(j *job) bool {
+	if j.state > running || j.count[accepted]+j.count[givenUp] < len(j.chunks) {
+		return false
 	}
 	switch {
-	case j.givenUp == 0:
-		p.finish(j, cluster.JobCompleted, "")
-	case j.accepted == 0:
-		p.finish(j, cluster.JobFailed, fmt.Sprintf("all %d chunks given up, the last at %s", j.givenUp, j.reason))
+	case j.count[givenUp] == 0:
+		p.finish(j, completed, "")
+	case j.count[accepted] == 0 || j.spec.Partial() == cluster.PartialFail:
+		p.finish(j, failed, fmt.Sprintf("%s given up, the last at %s", j.share(givenUp), j.reason))
 	default:
-		p.finish(j, cluster.JobPartial, fmt.Sprintf("%d of %d chunks given up, the last at %s", j.givenUp, len(j.chunks), j.reason))
+		p.finish(j, partial, fmt.Sprintf("%d of %d chunks given up, the last at %s", j.count[givenUp], len(j.chunks), j.reason))
 	}
+	return true
+}
+
+// share says how many of the job's chunks are in a state.
+func (j *job) share(s chunkState) string {
+	if j.count[s] == len(j.chunks) {
+		return fmt.Sprintf("all %d chunks", len(j.chunks))
+	}
+	return fmt.Sprintf("%d of %d chunks", j.count[s], len(j.chunks))
 }
 
 // finish takes a job out of the plan.
-func (p *Plan) finish(j *job, state cluster.JobState, reason string) {
+func (p *Plan) finish(j *job, to jobState, reason string) {
+	j.become(to)
+	p.emit(Finish{Job: j.id, State: cluster.JobState(to.String()), Reason: clip(reason)})
+	p.unline(j)
+	p.timers.remove(&j.timer)
+	had := make(map[*worker]bool)
+	for i := range j.chunks {
+		c := &j.chunks[i]
+		if c.wait != nil {
+			p.timers.remove(c.wait)
+		}
+		if c.check != nil {
+			for _, o := range c.check.seen {
+				if w := p.byNode[o.node]; w != nil {
+					had[w] = true
+				}
+			}
+		}
+	}
+	for _, t := range slices.Clone(j.tries) {
+		p.close(t, p.now)
+		had[t.worker] = true
+	}
+	for _, w := range slices.SortedFunc(maps.Keys(had), byName) {
+		if w.connected {
+			p.emit(Cancel{Worker: w.node, Job: j.id, Reason: "the job is " + to.String()})
+		}
+	}
+	p.jobs = slices.DeleteFunc(p.jobs, func(o *job) bool { return o == j })
+	delete(p.byID, j.id)
+	j.kind.jobs--
+	p.drop(j.class)
+	p.settleAccount(j.account)
+}
+
+func clip(reason string) string {
 	if len(reason) > cluster.MaxReason {
 		reason = reason[:cluster.MaxReason]
 	}
-	p.emit(Finish{Job: j.id, State: state, Reason: reason})
-	for _, w := range p.workers {
-		had := false
-		for _, t := range slices.Clone(w.tries) {
-			if t.job == j {
-				p.close(t)
-				had = true
-			}
-		}
-		if had && w.connected {
-			p.emit(Cancel{Worker: w.node, Job: j.id})
-		}
-	}
-	i := slices.Index(p.jobs, j)
-	p.jobs = slices.Delete(p.jobs, i, i+1)
-	if p.turn > i {
-		p.turn--
-	}
-	delete(p.byID, j.id)
+	return reason
 }

@@ -2,8 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -11,9 +9,6 @@ import (
 
 // Limits of the plan.
 const (
-	// MaxLost is how many attempts at one chunk may be lost with their
-	// workers before it is given up.
-	MaxLost = 16
 	// MaxBackoff bounds the pause before a failed chunk is tried again.
 	MaxBackoff = 5 * time.Second
 	// MaxCells bounds chunks times metrics of a job: what its aggregates
@@ -23,9 +18,14 @@ const (
 	firstBackoff = 100 * time.Millisecond
 	maxAttempt   = 1 << 20 // attempt numbers above are no honest worker's
 	scanLimit    = 16      // chunks of a job looked at for one assignment
+	maxHosts     = 4       // hosts on which a chunk may fail before it is parked
+	minExtension = time.Second
+	minTimed     = 3               // run times to know before attempts count as late
+	minCopyAge   = 2 * time.Second // of an attempt that is copied near the end
+	floodFactor  = 4
 )
 
-// Config holds the plan's times. Zero fields take the default.
+// Config holds the plan's times and limits. Zero fields take the default.
 type Config struct {
 	// Grace is how long a worker may be without a stream before its attempts
 	// are copied elsewhere; default 1 s.
@@ -40,42 +40,83 @@ type Config struct {
 	// Starve is how long a job may wait without a fit worker before it is
 	// told; default 30 s.
 	Starve time.Duration
+	// Stuck is how long work that gets on may stand still; default 120 s.
+	Stuck time.Duration
+	// RTT is the round trip to a worker that was not measured, the log
+	// included; default 5 ms.
+	RTT time.Duration
+	// Ageing is how much longer a job waits per step of priority; default 1 s.
+	Ageing time.Duration
+	// Owner bounds what one owner may submit.
+	Owner OwnerLimits
+	// MaxJobs bounds the open jobs; 0: no limit.
+	MaxJobs int
+	// Completions bounds how many results per second one worker is given work
+	// for; zero: no limit.
+	Completions Rate
 }
 
 func (c Config) withDefaults() Config {
-	return Config{
-		Grace:       cmp.Or(c.Grace, time.Second),
-		Recover:     cmp.Or(c.Recover, 2*time.Second),
-		MinDeadline: cmp.Or(c.MinDeadline, time.Minute),
-		Overrun:     cmp.Or(c.Overrun, 30*time.Second),
-		Starve:      cmp.Or(c.Starve, 30*time.Second),
-	}
+	c.Grace = cmp.Or(c.Grace, time.Second)
+	c.Recover = cmp.Or(c.Recover, 2*time.Second)
+	c.MinDeadline = cmp.Or(c.MinDeadline, time.Minute)
+	c.Overrun = cmp.Or(c.Overrun, 30*time.Second)
+	c.Starve = cmp.Or(c.Starve, 30*time.Second)
+	c.Stuck = cmp.Or(c.Stuck, 2*time.Minute)
+	c.RTT = cmp.Or(c.RTT, 5*time.Millisecond)
+	c.Ageing = cmp.Or(c.Ageing, time.Second)
+	return c
 }
 
 // Plan is the state of all open jobs and of the workers in one term.
 type Plan struct {
-	cfg     Config
-	jobs    []*job // in turn order
-	turn    int    // whose turn it is
-	byID    map[cluster.JobID]*job
-	workers []*worker // by name
-	expiry  time.Duration
-	quiet   bool
-	held    bool // nothing new is given out
-	out     []Action
+	cfg   Config
+	now   time.Duration
+	quiet bool
+	held  bool // nothing new is given out
+	out   []Action
+	armed uint64 // counts what needs an order
+
+	jobs   []*job // in the order in which they came
+	byID   map[cluster.JobID]*job
+	timers heap[*timer]
+	copies int // open attempts near the end of jobs
+
+	accounts map[string]*account
+	ring     []*account // with jobs that wait
+	turn     int        // whose turn it is
+	quantum  time.Duration
+	dearest  time.Duration // chunk of this round
+	passed   []*job        // scratch
+
+	workers  []*worker // by index, nil: vacant
+	vacant   []int32
+	byNode   map[cluster.NodeID]*worker
+	roomy    int // workers that may get something now
+	doubtful []*worker
+	classes  []*class
+	kinds    map[kindKey]*kind
+	groups   map[string]map[string]bool
+	healthAt time.Duration
+	evictAt  time.Duration
 }
 
 // New returns a plan without jobs and workers.
 func New(cfg Config) *Plan {
-	return &Plan{cfg: cfg.withDefaults(), byID: make(map[cluster.JobID]*job)}
+	return &Plan{
+		cfg: cfg.withDefaults(), byID: make(map[cluster.JobID]*job), byNode: make(map[cluster.NodeID]*worker),
+		accounts: make(map[string]*account), kinds: make(map[kindKey]*kind), groups: make(map[string]map[string]bool),
+	}
 }
 
-// Step applies one event at a time that never falls and returns what to do.
+// Step applies one event at a time that never falls and returns what to do, in
+// a slice that is good until the next Step.
 func (p *Plan) Step(e Event, now time.Duration) []Action {
 	if p.quiet {
 		return nil
 	}
-	p.out = nil
+	clear(p.out)
+	p.out, p.now = p.out[:0], now
 	p.expire(now)
 	switch e := e.(type) {
 	case JobAdded:
@@ -85,16 +126,27 @@ func (p *Plan) Step(e Event, now time.Duration) []Action {
 	case WorkerConnected:
 		p.connect(e, now)
 	case WorkerDisconnected:
-		if w := p.worker(e.Worker, now); w.connected {
-			w.connected, w.since = false, now
-		}
+		p.disconnect(e, now)
+	case WorkerStatus:
+		p.status(e, now)
+	case WorkerHolds:
+		p.holds(e, now)
+	case Draining:
+		p.drains(e, now)
+	case RoundTrip:
+		w := p.worker(e.Worker, now)
+		w.rtt = min(max(e.Time, 0), maxRTT)
+		p.place(w, now)
+	case HostKnown:
+		p.describe(e, now)
+	case GroupChanged:
+		p.setGroup(e)
 	case HealthChanged:
 		p.setHealth(e, now)
-	case Draining:
-		p.worker(e.Worker, now).draining = e.On
 	case Result:
 		p.result(e, now)
 	case Tick:
+		p.checkHealth(now)
 		p.starve(now)
 	case Hold:
 		p.held = e.On
@@ -104,56 +156,28 @@ func (p *Plan) Step(e Event, now time.Duration) []Action {
 	}
 	if !p.held {
 		p.fill(now)
-		p.copySuspects(now)
+		p.copyDoubtful(now)
+		if _, ok := e.(Tick); ok {
+			p.copyLast(now)
+		}
 	}
 	return p.out
 }
 
 func (p *Plan) emit(a Action) { p.out = append(p.out, a) }
 
-// expire takes back or fails what is overdue.
-func (p *Plan) expire(now time.Duration) {
-	if now < p.expiry {
-		return
-	}
-	for _, w := range p.workers {
-		for _, t := range slices.Clone(w.tries) {
-			if now < t.deadline || t.gone {
-				continue
-			}
-			if w.connected {
-				p.cancel(w, t.ref())
-			}
-			switch {
-			case t.lost:
-				p.reclaim(t, "worker does not have it any more", now)
-			case !w.healthy():
-				p.reclaim(t, fmt.Sprintf("no result within %s and no healthy worker", t.limit), now)
-			default:
-				p.fail(t, fmt.Sprintf("no result within %s", t.limit), now)
-			}
-		}
-	}
-	p.expiry = now + time.Hour
-	for _, w := range p.workers {
-		for _, t := range w.tries {
-			p.expiry = min(p.expiry, t.deadline)
-		}
-	}
-}
-
 // cancel stops one attempt; cancels of one job at one worker are gathered when
 // they follow each other.
-func (p *Plan) cancel(w *worker, r Ref) {
+func (p *Plan) cancel(w *worker, r Ref, reason string) {
 	try := Try{Chunk: r.Chunk, Attempt: r.Attempt}
 	if n := len(p.out); n > 0 {
-		if last, ok := p.out[n-1].(Cancel); ok && last.Worker == w.node && last.Job == r.Job && len(last.Chunks) > 0 {
+		if last, ok := p.out[n-1].(Cancel); ok && last.Worker == w.node && last.Job == r.Job && len(last.Chunks) > 0 && last.Reason == reason {
 			last.Chunks = append(last.Chunks, try)
 			p.out[n-1] = last
 			return
 		}
 	}
-	p.emit(Cancel{Worker: w.node, Job: r.Job, Chunks: []Try{try}})
+	p.emit(Cancel{Worker: w.node, Job: r.Job, Chunks: []Try{try}, Reason: reason})
 }
 
 // Stats counts what is open.
@@ -166,36 +190,13 @@ type Stats struct {
 func (p *Plan) Stats() Stats {
 	var s Stats
 	for _, j := range p.jobs {
-		if j.assigned == 0 && j.accepted == 0 && j.givenUp == 0 {
+		if j.state == queued {
 			s.JobsPending++
 		} else {
 			s.JobsRunning++
 		}
-		s.ChunksAssigned += j.assigned
-		s.ChunksPending += len(j.chunks) - j.assigned - j.accepted - j.givenUp
+		s.ChunksAssigned += j.count[assigned]
+		s.ChunksPending += j.count[pending]
 	}
 	return s
-}
-
-// WorkerView is what the plan knows of a worker.
-type WorkerView struct {
-	Worker    cluster.NodeID
-	Connected bool
-	Health    cluster.Health
-	Slots     int
-	Tries     int
-	Backlog   uint64  // iterations assigned and not answered
-	Rate      float64 // iterations per second; 0: not measured yet
-}
-
-// Workers describes the workers by name.
-func (p *Plan) Workers() []WorkerView {
-	out := make([]WorkerView, len(p.workers))
-	for i, w := range p.workers {
-		out[i] = WorkerView{
-			Worker: w.node, Connected: w.connected, Health: w.health, Slots: w.slots,
-			Tries: len(w.tries), Backlog: w.backlog, Rate: w.rate * float64(w.slots),
-		}
-	}
-	return out
 }

@@ -355,49 +355,54 @@ func TestMetricsOfAJobAreBounded(t *testing.T) {
 func TestLossesAreBounded(t *testing.T) {
 	b := newBench(t)
 	b.job("j", 1, 4)
-	for i := range MaxLost {
+	for i := range cluster.DefaultLosses {
 		got := b.up("a", 1)
 		b.want(got, fmt.Sprintf("assign j to a: [{0 %d}]", i+1))
 		b.do(WorkerDisconnected{Worker: "a"})
 		got = b.do(HealthChanged{Worker: "a", Health: cluster.Dead})
-		if last := i == MaxLost-1; strings.Contains(text(got), "finish j failed") != last {
+		if last := i == cluster.DefaultLosses-1; strings.Contains(text(got), "finish j failed") != last {
 			t.Fatalf("loss %d:\n%s", i+1, text(got))
 		}
 		b.do(HealthChanged{Worker: "a", Health: cluster.Alive})
 	}
 }
 
-// naive is choose, said as simply as can be.
-func naive(p *Plan, j *job, index int, room func(*worker) bool) *worker {
+// naive is choose, said as simply as can be: the buckets of those that it may
+// choose, or nobody.
+func naive(p *Plan, j *job, index int, idle bool, now time.Duration) (least int, ok func(*worker) bool) {
 	c := &j.chunks[index]
-	_, n := j.spec.ChunkRange(index)
-	var fit []*worker
-	for _, w := range p.workers {
-		if w.fit(j) && !slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) {
-			fit = append(fit, w)
+	var good, bad []*worker
+	waitFor := false
+	for _, w := range p.byNode {
+		if !w.serves() || !p.allows(j.class, w) || slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) || c.check.knows(w) {
+			continue
+		}
+		avoid := slices.Contains(c.avoid, w.node) || w.excluded(j.kind, now)
+		waitFor = waitFor || !avoid
+		if !p.hasRoom(w, now) || idle && len(w.tries) >= w.slots {
+			continue
+		}
+		if avoid {
+			bad = append(bad, w)
+		} else {
+			good = append(good, w)
 		}
 	}
-	good := slices.DeleteFunc(slices.Clone(fit), func(w *worker) bool { return slices.Contains(c.avoid, w.node) })
-	if len(good) > 0 {
-		fit = good
+	if len(good) == 0 && !waitFor {
+		good = bad
 	}
-	fit = slices.DeleteFunc(fit, func(w *worker) bool { return !room(w) })
-	if len(fit) == 0 {
-		return nil
+	if len(good) == 0 {
+		return -1, func(w *worker) bool { return w == nil }
 	}
-	return slices.MinFunc(fit, func(a, b *worker) int {
-		switch x, y := a.drain(n, p.perSlot()), b.drain(n, p.perSlot()); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return strings.Compare(string(a.node), string(b.node))
-	})
+	least = math.MaxInt
+	for _, w := range good {
+		least = min(least, bucketOf(w.drain()))
+	}
+	return least, func(w *worker) bool { return slices.Contains(good, w) && bucketOf(w.drain()) == least }
 }
 
 func TestChooseAgainstNaive(t *testing.T) {
-	chosen := 0
+	chosen, waited := 0, 0
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		b := newBench(t)
@@ -425,22 +430,24 @@ func TestChooseAgainstNaive(t *testing.T) {
 			} else {
 				r.Result = resultOf("x")
 			}
+			b.do(Hold{On: rng.IntN(2) == 0}) // so that there is room left
 			b.do(r)
 			if j := b.p.byID["j"]; j != nil {
-				index := rng.IntN(len(j.chunks))
-				room := func(w *worker) bool { return len(w.tries)+int(w.node[1])%2 < 1+w.window() }
-				got, want := b.p.choose(j, index, room), naive(b.p, j, index, room)
-				if got != want {
-					t.Fatalf("seed %d: chose %+v, want %+v", seed, got, want)
+				index, idle := rng.IntN(len(j.chunks)), rng.IntN(2) == 0
+				got := b.p.choose(j, index, idle, b.now)
+				if least, ok := naive(b.p, j, index, idle, b.now); !ok(got) {
+					t.Fatalf("seed %d: chose %+v, want one of bucket %d", seed, got, least)
 				}
 				if got != nil {
 					chosen++
+				} else {
+					waited++
 				}
 			}
 		}
 	}
-	if chosen < 1000 {
-		t.Errorf("only %d choices: the test lost its point", chosen)
+	if chosen < 500 || waited < 500 {
+		t.Errorf("only %d choices and %d waits: the test lost its point", chosen, waited)
 	}
 }
 
@@ -450,7 +457,7 @@ func TestDeadlineFollowsTheRunTimes(t *testing.T) {
 	b.job("j", 5, 4)
 	j := b.p.byID["j"]
 	for range 100 {
-		j.observe(100)
+		j.times.add(100)
 	}
 	if got := j.limit(b.p.cfg); got < 500*time.Second || got > 600*time.Second {
 		t.Errorf("limit %s after runs of 100 s, want 5 times that", got)

@@ -10,10 +10,11 @@ import (
 
 // result decides what a worker's answer means.
 func (p *Plan) result(e Result, now time.Duration) {
+	w := p.worker(e.Worker, now)
 	j := p.byID[e.Job]
 	if j == nil {
 		// Its job has ended, or was never logged: nobody will ask for it.
-		p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
+		p.unasked(w, e, now)
 		return
 	}
 	if e.Chunk < 0 || e.Chunk >= len(j.chunks) || e.Attempt < 1 || e.Attempt > maxAttempt {
@@ -21,13 +22,13 @@ func (p *Plan) result(e Result, now time.Duration) {
 		return
 	}
 	c := &j.chunks[e.Chunk]
-	if c.state > assigned {
-		p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
-		return
+	own := c.at(w)
+	if own != nil && own.attempt != e.Attempt {
+		own = nil
 	}
-	var own *try
-	if i := slices.IndexFunc(c.tries, func(t *try) bool { return t.attempt == e.Attempt && t.worker.node == e.Worker }); i >= 0 {
-		own = c.tries[i]
+	if c.state > assigned || own == nil && w.stranger && !slices.Contains(c.avoid, w.node) {
+		p.unasked(w, e, now)
+		return
 	}
 	reason := e.Error
 	if e.Result != nil {
@@ -35,19 +36,44 @@ func (p *Plan) result(e Result, now time.Duration) {
 	} else if reason == "" {
 		reason = "no result and no reason"
 	}
+	p.spend(w, now)
 	switch {
 	case reason == "":
-		p.accept(j, e, own, now)
-	case own != nil && e.Result == nil && e.Class != cluster.FailedWork:
-		// No verdict about the work: it is not the chunk that failed. The
-		// worker may forget it once that is logged.
-		p.reclaim(own, reason, now)
-		p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
-	case own != nil:
-		p.fail(own, reason, now)
-	default:
+		p.valid(j, e, w, own, now)
+	case own == nil:
 		// The attempt was taken back before; it counts no second time.
 		p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
+	case e.Result == nil && e.Class == cluster.FailedInfra:
+		// No verdict about the work: it is not the chunk that failed. The
+		// worker may forget it once that is logged.
+		p.failed(w, j, reason, now)
+		p.reclaim(own, reason, now)
+		p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
+	case e.Result == nil && e.Class == cluster.HandedBack:
+		p.reclaim(own, reason, now)
+		p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
+	default:
+		p.fail(own, reason, now)
+	}
+}
+
+// unasked lets a worker forget a result that nobody waits for. One that sends
+// many of them is told to stop.
+func (p *Plan) unasked(w *worker, e Result, now time.Duration) {
+	p.spend(w, now)
+	if r := p.cfg.Completions; r.PerSecond > 0 && w.spent.used > floodFactor*max(r.Burst, r.PerSecond) {
+		p.emit(Offence{Worker: w.node, Reason: fmt.Sprintf("flood: %.0f results beyond %g per second", w.spent.used-r.Burst, r.PerSecond)})
+	}
+	p.emit(Settled{Ref: e.Ref, Worker: e.Worker})
+}
+
+// spend counts a result against the worker's rate. Beyond it no result is
+// lost: the worker gets nothing new for a while.
+func (p *Plan) spend(w *worker, now time.Duration) {
+	if wait := w.spent.take(p.cfg.Completions, 1, now); wait > 0 && now+wait > w.until {
+		w.until = now + wait
+		p.set(&w.timer, w.until)
+		p.place(w, now)
 	}
 }
 
@@ -59,7 +85,7 @@ func (j *job) reject(index int, r cluster.ChunkResult) string {
 	}
 	names := len(j.metrics)
 	for name := range r.Metrics {
-		if !j.metrics[name] {
+		if j.metrics[name] == nil {
 			names++
 		}
 	}
@@ -69,19 +95,47 @@ func (j *job) reject(index int, r cluster.ChunkResult) string {
 	return ""
 }
 
-func (p *Plan) accept(j *job, e Result, own *try, now time.Duration) {
+// valid handles a result that can be accepted, at once or when another host
+// has confirmed it.
+func (p *Plan) valid(j *job, e Result, w *worker, own *try, now time.Duration) {
 	seconds := min(max(e.Seconds, minSeconds), maxSeconds)
-	w := p.worker(e.Worker, now)
-	w.setRate(e.Result.Iterations, seconds)
-	j.observe(seconds)
-	for name := range e.Result.Metrics {
-		j.metrics[name] = true
+	if own != nil {
+		// A worker that claims to be slow cannot have been slower than it was.
+		seconds = max(minSeconds, min(seconds, max((now-own.started).Seconds(), minSeconds)))
+		if e.Seconds <= 0 {
+			seconds = minSeconds
+		}
+	}
+	w.measure(j, e.Result.Iterations, seconds)
+	w.output, w.evictions, j.idle = now, 0, now
+	j.times.add(seconds)
+	odd := j.odd(*e.Result)
+	if odd != "" {
+		p.emit(Notice{What: NoticeAlarm, Worker: w.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: %s", e.Chunk, odd)})
 	}
 	if own != nil {
-		p.close(own)
+		p.close(own, now)
+	} else {
+		p.place(w, now) // its window may have changed
 	}
-	p.emit(Accept{Ref: e.Ref, Worker: e.Worker, Result: *e.Result, Seconds: seconds})
-	p.leave(j, e.Chunk, accepted)
-	j.accepted++
-	p.conclude(j)
+	o := opinion{node: w.node, attempt: e.Attempt, result: e.Result, seconds: seconds}
+	c := &j.chunks[e.Chunk]
+	if c.check == nil && !p.mustCheck(j, w, e.Chunk, odd != "") {
+		p.accept(j, e.Chunk, o, now)
+		return
+	}
+	p.weigh(j, e.Chunk, o, now)
+}
+
+func (p *Plan) accept(j *job, index int, o opinion, now time.Duration) {
+	j.pool(*o.result)
+	ref := Ref{Job: j.id, Chunk: index, Attempt: o.attempt}
+	p.emit(Accept{Ref: ref, Worker: o.node, Result: *o.result, Seconds: o.seconds})
+	p.leave(j, index, accepted, now)
+	if p.conclude(j) {
+		return
+	}
+	if reason := j.enough(); reason != "" {
+		p.finish(j, completed, reason)
+	}
 }

@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// histogram counts run times, 4 buckets per octave of milliseconds.
+type histogram struct {
+	bucket [128]uint32
+	n      uint32
+}
+
+func (h *histogram) add(seconds float64) {
+	i := 0
+	if ms := seconds * 1000; ms > 1 {
+		i = min(int(4*math.Log2(ms)), len(h.bucket)-1)
+	}
+	h.bucket[i]++
+	h.n++
+}
+
+// quantile is the upper end of the bucket that holds it.
+func (h *histogram) quantile(q float64) time.Duration {
+	above := uint32(float64(h.n) * (1 - q))
+	for i := len(h.bucket) - 1; i >= 0 && h.n > 0; i-- {
+		if h.bucket[i] > above {
+			ms := math.Exp2(float64(i+1) / 4)
+			return time.Duration(min(ms, cluster.MaxChunkTimeout.Seconds()*1000) * float64(time.Millisecond))
+		}
+		above -= h.bucket[i]
+	}
+	return 0
+}
+
+// limit is the longest time for one attempt that need not queue.
+func (j *job) limit(cfg Config) time.Duration {
+	return max(cfg.MinDeadline, 5*j.times.quantile(0.99), j.spec.Timeout()+cfg.Overrun)
+}
+
+// shorten brings an attempt's deadline forward.
+func (p *Plan) shorten(t *try, at time.Duration) {
+	if at < t.timer.at {
+		p.set(&t.timer, at)
+	}
+}
+
+// overdue ends an attempt whose deadline came, or puts it off: for half of what
+// the job's hard timeout leaves, and only if the attempt got on since.
+func (p *Plan) overdue(t *try, now time.Duration) {
+	most := max(0, t.job.spec.HardTimeout()-t.job.spec.Timeout())
+	if left := (most - t.extended) / 2; !t.lost && t.worker.healthy() && left >= minExtension && t.done > 0 && t.moved > t.started && t.granted == 0 {
+		t.extended += left
+		t.granted++
+		p.set(&t.timer, now+left)
+		return
+	}
+	w := t.worker
+	if w.connected {
+		p.cancel(w, t.ref(), "its time is up")
+	}
+	switch {
+	case t.lost:
+		p.reclaim(t, "worker does not have it any more", now)
+	case !w.healthy():
+		p.reclaim(t, fmt.Sprintf("no result within %s and no healthy worker", t.limit+t.extended), now)
+	default:
+		p.fail(t, fmt.Sprintf("no result within %s", t.limit+t.extended), now)
+	}
+}
+
+// armJob sets the timer to the next time at which the job could be over.
+func (p *Plan) armJob(j *job, now time.Duration) {
+	at := time.Duration(math.MaxInt64)
+	if d := j.spec.Deadline(); d > 0 {
+		at = j.added + d
+	}
+	if d := j.spec.Stuck(); d > 0 && len(j.tries) > 0 {
+		at = min(at, j.idle+d)
+	}
+	if at == math.MaxInt64 {
+		p.timers.remove(&j.timer)
+		return
+	}
+	p.set(&j.timer, max(at, now))
+}
+
+// timeUp ends a job that took too long, if it is so still.
+func (p *Plan) timeUp(j *job, now time.Duration) {
+	cause, reason := cluster.StopCause(""), ""
+	switch d, stuck := j.spec.Deadline(), j.spec.Stuck(); {
+	case d > 0 && now >= j.added+d:
+		cause, reason = cluster.StopDeadline, fmt.Sprintf("its deadline of %s has come", d)
+	case stuck > 0 && len(j.tries) > 0 && now >= j.idle+stuck:
+		cause, reason = cluster.StopStuck, fmt.Sprintf("none of its chunks got on for %s", stuck)
+	default:
+		p.armJob(j, now)
+		return
+	}
+	p.emit(Stop{Job: j.id, Cause: cause, Reason: reason})
+	p.finish(j, timeout, fmt.Sprintf("%s: %s accepted", reason, j.share(accepted)))
+}
+
+// progress takes in how far a worker's attempts are. An attempt that reported
+// progress and then reports none for too long is stuck.
+func (p *Plan) progress(w *worker, list []Progress, now time.Duration) {
+	for _, r := range list {
+		j := p.byID[r.Job]
+		if j == nil || r.Chunk < 0 || r.Chunk >= len(j.chunks) {
+			continue
+		}
+		t := j.chunks[r.Chunk].at(w)
+		if t == nil || t.attempt != r.Attempt {
+			continue
+		}
+		if !t.runs {
+			// It queued until now, and has its time from here.
+			t.runs = true
+			p.shorten(t, now+j.limit(p.cfg))
+		}
+		if r.Done > t.done {
+			t.done, t.moved, t.granted = min(r.Done, t.iterations), now, 0
+			w.output, j.idle = now, now
+			continue
+		}
+		limit := p.cfg.Stuck
+		if t.done > 0 && now-t.moved >= limit {
+			p.cancel(w, t.ref(), "it is stuck")
+			p.fail(t, fmt.Sprintf("stuck: no progress for %s after %d of %d iterations", limit, t.done, t.iterations), now)
+		}
+	}
+}
+
+// holds compares what a worker says it has with what the plan thinks. Only what
+// differs twice in a row is believed: one list may cross an assignment.
+func (p *Plan) holds(e WorkerHolds, now time.Duration) {
+	w := p.worker(e.Worker, now)
+	has := make(map[Ref]bool, len(e.Refs)+len(e.Kept))
+	for _, list := range [][]Ref{e.Refs, e.Kept} {
+		for _, r := range list {
+			has[r] = true
+		}
+	}
+	for i := len(w.tries) - 1; i >= 0; i-- {
+		t := w.tries[i]
+		switch {
+		case has[t.ref()]:
+			t.misses = 0
+		case now-t.started < p.cfg.Recover:
+		default:
+			if t.misses++; t.misses >= 2 && !t.lost {
+				t.lost = true
+				p.shorten(t, now)
+			}
+		}
+	}
+	var stray map[Ref]bool
+	for _, r := range e.Refs {
+		if p.wanted(w, r) {
+			continue
+		}
+		if w.stray[r] {
+			p.cancel(w, r, "nobody asked for it")
+			continue
+		}
+		if stray == nil {
+			stray = make(map[Ref]bool)
+		}
+		stray[r] = true
+	}
+	w.stray = stray
+	p.expire(now)
+}
+
+// wanted reports that an attempt at w is one of the plan's.
+func (p *Plan) wanted(w *worker, r Ref) bool {
+	j := p.byID[r.Job]
+	if j == nil || r.Chunk < 0 || r.Chunk >= len(j.chunks) {
+		return false
+	}
+	t := j.chunks[r.Chunk].at(w)
+	return t != nil && t.attempt == r.Attempt
+}

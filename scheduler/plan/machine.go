@@ -1,0 +1,79 @@
+package plan
+
+import "fmt"
+
+// chunkState is the state of a chunk. Each chunk is in exactly one.
+type chunkState uint8
+
+const (
+	pending  chunkState = iota // waits for a worker
+	assigned                   // has one open attempt or more
+	accepted                   // has a result
+	givenUp                    // has none, and is not tried any more
+	chunkStates
+)
+
+// String implements fmt.Stringer.
+func (s chunkState) String() string {
+	return [...]string{"pending", "assigned", "accepted", "given up"}[s]
+}
+
+// chunkMoves are the transitions of a chunk. What is missing is a broken
+// invariant; the last two states absorb.
+var chunkMoves = [chunkStates][chunkStates]bool{
+	pending: {
+		assigned: true, // an attempt was handed out, adopted or restored
+		accepted: true, // a result of an attempt that was taken back before
+		givenUp:  true, // the budget was spent by an attempt at it
+	},
+	assigned: {
+		pending:  true, // the last attempt failed or was taken back
+		accepted: true, // a valid result, confirmed where that is asked for
+		givenUp:  true, // the budget is spent
+	},
+}
+
+// jobState is the state of a job that the plan has; one that ended has left it.
+type jobState uint8
+
+const (
+	queued    jobState = iota // nothing was handed out yet
+	running                   // something was
+	completed                 // all that was asked for is accepted
+	partial                   // a part of it is
+	failed                    // nothing is
+	cancelled                 // somebody stopped it
+	timeout                   // its time was up
+	jobStates
+)
+
+// String implements fmt.Stringer.
+func (s jobState) String() string {
+	return [...]string{"queued", "running", "completed", "partial", "failed", "cancelled", "timeout"}[s]
+}
+
+// jobMoves are the transitions of a job; the last five states absorb.
+var jobMoves = [jobStates][jobStates]bool{
+	queued:  {running: true, completed: true, partial: true, failed: true, cancelled: true, timeout: true},
+	running: {completed: true, partial: true, failed: true, cancelled: true, timeout: true},
+}
+
+// move is the only place where a chunk changes its state, so that the counts
+// are always true.
+func (j *job) move(index int, to chunkState) {
+	c := &j.chunks[index]
+	if !chunkMoves[c.state][to] {
+		panic(fmt.Sprintf("plan: chunk %s/%d cannot go from %s to %s", j.id, index, c.state, to))
+	}
+	j.count[c.state]--
+	j.count[to]++
+	c.state = to
+}
+
+// become is the only place where a job changes its state.
+func (j *job) become(to jobState) {
+	if !jobMoves[j.state][to] {
+		panic(fmt.Sprintf("plan: job %s cannot go from %s to %s", j.id, j.state, to))
+	}
+	j.state = to
+}

@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// need is what makes a worker eligible. Jobs with the same need share a class.
+// Permission is decided on exact sets: a filter may only save a question, never
+// answer yes.
+type need struct {
+	executor string
+	zones    string // joined by line ends, as the others
+	access   cluster.Access
+	owner    string // with any access but public
+	users    string
+	groups   string
+}
+
+func needOf(spec cluster.JobSpec, owner string) need {
+	n := need{executor: spec.Needs(), zones: strings.Join(spec.Zones, "\n"), access: cluster.AccessPublic}
+	if a := spec.Permission.Access; a != "" && a != cluster.AccessPublic {
+		n.access, n.owner = a, owner
+		n.users, n.groups = strings.Join(spec.Permission.Users, "\n"), strings.Join(spec.Permission.Groups, "\n")
+	}
+	return n
+}
+
+// class is the workers that are eligible for some jobs: a set of exactly these,
+// and those of them with room, by their time to drain.
+type class struct {
+	need
+	zoneSet    []string
+	permission cluster.Permission
+	jobs       int
+	member     bitmap
+	fit        int // members
+	open       queue
+}
+
+// bitmap is a set of worker numbers.
+type bitmap []uint64
+
+func (b bitmap) has(i int32) bool { return int(i/64) < len(b) && b[i/64]&(1<<(i%64)) != 0 }
+
+func (b *bitmap) put(i int32, on bool) {
+	for int(i/64) >= len(*b) {
+		*b = append(*b, 0)
+	}
+	if on {
+		(*b)[i/64] |= 1 << (i % 64)
+	} else {
+		(*b)[i/64] &^= 1 << (i % 64)
+	}
+}
+
+// allows reports whether w may run the class's jobs, whatever it does now.
+func (p *Plan) allows(c *class, w *worker) bool {
+	if !slices.Contains(w.executors, c.executor) || len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.zone) {
+		return false
+	}
+	return c.permission.Allows(c.owner, w.owner, func(group, who string) bool { return p.groups[group][who] })
+}
+
+// classOf returns the class of a need, and makes it if there is none.
+func (p *Plan) classOf(spec cluster.JobSpec, owner string) *class {
+	n := needOf(spec, owner)
+	for _, c := range p.classes {
+		if c.need == n {
+			return c
+		}
+	}
+	c := &class{need: n, zoneSet: spec.Zones, permission: spec.Permission}
+	p.classes = append(p.classes, c)
+	for _, w := range p.workers {
+		if w != nil {
+			p.refit(c, w)
+		}
+	}
+	return c
+}
+
+// drop forgets a class that no job needs any more.
+func (p *Plan) drop(c *class) {
+	if c.jobs--; c.jobs == 0 {
+		p.classes = slices.DeleteFunc(p.classes, func(o *class) bool { return o == c })
+	}
+}
+
+// refit looks anew whether w belongs to c, and where it stands.
+func (p *Plan) refit(c *class, w *worker) {
+	is := w.serves() && p.allows(c, w)
+	if was := c.member.has(w.index); was != is {
+		c.member.put(w.index, is)
+		if is {
+			c.fit++
+		} else {
+			c.fit--
+		}
+	}
+	switch {
+	case is && w.open:
+		c.open.set(w.index, w.drain())
+	default:
+		c.open.remove(w.index)
+	}
+}
+
+// review looks anew at all that w may do. It is called after every change of
+// what w is allowed or fit to do.
+func (p *Plan) review(w *worker, now time.Duration) {
+	p.gauge(w, now)
+	for _, c := range p.classes {
+		p.refit(c, w)
+	}
+	p.doubt(w, now)
+}
+
+// place puts w where its load belongs. It is called after every change of what
+// w has to do.
+func (p *Plan) place(w *worker, now time.Duration) {
+	p.gauge(w, now)
+	if !w.open {
+		for _, c := range p.classes {
+			c.open.remove(w.index)
+		}
+		return
+	}
+	key := w.drain()
+	for _, c := range p.classes {
+		if c.member.has(w.index) {
+			c.open.set(w.index, key)
+		}
+	}
+}
+
+// gauge looks anew whether w has room for more.
+func (p *Plan) gauge(w *worker, now time.Duration) {
+	is := w.serves() && p.hasRoom(w, now)
+	if is != w.open {
+		w.open = is
+		if is {
+			p.roomy++
+		} else {
+			p.roomy--
+		}
+	}
+}
+
+// setGroup replaces the members of a group.
+func (p *Plan) setGroup(e GroupChanged) {
+	if len(e.Members) == 0 {
+		delete(p.groups, e.Group)
+	} else {
+		set := make(map[string]bool, len(e.Members))
+		for _, m := range e.Members {
+			set[m] = true
+		}
+		p.groups[e.Group] = set
+	}
+	for _, c := range p.classes {
+		if !slices.Contains(c.permission.Groups, e.Group) {
+			continue
+		}
+		for _, w := range p.workers {
+			if w != nil {
+				p.refit(c, w)
+			}
+		}
+	}
+}
