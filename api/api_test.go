@@ -30,6 +30,16 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
+func TestSummariseQuantiles(t *testing.T) {
+	s := Summarise(cluster.Metric{N: 100, Mean: 1, M2: 5, Min: 1, Max: 1000, Sketch: &cluster.Sketch{Above: []int64{0, 90, 160, 9, 319, 1}}})
+	if s.P50 == nil || *s.P50 != 1 || math.Abs(*s.P90-1) > 0.011 || math.Abs(*s.P99-32) > 0.36 || *s.QuantileError > 0.0109 {
+		t.Errorf("%v %v %v %v", *s.P50, *s.P90, *s.P99, *s.QuantileError)
+	}
+	if s.RelativeError == nil || math.Abs(*s.RelativeError-(*s.CI95High-1)) > 1e-12 {
+		t.Errorf("relative error %v, interval up to %g", s.RelativeError, *s.CI95High)
+	}
+}
+
 func TestDialTargets(t *testing.T) {
 	for target, base := range map[string]string{
 		"/run/skein/skein.sock": "http://skein", "unix:/x": "http://skein", "skein.sock": "http://skein", "./s:1/x": "http://skein",

@@ -90,32 +90,43 @@ type Summary struct {
 	Min  float64 `json:"min"`
 	Max  float64 `json:"max"`
 	// Std is the sample standard deviation, SE the standard error of the
-	// mean, CI95Low and CI95High its normal 95 % interval; null for n = 1.
-	Std      *float64 `json:"std"`
-	SE       *float64 `json:"se"`
-	CI95Low  *float64 `json:"ci95_low"`
-	CI95High *float64 `json:"ci95_high"`
+	// mean, CI95Low and CI95High its normal 95 % interval, RelativeError half the
+	// interval's width over the mean; null for n = 1, or if they are no numbers.
+	Std           *float64 `json:"std"`
+	SE            *float64 `json:"se"`
+	CI95Low       *float64 `json:"ci95_low"`
+	CI95High      *float64 `json:"ci95_high"`
+	RelativeError *float64 `json:"relative_error"`
+	// P50, P90 and P99 are quantiles, right to QuantileError of themselves;
+	// null if not every chunk told its distribution.
+	P50           *float64 `json:"p50"`
+	P90           *float64 `json:"p90"`
+	P99           *float64 `json:"p99"`
+	QuantileError *float64 `json:"quantile_error"`
 }
-
-// z95 is the 97.5 % quantile of the normal distribution.
-const z95 = 1.959963984540054
 
 // Summarise turns a merged metric into what is shown of it.
 func Summarise(m cluster.Metric) Summary {
 	s := Summary{N: m.N, Mean: m.Mean, Min: m.Min, Max: m.Max}
-	if m.N < 2 {
+	if m.Sketch.Count() > 0 {
+		at := func(q float64) *float64 { return finite(min(max(m.Sketch.Quantile(q), m.Min), m.Max)) }
+		s.P50, s.P90, s.P99, s.QuantileError = at(0.5), at(0.9), at(0.99), finite(m.Sketch.Accuracy())
+	}
+	low, high := finite(m.Mean-m.CI95()), finite(m.Mean+m.CI95())
+	if m.N < 2 || low == nil || high == nil {
 		return s
 	}
-	std := math.Sqrt(m.M2 / float64(m.N-1))
-	se := std / math.Sqrt(float64(m.N))
-	low, high := m.Mean-z95*se, m.Mean+z95*se
-	for _, v := range []float64{std, se, low, high} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return s // JSON has no such number, and it says nothing
-		}
-	}
-	s.Std, s.SE, s.CI95Low, s.CI95High = &std, &se, &low, &high
+	s.Std, s.SE, s.CI95Low, s.CI95High = finite(m.Std()), finite(m.SE()), low, high
+	s.RelativeError = finite(m.RelativeError())
 	return s
+}
+
+// finite leaves out what JSON has no number for, and what says nothing.
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
 }
 
 // Wait says when a submit is acknowledged.

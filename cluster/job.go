@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // JobID names a job: "j" and 26 lower-case base32 characters, derived from
@@ -21,7 +23,6 @@ const (
 	MaxResultBytes  = 1 << 20         // standard output of a chunk
 	MaxMetrics      = 1024            // metrics in a result
 	MaxMetricName   = 64              // bytes in a metric's name
-	MaxMetricValue  = 1e140           // magnitude of a mean, minimum or maximum: its square, summed, stays finite
 	MaxReason       = 1024            // bytes in a failure reason
 	MaxJobName      = 64              // bytes in a job's name
 	MaxKeyBytes     = 128             // bytes in an idempotency key
@@ -193,16 +194,6 @@ type ChunkResult struct {
 	Metrics    map[string]Metric `json:"metrics"`
 }
 
-// Metric summarises n samples: mean, M2 = sum of squared deviations from the
-// mean, minimum and maximum (Welford 1962; Chan, Golub, LeVeque 1979).
-type Metric struct {
-	N    uint64  `json:"n"`
-	Mean float64 `json:"mean"`
-	M2   float64 `json:"m2"`
-	Min  float64 `json:"min"`
-	Max  float64 `json:"max"`
-}
-
 // ErrResult is wrapped by every error of ChunkResult.Validate.
 var ErrResult = errors.New("invalid result")
 
@@ -215,49 +206,37 @@ func (r ChunkResult) Validate(iterations uint64) error {
 	if len(r.Metrics) > MaxMetrics {
 		return fmt.Errorf("%w: %d metrics, at most %d are allowed", ErrResult, len(r.Metrics), MaxMetrics)
 	}
+	buckets := 0
 	for name, m := range r.Metrics {
-		if name == "" || len(name) > MaxMetricName {
-			return fmt.Errorf("%w: metric name of %d bytes, want 1-%d", ErrResult, len(name), MaxMetricName)
+		if err := checkMetricName(name); err != nil {
+			return err
 		}
 		if err := m.Validate(iterations); err != nil {
 			return fmt.Errorf("%w: metric %q: %w", ErrResult, name, err)
 		}
+		buckets += m.Sketch.Buckets()
+	}
+	if buckets > MaxResultBuckets {
+		return fmt.Errorf("%w: sketches of %d buckets together, at most %d are allowed", ErrResult, buckets, MaxResultBuckets)
 	}
 	return nil
 }
 
-// Validate checks a metric of that many iterations, see ChunkResult.Validate.
-func (m Metric) Validate(iterations uint64) error {
-	if err := m.finite(iterations); err != nil {
-		return err
-	}
-	for _, v := range []float64{m.Mean, m.Min, m.Max} {
-		if math.Abs(v) > MaxMetricValue {
-			return fmt.Errorf("%g is beyond %g", v, MaxMetricValue)
-		}
-	}
-	spread := m.Max - m.Min
-	slack := 1e-9 * max(math.Abs(m.Min), math.Abs(m.Max))
-	switch {
-	case m.Min > m.Max || m.Mean < m.Min-slack || m.Mean > m.Max+slack:
-		return fmt.Errorf("want min <= mean <= max, have %g, %g, %g", m.Min, m.Mean, m.Max)
-	case m.M2 < 0 || m.M2 > float64(m.N)*(spread*spread/4)*(1+1e-9)+slack*slack*float64(m.N):
-		return fmt.Errorf("m2 is %g, want 0 to n*(max-min)^2/4 = %g", m.M2, float64(m.N)*spread*spread/4)
+func checkMetricName(name string) error {
+	if name == "" || len(name) > MaxMetricName || !utf8.ValidString(name) {
+		return fmt.Errorf("%w: metric name of %d bytes, want UTF-8 of 1-%d", ErrResult, len(name), MaxMetricName)
 	}
 	return nil
 }
 
-// finite checks that the numbers of m are some, of at least one sample.
-func (m Metric) finite(iterations uint64) error {
-	for _, v := range []float64{m.Mean, m.M2, m.Min, m.Max} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("a number is not finite")
-		}
+// Hash is the SHA-256 of a valid result's JSON, as the log holds it: two
+// attempts computed the same if it is equal.
+func (r ChunkResult) Hash() Hash {
+	b, err := json.Marshal(r)
+	if err != nil { // only a number that is not finite
+		panic("cluster: hash of an invalid result: " + err.Error())
 	}
-	if m.N == 0 || m.N > iterations {
-		return fmt.Errorf("n is %d, want 1-%d", m.N, iterations)
-	}
-	return nil
+	return Hash(sha256.Sum256(b))
 }
 
 // JobResult is what a job's chunks computed together.
@@ -301,10 +280,13 @@ func (r JobResult) Validate(s JobSpec) error {
 		return fmt.Errorf("%w: %d metrics, %d workers", ErrResult, len(r.Metrics), len(r.Workers))
 	}
 	for name, m := range r.Metrics {
-		if name == "" || len(name) > MaxMetricName {
-			return fmt.Errorf("%w: metric name of %d bytes, want 1-%d", ErrResult, len(name), MaxMetricName)
+		if err := checkMetricName(name); err != nil {
+			return err
 		}
 		if err := m.finite(r.Iterations); err != nil {
+			return fmt.Errorf("%w: metric %q: %w", ErrResult, name, err)
+		}
+		if err := m.Sketch.Validate(m, MaxMergedBuckets); err != nil {
 			return fmt.Errorf("%w: metric %q: %w", ErrResult, name, err)
 		}
 	}

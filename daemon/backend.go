@@ -232,6 +232,12 @@ func (n *node) ownEvents() uint64 {
 	return total
 }
 
+// Void implements status.EventReader.
+func (b backend) Void(e cluster.Event) (void bool) {
+	b.events.View(func(s *state.State) { void = s.Void(e) })
+	return void
+}
+
 // Events implements status.EventReader.
 func (b backend) Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error] {
 	return func(yield func(cluster.Event, error) bool) {

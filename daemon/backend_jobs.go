@@ -54,7 +54,7 @@ func (b backend) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
 	}
 	out := b.jobOf(job)
 	for _, a := range job.Aggregates {
-		out.Aggregates[a.Name] = api.Summarise(cluster.Metric{N: a.N, Mean: a.Mean, M2: a.M2, Min: a.Min, Max: a.Max})
+		out.Aggregates[a.Name] = api.Summarise(a.Metric)
 	}
 	for _, f := range slices.Backward(job.LastFailures) {
 		out.Failures = append(out.Failures, api.Failure{

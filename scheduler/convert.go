@@ -105,8 +105,8 @@ func weight(d cluster.Draft) int {
 
 func weightOf(metrics map[string]cluster.Metric) int {
 	n := 0
-	for name := range metrics {
-		n += 192 + 6*len(name) // an escaped byte takes six
+	for name, m := range metrics {
+		n += 256 + 6*len(name) + 24*m.Sketch.Buckets() // an escaped byte takes six
 	}
 	return n
 }

@@ -93,6 +93,9 @@ type EventReader interface {
 	// that goes on from at after the next change misses nothing. Events that
 	// are kept no more are refused with code compacted. An error ends it.
 	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error]
+	// Void reports whether an event has no say, because a higher term has fenced
+	// it off.
+	Void(e cluster.Event) bool
 	// Oldest returns the position after which all events are kept, empty if
 	// that is the beginning.
 	Oldest() api.Cursor

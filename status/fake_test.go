@@ -175,6 +175,8 @@ func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Se
 	}
 }
 
+func (f *fake) Void(e cluster.Event) bool { return e.Term == 666 }
+
 func (f *fake) Oldest() api.Cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()

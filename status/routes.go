@@ -38,6 +38,7 @@ func (s *Server) table() []route {
 		read("/v1/jobs", b.Jobs),
 		{method: http.MethodGet, path: "/v1/jobs/{id}", timeout: readTimeout, answer: s.job},
 		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", stream: s.watchJob},
+		{method: http.MethodGet, path: "/v1/jobs/{id}/chunks", stream: s.chunks},
 		{method: http.MethodGet, path: "/v1/events", stream: s.events},
 		local(route{method: http.MethodGet, path: "/v1/events/verify", timeout: readTimeout, answer: s.checkLog}),
 		read("/v1/log/snapshots", b.Snapshots),

@@ -22,6 +22,11 @@ func TestDecodeResult(t *testing.T) {
 	if _, err := decodeResult([]byte(`{"iterations":10,"metrics":{}}`), 10); err != nil {
 		t.Errorf("no metrics: %v", err)
 	}
+	sketch := `"sketch":{"above":[0,3,32,7]}`
+	r, err = decodeResult([]byte(strings.Replace(goodResult, `"n":10`, `"n":10,`+sketch, 1)), 10)
+	if err != nil || r.Metrics["x"].Sketch.Count() != 10 {
+		t.Errorf("with a sketch: %+v, %v", r, err)
+	}
 	metric := `{"n":1,"mean":1,"m2":0,"min":1,"max":1}`
 	var many strings.Builder
 	for i := range cluster.MaxMetrics + 1 {
@@ -51,6 +56,9 @@ func TestDecodeResult(t *testing.T) {
 		"n too large":   {strings.Replace(goodResult, `"n":10`, `"n":11`, 1), "n is 11"},
 		"deep":          {strings.Repeat(`{"metrics":`, 5000), "cut off"},
 		"blank":         {" \n\t", "wrote no result"},
+		"sketch lies":   {strings.Replace(goodResult, `"n":10`, `"n":10,"sketch":{"zero":10}`, 1), "outside min and max"},
+		"sketch inner":  {strings.Replace(goodResult, `"n":10`, `"n":10,"sketch":{"gamma":2}`, 1), `unknown field "gamma"`},
+		"sketch kind":   {strings.Replace(goodResult, `"n":10`, `"n":10,"sketch":[1]`, 1), "array"},
 		"too long":      {strings.Repeat(" ", cluster.MaxResultBytes) + "{}", "more than 1048576 bytes"},
 	} {
 		_, err := decodeResult([]byte(c.in), 10)

@@ -18,12 +18,15 @@ type wireMetric struct {
 	M2   *float64 `json:"m2"`
 	Min  *float64 `json:"min"`
 	Max  *float64 `json:"max"`
+
+	Sketch *cluster.Sketch `json:"sketch"` // may be missing
 }
 
 // decodeResult reads what a guest wrote to standard output and checks it
 // against the chunk's iterations. It accepts exactly one JSON object
-// {iterations, metrics: {name: {n, mean, m2, min, max}}}, at most
-// cluster.MaxResultBytes long, no field twice, none missing, none unknown.
+// {iterations, metrics: {name: {n, mean, m2, min, max, sketch}}}, at most
+// cluster.MaxResultBytes long, no field twice, none unknown, none missing but the
+// sketch.
 func decodeResult(out []byte, iterations uint64) (cluster.ChunkResult, error) {
 	var r cluster.ChunkResult
 	if len(out) > cluster.MaxResultBytes {
@@ -111,7 +114,7 @@ func (d resultDecoder) metrics() (map[string]cluster.Metric, error) {
 		if m.N == nil || m.Mean == nil || m.M2 == nil || m.Min == nil || m.Max == nil {
 			return nil, fmt.Errorf("metric %q: want n, mean, m2, min and max", clip(clean(name), 64))
 		}
-		out[name] = cluster.Metric{N: *m.N, Mean: *m.Mean, M2: *m.M2, Min: *m.Min, Max: *m.Max}
+		out[name] = cluster.Metric{N: *m.N, Mean: *m.Mean, M2: *m.M2, Min: *m.Min, Max: *m.Max, Sketch: m.Sketch}
 	}
 	_, err := d.Token()
 	return out, err

@@ -419,6 +419,8 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) 
 	}
 }
 
+func (f *fakeCluster) Void(cluster.Event) bool { return false }
+
 func (f *fakeCluster) Oldest() api.Cursor {
 	f.mu.Lock()
 	defer f.mu.Unlock()

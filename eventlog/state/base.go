@@ -127,7 +127,7 @@ func (j *job) clone() *job {
 		c.chunks[i].tries = slices.Clone(c.chunks[i].tries)
 	}
 	if j.metrics != nil {
-		c.metrics = make(map[string]*tree, len(j.metrics))
+		c.metrics = make(trees, len(j.metrics))
 	}
 	for name, t := range j.metrics {
 		c.metrics[name] = t.clone()

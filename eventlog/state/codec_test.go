@@ -239,10 +239,10 @@ func TestProgramIsEncoded(t *testing.T) {
 func TestEveryFieldIsEncoded(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
 		reflect.TypeFor[cluster.JobSpec](): 13, reflect.TypeFor[cluster.JobResult](): 8, reflect.TypeFor[cluster.Span](): 2, reflect.TypeFor[cluster.WorkShare](): 3,
-		reflect.TypeFor[cluster.Metric](): 5, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 9,
+		reflect.TypeFor[cluster.Metric](): 6, reflect.TypeFor[cluster.Sketch](): 4, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 9,
 		reflect.TypeFor[admission](): 4, reflect.TypeFor[removal](): 2, reflect.TypeFor[Action](): 6,
 		reflect.TypeFor[Publication](): 6, reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3,
-		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 26, reflect.TypeFor[stop](): 3, reflect.TypeFor[chunk](): 5, reflect.TypeFor[accept](): 5,
+		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 27, reflect.TypeFor[tree](): 3, reflect.TypeFor[stop](): 3, reflect.TypeFor[chunk](): 5, reflect.TypeFor[accept](): 5,
 		reflect.TypeFor[try](): 7, reflect.TypeFor[Failure](): 7, reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3,
 		reflect.TypeFor[fences](): 5, reflect.TypeFor[State](): 19 /* with scratch, which means nothing */, reflect.TypeFor[cluster.VoterConfig](): 11,
 	} {

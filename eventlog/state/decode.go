@@ -165,11 +165,26 @@ func (d *decoder) key() key {
 	return k
 }
 
-func (d *decoder) metric() (m cluster.Metric) {
+func (d *decoder) moments() (m cluster.Metric) {
 	if m.N = d.num(); m.N > 0 {
 		m.Mean, m.M2, m.Min, m.Max = d.float(), d.float(), d.float(), d.float()
 	}
 	return m
+}
+
+// sketch reads what appendSketch wrote; whether it can be is for others.
+func (d *decoder) sketch() *cluster.Sketch {
+	s := &cluster.Sketch{Level: d.int(), Zero: d.num()}
+	for _, side := range [...]*[]int64{&s.Below, &s.Above} {
+		n := d.count()
+		d.check(n <= cluster.MaxMergedBuckets, "sketch")
+		index := int64(-indexShift)
+		for ; n > 0 && d.err == nil; n-- {
+			index += int64(d.int())
+			*side = append(*side, index, int64(min(d.num(), math.MaxInt64)))
+		}
+	}
+	return s
 }
 
 // read reads a register.
@@ -397,7 +412,11 @@ func (d *decoder) result() *cluster.JobResult {
 			r.Metrics = make(map[string]cluster.Metric)
 		}
 		name := d.text(cluster.MaxMetricName)
-		r.Metrics[name] = d.metric()
+		m := d.moments()
+		if d.flag() {
+			m.Sketch = d.sketch()
+		}
+		r.Metrics[name] = m
 	}
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		r.Workers = append(r.Workers, cluster.WorkShare{Worker: d.node(false), Chunks: d.int(), Iterations: d.num()})
@@ -416,7 +435,7 @@ func (d *decoder) chunks(j *job) {
 		return
 	}
 	j.chunks = make([]chunk, j.total)
-	j.metrics, j.shares = make(map[string]*tree), make(map[cluster.NodeID]*share)
+	j.metrics, j.shares = make(trees), make(map[cluster.NodeID]*share)
 	var accepts []accept // room for some more
 	for i := range j.chunks {
 		c := &j.chunks[i]
@@ -473,6 +492,7 @@ func (d *decoder) chunk(c *chunk, room *accept) {
 }
 
 func (d *decoder) metrics(j *job) {
+	j.blurred = d.flag()
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		name := d.text(cluster.MaxMetricName)
 		d.check(name != "" && j.metrics[name] == nil, "metric")
@@ -484,7 +504,7 @@ func (d *decoder) metrics(j *job) {
 		}
 		t := newTree(j.total)
 		for i := range j.chunks {
-			m := d.metric()
+			m := d.moments()
 			if m.N > 0 {
 				_, n := j.spec.ChunkRange(i)
 				d.check(j.chunks[i].accept != nil && m.Validate(n) == nil, "metric")
@@ -492,7 +512,31 @@ func (d *decoder) metrics(j *job) {
 			t.levels[0][i] = m
 		}
 		t.build()
+		if d.flag() {
+			d.marks(t, j.blurred)
+		}
 		j.metrics[name] = t
+	}
+}
+
+// marks reads the marks of a tree's leaves and the sketch of those that have
+// one.
+func (d *decoder) marks(t *tree, blurred bool) {
+	t.marks = make([]mark, len(t.levels[0]))
+	var marked cluster.Metric // the leaves that have one
+	for i, m := range t.levels[0] {
+		if m.N == 0 || d.err != nil {
+			continue
+		}
+		copy(t.marks[i][:], d.bytes(uint64(len(mark{}))))
+		if t.marks[i] != (mark{}) {
+			marked = marked.Merge(m)
+		}
+	}
+	d.check(marked.N > 0, "marks")
+	if !blurred {
+		t.sketch = d.sketch()
+		d.check(d.err != nil || t.sketch.Validate(marked, cluster.MaxMergedBuckets) == nil, "sketch")
 	}
 }
 

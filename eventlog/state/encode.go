@@ -95,7 +95,8 @@ func (e *encoder) key(k key) {
 	e.num(k.seq)
 }
 
-func (e *encoder) metric(m cluster.Metric) {
+// moments writes a metric without its sketch.
+func (e *encoder) moments(m cluster.Metric) {
 	e.num(m.N)
 	if m.N == 0 {
 		return
@@ -104,6 +105,35 @@ func (e *encoder) metric(m cluster.Metric) {
 		e.float(v)
 	}
 }
+
+// sketch writes a sketch that may be missing.
+func (e *encoder) sketch(s *cluster.Sketch) {
+	e.flag(s != nil)
+	if s != nil {
+		e.b = appendSketch(e.b, s)
+	}
+}
+
+// appendSketch appends the canonical bytes of a sketch.
+func appendSketch(b []byte, s *cluster.Sketch) []byte {
+	b = binary.AppendUvarint(b, uint64(s.Level))
+	b = binary.AppendUvarint(b, s.Zero)
+	for _, side := range [...][]int64{s.Below, s.Above} {
+		b = binary.AppendUvarint(b, uint64(len(side)/2))
+		for i := 0; i+1 < len(side); i += 2 {
+			if i == 0 {
+				b = binary.AppendUvarint(b, uint64(side[0]+indexShift))
+			} else {
+				b = binary.AppendUvarint(b, uint64(side[i]-side[i-2]))
+			}
+			b = binary.AppendUvarint(b, uint64(side[i+1]))
+		}
+	}
+	return b
+}
+
+// indexShift makes every index of a bucket positive.
+const indexShift = 1 << 14
 
 // flush bounds the memory of a hash.
 func (e *encoder) flush(above int) {
@@ -331,7 +361,8 @@ func encodeResult(e *encoder, r *cluster.JobResult) {
 	e.count(len(r.Metrics))
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		e.text(name)
-		e.metric(r.Metrics[name])
+		e.moments(r.Metrics[name])
+		e.sketch(r.Metrics[name].Sketch)
 	}
 	e.count(len(r.Workers))
 	for _, w := range r.Workers {
@@ -427,8 +458,10 @@ func (t try) flags() (b byte) {
 	return b
 }
 
-// encodeMetrics writes the leaves of the trees; the rest follows from them.
+// encodeMetrics writes the leaves of the trees; the rest follows from them, but
+// for the sketches.
 func (j *job) encodeMetrics(e *encoder) {
+	e.flag(j.blurred)
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(j.metrics)) {
 		if j.metrics[name].root().N > 0 {
@@ -438,10 +471,31 @@ func (j *job) encodeMetrics(e *encoder) {
 	e.count(len(names))
 	for _, name := range names {
 		e.text(name)
-		for _, m := range j.metrics[name].levels[0] {
-			e.metric(m)
+		t := j.metrics[name]
+		for _, m := range t.levels[0] {
+			e.moments(m)
 			e.flush(hashBuffer)
 		}
+		t.encodeSketch(e, j.blurred)
+	}
+}
+
+// encodeSketch writes the marks of the leaves, if any has one, and the sketch
+// unless it is blurred.
+func (t *tree) encodeSketch(e *encoder, blurred bool) {
+	marked := slices.ContainsFunc(t.marks, func(m mark) bool { return m != mark{} })
+	e.flag(marked)
+	if !marked {
+		return
+	}
+	for i, m := range t.marks {
+		if t.levels[0][i].N > 0 {
+			e.b = append(e.b, m[:]...)
+			e.flush(hashBuffer)
+		}
+	}
+	if !blurred {
+		e.b = appendSketch(e.b, t.sketch)
 	}
 }
 

@@ -128,6 +128,15 @@ func (f *fences) limit(src cluster.SourceID, term cluster.Term) uint64 {
 // behind it is void. It speaks of events beyond the base.
 func (s *State) Limit(id cluster.SourceID, term cluster.Term) uint64 { return s.fences.limit(id, term) }
 
+// Void reports whether a higher term has fenced e off. Below the base that is
+// settled and no longer known: there it answers false.
+func (s *State) Void(e cluster.Event) bool {
+	if !e.Kind.Authority() || e.Seq <= s.BaseSeq(e.Source) {
+		return false
+	}
+	return e.Seq > s.fences.limit(e.Source, e.Term)
+}
+
 // isVoid reports whether a higher term has fenced e off.
 func (s *State) isVoid(src *source, e *cluster.Event) bool {
 	if src.version != s.fences.version || src.term != e.Term || src.version == 0 {

@@ -35,8 +35,11 @@ type job struct {
 	iterations uint64           // of accepted chunks
 	micros     int64            // run time of accepted attempts
 	disputed   int
-	metrics    map[string]*tree
-	shares     map[cluster.NodeID]*share
+	metrics    trees
+	// blurred: a chunk had results that differ, one of which is in the sketches
+	// and cannot be taken out.
+	blurred bool
+	shares  map[cluster.NodeID]*share
 
 	// sealed is the result for good, as the first end that has one tells it:
 	// what is learned of the chunks afterwards changes it no more.
@@ -181,7 +184,7 @@ func (s *State) define(j *job, at key, b cluster.JobSubmitted) {
 	j.known, j.submittedAt, j.spec, j.owner, j.total = true, at, b.Spec, b.Owner, b.Chunks
 	j.chunks = make([]chunk, b.Chunks)
 	j.count = [chunkStates]int{chunkPending: b.Chunks}
-	j.metrics = make(map[string]*tree)
+	j.metrics = make(trees)
 	j.shares = make(map[cluster.NodeID]*share)
 	parked := j.parked
 	j.parked = nil
@@ -314,6 +317,7 @@ func (j *job) seal(at key, r *cluster.JobResult) {
 	}
 	j.sealed, j.sealedAt = r, at
 	j.chunks, j.count, j.iterations, j.micros, j.disputed, j.metrics, j.shares = nil, [chunkStates]int{}, 0, 0, 0, nil, nil
+	j.blurred = false
 }
 
 // result sums up the chunks.
@@ -325,14 +329,7 @@ func (j *job) result() *cluster.JobResult {
 		Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed] + j.count[chunkParked], Disputed: j.disputed,
 		Iterations: j.iterations, Micros: j.micros,
 	}
-	for name, t := range j.metrics {
-		if m := t.root(); m.N > 0 {
-			if r.Metrics == nil {
-				r.Metrics = make(map[string]cluster.Metric, len(j.metrics))
-			}
-			r.Metrics[name] = m
-		}
-	}
+	r.Metrics = j.metrics.metrics(j.blurred)
 	for _, w := range slices.Sorted(maps.Keys(j.shares)) {
 		if sh := j.shares[w]; sh.chunks > 0 {
 			r.Workers = append(r.Workers, cluster.WorkShare{Worker: w, Chunks: sh.chunks, Iterations: sh.iterations})
@@ -450,12 +447,14 @@ func (j *job) take(at key, b cluster.ChunkAccepted) bool {
 	j.change(b.Chunk, func(c *chunk) {
 		c.tries = nil
 		old := c.accept
+		same := old == nil || j.metrics.holds(b.Chunk, b.Result.Metrics)
+		j.blurred = j.blurred || !same
 		settled := a.settles || old != nil && old.settles
 		switch {
 		case c.disputed && settled:
 			c.disputed = false
 			j.disputed--
-		case old != nil && !c.disputed && !settled && !j.holds(b.Chunk, b.Result.Metrics):
+		case !same && !c.disputed && !settled:
 			c.disputed = true
 			j.disputed++
 		}
@@ -467,7 +466,7 @@ func (j *job) take(at key, b cluster.ChunkAccepted) bool {
 		}
 		c.accept = a
 		j.credit(a, n, 1)
-		j.store(b.Chunk, b.Result.Metrics)
+		j.metrics.store(j.total, b.Chunk, b.Result.Metrics)
 	})
 	return true
 }
@@ -487,38 +486,6 @@ func (j *job) credit(a *accept, iterations uint64, sign int) {
 	}
 	sh.iterations -= iterations
 	j.iterations -= iterations
-}
-
-// holds reports whether metrics are the chunk's leaves of the trees.
-func (j *job) holds(chunk int, metrics map[string]cluster.Metric) bool {
-	for name, t := range j.metrics {
-		if t.leaf(chunk) != metrics[name] {
-			return false
-		}
-	}
-	for name := range metrics {
-		if j.metrics[name] == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// store makes metrics the chunk's leaf of every tree.
-func (j *job) store(chunk int, metrics map[string]cluster.Metric) {
-	for name, m := range metrics {
-		t, ok := j.metrics[name]
-		if !ok {
-			t = newTree(j.total)
-			j.metrics[name] = t
-		}
-		t.set(chunk, m)
-	}
-	for name, t := range j.metrics {
-		if _, ok := metrics[name]; !ok {
-			t.set(chunk, cluster.Metric{})
-		}
-	}
 }
 
 // maxMicros bounds the run time of one attempt.

@@ -1,7 +1,7 @@
 package state
 
 import (
-	"math"
+	"crypto/sha256"
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
@@ -11,8 +11,25 @@ import (
 // node i of a level merges nodes 2i and 2i+1 of the level below, and a node
 // without sibling is carried up. The root is the same, to the bit, in whatever
 // order the leaves are set.
+//
+// Sketches merge to the same in any order, so there is one of all leaves. It
+// cannot forget a leaf; of each it is known only by its mark.
 type tree struct {
-	levels [][]cluster.Metric // leaves first, the root last
+	levels [][]cluster.Metric // leaves first, the root last; none has a sketch
+	sketch *cluster.Sketch    // of the leaves that have a mark
+	marks  []mark             // of the leaves; nil: none has a sketch
+}
+
+// mark tells sketches apart; zero: there is none.
+type mark [16]byte
+
+func markOf(s *cluster.Sketch) (m mark) {
+	if s == nil {
+		return m
+	}
+	sum := sha256.Sum256(appendSketch(nil, s))
+	copy(m[:], sum[:])
+	return m
 }
 
 func newTree(n int) *tree {
@@ -26,11 +43,14 @@ func newTree(n int) *tree {
 	}
 }
 
-// set changes leaf i and the path above it.
+// set changes leaf i and the path above it. A sketch is added unless it is the
+// one that the leaf had.
 func (t *tree) set(i int, m cluster.Metric) {
 	if t.levels[0][i].N == 0 && m.N == 0 {
 		return
 	}
+	t.setSketch(i, m.Sketch)
+	m.Sketch = nil
 	t.levels[0][i] = m
 	for l := 1; l < len(t.levels); l++ {
 		i /= 2
@@ -38,12 +58,42 @@ func (t *tree) set(i int, m cluster.Metric) {
 	}
 }
 
+func (t *tree) setSketch(i int, s *cluster.Sketch) {
+	if s == nil && t.marks == nil {
+		return
+	}
+	if t.marks == nil {
+		t.marks = make([]mark, len(t.levels[0]))
+	}
+	m := markOf(s)
+	if t.marks[i] == m {
+		return
+	}
+	t.marks[i] = m
+	switch {
+	case s == nil:
+	case t.sketch == nil:
+		t.sketch = s.Coarsen(cluster.MaxMergedBuckets)
+	default:
+		t.sketch = t.sketch.Merge(s, cluster.MaxMergedBuckets)
+	}
+}
+
+// is reports whether m is leaf i.
+func (t *tree) is(i int, m cluster.Metric) bool {
+	if t.marks != nil && t.marks[i] != markOf(m.Sketch) || t.marks == nil && m.Sketch != nil {
+		return false
+	}
+	m.Sketch = nil
+	return t.levels[0][i] == m
+}
+
 // join merges what is below node i of level l.
 func (t *tree) join(l, i int) {
 	below := t.levels[l-1]
 	v := below[2*i]
 	if 2*i+1 < len(below) {
-		v = merge(v, below[2*i+1])
+		v = v.Merge(below[2*i+1])
 	}
 	t.levels[l][i] = v
 }
@@ -58,62 +108,107 @@ func (t *tree) build() {
 }
 
 func (t *tree) clone() *tree {
-	c := &tree{levels: slices.Clone(t.levels)}
+	c := &tree{levels: slices.Clone(t.levels), sketch: t.sketch, marks: slices.Clone(t.marks)}
 	for l := range c.levels {
 		c.levels[l] = slices.Clone(c.levels[l])
 	}
 	return c
 }
 
-func (t *tree) leaf(i int) cluster.Metric { return t.levels[0][i] }
-
-func (t *tree) root() cluster.Metric { return t.levels[len(t.levels)-1][0] }
-
-// merge combines two disjoint samples (Chan, Golub, LeVeque 1979). An empty
-// sample is the identity. The conversions keep every product rounded before it
-// is added: fused operations would give other bits on other processors.
-func merge(a, b cluster.Metric) cluster.Metric {
-	switch {
-	case a.N == 0:
-		return b
-	case b.N == 0:
-		return a
+// root is all leaves merged. It has a sketch if every leaf has one.
+func (t *tree) root() cluster.Metric {
+	m := t.levels[len(t.levels)-1][0]
+	if t.sketch.Count() == m.N {
+		m.Sketch = t.sketch
 	}
-	na, nb := float64(a.N), float64(b.N)
-	n := na + nb
-	d := b.Mean - a.Mean
-	return cluster.Metric{
-		N:    a.N + b.N,
-		Mean: a.Mean + float64(d*float64(nb/n)),
-		M2:   float64(a.M2+b.M2) + float64(float64(d*d)*float64(float64(na*nb)/n)),
-		Min:  min(a.Min, b.Min),
-		Max:  max(a.Max, b.Max),
+	return m
+}
+
+// trees are those of a job's metrics, by name.
+type trees map[string]*tree
+
+// holds reports whether metrics are the chunk's leaves.
+func (ts trees) holds(chunk int, metrics map[string]cluster.Metric) bool {
+	for name, t := range ts {
+		if !t.is(chunk, metrics[name]) {
+			return false
+		}
+	}
+	for name := range metrics {
+		if ts[name] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// store makes metrics the leaves of a chunk, of so many.
+func (ts trees) store(total, chunk int, metrics map[string]cluster.Metric) {
+	for name, m := range metrics {
+		t, ok := ts[name]
+		if !ok {
+			t = newTree(total)
+			ts[name] = t
+		}
+		t.set(chunk, m)
+	}
+	for name, t := range ts {
+		if _, ok := metrics[name]; !ok {
+			t.set(chunk, cluster.Metric{})
+		}
 	}
 }
 
-// Aggregate summarises the samples of a metric merged so far.
-type Aggregate struct {
-	N    uint64  `json:"n"`
-	Mean float64 `json:"mean"`
-	M2   float64 `json:"m2"`
-	Min  float64 `json:"min"`
-	Max  float64 `json:"max"`
-	// Std is the sample standard deviation, SE that of the mean, CI95 half
-	// the width of the 95 % interval of the mean; all 0 for one sample.
-	Std  float64 `json:"std"`
-	SE   float64 `json:"se"`
-	CI95 float64 `json:"ci95"`
-}
-
-// z95 is the 97.5 % quantile of the normal distribution.
-const z95 = 1.959963984540054
-
-func aggregate(m cluster.Metric) Aggregate {
-	a := Aggregate{N: m.N, Mean: m.Mean, M2: m.M2, Min: m.Min, Max: m.Max}
-	if m.N > 1 {
-		a.Std = math.Sqrt(m.M2 / float64(m.N-1))
-		a.SE = a.Std / math.Sqrt(float64(m.N))
-		a.CI95 = z95 * a.SE
+// metrics merges all leaves, nil if there are none. Blurred sketches are left
+// out; of many, each is made coarser, so that they can be told together.
+func (ts trees) metrics(blurred bool) map[string]cluster.Metric {
+	var out map[string]cluster.Metric
+	sketches := 0
+	for name, t := range ts {
+		m := t.root()
+		if m.N == 0 {
+			continue
+		}
+		if blurred {
+			m.Sketch = nil
+		}
+		if m.Sketch != nil {
+			sketches++
+		}
+		if out == nil {
+			out = make(map[string]cluster.Metric, len(ts))
+		}
+		out[name] = m
 	}
-	return a
+	for name, m := range out {
+		if m.Sketch != nil {
+			m.Sketch = m.Sketch.Coarsen(max(minBuckets, maxResultBuckets/sketches))
+			out[name] = m
+		}
+	}
+	return out
 }
+
+// Buckets of all sketches of a job's result together, and of each at least.
+const (
+	maxResultBuckets = 1 << 15
+	minBuckets       = 64
+)
+
+// Merger merges results of chunks as the log does, to the same bits whatever
+// their order, for whoever runs chunks without a log.
+type Merger struct {
+	chunks int
+	trees  trees
+}
+
+// NewMerger returns a Merger of so many chunks.
+func NewMerger(chunks int) *Merger {
+	return &Merger{chunks: chunks, trees: make(trees)}
+}
+
+// Set makes r, which is valid, the result of a chunk. Each chunk is set once.
+func (m *Merger) Set(chunk int, r cluster.ChunkResult) { m.trees.store(m.chunks, chunk, r.Metrics) }
+
+// Metrics returns the metrics of all results so far, by name.
+func (m *Merger) Metrics() map[string]cluster.Metric { return m.trees.metrics(false) }

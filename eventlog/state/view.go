@@ -70,10 +70,10 @@ type Failure struct {
 	key key
 }
 
-// Named is the aggregate of one metric.
+// Named is one metric, merged over the chunks.
 type Named struct {
 	Name string `json:"name"`
-	Aggregate
+	cluster.Metric
 }
 
 // OpenChunk is a chunk that is neither accepted nor given up.
@@ -134,7 +134,7 @@ func (j *job) view() Job {
 	v.LastFailures = slices.Clone(j.recent)
 	r := j.result()
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-		v.Aggregates = append(v.Aggregates, Named{Name: name, Aggregate: aggregate(r.Metrics[name])})
+		v.Aggregates = append(v.Aggregates, Named{Name: name, Metric: r.Metrics[name]})
 	}
 	v.Workers = slices.Clone(r.Workers)
 	switch {

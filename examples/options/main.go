@@ -1,6 +1,7 @@
 // Command options prices a portfolio of European options by Monte Carlo: the
 // price of the underlying at maturity follows geometric Brownian motion, and
-// each option gives one metric whose mean is its price today.
+// each option gives one metric whose mean is its price today, and whose quantiles
+// are those of what it pays.
 package main
 
 import (
@@ -27,7 +28,7 @@ func price(p Portfolio, c skeinwasm.Chunk) map[string]skeinwasm.Metric {
 	for k, o := range p.Options {
 		s := skeinwasm.NewStream(c.Seed, uint64(k))
 		payoff := o.discountedPayoff()
-		var m skeinwasm.Metric
+		m := skeinwasm.Metric{Sketch: skeinwasm.NewSketch()}
 		for i := range c.Iterations {
 			m.Add(payoff(normal(s.Uniform(c.Offset + i))))
 		}

@@ -163,7 +163,10 @@ func TestPricesAgreeWithBlackScholes(t *testing.T) {
 			t.Error("the same chunk gave other bits in another process")
 		}
 		for name, m := range r.Metrics {
-			sums[name] = merge(sums[name], skeinwasm.Metric(m))
+			if m.Sketch.Count() != m.N {
+				t.Errorf("%s: %d of %d samples in the sketch", name, m.Sketch.Count(), m.N)
+			}
+			sums[name] = merge(sums[name], skeinwasm.Metric{N: m.N, Mean: m.Mean, M2: m.M2, Min: m.Min, Max: m.Max})
 		}
 	}
 	for _, o := range p.Options {

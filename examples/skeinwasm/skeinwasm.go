@@ -57,10 +57,15 @@ type Metric struct {
 	M2   float64 `json:"m2"` // sum of squared deviations from the mean
 	Min  float64 `json:"min"`
 	Max  float64 `json:"max"`
+	// Sketch, if it is set before the first Add, gives the job quantiles.
+	Sketch *Sketch `json:"sketch,omitempty"`
 }
 
 // Add counts one sample (Welford 1962).
 func (m *Metric) Add(x float64) {
+	if m.Sketch != nil {
+		m.Sketch.add(x)
+	}
 	m.N++
 	if m.N == 1 {
 		m.Mean, m.Min, m.Max = x, x, x
@@ -119,6 +124,7 @@ func run(getenv func(string) string, stdin io.Reader, stdout io.Writer,
 	if err != nil {
 		return err
 	}
+	fit(metrics)
 	return json.NewEncoder(stdout).Encode(Result{Iterations: c.Iterations, Metrics: metrics})
 }
 

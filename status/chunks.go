@@ -1,0 +1,177 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// chunks sends the accepted results of a job's chunks, and goes on until the job
+// has ended if asked to.
+func (s *Server) chunks(w http.ResponseWriter, r *http.Request) error {
+	at, follow, err := parseChunkQuery(r)
+	if err != nil {
+		return err
+	}
+	id, err := s.jobID(r)
+	if err != nil {
+		return err
+	}
+	job, err := s.o.Backend.Job(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return s.follow(w, r, func(ctx context.Context, out *follower) error {
+		cs := chunkStream{s: s, out: out, id: id, spec: job.Spec, at: at, sent: make(map[int]bool)}
+		return cs.run(ctx, follow)
+	})
+}
+
+func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
+	at = api.Cursor{}
+	for name, values := range r.URL.Query() {
+		switch name {
+		case "after":
+			at, err = cluster.ParseCursor(values[0])
+		case "follow":
+			follow, err = parseFlag(values[0])
+		default:
+			return nil, false, api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
+		}
+		if err != nil {
+			return nil, false, api.Errorf(api.CodeInvalidRequest, "%s: %s", name, err)
+		}
+	}
+	return at, follow, nil
+}
+
+// chunkStream serves one reader of results.
+type chunkStream struct {
+	s    *Server
+	out  *follower
+	id   cluster.JobID
+	spec cluster.JobSpec
+	at   api.Cursor   // all up to it was sent
+	sent map[int]bool // chunks of which a line was sent; at most the job's
+}
+
+func (cs *chunkStream) run(ctx context.Context, follow bool) error {
+	b := cs.s.o.Backend
+	if len(cs.at) == 0 {
+		if cs.at = b.Oldest().Clone(); len(cs.at) > 0 {
+			if err := cs.out.line(api.StreamPosition{Cursor: cs.at.String(), Compacted: true}); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		changed := b.Changed() // before the look, so that nothing is missed
+		job, err := b.Job(ctx, cs.id)
+		if err != nil {
+			return err
+		}
+		if err := cs.send(ctx); err != nil {
+			return err
+		}
+		if !follow || job.State.Final() {
+			return cs.out.line(api.ChunkEnd{Cursor: cs.at.String(), End: job.State.Final()})
+		}
+		did, err := cs.s.wait(ctx, changed, eventsMin, keepalive)
+		if err != nil {
+			return err
+		}
+		if !did {
+			if err := cs.out.line(api.StreamPosition{Cursor: cs.at.String()}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends what there is.
+func (cs *chunkStream) send(ctx context.Context) error {
+	for e, err := range cs.s.o.Backend.Events(ctx, cs.at, time.Time{}) {
+		if err != nil {
+			return err
+		}
+		if (e.Kind == cluster.KindChunkAccepted || e.Kind == cluster.KindChunksAccepted) && !cs.s.o.Backend.Void(e) {
+			if err := cs.event(e); err != nil {
+				return err
+			}
+		}
+		switch now := time.Now(); {
+		case now.Sub(cs.out.last) > keepalive:
+			if err := cs.out.line(api.StreamPosition{Cursor: cs.at.String()}); err != nil {
+				return err
+			}
+		case now.Sub(cs.out.flushed) > eventsMin:
+			if err := cs.out.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := cs.out.flush(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// event sends the results that an event holds. Only the last one's cursor is
+// behind the event: a reader that breaks off before it gets the event again.
+func (cs *chunkStream) event(e cluster.Event) error {
+	list := cs.accepted(e)
+	before := maps.Clone(cs.at)
+	before[e.Source] = e.Seq - 1
+	for i, a := range list {
+		cursor := before
+		if i == len(list)-1 {
+			cursor = cs.at
+		}
+		offset, _ := cs.spec.ChunkRange(a.Chunk)
+		cs.sent[a.Chunk] = true
+		if err := cs.out.write(api.ChunkResult{
+			Job: cs.id, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, At: e.HLC.Time(), Seconds: a.Seconds, Settles: a.Settles,
+			Offset: offset, Iterations: a.Result.Iterations, Metrics: a.Result.Metrics, Hash: a.Result.Hash(), Cursor: cursor.String(),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accepted returns the results in an event that are of this job, can be of it,
+// and were not sent.
+func (cs *chunkStream) accepted(e cluster.Event) []cluster.Accept {
+	var job cluster.JobID
+	var list []cluster.Accept
+	if e.Kind == cluster.KindChunksAccepted {
+		var b cluster.ChunksAccepted
+		if json.Unmarshal(e.Body, &b) != nil {
+			return nil
+		}
+		job, list = b.Job, b.Accepts
+	} else {
+		var b cluster.ChunkAccepted
+		if json.Unmarshal(e.Body, &b) != nil {
+			return nil
+		}
+		job = b.Job
+		list = []cluster.Accept{{Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker, Seconds: b.Seconds, Settles: b.Settles, Result: b.Result}}
+	}
+	if job != cs.id {
+		return nil
+	}
+	return slices.DeleteFunc(list, func(a cluster.Accept) bool {
+		if a.Chunk < 0 || a.Chunk >= cs.spec.Chunks() || cs.sent[a.Chunk] && !a.Settles {
+			return true
+		}
+		_, n := cs.spec.ChunkRange(a.Chunk)
+		return a.Result.Validate(n) != nil
+	})
+}
