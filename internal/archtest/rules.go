@@ -30,6 +30,7 @@ var adapters = map[string][]string{
 	"coord/join": nil,
 	"eventlog":   nil,
 	"mesh":       nil,
+	"publisher":  nil,
 	"scheduler":  nil,
 	"systemd":    nil,
 	"worker":     nil,

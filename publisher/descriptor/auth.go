@@ -1,11 +1,13 @@
 package descriptor
 
 import (
+	"bytes"
 	"crypto/ecdh"
 	"crypto/sha3"
 	"encoding/base32"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -58,7 +60,8 @@ type middle struct {
 }
 
 func parseMiddle(text []byte) (m middle, err error) {
-	all, err := items(text, maxItems)
+	// tor ends it without a line feed, other programs with one.
+	all, err := items(slices.Concat(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")), maxItems)
 	if err != nil {
 		return m, err
 	}
@@ -102,7 +105,7 @@ func (m middle) encode() []byte {
 			raw.EncodeToString(c.cookie[:])+"\n"...)
 	}
 	out = append(out, "encrypted\n"...)
-	return appendObject(out, tagMessage, m.body)
+	return bytes.TrimSuffix(appendObject(out, tagMessage, m.body), []byte("\n"))
 }
 
 // cookie finds the entry of a client and opens it.

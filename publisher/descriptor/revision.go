@@ -47,3 +47,14 @@ func (k SecretKey) revisionBase(p Period) uint64 {
 	h.Write(b[:])
 	return binary.BigEndian.Uint64(h.Sum(nil)) >> 3
 }
+
+// RevisionTerm returns the term under which a revision of the period was made,
+// and whether it can have been made by NextRevision at all.
+func (k SecretKey) RevisionTerm(p Period, revision uint64) (cluster.Term, bool) {
+	base := k.revisionBase(p)
+	if revision < base {
+		return 0, false
+	}
+	term := cluster.Term((revision - base) >> revisionTermShift)
+	return term, term <= MaxRevisionTerm
+}

@@ -1,0 +1,300 @@
+package publisher
+
+import (
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/publisher/descriptor"
+)
+
+// Core decides when to build, and where to post. It is pure: the same events at
+// the same times give the same actions. One goroutine owns it.
+//
+//	             change + Coalesce, not before MinGap
+//	waiting ----------------------------------------> building
+//	   ^   ^                                             |
+//	   |   +--- failed: again after RetryMin, doubling --+
+//	   |                                                 v
+//	   +--- each directory: pending -> posted -> stored | rejected -> fetch
+//	                           ^---- failed: backoff ---+
+//
+// A rejected post means that the directory has a higher revision, which a Fetch
+// reads. If it is of a later term this core stands back (Fenced); if nobody
+// published anything newer for Yield it goes above, so that a dead publisher's
+// last word is not the end. Any other revision is overtaken at once.
+type Core struct {
+	timing Timing
+	seed   uint64 // of what is left to chance
+	draws  uint64
+
+	publishing bool
+	term       cluster.Term
+	content    [32]byte
+	targets    []*target
+	floors     map[descriptor.Period]uint64
+
+	dirty     bool // there is something new since the last Build
+	changed   time.Duration
+	building  bool
+	failures  int           // builds in a row
+	notBefore time.Duration // of the next Build
+	refresh   time.Duration // when the descriptor is renewed anyway
+	version   uint64
+
+	fence fence
+	busy  map[descriptor.Fingerprint]bool
+}
+
+// fence is what is known of a publisher of a later term.
+type fence struct {
+	up       bool
+	revision uint64
+	term     cluster.Term
+	since    time.Duration // when the revision was first seen
+	asked    bool          // after Yield: what is there now?
+}
+
+// target is a descriptor at its directories.
+type target struct {
+	Target
+	version  uint64 // 0: never built
+	revision uint64
+	dirs     map[descriptor.Fingerprint]*dir
+	told     bool // Published
+	worried  bool // Unpublished
+	asking   bool // a Fetch is out
+}
+
+// dir is one directory of one target. It is pending unless it is something
+// else.
+type dir struct {
+	stored, rejected, posted bool
+	tries                    int
+	next                     time.Duration
+}
+
+// NewCore returns a core that publishes nothing yet. floors are the highest
+// revisions known, as persisted before.
+func NewCore(timing Timing, seed uint64, floors map[descriptor.Period]uint64) *Core {
+	c := &Core{timing: timing, seed: seed, floors: map[descriptor.Period]uint64{}, busy: map[descriptor.Fingerprint]bool{}}
+	for p, f := range floors {
+		c.floors[p] = f
+	}
+	return c
+}
+
+// Step takes in an event at now, a monotonic time, and returns what to do.
+func (c *Core) Step(e Event, now time.Duration) (acts []Action) {
+	switch e := e.(type) {
+	case SetDuty:
+		c.setDuty(e, now)
+	case SetContent:
+		if e.Digest != c.content {
+			c.content = e.Digest
+			c.touch(now)
+		}
+	case SetTargets:
+		c.setTargets(e.Targets, now)
+	case Built:
+		c.built(e, now)
+	case Answered:
+		acts = c.answered(e, now)
+	case Seen:
+		acts = c.seen(e, now)
+	}
+	return append(acts, c.due(now)...)
+}
+
+// touch notes a change. Changes are gathered from the first one on.
+func (c *Core) touch(now time.Duration) {
+	if !c.dirty {
+		c.dirty, c.changed = true, now
+	}
+}
+
+func (c *Core) setDuty(e SetDuty, now time.Duration) {
+	switch {
+	case !e.Publishing:
+		c.dirty = false
+	case !c.publishing || e.Term > c.term:
+		c.touch(now)
+	}
+	if !e.Publishing || e.Term > c.fence.term {
+		c.fence = fence{}
+	}
+	if !c.publishing && e.Publishing {
+		c.notBefore = 0
+		for _, t := range c.targets {
+			t.version = 0 // what was posted before may be overtaken
+		}
+	}
+	c.publishing, c.term = e.Publishing, e.Term
+}
+
+func (c *Core) setTargets(all []Target, now time.Duration) {
+	if slices.EqualFunc(all, c.targets, func(a Target, b *target) bool { return a.equal(b.Target) }) {
+		return
+	}
+	var next []*target
+	for _, t := range all {
+		n := &target{Target: t}
+		for _, old := range c.targets {
+			if old.Period == t.Period {
+				n = old
+				n.Target = t
+			}
+		}
+		next = append(next, n)
+	}
+	c.targets = next
+	for p := range c.floors {
+		if !slices.ContainsFunc(all, func(t Target) bool { return p.Number+2 >= t.Period.Number }) {
+			delete(c.floors, p)
+		}
+	}
+	c.touch(now)
+}
+
+func (c *Core) built(e Built, now time.Duration) {
+	if !c.building || e.Version != c.version {
+		return
+	}
+	c.building = false
+	if len(e.Revisions) == 0 {
+		c.failures++
+		c.notBefore = now + c.timing.backoff(c.failures, c.chance())
+		c.touch(now)
+		return
+	}
+	c.failures = 0
+	for i, t := range c.targets {
+		if i >= len(e.Revisions) {
+			break
+		}
+		t.version, t.revision, t.told, t.worried, t.asking = e.Version, e.Revisions[i], false, false, false
+		c.floors[t.Period] = max(c.floors[t.Period], t.revision)
+		t.dirs = make(map[descriptor.Fingerprint]*dir, len(t.Store))
+		for _, f := range t.Store {
+			t.dirs[f] = &dir{}
+		}
+	}
+}
+
+// due returns what is to be done at now.
+func (c *Core) due(now time.Duration) (acts []Action) {
+	if !c.publishing {
+		return nil
+	}
+	if c.fence.up {
+		if t := c.fetched(); t != nil && !c.fence.asked && now >= c.fence.since+c.timing.Yield && len(t.Fetch) > 0 {
+			c.fence.asked = true
+			acts = append(acts, Fetch{t.version, t.Period, t.Fetch[c.chance()%uint64(len(t.Fetch))]})
+		}
+		return acts
+	}
+	if !c.dirty && !c.building && c.version > 0 && now >= c.refresh {
+		c.dirty, c.changed = true, now-c.timing.Coalesce
+	}
+	if at, ok := c.buildAt(); ok && now >= at {
+		acts = append(acts, c.build(now))
+	}
+	for _, t := range c.targets {
+		if t.version != c.version || c.building {
+			continue // there will be a newer one at once
+		}
+		for _, f := range t.Store {
+			if d := t.dirs[f]; d != nil && d.pending() && now >= d.next && !c.busy[f] {
+				d.posted, c.busy[f] = true, true
+				acts = append(acts, Post{t.version, t.Period, f})
+			}
+		}
+	}
+	return acts
+}
+
+func (d *dir) pending() bool { return !d.stored && !d.rejected && !d.posted }
+
+// buildAt says when the next Build is due, if there is a reason for one.
+func (c *Core) buildAt() (time.Duration, bool) {
+	if !c.dirty || c.building || len(c.targets) == 0 || c.content == [32]byte{} {
+		return 0, false
+	}
+	return max(c.changed+c.timing.Coalesce, c.notBefore), true
+}
+
+func (c *Core) build(now time.Duration) Build {
+	c.version++
+	c.building, c.dirty = true, false
+	c.notBefore = now + c.timing.MinGap
+	jitter := time.Duration(c.chance() % uint64(2*c.timing.Jitter+1))
+	c.refresh = now + c.timing.Period - c.timing.Jitter + jitter
+	b := Build{Version: c.version, Term: c.term}
+	for _, t := range c.targets {
+		b.Periods = append(b.Periods, t.Period)
+		b.Floors = append(b.Floors, c.floors[t.Period])
+	}
+	return b
+}
+
+// Deadline returns when Step must be called with a Tick at the latest, and
+// whether there is such a time.
+func (c *Core) Deadline() (at time.Duration, ok bool) {
+	earlier := func(d time.Duration) {
+		if !ok || d < at {
+			at, ok = d, true
+		}
+	}
+	switch {
+	case !c.publishing:
+		return 0, false
+	case c.fence.up:
+		if t := c.fetched(); t != nil && !c.fence.asked && len(t.Fetch) > 0 {
+			earlier(c.fence.since + c.timing.Yield)
+		}
+		return at, ok
+	}
+	if d, due := c.buildAt(); due {
+		earlier(d)
+	} else if !c.dirty && !c.building && c.version > 0 {
+		earlier(c.refresh)
+	}
+	for _, t := range c.targets {
+		if t.version != c.version || c.building {
+			continue
+		}
+		for f, d := range t.dirs {
+			if d.pending() && !c.busy[f] {
+				earlier(d.next)
+			}
+		}
+	}
+	return at, ok
+}
+
+func (c *Core) fetched() *target {
+	for _, t := range c.targets {
+		if t.Fetched {
+			return t
+		}
+	}
+	return nil
+}
+
+func (c *Core) find(version uint64, p descriptor.Period) *target {
+	for _, t := range c.targets {
+		if t.Period == p && t.version == version {
+			return t
+		}
+	}
+	return nil
+}
+
+// chance draws the next number from the seed (splitmix64).
+func (c *Core) chance() uint64 {
+	c.draws++
+	z := c.seed + c.draws*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
