@@ -11,7 +11,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 .PHONY: help build examples demo test check lint fuzz sim mutants bench bench-go \
-	deps vmtest prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-demo clean FORCE
+	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-demo clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,10 +39,19 @@ deps: ## install the Debian packages that the tests need, or print the command
 vmtest: ## boot guests under QEMU: kernel WireGuard, and systemd with the units
 	REQUIRE=vm $(GO) test -count=1 -v -timeout 30m ./internal/vmtest
 
-# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd
+tornet: ## leave a private Tor network running to play with
+	$(GO) run ./internal/tornet/play
+
+TORNET = ./internal/tornet ./tor
+
+tornet-test: ## the cases on the private Tor network, in full
+	-@scripts/deps
+	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -p 1 -timeout 60m $(TORNET)
+
+# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor
 # turns these skips into failures. The packages of SERIAL start whole clusters
 # and guests: one at a time, so that what they time is theirs.
-SERIAL = ./daemon ./test/netns ./internal/vmtest
+SERIAL = ./daemon ./test/netns ./internal/vmtest $(TORNET)
 
 test: bin/race/skein ## everything once, with the race detector (what CI runs)
 	-@scripts/deps

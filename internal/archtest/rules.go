@@ -33,6 +33,7 @@ var adapters = map[string][]string{
 	"publisher":  nil,
 	"scheduler":  nil,
 	"systemd":    nil,
+	"tor":        nil,
 	"worker":     nil,
 	"api":        nil,
 	"status":     {"api"},
@@ -57,10 +58,11 @@ var testOnly = map[string][]string{
 	"internal/require":  nil,
 	"internal/sim":      nil,
 	"internal/simnet":   nil,
+	"internal/tornet":   {"internal/require"},
 	"internal/vmtest":   {"internal/require"},
 	"test/netns":        {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
 }
 
 // free lists packages outside the rules: example jobs and tools, programs of
 // their own that no package imports.
-var free = []string{"examples", "internal/sim/mutate"}
+var free = []string{"examples", "internal/sim/mutate", "internal/tornet/play"}

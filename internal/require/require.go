@@ -31,7 +31,7 @@ const (
 	Rootfs What = "rootfs"
 	// Systemd is a systemd-analyze that judges unit files offline.
 	Systemd What = "systemd"
-	// Tor is the tor program.
+	// Tor is the programs tor and tor-gencert.
 	Tor What = "tor"
 )
 
@@ -86,7 +86,7 @@ func checks() map[What]func() error {
 			return firstError(root, amd64, func() error { return programs("debootstrap", "mkfs.ext4") })
 		},
 		Systemd: systemd,
-		Tor:     func() error { return programs("tor") },
+		Tor:     func() error { return programs("tor", "tor-gencert") },
 	}
 }
 

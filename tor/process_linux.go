@@ -1,0 +1,10 @@
+package tor
+
+import "syscall"
+
+// processAttributes give tor a group of its own, so that an interrupt at the
+// terminal does not reach it before the daemon has drained, and end it with
+// the daemon however that ends.
+func processAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
