@@ -11,7 +11,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 .PHONY: help build examples demo test check lint fuzz sim mutants bench bench-go \
-	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-demo clean FORCE
+	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-demo clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,10 @@ prove-coord: ## 100 failovers per profile on fake time
 
 prove-worker: ## 3000 chunks through the stream, real children and back
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./worker ./scheduler/...
+
+prove-jobs: ## the decisions about jobs: 20 000 histories, 10 000 workers, the choice beside a binary heap
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run 'Model|Spread' ./scheduler ./scheduler/plan
+	$(GO) test -run xxx -bench 'Choose|Step' -benchtime 2s -benchmem ./scheduler/plan
 
 prove-demo: build ## 20 demos per signal and profile
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./daemon

@@ -112,6 +112,9 @@ func (p *Plan) pass(a *account) {
 	}
 }
 
+// leastShare is what an owner gets at least when it is its turn.
+const leastShare = time.Millisecond
+
 // outcome is what became of an owner's turn.
 type outcome int
 
@@ -127,7 +130,7 @@ func (p *Plan) serve(a *account, now time.Duration) outcome {
 	p.passed = p.passed[:0]
 	for out == stuckFast && len(a.jobs.items) > 0 {
 		j := a.jobs.items[0]
-		if cost := j.cost(); j.class.open.size > 0 {
+		if cost := p.cost(j); j.class.open.size > 0 {
 			p.quantum, p.dearest = max(p.quantum, cost), max(p.dearest, cost)
 			if cost > a.deficit {
 				out = broke
@@ -151,5 +154,11 @@ func (p *Plan) serve(a *account, now time.Duration) outcome {
 	return out
 }
 
-// cost is what a chunk of j takes of its owner's share.
-func (j *job) cost() time.Duration { return min(j.typical(j.spec.Chunk), time.Hour) }
+// cost is what a chunk of j takes of its owner's share. One of which nothing is
+// known takes all of it.
+func (p *Plan) cost(j *job) time.Duration {
+	if j.kind.rate == 0 {
+		return max(p.quantum, leastShare)
+	}
+	return min(j.typical(j.spec.Chunk), time.Hour)
+}

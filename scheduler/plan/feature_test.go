@@ -1,0 +1,533 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// add submits a job of 10 iterations per chunk with a policy of its own.
+func (b *bench) add(id cluster.JobID, owner string, chunks int, change func(*cluster.JobSpec)) []Action {
+	b.t.Helper()
+	spec := specOf(chunks, 4)
+	if change != nil {
+		change(&spec)
+	}
+	if err := spec.Validate(); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.do(JobAdded{Job: id, Spec: spec, Owner: owner})
+}
+
+// stranger connects a worker of nobody in the cluster.
+func (b *bench) stranger(n cluster.NodeID, slots int) []Action {
+	b.t.Helper()
+	return b.do(WorkerConnected{Worker: n, Slots: slots, Executors: []string{cluster.ExecutorWASM}, Stranger: true})
+}
+
+// says is a result with that mean.
+func (b *bench) says(n cluster.NodeID, id cluster.JobID, chunk, attempt int, mean float64) []Action {
+	b.t.Helper()
+	r := &cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, M2: 10, Min: mean - 2, Max: mean + 2}}}
+	return b.do(Result{Ref: Ref{id, chunk, attempt}, Worker: n, Result: r, Seconds: 1})
+}
+
+func (b *bench) has(got []Action, parts ...string) {
+	b.t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text(got), part) {
+			b.t.Fatalf("got:\n%s\nwant %q in it", text(got), part)
+		}
+	}
+}
+
+// shares lets each worker finish one attempt per round and counts these by job.
+func (b *bench) shares(rounds int) map[cluster.JobID]int {
+	b.t.Helper()
+	out := make(map[cluster.JobID]int)
+	for range rounds {
+		b.now += time.Second
+		for _, w := range b.p.workers {
+			if len(w.tries) == 0 {
+				continue
+			}
+			t := w.tries[0]
+			r := &cluster.ChunkResult{Iterations: t.iterations}
+			b.do(Result{Ref: t.ref(), Worker: w.node, Result: r, Seconds: 1e-3 * float64(t.iterations)})
+			out[t.job.id]++
+		}
+	}
+	return out
+}
+
+func TestOwnersShareEqually(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	for i := range 5 {
+		b.add(cluster.JobID(fmt.Sprint("many", i)), "alice", 400, nil)
+	}
+	b.add("one", "bob", 400, func(s *cluster.JobSpec) { s.Iterations, s.Chunk = 16000, 40 }) // four times as dear
+	got := b.shares(500)
+	alice := 0
+	for i := range 5 {
+		n := got[cluster.JobID(fmt.Sprint("many", i))]
+		if alice += n; n < 70 || n > 90 {
+			t.Errorf("job %d of five got %d chunks", i, n)
+		}
+	}
+	if bob := got["one"]; bob < 95 || bob > 105 || alice < 395 {
+		t.Errorf("alice got %d chunks and bob %d, which cost four times as much", alice, bob)
+	}
+}
+
+func TestPriorityAges(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.add("late", "o", 400, func(s *cluster.JobSpec) { s.Priority = 120 })
+	b.add("soon", "o", 400, func(s *cluster.JobSpec) { s.Priority = 100 })
+	got := b.shares(300)
+	if got["soon"] < 250 || got["late"] < 10 || got["late"] > 25 {
+		t.Errorf("the better priority got %d chunks, the other %d: it should get one in about twenty", got["soon"], got["late"])
+	}
+}
+
+func TestZones(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 2)
+	b.do(HostKnown{Worker: "a", Zone: "fra"})
+	b.want(b.add("j", "o", 1, func(s *cluster.JobSpec) { s.Zones = []string{"ams", "osl"} }))
+	b.want(b.do(HostKnown{Worker: "a", Zone: "osl"}), "assign j to a: [{0 1}]")
+}
+
+func TestPermissions(t *testing.T) {
+	b := newBench(t)
+	up := func(n cluster.NodeID, owner string) {
+		b.do(WorkerConnected{Worker: n, Slots: 9, Executors: []string{cluster.ExecutorWASM}, Owner: owner})
+	}
+	up("a", "alice")
+	up("b", "bob")
+	up("c", "")
+	b.do(GroupChanged{Group: "lab", Members: []string{"bob"}})
+	for _, c := range []struct {
+		owner  string
+		allow  cluster.Permission
+		served string
+	}{
+		{"alice", cluster.Permission{Access: cluster.AccessOwner}, "a"},
+		{"carl", cluster.Permission{Access: cluster.AccessOwner}, ""},
+		{"alice", cluster.Permission{Access: cluster.AccessUser, Users: []string{"bob"}}, "ab"},
+		{"carl", cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"lab"}}, "b"},
+		{"carl", cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"other"}}, ""},
+		{"carl", cluster.Permission{Access: cluster.AccessPublic}, "abc"},
+	} {
+		got := text(b.add("j", c.owner, 9, func(s *cluster.JobSpec) { s.Permission = c.allow }))
+		for _, n := range []string{"a", "b", "c"} {
+			if strings.Contains(got, "to "+n) != strings.Contains(c.served, n) {
+				t.Errorf("%s of %+v: got\n%s\nwant it at %q", c.owner, c.allow, got, c.served)
+			}
+		}
+		b.do(JobStopped{Job: "j"})
+	}
+	b.want(b.add("k", "carl", 1, func(s *cluster.JobSpec) {
+		s.Permission = cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"club"}}
+	}))
+	b.want(b.do(GroupChanged{Group: "club", Members: []string{"x", "alice"}}), "assign k to a: [{0 1}]")
+}
+
+func TestStrangersAreChecked(t *testing.T) {
+	b := newBench(t)
+	b.stranger("a", 1)
+	b.stranger("b", 1)
+	b.want(b.add("j", "o", 1, nil), "assign j to a: [{0 1}]")
+	b.want(b.says("b", "j", 0, 1, 5), "settled j/0#1 of b") // nobody asked it
+	b.want(b.says("a", "j", 0, 1, 5), "assign j to b: [{0 2}]")
+	b.want(b.says("a", "j", 0, 1, 5), "settled j/0#1 of a") // its own word twice is one opinion
+	b.want(b.says("b", "j", 0, 2, 5), "settled j/0#2 of b", "accept j/0#1 of a", "finish j completed: ")
+}
+
+func TestDisputeIsDecidedByAThird(t *testing.T) {
+	b := newBench(t)
+	for _, n := range []cluster.NodeID{"a", "b", "c"} {
+		b.stranger(n, 1)
+	}
+	b.p.worker("b", b.now).trust.agreed = 5
+	b.want(b.add("j", "o", 1, nil), "assign j to a: [{0 1}]")
+	b.want(b.says("a", "j", 0, 1, 5), "assign j to b: [{0 2}]")
+	b.has(b.says("b", "j", 0, 2, 6), "notice dispute of b", "assign j to c: [{0 3}]")
+	b.has(b.says("c", "j", 0, 3, 5), "notice distrust of b", "settled j/0#2 of b", "accept j/0#1 of a", "finish j completed")
+	if got := b.p.worker("b", b.now).trust; got.agreed != 0 || got.wrong != 1 {
+		t.Errorf("trust of who was wrong: %+v", got)
+	}
+}
+
+func TestTrustedAreSampled(t *testing.T) {
+	b := newBench(t)
+	b.stranger("a", 2)
+	b.stranger("b", 2)
+	b.p.worker("a", b.now).trust.agreed = trustAfter
+	j := func(s *cluster.JobSpec) { s.Replication.Policy = cluster.CheckAdaptive }
+	b.add("j", "o", 4000, j)
+	checked := 0
+	for i := range 4000 {
+		if b.p.mustCheck(b.p.byID["j"], b.p.worker("a", b.now), i, false) {
+			checked++
+		}
+	}
+	if checked < 30 || checked > 100 {
+		t.Errorf("%d of 4000 results of a trusted host are checked, want one to two in a hundred", checked)
+	}
+	for n, want := range map[cluster.CheckPolicy]bool{cluster.CheckNone: false, cluster.CheckAdaptive: true, cluster.CheckAll: true} {
+		b.up("m", 1)
+		b.add(cluster.JobID(n), "o", 9, func(s *cluster.JobSpec) { s.Replication.Policy = n })
+		if got := b.p.mustCheck(b.p.byID[cluster.JobID(n)], b.p.worker("m", b.now), 0, false); got != want {
+			t.Errorf("policy %q: a new member is checked: %t", n, got)
+		}
+	}
+}
+
+func TestTolerance(t *testing.T) {
+	m := func(mean float64) cluster.ChunkResult {
+		return cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, Min: 0, Max: 10}}}
+	}
+	if !agree(m(5), m(5), 0) || agree(m(5), m(5.0000001), 0) || !agree(m(5), m(5.0000001), 1e-6) || agree(m(5), m(5.1), 1e-6) {
+		t.Error("results agree bit by bit, or within the tolerance")
+	}
+}
+
+func TestUndecidedChunkIsGivenUp(t *testing.T) {
+	b := newBench(t)
+	for i := range maxOpinions {
+		b.stranger(cluster.NodeID(nodeName(i)), 1)
+	}
+	b.add("j", "o", 1, nil)
+	var got []Action
+	for i := range maxOpinions {
+		got = b.says(b.p.byID["j"].tries[0].worker.node, "j", 0, i+1, float64(i))
+	}
+	b.has(got, "final=true: 7 hosts computed results of which too few are the same", "finish j failed")
+}
+
+func TestAlarm(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.add("j", "o", 20, nil)
+	for i := range alarmAfter {
+		b.says("a", "j", i, 1, 5+float64(i%2)/10)
+	}
+	if got := b.says("a", "j", alarmAfter, 1, 5.2); strings.Contains(text(got), "alarm") {
+		t.Errorf("alarmed by what is likely:\n%s", text(got))
+	}
+	b.has(b.says("a", "j", alarmAfter+1, 1, 9), `notice alarm of a, job "j": chunk 9: the mean of metric "x" is 9`, "accept j/9#1")
+}
+
+func TestEarlyStop(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.add("j", "o", 100, func(s *cluster.JobSpec) { s.EarlyStop = cluster.EarlyStop{Metric: "x", RelError: 0.02, MinN: 200} })
+	for i := range 19 {
+		if got := text(b.says("a", "j", i, 1, 50)); strings.Contains(got, "finish") {
+			t.Fatalf("chunk %d:\n%s", i, got)
+		}
+	}
+	b.has(b.says("a", "j", 19, 1, 50), "accept j/19#1", `finish j completed: stopped early: the relative error of metric "x" is below 0.02 after 20 of 100 chunks`, "cancel j at a: []")
+}
+
+func TestJobDeadline(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.do(JobAdded{Job: "j", Spec: func() cluster.JobSpec { s := specOf(3, 4); s.DeadlineSeconds = 60; return s }(), Age: 20 * time.Second})
+	b.good("a", "j", 0, 1)
+	b.now += 39 * time.Second
+	b.want(b.do(Tick{}))
+	b.now += time.Second
+	b.want(b.do(Tick{}), "stop j for deadline: its deadline of 1m0s has come",
+		"finish j timeout: its deadline of 1m0s has come: 1 of 3 chunks accepted", "cancel j at a: []")
+}
+
+func TestStuckJob(t *testing.T) {
+	b := newBench(t)
+	b.add("j", "o", 3, func(s *cluster.JobSpec) { s.StuckSeconds = 30 })
+	b.do(Tick{})
+	b.now += time.Hour
+	b.want(b.do(Tick{}), "starved j") // it waits, and is not stuck
+	b.up("a", 1)
+	b.now += 29 * time.Second
+	b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 1}}})
+	b.now += 29 * time.Second
+	b.want(b.do(Tick{}))
+	b.now += time.Second
+	b.has(b.do(Tick{}), "stop j for stuck", "finish j timeout: none of its chunks got on for 30s")
+}
+
+func TestStuckAttempt(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.up("b", 1)
+	b.add("j", "o", 1, func(s *cluster.JobSpec) { s.TimeoutSeconds = 3600 })
+	b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 3}}})
+	b.now += 119 * time.Second
+	b.want(b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 3}}}))
+	b.now += time.Second
+	b.want(b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 3}}}),
+		"cancel j at a: [{0 1}]", "fail j/0#1 of a final=false: stuck: no progress for 2m0s after 3 of 10 iterations")
+}
+
+// More time is given for real progress only, and never beyond the hard timeout.
+func TestExtensions(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		b := newBench(t)
+		b.up("a", 1)
+		b.add("j", "o", 1, func(s *cluster.JobSpec) { s.TimeoutSeconds, s.HardTimeoutSeconds = 60, 160 })
+		start, done := b.now, uint64(1)
+		b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, done}}})
+		for strings.Contains(text(b.do(Tick{})), "fail") == false && b.now < start+time.Hour {
+			b.now += time.Second
+			if moves && b.now%(10*time.Second) == 0 && done < 10 {
+				done++
+			} else if moves {
+				b.p.byID["j"].tries[0].moved, b.p.byID["j"].tries[0].granted = b.now, 0
+			}
+		}
+		took := b.now - start
+		if want := 90 * time.Second; !moves && took > want+51*time.Second || moves && (took < 180*time.Second || took > 195*time.Second) {
+			t.Errorf("progress %t: the attempt had %s", moves, took)
+		}
+	}
+}
+
+// One worker never finishes its last chunks.
+func TestLastChunksAreCopied(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.up("b", 1)
+	b.add("j", "o", 8, nil)
+	for b.p.byID["j"].count[accepted] < 7 {
+		b.now += time.Second
+		for _, w := range b.p.workers {
+			if len(w.tries) > 1 || w.node == "b" && len(w.tries) > 0 {
+				tr := w.tries[0]
+				b.good(w.node, "j", tr.chunk, tr.attempt)
+			}
+		}
+	}
+	copied := 0
+	for range 20 {
+		b.now += time.Second
+		got := b.do(Tick{})
+		for _, a := range got {
+			if a, ok := a.(Assign); ok && a.Why == WhyEnd {
+				copied += len(a.Chunks)
+			}
+		}
+	}
+	if copied != 1 {
+		t.Errorf("%d copies near the end, want 1: one in twenty slots, at least one", copied)
+	}
+}
+
+func TestFailingWorkerIsLeftOut(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 1)
+	b.add("j", "o", 100, nil)
+	var got []Action
+	for i := range badInARow {
+		if i == 1 {
+			b.up("b", 1)
+		}
+		tr := b.p.worker("a", b.now).tries[0]
+		got = b.bad("a", "j", tr.chunk, tr.attempt, "no such library")
+	}
+	b.has(got, `notice excluded of a, job "j": left out for 10s`)
+	had := len(b.p.worker("a", b.now).tries)
+	b.good("b", "j", b.p.worker("b", b.now).tries[0].chunk, b.p.worker("b", b.now).tries[0].attempt)
+	if n := len(b.p.worker("a", b.now).tries); n > had {
+		t.Errorf("it got %d more", n-had)
+	}
+	b.now += 10*time.Second + MaxBackoff
+	if b.do(Tick{}); len(b.p.worker("a", b.now).tries) <= had {
+		t.Error("it got no other chance")
+	}
+}
+
+func TestEvictionIsCapped(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		b := newBench(t)
+		for i := range 4 {
+			b.up(cluster.NodeID(nodeName(i)), 1)
+		}
+		b.add("j", "o", 400, func(s *cluster.JobSpec) { s.TimeoutSeconds = 3600 })
+		for _, w := range b.p.workers {
+			b.good(w.node, "j", w.tries[0].chunk, 1)
+		}
+		evicted := func(got []Action) int { return strings.Count(text(got), "notice evicted") }
+		for range 119 {
+			b.now += time.Second
+			if !all {
+				for _, w := range b.p.workers[1:] {
+					b.good(w.node, "j", w.tries[0].chunk, w.tries[0].attempt)
+				}
+			}
+			if n := evicted(b.do(Tick{})); n > 0 {
+				t.Fatal("evicted too early")
+			}
+		}
+		b.now += 2 * time.Second
+		got := b.do(Tick{})
+		if evicted(got) != 1 {
+			t.Fatalf("all stuck %t: %d evicted, want the one:\n%s", all, evicted(got), text(got))
+		}
+		b.has(got, "notice evicted of w00000", "cancel j at w00000", "reclaim j/")
+		if !all {
+			continue
+		}
+		b.now += evictEvery - time.Second
+		if n := evicted(b.do(Tick{})); n != 0 {
+			t.Errorf("%d more evicted before their time", n)
+		}
+	}
+}
+
+func TestCompletionsAreLimited(t *testing.T) {
+	b := newBench(t)
+	b.p = New(Config{Completions: Rate{PerSecond: 10, Burst: 20}})
+	b.up("a", 4)
+	b.add("j", "o", 1000, nil)
+	n := 0
+	for start := b.now; b.now < start+10*time.Second; b.now += 10 * time.Millisecond {
+		b.do(Tick{})
+		for _, tr := range append([]*try(nil), b.p.worker("a", b.now).tries...) {
+			b.good("a", "j", tr.chunk, tr.attempt)
+			n++
+		}
+	}
+	if n < 110 || n > 140 {
+		t.Errorf("%d results in 10 s, want 20 and 10 per second", n)
+	}
+	var got []Action
+	for range 1000 {
+		got = b.do(Result{Ref: Ref{"gone", 0, 1}, Worker: "a", Result: resultOf("x")})
+	}
+	b.has(got, "offence of a: flood", "settled gone/0#1 of a")
+}
+
+func TestAdmission(t *testing.T) {
+	p := New(Config{MaxJobs: 3, Owner: OwnerLimits{Submits: Rate{1, 2}, Chunks: Rate{100, 1000}, Open: 2}})
+	now := time.Hour
+	add := func(id cluster.JobID, owner string) {
+		p.Step(JobAdded{Job: id, Spec: specOf(1, 1), Owner: owner}, now)
+	}
+	if p.Admit("a", 900, 1, now) != nil || p.Admit("b", 1, 1, now) != nil {
+		t.Fatal("refused")
+	}
+	if r := p.Admit("a", 600, 1, now); r == nil || r.After != 5*time.Second || !strings.Contains(r.Error(), "a submits more chunks than 100 per second, try again in 5s") {
+		t.Errorf("600 chunks more: %v", r)
+	}
+	if r := p.Admit("a", 100, 1, now); r != nil {
+		t.Errorf("a refusal cost something: %v", r)
+	}
+	if r := p.Admit("a", 0, 1, now); r == nil || r.After != time.Second {
+		t.Errorf("third job at once: %v", r)
+	}
+	now += time.Minute
+	if r := p.Admit("a", 5000, 1, now); r != nil {
+		t.Errorf("a job beyond the burst is never taken: %v", r)
+	}
+	add("j", "a")
+	add("k", "a")
+	if r := p.Admit("a", 1, 1, now); r == nil || !strings.Contains(r.Reason, "2 open jobs") {
+		t.Errorf("third open job: %v", r)
+	}
+	add("l", "b")
+	if r := p.Admit("c", 1, 1, now); r == nil || !strings.Contains(r.Reason, "the cluster has 3 open jobs") {
+		t.Errorf("fourth open job: %v", r)
+	}
+}
+
+func TestHolds(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 2)
+	b.job("j", 2, 4)
+	b.now += 3 * time.Second
+	holds := func(refs ...Ref) []Action { b.t.Helper(); return b.do(WorkerHolds{Worker: "a", Refs: refs}) }
+	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}))
+	b.want(holds(Ref{"j", 0, 1}, Ref{"j", 1, 1})) // it was on its way
+	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}))
+	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}), "cancel x at a: [{0 1}]", "cancel j at a: [{1 1}]",
+		"reclaim j/1#1 of a: worker does not have it any more", "assign j to a: [{1 2}]")
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		live, ready bool
+		s           Signal
+		want        Verdict
+	}{
+		{true, true, Normal, VerdictRoute},
+		{true, true, Idle, VerdictRoute},
+		{true, true, Slow, VerdictInvestigate},
+		{true, true, Degraded, VerdictInvestigate},
+		{true, false, Slow, VerdictDrain},
+		{true, false, Idle, VerdictDrain},
+		{true, true, Stuck, VerdictEvict},
+		{true, false, Stuck, VerdictEvict},
+		{false, true, Normal, VerdictEvict},
+	} {
+		if got := verdict(c.live, c.ready, c.s); got != c.want {
+			t.Errorf("live %t, ready %t, %s: %s, want %s", c.live, c.ready, c.s, got, c.want)
+		}
+	}
+}
+
+func TestChunkSize(t *testing.T) {
+	b := newBench(t)
+	b.up("a", 4)
+	spec := specOf(10, 1)
+	if n := b.p.ChunkSize(spec); n != 0 {
+		t.Errorf("%d iterations without a measure", n)
+	}
+	b.add("j", "o", 10, nil)
+	b.now += time.Second
+	b.good("a", "j", 0, 1) // 10 iterations in a second
+	spec.Iterations = 1_000_000
+	if n := b.p.ChunkSize(spec); n != 300 {
+		t.Errorf("%d iterations, want 30 s of work", n)
+	}
+	spec.Iterations = 2400 // 15 s for each of 16
+	if n := b.p.ChunkSize(spec); n != 150 {
+		t.Errorf("%d iterations, want 15 s of work", n)
+	}
+	spec.Iterations = 100
+	if n := b.p.ChunkSize(spec); n != 100 {
+		t.Errorf("%d iterations, want all", n)
+	}
+}
+
+// TestMoves checks that the states that absorb do, and that each other state is
+// left and reached.
+func TestMoves(t *testing.T) {
+	for from, row := range chunkMoves {
+		for to, may := range row {
+			if may && chunkState(from) >= accepted {
+				t.Errorf("%s leads to %s", chunkState(from), chunkState(to))
+			}
+		}
+	}
+	for from, row := range jobMoves {
+		for to, may := range row {
+			if may && (jobState(from) > running || jobState(to) == queued) {
+				t.Errorf("%s leads to %s", jobState(from), jobState(to))
+			}
+			if jobState(from) <= running && jobState(to) > running && !may {
+				t.Errorf("%s cannot end %s", jobState(from), jobState(to))
+			}
+		}
+	}
+	for _, s := range []jobState{completed, partial, failed, cancelled, timeout} {
+		if !cluster.JobState(s.String()).Final() {
+			t.Errorf("the end %s is no end in the log", s)
+		}
+	}
+}
