@@ -17,14 +17,22 @@ type Jobs struct {
 // Job answers GET /v1/jobs/{id} and is each line of GET /v1/jobs/{id}/watch.
 type Job struct {
 	Header
-	ID          cluster.JobID    `json:"id"`
-	Name        string           `json:"name"`
-	State       cluster.JobState `json:"state"`
-	Reason      string           `json:"reason"` // why it failed or is partial
-	Owner       string           `json:"owner"`
-	Spec        cluster.JobSpec  `json:"spec"`
-	SubmittedAt time.Time        `json:"submitted_at"`
-	FinishedAt  *time.Time       `json:"finished_at"`
+	ID     cluster.JobID    `json:"id"`
+	Name   string           `json:"name"`
+	State  cluster.JobState `json:"state"`
+	Reason string           `json:"reason"` // why it failed or is partial
+	// Waits says why a job that was taken in did not begin at once. StoppedBy and
+	// StopReason are of the wish to end it.
+	Waits      string `json:"waits,omitempty"`
+	StoppedBy  string `json:"stopped_by,omitempty"`
+	StopReason string `json:"stop_reason,omitempty"`
+	// Skipped are the chunks without a result, of a job that has ended: at most
+	// cluster.MaxSpans spans.
+	Skipped     []cluster.Span  `json:"skipped,omitempty"`
+	Owner       string          `json:"owner"`
+	Spec        cluster.JobSpec `json:"spec"`
+	SubmittedAt time.Time       `json:"submitted_at"`
+	FinishedAt  *time.Time      `json:"finished_at"`
 	// ElapsedSeconds counts from the submission to the end, or to now.
 	ElapsedSeconds float64            `json:"elapsed_seconds"`
 	Holder         cluster.NodeID     `json:"holder"` // who schedules it now, empty: nobody known
@@ -51,6 +59,7 @@ type ChunkCounts struct {
 	Assigned int `json:"assigned"`
 	Accepted int `json:"accepted"`
 	Failed   int `json:"failed"` // given up
+	Parked   int `json:"parked"` // of those, for want of hosts that could run them
 }
 
 // IterationCounts tells how much of a job counts already.

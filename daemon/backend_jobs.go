@@ -53,6 +53,7 @@ func (b backend) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
 		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
 	}
 	out := b.jobOf(job)
+	out.Skipped = job.Skipped
 	for _, a := range job.Aggregates {
 		out.Aggregates[a.Name] = api.Summarise(a.Metric)
 	}
@@ -91,8 +92,9 @@ func (b backend) jobOf(j state.Job) api.Job {
 		SubmittedAt: j.Submitted.Time(), Holder: v.Lease.Holder, Term: v.Lease.Term,
 		Chunks: api.ChunkCounts{
 			Total: j.Chunks, Pending: j.Counts.Pending, Assigned: j.Counts.Assigned,
-			Accepted: j.Counts.Accepted, Failed: j.Counts.Failed,
+			Accepted: j.Counts.Accepted, Failed: j.Counts.Failed, Parked: j.Counts.Parked,
 		},
+		Waits: j.Queued, StoppedBy: j.StoppedBy, StopReason: j.StopReason,
 		Iterations: api.IterationCounts{Total: j.Spec.Iterations, Accepted: j.Iterations},
 		Attempts:   api.AttemptCounts{Assigned: uint64(j.Attempts), Failed: uint64(j.Failures), Reclaimed: uint64(j.Reclaims)},
 		Workers:    []api.JobWorker{}, Aggregates: map[string]api.Summary{}, Failures: []api.Failure{},

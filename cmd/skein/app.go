@@ -113,7 +113,7 @@ func (a *app) root() *cobra.Command {
 		return usagef("%s", err).hint("see `%s --help`", cmd.CommandPath())
 	})
 	f := root.PersistentFlags()
-	f.StringVarP(&a.output, "output", "o", "table", "form of the result: table, wide, tsv, json or jsonl")
+	f.StringVarP(&a.output, "output", "o", "table", "form of the result: table, wide, tsv, csv, json, jsonl, or toml for a job")
 	f.StringVar(&a.config, "config", "", "configuration file (default "+config.DefaultPath+", which may be missing)")
 	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or host:port (default: of the configuration)")
 	f.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long to wait for the daemon")
@@ -142,9 +142,9 @@ func (a *app) settle(cmd *cobra.Command) error {
 	}
 	a.timeoutSet = flags.Changed("timeout")
 	switch a.output {
-	case "table", "wide", "tsv", "json", "jsonl":
+	case "table", "wide", "tsv", "csv", "json", "jsonl", "toml":
 	default:
-		return usagef("unknown output form %q", a.output).hint("use -o table, wide, tsv, json or jsonl")
+		return usagef("unknown output form %q", a.output).hint("use -o table, wide, tsv, csv, json, jsonl, or toml for a job")
 	}
 	switch a.color {
 	case "auto", "always", "never":

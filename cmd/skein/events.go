@@ -39,6 +39,9 @@ func (a *app) eventsCommand() *cobra.Command {
 				}
 				q.Node = id
 			}
+			if a.output == "toml" {
+				return usagef("events have no TOML form").hint("use -o jsonl: one value in each line")
+			}
 			if q.Follow && a.output == "json" {
 				return usagef("one JSON value cannot be followed").hint("use -o jsonl: one value in each line")
 			}
@@ -128,8 +131,13 @@ const eventColumns = "%-24s  %-8s  %6s  %5s  %-16s  %s\n"
 
 func (a *app) eventHead() {
 	head := []any{"TIME", "NODE", "SEQ", "TERM", "KIND", "BODY"}
-	if a.output == "tsv" {
-		writeTSV(a.out, table{head: []string{"TIME", "NODE", "INC", "SEQ", "TERM", "KIND", "HASH", "BODY"}})
+	names := table{head: []string{"TIME", "NODE", "INC", "SEQ", "TERM", "KIND", "HASH", "BODY"}}
+	switch a.output {
+	case "tsv":
+		writeTSV(a.out, names)
+		return
+	case "csv":
+		writeCSV(a.out, names)
 		return
 	}
 	fmt.Fprintf(a.out, eventColumns, head...)
@@ -167,11 +175,16 @@ func (a *app) eventLine(e api.Event) error {
 		}
 		_, err = fmt.Fprintln(a.out, string(b))
 		return err
-	case "tsv":
-		_, err := fmt.Fprintln(a.out, strings.Join([]string{
+	case "tsv", "csv":
+		row := []string{
 			stamp(e.Time), string(e.Source.Node), strconv.FormatUint(e.Source.Inc, 10), strconv.FormatUint(e.Seq, 10),
 			strconv.FormatUint(uint64(e.Term), 10), string(e.Kind), e.Hash.String(), string(e.Body),
-		}, "\t"))
+		}
+		if a.output == "csv" {
+			writeCSV(a.out, table{rows: [][]string{row}})
+			return nil
+		}
+		_, err := fmt.Fprintln(a.out, strings.Join(row, "\t"))
 		return err
 	}
 	body := string(e.Body)

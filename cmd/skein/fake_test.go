@@ -67,7 +67,8 @@ func newFakeCluster(socket string) *fakeCluster {
 		{Chunk: 7, Attempt: 3, Worker: "n3", At: fakeNow.Add(-2 * time.Minute), Reason: "result is not finite: NaN"},
 	}
 	bad.Attempts = api.AttemptCounts{Assigned: 103, Failed: 4}
-	bad.Chunks.Failed = 1
+	bad.Chunks.Failed, bad.Chunks.Parked = 1, 1
+	bad.Skipped = []cluster.Span{{First: 7, Last: 7}, {First: 12, Last: 15}}
 	f.jobs[jobGood], f.jobs[jobBad] = good, bad
 	for i, kind := range []cluster.Kind{cluster.KindHostStarted, cluster.KindTermStart, cluster.KindLeaseReleased} {
 		f.addEvent(cluster.NodeID(fmt.Sprintf("n%d", i%2+1)), kind, fakeNow.Add(time.Duration(i-10)*time.Minute), map[string]int{"i": i})

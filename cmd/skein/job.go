@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return group("job", "Submit, watch and stop jobs", a.jobRun(), a.jobList(), a.jobStatus(), a.jobStop())
+	return group("job", "Submit, watch and stop jobs", a.jobRun(), a.jobList(), a.jobStatus(), a.jobResults(), a.jobStop())
 }
 
 func (a *app) jobList() *cobra.Command {
@@ -147,7 +147,10 @@ func (a *app) jobStop() *cobra.Command {
 
 // showJob writes a job in the form that -o asks for.
 func (a *app) showJob(j api.Job, raw []byte) error {
-	v := view{raw: raw, body: j, table: func(form) table { return jobFields(j) }}
+	v := view{
+		raw: raw, body: j, table: func(form) table { return jobFields(j) },
+		toml: func() ([]byte, error) { return specTOML(j.Spec) },
+	}
 	if a.output == "table" || a.output == "wide" {
 		a.jobPage(a.out, j, a.output == "wide")
 		return nil
@@ -178,6 +181,18 @@ func (a *app) jobPage(w io.Writer, j api.Job, wide bool) {
 		field("time", "%s, %s, eta %s", age(j.ElapsedSeconds), rate(j), ageOf(j.ETASeconds))
 	}
 	field("submitted", "%s by %s", when(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), orDash(j.Owner))
+	if j.Waits != "" && !j.State.Final() {
+		field("waits", "%s", j.Waits)
+	}
+	if j.StopReason != "" || j.State == cluster.JobCancelling {
+		field("stopped", "by %s: %s", orDash(j.StoppedBy), orDash(j.StopReason))
+	}
+	if len(j.Skipped) > 0 {
+		field("skipped", "chunks %s", spansText(j.Skipped))
+	}
+	if n := j.Chunks.Parked; n > 0 {
+		field("parked", "%s of those given up: no host could run them", plural(n, "chunk"))
+	}
 	if len(j.Workers) > 0 {
 		parts := make([]string, len(j.Workers))
 		for i, x := range j.Workers {
@@ -216,6 +231,8 @@ func jobFields(j api.Job) table {
 	whole("chunks", uint64(j.Chunks.Total))
 	whole("chunks_accepted", uint64(j.Chunks.Accepted))
 	whole("chunks_failed", uint64(j.Chunks.Failed))
+	whole("chunks_parked", uint64(j.Chunks.Parked))
+	t.add("skipped", orDash(spansText(j.Skipped)))
 	whole("attempts", j.Attempts.Assigned)
 	whole("attempts_failed", j.Attempts.Failed)
 	whole("attempts_reclaimed", j.Attempts.Reclaimed)
@@ -229,7 +246,8 @@ func jobFields(j api.Job) table {
 		for _, v := range []struct {
 			key   string
 			value *float64
-		}{{"mean", &m.Mean}, {"se", m.SE}, {"std", m.Std}, {"min", &m.Min}, {"max", &m.Max}, {"ci95_low", m.CI95Low}, {"ci95_high", m.CI95High}} {
+		}{{"mean", &m.Mean}, {"se", m.SE}, {"std", m.Std}, {"min", &m.Min}, {"max", &m.Max}, {"ci95_low", m.CI95Low}, {"ci95_high", m.CI95High},
+			{"relative_error", m.RelativeError}, {"p50", m.P50}, {"p90", m.P90}, {"p99", m.P99}} {
 			text := unknown
 			if v.value != nil {
 				text = number(*v.value)
@@ -250,13 +268,24 @@ func ago(wide bool) string {
 
 func metricsTable(j api.Job) table {
 	t := table{head: []string{"METRIC", "MEAN", "SE", "STD", "MIN", "MAX", "CI95", "N"}}
+	quantiles := false
+	for _, m := range j.Aggregates {
+		quantiles = quantiles || m.P50 != nil
+	}
+	if quantiles {
+		t.head = append(t.head, "P50", "P90", "P99")
+	}
 	for _, name := range metricNames(j) {
 		m := j.Aggregates[name]
 		ci := unknown
 		if m.CI95Low != nil && m.CI95High != nil {
 			ci = number(*m.CI95Low) + ".." + number(*m.CI95High)
 		}
-		t.add(name, number(m.Mean), optional(m.SE), optional(m.Std), number(m.Min), number(m.Max), ci, strconv.FormatUint(m.N, 10))
+		row := []string{name, number(m.Mean), optional(m.SE), optional(m.Std), number(m.Min), number(m.Max), ci, strconv.FormatUint(m.N, 10)}
+		if quantiles {
+			row = append(row, optional(m.P50), optional(m.P90), optional(m.P99))
+		}
+		t.add(row...)
 	}
 	return t
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,6 +65,8 @@ type view struct {
 	table func(f form) table
 	// page writes the pretty form; nil: the table.
 	page func(w io.Writer)
+	// toml makes the form that skein reads again; nil: there is none.
+	toml func() ([]byte, error)
 }
 
 // checkedWriter keeps the first error: a result that could not be written must
@@ -90,6 +93,18 @@ func (a *app) show(v view) error {
 		return v.writeLines(a.out)
 	case "tsv":
 		writeTSV(a.out, v.table(formTSV))
+	case "csv":
+		writeCSV(a.out, v.table(formTSV))
+	case "toml":
+		if v.toml == nil {
+			return usagef("this has no TOML form").hint("`skein job status ID -o toml` shows a job as a job file")
+		}
+		b, err := v.toml()
+		if err != nil {
+			return err
+		}
+		_, err = a.out.Write(b)
+		return err
 	case "wide":
 		a.writeTable(v.table(formWide))
 	default:
@@ -161,13 +176,28 @@ func items[T any](list []T) []any {
 // writeTSV separates cells by tabs; the script's twin of the table.
 func writeTSV(w io.Writer, t table) {
 	clean := strings.NewReplacer("\t", " ", "\n", " ")
-	for _, row := range append([][]string{t.head}, t.rows...) {
+	for _, row := range t.lines() {
 		cells := make([]string, len(row))
 		for i, c := range row {
 			cells[i] = clean.Replace(c)
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
+}
+
+// writeCSV writes the same cells as RFC 4180 wants them, but for the ends of
+// lines.
+func writeCSV(w io.Writer, t table) {
+	c := csv.NewWriter(w)
+	_ = c.WriteAll(t.lines()) // w keeps its error
+}
+
+// lines are the head, if there is one, and the rows.
+func (t table) lines() [][]string {
+	if t.head == nil {
+		return t.rows
+	}
+	return append([][]string{t.head}, t.rows...)
 }
 
 // writeTable aligns columns by two spaces and cuts lines on a terminal only.

@@ -30,7 +30,7 @@ const referenceHead = `# Commands
 Made from the program's own help by the tests of ` + "`cmd/skein`" + `.
 
 ` + "`skein run`" + ` is the daemon; every other command is a client of its socket or works on the state directory. Results go to
-stdout, everything else to stderr. ` + "`-o tsv`" + ` is the form for scripts, with seconds and bytes as plain numbers, ` + "`-o json`" + ` equals the API's body. Flags beat the
+stdout, everything else to stderr. ` + "`-o tsv` and `-o csv`" + ` are the forms for scripts, with seconds and bytes as plain numbers, ` + "`-o json`" + ` equals the API's body. Flags beat the
 environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), the environment beats the
 configuration file. What ends a membership asks on a terminal and wants ` + "`--yes`" + ` elsewhere.
 
@@ -43,8 +43,8 @@ configuration file. What ends a membership asks on a terminal and wants ` + "`--
 | 4 | not found |
 | 5 | not permitted |
 | 6 | it answers and something is degraded (` + "`status`, `doctor`" + `) |
-| 7 | timed out |
-| 8 | the goal was missed (` + "`job run --follow`, `wait --for job=`" + `) |
+| 7 | timed out; a followed job ended as timeout |
+| 8 | the goal was missed: a followed job ended as failed, partial or cancelled (` + "`job run|status|results --follow`, `wait --for job=`" + `) |
 | 130 | interrupted |
 
 ` + "`check` alone exits 0 ok, 1 warning, 2 critical, 3 unknown." + `

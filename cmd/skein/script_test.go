@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 }
 
 // clusterCommand changes the fake: start, stop, degrade, lose-holder, unready,
-// refuse N, finish STATE, await-follower, await-reader, event KIND,
+// refuse N, accept CHUNK, finish STATE, await-follower, await-reader, event KIND,
 // compact, log damaged or differs.
 func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 	f, ok := ts.Value(fakeKey{}).(*fakeCluster)
@@ -100,6 +100,16 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 					f.jobs[id] = done
 				}
 			}
+		})
+	case "accept":
+		n, err := strconv.Atoi(arg)
+		ts.Check(err)
+		f.set(func() {
+			m := cluster.Metric{N: 10, Mean: 3.2, M2: 1.25, Min: 0, Max: 4}
+			f.addEvent("n1", cluster.KindChunkAccepted, fakeNow.Add(time.Duration(len(f.events))*time.Second), cluster.ChunkAccepted{
+				Job: jobGood, Chunk: n, Attempt: 1, Worker: "n2", Seconds: 1.5,
+				Result: cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"pi": m}},
+			})
 		})
 	case "log":
 		f.set(func() { f.logOf = arg })
