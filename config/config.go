@@ -19,6 +19,7 @@ type Config struct {
 	Log      Log
 	EventLog EventLog
 	Worker   Worker
+	Exec     Exec
 	Status   Status
 	Jobs     Jobs
 

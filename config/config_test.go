@@ -57,7 +57,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range fromFile.Show() {
-		if e.Origin != FromFile && e.Key != "mesh.peers" {
+		if e.Origin != FromFile && e.Key != "mesh.peers" && e.Key != "exec.programs" {
 			t.Errorf("%s is not in the example", e.Key)
 		}
 	}
@@ -106,6 +106,8 @@ listen = "127.0.0.1:4000"
 advertise = ["192.0.2.1:4000", "[2001:db8::1]:4000"]
 [mesh.peers]
 n2 = ["192.0.2.2:51820"]
+[exec.programs]
+render = ["/usr/bin/render", "--batch"]
 [clock]
 tolerance_seconds = 2
 [status]
@@ -123,6 +125,7 @@ listen = "127.0.0.1:9464"
 		shown[e.Key] = e
 	}
 	for key, value := range map[string]string{
+		"exec.programs":           `{ render = ["/usr/bin/render", "--batch"] }`,
 		"mesh.peers":              `{ n2 = ["192.0.2.2:51820"] }`,
 		"mesh.advertise":          `["192.0.2.1:4000", "[2001:db8::1]:4000"]`,
 		"clock.tolerance_seconds": "2",
@@ -193,6 +196,10 @@ func TestRefusals(t *testing.T) {
 		{"host name endpoint", "[mesh]\nadvertise = [\"a.example:1\"]\n", 2, "mesh.advertise", "is not an address"},
 		{"endpoint type", "[mesh]\nadvertise = [1]\n", 2, "mesh.advertise", "a list with an integer"},
 		{"many endpoints", "[mesh]\nadvertise = [\"1.1.1.1:1\",\"1.1.1.1:2\",\"1.1.1.1:3\",\"1.1.1.1:4\",\"1.1.1.1:5\"]\n", 2, "mesh.advertise", "at most 4"},
+		{"program name", "[exec.programs]\nA = [\"/bin/a\"]\n", 1, "exec.programs", "a program's name"},
+		{"program path", "[exec.programs]\na = [\"a\"]\n", 1, "exec.programs", "not an absolute path"},
+		{"program list", "[exec.programs]\na = \"/bin/a\"\n", 1, "exec.programs", "want a list of strings"},
+		{"program empty", "[exec.programs]\na = []\n", 1, "exec.programs", "no path"},
 		{"peer name", "[mesh.peers]\nN = [\"1.1.1.1:1\"]\n", 1, "mesh.peers", "node id"},
 		{"peer list", "[mesh.peers]\nn2 = \"1.1.1.1:1\"\n", 1, "mesh.peers", "want a list of strings"},
 		{"peer empty", "[mesh.peers]\nn2 = []\n", 1, "mesh.peers", "no address"},

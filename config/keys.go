@@ -49,6 +49,7 @@ func Default() Config {
 		Log:      Log{Level: "info", Format: "auto"},
 		EventLog: EventLog{SegmentBytes: 64 << 20, LowWater: 256 << 20, Reserve: 64 << 20, SnapshotEvents: 200_000, RetainBytes: 8 << 30},
 		Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
+		Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: time.Second},
 		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
 		Jobs:     Jobs{ArtefactBytes: 4 << 30},
 		origin:   map[string]Origin{},
@@ -61,7 +62,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), execKeys())
 }
 
 func hostKeys() []key {
@@ -320,6 +321,9 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 	}
 	if c.Worker.Slots == 0 {
 		c.Worker.Slots = runtime.NumCPU()
+	}
+	if c.Exec.ScratchDir == "" {
+		c.Exec.ScratchDir = filepath.Join(c.StateDir, "scratch")
 	}
 	if a := c.Status.Listen; a.IsValid() && !a.Addr().IsLoopback() && !meshAddr(a.Addr()) {
 		return &Error{

@@ -62,8 +62,8 @@ func WriteExample(w io.Writer) error {
 		if i := strings.LastIndexByte(k.name, '.'); i >= 0 {
 			at, name = k.name[:i], k.name[i+1:]
 		}
-		if k.name == "mesh.peers" { // a table of its own
-			fmt.Fprintf(&b, "\n%s[mesh.peers]\n", comment(k.text()))
+		if k.name == "mesh.peers" || k.name == "exec.programs" { // a table of its own
+			fmt.Fprintf(&b, "\n%s[%s]\n", comment(k.text()), k.name)
 			section = k.name
 			continue
 		}

@@ -238,9 +238,15 @@ func (n *node) buildWork() error {
 	}); err != nil {
 		return err
 	}
+	executors := map[string]worker.Executor{cluster.ExecutorWASM: n.wasm}
+	if len(n.cfg.Exec.Programs) > 0 {
+		if executors[cluster.ExecutorExec], err = n.buildExec(); err != nil {
+			return err
+		}
+	}
 	if n.worker, err = worker.New(worker.Options{
 		Slots: n.cfg.Worker.Slots, Queue: n.cfg.Worker.Queue,
-		Executors:  map[string]worker.Executor{cluster.ExecutorWASM: n.wasm},
+		Executors:  executors,
 		OutboxFile: filepath.Join(n.cfg.StateDir, "outbox"),
 		MinTerm:    n.promised, CheckHolder: n.checkHolder,
 		Logger: n.log, Registerer: n.reg,
@@ -252,6 +258,17 @@ func (n *node) buildWork() error {
 		Logger: n.log, Registerer: n.reg,
 	})
 	return err
+}
+
+// buildExec makes what runs this host's own programs.
+func (n *node) buildExec() (*worker.Exec, error) {
+	c := n.cfg.Exec
+	return worker.NewExec(worker.ExecOptions{
+		Programs: c.Programs, Artefacts: n.artefacts, Slots: n.cfg.Worker.Slots, RunnerArgv: n.runnerArgv,
+		ScratchDir: c.ScratchDir, ScratchBytes: c.ScratchBytes, User: c.User, Cgroup: c.Cgroup, Processes: c.Processes,
+		MemoryBytes: min(n.cfg.Worker.MemoryBytes, cluster.MaxMemoryBytes), Grace: c.Grace,
+		Logger: n.log, Registerer: n.reg,
+	})
 }
 
 // dialer opens streams of one protocol.

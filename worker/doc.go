@@ -20,6 +20,16 @@
 // only, and clocks that start at a fixed instant and advance by being read.
 // No files, no sockets, no arguments, no other environment.
 //
+// Exec runs a program of the host, one that its configuration allows by name,
+// and gives it the same standard input and environment. Each attempt has a
+// supervisor, a child like those of WASM, which ends the program and whatever
+// descends from it, wherever that went, when the attempt ends or the daemon
+// dies; where a cgroup was delegated, the kernel sees to it as well. A program
+// that kills its own supervisor is stopped by the cgroup alone.
+//
+// An error of an executor says whose fault it was: what this host could not run
+// is no failed attempt of the work (cluster.FailedInfra).
+//
 // # Terms
 //
 // A holder opens a stream with its term. The worker keeps the highest term it
@@ -44,6 +54,8 @@
 // context ends and the drain is over. It owns one goroutine per executor
 // (ends when the drain is over) and one per running attempt (ends when the
 // attempt does). Each Serve owns one writer (ends when Serve returns).
+// Each program of Exec has one reader for each of its outputs and one for its
+// supervisor (end with the attempt).
 // WASM.Run stays on one operating system thread, from which all children are
 // started: the kernel kills them when that thread, and so the daemon, ends.
 //

@@ -23,6 +23,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "runner":
 			os.Exit(RunnerMain(os.Stdin, os.Stdout, os.Stderr))
+		case "program":
+			os.Exit(program(os.Args[2], os.Args[3]))
 		case "daemon":
 			os.Exit(doomedDaemon(os.Args[2], os.Args[3]))
 		}

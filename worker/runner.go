@@ -41,12 +41,15 @@ const guestEpoch = 946684800
 //
 // It does not run strangers' code with any access: see the package doc.
 func RunnerMain(stdin io.Reader, stdout, stderr io.Writer) int {
-	confine()
 	var setup runnerSetup
 	if err := readRunnerFrame(stdin, &setup); err != nil {
 		fmt.Fprintf(stderr, "runner: %v\n", err)
 		return 2
 	}
+	if setup.Program != nil {
+		return supervise(*setup.Program, stdin, stdout)
+	}
+	confine()
 	tasks := make(chan runnerTask) // capacity 0: the parent sends a task after the last ended
 	failed := make(chan error, 2)  // one from each goroutine
 	go func() {

@@ -26,7 +26,8 @@ const maxStderr = 4 << 10
 var errRunnerFrame = errors.New("invalid runner frame")
 
 type runnerSetup struct {
-	CacheDir string `json:"cache_dir"` // of compiled modules; empty: none
+	CacheDir string        `json:"cache_dir"`         // of compiled modules; empty: none
+	Program  *programSetup `json:"program,omitempty"` // supervise this one instead of running guests
 }
 
 // runnerTask is one chunk, or with Compile only the module's compilation.

@@ -129,6 +129,19 @@ func (w *Worker) write(ctx context.Context, s *session, conn net.Conn) {
 	}
 }
 
-func sortedNames(m map[string]Executor) []string {
+// needs lists what jobs may ask for here, see cluster.JobSpec.Needs.
+func (w *Worker) needs() []string {
+	var out []string
+	for _, name := range sortedNames(w.opts.Executors) {
+		if several, ok := w.opts.Executors[name].(interface{ Needs() []string }); ok {
+			out = append(out, several.Needs()...)
+			continue
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func sortedNames[T any](m map[string]T) []string {
 	return slices.Sorted(maps.Keys(m))
 }

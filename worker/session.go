@@ -143,7 +143,7 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 		assigned = append(assigned, t.Ref)
 	}
 	s.reply(stream.Frame{Welcome: &stream.Welcome{
-		Slots: l.opts.Slots, Executors: sortedNames(l.opts.Executors), Assigned: assigned,
+		Slots: l.opts.Slots, Executors: l.needs(), Assigned: assigned,
 	}})
 	s.unsent = l.outbox.refs()
 	l.m.streams.Inc()

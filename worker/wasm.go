@@ -268,10 +268,10 @@ func (e *WASM) take(ctx context.Context, slot int) (*child, error) {
 func (e *WASM) Execute(ctx context.Context, slot int, t Task) (cluster.ChunkResult, error) {
 	var none cluster.ChunkResult
 	if slot < 0 || slot >= e.opts.Slots {
-		return none, fmt.Errorf("no slot %d", slot)
+		return none, infra(fmt.Errorf("no slot %d", slot))
 	}
 	if t.Spec.MemoryBytes > e.opts.MemoryBytes {
-		return none, fmt.Errorf("the job needs %d bytes of memory, this host allows %d", t.Spec.MemoryBytes, e.opts.MemoryBytes)
+		return none, infra(fmt.Errorf("the job needs %d bytes of memory, this host allows %d", t.Spec.MemoryBytes, e.opts.MemoryBytes))
 	}
 	offset, n := t.Spec.ChunkRange(t.Ref.Chunk)
 	task := runnerTask{
@@ -318,18 +318,24 @@ func (e *WASM) Compile(ctx context.Context, module cluster.Hash, memory uint64) 
 // how it ended.
 func (e *WASM) perform(ctx context.Context, slot int, t runnerTask, limit time.Duration) (*runnerDone, error) {
 	if err := e.fetch(ctx, t); err != nil {
-		return nil, err
+		return nil, infra(err) // hosts come and go: no verdict about the work
 	}
 	done, err := e.attempt(ctx, slot, t, limit)
 	if errors.Is(err, errDiedIdle) { // not the chunk's fault: once more with a new child
 		done, err = e.attempt(ctx, slot, t, limit)
 	}
+	if errors.Is(err, errDiedIdle) {
+		return nil, infra(err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	err = done.verdictError()
-	if errors.Is(err, ErrCorrupt) {
-		err = errors.Join(err, e.opts.Artefacts.Verify(t.Module), e.opts.Artefacts.Verify(t.Config))
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		err = infra(errors.Join(err, e.opts.Artefacts.Verify(t.Module), e.opts.Artefacts.Verify(t.Config)))
+	case done.Verdict == verdictFailed:
+		err = infra(err)
 	}
 	return done, err
 }
@@ -338,7 +344,7 @@ func (e *WASM) perform(ctx context.Context, slot int, t runnerTask, limit time.D
 func (e *WASM) attempt(ctx context.Context, slot int, t runnerTask, limit time.Duration) (*runnerDone, error) {
 	c, err := e.take(ctx, slot)
 	if err != nil {
-		return nil, fmt.Errorf("start runner: %w", err)
+		return nil, infra(fmt.Errorf("start runner: %w", err))
 	}
 	done, err := e.converse(ctx, c, t, limit)
 	if err == nil {

@@ -245,7 +245,7 @@ func (l *loop) start() {
 			if e, ok := l.opts.Executors[t.Spec.Executor]; ok {
 				f.result, f.err = e.Execute(ctx, r.slot, t)
 			} else {
-				f.err = fmt.Errorf("this host has no executor %q", t.Spec.Executor)
+				f.err = infra(fmt.Errorf("this host has no executor %q", t.Spec.Executor))
 			}
 			f.seconds = time.Since(began).Seconds()
 			l.finished <- f
@@ -271,8 +271,8 @@ func (l *loop) onFinished(f finished) {
 	}
 	res := stream.Result{Ref: ref, Seconds: f.seconds}
 	if f.err != nil {
-		res.Error = reason(f.err)
-		l.m.chunks.WithLabelValues("failed").Inc()
+		res.Error, res.Class = reason(f.err), classOf(f.err)
+		l.m.chunks.WithLabelValues(outcomeOf(res.Class)).Inc()
 		l.log.Debug().Err(f.err).Str("job", string(ref.Job)).Int("chunk", ref.Chunk).Int("attempt", ref.Attempt).
 			Msg("attempt failed")
 	} else {
@@ -285,6 +285,14 @@ func (l *loop) onFinished(f finished) {
 		_ = l.outbox.add(res, time.Now()) // a text always encodes
 	}
 	l.sess.announce(ref)
+}
+
+// outcomeOf is the label of a failure.
+func outcomeOf(c cluster.FailureClass) string {
+	if c == cluster.FailedInfra {
+		return "infra"
+	}
+	return "failed"
 }
 
 func (l *loop) onStatus() {

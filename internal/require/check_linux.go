@@ -71,3 +71,23 @@ func staticBusybox() error {
 	}
 	return nil
 }
+
+// CgroupMount returns where cgroup v2 is mounted and groups can be made.
+func CgroupMount() (string, error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return "", err
+	}
+	err = errors.New("cgroup v2 is not mounted")
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[2] != "cgroup2" {
+			continue
+		}
+		var dir string
+		if dir, err = os.MkdirTemp(fields[1], "skein-try-"); err == nil {
+			return fields[1], os.Remove(dir)
+		}
+	}
+	return "", err
+}

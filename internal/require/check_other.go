@@ -14,3 +14,6 @@ func tun() error           { return errLinux }
 func netns() error         { return errLinux }
 func kernelWG() error      { return errLinux }
 func staticBusybox() error { return errLinux }
+
+// CgroupMount fails: cgroups exist on Linux only.
+func CgroupMount() (string, error) { return "", errLinux }
