@@ -248,6 +248,8 @@ func (n *node) buildWork() error {
 		Slots: n.cfg.Worker.Slots, Queue: n.cfg.Worker.Queue,
 		Executors:  executors,
 		OutboxFile: filepath.Join(n.cfg.StateDir, "outbox"),
+		DrainFile:  filepath.Join(n.cfg.StateDir, "worker-drained"),
+		Now:        n.now,
 		MinTerm:    n.promised, CheckHolder: n.checkHolder,
 		Logger: n.log, Registerer: n.reg,
 	}); err != nil {

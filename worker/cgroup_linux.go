@@ -91,7 +91,10 @@ func (e *Exec) group(memory uint64) (*cgroup, error) {
 			continue
 		}
 		err := os.WriteFile(filepath.Join(dir, l.file), []byte(l.value), 0)
-		if err != nil && !(l.file == "memory.swap.max" && errors.Is(err, fs.ErrNotExist)) { // a kernel without swap
+		if l.file == "memory.swap.max" && errors.Is(err, fs.ErrNotExist) {
+			continue // a kernel without swap
+		}
+		if err != nil {
 			return nil, errors.Join(fmt.Errorf("limit cgroup: %w", err), c.remove())
 		}
 	}
@@ -135,7 +138,7 @@ func (c *cgroup) remove() error {
 	for deadline := time.Now().Add(cgroupPatience); ; time.Sleep(killPause) {
 		if err := os.WriteFile(filepath.Join(c.dir, "cgroup.kill"), []byte("1"), 0); err != nil { // before Linux 5.14
 			pids, _ := os.ReadFile(filepath.Join(c.dir, "cgroup.procs")) // none are none
-			for _, p := range strings.Fields(string(pids)) {
+			for p := range strings.FieldsSeq(string(pids)) {
 				if pid, err := strconv.Atoi(p); err == nil && pid > 0 {
 					_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 				}

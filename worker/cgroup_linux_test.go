@@ -16,7 +16,7 @@ func cgroupForTests(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(mount, "skein-test-")
+	dir, err := os.MkdirTemp(mount, "skein-test-") //nolint:usetesting // in that file system
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,10 +54,10 @@ func startChild(argv []string, setup runnerSetup) (*child, error) {
 	return c, nil
 }
 
-// ask writes task, if there is one, and reads the next frame into reply. At
-// the limit or at the end of ctx the process is killed. tooLong says the
-// limit in words, with its place.
-func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, task *runnerTask, reply *runnerReply) error {
+// ask writes task, if there is one, and reads the next frame that is not about
+// progress into reply. At the limit or at the end of ctx the process is killed.
+// tooLong says the limit in words, with its place.
+func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, task *runnerTask, reply *runnerReply, report func(uint64)) error {
 	late := fmt.Errorf("%w: "+tooLong, errStopped, limit)
 	timed, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
@@ -66,8 +66,14 @@ func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, ta
 	if task != nil {
 		err = writeRunnerFrame(c.in, *task)
 	}
-	if err == nil {
-		err = readRunnerFrame(c.out, reply)
+	for err == nil {
+		*reply = runnerReply{}
+		if err = readRunnerFrame(c.out, reply); reply.Progress == 0 {
+			break
+		}
+		if report != nil {
+			report(reply.Progress)
+		}
 	}
 	switch killed := !spare(); {
 	case killed && ctx.Err() != nil:

@@ -125,7 +125,7 @@ func FuzzOutboxFile(f *testing.F) {
 			if !ok || (stream.Frame{Result: &res}).Validate() != nil {
 				t.Fatalf("kept an invalid result %+v", res)
 			}
-			o.drop(r)
+			_, _ = o.drop(r)
 		}
 		if o.bytes != 0 || o.len() != 0 {
 			t.Fatalf("%d bytes, %d results left", o.bytes, o.len())

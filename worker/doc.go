@@ -37,16 +37,29 @@
 // stream of a higher term replaces the one before it. The term is kept in
 // memory; Options.MinTerm supplies what the lease knows beyond that.
 //
-// A lost holder stops nothing here: queued and running chunks go on and their
-// results are kept for the next holder, who learns of both from the Welcome.
+// A lost holder stops nothing here at first: queued and running chunks go on
+// and their results are kept for the next holder, who learns of both from the
+// Welcome. When no holder was heard for Options.FenceAfter, the work counts as
+// lost elsewhere and stops here too.
+//
+// Of each job the worker keeps the highest (term, order) that it obeyed: the
+// same dispatch again gets the same answer, an earlier one is refused, also
+// after the work is done. A Cancel is confirmed when the last process has ended.
 //
 // # Results
 //
 // A result is dropped only by Accepted, by Cancel, or when the outbox is over
 // its limit and the result has been kept for Options.KeepFor. While the outbox
-// is full no new chunk starts. The outbox lives in memory; a stop in good
-// order saves it to a file that the next start reads. A killed worker loses
-// its unaccepted results and the scheduler runs those chunks again.
+// is full no new chunk starts. A result is in the journal of the outbox before
+// it is sent, so a killed daemon loses none; what a power failure takes, the
+// scheduler runs again.
+//
+// # Drain and stop
+//
+// Drain lets what runs go on, gives back what is queued, and takes nothing new,
+// over restarts too, until it is undone. At the end of Run's context the same
+// happens, and what still runs after Options.DrainTimeout is given back as well.
+// What is given back (cluster.HandedBack) is no failed attempt.
 //
 // # Goroutines
 //

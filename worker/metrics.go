@@ -18,6 +18,12 @@ type metrics struct {
 	refused     *prometheus.CounterVec // by reason
 	streams     prometheus.Counter
 	frameErrors prometheus.Counter
+	fenced      prometheus.Counter
+	journal     prometheus.Counter
+	draining    prometheus.Gauge
+	queueAge    prometheus.Gauge
+
+	firstProgress prometheus.Histogram
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -45,8 +51,20 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		frameErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skein_worker_frame_errors_total", Help: "Invalid frames received from a holder.",
 		}),
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_worker_fenced_total", Help: "Times that all work was stopped because no holder was heard.",
+		}),
+		journal: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_worker_journal_errors_total", Help: "Results that could not be written to the journal of the outbox.",
+		}),
+		draining: gauge("skein_worker_draining", "1 while an operator lets this host begin no chunk."),
+		queueAge: gauge("skein_worker_queue_seconds", "How long the first chunk in the queue waits for a slot."),
+		firstProgress: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skein_worker_first_progress_seconds", Help: "Time from an attempt's begin to its first report of progress.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 3, 10),
+		}),
 	}
-	return m, register(reg, m.chunks, m.seconds, m.running, m.queued, m.kept, m.keptBytes, m.dropped, m.refused,
+	return m, register(reg, m.fenced, m.journal, m.draining, m.queueAge, m.firstProgress, m.chunks, m.seconds, m.running, m.queued, m.kept, m.keptBytes, m.dropped, m.refused,
 		m.streams, m.frameErrors)
 }
 

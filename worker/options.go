@@ -19,6 +19,9 @@ const (
 	DefaultKeepFor      = time.Hour
 	DefaultDrainTimeout = 3 * time.Second
 	DefaultStatusEvery  = 2 * time.Second
+	// DefaultFenceAfter is below the 120 s after which a silent host counts as
+	// dead and its work goes elsewhere.
+	DefaultFenceAfter = 100 * time.Second
 )
 
 // Options configures a Worker. Zero fields take the default.
@@ -31,8 +34,12 @@ type Options struct {
 	Queue int
 	// Executors by name, at least one. The Worker runs them.
 	Executors map[string]Executor
-	// OutboxFile keeps results over a restart in good order; empty: none.
+	// OutboxFile keeps results over the end of this process, whatever ends it;
+	// empty: none.
 	OutboxFile string
+	// DrainFile is there while an operator drains this worker; empty: a drain
+	// ends with the process.
+	DrainFile string
 	// OutboxBytes bounds the results kept; while it is reached no chunk starts.
 	OutboxBytes int
 	// KeepFor is how long a result is kept even when the outbox is full.
@@ -40,6 +47,10 @@ type Options struct {
 	// DrainTimeout is how long running chunks may go on after Run's context
 	// ended.
 	DrainTimeout time.Duration
+	// FenceAfter is how long work goes on without a word of any holder.
+	FenceAfter time.Duration
+	// Now is a clock that goes on in suspend; nil: one that does not.
+	Now func() time.Duration
 	// StatusEvery is the period of Status frames.
 	StatusEvery time.Duration
 	// MinTerm returns the highest term that this host knows of, else nil.
@@ -71,6 +82,13 @@ func (o Options) withDefaults() (Options, error) {
 	if o.StatusEvery == 0 {
 		o.StatusEvery = DefaultStatusEvery
 	}
+	if o.FenceAfter == 0 {
+		o.FenceAfter = DefaultFenceAfter
+	}
+	if o.Now == nil {
+		began := time.Now()
+		o.Now = func() time.Duration { return time.Since(began) }
+	}
 	if o.MinTerm == nil {
 		o.MinTerm = func() cluster.Term { return 0 }
 	}
@@ -82,7 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("worker: slots is %d, want 1-%d", o.Slots, MaxSlots)
 	case o.Queue < 1:
 		return o, fmt.Errorf("worker: queue is %d, want at least 1", o.Queue)
-	case o.OutboxBytes < 0 || o.KeepFor < 0 || o.DrainTimeout < 0 || o.StatusEvery < 0:
+	case o.OutboxBytes < 0 || o.KeepFor < 0 || o.DrainTimeout < 0 || o.StatusEvery < 0 || o.FenceAfter < 0:
 		return o, errors.New("worker: a limit is negative")
 	case len(o.Executors) == 0:
 		return o, errors.New("worker: no executor")

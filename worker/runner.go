@@ -65,9 +65,7 @@ func RunnerMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	go func() {
 		r := &runner{setup: setup}
 		for t := range tasks {
-			done := r.do(t, func(l runnerLoaded) error {
-				return writeRunnerFrame(stdout, runnerReply{Loaded: &l})
-			})
+			done := r.do(t, func(reply runnerReply) error { return writeRunnerFrame(stdout, reply) })
 			if err := writeRunnerFrame(stdout, runnerReply{Done: done}); err != nil {
 				failed <- err
 				return
@@ -96,8 +94,8 @@ type loadedModule struct {
 	compiled wazero.CompiledModule
 }
 
-// do runs one task. It reports through loaded when the guest starts.
-func (r *runner) do(t runnerTask, loaded func(runnerLoaded) error) *runnerDone {
+// do runs one task. It tells when the guest starts and how far it is.
+func (r *runner) do(t runnerTask, tell func(runnerReply) error) *runnerDone {
 	ctx := context.Background() // a guest ends by itself or with the process
 	began := time.Now()
 	m, fresh, bad := r.load(ctx, t)
@@ -115,13 +113,13 @@ func (r *runner) do(t runnerTask, loaded func(runnerLoaded) error) *runnerDone {
 	if fresh {
 		l.Seconds = time.Since(began).Seconds()
 	}
-	if err := loaded(l); err != nil {
+	if err := tell(runnerReply{Loaded: &l}); err != nil {
 		return &runnerDone{Verdict: verdictFailed, Detail: err.Error()}
 	}
 	if t.Compile {
 		return &runnerDone{Verdict: verdictOK}
 	}
-	return m.run(ctx, t, config)
+	return m.run(ctx, t, config, tell)
 }
 
 func fileTrouble(h cluster.Hash, err error) *runnerDone {
@@ -251,8 +249,30 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// progressEvery is the shortest time between two reports of a guest.
+const progressEvery = 100 * time.Millisecond
+
+// guestWords keeps the end of a guest's standard error, and reports progress.
+type guestWords struct {
+	tell func(runnerReply) error
+	tail
+	line progressLine
+	told time.Time
+}
+
+// Write implements io.Writer; the guest waits meanwhile.
+func (w *guestWords) Write(p []byte) (int, error) {
+	if done, ok := w.line.scan(p); ok && done > 0 && time.Since(w.told) >= progressEvery {
+		w.told = time.Now()
+		if err := w.tell(runnerReply{Progress: done}); err != nil {
+			return 0, err // the parent has gone
+		}
+	}
+	return w.tail.Write(p)
+}
+
 // run starts a fresh instance and waits for its end.
-func (m *loadedModule) run(ctx context.Context, t runnerTask, config []byte) *runnerDone {
+func (m *loadedModule) run(ctx context.Context, t runnerTask, config []byte, tell func(runnerReply) error) *runnerDone {
 	// The collector cannot stop a guest: keep it from trying until the guest
 	// is over, unless memory gets short.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -260,7 +280,7 @@ func (m *loadedModule) run(ctx context.Context, t runnerTask, config []byte) *ru
 	defer limitMemory(uint64(t.MemoryPages) * wasmPage)()
 
 	var out limited
-	var said tail
+	said := guestWords{tell: tell}
 	mod, err := m.runtime.InstantiateModule(withGuestMemory(ctx), m.compiled, guestConfig(t, config, &out, &said))
 	if mod != nil {
 		_ = mod.Close(ctx) // frees memory only

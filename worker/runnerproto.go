@@ -42,11 +42,15 @@ type runnerTask struct {
 	Chunk       int          `json:"chunk"`
 	Seed        uint64       `json:"seed"`
 	Compile     bool         `json:"compile,omitempty"`
+
+	report func(uint64) // of the parent; nil: nobody wants to know
 }
 
 type runnerReply struct {
 	Loaded *runnerLoaded `json:"loaded,omitempty"`
 	Done   *runnerDone   `json:"done,omitempty"`
+	// Progress is how many iterations are done; it comes between the two.
+	Progress uint64 `json:"progress,omitempty"`
 }
 
 // runnerLoaded says that the guest starts now.

@@ -27,6 +27,11 @@ const (
 // authenticated.
 func (w *Worker) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	defer conn.Close()
+	if !w.enter(from) {
+		w.m.refused.WithLabelValues("connections").Inc()
+		return
+	}
+	defer w.leave(from)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -59,6 +64,28 @@ func (w *Worker) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) 
 	select {
 	case w.detach <- s:
 	case <-w.done:
+	}
+}
+
+// maxConnections is how many streams one host may have at a time: one that is
+// served, and those that replace it.
+const maxConnections = 4
+
+func (w *Worker) enter(from cluster.NodeID) bool {
+	w.servingMu.Lock()
+	defer w.servingMu.Unlock()
+	if w.serving[from] >= maxConnections {
+		return false
+	}
+	w.serving[from]++
+	return true
+}
+
+func (w *Worker) leave(from cluster.NodeID) {
+	w.servingMu.Lock()
+	defer w.servingMu.Unlock()
+	if w.serving[from]--; w.serving[from] == 0 {
+		delete(w.serving, from)
 	}
 }
 

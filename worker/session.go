@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // maxReplies bounds the answers that wait for a holder which does not read.
-const maxReplies = 64
+const maxReplies = 1024
 
 // session is one holder's stream. Except for out and end it belongs to the
 // worker's loop. A nil session has nothing to send.
@@ -20,7 +19,7 @@ type session struct {
 	out  chan stream.Frame  // capacity 16; when full the loop keeps the frames back; never closed
 	end  context.CancelFunc // ends Serve, which closes the connection
 
-	replies []stream.Frame // Welcome, Pong: in order, before results
+	replies []stream.Frame // Welcome, Pong, Assigned, Stopped: in order, before results
 	latest  *stream.Status // not yet sent
 	unsent  []stream.Ref   // results in the outbox, in order
 	offered int            // where the frame that next returned came from
@@ -129,8 +128,8 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 		return &stream.Refused{MaxTerm: max(l.term, l.opts.MinTerm()), Reason: fmt.Sprintf(format, args...)}
 	}
 	switch known := max(l.term, l.opts.MinTerm()); {
-	case l.draining:
-		return refused("draining", "worker stops")
+	case l.stopping:
+		return refused("stopping", "worker stops")
 	case s.term < known:
 		return refused("stale_term", "term %d is over, term %d is known", s.term, known)
 	case s.term == l.term && s.from != l.holder:
@@ -138,12 +137,10 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 	}
 	l.closeSession("replaced by a newer stream")
 	l.term, l.holder, l.sess = s.term, s.from, s
-	assigned := l.refs()
-	for _, t := range l.queue {
-		assigned = append(assigned, t.Ref)
-	}
+	l.heard = l.opts.Now()
+	assigned := l.assigned()
 	s.reply(stream.Frame{Welcome: &stream.Welcome{
-		Slots: l.opts.Slots, Executors: l.needs(), Assigned: assigned,
+		Slots: l.opts.Slots, Executors: l.needs(), Assigned: assigned, Room: min(l.room(), stream.MaxRefs), Draining: l.drained,
 	}})
 	s.unsent = l.outbox.refs()
 	l.m.streams.Inc()
@@ -155,6 +152,7 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 // onFrame handles a frame of the open session.
 func (l *loop) onFrame(f stream.Frame) {
 	s := l.sess
+	l.heard = l.opts.Now()
 	if known := l.opts.MinTerm(); known > s.term {
 		l.m.refused.WithLabelValues("stale_term").Inc()
 		s.refuse(stream.Refused{MaxTerm: known, Reason: fmt.Sprintf("term %d is over, term %d is known", s.term, known)})
@@ -171,9 +169,12 @@ func (l *loop) onFrame(f stream.Frame) {
 		}
 	case f.Accepted != nil:
 		if ok = f.Accepted.Term == s.term; ok {
-			for _, ref := range f.Accepted.Refs {
-				l.outbox.drop(ref)
-			}
+			_, err := l.outbox.drop(f.Accepted.Refs...)
+			l.journal(err)
+		}
+	case f.Query != nil:
+		if ok = f.Query.Term == s.term; ok {
+			ok = s.reply(l.have(f.Query.Nonce))
 		}
 	case f.Ping != nil:
 		ok = s.reply(stream.Frame{Pong: &stream.Ping{Term: s.term, Nonce: f.Ping.Nonce}})
@@ -183,70 +184,4 @@ func (l *loop) onFrame(f stream.Frame) {
 		l.log.Warn().Str("peer", string(s.from)).Uint64("term", uint64(s.term)).Msg("holder broke the protocol, stream ended")
 		l.closeSession("frame out of place")
 	}
-}
-
-// assign queues new attempts. What is queued or runs already is left as it
-// is; what was finished is sent again.
-func (l *loop) assign(a stream.Assign) bool {
-	if len(l.queue)+len(a.Chunks) > l.opts.Queue+l.opts.Slots {
-		l.m.refused.WithLabelValues("queue_full").Inc()
-		l.closeSession(fmt.Sprintf("queue is full: %d waiting, %d more assigned, room for %d",
-			len(l.queue), len(a.Chunks), l.opts.Queue+l.opts.Slots))
-		return true // answered
-	}
-	queued := make(map[stream.Ref]bool, len(l.queue))
-	for _, t := range l.queue {
-		queued[t.Ref] = true
-	}
-	for _, c := range a.Chunks {
-		ref := stream.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt}
-		if _, ok := l.running[ref]; ok || queued[ref] {
-			continue
-		}
-		if _, ok := l.outbox.get(ref); ok {
-			l.sess.announce(ref)
-			continue
-		}
-		if !l.draining {
-			queued[ref] = true
-			l.queue = append(l.queue, Task{Ref: ref, Spec: a.Spec})
-		}
-	}
-	return true
-}
-
-// cancel forgets attempts wherever they are and kills those that run.
-func (l *loop) cancel(c stream.Cancel) {
-	named := make(map[stream.ChunkRef]bool, len(c.Chunks))
-	for _, r := range c.Chunks {
-		named[r] = true
-	}
-	hit := func(ref stream.Ref) bool {
-		return ref.Job == c.Job && (len(named) == 0 || named[stream.ChunkRef{Chunk: ref.Chunk, Attempt: ref.Attempt}])
-	}
-	keep := l.queue[:0:0]
-	for _, t := range l.queue {
-		if !hit(t.Ref) {
-			keep = append(keep, t)
-		}
-	}
-	l.queue = keep
-	for _, ref := range l.refs() {
-		if hit(ref) {
-			r := l.running[ref]
-			r.gone = true
-			r.cancel()
-			delete(l.running, ref)
-			l.stopping++
-		}
-	}
-	for _, ref := range l.outbox.refs() {
-		if hit(ref) {
-			l.outbox.drop(ref)
-		}
-	}
-}
-
-func compareRefs(a, b stream.Ref) int {
-	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.Attempt, b.Attempt))
 }

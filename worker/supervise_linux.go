@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -51,8 +52,11 @@ func runProgram(s programSetup, orders io.Reader) programEnd {
 		limit := unix.Rlimit{Cur: s.DataBytes, Max: s.DataBytes}
 		_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &limit, nil) // it may have ended
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended is in its state
+	}()
 	order := make(chan bool) // true: stop, closed: at once; its goroutine ends with the process
 	go func() {
 		defer close(order)
@@ -77,14 +81,14 @@ func runProgram(s programSetup, orders io.Reader) programEnd {
 }
 
 // watchProgram waits until the program has ended, and ends it when it must.
-func watchProgram(pid int, s programSetup, ended <-chan error, order <-chan bool) programEnd {
+func watchProgram(pid int, s programSetup, ended <-chan struct{}, order <-chan bool) programEnd {
 	var end programEnd
 	var grace <-chan time.Time
 	tick := time.NewTicker(superviseEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-ended:
+		case <-ended: // how is in the process state
 			return end
 		case graceful, open := <-order:
 			end.Stopped = true
@@ -132,8 +136,9 @@ func prepareProgram(s programSetup) (*exec.Cmd, error) {
 		}
 	}
 	out, said := os.NewFile(3, "standard output"), os.NewFile(4, "standard error")
-	unix.CloseOnExec(3)
-	unix.CloseOnExec(4)
+	if err := closeOnExec(); err != nil {
+		return nil, err
+	}
 	input := s.Input
 	if input == "" {
 		input = os.DevNull
@@ -149,6 +154,24 @@ func prepareProgram(s programSetup) (*exec.Cmd, error) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: s.UID, Gid: s.GID}
 	}
 	return cmd, nil
+}
+
+// closeOnExec keeps all descriptors of this process from the program, also those
+// that the daemon was started with.
+func closeOnExec() error {
+	if unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // process is a line of the process table.

@@ -277,7 +277,7 @@ func (e *WASM) Execute(ctx context.Context, slot int, t Task) (cluster.ChunkResu
 	task := runnerTask{
 		Module: t.Spec.Artefact, ModulePath: e.opts.Artefacts.Path(t.Spec.Artefact),
 		Config: t.Spec.Config, MemoryPages: uint32(t.Spec.MemoryBytes / wasmPage),
-		Iterations: n, Offset: offset, Chunk: t.Ref.Chunk, Seed: t.Spec.Seed,
+		Iterations: n, Offset: offset, Chunk: t.Ref.Chunk, Seed: t.Spec.Seed, report: t.Report,
 	}
 	if !task.Config.IsZero() {
 		task.ConfigPath = e.opts.Artefacts.Path(task.Config)
@@ -412,7 +412,7 @@ func (e *WASM) converse(ctx context.Context, c *child, t runnerTask, limit time.
 		return nil, err
 	}
 	var reply runnerReply
-	err = c.ask(ctx, e.opts.LoadTimeout, "module took longer than %s to load", &t, &reply)
+	err = c.ask(ctx, e.opts.LoadTimeout, "module took longer than %s to load", &t, &reply, nil)
 	free(err == nil && reply.Loaded != nil)
 	if errors.Is(err, errDied) {
 		err = fmt.Errorf("%w (%w)", err, errDiedIdle)
@@ -426,8 +426,7 @@ func (e *WASM) converse(ctx context.Context, c *child, t runnerTask, limit time.
 	if reply.Loaded.Seconds > 0 {
 		e.m.load.Observe(reply.Loaded.Seconds)
 	}
-	reply = runnerReply{}
-	if err := c.ask(ctx, limit, "ran longer than the limit of %s", nil, &reply); err != nil {
+	if err := c.ask(ctx, limit, "ran longer than the limit of %s", nil, &reply, t.report); err != nil {
 		return nil, err
 	}
 	if reply.Done == nil {

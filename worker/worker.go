@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,10 +28,14 @@ type Worker struct {
 	attach   chan attachment // capacity 0: the loop answers each at once
 	inbox    chan inbound    // capacity 0: a holder is read no faster than its frames are handled
 	detach   chan *session   // capacity 0
+	drains   chan bool       // capacity 0: an operator's wish
 	finished chan finished   // capacity Slots: an attempt never waits to report
 	done     chan struct{}   // closed when Run returned
 	started  atomic.Bool     // Run was called
 	view     atomic.Pointer[View]
+
+	servingMu sync.Mutex
+	serving   map[cluster.NodeID]int // open connections
 }
 
 // View is what a Worker is doing. It is never modified.
@@ -42,7 +47,8 @@ type View struct {
 	KeptBytes int
 	Holder    cluster.NodeID // whose stream is open; empty: none
 	Term      cluster.Term   // highest term served
-	Draining  bool
+	Draining  bool           // by an operator's wish: what runs goes on, nothing begins
+	Stopping  bool
 }
 
 // New checks o and makes a Worker. It starts nothing.
@@ -62,19 +68,25 @@ func New(o Options) (*Worker, error) {
 		attach:   make(chan attachment),
 		inbox:    make(chan inbound),
 		detach:   make(chan *session),
+		drains:   make(chan bool),
+		serving:  map[cluster.NodeID]int{},
 		finished: make(chan finished, o.Slots),
 		done:     make(chan struct{}),
 	}
-	w.view.Store(&View{Slots: o.Slots})
+	drained, err := w.wasDrained()
+	if err != nil {
+		return nil, err
+	}
+	w.view.Store(&View{Slots: o.Slots, Draining: drained})
 	return w, nil
 }
 
 // View returns what the worker is doing.
 func (w *Worker) View() View { return *w.view.Load() }
 
-// Run serves until ctx ends. Then it takes nothing new, waits up to
-// DrainTimeout for running chunks, cancels the rest, saves the outbox and
-// returns nil. It may be called once.
+// Run serves until ctx ends. Then it takes nothing new and gives back what is
+// queued, waits up to DrainTimeout for running chunks, gives the rest back,
+// saves the outbox and returns nil. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		panic("worker: Run called twice")
@@ -83,13 +95,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	l := &loop{
 		Worker:  w,
 		running: map[stream.Ref]*run{},
+		ending:  map[*run]bool{},
+		floors:  floors{},
 		outbox:  newOutbox(w.opts.OutboxBytes, w.opts.KeepFor),
+		drained: w.View().Draining,
+		heard:   w.opts.Now(),
 	}
 	for i := range w.opts.Slots {
 		l.free = append(l.free, w.opts.Slots-1-i)
 	}
 	if w.opts.OutboxFile != "" {
-		skipped, err := l.outbox.load(w.opts.OutboxFile, time.Now())
+		skipped, err := l.outbox.open(w.opts.OutboxFile, l.wall())
 		if err != nil || skipped > 0 {
 			w.log.Warn().Err(err).Int("skipped", skipped).Msg("kept results not all readable, their chunks run again")
 		}
@@ -119,10 +135,8 @@ func (w *Worker) Run(ctx context.Context) error {
 			return errors.Join(err, errors.New("worker: an executor did not end"))
 		}
 	}
-	if w.opts.OutboxFile != "" {
-		if saveErr := l.outbox.save(w.opts.OutboxFile); saveErr != nil && err == nil {
-			err = saveErr
-		}
+	if saveErr := l.outbox.close(); saveErr != nil && err == nil {
+		err = saveErr
 	}
 	return err
 }
@@ -136,12 +150,21 @@ type loop struct {
 	holder cluster.NodeID // who opened term
 	sess   *session       // the one open stream; nil: none
 
-	queue    []Task
+	queue    []queuedTask
 	running  map[stream.Ref]*run
-	stopping int   // cancelled attempts that have not ended
-	free     []int // slots
+	ending   map[*run]bool // cancelled attempts that have not ended
+	free     []int         // slots
+	floors   floors
 	outbox   *outbox
-	draining bool
+	drained  bool          // an operator wants nothing to begin
+	stopping bool          // Run's context has ended
+	heard    time.Duration // last frame of a holder
+}
+
+// queuedTask waits for a slot.
+type queuedTask struct {
+	Task
+	at time.Duration // since when
 }
 
 // run is one running attempt.
@@ -149,7 +172,26 @@ type run struct {
 	task   Task
 	slot   int
 	cancel context.CancelFunc
-	gone   bool // cancelled: its result is of no interest
+	orders []*cancelOrder // that wait for its end
+	began  time.Duration
+
+	done atomic.Uint64 // iterations, as the work reports them
+	rose atomic.Int64  // when done rose last, in nanoseconds; 0: never
+}
+
+// progress takes a report of the work. It never falls, and a report beyond the
+// chunk counts as its end.
+func (r *run) progress(done, iterations uint64, now time.Duration) (first bool) {
+	done = min(done, iterations)
+	for {
+		old := r.done.Load()
+		if done <= old {
+			return false
+		}
+		if r.done.CompareAndSwap(old, done) {
+			return r.rose.Swap(int64(now)) == 0
+		}
+	}
 }
 
 type finished struct {
@@ -173,7 +215,7 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported
 	for {
 		l.start()
 		l.publish()
-		if l.draining && len(l.running)+l.stopping == 0 && !l.sess.pending(l.outbox) {
+		if l.stopping && len(l.running)+len(l.ending) == 0 && !l.sess.pending(l.outbox) {
 			return reported, err
 		}
 		var out chan<- stream.Frame // nil: nothing to send
@@ -184,14 +226,16 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported
 		select {
 		case <-stop:
 			stop = nil
-			l.drain()
+			l.stopWork()
 			overtime = time.After(l.opts.DrainTimeout)
 		case <-overtime:
-			if l.ctx.Err() != nil { // an executor that does not obey
-				return reported, errors.Join(err, fmt.Errorf("worker: %d attempts did not end", len(l.running)+l.stopping))
+			if left := len(l.running) + len(l.ending); l.ctx.Err() != nil {
+				if left == 0 { // only the holder does not read
+					return reported, err
+				}
+				return reported, errors.Join(err, fmt.Errorf("worker: %d attempts did not end", left))
 			}
 			endRuns()
-			l.closeSession("worker stops")
 			overtime = time.After(killTimeout)
 		case e := <-ended:
 			reported++
@@ -200,9 +244,8 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported
 			}
 			err = errors.Join(err, e)
 			stop = nil
-			l.drain()
+			l.stopWork()
 			endRuns()
-			l.closeSession("worker stops")
 			overtime = time.After(killTimeout)
 		case a := <-l.attach:
 			a.answer <- l.onAttach(a.sess)
@@ -215,6 +258,8 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported
 			if in.sess == l.sess {
 				l.onFrame(in.frame)
 			}
+		case on := <-l.drains:
+			l.drain(on)
 		case f := <-l.finished:
 			l.onFinished(f)
 		case <-status.C:
@@ -225,20 +270,47 @@ func (l *loop) serve(ctx, execCtx context.Context, ended <-chan error) (reported
 	}
 }
 
-func (l *loop) drain() {
-	l.draining = true
+// stopWork begins the stop: nothing starts any more.
+func (l *loop) stopWork() {
+	l.stopping = true
+	l.returnQueue()
+}
+
+// drain follows an operator's wish.
+func (l *loop) drain(on bool) {
+	if on == l.drained {
+		return
+	}
+	l.drained = on
+	l.log.Info().Bool("draining", on).Int("running", len(l.running)).Int("queued", len(l.queue)).Msg("drain changed")
+	l.onStatus() // before the results: the holder gives them to others
+	if on {
+		l.returnQueue()
+	}
+}
+
+func (l *loop) returnQueue() {
+	for _, t := range l.queue {
+		l.handBack(t.Ref)
+	}
 	l.queue = nil
 }
 
 // start fills free slots from the queue.
 func (l *loop) start() {
 	for len(l.free) > 0 && len(l.queue) > 0 && !l.outbox.full() {
-		t := l.queue[0]
+		t := l.queue[0].Task
 		l.queue = l.queue[1:]
 		ctx, cancel := context.WithCancel(l.ctx)
-		r := &run{task: t, slot: l.free[len(l.free)-1], cancel: cancel}
+		r := &run{task: t, slot: l.free[len(l.free)-1], cancel: cancel, began: l.opts.Now()}
 		l.free = l.free[:len(l.free)-1]
 		l.running[t.Ref] = r
+		_, iterations := t.Spec.ChunkRange(t.Ref.Chunk)
+		t.Report = func(done uint64) {
+			if now := l.opts.Now(); r.progress(done, iterations, now) {
+				l.m.firstProgress.Observe((now - r.began).Seconds())
+			}
+		}
 		go func() {
 			began := time.Now()
 			f := finished{run: r}
@@ -257,16 +329,19 @@ func (l *loop) start() {
 func (l *loop) onFinished(f finished) {
 	f.run.cancel()
 	l.free = append(l.free, f.run.slot)
-	if f.run.gone {
-		l.stopping--
+	if l.ending[f.run] {
+		delete(l.ending, f.run)
 		l.m.chunks.WithLabelValues("cancelled").Inc()
+		for _, o := range f.run.orders {
+			o.left--
+			l.confirm(o)
+		}
 		return
 	}
 	ref := f.run.task.Ref
 	delete(l.running, ref)
 	if l.ctx.Err() != nil && f.err != nil {
-		// Ended by the stop, not by itself: no verdict about the chunk.
-		l.m.chunks.WithLabelValues("cancelled").Inc()
+		l.handBack(ref) // ended by the stop, not by itself: no verdict about the chunk
 		return
 	}
 	res := stream.Result{Ref: ref, Seconds: f.seconds}
@@ -280,11 +355,7 @@ func (l *loop) onFinished(f finished) {
 		l.m.chunks.WithLabelValues("ok").Inc()
 		l.m.seconds.Observe(f.seconds)
 	}
-	if err := l.outbox.add(res, time.Now()); err != nil { // a number that JSON cannot carry
-		res.Result, res.Error = nil, reason(err)
-		_ = l.outbox.add(res, time.Now()) // a text always encodes
-	}
-	l.sess.announce(ref)
+	l.keep(res)
 }
 
 // outcomeOf is the label of a failure.
@@ -295,13 +366,48 @@ func outcomeOf(c cluster.FailureClass) string {
 	return "failed"
 }
 
+// onStatus does what is done now and then, and tells the holder how it goes.
 func (l *loop) onStatus() {
-	if n := l.outbox.relieve(time.Now()); n > 0 {
+	n, err := l.outbox.relieve(l.wall())
+	l.journal(err)
+	if n > 0 {
 		l.m.dropped.Add(float64(n))
 		l.log.Warn().Int("results", n).Msg("outbox full, oldest results given up")
 	}
-	l.sess.status(stream.Status{Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.len()})
+	l.fence()
+	now := l.opts.Now()
+	st := stream.Status{
+		Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.len(), Draining: l.drained,
+		Ready: !l.drained && !l.stopping && !l.outbox.full(),
+	}
+	for _, ref := range st.Running {
+		r := l.running[ref]
+		since := max(r.began, time.Duration(r.rose.Load()))
+		st.Progress = append(st.Progress, stream.Progress{
+			Ref: ref, Done: r.done.Load(), Seconds: (now - r.began).Seconds(), Idle: max(0, (now - since).Seconds()),
+		})
+	}
+	if len(l.queue) > 0 {
+		st.QueueSeconds = (now - l.queue[0].at).Seconds()
+	}
+	l.m.queueAge.Set(st.QueueSeconds)
+	l.sess.status(st)
 }
+
+// journal tells of trouble with the journal of the outbox, and reports whether
+// err is of another kind.
+func (l *loop) journal(err error) bool {
+	if errors.Is(err, errJournal) {
+		if l.m.journal.Inc(); l.outbox.failing == 1 {
+			l.log.Error().Err(err).Msg("kept results are in memory only, a killed daemon loses them")
+		}
+		return false
+	}
+	return err != nil
+}
+
+// wall dates what is kept.
+func (l *loop) wall() time.Time { return time.Now() }
 
 // refs lists the running attempts in a fixed order.
 func (l *loop) refs() []stream.Ref {
@@ -311,7 +417,7 @@ func (l *loop) refs() []stream.Ref {
 func (l *loop) publish() {
 	v := &View{
 		Slots: l.opts.Slots, Running: l.refs(), Queued: len(l.queue),
-		Kept: l.outbox.len(), KeptBytes: l.outbox.bytes, Term: l.term, Draining: l.draining,
+		Kept: l.outbox.len(), KeptBytes: l.outbox.bytes, Term: l.term, Draining: l.drained, Stopping: l.stopping,
 	}
 	if l.sess != nil {
 		v.Holder = l.sess.from
@@ -319,6 +425,10 @@ func (l *loop) publish() {
 	l.view.Store(v)
 	l.m.running.Set(float64(len(v.Running)))
 	l.m.queued.Set(float64(v.Queued))
+	l.m.draining.Set(0)
+	if v.Draining {
+		l.m.draining.Set(1)
+	}
 	l.m.kept.Set(float64(v.Kept))
 	l.m.keptBytes.Set(float64(v.KeptBytes))
 }

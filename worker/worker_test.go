@@ -516,6 +516,9 @@ func TestDrainWaitsForRunningChunks(t *testing.T) {
 		b.dial("h", 1).refused("stops")
 		b.exec.finish(t, ref(0, 1), nil)
 		b.exec.finish(t, ref(1, 1), nil)
+		if r := h.result(); r.Ref != ref(2, 1) || r.Class != cluster.HandedBack {
+			t.Errorf("got %+v, want the queued attempt given back", r)
+		}
 		h.result()
 		h.result()
 		h.refused("stops")
@@ -549,9 +552,10 @@ func TestDrainIsBounded(t *testing.T) {
 		if d := time.Since(began); d != 3*time.Second {
 			t.Errorf("took %s, want 3s", d)
 		}
-		if f, ok := h.next(); !ok || f.Refused == nil {
-			t.Errorf("got %+v: a stop is no verdict about the chunk", f)
+		if r := h.result(); r.Ref != ref(0, 1) || r.Class != cluster.HandedBack {
+			t.Errorf("got %+v: a stop is no verdict about the chunk", r)
 		}
+		h.refused("stops")
 	})
 }
 

@@ -31,13 +31,9 @@ const (
 	Rootfs What = "rootfs"
 	// Systemd is a systemd-analyze that judges unit files offline.
 	Systemd What = "systemd"
-<<<<<<< HEAD
-	// Tor is the programs tor and tor-gencert.
-=======
 	// Cgroup is root and a mounted cgroup v2 in which groups can be made.
 	Cgroup What = "cgroup"
-	// Tor is the tor program.
->>>>>>> a54b16e (Run programs of the host for jobs)
+	// Tor is the programs tor and tor-gencert.
 	Tor What = "tor"
 )
 
@@ -92,17 +88,13 @@ func checks() map[What]func() error {
 			return firstError(root, amd64, func() error { return programs("debootstrap", "mkfs.ext4") })
 		},
 		Systemd: systemd,
-<<<<<<< HEAD
-		Tor:     func() error { return programs("tor", "tor-gencert") },
-=======
 		Cgroup: func() error {
 			return firstError(root, func() error {
 				_, err := CgroupMount()
 				return err
 			})
 		},
-		Tor:     func() error { return programs("tor") },
->>>>>>> a54b16e (Run programs of the host for jobs)
+		Tor: func() error { return programs("tor", "tor-gencert") },
 	}
 }
 

@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// maxFloors bounds how many jobs have a floor; the oldest go first.
+const maxFloors = 8192
+
+// mark orders the commands of holders about one job.
+type mark struct {
+	term cluster.Term
+	seq  uint64
+}
+
+func (m mark) compare(o mark) int {
+	return cmp.Or(cmp.Compare(m.term, o.term), cmp.Compare(m.seq, o.seq))
+}
+
+// floors keeps for each job the last command that was obeyed, also after its
+// work is done: a dispatch that the network delivers late must start nothing.
+type floors map[cluster.JobID]mark
+
+// Answers of floors.take.
+const (
+	orderNew   = iota // higher than any before
+	orderAgain        // the same as the last
+	orderStale        // lower: refused
+)
+
+// take says what a command means and raises the floor; one without order (seq
+// 0) is new.
+func (f floors) take(job cluster.JobID, m mark) int {
+	if m.seq == 0 {
+		return orderNew
+	}
+	if have, ok := f[job]; ok {
+		switch d := m.compare(have); {
+		case d == 0:
+			return orderAgain
+		case d < 0:
+			return orderStale
+		}
+	}
+	f[job] = m
+	if len(f) > maxFloors {
+		jobs := slices.SortedFunc(maps.Keys(f), func(a, b cluster.JobID) int { return f[a].compare(f[b]) })
+		for _, old := range jobs[:maxFloors/2] {
+			delete(f, old)
+		}
+	}
+	return orderNew
+}
+
+// cancelOrder is a Cancel whose attempts are still ending.
+type cancelOrder struct {
+	job  cluster.JobID
+	seq  uint64
+	sess *session
+	left int // attempts that run
+}
+
+// confirm answers a Cancel once nothing of it runs.
+func (l *loop) confirm(o *cancelOrder) {
+	if o.left > 0 || o.seq == 0 || o.sess != l.sess {
+		return
+	}
+	l.answer(stream.Frame{Stopped: &stream.Stopped{Job: o.job, Seq: o.seq}})
+}
+
+// answer queues a reply; a holder that reads none loses its stream.
+func (l *loop) answer(f stream.Frame) {
+	if l.sess != nil && !l.sess.reply(f) {
+		l.m.refused.WithLabelValues("slow").Inc()
+		l.closeSession("replies are not read")
+	}
+}
+
+// assign queues new attempts. What is queued or runs already is left as it
+// is; what was finished is sent again. A draining worker gives all back.
+func (l *loop) assign(a stream.Assign) bool {
+	order := l.floors.take(a.Job, mark{a.Term, a.Seq})
+	if order == orderStale {
+		l.m.refused.WithLabelValues("stale_order").Inc()
+		l.log.Warn().Str("job", string(a.Job)).Uint64("term", uint64(a.Term)).Uint64("order", a.Seq).Msg("late assignment refused")
+		return true
+	}
+	if room := l.room(); len(l.queue)+len(a.Chunks) > room {
+		l.m.refused.WithLabelValues("queue_full").Inc()
+		l.closeSession(fmt.Sprintf("queue is full: %d waiting, %d more assigned, room for %d", len(l.queue), len(a.Chunks), room))
+		return true // answered
+	}
+	queued := make(map[stream.Ref]bool, len(l.queue))
+	for _, t := range l.queue {
+		queued[t.Ref] = true
+	}
+	for _, c := range a.Chunks {
+		ref := stream.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt}
+		if _, ok := l.running[ref]; ok || queued[ref] {
+			continue
+		}
+		if _, ok := l.outbox.get(ref); ok {
+			l.sess.announce(ref)
+			continue
+		}
+		switch {
+		case order == orderAgain: // it was done, and its fate is known
+		case l.stopping || l.drained:
+			l.handBack(ref)
+		default:
+			queued[ref] = true
+			l.queue = append(l.queue, queuedTask{Task: Task{Ref: ref, Spec: a.Spec}, at: l.opts.Now()})
+		}
+	}
+	return true
+}
+
+// cancel forgets attempts wherever they are and kills those that run. It is
+// confirmed when they have ended.
+func (l *loop) cancel(c stream.Cancel) {
+	if l.floors.take(c.Job, mark{c.Term, c.Seq}) == orderStale {
+		l.m.refused.WithLabelValues("stale_order").Inc() // and obeyed: a stop is always safe
+	}
+	named := make(map[stream.ChunkRef]bool, len(c.Chunks))
+	for _, r := range c.Chunks {
+		named[r] = true
+	}
+	hit := func(ref stream.Ref) bool {
+		return ref.Job == c.Job && (len(named) == 0 || named[stream.ChunkRef{Chunk: ref.Chunk, Attempt: ref.Attempt}])
+	}
+	l.queue = slices.DeleteFunc(l.queue, func(t queuedTask) bool { return hit(t.Ref) })
+	order := &cancelOrder{job: c.Job, seq: c.Seq, sess: l.sess}
+	for _, ref := range l.refs() {
+		if hit(ref) {
+			l.stop(l.running[ref])
+		}
+	}
+	for r := range l.ending {
+		if hit(r.task.Ref) {
+			order.left++
+			r.orders = append(r.orders, order)
+		}
+	}
+	_, err := l.outbox.drop(l.outbox.hit(hit)...)
+	l.journal(err)
+	l.confirm(order)
+}
+
+// stop ends a running attempt whose result is of no interest any more.
+func (l *loop) stop(r *run) {
+	r.cancel()
+	delete(l.running, r.task.Ref)
+	l.ending[r] = true
+}
+
+// handBack gives an attempt back unfinished: the holder gives it to another.
+func (l *loop) handBack(ref stream.Ref) {
+	why := "worker drains"
+	if l.stopping {
+		why = "worker stops"
+	}
+	l.m.chunks.WithLabelValues("returned").Inc()
+	l.keep(stream.Result{Ref: ref, Error: why, Class: cluster.HandedBack})
+}
+
+// keep puts a result into the outbox and offers it to the holder.
+func (l *loop) keep(res stream.Result) {
+	err := l.outbox.add(res, l.wall())
+	if err != nil && l.journal(err) { // a number that JSON cannot carry
+		res.Result, res.Error = nil, reason(err)
+		l.journal(l.outbox.add(res, l.wall())) // a text always encodes
+	}
+	l.sess.announce(res.Ref)
+}
+
+// have tells the holder what this worker has of its assignments.
+func (l *loop) have(nonce uint64) stream.Frame {
+	return stream.Frame{Assigned: &stream.Assigned{Nonce: nonce, Refs: l.assigned(), Kept: l.outbox.refs()}}
+}
+
+// assigned lists what runs and what is queued.
+func (l *loop) assigned() []stream.Ref {
+	out := l.refs()
+	for _, t := range l.queue {
+		out = append(out, t.Ref)
+	}
+	return out
+}
+
+// room is how many attempts this worker takes.
+func (l *loop) room() int { return l.opts.Queue + l.opts.Slots }
+
+// fence stops all work when no holder was heard for too long: by then what runs
+// here counts as lost, and may run elsewhere. Results are kept.
+func (l *loop) fence() {
+	silent := l.opts.Now() - l.heard
+	if silent < l.opts.FenceAfter || len(l.running)+len(l.queue) == 0 {
+		return
+	}
+	l.m.fenced.Inc()
+	l.log.Warn().Float64("silent_seconds", silent.Seconds()).Int("running", len(l.running)).Int("queued", len(l.queue)).
+		Msg("no holder for longer than assignments last, work stopped")
+	l.queue = nil
+	for _, ref := range l.refs() {
+		l.stop(l.running[ref])
+	}
+}
+
+func compareRefs(a, b stream.Ref) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.Attempt, b.Attempt))
+}

@@ -1,0 +1,362 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// order assigns with a place in the order of commands.
+func (h *holder) order(seq uint64, chunks ...int) {
+	h.t.Helper()
+	a := &stream.Assign{Term: h.term, Seq: seq, Job: "j", Spec: testSpec()}
+	for _, c := range chunks {
+		a.Chunks = append(a.Chunks, stream.ChunkRef{Chunk: c, Attempt: 1})
+	}
+	h.send(stream.Frame{Assign: a})
+}
+
+// A dispatch that comes again starts nothing anew, and one that comes late
+// starts nothing at all, also after its work is done.
+func TestLateDispatchStartsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		h := b.dial("h", 1)
+		h.welcome()
+		h.order(5, 0)
+		b.exec.finish(t, ref(0, 1), nil)
+		h.result()
+		h.order(5, 0) // its answer seemed to be lost
+		if r := h.result(); r.Ref != ref(0, 1) {
+			t.Fatalf("sent again: %+v", r)
+		}
+		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 1, Refs: []stream.Ref{ref(0, 1)}}})
+		h.order(5, 0) // once more, when all is over
+		h.order(4, 1) // and an earlier one
+		h.send(stream.Frame{Cancel: &stream.Cancel{Term: 1, Seq: 7, Job: "j"}})
+		if f, _ := h.next(); f.Stopped == nil || f.Stopped.Seq != 7 {
+			t.Fatalf("got %+v, want the cancel confirmed", f)
+		}
+		h.order(6, 2) // overtaken by the cancel
+		h.quiet()
+		if n := len(b.exec.order()); n != 1 {
+			t.Errorf("%d attempts started, want 1", n)
+		}
+		h.order(8, 3)
+		synctest.Wait()
+		if n := len(b.exec.order()); n != 2 {
+			t.Errorf("%d attempts started, want 2", n)
+		}
+	})
+}
+
+func TestFloorsAreBounded(t *testing.T) {
+	f := floors{}
+	for i := range uint64(maxFloors + 10) {
+		f.take(cluster.JobID("j"+string(rune(i+0x4e00))), mark{1, i + 1})
+	}
+	if len(f) > maxFloors {
+		t.Errorf("%d floors", len(f))
+	}
+	if got := f.take(cluster.JobID("j"+string(rune(maxFloors+9+0x4e00))), mark{1, 1}); got != orderStale {
+		t.Errorf("the newest floor was forgotten: %d", got)
+	}
+	if got := f.take("other", mark{2, 1}); got != orderNew {
+		t.Errorf("new job: %d", got)
+	}
+	if got := f.take("other", mark{1, 9}); got != orderStale {
+		t.Errorf("lower term: %d", got)
+	}
+}
+
+// A cancel is confirmed when the last attempt has really ended, a second cancel
+// of the same as well.
+func TestCancelIsConfirmedAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.exec.deaf = true
+		h := b.dial("h", 1)
+		h.welcome()
+		h.order(1, 0, 1, 2)
+		synctest.Wait()
+		h.send(stream.Frame{Cancel: &stream.Cancel{Term: 1, Seq: 2, Job: "j"}})
+		h.send(stream.Frame{Cancel: &stream.Cancel{Term: 1, Seq: 3, Job: "j"}})
+		b.exec.finish(t, ref(0, 1), nil)
+		h.quiet() // one still runs
+		b.exec.finish(t, ref(1, 1), errors.New("late"))
+		for want := uint64(2); want <= 3; want++ {
+			if f, _ := h.next(); f.Stopped == nil || f.Stopped.Seq != want || f.Stopped.Job != "j" {
+				t.Fatalf("got %+v, want cancel %d confirmed", f, want)
+			}
+		}
+		h.quiet()
+	})
+}
+
+// What a worker has is told after every command before the question.
+func TestQuery(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, func(o *Options) { o.Slots = 1 })
+		h := b.dial("h", 1)
+		h.welcome()
+		h.order(1, 0, 1, 2)
+		b.exec.finish(t, ref(0, 1), nil)
+		h.result()
+		h.send(stream.Frame{Query: &stream.Ping{Term: 1, Nonce: 9}})
+		f, _ := h.next()
+		if a := f.Assigned; a == nil || a.Nonce != 9 || !slices.Equal(a.Refs, []stream.Ref{ref(1, 1), ref(2, 1)}) || !slices.Equal(a.Kept, []stream.Ref{ref(0, 1)}) {
+			t.Fatalf("got %+v", f)
+		}
+		h.send(stream.Frame{Query: &stream.Ping{Term: 2, Nonce: 9}})
+		h.refused("out of place")
+	})
+}
+
+// Without a word of any holder for as long as assignments last, work stops;
+// results are kept.
+func TestSilenceFences(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, func(o *Options) { o.Slots, o.FenceAfter, o.StatusEvery = 2, 100*time.Second, 2*time.Second })
+		h := b.dial("h", 1)
+		h.welcome()
+		h.assign(0, 1, 2, 3)
+		b.exec.finish(t, ref(0, 1), nil)
+		synctest.Wait()
+		h.conn.Close()
+		time.Sleep(99 * time.Second)
+		if v := b.View(); len(v.Running) != 2 || v.Queued != 1 {
+			t.Fatalf("before: %+v", v)
+		}
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if v := b.View(); len(v.Running) != 0 || v.Queued != 0 || v.Kept != 1 {
+			t.Fatalf("after: %+v", v)
+		}
+		w := b.dial("h", 1)
+		if m := w.welcome(); len(m.Assigned) != 0 {
+			t.Errorf("assigned %v", m.Assigned)
+		}
+		if r := w.result(); r.Ref != ref(0, 1) {
+			t.Errorf("kept %+v", r)
+		}
+	})
+}
+
+func TestDrain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "drained")
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, func(o *Options) { o.DrainFile = file })
+		h := b.dial("h", 1)
+		if h.welcome().Draining {
+			t.Error("drains from the start")
+		}
+		h.assign(0, 1, 2)
+		synctest.Wait()
+		if err := b.Drain(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if f, _ := h.next(); f.Status == nil || !f.Status.Draining || f.Status.Ready || len(f.Status.Running) != 2 {
+			t.Fatalf("got %+v, want a status first", f)
+		}
+		if r := h.result(); r.Ref != ref(2, 1) || r.Class != cluster.HandedBack {
+			t.Fatalf("got %+v, want the queued attempt back", r)
+		}
+		h.assign(3) // sent before the holder knew
+		if r := h.result(); r.Ref != ref(3, 1) || r.Class != cluster.HandedBack {
+			t.Fatalf("got %+v, want it back", r)
+		}
+		b.exec.finish(t, ref(0, 1), nil)
+		if r := h.result(); r.Result == nil {
+			t.Fatalf("got %+v, want the running one's result", r)
+		}
+		if v := b.View(); !v.Draining || v.Stopping {
+			t.Errorf("view %+v", v)
+		}
+	})
+	bubble(t, func(t *testing.T) { // a restart does not end it
+		b := newBench(t, func(o *Options) { o.DrainFile = file })
+		h := b.dial("h", 2)
+		if !h.welcome().Draining {
+			t.Error("the drain was forgotten")
+		}
+		for range 2 {
+			if err := b.Drain(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f, _ := h.next(); f.Status == nil || f.Status.Draining || !f.Status.Ready {
+			t.Fatalf("got %+v", f)
+		}
+		h.assign(4)
+		synctest.Wait()
+		if len(b.exec.order()) != 1 {
+			t.Error("nothing begins after the drain")
+		}
+	})
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("file of the drain: %v", err)
+	}
+}
+
+// One host cannot hold more than a few connections open, another is served all
+// the same.
+func TestConnectionsAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		refused := make(chan struct{}, 1000)
+		for range 1000 {
+			near, far := net.Pipe()
+			t.Cleanup(func() { near.Close() })
+			go func() {
+				began := time.Now()
+				b.Serve(context.Background(), "crowd", far)
+				if time.Since(began) == 0 {
+					refused <- struct{}{}
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := len(refused); n != 1000-maxConnections {
+			t.Errorf("%d of 1000 refused at once", n)
+		}
+		b.dial("h", 1).welcome()
+		time.Sleep(time.Minute) // the others said nothing
+		b.dial("crowd", 2).welcome()
+	})
+}
+
+// Progress never falls, never exceeds the chunk, and tells how long it stands.
+func TestProgressInStatus(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		reports := make(chan func(uint64), 1)
+		b := newBench(t, func(o *Options) {
+			o.StatusEvery = 10 * time.Second
+			o.Executors = map[string]Executor{"wasm": reporting{newFake(), reports}}
+		})
+		h := b.dial("h", 1)
+		h.welcome()
+		h.assign(0)
+		report := <-reports
+		time.Sleep(3 * time.Second)
+		for _, n := range []uint64{4, 2, 0} {
+			report(n)
+		}
+		f, _ := h.next()
+		if p := f.Status.Progress; len(p) != 1 || p[0].Done != 4 || p[0].Idle != 7 || p[0].Seconds != 10 {
+			t.Fatalf("progress %+v", p)
+		}
+		report(1 << 40)
+		f, _ = h.next()
+		if p := f.Status.Progress; len(p) != 1 || p[0].Done != 10 {
+			t.Fatalf("progress %+v", p)
+		}
+	})
+}
+
+type reporting struct {
+	*fake
+	reports chan func(uint64)
+}
+
+func (r reporting) Execute(ctx context.Context, slot int, t Task) (cluster.ChunkResult, error) {
+	r.reports <- t.Report
+	return r.fake.Execute(ctx, slot, t)
+}
+
+// A worker that is killed keeps what it has not been told to forget, whatever
+// the last line of the journal looks like.
+func TestJournal(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "outbox")
+	now := time.Unix(0, 0)
+	result := func(chunk int) stream.Result { return stream.Result{Ref: ref(chunk, 1), Error: "x"} }
+	o := newOutbox(1<<20, time.Hour)
+	if _, err := o.open(name, now); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if err := o.add(result(i), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := o.drop(ref(1, 1), ref(3, 1), ref(9, 1)); n != 2 || err != nil {
+		t.Fatalf("dropped %d, %v", n, err)
+	}
+	journal, err := os.ReadFile(name) // the process ends here
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range 40 {
+		if err := os.WriteFile(name, journal[:len(journal)-cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := newOutbox(1<<20, time.Hour)
+		if _, err := again.open(name, now); err != nil {
+			t.Fatal(err)
+		}
+		if got := again.refs(); cut <= 1 && !slices.Equal(got, []stream.Ref{ref(0, 1), ref(2, 1), ref(4, 1)}) || len(got) < 3 {
+			t.Fatalf("cut by %d bytes: %v", cut, got)
+		}
+		again.journal.Close()
+	}
+}
+
+// The journal does not grow with what was dropped.
+func TestJournalIsBounded(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "outbox")
+	o := newOutbox(1<<20, time.Hour)
+	if _, err := o.open(name, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	long := stream.Result{Error: string(make([]byte, 800))}
+	for i := range 5000 {
+		long.Ref = ref(i, 1)
+		if err := o.add(long, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.drop(long.Ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(name); err != nil || info.Size() > 2*maxJournalWaste {
+		t.Errorf("%v, %d bytes", err, info.Size())
+	}
+	if err := o.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal that cannot be written costs no result, and goes on when it can.
+func TestJournalFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	o := newOutbox(1<<20, time.Hour)
+	if _, err := o.open(filepath.Join(dir, "outbox"), time.Time{}); !errors.Is(err, errJournal) {
+		t.Fatalf("%v, want errJournal", err)
+	}
+	for i := range 10 {
+		if err := o.add(stream.Result{Ref: ref(i, 1), Error: "x"}, time.Time{}); !errors.Is(err, errJournal) || o.len() != i+1 {
+			t.Fatalf("%v, %d kept", err, o.len())
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for i := range 64 {
+		err = o.add(stream.Result{Ref: ref(100+i, 1), Error: "x"}, time.Time{})
+	}
+	if err != nil || o.failing != 0 {
+		t.Errorf("%v, still failing", err)
+	}
+	if err := o.close(); err != nil {
+		t.Fatal(err)
+	}
+}
