@@ -31,7 +31,7 @@ func compact(b []byte, f *Frame) ([]byte, bool) {
 
 // plain reports that the short form can tell r.
 func plain(r *Result) bool {
-	if r.Result == nil || r.Result.Metrics == nil || r.Error != "" {
+	if r.Result == nil || r.Result.Metrics == nil || r.Error != "" || r.Class != cluster.FailedWork {
 		return false
 	}
 	for _, m := range r.Result.Metrics {
@@ -45,6 +45,7 @@ func plain(r *Result) bool {
 func appendAssign(b []byte, a *Assign) []byte {
 	b = append(b, compactAssign)
 	b = binary.AppendUvarint(b, uint64(a.Term))
+	b = binary.AppendUvarint(b, a.Seq)
 	b = appendString(b, string(a.Job))
 	b = binary.AppendUvarint(b, uint64(len(a.Chunks)))
 	for _, c := range a.Chunks {
@@ -185,7 +186,7 @@ func expand(b []byte, job cluster.JobID, spec func(cluster.JobID) (cluster.JobSp
 }
 
 func (c *cursor) assign() *Assign {
-	a := &Assign{Term: cluster.Term(c.uint()), Job: cluster.JobID(c.string())}
+	a := &Assign{Term: cluster.Term(c.uint()), Seq: c.uint(), Job: cluster.JobID(c.string())}
 	a.Chunks = make([]ChunkRef, c.count(2))
 	for i := range a.Chunks {
 		a.Chunks[i] = ChunkRef{Chunk: c.int(), Attempt: c.int()}
