@@ -117,6 +117,13 @@ type Status struct {
 type Jobs struct {
 	// ArtefactBytes bounds what uploads may take on disk.
 	ArtefactBytes int64
+	// WorkerResults bounds the results per second that one worker is given
+	// work for; 0: nothing does, as with the others.
+	WorkerResults int
+	// OwnerJobs and OwnerChunks bound what one owner submits per second.
+	OwnerJobs, OwnerChunks int
+	// Open bounds the open jobs, OwnerOpen those of one owner.
+	Open, OwnerOpen int
 }
 
 // Origin says where a value came from.

@@ -51,7 +51,7 @@ func Default() Config {
 		Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
 		Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: time.Second},
 		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
-		Jobs:     Jobs{ArtefactBytes: 4 << 30},
+		Jobs:     Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
 		origin:   map[string]Origin{},
 	}
 	return c
@@ -203,6 +203,20 @@ func serviceKeys() []key {
 			"read. Empty: only root and the daemon's own user."),
 		intKey("jobs.artefact_bytes", func(c *Config) *int64 { return &c.Jobs.ArtefactBytes }, 1<<20, 1<<44,
 			"Space for uploaded modules and configs."),
+		intKey("jobs.worker_results", func(c *Config) *int { return &c.Jobs.WorkerResults }, 0, 1<<20,
+			"Results per second for which one worker is given work, and ten times as",
+			"many at once. Work in chunks of 10 to 60 s stays far below. 0: no limit.",
+			"This and what follows counts on the host that holds the lease."),
+		intKey("jobs.owner_jobs", func(c *Config) *int { return &c.Jobs.OwnerJobs }, 0, 1<<20,
+			"Jobs per second that one owner may submit, and fifty times as many at once.",
+			"0: no limit."),
+		intKey("jobs.owner_chunks", func(c *Config) *int { return &c.Jobs.OwnerChunks }, 0, 1<<30,
+			"Chunks per second that one owner may submit, and twenty times as many at",
+			"once. 0: no limit."),
+		intKey("jobs.open", func(c *Config) *int { return &c.Jobs.Open }, 0, 1<<20,
+			"Open jobs at a time; more are refused with a time to try again. 0: no limit."),
+		intKey("jobs.owner_open", func(c *Config) *int { return &c.Jobs.OwnerOpen }, 0, 1<<20,
+			"Open jobs of one owner at a time. 0: no limit."),
 	}
 }
 

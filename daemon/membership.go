@@ -102,6 +102,7 @@ func (n *node) onMembers(ms []cluster.Member) {
 	}
 	n.planner.wake()
 	n.sched.SetWorkers(workersOf(ms))
+	n.sched.SetZones(zonesOf(ms))
 	if self, ok := n.member(n.id.Node); ok && meshAddr(self) != n.bound {
 		n.finish(errAddress)
 	}
@@ -123,6 +124,14 @@ func workersOf(ms []cluster.Member) []cluster.NodeID {
 	out := make([]cluster.NodeID, len(ms))
 	for i, m := range ms {
 		out[i] = m.Node
+	}
+	return out
+}
+
+func zonesOf(ms []cluster.Member) map[cluster.NodeID]string {
+	out := make(map[cluster.NodeID]string, len(ms))
+	for _, m := range ms {
+		out[m.Node] = m.Zone
 	}
 	return out
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/systemd"
 	"github.com/skein-project/skein/worker"
 )
@@ -257,7 +258,7 @@ func (n *node) buildWork() error {
 	}
 	n.sched, err = scheduler.New(scheduler.Options{
 		Self: n.id.Node, Log: n.events, MayAct: n.mayAct, Dial: n.dialer(scheduler.Proto), Now: n.now,
-		Logger: n.log, Registerer: n.reg,
+		Plan: planConfig(n.cfg.Jobs), Logger: n.log, Registerer: n.reg,
 	})
 	return err
 }
@@ -271,6 +272,17 @@ func (n *node) buildExec() (*worker.Exec, error) {
 		MemoryBytes: min(n.cfg.Worker.MemoryBytes, cluster.MaxMemoryBytes), Grace: c.Grace,
 		Logger: n.log, Registerer: n.reg,
 	})
+}
+
+// planConfig is what the operator allows owners and workers.
+func planConfig(c config.Jobs) plan.Config {
+	rate := func(perSecond, burst int) plan.Rate {
+		return plan.Rate{PerSecond: float64(perSecond), Burst: float64(perSecond) * float64(burst)}
+	}
+	return plan.Config{
+		MaxJobs: c.Open, Completions: rate(c.WorkerResults, 10),
+		Owner: plan.OwnerLimits{Submits: rate(c.OwnerJobs, 50), Chunks: rate(c.OwnerChunks, 20), Open: c.OwnerOpen},
+	}
 }
 
 // dialer opens streams of one protocol.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -35,6 +36,10 @@ type session struct {
 	out   chan stream.Frame // capacity outFrames; never closed
 	end   context.CancelCauseFunc
 	begin stream.Welcome
+	rtt   time.Duration // from the hello to the welcome
+	// pinged is when the latest ping went, in nanoseconds of Options.Now; 0: its
+	// pong came. The writer sets it, the reader takes it.
+	pinged atomic.Int64
 }
 
 // send hands f to the writer; a worker that does not read loses its stream.
@@ -59,6 +64,7 @@ type linkEvent struct {
 	up     bool
 	down   error
 	result *stream.Result
+	pong   time.Duration // since the ping
 	status *stream.Status
 }
 
@@ -74,6 +80,7 @@ type link struct {
 	stop   context.CancelFunc // ends run
 
 	sess *session // owned by the loop; nil: no stream
+	zone string   // owned by the loop, as the plan knows it
 }
 
 // run dials again and again until ctx ends.
@@ -128,9 +135,11 @@ func (l *link) connect(linkCtx context.Context) (welcomed bool, err error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	s := &session{node: l.node, out: make(chan stream.Frame, outFrames), end: end}
 	in := stream.NewDecoder(conn)
+	asked := l.o.Now()
 	if s.begin, err = l.greet(conn, in); err != nil {
 		return false, err
 	}
+	s.rtt = l.o.Now() - asked
 	if !l.tell(ctx, linkEvent{sess: s, up: true}) {
 		return true, ctx.Err()
 	}
@@ -139,7 +148,7 @@ func (l *link) connect(linkCtx context.Context) (welcomed bool, err error) {
 	wrote := make(chan struct{}) // closed when the writer ended
 	go func() {
 		defer close(wrote)
-		if err := l.write(ctx, conn, s.out); err != nil {
+		if err := l.write(ctx, conn, s); err != nil {
 			end(err)
 		}
 	}()
@@ -206,7 +215,11 @@ func (l *link) read(ctx context.Context, conn net.Conn, in *stream.Decoder, s *s
 			if !l.tell(ctx, linkEvent{sess: s, status: f.Status}) {
 				return ctx.Err()
 			}
-		case f.Pong != nil, f.Assigned != nil, f.Stopped != nil:
+		case f.Pong != nil:
+			if at := s.pinged.Swap(0); at > 0 && !l.tell(ctx, linkEvent{sess: s, pong: max(1, l.o.Now()-time.Duration(at))}) {
+				return ctx.Err()
+			}
+		case f.Assigned != nil, f.Stopped != nil:
 		case f.Refused != nil:
 			return fmt.Errorf("worker %s: %w: %s, it knows term %d", l.node, errRefused, f.Refused.Reason, f.Refused.MaxTerm)
 		default:
@@ -222,7 +235,8 @@ func (l *link) offence(reason string) {
 }
 
 // write sends all frames that wait at once.
-func (l *link) write(ctx context.Context, conn net.Conn, out <-chan stream.Frame) error {
+func (l *link) write(ctx context.Context, conn net.Conn, s *session) error {
+	out := s.out
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	nonce := uint64(0)
@@ -234,6 +248,7 @@ func (l *link) write(ctx context.Context, conn net.Conn, out <-chan stream.Frame
 		case f = <-out:
 		case <-ping.C:
 			nonce++
+			s.pinged.Store(int64(l.o.Now()))
 			f = stream.Frame{Ping: &stream.Ping{Term: l.term, Nonce: nonce}}
 		case <-ctx.Done():
 			return nil

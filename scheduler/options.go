@@ -11,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -45,6 +46,9 @@ type Options struct {
 	// HasArtefact returns an error when the bytes of a digest cannot be had
 	// from any host; nil: not checked.
 	HasArtefact func(ctx context.Context, digest cluster.Hash) error
+	// Plan holds the times and limits of the decisions; zero: the defaults, and
+	// no limits.
+	Plan plan.Config
 	// Tick is how often deadlines are looked at; default 100 ms.
 	Tick time.Duration
 

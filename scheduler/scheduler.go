@@ -25,8 +25,9 @@ type Scheduler struct {
 	mu      sync.Mutex
 	member  map[cluster.NodeID]bool           // this host included
 	health  map[cluster.NodeID]cluster.Health // of members and of hosts that may become some
-	changed chan struct{}                     // capacity 1, full: a change is pending already
-	term    *term                             // nil: no term runs
+	zone    map[cluster.NodeID]string
+	changed chan struct{} // capacity 1, full: a change is pending already
+	term    *term         // nil: no term runs
 
 	// orders numbers Assign and Cancel frames, see stream.Assign. It belongs to
 	// the loop of the running term, and rises when a term runs again too.
@@ -74,6 +75,26 @@ func (s *Scheduler) SetHealth(n cluster.NodeID, h cluster.Health) {
 	s.health[n] = h
 	s.mu.Unlock()
 	s.wake()
+}
+
+// SetZones tells in which zones the hosts are; those that are not named are in
+// none.
+func (s *Scheduler) SetZones(zones map[cluster.NodeID]string) {
+	s.mu.Lock()
+	s.zone = maps.Clone(zones)
+	s.mu.Unlock()
+	s.wake()
+}
+
+// zones are those of the members.
+func (s *Scheduler) zones() map[cluster.NodeID]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[cluster.NodeID]string, len(s.member))
+	for n := range s.member {
+		out[n] = s.zone[n]
+	}
+	return out
 }
 
 func (s *Scheduler) wake() {

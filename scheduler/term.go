@@ -39,15 +39,16 @@ type term struct {
 	requests chan request   // capacity maxRequests, when full callers get ErrBusy; never closed
 	frames   chan linkEvent // capacity maxFrames, when full links block; never closed
 
-	plan    *plan.Plan
-	links   map[cluster.NodeID]*link
-	health  map[cluster.NodeID]cluster.Health // as the plan knows it
-	specs   map[cluster.JobID]cluster.JobSpec // of open jobs
-	created map[cluster.JobID]cluster.Hash    // fingerprints of jobs submitted in this run
-	seq     uint64                            // last own event of this run
-	quiet   bool
-	held    bool           // the log has no room for new work
-	wg      sync.WaitGroup // links
+	plan     *plan.Plan
+	links    map[cluster.NodeID]*link
+	health   map[cluster.NodeID]cluster.Health // as the plan knows it
+	specs    map[cluster.JobID]cluster.JobSpec // of open jobs
+	created  map[cluster.JobID]cluster.Hash    // fingerprints of jobs submitted in this run
+	seq      uint64                            // last own event of this run
+	appended time.Duration                     // time of an append, smoothed
+	quiet    bool
+	held     bool           // the log has no room for new work
+	wg       sync.WaitGroup // links
 
 	batch    batch
 	waiting  []settlement // for the settler, in order
@@ -74,7 +75,7 @@ func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
 		log:      s.log.With().Uint64("term", uint64(id)).Logger(),
 		requests: make(chan request, maxRequests),
 		frames:   make(chan linkEvent, maxFrames),
-		plan:     plan.New(plan.Config{}),
+		plan:     plan.New(s.o.Plan),
 		links:    make(map[cluster.NodeID]*link),
 		health:   make(map[cluster.NodeID]cluster.Health),
 		specs:    make(map[cluster.JobID]cluster.JobSpec),
@@ -231,12 +232,16 @@ func (t *term) load() {
 // meetMembers opens and ends links as the membership asks, and tells the plan
 // of every change of health.
 func (t *term) meetMembers(ctx context.Context) {
-	members := t.s.members()
+	members, zones := t.s.members(), t.s.zones()
 	for _, n := range slices.Sorted(maps.Keys(members)) {
 		h := members[n]
 		l, ok := t.links[n]
 		if !ok {
 			l = t.open(ctx, n)
+		}
+		if z := zones[n]; z != l.zone {
+			l.zone = z
+			t.step(plan.HostKnown{Worker: n, Zone: z})
 		}
 		if old, ok := t.health[n]; ok && old == h {
 			continue
@@ -283,6 +288,7 @@ func (t *term) link(e linkEvent) {
 		l.sess = e.sess
 		t.log.Debug().Str("peer", string(l.node)).Int("slots", e.sess.begin.Slots).Msg("worker connected")
 		t.step(welcomeOf(l.node, e.sess.begin))
+		t.roundTrip(l.node, e.sess.rtt)
 		return
 	}
 	if l.sess != e.sess {
@@ -292,12 +298,22 @@ func (t *term) link(e linkEvent) {
 		t.step(resultOf(l.node, *e.result))
 		return
 	}
+	if e.pong > 0 {
+		t.roundTrip(l.node, e.pong)
+		return
+	}
 	if e.status != nil {
 		t.step(statusOf(l.node, *e.status))
 		return
 	}
 	l.sess = nil
 	t.step(plan.WorkerDisconnected{Worker: l.node})
+}
+
+// roundTrip tells the plan how long it takes to hear from a worker of what it
+// was given: there and back, and what the log takes before.
+func (t *term) roundTrip(n cluster.NodeID, d time.Duration) {
+	t.step(plan.RoundTrip{Worker: n, Time: d + t.appended})
 }
 
 // observe publishes what there is to see.
@@ -351,6 +367,14 @@ func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
 	}
 	if t.lookForRoom(); t.held {
 		return false, ErrNoRoom
+	}
+	if n := t.plan.ChunkSize(b.Spec); b.Spec.ChunkAuto && n > 0 {
+		b.Spec.Chunk = n
+		b.Chunks = b.Spec.Chunks()
+	}
+	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight(cluster.Draft{Body: b})), t.o.Now()); r != nil {
+		t.m.busy.Inc()
+		return false, fmt.Errorf("%w: %w", ErrBusy, r)
 	}
 	t.created[b.Job] = want
 	t.specs[b.Job] = b.Spec

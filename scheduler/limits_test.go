@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/plan"
+)
+
+// TestSubmissionsAreLimited: what an owner submits beyond its rate is refused
+// with a time to try again, and leaves nothing behind. What was taken before is
+// answered again whatever the rate.
+func TestSubmissionsAreLimited(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		r.s.o.Plan.Owner.Submits = plan.Rate{PerSecond: 1, Burst: 2}
+		stop := r.run(1)
+		first := r.submit("a", 10)
+		r.submit("b", 10)
+		before := r.log.count(cluster.KindJobSubmitted)
+		_, err := r.s.Submit(t.Context(), testSpec("c", 10), "uid:1", WaitLocal)
+		var refused *plan.Refusal
+		if !errors.Is(err, ErrBusy) || !errors.As(err, &refused) || refused.After <= 0 || refused.After > time.Second ||
+			!strings.Contains(err.Error(), "submits more jobs than 1 per second, try again in") {
+			t.Fatalf("third job at once: %v", err)
+		}
+		if n := r.log.count(cluster.KindJobSubmitted); n != before {
+			t.Errorf("%d submissions logged, %d before", n, before)
+		}
+		if again := r.submit("a", 10); again != first {
+			t.Errorf("the first job is %s when asked again, was %s", again, first)
+		}
+		time.Sleep(refused.After)
+		r.submit("c", 10)
+		_ = stop()
+	})
+}
+
+// TestAutomaticChunks: once the work was measured, a job that leaves its chunks
+// to the cluster gets those that take as long as it wants, and asks for the
+// same job whatever was measured since.
+func TestAutomaticChunks(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		stop := r.run(1)
+		wantDone(t, r.ended(r.submit("a", 30), time.Minute)) // a second per chunk of 10
+		auto := testSpec("b", 100_000)
+		auto.Iterations, auto.Chunk, auto.ChunkAuto, auto.ChunkSeconds = 1_000_000, 0, true, 20
+		sub, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j := r.job(sub.Job); j.Spec.Chunk < 195 || j.Spec.Chunk > 205 || j.Chunks != j.Spec.Chunks() {
+			t.Errorf("%d chunks of %d iterations, want 20 s of 10 per second", j.Chunks, j.Spec.Chunk)
+		}
+		if again, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal); err != nil || again.Created || again.Job != sub.Job {
+			t.Errorf("the same request: %+v, %v", again, err)
+		}
+		_ = stop()
+	})
+}
+
+// TestZonesReachThePlan: a job runs in the zones that it names.
+func TestZonesReachThePlan(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		r.s.SetZones(map[cluster.NodeID]string{"a": "fra", "b": "osl"})
+		stop := r.run(1)
+		s := testSpec("k", 6)
+		s.Zones = []string{"osl"}
+		sub, err := r.s.Submit(t.Context(), s, "uid:1", WaitLocal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := r.ended(sub.Job, time.Minute)
+		if wantDone(t, j); len(j.Workers) != 1 || j.Workers[0].Worker != "b" {
+			t.Errorf("it ran at %+v, want b alone", j.Workers)
+		}
+		_, _, _ = a, c, stop()
+	})
+}
