@@ -51,7 +51,10 @@ func newHeader(dir string) (Header, error) {
 // peerModule says whether what a row compares with comes from the module.
 func peerModule(path string) bool {
 	return strings.HasPrefix(path, "github.com/hashicorp/") ||
-		slices.Contains([]string{"github.com/cockroachdb/pebble/v2", "go.etcd.io/bbolt", "modernc.org/sqlite"}, path)
+		slices.Contains([]string{
+			"github.com/cockroachdb/pebble/v2", "go.etcd.io/bbolt", "modernc.org/sqlite", "github.com/hibiken/asynq",
+			"github.com/redis/go-redis/v9", "github.com/riverqueue/river", "github.com/nats-io/nats-server/v2",
+		}, path)
 }
 
 // fsyncTime is the median of 50 writes of 4 KiB, each synced.

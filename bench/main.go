@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, members, tunnel")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, members, tunnel")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
 	if err := flags.Parse(args); err != nil {
@@ -59,6 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"log-spread", withRaft(propagation)},
 		{"log-verify", verification},
 		{"log-catchup", catchUp},
+		{"queues", queues},
 		{"members", membership},
 		{"tunnel", tunnel},
 	} {
@@ -101,6 +102,8 @@ type size struct {
 	history            int           // events of a catch-up
 	catchUps           int
 	propagations       int
+	workers            []int         // of the queues
+	submits            int           // of single chunks, each round
 	hosts, kills       int           // of the membership
 	window             time.Duration // of one round of idle traffic
 	loss               time.Duration // how long datagrams are lost
@@ -112,12 +115,12 @@ type size struct {
 var (
 	full = size{
 		crashes: 30, handovers: 50, rounds: 5, burst: time.Second, events: 300_000,
-		history: 1_000_000, catchUps: 3, propagations: 200,
+		history: 1_000_000, catchUps: 3, propagations: 200, workers: []int{1, crowd, 500}, submits: 40,
 		hosts: 100, kills: 5, window: 10 * time.Second, loss: time.Minute, tunnel: true,
 	}
 	tiny = size{
 		crashes: 1, handovers: 1, rounds: 1, burst: 50 * time.Millisecond, events: 2000,
-		history: 3000, catchUps: 1, propagations: 2,
+		history: 3000, catchUps: 1, propagations: 2, workers: []int{crowd}, submits: 1,
 		hosts: 4, kills: 1, window: time.Second, loss: time.Second,
 	}
 )

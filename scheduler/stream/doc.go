@@ -1,7 +1,11 @@
 // Package stream is the language between the scheduler on the lease holder
-// and the worker on every host: length-prefixed JSON frames on one
-// authenticated connection that the holder opens. It is pure: it encodes,
-// decodes and validates, and knows no socket.
+// and the worker on every host: length-prefixed frames on one authenticated
+// connection that the holder opens. It is pure: it encodes, decodes and
+// validates, and knows no socket.
+//
+// Frames are JSON. Those that come once per chunk (Assign of a job that this
+// stream has seen, Accepted, Result with numbers alone) have a short binary
+// form that says the same.
 //
 // The holder opens with Hello and sends Assign, Cancel, Accepted, Query and
 // Ping. The worker answers Hello with Welcome or Refused, a Query with Assigned,

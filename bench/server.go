@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// server is the process of a peer. It dies with this one.
+type server struct {
+	cmd  *exec.Cmd
+	end  syscall.Signal // asks it to stop at once
+	done chan error
+}
+
+// startServer starts a program, as user where this one is root, with dir as
+// its directory.
+func startServer(dir string, end syscall.Signal, cred *syscall.Credential, program string, args ...string) (*server, error) {
+	log, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s := &server{cmd: exec.Command(program, args...), end: end, done: make(chan error, 1)}
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, log, log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: cred}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { s.done <- s.cmd.Wait() }()
+	return s, nil
+}
+
+// stop ends the server; how it ended does not matter.
+func (s *server) stop() error {
+	_ = s.cmd.Process.Signal(s.end)
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(10 * time.Second):
+		return errors.Join(fmt.Errorf("%s did not stop", s.cmd.Path), s.cmd.Process.Kill())
+	}
+}
+
+// ready tries until try succeeds.
+func (s *server) ready(ctx context.Context, try func(context.Context) error) error {
+	var last error
+	err := poll(ctx, filepath.Base(s.cmd.Path)+" answers", 30*time.Second, func() bool {
+		last = try(ctx)
+		return last == nil
+	})
+	if err == nil {
+		return nil
+	}
+	out, _ := os.ReadFile(filepath.Join(s.cmd.Dir, "output")) // helps only
+	return fmt.Errorf("%w: %w\n%s", err, last, out)
+}
+
+// find looks for a program, also where Debian keeps those of servers.
+func find(program, pkg string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
+	if err != nil || len(found) == 0 {
+		return "", &absentError{program, pkg}
+	}
+	return found[len(found)-1], nil
+}
+
+// servant is whom a server that refuses to run as root runs as, and makes dir
+// and what is above it, up to base, accessible to it. nil: this user.
+func servant(base, dir string) (*syscall.Credential, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.Chmod(base, 0o711), os.Chown(dir, int(uid), int(gid))); err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
