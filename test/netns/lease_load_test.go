@@ -48,23 +48,28 @@ func (f *fleet) newLoad() *load {
 	f.t.Helper()
 	l := &load{f: f, all: f.all}
 	for _, d := range f.all {
-		l.spec = d.upload()
+		l.spec = d.upload(chunkWork)
 	}
 	return l
 }
 
-// module is a WASI command that takes a few milliseconds and prints the result
-// of a chunk of chunkSize iterations. Any host compiles it in no time.
-func module() []byte {
+// module is a WASI command that counts down turns, a few milliseconds for
+// chunkWork, and prints the result of a chunk of chunkSize iterations. Without
+// turns it never ends. Any host compiles it in no time.
+func module(turns int) []byte {
 	const result = `{"iterations":10,"metrics":{"x":{"n":10,"mean":2,"m2":10,"min":1,"max":3}}}`
 	uleb := func(n int) []byte { return binary.AppendUvarint(nil, uint64(n)) }
 	text := func(s string) []byte { return append(uleb(len(s)), s...) }
 	const at, written = 16, 8 // of the text, and of how much was written
 	vector := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, at), uint32(len(result)))
+	count := []byte{0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b}
+	if turns == 0 {
+		count = []byte{0x03, 0x40, 0x0c, 0, 0x0b}
+	}
 	start := slices.Concat(
-		[]byte{1, 1, 0x7f},                             // one local
-		[]byte{0x41}, uleb(chunkWork), []byte{0x21, 0}, // signed, and so encoded it is not below 0
-		[]byte{0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b},    // count it down
+		[]byte{1, 1, 0x7f},                         // one local
+		[]byte{0x41}, uleb(turns), []byte{0x21, 0}, // signed: the turns must so encoded not be below 0
+		count,
 		[]byte{0x41, 1, 0x41, 0, 0x41, 1, 0x41, written, 0x10, 0, 0x1a, 0x0b}, // fd_write
 	)
 	out := []byte("\x00asm\x01\x00\x00\x00")
@@ -85,10 +90,10 @@ func module() []byte {
 	return out
 }
 
-// upload stores the module of the jobs on d.
-func (d *daemon) upload() cluster.JobSpec {
+// upload stores a module on d.
+func (d *daemon) upload(turns int) cluster.JobSpec {
 	d.f.t.Helper()
-	a, err := d.api.PutArtefact(d.f.ctx, bytes.NewReader(module()))
+	a, err := d.api.PutArtefact(d.f.ctx, bytes.NewReader(module(turns)))
 	if err != nil {
 		d.f.t.Fatalf("artefact of %s: %v", d.Name(), err)
 	}
