@@ -27,17 +27,15 @@ type chain struct {
 	dir string
 	mu  *sync.RWMutex // Log.mu
 
-	// The writer's own view: what is written, synced or not.
+	// The writer's own view: what is staged, written or not.
 	tail cluster.Mark
 	hlc  cluster.HLC
 	file File // the last segment, nil until it is written to
-	buf  []byte
-	// base is the seq at which the group in buf starts, marks its index.
-	base   uint64
-	events []cluster.Event
-	usual  int // how many there were in the last group
-	newIdx []indexEntry
-	next   cluster.Head // the signed head that ends buf
+	// The group that is being staged, and the one before it, while that is
+	// written and synced.
+	commitGroup
+	flight commitGroup
+	usual  int // how many events there were in the last group
 	// link is what the chain begins with: that it goes on for another one.
 	link  *cluster.Incarnation
 	alloc int64 // how far the last segment's file reaches
@@ -51,6 +49,15 @@ type chain struct {
 	floor cluster.Mark // the events up to here were dropped
 	segs  []*segment
 	head  cluster.Head // Seq 0: no events
+}
+
+// commitGroup is a commit group of one chain, on its way to the disk.
+type commitGroup struct {
+	buf    []byte // its frames; empty: there is no group
+	base   uint64 // the seq at which it starts
+	events []cluster.Event
+	newIdx []indexEntry
+	next   cluster.Head // the signed head that ends buf
 }
 
 type segment struct {
@@ -205,8 +212,8 @@ func (c *chain) end(h cluster.Head) error {
 	return nil
 }
 
-// makeRoom opens the segment that the group goes into, a new one if need be,
-// and preallocates the group's place. An error for which noRoom is true left
+// makeRoom opens the segment that the staged group goes into, a new one if need
+// be, and preallocates the group's place. No group is in flight. An error for which noRoom is true left
 // nothing behind and may be tried again; every other one poisons the log.
 func (c *chain) makeRoom(fs FS, o Options) error {
 	seg := c.last()
@@ -253,11 +260,18 @@ func (c *chain) preallocate(seg *segment, step int64) error {
 	return nil
 }
 
-// write puts the group into the place that makeRoom made, without syncing it.
-// Every error poisons the log.
+// launch makes the staged group, for which there is room, the one in flight.
+// None is.
+func (c *chain) launch() {
+	done := c.flight
+	c.flight, c.commitGroup = c.commitGroup, commitGroup{buf: done.buf[:0], newIdx: done.newIdx[:0]}
+}
+
+// write puts the group in flight into the place that makeRoom made, without
+// syncing it. Every error poisons the log.
 func (c *chain) write() error {
 	seg := c.last()
-	return writeAt(c.file, c.buf, seg.size, seg.path)
+	return writeAt(c.file, c.flight.buf, seg.size, seg.path)
 }
 
 func writeAt(f File, b []byte, off int64, path string) error {
@@ -384,20 +398,21 @@ func (c *chain) giveUp(fs FS, seg *segment, cause error) error {
 	return beforeWriting(cause)
 }
 
-// commit makes the synced group visible to readers and returns its events.
+// commit makes the synced group in flight visible to readers and returns its events.
 // Log.mu is held.
 func (c *chain) commit() []cluster.Event {
 	seg := c.last()
-	for _, e := range c.newIdx {
+	g := &c.flight
+	for _, e := range g.newIdx {
 		seg.addIndex(indexEntry{seq: e.seq, off: seg.size + e.off})
 	}
-	seg.size += int64(len(c.buf))
-	c.head = c.next
-	events := c.events
+	seg.size += int64(len(g.buf))
+	c.head = g.next
+	events := g.events
 	c.usual = len(events)
-	c.buf, c.events, c.newIdx = c.buf[:0], nil, c.newIdx[:0]
-	if cap(c.buf) > 2*groupBytes {
-		c.buf = nil
+	g.buf, g.events, g.newIdx = g.buf[:0], nil, g.newIdx[:0]
+	if cap(g.buf) > 2*groupBytes {
+		g.buf = nil
 	}
 	return events
 }

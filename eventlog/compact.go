@@ -147,7 +147,7 @@ func (s *snapshots) drop(ctx context.Context, segs []old) error {
 	if err := s.record(bases, dropped); err != nil {
 		return err
 	}
-	r := &request{trim: bases, done: make(chan struct{})}
+	r := &request{trim: bases, done: make(chan struct{}, 1)}
 	if err := s.l.submit(ctx, r); err != nil {
 		return err
 	}

@@ -305,7 +305,7 @@ func TestIntakeClassesDoNotStarve(t *testing.T) {
 	put := func(c class, weight int64) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // admitted at once, or not at all
-		return q.put(ctx, &request{class: c, weight: weight, records: 1, done: make(chan struct{})})
+		return q.put(ctx, &request{class: c, weight: weight, records: 1, done: make(chan struct{}, 1)})
 	}
 	fill := func(c class) (n int) {
 		for put(c, 256) == nil {

@@ -78,15 +78,22 @@
 //
 // Run starts all of them and waits for them. The writer (ends when the
 // context of Run ends and what was admitted is durable, or with a *CorruptError
-// after an I/O error) is the only one that writes segments. One watcher of the
+// after an I/O error) is, with the one that flushes for it, the only one that
+// writes segments. One watcher of the
 // disk (ends with Run's context) looks each second. One looks after snapshots (ends
 // with Run's context): it folds one state at a time, and rests as long as it works. One pusher per other voter
 // (ends when the voter set drops it or Run's context ends) keeps a stream and
 // a reader of its answers. One puller (ends with Run's context) asks a random
 // peer now and then; on a host that does not vote one follower (ends with Run's
 // context) has a voter tell it what is new. Serve runs in the caller's goroutine.
-// The writer starts one goroutine per commit group, which folds it (ends when
-// that is done; the next group waits for it). Open and Verify read long segments
+// The writer has one that flushes (ends with the writer): while that writes and
+// syncs one batch, the writer encodes, hashes and signs the next one, and answers
+// the one before; none is written before the one before it is durable. While
+// there are shown events that are not folded, one goroutine folds them (ends when
+// there are none; Run waits for it); whoever wants the fold folds them first, and
+// the writer waits when too much is left. An open segment that grows fast has one
+// that writes zeros over room that was preallocated (ends when that is done, or
+// the file is cut or closed). Open and Verify read long segments
 // with one goroutine per processor and one that cuts (end before they return).
 //
 // The intake queue is bounded in bytes; when it is full Append waits for its

@@ -103,7 +103,7 @@ func (l *Log) addProof(ctx context.Context, p Proof, found bool) error {
 	case !ok && len(l.Forks()) >= MaxForks:
 		return fmt.Errorf("%w: more than %d forked sources", ErrPeer, MaxForks)
 	}
-	r := &request{fork: &provenFork{Fork: f, proof: p}, class: urgent, done: make(chan struct{})}
+	r := &request{fork: &provenFork{Fork: f, proof: p}, class: urgent, done: make(chan struct{}, 1)}
 	if err := l.submit(ctx, r); err != nil {
 		return fmt.Errorf("keep proof against %s: %w", src, err)
 	}
@@ -126,7 +126,7 @@ func (l *Log) applyFork(f *provenFork) error {
 	if err := saveProof(l.o.Dir, f.Source, f.proof); err != nil {
 		l.log.Error().Err(err).Msg("proof of equivocation not kept")
 	}
-	l.fold.mu.Lock()
+	l.lockFold()
 	l.mu.Lock()
 	l.forks[f.Source] = f.Fork
 	l.digest = nil

@@ -15,3 +15,7 @@ func freeBytes(string) (int64, error) { return -1, nil }
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
 
 func preallocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
+func zerosHelp(*os.File) bool { return false }
+
+func flushRange(*os.File, int64, int64) error { return errors.ErrUnsupported }

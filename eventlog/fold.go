@@ -22,13 +22,85 @@ type fold struct {
 	stale bool
 	// refused is how many events of st were told of that reach below base.
 	refused uint64
+
+	// What follows is guarded by Log.mu.
+
+	// pending are durable events that are shown and not folded yet, so large.
+	// Whoever takes mu folds them first, see lockFold.
+	pending []cluster.Event
+	size    int64
+	busy    bool  // a goroutine is at it
 	err     error // the disk could not be read: the log is poisoned
 }
 
-func (f *fold) view(fn func(*state.State)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fn(f.st)
+// maxUnfolded bounds how much waits for the fold, in bytes. When there is more
+// the writer waits too.
+const maxUnfolded = 4 * groupBytes
+
+// lockFold takes the lock of the fold, and folds what is shown by then.
+func (l *Log) lockFold() {
+	l.fold.mu.Lock()
+	l.mu.Lock()
+	events := l.fold.pending
+	l.fold.pending, l.fold.size = nil, 0
+	l.mu.Unlock()
+	if len(events) == 0 {
+		return
+	}
+	if err := l.foldLocked(events); err != nil {
+		l.setFoldErr(err)
+		return
+	}
+	l.arrived(events)
+}
+
+func (l *Log) foldErr() error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.fold.err
+}
+
+func (l *Log) setFoldErr(err error) {
+	l.mu.Lock()
+	l.fold.err = err
+	l.mu.Unlock()
+}
+
+// foldPending has the events folded that show left, while the writer goes on.
+func (l *Log) foldPending() {
+	l.mu.Lock()
+	much := l.fold.size > maxUnfolded
+	begin := !l.fold.busy && !much && len(l.fold.pending) > 0
+	l.fold.busy = l.fold.busy || begin
+	l.mu.Unlock()
+	switch {
+	case much:
+		l.lockFold()
+		l.fold.mu.Unlock()
+	case begin:
+		l.folding.Go(l.foldOn) // Run waits for it
+	}
+}
+
+// foldOn folds until nothing is pending.
+func (l *Log) foldOn() {
+	for {
+		l.lockFold()
+		l.fold.mu.Unlock()
+		l.mu.Lock()
+		l.fold.busy = len(l.fold.pending) > 0
+		more := l.fold.busy
+		l.mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+func (l *Log) view(fn func(*state.State)) {
+	l.lockFold()
+	defer l.fold.mu.Unlock()
+	fn(l.fold.st)
 }
 
 // load folds one event during recovery.

@@ -52,7 +52,7 @@ func (osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return &osFile{File: f}, nil
 }
 
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error)   { return os.ReadDir(name) }
@@ -61,9 +61,12 @@ func (osFS) Remove(name string) error                     { return os.Remove(nam
 func (osFS) Rename(from, to string) error                 { return os.Rename(from, to) }
 func (osFS) SyncDir(name string) error                    { return durable.SyncDir(name) }
 
-type osFile struct{ *os.File }
+type osFile struct {
+	*os.File
+	zeros zeros
+}
 
-func (f osFile) Size() (int64, error) {
+func (f *osFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("size of %s: %w", f.Name(), err)
@@ -71,12 +74,35 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-func (f osFile) Preallocate(off, n int64) error {
+func (f *osFile) WriteAt(b []byte, off int64) (int, error) {
+	f.zeros.claim(off + int64(len(b)))
+	return f.File.WriteAt(b, off)
+}
+
+func (f *osFile) Truncate(size int64) error {
+	f.zeros.stop()
+	return f.File.Truncate(size)
+}
+
+func (f *osFile) Close() error {
+	f.zeros.stop()
+	return f.File.Close()
+}
+
+func (f *osFile) Preallocate(off, n int64) error {
 	err := preallocate(f.File, off, n)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
+	if err == nil && n >= zeroMin && zerosHelp(f.File) {
+		f.zeros.begin(f.Name(), off+n/8, off+n) // the first eighth is written by then
+	}
 	return err
 }
 
-func (f osFile) Sync() error { return datasync(f.File) }
+func (f *osFile) Sync() error {
+	if err := f.zeros.failed(); err != nil {
+		return err
+	}
+	return datasync(f.File)
+}

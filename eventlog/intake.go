@@ -43,16 +43,35 @@ type request struct {
 	taken   bool // by the writer; guarded by intake.mu
 	did     bool // the writer's: what is not staged was done
 
-	// The writer sets events and err, then closes done.
-	done   chan struct{}
+	// The writer sets events and err, then sends on done, once.
+	done   chan struct{} // capacity 1: never full
 	events []cluster.Event
 	err    error
+
+	// Room for the usual request, which has one draft.
+	one struct {
+		draft [1]cluster.Draft
+		body  [1][]byte
+		event [1]cluster.Event
+	}
+}
+
+// newAppend returns the request to append drafts, without their bodies.
+func (q *intake) newAppend(drafts []cluster.Draft) *request {
+	r := &request{records: len(drafts)}
+	r.drafts, r.bodies = append(r.one.draft[:0], drafts...), r.one.body[:0]
+	var ok bool
+	if r.done, ok = q.answers.Get().(chan struct{}); !ok {
+		r.done = make(chan struct{}, 1)
+	}
+	return r
 }
 
 // intake is the bounded queue before the writer. What it admits keeps its
 // weight until it is durable or refused, so memory is bounded by the budget.
 type intake struct {
-	wake chan struct{} // capacity 1; a token means "look"; full: drop, one is enough
+	answers sync.Pool     // the done of requests that were answered
+	wake    chan struct{} // capacity 1; a token means "look"; full: drop, one is enough
 
 	mu     sync.Mutex
 	urgent []*request // before all others
@@ -60,6 +79,7 @@ type intake struct {
 	used   [classes]int64
 	budget int64
 	closed bool
+	taken  int           // by the writer, and not answered
 	room   chan struct{} // closed and replaced when weight is returned
 	note   func(used int64)
 }
@@ -145,6 +165,7 @@ func (q *intake) take() []*request {
 			bytes += r.weight
 			records += r.records
 			r.taken = true
+			q.taken++
 			n++
 		}
 		batch = append(batch, (*queue)[:n]...)
@@ -155,6 +176,13 @@ func (q *intake) take() []*request {
 	grab(&q.urgent)
 	grab(&q.queue)
 	return batch
+}
+
+// empty says that nothing is queued.
+func (q *intake) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.urgent)+len(q.queue) == 0
 }
 
 // cancel removes r if the writer has not taken it yet.
@@ -185,6 +213,7 @@ func (q *intake) giveBack(batch []*request) {
 	for _, r := range batch {
 		q.used[r.class] -= r.weight
 	}
+	q.taken -= len(batch)
 	q.freedLocked()
 	q.mu.Unlock()
 }

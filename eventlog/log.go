@@ -51,7 +51,7 @@ type Log struct {
 	forks    map[cluster.SourceID]Fork // changed by the writer only
 
 	fold        fold
-	folding     sync.WaitGroup // the fold of the last group, while the next is written
+	folding     sync.WaitGroup // the fold of what is pending, while the writer goes on
 	opened      time.Time      // by Options.Wall
 	aheadWarned atomic.Bool
 	tails       atomic.Int32 // streams that are told of changes
@@ -144,7 +144,7 @@ func (l *Log) Close() error {
 		l.runOnce.Do(func() {})
 		l.in.close()
 		l.refuseQueued(nil)
-		l.fold.view(func(*state.State) {}) // the last group may still be folded
+		l.view(func(*state.State) {}) // the last group may still be to be folded
 		l.closeErr = errors.Join(l.closeFiles(), l.lock.Close())
 	})
 	return l.closeErr
@@ -169,6 +169,7 @@ func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Eve
 		l.count(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
 	}
+	l.in.answers.Put(r.done)
 	l.m.appendTime.Observe(time.Since(began).Seconds())
 	return r.events, nil
 }
@@ -183,6 +184,10 @@ func (l *Log) submit(ctx context.Context, r *request) error {
 
 // await returns the writer's answer to a request that was put.
 func (l *Log) await(ctx context.Context, r *request) error {
+	if ctx.Done() == nil { // cheaper than the other
+		<-r.done
+		return r.err
+	}
 	select {
 	case <-r.done:
 		return r.err
@@ -218,7 +223,7 @@ func (l *Log) count(err error) {
 
 // prepare checks drafts and encodes their bodies.
 func (l *Log) prepare(drafts []cluster.Draft) (r *request, err error) {
-	r = &request{drafts: slices.Clone(drafts), bodies: make([][]byte, 0, len(drafts)), records: len(drafts), done: make(chan struct{})}
+	r = l.in.newAppend(drafts)
 	for _, d := range drafts {
 		body, err := json.Marshal(d.Body)
 		if err != nil {
@@ -256,8 +261,8 @@ func (l *Log) prepare(drafts []cluster.Draft) (r *request, err error) {
 
 // View calls f with the fold of all durable events, at least those that Heads
 // or Digest told of before. f must only read, must not keep the state, and
-// holds up the writer while it runs.
-func (l *Log) View(f func(*state.State)) { l.fold.view(f) }
+// holds up the fold while it runs, and soon the writer.
+func (l *Log) View(f func(*state.State)) { l.view(f) }
 
 // Source returns the own chain's name.
 func (l *Log) Source() cluster.SourceID {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -321,6 +322,9 @@ func TestPowerLoss(t *testing.T) {
 func powerLife(t *testing.T, seed uint64) (int, error) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	disk := newPowerFS(rng)
+	if seed%2 == 0 {
+		disk.slow = runtime.Gosched // so that groups are staged behind others
+	}
 	o := testOptions(t.TempDir(), "n1")
 	o.SegmentSize, o.Prealloc = 4096, 2048
 	acked := map[uint64]cluster.Hash{}

@@ -42,7 +42,7 @@ func (l *Log) offer(ctx context.Context, b []byte) (*request, error) {
 	if err := l.admits(ru); err != nil {
 		return nil, fmt.Errorf("store run of %s: %w", src, err)
 	}
-	r := &request{run: ru, weight: int64(ru.bytes), records: len(ru.events), class: foreign, done: make(chan struct{})}
+	r := &request{run: ru, weight: int64(ru.bytes), records: len(ru.events), class: foreign, done: make(chan struct{}, 1)}
 	if err := l.in.put(ctx, r); err != nil {
 		return nil, fmt.Errorf("store run of %s: %w", src, err)
 	}
@@ -122,7 +122,7 @@ func (l *Log) ownElsewhere(ctx context.Context, heads []cluster.Head) (bool, err
 
 // renew makes the own chain go on as another incarnation.
 func (l *Log) renew(ctx context.Context, inc uint64, reason string) error {
-	return l.submit(ctx, &request{renew: &renewal{inc: inc, reason: reason}, class: urgent, done: make(chan struct{})})
+	return l.submit(ctx, &request{renew: &renewal{inc: inc, reason: reason}, class: urgent, done: make(chan struct{}, 1)})
 }
 
 // hashAt returns the hash of a durable event, if it can be read.

@@ -302,7 +302,7 @@ func (l *Log) reopen() error {
 		}
 		again, found = append(again, n), append(found, events...)
 	}
-	l.fold.mu.Lock()
+	l.lockFold()
 	for _, n := range again {
 		l.replace(n)
 	}
@@ -311,11 +311,11 @@ func (l *Log) reopen() error {
 			l.unstable = append(l.unstable, ownTerm{seq: e.Seq, term: e.Term})
 		}
 	}
-	if l.fold.err != nil { // half folded
-		l.fold.err, l.fold.stale = nil, true
+	if l.foldErr() != nil { // half folded
+		l.fold.stale = true
 	}
 	err := l.foldLocked(found)
-	l.fold.err = err
+	l.setFoldErr(err)
 	l.fold.mu.Unlock()
 	if err != nil {
 		return err
@@ -336,14 +336,14 @@ func (l *Log) reopen() error {
 	return nil
 }
 
-// interrupted yields the chains that have a group in their buffer: it was being
-// written when the error came.
+// interrupted yields the chains that have a group staged or in flight, which
+// was being written when the error came.
 func (l *Log) interrupted() iter.Seq[*chain] {
 	return func(yield func(*chain) bool) {
 		seen := map[*chain]bool{}
 		for _, m := range []map[cluster.SourceID]*chain{l.chains, l.fresh, {l.own.src: l.own}} {
 			for _, c := range m {
-				if len(c.buf) > 0 && !seen[c] {
+				if len(c.buf)+len(c.flight.buf) > 0 && !seen[c] {
 					seen[c] = true
 					if !yield(c) {
 						return

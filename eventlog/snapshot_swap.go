@@ -41,7 +41,7 @@ func (s *snapshots) install(ctx context.Context, sw *swap) error {
 	if err != nil {
 		return err
 	}
-	r := &request{swap: sw, done: make(chan struct{})}
+	r := &request{swap: sw, done: make(chan struct{}, 1)}
 	return s.l.submit(ctx, r)
 }
 
@@ -57,7 +57,7 @@ func (l *Log) goOnFrom(r *request) error {
 	if err := l.startShort(sw, short); err != nil {
 		return err
 	}
-	l.fold.mu.Lock()
+	l.lockFold()
 	defer l.fold.mu.Unlock()
 	stale := l.snap.applyForks(sw.st)
 	for _, h := range l.Heads() {

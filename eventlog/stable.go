@@ -108,8 +108,8 @@ func (l *Log) acked(v cluster.NodeID, src cluster.SourceID, a ack) {
 // hold notes that the voter holds the own chain up to a.mark.Seq, and that the
 // events of lower terms than it had promised by then do not count.
 func (v *voter) hold(events []ownTerm, a ack) {
-	for _, e := range upTo(events, a.mark.Seq) {
-		if e.seq > v.acked && e.term > 0 && e.term < a.promised {
+	for _, e := range beyond(upTo(events, a.mark.Seq), v.acked) {
+		if e.term > 0 && e.term < a.promised {
 			v.refused[e.seq] = true
 		}
 	}
@@ -165,12 +165,11 @@ func (l *Log) pendingTerms(src cluster.SourceID) []ownTerm {
 	return l.unstable
 }
 
-func terms(events []cluster.Event) []ownTerm {
-	out := make([]ownTerm, len(events))
-	for i, e := range events {
-		out[i] = ownTerm{seq: e.Seq, term: e.Term}
+func addTerms(pending []ownTerm, events []cluster.Event) []ownTerm {
+	for i := range events {
+		pending = append(pending, ownTerm{seq: events[i].Seq, term: events[i].Term})
 	}
-	return out
+	return pending
 }
 
 // count says how many voters hold seq so that it counts, this host included,
@@ -242,6 +241,14 @@ func (s *stability) held(self cluster.NodeID) uint64 {
 	return marks[len(marks)-need]
 }
 
+// beyond returns the part of pending, which is dense, above seq.
+func beyond(pending []ownTerm, seq uint64) []ownTerm {
+	if len(pending) == 0 || seq < pending[0].seq {
+		return pending
+	}
+	return pending[min(uint64(len(pending)), seq-pending[0].seq+1):]
+}
+
 // upTo returns the part of pending, which is dense, up to seq.
 func upTo(pending []ownTerm, seq uint64) []ownTerm {
 	if len(pending) == 0 || seq < pending[0].seq {
@@ -266,11 +273,9 @@ func (l *Log) advanceStable() {
 		if _, ok, _ := s.enough(l.o.Self, e.seq); !ok {
 			continue
 		}
-		for _, below := range upTo(pending, e.seq-1) {
-			if below.seq > s.stable {
-				if _, ok, _ := s.enough(l.o.Self, below.seq); !ok {
-					s.lost[below.seq] = true
-				}
+		for _, below := range beyond(upTo(pending, e.seq-1), s.stable) {
+			if _, ok, _ := s.enough(l.o.Self, below.seq); !ok {
+				s.lost[below.seq] = true
 			}
 		}
 		s.stable = e.seq

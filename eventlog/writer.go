@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/record"
 )
 
 // runWriter writes until ctx ends. After an I/O error it opens the chains again,
@@ -48,47 +47,19 @@ const (
 	reopenCalm = time.Minute
 )
 
-// write is the writer: the only goroutine that touches the chains' own view
-// and their files. It ends when ctx ends, after what was queued is durable,
-// or with the first I/O error.
-func (l *Log) write(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, l.in.close)
-	defer stop()
-	idle := time.NewTimer(markAfter)
-	defer idle.Stop()
-	for {
-		batch := l.in.take()
-		if len(batch) == 0 {
-			if ctx.Err() == nil {
-				idle.Reset(markAfter)
-				select {
-				case <-l.in.wake: // put and close send
-				case <-idle.C:
-					l.watermark.save(l)
-				}
-				continue
-			}
-			l.in.close()
-			if batch = l.in.take(); len(batch) == 0 {
-				l.watermark.save(l)
-				return nil
-			}
-		}
-		if err := l.commit(batch); err != nil {
-			l.poison(err, batch)
-			return fmt.Errorf("%w: %w", ErrPoisoned, err)
-		}
-	}
-}
-
-// commit makes one batch durable and answers its requests. Where the disk has no
-// room left, the essential ones get what is held in reserve. An error is an I/O
-// error: nothing was answered.
+// commit makes one batch durable and answers its requests; nothing is staged or
+// in flight. An error is an I/O error: nothing was answered.
 func (l *Log) commit(batch []*request) error {
 	err := l.commitOnce(batch)
-	if err == nil || !noRoom(err) {
-		return err
+	if noRoom(err) {
+		return l.commitTight(batch, err)
 	}
+	return err
+}
+
+// commitTight is commit of a batch for which the disk had no room, as err says:
+// the essential requests get what is held in reserve.
+func (l *Log) commitTight(batch []*request, err error) error {
 	var must, others []*request
 	for _, r := range batch {
 		switch {
@@ -125,13 +96,7 @@ func (l *Log) commit(batch []*request) error {
 // is true of its error the batch left no trace and may be tried again. After
 // another error it is unknown what of it is on the disk.
 func (l *Log) commitOnce(batch []*request) error {
-	var dirty []*chain
-	mark := func(c *chain) {
-		if len(c.buf) == 0 {
-			dirty = append(dirty, c)
-		}
-		c.begin()
-	}
+	var s stage
 	for _, r := range batch { // before anything is staged
 		switch {
 		case r.err != nil || r.did: // in an earlier try
@@ -144,59 +109,67 @@ func (l *Log) commitOnce(batch []*request) error {
 			l.forget(r.trim)
 			r.did = true
 		case r.renew != nil:
-			r.err = l.renewOwn(r, mark)
-		}
-	}
-	for _, r := range batch {
-		switch {
-		case r.err != nil, r.renew != nil, r.swap != nil, r.trim != nil:
+			r.err = l.renewOwn(r, &s)
 		case r.fork != nil:
 			if err := l.applyFork(r.fork); err != nil {
 				return err
 			}
-		case r.run != nil:
-			r.err = l.stage(r, mark)
-		default:
-			r.err = l.stageOwn(r, mark)
 		}
 	}
-	dirty = nonEmpty(dirty)
-	if err := l.makeRoom(dirty); err != nil {
+	l.stageAll(batch, &s)
+	if err := l.makeRoom(s.dirty, s.head); err != nil {
 		if noRoom(err) {
-			for _, c := range dirty {
-				c.forget()
-			}
-			for _, r := range batch {
-				r.events = nil
-			}
+			l.unstage(s)
 		}
 		return err
 	}
-	for _, c := range dirty {
-		if err := c.write(); err != nil {
-			return err
-		}
+	for _, c := range s.dirty {
+		c.launch()
 	}
-	for _, c := range dirty {
-		started := time.Now()
-		if err := c.file.Sync(); err != nil {
-			return fmt.Errorf("sync %s: %w", c.last().path, err)
-		}
-		l.m.fsync.Observe(time.Since(started).Seconds())
+	if err := l.flush(s.dirty); err != nil {
+		return err
 	}
-	if err := l.publish(dirty); err != nil {
+	if err := l.publish(s.dirty); err != nil {
 		return err
 	}
 	l.answer(batch)
 	return nil
 }
 
-// makeRoom signs the own group and makes room for all.
-func (l *Log) makeRoom(dirty []*chain) error {
+// stageAll puts what batch adds to chains behind what is staged.
+func (l *Log) stageAll(batch []*request, s *stage) {
+	for _, r := range batch {
+		switch {
+		case r.err != nil, r.renew != nil, r.swap != nil, r.trim != nil, r.fork != nil:
+		case r.run != nil:
+			r.err = l.stage(r, s)
+		default:
+			r.err = l.stageOwn(r, s)
+		}
+		s.bytes += r.weight
+		s.records += r.records
+	}
+	s.batch = append(s.batch, batch...)
+}
+
+// unstage takes back what is staged, of which nothing was written.
+func (l *Log) unstage(s stage) {
+	for _, c := range s.dirty {
+		c.forget()
+	}
+	for _, r := range s.batch {
+		r.events = nil
+	}
+}
+
+// makeRoom signs the own group, unless head does, and makes room for all.
+func (l *Log) makeRoom(dirty []*chain, head cluster.Head) error {
 	for _, c := range dirty {
 		if c == l.own {
-			h := record.SignHead(l.o.Cluster, cluster.Head{Source: c.src, Seq: c.tail.Seq, Hash: c.tail.Hash}, l.o.Key)
-			if err := c.end(h); err != nil {
+			if head.Seq != c.tail.Seq || head.Source != c.src {
+				head = l.sign(c)
+			}
+			if err := c.end(head); err != nil {
 				return err
 			}
 		}
@@ -207,49 +180,36 @@ func (l *Log) makeRoom(dirty []*chain) error {
 	return nil
 }
 
-func nonEmpty(chains []*chain) []*chain {
-	out := chains[:0]
-	for _, c := range chains {
-		if len(c.buf) > 0 {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // publish shows the synced groups to readers and wakes who waits. The groups
 // are folded while the next ones are written: whoever saw the new heads waits
-// in View until that is done. An error is that of the fold before.
+// in View until that is done. An error is that of folding.
 func (l *Log) publish(dirty []*chain) error {
 	if len(dirty) == 0 {
 		return nil
 	}
+	size := int64(0)
 	for _, c := range dirty {
-		l.grew(c, int64(len(c.buf)))
+		l.grew(c, int64(len(c.flight.buf)))
+		size += int64(len(c.flight.buf))
 	}
-	l.fold.mu.Lock()
-	if err := l.fold.err; err != nil {
-		l.fold.mu.Unlock()
+	if err := l.show(dirty, size); err != nil {
 		return err
 	}
-	events := l.show(dirty)
-	l.folding.Go(func() { // Run waits for the last one
-		defer l.fold.mu.Unlock()
-		if l.fold.err = l.foldLocked(events); l.fold.err == nil {
-			l.arrived(events)
-		}
-	})
-	l.m.records.Add(float64(len(events)))
+	l.foldPending()
 	l.ownAck()
 	l.notify()
 	l.advanceStable()
 	return nil
 }
 
-// show moves the heads of the synced chains and returns the new events.
-func (l *Log) show(dirty []*chain) (events []cluster.Event) {
+// show moves the heads of the synced chains and leaves the new events, of which
+// size bytes were written, to the fold.
+func (l *Log) show(dirty []*chain, size int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.fold.err != nil {
+		return l.fold.err
+	}
 	for _, c := range dirty {
 		if _, ok := l.chains[c.src]; !ok {
 			l.chains[c.src] = c
@@ -257,23 +217,25 @@ func (l *Log) show(dirty []*chain) (events []cluster.Event) {
 		}
 		got := c.commit()
 		if c == l.own {
-			l.unstable = append(l.unstable, terms(got)...)
+			l.unstable = addTerms(l.unstable, got)
 		} else {
 			l.m.received.Add(float64(len(got)))
 		}
-		if events == nil {
-			events = got
+		if l.fold.pending == nil {
+			l.fold.pending = got
 		} else {
-			events = append(events, got...)
+			l.fold.pending = append(l.fold.pending, got...)
 		}
 		l.snap.note(got)
+		l.m.records.Add(float64(len(got)))
 		l.m.groups.Inc()
 		l.m.groupRecords.Observe(float64(len(got)))
 	}
+	l.fold.size += size
 	l.digest = nil
 	l.m.durable.Set(float64(l.own.head.Seq))
 	l.m.sources.Set(float64(len(l.chains)))
-	return events
+	return nil
 }
 
 // grew notes that the segments of c have n bytes more.
@@ -286,14 +248,14 @@ func (l *Log) grew(c *chain, n int64) {
 
 func (l *Log) answer(batch []*request) {
 	for _, r := range batch {
-		close(r.done)
+		r.done <- struct{}{}
 	}
 	l.in.giveBack(batch)
 }
 
 // stageOwn gives drafts their places in the own chain. A refused request
 // leaves no trace.
-func (l *Log) stageOwn(r *request, mark func(*chain)) error {
+func (l *Log) stageOwn(r *request, s *stage) error {
 	// Stamped before the lease is looked at: were the process stopped after
 	// that look, the events would seem to be of a time when it was over.
 	at := l.o.Stamp()
@@ -303,15 +265,20 @@ func (l *Log) stageOwn(r *request, mark func(*chain)) error {
 		}
 	}
 	c := l.own
-	mark(c)
+	var link []byte
 	if c.link != nil && c.tail.Seq == 0 {
-		body, err := json.Marshal(c.link)
-		if err != nil {
+		var err error
+		if link, err = json.Marshal(c.link); err != nil {
 			return fmt.Errorf("encode link to %s: %w", c.link.Previous.Source, err)
 		}
-		l.put(c, cluster.Draft{Kind: cluster.KindIncarnation}, body, at)
 	}
-	r.events = make([]cluster.Event, 0, len(r.drafts))
+	s.mark(c)
+	if link != nil {
+		l.put(c, cluster.Draft{Kind: cluster.KindIncarnation}, link, at)
+	}
+	if r.events = r.one.event[:0]; len(r.drafts) > 1 {
+		r.events = make([]cluster.Event, 0, len(r.drafts))
+	}
 	for i, d := range r.drafts {
 		r.events = append(r.events, l.put(c, d, r.bodies[i], at))
 	}
@@ -334,7 +301,7 @@ func (l *Log) put(c *chain, d cluster.Draft, body []byte, at time.Time) cluster.
 
 // stage puts a verified run of another source behind its chain, as far as it
 // is new and still fits.
-func (l *Log) stage(r *request, mark func(*chain)) error {
+func (l *Log) stage(r *request, s *stage) error {
 	ru := r.run
 	if ru.head.Source == l.own.src {
 		return fmt.Errorf("%w: run of this host's own chain", ErrPeer)
@@ -371,7 +338,7 @@ func (l *Log) stage(r *request, mark func(*chain)) error {
 	if events[0].HLC <= c.hlc {
 		return fmt.Errorf("%w: clock of %s goes back at seq %d", ErrPeer, c.src, events[0].Seq)
 	}
-	mark(c)
+	s.mark(c)
 	for i, e := range events {
 		c.copy(e, ru.payloads[len(ru.payloads)-len(events)+i])
 		l.hlc = max(l.hlc, e.HLC)
@@ -434,11 +401,11 @@ type renewal struct {
 
 // renewOwn starts a new incarnation of the own chain. Its first event names the
 // last one of the old chain that is here.
-func (l *Log) renewOwn(r *request, mark func(*chain)) error {
+func (l *Log) renewOwn(r *request, s *stage) error {
 	old := l.own
 	switch {
 	case r.renew.inc == old.src.Inc:
-		return l.stageOwn(r, mark) // started in an earlier try
+		return l.stageOwn(r, s) // started in an earlier try
 	case r.renew.inc < old.src.Inc || len(old.buf) > 0:
 		return fmt.Errorf("%w: incarnation %d after %d", ErrDraft, r.renew.inc, old.src.Inc)
 	}
@@ -460,24 +427,25 @@ func (l *Log) renewOwn(r *request, mark func(*chain)) error {
 	l.resetVoters(next.src, 0)
 	l.log.Warn().Uint64("incarnation", r.renew.inc).Str("reason", r.renew.reason).Msg("own chain continues as a new incarnation")
 	l.notify()
-	return l.stageOwn(r, mark)
+	return l.stageOwn(r, s)
 }
 
 // poison ends writing for good. What was being written is unknown; what was
-// still queued is certainly absent.
-func (l *Log) poison(err error, batch []*request) {
+// staged, or still queued, is certainly absent.
+func (l *Log) poison(err error, written, absent []*request) {
 	l.m.poisoned.Set(1)
 	l.log.Error().Err(err).Msg("event log poisoned, nothing is written any more")
 	l.mu.Lock()
 	l.poisoned = fmt.Errorf("%w: %w", ErrPoisoned, err)
 	l.mu.Unlock()
 	l.in.close()
-	for _, r := range batch {
+	for _, r := range written {
 		if r.err == nil {
 			r.err = fmt.Errorf("%w: %w", ErrUnknown, l.poisoned)
 		}
 	}
-	l.answer(batch)
+	l.answer(written)
+	l.refuse(absent, l.poisoned)
 	l.refuseQueued(l.poisoned)
 	l.notify()
 	l.o.OnPoison(err)
@@ -486,14 +454,23 @@ func (l *Log) poison(err error, batch []*request) {
 // refuseQueued answers everything that the writer will not take.
 func (l *Log) refuseQueued(cause error) {
 	for batch := l.in.take(); len(batch) > 0; batch = l.in.take() {
-		for _, r := range batch {
-			r.err = ErrClosed
-			if cause != nil {
-				r.err = fmt.Errorf("%w: %w", ErrClosed, cause)
-			}
-		}
-		l.answer(batch)
+		l.refuse(batch, cause)
 	}
+}
+
+// refuse answers what was not written and will not be.
+func (l *Log) refuse(batch []*request, cause error) {
+	for _, r := range batch {
+		switch {
+		case r.err != nil: // refused for another reason
+		case cause == nil:
+			r.err = ErrClosed
+		default:
+			r.err = fmt.Errorf("%w: %w", ErrClosed, cause)
+		}
+		r.events = nil
+	}
+	l.answer(batch)
 }
 
 func (l *Log) closeFiles() error {

@@ -1,0 +1,285 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/record"
+)
+
+// pipeline is the writer at work. While one batch is written and synced, the
+// next one is encoded, hashed and signed, and the one before it answered. On
+// the disk nothing overlaps: a batch is written when the one before is durable.
+type pipeline struct {
+	l      *Log
+	next   stage
+	flying stage      // being written and synced; no batch: nothing is
+	landed []*request // durable and shown, to be answered
+	single bool       // the last batch was one request
+	flush  flusher
+
+	// After an error: what of them is on the disk is not known.
+	unknown []*request
+	waiting []*request // taken and not staged
+}
+
+// stage is a batch on its way to the disk.
+type stage struct {
+	batch   []*request
+	dirty   []*chain // those with a group of it
+	bytes   int64
+	records int
+	head    cluster.Head // of the own chain, signed ahead
+}
+
+// full says that the batch is as large as one should be.
+func (s *stage) full() bool { return s.bytes >= groupBytes || s.records >= groupRecords }
+
+// mark begins a group of c, unless there is one.
+func (s *stage) mark(c *chain) {
+	if len(c.buf) == 0 {
+		s.dirty = append(s.dirty, c)
+	}
+	c.begin()
+}
+
+// write is the writer: the only goroutine that touches the chains' own view
+// and, with the one that flushes for it, their files. It ends when ctx ends,
+// after what was queued is durable, or with the first I/O error.
+func (l *Log) write(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, l.in.close)
+	defer stop()
+	p := &pipeline{l: l, flush: newFlusher(l)}
+	err := p.run(ctx)
+	p.flush.stop()
+	if err == nil {
+		return nil
+	}
+	p.answer()
+	l.poison(err, p.unknown, append(p.next.batch, p.waiting...))
+	return fmt.Errorf("%w: %w", ErrPoisoned, err)
+}
+
+// run returns nil, or the error that poisons the log; then nothing is in flight.
+func (p *pipeline) run(ctx context.Context) error {
+	idle := time.NewTimer(markAfter)
+	defer idle.Stop()
+	for {
+		if !p.next.full() {
+			if err := p.take(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case len(p.flying.batch) > 0:
+			if err := p.await(); err != nil {
+				return err
+			}
+		case len(p.landed) > 2*len(p.next.batch) && len(p.next.batch) > 0:
+			// Most of those who append wait for an answer. Have them come along:
+			// what a group costs does not depend on how many share it.
+			p.answer()
+			runtime.Gosched()
+		case len(p.next.batch) > 0:
+			if err := p.launch(); err != nil {
+				return err
+			}
+		default:
+			p.answer()
+			if p.l.rest(ctx, idle) {
+				return nil
+			}
+		}
+	}
+}
+
+// rest waits for work. It reports true when ctx has ended and there is none.
+func (l *Log) rest(ctx context.Context, idle *time.Timer) (done bool) {
+	if ctx.Err() != nil {
+		l.in.close()
+		if l.in.empty() {
+			l.watermark.save(l)
+			return true
+		}
+		return false
+	}
+	idle.Reset(markAfter)
+	select {
+	case <-l.in.wake: // put and close send
+	case <-idle.C:
+		l.watermark.save(l)
+	}
+	return false
+}
+
+// take stages what is queued. What changes more than the ends of chains is done
+// when nothing else is staged or in flight.
+func (p *pipeline) take() error {
+	batch := p.l.in.take()
+	if len(batch) == 0 {
+		return nil
+	}
+	if onlyAdds(batch) {
+		p.l.stageAll(batch, &p.next)
+		return nil
+	}
+	p.waiting = batch
+	for len(p.flying.batch)+len(p.next.batch) > 0 {
+		step := p.launch
+		if len(p.flying.batch) > 0 {
+			step = p.land
+		}
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	p.waiting = nil
+	p.answer()
+	if err := p.l.commit(batch); err != nil {
+		p.unknown = batch
+		return err
+	}
+	return nil
+}
+
+// onlyAdds says that batch only adds to chains.
+func onlyAdds(batch []*request) bool {
+	for _, r := range batch {
+		if r.swap != nil || r.trim != nil || r.renew != nil || r.fork != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// await waits for the batch in flight, or for more to stage meanwhile.
+func (p *pipeline) await() error {
+	if p.next.full() {
+		return p.land()
+	}
+	if own := p.l.own; len(own.buf) > 0 && p.next.head.Seq == 0 && len(p.next.batch) >= len(p.flying.batch) {
+		// As many as there were before: those who wait for each other's groups are
+		// all here. If more come all the same the signature is in vain, once.
+		p.next.head = p.l.sign(own)
+	}
+	select {
+	case err := <-p.flush.done:
+		return p.show(err)
+	case <-p.l.in.wake:
+		runtime.Gosched() // whoever can run may have something to append, too
+		return nil
+	}
+}
+
+// land waits for the batch in flight.
+func (p *pipeline) land() error { return p.show(<-p.flush.done) }
+
+// show shows the batch that was in flight, unless err ended it.
+func (p *pipeline) show(err error) error {
+	if err == nil {
+		err = p.l.publish(p.flying.dirty)
+	}
+	batch := p.flying.batch
+	p.flying = stage{}
+	if err != nil {
+		p.unknown = batch
+		return err
+	}
+	p.landed = append(p.landed, batch...)
+	return nil
+}
+
+// launch writes the staged batch; nothing is in flight. Then there is time to
+// answer those that are durable.
+func (p *pipeline) launch() error {
+	s := p.next
+	p.next = stage{}
+	if len(s.dirty) == 0 { // refused, or known already
+		p.landed = append(p.landed, s.batch...)
+		return nil
+	}
+	if err := p.l.makeRoom(s.dirty, s.head); noRoom(err) {
+		p.l.unstage(s)
+		p.answer()
+		if err = p.l.commitTight(s.batch, err); err != nil {
+			p.unknown = s.batch
+		}
+		return err
+	} else if err != nil {
+		p.unknown = s.batch
+		return err
+	}
+	for _, c := range s.dirty {
+		c.launch()
+	}
+	p.flying = s
+	single := p.single && len(s.batch) == 1
+	p.single = len(s.batch) == 1
+	if single {
+		// Nobody to do anything for in the meantime.
+		return p.show(p.l.flush(s.dirty))
+	}
+	p.flush.work <- s.dirty
+	p.answer()
+	return nil
+}
+
+// answer answers what is durable.
+func (p *pipeline) answer() {
+	if len(p.landed) == 0 {
+		return
+	}
+	p.l.answer(p.landed)
+	clear(p.landed)
+	p.landed = p.landed[:0]
+}
+
+// flusher writes and syncs for the writer, one batch at a time.
+type flusher struct {
+	work chan []*chain // capacity 1: never full
+	done chan error    // capacity 1: never full
+}
+
+func newFlusher(l *Log) flusher {
+	f := flusher{work: make(chan []*chain, 1), done: make(chan error, 1)}
+	go func() {
+		for dirty := range f.work {
+			f.done <- l.flush(dirty)
+		}
+		close(f.done)
+	}()
+	return f
+}
+
+// stop ends the goroutine. Nothing is in flight.
+func (f flusher) stop() {
+	close(f.work)
+	for range f.done {
+	}
+}
+
+// flush makes the groups in flight durable. An error poisons the log: it is
+// unknown what of them is on the disk.
+func (l *Log) flush(dirty []*chain) error {
+	for _, c := range dirty {
+		if err := c.write(); err != nil {
+			return err
+		}
+	}
+	for _, c := range dirty {
+		started := time.Now()
+		if err := c.file.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", c.last().path, err)
+		}
+		l.m.fsync.Observe(time.Since(started).Seconds())
+	}
+	return nil
+}
+
+// sign vouches for all that is staged of the own chain c.
+func (l *Log) sign(c *chain) cluster.Head {
+	return record.SignHead(l.o.Cluster, cluster.Head{Source: c.src, Seq: c.tail.Seq, Hash: c.tail.Hash}, l.o.Key)
+}
