@@ -45,6 +45,8 @@ type remoteRequest struct {
 	Conflict   *cluster.MemberConflict `json:"conflict,omitempty"`
 	// Snapshot asks for a snapshot of the log.
 	Snapshot *struct{} `json:"snapshot,omitempty"`
+	// Workers asks for what the holder knows of the workers.
+	Workers *struct{} `json:"workers,omitempty"`
 	// Of any host.
 	CheckLog *checkLog `json:"check_log,omitempty"`
 	// Of a sponsor.
@@ -92,6 +94,7 @@ type remoteReply struct {
 	Submit   *api.SubmitResponse `json:"submit,omitempty"`
 	Voters   *api.Voters         `json:"voters,omitempty"`
 	Snapshot *api.LogSnapshot    `json:"snapshot,omitempty"`
+	Workers  *api.Workers        `json:"workers,omitempty"`
 	// Check tells of a check of the log, which may go on.
 	Check *api.LogCheck `json:"check,omitempty"`
 	// Cert is the text form of a renewed certificate.
@@ -261,6 +264,7 @@ func (n *node) ask(ctx context.Context, to cluster.NodeID, req remoteRequest, as
 		return remoteReply{}, fmt.Errorf("ask %s: %w", to, err)
 	}
 	if reply.Problem == nil && (req.Submit != nil && reply.Submit == nil || req.Voters != nil && reply.Voters == nil ||
+		req.Workers != nil && reply.Workers == nil ||
 		req.CheckLog != nil && reply.Check == nil) {
 		return remoteReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
 	}
@@ -351,6 +355,9 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 		return remoteReply{Voters: &out}
 	case req.Snapshot != nil:
 		return n.snapshotHere(ctx, req.Actor)
+	case req.Workers != nil:
+		out := n.workersHere(v)
+		return remoteReply{Workers: &out}
 	case req.Voters != nil:
 		return n.setVoters(ctx, from, req.Actor, *req.Voters)
 	case req.Depart != nil:

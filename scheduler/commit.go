@@ -107,6 +107,7 @@ func (t *term) append(ctx context.Context, drafts []cluster.Draft) error {
 // act carries out a decision that is durable.
 func (t *term) act(action plan.Action) {
 	count := func(state string, n int) { t.m.chunks.WithLabelValues(state).Add(float64(n)) }
+	t.m.sight.acted(action, t.batch.began, time.Now())
 	switch a := action.(type) {
 	case plan.Assign:
 		count("assigned", len(a.Chunks))

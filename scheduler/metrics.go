@@ -18,10 +18,12 @@ type metrics struct {
 	notices   *prometheus.CounterVec
 	unsettled prometheus.Gauge
 	appendDur prometheus.Histogram
+	sight     *sight
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
+		sight: newSight(),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_jobs", Help: "Open jobs that this host schedules, by state.",
 		}, []string{"state"}),
@@ -63,9 +65,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{
+	for _, c := range append(m.sight.collectors(),
 		m.jobs, m.chunks, m.open, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.unsettled, m.appendDur,
-	} {
+	) {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -60,7 +60,8 @@ type batch struct {
 	drafts  []cluster.Draft
 	actions []plan.Action
 	replies []pendingReply
-	logging bool // an append was tried
+	logging bool      // an append was tried
+	began   time.Time // when the plan got its first event; zero: none
 }
 
 type pendingReply struct {
@@ -102,6 +103,7 @@ func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
 	t.m.jobs.Reset()
 	t.m.open.Reset()
 	t.m.unsettled.Set(0)
+	t.m.sight.end()
 	s.workers.Store(nil)
 	if errors.Is(err, ErrLeaseLost) {
 		t.m.fenced.Inc()
@@ -200,6 +202,11 @@ func (t *term) lookForRoom() {
 
 // step lets the plan decide; commit carries it out.
 func (t *term) step(e plan.Event) {
+	now := time.Now()
+	if t.batch.began.IsZero() {
+		t.batch.began = now
+	}
+	t.m.sight.begin(e, now)
 	actions := t.plan.Step(e, t.o.Now())
 	for _, a := range actions {
 		if d, ok := draftOf(t.id, a); ok {
@@ -326,6 +333,7 @@ func (t *term) observe() {
 	t.m.unsettled.Set(float64(len(t.waiting) + t.inFlight))
 	views := t.plan.Workers()
 	t.s.workers.Store(&views)
+	t.m.sight.look(views, time.Now())
 }
 
 // request decides about one request; it is answered after the commit.

@@ -82,6 +82,8 @@ type JobControl interface {
 	// Job finds a job by its id; FindJob by any unique prefix of it.
 	Job(ctx context.Context, id cluster.JobID) (api.Job, error)
 	FindJob(ctx context.Context, prefix string) (cluster.JobID, error)
+	// Workers tells what the holder knows of them.
+	Workers(ctx context.Context) (api.Workers, error)
 }
 
 // EventReader reads the log.

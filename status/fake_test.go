@@ -175,6 +175,10 @@ func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Se
 	}
 }
 
+func (f *fake) Workers(context.Context) (api.Workers, error) {
+	return api.Workers{Workers: []api.Worker{{Node: "n1"}}}, nil
+}
+
 func (f *fake) Void(e cluster.Event) bool { return e.Term == 666 }
 
 func (f *fake) Oldest() api.Cursor {

@@ -36,6 +36,7 @@ func (s *Server) table() []route {
 		read("/v1/lease/history", b.LeaseHistory),
 		read("/v1/lease/voters", b.Voters),
 		read("/v1/jobs", b.Jobs),
+		read("/v1/workers", b.Workers),
 		{method: http.MethodGet, path: "/v1/jobs/{id}", timeout: readTimeout, answer: s.job},
 		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", stream: s.watchJob},
 		{method: http.MethodGet, path: "/v1/jobs/{id}/chunks", stream: s.chunks},

@@ -420,6 +420,19 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) 
 	}
 }
 
+func (f *fakeCluster) Workers(context.Context) (api.Workers, error) {
+	return api.Workers{Holder: "n1", Term: 42, Workers: []api.Worker{
+		{
+			Node: "n1", Live: cluster.Alive, Connected: true, Ready: true, Progress: "normal", Verdict: "route", Slots: 4,
+			Assigned: 6, Window: 12, BacklogIterations: 1_500_000, DrainSeconds: 1.2, RatePerSecond: new(1.25e6), Trusted: true,
+		},
+		{
+			Node: "n3", Live: cluster.Suspect, Ready: true, Draining: true, Progress: "stuck", Verdict: "evict", Slots: 2,
+			Assigned: 1, Window: 2, BacklogIterations: 10, ExcludedSeconds: new(30.0),
+		},
+	}}, nil
+}
+
 func (f *fakeCluster) Void(cluster.Event) bool { return false }
 
 func (f *fakeCluster) Oldest() api.Cursor {

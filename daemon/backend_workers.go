@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/coord"
+)
+
+// Workers implements status.JobControl.
+func (b backend) Workers(ctx context.Context) (api.Workers, error) {
+	reply, err := b.toHolder(ctx, remoteRequest{Workers: &struct{}{}})
+	if err != nil {
+		return api.Workers{}, err
+	}
+	out := *reply.Workers
+	out.Header = api.Header{}
+	return out, nil
+}
+
+// workersHere tells what the scheduler of this host knows of the workers.
+func (n *node) workersHere(v *coord.View) api.Workers {
+	out := api.Workers{Holder: n.id.Node, Term: v.Lease.Term, Workers: []api.Worker{}}
+	for _, w := range n.sched.Workers() {
+		x := api.Worker{
+			Node: w.Worker, Live: w.Health, Connected: w.Connected, Ready: w.Ready && w.Slots > 0, Draining: w.Draining,
+			Progress: w.Signal.String(), Verdict: string(w.Verdict), Slots: w.Slots, Assigned: w.Tries, Window: w.Window,
+			BacklogIterations: w.Backlog, DrainSeconds: w.Drain.Seconds(), Trusted: w.Trusted,
+		}
+		if w.Rate > 0 {
+			x.RatePerSecond = &w.Rate
+		}
+		if left := w.Until - n.now(); w.Until > 0 && left > time.Duration(0) {
+			x.ExcludedSeconds = new(left.Seconds())
+		}
+		out.Workers = append(out.Workers, x)
+	}
+	return out
+}

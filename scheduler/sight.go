@@ -1,0 +1,116 @@
+package scheduler
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/plan"
+)
+
+// sight measures what operators ask of a scheduler: how long work waits, and how
+// long workers have to do.
+type sight struct {
+	waits map[cluster.JobID]time.Time // jobs of which nothing was assigned yet, since when
+
+	assign  prometheus.Histogram
+	queued  prometheus.Histogram
+	oldest  prometheus.Gauge
+	drain   *prometheus.GaugeVec
+	workers *prometheus.GaugeVec
+	refused *prometheus.CounterVec
+}
+
+func newSight() *sight {
+	s := &sight{
+		waits: make(map[cluster.JobID]time.Time),
+		assign: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skein_assign_duration_seconds", Help: "From what made chunks assignable to the handing over to the worker's stream, the assignment being durable.",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+		}),
+		queued: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skein_job_queue_duration_seconds", Help: "From a job's submission to its first assignment.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 12),
+		}),
+		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "skein_job_queue_oldest_seconds", Help: "Age of the oldest open job of which nothing was assigned yet; 0: there is none.",
+		}),
+		drain: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_workers_drain_seconds", Help: "Time until workers are done with what they have: the mean and the highest.",
+		}, []string{"of"}),
+		workers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_workers", Help: "Workers by what their signals mean for them: route, investigate, drain, evict.",
+		}, []string{"verdict"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_results_refused_total", Help: "Results that do not count: invalid, closed (the chunk has one, or its job ended), misplaced (no such chunk).",
+		}, []string{"reason"}),
+	}
+	for _, reason := range []string{"invalid", "closed", "misplaced"} {
+		s.refused.WithLabelValues(reason)
+	}
+	return s
+}
+
+func (s *sight) collectors() []prometheus.Collector {
+	return []prometheus.Collector{s.assign, s.queued, s.oldest, s.drain, s.workers, s.refused}
+}
+
+// begin is called with each event that the plan gets.
+func (s *sight) begin(e plan.Event, now time.Time) {
+	if j, ok := e.(plan.JobAdded); ok {
+		s.waits[j.Job] = now.Add(-j.Age)
+	}
+}
+
+// acted is called with each action that is durable; began is when the first
+// event of its batch was taken.
+func (s *sight) acted(action plan.Action, began, now time.Time) {
+	switch a := action.(type) {
+	case plan.Assign:
+		s.assign.Observe(now.Sub(began).Seconds())
+		if since, ok := s.waits[a.Job]; ok {
+			s.queued.Observe(now.Sub(since).Seconds())
+			delete(s.waits, a.Job)
+		}
+	case plan.Finish:
+		delete(s.waits, a.Job)
+	case plan.Fail:
+		if strings.HasPrefix(a.Reason, cluster.ErrResult.Error()) {
+			s.refused.WithLabelValues("invalid").Inc()
+		}
+	case plan.Settled:
+		s.refused.WithLabelValues("closed").Inc()
+	case plan.Offence:
+		s.refused.WithLabelValues("misplaced").Inc()
+	}
+}
+
+// look is called now and then.
+func (s *sight) look(views []plan.WorkerView, now time.Time) {
+	oldest := time.Duration(0)
+	for _, since := range s.waits {
+		oldest = max(oldest, now.Sub(since))
+	}
+	s.oldest.Set(oldest.Seconds())
+	var sum, most time.Duration
+	verdicts := map[plan.Verdict]int{plan.VerdictRoute: 0, plan.VerdictInvestigate: 0, plan.VerdictDrain: 0, plan.VerdictEvict: 0}
+	for _, w := range views {
+		sum, most = sum+w.Drain, max(most, w.Drain)
+		verdicts[w.Verdict]++
+	}
+	s.drain.WithLabelValues("mean").Set(sum.Seconds() / float64(max(1, len(views))))
+	s.drain.WithLabelValues("highest").Set(most.Seconds())
+	for v, n := range verdicts {
+		s.workers.WithLabelValues(string(v)).Set(float64(n))
+	}
+}
+
+// end forgets what was of a term.
+func (s *sight) end() {
+	clear(s.waits)
+	s.oldest.Set(0)
+	s.drain.Reset()
+	s.workers.Reset()
+}
