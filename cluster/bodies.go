@@ -274,6 +274,27 @@ type JobDone struct {
 	Result *JobResult `json:"result,omitempty"`
 }
 
+// JobsForgotten ends the memory of jobs that ended long ago. What the log holds
+// of them from before means nothing any more, and their keys are free again.
+type JobsForgotten struct {
+	Jobs []JobID `json:"jobs"` // their ids
+}
+
+// GroupSet says who belongs to a group; the latest event decides.
+type GroupSet struct {
+	Group   string   `json:"group"`             // its name
+	Members []string `json:"members,omitempty"` // all of them, sorted; none: there is no such group
+	Actor   string   `json:"actor"`             // who asked, "uid:0@n1"
+}
+
+// Check reports the first reason why a group cannot be as b says.
+func (b GroupSet) Check() error {
+	if err := CheckGroupName(b.Group); err != nil {
+		return err
+	}
+	return checkSet("members", b.Members, MaxGroupMembers, func(m string) bool { return CheckPrincipal(m) == nil })
+}
+
 // Assignment hands one attempt at a chunk to a worker.
 type Assignment struct {
 	Chunk   int    `json:"chunk"`   // from 0

@@ -113,6 +113,8 @@ const (
 	KindJobQueued      Kind = "job_queued"      // JobWaiting, authority
 	KindJobStopped     Kind = "job_stopped"     // JobStopped, authority
 	KindJobDone        Kind = "job_done"        // JobDone, authority
+	KindJobsForgotten  Kind = "jobs_forgotten"  // JobsForgotten, authority
+	KindGroupSet       Kind = "group_set"       // GroupSet, authority
 	KindChunksAssigned Kind = "chunks_assigned" // ChunksAssigned, authority
 	KindChunkFailed    Kind = "chunk_failed"    // ChunkFailed, authority
 	KindChunkReclaimed Kind = "chunk_reclaimed" // ChunkReclaimed, authority
@@ -139,7 +141,7 @@ func (k Kind) Authority() bool {
 func (k Kind) Essential() bool {
 	switch k {
 	case KindTermStart, KindConfigChanged, KindLeaseReleased, KindLeaseLost, KindVotersSet,
-		KindJobStopped, KindJobDone, KindChunkAccepted, KindChunksAccepted, KindChunkFailed, KindChunkReclaimed,
+		KindJobStopped, KindJobDone, KindJobsForgotten, KindChunkAccepted, KindChunksAccepted, KindChunkFailed, KindChunkReclaimed,
 		KindHostStarted, KindIncarnation, KindHostDisk, KindSnapshot:
 		return true
 	}
@@ -149,7 +151,7 @@ func (k Kind) Essential() bool {
 // Known reports whether this version knows the meaning of k.
 func (k Kind) Known() bool {
 	switch k {
-	case KindTermStart, KindConfigChanged, KindJobSubmitted, KindJobQueued, KindJobStopped, KindJobDone,
+	case KindTermStart, KindConfigChanged, KindJobSubmitted, KindJobQueued, KindJobStopped, KindJobDone, KindJobsForgotten, KindGroupSet,
 		KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkAccepted, KindChunksAccepted:
 		return true
 	}

@@ -116,6 +116,11 @@ func KindTable() []KindInfo {
 				Workers: []WorkShare{{Worker: "n2", Chunks: 9, Iterations: 900}}, Skipped: []Span{{First: 3, Last: 3}},
 			},
 		}},
+		{KindJobsForgotten, "the holder", "jobs that ended long ago are forgotten", JobsForgotten{Jobs: []JobID{"j2kq6"}}},
+		{
+			KindGroupSet, "the holder", "somebody said who belongs to a group",
+			GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@n1"},
+		},
 		{KindChunksAssigned, "the holder", "attempts were handed to workers", ChunksAssigned{
 			Job: "j2kq6", Assignments: []Assignment{{Chunk: 3, Attempt: 1, Worker: "n2"}},
 		}},

@@ -14,6 +14,7 @@ const maxRefusals = 16
 type base struct {
 	sources map[cluster.SourceID]*source
 	jobs    map[cluster.JobID]bool
+	tombs   map[cluster.JobID]tomb // never changed
 }
 
 // Refusal is an event that would have changed the meaning of events below the
@@ -57,6 +58,8 @@ func (s *State) settle() {
 		}
 	}
 	s.base = b
+	s.tombs = standing(s.tombs)
+	b.tombs = maps.Clone(s.tombs)
 	s.fences.settle(s.settled())
 }
 
@@ -97,7 +100,7 @@ func (s *State) Clone() *State {
 	c := *s
 	c.scratch = nil
 	c.fences = s.fences.clone()
-	c.winners = maps.Clone(s.winners)
+	c.winners, c.tombs, c.groups = maps.Clone(s.winners), maps.Clone(s.tombs), maps.Clone(s.groups)
 	c.sources = make(map[cluster.SourceID]*source, len(s.sources))
 	for id, src := range s.sources {
 		c.sources[id] = src.clone()

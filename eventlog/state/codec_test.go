@@ -72,6 +72,8 @@ func example() *State {
 	a.add(13, 2, cluster.KindConfigChanged, cluster.ConfigChanged{Config: cluster.VoterConfig{
 		Epoch: 2, Term: 2, Voters: []cluster.NodeID{"a", "b", "c"}, Mode: cluster.ModeQuorum, Issuer: "a",
 	}})
+	a.add(13, 2, cluster.KindJobsForgotten, cluster.JobsForgotten{Jobs: []cluster.JobID{"j4"}})
+	a.add(13, 2, cluster.KindGroupSet, cluster.GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@a"})
 	a.accept(14, 2, "j3", 0, 1, result(10, 1)) // nobody submitted it
 	a.add(15, 0, cluster.KindMemberJoined, cluster.MemberJoined{Node: "b", IDPub: []byte{1, 2}, IP4: "10.77.0.2", Invite: "i1"})
 	a.add(16, 0, cluster.KindMemberRenewed, cluster.MemberRenewed{Node: "b", Expires: 1767225600})
@@ -242,9 +244,9 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[cluster.Metric](): 6, reflect.TypeFor[cluster.Sketch](): 4, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 9,
 		reflect.TypeFor[admission](): 4, reflect.TypeFor[removal](): 2, reflect.TypeFor[Action](): 6,
 		reflect.TypeFor[Publication](): 6, reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3,
-		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 27, reflect.TypeFor[tree](): 3, reflect.TypeFor[stop](): 3, reflect.TypeFor[chunk](): 5, reflect.TypeFor[accept](): 5,
+		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 29, reflect.TypeFor[tree](): 3, reflect.TypeFor[tomb](): 3, reflect.TypeFor[group](): 2, reflect.TypeFor[stop](): 3, reflect.TypeFor[chunk](): 5, reflect.TypeFor[accept](): 5,
 		reflect.TypeFor[try](): 7, reflect.TypeFor[Failure](): 7, reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3,
-		reflect.TypeFor[fences](): 5, reflect.TypeFor[State](): 19 /* with scratch, which means nothing */, reflect.TypeFor[cluster.VoterConfig](): 11,
+		reflect.TypeFor[fences](): 5, reflect.TypeFor[State](): 21 /* with scratch, which means nothing */, reflect.TypeFor[cluster.VoterConfig](): 11,
 	} {
 		if typ.NumField() != want {
 			t.Errorf("%s has %d fields, the encoding knows %d", typ, typ.NumField(), want)

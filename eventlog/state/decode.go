@@ -264,6 +264,7 @@ func (d *decoder) meaning(s *State) {
 		s.fences.forks[id] = d.num()
 		d.check(s.fences.forks[id] > 0, "fork")
 	}
+	d.groups(s)
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		j := d.job()
 		s.jobs[j.id] = j
@@ -568,12 +569,17 @@ func (d *decoder) progress(s *State) {
 			return
 		}
 	}
+	for _, j := range s.byID() {
+		j.top, j.bad = d.key(), d.num()
+		d.check(j.bad <= s.malformed, "latest event of a job")
+	}
+	d.tombs(s)
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		k := d.key()
 		e := cluster.Event{HLC: k.hlc, Source: k.src, Seq: k.seq, Term: d.term(), Kind: cluster.Kind(d.text(maxJobIDLen))}
 		id := cluster.JobID(d.text(maxJobIDLen))
 		e.Body = []byte(d.text(len(d.b)))
-		d.check(id != "" && parks(&e, id), "waiting event")
+		d.check(id != "" && parks(&e, id) && !s.buried(id, &e), "waiting event")
 		if d.err != nil {
 			return
 		}

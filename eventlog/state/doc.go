@@ -39,10 +39,15 @@
 // changes nothing, and the chunks are forgotten. An end without a result, as
 // written by older versions, keeps them.
 //
+// Forgotten jobs. jobs_forgotten takes a job out of the State; events of its name
+// with a lower (HLC, source, sequence) mean nothing from then on, whenever they
+// are learned, and those with a higher one belong to a new job of that name. That
+// an event forgets jobs is itself forgotten 30 days before the latest such event.
+//
 // Bounds. The highest MaxTerms terms are kept one by one, lower ones are
 // summed up; of operators' actions and of changes of the publishing duty the
-// latest. Fences are kept until a base settles them. Jobs, hosts and
-// incarnations are kept for ever.
+// latest. Fences are kept until a base settles them, jobs until an event forgets
+// them. Hosts and incarnations are kept for ever.
 //
 // Aggregates. Per job and metric the accepted results are merged in a binary
 // tree over the chunk index whose shape depends on the number of chunks only,

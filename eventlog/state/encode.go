@@ -222,12 +222,19 @@ func (s *State) encodeMeaning(e *encoder) {
 		e.source(id)
 		e.num(s.fences.forks[id])
 	}
-	jobs := s.known()
-	slices.SortFunc(jobs, func(a, b *job) int { return strings.Compare(string(a.id), string(b.id)) })
+	s.encodeGroups(e)
+	jobs := s.byID()
 	e.count(len(jobs))
 	for _, j := range jobs {
 		j.encode(e)
 	}
+}
+
+// byID are the jobs by their ids.
+func (s *State) byID() []*job {
+	jobs := s.known()
+	slices.SortFunc(jobs, func(a, b *job) int { return strings.Compare(string(a.id), string(b.id)) })
+	return jobs
 }
 
 func (m *member) encode(e *encoder) {
@@ -529,6 +536,11 @@ func (s *State) encodeProgress(e *encoder) {
 			e.num(last[term])
 		}
 	}
+	for _, j := range s.byID() {
+		e.key(j.top)
+		e.num(j.bad)
+	}
+	encodeTombs(e, standing(s.tombs))
 	s.encodeParked(e)
 }
 

@@ -27,6 +27,7 @@ func (s *State) Fork(id cluster.SourceID, seq uint64) (rebuild bool) {
 		return false
 	}
 	clear(s.winners)
+	s.unbury()
 	s.stale = true
 	return true
 }

@@ -21,7 +21,9 @@ type job struct {
 	spec        cluster.JobSpec
 	owner       string
 	submittedAt key
-	total       int // chunks
+	top         key    // the latest event
+	bad         uint64 // events that could not be what they say
+	total       int    // chunks
 
 	attempts int // assignments made
 	failures int
@@ -156,6 +158,11 @@ func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild 
 		return false
 	}
 	at := keyOf(e)
+	if s.buried(b.Job, e) {
+		return false
+	}
+	j := s.job(b.Job)
+	j.top = j.top.later(keyOf(e))
 	if w, ok := s.winners[b.Job]; ok && w != at {
 		if at.less(w) {
 			s.winners[b.Job] = at
@@ -163,14 +170,13 @@ func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild 
 		}
 		return false
 	}
-	j := s.job(b.Job)
 	switch {
 	case !j.known:
 		s.define(j, at, b)
 	case !at.less(j.submittedAt):
 	case j.spec.Equal(b.Spec) && j.owner == b.Owner:
 		j.submittedAt = at
-	case s.base != nil && s.base.jobs[b.Job]:
+	case s.inBase(b.Job):
 		s.refuse(refusal(e, "another submission of job "+string(b.Job)+" counts below the base"))
 	default:
 		// Everything that was folded was folded into another job.
@@ -205,43 +211,43 @@ func (s *State) applyJob(e *cluster.Event) {
 	case cluster.KindJobStopped:
 		if b, ok := decode[cluster.JobStopped](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				s.note(j.toStop(keyOf(e), b))
+				s.note(j, j.toStop(keyOf(e), b))
 			}
 		}
 	case cluster.KindJobDone:
 		if b, ok := decode[cluster.JobDone](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				s.note(j.finish(keyOf(e), b))
+				s.note(j, j.finish(keyOf(e), b))
 			}
 		}
 	case cluster.KindChunksAssigned:
 		if b, ok := decode[cluster.ChunksAssigned](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				s.note(j.assign(e, b))
+				s.note(j, j.assign(e, b))
 			}
 		}
 	case cluster.KindChunkFailed:
 		if b, ok := decode[cluster.ChunkFailed](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				s.note(j.fail(keyOf(e), b))
+				s.note(j, j.fail(keyOf(e), b))
 			}
 		}
 	case cluster.KindChunkReclaimed:
 		if b, ok := decode[cluster.ChunkReclaimed](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				s.note(j.reclaim(b))
+				s.note(j, j.reclaim(b))
 			}
 		}
 	case cluster.KindChunkAccepted:
 		if b, ok := decode[cluster.ChunkAccepted](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				s.note(j.take(keyOf(e), b))
+				s.note(j, j.take(keyOf(e), b))
 			}
 		}
 	case cluster.KindChunksAccepted:
 		if b, ok := decode[cluster.ChunksAccepted](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
-				s.note(j.takeAll(keyOf(e), b))
+				s.note(j, j.takeAll(keyOf(e), b))
 			}
 		}
 	}
@@ -253,7 +259,13 @@ func (s *State) ready(id cluster.JobID, e *cluster.Event) *job {
 		s.malformed++
 		return nil
 	}
+	if s.buried(id, e) {
+		return nil
+	}
 	j := s.job(id)
+	if j.known {
+		j.top = j.top.later(keyOf(e))
+	}
 	if !j.known {
 		p := *e
 		p.Prev, p.Hash = cluster.Hash{}, cluster.Hash{}
@@ -263,9 +275,10 @@ func (s *State) ready(id cluster.JobID, e *cluster.Event) *job {
 	return j
 }
 
-func (s *State) note(ok bool) {
+func (s *State) note(j *job, ok bool) {
 	if !ok {
 		s.malformed++
+		j.bad++
 	}
 }
 

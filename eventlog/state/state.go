@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/json"
 	"iter"
+	"maps"
 
 	"github.com/skein-project/skein/cluster"
 )
@@ -12,8 +13,9 @@ import (
 type State struct {
 	// What a rebuild keeps: it decides what counts, not what is.
 	fences  fences
-	winners map[cluster.JobID]key // submission that defines the job, once disputed
-	base    *base                 // what no event can change any more; nil: nothing
+	winners map[cluster.JobID]key  // submission that defines the job, once disputed
+	tombs   map[cluster.JobID]tomb // of forgotten jobs
+	base    *base                  // what no event can change any more; nil: nothing
 
 	// What a rebuild begins anew.
 	stale     bool // a rebuild was asked for
@@ -25,6 +27,7 @@ type State struct {
 	older     olderTerms
 	releases  map[cluster.NodeID][]release // the highest terms of each holder, by term
 	config    stamped[cluster.VoterConfig]
+	groups    map[string]stamped[group]
 	jobs      map[cluster.JobID]*job
 	applied   uint64
 	void      uint64
@@ -47,6 +50,13 @@ func keyOf(e *cluster.Event) key { return key{hlc: e.HLC, src: e.Source, seq: e.
 func (k key) isZero() bool { return k.seq == 0 && k.hlc == 0 }
 
 func (k key) less(o key) bool { return k.compare(o) < 0 }
+
+func (k key) later(o key) key {
+	if k.less(o) {
+		return o
+	}
+	return k
+}
 
 func (k key) compare(o key) int {
 	switch {
@@ -80,7 +90,7 @@ type source struct {
 
 // New returns the State of an empty log.
 func New() *State {
-	s := &State{winners: make(map[cluster.JobID]key)}
+	s := &State{winners: make(map[cluster.JobID]key), tombs: make(map[cluster.JobID]tomb)}
 	s.reset()
 	return s
 }
@@ -88,11 +98,12 @@ func New() *State {
 // reset forgets what a rebuild begins anew.
 func (s *State) reset() {
 	*s = State{
-		fences: s.fences, winners: s.winners, base: s.base, scratch: s.scratch,
+		fences: s.fences, winners: s.winners, tombs: s.tombs, base: s.base, scratch: s.scratch,
 		sources:  make(map[cluster.SourceID]*source),
 		members:  make(map[cluster.NodeID]*member),
 		terms:    make(map[termKey]*termInfo),
 		releases: make(map[cluster.NodeID][]release),
+		groups:   make(map[string]stamped[group]),
 		jobs:     make(map[cluster.JobID]*job),
 	}
 }
@@ -122,6 +133,7 @@ func (s *State) Apply(e cluster.Event) (rebuild bool) {
 	if e.Kind == cluster.KindTermStart {
 		if rebuild = s.applyTermStart(src, &e); rebuild {
 			clear(s.winners) // a winner may be void now
+			s.unbury()
 		}
 	} else {
 		rebuild = s.applyAuthority(src, &e)
@@ -144,16 +156,18 @@ func (s *State) Refold(base *State, events iter.Seq[cluster.Event]) {
 		base = base.Clone()
 		base.settle()
 		forks := lowest(base.fences.forks, s.fences.forks)
-		s.fences, s.winners = base.fences.clone(), make(map[cluster.JobID]key)
+		s.fences, s.winners, s.tombs = base.fences.clone(), make(map[cluster.JobID]key), maps.Clone(base.tombs)
 		s.fences.forks = forks
 	case s.base != nil:
 		s.fences, s.winners, s.base = fences{forks: s.fences.forks}, make(map[cluster.JobID]key), nil
+		s.unbury()
 	}
 	for {
 		if base != nil {
-			fences, winners := s.fences, s.winners
+			fences, winners, tombs := s.fences, s.winners, s.tombs
 			*s = *base.Clone()
-			s.fences, s.winners = fences, winners
+			s.fences, s.winners, s.tombs = fences, winners, tombs
+			s.buryAll()
 			s.refuseForks()
 		} else {
 			s.reset()
@@ -216,6 +230,16 @@ func (s *State) applyAuthority(src *source, e *cluster.Event) (rebuild bool) {
 	case cluster.KindConfigChanged:
 		if b, ok := decode[cluster.ConfigChanged](s, e); ok {
 			s.configChanged(e, b)
+		}
+		return false
+	case cluster.KindGroupSet:
+		if b, ok := decode[cluster.GroupSet](s, e); ok {
+			s.groupSet(e, b)
+		}
+		return false
+	case cluster.KindJobsForgotten:
+		if b, ok := decode[cluster.JobsForgotten](s, e); ok {
+			return s.forget(e, b)
 		}
 		return false
 	case cluster.KindJobSubmitted:
