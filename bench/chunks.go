@@ -41,8 +41,8 @@ func (l *countingLog) Append(ctx context.Context, drafts []cluster.Draft) ([]clu
 	if err == nil {
 		n := 0
 		for _, d := range drafts {
-			if d.Kind == cluster.KindChunkAccepted {
-				n++
+			if b, ok := d.Body.(cluster.ChunksAccepted); ok {
+				n += len(b.Accepts)
 			}
 		}
 		l.accepted.Add(int64(n))

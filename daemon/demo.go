@@ -284,9 +284,9 @@ func (d *demo) calibrate(ctx context.Context, spec cluster.JobSpec) (uint64, err
 // fastest chunk of each counts.
 func (d *demo) speed(ctx context.Context, h *demoHost, job cluster.JobID, chunk uint64) (float64, error) {
 	var seconds []float64
-	err := h.api.Events(ctx, api.EventQuery{Kind: string(cluster.KindChunkAccepted)}, api.FollowOptions{}, func(e api.Event) error {
-		if s, ok := chunkSeconds(e, job); ok {
-			seconds = append(seconds, s)
+	err := h.api.Events(ctx, api.EventQuery{Kind: string(cluster.KindChunksAccepted)}, api.FollowOptions{}, func(e api.Event) error {
+		for _, a := range acceptsOf(e, job) {
+			seconds = append(seconds, a.Seconds)
 		}
 		return nil
 	})

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -128,13 +127,9 @@ func (d *demo) countAccepts(ctx context.Context, job api.Job) error {
 		}
 	}
 	seen := map[int]int{}
-	err := survivor.api.Events(ctx, api.EventQuery{Kind: string(cluster.KindChunkAccepted)}, api.FollowOptions{}, func(e api.Event) error {
-		var b cluster.ChunkAccepted
-		if err := json.Unmarshal(e.Body, &b); err != nil {
-			return err
-		}
-		if b.Job == job.ID {
-			seen[b.Chunk]++
+	err := survivor.api.Events(ctx, api.EventQuery{Kind: string(cluster.KindChunksAccepted)}, api.FollowOptions{}, func(e api.Event) error {
+		for _, a := range acceptsOf(e, job.ID) {
+			seen[a.Chunk]++
 		}
 		return nil
 	})

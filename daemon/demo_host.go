@@ -217,11 +217,11 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// chunkSeconds reads the run time of an accepted chunk of job.
-func chunkSeconds(e api.Event, job cluster.JobID) (float64, bool) {
-	var b cluster.ChunkAccepted
-	if e.Kind != cluster.KindChunkAccepted || json.Unmarshal(e.Body, &b) != nil || b.Job != job {
-		return 0, false
+// acceptsOf reads the accepted results of job in an event.
+func acceptsOf(e api.Event, job cluster.JobID) []cluster.Accept {
+	var b cluster.ChunksAccepted
+	if e.Kind != cluster.KindChunksAccepted || json.Unmarshal(e.Body, &b) != nil || b.Job != job {
+		return nil
 	}
-	return b.Seconds, true
+	return b.Accepts
 }

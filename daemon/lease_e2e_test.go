@@ -532,9 +532,11 @@ func TestAvailableThree(t *testing.T) {
 		}
 	}
 	twice := map[int]int{}
-	for _, e := range eventsOf(ctx, t, n3, cluster.KindChunkAccepted) {
-		if b := body[cluster.ChunkAccepted](t, e); b.Job == shared.Job {
-			twice[b.Chunk]++
+	for _, e := range eventsOf(ctx, t, n3, cluster.KindChunksAccepted) {
+		if b := body[cluster.ChunksAccepted](t, e); b.Job == shared.Job {
+			for _, a := range b.Accepts {
+				twice[a.Chunk]++
+			}
 		}
 	}
 	doubled := 0

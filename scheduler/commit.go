@@ -132,8 +132,7 @@ func (t *term) act(action plan.Action) {
 		count("settled", 1)
 		t.settle(a.Worker, a.Ref)
 	case plan.Cancel:
-		t.s.orders++
-		t.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Seq: t.s.orders, Job: a.Job, Chunks: chunkRefs(a.Chunks)}})
+		t.cancel(a)
 	case plan.Finish:
 		delete(t.specs, a.Job)
 		t.m.finished.WithLabelValues(string(a.State)).Inc()

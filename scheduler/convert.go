@@ -46,8 +46,8 @@ func draftOf(term cluster.Term, action plan.Action) (cluster.Draft, bool) {
 	case plan.Adopt:
 		return assigned(term, a.Job, a.Worker, a.Chunks), true
 	case plan.Accept:
-		return cluster.Draft{Term: term, Kind: cluster.KindChunkAccepted, Body: cluster.ChunkAccepted{
-			Job: a.Job, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Result: a.Result, Seconds: a.Seconds,
+		return cluster.Draft{Term: term, Kind: cluster.KindChunksAccepted, Body: cluster.ChunksAccepted{
+			Job: a.Job, Accepts: []cluster.Accept{{Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Result: a.Result, Seconds: a.Seconds}},
 		}}, true
 	case plan.Fail:
 		return cluster.Draft{Term: term, Kind: cluster.KindChunkFailed, Body: cluster.ChunkFailed{
@@ -91,8 +91,20 @@ func weight(d cluster.Draft) int {
 			}
 		}
 		return n + frame
-	case cluster.ChunkAccepted:
-		return frame + weightOf(b.Result.Metrics)
+	case cluster.ChunksAccepted:
+		n := frame
+		for _, a := range b.Accepts {
+			n += 256 + weightOf(a.Result.Metrics)
+		}
+		return n
+	case cluster.JobsForgotten:
+		return frame + 64*len(b.Jobs)
+	case cluster.GroupSet:
+		n := frame + 6*maxOwner
+		for _, m := range b.Members {
+			n += 6*len(m) + 4
+		}
+		return n
 	case cluster.JobDone:
 		n := frame + 6*cluster.MaxReason
 		if b.Result != nil {
@@ -132,9 +144,21 @@ func resultOf(w cluster.NodeID, r stream.Result) plan.Result {
 }
 
 func welcomeOf(w cluster.NodeID, m stream.Welcome) plan.WorkerConnected {
-	e := plan.WorkerConnected{Worker: w, Slots: m.Slots, Credits: m.Room, Executors: m.Executors, Draining: m.Draining}
+	e := plan.WorkerConnected{Worker: w, Slots: m.Slots, Credits: m.Room, Executors: m.Executors, Draining: m.Draining, Owner: workerOwner(w)}
 	for _, r := range m.Assigned {
 		e.Assigned = append(e.Assigned, planRef(r))
+	}
+	return e
+}
+
+// holdsOf lists all that a worker has.
+func holdsOf(w cluster.NodeID, m stream.Assigned) plan.WorkerHolds {
+	e := plan.WorkerHolds{Worker: w}
+	for _, r := range m.Refs {
+		e.Refs = append(e.Refs, planRef(r))
+	}
+	for _, r := range m.Kept {
+		e.Kept = append(e.Kept, planRef(r))
 	}
 	return e
 }

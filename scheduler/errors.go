@@ -24,6 +24,8 @@ var (
 	ErrKeyReused = errors.New("key was used for a different job")
 	// ErrArtefact says that the module or the config is not to be had.
 	ErrArtefact = errors.New("artefact is not available")
+	// ErrManyGroups says that there are as many groups as there may be.
+	ErrManyGroups = errors.New("too many groups")
 	// ErrUnknownJob says that no job has this id.
 	ErrUnknownJob = errors.New("unknown job")
 	// ErrJobOver says that the job has ended already.

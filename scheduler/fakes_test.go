@@ -51,7 +51,7 @@ func (l *memLog) Append(_ context.Context, drafts []cluster.Draft) ([]cluster.Ev
 			return nil, err
 		}
 		n := len(l.events) + 1
-		e := cluster.Event{Source: l.src, Seq: uint64(n), HLC: cluster.HLC(n), Term: d.Term, Kind: d.Kind, Body: b}
+		e := cluster.Event{Source: l.src, Seq: uint64(n), HLC: cluster.NewHLC(time.Now(), 0) + cluster.HLC(n), Term: d.Term, Kind: d.Kind, Body: b}
 		l.events = append(l.events, e)
 		if l.st.Apply(e) {
 			panic("rebuild")
@@ -127,6 +127,20 @@ func (l *memLog) count(kind cluster.Kind) int {
 	return n
 }
 
+// accepted counts the results that were accepted.
+func (l *memLog) accepted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, e := range l.events {
+		var b cluster.ChunksAccepted
+		if e.Kind == cluster.KindChunksAccepted && json.Unmarshal(e.Body, &b) == nil {
+			n += len(b.Accepts)
+		}
+	}
+	return n
+}
+
 // fakeWorker speaks the worker's side over a pipe. It outlives its streams.
 type fakeWorker struct {
 	node  cluster.NodeID
@@ -139,6 +153,7 @@ type fakeWorker struct {
 
 	mu     sync.Mutex
 	down   bool
+	deaf   bool          // never confirms that it stopped
 	thaw   chan struct{} // not nil: everything stands still until it is closed
 	term   cluster.Term
 	conn   net.Conn
@@ -263,7 +278,7 @@ func (w *fakeWorker) write(conn net.Conn, out <-chan stream.Frame, done <-chan s
 	status := time.NewTicker(2 * time.Second)
 	defer status.Stop()
 	for {
-		f := stream.Frame{Status: &stream.Status{}}
+		f := stream.Frame{Status: &stream.Status{Running: w.runs()}}
 		select {
 		case f = <-out:
 		case <-status.C:
@@ -277,6 +292,15 @@ func (w *fakeWorker) write(conn net.Conn, out <-chan stream.Frame, done <-chan s
 	}
 }
 
+func (w *fakeWorker) runs() (refs []stream.Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range w.queue {
+		refs = append(refs, q.ref)
+	}
+	return refs
+}
+
 func (w *fakeWorker) on(f stream.Frame) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -287,6 +311,7 @@ func (w *fakeWorker) on(f stream.Frame) {
 			w.queue = append(w.queue, work{stream.Ref{Job: f.Assign.Job, Chunk: c.Chunk, Attempt: c.Attempt}, n})
 		}
 		w.start()
+	case f.Cancel != nil && w.deaf:
 	case f.Cancel != nil:
 		hit := func(r stream.Ref) bool {
 			return r.Job == f.Cancel.Job && (len(f.Cancel.Chunks) == 0 ||
@@ -294,6 +319,10 @@ func (w *fakeWorker) on(f stream.Frame) {
 		}
 		w.queue = slices.DeleteFunc(w.queue, func(q work) bool { return hit(q.ref) })
 		w.kept = slices.DeleteFunc(w.kept, func(k stream.Frame) bool { return hit(k.Result.Ref) })
+		select {
+		case w.out <- stream.Frame{Stopped: &stream.Stopped{Job: f.Cancel.Job, Seq: f.Cancel.Seq}}:
+		default:
+		}
 	case f.Accepted != nil:
 		for _, r := range f.Accepted.Refs {
 			before := len(w.kept)

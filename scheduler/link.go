@@ -66,6 +66,9 @@ type linkEvent struct {
 	result *stream.Result
 	pong   time.Duration // since the ping
 	status *stream.Status
+
+	stopped *stream.Stopped
+	holds   *stream.Assigned
 }
 
 // link keeps a stream to one worker open.
@@ -219,7 +222,10 @@ func (l *link) read(ctx context.Context, conn net.Conn, in *stream.Decoder, s *s
 			if at := s.pinged.Swap(0); at > 0 && !l.tell(ctx, linkEvent{sess: s, pong: max(1, l.o.Now()-time.Duration(at))}) {
 				return ctx.Err()
 			}
-		case f.Assigned != nil, f.Stopped != nil:
+		case f.Stopped != nil, f.Assigned != nil:
+			if !l.tell(ctx, linkEvent{sess: s, stopped: f.Stopped, holds: f.Assigned}) {
+				return ctx.Err()
+			}
 		case f.Refused != nil:
 			return fmt.Errorf("worker %s: %w: %s, it knows term %d", l.node, errRefused, f.Refused.Reason, f.Refused.MaxTerm)
 		default:

@@ -330,16 +330,19 @@ func (w *world) verify() {
 	ends := make(map[cluster.JobID]int)
 	for _, e := range w.events {
 		switch e.Kind {
-		case cluster.KindChunkAccepted:
-			var b cluster.ChunkAccepted
+		case cluster.KindChunksAccepted:
+			var b cluster.ChunksAccepted
 			if err := json.Unmarshal(e.Body, &b); err != nil {
 				w.fatalf("%v", err)
 			}
-			if accepts[cell{b.Job, b.Chunk}]++; accepts[cell{b.Job, b.Chunk}] > 1 || ends[b.Job] > 0 {
-				w.fatalf("chunk %s/%d accepted twice or after the end", b.Job, b.Chunk)
-			}
-			if final[cell{b.Job, b.Chunk}] {
-				w.fatalf("chunk %s/%d accepted after it was given up", b.Job, b.Chunk)
+			for _, a := range b.Accepts {
+				at := cell{b.Job, a.Chunk}
+				if accepts[at]++; accepts[at] > 1 || ends[b.Job] > 0 {
+					w.fatalf("chunk %s/%d accepted twice or after the end", b.Job, a.Chunk)
+				}
+				if final[at] {
+					w.fatalf("chunk %s/%d accepted after it was given up", b.Job, a.Chunk)
+				}
 			}
 		case cluster.KindChunkFailed:
 			var b cluster.ChunkFailed

@@ -43,6 +43,8 @@ type Options struct {
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Now is a clock that goes on in suspend.
 	Now func() time.Duration
+	// Wall is the time of the day; default time.Now.
+	Wall func() time.Time
 	// HasArtefact returns an error when the bytes of a digest cannot be had
 	// from any host; nil: not checked.
 	HasArtefact func(ctx context.Context, digest cluster.Hash) error
@@ -59,6 +61,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Tick == 0 {
 		o.Tick = 100 * time.Millisecond
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
 	}
 	if _, err := cluster.ParseNodeID(string(o.Self)); err != nil {
 		return o, err

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -16,11 +17,12 @@ const (
 	artefactTimeout = 10 * time.Second
 )
 
-// request is what a caller asks of the loop; exactly one of submit, stop and
-// quiesce is set. The loop answers every request that it was given once.
+// request is what a caller asks of the loop; exactly one of submit, stop, group
+// and quiesce is set. The loop answers every request that it was given once.
 type request struct {
 	submit  *cluster.JobSubmitted
 	stop    *cluster.JobStopped
+	group   *cluster.GroupSet
 	quiesce bool
 	reply   chan reply // capacity 1
 }
@@ -138,6 +140,27 @@ func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor, reason st
 	}
 	if err != nil {
 		return fmt.Errorf("stop job %s: %w", id, err)
+	}
+	return nil
+}
+
+// SetGroup says who belongs to a group, and answers when that is stable. Errors
+// wrap cluster.ErrJobSpec, ErrManyGroups, ErrNotHolder, ErrBusy or
+// ErrUnknownOutcome; then it may be repeated.
+func (s *Scheduler) SetGroup(ctx context.Context, b cluster.GroupSet) error {
+	b.Members = slices.Compact(slices.Sorted(slices.Values(b.Members)))
+	b.Actor = b.Actor[:min(len(b.Actor), maxOwner)]
+	err := b.Check()
+	if err != nil {
+		err = fmt.Errorf("%w: %w", cluster.ErrJobSpec, err)
+	} else {
+		var a reply
+		if a, err = s.ask(ctx, request{group: &b}); err == nil {
+			_, err = s.settle(ctx, a.seq)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set group %.64q: %w", b.Group, err)
 	}
 	return nil
 }

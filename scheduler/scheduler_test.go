@@ -49,7 +49,7 @@ func TestRunsAJob(t *testing.T) {
 			t.Errorf("aggregate %+v", a)
 		}
 		r.until(time.Second, "results forgotten", func() bool { return a.keeps()+b.keeps()+c.keeps() == 0 })
-		if n := r.log.count(cluster.KindChunkAccepted); n != 60 {
+		if n := r.log.accepted(); n != 60 {
 			t.Errorf("%d accepts logged, want 60", n)
 		}
 		end := r.log.last(cluster.KindJobDone)
@@ -212,7 +212,7 @@ func TestDuplicatesAndLateResultsCountOnce(t *testing.T) {
 			[]*fakeWorker{a, b, c}[i%3].cut() // kept results come again with every stream
 		}
 		wantDone(t, r.job(id))
-		if n := r.log.count(cluster.KindChunkAccepted); n != 30 {
+		if n := r.log.accepted(); n != 30 {
 			t.Errorf("%d accepts logged, want 30", n)
 		}
 		_ = stop()
@@ -233,7 +233,7 @@ func TestNextHolderGoesOn(t *testing.T) {
 		r.log.hold(false)
 		stop = r.run(2)
 		wantDone(t, r.ended(id, 30*time.Second))
-		if n := r.log.count(cluster.KindChunkAccepted); n != 40 {
+		if n := r.log.accepted(); n != 40 {
 			t.Errorf("%d accepts logged, want 40", n)
 		}
 		for _, w := range r.workers {
@@ -277,6 +277,7 @@ func TestStop(t *testing.T) {
 		if err := r.s.Stop(t.Context(), id, "uid:7", ""); err != nil {
 			t.Fatal(err)
 		}
+		r.until(time.Second, "word of all workers", func() bool { return r.job(id).State.Final() })
 		j := r.job(id)
 		if j.State != cluster.JobCancelled || j.Reason != "stopped by uid:7" || j.StoppedBy != "uid:7" {
 			t.Fatalf("job %+v", j)
@@ -434,6 +435,64 @@ func TestLogRefuses(t *testing.T) {
 	})
 }
 
+// TestStopAwaitsWord has a worker that does not confirm that it stopped: the job
+// stays cancelling until the worker is fenced off, through a change of the
+// holder too, and then the end names it.
+func TestStopAwaitsWord(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		b.deaf, b.delay = true, time.Hour
+		stop := r.run(1)
+		id := r.submit("k", 1000)
+		r.until(10*time.Second, "some progress", func() bool { return r.job(id).Counts.Accepted >= 12 })
+		for range 2 {
+			if err := r.s.Stop(t.Context(), id, "uid:7", "enough"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(stopLapse / 2)
+		if j := r.job(id); j.State != cluster.JobCancelling || j.StopReason != "enough" || r.log.count(cluster.KindJobStopped) != 1 {
+			t.Fatalf("job %s, stopped %d times: %q", j.State, r.log.count(cluster.KindJobStopped), j.StopReason)
+		}
+		_ = stop()
+		stop = r.run(2)
+		time.Sleep(stopLapse / 2)
+		if j := r.job(id); j.State != cluster.JobCancelling {
+			t.Fatalf("under the next holder: %s", j.State)
+		}
+		r.until(stopLapse, "the lapse", func() bool { return r.job(id).State.Final() })
+		if j := r.job(id); j.State != cluster.JobCancelled || !strings.HasSuffix(j.Reason, "; not confirmed by b") {
+			t.Errorf("job %s: %q", j.State, j.Reason)
+		}
+		_ = stop()
+	})
+}
+
+// TestForget lets an ended job outlive its time: it is forgotten by an event, and
+// its key is free again.
+func TestForget(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		stop := r.run(1)
+		spec := testSpec("k", 3)
+		spec.KeepSeconds = 120
+		first, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := first.Job
+		r.ended(id, time.Minute)
+		time.Sleep(110 * time.Second)
+		if j := r.job(id); !j.State.Final() {
+			t.Fatalf("%s before its time is over", j.State)
+		}
+		r.until(30*time.Second, "the job is forgotten", func() bool { return r.job(id).ID == "" })
+		sub, err := r.s.Submit(t.Context(), testSpec("k", 3), "uid:1", WaitStable)
+		if err != nil || !sub.Created || sub.Job != id {
+			t.Errorf("submitted again: %+v, %v", sub, err)
+		}
+		_ = stop()
+	})
+}
+
 // TestFullLogTakesNoNewWork fills the disk in the middle of a job: what runs ends
 // and counts, the job can be stopped, nothing new begins; with room again all
 // goes on by itself.
@@ -446,7 +505,7 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 		setFull := func(full bool) { r.log.mu.Lock(); r.log.full = full; r.log.mu.Unlock() }
 		setFull(true)
 		time.Sleep(time.Second)
-		assigned, accepted := r.log.count(cluster.KindChunksAssigned), r.log.count(cluster.KindChunkAccepted)
+		assigned, accepted := r.log.count(cluster.KindChunksAssigned), r.log.accepted()
 		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("submit to a full log: %v, want ErrNoRoom", err)
 		}
@@ -460,7 +519,7 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 		if n := r.log.count(cluster.KindChunksAssigned); n != assigned {
 			t.Errorf("%d assignments although the log is full", n-assigned)
 		}
-		if n := r.log.count(cluster.KindChunkAccepted); n <= accepted {
+		if n := r.log.accepted(); n <= accepted {
 			t.Error("what ran was not accepted")
 		}
 		if !r.job(other).State.Final() || r.job(id).State.Final() {

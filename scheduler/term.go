@@ -39,13 +39,16 @@ type term struct {
 	requests chan request   // capacity maxRequests, when full callers get ErrBusy; never closed
 	frames   chan linkEvent // capacity maxFrames, when full links block; never closed
 
-	plan     *plan.Plan
-	links    map[cluster.NodeID]*link
-	health   map[cluster.NodeID]cluster.Health // as the plan knows it
-	specs    map[cluster.JobID]cluster.JobSpec // of open jobs
-	created  map[cluster.JobID]cluster.Hash    // fingerprints of jobs submitted in this run
-	seq      uint64                            // last own event of this run
-	appended time.Duration                     // time of an append, smoothed
+	plan    *plan.Plan
+	links   map[cluster.NodeID]*link
+	health  map[cluster.NodeID]cluster.Health // as the plan knows it
+	specs   map[cluster.JobID]cluster.JobSpec // of open jobs
+	created map[cluster.JobID]cluster.Hash    // fingerprints of jobs submitted in this run
+	// stopping are jobs that are to end and whose attempts may still run.
+	stopping map[cluster.JobID]*stopping
+	swept    time.Duration // when ended jobs were looked through
+	seq      uint64        // last own event of this run
+	appended time.Duration // time of an append, smoothed
 	quiet    bool
 	held     bool           // the log has no room for new work
 	wg       sync.WaitGroup // links
@@ -53,15 +56,6 @@ type term struct {
 	batch    batch
 	waiting  []settlement // for the settler, in order
 	inFlight int          // at the settler
-}
-
-// batch is what one round of the loop decided and has not carried out.
-type batch struct {
-	drafts  []cluster.Draft
-	actions []plan.Action
-	replies []pendingReply
-	logging bool      // an append was tried
-	began   time.Time // when the plan got its first event; zero: none
 }
 
 type pendingReply struct {
@@ -81,6 +75,7 @@ func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
 		health:   make(map[cluster.NodeID]cluster.Health),
 		specs:    make(map[cluster.JobID]cluster.JobSpec),
 		created:  make(map[cluster.JobID]cluster.Hash),
+		stopping: make(map[cluster.JobID]*stopping),
 	}
 	settler := newSettler(s.o.Log)
 	s.mu.Lock()
@@ -138,6 +133,7 @@ func (t *term) refuse(err error) {
 func (t *term) loop(ctx context.Context, settler *settler) error {
 	tick := time.NewTicker(t.o.Tick)
 	defer tick.Stop()
+	t.learnGroups()
 	t.load()
 	t.meetMembers(ctx)
 	for {
@@ -164,6 +160,8 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 			t.meetMembers(ctx)
 		case <-tick.C:
 			t.step(plan.Tick{})
+			t.tendStopping()
+			t.sweep()
 			t.observe()
 		case give <- t.waiting:
 			t.inFlight, t.waiting = len(t.waiting), nil
@@ -208,12 +206,15 @@ func (t *term) step(e plan.Event) {
 	}
 	t.m.sight.begin(e, now)
 	actions := t.plan.Step(e, t.o.Now())
-	for _, a := range actions {
-		if d, ok := draftOf(t.id, a); ok {
-			t.batch.drafts = append(t.batch.drafts, d)
+	for i, a := range actions {
+		if f, ok := a.(plan.Finish); ok && t.holdBack(f, actions[i+1:]) {
+			continue
 		}
+		if d, ok := draftOf(t.id, a); ok {
+			t.batch.add(d)
+		}
+		t.batch.actions = append(t.batch.actions, a)
 	}
-	t.batch.actions = append(t.batch.actions, actions...)
 }
 
 // load takes over the open jobs of the log.
@@ -296,6 +297,7 @@ func (t *term) link(e linkEvent) {
 		t.log.Debug().Str("peer", string(l.node)).Int("slots", e.sess.begin.Slots).Msg("worker connected")
 		t.step(welcomeOf(l.node, e.sess.begin))
 		t.roundTrip(l.node, e.sess.rtt)
+		t.runs(l.node, e.sess.begin.Assigned, true)
 		return
 	}
 	if l.sess != e.sess {
@@ -311,6 +313,15 @@ func (t *term) link(e linkEvent) {
 	}
 	if e.status != nil {
 		t.step(statusOf(l.node, *e.status))
+		t.runs(l.node, e.status.Running, false)
+		return
+	}
+	if e.stopped != nil {
+		t.stopped(l.node, *e.stopped)
+		return
+	}
+	if e.holds != nil {
+		t.step(holdsOf(l.node, *e.holds))
 		return
 	}
 	l.sess = nil
@@ -351,6 +362,8 @@ func (t *term) request(r request) {
 	case r.submit != nil:
 		created, err := t.submit(*r.submit)
 		answer(reply{created: created, err: err})
+	case r.group != nil:
+		answer(reply{err: t.setGroup(*r.group)})
 	case r.stop != nil:
 		answer(reply{err: t.stopJob(*r.stop)})
 	}
@@ -386,15 +399,18 @@ func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
 	}
 	t.created[b.Job] = want
 	t.specs[b.Job] = b.Spec
-	t.batch.drafts = append(t.batch.drafts, cluster.Draft{Term: t.id, Kind: cluster.KindJobSubmitted, Body: b})
+	t.batch.add(cluster.Draft{Term: t.id, Kind: cluster.KindJobSubmitted, Body: b})
 	t.step(plan.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
 	return true, nil
 }
 
 func (t *term) stopJob(b cluster.JobStopped) error {
+	if _, ends := t.stopping[b.Job]; ends {
+		return nil // as was asked before
+	}
 	if _, open := t.specs[b.Job]; open {
-		t.batch.drafts = append(t.batch.drafts, cluster.Draft{Term: t.id, Kind: cluster.KindJobStopped, Body: b})
+		t.batch.add(cluster.Draft{Term: t.id, Kind: cluster.KindJobStopped, Body: b})
 		who := b.Actor
 		if b.Reason != "" {
 			who += ": " + b.Reason

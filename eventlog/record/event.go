@@ -125,7 +125,7 @@ func DecodeNext(b []byte, node cluster.NodeID) (cluster.Event, error) {
 
 // kindOf shares the names of the kinds that are frequent.
 func kindOf(b []byte) cluster.Kind {
-	for _, k := range [...]cluster.Kind{cluster.KindChunkAccepted, cluster.KindChunksAssigned} {
+	for _, k := range [...]cluster.Kind{cluster.KindChunksAccepted, cluster.KindChunksAssigned, cluster.KindChunkAccepted} {
 		if string(b) == string(k) {
 			return k
 		}

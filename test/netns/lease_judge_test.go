@@ -196,9 +196,11 @@ func (v *verdict) count(e api.Event) {
 		Chunk  int              `json:"chunk"`
 		Chunks int              `json:"chunks"`
 		State  cluster.JobState `json:"state"`
+
+		Accepts []cluster.Accept `json:"accepts"`
 	}
 	switch e.Kind {
-	case cluster.KindJobSubmitted, cluster.KindChunkAccepted, cluster.KindJobDone:
+	case cluster.KindJobSubmitted, cluster.KindChunkAccepted, cluster.KindChunksAccepted, cluster.KindJobDone:
 	default:
 		return
 	}
@@ -216,6 +218,10 @@ func (v *verdict) count(e api.Event) {
 		t.chunks = body.Chunks
 	case cluster.KindChunkAccepted:
 		t.accepted[body.Chunk]++
+	case cluster.KindChunksAccepted:
+		for _, a := range body.Accepts {
+			t.accepted[a.Chunk]++
+		}
 	case cluster.KindJobDone:
 		t.ends = append(t.ends, body.State)
 	}

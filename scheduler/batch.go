@@ -1,0 +1,65 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/plan"
+)
+
+// batch is what one round of the loop decided and has not carried out. Results
+// and assignments of one job are gathered in one event each: what becomes of a
+// job does not depend on the order of its events.
+type batch struct {
+	drafts  []cluster.Draft
+	actions []plan.Action
+	replies []pendingReply
+	logging bool      // an append was tried
+	began   time.Time // when the plan got its first event; zero: none
+
+	accepts, assigns map[cluster.JobID]int // drafts that take more of the job
+}
+
+// maxEntries bounds the results or assignments in one event, maxCells the metrics
+// of the results.
+const (
+	maxEntries = 512
+	maxCells   = 4096
+)
+
+// add gathers d.
+func (b *batch) add(d cluster.Draft) {
+	switch body := d.Body.(type) {
+	case cluster.ChunksAccepted:
+		if i, ok := b.accepts[body.Job]; ok {
+			have := b.drafts[i].Body.(cluster.ChunksAccepted)
+			if len(have.Accepts)+len(body.Accepts) <= maxEntries && len(body.Accepts[0].Result.Metrics)*len(have.Accepts) < maxCells {
+				have.Accepts = append(have.Accepts, body.Accepts...)
+				b.drafts[i].Body = have
+				return
+			}
+		}
+		if b.accepts == nil {
+			b.accepts = make(map[cluster.JobID]int)
+		}
+		b.accepts[body.Job] = len(b.drafts)
+	case cluster.ChunksAssigned:
+		if i, ok := b.assigns[body.Job]; ok {
+			have := b.drafts[i].Body.(cluster.ChunksAssigned)
+			if len(have.Assignments)+len(body.Assignments) <= maxEntries {
+				have.Assignments = append(have.Assignments, body.Assignments...)
+				b.drafts[i].Body = have
+				return
+			}
+		}
+		if b.assigns == nil {
+			b.assigns = make(map[cluster.JobID]int)
+		}
+		b.assigns[body.Job] = len(b.drafts)
+	case cluster.JobDone:
+		// Nothing of the job may follow its end.
+		delete(b.accepts, body.Job)
+		delete(b.assigns, body.Job)
+	}
+	b.drafts = append(b.drafts, d)
+}
