@@ -193,8 +193,13 @@ func (w *idleWorker) close() {
 	w.wg.Wait()
 }
 
-// statusEvery is how often a worker shows that it is there.
-const statusEvery = 2 * time.Second
+const (
+	// statusEvery is how often a worker shows that it is there.
+	statusEvery = 2 * time.Second
+	// queueLength is how many chunks wait at a worker at most, as the daemon is
+	// configured by default.
+	queueLength = 64
+)
 
 func (w *idleWorker) serve(conn net.Conn) error {
 	defer conn.Close()
@@ -202,7 +207,7 @@ func (w *idleWorker) serve(conn net.Conn) error {
 	if f, err := in.Read(); err != nil || f.Hello == nil {
 		return fmt.Errorf("no hello: %w", err)
 	}
-	welcome := stream.Welcome{Slots: 1, Executors: []string{cluster.ExecutorWASM}, Assigned: []stream.Ref{}}
+	welcome := stream.Welcome{Slots: 1, Room: 1 + queueLength, Executors: []string{cluster.ExecutorWASM}, Assigned: []stream.Ref{}}
 	if err := stream.Write(out, stream.Frame{Welcome: &welcome}); err != nil {
 		return err
 	}
@@ -253,7 +258,7 @@ func (w *idleWorker) answer(out *bufio.Writer, a stream.Assign) error {
 		offset, n := a.Spec.ChunkRange(c.Chunk)
 		mean := 0.5 + float64(offset%97)/1000
 		err := stream.Write(out, stream.Frame{Result: &stream.Result{
-			Ref: stream.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt}, Seconds: 0.001,
+			Ref: stream.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt}, Seconds: 1e-5,
 			Result: &cluster.ChunkResult{Iterations: n, Metrics: map[string]cluster.Metric{
 				"x": {N: n, Mean: mean, M2: 0.1 * float64(n), Min: 0, Max: 1},
 			}},

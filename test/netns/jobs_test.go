@@ -220,7 +220,7 @@ func TestRollingRestart(t *testing.T) {
 	f.up()
 	f.settled()
 	spec := f.all[0].upload(25 * chunkWork)
-	spec.Key, spec.Chunk, spec.Iterations = "rolling", chunkSize, uint64(pick(300, 3000))*chunkSize
+	spec.Key, spec.Chunk, spec.Iterations = "rolling", chunkSize, uint64(pick(120, 3000))*chunkSize
 	sub, err := f.all[0].api.Submit(f.ctx, api.SubmitRequest{Spec: spec})
 	if err != nil {
 		t.Fatal(err)
