@@ -119,6 +119,11 @@ func (c *Client) StepDown(ctx context.Context, req StepDownRequest) (Lease, erro
 	return send[Lease](ctx, c, http.MethodPost, "/v1/lease/step-down", req)
 }
 
+// Drain lets a host finish what runs there and begin no chunk, or undoes that.
+func (c *Client) Drain(ctx context.Context, req DrainRequest) (Drain, error) {
+	return send[Drain](ctx, c, http.MethodPost, "/v1/worker/drain", req)
+}
+
 // Voters shows who votes, and who shall.
 func (c *Client) Voters(ctx context.Context) (Voters, error) {
 	return get[Voters](ctx, c, "/v1/lease/voters")

@@ -86,6 +86,21 @@ type WorkerSummary struct {
 	Running int `json:"running"`
 	Queued  int `json:"queued"`
 	Kept    int `json:"kept"` // results not yet accepted
+	// Draining: an operator lets this host begin no chunk.
+	Draining bool `json:"draining,omitempty"`
+}
+
+// DrainRequest is the body of POST /v1/worker/drain.
+type DrainRequest struct {
+	Node cluster.NodeID `json:"node,omitempty"` // empty: this host
+	Undo bool           `json:"undo,omitempty"`
+}
+
+// Drain tells what a worker does after its drain began or ended.
+type Drain struct {
+	Header
+	Node   cluster.NodeID `json:"node"`
+	Worker WorkerSummary  `json:"worker"`
 }
 
 // JobCounts counts jobs by state.

@@ -93,8 +93,7 @@ func (b backend) Status(context.Context) (api.Status, error) {
 		st.State = api.StateOK
 	}
 	st.Log = b.logSummary()
-	w := b.worker.View()
-	st.Worker = api.WorkerSummary{Slots: w.Slots, Running: len(w.Running), Queued: w.Queued, Kept: w.Kept}
+	st.Worker = b.workerSummary()
 	b.events.View(func(s *state.State) {
 		for _, j := range s.Jobs() {
 			switch j.State {

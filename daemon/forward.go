@@ -48,7 +48,8 @@ type remoteRequest struct {
 	// Workers asks for what the holder knows of the workers.
 	Workers *struct{} `json:"workers,omitempty"`
 	// Of any host.
-	CheckLog *checkLog `json:"check_log,omitempty"`
+	CheckLog *checkLog         `json:"check_log,omitempty"`
+	Drain    *api.DrainRequest `json:"drain,omitempty"`
 	// Of a sponsor.
 	Renew  *renewRequest  `json:"renew,omitempty"`
 	Remove *removeRequest `json:"remove,omitempty"`
@@ -97,6 +98,7 @@ type remoteReply struct {
 	Workers  *api.Workers        `json:"workers,omitempty"`
 	// Check tells of a check of the log, which may go on.
 	Check *api.LogCheck `json:"check,omitempty"`
+	Drain *api.Drain    `json:"drain,omitempty"`
 	// Cert is the text form of a renewed certificate.
 	Cert *string `json:"cert,omitempty"`
 	// By is who did it.
@@ -265,7 +267,7 @@ func (n *node) ask(ctx context.Context, to cluster.NodeID, req remoteRequest, as
 	}
 	if reply.Problem == nil && (req.Submit != nil && reply.Submit == nil || req.Voters != nil && reply.Voters == nil ||
 		req.Workers != nil && reply.Workers == nil ||
-		req.CheckLog != nil && reply.Check == nil) {
+		req.CheckLog != nil && reply.Check == nil || req.Drain != nil && reply.Drain == nil) {
 		return remoteReply{}, fmt.Errorf("ask %s: %w", to, errors.New("empty answer"))
 	}
 	return reply, nil
@@ -300,6 +302,12 @@ func (n *node) serveAPI(ctx context.Context, from cluster.NodeID, conn net.Conn)
 		switch {
 		case req.CheckLog != nil:
 			reply = n.checkLogFor(from, *req.CheckLog)
+		case req.Drain != nil:
+			if p := n.spare(from, favourDrain); p != nil {
+				reply = remoteReply{Problem: p}
+				break
+			}
+			reply = n.drainFor(ctx, req.Actor, *req.Drain)
 		case req.ofSponsor():
 			reply = n.asSponsor(ctx, from, req)
 		default:

@@ -49,6 +49,7 @@ const (
 	favourConflict               // a contradiction is written down
 	favourVoters                 // others vote
 	favourCheck                  // this host reads its whole log
+	favourDrain                  // this host takes no work
 )
 
 // favours are how many of a kind a member gets at once, and how long until it
@@ -63,6 +64,7 @@ var favours = [...]struct {
 	favourConflict: {16, time.Minute},
 	favourVoters:   {8, 20 * time.Second},
 	favourCheck:    {8, 30 * time.Second},
+	favourDrain:    {16, 10 * time.Second},
 }
 
 // maxFavourKeys bounds the memory of favourLimits. Only members get there, so

@@ -165,7 +165,7 @@ func holdsOf(w cluster.NodeID, m stream.Assigned) plan.WorkerHolds {
 
 // statusOf says how a worker gets on.
 func statusOf(w cluster.NodeID, m stream.Status) plan.WorkerStatus {
-	e := plan.WorkerStatus{Worker: w, Ready: true, Draining: m.Draining}
+	e := plan.WorkerStatus{Worker: w, Ready: m.Ready, Draining: m.Draining}
 	for _, p := range m.Progress {
 		e.Progress = append(e.Progress, plan.Progress{Ref: planRef(p.Ref), Done: p.Done})
 	}

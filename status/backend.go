@@ -21,6 +21,7 @@ type Backend interface {
 	LeaseControl
 	MeshControl
 	JobControl
+	WorkerControl
 	EventReader
 	SnapshotKeeper
 	TokenKeeper
@@ -84,6 +85,13 @@ type JobControl interface {
 	FindJob(ctx context.Context, prefix string) (cluster.JobID, error)
 	// Workers tells what the holder knows of them.
 	Workers(ctx context.Context) (api.Workers, error)
+}
+
+// WorkerControl changes what a host's worker takes.
+type WorkerControl interface {
+	// Drain returns when the worker has obeyed, and before what runs has ended.
+	// Another host is asked through the mesh; Node was checked by itself.
+	Drain(ctx context.Context, actor string, req api.DrainRequest) (api.Drain, error)
 }
 
 // EventReader reads the log.

@@ -121,6 +121,11 @@ func (f *fake) StepDown(_ context.Context, actor string, req api.StepDownRequest
 	return api.Lease{}, nil
 }
 
+func (f *fake) Drain(_ context.Context, actor string, req api.DrainRequest) (api.Drain, error) {
+	f.did(actor)
+	return api.Drain{Node: req.Node, Worker: api.WorkerSummary{Draining: !req.Undo}}, nil
+}
+
 func (f *fake) Submit(_ context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
 	f.did(actor)
 	f.mu.Lock()

@@ -315,6 +315,16 @@ func (f *fakeCluster) StepDown(ctx context.Context, _ string, req api.StepDownRe
 	return f.Lease(ctx)
 }
 
+func (f *fakeCluster) Drain(_ context.Context, _ string, req api.DrainRequest) (api.Drain, error) {
+	if req.Node == "n9" {
+		return api.Drain{}, api.Errorf(api.CodeNotFound, "no member n9").WithHint("see `skein members`")
+	}
+	if req.Node == "" {
+		req.Node = "n1"
+	}
+	return api.Drain{Node: req.Node, Worker: api.WorkerSummary{Slots: 4, Running: 3, Draining: !req.Undo}}, nil
+}
+
 func (f *fakeCluster) Submit(_ context.Context, _ string, req api.SubmitRequest) (api.SubmitResponse, error) {
 	var resp api.SubmitResponse
 	err := error(nil)

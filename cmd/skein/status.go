@@ -150,7 +150,7 @@ func statusLines(s api.Status) [][2]string {
 		{"lease", lease},
 		{"mesh", mesh},
 		{"log", fmt.Sprintf("%s in %s, %s, state %s", plural(int(s.Log.Events), "event"), plural(s.Log.Sources, "source"), bytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12]) + snapshotText(s)},
-		{"worker", fmt.Sprintf("%d of %s busy, %d queued", s.Worker.Running, plural(s.Worker.Slots, "slot"), s.Worker.Queued)},
+		{"worker", workerLine(s.Worker)},
 		{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)},
 	}
 }
@@ -212,4 +212,12 @@ func termOf(t uint64) string {
 		return unknown
 	}
 	return strconv.FormatUint(t, 10)
+}
+
+func workerLine(w api.WorkerSummary) string {
+	line := fmt.Sprintf("%d of %s busy, %d queued", w.Running, plural(w.Slots, "slot"), w.Queued)
+	if w.Draining {
+		line += ", draining: nothing new begins"
+	}
+	return line
 }
