@@ -124,7 +124,7 @@ prove-worker: ## 3000 chunks through the stream, real children and back
 	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./worker ./scheduler/...
 
 prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binary heap; 1000 jobs on real hosts under faults
-	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run 'Model|Spread' ./scheduler ./scheduler/plan
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run 'Model|Twin|Spread' ./scheduler ./scheduler/plan
 	$(GO) test -run xxx -bench 'Choose|Step' -benchtime 2s -benchmem ./scheduler/plan
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'JobsNemesis|TestCancel|RollingRestart' ./test/netns
 

@@ -18,9 +18,9 @@ import (
 func TestSpread(t *testing.T) {
 	workers, end := 200, 40*time.Second
 	if prove() {
-		workers, end = 10_000, 35*time.Second
+		workers, end = 10_000, 28*time.Second
 	}
-	const each = 30 // chunks per worker
+	const each, size = 15, 200 // chunks per worker, iterations of each
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -43,7 +43,7 @@ func TestSpread(t *testing.T) {
 			r := queue[n][0]
 			queue[n] = queue[n][1:]
 			busy[n]++
-			d := time.Duration(100 / speed[n] * float64(time.Second))
+			d := time.Duration(size / speed[n] * float64(time.Second))
 			at := (now + max(d, step)).Truncate(step)
 			done[at] = append(done[at], run{r, n})
 		}
@@ -63,7 +63,7 @@ func TestSpread(t *testing.T) {
 	}
 	submit := func(chunks int) {
 		jobs++
-		spec := cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 100 * uint64(chunks), Chunk: 100}.WithDefaults()
+		spec := cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: size * uint64(chunks), Chunk: size}.WithDefaults()
 		carry(p.Step(JobAdded{Job: cluster.JobID(nodeName(jobs)), Spec: spec, Owner: "o"}, now))
 	}
 	for i := range workers {
@@ -79,8 +79,8 @@ func TestSpread(t *testing.T) {
 		for _, r := range done[now] {
 			finished++
 			busy[r.worker]--
-			res := &cluster.ChunkResult{Iterations: 100}
-			carry(p.Step(Result{Ref: r.ref, Worker: r.worker, Result: res, Seconds: 100 / speed[r.worker]}, now))
+			res := &cluster.ChunkResult{Iterations: size}
+			carry(p.Step(Result{Ref: r.ref, Worker: r.worker, Result: res, Seconds: size / speed[r.worker]}, now))
 			begin(r.worker)
 		}
 		delete(done, now)

@@ -116,14 +116,17 @@ func (p *Plan) doubt(w *worker, now time.Duration) {
 			p.doubtful = slices.DeleteFunc(p.doubtful, func(o *worker) bool { return o == w })
 		}
 	}
-	if !w.connected && !w.doubtful {
+	switch {
+	case !w.connected && !w.doubtful:
 		p.set(&w.timer, w.since+p.cfg.Grace)
+	case now < w.until:
+		p.set(&w.timer, w.until)
 	}
 }
 
 // wake handles a worker's timer.
 func (p *Plan) wake(w *worker, now time.Duration) {
-	if w.signal == Stuck && now >= w.until && w.connected {
+	if w.signal == Stuck && now >= w.until {
 		w.signal, w.output = Idle, now // another chance
 	}
 	p.review(w, now)
@@ -206,7 +209,9 @@ func (p *Plan) connect(e WorkerConnected, now time.Duration) {
 	w := p.worker(e.Worker, now)
 	w.connected, w.slots, w.credits, w.executors = true, e.Slots, e.Credits, slices.Clone(e.Executors)
 	w.draining, w.unready, w.owner, w.stranger = e.Draining, false, e.Owner, e.Stranger
-	w.output = now
+	if w.output = now; w.signal == Stuck && now >= w.until {
+		w.signal = Idle
+	}
 	has := make(map[Ref]bool, len(e.Assigned))
 	for _, r := range e.Assigned {
 		has[r] = true

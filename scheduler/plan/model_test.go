@@ -1,0 +1,420 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// twin is the naive account of what a plan was told and said: what may go where
+// is looked up again for each assignment, and what counts is counted again.
+type twin struct {
+	t        testing.TB
+	p        *Plan
+	now      time.Duration
+	trace    []string
+	workers  map[cluster.NodeID]*twinWorker
+	groups   map[string][]string
+	jobs     map[cluster.JobID]*twinJob
+	names    []cluster.NodeID
+	ids      []cluster.JobID // in order
+	strict   bool
+	assigned int
+	accepts  int
+	ends     map[cluster.JobState]int
+}
+
+type twinWorker struct {
+	up, draining, unready, stranger bool
+	health                          cluster.Health
+	slots                           int
+	owner, zone                     string
+	queue                           []Ref
+	kept                            []Result
+	lies                            bool
+}
+
+type twinJob struct {
+	spec     cluster.JobSpec
+	owner    string
+	open     map[int]map[int]cluster.NodeID // chunk: attempt: worker
+	accepted map[int]bool
+	final    map[int]bool
+	told     map[int]map[cluster.NodeID]float64 // what who computed of a chunk
+	ended    bool
+}
+
+func newTwin(t testing.TB, workers int) *twin {
+	w := &twin{
+		t: t, now: time.Hour, workers: make(map[cluster.NodeID]*twinWorker), groups: make(map[string][]string),
+		jobs: make(map[cluster.JobID]*twinJob), ends: make(map[cluster.JobState]int),
+		p: New(Config{Completions: Rate{PerSecond: 50, Burst: 100}}),
+	}
+	for i := range workers {
+		n := cluster.NodeID(nodeName(i))
+		w.names = append(w.names, n)
+		w.workers[n] = &twinWorker{slots: 1 + i%3, owner: []string{"", "alice", "bob"}[i%3], stranger: i%4 == 3, lies: i == 7}
+	}
+	return w
+}
+
+func (w *twin) fatalf(format string, args ...any) {
+	w.t.Helper()
+	for _, line := range w.trace[max(0, len(w.trace)-60):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, args...)
+}
+
+func (w *twin) do(e Event) {
+	w.trace = append(w.trace, fmt.Sprintf("%s %s", w.now, e))
+	actions := slices.Clone(w.p.Step(e, w.now))
+	for _, a := range actions {
+		w.trace = append(w.trace, "    "+a.String())
+		w.take(a)
+	}
+	if err := w.p.Check(); err != nil {
+		w.fatalf("after %s: %v", e, err)
+	}
+}
+
+// may is who may get a chunk of a job, said as simply as can be.
+func (w *twin) may(n cluster.NodeID, j *twinJob) string {
+	m := w.workers[n]
+	switch {
+	case !m.up || m.health == cluster.Suspect || m.health == cluster.Dead || m.health == cluster.Left:
+		return "it is not live"
+	case m.draining || m.unready:
+		return "it is not ready"
+	case len(j.spec.Zones) > 0 && !slices.Contains(j.spec.Zones, m.zone):
+		return "it is in another zone"
+	}
+	if a := j.spec.Permission; a.Access != "" && m.owner != j.owner {
+		ok := a.Access == cluster.AccessUser && slices.Contains(a.Users, m.owner)
+		for _, g := range a.Groups {
+			ok = ok || slices.Contains(w.groups[g], m.owner)
+		}
+		if !ok {
+			return "the job's permission does not name its owner"
+		}
+	}
+	return ""
+}
+
+func (w *twin) take(action Action) {
+	job := func(id cluster.JobID) *twinJob {
+		j := w.jobs[id]
+		if j == nil || j.ended {
+			w.fatalf("%s: no such job is open", action)
+		}
+		return j
+	}
+	end := func(r Ref, n cluster.NodeID) {
+		j := job(r.Job)
+		if j.open[r.Chunk][r.Attempt] != n {
+			w.fatalf("%s: no such attempt is open", action)
+		}
+		delete(j.open[r.Chunk], r.Attempt)
+	}
+	switch a := action.(type) {
+	case Assign:
+		j := job(a.Job)
+		if why := w.may(a.Worker, j); why != "" {
+			w.fatalf("%s: %s", a, why)
+		}
+		for _, c := range a.Chunks {
+			w.assigned++
+			for _, n := range j.open[c.Chunk] {
+				if n == a.Worker {
+					w.fatalf("%s: it has chunk %d already", a, c.Chunk)
+				}
+			}
+			if j.accepted[c.Chunk] || j.final[c.Chunk] || j.told[c.Chunk] == nil {
+				w.fatalf("%s: chunk %d is closed or unknown", a, c.Chunk)
+			}
+			if j.open[c.Chunk] == nil {
+				j.open[c.Chunk] = make(map[int]cluster.NodeID)
+			}
+			if j.open[c.Chunk][c.Attempt] != "" {
+				w.fatalf("%s: the attempt is open already", a)
+			}
+			j.open[c.Chunk][c.Attempt] = a.Worker
+			w.workers[a.Worker].queue = append(w.workers[a.Worker].queue, Ref{a.Job, c.Chunk, c.Attempt})
+		}
+	case Adopt:
+		j := job(a.Job)
+		for _, c := range a.Chunks {
+			if j.open[c.Chunk] == nil {
+				j.open[c.Chunk] = make(map[int]cluster.NodeID)
+			}
+			j.open[c.Chunk][c.Attempt] = a.Worker
+		}
+	case Accept:
+		j := job(a.Job)
+		if j.accepted[a.Chunk] || j.final[a.Chunk] {
+			w.fatalf("%s: it is closed", a)
+		}
+		j.accepted[a.Chunk] = true
+		w.accepts++
+		votes := 0
+		for _, mean := range j.told[a.Chunk] {
+			if mean == a.Result.Metrics["x"].Mean {
+				votes++
+			}
+		}
+		if want := j.spec.Replication.Wanted(); votes < 1 || votes < want && j.spec.Replication.Policy == cluster.CheckAll {
+			w.fatalf("%s: %d hosts say so", a, votes)
+		}
+		if m := w.workers[a.Worker]; m.stranger && votes < 2 && w.p.byNode[a.Worker].trust.agreed < trustAfter {
+			w.fatalf("%s: a stranger was believed at once", a)
+		}
+		for at, n := range j.open[a.Chunk] { // its own ends; others are cancelled
+			if n == a.Worker && at == a.Attempt {
+				delete(j.open[a.Chunk], at)
+			}
+		}
+	case Fail:
+		j := job(a.Job)
+		delete(j.open[a.Chunk], a.Attempt)
+		j.final[a.Chunk] = j.final[a.Chunk] || a.Final
+	case Reclaim:
+		end(a.Ref, a.Worker)
+	case Cancel:
+		hit := func(r Ref) bool {
+			return r.Job == a.Job && (len(a.Chunks) == 0 || slices.Contains(a.Chunks, Try{r.Chunk, r.Attempt}))
+		}
+		m := w.workers[a.Worker]
+		m.queue = slices.DeleteFunc(m.queue, hit)
+		m.kept = slices.DeleteFunc(m.kept, func(r Result) bool { return hit(r.Ref) })
+	case Settled:
+		m := w.workers[a.Worker]
+		m.kept = slices.DeleteFunc(m.kept, func(r Result) bool { return r.Ref == a.Ref })
+	case Finish:
+		j := job(a.Job)
+		j.ended = true
+		w.ends[a.State]++
+		n := uint64(0)
+		for i := range j.accepted {
+			_, k := j.spec.ChunkRange(i)
+			n += k
+		}
+		switch {
+		case a.State == cluster.JobCompleted && n != j.spec.Iterations && !j.spec.EarlyStop.On(),
+			a.State == cluster.JobPartial && (n == 0 || n == j.spec.Iterations), a.State != cluster.JobCompleted && a.Reason == "":
+			w.fatalf("%s: %d of %d iterations are accepted", a, n, j.spec.Iterations)
+		}
+	}
+}
+
+func (w *twin) submit(rng *rand.Rand) {
+	spec := specOf(1+rng.IntN(30), 1+rng.IntN(5))
+	switch rng.IntN(8) {
+	case 0:
+		spec.Zones = []string{"fra"}
+	case 1:
+		spec.Permission = cluster.Permission{Access: cluster.AccessOwner}
+	case 2:
+		spec.Permission = cluster.Permission{Access: cluster.AccessUser, Users: []string{"bob"}}
+	case 3:
+		spec.Permission = cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"g"}}
+	}
+	spec.Replication.Policy = []cluster.CheckPolicy{"", "", cluster.CheckAdaptive, cluster.CheckAll}[rng.IntN(4)]
+	if rng.IntN(4) == 0 {
+		spec.EarlyStop = cluster.EarlyStop{Metric: "x", RelError: 0.5}
+	}
+	if rng.IntN(6) == 0 {
+		spec.DeadlineSeconds = 300
+	}
+	spec.Priority = uint32(100 + rng.IntN(3))
+	spec.Artefact[1] = byte(rng.IntN(3))
+	if err := spec.Validate(); err != nil {
+		w.fatalf("%v", err)
+	}
+	id := cluster.JobID(fmt.Sprint("j", len(w.ids)))
+	j := &twinJob{
+		spec: spec, owner: []string{"alice", "bob"}[rng.IntN(2)], open: make(map[int]map[int]cluster.NodeID),
+		accepted: make(map[int]bool), final: make(map[int]bool), told: make(map[int]map[cluster.NodeID]float64),
+	}
+	for i := range spec.Chunks() {
+		j.told[i] = make(map[cluster.NodeID]float64)
+	}
+	w.jobs[id] = j
+	w.ids = append(w.ids, id)
+	w.do(JobAdded{Job: id, Spec: spec, Owner: j.owner})
+}
+
+// answer lets a worker end its first attempt.
+func (w *twin) answer(n cluster.NodeID, what int) {
+	m := w.workers[n]
+	if len(m.queue) == 0 {
+		return
+	}
+	r := m.queue[0]
+	m.queue = m.queue[1:]
+	out := Result{Ref: r, Worker: n, Seconds: float64(1 + r.Chunk%5)}
+	mean := float64(10 + r.Chunk%3)
+	if m.lies {
+		mean++
+	}
+	switch {
+	case what == 0:
+		out.Error = "exit 1"
+	case what == 1:
+		out.Error, out.Class = "no module", cluster.FailedInfra
+	case what == 2:
+		return // never heard of again
+	default:
+		out.Result = &cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, M2: 1, Min: mean - 1, Max: mean + 1}}}
+		w.jobs[r.Job].told[r.Chunk][n] = mean
+	}
+	m.kept = append(m.kept, out)
+	if m.up {
+		w.do(out)
+	}
+}
+
+func (w *twin) connect(n cluster.NodeID) {
+	m := w.workers[n]
+	if w.p.byNode[n] == nil { // it left and comes back: as a new one
+		m.health, m.zone = "", ""
+	}
+	m.up, m.draining, m.unready = true, false, false
+	w.do(WorkerConnected{Worker: n, Slots: m.slots, Credits: 8, Executors: []string{cluster.ExecutorWASM}, Assigned: slices.Clone(m.queue), Owner: m.owner, Stranger: m.stranger})
+	for _, r := range slices.Clone(m.kept) {
+		w.do(r)
+	}
+}
+
+func (w *twin) chaos(rng *rand.Rand) {
+	n := w.names[rng.IntN(len(w.names))]
+	m := w.workers[n]
+	if w.p.byNode[n] == nil {
+		m.health, m.zone = "", ""
+	}
+	switch rng.IntN(22) {
+	case 0:
+		if len(w.ids) < 8 {
+			w.submit(rng)
+		}
+	case 1:
+		m.up = false
+		w.do(WorkerDisconnected{Worker: n})
+	case 2, 3, 4:
+		w.connect(n)
+	case 5:
+		m.queue, m.kept, m.up = nil, nil, false
+		w.do(WorkerDisconnected{Worker: n})
+	case 6:
+		m.health = []cluster.Health{cluster.Alive, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left}[rng.IntN(5)]
+		w.do(HealthChanged{Worker: n, Health: m.health})
+	case 7:
+		m.draining, m.unready = rng.IntN(3) == 0, rng.IntN(3) == 0
+		var list []Progress
+		for i, r := range m.queue[:min(m.slots, len(m.queue))] {
+			list = append(list, Progress{Ref: r, Done: uint64(1 + i + rng.IntN(10))})
+		}
+		w.do(WorkerStatus{Worker: n, Ready: !m.unready, Draining: m.draining, Progress: list})
+	case 8:
+		var kept []Ref
+		for _, r := range m.kept {
+			kept = append(kept, r.Ref)
+		}
+		if m.up {
+			w.do(WorkerHolds{Worker: n, Refs: slices.Clone(m.queue), Kept: kept})
+		}
+	case 9:
+		m.zone = []string{"", "fra", "osl"}[rng.IntN(3)]
+		w.do(HostKnown{Worker: n, Zone: m.zone})
+	case 10:
+		w.groups["g"] = [][]string{nil, {"alice"}, {"bob", "carl"}}[rng.IntN(3)]
+		w.do(GroupChanged{Group: "g", Members: w.groups["g"]})
+	case 11:
+		w.do(RoundTrip{Worker: n, Time: time.Duration(rng.Int64N(int64(3 * time.Second)))})
+	case 12:
+		w.now += time.Duration(rng.Int64N(int64(90 * time.Second)))
+		w.do(Tick{})
+	case 13:
+		if len(w.ids) > 0 && rng.IntN(8) == 0 {
+			w.do(JobStopped{Job: w.ids[rng.IntN(len(w.ids))], Actor: "x"})
+		}
+	case 14:
+		w.do(Hold{On: rng.IntN(3) == 0})
+	default:
+		w.now += time.Duration(rng.Int64N(int64(2 * time.Second)))
+		w.answer(n, rng.IntN(12))
+		w.do(Tick{})
+	}
+}
+
+// heal makes all workers well and waits for the end of all jobs.
+func (w *twin) heal() {
+	w.do(Hold{})
+	w.groups["g"] = []string{"alice"}
+	w.do(GroupChanged{Group: "g", Members: w.groups["g"]})
+	for _, n := range w.names {
+		m := w.workers[n]
+		m.health, m.zone, m.lies = cluster.Alive, "fra", false
+		if m.owner == "" {
+			m.owner = "bob"
+		}
+		w.do(HealthChanged{Worker: n, Health: m.health})
+		w.do(HostKnown{Worker: n, Zone: m.zone})
+		w.connect(n)
+	}
+	for range 5000 {
+		open := slices.ContainsFunc(w.ids, func(id cluster.JobID) bool { return !w.jobs[id].ended })
+		if !open {
+			return
+		}
+		w.now += time.Second
+		for _, n := range w.names {
+			w.answer(n, 9)
+		}
+		w.do(Tick{})
+	}
+	for _, j := range w.p.jobs {
+		for i, c := range j.chunks {
+			if c.state <= assigned {
+				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %+v", j.id, i, c.state, j.class.fit, c.avoid, c.check, len(c.tries), c.queued, j.class.need))
+			}
+		}
+	}
+	w.fatalf("jobs hang")
+}
+
+// TestTwin lets everything happen in any order and compares what the plan
+// decides with the naive account of it: a chunk is accepted at most once and
+// only if enough hosts say so, each attempt goes to a worker that may have it,
+// ends are true, and when all is well again every job ends.
+func TestTwin(t *testing.T) {
+	seeds := uint64(25)
+	if prove() {
+		seeds = 5000
+	}
+	ends := make(map[cluster.JobState]int)
+	assigned, accepts := 0, 0
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(seed, 77))
+		w := newTwin(t, 9) // enough of each owner to check with
+		w.trace = append(w.trace, fmt.Sprintf("seed %d", seed))
+		w.submit(rng)
+		for range 100 + rng.IntN(200) {
+			w.chaos(rng)
+		}
+		w.heal()
+		for s, n := range w.ends {
+			ends[s] += n
+		}
+		assigned, accepts = assigned+w.assigned, accepts+w.accepts
+	}
+	t.Logf("%d histories, %d assignments, %d accepts, jobs by end: %v", seeds, assigned, accepts, ends)
+	for _, s := range []cluster.JobState{cluster.JobCompleted, cluster.JobPartial, cluster.JobFailed, cluster.JobCancelled, cluster.JobTimeout} {
+		if ends[s] == 0 {
+			t.Errorf("no job ended %s: the test lost its point", s)
+		}
+	}
+}
