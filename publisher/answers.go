@@ -24,8 +24,7 @@ func (c *Core) answered(e Answered, now time.Duration) (acts []Action) {
 	case Rejected:
 		d.rejected = true
 		if t.Fetched && !t.asking {
-			t.asking = true
-			acts = append(acts, Fetch{t.version, t.Period, e.Dir})
+			acts = append(acts, c.fetch(t, e.Dir))
 		}
 	default:
 		d.tries++
@@ -54,9 +53,11 @@ func (c *Core) judge(t *target) (acts []Action) {
 	case 2*stored >= len(t.Fetch) && !t.told:
 		t.told = true
 		acts = append(acts, Published{t.version, c.term, t.Period, stored, len(t.Fetch)})
-		if f, ok := c.anyStored(t); ok && t.Fetched && !t.asking {
-			t.asking = true
-			acts = append(acts, Fetch{t.version, t.Period, f}) // does it really have it?
+		if t.Fetched && !t.asking {
+			has := func(f descriptor.Fingerprint) bool { d := t.dirs[f]; return d != nil && d.stored && !c.busy[f] }
+			if f, ok := c.pick(t, has); ok {
+				acts = append(acts, c.fetch(t, f)) // does it really have it?
+			}
 		}
 	case 2*stored < len(t.Fetch) && open == 0 && !t.told && !t.worried:
 		t.worried = true
@@ -65,19 +66,9 @@ func (c *Core) judge(t *target) (acts []Action) {
 	return acts
 }
 
-func (c *Core) anyStored(t *target) (descriptor.Fingerprint, bool) {
-	n := int(c.chance() % uint64(len(t.Fetch)))
-	for i := range t.Fetch {
-		f := t.Fetch[(n+i)%len(t.Fetch)]
-		if d := t.dirs[f]; d != nil && d.stored {
-			return f, true
-		}
-	}
-	return descriptor.Fingerprint{}, false
-}
-
 // seen compares what a directory has with what it should have.
 func (c *Core) seen(e Seen, now time.Duration) []Action {
+	delete(c.busy, e.Dir)
 	if !c.publishing {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -78,9 +79,7 @@ type dir struct {
 // revisions known, as persisted before.
 func NewCore(timing Timing, seed uint64, floors map[descriptor.Period]uint64) *Core {
 	c := &Core{timing: timing, seed: seed, floors: map[descriptor.Period]uint64{}, busy: map[descriptor.Fingerprint]bool{}}
-	for p, f := range floors {
-		c.floors[p] = f
-	}
+	maps.Copy(c.floors, floors)
 	return c
 }
 
@@ -187,9 +186,11 @@ func (c *Core) due(now time.Duration) (acts []Action) {
 		return nil
 	}
 	if c.fence.up {
-		if t := c.fetched(); t != nil && !c.fence.asked && now >= c.fence.since+c.timing.Yield && len(t.Fetch) > 0 {
-			c.fence.asked = true
-			acts = append(acts, Fetch{t.version, t.Period, t.Fetch[c.chance()%uint64(len(t.Fetch))]})
+		if at, t := c.askAt(); t != nil && now >= at {
+			if f, ok := c.pick(t, func(f descriptor.Fingerprint) bool { return !c.busy[f] }); ok {
+				c.fence.asked = true
+				acts = append(acts, c.fetch(t, f))
+			}
 		}
 		return acts
 	}
@@ -249,8 +250,8 @@ func (c *Core) Deadline() (at time.Duration, ok bool) {
 	case !c.publishing:
 		return 0, false
 	case c.fence.up:
-		if t := c.fetched(); t != nil && !c.fence.asked && len(t.Fetch) > 0 {
-			earlier(c.fence.since + c.timing.Yield)
+		if at, t := c.askAt(); t != nil {
+			earlier(at)
 		}
 		return at, ok
 	}
@@ -272,13 +273,31 @@ func (c *Core) Deadline() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-func (c *Core) fetched() *target {
+// askAt says when to look whether a later publisher still publishes, and for
+// which target; it is nil if an answer must come first.
+func (c *Core) askAt() (time.Duration, *target) {
 	for _, t := range c.targets {
-		if t.Fetched {
-			return t
+		if t.Fetched && !c.fence.asked && slices.ContainsFunc(t.Fetch, func(f descriptor.Fingerprint) bool { return !c.busy[f] }) {
+			return c.fence.since + c.timing.Yield, t
 		}
 	}
-	return nil
+	return 0, nil
+}
+
+// pick returns one of the directories that clients ask, by chance.
+func (c *Core) pick(t *target, good func(descriptor.Fingerprint) bool) (descriptor.Fingerprint, bool) {
+	n := int(c.chance() % uint64(len(t.Fetch)))
+	for i := range t.Fetch {
+		if f := t.Fetch[(n+i)%len(t.Fetch)]; good(f) {
+			return f, true
+		}
+	}
+	return descriptor.Fingerprint{}, false
+}
+
+func (c *Core) fetch(t *target, f descriptor.Fingerprint) Fetch {
+	t.asking, c.busy[f] = true, true
+	return Fetch{t.version, t.Period, f}
 }
 
 func (c *Core) find(version uint64, p descriptor.Period) *target {

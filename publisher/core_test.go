@@ -121,6 +121,10 @@ func (w *world) carryOut(a Action) {
 			w.later(w.latency, Answered{a, Stored})
 		}
 	case Fetch:
+		if w.out[a.Dir] {
+			w.t.Fatalf("%v: a fetch beside a post at %s", w.now, a.Dir)
+		}
+		w.out[a.Dir] = true
 		r := w.has(a.Period, a.Dir)
 		term := cluster.Term(r >> 40)
 		w.later(w.latency, Seen{Fetch: a, OK: r > 0 && !w.dead[a.Dir], Revision: r, Term: term, Known: term < 1000})
@@ -153,7 +157,10 @@ func (w *world) run(d time.Duration) {
 			return
 		}
 		w.now = max(at, w.now)
-		if a, ok := why.(Answered); ok {
+		switch a := why.(type) {
+		case Answered:
+			delete(w.out, a.Dir)
+		case Seen:
 			delete(w.out, a.Dir)
 		}
 		w.tell(why)

@@ -112,7 +112,7 @@ type Build struct {
 }
 
 // Post hands the descriptor to a directory. There is never more than one
-// post at a directory, since answers do not say which one they are for.
+// exchange with a directory, since answers do not say which one they are for.
 type Post struct {
 	Version uint64
 	Period  descriptor.Period
