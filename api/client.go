@@ -183,6 +183,25 @@ func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	return get[Job](ctx, c, "/v1/jobs/"+url.PathEscape(id))
 }
 
+// JobHistory tells every change of state of a job, with chunks of its chunks too.
+func (c *Client) JobHistory(ctx context.Context, id string, chunks bool) (JobHistory, error) {
+	path := "/v1/jobs/" + url.PathEscape(id) + "/history"
+	if chunks {
+		path += "?chunks=true"
+	}
+	return get[JobHistory](ctx, c, path)
+}
+
+// Groups lists the groups that permissions of jobs may name.
+func (c *Client) Groups(ctx context.Context) (Groups, error) {
+	return get[Groups](ctx, c, "/v1/groups")
+}
+
+// SetGroup says who belongs to a group; nobody ends it.
+func (c *Client) SetGroup(ctx context.Context, name string, members []string) (GroupSet, error) {
+	return send[GroupSet](ctx, c, http.MethodPut, "/v1/groups/"+url.PathEscape(name), GroupRequest{Members: members})
+}
+
 // Submit submits a job. With the same key it may be repeated after any error.
 func (c *Client) Submit(ctx context.Context, req SubmitRequest) (SubmitResponse, error) {
 	return send[SubmitResponse](ctx, c, http.MethodPost, "/v1/jobs", req)

@@ -23,7 +23,7 @@ const protoAPI = "skein-api/1"
 
 // Bounds of a forwarded request.
 const (
-	maxHolderMessage = 1 << 20
+	maxHolderMessage = 4 << 20 // room for a group
 	holderTime       = 30 * time.Second
 	holderDial       = 2 * time.Second
 	// holderPause lies between tries while the holder changes.
@@ -37,6 +37,7 @@ type remoteRequest struct {
 	// Of the holder.
 	Submit   *api.SubmitRequest `json:"submit,omitempty"`
 	Stop     *stopJob           `json:"stop,omitempty"`
+	Group    *cluster.GroupSet  `json:"group,omitempty"`
 	StepDown *stepDown          `json:"step_down,omitempty"`
 	Voters   *api.VotersRequest `json:"voters,omitempty"`
 	// ShowVoters asks for what the holder knows of the voters.
@@ -334,6 +335,12 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 		return remoteReply{Submit: &out}
 	case req.Stop != nil:
 		if err := n.sched.Stop(ctx, req.Stop.Job, req.Actor, req.Stop.Reason); err != nil {
+			return remoteReply{Problem: problemOf(err)}
+		}
+		return remoteReply{}
+	case req.Group != nil:
+		req.Group.Actor = req.Actor
+		if err := n.sched.SetGroup(ctx, *req.Group); err != nil {
 			return remoteReply{Problem: problemOf(err)}
 		}
 		return remoteReply{}

@@ -51,6 +51,8 @@ func problemOf(err error) *api.Problem {
 		return api.Errorf(api.CodeOverloaded, "%v", err).WithHint("make room on the holder's disk: `skein doctor` there")
 	case errors.Is(err, scheduler.ErrKeyReused):
 		return api.Errorf(api.CodeConflict, "%v", err).WithHint("choose another --key")
+	case errors.Is(err, scheduler.ErrManyGroups):
+		return api.Errorf(api.CodeConflict, "%v: at most %d", err, cluster.MaxGroups).WithHint("set a group without members to end it")
 	case errors.Is(err, scheduler.ErrJobOver):
 		return api.Errorf(api.CodeConflict, "%v", err)
 	case errors.Is(err, scheduler.ErrUnknownJob):

@@ -85,6 +85,10 @@ type JobControl interface {
 	FindJob(ctx context.Context, prefix string) (cluster.JobID, error)
 	// Workers tells what the holder knows of them.
 	Workers(ctx context.Context) (api.Workers, error)
+	// Groups tells who belongs to the groups that permissions name; SetGroup
+	// replaces the members of one. Set was checked by itself.
+	Groups(ctx context.Context) (api.Groups, error)
+	SetGroup(ctx context.Context, actor string, set cluster.GroupSet) (api.GroupSet, error)
 }
 
 // WorkerControl changes what a host's worker takes.

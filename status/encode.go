@@ -72,15 +72,20 @@ func completeValue(v reflect.Value, h api.Header) {
 // decode reads a body as strict JSON into out; an empty body leaves out as it
 // is.
 func decode(w http.ResponseWriter, r *http.Request, out any) error {
+	return decodeUpTo(w, r, out, maxBody)
+}
+
+// decodeUpTo is decode of a body of at most so many bytes.
+func decodeUpTo(w http.ResponseWriter, r *http.Request, out any, limit int64) error {
 	if ct := r.Header.Get("Content-Type"); ct != "" && !strings.HasPrefix(ct, "application/json") {
 		return api.Errorf(api.CodeInvalidRequest, "content type %q", ct).WithHint("send application/json")
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		if tooLong(err) {
 			_, _ = io.CopyN(io.Discard, r.Body, maxDrain) // the answer is the same
 		}
-		return bodyError(err, maxBody)
+		return bodyError(err, limit)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil

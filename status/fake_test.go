@@ -180,6 +180,14 @@ func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Se
 	}
 }
 
+func (f *fake) Groups(context.Context) (api.Groups, error) {
+	return api.Groups{Groups: []api.Group{}}, nil
+}
+
+func (f *fake) SetGroup(_ context.Context, _ string, set cluster.GroupSet) (api.GroupSet, error) {
+	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil
+}
+
 func (f *fake) Workers(context.Context) (api.Workers, error) {
 	return api.Workers{Workers: []api.Worker{{Node: "n1"}}}, nil
 }

@@ -430,6 +430,12 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) 
 	}
 }
 
+func (f *fakeCluster) Groups(context.Context) (api.Groups, error) { return api.Groups{}, nil }
+
+func (f *fakeCluster) SetGroup(context.Context, string, cluster.GroupSet) (api.GroupSet, error) {
+	return api.GroupSet{}, nil
+}
+
 func (f *fakeCluster) Workers(context.Context) (api.Workers, error) {
 	return api.Workers{Holder: "n1", Term: 42, Workers: []api.Worker{
 		{
