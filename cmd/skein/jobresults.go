@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -109,20 +110,17 @@ func exactNumber(v *float64) string {
 
 // spansText names chunks: "3, 7-9".
 func spansText(spans []cluster.Span) string {
-	text := ""
+	words := make([]string, len(spans))
 	for i, s := range spans {
-		if i > 0 {
-			text += ", "
-		}
-		text += strconv.Itoa(s.First)
+		words[i] = strconv.Itoa(s.First)
 		if s.Last > s.First {
-			text += "-" + strconv.Itoa(s.Last)
+			words[i] += "-" + strconv.Itoa(s.Last)
 		}
 	}
 	if len(spans) == cluster.MaxSpans {
-		text += ", ..."
+		words = append(words, "...")
 	}
-	return text
+	return strings.Join(words, ", ")
 }
 
 // chunkHead are the columns of chunks: a row for each metric.
