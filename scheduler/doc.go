@@ -19,9 +19,10 @@
 // (ends with the loop, or when the host is no member any more), and per open
 // stream one writer (ends with its stream).
 //
-// Channels. Requests: capacity 64, when full Submit and Stop answer ErrBusy.
-// Worker frames: capacity 1024, when full the links block, which their workers
-// see as a slow reader. Frames to one worker: capacity 256, when full its
+// Channels. Requests: capacity 64, when full Submit answers ErrBusy; stops and
+// handing over have as many places of their own, and go first. Worker frames:
+// capacity 1024, when full the links block, which their workers see as a slow
+// reader; what a worker tells of itself is dropped then, and counted. Frames to one worker: capacity 256, when full its
 // stream is closed, counted, and opened anew. Settlements: handed over one
 // batch at a time; while too many wait, the loop reads no worker frames.
 package scheduler

@@ -278,7 +278,7 @@ func (w *fakeWorker) write(conn net.Conn, out <-chan stream.Frame, done <-chan s
 	status := time.NewTicker(2 * time.Second)
 	defer status.Stop()
 	for {
-		f := stream.Frame{Status: &stream.Status{Running: w.runs()}}
+		f := stream.Frame{Status: &stream.Status{Running: w.runs(), Ready: true}}
 		select {
 		case f = <-out:
 		case <-status.C:

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/stream"
 )
 
 // TestSubmissionsAreLimited: what an owner submits beyond its rate is refused
@@ -77,5 +79,55 @@ func TestZonesReachThePlan(t *testing.T) {
 			t.Errorf("it ran at %+v, want b alone", j.Workers)
 		}
 		_, _, _ = a, c, stop()
+	})
+}
+
+// TestLanes: every request and every word of a worker has its lane, and a queue
+// full of submissions keeps no stop out.
+func TestLanes(t *testing.T) {
+	for r, want := range map[*request]plan.Lane{
+		{stop: &cluster.JobStopped{}}:     plan.LaneControl,
+		{quiesce: true}:                   plan.LaneControl,
+		{submit: &cluster.JobSubmitted{}}: plan.LaneDispatch,
+		{group: &cluster.GroupSet{}}:      plan.LaneDispatch,
+	} {
+		if got := r.lane(); got != want {
+			t.Errorf("%+v is in lane %s, want %s", r, got, want)
+		}
+	}
+	for e, want := range map[*linkEvent]plan.Lane{
+		{up: true}:                   plan.LaneControl,
+		{down: errSlow}:              plan.LaneControl,
+		{stopped: &stream.Stopped{}}: plan.LaneControl,
+		{holds: &stream.Assigned{}}:  plan.LaneControl,
+		{result: &stream.Result{}}:   plan.LaneData,
+		{status: &stream.Status{}}:   plan.LaneTelemetry,
+		{pong: time.Second}:          plan.LaneTelemetry,
+	} {
+		if got := e.lane(); got != want {
+			t.Errorf("%+v is in lane %s, want %s", e, got, want)
+		}
+	}
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		// A term whose loop does not get to its requests.
+		r.s.term = &term{requests: make(chan request, 1), urgent: make(chan request, 1)}
+		r.s.term.requests <- request{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.s.Submit(ctx, testSpec("k", 1), "uid:1", WaitLocal); !errors.Is(err, ErrBusy) {
+			t.Errorf("submit: %v", err)
+		}
+		if err := r.s.Stop(ctx, "j", "uid:1", ""); !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("stop: %v, want it taken and not answered", err)
+		}
+		// A link whose events nobody takes drops telemetry only.
+		l := &link{m: r.s.m, events: make(chan linkEvent)}
+		if !l.tell(ctx, linkEvent{pong: 1}) || r.metric("skein_worker_telemetry_shed_total") != 1 {
+			t.Error("telemetry was not shed")
+		}
+		if l.tell(ctx, linkEvent{result: &stream.Result{}}) {
+			t.Error("a result was shed")
+		}
+		r.s.term = nil
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -185,7 +186,17 @@ func (l *link) greet(conn net.Conn, in *stream.Decoder) (stream.Welcome, error) 
 	return *f.Welcome, conn.SetDeadline(time.Time{})
 }
 
+// tell hands e to the loop. Telemetry is dropped when the loop is behind; for
+// all else the link waits.
 func (l *link) tell(ctx context.Context, e linkEvent) bool {
+	if e.lane() == plan.LaneTelemetry {
+		select {
+		case l.events <- e:
+		default:
+			l.m.shed.Inc()
+		}
+		return true
+	}
 	select {
 	case l.events <- e:
 		return true

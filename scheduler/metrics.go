@@ -16,6 +16,7 @@ type metrics struct {
 	streams   *prometheus.CounterVec
 	offences  prometheus.Counter
 	notices   *prometheus.CounterVec
+	shed      prometheus.Counter
 	unsettled prometheus.Gauge
 	appendDur prometheus.Histogram
 	sight     *sight
@@ -51,6 +52,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		offences: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skein_worker_offences_total", Help: "Messages of workers that no correct one sends.",
 		}),
+		shed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_worker_telemetry_shed_total", Help: "Words of workers about themselves that were dropped because too much waited.",
+		}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_worker_notices_total", Help: "What the scheduler noticed about workers: alarm, dispute, distrust, excluded, evicted.",
 		}, []string{"notice"}),
@@ -66,7 +70,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range append(m.sight.collectors(),
-		m.jobs, m.chunks, m.open, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.unsettled, m.appendDur,
+		m.jobs, m.chunks, m.open, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.shed, m.unsettled, m.appendDur,
 	) {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan"
 )
 
 const (
@@ -42,8 +43,12 @@ func (s *Scheduler) ask(ctx context.Context, r request) (reply, error) {
 		s.mu.Unlock()
 		return reply{}, ErrNotHolder
 	}
+	to := t.requests
+	if r.lane() == plan.LaneControl {
+		to = t.urgent
+	}
 	select {
-	case t.requests <- r: // the term is not over while it is s.term
+	case to <- r: // the term is not over while it is s.term
 		s.mu.Unlock()
 	default:
 		s.mu.Unlock()

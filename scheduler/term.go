@@ -36,6 +36,7 @@ type term struct {
 	log zerolog.Logger
 	id  cluster.Term
 
+	urgent   chan request   // stops and handing over, as requests
 	requests chan request   // capacity maxRequests, when full callers get ErrBusy; never closed
 	frames   chan linkEvent // capacity maxFrames, when full links block; never closed
 
@@ -68,6 +69,7 @@ func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
 	t := &term{
 		s: s, o: &s.o, m: s.m, id: id,
 		log:      s.log.With().Uint64("term", uint64(id)).Logger(),
+		urgent:   make(chan request, maxRequests),
 		requests: make(chan request, maxRequests),
 		frames:   make(chan linkEvent, maxFrames),
 		plan:     plan.New(s.o.Plan),
@@ -120,6 +122,8 @@ func (t *term) refuse(err error) {
 	}
 	for {
 		select {
+		case r := <-t.urgent:
+			r.reply <- reply{err: ErrNotHolder}
 		case r := <-t.requests:
 			r.reply <- reply{err: ErrNotHolder}
 		default:
@@ -152,6 +156,8 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case r := <-t.urgent:
+			t.request(r)
 		case r := <-t.requests:
 			t.request(r)
 		case e := <-frames:
@@ -175,9 +181,16 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 	}
 }
 
-// drain takes what has come meanwhile, so that one append carries it all.
+// drain takes what has come meanwhile, so that one append carries it all; what
+// is urgent first.
 func (t *term) drain(frames <-chan linkEvent) {
 	for range maxBatch {
+		select {
+		case r := <-t.urgent:
+			t.request(r)
+			continue
+		default:
+		}
 		select {
 		case r := <-t.requests:
 			t.request(r)

@@ -144,8 +144,7 @@ func (p *Plan) holds(e WorkerHolds, now time.Duration) {
 			has[r] = true
 		}
 	}
-	for i := len(w.tries) - 1; i >= 0; i-- {
-		t := w.tries[i]
+	for _, t := range w.tries {
 		switch {
 		case has[t.ref()]:
 			t.misses = 0

@@ -22,7 +22,6 @@ type twin struct {
 	jobs     map[cluster.JobID]*twinJob
 	names    []cluster.NodeID
 	ids      []cluster.JobID // in order
-	strict   bool
 	assigned int
 	accepts  int
 	ends     map[cluster.JobState]int
@@ -260,12 +259,12 @@ func (w *twin) answer(n cluster.NodeID, what int) {
 	if m.lies {
 		mean++
 	}
-	switch {
-	case what == 0:
+	switch what {
+	case 0:
 		out.Error = "exit 1"
-	case what == 1:
+	case 1:
 		out.Error, out.Class = "no module", cluster.FailedInfra
-	case what == 2:
+	case 2:
 		return // never heard of again
 	default:
 		out.Result = &cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, M2: 1, Min: mean - 1, Max: mean + 1}}}

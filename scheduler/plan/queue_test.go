@@ -11,7 +11,7 @@ import (
 
 func TestBucketsAreAnEighthOfAnOctave(t *testing.T) {
 	last := -1
-	for key := uint64(0); key < 1<<20; key++ {
+	for key := range uint64(1 << 20) {
 		b := bucketOf(key)
 		if b < last || b > last+1 {
 			t.Fatalf("key %d is in bucket %d, the one before in %d", key, b, last)
