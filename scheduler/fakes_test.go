@@ -148,7 +148,10 @@ type fakeWorker struct {
 	// answer makes the frames that end an attempt; nil: a good result.
 	answer func(r stream.Ref, n uint64) []stream.Frame
 	// raw, if set, is written instead of the welcome.
-	raw   []byte
+	raw []byte
+	// hostile, if set, has the stream after the welcome, until it returns.
+	hostile func(net.Conn, *stream.Decoder)
+
 	delay time.Duration // run time of a chunk
 
 	mu     sync.Mutex
@@ -260,6 +263,12 @@ func (w *fakeWorker) serve(conn net.Conn) {
 		out <- k
 	}
 	w.mu.Unlock()
+	if w.hostile != nil {
+		if stream.Write(conn, <-out) == nil { // the welcome
+			w.hostile(conn, in)
+		}
+		return
+	}
 	done := make(chan struct{})
 	defer close(done)
 	go w.write(conn, out, done)

@@ -19,8 +19,8 @@ func fill(v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i))
+		for _, f := range v.Fields() {
+			fill(f)
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
@@ -164,6 +164,7 @@ func TestShortFormsRefuse(t *testing.T) {
 		"more refs than bytes": "\x02\x02\xff\xff\xff\x7f",
 		"metric twice":         "\x03\x01j\x03\x01" + string(make([]byte, 8)) + "\x0a\x02" + twice("\x01x\x0a"+string(make([]byte, 32))),
 		"chunk beyond int32":   "\x03\x01j\xff\xff\xff\xff\x7f\x01" + string(make([]byte, 8)) + "\x0a\x00",
+		"infinite seconds":     "\x03\x01j\x03\x01\x7f\xf0" + string(make([]byte, 6)) + "\x0a\x00",
 		"unknown form":         "\x04",
 	} {
 		if got, err := Read(bytes.NewReader(raw(in))); !errors.Is(err, ErrFrame) {

@@ -149,6 +149,7 @@ func (c *cursor) string() string {
 	return c.last
 }
 
+// float is finite, as it is in JSON.
 func (c *cursor) float() float64 {
 	if len(c.b) < 8 {
 		c.bad, c.b = true, nil
@@ -156,6 +157,10 @@ func (c *cursor) float() float64 {
 	}
 	v := math.Float64frombits(binary.BigEndian.Uint64(c.b))
 	c.b = c.b[8:]
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		c.bad = true
+		return 0
+	}
 	return v
 }
 

@@ -98,7 +98,7 @@ func children(pid int) (out []int) {
 		if err != nil {
 			continue // that thread has ended
 		}
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			if p, err := strconv.Atoi(word); err == nil {
 				out = append(out, p)
 			}
