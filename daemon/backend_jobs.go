@@ -53,6 +53,12 @@ func (b backend) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
 		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
 	}
 	out := b.jobOf(job)
+	tellAll(&out, job, open)
+	return out, nil
+}
+
+// tellAll adds what the list of jobs leaves out.
+func tellAll(out *api.Job, job state.Job, open []state.OpenChunk) {
 	out.Skipped = job.Skipped
 	for _, a := range job.Aggregates {
 		out.Aggregates[a.Name] = api.Summarise(a.Metric)
@@ -80,16 +86,22 @@ func (b backend) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
 	for _, n := range sortedKeys(parts) {
 		out.Workers = append(out.Workers, *parts[n])
 	}
-	return out, nil
 }
 
 // jobOf converts what the list of jobs shows.
 func (b backend) jobOf(j state.Job) api.Job {
 	v := b.coord.View()
 	now := time.Now()
+	out := apiJob(j, b.rates.rate(j, now), now)
+	out.Holder, out.Term = v.Lease.Holder, v.Lease.Term
+	return out
+}
+
+// apiJob converts a job that does rate iterations per second, 0 for unknown.
+func apiJob(j state.Job, rate float64, now time.Time) api.Job {
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, State: j.State, Reason: j.Reason, Owner: j.Owner, Spec: j.Spec,
-		SubmittedAt: j.Submitted.Time(), Holder: v.Lease.Holder, Term: v.Lease.Term,
+		SubmittedAt: j.Submitted.Time(),
 		Chunks: api.ChunkCounts{
 			Total: j.Chunks, Pending: j.Counts.Pending, Assigned: j.Counts.Assigned,
 			Accepted: j.Counts.Accepted, Failed: j.Counts.Failed, Parked: j.Counts.Parked,
@@ -105,7 +117,6 @@ func (b backend) jobOf(j state.Job) api.Job {
 		out.FinishedAt = &end
 	}
 	out.ElapsedSeconds = max(0, end.Sub(j.Submitted.Time()).Seconds())
-	rate := b.rates.rate(j, now)
 	if rate > 0 {
 		out.RatePerSecond = &rate
 		if !j.State.Final() {

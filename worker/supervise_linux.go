@@ -181,37 +181,72 @@ type process struct {
 }
 
 // descendants lists what descends from this process, whatever group or session
-// it is in.
+// it is in. What ends meanwhile may hide a sibling: look again.
 func descendants() []process {
+	out := childrenOf(os.Getpid())
+	for i := 0; i < len(out); i++ {
+		out = append(out, childrenOf(out[i].pid)...)
+	}
+	return out
+}
+
+// childrenOf asks the kernel for the children of a process; a kernel that does
+// not list them is asked for all processes.
+func childrenOf(parent int) []process {
+	tasks := "/proc/" + strconv.Itoa(parent) + "/task/"
+	entries, err := os.ReadDir(tasks)
+	if err != nil {
+		return nil // it has ended
+	}
+	var out []process
+	for _, e := range entries {
+		list, err := os.ReadFile(tasks + e.Name() + "/children")
+		if err != nil {
+			if _, err := os.Stat(tasks + e.Name()); err == nil {
+				return scanChildren(parent)
+			}
+			continue // the thread has ended
+		}
+		for text := range strings.FieldsSeq(string(list)) {
+			if pid, err := strconv.Atoi(text); err == nil {
+				if p, ok := lookAt(pid); ok {
+					out = append(out, p)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// scanChildren finds children among all processes.
+func scanChildren(parent int) []process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	children := map[int][]process{}
+	var out []process
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if p, ok := lookAt(pid); ok && p.parent == parent {
+				out = append(out, p)
+			}
 		}
-		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // a name may hold anything
-		if len(fields) < 2 {
-			continue
-		}
-		parent, err := strconv.Atoi(fields[1])
-		if err != nil {
-			continue
-		}
-		children[parent] = append(children[parent], process{pid: pid, parent: parent, zombie: fields[0] == "Z"})
-	}
-	out := children[os.Getpid()]
-	for i := 0; i < len(out); i++ {
-		out = append(out, children[out[i].pid]...)
 	}
 	return out
+}
+
+// lookAt reads the line of one process.
+func lookAt(pid int) (process, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false // it has ended
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // a name may hold anything
+	if len(fields) < 2 {
+		return process{}, false
+	}
+	parent, err := strconv.Atoi(fields[1])
+	return process{pid: pid, parent: parent, zombie: fields[0] == "Z"}, err == nil
 }
 
 // reapOrphans buries what was left to this process; main is waited for
@@ -228,6 +263,7 @@ func reapOrphans(main int) {
 // elsewhere. It returns how many it killed and how many it could not.
 func killDescendants(main int) (killed, alive int) {
 	seen := map[int]bool{}
+	none := 0 // times in a row that nothing was left
 	for deadline := time.Now().Add(killPatience); ; time.Sleep(killPause) {
 		all := descendants()
 		living := all[:0:0]
@@ -245,7 +281,10 @@ func killDescendants(main int) (killed, alive int) {
 			seen[p.pid] = true
 		}
 		reapOrphans(main)
-		if len(living) == 0 || time.Now().After(deadline) {
+		if none++; len(living) > 0 {
+			none = 0
+		}
+		if none == 2 || time.Now().After(deadline) {
 			return len(seen), len(living)
 		}
 	}

@@ -27,6 +27,8 @@ type deps struct {
 	heads   func(stateDir string) ([]cluster.Head, error)
 	demo    func(context.Context, daemon.DemoOptions) (daemon.DemoResult, error)
 	doctor  func(context.Context, config.Config) []api.Finding
+	// local runs a job on this machine alone.
+	local func(context.Context, daemon.LocalJob) (api.Job, error)
 	// exportRoot copies the root key to a file, or moves it there.
 	exportRoot func(cfg config.Config, out string, remove bool) error
 	importRoot func(cfg config.Config, in string) error

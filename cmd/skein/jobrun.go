@@ -32,6 +32,7 @@ type jobFlags struct {
 	file, metric string
 	set          []string
 	follow, dry  bool
+	local        bool
 }
 
 // textFlags are the flags of job run that stand for keys of a job file.
@@ -66,7 +67,9 @@ func (a *app) jobRun() *cobra.Command {
 			"--follow it shows the progress until the end, prints the results, and exits 8\n" +
 			"if the job did not complete. Ctrl-C detaches; the job goes on.\n" +
 			"A job file is TOML with the fields of the API's job spec; flags are stronger.\n" +
-			"--dry-run checks all and submits nothing.",
+			"--dry-run checks all and submits nothing.\n" +
+			"--local runs it on this machine alone, on all processors, without a daemon: the same\n" +
+			"chunks, checks and results, and nothing stays behind. Ctrl-C ends it.",
 		Example: "  skein job run --wasm pi.wasm --iterations 1e9 --follow\n" +
 			"  skein job run --wasm options.wasm --input book.json --iterations 1e8 --early-stop put=0.001\n" +
 			"  skein job run --file job.toml --iterations 1e6 --dry-run -o toml",
@@ -107,6 +110,7 @@ func (a *app) jobRun() *cobra.Command {
 	x.StringVar(&early, "early-stop", "", "complete when the metric's relative error is below: METRIC=ERROR or METRIC=ERROR,MIN_SAMPLES")
 	x.StringArrayVar(&f.set, "set", nil, "any other key of a job file: KEY=VALUE")
 	x.BoolVar(&f.dry, "dry-run", false, "check the job, show its spec and submit nothing")
+	x.BoolVar(&f.local, "local", false, "run it here and now, without a cluster")
 	x.BoolVarP(&f.follow, "follow", "f", false, "show the progress and wait for the end")
 	x.StringVar(&f.metric, "metric", "", "metric in the progress line (default: the first)")
 	return cmd
@@ -193,6 +197,9 @@ func (a *app) runJob(ctx context.Context, f jobFlags, t *jobText) error {
 	}
 	if spec.Key == "" {
 		spec.Key = "cli-" + rand.Text()
+	}
+	if f.local {
+		return a.runLocal(ctx, spec, wasm, input, f.metric)
 	}
 	c, err := a.client()
 	if err != nil {

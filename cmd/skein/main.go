@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
 )
@@ -41,6 +42,12 @@ func main() {
 		replay: daemon.ReplayLog,
 		heads:  daemon.LogHeads,
 		demo:   daemon.Demo,
+		local: func(ctx context.Context, j daemon.LocalJob) (api.Job, error) {
+			if chunkRunner != "" {
+				j.RunnerArgv = []string{chunkRunner, runnerName}
+			}
+			return daemon.RunLocal(ctx, j)
+		},
 		doctor: daemon.Doctor,
 
 		exportRoot: daemon.ExportRoot,

@@ -50,6 +50,12 @@ func ChunkFromEnv(getenv func(string) string) (Chunk, error) {
 	return c, nil
 }
 
+// Progress tells the worker that done iterations of the chunk are finished. It
+// may be called as often as it is cheap.
+func Progress(done uint64) {
+	fmt.Fprintf(os.Stderr, "skein-progress %d\n", done) // nobody can be told that it fails
+}
+
 // Metric summarises samples; it is the form in which a worker reads one.
 type Metric struct {
 	N    uint64  `json:"n"`
