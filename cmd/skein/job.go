@@ -100,7 +100,7 @@ func rate(j api.Job) string {
 }
 
 func (a *app) jobStatus() *cobra.Command {
-	var follow bool
+	var follow, history, chunks bool
 	var metric string
 	cmd := &cobra.Command{
 		Use: "status ID", Aliases: []string{"show"}, Short: "One job: progress, results, failures with reasons", Args: exactly(1, "the id of a job"),
@@ -109,6 +109,9 @@ func (a *app) jobStatus() *cobra.Command {
 				return a.follow(cmd.Context(), args[0], metric)
 			}
 			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				if history || chunks {
+					return a.jobHistory(ctx, c, args[0], chunks)
+				}
 				j, raw, err := fetch[api.Job](ctx, c, "/v1/jobs/"+pathEscape(args[0]))
 				if err != nil {
 					return err
@@ -119,6 +122,8 @@ func (a *app) jobStatus() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "watch it to its end; exit 8 if it failed")
 	cmd.Flags().StringVar(&metric, "metric", "", "metric in the progress line (default: the first)")
+	cmd.Flags().BoolVar(&history, "history", false, "every change of its state, from the log")
+	cmd.Flags().BoolVar(&chunks, "chunks", false, "with --history, those of its chunks too")
 	return cmd
 }
 
