@@ -65,8 +65,10 @@ type Options struct {
 	// Jitter is a number in [0, 1) at each call; optional, random.
 	Jitter func() float64
 
-	// dial replaces the connection to the control port, for tests.
-	dial func(context.Context) (net.Conn, error)
+	// For tests: dial replaces the connection to the control port, limit the
+	// deadline of every command.
+	dial  func(context.Context) (net.Conn, error)
+	limit time.Duration
 }
 
 func (o *Options) check() error {

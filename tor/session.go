@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/textproto"
 	"os"
 	"strings"
@@ -22,6 +21,7 @@ type session struct {
 	guard   *guard
 	bine    *control.Conn
 	version string
+	limit   time.Duration // replaces every command's, unless it is 0
 	turn    chan struct{} // holds one token: whoever has it may send
 	events  chan control.Event
 
@@ -38,7 +38,7 @@ func connect(ctx context.Context, o *Options, handle func(Event)) (*session, err
 		return nil, fmt.Errorf("connect to tor's control port: %w", err)
 	}
 	s := &session{
-		guard: newGuard(conn), turn: make(chan struct{}, 1),
+		guard: newGuard(conn), limit: o.limit, turn: make(chan struct{}, 1),
 		events: make(chan control.Event, eventQueue), done: make(chan struct{}),
 	}
 	s.bine = control.NewConn(textproto.NewConn(s.guard))
@@ -144,6 +144,9 @@ func (s *session) do(ctx context.Context, name string, limit time.Duration, f fu
 
 func call[T any](ctx context.Context, s *session, name string, limit time.Duration, f func(*control.Conn) (T, error)) (T, error) {
 	var zero T
+	if s.limit > 0 {
+		limit = s.limit
+	}
 	select {
 	case s.turn <- struct{}{}:
 	case <-s.done:
@@ -181,12 +184,7 @@ func (s *session) explain(name string, err error) error {
 		_, text, _ := strings.Cut(reply.Msg, ": ")
 		return &ReplyError{Command: name, Code: reply.Code, Text: text}
 	}
+	// If the session ended before, by its reader or the deadline, that is why.
 	s.end(fmt.Errorf("%s: %w", name, err))
-	if errors.Is(s.err, ErrDeadline) {
-		return s.err
-	}
-	if errors.Is(err, net.ErrClosed) {
-		err = s.err
-	}
-	return fmt.Errorf("%s: %w", name, err)
+	return s.err
 }
