@@ -30,6 +30,7 @@ var adapters = map[string][]string{
 	"coord/join": nil,
 	"eventlog":   nil,
 	"mesh":       nil,
+	"proxy":      nil,
 	"publisher":  nil,
 	"scheduler":  nil,
 	"systemd":    nil,

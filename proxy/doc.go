@@ -1,0 +1,28 @@
+// Package proxy is what a host runs behind its onion service: it takes the
+// connections that tor hands it and passes them to the target, a local service
+// or another onion.
+//
+// Two modes. ModeHTTP reads requests: it sets Host, rewrites Location, the
+// domains of cookies and the target's own origin in Content-Security-Policy,
+// passes WebSocket and other upgrades, bounds headers, bodies and times, and
+// answers 502 or 504 itself when the target fails. ModeTCP copies bytes.
+//
+// A request reaches the target as this package wrote it, never as it came: Go's
+// server refuses what can be read in two ways (two lengths, a length and
+// chunks, bad names), the client's ideas of its own address are removed, and
+// the connection to the target is written anew. The client is unknown behind
+// tor, so no X-Forwarded-For is made.
+//
+// Health: the target is connected to every Options.CheckEvery. After three
+// failures in a row it is unhealthy, after one success healthy; each change is
+// told once. That is a hint, nothing is refused on account of it.
+//
+// Goroutines: Run's caller owns Run, which owns the accepting, the health
+// checks and one or more per connection; all end with Run. Connections beyond
+// Options.Connections wait in the listener's backlog, not in memory.
+//
+// Non-goals: TLS, caching, compression, rewriting of bodies.
+//
+//	p, err := proxy.New(proxy.Options{Listen: listener, Target: "127.0.0.1:8080", Mode: proxy.ModeHTTP})
+//	err = p.Run(ctx)
+package proxy

@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Modes of a proxy.
+const (
+	ModeHTTP = "http"
+	ModeTCP  = "tcp"
+)
+
+// What holds where Options say nothing.
+const (
+	defaultConnections = 512
+	defaultBody        = 64 << 20
+	defaultHeader      = 64 << 10
+	defaultConnect     = 10 * time.Second
+	defaultAnswer      = 60 * time.Second
+	defaultIdle        = 5 * time.Minute
+	defaultCheck       = 5 * time.Second
+)
+
+// Dialer connects through tor; only onion targets need it.
+type Dialer func(ctx context.Context, address string) (net.Conn, error)
+
+// Options are what a Proxy is made of. Zero means the default, except where
+// something must be set.
+type Options struct {
+	Listen net.Listener // must be set; Run closes it
+	// Target is "host:port", "unix:/path" or "<56 characters>.onion:port".
+	Target string
+	Mode   string
+	// Dial connects to an onion target.
+	Dial Dialer
+	// Host is what the target sees as Host; empty: the target's own, and for a
+	// unix socket the one that the client sent.
+	Host string
+	// Public are the addresses under which clients come; Location and cookies
+	// are rewritten to the one that the request came to.
+	Public []string
+
+	Connections int           // at once
+	Body        int64         // bytes of a request's body
+	Header      int           // bytes of a request's header
+	Connect     time.Duration // to connect to the target
+	Answer      time.Duration // from the end of a request to the header of its answer
+	Idle        time.Duration // without a byte in either direction
+	CheckEvery  time.Duration // between two looks at the target
+
+	Log zerolog.Logger
+	// OnHealth gets each change of the target's health, from one goroutine;
+	// why is nil when it is healthy.
+	OnHealth func(healthy bool, why error)
+}
+
+var onionHost = regexp.MustCompile(`^[a-z2-7]{56}\.onion$`)
+
+// check completes the options and says where the target is.
+func (o *Options) check() (network, address string, err error) {
+	if o.Listen == nil {
+		return "", "", errors.New("proxy: no listener")
+	}
+	if o.Mode != ModeHTTP && o.Mode != ModeTCP {
+		return "", "", fmt.Errorf("proxy: mode %q is neither %s nor %s", o.Mode, ModeHTTP, ModeTCP)
+	}
+	if o.OnHealth == nil {
+		o.OnHealth = func(bool, error) {}
+	}
+	for _, h := range append([]string{o.Host}, o.Public...) {
+		if strings.ContainsAny(h, " \t\r\n/@") {
+			return "", "", fmt.Errorf("proxy: %q is no host", h)
+		}
+	}
+	o.defaults()
+	if path, ok := strings.CutPrefix(o.Target, "unix:"); ok {
+		if !strings.HasPrefix(path, "/") || len(path) > 100 {
+			return "", "", fmt.Errorf("proxy: target %q is no absolute path of at most 100 bytes", o.Target)
+		}
+		return "unix", path, nil
+	}
+	host, port, err := net.SplitHostPort(o.Target)
+	if err != nil {
+		return "", "", fmt.Errorf("proxy: target %q is neither host:port nor unix:/path: %w", o.Target, err)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", "", fmt.Errorf("proxy: target %q has no port in 1-65535", o.Target)
+	}
+	if onionHost.MatchString(host) {
+		if o.Dial == nil {
+			return "", "", fmt.Errorf("proxy: target %s needs tor, which is off (hint: set tor.enabled)", host)
+		}
+		return "onion", o.Target, nil
+	}
+	// A name would be resolved outside of tor, by whoever answers.
+	if a, err := netip.ParseAddr(host); err != nil && host != "localhost" || err == nil && a.IsUnspecified() {
+		return "", "", fmt.Errorf("proxy: target %q is neither an IP address, localhost nor an onion address", o.Target)
+	}
+	return "tcp", o.Target, nil
+}
+
+func (o *Options) defaults() {
+	positive := func(v *time.Duration, standard time.Duration) {
+		if *v <= 0 {
+			*v = standard
+		}
+	}
+	positive(&o.Connect, defaultConnect)
+	positive(&o.Answer, defaultAnswer)
+	positive(&o.Idle, defaultIdle)
+	positive(&o.CheckEvery, defaultCheck)
+	if o.Connections <= 0 {
+		o.Connections = defaultConnections
+	}
+	if o.Body <= 0 {
+		o.Body = defaultBody
+	}
+	if o.Header <= 0 {
+		o.Header = defaultHeader
+	}
+}

@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Proxy passes connections of one listener to one target.
+type Proxy struct {
+	o                Options
+	network, address string
+	transport        *http.Transport
+	healthy          atomic.Bool
+}
+
+// New checks the options.
+func New(o Options) (*Proxy, error) {
+	network, address, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{o: o, network: network, address: address}
+	p.healthy.Store(true)
+	p.transport = &http.Transport{
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    32,
+		MaxConnsPerHost:        o.Connections,
+		IdleConnTimeout:        30 * time.Second,
+		ResponseHeaderTimeout:  p.o.Answer,
+		MaxResponseHeaderBytes: int64(p.o.Header),
+	}
+	return p, nil
+}
+
+// Healthy is what the last look at the target said.
+func (p *Proxy) Healthy() bool { return p.healthy.Load() }
+
+// dial connects to the target, whatever kind it is.
+func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.o.Connect)
+	defer cancel()
+	var conn net.Conn
+	var err error
+	if p.network == "onion" {
+		conn, err = p.o.Dial(ctx, p.address)
+	} else {
+		var d net.Dialer
+		conn, err = d.DialContext(ctx, p.network, p.address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", p.o.Target, err)
+	}
+	return &idleConn{Conn: conn, limit: p.o.Idle}, nil
+}
+
+// idleConn ends when nothing came or went for too long.
+type idleConn struct {
+	net.Conn
+	limit time.Duration
+}
+
+func (c *idleConn) Read(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *idleConn) Write(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// Run serves until the context ends, then gives open requests a second.
+func (p *Proxy) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	defer p.transport.CloseIdleConnections()
+	wg.Go(func() { p.watch(ctx) })
+	if p.o.Mode == ModeTCP {
+		return p.serveTCP(ctx, &wg)
+	}
+	// Waiting connections stay in the kernel's queue.
+	return p.serveHTTP(ctx, netutil.LimitListener(p.o.Listen, p.o.Connections), &wg)
+}
+
+func (p *Proxy) serveHTTP(ctx context.Context, l net.Listener, wg *sync.WaitGroup) error {
+	server := &http.Server{
+		Handler:           p.handler(),
+		ReadHeaderTimeout: min(p.o.Idle, 30*time.Second),
+		IdleTimeout:       p.o.Idle,
+		MaxHeaderBytes:    p.o.Header,
+		ErrorLog:          log.New(io.Discard, "", 0), // clients' errors, of which there is no end
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	wg.Go(func() {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			_ = server.Close()
+		}
+	})
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("proxy: %w", err)
+	}
+	return nil
+}
+
+// idleBody ends a request whose body does not come: each read has the time
+// that a connection may idle.
+type idleBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	limit   time.Duration
+	stopped *atomic.Bool // set when the client stopped sending
+}
+
+func (b *idleBody) Read(p []byte) (int, error) {
+	if err := b.control.SetReadDeadline(time.Now().Add(b.limit)); err != nil {
+		return 0, err
+	}
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		b.stopped.Store(true)
+		return n, err
+	}
+	if err != nil {
+		// The server goes on reading, to notice that the client left.
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// idleWriter ends an answer that the client does not take.
+type idleWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	limit   time.Duration
+}
+
+func (w *idleWriter) Write(p []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.limit))
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets a flush and an upgrade reach the connection.
+func (w *idleWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// exchange is what the steps of one request share, by its context.
+type exchange struct {
+	names   *names
+	stopped atomic.Bool // its body did not come
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	e, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return e
+}
+
+func (p *Proxy) handler() http.Handler {
+	rp := &httputil.ReverseProxy{
+		Transport:     p.transport,
+		FlushInterval: -1, // streams of events must not wait for a full buffer
+		ErrorLog:      log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", p.urlHost()
+			r.Out.Host = p.targetHost(r.In.Host)
+			exchangeOf(r.In.Context()).names.request(r.Out.Header, r.Out.Host)
+		},
+		ModifyResponse: func(r *http.Response) error {
+			exchangeOf(r.Request.Context()).names.response(r.Header)
+			return nil
+		},
+		ErrorHandler: p.failed,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if code, why := p.refuse(r); code != 0 {
+			// Else the server would first wait for the rest of the body.
+			w.Header().Set("Connection", "close")
+			http.Error(w, why, code)
+			return
+		}
+		c := http.NewResponseController(w)
+		e := &exchange{names: p.names(r)}
+		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
+		if r.ContentLength != 0 {
+			r.Body = http.MaxBytesReader(w, &idleBody{ReadCloser: r.Body, control: c, limit: p.o.Idle, stopped: &e.stopped}, p.o.Body)
+		}
+		rp.ServeHTTP(&idleWriter{ResponseWriter: w, control: c, limit: p.o.Idle}, r)
+	})
+}
+
+// refuse says with what code a request is turned away; 0: it is not.
+func (p *Proxy) refuse(r *http.Request) (code int, why string) {
+	switch {
+	case r.Method == http.MethodConnect:
+		return http.StatusMethodNotAllowed, "CONNECT is not served"
+	case !p.isPublic(r.Host):
+		return http.StatusMisdirectedRequest, "this host is not served here"
+	case r.ContentLength > p.o.Body:
+		return http.StatusRequestEntityTooLarge, p.tooLarge()
+	}
+	return 0, ""
+}
+
+func (p *Proxy) tooLarge() string { return fmt.Sprintf("the body has more than %d bytes", p.o.Body) }
+
+// isPublic refuses names that this proxy does not stand for: a page elsewhere
+// could point a name of its own here.
+func (p *Proxy) isPublic(host string) bool {
+	if len(p.o.Public) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(both(host), func(h string) bool {
+		return slices.ContainsFunc(p.o.Public, func(public string) bool { return strings.EqualFold(h, public) })
+	})
+}
+
+func (p *Proxy) names(r *http.Request) *names {
+	n := &names{public: r.Host}
+	n.target = both(p.targetHost(r.Host))
+	if p.network != "unix" {
+		n.target = append(n.target, both(p.o.Target)...)
+	}
+	return n
+}
+
+// targetHost is the Host that the target sees.
+func (p *Proxy) targetHost(asked string) string {
+	switch {
+	case p.o.Host != "":
+		return p.o.Host
+	case p.network == "unix":
+		return asked
+	}
+	return strings.TrimSuffix(p.o.Target, ":80")
+}
+
+// urlHost only names the pool of connections.
+func (p *Proxy) urlHost() string {
+	if p.network == "unix" {
+		return "unix"
+	}
+	return p.o.Target
+}
+
+// failed answers for a target that did not. What went wrong inside is for the
+// log, not for the client.
+func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		http.Error(w, p.tooLarge(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if exchangeOf(r.Context()).stopped.Load() {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "the body stopped", http.StatusRequestTimeout)
+		return
+	}
+	if r.Context().Err() != nil {
+		return // the client is gone
+	}
+	p.o.Log.Debug().Err(err).Str("component", "proxy").Msg("target failed a request")
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		http.Error(w, "the service did not answer in time", http.StatusGatewayTimeout)
+		return
+	}
+	http.Error(w, "the service is not reachable", http.StatusBadGateway)
+}
