@@ -103,7 +103,7 @@ func (p *Plan) checkTry(j *job, index int, t *try) error {
 }
 
 func (p *Plan) checkWorkers() (tries int, err error) {
-	roomy := 0
+	roomy, spare := 0, 0
 	for _, w := range p.workers {
 		if w == nil {
 			continue
@@ -119,6 +119,9 @@ func (p *Plan) checkWorkers() (tries int, err error) {
 		}
 		if w.open {
 			roomy++
+			if len(w.tries) < w.slots {
+				spare++
+			}
 		}
 		if w.open && (!w.serves() || len(w.tries) >= w.window(p.cfg)) {
 			return 0, fmt.Errorf("worker %s has no room and is offered work", w.node)
@@ -136,8 +139,8 @@ func (p *Plan) checkWorkers() (tries int, err error) {
 			}
 		}
 	}
-	if roomy != p.roomy {
-		return 0, fmt.Errorf("%d workers have room, %d counted", roomy, p.roomy)
+	if roomy != p.roomy || spare != p.spare {
+		return 0, fmt.Errorf("%d workers have room and %d a free slot, %d and %d counted", roomy, spare, p.roomy, p.spare)
 	}
 	return tries, nil
 }

@@ -105,14 +105,18 @@ func (p *Plan) assign(j *job, index int, w *worker, why Why, now time.Duration) 
 	if why == WhyDoubt || why == WhyEnd {
 		copies = 1
 	}
-	for i, a := range slices.Backward(p.out) {
-		if a, ok := a.(Assign); ok && a.Worker == w.node && a.Job == j.id && a.Why == why {
+	if w.toldIn != p.steps {
+		w.toldIn, w.told = p.steps, w.told[:0]
+	}
+	for _, i := range w.told {
+		if a := p.out[i].(Assign); a.Job == j.id && a.Why == why {
 			a.Chunks = append(a.Chunks, add)
 			a.Copies += copies
 			p.out[i] = a
 			return t
 		}
 	}
+	w.told = append(w.told, len(p.out))
 	p.emit(Assign{Worker: w.node, Job: j.id, Why: why, Chunks: []Try{add}, Copies: copies})
 	return t
 }
@@ -120,7 +124,7 @@ func (p *Plan) assign(j *job, index int, w *worker, why Why, now time.Duration) 
 // copyDoubtful gives free slots, for which nothing is pending, attempts at
 // chunks that only doubtful workers have.
 func (p *Plan) copyDoubtful(now time.Duration) {
-	if p.roomy == 0 || len(p.doubtful) == 0 {
+	if p.spare == 0 || len(p.doubtful) == 0 {
 		return
 	}
 	for _, w := range p.doubtful {
@@ -128,6 +132,9 @@ func (p *Plan) copyDoubtful(now time.Duration) {
 			c := &t.job.chunks[t.chunk]
 			if slices.ContainsFunc(c.tries, func(o *try) bool { return !o.worker.doubtful }) {
 				continue // it runs at a good worker already
+			}
+			if p.spare == 0 {
+				return
 			}
 			if to := p.choose(t.job, t.chunk, true, now); to != nil {
 				p.assign(t.job, t.chunk, to, WhyDoubt, now)
@@ -140,12 +147,12 @@ func (p *Plan) copyDoubtful(now time.Duration) {
 // that take much longer than the job's others: at most one copy more of each,
 // and few in all.
 func (p *Plan) copyLast(now time.Duration) {
-	if p.roomy == 0 {
+	if p.spare == 0 {
 		return
 	}
 	limit := max(1, p.slots()/20)
 	for _, j := range p.jobs {
-		if p.copies >= limit || p.roomy == 0 {
+		if p.copies >= limit || p.spare == 0 {
 			return
 		}
 		if len(j.tries) == 0 || j.count[pending] > 0 || j.times.n < minTimed {
@@ -160,7 +167,7 @@ func (p *Plan) copyLast(now time.Duration) {
 		}
 		slices.SortFunc(late, func(a, b *try) int { return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.chunk, b.chunk)) })
 		for _, t := range late {
-			if p.copies >= limit {
+			if p.copies >= limit || p.spare == 0 {
 				return
 			}
 			if to := p.choose(j, t.chunk, true, now); to != nil {

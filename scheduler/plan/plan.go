@@ -76,6 +76,7 @@ type Plan struct {
 	held  bool // nothing new is given out
 	out   []Action
 	armed uint64 // counts what needs an order
+	steps uint64
 
 	jobs   []*job // in the order in which they came
 	byID   map[cluster.JobID]*job
@@ -93,6 +94,7 @@ type Plan struct {
 	vacant   []int32
 	byNode   map[cluster.NodeID]*worker
 	roomy    int // workers that may get something now
+	spare    int // those of them with a free slot
 	doubtful []*worker
 	classes  []*class
 	kinds    map[kindKey]*kind
@@ -117,6 +119,7 @@ func (p *Plan) Step(e Event, now time.Duration) []Action {
 	}
 	clear(p.out)
 	p.out, p.now = p.out[:0], now
+	p.steps++
 	p.expire(now)
 	switch e := e.(type) {
 	case JobAdded:

@@ -148,6 +148,14 @@ func (p *Plan) gauge(w *worker, now time.Duration) {
 			p.roomy--
 		}
 	}
+	if spare := is && len(w.tries) < w.slots; spare != w.spare {
+		w.spare = spare
+		if spare {
+			p.spare++
+		} else {
+			p.spare--
+		}
+	}
 }
 
 // setGroup replaces the members of a group.

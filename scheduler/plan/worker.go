@@ -33,6 +33,9 @@ type worker struct {
 	draining  bool     // it finishes what it has and takes nothing new
 	unready   bool     // it says that it cannot take anything now
 	open      bool     // it may get something now
+	spare     bool     // and it has a free slot
+	toldIn    uint64   // the step in which it was last assigned something
+	told      []int    // which actions of that step these are
 	doubtful  bool     // stands in Plan.doubtful
 	tries     []*try
 	backlog   uint64        // iterations of tries
