@@ -127,6 +127,8 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run 'Model|Twin|Spread' ./scheduler ./scheduler/plan
 	$(GO) test -run xxx -bench 'Choose|Step' -benchtime 2s -benchmem ./scheduler/plan
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'JobsNemesis|TestCancel|RollingRestart' ./test/netns
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob' ./daemon
+	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker
 
 prove-demo: build ## 20 demos per signal and profile
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./daemon

@@ -49,7 +49,7 @@ func Default() Config {
 		Log:      Log{Level: "info", Format: "auto"},
 		EventLog: EventLog{SegmentBytes: 64 << 20, LowWater: 256 << 20, Reserve: 64 << 20, SnapshotEvents: 200_000, RetainBytes: 8 << 30},
 		Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
-		Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: time.Second},
+		Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: 500 * time.Millisecond},
 		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
 		Jobs:     Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
 		origin:   map[string]Origin{},

@@ -24,7 +24,7 @@ import (
 const (
 	DefaultScratchBytes = int64(1) << 30
 	DefaultProcesses    = 256
-	DefaultGrace        = time.Second
+	DefaultGrace        = 500 * time.Millisecond
 	// execPatience is how long a supervisor may take beyond the grace.
 	execPatience = 8 * time.Second
 	// pipePatience is how long output is read after all writers should have
