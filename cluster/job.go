@@ -132,6 +132,8 @@ func (s JobSpec) Validate() error {
 		return bad("artefact is set, which executor %s does not take: hosts run their own programs", ExecutorExec)
 	case s.Iterations == 0 || s.Iterations > MaxIterations:
 		return bad("iterations is %d, want 1-%d", s.Iterations, MaxIterations)
+	case s.FirstIteration > MaxIterations-s.Iterations:
+		return bad("first_iteration is %d, at most %d are allowed before %d iterations", s.FirstIteration, MaxIterations-s.Iterations, s.Iterations)
 	case s.Chunk == 0 || s.Chunk > s.Iterations:
 		return bad("chunk is %d, want 1-%d (the iterations)", s.Chunk, s.Iterations)
 	case (s.Iterations-1)/s.Chunk >= MaxChunks:
@@ -146,6 +148,11 @@ func (s JobSpec) Validate() error {
 	if s.Executor == ExecutorExec {
 		if _, err := ParseProgramName(s.Program); err != nil {
 			return bad("program: %v", err)
+		}
+	}
+	if s.RetryOf != "" {
+		if _, err := ParseJobID(string(s.RetryOf)); err != nil {
+			return bad("retry_of: %v", err)
 		}
 	}
 	if err := s.check(); err != nil {
@@ -180,7 +187,7 @@ func (s JobSpec) Chunks() int { return int((s.Iterations-1)/s.Chunk) + 1 }
 // ChunkRange returns the first iteration of chunk i and how many it covers.
 func (s JobSpec) ChunkRange(i int) (offset, n uint64) {
 	offset = uint64(i) * s.Chunk
-	return offset, min(s.Chunk, s.Iterations-offset)
+	return s.FirstIteration + offset, min(s.Chunk, s.Iterations-offset)
 }
 
 // Timeout is TimeoutSeconds as a duration.

@@ -66,6 +66,10 @@ type JobPolicy struct {
 	// KeepSeconds is how long the job and its result are known after its end;
 	// none: 7 days.
 	KeepSeconds float64 `json:"keep_seconds,omitempty"`
+	// FirstIteration is the index of the job's first iteration, as its chunks are
+	// told; none: 0.
+	FirstIteration uint64 `json:"first_iteration,omitempty"`
+	RetryOf        JobID  `json:"retry_of,omitempty"` // the job whose chunks without a result it computes
 }
 
 // Access says whose workers may run a job.

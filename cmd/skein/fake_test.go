@@ -57,7 +57,7 @@ type fakeCluster struct {
 func newFakeCluster(socket string) *fakeCluster {
 	f := &fakeCluster{
 		state: api.StateOK, holder: "n1", ready: true, jobs: map[cluster.JobID]api.Job{}, keys: map[string]cluster.JobSpec{},
-		uploads: map[cluster.Hash]int64{}, changed: make(chan struct{}), socket: socket,
+		uploads: map[cluster.Hash]int64{{0xaa}: 6}, changed: make(chan struct{}), socket: socket,
 	}
 	good := fakeJob(jobGood, "pi", cluster.JobCompleted, 1000)
 	bad := fakeJob(jobBad, "", cluster.JobFailed, 990)

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return group("job", "Submit, watch and stop jobs", a.jobRun(), a.jobList(), a.jobStatus(), a.jobResults(), a.jobStop())
+	return group("job", "Submit, watch and stop jobs", a.jobRun(), a.jobList(), a.jobStatus(), a.jobResults(), a.jobStop(), a.jobRetry())
 }
 
 func (a *app) jobList() *cobra.Command {
