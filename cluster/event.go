@@ -141,7 +141,7 @@ func (k Kind) Authority() bool {
 func (k Kind) Essential() bool {
 	switch k {
 	case KindTermStart, KindConfigChanged, KindLeaseReleased, KindLeaseLost, KindVotersSet,
-		KindJobStopped, KindJobDone, KindJobsForgotten, KindChunkAccepted, KindChunksAccepted, KindChunkFailed, KindChunkReclaimed,
+		KindJobQueued, KindJobStopped, KindJobDone, KindJobsForgotten, KindChunkAccepted, KindChunksAccepted, KindChunkFailed, KindChunkReclaimed,
 		KindHostStarted, KindIncarnation, KindHostDisk, KindSnapshot:
 		return true
 	}

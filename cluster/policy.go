@@ -30,7 +30,7 @@ const (
 	DefaultLosses      = 16
 	MaxQuorum          = 4
 	DefaultQuorum      = 2
-	MaxChunkSeconds    = time.Hour
+	MaxChunkTime       = time.Hour
 	DefaultChunkTime   = 30 * time.Second
 )
 
@@ -221,7 +221,7 @@ func (p JobPolicy) check() error {
 		{"stuck_seconds", p.StuckSeconds, MaxJobDeadline},
 		{"hard_timeout_seconds", p.HardTimeoutSeconds, MaxChunkTimeout},
 		{"grace_seconds", p.GraceSeconds, MaxGrace},
-		{"chunk_seconds", p.ChunkSeconds, MaxChunkSeconds},
+		{"chunk_seconds", p.ChunkSeconds, MaxChunkTime},
 		{"keep_seconds", p.KeepSeconds, MaxKeep},
 	} {
 		// Below a millisecond nothing can be kept to.

@@ -61,6 +61,10 @@ func draftOf(term cluster.Term, action plan.Action) (cluster.Draft, bool) {
 		return cluster.Draft{Term: term, Kind: cluster.KindJobStopped, Body: cluster.JobStopped{
 			Job: a.Job, Actor: holderActor, Reason: a.Reason, Cause: a.Cause,
 		}}, true
+	case plan.Starved:
+		return cluster.Draft{Term: term, Kind: cluster.KindJobQueued, Body: cluster.JobWaiting{
+			Job: a.Job, Reason: "no worker is fit for it",
+		}}, true
 	case plan.Finish:
 		return cluster.Draft{Term: term, Kind: cluster.KindJobDone, Body: cluster.JobDone{
 			Job: a.Job, State: a.State, Reason: a.Reason,

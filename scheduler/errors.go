@@ -16,7 +16,7 @@ var (
 	ErrNotHolder = errors.New("this host does not schedule")
 	// ErrBusy says that too many requests wait. Retry after RetryAfter.
 	ErrBusy = errors.New("scheduler is busy")
-	// ErrNoRoom says that the log has no room for a new job. Retry when the
+	// ErrNoRoom says that the log has no room for a new job or group. Retry when the
 	// operator has made some.
 	ErrNoRoom = errors.New("no room for new jobs in the event log")
 	// ErrKeyReused says that the owner has submitted another job under the

@@ -54,6 +54,9 @@ func (t *term) setGroup(b cluster.GroupSet) error {
 	if !known && len(b.Members) > 0 && groups >= cluster.MaxGroups {
 		return ErrManyGroups
 	}
+	if t.lookForRoom(); t.held {
+		return ErrNoRoom
+	}
 	t.batch.add(cluster.Draft{Term: t.id, Kind: cluster.KindGroupSet, Body: b})
 	t.step(plan.GroupChanged{Group: b.Group, Members: b.Members})
 	return nil

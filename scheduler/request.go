@@ -150,7 +150,7 @@ func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor, reason st
 }
 
 // SetGroup says who belongs to a group, and answers when that is stable. Errors
-// wrap cluster.ErrJobSpec, ErrManyGroups, ErrNotHolder, ErrBusy or
+// wrap cluster.ErrJobSpec, ErrManyGroups, ErrNoRoom, ErrNotHolder, ErrBusy or
 // ErrUnknownOutcome; then it may be repeated.
 func (s *Scheduler) SetGroup(ctx context.Context, b cluster.GroupSet) error {
 	b.Members = slices.Compact(slices.Sorted(slices.Values(b.Members)))

@@ -512,6 +512,10 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 		if sub, err := r.s.Submit(t.Context(), testSpec("k", 100), "uid:1", WaitLocal); err != nil || sub.Created {
 			t.Errorf("submit of a known job: %v", err)
 		}
+		group := cluster.GroupSet{Group: "g", Members: []string{"b", "a", "b"}, Actor: "uid:0@n1"}
+		if err := r.s.SetGroup(t.Context(), group); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("group in a full log: %v, want ErrNoRoom", err)
+		}
 		if err := r.s.Stop(t.Context(), other, "uid:1", ""); err != nil {
 			t.Errorf("stop: %v", err)
 		}
@@ -526,6 +530,17 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 			t.Errorf("jobs are %s and %s", r.job(other).State, r.job(id).State)
 		}
 		setFull(false)
+		if err := r.s.SetGroup(t.Context(), group); err != nil {
+			t.Errorf("group: %v", err)
+		}
+		r.log.View(func(st *state.State) {
+			if g, ok := st.Group("g"); !ok || !slices.Equal(g.Members, []string{"a", "b"}) {
+				t.Errorf("group %+v", g)
+			}
+		})
+		if err := r.s.SetGroup(t.Context(), cluster.GroupSet{Group: "G"}); !errors.Is(err, cluster.ErrJobSpec) {
+			t.Errorf("group with a bad name: %v", err)
+		}
 		r.submit("l", 5)
 		r.ended(id, 10*time.Minute)
 		_ = stop()
