@@ -417,3 +417,35 @@ func TestTwin(t *testing.T) {
 		}
 	}
 }
+
+// bytesSource makes decisions out of a fuzzer's input, one byte each, and goes on
+// at random after it.
+type bytesSource struct {
+	in   []byte
+	rest *rand.PCG
+}
+
+func (s *bytesSource) Uint64() uint64 {
+	if len(s.in) == 0 {
+		return s.rest.Uint64()
+	}
+	b := uint64(s.in[0])
+	s.in = s.in[1:]
+	return b * 0x0101010101010101
+}
+
+// FuzzTwin is TestTwin with histories of the fuzzer's making.
+func FuzzTwin(f *testing.F) {
+	f.Add([]byte("\x00\x10\x20\x30\x40\x50\x60\x70\x80\x90\xa0\xb0\xc0\xd0\xe0\xf0"))
+	f.Add([]byte{9, 30, 200, 7, 61, 250, 13, 90, 33, 180, 240, 5, 77, 140, 99, 221, 18, 66, 170, 201, 44, 3, 129, 255})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		src := &bytesSource{in[:min(len(in), 2000)], rand.NewPCG(1, 2)}
+		rng := rand.New(src)
+		w := newTwin(t, 9)
+		w.submit(rng)
+		for len(src.in) > 0 {
+			w.chaos(rng)
+		}
+		w.heal()
+	})
+}
