@@ -29,8 +29,8 @@ func shellBlocks(text string) (out []string) {
 	return out
 }
 
-// jobsHost runs the real daemon of a cluster of one.
-func jobsHost(ctx context.Context, t *testing.T) (dir string, env []string) {
+// jobsHost runs the real daemon of a cluster of one, which allows a program.
+func jobsHost(ctx context.Context, t *testing.T, program string) (dir string, env []string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "skdoc") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
@@ -54,8 +54,12 @@ func jobsHost(ctx context.Context, t *testing.T) (dir string, env []string) {
 			t.Fatal(err)
 		}
 	}
-	config := fmt.Sprintf("state_dir = %q\n[node]\nname = \"n1\"\n[mesh]\nbackend = \"netstack\"\nlisten = %q\n[status]\nsocket = %q\n[lease]\nprofile = \"fast\"\n",
-		filepath.Join(dir, "state"), listen, filepath.Join(dir, "s"))
+	script := filepath.Join(dir, "count.sh")
+	if err := os.WriteFile(script, []byte(program), 0o700); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("state_dir = %q\n[node]\nname = \"n1\"\n[mesh]\nbackend = \"netstack\"\nlisten = %q\n[status]\nsocket = %q\n[lease]\nprofile = \"fast\"\n[exec.programs]\ncount = [%q]\n",
+		filepath.Join(dir, "state"), listen, filepath.Join(dir, "s"), script)
 	if err := os.WriteFile(filepath.Join(dir, "skein.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +113,9 @@ func TestJobsDocument(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	dir, env := jobsHost(ctx, t)
+	_, program, _ := strings.Cut(string(text), "\n```bash\n")
+	program, _, _ = strings.Cut(program, "\n```")
+	dir, env := jobsHost(ctx, t, program)
 	sh := exec.CommandContext(ctx, "bash", "-euc", strings.Join(blocks, "\n"))
 	sh.Dir, sh.Env = dir, env
 	if out, err := sh.CombinedOutput(); err != nil {
@@ -132,6 +138,9 @@ func TestJobsDocument(t *testing.T) {
 		t.Errorf("p50 %g, p90 %g, p99 %g, want %g", call["P50"], call["P90"], p99, want)
 	}
 
+	if count := readMetrics(t, filepath.Join(dir, "count.csv"))["seen"]; count["N"] != 10 || count["MEAN"] != 10 {
+		t.Errorf("count: %v", count)
+	}
 	seen := map[int]bool{}
 	chunks, err := os.ReadFile(filepath.Join(dir, "chunks.jsonl"))
 	if err != nil {
