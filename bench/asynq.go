@@ -55,7 +55,7 @@ func (q *asynqQueue) enqueue(ctx context.Context) error {
 
 func (q *asynqQueue) fill(ctx context.Context, n int) error {
 	return q.redis.filling(ctx, func() error {
-		const clients = 16
+		const clients = 64
 		var wg sync.WaitGroup
 		errs := make([]error, clients)
 		for c := range clients {

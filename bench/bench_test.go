@@ -8,7 +8,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/skein-project/skein/worker"
 )
+
+// TestMain also is a runner of chunks for the comparison with native code.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == runnerRole {
+		os.Exit(worker.RunnerMain(os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
 
 // TestSmoke runs one tiny round of every comparison that needs no rights, so
 // that none can rot. Its figures mean nothing.
@@ -37,8 +47,8 @@ func TestSmoke(t *testing.T) {
 			others++
 		}
 	}
-	if others != 36 || queues < 7 {
-		t.Errorf("%d rows and %d of queues, want 36 and at least 7", others, queues)
+	if others != 39 || queues < 7 {
+		t.Errorf("%d rows and %d of queues, want 39 and at least 7", others, queues)
 	}
 	want := []string{"name", "ok", "ours", "peer", "ratio", "target", "unit"}
 	for _, r := range got.Results {
@@ -94,6 +104,9 @@ func TestStatistics(t *testing.T) {
 	}
 	if r := round(123456); r != 123500 {
 		t.Errorf("rounded %v", r)
+	}
+	if s := number(122_712_345); s != "122700000" {
+		t.Errorf("printed %s", s)
 	}
 	if s := number(0.000123456); s != "0.0001235" {
 		t.Errorf("printed %s", s)

@@ -11,9 +11,14 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/skein-project/skein/worker"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == runnerRole {
+		os.Exit(worker.RunnerMain(os.Stdin, os.Stdout, os.Stderr))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
@@ -27,8 +32,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, members, tunnel")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
+	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -40,6 +46,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	s := &suite{size: full, log: stderr}
 	if *short {
 		s.size = tiny
+	}
+	if *burst > 0 {
+		s.size.burst = *burst
 	}
 	if s.dir, err = os.MkdirTemp(*dir, "skein-bench-"); err != nil {
 		return err
@@ -60,6 +69,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"log-verify", verification},
 		{"log-catchup", catchUp},
 		{"queues", queues},
+		{"plan", decisions},
+		{"guests", guests},
 		{"members", membership},
 		{"tunnel", tunnel},
 	} {

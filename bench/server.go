@@ -17,7 +17,7 @@ import (
 type server struct {
 	cmd  *exec.Cmd
 	end  syscall.Signal // asks it to stop at once
-	done chan error
+	done chan struct{}  // closed when it ended
 }
 
 // startServer starts a program, as user where this one is root, with dir as
@@ -28,17 +28,20 @@ func startServer(dir string, end syscall.Signal, cred *syscall.Credential, progr
 		return nil, err
 	}
 	defer log.Close()
-	s := &server{cmd: exec.Command(program, args...), end: end, done: make(chan error, 1)}
+	s := &server{cmd: exec.Command(program, args...), end: end, done: make(chan struct{})}
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: cred}
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	go func() { s.done <- s.cmd.Wait() }()
+	go func() {
+		defer close(s.done)
+		_ = s.cmd.Wait() // how it ended does not matter
+	}()
 	return s, nil
 }
 
-// stop ends the server; how it ended does not matter.
+// stop ends the server.
 func (s *server) stop() error {
 	_ = s.cmd.Process.Signal(s.end)
 	select {

@@ -175,7 +175,12 @@ func round(v float64) float64 {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0
 	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	exp := math.Floor(math.Log10(math.Abs(v)))
+	if exp > 3 {
+		unit := math.Pow(10, exp-3) // whole, so that the product is
+		return math.Round(v/unit) * unit
+	}
+	scale := math.Pow(10, 3-exp)
 	return math.Round(v*scale) / scale
 }
 
