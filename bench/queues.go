@@ -125,10 +125,16 @@ func completionBurst(ctx context.Context, s *suite, p queuePeer, workers, n int,
 	if err := q.fill(ctx, n); err != nil {
 		return 0, false, fmt.Errorf("fill: %w", err)
 	}
-	if err := pause(ctx, warm); err != nil {
+	// One that looks for work now and then is timed from when it found some.
+	var before int64
+	err = poll(ctx, "a first piece is done", 10*time.Second, func() bool {
+		before, err = q.done(ctx)
+		return err != nil || before > 0
+	})
+	if err := errors.Join(err, pause(ctx, warm)); err != nil {
 		return 0, false, err
 	}
-	before, err := q.done(ctx)
+	before, err = q.done(ctx)
 	if err != nil {
 		return 0, false, err
 	}
