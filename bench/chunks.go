@@ -26,6 +26,7 @@ type chunkQueue struct {
 	sched   *scheduler.Scheduler
 	workers map[cluster.NodeID]*idleWorker
 	jobs    int
+	waited  []float64 // milliseconds from when a chunk could be given out until a worker had it
 	stop    func() error
 }
 
@@ -33,6 +34,7 @@ type chunkQueue struct {
 type countingLog struct {
 	*eventlog.Log
 	accepted atomic.Int64
+	synced   atomic.Pointer[time.Time] // when the last submission was
 }
 
 // Append counts after the group is synced.
@@ -43,6 +45,10 @@ func (l *countingLog) Append(ctx context.Context, drafts []cluster.Draft) ([]clu
 		for _, d := range drafts {
 			if b, ok := d.Body.(cluster.ChunksAccepted); ok {
 				n += len(b.Accepts)
+			}
+			if d.Kind == cluster.KindJobSubmitted {
+				now := time.Now()
+				l.synced.Store(&now)
 			}
 		}
 		l.accepted.Add(int64(n))
@@ -148,6 +154,7 @@ func (q *chunkQueue) one(ctx context.Context) (time.Duration, error) {
 	}
 	select {
 	case at := <-seen:
+		q.waited = append(q.waited, ms(at.Sub(*q.log.synced.Load())))
 		return at.Sub(began), nil
 	case <-ctx.Done():
 		return 0, ctx.Err()

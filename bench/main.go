@@ -131,7 +131,7 @@ var (
 	}
 	tiny = size{
 		crashes: 1, handovers: 1, rounds: 1, burst: 50 * time.Millisecond, events: 2000,
-		history: 3000, catchUps: 1, propagations: 2, workers: []int{crowd}, submits: 1,
+		history: 3000, catchUps: 1, propagations: 2, workers: []int{crowd}, submits: 10,
 		hosts: 4, kills: 1, window: time.Second, loss: time.Second,
 	}
 )

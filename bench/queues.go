@@ -154,6 +154,7 @@ func completionBurst(ctx context.Context, s *suite, p queuePeer, workers, n int,
 func assignments(ctx context.Context, s *suite, ours queuePeer, peers []queuePeer) error {
 	all := append([]queuePeer{ours}, peers...)
 	took := make([][]float64, len(all))
+	var waited []float64
 	for round := range s.size.rounds {
 		s.progress("time to a worker, round %d of %d", round+1, s.size.rounds)
 		for i := range all {
@@ -162,53 +163,61 @@ func assignments(ctx context.Context, s *suite, ours queuePeer, peers []queuePee
 			if all[at].slow {
 				n = max(1, n/10)
 			}
-			v, err := arrivals(ctx, s, all[at], n)
+			v, w, err := arrivals(ctx, s, all[at], n)
 			if err != nil {
 				return fmt.Errorf("%s: %w", all[at].name, err)
 			}
-			took[at] = append(took[at], v...)
+			took[at], waited = append(took[at], v...), append(waited, w...)
 		}
 	}
-	for i, p := range peers {
-		for _, d := range []struct {
-			name   string
-			digest func([]float64) float64
-			target target
-		}{{"p50", median, target{"ours", "<=", 0.3}}, {"p99", p99, target{"ours", "<=", 3}}} {
+	for _, d := range []struct {
+		name   string
+		digest func([]float64) float64
+		target target
+	}{{"p50", median, target{"ours", "<=", 0.3}}, {"p99", p99, target{"ours", "<=", 3}}} {
+		s.add(series{
+			name: fmt.Sprintf("assignable to worker, %d workers, %s", crowd, d.name), unit: "ms", with: "none",
+			target: d.target, digest: d.digest, ours: waited,
+		})
+		for i, p := range peers {
 			s.add(series{
 				name: fmt.Sprintf("submission to worker, %d workers, against %s, %s", crowd, p.name, d.name), unit: "ms",
-				with: p.with, target: d.target, digest: d.digest, ours: took[0], peer: took[i+1],
+				with: p.with, digest: d.digest, ours: took[0], peer: took[i+1],
 			})
 		}
 	}
 	return nil
 }
 
-// arrivals submits single pieces, at moments that follow nobody's timers.
-func arrivals(ctx context.Context, s *suite, p queuePeer, n int) (took []float64, err error) {
+// arrivals submits single pieces, at moments that follow nobody's timers. Of our
+// own queue it also says how long they waited once they could be given out.
+func arrivals(ctx context.Context, s *suite, p queuePeer, n int) (took, waited []float64, err error) {
 	dir, err := os.MkdirTemp(s.dir, "queue-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	q, err := p.open(ctx, dir, crowd)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, q.close()) }()
 	for i := range n + 1 {
 		if err := pause(ctx, rand.N(20*time.Millisecond)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		d, err := oneOf(ctx, q)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if i > 0 { // the first opens what is opened late
 			took = append(took, ms(d))
 		}
 	}
-	return took, nil
+	if c, ok := q.(*chunkQueue); ok {
+		waited = c.waited[1:]
+	}
+	return took, waited, nil
 }
 
 func oneOf(ctx context.Context, q queue) (time.Duration, error) {
