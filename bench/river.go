@@ -49,7 +49,7 @@ func startPostgres(ctx context.Context, base string) (*postgres, error) {
 	create.Dir = dir
 	create.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	if out, err := create.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+		return nil, fmt.Errorf("initdb, as user nobody if this is root, who must be able to enter %s: %w\n%s", dir, err, out)
 	}
 	args := []string{"-D", data, "-k", dir, "-c", "listen_addresses="}
 	for _, set := range tunedPostgres {
