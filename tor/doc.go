@@ -36,6 +36,9 @@
 // one that reads and one that empties bine's event channel, both end with it;
 // each command has one, which ends with the answer or with the session.
 //
+// Watch tells what a publisher needs of an own service: it looks every 5 s,
+// every second after tor made a new descriptor, and at once when it is back.
+//
 //	t, err := tor.New(tor.Options{Dir: "/var/lib/skein/tor", Services: services})
 //	go t.Run(ctx)
 //	err = t.AwaitReady(ctx)

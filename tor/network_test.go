@@ -154,8 +154,19 @@ func TestNetwork(t *testing.T) {
 	t.Logf("introduction points after %s", eventually(t, "introduction points", points))
 	t.Logf("reached after %s", eventually(t, "reach", reach(client, address, "hello")))
 
-	t.Run("post and fetch", func(t *testing.T) { postAndFetch(t, n, host, client, address) })
+	t.Run("post and fetch", func(t *testing.T) { postAndFetch(t, n, client, address) })
 
+	told := make(chan tor.Snapshot, 100)
+	watching, stop := context.WithCancel(t.Context())
+	watched := make(chan error, 1)
+	go func() { watched <- host.Watch(watching, address, func(s tor.Snapshot) { told <- s }) }()
+	defer func() {
+		stop()
+		if err := <-watched; err != nil {
+			t.Error(err)
+		}
+	}()
+	first := awaitSnapshot(t, told, func(s tor.Snapshot) bool { return len(s.Relays) >= tor.MinIntroPoints })
 	old := host.Status().Pid
 	begin = time.Now()
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
@@ -169,10 +180,12 @@ func TestNetwork(t *testing.T) {
 	})
 	eventually(t, "introduction points", points)
 	t.Logf("killed; points are back after %s", time.Since(begin).Round(time.Millisecond))
-	// A client asks an HSDir once in a while only; this one has asked them all.
-	if err := client.NewIdentity(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	awaitSnapshot(t, told, func(s tor.Snapshot) bool {
+		return s.Descriptor != first.Descriptor && len(s.Relays) >= tor.MinIntroPoints
+	})
+	t.Logf("killed; the watcher was told after %s", time.Since(begin).Round(time.Millisecond))
+	// One with a descriptor of before may try dead points for half a minute.
+	client = runTor(t, tor.Options{Torrc: n.Torrc()})
 	eventually(t, "reach", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 		defer cancel()
@@ -184,44 +197,52 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+func awaitSnapshot(t *testing.T, told <-chan tor.Snapshot, ok func(tor.Snapshot) bool) tor.Snapshot {
+	t.Helper()
+	end := time.After(limit)
+	for {
+		select {
+		case s := <-told:
+			if ok(s) {
+				return s
+			}
+		case <-end:
+			t.Fatal("the watcher was not told")
+		}
+	}
+}
+
 // postAndFetch posts a real descriptor to an HSDir that lacks it and fetches it
 // from there; a second post has the same revision and is refused.
-func postAndFetch(t *testing.T, n *tornet.Network, host, client *tor.Tor, address string) {
+func postAndFetch(t *testing.T, n *tornet.Network, client *tor.Tor, address string) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	text, err := host.Descriptor(ctx, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The host may post to one of them meanwhile, which then refuses.
-	var hsdir string
-	var results []tor.Result
+	// The host's own answer is of no use here: for half of each period it is
+	// the descriptor that clients no longer ask for.
+	var text, hsdir string
 	for _, r := range n.Relays() {
 		f, err := r.Fingerprint()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.Fetch(ctx, address, f)
-		if err == nil {
-			continue
-		}
-		if _, ok := errors.AsType[*tor.RejectedError](err); !ok {
+		found, err := client.Fetch(ctx, address, f)
+		if _, missing := errors.AsType[*tor.RejectedError](err); err != nil && !missing {
 			t.Fatal(err)
-		}
-		begin := time.Now()
-		if results, err = client.Upload(ctx, address, []string{f}, text); err != nil || len(results) != 1 {
-			t.Fatalf("upload: %v, %v", results, err)
-		}
-		if results[0].Err == nil {
-			t.Logf("uploaded after %s", time.Since(begin).Round(time.Millisecond))
+		} else if missing {
 			hsdir = f
-			break
+		} else {
+			text = found
 		}
-		t.Logf("%s: %v", r.Name(), results[0].Err)
 	}
-	if hsdir == "" {
-		t.Fatal("no relay took the descriptor")
+	if text == "" || hsdir == "" {
+		t.Fatalf("a descriptor of %d bytes, to be posted to %q", len(text), hsdir)
 	}
+	begin := time.Now()
+	results, err := client.Upload(ctx, address, []string{hsdir}, text)
+	if err != nil || len(results) != 1 || results[0].Err != nil {
+		t.Fatalf("upload: %v, %v", results, err)
+	}
+	t.Logf("uploaded after %s", time.Since(begin).Round(time.Millisecond))
 	fetched, err := client.Fetch(ctx, address, hsdir)
 	if err != nil || fetched != text {
 		t.Errorf("fetched %d bytes, posted %d: %v", len(fetched), len(text), err)

@@ -18,7 +18,7 @@
 // network and dies with it by the parent-death signal, however this process
 // ends. Directories carry the process id; Start removes those of dead
 // processes. When a test fails the directory stays, with all logs, and its
-// path is printed.
+// path is printed; it goes after a day.
 //
 // Goroutines: the starter, which ends with Close, and one per tor that waits
 // for its end. All methods may be called from any goroutine.

@@ -150,6 +150,9 @@ func (n *Network) Close() error {
 	keep := n.keep
 	n.mu.Unlock()
 	if keep {
+		if err := os.WriteFile(filepath.Join(n.dir, keptFile), nil, 0o600); err != nil {
+			return fmt.Errorf("keep private tor network: %w", err)
+		}
 		return nil
 	}
 	if err := os.RemoveAll(n.dir); err != nil {
@@ -216,8 +219,9 @@ func (n *Network) AwaitRunning(ctx context.Context, count int) error {
 				return nil
 			}
 		}
-		for _, t := range n.Authorities() {
-			if !t.Running() {
+		// A port may have been taken since it was chosen.
+		for _, t := range append(n.Authorities(), n.Relays()...) {
+			if !t.Running() && !t.killed.Load() {
 				return fmt.Errorf("%s ended: %s", t.name, t.LastLog())
 			}
 		}
@@ -285,7 +289,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sweep removes what networks of dead processes left.
+// keptFile marks a directory whose logs somebody may want to read.
+const (
+	keptFile = "kept"
+	keptTime = 24 * time.Hour
+)
+
+// sweep removes what networks of dead processes left, kept logs after a day.
 func sweep() {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	if err != nil {
@@ -294,6 +304,9 @@ func sweep() {
 	for _, dir := range left {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
 		if _, err := strconv.Atoi(pid); err != nil {
+			continue
+		}
+		if kept, err := os.Stat(filepath.Join(dir, keptFile)); err == nil && time.Since(kept.ModTime()) < keptTime {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join("/proc", pid)); errors.Is(err, os.ErrNotExist) {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -54,6 +55,7 @@ type Tor struct {
 	dirPort int // of an authority
 	cmd     *exec.Cmd
 	ended   chan struct{}
+	killed  atomic.Bool // by Kill
 
 	mu        sync.Mutex
 	lastFresh time.Time
@@ -156,6 +158,7 @@ func (t *Tor) Signal(s syscall.Signal) error {
 
 // Kill ends the process at once and waits for its end.
 func (t *Tor) Kill() {
+	t.killed.Store(true)
 	_ = t.Signal(syscall.SIGKILL)
 	<-t.ended
 }
