@@ -66,19 +66,40 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	onion := strings.TrimSpace(string(name))
+	if err := awaitServed(ctx, client, onion); err != nil {
+		return err
+	}
 	torrc := filepath.Join(n.Dir(), "torrc")
 	if err := os.WriteFile(torrc, []byte(strings.Join(n.Torrc(), "\n")+"\n"), 0o600); err != nil {
 		return err
 	}
-	describe(say, n, client, port, strings.TrimSpace(string(name)), torrc)
+	describe(say, n, client, port, onion, torrc)
 	<-ctx.Done()
 	say("ending the network")
 	return nil
 }
 
+// awaitServed tries until the service's descriptor is where clients look.
+func awaitServed(ctx context.Context, client *tornet.Tor, onion string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		conn, err := client.Dial(ctx, "play", onion+":80")
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("await the service: %w", err)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 func describe(say func(string, ...any), n *tornet.Network, client *tornet.Tor, socks, onion, torrc string) {
 	say("\nrunning: %d authorities, %d relays, one service, one client; logs in %s", len(n.Authorities()), len(n.Relays()), n.Dir())
-	say("\nfetch the service (the first try may take a few seconds):\n  curl --socks5-hostname %s http://%s/", socks, onion)
+	say("\nfetch the service:\n  curl --socks5-hostname %s http://%s/", socks, onion)
 	say("\nthe client's control port and its cookie:\n  unix:%s\n  %s/control_auth_cookie", client.ControlSocket(), client.Dir())
 	say("\nstart a tor of your own in this network: these lines, then your own\n  tor -f your-torrc --defaults-torrc %s", torrc)
 	say("\na time period lasts %s, a consensus %s; interrupt to end everything", tornet.Period, tornet.VotingInterval)
