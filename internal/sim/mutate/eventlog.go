@@ -4,11 +4,11 @@ package main
 func logMutants() []mutant {
 	return []mutant{
 		{
-			"log: acknowledged before it is synced", "eventlog/writer.go",
+			"log: acknowledged before it is synced", "eventlog/pipeline.go",
 			"if err := c.file.Sync(); err != nil {\n\t\t\treturn fmt.Errorf(\"sync %s: %w\", c.last().path, err)", "if err := l.Err(); err != nil && c != nil {\n\t\t\treturn err",
 		},
 		{
-			"log: shown and pushed before it is synced", "eventlog/writer.go",
+			"log: shown and pushed before it is synced", "eventlog/pipeline.go",
 			"for _, c := range dirty {\n\t\tstarted := time.Now()", "if err := l.publish(dirty); err != nil {\n\t\treturn err\n\t}\n\tfor _, c := range dirty {\n\t\tstarted := time.Now()",
 		},
 		{
@@ -69,7 +69,7 @@ func logMutants() []mutant {
 		},
 		{
 			"log: result that arrives last counts", "eventlog/state/job.go",
-			"if old != nil && !a.at.less(old.at) {\n\t\t\treturn\n\t\t}", "",
+			"if old != nil && !a.before(old) {\n\t\t\treturn\n\t\t}", "",
 		},
 		{
 			"log: void term start fences", "eventlog/state/fences.go",
