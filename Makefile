@@ -42,7 +42,7 @@ vmtest: ## boot guests under QEMU: kernel WireGuard, and systemd with the units
 tornet: ## leave a private Tor network running to play with
 	$(GO) run ./internal/tornet/play
 
-TORNET = ./internal/tornet ./tor
+TORNET = ./test/onion
 
 tornet-test: ## the cases on the private Tor network, in full
 	-@scripts/deps

@@ -13,12 +13,13 @@ import (
 type guard struct {
 	net.Conn
 	in, out lineScan
+	limit   int          // of a reply, in bytes
 	reply   int          // bytes of the reply being read
 	fresh   bool         // the next line in begins a reply
 	asked   atomic.Int32 // commands sent whose reply has not begun to end
 }
 
-func newGuard(c net.Conn) *guard { return &guard{Conn: c, fresh: true} }
+func newGuard(c net.Conn) *guard { return &guard{Conn: c, limit: maxReply, fresh: true} }
 
 // lineScan follows lines and dot-ended bodies in a byte stream.
 type lineScan struct {
@@ -56,8 +57,8 @@ func (g *guard) Read(p []byte) (int, error) {
 }
 
 func (g *guard) take(b byte) error {
-	if g.reply++; g.reply > maxReply {
-		return fmt.Errorf("%w: a reply of more than %d bytes", ErrProtocol, maxReply)
+	if g.reply++; g.reply > g.limit {
+		return fmt.Errorf("%w: a reply of more than %d bytes", ErrProtocol, g.limit)
 	}
 	ended := g.in.next(b)
 	if g.in.n > maxLine {

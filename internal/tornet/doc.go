@@ -7,7 +7,8 @@
 // A test binary has one network, a Shared that its TestMain runs; every test
 // uses its own keys and adds the clients and services it needs, which end with
 // the test. Needs tor and tor-gencert: Get skips the test, through
-// internal/require, where they are missing.
+// internal/require, where they are missing. A network takes about half a minute,
+// so tests that need one stand together in test/onion.
 //
 // Order of start: keys and certificates of the authorities, then authorities
 // and relays at once, then all are Running in a consensus and all say that

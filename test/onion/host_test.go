@@ -1,4 +1,4 @@
-package tor_test
+package onion
 
 import (
 	"context"
@@ -19,13 +19,6 @@ import (
 	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/tor"
 )
-
-var network tornet.Shared
-
-func TestMain(m *testing.M) { os.Exit(network.Main(m)) }
-
-// limit bounds every wait on the private network.
-const limit = time.Minute
 
 // aMaster is an address whose key nobody has.
 const aMaster = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion"
@@ -127,6 +120,7 @@ func reach(x *tor.Tor, address, want string) func(context.Context) error {
 // TestNetwork is the life of a host's tor on a real network: an instance of a
 // master address that is reached under its own, posts, is killed, comes back.
 func TestNetwork(t *testing.T) {
+	t.Parallel()
 	n := network.Get(t)
 	service := tor.Service{
 		Dir: filepath.Join(t.TempDir(), "service"), Ports: []tor.Port{{Virtual: 80, Target: backend(t, "hello")}},
@@ -276,6 +270,7 @@ func postAndFetch(t *testing.T, n *tornet.Network, client *tor.Tor, address stri
 
 // TestAttach uses a tor that runs already.
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	n := network.Get(t)
 	other := n.Client(t, "other")
 	x := runTor(t, tor.Options{Attach: &tor.Attach{

@@ -1,0 +1,23 @@
+// Package onion runs real tors on one private network that all its tests
+// share: what a host, its publisher and their clients do together, end to end.
+// Nothing here can reach the public network, see internal/tornet.
+//
+// SKEIN_PROVE=1 runs the full durations and counts and holds the figures to
+// their bounds; else durations are reduced and times are printed only, because
+// the race detector and other tests share the processors.
+package onion
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/internal/tornet"
+)
+
+var network tornet.Shared
+
+func TestMain(m *testing.M) { os.Exit(network.Main(m)) }
+
+// limit bounds every wait on the private network.
+const limit = time.Minute
