@@ -22,6 +22,7 @@ type Config struct {
 	Exec     Exec
 	Status   Status
 	Jobs     Jobs
+	Tor      Tor
 
 	origin map[string]Origin // by key; absent: default
 }

@@ -51,6 +51,7 @@ func Default() Config {
 		Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
 		Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: 500 * time.Millisecond},
 		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
+		Tor:      Tor{Torrc: []string{}},
 		Jobs:     Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
 		origin:   map[string]Origin{},
 	}
@@ -62,7 +63,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), execKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), execKeys(), torKeys())
 }
 
 func hostKeys() []key {
@@ -335,6 +336,9 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 	}
 	if c.Worker.Slots == 0 {
 		c.Worker.Slots = runtime.NumCPU()
+	}
+	if e := c.settleTor(); e != nil {
+		return e
 	}
 	if c.Exec.ScratchDir == "" {
 		c.Exec.ScratchDir = filepath.Join(c.StateDir, "scratch")

@@ -58,7 +58,7 @@ func startAlone(t *testing.T) map[string][2]string {
 		Flags: map[string]string{
 			"state_dir": filepath.Join(dir, "state"), "mesh.backend": config.BackendNetstack, "mesh.listen": at,
 			"status.socket": filepath.Join(dir, "s"), "lease.profile": "fast",
-			"exec.programs": "none=/bin/false",
+			"exec.programs": "none=/bin/false", "tor.enabled": "true", "tor.program": "/bin/false",
 		},
 	})
 	if err != nil {

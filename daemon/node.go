@@ -54,6 +54,7 @@ type node struct {
 	wasm      *worker.WASM
 	worker    *worker.Worker
 	sched     *scheduler.Scheduler
+	tor       *torHost                     // nil: off
 	invites   atomic.Pointer[join.Invites] // nil: this host admits nobody
 
 	sponsor  atomic.Pointer[join.Sponsor] // nil: this host admits nobody

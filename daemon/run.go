@@ -174,6 +174,9 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := n.startTor(l); err != nil {
+		return err
+	}
 	// The device may have the key of before a change that a crash cut short.
 	adopt := formerKeys(n.id, records)
 	if n.mesh, err = mesh.New(mesh.Options{

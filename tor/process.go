@@ -41,7 +41,8 @@ func (t *Tor) startProcess(ctx context.Context) (*process, error) {
 	if err := checkVersion(ctx, path); err != nil {
 		return nil, err
 	}
-	if err := t.o.prepare(); err != nil {
+	o := t.options()
+	if err := o.prepare(); err != nil {
 		return nil, err
 	}
 	p := &process{ended: make(chan struct{}), out: &output{line: t.logged}}

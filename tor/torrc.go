@@ -248,14 +248,19 @@ func (o *Options) prepare() error {
 			return err
 		}
 	}
-	for i := range o.Services {
-		if err := o.Services[i].prepare(); err != nil {
-			return err
-		}
-	}
 	for _, file := range []string{o.controlSocket(), o.socksSocket(), o.cookieFile()} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("prepare tor: %w", err)
+		}
+	}
+	return o.prepareServices()
+}
+
+// prepareServices makes what tor reads at its start and with a reload.
+func (o *Options) prepareServices() error {
+	for i := range o.Services {
+		if err := o.Services[i].prepare(); err != nil {
+			return err
 		}
 	}
 	for file, text := range map[string]string{o.torrcFile(): o.torrc(), o.emptyFile(): ""} {

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Tor is [tor]: the tor process, or the one attached to.
+type Tor struct {
+	Enabled bool
+	Program string   // empty: tor on the path
+	Torrc   []string // further lines of its configuration
+	// Control is another's tor; empty: an own one.
+	Control, Socks, Cookie string
+}
+
+// Bounds of tor.torrc.
+const (
+	maxTorrcLines = 64
+	maxTorrcLine  = 1024
+)
+
+// ownedByTorrc are options of tor that the daemon sets itself.
+func ownedByTorrc() []string {
+	return []string{
+		"datadirectory", "controlport", "controlsocket", "cookieauthentication", "cookieauthfile", "hashedcontrolpassword",
+		"hiddenservice", "__owningcontrollerprocess", "runasdaemon", "user", "log ",
+	}
+}
+
+func torKeys() []key {
+	return []key{
+		boolKey("tor.enabled", func(c *Config) *bool { return &c.Tor.Enabled },
+			"Run a tor process of the daemon's own, or attach to one: for onion addresses, and",
+			"for hosts that reach each other no other way."),
+		stringKey("tor.program", func(c *Config) *string { return &c.Tor.Program }, optionalPath,
+			"The tor program. Empty: tor on the path."),
+		{
+			name: "tor.torrc", kind: "a list of strings",
+			doc: []string{
+				"Further lines of tor's configuration, like \"Bridge 192.0.2.1:443 ...\". Onion",
+				"services, directories and sockets are the daemon's own affair.",
+			},
+			parse: func(s string) (any, error) { return splitLines(s), nil },
+			set:   setTorrc,
+			show:  func(c *Config) string { return showTexts(c.Tor.Torrc) },
+		},
+		stringKey("tor.control", func(c *Config) *string { return &c.Tor.Control }, text0,
+			"Control port of a tor that runs already, \"unix:/run/tor/control\" or \"127.0.0.1:9051\".",
+			"Such a tor serves no onion of this host, but publishes and connects. Empty: an own tor."),
+		stringKey("tor.socks", func(c *Config) *string { return &c.Tor.Socks }, text0,
+			"Its SOCKS port, likewise; only with tor.control."),
+		stringKey("tor.cookie", func(c *Config) *string { return &c.Tor.Cookie }, optionalPath,
+			"Its authentication cookie, like \"/run/tor/control.authcookie\". Empty: it asks for none."),
+	}
+}
+
+// text0 takes what has no line ends; the meaning is checked where it is used.
+func text0(s string) error {
+	if len(s) > maxArgument || strings.ContainsAny(s, "\r\n\x00") {
+		return errors.New("not a line of text")
+	}
+	return nil
+}
+
+// splitLines reads a list whose entries are separated by ';', since lines of a
+// torrc contain commas.
+func splitLines(s string) any {
+	list := []any{}
+	for part := range strings.SplitSeq(s, ";") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+func texts(v any, limit int) ([]string, error) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, errType{"a list of strings", typeName(v)}
+	}
+	if len(list) > limit {
+		return nil, fmt.Errorf("%d entries, at most %d are allowed", len(list), limit)
+	}
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		s, ok := e.(string)
+		if !ok {
+			return nil, errType{"a list of strings", "a list with " + typeName(e)}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func setTorrc(c *Config, v any) error {
+	lines, err := texts(v, maxTorrcLines)
+	if err != nil {
+		return err
+	}
+	for i, line := range lines {
+		line = strings.TrimSpace(line)
+		lines[i] = line
+		if line == "" || len(line) > maxTorrcLine || strings.ContainsAny(line, "\r\n\x00") {
+			return fmt.Errorf("%q is not one line of at most %d bytes", line, maxTorrcLine)
+		}
+		low := strings.TrimLeft(strings.ToLower(line), "+/")
+		if slices.ContainsFunc(ownedByTorrc(), func(p string) bool { return strings.HasPrefix(low+" ", p) }) || strings.HasPrefix(low, "%include") {
+			return fmt.Errorf("%q is set by the daemon itself", line)
+		}
+	}
+	c.Tor.Torrc = lines
+	return nil
+}
+
+func showTexts(list []string) string {
+	parts := make([]string, len(list))
+	for i, s := range list {
+		parts[i] = quote(s)
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// settleTor checks what one key of [tor] alone cannot.
+func (c *Config) settleTor() *Error {
+	switch t := c.Tor; {
+	case t.Control == "" && (t.Socks != "" || t.Cookie != ""):
+		return &Error{Key: "tor.socks", Msg: "tor.socks and tor.cookie need tor.control", Hint: "leave all three empty for a tor of the daemon's own"}
+	case t.Control != "" && t.Socks == "":
+		return &Error{Key: "tor.control", Msg: "tor.control needs tor.socks", Hint: "name the SOCKS port of the same tor"}
+	case t.Control != "" && (len(t.Torrc) > 0 || t.Program != ""):
+		return &Error{Key: "tor.control", Msg: "a tor that runs already takes no tor.program and no tor.torrc", Hint: "configure it where it is started"}
+	}
+	return nil
+}

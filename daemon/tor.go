@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/tor"
+)
+
+// Ports of a host's own onion service, which only other members and newcomers
+// know: coordination, and joins.
+const (
+	onionCoordPort = 51821
+	onionJoinPort  = 443
+)
+
+// torGrace is how long tor may take to end.
+const torGrace = 12 * time.Second
+
+// errTorOff answers what needs tor on a host without it.
+var errTorOff = errors.New("tor is off on this host (hint: set tor.enabled)")
+
+// torHost is this host's one tor and its own onion service, whoever uses them.
+type torHost struct {
+	tor  *tor.Tor
+	dir  string // of tor and the sockets of its services
+	node tor.Service
+}
+
+// newTorHost makes the tor of the configuration, which its Run starts. services
+// are further onion services.
+func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer, services ...tor.Service) (*torHost, error) {
+	h := &torHost{dir: filepath.Join(cfg.StateDir, "tor")}
+	o := tor.Options{Program: cfg.Tor.Program, Dir: h.dir, Torrc: cfg.Tor.Torrc, Log: log, Metrics: reg}
+	if c := cfg.Tor; c.Control != "" {
+		o = tor.Options{Attach: &tor.Attach{Control: c.Control, Socks: c.Socks, Cookie: c.Cookie}, Log: log, Metrics: reg}
+	} else {
+		h.node = tor.Service{Dir: filepath.Join(cfg.StateDir, "onion", "node"), Ports: []tor.Port{
+			{Virtual: onionCoordPort, Target: "unix:" + h.socket(onionCoordPort)},
+			{Virtual: onionJoinPort, Target: "unix:" + h.socket(onionJoinPort)},
+		}}
+		if err := os.MkdirAll(filepath.Dir(h.node.Dir), 0o700); err != nil {
+			return nil, fmt.Errorf("directory of the onion services: %w", err)
+		}
+		o.Services = append(append(o.Services, h.node), services...)
+	}
+	var err error
+	h.tor, err = tor.New(o)
+	return h, err
+}
+
+func (h *torHost) socket(port int) string {
+	return filepath.Join(h.dir, strconv.Itoa(port))
+}
+
+// address is that of this host's own onion service, empty before the first
+// start of tor and on a host that attaches to one.
+func (h *torHost) address() string {
+	if h == nil || !h.tor.Own() {
+		return ""
+	}
+	a, err := h.node.Address()
+	if err != nil {
+		return ""
+	}
+	return a
+}
+
+// dial connects over tor to a port of an onion address. Connections with
+// different words share no circuit.
+func (h *torHost) dial(ctx context.Context, isolation, address string, port int) (net.Conn, error) {
+	if h == nil {
+		return nil, errTorOff
+	}
+	return h.tor.Dial(ctx, isolation, net.JoinHostPort(address, strconv.Itoa(port)))
+}
+
+// listen takes the connections to one of the ports of this host's own onion
+// service.
+func (h *torHost) listen(ctx context.Context, port int) (net.Listener, error) {
+	switch {
+	case h == nil:
+		return nil, errTorOff
+	case !h.tor.Own():
+		return nil, errors.New("a tor that is attached to serves no onion of this host (hint: leave tor.control empty)")
+	}
+	return listenUnix(ctx, h.socket(port))
+}
+
+// listenUnix listens on a socket that only this user may enter; one that is
+// there already was left by a process that is gone.
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("listen for tor: %w", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("listen for tor: %w", err)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for tor: %w", err)
+	}
+	return l, nil
+}
+
+// startTor starts the tor of the configuration, if it has one.
+func (n *node) startTor(l *lifecycle) error {
+	if !n.cfg.Tor.Enabled {
+		return nil
+	}
+	h, err := newTorHost(n.cfg, n.log, n.reg)
+	if err != nil {
+		return err
+	}
+	n.tor = h
+	l.start(stage{name: "tor", run: h.tor.Run, grace: torGrace})
+	return nil
+}

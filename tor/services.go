@@ -1,0 +1,50 @@
+package tor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// options are those of the next process.
+func (t *Tor) options() Options {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.o
+}
+
+// SetServices replaces the onion services of the own tor. They hold from its
+// next start on, see Restart, or from the next Reload.
+func (t *Tor) SetServices(services []Service) error {
+	if !t.Own() {
+		return errors.New("set onion services: this tor is attached to, not started by skein (hint: configure them where it runs)")
+	}
+	o := t.options()
+	o.Services = slices.Clone(services)
+	if err := o.check(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.o.Services = o.Services
+	return nil
+}
+
+// Reload has the own tor read its services again. Those that stay keep their
+// introduction points; a service that is new to it as an instance of another
+// address answers for that only after its next descriptor, see Restart. A tor
+// that does not run reads them when it starts.
+func (t *Tor) Reload(ctx context.Context) error {
+	if !t.Own() {
+		return errors.New("reload tor: this tor is attached to, not started by skein (hint: reload it where it runs)")
+	}
+	o := t.options()
+	if err := o.prepareServices(); err != nil {
+		return err
+	}
+	if err := t.signal(ctx, "RELOAD"); err != nil {
+		return fmt.Errorf("reload tor: %w", err)
+	}
+	return nil
+}
