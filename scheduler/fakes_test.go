@@ -167,6 +167,7 @@ type fakeWorker struct {
 	ran    map[stream.Ref]int
 	forgot int // results that the holder let it drop
 	dials  int
+	asked  int // queries
 }
 
 type work struct {
@@ -332,6 +333,16 @@ func (w *fakeWorker) on(f stream.Frame) {
 		case w.out <- stream.Frame{Stopped: &stream.Stopped{Job: f.Cancel.Job, Seq: f.Cancel.Seq}}:
 		default:
 		}
+	case f.Query != nil:
+		a := stream.Assigned{Nonce: f.Query.Nonce, Refs: []stream.Ref{}, Kept: []stream.Ref{}}
+		for _, q := range w.queue {
+			a.Refs = append(a.Refs, q.ref)
+		}
+		for _, k := range w.kept {
+			a.Kept = append(a.Kept, k.Result.Ref)
+		}
+		w.asked++
+		w.out <- stream.Frame{Assigned: &a}
 	case f.Accepted != nil:
 		for _, r := range f.Accepted.Refs {
 			before := len(w.kept)

@@ -41,6 +41,10 @@ type session struct {
 	// pinged is when the latest ping went, in nanoseconds of Options.Now; 0: its
 	// pong came. The writer sets it, the reader takes it.
 	pinged atomic.Int64
+
+	// Owned by the loop: the latest query, when it went, 0: it was answered.
+	nonce uint64
+	asked time.Duration
 }
 
 // send hands f to the writer; a worker that does not read loses its stream.

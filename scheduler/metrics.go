@@ -56,7 +56,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "skein_worker_telemetry_shed_total", Help: "Words of workers about themselves that were dropped because too much waited.",
 		}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "skein_worker_notices_total", Help: "What the scheduler noticed about workers: alarm, dispute, distrust, excluded, evicted.",
+			Name: "skein_worker_notices_total", Help: "What the scheduler noticed about workers: alarm, dispute, distrust, excluded, evicted, stray.",
 		}, []string{"notice"}),
 		unsettled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "skein_results_unsettled", Help: "Results decided and not yet known to be stable.",

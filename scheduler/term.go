@@ -48,6 +48,7 @@ type term struct {
 	// stopping are jobs that are to end and whose attempts may still run.
 	stopping map[cluster.JobID]*stopping
 	swept    time.Duration // when ended jobs were looked through
+	nonce    uint64        // of the latest query of a worker
 	seq      uint64        // last own event of this run
 	appended time.Duration // time of an append, smoothed
 	quiet    bool
@@ -167,6 +168,7 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 		case <-tick.C:
 			t.step(plan.Tick{})
 			t.tendStopping()
+			t.query()
 			t.sweep()
 			t.observe()
 		case give <- t.waiting:
@@ -306,7 +308,7 @@ func (t *term) link(e linkEvent) {
 		return
 	}
 	if e.up {
-		l.sess = e.sess
+		l.sess, e.sess.asked = e.sess, t.o.Now()
 		t.log.Debug().Str("peer", string(l.node)).Int("slots", e.sess.begin.Slots).Msg("worker connected")
 		t.step(welcomeOf(l.node, e.sess.begin))
 		t.roundTrip(l.node, e.sess.rtt)
@@ -334,7 +336,7 @@ func (t *term) link(e linkEvent) {
 		return
 	}
 	if e.holds != nil {
-		t.step(holdsOf(l.node, *e.holds))
+		t.holds(l.node, l.sess, *e.holds)
 		return
 	}
 	l.sess = nil

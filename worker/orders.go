@@ -179,9 +179,16 @@ func (l *loop) keep(res stream.Result) {
 	l.sess.announce(res.Ref)
 }
 
-// have tells the holder what this worker has of its assignments.
+// maxHave is how many attempts an Assigned lists, so that it fits a frame.
+const maxHave = 1 << 15
+
+// have tells the holder what this worker has of its assignments. Of very many
+// results the latest are told: those that were kept for long have been sent.
 func (l *loop) have(nonce uint64) stream.Frame {
-	return stream.Frame{Assigned: &stream.Assigned{Nonce: nonce, Refs: l.assigned(), Kept: l.outbox.refs()}}
+	refs, kept := l.assigned(), l.outbox.refs()
+	refs = refs[:min(len(refs), maxHave)]
+	kept = kept[max(0, len(kept)-(maxHave-len(refs))):]
+	return stream.Frame{Assigned: &stream.Assigned{Nonce: nonce, Refs: refs, Kept: kept}}
 }
 
 // assigned lists what runs and what is queued.

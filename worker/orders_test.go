@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -358,5 +359,26 @@ func TestJournalFails(t *testing.T) {
 	}
 	if err := o.close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestManyKeptResultsFitAFrame: however many results wait, the list of them is a
+// frame that the holder takes, and the latest are in it.
+func TestManyKeptResultsFitAFrame(t *testing.T) {
+	l := &loop{Worker: &Worker{}, running: map[stream.Ref]*run{}, outbox: newOutbox(1<<30, time.Hour)}
+	job := cluster.NewJobID("uid:1000", "k")
+	for i := range 70_000 {
+		l.queue = append(l.queue[:min(i, 1000)], queuedTask{Task: Task{Ref: stream.Ref{Job: job, Chunk: 1 << 20, Attempt: i + 1}}})
+		if err := l.outbox.add(stream.Result{Ref: stream.Ref{Job: job, Chunk: 1<<21 + i, Attempt: 1}, Error: "no"}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	if err := stream.Write(&b, l.have(7)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := stream.Read(&b)
+	if err != nil || len(f.Assigned.Refs) != 1001 || len(f.Assigned.Kept) != maxHave-1001 || f.Assigned.Kept[len(f.Assigned.Kept)-1].Chunk != 1<<21+69_999 {
+		t.Fatalf("%v: %d assigned, %d kept", err, len(f.Assigned.Refs), len(f.Assigned.Kept))
 	}
 }

@@ -114,6 +114,7 @@ const (
 	NoticeDistrust NoticeKind = "distrust" // a host's result was contradicted by two others
 	NoticeExcluded NoticeKind = "excluded" // a worker is left out of one kind of work
 	NoticeEvicted  NoticeKind = "evicted"  // what a stuck worker had was taken away
+	NoticeStray    NoticeKind = "stray"    // a worker runs what nobody asked for
 )
 
 // Offence says that a worker sent what no correct one sends.

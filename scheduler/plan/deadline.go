@@ -162,6 +162,7 @@ func (p *Plan) holds(e WorkerHolds, now time.Duration) {
 			continue
 		}
 		if w.stray[r] {
+			p.emit(Notice{What: NoticeStray, Worker: w.node, Job: r.Job, Reason: fmt.Sprintf("it runs %s, and nobody asked for that", r)})
 			p.cancel(w, r, "nobody asked for it")
 			continue
 		}
