@@ -85,41 +85,52 @@ type Kind string
 // writer's term and are void beyond the cut of a later term; the others are
 // statements of fact by their source.
 const (
-	KindHostStarted    Kind = "host_started"    // HostStarted
-	KindIncarnation    Kind = "incarnation"     // Incarnation
-	KindHostDisk       Kind = "host_disk"       // HostDisk
-	KindMemberJoined   Kind = "member_joined"   // MemberJoined
-	KindMemberRenewed  Kind = "member_renewed"  // MemberRenewed
-	KindMemberRekeyed  Kind = "member_rekeyed"  // MemberRekeyed
-	KindMemberHealth   Kind = "member_health"   // MemberHealth
-	KindMemberLeft     Kind = "member_left"     // MemberLeft
-	KindMemberRemoved  Kind = "member_removed"  // MemberRemoved
-	KindMemberConflict Kind = "member_conflict" // MemberConflict
-	KindTokenCreated   Kind = "token_created"   // TokenChanged
-	KindTokenRevoked   Kind = "token_revoked"   // TokenChanged
-	KindMTUBlackhole   Kind = "mtu_blackhole"   // MTUBlackhole
-	KindDuplicate      Kind = "duplicate"       // Duplicate
-	KindEquivocation   Kind = "equivocation"    // Equivocation
-	KindLeaseReleased  Kind = "lease_released"  // LeaseReleased
-	KindLeaseLost      Kind = "lease_lost"      // LeaseLost
-	KindVotersSet      Kind = "voters_set"      // VotersSet
-	KindStepDownAsked  Kind = "step_down_asked" // StepDownAsked
-	KindConfigReloaded Kind = "config_reloaded" // ConfigReloaded
-	KindPublishing     Kind = "publishing"      // Publishing
-	KindSnapshot       Kind = "snapshot"        // SnapshotTaken
-	KindTermStart      Kind = "term_start"      // TermStart, authority
-	KindConfigChanged  Kind = "config_changed"  // ConfigChanged, authority
-	KindJobSubmitted   Kind = "job_submitted"   // JobSubmitted, authority
-	KindJobQueued      Kind = "job_queued"      // JobWaiting, authority
-	KindJobStopped     Kind = "job_stopped"     // JobStopped, authority
-	KindJobDone        Kind = "job_done"        // JobDone, authority
-	KindJobsForgotten  Kind = "jobs_forgotten"  // JobsForgotten, authority
-	KindGroupSet       Kind = "group_set"       // GroupSet, authority
-	KindChunksAssigned Kind = "chunks_assigned" // ChunksAssigned, authority
-	KindChunkFailed    Kind = "chunk_failed"    // ChunkFailed, authority
-	KindChunkReclaimed Kind = "chunk_reclaimed" // ChunkReclaimed, authority
-	KindChunkAccepted  Kind = "chunk_accepted"  // ChunkAccepted, authority
-	KindChunksAccepted Kind = "chunks_accepted" // ChunksAccepted, authority
+	KindHostStarted    Kind = "host_started"       // HostStarted
+	KindIncarnation    Kind = "incarnation"        // Incarnation
+	KindHostDisk       Kind = "host_disk"          // HostDisk
+	KindMemberJoined   Kind = "member_joined"      // MemberJoined
+	KindMemberRenewed  Kind = "member_renewed"     // MemberRenewed
+	KindMemberRekeyed  Kind = "member_rekeyed"     // MemberRekeyed
+	KindMemberHealth   Kind = "member_health"      // MemberHealth
+	KindMemberLeft     Kind = "member_left"        // MemberLeft
+	KindMemberRemoved  Kind = "member_removed"     // MemberRemoved
+	KindMemberConflict Kind = "member_conflict"    // MemberConflict
+	KindTokenCreated   Kind = "token_created"      // TokenChanged
+	KindTokenRevoked   Kind = "token_revoked"      // TokenChanged
+	KindMTUBlackhole   Kind = "mtu_blackhole"      // MTUBlackhole
+	KindDuplicate      Kind = "duplicate"          // Duplicate
+	KindEquivocation   Kind = "equivocation"       // Equivocation
+	KindLeaseReleased  Kind = "lease_released"     // LeaseReleased
+	KindLeaseLost      Kind = "lease_lost"         // LeaseLost
+	KindVotersSet      Kind = "voters_set"         // VotersSet
+	KindStepDownAsked  Kind = "step_down_asked"    // StepDownAsked
+	KindConfigReloaded Kind = "config_reloaded"    // ConfigReloaded
+	KindPublishing     Kind = "publishing"         // Publishing
+	KindSnapshot       Kind = "snapshot"           // SnapshotTaken
+	KindOnionSet       Kind = "onion_set"          // OnionSet
+	KindOnionGranted   Kind = "onion_granted"      // OnionGranted
+	KindOnionDrained   Kind = "onion_drained"      // OnionDrained
+	KindOnionRotated   Kind = "onion_rotated"      // OnionRotated
+	KindOnionTarget    Kind = "onion_target"       // OnionTarget
+	KindWrongMaster    Kind = "onion_wrong_master" // OnionWrongMaster
+	KindPublishDone    Kind = "publish_done"       // PublishDone
+	KindPublishFailed  Kind = "publish_failed"     // PublishFailed
+	KindPublishFenced  Kind = "publish_fenced"     // PublishFenced
+	KindPublishForeign Kind = "publish_foreign"    // PublishForeign
+	KindPublishRefused Kind = "publish_refused"    // PublishRefused
+	KindTermStart      Kind = "term_start"         // TermStart, authority
+	KindConfigChanged  Kind = "config_changed"     // ConfigChanged, authority
+	KindJobSubmitted   Kind = "job_submitted"      // JobSubmitted, authority
+	KindJobQueued      Kind = "job_queued"         // JobWaiting, authority
+	KindJobStopped     Kind = "job_stopped"        // JobStopped, authority
+	KindJobDone        Kind = "job_done"           // JobDone, authority
+	KindJobsForgotten  Kind = "jobs_forgotten"     // JobsForgotten, authority
+	KindGroupSet       Kind = "group_set"          // GroupSet, authority
+	KindChunksAssigned Kind = "chunks_assigned"    // ChunksAssigned, authority
+	KindChunkFailed    Kind = "chunk_failed"       // ChunkFailed, authority
+	KindChunkReclaimed Kind = "chunk_reclaimed"    // ChunkReclaimed, authority
+	KindChunkAccepted  Kind = "chunk_accepted"     // ChunkAccepted, authority
+	KindChunksAccepted Kind = "chunks_accepted"    // ChunksAccepted, authority
 )
 
 // Authority reports whether events of kind k are an exercise of the lease. A
@@ -129,7 +140,8 @@ func (k Kind) Authority() bool {
 	case KindHostStarted, KindIncarnation, KindHostDisk, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth,
 		KindMemberLeft, KindMemberRemoved, KindMemberConflict, KindTokenCreated, KindTokenRevoked,
 		KindMTUBlackhole, KindDuplicate, KindEquivocation, KindLeaseReleased, KindLeaseLost, KindVotersSet, KindStepDownAsked,
-		KindConfigReloaded, KindPublishing, KindSnapshot:
+		KindConfigReloaded, KindPublishing, KindSnapshot, KindOnionSet, KindOnionGranted, KindOnionDrained, KindOnionRotated, KindOnionTarget,
+		KindWrongMaster, KindPublishDone, KindPublishFailed, KindPublishFenced, KindPublishForeign, KindPublishRefused:
 		return false
 	}
 	return true

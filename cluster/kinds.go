@@ -25,6 +25,7 @@ func Kinds() []Kind {
 // in which they are explained. docs/events.md is made from it.
 func KindTable() []KindInfo {
 	key := []byte{0x3f, 0x01, 0x9a, 0x77}
+	const onion = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion"
 	return []KindInfo{
 		{KindHostStarted, "every host", "a daemon started", HostStarted{Version: "1.4.0", Boot: 12}},
 		{
@@ -98,6 +99,38 @@ func KindTable() []KindInfo {
 		{
 			KindPublishing, "every host", "a host took up or laid down the publishing duty",
 			Publishing{Publishing: true, Term: 7, Publisher: "n2", Why: "holds the lease"},
+		},
+		{
+			KindOnionSet, "a host with the address's key", "the cluster serves an onion address, or no more, or for other clients",
+			OnionSet{Key: key, Version: 2, Clients: []OnionClient{{Name: "ann", Key: key}}, Actor: "uid:0@n1", Sig: key},
+		},
+		{
+			KindOnionGranted, "the host that gave it", "a host got the key of an onion address and may publish",
+			OnionGranted{Address: onion, Node: "n2", Actor: "uid:0@n1"},
+		},
+		{KindOnionDrained, "every host", "a host is out of the descriptors, or in them again", OnionDrained{Drained: true, Actor: "uid:0@n2"}},
+		{KindOnionRotated, "every host", "a host took another onion key of its own", OnionRotated{From: onion, Actor: "uid:0@n2"}},
+		{
+			KindOnionTarget, "every host", "the service behind the onion addresses fails, or is back",
+			OnionTarget{Target: "127.0.0.1:8080", Reason: "connection refused"},
+		},
+		{KindWrongMaster, "every host", "clients are sent to this host for an address that it does not know", OnionWrongMaster{Count: 3}},
+		{
+			KindPublishDone, "the publisher", "clients find the new descriptor",
+			PublishDone{Address: onion, Term: 7, Points: map[NodeID]int{"n1": 3, "n2": 3}, Stored: 6, Asked: 6},
+		},
+		{
+			KindPublishFailed, "the publisher", "no descriptor could be made, or too few directories have it",
+			PublishFailed{Address: onion, Term: 7, Stored: 1, Asked: 6, Reason: "too few directories have it"},
+		},
+		{KindPublishFenced, "the publisher", "a publisher of a later term is at work", PublishFenced{Address: onion, Term: 7, Later: 8}},
+		{
+			KindPublishForeign, "the publisher", "the address's key is used outside of the cluster",
+			PublishForeign{Address: onion, Revision: 5_700_000_000, Dir: "0123456789ABCDEF0123456789ABCDEF01234567"},
+		},
+		{
+			KindPublishRefused, "the publisher", "what a host sent as its descriptor cannot be used",
+			PublishRefused{Address: onion, Node: "n3", Reason: "descriptor is older than the one before"},
 		},
 		{KindSnapshot, "the holder", "the voters agree on the fold of the log up to a cut", SnapshotTaken{
 			Term: 7, Size: 48213, Heads: []Head{{Source: SourceID{Node: "n3", Inc: 1}, Seq: 5120}},

@@ -2,6 +2,7 @@ package state
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/skein-project/skein/cluster"
@@ -57,6 +58,18 @@ func (s *State) applyAction(e *cluster.Event) {
 	case cluster.KindStepDownAsked:
 		if b, ok := decode[cluster.StepDownAsked](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: string(b.Successor), Reason: b.Reason})
+		}
+	case cluster.KindOnionGranted:
+		if b, ok := decode[cluster.OnionGranted](s, e); ok {
+			s.act(e, Action{Actor: b.Actor, Subject: string(b.Node), Reason: b.Address})
+		}
+	case cluster.KindOnionDrained:
+		if b, ok := decode[cluster.OnionDrained](s, e); ok {
+			s.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: "drained: " + strconv.FormatBool(b.Drained)})
+		}
+	case cluster.KindOnionRotated:
+		if b, ok := decode[cluster.OnionRotated](s, e); ok {
+			s.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: b.From})
 		}
 	case cluster.KindConfigReloaded:
 		if b, ok := decode[cluster.ConfigReloaded](s, e); ok {

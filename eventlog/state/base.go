@@ -101,6 +101,7 @@ func (s *State) Clone() *State {
 	c.scratch = nil
 	c.fences = s.fences.clone()
 	c.winners, c.tombs, c.groups = maps.Clone(s.winners), maps.Clone(s.tombs), maps.Clone(s.groups)
+	c.onions = maps.Clone(s.onions)
 	c.sources = make(map[cluster.SourceID]*source, len(s.sources))
 	for id, src := range s.sources {
 		c.sources[id] = src.clone()

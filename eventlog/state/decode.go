@@ -265,6 +265,7 @@ func (d *decoder) meaning(s *State) {
 		d.check(s.fences.forks[id] > 0, "fork")
 	}
 	d.groups(s)
+	d.onions(s)
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		j := d.job()
 		s.jobs[j.id] = j

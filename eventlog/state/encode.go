@@ -15,7 +15,7 @@ import (
 )
 
 // magic begins the encoding of a State; its last byte is the version.
-const magic = "skstate\x02"
+const magic = "skstate\x03"
 
 // ErrStale says that a State waits for Refold and means nothing until then.
 var ErrStale = errors.New("state is stale: it must be folded again")
@@ -223,6 +223,7 @@ func (s *State) encodeMeaning(e *encoder) {
 		e.num(s.fences.forks[id])
 	}
 	s.encodeGroups(e)
+	s.encodeOnions(e)
 	jobs := s.byID()
 	e.count(len(jobs))
 	for _, j := range jobs {

@@ -28,6 +28,7 @@ type State struct {
 	releases  map[cluster.NodeID][]release // the highest terms of each holder, by term
 	config    stamped[cluster.VoterConfig]
 	groups    map[string]stamped[group]
+	onions    map[onionKey]stamped[onion]
 	jobs      map[cluster.JobID]*job
 	applied   uint64
 	void      uint64
@@ -104,6 +105,7 @@ func (s *State) reset() {
 		terms:    make(map[termKey]*termInfo),
 		releases: make(map[cluster.NodeID][]release),
 		groups:   make(map[string]stamped[group]),
+		onions:   make(map[onionKey]stamped[onion]),
 		jobs:     make(map[cluster.JobID]*job),
 	}
 }
@@ -209,6 +211,10 @@ func (s *State) applyPlain(e *cluster.Event) {
 	case cluster.KindLeaseLost:
 		if b, ok := decode[cluster.LeaseLost](s, e); ok {
 			s.leaseEnded(e, cluster.LeaseReleased{Term: b.Term, Reason: b.Reason})
+		}
+	case cluster.KindOnionSet:
+		if b, ok := decode[cluster.OnionSet](s, e); ok {
+			s.onionSet(e, b)
 		}
 	case cluster.KindPublishing:
 		if b, ok := decode[cluster.Publishing](s, e); ok {

@@ -141,7 +141,7 @@ func history(rng *rand.Rand) []*chain {
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id cluster.JobID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(18) {
+	switch rng.IntN(19) {
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
 		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
@@ -190,6 +190,8 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		c.add(hlc, term, cluster.KindGroupSet, cluster.GroupSet{
 			Group: "g", Members: []string{"a", "b", "c", "c"}[:rng.IntN(5)], Actor: string(worker),
 		})
+	case 18:
+		c.add(hlc, 0, cluster.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))
 	case 14:
 		c.add(hlc, term, cluster.KindJobQueued, cluster.JobWaiting{Job: id, Reason: fmt.Sprint("since ", hlc)})
 	case 15:
