@@ -160,9 +160,9 @@ func (c *chain) forget() {
 	c.buf, c.events, c.newIdx, c.next = c.buf[:0], nil, c.newIdx[:0], cluster.Head{}
 }
 
-// add puts e, whose position the caller has filled in, into the group and
-// returns it with its hash.
-func (c *chain) add(e cluster.Event) (cluster.Event, error) {
+// add puts e, whose position the caller has filled in, into the group, and
+// returns its time.
+func (c *chain) add(e cluster.Event) (cluster.HLC, error) {
 	start := len(c.buf)
 	b, err := record.AppendEvent(record.BeginFrame(c.buf), e)
 	if err == nil {
@@ -170,11 +170,11 @@ func (c *chain) add(e cluster.Event) (cluster.Event, error) {
 	}
 	if err != nil {
 		c.buf = c.buf[:start]
-		return e, err
+		return 0, err
 	}
 	e.Hash = record.HashEvent(e.Prev, b[start+record.FrameHeaderLen:])
 	c.grow(e, b)
-	return e, nil
+	return e.HLC, nil
 }
 
 // copy puts e, which was decoded from payload and verified, into the group.

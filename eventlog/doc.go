@@ -87,14 +87,15 @@
 // peer now and then; on a host that does not vote one follower (ends with Run's
 // context) has a voter tell it what is new. Serve runs in the caller's goroutine.
 // The writer has one that flushes (ends with the writer): while that writes and
-// syncs one batch, the writer encodes, hashes and signs the next one, and answers
-// the one before; none is written before the one before it is durable. While
-// there are shown events that are not folded, one goroutine folds them (ends when
-// there are none; Run waits for it); whoever wants the fold folds them first, and
-// the writer waits when too much is left. An open segment that grows fast has one
-// that writes zeros over room that was preallocated (ends when that is done, or
-// the file is cut or closed). Open and Verify read long segments
-// with one goroutine per processor and one that cuts (end before they return).
+// syncs one batch, the writer encodes and hashes the next one; before it signs
+// that it answers the one before, for those who waited may come along; none is
+// written before the one before it is durable. While there are shown events that
+// are not folded, one goroutine folds them (ends when there are none; Run waits
+// for it); whoever wants the fold folds them first, and the writer waits when too
+// much is left. An open segment that grows fast has one that writes zeros over
+// room that was preallocated (ends when that is done, or the file is cut or
+// closed). Open and Verify read long segments with one goroutine per processor
+// and one that cuts (end before they return).
 //
 // The intake queue is bounded in bytes; when it is full Append waits for its
 // context. Each stream has at most eight unanswered messages; then its sender

@@ -47,31 +47,31 @@ type request struct {
 	done   chan struct{} // capacity 1: never full
 	events []cluster.Event
 	err    error
-
-	// Room for the usual request, which has one draft.
-	one struct {
-		draft [1]cluster.Draft
-		body  [1][]byte
-		event [1]cluster.Event
-	}
 }
 
 // newAppend returns the request to append drafts, without their bodies.
 func (q *intake) newAppend(drafts []cluster.Draft) *request {
-	r := &request{records: len(drafts)}
-	r.drafts, r.bodies = append(r.one.draft[:0], drafts...), r.one.body[:0]
-	var ok bool
-	if r.done, ok = q.answers.Get().(chan struct{}); !ok {
-		r.done = make(chan struct{}, 1)
+	r, ok := q.spare.Get().(*request)
+	if !ok {
+		r = &request{done: make(chan struct{}, 1)}
 	}
+	r.drafts, r.records = append(r.drafts, drafts...), len(drafts)
 	return r
+}
+
+// recycle takes back a request whose answer was read, for another one.
+func (q *intake) recycle(r *request) {
+	clear(r.drafts)
+	clear(r.bodies)
+	*r = request{drafts: r.drafts[:0], bodies: r.bodies[:0], done: r.done}
+	q.spare.Put(r)
 }
 
 // intake is the bounded queue before the writer. What it admits keeps its
 // weight until it is durable or refused, so memory is bounded by the budget.
 type intake struct {
-	answers sync.Pool     // the done of requests that were answered
-	wake    chan struct{} // capacity 1; a token means "look"; full: drop, one is enough
+	spare sync.Pool     // requests whose answer was read
+	wake  chan struct{} // capacity 1; a token means "look"; full: drop, one is enough
 
 	mu     sync.Mutex
 	urgent []*request // before all others

@@ -169,9 +169,10 @@ func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Eve
 		l.count(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
 	}
-	l.in.answers.Put(r.done)
+	events := r.events
+	l.in.recycle(r)
 	l.m.appendTime.Observe(time.Since(began).Seconds())
-	return r.events, nil
+	return events, nil
 }
 
 // submit hands r to the writer and waits for its answer.

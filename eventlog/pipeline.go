@@ -11,8 +11,8 @@ import (
 )
 
 // pipeline is the writer at work. While one batch is written and synced, the
-// next one is encoded, hashed and signed, and the one before it answered. On
-// the disk nothing overlaps: a batch is written when the one before is durable.
+// next one is encoded and hashed, and the one before it answered. On the disk
+// nothing overlaps: a batch is written when the one before is durable.
 type pipeline struct {
 	l      *Log
 	next   stage
@@ -32,8 +32,12 @@ type stage struct {
 	dirty   []*chain // those with a group of it
 	bytes   int64
 	records int
-	head    cluster.Head // of the own chain, signed ahead
 }
+
+// comeAlong is how often the writer steps back for those whom it answered. The
+// first time lets run who waits on its processor, the next ones who was taken
+// over by others.
+const comeAlong = 3
 
 // full says that the batch is as large as one should be.
 func (s *stage) full() bool { return s.bytes >= groupBytes || s.records >= groupRecords }
@@ -78,11 +82,13 @@ func (p *pipeline) run(ctx context.Context) error {
 			if err := p.await(); err != nil {
 				return err
 			}
-		case len(p.landed) > 2*len(p.next.batch) && len(p.next.batch) > 0:
-			// Most of those who append wait for an answer. Have them come along:
-			// what a group costs does not depend on how many share it.
+		case len(p.landed) > 0 && len(p.next.batch) > 0:
+			// Have those come along who were waiting for an answer: what a group
+			// costs hardly depends on how many share it.
 			p.answer()
-			runtime.Gosched()
+			for range comeAlong {
+				runtime.Gosched()
+			}
 		case len(p.next.batch) > 0:
 			if err := p.launch(); err != nil {
 				return err
@@ -160,11 +166,6 @@ func (p *pipeline) await() error {
 	if p.next.full() {
 		return p.land()
 	}
-	if own := p.l.own; len(own.buf) > 0 && p.next.head.Seq == 0 && len(p.next.batch) >= len(p.flying.batch) {
-		// As many as there were before: those who wait for each other's groups are
-		// all here. If more come all the same the signature is in vain, once.
-		p.next.head = p.l.sign(own)
-	}
 	select {
 	case err := <-p.flush.done:
 		return p.show(err)
@@ -201,7 +202,7 @@ func (p *pipeline) launch() error {
 		p.landed = append(p.landed, s.batch...)
 		return nil
 	}
-	if err := p.l.makeRoom(s.dirty, s.head); noRoom(err) {
+	if err := p.l.makeRoom(s.dirty); noRoom(err) {
 		p.l.unstage(s)
 		p.answer()
 		if err = p.l.commitTight(s.batch, err); err != nil {

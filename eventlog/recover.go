@@ -320,12 +320,12 @@ func (l *Log) reopen() error {
 	if err != nil {
 		return err
 	}
+	l.in.open() // before Err says that all is well
 	l.mu.Lock()
 	l.poisoned, l.digest = nil, nil
 	l.m.durable.Set(float64(l.own.head.Seq))
 	l.mu.Unlock()
 	l.measure()
-	l.in.open()
 	l.m.poisoned.Set(0)
 	l.m.reopened.Inc()
 	l.log.Warn().Int("events", len(found)).Float64("dur_seconds", time.Since(started).Seconds()).

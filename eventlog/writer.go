@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -117,7 +118,7 @@ func (l *Log) commitOnce(batch []*request) error {
 		}
 	}
 	l.stageAll(batch, &s)
-	if err := l.makeRoom(s.dirty, s.head); err != nil {
+	if err := l.makeRoom(s.dirty); err != nil {
 		if noRoom(err) {
 			l.unstage(s)
 		}
@@ -162,14 +163,11 @@ func (l *Log) unstage(s stage) {
 	}
 }
 
-// makeRoom signs the own group, unless head does, and makes room for all.
-func (l *Log) makeRoom(dirty []*chain, head cluster.Head) error {
+// makeRoom signs the own group and makes room for all.
+func (l *Log) makeRoom(dirty []*chain) error {
 	for _, c := range dirty {
 		if c == l.own {
-			if head.Seq != c.tail.Seq || head.Source != c.src {
-				head = l.sign(c)
-			}
-			if err := c.end(head); err != nil {
+			if err := c.end(l.sign(c)); err != nil {
 				return err
 			}
 		}
@@ -246,11 +244,12 @@ func (l *Log) grew(c *chain, n int64) {
 	l.quota.grew(c.src.Node, n, time.Now())
 }
 
+// answer answers requests. They are no longer the writer's then.
 func (l *Log) answer(batch []*request) {
+	l.in.giveBack(batch)
 	for _, r := range batch {
 		r.done <- struct{}{}
 	}
-	l.in.giveBack(batch)
 }
 
 // stageOwn gives drafts their places in the own chain. A refused request
@@ -276,18 +275,17 @@ func (l *Log) stageOwn(r *request, s *stage) error {
 	if link != nil {
 		l.put(c, cluster.Draft{Kind: cluster.KindIncarnation}, link, at)
 	}
-	if r.events = r.one.event[:0]; len(r.drafts) > 1 {
-		r.events = make([]cluster.Event, 0, len(r.drafts))
-	}
+	first := len(c.events)
 	for i, d := range r.drafts {
-		r.events = append(r.events, l.put(c, d, r.bodies[i], at))
+		l.put(c, d, r.bodies[i], at)
 	}
+	r.events = slices.Clip(c.events[first:])
 	return nil
 }
 
 // put adds one checked draft to the own group.
-func (l *Log) put(c *chain, d cluster.Draft, body []byte, at time.Time) cluster.Event {
-	e, err := c.add(cluster.Event{
+func (l *Log) put(c *chain, d cluster.Draft, body []byte, at time.Time) {
+	hlc, err := c.add(cluster.Event{
 		Source: c.src, Seq: c.tail.Seq + 1, Prev: c.tail.Hash,
 		HLC: max(l.hlc, c.hlc).Next(at), Term: d.Term, Kind: d.Kind, Body: body,
 	})
@@ -295,8 +293,7 @@ func (l *Log) put(c *chain, d cluster.Draft, body []byte, at time.Time) cluster.
 		// Drafts were checked on entry: this cannot be a caller's fault.
 		panic("eventlog: checked draft refused: " + err.Error())
 	}
-	l.hlc = e.HLC
-	return e
+	l.hlc = hlc
 }
 
 // stage puts a verified run of another source behind its chain, as far as it
