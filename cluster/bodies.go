@@ -199,6 +199,8 @@ type SnapshotTaken struct {
 	Forks []SourceFork `json:"forks,omitempty"`
 	// Signatures are of voters, sorted by name.
 	Signatures []Signature `json:"signatures"`
+	// Actor is who asked, "uid:0@n1"; empty: the log had grown. The ID is not over it.
+	Actor string `json:"actor,omitempty"`
 }
 
 // SourceFork says where a source's histories part.

@@ -52,7 +52,7 @@ func (b backend) TakeSnapshot(ctx context.Context, actor string) (api.LogSnapsho
 
 // snapshotHere takes a snapshot as the holder.
 func (n *node) snapshotHere(ctx context.Context, actor string) remoteReply {
-	info, err := n.events.TakeSnapshot(ctx)
+	info, err := n.events.TakeSnapshot(ctx, actor)
 	switch {
 	case errors.Is(err, eventlog.ErrNotHolder):
 		return remoteReply{Problem: api.Errorf(api.CodeNoHolder, "%v", err)}

@@ -80,6 +80,7 @@ type proposal struct {
 
 // snapshotWish is one caller that waits for a snapshot.
 type snapshotWish struct {
+	actor string
 	done  chan struct{} // closed when taken and err are set
 	taken *cluster.SnapshotTaken
 	err   error

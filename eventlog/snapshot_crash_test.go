@@ -151,7 +151,7 @@ func busy(ctx context.Context, l *Log, rng *rand.Rand, acked map[uint64]cluster.
 				acked[e.Seq] = e.Hash
 			}
 		}
-		if _, err := l.TakeSnapshot(ctx); errors.Is(err, errPower) || l.Err() != nil {
+		if _, err := l.TakeSnapshot(ctx, ""); errors.Is(err, errPower) || l.Err() != nil {
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,10 +194,10 @@ func propose(t *testing.T, l *Log, from cluster.NodeID, s *cluster.SnapshotTaken
 // TestVotersSignOnlyWhatTheyFold proposes snapshots that are wrong in one way
 // each. No voter signs any, and each signs the right one.
 func TestVotersSignOnlyWhatTheyFold(t *testing.T) {
-	var promised cluster.Term
+	var promised atomic.Uint64
 	tr := newSnapTrio(t, func(o *Options) {
 		if o.Self == "b" {
-			o.Promised = func() cluster.Term { return promised }
+			o.Promised = func() cluster.Term { return cluster.Term(promised.Load()) }
 		}
 	})
 	a, b := tr.logs["a"], tr.logs["b"]
@@ -251,11 +252,11 @@ func TestVotersSignOnlyWhatTheyFold(t *testing.T) {
 	if b.Snapshots().Mismatch == "" {
 		t.Error("a state that differs is no alarm")
 	}
-	promised = 2
+	promised.Store(2)
 	if kind, text := propose(t, b, "a", good); kind != msgRefused || !strings.Contains(text, "promised term 2") {
 		t.Errorf("after a promise: %d, %q", kind, text)
 	}
-	promised = 1
+	promised.Store(1)
 	b.snap.mu.Lock()
 	b.snap.asked = nil
 	b.snap.mu.Unlock()

@@ -27,14 +27,14 @@ const (
 )
 
 // TakeSnapshot takes a snapshot now and returns it when this log goes on from
-// it. Only the holder can, see ErrNotHolder. Without ctx's end it may take as
-// long as the voters need to fold the log.
-func (l *Log) TakeSnapshot(ctx context.Context) (SnapshotInfo, error) {
+// it. Only the holder can, see ErrNotHolder. The event says that actor asked.
+// Without ctx's end it may take as long as the voters need to fold the log.
+func (l *Log) TakeSnapshot(ctx context.Context, actor string) (SnapshotInfo, error) {
 	s := l.snap
 	if _, err := s.holding(); err != nil {
 		return SnapshotInfo{}, err
 	}
-	w := &snapshotWish{done: make(chan struct{})}
+	w := &snapshotWish{actor: actor, done: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
 	s.mu.Unlock()
@@ -108,7 +108,11 @@ func (s *snapshots) take(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, signTimeout+s.l.o.IOTimeout)
 	defer cancel()
-	t, err := s.takeIn(ctx, term)
+	actor := ""
+	if len(wishes) > 0 {
+		actor = wishes[0].actor
+	}
+	t, err := s.takeIn(ctx, term, actor)
 	if err != nil {
 		s.notBefore = time.Now().Add(failedPause)
 	}
@@ -116,10 +120,11 @@ func (s *snapshots) take(ctx context.Context) error {
 	return err
 }
 
-// takeIn takes a snapshot of everything that is durable here.
-func (s *snapshots) takeIn(ctx context.Context, term cluster.Term) (*cluster.SnapshotTaken, error) {
+// takeIn takes a snapshot of everything that is durable here, for actor if not
+// of its own.
+func (s *snapshots) takeIn(ctx context.Context, term cluster.Term, actor string) (*cluster.SnapshotTaken, error) {
 	started := time.Now()
-	t := &cluster.SnapshotTaken{Term: term}
+	t := &cluster.SnapshotTaken{Term: term, Actor: actor}
 	t.Heads, t.Forks = s.l.signedCut()
 	st, base, clock, err := s.foldTo(ctx, t)
 	if err != nil {

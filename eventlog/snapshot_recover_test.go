@@ -73,9 +73,13 @@ func mustSnapshotWithin(t testing.TB, l *Log, d time.Duration) SnapshotInfo {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	info, err := l.TakeSnapshot(ctx)
+	const actor = "uid:0@n1"
+	info, err := l.TakeSnapshot(ctx, actor)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if kept := l.snap.find(info.ID); kept == nil || kept.Actor != actor {
+		t.Errorf("the snapshot %s in the log does not say that %s asked for it", info.ID, actor)
 	}
 	return info
 }

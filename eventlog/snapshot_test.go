@@ -218,7 +218,7 @@ func TestSnapshotLife(t *testing.T) {
 			a.View(func(s *state.State) { term, _ = s.LastTerm() })
 			return term.Term == 2
 		})
-		if _, err := a.TakeSnapshot(t.Context()); !errors.Is(err, ErrNotHolder) {
+		if _, err := a.TakeSnapshot(t.Context(), ""); !errors.Is(err, ErrNotHolder) {
 			t.Fatalf("a takes a snapshot in c's term: %v", err)
 		}
 		tr.level(t, mustSnapshot(t, c).ID)

@@ -92,6 +92,9 @@ func Validate(clusterID string, s *cluster.SnapshotTaken) error {
 			return invalid("cut not sorted at %s", h.Source)
 		}
 	}
+	if len(s.Actor) > cluster.MaxReason {
+		return invalid("actor of %d bytes", len(s.Actor))
+	}
 	for i, sig := range s.Signatures {
 		if _, err := cluster.ParseNodeID(string(sig.Node)); err != nil || len(sig.Sig) != ed25519.SignatureSize {
 			return invalid("signature of %.40q", sig.Node)
