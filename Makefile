@@ -55,8 +55,8 @@ SERIAL = ./daemon ./test/netns ./internal/vmtest $(TORNET)
 
 test: bin/race/skein ## everything once, with the race detector (what CI runs)
 	-@scripts/deps
-	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 15m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SERIAL))")
-	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -p 1 -timeout 15m $(SERIAL)
+	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SERIAL))")
+	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -p 1 -timeout 30m $(SERIAL)
 	cd bench && $(GO) vet ./... && $(GO) test -short -count=1 -timeout 5m ./...
 
 check: lint ## lint, import rules and the quick tests

@@ -234,7 +234,7 @@ func TestPoisonedLogRecoversByItself(t *testing.T) {
 				}
 				return nil
 			})
-			deadline := time.Now().Add(20 * time.Second)
+			deadline := time.Now().Add(patience)
 			for i := 0; poisoned.Load() < 4 && time.Now().Before(deadline); i++ {
 				events, err := l.Append(context.Background(), []cluster.Draft{note(i), note(i)})
 				switch {

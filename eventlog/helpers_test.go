@@ -66,7 +66,7 @@ func acting(term cluster.Term, i int) cluster.Draft {
 
 func mustAppend(t testing.TB, l *Log, drafts ...cluster.Draft) []cluster.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	events, err := l.Append(ctx, drafts)
 	if err != nil {
@@ -80,13 +80,17 @@ func stateHash(l *Log) (h cluster.Hash) {
 	return h
 }
 
+// patience is how long a test waits for what must happen: far longer than it
+// takes, for a machine may be busy.
+const patience = 2 * time.Minute
+
 // eventually polls until ok or fails the test.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -133,7 +133,7 @@ func TestHostilePeers(t *testing.T) {
 			honest := nw.join(t, testOptions(t.TempDir(), "d"))
 			mustAppend(t, honest, note(1))
 			nw.answer["c"] = tc.answer
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			err := b.Sync(ctx, "c")
 			if err == nil || ctx.Err() != nil {
@@ -245,7 +245,7 @@ func TestHostileAskers(t *testing.T) {
 		}
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%s: the stream does not end", name)
 		}
 		here.Close()

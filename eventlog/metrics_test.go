@@ -65,7 +65,7 @@ func TestMetricsMove(t *testing.T) {
 		t.Helper()
 		eventually(t, string(id)+": "+name, func() bool { return gathered(t, regs[id], name) >= least })
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	// What is there when a stream begins is pulled, the rest is pushed.
 	for range 2 {

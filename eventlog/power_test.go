@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/skein-project/skein/cluster"
 )
@@ -363,7 +362,7 @@ func powerLife(t *testing.T, seed uint64) (int, error) {
 
 // appendUntilDark appends from three goroutines until the disk dies.
 func appendUntilDark(l *Log, seed uint64, acked map[uint64]cluster.Hash) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup

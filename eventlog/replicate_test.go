@@ -56,7 +56,7 @@ func TestReplicateAndStability(t *testing.T) {
 	tr := newTrio(t, voters("a", "b", "c"), nil)
 	a, b, c := tr.logs["a"], tr.logs["b"], tr.logs["c"]
 	e := mustAppend(t, a, note(1), acting(1, 2))
-	if n, err := waitStable(t, a, 2, 20*time.Second); err != nil || n < 2 {
+	if n, err := waitStable(t, a, 2, patience); err != nil || n < 2 {
 		t.Fatalf("stable on %d, %v; want at least 2", n, err)
 	}
 	for _, l := range []*Log{b, c} {
@@ -67,7 +67,7 @@ func TestReplicateAndStability(t *testing.T) {
 	}
 	tr.net.setDown("c", true)
 	e = mustAppend(t, a, acting(1, 3))
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 2 {
+	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 2 {
 		t.Fatalf("one voter down: stable on %d, %v; want 2", n, err)
 	}
 	if a.StableSeq() != 3 {
@@ -79,7 +79,7 @@ func TestReplicateAndStability(t *testing.T) {
 		t.Fatalf("alone: stable on %d, %v; want ErrUnknown", n, err)
 	}
 	tr.net.setDown("b", false)
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 2 {
+	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 2 {
 		t.Fatalf("after the voter returned: %d, %v", n, err)
 	}
 	// What c missed arrives when it returns.
@@ -96,7 +96,7 @@ func TestSingleAndAvailableModes(t *testing.T) {
 		t.Fatalf("without a voter config: %v, want ErrUnknown", err)
 	}
 	l.SetVoters(voters("a"))
-	if n, err := waitStable(t, l, e[0].Seq, 20*time.Second); err != nil || n != 1 {
+	if n, err := waitStable(t, l, e[0].Seq, patience); err != nil || n != 1 {
 		t.Fatalf("single: %d, %v", n, err)
 	}
 	tr := newTrio(t, voters("a", "b"), nil)
@@ -108,12 +108,12 @@ func TestSingleAndAvailableModes(t *testing.T) {
 		return s.voters["b"].connected
 	})
 	e = mustAppend(t, a, acting(1, 1))
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 2 {
+	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 2 {
 		t.Fatalf("available, both up: %d, %v; want 2", n, err)
 	}
 	tr.net.setDown("b", true)
 	e = mustAppend(t, a, acting(1, 2))
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 1 {
+	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 1 {
 		t.Fatalf("available, one down: %d, %v; want 1", n, err)
 	}
 }
@@ -124,15 +124,15 @@ func TestRefusedAcknowledgementsDoNotCount(t *testing.T) {
 	tr.promised["b"].Store(2)
 	tr.promised["c"].Store(2)
 	e := mustAppend(t, a, acting(1, 1))
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrRefused) {
+	if n, err := waitStable(t, a, e[0].Seq, patience); !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrRefused) {
 		t.Fatalf("term 1 after a majority promised 2: %d, %v; want refused", n, err)
 	}
 	// Both hold it all the same, and what comes later in term 2 counts.
 	later := mustAppend(t, a, acting(2, 2))
-	if n, err := waitStable(t, a, later[0].Seq, 20*time.Second); err != nil || n < 2 {
+	if n, err := waitStable(t, a, later[0].Seq, patience); err != nil || n < 2 {
 		t.Fatalf("term 2: %d, %v", n, err)
 	}
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); !errors.Is(err, ErrUnknown) {
+	if n, err := waitStable(t, a, e[0].Seq, patience); !errors.Is(err, ErrUnknown) {
 		t.Fatalf("term 1 below a stable event: %d, %v; want ErrUnknown", n, err)
 	}
 }
@@ -142,7 +142,7 @@ func TestLostLeaseEndsTheWait(t *testing.T) {
 	tr.net.setDown("a", true)
 	e := mustAppend(t, tr.logs["a"], acting(1, 1))
 	tr.lease.Store(false)
-	if _, err := waitStable(t, tr.logs["a"], e[0].Seq, 20*time.Second); !errors.Is(err, ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := waitStable(t, tr.logs["a"], e[0].Seq, patience); !errors.Is(err, ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("lease lost: %v, want ErrUnknown at once", err)
 	}
 }
@@ -155,7 +155,7 @@ func TestCatchUpNeedsPromisesOfAMajority(t *testing.T) {
 	for i := range 50 {
 		last = mustAppend(t, a, acting(1, i))[0].Seq
 	}
-	if _, err := waitStable(t, a, last, 20*time.Second); err != nil {
+	if _, err := waitStable(t, a, last, patience); err != nil {
 		t.Fatal(err)
 	}
 	// a dies; c, which missed everything, takes over with b's promise.
@@ -381,7 +381,7 @@ func TestBadPeers(t *testing.T) {
 			a := tr.logs["a"]
 			for i := range 20 {
 				e := mustAppend(t, a, acting(1, i))
-				if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n > 3 {
+				if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n > 3 {
 					t.Fatalf("stable on %d, %v", n, err)
 				}
 			}
@@ -416,7 +416,7 @@ func TestServeRefusesGarbage(t *testing.T) {
 		here, there := net.Pipe()
 		done := make(chan struct{})
 		go func() { l.Serve(t.Context(), "a", there); close(done) }()
-		if err := here.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := here.SetDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		if err := writeMessage(here, m.kind, m.payload); err != nil {
@@ -532,7 +532,7 @@ func TestForkOfOwnChainIsNoticed(t *testing.T) {
 	a.SetVoters(voters("a", "b"))
 	eventually(t, "a leaves its chain", func() bool { return a.Source().Inc == 2 })
 	e := mustAppend(t, a, note(6))
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n < 1 {
+	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n < 1 {
 		t.Fatalf("stable on %d, %v", n, err)
 	}
 	if err := b.Wait(t.Context(), e[0].Source, 1); err != nil {

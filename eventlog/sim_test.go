@@ -175,7 +175,7 @@ func (w *simWorld) elect(rng *rand.Rand) {
 
 // lead does what a new holder does before it acts.
 func (w *simWorld) lead(life *simLife, term cluster.Term, grants []cluster.NodeID) {
-	ctx, cancel := context.WithTimeout(life.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(life.ctx, patience)
 	defer cancel()
 	w.mu.Lock()
 	before := len(w.stable)

@@ -134,7 +134,7 @@ func snapshotLife(t *testing.T, seed uint64) (dropped, taken uint64, err error) 
 
 // busy appends and takes snapshots until the disk dies or it has done enough.
 func busy(ctx context.Context, l *Log, rng *rand.Rand, acked map[uint64]cluster.Hash) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if begins(ctx, l) != nil {
 		return
@@ -237,7 +237,7 @@ func fetchOn(t *testing.T, tr *snapTrio, disk *powerFS, ok func(*Log) bool) *Log
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
 	dark := func() bool { disk.mu.Lock(); defer disk.mu.Unlock(); return disk.left == 0 }
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !reached && !dark() && l.Err() == nil {
 		if time.Now().After(deadline) {
 			t.Fatalf("neither dark nor done: %+v", l.Snapshots())

@@ -97,7 +97,7 @@ func work(t testing.TB, l *Log, term cluster.Term, name string, n int) {
 
 func mustSnapshot(t testing.TB, l *Log) SnapshotInfo {
 	t.Helper()
-	return mustSnapshotWithin(t, l, 20*time.Second)
+	return mustSnapshotWithin(t, l, patience)
 }
 
 func newestID(l *Log) cluster.Hash {

@@ -62,7 +62,7 @@ func TestOwnVoteIsOfItsTerm(t *testing.T) {
 	tr := newTrio(t, voters("a", "b", "c"), nil)
 	a := tr.logs["a"]
 	first := mustAppend(t, a, acting(1, 1))
-	if _, err := waitStable(t, a, first[0].Seq, 20*time.Second); err != nil {
+	if _, err := waitStable(t, a, first[0].Seq, patience); err != nil {
 		t.Fatal(err)
 	}
 	tr.net.setDown("c", true)
@@ -73,7 +73,7 @@ func TestOwnVoteIsOfItsTerm(t *testing.T) {
 		t.Fatalf("stable on %d of which one promised a higher term before: %v", n, err)
 	}
 	tr.net.setDown("c", false) // it promised nothing
-	if n, err := waitStable(t, a, e[0].Seq, 20*time.Second); err != nil || n != 2 {
+	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 2 {
 		t.Fatalf("on two others: %d, %v", n, err)
 	}
 }

@@ -41,7 +41,7 @@ func TestFollowerIsToldAtOnce(t *testing.T) {
 	for i := range 20 {
 		from := []*Log{a, b}[i%2]
 		e := mustAppend(t, from, note(i))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		if err := c.Wait(ctx, e[0].Source, e[0].Seq); err != nil {
 			t.Fatal(err)
 		}

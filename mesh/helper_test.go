@@ -20,7 +20,7 @@ import (
 )
 
 // waitFor is how long a test waits for what must happen.
-const waitFor = 30 * time.Second
+const waitFor = 2 * time.Minute
 
 // prove reports whether the full counts were asked for.
 func prove() bool { return os.Getenv("SKEIN_PROVE") == "1" }

@@ -135,13 +135,17 @@ func buildGuest(t *testing.T, dir string) []byte {
 	return b
 }
 
-// poll waits until ok, at most 20 s.
+// patience is how long a test waits for what must happen: far longer than it
+// takes, for a machine may be busy.
+const patience = 2 * time.Minute
+
+// poll waits until ok.
 func poll(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s for %s", what)
+			t.Fatalf("waited %s for %s", patience, what)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

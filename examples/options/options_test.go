@@ -123,7 +123,7 @@ func TestPricesAgreeWithBlackScholes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := worker.NewWASM(worker.WASMOptions{Artefacts: store, Slots: 2, CacheDir: t.TempDir()})
+	e, err := worker.NewWASM(worker.WASMOptions{Artefacts: store, Slots: 2, CacheDir: t.TempDir(), LoadTimeout: 20 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
