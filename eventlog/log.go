@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -226,7 +225,7 @@ func (l *Log) count(err error) {
 func (l *Log) prepare(drafts []cluster.Draft) (r *request, err error) {
 	r = l.in.newAppend(drafts)
 	for _, d := range drafts {
-		body, err := json.Marshal(d.Body)
+		body, err := cluster.EncodeBody(d.Body)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrDraft, d.Kind, err)
 		}
