@@ -252,8 +252,17 @@ func jobFields(j api.Job) table {
 			key   string
 			value *float64
 		}{
-			{"mean", &m.Mean}, {"se", m.SE}, {"std", m.Std}, {"min", &m.Min}, {"max", &m.Max}, {"ci95_low", m.CI95Low}, {"ci95_high", m.CI95High},
-			{"relative_error", m.RelativeError}, {"p50", m.P50}, {"p90", m.P90}, {"p99", m.P99},
+			{"mean", &m.Mean},
+			{"se", m.SE},
+			{"std", m.Std},
+			{"min", &m.Min},
+			{"max", &m.Max},
+			{"ci95_low", m.CI95Low},
+			{"ci95_high", m.CI95High},
+			{"relative_error", m.RelativeError},
+			{"p50", m.P50},
+			{"p90", m.P90},
+			{"p99", m.P99},
 		} {
 			text := unknown
 			if v.value != nil {

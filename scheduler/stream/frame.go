@@ -329,7 +329,7 @@ func (s Status) validate() error {
 		if !(p.Seconds >= 0) || !(p.Idle >= 0) {
 			return fmt.Errorf("%w: progress with %g s, idle for %g s", ErrFrame, p.Seconds, p.Idle)
 		}
-		if err := p.Ref.validate(); err != nil {
+		if err := p.validate(); err != nil {
 			return err
 		}
 	}
