@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,6 +105,39 @@ func attacks() map[string]attack {
 			}
 		}, counted: endsMetric},
 		"says nothing": {serve: drop, counted: endsMetric},
+		"accepts, and never answers": {serve: func(conn net.Conn, in *stream.Decoder) {
+			var mu sync.Mutex
+			has := []stream.Ref{}
+			go func() {
+				for ok := true; ok; time.Sleep(time.Second) {
+					mu.Lock()
+					st := &stream.Status{Ready: true, Running: slices.Clone(has)}
+					mu.Unlock()
+					ok = send(conn, stream.Frame{Status: st})
+				}
+			}()
+			for {
+				f, err := in.Read()
+				if err != nil {
+					return
+				}
+				if f.Assign == nil {
+					continue
+				}
+				mu.Lock()
+				for _, c := range f.Assign.Chunks {
+					has = append(has, stream.Ref{Job: f.Assign.Job, Chunk: c.Chunk, Attempt: c.Attempt})
+				}
+				mu.Unlock()
+			}
+		}},
+		"all that it ever said, again each time": {answer: func() func(stream.Ref, uint64) []stream.Frame {
+			var said []stream.Frame
+			return func(r stream.Ref, n uint64) []stream.Frame {
+				said = append(said, goodResult(r, n))
+				return slices.Clone(said)
+			}
+		}()},
 		"flood of results": {serve: func(conn net.Conn, in *stream.Decoder) {
 			reads := make(chan struct{})
 			go func() { defer close(reads); drop(conn, in) }()

@@ -95,12 +95,27 @@ func (t *term) append(ctx context.Context, drafts []cluster.Draft) error {
 	start := time.Now()
 	events, err := t.o.Log.Append(ctx, drafts)
 	if err != nil {
+		t.s.unsure = true
 		return fmt.Errorf("log %d decisions: %w", len(drafts), err)
 	}
 	took := time.Since(start)
 	t.m.appendDur.Observe(took.Seconds())
 	t.appended += (took - t.appended) / 8
 	t.seq = events[len(events)-1].Seq
+	return nil
+}
+
+// barrier makes sure that the log shows all that earlier runs have written. One
+// that failed or was ended within an append does not know whether that comes
+// through; whatever is appended after it does so later.
+func (t *term) barrier(ctx context.Context) error {
+	if !t.s.unsure {
+		return nil
+	}
+	if err := t.append(ctx, []cluster.Draft{{Term: t.id, Kind: cluster.KindJobsForgotten, Body: cluster.JobsForgotten{}}}); err != nil {
+		return err
+	}
+	t.s.unsure = false
 	return nil
 }
 

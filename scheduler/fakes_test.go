@@ -29,6 +29,10 @@ type memLog struct {
 	changed chan struct{} // closed and replaced by every change
 	refuse  error
 	full    bool // takes only what is essential
+	// slow: the next append that accepts a result fails, and is written before the
+	// one after it all the same.
+	slow bool
+	late []cluster.Draft
 }
 
 func newMemLog(node cluster.NodeID) *memLog {
@@ -44,6 +48,21 @@ func (l *memLog) Append(_ context.Context, drafts []cluster.Draft) ([]cluster.Ev
 	if l.full && slices.ContainsFunc(drafts, func(d cluster.Draft) bool { return !d.Kind.Essential() }) {
 		return nil, errors.New("disk full")
 	}
+	if l.slow && slices.ContainsFunc(drafts, func(d cluster.Draft) bool { return d.Kind == cluster.KindChunksAccepted }) {
+		l.slow, l.late = false, drafts
+		return nil, errors.New("outcome unknown")
+	}
+	if len(l.late) > 0 {
+		late := l.late
+		l.late = nil
+		if _, err := l.write(late); err != nil {
+			return nil, err
+		}
+	}
+	return l.write(drafts)
+}
+
+func (l *memLog) write(drafts []cluster.Draft) ([]cluster.Event, error) {
 	var out []cluster.Event
 	for _, d := range drafts {
 		b, err := json.Marshal(d.Body)

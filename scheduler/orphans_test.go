@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,30 @@ func TestUnaskedListsSayNothing(t *testing.T) {
 			t.Errorf("%d attempts taken back", n)
 		}
 		wantDone(t, r.ended(id, time.Minute))
+		_ = stop()
+	})
+}
+
+// TestUnknownAppend: an append that failed comes through after all. The next run,
+// of the same term, begins with what it held.
+func TestUnknownAppend(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		stop := r.run(1)
+		id := r.submit("k", 30)
+		r.log.mu.Lock()
+		r.log.slow = true
+		r.log.mu.Unlock()
+		time.Sleep(1500 * time.Millisecond)
+		if err := stop(); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+			t.Fatalf("the run ended: %v", err)
+		}
+		stop = r.run(1)
+		wantDone(t, r.ended(id, time.Minute))
+		for c, n := range r.log.acceptsOf(id) {
+			if n != 1 {
+				t.Errorf("chunk %d was accepted %d times", c, n)
+			}
+		}
 		_ = stop()
 	})
 }

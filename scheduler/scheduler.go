@@ -32,6 +32,9 @@ type Scheduler struct {
 	// orders numbers Assign and Cancel frames, see stream.Assign. It belongs to
 	// the loop of the running term, and rises when a term runs again too.
 	orders uint64
+	// unsure: an append of an earlier run failed, and what it held may be in the
+	// log all the same, later than it can be seen. It belongs to the loop too.
+	unsure bool
 }
 
 // New checks o. It starts nothing.

@@ -138,6 +138,9 @@ func (t *term) refuse(err error) {
 func (t *term) loop(ctx context.Context, settler *settler) error {
 	tick := time.NewTicker(t.o.Tick)
 	defer tick.Stop()
+	if err := t.barrier(ctx); err != nil {
+		return err
+	}
 	t.learnGroups()
 	t.load()
 	t.meetMembers(ctx)

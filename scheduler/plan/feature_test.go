@@ -455,7 +455,7 @@ func TestHolds(t *testing.T) {
 	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}))
 	b.want(holds(Ref{"j", 0, 1}, Ref{"j", 1, 1})) // it was on its way
 	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}))
-	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}), "cancel x at a: [{0 1}]", "cancel j at a: [{1 1}]",
+	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}), `notice stray of a, job "x": it runs x/0#1, and nobody asked for that`, "cancel x at a: [{0 1}]", "cancel j at a: [{1 1}]",
 		"reclaim j/1#1 of a: worker does not have it any more", "assign j to a: [{1 2}]")
 }
 
