@@ -6,12 +6,13 @@ GO       ?= go
 SEEDS    ?= 2000
 SEED     ?= 1
 FUZZTIME ?= 30s
+FUZZPKGS ?= ./...
 TOOLS    := $(CURDIR)/bin/tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 .PHONY: help build examples demo test check lint fuzz sim mutants bench bench-go \
-	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-demo clean FORCE
+	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-onion prove-demo clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,9 +45,9 @@ tornet: ## leave a private Tor network running to play with
 
 TORNET = ./test/onion
 
-tornet-test: ## the cases on the private Tor network, in full
+tornet-test: ## the cases on the private Tor network, with reduced counts
 	-@scripts/deps
-	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -p 1 -timeout 60m $(TORNET)
+	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
 # What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor
 # turns these skips into failures. The packages of SERIAL start whole clusters
@@ -79,7 +80,7 @@ mutants: ## break the lease and the log in every known way; a simulation or a na
 	$(GO) run ./internal/sim/mutate -seeds $(SEEDS)
 
 fuzz: ## fuzz every decoder for FUZZTIME=30s each
-	@set -e; for p in $$($(GO) list ./...); do \
+	@set -e; for p in $$($(GO) list $(FUZZPKGS)); do \
 		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 			echo "$$p $$f"; $(GO) test -run xxx -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; \
 		done; done
@@ -129,6 +130,11 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'JobsNemesis|TestCancel|RollingRestart' ./test/netns
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob' ./daemon
 	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker
+
+# One case at a time, so that what they time is theirs.
+prove-onion: ## every case on the private Tor network in full, and 10 minutes of fuzzing for each parser
+	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -parallel 1 -timeout 90m $(TORNET)
+	$(MAKE) fuzz FUZZTIME=10m FUZZPKGS="./tor ./publisher/... ./proxy"
 
 prove-demo: build ## 20 demos per signal and profile
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./daemon

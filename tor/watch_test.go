@@ -81,3 +81,39 @@ func TestWatch(t *testing.T) {
 		}
 	})
 }
+
+// TestQuiesce closes the introduction circuits of one service, those that tor
+// makes anew as well, and no other circuit.
+func TestQuiesce(t *testing.T) {
+	id := strings.TrimSuffix(testAddress, ".onion")
+	var made atomic.Int32
+	var closed []string
+	port := &fakePort{answer: func(command string, _ io.Writer) (string, bool) {
+		if circuit, ok := strings.CutPrefix(command, "CLOSECIRCUIT "); ok {
+			closed = append(closed, circuit)
+			if circuit == "11" {
+				return "552 Unknown circuit\r\n", true
+			}
+			return "250 OK\r\n", true
+		}
+		if command != "GETINFO circuit-status" {
+			return "", false
+		}
+		n := made.Add(1)
+		return fmt.Sprintf("250+circuit-status=\r\n1%d EXTENDED $%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_CONNECTING REND_QUERY=%s\r\n"+
+			"5 BUILT PURPOSE=HS_SERVICE_REND REND_QUERY=%s\r\n6 BUILT PURPOSE=HS_SERVICE_INTRO REND_QUERY=other\r\n.\r\n250 OK\r\n", n, strings.Repeat("A", 40), id, id), true
+	}}
+	withFake(t, port, func(t *testing.T, x *Tor) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*quiesceTime-time.Millisecond)
+		defer cancel()
+		if err := x.Quiesce(ctx, testAddress); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(closed, " "); got != "11 12 13" {
+			t.Errorf("closed %s", got)
+		}
+		if err := x.Quiesce(t.Context(), "nobody.onion"); err == nil {
+			t.Error("took no address")
+		}
+	})
+}

@@ -56,12 +56,13 @@ var testOnly = map[string][]string{
 	"internal/archtest": nil,
 	"internal/logaudit": nil,
 	"internal/nstest":   {"internal/require"},
+	"internal/onionnet": {"proxy", "publisher", "tor", "internal/tornet"},
 	"internal/require":  nil,
 	"internal/sim":      nil,
 	"internal/simnet":   nil,
 	"internal/tornet":   {"internal/require"},
 	"internal/vmtest":   {"internal/require"},
-	"test/onion":        {"proxy", "publisher", "tor", "internal/require", "internal/tornet"},
+	"test/onion":        {"proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet"},
 	"test/netns":        {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
 }
 

@@ -193,6 +193,19 @@ func (n *Network) AddRelay() (*Tor, error) {
 	return n.startRelay("relay" + strconv.Itoa(len(n.Relays())))
 }
 
+// Revive starts a tor that was killed once more, with its keys and ports.
+func (n *Network) Revive(t *Tor) (*Tor, error) {
+	t.Kill()
+	again, err := n.launch(t.name, nil, t.lines)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tors = slices.DeleteFunc(n.tors, func(x *Tor) bool { return x == t })
+	return again, nil
+}
+
 func (n *Network) startRelay(name string) (*Tor, error) {
 	or, err := reserve()
 	if err != nil {

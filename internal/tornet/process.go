@@ -53,6 +53,7 @@ type Tor struct {
 	name    string
 	dir     string
 	dirPort int // of an authority
+	lines   []string
 	cmd     *exec.Cmd
 	ended   chan struct{}
 	killed  atomic.Bool // by Kill
@@ -64,7 +65,7 @@ type Tor struct {
 // launch writes a torrc and starts tor with it, in a process group of its own
 // so that an interrupt at the terminal reaches only who closes the network.
 func (n *Network) launch(name string, ports []reserved, lines []string) (*Tor, error) {
-	t := &Tor{n: n, name: name, dir: filepath.Join(n.dir, name), ended: make(chan struct{})}
+	t := &Tor{n: n, name: name, dir: filepath.Join(n.dir, name), lines: lines, ended: make(chan struct{})}
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

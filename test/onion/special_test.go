@@ -1,0 +1,185 @@
+package onion
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/onionnet"
+	"github.com/skein-project/skein/publisher/descriptor"
+)
+
+func nodeID(name string) cluster.NodeID { return cluster.NodeID(name) }
+
+// TestRestricted: with the keys of clients in the descriptor, who has one gets
+// in and who has none does not.
+func TestRestricted(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.start("a")
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.publish("a", 1, key.PublicKey())
+	s.awaitPublished(p, "a")
+	dir := filepath.Join(s.dir, "client-keys")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	line := descriptor.FormatClientSecret(s.key.Address(), key) + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "me.auth_private"), []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := s.clients("with", 1, "ClientOnionAuthDir "+dir)
+	without := s.clients("without", 1)
+	s.judge("client with a key", s.visits(with, 3))
+	for _, v := range s.visits(without, 2) {
+		if v.Err == nil {
+			t.Errorf("a client without a key got in after %s", v.Took)
+		}
+	}
+}
+
+// TestMigration takes over the key of a service that ran without skein.
+func TestMigration(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	dir := filepath.Join(s.dir, "before")
+	old := s.n.Run(t, "old", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+backend(t, "old\n"))
+	file, err := os.ReadFile(filepath.Join(dir, "hs_ed25519_secret_key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.key, err = descriptor.ParseSecretKey(file); err != nil {
+		t.Fatal(err)
+	}
+	name, err := os.ReadFile(filepath.Join(dir, "hostname"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.key.Address().String(); got != strings.TrimSpace(string(name)) {
+		t.Fatalf("address of the key is %s, tor says %s", got, name)
+	}
+	client := s.clients("client", 1)
+	s.until("the service as it was", func() error {
+		host, err := onionnet.Dial(t.Context(), client[0], "before", s.key.Address())
+		if err == nil && host != "old" {
+			t.Fatalf("%s answered", host)
+		}
+		return err
+	})
+	old.Kill()
+	s.start("a")
+	p := s.publish("a", 1)
+	s.awaitPublished(p, "a")
+	visits := s.visits(client, 3)
+	s.judge("after the migration", visits)
+	for _, v := range visits {
+		if v.Err == nil && v.Host != "a" {
+			t.Errorf("%s answered", v.Host)
+		}
+	}
+	for _, r := range p.Reports() {
+		if r.Foreign != nil {
+			t.Logf("told: %s", r.Foreign)
+		}
+	}
+}
+
+// TestDirectories: one of the directories hangs, one dies, one is new. Relays
+// that the whole network uses stop here, so no other test runs meanwhile.
+func TestDirectories(t *testing.T) {
+	long(t)
+	s := newStage(t)
+	s.start("a", "b")
+	p := s.publish("a", 1)
+	s.awaitPublished(p, "a", "b")
+	dir := func() descriptor.Fingerprint {
+		for _, u := range slices.Backward(p.Uploads()) {
+			if r, ok := s.n.RelayOf(u.Dir.String()); ok && u.Err == nil && strings.HasPrefix(r.Name(), "relay") {
+				return u.Dir
+			}
+		}
+		t.Fatal("no directory is a relay")
+		return descriptor.Fingerprint{}
+	}
+	hung := dir()
+	relay, _ := s.n.RelayOf(hung.String())
+	if err := relay.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("directory %s hangs", relay.Name())
+	schedule, err := p.Network().Schedule(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	version := p.Status().Version
+	s.roster.Weigh("b", 0)
+	s.awaitNew(p, version)
+	bound(t, "published while a directory hangs", time.Since(began), 8*time.Second)
+	clients := s.clients("client", 2)
+	bound(t, "slowest fresh connection while a directory hangs", s.judge("hanging directory", s.visits(clients, 5)), 45*time.Second)
+	if err := relay.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	s.until("the directory that hung", func() error {
+		if now, err := p.Network().Schedule(true); err != nil || now != schedule {
+			t.Logf("the directories changed meanwhile: %v", err)
+			return nil
+		}
+		return stored(p, hung, began)
+	})
+
+	dead, _ := s.n.RelayOf(dir().String())
+	dead.Kill()
+	t.Logf("directory %s is dead", dead.Name())
+	version = p.Status().Version
+	s.roster.Weigh("b", 1)
+	s.awaitNew(p, version)
+	bound(t, "slowest fresh connection with a dead directory", s.judge("dead directory", s.visits(clients, 5)), 45*time.Second)
+	began = time.Now()
+	if _, err := s.n.Revive(dead); err != nil {
+		t.Fatal(err)
+	}
+	added, err := s.n.AddRelay()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Where the ring has it is chance: that it is there is told by the
+	// consensus, and that all directories are right by the next fetch.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*limit)
+	defer cancel()
+	if err := s.n.AwaitRunning(ctx, 13); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s is in the consensus %s after its start", added.Name(), time.Since(began).Round(100*time.Millisecond))
+	s.until("a consensus with it at the publisher", func() error {
+		if c := p.Network(); c == nil || len(c.Dirs) < 13 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	s.judge("after a new directory", s.visits(clients, 5))
+}
+
+// stored says whether a directory took a post since.
+func stored(p *onionnet.Publisher, dir descriptor.Fingerprint, since time.Time) error {
+	for _, u := range p.Uploads() {
+		if u.Dir == dir && u.Err == nil && u.At.After(since) {
+			return nil
+		}
+	}
+	return errors.New("took nothing")
+}
