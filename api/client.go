@@ -212,6 +212,11 @@ func (c *Client) StopJob(ctx context.Context, id, reason string) (Job, error) {
 	return send[Job](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/stop", StopRequest{Reason: reason})
 }
 
+// Release lets the chunks of an open job that were given up be tried again.
+func (c *Client) Release(ctx context.Context, id string) (Released, error) {
+	return send[Released](ctx, c, http.MethodPost, "/v1/jobs/"+url.PathEscape(id)+"/release", struct{}{})
+}
+
 // PutArtefact uploads a module or a config and returns its hash. The daemon
 // has it on disk when the call returns.
 func (c *Client) PutArtefact(ctx context.Context, r io.Reader) (Artefact, error) {

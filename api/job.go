@@ -21,18 +21,21 @@ type Job struct {
 	Name   string           `json:"name"`
 	State  cluster.JobState `json:"state"`
 	Reason string           `json:"reason"` // why it failed or is partial
-	// Waits says why a job that was taken in did not begin at once. StoppedBy and
+	// Waits says why a job did not begin at once, or does not go on. StoppedBy and
 	// StopReason are of the wish to end it.
 	Waits      string `json:"waits,omitempty"`
 	StoppedBy  string `json:"stopped_by,omitempty"`
 	StopReason string `json:"stop_reason,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended: at most
 	// cluster.MaxSpans spans.
-	Skipped     []cluster.Span  `json:"skipped,omitempty"`
-	Owner       string          `json:"owner"`
-	Spec        cluster.JobSpec `json:"spec"`
-	SubmittedAt time.Time       `json:"submitted_at"`
-	FinishedAt  *time.Time      `json:"finished_at"`
+	Skipped []cluster.Span `json:"skipped,omitempty"`
+	// Anomalies are results that count and are odd beside the others, the first
+	// cluster.MaxAnomalies chunks of them.
+	Anomalies   []cluster.Anomaly `json:"anomalies,omitempty"`
+	Owner       string            `json:"owner"`
+	Spec        cluster.JobSpec   `json:"spec"`
+	SubmittedAt time.Time         `json:"submitted_at"`
+	FinishedAt  *time.Time        `json:"finished_at"`
 	// ElapsedSeconds counts from the submission to the end, or to now.
 	ElapsedSeconds float64            `json:"elapsed_seconds"`
 	Holder         cluster.NodeID     `json:"holder"` // who schedules it now, empty: nobody known
@@ -47,6 +50,13 @@ type Job struct {
 	// Failures holds the most recent failures, newest first, at most
 	// MaxFailures.
 	Failures []Failure `json:"failures"`
+}
+
+// Released answers POST /v1/jobs/{id}/release.
+type Released struct {
+	Header
+	Job    cluster.JobID `json:"job"`
+	Chunks int           `json:"chunks"` // that are tried again
 }
 
 // MaxFailures bounds Job.Failures.

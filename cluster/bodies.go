@@ -333,6 +333,18 @@ type ChunkReclaimed struct {
 	Reason  string `json:"reason"`  // at most MaxReason bytes
 }
 
+// ChunksReleased lets chunks that were given up be tried again: what their
+// attempts up to Attempt came to does not count against them any more.
+type ChunksReleased struct {
+	Job     JobID  `json:"job"`     // its id
+	Attempt int    `json:"attempt"` // from 1; the next one of each chunk is higher
+	Chunks  []Span `json:"chunks"`  // in order, at most MaxReleases spans
+	Actor   string `json:"actor"`   // who asked, "uid:0@n1"
+}
+
+// MaxReleases bounds ChunksReleased.Chunks.
+const MaxReleases = 4096
+
 // ChunkAccepted makes one result the chunk's, for ever.
 type ChunkAccepted struct {
 	Job     JobID       `json:"job"`     // its id

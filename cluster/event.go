@@ -129,6 +129,7 @@ const (
 	KindChunksAssigned Kind = "chunks_assigned"    // ChunksAssigned, authority
 	KindChunkFailed    Kind = "chunk_failed"       // ChunkFailed, authority
 	KindChunkReclaimed Kind = "chunk_reclaimed"    // ChunkReclaimed, authority
+	KindChunksReleased Kind = "chunks_released"    // ChunksReleased, authority
 	KindChunkAccepted  Kind = "chunk_accepted"     // ChunkAccepted, authority
 	KindChunksAccepted Kind = "chunks_accepted"    // ChunksAccepted, authority
 )
@@ -164,7 +165,7 @@ func (k Kind) Essential() bool {
 func (k Kind) Known() bool {
 	switch k {
 	case KindTermStart, KindConfigChanged, KindJobSubmitted, KindJobQueued, KindJobStopped, KindJobDone, KindJobsForgotten, KindGroupSet,
-		KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunkAccepted, KindChunksAccepted:
+		KindChunksAssigned, KindChunkFailed, KindChunkReclaimed, KindChunksReleased, KindChunkAccepted, KindChunksAccepted:
 		return true
 	}
 	return !k.Authority()

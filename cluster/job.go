@@ -257,10 +257,24 @@ type JobResult struct {
 	Workers    []WorkShare       `json:"workers"`    // by name
 	// Skipped are the chunks without a result, at most MaxSpans spans of them.
 	Skipped []Span `json:"skipped,omitempty"`
+	// Anomalies are results that are odd beside the others, the first
+	// MaxAnomalies chunks of them. They count.
+	Anomalies []Anomaly `json:"anomalies,omitempty"`
 }
 
-// MaxSpans bounds JobResult.Skipped.
-const MaxSpans = 64
+// Bounds of the lists in a JobResult.
+const (
+	MaxSpans         = 64
+	MaxAnomalies     = 16
+	MaxAnomalyReason = 256 // bytes
+)
+
+// Anomaly is a chunk's result that an operator should look at.
+type Anomaly struct {
+	Chunk  int    `json:"chunk"`  // from 0
+	Worker NodeID `json:"worker"` // whose result it is
+	Reason string `json:"reason"`
+}
 
 // Span is a run of chunks, both ends included.
 type Span struct {
@@ -300,12 +314,28 @@ func (r JobResult) Validate(s JobSpec) error {
 	if err := r.checkSkipped(total); err != nil {
 		return err
 	}
+	if err := r.checkAnomalies(total); err != nil {
+		return err
+	}
 	for i, w := range r.Workers {
 		if _, err := ParseNodeID(string(w.Worker)); err != nil {
 			return fmt.Errorf("%w: worker: %w", ErrResult, err)
 		}
 		if w.Chunks < 1 || w.Chunks > r.Accepted || i > 0 && r.Workers[i-1].Worker >= w.Worker {
 			return fmt.Errorf("%w: share of worker %s", ErrResult, w.Worker)
+		}
+	}
+	return nil
+}
+
+func (r JobResult) checkAnomalies(total int) error {
+	if len(r.Anomalies) > min(MaxAnomalies, r.Accepted) {
+		return fmt.Errorf("%w: %d anomalies in %d accepted chunks", ErrResult, len(r.Anomalies), r.Accepted)
+	}
+	for i, a := range r.Anomalies {
+		if _, err := ParseNodeID(string(a.Worker)); err != nil || a.Chunk < 0 || a.Chunk >= total || i > 0 && r.Anomalies[i-1].Chunk >= a.Chunk ||
+			a.Reason == "" || len(a.Reason) > MaxAnomalyReason {
+			return fmt.Errorf("%w: anomaly of chunk %d by %.64q", ErrResult, a.Chunk, a.Worker)
 		}
 	}
 	return nil

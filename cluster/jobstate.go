@@ -76,7 +76,8 @@ type ChunkEdge struct {
 
 // ChunkEdges is the whole state machine of a chunk. An event that reaches this
 // host after a later one changes nothing: the states are ordered as they stand
-// here, and a chunk never goes back but from assigned to pending.
+// here, and a chunk never goes back but from assigned to pending, or where an
+// operator releases it.
 func ChunkEdges() []ChunkEdge {
 	edges := []ChunkEdge{
 		{"", ChunkPending, KindJobSubmitted},
@@ -84,6 +85,8 @@ func ChunkEdges() []ChunkEdge {
 		{ChunkAssigned, ChunkPending, KindChunkFailed},
 		{ChunkAssigned, ChunkPending, KindChunkReclaimed},
 		{ChunkFail, ChunkParked, KindChunkFailed},
+		{ChunkFail, ChunkPending, KindChunksReleased},
+		{ChunkParked, ChunkPending, KindChunksReleased},
 	}
 	for _, from := range []ChunkState{ChunkPending, ChunkAssigned} {
 		edges = append(edges, ChunkEdge{from, ChunkFail, KindChunkFailed}, ChunkEdge{from, ChunkParked, KindChunkFailed})

@@ -165,6 +165,9 @@ func KindTable() []KindInfo {
 			KindChunkReclaimed, "the holder", "an attempt was taken back",
 			ChunkReclaimed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Reason: "timeout"},
 		},
+		{KindChunksReleased, "the holder", "an operator lets chunks that were given up be tried again", ChunksReleased{
+			Job: "j2kq6", Attempt: 3, Chunks: []Span{{First: 3, Last: 3}}, Actor: "uid:1000@n1",
+		}},
 		{KindChunkAccepted, "the holder", "a result became the chunk's", ChunkAccepted{
 			Job: "j2kq6", Chunk: 3, Attempt: 2, Worker: "n3", Seconds: 8.5,
 			Result: ChunkResult{Iterations: 100, Metrics: map[string]Metric{"pi": {N: 100, Mean: 3.14, M2: 0.1, Min: 3, Max: 3.3}}},

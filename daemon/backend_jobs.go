@@ -59,7 +59,7 @@ func (b backend) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
 
 // tellAll adds what the list of jobs leaves out.
 func tellAll(out *api.Job, job state.Job, open []state.OpenChunk) {
-	out.Skipped = job.Skipped
+	out.Skipped, out.Anomalies = job.Skipped, job.Anomalies
 	for _, a := range job.Aggregates {
 		out.Aggregates[a.Name] = api.Summarise(a.Metric)
 	}
@@ -110,6 +110,9 @@ func apiJob(j state.Job, rate float64, now time.Time) api.Job {
 		Iterations: api.IterationCounts{Total: j.Spec.Iterations, Accepted: j.Iterations},
 		Attempts:   api.AttemptCounts{Assigned: uint64(j.Attempts), Failed: uint64(j.Failures), Reclaimed: uint64(j.Reclaims)},
 		Workers:    []api.JobWorker{}, Aggregates: map[string]api.Summary{}, Failures: []api.Failure{},
+	}
+	if c := j.Counts; !j.State.Final() && j.Spec.Partial() == cluster.PartialWait && c.Failed > 0 && c.Pending+c.Assigned == 0 {
+		out.Waits = fmt.Sprintf("for an operator, %d chunks were given up: retry it, or stop it", c.Failed)
 	}
 	end := now
 	if j.Finished != 0 {
@@ -323,6 +326,15 @@ func (b backend) Stop(ctx context.Context, actor string, id cluster.JobID, reaso
 			return job, nil
 		}
 	}
+}
+
+// Release implements status.JobControl.
+func (b backend) Release(ctx context.Context, actor string, id cluster.JobID) (api.Released, error) {
+	reply, err := b.toHolder(ctx, remoteRequest{Release: &releaseJob{Job: id}, Actor: b.at(actor)})
+	if err != nil {
+		return api.Released{}, err
+	}
+	return api.Released{Job: id, Chunks: reply.Released}, nil
 }
 
 func (n *node) putArtefact(_ context.Context, r io.Reader) (cluster.Hash, int64, error) {

@@ -38,6 +38,7 @@ type remoteRequest struct {
 	Submit   *api.SubmitRequest `json:"submit,omitempty"`
 	Stop     *stopJob           `json:"stop,omitempty"`
 	Group    *cluster.GroupSet  `json:"group,omitempty"`
+	Release  *releaseJob        `json:"release,omitempty"`
 	StepDown *stepDown          `json:"step_down,omitempty"`
 	Voters   *api.VotersRequest `json:"voters,omitempty"`
 	// ShowVoters asks for what the holder knows of the voters.
@@ -70,6 +71,11 @@ type stopJob struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
+// releaseJob asks for what was given up of a job to be tried again.
+type releaseJob struct {
+	Job cluster.JobID `json:"job"`
+}
+
 // checkLog asks a host for a check of its own log: for one that it starts, or
 // for the run of that number.
 type checkLog struct {
@@ -97,6 +103,7 @@ type remoteReply struct {
 	Voters   *api.Voters         `json:"voters,omitempty"`
 	Snapshot *api.LogSnapshot    `json:"snapshot,omitempty"`
 	Workers  *api.Workers        `json:"workers,omitempty"`
+	Released int                 `json:"released,omitempty"` // chunks
 	// Check tells of a check of the log, which may go on.
 	Check *api.LogCheck `json:"check,omitempty"`
 	Drain *api.Drain    `json:"drain,omitempty"`
@@ -338,6 +345,12 @@ func (n *node) asHolder(ctx context.Context, from cluster.NodeID, req remoteRequ
 			return remoteReply{Problem: problemOf(err)}
 		}
 		return remoteReply{}
+	case req.Release != nil:
+		chunks, err := n.sched.Release(ctx, req.Release.Job, req.Actor)
+		if err != nil {
+			return remoteReply{Problem: problemOf(err)}
+		}
+		return remoteReply{Released: chunks}
 	case req.Group != nil:
 		req.Group.Actor = req.Actor
 		if err := n.sched.SetGroup(ctx, *req.Group); err != nil {

@@ -162,6 +162,8 @@ func (t *term) act(action plan.Action) {
 		t.m.notices.WithLabelValues(string(a.What)).Inc()
 		t.log.Warn().Str("peer", string(a.Worker)).Str("job", string(a.Job)).Str("notice", string(a.What)).Str("reason", a.Reason).
 			Msg("scheduler noticed something about a worker")
+	case plan.Waiting:
+		t.log.Warn().Str("job", string(a.Job)).Str("reason", a.Reason).Msg("job waits for an operator")
 	case plan.Starved:
 		t.log.Warn().Str("job", string(a.Job)).Msg("job waits, no worker is fit for it")
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/state"
@@ -12,11 +13,11 @@ import (
 // addedOf turns what the log says of an open job into the plan's terms.
 func addedOf(st *state.State, id cluster.JobID) plan.JobAdded {
 	j, _ := st.Job(id)
-	return plan.JobAdded{Job: id, Spec: j.Spec, Owner: j.Owner, Restore: restoreOf(j, st.Open(id))}
+	return plan.JobAdded{Job: id, Spec: j.Spec, Owner: j.Owner, Restore: restoreOf(j, st.Unfinished(id))}
 }
 
 func restoreOf(j state.Job, open []state.OpenChunk) *plan.Restore {
-	r := &plan.Restore{GivenUp: j.Counts.Failed, Failures: j.Failures, Stopped: j.Stopped, Actor: j.StoppedBy}
+	r := &plan.Restore{Failures: j.Failures, Stopped: j.Stopped, Actor: j.StoppedBy}
 	if n := len(j.LastFailures); n > 0 {
 		f := j.LastFailures[n-1]
 		r.Reason = fmt.Sprintf("chunk %d: %s", f.Chunk, f.Reason)
@@ -26,7 +27,7 @@ func restoreOf(j state.Job, open []state.OpenChunk) *plan.Restore {
 	}
 	r.Open = make([]plan.OpenChunk, len(open))
 	for i, o := range open {
-		c := plan.OpenChunk{Chunk: o.Chunk, Attempts: o.Attempts, Failed: o.Failed, Lost: o.Reclaims, FailedOn: o.FailedOn}
+		c := plan.OpenChunk{Chunk: o.Chunk, GivenUp: o.GivenUp, Disputed: o.Disputed, Attempts: o.Attempts, Failed: o.Failed, Lost: o.Reclaims, FailedOn: o.FailedOn}
 		for _, t := range o.Open {
 			c.Tries = append(c.Tries, plan.OpenTry{Attempt: t.Attempt, Worker: t.Worker})
 		}
@@ -47,7 +48,7 @@ func draftOf(term cluster.Term, action plan.Action) (cluster.Draft, bool) {
 		return assigned(term, a.Job, a.Worker, a.Chunks), true
 	case plan.Accept:
 		return cluster.Draft{Term: term, Kind: cluster.KindChunksAccepted, Body: cluster.ChunksAccepted{
-			Job: a.Job, Accepts: []cluster.Accept{{Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Result: a.Result, Seconds: a.Seconds}},
+			Job: a.Job, Accepts: []cluster.Accept{{Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Result: a.Result, Seconds: a.Seconds, Settles: a.Settles}},
 		}}, true
 	case plan.Fail:
 		return cluster.Draft{Term: term, Kind: cluster.KindChunkFailed, Body: cluster.ChunkFailed{
@@ -65,12 +66,24 @@ func draftOf(term cluster.Term, action plan.Action) (cluster.Draft, bool) {
 		return cluster.Draft{Term: term, Kind: cluster.KindJobQueued, Body: cluster.JobWaiting{
 			Job: a.Job, Reason: "no worker is fit for it",
 		}}, true
+	case plan.Waiting:
+		return cluster.Draft{Term: term, Kind: cluster.KindJobQueued, Body: cluster.JobWaiting{Job: a.Job, Reason: a.Reason}}, true
 	case plan.Finish:
 		return cluster.Draft{Term: term, Kind: cluster.KindJobDone, Body: cluster.JobDone{
 			Job: a.Job, State: a.State, Reason: a.Reason,
 		}}, true
 	}
 	return cluster.Draft{}, false
+}
+
+// releases are the events of a release, each of a bounded size.
+func releases(term cluster.Term, a plan.Released) (out []cluster.Draft) {
+	for part := range slices.Chunk(a.Chunks, cluster.MaxReleases) {
+		out = append(out, cluster.Draft{Term: term, Kind: cluster.KindChunksReleased, Body: cluster.ChunksReleased{
+			Job: a.Job, Attempt: a.Attempt, Chunks: part, Actor: a.Actor,
+		}})
+	}
+	return out
 }
 
 func assigned(term cluster.Term, job cluster.JobID, w cluster.NodeID, tries []plan.Try) cluster.Draft {
@@ -101,6 +114,8 @@ func weight(d cluster.Draft) int {
 			n += 256 + weightOf(a.Result.Metrics)
 		}
 		return n
+	case cluster.ChunksReleased:
+		return frame + 6*maxOwner + 32*len(b.Chunks)
 	case cluster.JobsForgotten:
 		return frame + 64*len(b.Jobs)
 	case cluster.GroupSet:
@@ -112,7 +127,7 @@ func weight(d cluster.Draft) int {
 	case cluster.JobDone:
 		n := frame + 6*cluster.MaxReason
 		if b.Result != nil {
-			n += weightOf(b.Result.Metrics) + 128*len(b.Result.Workers) + 64*len(b.Result.Skipped)
+			n += weightOf(b.Result.Metrics) + 128*len(b.Result.Workers) + 64*len(b.Result.Skipped) + (64+6*cluster.MaxAnomalyReason)*len(b.Result.Anomalies)
 		}
 		return n
 	}

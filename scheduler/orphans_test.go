@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +90,80 @@ func TestUnknownAppend(t *testing.T) {
 			if n != 1 {
 				t.Errorf("chunk %d was accepted %d times", c, n)
 			}
+		}
+		_ = stop()
+	})
+}
+
+// TestDisputeIsSettled: two holders had accepted different results of a chunk. The
+// next one has it computed again, elsewhere first, and settles it.
+func TestDisputeIsSettled(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		spec := testSpec("k", 3).WithDefaults()
+		id := cluster.NewJobID("uid:1", "k")
+		accept := func(chunk int, mean float64) cluster.Draft {
+			res := cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, Min: mean, Max: mean}}}
+			return cluster.Draft{Term: 1, Kind: cluster.KindChunksAccepted, Body: cluster.ChunksAccepted{
+				Job: id, Accepts: []cluster.Accept{{Chunk: chunk, Attempt: 1, Worker: "a", Result: res}},
+			}}
+		}
+		if _, err := r.log.Append(t.Context(), []cluster.Draft{
+			{Term: 1, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: 3}},
+			accept(0, 0), accept(1, 77), accept(1, 1), accept(2, 2),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if j := r.job(id); j.Disputed != 1 || j.Counts.Accepted != 3 {
+			t.Fatalf("before: %+v", j)
+		}
+		stop := r.run(2)
+		j := r.ended(id, time.Minute)
+		wantDone(t, j)
+		if m := j.Aggregates[0].Mean; m != 1 {
+			t.Errorf("mean %g, want that of 0, 1, 2", m)
+		}
+		_ = stop()
+	})
+}
+
+// TestRelease: a job that waits for an operator ends when its chunks were
+// released and done, also under the next holder.
+func TestRelease(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		var broken atomic.Bool
+		broken.Store(true)
+		for _, w := range r.workers {
+			w.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+				if ref.Chunk == 4 && broken.Load() {
+					return []stream.Frame{failure(ref, "no licence")}
+				}
+				return []stream.Frame{goodResult(ref, n)}
+			}
+		}
+		stop := r.run(1)
+		spec := testSpec("k", 12)
+		spec.OnPartial, spec.Attempts = cluster.PartialWait, 2
+		sub, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.until(time.Minute, "a chunk given up", func() bool { j := r.job(sub.Job); return j.Counts.Failed == 1 && j.Counts.Accepted == 11 })
+		time.Sleep(time.Hour)
+		_ = stop()
+		stop = r.run(2)
+		if j := r.job(sub.Job); j.State != cluster.JobRunning || r.log.count(cluster.KindJobQueued) == 0 {
+			t.Fatalf("it does not wait: %+v", j)
+		}
+		broken.Store(false)
+		if n, err := r.s.Release(t.Context(), sub.Job, "uid:0"); err != nil || n != 1 {
+			t.Fatalf("released %d: %v", n, err)
+		}
+		wantDone(t, r.ended(sub.Job, time.Minute))
+		if _, err := r.s.Release(t.Context(), sub.Job, "uid:0"); !errors.Is(err, ErrJobOver) {
+			t.Errorf("release of an ended job: %v", err)
+		}
+		if _, err := r.s.Release(t.Context(), "jnone", "uid:0"); !errors.Is(err, ErrUnknownJob) {
+			t.Errorf("release of no job: %v", err)
 		}
 		_ = stop()
 	})

@@ -18,18 +18,20 @@ const (
 	artefactTimeout = 10 * time.Second
 )
 
-// request is what a caller asks of the loop; exactly one of submit, stop, group
-// and quiesce is set. The loop answers every request that it was given once.
+// request is what a caller asks of the loop; exactly one of its fields
+// before reply is set. The loop answers every request that it was given once.
 type request struct {
 	submit  *cluster.JobSubmitted
 	stop    *cluster.JobStopped
 	group   *cluster.GroupSet
+	release *plan.JobReleased
 	quiesce bool
 	reply   chan reply // capacity 1
 }
 
 type reply struct {
 	created bool
+	chunks  int
 	seq     uint64 // own event after which the answer is stable, 0: it is already
 	err     error
 }
@@ -147,6 +149,21 @@ func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor, reason st
 		return fmt.Errorf("stop job %s: %w", id, err)
 	}
 	return nil
+}
+
+// Release lets the chunks of an open job that were given up be tried again, and
+// answers how many these are when that is stable. Errors wrap ErrUnknownJob,
+// ErrJobOver, ErrNotHolder, ErrBusy or ErrUnknownOutcome; then it may be
+// repeated.
+func (s *Scheduler) Release(ctx context.Context, id cluster.JobID, actor string) (chunks int, err error) {
+	a, err := s.ask(ctx, request{release: &plan.JobReleased{Job: id, Actor: actor[:min(len(actor), maxOwner)]}})
+	if err == nil {
+		_, err = s.settle(ctx, a.seq)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("release chunks of job %s: %w", id, err)
+	}
+	return a.chunks, nil
 }
 
 // SetGroup says who belongs to a group, and answers when that is stable. Errors

@@ -228,6 +228,9 @@ func (t *term) step(e plan.Event) {
 		if f, ok := a.(plan.Finish); ok && t.holdBack(f, actions[i+1:]) {
 			continue
 		}
+		if r, ok := a.(plan.Released); ok {
+			t.batch.drafts = append(t.batch.drafts, releases(t.id, r)...)
+		}
 		if d, ok := draftOf(t.id, a); ok {
 			t.batch.add(d)
 		}
@@ -382,6 +385,9 @@ func (t *term) request(r request) {
 		answer(reply{created: created, err: err})
 	case r.group != nil:
 		answer(reply{err: t.setGroup(*r.group)})
+	case r.release != nil:
+		n, err := t.release(*r.release)
+		answer(reply{chunks: n, err: err})
 	case r.stop != nil:
 		answer(reply{err: t.stopJob(*r.stop)})
 	}
@@ -436,12 +442,36 @@ func (t *term) stopJob(b cluster.JobStopped) error {
 		t.step(plan.JobStopped{Job: b.Job, Actor: who})
 		return nil
 	}
-	_, known := t.created[b.Job]
+	return t.notOpen(b.Job)
+}
+
+// notOpen says why a job cannot be changed.
+func (t *term) notOpen(id cluster.JobID) error {
+	_, known := t.created[id]
 	if !known {
-		t.o.Log.View(func(st *state.State) { _, known = st.Job(b.Job) })
+		t.o.Log.View(func(st *state.State) { _, known = st.Job(id) })
 	}
 	if known {
 		return ErrJobOver
 	}
 	return ErrUnknownJob
+}
+
+// release lets what was given up of a job be tried again, and says how many
+// chunks that are.
+func (t *term) release(e plan.JobReleased) (chunks int, err error) {
+	if _, open := t.specs[e.Job]; !open || t.stopping[e.Job] != nil {
+		return 0, t.notOpen(e.Job)
+	}
+	before := len(t.batch.actions)
+	t.step(e)
+	for _, a := range t.batch.actions[before:] {
+		if r, ok := a.(plan.Released); ok {
+			for _, s := range r.Chunks {
+				chunks += s.Last - s.First + 1
+			}
+			t.log.Info().Str("job", string(e.Job)).Str("actor", e.Actor).Int("chunks", chunks).Msg("chunks released")
+		}
+	}
+	return chunks, nil
 }

@@ -79,6 +79,8 @@ type JobControl interface {
 	// checks the artefact and the key.
 	Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error)
 	Stop(ctx context.Context, actor string, id cluster.JobID, reason string) (api.Job, error)
+	// Release lets what was given up of an open job be tried again.
+	Release(ctx context.Context, actor string, id cluster.JobID) (api.Released, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
 	// Job finds a job by its id; FindJob by any unique prefix of it.
 	Job(ctx context.Context, id cluster.JobID) (api.Job, error)

@@ -180,6 +180,11 @@ func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Se
 	}
 }
 
+func (f *fake) Release(_ context.Context, actor string, id cluster.JobID) (api.Released, error) {
+	f.did(actor)
+	return api.Released{Job: id, Chunks: 3}, nil
+}
+
 func (f *fake) Groups(context.Context) (api.Groups, error) {
 	return api.Groups{Groups: []api.Group{}}, nil
 }

@@ -102,6 +102,18 @@ func (s *Server) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
 	return s.o.Backend.Stop(r.Context(), peerOf(r.Context()).actor(), id, req.Reason)
 }
 
+func (s *Server) releaseJob(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req struct{}
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	id, err := s.jobID(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.o.Backend.Release(r.Context(), peerOf(r.Context()).actor(), id)
+}
+
 // Limits of invites at the API; the keeper of invites has its own.
 const (
 	maxTTLSeconds = 30 * 24 * 3600

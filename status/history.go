@@ -34,6 +34,7 @@ func (s *Server) history(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.total = job.Chunks.Total
 	h.out = api.JobHistory{Job: id, Transitions: []api.Transition{}}
 	at := s.o.Backend.Oldest().Clone()
 	h.out.Compacted = len(at) > 0
@@ -60,6 +61,7 @@ type replay struct {
 	state       cluster.JobState
 	chunkStates map[int]cluster.ChunkState
 	open        map[int]map[int]bool // attempts that may run, by chunk
+	total       int                  // chunks
 }
 
 // anyBody has the fields of all events about jobs.
@@ -117,6 +119,16 @@ func (h *replay) event(id cluster.JobID, e cluster.Event) {
 			to = cluster.ChunkAssigned // by another attempt
 		}
 		h.chunk(t, cluster.Assignment{Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker}, to)
+	case cluster.KindChunksReleased:
+		var r cluster.ChunksReleased
+		if json.Unmarshal(e.Body, &r) != nil {
+			return
+		}
+		for _, s := range r.Chunks {
+			for i := max(0, s.First); i <= s.Last && i < h.total; i++ {
+				h.chunk(t, cluster.Assignment{Chunk: i, Attempt: b.Attempt}, cluster.ChunkPending)
+			}
+		}
 	case cluster.KindChunkAccepted:
 		h.chunk(t, cluster.Assignment{Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker}, cluster.ChunkAccept)
 	case cluster.KindChunksAccepted:

@@ -62,6 +62,7 @@ func (s *Server) table() []route {
 		change(http.MethodPost, "/v1/mesh/rotate", s.rotate),
 		change(http.MethodPost, "/v1/jobs", s.submit),
 		change(http.MethodPost, "/v1/jobs/{id}/stop", s.stopJob),
+		change(http.MethodPost, "/v1/jobs/{id}/release", s.releaseJob),
 		change(http.MethodPost, "/v1/worker/drain", s.drain),
 		upload(change(http.MethodPut, "/v1/artefacts", s.putArtefact)),
 	}

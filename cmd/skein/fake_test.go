@@ -367,6 +367,11 @@ func (f *fakeCluster) Stop(ctx context.Context, _ string, id cluster.JobID, _ st
 	return f.Job(ctx, id)
 }
 
+func (f *fakeCluster) Release(ctx context.Context, _ string, id cluster.JobID) (api.Released, error) {
+	j, err := f.Job(ctx, id)
+	return api.Released{Job: id, Chunks: j.Chunks.Failed}, err
+}
+
 func (f *fakeCluster) Jobs(context.Context) (api.Jobs, error) {
 	return api.Jobs{Jobs: []api.Job{f.jobs[jobBad], f.jobs[jobGood]}}, nil
 }

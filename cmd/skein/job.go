@@ -195,6 +195,9 @@ func (a *app) jobPage(w io.Writer, j api.Job, wide bool) {
 	if len(j.Skipped) > 0 {
 		field("skipped", "chunks %s", spansText(j.Skipped))
 	}
+	for _, x := range j.Anomalies {
+		field("odd", "chunk %d of %s: %s", x.Chunk, x.Worker, x.Reason)
+	}
 	if n := j.Chunks.Parked; n > 0 {
 		field("parked", "%s of those given up: no host could run them", plural(n, "chunk"))
 	}

@@ -13,8 +13,11 @@ import (
 
 func (a *app) jobRetry() *cobra.Command {
 	return &cobra.Command{
-		Use: "retry ID", Short: "Compute the chunks that an ended job has no result of", Args: exactly(1, "the id of a job"),
-		Long: "An ended job stays as it is. Each run of chunks that it lacks becomes a job of its\n" +
+		Use: "retry ID", Short: "Try again what a job has no result of", Args: exactly(1, "the id of a job"),
+		Long: "Of a job that runs, or that waits for an operator (on_partial = \"wait\"), the chunks\n" +
+			"that were given up are tried again, with their whole budget.\n" +
+			"\n" +
+			"An ended job stays as it is. Each run of chunks that it lacks becomes a job of its\n" +
 			"own, with the same iterations, seed and limits, so the results are those that the\n" +
 			"first job would have had; retry_of names it. To repeat the command is harmless.",
 		RunE: func(cmd *cobra.Command, args []string) error { return a.retry(cmd.Context(), args[0]) },
@@ -42,6 +45,8 @@ func (a *app) retry(ctx context.Context, id string) error {
 	switch {
 	case err != nil:
 		return err
+	case !j.State.Final() && j.Chunks.Failed > 0:
+		return a.release(ctx, c, j)
 	case !j.State.Final():
 		return failf(exitFailed, "job %s is %s and goes on by itself", short(j.ID), j.State).hint("`skein job stop %s` ends it", short(j.ID))
 	case len(j.Skipped) == 0:
@@ -69,6 +74,21 @@ func (a *app) retry(ctx context.Context, id string) error {
 		}
 		return t
 	}})
+}
+
+// release tries again what was given up of a job that is open.
+func (a *app) release(ctx context.Context, c *api.Client, j api.Job) error {
+	ctx, cancel := a.limited(ctx)
+	defer cancel()
+	r, err := c.Release(ctx, string(j.ID))
+	if err != nil {
+		return err
+	}
+	if a.output == "json" || a.output == "jsonl" {
+		return a.show(view{body: r})
+	}
+	a.note("job %s tries %s again", short(j.ID), plural(r.Chunks, "chunk"))
+	return nil
 }
 
 // retryOf is the job that computes a span of another one's chunks. Its key

@@ -63,11 +63,14 @@ func example() *State {
 	}})
 	a.add(8, 2, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 5, Attempt: 1, Worker: "w2", Final: true, Parked: true})
 	a.add(9, 2, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 1, Attempt: 1, Worker: "w2", Reason: "exit 3", Final: true})
+	a.add(9, 2, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 2, Attempt: 2, Worker: "w2", Reason: "exit 4", Final: true})
+	a.add(9, 2, cluster.KindChunksReleased, cluster.ChunksReleased{Job: "j1", Attempt: 2, Chunks: []cluster.Span{{First: 2, Last: 2}}, Actor: "uid:0@a"})
 	a.add(10, 2, cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: "j1", Chunk: 2, Attempt: 1, Worker: "w1", Reason: "timeout"})
 	a.add(11, 2, cluster.KindJobStopped, cluster.JobStopped{Job: "j1", Actor: "uid:0@a", Reason: "wrong seed", Cause: cluster.StopStuck})
 	r := result(20, 3)
 	a.add(12, 2, cluster.KindJobDone, cluster.JobDone{Job: "j2", State: cluster.JobCompleted, Result: &cluster.JobResult{
 		Accepted: 2, Iterations: 20, Micros: 5, Metrics: r.Metrics, Workers: []cluster.WorkShare{{Worker: "w1", Chunks: 2, Iterations: 20}},
+		Anomalies: []cluster.Anomaly{{Chunk: 1, Worker: "w1", Reason: "odd"}},
 	}})
 	a.add(13, 2, cluster.KindConfigChanged, cluster.ConfigChanged{Config: cluster.VoterConfig{
 		Epoch: 2, Term: 2, Voters: []cluster.NodeID{"a", "b", "c"}, Mode: cluster.ModeQuorum, Issuer: "a",
@@ -241,12 +244,12 @@ func TestProgramIsEncoded(t *testing.T) {
 // field grows: then the encoding needs a new version.
 func TestEveryFieldIsEncoded(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
-		reflect.TypeFor[cluster.JobSpec](): 13, reflect.TypeFor[cluster.JobResult](): 8, reflect.TypeFor[cluster.Span](): 2, reflect.TypeFor[cluster.WorkShare](): 3,
+		reflect.TypeFor[cluster.JobSpec](): 13, reflect.TypeFor[cluster.JobResult](): 9, reflect.TypeFor[cluster.Anomaly](): 3, reflect.TypeFor[cluster.Span](): 2, reflect.TypeFor[cluster.WorkShare](): 3,
 		reflect.TypeFor[cluster.Metric](): 6, reflect.TypeFor[cluster.Sketch](): 4, reflect.TypeFor[cluster.HostStarted](): 2, reflect.TypeFor[member](): 9,
 		reflect.TypeFor[admission](): 4, reflect.TypeFor[removal](): 2, reflect.TypeFor[Action](): 6,
 		reflect.TypeFor[Publication](): 6, reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3,
-		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 29, reflect.TypeFor[tree](): 3, reflect.TypeFor[tomb](): 3, reflect.TypeFor[group](): 2, reflect.TypeFor[onion](): 4, reflect.TypeFor[cluster.OnionClient](): 2, reflect.TypeFor[stop](): 3, reflect.TypeFor[chunk](): 5, reflect.TypeFor[accept](): 5,
-		reflect.TypeFor[try](): 7, reflect.TypeFor[Failure](): 7, reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3,
+		reflect.TypeFor[release](): 4, reflect.TypeFor[job](): 29, reflect.TypeFor[tree](): 3, reflect.TypeFor[tomb](): 3, reflect.TypeFor[group](): 2, reflect.TypeFor[onion](): 4, reflect.TypeFor[cluster.OnionClient](): 2, reflect.TypeFor[stop](): 3, reflect.TypeFor[chunk](): 4, reflect.TypeFor[accept](): 5,
+		reflect.TypeFor[try](): 9, reflect.TypeFor[Failure](): 7, reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3,
 		reflect.TypeFor[fences](): 5, reflect.TypeFor[State](): 22 /* with scratch, which means nothing */, reflect.TypeFor[cluster.VoterConfig](): 11,
 	} {
 		if typ.NumField() != want {

@@ -426,6 +426,9 @@ func (d *decoder) result() *cluster.JobResult {
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		r.Skipped = append(r.Skipped, cluster.Span{First: d.int(), Last: d.int()})
 	}
+	for n := d.count(); n > 0 && d.err == nil; n-- {
+		r.Anomalies = append(r.Anomalies, cluster.Anomaly{Chunk: d.int(), Worker: d.node(false), Reason: d.text(cluster.MaxAnomalyReason)})
+	}
 	return r
 }
 
@@ -473,8 +476,10 @@ func (d *decoder) chunk(c *chunk, room *accept) {
 		d.check(c.accept.attempt >= 1, "attempt")
 		return
 	}
-	c.givenUp, c.parked = b&chunkGivenUp != 0, b&chunkIsParked != 0
-	d.check(c.givenUp || !c.parked, "parked chunk")
+	if b&chunkIsReleased != 0 {
+		c.released = d.int()
+		d.check(c.released >= 1, "release of a chunk")
+	}
 	if b&chunkHasTries == 0 {
 		return
 	}
@@ -482,6 +487,8 @@ func (d *decoder) chunk(c *chunk, room *accept) {
 		t := try{attempt: d.int(), worker: d.node(false)}
 		flags := d.byte()
 		t.assigned, t.failed, t.reclaimed = flags&tryAssigned != 0, flags&tryFailed != 0, flags&tryReclaimed != 0
+		t.final, t.parked = flags&tryFinal != 0, flags&tryParked != 0
+		d.check((t.failed || !t.final) && (t.final || !t.parked), "end of an attempt")
 		if t.assigned {
 			t.term, t.at = d.term(), d.clock()
 		}
@@ -597,7 +604,7 @@ func parks(e *cluster.Event, id cluster.JobID) bool {
 	}
 	switch e.Kind {
 	case cluster.KindJobQueued, cluster.KindJobStopped, cluster.KindJobDone, cluster.KindChunksAssigned, cluster.KindChunkFailed,
-		cluster.KindChunkReclaimed, cluster.KindChunkAccepted, cluster.KindChunksAccepted:
+		cluster.KindChunkReclaimed, cluster.KindChunksReleased, cluster.KindChunkAccepted, cluster.KindChunksAccepted:
 		return json.Unmarshal(e.Body, &body) == nil && body.Job == id && e.Term > 0
 	}
 	return false

@@ -383,15 +383,20 @@ func encodeResult(e *encoder, r *cluster.JobResult) {
 		e.count(s.First)
 		e.count(s.Last)
 	}
+	e.count(len(r.Anomalies))
+	for _, a := range r.Anomalies {
+		e.count(a.Chunk)
+		e.node(a.Worker)
+		e.text(a.Reason)
+	}
 }
 
 // The first byte of a chunk. None: pending, and never tried.
 const (
 	chunkHasAccept byte = 1 << iota
 	chunkDisputed
-	chunkGivenUp
+	chunkIsReleased
 	chunkHasTries
-	chunkIsParked
 	chunkSettled
 )
 
@@ -412,16 +417,16 @@ func (c *chunk) encode(e *encoder) {
 		return
 	}
 	var b byte
-	if c.givenUp {
-		b |= chunkGivenUp
-	}
-	if c.parked {
-		b |= chunkIsParked
+	if c.released > 0 {
+		b |= chunkIsReleased
 	}
 	if len(c.tries) > 0 {
 		b |= chunkHasTries
 	}
 	e.b = append(e.b, b)
+	if c.released > 0 {
+		e.count(c.released)
+	}
 	if len(c.tries) == 0 {
 		return
 	}
@@ -451,6 +456,8 @@ const (
 	tryAssigned byte = 1 << iota
 	tryFailed
 	tryReclaimed
+	tryFinal
+	tryParked
 )
 
 func (t try) flags() (b byte) {
@@ -462,6 +469,12 @@ func (t try) flags() (b byte) {
 	}
 	if t.reclaimed {
 		b |= tryReclaimed
+	}
+	if t.final {
+		b |= tryFinal
+	}
+	if t.parked {
+		b |= tryParked
 	}
 	return b
 }

@@ -79,13 +79,13 @@ const (
 )
 
 // chunk is the fold of the events of one chunk:
-// pending < assigned < failed < parked < accepted.
+// pending < assigned < failed < parked < accepted. A release takes back what
+// attempts up to its own meant, in whatever order both are learned.
 type chunk struct {
 	accept   *accept
 	tries    []try // dropped with the accept
-	givenUp  bool
-	parked   bool // given up for want of hosts, not for the work's own failure
-	disputed bool // results that differ were accepted, and none that settles it
+	released int   // attempts up to this one give it up no more
+	disputed bool  // results that differ were accepted, and none that settles it
 }
 
 type try struct {
@@ -96,6 +96,8 @@ type try struct {
 	assigned  bool
 	failed    bool
 	reclaimed bool
+	final     bool // with failed: it gave the chunk up
+	parked    bool // with final: for want of hosts, not for the work's own failure
 }
 
 func (t try) open() bool { return t.assigned && !t.failed && !t.reclaimed }
@@ -118,13 +120,25 @@ func (a *accept) before(o *accept) bool {
 	return a.at.less(o.at)
 }
 
+// givenUp reports whether the chunk is tried no more, and whether that is for want
+// of hosts.
+func (c *chunk) givenUp() (is, parked bool) {
+	for _, t := range c.tries {
+		if t.final && t.attempt > c.released {
+			is, parked = true, parked || t.parked
+		}
+	}
+	return is, parked
+}
+
 func (c *chunk) state() chunkState {
+	up, parked := c.givenUp()
 	switch {
 	case c.accept != nil:
 		return chunkAccepted
-	case c.parked:
+	case parked:
 		return chunkParked
-	case c.givenUp:
+	case up:
 		return chunkFailed
 	case slices.ContainsFunc(c.tries, try.open):
 		return chunkAssigned
@@ -238,6 +252,12 @@ func (s *State) applyJob(e *cluster.Event) {
 				s.note(j, j.reclaim(b))
 			}
 		}
+	case cluster.KindChunksReleased:
+		if b, ok := decode[cluster.ChunksReleased](s, e); ok {
+			if j := s.ready(b.Job, e); j != nil {
+				s.note(j, j.release(b))
+			}
+		}
 	case cluster.KindChunkAccepted:
 		if b, ok := decode[cluster.ChunkAccepted](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
@@ -343,6 +363,7 @@ func (j *job) result() *cluster.JobResult {
 		Iterations: j.iterations, Micros: j.micros,
 	}
 	r.Metrics = j.metrics.metrics(j.blurred)
+	r.Anomalies = j.anomalies()
 	for _, w := range slices.Sorted(maps.Keys(j.shares)) {
 		if sh := j.shares[w]; sh.chunks > 0 {
 			r.Workers = append(r.Workers, cluster.WorkShare{Worker: w, Chunks: sh.chunks, Iterations: sh.iterations})
@@ -384,13 +405,36 @@ func (j *job) fail(at key, b cluster.ChunkFailed) bool {
 		Reason: clip(b.Reason, cluster.MaxReason), Final: b.Final, At: at.hlc, key: at,
 	})
 	j.change(b.Chunk, func(c *chunk) {
-		c.givenUp = c.givenUp || b.Final
-		c.parked = c.parked || b.Final && b.Parked
-		if c.accept == nil {
-			c.try(b.Attempt, b.Worker).failed = true
+		if c.accept != nil {
+			return
 		}
+		t := c.try(b.Attempt, b.Worker)
+		t.failed = true
+		t.final = t.final || b.Final
+		t.parked = t.parked || b.Final && b.Parked
 	})
 	return true
+}
+
+// release lets chunks that were given up be tried again.
+func (j *job) release(b cluster.ChunksReleased) bool {
+	whole := true
+	next := 0
+	for _, s := range b.Chunks {
+		if s.First < next || s.Last < s.First || !j.has(s.Last, b.Attempt) {
+			whole = false
+			continue
+		}
+		next = s.Last + 1
+		for i := s.First; i <= s.Last; i++ {
+			j.change(i, func(c *chunk) {
+				if c.accept == nil {
+					c.released = max(c.released, b.Attempt)
+				}
+			})
+		}
+	}
+	return whole
 }
 
 // remember keeps the latest failures.
@@ -458,7 +502,7 @@ func (j *job) take(at key, b cluster.ChunkAccepted) bool {
 	a := &accept{at: at, attempt: b.Attempt, worker: b.Worker, micros: micros(b.Seconds), settles: b.Settles}
 	j.lastDone = max(j.lastDone, at.hlc)
 	j.change(b.Chunk, func(c *chunk) {
-		c.tries = nil
+		c.tries, c.released = nil, 0
 		old := c.accept
 		same := old == nil || j.metrics.holds(b.Chunk, b.Result.Metrics)
 		j.blurred = j.blurred || !same

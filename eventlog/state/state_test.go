@@ -141,7 +141,7 @@ func history(rng *rand.Rand) []*chain {
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id cluster.JobID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(19) {
+	switch rng.IntN(20) {
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
 		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
@@ -192,6 +192,11 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		})
 	case 18:
 		c.add(hlc, 0, cluster.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))
+	case 19:
+		first := rng.IntN(6)
+		c.add(hlc, term, cluster.KindChunksReleased, cluster.ChunksReleased{
+			Job: id, Attempt: rng.IntN(4), Chunks: []cluster.Span{{First: first, Last: first + rng.IntN(3)}, {First: 2, Last: 2}}, Actor: string(worker),
+		})
 	case 14:
 		c.add(hlc, term, cluster.KindJobQueued, cluster.JobWaiting{Job: id, Reason: fmt.Sprint("since ", hlc)})
 	case 15:

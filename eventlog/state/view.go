@@ -36,6 +36,8 @@ type Job struct {
 	LastFailures []Failure           `json:"last_failures,omitempty"` // the oldest first
 	Aggregates   []Named             `json:"aggregates,omitempty"`    // by name
 	Workers      []cluster.WorkShare `json:"workers,omitempty"`       // by name
+	// Anomalies are results that are odd beside the others, the first of them.
+	Anomalies []cluster.Anomaly `json:"anomalies,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended.
 	Skipped []cluster.Span `json:"skipped,omitempty"`
 	// Seconds is the run time of the accepted attempts, as workers tell it.
@@ -76,9 +78,12 @@ type Named struct {
 	cluster.Metric
 }
 
-// OpenChunk is a chunk that is neither accepted nor given up.
+// OpenChunk is a chunk that is neither accepted nor given up; Unfinished returns
+// others too.
 type OpenChunk struct {
 	Chunk    int
+	GivenUp  bool             // it is tried again only when it is released
+	Disputed bool             // accepted, of the only host in FailedOn, with results that differ
 	Attempts int              // the highest attempt number used
 	Failed   int              // attempts that failed
 	Reclaims int              // attempts taken back
@@ -136,7 +141,7 @@ func (j *job) view() Job {
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		v.Aggregates = append(v.Aggregates, Named{Name: name, Metric: r.Metrics[name]})
 	}
-	v.Workers = slices.Clone(r.Workers)
+	v.Workers, v.Anomalies = slices.Clone(r.Workers), slices.Clone(r.Anomalies)
 	switch {
 	case j.sealed != nil:
 		v.Skipped = slices.Clone(r.Skipped)
@@ -215,18 +220,44 @@ func (s *State) Open(id cluster.JobID) []OpenChunk {
 	}
 	open := make([]OpenChunk, 0, j.count[chunkPending]+j.count[chunkAssigned])
 	for i := range j.chunks {
-		if c := &j.chunks[i]; c.accept == nil && !c.givenUp {
+		if c := &j.chunks[i]; c.state() <= chunkAssigned {
 			open = append(open, c.openView(i))
 		}
 	}
 	return open
 }
 
+// Unfinished returns the open chunks of a job, those that were given up, and
+// those of which differing results were accepted: all that the next holder must
+// know one by one.
+func (s *State) Unfinished(id cluster.JobID) []OpenChunk {
+	j, ok := s.jobs[id]
+	if !ok || !j.known || !j.doneAt.isZero() || j.sealed != nil {
+		return nil
+	}
+	var out []OpenChunk
+	for i := range j.chunks {
+		c := &j.chunks[i]
+		switch st := c.state(); {
+		case st == chunkAccepted && c.disputed:
+			out = append(out, OpenChunk{Chunk: i, Disputed: true, Attempts: c.accept.attempt, FailedOn: []cluster.NodeID{c.accept.worker}})
+		case st == chunkAccepted:
+		default:
+			o := c.openView(i)
+			o.GivenUp = st > chunkAssigned
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
 func (c *chunk) openView(index int) OpenChunk {
-	o := OpenChunk{Chunk: index}
+	o := OpenChunk{Chunk: index, Attempts: c.released}
 	for _, t := range c.tries {
 		o.Attempts = max(o.Attempts, t.attempt)
 		switch {
+		case (t.failed || t.reclaimed) && t.attempt <= c.released:
+			continue // forgiven
 		case t.failed:
 			o.Failed++
 		case t.reclaimed:

@@ -49,6 +49,7 @@ type Accept struct {
 	Worker  cluster.NodeID
 	Result  cluster.ChunkResult
 	Seconds float64
+	Settles bool // results that differ were accepted before, and this one decides
 }
 
 // Fail ends an attempt without result. The worker may drop it then.
@@ -123,6 +124,22 @@ type Offence struct {
 	Reason string
 }
 
+// Waiting says that all that is open of a job was given up, and that it goes on
+// only when an operator says how.
+type Waiting struct {
+	Job    cluster.JobID
+	Reason string
+}
+
+// Released makes chunks pending again that were given up; their next attempts
+// are higher than Attempt.
+type Released struct {
+	Job     cluster.JobID
+	Attempt int
+	Chunks  []cluster.Span
+	Actor   string
+}
+
 // Starved says that a job waits and no worker is fit for it.
 type Starved struct{ Job cluster.JobID }
 
@@ -138,6 +155,9 @@ func (Stop) action()    {}
 func (Offence) action() {}
 func (Starved) action() {}
 func (Notice) action()  {}
+
+func (Waiting) action()  {}
+func (Released) action() {}
 
 // String implements fmt.Stringer.
 func (a Assign) String() string { return fmt.Sprintf("assign %s to %s: %v", a.Job, a.Worker, a.Chunks) }
@@ -172,6 +192,14 @@ func (a Offence) String() string { return fmt.Sprintf("offence of %s: %s", a.Wor
 
 // String implements fmt.Stringer.
 func (a Starved) String() string { return fmt.Sprintf("starved %s", a.Job) }
+
+// String implements fmt.Stringer.
+func (a Waiting) String() string { return fmt.Sprintf("waiting %s: %s", a.Job, a.Reason) }
+
+// String implements fmt.Stringer.
+func (a Released) String() string {
+	return fmt.Sprintf("released %s %v after attempt %d for %s", a.Job, a.Chunks, a.Attempt, a.Actor)
+}
 
 // String implements fmt.Stringer.
 func (a Notice) String() string {

@@ -79,7 +79,7 @@ func (p *Plan) checkJob(j *job) (tries int, err error) {
 		return 0, fmt.Errorf("job %s counts %v, its chunks are %v", j.id, j.count, count)
 	case waiting != j.waiting:
 		return 0, fmt.Errorf("job %s has %d chunks that wait, counts %d", j.id, waiting, j.waiting)
-	case count[accepted]+count[givenUp] == len(j.chunks):
+	case count[accepted]+count[givenUp] == len(j.chunks) && !j.waits:
 		return 0, fmt.Errorf("job %s has nothing open and has not ended", j.id)
 	case j.ready() && j.pos == 0:
 		return 0, fmt.Errorf("job %s could give out work and is in no line", j.id)

@@ -193,7 +193,7 @@ func (p *Plan) slots() int {
 // starve tells of jobs that wait while no worker is fit.
 func (p *Plan) starve(now time.Duration) {
 	for _, j := range p.jobs {
-		if j.count[assigned] > 0 || j.class.fit > 0 {
+		if j.count[assigned] > 0 || j.count[pending] == 0 || j.class.fit > 0 {
 			j.starving, j.told = 0, false
 			continue
 		}

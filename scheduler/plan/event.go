@@ -35,10 +35,9 @@ type JobAdded struct {
 
 // Restore is how far a job came before.
 type Restore struct {
-	Open     []OpenChunk // neither accepted nor given up
-	GivenUp  int
-	Failures int    // failed attempts, of all chunks
-	Reason   string // of the latest failure
+	Open     []OpenChunk // all but those with a result that nobody disputes
+	Failures int         // failed attempts, of all chunks
+	Reason   string      // of the latest failure
 	Metrics  []string
 	Stopped  bool
 	Actor    string // who stopped it
@@ -47,7 +46,9 @@ type Restore struct {
 // OpenChunk is a chunk of a restored job.
 type OpenChunk struct {
 	Chunk    int
-	Attempts int // highest attempt number used
+	GivenUp  bool
+	Disputed bool // it has a result of FailedOn, and another was accepted as well
+	Attempts int  // highest attempt number used
 	Failed   int
 	Lost     int
 	FailedOn []cluster.NodeID
@@ -62,6 +63,12 @@ type OpenTry struct {
 
 // JobStopped asks to end a job.
 type JobStopped struct {
+	Job   cluster.JobID
+	Actor string
+}
+
+// JobReleased lets what was given up of a job be tried again.
+type JobReleased struct {
 	Job   cluster.JobID
 	Actor string
 }
@@ -158,6 +165,7 @@ type Hold struct{ On bool }
 
 func (JobAdded) event()           {}
 func (JobStopped) event()         {}
+func (JobReleased) event()        {}
 func (WorkerConnected) event()    {}
 func (WorkerDisconnected) event() {}
 func (HealthChanged) event()      {}
@@ -177,6 +185,9 @@ func (e JobAdded) String() string { return fmt.Sprintf("job_added %s", e.Job) }
 
 // String implements fmt.Stringer.
 func (e JobStopped) String() string { return fmt.Sprintf("job_stopped %s by %s", e.Job, e.Actor) }
+
+// String implements fmt.Stringer.
+func (e JobReleased) String() string { return fmt.Sprintf("job_released %s by %s", e.Job, e.Actor) }
 
 // String implements fmt.Stringer.
 func (e WorkerConnected) String() string {

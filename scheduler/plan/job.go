@@ -12,6 +12,7 @@ import (
 type chunk struct {
 	state    chunkState
 	queued   bool // stands in job.retry
+	disputed bool // it has a result already, beside others that differ
 	attempts int32
 	failed   int16
 	lost     int16
@@ -88,6 +89,7 @@ type job struct {
 	times        histogram
 	copies       int // open attempts that were made near the end
 
+	waits    bool          // for an operator: all that is open is given up
 	starving time.Duration // since when, 0: not
 	told     bool          // that it starves
 }
@@ -131,7 +133,6 @@ func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 	for _, o := range r.Open {
 		open[o.Chunk] = true
 	}
-	left := r.GivenUp // which of the closed ones these are does not matter from here
 	for i := range j.chunks {
 		if open[i] {
 			continue
@@ -139,12 +140,7 @@ func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 		if j.state == queued {
 			j.become(running)
 		}
-		if left > 0 {
-			left--
-			j.move(i, givenUp)
-		} else {
-			j.move(i, accepted)
-		}
+		j.move(i, accepted)
 	}
 	for _, o := range r.Open {
 		c := &j.chunks[o.Chunk]
@@ -152,6 +148,14 @@ func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 		c.avoid = slices.Clone(o.FailedOn)
 		if o.Attempts > 0 && j.state == queued {
 			j.become(running)
+		}
+		if o.GivenUp {
+			c.avoid = nil
+			j.move(o.Chunk, givenUp)
+			continue
+		}
+		if o.Disputed {
+			c.disputed, c.check = true, &check{}
 		}
 		if o.Failed > 0 {
 			j.failedChunks++
@@ -166,6 +170,40 @@ func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 			j.requeue(o.Chunk)
 		}
 	}
+}
+
+// release lets the chunks of a job that were given up be tried again, as if for
+// the first time, but with other attempt numbers than they had.
+func (p *Plan) release(e JobReleased, now time.Duration) {
+	j := p.byID[e.Job]
+	if j == nil || j.count[givenUp] == 0 {
+		return
+	}
+	out := Released{Job: j.id, Actor: e.Actor}
+	for i := range j.chunks {
+		c := &j.chunks[i]
+		if c.state != givenUp {
+			continue
+		}
+		out.Attempt = max(out.Attempt, int(c.attempts), 1)
+		if n := len(out.Chunks); n > 0 && out.Chunks[n-1].Last == i-1 {
+			out.Chunks[n-1].Last = i
+		} else {
+			out.Chunks = append(out.Chunks, cluster.Span{First: i, Last: i})
+		}
+	}
+	for _, s := range out.Chunks {
+		for i := s.First; i <= s.Last; i++ {
+			c := &j.chunks[i]
+			c.attempts, c.failed, c.lost, c.check = int32(out.Attempt), 0, 0, nil
+			j.move(i, pending)
+			j.requeue(i)
+		}
+	}
+	j.waits, j.failures, j.failedChunks, j.idle = false, 0, 0, now
+	clear(j.failedOn)
+	p.emit(out)
+	p.line(j)
 }
 
 func (p *Plan) stopJob(e JobStopped) {
@@ -348,8 +386,14 @@ func (c *chunk) dodge(n cluster.NodeID) {
 	}
 }
 
-// giveUp closes a chunk without result; other attempts at it are cancelled.
+// giveUp closes a chunk without result; other attempts at it are cancelled. One
+// whose results are disputed keeps the first of them.
 func (p *Plan) giveUp(j *job, index int, reason string, now time.Duration) {
+	if j.chunks[index].disputed {
+		p.leave(j, index, accepted, now)
+		p.conclude(j)
+		return
+	}
 	p.leave(j, index, givenUp, now)
 	j.reason = fmt.Sprintf("chunk %d: %s", index, reason)
 	if j.spec.Partial() == cluster.PartialFail && j.count[givenUp]+j.count[accepted] < len(j.chunks) {
@@ -377,7 +421,7 @@ func (p *Plan) leave(j *job, index int, to chunkState, now time.Duration) {
 		p.timers.remove(c.wait)
 		j.waiting--
 	}
-	c.tries, c.avoid, c.check, c.wait = nil, nil, nil, nil
+	c.tries, c.avoid, c.check, c.wait, c.disputed = nil, nil, nil, nil, false
 }
 
 // conclude ends a job whose chunks are all closed.
@@ -388,6 +432,12 @@ func (p *Plan) conclude(j *job) bool {
 	switch {
 	case j.count[givenUp] == 0:
 		p.finish(j, completed, "")
+	case j.spec.Partial() == cluster.PartialWait:
+		if !j.waits {
+			j.waits = true
+			p.emit(Waiting{Job: j.id, Reason: clip(fmt.Sprintf("%s given up, an operator decides; the last at %s", j.share(givenUp), j.reason))})
+		}
+		return false
 	case j.count[accepted] == 0 || j.spec.Partial() == cluster.PartialFail:
 		p.finish(j, failed, fmt.Sprintf("%s given up, the last at %s", j.share(givenUp), j.reason))
 	default:

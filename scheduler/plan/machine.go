@@ -19,7 +19,7 @@ func (s chunkState) String() string {
 }
 
 // chunkMoves are the transitions of a chunk. What is missing is a broken
-// invariant; the last two states absorb.
+// invariant; accepted absorbs.
 var chunkMoves = [chunkStates][chunkStates]bool{
 	pending: {
 		assigned: true, // an attempt was handed out, adopted or restored
@@ -30,6 +30,10 @@ var chunkMoves = [chunkStates][chunkStates]bool{
 		pending:  true, // the last attempt failed or was taken back
 		accepted: true, // a valid result, confirmed where that is asked for
 		givenUp:  true, // the budget is spent
+	},
+	givenUp: {
+		pending:  true, // an operator released it
+		accepted: true, // a result came after all
 	},
 }
 

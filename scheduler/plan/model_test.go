@@ -24,6 +24,7 @@ type twin struct {
 	ids      []cluster.JobID // in order
 	assigned int
 	accepts  int
+	releases int
 	ends     map[cluster.JobState]int
 }
 
@@ -43,6 +44,7 @@ type twinJob struct {
 	open     map[int]map[int]cluster.NodeID // chunk: attempt: worker
 	accepted map[int]bool
 	final    map[int]bool
+	waiting  bool
 	told     map[int]map[cluster.NodeID]float64 // what who computed of a chunk
 	ended    bool
 }
@@ -154,10 +156,13 @@ func (w *twin) take(action Action) {
 		}
 	case Accept:
 		j := job(a.Job)
-		if j.accepted[a.Chunk] || j.final[a.Chunk] {
+		if j.accepted[a.Chunk] {
 			w.fatalf("%s: it is closed", a)
 		}
-		j.accepted[a.Chunk] = true
+		if j.final[a.Chunk] && w.workers[a.Worker].stranger {
+			w.fatalf("%s: a stranger's, and given up", a)
+		}
+		j.accepted[a.Chunk], j.final[a.Chunk] = true, false
 		w.accepts++
 		votes := 0
 		for _, mean := range j.told[a.Chunk] {
@@ -192,6 +197,26 @@ func (w *twin) take(action Action) {
 	case Settled:
 		m := w.workers[a.Worker]
 		m.kept = slices.DeleteFunc(m.kept, func(r Result) bool { return r.Ref == a.Ref })
+	case Waiting:
+		j := job(a.Job)
+		for i := range j.spec.Chunks() {
+			if !j.accepted[i] && !j.final[i] || j.spec.OnPartial != cluster.PartialWait {
+				w.fatalf("%s: chunk %d is open", a, i)
+			}
+		}
+		j.waiting = true
+	case Released:
+		j := job(a.Job)
+		j.waiting = false
+		w.releases++
+		for _, s := range a.Chunks {
+			for i := s.First; i <= s.Last; i++ {
+				if !j.final[i] {
+					w.fatalf("%s: chunk %d is not given up", a, i)
+				}
+				j.final[i] = false
+			}
+		}
 	case Finish:
 		j := job(a.Job)
 		j.ended = true
@@ -228,6 +253,7 @@ func (w *twin) submit(rng *rand.Rand) {
 	if rng.IntN(6) == 0 {
 		spec.DeadlineSeconds = 300
 	}
+	spec.OnPartial = []cluster.OnPartial{"", "", cluster.PartialWait, cluster.PartialFail}[rng.IntN(4)]
 	spec.Priority = uint32(100 + rng.IntN(3))
 	spec.Artefact[1] = byte(rng.IntN(3))
 	if err := spec.Validate(); err != nil {
@@ -342,6 +368,9 @@ func (w *twin) chaos(rng *rand.Rand) {
 		}
 	case 14:
 		w.do(Hold{On: rng.IntN(3) == 0})
+		if len(w.ids) > 0 && rng.IntN(3) == 0 {
+			w.do(JobReleased{Job: w.ids[rng.IntN(len(w.ids))], Actor: "x"})
+		}
 	default:
 		w.now += time.Duration(rng.Int64N(int64(2 * time.Second)))
 		w.answer(n, rng.IntN(12))
@@ -370,6 +399,11 @@ func (w *twin) heal() {
 			return
 		}
 		w.now += time.Second
+		for _, id := range w.ids {
+			if w.jobs[id].waiting && !w.jobs[id].ended {
+				w.do(JobReleased{Job: id, Actor: "x"})
+			}
+		}
 		for _, n := range w.names {
 			w.answer(n, 9)
 		}
@@ -395,7 +429,7 @@ func TestTwin(t *testing.T) {
 		seeds = 5000
 	}
 	ends := make(map[cluster.JobState]int)
-	assigned, accepts := 0, 0
+	assigned, accepts, releases := 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 77))
 		w := newTwin(t, 9) // enough of each owner to check with
@@ -408,9 +442,12 @@ func TestTwin(t *testing.T) {
 		for s, n := range w.ends {
 			ends[s] += n
 		}
-		assigned, accepts = assigned+w.assigned, accepts+w.accepts
+		assigned, accepts, releases = assigned+w.assigned, accepts+w.accepts, releases+w.releases
 	}
-	t.Logf("%d histories, %d assignments, %d accepts, jobs by end: %v", seeds, assigned, accepts, ends)
+	t.Logf("%d histories, %d assignments, %d accepts, %d releases, jobs by end: %v", seeds, assigned, accepts, releases, ends)
+	if releases == 0 {
+		t.Error("nothing was released: the test lost its point")
+	}
 	for _, s := range []cluster.JobState{cluster.JobCompleted, cluster.JobPartial, cluster.JobFailed, cluster.JobCancelled, cluster.JobTimeout} {
 		if ends[s] == 0 {
 			t.Errorf("no job ended %s: the test lost its point", s)

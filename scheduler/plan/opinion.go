@@ -85,6 +85,11 @@ func (p *Plan) weigh(j *job, index int, o opinion, now time.Duration) {
 		}
 	}
 	if votes < j.spec.Replication.Wanted() {
+		if c.disputed && p.alone(j, c) {
+			// Nobody else can be asked: what was told first stands.
+			p.settleAs(j, index, 0, now)
+			return
+		}
 		if votes < len(seen) {
 			p.emit(Notice{What: NoticeDispute, Worker: o.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: the results of %d hosts are not the same", index, len(seen))})
 		}
@@ -96,18 +101,38 @@ func (p *Plan) weigh(j *job, index int, o opinion, now time.Duration) {
 		return
 	}
 	win := slices.IndexFunc(seen, same)
-	for i, s := range seen {
+	for _, s := range seen {
 		if w := p.byNode[s.node]; w != nil && same(s) {
 			w.trust.agreed++
 		} else if w != nil {
 			w.trust = trust{wrong: w.trust.wrong + 1}
 			p.emit(Notice{What: NoticeDistrust, Worker: s.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: %d other hosts agree on another result", index, votes)})
 		}
+	}
+	p.settleAs(j, index, win, now)
+}
+
+// settleAs accepts one of the results of a chunk; the other hosts may forget
+// theirs.
+func (p *Plan) settleAs(j *job, index, win int, now time.Duration) {
+	seen := j.chunks[index].check.seen
+	for i, s := range seen {
 		if i != win {
 			p.emit(Settled{Ref: Ref{Job: j.id, Chunk: index, Attempt: s.attempt}, Worker: s.node})
 		}
 	}
 	p.accept(j, index, seen[win], now)
+}
+
+// alone reports that every worker that may run a chunk has told its result.
+func (p *Plan) alone(j *job, c *chunk) bool {
+	n := j.class.fit
+	for _, o := range c.check.seen {
+		if w := p.byNode[o.node]; w != nil && j.class.member.has(w.index) {
+			n--
+		}
+	}
+	return n <= 0
 }
 
 // undecided gives a chunk up on which no two hosts agree.

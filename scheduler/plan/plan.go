@@ -126,6 +126,8 @@ func (p *Plan) Step(e Event, now time.Duration) []Action {
 		p.addJob(e, now)
 	case JobStopped:
 		p.stopJob(e)
+	case JobReleased:
+		p.release(e, now)
 	case WorkerConnected:
 		p.connect(e, now)
 	case WorkerDisconnected:

@@ -235,7 +235,7 @@ func TestRestore(t *testing.T) {
 
 	b.want(b.do(JobAdded{Job: "k", Spec: specOf(2, 3), Restore: &Restore{Open: []OpenChunk{{Chunk: 0}}, Stopped: true, Actor: "uid:1"}}),
 		"finish k cancelled: stopped by uid:1")
-	b.want(b.do(JobAdded{Job: "l", Spec: specOf(2, 3), Restore: &Restore{GivenUp: 1, Reason: "chunk 0: y"}}),
+	b.want(b.do(JobAdded{Job: "l", Spec: specOf(2, 3), Restore: &Restore{Open: []OpenChunk{{Chunk: 0, GivenUp: true}}, Reason: "chunk 0: y"}}),
 		"finish l partial: 1 of 2 chunks given up, the last at chunk 0: y")
 }
 

@@ -26,7 +26,7 @@ func (p *Plan) result(e Result, now time.Duration) {
 	if own != nil && own.attempt != e.Attempt {
 		own = nil
 	}
-	if c.state > assigned || own == nil && w.stranger && !slices.Contains(c.avoid, w.node) {
+	if c.state == accepted || c.state == givenUp && !p.welcome(j, e, w) || own == nil && w.stranger && !slices.Contains(c.avoid, w.node) {
 		p.unasked(w, e, now)
 		return
 	}
@@ -55,6 +55,12 @@ func (p *Plan) result(e Result, now time.Duration) {
 	default:
 		p.fail(own, reason, now)
 	}
+}
+
+// welcome reports that a result may close a chunk that was given up: it came too
+// late, and there is no better.
+func (p *Plan) welcome(j *job, e Result, w *worker) bool {
+	return e.Result != nil && !w.stranger && !p.mustCheck(j, w, e.Chunk, false)
 }
 
 // unasked lets a worker forget a result that nobody waits for. One that sends
@@ -130,7 +136,7 @@ func (p *Plan) valid(j *job, e Result, w *worker, own *try, now time.Duration) {
 func (p *Plan) accept(j *job, index int, o opinion, now time.Duration) {
 	j.pool(*o.result)
 	ref := Ref{Job: j.id, Chunk: index, Attempt: o.attempt}
-	p.emit(Accept{Ref: ref, Worker: o.node, Result: *o.result, Seconds: o.seconds})
+	p.emit(Accept{Ref: ref, Worker: o.node, Result: *o.result, Seconds: o.seconds, Settles: j.chunks[index].disputed})
 	p.leave(j, index, accepted, now)
 	if p.conclude(j) {
 		return

@@ -1,0 +1,50 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// anomalies names the first chunks whose results are odd: of which several
+// differ, or whose mean strays from that of all.
+func (j *job) anomalies() []cluster.Anomaly {
+	var out []cluster.Anomaly
+	if j.disputed == 0 && len(j.metrics) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(j.metrics))
+	roots := make([]cluster.Metric, len(names))
+	for i, name := range names {
+		roots[i] = j.metrics[name].root()
+	}
+	for i := range j.chunks {
+		c := &j.chunks[i]
+		if c.accept == nil {
+			continue
+		}
+		reason := ""
+		if c.disputed {
+			reason = "hosts computed different results, and this is the first"
+		}
+		for k, name := range names {
+			leaf, all := j.metrics[name].levels[0][i], roots[k]
+			if reason == "" && j.count[chunkAccepted] > alarmAfter && leaf.Strays(all) {
+				reason = fmt.Sprintf("the mean of metric %q is %g, more than six standard errors from %g", name, leaf.Mean, all.Mean)
+			}
+		}
+		if reason == "" {
+			continue
+		}
+		out = append(out, cluster.Anomaly{Chunk: i, Worker: c.accept.worker, Reason: clip(reason, cluster.MaxAnomalyReason)})
+		if len(out) == cluster.MaxAnomalies {
+			break
+		}
+	}
+	return out
+}
+
+// alarmAfter is how many results a job must have before one can be odd.
+const alarmAfter = 8
