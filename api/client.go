@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,10 +23,13 @@ const (
 	dialTimeout = 3 * time.Second
 	maxAnswer   = 64 << 20 // bytes of a body that is not a stream
 	maxLine     = 8 << 20  // bytes of one line of a stream
+	maxTries    = 4        // of a request that is refused for now
+	maxPause    = 30 * time.Second
 )
 
 // Client speaks to one daemon. Its methods may be called from any goroutine.
-// Each takes its deadline from the context.
+// Each takes its deadline from the context. What is refused as overloaded is sent
+// again when the answer says, a few times, if the deadline leaves time for it.
 type Client struct {
 	target string
 	base   string
@@ -289,7 +293,49 @@ func send[T any](ctx context.Context, c *Client, method, path string, body any) 
 
 func do[T any](c *Client, req *http.Request) (T, error) { return doAny[T](c, req, 0) }
 
+// doAny sends req, and again if it was refused because too much is asked for at
+// once: nothing was done then.
 func doAny[T any](c *Client, req *http.Request, also int) (T, error) {
+	for tries := 1; ; tries++ {
+		out, err := once[T](c, req, also)
+		if tries == maxTries || !awaitTurn(req, err) {
+			return out, err
+		}
+		if req.GetBody == nil {
+			continue
+		}
+		body, again := req.GetBody()
+		if again != nil {
+			return out, err
+		}
+		req = req.Clone(req.Context())
+		req.Body = body
+	}
+}
+
+// awaitTurn waits as long as err asks for, if req may be sent again then and
+// there is time for that.
+func awaitTurn(req *http.Request, err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok || p.Code != CodeOverloaded || p.RetryAfterSeconds == nil || req.Body != nil && req.GetBody == nil {
+		return false
+	}
+	// Whoever was refused at the same time comes again at another.
+	pause := time.Duration((*p.RetryAfterSeconds) * (1 + rand.Float64()/5) * float64(time.Second))
+	if until, bounded := req.Context().Deadline(); pause > maxPause || pause < 0 || bounded && time.Until(until) <= pause {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-req.Context().Done():
+		return false
+	}
+}
+
+func once[T any](c *Client, req *http.Request, also int) (T, error) {
 	var out T
 	resp, err := c.roundTrip(req)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/scheduler/plan"
 )
 
 // submitHere gives a job to the scheduler of this host, the holder. Every host
@@ -44,8 +45,11 @@ func problemOf(err error) *api.Problem {
 		return api.Errorf(api.CodeNoHolder, "%v", err)
 	case errors.Is(err, scheduler.ErrBusy):
 		p = api.Errorf(api.CodeOverloaded, "%v", err)
-		after := scheduler.RetryAfter.Seconds()
-		p.RetryAfterSeconds = &after
+		after := scheduler.RetryAfter
+		if refused, ok := errors.AsType[*plan.Refusal](err); ok {
+			after = refused.After // the owner's own limit
+		}
+		p.RetryAfterSeconds = new(after.Seconds())
 		return p
 	case errors.Is(err, scheduler.ErrNoRoom):
 		return api.Errorf(api.CodeOverloaded, "%v", err).WithHint("make room on the holder's disk: `skein doctor` there")

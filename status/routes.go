@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -201,7 +202,7 @@ func (s *Server) problem(w http.ResponseWriter, r *http.Request, path string, p 
 		panic("status: encode problem: " + err.Error())
 	}
 	if p.RetryAfterSeconds != nil {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(*p.RetryAfterSeconds))))
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(*p.RetryAfterSeconds)))))
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	s.send(w, path, p.Status, text)

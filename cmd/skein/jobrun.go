@@ -345,7 +345,11 @@ func (a *app) patiently(ctx context.Context, f func(context.Context) error) erro
 			said = err.Error()
 			a.note("waiting: %s", said)
 		}
-		timer := time.NewTimer(500 * time.Millisecond)
+		pause := 500 * time.Millisecond
+		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeOverloaded && p.RetryAfterSeconds != nil {
+			pause = max(pause, time.Duration(*p.RetryAfterSeconds*float64(time.Second)))
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
