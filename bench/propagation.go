@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -39,7 +40,6 @@ func propagation(ctx context.Context, s *suite, peer *raftTrio) error {
 	if err := peer.settle(ctx); err != nil {
 		return err
 	}
-	follower := peer.follower()
 	var pushed, pulled, followed []float64
 	for i := range s.size.propagations + 1 {
 		s.progress("propagation, event %d of %d", i, s.size.propagations)
@@ -48,7 +48,7 @@ func propagation(ctx context.Context, s *suite, peer *raftTrio) error {
 			a, b, err = arrive(ctx, hosts)
 			return err
 		}, func() (err error) {
-			f, err = peer.spread(ctx, follower)
+			f, err = peer.spread(ctx)
 			return err
 		})
 		if err != nil {
@@ -114,11 +114,12 @@ type arrival struct {
 	err   error
 }
 
-// spread commits a command and says when the follower had applied it.
-func (t *raftTrio) spread(ctx context.Context, follower *raftNode) (time.Duration, error) {
-	if err := phase(ctx); err != nil {
+// spread commits a command and says when a follower had applied it.
+func (t *raftTrio) spread(ctx context.Context) (time.Duration, error) {
+	if err := errors.Join(t.settle(ctx), phase(ctx)); err != nil { // a busy machine may have cost it its leader
 		return 0, err
 	}
+	follower := t.follower()
 	began := time.Now()
 	f := t.leader().raft.Apply(make([]byte, 300), 10*time.Second)
 	if err := f.Error(); err != nil {
