@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -75,6 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"guests", guests},
 		{"members", membership},
 		{"tunnel", tunnel},
+		{"onion", onion},
 	} {
 		if !groups.MatchString(g.name) {
 			continue
@@ -121,6 +122,7 @@ type size struct {
 	window             time.Duration // of one round of idle traffic
 	loss               time.Duration // how long datagrams are lost
 	tunnel             bool
+	onionRounds        int // of the publisher beside onionbalance; 0: none
 }
 
 // The full run gives percentiles of takeovers enough samples; the tiny one is
@@ -129,7 +131,7 @@ var (
 	full = size{
 		crashes: 30, handovers: 50, rounds: 5, burst: time.Second, events: 300_000,
 		history: 1_000_000, catchUps: 3, propagations: 200, workers: []int{1, crowd, 500}, submits: 40,
-		hosts: 100, kills: 5, window: 10 * time.Second, loss: time.Minute, tunnel: true,
+		hosts: 100, kills: 5, window: 10 * time.Second, loss: time.Minute, tunnel: true, onionRounds: 3,
 	}
 	tiny = size{
 		crashes: 1, handovers: 1, rounds: 1, burst: 50 * time.Millisecond, events: 2000,

@@ -27,24 +27,23 @@ func NewRoster() *Roster {
 	return &Roster{hosts: map[cluster.NodeID]publisher.Host{}, dead: map[cluster.NodeID]bool{}, publishers: map[*Publisher]bool{}}
 }
 
-// Set says what a host has. It counts as alive from the first time on, until
-// Dead.
+// Set says what a host has. It counts as alive from then on, until Dead.
 func (r *Roster) Set(node cluster.NodeID, a descriptor.Address, text []byte) {
 	r.change(func() bool {
 		h, ok := r.hosts[node]
 		if !ok {
 			h.Weight = 1
 		}
-		same := ok && h.Address == a && bytes.Equal(h.Text, text)
+		same := ok && !r.dead[node] && h.Address == a && bytes.Equal(h.Text, text)
 		h.Node, h.Address, h.Text = node, a, text
-		r.hosts[node] = h
+		r.hosts[node], r.dead[node] = h, false
 		return !same
 	})
 }
 
-// Dead takes a host out, or in again.
-func (r *Roster) Dead(node cluster.NodeID, dead bool) {
-	r.change(func() bool { r.dead[node] = dead; return true })
+// Dead takes a host out.
+func (r *Roster) Dead(node cluster.NodeID) {
+	r.change(func() bool { r.dead[node] = true; return true })
 }
 
 // Weigh sets a host's weight; 0 drains it.

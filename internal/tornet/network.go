@@ -37,6 +37,12 @@ const (
 // Options say what network to start; the zero value is what tests want.
 type Options struct {
 	Relays int // 0: Relays
+	// Interval is the time from one consensus to the next and divides half an
+	// hour; 0: VotingInterval. A period has 24 of them.
+	Interval time.Duration
+	// SpreadStore and SpreadFetch are the directories of a descriptor, per
+	// replica, that services use and that clients ask; 0: 2.
+	SpreadStore, SpreadFetch int
 	// Log receives a line for each stage; nil: silence.
 	Log func(format string, args ...any)
 }
@@ -61,6 +67,15 @@ func Start(ctx context.Context, o Options) (*Network, error) {
 	}
 	if o.Relays < minRelays {
 		return nil, fmt.Errorf("private tor network: %d relays, at least %d are needed", o.Relays, minRelays)
+	}
+	if o.Interval == 0 {
+		o.Interval = VotingInterval
+	}
+	if o.SpreadStore == 0 {
+		o.SpreadStore = 2
+	}
+	if o.SpreadFetch == 0 {
+		o.SpreadFetch = 2
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -102,7 +117,7 @@ func (n *Network) up(ctx context.Context, o Options) error {
 	n.common = commonLines(auths)
 	n.log("keys of %d authorities after %s", len(auths), round(begin))
 	for _, a := range auths {
-		if _, err := n.launch(a.name, []reserved{a.or, a.dir}, a.lines()); err != nil {
+		if _, err := n.launch(a.name, []reserved{a.or, a.dir}, a.lines(o)); err != nil {
 			return err
 		}
 	}

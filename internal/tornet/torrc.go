@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // reserved is a port that the system gave out and that is held until the tor
@@ -41,10 +42,10 @@ func (a *authority) line() string {
 	return fmt.Sprintf("DirAuthority %s orport=%d no-v2 v3ident=%s 127.0.0.1:%d %s", a.name, a.or.port, a.v3ident, a.dir.port, a.fingerprint)
 }
 
-// lines is an authority's own part of its torrc. Voting delays and intervals
-// are the least that tor takes; of the few relays only some are responsible
-// for a descriptor, else errors in the choice would pass.
-func (a *authority) lines() []string {
+// lines is an authority's own part of its torrc. Voting delays are the
+// least that tor takes; of the few relays only some are responsible for a
+// descriptor unless Options want more, else errors in the choice would pass.
+func (a *authority) lines(o Options) []string {
 	return []string{
 		"Nickname " + a.name,
 		"SocksPort 0",
@@ -54,13 +55,13 @@ func (a *authority) lines() []string {
 		"V3AuthoritativeDirectory 1",
 		"ContactInfo nobody@example.org",
 		"ExitPolicy reject *:*",
-		"V3AuthVotingInterval 10",
+		"V3AuthVotingInterval " + strconv.Itoa(int(o.Interval/time.Second)),
 		"V3AuthVoteDelay 2",
 		"V3AuthDistDelay 2",
 		"TestingV3AuthInitialVotingInterval 5",
 		"TestingV3AuthInitialVoteDelay 2",
 		"TestingV3AuthInitialDistDelay 2",
-		"ConsensusParams hsdir_spread_store=2 hsdir_spread_fetch=2",
+		fmt.Sprintf("ConsensusParams hsdir_spread_store=%d hsdir_spread_fetch=%d", o.SpreadStore, o.SpreadFetch),
 	}
 }
 

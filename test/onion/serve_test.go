@@ -18,6 +18,8 @@ import (
 func TestServe(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	stop := s.capture()
+	defer stop()
 	s.start("a", "b", "c")
 	began := time.Now()
 	p := s.publish("a", 2)
@@ -30,6 +32,8 @@ func TestServe(t *testing.T) {
 	s.drain(p, clients, "c")
 	s.crash(p, clients, "b")
 	s.yesterday(p, clients)
+	stop()
+	s.noSecrets()
 
 	settled := p.Settled()
 	slices.Sort(settled)
@@ -108,7 +112,7 @@ func (s *stage) crash(p *onionnet.Publisher, clients []*tornet.Tor, host string)
 	s.t.Helper()
 	s.hosts[host].Kill()
 	began := time.Now()
-	s.roster.Dead("b", true)
+	s.roster.Dead("b")
 	s.awaitPublished(p, "a")
 	bound(s.t, "dead host, suspected at once, out of the descriptor", time.Since(began), 3*time.Second)
 	bound(s.t, "slowest fresh connection after that", s.judge("after a crash", s.visits(clients[:2], either(10, 5))), 5*time.Second)
@@ -184,7 +188,7 @@ func TestRotation(t *testing.T) {
 	s.hosts["a"].Kill()
 	p.Kill()
 	time.Sleep(failover)
-	s.roster.Dead("a", true)
+	s.roster.Dead("a")
 	began := time.Now()
 	next := s.publish("b", 2)
 	s.awaitPublished(next, "b", "c")
@@ -203,17 +207,17 @@ func TestRotation(t *testing.T) {
 // failover is about what the lease takes until another host has the duty.
 const failover = 3 * time.Second
 
-// awaitChange waits for the next consensus at which a shared random value or a
+// awaitChange waits for the first consensus after a shared random value or a
 // period begins; every=Period: only for the former, when hosts replace all
 // introduction points.
 func (s *stage) awaitChange(every time.Duration) time.Time {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), every+time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), every+2*time.Minute)
 	defer cancel()
-	last := time.Now()
+	last := time.Now().Truncate(every)
 	for {
 		if text, err := s.n.Consensus(ctx); err == nil {
-			if at := validAfter(text); at.After(last) && at.Unix()%int64(every/time.Second) == 0 {
+			if at := validAfter(text); at.Truncate(every).After(last) {
 				return at
 			}
 		}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/skein-project/skein/internal/tornet"
+)
+
+// balance is onionbalance with a tor of its own, as its manual has it: a single
+// frontend that fetches the hosts' descriptors from the directories.
+type balance struct {
+	version string
+	tor     *tornet.Tor
+	server  *server
+}
+
+func startBalance(ctx context.Context, o *onionStage) (b *balance, err error) {
+	dir := filepath.Join(o.dir, "onionbalance")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	b = &balance{version: "of unknown version"}
+	if out, err := exec.CommandContext(ctx, "onionbalance", "--version").Output(); err == nil {
+		b.version = strings.TrimSpace(strings.TrimPrefix(string(out), "onionbalance"))
+	}
+	if b.tor, err = o.n.Launch("frontend"); err != nil {
+		return nil, err
+	}
+	if err := b.tor.AwaitBootstrap(ctx); err != nil {
+		return nil, err
+	}
+	key := filepath.Join(dir, "hs_ed25519_secret_key")
+	if err := os.WriteFile(key, o.peer.File(), 0o600); err != nil {
+		return nil, err
+	}
+	config := "services:\n- key: " + key + "\n  instances:\n"
+	for name, h := range o.hosts {
+		config += "  - address: " + h.Address.String() + "\n    name: " + name + "\n"
+	}
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	// In testnet mode it looks thirty times as often as it does elsewhere.
+	b.server, err = startServer(dir, syscall.SIGKILL, nil, "onionbalance", "--is-testnet", "-v", "info", "-s", b.tor.ControlSocket(), "-c", file)
+	if err != nil {
+		return nil, fmt.Errorf("start onionbalance: %w", err)
+	}
+	return b, nil
+}
+
+// kill ends it and its tor as a loss of power does.
+func (b *balance) kill() {
+	_ = b.server.stop()
+	b.tor.Kill()
+}
