@@ -125,6 +125,8 @@ type Jobs struct {
 	OwnerJobs, OwnerChunks int
 	// Open bounds the open jobs, OwnerOpen those of one owner.
 	Open, OwnerOpen int
+	// GroupsFile says who belongs to the groups of permissions; empty: none.
+	GroupsFile string
 }
 
 // Origin says where a value came from.

@@ -218,6 +218,11 @@ func serviceKeys() []key {
 			"Open jobs at a time; more are refused with a time to try again. 0: no limit."),
 		intKey("jobs.owner_open", func(c *Config) *int { return &c.Jobs.OwnerOpen }, 0, 1<<20,
 			"Open jobs of one owner at a time. 0: no limit."),
+		reloads(stringKey("jobs.groups_file", func(c *Config) *string { return &c.Jobs.GroupsFile }, optionalPath,
+			"Groups that permissions of jobs may name: a TOML file of lines such as",
+			"render = [\"uid:1000\", \"node:n4\"], up to 10 000 members each. It is read at the",
+			"start and with the configuration. What it does not name stays; [] ends a",
+			"group. Keep it on one host: the last one read decides. Empty: none.")),
 	}
 }
 

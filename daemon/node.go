@@ -61,6 +61,7 @@ type node struct {
 	certLife time.Duration                // of what it certifies; 0: the usual one
 	logFS    eventlog.FS                  // nil: the machine's
 	planner  *planner
+	groups   *groupsFile
 	self     *selfCare
 	bound    netip.Addr // the mesh address that the sockets have
 
@@ -130,7 +131,7 @@ func (n *node) load() (member.Records, error) {
 	now := rosterOf(id, records)
 	n.roster.Store(&now)
 	n.planner, n.self = newPlanner(n), newSelfCare(n, about, epochOf(ann))
-	n.checks = newLogChecks(n)
+	n.checks, n.groups = newLogChecks(n), newGroupsFile(n)
 
 	if n.events, err = eventlog.Open(eventlog.Options{
 		Dir: logDir(n.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),

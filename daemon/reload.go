@@ -50,12 +50,16 @@ func (n *node) tryReload() error {
 			n.log.Warn().Str("key", c.Key).Str("running", c.Old).Str("new", c.New).Msg("setting needs a restart")
 		}
 	}
+	if _, err := readGroups(next.Jobs.GroupsFile); err != nil {
+		return err
+	}
 	if err := n.level.set(next.Log.Level); err != nil {
 		return err
 	}
 	n.loaded.Store(&next)
 	n.coord.Tune(coord.Tunables{Tolerance: next.Clock.Tolerance, Legacy: next.Coord.Legacy})
 	n.planner.wake()
+	n.groups.wake()
 	if len(changed) > 0 {
 		n.note(cluster.KindConfigReloaded, cluster.ConfigReloaded{Keys: changed})
 	}

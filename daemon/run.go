@@ -204,6 +204,7 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 	l.start(stage{name: "log checks", run: n.checks.run, grace: 3 * time.Second})
 	l.start(stage{name: "repair", run: n.mendLog, grace: time.Second})
 	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})
+	l.start(stage{name: "groups file", run: n.groups.run, grace: time.Second})
 	d := &duty{
 		log: n.log, profile: n.cfg.Lease.Profile, ready: n.joined,
 		elector: n.coord, history: n.events, sched: n.sched, note: n.note,
