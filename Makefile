@@ -126,9 +126,10 @@ prove-worker: ## 3000 chunks through the stream, real children and back
 
 prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binary heap; 1000 jobs on real hosts under faults
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run 'Model|Twin|Spread' ./scheduler ./scheduler/plan
+	SKEIN_PROVE=1 $(GO) test -count=1 -timeout 30m ./scheduler/... ./worker
 	$(GO) test -run xxx -bench 'Choose|Step' -benchtime 2s -benchmem ./scheduler/plan
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'JobsNemesis|TestCancel|RollingRestart' ./test/netns
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob' ./daemon
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob|InTheMiddle|KilledWorker|RefusalSaysWhen|GroupsFile' ./daemon
 	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker
 
 # One case at a time, so that what they time is theirs.

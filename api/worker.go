@@ -9,7 +9,13 @@ type Workers struct {
 	Holder  cluster.NodeID `json:"holder"`
 	Term    cluster.Term   `json:"term"`
 	Workers []Worker       `json:"workers"`
+	// Omitted is how many workers more there are: the list has the first
+	// MaxWorkers.
+	Omitted int `json:"omitted,omitempty"`
 }
+
+// MaxWorkers bounds Workers.Workers.
+const MaxWorkers = 4096
 
 // Worker is a host as the scheduler sees it. Three signals decide what it gets:
 // whether it lives, whether it is ready, and how it gets on.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -207,5 +208,100 @@ func TestLocalJobEqualsCluster(t *testing.T) {
 	local.Spec.Program = "other"
 	if _, err := RunLocal(ctx, local); err == nil || !strings.Contains(err.Error(), "not allowed") {
 		t.Errorf("a program that is not allowed: %v", err)
+	}
+}
+
+// TestRefusalSaysWhen: an owner at its limit is told when to come again, through
+// any host, and the client does.
+func TestRefusalSaysWhen(t *testing.T) {
+	hold := script(t, "hold", "sleep 1000")
+	quick := script(t, "quick", answer)
+	t.Setenv("SKEIN_EXEC_PROGRAMS", "hold="+hold+",quick="+quick)
+	t.Setenv("SKEIN_JOBS_OWNER_OPEN", "1")
+	d, ctx := start(t, 2)
+	spec := func(program string) api.SubmitRequest {
+		return api.SubmitRequest{Spec: cluster.JobSpec{Key: program, Executor: cluster.ExecutorExec, Program: program, Iterations: 2, Chunk: 1}}
+	}
+	first, err := d.hosts[0].api.Submit(ctx, spec("hold"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range d.hosts {
+		short, cancel := context.WithTimeout(ctx, 4*time.Second)
+		_, err := h.api.Submit(short, spec("quick"))
+		cancel()
+		var p *api.Problem
+		if !errors.As(err, &p) || p.Status != 429 || p.Code != api.CodeOverloaded || p.RetryAfterSeconds == nil || *p.RetryAfterSeconds != 5 ||
+			!strings.Contains(p.Detail, "1 open jobs, the limit of an owner") {
+			t.Fatalf("second job through %s: %v, %+v", h.name, err, p)
+		}
+	}
+	began := time.Now()
+	if _, err := d.hosts[1].api.StopJob(ctx, string(first.Job), "room"); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("stopped after %s", time.Since(began))
+	patient, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if _, err := d.hosts[1].api.Submit(patient, spec("quick")); err != nil {
+		t.Errorf("when there was room again: %v", err)
+	}
+}
+
+// TestKilledWorkerKeepsResults kills a daemon between the end of its chunks and
+// their acceptance: the next process sends the results, and nothing runs again.
+func TestKilledWorkerKeepsResults(t *testing.T) {
+	const chunks = 6
+	ran := filepath.Join(t.TempDir(), "ran")
+	count := script(t, "count", "sleep 5\necho $SKEIN_CHUNK_ID >> "+ran+"\n"+answer)
+	t.Setenv("SKEIN_WORKER_SLOTS", fmt.Sprint(chunks))
+	d, ctx := start(t, 3)
+	holder, other, h := d.hosts[0], d.hosts[1], d.hosts[2]
+	signal := func(h *demoHost, s syscall.Signal) {
+		t.Helper()
+		if err := h.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("SKEIN_EXEC_PROGRAMS", "count="+count) // on one host only: nobody else can run it
+	signal(h, syscall.SIGTERM)
+	<-h.done
+	if err := h.run(); err != nil {
+		t.Fatal(err)
+	}
+	ok := func(st api.Status) bool { return st.State == api.StateOK }
+	if err := h.await(ctx, "be back", ok); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := holder.api.Submit(ctx, api.SubmitRequest{Spec: cluster.JobSpec{
+		Key: "count", Executor: cluster.ExecutorExec, Program: "count", Iterations: chunks, Chunk: 1, Attempts: 1,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.await(ctx, "run all chunks", func(st api.Status) bool { return st.Worker.Running == chunks }); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []*demoHost{holder, other} { // nobody accepts anything any more
+		signal(o, syscall.SIGSTOP)
+		defer o.cmd.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have ended
+	}
+	if err := h.await(ctx, "keep all results", func(st api.Status) bool { return st.Worker.Kept == chunks }); err != nil {
+		t.Fatal(err)
+	}
+	signal(h, syscall.SIGKILL)
+	<-h.done
+	signal(holder, syscall.SIGCONT)
+	signal(other, syscall.SIGCONT)
+	if err := h.run(); err != nil {
+		t.Fatal(err)
+	}
+	job := finish(ctx, t, holder, sub.Job)
+	if job.Chunks.Accepted != chunks || job.Attempts.Failed != 0 || len(job.Workers) != 1 || job.Workers[0].Node != cluster.NodeID(h.name) {
+		t.Errorf("%+v, attempts %+v, workers %+v", job.Chunks, job.Attempts, job.Workers)
+	}
+	text, err := os.ReadFile(ran)
+	if n := len(strings.Fields(string(text))); err != nil || n != chunks {
+		t.Errorf("%d chunks ran, %d of the job: %v", n, chunks, err)
 	}
 }

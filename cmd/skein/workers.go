@@ -22,6 +22,9 @@ func (a *app) workersCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if w.Omitted > 0 {
+					a.note("%s more are not listed; skein_workers counts all", plural(w.Omitted, "worker"))
+				}
 				return a.show(view{raw: raw, body: w, items: items(w.Workers), table: func(f form) table { return workersTable(w, f) }})
 			})
 		},

@@ -176,9 +176,14 @@ func agree(a, b cluster.ChunkResult, tolerance float64) bool {
 // chunks came. It is good enough for alarms and for stopping early; what the job
 // computed is the log's to say.
 type pooled struct {
-	chunks   int
-	n        float64
-	mean, m2 float64
+	chunks int
+	all    cluster.Metric // without sketch
+}
+
+// moments is m without its sketch, which nothing here needs.
+func moments(m cluster.Metric) cluster.Metric {
+	m.Sketch = nil
+	return m
 }
 
 // pool takes a result in.
@@ -189,33 +194,27 @@ func (j *job) pool(r cluster.ChunkResult) {
 			o = &pooled{}
 			j.metrics[name] = o
 		}
-		n, d := float64(m.N), m.Mean-o.mean
-		all := o.n + n
-		o.mean += d * n / all
-		o.m2 += m.M2 + d*d*o.n*n/all
-		o.n = all
+		o.all = o.all.Merge(moments(m))
 		o.chunks++
 	}
 }
 
-// odd says what is unlikely about a result: a mean more than six of its
-// standard errors away from all others together.
+// odd says what is unlikely about a result, or "": see cluster.Metric.Strays.
 func (j *job) odd(r cluster.ChunkResult) string {
 	which := ""
 	for name, m := range r.Metrics { // the first by name, whatever the order
 		o := j.metrics[name]
-		if o == nil || o.chunks < alarmAfter || o.n < 2 || which != "" && name > which {
+		if o == nil || o.chunks < alarmAfter || which != "" && name > which {
 			continue
 		}
-		s := math.Sqrt(o.m2 / (o.n - 1))
-		if d := math.Abs(m.Mean - o.mean); s > 0 && d > 6*s/math.Sqrt(float64(m.N)) {
+		if m.Strays(o.all.Merge(moments(m))) {
 			which = name
 		}
 	}
 	if which == "" {
 		return ""
 	}
-	return fmt.Sprintf("the mean of metric %q is %g, more than six standard errors from %g", which, r.Metrics[which].Mean, j.metrics[which].mean)
+	return fmt.Sprintf("the mean of metric %q is %g, more than six standard errors from %g", which, r.Metrics[which].Mean, j.metrics[which].all.Mean)
 }
 
 // enough says why the job may stop early, or "".
@@ -225,10 +224,7 @@ func (j *job) enough() string {
 		return ""
 	}
 	o := j.metrics[stop.Metric]
-	if o == nil || o.n < 2 || o.n < float64(stop.MinN) || o.chunks < 2 || j.count[accepted] == len(j.chunks) {
-		return ""
-	}
-	if half := 1.96 * math.Sqrt(o.m2/(o.n-1)/o.n); half > stop.RelError*math.Abs(o.mean) {
+	if o == nil || o.all.N < stop.MinN || o.chunks < 2 || j.count[accepted] == len(j.chunks) || o.all.RelativeError() > stop.RelError {
 		return ""
 	}
 	return fmt.Sprintf("stopped early: the relative error of metric %q is below %g after %s", stop.Metric, stop.RelError, j.share(accepted))
