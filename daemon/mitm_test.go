@@ -378,7 +378,7 @@ func TestResultsInTheMiddle(t *testing.T) {
 			t.Errorf("no %s: the test lost its point", what)
 		}
 	}
-	t.Logf("%d jobs, %d terms, %d iterations submitted and accepted, %d chunks run for %d; %v", jobs, holds.Load(), iterations, work.runs.Load(), jobs*chunks, m.did)
+	t.Logf("SUMMARY: results in the middle: %d jobs, %d terms, iterations submitted %d, accepted %d, %d chunks run for %d; %v", jobs, holds.Load(), 10*jobs*chunks, iterations, work.runs.Load(), jobs*chunks, m.did)
 }
 
 func bodyOf[T any](e cluster.Event) (b T, err error) {

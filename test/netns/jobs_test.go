@@ -53,6 +53,34 @@ func TestJobsNemesis(t *testing.T) {
 	a.whole(a.load.acknowledged())
 	a.sameLogs()
 	a.done(v)
+	a.sum(a.load.acknowledged(), v, n.did)
+}
+
+// sum says in one line what a reader wants to know of the run.
+func (a *arena) sum(jobs []cluster.JobID, v *verdict, faults map[string]int) {
+	a.t.Helper()
+	var submitted, accepted, assigned, failed, reclaimed uint64
+	chunks, lost, twice := 0, 0, 0
+	for _, id := range jobs {
+		j, err := a.all[0].api.Job(a.ctx, string(id))
+		if err != nil {
+			a.t.Errorf("job %s: %v", id, err)
+			continue
+		}
+		submitted, accepted = submitted+j.Spec.Iterations, accepted+j.Iterations.Accepted
+		assigned, failed, reclaimed = assigned+j.Attempts.Assigned, failed+j.Attempts.Failed, reclaimed+j.Attempts.Reclaimed
+		chunks, lost = chunks+j.Chunks.Total, lost+j.Chunks.Failed
+		if t := v.jobs[id]; t != nil {
+			for _, n := range t.accepted {
+				twice += n - 1
+			}
+		}
+	}
+	a.t.Logf("SUMMARY: %d jobs of %d chunks; iterations submitted %d, accepted %d; double counts %d, chunks given up %d; attempts %d, of which failed %d, taken back %d; terms %d; faults %v",
+		len(jobs), chunks, submitted, accepted, twice, lost, assigned, failed, reclaimed, v.terms, faults)
+	if submitted != accepted || twice > 0 || lost > 0 {
+		a.t.Error("not every iteration counts once")
+	}
 }
 
 // whole checks that each host tells of each job that all of it counts, and
@@ -254,5 +282,6 @@ func TestRollingRestart(t *testing.T) {
 	if j.Iterations.Accepted != spec.Iterations {
 		t.Errorf("%d of %d iterations count", j.Iterations.Accepted, spec.Iterations)
 	}
-	t.Logf("%d chunks, attempts %+v", j.Chunks.Total, j.Attempts)
+	t.Logf("SUMMARY: rolling restart of %d hosts: %d chunks, %d given up, attempts %+v, iterations submitted %d, accepted %d",
+		len(f.all), j.Chunks.Total, j.Chunks.Failed, j.Attempts, spec.Iterations, j.Iterations.Accepted)
 }
