@@ -222,7 +222,7 @@ func TestCancel(t *testing.T) {
 func (f *fleet) completes(s cluster.JobSpec, through *daemon) api.Job {
 	f.t.Helper()
 	var j api.Job
-	f.await("job "+s.Key, 2*time.Minute, func() error {
+	f.await("job "+s.Key, 10*time.Minute, func() error {
 		// The same key is the same job.
 		sub, err := through.api.Submit(f.ctx, api.SubmitRequest{Spec: s})
 		if err != nil {
