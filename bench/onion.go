@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -167,13 +169,14 @@ func (o *onionStage) close() {
 
 // complete waits until both sides have points of all hosts at all directories.
 func (o *onionStage) complete(ctx context.Context) error {
-	_, err := o.both(ctx, "all hosts are in both descriptors", func(found points) bool {
+	_, err := o.both(ctx, "all hosts are in both descriptors", func() func(points) bool {
+		var each []points
 		for name := range o.hosts {
-			if !found.any(o.pointsOf(ctx, name)) {
-				return false
-			}
+			each = append(each, o.pointsOf(ctx, name))
 		}
-		return true
+		return func(found points) bool {
+			return !slices.ContainsFunc(each, func(p points) bool { return !found.any(p) })
+		}
 	})
 	return err
 }
@@ -185,13 +188,19 @@ func (o *onionStage) change(ctx context.Context, row *series) error {
 		return err
 	}
 	if err := o.await(ctx, "host has new points", func() bool {
-		now := o.pointsOf(ctx, "b")
-		return len(now) >= tor.MinIntroPoints && !now.any(old)
+		schedule, _, err := o.schedule(ctx)
+		h := o.roster.Texts()["b"]
+		if err != nil {
+			return false
+		}
+		now, err := open(h.Text, h.Address, schedule.Periods()...)
+		return err == nil && len(now) >= tor.MinIntroPoints && !now.any(old)
 	}); err != nil {
 		return err
 	}
-	took, err := o.both(ctx, "changed points are at all directories", func(found points) bool {
-		return found.any(o.pointsOf(ctx, "b")) && !found.any(old)
+	took, err := o.both(ctx, "changed points are at all directories", func() func(points) bool {
+		fresh := o.pointsOf(ctx, "b")
+		return func(found points) bool { return found.any(fresh) && !found.any(old) }
 	})
 	if err != nil {
 		return err
@@ -209,7 +218,9 @@ func (o *onionStage) death(ctx context.Context, dead, lost *series) error {
 	o.hosts["c"].Kill()
 	suspected := time.AfterFunc(suspectTime, func() { o.roster.Dead("c") })
 	defer suspected.Stop()
-	took, err := o.both(ctx, "the dead host is out", func(found points) bool { return len(found) > 0 && !found.any(gone) })
+	took, err := o.both(ctx, "the dead host is out", func() func(points) bool {
+		return func(found points) bool { return len(found) > 0 && !found.any(gone) }
+	})
 	if err == nil {
 		err = pause(ctx, time.Until(began.Add(time.Minute)))
 	}
@@ -328,15 +339,23 @@ func (p points) any(other points) bool {
 	return false
 }
 
-// pointsOf are those in a host's own descriptor; none if it has none.
+// pointsOf are those of a host: of the descriptor that its tor tells, which
+// skein takes, and of the one that clients of the host itself find, which
+// onionbalance takes. For half of each period these are two.
 func (o *onionStage) pointsOf(ctx context.Context, name string) points {
 	h := o.roster.Texts()[cluster.NodeID(name)]
-	schedule, _, err := o.schedule(ctx)
-	if err != nil {
-		return nil
+	own := points{}
+	if schedule, _, err := o.schedule(ctx); err == nil {
+		if found, err := open(h.Text, h.Address, schedule.Periods()...); err == nil {
+			maps.Copy(own, found)
+		}
 	}
-	found, _ := open(h.Text, h.Address, schedule.Periods()...)
-	return found
+	if all, err := o.look(ctx, h.Address); err == nil {
+		for _, found := range all {
+			maps.Copy(own, found)
+		}
+	}
+	return own
 }
 
 func open(text []byte, a descriptor.Address, periods ...descriptor.Period) (points, error) {
@@ -375,7 +394,7 @@ func (o *onionStage) schedule(ctx context.Context) (descriptor.Schedule, *descri
 
 // both waits until every descriptor that clients find is, for each side, as
 // wanted, and returns how long each side took.
-func (o *onionStage) both(ctx context.Context, what string, ok func(points) bool) (took [2]time.Duration, err error) {
+func (o *onionStage) both(ctx context.Context, what string, wanted func() func(points) bool) (took [2]time.Duration, err error) {
 	began := time.Now()
 	var errs [2]error
 	var wg sync.WaitGroup
@@ -386,12 +405,8 @@ func (o *onionStage) both(ctx context.Context, what string, ok func(points) bool
 				if err != nil {
 					return false
 				}
-				for _, found := range all {
-					if !ok(found) {
-						return false
-					}
-				}
-				return true
+				ok := wanted()
+				return !slices.ContainsFunc(all, func(found points) bool { return !ok(found) })
 			})
 			took[side] = time.Since(began)
 		})
