@@ -23,6 +23,7 @@ type Config struct {
 	Status   Status
 	Jobs     Jobs
 	Tor      Tor
+	Onion    Onion
 
 	origin map[string]Origin // by key; absent: default
 }

@@ -52,8 +52,11 @@ func Default() Config {
 		Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: 500 * time.Millisecond},
 		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
 		Tor:      Tor{Torrc: []string{}},
-		Jobs:     Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
-		origin:   map[string]Origin{},
+		Onion: Onion{
+			Mode: "http", Port: 80, Weight: 100, SingleHost: true, Connections: 512, BodyBytes: 64 << 20, Answer: time.Minute, Idle: 5 * time.Minute,
+		},
+		Jobs:   Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
+		origin: map[string]Origin{},
 	}
 	return c
 }
@@ -63,7 +66,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), execKeys(), torKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), execKeys(), torKeys(), onionKeys())
 }
 
 func hostKeys() []key {
@@ -343,6 +346,9 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 		c.Worker.Slots = runtime.NumCPU()
 	}
 	if e := c.settleTor(); e != nil {
+		return e
+	}
+	if e := c.settleOnion(); e != nil {
 		return e
 	}
 	if c.Exec.ScratchDir == "" {

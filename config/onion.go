@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Tor is [tor]: the tor process, or the one attached to.
@@ -14,6 +15,68 @@ type Tor struct {
 	Torrc   []string // further lines of its configuration
 	// Control is another's tor; empty: an own one.
 	Control, Socks, Cookie string
+}
+
+// Onion is [onion]: what this host serves under the cluster's onion addresses.
+type Onion struct {
+	Target     string // empty: nothing
+	Mode       string // http, tcp
+	Port       int
+	Host       string
+	Weight     uint32
+	Points     int // introduction points; 0: by the number of hosts
+	SingleHost bool
+
+	Connections  int
+	BodyBytes    int64
+	Answer, Idle time.Duration
+}
+
+func onionKeys() []key {
+	return []key{
+		stringKey("onion.target", func(c *Config) *string { return &c.Onion.Target }, text0,
+			"What this host serves under the cluster's onion addresses: \"127.0.0.1:8080\",",
+			"\"unix:/run/app.sock\", or another onion, \"<56 characters>.onion:80\". Empty:",
+			"this host serves none, and may still publish. Needs tor.enabled."),
+		valueKey("onion.mode", func(c *Config) *string { return &c.Onion.Mode }, oneOf("http", "tcp"), word,
+			"http rewrites the target's names and bounds what clients send; tcp passes bytes."),
+		intKey("onion.port", func(c *Config) *int { return &c.Onion.Port }, 1, 65535,
+			"Port of the onion addresses, the same on all hosts."),
+		stringKey("onion.host", func(c *Config) *string { return &c.Onion.Host }, text0,
+			"What an HTTP target sees as Host. Empty: the target's own name."),
+		reloads(intKey("onion.weight", func(c *Config) *uint32 { return &c.Onion.Weight }, 0, 1000,
+			"This host's share of the introduction points beside the others'. 0: none, it is",
+			"drained.")),
+		intKey("onion.intro_points", func(c *Config) *int { return &c.Onion.Points }, 0, 10,
+			"Introduction points that this host keeps, 3 to 10. 0: by the number of hosts."),
+		boolKey("onion.single_host", func(c *Config) *bool { return &c.Onion.SingleHost },
+			"While this host is the only member, let tor publish the addresses by itself."),
+		intKey("onion.connections", func(c *Config) *int { return &c.Onion.Connections }, 1, 1<<16,
+			"Connections to the target at once; more wait."),
+		intKey("onion.body_bytes", func(c *Config) *int64 { return &c.Onion.BodyBytes }, 1, 1<<40,
+			"Largest body of an HTTP request."),
+		floatKey("onion.answer_seconds",
+			func(c *Config) float64 { return c.Onion.Answer.Seconds() },
+			func(c *Config, f float64) { c.Onion.Answer = time.Duration(f * float64(time.Second)) }, 0.1, 3600,
+			"How long an HTTP target may take until it answers."),
+		floatKey("onion.idle_seconds",
+			func(c *Config) float64 { return c.Onion.Idle.Seconds() },
+			func(c *Config, f float64) { c.Onion.Idle = time.Duration(f * float64(time.Second)) }, 1, 86400,
+			"A connection without a byte for so long ends."),
+	}
+}
+
+// settleOnion checks what one key of [onion] alone cannot.
+func (c *Config) settleOnion() *Error {
+	switch o := c.Onion; {
+	case o.Target != "" && !c.Tor.Enabled:
+		return &Error{Key: "onion.target", Msg: "an onion address needs tor", Hint: "set tor.enabled = true"}
+	case o.Target != "" && c.Tor.Control != "":
+		return &Error{Key: "onion.target", Msg: "a tor that runs already serves no onion of this host", Hint: "leave tor.control empty, or onion.target"}
+	case o.Points == 1 || o.Points == 2:
+		return &Error{Key: "onion.intro_points", Msg: fmt.Sprintf("%d is out of range, want 3 to 10, or 0", o.Points), Hint: "0 chooses by the number of hosts"}
+	}
+	return nil
 }
 
 // Bounds of tor.torrc.

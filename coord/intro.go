@@ -167,10 +167,10 @@ func (s *Service) sendIntro() {
 	}
 }
 
-// introCount is how many points this host has: those that it published, or what
-// the daemon says.
+// introCount is how many points this host has: what the daemon says, or else as
+// many as it published.
 func (s *Service) introCount(local Local) uint32 {
-	if s.introSet {
+	if s.introSet && local.IntroPoints == 0 {
 		return uint32(len(s.intro.list))
 	}
 	return local.IntroPoints

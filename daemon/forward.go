@@ -52,6 +52,10 @@ type remoteRequest struct {
 	// Of any host.
 	CheckLog *checkLog         `json:"check_log,omitempty"`
 	Drain    *api.DrainRequest `json:"drain,omitempty"`
+	// OnionGrant brings the key of an onion address, OnionDrain takes the host
+	// out of the descriptors.
+	OnionGrant *onionGrant            `json:"onion_grant,omitempty"`
+	OnionDrain *api.OnionDrainRequest `json:"onion_drain,omitempty"`
 	// Of a sponsor.
 	Renew  *renewRequest  `json:"renew,omitempty"`
 	Remove *removeRequest `json:"remove,omitempty"`
@@ -316,6 +320,14 @@ func (n *node) serveAPI(ctx context.Context, from cluster.NodeID, conn net.Conn)
 				break
 			}
 			reply = n.drainFor(ctx, req.Actor, *req.Drain)
+		case req.OnionGrant != nil:
+			reply = remoteReply{Problem: n.takeGrant(ctx, from, *req.OnionGrant)}
+		case req.OnionDrain != nil:
+			if p := n.spare(from, favourOnion); p != nil {
+				reply = remoteReply{Problem: p}
+				break
+			}
+			reply = remoteReply{Problem: n.drainOnionHere(ctx, req.Actor, req.OnionDrain.Undo)}
 		case req.ofSponsor():
 			reply = n.asSponsor(ctx, from, req)
 		default:

@@ -50,6 +50,7 @@ const (
 	favourVoters                 // others vote
 	favourCheck                  // this host reads its whole log
 	favourDrain                  // this host takes no work
+	favourOnion                  // this host gets a key, or is out of the descriptors
 )
 
 // favours are how many of a kind a member gets at once, and how long until it
@@ -65,6 +66,7 @@ var favours = [...]struct {
 	favourVoters:   {8, 20 * time.Second},
 	favourCheck:    {8, 30 * time.Second},
 	favourDrain:    {16, 10 * time.Second},
+	favourOnion:    {16, 10 * time.Second},
 }
 
 // maxFavourKeys bounds the memory of favourLimits. Only members get there, so

@@ -52,10 +52,10 @@ type chunkScheduler interface {
 	Quiesce(ctx context.Context) error
 }
 
-// publisher does what the publishing duty is for. SetDuty is called in the
+// dutyTaker does what the publishing duty is for. SetDuty is called in the
 // order of the changes and must not block. Publishing says whether this host
 // has the duty from now on; other hosts may have it too.
-type publisher interface {
+type dutyTaker interface {
 	SetDuty(d lease.Duty)
 }
 
@@ -70,7 +70,7 @@ type duty struct {
 	elector elector
 	history history
 	sched   chunkScheduler
-	publish publisher // nil: this host has nothing to publish
+	publish dutyTaker // nil: this host has nothing to publish
 	// note logs a fact, some time; it does not wait.
 	note func(cluster.Kind, any)
 

@@ -55,6 +55,7 @@ type node struct {
 	worker    *worker.Worker
 	sched     *scheduler.Scheduler
 	tor       *torHost                     // nil: off
+	onions    *onions                      // nil as well
 	invites   atomic.Pointer[join.Invites] // nil: this host admits nobody
 
 	sponsor  atomic.Pointer[join.Sponsor] // nil: this host admits nobody
@@ -322,7 +323,14 @@ func (n *node) logState() coord.LogState {
 // local is what heartbeats say of this host.
 func (n *node) local() coord.Local {
 	w := n.worker.View()
-	return coord.Local{Slots: uint32(w.Slots), Busy: uint32(len(w.Running)), Draining: !n.conf().Lease.Eligible}
+	l := coord.Local{Slots: uint32(w.Slots), Busy: uint32(len(w.Running)), Draining: !n.conf().Lease.Eligible}
+	if n.onions != nil {
+		l.IntroPoints = n.onions.points.Load()
+		if at := n.onions.last.Load(); at > 0 {
+			l.LastPublish = &at
+		}
+	}
+	return l
 }
 
 // admit is the sponsor's hook: the newcomer's records are merged, and its

@@ -209,11 +209,17 @@ func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
 		log: n.log, profile: n.cfg.Lease.Profile, ready: n.joined,
 		elector: n.coord, history: n.events, sched: n.sched, note: n.note,
 	}
+	if n.onions != nil {
+		d.publish = n.onions
+	}
 	l.start(stage{
 		name: "lease", grace: 3 * time.Second,
 		run:  func(ctx context.Context) error { return d.run(ctx, n.coord.Actions()) },
 		stop: func(ctx context.Context) error { return n.coord.StepDown(ctx, "", "shutdown", true) },
 	})
+	if err := n.startOnions(ctx, l); err != nil {
+		return err
+	}
 	if err := n.startSponsor(ctx, l); err != nil {
 		return err
 	}

@@ -124,6 +124,15 @@ func (n *node) startTor(l *lifecycle) error {
 		return err
 	}
 	n.tor = h
+	if n.onions, err = newOnions(n); err != nil {
+		return err
+	}
+	n.onions.tor = h
+	if settings := n.onions.settings(); h.tor.Own() {
+		if err := h.tor.SetServices(n.onions.services(settings, n.onions.solo(settings))); err != nil {
+			return err
+		}
+	}
 	l.start(stage{name: "tor", run: h.tor.Run, grace: torGrace})
 	return nil
 }

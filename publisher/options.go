@@ -101,6 +101,9 @@ type Host struct {
 	Address descriptor.Address // its own
 	Weight  uint32             // 0: drained
 	Text    []byte             // its own descriptor, as its tor signed it
+	// Relays are those of its introduction points that have a circuit; nil: not
+	// known, all count. A relay that died stays in the descriptor for a minute.
+	Relays []descriptor.Fingerprint
 }
 
 // Network is what the own tor says about the network.
@@ -121,4 +124,5 @@ type Status struct {
 	Points    map[cluster.NodeID]int // in the newest descriptors, all together
 	Size      int                    // of the largest, in bytes
 	Fenced    bool
+	Solo      bool // new periods are left to tor
 }

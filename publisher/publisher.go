@@ -38,6 +38,7 @@ type inbox struct {
 	duty    *lease.Duty
 	hosts   *[]Host
 	network *Network
+	solo    *bool
 }
 
 // New checks the options. Nothing is published before Run.
@@ -69,6 +70,12 @@ func (p *Publisher) SetHosts(hosts []Host) {
 
 // SetNetwork passes on a new consensus.
 func (p *Publisher) SetNetwork(n Network) { p.set(func(b *inbox) { b.network = &n }) }
+
+// SetSolo says whether a tor of this cluster publishes the address by itself,
+// with the key of the address, so that nothing needs to be merged. Its revisions
+// are below those of this package: periods in which this one has published stay
+// its affair, and new ones are left to that tor.
+func (p *Publisher) SetSolo(solo bool) { p.set(func(b *inbox) { b.solo = &solo }) }
 
 func (p *Publisher) set(put func(*inbox)) {
 	p.mu.Lock()
@@ -104,6 +111,8 @@ type run struct {
 	texts    map[descriptor.Period][][]byte // of the version, one or more
 	version  uint64
 	state    Status
+	solo     bool
+	network  *Network // as set last
 }
 
 // Run publishes until the context ends.
@@ -154,7 +163,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 // are judged by its periods.
 func (r *run) look(b inbox) {
 	if b.network != nil {
-		r.setNetwork(*b.network)
+		r.network = b.network
+	}
+	if b.solo != nil {
+		r.solo, r.state.Solo = *b.solo, *b.solo
+	}
+	if r.network != nil && (b.network != nil || b.solo != nil) {
+		r.setNetwork(*r.network)
 	}
 	if b.hosts != nil {
 		r.roster.set(*b.hosts)
@@ -200,6 +215,9 @@ func (r *run) targets(n Network) (sched descriptor.Schedule, all []Target, err e
 		ring, err := n.Consensus.Ring(n.Microdescs, s)
 		if err != nil {
 			return sched, nil, err
+		}
+		if r.solo && r.floors[s.Period] == 0 {
+			continue
 		}
 		b := r.address.Blind(s.Period)
 		all = append(all, Target{Period: s.Period, Store: ring.Store(b), Fetch: ring.Fetch(b), Fetched: s == sched.Fetched()})

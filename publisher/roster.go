@@ -98,11 +98,19 @@ func (r *roster) candidates() (all []descriptor.Candidate, header []string) {
 	var opened []*descriptor.Descriptor
 	for _, e := range r.sorted() {
 		if e.desc != nil && e.Weight > 0 {
-			all = append(all, descriptor.Candidate{Node: e.Node, Weight: e.Weight, Points: e.desc.Points})
+			all = append(all, descriptor.Candidate{Node: e.Node, Weight: e.Weight, Points: e.standing()})
 			opened = append(opened, e.desc)
 		}
 	}
 	return all, descriptor.CommonHeader(opened)
+}
+
+// standing are the points whose relays have a circuit, as far as that is known.
+func (e *entry) standing() []descriptor.Point {
+	if e.Relays == nil {
+		return e.desc.Points
+	}
+	return slices.DeleteFunc(slices.Clone(e.desc.Points), func(p descriptor.Point) bool { return !slices.Contains(e.Relays, p.Relay) })
 }
 
 // digest names the content: the same hosts with the same points in any order

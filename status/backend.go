@@ -22,6 +22,7 @@ type Backend interface {
 	MeshControl
 	JobControl
 	WorkerControl
+	OnionControl
 	EventReader
 	SnapshotKeeper
 	TokenKeeper

@@ -67,6 +67,7 @@ func (s *Server) table() []route {
 		change(http.MethodPost, "/v1/worker/drain", s.drain),
 		upload(change(http.MethodPut, "/v1/artefacts", s.putArtefact)),
 	}
+	list = append(list, s.onionRoutes()...)
 	if s.o.Gatherer != nil {
 		show := promhttp.HandlerFor(s.o.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: readTimeout})
 		list = append(list, route{

@@ -45,6 +45,7 @@ func (t *Tor) startProcess(ctx context.Context) (*process, error) {
 	if err := o.prepare(); err != nil {
 		return nil, err
 	}
+	t.tell(o.Services)
 	p := &process{ended: make(chan struct{}), out: &output{line: t.logged}}
 	creator := bine.CmdCreatorFunc(func(_ context.Context, args ...string) (*exec.Cmd, error) {
 		// Not bound to the context: stop ends it in an orderly way.

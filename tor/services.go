@@ -31,6 +31,19 @@ func (t *Tor) SetServices(services []Service) error {
 	return nil
 }
 
+// Services are those that the own tor was last told of.
+func (t *Tor) Services() []Service {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.told
+}
+
+func (t *Tor) tell(services []Service) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told = services
+}
+
 // Reload has the own tor read its services again. Those that stay keep their
 // introduction points; a service that is new to it as an instance of another
 // address answers for that only after its next descriptor, see Restart. A tor
@@ -46,5 +59,6 @@ func (t *Tor) Reload(ctx context.Context) error {
 	if err := t.signal(ctx, "RELOAD"); err != nil {
 		return fmt.Errorf("reload tor: %w", err)
 	}
+	t.tell(o.Services)
 	return nil
 }

@@ -48,6 +48,7 @@ type Tor struct {
 
 	mu        sync.Mutex
 	subs      map[*Subscription]struct{}
+	told      []Service // that the process knows
 	passSince time.Time // window of tor's warnings that are passed on
 	passed    int
 }

@@ -125,7 +125,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.yes, "yes", false, "do not ask")
 	root.AddCommand(
 		a.initCommand(), a.runCommand(), a.tokenCommand(), a.statusCommand(), a.membersCommand(),
-		a.leaseCommand(), a.meshCommand(), a.jobCommand(), a.workersCommand(), a.groupsCommand(), a.workerCommand(), a.eventsCommand(), a.waitCommand(),
+		a.leaseCommand(), a.meshCommand(), a.jobCommand(), a.workersCommand(), a.groupsCommand(), a.workerCommand(), a.onionCommand(), a.eventsCommand(), a.waitCommand(),
 		a.checkCommand(), a.doctorCommand(), a.leaveCommand(), a.removeCommand(), a.rootCommand(), a.netCommand(),
 		a.configCommand(), a.logCommand(), a.versionCommand(), a.demoCommand(), a.runnerCommand(),
 	)

@@ -67,6 +67,9 @@ func (a *Address) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// Valid reports why an address that ParseAddress did not make is none.
+func (a Address) Valid() error { return a.validate() }
+
 func (a Address) checksum() [32]byte {
 	return sha3.Sum256(append(append([]byte(".onion checksum"), a[:]...), 3))
 }

@@ -71,6 +71,12 @@ func (k SecretKey) blind(p Period) blindedSecret {
 	}
 }
 
+// Sign makes an Ed25519 signature by the address's key itself, which signs
+// nothing else in tor's protocol. The message must begin with a domain.
+func (k SecretKey) Sign(message []byte) []byte {
+	return blindedSecret{scalar: k.scalar(), prefix: k.prefix(), public: Blinded(k.Address())}.sign(message)
+}
+
 // Format hides the key from every verb.
 func (blindedSecret) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, redacted) }
 

@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/publisher"
+	"github.com/skein-project/skein/publisher/descriptor"
+)
+
+// keeper is a living host that could publish an address at once.
+type keeper struct {
+	node     cluster.NodeID
+	priority uint32
+}
+
+// publishes decides whether self publishes an address: it has the publishing
+// duty and the key, or whoever has the duty lacks the key and self is the best
+// of those that have it. That two do it is harmless, that nobody does is not.
+func publishes(self cluster.NodeID, d lease.Duty, keepers []keeper) bool {
+	has := func(n cluster.NodeID) bool {
+		return slices.ContainsFunc(keepers, func(k keeper) bool { return k.node == n })
+	}
+	switch {
+	case !has(self):
+		return false
+	case d.Publishing:
+		return true
+	case d.Publisher == "" || has(d.Publisher):
+		return false
+	}
+	best := slices.MinFunc(keepers, func(a, b keeper) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.node, b.node))
+	})
+	return best.node == self
+}
+
+// heard is what a host said of its share.
+type heard struct {
+	first *byte // of its first piece: pieces are replaced, never changed
+	count int
+	share publisher.Share
+	err   error
+}
+
+// shares reads what the hosts say; one that cannot be read leaves what the host
+// said before. The loop of onions owns it.
+type shares struct {
+	hosts map[cluster.NodeID]*heard
+	// owners are the hosts that first showed an address as their own.
+	owners map[descriptor.Address]cluster.NodeID
+}
+
+func newShares() *shares {
+	return &shares{hosts: map[cluster.NodeID]*heard{}, owners: map[descriptor.Address]cluster.NodeID{}}
+}
+
+// look takes in a view and returns what is refused, each once.
+func (s *shares) look(v *coord.View) (refused []publisher.Refused) {
+	members := map[cluster.NodeID]bool{}
+	for _, m := range v.Members {
+		members[m.Node] = true
+		pieces := m.IntroPoints.Points
+		h := s.hosts[m.Node]
+		if len(pieces) == 0 || len(pieces[0]) == 0 {
+			if h != nil && m.Health != cluster.Dead {
+				delete(s.hosts, m.Node) // it says that it has none
+			}
+			continue
+		}
+		if h != nil && h.first == &pieces[0][0] && h.count == len(pieces) {
+			continue
+		}
+		if h == nil {
+			h = &heard{}
+			s.hosts[m.Node] = h
+		}
+		h.first, h.count = &pieces[0][0], len(pieces)
+		share, err := publisher.DecodeShare(pieces)
+		if err == nil && !share.Address.IsZero() {
+			if owner, known := s.owners[share.Address]; known && owner != m.Node {
+				err = fmt.Errorf("%w: its own address %s is that of %s", publisher.ErrShare, share.Address, owner)
+			} else {
+				s.owners[share.Address] = m.Node
+			}
+		}
+		if h.err = err; err != nil {
+			refused = append(refused, publisher.Refused{Node: m.Node, Err: fmt.Errorf("share of %s: %w", m.Node, err)})
+			continue
+		}
+		if old := h.share.Address; old != share.Address && s.owners[old] == m.Node {
+			delete(s.owners, old)
+		}
+		h.share = share
+	}
+	for n, h := range s.hosts {
+		if !members[n] {
+			delete(s.hosts, n)
+			if s.owners[h.share.Address] == n {
+				delete(s.owners, h.share.Address)
+			}
+		}
+	}
+	return refused
+}
+
+// keepers are the hosts that could publish an address.
+func (s *shares) keepers(v *coord.View, a descriptor.Address) (list []keeper) {
+	for _, m := range v.Members {
+		h := s.hosts[m.Node]
+		if h != nil && (m.Health == cluster.Alive || m.Health == cluster.Suspect) && slices.Contains(h.share.Keys, a) {
+			list = append(list, keeper{m.Node, m.Priority})
+		}
+	}
+	return list
+}
+
+// serving are the hosts whose points belong in the descriptors: those that are
+// alive, and those that are suspected and answer behind their onion. Digest
+// names the list.
+func (s *shares) serving(v *coord.View, answers func(cluster.NodeID, descriptor.Address) bool) (hosts []publisher.Host, digest string) {
+	var sum []byte
+	for _, m := range v.Members {
+		h := s.hosts[m.Node]
+		if h == nil || h.share.Address.IsZero() || len(h.share.Text) == 0 {
+			continue
+		}
+		switch {
+		case m.Node == v.Self || m.Health == cluster.Alive:
+		case m.Health == cluster.Suspect && answers(m.Node, h.share.Address):
+		default:
+			continue
+		}
+		relays := h.share.Relays
+		if relays == nil {
+			relays = []descriptor.Fingerprint{}
+		}
+		hosts = append(hosts, publisher.Host{Node: m.Node, Address: h.share.Address, Weight: h.share.Weight, Text: h.share.Text, Relays: relays})
+		sum = append(append(sum, m.Node...), 0)
+		sum = binary.BigEndian.AppendUint32(sum, h.share.Weight)
+		sum = append(sum, h.share.Address[:]...)
+		for _, r := range relays {
+			sum = append(sum, r[:]...)
+		}
+		sum = fmt.Appendf(sum, "%p", h.first)
+	}
+	return hosts, string(sum)
+}
+
+// Times of asking a suspected host behind its onion.
+const (
+	probeTime      = 15 * time.Second
+	probeTimeTest  = 2500 * time.Millisecond // in a network with test timings
+	probeEvery     = 10 * time.Second
+	maxProbes      = 32
+	probeIsolation = "probe-"
+)
+
+// probed is what is known of a suspected host.
+type probed struct {
+	running bool
+	ok      bool
+	at      time.Duration // of the answer; 0: none yet
+}

@@ -1,0 +1,103 @@
+package onion
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// TestOneAddressThreeHosts: a founder serves an address through its tor alone,
+// two hosts join without a word of it and appear in the descriptor, clients
+// reach all three; the publisher is killed, and the address is still served,
+// published by one that was granted the key.
+func TestOneAddressThreeHosts(t *testing.T) {
+	f := newFleet(t)
+	client := f.net.Client(t, "client")
+	n1 := f.add("")
+	n1.await("tor is ready", func(o api.Onion) bool { return o.Tor.State == "ready" })
+	added, err := n1.api.AddOnion(f.ctx, api.OnionRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := added.Address
+	n1.await("its tor publishes by itself", func(o api.Onion) bool { return len(o.Addresses) == 1 && o.Addresses[0].Solo })
+	tries := 0
+	for served := false; !served; tries++ {
+		name, err := fetch(f.ctx, client, fmt.Sprint("solo", tries), address)
+		if served = err == nil && name == "n1"; !served && f.ctx.Err() != nil {
+			t.Fatal("not served by one host:", name, err)
+		}
+	}
+	f.say("served by one host, %d tries", tries)
+
+	n2, n3 := f.add(""), f.add("")
+	all := []cluster.NodeID{"n1", "n2", "n3"}
+	n1.await("all three in the descriptor", func(o api.Onion) bool {
+		return has(o.Addresses[0].Points, all...) && o.Addresses[0].PublishedAt != nil && !o.Addresses[0].Solo
+	})
+	for _, h := range []*host{n2, n3} {
+		if _, err := n1.api.GrantOnion(f.ctx, address, cluster.NodeID(h.name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n3.await("three keepers", func(o api.Onion) bool { return len(o.Addresses) == 1 && len(o.Addresses[0].Keepers) == 3 })
+
+	if err := client.Fresh(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for i := 0; len(seen) < 3; i++ {
+		if i == 60 {
+			t.Fatalf("60 connections reached %v", seen)
+		}
+		begin := time.Now()
+		name, err := fetch(f.ctx, client, fmt.Sprint("all", i), address)
+		if err != nil {
+			t.Fatalf("connection %d after %s: %v", i, time.Since(begin), err)
+		}
+		seen[name]++
+	}
+	f.say("reached %v", seen)
+
+	v, err := n2.api.VerifyOnion(f.ctx, address)
+	if err != nil || 2*v.Found < len(v.Dirs) || v.Found == 0 {
+		t.Errorf("verify: %v: %+v", err, v)
+	}
+	dead := f.publisher("before the kill", func(api.OnionAddress) bool { return true })
+	at := time.Now()
+	dead.kill()
+	left := make([]cluster.NodeID, 0, 2)
+	for _, n := range all {
+		if n != cluster.NodeID(dead.name) {
+			left = append(left, n)
+		}
+	}
+	next := f.publisher("without the dead host", func(a api.OnionAddress) bool {
+		return has(a.Points, left...) && a.PublishedAt != nil && a.PublishedAt.After(at)
+	})
+	f.say("new descriptor %.1f s after the kill", time.Since(at).Seconds())
+	if err := client.Fresh(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		begin := time.Now()
+		name, err := fetch(f.ctx, client, fmt.Sprint("after", i), address)
+		if err != nil || name == dead.name || name == "" {
+			t.Fatalf("connection %d after %s: %q %v", i, time.Since(begin), name, err)
+		}
+	}
+	f.say("still served")
+
+	// A drained host is out of the descriptor.
+	other := left[0]
+	if other == cluster.NodeID(next.name) {
+		other = left[1]
+	}
+	if _, err := next.api.DrainOnion(f.ctx, api.OnionDrainRequest{Node: other}); err != nil {
+		t.Fatal(err)
+	}
+	f.publisher("without the drained host", func(a api.OnionAddress) bool { return has(a.Points, cluster.NodeID(next.name)) })
+}
