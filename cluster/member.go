@@ -28,6 +28,9 @@ type Member struct {
 	CertExpires int64 `json:"cert_expires"`
 	// Endpoints are underlay addresses of its WireGuard port, at most 4.
 	Endpoints []netip.AddrPort `json:"endpoints"`
+	// Onion is the address of its own onion service, 56 characters and
+	// ".onion"; empty if it has none.
+	Onion string `json:"onion,omitempty"`
 }
 
 // Better reports whether m wins an election against o: lower priority number

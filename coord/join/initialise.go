@@ -36,6 +36,8 @@ type About struct {
 	// present one; both zero if none is to.
 	Next   [32]byte
 	NextAt time.Time
+	// Onion is the host's own onion service, zero if it has none.
+	Onion member.Onion
 }
 
 // InitOptions describes a new cluster and its first host.
@@ -189,7 +191,7 @@ func Announce(dir string, id *Identity, about About, now time.Time) (member.Sign
 	a := member.Ann{
 		IDPub: id.IDPub, WGPub: id.WGPub, Endpoints: slices.Clone(about.Endpoints), NAT: about.NAT, Epoch: epoch,
 		Issued: now.Unix(), Expires: now.Add(annLife).Unix(),
-		Zone: about.Zone, Priority: about.Priority, Witness: about.Witness,
+		Zone: about.Zone, Priority: about.Priority, Witness: about.Witness, Onion: about.Onion,
 	}
 	if about.Next != [32]byte{} {
 		a.Next, a.NextAt = about.Next, about.NextAt.Unix()

@@ -15,10 +15,10 @@ import (
 //	cert:   1, cluster 16, node text, id_pub 32, ip4 4, ip6 16, caps 1
 //	        (bit 0 sponsor, 1 renewed), [slice address 4, slice bits 1],
 //	        serial 8, issued 8, expires 8, since 8, issuer 32
-//	ann:    1, id_pub 32, wg_pubkey 32, flags 1 (bit 0 nat, 1 witness, 2 next),
-//	        epoch 8, issued 8, expires 8, priority 4, zone text, endpoints:
+//	ann:    1, id_pub 32, wg_pubkey 32, flags 1 (bit 0 nat, 1 witness, 2 next,
+//	        3 onion), epoch 8, issued 8, expires 8, priority 4, zone text, endpoints:
 //	        count 1, each address length 1 (4 or 16), address, port 2,
-//	        [next 32, at 8]
+//	        [next 32, at 8], [onion 32]
 //	revoke: 1, cluster 16, id_pub 32, issued 8, expires 8, issuer 32, reason text
 const layout = 1
 
@@ -29,6 +29,7 @@ const (
 	flagNAT     = 1 << 0
 	flagWitness = 1 << 1
 	flagNext    = 1 << 2
+	flagOnion   = 1 << 3
 )
 
 // maxNumber bounds every number of a record: exact in a float64.
@@ -172,6 +173,9 @@ func (a Ann) encode() ([]byte, error) {
 	if a.NextAt != 0 {
 		flags |= flagNext
 	}
+	if !a.Onion.IsZero() {
+		flags |= flagOnion
+	}
 	b := append([]byte{layout}, a.IDPub...)
 	b = append(append(b, a.WGPub[:]...), flags)
 	for _, v := range []uint64{a.Epoch, uint64(a.Issued), uint64(a.Expires)} {
@@ -187,6 +191,9 @@ func (a Ann) encode() ([]byte, error) {
 	if flags&flagNext != 0 {
 		b = append(b, a.Next[:]...)
 		b = binary.BigEndian.AppendUint64(b, uint64(a.NextAt))
+	}
+	if flags&flagOnion != 0 {
+		b = append(b, a.Onion[:]...)
 	}
 	return b, nil
 }
@@ -212,6 +219,11 @@ func ParseAnn(s Signed) (Ann, error) {
 		a.Next, a.NextAt = [32]byte(r.take(32)), int64(r.u64())
 		if a.NextAt == 0 {
 			r.fail("next key without a time")
+		}
+	}
+	if flags&flagOnion != 0 {
+		if a.Onion = Onion(r.take(32)); a.Onion.IsZero() {
+			r.fail("onion key is zero")
 		}
 	}
 	if r.err != nil {

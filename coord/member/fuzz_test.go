@@ -14,7 +14,7 @@ import (
 func FuzzRecord(f *testing.F) {
 	h := newHost(1)
 	a := h.ann(7)
-	a.NAT, a.Witness, a.Next, a.NextAt = true, true, [32]byte{1}, 5
+	a.NAT, a.Witness, a.Next, a.NextAt, a.Onion = true, true, [32]byte{1}, 5, Onion{9}
 	for _, s := range []Signed{h.sponsorCert(f, 0), signCert(f, h.cert(0, 2), testKey(2)), h.announce(f, 1), signAnn(f, a, h.key), signRevoke(f, pub(h.key), rootKey)} {
 		f.Add(s.Bytes)
 	}

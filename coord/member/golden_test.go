@@ -21,6 +21,8 @@ func TestGolden(t *testing.T) {
 	full := h.ann(9)
 	full.NAT, full.Witness, full.Next, full.NextAt = true, true, [32]byte{1, 2}, t0.Unix()+60
 	full.Endpoints = append(full.Endpoints, netip.MustParseAddrPort("[2001:db8::1]:51820"))
+	withOnion := full
+	withOnion.Epoch, withOnion.Onion = 10, Onion{3, 4}
 	var b strings.Builder
 	for _, r := range []struct {
 		name string
@@ -31,6 +33,7 @@ func TestGolden(t *testing.T) {
 		{"cert-renewed", signCert(t, renewed, h.key)},
 		{"ann", h.announce(t, 1)},
 		{"ann-full", signAnn(t, full, h.key)},
+		{"ann-onion", signAnn(t, withOnion, h.key)},
 		{"revoke", revocation(t, member.cert(0, 2), "lost", t0, h)},
 		{"leave", revocation(t, member.cert(0, 2), ReasonLeft, t0, member)},
 	} {
@@ -60,7 +63,7 @@ func TestGolden(t *testing.T) {
 		switch kind {
 		case "cert-sponsor", "cert-member", "cert-renewed":
 			_, err = tab.AddCert(s, t0)
-		case "ann", "ann-full":
+		case "ann", "ann-full", "ann-onion":
 			_, err = tab.AddAnn(s, t0)
 		default:
 			_, err = tab.AddRevoke(s, t0)
@@ -69,7 +72,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	if m, ok := tab.Member("n1"); !ok || m.Epoch != 9 || !m.NAT || len(m.Endpoints) != 2 || m.NextAt != full.NextAt {
+	if m, ok := tab.Member("n1"); !ok || m.Epoch != 10 || m.Onion != withOnion.Onion.String() || !m.NAT || len(m.Endpoints) != 2 || m.NextAt != full.NextAt {
 		t.Errorf("%+v, %t", m, ok)
 	}
 	if rs := tab.Retired(); len(rs) != 1 || rs[0].Cert.IP4 != renewed.IP4 || rs[0].Left {

@@ -183,6 +183,8 @@ type Ann struct {
 	// the Unix epoch); both zero if none is planned.
 	Next   [32]byte
 	NextAt int64
+	// Onion is where the host's own onion service is, zero if it has none.
+	Onion Onion
 }
 
 // Revoke ends a key for ever. Signed by the key itself it is a leave.

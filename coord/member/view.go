@@ -196,6 +196,9 @@ func (t *Table) member(e *entry) cluster.Member {
 	if t.next(e) {
 		m.NextAt, m.NextWG = e.ann.NextAt, slices.Clone(e.ann.Next[:])
 	}
+	if !e.ann.Onion.IsZero() {
+		m.Onion = e.ann.Onion.String()
+	}
 	if e.noIP4 {
 		m.IP4 = netip.Addr{}
 	}

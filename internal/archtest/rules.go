@@ -11,6 +11,7 @@ const MaxLines = 800
 var pure = []string{
 	"lease",
 	"coord/member",
+	"coord/path",
 	"coord/swim",
 	"coord/wire",
 	"eventlog/record",
