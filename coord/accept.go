@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,7 @@ type delivery struct {
 	payload wire.Payload
 	at      time.Duration // when it was read
 	skew    time.Duration // of the sender's clock
+	onion   bool          // it came over an onion service
 }
 
 // tuned are the options that may change while the reader runs.
@@ -46,7 +48,7 @@ type tuned struct {
 // acceptor reads datagrams and lets through what is a member's, new and
 // meant for this host. The order of its checks is part of the protocol: what
 // is cheap comes first, the signature near the end, and only what it covers
-// moves the replay window. It belongs to the goroutine that reads.
+// moves the replay window.
 type acceptor struct {
 	self    cluster.NodeID
 	conn    net.PacketConn
@@ -63,9 +65,10 @@ type acceptor struct {
 	log     zerolog.Logger
 	logGate *logGate
 
-	seen   *directory // that peers and limits were last tidied by
-	peers  map[cluster.NodeID]*acceptPeer
-	limits limiter
+	mu     sync.Mutex                     // the socket and each stream of an onion service have a reader
+	seen   *directory                     // guarded by mu: that peers and limits were last tidied by
+	peers  map[cluster.NodeID]*acceptPeer // guarded by mu
+	limits limiter                        // guarded by mu
 }
 
 // acceptPeer is what the acceptor remembers of one sender.
@@ -104,19 +107,19 @@ func (a *acceptor) run(ctx context.Context) error {
 			a.refuse(wire.Message{}, from, wire.Refuse(wire.ReasonSource, "source address %s", from))
 			continue
 		}
-		a.one(buf[:n], source, from)
+		a.one(buf[:n], source, from, false)
 	}
 }
 
 // one takes a datagram through all checks.
-func (a *acceptor) one(data []byte, source netip.Addr, from net.Addr) {
-	m, p, err := a.check(data, source)
+func (a *acceptor) one(data []byte, source netip.Addr, from net.Addr, onion bool) {
+	m, p, err := a.judge(data, source, onion)
 	if err != nil {
 		a.refuse(m, from, err)
 		return
 	}
 	select {
-	case a.out <- delivery{msg: m, payload: p, at: a.now(), skew: skewOf(m.Time, a.wall())}:
+	case a.out <- delivery{msg: m, payload: p, at: a.now(), skew: skewOf(m.Time, a.wall()), onion: onion}:
 		kind := m.Type
 		switch {
 		case p == nil:
@@ -130,8 +133,15 @@ func (a *acceptor) one(data []byte, source netip.Addr, from net.Addr) {
 	}
 }
 
-// check refuses a datagram or returns what it says.
+// check refuses a datagram of the mesh or returns what it says.
 func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Payload, error) {
+	return a.judge(data, source, false)
+}
+
+// judge is check, also for what came over an onion service.
+func (a *acceptor) judge(data []byte, source netip.Addr, onion bool) (wire.Message, wire.Payload, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	m, err := wire.Parse(data) // size, then shape
 	dir := a.dir.Load()
 	if dir != a.seen {
@@ -154,7 +164,7 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 	if !a.limits.take(peer.rateKey(m), a.now()) {
 		return m, nil, wire.Refuse(wire.ReasonRate, "%s", m.Node)
 	}
-	if err := a.fresh(m); err != nil {
+	if err := a.fresh(m, onion); err != nil {
 		a.noteSkew(peer, m, err)
 		return m, nil, err
 	}
@@ -183,9 +193,12 @@ func (a *acceptor) check(data []byte, source netip.Addr) (wire.Message, wire.Pay
 
 // fresh checks a message's time. The own start is reckoned back from now, so
 // that a wall clock that is set right does not shut out everyone.
-func (a *acceptor) fresh(m wire.Message) error {
-	wall := a.wall()
-	return m.Fresh(wall, wall.Add(a.started-a.now()), a.tuned.Load().tolerance)
+func (a *acceptor) fresh(m wire.Message, onion bool) error {
+	wall, tolerance := a.wall(), a.tuned.Load().tolerance
+	if onion {
+		tolerance *= stretch
+	}
+	return m.Fresh(wall, wall.Add(a.started-a.now()), tolerance)
 }
 
 // noteSkew warns once of a member whose clock is off, if it is really that
@@ -234,7 +247,7 @@ func (a *acceptor) checkLegacy(
 	case !a.limits.take(rateKey{node: h.Node}, a.now()):
 		return m, nil, wire.Refuse(wire.ReasonRate, "%s", h.Node)
 	}
-	if err := a.fresh(m); err != nil {
+	if err := a.fresh(m, false); err != nil {
 		return m, nil, err
 	}
 	peer := a.peer(sender)
@@ -293,7 +306,7 @@ func (a *acceptor) checkStranger(m wire.Message, source netip.Addr, isSelf bool)
 	if source != cert.IP4 && source != cert.IP6 {
 		return m, nil, wire.Refuse(wire.ReasonSource, "%s of %s from %s", m.Type, m.Node, source)
 	}
-	if err := a.fresh(m); err != nil {
+	if err := a.fresh(m, false); err != nil {
 		return m, nil, err
 	}
 	if err := m.For(a.self); err != nil {

@@ -184,7 +184,7 @@ func TestNewerVersion(t *testing.T) {
 			Node: "host-a", Time: time.Now().Unix(), Type: "a_later_type", To: "host-b", Boot: 3, Seq: 5000,
 		}, map[string]int{"x": 1})
 		before := b.View()
-		b.acceptor.one(later, a.self.IP4, a.udpAddr(a.self))
+		b.acceptor.one(later, a.self.IP4, a.udpAddr(a.self), false)
 		after := b.View()
 		if after.Rejected[string(wire.ReasonUnknownType)] != 1 || len(b.inbox) != 0 {
 			t.Errorf("an unknown type: %v", after.Rejected)

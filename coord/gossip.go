@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/path"
 	"github.com/skein-project/skein/coord/swim"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
@@ -35,7 +36,9 @@ func (s *Service) send(to cluster.NodeID, kind wire.Type, payload any) error {
 		s.m.unsent.WithLabelValues("seal").Inc()
 		return err
 	}
-	s.queue(datagram{to: s.udpAddr(m), kind: kind, data: data})
+	if !s.queueOnion(m, kind, data) {
+		s.queue(datagram{to: s.udpAddr(m), kind: kind, data: data})
+	}
 	return nil
 }
 
@@ -199,6 +202,7 @@ func (s *Service) refreshMembers() {
 		}
 		p.addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(meshAddr(m), s.o.Port))
 	}
+	s.addPaths()
 	for node, p := range s.peers {
 		if _, ok := dir.byNode[node]; !ok {
 			s.dropPeer(p)
@@ -221,6 +225,8 @@ func (s *Service) refreshMembers() {
 // dropPeer forgets a host that is no member any more.
 func (s *Service) dropPeer(p *peerState) {
 	delete(s.peers, p.node)
+	s.pathStep(path.Remove{Node: p.node})
+	delete(s.fallback.since, p.node)
 	delete(s.endpoints.seen, p.node)
 	delete(s.endpoints.seenAs, p.node)
 	s.skews.forget(p.node)

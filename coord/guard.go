@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/path"
 )
 
 // guardLimits bound what answers to one protocol may cost.
@@ -21,6 +22,8 @@ type guardLimits struct {
 var (
 	pullGuard  = guardLimits{peer: 2, all: 64, rate: 5, burst: 30}
 	introGuard = guardLimits{peer: 2, all: 32, rate: 2, burst: 10}
+	// A stream that replaces another is there before that has ended.
+	onionGuard = guardLimits{peer: 3, all: 2 * path.MaxStreams, rate: 0.5, burst: 10}
 )
 
 // guard keeps a protocol's handler from being asked too much: streams beyond

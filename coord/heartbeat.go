@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/path"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
@@ -103,6 +104,7 @@ func (s *Service) beatAll(now time.Duration, leaving bool) {
 			s.introduce(node)
 		}
 		s.beatTo(node, now, leaving)
+		s.beatDirect(node, now)
 	}
 	s.rotate++
 }
@@ -162,9 +164,9 @@ func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 	core := func(n cluster.NodeID) bool { return n == st.Holder || st.Config.Has(n) }
 	for _, m := range s.members {
 		if core(m.Node) && core(s.o.Self) {
-			s.detector.SetSlack(m.Node, 0)
+			s.detector.SetSlack(m.Node, s.onionSlack(m.Node))
 		} else {
-			s.detector.SetSlack(m.Node, slack)
+			s.detector.SetSlack(m.Node, slack+s.onionSlack(m.Node))
 		}
 	}
 	return append(first, rest...)
@@ -471,4 +473,7 @@ func (s *Service) healthChanged(t member.Transition) {
 	}
 	s.log.Info().Str("peer", string(t.Node)).Str("from", string(t.From)).Str("to", string(t.To)).Msg("health changed")
 	s.notifier.setHealth(t.Node, t.To)
+	if t.To == cluster.Suspect || t.To == cluster.Dead {
+		s.pathStep(path.Lost{Node: t.Node})
+	}
 }

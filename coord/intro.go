@@ -270,14 +270,14 @@ func (s *Service) introPulled(node cluster.NodeID, list wire.IntroPoints, err er
 }
 
 func (s *Service) pullIntro(ctx context.Context, from cluster.NodeID) (wire.IntroPoints, error) {
-	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeFor(from, pullTimeout))
 	defer cancel()
 	conn, err := s.streams.dial(ctx, from, ProtoIntro)
 	if err != nil {
 		return wire.IntroPoints{}, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(pullTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(s.timeFor(from, pullTimeout))); err != nil {
 		return wire.IntroPoints{}, fmt.Errorf("ask %s: %w", from, err)
 	}
 	if err := writeFrame(conn, struct{}{}); err != nil {
@@ -297,7 +297,7 @@ func (s *Service) pullIntro(ctx context.Context, from cluster.NodeID) (wire.Intr
 // serveIntro answers with this host's points.
 func (s *Service) serveIntro(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	err := func() error {
-		if err := conn.SetDeadline(time.Now().Add(pullTimeout)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(s.timeFor(from, pullTimeout))); err != nil {
 			return err
 		}
 		var req struct{}

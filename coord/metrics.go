@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/skein-project/skein/coord/path"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
@@ -54,6 +55,12 @@ type metrics struct {
 	stale        prometheus.Gauge
 	swim         *prometheus.CounterVec
 	localHealth  prometheus.Gauge
+
+	pathChanges   *prometheus.CounterVec
+	onionDials    *prometheus.CounterVec
+	onionPeers    prometheus.Gauge
+	onionStreams  prometheus.Gauge
+	onionMessages prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -103,6 +110,18 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		swim:         vec("skein_coord_detector_total", "What the failure detector of a large cluster did, by kind.", "kind"),
 		localHealth:  gauge("skein_coord_local_health", "How unwell this host finds itself, 0 to 8: it then waits longer for others."),
 		stale:        gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
+
+		pathChanges:   vec("skein_coord_path_changes_total", "Times messages to a peer took another way, by the new one.", "path"),
+		onionDials:    vec("skein_coord_onion_dials_total", "Dials of peers' onion services, by outcome.", "outcome"),
+		onionPeers:    gauge("skein_coord_onion_peers", "Peers that are reached over onion services."),
+		onionStreams:  gauge("skein_coord_onion_streams", "Streams to peers' onion services that are open for messages."),
+		onionMessages: counter("skein_coord_onion_messages_total", "Messages that came over onion services."),
+	}
+	for _, way := range []path.Way{path.Direct, path.Onion} {
+		m.pathChanges.WithLabelValues(string(way))
+	}
+	for _, outcome := range []string{"ok", "error"} {
+		m.onionDials.WithLabelValues(outcome)
 	}
 	for _, reason := range append(wire.Reasons(), reasonQueue, reasonMajor, reasonProfile, reasonProof, reasonConfigProof,
 		reasonStaleClaim, reasonDuplicate) {
@@ -119,6 +138,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		m.rejected, m.accepted, m.sent, m.unsent, m.streams, m.streamErrors, m.streamsOpen, m.pulls, m.peers, m.rtt,
 		m.term, m.promised, m.holding, m.publishing, m.abstaining, m.refused, m.changes, m.voteSave, m.dropped, m.suspends, m.clockJumps, m.equivocation,
 		m.blackholes, m.stale, m.swim, m.localHealth, m.duplicates, m.introPulls, m.stalls,
+		m.pathChanges, m.onionDials, m.onionPeers, m.onionStreams, m.onionMessages,
 	} {
 		errs = append(errs, r.Register(c))
 	}

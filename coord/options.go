@@ -81,6 +81,8 @@ type Options struct {
 	Listener   net.Listener
 	// DialTCP opens a connection inside the mesh.
 	DialTCP func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// Fallback is how hosts are reached when the mesh does not carry; optional.
+	Fallback *Fallback
 	// Port of the other hosts; optional, Port if 0.
 	Port uint16
 
@@ -172,6 +174,8 @@ func (o *Options) check() error {
 		return errors.New("boot counter is 0")
 	case o.PacketConn == nil || o.Listener == nil || o.DialTCP == nil:
 		return errors.New("sockets missing")
+	case o.Fallback != nil && (o.Fallback.Listener == nil || o.Fallback.Dial == nil):
+		return errors.New("fallback without listener or dialler")
 	case o.Now == nil:
 		return errors.New("clock missing")
 	case o.Tolerance < 0:

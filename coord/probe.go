@@ -61,6 +61,10 @@ func (s *Service) probeSome(now time.Duration) {
 	for i := range n {
 		m := s.members[(s.rotate+i)%n] // all get their turn of the budget
 		p := s.peers[m.Node]
+		if p != nil && s.fallback.onion(m.Node) {
+			p.probe.tries = 0 // small ones get through, but another way
+			continue
+		}
 		if p == nil || p.rtts == 0 || s.detector.Health(m.Node) != cluster.Alive {
 			continue
 		}

@@ -118,14 +118,14 @@ func (s *Service) pulled(node cluster.NodeID, stored bool, err error) {
 
 // pull fetches what have lacks.
 func (s *Service) pull(ctx context.Context, from cluster.NodeID, have []member.Item) (member.Records, error) {
-	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeFor(from, pullTimeout))
 	defer cancel()
 	conn, err := s.streams.dial(ctx, from, ProtoPull)
 	if err != nil {
 		return member.Records{}, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(pullTimeout)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(s.timeFor(from, pullTimeout))); err != nil {
 		return member.Records{}, fmt.Errorf("pull from %s: %w", from, err)
 	}
 	if err := writeFrame(conn, pullRequest{Have: have}); err != nil {
@@ -160,7 +160,7 @@ func (s *Service) mergePulled(ctx context.Context, from cluster.NodeID, rs membe
 // servePull answers one pull.
 func (s *Service) servePull(ctx context.Context, from cluster.NodeID, conn net.Conn) {
 	err := func() error {
-		if err := conn.SetDeadline(time.Now().Add(pullTimeout)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(s.timeFor(from, pullTimeout))); err != nil {
 			return err
 		}
 		var req pullRequest

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/path"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
@@ -69,6 +70,7 @@ type Service struct {
 	peers     map[cluster.NodeID]*peerState
 	endpoints endpoints
 	swim      gossiping
+	fallback  *fallback
 	clock     Clock       // what happened to it
 	ownLogs   []logSample // ring, newest last
 	seq       uint64
@@ -180,7 +182,7 @@ func New(o Options) (*Service, error) {
 		peers:      make(map[cluster.NodeID]*peerState),
 		failing:    make(map[string]string),
 
-		endpoints: newEndpoints(),
+		endpoints: newEndpoints(), fallback: newFallback(&o),
 	}
 	s.Tune(Tunables{Tolerance: o.Tolerance, Legacy: o.Legacy})
 	s.saver = &saver{save: o.Store.SaveRecords, wake: make(chan struct{}, 1), fail: func(err error) {
@@ -197,7 +199,7 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("coord of %s: identity key is not the certified one", o.Self)
 	}
 	s.self = self
-	cert, err := identityCertificate(o.Self, o.Key)
+	cert, err := identityCertificate(o.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -213,10 +215,14 @@ func New(o Options) (*Service, error) {
 		self: o.Self, port: o.Port, listener: o.Listener, dialTCP: o.DialTCP, cert: cert, dir: &s.dir, m: m, log: log,
 		logGate: s.logGate, handlers: make(map[string]Handler), conns: make(map[*streamConn]struct{}),
 		pending: make(map[net.Conn]struct{}), counts: make(map[streamKey]int), hands: make(map[cluster.NodeID]int),
+		fallback: o.Fallback, detoured: s.fallback.onion,
 	}
 	busy := m.streamErrors.WithLabelValues("busy").Inc
 	s.streams.handle(ProtoPull, newGuard(pullGuard, o.Now, busy, s.servePull).serve)
 	s.streams.handle(ProtoIntro, newGuard(introGuard, o.Now, busy, s.serveIntro).serve)
+	if o.Fallback != nil {
+		s.streams.handle(ProtoOnion, newGuard(onionGuard, o.Now, busy, s.serveOnion).serve)
+	}
 	s.bound.Store(&leaseBound{})
 	if s.swim, err = newGossiping(&o); err != nil {
 		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
@@ -427,6 +433,7 @@ func (s *Service) loop(ctx context.Context) {
 func (s *Service) due() {
 	now := s.now()
 	s.dueSwim(now)
+	s.duePath(now)
 	for _, t := range s.detector.Tick(now) {
 		s.healthChanged(t)
 	}
@@ -451,6 +458,11 @@ func (s *Service) due() {
 // deadline is when due has something to do at the latest.
 func (s *Service) deadline() time.Duration {
 	at := min(s.beatAt, lease.Deadline(s.lease), s.swim.core.Deadline())
+	if s.fallback.core != nil {
+		if d, ok := s.fallback.core.Deadline(); ok {
+			at = min(at, d)
+		}
+	}
 	if d, ok := s.detector.Deadline(s.now()); ok {
 		at = min(at, d)
 	}
@@ -477,6 +489,9 @@ func (s *Service) viewPause() time.Duration {
 
 // receive handles one authenticated message.
 func (s *Service) receive(d delivery) {
+	if !d.onion && d.payload != nil {
+		s.pathStep(path.Heard{Node: d.msg.Node})
+	}
 	if hb, ok := d.payload.(wire.Heartbeat); ok {
 		s.soft = true
 		s.onHeartbeat(d, hb)

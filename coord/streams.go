@@ -27,6 +27,11 @@ const (
 	// maxPeerHandshakes is of those from one address: a host that begins many
 	// and ends none keeps nobody else out.
 	maxPeerHandshakes = 16
+	// onionHandshake is for a stream over onion services. Anybody who knows the
+	// address may begin one; above maxNameless of those that are not known yet
+	// the oldest is closed.
+	onionHandshake = 20 * time.Second
+	maxNameless    = 32
 )
 
 // Handler serves one stream of a member until it returns or ctx ends; the
@@ -40,6 +45,8 @@ type streams struct {
 	port     uint16
 	listener net.Listener
 	dialTCP  func(context.Context, netip.AddrPort) (net.Conn, error)
+	fallback *Fallback // optional
+	detoured func(cluster.NodeID) bool
 	cert     tls.Certificate
 	dir      *atomic.Pointer[directory]
 	m        *metrics
@@ -55,6 +62,7 @@ type streams struct {
 	pending  map[net.Conn]struct{}  // in handshake
 	hands    map[cluster.NodeID]int // of those, accepted from one host
 	counts   map[streamKey]int
+	nameless []net.Conn // in handshake through the onion service, oldest first
 }
 
 type streamKey struct {
@@ -116,9 +124,26 @@ func (s *streams) run(ctx context.Context) error {
 		s.shut()
 		s.wg.Wait()
 	}()
+	if s.fallback != nil {
+		s.wg.Go(func() { s.acceptOnion(ctx) })
+	}
 	tokens := make(chan struct{}, maxHandshakes)
+	return s.acceptAll(ctx, s.listener, func(conn net.Conn) {
+		select {
+		case tokens <- struct{}{}:
+		default:
+			s.m.streamErrors.WithLabelValues("busy").Inc()
+			_ = conn.Close() // refused
+			return
+		}
+		s.wg.Go(func() { s.accept(ctx, conn, s.handshakeIn, func() { <-tokens }) })
+	})
+}
+
+// acceptAll hands over what a listener accepts until ctx ends.
+func (s *streams) acceptAll(ctx context.Context, l net.Listener, serve func(net.Conn)) error {
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := l.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
 				_ = conn.Close() // came too late
@@ -136,14 +161,7 @@ func (s *streams) run(ctx context.Context) error {
 			}
 			continue
 		}
-		select {
-		case tokens <- struct{}{}:
-		default:
-			s.m.streamErrors.WithLabelValues("busy").Inc()
-			_ = conn.Close() // refused
-			continue
-		}
-		s.wg.Go(func() { s.accept(ctx, conn, func() { <-tokens }) })
+		serve(conn)
 	}
 }
 
@@ -160,6 +178,9 @@ func (s *streams) shut() {
 	}
 	s.mu.Unlock()
 	_ = s.listener.Close() // ends Accept; a second Close is harmless
+	if s.fallback != nil {
+		_ = s.fallback.Listener.Close() // likewise
+	}
 	for _, c := range open {
 		_ = rawConn(c).Close() // ends the handler's reads and writes
 	}
@@ -174,12 +195,14 @@ func rawConn(c net.Conn) net.Conn {
 	return c
 }
 
-// accept finds out who conn is and serves it. done gives back the place among
-// the handshakes.
-func (s *streams) accept(ctx context.Context, conn net.Conn, done func()) {
+// accept finds out who conn is, by shake, and serves it. done gives back the
+// place among the handshakes.
+func (s *streams) accept(
+	ctx context.Context, conn net.Conn, shake func(context.Context, net.Conn) (*streamConn, string, error), done func(),
+) {
 	release := sync.OnceFunc(done)
 	defer release()
-	c, proto, err := s.handshakeIn(ctx, conn)
+	c, proto, err := shake(ctx, conn)
 	if err != nil {
 		_ = conn.Close() // refused
 		reason := "handshake"
@@ -259,8 +282,14 @@ func (s *streams) dialOut(ctx context.Context, to cluster.NodeID, proto string) 
 	if !ok {
 		return nil, ErrNotMember
 	}
-	if to == s.self {
+	switch {
+	case to == s.self:
 		return s.dialSelf(m, proto)
+	case s.detoured(to):
+		if slices.Contains(s.fallback.Bulk, proto) {
+			return nil, ErrBulk
+		}
+		return s.dialOnion(ctx, to, proto)
 	}
 	// The place is taken before the work, so that waiting dials count too.
 	key := streamKey{node: to}
@@ -272,6 +301,14 @@ func (s *streams) dialOut(ctx context.Context, to cluster.NodeID, proto string) 
 		s.unreserve(key)
 		return nil, err
 	}
+	return s.handshakeOut(ctx, raw, m, proto, handshakeTimeout)
+}
+
+// handshakeOut makes raw a stream to m, for which a place is reserved.
+func (s *streams) handshakeOut(
+	ctx context.Context, raw net.Conn, m cluster.Member, proto string, limit time.Duration,
+) (net.Conn, error) {
+	key := streamKey{node: m.Node}
 	if err := s.begin(raw); err != nil {
 		s.unreserve(key)
 		_ = raw.Close() // stopped meanwhile
@@ -280,15 +317,15 @@ func (s *streams) dialOut(ctx context.Context, to cluster.NodeID, proto string) 
 	defer s.end(raw)
 	cfg := tlsBase(s.cert, func(got ed25519.PublicKey) error {
 		if !got.Equal(ed25519.PublicKey(m.IDPub)) {
-			return fmt.Errorf("key at %s is not %s: %w", meshAddr(m), to, ErrIdentity)
+			return fmt.Errorf("key at %s is not %s: %w", raw.RemoteAddr(), m.Node, ErrIdentity)
 		}
 		return nil
 	})
 	cfg.NextProtos = []string{proto}
 	t := tls.Client(raw, cfg)
-	hctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	hctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err = t.HandshakeContext(hctx)
+	err := t.HandshakeContext(hctx)
 	s.unreserve(key)
 	if err != nil {
 		_ = raw.Close() // half open

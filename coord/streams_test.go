@@ -114,7 +114,7 @@ func TestStreamIdentity(t *testing.T) {
 			defer raw.Close()
 			var certs []tls.Certificate
 			if key != nil {
-				cert, err := identityCertificate("whoever", key)
+				cert, err := identityCertificate(key)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -168,7 +168,7 @@ func TestStreamIdentity(t *testing.T) {
 				return
 			}
 			defer raw.Close()
-			cert, err := identityCertificate("whoever", seedKey("mallory"))
+			cert, err := identityCertificate(seedKey("mallory"))
 			if err != nil {
 				t.Errorf("certificate: %v", err)
 			}

@@ -112,6 +112,10 @@ type MemberView struct {
 	// within 5 minutes, sorted, at most 16: a hint.
 	IntroPoints IntroPoints
 	Unhealthy   []string
+	// Path is "direct" or "onion": how messages reach that host, empty while they
+	// do not; PathSince is the local time of the last change, 0 if there was none.
+	Path      string
+	PathSince time.Duration
 	// Duplicate says that two processes use that host's identity. Only the one
 	// started last counts.
 	Duplicate bool
@@ -201,6 +205,8 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 		return mv
 	}
 	mv.Answered = p.echoed > 0
+	way, since := s.pathOf(m.Node, mv.Health)
+	mv.Path, mv.PathSince = string(way), since
 	mv.Duplicate = p.duplicate
 	if mv.Health != cluster.Dead {
 		mv.IntroPoints, mv.Unhealthy = introView(&p.intro, p.hints)

@@ -211,7 +211,10 @@ func (c *Core) Step(ev Event, now time.Duration) []Action {
 	case Lost:
 		return c.lost(e.Node, now)
 	case Word:
-		return c.with(e.Node, now, func(p *peer) { p.word = e.Deaf && p.stream })
+		return c.with(e.Node, now, func(p *peer) {
+			p.word = e.Deaf && p.stream
+			p.pause = c.t.MinRetry // it took the stream, and did not just let it begin
+		})
 	case Opened:
 		return c.opened(e.Node, now)
 	case Closed:
@@ -318,7 +321,6 @@ func (c *Core) opened(node cluster.NodeID, now time.Duration) []Action {
 		c.open++
 	}
 	p.closing, p.word, p.ever = false, false, true
-	p.pause = c.t.MinRetry
 	return append([]Action{Say{Node: node, Deaf: p.deaf}}, c.settle(node, now)...)
 }
 
