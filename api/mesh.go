@@ -48,7 +48,12 @@ type MeshPeer struct {
 	Endpoint      string    `json:"endpoint"` // in use, empty: none yet
 	// Candidates are where the peer may be, in the order of trying.
 	Candidates []string `json:"candidates"`
-	Path       string   `json:"path"`
+	// Path is how the daemons' messages reach the peer: direct, onion (over its
+	// onion service, while the mesh does not carry), or empty: not at all.
+	Path string `json:"path"`
+	// PathSeconds is the age of the last change of path; null: there was none.
+	PathSeconds *float64 `json:"path_seconds"`
+	Onion       string   `json:"onion"` // the peer's own onion service, empty: none
 	// HandshakeSeconds is the age of the last handshake; null: never.
 	HandshakeSeconds *float64 `json:"handshake_seconds"`
 	ReceivedBytes    uint64   `json:"received_bytes"`

@@ -138,7 +138,7 @@ type Member struct {
 	// host never heard of.
 	SeenSeconds *float64 `json:"seen_seconds"`
 	RTTSeconds  *float64 `json:"rtt_seconds"`
-	Path        string   `json:"path"` // self, direct, or empty: unknown
+	Path        string   `json:"path"` // self, direct, onion, or empty: unknown
 	Version     string   `json:"version"`
 	Zone        string   `json:"zone"`
 	Priority    uint32   `json:"priority"`

@@ -65,6 +65,16 @@
 // identity key that their certificate record names, and ALPN chooses the
 // protocol. A stream to this host itself stays inside the process.
 //
+// What the mesh does not carry goes over onion services, if Options.Fallback
+// says how: package path chooses for each host, and a stream to the other's
+// service then carries the same signed messages, framed, at most 100 a second.
+// Whoever is at its other end proved its key in TLS, so that they count as
+// coming from its certified address. Other streams take the same way, but those
+// of Fallback.Bulk. Silence is judged more patiently then, timestamps and
+// timeouts three times as far; the lease's own times stay as they are, so that a
+// holder whose renewals are too slow loses it as ever. Heartbeats go over the
+// mesh as well meanwhile, and three in a row that arrive bring messages back.
+//
 // Non-goals: the mesh itself, invites and joining, what a term entitles to,
 // what the log or the scheduler say over a stream.
 //
@@ -79,6 +89,8 @@
 //   - the accepter of streams, and one goroutine per stream that is being
 //     accepted or served; they end when Run's context ends, which closes every
 //     stream;
+//   - the accepter of the own onion service; one per dial of another's, at most
+//     8, and two per stream of messages, at most 64 such; they end like streams;
 //   - one per pull, at most 4 of records and 4 of introduction points; each
 //     ends within its timeout;
 //   - the notifier, which calls OnChange, OnBlackhole, OnDuplicate, OnMembers

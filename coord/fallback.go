@@ -34,7 +34,7 @@ const (
 // between the identity keys does, as on every stream.
 type Fallback struct {
 	// Listener accepts what came in through this host's own onion service; Run
-	// closes it.
+	// closes it. Optional: a host without one can still dial the others.
 	Listener net.Listener
 	// Dial connects to the onion service of a member, at this package's Port.
 	// Connections to different members share no circuit.

@@ -174,8 +174,8 @@ func (o *Options) check() error {
 		return errors.New("boot counter is 0")
 	case o.PacketConn == nil || o.Listener == nil || o.DialTCP == nil:
 		return errors.New("sockets missing")
-	case o.Fallback != nil && (o.Fallback.Listener == nil || o.Fallback.Dial == nil):
-		return errors.New("fallback without listener or dialler")
+	case o.Fallback != nil && o.Fallback.Dial == nil:
+		return errors.New("fallback without dialler")
 	case o.Now == nil:
 		return errors.New("clock missing")
 	case o.Tolerance < 0:

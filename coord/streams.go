@@ -124,7 +124,7 @@ func (s *streams) run(ctx context.Context) error {
 		s.shut()
 		s.wg.Wait()
 	}()
-	if s.fallback != nil {
+	if s.fallback != nil && s.fallback.Listener != nil {
 		s.wg.Go(func() { s.acceptOnion(ctx) })
 	}
 	tokens := make(chan struct{}, maxHandshakes)
@@ -178,7 +178,7 @@ func (s *streams) shut() {
 	}
 	s.mu.Unlock()
 	_ = s.listener.Close() // ends Accept; a second Close is harmless
-	if s.fallback != nil {
+	if s.fallback != nil && s.fallback.Listener != nil {
 		_ = s.fallback.Listener.Close() // likewise
 	}
 	for _, c := range open {

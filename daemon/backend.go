@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,7 +189,7 @@ func (n *node) apiMember(v *coord.View, m coord.MemberView, own uint64) api.Memb
 	case self:
 		am.Path = "self"
 	case m.Heard:
-		am.Path = "direct"
+		am.Path = cmp.Or(m.Path, "direct")
 		am.SeenSeconds = new((n.now() - m.LastHeard).Seconds())
 		am.SkewSeconds = new(m.Skew.Seconds())
 		am.LagEvents = new(own - min(own, m.LogEvents))

@@ -57,7 +57,17 @@ func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
 		Node: p.Node, PublicKey: keyText(p.Key), NextPublicKey: keyText(p.Next), State: api.PeerConnecting,
 		Candidates: endpointTexts(p.Candidates), ReceivedBytes: p.Rx, SentBytes: p.Tx, KeepaliveSeconds: p.Keepalive.Seconds(),
 	}
+	if p.Reachable {
+		mp.Path = "direct"
+	}
 	if m, ok := v.Member(p.Node); ok {
+		if m.Path != "" {
+			mp.Path = m.Path
+		}
+		if m.PathSince > 0 {
+			mp.PathSeconds = new((v.At - m.PathSince).Seconds())
+		}
+		mp.Onion = m.Onion
 		mp.Addr, mp.Addr6 = addrText(m.IP4), addrText(m.IP6)
 		if m.RTT > 0 {
 			mp.RTTSeconds = new(m.RTT.Seconds())
@@ -74,7 +84,7 @@ func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
 		mp.State = api.PeerDown
 	}
 	if p.Reachable {
-		mp.Path, mp.State = "direct", api.PeerUp
+		mp.State = api.PeerUp
 	}
 	return mp
 }

@@ -187,11 +187,15 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 	if err := n.buildWork(); err != nil {
 		return err
 	}
+	fallback, err := n.fallback(ctx)
+	if err != nil {
+		return err
+	}
 	if n.coord, err = coord.New(coord.Options{
 		Self: n.id.Node, Key: n.id.IDKey(), Verifier: n.id.Verifier(), Records: records,
 		Store: coord.NewFileStore(n.cfg.StateDir, n.id.Cluster, n.id.Node), Boot: coord.MarkBoot(n.boot, rand.Uint32()), Founder: root != nil,
 		Secret:     n.id.ClusterSecret(),
-		PacketConn: packets, Listener: listener, DialTCP: n.mesh.Dial,
+		PacketConn: packets, Listener: listener, DialTCP: n.mesh.Dial, Fallback: fallback,
 		MaxVoters: n.cfg.Lease.MaxVoters, LastTerm: n.lastTerm(),
 		Profile: n.cfg.Lease.Profile, Mode: n.cfg.Lease.Mode, Tolerance: n.cfg.Clock.Tolerance, Legacy: n.cfg.Coord.Legacy,
 		Observed: n.mesh.Endpoints, Interfaces: n.interfaces, MTU: n.probeMTU, OnBlackhole: n.onBlackhole, OnDuplicate: n.onDuplicate,

@@ -45,10 +45,7 @@ func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer
 	if c := cfg.Tor; c.Control != "" {
 		o = tor.Options{Attach: &tor.Attach{Control: c.Control, Socks: c.Socks, Cookie: c.Cookie}, Log: log, Metrics: reg}
 	} else {
-		h.node = tor.Service{Dir: filepath.Join(cfg.StateDir, "onion", "node"), Ports: []tor.Port{
-			{Virtual: onionCoordPort, Target: "unix:" + h.socket(onionCoordPort)},
-			{Virtual: onionJoinPort, Target: "unix:" + h.socket(onionJoinPort)},
-		}}
+		h.node = nodeService(cfg)
 		if err := os.MkdirAll(filepath.Dir(h.node.Dir), 0o700); err != nil {
 			return nil, fmt.Errorf("directory of the onion services: %w", err)
 		}
@@ -59,9 +56,21 @@ func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer
 	return h, err
 }
 
-func (h *torHost) socket(port int) string {
-	return filepath.Join(h.dir, strconv.Itoa(port))
+// nodeService is this host's own onion service.
+func nodeService(cfg config.Config) tor.Service {
+	s := tor.Service{Dir: filepath.Join(cfg.StateDir, "onion", "node")}
+	for _, port := range []int{onionCoordPort, onionJoinPort} {
+		s.Ports = append(s.Ports, tor.Port{Virtual: port, Target: "unix:" + torSocket(cfg, port)})
+	}
+	return s
 }
+
+// torSocket is where a port of the own onion service ends.
+func torSocket(cfg config.Config, port int) string {
+	return filepath.Join(cfg.StateDir, "tor", strconv.Itoa(port))
+}
+
+func (h *torHost) socket(port int) string { return filepath.Join(h.dir, strconv.Itoa(port)) }
 
 // address is that of this host's own onion service, empty before the first
 // start of tor and on a host that attaches to one.

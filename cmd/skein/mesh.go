@@ -138,12 +138,20 @@ func (f form) keepalive(seconds float64) string {
 	return f.age(&seconds)
 }
 
+// pathOf says how messages reach a peer.
+func pathOf(p api.MeshPeer) string {
+	if p.Path == "onion" {
+		return "onion, the mesh has not carried messages for " + ageOf(p.PathSeconds)
+	}
+	return orDash(p.Path)
+}
+
 // peerFields is all that is known of the way to one peer.
 func peerFields(m api.Mesh, p api.MeshPeer) [][2]string {
 	fields := [][2]string{
 		{"state", orDash(p.State)},
 		{"address", orDash(p.Addr) + ", " + orDash(p.Addr6)},
-		{"path", orDash(p.Path)},
+		{"path", pathOf(p)},
 		{"endpoint", orDash(p.Endpoint)},
 		{"tried", orDash(strings.Join(p.Candidates, ", "))},
 		{"handshake", ageOf(p.HandshakeSeconds)},
@@ -153,6 +161,9 @@ func peerFields(m api.Mesh, p api.MeshPeer) [][2]string {
 		{"mtu", mtuOf(p.MTU) + " to this peer, " + meshMTU(m) + " on the device"},
 		{"keepalive", formTable.keepalive(p.KeepaliveSeconds)},
 		{"key", orDash(p.PublicKey)},
+	}
+	if p.Onion != "" {
+		fields = append(fields, [2]string{"onion", p.Onion})
 	}
 	if p.NextPublicKey != "" {
 		fields = append(fields, [2]string{"next key", p.NextPublicKey})
