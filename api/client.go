@@ -234,7 +234,13 @@ func (c *Client) PutArtefact(ctx context.Context, r io.Reader) (Artefact, error)
 
 // CreateToken makes an invite on this host.
 func (c *Client) CreateToken(ctx context.Context, ttl time.Duration, uses int) (TokenCreated, error) {
-	return send[TokenCreated](ctx, c, http.MethodPost, "/v1/tokens", TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses})
+	return c.CreateTokenVia(ctx, ttl, uses, "")
+}
+
+// CreateTokenVia makes an invite that names onion addresses only, unless via is
+// empty.
+func (c *Client) CreateTokenVia(ctx context.Context, ttl time.Duration, uses int, via TokenVia) (TokenCreated, error) {
+	return send[TokenCreated](ctx, c, http.MethodPost, "/v1/tokens", TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses, Via: via})
 }
 
 // Tokens lists this host's invites.

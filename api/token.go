@@ -26,7 +26,22 @@ type Token struct {
 type TokenRequest struct {
 	TTLSeconds float64 `json:"ttl_seconds"`
 	Uses       int     `json:"uses"`
+	// Via is which addresses the token names; empty: those of the host itself,
+	// its own onion service last.
+	Via TokenVia `json:"via,omitempty"`
 }
+
+// TokenVia is how a new host reaches the cluster.
+type TokenVia string
+
+// The ways of a token that names onion addresses only.
+const (
+	ViaOnion  TokenVia = "onion"  // the sponsor's own
+	ViaMaster TokenVia = "master" // those that the cluster serves, through any host
+)
+
+// Valid reports whether v is a way that there is.
+func (v TokenVia) Valid() bool { return v == "" || v == ViaOnion || v == ViaMaster }
 
 // TokenCreated answers POST /v1/tokens, the only body that holds the secret.
 type TokenCreated struct {

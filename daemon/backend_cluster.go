@@ -14,12 +14,12 @@ import (
 )
 
 // CreateToken implements status.TokenKeeper.
-func (b backend) CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error) {
+func (b backend) CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int, via api.TokenVia) (api.TokenCreated, error) {
 	invites := b.invites.Load()
 	if invites == nil {
 		return api.TokenCreated{}, b.notSponsor()
 	}
-	addrs, err := b.joinAddrs()
+	addrs, err := b.joinAddrs(via)
 	if err != nil {
 		return api.TokenCreated{}, err
 	}

@@ -48,6 +48,8 @@ func advise(err error) error {
 		{join.ErrOtherCluster, "choose another state_dir, or remove this one if its cluster is gone"},
 		{join.ErrNoRoot, "it lies on the first host, or was taken away with `skein root export --remove`: `skein root import FILE` puts it back"},
 		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the name belongs to another host, or the clocks differ"},
+		{join.ErrNeedTor, "set tor.enabled, or get a token that names other addresses"},
+		{join.ErrDoor, "the sponsor that made the invite is out of reach of the hosts behind that address, or the invite is over: try again, or get another token"},
 		{mesh.ErrPermission, "start the daemon by its unit or as root, or set mesh.backend to \"netstack\", which needs no rights"},
 		{mesh.ErrForeign, "set mesh.interface to another name, or remove that device if nothing needs it; `skein net cleanup` removes one that an earlier skein left"},
 		{mesh.ErrOverlap, "give the other use another network; the cluster's is fixed by `skein init --network`"},

@@ -61,10 +61,12 @@ type node struct {
 	sponsor  atomic.Pointer[join.Sponsor] // nil: this host admits nobody
 	certLife time.Duration                // of what it certifies; 0: the usual one
 	logFS    eventlog.FS                  // nil: the machine's
-	planner  *planner
-	groups   *groupsFile
-	self     *selfCare
-	bound    netip.Addr // the mesh address that the sockets have
+	// door passes joins on that come in through a master address; nil: no tor.
+	door    *join.Doorkeeper
+	planner *planner
+	groups  *groupsFile
+	self    *selfCare
+	bound   netip.Addr // the mesh address that the sockets have
 
 	stopping atomic.Bool
 	left     atomic.Bool // this host leaves by its own will
@@ -203,6 +205,9 @@ func (n *node) build(ctx context.Context, records member.Records) error {
 		OnChange: n.onChange, OnMembers: n.onMembers, OnHealth: n.onHealth, OnLoop: func() { n.tell(n.notify.Watchdog()) },
 		Logger: n.log, Registerer: n.reg,
 	}); err != nil {
+		return err
+	}
+	if err := n.keepDoor(); err != nil {
 		return err
 	}
 	n.coord.Handle(eventlog.Proto, n.events.Serve)

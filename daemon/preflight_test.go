@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/mesh"
@@ -76,7 +78,7 @@ func TestJoinChecksFirst(t *testing.T) {
 	cfg := hostConfig(t)
 	cfg.Mesh.Listen, cfg.Join.Listen = netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.0.1:0")
 	cfg.Mesh.Backend = config.BackendAuto
-	err = enter(t.Context(), cfg, file, nil)
+	err = enter(t.Context(), cfg, file, nil, zerolog.Nop())
 	want := mesh.ErrOverlap
 	if has, capErr := hasNetAdmin(); capErr == nil && !has {
 		want = mesh.ErrPermission
@@ -97,7 +99,7 @@ func TestMemberLooksAtNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{file, filepath.Join(t.TempDir(), "missing")} {
-		if err := enter(t.Context(), cfg, name, nil); err != nil {
+		if err := enter(t.Context(), cfg, name, nil, zerolog.Nop()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

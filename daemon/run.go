@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -127,10 +126,10 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(
 		if _, _, err := join.Load(cfg.StateDir); errors.Is(err, join.ErrNotInitialised) && o.Join != "-" {
 			warnOpen(log, o.Join, 0o007)
 		}
-		if err := notify.Extend(joinTime); err != nil {
+		if err := notify.Extend(torJoinTime); err != nil {
 			log.Debug().Err(err).Msg("service manager not told")
 		}
-		if err := enter(ctx, cfg, o.Join, o.Stdin); err != nil {
+		if err := enter(ctx, cfg, o.Join, o.Stdin, log); err != nil {
 			if fresh {
 				dropState(cfg.StateDir)
 			}
@@ -310,29 +309,6 @@ func (n *node) statusLine() string {
 		holder = "holder " + string(v.Lease.Holder)
 	}
 	return fmt.Sprintf("%s, term %d, %s, %d/%d alive", v.Lease.Role, v.Lease.Term, holder, alive, len(v.Members))
-}
-
-// joinAddrs is where newcomers reach this host's join listener.
-func (n *node) joinAddrs() ([]string, error) {
-	if !n.cfg.Join.Listen.Addr().IsUnspecified() {
-		return []string{n.cfg.Join.Listen.String()}, nil
-	}
-	about, err := aboutOf(n.conf(), n.meshPrefixes()...)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	seen := map[netip.Addr]bool{}
-	for _, e := range about.Endpoints {
-		if !seen[e.Addr()] {
-			seen[e.Addr()] = true
-			out = append(out, netip.AddrPortFrom(e.Addr(), n.cfg.Join.Listen.Port()).String())
-		}
-	}
-	if len(out) == 0 {
-		return nil, errors.New("no address of this host is known: set mesh.advertise")
-	}
-	return out, nil
 }
 
 var _ elector = (*coord.Service)(nil)

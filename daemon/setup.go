@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
@@ -88,7 +90,7 @@ func checkPorts(ctx context.Context, cfg config.Config) error {
 // stdin. On a member it does nothing and looks at no token, so that the flag
 // may stay in a unit file. What would keep the daemon from running is found
 // before the invite is spent.
-func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Reader) error {
+func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Reader, log zerolog.Logger) error {
 	if _, _, err := join.Load(cfg.StateDir); !errors.Is(err, join.ErrNotInitialised) {
 		return err
 	}
@@ -110,9 +112,19 @@ func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Re
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	o := join.Options{Node: cfg.Node.Name, About: about, Logger: log}
+	limit := joinTime
+	if some, _ := token.NeedsTor(); some && cfg.Tor.Enabled {
+		limit = torJoinTime
+		stop, err := joinOverTor(ctx, cfg, log, &o)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return join.Join(ctx, token, cfg.StateDir, join.Options{Node: cfg.Node.Name, About: about})
+	return join.Join(ctx, token, cfg.StateDir, o)
 }
 
 // localEndpoints lists where listen is reachable: itself if it names an

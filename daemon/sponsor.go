@@ -132,10 +132,17 @@ func (n *node) openJoins(ctx context.Context, sponsor *join.Sponsor, invites *jo
 	if err != nil {
 		return nil, fmt.Errorf("join listener: %w", err)
 	}
-	srv, err := join.NewServer(join.ServerOptions{Identity: n.id, Listener: ln, Handler: sponsor, Registerer: n.reg})
+	o := join.ServerOptions{Identity: n.id, Listener: ln, Handler: sponsor, Knows: invites.Knows, Registerer: n.reg}
+	if n.tor != nil && n.tor.tor.Own() {
+		if o.Onion, err = n.tor.listen(ctx, onionJoinPort); err != nil {
+			return nil, errors.Join(err, ln.Close())
+		}
+	}
+	srv, err := join.NewServer(o)
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
+	n.coord.Handle(join.ProtoDoor, srv.ServeDoor)
 	n.invites.Store(invites)
 	return srv, nil
 }

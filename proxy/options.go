@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"regexp"
 	"strconv"
@@ -50,6 +51,11 @@ type Options struct {
 	// are rewritten to the one that the request came to.
 	Public []string
 
+	// Join serves the paths below JoinPath in ModeHTTP itself; optional. Its
+	// requests are bounded as all are, and never reach the target.
+	Join     http.Handler
+	JoinPath string
+
 	Connections int           // at once
 	Body        int64         // bytes of a request's body
 	Header      int           // bytes of a request's header
@@ -73,6 +79,9 @@ func (o *Options) check() (network, address string, err error) {
 	}
 	if o.Mode != ModeHTTP && o.Mode != ModeTCP {
 		return "", "", fmt.Errorf("proxy: mode %q is neither %s nor %s", o.Mode, ModeHTTP, ModeTCP)
+	}
+	if o.Join != nil && !strings.HasPrefix(o.JoinPath, "/") {
+		return "", "", fmt.Errorf("proxy: path %q of joins does not begin with /", o.JoinPath)
 	}
 	if o.OnHealth == nil {
 		o.OnHealth = func(bool, error) {}

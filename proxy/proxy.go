@@ -202,6 +202,10 @@ func (p *Proxy) handler() http.Handler {
 			http.Error(w, why, code)
 			return
 		}
+		if p.o.Join != nil && strings.HasPrefix(r.URL.Path, p.o.JoinPath) {
+			p.o.Join.ServeHTTP(w, r)
+			return
+		}
 		c := http.NewResponseController(w)
 		e := &exchange{names: p.names(r)}
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))

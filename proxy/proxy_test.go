@@ -373,3 +373,59 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinsStayHere: what is below JoinPath never reaches the target, and only
+// under a public name.
+func TestJoinsStayHere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "target "+r.URL.Path)
+	}))
+	defer target.Close()
+	public := strings.Repeat("a", 56) + ".onion"
+	p, err := New(Options{
+		Listen: l, Target: strings.TrimPrefix(target.URL, "http://"), Mode: ModeHTTP, Public: []string{public}, JoinPath: "/.rb/",
+		Join: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "join "+r.URL.Path) }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	get := func(host, path string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	for _, c := range []struct{ host, path, want string }{
+		{public, "/.rb/x", "join /.rb/x"}, {public, "/rb/x", "target /rb/x"}, {public, "/x/.rb/", "target /x/.rb/"},
+		{"other.onion", "/.rb/x", "this host is not served here\n"},
+	} {
+		if got := get(c.host, c.path); got != c.want {
+			t.Errorf("%s%s: %q, want %q", c.host, c.path, got, c.want)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := New(Options{Listen: l, Target: "127.0.0.1:1", Mode: ModeHTTP, Join: http.NotFoundHandler()}); err == nil {
+		t.Error("joins without a path accepted")
+	}
+}

@@ -218,7 +218,7 @@ func (f *fake) Changed() <-chan struct{} {
 	return f.changed
 }
 
-func (f *fake) CreateToken(_ context.Context, actor string, ttl time.Duration, uses int) (api.TokenCreated, error) {
+func (f *fake) CreateToken(_ context.Context, actor string, ttl time.Duration, uses int, _ api.TokenVia) (api.TokenCreated, error) {
 	f.did(actor)
 	return api.TokenCreated{Token: api.Token{ID: "abc", Uses: uses, ExpiresAt: time.Unix(0, 0).Add(ttl)}, Secret: "s3cret"}, nil
 }

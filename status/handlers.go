@@ -132,7 +132,10 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) (any, error
 		return nil, api.Errorf(api.CodeInvalidRequest, "uses is %d, want 1 to %d", req.Uses, maxUses)
 	}
 	ttl := time.Duration(req.TTLSeconds * float64(time.Second))
-	return s.o.Backend.CreateToken(r.Context(), peerOf(r.Context()).actor(), ttl, req.Uses)
+	if !req.Via.Valid() {
+		return nil, api.Errorf(api.CodeInvalidRequest, "via %q is neither %s nor %s", req.Via, api.ViaOnion, api.ViaMaster)
+	}
+	return s.o.Backend.CreateToken(r.Context(), peerOf(r.Context()).actor(), ttl, req.Uses, req.Via)
 }
 
 func (s *Server) revokeToken(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -468,7 +468,7 @@ func (f *fakeCluster) Changed() <-chan struct{} {
 	return f.changed
 }
 
-func (f *fakeCluster) CreateToken(_ context.Context, _ string, ttl time.Duration, uses int) (api.TokenCreated, error) {
+func (f *fakeCluster) CreateToken(_ context.Context, _ string, ttl time.Duration, uses int, _ api.TokenVia) (api.TokenCreated, error) {
 	return api.TokenCreated{
 		Token:  api.Token{ID: "abcdefghij", CreatedAt: fakeNow, ExpiresAt: fakeNow.Add(ttl), Uses: uses},
 		Secret: "skein-join-1.c2VjcmV0",

@@ -24,6 +24,7 @@ const (
 func (a *app) tokenCreate() *cobra.Command {
 	var ttl time.Duration
 	var uses int
+	var via string
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Make an invite and print its token",
@@ -35,9 +36,11 @@ func (a *app) tokenCreate() *cobra.Command {
 				return usagef("--ttl is %s, want 1s to %s", ttl, maxTTL).hint("how long the invite is valid, like 90m or 24h")
 			case uses < 1 || uses > maxUses:
 				return usagef("--uses is %d, want 1 to %d", uses, maxUses).hint("how many hosts may join by it")
+			case !api.TokenVia(via).Valid():
+				return usagef("--via is %q, want %s or %s", via, api.ViaOnion, api.ViaMaster).hint("how the new host reaches the cluster over tor")
 			}
 			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				t, err := c.CreateToken(ctx, ttl, uses)
+				t, err := c.CreateTokenVia(ctx, ttl, uses, api.TokenVia(via))
 				if err != nil {
 					return err
 				}
@@ -53,6 +56,7 @@ func (a *app) tokenCreate() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it is valid")
 	cmd.Flags().IntVar(&uses, "uses", 1, "how many hosts may join by it")
+	cmd.Flags().StringVar(&via, "via", "", "name onion addresses only: onion, this host's own, or master, the cluster's, through any host")
 	return cmd
 }
 

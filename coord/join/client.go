@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,17 +29,24 @@ type Options struct {
 	// Node is the node id that the host asks for.
 	Node  cluster.NodeID
 	About About
-	// Dial reaches a sponsor's address; a plain TCP dialer if nil.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Dial reaches a sponsor's address; a plain TCP dialer if nil. DialOnion
+	// does it for onion addresses, which are left out if it is nil.
+	Dial      func(ctx context.Context, addr string) (net.Conn, error)
+	DialOnion func(ctx context.Context, addr string) (net.Conn, error)
+	// Renew is called before the addresses are tried once more, if one of them
+	// is an onion address: other circuits may do better. Optional.
+	Renew func(context.Context)
 	// Wall is the wall clock, time.Now if nil.
 	Wall   func() time.Time
 	Logger zerolog.Logger
+	// Rand returns a number in [0,1), for pauses; optional.
+	Rand func() float64
 }
 
 // Join makes the host of state directory dir a member of the token's cluster.
 // It does nothing in a directory that is a member of it already, and refuses
 // one of another cluster (ErrOtherCluster). The sponsor's addresses are tried
-// in turn, 10 s each. After any error it may be called again with the same
+// in turn, 10 s each, onion addresses 90 s and five times over. After any error it may be called again with the same
 // token: the host keeps its keys, and a sponsor repeats its answer.
 func Join(ctx context.Context, t Token, dir string, o Options) error {
 	if o.Wall == nil {
@@ -46,6 +55,9 @@ func Join(ctx context.Context, t Token, dir string, o Options) error {
 	if o.Dial == nil {
 		d := &net.Dialer{Timeout: exchangeTime, Control: smallSegments}
 		o.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
 	}
 	j := &joiner{o: o, token: t, dir: dir, log: o.Logger.With().Str("component", "join").Logger()}
 	if err := j.run(ctx); err != nil {
@@ -125,27 +137,73 @@ func (j *joiner) keys() (identityFile, error) {
 	return f, writeJSON(name, f)
 }
 
-// maxAsks is how often a sponsor that is too slow to answer is asked: it may
-// be admitting a whole rack.
-const maxAsks = 3
+// How often the addresses are tried.
+const (
+	// maxAsks is for a sponsor that is too slow to answer: it may be admitting a
+	// whole rack.
+	maxAsks = 3
+	// onionAsks is for onion addresses: circuits fail for many reasons. The
+	// pause before each further time doubles.
+	onionAsks     = 5
+	onionPause    = 5 * time.Second
+	maxOnionPause = time.Minute
+	// onionExchange bounds one try at an onion address.
+	onionExchange = 90 * time.Second
+)
 
 // ask asks until there is an answer. To ask again is safe: the same invite and
 // key get the same answer.
 func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*answer, error) {
+	addrs, tor := j.addrs()
+	if len(addrs) == 0 {
+		return nil, ErrNeedTor
+	}
 	for n := 1; ; n++ {
-		a, err := j.askAll(ctx, id, ann)
-		if err == nil || n == maxAsks || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrRefused) {
+		a, err := j.askAll(ctx, addrs, id, ann)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrRefused) || !j.again(n, tor, err) {
 			return a, err
 		}
-		j.log.Warn().Err(err).Int("attempt", n).Msg("sponsor is slow to answer")
+		j.log.Warn().Err(err).Int("attempt", n).Msg("no answer of a sponsor yet")
+		if !tor {
+			continue
+		}
+		pause := min(onionPause<<(n-1), maxOnionPause)
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-time.After(pause/2 + time.Duration(j.o.Rand()*float64(pause)/2)):
+		}
+		if j.o.Renew != nil {
+			j.o.Renew(ctx)
+		}
 	}
+}
+
+// addrs are those that can be tried; tor says that one needs it.
+func (j *joiner) addrs() (addrs []string, tor bool) {
+	for _, a := range j.token.Addrs {
+		if !isOnion(a) {
+			addrs = append(addrs, a)
+		} else if j.o.DialOnion != nil {
+			addrs, tor = append(addrs, a), true
+		}
+	}
+	return addrs, tor
+}
+
+// again reports whether a failure may pass.
+func (j *joiner) again(n int, tor bool, err error) bool {
+	if tor {
+		return n < onionAsks && !errors.Is(err, ErrPin) && !errors.Is(err, ErrAnswer)
+	}
+	return n < maxAsks && errors.Is(err, context.DeadlineExceeded)
 }
 
 // askAll tries each address until one answers. A refusal ends the search: the
 // addresses are one sponsor's.
-func (j *joiner) askAll(ctx context.Context, id *Identity, ann member.Signed) (*answer, error) {
+func (j *joiner) askAll(ctx context.Context, addrs []string, id *Identity, ann member.Signed) (*answer, error) {
 	var errs []error
-	for _, addr := range j.token.Addrs {
+	for _, addr := range addrs {
 		a, err := j.askOne(ctx, addr, id, ann)
 		if err == nil {
 			return a, nil
@@ -158,8 +216,29 @@ func (j *joiner) askAll(ctx context.Context, id *Identity, ann member.Signed) (*
 	return nil, errors.Join(errs...)
 }
 
+// dial connects to where the sponsor's TLS begins.
+func (j *joiner) dial(ctx context.Context, addr string) (net.Conn, error) {
+	target, door := strings.CutPrefix(addr, doorPrefix)
+	if !isOnion(addr) {
+		return j.o.Dial(ctx, target)
+	}
+	conn, err := j.o.DialOnion(ctx, target)
+	if err != nil || !door {
+		return conn, err
+	}
+	through, err := throughDoor(ctx, conn, target, j.token.Invite)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return through, nil
+}
+
 func (j *joiner) askOne(ctx context.Context, addr string, id *Identity, ann member.Signed) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	limit := exchangeTime
+	if isOnion(addr) {
+		limit = onionExchange
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	req := request{
 		WGPub: id.WGPub, RequestTime: j.o.Wall().Unix(), Node: id.Node, IDPub: id.IDPub,
@@ -199,9 +278,9 @@ func (j *joiner) askOne(ctx context.Context, addr string, id *Identity, ann memb
 // post sends one request over a connection of its own.
 func (j *joiner) post(ctx context.Context, addr string, raw []byte) (status int, header http.Header, body []byte, err error) {
 	tr := &http.Transport{
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return j.o.Dial(ctx, addr) },
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return j.dial(ctx, addr) },
 		TLSClientConfig:        clientTLS(j.token.IDPub),
-		TLSHandshakeTimeout:    exchangeTime,
+		TLSHandshakeTimeout:    onionExchange, // ctx ends sooner
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: maxRequest,
 	}

@@ -11,6 +11,12 @@
 // trying again. Every failure is one identical 404; only the sponsor's log
 // names the reason.
 //
+// Through Tor a newcomer reaches the sponsor's own onion service, or an onion
+// address that the whole cluster serves. There any host's Doorkeeper, seeing by
+// the invite's id whose it is, passes the connection on to the sponsor, and the
+// newcomer's TLS runs through. What is wrong there is one 404 after one time;
+// guesses reach no sponsor.
+//
 // A sponsor also renews and revokes members. Any sponsor renews any member at
 // its address; where the root key lies, a member becomes a sponsor while there
 // are fewer than three, and the host itself in any case. The node id of a host that left or was removed stays
@@ -34,7 +40,7 @@
 //
 // Non-goals: the mesh, gossip, who needs to know a new member.
 //
-// Goroutines: Server.Run owns one that closes the server, which ends when Run
-// returns, and net/http's, which end before Run returns. Admissions are
+// Goroutines: Server.Run owns one that closes the servers and one for each
+// listener but the first, which end when Run returns, and net/http's, which end before Run returns. Admissions are
 // serialised: an invite's use is durable before its answer leaves.
 package join

@@ -22,6 +22,12 @@ var (
 	ErrAnswer = errors.New("the sponsor's answer does not verify")
 	// ErrPin reports a server that does not hold the sponsor's key.
 	ErrPin = errors.New("the server does not hold the sponsor's identity key")
+	// ErrNeedTor reports a token that only names onion addresses, where there is
+	// no tor.
+	ErrNeedTor = errors.New("the token names onion addresses only, and tor is off")
+	// ErrDoor reports an onion address behind which no host passed the join on:
+	// its sponsor is out of reach, or the invite is of no sponsor. Retryable.
+	ErrDoor = errors.New("no host behind the onion address passed the join on")
 	// ErrNotSponsor reports a host that cannot certify others.
 	ErrNotSponsor = errors.New("this host is no sponsor")
 	// ErrLeft reports a state directory whose host has left its cluster. Another

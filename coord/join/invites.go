@@ -3,13 +3,11 @@ package join
 import (
 	"bytes"
 	"crypto/ed25519"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -129,9 +127,8 @@ func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses i
 	if err := checkAddrs(addrs); err != nil {
 		return Token{}, fmt.Errorf("create invite: %w", err)
 	}
-	name := strings.ToLower(base32.StdEncoding.EncodeToString(randomSecret(10).Bytes()))
 	inv := inviteFile{
-		ID: name, Secret: randomSecret(secretLen).Bytes(),
+		ID: newInviteID(id.ClusterSecret(), id.Node), Secret: randomSecret(secretLen).Bytes(),
 		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses,
 	}
 	s.mu.Lock()
@@ -298,4 +295,10 @@ func (i inviteFile) by(idPub []byte) (spent, bool) {
 		}
 	}
 	return spent{}, false
+}
+
+// Knows reports whether an invite was made here and is kept.
+func (s *Invites) Knows(id string) bool {
+	_, ok := s.get(id)
+	return ok
 }

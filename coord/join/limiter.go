@@ -20,8 +20,16 @@ const (
 // further ones share the bucket of the zero address.
 type limiter struct {
 	mu      sync.Mutex
-	buckets map[netip.Addr]*bucket // guarded by mu
-	pruned  time.Time              // guarded by mu: last search for full buckets
+	buckets map[try]*bucket // guarded by mu
+	pruned  time.Time       // guarded by mu: last search for full buckets
+}
+
+// try is what shares a bucket: a source, or, of those that come without one as
+// through Tor, who asks by one of this host's invites. A flood of guesses must
+// not keep out who has a token.
+type try struct {
+	from   netip.Addr
+	invite string
 }
 
 type bucket struct {
@@ -30,11 +38,11 @@ type bucket struct {
 	at     time.Time
 }
 
-func newLimiter() *limiter { return &limiter{buckets: map[netip.Addr]*bucket{}} }
+func newLimiter() *limiter { return &limiter{buckets: map[try]*bucket{}} }
 
 // take reports whether from may try at now. Whoever may calls done, which says
 // how the try ended.
-func (l *limiter) take(from netip.Addr, now time.Time) (done func(failed bool), ok bool) {
+func (l *limiter) take(from try, now time.Time) (done func(failed bool), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.bucket(from, now)
@@ -53,7 +61,7 @@ func (l *limiter) take(from netip.Addr, now time.Time) (done func(failed bool), 
 	}, true
 }
 
-func (l *limiter) bucket(from netip.Addr, now time.Time) *bucket {
+func (l *limiter) bucket(from try, now time.Time) *bucket {
 	if b := l.buckets[from]; b != nil {
 		return b
 	}
@@ -66,7 +74,7 @@ func (l *limiter) bucket(from netip.Addr, now time.Time) *bucket {
 		}
 	}
 	if len(l.buckets) >= maxSources {
-		from = netip.Addr{}
+		from = try{}
 		if b := l.buckets[from]; b != nil {
 			return b
 		}

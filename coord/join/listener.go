@@ -95,15 +95,15 @@ func (l *limited) evict(reason string, match func(*joinConn) bool) bool {
 	return true
 }
 
-// state follows whether a request is being served on a connection; it is an
-// http.Server's ConnState.
-func (l *limited) state(conn net.Conn, s http.ConnState) {
+// connState follows whether a request is being served on a connection; it is
+// an http.Server's ConnState.
+func connState(conn net.Conn, s http.ConnState) {
 	c, ok := conn.(*joinConn)
 	if !ok {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
 	c.busy = s == http.StateActive
 }
 

@@ -48,7 +48,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Error("not the oldest of the source was closed")
 	}
 	for _, c := range first[1:] {
-		l.state(c, http.StateActive)
+		connState(c, http.StateActive)
 	}
 	if _, ok := l.test(t, "192.0.2.1"); ok || closed(first[1]) {
 		t.Error("a request was cut for a silent connection")

@@ -241,7 +241,7 @@ func TestRateCountsFailuresOnly(t *testing.T) {
 func TestLimiter(t *testing.T) {
 	l := newLimiter()
 	fail := func(from netip.Addr, at time.Time) bool {
-		done, ok := l.take(from, at)
+		done, ok := l.take(try{from: from}, at)
 		if ok {
 			done(true)
 		}
@@ -284,7 +284,7 @@ func TestLimiterOverdraft(t *testing.T) {
 	l := newLimiter()
 	var ends []func(bool)
 	for {
-		done, ok := l.take(netip.Addr{}, wall)
+		done, ok := l.take(try{}, wall)
 		if !ok {
 			break
 		}
@@ -297,15 +297,15 @@ func TestLimiterOverdraft(t *testing.T) {
 		done(true)
 	}
 	minutes := time.Duration(maxFlying-maxTries)*time.Minute/maxTries + time.Minute/maxTries
-	if _, ok := l.take(netip.Addr{}, wall.Add(minutes-time.Second)); ok {
+	if _, ok := l.take(try{}, wall.Add(minutes-time.Second)); ok {
 		t.Error("a burst was not paid for")
 	}
-	if done, ok := l.take(netip.Addr{}, wall.Add(minutes+time.Second)); !ok {
+	if done, ok := l.take(try{}, wall.Add(minutes+time.Second)); !ok {
 		t.Error("still refused")
 	} else {
 		done(false)
 	}
-	if _, ok := l.take(netip.Addr{}, wall.Add(minutes+time.Second)); !ok {
+	if _, ok := l.take(try{}, wall.Add(minutes+time.Second)); !ok {
 		t.Error("a success cost something")
 	}
 }

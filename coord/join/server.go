@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,9 +20,13 @@ const stopTime = 2 * time.Second
 // ServerOptions configures a Server.
 type ServerOptions struct {
 	Identity *Identity
-	// Listener accepts plain TCP on the underlay; the Server closes it.
+	// Listener accepts plain TCP on the underlay; Onion, optional, what comes
+	// through an onion service. The Server closes both.
 	Listener net.Listener
+	Onion    net.Listener
 	Handler  http.Handler // a Sponsor
+	// Knows reports whether an invite is this host's; optional: none is.
+	Knows func(invite string) bool
 	// Registerer may be nil.
 	Registerer prometheus.Registerer
 }
@@ -30,7 +35,18 @@ type ServerOptions struct {
 type Server struct {
 	http *http.Server
 	ln   net.Listener
+	// slow serves those that come through tor: the listener, if there is one, and
+	// what others' doors pass on.
+	slow  *http.Server
+	onion net.Listener
+	doors *doorListener
+	// passed are the connections of doors, bounded.
+	passed net.Listener
+	knows  func(string) bool
 }
+
+// torTimes is how much longer the times are of a connection through tor.
+const torTimes = 4
 
 // NewServer returns a Server that does not accept yet.
 func NewServer(o ServerOptions) (*Server, error) {
@@ -52,27 +68,34 @@ func NewServer(o ServerOptions) (*Server, error) {
 			return nil, fmt.Errorf("new join server: %w", err)
 		}
 	}
-	ln := newLimited(o.Listener, conf, refused)
-	return &Server{
-		http: &http.Server{
+	serve := func(times time.Duration) *http.Server {
+		return &http.Server{
 			Handler:           o.Handler,
-			ConnState:         ln.state,
-			ReadHeaderTimeout: exchangeTime / 2,
-			ReadTimeout:       exchangeTime,
-			WriteTimeout:      2 * exchangeTime,
+			ConnState:         connState,
+			ReadHeaderTimeout: times * exchangeTime / 2,
+			ReadTimeout:       times * exchangeTime,
+			WriteTimeout:      2 * times * exchangeTime,
 			IdleTimeout:       exchangeTime / 2,
 			MaxHeaderBytes:    maxRequest,
 			// OPTIONS * is answered like all else.
 			DisableGeneralOptionsHandler: true,
 			ErrorLog:                     log.New(io.Discard, "", 0), // scanners; the sponsor counts what matters
-		},
-		ln: ln,
-	}, nil
+		}
+	}
+	s := &Server{
+		http: serve(1), ln: newLimited(o.Listener, conf, refused), slow: serve(torTimes),
+		doors: newDoorListener(o.Listener.Addr()), knows: o.Knows,
+	}
+	if o.Onion != nil {
+		s.onion = newLimited(o.Onion, conf, refused)
+	}
+	s.passed = newLimited(s.doors, conf, refused)
+	return s, nil
 }
 
-// Run serves until ctx ends, then lets answers finish and closes the listener.
+// Run serves until ctx ends, then lets answers finish and closes the listeners.
 func (s *Server) Run(ctx context.Context) error {
-	done := make(chan struct{}) // closed when the server is shut down
+	done := make(chan struct{}) // closed when the servers are shut down
 	served := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -82,13 +105,21 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 		defer cancel()
-		if s.http.Shutdown(stop) != nil {
-			_ = s.http.Close() // what is left is cut
+		for _, h := range []*http.Server{s.http, s.slow} {
+			if h.Shutdown(stop) != nil {
+				_ = h.Close() // what is left is cut
+			}
 		}
 	}()
+	var others sync.WaitGroup
+	others.Go(func() { _ = s.slow.Serve(s.passed) }) // ends by the shutdown only
+	if s.onion != nil {
+		others.Go(func() { _ = s.slow.Serve(s.onion) }) // direct joins go on without
+	}
 	err := s.http.Serve(s.ln)
 	close(served)
 	<-done
+	others.Wait()
 	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

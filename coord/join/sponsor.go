@@ -177,7 +177,13 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	from := source(r.RemoteAddr)
 	now := s.o.Wall()
-	done, ok := s.limit.take(from, now)
+	by := try{from: from}
+	if name, ok := strings.CutPrefix(r.URL.Path, pathPrefix); ok && from == (netip.Addr{}) {
+		if _, known := s.o.Invites.get(name); known {
+			by.invite = name
+		}
+	}
+	done, ok := s.limit.take(by, now)
 	if !ok {
 		s.results.WithLabelValues(resultRate).Inc()
 		notFound(w)

@@ -30,8 +30,11 @@ const (
 
 // Token is an invite as it is handed to a new host.
 type Token struct {
-	Cluster  member.ClusterID
-	Addrs    []string // host:port of the sponsor's join listener
+	Cluster member.ClusterID
+	// Addrs are where to join, in the order of trying: host:port of the sponsor,
+	// an onion address too, or "http://" and an onion address behind which any
+	// host of the cluster passes joins on.
+	Addrs    []string
 	IDPub    ed25519.PublicKey
 	WGPub    [32]byte
 	RootPub  ed25519.PublicKey
@@ -144,12 +147,45 @@ func checkAddrs(addrs []string) error {
 		return fmt.Errorf("%d sponsor addresses, want 1-%d", len(addrs), maxAddrs)
 	}
 	for _, a := range addrs {
+		a, door := strings.CutPrefix(a, doorPrefix)
 		host, port, err := net.SplitHostPort(a)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" || len(host) > 255 {
 			return fmt.Errorf("sponsor address %q", a)
 		}
+		if _, err := member.ParseOnion(host); err != nil && (door || isOnion(a)) {
+			return fmt.Errorf("sponsor address: %w", err)
+		}
 	}
 	return nil
+}
+
+// doorPrefix starts an address where a request asks for a way to the sponsor.
+const doorPrefix = "http://"
+
+// isOnion reports whether an address is reached over tor only.
+func isOnion(addr string) bool {
+	host, _, err := net.SplitHostPort(strings.TrimPrefix(addr, doorPrefix))
+	return err == nil && strings.HasSuffix(host, ".onion")
+}
+
+// NeedsTor reports whether some, and whether all, of the token's addresses are
+// reached over tor.
+func (t Token) NeedsTor() (some, all bool) {
+	all = true
+	for _, a := range t.Addrs {
+		if isOnion(a) {
+			some = true
+		} else {
+			all = false
+		}
+	}
+	return some, all
+}
+
+// Door is the address of an onion service behind which every host passes joins
+// on, as Create wants it.
+func Door(onion string, port int) string {
+	return doorPrefix + net.JoinHostPort(onion, strconv.Itoa(port))
 }
 
 func validInviteID(s string) bool {
