@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/lease"
@@ -685,6 +686,7 @@ func (o *onions) proxyFor(ctx context.Context) (*proxy.Proxy, error) {
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return o.tor.tor.Dial(ctx, "proxy", address)
 		},
+		Join: o.n.door, JoinPath: join.PathPrefix,
 		Connections: c.Connections, Body: c.BodyBytes, Answer: c.Answer, Idle: c.Idle,
 		Log: o.log, OnHealth: o.onTarget,
 	})
