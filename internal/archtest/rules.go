@@ -63,7 +63,7 @@ var testOnly = map[string][]string{
 	"internal/simnet":   nil,
 	"internal/tornet":   {"internal/require"},
 	"internal/vmtest":   {"internal/require"},
-	"test/onion":        {"api", "proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet"},
+	"test/onion":        {"api", "config", "daemon", "proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet"},
 	"test/netns":        {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
 }
 

@@ -1,0 +1,347 @@
+package onion
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/daemon"
+	"github.com/skein-project/skein/internal/tornet"
+)
+
+// underlay is the one way to a host's WireGuard port, as the others know it: a
+// relay of datagrams that can be cut, like a firewall between hosts.
+type underlay struct {
+	conn  *net.UDPConn
+	host  netip.AddrPort
+	cut   atomic.Bool
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	back  map[netip.AddrPort]*net.UDPConn // guarded by mu: by who sends to the host
+	ended bool                            // guarded by mu
+}
+
+func newUnderlay(t *testing.T, host netip.AddrPort) *underlay {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &underlay{conn: conn, host: host, back: map[netip.AddrPort]*net.UDPConn{}}
+	u.wg.Go(u.in)
+	t.Cleanup(func() {
+		_ = conn.Close()
+		u.mu.Lock()
+		u.ended = true
+		for _, c := range u.back {
+			_ = c.Close()
+		}
+		u.mu.Unlock()
+		u.wg.Wait()
+	})
+	return u
+}
+
+func (u *underlay) addr() netip.AddrPort { return u.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// in passes on what others send to the host, from a socket for each of them.
+func (u *underlay) in() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, from, err := u.conn.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			return
+		}
+		if u.cut.Load() {
+			continue
+		}
+		if c := u.socket(from); c != nil {
+			_, _ = c.Write(buf[:n])
+		}
+	}
+}
+
+func (u *underlay) socket(from netip.AddrPort) *net.UDPConn {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		return nil
+	}
+	if c := u.back[from]; c != nil {
+		return c
+	}
+	c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(u.host))
+	if err != nil {
+		return nil
+	}
+	u.back[from] = c
+	u.wg.Go(func() {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := c.Read(buf)
+			if err != nil {
+				if u.conn.SetReadDeadline(time.Time{}) != nil {
+					return // ended; else the host was not listening yet
+				}
+				u.mu.Lock()
+				ended := u.ended
+				u.mu.Unlock()
+				if ended {
+					return
+				}
+				continue
+			}
+			if !u.cut.Load() {
+				_, _ = u.conn.WriteToUDPAddrPort(buf[:n], from)
+			}
+		}
+	})
+	return c
+}
+
+// real is a daemon with a tor of its own on the private network.
+type real struct {
+	t      *testing.T
+	name   string
+	cfg    config.Config
+	api    *api.Client
+	net    *underlay
+	log    *safeBuffer
+	cancel context.CancelFunc
+	done   chan error
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func freePort(t *testing.T, network string) netip.AddrPort {
+	t.Helper()
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
+	if network == "tcp" {
+		l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().(*net.TCPAddr).AddrPort()
+	}
+	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+func newReal(t *testing.T, n *tornet.Network, name string) *real {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
+	wg := freePort(t, "udp")
+	r := &real{t: t, name: name, net: newUnderlay(t, wg), log: &safeBuffer{}}
+	r.cfg, err = config.Load(config.Options{
+		Hostname: func() (string, error) { return name, nil },
+		Flags: map[string]string{
+			"state_dir": filepath.Join(dir, "s"), "mesh.backend": config.BackendNetstack, "mesh.listen": wg.String(),
+			"mesh.advertise": r.net.addr().String(), "mesh.probe_mtu": "false", "join.listen": freePort(t, "tcp").String(),
+			"status.socket": filepath.Join(dir, "k"), "lease.profile": "lan", "tor.enabled": "true", "log.format": "json",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.Tor.Torrc = n.Torrc()
+	if r.api, err = api.Dial(r.cfg.Status.Socket); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run starts the daemon; token joins a cluster, empty is for a member.
+func (r *real) run(token string) {
+	r.t.Helper()
+	o := daemon.RunOptions{Version: "0.1.0", Stderr: r.log, RunnerArgv: []string{"/bin/false"}}
+	if token != "" {
+		o.Join = filepath.Join(r.t.TempDir(), "token")
+		if err := os.WriteFile(o.Join, []byte(token), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.done = cancel, make(chan error, 1)
+	go func() { r.done <- daemon.Run(ctx, r.cfg, o) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-r.done; err != nil {
+			r.t.Errorf("%s: %v", r.name, err)
+		}
+		if r.t.Failed() {
+			log := r.log.String()
+			r.t.Logf("end of the log of %s:\n%s", r.name, log[max(0, len(log)-6000):])
+		}
+	})
+}
+
+// until waits for f, which may fail for a while.
+func until(t *testing.T, what string, within time.Duration, f func(context.Context) error) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := f(ctx)
+		cancel()
+		if err == nil {
+			return time.Since(start)
+		}
+		if time.Since(start) > within {
+			t.Fatalf("%s: not within %s: %v", what, within, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// reaches is nil when each of the hosts sees all the others alive by that path.
+func reaches(hosts []*real, path string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for _, r := range hosts {
+			s, err := r.api.Members(ctx)
+			if err != nil {
+				return err
+			}
+			if len(s.Members) != len(hosts) {
+				return fmt.Errorf("%s knows %d hosts", r.name, len(s.Members))
+			}
+			for _, m := range s.Members {
+				if !m.Self && (m.State != cluster.Alive || m.Path != path) {
+					return fmt.Errorf("%s sees %s %s, path %q", r.name, m.Node, m.State, m.Path)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+func token(t *testing.T, r *real, via api.TokenVia) (text string) {
+	t.Helper()
+	until(t, "a token", 2*limit, func(ctx context.Context) error {
+		tok, err := r.api.CreateTokenVia(ctx, 10*time.Minute, 1, via)
+		if err == nil {
+			text = tok.Secret.Reveal()
+		}
+		return err
+	})
+	return text
+}
+
+// TestDaemonsWithoutMesh: three real daemons. The third is cut off the mesh from
+// its first moment and knows nothing but a token with an onion address; then the
+// mesh is cut between all. They stay alive to each other, keep a holder and write
+// to their log over onion services, and return to the mesh when it is back.
+func TestDaemonsWithoutMesh(t *testing.T) {
+	n := network.Get(t)
+	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
+	if err := daemon.Init(a.cfg, daemon.InitOptions{ClusterName: "onions"}); err != nil {
+		t.Fatal(err)
+	}
+	a.run("")
+	b.run(token(t, a, ""))
+	until(t, "two hosts on the mesh", 2*limit, reaches([]*real{a, b}, "direct"))
+
+	invite := token(t, a, api.ViaOnion)
+	c.net.cut.Store(true)
+	begin := time.Now()
+	c.run(invite)
+	until(t, "the third answers", 4*limit, func(ctx context.Context) error {
+		_, err := c.api.Status(ctx)
+		return err
+	})
+	joined := time.Since(begin)
+	until(t, "the third is alive over onions", 4*limit, func(ctx context.Context) error {
+		for _, r := range []*real{a, b} {
+			s, err := r.api.Members(ctx)
+			if err != nil {
+				return err
+			}
+			ok := false
+			for _, m := range s.Members {
+				ok = ok || string(m.Node) == c.name && m.State == cluster.Alive && m.Path == "onion"
+			}
+			if !ok {
+				return fmt.Errorf("%s does not see the third", r.name)
+			}
+		}
+		return nil
+	})
+	t.Logf("joined over tor and up after %s, alive to all over onions after %s", joined.Round(100*time.Millisecond), time.Since(begin).Round(100*time.Millisecond))
+
+	all := []*real{a, b, c}
+	for _, r := range all {
+		r.net.cut.Store(true)
+	}
+	took := until(t, "all over onions", 3*limit, reaches(all, "onion"))
+	t.Logf("all alive over onions %s after the mesh was cut", took.Round(100*time.Millisecond))
+	until(t, "a holder over onions", 3*limit, func(ctx context.Context) error {
+		for _, r := range all {
+			s, err := r.api.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if s.Lease.Holder == "" {
+				return fmt.Errorf("%s knows no holder", r.name)
+			}
+		}
+		return nil
+	})
+	for _, r := range all {
+		if _, err := r.api.CreateToken(t.Context(), time.Minute, 1); err != nil && !api.IsCode(err, api.CodeConflict) {
+			t.Errorf("an event through %s: %v", r.name, err)
+		}
+	}
+	m, err := a.api.Mesh(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.Peers {
+		if p.Path != "onion" || !strings.HasSuffix(p.Onion, ".onion") || p.PathSeconds == nil {
+			t.Errorf("mesh shows %+v", p)
+		}
+		if p.RTTSeconds != nil {
+			t.Logf("round trip to %s over onions: %.0f ms", p.Node, 1000**p.RTTSeconds)
+		}
+	}
+
+	for _, r := range all {
+		r.net.cut.Store(false)
+	}
+	took = until(t, "all on the mesh again", 4*limit, reaches(all, "direct"))
+	t.Logf("all on the mesh %s after it was back", took.Round(100*time.Millisecond))
+}
