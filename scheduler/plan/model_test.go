@@ -215,6 +215,7 @@ func (w *twin) take(action Action) {
 					w.fatalf("%s: chunk %d is not given up", a, i)
 				}
 				j.final[i] = false
+				clear(j.open[i]) // results that waited for another opinion when it was given up
 			}
 		}
 	case Finish:
