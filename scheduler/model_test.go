@@ -326,7 +326,6 @@ func (w *world) verify() {
 		chunk int
 	}
 	accepts := make(map[cell]int)
-	final := make(map[cell]bool)
 	ends := make(map[cluster.JobID]int)
 	for _, e := range w.events {
 		switch e.Kind {
@@ -339,17 +338,16 @@ func (w *world) verify() {
 				at := cell{b.Job, a.Chunk}
 				if accepts[at]++; accepts[at] > 1 || ends[b.Job] > 0 {
 					w.fatalf("chunk %s/%d accepted twice or after the end", b.Job, a.Chunk)
-				}
-				if final[at] {
-					w.fatalf("chunk %s/%d accepted after it was given up", b.Job, a.Chunk)
-				}
+				} // one that was given up may still come while the job is open
 			}
 		case cluster.KindChunkFailed:
 			var b cluster.ChunkFailed
 			if err := json.Unmarshal(e.Body, &b); err != nil {
 				w.fatalf("%v", err)
 			}
-			final[cell{b.Job, b.Chunk}] = final[cell{b.Job, b.Chunk}] || b.Final
+			if b.Final && accepts[cell{b.Job, b.Chunk}] > 0 {
+				w.fatalf("chunk %s/%d given up after it was accepted", b.Job, b.Chunk)
+			}
 		case cluster.KindJobDone:
 			var b cluster.JobDone
 			if err := json.Unmarshal(e.Body, &b); err != nil {
