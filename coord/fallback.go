@@ -43,7 +43,7 @@ type Fallback struct {
 	Bulk []string
 }
 
-// ErrBulk: the protocol is too big for the way that is left to a host. Retryable
+// ErrBulk says that the protocol is too big for the way that is left to a host. Retryable
 // when the mesh carries again.
 var ErrBulk = errors.New("too big for the onion service, and the mesh does not carry")
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -615,9 +616,7 @@ func (o *onions) report(pub *publishing, r publisher.Report) {
 		}
 		pub.noted = r.Published.Version
 		points := map[cluster.NodeID]int{}
-		for n, c := range st.Points {
-			points[n] = c
-		}
+		maps.Copy(points, st.Points)
 		o.n.note(cluster.KindPublishDone, cluster.PublishDone{
 			Address: a, Term: r.Published.Term, Points: points, Stored: r.Published.Stored, Asked: r.Published.Asked,
 		})

@@ -29,10 +29,12 @@ func TestSealedKey(t *testing.T) {
 	flipped := append([]byte{}, sealed...)
 	flipped[len(flipped)-1] ^= 1
 	for name, try := range map[string]func() (descriptor.SecretKey, error){
-		"another member":  func() (descriptor.SecretKey, error) { return openKey(k.Address(), sealed, other) },
-		"another address": func() (descriptor.SecretKey, error) { return openKey(descriptor.NewSecretKey([32]byte{8}).Address(), sealed, own) },
-		"a flipped bit":   func() (descriptor.SecretKey, error) { return openKey(k.Address(), flipped, own) },
-		"cut off":         func() (descriptor.SecretKey, error) { return openKey(k.Address(), sealed[:20], own) },
+		"another member": func() (descriptor.SecretKey, error) { return openKey(k.Address(), sealed, other) },
+		"another address": func() (descriptor.SecretKey, error) {
+			return openKey(descriptor.NewSecretKey([32]byte{8}).Address(), sealed, own)
+		},
+		"a flipped bit": func() (descriptor.SecretKey, error) { return openKey(k.Address(), flipped, own) },
+		"cut off":       func() (descriptor.SecretKey, error) { return openKey(k.Address(), sealed[:20], own) },
 	} {
 		if got, err := try(); err == nil || !got.IsZero() {
 			t.Errorf("%s opens it", name)

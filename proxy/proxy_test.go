@@ -414,7 +414,9 @@ func TestJoinsStayHere(t *testing.T) {
 		return string(body)
 	}
 	for _, c := range []struct{ host, path, want string }{
-		{public, "/.rb/x", "join /.rb/x"}, {public, "/rb/x", "target /rb/x"}, {public, "/x/.rb/", "target /x/.rb/"},
+		{public, "/.rb/x", "join /.rb/x"},
+		{public, "/rb/x", "target /rb/x"},
+		{public, "/x/.rb/", "target /x/.rb/"},
 		{"other.onion", "/.rb/x", "this host is not served here\n"},
 	} {
 		if got := get(c.host, c.path); got != c.want {

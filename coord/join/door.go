@@ -136,7 +136,7 @@ func (d *Doorkeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// What the joiner sent early was read already.
-	early, _ := buffered.Reader.Peek(min(buffered.Reader.Buffered(), maxPassBytes))
+	early, _ := buffered.Peek(min(buffered.Reader.Buffered(), maxPassBytes))
 	if _, err := inner.Write(early); err != nil {
 		return
 	}

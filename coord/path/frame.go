@@ -23,7 +23,7 @@ const (
 	headLen    = 4
 )
 
-// ErrFrame: what came is no frame; the stream is of no more use.
+// ErrFrame says that what came is no frame; the stream is of no more use.
 var ErrFrame = errors.New("not a frame")
 
 // Frame is one unit of a stream: a 4-byte big-endian length, a byte for the
