@@ -39,12 +39,13 @@ func startBalance(ctx context.Context, o *onionStage) (b *balance, err error) {
 	if err := os.WriteFile(key, o.peer.File(), 0o600); err != nil {
 		return nil, err
 	}
-	config := "services:\n- key: " + key + "\n  instances:\n"
+	var config strings.Builder
+	config.WriteString("services:\n- key: " + key + "\n  instances:\n")
 	for name, h := range o.hosts {
-		config += "  - address: " + h.Address.String() + "\n    name: " + name + "\n"
+		config.WriteString("  - address: " + h.Address.String() + "\n    name: " + name + "\n")
 	}
 	file := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		return nil, err
 	}
 	// In testnet mode it looks thirty times as often as it does elsewhere.
