@@ -267,6 +267,7 @@ func token(t *testing.T, r *real, via api.TokenVia) (text string) {
 // mesh is cut between all. They stay alive to each other, keep a holder and write
 // to their log over onion services, and return to the mesh when it is back.
 func TestDaemonsWithoutMesh(t *testing.T) {
+	long(t)
 	n := network.Get(t)
 	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
 	if err := daemon.Init(a.cfg, daemon.InitOptions{ClusterName: "onions"}); err != nil {
