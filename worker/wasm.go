@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -153,7 +154,8 @@ func NewWASM(o WASMOptions) (*WASM, error) {
 	return e, register(o.Registerer, e.m.spawned, e.m.killed, e.m.load)
 }
 
-// pruneCache makes dir and removes its oldest files beyond limit bytes.
+// pruneCache makes dir and removes its oldest files beyond limit bytes. Children
+// write to the cache meanwhile: a file that is gone when it is looked at is none.
 func pruneCache(dir string, limit int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("module cache: %w", err)
@@ -166,11 +168,14 @@ func pruneCache(dir string, limit int64) error {
 	var files []file
 	var sum int64
 	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+		var info os.FileInfo
+		if err == nil && !d.IsDir() {
+			info, err = d.Info()
 		}
-		info, err := d.Info()
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil || d.IsDir():
 			return err
 		}
 		files = append(files, file{name, info.Size(), info.ModTime()})
@@ -185,7 +190,7 @@ func pruneCache(dir string, limit int64) error {
 		if sum <= limit {
 			break
 		}
-		if err := os.Remove(f.name); err != nil {
+		if err := os.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("module cache: %w", err)
 		}
 		sum -= f.size

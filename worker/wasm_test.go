@@ -3,9 +3,11 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -283,4 +285,35 @@ func TestPruneCache(t *testing.T) {
 	if err != nil || len(left) != 2 || left[0].Name() != "middle" {
 		t.Fatalf("left %v, %v", left, err)
 	}
+}
+
+// Children compile modules into the cache while another host's executor prunes
+// it: temporary files come and go under its eyes.
+func TestPruneCacheInUse(t *testing.T) {
+	dir := t.TempDir()
+	done := make(chan struct{})
+	var children sync.WaitGroup
+	children.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			tmp := filepath.Join(dir, fmt.Sprint(i%8, ".tmp"))
+			if err := os.WriteFile(tmp, []byte("code"), 0o600); err != nil {
+				t.Error(err)
+				return
+			}
+			_ = os.Rename(tmp, filepath.Join(dir, fmt.Sprint(i%8))) // may be pruned already
+		}
+	})
+	for range 500 {
+		if err := pruneCache(dir, 8); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	children.Wait()
 }
