@@ -52,14 +52,21 @@ const (
 // 40 % and goes on to the end; then it checks that nothing was lost. It leaves
 // nothing behind.
 func Demo(ctx context.Context, o DemoOptions) (result DemoResult, err error) {
-	ctx, cancel := context.WithTimeout(ctx, demoTime)
-	defer cancel()
 	if _, err := os.Stat(o.Wasm); err != nil {
 		return result, fmt.Errorf("the demo's module is missing: %w (make build compiles it)", err)
 	}
+	err = inDemo(ctx, o, demoTime, func(ctx context.Context, d *demo) error { return d.run(ctx, &result) })
+	return result, err
+}
+
+// inDemo runs f with a directory of its own and, if it fails, shows the logs of
+// the hosts that it started.
+func inDemo(ctx context.Context, o DemoOptions, within time.Duration, f func(context.Context, *demo) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	dir, err := os.MkdirTemp("", "skein-demo-")
 	if err != nil {
-		return result, fmt.Errorf("demo: %w", err)
+		return fmt.Errorf("demo: %w", err)
 	}
 	d := &demo{o: o, dir: dir, start: time.Now(), size: demoHosts}
 	defer func() {
@@ -72,11 +79,11 @@ func Demo(ctx context.Context, o DemoOptions) (result DemoResult, err error) {
 			err = errors.Join(err, fmt.Errorf("demo: %w", rmErr))
 		}
 	}()
-	if err := d.run(ctx, &result); err != nil {
+	if err := f(ctx, d); err != nil {
 		d.showLogs()
-		return result, fmt.Errorf("demo: %w", err)
+		return fmt.Errorf("demo: %w", err)
 	}
-	return result, nil
+	return nil
 }
 
 // demo is one run.
@@ -87,6 +94,8 @@ type demo struct {
 	size  int // number of hosts
 	hosts []*demoHost
 	ports []int // given to hosts
+	// settings are host i's, beside those that every host has; nil: none.
+	settings func(i int) string
 	// env is the environment of host i's daemon, beside this one's; mode is that
 	// of all voters. Nil and empty outside tests.
 	env  func(i, port int) []string

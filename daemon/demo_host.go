@@ -67,6 +67,9 @@ slots = 1
 [status]
 socket = %q
 `, h.stateDir(), h.name, 10*(i+1), port, d.o.Profile, socket)
+	if d.settings != nil {
+		text += d.settings(i)
+	}
 	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,11 @@
 
 package daemon
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 func demoProcess() *syscall.SysProcAttr { return nil }
+
+func killDemo(p *os.Process) error { return p.Kill() }

@@ -17,16 +17,17 @@ import (
 
 // deps is what the commands reach beyond the socket.
 type deps struct {
-	version string
-	run     func(context.Context, config.Config, daemon.RunOptions) error
-	init    func(config.Config, daemon.InitOptions) error
-	verify  func(ctx context.Context, stateDir string) (api.LogVerify, error)
-	repair  func(ctx context.Context, stateDir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error)
-	export  func(ctx context.Context, stateDir string, o daemon.ExportOptions, w io.Writer) (api.ExportEnd, error)
-	replay  func(ctx context.Context, stateDir string, o daemon.ReplayOptions) (api.LogReplay, error)
-	heads   func(stateDir string) ([]cluster.Head, error)
-	demo    func(context.Context, daemon.DemoOptions) (daemon.DemoResult, error)
-	doctor  func(context.Context, config.Config) []api.Finding
+	version   string
+	run       func(context.Context, config.Config, daemon.RunOptions) error
+	init      func(config.Config, daemon.InitOptions) error
+	verify    func(ctx context.Context, stateDir string) (api.LogVerify, error)
+	repair    func(ctx context.Context, stateDir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error)
+	export    func(ctx context.Context, stateDir string, o daemon.ExportOptions, w io.Writer) (api.ExportEnd, error)
+	replay    func(ctx context.Context, stateDir string, o daemon.ReplayOptions) (api.LogReplay, error)
+	heads     func(stateDir string) ([]cluster.Head, error)
+	demo      func(context.Context, daemon.DemoOptions) (daemon.DemoResult, error)
+	demoOnion func(context.Context, daemon.DemoOptions) (daemon.OnionDemoResult, error)
+	doctor    func(context.Context, config.Config) []api.Finding
 	// local runs a job on this machine alone.
 	local func(context.Context, daemon.LocalJob) (api.Job, error)
 	// exportRoot copies the root key to a file, or moves it there.

@@ -625,6 +625,10 @@ func fakeDeps() deps {
 			fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))
 			return daemon.DemoResult{}, nil
 		},
+		demoOnion: func(_ context.Context, o daemon.DemoOptions) (daemon.OnionDemoResult, error) {
+			fmt.Fprintf(o.Out, "onion demo profile=%s\n", o.Profile)
+			return daemon.OnionDemoResult{}, nil
+		},
 		doctor: func(context.Context, config.Config) []api.Finding {
 			return []api.Finding{{Group: "host", Check: "disk-space", Verdict: api.VerdictFail, Detail: "0B free", Hint: "make room"}}
 		},

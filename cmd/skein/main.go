@@ -44,13 +44,14 @@ func main() {
 			}
 			return daemon.Run(ctx, cfg, o)
 		},
-		init:   daemon.Init,
-		verify: daemon.VerifyLog,
-		repair: daemon.RepairLog,
-		export: daemon.ExportLog,
-		replay: daemon.ReplayLog,
-		heads:  daemon.LogHeads,
-		demo:   daemon.Demo,
+		init:      daemon.Init,
+		verify:    daemon.VerifyLog,
+		repair:    daemon.RepairLog,
+		export:    daemon.ExportLog,
+		replay:    daemon.ReplayLog,
+		heads:     daemon.LogHeads,
+		demo:      daemon.Demo,
+		demoOnion: daemon.DemoOnion,
 		local: func(ctx context.Context, j daemon.LocalJob) (api.Job, error) {
 			if chunkRunner != "" {
 				j.RunnerArgv = []string{chunkRunner, runnerName}

@@ -26,19 +26,20 @@ var pure = []string{
 // adapters lists the packages that do I/O. They import cluster, any pure
 // package, the leaf helpers and what stands here; never each other.
 var adapters = map[string][]string{
-	"config":     nil,
-	"coord":      nil,
-	"coord/join": nil,
-	"eventlog":   nil,
-	"mesh":       nil,
-	"proxy":      nil,
-	"publisher":  nil,
-	"scheduler":  nil,
-	"systemd":    nil,
-	"tor":        nil,
-	"worker":     nil,
-	"api":        nil,
-	"status":     {"api"},
+	"config":          nil,
+	"coord":           nil,
+	"coord/join":      nil,
+	"eventlog":        nil,
+	"mesh":            nil,
+	"proxy":           nil,
+	"publisher":       nil,
+	"scheduler":       nil,
+	"systemd":         nil,
+	"tor":             nil,
+	"internal/tornet": nil,
+	"worker":          nil,
+	"api":             nil,
+	"status":          {"api"},
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
@@ -54,17 +55,17 @@ var top = map[string][]string{
 // testOnly lists packages that only tests may import, and what they may
 // import beyond cluster and the pure packages.
 var testOnly = map[string][]string{
-	"internal/archtest": nil,
-	"internal/logaudit": nil,
-	"internal/nstest":   {"internal/require"},
-	"internal/onionnet": {"proxy", "publisher", "tor", "internal/tornet"},
-	"internal/require":  nil,
-	"internal/sim":      nil,
-	"internal/simnet":   nil,
-	"internal/tornet":   {"internal/require"},
-	"internal/vmtest":   {"internal/require"},
-	"test/onion":        {"api", "config", "daemon", "proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet"},
-	"test/netns":        {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
+	"internal/archtest":          nil,
+	"internal/logaudit":          nil,
+	"internal/nstest":            {"internal/require"},
+	"internal/onionnet":          {"proxy", "publisher", "tor", "internal/tornet"},
+	"internal/require":           nil,
+	"internal/sim":               nil,
+	"internal/simnet":            nil,
+	"internal/tornet/tornettest": {"internal/require", "internal/tornet"},
+	"internal/vmtest":            {"internal/require"},
+	"test/onion":                 {"api", "config", "daemon", "proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
+	"test/netns":                 {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
 }
 
 // free lists packages outside the rules: example jobs and tools, programs of

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/tornet/tornettest"
 )
 
 // TestOneAddressThreeHosts: a founder serves an address through its tor alone,
@@ -15,7 +16,7 @@ import (
 // published by one that was granted the key.
 func TestOneAddressThreeHosts(t *testing.T) {
 	f := newFleet(t)
-	client := f.net.Client(t, "client")
+	client := tornettest.Run(t, f.net, "client")
 	n1 := f.add("")
 	n1.await("tor is ready", func(o api.Onion) bool { return o.Tor.State == "ready" })
 	added, err := n1.api.AddOnion(f.ctx, api.OnionRequest{})

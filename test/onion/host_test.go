@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/internal/tornet"
+	"github.com/skein-project/skein/internal/tornet/tornettest"
 	"github.com/skein-project/skein/tor"
 )
 
@@ -272,7 +273,7 @@ func postAndFetch(t *testing.T, n *tornet.Network, client *tor.Tor, address stri
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	n := network.Get(t)
-	other := n.Client(t, "other")
+	other := tornettest.Run(t, n, "other")
 	x := runTor(t, tor.Options{Attach: &tor.Attach{
 		Control: "unix:" + other.ControlSocket(), Socks: "unix:" + other.SocksSocket(),
 		Cookie: filepath.Join(other.Dir(), "control_auth_cookie"),

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/internal/tornet"
+	"github.com/skein-project/skein/internal/tornet/tornettest"
 )
 
-var network tornet.Shared
+var network tornettest.Shared
 
 func TestMain(m *testing.M) { os.Exit(network.Main(m)) }
 

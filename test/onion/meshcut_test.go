@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,12 +20,15 @@ import (
 	"github.com/skein-project/skein/internal/tornet"
 )
 
+// offline holds the WireGuard addresses (netip.AddrPort) of the hosts that are
+// cut off: no relay passes anything to them or from them.
+var offline sync.Map
+
 // underlay is the one way to a host's WireGuard port, as the others know it: a
-// relay of datagrams that can be cut, like a firewall between hosts.
+// relay of datagrams, and a firewall around the hosts that are offline.
 type underlay struct {
 	conn  *net.UDPConn
 	host  netip.AddrPort
-	cut   atomic.Bool
 	wg    sync.WaitGroup
 	mu    sync.Mutex
 	back  map[netip.AddrPort]*net.UDPConn // guarded by mu: by who sends to the host
@@ -50,11 +52,27 @@ func newUnderlay(t *testing.T, host netip.AddrPort) *underlay {
 		}
 		u.mu.Unlock()
 		u.wg.Wait()
+		u.setCut(false)
 	})
 	return u
 }
 
+// setCut takes the host off the mesh, in both directions, or puts it back.
+func (u *underlay) setCut(cut bool) {
+	if cut {
+		offline.Store(u.host, true)
+	} else {
+		offline.Delete(u.host)
+	}
+}
+
 func (u *underlay) addr() netip.AddrPort { return u.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+func (u *underlay) closedTo(sender netip.AddrPort) bool {
+	_, host := offline.Load(u.host)
+	_, other := offline.Load(sender)
+	return host || other
+}
 
 // in passes on what others send to the host, from a socket for each of them.
 func (u *underlay) in() {
@@ -64,7 +82,7 @@ func (u *underlay) in() {
 		if err != nil {
 			return
 		}
-		if u.cut.Load() {
+		if u.closedTo(from) {
 			continue
 		}
 		if c := u.socket(from); c != nil {
@@ -103,7 +121,7 @@ func (u *underlay) socket(from netip.AddrPort) *net.UDPConn {
 				}
 				continue
 			}
-			if !u.cut.Load() {
+			if !u.closedTo(from) {
 				_, _ = u.conn.WriteToUDPAddrPort(buf[:n], from)
 			}
 		}
@@ -278,7 +296,7 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 	until(t, "two hosts on the mesh", 2*limit, reaches([]*real{a, b}, "direct"))
 
 	invite := token(t, a, api.ViaOnion)
-	c.net.cut.Store(true)
+	c.net.setCut(true)
 	begin := time.Now()
 	c.run(invite)
 	until(t, "the third answers", 4*limit, func(ctx context.Context) error {
@@ -306,7 +324,7 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 
 	all := []*real{a, b, c}
 	for _, r := range all {
-		r.net.cut.Store(true)
+		r.net.setCut(true)
 	}
 	took := until(t, "all over onions", 3*limit, reaches(all, "onion"))
 	t.Logf("all alive over onions %s after the mesh was cut", took.Round(100*time.Millisecond))
@@ -341,8 +359,58 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 	}
 
 	for _, r := range all {
-		r.net.cut.Store(false)
+		r.net.setCut(false)
 	}
 	took = until(t, "all on the mesh again", 4*limit, reaches(all, "direct"))
 	t.Logf("all on the mesh %s after it was back", took.Round(100*time.Millisecond))
+}
+
+// TestJoinThroughMaster: a host that knows only the address that the cluster
+// serves to everyone joins through whichever host it comes out at, which passes
+// it on to the sponsor.
+func TestJoinThroughMaster(t *testing.T) {
+	n := network.Get(t)
+	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
+	for _, r := range []*real{a, b, c} {
+		r.cfg.Onion.Target = named(t, r.name)
+	}
+	if err := daemon.Init(a.cfg, daemon.InitOptions{ClusterName: "onions"}); err != nil {
+		t.Fatal(err)
+	}
+	a.run("")
+	b.run(token(t, a, ""))
+	until(t, "two hosts on the mesh", 2*limit, reaches([]*real{a, b}, "direct"))
+	until(t, "an address", 2*limit, func(ctx context.Context) error {
+		_, err := a.api.AddOnion(ctx, api.OnionRequest{})
+		return err
+	})
+	until(t, "both in the descriptor", 3*limit, func(ctx context.Context) error {
+		o, err := a.api.Onion(ctx)
+		if err != nil {
+			return err
+		}
+		if len(o.Addresses) != 1 || o.Addresses[0].PublishedAt == nil || !has(o.Addresses[0].Points, "host-a", "host-b") {
+			return fmt.Errorf("%+v", o.Addresses)
+		}
+		return nil
+	})
+	invite := token(t, a, api.ViaMaster)
+	begin := time.Now()
+	c.run(invite)
+	until(t, "the third answers", 5*limit, func(ctx context.Context) error {
+		_, err := c.api.Status(ctx)
+		return err
+	})
+	t.Logf("joined through the address of the cluster, and up, after %s", time.Since(begin).Round(100*time.Millisecond))
+	until(t, "all in the descriptor", 3*limit, func(ctx context.Context) error {
+		o, err := a.api.Onion(ctx)
+		if err != nil {
+			return err
+		}
+		if len(o.Addresses) != 1 || !has(o.Addresses[0].Points, "host-a", "host-b", "host-c") {
+			return fmt.Errorf("%+v", o.Addresses)
+		}
+		return nil
+	})
+	t.Logf("in the descriptor after %s", time.Since(begin).Round(100*time.Millisecond))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/onionnet"
+	"github.com/skein-project/skein/internal/tornet/tornettest"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
@@ -55,7 +56,7 @@ func TestMigration(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	dir := filepath.Join(s.dir, "before")
-	old := s.n.Run(t, "old", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+backend(t, "old\n"))
+	old := tornettest.Run(t, s.n, "old", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+backend(t, "old\n"))
 	file, err := os.ReadFile(filepath.Join(dir, "hs_ed25519_secret_key"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package tornet
+package tornettest
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/internal/tornet"
 )
 
 // Shared is the one network of a test binary. It starts when the first test
 // asks for it.
 type Shared struct {
 	once    sync.Once
-	network *Network
+	network *tornet.Network
 	err     error
 }
 
@@ -37,7 +38,7 @@ func (s *Shared) Main(m *testing.M) int {
 }
 
 // Get returns the running network. It skips the test where tor is missing.
-func (s *Shared) Get(t testing.TB) *Network {
+func (s *Shared) Get(t testing.TB) *tornet.Network {
 	t.Helper()
 	require.Need(t, require.Tor)
 	if testing.Short() {
@@ -45,10 +46,10 @@ func (s *Shared) Get(t testing.TB) *Network {
 	}
 	s.once.Do(func() {
 		begin := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*startTime)
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 		defer cancel()
-		s.network, s.err = Start(ctx, Options{Log: t.Logf})
-		t.Logf("private tor network after %s", round(begin))
+		s.network, s.err = tornet.Start(ctx, tornet.Options{Log: t.Logf})
+		t.Logf("private tor network after %s", time.Since(begin).Round(100*time.Millisecond))
 	})
 	if s.err != nil {
 		t.Fatal(s.err)
@@ -58,7 +59,7 @@ func (s *Shared) Get(t testing.TB) *Network {
 
 // Run launches a tor for one test and waits for its bootstrap; it is killed
 // with the test.
-func (n *Network) Run(t testing.TB, name string, lines ...string) *Tor {
+func Run(t testing.TB, n *tornet.Network, name string, lines ...string) *tornet.Tor {
 	t.Helper()
 	// A path of a unix socket has room for some 100 bytes.
 	test := strings.ReplaceAll(t.Name(), "/", "_")
@@ -73,10 +74,4 @@ func (n *Network) Run(t testing.TB, name string, lines ...string) *Tor {
 		t.Fatal(err)
 	}
 	return x
-}
-
-// Client launches a client for one test.
-func (n *Network) Client(t testing.TB, name string) *Tor {
-	t.Helper()
-	return n.Run(t, name)
 }
