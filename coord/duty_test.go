@@ -82,6 +82,7 @@ func cut(w *world, side, rest []*host) {
 // TestBothSidesOfACutPublish cuts five voters in two, with the holder on
 // either side: both publish, one schedules. After the heal one publishes.
 func TestBothSidesOfACutPublish(t *testing.T) {
+	large(t)
 	for _, profile := range []cluster.Profile{cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast} {
 		beats := 10
 		minorities := [][]int{{0, 1}, {3, 4}}

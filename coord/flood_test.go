@@ -21,6 +21,7 @@ import (
 // may be silent. Neither that member nor the others lose a heartbeat by it, the
 // holder goes on, and nothing changes.
 func TestFloodsStarveNobody(t *testing.T) {
+	large(t)
 	for name, flood := range map[string]func(*testing.T, *world, *host, *host, uint64) []byte{
 		"forged heartbeats": func(t *testing.T, _ *world, a, b *host, n uint64) []byte {
 			return seal(t, seedKey("mallory"), wire.Header{

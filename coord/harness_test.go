@@ -239,6 +239,15 @@ func (h *host) run(o Options) *Service {
 	return svc
 }
 
+// large marks a test of many simulated minutes, which take ten to thirty times
+// as long under the race detector: `make test` runs it without.
+func large(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("large: runs without -short")
+	}
+}
+
 func prove() bool { return os.Getenv("SKEIN_PROVE") == "1" }
 
 func (h *host) follow(ctx context.Context, svc *Service) {

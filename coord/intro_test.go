@@ -142,6 +142,7 @@ func TestIntroPointsEndWithTheirHost(t *testing.T) {
 }
 
 func TestIntroPointsBounds(t *testing.T) {
+	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 1, lan)
 		a, b, _ := w.three()
@@ -180,6 +181,7 @@ func TestIntroPointsBounds(t *testing.T) {
 
 // TestBackendHints: they arrive, are not repeated at once, are few, and end.
 func TestBackendHints(t *testing.T) {
+	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 1, lan)
 		a, b, _ := w.three()

@@ -19,6 +19,7 @@ import (
 // TestRevocationReachesAll: many hosts, a tenth of the datagrams lost, one
 // host cut off.
 func TestRevocationReachesAll(t *testing.T) {
+	large(t)
 	n, apart := 8, 40*time.Second
 	if prove() {
 		n, apart = 50, 200*time.Second

@@ -110,6 +110,7 @@ func TestBlackHoleThatAppears(t *testing.T) {
 
 // TestLossIsNoBlackHole: a fifth of all packets is lost, whatever their size.
 func TestLossIsNoBlackHole(t *testing.T) {
+	large(t)
 	runs, span := 1, 2*time.Minute
 	if prove() {
 		runs, span = 30, 5*time.Minute

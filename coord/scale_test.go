@@ -17,6 +17,7 @@ import (
 // comes to know everyone, and nobody is suspected though hosts beat in turn.
 // In short runs all are members and 4 of them run.
 func TestFiveHundredMembers(t *testing.T) {
+	large(t)
 	const members = 500
 	running, settle, quiet := 4, 100*time.Second, 30*time.Second
 	if prove() {

@@ -147,6 +147,7 @@ func (w *world) await(what string, limit time.Duration, f func() bool) time.Dura
 // loss, and elect as promptly as few. In short runs only some of the members
 // run.
 func TestLargeCluster(t *testing.T) {
+	large(t)
 	n, members, quiet, lossy := 12, 66, 15*time.Second, 5*time.Second
 	if prove() {
 		n, members, quiet, lossy = 100, 100, 5*time.Minute, 10*time.Minute
@@ -245,6 +246,7 @@ func largeElect(t *testing.T, w *world, voters []*host) {
 // TestSizePassesDirect: no host doubts another while the cluster grows beyond
 // what heartbeats reach directly, or shrinks back. Most members do not run.
 func TestSizePassesDirect(t *testing.T) {
+	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 3, simnet.Link{Delay: time.Millisecond, Jitter: time.Millisecond})
 		hosts := w.many(maxDirect + 5)
@@ -296,6 +298,7 @@ func TestSizePassesDirect(t *testing.T) {
 // announcement, which may name its next key, well before that key is used, and
 // though datagrams get lost.
 func TestOwnRecordReachesAll(t *testing.T) {
+	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 7, simnet.Link{Delay: time.Millisecond, Jitter: time.Millisecond, Loss: .1})
 		hosts := w.many(maxDirect + 5)
