@@ -48,6 +48,7 @@ type onions struct {
 	serves  bool // this host has a target
 	healthy atomic.Bool
 	drained atomic.Bool
+	leaving atomic.Bool   // this daemon stops
 	wrong   atomic.Uint64 // introductions for another master
 	last    atomic.Uint64 // seconds since the epoch when something was published; 0: never
 	points  atomic.Uint32
@@ -102,6 +103,11 @@ const (
 	repeatGap    = time.Minute      // between two equal events
 	unhealthyGap = 30 * time.Second // between two hints
 	onionGrace   = 3 * time.Second
+	// unpublishTime is what a publisher takes at most to publish without a host that
+	// stops: two descriptors lie 5 s apart. lastVisits is what clients have who
+	// were introduced before.
+	unpublishTime = 8 * time.Second
+	lastVisits    = 3 * time.Second
 )
 
 // newOnions reads keys and marks. Nothing runs before run.
@@ -451,7 +457,7 @@ func (o *onions) ready() bool {
 // share is what this host says of itself.
 func (o *onions) share(settings []state.Onion) publisher.Share {
 	s := publisher.Share{Healthy: o.healthy.Load()}
-	if !o.drained.Load() {
+	if !o.drained.Load() && !o.leaving.Load() {
 		s.Weight = o.n.conf().Onion.Weight
 	}
 	if o.ready() {
@@ -673,6 +679,55 @@ func (o *onions) drain(drained bool) error {
 	return nil
 }
 
+// leave takes this host out of the descriptors before it stops, if others serve
+// on: first they are published without it, then clients that still hold an
+// earlier one are sent away at its introduction points, while those that were
+// introduced are served.
+func (o *onions) leave(ctx context.Context) error {
+	st := o.status.Load()
+	address := o.hostAddress()
+	if address == "" || !o.tor.tor.Own() || !st.serving[o.n.id.Node] || len(st.serving) == 1 {
+		return nil
+	}
+	o.log.Info().Msg("leaving the onion addresses")
+	o.leaving.Store(true)
+	o.look()
+	if err := o.awaitLeft(ctx, time.Now()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastVisits)
+	defer cancel()
+	if err := o.tor.tor.Quiesce(ctx, address); err != nil && !errors.Is(err, tor.ErrNotConnected) {
+		return err
+	}
+	return nil
+}
+
+// awaitLeft waits until this host published each address without itself, or
+// for as long as another one takes.
+func (o *onions) awaitLeft(ctx context.Context, since time.Time) error {
+	tick := time.NewTicker(onionEvery)
+	defer tick.Stop()
+	for time.Since(since) < unpublishTime {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		pubs := o.status.Load().pubs
+		left := 0
+		for _, p := range pubs {
+			if p.Publishing && p.Published.After(since) && p.Points[o.n.id.Node] == 0 {
+				left++
+			}
+		}
+		if left > 0 && left == len(pubs) {
+			return nil
+		}
+	}
+	return nil
+}
+
 // proxyFor makes what this host runs behind its onion service.
 func (o *onions) proxyFor(ctx context.Context) (*proxy.Proxy, error) {
 	l, err := listenUnix(ctx, o.socket())
@@ -726,6 +781,6 @@ func (n *node) startOnions(ctx context.Context, l *lifecycle) error {
 		}
 		l.start(stage{name: "onion proxy", run: p.Run, grace: onionGrace})
 	}
-	l.start(stage{name: "onion", run: n.onions.run, grace: onionGrace})
+	l.start(stage{name: "onion", run: n.onions.run, stop: n.onions.leave, grace: unpublishTime + lastVisits + onionGrace})
 	return nil
 }

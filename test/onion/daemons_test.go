@@ -2,11 +2,13 @@ package onion
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/internal/tornet/tornettest"
 )
 
@@ -101,4 +103,51 @@ func TestOneAddressThreeHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.publisher("without the drained host", func(a api.OnionAddress) bool { return has(a.Points, cluster.NodeID(next.name)) })
+	if _, err := next.api.DrainOnion(f.ctx, api.OnionDrainRequest{Node: other, Undo: true}); err != nil {
+		t.Fatal(err)
+	}
+	f.publisher("with it again", func(a api.OnionAddress) bool { return has(a.Points, left...) })
+	f.stopUnnoticed(client, address, other)
+}
+
+// stopUnnoticed stops a host in good order while a client connects.
+func (f *fleet) stopUnnoticed(client *tornet.Tor, address string, node cluster.NodeID) {
+	f.t.Helper()
+	var h *host
+	for _, h = range f.hosts {
+		if h.name == string(node) {
+			break
+		}
+	}
+	if err := client.Fresh(f.ctx); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		f.t.Fatal(err)
+	}
+	at := time.Now()
+	after := 5
+	var slowest time.Duration
+	seen := map[string]int{}
+	for i := 0; after > 0; i++ {
+		select {
+		case <-h.done:
+			if after == 5 {
+				f.say("%s stopped %.1f s after SIGTERM", h.name, time.Since(at).Seconds())
+			}
+			after--
+		default:
+		}
+		begin := time.Now()
+		name, err := fetch(f.ctx, client, fmt.Sprint("stop", i), address)
+		if err != nil {
+			f.t.Fatalf("connection %d while %s stops, after %s: %v", i, h.name, time.Since(begin), err)
+		}
+		seen[name]++
+		slowest = max(slowest, time.Since(begin))
+	}
+	f.say("connections meanwhile %v, slowest %.1f s", seen, slowest.Seconds())
+	if prove() && slowest > 2*time.Second {
+		f.t.Errorf("the slowest connection took %s", slowest)
+	}
 }
