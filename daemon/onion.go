@@ -736,7 +736,7 @@ func (o *onions) proxyFor(ctx context.Context) (*proxy.Proxy, error) {
 	}
 	c := o.n.cfg.Onion
 	p, err := proxy.New(proxy.Options{
-		Listen: l, Target: c.Target, Mode: c.Mode, Host: c.Host,
+		Listen: l, Target: c.Target, Mode: c.Mode, Host: c.Host, Public: o.names,
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return o.tor.tor.Dial(ctx, "proxy", address)
 		},
@@ -749,6 +749,16 @@ func (o *onions) proxyFor(ctx context.Context) (*proxy.Proxy, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// names are the addresses that the cluster serves, as clients know them.
+func (o *onions) names() []string {
+	settings := o.status.Load().settings
+	names := make([]string, len(settings))
+	for i, x := range settings {
+		names[i] = descriptor.Address(x.Key).String()
+	}
+	return names
 }
 
 // onTarget is told that the target fails or is back.

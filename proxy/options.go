@@ -47,9 +47,9 @@ type Options struct {
 	// Host is what the target sees as Host; empty: the target's own, and for a
 	// unix socket the one that the client sent.
 	Host string
-	// Public are the addresses under which clients come; Location and cookies
-	// are rewritten to the one that the request came to.
-	Public []string
+	// Public are the names under which clients come, and above those under which
+	// they come; nil, or while there are none: any. It is asked for each request.
+	Public func() []string
 
 	// Join serves the paths below JoinPath in ModeHTTP itself; optional. Its
 	// requests are bounded as all are, and never reach the target.
@@ -86,10 +86,8 @@ func (o *Options) check() (network, address string, err error) {
 	if o.OnHealth == nil {
 		o.OnHealth = func(bool, error) {}
 	}
-	for _, h := range append([]string{o.Host}, o.Public...) {
-		if strings.ContainsAny(h, " \t\r\n/@") {
-			return "", "", fmt.Errorf("proxy: %q is no host", h)
-		}
+	if strings.ContainsAny(o.Host, " \t\r\n/@") {
+		return "", "", fmt.Errorf("proxy: %q is no host", o.Host)
 	}
 	o.defaults()
 	if path, ok := strings.CutPrefix(o.Target, "unix:"); ok {

@@ -234,11 +234,12 @@ func (p *Proxy) tooLarge() string { return fmt.Sprintf("the body has more than %
 // isPublic refuses names that this proxy does not stand for: a page elsewhere
 // could point a name of its own here.
 func (p *Proxy) isPublic(host string) bool {
-	if len(p.o.Public) == 0 {
-		return true
+	var public []string
+	if p.o.Public != nil {
+		public = p.o.Public()
 	}
-	return slices.ContainsFunc(both(host), func(h string) bool {
-		return slices.ContainsFunc(p.o.Public, func(public string) bool { return strings.EqualFold(h, public) })
+	return len(public) == 0 || slices.ContainsFunc(both(host), func(h string) bool {
+		return slices.ContainsFunc(public, func(name string) bool { return h == name || strings.HasSuffix(h, "."+name) })
 	})
 }
 

@@ -104,7 +104,7 @@ func TestRewriting(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 	}))
 	defer target.Close()
-	path := run(t, Options{Target: address(target), Public: []string{public}})
+	path := run(t, Options{Target: address(target), Public: func() []string { return []string{public} }})
 	resp, _ := raw(t, path, "GET /x?y=1 HTTP/1.1\r\nHost: "+public+"\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"+
 		"Connection: X-Secret\r\nX-Secret: 1\r\nOrigin: http://"+public+"\r\nReferer: http://"+public+"/a\r\n\r\n")
 	r := <-seen
@@ -132,8 +132,16 @@ func TestRewriting(t *testing.T) {
 	if got := strings.Join(resp.Header["Set-Cookie"], "|"); got != "a=b; Path=/; HttpOnly|c=d; Domain=elsewhere.example" {
 		t.Errorf("cookies %q", got)
 	}
-	if resp, _ := raw(t, path, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"); resp.StatusCode != http.StatusMisdirectedRequest {
-		t.Errorf("foreign host: %s", resp.Status)
+	for _, host := range []string{"evil.example", "evil" + public, public + ".evil.example"} {
+		if resp, _ := raw(t, path, "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); resp.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("foreign host %s: %s", host, resp.Status)
+		}
+	}
+	for _, host := range []string{strings.ToUpper(public), public + ":80", "www." + public} {
+		if resp, _ := raw(t, path, "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); resp.StatusCode != http.StatusFound {
+			t.Errorf("own host %s: %s", host, resp.Status)
+		}
+		<-seen
 	}
 }
 
@@ -146,7 +154,7 @@ func TestSmuggling(t *testing.T) {
 		requests <- r.Method + " " + r.URL.Path + " " + string(body)
 	}))
 	defer target.Close()
-	path := run(t, Options{Target: address(target), Public: []string{public}})
+	path := run(t, Options{Target: address(target), Public: func() []string { return []string{public} }})
 	head := "POST /a HTTP/1.1\r\nHost: " + public + "\r\nConnection: close\r\n"
 	hidden := "GET /hidden HTTP/1.1\r\nHost: " + public + "\r\n\r\n"
 	for name, text := range map[string]string{
@@ -192,7 +200,7 @@ func TestBodies(t *testing.T) {
 		fmt.Fprint(w, n, err)
 	}))
 	defer target.Close()
-	path := run(t, Options{Target: address(target), Public: []string{public}, Body: 1000, Idle: time.Second})
+	path := run(t, Options{Target: address(target), Public: func() []string { return []string{public} }, Body: 1000, Idle: time.Second})
 	post := "POST / HTTP/1.1\r\nHost: " + public + "\r\n"
 	if resp, body := raw(t, path, post+"Content-Length: 1000\r\n\r\n"+strings.Repeat("x", 1000)); resp.StatusCode != 200 || body != "1000 <nil>" {
 		t.Errorf("full body: %s %q", resp.Status, body)
@@ -387,7 +395,7 @@ func TestJoinsStayHere(t *testing.T) {
 	defer target.Close()
 	public := strings.Repeat("a", 56) + ".onion"
 	p, err := New(Options{
-		Listen: l, Target: strings.TrimPrefix(target.URL, "http://"), Mode: ModeHTTP, Public: []string{public}, JoinPath: "/.rb/",
+		Listen: l, Target: strings.TrimPrefix(target.URL, "http://"), Mode: ModeHTTP, Public: func() []string { return []string{public} }, JoinPath: "/.rb/",
 		Join: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "join "+r.URL.Path) }),
 	})
 	if err != nil {
