@@ -140,7 +140,7 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 # One case at a time, so that what they time is theirs.
 prove-onion: ## every case on the private Tor network in full, and 10 minutes of fuzzing for each parser
 	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -parallel 1 -timeout 90m $(TORNET)
-	$(MAKE) fuzz FUZZTIME=10m FUZZPKGS="./tor ./publisher/... ./proxy"
+	$(MAKE) fuzz FUZZTIME=10m FUZZPKGS="./tor ./publisher/... ./proxy ./coord/path"
 
 prove-demo: build ## 20 demos per signal and profile
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./daemon
