@@ -51,10 +51,11 @@ tornet-test: ## the cases on the private Tor network, with reduced counts
 
 # What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor
 # turns these skips into failures. The packages of SERIAL start whole clusters
-# and guests: two at a time, the rest before them. Those of FAKETIME simulate
+# and guests, after all others; the daemons of ./daemon are built with the race
+# detector, those of the others as they are shipped. Those of FAKETIME simulate
 # on one thread at a time, for which the race detector takes ten to thirty times
 # as long: they run without it, and coord also with it, but for what is large.
-CLUSTERS = ./daemon ./test/netns ./internal/vmtest $(TORNET)
+CLUSTERS = ./daemon ./test/netns $(TORNET) ./internal/vmtest
 FAKETIME = ./coord/... ./lease ./internal/sim ./eventlog/state ./publisher/descriptor ./examples/...
 
 test: bin/race/skein ## everything once, with the race detector where threads meet (what CI runs)
@@ -62,7 +63,8 @@ test: bin/race/skein ## everything once, with the race detector where threads me
 	$(GO) test -count=1 -timeout 30m $(FAKETIME)
 	$(GO) test -race -short -count=1 -timeout 30m ./coord ./coord/join ./coord/member ./coord/path
 	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTERS) $(FAKETIME))")
-	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -p 2 -timeout 30m $(CLUSTERS)
+	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 30m ./daemon
+	SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 2 -timeout 30m $(filter-out ./daemon,$(CLUSTERS))
 	cd bench && $(GO) vet ./... && $(GO) test -short -count=1 -timeout 5m ./...
 
 check: lint ## lint, import rules and the quick tests

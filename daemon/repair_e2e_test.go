@@ -84,7 +84,7 @@ func TestRepairOfADamagedHost(t *testing.T) {
 	}
 	if err := n3.await(ctx, "like the others", func(s api.Status) bool {
 		other, err := d.hosts[0].api.Status(ctx)
-		return err == nil && other.Log.StateHash == s.Log.StateHash && other.Log.Events == s.Log.Events
+		return err == nil && other.Log.StateHash == s.Log.StateHash && other.Log.Events == s.Log.Events && s.Log.Sources == 4
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,14 @@
 package onion
 
 import (
+	"crypto/ecdh"
+	"crypto/rand"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -10,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/internal/tornet/tornettest"
+	"github.com/skein-project/skein/publisher/descriptor"
 )
 
 // TestOneAddressThreeHosts: a founder serves an address through its tor alone,
@@ -150,4 +158,139 @@ func (f *fleet) stopUnnoticed(client *tornet.Tor, address string, node cluster.N
 	if prove() && slowest > 2*time.Second {
 		f.t.Errorf("the slowest connection took %s", slowest)
 	}
+}
+
+// TestOperations: what operators do to the addresses of a running cluster. A
+// host alone takes over the key of another service, adds an address that only
+// one client may find, gets a second host, changes its own onion key, and is
+// alone again. Each time clients reach what they may.
+func TestOperations(t *testing.T) {
+	long(t)
+	f := newFleet(t)
+	n1 := f.add("")
+	n1.await("tor is ready", func(o api.Onion) bool { return o.Tor.State == "ready" })
+	var seed [32]byte
+	if _, err := rand.Read(seed[:]); err != nil {
+		t.Fatal(err)
+	}
+	key := descriptor.NewSecretKey(seed)
+	imported, err := n1.api.AddOnion(f.ctx, api.OnionRequest{KeyFile: key.File()})
+	if err != nil || imported.Address != key.Address().String() {
+		t.Fatalf("import: %v, %s, want %s", err, imported.Address, key.Address())
+	}
+	added, err := n1.api.AddOnion(f.ctx, api.OnionRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, closed := imported.Address, added.Address
+	anyone := tornettest.Run(t, f.net, "anyone")
+	for _, address := range []string{open, closed} {
+		f.served(anyone, address, "n1")
+	}
+
+	secret, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := descriptor.ParseAddress(closed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n1.api.SetOnionClients(f.ctx, closed, api.OnionClientsRequest{Clients: map[string]string{"friend": descriptor.FormatClientKey(secret.PublicKey())}}); err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(f.dir, "client-keys")
+	if err := os.Mkdir(keys, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(keys, "friend.auth_private"), []byte(descriptor.FormatClientSecret(a, secret)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	friend := tornettest.Run(t, f.net, "friend", "ClientOnionAuthDir "+keys)
+	f.served(friend, closed, "n1")
+	f.refused(anyone, closed)
+	f.say("one client may find the second address, others not")
+
+	n2 := f.add("")
+	both := func(o api.Onion) bool {
+		return len(o.Addresses) == 2 && !slices.ContainsFunc(o.Addresses, func(a api.OnionAddress) bool { return !has(a.Points, "n1", "n2") || a.PublishedAt == nil })
+	}
+	n1.await("two hosts in both descriptors", both)
+	f.served(anyone, open, "n1", "n2")
+	f.served(friend, closed, "n1", "n2")
+	f.refused(anyone, closed)
+
+	before := n1.await("own onion", func(o api.Onion) bool { return n1.onionOf(o) != "" })
+	if _, err := n1.api.RotateOnion(f.ctx); err != nil {
+		t.Fatal(err)
+	}
+	n1.await("another onion of its own in both descriptors", func(o api.Onion) bool {
+		now := n1.onionOf(o)
+		return now != "" && now != n1.onionOf(before) && both(o)
+	})
+	f.served(anyone, open, "n1", "n2")
+
+	if _, err := n1.api.RemoveOnion(f.ctx, closed); err != nil {
+		t.Fatal(err)
+	}
+	if err := n2.command("leave", "--yes"); err != nil {
+		t.Fatal(err)
+	}
+	n1.await("one host, one address", func(o api.Onion) bool { return len(o.Addresses) == 1 && has(o.Addresses[0].Points, "n1") })
+	f.served(anyone, open, "n1")
+	f.refused(friend, closed)
+}
+
+// served has a client that knows nothing yet connect until all these hosts
+// answered.
+func (f *fleet) served(client *tornet.Tor, address string, names ...string) {
+	f.t.Helper()
+	seen := map[string]int{}
+	for i := 0; len(seen) < len(names); i++ {
+		if i%20 == 0 {
+			if err := client.Fresh(f.ctx); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+		name, err := fetch(f.ctx, client, fmt.Sprint("served", i), address)
+		switch {
+		case f.ctx.Err() != nil:
+			f.t.Fatalf("%s is served by %v alone: %v", address, seen, err)
+		case err == nil && !slices.Contains(names, name):
+			f.t.Fatalf("%s is served by %q", address, name)
+		case err == nil:
+			seen[name]++
+		}
+	}
+	f.say("%s is served by %v", address[:8], seen)
+}
+
+// refused has a client that knows nothing yet try, in vain.
+func (f *fleet) refused(client *tornet.Tor, address string) {
+	f.t.Helper()
+	if err := client.Fresh(f.ctx); err != nil {
+		f.t.Fatal(err)
+	}
+	if name, err := fetch(f.ctx, client, "refused", address); err == nil {
+		f.t.Errorf("%s is served by %q to one who may not find it", address, name)
+	}
+}
+
+// onionOf is the address of a host's own instance.
+func (h *host) onionOf(o api.Onion) string {
+	for _, x := range o.Hosts {
+		if string(x.Node) == h.name {
+			return x.Address
+		}
+	}
+	return ""
+}
+
+// command runs a skein command on the host.
+func (h *host) command(args ...string) error {
+	out, err := exec.CommandContext(h.ctx, h.exe, append(args, "--config", h.config)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("skein %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
 }

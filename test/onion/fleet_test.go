@@ -62,7 +62,7 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), either(10*time.Minute, 4*time.Minute))
 	f := &fleet{t: t, ctx: ctx, net: n, dir: dir, begin: time.Now(), exe: exe}
 	t.Cleanup(func() {
 		for _, h := range f.hosts {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/internal/tornet"
+	"github.com/skein-project/skein/internal/tornet/tornettest"
 )
 
 // offline holds the WireGuard addresses (netip.AddrPort) of the hosts that are
@@ -280,70 +282,67 @@ func token(t *testing.T, r *real, via api.TokenVia) (text string) {
 	return text
 }
 
-// TestDaemonsWithoutMesh: three real daemons. The third is cut off the mesh from
-// its first moment and knows nothing but a token with an onion address; then the
-// mesh is cut between all. They stay alive to each other, keep a holder and write
-// to their log over onion services, and return to the mesh when it is back.
+// TestDaemonsWithoutMesh: three real daemons that serve one address. The third
+// is cut off the mesh from its first moment and knows nothing but a token with an
+// onion address; it joins, appears in the descriptor and is reached. Then the mesh
+// is cut between all. They stay alive to each other, write to their log, publish
+// a change of the descriptor over onion services, and return to the mesh when it
+// is back.
 func TestDaemonsWithoutMesh(t *testing.T) {
 	long(t)
 	n := network.Get(t)
+	client := tornettest.Run(t, n, "client")
 	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
+	all := []*real{a, b, c}
+	for _, r := range all {
+		r.cfg.Onion.Target = named(t, r.name)
+	}
 	if err := daemon.Init(a.cfg, daemon.InitOptions{ClusterName: "onions"}); err != nil {
 		t.Fatal(err)
 	}
 	a.run("")
 	b.run(token(t, a, ""))
-	until(t, "two hosts on the mesh", 2*limit, reaches([]*real{a, b}, "direct"))
+	until(t, "two hosts on the mesh", 2*limit, reaches(all[:2], "direct"))
+	address := serve(t, a)
+	until(t, "two hosts in the descriptor", 3*limit, published(all[:2], time.Time{}, "host-a", "host-b"))
 
 	invite := token(t, a, api.ViaOnion)
 	c.net.setCut(true)
 	begin := time.Now()
+	since := func() time.Duration { return time.Since(begin).Round(100 * time.Millisecond) }
 	c.run(invite)
 	until(t, "the third answers", 4*limit, func(ctx context.Context) error {
 		_, err := c.api.Status(ctx)
 		return err
 	})
-	joined := time.Since(begin)
+	t.Logf("joined over tor and up after %s", since())
 	until(t, "the third is alive over onions", 4*limit, func(ctx context.Context) error {
-		for _, r := range []*real{a, b} {
-			s, err := r.api.Members(ctx)
-			if err != nil {
+		for _, r := range all[:2] {
+			if err := seesAt(ctx, r, c, "onion"); err != nil {
 				return err
-			}
-			ok := false
-			for _, m := range s.Members {
-				ok = ok || string(m.Node) == c.name && m.State == cluster.Alive && m.Path == "onion"
-			}
-			if !ok {
-				return fmt.Errorf("%s does not see the third", r.name)
 			}
 		}
 		return nil
 	})
-	t.Logf("joined over tor and up after %s, alive to all over onions after %s", joined.Round(100*time.Millisecond), time.Since(begin).Round(100*time.Millisecond))
+	t.Logf("alive to all over onions after %s", since())
+	until(t, "three hosts in the descriptor", 3*limit, published(all, time.Time{}, "host-a", "host-b", "host-c"))
+	t.Logf("in the descriptor after %s", since())
+	reached(t, client, address, "host-a", "host-b", "host-c")
+	t.Logf("reached by a client after %s", since())
 
-	all := []*real{a, b, c}
 	for _, r := range all {
 		r.net.setCut(true)
 	}
 	took := until(t, "all over onions", 3*limit, reaches(all, "onion"))
 	t.Logf("all alive over onions %s after the mesh was cut", took.Round(100*time.Millisecond))
-	until(t, "a holder over onions", 3*limit, func(ctx context.Context) error {
-		for _, r := range all {
-			s, err := r.api.Status(ctx)
-			if err != nil {
-				return err
-			}
-			if s.Lease.Holder == "" {
-				return fmt.Errorf("%s knows no holder", r.name)
-			}
-		}
-		return nil
-	})
 	for _, r := range all {
-		if _, err := r.api.CreateToken(t.Context(), time.Minute, 1); err != nil && !api.IsCode(err, api.CodeConflict) {
-			t.Errorf("an event through %s: %v", r.name, err)
-		}
+		until(t, "an event through "+r.name, 3*limit, func(ctx context.Context) error {
+			_, err := r.api.CreateToken(ctx, time.Minute, 1)
+			if api.IsCode(err, api.CodeConflict) {
+				return nil
+			}
+			return err
+		})
 	}
 	m, err := a.api.Mesh(t.Context())
 	if err != nil {
@@ -357,12 +356,105 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 			t.Logf("round trip to %s over onions: %.0f ms", p.Node, 1000**p.RTTSeconds)
 		}
 	}
+	begin = time.Now()
+	if _, err := b.api.DrainOnion(t.Context(), api.OnionDrainRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a change published without the mesh", 3*limit, published(all, begin, "host-a", "host-c"))
+	t.Logf("a drained host out of the descriptor after %s, without the mesh", since())
+	reached(t, client, address, "host-a", "host-c")
 
 	for _, r := range all {
 		r.net.setCut(false)
 	}
 	took = until(t, "all on the mesh again", 4*limit, reaches(all, "direct"))
 	t.Logf("all on the mesh %s after it was back", took.Round(100*time.Millisecond))
+	until(t, "a holder", 3*limit, func(ctx context.Context) error {
+		for _, r := range all {
+			s, err := r.api.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if s.Lease.Holder == "" {
+				return fmt.Errorf("%s knows no holder", r.name)
+			}
+		}
+		return nil
+	})
+}
+
+// seesAt is nil when r has o alive by that path.
+func seesAt(ctx context.Context, r, o *real, path string) error {
+	s, err := r.api.Members(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range s.Members {
+		if string(m.Node) == o.name && m.State == cluster.Alive && m.Path == path {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no %s alive by path %s", r.name, o.name, path)
+}
+
+// serve has the cluster serve an address whose key one host keeps.
+func serve(t *testing.T, keeper *real) (address string) {
+	t.Helper()
+	until(t, "an address", 2*limit, func(ctx context.Context) error {
+		made, err := keeper.api.AddOnion(ctx, api.OnionRequest{})
+		address = made.Address
+		return err
+	})
+	return address
+}
+
+// published is nil when one of the hosts published, after since, a descriptor of
+// the hosts named.
+func published(hosts []*real, since time.Time, names ...cluster.NodeID) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var last error
+		for _, r := range hosts {
+			o, err := r.api.Onion(ctx)
+			if err != nil {
+				return err
+			}
+			if len(o.Addresses) == 1 {
+				x := o.Addresses[0]
+				if x.Publishing && x.PublishedAt != nil && x.PublishedAt.After(since) && has(x.Points, names...) {
+					return nil
+				}
+				last = fmt.Errorf("%s: publishing %t, points %v, at %v", r.name, x.Publishing, x.Points, x.PublishedAt)
+			}
+		}
+		return last
+	}
+}
+
+// reached has a client that knows nothing yet connect until each host named
+// answered.
+func reached(t *testing.T, client *tornet.Tor, address string, names ...string) {
+	t.Helper()
+	seen := map[string]int{}
+	for i := 0; len(seen) < len(names); i++ {
+		if i%20 == 0 {
+			if err := client.Fresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name, err := fetch(t.Context(), client, fmt.Sprint("reached", i, time.Now().UnixNano()), address)
+		switch {
+		case err != nil:
+			t.Errorf("connection %d: %v", i, err)
+		case !slices.Contains(names, name):
+			t.Errorf("served by %q", name)
+		default:
+			seen[name]++
+		}
+		if t.Failed() || i > 200 {
+			t.Fatalf("reached %v of %v", seen, names)
+		}
+	}
+	t.Logf("a client reached %v", seen)
 }
 
 // TestJoinThroughMaster: a host that knows only the address that the cluster
@@ -380,20 +472,8 @@ func TestJoinThroughMaster(t *testing.T) {
 	a.run("")
 	b.run(token(t, a, ""))
 	until(t, "two hosts on the mesh", 2*limit, reaches([]*real{a, b}, "direct"))
-	until(t, "an address", 2*limit, func(ctx context.Context) error {
-		_, err := a.api.AddOnion(ctx, api.OnionRequest{})
-		return err
-	})
-	until(t, "both in the descriptor", 3*limit, func(ctx context.Context) error {
-		o, err := a.api.Onion(ctx)
-		if err != nil {
-			return err
-		}
-		if len(o.Addresses) != 1 || o.Addresses[0].PublishedAt == nil || !has(o.Addresses[0].Points, "host-a", "host-b") {
-			return fmt.Errorf("%+v", o.Addresses)
-		}
-		return nil
-	})
+	serve(t, a)
+	until(t, "two hosts in the descriptor", 3*limit, published([]*real{a, b}, time.Time{}, "host-a", "host-b"))
 	invite := token(t, a, api.ViaMaster)
 	begin := time.Now()
 	c.run(invite)
@@ -402,15 +482,6 @@ func TestJoinThroughMaster(t *testing.T) {
 		return err
 	})
 	t.Logf("joined through the address of the cluster, and up, after %s", time.Since(begin).Round(100*time.Millisecond))
-	until(t, "all in the descriptor", 3*limit, func(ctx context.Context) error {
-		o, err := a.api.Onion(ctx)
-		if err != nil {
-			return err
-		}
-		if len(o.Addresses) != 1 || !has(o.Addresses[0].Points, "host-a", "host-b", "host-c") {
-			return fmt.Errorf("%+v", o.Addresses)
-		}
-		return nil
-	})
+	until(t, "three hosts in the descriptor", 3*limit, published([]*real{a, b, c}, time.Time{}, "host-a", "host-b", "host-c"))
 	t.Logf("in the descriptor after %s", time.Since(begin).Round(100*time.Millisecond))
 }
