@@ -50,7 +50,7 @@ tornet-test: ## the cases on the private Tor network, with reduced counts
 	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
 # What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor
-# turns these skips into failures. The packages of SERIAL start whole clusters
+# turns these skips into failures. The packages of CLUSTERS start whole clusters
 # and guests, after all others; the daemons of ./daemon are built with the race
 # detector, those of the others as they are shipped. Those of FAKETIME simulate
 # on one thread at a time, for which the race detector takes ten to thirty times

@@ -39,7 +39,7 @@ func TestJobsNemesis(t *testing.T) {
 	holder, _ := a.holder()
 	a.backlog(holder) // one job of many chunks beside the small ones
 	n := &nemesis{arena: a, down: map[*daemon]bool{}, stopped: map[*daemon]bool{}, shaped: map[*daemon]bool{}, did: map[string]int{}}
-	for jobs, end := pick(20, 1000), time.Now().Add(pick(time.Minute, time.Hour)); len(a.load.acknowledged()) < jobs; {
+	for jobs, end := pick(20, 1000), time.Now().Add(pick(150*time.Second, time.Hour)); len(a.load.acknowledged()) < jobs; {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d jobs acknowledged, after %v", len(a.load.acknowledged()), jobs, n.did)
 		}
