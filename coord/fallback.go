@@ -122,6 +122,7 @@ func (s *Service) wayChanged(a path.Changed) {
 	}
 	// Now, not with the next round: it may count the last one as lost.
 	p.rtts = 0
+	p.intro.pause, p.intro.again = 0, 0
 	s.introduce(a.Node)
 	s.beatTo(a.Node, now, false)
 }

@@ -25,6 +25,9 @@ const (
 	// introPause is after the first pull that failed; it doubles.
 	introPause    = time.Second
 	maxIntroPause = time.Minute
+	// maxIntroRetry is that of a host that is alive and was not reached: it may
+	// just have changed its onion service.
+	maxIntroRetry = 10 * time.Second
 	tidyEvery     = time.Second // between looks at what is over
 	// hintLife is how long a hint about a backend counts, hintPause how long
 	// the same one is not sent again, maxHints how many are kept of one host.
@@ -265,7 +268,11 @@ func (s *Service) introPulled(node cluster.NodeID, list wire.IntroPoints, err er
 		i.pause, i.again = 0, 0
 		return
 	}
-	i.pause = min(max(2*i.pause, introPause), maxIntroPause)
+	longest := maxIntroPause
+	if err != nil {
+		longest = maxIntroRetry
+	}
+	i.pause = min(max(2*i.pause, introPause), longest)
 	i.again = s.now() + i.pause
 }
 

@@ -695,12 +695,13 @@ func (o *onions) leave(ctx context.Context) error {
 	if err := o.awaitLeft(ctx, time.Now()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, lastVisits)
-	defer cancel()
-	if err := o.tor.tor.Quiesce(ctx, address); err != nil && !errors.Is(err, tor.ErrNotConnected) {
-		return err
+	o.tor.quiet <- address // has room: a daemon stops once
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(lastVisits):
+		return nil
 	}
-	return nil
 }
 
 // awaitLeft waits until this host published each address without itself, or

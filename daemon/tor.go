@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,12 +36,15 @@ type torHost struct {
 	tor  *tor.Tor
 	dir  string // of tor and the sockets of its services
 	node tor.Service
+	// quiet takes the onion address that newcomers are sent away from, until
+	// tor ends.
+	quiet chan string
 }
 
 // newTorHost makes the tor of the configuration, which its Run starts. services
 // are further onion services.
 func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer, services ...tor.Service) (*torHost, error) {
-	h := &torHost{dir: filepath.Join(cfg.StateDir, "tor")}
+	h := &torHost{dir: filepath.Join(cfg.StateDir, "tor"), quiet: make(chan string, 1)}
 	o := tor.Options{Program: cfg.Tor.Program, Dir: h.dir, Torrc: cfg.Tor.Torrc, Log: log, Metrics: reg}
 	if c := cfg.Tor; c.Control != "" {
 		o = tor.Options{Attach: &tor.Attach{Control: c.Control, Socks: c.Socks, Cookie: c.Cookie}, Log: log, Metrics: reg}
@@ -54,6 +58,24 @@ func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer
 	var err error
 	h.tor, err = tor.New(o)
 	return h, err
+}
+
+// run runs tor until ctx ends.
+func (h *torHost) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case address := <-h.quiet:
+			for ctx.Err() == nil && h.tor.Quiesce(ctx, address) != nil {
+				_ = pause(ctx) // tor is not there; ends with ctx
+			}
+		}
+	})
+	return h.tor.Run(ctx)
 }
 
 // nodeService is this host's own onion service.
@@ -142,6 +164,6 @@ func (n *node) startTor(l *lifecycle) error {
 			return err
 		}
 	}
-	l.start(stage{name: "tor", run: h.tor.Run, grace: torGrace})
+	l.start(stage{name: "tor", run: h.run, grace: torGrace})
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // quiesceTime is how often Quiesce looks: less than tor takes to make an
-// introduction circuit anew.
-const quiesceTime = 100 * time.Millisecond
+// introduction circuit anew, even in a network on one machine.
+const quiesceTime = 20 * time.Millisecond
 
 // Quiesce lets no client be introduced to an own service any more, until the
 // context ends: it closes each circuit to an introduction point as soon as tor

@@ -36,6 +36,7 @@ func TestServe(t *testing.T) {
 	s.noSecrets()
 
 	settled := p.Settled()
+	t.Logf("changes of points, in order: %v", settled)
 	slices.Sort(settled)
 	if len(settled) == 0 {
 		t.Fatal("no change was published")
