@@ -51,7 +51,9 @@ type change struct {
 	at      time.Time
 	before  uint64    // version of the descriptors then
 	version uint64    // of those with it; 0: none yet
-	stored  time.Time // when the last directory that takes part had it
+	stored  time.Time // when the last directory that took part then had it
+	dirs    map[descriptor.Fingerprint]bool
+	network *descriptor.Consensus
 }
 
 // Upload is one post to a directory.
@@ -111,7 +113,7 @@ func (p *Publisher) Uploads() []Upload {
 }
 
 // Settled returns, for each change of the points that is published, the time
-// until the last directory that takes part had both descriptors.
+// until the last directory that took part then had both descriptors.
 func (p *Publisher) Settled() (all []time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +142,7 @@ func (p *Publisher) told(at time.Time, hosts []publisher.Host) {
 	}
 	p.content = content
 	if n := len(p.changes); n == 0 || p.changes[n-1].version > 0 {
-		p.changes = append(p.changes, change{at: at, before: version})
+		p.changes = append(p.changes, change{at: at, before: version, dirs: map[descriptor.Fingerprint]bool{}, network: p.network})
 	}
 }
 
@@ -285,12 +287,19 @@ func (p *Publisher) posted(u Upload) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.uploads = append(p.uploads, u)
-	n := len(p.changes)
-	if u.Err != nil || n == 0 {
+	if len(p.changes) == 0 {
 		return
 	}
-	// A directory that takes part later than the others still counts.
-	if c := &p.changes[n-1]; c.version == 0 && version > c.before || c.version == version {
+	c := &p.changes[len(p.changes)-1]
+	if c.version == 0 && version <= c.before || c.version > 0 && c.version != version {
+		return
+	}
+	// One that a later consensus brings is no directory of this change, one that
+	// was tried before is.
+	if c.network == p.network {
+		c.dirs[u.Dir] = true
+	}
+	if u.Err == nil && (c.version == 0 || c.dirs[u.Dir]) {
 		c.version, c.stored = version, u.At
 	}
 }
