@@ -294,3 +294,65 @@ func (h *host) command(args ...string) error {
 	}
 	return nil
 }
+
+// TestLostHosts: a host that hangs and one that dies, neither of which
+// publishes. Each leaves the descriptor once it is suspected and does not answer
+// behind its onion; fresh clients are served all the while, and the one that
+// hung is back by itself.
+func TestLostHosts(t *testing.T) {
+	long(t)
+	f := newFleet(t)
+	n1 := f.add("")
+	n1.await("tor is ready", func(o api.Onion) bool { return o.Tor.State == "ready" })
+	added, err := n1.api.AddOnion(f.ctx, api.OnionRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n2, n3 := f.add(""), f.add("")
+	points := func(names ...cluster.NodeID) func(api.OnionAddress) bool {
+		return func(a api.OnionAddress) bool { return has(a.Points, names...) && a.PublishedAt != nil }
+	}
+	f.publisher("all three", points("n1", "n2", "n3"))
+	client := tornettest.Run(t, f.net, "client")
+	f.served(client, added.Address, "n1", "n2", "n3")
+
+	hang := time.Now()
+	if err := syscall.Kill(-n3.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	f.publisher("without the one that hangs", points("n1", "n2"))
+	bound(t, "a host that hangs is out of the descriptor", time.Since(hang), suspectLAN+8*time.Second)
+	f.unnoticed(client, added.Address, "n1", "n2")
+	if err := syscall.Kill(-n3.cmd.Process.Pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	f.publisher("with it again", points("n1", "n2", "n3"))
+
+	death := time.Now()
+	n2.kill()
+	f.publisher("without the dead one", points("n1", "n3"))
+	bound(t, "a dead host is out of the descriptor", time.Since(death), suspectLAN+3*time.Second)
+	f.unnoticed(client, added.Address, "n1", "n3")
+}
+
+// suspectLAN is how long a host is silent in the profile lan until the others
+// suspect it.
+const suspectLAN = 3 * time.Second
+
+// unnoticed has a client that knows nothing yet connect 20 times.
+func (f *fleet) unnoticed(client *tornet.Tor, address string, names ...string) {
+	f.t.Helper()
+	if err := client.Fresh(f.ctx); err != nil {
+		f.t.Fatal(err)
+	}
+	var slowest time.Duration
+	for i := range 20 {
+		begin := time.Now()
+		name, err := fetch(f.ctx, client, fmt.Sprint("unnoticed", i), address)
+		if err != nil || !slices.Contains(names, name) {
+			f.t.Errorf("connection %d after %s: %q, %v", i, time.Since(begin), name, err)
+		}
+		slowest = max(slowest, time.Since(begin))
+	}
+	bound(f.t, "slowest of 20 fresh connections after that", slowest, 5*time.Second)
+}
