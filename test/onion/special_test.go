@@ -159,7 +159,9 @@ func TestDirectories(t *testing.T) {
 	version = p.Status().Version
 	s.roster.Weigh("b", 1)
 	s.awaitNew(p, version)
-	bound(t, "slowest fresh connection with a dead directory", s.judge("dead directory", s.visits(clients, 5)), 45*time.Second)
+	// As above, how long it takes is up to the clients: the dead relay is in the
+	// middle of their circuits too.
+	s.judge("dead directory", s.visits(clients, 5))
 	began = time.Now()
 	if _, err := s.n.Revive(dead); err != nil {
 		t.Fatal(err)
