@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	// profile lan; failoverTime what the lease takes to pass on the duty.
 	suspectTime  = 3 * time.Second
 	failoverTime = 4 * time.Second
+	// waitTime bounds what either side takes to publish.
+	waitTime = 5 * time.Minute
 	// patience is when a user gives up, in the clients' configuration.
 	patience = 30 * time.Second
 )
@@ -112,6 +115,14 @@ func (o *onionStage) up(ctx context.Context) (err error) {
 	if o.eyes, err = onionnet.StartHost(ctx, o.n, onionnet.HostOptions{Name: "eyes", Dir: filepath.Join(o.dir, "eyes"), Log: zerolog.Nop()}); err != nil {
 		return err
 	}
+	// Without a shared random value each goes by a rule of its own which
+	// directories are asked: onionbalance's is not tor's.
+	if err := o.await(ctx, "the network has a shared random value", 3*onionPeriod, func() bool {
+		text, err := o.eyes.Tor.Consensus(ctx)
+		return err == nil && strings.Contains(text, "\nshared-rand-current-value ")
+	}); err != nil {
+		return err
+	}
 	if o.publisher, err = o.publish(ctx, "a", 1); err != nil {
 		return err
 	}
@@ -187,7 +198,7 @@ func (o *onionStage) change(ctx context.Context, row *series) error {
 	if err := o.hosts["b"].Tor.Restart("its points are to change"); err != nil {
 		return err
 	}
-	if err := o.await(ctx, "host has new points", func() bool {
+	if err := o.await(ctx, "host has new points", waitTime, func() bool {
 		schedule, _, err := o.schedule(ctx)
 		h := o.roster.Texts()["b"]
 		if err != nil {
@@ -400,7 +411,7 @@ func (o *onionStage) both(ctx context.Context, what string, wanted func() func(p
 	var wg sync.WaitGroup
 	for side, key := range []descriptor.SecretKey{o.ours, o.peer} {
 		wg.Go(func() {
-			errs[side] = o.await(ctx, what, func() bool {
+			errs[side] = o.await(ctx, what, waitTime, func() bool {
 				all, err := o.look(ctx, key.Address())
 				if err != nil {
 					return false
@@ -418,10 +429,10 @@ func (o *onionStage) both(ctx context.Context, what string, wanted func() func(p
 
 // await looks again and again, with a pause that leaves the processors to
 // others.
-func (o *onionStage) await(ctx context.Context, what string, f func() bool) error {
+func (o *onionStage) await(ctx context.Context, what string, within time.Duration, f func() bool) error {
 	for began := time.Now(); !f(); {
-		if time.Since(began) > 5*time.Minute {
-			return fmt.Errorf("%s: not within 5 minutes", what)
+		if time.Since(began) > within {
+			return fmt.Errorf("%s: not within %s", what, within)
 		}
 		if err := pause(ctx, 300*time.Millisecond); err != nil {
 			return err
