@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -531,10 +532,7 @@ func (o *onions) answers(ctx context.Context, node cluster.NodeID, a descriptor.
 	o.wg.Go(func() {
 		probe, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		conn, err := o.tor.dial(probe, probeIsolation+string(node), a.String(), o.n.cfg.Onion.Port)
-		if err == nil {
-			_ = conn.Close() // only that it opened matters
-		}
+		err := o.ask(probe, node, a)
 		o.mu.Lock()
 		o.probes[node] = probed{ok: err == nil, at: o.n.now()}
 		o.mu.Unlock()
@@ -542,6 +540,30 @@ func (o *onions) answers(ctx context.Context, node cluster.NodeID, a descriptor.
 		o.look()
 	})
 	return !known || p.ok
+}
+
+// ask is nil when the proxy of a host answers behind its onion. That it connects
+// says little: the tor and the kernel of a host whose daemon hangs still do that.
+// A proxy that passes bytes on has no answer of its own.
+func (o *onions) ask(ctx context.Context, node cluster.NodeID, a descriptor.Address) error {
+	conn, err := o.tor.dial(ctx, probeIsolation+string(node), a.String(), o.n.cfg.Onion.Port)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if o.n.cfg.Onion.Mode != proxy.ModeHTTP {
+		return nil
+	}
+	if by, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(by); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintf(conn, "OPTIONS * HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", a); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(conn, make([]byte, 1))
+	return err
 }
 
 // keepPublishers runs a publisher for each address whose key is here.

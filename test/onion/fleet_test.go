@@ -248,7 +248,9 @@ func (f *fleet) publisher(what string, ok func(api.OnionAddress) bool) *host {
 				continue
 			default:
 			}
-			o, err := h.api.Onion(f.ctx)
+			ctx, cancel := context.WithTimeout(f.ctx, 2*time.Second) // one that hangs does not answer
+			o, err := h.api.Onion(ctx)
+			cancel()
 			if err == nil && len(o.Addresses) > 0 && o.Addresses[0].Publishing && ok(o.Addresses[0]) {
 				f.say("%s publishes: %s", h.name, what)
 				return h
