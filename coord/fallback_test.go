@@ -67,26 +67,7 @@ func (o *onions) give(t *testing.T, h *host) {
 // threeOnions is three with an onion service each.
 func (w *world) threeOnions(o *onions) (a, b, c *host) {
 	w.t.Helper()
-	a, b, c = w.add("host-a", 10), w.add("host-b", 20), w.add("host-c", 30)
-	for _, h := range []*host{a, b, c} {
-		o.give(w.t, h)
-	}
-	a.founder = true
-	b.knows(a)
-	c.knows(a)
-	a.start()
-	w.until("the founder holds", 3*time.Second, func() bool { return w.holder() == a.node })
-	b.start()
-	c.start()
-	for _, h := range []*host{b, c} {
-		if err := a.svc.AddRecords(context.Background(), h.records()); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	w.until("three voters", 5*w.timing().Lease, func() bool {
-		return w.voters(3) && w.holder() == a.node && w.allAlive()
-	})
-	return a, b, c
+	return w.threeWith(func(h *host) { o.give(w.t, h) })
 }
 
 func (w *world) cutMesh() {

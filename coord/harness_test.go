@@ -388,7 +388,16 @@ func (w *world) voters(n int) bool {
 // three starts hosts a, b and c as a cluster of three voters, a first.
 func (w *world) three() (a, b, c *host) {
 	w.t.Helper()
+	return w.threeWith(func(*host) {})
+}
+
+// threeWith is three whose hosts are prepared before they start.
+func (w *world) threeWith(prepare func(*host)) (a, b, c *host) {
+	w.t.Helper()
 	a, b, c = w.add("host-a", 10), w.add("host-b", 20), w.add("host-c", 30)
+	for _, h := range []*host{a, b, c} {
+		prepare(h)
+	}
 	a.founder = true
 	b.knows(a)
 	c.knows(a)

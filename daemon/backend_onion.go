@@ -155,28 +155,33 @@ func (o *onions) set(ctx context.Context, key descriptor.SecretKey, actor string
 	return api.OnionChanged{Address: a.String(), Version: body.Version}, nil
 }
 
-// RemoveOnion implements status.OnionControl.
-func (b backend) RemoveOnion(ctx context.Context, actor, address string) (api.OnionChanged, error) {
+// keptOnion is an address of the cluster whose key this host keeps.
+func (b backend) keptOnion(address string) (*onions, descriptor.Address, descriptor.SecretKey, error) {
 	o, a, err := b.onionOf(address)
 	if err != nil {
-		return api.OnionChanged{}, err
+		return nil, a, descriptor.SecretKey{}, err
 	}
 	key, ok := o.keys.get(a)
 	if !ok {
-		return api.OnionChanged{}, noKey(a, o.status.Load().keepers[a])
+		return nil, a, key, noKey(a, o.status.Load().keepers[a])
+	}
+	return o, a, key, nil
+}
+
+// RemoveOnion implements status.OnionControl.
+func (b backend) RemoveOnion(ctx context.Context, actor, address string) (api.OnionChanged, error) {
+	o, _, key, err := b.keptOnion(address)
+	if err != nil {
+		return api.OnionChanged{}, err
 	}
 	return o.set(ctx, key, b.at(actor), func(s *cluster.OnionSet) { s.Removed = true })
 }
 
 // SetOnionClients implements status.OnionControl.
 func (b backend) SetOnionClients(ctx context.Context, actor, address string, req api.OnionClientsRequest) (api.OnionChanged, error) {
-	o, a, err := b.onionOf(address)
+	o, _, key, err := b.keptOnion(address)
 	if err != nil {
 		return api.OnionChanged{}, err
-	}
-	key, ok := o.keys.get(a)
-	if !ok {
-		return api.OnionChanged{}, noKey(a, o.status.Load().keepers[a])
 	}
 	var clients []cluster.OnionClient
 	for _, name := range slices.Sorted(maps.Keys(req.Clients)) {
@@ -191,13 +196,9 @@ func (b backend) SetOnionClients(ctx context.Context, actor, address string, req
 
 // GrantOnion implements status.OnionControl.
 func (b backend) GrantOnion(ctx context.Context, actor, address string, node cluster.NodeID) (api.OnionGranted, error) {
-	o, a, err := b.onionOf(address)
+	_, a, key, err := b.keptOnion(address)
 	if err != nil {
 		return api.OnionGranted{}, err
-	}
-	key, ok := o.keys.get(a)
-	if !ok {
-		return api.OnionGranted{}, noKey(a, o.status.Load().keepers[a])
 	}
 	if node == b.id.Node {
 		return api.OnionGranted{Address: a.String(), Node: node}, nil
@@ -263,13 +264,9 @@ func (n *node) takeGrant(ctx context.Context, from cluster.NodeID, g onionGrant)
 
 // ExportOnion implements status.OnionControl.
 func (b backend) ExportOnion(_ context.Context, actor, address string) (api.OnionKey, error) {
-	o, a, err := b.onionOf(address)
+	_, a, key, err := b.keptOnion(address)
 	if err != nil {
 		return api.OnionKey{}, err
-	}
-	key, ok := o.keys.get(a)
-	if !ok {
-		return api.OnionKey{}, noKey(a, o.status.Load().keepers[a])
 	}
 	b.log.Warn().Str("actor", actor).Str("address", a.String()).Msg("key of an onion address exported")
 	return api.OnionKey{Address: a.String(), KeyFile: key.File()}, nil

@@ -307,9 +307,9 @@ func (a *app) onionDrain() *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
 		Use: "drain [NODE]", Short: "Take a host out of the descriptors, while its tor still serves",
-		Long: "For work on a host: clients come to the others from the next descriptor on, and those\n" +
-			"with the one before are still served. Wait a minute, then stop the daemon. It holds\n" +
-			"over restarts, until --undo. Without NODE it is this host.",
+		Long: "Clients come to the others from the next descriptor on, and those with the one\n" +
+			"before are still served. It holds over restarts, until --undo. Without NODE it is\n" +
+			"this host. A daemon that stops leaves the descriptors by itself.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := api.OnionDrainRequest{Undo: undo}
