@@ -46,7 +46,8 @@ type fakeCluster struct {
 	logOf    string     // what n2's log is: damaged, differs, or good
 	oldest   api.Cursor // what stands before it is kept no more
 	changed  chan struct{}
-	watching chan struct{} // if not nil, closed when a job is asked for
+	watching chan struct{} // if not nil, closed when a job was sent to a follower
+	asked    int           // how often a job was asked for since watching was set
 	reading  chan struct{} // if not nil, closed when a reader has all events
 
 	socket string
@@ -383,7 +384,9 @@ func (f *fakeCluster) Job(_ context.Context, id cluster.JobID) (api.Job, error) 
 	if !ok {
 		return j, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("see `skein job ls`")
 	}
-	if f.watching != nil {
+	// A follower's job is asked for once to see that there is one and then for
+	// each line: at the third time the first line is out.
+	if f.asked++; f.watching != nil && f.asked >= 3 {
 		close(f.watching)
 		f.watching = nil
 	}

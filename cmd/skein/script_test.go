@@ -123,7 +123,7 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 			if args[0] == "await-reader" {
 				f.reading = seen
 			} else {
-				f.watching = seen
+				f.watching, f.asked = seen, 0
 			}
 		})
 		for deadline := time.Now().Add(20 * time.Second); ; f.set(func() {}) { // wakes a reader that has all
