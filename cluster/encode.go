@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // EncodeBody returns the JSON form of an event's body, the same bytes as
@@ -141,11 +142,19 @@ func (w *bodyWriter) lit(s string) *bodyWriter {
 	return w
 }
 
-// text takes printable ASCII that needs no escape.
+// plain are the bytes of a string that encoding/json leaves as they are: the
+// printable ones of ASCII without those that it escapes.
+var plain = func() (is [256]bool) {
+	for c := byte(' '); c <= '~'; c++ {
+		is[c] = !strings.ContainsRune(`"\<>&`, rune(c))
+	}
+	return is
+}()
+
+// text takes what is plain.
 func (w *bodyWriter) text(s string) {
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ' || c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+		if !plain[s[i]] {
 			w.odd = true
 			return
 		}

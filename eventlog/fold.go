@@ -67,6 +67,8 @@ func (l *Log) setFoldErr(err error) {
 }
 
 // foldPending has the events folded that show left, while the writer goes on.
+// The writer calls it when it gave the disk something to do, or has nothing to
+// do itself: before that folding would take a processor from those who append.
 func (l *Log) foldPending() {
 	l.mu.Lock()
 	much := l.fold.size > maxUnfolded

@@ -20,6 +20,7 @@ type pipeline struct {
 	landed []*request // durable and shown, to be answered
 	single bool       // the last batch was one request
 	flush  flusher
+	gather gather
 
 	// After an error: what of them is on the disk is not known.
 	unknown []*request
@@ -33,11 +34,6 @@ type stage struct {
 	bytes   int64
 	records int
 }
-
-// comeAlong is how often the writer steps back for those whom it answered. The
-// first time lets run who waits on its processor, the next ones who was taken
-// over by others.
-const comeAlong = 3
 
 // full says that the batch is as large as one should be.
 func (s *stage) full() bool { return s.bytes >= groupBytes || s.records >= groupRecords }
@@ -59,6 +55,7 @@ func (l *Log) write(ctx context.Context) error {
 	p := &pipeline{l: l, flush: newFlusher(l)}
 	err := p.run(ctx)
 	p.flush.stop()
+	l.foldPending()
 	if err == nil {
 		return nil
 	}
@@ -82,24 +79,53 @@ func (p *pipeline) run(ctx context.Context) error {
 			if err := p.await(); err != nil {
 				return err
 			}
-		case len(p.landed) > 0 && len(p.next.batch) > 0:
-			// Have those come along who were waiting for an answer: what a group
-			// costs hardly depends on how many share it.
+		case len(p.landed) > 0:
+			answered := len(p.landed)
 			p.answer()
-			for range comeAlong {
-				runtime.Gosched()
+			if err := p.collect(answered); err != nil {
+				return err
 			}
 		case len(p.next.batch) > 0:
 			if err := p.launch(); err != nil {
 				return err
 			}
 		default:
-			p.answer()
+			p.l.foldPending()
 			if p.l.rest(ctx, idle) {
 				return nil
 			}
 		}
 	}
+}
+
+// collect stages what those append who were just answered, as many as there
+// are: what a group costs hardly depends on how many share it. Were the first of
+// them alone in the next group, the others would wait for two.
+func (p *pipeline) collect(answered int) error {
+	if p.gather.alone > 0 {
+		p.gather.alone--
+		runtime.Gosched()
+		return nil
+	}
+	before := len(p.next.batch)
+	until := time.Now().Add(min(p.gather.took/2, gatherMax))
+	came := 0
+	for range gatherSteps {
+		runtime.Gosched()
+		if err := p.take(); err != nil {
+			return err
+		}
+		if came = len(p.next.batch) - before; came >= answered || p.next.full() {
+			return nil
+		}
+		if !time.Now().Before(until) {
+			break
+		}
+	}
+	if 2*came < answered {
+		p.gather.alone = gatherNot
+	}
+	return nil
 }
 
 // rest waits for work. It reports true when ctx has ended and there is none.
@@ -183,6 +209,7 @@ func (p *pipeline) show(err error) error {
 	if err == nil {
 		err = p.l.publish(p.flying.dirty)
 	}
+	p.gather.landed()
 	batch := p.flying.batch
 	p.flying = stage{}
 	if err != nil {
@@ -221,9 +248,13 @@ func (p *pipeline) launch() error {
 	p.single = len(s.batch) == 1
 	if single {
 		// Nobody to do anything for in the meantime.
+		p.gather.launched = time.Now()
+		p.l.foldPending()
 		return p.show(p.l.flush(s.dirty))
 	}
+	p.gather.launched = time.Now()
 	p.flush.work <- s.dirty
+	p.l.foldPending()
 	p.answer()
 	return nil
 }
@@ -237,6 +268,26 @@ func (p *pipeline) answer() {
 	clear(p.landed)
 	p.landed = p.landed[:0]
 }
+
+// gather is how long those are waited for who were just answered.
+type gather struct {
+	launched time.Time
+	took     time.Duration // from the launch of the last group to its end
+	alone    int           // for so many groups nobody is waited for
+}
+
+const (
+	// gatherMax bounds the wait, as does half of what the disk takes.
+	gatherMax = time.Millisecond
+	// gatherSteps bounds it where the clock stands still, as in simulations.
+	gatherSteps = 1000
+	// gatherNot is for how many groups nobody is waited for when those who were
+	// answered stayed away.
+	gatherNot = 16
+)
+
+// landed notes that the group in flight is durable.
+func (g *gather) landed() { g.took = time.Since(g.launched) }
 
 // flusher writes and syncs for the writer, one batch at a time.
 type flusher struct {

@@ -179,8 +179,8 @@ func (l *Log) makeRoom(dirty []*chain) error {
 }
 
 // publish shows the synced groups to readers and wakes who waits. The groups
-// are folded while the next ones are written: whoever saw the new heads waits
-// in View until that is done. An error is that of folding.
+// are folded while the next ones are written, see foldPending: whoever saw the
+// new heads waits in View until that is done. An error is that of folding.
 func (l *Log) publish(dirty []*chain) error {
 	if len(dirty) == 0 {
 		return nil
@@ -193,7 +193,6 @@ func (l *Log) publish(dirty []*chain) error {
 	if err := l.show(dirty, size); err != nil {
 		return err
 	}
-	l.foldPending()
 	l.ownAck()
 	l.notify()
 	l.advanceStable()
