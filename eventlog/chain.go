@@ -57,7 +57,7 @@ type commitGroup struct {
 	base   uint64 // the seq at which it starts
 	events []cluster.Event
 	newIdx []indexEntry
-	next   cluster.Head // the signed head that ends buf
+	next   cluster.Head // the signed head that ends buf; Seq 0: to be put there yet
 }
 
 type segment struct {
@@ -200,24 +200,34 @@ func (c *chain) grow(e cluster.Event, buf []byte) {
 }
 
 // end puts the signed head after the events of the group.
-func (c *chain) end(h cluster.Head) error {
+func (g *commitGroup) end(h cluster.Head) error {
 	p, err := record.AppendHead(nil, h)
 	if err == nil {
-		c.buf, err = record.AppendFrame(c.buf, record.Frame{Type: record.TypeHead, Base: c.base, Payload: p})
+		g.buf, err = record.AppendFrame(g.buf, record.Frame{Type: record.TypeHead, Base: g.base, Payload: p})
 	}
 	if err != nil {
 		return err
 	}
-	c.next = h
+	g.next = h
 	return nil
 }
 
+// size is what the staged group will take with its head.
+func (c *chain) size() int64 {
+	n := len(c.buf)
+	if c.next.Seq == 0 {
+		n += record.HeadFrameLen(c.src)
+	}
+	return int64(n)
+}
+
 // makeRoom opens the segment that the staged group goes into, a new one if need
-// be, and preallocates the group's place. No group is in flight. An error for which noRoom is true left
-// nothing behind and may be tried again; every other one poisons the log.
+// be, and preallocates the group's place. No group is in flight. An error for
+// which noRoom is true left nothing behind and may be tried again; every other
+// one poisons the log.
 func (c *chain) makeRoom(fs FS, o Options) error {
 	seg := c.last()
-	if seg != nil && !seg.sealed && len(seg.index) > 0 && seg.size+int64(len(c.buf)) > o.SegmentSize {
+	if seg != nil && !seg.sealed && len(seg.index) > 0 && seg.size+c.size() > o.SegmentSize {
 		if err := c.seal(fs); err != nil {
 			return err
 		}
@@ -233,7 +243,7 @@ func (c *chain) makeRoom(fs FS, o Options) error {
 			return err
 		}
 	}
-	if end := seg.size + int64(len(c.buf)); end > c.alloc {
+	if end := seg.size + c.size(); end > c.alloc {
 		step := max(min(o.Prealloc, max(minPrealloc, seg.size)), end-c.alloc)
 		if err := c.preallocate(seg, step); err != nil && isFull(err) {
 			step = end - c.alloc // what the group needs may still be there
@@ -272,6 +282,16 @@ func (c *chain) launch() {
 func (c *chain) write() error {
 	seg := c.last()
 	return writeAt(c.file, c.flight.buf, seg.size, seg.path)
+}
+
+// finish writes the head behind the group in flight, which has none yet.
+func (c *chain) finish(h cluster.Head) error {
+	n := len(c.flight.buf)
+	if err := c.flight.end(h); err != nil {
+		return err
+	}
+	seg := c.last()
+	return writeAt(c.file, c.flight.buf[n:], seg.size+int64(n), seg.path)
 }
 
 func writeAt(f File, b []byte, off int64, path string) error {

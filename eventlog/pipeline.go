@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -250,10 +251,12 @@ func (p *pipeline) launch() error {
 		// Nobody to do anything for in the meantime.
 		p.gather.launched = time.Now()
 		p.l.foldPending()
-		return p.show(p.l.flush(s.dirty))
+		p.l.vouch(s.dirty, p.flush.signed)
+		return p.show(p.l.flush(s.dirty, p.flush.signed))
 	}
 	p.gather.launched = time.Now()
 	p.flush.work <- s.dirty
+	p.l.vouch(s.dirty, p.flush.signed)
 	p.l.foldPending()
 	p.answer()
 	return nil
@@ -291,15 +294,16 @@ func (g *gather) landed() { g.took = time.Since(g.launched) }
 
 // flusher writes and syncs for the writer, one batch at a time.
 type flusher struct {
-	work chan []*chain // capacity 1: never full
-	done chan error    // capacity 1: never full
+	work   chan []*chain     // capacity 1: never full
+	signed chan cluster.Head // of the own group in work; capacity 1: never full
+	done   chan error        // capacity 1: never full
 }
 
 func newFlusher(l *Log) flusher {
-	f := flusher{work: make(chan []*chain, 1), done: make(chan error, 1)}
+	f := flusher{work: make(chan []*chain, 1), signed: make(chan cluster.Head, 1), done: make(chan error, 1)}
 	go func() {
 		for dirty := range f.work {
-			f.done <- l.flush(dirty)
+			f.done <- l.flush(dirty, f.signed)
 		}
 		close(f.done)
 	}()
@@ -313,12 +317,20 @@ func (f flusher) stop() {
 	}
 }
 
-// flush makes the groups in flight durable. An error poisons the log: it is
-// unknown what of them is on the disk.
-func (l *Log) flush(dirty []*chain) error {
+// flush makes the groups in flight durable. The events of the own one are
+// written while its head is being signed. An error poisons the log: it is
+// unknown what of the groups is on the disk.
+func (l *Log) flush(dirty []*chain, signed <-chan cluster.Head) error {
 	for _, c := range dirty {
 		if err := c.write(); err != nil {
 			return err
+		}
+	}
+	for _, c := range dirty {
+		if c.flight.next.Seq == 0 {
+			if err := c.finish(<-signed); err != nil {
+				return err
+			}
 		}
 	}
 	for _, c := range dirty {
@@ -331,7 +343,10 @@ func (l *Log) flush(dirty []*chain) error {
 	return nil
 }
 
-// sign vouches for all that is staged of the own chain c.
-func (l *Log) sign(c *chain) cluster.Head {
-	return record.SignHead(l.o.Cluster, cluster.Head{Source: c.src, Seq: c.tail.Seq, Hash: c.tail.Hash}, l.o.Key)
+// vouch signs the head of the own group, if it is one of those that were just
+// launched.
+func (l *Log) vouch(dirty []*chain, signed chan<- cluster.Head) {
+	if c := l.own; slices.Contains(dirty, c) {
+		signed <- record.SignHead(l.o.Cluster, cluster.Head{Source: c.src, Seq: c.tail.Seq, Hash: c.tail.Hash}, l.o.Key)
+	}
 }

@@ -127,7 +127,9 @@ func (l *Log) commitOnce(batch []*request) error {
 	for _, c := range s.dirty {
 		c.launch()
 	}
-	if err := l.flush(s.dirty); err != nil {
+	signed := make(chan cluster.Head, 1)
+	l.vouch(s.dirty, signed)
+	if err := l.flush(s.dirty, signed); err != nil {
 		return err
 	}
 	if err := l.publish(s.dirty); err != nil {
@@ -163,14 +165,9 @@ func (l *Log) unstage(s stage) {
 	}
 }
 
-// makeRoom signs the own group and makes room for all.
+// makeRoom makes room for all groups.
 func (l *Log) makeRoom(dirty []*chain) error {
 	for _, c := range dirty {
-		if c == l.own {
-			if err := c.end(l.sign(c)); err != nil {
-				return err
-			}
-		}
 		if err := c.makeRoom(l.fs, l.o); err != nil {
 			return err
 		}

@@ -47,6 +47,11 @@ func AppendHead(dst []byte, h cluster.Head) ([]byte, error) {
 	return append(dst, h.Sig...), nil
 }
 
+// HeadFrameLen returns the length of a whole frame with a head of src.
+func HeadFrameLen(src cluster.SourceID) int {
+	return FrameHeaderLen + 1 + 1 + len(src.Node) + 8 + 8 + len(cluster.Hash{}) + ed25519.SignatureSize
+}
+
 // DecodeHead reads the payload of a head frame. It does not verify the
 // signature.
 func DecodeHead(b []byte) (cluster.Head, error) {
