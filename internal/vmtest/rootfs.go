@@ -14,8 +14,8 @@ import (
 // rootModules are what a guest needs to mount the root file system.
 var rootModules = []string{"virtio_pci", "virtio_blk", "ext4"}
 
-// rootPackages make a minimal Debian one that boots with systemd.
-const rootPackages = "systemd,systemd-sysv,udev,kmod,iproute2"
+// rootPackages make a minimal Debian one that boots with systemd, and has tor.
+const rootPackages = "systemd,systemd-sysv,udev,kmod,iproute2,tor"
 
 // FetchRootfs returns an ext4 image of a minimal Debian with systemd, in the
 // cache; the first call makes it. It needs root.

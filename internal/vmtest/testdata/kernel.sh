@@ -6,6 +6,7 @@ chunks skein
 index=$(cat /sys/class/net/skein0/ifindex)
 systemctl restart skein || fail "restart"
 [ "$(cat /sys/class/net/skein0/ifindex)" = "$index" ] || fail "the device did not outlive the restart"
+onion skein
 systemctl stop skein || fail "stop"
 [ -e /sys/class/net/skein0 ] || fail "the device did not outlive the stop"
 skein net cleanup || fail "net cleanup"

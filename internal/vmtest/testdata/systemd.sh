@@ -71,3 +71,27 @@ founder skein init --cluster vm || fail "init"
 founder skein run 2>/run/founder.log &
 healthy /run/founder.sock || fail "the founder is not up: $(tail -n 5 /run/founder.log)"
 (umask 077 && skein token create --socket /run/founder.sock >/etc/credstore/skein.token) || fail "no token"
+
+# onion UNIT: its tor lives in the same sandbox, with the keys of its onion
+# address. Without a network there is nothing that it could bootstrap from.
+onion() {
+	mkdir -p "/etc/systemd/system/$1.service.d"
+	printf '[Service]\nEnvironment=SKEIN_TOR_ENABLED=true\n' >"/etc/systemd/system/$1.service.d/tor.conf"
+	systemctl daemon-reload
+	systemctl restart "$1" || fail "$1 with tor does not become ready"
+	tries=0
+	until skein onion status -o json >/tmp/onion && grep -q '"state": *"bootstrap"' /tmp/onion && grep -q '"node": *"[a-z2-7]\{56\}\.onion"' /tmp/onion; do
+		tries=$((tries + 1))
+		[ $tries -lt 40 ] || fail "$1 has no tor: $(cat /tmp/onion)"
+		sleep 0.2
+	done
+	grep -q '"restarts": *0' /tmp/onion || fail "$1: tor had to be started again: $(cat /tmp/onion)"
+	uid=
+	for pid in $(cat "/sys/fs/cgroup$(systemctl show -P ControlGroup "$1")/cgroup.procs"); do
+		[ "$(cat "/proc/$pid/comm")" = tor ] && uid=$(stat -c %u "/proc/$pid")
+	done
+	[ -n "$uid" ] && [ "$uid" != 0 ] || fail "$1: tor runs as '$uid'"
+	rm "/etc/systemd/system/$1.service.d/tor.conf"
+	systemctl daemon-reload
+	echo "READY $1 with tor uid=$uid $(sed -n 's/.*"version": *"\([0-9.]*\).*/\1/p' /tmp/onion | head -n 1)"
+}
