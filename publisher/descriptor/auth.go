@@ -7,7 +7,6 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -60,8 +59,7 @@ type middle struct {
 }
 
 func parseMiddle(text []byte) (m middle, err error) {
-	// tor ends it without a line feed, other programs with one.
-	all, err := items(slices.Concat(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")), maxItems)
+	all, err := items(text, maxItems)
 	if err != nil {
 		return m, err
 	}

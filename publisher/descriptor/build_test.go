@@ -99,7 +99,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil || len(text)%padTo != 0 {
 			t.Errorf("%d points: the middle layer has %d bytes (%v)", n, len(text), err)
 		}
-		if m, err := parseMiddle(bytes.TrimRight(text, "\x00")); err != nil || len(m.clients) != authMultiple {
+		if m, err := parseMiddle(unpad(text)); err != nil || len(m.clients) != authMultiple {
 			t.Errorf("%d points: %d entries of clients (%v)", n, len(m.clients), err)
 		}
 		for line := range strings.SplitSeq(string(b.Text), "\n") {

@@ -93,6 +93,7 @@ func TestHostileLayers(t *testing.T) {
 		"line without word":   {inner: replace("flow-control", "\xff\xfe"), want: ErrSyntax},
 		"very many items":     {inner: func(b []byte) []byte { return append(b, strings.Repeat("x\n", maxItems)...) }, want: ErrTooLarge},
 		"many broken points":  {inner: func(b []byte) []byte { return append(b, strings.Repeat("introduction-point\n", 18)...) }, want: ErrTooMany},
+		"open last line":      {inner: cut(1)},
 		"right, for contrast": {},
 	} {
 		text := forceLayers(testParams(3), c.inner, c.middle, c.outer)

@@ -31,7 +31,7 @@ func (s *Sealed) Open(a Address, p Period, client *ecdh.PrivateKey, now time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("descriptor of %s: %w", a, err)
 	}
-	m, err := parseMiddle(bytes.TrimRight(text, "\x00"))
+	m, err := parseMiddle(unpad(text))
 	if err != nil {
 		return nil, fmt.Errorf("descriptor of %s: middle layer: %w", a, err)
 	}
@@ -48,12 +48,22 @@ func (s *Sealed) Open(a Address, p Period, client *ecdh.PrivateKey, now time.Tim
 	if err != nil {
 		return nil, fmt.Errorf("descriptor of %s: %w", a, err)
 	}
-	d, err := parseInner(bytes.TrimRight(text, "\x00"), s.Key, now)
+	d, err := parseInner(unpad(text), s.Key, now)
 	if err != nil {
 		return nil, fmt.Errorf("descriptor of %s: inner layer: %w", a, err)
 	}
 	d.Revision = s.Revision
 	return d, nil
+}
+
+// unpad drops the padding of a layer, and ends its last line: tor does not in
+// the middle layer, stem (onionbalance) not in the inner one.
+func unpad(text []byte) []byte {
+	text = bytes.TrimRight(text, "\x00")
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	return text
 }
 
 func parseInner(text []byte, signer [32]byte, now time.Time) (*Descriptor, error) {
