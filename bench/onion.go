@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,14 +114,6 @@ func (o *onionStage) up(ctx context.Context) (err error) {
 	if o.eyes, err = onionnet.StartHost(ctx, o.n, onionnet.HostOptions{Name: "eyes", Dir: filepath.Join(o.dir, "eyes"), Log: zerolog.Nop()}); err != nil {
 		return err
 	}
-	// Without a shared random value each goes by a rule of its own which
-	// directories are asked: onionbalance's is not tor's.
-	if err := o.await(ctx, "the network has a shared random value", 3*onionPeriod, func() bool {
-		text, err := o.eyes.Tor.Consensus(ctx)
-		return err == nil && strings.Contains(text, "\nshared-rand-current-value ")
-	}); err != nil {
-		return err
-	}
 	if o.publisher, err = o.publish(ctx, "a", 1); err != nil {
 		return err
 	}
@@ -180,7 +171,7 @@ func (o *onionStage) close() {
 
 // complete waits until both sides have points of all hosts at all directories.
 func (o *onionStage) complete(ctx context.Context) error {
-	_, err := o.both(ctx, "all hosts are in both descriptors", func() func(points) bool {
+	took, err := o.both(ctx, "all hosts are in both descriptors", func() func(points) bool {
 		var each []points
 		for name := range o.hosts {
 			each = append(each, o.pointsOf(ctx, name))
@@ -189,6 +180,9 @@ func (o *onionStage) complete(ctx context.Context) error {
 			return !slices.ContainsFunc(each, func(p points) bool { return !found.any(p) })
 		}
 	})
+	if err == nil && took[1] == waitTime {
+		err = fmt.Errorf("onionbalance has not got all hosts into its descriptors within %s", waitTime)
+	}
 	return err
 }
 
@@ -404,26 +398,44 @@ func (o *onionStage) schedule(ctx context.Context) (descriptor.Schedule, *descri
 }
 
 // both waits until every descriptor that clients find is, for each side, as
-// wanted, and returns how long each side took.
+// wanted, and returns how long each side took: waitTime where the other one
+// did not get there.
 func (o *onionStage) both(ctx context.Context, what string, wanted func() func(points) bool) (took [2]time.Duration, err error) {
 	began := time.Now()
 	var errs [2]error
 	var wg sync.WaitGroup
 	for side, key := range []descriptor.SecretKey{o.ours, o.peer} {
 		wg.Go(func() {
+			var last error
 			errs[side] = o.await(ctx, what, waitTime, func() bool {
-				all, err := o.look(ctx, key.Address())
-				if err != nil {
+				var all []points
+				if all, last = o.look(ctx, key.Address()); last != nil {
 					return false
 				}
 				ok := wanted()
-				return !slices.ContainsFunc(all, func(found points) bool { return !ok(found) })
+				missed := 0
+				for _, found := range all {
+					if !ok(found) {
+						missed++
+					}
+				}
+				if missed > 0 {
+					last = fmt.Errorf("%d of %d descriptors are not so", missed, len(all))
+				}
+				return missed == 0
 			})
-			took[side] = time.Since(began)
+			if errs[side] != nil {
+				errs[side] = fmt.Errorf("%w: %w", errs[side], last)
+			}
+			took[side] = min(time.Since(began), waitTime)
 		})
 	}
 	wg.Wait()
 	o.s.progress("%s: ours after %s, theirs after %s", what, took[0].Round(100*time.Millisecond), took[1].Round(100*time.Millisecond))
+	if errs[1] != nil && took[1] == waitTime {
+		o.s.progress("theirs: %v", errs[1])
+		errs[1] = nil
+	}
 	return took, errors.Join(errs[:]...)
 }
 
@@ -463,19 +475,24 @@ func (o *onionStage) look(ctx context.Context, a descriptor.Address) ([]points, 
 	}
 	dirs := ring.Fetch(a.Blind(slot.Period))
 	var all []points
+	var errs []error
 	for _, dir := range dirs {
 		limit, cancel := context.WithTimeout(ctx, 15*time.Second)
 		text, err := o.eyes.Tor.Fetch(limit, a.String(), dir.String())
 		cancel()
 		if err != nil {
+			errs = append(errs, err)
 			continue
 		}
-		if found, err := open([]byte(text), a, slot.Period); err == nil {
-			all = append(all, found)
+		found, err := open([]byte(text), a, slot.Period)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		all = append(all, found)
 	}
 	if 2*len(all) < len(dirs) {
-		return nil, fmt.Errorf("%d of %d directories have a descriptor of %s", len(all), len(dirs), a)
+		return nil, fmt.Errorf("%d of %d directories have a descriptor of %s: %w", len(all), len(dirs), a, errors.Join(errs...))
 	}
 	return all, nil
 }
