@@ -28,7 +28,7 @@ func ParseAddress(text string) (Address, error) {
 		return Address{}, fmt.Errorf("%w: %d characters before .onion, need %d", ErrAddress, min(len(id), 999), addressLen)
 	}
 	raw, err := onionBase32.DecodeString(id)
-	if err != nil {
+	if err != nil || len(raw) != len(Address{})+3 { // line ends are skipped
 		return Address{}, fmt.Errorf("%w: a character outside of a-z and 2-7", ErrAddress)
 	}
 	var a Address

@@ -108,7 +108,7 @@ func TestAddress(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "x", a.ID()[:55], a.ID() + "a", flip(0), flip(52), flip(55), strings.Replace(a.ID(), a.ID()[:1], "1", 1),
-		"expyuzz4wqqyqhjn.onion", strings.Repeat("a", 56),
+		"expyuzz4wqqyqhjn.onion", strings.Repeat("a", 56), a.ID()[:55] + "\n", strings.Repeat("a", 40) + strings.Repeat("\r", 16),
 	} {
 		if _, err := ParseAddress(bad); !errors.Is(err, ErrAddress) {
 			t.Errorf("ParseAddress(%q): %v", bad, err)
