@@ -19,7 +19,7 @@ type pipeline struct {
 	next   stage
 	flying stage      // being written and synced; no batch: nothing is
 	landed []*request // durable and shown, to be answered
-	single bool       // the last batch was one request
+	quiet  bool       // nothing was asked for while the last batch was in flight
 	flush  flusher
 	gather gather
 
@@ -211,6 +211,7 @@ func (p *pipeline) show(err error) error {
 		err = p.l.publish(p.flying.dirty)
 	}
 	p.gather.landed()
+	p.quiet = len(p.next.batch) == 0 && p.l.in.empty()
 	batch := p.flying.batch
 	p.flying = stage{}
 	if err != nil {
@@ -245,10 +246,8 @@ func (p *pipeline) launch() error {
 		c.launch()
 	}
 	p.flying = s
-	single := p.single && len(s.batch) == 1
-	p.single = len(s.batch) == 1
-	if single {
-		// Nobody to do anything for in the meantime.
+	if p.quiet {
+		// Probably nobody to do anything for in the meantime.
 		p.gather.launched = time.Now()
 		p.l.foldPending()
 		p.l.vouch(s.dirty, p.flush.signed)
