@@ -246,14 +246,13 @@ func (p *pipeline) launch() error {
 		c.launch()
 	}
 	p.flying = s
+	p.gather.launched = time.Now()
 	if p.quiet {
 		// Probably nobody to do anything for in the meantime.
-		p.gather.launched = time.Now()
 		p.l.foldPending()
 		p.l.vouch(s.dirty, p.flush.signed)
 		return p.show(p.l.flush(s.dirty, p.flush.signed))
 	}
-	p.gather.launched = time.Now()
 	p.flush.work <- s.dirty
 	p.l.vouch(s.dirty, p.flush.signed)
 	p.l.foldPending()

@@ -269,6 +269,21 @@ func TestEventRefusals(t *testing.T) {
 	}
 }
 
+// TestHeadFrameLen: the log makes room for a head before there is one.
+func TestHeadFrameLen(t *testing.T) {
+	for _, n := range []cluster.NodeID{"a", "host-001"} {
+		h := SignHead("c1", cluster.Head{Source: cluster.SourceID{Node: n, Inc: 2}, Seq: 9, Hash: cluster.Hash{1}}, testKey())
+		p, err := AppendHead(nil, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame, err := AppendFrame(nil, Frame{Type: TypeHead, Base: 9, Payload: p})
+		if err != nil || HeadFrameLen(h.Source) != len(frame) {
+			t.Errorf("head of %s: %d bytes, want %d (%v)", n, HeadFrameLen(h.Source), len(frame), err)
+		}
+	}
+}
+
 func TestHeadsRoundTrip(t *testing.T) {
 	var heads []cluster.Head
 	for _, n := range []cluster.NodeID{"a", "b", "c"} {
