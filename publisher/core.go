@@ -12,7 +12,7 @@ import (
 // Core decides when to build, and where to post. It is pure: the same events at
 // the same times give the same actions. One goroutine owns it.
 //
-//	             change + Coalesce, not before MinGap
+//	             change + Coalesce, Burst per MinGap
 //	waiting ----------------------------------------> building
 //	   ^   ^                                             |
 //	   |   +--- failed: again after RetryMin, doubling --+
@@ -39,7 +39,8 @@ type Core struct {
 	changed   time.Duration
 	building  bool
 	failures  int           // builds in a row
-	notBefore time.Duration // of the next Build
+	notBefore time.Duration // of the next Build, after one that failed
+	paid      time.Duration // how far the builds so far reach, MinGap each
 	refresh   time.Duration // when the descriptor is renewed anyway
 	version   uint64
 
@@ -123,7 +124,7 @@ func (c *Core) setDuty(e SetDuty, now time.Duration) {
 		c.fence = fence{}
 	}
 	if !c.publishing && e.Publishing {
-		c.notBefore = 0
+		c.notBefore, c.paid = 0, 0
 		for _, t := range c.targets {
 			t.version = 0 // what was posted before may be overtaken
 		}
@@ -221,13 +222,14 @@ func (c *Core) buildAt() (time.Duration, bool) {
 	if !c.dirty || c.building || len(c.targets) == 0 || c.content == [32]byte{} {
 		return 0, false
 	}
-	return max(c.changed+c.timing.Coalesce, c.notBefore), true
+	burst := time.Duration(c.timing.Burst-1) * c.timing.MinGap
+	return max(c.changed+c.timing.Coalesce, c.notBefore, c.paid-burst), true
 }
 
 func (c *Core) build(now time.Duration) Build {
 	c.version++
 	c.building, c.dirty = true, false
-	c.notBefore = now + c.timing.MinGap
+	c.paid = max(c.paid, now) + c.timing.MinGap
 	jitter := time.Duration(c.chance() % uint64(2*c.timing.Jitter+1))
 	c.refresh = now + c.timing.Period - c.timing.Jitter + jitter
 	b := Build{Version: c.version, Term: c.term}

@@ -5,8 +5,12 @@ import "time"
 // Timing is every duration of publishing.
 type Timing struct {
 	// Coalesce is how long changes are gathered, MinGap the least time between
-	// two descriptors.
+	// two descriptors on average: Burst of them may follow each other without
+	// it, as when all hosts replace their points at the start of a day, within
+	// seconds. What a descriptor lists in the meantime and is gone makes clients
+	// wait.
 	Coalesce, MinGap time.Duration
+	Burst            int
 	// Period is the time between descriptors when nothing changes, give or take
 	// Jitter.
 	Period, Jitter time.Duration
@@ -24,7 +28,7 @@ type Timing struct {
 // DefaultTiming returns the durations that the network expects.
 func DefaultTiming() Timing {
 	return Timing{
-		Coalesce: 500 * time.Millisecond, MinGap: 5 * time.Second,
+		Coalesce: 500 * time.Millisecond, MinGap: 5 * time.Second, Burst: 4,
 		Period: time.Hour, Jitter: 10 * time.Minute,
 		RetryMin: 5 * time.Second, RetryMax: 5 * time.Minute,
 		Answer: 15 * time.Second, Yield: 80 * time.Minute,
