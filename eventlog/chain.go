@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ const (
 	segmentSuffix = ".seg"
 	indexStep     = 64 << 10
 	minPrealloc   = 64 << 10
+	bodyRoom      = 8 << 10
 )
 
 // chain is one source's segments. The writer owns it; the fields under
@@ -35,7 +37,8 @@ type chain struct {
 	// written and synced.
 	commitGroup
 	flight commitGroup
-	usual  int // how many events there were in the last group
+	usual  int    // how many events there were in the last group
+	bodies []byte // where the bodies of events are kept
 	// link is what the chain begins with: that it goes on for another one.
 	link  *cluster.Incarnation
 	alloc int64 // how far the last segment's file reaches
@@ -160,43 +163,46 @@ func (c *chain) forget() {
 	c.buf, c.events, c.newIdx, c.next = c.buf[:0], nil, c.newIdx[:0], cluster.Head{}
 }
 
-// add puts e, whose position the caller has filled in, into the group, and
-// returns its time.
-func (c *chain) add(e cluster.Event) (cluster.HLC, error) {
+// add puts e, which was checked and whose position the caller has filled in,
+// into the group. Its body is the caller's again then.
+func (c *chain) add(e cluster.Event) {
 	start := len(c.buf)
-	b, err := record.AppendEvent(record.BeginFrame(c.buf), e)
-	if err == nil {
-		err = record.FinishFrame(b, start, record.TypeEvent, c.base)
-	}
-	if err != nil {
-		c.buf = c.buf[:start]
-		return 0, err
-	}
+	b := record.AppendChecked(record.BeginFrame(c.buf), &e)
 	e.Hash = record.HashEvent(e.Prev, b[start+record.FrameHeaderLen:])
-	c.grow(e, b)
-	return e.HLC, nil
+	e.Body = c.keep(e.Body)
+	c.grow(&e, b)
+}
+
+// keep copies body for an event. Few of them outlive the fold, and each keeps
+// no more than bodyRoom with it.
+func (c *chain) keep(body []byte) []byte {
+	if len(body) > cap(c.bodies)-len(c.bodies) {
+		c.bodies = make([]byte, 0, max(len(body), bodyRoom))
+	}
+	n := len(c.bodies)
+	c.bodies = append(c.bodies, body...)
+	return slices.Clip(c.bodies[n:])
 }
 
 // copy puts e, which was decoded from payload and verified, into the group.
 func (c *chain) copy(e cluster.Event, payload []byte) {
-	start := len(c.buf)
-	b := append(record.BeginFrame(c.buf), payload...)
-	if err := record.FinishFrame(b, start, record.TypeEvent, c.base); err != nil {
-		panic("eventlog: verified event refused: " + err.Error())
-	}
-	c.grow(e, b)
+	c.grow(&e, append(record.BeginFrame(c.buf), payload...))
 }
 
-// grow makes buf the group up to e, whose frame ends it.
-func (c *chain) grow(e cluster.Event, buf []byte) {
+// grow makes buf the group up to e, whose frame ends it and is to be finished.
+func (c *chain) grow(e *cluster.Event, buf []byte) {
 	start := len(c.buf)
+	if err := record.FinishFrame(buf, start, record.TypeEvent, c.base); err != nil {
+		// It was checked on entry, or verified: this cannot be a caller's fault.
+		panic("eventlog: checked event refused: " + err.Error())
+	}
 	c.buf = buf
 	if len(c.newIdx) == 0 || int64(start)-c.newIdx[len(c.newIdx)-1].off >= indexStep {
 		c.newIdx = append(c.newIdx, indexEntry{seq: e.Seq, off: int64(start)})
 	}
 	c.tail = cluster.Mark{Seq: e.Seq, Hash: e.Hash}
 	c.hlc = e.HLC
-	c.events = append(c.events, e)
+	c.events = append(c.events, *e)
 }
 
 // end puts the signed head after the events of the group.

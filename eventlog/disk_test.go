@@ -322,7 +322,7 @@ func TestIntakeClassesDoNotStarve(t *testing.T) {
 	if n := fill(urgent); n != 4 {
 		t.Errorf("%d urgent ones beside them, want 4", n)
 	}
-	batch := q.take()
+	batch := q.take(nil)
 	for i, r := range batch {
 		if (r.class == urgent) != (i < 4) {
 			t.Fatalf("request %d of the group is of class %d", i, r.class)
@@ -342,7 +342,7 @@ func TestIntakeClassesDoNotStarve(t *testing.T) {
 	if err := put(ordinary, 100); err != nil {
 		t.Fatal(err)
 	}
-	if batch := q.take(); len(batch) != 2 || batch[0].class != urgent || batch[1].class != ordinary {
+	if batch := q.take(nil); len(batch) != 2 || batch[0].class != urgent || batch[1].class != ordinary {
 		t.Fatalf("first group has %d requests", len(batch))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 )
@@ -30,7 +31,8 @@ const (
 // store a run of another chain, take in a fork, or start a new incarnation.
 type request struct {
 	drafts []cluster.Draft
-	bodies [][]byte
+	bodies [][]byte // of the drafts, encoded in room
+	room   []byte
 	run    *run
 	fork   *provenFork
 	renew  *renewal                          // new incarnation of the own chain
@@ -38,6 +40,7 @@ type request struct {
 	trim   map[cluster.SourceID]cluster.Mark // forget the segments up to here
 
 	class   class
+	began   time.Time // when it was put, if nothing else was queued, or there was no room
 	weight  int64
 	records int
 	taken   bool // by the writer; guarded by intake.mu
@@ -59,13 +62,19 @@ func (q *intake) newAppend(drafts []cluster.Draft) *request {
 	return r
 }
 
-// recycle takes back a request whose answer was read, for another one.
+// recycle takes back a request of newAppend whose answer was read, for another
+// one, unless it was a large one.
 func (q *intake) recycle(r *request) {
-	clear(r.drafts)
-	clear(r.bodies)
-	*r = request{drafts: r.drafts[:0], bodies: r.bodies[:0], done: r.done}
+	if cap(r.room) > maxSpare {
+		return
+	}
+	r.drafts, r.bodies, r.room = r.drafts[:0], r.bodies[:0], r.room[:0]
+	r.class, r.began, r.weight, r.taken, r.did, r.events = ordinary, time.Time{}, 0, false, false, nil
 	q.spare.Put(r)
 }
+
+// maxSpare is the most room that a request keeps for the next one, in bytes.
+const maxSpare = 64 << 10
 
 // intake is the bounded queue before the writer. What it admits keeps its
 // weight until it is durable or refused, so memory is bounded by the budget.
@@ -115,6 +124,9 @@ func (q *intake) put(ctx context.Context, r *request) error {
 	r.weight = min(max(r.weight, minWeight), own)
 	for {
 		q.mu.Lock()
+		if r.began.IsZero() && len(q.urgent)+len(q.queue) == 0 {
+			r.began = time.Now() // not each one's: that would cost more than the queue
+		}
 		if q.closed {
 			q.mu.Unlock()
 			return ErrClosed
@@ -133,6 +145,9 @@ func (q *intake) put(ctx context.Context, r *request) error {
 		}
 		room := q.room
 		q.mu.Unlock()
+		if r.began.IsZero() {
+			r.began = time.Now()
+		}
 		select {
 		case <-room:
 		case <-ctx.Done():
@@ -148,12 +163,12 @@ func (q *intake) poke() {
 	}
 }
 
-// take removes what fits into one commit group, urgent requests first. At least
-// one of each queue goes with it, so that no flood of the one stops the other.
-func (q *intake) take() []*request {
+// take removes what fits into one commit group and appends it to batch, urgent
+// requests first. At least one of each queue goes with it, so that no flood of
+// the one stops the other.
+func (q *intake) take(batch []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var batch []*request
 	var bytes int64
 	records := 0
 	grab := func(queue *[]*request) {

