@@ -301,7 +301,7 @@ func keys(m map[string]bool) (out []string) {
 
 // TestIntakeClassesDoNotStarve fills the intake with each class of requests.
 func TestIntakeClassesDoNotStarve(t *testing.T) {
-	q := newIntake(8192, func(int64) {})
+	q := newIntake(8192)
 	put := func(c class, weight int64) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // admitted at once, or not at all

@@ -90,11 +90,17 @@ type intake struct {
 	closed bool
 	taken  int           // by the writer, and not answered
 	room   chan struct{} // closed and replaced when weight is returned
-	note   func(used int64)
 }
 
-func newIntake(budget int64, note func(int64)) *intake {
-	return &intake{budget: budget, wake: make(chan struct{}, 1), room: make(chan struct{}), note: note}
+func newIntake(budget int64) *intake {
+	return &intake{budget: budget, wake: make(chan struct{}, 1), room: make(chan struct{})}
+}
+
+// bytes is the weight of all that was admitted and is not answered.
+func (q *intake) bytes() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.total()
 }
 
 func (q *intake) total() (n int64) {
@@ -138,7 +144,6 @@ func (q *intake) put(ctx context.Context, r *request) error {
 			} else {
 				q.queue = append(q.queue, r)
 			}
-			q.note(q.total())
 			q.mu.Unlock()
 			q.poke()
 			return nil
@@ -234,7 +239,6 @@ func (q *intake) giveBack(batch []*request) {
 }
 
 func (q *intake) freedLocked() {
-	q.note(q.total())
 	close(q.room)
 	q.room = make(chan struct{})
 }

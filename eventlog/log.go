@@ -74,12 +74,13 @@ func Open(o Options) (*Log, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(o.Registerer)
+	in := newIntake(o.IntakeBytes)
+	m, err := newMetrics(o.Registerer, in)
 	if err != nil {
 		return nil, err
 	}
 	l := &Log{
-		o: o, fs: o.FS, m: m,
+		o: o, fs: o.FS, m: m, in: in,
 		log:     o.Logger.With().Str("component", "eventlog").Logger(),
 		fresh:   map[cluster.SourceID]*chain{},
 		chains:  map[cluster.SourceID]*chain{},
@@ -94,7 +95,6 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	l.disk, l.quota = newDisk(o, m), newQuota(o)
-	l.in = newIntake(o.IntakeBytes, func(used int64) { m.queued.Set(float64(used)) })
 	if err := l.fs.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create event log: %w", err)
 	}

@@ -11,7 +11,7 @@ type metrics struct {
 	size       prometheus.Gauge
 	fsync      prometheus.Histogram
 	groups     prometheus.Counter
-	queued     prometheus.Gauge
+	queued     prometheus.GaugeFunc
 	rejected   *prometheus.CounterVec
 	truncated  prometheus.Counter
 	poisoned   prometheus.Gauge
@@ -41,7 +41,7 @@ type metrics struct {
 	verifyRate   prometheus.Gauge
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, in *intake) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "skein", Subsystem: "eventlog", Name: name, Help: help})
 	}
@@ -62,14 +62,16 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "skein", Subsystem: "eventlog", Name: name, Help: help, Buckets: buckets})
 	}
 	m := &metrics{
-		diskState:  state,
-		diskFree:   gauge("disk_free_bytes", "Bytes that the file system of the log has left, -1 if it does not say."),
-		reopened:   counter("reopened_total", "Recoveries of the running log after an i/o error."),
-		records:    counter("records_total", "Events in the log: recovered, appended and received."),
-		size:       gauge("size_bytes", "Bytes of all segments, without preallocated space."),
-		fsync:      histogram("fsync_duration_seconds", "Time of one sync of one segment.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
-		groups:     counter("commit_groups_total", "Commit groups made durable."),
-		queued:     gauge("intake_bytes", "Bytes that wait for the writer or are being written."),
+		diskState: state,
+		diskFree:  gauge("disk_free_bytes", "Bytes that the file system of the log has left, -1 if it does not say."),
+		reopened:  counter("reopened_total", "Recoveries of the running log after an i/o error."),
+		records:   counter("records_total", "Events in the log: recovered, appended and received."),
+		size:      gauge("size_bytes", "Bytes of all segments, without preallocated space."),
+		fsync:     histogram("fsync_duration_seconds", "Time of one sync of one segment.", prometheus.ExponentialBuckets(0.0001, 2, 14)),
+		groups:    counter("commit_groups_total", "Commit groups made durable."),
+		queued: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "skein", Subsystem: "eventlog", Name: "intake_bytes", Help: "Bytes that wait for the writer or are being written.",
+		}, func() float64 { return float64(in.bytes()) }),
 		rejected:   vec("rejected_total", "Appends that were refused.", "reason", "full", "disk_full", "closed", "too_large", "fenced", "draft", "cancelled"),
 		truncated:  counter("torn_tails_total", "Interrupted writes cut off when the log was opened."),
 		poisoned:   gauge("poisoned", "1 after a failed write or sync."),
