@@ -126,12 +126,17 @@ type burst struct {
 	onDisk  int    // bytes that one of our events took
 }
 
-// round measures the event log and all peers, each round in another order. In
+// round measures the event log and all peers, each round in another order and
+// every other one backwards, so that nobody always has the same predecessor. In
 // the first one the event log leads: the bare file writes as much as it.
 func (b *burst) round(ctx context.Context, round int, peers []contender) (ours float64, figures []float64, err error) {
 	figures = make([]float64, len(peers))
-	for i := range len(peers) + 1 {
-		at := (round + i) % (len(peers) + 1)
+	all := len(peers) + 1
+	for i := range all {
+		if round%2 == 1 {
+			i = all - i
+		}
+		at := (round + i) % all
 		if at == 0 {
 			ours, err = b.run(ctx, openLog, b.record)
 		} else {
