@@ -22,7 +22,10 @@ func (c *Core) answered(e Answered, now time.Duration) (acts []Action) {
 	case Stored:
 		d.stored, d.tries = true, 0
 	case Rejected:
-		d.rejected = true
+		// After a try without an answer it most likely has this very descriptor;
+		// where it can be fetched it is.
+		d.stored = d.tries > 0
+		d.rejected = !d.stored
 		if t.Fetched && !t.asking {
 			acts = append(acts, c.fetch(t, e.Dir))
 		}
@@ -89,7 +92,10 @@ func (c *Core) seen(e Seen, now time.Duration) []Action {
 		d.tries++
 		d.next = now + c.timing.backoff(d.tries, c.chance())
 		t.told = false
-	case !e.OK || e.Revision <= t.revision:
+	case !e.OK || e.Revision < t.revision:
+	case e.Revision == t.revision:
+		d.stored, d.rejected, d.tries = true, false, 0
+		return c.judge(t)
 	case e.Known && e.Term > c.term:
 		c.fence = fence{up: true, revision: e.Revision, term: e.Term, since: now}
 		return []Action{Fenced{c.term, e.Term}}

@@ -20,8 +20,8 @@ import (
 //	   +--- each directory: pending -> posted -> stored | rejected -> fetch
 //	                           ^---- failed: backoff ---+
 //
-// A rejected post means that the directory has a higher revision, which a Fetch
-// reads. If it is of a later term this core stands back (Fenced); if nobody
+// A rejected post means that the directory has this revision, from a try that it
+// did not answer in time, or a higher one; a Fetch reads it. If it is of a later term this core stands back (Fenced); if nobody
 // published anything newer for Yield it goes above, so that a dead publisher's
 // last word is not the end. Any other revision is overtaken at once.
 type Core struct {

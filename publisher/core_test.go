@@ -45,6 +45,7 @@ type world struct {
 	stored  map[descriptor.Period]map[descriptor.Fingerprint]uint64
 	dead    map[descriptor.Fingerprint]bool
 	forgets map[descriptor.Fingerprint]bool // says stored and loses it
+	mute    map[descriptor.Fingerprint]bool // stores it and does not answer in time
 	broken  bool                            // builds fail
 	term    cluster.Term
 	counter uint64
@@ -65,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	return &world{
 		t: t, core: NewCore(DefaultTiming(), 1, nil), term: 1, latency: 200 * time.Millisecond,
 		stored: map[descriptor.Period]map[descriptor.Fingerprint]uint64{}, dead: map[descriptor.Fingerprint]bool{},
-		forgets: map[descriptor.Fingerprint]bool{}, posts: map[uint64][]Post{}, out: map[descriptor.Fingerprint]bool{},
+		forgets: map[descriptor.Fingerprint]bool{}, mute: map[descriptor.Fingerprint]bool{}, posts: map[uint64][]Post{}, out: map[descriptor.Fingerprint]bool{},
 		rev: map[uint64][]uint64{}, period: map[uint64][]descriptor.Period{},
 	}
 }
@@ -114,6 +115,9 @@ func (w *world) carryOut(a Action) {
 			w.later(15*time.Second, Answered{a, Failed})
 		case w.has(a.Period, a.Dir) >= r:
 			w.later(w.latency, Answered{a, Rejected})
+		case w.mute[a.Dir]:
+			w.put(a.Period, a.Dir, r)
+			w.later(15*time.Second, Answered{a, Failed})
 		default:
 			if !w.forgets[a.Dir] {
 				w.put(a.Period, a.Dir, r)
@@ -336,6 +340,26 @@ func TestAllDirectoriesDead(t *testing.T) {
 	w.want(1)
 	if w.count("published") != 2 || w.count("unpublished") != 2 {
 		t.Errorf("%v", w.log)
+	}
+}
+
+// TestLateDirectories: what comes to directories without an answer in time is
+// there, and the next try is rejected for it.
+func TestLateDirectories(t *testing.T) {
+	w := newWorld(t)
+	for i := range 20 {
+		w.mute[relay(i)] = true
+	}
+	w.begin()
+	w.run(time.Minute)
+	if w.count("published") != 2 || w.count("build") != 1 {
+		t.Errorf("%v", w.log)
+	}
+	w.want(1)
+	posts := len(w.posts[1])
+	w.run(30 * time.Minute)
+	if len(w.posts[1]) != posts {
+		t.Errorf("%d posts, and %d later", posts, len(w.posts[1]))
 	}
 }
 

@@ -119,6 +119,7 @@ func TestDirectories(t *testing.T) {
 	if err := relay.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = relay.Signal(syscall.SIGCONT) }() // the others need it
 	t.Logf("directory %s hangs", relay.Name())
 	schedule, err := p.Network().Schedule(true)
 	if err != nil {
@@ -128,10 +129,12 @@ func TestDirectories(t *testing.T) {
 	version := p.Status().Version
 	s.roster.Weigh("b", 0)
 	s.awaitNew(p, version)
-	bound(t, "published while a directory hangs", time.Since(began), 8*time.Second)
+	// A hanging relay is in the middle of circuits as well, those of posts and of
+	// clients: mostly a post takes a second, and where it hangs the next try 20 s
+	// later goes another way. What clients meet no descriptor can help: that is
+	// printed only.
+	bound(t, "published while a directory hangs", time.Since(began), 45*time.Second)
 	clients := s.clients("client", 2)
-	// A hanging relay is in the middle of circuits as well, which no
-	// descriptor can help: this is printed only.
 	served := 0
 	for _, v := range s.visits(clients, 5) {
 		if v.Err == nil {
