@@ -19,27 +19,49 @@ func (t *Tor) IntroCircuits(ctx context.Context) ([]IntroCircuit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return introCircuits(text), nil
+	var found []IntroCircuit
+	for _, c := range introCircuits(text) {
+		if c.built && c.established && c.Relay != "" {
+			found = append(found, c.IntroCircuit)
+		}
+	}
+	return found, nil
 }
 
-func introCircuits(text string) (found []IntroCircuit) {
+// introCircuit is a circuit to an introduction point in any state.
+type introCircuit struct {
+	IntroCircuit
+	id          string
+	before      string // the relay before the point, as Relay; "": not known
+	built       bool
+	established bool // the point knows the service
+}
+
+// introCircuits reads what tor says of its circuits.
+func introCircuits(text string) (found []introCircuit) {
 	for line := range strings.Lines(text) {
 		// 12 BUILT $AA~a,$BB~b BUILD_FLAGS=... PURPOSE=HS_SERVICE_INTRO ...
 		fields := strings.Fields(line)
-		if len(fields) < 3 || fields[1] != "BUILT" {
+		if len(fields) < 3 {
 			continue
 		}
 		attrs := map[string]string{}
-		for _, f := range fields[3:] {
+		for _, f := range fields[2:] {
 			key, value, _ := strings.Cut(f, "=")
 			attrs[key] = value
 		}
-		hops := strings.Split(fields[2], ",")
-		relay := relayID(hops[len(hops)-1])
 		address := withOnion(attrs["REND_QUERY"])
-		if attrs["PURPOSE"] == "HS_SERVICE_INTRO" && attrs["HS_STATE"] == "HSSI_ESTABLISHED" && relay != "" && address != "" {
-			found = append(found, IntroCircuit{Address: address, Relay: relay})
+		if attrs["PURPOSE"] != "HS_SERVICE_INTRO" || address == "" {
+			continue
 		}
+		c := introCircuit{id: fields[0], built: fields[1] == "BUILT", established: attrs["HS_STATE"] == "HSSI_ESTABLISHED"}
+		c.Address = address
+		hops := strings.Split(fields[2], ",")
+		c.Relay = relayID(hops[len(hops)-1])
+		if len(hops) > 1 {
+			c.before = relayID(hops[len(hops)-2])
+		}
+		found = append(found, c)
 	}
 	return found
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/cretz/bine/control"
@@ -15,19 +13,27 @@ import (
 // introduction circuit anew, even in a network on one machine.
 const quiesceTime = 20 * time.Millisecond
 
+// pointCloses is how long an introduction point has to close its circuit itself.
+const pointCloses = 1500 * time.Millisecond
+
 // Quiesce lets no client be introduced to an own service any more, until the
-// context ends: it closes each circuit to an introduction point as soon as tor
-// makes it. Clients are told at once that the point knows no such service and
-// take another one, while those that were introduced before are served. It is
-// the last step before a drained host stops: a client whose introduction tor
+// context ends. Clients are told at once that the point knows no such service
+// and take another one, while those that were introduced before are served. It
+// is the last step before a drained host stops: a client whose introduction tor
 // took with it waits for half a minute.
+//
+// The same would happen to one whose introduction is on its way down a circuit
+// that is closed from this end. So the point is made to close it: it is asked to
+// extend the circuit back to where it came from, which relays refuse by closing,
+// behind all that they sent before. Circuits that have no client yet, and those
+// that a point leaves open, are closed from here.
 func (t *Tor) Quiesce(ctx context.Context, address string) error {
-	id, err := shortAddress(address)
-	if err != nil {
+	if _, err := shortAddress(address); err != nil {
 		return fmt.Errorf("quiesce onion service: %w", err)
 	}
+	asked := map[string]time.Time{}
 	for {
-		if err := t.closeIntros(ctx, id); err != nil && ctx.Err() == nil {
+		if err := t.closeIntros(ctx, address, asked); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("quiesce %s: %w", address, err)
 		}
 		select {
@@ -38,29 +44,41 @@ func (t *Tor) Quiesce(ctx context.Context, address string) error {
 	}
 }
 
-// closeIntros closes the introduction circuits that there are now.
-func (t *Tor) closeIntros(ctx context.Context, id string) error {
+// closeIntros has the points close the introduction circuits that there are now,
+// or closes them. Asked says since when points are asked to, by circuit.
+func (t *Tor) closeIntros(ctx context.Context, address string, asked map[string]time.Time) error {
 	text, err := t.ask(ctx, commandTime, "circuit-status")
 	if err != nil {
 		return err
 	}
-	for _, circuit := range introIDs(text, id) {
-		err := t.command(ctx, "CLOSECIRCUIT", func(c *control.Conn) error { return c.CloseCircuit(circuit, nil) })
-		if _, refused := errors.AsType[*ReplyError](err); err != nil && !refused { // it is closed already
+	for _, c := range introCircuits(text) {
+		at, again := asked[c.id]
+		if c.Address != address || again && time.Since(at) < pointCloses {
+			continue
+		}
+		done := false
+		if c.established && c.before != "" && !again {
+			asked[c.id] = time.Now()
+			done, err = t.try(ctx, "EXTENDCIRCUIT", func(conn *control.Conn) error {
+				_, err := conn.ExtendCircuit(c.id, []string{"$" + c.before}, "")
+				return err
+			})
+		}
+		if err == nil && !done {
+			_, err = t.try(ctx, "CLOSECIRCUIT", func(conn *control.Conn) error { return conn.CloseCircuit(c.id, nil) })
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// introIDs lists the circuits to introduction points of a service, whatever
-// their state.
-func introIDs(text, id string) (found []string) {
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) > 2 && slices.Contains(fields, "PURPOSE=HS_SERVICE_INTRO") && slices.Contains(fields, "REND_QUERY="+id) {
-			found = append(found, fields[0])
-		}
+// try is a command that tor may refuse: the circuit may be gone.
+func (t *Tor) try(ctx context.Context, name string, f func(*control.Conn) error) (done bool, err error) {
+	err = t.command(ctx, name, f)
+	if _, refused := errors.AsType[*ReplyError](err); refused {
+		return false, nil
 	}
-	return found
+	return err == nil, err
 }

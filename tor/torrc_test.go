@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,9 +173,13 @@ func TestIntroCircuits(t *testing.T) {
 	text := "12 BUILT $" + hsdirB + "~b,$" + hsdirA + "~a BUILD_FLAGS=IS_INTERNAL PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_ESTABLISHED REND_QUERY=" + id + " TIME_CREATED=x\n" +
 		"13 BUILT $" + hsdirB + "~b PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_CONNECTING REND_QUERY=" + id + "\n" +
 		"14 LAUNCHED PURPOSE=HS_SERVICE_INTRO\n15 BUILT garbage PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_ESTABLISHED REND_QUERY=" + id + "\n\n16 BUILT\n"
-	got := introCircuits(text)
-	if len(got) != 1 || got[0] != (IntroCircuit{Address: testAddress, Relay: hsdirA}) {
-		t.Errorf("circuits %v", got)
+	want := []introCircuit{
+		{IntroCircuit{testAddress, hsdirA}, "12", hsdirB, true, true},
+		{IntroCircuit{testAddress, hsdirB}, "13", "", true, false},
+		{IntroCircuit{testAddress, ""}, "15", "", true, true},
+	}
+	if got := introCircuits(text); !slices.Equal(got, want) {
+		t.Errorf("circuits %v, want %v", got, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,35 +83,49 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestQuiesce closes the introduction circuits of one service, those that tor
-// makes anew as well, and no other circuit.
+// TestQuiesce: points close the circuits over which they send clients, where
+// they do not, and the circuits that tor makes anew, are closed; those of other
+// services stay.
 func TestQuiesce(t *testing.T) {
 	id := strings.TrimSuffix(testAddress, ".onion")
-	var made atomic.Int32
-	var closed []string
+	var looks atomic.Int32
+	var done []string
 	port := &fakePort{answer: func(command string, _ io.Writer) (string, bool) {
-		if circuit, ok := strings.CutPrefix(command, "CLOSECIRCUIT "); ok {
-			closed = append(closed, circuit)
-			if circuit == "11" {
+		name, circuit, _ := strings.Cut(command, " ")
+		switch {
+		case name == "CLOSECIRCUIT" || name == "EXTENDCIRCUIT":
+			done = append(done, fmt.Sprintf("%s at %d", strings.ReplaceAll(command, "CIRCUIT", ""), looks.Load()))
+			if strings.HasPrefix(circuit, "21") {
 				return "552 Unknown circuit\r\n", true
 			}
-			return "250 OK\r\n", true
-		}
-		if command != "GETINFO circuit-status" {
+			return "250 EXTENDED 1\r\n", true
+		case command != "GETINFO circuit-status":
 			return "", false
 		}
-		n := made.Add(1)
-		return fmt.Sprintf("250+circuit-status=\r\n1%d EXTENDED $%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_CONNECTING REND_QUERY=%s\r\n"+
-			"5 BUILT PURPOSE=HS_SERVICE_REND REND_QUERY=%s\r\n6 BUILT PURPOSE=HS_SERVICE_INTRO REND_QUERY=other\r\n.\r\n250 OK\r\n", n, strings.Repeat("A", 40), id, id), true
+		n := looks.Add(1)
+		text := fmt.Sprintf("1%d EXTENDED $%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_CONNECTING REND_QUERY=%s\r\n", n, hsdirA, id)
+		if n < 3 { // 20 closes, 21 is closed already, 22 stays
+			text += fmt.Sprintf("20 BUILT $%s~b,$%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_ESTABLISHED REND_QUERY=%s\r\n", hsdirB, hsdirA, id)
+			text += fmt.Sprintf("21 BUILT $%s~b,$%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_ESTABLISHED REND_QUERY=%s\r\n", hsdirB, hsdirA, id)
+		}
+		text += fmt.Sprintf("22 BUILT $%s~b,$%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_ESTABLISHED REND_QUERY=%s\r\n", hsdirB, hsdirA, id)
+		return "250+circuit-status=\r\n" + text +
+			"5 BUILT PURPOSE=HS_SERVICE_REND REND_QUERY=" + id + "\r\n6 BUILT PURPOSE=HS_SERVICE_INTRO REND_QUERY=other\r\n.\r\n250 OK\r\n", true
 	}}
 	withFake(t, port, func(t *testing.T, x *Tor) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*quiesceTime-time.Millisecond)
+		looked := int(pointCloses/quiesceTime) + 1
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(looked)*quiesceTime-time.Millisecond)
 		defer cancel()
 		if err := x.Quiesce(ctx, testAddress); err != nil {
 			t.Error(err)
 		}
-		if got := strings.Join(closed, " "); got != "11 12 13" {
-			t.Errorf("closed %s", got)
+		want := []string{"CLOSE 11 at 1", "EXTEND 20 $" + hsdirB + " at 1", "EXTEND 21 $" + hsdirB + " at 1", "CLOSE 21 at 1", "EXTEND 22 $" + hsdirB + " at 1"}
+		for n := 2; n <= looked; n++ {
+			want = append(want, fmt.Sprintf("CLOSE 1%d at %d", n, n))
+		}
+		want = append(want, fmt.Sprintf("CLOSE 22 at %d", looked))
+		if !slices.Equal(done, want) {
+			t.Errorf("commands %q\nwant %q", done, want)
 		}
 		if err := x.Quiesce(t.Context(), "nobody.onion"); err == nil {
 			t.Error("took no address")

@@ -140,7 +140,11 @@ func (p *Publisher) told(at time.Time, hosts []publisher.Host) {
 	if content == p.content || p.network == nil {
 		return
 	}
+	first := p.content == ""
 	p.content = content
+	if first && version > 0 {
+		return // published before it could be read here
+	}
 	if n := len(p.changes); n == 0 || p.changes[n-1].version > 0 {
 		p.changes = append(p.changes, change{at: at, before: version, dirs: map[descriptor.Fingerprint]bool{}, network: p.network})
 	}

@@ -91,10 +91,13 @@ func (s *stage) shared(p *onionnet.Publisher, clients []*tornet.Tor) {
 // host.
 func (s *stage) drain(p *onionnet.Publisher, clients []*tornet.Tor, host string) {
 	s.t.Helper()
+	lasts := either(60*time.Second, 5*time.Second)
+	s.awaitCalm(lasts + 30*time.Second)
+	s.judge("before the drain", s.visits(clients, 3)) // that they know the newest descriptor
 	running := s.drive(clients, 0)
 	s.roster.Weigh("c", 0)
 	s.awaitPublished(p, "a", "b")
-	time.Sleep(either(60*time.Second, 5*time.Second)) // what drain waits for is time
+	time.Sleep(lasts) // what drain waits for is time
 	if err := s.hosts[host].Stop(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -207,6 +210,19 @@ func TestRotation(t *testing.T) {
 
 // failover is about what the lease takes until another host has the duty.
 const failover = 3 * time.Second
+
+// awaitCalm waits until no rotation, which has clients with a cache wait by
+// itself, is under way or comes within d.
+func (s *stage) awaitCalm(d time.Duration) {
+	const settled = 20 * time.Second // hosts, publisher and clients have the new consensus
+	into := time.Since(time.Now().Truncate(tornet.Period / 2))
+	switch {
+	case into < settled:
+		time.Sleep(settled - into)
+	case into+d > tornet.Period/2:
+		time.Sleep(tornet.Period/2 - into + settled)
+	}
+}
 
 // awaitChange waits for the first consensus after a shared random value or a
 // period begins; every=Period: only for the former, when hosts replace all
