@@ -15,7 +15,7 @@ import (
 // Times of leaving the onion addresses.
 const (
 	// unpublishTime is what a publisher takes at most to publish without a host that
-	// stops: two descriptors lie 5 s apart. lastVisits is what clients have who
+	// stops: two descriptors may lie 5 s apart. lastVisits is what clients have who
 	// were introduced before.
 	unpublishTime = 8 * time.Second
 	lastVisits    = 3 * time.Second
