@@ -21,9 +21,10 @@ import (
 //	                           ^---- failed: backoff ---+
 //
 // A rejected post means that the directory has this revision, from a try that it
-// did not answer in time, or a higher one; a Fetch reads it. If it is of a later term this core stands back (Fenced); if nobody
-// published anything newer for Yield it goes above, so that a dead publisher's
-// last word is not the end. Any other revision is overtaken at once.
+// did not answer in time, or a higher one; a Fetch reads it. If that is of a
+// later term this core stands back (Fenced); if nobody published anything newer
+// for Yield it goes above, so that a dead publisher's last word is not the end.
+// Any other revision is overtaken at once.
 type Core struct {
 	timing Timing
 	seed   uint64 // of what is left to chance
