@@ -16,7 +16,7 @@ func (m mutant) tests() (pkg, run string) {
 	case strings.HasPrefix(m.file, "eventlog/state/"):
 		return "./eventlog/state", "Order|Fork|Term|First"
 	case strings.HasPrefix(m.file, "eventlog/"):
-		return "./eventlog", "PowerLoss|Stable|CatchUp|Fork|Proof|Incarnation|Rolled|Refuse|Future|Peer"
+		return "./eventlog", "PowerLoss|Overlaps|Stable|CatchUp|Fork|Proof|Incarnation|Rolled|Refuse|Future|Peer"
 	}
 	return "./lease", "."
 }
