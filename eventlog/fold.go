@@ -154,13 +154,13 @@ func (l *Log) refoldLocked() error {
 	return nil
 }
 
-// refold folds into st, again, the snapshot base and all events after it up
-// to heads.
+// refold folds into st, again, the snapshot base, which is on disk, and all
+// events after it up to heads.
 func (l *Log) refold(st *state.State, base *cluster.SnapshotTaken, heads []cluster.Head) error {
 	var from *state.State
 	if base != nil {
 		var err error
-		if from, _, err = l.snap.read(base.ID); err != nil {
+		if _, from, err = l.snap.store.load(snapshot.FileName(base)); err != nil {
 			return fmt.Errorf("fold the log again: %w", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/snapshot"
 	"github.com/skein-project/skein/eventlog/state"
 )
 
@@ -263,5 +264,53 @@ func mustRun(t *testing.T, name string, f func(*testing.T)) {
 	t.Helper()
 	if !t.Run(name, f) {
 		t.FailNow()
+	}
+}
+
+// TestGoOnBesideALateTerm: a log goes on from a snapshot beyond which a late term
+// start voids events that were folded before it.
+func TestGoOnBesideALateTerm(t *testing.T) {
+	tr := newSnapTrio(t, nil)
+	a, b, c := tr.logs["a"], tr.logs["b"], tr.logs["c"]
+	work(t, a, 1, "early", 3)
+	taken := mustSnapshot(t, a)
+	tr.level(t, taken.ID)
+	cut := b.Cut()
+	work(t, a, 1, "void", 3)
+	mustAppend(t, b, cluster.Draft{Term: 2, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+		Term: 2, Cut: cut, Voters: []cluster.NodeID{"a", "b", "c"}, Epoch: 1, ConfigTerm: 1,
+	}})
+	tr.level(t, taken.ID)
+	want := stateHash(c)
+	snap := c.snap.newest()
+	_, st, err := c.snap.store.load(snapshot.FileName(snap))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As in the moment before it went on from there.
+	c.snap.mu.Lock()
+	c.snap.kept = nil
+	c.snap.mu.Unlock()
+	if err := c.snap.install(t.Context(), &swap{taken: snap, st: st}); err != nil {
+		t.Fatal(err)
+	}
+	tr.level(t, taken.ID)
+	if got := stateHash(c); got != want {
+		t.Errorf("state %s, want %s", got, want)
+	}
+	// The writer itself meets the late term where nobody folded ahead of it.
+	if _, st, err = c.snap.store.load(snapshot.FileName(snap)); err != nil {
+		t.Fatal(err)
+	}
+	c.snap.mu.Lock()
+	c.snap.kept = nil
+	c.snap.mu.Unlock()
+	r := &request{swap: &swap{taken: snap, st: st}, done: make(chan struct{}, 1)}
+	if err := c.submit(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	tr.level(t, taken.ID)
+	if got := stateHash(c); got != want {
+		t.Errorf("state %s, want %s", got, want)
 	}
 }
