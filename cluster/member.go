@@ -31,6 +31,9 @@ type Member struct {
 	// Onion is the address of its own onion service, 56 characters and
 	// ".onion"; empty if it has none.
 	Onion string `json:"onion,omitempty"`
+	// OnionClient is the key with which it reads the descriptors of the others'
+	// own onion services, X25519, 32 bytes; empty if it uses no tor.
+	OnionClient []byte `json:"onion_client_pubkey,omitempty"`
 }
 
 // Better reports whether m wins an election against o: lower priority number

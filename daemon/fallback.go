@@ -20,7 +20,7 @@ func (n *node) fallback(ctx context.Context) (*coord.Fallback, error) {
 	f := &coord.Fallback{
 		Bulk: []string{worker.BlobProto},
 		Dial: func(ctx context.Context, to cluster.NodeID, onion string) (net.Conn, error) {
-			return n.tor.dial(ctx, "peer "+string(to), onion, onionCoordPort)
+			return n.tor.dialPrivate(ctx, "peer "+string(to), onion, onionCoordPort, n.id.OnionClient())
 		},
 	}
 	if !n.tor.tor.Own() {

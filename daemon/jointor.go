@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/ecdh"
 	"errors"
 	"fmt"
 	"net"
@@ -36,8 +37,9 @@ const (
 )
 
 // joinOverTor starts a tor for the time of a join, without any service: this
-// host must not be reached before it is a member.
-func joinOverTor(ctx context.Context, cfg config.Config, log zerolog.Logger, o *join.Options) (stop func(), err error) {
+// host must not be reached before it is a member. key opens the descriptor of
+// the sponsor's own onion service.
+func joinOverTor(ctx context.Context, cfg config.Config, log zerolog.Logger, key *ecdh.PrivateKey, o *join.Options) (stop func(), err error) {
 	to := tor.Options{Program: cfg.Tor.Program, Dir: filepath.Join(cfg.StateDir, "tor"), Torrc: cfg.Tor.Torrc, Log: log}
 	if c := cfg.Tor; c.Control != "" {
 		to = tor.Options{Attach: &tor.Attach{Control: c.Control, Socks: c.Socks, Cookie: c.Cookie}, Log: log}
@@ -65,6 +67,13 @@ func joinOverTor(ctx context.Context, cfg config.Config, log zerolog.Logger, o *
 	}
 	var tries atomic.Int64
 	o.DialOnion = func(ctx context.Context, addr string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, fmt.Errorf("join over tor: %w", err)
+		}
+		if err := t.Authorize(ctx, host, key); err != nil {
+			return nil, fmt.Errorf("join over tor: %w", err)
+		}
 		// Each try has circuits of its own.
 		return t.Dial(ctx, "join "+strconv.FormatInt(tries.Add(1), 10), addr)
 	}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io"
@@ -62,15 +61,16 @@ type onions struct {
 	stamps  map[string]time.Time // of events that repeat
 
 	// run's own.
-	wg       sync.WaitGroup
-	watched  map[string]context.CancelFunc
-	shares   *shares
-	pubs     map[descriptor.Address]*publishing
-	told     string // last share
-	fed      string // last hosts
-	fedNet   *publisher.Network
-	changed  time.Time // services, last
-	soloTill time.Time // until when the services of a former single host stay
+	wg        sync.WaitGroup
+	watched   map[string]context.CancelFunc
+	shares    *shares
+	pubs      map[descriptor.Address]*publishing
+	told      string // last share
+	fed       string // last hosts
+	fedNet    *publisher.Network
+	changed   time.Time // services, last
+	admission admission
+	soloTill  time.Time // until when the services of a former single host stay
 }
 
 // publishing is the publisher of one address.
@@ -98,7 +98,8 @@ type onionStatus struct {
 // Times of onions.
 const (
 	onionEvery   = 250 * time.Millisecond
-	servicesGap  = 10 * time.Second // between two changes of tor's services
+	restartGap   = 10 * time.Second // from a change of tor's services to one that needs a new process
+	reloadGap    = 2 * time.Second  // to one that does not
 	keepSolo     = 3 * time.Hour    // lifetime of a descriptor at clients
 	repeatGap    = time.Minute      // between two equal events
 	unhealthyGap = 30 * time.Second // between two hints
@@ -300,7 +301,9 @@ func (o *onions) solo(settings []state.Onion) bool {
 
 // services are those that tor should have.
 func (o *onions) services(settings []state.Onion, solo bool) []tor.Service {
-	list := []tor.Service{o.tor.node}
+	node := o.tor.node
+	node.Clients = o.admitted()
+	list := []tor.Service{node}
 	if !o.serves || len(settings) == 0 {
 		return list
 	}
@@ -321,7 +324,7 @@ func (o *onions) services(settings []state.Onion, solo bool) []tor.Service {
 		}
 		native := tor.Service{Dir: o.keys.at(s.Key), Ports: ports, IntroPoints: points, Clients: map[string]string{}}
 		for _, c := range s.Clients {
-			native.Clients[c.Name] = base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(c.Key)
+			native.Clients[c.Name] = clientEncoding.EncodeToString(c.Key)
 		}
 		list = append(list, native)
 	}
@@ -337,19 +340,23 @@ func (o *onions) keepServices(ctx context.Context, settings []state.Onion, solo 
 		return
 	}
 	want, have := o.services(settings, solo), t.Services()
+	restart, gap := !sameServices(instances(want), instances(have)), reloadGap
+	if restart {
+		gap = restartGap
+	}
 	st := t.Status()
-	if st.State != tor.StateReady && st.State != tor.StateBootstrap || sameServices(want, have) || time.Since(o.changed) < servicesGap {
+	if st.State != tor.StateReady && st.State != tor.StateBootstrap || sameServices(want, have) || time.Since(o.changed) < gap {
 		return
 	}
 	o.changed = time.Now()
 	err := t.SetServices(want)
 	if err == nil {
-		if sameServices(instances(want), instances(have)) {
+		if restart {
+			err = t.Restart("onion addresses changed")
+		} else {
 			reload, cancel := context.WithTimeout(ctx, 5*time.Second)
 			err = t.Reload(reload)
 			cancel()
-		} else {
-			err = t.Restart("onion addresses changed")
 		}
 	}
 	if err != nil {

@@ -285,6 +285,7 @@ func aboutOf(cfg config.Config, own ...netip.Prefix) (join.About, error) {
 		Zone: cfg.Node.Zone, Priority: cfg.Node.Priority, Witness: cfg.Node.Witness,
 		Endpoints: slices.Clone(endpoints[:min(len(endpoints), member.MaxEndpoints)]),
 		Onion:     ownOnion(cfg),
+		Tor:       cfg.Tor.Enabled,
 	}, nil
 }
 

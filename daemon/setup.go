@@ -116,7 +116,7 @@ func enter(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Re
 	limit := joinTime
 	if some, _ := token.NeedsTor(); some && cfg.Tor.Enabled {
 		limit = torJoinTime
-		stop, err := joinOverTor(ctx, cfg, log, &o)
+		stop, err := joinOverTor(ctx, cfg, log, token.OnionClient(), &o)
 		if err != nil {
 			return err
 		}

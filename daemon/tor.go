@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/ecdh"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +20,7 @@ import (
 )
 
 // Ports of a host's own onion service, which only other members and newcomers
-// know: coordination, and joins.
+// find: coordination, and joins.
 const (
 	onionCoordPort = 51821
 	onionJoinPort  = 443
@@ -41,9 +42,9 @@ type torHost struct {
 	quiet chan string
 }
 
-// newTorHost makes the tor of the configuration, which its Run starts. services
-// are further onion services.
-func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer, services ...tor.Service) (*torHost, error) {
+// newTorHost makes the tor of the configuration, which its run starts. It has no
+// onion service until it is told of them.
+func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer) (*torHost, error) {
 	h := &torHost{dir: filepath.Join(cfg.StateDir, "tor"), quiet: make(chan string, 1)}
 	o := tor.Options{Program: cfg.Tor.Program, Dir: h.dir, Torrc: cfg.Tor.Torrc, Log: log, Metrics: reg}
 	if c := cfg.Tor; c.Control != "" {
@@ -53,7 +54,6 @@ func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer
 		if err := os.MkdirAll(filepath.Dir(h.node.Dir), 0o700); err != nil {
 			return nil, fmt.Errorf("directory of the onion services: %w", err)
 		}
-		o.Services = append(append(o.Services, h.node), services...)
 	}
 	var err error
 	h.tor, err = tor.New(o)
@@ -114,6 +114,18 @@ func (h *torHost) dial(ctx context.Context, isolation, address string, port int)
 		return nil, errTorOff
 	}
 	return h.tor.Dial(ctx, isolation, net.JoinHostPort(address, strconv.Itoa(port)))
+}
+
+// dialPrivate is dial to a host's own onion service, which only they find whose
+// key it knows.
+func (h *torHost) dialPrivate(ctx context.Context, isolation, address string, port int, key *ecdh.PrivateKey) (net.Conn, error) {
+	if h == nil {
+		return nil, errTorOff
+	}
+	if err := h.tor.Authorize(ctx, address, key); err != nil {
+		return nil, err
+	}
+	return h.dial(ctx, isolation, address, port)
 }
 
 // listen takes the connections to one of the ports of this host's own onion

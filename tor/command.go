@@ -2,6 +2,8 @@ package tor
 
 import (
 	"context"
+	"crypto/ecdh"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -83,8 +85,36 @@ func (t *Tor) TestingNetwork(ctx context.Context) (bool, error) {
 	})
 }
 
-// NewIdentity makes tor forget its circuits and fetched descriptors. Tor obeys
-// once in ten seconds.
+// Authorize gives tor the key with which it reads the descriptors of an address
+// under restricted discovery (ONION_CLIENT_AUTH_ADD), in place of one that it
+// has. It forgets it with its end and with a new identity, whoever asks for
+// that: call it before each Dial. For an address that is open to all the key is
+// of no use and does no harm.
+func (t *Tor) Authorize(ctx context.Context, address string, key *ecdh.PrivateKey) error {
+	id, err := shortAddress(address)
+	if err != nil {
+		return fmt.Errorf("authorize: %w", err)
+	}
+	if key.Curve() != ecdh.X25519() {
+		return fmt.Errorf("authorize to %s: not a key of X25519", address)
+	}
+	text := "ONION_CLIENT_AUTH_ADD " + id + " x25519:" + base64.StdEncoding.EncodeToString(key.Bytes())
+	err = t.command(ctx, "ONION_CLIENT_AUTH_ADD", func(c *control.Conn) error {
+		_, err := c.SendRequest("%s", text)
+		return err
+	})
+	// 252: it could read a descriptor that it has.
+	if e, ok := errors.AsType[*ReplyError](err); ok && e.Code/100 == 2 {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("authorize to %s: %w", address, err)
+	}
+	return nil
+}
+
+// NewIdentity makes tor forget its circuits, fetched descriptors and keys of
+// Authorize. Tor obeys once in ten seconds.
 func (t *Tor) NewIdentity(ctx context.Context) error { return t.signal(ctx, "NEWNYM") }
 
 func (t *Tor) signal(ctx context.Context, name string) error {

@@ -2,7 +2,10 @@ package tor
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/ecdh"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -192,6 +195,44 @@ func TestReplies(t *testing.T) {
 }
 
 var errAny = errors.New("any error")
+
+// TestAuthorize: each of tor's ways to say yes is one, a refusal is an error, and
+// no error repeats the key.
+func TestAuthorize(t *testing.T) {
+	key, err := ecdh.X25519().NewPrivateKey(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := base64.StdEncoding.EncodeToString(key.Bytes())
+	want := "ONION_CLIENT_AUTH_ADD " + strings.TrimSuffix(testAddress, ".onion") + " x25519:" + secret
+	for reply, ok := range map[string]bool{
+		"250 OK": true, "251 Client for onion existed and replaced": true, "252 Registered client and decrypted desc": true,
+		"512 Invalid v3 address": false, "451 " + secret[:8]: false, "hang up": false,
+	} {
+		port, got := &fakePort{}, ""
+		port.answer = func(command string, _ io.Writer) (string, bool) {
+			if !strings.HasPrefix(command, "ONION_CLIENT_AUTH_ADD") {
+				return "", false
+			}
+			if got = command; reply != "hang up" {
+				return reply + "\r\n", true
+			}
+			return reply, true
+		}
+		withFake(t, port, func(t *testing.T, x *Tor) {
+			err := x.Authorize(t.Context(), testAddress, key)
+			if (err == nil) != ok || err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: %v", reply, err)
+			}
+			if got != want {
+				t.Errorf("sent %q, want %q", got, want)
+			}
+			if got = ""; x.Authorize(t.Context(), "skein.example", key) == nil || got != "" {
+				t.Errorf("an address that is no onion: sent %q", got)
+			}
+		})
+	}
+}
 
 // TestUnasked: a reply to no command breaks the connection instead of being
 // taken for the answer to the next one.

@@ -38,6 +38,9 @@ type About struct {
 	NextAt time.Time
 	// Onion is the host's own onion service, zero if it has none.
 	Onion member.Onion
+	// Tor says that the host uses a tor: it announces the key with which it
+	// finds the others' own onion services.
+	Tor bool
 }
 
 // InitOptions describes a new cluster and its first host.
@@ -195,6 +198,9 @@ func Announce(dir string, id *Identity, about About, now time.Time) (member.Sign
 	}
 	if about.Next != [32]byte{} {
 		a.Next, a.NextAt = about.Next, about.NextAt.Unix()
+	}
+	if about.Tor {
+		a.OnionClient = [32]byte(id.OnionClient().PublicKey().Bytes())
 	}
 	ann, err := a.Sign(id.IDKey())
 	if err != nil {

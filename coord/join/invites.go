@@ -48,6 +48,8 @@ type Invites struct {
 
 	mu    sync.Mutex
 	state invitesFile // guarded by mu
+	// clients are the keys that OnionClients derived last, by invite.
+	clients map[string][32]byte // guarded by mu
 }
 
 type invitesFile struct {

@@ -16,9 +16,9 @@ import (
 //	        (bit 0 sponsor, 1 renewed), [slice address 4, slice bits 1],
 //	        serial 8, issued 8, expires 8, since 8, issuer 32
 //	ann:    1, id_pub 32, wg_pubkey 32, flags 1 (bit 0 nat, 1 witness, 2 next,
-//	        3 onion), epoch 8, issued 8, expires 8, priority 4, zone text, endpoints:
-//	        count 1, each address length 1 (4 or 16), address, port 2,
-//	        [next 32, at 8], [onion 32]
+//	        3 onion, 4 onion client), epoch 8, issued 8, expires 8, priority 4,
+//	        zone text, endpoints: count 1, each address length 1 (4 or 16),
+//	        address, port 2, [next 32, at 8], [onion 32], [onion client 32]
 //	revoke: 1, cluster 16, id_pub 32, issued 8, expires 8, issuer 32, reason text
 const layout = 1
 
@@ -26,10 +26,11 @@ const (
 	capSponsor = 1 << 0
 	capRenewed = 1 << 1
 
-	flagNAT     = 1 << 0
-	flagWitness = 1 << 1
-	flagNext    = 1 << 2
-	flagOnion   = 1 << 3
+	flagNAT         = 1 << 0
+	flagWitness     = 1 << 1
+	flagNext        = 1 << 2
+	flagOnion       = 1 << 3
+	flagOnionClient = 1 << 4
 )
 
 // maxNumber bounds every number of a record: exact in a float64.
@@ -176,6 +177,9 @@ func (a Ann) encode() ([]byte, error) {
 	if !a.Onion.IsZero() {
 		flags |= flagOnion
 	}
+	if a.OnionClient != [32]byte{} {
+		flags |= flagOnionClient
+	}
 	b := append([]byte{layout}, a.IDPub...)
 	b = append(append(b, a.WGPub[:]...), flags)
 	for _, v := range []uint64{a.Epoch, uint64(a.Issued), uint64(a.Expires)} {
@@ -194,6 +198,9 @@ func (a Ann) encode() ([]byte, error) {
 	}
 	if flags&flagOnion != 0 {
 		b = append(b, a.Onion[:]...)
+	}
+	if flags&flagOnionClient != 0 {
+		b = append(b, a.OnionClient[:]...)
 	}
 	return b, nil
 }
@@ -224,6 +231,11 @@ func ParseAnn(s Signed) (Ann, error) {
 	if flags&flagOnion != 0 {
 		if a.Onion = Onion(r.take(32)); a.Onion.IsZero() {
 			r.fail("onion key is zero")
+		}
+	}
+	if flags&flagOnionClient != 0 {
+		if a.OnionClient = [32]byte(r.take(32)); a.OnionClient == [32]byte{} {
+			r.fail("onion client key is zero")
 		}
 	}
 	if r.err != nil {

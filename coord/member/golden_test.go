@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -23,6 +24,8 @@ func TestGolden(t *testing.T) {
 	full.Endpoints = append(full.Endpoints, netip.MustParseAddrPort("[2001:db8::1]:51820"))
 	withOnion := full
 	withOnion.Epoch, withOnion.Onion = 10, Onion{3, 4}
+	withClient := withOnion
+	withClient.Epoch, withClient.OnionClient = 11, [32]byte{5, 6}
 	var b strings.Builder
 	for _, r := range []struct {
 		name string
@@ -34,6 +37,7 @@ func TestGolden(t *testing.T) {
 		{"ann", h.announce(t, 1)},
 		{"ann-full", signAnn(t, full, h.key)},
 		{"ann-onion", signAnn(t, withOnion, h.key)},
+		{"ann-onion-client", signAnn(t, withClient, h.key)},
 		{"revoke", revocation(t, member.cert(0, 2), "lost", t0, h)},
 		{"leave", revocation(t, member.cert(0, 2), ReasonLeft, t0, member)},
 	} {
@@ -63,7 +67,7 @@ func TestGolden(t *testing.T) {
 		switch kind {
 		case "cert-sponsor", "cert-member", "cert-renewed":
 			_, err = tab.AddCert(s, t0)
-		case "ann", "ann-full", "ann-onion":
+		case "ann", "ann-full", "ann-onion", "ann-onion-client":
 			_, err = tab.AddAnn(s, t0)
 		default:
 			_, err = tab.AddRevoke(s, t0)
@@ -72,7 +76,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	if m, ok := tab.Member("n1"); !ok || m.Epoch != 10 || m.Onion != withOnion.Onion.String() || !m.NAT || len(m.Endpoints) != 2 || m.NextAt != full.NextAt {
+	if m, ok := tab.Member("n1"); !ok || m.Epoch != 11 || m.Onion != withOnion.Onion.String() || !bytes.Equal(m.OnionClient, withClient.OnionClient[:]) || !m.NAT || len(m.Endpoints) != 2 || m.NextAt != full.NextAt {
 		t.Errorf("%+v, %t", m, ok)
 	}
 	if rs := tab.Retired(); len(rs) != 1 || rs[0].Cert.IP4 != renewed.IP4 || rs[0].Left {

@@ -185,6 +185,10 @@ type Ann struct {
 	NextAt int64
 	// Onion is where the host's own onion service is, zero if it has none.
 	Onion Onion
+	// OnionClient is the public X25519 key with which the host reads the
+	// descriptors of the others' own onion services, which are restricted to
+	// members; zero if it uses no tor.
+	OnionClient [32]byte
 }
 
 // Revoke ends a key for ever. Signed by the key itself it is a leave.

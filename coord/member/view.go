@@ -199,6 +199,9 @@ func (t *Table) member(e *entry) cluster.Member {
 	if !e.ann.Onion.IsZero() {
 		m.Onion = e.ann.Onion.String()
 	}
+	if e.ann.OnionClient != [32]byte{} {
+		m.OnionClient = slices.Clone(e.ann.OnionClient[:])
+	}
 	if e.noIP4 {
 		m.IP4 = netip.Addr{}
 	}

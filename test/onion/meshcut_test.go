@@ -3,6 +3,8 @@ package onion
 import (
 	"bytes"
 	"context"
+	"crypto/ecdh"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/netip"
@@ -20,6 +22,7 @@ import (
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/internal/tornet/tornettest"
+	"github.com/skein-project/skein/tor"
 )
 
 // offline holds the WireGuard addresses (netip.AddrPort) of the hosts that are
@@ -307,6 +310,7 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 	until(t, "two hosts in the descriptor", 3*limit, published(all[:2], time.Time{}, "host-a", "host-b"))
 
 	invite := token(t, a, api.ViaOnion)
+	outside(t, runTor(t, tor.Options{Torrc: n.Torrc()}), a, nil)
 	c.net.setCut(true)
 	begin := time.Now()
 	since := func() time.Duration { return time.Since(begin).Round(100 * time.Millisecond) }
@@ -329,6 +333,16 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 	t.Logf("in the descriptor after %s", since())
 	reached(t, client, address, "host-a", "host-b", "host-c")
 	t.Logf("reached by a client after %s", since())
+
+	// Only members find the own onions of hosts, and who is invited.
+	stranger, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := runTor(t, tor.Options{Torrc: n.Torrc()})
+	for _, r := range all {
+		outside(t, x, r, stranger)
+	}
 
 	for _, r := range all {
 		r.net.setCut(true)
@@ -378,6 +392,34 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 			if s.Lease.Holder == "" {
 				return fmt.Errorf("%s knows no holder", r.name)
 			}
+		}
+		return nil
+	})
+}
+
+// outside holds that a tor does not find the own onion of a host, with the key
+// or without one.
+func outside(t *testing.T, x *tor.Tor, r *real, key *ecdh.PrivateKey) {
+	t.Helper()
+	own, err := (&tor.Service{Dir: filepath.Join(r.cfg.StateDir, "onion", "node")}).Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "wants client authorization"
+	if key != nil {
+		want = "wrong client authorization"
+		if err := x.Authorize(t.Context(), own, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "an answer of "+r.name+" to a stranger", 2*limit, func(ctx context.Context) error {
+		conn, err := x.Dial(ctx, "stranger", own+":443")
+		if err == nil {
+			conn.Close()
+			t.Fatalf("a stranger finds the own onion of %s", r.name)
+		}
+		if !strings.Contains(err.Error(), want) {
+			return err
 		}
 		return nil
 	})

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
+	"encoding/base32"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"github.com/skein-project/skein/internal/tornet/tornettest"
 	"github.com/skein-project/skein/publisher"
 	"github.com/skein-project/skein/publisher/descriptor"
+	"github.com/skein-project/skein/tor"
 )
 
 func nodeID(name string) cluster.NodeID { return cluster.NodeID(name) }
@@ -50,6 +53,81 @@ func TestRestricted(t *testing.T) {
 			t.Errorf("a client without a key got in after %s", v.Took)
 		}
 	}
+}
+
+// TestMembersOnly: a service that knows as many clients as fit in a descriptor is
+// reached by each of them, not by others, and no more by one that it forgot.
+func TestMembersOnly(t *testing.T) {
+	t.Parallel()
+	n := network.Get(t)
+	const clients = 224 // see maxAdmitted of the daemon
+	encoding := base32.StdEncoding.WithPadding(base32.NoPadding)
+	keys := make([]*ecdh.PrivateKey, clients)
+	service := tor.Service{
+		Dir: filepath.Join(t.TempDir(), "service"), Ports: []tor.Port{{Virtual: 80, Target: backend(t, "hello")}}, Clients: map[string]string{},
+	}
+	for i := range keys {
+		var err error
+		if keys[i], err = ecdh.X25519().GenerateKey(rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+		service.Clients[fmt.Sprint("client-", i)] = encoding.EncodeToString(keys[i].PublicKey().Bytes())
+	}
+	host := runTor(t, tor.Options{Torrc: n.Torrc(), Services: []tor.Service{service}})
+	with, without := runTor(t, tor.Options{Torrc: n.Torrc()}), runTor(t, tor.Options{Torrc: n.Torrc()})
+	address, err := service.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter := func(x *tor.Tor, key *ecdh.PrivateKey) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := x.Authorize(ctx, address, key); err != nil {
+				return err
+			}
+			return reach(x, address, "hello")(ctx)
+		}
+	}
+	t.Logf("a client with a key is in after %s", eventually(t, "with a key", enter(with, keys[clients-1])))
+	text, err := host.Descriptor(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d clients: descriptor of %d bytes", clients, len(text))
+	if err := reach(without, address, "hello")(t.Context()); err == nil {
+		t.Error("a client without a key is in")
+	} else {
+		t.Logf("without a key: %v", err)
+	}
+	if err := with.NewIdentity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := reach(with, address, "hello")(t.Context()); err == nil {
+		t.Error("a client with a new identity is in though it gave no key")
+	}
+	// Its next descriptor tells who was refused before.
+	stranger, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := enter(without, stranger)(t.Context()); err == nil {
+		t.Error("a client with a key of its own making is in")
+	}
+	delete(service.Clients, fmt.Sprint("client-", clients-1))
+	service.Clients["late"] = encoding.EncodeToString(stranger.PublicKey().Bytes())
+	if err := host.SetServices([]tor.Service{service}); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a client that became known is in after %s", eventually(t, "known later", enter(without, stranger)))
+	t.Logf("a client that is known no more is out after %s", eventually(t, "forgotten", func(ctx context.Context) error {
+		fresh := runTor(t, tor.Options{Torrc: n.Torrc()})
+		if enter(fresh, keys[clients-1])(ctx) == nil {
+			return errors.New("it is in")
+		}
+		return nil
+	}))
 }
 
 // TestMigration takes over the key of a service that ran without skein.

@@ -1,0 +1,62 @@
+package join
+
+import (
+	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"slices"
+	"time"
+)
+
+// Hosts' own onion services are restricted to those whose X25519 key stands in
+// their descriptor (client authorization, rend-spec-v3): members, who announce
+// theirs, and newcomers, whose key sponsor and token derive from the secret of
+// the invite.
+const (
+	memberClient  = "skein/onion-client/1\n"
+	inviteeClient = "skein/onion-invitee/1\n"
+)
+
+// OnionClient returns the key with which this host reads the descriptors of the
+// others' own onion services. It is derived from the identity key, and lets
+// nobody infer that.
+func (id *Identity) OnionClient() *ecdh.PrivateKey { return onionClient(id.idKey, memberClient) }
+
+// OnionClient returns the key with which a newcomer reads the descriptor of the
+// sponsor's own onion service.
+func (t Token) OnionClient() *ecdh.PrivateKey { return onionClient(t.Secret, inviteeClient) }
+
+func onionClient(secret Secret, info string) *ecdh.PrivateKey {
+	raw, err := hkdf.Key(sha256.New, secret.Bytes(), nil, info, 32)
+	if err != nil { // too long
+		panic("join: derive onion client key: " + err.Error())
+	}
+	key, err := ecdh.X25519().NewPrivateKey(raw)
+	if err != nil { // any 32 bytes are one
+		panic("join: onion client key: " + err.Error())
+	}
+	return key
+}
+
+// OnionClients returns the public keys of the newcomers that may come, the
+// latest invite's first. A spent invite counts until its time is over: whoever
+// lost the answer asks again.
+func (s *Invites) OnionClients(now time.Time) [][32]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.clients
+	s.clients = map[string][32]byte{}
+	var out [][32]byte
+	for _, i := range slices.Backward(s.state.Invites) {
+		if i.Revoked || !now.Before(i.Expires) {
+			continue
+		}
+		key, ok := known[i.ID]
+		if !ok {
+			key = [32]byte(onionClient(NewSecret(i.Secret), inviteeClient).PublicKey().Bytes())
+		}
+		s.clients[i.ID] = key
+		out = append(out, key)
+	}
+	return out
+}

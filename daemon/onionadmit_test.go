@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"strings"
+	"testing"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// clientPub is the n-th public key.
+func clientPub(t *testing.T, n int) []byte {
+	t.Helper()
+	k, err := ecdh.X25519().NewPrivateKey(bytes.Repeat([]byte{byte(n >> 8), byte(n)}, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.PublicKey().Bytes()
+}
+
+// TestAdmitted: an own onion service knows its host, the members and who is
+// invited, is never open to all, and never has more keys than fit.
+func TestAdmitted(t *testing.T) {
+	own := clientPub(t, 1)
+	has := func(clients map[string]string, key []byte) bool {
+		text := clientEncoding.EncodeToString(key)
+		return clients[strings.ToLower(text)] == text
+	}
+	alone, left := admitted(own, nil, nil)
+	if len(alone) != 1 || left != 0 || !has(alone, own) {
+		t.Errorf("alone: %v, %d left out", alone, left)
+	}
+	list := []cluster.Member{
+		{Node: "self", OnionClient: own}, {Node: "no-tor"}, {Node: "peer", OnionClient: clientPub(t, 2)},
+		{Node: "short", OnionClient: []byte{1}}, {Node: "weak", OnionClient: make([]byte, 32)},
+	}
+	few, left := admitted(own, list, [][32]byte{[32]byte(clientPub(t, 3))})
+	if len(few) != 3 || left != 0 || !has(few, own) || !has(few, clientPub(t, 2)) || !has(few, clientPub(t, 3)) {
+		t.Errorf("%v, %d left out", few, left)
+	}
+	var many []cluster.Member
+	for i := range maxAdmitted + 9 {
+		many = append(many, cluster.Member{OnionClient: clientPub(t, 10+i)})
+	}
+	full, left := admitted(own, many, [][32]byte{[32]byte(clientPub(t, 3))})
+	if len(full) != maxAdmitted || left != 11 || !has(full, own) || !has(full, clientPub(t, 10)) || has(full, clientPub(t, 3)) {
+		t.Errorf("%d keys, %d left out", len(full), left)
+	}
+}
