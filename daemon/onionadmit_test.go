@@ -32,8 +32,11 @@ func TestAdmitted(t *testing.T) {
 		t.Errorf("alone: %v, %d left out", alone, left)
 	}
 	list := []cluster.Member{
-		{Node: "self", OnionClient: own}, {Node: "no-tor"}, {Node: "peer", OnionClient: clientPub(t, 2)},
-		{Node: "short", OnionClient: []byte{1}}, {Node: "weak", OnionClient: make([]byte, 32)},
+		{Node: "self", OnionClient: own},
+		{Node: "no-tor"},
+		{Node: "peer", OnionClient: clientPub(t, 2)},
+		{Node: "short", OnionClient: []byte{1}},
+		{Node: "weak", OnionClient: make([]byte, 32)},
 	}
 	few, left := admitted(own, list, [][32]byte{[32]byte(clientPub(t, 3))})
 	if len(few) != 3 || left != 0 || !has(few, own) || !has(few, clientPub(t, 2)) || !has(few, clientPub(t, 3)) {

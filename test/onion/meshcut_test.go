@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
+	"encoding/base32"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,6 +21,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/internal/tornet/tornettest"
@@ -342,6 +345,14 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 	x := runTor(t, tor.Options{Torrc: n.Torrc()})
 	for _, r := range all {
 		outside(t, x, r, stranger)
+		id, _, err := join.Load(r.cfg.StateDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, log := id.OnionClient().Bytes(), r.log.String()
+		if strings.Contains(log, base64.StdEncoding.EncodeToString(key)) || strings.Contains(log, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(key)) {
+			t.Errorf("the log of %s contains its key", r.name)
+		}
 	}
 
 	for _, r := range all {
