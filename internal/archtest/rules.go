@@ -64,7 +64,7 @@ var testOnly = map[string][]string{
 	"internal/simnet":            nil,
 	"internal/tornet/tornettest": {"internal/require", "internal/tornet"},
 	"internal/vmtest":            {"internal/require"},
-	"test/onion":                 {"api", "config", "daemon", "proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
+	"test/onion":                 {"api", "config", "coord/join", "daemon", "proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
 	"test/netns":                 {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
 }
 
