@@ -67,15 +67,8 @@ func joinOverTor(ctx context.Context, cfg config.Config, log zerolog.Logger, key
 	}
 	var tries atomic.Int64
 	o.DialOnion = func(ctx context.Context, addr string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, fmt.Errorf("join over tor: %w", err)
-		}
-		if err := t.Authorize(ctx, host, key); err != nil {
-			return nil, fmt.Errorf("join over tor: %w", err)
-		}
 		// Each try has circuits of its own.
-		return t.Dial(ctx, "join "+strconv.FormatInt(tries.Add(1), 10), addr)
+		return t.DialPrivate(ctx, "join "+strconv.FormatInt(tries.Add(1), 10), addr, key)
 	}
 	o.Renew = func(ctx context.Context) {
 		if err := t.NewIdentity(ctx); err != nil {

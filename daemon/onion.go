@@ -70,6 +70,7 @@ type onions struct {
 	fedNet    *publisher.Network
 	changed   time.Time // services, last
 	admission admission
+	reloadGap time.Duration
 	soloTill  time.Time // until when the services of a former single host stay
 }
 
@@ -99,7 +100,8 @@ type onionStatus struct {
 const (
 	onionEvery   = 250 * time.Millisecond
 	restartGap   = 10 * time.Second // from a change of tor's services to one that needs a new process
-	reloadGap    = 2 * time.Second  // to one that does not
+	minReloadGap = 2 * time.Second  // from a change of tor's services to one that does not; doubles while such follow
+	maxReloadGap = time.Minute
 	keepSolo     = 3 * time.Hour    // lifetime of a descriptor at clients
 	repeatGap    = time.Minute      // between two equal events
 	unhealthyGap = 30 * time.Second // between two hints
@@ -340,15 +342,21 @@ func (o *onions) keepServices(ctx context.Context, settings []state.Onion, solo 
 		return
 	}
 	want, have := o.services(settings, solo), t.Services()
-	restart, gap := !sameServices(instances(want), instances(have)), reloadGap
+	if sameServices(want, have) {
+		return
+	}
+	restart, gap := !sameServices(instances(want), instances(have)), o.reloadGap
 	if restart {
 		gap = restartGap
 	}
-	st := t.Status()
-	if st.State != tor.StateReady && st.State != tor.StateBootstrap || sameServices(want, have) || time.Since(o.changed) < gap {
+	st, quiet := t.Status(), time.Since(o.changed)
+	if st.State != tor.StateReady && st.State != tor.StateBootstrap || quiet < gap {
 		return
 	}
-	o.changed = time.Now()
+	o.changed, o.reloadGap = time.Now(), nextReloadGap(o.reloadGap, quiet)
+	if !restart {
+		keepPoints(want, have)
+	}
 	err := t.SetServices(want)
 	if err == nil {
 		if restart {
@@ -360,10 +368,32 @@ func (o *onions) keepServices(ctx context.Context, settings []state.Onion, solo 
 		}
 	}
 	if err != nil {
-		o.log.Error().Err(err).Msg("onion services not changed, again soon")
+		if o.first("services: " + err.Error()) {
+			o.log.Error().Err(err).Msg("onion services not changed, again soon")
+		}
 		return
 	}
-	o.log.Info().Int("services", len(want)).Msg("onion services changed")
+	o.log.Info().Int("services", len(want)).Int("clients", len(want[0].Clients)).Msg("onion services changed")
+}
+
+// nextReloadGap is how long tor is left alone after a reload that came so long
+// after the one before: each ages its circuits, and members may change for ever.
+func nextReloadGap(gap, quiet time.Duration) time.Duration {
+	if quiet >= 2*maxReloadGap {
+		return minReloadGap
+	}
+	return min(max(2*gap, minReloadGap), maxReloadGap)
+}
+
+// keepPoints leaves the services that stay as many points as they have. A tor
+// that is told another number of them at a reload replaces no point and posts
+// no descriptor until it has that many.
+func keepPoints(want, have []tor.Service) {
+	for i, s := range want {
+		if k := slices.IndexFunc(have, func(h tor.Service) bool { return h.Dir == s.Dir }); k >= 0 {
+			want[i].IntroPoints = have[k].IntroPoints
+		}
+	}
 }
 
 func instances(list []tor.Service) []tor.Service {

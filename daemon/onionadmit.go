@@ -33,7 +33,7 @@ func (o *onions) admitted() map[string]string {
 	}
 	var left int
 	next.clients, left = admitted(o.n.id.OnionClient().PublicKey().Bytes(), next.roster.members, next.invited)
-	if left > 0 {
+	if left > 0 && o.first("admitted") {
 		o.log.Warn().Int("left_out", left).Int("limit", maxAdmitted).Msg("not all members and invites find this host's own onion")
 	}
 	o.admission = next

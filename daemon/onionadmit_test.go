@@ -5,8 +5,10 @@ import (
 	"crypto/ecdh"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/tor"
 )
 
 // clientPub is the n-th public key.
@@ -49,5 +51,29 @@ func TestAdmitted(t *testing.T) {
 	full, left := admitted(own, many, [][32]byte{[32]byte(clientPub(t, 3))})
 	if len(full) != maxAdmitted || left != 11 || !has(full, own) || !has(full, clientPub(t, 10)) || has(full, clientPub(t, 3)) {
 		t.Errorf("%d keys, %d left out", len(full), left)
+	}
+}
+
+// TestReloads: the number of a service's points outlives a reload, and members
+// that change for ever have tor reload once a minute in the end.
+func TestReloads(t *testing.T) {
+	have := []tor.Service{{Dir: "/node"}, {Dir: "/host", IntroPoints: 10}}
+	want := []tor.Service{{Dir: "/node"}, {Dir: "/host", IntroPoints: 6}, {Dir: "/new", IntroPoints: 6}}
+	keepPoints(want, have)
+	if want[0].IntroPoints != 0 || want[1].IntroPoints != 10 || want[2].IntroPoints != 6 {
+		t.Errorf("%+v", want)
+	}
+	gap := nextReloadGap(0, time.Hour)
+	if gap != minReloadGap {
+		t.Errorf("after the first one %s", gap)
+	}
+	for range 10 {
+		gap = nextReloadGap(gap, gap)
+	}
+	if gap != maxReloadGap {
+		t.Errorf("without an end %s", gap)
+	}
+	if gap = nextReloadGap(gap, 2*maxReloadGap); gap != minReloadGap {
+		t.Errorf("after a rest %s", gap)
 	}
 }

@@ -122,10 +122,7 @@ func (h *torHost) dialPrivate(ctx context.Context, isolation, address string, po
 	if h == nil {
 		return nil, errTorOff
 	}
-	if err := h.tor.Authorize(ctx, address, key); err != nil {
-		return nil, err
-	}
-	return h.dial(ctx, isolation, address, port)
+	return h.tor.DialPrivate(ctx, isolation, net.JoinHostPort(address, strconv.Itoa(port)), key)
 }
 
 // listen takes the connections to one of the ports of this host's own onion

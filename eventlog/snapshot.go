@@ -260,16 +260,6 @@ func (s *snapshots) find(id cluster.Hash) *cluster.SnapshotTaken {
 	return nil
 }
 
-// read loads a kept snapshot.
-func (s *snapshots) read(id cluster.Hash) (*state.State, *cluster.SnapshotTaken, error) {
-	t := s.find(id)
-	if t == nil {
-		return nil, nil, fmt.Errorf("%w: %s is not kept", ErrSnapshot, id)
-	}
-	_, st, err := s.store.load(snapshot.FileName(t))
-	return st, t, err
-}
-
 // grew notes that the log got longer.
 func (s *snapshots) grew(n int64) {
 	s.mu.Lock()
@@ -302,7 +292,7 @@ func (s *snapshots) foldTo(ctx context.Context, to *cluster.SnapshotTaken) (st *
 		if !snapshot.Covers(to, t) {
 			continue
 		}
-		from, _, err := s.read(t.ID)
+		_, from, err := s.store.load(snapshot.FileName(t))
 		if err != nil {
 			s.l.log.Error().Err(err).Msg("snapshot unreadable")
 			continue

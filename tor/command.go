@@ -85,12 +85,11 @@ func (t *Tor) TestingNetwork(ctx context.Context) (bool, error) {
 	})
 }
 
-// Authorize gives tor the key with which it reads the descriptors of an address
+// authorize gives tor the key with which it reads the descriptors of an address
 // under restricted discovery (ONION_CLIENT_AUTH_ADD), in place of one that it
-// has. It forgets it with its end and with a new identity, whoever asks for
-// that: call it before each Dial. For an address that is open to all the key is
-// of no use and does no harm.
-func (t *Tor) Authorize(ctx context.Context, address string, key *ecdh.PrivateKey) error {
+// has. Tor forgets it with its end, with a reload and with a new identity,
+// whoever asks for these.
+func (t *Tor) authorize(ctx context.Context, address string, key *ecdh.PrivateKey) error {
 	id, err := shortAddress(address)
 	if err != nil {
 		return fmt.Errorf("authorize: %w", err)
@@ -103,7 +102,7 @@ func (t *Tor) Authorize(ctx context.Context, address string, key *ecdh.PrivateKe
 		_, err := c.SendRequest("%s", text)
 		return err
 	})
-	// 252: it could read a descriptor that it has.
+	// 252: it can now read a descriptor that it has.
 	if e, ok := errors.AsType[*ReplyError](err); ok && e.Code/100 == 2 {
 		err = nil
 	}
@@ -113,8 +112,8 @@ func (t *Tor) Authorize(ctx context.Context, address string, key *ecdh.PrivateKe
 	return nil
 }
 
-// NewIdentity makes tor forget its circuits, fetched descriptors and keys of
-// Authorize. Tor obeys once in ten seconds.
+// NewIdentity makes tor forget its circuits, fetched descriptors and the keys of
+// DialPrivate. Tor obeys once in ten seconds, to what comes sooner later.
 func (t *Tor) NewIdentity(ctx context.Context) error { return t.signal(ctx, "NEWNYM") }
 
 func (t *Tor) signal(ctx context.Context, name string) error {
@@ -313,4 +312,23 @@ func (t *Tor) Dial(ctx context.Context, isolation, address string) (net.Conn, er
 		return nil, &DialError{Address: address, Err: socksReason(err)}
 	}
 	return conn, nil
+}
+
+// DialPrivate is Dial to a service under restricted discovery, with a key that
+// it knows. To one that is open to all the key is of no use and does no harm.
+func (t *Tor) DialPrivate(ctx context.Context, isolation, address string, key *ecdh.PrivateKey) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &DialError{Address: address, Err: err}
+	}
+	for again := true; ; again = false {
+		if err := t.authorize(ctx, host, key); err != nil {
+			return nil, &DialError{Address: address, Err: err}
+		}
+		conn, err := t.Dial(ctx, isolation, address)
+		// The key may have been forgotten before the descriptor came.
+		if !again || !errors.Is(err, errNeedKey) {
+			return conn, err
+		}
+	}
 }

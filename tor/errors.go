@@ -70,15 +70,20 @@ func (e *DialError) Error() string {
 // Unwrap returns the reason.
 func (e *DialError) Unwrap() error { return e.Err }
 
+// errNeedKey answers who has no key for a service under restricted discovery.
+var errNeedKey = errors.New("the service wants client authorization")
+
 // socksReasons are the codes that tor adds to SOCKS (proposal 304), as the
 // client library prints them.
 func socksReason(err error) error {
+	if strings.HasSuffix(err.Error(), "unknown code: 244") {
+		return fmt.Errorf("%w (%w)", errNeedKey, err)
+	}
 	for code, text := range map[string]string{
 		"unknown code: 240": "no descriptor found at the HSDirs",
 		"unknown code: 241": "descriptor is invalid",
 		"unknown code: 242": "introduction failed: no introduction point took it",
 		"unknown code: 243": "rendezvous failed",
-		"unknown code: 244": "the service wants client authorization",
 		"unknown code: 245": "wrong client authorization",
 		"unknown code: 246": "no valid onion address",
 		"unknown code: 247": "introduction timed out",

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -220,17 +221,100 @@ func TestAuthorize(t *testing.T) {
 			return reply, true
 		}
 		withFake(t, port, func(t *testing.T, x *Tor) {
-			err := x.Authorize(t.Context(), testAddress, key)
+			err := x.authorize(t.Context(), testAddress, key)
 			if (err == nil) != ok || err != nil && strings.Contains(err.Error(), secret) {
 				t.Errorf("%s: %v", reply, err)
 			}
 			if got != want {
 				t.Errorf("sent %q, want %q", got, want)
 			}
-			if got = ""; x.Authorize(t.Context(), "skein.example", key) == nil || got != "" {
+			if got = ""; x.authorize(t.Context(), "skein.example", key) == nil || got != "" {
 				t.Errorf("an address that is no onion: sent %q", got)
 			}
 		})
+	}
+}
+
+// TestDialPrivate: a key that tor forgot before it was of use is given again,
+// once.
+func TestDialPrivate(t *testing.T) {
+	key, err := ecdh.X25519().NewPrivateKey(bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		answers []byte // of SOCKS
+		given   int32
+		want    error
+	}{
+		{"at once", []byte{0}, 1, nil},
+		{"forgotten once", []byte{244, 0}, 2, nil},
+		{"forgotten for ever", []byte{244, 244, 0}, 2, errNeedKey},
+		{"another failure", []byte{247, 0}, 1, errAny},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "socks")
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				for _, answer := range c.answers {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					socksAnswer(conn, answer)
+				}
+			}()
+			var given atomic.Int32
+			port := &fakePort{answer: func(command string, _ io.Writer) (string, bool) {
+				if strings.HasPrefix(command, "ONION_CLIENT_AUTH_ADD") {
+					given.Add(1)
+				}
+				return "", false
+			}}
+			x, err := New(Options{Attach: &Attach{Control: "unix:/fake", Socks: "unix:" + path}, Log: zerolog.Nop(), dial: port.dial})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			done := make(chan error)
+			go func() { done <- x.Run(ctx) }()
+			if err := x.AwaitReady(ctx); err != nil {
+				t.Fatal(err)
+			}
+			conn, err := x.DialPrivate(ctx, "test", testAddress+":80", key)
+			if err == nil {
+				conn.Close()
+			}
+			if (err == nil) != (c.want == nil) || c.want == errNeedKey && !errors.Is(err, errNeedKey) { //nolint:errorlint // a mark of this table
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if given.Load() != c.given {
+				t.Errorf("the key was given %d times, want %d", given.Load(), c.given)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// socksAnswer takes a connection through SOCKS 5 with a name and answers.
+func socksAnswer(conn net.Conn, answer byte) {
+	defer conn.Close()
+	buf := make([]byte, 512)
+	for _, reply := range [][]byte{{5, 2}, {1, 0}, {5, answer, 0, 1, 0, 0, 0, 0, 0, 0}} {
+		if _, err := conn.Read(buf); err != nil {
+			return
+		}
+		if _, err := conn.Write(reply); err != nil {
+			return
+		}
 	}
 }
 

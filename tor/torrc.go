@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -152,13 +153,14 @@ func (s *Service) prepare() error {
 // does: tor reads each file of it that ends with .auth.
 func (s *Service) writeClients() error {
 	dir := filepath.Join(s.Dir, "authorized_clients")
-	old, err := filepath.Glob(filepath.Join(dir, "*.auth"))
-	if err != nil {
+	old, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("onion service: %w", err)
 	}
 	for _, file := range old {
-		if _, ok := s.Clients[strings.TrimSuffix(filepath.Base(file), ".auth")]; !ok {
-			if err := os.Remove(file); err != nil {
+		name, auth := strings.CutSuffix(file.Name(), ".auth")
+		if _, ok := s.Clients[name]; auth && !ok {
+			if err := os.Remove(filepath.Join(dir, file.Name())); err != nil {
 				return fmt.Errorf("onion service: %w", err)
 			}
 		}

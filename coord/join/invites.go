@@ -48,8 +48,6 @@ type Invites struct {
 
 	mu    sync.Mutex
 	state invitesFile // guarded by mu
-	// clients are the keys that OnionClients derived last, by invite.
-	clients map[string][32]byte // guarded by mu
 }
 
 type invitesFile struct {
@@ -66,6 +64,8 @@ type inviteFile struct {
 	Uses    int       `json:"uses"`
 	Revoked bool      `json:"revoked,omitempty"`
 	Spent   []spent   `json:"spent,omitempty"`
+
+	client [32]byte // see setClient
 }
 
 // spent is one use: who, and exactly what was answered.
@@ -86,6 +86,9 @@ func OpenInvites(dir string) (*Invites, error) {
 	}
 	if err := s.state.check(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.name, err)
+	}
+	for i := range s.state.Invites {
+		s.state.Invites[i].setClient()
 	}
 	return s, nil
 }
@@ -133,6 +136,7 @@ func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses i
 		ID: newInviteID(id.ClusterSecret(), id.Node), Secret: randomSecret(secretLen).Bytes(),
 		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses,
 	}
+	inv.setClient()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := s.state.clone()

@@ -44,19 +44,16 @@ func onionClient(secret Secret, info string) *ecdh.PrivateKey {
 func (s *Invites) OnionClients(now time.Time) [][32]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.clients
-	s.clients = map[string][32]byte{}
 	var out [][32]byte
 	for _, i := range slices.Backward(s.state.Invites) {
-		if i.Revoked || !now.Before(i.Expires) {
-			continue
+		if !i.Revoked && now.Before(i.Expires) {
+			out = append(out, i.client)
 		}
-		key, ok := known[i.ID]
-		if !ok {
-			key = [32]byte(onionClient(NewSecret(i.Secret), inviteeClient).PublicKey().Bytes())
-		}
-		s.clients[i.ID] = key
-		out = append(out, key)
 	}
 	return out
+}
+
+// setClient derives what the file does not say.
+func (i *inviteFile) setClient() {
+	i.client = [32]byte(onionClient(NewSecret(i.Secret), inviteeClient).PublicKey().Bytes())
 }

@@ -43,6 +43,7 @@ func TestOnionClients(t *testing.T) {
 	if err := s.invites.Revoke(toks[0].Invite); err != nil {
 		t.Fatal(err)
 	}
+	s.restart()
 	want("one is revoked", now.Add(2*time.Minute), toks[2])
 	if a, b := toks[0].OnionClient(), toks[2].OnionClient(); a.Equal(b) {
 		t.Error("two invites have one key")

@@ -127,6 +127,9 @@ func (f *fleet) stopUnnoticed(client *tornet.Tor, address string, node cluster.N
 			break
 		}
 	}
+	if prove() {
+		awaitCalm(40 * time.Second)
+	}
 	if err := client.Fresh(f.ctx); err != nil {
 		f.t.Fatal(err)
 	}

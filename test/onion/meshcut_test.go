@@ -417,14 +417,15 @@ func outside(t *testing.T, x *tor.Tor, r *real, key *ecdh.PrivateKey) {
 		t.Fatal(err)
 	}
 	want := "wants client authorization"
+	dial := x.Dial
 	if key != nil {
 		want = "wrong client authorization"
-		if err := x.Authorize(t.Context(), own, key); err != nil {
-			t.Fatal(err)
+		dial = func(ctx context.Context, isolation, address string) (net.Conn, error) {
+			return x.DialPrivate(ctx, isolation, address, key)
 		}
 	}
 	until(t, "an answer of "+r.name+" to a stranger", 2*limit, func(ctx context.Context) error {
-		conn, err := x.Dial(ctx, "stranger", own+":443")
+		conn, err := dial(ctx, "stranger", own+":443")
 		if err == nil {
 			conn.Close()
 			t.Fatalf("a stranger finds the own onion of %s", r.name)

@@ -92,7 +92,7 @@ func (s *stage) shared(p *onionnet.Publisher, clients []*tornet.Tor) {
 func (s *stage) drain(p *onionnet.Publisher, clients []*tornet.Tor, host string) {
 	s.t.Helper()
 	lasts := either(60*time.Second, 5*time.Second)
-	s.awaitCalm(lasts + 30*time.Second)
+	awaitCalm(lasts + 30*time.Second)
 	s.judge("before the drain", s.visits(clients, 3)) // that they know the newest descriptor
 	running := s.drive(clients, 0)
 	s.roster.Weigh("c", 0)
@@ -226,7 +226,7 @@ const failover = 3 * time.Second
 
 // awaitCalm waits until no rotation, which has clients with a cache wait by
 // itself, is under way or comes within d.
-func (s *stage) awaitCalm(d time.Duration) {
+func awaitCalm(d time.Duration) {
 	const settled = 20 * time.Second // hosts, publisher and clients have the new consensus
 	into := time.Since(time.Now().Truncate(tornet.Period / 2))
 	switch {

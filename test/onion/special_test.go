@@ -81,10 +81,11 @@ func TestMembersOnly(t *testing.T) {
 	}
 	enter := func(x *tor.Tor, key *ecdh.PrivateKey) func(context.Context) error {
 		return func(ctx context.Context) error {
-			if err := x.Authorize(ctx, address, key); err != nil {
+			conn, err := x.DialPrivate(ctx, "private", address+":80", key)
+			if err != nil {
 				return err
 			}
-			return reach(x, address, "hello")(ctx)
+			return conn.Close()
 		}
 	}
 	t.Logf("a client with a key is in after %s", eventually(t, "with a key", enter(with, keys[clients-1])))
