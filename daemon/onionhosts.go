@@ -156,7 +156,7 @@ func (s *shares) serving(v *coord.View, answers func(cluster.NodeID, descriptor.
 // Times of asking a suspected host behind its onion.
 const (
 	probeTime      = 15 * time.Second
-	probeTimeTest  = 2500 * time.Millisecond // in a network with test timings
+	probeTimeTest  = 2 * time.Second // in a network with test timings
 	probeEvery     = 10 * time.Second
 	maxProbes      = 32
 	probeIsolation = "probe-"
