@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cretz/bine/control"
@@ -33,7 +34,11 @@ func (t *Tor) Quiesce(ctx context.Context, address string) error {
 	}
 	asked := map[string]time.Time{}
 	for {
-		if err := t.closeIntros(ctx, address, asked); err != nil && ctx.Err() == nil {
+		circuits, err := t.intros(ctx, address)
+		if err == nil {
+			err = t.closeIntros(ctx, circuits, asked)
+		}
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("quiesce %s: %w", address, err)
 		}
 		select {
@@ -44,18 +49,21 @@ func (t *Tor) Quiesce(ctx context.Context, address string) error {
 	}
 }
 
-// closeIntros has the points close the introduction circuits that there are now,
-// or closes them. Asked says since when points are asked to, by circuit.
-func (t *Tor) closeIntros(ctx context.Context, address string, asked map[string]time.Time) error {
+// intros are the introduction circuits of an own service that there are now.
+func (t *Tor) intros(ctx context.Context, address string) ([]introCircuit, error) {
 	text, err := t.ask(ctx, commandTime, "circuit-status")
-	if err != nil {
-		return err
-	}
-	for _, c := range introCircuits(text) {
+	return slices.DeleteFunc(introCircuits(text), func(c introCircuit) bool { return c.Address != address }), err
+}
+
+// closeIntros has the points close introduction circuits, or closes them. Asked
+// says since when points are asked to, by circuit.
+func (t *Tor) closeIntros(ctx context.Context, circuits []introCircuit, asked map[string]time.Time) error {
+	for _, c := range circuits {
 		at, again := asked[c.id]
-		if c.Address != address || again && time.Since(at) < pointCloses {
+		if again && time.Since(at) < pointCloses {
 			continue
 		}
+		var err error
 		done := false
 		if c.established && c.before != "" && !again {
 			asked[c.id] = time.Now()

@@ -92,7 +92,7 @@ func (e WrongMaster) String() string { return "wrong master address: " + e.Log }
 func subscribed() []control.EventCode {
 	return []control.EventCode{
 		control.EventCodeHSDesc, control.EventCodeHSDescContent, control.EventCodeStatusGeneral,
-		control.EventCodeStatusClient, control.EventCodeNewConsensus,
+		control.EventCodeStatusClient,
 	}
 }
 
@@ -109,9 +109,10 @@ func translate(e control.Event) Event {
 			text += "\n" // bine cuts the last line feed off, the digest needs it
 		}
 		return HSDescContent{Address: withOnion(e.Address), HSDir: relayID(e.HSDir), DescID: e.DescID, Text: text}
-	case *control.NewConsensusEvent:
-		return NewConsensus{}
 	case *control.StatusEvent:
+		if e.Action == "CONSENSUS_ARRIVED" {
+			return NewConsensus{} // NEWCONSENSUS tells megabytes, and bine loses it
+		}
 		return StatusEvent{Severity: e.Severity, Action: e.Action, Args: e.Arguments}
 	}
 	return nil

@@ -91,6 +91,10 @@ func (f *fakePort) usual(command string) string {
 	switch {
 	case command == "PROTOCOLINFO":
 		return "250-PROTOCOLINFO 1\r\n250-AUTH METHODS=NULL\r\n250-VERSION Tor=\"" + version + "\"\r\n250 OK\r\n"
+	case command == "GETINFO consensus/valid-after":
+		return "250-consensus/valid-after=2026-11-22 10:00:00\r\n250 OK\r\n"
+	case command == "GETINFO consensus/fresh-until":
+		return "250-consensus/fresh-until=2026-11-22 11:00:00\r\n250 OK\r\n"
 	case strings.HasPrefix(command, "GETINFO status/bootstrap-phase"):
 		return "250-status/bootstrap-phase=NOTICE BOOTSTRAP PROGRESS=100 TAG=done SUMMARY=\"Done\"\r\n250 OK\r\n"
 	}

@@ -40,6 +40,7 @@ func (t *Tor) Watch(ctx context.Context, address string, tell func(Snapshot)) er
 	defer sub.Close()
 	var last Snapshot
 	var closer time.Time // looks come closer until then
+	var turns rotation
 	for {
 		now, err := t.look(ctx, address)
 		switch {
@@ -58,8 +59,14 @@ func (t *Tor) Watch(ctx context.Context, address string, tell func(Snapshot)) er
 		if time.Now().Before(closer) {
 			pause = closeLook
 		}
-		if t.awaitNews(ctx, sub, address, pause) {
+		news, consensus := t.awaitNews(ctx, sub, address, pause)
+		if news {
 			closer = time.Now().Add(closePeriod)
+		}
+		if consensus || turns.values == 0 {
+			if err := turns.consensus(ctx, t, last); err != nil && ctx.Err() == nil {
+				t.log.Debug().Err(err).Msg("introduction points not told of a new consensus")
+			}
 		}
 	}
 }
@@ -86,23 +93,25 @@ func (t *Tor) look(ctx context.Context, address string) (Snapshot, error) {
 }
 
 // awaitNews waits for a time, or until an event says that the service has a new
-// descriptor or that tor is back.
-func (t *Tor) awaitNews(ctx context.Context, sub *Subscription, address string, pause time.Duration) bool {
+// descriptor or that tor is back, or has a new consensus.
+func (t *Tor) awaitNews(ctx context.Context, sub *Subscription, address string, pause time.Duration) (news, consensus bool) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return false
+			return false, false
 		case <-timer.C:
-			return false
+			return false, false
 		case e := <-sub.C():
 			switch e := e.(type) {
 			case Connected:
-				return true
+				return true, false
+			case NewConsensus:
+				return false, true
 			case HSDesc:
 				if e.Address == address && e.Action == ActionCreated {
-					return true
+					return true, false
 				}
 			}
 		}
