@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join"
@@ -70,7 +71,7 @@ type onions struct {
 	fedNet    *publisher.Network
 	changed   time.Time // services, last
 	admission admission
-	reloadGap time.Duration
+	reloads   *rate.Limiter
 	soloTill  time.Time // until when the services of a former single host stay
 }
 
@@ -100,8 +101,9 @@ type onionStatus struct {
 const (
 	onionEvery   = 250 * time.Millisecond
 	restartGap   = 10 * time.Second // from a change of tor's services to one that needs a new process
-	minReloadGap = 2 * time.Second  // from a change of tor's services to one that does not; doubles while such follow
-	maxReloadGap = time.Minute
+	reloadGap    = 2 * time.Second  // to one that does not
+	reloadBurst  = 8                // as many reloads may follow each other
+	reloadEvery  = time.Minute      // then one comes so often: each ages tor's circuits, and members may change for ever
 	keepSolo     = 3 * time.Hour    // lifetime of a descriptor at clients
 	repeatGap    = time.Minute      // between two equal events
 	unhealthyGap = 30 * time.Second // between two hints
@@ -113,7 +115,7 @@ func newOnions(n *node) (*onions, error) {
 	o := &onions{
 		n: n, log: n.log.With().Str("component", "onion").Logger(), dir: filepath.Join(n.cfg.StateDir, "onion"),
 		wake: make(chan struct{}, 1), serves: n.cfg.Onion.Target != "", sights: map[string]sight{}, probes: map[cluster.NodeID]probed{},
-		stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{}, shares: newShares(), pubs: map[descriptor.Address]*publishing{},
+		reloads: rate.NewLimiter(rate.Every(reloadEvery), reloadBurst), stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{}, shares: newShares(), pubs: map[descriptor.Address]*publishing{},
 	}
 	o.healthy.Store(true)
 	o.status.Store(&onionStatus{})
@@ -345,15 +347,15 @@ func (o *onions) keepServices(ctx context.Context, settings []state.Onion, solo 
 	if sameServices(want, have) {
 		return
 	}
-	restart, gap := !sameServices(instances(want), instances(have)), o.reloadGap
+	restart, gap := !sameServices(instances(want), instances(have)), reloadGap
 	if restart {
 		gap = restartGap
 	}
-	st, quiet := t.Status(), time.Since(o.changed)
-	if st.State != tor.StateReady && st.State != tor.StateBootstrap || quiet < gap {
+	st := t.Status()
+	if st.State != tor.StateReady && st.State != tor.StateBootstrap || time.Since(o.changed) < gap || !restart && !o.reloads.Allow() {
 		return
 	}
-	o.changed, o.reloadGap = time.Now(), nextReloadGap(o.reloadGap, quiet)
+	o.changed = time.Now()
 	if !restart {
 		keepPoints(want, have)
 	}
@@ -374,15 +376,6 @@ func (o *onions) keepServices(ctx context.Context, settings []state.Onion, solo 
 		return
 	}
 	o.log.Info().Int("services", len(want)).Int("clients", len(want[0].Clients)).Msg("onion services changed")
-}
-
-// nextReloadGap is how long tor is left alone after a reload that came so long
-// after the one before: each ages its circuits, and members may change for ever.
-func nextReloadGap(gap, quiet time.Duration) time.Duration {
-	if quiet >= 2*maxReloadGap {
-		return minReloadGap
-	}
-	return min(max(2*gap, minReloadGap), maxReloadGap)
 }
 
 // keepPoints leaves the services that stay as many points as they have. A tor

@@ -5,7 +5,6 @@ import (
 	"crypto/ecdh"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/tor"
@@ -54,26 +53,12 @@ func TestAdmitted(t *testing.T) {
 	}
 }
 
-// TestReloads: the number of a service's points outlives a reload, and members
-// that change for ever have tor reload once a minute in the end.
-func TestReloads(t *testing.T) {
+// TestKeepPoints: the number of a service's points outlives a reload.
+func TestKeepPoints(t *testing.T) {
 	have := []tor.Service{{Dir: "/node"}, {Dir: "/host", IntroPoints: 10}}
 	want := []tor.Service{{Dir: "/node"}, {Dir: "/host", IntroPoints: 6}, {Dir: "/new", IntroPoints: 6}}
 	keepPoints(want, have)
 	if want[0].IntroPoints != 0 || want[1].IntroPoints != 10 || want[2].IntroPoints != 6 {
 		t.Errorf("%+v", want)
-	}
-	gap := nextReloadGap(0, time.Hour)
-	if gap != minReloadGap {
-		t.Errorf("after the first one %s", gap)
-	}
-	for range 10 {
-		gap = nextReloadGap(gap, gap)
-	}
-	if gap != maxReloadGap {
-		t.Errorf("without an end %s", gap)
-	}
-	if gap = nextReloadGap(gap, 2*maxReloadGap); gap != minReloadGap {
-		t.Errorf("after a rest %s", gap)
 	}
 }
