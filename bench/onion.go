@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -189,7 +190,7 @@ func (o *onionStage) complete(ctx context.Context) error {
 // change replaces the points of a host and waits for both sides.
 func (o *onionStage) change(ctx context.Context, row *series) error {
 	old := o.pointsOf(ctx, "b")
-	if err := o.hosts["b"].Tor.Restart("its points are to change"); err != nil {
+	if err := o.hosts["b"].Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
 	if err := o.await(ctx, "host has new points", waitTime, func() bool {

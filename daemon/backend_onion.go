@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,7 +13,6 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
@@ -380,26 +377,19 @@ func (n *node) drainOnionHere(ctx context.Context, actor string, undo bool) *api
 	return nil
 }
 
-// RotateOnion implements status.OnionControl: tor makes another key when it
-// finds none.
+// RotateOnion implements status.OnionControl.
 func (b backend) RotateOnion(ctx context.Context, actor string) (api.OnionRotated, error) {
 	o := b.onions
 	if o == nil {
 		return api.OnionRotated{}, noOnions()
 	}
-	from := o.hostAddress()
-	if from == "" {
-		return api.OnionRotated{}, api.Errorf(api.CodeConflict, "this host has no onion key of its own yet").WithHint("set onion.target")
+	own := o.instanceAddresses()
+	if len(own) == 0 {
+		return api.OnionRotated{}, api.Errorf(api.CodeConflict, "this host has no onion key of its own yet").WithHint("set onion.target, or wait until tor runs")
 	}
-	if err := os.RemoveAll(o.hostDir()); err != nil {
-		return api.OnionRotated{}, fmt.Errorf("forget the onion key of this host: %w", err)
-	}
-	if err := durable.SyncDir(o.dir); err != nil {
-		return api.OnionRotated{}, fmt.Errorf("forget the onion key of this host: %w", err)
-	}
-	if err := b.tor.tor.Restart("another onion key"); err != nil {
+	if err := o.rotate(); err != nil {
 		return api.OnionRotated{}, err
 	}
-	b.record(ctx, cluster.KindOnionRotated, cluster.OnionRotated{From: from, Actor: b.at(actor)})
-	return api.OnionRotated{From: from}, nil
+	b.record(ctx, cluster.KindOnionRotated, cluster.OnionRotated{From: own[0], Actor: b.at(actor)})
+	return api.OnionRotated{From: own[0]}, nil
 }

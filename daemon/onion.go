@@ -34,8 +34,9 @@ import (
 // points, and runs a publisher for each address whose key it has.
 //
 // run owns all that has no lock of its own; it looks every onionEvery and when
-// woken. Beside it run a goroutine for the network, one per watched service,
-// one per publisher and one per probe; run waits for all of them.
+// woken. Beside it run a goroutine for the network, one per watched service, per
+// instance that tor is to lose, per publisher and per probe; run waits for all of
+// them.
 type onions struct {
 	n    *node
 	tor  *torHost
@@ -48,11 +49,13 @@ type onions struct {
 	serves  bool // this host has a target
 	healthy atomic.Bool
 	drained atomic.Bool
-	leaving atomic.Bool   // this daemon stops
-	wrong   atomic.Uint64 // introductions for another master
-	last    atomic.Uint64 // seconds since the epoch when something was published; 0: never
-	points  atomic.Uint32
-	status  atomic.Pointer[onionStatus]
+	// generation names the present instances, see generationFile.
+	generation atomic.Pointer[string]
+	leaving    atomic.Bool   // this daemon stops
+	wrong      atomic.Uint64 // introductions for another master
+	last       atomic.Uint64 // seconds since the epoch when something was published; 0: never
+	points     atomic.Uint32
+	status     atomic.Pointer[onionStatus]
 
 	mu      sync.Mutex
 	duty    lease.Duty
@@ -67,9 +70,10 @@ type onions struct {
 	shares    *shares
 	pubs      map[descriptor.Address]*publishing
 	told      string // last share
-	fed       string // last hosts
 	fedNet    *publisher.Network
-	changed   time.Time // services, last
+	changed   time.Time            // services, last
+	shown     map[string]time.Time // when an instance was last told, by directory
+	leavings  map[string]farewell  // of instances, by directory
 	admission admission
 	reloads   *rate.Limiter
 	soloTill  time.Time // until when the services of a former single host stay
@@ -82,7 +86,8 @@ type publishing struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	duty    lease.Duty
-	given   bool // duty was
+	given   bool   // duty was
+	fed     string // last hosts
 	solo    bool
 	noted   uint64 // version told by an event
 }
@@ -99,15 +104,11 @@ type onionStatus struct {
 
 // Times of onions.
 const (
-	onionEvery   = 250 * time.Millisecond
-	restartGap   = 10 * time.Second // from a change of tor's services to one that needs a new process
-	reloadGap    = 2 * time.Second  // to one that does not
-	reloadBurst  = 8                // as many reloads may follow each other
-	reloadEvery  = time.Minute      // then one comes so often: each ages tor's circuits, and members may change for ever
-	keepSolo     = 3 * time.Hour    // lifetime of a descriptor at clients
-	repeatGap    = time.Minute      // between two equal events
-	unhealthyGap = 30 * time.Second // between two hints
-	onionGrace   = 3 * time.Second
+	onionEvery     = 250 * time.Millisecond
+	descriptorLife = 3 * time.Hour    // at clients
+	repeatGap      = time.Minute      // between two equal events
+	unhealthyGap   = 30 * time.Second // between two hints
+	onionGrace     = 3 * time.Second
 )
 
 // newOnions reads keys and marks. Nothing runs before run.
@@ -115,7 +116,7 @@ func newOnions(n *node) (*onions, error) {
 	o := &onions{
 		n: n, log: n.log.With().Str("component", "onion").Logger(), dir: filepath.Join(n.cfg.StateDir, "onion"),
 		wake: make(chan struct{}, 1), serves: n.cfg.Onion.Target != "", sights: map[string]sight{}, probes: map[cluster.NodeID]probed{},
-		reloads: rate.NewLimiter(rate.Every(reloadEvery), reloadBurst), stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{}, shares: newShares(), pubs: map[descriptor.Address]*publishing{},
+		reloads: rate.NewLimiter(rate.Every(reloadEvery), reloadBurst), stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{}, shares: newShares(), shown: map[string]time.Time{}, pubs: map[descriptor.Address]*publishing{},
 	}
 	o.healthy.Store(true)
 	o.status.Store(&onionStatus{})
@@ -135,11 +136,13 @@ func newOnions(n *node) (*onions, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("mark of a drained onion: %w", err)
 	}
+	generation, err := os.ReadFile(o.generationFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("generation of the onion key: %w", err)
+	}
+	o.generation.Store(new(string(generation)))
 	return o, nil
 }
-
-// hostDir is where the key of this host's instance lies.
-func (o *onions) hostDir() string { return filepath.Join(o.dir, "host") }
 
 func (o *onions) socket() string { return o.tor.socket(o.n.cfg.Onion.Port) + ".web" }
 
@@ -239,7 +242,7 @@ func (o *onions) turn(ctx context.Context) {
 		o.refused("", r)
 	}
 	o.keepPublishers(ctx, settings)
-	hosts, digest := o.shares.serving(v, func(n cluster.NodeID, a descriptor.Address) bool { return o.answers(ctx, n, a) })
+	answers := func(n cluster.NodeID, a descriptor.Address) bool { return o.answers(ctx, n, a) }
 	o.mu.Lock()
 	duty, network := o.duty, o.network
 	o.mu.Unlock()
@@ -254,6 +257,10 @@ func (o *onions) turn(ctx context.Context) {
 		for _, k := range keepers {
 			st.keepers[s.Key] = append(st.keepers[s.Key], k.node)
 		}
+		hosts, digest := o.shares.serving(v, s.Key, answers)
+		for _, h := range hosts {
+			st.serving[h.Node] = true
+		}
 		pub := o.pubs[s.Key]
 		if pub == nil {
 			continue
@@ -261,8 +268,9 @@ func (o *onions) turn(ctx context.Context) {
 		if network != nil && (o.fedNet != network || !pub.given) {
 			pub.p.SetNetwork(*network)
 		}
-		if o.fed != digest || !pub.given {
+		if pub.fed != digest || !pub.given {
 			pub.p.SetHosts(hosts)
+			pub.fed = digest
 		}
 		if alone := solo && o.nativeReady(s.Key); alone != pub.solo {
 			pub.solo = alone
@@ -278,20 +286,17 @@ func (o *onions) turn(ctx context.Context) {
 			publishing++
 		}
 	}
-	o.fed, o.fedNet = digest, network
+	o.fedNet = network
 	for n, h := range o.shares.hosts {
 		st.hosts[n] = h.share
 		if h.err != nil {
 			st.errors[n] = h.err.Error()
 		}
 	}
-	for _, h := range hosts {
-		st.serving[h.Node] = true
-	}
 	o.status.Store(st)
 	o.m.addresses.Set(float64(len(settings)))
 	o.m.publishing.Set(float64(publishing))
-	o.m.serving.Set(float64(len(hosts)))
+	o.m.serving.Set(float64(len(st.serving)))
 }
 
 // solo reports whether tor may publish by itself: this host is the only member.
@@ -299,161 +304,25 @@ func (o *onions) solo(settings []state.Onion) bool {
 	if !o.n.cfg.Onion.SingleHost || !o.serves || len(settings) == 0 || len(o.n.memberList()) != 1 || o.drained.Load() {
 		return false
 	}
-	o.soloTill = time.Now().Add(keepSolo)
+	o.soloTill = time.Now().Add(descriptorLife)
 	return true
 }
 
-// services are those that tor should have.
-func (o *onions) services(settings []state.Onion, solo bool) []tor.Service {
-	node := o.tor.node
-	node.Clients = o.admitted()
-	list := []tor.Service{node}
-	if !o.serves || len(settings) == 0 {
-		return list
-	}
-	ports := []tor.Port{{Virtual: o.n.cfg.Onion.Port, Target: "unix:" + o.socket()}}
-	points := o.n.cfg.Onion.Points
-	if points == 0 {
-		points = min(max(descriptor.MaxPoints/max(len(o.n.memberList()), 1), tor.MinIntroPoints), tor.MaxIntroPoints)
-	}
-	host := tor.Service{Dir: o.hostDir(), Ports: ports, IntroPoints: points}
-	for _, s := range settings {
-		host.Masters = append(host.Masters, descriptor.Address(s.Key).String())
-	}
-	slices.Sort(host.Masters)
-	list = append(list, host)
-	for _, s := range settings {
-		if _, ok := o.keys.get(s.Key); !ok || !solo && time.Now().After(o.soloTill) {
-			continue
-		}
-		native := tor.Service{Dir: o.keys.at(s.Key), Ports: ports, IntroPoints: points, Clients: map[string]string{}}
-		for _, c := range s.Clients {
-			native.Clients[c.Name] = clientEncoding.EncodeToString(c.Key)
-		}
-		list = append(list, native)
-	}
-	return list
-}
-
-// keepServices has tor serve what it should. An instance that is to answer for
-// another address needs a new process: after a reload its clients fail until
-// its next descriptor.
-func (o *onions) keepServices(ctx context.Context, settings []state.Onion, solo bool) {
-	t := o.tor.tor
-	if !t.Own() {
-		return
-	}
-	want, have := o.services(settings, solo), t.Services()
-	if sameServices(want, have) {
-		return
-	}
-	restart, gap := !sameServices(instances(want), instances(have)), reloadGap
-	if restart {
-		gap = restartGap
-	}
-	st := t.Status()
-	if st.State != tor.StateReady && st.State != tor.StateBootstrap || time.Since(o.changed) < gap || !restart && !o.reloads.Allow() {
-		return
-	}
-	o.changed = time.Now()
-	if !restart {
-		keepPoints(want, have)
-	}
-	err := t.SetServices(want)
-	if err == nil {
-		if restart {
-			err = t.Restart("onion addresses changed")
-		} else {
-			reload, cancel := context.WithTimeout(ctx, 5*time.Second)
-			err = t.Reload(reload)
-			cancel()
-		}
-	}
-	if err != nil {
-		if o.first("services: " + err.Error()) {
-			o.log.Error().Err(err).Msg("onion services not changed, again soon")
-		}
-		return
-	}
-	o.log.Info().Int("services", len(want)).Int("clients", len(want[0].Clients)).Msg("onion services changed")
-}
-
-// keepPoints leaves the services that stay as many points as they have. A tor
-// that is told another number of them at a reload replaces no point and posts
-// no descriptor until it has that many.
-func keepPoints(want, have []tor.Service) {
-	for i, s := range want {
-		if k := slices.IndexFunc(have, func(h tor.Service) bool { return h.Dir == s.Dir }); k >= 0 {
-			want[i].IntroPoints = have[k].IntroPoints
-		}
-	}
-}
-
-func instances(list []tor.Service) []tor.Service {
-	return slices.DeleteFunc(slices.Clone(list), func(s tor.Service) bool { return len(s.Masters) == 0 })
-}
-
-// sameServices ignores how many points a service keeps: hosts come and go, and
-// a change of it costs all points.
-func sameServices(a, b []tor.Service) bool {
-	return slices.EqualFunc(a, b, func(x, y tor.Service) bool {
-		if x.Dir != y.Dir || !slices.Equal(x.Masters, y.Masters) || !slices.Equal(x.Ports, y.Ports) || len(x.Clients) != len(y.Clients) {
-			return false
-		}
-		for name, key := range x.Clients {
-			if y.Clients[name] != key {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// hostAddress is the address of this host's instance, empty if it has none yet.
-func (o *onions) hostAddress() string {
-	s := tor.Service{Dir: o.hostDir()}
-	a, err := s.Address()
-	if err != nil || !o.serves {
-		return ""
-	}
-	return a
-}
-
-// watchServices follows the own services that matter: the instance, and the
-// addresses that tor may publish by itself.
-func (o *onions) watchServices(ctx context.Context, settings []state.Onion) {
-	want := map[string]bool{}
-	if a := o.hostAddress(); a != "" && len(settings) > 0 {
-		want[a] = true
-	}
-	for _, s := range o.tor.tor.Services() {
-		for _, x := range settings {
-			if s.Dir == o.keys.at(x.Key) {
-				want[descriptor.Address(x.Key).String()] = true
-			}
-		}
-	}
-	for a, cancel := range o.watched {
-		if !want[a] {
-			cancel()
-			delete(o.watched, a)
-			o.see(a, sight{})
-		}
-	}
-	for a := range want {
-		if o.watched[a] == nil {
-			watch, cancel := context.WithCancel(ctx)
-			o.watched[a] = cancel
-			o.wg.Go(func() { watchService(watch, o.tor.tor, a, func(s sight) { o.see(a, s) }) })
-		}
-	}
-}
-
-func (o *onions) see(address string, s sight) {
+// see takes what a watch saw that nobody ended.
+func (o *onions) see(watch context.Context, address string, s sight) {
 	o.mu.Lock()
-	o.sights[address] = s
+	if watch.Err() == nil {
+		o.sights[address] = s
+	}
 	o.mu.Unlock()
 	o.look()
+}
+
+// unsee forgets a service.
+func (o *onions) unsee(address string) {
+	o.mu.Lock()
+	delete(o.sights, address)
+	o.mu.Unlock()
 }
 
 func (o *onions) sight(address string) (sight, bool) {
@@ -490,13 +359,18 @@ func (o *onions) share(settings []state.Onion) publisher.Share {
 			}
 		}
 	}
-	address := o.hostAddress()
-	seen, ok := o.sight(address)
-	a, err := descriptor.ParseAddress(address)
-	if address == "" || !ok || err != nil {
+	own, seen, ok := o.instance()
+	a, err := descriptor.ParseAddress(seen.Address)
+	if !ok || err != nil {
 		return s
 	}
+	o.shown[own.Dir] = time.Now()
 	s.Address, s.Text = a, []byte(seen.Descriptor)
+	for _, m := range own.Masters {
+		if k, err := descriptor.ParseAddress(m); err == nil {
+			s.Serves = append(s.Serves, k)
+		}
+	}
 	for _, r := range seen.Relays {
 		if f, err := descriptor.ParseFingerprint(r); err == nil && len(s.Relays) < descriptor.MaxPoints {
 			s.Relays = append(s.Relays, f)

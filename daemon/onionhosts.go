@@ -121,14 +121,14 @@ func (s *shares) keepers(v *coord.View, a descriptor.Address) (list []keeper) {
 	return list
 }
 
-// serving are the hosts whose points belong in the descriptors: those that are
-// alive, and those that are suspected and answer behind their onion. Digest
-// names the list.
-func (s *shares) serving(v *coord.View, answers func(cluster.NodeID, descriptor.Address) bool) (hosts []publisher.Host, digest string) {
+// serving are the hosts whose points belong in the descriptor of a master
+// address: those that answer for it and are alive, or suspected and reached
+// behind their onion. Digest names the list.
+func (s *shares) serving(v *coord.View, master descriptor.Address, answers func(cluster.NodeID, descriptor.Address) bool) (hosts []publisher.Host, digest string) {
 	var sum []byte
 	for _, m := range v.Members {
 		h := s.hosts[m.Node]
-		if h == nil || h.share.Address.IsZero() || len(h.share.Text) == 0 {
+		if h == nil || h.share.Address.IsZero() || len(h.share.Text) == 0 || !slices.Contains(h.share.Serves, master) {
 			continue
 		}
 		switch {

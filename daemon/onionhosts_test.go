@@ -52,9 +52,10 @@ func TestShares(t *testing.T) {
 	member := func(n cluster.NodeID, h cluster.Health, p coord.IntroPoints) coord.MemberView {
 		return coord.MemberView{Member: cluster.Member{Node: n}, Health: h, IntroPoints: p}
 	}
-	one := pieces(t, publisher.Share{Address: a1, Weight: 1, Text: []byte("x"), Keys: []descriptor.Address{master}})
-	two := pieces(t, publisher.Share{Address: a2, Weight: 1, Text: []byte("y")})
-	thief := pieces(t, publisher.Share{Address: a1, Weight: 1, Text: []byte("x")})
+	masters := []descriptor.Address{master}
+	one := pieces(t, publisher.Share{Address: a1, Weight: 1, Text: []byte("x"), Serves: masters, Keys: masters})
+	two := pieces(t, publisher.Share{Address: a2, Weight: 1, Text: []byte("y"), Serves: masters})
+	thief := pieces(t, publisher.Share{Address: a1, Weight: 1, Text: []byte("x"), Serves: masters})
 	v := &coord.View{Self: "n1", Members: []coord.MemberView{
 		member("n1", cluster.Alive, one), member("n2", cluster.Suspect, two), member("n3", cluster.Alive, thief),
 	}}
@@ -67,14 +68,17 @@ func TestShares(t *testing.T) {
 		t.Errorf("refused once more: %v", again)
 	}
 	yes := func(cluster.NodeID, descriptor.Address) bool { return true }
-	hosts, before := s.serving(v, yes)
+	hosts, before := s.serving(v, master, yes)
 	if len(hosts) != 2 {
 		t.Fatalf("hosts %v", hosts)
+	}
+	if hosts, _ := s.serving(v, a1, yes); len(hosts) != 0 {
+		t.Errorf("serve an address that they do not answer for: %v", hosts)
 	}
 	if k := s.keepers(v, master); len(k) != 1 || k[0].node != "n1" {
 		t.Errorf("keepers %v", k)
 	}
-	without, after := s.serving(v, func(cluster.NodeID, descriptor.Address) bool { return false })
+	without, after := s.serving(v, master, func(cluster.NodeID, descriptor.Address) bool { return false })
 	if len(without) != 1 || without[0].Node != "n1" || before == after {
 		t.Errorf("hosts %v", without)
 	}
@@ -82,12 +86,12 @@ func TestShares(t *testing.T) {
 	if refused := s.look(v); len(refused) != 1 || refused[0].Node != "n1" {
 		t.Errorf("refused %v", refused)
 	}
-	if hosts, _ := s.serving(v, yes); len(hosts) != 2 || string(hosts[0].Text) != "x" {
+	if hosts, _ := s.serving(v, master, yes); len(hosts) != 2 || string(hosts[0].Text) != "x" {
 		t.Errorf("garbage replaced what was good: %v", hosts)
 	}
 	v.Members = v.Members[1:]
 	s.look(v)
-	if hosts, _ := s.serving(v, yes); len(hosts) != 1 || hosts[0].Node != "n2" {
+	if hosts, _ := s.serving(v, master, yes); len(hosts) != 1 || hosts[0].Node != "n2" {
 		t.Errorf("a host that is no member serves: %v", hosts)
 	}
 }

@@ -48,8 +48,7 @@ func (o *onions) drain(drained bool) error {
 // introduced are served.
 func (o *onions) leave(ctx context.Context) error {
 	st := o.status.Load()
-	address := o.hostAddress()
-	if address == "" || !o.tor.tor.Own() || !st.serving[o.n.id.Node] || len(st.serving) == 1 {
+	if !o.tor.tor.Own() || !st.serving[o.n.id.Node] || len(st.serving) == 1 {
 		return nil
 	}
 	o.log.Info().Msg("leaving the onion addresses")
@@ -58,7 +57,7 @@ func (o *onions) leave(ctx context.Context) error {
 	if err := o.awaitLeft(ctx, time.Now()); err != nil {
 		return err
 	}
-	o.tor.quiet <- address // has room: a daemon stops once
+	o.tor.quiet <- o.instanceAddresses() // has room: a daemon stops once
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -37,15 +37,15 @@ type torHost struct {
 	tor  *tor.Tor
 	dir  string // of tor and the sockets of its services
 	node tor.Service
-	// quiet takes the onion address that newcomers are sent away from, until
+	// quiet takes the onion addresses that newcomers are sent away from, until
 	// tor ends.
-	quiet chan string
+	quiet chan []string
 }
 
 // newTorHost makes the tor of the configuration, which its run starts. It has no
 // onion service until it is told of them.
 func newTorHost(cfg config.Config, log zerolog.Logger, reg prometheus.Registerer) (*torHost, error) {
-	h := &torHost{dir: filepath.Join(cfg.StateDir, "tor"), quiet: make(chan string, 1)}
+	h := &torHost{dir: filepath.Join(cfg.StateDir, "tor"), quiet: make(chan []string, 1)}
 	o := tor.Options{Program: cfg.Tor.Program, Dir: h.dir, Torrc: cfg.Tor.Torrc, Log: log, Metrics: reg}
 	if c := cfg.Tor; c.Control != "" {
 		o = tor.Options{Attach: &tor.Attach{Control: c.Control, Socks: c.Socks, Cookie: c.Cookie}, Log: log, Metrics: reg}
@@ -69,13 +69,20 @@ func (h *torHost) run(ctx context.Context) error {
 	wg.Go(func() {
 		select {
 		case <-ctx.Done():
-		case address := <-h.quiet:
-			for ctx.Err() == nil && h.tor.Quiesce(ctx, address) != nil {
-				_ = pause(ctx) // tor is not there; ends with ctx
+		case addresses := <-h.quiet:
+			for _, a := range addresses {
+				wg.Go(func() { h.quiesce(ctx, a) })
 			}
 		}
 	})
 	return h.tor.Run(ctx)
+}
+
+// quiesce sends newcomers away from an onion address, until ctx ends.
+func (h *torHost) quiesce(ctx context.Context, address string) {
+	for ctx.Err() == nil && h.tor.Quiesce(ctx, address) != nil {
+		_ = pause(ctx) // tor is not there; ends with ctx
+	}
 }
 
 // nodeService is this host's own onion service.
@@ -169,9 +176,11 @@ func (n *node) startTor(l *lifecycle) error {
 	}
 	n.onions.tor = h
 	if settings := n.onions.settings(); h.tor.Own() {
-		if err := h.tor.SetServices(n.onions.services(settings, n.onions.solo(settings))); err != nil {
+		services := n.onions.services(settings, n.onions.solo(settings))
+		if err := h.tor.SetServices(services); err != nil {
 			return err
 		}
+		n.onions.dropKeys(services)
 	}
 	l.start(stage{name: "tor", run: h.run, grace: torGrace})
 	return nil

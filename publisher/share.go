@@ -17,6 +17,9 @@ type Share struct {
 	Healthy bool               // its target takes connections
 	// Relays are its introduction points with an established circuit.
 	Relays []descriptor.Fingerprint
+	// Serves are the addresses that its own service answers for. A client that is
+	// introduced to it for another one waits in vain.
+	Serves []descriptor.Address
 	// Keys are the addresses that it could publish at once.
 	Keys []descriptor.Address
 	Text []byte // its own descriptor
@@ -24,14 +27,14 @@ type Share struct {
 
 // Bounds of a share and its pieces.
 const (
-	MaxPieces   = 20
-	MaxPiece    = 2 << 10
-	pieceHead   = 1 + 1 + 1 + 8
-	pieceForm   = 1
-	maxShare    = MaxPieces * (MaxPiece - pieceHead)
-	maxRelays   = descriptor.MaxPoints
-	maxKeys     = 64
-	shareHealth = 1 // flag
+	MaxPieces    = 20
+	MaxPiece     = 2 << 10
+	pieceHead    = 1 + 1 + 1 + 8
+	pieceForm    = 2
+	maxShare     = MaxPieces * (MaxPiece - pieceHead)
+	maxRelays    = descriptor.MaxPoints
+	maxAddresses = 64 // that it serves, and whose keys it has
+	shareHealth  = 1  // flag
 )
 
 // ErrShare reports a share that cannot be read. What the host said before may
@@ -40,8 +43,9 @@ var ErrShare = errors.New("not a host's share")
 
 // Encode returns the pieces.
 func (s Share) Encode() ([][]byte, error) {
-	if len(s.Relays) > maxRelays || len(s.Keys) > maxKeys {
-		return nil, fmt.Errorf("%w: %d relays and %d keys, at most %d and %d", ErrShare, len(s.Relays), len(s.Keys), maxRelays, maxKeys)
+	if len(s.Relays) > maxRelays || max(len(s.Serves), len(s.Keys)) > maxAddresses {
+		return nil, fmt.Errorf("%w: %d relays, %d addresses and %d keys, at most %d, %d and %d",
+			ErrShare, len(s.Relays), len(s.Serves), len(s.Keys), maxRelays, maxAddresses, maxAddresses)
 	}
 	flags := byte(0)
 	if s.Healthy {
@@ -52,9 +56,11 @@ func (s Share) Encode() ([][]byte, error) {
 	for _, r := range s.Relays {
 		body = append(body, r[:]...)
 	}
-	body = append(body, byte(len(s.Keys)))
-	for _, k := range s.Keys {
-		body = append(body, k[:]...)
+	for _, list := range [][]descriptor.Address{s.Serves, s.Keys} {
+		body = append(body, byte(len(list)))
+		for _, a := range list {
+			body = append(body, a[:]...)
+		}
 	}
 	body = append(body, s.Text...)
 	if len(body) > maxShare {
@@ -95,11 +101,13 @@ func DecodeShare(pieces [][]byte) (s Share, err error) {
 	for range n {
 		s.Relays = append(s.Relays, descriptor.Fingerprint(take(len(descriptor.Fingerprint{}))))
 	}
-	if n = int(take(1)[0]); n > maxKeys {
-		return Share{}, fmt.Errorf("%w: %d keys, at most %d", ErrShare, n, maxKeys)
-	}
-	for range n {
-		s.Keys = append(s.Keys, descriptor.Address(take(len(descriptor.Address{}))))
+	for _, list := range []*[]descriptor.Address{&s.Serves, &s.Keys} {
+		if n = int(take(1)[0]); n > maxAddresses {
+			return Share{}, fmt.Errorf("%w: %d addresses, at most %d", ErrShare, n, maxAddresses)
+		}
+		for range n {
+			*list = append(*list, descriptor.Address(take(len(descriptor.Address{}))))
+		}
 	}
 	if err != nil {
 		return Share{}, err

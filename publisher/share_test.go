@@ -13,7 +13,7 @@ import (
 func exampleShare() Share {
 	a := descriptor.NewSecretKey([32]byte{1}).Address()
 	return Share{
-		Address: a, Weight: 7, Healthy: true, Relays: []descriptor.Fingerprint{{1}, {2}}, Keys: []descriptor.Address{a, {9}},
+		Address: a, Weight: 7, Healthy: true, Relays: []descriptor.Fingerprint{{1}, {2}}, Serves: []descriptor.Address{{8}}, Keys: []descriptor.Address{a, {9}},
 		Text: bytes.Repeat([]byte("introduction\n"), 1200),
 	}
 }

@@ -20,8 +20,8 @@ const pointCloses = 1500 * time.Millisecond
 // Quiesce lets no client be introduced to an own service any more, until the
 // context ends. Clients are told at once that the point knows no such service
 // and take another one, while those that were introduced before are served. It
-// is the last step before a drained host stops: a client whose introduction tor
-// took with it waits for half a minute.
+// is the last step before a drained host stops, or tor loses the service: a client
+// whose introduction it took with it waits for half a minute.
 //
 // The same would happen to one whose introduction is on its way down a circuit
 // that is closed from this end. So the point is made to close it: it is asked to

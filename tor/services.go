@@ -15,7 +15,7 @@ func (t *Tor) options() Options {
 }
 
 // SetServices replaces the onion services of the own tor. They hold from its
-// next start on, see Restart, or from the next Reload.
+// next start on, or from the next Reload.
 func (t *Tor) SetServices(services []Service) error {
 	if !t.Own() {
 		return errors.New("set onion services: this tor is attached to, not started by skein (hint: configure them where it runs)")
@@ -45,9 +45,9 @@ func (t *Tor) tell(services []Service) {
 }
 
 // Reload has the own tor read its services again. Those that stay keep their
-// introduction points; a service that is new to it as an instance of another
-// address answers for that only after its next descriptor, see Restart. A tor
-// that does not run reads them when it starts.
+// introduction points; one that becomes the instance of a further address
+// answers for that only from its next descriptor on. A tor that does not run
+// reads them when it starts.
 func (t *Tor) Reload(ctx context.Context) error {
 	if !t.Own() {
 		return errors.New("reload tor: this tor is attached to, not started by skein (hint: reload it where it runs)")

@@ -44,7 +44,6 @@ type Tor struct {
 
 	status  atomic.Pointer[Status]
 	current atomic.Pointer[session]
-	restart chan error // capacity 1: why the own tor shall be replaced
 
 	mu        sync.Mutex
 	subs      map[*Subscription]struct{}
@@ -64,7 +63,7 @@ func New(o Options) (*Tor, error) {
 	}
 	t := &Tor{
 		o: o, log: o.Log.With().Str("component", "tor").Logger(), metrics: m,
-		restart: make(chan error, 1), subs: map[*Subscription]struct{}{},
+		subs: map[*Subscription]struct{}{},
 	}
 	t.status.Store(&Status{State: StateDown, Since: time.Now()})
 	return t, nil
@@ -132,19 +131,6 @@ func boolean(b bool) float64 {
 	return 0
 }
 
-// Restart replaces the own tor by a new process, which has new introduction
-// points: drain the host first. It does not wait.
-func (t *Tor) Restart(reason string) error {
-	if !t.Own() {
-		return errors.New("restart tor: this tor is attached to, not started by skein (hint: restart it where it runs)")
-	}
-	select {
-	case t.restart <- fmt.Errorf("restart: %s", reason):
-	default: // one is under way
-	}
-	return nil
-}
-
 // once is the life of one process, or of one connection to an attached tor.
 // It never returns nil.
 func (t *Tor) once(ctx context.Context) error {
@@ -163,11 +149,6 @@ func (t *Tor) once(ctx context.Context) error {
 // attached connects and stays connected. With an own process it connects anew
 // for as long as the process lives and answers.
 func (t *Tor) attached(ctx context.Context, p *process) error {
-	select {
-	case why := <-t.restart: // meant for the process before
-		t.log.Debug().Err(why).Msg("restart is done already")
-	default:
-	}
 	misses := 0
 	for {
 		err := t.connection(ctx, p)
@@ -248,8 +229,6 @@ func (t *Tor) watch(ctx context.Context, s *session, p *process) error {
 			return ctx.Err()
 		case <-ended:
 			return &fatalError{p.err()}
-		case why := <-t.restart:
-			return &fatalError{why}
 		case <-s.done:
 			// Of a tor that died the connection ends a moment before the process.
 			if p != nil {

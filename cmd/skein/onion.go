@@ -339,18 +339,15 @@ func (a *app) onionDrain() *cobra.Command {
 func (a *app) onionRotate() *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate", Short: "Give this host another onion key of its own", Args: exactly(0, ""),
-		Long: "The addresses stay. The introduction points of this host are new after some seconds:\n" +
-			"clients that have the old ones come to other hosts meanwhile.",
+		Long: "The addresses stay. The introduction points of this host are new after some seconds;\n" +
+			"those before serve for three hours more, and end with the connections that are still open over them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.confirm("The introduction points of this host end."); err != nil {
-				return err
-			}
 			return a.withClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				r, err := c.RotateOnion(ctx)
 				if err != nil {
 					return err
 				}
-				return a.changed(r, "%s is no more", r.From)
+				return a.changed(r, "%s is replaced", r.From)
 			})
 		},
 	}

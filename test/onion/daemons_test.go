@@ -1,6 +1,7 @@
 package onion
 
 import (
+	"context"
 	"crypto/ecdh"
 	"crypto/rand"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -157,10 +159,10 @@ func (f *fleet) stopUnnoticed(client *tornet.Tor, address string, node cluster.N
 		seen[name]++
 		slowest = max(slowest, time.Since(begin))
 	}
-	f.say("connections meanwhile %v, slowest %.1f s", seen, slowest.Seconds())
-	if prove() && slowest > 2*time.Second {
-		f.t.Errorf("the slowest connection took %s", slowest)
-	}
+	f.say("connections meanwhile %v", seen)
+	// A client that knows the descriptor of before is sent on by one point after
+	// the other.
+	bound(f.t, "slowest connection", slowest, 5*time.Second)
 }
 
 // TestOperations: what operators do to the addresses of a running cluster. A
@@ -244,6 +246,100 @@ func TestOperations(t *testing.T) {
 	f.refused(friend, closed)
 }
 
+// three makes the fleet serve one address by three hosts, and returns the founder
+// and the address.
+func (f *fleet) three() (founder *host, address string) {
+	f.t.Helper()
+	founder = f.add("")
+	founder.await("tor is ready", func(o api.Onion) bool { return o.Tor.State == "ready" })
+	added, err := founder.api.AddOnion(f.ctx, api.OnionRequest{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.add("")
+	f.add("")
+	f.publisher("all three", pointsOf("n1", "n2", "n3"))
+	return founder, added.Address
+}
+
+// pointsOf holds of an address that is published with points of these hosts.
+func pointsOf(names ...cluster.NodeID) func(api.OnionAddress) bool {
+	return func(a api.OnionAddress) bool { return has(a.Points, names...) && a.PublishedAt != nil }
+}
+
+// TestSecondAddress: three hosts serve an address, and get a second one, for
+// which each has a further instance. One of them then takes another onion key
+// again and again. Clients of the first address hardly notice, whether they know
+// the descriptor of before or not.
+func TestSecondAddress(t *testing.T) {
+	long(t)
+	f := newFleet(t)
+	names := []cluster.NodeID{"n1", "n2", "n3"}
+	n1, first := f.three()
+	visitor, other := tornettest.Run(t, f.net, "visitor"), tornettest.Run(t, f.net, "other")
+	f.served(visitor, first, "n1", "n2", "n3")
+
+	visits, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	count, failed, slowest := 0, 0, time.Duration(0)
+	wg.Go(func() {
+		for ; visits.Err() == nil; count++ {
+			begin := time.Now()
+			name, err := fetch(f.ctx, visitor, fmt.Sprint("visit", count), first)
+			if err != nil && f.ctx.Err() == nil {
+				f.say("connection %d to the first address after %s: %q, %v", count, time.Since(begin), name, err)
+				failed++
+			}
+			if took := time.Since(begin); took > slowest {
+				slowest = took
+				f.say("a connection to the first address by %s took %.1f s", name, took.Seconds())
+			}
+		}
+	})
+	at := time.Now()
+	second, err := n1.api.AddOnion(f.ctx, api.OnionRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	serves := func(names ...cluster.NodeID) func(api.Onion) bool {
+		return func(o api.Onion) bool {
+			return slices.ContainsFunc(o.Addresses, func(a api.OnionAddress) bool {
+				return a.Address == second.Address && a.PublishedAt != nil && has(a.Points, names...)
+			})
+		}
+	}
+	n1.await("the second address is served by all", serves(names...))
+	f.say("all serve the second address after %.1f s", time.Since(at).Seconds())
+	f.served(other, second.Address, "n1", "n2", "n3")
+	f.served(other, first, "n1", "n2", "n3")
+
+	// The third time it gives up the service that the visitor knows.
+	n2 := f.hosts[1]
+	for range 4 {
+		before, err := n2.api.RotateOnion(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n1.await("another onion of n2's own in both descriptors", func(o api.Onion) bool {
+			now := n2.onionOf(o)
+			return now != "" && now != before.From && len(o.Addresses) == 2 &&
+				!slices.ContainsFunc(o.Addresses, func(a api.OnionAddress) bool { return !has(a.Points, names...) })
+		})
+	}
+	f.served(other, first, "n1", "n2", "n3")
+	time.Sleep(10 * time.Second) // to go on visiting
+	cancel()
+	wg.Wait()
+	// A tor that reads its configuration may cut off who is just being connected.
+	f.say("%d of %d connections to the first address meanwhile", count-failed, count)
+	if failed > 1 {
+		t.Errorf("%d of %d connections failed", failed, count)
+	}
+	bound(t, "slowest of them", slowest, 10*time.Second)
+}
+
 // served has a client that knows nothing yet connect until all these hosts
 // answered.
 func (f *fleet) served(client *tornet.Tor, address string, names ...string) {
@@ -305,37 +401,28 @@ func (h *host) command(args ...string) error {
 func TestLostHosts(t *testing.T) {
 	long(t)
 	f := newFleet(t)
-	n1 := f.add("")
-	n1.await("tor is ready", func(o api.Onion) bool { return o.Tor.State == "ready" })
-	added, err := n1.api.AddOnion(f.ctx, api.OnionRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n2, n3 := f.add(""), f.add("")
-	points := func(names ...cluster.NodeID) func(api.OnionAddress) bool {
-		return func(a api.OnionAddress) bool { return has(a.Points, names...) && a.PublishedAt != nil }
-	}
-	f.publisher("all three", points("n1", "n2", "n3"))
+	_, address := f.three()
+	n2, n3 := f.hosts[1], f.hosts[2]
 	client := tornettest.Run(t, f.net, "client")
-	f.served(client, added.Address, "n1", "n2", "n3")
+	f.served(client, address, "n1", "n2", "n3")
 
 	hang := time.Now()
 	if err := syscall.Kill(-n3.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	f.publisher("without the one that hangs", points("n1", "n2"))
+	f.publisher("without the one that hangs", pointsOf("n1", "n2"))
 	bound(t, "a host that hangs is out of the descriptor", time.Since(hang), suspectLAN+8*time.Second)
-	f.unnoticed(client, added.Address, "n1", "n2")
+	f.unnoticed(client, address, "n1", "n2")
 	if err := syscall.Kill(-n3.cmd.Process.Pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	f.publisher("with it again", points("n1", "n2", "n3"))
+	f.publisher("with it again", pointsOf("n1", "n2", "n3"))
 
 	death := time.Now()
 	n2.kill()
-	f.publisher("without the dead one", points("n1", "n3"))
+	f.publisher("without the dead one", pointsOf("n1", "n3"))
 	bound(t, "a dead host is out of the descriptor", time.Since(death), suspectLAN+3*time.Second)
-	f.unnoticed(client, added.Address, "n1", "n3")
+	f.unnoticed(client, address, "n1", "n3")
 }
 
 // suspectLAN is how long a host is silent in the profile lan until the others

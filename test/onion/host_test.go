@@ -281,8 +281,8 @@ func TestAttach(t *testing.T) {
 	if s := x.Status(); s.Pid != 0 || s.Version == "" {
 		t.Errorf("attached: %+v", s)
 	}
-	if err := x.Restart("a test"); err == nil {
-		t.Error("restarted a tor of somebody else")
+	if err := x.Reload(t.Context()); err == nil {
+		t.Error("had a tor of somebody else read skein's configuration")
 	}
 	other.Kill()
 	eventually(t, "notice", func(context.Context) error {

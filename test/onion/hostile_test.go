@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func TestHostile(t *testing.T) {
 
 	text := func(name string) []byte { return s.roster.Texts()[nodeID(name)].Text }
 	old := text("b")
-	if err := s.hosts["b"].Tor.Restart("a test of replays"); err != nil {
+	if err := s.hosts["b"].Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	s.until("descriptor of the new tor", func() error {
