@@ -11,6 +11,8 @@ import (
 const (
 	// MaxOnions is how many addresses a cluster serves at a time.
 	MaxOnions = 16
+	// MaxOnionWeight bounds a host's share of the introduction points.
+	MaxOnionWeight = 1000
 	// MaxOnionClients is how many client keys fit in a descriptor.
 	MaxOnionClients   = 111
 	maxOnionClientLen = 64

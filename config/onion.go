@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 // Tor is [tor]: the tor process, or the one attached to.
@@ -44,7 +46,7 @@ func onionKeys() []key {
 			"Port of the onion addresses, the same on all hosts."),
 		stringKey("onion.host", func(c *Config) *string { return &c.Onion.Host }, text0,
 			"What an HTTP target sees as Host. Empty: the target's own name."),
-		reloads(intKey("onion.weight", func(c *Config) *uint32 { return &c.Onion.Weight }, 0, 1000,
+		reloads(intKey("onion.weight", func(c *Config) *uint32 { return &c.Onion.Weight }, 0, cluster.MaxOnionWeight,
 			"This host's share of the introduction points beside the others'. 0: none, it is",
 			"drained.")),
 		intKey("onion.intro_points", func(c *Config) *int { return &c.Onion.Points }, 0, 10,

@@ -133,12 +133,9 @@ func (o *onions) set(ctx context.Context, key descriptor.SecretKey, actor string
 	a := key.Address()
 	body := cluster.OnionSet{Key: a[:], Actor: actor}
 	o.n.events.View(func(s *state.State) {
-		body.Version = s.OnionVersion(a) + 1
-		for _, x := range s.Onions() {
-			if x.Key == a {
-				body.Clients = slices.Clone(x.Clients)
-			}
-		}
+		// One that was removed and comes back is found by whom it was before.
+		last := s.Onion(a)
+		body.Version, body.Clients = last.Version+1, slices.Clone(last.Clients)
 	})
 	change(&body)
 	if err := body.CheckForm(); err != nil {
@@ -165,9 +162,18 @@ func (b backend) keptOnion(address string) (*onions, descriptor.Address, descrip
 	return o, a, key, nil
 }
 
+// servedOnion is an address that the cluster serves and whose key this host keeps.
+func (b backend) servedOnion(address string) (*onions, descriptor.SecretKey, error) {
+	o, a, key, err := b.keptOnion(address)
+	if err == nil && !slices.ContainsFunc(o.settings(), func(s state.Onion) bool { return s.Key == a }) {
+		err = api.Errorf(api.CodeConflict, "the cluster does not serve %s, it was removed", a).WithHint("`skein onion export` and `skein onion import` bring it back")
+	}
+	return o, key, err
+}
+
 // RemoveOnion implements status.OnionControl.
 func (b backend) RemoveOnion(ctx context.Context, actor, address string) (api.OnionChanged, error) {
-	o, _, key, err := b.keptOnion(address)
+	o, key, err := b.servedOnion(address)
 	if err != nil {
 		return api.OnionChanged{}, err
 	}
@@ -176,7 +182,7 @@ func (b backend) RemoveOnion(ctx context.Context, actor, address string) (api.On
 
 // SetOnionClients implements status.OnionControl.
 func (b backend) SetOnionClients(ctx context.Context, actor, address string, req api.OnionClientsRequest) (api.OnionChanged, error) {
-	o, _, key, err := b.keptOnion(address)
+	o, key, err := b.servedOnion(address)
 	if err != nil {
 		return api.OnionChanged{}, err
 	}

@@ -73,6 +73,7 @@ type onions struct {
 	fedNet    *publisher.Network
 	changed   time.Time            // services, last
 	shown     map[string]time.Time // when an instance was last told, by directory
+	proof     proof                // of the present instance
 	leavings  map[string]farewell  // of instances, by directory
 	admission admission
 	reloads   *rate.Limiter
@@ -250,7 +251,7 @@ func (o *onions) turn(ctx context.Context) {
 		settings: settings, hosts: map[cluster.NodeID]publisher.Share{}, errors: map[cluster.NodeID]string{}, serving: map[cluster.NodeID]bool{},
 		keepers: map[descriptor.Address][]cluster.NodeID{}, pubs: map[descriptor.Address]publisher.Status{},
 	}
-	term := max(duty.Term, o.n.lastTerm())
+	term := publishTerm(duty, o.n.id.Node, o.n.lastTerm())
 	publishing := 0
 	for _, s := range settings {
 		keepers := o.shares.keepers(v, s.Key)
@@ -364,8 +365,14 @@ func (o *onions) share(settings []state.Onion) publisher.Share {
 	if !ok || err != nil {
 		return s
 	}
+	if err := o.prove(own.Dir, a); err != nil {
+		if o.first("proof: " + err.Error()) {
+			o.log.Error().Err(err).Msg("own introduction points not told")
+		}
+		return s
+	}
 	o.shown[own.Dir] = time.Now()
-	s.Address, s.Text = a, []byte(seen.Descriptor)
+	s.Address, s.Proof, s.Text = a, o.proof.sig, []byte(seen.Descriptor)
 	for _, m := range own.Masters {
 		if k, err := descriptor.ParseAddress(m); err == nil {
 			s.Serves = append(s.Serves, k)
@@ -410,13 +417,18 @@ func (o *onions) announce(settings []state.Onion) {
 func (o *onions) answers(ctx context.Context, node cluster.NodeID, a descriptor.Address) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p, now := o.probes[node], o.n.now()
-	if len(o.probes) > maxProbes {
-		clear(o.probes)
+	now, running := o.n.now(), 0
+	for n, p := range o.probes {
+		switch {
+		case p.running:
+			running++
+		case now-p.at >= 2*probeEvery:
+			delete(o.probes, n) // an answer of an earlier suspicion says nothing
+		}
 	}
-	// An answer of an earlier suspicion says nothing.
+	p := o.probes[node]
 	known := p.at > 0 && now-p.at < 2*probeEvery
-	if p.running || known && now-p.at < probeEvery {
+	if p.running || running >= maxProbes || known && now-p.at < probeEvery {
 		return !known || p.ok
 	}
 	limit := probeTime

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,6 +42,16 @@ func publishes(self cluster.NodeID, d lease.Duty, keepers []keeper) bool {
 	return best.node == self
 }
 
+// publishTerm is the term under which self publishes or would: that of its own
+// lease, which a majority granted, or the last one in the log. The term that
+// another host says to hold counts for nothing until it is in the log.
+func publishTerm(d lease.Duty, self cluster.NodeID, logged cluster.Term) cluster.Term {
+	if d.ByLease && d.Publisher == self {
+		logged = max(logged, d.Term)
+	}
+	return min(logged, descriptor.MaxRevisionTerm)
+}
+
 // heard is what a host said of its share.
 type heard struct {
 	first *byte // of its first piece: pieces are replaced, never changed
@@ -51,15 +62,9 @@ type heard struct {
 
 // shares reads what the hosts say; one that cannot be read leaves what the host
 // said before. The loop of onions owns it.
-type shares struct {
-	hosts map[cluster.NodeID]*heard
-	// owners are the hosts that first showed an address as their own.
-	owners map[descriptor.Address]cluster.NodeID
-}
+type shares struct{ hosts map[cluster.NodeID]*heard }
 
-func newShares() *shares {
-	return &shares{hosts: map[cluster.NodeID]*heard{}, owners: map[descriptor.Address]cluster.NodeID{}}
-}
+func newShares() *shares { return &shares{hosts: map[cluster.NodeID]*heard{}} }
 
 // look takes in a view and returns what is refused, each once.
 func (s *shares) look(v *coord.View) (refused []publisher.Refused) {
@@ -82,31 +87,14 @@ func (s *shares) look(v *coord.View) (refused []publisher.Refused) {
 			s.hosts[m.Node] = h
 		}
 		h.first, h.count = &pieces[0][0], len(pieces)
-		share, err := publisher.DecodeShare(pieces)
-		if err == nil && !share.Address.IsZero() {
-			if owner, known := s.owners[share.Address]; known && owner != m.Node {
-				err = fmt.Errorf("%w: its own address %s is that of %s", publisher.ErrShare, share.Address, owner)
-			} else {
-				s.owners[share.Address] = m.Node
-			}
-		}
+		share, err := publisher.DecodeShare(m.Node, pieces)
 		if h.err = err; err != nil {
 			refused = append(refused, publisher.Refused{Node: m.Node, Err: fmt.Errorf("share of %s: %w", m.Node, err)})
 			continue
 		}
-		if old := h.share.Address; old != share.Address && s.owners[old] == m.Node {
-			delete(s.owners, old)
-		}
 		h.share = share
 	}
-	for n, h := range s.hosts {
-		if !members[n] {
-			delete(s.hosts, n)
-			if s.owners[h.share.Address] == n {
-				delete(s.owners, h.share.Address)
-			}
-		}
-	}
+	maps.DeleteFunc(s.hosts, func(n cluster.NodeID, _ *heard) bool { return !members[n] })
 	return refused
 }
 
@@ -158,7 +146,7 @@ const (
 	probeTime      = 15 * time.Second
 	probeTimeTest  = 2 * time.Second // in a network with test timings
 	probeEvery     = 10 * time.Second
-	maxProbes      = 32
+	maxProbes      = 32 // at once
 	probeIsolation = "probe-"
 )
 

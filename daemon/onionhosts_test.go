@@ -35,6 +35,25 @@ func TestPublishes(t *testing.T) {
 	}
 }
 
+// TestPublishTerm: a host that says to hold some term moves nobody's, and no term
+// is one that revisions have no room for.
+func TestPublishTerm(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		d            lease.Duty
+		logged, want cluster.Term
+	}{
+		{"own lease, not yet in the log", lease.Duty{Publisher: "n1", Publishing: true, ByLease: true, Term: 7}, 6, 7},
+		{"another's word", lease.Duty{Publisher: "n2", ByLease: true, Term: 1 << 40}, 6, 6},
+		{"stands in", lease.Duty{Publisher: "n1", Publishing: true}, 6, 6},
+		{"a log beyond all terms", lease.Duty{}, 1 << 40, descriptor.MaxRevisionTerm},
+	} {
+		if got := publishTerm(c.d, "n1", c.logged); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 func pieces(t *testing.T, s publisher.Share) coord.IntroPoints {
 	t.Helper()
 	list, err := s.Encode()
@@ -47,15 +66,17 @@ func pieces(t *testing.T, s publisher.Share) coord.IntroPoints {
 // TestShares: what cannot be read leaves what was read before, a stolen
 // address is refused, and a suspected host stays while its onion answers.
 func TestShares(t *testing.T) {
-	a1, a2 := descriptor.NewSecretKey([32]byte{1}).Address(), descriptor.NewSecretKey([32]byte{2}).Address()
+	k1, k2 := descriptor.NewSecretKey([32]byte{1}), descriptor.NewSecretKey([32]byte{2})
+	a1, a2 := k1.Address(), k2.Address()
+	p1, p2 := [64]byte(k1.Sign(publisher.ProofText("n1"))), [64]byte(k2.Sign(publisher.ProofText("n2")))
 	master := descriptor.NewSecretKey([32]byte{3}).Address()
 	member := func(n cluster.NodeID, h cluster.Health, p coord.IntroPoints) coord.MemberView {
 		return coord.MemberView{Member: cluster.Member{Node: n}, Health: h, IntroPoints: p}
 	}
 	masters := []descriptor.Address{master}
-	one := pieces(t, publisher.Share{Address: a1, Weight: 1, Text: []byte("x"), Serves: masters, Keys: masters})
-	two := pieces(t, publisher.Share{Address: a2, Weight: 1, Text: []byte("y"), Serves: masters})
-	thief := pieces(t, publisher.Share{Address: a1, Weight: 1, Text: []byte("x"), Serves: masters})
+	one := pieces(t, publisher.Share{Address: a1, Proof: p1, Weight: 1, Text: []byte("x"), Serves: masters, Keys: masters})
+	two := pieces(t, publisher.Share{Address: a2, Proof: p2, Weight: 1, Text: []byte("y"), Serves: masters})
+	thief := pieces(t, publisher.Share{Address: a1, Proof: p1, Weight: 1, Text: []byte("x"), Serves: masters})
 	v := &coord.View{Self: "n1", Members: []coord.MemberView{
 		member("n1", cluster.Alive, one), member("n2", cluster.Suspect, two), member("n3", cluster.Alive, thief),
 	}}

@@ -42,42 +42,40 @@ func openKeyring(dir string) (*keyring, error) {
 	}
 	for _, e := range list {
 		a, err := descriptor.ParseAddress(e.Name())
+		var k descriptor.SecretKey
 		if err == nil {
-			err = r.read(a)
+			k, err = readOnionKey(filepath.Join(r.at(a), secretFile), a)
 		}
 		if err != nil {
 			r.bad = append(r.bad, fmt.Sprintf("key %.64s: %v", e.Name(), err))
+			continue
 		}
+		r.keys[a] = k
 	}
 	return r, nil
 }
 
-func (r *keyring) read(a descriptor.Address) error {
-	file := filepath.Join(r.at(a), secretFile)
+// readOnionKey reads the secret key of an address from tor's file.
+func readOnionKey(file string, a descriptor.Address) (k descriptor.SecretKey, err error) {
 	info, err := os.Lstat(file)
 	switch {
 	case err != nil:
-		return err
+		return k, err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no file", file)
+		return k, fmt.Errorf("%s is no file", file)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s has mode %04o, others could read it (hint: chmod 600 it, and think of who did)", file, info.Mode().Perm())
-	case info.Size() > 4096:
-		return fmt.Errorf("%s has %d bytes", file, info.Size())
+		return k, fmt.Errorf("%s has mode %04o, others could read it (hint: chmod 600 it, and think of who did)", file, info.Mode().Perm())
+	case info.Size() > maxKeyFile:
+		return k, fmt.Errorf("%s has %d bytes", file, info.Size())
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return k, err
 	}
-	k, err := descriptor.ParseSecretKey(text)
-	if err != nil {
-		return err
+	if k, err = descriptor.ParseSecretKey(text); err == nil && k.Address() != a {
+		err = fmt.Errorf("%s is the key of %s", file, k.Address())
 	}
-	if k.Address() != a {
-		return fmt.Errorf("%s is the key of %s", file, k.Address())
-	}
-	r.keys[a] = k
-	return nil
+	return k, err
 }
 
 // at is the directory of an address.

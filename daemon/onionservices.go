@@ -15,6 +15,7 @@ import (
 
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/internal/durable"
+	"github.com/skein-project/skein/publisher"
 	"github.com/skein-project/skein/publisher/descriptor"
 	"github.com/skein-project/skein/tor"
 )
@@ -165,6 +166,25 @@ func (o *onions) part(ctx context.Context, want, have []tor.Service) (parted boo
 	}
 	o.leavings = leaving
 	return parted
+}
+
+// proof says that an instance is this host's.
+type proof struct {
+	address descriptor.Address
+	sig     [64]byte
+}
+
+// prove signs with the key of an instance that it is this host's.
+func (o *onions) prove(dir string, a descriptor.Address) error {
+	if o.proof.address == a {
+		return nil
+	}
+	key, err := readOnionKey(filepath.Join(dir, secretFile), a)
+	if err != nil {
+		return fmt.Errorf("key of this host's onion service: %w", err)
+	}
+	o.proof = proof{a, [64]byte(key.Sign(publisher.ProofText(o.n.id.Node)))}
+	return nil
 }
 
 // dropKeys removes the keys of instances that tor has no more, or had when it

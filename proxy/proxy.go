@@ -88,6 +88,50 @@ func (c *idleConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// clientConn is a client's connection. The server looks after it until it is
+// upgraded, and this from then on: it ends when nothing came or went for too
+// long, and with the proxy.
+type clientConn struct {
+	idleConn
+	upgraded atomic.Bool
+	stop     func() bool
+}
+
+func (c *clientConn) Read(b []byte) (int, error) {
+	if c.upgraded.Load() {
+		return c.idleConn.Read(b)
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *clientConn) Write(b []byte) (int, error) {
+	if c.upgraded.Load() {
+		return c.idleConn.Write(b)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *clientConn) Close() error {
+	if c.upgraded.Load() {
+		c.stop()
+	}
+	return c.Conn.Close()
+}
+
+// clientListener makes connections clientConns.
+type clientListener struct {
+	net.Listener
+	limit time.Duration
+}
+
+func (l clientListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &clientConn{idleConn: idleConn{c, l.limit}}, nil
+}
+
 // Run serves until the context ends, then gives open requests a second.
 func (p *Proxy) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -100,7 +144,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		return p.serveTCP(ctx, &wg)
 	}
 	// Waiting connections stay in the kernel's queue.
-	return p.serveHTTP(ctx, netutil.LimitListener(p.o.Listen, p.o.Connections), &wg)
+	return p.serveHTTP(ctx, clientListener{netutil.LimitListener(p.o.Listen, p.o.Connections), p.o.Idle}, &wg)
 }
 
 func (p *Proxy) serveHTTP(ctx context.Context, l net.Listener, wg *sync.WaitGroup) error {
@@ -111,6 +155,12 @@ func (p *Proxy) serveHTTP(ctx context.Context, l net.Listener, wg *sync.WaitGrou
 		MaxHeaderBytes:    p.o.Header,
 		ErrorLog:          log.New(io.Discard, "", 0), // clients' errors, of which there is no end
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			if c, ok := conn.(*clientConn); ok && state == http.StateHijacked {
+				c.stop = context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
+				c.upgraded.Store(true)
+			}
+		},
 	}
 	wg.Go(func() {
 		<-ctx.Done()

@@ -277,6 +277,50 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestUpgradedEnds: a connection that was upgraded ends when its client takes
+// nothing more, and with the proxy.
+func TestUpgradedEnds(t *testing.T) {
+	ended := make(chan error, 1)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, err = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		for err == nil {
+			_, err = c.Write(make([]byte, 64<<10))
+		}
+		ended <- err
+	}))
+	defer target.Close()
+	const ask = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+	open := func(t *testing.T, idle time.Duration) net.Conn {
+		t.Helper()
+		c := dial(t, run(t, Options{Target: address(target), Idle: idle}))
+		if _, err := io.WriteString(c, ask); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	await := func(what string) {
+		select {
+		case <-ended:
+		case <-time.After(limit):
+			t.Fatalf("%s: the connection goes on", what)
+		}
+	}
+	open(t, 100*time.Millisecond)
+	await("client that reads nothing")
+	t.Run("stop", func(t *testing.T) {
+		if _, err := io.ReadFull(open(t, time.Hour), make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	await("proxy that stopped")
+}
+
 // echo answers with what it got, once the sender is done.
 func echo(t *testing.T) string {
 	t.Helper()

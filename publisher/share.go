@@ -1,11 +1,13 @@
 package publisher
 
 import (
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
@@ -13,8 +15,11 @@ import (
 // pieces, as the list of introduction points of the coordination protocol.
 type Share struct {
 	Address descriptor.Address // of its own service; zero: it serves nothing
-	Weight  uint32             // 0: drained
-	Healthy bool               // its target takes connections
+	// Proof is the signature of ProofText by the key of that service, so that no
+	// host can show the service of another one as its own.
+	Proof   [ed25519.SignatureSize]byte
+	Weight  uint32 // 0: drained; at most cluster.MaxOnionWeight
+	Healthy bool   // its target takes connections
 	// Relays are its introduction points with an established circuit.
 	Relays []descriptor.Fingerprint
 	// Serves are the addresses that its own service answers for. A client that is
@@ -41,6 +46,9 @@ const (
 // go on to count.
 var ErrShare = errors.New("not a host's share")
 
+// ProofText is what the key of a host's own service signs.
+func ProofText(node cluster.NodeID) []byte { return []byte("skein onion service of " + node) }
+
 // Encode returns the pieces.
 func (s Share) Encode() ([][]byte, error) {
 	if len(s.Relays) > maxRelays || max(len(s.Serves), len(s.Keys)) > maxAddresses {
@@ -51,7 +59,7 @@ func (s Share) Encode() ([][]byte, error) {
 	if s.Healthy {
 		flags |= shareHealth
 	}
-	body := append([]byte{}, s.Address[:]...)
+	body := append(append([]byte{}, s.Address[:]...), s.Proof[:]...)
 	body = append(binary.BigEndian.AppendUint32(body, s.Weight), flags, byte(len(s.Relays)))
 	for _, r := range s.Relays {
 		body = append(body, r[:]...)
@@ -76,8 +84,19 @@ func (s Share) Encode() ([][]byte, error) {
 	return pieces, nil
 }
 
-// DecodeShare puts the pieces together, in whatever order they come.
-func DecodeShare(pieces [][]byte) (s Share, err error) {
+// DecodeShare puts the pieces from a host together, in whatever order they come.
+func DecodeShare(node cluster.NodeID, pieces [][]byte) (Share, error) {
+	s, err := decodeShare(pieces)
+	if err == nil && !s.Address.IsZero() && !ed25519.Verify(s.Address[:], ProofText(node), s.Proof[:]) {
+		err = fmt.Errorf("%w: the key of %s did not sign that it is that of %s", ErrShare, s.Address, node)
+	}
+	if err != nil {
+		return Share{}, err
+	}
+	return s, nil
+}
+
+func decodeShare(pieces [][]byte) (s Share, err error) {
 	body, err := joinPieces(pieces)
 	if err != nil {
 		return s, err
@@ -92,7 +111,10 @@ func DecodeShare(pieces [][]byte) (s Share, err error) {
 		return head
 	}
 	copy(s.Address[:], take(len(s.Address)))
-	s.Weight = binary.BigEndian.Uint32(take(4))
+	copy(s.Proof[:], take(len(s.Proof)))
+	if s.Weight = binary.BigEndian.Uint32(take(4)); s.Weight > cluster.MaxOnionWeight {
+		return Share{}, fmt.Errorf("%w: weight %d, at most %d", ErrShare, s.Weight, cluster.MaxOnionWeight)
+	}
 	s.Healthy = take(1)[0]&shareHealth != 0
 	n := int(take(1)[0])
 	if n > maxRelays {

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
 func exampleShare() Share {
-	a := descriptor.NewSecretKey([32]byte{1}).Address()
+	key := descriptor.NewSecretKey([32]byte{1})
+	a := key.Address()
 	return Share{
-		Address: a, Weight: 7, Healthy: true, Relays: []descriptor.Fingerprint{{1}, {2}}, Serves: []descriptor.Address{{8}}, Keys: []descriptor.Address{a, {9}},
+		Address: a, Proof: [64]byte(key.Sign(ProofText("n1"))), Weight: 7, Healthy: true, Relays: []descriptor.Fingerprint{{1}, {2}}, Serves: []descriptor.Address{{8}}, Keys: []descriptor.Address{a, {9}},
 		Text: bytes.Repeat([]byte("introduction\n"), 1200),
 	}
 }
@@ -30,7 +32,7 @@ func TestShare(t *testing.T) {
 		}
 	}
 	slices.Reverse(pieces)
-	if got, err := DecodeShare(pieces); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := DecodeShare("n1", pieces); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	other, err := Share{Weight: 1, Text: want.Text}.Encode()
@@ -45,14 +47,21 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	heavy, err := Share{Weight: cluster.MaxOnionWeight + 1}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, p := range map[string][][]byte{
 		"none": nil, "one missing": pieces[1:], "one twice": append(slices.Clone(pieces[1:]), pieces[1]),
 		"a piece of another": append(slices.Clone(pieces[1:]), other[len(other)-1]), "a flipped bit": append(slices.Clone(pieces[1:]), bad),
-		"an empty piece": {{}}, "no key": weakPieces,
+		"an empty piece": {{}}, "no key": weakPieces, "too heavy": heavy,
 	} {
-		if _, err := DecodeShare(p); !errors.Is(err, ErrShare) {
+		if _, err := DecodeShare("n1", p); !errors.Is(err, ErrShare) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := DecodeShare("n2", pieces); !errors.Is(err, ErrShare) {
+		t.Errorf("shown by another host: %v", err)
 	}
 	want.Text = make([]byte, maxShare)
 	if _, err := want.Encode(); !errors.Is(err, ErrShare) {
@@ -76,7 +85,7 @@ func FuzzShare(f *testing.F) {
 		if b != nil {
 			list = append(list, b)
 		}
-		s, err := DecodeShare(list)
+		s, err := decodeShare(list)
 		if err != nil {
 			return
 		}
@@ -84,7 +93,7 @@ func FuzzShare(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := DecodeShare(again); err != nil || !reflect.DeepEqual(got, s) {
+		if got, err := decodeShare(again); err != nil || !reflect.DeepEqual(got, s) {
 			t.Errorf("%v: %+v, was %+v", err, got, s)
 		}
 	})

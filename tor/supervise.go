@@ -151,14 +151,18 @@ func (t *Tor) once(ctx context.Context) error {
 func (t *Tor) attached(ctx context.Context, p *process) error {
 	misses := 0
 	for {
+		begin := time.Now()
 		err := t.connection(ctx, p)
+		if time.Since(begin) >= steadyTime {
+			misses = 0
+		}
 		if p == nil || ctx.Err() != nil {
 			return err
 		}
 		if fatal, ok := errors.AsType[*fatalError](err); ok {
 			return fatal.err
 		}
-		// The process lives but does not answer: three times and it is replaced.
+		// The process lives but does not answer: three times in a row and it is replaced.
 		if misses++; misses == 3 {
 			return fmt.Errorf("tor lives but its control port fails: %w", err)
 		}

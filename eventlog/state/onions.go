@@ -47,16 +47,20 @@ func (s *State) onionSet(e *cluster.Event, b cluster.OnionSet) {
 func (s *State) Onions() []Onion {
 	var out []Onion
 	for _, k := range s.onionKeys() {
-		if o := s.onions[k]; !o.v.removed {
-			out = append(out, Onion{Key: k, Version: o.v.version, Clients: o.v.clients, Actor: o.v.actor, At: o.at.hlc})
+		if !s.onions[k].v.removed {
+			out = append(out, s.Onion(k))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Onion) int { return s.onions[a.Key].at.compare(s.onions[b.Key].at) })
 	return out
 }
 
-// OnionVersion is the version of an address's settings, 0 if it was never set.
-func (s *State) OnionVersion(k [32]byte) uint64 { return s.onions[k].v.version }
+// Onion is an address as it was last set, removed or not; its version is 0 if it
+// never was.
+func (s *State) Onion(k [32]byte) Onion {
+	o := s.onions[k]
+	return Onion{Key: k, Version: o.v.version, Clients: o.v.clients, Actor: o.v.actor, At: o.at.hlc}
+}
 
 func (s *State) onionKeys() []onionKey {
 	return slices.SortedFunc(maps.Keys(s.onions), func(a, b onionKey) int { return bytes.Compare(a[:], b[:]) })

@@ -133,7 +133,9 @@ func TestBadPointsAreDropped(t *testing.T) {
 		}
 	}
 	rsa := append([]byte{linkRSA, 20}, make([]byte, 20)...)
+	padded := append(append([]byte{2}, rsa...), append([]byte{99, maxLinks - 24}, make([]byte, maxLinks-24)...)...)
 	for name, change := range map[string]func([]byte) []byte{
+		"large links":     first("introduction-point " + b64(padded...)),
 		"legacy key":      replace("enc-key-cert\n", "legacy-key\n-----BEGIN RSA PUBLIC KEY-----\nAAAA\n-----END RSA PUBLIC KEY-----\nenc-key-cert\n"),
 		"no links":        first("introduction-point " + b64(0)),
 		"no argument":     first("introduction-point"),

@@ -69,6 +69,10 @@ func linkSize(kind byte) int {
 	return -1
 }
 
+// maxLinks are one specifier of each kind: MaxPoints points of that size fit in
+// a descriptor with MaxClients clients, whoever they are of.
+const maxLinks = 1 + 4*2 + (4 + 2) + (16 + 2) + 20 + 32
+
 // relayOf finds the RSA identity within link specifiers.
 func relayOf(links []byte) (f Fingerprint, err error) {
 	bad := func(why string) (Fingerprint, error) {
@@ -76,6 +80,9 @@ func relayOf(links []byte) (f Fingerprint, err error) {
 	}
 	if len(links) == 0 {
 		return bad("none")
+	}
+	if len(links) > maxLinks {
+		return bad(fmt.Sprintf("%d bytes, at most %d", len(links), maxLinks))
 	}
 	n, rest, found := int(links[0]), links[1:], false
 	for range n {
