@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxDirect bounds the hosts that one round of heartbeats goes to; in a
+	// MaxDirect bounds the hosts that one round of heartbeats goes to; in a
 	// larger cluster the voters and the holder come first and the rest in turn.
-	maxDirect = 64
+	MaxDirect = 64
 	// replyPause bounds heartbeats sent in answer to one peer's.
 	replyPause = 200 * time.Millisecond
 	// A silent host is tried again after retryShare of the time that it has
@@ -146,7 +146,7 @@ func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 			rest = append(rest, m.Node)
 		}
 	}
-	room := max(1, maxDirect-len(first))
+	room := max(1, MaxDirect-len(first))
 	if full != nil && !s.settling(now) {
 		room = min(room, s.slower(maxUnheard))
 	}

@@ -38,6 +38,7 @@ const (
 
 // IntroPoints are a host's introduction points, opaque here.
 type IntroPoints struct {
+	Known     bool // they are what the host said last
 	Points    [][]byte
 	FetchedAt time.Time // by that host's clock
 }
@@ -129,7 +130,7 @@ func (s *Service) audience() []cluster.NodeID {
 		if p == nil || s.detector.Health(m.Node) != cluster.Alive {
 			continue
 		}
-		if len(s.members) <= maxDirect || m.Node == st.Holder || m.Node == st.Publisher || p.beat.Role == cluster.RolePublisher {
+		if len(s.members) <= MaxDirect || m.Node == st.Holder || m.Node == st.Publisher || p.beat.Role == cluster.RolePublisher {
 			out = append(out, m.Node)
 		}
 	}
@@ -208,7 +209,7 @@ func (s *Service) onIntroPoints(d delivery, p wire.IntroPoints) {
 func (s *Service) introBeat(p *peerState, m wire.Message, hb *wire.Heartbeat) {
 	told := hb.Intro
 	publishes := hb.Role == cluster.RolePublisher
-	if publishes && !p.intro.publishes && len(s.members) > maxDirect && len(s.intro.list) > 0 {
+	if publishes && !p.intro.publishes && len(s.members) > MaxDirect && len(s.intro.list) > 0 {
 		s.sendOr(p.node, wire.TypeIntroPoints, s.introMessage())
 	}
 	p.intro.publishes = publishes
@@ -226,7 +227,7 @@ func (s *Service) introBeat(p *peerState, m wire.Message, hb *wire.Heartbeat) {
 // them: in a large cluster only those that publish or hold do.
 func (s *Service) wantIntro(p *peerState) {
 	now, st := s.now(), s.lease.Status()
-	if len(s.members) > maxDirect && !st.Publishing && st.Role != cluster.RoleHolder {
+	if len(s.members) > MaxDirect && !st.Publishing && st.Role != cluster.RoleHolder {
 		return
 	}
 	running := 0
@@ -370,7 +371,7 @@ func (s *Service) tidyHints(list []hint, now time.Duration) []hint {
 // introView are a host's points and the backends that it calls unhealthy, for
 // the view.
 func introView(i *introState, hints []hint) (IntroPoints, []string) {
-	var out IntroPoints
+	out := IntroPoints{Known: i.boot > 0 && i.told == i.digest}
 	if len(i.list) > 0 {
 		out.FetchedAt = time.Unix(int64(i.at), 0) //nolint:gosec // below 2^53, checked when read
 		for _, p := range i.list {

@@ -9,7 +9,7 @@ import (
 	"github.com/skein-project/skein/coord/wire"
 )
 
-// Up to maxDirect other hosts are sent heartbeats in every round. In a larger
+// Up to MaxDirect other hosts are sent heartbeats in every round. In a larger
 // cluster the failure detector of package swim judges them, and heartbeats go
 // to the holder, the voters, the publisher and fullRandom others, now and then.
 // The holder and a voter judge each other by silence all the same: renewals and
@@ -35,7 +35,7 @@ const (
 	// fails for a moment, as on all hosts of a busy machine, is no news.
 	unfitFor = 10 * time.Second
 	// settleFor is how long both ways are gone when the cluster's size passes
-	// maxDirect: hosts do not learn of members at the same moment.
+	// MaxDirect: hosts do not learn of members at the same moment.
 	settleFor = 30 * time.Second
 	// wordRate bounds the heartbeats of a round by which a host that came to
 	// hold the lease or to publish, or ceased to, tells everyone.
@@ -92,7 +92,7 @@ func (s *Service) swimStep(ev swim.Event) {
 // dueSwim lets the failure detector's time pass.
 func (s *Service) dueSwim(now time.Duration) {
 	core := s.swim.core
-	if large := len(s.members) > maxDirect+1 && !s.removed; large != core.Active() {
+	if large := len(s.members) > MaxDirect+1 && !s.removed; large != core.Active() {
 		if s.swim.settled {
 			s.swim.since = max(now, 1)
 		}

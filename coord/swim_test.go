@@ -249,10 +249,10 @@ func TestSizePassesDirect(t *testing.T) {
 	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 3, simnet.Link{Delay: time.Millisecond, Jitter: time.Millisecond})
-		hosts := w.many(maxDirect + 5)
-		running, more := hosts[:3], hosts[maxDirect:]
+		hosts := w.many(MaxDirect + 5)
+		running, more := hosts[:3], hosts[MaxDirect:]
 		var small member.Records
-		for _, h := range hosts[:maxDirect] {
+		for _, h := range hosts[:MaxDirect] {
 			small.Certs, small.Anns = append(small.Certs, h.cert), append(small.Anns, h.ann)
 		}
 		for _, h := range running {
@@ -301,7 +301,7 @@ func TestOwnRecordReachesAll(t *testing.T) {
 	large(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 7, simnet.Link{Delay: time.Millisecond, Jitter: time.Millisecond, Loss: .1})
-		hosts := w.many(maxDirect + 5)
+		hosts := w.many(MaxDirect + 5)
 		running := hosts[:12]
 		for _, h := range running {
 			h.start()
@@ -342,7 +342,7 @@ func TestOwnRecordReachesAll(t *testing.T) {
 func TestHostWithoutProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, cluster.ProfileLAN, 5, simnet.Link{Delay: time.Millisecond})
-		hosts := w.many(maxDirect + 5)
+		hosts := w.many(MaxDirect + 5)
 		a, b, old := hosts[0], hosts[1], hosts[2]
 		var mu sync.Mutex
 		got := map[string]int{}

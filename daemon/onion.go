@@ -277,7 +277,10 @@ func (o *onions) turn(ctx context.Context) {
 			pub.solo = alone
 			pub.p.SetSolo(alone)
 		}
-		d := lease.Duty{Publisher: o.n.id.Node, Publishing: publishes(o.n.id.Node, duty, keepers), ByLease: true, Term: term}
+		d := lease.Duty{
+			Publisher: o.n.id.Node, Publishing: publishes(o.n.id.Node, duty, keepers, knows(v, duty.Publisher)),
+			ByLease: duty.Publishing && duty.ByLease, Term: term,
+		}
 		if !pub.given || d != pub.duty {
 			pub.p.SetDuty(d)
 		}

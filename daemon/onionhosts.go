@@ -22,9 +22,10 @@ type keeper struct {
 }
 
 // publishes decides whether self publishes an address: it has the publishing
-// duty and the key, or whoever has the duty lacks the key and self is the best
-// of those that have it. That two do it is harmless, that nobody does is not.
-func publishes(self cluster.NodeID, d lease.Duty, keepers []keeper) bool {
+// duty and the key, or whoever has the duty is known to lack the key and self is
+// the best of those that have it. That two do it who know the points of all hosts
+// is harmless, that nobody does is not.
+func publishes(self cluster.NodeID, d lease.Duty, keepers []keeper, known bool) bool {
 	has := func(n cluster.NodeID) bool {
 		return slices.ContainsFunc(keepers, func(k keeper) bool { return k.node == n })
 	}
@@ -33,7 +34,7 @@ func publishes(self cluster.NodeID, d lease.Duty, keepers []keeper) bool {
 		return false
 	case d.Publishing:
 		return true
-	case d.Publisher == "" || has(d.Publisher):
+	case !known || d.Publisher == "" || has(d.Publisher):
 		return false
 	}
 	best := slices.MinFunc(keepers, func(a, b keeper) int {
@@ -50,6 +51,13 @@ func publishTerm(d lease.Duty, self cluster.NodeID, logged cluster.Term) cluster
 		logged = max(logged, d.Term)
 	}
 	return min(logged, descriptor.MaxRevisionTerm)
+}
+
+// knows reports whether this host knows what a host said of its share last, and
+// may stand in for it: in a large cluster it would know the points of few.
+func knows(v *coord.View, node cluster.NodeID) bool {
+	m, ok := v.Member(node)
+	return ok && m.IntroPoints.Known && len(v.Members) <= coord.MaxDirect
 }
 
 // heard is what a host said of its share.

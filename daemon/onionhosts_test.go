@@ -29,8 +29,11 @@ func TestPublishes(t *testing.T) {
 		{"nobody is known yet", "n3", lease.Duty{}, all, false},
 		{"alone", "n2", lease.Duty{Publisher: "n1"}, all[:1], true},
 	} {
-		if got := publishes(c.self, c.d, c.keepers); got != c.want {
+		if got := publishes(c.self, c.d, c.keepers, true); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
+		}
+		if got := publishes(c.self, c.d, c.keepers, false); got != (c.want && c.d.Publishing) {
+			t.Errorf("%s, who is not known: %t", c.name, got)
 		}
 	}
 }

@@ -306,7 +306,8 @@ func TestUpgradedEnds(t *testing.T) {
 	}
 	await := func(what string) {
 		select {
-		case <-ended:
+		case err := <-ended:
+			t.Logf("%s: %v", what, err)
 		case <-time.After(limit):
 			t.Fatalf("%s: the connection goes on", what)
 		}

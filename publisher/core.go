@@ -23,7 +23,8 @@ import (
 // A rejected post means that the directory has this revision, from a try that it
 // did not answer in time, or a higher one; a Fetch reads it. If that is of a
 // later term this core stands back (Fenced); if nobody published anything newer
-// for Yield it goes above, so that a dead publisher's last word is not the end.
+// for Yield it goes above, so that a dead publisher's last word is not the end,
+// nor that of a cluster that was lost and built anew.
 // Any other revision is overtaken at once.
 type Core struct {
 	timing Timing
@@ -32,6 +33,7 @@ type Core struct {
 
 	publishing bool
 	term       cluster.Term
+	holds      bool // the lease of term
 	content    [32]byte
 	targets    []*target
 	floors     map[descriptor.Period]uint64
@@ -130,7 +132,7 @@ func (c *Core) setDuty(e SetDuty, now time.Duration) {
 			t.version = 0 // what was posted before may be overtaken
 		}
 	}
-	c.publishing, c.term = e.Publishing, e.Term
+	c.publishing, c.term, c.holds = e.Publishing, e.Term, e.Holds
 }
 
 func (c *Core) setTargets(all []Target, now time.Duration) {
@@ -279,9 +281,13 @@ func (c *Core) Deadline() (at time.Duration, ok bool) {
 // askAt says when to look whether a later publisher still publishes, and for
 // which target; it is nil if an answer must come first.
 func (c *Core) askAt() (time.Duration, *target) {
+	yield := c.timing.Yield
+	if c.holds {
+		yield = c.timing.HolderYield
+	}
 	for _, t := range c.targets {
 		if t.Fetched && !c.fence.asked && slices.ContainsFunc(t.Fetch, func(f descriptor.Fingerprint) bool { return !c.busy[f] }) {
-			return c.fence.since + c.timing.Yield, t
+			return c.fence.since + yield, t
 		}
 	}
 	return 0, nil

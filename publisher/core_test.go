@@ -174,7 +174,7 @@ func (w *world) run(d time.Duration) {
 func (w *world) begin() *world {
 	w.tell(SetTargets{twoTargets()})
 	w.tell(SetContent{[32]byte{1}})
-	w.tell(SetDuty{true, w.term})
+	w.tell(SetDuty{true, w.term, false})
 	return w
 }
 
@@ -218,7 +218,7 @@ func TestFirstPublication(t *testing.T) {
 }
 
 func TestNothingWithoutDutyContentOrTargets(t *testing.T) {
-	events := []Event{SetTargets{twoTargets()}, SetContent{[32]byte{1}}, SetDuty{true, 1}}
+	events := []Event{SetTargets{twoTargets()}, SetContent{[32]byte{1}}, SetDuty{true, 1, false}}
 	for skip := range events {
 		w := newWorld(t)
 		for i, e := range events {
@@ -264,7 +264,7 @@ func TestChangesAreGathered(t *testing.T) {
 	w.want(w.core.version)
 	w.tell(SetContent{w.core.content})
 	w.tell(SetTargets{twoTargets()})
-	w.tell(SetDuty{true, 1})
+	w.tell(SetDuty{true, 1, false})
 	builds := w.count("build")
 	if w.run(10 * time.Second); w.count("build") != builds {
 		t.Error("what is the same is no change")
@@ -415,20 +415,20 @@ func TestNewTargets(t *testing.T) {
 func TestDutyEnds(t *testing.T) {
 	w := newWorld(t).begin()
 	w.run(510 * time.Millisecond) // posted, not answered
-	w.tell(SetDuty{false, 1})
+	w.tell(SetDuty{false, 1, false})
 	n := len(w.posts[1])
 	w.tell(SetContent{[32]byte{9}})
 	w.run(5 * time.Hour)
 	if len(w.posts[1]) != n || w.count("build") != 1 || w.count("fetch") != 0 {
 		t.Errorf("goes on without duty: %v", w.log)
 	}
-	w.tell(SetDuty{true, 3})
+	w.tell(SetDuty{true, 3, false})
 	w.run(time.Second)
 	w.want(2)
 	if w.has(first, relay(1))>>40 != 3 {
 		t.Error("not under the new term")
 	}
-	w.tell(SetDuty{true, 4})
+	w.tell(SetDuty{true, 4, false})
 	w.run(10 * time.Second)
 	w.want(3)
 	if w.has(first, relay(1))>>40 != 4 {
@@ -471,6 +471,30 @@ func TestOldPublisherIsFenced(t *testing.T) {
 	}
 }
 
+// TestLostClusterIsOvertaken: a cluster that was built anew and imported its key
+// finds descriptors of a far later term. Its holder waits for as long as a lease
+// may last. What directories have for the other period ends before clients ask.
+func TestLostClusterIsOvertaken(t *testing.T) {
+	w := newWorld(t)
+	for _, tg := range twoTargets() {
+		for _, f := range tg.Store {
+			w.put(tg.Period, f, 50<<40)
+		}
+	}
+	w.begin()
+	w.tell(SetDuty{true, w.term, true})
+	w.run(time.Minute)
+	if w.count("fenced") != 1 || w.has(first, relay(1)) != 50<<40 {
+		t.Fatalf("%v", w.log)
+	}
+	w.run(2 * time.Minute)
+	for _, f := range twoTargets()[0].Store {
+		if w.has(first, f) <= 50<<40 || w.count("fenced") != 1 {
+			t.Fatalf("%v", w.log)
+		}
+	}
+}
+
 func TestFenceFallsWithANewTerm(t *testing.T) {
 	w := newWorld(t)
 	for _, tg := range twoTargets() {
@@ -483,7 +507,7 @@ func TestFenceFallsWithANewTerm(t *testing.T) {
 	if w.count("fenced") != 1 {
 		t.Fatalf("%v", w.log)
 	}
-	w.tell(SetDuty{true, 6})
+	w.tell(SetDuty{true, 6, false})
 	w.run(6 * time.Second)
 	w.want(w.core.version)
 }
@@ -525,7 +549,7 @@ func FuzzCore(f *testing.F) {
 			case 1:
 				w.tell(SetContent{[32]byte{byte(i)}})
 			case 2:
-				w.tell(SetDuty{b&16 != 0, cluster.Term(b >> 5)})
+				w.tell(SetDuty{b&16 != 0, cluster.Term(b >> 5), i%2 == 0})
 			case 3:
 				w.tell(SetTargets{twoTargets()[:1+b>>7]})
 			case 4:

@@ -15,10 +15,11 @@ type Event interface {
 }
 
 // SetDuty says whether this host is to publish, and under which term: the
-// lease's, or the last one known where no lease is visible.
+// lease's, which it Holds itself, or the last one known.
 type SetDuty struct {
 	Publishing bool
 	Term       cluster.Term
+	Holds      bool
 }
 
 // SetContent names what is to be published by a digest; the zero digest is

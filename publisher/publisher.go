@@ -58,7 +58,8 @@ func (p *Publisher) Address() descriptor.Address { return p.address }
 // Status returns what is going on.
 func (p *Publisher) Status() Status { return *p.status.Load() }
 
-// SetDuty passes on a change of the publishing duty.
+// SetDuty passes on a change of the publishing duty. Its term is the last one
+// known if it is not by lease.
 func (p *Publisher) SetDuty(d lease.Duty) { p.set(func(b *inbox) { b.duty = &d }) }
 
 // SetHosts says which hosts are alive and what they have. Nobody may modify
@@ -182,11 +183,9 @@ func (r *run) look(b inbox) {
 		r.step(SetContent{digest(r.roster.candidates())})
 	}
 	if b.duty != nil {
-		if b.duty.ByLease {
-			r.term = max(r.term, b.duty.Term)
-		}
+		r.term = max(r.term, b.duty.Term)
 		r.state.Publishing, r.state.Term = b.duty.Publishing, r.term
-		r.step(SetDuty{b.duty.Publishing, r.term})
+		r.step(SetDuty{b.duty.Publishing, r.term, b.duty.Publishing && b.duty.ByLease})
 	}
 }
 

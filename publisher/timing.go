@@ -21,8 +21,10 @@ type Timing struct {
 	Answer time.Duration
 	// Yield is how long a publisher of an earlier term leaves the address to
 	// one of a later term that publishes nothing new. It is longer than Period
-	// and Jitter, and shorter than the lifetime of a descriptor.
-	Yield time.Duration
+	// and Jitter, and shorter than the lifetime of a descriptor. One that holds the
+	// lease only waits for HolderYield, longer than any lease lasts: whoever has a
+	// later term by then is not of this cluster, as it is now.
+	Yield, HolderYield time.Duration
 }
 
 // DefaultTiming returns the durations that the network expects.
@@ -31,7 +33,7 @@ func DefaultTiming() Timing {
 		Coalesce: 500 * time.Millisecond, MinGap: 5 * time.Second, Burst: 4,
 		Period: time.Hour, Jitter: 10 * time.Minute,
 		RetryMin: 5 * time.Second, RetryMax: 5 * time.Minute,
-		Answer: 15 * time.Second, Yield: 80 * time.Minute,
+		Answer: 15 * time.Second, Yield: 80 * time.Minute, HolderYield: 2 * time.Minute,
 	}
 }
 

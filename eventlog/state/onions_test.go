@@ -35,6 +35,9 @@ func TestOnions(t *testing.T) {
 	if len(got) != 2 || got[0].Version != 3 || len(got[0].Clients) != 1 || got[1].Version != 1 {
 		t.Errorf("onions %+v", got)
 	}
+	if gone := s.Onion(onionKey(onionOf(2, 2).Key)); gone.Version != 2 {
+		t.Errorf("removed onion %+v", gone)
+	}
 	if s.malformed != 3 {
 		t.Errorf("%d malformed, want the forged, the foreign and the empty one", s.malformed)
 	}

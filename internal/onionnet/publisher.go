@@ -83,9 +83,9 @@ func StartPublisher(ctx context.Context, o PublisherOptions) (*Publisher, error)
 	return p, nil
 }
 
-// SetDuty gives or takes the duty.
+// SetDuty gives or takes the duty. No lease stands behind it.
 func (p *Publisher) SetDuty(publishing bool, term cluster.Term) {
-	p.pub.SetDuty(lease.Duty{Publishing: publishing, ByLease: true, Term: term})
+	p.pub.SetDuty(lease.Duty{Publishing: publishing, Term: term})
 }
 
 // Kill ends the publisher without a word to anybody.

@@ -238,6 +238,9 @@ func TestOperations(t *testing.T) {
 	if _, err := n1.api.RemoveOnion(f.ctx, closed); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n1.api.SetOnionClients(f.ctx, closed, api.OnionClientsRequest{}); !api.IsCode(err, api.CodeConflict) {
+		t.Errorf("clients of an address that is removed: %v", err)
+	}
 	if err := n2.command("leave", "--yes"); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +286,8 @@ func TestSecondAddress(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	count, failed, slowest := 0, 0, time.Duration(0)
+	const usual, lost = 10 * time.Second, 40 * time.Second
+	count, failed, late, slowest := 0, 0, 0, time.Duration(0)
 	wg.Go(func() {
 		for ; visits.Err() == nil; count++ {
 			begin := time.Now()
@@ -292,7 +296,11 @@ func TestSecondAddress(t *testing.T) {
 				f.say("connection %d to the first address after %s: %q, %v", count, time.Since(begin), name, err)
 				failed++
 			}
-			if took := time.Since(begin); took > slowest {
+			took := time.Since(begin)
+			if err == nil && took > usual {
+				late++
+			}
+			if took > slowest {
 				slowest = took
 				f.say("a connection to the first address by %s took %.1f s", name, took.Seconds())
 			}
@@ -332,12 +340,13 @@ func TestSecondAddress(t *testing.T) {
 	time.Sleep(10 * time.Second) // to go on visiting
 	cancel()
 	wg.Wait()
-	// A tor that reads its configuration may cut off who is just being connected.
-	f.say("%d of %d connections to the first address meanwhile", count-failed, count)
-	if failed > 1 {
-		t.Errorf("%d of %d connections failed", failed, count)
+	// A tor that reads its configuration may cut off who is just being connected,
+	// and a relay that closes a circuit drops what it has queued there.
+	f.say("%d of %d connections to the first address meanwhile, %d of them took more than %s", count-failed, count, late, usual)
+	if failed+late > 1 {
+		t.Errorf("%d of %d connections failed, %d took more than %s; at most one may", failed, count, late, usual)
 	}
-	bound(t, "slowest of them", slowest, 10*time.Second)
+	bound(t, "slowest of them", slowest, lost)
 }
 
 // served has a client that knows nothing yet connect until all these hosts
