@@ -278,7 +278,7 @@ func (o *onions) turn(ctx context.Context) {
 			pub.p.SetSolo(alone)
 		}
 		d := lease.Duty{
-			Publisher: o.n.id.Node, Publishing: publishes(o.n.id.Node, duty, keepers, knows(v, duty.Publisher)),
+			Publisher: o.n.id.Node, Publishing: publishes(o.n.id.Node, duty, keepers, o.shares.knows(v, duty.Publisher)),
 			ByLease: duty.Publishing && duty.ByLease, Term: term,
 		}
 		if !pub.given || d != pub.duty {

@@ -53,13 +53,6 @@ func publishTerm(d lease.Duty, self cluster.NodeID, logged cluster.Term) cluster
 	return min(logged, descriptor.MaxRevisionTerm)
 }
 
-// knows reports whether this host knows what a host said of its share last, and
-// may stand in for it: in a large cluster it would know the points of few.
-func knows(v *coord.View, node cluster.NodeID) bool {
-	m, ok := v.Member(node)
-	return ok && m.IntroPoints.Known && len(v.Members) <= coord.MaxDirect
-}
-
 // heard is what a host said of its share.
 type heard struct {
 	first *byte // of its first piece: pieces are replaced, never changed
@@ -104,6 +97,14 @@ func (s *shares) look(v *coord.View) (refused []publisher.Refused) {
 	}
 	maps.DeleteFunc(s.hosts, func(n cluster.NodeID, _ *heard) bool { return !members[n] })
 	return refused
+}
+
+// knows reports whether this host ever read a share of another one, or knows that
+// it has none, and may stand in for it: in a large cluster it would know the
+// points of few.
+func (s *shares) knows(v *coord.View, node cluster.NodeID) bool {
+	m, ok := v.Member(node)
+	return ok && (m.IntroPoints.Known || s.hosts[node] != nil) && len(v.Members) <= coord.MaxDirect
 }
 
 // keepers are the hosts that could publish an address.

@@ -102,6 +102,12 @@ func TestShares(t *testing.T) {
 	if k := s.keepers(v, master); len(k) != 1 || k[0].node != "n1" {
 		t.Errorf("keepers %v", k)
 	}
+	v.Members = append(v.Members, member("n4", cluster.Alive, coord.IntroPoints{}), member("n5", cluster.Alive, coord.IntroPoints{Known: true}))
+	for node, known := range map[cluster.NodeID]bool{"n2": true, "n4": false, "n5": true, "n6": false} {
+		if s.knows(v, node) != known {
+			t.Errorf("knows the share of %s: %t", node, !known)
+		}
+	}
 	without, after := s.serving(v, master, func(cluster.NodeID, descriptor.Address) bool { return false })
 	if len(without) != 1 || without[0].Node != "n1" || before == after {
 		t.Errorf("hosts %v", without)
