@@ -125,6 +125,11 @@ func (b backend) AddOnion(ctx context.Context, actor string, req api.OnionReques
 	if err := o.keys.add(key); err != nil {
 		return api.OnionChanged{}, err
 	}
+	if len(req.KeyFile) > 0 {
+		o.mu.Lock()
+		o.imported[key.Address()] = time.Now()
+		o.mu.Unlock()
+	}
 	return o.set(ctx, key, b.at(actor), func(*cluster.OnionSet) {})
 }
 
@@ -165,7 +170,14 @@ func (b backend) keptOnion(address string) (*onions, descriptor.Address, descrip
 // servedOnion is an address that the cluster serves and whose key this host keeps.
 func (b backend) servedOnion(address string) (*onions, descriptor.SecretKey, error) {
 	o, a, key, err := b.keptOnion(address)
-	if err == nil && !slices.ContainsFunc(o.settings(), func(s state.Onion) bool { return s.Key == a }) {
+	if err != nil {
+		return nil, key, err
+	}
+	served := false
+	o.n.events.View(func(s *state.State) {
+		served = slices.ContainsFunc(s.Onions(), func(x state.Onion) bool { return x.Key == a })
+	})
+	if !served {
 		err = api.Errorf(api.CodeConflict, "the cluster does not serve %s, it was removed", a).WithHint("`skein onion export` and `skein onion import` bring it back")
 	}
 	return o, key, err

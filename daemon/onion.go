@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/lease"
@@ -63,6 +64,8 @@ type onions struct {
 	sights  map[string]sight // by address
 	probes  map[cluster.NodeID]probed
 	stamps  map[string]time.Time // of events that repeat
+	// imported says when the key of an address was, by this daemon.
+	imported map[descriptor.Address]time.Time
 
 	// run's own.
 	wg        sync.WaitGroup
@@ -74,7 +77,8 @@ type onions struct {
 	changed   time.Time            // services, last
 	shown     map[string]time.Time // when an instance was last told, by directory
 	proof     proof                // of the present instance
-	leavings  map[string]farewell  // of instances, by directory
+	unread    unread
+	leavings  map[string]farewell // of instances, by directory
 	admission admission
 	reloads   *rate.Limiter
 	soloTill  time.Time // until when the services of a former single host stay
@@ -117,7 +121,8 @@ func newOnions(n *node) (*onions, error) {
 	o := &onions{
 		n: n, log: n.log.With().Str("component", "onion").Logger(), dir: filepath.Join(n.cfg.StateDir, "onion"),
 		wake: make(chan struct{}, 1), serves: n.cfg.Onion.Target != "", sights: map[string]sight{}, probes: map[cluster.NodeID]probed{},
-		reloads: rate.NewLimiter(rate.Every(reloadEvery), reloadBurst), stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{}, shares: newShares(), shown: map[string]time.Time{}, pubs: map[descriptor.Address]*publishing{},
+		imported: map[descriptor.Address]time.Time{},
+		reloads:  rate.NewLimiter(rate.Every(reloadEvery), reloadBurst), stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{}, shares: newShares(), shown: map[string]time.Time{}, pubs: map[descriptor.Address]*publishing{},
 	}
 	o.healthy.Store(true)
 	o.status.Store(&onionStatus{})
@@ -264,6 +269,10 @@ func (o *onions) turn(ctx context.Context) {
 		}
 		pub := o.pubs[s.Key]
 		if pub == nil {
+			if duty.Publishing && len(v.Members) > coord.MaxDirect && o.first("no key of "+string(s.Key[:])) {
+				o.log.Error().Str("address", descriptor.Address(s.Key).String()).
+					Msg("this host is to publish an address whose key it lacks, and in so large a cluster nobody stands in: `skein onion grant` it")
+			}
 			continue
 		}
 		if network != nil && (o.fedNet != network || !pub.given) {
@@ -273,13 +282,14 @@ func (o *onions) turn(ctx context.Context) {
 			pub.p.SetHosts(hosts)
 			pub.fed = digest
 		}
-		if alone := solo && o.nativeReady(s.Key); alone != pub.solo {
+		if alone := solo && o.nativeReady(s.Key) && !o.justImported(s.Key); alone != pub.solo {
 			pub.solo = alone
 			pub.p.SetSolo(alone)
 		}
 		d := lease.Duty{
-			Publisher: o.n.id.Node, Publishing: publishes(o.n.id.Node, duty, keepers, o.shares.knows(v, duty.Publisher)),
-			ByLease: duty.Publishing && duty.ByLease, Term: term,
+			Publisher: o.n.id.Node, Publishing: publishes(o.n.id.Node, duty, keepers, o.knows(v, duty.Publisher)),
+			// Of leases that every part of a cut may hold none excludes a later one.
+			ByLease: duty.Publishing && duty.ByLease && !v.Lease.Config.Split(), Term: term,
 		}
 		if !pub.given || d != pub.duty {
 			pub.p.SetDuty(d)
@@ -334,6 +344,15 @@ func (o *onions) sight(address string) (sight, bool) {
 	s := o.sights[address]
 	o.mu.Unlock()
 	return s, s.fresh(o.tor.tor.Status())
+}
+
+// justImported reports whether directories may still have a descriptor of whoever
+// had the key before: if its revision is above tor's, tor could not publish.
+func (o *onions) justImported(a descriptor.Address) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ok := o.imported[a]
+	return ok && time.Since(at) < descriptorLife
 }
 
 // nativeReady reports whether tor serves an address with its own key, and has
@@ -430,7 +449,7 @@ func (o *onions) answers(ctx context.Context, node cluster.NodeID, a descriptor.
 		}
 	}
 	p := o.probes[node]
-	known := p.at > 0 && now-p.at < 2*probeEvery
+	known := p.at > 0
 	if p.running || running >= maxProbes || known && now-p.at < probeEvery {
 		return !known || p.ok
 	}

@@ -100,11 +100,35 @@ func (s *shares) look(v *coord.View) (refused []publisher.Refused) {
 }
 
 // knows reports whether this host ever read a share of another one, or knows that
-// it has none, and may stand in for it: in a large cluster it would know the
-// points of few.
+// it has none.
 func (s *shares) knows(v *coord.View, node cluster.NodeID) bool {
 	m, ok := v.Member(node)
-	return ok && (m.IntroPoints.Known || s.hosts[node] != nil) && len(v.Members) <= coord.MaxDirect
+	return ok && (m.IntroPoints.Known || s.hosts[node] != nil)
+}
+
+// unreadTime is how long a share that cannot be read keeps its host's place as
+// the publisher.
+const unreadTime = time.Minute
+
+// unread is a publisher whose share was not read yet.
+type unread struct {
+	node  cluster.NodeID
+	since time.Time
+}
+
+// knows reports whether this host may judge by its share if another one has a
+// key. In a large cluster it reads few, and would publish the points of few.
+func (o *onions) knows(v *coord.View, node cluster.NodeID) bool {
+	switch {
+	case len(v.Members) > coord.MaxDirect:
+		return false
+	case o.shares.knows(v, node):
+		o.unread = unread{}
+		return true
+	case o.unread.node != node:
+		o.unread = unread{node, time.Now()}
+	}
+	return time.Since(o.unread.since) >= unreadTime
 }
 
 // keepers are the hosts that could publish an address.

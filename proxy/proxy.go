@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -88,31 +89,37 @@ func (c *idleConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// clientConn is a client's connection. The server looks after it until it is
-// upgraded, and this from then on: it ends when nothing came or went for too
-// long, and with the proxy.
+// clientConn is a client's connection. One that left HTTP ends with the proxy,
+// and one that was upgraded when its client takes nothing for too long, or when
+// nothing comes or goes.
 type clientConn struct {
-	idleConn
+	net.Conn
+	limit    time.Duration
+	left     atomic.Bool
 	upgraded atomic.Bool
-	stop     func() bool
+	stop     func() bool // set before left
 }
 
 func (c *clientConn) Read(b []byte) (int, error) {
 	if c.upgraded.Load() {
-		return c.idleConn.Read(b)
+		if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Read(b)
 }
 
 func (c *clientConn) Write(b []byte) (int, error) {
-	if c.upgraded.Load() {
-		return c.idleConn.Write(b)
+	if c.upgraded.Load() { // who only listens need not talk
+		if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Write(b)
 }
 
 func (c *clientConn) Close() error {
-	if c.upgraded.Load() {
+	if c.left.Load() {
 		c.stop()
 	}
 	return c.Conn.Close()
@@ -129,7 +136,7 @@ func (l clientListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &clientConn{idleConn: idleConn{c, l.limit}}, nil
+	return &clientConn{Conn: c, limit: l.limit}, nil
 }
 
 // Run serves until the context ends, then gives open requests a second.
@@ -158,7 +165,7 @@ func (p *Proxy) serveHTTP(ctx context.Context, l net.Listener, wg *sync.WaitGrou
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			if c, ok := conn.(*clientConn); ok && state == http.StateHijacked {
 				c.stop = context.AfterFunc(ctx, func() { _ = c.Conn.Close() })
-				c.upgraded.Store(true)
+				c.left.Store(true)
 			}
 		},
 	}
@@ -213,8 +220,17 @@ func (w *idleWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap lets a flush and an upgrade reach the connection.
+// Unwrap lets a flush reach the connection.
 func (w *idleWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Hijack is for an upgrade.
+func (w *idleWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := w.control.Hijack()
+	if c, ok := conn.(*clientConn); ok {
+		c.upgraded.Store(true)
+	}
+	return conn, rw, err
+}
 
 // exchange is what the steps of one request share, by its context.
 type exchange struct {

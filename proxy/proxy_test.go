@@ -31,7 +31,12 @@ func run(t *testing.T, o Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Listen, o.Log = l, zerolog.Nop()
+	o.Log = zerolog.Nop()
+	if c, ok := o.Listen.(*closings); ok {
+		c.Listener = l
+	} else {
+		o.Listen = l
+	}
 	if o.Mode == "" {
 		o.Mode = ModeHTTP
 	}
@@ -295,16 +300,21 @@ func TestUpgradedEnds(t *testing.T) {
 		ended <- err
 	}))
 	defer target.Close()
-	const ask = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-	open := func(t *testing.T, idle time.Duration) net.Conn {
+	// open returns a client of the proxy once it is upgraded.
+	open := func(t *testing.T, path string) net.Conn {
 		t.Helper()
-		c := dial(t, run(t, Options{Target: address(target), Idle: idle}))
-		if _, err := io.WriteString(c, ask); err != nil {
+		c := dial(t, path)
+		if _, err := io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 			t.Fatal(err)
+		}
+		r := bufio.NewReader(c)
+		if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%v, %v", resp, err)
 		}
 		return c
 	}
 	await := func(what string) {
+		t.Helper()
 		select {
 		case err := <-ended:
 			t.Logf("%s: %v", what, err)
@@ -312,14 +322,50 @@ func TestUpgradedEnds(t *testing.T) {
 			t.Fatalf("%s: the connection goes on", what)
 		}
 	}
-	open(t, 100*time.Millisecond)
+	c := open(t, run(t, Options{Target: address(target), Idle: time.Second}))
+	if _, err := io.WriteString(c, "still here"); err != nil {
+		t.Fatal(err)
+	}
 	await("client that reads nothing")
-	t.Run("stop", func(t *testing.T) {
-		if _, err := io.ReadFull(open(t, time.Hour), make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+
+	// The client of a proxy that stops neither reads nor writes.
+	l := closings{closed: make(chan struct{}, 8)}
+	t.Run("proxy", func(inner *testing.T) {
+		open(t, run(inner, Options{Target: address(target), Idle: time.Hour, Listen: &l}))
 	})
 	await("proxy that stopped")
+	select {
+	case <-l.closed:
+	case <-time.After(limit):
+		t.Error("the proxy stopped and keeps the connection")
+	}
+}
+
+// closings tells when the other end of a connection is closed.
+type closings struct {
+	net.Listener
+	closed chan struct{}
+}
+
+type closing struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (l *closings) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return closing{c, l.closed}, nil
+}
+
+func (c closing) Close() error {
+	select {
+	case c.closed <- struct{}{}:
+	default:
+	}
+	return c.Conn.Close()
 }
 
 // echo answers with what it got, once the sender is done.

@@ -15,7 +15,7 @@ type Event interface {
 }
 
 // SetDuty says whether this host is to publish, and under which term: the
-// lease's, which it Holds itself, or the last one known.
+// lease's, which it alone Holds, or the last one known.
 type SetDuty struct {
 	Publishing bool
 	Term       cluster.Term

@@ -58,8 +58,8 @@ func (p *Publisher) Address() descriptor.Address { return p.address }
 // Status returns what is going on.
 func (p *Publisher) Status() Status { return *p.status.Load() }
 
-// SetDuty passes on a change of the publishing duty. Its term is the last one
-// known if it is not by lease.
+// SetDuty passes on a change of the publishing duty. It is by lease if only one
+// host can hold that; its term is the last one known if it is not.
 func (p *Publisher) SetDuty(d lease.Duty) { p.set(func(b *inbox) { b.duty = &d }) }
 
 // SetHosts says which hosts are alive and what they have. Nobody may modify

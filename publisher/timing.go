@@ -21,9 +21,9 @@ type Timing struct {
 	Answer time.Duration
 	// Yield is how long a publisher of an earlier term leaves the address to
 	// one of a later term that publishes nothing new. It is longer than Period
-	// and Jitter, and shorter than the lifetime of a descriptor. One that holds the
-	// lease only waits for HolderYield, longer than any lease lasts: whoever has a
-	// later term by then is not of this cluster, as it is now.
+	// and Jitter, and shorter than the lifetime of a descriptor. One that holds a
+	// lease that only one host can hold waits for HolderYield, longer than any lease
+	// lasts: whoever has a later term by then is not of this cluster, as it is now.
 	Yield, HolderYield time.Duration
 }
 
