@@ -26,8 +26,8 @@ const pointCloses = 1500 * time.Millisecond
 // The same would happen to one whose introduction is on its way down a circuit
 // that is closed from this end. So the point is made to close it: it is asked to
 // extend the circuit back to where it came from, which relays refuse by closing,
-// behind all that they sent before. Circuits that are not built, over which no
-// client can come yet, and those that a point leaves open, are closed from here.
+// behind all that they sent before. Circuits that have no client yet, and those
+// that a point leaves open, are closed from here.
 func (t *Tor) Quiesce(ctx context.Context, address string) error {
 	if _, err := shortAddress(address); err != nil {
 		return fmt.Errorf("quiesce onion service: %w", err)
@@ -60,7 +60,7 @@ func (t *Tor) intros(ctx context.Context, address string) ([]introCircuit, error
 func (t *Tor) closeIntros(ctx context.Context, circuits []introCircuit, asked map[string]time.Time) error {
 	for _, c := range circuits {
 		at, again := asked[c.id]
-		if again && time.Since(at) < pointCloses || c.built && !c.established {
+		if again && time.Since(at) < pointCloses {
 			continue
 		}
 		var err error

@@ -109,8 +109,6 @@ func TestQuiesce(t *testing.T) {
 			text += fmt.Sprintf("21 BUILT $%s~b,$%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_ESTABLISHED REND_QUERY=%s\r\n", hsdirB, hsdirA, id)
 		}
 		text += fmt.Sprintf("22 BUILT $%s~b,$%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_ESTABLISHED REND_QUERY=%s\r\n", hsdirB, hsdirA, id)
-		// Its point may know the service already.
-		text += fmt.Sprintf("23 BUILT $%s~b,$%s~r PURPOSE=HS_SERVICE_INTRO HS_STATE=HSSI_CONNECTING REND_QUERY=%s\r\n", hsdirB, hsdirA, id)
 		return "250+circuit-status=\r\n" + text +
 			"5 BUILT PURPOSE=HS_SERVICE_REND REND_QUERY=" + id + "\r\n6 BUILT PURPOSE=HS_SERVICE_INTRO REND_QUERY=other\r\n.\r\n250 OK\r\n", true
 	}}
