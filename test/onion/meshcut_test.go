@@ -7,14 +7,17 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -276,6 +279,86 @@ func reaches(hosts []*real, path string) func(context.Context) error {
 	}
 }
 
+// overOnions measures how messages go between a and another host over onions: the
+// round trips of heartbeats, requests, and how soon heartbeats come again once the
+// other's tor is killed.
+func overOnions(t *testing.T, a, other *real) {
+	t.Helper()
+	var trips []time.Duration
+	for range 100 {
+		m, err := a.api.Mesh(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range m.Peers {
+			if p.RTTSeconds != nil {
+				trips = append(trips, time.Duration(*p.RTTSeconds*float64(time.Second)))
+			}
+		}
+		time.Sleep(200 * time.Millisecond) // what is sampled changes with time
+	}
+	if len(trips) == 0 {
+		t.Fatal("no round trip was measured")
+	}
+	slices.Sort(trips)
+	bound(t, fmt.Sprintf("round trip of heartbeats over onions, smoothed, p95 of %d samples", len(trips)), trips[(len(trips)*95-1)/100], 500*time.Millisecond)
+
+	ask := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := a.api.DrainOnion(ctx, api.OnionDrainRequest{Node: cluster.NodeID(other.name), Undo: true})
+		return err
+	}
+	var asked []time.Duration
+	for range 5 { // a host takes few changes at once
+		begin := time.Now()
+		if err := ask(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, time.Since(begin))
+	}
+	bound(t, "request to another host over its onion, slowest of 5", slices.Max(asked), 2*time.Second)
+
+	// Its onion has other points then, which a's tor may learn of after a wait of
+	// half a minute; its own tor finds a's at once.
+	begin := time.Now()
+	killTor(t, filepath.Join(other.cfg.StateDir, "tor"))
+	until(t, "heartbeats after the other's tor was killed", 3*limit, func(ctx context.Context) error {
+		s, err := a.api.Members(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range s.Members {
+			// What was under way may arrive a moment after the kill.
+			if string(m.Node) == other.name && m.Path == "onion" && m.SeenSeconds != nil &&
+				time.Since(begin)-time.Duration(*m.SeenSeconds*float64(time.Second)) > 2*time.Second {
+				return nil
+			}
+		}
+		return errors.New("none yet")
+	})
+	bound(t, "heartbeats again over onions after the other's tor was killed", time.Since(begin), 30*time.Second)
+}
+
+// killTor kills the tor whose data lies in a directory.
+func killTor(t *testing.T, dir string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		line, _ := os.ReadFile(name) // it may be gone
+		if pid, err := strconv.Atoi(strings.Split(name, "/")[2]); err == nil && pid != os.Getpid() && bytes.Contains(line, []byte(dir)) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("no tor runs in %s", dir)
+}
+
 func token(t *testing.T, r *real, via api.TokenVia) (text string) {
 	t.Helper()
 	until(t, "a token", 2*limit, func(ctx context.Context) error {
@@ -388,6 +471,9 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 	until(t, "a change published without the mesh", 3*limit, published(all, begin, "host-a", "host-c"))
 	t.Logf("a drained host out of the descriptor after %s, without the mesh", since())
 	reached(t, client, address, "host-a", "host-c")
+	if prove() {
+		overOnions(t, a, c)
+	}
 
 	for _, r := range all {
 		r.net.setCut(false)
