@@ -121,8 +121,9 @@ func newOnions(n *node) (*onions, error) {
 	o := &onions{
 		n: n, log: n.log.With().Str("component", "onion").Logger(), dir: filepath.Join(n.cfg.StateDir, "onion"),
 		wake: make(chan struct{}, 1), serves: n.cfg.Onion.Target != "", sights: map[string]sight{}, probes: map[cluster.NodeID]probed{},
-		imported: map[descriptor.Address]time.Time{},
-		reloads:  rate.NewLimiter(rate.Every(reloadEvery), reloadBurst), stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{}, shares: newShares(), shown: map[string]time.Time{}, pubs: map[descriptor.Address]*publishing{},
+		imported: map[descriptor.Address]time.Time{}, stamps: map[string]time.Time{}, watched: map[string]context.CancelFunc{},
+		shares: newShares(), shown: map[string]time.Time{}, pubs: map[descriptor.Address]*publishing{},
+		reloads: rate.NewLimiter(rate.Every(reloadEvery), reloadBurst),
 	}
 	o.healthy.Store(true)
 	o.status.Store(&onionStatus{})

@@ -171,6 +171,15 @@ func (w *world) run(d time.Duration) {
 	}
 }
 
+// putAll has all directories store a revision of both descriptors.
+func (w *world) putAll(revision uint64) {
+	for _, t := range twoTargets() {
+		for _, f := range t.Store {
+			w.put(t.Period, f, revision)
+		}
+	}
+}
+
 func (w *world) begin() *world {
 	w.tell(SetTargets{twoTargets()})
 	w.tell(SetContent{[32]byte{1}})
@@ -441,13 +450,7 @@ func TestDutyEnds(t *testing.T) {
 func TestOldPublisherIsFenced(t *testing.T) {
 	w := newWorld(t).begin()
 	w.run(10 * time.Second)
-	later := func(n uint64) {
-		for _, tg := range twoTargets() {
-			for _, f := range tg.Store {
-				w.put(tg.Period, f, 2<<40+n)
-			}
-		}
-	}
+	later := func(n uint64) { w.putAll(2<<40 + n) }
 	later(1)
 	w.tell(SetContent{[32]byte{7}})
 	w.run(10 * time.Second)
@@ -476,11 +479,7 @@ func TestOldPublisherIsFenced(t *testing.T) {
 // may last. What directories have for the other period ends before clients ask.
 func TestLostClusterIsOvertaken(t *testing.T) {
 	w := newWorld(t)
-	for _, tg := range twoTargets() {
-		for _, f := range tg.Store {
-			w.put(tg.Period, f, 50<<40)
-		}
-	}
+	w.putAll(50 << 40)
 	w.begin()
 	w.tell(SetDuty{true, w.term, true})
 	w.run(time.Minute)
@@ -497,11 +496,7 @@ func TestLostClusterIsOvertaken(t *testing.T) {
 
 func TestFenceFallsWithANewTerm(t *testing.T) {
 	w := newWorld(t)
-	for _, tg := range twoTargets() {
-		for _, f := range tg.Store {
-			w.put(tg.Period, f, 5<<40)
-		}
-	}
+	w.putAll(5 << 40)
 	w.begin()
 	w.run(5 * time.Second)
 	if w.count("fenced") != 1 {
