@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 	"github.com/skein-project/skein/lease"
 )
@@ -163,6 +165,40 @@ func TestStopHandsOver(t *testing.T) {
 			m, _ := b.svc.View().Member(a.node)
 			return m.Health == cluster.Alive
 		})
+	})
+}
+
+// TestLastWordCounts: a heartbeat that a host's last word overtakes does not
+// make it alive again.
+func TestLastWordCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cluster.ProfileLAN, 3, lan)
+		_, b, c := w.three()
+		defer w.stopAll()
+		var late atomic.Pointer[[]byte]
+		w.net.Tap(func(from, to netip.AddrPort, data []byte) {
+			m, _ := wire.Parse(data)
+			if from.Addr() == c.addr && to.Addr() == b.addr && m.Type == wire.TypeHeartbeat {
+				late.CompareAndSwap(nil, new(slices.Clone(data)))
+			}
+		})
+		w.net.Cut(c.addr, b.addr)
+		w.until("a heartbeat is lost", 2*time.Second, func() bool { return late.Load() != nil })
+		w.net.Heal()
+		c.stop()
+		health := func() cluster.Health {
+			m, _ := b.svc.View().Member(c.node)
+			return m.Health
+		}
+		w.until("its last word is heard", 300*time.Millisecond, func() bool { return health() == cluster.Dead })
+		w.net.Inject(udpAddr(c.addr), udpAddr(b.addr), *late.Load())
+		time.Sleep(100 * time.Millisecond)
+		if h := health(); h != cluster.Dead {
+			t.Errorf("the host that stopped is %s", h)
+		}
+		if n := b.rejected("replay"); n != 0 {
+			t.Errorf("%d messages refused as replays", n)
+		}
 	})
 }
 

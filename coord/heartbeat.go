@@ -64,6 +64,8 @@ type peerState struct {
 	profile      bool   // has another profile
 	incompatible string // why, for people
 
+	leftBoot, leftSeq uint64 // its last word's, of the last start that said one
+
 	probe  probeState
 	probed uint32        // length of its last probe
 	probeT time.Duration // when that came
@@ -262,6 +264,9 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	if p == nil {
 		return // removed meanwhile
 	}
+	if d.msg.Boot == p.leftBoot && d.msg.Seq < p.leftSeq {
+		return // on its way while the host ended
+	}
 	if err := s.compatible(p, hb); err != nil {
 		s.reject(p.node, err)
 		return
@@ -275,6 +280,7 @@ func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
 	s.swimHeard(p, d.msg.Boot, &hb, known || round)
 	switch {
 	case hb.Leaving:
+		p.leftBoot, p.leftSeq = d.msg.Boot, d.msg.Seq
 		if t, ok := s.detector.Leaving(p.node); ok {
 			s.healthChanged(t)
 		}
