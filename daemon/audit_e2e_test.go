@@ -129,7 +129,7 @@ func operate(ctx context.Context, t *testing.T, d *demo) {
 	})
 	do("stop", func() error { _, err := n3.api.StopJob(ctx, string(id), "enough"); return err })
 	do("step down", func() error {
-		_, err := n2.api.StepDown(ctx, api.StepDownRequest{To: "n2", Reason: "drill"})
+		_, err := n2.api.StepDown(ctx, api.StepDownRequest{Reason: "drill"})
 		return err
 	})
 }

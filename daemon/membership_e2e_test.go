@@ -105,9 +105,7 @@ func TestLeave(t *testing.T) {
 	if _, err := n1.api.Leave(ctx); !api.IsCode(err, api.CodeConflict) {
 		t.Fatalf("the host with the root key may leave: %v", err)
 	}
-	if _, err := n1.api.StepDown(ctx, api.StepDownRequest{To: "n2"}); err != nil {
-		t.Fatal(err)
-	}
+	handOver(ctx, t, n1, "n2", "drill")
 	if err := n2.await(ctx, "holds", func(s api.Status) bool { return s.Lease.Holder == "n2" }); err != nil {
 		t.Fatal(err)
 	}
@@ -330,9 +328,7 @@ func TestRemoveAlive(t *testing.T) {
 	t.Parallel()
 	d, ctx := start(t, 3)
 	n1, n2, n3 := d.hosts[0], d.hosts[1], d.hosts[2]
-	if _, err := n1.api.StepDown(ctx, api.StepDownRequest{To: "n2"}); err != nil {
-		t.Fatal(err)
-	}
+	handOver(ctx, t, n1, "n2", "drill")
 	if err := n2.await(ctx, "holds", func(s api.Status) bool { return s.Lease.Holder == "n2" }); err != nil {
 		t.Fatal(err)
 	}
