@@ -203,6 +203,7 @@ func TestStreamBounds(t *testing.T) {
 				break
 			}
 			open = append(open, conn)
+			synctest.Wait() // handshakes that b has not ended count as well
 		}
 		if len(open) != maxPeerStreams {
 			t.Errorf("%d streams to one peer, want %d", len(open), maxPeerStreams)
@@ -216,6 +217,7 @@ func TestStreamBounds(t *testing.T) {
 		for _, o := range open {
 			o.Close()
 		}
+		synctest.Wait()
 		if conn, err = a.svc.Dial(t.Context(), b.node, protoEcho); err != nil {
 			t.Fatalf("places not given back: %v", err)
 		}

