@@ -78,13 +78,23 @@ func phase(ctx context.Context) error {
 	return pause(ctx, time.Duration(rand.Int64N(int64(500*time.Millisecond))))
 }
 
-func (t *takeovers) ours(ctx context.Context, c *trio, provoke func(context.Context, *trio, *skeinHost) (func() error, error)) error {
-	if err := errors.Join(c.settle(ctx), phase(ctx)); err != nil {
-		return err
+// ready returns who leads a settled cluster at any moment of its timers. A busy
+// machine may cost it that one meanwhile: then it is settled again.
+func ready[H any](ctx context.Context, settle func(context.Context) error, leads func() *H) (*H, error) {
+	for {
+		if err := errors.Join(settle(ctx), phase(ctx)); err != nil {
+			return nil, err
+		}
+		if h := leads(); h != nil {
+			return h, nil
+		}
 	}
-	holder := c.holder()
-	if holder == nil {
-		return errors.New("skein lost its holder while nothing happened")
+}
+
+func (t *takeovers) ours(ctx context.Context, c *trio, provoke func(context.Context, *trio, *skeinHost) (func() error, error)) error {
+	holder, err := ready(ctx, c.settle, c.holder)
+	if err != nil {
+		return err
 	}
 	began := time.Now()
 	mend, err := provoke(ctx, c, holder)
@@ -123,12 +133,9 @@ func handOurs(ctx context.Context, _ *trio, holder *skeinHost) (mend func() erro
 }
 
 func (t *takeovers) theirs(ctx context.Context, c *raftTrio, provoke func(*raftTrio, *raftNode) (func() error, error)) error {
-	if err := errors.Join(c.settle(ctx), phase(ctx)); err != nil {
+	leader, err := ready(ctx, c.settle, c.leader)
+	if err != nil {
 		return err
-	}
-	leader := c.leader()
-	if leader == nil {
-		return errors.New("raft lost its leader while nothing happened")
 	}
 	began := time.Now()
 	mend, err := provoke(c, leader)

@@ -23,13 +23,6 @@ func draft() []cluster.Draft {
 // commits compares what three nodes commit, on the disks of a majority, which
 // is one disk here.
 func commits(ctx context.Context, s *suite, ours *trio, peer *raftTrio) error {
-	if err := errors.Join(ours.settle(ctx), peer.settle(ctx)); err != nil {
-		return err
-	}
-	holder, leader := ours.holder(), peer.leader()
-	if holder == nil || leader == nil {
-		return errors.New("no holder or leader to write to")
-	}
 	const writers = 64
 	row := series{
 		name: "replicated log, 3 nodes, 64 writers, 300 B", unit: "commits/s", with: peerRaft,
@@ -40,10 +33,22 @@ func commits(ctx context.Context, s *suite, ours *trio, peer *raftTrio) error {
 		s.progress("commits, round %d of %d", i, s.size.rounds)
 		var a, b float64
 		err := inTurn(i, func() (err error) {
-			a, err = hammer(writers, s.size.burst, func() error { return stable(ctx, holder.log) })
+			a, err = steady(ctx, ours.settle, func() (float64, error) {
+				holder := ours.holder()
+				if holder == nil {
+					return 0, errors.New("no holder to write to")
+				}
+				return hammer(writers, s.size.burst, func() error { return stable(ctx, holder.log) })
+			})
 			return err
 		}, func() (err error) {
-			b, err = hammer(writers, s.size.burst, func() error { return leader.raft.Apply(command, 10*time.Second).Error() })
+			b, err = steady(ctx, peer.settle, func() (float64, error) {
+				leader := peer.leader()
+				if leader == nil {
+					return 0, errors.New("no leader to write to")
+				}
+				return hammer(writers, s.size.burst, func() error { return leader.raft.Apply(command, 10*time.Second).Error() })
+			})
 			return err
 		})
 		if err != nil {

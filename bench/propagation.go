@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"time"
 
@@ -36,9 +35,6 @@ func propagation(ctx context.Context, s *suite, peer *raftTrio) error {
 		}
 		hosts = append(hosts, h)
 		h.log.SetVoters(cfg)
-	}
-	if err := peer.settle(ctx); err != nil {
-		return err
 	}
 	var pushed, pulled, followed []float64
 	for i := range s.size.propagations + 1 {
@@ -116,12 +112,13 @@ type arrival struct {
 
 // spread commits a command and says when a follower had applied it.
 func (t *raftTrio) spread(ctx context.Context) (time.Duration, error) {
-	if err := errors.Join(t.settle(ctx), phase(ctx)); err != nil { // a busy machine may have cost it its leader
+	leader, err := ready(ctx, t.settle, t.leader)
+	if err != nil {
 		return 0, err
 	}
-	follower := t.follower()
+	follower := t.follower(leader)
 	began := time.Now()
-	f := t.leader().raft.Apply(make([]byte, 300), 10*time.Second)
+	f := leader.raft.Apply(make([]byte, 300), 10*time.Second)
 	if err := f.Error(); err != nil {
 		return 0, err
 	}

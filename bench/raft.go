@@ -234,10 +234,10 @@ func (t *raftTrio) next(ctx context.Context, since time.Time, not *raftNode) (le
 	return got, err
 }
 
-// follower is a node that does not lead, nil if there is none.
-func (t *raftTrio) follower() *raftNode {
+// follower is a node other than the leader of a settled cluster.
+func (t *raftTrio) follower(leader *raftNode) *raftNode {
 	for _, n := range t.up {
-		if n.raft.State() == raft.Follower {
+		if n != leader {
 			return n
 		}
 	}

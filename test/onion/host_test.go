@@ -210,7 +210,7 @@ func awaitSnapshot(t *testing.T, told <-chan tor.Snapshot, ok func(tor.Snapshot)
 // postAndFetch posts a real descriptor to an HSDir that lacks it and fetches it
 // from there; a second post has the same revision and is refused.
 func postAndFetch(t *testing.T, n *tornet.Network, client *tor.Tor, address string) {
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*limit)
 	defer cancel()
 	// The host's own answer is of no use here: for half of each period it is
 	// the descriptor that clients no longer ask for.
@@ -220,14 +220,15 @@ func postAndFetch(t *testing.T, n *tornet.Network, client *tor.Tor, address stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := client.Fetch(ctx, address, f)
-		if _, missing := errors.AsType[*tor.RejectedError](err); err != nil && !missing {
-			t.Fatal(err)
-		} else if missing {
-			hsdir = f
-		} else {
-			text = found
-		}
+		eventually(t, "asked "+f, func(ctx context.Context) error {
+			found, err := client.Fetch(ctx, address, f)
+			if err == nil {
+				text = found
+			} else if r, ok := errors.AsType[*tor.RejectedError](err); ok && r.Reason == "NOT_FOUND" {
+				hsdir, err = f, nil
+			}
+			return err
+		})
 	}
 	if text == "" || hsdir == "" {
 		t.Fatalf("a descriptor of %d bytes, to be posted to %q", len(text), hsdir)

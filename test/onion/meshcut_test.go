@@ -581,16 +581,11 @@ func reached(t *testing.T, client *tornet.Tor, address string, names ...string) 
 				t.Fatal(err)
 			}
 		}
-		name, err := fetch(t.Context(), client, fmt.Sprint("reached", i, time.Now().UnixNano()), address)
-		switch {
-		case err != nil:
-			t.Errorf("connection %d: %v", i, err)
-		case !slices.Contains(names, name):
-			t.Errorf("served by %q", name)
-		default:
-			seen[name]++
+		name := mustFetch(t.Context(), t, client, fmt.Sprint("reached", i, time.Now().UnixNano()), address)
+		if !slices.Contains(names, name) {
+			t.Fatalf("served by %q", name)
 		}
-		if t.Failed() || i > 200 {
+		if seen[name]++; i > 200 {
 			t.Fatalf("reached %v of %v", seen, names)
 		}
 	}
