@@ -100,7 +100,7 @@ func body[T any](t *testing.T, e api.Event) T {
 // readable, and who left says so when it is started again.
 func TestLeave(t *testing.T) {
 	t.Parallel()
-	d, ctx := start(t, 3)
+	d, ctx := startWith(t, 3, calm)
 	n1, n2, n3 := d.hosts[0], d.hosts[1], d.hosts[2]
 	if _, err := n1.api.Leave(ctx); !api.IsCode(err, api.CodeConflict) {
 		t.Fatalf("the host with the root key may leave: %v", err)
@@ -259,7 +259,7 @@ func TestRestoredBackup(t *testing.T) {
 // key are not taken for a member's.
 func TestRemove(t *testing.T) {
 	t.Parallel()
-	d, ctx := start(t, 3)
+	d, ctx := startWith(t, 3, calm)
 	n1, n2, n3 := d.hosts[0], d.hosts[1], d.hosts[2]
 	if err := n3.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -274,9 +274,9 @@ func TestRemove(t *testing.T) {
 	if err := n1.await(ctx, "misses n3", func(s api.Status) bool { return s.Members.Alive == 2 }); err != nil {
 		t.Fatal(err)
 	}
-	eventually(ctx, t, 5*time.Second, "the holder wrote down that n3 is missing", func() error {
+	eventually(ctx, t, 20*time.Second, "the holder wrote down that n3 is missing", func() error {
 		for _, e := range eventsOf(ctx, t, n2, cluster.KindMemberHealth) {
-			if b := body[cluster.MemberHealth](t, e); b.Node == "n3" && b.From == cluster.Alive && b.To == cluster.Suspect && e.Source.Node == "n1" {
+			if b := body[cluster.MemberHealth](t, e); b.Node == "n3" && b.From == cluster.Alive && b.To == cluster.Suspect && e.Source.Node != "n3" {
 				return nil
 			}
 		}
@@ -353,7 +353,7 @@ func TestRemoveAlive(t *testing.T) {
 // suspected, every peer ends with the new key, and the new key outlives a
 // restart.
 func TestRotateKey(t *testing.T) {
-	d, ctx := start(t, 3)
+	d, ctx := startWith(t, 3, calm)
 	changes := len(d.hosts)
 	for _, h := range d.hosts {
 		before, err := h.api.Mesh(ctx)

@@ -44,10 +44,10 @@ func inside(t *testing.T, h *demoHost, o RunOptions) {
 // renewed by its sponsor in time, again and again, and nobody notices.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	d := &demo{
-		o:   DemoOptions{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileFast},
+		o:   DemoOptions{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileLAN},
 		dir: t.TempDir(), start: time.Now(), size: 2,
 	}
 	var hosts []*demoHost

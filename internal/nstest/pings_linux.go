@@ -11,7 +11,7 @@ import (
 )
 
 // pingLinger is how long an answer to the last ping is waited for.
-const pingLinger = time.Second
+const pingLinger = 5 * time.Second
 
 // Pings is a stream of UDP datagrams from one host to another, which sends
 // each back.

@@ -42,11 +42,7 @@ func FetchKernel(ctx context.Context) (*Kernel, error) {
 }
 
 func unpackKernel(ctx context.Context, dir string) error {
-	name, err := resolveKernel(ctx, dir)
-	if err != nil {
-		return err
-	}
-	if _, err := command(ctx, dir, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "download", name); err != nil {
+	if err := downloadKernel(ctx, dir); err != nil {
 		return err
 	}
 	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
@@ -64,6 +60,24 @@ func unpackKernel(ctx context.Context, dir string) error {
 		return err
 	}
 	return os.Remove(debs[0])
+}
+
+// downloadKernel gets the package, once more after a refresh of the package
+// lists: those may name one that is there no more.
+func downloadKernel(ctx context.Context, dir string) error {
+	for refreshed := false; ; refreshed = true {
+		name, err := resolveKernel(ctx, dir)
+		if err != nil {
+			return err
+		}
+		_, err = command(ctx, dir, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "download", name)
+		if err == nil || refreshed {
+			return err
+		}
+		if _, err := command(ctx, dir, "apt-get", "-q", "update"); err != nil {
+			return err
+		}
+	}
 }
 
 // resolveKernel asks which package the meta package stands for, after one

@@ -115,7 +115,7 @@ Requires=basic.target
 After=basic.target
 [Service]
 Type=oneshot
-TimeoutStartSec=280
+TimeoutStartSec=580
 ExecStart=/vmtest/run
 StandardOutput=tty
 StandardError=tty

@@ -61,7 +61,7 @@ type daemon struct {
 // newFleet makes size hosts and their configurations, and starts nothing.
 func newFleet(t *testing.T, backend string, size int) *fleet {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pick(4*time.Minute, time.Hour))
+	ctx, cancel := context.WithTimeout(t.Context(), pick(10*time.Minute, time.Hour))
 	t.Cleanup(cancel)
 	f := &fleet{t: t, profile: cluster.ProfileFast, ctx: ctx, net: nstest.New(t)}
 	if size > 20 {
@@ -159,7 +159,7 @@ func (f *fleet) found() {
 		f.t.Fatalf("init: %s", out)
 	}
 	first.run()
-	f.await("a holder", 20*time.Second, func() error {
+	f.await("a holder", time.Minute, func() error {
 		s, err := first.api.Status(f.ctx)
 		if err == nil && s.Lease.Holder == "" {
 			err = errors.New("none yet")

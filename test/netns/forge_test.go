@@ -380,9 +380,12 @@ func (x *forger) fromUnderlay(t *testing.T) {
 		if got := x.victim.rejected(string(wire.ReasonParse)) - parse; got != 0 {
 			t.Errorf("rp_filter %s: %g forged datagrams reached the daemon", filter, got)
 		}
-		if got := x.noPorts() - dropped; got < 20 {
-			t.Errorf("rp_filter %s: the kernel counts %d refused, want 20", filter, got)
-		}
+		x.await("the kernel counts what it refused", 10*time.Second, func() error {
+			if got := x.noPorts() - dropped; got < 20 {
+				return fmt.Errorf("rp_filter %s: %d, want 20", filter, got)
+			}
+			return nil
+		})
 	}
 }
 

@@ -311,9 +311,7 @@ func TestLeave(t *testing.T) {
 	if out, code := leaver.skein("run", "--config", leaver.config()); code == 0 || !strings.Contains(out, "hint:") {
 		t.Errorf("a host that left starts again: exit %d, %s", code, out)
 	}
-	if err := meshed(f.ctx, rest); err != nil {
-		t.Error(err)
-	}
+	f.awaitLiving(rest, "the rest is whole", 30*time.Second, func() error { return meshed(f.ctx, rest) })
 }
 
 // TestBlackHole lets no packet above 1400 bytes pass between hosts whose links

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/nstest"
 )
 
@@ -160,6 +161,7 @@ func TestKilledDaemon(t *testing.T) {
 func TestCommandsUnderLoss(t *testing.T) {
 	parallel(t)
 	f := newFleet(t, backend(), 3)
+	f.profile = cluster.ProfileLAN // such loss does not cost it the lease
 	f.up()
 	f.all[2].Shape(nstest.Shape{Loss: 20})
 	for _, args := range [][]string{
