@@ -162,6 +162,7 @@ func TestLeave(t *testing.T) {
 		if err := hosts[1].svc.Leave(t.Context(), forged); !errors.Is(err, member.ErrSignature) {
 			t.Errorf("a forged leave: %v", err)
 		}
+		w.net.SetDefault(lan)
 		w.net.Inject(udpAddr(hosts[1].addr), udpAddr(hosts[3].addr),
 			seal(t, hosts[1].key, header(hosts[1], hosts[3], wire.TypeRevoke, 1<<30), wire.Revoke{Record: forged.String()}))
 		time.Sleep(100 * time.Millisecond)

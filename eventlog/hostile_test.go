@@ -126,7 +126,9 @@ func TestHostilePeers(t *testing.T) {
 			t.Parallel()
 			nw := newNetwork(t)
 			o := testOptions(t.TempDir(), "b")
-			o.IOTimeout = 200 * time.Millisecond
+			if tc.reason == "timeout" {
+				o.IOTimeout = 200 * time.Millisecond
+			}
 			b := nw.join(t, o)
 			honest := nw.join(t, testOptions(t.TempDir(), "d"))
 			mustAppend(t, honest, note(1))
@@ -210,13 +212,17 @@ func swapFrames(t testing.TB, b []byte) []byte {
 // TestHostileAskers asks in wrong ways: each stream ends, counted, within its
 // deadline, and another one is served meanwhile.
 func TestHostileAskers(t *testing.T) {
-	o := testOptions(t.TempDir(), "b")
-	o.IOTimeout = 50 * time.Millisecond
-	l, _ := start(t, o)
-	mustAppend(t, l, note(1), note(2))
+	within := func(limit time.Duration) *Log {
+		o := testOptions(t.TempDir(), "b")
+		o.IOTimeout = limit
+		l, _ := start(t, o)
+		mustAppend(t, l, note(1), note(2))
+		return l
+	}
+	hasty, patient := within(50*time.Millisecond), within(patience)
 	a := cluster.SourceID{Node: "a", Inc: 1}
 	future, _ := chainRun(t, a, 1, cluster.Hash{}, 3, cluster.NewHLC(time.Now().Add(2*time.Minute), 0), 1)
-	want := func(seq uint64) []byte { return binary.BigEndian.AppendUint64(appendSource(nil, l.Source()), seq) }
+	want := func(seq uint64) []byte { return binary.BigEndian.AppendUint64(appendSource(nil, hasty.Source()), seq) }
 	for name, tc := range map[string]struct {
 		reason string
 		ask    func(net.Conn)
@@ -231,8 +237,12 @@ func TestHostileAskers(t *testing.T) {
 		"run from the future":   {"clock", func(c net.Conn) { _ = writeMessage(c, msgPush, future) }},
 		"run nobody signed":     {"signature", func(c net.Conn) { _ = writeMessage(c, msgPush, signedRun(t, a, 1, cluster.Hash{}, "x")) }},
 		"answers never read":    {"timeout", func(c net.Conn) { _ = writeMessage(c, msgWant, want(1)) }},
-		"this host's own chain": {"frame", func(c net.Conn) { _ = writeMessage(c, msgPush, signedRun(t, l.Source(), 3, cluster.Hash{1}, "b")) }},
+		"this host's own chain": {"frame", func(c net.Conn) { _ = writeMessage(c, msgPush, signedRun(t, patient.Source(), 3, cluster.Hash{1}, "b")) }},
 	} {
+		l := patient
+		if tc.reason == "timeout" {
+			l = hasty
+		}
 		before := refused(t, l, tc.reason)
 		here, there := net.Pipe()
 		done := make(chan struct{})
@@ -251,8 +261,10 @@ func TestHostileAskers(t *testing.T) {
 			t.Errorf("%s: not counted as %s", name, tc.reason)
 		}
 	}
-	if len(l.Heads()) != 1 || l.Err() != nil {
-		t.Fatalf("stored %v, %v", l.Heads(), l.Err())
+	for _, l := range []*Log{hasty, patient} {
+		if len(l.Heads()) != 1 || l.Err() != nil {
+			t.Fatalf("stored %v, %v", l.Heads(), l.Err())
+		}
 	}
 }
 
@@ -352,10 +364,14 @@ func TestHostileAnswersToAFollower(t *testing.T) {
 					}
 				}
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*tailGap)
+			lies, limit := reply.kind != msgSame, 10*tailGap
+			if lies {
+				limit = patience
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			err := l.tail(ctx, "c")
-			if lies := reply.kind != msgSame; lies != (err != nil) || lies != (refused(t, l, "frame") > 0) {
+			if lies != (err != nil) || lies != (refused(t, l, "frame") > 0) {
 				t.Errorf("following ends with %v, %v counted", err, refused(t, l, "frame"))
 			}
 			cancel()

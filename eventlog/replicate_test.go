@@ -164,7 +164,7 @@ func TestCatchUpNeedsPromisesOfAMajority(t *testing.T) {
 	c := tr.logs["c"]
 	granters := []cluster.NodeID{"b", "c"}
 	tr.promised["c"].Store(2)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if err := c.CatchUp(ctx, 2, granters, 2); !errors.Is(err, ErrRefused) {
 		t.Fatalf("caught up before b promised: %v", err)
@@ -203,7 +203,7 @@ func TestAbstainingVoterVouchesForNothing(t *testing.T) {
 	tr.net.setDown("a", true)
 	tr.net.setDown("c", false)
 	tr.promised["c"].Store(2)
-	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if err := c.CatchUp(ctx, 2, []cluster.NodeID{"a", "b", "c"}, 2); !errors.Is(err, ErrRefused) {
 		t.Fatalf("caught up by a voter that abstains: %v", err)

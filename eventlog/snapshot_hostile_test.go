@@ -128,7 +128,9 @@ func TestFetchRefusesBadSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := snapOptions(t.TempDir(), "d")
-			o.PullEvery, o.IOTimeout = -1, 200*time.Millisecond
+			if o.PullEvery = -1; name == "stall" {
+				o.IOTimeout = 200 * time.Millisecond
+			}
 			o.Dial = tr.net.dialer("d")
 			l, err := Open(o)
 			if err != nil {

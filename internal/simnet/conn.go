@@ -180,6 +180,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 			}
 			return done, c.fail("write", err)
 		}
+		if h.silent {
+			h.mu.Unlock()
+			return done, c.fail("write", syscall.ENETDOWN)
+		}
 		if room := window - h.size; room > 0 && len(b) > 0 {
 			k := min(room, len(b))
 			h.segments = append(h.segments, segment{at: h.arrivalLocked(link), data: append([]byte(nil), b[:k]...)})

@@ -173,6 +173,9 @@ func TestCrashIsSilentUntilRestart(t *testing.T) {
 		if _, err := s.Read(make([]byte, 1)); err == nil {
 			t.Fatal("the crashed end still reads")
 		}
+		if _, err := s.Write([]byte("last word")); err == nil {
+			t.Fatal("the crashed end still writes")
+		}
 		must(t, c.SetDeadline(time.Now().Add(time.Second)))
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("read from a crashed host: %v", err)
