@@ -227,17 +227,19 @@ func TestHostileAskers(t *testing.T) {
 		reason string
 		ask    func(net.Conn)
 	}{
-		"says nothing":          {"timeout", func(net.Conn) {}},
-		"a byte at a time":      {"timeout", trickleQuestion},
-		"half a message":        {"timeout", func(c net.Conn) { _, _ = c.Write([]byte{0, 0, 0, 99, byte(msgPush), 1}) }},
-		"unknown question":      {"frame", func(c net.Conn) { _ = writeMessage(c, 77, nil) }},
-		"huge question":         {"frame", func(c net.Conn) { _, _ = c.Write([]byte{200, 0, 0, 0, byte(msgPush)}) }},
-		"mark cut short":        {"frame", func(c net.Conn) { _ = writeMessage(c, msgMark, want(1)[:9]) }},
-		"proof of nothing":      {"frame", func(c net.Conn) { _ = writeMessage(c, msgProof, []byte{3, 'a'}) }},
-		"run from the future":   {"clock", func(c net.Conn) { _ = writeMessage(c, msgPush, future) }},
-		"run nobody signed":     {"signature", func(c net.Conn) { _ = writeMessage(c, msgPush, signedRun(t, a, 1, cluster.Hash{}, "x")) }},
-		"answers never read":    {"timeout", func(c net.Conn) { _ = writeMessage(c, msgWant, want(1)) }},
-		"this host's own chain": {"frame", func(c net.Conn) { _ = writeMessage(c, msgPush, signedRun(t, patient.Source(), 3, cluster.Hash{1}, "b")) }},
+		"says nothing":        {"timeout", func(net.Conn) {}},
+		"a byte at a time":    {"timeout", trickleQuestion},
+		"half a message":      {"timeout", func(c net.Conn) { _, _ = c.Write([]byte{0, 0, 0, 99, byte(msgPush), 1}) }},
+		"unknown question":    {"frame", func(c net.Conn) { _ = writeMessage(c, 77, nil) }},
+		"huge question":       {"frame", func(c net.Conn) { _, _ = c.Write([]byte{200, 0, 0, 0, byte(msgPush)}) }},
+		"mark cut short":      {"frame", func(c net.Conn) { _ = writeMessage(c, msgMark, want(1)[:9]) }},
+		"proof of nothing":    {"frame", func(c net.Conn) { _ = writeMessage(c, msgProof, []byte{3, 'a'}) }},
+		"run from the future": {"clock", func(c net.Conn) { _ = writeMessage(c, msgPush, future) }},
+		"run nobody signed":   {"signature", func(c net.Conn) { _ = writeMessage(c, msgPush, signedRun(t, a, 1, cluster.Hash{}, "x")) }},
+		"answers never read":  {"timeout", func(c net.Conn) { _ = writeMessage(c, msgWant, want(1)) }},
+		"this host's own chain": {"frame", func(c net.Conn) {
+			_ = writeMessage(c, msgPush, signedRun(t, patient.Source(), 3, cluster.Hash{1}, "b"))
+		}},
 	} {
 		l := patient
 		if tc.reason == "timeout" {

@@ -59,7 +59,7 @@ func TestHostile(t *testing.T) {
 					return nil
 				}
 			}
-			return fmt.Errorf("refused: %v, want %v", errors.Join(more...), c.want)
+			return fmt.Errorf("refused: %v, want %v", more, c.name)
 		})
 		s.roster.Set("b", s.hosts["b"].Address, good)
 	}
