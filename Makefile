@@ -11,8 +11,8 @@ TOOLS    := $(CURDIR)/bin/tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-.PHONY: help build examples demo test check lint fuzz sim mutants bench bench-go \
-	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-onion prove-demo clean FORCE
+.PHONY: help map build examples demo test check lint fuzz sim mutants bench bench-go \
+	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-onion prove-upgrade prove-demo clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ demo: build ## three hosts on this machine, a job, the holder killed, nothing lo
 # The end-to-end tests run real daemons that are built with the race detector;
 # chunks run in the plain build.
 bin/race/skein: build FORCE
-	$(GO) build -race -ldflags '-X main.chunkRunner=$(CURDIR)/bin/skein' -o $@ ./cmd/skein
+	$(GO) build -race -trimpath -ldflags '-X main.chunkRunner=$(CURDIR)/bin/skein' -o $@ ./cmd/skein
 	@rm -rf bin/race/examples && cp -r bin/examples bin/race/examples
 
 deps: ## install the Debian packages that the tests need, or print the command
@@ -50,27 +50,21 @@ tornet-test: ## the cases on the private Tor network, with reduced counts
 	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
 # What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor
-# turns these skips into failures. The packages of CLUSTERS start whole clusters
-# and guests, after all others; the daemons of ./daemon are built with the race
-# detector, those of the others as they are shipped. Those of FAKETIME simulate
-# on one thread at a time, for which the race detector takes ten to thirty times
-# as long: they run without it, and coord also with it, but for what is large.
-CLUSTERS = ./daemon ./test/netns $(TORNET) ./internal/vmtest
-FAKETIME = ./coord/... ./lease ./internal/sim ./eventlog/state ./publisher/descriptor ./examples/...
-
+# turns these skips into failures. internal/testrun/parts.go says what is run with
+# the race detector and what beside what; TESTFLAGS="-run daemons" runs some parts.
 test: bin/race/skein ## everything once, with the race detector where threads meet (what CI runs)
 	-@scripts/deps
-	$(GO) test -count=1 -timeout 30m $(FAKETIME)
-	$(GO) test -race -short -count=1 -timeout 30m ./coord ./coord/join ./coord/member ./coord/path
-	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(CLUSTERS) $(FAKETIME))")
-	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 30m ./daemon
-	SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -p 2 -timeout 30m $(filter-out ./daemon,$(CLUSTERS))
-	cd bench && $(GO) vet ./... && $(GO) test -short -count=1 -timeout 5m ./...
+	$(GO) run ./internal/testrun $(TESTFLAGS)
 
 check: lint ## lint, import rules and the quick tests
 	$(GO) test -short -timeout 5m ./...
 
-lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## static checks, pinned
+map: ## print every package with its size and imports
+	@cd internal/archtest && $(GO) test -run '^TestMap$$' -map | grep -v '^ok\|^PASS'
+
+lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## static checks, pinned; go.mod names what is imported
+	$(GO) mod tidy -diff
+	cd bench && $(GO) mod tidy -diff
 	$< run ./...
 	cd bench && $< run ./...
 
@@ -94,7 +88,7 @@ fuzz: ## fuzz every decoder for FUZZTIME=30s each
 
 bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, river, NATS and onionbalance; writes bench/results.json
 	-@scripts/bench-deps
-	cd bench && $(GO) run . -out results.json
+	cd bench && $(GO) run . -out results.json $(BENCHFLAGS)
 
 bench-go: ## time the hot paths
 	$(GO) test -run xxx -bench . -benchtime 1s ./lease ./eventlog ./coord/wire ./mesh ./scheduler/... ./worker
@@ -136,7 +130,7 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 	SKEIN_PROVE=1 $(GO) test -count=1 -timeout 30m ./scheduler/... ./worker
 	$(GO) test -run xxx -bench 'Choose|Step' -benchtime 2s -benchmem ./scheduler/plan
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'JobsNemesis|TestCancel|RollingRestart' ./test/netns
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob|InTheMiddle|KilledWorker|RefusalSaysWhen|GroupsFile' ./daemon
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob|InTheMiddle|KilledWorker|RefusalSaysWhen|GroupsFile' -p 1 ./daemon ./internal/demo
 	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker
 
 # One case at a time, so that what they time is theirs.
@@ -144,8 +138,18 @@ prove-onion: ## every case on the private Tor network in full, and 10 minutes of
 	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -parallel 1 -timeout 90m $(TORNET)
 	$(MAKE) fuzz FUZZTIME=10m FUZZPKGS="./tor ./publisher/... ./proxy ./coord/path"
 
+# What OLD built must open, and work with this version while hosts are upgraded.
+OLD ?= dae6c5b
+prove-upgrade: build bin/old-$(OLD)/skein ## three hosts of the commit OLD, upgraded one after the other
+	SKEIN_PROVE=1 SKEIN_OLD=$(CURDIR)/bin/old-$(OLD)/skein SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run TestRollingUpgrade ./internal/demo
+
+bin/old-%/skein:
+	rm -rf bin/src-$* && mkdir -p bin/src-$* && git archive $* | tar -x -C bin/src-$*
+	cd bin/src-$* && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$*' -o $(CURDIR)/$@ ./cmd/skein
+	rm -rf bin/src-$*
+
 prove-demo: build ## 20 demos per signal and profile
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./daemon
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./internal/demo
 
 clean: ## remove what the build made
 	rm -rf bin

@@ -11,19 +11,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 func TestSummarise(t *testing.T) {
 	// 1, 2, 3, 4: mean 2.5, sample deviation sqrt(5/3).
-	s := Summarise(cluster.Metric{N: 4, Mean: 2.5, M2: 5, Min: 1, Max: 4})
+	s := Summarise(job.Metric{N: 4, Mean: 2.5, M2: 5, Min: 1, Max: 4})
 	if s.Std == nil || math.Abs(*s.Std-math.Sqrt(5.0/3)) > 1e-15 || math.Abs(*s.SE-*s.Std/2) > 1e-15 {
 		t.Fatalf("%+v", s)
 	}
 	if math.Abs(*s.CI95High-2.5-1.959963984540054**s.SE) > 1e-12 || *s.CI95Low > *s.CI95High {
 		t.Errorf("interval %g to %g", *s.CI95Low, *s.CI95High)
 	}
-	for _, m := range []cluster.Metric{{N: 1, Mean: 1, Min: 1, Max: 1}, {}, {N: 3, M2: math.Inf(1)}, {N: 3, M2: -1}} {
+	for _, m := range []job.Metric{{N: 1, Mean: 1, Min: 1, Max: 1}, {}, {N: 3, M2: math.Inf(1)}, {N: 3, M2: -1}} {
 		if s := Summarise(m); s.Std != nil || s.SE != nil || s.CI95Low != nil || s.CI95High != nil {
 			t.Errorf("%+v gives %+v", m, s)
 		}
@@ -31,7 +31,7 @@ func TestSummarise(t *testing.T) {
 }
 
 func TestSummariseQuantiles(t *testing.T) {
-	s := Summarise(cluster.Metric{N: 100, Mean: 1, M2: 5, Min: 1, Max: 1000, Sketch: &cluster.Sketch{Above: []int64{0, 90, 160, 9, 319, 1}}})
+	s := Summarise(job.Metric{N: 100, Mean: 1, M2: 5, Min: 1, Max: 1000, Sketch: &job.Sketch{Above: []int64{0, 90, 160, 9, 319, 1}}})
 	if s.P50 == nil || *s.P50 != 1 || math.Abs(*s.P90-1) > 0.011 || math.Abs(*s.P99-32) > 0.36 || *s.QuantileError > 0.0109 {
 		t.Errorf("%v %v %v %v", *s.P50, *s.P90, *s.P99, *s.QuantileError)
 	}

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // ChunkResult is each line of GET /v1/jobs/{id}/chunks: one accepted result, in
 // the order of the log. Of two lines of one chunk the first counts, or one that
 // settles.
 type ChunkResult struct {
-	Job     cluster.JobID  `json:"job"`
+	Job     job.ID         `json:"job"`
 	Chunk   int            `json:"chunk"`
 	Attempt int            `json:"attempt"`
 	Worker  cluster.NodeID `json:"worker"`
@@ -25,10 +27,10 @@ type ChunkResult struct {
 	// Settles says that results of the chunk differed and this one decides.
 	Settles bool `json:"settles,omitempty"`
 	// Offset is the chunk's first iteration.
-	Offset     uint64                    `json:"offset"`
-	Iterations uint64                    `json:"iterations"`
-	Metrics    map[string]cluster.Metric `json:"metrics"`
-	Hash       cluster.Hash              `json:"hash"` // SHA-256 of {iterations, metrics} as JSON
+	Offset     uint64                `json:"offset"`
+	Iterations uint64                `json:"iterations"`
+	Metrics    map[string]job.Metric `json:"metrics"`
+	Hash       cluster.Hash          `json:"hash"` // SHA-256 of {iterations, metrics} as JSON
 	// Cursor is a position in the log up to which all lines of this job have
 	// been sent, this one too unless more of its event follow: who goes on from
 	// the cursor of the last line misses nothing.
@@ -65,7 +67,7 @@ func (c *Client) Chunks(ctx context.Context, id string, q ChunkQuery, o FollowOp
 			if err := json.Unmarshal(line, &r); err != nil {
 				return fmt.Errorf("chunks of job %s: %w: %w", id, ErrAnswer, err)
 			}
-			next, err := cluster.ParseCursor(r.Cursor)
+			next, err := event.ParseCursor(r.Cursor)
 			if err != nil {
 				return fmt.Errorf("chunks of job %s: %w: %w", id, ErrAnswer, err)
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // Bounds of the client.
@@ -331,14 +332,7 @@ func awaitTurn(req *http.Request, err error) bool {
 	if until, bounded := req.Context().Deadline(); pause > maxPause || pause < 0 || bounded && time.Until(until) <= pause {
 		return false
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-req.Context().Done():
-		return false
-	}
+	return wait.For(req.Context(), pause) == nil
 }
 
 func once[T any](c *Client, req *http.Request, also int) (T, error) {

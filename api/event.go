@@ -5,20 +5,21 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Event is each line of GET /v1/events.
 type Event struct {
 	Header
-	Source cluster.SourceID `json:"source"`
-	Seq    uint64           `json:"seq"`
-	Time   time.Time        `json:"time"` // of the writer's clock
-	HLC    cluster.HLC      `json:"hlc"`
-	Term   cluster.Term     `json:"term"` // 0: written without authority
-	Kind   cluster.Kind     `json:"kind"`
-	Body   json.RawMessage  `json:"body"`
-	Prev   cluster.Hash     `json:"prev"` // hash of the source's event before it
-	Hash   cluster.Hash     `json:"hash"`
+	Source event.SourceID  `json:"source"`
+	Seq    uint64          `json:"seq"`
+	Time   time.Time       `json:"time"` // of the writer's clock
+	HLC    cluster.HLC     `json:"hlc"`
+	Term   cluster.Term    `json:"term"` // 0: written without authority
+	Kind   event.Kind      `json:"kind"`
+	Body   json.RawMessage `json:"body"`
+	Prev   cluster.Hash    `json:"prev"` // hash of the source's event before it
+	Hash   cluster.Hash    `json:"hash"`
 }
 
 // EventQuery selects events. The zero value selects all that are kept.
@@ -33,7 +34,7 @@ type EventQuery struct {
 
 // Cursor is how far a reader has read each source. It stays valid across
 // restarts and on other hosts.
-type Cursor = cluster.Cursor
+type Cursor = event.Cursor
 
 // StreamPosition is a line of GET /v1/events with positions=true: all events
 // up to Cursor that were selected stand before it.

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // silence is how long a stream may be silent before it counts as broken; the
@@ -109,7 +110,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery, o FollowOptions, f fu
 func position(line []byte, cursor Cursor, told func(StreamPosition)) error {
 	var p StreamPosition
 	err := json.Unmarshal(line, &p)
-	at, err1 := cluster.ParseCursor(p.Cursor)
+	at, err1 := event.ParseCursor(p.Cursor)
 	if err := errors.Join(err, err1); err != nil {
 		return fmt.Errorf("events: %w: %w", ErrAnswer, err)
 	}
@@ -170,12 +171,8 @@ func (c *Client) follow(ctx context.Context, o FollowOptions, once func(context.
 		if time.Since(started) > silence {
 			pause = followPause
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := wait.For(ctx, pause); err != nil {
+			return err
 		}
 		pause = min(2*pause, followPauseMax)
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // MaxTransitions bounds JobHistory.Transitions.
@@ -13,8 +15,8 @@ const MaxTransitions = 10_000
 // and with the query chunks=true of its chunks, in the order of their events.
 type JobHistory struct {
 	Header
-	Job         cluster.JobID `json:"job"`
-	Transitions []Transition  `json:"transitions"`
+	Job         job.ID       `json:"job"`
+	Transitions []Transition `json:"transitions"`
 	// Omitted counts earlier changes that there was no room for. Compacted says
 	// that events of before are kept no more.
 	Omitted   int  `json:"omitted"`
@@ -27,7 +29,7 @@ type Transition struct {
 	Node cluster.NodeID `json:"node"` // that logged it
 	Seq  uint64         `json:"seq"`  // its event of that number
 	Term cluster.Term   `json:"term"`
-	Kind cluster.Kind   `json:"kind"`
+	Kind event.Kind     `json:"kind"`
 	// Chunk is null for changes of the job itself; Attempt and Worker belong to it.
 	Chunk   *int           `json:"chunk"`
 	Attempt int            `json:"attempt,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // Jobs answers GET /v1/jobs, newest first. The jobs carry no Failures and no
@@ -17,10 +18,10 @@ type Jobs struct {
 // Job answers GET /v1/jobs/{id} and is each line of GET /v1/jobs/{id}/watch.
 type Job struct {
 	Header
-	ID     cluster.JobID    `json:"id"`
-	Name   string           `json:"name"`
-	State  cluster.JobState `json:"state"`
-	Reason string           `json:"reason"` // why it failed or is partial
+	ID     job.ID    `json:"id"`
+	Name   string    `json:"name"`
+	State  job.State `json:"state"`
+	Reason string    `json:"reason"` // why it failed or is partial
 	// Waits says why a job did not begin at once, or does not go on. StoppedBy and
 	// StopReason are of the wish to end it.
 	Waits      string `json:"waits,omitempty"`
@@ -28,14 +29,14 @@ type Job struct {
 	StopReason string `json:"stop_reason,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended: at most
 	// cluster.MaxSpans spans.
-	Skipped []cluster.Span `json:"skipped,omitempty"`
+	Skipped []job.Span `json:"skipped,omitempty"`
 	// Anomalies are results that count and are odd beside the others, the first
 	// cluster.MaxAnomalies chunks of them.
-	Anomalies   []cluster.Anomaly `json:"anomalies,omitempty"`
-	Owner       string            `json:"owner"`
-	Spec        cluster.JobSpec   `json:"spec"`
-	SubmittedAt time.Time         `json:"submitted_at"`
-	FinishedAt  *time.Time        `json:"finished_at"`
+	Anomalies   []job.Anomaly `json:"anomalies,omitempty"`
+	Owner       string        `json:"owner"`
+	Spec        job.Spec      `json:"spec"`
+	SubmittedAt time.Time     `json:"submitted_at"`
+	FinishedAt  *time.Time    `json:"finished_at"`
 	// ElapsedSeconds counts from the submission to the end, or to now.
 	ElapsedSeconds float64            `json:"elapsed_seconds"`
 	Holder         cluster.NodeID     `json:"holder"` // who schedules it now, empty: nobody known
@@ -55,8 +56,8 @@ type Job struct {
 // Released answers POST /v1/jobs/{id}/release.
 type Released struct {
 	Header
-	Job    cluster.JobID `json:"job"`
-	Chunks int           `json:"chunks"` // that are tried again
+	Job    job.ID `json:"job"`
+	Chunks int    `json:"chunks"` // that are tried again
 }
 
 // MaxFailures bounds Job.Failures.
@@ -125,7 +126,7 @@ type Summary struct {
 }
 
 // Summarise turns a merged metric into what is shown of it.
-func Summarise(m cluster.Metric) Summary {
+func Summarise(m job.Metric) Summary {
 	s := Summary{N: m.N, Mean: m.Mean, Min: m.Min, Max: m.Max}
 	if m.Sketch.Count() > 0 {
 		at := func(q float64) *float64 { return finite(min(max(m.Sketch.Quantile(q), m.Min), m.Max)) }
@@ -161,17 +162,20 @@ const (
 // been uploaded to the same host before, or be known in the cluster.
 type SubmitRequest struct {
 	// Spec.Key makes a retry the same job.
-	Spec cluster.JobSpec `json:"spec"`
-	Wait Wait            `json:"wait,omitempty"` // empty: stable
+	Spec job.Spec `json:"spec"`
+	Wait Wait     `json:"wait,omitempty"` // empty: stable
+	// WaitForWorker makes a job that no worker can run, for want of a host in its
+	// zones or with its executor, wait for one instead of being refused.
+	WaitForWorker bool `json:"wait_for_worker,omitempty"`
 }
 
 // SubmitResponse answers POST /v1/jobs.
 type SubmitResponse struct {
 	Header
-	Job cluster.JobID `json:"job"`
+	Job job.ID `json:"job"`
 	// Created is false if the job existed already under this key.
-	Created bool            `json:"created"`
-	Spec    cluster.JobSpec `json:"spec"` // with its defaults
+	Created bool     `json:"created"`
+	Spec    job.Spec `json:"spec"` // with its defaults
 	// Ack is what was waited for; StableVoters counts the voters that have
 	// it on disk.
 	Ack          Wait `json:"ack"`

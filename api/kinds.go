@@ -4,7 +4,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // maxKinds bounds the text of a filter by kind.
@@ -34,7 +34,7 @@ func ParseKinds(v string) ([]string, error) {
 }
 
 func meansKind(pattern string) bool {
-	for _, k := range cluster.Kinds() {
+	for _, k := range event.Kinds() {
 		if ok, err := path.Match(pattern, string(k)); ok && err == nil {
 			return true
 		}
@@ -44,7 +44,7 @@ func meansKind(pattern string) bool {
 
 func kindNames() string {
 	var names []string
-	for _, k := range cluster.Kinds() {
+	for _, k := range event.Kinds() {
 		names = append(names, string(k))
 	}
 	return strings.Join(names, ", ")

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // LogVerify is the result of checking an event log from end to end.
@@ -13,9 +15,9 @@ type LogVerify struct {
 	Problem string `json:"problem,omitempty"` // segment, offset and record
 	Hint    string `json:"hint,omitempty"`    // what to do about it
 	// BadSource and BadSeq are the first event that is wrong.
-	BadSource *cluster.SourceID `json:"bad_source,omitempty"`
-	BadSeq    uint64            `json:"bad_seq,omitempty"`
-	Events    uint64            `json:"events"`
+	BadSource *event.SourceID `json:"bad_source,omitempty"`
+	BadSeq    uint64          `json:"bad_seq,omitempty"`
+	Events    uint64          `json:"events"`
 	// SizeBytes counts all segments.
 	SizeBytes uint64 `json:"size_bytes"`
 	Segments  int    `json:"segments"`
@@ -33,9 +35,9 @@ type LogVerify struct {
 	Signers       int    `json:"snapshot_signers"`
 	DroppedEvents uint64 `json:"dropped_events"`
 	// Forked are the hosts' chains that are proven to have two histories.
-	Forked    []cluster.SourceID `json:"forked"`
-	StateHash cluster.Hash       `json:"state_hash"`
-	Sources   []LogSource        `json:"sources"` // sorted by source
+	Forked    []event.SourceID `json:"forked"`
+	StateHash cluster.Hash     `json:"state_hash"`
+	Sources   []LogSource      `json:"sources"` // sorted by source
 }
 
 // LogRepair says which chains of a damaged log are to be fetched again.
@@ -45,7 +47,7 @@ type LogRepair struct {
 
 // ChainRepair is a chain of which a part was set aside.
 type ChainRepair struct {
-	Source cluster.SourceID `json:"source"`
+	Source event.SourceID `json:"source"`
 	// Own: it is a chain of this host, which goes on as a new incarnation.
 	Own     bool   `json:"own"`
 	Problem string `json:"problem"`
@@ -59,9 +61,9 @@ type ChainRepair struct {
 
 // LogSource is the end of one chain.
 type LogSource struct {
-	Source cluster.SourceID `json:"source"`
-	Seq    uint64           `json:"seq"`
-	Hash   cluster.Hash     `json:"hash"`
+	Source event.SourceID `json:"source"`
+	Seq    uint64         `json:"seq"`
+	Hash   cluster.Hash   `json:"hash"`
 }
 
 // LogCheck is the body of GET /v1/events/verify: a check of a host's whole
@@ -149,23 +151,23 @@ type ReplayMember struct {
 
 // ReplayJob is a job as the log tells of it.
 type ReplayJob struct {
-	ID          cluster.JobID    `json:"id"`
-	Name        string           `json:"name"`
-	Owner       string           `json:"owner"`
-	State       cluster.JobState `json:"state"`
-	Reason      string           `json:"reason,omitempty"`
-	StoppedBy   string           `json:"stopped_by,omitempty"`
-	SubmittedAt *time.Time       `json:"submitted_at"`
-	FinishedAt  *time.Time       `json:"finished_at"`
-	Chunks      ChunkCounts      `json:"chunks"`
-	Iterations  IterationCounts  `json:"iterations"`
+	ID          job.ID          `json:"id"`
+	Name        string          `json:"name"`
+	Owner       string          `json:"owner"`
+	State       job.State       `json:"state"`
+	Reason      string          `json:"reason,omitempty"`
+	StoppedBy   string          `json:"stopped_by,omitempty"`
+	SubmittedAt *time.Time      `json:"submitted_at"`
+	FinishedAt  *time.Time      `json:"finished_at"`
+	Chunks      ChunkCounts     `json:"chunks"`
+	Iterations  IterationCounts `json:"iterations"`
 }
 
 // ReplayAction is something that an operator asked for.
 type ReplayAction struct {
 	At      time.Time      `json:"at"`
 	Node    cluster.NodeID `json:"node"` // that logged it
-	Kind    cluster.Kind   `json:"kind"`
+	Kind    event.Kind     `json:"kind"`
 	Actor   string         `json:"actor"`
 	Subject string         `json:"subject"`
 	Reason  string         `json:"reason,omitempty"`
@@ -223,8 +225,8 @@ type ExportHead struct {
 	Kinds []string       `json:"kinds,omitempty"`
 	Node  cluster.NodeID `json:"node,omitempty"`
 	// Heads are the ends of the chains, signed by their hosts.
-	Heads []cluster.Head `json:"heads"`
-	Keys  []ExportKey    `json:"keys"` // of the hosts that are or were members
+	Heads []event.Head `json:"heads"`
+	Keys  []ExportKey  `json:"keys"` // of the hosts that are or were members
 	// RootKey is the cluster's, which signs the certificates of sponsors; Certs
 	// are all certificates, in the form in which they travel.
 	RootKey []byte   `json:"root_key"`
@@ -240,16 +242,16 @@ type ExportKey struct {
 // ExportEvent is one event of an exported log. Raw is its exact bytes:
 // Hash is SHA-256("evt1" || Prev || Raw).
 type ExportEvent struct {
-	Source cluster.SourceID `json:"source"`
-	Seq    uint64           `json:"seq"`
-	Prev   cluster.Hash     `json:"prev"`
-	Time   time.Time        `json:"time"`
-	HLC    cluster.HLC      `json:"hlc"`
-	Term   cluster.Term     `json:"term"`
-	Kind   cluster.Kind     `json:"kind"`
-	Body   json.RawMessage  `json:"body"`
-	Hash   cluster.Hash     `json:"hash"`
-	Raw    []byte           `json:"raw"`
+	Source event.SourceID  `json:"source"`
+	Seq    uint64          `json:"seq"`
+	Prev   cluster.Hash    `json:"prev"`
+	Time   time.Time       `json:"time"`
+	HLC    cluster.HLC     `json:"hlc"`
+	Term   cluster.Term    `json:"term"`
+	Kind   event.Kind      `json:"kind"`
+	Body   json.RawMessage `json:"body"`
+	Hash   cluster.Hash    `json:"hash"`
+	Raw    []byte          `json:"raw"`
 }
 
 // ExportEnd is the last line of an export that is whole. The next one goes on

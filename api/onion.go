@@ -68,7 +68,16 @@ type OnionHost struct {
 	Healthy bool           `json:"healthy"` // its target takes connections
 	Serving bool           `json:"serving"` // its points belong in the descriptors
 	Keys    int            `json:"keys"`    // of addresses
-	Reason  string         `json:"reason"`  // why the last word of it was refused
+	Reason  string         `json:"reason"`  // why its last share was refused
+	// Backends are its own as it reported them: those of another host only
+	// while one of them fails, and shortly after.
+	Backends []OnionBackend `json:"backends,omitempty"`
+}
+
+// OnionBackend is a backend of a host.
+type OnionBackend struct {
+	Name    string `json:"name"`
+	Healthy bool   `json:"healthy"`
 }
 
 // OnionRequest asks for an address: a new one, or that of a key.

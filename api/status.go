@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // State says in one word how the answering host is.
@@ -77,7 +78,7 @@ type LogSummary struct {
 	// ReclaimableBytes is how much retention may drop.
 	ReclaimableBytes uint64 `json:"reclaimable_bytes"`
 	// Forked names the chains of which two signed histories were found.
-	Forked []cluster.SourceID `json:"forked,omitempty"`
+	Forked []event.SourceID `json:"forked,omitempty"`
 }
 
 // WorkerSummary is what this host computes.

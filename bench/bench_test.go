@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skein-project/skein/worker"
+	"github.com/skein-project/skein/worker/runner"
 )
 
 // TestMain also is a runner of chunks for the comparison with native code.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == runnerRole {
-		os.Exit(worker.RunnerMain(os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(runner.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -30,7 +30,7 @@ func TestSmoke(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), []string{"-short", "-out", out, "-dir", dir}, &table, &progress); err != nil {
+	if err := run(t.Context(), []string{"-short", "-busy", "-out", out, "-dir", dir}, &table, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	data, err := os.ReadFile(out)
@@ -69,53 +69,6 @@ func TestSmoke(t *testing.T) {
 		}
 	}
 	t.Log("\n" + table.String())
-}
-
-func TestTargets(t *testing.T) {
-	for _, c := range []struct {
-		ours, peer float64
-		target     target
-		want       bool
-	}{
-		{1, 2, target{"ratio", "<=", 0.5}, true},
-		{1.1, 2, target{"ratio", "<=", 0.5}, false},
-		{1, 0, target{"ratio", "<=", 1}, false}, // nothing to compare with
-		{0, 0, target{"ours", "<=", 0}, true},
-		{1, 0, target{"ours", "<=", 0}, false},
-		{9, 10, target{"ratio", ">=", 0.8}, true},
-		{7, 10, target{"ratio", ">=", 0.8}, false},
-		{7, 0, target{}, true},
-	} {
-		s := series{target: c.target, digest: median, ours: []float64{c.ours}, peer: []float64{c.peer}}
-		if r := s.result(); r.OK != c.want {
-			t.Errorf("%+v is ok=%t, want %t", r, r.OK, c.want)
-		}
-	}
-}
-
-func TestStatistics(t *testing.T) {
-	v := []float64{5, 1, 4, 2, 3}
-	if m := median(v); m != 3 {
-		t.Errorf("median %v", m)
-	}
-	if m := median(v[:4]); m != 3 {
-		t.Errorf("median of four %v", m)
-	}
-	if p := p99(v); p != 5 {
-		t.Errorf("p99 of five %v", p)
-	}
-	if p := percentile(v, 50); p != 3 {
-		t.Errorf("p50 %v", p)
-	}
-	if r := round(123456); r != 123500 {
-		t.Errorf("rounded %v", r)
-	}
-	if s := number(122_712_345); s != "122700000" {
-		t.Errorf("printed %s", s)
-	}
-	if s := number(0.000123456); s != "0.0001235" {
-		t.Errorf("printed %s", s)
-	}
 }
 
 func TestThroughputLines(t *testing.T) {

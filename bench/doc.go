@@ -13,4 +13,7 @@
 //
 // Goroutines: those of the clusters, which end when the group that started them
 // ends; each cluster is closed before the next group begins.
+//
+// The groups are packages beside this one; suite is what they share and testbed
+// has the clusters of skein and raft.
 package main

@@ -13,12 +13,17 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/skein-project/skein/worker"
+	"github.com/skein-project/skein/bench/logbench"
+	"github.com/skein-project/skein/bench/memberbench"
+	"github.com/skein-project/skein/bench/onionbench"
+	"github.com/skein-project/skein/bench/queuebench"
+	"github.com/skein-project/skein/bench/suite"
+	"github.com/skein-project/skein/worker/runner"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == runnerRole {
-		os.Exit(worker.RunnerMain(os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(runner.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
 	debug.SetGCPercent(400) // as a daemon does; for all peers in this process alike
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -38,6 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
+	busy := flags.Bool("busy", false, "write the file of results even if the load of the machine before the run is above 0.5")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -45,55 +51,60 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
 	}
-	s := &suite{size: full, log: stderr}
+	s := &suite.Suite{Size: suite.Full, Log: stderr}
 	if *short {
-		s.size = tiny
+		s.Size = suite.Tiny
 	}
 	if *burst > 0 {
-		s.size.burst = *burst
+		s.Size.Burst = *burst
 	}
-	if s.dir, err = os.MkdirTemp(*dir, "skein-bench-"); err != nil {
+	if s.Dir, err = os.MkdirTemp(*dir, "skein-bench-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(s.dir) //nolint:errcheck // nothing of it is needed
-	header, err := newHeader(s.dir)
+	defer os.RemoveAll(s.Dir) //nolint:errcheck // nothing of it is needed
+	if *out != "" && !*busy {
+		if err := suite.AwaitQuiet(ctx, suite.Load, suite.SettleTime, 5*time.Second); err != nil {
+			return err
+		}
+	}
+	header, err := suite.NewHeader(s.Dir)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, g := range []struct {
 		name string
-		run  func(context.Context, *suite) error
+		run  func(context.Context, *suite.Suite) error
 	}{
-		{"takeover", takeover},
-		{"log-append", withRaft(appends)},
-		{"log-spread", withRaft(propagation)},
-		{"log-verify", verification},
-		{"log-catchup", catchUp},
-		{"queues", queues},
+		{"takeover", logbench.Takeover},
+		{"log-append", logbench.WithRaft(logbench.Appends)},
+		{"log-spread", logbench.WithRaft(logbench.Propagation)},
+		{"log-verify", logbench.Verification},
+		{"log-catchup", logbench.CatchUp},
+		{"queues", queuebench.Queues},
 		{"plan", decisions},
 		{"guests", guests},
-		{"members", membership},
+		{"members", memberbench.Membership},
 		{"tunnel", tunnel},
-		{"onion", onion},
+		{"onion", onionbench.Onion},
 	} {
 		if !groups.MatchString(g.name) {
 			continue
 		}
-		s.group, s.began = g.name, time.Now()
+		s.Group, s.Began = g.name, time.Now()
 		if err := g.run(ctx, s); err != nil {
 			// The others are worth their time all the same.
-			s.progress("failed: %v", err)
+			s.Progress("failed: %v", err)
 			failed = append(failed, fmt.Errorf("%s: %w", g.name, err))
 		}
 		if ctx.Err() != nil {
 			return errors.Join(failed...)
 		}
-		s.progress("took %s", time.Since(s.began).Round(time.Second))
+		s.Progress("took %s", time.Since(s.Began).Round(time.Second))
 	}
-	header.LoadAfter = load()
-	report := newReport(header, s.rows, s.skipped)
-	if err := report.print(stdout); err != nil {
+	header.LoadAfter = suite.Load()
+	report := suite.NewReport(header, s.Rows, s.Skipped)
+	if err := report.Print(stdout); err != nil {
 		return err
 	}
 	switch {
@@ -104,58 +115,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case *out == "":
 		return nil
 	}
-	return report.write(*out)
-}
-
-// size is how much is measured.
-type size struct {
-	crashes, handovers int
-	rounds             int           // of throughputs
-	burst              time.Duration // of one round of a throughput
-	events             int           // in the log that is verified
-	history            int           // events of a catch-up
-	catchUps           int
-	propagations       int
-	workers            []int         // of the queues
-	submits            int           // of single chunks, each round
-	hosts, kills       int           // of the membership
-	window             time.Duration // of one round of idle traffic
-	loss               time.Duration // how long datagrams are lost
-	tunnel             bool
-	onionRounds        int // of the publisher beside onionbalance; 0: none
-}
-
-// The full run gives percentiles of takeovers enough samples; the tiny one is
-// for the tests.
-var (
-	full = size{
-		crashes: 30, handovers: 50, rounds: 5, burst: time.Second, events: 300_000,
-		history: 1_000_000, catchUps: 3, propagations: 200, workers: []int{1, crowd, 500}, submits: 40,
-		hosts: 100, kills: 5, window: 10 * time.Second, loss: time.Minute, tunnel: true, onionRounds: 3,
-	}
-	tiny = size{
-		crashes: 1, handovers: 1, rounds: 1, burst: 50 * time.Millisecond, events: 2000,
-		history: 3000, catchUps: 1, propagations: 2, workers: []int{crowd}, submits: 10,
-		hosts: 4, kills: 1, window: time.Second, loss: time.Second,
-	}
-)
-
-// suite collects the rows of a run.
-type suite struct {
-	size    size
-	dir     string
-	log     io.Writer
-	group   string
-	began   time.Time
-	rows    []series
-	skipped []Skip
-}
-
-func (s *suite) add(r series) { s.rows = append(s.rows, r) }
-
-func (s *suite) skip(name, reason string) { s.skipped = append(s.skipped, Skip{name, reason}) }
-
-// progress tells who waits that something goes on.
-func (s *suite) progress(format string, args ...any) {
-	fmt.Fprintf(s.log, "%s %4.0f s: %s\n", s.group, time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+	return report.Write(*out)
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/skein-project/skein/bench/suite"
 )
 
 // tunnelRuns is how often the benchmark of the mesh runs; each run has seven
@@ -19,12 +21,12 @@ const tunnelRuns = 5
 // tunnel takes the throughput of the mesh beside plain wireguard-go from the
 // benchmark of the end-to-end tests: it needs network namespaces, and so
 // processes of its own.
-func tunnel(ctx context.Context, s *suite) error {
-	if !s.size.tunnel {
+func tunnel(ctx context.Context, s *suite.Suite) error {
+	if !s.Size.Tunnel {
 		return nil
 	}
-	s.progress("throughput of the mesh, %d runs", tunnelRuns)
-	binary := filepath.Join(s.dir, "netns.test")
+	s.Progress("throughput of the mesh, %d runs", tunnelRuns)
+	binary := filepath.Join(s.Dir, "netns.test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, "./test/netns")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
@@ -33,22 +35,22 @@ func tunnel(ctx context.Context, s *suite) error {
 	run := exec.CommandContext(ctx, binary, "-test.run", "xxx", "-test.v", "-test.bench", "Throughput", "-test.benchtime", "1x",
 		"-test.count", strconv.Itoa(tunnelRuns), "-test.timeout", "10m")
 	run.Dir = filepath.Join("..", "test", "netns")
-	run.Env = append(os.Environ(), "SKEIN_BIN="+s.dir, "REQUIRE=") // no daemon is started
+	run.Env = append(os.Environ(), "SKEIN_BIN="+s.Dir, "REQUIRE=") // no daemon is started
 	out, err := run.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("run the benchmark: %w: %s", err, out)
 	}
 	for _, backend := range []string{"tun", "netstack"} {
-		row := series{
-			name: "mesh throughput, " + backend, unit: "Gbit/s", digest: median, target: target{"ratio", ">=", 0.95},
-			with: "plain wireguard-go through a TUN device, the same version",
+		row := suite.Series{
+			Name: "mesh throughput, " + backend, Unit: "Gbit/s", Digest: suite.Median, Target: suite.Want("ratio", ">=", 0.95),
+			With: "plain wireguard-go through a TUN device, the same version",
 		}
-		row.peer, row.ours = throughputs(out, backend)
-		if len(row.ours) == 0 || len(row.ours) != len(row.peer) {
-			s.skip(row.name, skipReason(out))
+		row.Peer, row.Ours = throughputs(out, backend)
+		if len(row.Ours) == 0 || len(row.Ours) != len(row.Peer) {
+			s.Skip(row.Name, skipReason(out))
 			continue
 		}
-		s.add(row)
+		s.Add(row)
 	}
 	return nil
 }

@@ -11,9 +11,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/scheduler/stream"
-	"github.com/skein-project/skein/worker"
+	"github.com/skein-project/skein/bench/suite"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/executor"
 )
 
 // runnerRole makes this program a runner of chunks.
@@ -21,41 +22,41 @@ const runnerRole = "runner"
 
 // guests compares an example job as a guest of the wasm executor with the same
 // Go code compiled for this machine, a process per chunk.
-func guests(ctx context.Context, s *suite) error {
+func guests(ctx context.Context, s *suite.Suite) error {
 	const job = "pi"
-	rate := series{
-		name: "iterations of " + job + " as a guest", unit: "iterations/s", digest: median,
-		with: "the same Go code, native",
+	rate := suite.Series{
+		Name: "iterations of " + job + " as a guest", Unit: "iterations/s", Digest: suite.Median,
+		With: "the same Go code, native",
 	}
-	empty := series{
-		name: "a chunk of one iteration of " + job + " as a guest", unit: "ms", digest: median,
-		with: "a native process for the chunk",
+	empty := suite.Series{
+		Name: "a chunk of one iteration of " + job + " as a guest", Unit: "ms", Digest: suite.Median,
+		With: "a native process for the chunk",
 	}
-	g, err := newGuest(ctx, filepath.Join(s.dir, "guest"), job)
+	g, err := newGuest(ctx, filepath.Join(s.Dir, "guest"), job)
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	for i := range s.size.rounds + 1 {
-		s.progress("%s as a guest, round %d of %d", job, i, s.size.rounds)
+	for i := range s.Size.Rounds + 1 {
+		s.Progress("%s as a guest, round %d of %d", job, i, s.Size.Rounds)
 		var a, b figures
-		err := inTurn(i, func() (err error) {
-			a, err = measure(s.size.burst, func(n uint64) error { return g.execute(ctx, n) })
+		err := suite.InTurn(i, func() (err error) {
+			a, err = measure(s.Size.Burst, func(n uint64) error { return g.execute(ctx, n) })
 			return err
 		}, func() (err error) {
-			b, err = measure(s.size.burst, func(n uint64) error { return g.native(ctx, n) })
+			b, err = measure(s.Size.Burst, func(n uint64) error { return g.native(ctx, n) })
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		if i > 0 { // the first compiles and warms up
-			rate.ours, rate.peer = append(rate.ours, a.perSecond), append(rate.peer, b.perSecond)
-			empty.ours, empty.peer = append(empty.ours, a.one), append(empty.peer, b.one)
+			rate.Ours, rate.Peer = append(rate.Ours, a.perSecond), append(rate.Peer, b.perSecond)
+			empty.Ours, empty.Peer = append(empty.Ours, a.one), append(empty.Peer, b.one)
 		}
 	}
-	s.add(rate)
-	s.add(empty)
+	s.Add(rate)
+	s.Add(empty)
 	return nil
 }
 
@@ -80,7 +81,7 @@ func measure(d time.Duration, run func(iterations uint64) error) (figures, error
 			return figures{}, err
 		}
 		if took > one && took >= d/2 {
-			return figures{perSecond: float64(n) / (took - one).Seconds(), one: ms(one)}, nil
+			return figures{perSecond: float64(n) / (took - one).Seconds(), one: suite.Ms(one)}, nil
 		}
 	}
 }
@@ -88,37 +89,37 @@ func measure(d time.Duration, run func(iterations uint64) error) (figures, error
 // guest is one job, as a module and as a program.
 type guest struct {
 	program string
-	exec    *worker.WASM
-	spec    cluster.JobSpec
+	exec    *executor.WASM
+	spec    job.Spec
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the executor ended
 }
 
-func newGuest(ctx context.Context, dir, job string) (*guest, error) {
-	g := &guest{program: filepath.Join(dir, job), done: make(chan struct{})}
+func newGuest(ctx context.Context, dir, j string) (*guest, error) {
+	g := &guest{program: filepath.Join(dir, j), done: make(chan struct{})}
 	module := g.program + ".wasm"
 	for out, env := range map[string][]string{g.program: nil, module: {"GOOS=wasip1", "GOARCH=wasm"}} {
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./examples/"+job)
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./examples/"+j)
 		build.Dir, build.Env = "..", append(os.Environ(), append(env, "CGO_ENABLED=0")...)
 		if text, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build the example %s: %w: %s", job, err, text)
+			return nil, fmt.Errorf("build the example %s: %w: %s", j, err, text)
 		}
 	}
 	code, err := os.ReadFile(module)
 	if err != nil {
 		return nil, err
 	}
-	store, err := worker.NewArtefacts(worker.ArtefactsOptions{Dir: filepath.Join(dir, "artefacts")})
+	store, err := artefact.New(artefact.Options{Dir: filepath.Join(dir, "artefacts")})
 	if err != nil {
 		return nil, err
 	}
-	g.spec = cluster.JobSpec{Key: "bench"}
-	if g.spec.Artefact, err = store.Put(bytes.NewReader(code), cluster.MaxModuleBytes); err != nil {
+	g.spec = job.Spec{Key: "bench"}
+	if g.spec.Artefact, err = store.Put(bytes.NewReader(code), job.MaxModuleBytes); err != nil {
 		return nil, err
 	}
-	g.exec, err = worker.NewWASM(worker.WASMOptions{
+	g.exec, err = executor.NewWASM(executor.WASMOptions{
 		Artefacts: store, Slots: 1, RunnerArgv: []string{"/proc/self/exe", runnerRole}, CacheDir: filepath.Join(dir, "cache"),
-		MemoryBytes: cluster.DefaultMemory, Logger: zerolog.Nop(),
+		MemoryBytes: job.DefaultMemory, Logger: zerolog.Nop(),
 	})
 	if err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func (g *guest) close() {
 func (g *guest) execute(ctx context.Context, iterations uint64) error {
 	s := g.spec
 	s.Iterations, s.Chunk = iterations, iterations
-	_, err := g.exec.Execute(ctx, 0, worker.Task{Ref: stream.Ref{Job: "bench", Attempt: 1}, Spec: s.WithDefaults()})
+	_, err := g.exec.Execute(ctx, 0, executor.Task{Attempt: job.Attempt{Job: "bench", Number: 1}, Spec: s.WithDefaults()})
 	return err
 }
 

@@ -1,12 +1,11 @@
-// Package cluster is skein's vocabulary: the nouns that every other package
-// shares, with their text forms and their validation. It decides nothing and
-// performs no I/O.
+// Package cluster is the vocabulary that every other package shares: the names
+// of hosts, their roles, health and keys, members, voters, and the text forms
+// and validation of each. It decides nothing and performs no I/O. Jobs are in
+// cluster/job, events of the log in cluster/event.
 //
-// Words: a host that runs the daemon is named by its NodeID. A member is a
-// host with a valid signed record. The lease has one holder per Term. A job is
-// split in chunks; an attempt is the n-th try at a chunk. An Event is one log
-// record; a source is the chain of one (host, incarnation).
+// A host is a machine that runs the daemon, named by its NodeID. A member is a
+// host with a valid signed record. The lease has one holder per Term.
 //
 // Everything here is a value. Slices and maps inside a value are never
-// modified after the value was handed on.
+// modified after the value has been handed on.
 package cluster

@@ -35,12 +35,3 @@ type Member struct {
 	// own onion services, X25519, 32 bytes; empty if it uses no tor.
 	OnionClient []byte `json:"onion_client_pubkey,omitempty"`
 }
-
-// Better reports whether m wins an election against o: lower priority number
-// first, then lower NodeID.
-func (m Member) Better(o Member) bool {
-	if m.Priority != o.Priority {
-		return m.Priority < o.Priority
-	}
-	return m.Node < o.Node
-}

@@ -131,3 +131,6 @@ const (
 	ProfileLAN     Profile = "lan"
 	ProfileFast    Profile = "fast"
 )
+
+// MaxReason bounds the reason of a failure or a stop, in bytes.
+const MaxReason = 1024

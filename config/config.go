@@ -7,15 +7,23 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// Config is the whole configuration, checked. Load makes it.
+// Config is the whole configuration, checked. Load makes it. A daemon keeps it
+// in a Current and hands Fixed to its parts, so that nobody reads what a reload
+// changes from where a reload does not reach.
 type Config struct {
+	Fixed
+	Live Live
+
+	origin map[string]Origin // by key; absent: default
+}
+
+// Fixed holds the keys whose change needs a restart.
+type Fixed struct {
 	StateDir string
 	Node     Node
 	Mesh     Mesh
 	Join     Join
-	Coord    Coord
 	Lease    Lease
-	Clock    Clock
 	Log      Log
 	EventLog EventLog
 	Worker   Worker
@@ -24,16 +32,38 @@ type Config struct {
 	Jobs     Jobs
 	Tor      Tor
 	Onion    Onion
+}
 
-	origin map[string]Origin // by key; absent: default
+// Live holds the keys that a reload changes.
+type Live struct {
+	// Zone and Priority are of [node].
+	Zone     string
+	Priority uint32
+	// Advertise is where others reach mesh.listen; empty: the addresses of this
+	// machine's interfaces.
+	Advertise []netip.AddrPort
+	MTU       int // of the mesh; 0: as large as the underlay allows
+	// ProbeMTU looks for paths that swallow full packets.
+	ProbeMTU bool
+	// NamesFile gets the members' names and addresses; empty: none.
+	NamesFile string
+	// Peers are static endpoints of the mesh.
+	Peers map[cluster.NodeID][]netip.AddrPort
+	// Eligible lets this host hold the lease.
+	Eligible bool
+	// Tolerance bounds how far off the time of a message may be.
+	Tolerance time.Duration
+	LogLevel  string // trace, debug, info, warn, error
+	// GroupsFile says who belongs to the groups of permissions; empty: none.
+	GroupsFile string
+	// OnionWeight is this host's share of the introduction points.
+	OnionWeight uint32
 }
 
 // Node is [node]: what this host is.
 type Node struct {
-	Name     cluster.NodeID
-	Zone     string
-	Priority uint32
-	Witness  bool
+	Name    cluster.NodeID
+	Witness bool
 }
 
 // Mesh is [mesh].
@@ -42,16 +72,6 @@ type Mesh struct {
 	// Interface is the name of a kernel or TUN device.
 	Interface string
 	Listen    netip.AddrPort
-	// Advertise is where others reach Listen; empty: the addresses of this
-	// machine's interfaces.
-	Advertise []netip.AddrPort
-	MTU       int // 0: as large as the underlay allows
-	// ProbeMTU looks for paths that swallow full packets.
-	ProbeMTU bool
-	// NamesFile gets the members' names and addresses; empty: none.
-	NamesFile string
-	// Peers are static endpoints.
-	Peers map[cluster.NodeID][]netip.AddrPort
 }
 
 // Join is [join]: the listener that admits new hosts.
@@ -59,29 +79,16 @@ type Join struct {
 	Listen netip.AddrPort // never zero after Load
 }
 
-// Coord is [coord].
-type Coord struct {
-	// Legacy lists hosts whose unsigned heartbeats count as a sign of life.
-	Legacy []cluster.NodeID
-}
-
 // Lease is [lease].
 type Lease struct {
-	Profile  cluster.Profile
-	Mode     cluster.Mode
-	Eligible bool
+	Profile cluster.Profile
+	Mode    cluster.Mode
 	// MaxVoters is how many voters the holder chooses; 0: as many as fit.
 	MaxVoters int
 }
 
-// Clock is [clock].
-type Clock struct {
-	Tolerance time.Duration
-}
-
 // Log is [log].
 type Log struct {
-	Level  string // trace, debug, info, warn, error
 	Format string // auto, json, console
 }
 
@@ -126,8 +133,6 @@ type Jobs struct {
 	OwnerJobs, OwnerChunks int
 	// Open bounds the open jobs, OwnerOpen those of one owner.
 	Open, OwnerOpen int
-	// GroupsFile says who belongs to the groups of permissions; empty: none.
-	GroupsFile string
 }
 
 // Origin says where a value came from.

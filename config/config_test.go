@@ -92,7 +92,7 @@ func TestDefaults(t *testing.T) {
 	if c.Node.Name != "n7" || c.Join.Listen != c.Mesh.Listen || c.Worker.Slots != runtime.NumCPU() {
 		t.Errorf("derived values: %+v", c)
 	}
-	if c.Clock.Tolerance != 5*time.Second || c.Lease.Profile != cluster.ProfileLAN || c.Status.Listen.IsValid() {
+	if c.Live.Tolerance != 5*time.Second || c.Lease.Profile != cluster.ProfileLAN || c.Status.Listen.IsValid() {
 		t.Errorf("defaults: %+v", c)
 	}
 }
@@ -117,7 +117,7 @@ listen = "127.0.0.1:9464"
 		t.Fatal(err)
 	}
 	want := map[cluster.NodeID][]netip.AddrPort{"n2": {netip.MustParseAddrPort("192.0.2.2:51820")}}
-	if !reflect.DeepEqual(c.Mesh.Peers, want) || len(c.Mesh.Advertise) != 2 || c.Clock.Tolerance != 2*time.Second {
+	if !reflect.DeepEqual(c.Live.Peers, want) || len(c.Live.Advertise) != 2 || c.Live.Tolerance != 2*time.Second {
 		t.Errorf("%+v", c)
 	}
 	shown := map[string]Entry{}
@@ -157,8 +157,8 @@ func TestPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Node.Priority != 3 || c.Node.Zone != "b" || c.Mesh.MTU != 1300 || !c.Node.Witness ||
-		len(c.Mesh.Peers["n2"]) != 2 || len(c.Mesh.Advertise) != 1 || c.Clock.Tolerance != 500*time.Millisecond {
+	if c.Live.Priority != 3 || c.Live.Zone != "b" || c.Live.MTU != 1300 || !c.Node.Witness ||
+		len(c.Live.Peers["n2"]) != 2 || len(c.Live.Advertise) != 1 || c.Live.Tolerance != 500*time.Millisecond {
 		t.Errorf("%+v", c)
 	}
 	for _, e := range c.Show() {
@@ -209,8 +209,7 @@ func TestRefusals(t *testing.T) {
 		{"interface", "[mesh]\ninterface = \"a/b\"\n", 2, "mesh.interface", "is not a device name"},
 		{"long interface", "[mesh]\ninterface = \"abcdefghijklmnop\"\n", 2, "mesh.interface", "1 to 15"},
 		{"names file", "[mesh]\nnames_file = \"hosts\"\n", 2, "mesh.names_file", "not an absolute path"},
-		{"legacy", "[coord]\nlegacy = [\"N_1\"]\n", 2, "coord.legacy", "node id"},
-		{"legacy type", "[coord]\nlegacy = [1]\n", 2, "coord.legacy", "a list with an integer"},
+		{"beside a retired key", "[coord]\nlegaci = []\n", 2, "coord.legaci", "unknown key"},
 		{"twice", "[node]\nzone = \"a\"\nzone = \"b\"\n", 3, "", "already"},
 	} {
 		_, err := load(t, tc.text)
@@ -279,13 +278,13 @@ func TestUnknownEnvironment(t *testing.T) {
 	}
 }
 
-// TestDiff tells what differs and whether a reload is enough.
+// TestDiff lists what differs and whether a reload is enough.
 func TestDiff(t *testing.T) {
 	was, err := load(t, "[log]\nlevel = \"info\"\n[mesh.peers]\nn2 = [\"192.0.2.2:1\"]\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	is, err := load(t, "[mesh]\nmtu = 1400\nlisten = \"0.0.0.0:4000\"\n[coord]\nlegacy = [\"n4\", \"n4\"]\n")
+	is, err := load(t, "[mesh]\nmtu = 1400\nlisten = \"0.0.0.0:4000\"\n[coord]\nlegacy = [\"n4\"]\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +293,6 @@ func TestDiff(t *testing.T) {
 		{"mesh.mtu", "0", "1400", true},
 		{"mesh.peers", `{ n2 = ["192.0.2.2:1"] }`, "{}", true},
 		{"join.listen", `"0.0.0.0:51820"`, `"0.0.0.0:4000"`, false},
-		{"coord.legacy", "[]", `["n4"]`, true},
 	}
 	if got := Diff(was, is); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)

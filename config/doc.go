@@ -7,6 +7,10 @@
 // range is an Error with file, line, key and a hint; all of them are reported
 // at once.
 //
+// A key is reloadable because its value lies in Live: the constructor of the key
+// asks for a place in Fixed or in Live, and the mark follows from that. A daemon
+// keeps a Current; its parts get Fixed, and Live from Current alone.
+//
 // Non-goals: it opens nothing but the file it is given, watches nothing, and
 // keeps no state.
 //

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // Exec is [exec]: programs of this host that jobs may run.
@@ -35,29 +35,29 @@ const programTable = "a table of name = [path, arguments]"
 
 func execKeys() []key {
 	return []key{
-		stringKey("exec.user", func(c *Config) *string { return &c.Exec.User }, groupName,
+		stringKey("exec.user", func(c *Fixed) *string { return &c.Exec.User }, groupName,
 			"Programs run as this user, for which the daemon must be root. Empty: as the daemon."),
-		stringKey("exec.cgroup", func(c *Config) *string { return &c.Exec.Cgroup }, optionalPath,
+		stringKey("exec.cgroup", func(c *Fixed) *string { return &c.Exec.Cgroup }, optionalPath,
 			"A delegated directory of cgroup v2 without processes of its own: each chunk gets a",
 			"group in it, with limits of memory, processes and processors. Empty: none."),
-		stringKey("exec.scratch_dir", func(c *Config) *string { return &c.Exec.ScratchDir }, optionalPath,
+		stringKey("exec.scratch_dir", func(c *Fixed) *string { return &c.Exec.ScratchDir }, optionalPath,
 			"Each running chunk gets an empty directory in this one. Empty: in the state directory."),
-		intKey("exec.scratch_bytes", func(c *Config) *int64 { return &c.Exec.ScratchBytes }, 1<<16, 1<<44,
+		intKey("exec.scratch_bytes", func(c *Fixed) *int64 { return &c.Exec.ScratchBytes }, 1<<16, 1<<44,
 			"What a chunk may write there; beyond it the program is ended."),
-		intKey("exec.processes", func(c *Config) *int { return &c.Exec.Processes }, 1, 1<<20,
+		intKey("exec.processes", func(c *Fixed) *int { return &c.Exec.Processes }, 1, 1<<20,
 			"Processes that a chunk may have at the same time; takes exec.cgroup."),
 		floatKey("exec.grace_seconds",
-			func(c *Config) float64 { return c.Exec.Grace.Seconds() },
-			func(c *Config, f float64) { c.Exec.Grace = time.Duration(f * float64(time.Second)) }, 0, 60,
+			func(c *Fixed) float64 { return c.Exec.Grace.Seconds() },
+			func(c *Fixed, f float64) { c.Exec.Grace = time.Duration(f * float64(time.Second)) }, 0, 60,
 			"Time between SIGTERM and SIGKILL, when a job is stopped or a chunk takes too long."),
-		{
+		spec[Fixed]{
 			name: "exec.programs", kind: programTable,
 			doc: []string{
 				"The only programs that jobs may run on this host, without a shell, in place of WASM:",
 				"render = [\"/usr/bin/render\", \"--batch\"]",
 			},
 			parse: parsePrograms, set: setPrograms, show: showPrograms,
-		},
+		}.key(),
 	}
 }
 
@@ -78,7 +78,7 @@ func parsePrograms(s string) (any, error) {
 	return table, nil
 }
 
-func setPrograms(c *Config, v any) error {
+func setPrograms(c *Fixed, v any) error {
 	table, ok := v.(map[string]any)
 	if !ok {
 		return errType{programTable, typeName(v)}
@@ -88,7 +88,7 @@ func setPrograms(c *Config, v any) error {
 	}
 	programs := make(map[string][]string, len(table))
 	for _, name := range sortedKeys(table) {
-		if _, err := cluster.ParseProgramName(name); err != nil {
+		if _, err := job.ParseProgramName(name); err != nil {
 			return err
 		}
 		argv, err := parseArgv(table[name])
@@ -126,7 +126,7 @@ func parseArgv(v any) ([]string, error) {
 	return slices.Clip(argv), absolute(argv[0])
 }
 
-func showPrograms(c *Config) string {
+func showPrograms(c *Fixed) string {
 	parts := make([]string, 0, len(c.Exec.Programs))
 	for _, name := range sortedKeys(c.Exec.Programs) {
 		quoted := make([]string, len(c.Exec.Programs[name]))

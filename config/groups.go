@@ -8,6 +8,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // MaxGroupsFile is the longest file of groups, in bytes.
@@ -16,7 +17,7 @@ const MaxGroupsFile = 32 << 20
 // ParseGroups reads a file of groups: TOML, each key the name of a group, its
 // value the list of its members. Groups and members come back sorted, members
 // once. A file of which anything is wrong is refused whole.
-func ParseGroups(text []byte) ([]cluster.GroupSet, error) {
+func ParseGroups(text []byte) ([]event.GroupSet, error) {
 	if len(text) > MaxGroupsFile {
 		return nil, fmt.Errorf("groups: %d bytes, at most %d are allowed", len(text), MaxGroupsFile)
 	}
@@ -27,9 +28,9 @@ func ParseGroups(text []byte) ([]cluster.GroupSet, error) {
 	if len(lists) > cluster.MaxGroups {
 		return nil, fmt.Errorf("groups: %d groups, at most %d are allowed", len(lists), cluster.MaxGroups)
 	}
-	out := make([]cluster.GroupSet, 0, len(lists))
+	out := make([]event.GroupSet, 0, len(lists))
 	for _, name := range slices.Sorted(maps.Keys(lists)) {
-		g := cluster.GroupSet{Group: name, Members: slices.Compact(slices.Sorted(slices.Values(lists[name])))}
+		g := event.GroupSet{Group: name, Members: slices.Compact(slices.Sorted(slices.Values(lists[name])))}
 		if err := g.Check(); err != nil {
 			return nil, fmt.Errorf("group %.64q: %w", name, err)
 		}

@@ -28,10 +28,32 @@ type key struct {
 	live bool
 }
 
-// reloads marks keys that take effect without a restart.
-func reloads(k key) key {
-	k.live = true
-	return k
+// section is a part of Config: where a key lies decides whether a reload
+// changes it.
+type section interface{ Fixed | Live }
+
+// spec describes a key whose value lies in S.
+type spec[S section] struct {
+	name, kind string
+	doc        []string
+	set        func(s *S, v any) error
+	parse      func(text string) (any, error)
+	show       func(s *S) string
+}
+
+func (p spec[S]) key() key {
+	_, live := any((*S)(nil)).(*Live)
+	at := func(c *Config) *S {
+		if live {
+			return any(&c.Live).(*S)
+		}
+		return any(&c.Fixed).(*S)
+	}
+	return key{
+		name: p.name, kind: p.kind, doc: p.doc, parse: p.parse, live: live,
+		set:  func(c *Config, v any) error { return p.set(at(c), v) },
+		show: func(c *Config) string { return p.show(at(c)) },
+	}
 }
 
 // Env returns the environment variable that overrides a key.
@@ -67,10 +89,10 @@ func typeName(v any) string {
 
 func text(v string) (any, error) { return v, nil }
 
-func stringKey(name string, at func(*Config) *string, check func(string) error, doc ...string) key {
-	return key{
+func stringKey[S section](name string, at func(*S) *string, check func(string) error, doc ...string) key {
+	return spec[S]{
 		name: name, doc: doc, kind: "a string", parse: text,
-		set: func(c *Config, v any) error {
+		set: func(c *S, v any) error {
 			s, ok := v.(string)
 			if !ok {
 				return errType{"a string", typeName(v)}
@@ -81,12 +103,12 @@ func stringKey(name string, at func(*Config) *string, check func(string) error, 
 			*at(c) = s
 			return nil
 		},
-		show: func(c *Config) string { return quote(*at(c)) },
-	}
+		show: func(c *S) string { return quote(*at(c)) },
+	}.key()
 }
 
-func boolKey(name string, at func(*Config) *bool, doc ...string) key {
-	return key{
+func boolKey[S section](name string, at func(*S) *bool, doc ...string) key {
+	return spec[S]{
 		name: name, doc: doc, kind: "true or false",
 		parse: func(s string) (any, error) {
 			switch s {
@@ -95,7 +117,7 @@ func boolKey(name string, at func(*Config) *bool, doc ...string) key {
 			}
 			return nil, errType{"true or false", strconv.Quote(s)}
 		},
-		set: func(c *Config, v any) error {
+		set: func(c *S, v any) error {
 			b, ok := v.(bool)
 			if !ok {
 				return errType{"true or false", typeName(v)}
@@ -103,8 +125,8 @@ func boolKey(name string, at func(*Config) *bool, doc ...string) key {
 			*at(c) = b
 			return nil
 		},
-		show: func(c *Config) string { return strconv.FormatBool(*at(c)) },
-	}
+		show: func(c *S) string { return strconv.FormatBool(*at(c)) },
+	}.key()
 }
 
 // integer is what intKey can store.
@@ -112,8 +134,8 @@ type integer interface {
 	~int | ~int64 | ~uint32 | ~uint64
 }
 
-func intKey[T integer](name string, at func(*Config) *T, low, high int64, doc ...string) key {
-	return key{
+func intKey[S section, T integer](name string, at func(*S) *T, low, high int64, doc ...string) key {
+	return spec[S]{
 		name: name, doc: doc, kind: "an integer",
 		parse: func(s string) (any, error) {
 			n, err := strconv.ParseInt(s, 10, 64)
@@ -122,7 +144,7 @@ func intKey[T integer](name string, at func(*Config) *T, low, high int64, doc ..
 			}
 			return n, nil
 		},
-		set: func(c *Config, v any) error {
+		set: func(c *S, v any) error {
 			n, ok := v.(int64)
 			if !ok {
 				return errType{"an integer", typeName(v)}
@@ -133,12 +155,12 @@ func intKey[T integer](name string, at func(*Config) *T, low, high int64, doc ..
 			*at(c) = T(n)
 			return nil
 		},
-		show: func(c *Config) string { return fmt.Sprint(*at(c)) },
-	}
+		show: func(c *S) string { return fmt.Sprint(*at(c)) },
+	}.key()
 }
 
-func floatKey(name string, get func(*Config) float64, put func(*Config, float64), low, high float64, doc ...string) key {
-	return key{
+func floatKey[S section](name string, get func(*S) float64, put func(*S, float64), low, high float64, doc ...string) key {
+	return spec[S]{
 		name: name, doc: doc, kind: "a number",
 		parse: func(s string) (any, error) {
 			f, err := strconv.ParseFloat(s, 64)
@@ -147,7 +169,7 @@ func floatKey(name string, get func(*Config) float64, put func(*Config, float64)
 			}
 			return f, nil
 		},
-		set: func(c *Config, v any) error {
+		set: func(c *S, v any) error {
 			var f float64
 			switch n := v.(type) {
 			case int64:
@@ -163,16 +185,16 @@ func floatKey(name string, get func(*Config) float64, put func(*Config, float64)
 			put(c, f)
 			return nil
 		},
-		show: func(c *Config) string { return strconv.FormatFloat(get(c), 'g', -1, 64) },
-	}
+		show: func(c *S) string { return strconv.FormatFloat(get(c), 'g', -1, 64) },
+	}.key()
 }
 
 // valueKey is a string key whose text is parsed into a T; the empty text, if
 // allowed by parse, is T's zero value.
-func valueKey[T any](name string, at func(*Config) *T, parse func(string) (T, error), show func(T) string, doc ...string) key {
-	return key{
+func valueKey[S section, T any](name string, at func(*S) *T, parse func(string) (T, error), show func(T) string, doc ...string) key {
+	return spec[S]{
 		name: name, doc: doc, kind: "a string", parse: text,
-		set: func(c *Config, v any) error {
+		set: func(c *S, v any) error {
 			s, ok := v.(string)
 			if !ok {
 				return errType{"a string", typeName(v)}
@@ -184,8 +206,8 @@ func valueKey[T any](name string, at func(*Config) *T, parse func(string) (T, er
 			*at(c) = t
 			return nil
 		},
-		show: func(c *Config) string { return quote(show(*at(c))) },
-	}
+		show: func(c *S) string { return quote(show(*at(c))) },
+	}.key()
 }
 
 // oneOf parses one of a closed set of words.
@@ -251,7 +273,7 @@ func splitList(s string) any {
 // maxPeers bounds [mesh.peers].
 const maxPeers = 500
 
-func setPeers(c *Config, v any) error {
+func setPeers(c *Live, v any) error {
 	table, ok := v.(map[string]any)
 	if !ok {
 		return errType{"a table of node = [addresses]", typeName(v)}
@@ -274,7 +296,7 @@ func setPeers(c *Config, v any) error {
 		}
 		peers[node] = addrs
 	}
-	c.Mesh.Peers = peers
+	c.Peers = peers
 	return nil
 }
 
@@ -295,50 +317,15 @@ func parsePeers(s string) (any, error) {
 	return table, nil
 }
 
-func showPeers(c *Config) string {
-	parts := make([]string, 0, len(c.Mesh.Peers))
-	for _, node := range sortedKeys(c.Mesh.Peers) {
-		parts = append(parts, string(node)+" = "+showEndpoints(c.Mesh.Peers[node]))
+func showPeers(c *Live) string {
+	parts := make([]string, 0, len(c.Peers))
+	for _, node := range sortedKeys(c.Peers) {
+		parts = append(parts, string(node)+" = "+showEndpoints(c.Peers[node]))
 	}
 	if len(parts) == 0 {
 		return "{}"
 	}
 	return "{ " + strings.Join(parts, ", ") + " }"
-}
-
-// setLegacy reads a list of hosts.
-func setLegacy(c *Config, v any) error {
-	list, ok := v.([]any)
-	if !ok {
-		return errType{"a list of strings", typeName(v)}
-	}
-	if len(list) > maxPeers {
-		return fmt.Errorf("%d hosts, at most %d are allowed", len(list), maxPeers)
-	}
-	nodes := make([]cluster.NodeID, 0, len(list))
-	for _, e := range list {
-		s, ok := e.(string)
-		if !ok {
-			return errType{"a list of strings", "a list with " + typeName(e)}
-		}
-		node, err := cluster.ParseNodeID(s)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(nodes, node) {
-			nodes = append(nodes, node)
-		}
-	}
-	c.Coord.Legacy = nodes
-	return nil
-}
-
-func showNodes(list []cluster.NodeID) string {
-	parts := make([]string, len(list))
-	for i, n := range list {
-		parts[i] = quote(string(n))
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 func sortedKeys[K ~string, V any](m map[K]V) []K {

@@ -36,29 +36,28 @@ const maxSocketPath = 100
 
 // Default returns the configuration without file, environment or flags.
 func Default() Config {
-	c := Config{
-		StateDir: DefaultStateDir,
-		Node:     Node{Priority: 100},
-		Mesh: Mesh{
-			Backend: BackendAuto, Interface: DefaultInterface, Listen: netip.MustParseAddrPort("0.0.0.0:51820"), ProbeMTU: true,
-			Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
+	return Config{
+		Fixed: Fixed{
+			StateDir: DefaultStateDir,
+			Mesh:     Mesh{Backend: BackendAuto, Interface: DefaultInterface, Listen: netip.MustParseAddrPort("0.0.0.0:51820")},
+			Lease:    Lease{Profile: cluster.ProfileLAN, Mode: cluster.ModeAuto},
+			Log:      Log{Format: "auto"},
+			EventLog: EventLog{SegmentBytes: 64 << 20, LowWater: 256 << 20, Reserve: 64 << 20, SnapshotEvents: 200_000, RetainBytes: 8 << 30},
+			Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
+			Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: 500 * time.Millisecond},
+			Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
+			Tor:      Tor{Torrc: []string{}},
+			Onion: Onion{
+				Mode: "http", Port: 80, SingleHost: true, Connections: 512, BodyBytes: 64 << 20, Answer: time.Minute, Idle: 5 * time.Minute,
+			},
+			Jobs: Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
 		},
-		Coord:    Coord{Legacy: []cluster.NodeID{}},
-		Lease:    Lease{Profile: cluster.ProfileLAN, Mode: cluster.ModeAuto, Eligible: true},
-		Clock:    Clock{Tolerance: 5 * time.Second},
-		Log:      Log{Level: "info", Format: "auto"},
-		EventLog: EventLog{SegmentBytes: 64 << 20, LowWater: 256 << 20, Reserve: 64 << 20, SnapshotEvents: 200_000, RetainBytes: 8 << 30},
-		Worker:   Worker{MemoryBytes: 4 << 30, Queue: 64},
-		Exec:     Exec{Programs: map[string][]string{}, ScratchBytes: 1 << 30, Processes: 256, Grace: 500 * time.Millisecond},
-		Status:   Status{Socket: DefaultSocket, Group: "skein-admin"},
-		Tor:      Tor{Torrc: []string{}},
-		Onion: Onion{
-			Mode: "http", Port: 80, Weight: 100, SingleHost: true, Connections: 512, BodyBytes: 64 << 20, Answer: time.Minute, Idle: 5 * time.Minute,
+		Live: Live{
+			Priority: 100, Eligible: true, Tolerance: 5 * time.Second, LogLevel: "info", OnionWeight: 100,
+			ProbeMTU: true, Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
 		},
-		Jobs:   Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
 		origin: map[string]Origin{},
 	}
-	return c
 }
 
 // KeyNodeName is the one key whose change never takes effect on a member.
@@ -71,161 +70,151 @@ func keys() []key {
 
 func hostKeys() []key {
 	return []key{
-		stringKey("state_dir", func(c *Config) *string { return &c.StateDir }, absolute,
+		stringKey("state_dir", func(c *Fixed) *string { return &c.StateDir }, absolute,
 			"Identity, event log, votes and artefacts. One daemon per directory."),
-		valueKey(KeyNodeName, func(c *Config) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseNodeID), word,
+		valueKey(KeyNodeName, func(c *Fixed) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseNodeID), word,
 			"Name of this host in the cluster, for ever: a-z, 0-9 and '-', at most 32.",
 			"Empty: the first label of the host name."),
-		reloads(stringKey("node.zone", func(c *Config) *string { return &c.Node.Zone }, label,
-			"Datacenter label of this host.")),
-		reloads(intKey("node.priority", func(c *Config) *uint32 { return &c.Node.Priority }, 0, math.MaxUint32,
+		stringKey("node.zone", func(c *Live) *string { return &c.Zone }, label,
+			"Datacenter label of this host."),
+		intKey("node.priority", func(c *Live) *uint32 { return &c.Priority }, 0, math.MaxUint32,
 			"Who holds the lease when several could, and who publishes where none is visible:",
-			"the lower number wins.")),
-		boolKey("node.witness", func(c *Config) *bool { return &c.Node.Witness },
+			"the lower number wins."),
+		boolKey("node.witness", func(c *Fixed) *bool { return &c.Node.Witness },
 			"A witness votes. It never holds the lease and never publishes."),
 	}
 }
 
 func meshKeys() []key {
 	return []key{
-		valueKey("mesh.backend", func(c *Config) *string { return &c.Mesh.Backend },
+		valueKey("mesh.backend", func(c *Fixed) *string { return &c.Mesh.Backend },
 			oneOf(BackendAuto, BackendKernel, BackendTUN, BackendNetstack), word,
 			"How the WireGuard mesh is made. auto: by the kernel, or through a TUN device",
 			"where the kernel has no WireGuard; both need CAP_NET_ADMIN. netstack runs",
 			"inside the daemon without privileges; other programs cannot use that mesh."),
-		stringKey("mesh.interface", func(c *Config) *string { return &c.Mesh.Interface }, interfaceName,
+		stringKey("mesh.interface", func(c *Fixed) *string { return &c.Mesh.Interface }, interfaceName,
 			"Name of the kernel or TUN device."),
-		valueKey("mesh.listen", func(c *Config) *netip.AddrPort { return &c.Mesh.Listen }, parseListen, netip.AddrPort.String,
+		valueKey("mesh.listen", func(c *Fixed) *netip.AddrPort { return &c.Mesh.Listen }, parseListen, netip.AddrPort.String,
 			"UDP address of the mesh."),
-		reloads(key{
+		spec[Live]{
 			name: "mesh.advertise", kind: "a list of strings",
 			doc: []string{
 				"Where other hosts reach mesh.listen, \"ip:port\" each, at most 4.",
 				"Empty: the addresses of this machine's interfaces.",
 			},
 			parse: func(s string) (any, error) { return splitList(s), nil },
-			set: func(c *Config, v any) (err error) {
+			set: func(c *Live, v any) (err error) {
 				list, err := parseEndpoints(v, maxEndpoints)
 				if err == nil {
-					c.Mesh.Advertise = list
+					c.Advertise = list
 				}
 				return err
 			},
-			show: func(c *Config) string { return showEndpoints(c.Mesh.Advertise) },
-		}),
-		reloads(mtuKey("mesh.mtu", func(c *Config) *int { return &c.Mesh.MTU },
+			show: func(c *Live) string { return showEndpoints(c.Advertise) },
+		}.key(),
+		mtuKey("mesh.mtu", func(c *Live) *int { return &c.MTU },
 			"Largest packet inside the mesh, in bytes, 1280 to 8920. 0: as the ways to the",
-			"peers allow.")),
-		reloads(boolKey("mesh.probe_mtu", func(c *Config) *bool { return &c.Mesh.ProbeMTU },
-			"Find ways that swallow full packets, and shrink the packets then.")),
-		reloads(stringKey("mesh.names_file", func(c *Config) *string { return &c.Mesh.NamesFile }, optionalPath,
+			"peers allow."),
+		boolKey("mesh.probe_mtu", func(c *Live) *bool { return &c.ProbeMTU },
+			"Find ways that swallow full packets, and shrink the packets then."),
+		stringKey("mesh.names_file", func(c *Live) *string { return &c.NamesFile }, optionalPath,
 			"Keep the members' names and addresses in this file, in the form of",
-			"/etc/hosts, like \"/run/skein/hosts\". Empty: no file.")),
-		reloads(key{
+			"/etc/hosts, like \"/run/skein/hosts\". Empty: no file."),
+		spec[Live]{
 			name: "mesh.peers", kind: "a table of node = [addresses]",
 			doc: []string{
 				"Static endpoints, for hosts that cannot be found otherwise:",
 				"n1 = [\"192.0.2.1:51820\"]",
 			},
 			parse: parsePeers, set: setPeers, show: showPeers,
-		}),
-		valueKey("join.listen", func(c *Config) *netip.AddrPort { return &c.Join.Listen }, optional(parseListen), showAddr,
+		}.key(),
+		valueKey("join.listen", func(c *Fixed) *netip.AddrPort { return &c.Join.Listen }, optional(parseListen), showAddr,
 			"TCP address where invited hosts join. Empty: the same as mesh.listen."),
-		reloads(key{
-			name: "coord.legacy", kind: "a list of strings",
-			doc: []string{
-				"Hosts of an older release whose heartbeats carry no signature: these count as",
-				"a sign of life and as nothing else. Keep it empty.",
-			},
-			parse: func(s string) (any, error) { return splitList(s), nil },
-			set:   setLegacy,
-			show:  func(c *Config) string { return showNodes(c.Coord.Legacy) },
-		}),
 	}
 }
 
 func serviceKeys() []key {
 	return []key{
-		valueKey("lease.profile", func(c *Config) *cluster.Profile { return &c.Lease.Profile },
+		valueKey("lease.profile", func(c *Fixed) *cluster.Profile { return &c.Lease.Profile },
 			oneOf(cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast), word,
 			"Timing, the same on all hosts: classic (30 s lease), lan (5 s), fast (1.8 s)."),
-		valueKey("lease.mode", func(c *Config) *cluster.Mode { return &c.Lease.Mode },
+		valueKey("lease.mode", func(c *Fixed) *cluster.Mode { return &c.Lease.Mode },
 			oneOf(cluster.ModeAuto, cluster.ModeAvailable, cluster.ModeQuorum), word,
 			"How the voters decide, the same on all hosts. auto: two go on alone, three or",
 			"more need a majority. quorum: a majority always; of two voters that is both, so",
 			"let a third host be a witness. available: each part of a cut goes on and",
 			"schedules by itself, and what was done twice counts once when they meet."),
-		intKey("lease.max_voters", func(c *Config) *int { return &c.Lease.MaxVoters }, 0, cluster.MaxVoters,
+		intKey("lease.max_voters", func(c *Fixed) *int { return &c.Lease.MaxVoters }, 0, cluster.MaxVoters,
 			"How many voters a holder chooses among more hosts than that. 0: up to 7 hosts",
 			"all vote, of more 5."),
-		reloads(boolKey("lease.eligible", func(c *Config) *bool { return &c.Lease.Eligible },
-			"Whether this host may hold the lease, and publish where none is visible.")),
-		reloads(floatKey("clock.tolerance_seconds",
-			func(c *Config) float64 { return c.Clock.Tolerance.Seconds() },
-			func(c *Config, f float64) { c.Clock.Tolerance = time.Duration(f * float64(time.Second)) }, 0.1, 60,
-			"Messages whose time is further off than this are refused.")),
-		reloads(valueKey("log.level", func(c *Config) *string { return &c.Log.Level },
+		boolKey("lease.eligible", func(c *Live) *bool { return &c.Eligible },
+			"Whether this host may hold the lease, and publish where none is visible."),
+		floatKey("clock.tolerance_seconds",
+			func(c *Live) float64 { return c.Tolerance.Seconds() },
+			func(c *Live, f float64) { c.Tolerance = time.Duration(f * float64(time.Second)) }, 0.1, 60,
+			"Messages whose time is further off than this are refused."),
+		valueKey("log.level", func(c *Live) *string { return &c.LogLevel },
 			oneOf("trace", "debug", "info", "warn", "error"), word,
-			"trace, debug, info, warn or error.")),
-		valueKey("log.format", func(c *Config) *string { return &c.Log.Format }, oneOf("auto", "json", "console"), word,
+			"trace, debug, info, warn or error."),
+		valueKey("log.format", func(c *Fixed) *string { return &c.Log.Format }, oneOf("auto", "json", "console"), word,
 			"json, console, or auto: console on a terminal, json otherwise."),
-		intKey("eventlog.segment_bytes", func(c *Config) *int64 { return &c.EventLog.SegmentBytes }, 1<<16, 1<<30,
+		intKey("eventlog.segment_bytes", func(c *Fixed) *int64 { return &c.EventLog.SegmentBytes }, 1<<16, 1<<30,
 			"A segment of the event log is closed at this size."),
-		intKey("eventlog.low_water_bytes", func(c *Config) *int64 { return &c.EventLog.LowWater }, 0, 1<<50,
+		intKey("eventlog.low_water_bytes", func(c *Fixed) *int64 { return &c.EventLog.LowWater }, 0, 1<<50,
 			"With less than this left on the disk the host is degraded. 0: never."),
-		intKey("eventlog.reserve_bytes", func(c *Config) *int64 { return &c.EventLog.Reserve }, 0, 1<<40,
+		intKey("eventlog.reserve_bytes", func(c *Fixed) *int64 { return &c.EventLog.Reserve }, 0, 1<<40,
 			"The last bytes of the disk are for what ends work and passes the lease on: new",
 			"jobs are refused, nothing more is given out. A quarter of it is a file. 0: none."),
-		intKey("eventlog.max_bytes", func(c *Config) *int64 { return &c.EventLog.MaxBytes }, 0, 1<<50,
+		intKey("eventlog.max_bytes", func(c *Fixed) *int64 { return &c.EventLog.MaxBytes }, 0, 1<<50,
 			"A log of this size counts as a full disk. 0: no limit."),
-		intKey("eventlog.source_bytes", func(c *Config) *int64 { return &c.EventLog.SourceBytes }, 0, 1<<50,
+		intKey("eventlog.source_bytes", func(c *Fixed) *int64 { return &c.EventLog.SourceBytes }, 0, 1<<50,
 			"What this host keeps of the chains of one other host, the same on all hosts. 0:",
 			"three quarters of what there is room for."),
-		intKey("eventlog.snapshot_events", func(c *Config) *int64 { return &c.EventLog.SnapshotEvents }, 0, 1<<40,
+		intKey("eventlog.snapshot_events", func(c *Fixed) *int64 { return &c.EventLog.SnapshotEvents }, 0, 1<<40,
 			"After so many events the holder takes a snapshot, which a majority of the voters signs:",
 			"hosts open their logs from it, and may drop what it holds. 0: only `skein log snapshot` takes one."),
-		intKey("eventlog.retain_bytes", func(c *Config) *int64 { return &c.EventLog.RetainBytes }, 0, 1<<50,
+		intKey("eventlog.retain_bytes", func(c *Fixed) *int64 { return &c.EventLog.RetainBytes }, 0, 1<<50,
 			"Up to this size the log keeps everything; beyond it the oldest segments are dropped that lie",
 			"below the last snapshot but one. They can then be read, exported and replayed no more on this",
 			"host; what they mean stays. 0: nothing is ever dropped."),
-		intKey("eventlog.retain_days", func(c *Config) *int { return &c.EventLog.RetainDays }, 0, 36500,
+		intKey("eventlog.retain_days", func(c *Fixed) *int { return &c.EventLog.RetainDays }, 0, 36500,
 			"No event younger than this is dropped, however large the log."),
-		stringKey("eventlog.archive_dir", func(c *Config) *string { return &c.EventLog.ArchiveDir }, optionalPath,
+		stringKey("eventlog.archive_dir", func(c *Fixed) *string { return &c.EventLog.ArchiveDir }, optionalPath,
 			"Segments are copied here before they are dropped. Empty: they are gone."),
-		intKey("worker.slots", func(c *Config) *int { return &c.Worker.Slots }, 0, 4096,
+		intKey("worker.slots", func(c *Fixed) *int { return &c.Worker.Slots }, 0, 4096,
 			"Chunks that run at the same time. 0: one per processor."),
-		intKey("worker.memory_bytes", func(c *Config) *uint64 { return &c.Worker.MemoryBytes }, 1<<20, 1<<44,
+		intKey("worker.memory_bytes", func(c *Fixed) *uint64 { return &c.Worker.MemoryBytes }, 1<<20, 1<<44,
 			"Memory that all running chunks may use together."),
-		intKey("worker.queue", func(c *Config) *int { return &c.Worker.Queue }, 1, 65536,
+		intKey("worker.queue", func(c *Fixed) *int { return &c.Worker.Queue }, 1, 65536,
 			"Chunks that may wait on this host for a slot."),
-		stringKey("status.socket", func(c *Config) *string { return &c.Status.Socket }, socketPath,
+		stringKey("status.socket", func(c *Fixed) *string { return &c.Status.Socket }, socketPath,
 			"The socket of the skein commands."),
-		valueKey("status.listen", func(c *Config) *netip.AddrPort { return &c.Status.Listen }, optional(parseListen), showAddr,
+		valueKey("status.listen", func(c *Fixed) *netip.AddrPort { return &c.Status.Listen }, optional(parseListen), showAddr,
 			"Read-only HTTP with /metrics, on a loopback or mesh address. Empty: none."),
-		stringKey("status.group", func(c *Config) *string { return &c.Status.Group }, groupName,
+		stringKey("status.group", func(c *Fixed) *string { return &c.Status.Group }, groupName,
 			"Members of this group may change things; whoever can open the socket may",
 			"read. Empty: only root and the daemon's own user."),
-		intKey("jobs.artefact_bytes", func(c *Config) *int64 { return &c.Jobs.ArtefactBytes }, 1<<20, 1<<44,
+		intKey("jobs.artefact_bytes", func(c *Fixed) *int64 { return &c.Jobs.ArtefactBytes }, 1<<20, 1<<44,
 			"Space for uploaded modules and configs."),
-		intKey("jobs.worker_results", func(c *Config) *int { return &c.Jobs.WorkerResults }, 0, 1<<20,
+		intKey("jobs.worker_results", func(c *Fixed) *int { return &c.Jobs.WorkerResults }, 0, 1<<20,
 			"Results per second for which one worker is given work, and ten times as",
 			"many at once. Work in chunks of 10 to 60 s stays far below. 0: no limit.",
 			"This and what follows counts on the host that holds the lease."),
-		intKey("jobs.owner_jobs", func(c *Config) *int { return &c.Jobs.OwnerJobs }, 0, 1<<20,
+		intKey("jobs.owner_jobs", func(c *Fixed) *int { return &c.Jobs.OwnerJobs }, 0, 1<<20,
 			"Jobs per second that one owner may submit, and fifty times as many at once.",
 			"0: no limit."),
-		intKey("jobs.owner_chunks", func(c *Config) *int { return &c.Jobs.OwnerChunks }, 0, 1<<30,
+		intKey("jobs.owner_chunks", func(c *Fixed) *int { return &c.Jobs.OwnerChunks }, 0, 1<<30,
 			"Chunks per second that one owner may submit, and twenty times as many at",
 			"once. 0: no limit."),
-		intKey("jobs.open", func(c *Config) *int { return &c.Jobs.Open }, 0, 1<<20,
+		intKey("jobs.open", func(c *Fixed) *int { return &c.Jobs.Open }, 0, 1<<20,
 			"Open jobs at a time; more are refused with a time to try again. 0: no limit."),
-		intKey("jobs.owner_open", func(c *Config) *int { return &c.Jobs.OwnerOpen }, 0, 1<<20,
+		intKey("jobs.owner_open", func(c *Fixed) *int { return &c.Jobs.OwnerOpen }, 0, 1<<20,
 			"Open jobs of one owner at a time. 0: no limit."),
-		reloads(stringKey("jobs.groups_file", func(c *Config) *string { return &c.Jobs.GroupsFile }, optionalPath,
+		stringKey("jobs.groups_file", func(c *Live) *string { return &c.GroupsFile }, optionalPath,
 			"Groups that permissions of jobs may name: a TOML file of lines such as",
 			"render = [\"uid:1000\", \"node:n4\"], up to 10 000 members each. It is read at the",
 			"start and with the configuration. What it does not name stays; [] ends a",
-			"group. Keep it on one host: the last one read decides. Empty: none.")),
+			"group. Keep it on one host: the last one read decides. Empty: none."),
 	}
 }
 
@@ -311,12 +300,12 @@ const (
 )
 
 // mtuKey is an integer key that also takes 0.
-func mtuKey(name string, at func(*Config) *int, doc ...string) key {
+func mtuKey(name string, at func(*Live) *int, doc ...string) key {
 	k := intKey(name, at, minMTU, maxMTU, doc...)
 	inRange := k.set
 	k.set = func(c *Config, v any) error {
 		if n, ok := v.(int64); ok && n == 0 {
-			*at(c) = 0
+			*at(&c.Live) = 0
 			return nil
 		}
 		return inRange(c, v)

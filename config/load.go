@@ -133,6 +133,7 @@ func (w *walker) table(prefix string, table map[string]toml.Primitive) {
 				continue
 			}
 			w.l.cfg.origin[full] = FromFile
+		case retired(full):
 		case isTable && w.l.section(full):
 			var sub map[string]toml.Primitive
 			// Decoding a table into primitives cannot go wrong.
@@ -166,8 +167,16 @@ func (g *grab) UnmarshalTOML(v any) error {
 	return errGrabbed
 }
 
+// retired reports whether name is a key of an earlier release that no longer
+// has an effect. Files made from that release's example still set it, so it is
+// accepted with any value.
+func retired(name string) bool { return name == "coord.legacy" }
+
 // section reports whether some key lies below name.
 func (l *loader) section(name string) bool {
+	if name == "coord" {
+		return true // only retired keys are left in it
+	}
 	for k := range l.keys {
 		if strings.HasPrefix(k, name+".") {
 			return true
@@ -221,6 +230,7 @@ func (l *loader) env(env []string) {
 			delete(values, Env(k.name))
 		}
 	}
+	delete(values, Env("coord.legacy")) // retired
 	for _, name := range sortedKeys(values) {
 		if l.envSection(name) {
 			l.unknownEnv(name)

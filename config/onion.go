@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Tor is [tor]: the tor process, or the one attached to.
@@ -25,7 +25,6 @@ type Onion struct {
 	Mode       string // http, tcp
 	Port       int
 	Host       string
-	Weight     uint32
 	Points     int // introduction points; 0: by the number of hosts
 	SingleHost bool
 
@@ -36,34 +35,34 @@ type Onion struct {
 
 func onionKeys() []key {
 	return []key{
-		stringKey("onion.target", func(c *Config) *string { return &c.Onion.Target }, text0,
+		stringKey("onion.target", func(c *Fixed) *string { return &c.Onion.Target }, text0,
 			"What this host serves under the cluster's onion addresses: \"127.0.0.1:8080\",",
 			"\"unix:/run/app.sock\", or another onion, \"<56 characters>.onion:80\". Empty:",
 			"this host serves none, and may still publish. Needs tor.enabled."),
-		valueKey("onion.mode", func(c *Config) *string { return &c.Onion.Mode }, oneOf("http", "tcp"), word,
+		valueKey("onion.mode", func(c *Fixed) *string { return &c.Onion.Mode }, oneOf("http", "tcp"), word,
 			"http rewrites the target's names and bounds what clients send; tcp passes bytes."),
-		intKey("onion.port", func(c *Config) *int { return &c.Onion.Port }, 1, 65535,
+		intKey("onion.port", func(c *Fixed) *int { return &c.Onion.Port }, 1, 65535,
 			"Port of the onion addresses, the same on all hosts."),
-		stringKey("onion.host", func(c *Config) *string { return &c.Onion.Host }, text0,
+		stringKey("onion.host", func(c *Fixed) *string { return &c.Onion.Host }, text0,
 			"What an HTTP target sees as Host. Empty: the target's own name."),
-		reloads(intKey("onion.weight", func(c *Config) *uint32 { return &c.Onion.Weight }, 0, cluster.MaxOnionWeight,
+		intKey("onion.weight", func(c *Live) *uint32 { return &c.OnionWeight }, 0, event.MaxOnionWeight,
 			"This host's share of the introduction points beside the others'. 0: none, it is",
-			"drained.")),
-		intKey("onion.intro_points", func(c *Config) *int { return &c.Onion.Points }, 0, 10,
+			"drained."),
+		intKey("onion.intro_points", func(c *Fixed) *int { return &c.Onion.Points }, 0, 10,
 			"Introduction points that this host keeps, 3 to 10. 0: by the number of hosts."),
-		boolKey("onion.single_host", func(c *Config) *bool { return &c.Onion.SingleHost },
+		boolKey("onion.single_host", func(c *Fixed) *bool { return &c.Onion.SingleHost },
 			"While this host is the only member, let tor publish the addresses by itself."),
-		intKey("onion.connections", func(c *Config) *int { return &c.Onion.Connections }, 1, 1<<16,
+		intKey("onion.connections", func(c *Fixed) *int { return &c.Onion.Connections }, 1, 1<<16,
 			"Connections to the target at once; more wait."),
-		intKey("onion.body_bytes", func(c *Config) *int64 { return &c.Onion.BodyBytes }, 1, 1<<40,
+		intKey("onion.body_bytes", func(c *Fixed) *int64 { return &c.Onion.BodyBytes }, 1, 1<<40,
 			"Largest body of an HTTP request."),
 		floatKey("onion.answer_seconds",
-			func(c *Config) float64 { return c.Onion.Answer.Seconds() },
-			func(c *Config, f float64) { c.Onion.Answer = time.Duration(f * float64(time.Second)) }, 0.1, 3600,
+			func(c *Fixed) float64 { return c.Onion.Answer.Seconds() },
+			func(c *Fixed, f float64) { c.Onion.Answer = time.Duration(f * float64(time.Second)) }, 0.1, 3600,
 			"How long an HTTP target may take until it answers."),
 		floatKey("onion.idle_seconds",
-			func(c *Config) float64 { return c.Onion.Idle.Seconds() },
-			func(c *Config, f float64) { c.Onion.Idle = time.Duration(f * float64(time.Second)) }, 1, 86400,
+			func(c *Fixed) float64 { return c.Onion.Idle.Seconds() },
+			func(c *Fixed, f float64) { c.Onion.Idle = time.Duration(f * float64(time.Second)) }, 1, 86400,
 			"A connection without a byte for so long ends."),
 	}
 }
@@ -97,12 +96,12 @@ func ownedByTorrc() []string {
 
 func torKeys() []key {
 	return []key{
-		boolKey("tor.enabled", func(c *Config) *bool { return &c.Tor.Enabled },
+		boolKey("tor.enabled", func(c *Fixed) *bool { return &c.Tor.Enabled },
 			"Run a tor process of the daemon's own, or attach to one: for onion addresses, and",
 			"for hosts that reach each other no other way."),
-		stringKey("tor.program", func(c *Config) *string { return &c.Tor.Program }, optionalPath,
+		stringKey("tor.program", func(c *Fixed) *string { return &c.Tor.Program }, optionalPath,
 			"The tor program. Empty: tor on the path."),
-		{
+		spec[Fixed]{
 			name: "tor.torrc", kind: "a list of strings",
 			doc: []string{
 				"Further lines of tor's configuration, like \"Bridge 192.0.2.1:443 ...\". Onion",
@@ -110,14 +109,14 @@ func torKeys() []key {
 			},
 			parse: func(s string) (any, error) { return splitLines(s), nil },
 			set:   setTorrc,
-			show:  func(c *Config) string { return showTexts(c.Tor.Torrc) },
-		},
-		stringKey("tor.control", func(c *Config) *string { return &c.Tor.Control }, text0,
+			show:  func(c *Fixed) string { return showTexts(c.Tor.Torrc) },
+		}.key(),
+		stringKey("tor.control", func(c *Fixed) *string { return &c.Tor.Control }, text0,
 			"Control port of a tor that runs already, \"unix:/run/tor/control\" or \"127.0.0.1:9051\".",
 			"Such a tor serves no onion of this host, but publishes and connects. Empty: an own tor."),
-		stringKey("tor.socks", func(c *Config) *string { return &c.Tor.Socks }, text0,
+		stringKey("tor.socks", func(c *Fixed) *string { return &c.Tor.Socks }, text0,
 			"Its SOCKS port, likewise; only with tor.control."),
-		stringKey("tor.cookie", func(c *Config) *string { return &c.Tor.Cookie }, optionalPath,
+		stringKey("tor.cookie", func(c *Fixed) *string { return &c.Tor.Cookie }, optionalPath,
 			"Its authentication cookie, like \"/run/tor/control.authcookie\". Empty: it asks for none."),
 	}
 }
@@ -161,7 +160,7 @@ func texts(v any, limit int) ([]string, error) {
 	return out, nil
 }
 
-func setTorrc(c *Config, v any) error {
+func setTorrc(c *Fixed, v any) error {
 	lines, err := texts(v, maxTorrcLines)
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func WriteReference(w io.Writer) error {
 	b.WriteString("# Configuration\n\n" +
 		"Made from the table of keys in `config/keys.go`; `skein config init` prints the same as a file to edit. The file is\n" +
 		"`" + DefaultPath + "` unless `--config` or `SKEIN_CONFIG` names another. Flags beat the environment, the\n" +
-		"environment beats the file. Unknown keys, wrong types and values out of range are errors, all told at once.\n\n" +
+		"environment beats the file. Unknown keys, wrong types and values out of range are errors, all reported at once.\n\n" +
 		"*reload*: `systemctl reload skein` (SIGHUP) applies it; *restart*: only a new start does. `skein config diff` shows what\n" +
 		"either would change.\n")
 	def := Default()

@@ -100,7 +100,7 @@ func TestClockOffByMinutes(t *testing.T) {
 			}
 			clockC.Store(0)
 			w.until("all alive again", 10*time.Second, w.allAlive)
-			if n := len(logA.lines("clock of peer is good again")); n != 1 {
+			if n := len(logA.lines("clock of peer is right again")); n != 1 {
 				t.Errorf("said %d times that it is good", n)
 			}
 			if m, _ := a.svc.View().Member(c.node); m.Skew != 0 {

@@ -306,7 +306,7 @@ func TestVoteStoreFailureGivesUpLease(t *testing.T) {
 		if a.store.vote.PromisedTerm >= term {
 			t.Fatalf("a saved term %d though its disk fails", a.store.vote.PromisedTerm)
 		}
-		if a.svc.View().Failing[voteCheck] == "" {
+		if a.svc.View().Failing["vote_store"] == "" {
 			t.Fatalf("a reports no failing vote store: %v", a.svc.View().Failing)
 		}
 		// It neither votes nor stands: with b gone, c alone is no majority.

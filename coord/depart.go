@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/transport"
 )
 
 // Depart tells the lease core that a member is about to leave for good, so
@@ -18,7 +19,7 @@ func (s *Service) Depart(ctx context.Context, node cluster.NodeID, d time.Durati
 	err := s.call(ctx, func() {
 		p := s.peers[node]
 		if p == nil {
-			refused = ErrNotMember
+			refused = transport.ErrNotMember
 			return
 		}
 		now := s.now()

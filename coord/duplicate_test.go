@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 )
@@ -187,7 +188,7 @@ func TestTwoProcessesOfOneHost(t *testing.T) {
 				t.Errorf("told %v, want %v once each", found, want)
 			}
 			mu.Unlock()
-			if n := a.rejected(string(reasonDuplicate)); n < 20 {
+			if n := a.rejected(string(transport.ReasonDuplicate)); n < 20 {
 				t.Errorf("%d messages of the older process counted", n)
 			}
 			twin.stop()
@@ -217,7 +218,7 @@ func TestRestartsAreNoDuplicates(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		for _, h := range []*host{a, c} {
-			if n := h.rejected(string(reasonDuplicate)); n != 0 || h.svc.View().Rejected["boot"] == 0 {
+			if n := h.rejected(string(transport.ReasonDuplicate)); n != 0 || h.svc.View().Rejected["boot"] == 0 {
 				t.Errorf("%s: %d duplicates of %v", h.node, n, h.svc.View().Rejected)
 			}
 		}
@@ -228,72 +229,32 @@ func TestRestartsAreNoDuplicates(t *testing.T) {
 // does not count.
 func TestLiesAboutDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := pair(t)
+		a, _, _ := pair(t)
 		b, c := a.peers["host-b"], a.peers["host-c"]
 		for _, p := range []*peerState{b, c} {
 			p.beatAt = a.now()
 		}
 		fails := func() bool {
 			a.judgeDuplicates(a.now())
-			return a.failing[identityCheck] != ""
+			return a.elector.Failing()[identityCheck] != ""
 		}
-		b.seenBoot = wire.MaxNumber
+		b.twin.seenBoot = wire.MaxNumber
 		if fails() || a.ownDuplicate {
 			t.Error("one of two was believed")
 		}
-		c.seenBoot = a.o.Boot
+		c.twin.seenBoot = a.o.Boot
 		if fails() || !a.ownDuplicate {
 			t.Error("they agree on two processes, not on this one being the wrong one")
 		}
-		c.seenBoot = a.o.Boot + 1
+		c.twin.seenBoot = a.o.Boot + 1
 		if !fails() {
 			t.Error("both were not believed")
 		}
-		b.seenBoot, c.seenBoot = 0, 0
+		b.twin.seenBoot, c.twin.seenBoot = 0, 0
 		if fails() || a.ownDuplicate {
 			t.Error("still believed")
 		}
 	})
-}
-
-// TestTwins: only what the host's key signed, after the start that counts began,
-// shows a second process.
-func TestTwins(t *testing.T) {
-	a, peer, _ := benchAcceptor(t)
-	mallory := &host{node: peer.node, key: seedKey("mallory")}
-	take := func(by *host, boot, seq uint64, after time.Duration) wire.Reason {
-		_, _, err := a.check(sealFor(t, by, wire.Header{
-			Node: peer.node, Time: benchTime.Add(after).Unix(), Type: wire.TypeLeaseRelease, To: "host-a", Boot: boot, Seq: seq,
-		}, nil), peer.addr)
-		if err == nil {
-			return ""
-		}
-		return wire.ReasonOf(err)
-	}
-	for i, c := range []struct {
-		by        *host
-		boot, seq uint64
-		after     time.Duration
-		want      wire.Reason
-	}{
-		{peer, 9, 1, 0, ""},
-		{peer, 5, 1, 2 * time.Second, wire.ReasonBoot}, // on its way when that start began
-		{mallory, 5, 1, 4 * time.Second, wire.ReasonBoot},
-		{peer, 5, 1, 4 * time.Second, reasonDuplicate},
-		{peer, 9, 1, 0, wire.ReasonReplay},
-		{mallory, 9, 1, time.Second, wire.ReasonReplay},
-		{peer, 9, 1, time.Second, reasonDuplicate},
-		{peer, 9, 2, time.Second, ""},
-		{peer, 9, 2 + recentSigs, time.Second, ""},
-		{peer, 9, 2, 2 * time.Second, wire.ReasonReplay}, // too long ago to tell
-	} {
-		if got := take(c.by, c.boot, c.seq, c.after); got != c.want {
-			t.Errorf("%d: %q, want %q", i, got, c.want)
-		}
-	}
-	if got := a.twins.m[peer.node].count; got != 2 {
-		t.Errorf("%d noted", got)
-	}
 }
 
 func TestMarkBoot(t *testing.T) {

@@ -1,38 +1,7 @@
 package coord
 
-import (
-	"errors"
-	"fmt"
+import "errors"
 
-	"github.com/skein-project/skein/cluster"
-)
-
-// Errors that callers branch on.
-var (
-	// ErrNotMember: the other host is not in the membership table. Retryable
-	// once its records arrived.
-	ErrNotMember = errors.New("not a member")
-	// ErrBusy: a bound on streams is reached. Retryable.
-	ErrBusy = errors.New("too many streams")
-	// ErrStopped: Run has ended or never began.
-	ErrStopped = errors.New("coordination stopped")
-	// ErrIdentity: the other end of a stream is not who it should be.
-	ErrIdentity = errors.New("wrong identity")
-	// ErrNotHolder: this host does not hold the lease, so it cannot hand it
-	// over.
-	ErrNotHolder = errors.New("not the holder")
-)
-
-// DialError says which host and protocol a stream was for. It wraps the
-// cause; no state changed.
-type DialError struct {
-	To    cluster.NodeID
-	Proto string
-	Err   error
-}
-
-// Error implements error.
-func (e *DialError) Error() string { return fmt.Sprintf("dial %s %s: %v", e.To, e.Proto, e.Err) }
-
-// Unwrap returns the cause.
-func (e *DialError) Unwrap() error { return e.Err }
+// ErrNotHolder says that this host does not hold the lease, so that it cannot
+// hand it over or change it.
+var ErrNotHolder = errors.New("not the holder")

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/path"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 )
@@ -55,7 +56,7 @@ func (o *onions) give(t *testing.T, h *host) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts.Fallback = &Fallback{
+		opts.Fallback = &transport.Fallback{
 			Listener: ln, Bulk: []string{protoBulk},
 			Dial: func(ctx context.Context, _ cluster.NodeID, onion string) (net.Conn, error) {
 				return nh.Dial(ctx, netip.AddrPortFrom(o.addrs[onion], onionPort))
@@ -134,7 +135,7 @@ func TestFallback(t *testing.T) {
 		if got := <-served; got != a.node {
 			t.Errorf("served %s", got)
 		}
-		if _, err := a.svc.Dial(t.Context(), b.node, protoBulk); !errors.Is(err, ErrBulk) {
+		if _, err := a.svc.Dial(t.Context(), b.node, protoBulk); !errors.Is(err, transport.ErrBulk) {
 			t.Errorf("bulk over an onion service: %v", err)
 		}
 
@@ -152,7 +153,6 @@ func TestFallback(t *testing.T) {
 			return true
 		})
 		w.order = w.order[:3] // d never runs
-		a.svc.post(func() {})
 		w.net.Heal()
 		took = w.until("back on the mesh", 30*time.Second, func() bool {
 			for _, n := range w.order {
@@ -168,9 +168,7 @@ func TestFallback(t *testing.T) {
 		w.until("streams that nobody needs are closed", 3*time.Minute, func() bool {
 			n := 0
 			for _, h := range []*host{a, b, c} {
-				h.svc.fallback.links.mu.Lock()
-				n += len(h.svc.fallback.links.m)
-				h.svc.fallback.links.mu.Unlock()
+				n += int(h.gauge("skein_coord_onion_streams"))
 			}
 			return n == 0
 		})
@@ -269,22 +267,16 @@ func TestOnionStrangers(t *testing.T) {
 		shake := func(key ed25519.PrivateKey, protos ...string) error {
 			raw := dial()
 			defer raw.Close()
-			cert, err := identityCertificate(key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cfg := tlsBase(cert, func(ed25519.PublicKey) error { return nil })
-			cfg.NextProtos = protos
-			c := tls.Client(raw, cfg)
+			c := tls.Client(raw, clientTLS(t, key, protos...))
 			if err := c.HandshakeContext(t.Context()); err != nil {
 				return err
 			}
-			_, err = c.Read(make([]byte, 1)) // TLS 1.3: a server refuses a client's key later
+			_, err := c.Read(make([]byte, 1)) // TLS 1.3: a server refuses a client's key later
 			return err
 		}
 		for name, err := range map[string]error{
-			"stranger": shake(seedKey("mallory"), ProtoOnion),
-			"itself":   shake(a.key, ProtoOnion),
+			"stranger": shake(seedKey("mallory"), transport.ProtoOnion),
+			"itself":   shake(a.key, transport.ProtoOnion),
 			"bulk":     shake(b.key, protoBulk),
 			"unknown":  shake(b.key, "no/1"),
 		} {
@@ -303,16 +295,11 @@ func TestOnionStrangers(t *testing.T) {
 			"length 0":    {0, 0, 0, 0},
 			"huge length": {255, 255, 255, 255, 1},
 			"bad ping":    {0, 0, 0, 2, 2, 9},
-			"flood":       []byte(strings.Repeat("\x00\x00\x00\x02\x01x", linkBurst+linkRate)),
+			"flood":       []byte(strings.Repeat("\x00\x00\x00\x02\x01x", linkFlood)),
 		} {
 			conn := dial()
-			cert, err := identityCertificate(b.key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cfg := tlsBase(cert, func(ed25519.PublicKey) error { return nil })
-			cfg.NextProtos = []string{ProtoOnion}
-			c := tls.Client(conn, cfg)
+			var err error
+			c := tls.Client(conn, clientTLS(t, b.key, transport.ProtoOnion))
 			if err := c.HandshakeContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -338,28 +325,6 @@ func TestOnionStrangers(t *testing.T) {
 		w.until("everyone over onions in spite of the flood", 60*time.Second, func() bool { return w.onPath(path.Onion) })
 		for _, c := range flood {
 			c.Close()
-		}
-	})
-}
-
-// TestOnionForgery: over the stream of one member nobody speaks for another,
-// and what was sent over the mesh is a replay there.
-func TestOnionForgery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, o := newWorld(t, cluster.ProfileLAN, 5, lan), newOnions()
-		a, b, c := w.threeOnions(o)
-		defer w.stopAll()
-		header := wire.Header{Node: c.node, Time: time.Now().Unix(), Type: wire.TypeLeaseClaim, To: a.node, Boot: c.boot, Seq: 1 << 40}
-		forged := seal(t, c.key, header, claim(t, c, 1000, a.svc.View().Lease.Config))
-		a.svc.onionMessage(b.node, forged)
-		if n := a.rejected(string(wire.ReasonSource)); n != 1 {
-			t.Errorf("c's message over b's stream: refused %d times for its source", n)
-		}
-		a.svc.onionMessage("nobody", forged)
-		header.Time -= 60
-		a.svc.onionMessage(c.node, seal(t, c.key, header, claim(t, c, 1000, a.svc.View().Lease.Config)))
-		if n := a.rejected(string(wire.ReasonClock)); n != 1 {
-			t.Errorf("an old message: refused %d times for its time", n)
 		}
 	})
 }

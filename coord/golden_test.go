@@ -2,6 +2,7 @@ package coord
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 	"github.com/skein-project/skein/lease"
@@ -23,9 +25,9 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden messages")
 
 // pair are the services of host-a and host-b, which know each other and a third
-// host; neither runs. The fake clock makes every byte that they send the same
-// each time.
-func pair(t *testing.T) (a, b *Service) {
+// host. Their sockets are open, but nothing runs that would say anything by
+// itself. The fake clock makes every byte that they send the same each time.
+func pair(t *testing.T) (a, b *Service, out *recorder) {
 	t.Helper()
 	w := newWorld(t, cluster.ProfileLAN, 1, simnet.Link{})
 	ha, hb, hc := w.add("host-a", 10), w.add("host-b", 20), w.add("host-c", 30)
@@ -42,10 +44,16 @@ func pair(t *testing.T) (a, b *Service) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.acceptor.started = s.now()
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.net.Run(ctx, func(err error) { t.Error(err) })
+		}()
 		t.Cleanup(func() {
-			_ = s.o.PacketConn.Close() // never read
-			_ = s.o.Listener.Close()   // never accepted
+			cancel()
+			s.net.CloseSend()
+			<-done
 		})
 		if h == ha {
 			a = s
@@ -53,58 +61,86 @@ func pair(t *testing.T) (a, b *Service) {
 			b = s
 		}
 	}
-	return a, b
+	out = &recorder{w: w}
+	w.net.Tap(func(_, _ netip.AddrPort, data []byte) { out.data = append(out.data, bytes.Clone(data)) })
+	synctest.Wait()
+	return a, b, out
 }
 
-// sent are the bytes that a queued, in order.
-func sent(t *testing.T, s *Service) []byte {
+// recorder has what hosts sent.
+type recorder struct {
+	w    *world
+	data [][]byte
+}
+
+// one is the one datagram that was sent since the last call.
+func (r *recorder) one(t *testing.T) []byte {
 	t.Helper()
+	synctest.Wait()
+	if len(r.data) != 1 {
+		t.Fatalf("%d datagrams were sent", len(r.data))
+	}
+	defer func() { r.data = nil }()
+	return r.data[0]
+}
+
+// received is the one message that b has accepted since the last call.
+func received(t *testing.T, b *Service) (d transport.Delivery, ok bool) {
+	t.Helper()
+	synctest.Wait()
 	select {
-	case d := <-s.sendq:
-		if len(s.sendq) > 0 {
-			t.Fatalf("%d more datagrams", len(s.sendq))
+	case d = <-b.net.Inbox():
+		if len(b.net.Inbox()) > 0 {
+			t.Fatal("more than one message")
 		}
-		return d.data
+		return d, true
 	default:
-		t.Fatal("nothing was sent")
-		return nil
+		return d, false
 	}
 }
 
 // messages sends each of the six messages from a to host-b, as the service does
 // by itself.
-func messages(t *testing.T, a *Service) map[string][]byte {
+func messages(t *testing.T, a *Service, r *recorder) map[string][]byte {
 	t.Helper()
 	out := make(map[string][]byte)
-	note := func(name string) { out[name] = sent(t, a) }
+	note := func(name string) { out[name] = r.one(t) }
 	now := a.now()
-	a.publishing.Store(true)
 	a.look(now)
-	a.beatTo("host-b", now, false)
+	hb := a.ownBeat(a.peers["host-b"], now, false)
+	hb.Role, hb.KnownPeers = cluster.RolePublisher, a.endpoints.Hints("host-b", a.rotate, a.net.Directory())
+	if err := a.net.Send("host-b", wire.TypeHeartbeat, hb); err != nil {
+		t.Fatal(err)
+	}
 	note("heartbeat")
-	a.sendRecords("host-b", "host-a")
+	a.records.Send("host-b", "host-a")
 	note("peer_announce")
 	cfg := cluster.VoterConfig{Epoch: 3, Term: 7, Voters: []cluster.NodeID{"host-a", "host-b", "host-c"}, Mode: cluster.ModeQuorum}
-	a.sendLease(lease.Send{To: "host-b", Msg: lease.Message{Phase: lease.Vote, Priority: 10, Term: 8, Round: 5, Config: cfg}})
+	a.elector.Send(lease.Send{To: "host-b", Msg: lease.Message{Phase: lease.Vote, Priority: 10, Term: 8, Round: 5, Config: cfg}})
 	note("lease_claim")
-	a.sendLease(lease.Send{To: "host-b", Msg: lease.Message{
+	a.elector.Send(lease.Send{To: "host-b", Msg: lease.Message{
 		Phase: lease.ReleaseTerm, Priority: 10, Term: 8, Config: cfg, Successor: "host-b",
 		Released: &lease.Release{Term: 8, Holder: "host-a", Successor: "host-b"},
 	}})
 	note("lease_release")
 	list := func(points ...string) {
-		a.intro = introState{at: uint64(time.Now().Unix()) - 5}
+		var pieces [][]byte
 		for _, p := range points {
-			a.intro.list = append(a.intro.list, wire.IntroPoint{Data: wire.IntroData(p)})
+			pieces = append(pieces, wire.PieceData(p))
 		}
-		a.intro.digest = wire.IntroDigest(a.intro.list)
-		a.sendOr("host-b", wire.TypeIntroPoints, a.introMessage())
+		if err := a.PublishShare(pieces, time.Now().Add(-5*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		(<-a.commands)() // the loop does not run
+		a.shares.SendTo("host-b")
 	}
 	list("intro-point-1", "intro-point-2")
 	note("intro_points")
 	list(strings.Repeat("one", 500), strings.Repeat("two", 500))
 	note("intro_points_digest")
-	a.sendOr("host-b", wire.TypeBackendUnhealthy, wire.BackendUnhealthy{Backend: "backend-2"})
+	if err := a.net.Send("host-b", wire.TypeBackendUnhealthy, wire.BackendUnhealthy{Backend: "backend-2"}); err != nil {
+		t.Fatal(err)
+	}
 	note("backend_unhealthy")
 	return out
 }
@@ -114,8 +150,9 @@ func messages(t *testing.T, a *Service) map[string][]byte {
 // with the protocol: go test ./coord -run GoldenMessages -update.
 func TestGoldenMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := pair(t)
-		for name, got := range messages(t, a) {
+		a, b, out := pair(t)
+		sent := messages(t, a, out)
+		for name, got := range sent {
 			file := filepath.Join("testdata", name+".json")
 			if *update {
 				if err := os.WriteFile(file, got, 0o600); err != nil {
@@ -132,10 +169,14 @@ func TestGoldenMessages(t *testing.T) {
 			if len(got) > wire.MaxDatagram {
 				t.Errorf("%s: %d bytes", name, len(got))
 			}
-			m, p, err := b.acceptor.check(want, a.self.IP4)
-			if err != nil || m.Node != "host-a" || p == nil {
-				t.Errorf("%s: %+v, %v", name, m.Header, err)
+		}
+		for range len(sent) {
+			if d := <-b.net.Inbox(); d.Msg.Node != "host-a" || d.Payload == nil {
+				t.Errorf("%+v", d.Msg.Header)
 			}
+		}
+		if rest := b.net.Refused(); len(rest) != 0 || len(b.net.Inbox()) != 0 {
+			t.Errorf("host-b refused %v", rest)
 		}
 	})
 }
@@ -145,8 +186,13 @@ func TestGoldenMessages(t *testing.T) {
 // dropped.
 func TestNewerVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := pair(t)
-		for name, data := range messages(t, a) {
+		a, b, out := pair(t)
+		inject := func(data []byte) { out.w.net.Inject(udpAddr(a.self.IP4), udpAddr(b.self.IP4), data) }
+		sent := messages(t, a, out)
+		for range len(sent) {
+			<-b.net.Inbox()
+		}
+		for name, data := range sent {
 			m, err := wire.Parse(data)
 			if err != nil {
 				t.Fatal(err)
@@ -163,11 +209,13 @@ func TestNewerVersion(t *testing.T) {
 			m.Seq += 1000
 			later := seal(t, a.o.Key, m.Header, fields)
 			later = bytes.Replace(later, []byte(`"v":2`), []byte(`"v":2,"hops":[1,2],"zone":{"id":"z"}`), 1)
-			got, p, err := b.acceptor.check(later, a.self.IP4)
-			if err != nil || got.Header != m.Header {
-				t.Errorf("%s: %+v, %v", name, got.Header, err)
+			inject(later)
+			got, ok := received(t, b)
+			if !ok || got.Msg.Header != m.Header {
+				t.Errorf("%s: %+v, refused %v", name, got.Msg.Header, b.net.Refused())
 				continue
 			}
+			p := got.Payload
 			switch v := p.(type) { // these keep their bytes for the lease core
 			case wire.Claim:
 				v.Raw = want.(wire.Claim).Raw //nolint:errcheck,forcetypeassert // the same type
@@ -184,9 +232,10 @@ func TestNewerVersion(t *testing.T) {
 			Node: "host-a", Time: time.Now().Unix(), Type: "a_later_type", To: "host-b", Boot: 3, Seq: 5000,
 		}, map[string]int{"x": 1})
 		before := b.View()
-		b.acceptor.one(later, a.self.IP4, a.udpAddr(a.self), false)
+		inject(later)
+		_, taken := received(t, b)
 		after := b.View()
-		if after.Rejected[string(wire.ReasonUnknownType)] != 1 || len(b.inbox) != 0 {
+		if after.Rejected[string(wire.ReasonUnknownType)] != 1 || taken {
 			t.Errorf("an unknown type: %v", after.Rejected)
 		}
 		before.Rejected, after.Rejected = nil, nil
@@ -228,7 +277,7 @@ func TestExamples(t *testing.T) {
 			Role: cluster.RolePublisher, LastPublish: &published, IntroPoints: 3,
 			KnownPeers: []wire.PeerHint{{Node: "node-b", Endpoint: netip.MustParseAddrPort("192.168.1.2:51820"), TunnelIP: netip.MustParseAddr("10.200.200.2")}},
 		},
-		"intro_points":      wire.IntroPoints{},
+		"intro_points":      wire.Share{},
 		"lease_release":     wire.Release{},
 		"backend_unhealthy": wire.BackendUnhealthy{Backend: "backend-2"},
 		"peer_announce":     wire.ReasonPayload, // the plain secret
@@ -267,8 +316,8 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if v, ok := p.(wire.IntroPoints); ok { // opaque: what counts is that there are two, and when
-			if len(v.Points) != 2 || v.FetchedAt != 1700000195 {
+		if v, ok := p.(wire.Share); ok { // opaque: what counts is that there are two, and when
+			if len(v.Pieces) != 2 || v.FetchedAt != 1700000195 {
 				t.Errorf("%s: %+v", name, v)
 			}
 			continue
@@ -276,11 +325,6 @@ func TestExamples(t *testing.T) {
 		if !reflect.DeepEqual(p, want) {
 			t.Errorf("%s: %+v, want %+v", name, p, want)
 		}
-	}
-	// The heartbeat as it stands is a sign of life of a host listed for it.
-	raw, _, m := example(t, "heartbeat")
-	if h, err := wire.ParseLegacy(raw); err != nil || h.Node != m.Node || h.Time != m.Time {
-		t.Errorf("unsigned heartbeat: %+v, %v", h, err)
 	}
 	// With what version 2 adds, the other two are read.
 	_, payload, m := example(t, "peer_announce")

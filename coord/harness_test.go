@@ -3,9 +3,13 @@ package coord
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/netip"
 	"os"
@@ -80,6 +84,7 @@ type host struct {
 	cert     member.Signed
 	ann      member.Signed
 	store    *memStore
+	dir      string         // of its files, if it has some
 	known    member.Records // what it starts with
 	boot     uint64
 	founder  bool
@@ -342,7 +347,7 @@ func (w *world) acters() []cluster.NodeID {
 	var out []cluster.NodeID
 	for _, n := range w.order {
 		if s := w.hosts[n].svc; s != nil {
-			if b := s.bound.Load(); s.MayAct(b.term) {
+			if s.elector.Authority().Term() != 0 {
 				out = append(out, n)
 			}
 		}
@@ -500,6 +505,41 @@ func (h *host) metric(name, label string) float64 {
 		}
 	}
 	return 0
+}
+
+// Bounds of package transport, as its documentation has them.
+const (
+	handshakeTimeout = 5 * time.Second
+	maxPeerStreams   = 48
+	maxHandshakes    = 64
+	maxNameless      = 32
+	linkFlood        = 400 // frames at once
+
+	// Datagrams per second and at once: of a member, of a member that names
+	// another boot than the one heard, of hosts that are no members.
+	memberRate, memberBurst       = 50, 100
+	otherBootRate, otherBootBurst = 5, 20
+	strangerBurst                 = 64
+)
+
+// certificate is a self-signed one of key.
+func certificate(t *testing.T, key ed25519.PrivateKey) tls.Certificate {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// clientTLS is what a host with key shows that believes everyone.
+func clientTLS(t *testing.T, key ed25519.PrivateKey, protos ...string) *tls.Config {
+	t.Helper()
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, //nolint:gosec // the other end is tested
+		Certificates: []tls.Certificate{certificate(t, key)}, NextProtos: protos,
+	}
 }
 
 func udpAddr(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, Port) }

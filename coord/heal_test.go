@@ -127,28 +127,20 @@ func TestLostRecordIsAnnouncedAgain(t *testing.T) {
 // TestFirstRoundTripsDoNotLast: the first answers wait for a handshake of the
 // mesh.
 func TestFirstRoundTripsDoNotLast(t *testing.T) {
-	s := &Service{o: Options{}, m: must(newMetrics(nil))}
 	p := &peerState{node: "host-b"}
 	at := time.Hour
 	for i, trip := range []time.Duration{2 * time.Second, time.Second, time.Millisecond, 3 * time.Millisecond} {
 		at += time.Second
-		s.measure(p, wire.Heartbeat{EchoUS: uint64((at - trip).Microseconds())}, at)
-		if i >= 2 && p.rtt > 3*time.Millisecond {
-			t.Errorf("round trip %s after %d answers", p.rtt, i+1)
+		taken(p, wire.Heartbeat{EchoUS: uint64((at - trip).Microseconds())}, at)
+		if i >= 2 && p.rtt.mean > 3*time.Millisecond {
+			t.Errorf("round trip %s after %d answers", p.rtt.mean, i+1)
 		}
 	}
 	for range 100 {
 		at += time.Second
-		s.measure(p, wire.Heartbeat{EchoUS: uint64((at - 9*time.Millisecond).Microseconds())}, at)
+		taken(p, wire.Heartbeat{EchoUS: uint64((at - 9*time.Millisecond).Microseconds())}, at)
 	}
-	if p.rtt < 8*time.Millisecond || p.rtt > 9*time.Millisecond {
-		t.Errorf("round trip %s, all answers take 9 ms", p.rtt)
+	if p.rtt.mean < 8*time.Millisecond || p.rtt.mean > 9*time.Millisecond {
+		t.Errorf("round trip %s, all answers take 9 ms", p.rtt.mean)
 	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

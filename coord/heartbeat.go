@@ -1,8 +1,6 @@
 package coord
 
 import (
-	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/path"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
@@ -29,80 +28,49 @@ const (
 	announceAgain = 2 * time.Minute
 	// staleAfter is how long a member may be silent before it is called stale.
 	staleAfter = 5 * time.Minute
-	// maxRTT bounds a credible echo.
-	maxRTT = time.Minute
-	// firstRTTs are the samples of which the least counts, all but the very
-	// first: that one waited for a handshake of the mesh.
-	firstRTTs = 8
-	// logSamples and caughtUpWithin say how old a state of the own log may be
-	// for a host that has it to count as caught up.
-	logSamples     = 32
-	caughtUpWithin = 3 * time.Second
 )
-
-// peerState is what the loop remembers of another member.
-type peerState struct {
-	node     cluster.NodeID
-	addr     net.Addr
-	since    time.Duration  // when it became a member here
-	beat     wire.Heartbeat // last one
-	beatAt   time.Duration  // when it came; 0: none yet
-	skew     time.Duration  // of its clock, by that one
-	sentAt   time.Duration  // last heartbeat to it
-	toldAt   time.Duration  // last announcement to it
-	echoed   time.Duration  // when the newest heartbeat that it answered was sent
-	rtt      time.Duration
-	rtts     int               // samples in rtt, counted up to firstRTTs
-	reported lease.PeerChanged // last told to the core
-	known    bool              // reported is valid
-
-	queued   bool // in Service.announce
-	caughtUp bool
-	departs  time.Duration // until when the lease does without it, see Depart
-
-	major        bool   // runs another major version
-	profile      bool   // has another profile
-	incompatible string // why, for people
-
-	leftBoot, leftSeq uint64 // its last word's, of the last start that said one
-
-	probe  probeState
-	probed uint32        // length of its last probe
-	probeT time.Duration // when that came
-
-	pull pullState
-
-	intro introState
-	hints []hint // backends that it calls unhealthy
-
-	seenBoot  uint64 // what its last heartbeat says to hear of this host, if that is two
-	duplicate bool   // two processes of it are heard
-}
-
-// logSample is a state of the own log.
-type logSample struct {
-	LogState
-	at time.Duration
-}
 
 // beat sends a round of heartbeats and sets the time of the next.
 func (s *Service) beat(now time.Duration) {
 	// A tenth of jitter keeps hosts that started together apart.
 	every := s.o.Timing.Heartbeat
 	s.beatAt = now + every - every/20 + time.Duration(s.o.Rand()*float64(every/10))
-	s.sampleLog(now)
-	s.drain(s.o.Local().Draining)
+	s.ownLog.sample(now)
+	s.elector.Drain(s.o.Local().Draining)
 	s.look(now)
 	s.roundSwim(now)
 	s.beatAll(now, false)
 	s.dirty = true
 }
 
+// look asks the device where the peers are and prepares this round's hints.
+func (s *Service) look(now time.Duration) {
+	if s.o.Observed != nil {
+		for _, node := range s.endpoints.Moved(s.o.Observed()) {
+			if p := s.peers[node]; p != nil {
+				p.probe.next = 0 // another path, perhaps a narrower one
+			}
+		}
+	}
+	if s.o.Interfaces != nil {
+		s.endpoints.SetOwn(s.o.Interfaces())
+	}
+	alive := 0
+	for node := range s.peers {
+		if s.detector.Health(node) == cluster.Alive {
+			alive++
+		}
+	}
+	if s.endpoints.Look(now, s.members, s.rotate, alive) {
+		s.dirty = true
+	}
+}
+
 func (s *Service) beatAll(now time.Duration, leaving bool) {
 	for _, node := range s.direct(now, leaving) {
 		p := s.peers[node]
 		if !leaving && s.detector.Health(node) != cluster.Alive &&
-			now-s.lastSign(p) >= announceAgain && now-p.toldAt >= announceAgain {
+			now-s.lastSign(p) >= announceAgain && now-p.introducedAt >= announceAgain {
 			s.introduce(node)
 		}
 		s.beatTo(node, now, leaving)
@@ -116,7 +84,7 @@ func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 	if s.removed {
 		return nil
 	}
-	st := s.lease.Status()
+	st := s.elector.Status()
 	var full map[cluster.NodeID]bool
 	if s.swim.core.Active() {
 		full = s.fullTargets(now, leaving)
@@ -143,7 +111,7 @@ func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 		case now-p.sentAt < s.retryPause(p, now):
 		case important:
 			first = append(first, m.Node)
-		case full != nil && p.queued && !leaving: // its introduction is a heartbeat
+		case full != nil && s.introductions.queued[m.Node] && !leaving: // its introduction is a heartbeat
 		default:
 			rest = append(rest, m.Node)
 		}
@@ -166,12 +134,40 @@ func (s *Service) direct(now time.Duration, leaving bool) []cluster.NodeID {
 	core := func(n cluster.NodeID) bool { return n == st.Holder || st.Config.Has(n) }
 	for _, m := range s.members {
 		if core(m.Node) && core(s.o.Self) {
-			s.detector.SetSlack(m.Node, s.onionSlack(m.Node))
+			s.detector.SetSlack(m.Node, s.net.Paths().Slack(m.Node))
 		} else {
-			s.detector.SetSlack(m.Node, slack+s.onionSlack(m.Node))
+			s.detector.SetSlack(m.Node, slack+s.net.Paths().Slack(m.Node))
 		}
 	}
 	return append(first, rest...)
+}
+
+// beatDirect sends a heartbeat over the mesh to a host that is reached over
+// onion services: if some arrive, that ends.
+func (s *Service) beatDirect(node cluster.NodeID, now time.Duration) {
+	m, ok := s.net.Directory().Member(node)
+	p := s.peers[node]
+	if !ok || p == nil || !s.net.Paths().Onion(node) || s.removed {
+		return
+	}
+	_ = s.net.SendMesh(m, wire.TypeHeartbeat, s.ownBeat(p, now, false)) // counted
+}
+
+// pathChanged follows a change of path at once, not with the next round: it may
+// count the last one as lost.
+func (s *Service) pathChanged(a path.Changed) {
+	s.dirty = true
+	p := s.peers[a.Node]
+	if p == nil {
+		return
+	}
+	if a.To == path.Onion {
+		s.detector.SetSlack(a.Node, s.net.Paths().Slack(a.Node))
+	}
+	p.rtt.restart()
+	s.shares.Retry(a.Node)
+	s.introduce(a.Node)
+	s.beatTo(a.Node, s.now(), false)
 }
 
 // lastSign is when p was last heard, or became known.
@@ -213,23 +209,32 @@ func (s *Service) retrySilent(now time.Duration) {
 
 // ownBeat is what this host says to p now.
 func (s *Service) ownBeat(p *peerState, now time.Duration, leaving bool) wire.Heartbeat {
-	st, local, own := s.lease.Status(), s.o.Local(), s.ownLog()
+	st, local, own := s.elector.Status(), s.o.Local(), s.ownLog.newest()
 	hb := wire.Heartbeat{
-		Role: s.role(leaving), LastPublish: local.LastPublish, IntroPoints: s.introCount(local), Intro: s.intro.digest,
+		Role: s.role(leaving), LastPublish: local.LastPublish, IntroPoints: s.introCount(local), Share: s.shares.Digest(),
 		Version: s.o.Version, Profile: s.o.Profile, Zone: s.self.Zone, Priority: s.self.Priority, Witness: s.self.Witness,
-		Eligible: s.eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
-		Abstains: st.Abstaining != "", Members: s.digest, Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
+		Eligible: s.elector.Eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
+		Abstains: st.Abstaining != "", Members: s.records.Digest(), Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),
 		KnownPeers: []wire.PeerHint{}, Inc: new(s.swim.core.Incarnation()),
 	}
 	if p.beatAt > 0 && p.beat.SentUS > 0 {
 		hb.EchoUS, hb.HeldUS = p.beat.SentUS, uint64(max(0, now-p.beatAt).Microseconds())
 	}
-	hb.SeenBoot = s.duplicates.boot(p.node, now)
-	if p.probed != 0 && now-p.probeT < probeEcho {
-		hb.ProbeEcho = p.probed
+	hb.SeenBoot = s.net.Twin(p.node, now)
+	if p.probe.got.size != 0 && now-p.probe.got.at < probeEcho {
+		hb.ProbeEcho = p.probe.got.size
 	}
 	return hb
+}
+
+// introCount is how many introduction points this host has: what the daemon
+// says, or else as many as its share has pieces.
+func (s *Service) introCount(local Local) uint32 {
+	if n, published := s.shares.Pieces(); published && local.IntroPoints == 0 {
+		return uint32(n) //nolint:gosec // bounded when it was published
+	}
+	return local.IntroPoints
 }
 
 // beatTo sends one heartbeat: the fewer hints about other hosts, the longer
@@ -240,16 +245,16 @@ func (s *Service) beatTo(to cluster.NodeID, now time.Duration, leaving bool) {
 		return
 	}
 	hb := s.ownBeat(p, now, leaving)
-	hints := s.hints(to)
+	hints := s.endpoints.Hints(to, s.rotate, s.net.Directory())
 	for {
 		hb.KnownPeers = hints
-		err := s.send(to, wire.TypeHeartbeat, hb)
+		err := s.net.Send(to, wire.TypeHeartbeat, hb)
 		if err == nil {
 			p.sentAt = now
 			return
 		}
 		if wire.ReasonOf(err) != wire.ReasonSize || len(hints) == 0 {
-			if s.logGate.pass("beat/" + string(to)) {
+			if s.gate.Pass("beat/" + string(to)) {
 				s.log.Warn().Err(err).Str("peer", string(to)).Msg("heartbeat not sent")
 			}
 			return
@@ -259,44 +264,47 @@ func (s *Service) beatTo(to cluster.NodeID, now time.Duration, leaving bool) {
 }
 
 // onHeartbeat learns what a peer says of itself.
-func (s *Service) onHeartbeat(d delivery, hb wire.Heartbeat) {
-	p := s.peers[d.msg.Node]
+func (s *Service) onHeartbeat(d transport.Delivery, hb wire.Heartbeat) {
+	p := s.peers[d.Msg.Node]
 	if p == nil {
 		return // removed meanwhile
 	}
-	if d.msg.Boot == p.leftBoot && d.msg.Seq < p.leftSeq {
+	if p.left.overtakes(d.Msg) {
 		return // on its way while the host ended
 	}
 	if err := s.compatible(p, hb); err != nil {
-		s.reject(p.node, err)
+		s.net.Reject(p.node, err)
 		return
 	}
 	s.checkClaim(p, &hb)
-	p.beat, p.beatAt, p.skew = hb, d.at, d.skew
+	p.beat, p.beatAt, p.skew = hb, d.At, d.Skew
 	p.beat.KnownPeers = nil
-	round := s.measure(p, hb, d.at)
+	trip, round := p.rtt.echo(hb, d.At)
+	if round {
+		s.sampleRTT(p, trip)
+	}
 	now := s.now()
 	_, known := s.detector.LastHeard(p.node)
-	s.swimHeard(p, d.msg.Boot, &hb, known || round)
+	s.swimHeard(p, d.Msg.Boot, &hb, known || round)
 	switch {
 	case hb.Leaving:
-		p.leftBoot, p.leftSeq = d.msg.Boot, d.msg.Seq
+		p.left = lastWord{boot: d.Msg.Boot, seq: d.Msg.Seq}
 		if t, ok := s.detector.Leaving(p.node); ok {
 			s.healthChanged(t)
 		}
 	case known || round:
 		// A host that was never heard counts once it answered: being heard
 		// one way only is not being there.
-		s.heard(p, d.at)
+		s.heard(p, d.At)
 	}
-	s.onHints(p.node, hb.KnownPeers, now)
+	s.endpoints.OnHints(p.node, hb.KnownPeers, now, s.net.Directory())
 	s.onProbe(p, hb, now)
-	s.introBeat(p, d.msg, &hb)
-	p.seenBoot = hb.SeenBoot
-	s.sampleLog(now)
-	p.caughtUp = s.hasLog(hb.Log, hb.LogEvents, now)
-	if hb.Members != wire.Digest(s.digest) {
-		s.wantPull(p, hb.Members)
+	s.shares.OnBeat(d.Msg, &hb)
+	p.twin.seenBoot = hb.SeenBoot
+	s.ownLog.sample(now)
+	p.caughtUp = s.ownLog.coveredBy(hb.Log, hb.LogEvents, now)
+	if hb.Members != wire.Digest(s.records.Digest()) {
+		s.records.Want(p.node, hb.Members)
 	}
 	confirmed := !known && round
 	wanted := hb.EchoUS == 0 || hb.Probe != 0 || confirmed
@@ -313,50 +321,17 @@ func (s *Service) heard(p *peerState, at time.Duration) {
 	}
 	s.healthChanged(t)
 	if t.From == cluster.Dead {
-		p.rtts, p.probe.next = 0, 0 // perhaps another path
+		p.rtt.restart()
+		p.probe.next = 0 // perhaps another path
 		s.retrySilent(at)
 	}
 }
 
-// onLegacy takes an unsigned heartbeat of a host that was listed for it as a
-// sign of life. The lease core hears nothing of such a host.
-func (s *Service) onLegacy(d delivery) {
-	if p := s.peers[d.msg.Node]; p != nil {
-		s.heard(p, d.at)
-	}
-}
-
-// measure takes the round trip from a heartbeat's echo; it reports whether the
-// heartbeat answers one of this host.
-func (s *Service) measure(p *peerState, hb wire.Heartbeat, at time.Duration) bool {
-	if hb.EchoUS == 0 {
-		return false
-	}
-	sent := time.Duration(hb.EchoUS) * time.Microsecond
-	trip := at - sent - time.Duration(hb.HeldUS)*time.Microsecond
-	if trip < -time.Millisecond || trip > maxRTT {
-		return false // of an earlier start, or nonsense
-	}
-	p.echoed = max(p.echoed, sent)
-	s.sampleRTT(p, max(trip, time.Microsecond))
-	return true
-}
-
 // sampleRTT takes a round trip to p.
 func (s *Service) sampleRTT(p *peerState, trip time.Duration) {
-	switch {
-	case p.rtts == 0:
-		p.rtts++
-		return
-	case p.rtts == 1:
-		p.rtt = trip
-	case p.rtts < firstRTTs:
-		p.rtt = min(p.rtt, trip)
-	default:
-		p.rtt += (trip - p.rtt) / 8
+	if p.rtt.sample(trip) {
+		s.m.rtt.WithLabelValues(string(p.node)).Set(p.rtt.mean.Seconds())
 	}
-	p.rtts = min(p.rtts+1, firstRTTs)
-	s.m.rtt.WithLabelValues(string(p.node)).Set(p.rtt.Seconds())
 }
 
 // compatible refuses a peer of another major version and notes another
@@ -364,16 +339,16 @@ func (s *Service) sampleRTT(p *peerState, trip time.Duration) {
 func (s *Service) compatible(p *peerState, hb wire.Heartbeat) error {
 	ours, theirs := major(s.o.Version), major(hb.Version)
 	if ours >= 0 && theirs >= 0 && ours != theirs {
-		if !p.major {
-			p.major = true
-			p.incompatible = "runs version " + hb.Version + ", this host " + s.o.Version + ": other major version"
+		if !p.compat.major {
+			p.compat.major = true
+			p.compat.why = "runs version " + hb.Version + ", this host " + s.o.Version + ": other major version"
 			s.log.Error().Str("peer", string(p.node)).Str("version", hb.Version).Str("own", s.o.Version).
 				Msg("peer runs another major version: its messages are refused")
 		}
 		return wire.Refuse(reasonMajor, "%s runs %s, this host %s", p.node, hb.Version, s.o.Version)
 	}
-	if p.major {
-		p.major, p.incompatible = false, ""
+	if p.compat.major {
+		p.compat.major, p.compat.why = false, ""
 		s.log.Info().Str("peer", string(p.node)).Str("version", hb.Version).Msg("peer runs a compatible version again")
 	}
 	s.setProfile(p, hb.Profile)
@@ -383,16 +358,16 @@ func (s *Service) compatible(p *peerState, hb wire.Heartbeat) error {
 // setProfile notes whether a peer's profile is this host's.
 func (s *Service) setProfile(p *peerState, theirs cluster.Profile) {
 	other := theirs != s.o.Profile
-	if other == p.profile {
+	if other == p.compat.profile {
 		return
 	}
-	p.profile, s.dirty = other, true
+	p.compat.profile, s.dirty = other, true
 	if !other {
-		p.incompatible = ""
+		p.compat.why = ""
 		s.log.Info().Str("peer", string(p.node)).Msg("peer has the same profile again")
 		return
 	}
-	p.incompatible = "has profile " + strconv.Quote(string(theirs)) + ", this host " + strconv.Quote(string(s.o.Profile))
+	p.compat.why = "has profile " + strconv.Quote(string(theirs)) + ", this host " + strconv.Quote(string(s.o.Profile))
 	s.log.Error().Str("peer", string(p.node)).Str("profile", string(theirs)).Str("own", string(s.o.Profile)).
 		Msg("peer has another profile: it takes no part in the lease")
 }
@@ -408,43 +383,6 @@ func major(version string) int {
 	return n
 }
 
-// ownLog is the newest sample of the own log.
-func (s *Service) ownLog() LogState {
-	if len(s.ownLogs) == 0 {
-		return s.o.Log()
-	}
-	return s.ownLogs[len(s.ownLogs)-1].LogState
-}
-
-// sampleLog notes the state of the own log, at most every 50 ms.
-func (s *Service) sampleLog(now time.Duration) {
-	if n := len(s.ownLogs); n > 0 && now-s.ownLogs[n-1].at < 50*time.Millisecond {
-		return
-	}
-	if len(s.ownLogs) == logSamples {
-		s.ownLogs = append(s.ownLogs[:0], s.ownLogs[1:]...)
-	}
-	s.ownLogs = append(s.ownLogs, logSample{LogState: s.o.Log(), at: now})
-}
-
-// hasLog reports whether a log like this lacks nothing that the own one has
-// had for a few seconds.
-func (s *Service) hasLog(digest wire.Digest, events uint64, now time.Duration) bool {
-	within := max(caughtUpWithin, 2*s.o.Timing.Heartbeat)
-	for _, old := range slices.Backward(s.ownLogs) {
-		if digest == wire.Digest(old.Digest) {
-			return true
-		}
-		if events >= old.Events && old.Events > 0 {
-			return true
-		}
-		if now-old.at > within {
-			break
-		}
-	}
-	return false
-}
-
 // reportPeers tells the core what changed about the others.
 func (s *Service) reportPeers(now time.Duration) {
 	for _, m := range s.members {
@@ -454,21 +392,21 @@ func (s *Service) reportPeers(now time.Duration) {
 		if p == nil {
 			continue
 		}
-		if _, heard := s.detector.LastHeard(m.Node); !p.known && (p.beatAt == 0 || !heard) {
+		if _, heard := s.detector.LastHeard(m.Node); !p.core.known && (p.beatAt == 0 || !heard) {
 			continue
 		}
 		e := lease.PeerChanged{
 			Node: m.Node, Priority: m.Priority,
-			Eligible: p.beat.Eligible && !m.Witness && p.incompatible == "",
-			Alive:    s.detector.Present(m.Node, now) && p.incompatible == "",
+			Eligible: p.beat.Eligible && !m.Witness && p.compat.why == "",
+			Alive:    s.detector.Present(m.Node, now) && p.compat.why == "",
 			CaughtUp: p.caughtUp, Gone: now < p.departs, Abstains: p.beat.Abstains,
 			Publishing: p.beat.Role == cluster.RolePublisher, Holds: p.holds(), Zone: m.Zone,
 		}
-		if p.known && p.reported == e {
+		if p.core.known && p.core.PeerChanged == e {
 			continue
 		}
-		p.reported, p.known, s.dirty = e, true, true
-		s.step(e)
+		p.core, s.dirty = reported{PeerChanged: e, known: true}, true
+		s.elector.Step(e)
 	}
 }
 
@@ -478,8 +416,51 @@ func (s *Service) healthChanged(t member.Transition) {
 		return
 	}
 	s.log.Info().Str("peer", string(t.Node)).Str("from", string(t.From)).Str("to", string(t.To)).Msg("health changed")
-	s.notifier.setHealth(t.Node, t.To)
+	s.notifier.SetHealth(t.Node, t.To)
 	if t.To == cluster.Suspect || t.To == cluster.Dead {
-		s.pathStep(path.Lost{Node: t.Node})
+		s.net.Paths().Lost(t.Node)
 	}
+}
+
+// role is what a heartbeat says of this host's publishing duty.
+func (s *Service) role(leaving bool) cluster.Role {
+	if s.elector.Authority().MayPublish() && !leaving {
+		return cluster.RolePublisher
+	}
+	return cluster.RoleStandby
+}
+
+// checkClaim refuses, in hb, the claim to the publishing duty by a host that
+// has not heard of the lease that is valid; the rest of its heartbeat is good.
+// A host that was cut off claims so once or twice when it comes back.
+func (s *Service) checkClaim(p *peerState, hb *wire.Heartbeat) {
+	if hb.Role != cluster.RolePublisher || !s.elector.StaleClaim(hb.Term) {
+		return
+	}
+	hb.Role = cluster.RoleStandby
+	s.net.Reject(p.node, wire.Refuse(reasonStaleClaim, "%s claims the publishing duty under term %d, the lease has term %d",
+		p.node, hb.Term, s.elector.Status().Term))
+}
+
+// holds is the term that p says to hold itself, 0 if none.
+func (p *peerState) holds() cluster.Term {
+	if p.beat.Holder != p.node {
+		return 0
+	}
+	return p.beat.Term
+}
+
+// judge refuses lease messages of a host that takes no part in this lease.
+func (s *Service) judge(from cluster.NodeID, profile cluster.Profile) error {
+	p := s.peers[from]
+	switch {
+	case p == nil:
+		return wire.Refuse(wire.ReasonUnknownSender, "%s was removed", from)
+	case p.compat.major:
+		return wire.Refuse(reasonMajor, "%s: %s", from, p.compat.why)
+	case profile != s.o.Profile:
+		s.setProfile(p, profile)
+		return wire.Refuse(reasonProfile, "%s has profile %q, this host %q", from, profile, s.o.Profile)
+	}
+	return nil
 }

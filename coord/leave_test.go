@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/gossip"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
@@ -122,7 +123,7 @@ func TestLeave(t *testing.T) {
 		w.until("all alive", time.Minute, w.allAlive)
 		w.net.SetDefault(lossy)
 		leaver := hosts[2]
-		conn, err := hosts[1].svc.Dial(t.Context(), leaver.node, ProtoPull)
+		conn, err := hosts[1].svc.Dial(t.Context(), leaver.node, gossip.Proto)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -13,6 +12,13 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
+)
+
+// Bounds of package endpoint.
+const (
+	maxObserved  = 3
+	observedLife = 10 * time.Minute
+	publicHold   = 10 * time.Second
 )
 
 // TestRoamingIsGossiped: host-c moves; host-a's device sees where to, and
@@ -78,9 +84,7 @@ func TestRoamingIsGossiped(t *testing.T) {
 		bSees.Delete("c")
 		live.Delete("c")
 		time.Sleep(5 * time.Second) // the last heartbeats that say so
-		if err := b.svc.call(t.Context(), func() { b.svc.endpoints.seen[c.node][0].when -= observedLife }); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(observedLife)
 		w.until("it is forgotten", 5*time.Second, func() bool { return len(at()) == 0 })
 	})
 }
@@ -137,68 +141,4 @@ func TestHintsAreBounded(t *testing.T) {
 		}
 		w.order = w.order[:1] // the others never ran
 	})
-}
-
-// TestWhereThisHostIs judges what reporters say about this host.
-func TestWhereThisHostIs(t *testing.T) {
-	const own, lan, pub, lie, lie2 = "10.1.1.1:51820", "10.20.30.40:51820", "198.51.100.7:51820", "203.0.113.66:1", "203.0.113.67:1"
-	for name, c := range map[string]struct {
-		said  []string
-		alive int // others
-		want  string
-		nat   bool
-	}{
-		"nobody":                     {nil, 3, "", false},
-		"the only other":             {[]string{pub}, 1, pub, true},
-		"one of two others":          {[]string{pub}, 2, "", false},
-		"one of two, one is down":    {[]string{pub, lie}, 1, "", false},
-		"two of two":                 {[]string{pub, pub}, 2, pub, true},
-		"one lies, of three":         {[]string{pub, lie, pub}, 3, pub, true},
-		"one lies, one is right":     {[]string{pub, lie}, 2, "", false},
-		"one lies publicly":          {[]string{lan, lan, lie}, 3, lan, true},
-		"one lies among neighbours":  {[]string{own, own, own, lie}, 4, own, false},
-		"neighbours and the distant": {[]string{own, own, own, pub, pub}, 5, pub, true},
-		"a port for each":            {[]string{pub, "198.51.100.7:2", "198.51.100.7:3"}, 3, "", true},
-		"each says something else":   {[]string{pub, lie, lie2}, 3, "", false},
-		"two lie among many":         {[]string{own, own, own, own, own, own, own, lie, lie}, 9, own, false},
-	} {
-		s := &Service{peers: map[cluster.NodeID]*peerState{}, detector: member.NewDetector(member.Timing{Suspect: time.Second, Grace: time.Second, Dead: time.Minute})}
-		s.endpoints = newEndpoints()
-		s.endpoints.own = []netip.Addr{netip.MustParseAddrPort(own).Addr()}
-		for i := range c.alive {
-			node := cluster.NodeID(fmt.Sprintf("n%d", i))
-			s.peers[node] = &peerState{node: node}
-			s.detector.Heard(node, 0)
-		}
-		for i, at := range c.said {
-			s.endpoints.seenAs[cluster.NodeID(fmt.Sprintf("n%d", i))] = sighting{at: netip.MustParseAddrPort(at)}
-		}
-		want := place{nat: c.nat}
-		if c.want != "" {
-			want.at = netip.MustParseAddrPort(c.want)
-		}
-		if got := s.agreed(); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
-		// It counts only when it stays the same for a while.
-		e := &s.endpoints
-		s.learnPublic(0)
-		s.learnPublic(publicHold / 2)
-		if e.public != (place{}) {
-			t.Errorf("%s: believed at once", name)
-		}
-		kept := e.seenAs
-		e.seenAs = map[cluster.NodeID]sighting{}
-		if len(kept) > 0 && want != (place{}) {
-			s.learnPublic(publicHold - 1)
-		}
-		e.seenAs = kept
-		s.learnPublic(publicHold)
-		if want != (place{}) && e.public != (place{}) {
-			t.Errorf("%s: believed though it changed", name)
-		}
-		if s.learnPublic(2 * publicHold); e.public != want {
-			t.Errorf("%s: %+v in the end", name, e.public)
-		}
-	}
 }

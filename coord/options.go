@@ -14,7 +14,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -26,12 +28,7 @@ const DefaultTolerance = 5 * time.Second
 
 // Store keeps what must survive a restart.
 type Store interface {
-	// LoadVote returns the saved vote record; found is false if there never
-	// was one. A record that is there and cannot be trusted, since it is
-	// damaged or an old one, is an error that wraps ErrVoteLost.
-	LoadVote() (v lease.VoteRecord, found bool, err error)
-	// SaveVote makes v durable before it returns nil.
-	SaveVote(v lease.VoteRecord) error
+	election.Store
 	// SaveRecords replaces the saved membership records.
 	SaveRecords(rs member.Records) error
 }
@@ -82,7 +79,7 @@ type Options struct {
 	// DialTCP opens a connection inside the mesh.
 	DialTCP func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 	// Fallback is how hosts are reached when the mesh does not carry; optional.
-	Fallback *Fallback
+	Fallback *transport.Fallback
 	// Port of the other hosts; optional, Port if 0.
 	Port uint16
 
@@ -144,10 +141,6 @@ type Options struct {
 	// like OnChange. Optional.
 	OnDuplicate func(node cluster.NodeID, boot uint64)
 
-	// Legacy lists members whose unsigned heartbeats of protocol version 1
-	// count as signs of life, and as nothing else; optional.
-	Legacy []cluster.NodeID
-
 	// OnLoop is called by the loop at every turn, at least once a second; it
 	// must not block. A watchdog is fed here. Optional.
 	OnLoop func()
@@ -160,7 +153,6 @@ type Options struct {
 // value of a field has the meaning that it has in Options.
 type Tunables struct {
 	Tolerance time.Duration
-	Legacy    []cluster.NodeID
 }
 
 // check reports the first option that cannot work and fills in defaults.
@@ -172,10 +164,6 @@ func (o *Options) check() error {
 		return errors.New("store missing")
 	case o.Boot == 0:
 		return errors.New("boot counter is 0")
-	case o.PacketConn == nil || o.Listener == nil || o.DialTCP == nil:
-		return errors.New("sockets missing")
-	case o.Fallback != nil && o.Fallback.Dial == nil:
-		return errors.New("fallback without dialler")
 	case o.Now == nil:
 		return errors.New("clock missing")
 	case o.Tolerance < 0:

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/mesh/topo"
 )
@@ -45,6 +46,13 @@ type probeState struct {
 	tries  int           // unanswered
 	sentAt time.Duration // last try
 	next   time.Duration // not before
+	got    gotProbe      // the last from that host
+}
+
+// gotProbe is a full packet that came.
+type gotProbe struct {
+	size uint32
+	at   time.Duration
 }
 
 // probeSome sends what probes are due and judges those without an answer.
@@ -61,16 +69,16 @@ func (s *Service) probeSome(now time.Duration) {
 	for i := range n {
 		m := s.members[(s.rotate+i)%n] // all get their turn of the budget
 		p := s.peers[m.Node]
-		if p != nil && s.fallback.onion(m.Node) {
+		if p != nil && s.net.Paths().Onion(m.Node) {
 			p.probe.tries = 0 // small ones get through, but another way
 			continue
 		}
-		if p == nil || p.rtts == 0 || s.detector.Health(m.Node) != cluster.Alive {
+		if p == nil || p.rtt.samples == 0 || s.detector.Health(m.Node) != cluster.Alive {
 			continue
 		}
 		st := &p.probe
 		if st.mtu != mtu {
-			*st = probeState{mtu: mtu, proven: min(st.proven, mtu)}
+			*st = probeState{mtu: mtu, proven: min(st.proven, mtu), got: st.got}
 		}
 		switch {
 		case st.tries == 0 && now < st.next, st.tries > 0 && now-st.sentAt < probeWait:
@@ -80,7 +88,7 @@ func (s *Service) probeSome(now time.Duration) {
 			}
 			budget -= st.tries + 1
 			s.sendProbe(p, m, now)
-		case p.echoed > st.sentAt:
+		case p.rtt.echoed > st.sentAt:
 			s.blackhole(p, now)
 		case now-st.sentAt > probeMin:
 			st.tries = 0 // nothing at all gets through
@@ -91,7 +99,7 @@ func (s *Service) probeSome(now time.Duration) {
 // probeSize is the length of the datagram that fills a packet to m.
 func probeSize(m cluster.Member, mtu int) int {
 	size := mtu - udpOver4
-	if meshAddr(m).Is6() {
+	if transport.MeshAddr(m).Is6() {
 		size = mtu - udpOver6
 	}
 	return min(size, wire.MaxProbe)
@@ -107,12 +115,9 @@ func (s *Service) sendProbe(p *peerState, m cluster.Member, now time.Duration) {
 	for range st.tries + 1 {
 		hb := s.ownBeat(p, now, false)
 		hb.Probe = uint32(size)
-		data, err := s.seal(m.Node, wire.TypeHeartbeat, hb)
-		if err != nil {
-			s.m.unsent.WithLabelValues("seal").Inc()
+		if err := s.net.SendPadded(m, hb, size); err != nil {
 			return
 		}
-		s.queue(datagram{to: s.udpAddr(m), kind: typeProbe, data: wire.Pad(data, size)})
 	}
 	st.tries++
 	st.sentAt = now
@@ -121,10 +126,10 @@ func (s *Service) sendProbe(p *peerState, m cluster.Member, now time.Duration) {
 // onProbe notes a probe that came, and the answer to one of this host.
 func (s *Service) onProbe(p *peerState, hb wire.Heartbeat, now time.Duration) {
 	if hb.Probe != 0 {
-		p.probed, p.probeT = hb.Probe, now
+		p.probe.got = gotProbe{size: hb.Probe, at: now}
 	}
 	st := &p.probe
-	m, ok := s.dir.Load().byNode[p.node]
+	m, ok := s.net.Directory().Member(p.node)
 	if !ok || st.tries == 0 || int(hb.ProbeEcho) != probeSize(m, st.mtu) {
 		return
 	}
@@ -150,12 +155,12 @@ func (s *Service) blackhole(p *peerState, now time.Duration) {
 	st.proven = 0
 	s.dirty = true
 	s.m.blackholes.Inc()
-	if s.logGate.pass("blackhole/" + string(p.node)) {
+	if s.gate.Pass("blackhole/" + string(p.node)) {
 		s.log.Warn().Str("peer", string(p.node)).Int("mtu", from).Int("to", to).
 			Msg("full packets do not arrive while small ones do")
 	}
 	if f := s.o.OnBlackhole; f != nil && ok {
 		node := p.node
-		s.notifier.notice(func() { f(node, from, to) })
+		s.notifier.Notice(func() { f(node, from, to) })
 	}
 }

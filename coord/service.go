@@ -12,109 +12,70 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/clockwatch"
+	"github.com/skein-project/skein/coord/election"
+	"github.com/skein-project/skein/coord/endpoint"
+	"github.com/skein-project/skein/coord/gossip"
 	"github.com/skein-project/skein/coord/member"
-	"github.com/skein-project/skein/coord/path"
+	"github.com/skein-project/skein/coord/notify"
+	"github.com/skein-project/skein/coord/share"
+	"github.com/skein-project/skein/coord/swim"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
-	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/internal/loglimit"
 )
 
 // Capacities of the loop's channels.
 const (
-	inboxSize   = 256  // accepted messages; a full one drops the newest, counted as reason "queue"
-	sendSize    = 512  // datagrams to send; a full one drops the newest, counted
-	urgentSize  = 1024 // revocations to send, before all else; the same
-	commandSize = 64   // calls of other goroutines; a full one makes the caller wait
-	actionSize  = 256  // lease actions for the daemon; see deliver
+	tidyEvery   = time.Second     // between looks at what is over
+	expireEvery = 5 * time.Minute // between looks at records that may be over
+	commandSize = 64              // calls of other goroutines; a full one makes the caller wait
 )
 
 // Service is a host's part in the cluster: who is there, who holds the lease,
 // and streams to the others. See the package comment for its goroutines.
 type Service struct {
-	o       Options
-	log     zerolog.Logger
-	logGate *logGate
-	m       *metrics
-	rejects *rejects
-	skews   *skews
+	o    Options
+	log  zerolog.Logger
+	gate *loglimit.Gate
+	m    *metrics
+	net  *transport.Transport
 
-	duplicates *duplicates
-	tuned      atomic.Pointer[tuned]
+	view    atomic.Pointer[View]
+	running atomic.Bool
 
-	dir      atomic.Pointer[directory]
-	view     atomic.Pointer[View]
-	bound    atomic.Pointer[leaseBound]
-	promised atomic.Uint64
-	abstains atomic.Bool
-	// publishing says that this host has the publishing duty.
-	publishing atomic.Bool
-	running    atomic.Bool
-
-	acceptor *acceptor
-	streams  *streams
-	notifier *notifier
-	saver    *saver
-	inbox    chan delivery
-	sendq    chan datagram
-	urgent   chan datagram
+	notifier *notify.Notifier
 	commands chan func()
-	actions  chan lease.Action
 	done     chan struct{} // closed when the loop ended
 	pulls    sync.WaitGroup
 
 	// The rest belongs to the loop.
-	table     *member.Table
+	records   *gossip.Records
 	detector  *member.Detector
 	members   []cluster.Member // sorted by node id
 	self      cluster.Member
-	digest    [16]byte
 	peers     map[cluster.NodeID]*peerState
-	endpoints endpoints
+	endpoints *endpoint.Endpoints
 	swim      gossiping
-	fallback  *fallback
-	clock     Clock       // what happened to it
-	ownLogs   []logSample // ring, newest last
-	seq       uint64
+	clock     Clock // what happened to it
+	ownLog    ownLog
 	removed   bool // this host is no member any more: it says nothing
 
-	lease     lease.State
-	toldSelf  lease.PeerChanged // last told to the core about this host
-	signed    proven            // last voter configuration that this host signed
-	checked   proven            // last one of another that was good
-	failing   map[string]string // self-checks that fail; copied on write
-	leaving   bool              // asked to leave: does not stand again
-	draining  bool              // what the daemon last said
-	drained   bool              // draining, and the core was told not to stand
-	unsaved   *lease.VoteRecord // vote that could not be saved
-	saveAgain time.Duration
-	savePause time.Duration
+	elector *election.Elector
 
-	intro    introState // own points; introSet: the daemon publishes some
-	introSet bool
-	hinted   []hint // of own backends
-	tidyAt   time.Duration
+	shares *share.Shares
+	tidyAt time.Duration
 
 	ownDuplicate bool // the others hear two processes of this host
 
-	beatAt    time.Duration // next heartbeat
-	kickedAt  time.Duration // when all silent hosts were last tried at once
-	probeAt   time.Duration // next look at probes
-	expireAt  time.Duration // next look at records that may be over
-	rotate    int           // of known_peers
-	announce  []cluster.NodeID
-	announceN int // announcements still allowed this second
-	announceT time.Duration
-	// tellRecords is how many introductions are to bring records in a large
-	// cluster.
-	tellRecords int
-	lastNow     time.Duration
-	lastMono    time.Duration
-	lastWall    time.Time
-	waits       time.Duration // since when the loop waits, and
-	slept       time.Duration // for how long it means to
-	// distrusts says that the self-check of the clock fails until distrustTill.
-	distrusts    bool
-	distrustTill time.Duration
-	dirty        bool // the view is to be made anew
+	beatAt        time.Duration // next heartbeat
+	kickedAt      time.Duration // when all silent hosts were last tried at once
+	probeAt       time.Duration // next look at probes
+	expireAt      time.Duration // next look at records that may be over
+	rotate        int           // of known_peers
+	introductions introductions
+	watch         *clockwatch.Watch
+	dirty         bool // the view is to be made anew
 	// soft says that a heartbeat changed the view a little: in a large cluster
 	// that waits, see viewPause.
 	soft   bool
@@ -122,34 +83,6 @@ type Service struct {
 	// tellMembers says that OnMembers is to be called, after that.
 	tellMembers bool
 	runCtx      context.Context //nolint:containedctx // lent to pulls, which the loop starts
-}
-
-type datagram struct {
-	to   net.Addr
-	kind wire.Type
-	data []byte
-}
-
-// rejects counts refusals for the view; the metrics count them for themselves.
-type rejects struct {
-	mu sync.Mutex
-	n  map[wire.Reason]uint64
-}
-
-func (r *rejects) add(reason wire.Reason) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.n[reason]++
-}
-
-func (r *rejects) snapshot() map[string]uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make(map[string]uint64, len(r.n))
-	for k, v := range r.n {
-		out[string(k)] = v
-	}
-	return out
 }
 
 // New checks o, loads the vote record and judges the records. It starts
@@ -165,69 +98,81 @@ func New(o Options) (*Service, error) {
 	log := o.Logger.With().Str("component", "coord").Logger()
 	t := *o.Timing
 	s := &Service{
-		o: o, log: log, logGate: newLogGate(o.Now, 10*time.Second), m: m,
-		rejects: &rejects{n: make(map[wire.Reason]uint64)},
-		skews:   &skews{m: make(map[cluster.NodeID]skew)},
+		o: o, log: log, gate: loglimit.New(o.Now, 10*time.Second), m: m,
+		notifier: notify.New(o.OnMembers, o.OnHealth, m.dropped.WithLabelValues("notice").Inc),
+		commands: make(chan func(), commandSize),
+		done:     make(chan struct{}),
+		detector: member.NewDetector(member.Timing{Suspect: t.Suspect, Grace: t.Grace, Dead: member.DefaultDead}),
+		peers:    make(map[cluster.NodeID]*peerState),
 
-		duplicates: &duplicates{m: make(map[cluster.NodeID]duplicate)},
-		notifier:   newNotifier(&o, m),
-		inbox:      make(chan delivery, inboxSize),
-		sendq:      make(chan datagram, sendSize),
-		urgent:     make(chan datagram, urgentSize),
-		commands:   make(chan func(), commandSize),
-		actions:    make(chan lease.Action, actionSize),
-		done:       make(chan struct{}),
-		table:      member.NewTable(o.Verifier),
-		detector:   member.NewDetector(member.Timing{Suspect: t.Suspect, Grace: t.Grace, Dead: member.DefaultDead}),
-		peers:      make(map[cluster.NodeID]*peerState),
-		failing:    make(map[string]string),
-
-		endpoints: newEndpoints(), fallback: newFallback(&o),
+		introductions: introductions{queued: make(map[cluster.NodeID]bool)},
+		watch:         clockwatch.New(t.Lease),
+		ownLog:        ownLog{read: o.Log, within: max(caughtUpWithin, 2*t.Heartbeat)},
+		endpoints:     endpoint.New(o.Self, member.ULAPrefix(o.Verifier.Cluster)),
 	}
-	s.Tune(Tunables{Tolerance: o.Tolerance, Legacy: o.Legacy})
-	s.saver = &saver{save: o.Store.SaveRecords, wake: make(chan struct{}, 1), fail: func(err error) {
-		log.Error().Err(err).Msg("membership records not saved")
-	}}
-	if _, err := s.table.Restore(o.Records, o.Wall()); err != nil {
-		log.Warn().Err(err).Msg("saved membership records refused")
+	s.net, err = transport.New(transport.Options{
+		Self: o.Self, Key: o.Key, Boot: o.Boot, PacketConn: o.PacketConn, Listener: o.Listener, DialTCP: o.DialTCP, Port: o.Port,
+		Fallback: o.Fallback, Heartbeat: t.Heartbeat, Suspect: t.Suspect, Tolerance: o.Tolerance,
+		Now: o.Now, Wall: o.Wall, Rand: o.Rand, Post: s.post, OnPath: s.pathChanged,
+		Reasons: []wire.Reason{reasonMajor, reasonProfile, election.ReasonProof, election.ReasonConfigProof, reasonStaleClaim},
+		Logger:  log, Gate: s.gate, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
 	}
-	self, ok := s.table.Announced(o.Self)
+	s.records, err = gossip.New(gossip.Options{
+		Self: o.Self, Verifier: o.Verifier, Secret: o.Secret, Known: o.Records, Save: o.Store.SaveRecords, Now: o.Now, Wall: o.Wall,
+		Net: s.net, Post: s.post, Call: s.call, Go: s.start, Changed: s.recordsChanged, Stored: func() {
+			s.dirty, s.tellMembers = true, true
+			s.membersChanged()
+		}, Merged: s.merged,
+		Reach: s.reach, Alive: func(n cluster.NodeID) bool { return s.detector.Health(n) == cluster.Alive },
+		TimedOut: func(n cluster.NodeID) {
+			if p := s.peers[n]; p != nil {
+				p.probe.next = 0
+			}
+		},
+		Logger: log, Gate: s.gate, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
+	}
+	self, ok := s.records.Table().Announced(o.Self)
 	if !ok {
 		return nil, fmt.Errorf("coord of %s: no certificate and announcement of this host in its records", o.Self)
 	}
-	if !newDirectory([]cluster.Member{self}).same(o.Self, publicKey(o.Key)) {
+	if !transport.NewDirectory([]cluster.Member{self}).Same(o.Self, publicKey(o.Key)) {
 		return nil, fmt.Errorf("coord of %s: identity key is not the certified one", o.Self)
 	}
 	s.self = self
-	cert, err := identityCertificate(o.Key)
+	s.elector, err = election.New(election.Options{
+		Self: self, Key: o.Key, Cluster: o.Verifier.Cluster, Store: o.Store, FirstStart: firstBoot(o.Boot),
+		Alone:   o.Founder && len(s.records.Table().Members()) == 1 && len(s.records.Table().Retired()) == 0,
+		Profile: o.Profile, Timing: t, Mode: o.Mode, MaxVoters: o.MaxVoters, LastTerm: o.LastTerm,
+		Now: o.Now, Mono: o.Mono, Rand: o.Rand, Send: s.net.Send, Reject: s.net.Reject, Judge: s.judge,
+		KeyOf: s.keyOf, Former: s.formerKeys, Changed: func() { s.dirty = true },
+		Dropped: func(kind string) { m.dropped.WithLabelValues(kind).Inc() },
+		Logger:  log, Gate: s.gate, Registerer: o.Registerer,
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := s.newLease(); err != nil {
 		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
 	}
-	s.acceptor = &acceptor{
-		self: o.Self, conn: o.PacketConn, dir: &s.dir, tuned: &s.tuned, now: o.Now, wall: o.Wall,
-		out: s.inbox, m: m, rejects: s.rejects, skews: s.skews, twins: s.duplicates, log: log, logGate: s.logGate,
-		peers: make(map[cluster.NodeID]*acceptPeer), limits: make(limiter),
+	s.shares, err = share.New(share.Options{
+		Now: o.Now, Wall: o.Wall, Net: s.net, Post: s.post, Call: s.call, Go: s.start, Audience: s.audience,
+		Large: func() bool { return len(s.members) > MaxDirect },
+		Keeps: func() bool {
+			st := s.elector.Status()
+			return st.Publishing || st.Role == cluster.RoleHolder
+		},
+		Changed: func() { s.dirty = true }, Logger: log, Gate: s.gate, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
 	}
-	s.streams = &streams{
-		self: o.Self, port: o.Port, listener: o.Listener, dialTCP: o.DialTCP, cert: cert, dir: &s.dir, m: m, log: log,
-		logGate: s.logGate, handlers: make(map[string]Handler), conns: make(map[*streamConn]struct{}),
-		pending: make(map[net.Conn]struct{}), counts: make(map[streamKey]int), hands: make(map[cluster.NodeID]int),
-		fallback: o.Fallback, detoured: s.fallback.onion,
-	}
-	busy := m.streamErrors.WithLabelValues("busy").Inc
-	s.streams.handle(ProtoPull, newGuard(pullGuard, o.Now, busy, s.servePull).serve)
-	s.streams.handle(ProtoIntro, newGuard(introGuard, o.Now, busy, s.serveIntro).serve)
-	if o.Fallback != nil {
-		s.streams.handle(ProtoOnion, newGuard(onionGuard, o.Now, busy, s.serveOnion).serve)
-	}
-	s.bound.Store(&leaseBound{})
 	if s.swim, err = newGossiping(&o); err != nil {
 		return nil, fmt.Errorf("coord of %s: %w", o.Self, err)
 	}
-	s.refreshMembers()
+	s.membersChanged()
 	s.publishView(s.now())
 	return s, nil
 }
@@ -242,34 +187,18 @@ func (s *Service) Run(ctx context.Context) error {
 	loopCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.runCtx = loopCtx
-	s.acceptor.started = s.now()
-
-	var readers, workers sync.WaitGroup
-	// The acceptor and the streams end the loop when they fail.
-	readers.Go(func() {
-		if err := s.acceptor.run(loopCtx); err != nil {
-			cancel(err)
-		}
-	})
-	readers.Go(func() {
-		if err := s.streams.run(loopCtx); err != nil {
-			cancel(err)
-		}
-	})
-	workers.Go(s.sendAll)
+	var workers sync.WaitGroup
+	workers.Go(func() { s.net.Run(loopCtx, cancel) }) // a socket that fails ends the loop
 	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
-	workers.Go(func() { s.notifier.run(back) })
-	workers.Go(func() { s.saver.run(back) })
+	workers.Go(func() { s.notifier.Run(back) })
+	workers.Go(func() { s.records.Run(back) })
 
 	s.loop(loopCtx)
 	cancel(nil)
 	close(s.done)
-	close(s.urgent)
-	close(s.sendq)
+	s.net.CloseSend()
 	stopBack()
 	workers.Wait() // the last datagrams are sent, the records saved
-	_ = s.o.PacketConn.Close()
-	readers.Wait()
 	s.pulls.Wait()
 	if cause := context.Cause(loopCtx); ctx.Err() == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return fmt.Errorf("coord of %s: %w", s.o.Self, cause)
@@ -277,55 +206,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// sendAll writes datagrams until both queues are closed, revocations first.
-func (s *Service) sendAll() {
-	urgent, sendq := s.urgent, s.sendq
-	for urgent != nil || sendq != nil {
-		var d datagram
-		ok := false
-		select {
-		case d, ok = <-urgent:
-			if !ok {
-				urgent = nil
-			}
-		default:
-			select {
-			case d, ok = <-urgent:
-				if !ok {
-					urgent = nil
-				}
-			case d, ok = <-sendq:
-				if !ok {
-					sendq = nil
-				}
-			}
-		}
-		if ok {
-			s.write(d)
-		}
-	}
-}
-
-func (s *Service) write(d datagram) {
-	_ = s.o.PacketConn.SetWriteDeadline(time.Now().Add(time.Second)) // a socket without deadlines does not wait
-	if _, err := s.o.PacketConn.WriteTo(d.data, d.to); err != nil {
-		s.m.unsent.WithLabelValues("write").Inc()
-		if s.logGate.pass("send/" + d.to.String()) {
-			s.log.Debug().Err(err).Stringer("addr", d.to).Msg("datagram not sent")
-		}
-		return
-	}
-	s.m.sent.WithLabelValues(string(d.kind)).Inc()
-}
-
 // Dial opens a stream of proto to a member, which may be this host. The caller
 // closes it; it fails when the member is removed or Run ends.
 func (s *Service) Dial(ctx context.Context, to cluster.NodeID, proto string) (net.Conn, error) {
-	return s.streams.dial(ctx, to, proto)
+	return s.net.Dial(ctx, to, proto)
 }
 
 // Handle registers who serves streams of proto.
-func (s *Service) Handle(proto string, h Handler) { s.streams.handle(proto, h) }
+func (s *Service) Handle(proto string, h transport.Handler) { s.net.Handle(proto, h) }
 
 // AddRecords merges membership records that did not come from a peer: those
 // of a host that this one admitted, or its own newer announcement. Members
@@ -333,7 +221,7 @@ func (s *Service) Handle(proto string, h Handler) { s.streams.handle(proto, h) }
 // refused.
 func (s *Service) AddRecords(ctx context.Context, rs member.Records) error {
 	var refused error
-	err := s.call(ctx, func() { refused = s.addRecords(rs, "", true) })
+	err := s.call(ctx, func() { refused = s.records.Add(rs, "", true) })
 	if err != nil {
 		return fmt.Errorf("add records: %w", err)
 	}
@@ -343,7 +231,7 @@ func (s *Service) AddRecords(ctx context.Context, rs member.Records) error {
 // Records returns all membership records that this host has.
 func (s *Service) Records(ctx context.Context) (member.Records, error) {
 	var rs member.Records
-	if err := s.call(ctx, func() { rs = s.table.Records() }); err != nil {
+	if err := s.call(ctx, func() { rs = s.records.Table().Records() }); err != nil {
 		return member.Records{}, fmt.Errorf("read records: %w", err)
 	}
 	return rs, nil
@@ -353,7 +241,7 @@ func (s *Service) Records(ctx context.Context) (member.Records, error) {
 // a sponsor has: which addresses and slices are free. f must be quick and must
 // not keep or change the table.
 func (s *Service) WithTable(ctx context.Context, f func(*member.Table)) error {
-	if err := s.call(ctx, func() { f(s.table) }); err != nil {
+	if err := s.call(ctx, func() { f(s.records.Table()) }); err != nil {
 		return fmt.Errorf("read membership table: %w", err)
 	}
 	return nil
@@ -365,7 +253,7 @@ func (s *Service) call(ctx context.Context, f func()) error {
 	select {
 	case s.commands <- func() { f(); close(ran) }:
 	case <-s.done:
-		return ErrStopped
+		return transport.ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -373,7 +261,7 @@ func (s *Service) call(ctx context.Context, f func()) error {
 	case <-ran:
 		return nil
 	case <-s.done:
-		return ErrStopped
+		return transport.ErrStopped
 	}
 }
 
@@ -386,26 +274,89 @@ func (s *Service) post(f func()) {
 	}
 }
 
+// start runs f in a goroutine whose context ends with the loop; it reports
+// whether the loop runs.
+func (s *Service) start(f func(context.Context)) bool {
+	if s.runCtx == nil {
+		return false
+	}
+	ctx := s.runCtx
+	s.pulls.Go(func() { f(ctx) })
+	return true
+}
+
+// PublishShare replaces this host's share of the onion addresses and sends it
+// to the others: at once where the pieces fit a datagram or the others pull
+// them, and by the digest in every heartbeat to those that it did not reach. It
+// may be called from any goroutine, before Run too. The error says which limit
+// the pieces exceed.
+func (s *Service) PublishShare(pieces [][]byte, fetchedAt time.Time) error {
+	return s.shares.Publish(pieces, fetchedAt)
+}
+
+// ReportBackends replaces what this host says of its backends; it names at least
+// one. A backend that fails is reported to the others at once and every 30 s
+// while it does, and they forget it 100 s after the last report. It may be
+// called from any goroutine.
+func (s *Service) ReportBackends(list []wire.Backend) { s.shares.ReportBackends(list) }
+
+// recordsChanged passes on what records did to the membership.
+func (s *Service) recordsChanged(ch member.Change, evidence []member.Evidence) {
+	if f := s.o.OnChange; f != nil {
+		s.notifier.Notice(func() { f(ch, evidence) })
+	}
+}
+
+// audience are the living hosts to which news go at once: all, or in a large
+// cluster those that hold or publish. The rest learn from heartbeats.
+func (s *Service) audience() []cluster.NodeID {
+	st := s.elector.Status()
+	var out []cluster.NodeID
+	for _, m := range s.members {
+		p := s.peers[m.Node]
+		if p == nil || s.detector.Health(m.Node) != cluster.Alive {
+			continue
+		}
+		if len(s.members) <= MaxDirect || m.Node == st.Holder || m.Node == st.Publisher || p.beat.Role == cluster.RolePublisher {
+			out = append(out, m.Node)
+		}
+	}
+	return out
+}
+
+// tidy does what needs a look now and then.
+func (s *Service) tidy(now time.Duration) {
+	if now < s.tidyAt {
+		return
+	}
+	s.tidyAt = now + tidyEvery
+	s.judgeDuplicates(now)
+	s.shares.Tidy(now)
+}
+
 func (s *Service) now() time.Duration { return s.o.Now() }
 
 // loop is the single owner of membership, health and lease state.
 func (s *Service) loop(ctx context.Context) {
 	now := s.now()
 	s.beatAt = now
-	s.startLease()
-	s.notifier.setMembers(s.members)
-	s.tellRecords = announceFull
+	var gone []cluster.NodeID
+	for _, r := range s.records.Table().Retired() {
+		gone = append(gone, r.Node)
+	}
+	s.elector.Start(gone, s.o.Local().Draining)
+	s.notifier.SetMembers(s.members)
+	s.introductions.records = introduceFull
 	s.introduceAll()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	s.lastNow, s.lastMono, s.lastWall = s.readClocks()
-	s.waits = s.lastNow
+	s.watch.Start(s.readClocks())
 	for {
 		select {
 		case <-ctx.Done():
 			s.leave()
 			return
-		case d := <-s.inbox:
+		case d := <-s.net.Inbox():
 			s.turn()
 			s.receive(d)
 		case f := <-s.commands:
@@ -422,10 +373,11 @@ func (s *Service) loop(ctx context.Context) {
 		}
 		if s.tellMembers {
 			s.tellMembers = false
-			s.notifier.setMembers(s.members)
+			s.notifier.SetMembers(s.members)
 		}
-		s.slept, s.waits = max(0, min(s.deadline(), now+time.Second)-now), s.now()
-		timer.Reset(s.slept)
+		planned := max(0, min(s.deadline(), now+time.Second)-now)
+		s.watch.Waits(s.now(), planned)
+		timer.Reset(planned)
 	}
 }
 
@@ -433,47 +385,44 @@ func (s *Service) loop(ctx context.Context) {
 func (s *Service) due() {
 	now := s.now()
 	s.dueSwim(now)
-	s.duePath(now)
+	s.net.Paths().Due(now)
 	for _, t := range s.detector.Tick(now) {
 		s.healthChanged(t)
 	}
 	if now >= s.beatAt {
 		s.beat(now)
 	}
-	s.announceSome(now)
+	s.introduceSome(now)
 	s.probeSome(now)
 	s.tidy(now)
-	s.expire(now)
-	s.tellEndpoints(now)
-	s.retrySave(now)
-	if s.draining && !s.drained {
-		s.drain(true) // once the handover is done
+	if now >= s.expireAt {
+		s.expireAt = now + expireEvery
+		s.records.Expire()
 	}
+	if s.endpoints.Due(now) {
+		s.dirty, s.tellMembers = true, true
+	}
+	s.elector.Due(now)
 	s.reportPeers(now)
-	if now >= lease.Deadline(s.lease) {
-		s.step(lease.Tick{Jitter: s.o.Rand()})
+	if s.elector.Expired(now) {
+		s.elector.Tick()
 	}
 }
 
 // deadline is when due has something to do at the latest.
 func (s *Service) deadline() time.Duration {
-	at := min(s.beatAt, lease.Deadline(s.lease), s.swim.core.Deadline())
-	if s.fallback.core != nil {
-		if d, ok := s.fallback.core.Deadline(); ok {
-			at = min(at, d)
-		}
+	at := min(s.beatAt, s.elector.Deadline(), s.swim.core.Deadline())
+	if d, ok := s.net.Paths().Deadline(); ok {
+		at = min(at, d)
 	}
 	if d, ok := s.detector.Deadline(s.now()); ok {
 		at = min(at, d)
 	}
-	if s.unsaved != nil {
-		at = min(at, s.saveAgain)
-	}
 	if s.soft {
 		at = min(at, s.viewAt+s.viewPause())
 	}
-	if len(s.announce) > 0 && s.announceN <= 0 {
-		at = min(at, s.announceT+time.Second)
+	if d, ok := s.introductions.deadline(); ok {
+		at = min(at, d)
 	}
 	return at
 }
@@ -488,54 +437,42 @@ func (s *Service) viewPause() time.Duration {
 }
 
 // receive handles one authenticated message.
-func (s *Service) receive(d delivery) {
-	if !d.onion && d.payload != nil {
-		s.pathStep(path.Heard{Node: d.msg.Node})
+func (s *Service) receive(d transport.Delivery) {
+	if !d.Onion {
+		s.net.Paths().Heard(d.Msg.Node)
 	}
-	if hb, ok := d.payload.(wire.Heartbeat); ok {
+	if hb, ok := d.Payload.(wire.Heartbeat); ok {
 		s.soft = true
 		s.onHeartbeat(d, hb)
 		return
 	}
-	if m, state, ok := swimMessage(d.payload); ok {
+	if m, state, ok := swim.FromPayload(d.Payload); ok {
 		s.soft = true
 		s.onSwim(d, m, state)
 		return
 	}
 	s.dirty = true
 	s.vital(d)
-	switch p := d.payload.(type) {
+	switch p := d.Payload.(type) {
 	case wire.PeerAnnounce:
-		s.onAnnounce(d, p)
+		s.records.OnAnnounce(d, p)
 	case wire.Claim:
-		s.onLease(d.msg.Node, wire.TypeLeaseClaim, p.Raw)
+		s.elector.Receive(d.Msg.Node, wire.TypeLeaseClaim, p.Raw)
 	case wire.Release:
-		s.onLease(d.msg.Node, wire.TypeLeaseRelease, p.Raw)
+		s.elector.Receive(d.Msg.Node, wire.TypeLeaseRelease, p.Raw)
 	case wire.Revoke:
-		s.onRevoke(d, p)
-	case wire.IntroPoints:
-		s.onIntroPoints(d, p)
+		s.records.OnRevoke(d, p)
+	case wire.Share:
+		s.shares.OnShare(d, p)
 	case wire.BackendUnhealthy:
-		s.onUnhealthy(d, p)
-	case nil:
-		s.onLegacy(d)
-	}
-}
-
-// reject counts a refusal that only the loop could decide.
-func (s *Service) reject(node cluster.NodeID, err error) {
-	reason := wire.ReasonOf(err)
-	s.m.rejected.WithLabelValues(string(reason)).Inc()
-	s.rejects.add(reason)
-	if s.logGate.pass("reject/" + string(reason) + "/" + string(node)) {
-		s.log.Warn().Err(err).Str("peer", string(node)).Msg("message refused")
+		s.shares.OnBackends(d, p)
 	}
 }
 
 // leave is the loop's last turn.
 func (s *Service) leave() {
-	s.stopLease()
-	s.endDuty()
+	s.elector.Stop()
+	s.elector.EndDuty()
 	s.beatAll(s.now(), true)
 	s.publishView(s.now())
 }

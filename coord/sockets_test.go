@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/store"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 )
@@ -87,7 +88,8 @@ func realHosts(t *testing.T, n int) (w *world, hosts []*host, wait func(what str
 			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: loop(h.addr).AsSlice()}}
 			return d.DialContext(ctx, "tcp4", netip.AddrPortFrom(loop(to.Addr()), to.Port()).String())
 		}
-		o.Store = NewFileStore(t.TempDir(), w.verify.Cluster, h.node)
+		h.dir = t.TempDir()
+		o.Store = store.New(h.dir, w.verify.Cluster, h.node)
 		o.Timing = nil
 		h.run(o)
 		t.Cleanup(h.stop)
@@ -120,14 +122,10 @@ func TestRealSockets(t *testing.T) {
 	w, hosts, wait := realHosts(t, 3)
 	grown := wait("three voters", func() bool { return w.voters(3) && w.allAlive() })
 	for _, h := range hosts {
-		fs, ok := h.svc.o.Store.(*FileStore)
-		if !ok {
-			t.Fatal("store")
-		}
 		// Another reader of the same files: the store itself is the service's. What
 		// it reads while the service writes can be from before and after.
-		wait("vote saved in "+filepath.Base(fs.dir), func() bool {
-			v, found, err := NewFileStore(fs.dir, w.verify.Cluster, h.node).LoadVote()
+		wait("vote saved in "+filepath.Base(h.dir), func() bool {
+			v, found, err := store.New(h.dir, w.verify.Cluster, h.node).LoadVote()
 			return err == nil && found && slices.Contains(v.Config.Voters, hosts[2].node)
 		})
 	}
@@ -168,14 +166,18 @@ func TestRealFlood(t *testing.T) {
 			if n%100 > 1 {
 				continue
 			}
-			key, boot, seq := seedKey("mallory"), MarkBoot(1, uint32(n)), n
+			beat := wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: w.profile, Members: a.svc.View().Digest, SentUS: 1}
 			if n%2 == 0 { // by its own key: more than its share
-				key, boot = b.key, b.boot
-				onLoop(t, b, func() { b.svc.seq++; seq = b.svc.seq })
+				onLoop(t, b, func() {
+					for range 50 {
+						_ = b.svc.net.Send(a.node, wire.TypeHeartbeat, beat) // lost if too many wait
+					}
+				})
+				continue
 			}
-			data := seal(t, key, wire.Header{
-				Node: b.node, Time: time.Now().Unix(), Type: wire.TypeHeartbeat, To: a.node, Boot: boot, Seq: seq,
-			}, wire.Heartbeat{Role: cluster.RoleStandby, Version: "0.1.0", Profile: w.profile, Members: a.svc.View().Digest, SentUS: 1})
+			data := seal(t, seedKey("mallory"), wire.Header{
+				Node: b.node, Time: time.Now().Unix(), Type: wire.TypeHeartbeat, To: a.node, Boot: MarkBoot(1, uint32(n)), Seq: n,
+			}, beat)
 			for range 50 {
 				_, _ = from.Write(data) // lost if the socket is full
 			}

@@ -17,13 +17,14 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/internal/simnet"
 )
 
 const protoEcho = "echo/1"
 
 // echo writes back what it reads and tells who it served.
-func echo(served chan<- cluster.NodeID) Handler {
+func echo(served chan<- cluster.NodeID) transport.Handler {
 	return func(_ context.Context, from cluster.NodeID, conn net.Conn) {
 		_, _ = io.Copy(conn, conn)
 		if served != nil {
@@ -72,12 +73,14 @@ func TestStreams(t *testing.T) {
 				t.Errorf("served %s, want %s", got, from.node)
 			}
 		}
-		var dial *DialError
-		if _, err := a.svc.Dial(t.Context(), "nobody", protoEcho); !errors.Is(err, ErrNotMember) || !errors.As(err, &dial) {
+		var dial *transport.DialError
+		if _, err := a.svc.Dial(t.Context(), "nobody", protoEcho); !errors.Is(err, transport.ErrNotMember) || !errors.As(err, &dial) {
 			t.Errorf("dial of a stranger: %v", err)
 		}
-		if _, err := a.svc.Dial(t.Context(), c.node, protoEcho); err == nil || !strings.Contains(err.Error(), "protocol") {
-			t.Errorf("dial of a protocol nobody serves: %v", err)
+		for range maxPeerStreams + 1 { // each gives its place back
+			if _, err := a.svc.Dial(t.Context(), c.node, protoEcho); err == nil || !strings.Contains(err.Error(), "protocol") {
+				t.Fatalf("dial of a protocol nobody serves: %v", err)
+			}
 		}
 		w.net.CutBoth(a.addr, b.addr)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -85,11 +88,9 @@ func TestStreams(t *testing.T) {
 		if _, err := a.svc.Dial(ctx, b.node, protoEcho); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("dial across a cut: %v", err)
 		}
-		a.svc.streams.mu.Lock()
-		if n := len(a.svc.streams.counts); n != 0 {
-			t.Errorf("failed dials left %d places taken", n)
+		if n := a.gauge("skein_coord_streams_open"); n != 0 {
+			t.Errorf("failed dials left %v streams open", n)
 		}
-		a.svc.streams.mu.Unlock()
 	})
 }
 
@@ -114,11 +115,7 @@ func TestStreamIdentity(t *testing.T) {
 			defer raw.Close()
 			var certs []tls.Certificate
 			if key != nil {
-				cert, err := identityCertificate(key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				certs = append(certs, cert)
+				certs = append(certs, certificate(t, key))
 			}
 			conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: protos, Certificates: certs}) //nolint:gosec // the attacker's choice
 			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
@@ -160,6 +157,7 @@ func TestStreamIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
+		mallory := certificate(t, seedKey("mallory"))
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			raw, err := l.Accept()
@@ -168,14 +166,10 @@ func TestStreamIdentity(t *testing.T) {
 				return
 			}
 			defer raw.Close()
-			cert, err := identityCertificate(seedKey("mallory"))
-			if err != nil {
-				t.Errorf("certificate: %v", err)
-			}
-			srv := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{protoEcho}})
+			srv := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{mallory}, NextProtos: []string{protoEcho}})
 			_ = srv.Handshake() // refused by the other side
 		})
-		if _, err := a.svc.Dial(t.Context(), c.node, protoEcho); !errors.Is(err, ErrIdentity) {
+		if _, err := a.svc.Dial(t.Context(), c.node, protoEcho); !errors.Is(err, transport.ErrIdentity) {
 			t.Errorf("dial of an impostor: %v", err)
 		}
 		wg.Wait()
@@ -197,7 +191,7 @@ func TestStreamBounds(t *testing.T) {
 		for {
 			conn, err := a.svc.Dial(t.Context(), b.node, protoEcho)
 			if err != nil {
-				if !errors.Is(err, ErrBusy) {
+				if !errors.Is(err, transport.ErrBusy) {
 					t.Fatal(err)
 				}
 				break
@@ -272,33 +266,4 @@ func TestRemovedMemberIsCutOff(t *testing.T) {
 			t.Error("read on a stream of a stopped host succeeded")
 		}
 	})
-}
-
-func TestLocalPair(t *testing.T) {
-	a, b := localPair(&net.TCPAddr{})
-	var wg sync.WaitGroup
-	wg.Go(func() { echo(nil)(t.Context(), "x", b); b.Close() })
-	roundTrip(t, a, 2_000_000)
-	a.Close()
-	wg.Wait()
-	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("read after close: %v", err)
-	}
-	if _, err := a.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("write after close: %v", err)
-	}
-	a, b = localPair(&net.TCPAddr{})
-	tooMuch := make([]byte, localWindow+1)
-	if err := a.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	n, err := a.Write(tooMuch)
-	if n != localWindow || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("write into a full window: %d, %v", n, err)
-	}
-	a.Close()
-	got, err := io.ReadAll(b)
-	if err != nil || len(got) != localWindow {
-		t.Errorf("read %d bytes, %v", len(got), err)
-	}
 }

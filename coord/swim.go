@@ -6,6 +6,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/swim"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 )
 
@@ -82,7 +83,7 @@ func (s *Service) swimStep(ev swim.Event) {
 			}
 		case swim.Answered:
 			if p := s.peers[a.Node]; p != nil {
-				p.echoed = max(p.echoed, a.Sent)
+				p.rtt.echoed = max(p.rtt.echoed, a.Sent)
 				s.sampleRTT(p, max(a.Trip, time.Microsecond))
 			}
 		}
@@ -140,8 +141,8 @@ func (s *Service) roundSwim(now time.Duration) {
 }
 
 func (s *Service) ownWord() word {
-	w := word{publishing: s.publishing.Load()}
-	if st := s.lease.Status(); st.Role == cluster.RoleHolder {
+	w := word{publishing: s.elector.Authority().MayPublish()}
+	if st := s.elector.Status(); st.Role == cluster.RoleHolder {
 		w.term = st.Term
 	}
 	return w
@@ -158,7 +159,7 @@ func (s *Service) swims(node cluster.NodeID) bool {
 
 // pair reports whether this host and node are the holder and a voter.
 func (s *Service) pair(node cluster.NodeID) bool {
-	st := s.lease.Status()
+	st := s.elector.Status()
 	switch st.Holder {
 	case "":
 		return false
@@ -184,7 +185,7 @@ func (s *Service) settling(now time.Duration) bool {
 // failure detector looks after them.
 func (s *Service) fullTargets(now time.Duration, leaving bool) map[cluster.NodeID]bool {
 	out := make(map[cluster.NodeID]bool)
-	st := s.lease.Status()
+	st := s.elector.Status()
 	every := max(fullEvery, time.Duration(len(s.members))*fullShare, 3*s.o.Timing.Heartbeat)
 	random := 0
 	switch {
@@ -248,13 +249,13 @@ func (s *Service) swimHeard(p *peerState, boot uint64, hb *wire.Heartbeat, answe
 
 // vital takes any other authenticated message as a sign of life: where
 // heartbeats are rare, those of the lease are not.
-func (s *Service) vital(d delivery) {
-	p := s.peers[d.msg.Node]
-	if p == nil || p.major || !s.swims(p.node) {
+func (s *Service) vital(d transport.Delivery) {
+	p := s.peers[d.Msg.Node]
+	if p == nil || p.compat.major || !s.swims(p.node) {
 		return
 	}
-	s.swimStep(swim.Heard{Node: p.node, Boot: d.msg.Boot})
-	s.swimAlive(p, d.at)
+	s.swimStep(swim.Heard{Node: p.node, Boot: d.Msg.Boot})
+	s.swimAlive(p, d.At)
 }
 
 // swimAlive notes a direct sign of life, if the failure detector took it for
@@ -266,24 +267,24 @@ func (s *Service) swimAlive(p *peerState, at time.Duration) {
 }
 
 // onSwim takes a message of the failure detector.
-func (s *Service) onSwim(d delivery, m swim.Message, state *wire.SwimState) {
-	p := s.peers[d.msg.Node]
+func (s *Service) onSwim(d transport.Delivery, m swim.Message, state *wire.SwimState) {
+	p := s.peers[d.Msg.Node]
 	switch {
 	case p == nil:
 		return // removed meanwhile
-	case p.major:
-		s.reject(p.node, wire.Refuse(reasonMajor, "%s: %s", p.node, p.incompatible))
+	case p.compat.major:
+		s.net.Reject(p.node, wire.Refuse(reasonMajor, "%s: %s", p.node, p.compat.why))
 		return
 	}
 	s.swimStep(swim.Add{Node: p.node})
-	s.swimStep(swim.Receive{From: p.node, Boot: d.msg.Boot, Msg: m})
-	s.swimAlive(p, d.at)
+	s.swimStep(swim.Receive{From: p.node, Boot: d.Msg.Boot, Msg: m})
+	s.swimAlive(p, d.At)
 	if p.beatAt == 0 {
 		return // which version and profile it has is not known yet
 	}
 	p.beat.Eligible = !m.Ineligible
 	if state != nil {
-		s.onSwimState(p, state, d.at)
+		s.onSwimState(p, state, d.At)
 	}
 }
 
@@ -297,18 +298,18 @@ func (s *Service) onSwimState(p *peerState, st *wire.SwimState, at time.Duration
 	}
 	s.checkClaim(p, &hb)
 	p.beat = hb
-	s.sampleLog(at)
-	p.caughtUp = s.hasLog(hb.Log, hb.LogEvents, s.now())
-	if hb.Members != wire.Digest(s.digest) {
-		s.wantPull(p, hb.Members)
+	s.ownLog.sample(at)
+	p.caughtUp = s.ownLog.coveredBy(hb.Log, hb.LogEvents, s.now())
+	if hb.Members != wire.Digest(s.records.Digest()) {
+		s.records.Want(p.node, hb.Members)
 	}
 }
 
 // swimState is what this host's acks say of it.
 func (s *Service) swimState() *wire.SwimState {
-	st, own := s.lease.Status(), s.ownLog()
+	st, own := s.elector.Status(), s.ownLog.newest()
 	return &wire.SwimState{
-		Publishing: s.publishing.Load(), Term: st.Term, Holder: st.Holder, Members: s.digest,
+		Publishing: s.elector.Authority().MayPublish(), Term: st.Term, Holder: st.Holder, Members: s.records.Digest(),
 		Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 	}
 }
@@ -318,12 +319,12 @@ func (s *Service) sendSwim(a swim.Send) {
 	if s.removed {
 		return
 	}
-	own := wire.SwimOwn{N: a.Msg.N, Inc: a.Msg.Inc, Ineligible: a.Msg.Ineligible, Deltas: swimDeltas(a.Msg.Deltas)}
+	own := a.Msg.Own()
 	for {
-		kind, payload := s.swimPayload(&a.Msg, own)
-		err := s.send(a.To, kind, payload)
+		kind, payload := a.Msg.Payload(own, s.swimState)
+		err := s.net.Send(a.To, kind, payload)
 		if err == nil || wire.ReasonOf(err) != wire.ReasonSize || len(own.Deltas) == 0 {
-			if err != nil && s.logGate.pass("swim/"+string(a.To)) {
+			if err != nil && s.gate.Pass("swim/"+string(a.To)) {
 				s.log.Debug().Err(err).Str("peer", string(a.To)).Msg("probe not sent")
 			}
 			return
@@ -332,77 +333,12 @@ func (s *Service) sendSwim(a swim.Send) {
 	}
 }
 
-func (s *Service) swimPayload(m *swim.Message, own wire.SwimOwn) (wire.Type, wire.Payload) {
-	switch m.Kind {
-	case swim.Probe:
-		return wire.TypeSwimProbe, wire.SwimProbe{SwimOwn: own}
-	case swim.PingReq:
-		return wire.TypeSwimPingReq, wire.SwimPingReq{SwimOwn: own, Target: m.Target}
-	case swim.Gossip:
-		return wire.TypeSwimGossip, wire.SwimGossip{SwimOwn: own}
-	case swim.Ack, swim.Nack:
-	}
-	ack := wire.SwimAck{SwimOwn: own, Target: m.Target, Nack: m.Kind == swim.Nack}
-	if m.Target == "" {
-		ack.State = s.swimState()
-	}
-	return wire.TypeSwimAck, ack
-}
-
-// swimMessage reads a payload; ok is false if it is none of the failure
-// detector's.
-func swimMessage(p wire.Payload) (m swim.Message, state *wire.SwimState, ok bool) {
-	var own wire.SwimOwn
-	switch p := p.(type) {
-	case wire.SwimProbe:
-		m.Kind, own = swim.Probe, p.SwimOwn
-	case wire.SwimAck:
-		m.Kind, m.Target, own, state = swim.Ack, p.Target, p.SwimOwn, p.State
-		if p.Nack {
-			m.Kind = swim.Nack
-		}
-	case wire.SwimPingReq:
-		m.Kind, m.Target, own = swim.PingReq, p.Target, p.SwimOwn
-	case wire.SwimGossip:
-		m.Kind, own = swim.Gossip, p.SwimOwn
-	default:
-		return m, nil, false
-	}
-	m.N, m.Inc, m.Ineligible = own.N, own.Inc, own.Ineligible
-	for _, d := range own.Deltas {
-		st, known := swim.ParseState(d.State)
-		if !known {
-			continue // the decoder has refused it
-		}
-		m.Deltas = append(m.Deltas, swim.Delta{
-			Node: d.Node, Boot: d.Boot, Inc: d.Inc, State: st, Ineligible: d.Ineligible, By: d.By,
-			Witnesses: int(min(d.Witnesses, swim.MaxWitnesses)),
-			Age:       time.Duration(min(d.AgeMS, uint64(time.Hour/time.Millisecond))) * time.Millisecond,
-		})
-	}
-	return m, state, true
-}
-
-func swimDeltas(in []swim.Delta) []wire.SwimDelta {
-	var out []wire.SwimDelta
-	for _, d := range in {
-		if d.Boot == 0 {
-			continue // nothing of it is known but its name
-		}
-		out = append(out, wire.SwimDelta{
-			Node: d.Node, Boot: d.Boot, Inc: d.Inc, State: d.State.String(), Ineligible: d.Ineligible, By: d.By,
-			Witnesses: uint32(max(d.Witnesses, 0)), AgeMS: uint64(max(d.Age, 0) / time.Millisecond),
-		})
-	}
-	return out
-}
-
 // fit is what everyone is told of whether this host stands for the lease.
 func (s *Service) fit(now time.Duration) bool {
-	if len(s.failing) == 0 {
+	if len(s.elector.Failing()) == 0 {
 		s.swim.fitAt = now
 	}
-	return !s.self.Witness && !s.leaving && !s.draining && now-s.swim.fitAt < unfitFor
+	return s.elector.Willing() && now-s.swim.fitAt < unfitFor
 }
 
 // slower is n, and less the less well this host is.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/share"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
 )
@@ -92,8 +93,7 @@ type MemberView struct {
 	// Abstains says that, by its own word, it lost its record of votes.
 	Abstains bool
 	// LogEvents is how many events that host has.
-	LogEvents   uint64
-	Slots, Busy uint32
+	LogEvents uint64
 	// Observed are endpoints at which other hosts see that host, at most 3,
 	// none of them announced by itself; the latest first.
 	Observed []netip.AddrPort
@@ -107,11 +107,11 @@ type MemberView struct {
 	// PathMTU is the largest MTU of the mesh at which full packets to that
 	// host were seen to arrive, 0 if none was probed.
 	PathMTU int
-	// IntroPoints is the latest list of that host, at most 20 of 2 KiB, none
-	// while it is dead. Unhealthy are its backends that it called unhealthy
-	// within 5 minutes, sorted, at most 16: a hint.
-	IntroPoints IntroPoints
-	Unhealthy   []string
+	// Share is that host's latest share of the onion addresses, at most 20 pieces
+	// of 2 KiB, none while it is dead. Backends is what it said of its backends
+	// within 100 s, those that fail first; none: nothing fails, as far as known.
+	Share    share.Share
+	Backends []wire.Backend
 	// Path is "direct" or "onion": how messages reach that host, empty while they
 	// do not; PathSince is the local time of the last change, 0 if there was none.
 	Path      string
@@ -127,7 +127,7 @@ type MemberView struct {
 // View returns the latest view; it is never nil.
 func (s *Service) View() *View {
 	v := *s.view.Load()
-	v.Rejected = s.rejects.snapshot()
+	v.Rejected = s.net.Refused()
 	return &v
 }
 
@@ -150,12 +150,11 @@ func (v *View) Member(node cluster.NodeID) (MemberView, bool) {
 
 // publishView makes what the loop knows visible.
 func (s *Service) publishView(now time.Duration) {
-	st := s.lease.Status()
-	s.signConfig(&st.Config) // as others see it
+	st := s.elector.Signed()
 	v := &View{
-		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.digest,
-		Lease: st, Publisher: st.Publisher, Publishing: s.publishing.Load(), LocalHealth: s.swim.core.Score(), Failing: maps.Clone(s.failing), Members: make([]MemberView, 0, len(s.members)),
-		PublicEndpoint: s.endpoints.public.at, NAT: s.endpoints.public.nat, Clock: s.clockView(now),
+		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.records.Digest(),
+		Lease: st, Publisher: st.Publisher, Publishing: s.elector.Authority().MayPublish(), LocalHealth: s.swim.core.Score(), Failing: maps.Clone(s.elector.Failing()), Members: make([]MemberView, 0, len(s.members)),
+		PublicEndpoint: s.endpoints.Public().At, NAT: s.endpoints.Public().NAT, Clock: s.clockView(now),
 	}
 	stale := 0
 	counts := make(map[cluster.Health]int, 5)
@@ -174,9 +173,6 @@ func (s *Service) publishView(now time.Duration) {
 		s.m.peers.WithLabelValues(string(h)).Set(float64(counts[h]))
 	}
 	s.m.stale.Set(float64(stale))
-	s.m.term.Set(float64(max(st.Term, st.Vote.PromisedTerm)))
-	s.m.promised.Set(float64(st.Vote.PromisedTerm))
-	s.m.holding.Set(oneIf(st.Role == cluster.RoleHolder))
 }
 
 func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duration) MemberView {
@@ -188,13 +184,12 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 		mv.Role = cluster.RoleWitness
 	}
 	if m.Node == s.o.Self {
-		own := s.ownLog()
-		local := s.o.Local()
+		own := s.ownLog.newest()
 		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, s.now(), true, true
 		mv.Version, mv.Profile, mv.Term, mv.TermHolder = s.o.Version, s.o.Profile, st.Term, st.Holder
-		mv.Publishing, mv.Abstains = s.publishing.Load(), st.Abstaining != ""
-		mv.Eligible, mv.LogEvents, mv.Slots, mv.Busy = s.eligible(), own.Events, local.Slots, local.Busy
-		mv.IntroPoints, mv.Unhealthy = introView(&s.intro, s.hinted)
+		mv.Publishing, mv.Abstains = s.elector.Authority().MayPublish(), st.Abstaining != ""
+		mv.Eligible, mv.LogEvents = s.elector.Eligible(), own.Events
+		mv.Share, mv.Backends = s.shares.Own()
 		mv.Duplicate = s.ownDuplicate
 		return mv
 	}
@@ -204,23 +199,22 @@ func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duratio
 	if p == nil {
 		return mv
 	}
-	mv.Answered = p.echoed > 0
-	way, since := s.pathOf(m.Node, mv.Health)
+	mv.Answered = p.rtt.echoed > 0
+	way, since := s.net.Paths().Of(m.Node, mv.Health)
 	mv.Path, mv.PathSince = string(way), since
-	mv.Duplicate = p.duplicate
+	mv.Duplicate = p.twin.found
 	if mv.Health != cluster.Dead {
-		mv.IntroPoints, mv.Unhealthy = introView(&p.intro, p.hints)
+		mv.Share, mv.Backends = s.shares.Of(m.Node)
 	}
-	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt, p.incompatible, p.probe.proven, s.observed(m)
+	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt.mean, p.compat.why, p.probe.proven, s.endpoints.Observed(m)
 	// In a large cluster hosts hear each other rarely.
 	mv.Stale = now-s.lastSign(p) >= staleAfter && mv.Health != cluster.Alive
 	if off, ok := s.skewed(p, now); ok && max(off, -off) > time.Second {
 		mv.Skew = off // one second is how messages are rounded
 	}
-	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(s.digest)
+	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(s.records.Digest())
 	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
-	mv.Publishing, mv.Abstains = p.reported.Publishing, p.reported.Abstains
-	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.reported.Eligible, p.reported.CaughtUp, p.beat.LogEvents
-	mv.Slots, mv.Busy = p.beat.Slots, p.beat.Busy
+	mv.Publishing, mv.Abstains = p.core.Publishing, p.core.Abstains
+	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.core.Eligible, p.core.CaughtUp, p.beat.LogEvents
 	return mv
 }

@@ -1,16 +1,13 @@
 package coord
 
 import (
-	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -32,21 +29,10 @@ func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetV
 	var term cluster.Term
 	var epoch uint64
 	err := s.call(ctx, func() {
-		var r lease.SetVoters
-		if s.lease.Status().Role != cluster.RoleHolder {
-			refused = lease.ErrNotHolding
-			return
-		}
-		s.publishView(s.now())
-		if r, refused = want(s.view.Load()); refused == nil {
-			refused = lease.CheckVoters(s.lease, r)
-		}
-		if refused != nil {
-			return
-		}
-		s.step(r)
-		st := s.lease.Status()
-		term, epoch = st.Term, st.Config.Epoch
+		term, epoch, refused = s.elector.Change(func() (lease.SetVoters, error) {
+			s.publishView(s.now())
+			return want(s.view.Load())
+		})
 	})
 	switch {
 	case err != nil:
@@ -58,7 +44,7 @@ func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetV
 	}
 	for {
 		var st lease.Status
-		if err := s.call(ctx, func() { st = s.lease.Status() }); err != nil {
+		if err := s.call(ctx, func() { st = s.elector.Status() }); err != nil {
 			return fmt.Errorf("set voters: %w", err)
 		}
 		switch {
@@ -67,7 +53,7 @@ func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetV
 		case st.Stable.Term == term && st.Stable.Epoch >= epoch:
 			return nil
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 5*time.Millisecond); err != nil {
 			return fmt.Errorf("set voters: not agreed to by enough voters: %w", err)
 		}
 	}
@@ -78,101 +64,5 @@ func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetV
 // like. The host abstains, across restarts, until the holder has taken it out
 // of the voters and in again.
 func (s *Service) VoteLost(reason string) {
-	s.post(func() { s.step(lease.VoteLost{Reason: reason}) })
-}
-
-// VoterTerm is the term below which this host may acknowledge no authority:
-// PromisedTerm, or while it abstains the highest that there is. It may be
-// called from any goroutine.
-func (s *Service) VoterTerm() cluster.Term {
-	if s.abstains.Load() {
-		return math.MaxUint64
-	}
-	return s.PromisedTerm()
-}
-
-// noteAbstaining follows whether this host abstains.
-func (s *Service) noteAbstaining(reason string) {
-	abstains := reason != ""
-	if s.abstains.Swap(abstains) == abstains {
-		return
-	}
-	s.dirty = true
-	s.m.abstaining.Set(oneIf(abstains))
-	if abstains {
-		s.log.Error().Str("reason", reason).Msg("vote record lost: this host abstains until it is admitted again")
-	} else {
-		s.log.Info().Msg("this host abstains no longer: it may become a voter again")
-	}
-}
-
-// tellSelf tells the core what changed about this host and the cluster's size.
-func (s *Service) tellSelf() {
-	e := lease.PeerChanged{
-		Node: s.o.Self, Priority: s.self.Priority, Zone: s.self.Zone, Members: len(s.members), Gone: s.removed,
-	}
-	if e != s.toldSelf {
-		s.toldSelf = e
-		s.step(e)
-	}
-}
-
-// configBytes is what the proof of a voter configuration signs.
-func (s *Service) configBytes(c cluster.VoterConfig) []byte {
-	return append(s.o.Verifier.Cluster[:len(s.o.Verifier.Cluster):len(s.o.Verifier.Cluster)], c.SignedBytes()...)
-}
-
-// signConfig adds the proof to a record that this host issued. One that names
-// no issuer comes from this host's own disk, which it answers for.
-func (s *Service) signConfig(c *cluster.VoterConfig) {
-	if c.IsZero() || len(c.Proof) > 0 {
-		return
-	}
-	if c.Issuer == "" {
-		c.Issuer = s.o.Self
-	}
-	if c.Issuer != s.o.Self {
-		return
-	}
-	text := s.configBytes(*c)
-	if !bytes.Equal(text, s.signed.text) {
-		s.signed = proven{text: text, proof: ed25519.Sign(s.o.Key, text)}
-	}
-	c.Proof = s.signed.proof
-}
-
-// proven is a signature over a record, made or found to be good.
-type proven struct{ text, proof []byte }
-
-// checkConfig refuses a voter configuration that no holder signed: its issuer
-// is a member, or was one.
-func (s *Service) checkConfig(from cluster.NodeID, c cluster.VoterConfig) error {
-	if c.IsZero() {
-		return nil
-	}
-	text := s.configBytes(c)
-	if len(c.Proof) > 0 && bytes.Equal(c.Proof, s.checked.proof) && bytes.Equal(text, s.checked.text) {
-		return nil
-	}
-	for _, key := range s.keysOf(c.Issuer) {
-		if len(c.Proof) == ed25519.SignatureSize && ed25519.Verify(key, text, c.Proof) {
-			s.checked = proven{text: text, proof: bytes.Clone(c.Proof)}
-			return nil
-		}
-	}
-	return wire.Refuse(reasonConfigProof, "voter configuration %d/%d of %q, brought by %s", c.Term, c.Epoch, c.Issuer, from)
-}
-
-// keysOf returns the identity keys that a host has or had.
-func (s *Service) keysOf(n cluster.NodeID) []ed25519.PublicKey {
-	var keys []ed25519.PublicKey
-	if m, ok := s.dir.Load().byNode[n]; ok {
-		keys = append(keys, ed25519.PublicKey(m.IDPub))
-	}
-	for _, r := range s.table.Retired() {
-		if r.Node == n && len(r.Cert.IDPub) == ed25519.PublicKeySize {
-			keys = append(keys, ed25519.PublicKey(r.Cert.IDPub))
-		}
-	}
-	return keys
+	s.post(func() { s.elector.Step(lease.VoteLost{Reason: reason}) })
 }

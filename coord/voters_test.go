@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/store"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 	"github.com/skein-project/skein/lease"
@@ -40,7 +42,9 @@ func TestForgedVoterConfigs(t *testing.T) {
 			f(&c)
 			return c
 		}
-		sign := func(c *cluster.VoterConfig, h *host) { c.Proof = ed25519.Sign(h.key, a.svc.configBytes(*c)) }
+		sign := func(c *cluster.VoterConfig, h *host) {
+			c.Proof = ed25519.Sign(h.key, election.ConfigBytes(w.verify.Cluster, *c))
+		}
 		stranger := &host{key: seedKey("stranger")}
 		cases := map[string]cluster.VoterConfig{
 			"no proof":      forge(func(c *cluster.VoterConfig) { c.Proof = nil }),
@@ -83,7 +87,7 @@ func TestForgedVoterConfigs(t *testing.T) {
 		}
 		old := forge(func(c *cluster.VoterConfig) { c.Issuer = b.node; sign(c, b) })
 		var err error
-		if e := a.svc.call(t.Context(), func() { err = a.svc.checkConfig("x", old) }); e != nil || err != nil {
+		if e := a.svc.call(t.Context(), func() { err = a.svc.elector.CheckConfig("x", old) }); e != nil || err != nil {
 			t.Errorf("record of one that left: %v, %v", e, err)
 		}
 	})
@@ -103,8 +107,8 @@ func TestLostVoteRecord(t *testing.T) {
 		c.store.found, c.store.vote = false, lease.VoteRecord{}
 		c.store.mu.Unlock()
 		c.start()
-		if st := c.svc.View().Lease; st.Abstaining == "" || c.svc.AckTerm(1<<40) || c.svc.VoterTerm() <= 1<<53 {
-			t.Fatalf("abstains %q, acknowledges %t", st.Abstaining, c.svc.AckTerm(1<<40))
+		if st := c.svc.View().Lease; st.Abstaining == "" || c.svc.VoterTerm() <= 1<<53 {
+			t.Fatalf("abstains %q, acknowledges from term %d", st.Abstaining, c.svc.VoterTerm())
 		}
 		if got := c.gauge("skein_lease_abstaining"); got != 1 {
 			t.Errorf("metric %v", got)
@@ -121,7 +125,7 @@ func TestLostVoteRecord(t *testing.T) {
 		if got := w.holder(); got != a.node || a.svc.View().Lease.Term != term {
 			t.Errorf("%s holds term %d, it was %s with %d", got, a.svc.View().Lease.Term, a.node, term)
 		}
-		if c.gauge("skein_lease_abstaining") != 0 || !c.svc.AckTerm(term) {
+		if c.gauge("skein_lease_abstaining") != 0 || c.svc.VoterTerm() > term {
 			t.Error("c still abstains")
 		}
 		// The daemon can find the same out while it runs.
@@ -240,8 +244,8 @@ func TestSetVoters(t *testing.T) {
 // TestOldVoteFile: a vote file put back from a backup is noticed.
 func TestOldVoteFile(t *testing.T) {
 	dir := t.TempDir()
-	s := NewFileStore(dir, member.ClusterID{1}, "host-a")
-	name := filepath.Join(dir, voteFile)
+	s := store.New(dir, member.ClusterID{1}, "host-a")
+	name := filepath.Join(dir, "vote.json")
 	var backup []byte
 	for term := range cluster.Term(12) {
 		if err := s.SaveVote(lease.VoteRecord{PromisedTerm: term + 1}); err != nil {
@@ -254,26 +258,26 @@ func TestOldVoteFile(t *testing.T) {
 			}
 		}
 	}
-	again := NewFileStore(dir, member.ClusterID{1}, "host-a")
+	again := store.New(dir, member.ClusterID{1}, "host-a")
 	if v, found, err := again.LoadVote(); err != nil || !found || v.PromisedTerm != 12 {
 		t.Fatalf("%+v, %t, %v", v, found, err)
 	}
 	if err := os.WriteFile(name, backup, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := again.LoadVote(); !errors.Is(err, ErrVoteLost) {
+	if _, _, err := again.LoadVote(); !errors.Is(err, election.ErrVoteLost) {
 		t.Fatalf("old file: %v", err)
 	}
 	// What is saved from then on is good.
 	if err := again.SaveVote(lease.VoteRecord{Lost: "old"}); err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := NewFileStore(dir, member.ClusterID{1}, "host-a").LoadVote(); err != nil || v.Lost != "old" {
+	if v, _, err := store.New(dir, member.ClusterID{1}, "host-a").LoadVote(); err != nil || v.Lost != "old" {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	// A count that is torn or missing accuses nobody.
 	for _, bad := range []string{"", "9", "99999", "x\n", strings.Repeat("9", 40)} {
-		if err := os.WriteFile(filepath.Join(dir, writesFile), []byte(bad), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "vote.count"), []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := s.LoadVote(); err != nil {
@@ -299,7 +303,7 @@ func TestLongestLeaseMessageFits(t *testing.T) {
 		}
 	}
 	c.Target = append(c.Target, id(50)) // one for one
-	m := leaseMessage{Profile: cluster.ProfileClassic, Message: lease.Message{
+	m := election.Message{Profile: cluster.ProfileClassic, Message: lease.Message{
 		Phase: lease.RenewReply, Priority: 1<<32 - 1, Term: wire.MaxNumber, Round: 1 << 40, Reason: "voter configuration is newer", Promised: wire.MaxNumber,
 		Holder: id(2), Config: c,
 	}}

@@ -3,22 +3,21 @@ package daemon
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/skein-project/skein/coord/join"
-	"github.com/skein-project/skein/mesh"
+	"github.com/skein-project/skein/internal/statetest"
+	"github.com/skein-project/skein/offline"
 )
 
 // TestFreshHostStaysFresh: what fails before a host is a member leaves no
 // state directory behind.
 func TestFreshHostStaysFresh(t *testing.T) {
-	cfg := hostConfig(t)
+	cfg := statetest.Config(t)
 	if err := os.Remove(cfg.StateDir); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +47,7 @@ func TestFreshHostStaysFresh(t *testing.T) {
 	if !strings.Contains(log.String(), token) {
 		t.Errorf("no word about a token that others may read: %q", log.String())
 	}
-	gone, err := CleanupNetwork(t.Context(), cfg)
+	gone, err := offline.CleanupNetwork(t.Context(), cfg)
 	if gone {
 		t.Errorf("something removed where nothing was: %v", err)
 	}
@@ -60,20 +59,5 @@ func TestFreshHostStaysFresh(t *testing.T) {
 	}
 	if err := Run(t.Context(), cfg, RunOptions{Stderr: &log}); !errors.Is(err, join.ErrNotInitialised) || !strings.Contains(log.String(), "others may read") {
 		t.Errorf("open state directory: %v, %q", err, log.String())
-	}
-}
-
-// TestCommandAdvice: what a command may not do is told as such, not as a
-// fault of the daemon.
-func TestCommandAdvice(t *testing.T) {
-	for err, want := range map[error]string{
-		&fs.PathError{Op: "open", Path: "/var/lib/skein/identity.json", Err: syscall.EACCES}: "become root",
-		fmt.Errorf("%w: %w", mesh.ErrPermission, syscall.EPERM):                              "become root",
-		&fs.PathError{Op: "open", Path: "root.key", Err: syscall.EEXIST}:                     "does not exist yet",
-		join.ErrNoRoot: "root import",
-	} {
-		if h, ok := errors.AsType[*hinted](adviseCommand(err)); !ok || !strings.Contains(h.Hint(), want) || !errors.Is(h, err) {
-			t.Errorf("%v: %+v, want a hint with %q", err, h, want)
-		}
 	}
 }

@@ -8,12 +8,10 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
-
-	"github.com/skein-project/skein/config"
 )
 
-// logLevel is the least level that is written; it may change at any time. It
-// is a sampler because zerolog asks that before it builds anything.
+// logLevel is the lowest level that is written; it may change at any time. It is
+// a sampler because zerolog asks the sampler before it builds the event.
 type logLevel struct{ level atomic.Int32 }
 
 // Sample implements zerolog.Sampler.
@@ -30,36 +28,36 @@ func (l *logLevel) set(name string) error {
 
 // newLogger makes the daemon's logger: a console form on a terminal, else
 // JSON, with journald's priority prefix when the journal listens.
-func newLogger(cfg config.Log, w io.Writer) (zerolog.Logger, *logLevel, error) {
-	level := &logLevel{}
-	if err := level.set(cfg.Level); err != nil {
+func newLogger(format, level string, w io.Writer) (zerolog.Logger, *logLevel, error) {
+	least := &logLevel{}
+	if err := least.set(level); err != nil {
 		return zerolog.Nop(), nil, err
 	}
 	if w == nil {
 		w = io.Discard
 	}
-	console := cfg.Format == "console"
-	if f, ok := w.(*os.File); ok && cfg.Format == "auto" {
+	console := format == "console"
+	if f, ok := w.(*os.File); ok && format == "auto" {
 		console = term.IsTerminal(int(f.Fd()))
 	}
 	switch {
 	case console:
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000"}
 	case os.Getenv("JOURNAL_STREAM") != "":
-		w = journal{w}
+		w = priorityWriter{w}
 	}
-	log := zerolog.New(zerolog.SyncWriter(w)).Level(zerolog.TraceLevel).Sample(level).With().Timestamp().Logger()
-	return log, level, nil
+	log := zerolog.New(zerolog.SyncWriter(w)).Level(zerolog.TraceLevel).Sample(least).With().Timestamp().Logger()
+	return log, least, nil
 }
 
-// journal puts the priority in front of each line, as sd-daemon(3) has it.
-type journal struct{ w io.Writer }
+// priorityWriter puts the priority in front of each line, as in sd-daemon(3).
+type priorityWriter struct{ w io.Writer }
 
 // Write implements io.Writer.
-func (j journal) Write(p []byte) (int, error) { return j.WriteLevel(zerolog.InfoLevel, p) }
+func (j priorityWriter) Write(p []byte) (int, error) { return j.WriteLevel(zerolog.InfoLevel, p) }
 
 // WriteLevel implements zerolog.LevelWriter.
-func (j journal) WriteLevel(level zerolog.Level, p []byte) (int, error) {
+func (j priorityWriter) WriteLevel(level zerolog.Level, p []byte) (int, error) {
 	priority := "<6>"
 	switch level {
 	case zerolog.TraceLevel, zerolog.DebugLevel:

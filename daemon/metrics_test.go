@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/offline"
 )
 
 // descText is how a prometheus.Desc prints; it has no accessors.
@@ -64,18 +65,19 @@ func startAlone(t *testing.T) map[string][2]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Init(cfg, InitOptions{ClusterName: "blue"}); err != nil {
+	if err := offline.Init(cfg, offline.InitOptions{ClusterName: "blue"}); err != nil {
 		t.Fatal(err)
 	}
-	n, unlock, err := prepare(t.Context(), cfg, RunOptions{Version: "0.0.1", RunnerArgv: []string{"/bin/false"}})
+	g, unlock, err := prepare(t.Context(), cfg, RunOptions{Version: "0.0.1", RunnerArgv: []string{"/bin/false"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unlock()
-	defer n.close()
-	l := newLifecycle(n.log)
-	err = n.start(t.Context(), l, RunOptions{Version: "0.0.1"})
-	found := metricsOf(t, n.reg)
+	d := &daemon{ground: g}
+	defer d.close()
+	l := newLifecycle(d.log)
+	err = d.start(t.Context(), l)
+	found := metricsOf(t, d.reg)
 	if stopErr := l.stop(); err != nil || stopErr != nil {
 		t.Fatal(err, stopErr)
 	}

@@ -19,11 +19,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/worker"
+	"github.com/skein-project/skein/worker/executor"
 )
 
 // echo computes a chunk in no time: its mean is its index.
@@ -34,11 +37,11 @@ func (e *echo) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (e *echo) Execute(_ context.Context, _ int, t worker.Task) (cluster.ChunkResult, error) {
+func (e *echo) Execute(_ context.Context, _ int, t executor.Task) (job.ChunkResult, error) {
 	e.runs.Add(1)
-	_, n := t.Spec.ChunkRange(t.Ref.Chunk)
-	v := float64(t.Ref.Chunk)
-	return cluster.ChunkResult{Iterations: n, Metrics: map[string]cluster.Metric{"x": {N: n, Mean: v, Min: v, Max: v}}}, nil
+	_, n := t.Spec.ChunkRange(t.Attempt.Chunk)
+	v := float64(t.Attempt.Chunk)
+	return job.ChunkResult{Iterations: n, Metrics: map[string]job.Metric{"x": {N: n, Mean: v, Min: v, Max: v}}}, nil
 }
 
 // middle stands between the holder and its workers, reads every frame, and does
@@ -265,7 +268,7 @@ func TestResultsInTheMiddle(t *testing.T) {
 	workers := make(map[cluster.NodeID]*worker.Worker)
 	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
 		w, err := worker.New(worker.Options{
-			Slots: 2, Executors: map[string]worker.Executor{cluster.ExecutorWASM: work}, StatusEvery: 200 * time.Millisecond,
+			Slots: 2, Executors: map[string]worker.Executor{job.ExecutorWASM: work}, StatusEvery: 200 * time.Millisecond,
 			OutboxFile: filepath.Join(t.TempDir(), "outbox"), Logger: zerolog.Nop(),
 		})
 		if err != nil {
@@ -302,17 +305,17 @@ func TestResultsInTheMiddle(t *testing.T) {
 	stop := term()
 	defer func() { stop() }()
 
-	spec := func(i int) cluster.JobSpec {
-		return cluster.JobSpec{Key: fmt.Sprint("k", i), Artefact: cluster.Hash{1}, Iterations: uint64(10 * chunks), Chunk: 10}
+	spec := func(i int) job.Spec {
+		return job.Spec{Key: fmt.Sprint("k", i), Artefact: cluster.Hash{1}, Iterations: uint64(10 * chunks), Chunk: 10}
 	}
-	ended := func(id cluster.JobID) (j state.Job) {
+	ended := func(id job.ID) (j state.Job) {
 		log.View(func(s *state.State) { j, _ = s.Job(id) })
 		return j
 	}
-	ids := make([]cluster.JobID, jobs)
+	ids := make([]job.ID, jobs)
 	for i := range ids {
 		for {
-			sub, err := sched.Submit(ctx, spec(i), "uid:1", scheduler.WaitStable)
+			sub, err := sched.Submit(ctx, spec(i), "uid:1", scheduler.WaitStable, true)
 			if err == nil {
 				ids[i] = sub.Job
 				break
@@ -348,7 +351,7 @@ func TestResultsInTheMiddle(t *testing.T) {
 		j := ended(id)
 		iterations += j.Iterations
 		x := j.Aggregates[0]
-		if j.State != cluster.JobCompleted || j.Counts.Accepted != chunks || j.Iterations != j.Spec.Iterations || j.Disputed != 0 || j.Failures != 0 ||
+		if j.State != job.Completed || j.Counts.Accepted != chunks || j.Iterations != j.Spec.Iterations || j.Disputed != 0 || j.Failures != 0 ||
 			x.N != j.Iterations || x.Mean != float64(chunks-1)/2 || x.Max != float64(chunks-1) {
 			t.Errorf("job %s: %s, %+v, %d iterations, %d disputed, %d failures, %+v", id, j.State, j.Counts, j.Iterations, j.Disputed, j.Failures, x)
 		}
@@ -358,10 +361,10 @@ func TestResultsInTheMiddle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Kind != cluster.KindChunksAccepted {
+		if e.Kind != event.KindChunksAccepted {
 			continue
 		}
-		b, err := bodyOf[cluster.ChunksAccepted](e)
+		b, err := bodyOf[event.ChunksAccepted](e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,6 +388,6 @@ func TestResultsInTheMiddle(t *testing.T) {
 	t.Logf("SUMMARY: results in the middle: %d jobs, %d terms, iterations submitted %d, accepted %d, %d chunks run for %d; %v", jobs, holds.Load(), 10*jobs*chunks, iterations, work.runs.Load(), jobs*chunks, m.did)
 }
 
-func bodyOf[T any](e cluster.Event) (b T, err error) {
+func bodyOf[T any](e event.Event) (b T, err error) {
 	return b, json.Unmarshal(e.Body, &b)
 }

@@ -2,33 +2,31 @@ package daemon
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/rs/zerolog"
-
+	"github.com/skein-project/skein/backend"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
-	"github.com/skein-project/skein/coord"
-	"github.com/skein-project/skein/coord/join"
-	"github.com/skein-project/skein/eventlog"
-	"github.com/skein-project/skein/internal/durable"
-	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/duty"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/membership"
+	"github.com/skein-project/skein/membership/deviceplan"
 	"github.com/skein-project/skein/mesh"
+	"github.com/skein-project/skein/mesh/hostnet"
+	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/status"
-	"github.com/skein-project/skein/systemd"
+	"github.com/skein-project/skein/worker/artefact"
 )
 
 // RunOptions are what a daemon needs besides its configuration.
@@ -45,197 +43,202 @@ type RunOptions struct {
 	// Reload reads the configuration again, on SIGHUP; nil: never.
 	Reload func() (config.Config, error)
 	// Wall is the time of day by which messages and events are stamped and
-	// judged; nil: the machine's.
+	// judged; nil: this machine's clock.
 	Wall func() time.Time
-
-	certLife time.Duration // of members' certificates, for tests
-	logFS    eventlog.FS   // under the event log, for tests; nil: the machine's
+	// CertLife is how long certificates of members are valid; 0: the usual time.
+	// Only tests set it, and LogFS, the file system under the event log.
+	CertLife time.Duration
+	LogFS    disk.FS
 }
 
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
 // fails, and stops them in reverse. A lease that it holds is handed over.
 func Run(ctx context.Context, cfg config.Config, o RunOptions) error {
-	return advise(run(ctx, cfg, o))
+	return offline.Advise(run(ctx, cfg, o))
+}
+
+// daemon is what watching, reloading and stopping the stages needs. The parts
+// reach each other through what start hands them, not through it.
+type daemon struct {
+	*ground
+	id       *identity
+	history  *history // nil: not open yet
+	device   device
+	backend  *backend.Backend
+	stopping atomic.Bool
 }
 
 func run(ctx context.Context, cfg config.Config, o RunOptions) error {
-	n, unlock, err := prepare(ctx, cfg, o)
+	g, unlock, err := prepare(ctx, cfg, o)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	defer n.close()
+	d := &daemon{ground: g}
+	defer d.close()
 
-	l := newLifecycle(n.log)
-	err = n.start(ctx, l, o)
+	l := newLifecycle(d.log)
+	err = d.start(ctx, l)
 	if err == nil {
-		n.log.Info().Str("node", string(n.id.Node)).Str("cluster", n.clusterName()).Str("version", o.Version).Msg("up")
-		err = n.watch(ctx, l)
+		d.log.Info().Str("node", string(d.id.Node)).Str("cluster", d.id.clusterName()).Str("version", o.Version).Msg("up")
+		err = d.watch(ctx, l)
 	}
-	n.stopping.Store(true)
-	n.tell(n.notify.Stopping("stopping"))
-	if stopErr := l.stop(); !errors.Is(err, errLeft) {
+	d.stopping.Store(true)
+	d.notified(d.notify.Stopping("stopping"))
+	if stopErr := l.stop(); !errors.Is(err, membership.ErrLeft) {
 		return errors.Join(err, stopErr)
 	} else if stopErr != nil {
-		n.log.Warn().Err(stopErr).Msg("not stopped in good order")
+		d.log.Warn().Err(stopErr).Msg("not stopped cleanly")
 	}
-	return n.cleanUp()
+	return d.cleanUp()
+}
+
+// close releases what was opened and never run.
+func (d *daemon) close() {
+	if d.history != nil {
+		_ = d.history.Close() // nothing was admitted
+	}
 }
 
 // cleanupTime bounds the removal of the mesh device.
 const cleanupTime = 5 * time.Second
 
-// cleanUp removes the mesh device of a host that left; a kernel device stays
-// otherwise.
-func (n *node) cleanUp() error {
-	if n.mesh.Interface() == "" {
+// cleanUp removes the mesh device of a host that left; otherwise a kernel device
+// stays.
+func (d *daemon) cleanUp() error {
+	if d.device.Interface() == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
 	defer cancel()
-	_, err := mesh.Cleanup(ctx, n.mesh.Interface())
+	_, err := hostnet.Cleanup(ctx, d.device.Interface())
 	return err
 }
 
-// prepare takes the state directory, joins if asked to, and makes the node.
-func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*node, func(), error) {
-	log, level, err := newLogger(cfg.Log, o.Stderr)
+// start makes the parts and brings the stages up in order.
+func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
+	if d.id, err = d.identify(); err != nil {
+		return err
+	}
+	id, p, m := d.id, &peers{self: d.id.Node}, &members{}
+	h, err := d.openHistory(id, p)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	timing, err := lease.TimingFor(cfg.Lease.Profile)
+	d.history = h
+	o, err := d.newOnions(id, h, m)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	notify, err := systemd.New(systemd.Options{})
+	if o.tor != nil {
+		l.start(stage{name: "tor", run: o.tor.Run, grace: torGrace})
+	}
+	if err := d.startMesh(ctx, l); err != nil {
+		return err
+	}
+	w, err := d.newWork(id, h)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	_, err = os.Stat(cfg.StateDir)
-	fresh := errors.Is(err, fs.ErrNotExist)
-	if fresh && o.Join == "" {
-		return nil, nil, fmt.Errorf("%s: %w", cfg.StateDir, join.ErrNotInitialised)
+	if p.svc, err = d.newCoordination(ctx, id, h, d.device, w, o, m); err != nil {
+		return err
 	}
-	lock, err := lockState(cfg.StateDir)
+	router, err := d.newRouter(id, p, m)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	unlock := func() { lock.Close() } //nolint:errcheck // nothing is written through it
-	warnOpen(log, cfg.StateDir, 0o077)
-	if o.Join != "" {
-		if _, _, err := join.Load(cfg.StateDir); errors.Is(err, join.ErrNotInitialised) && o.Join != "-" {
-			warnOpen(log, o.Join, 0o007)
-		}
-		if err := notify.Extend(torJoinTime); err != nil {
-			log.Debug().Err(err).Msg("service manager not told")
-		}
-		if err := enter(ctx, cfg, o.Join, o.Stdin, log); err != nil {
-			if fresh {
-				dropState(cfg.StateDir)
-			}
-			unlock()
-			return nil, nil, err
-		}
+	m.build(d.ground, id, h, d.device, router, o.tor)
+	m.handle(d.ground, h, router)
+	d.backend = d.newBackend(h, w, m, o, router)
+	d.backend.Handle(router)
+	if err := router.Complete(); err != nil {
+		return err
 	}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	n := &node{
-		cfg: cfg, version: o.Version, started: time.Now(), log: log, reg: reg, notify: notify,
-		timing: timing, now: bootTime, joined: make(chan struct{}), runnerArgv: o.RunnerArgv,
-		readConfig: o.Reload, level: level, rand: rand.Float64, healths: map[cluster.NodeID]cluster.Health{},
-		notes: make(chan cluster.Draft, journalSize), conflicts: make(chan cluster.MemberConflict, conflictsSize),
-		ended: make(chan error, 1), certLife: o.certLife, logFS: o.logFS, wall: o.Wall,
-	}
-	n.loaded.Store(&cfg)
-	return n, unlock, nil
+	p.svc.Handle(wire.Proto, h.Serve)
+	p.svc.Handle(artefact.Proto, w.artefacts.Serve)
+	p.svc.Handle(scheduler.Proto, w.worker.Serve)
+	p.svc.Handle(forward.Proto, router.Serve)
+
+	l.start(stage{name: "mesh plan", run: d.device.planner.Run, grace: deviceplan.StopTime})
+	l.start(stage{name: "event log", run: h.Run, grace: 3 * time.Second})
+	l.start(stage{name: "coordination", run: p.svc.Run, grace: 3 * time.Second})
+	l.start(stage{name: "worker", run: w.worker.Run, grace: 15 * time.Second})
+	l.start(stage{name: "journal", run: h.journal.Run, grace: time.Second})
+	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})
+	l.start(stage{name: "own records", run: m.own.Run, grace: 3 * time.Second})
+	l.start(stage{name: "artefacts", run: w.tend, grace: time.Second})
+	l.start(stage{name: "log checks", run: d.backend.RunLogChecks, grace: 3 * time.Second})
+	l.start(stage{name: "repair", run: func(ctx context.Context) error { return h.mend(ctx, d.log) }, grace: time.Second})
+	l.start(stage{name: "own chain", run: d.ownChain(id, h).Run, grace: time.Second})
+	l.start(stage{name: "groups file", run: d.backend.RunGroupsFile, grace: time.Second})
+	d.startDuty(l, w, o)
+	return d.open(ctx, l, m, o)
 }
 
-// warnOpen says so when the mode of a file or directory with secrets has one
-// of bits.
-func warnOpen(log zerolog.Logger, path string, bits fs.FileMode) {
-	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&bits != 0 {
-		log.Warn().Str("path", path).Stringer("mode", info.Mode()).Msg("others may read secrets there: chmod go= it")
-	}
-}
-
-// dropState removes a state directory with nothing in it but the lock, which
-// the caller holds.
-func dropState(dir string) {
-	if list, err := os.ReadDir(dir); err == nil && len(list) == 1 && list[0].Name() == durable.LockFile {
-		_ = os.Remove(filepath.Join(dir, durable.LockFile)) // best effort: it is of no use, and of no harm
-		_ = os.Remove(dir)
-	}
-}
-
-// start brings the stages up in order.
-func (n *node) start(ctx context.Context, l *lifecycle, o RunOptions) error {
-	records, err := n.load()
+// startMesh makes the mesh device and has it follow the membership once.
+func (d *daemon) startMesh(ctx context.Context, l *lifecycle) error {
+	dev, err := mesh.New(mesh.Options{
+		Backend: d.cfg.Mesh.Backend, Interface: d.cfg.Mesh.Interface, Networks: d.id.networks(),
+		// The device may still have the key from before a change that a crash
+		// interrupted.
+		PrivateKey: d.id.WGKey(), AdoptKeys: membership.FormerKeys(d.id.Identity, d.id.records),
+		Listen: d.cfg.Mesh.Listen, MTU: d.conf().MTU, Logger: d.log, Registerer: d.reg,
+	})
 	if err != nil {
 		return err
 	}
-	if err := n.startTor(l); err != nil {
+	l.start(stage{name: "mesh", run: dev.Run, grace: 3 * time.Second})
+	if err := l.await(ctx, dev.Ready()); err != nil {
 		return err
 	}
-	// The device may have the key of before a change that a crash cut short.
-	adopt := formerKeys(n.id, records)
-	if n.mesh, err = mesh.New(mesh.Options{
-		Backend: n.cfg.Mesh.Backend, Interface: n.cfg.Mesh.Interface, Networks: n.meshPrefixes(),
-		PrivateKey: n.id.WGKey(), AdoptKeys: adopt, Listen: n.cfg.Mesh.Listen, MTU: n.cfg.Mesh.MTU,
-		Logger: n.log, Registerer: n.reg,
-	}); err != nil {
-		return err
+	d.device = device{Mesh: dev, planner: d.newPlanner(d.id, d.history, dev)}
+	return d.device.planner.Apply(ctx)
+}
+
+// startDuty starts what the lease asks of this host.
+func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
+	h := d.history
+	do := duty.Options{
+		Profile: d.cfg.Lease.Profile, Ready: h.journal.Opened(), Elector: h.peers.svc, History: h, Scheduler: w.sched,
+		Members: h, Note: h.journal.Note, Logger: d.log,
 	}
-	l.start(stage{name: "mesh", run: n.mesh.Run, grace: 3 * time.Second})
-	if err := l.await(ctx, n.mesh.Ready()); err != nil {
-		return err
+	if o.host != nil {
+		do.Publisher = o.host
 	}
-	if err := n.build(ctx, records); err != nil {
-		return err
-	}
-	l.start(stage{name: "mesh plan", run: n.planner.run, grace: setMeshTime + time.Second})
-	l.start(stage{name: "event log", run: n.events.Run, grace: 3 * time.Second})
-	l.start(stage{name: "coordination", run: n.coord.Run, grace: 3 * time.Second})
-	l.start(stage{name: "worker", run: n.worker.Run, grace: 15 * time.Second})
-	l.start(stage{name: "journal", run: n.keepJournal, grace: time.Second})
-	l.start(stage{name: "conflicts", run: n.reportConflicts, grace: time.Second})
-	l.start(stage{name: "own records", run: n.self.run, grace: 3 * time.Second})
-	l.start(stage{name: "artefacts", run: n.tendArtefacts, grace: time.Second})
-	l.start(stage{name: "log checks", run: n.checks.run, grace: 3 * time.Second})
-	l.start(stage{name: "repair", run: n.mendLog, grace: time.Second})
-	l.start(stage{name: "own chain", run: n.confirmOwnChain, grace: time.Second})
-	l.start(stage{name: "groups file", run: n.groups.run, grace: time.Second})
-	d := &duty{
-		log: n.log, profile: n.cfg.Lease.Profile, ready: n.joined,
-		elector: n.coord, history: n.events, sched: n.sched, note: n.note,
-	}
-	if n.onions != nil {
-		d.publish = n.onions
-	}
+	job := duty.New(do)
 	l.start(stage{
 		name: "lease", grace: 3 * time.Second,
-		run:  func(ctx context.Context) error { return d.run(ctx, n.coord.Actions()) },
-		stop: func(ctx context.Context) error { return n.coord.StepDown(ctx, "", "shutdown", true) },
+		run:  func(ctx context.Context) error { return job.Run(ctx, h.peers.svc.Actions()) },
+		stop: func(ctx context.Context) error { return h.peers.svc.StepDown(ctx, "", "shutdown", true) },
 	})
-	if err := n.startOnions(ctx, l); err != nil {
-		return err
-	}
-	if err := n.startSponsor(ctx, l); err != nil {
-		return err
-	}
-	return n.startStatus(ctx, l, o)
 }
 
-// rootKey reads the root key, nil if it is not on this host: it may be moved
-// while the daemon runs.
-func (n *node) rootKey() (ed25519.PrivateKey, error) { return join.RootKey(n.cfg.StateDir) }
-
-func (n *node) startStatus(ctx context.Context, l *lifecycle, o RunOptions) error {
-	so := status.Options{
-		Socket: n.cfg.Status.Socket, Group: n.cfg.Status.Group, Backend: backend{n}, Version: o.Version,
-		Log: n.log, Registerer: n.reg, Gatherer: n.reg,
+// open starts what clients and newcomers reach: the onion addresses, the join
+// listener, the status socket.
+func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) error {
+	if o.host != nil {
+		door, err := d.newDoor(d.id, d.history.peers)
+		if err != nil {
+			return err
+		}
+		if err := o.start(ctx, l, d.cfg.Onion.Target, door); err != nil {
+			return err
+		}
 	}
-	if n.cfg.Status.Listen.IsValid() {
-		so.ListenTCP = n.listenStatus
+	if err := m.sponsor.Open(ctx); err != nil {
+		return err
+	}
+	l.start(stage{name: "join", run: m.sponsor.Run, grace: 3 * time.Second})
+	return d.startStatus(ctx, l)
+}
+
+func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
+	so := status.Options{
+		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version,
+		Log: d.log, Registerer: d.reg, Gatherer: d.reg,
+	}
+	if d.cfg.Status.Listen.IsValid() {
+		so.ListenTCP = d.listenStatus
 	}
 	srv, err := status.New(so)
 	if err != nil {
@@ -247,26 +250,25 @@ func (n *node) startStatus(ctx context.Context, l *lifecycle, o RunOptions) erro
 
 // listenStatus opens the read-only listener: inside the mesh if the address is
 // this host's mesh address, else on the machine itself.
-func (n *node) listenStatus(ctx context.Context) (net.Listener, error) {
-	at := n.cfg.Status.Listen
-	if self, ok := n.member(n.id.Node); ok && (at.Addr() == self.IP4 || at.Addr() == self.IP6) {
-		return n.mesh.Listen(ctx, at)
+func (d *daemon) listenStatus(ctx context.Context) (net.Listener, error) {
+	at := d.cfg.Status.Listen
+	if self, ok := d.id.roster.Self(); ok && (at.Addr() == self.IP4 || at.Addr() == self.IP6) {
+		return d.device.Listen(ctx, at)
 	}
 	var lc net.ListenConfig
 	return lc.Listen(ctx, "tcp", at.String())
 }
 
-// statusEvery is the period at which the service manager's status line is
-// compared with what it should say.
+// statusEvery is how often the status line for the service manager is updated.
 const statusEvery = time.Second
 
-// watch runs until ctx ends or a stage fails, keeping the status line true.
-func (n *node) watch(ctx context.Context, l *lifecycle) error {
-	line := n.statusLine()
-	n.tell(n.notify.Ready(line))
+// watch runs until ctx ends or a stage fails, keeping the status line up to date.
+func (d *daemon) watch(ctx context.Context, l *lifecycle) error {
+	line := d.statusLine()
+	d.notified(d.notify.Ready(line))
 	tick := time.NewTicker(statusEvery)
 	defer tick.Stop()
-	hangup := make(chan os.Signal, 1) // a second one meanwhile adds nothing
+	hangup := make(chan os.Signal, 1) // a second signal meanwhile adds nothing
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 	for {
@@ -275,29 +277,23 @@ func (n *node) watch(ctx context.Context, l *lifecycle) error {
 			return nil
 		case err := <-l.failed:
 			return err
-		case err := <-n.ended:
+		case err := <-d.ended:
 			return err
 		case <-hangup:
-			n.reload()
+			d.reload()
 		case <-tick.C:
-			if next := n.statusLine(); next != line {
+			if next := d.statusLine(); next != line {
 				line = next
-				n.tell(n.notify.Status(line))
+				d.notified(d.notify.Status(line))
 			}
-			n.checkLog()
+			d.history.check()
 		}
 	}
 }
 
-func (n *node) tell(err error) {
-	if err != nil {
-		n.log.Debug().Err(err).Msg("service manager not told")
-	}
-}
-
 // statusLine is one sentence: what this host is and whether all is well.
-func (n *node) statusLine() string {
-	v := n.coord.View()
+func (d *daemon) statusLine() string {
+	v := d.history.peers.svc.View()
 	alive := 0
 	for _, m := range v.Members {
 		if m.Health == cluster.Alive {
@@ -310,5 +306,3 @@ func (n *node) statusLine() string {
 	}
 	return fmt.Sprintf("%s, term %d, %s, %d/%d alive", v.Lease.Role, v.Lease.Term, holder, alive, len(v.Members))
 }
-
-var _ elector = (*coord.Service)(nil)

@@ -3,14 +3,17 @@ package eventlog
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/segment"
+	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/internal/logaudit"
 )
 
 // auditChain verifies one chain of a closed log by the written format alone.
-func auditChain(t *testing.T, dir string, src cluster.SourceID) *logaudit.Chain {
+func auditChain(t *testing.T, dir string, src event.SourceID) *logaudit.Chain {
 	t.Helper()
 	var files [][]byte
 	for _, name := range segmentPaths(t, dir, src) {
@@ -45,7 +48,7 @@ func TestThirdPartyVerifies(t *testing.T) {
 	if err := follow(t, nw, b, "a", one); err != nil {
 		t.Fatal(err)
 	}
-	if err := follow(t, nw, b, "a", two); !errors.Is(err, ErrEquivocation) {
+	if err := follow(t, nw, b, "a", two); !errors.Is(err, store.ErrEquivocation) {
 		t.Fatal(err)
 	}
 	heads := b.Heads()
@@ -59,7 +62,7 @@ func TestThirdPartyVerifies(t *testing.T) {
 			t.Errorf("%s: third party ends at %d, %x", h.Source, last.Seq, last.Hash)
 		}
 	}
-	proof, err := os.ReadFile(proofFile(bo.Dir, one.Source()))
+	proof, err := os.ReadFile(filepath.Join(bo.Dir, segment.ProofDir, segment.SourceDir(one.Source())+".proof"))
 	if err != nil {
 		t.Fatal(err)
 	}

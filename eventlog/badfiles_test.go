@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/segment"
 )
 
 // forger writes segments that are right byte by byte, but for what it is told
@@ -17,7 +20,7 @@ type forger struct {
 	t      *testing.T
 	b      []byte
 	frames []int64 // offsets
-	prev   cluster.Mark
+	prev   event.Mark
 	base   uint64
 	hlc    cluster.HLC
 }
@@ -35,9 +38,9 @@ func (f *forger) frame(kind record.Type, base uint64, payload []byte, err error)
 }
 
 // newForger begins a segment of chain n1/1 after prev.
-func newForger(t *testing.T, prev cluster.Mark, forge func(*record.Header)) *forger {
+func newForger(t *testing.T, prev event.Mark, forge func(*record.Header)) *forger {
 	f := &forger{t: t, b: []byte(record.Magic), prev: prev, base: prev.Seq + 1, hlc: cluster.HLC(1000 * (prev.Seq + 1))}
-	h := record.Header{Cluster: testCluster, Source: cluster.SourceID{Node: "n1", Inc: 1}, First: f.base, Prev: prev.Hash}
+	h := record.Header{Cluster: testCluster, Source: event.SourceID{Node: "n1", Inc: 1}, First: f.base, Prev: prev.Hash}
 	if forge != nil {
 		forge(&h)
 	}
@@ -45,22 +48,22 @@ func newForger(t *testing.T, prev cluster.Mark, forge func(*record.Header)) *for
 	return f.frame(record.TypeHeader, f.base, p, err)
 }
 
-func (f *forger) event(forge func(*cluster.Event)) *forger {
+func (f *forger) event(forge func(*event.Event)) *forger {
 	f.hlc++
-	e := cluster.Event{
-		Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: f.prev.Seq + 1, Prev: f.prev.Hash, HLC: f.hlc,
-		Kind: cluster.KindHostStarted, Body: []byte(`{"version":"1"}`),
+	e := event.Event{
+		Source: event.SourceID{Node: "n1", Inc: 1}, Seq: f.prev.Seq + 1, Prev: f.prev.Hash, HLC: f.hlc,
+		Kind: event.KindHostStarted, Body: []byte(`{"version":"1"}`),
 	}
 	if forge != nil {
 		forge(&e)
 	}
 	p, err := record.AppendEvent(nil, e)
-	f.prev = cluster.Mark{Seq: e.Seq, Hash: record.HashEvent(e.Prev, p)}
+	f.prev = event.Mark{Seq: e.Seq, Hash: record.HashEvent(e.Prev, p)}
 	return f.frame(record.TypeEvent, f.base, p, err)
 }
 
-func (f *forger) head(signer cluster.NodeID, forge func(*cluster.Head)) *forger {
-	h := cluster.Head{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: f.prev.Seq, Hash: f.prev.Hash}
+func (f *forger) head(signer cluster.NodeID, forge func(*event.Head)) *forger {
+	h := event.Head{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: f.prev.Seq, Hash: f.prev.Hash}
 	if forge != nil {
 		forge(&h)
 	}
@@ -86,7 +89,7 @@ func (f *forger) seal(forge func(*record.Seal)) *forger {
 // changed.
 func TestForgedFilesAreRefused(t *testing.T) {
 	type files map[uint64]*forger
-	begin := func(t *testing.T) *forger { return newForger(t, cluster.Mark{}, nil) }
+	begin := func(t *testing.T) *forger { return newForger(t, event.Mark{}, nil) }
 	for name, tc := range map[string]struct {
 		write  func(t *testing.T) files
 		seg    uint64 // where the fault is
@@ -96,13 +99,13 @@ func TestForgedFilesAreRefused(t *testing.T) {
 		verify bool // only Verify looks
 	}{
 		"segment of another cluster": {func(t *testing.T) files {
-			return files{1: newForger(t, cluster.Mark{}, func(h *record.Header) { h.Cluster = "other" }).good()}
+			return files{1: newForger(t, event.Mark{}, func(h *record.Header) { h.Cluster = "other" }).good()}
 		}, 1, 0, 1, `header says cluster "other"`, false},
 		"segment of another source": {func(t *testing.T) files {
-			return files{1: newForger(t, cluster.Mark{}, func(h *record.Header) { h.Source.Node = "n2" }).good()}
+			return files{1: newForger(t, event.Mark{}, func(h *record.Header) { h.Source.Node = "n2" }).good()}
 		}, 1, 0, 1, "source n2/1", false},
 		"segment of another incarnation": {func(t *testing.T) files {
-			return files{1: newForger(t, cluster.Mark{}, func(h *record.Header) { h.Source.Inc = 2 }).good()}
+			return files{1: newForger(t, event.Mark{}, func(h *record.Header) { h.Source.Inc = 2 }).good()}
 		}, 1, 0, 1, "source n1/2", false},
 		"segment renamed": {func(t *testing.T) files {
 			a := begin(t).good().seal(nil)
@@ -110,7 +113,7 @@ func TestForgedFilesAreRefused(t *testing.T) {
 		}, 3, -1, 2, "segment starts at seq 3: the one before it is missing", false},
 		"segment of another history": {func(t *testing.T) files {
 			a := begin(t).good().seal(nil)
-			b := newForger(t, cluster.Mark{Seq: 1, Hash: cluster.Hash{7}}, nil).good()
+			b := newForger(t, event.Mark{Seq: 1, Hash: cluster.Hash{7}}, nil).good()
 			return files{1: a, 2: b}
 		}, 2, 0, 2, "previous 07", false},
 		"not sealed and not the last": {func(t *testing.T) files {
@@ -119,19 +122,19 @@ func TestForgedFilesAreRefused(t *testing.T) {
 		}, 1, 3, 2, "ends without a seal", false},
 		"event twice": {func(t *testing.T) files {
 			f := begin(t).good()
-			return files{1: f.event(func(e *cluster.Event) { e.Seq = 1; e.Prev = cluster.Hash{} }).head("n1", nil)}
+			return files{1: f.event(func(e *event.Event) { e.Seq = 1; e.Prev = cluster.Hash{} }).head("n1", nil)}
 		}, 1, 3, 2, "event with seq 1, want 2", false},
 		"event left out": {func(t *testing.T) files {
-			return files{1: begin(t).good().event(func(e *cluster.Event) { e.Seq = 3 }).head("n1", nil)}
+			return files{1: begin(t).good().event(func(e *event.Event) { e.Seq = 3 }).head("n1", nil)}
 		}, 1, 3, 2, "event with seq 3, want 2", false},
 		"event of another history": {func(t *testing.T) files {
-			return files{1: begin(t).good().event(func(e *cluster.Event) { e.Prev = cluster.Hash{9} }).head("n1", nil)}
+			return files{1: begin(t).good().event(func(e *event.Event) { e.Prev = cluster.Hash{9} }).head("n1", nil)}
 		}, 1, 3, 2, "event with previous hash 09", false},
 		"event of another source": {func(t *testing.T) files {
-			return files{1: begin(t).good().event(func(e *cluster.Event) { e.Source.Node = "n2" }).head("n1", nil)}
+			return files{1: begin(t).good().event(func(e *event.Event) { e.Source.Node = "n2" }).head("n1", nil)}
 		}, 1, 3, 2, "event of source n2/1", false},
 		"clock goes back": {func(t *testing.T) files {
-			return files{1: begin(t).good().event(func(e *cluster.Event) { e.HLC = 5 }).head("n1", nil)}
+			return files{1: begin(t).good().event(func(e *event.Event) { e.HLC = 5 }).head("n1", nil)}
 		}, 1, 3, 2, "not after", false},
 		"group of the future": {func(t *testing.T) files {
 			f := begin(t).good()
@@ -139,7 +142,7 @@ func TestForgedFilesAreRefused(t *testing.T) {
 			return files{1: f.good()}
 		}, 1, 3, 2, "event of group 9 in group 2", false},
 		"head of something else": {func(t *testing.T) files {
-			return files{1: begin(t).event(nil).head("n1", func(h *cluster.Head) { h.Hash = cluster.Hash{3} })}
+			return files{1: begin(t).event(nil).head("n1", func(h *event.Head) { h.Hash = cluster.Hash{3} })}
 		}, 1, 2, 1, "does not match the chain", false},
 		"head without events": {func(t *testing.T) files {
 			return files{1: begin(t).good().head("n1", nil)}
@@ -170,17 +173,17 @@ func TestForgedFilesAreRefused(t *testing.T) {
 			}
 			fs := tc.write(t)
 			for first, f := range fs {
-				if err := os.WriteFile(filepath.Join(dir, segmentName(first)), f.b, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, segment.Name(first)), f.b, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			check := func(who string, err error) {
 				t.Helper()
-				c, ok := errors.AsType[*CorruptError](err)
+				c, ok := errors.AsType[*segment.CorruptError](err)
 				if !ok {
-					t.Fatalf("%s: %v, want a *CorruptError", who, err)
+					t.Fatalf("%s: %v, want a *segment.CorruptError", who, err)
 				}
-				if c.Segment != filepath.Join(dir, segmentName(tc.seg)) || c.Seq != tc.seq || !strings.Contains(c.Reason, tc.reason) {
+				if c.Segment != filepath.Join(dir, segment.Name(tc.seg)) || c.Seq != tc.seq || !strings.Contains(c.Reason, tc.reason) {
 					t.Errorf("%s: %v; want segment %d, seq %d, %q", who, c, tc.seg, tc.seq, tc.reason)
 				}
 				f := fs[tc.seg]
@@ -188,7 +191,7 @@ func TestForgedFilesAreRefused(t *testing.T) {
 					t.Errorf("%s: offset %d, want %d", who, c.Offset, f.frames[tc.frame])
 				}
 			}
-			_, err := Verify(t.Context(), VerifyOptions{Dir: o.Dir, Cluster: testCluster, KeyOf: pubFor, Self: "n1"})
+			_, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: o.Dir, Cluster: testCluster, KeyOf: pubFor, Self: "n1"})
 			check("verify", err)
 			if tc.verify {
 				return
@@ -196,7 +199,7 @@ func TestForgedFilesAreRefused(t *testing.T) {
 			_, err = Open(o)
 			check("open", err)
 			for first, f := range fs {
-				if b, err := os.ReadFile(filepath.Join(dir, segmentName(first))); err != nil || string(b) != string(f.b) {
+				if b, err := os.ReadFile(filepath.Join(dir, segment.Name(first))); err != nil || string(b) != string(f.b) {
 					t.Errorf("segment %d was changed: %v", first, err)
 				}
 			}

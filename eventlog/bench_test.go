@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
 )
 
 // draft300 makes an event of about 300 bytes.
-func draft300() cluster.Draft {
-	return cluster.Draft{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", 150)}}
+func draft300() event.Draft {
+	return event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{Version: strings.Repeat("x", 150)}}
 }
 
 func benchmarkAppend(b *testing.B, writers int) {
 	l, _ := start(b, testOptions(b.TempDir(), "n1"))
-	drafts := []cluster.Draft{draft300()}
+	drafts := []event.Draft{draft300()}
 	var wg sync.WaitGroup
 	work := make(chan struct{}, writers) // one token per append; full: the loop waits
 	for range writers {
@@ -54,7 +55,7 @@ func fill(tb testing.TB, o Options, n int) {
 		tb.Fatal(err)
 	}
 	defer l.Close()
-	drafts := make([]cluster.Draft, 100)
+	drafts := make([]event.Draft, 100)
 	for i := range drafts {
 		drafts[i] = draft300()
 	}
@@ -64,7 +65,7 @@ func fill(tb testing.TB, o Options, n int) {
 			tb.Fatal(err)
 		}
 		r.weight = 0 // it does not pass the intake
-		if err := l.commit([]*request{r}); err != nil {
+		if err := l.w.commit([]*request{r}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -75,7 +76,7 @@ func BenchmarkVerify(b *testing.B) {
 	const n = 100_000
 	fill(b, o, n)
 	for b.Loop() {
-		r, err := Verify(context.Background(), VerifyOptions{Dir: o.Dir, Cluster: o.Cluster, KeyOf: pubFor})
+		r, err := audit.Verify(context.Background(), audit.VerifyOptions{Dir: o.Dir, Cluster: o.Cluster, KeyOf: pubFor})
 		if err != nil || r.Events != n {
 			b.Fatalf("%+v, %v", r, err)
 		}
@@ -106,7 +107,7 @@ func TestRecoveryOfAMillion(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		t.Logf("%d events in %d segments recovered and folded in %s, %d MiB of heap afterwards",
-			n, len(l.own.segs), took.Round(time.Millisecond), m.HeapAlloc>>20)
+			n, len(l.Segments(l.Source())), took.Round(time.Millisecond), m.HeapAlloc>>20)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -127,22 +128,4 @@ func TestRecoveryOfAMillion(t *testing.T) {
 	if read != n {
 		t.Fatalf("read %d of %d events", read, n)
 	}
-}
-
-func BenchmarkRunDecode(b *testing.B) {
-	c := &chain{src: cluster.SourceID{Node: "a", Inc: 1}}
-	c.begin()
-	body := []byte(`{"version":"` + strings.Repeat("x", 150) + `"}`)
-	for i := range uint64(100) {
-		c.add(cluster.Event{Source: c.src, Seq: i + 1, Prev: c.tail.Hash, HLC: cluster.HLC(i + 1), Kind: "k", Body: body})
-	}
-	if err := c.end(record.SignHead(testCluster, cluster.Head{Source: c.src, Seq: 100, Hash: c.tail.Hash}, keyFor("a"))); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := decodeRun(c.buf); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(100*b.N)/b.Elapsed().Seconds(), "events/s")
 }

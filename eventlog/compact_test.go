@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/store"
 )
 
 // TestRetention drops nothing that is young or that the log has room for, and
@@ -48,10 +51,10 @@ func TestRetention(t *testing.T) {
 			if dropped := l.Snapshots().Dropped; (dropped > 0) != tc.drops {
 				t.Fatalf("%d events dropped", dropped)
 			}
-			m, err := l.snap.store.manifest()
+			m, err := snapshots.Files{FS: disk.OSFS(), Dir: o.Dir, Cluster: testCluster}.Manifest()
 			check(t, err)
 			for _, d := range m.Segments {
-				if sum, err := sumFile(OSFS(), d.Archived, d.Size, nil); err != nil || sum != d.Sum {
+				if sum, err := disk.Sum(t.Context(), disk.OSFS(), d.Archived, d.Size, nil); err != nil || sum != d.Sum {
 					t.Errorf("archived %s: %s, %v; want %s", d.Archived, sum, err, d.Sum)
 				}
 			}
@@ -61,9 +64,9 @@ func TestRetention(t *testing.T) {
 			if !tc.drops {
 				return
 			}
-			early := cluster.Cursor{l.Source(): 1}
-			var gone *CompactedError
-			for _, err := range l.After(t.Context(), early, Filter{}) {
+			early := event.Cursor{l.Source(): 1}
+			var gone *store.CompactedError
+			for _, err := range l.After(t.Context(), early, store.Filter{}) {
 				if !errors.As(err, &gone) || gone.Oldest[l.Source()] != l.Oldest()[l.Source()] {
 					t.Fatalf("following from the beginning: %v", err)
 				}

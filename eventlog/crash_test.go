@@ -7,20 +7,22 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/segment"
+	"github.com/skein-project/skein/eventlog/store"
 )
 
 // sample writes a log of several segments, with groups of one and of several
 // events, and returns its directory and events. Nothing is preallocated, so
 // each byte of the files means something.
-func sample(t *testing.T) (dir string, events []cluster.Event, groups []uint64) {
+func sample(t *testing.T) (dir string, events []event.Event, groups []uint64) {
 	t.Helper()
 	o := testOptions(t.TempDir(), "n1")
 	o.FS, o.SegmentSize = quickFS(), 4096
 	l, stop := start(t, o)
 	for i := range 27 {
-		drafts := []cluster.Draft{note(i)}
+		drafts := []event.Draft{note(i)}
 		if i%3 == 0 {
 			drafts = append(drafts, note(i+100), note(i+200))
 		}
@@ -34,7 +36,7 @@ func sample(t *testing.T) (dir string, events []cluster.Event, groups []uint64) 
 	paths := segmentPaths(t, o.Dir, events[0].Source)
 	// Only the log knows where its last record ends in the preallocated
 	// space: a signature may end with a zero byte.
-	if err := os.Truncate(paths[len(paths)-1], l.own.last().size); err != nil {
+	if err := os.Truncate(paths[len(paths)-1], lastSegment(l).Size); err != nil {
 		t.Fatal(err)
 	}
 	if len(paths) < 3 {
@@ -45,7 +47,7 @@ func sample(t *testing.T) (dir string, events []cluster.Event, groups []uint64) 
 
 // prefix opens dir and checks that it holds a prefix of events that ends with
 // a group. It returns its length.
-func prefix(t *testing.T, dir string, events []cluster.Event, groups []uint64) (uint64, error) {
+func prefix(t *testing.T, dir string, events []event.Event, groups []uint64) (uint64, error) {
 	t.Helper()
 	o := testOptions(dir, "n1")
 	o.FS = quickFS()
@@ -172,7 +174,7 @@ func TestBitFlips(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, err := prefix(t, broken, events, groups)
-			switch c, ok := errors.AsType[*CorruptError](err); {
+			switch c, ok := errors.AsType[*segment.CorruptError](err); {
 			case ok:
 				refused++
 				if c.Segment != target || c.Offset > int64(at) || c.Hint() == "" {
@@ -220,7 +222,7 @@ func TestTornGroup(t *testing.T) {
 		torn := copyDir(t, o.Dir)
 		broken := bytes.Clone(b)
 		copy(broken[third:], hole)
-		if err := os.WriteFile(filepath.Join(torn, sourceDir(l.Source()), filepath.Base(path)), broken, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(torn, segment.SourceDir(l.Source()), filepath.Base(path)), broken, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		l, err := Open(testOptions(torn, "n1"))
@@ -246,10 +248,10 @@ func TestTornGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(o)
-	if c, ok := errors.AsType[*CorruptError](err); !ok || c.Segment != path || c.Seq != 2 || !c.Own {
+	if c, ok := errors.AsType[*segment.CorruptError](err); !ok || c.Segment != path || c.Seq != 2 || !c.Own {
 		t.Fatalf("damage before a later group: %v", err)
 	}
-	if _, err := Verify(t.Context(), VerifyOptions{Dir: o.Dir, Cluster: testCluster, KeyOf: pubFor}); err == nil {
+	if _, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: o.Dir, Cluster: testCluster, KeyOf: pubFor}); err == nil {
 		t.Fatal("verify finds nothing")
 	}
 }
@@ -299,51 +301,8 @@ func TestMissingAndForeignSegmentsAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzSegment(f *testing.F) {
-	l, err := Open(testOptions(f.TempDir(), "n1"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	defer l.Close()
-	c := l.own
-	c.begin()
-	for i := range 3 {
-		e := cluster.Event{Source: c.src, Seq: uint64(i + 1), Prev: c.tail.Hash, HLC: cluster.HLC(i + 1), Kind: "k", Body: []byte("{}")}
-		c.add(e)
-	}
-	if err := c.end(record.SignHead(testCluster, cluster.Head{Source: c.src, Seq: 3, Hash: c.tail.Hash}, l.o.Key)); err != nil {
-		f.Fatal(err)
-	}
-	p, err := record.AppendHeader(nil, record.Header{Cluster: testCluster, Source: c.src, First: 1})
-	if err != nil {
-		f.Fatal(err)
-	}
-	seg, err := record.AppendFrame([]byte(record.Magic), record.Frame{Type: record.TypeHeader, Base: 1, Payload: p})
-	if err != nil {
-		f.Fatal(err)
-	}
-	seg = append(seg, c.buf...)
-	f.Add(seg, true)
-	f.Add(seg[:len(seg)-5], true)
-	f.Add(append(bytes.Clone(seg), make([]byte, 100)...), false)
-	f.Fuzz(func(t *testing.T, b []byte, last bool) {
-		if b = bytes.Clone(b); len(b) > len(record.Magic) {
-			mend(b[len(record.Magic):])
-		}
-		n := uint64(0)
-		s := &segmentScan{path: "x", cluster: testCluster, src: c.src, first: 1, last: last, commit: func(g group) error {
-			for _, e := range g.events {
-				if n++; e.Seq != n {
-					t.Fatalf("event %d at place %d", e.Seq, n)
-				}
-			}
-			return nil
-		}}
-		if err := s.run(bytes.NewReader(b), int64(len(b))); err == nil && !s.noHeader && s.tail.Seq != n {
-			t.Fatalf("tail at %d after %d events", s.tail.Seq, n)
-		}
-		if s.end > int64(len(b)) {
-			t.Fatalf("end at %d of %d bytes", s.end, len(b))
-		}
-	})
+// lastSegment describes the last segment of the own chain.
+func lastSegment(l *Log) store.Segment {
+	segs := l.Segments(l.Source())
+	return segs[len(segs)-1]
 }

@@ -15,11 +15,14 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/replicate"
 )
 
 // plain is a draft that is not essential.
-func plain(i int) cluster.Draft {
-	return cluster.Draft{Kind: cluster.KindPublishing, Body: cluster.Publishing{Why: fmt.Sprintf("w%d", i)}}
+func plain(i int) event.Draft {
+	return event.Draft{Kind: event.KindPublishing, Body: event.Publishing{Why: fmt.Sprintf("w%d", i)}}
 }
 
 // diskOptions has 100 MiB of which 10 are the reserve; free is what is left.
@@ -35,8 +38,8 @@ func TestDiskStates(t *testing.T) {
 	var free atomic.Int64
 	o := diskOptions(t, &free)
 	var mu sync.Mutex
-	var seen []DiskState
-	o.OnDisk = func(d Disk) { mu.Lock(); seen = append(seen, d.State); mu.Unlock() }
+	var seen []disk.State
+	o.OnDisk = func(d disk.Report) { mu.Lock(); seen = append(seen, d.State); mu.Unlock() }
 	l, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -44,19 +47,19 @@ func TestDiskStates(t *testing.T) {
 	defer l.Close()
 	for _, c := range []struct {
 		free int64
-		want DiskState
+		want disk.State
 	}{
-		{100 << 20, DiskOK},
-		{20<<20 + 1, DiskOK},
-		{20 << 20, DiskLow},
-		{21 << 20, DiskLow}, // not better yet: it would flap
-		{23 << 20, DiskOK},
-		{10 << 20, DiskFull},
-		{11 << 20, DiskFull},
-		{12 << 20, DiskLow},
-		{-1, DiskOK}, // the file system does not say
-		{0, DiskFull},
-		{100 << 20, DiskOK},
+		{100 << 20, disk.OK},
+		{20<<20 + 1, disk.OK},
+		{20 << 20, disk.Low},
+		{21 << 20, disk.Low}, // not better yet: it would flap
+		{23 << 20, disk.OK},
+		{10 << 20, disk.Full},
+		{11 << 20, disk.Full},
+		{12 << 20, disk.Low},
+		{-1, disk.OK}, // the file system does not say
+		{0, disk.Full},
+		{100 << 20, disk.OK},
 	} {
 		free.Store(c.free)
 		l.measure()
@@ -64,11 +67,11 @@ func TestDiskStates(t *testing.T) {
 			t.Errorf("%d bytes free: %+v, want %s", c.free, got, c.want)
 		}
 	}
-	want := []DiskState{DiskLow, DiskOK, DiskFull, DiskLow, DiskOK, DiskFull, DiskOK}
+	want := []disk.State{disk.Low, disk.OK, disk.Full, disk.Low, disk.OK, disk.Full, disk.OK}
 	if !slices.Equal(seen, want) {
 		t.Errorf("told %v, want %v", seen, want)
 	}
-	if info, err := os.Stat(filepath.Join(o.Dir, ballastFile)); err != nil || info.Size() != o.Reserve/4 {
+	if info, err := os.Stat(filepath.Join(o.Dir, disk.BallastFile)); err != nil || info.Size() != o.Reserve/4 {
 		t.Errorf("ballast: %v", err)
 	}
 }
@@ -84,8 +87,8 @@ func TestFullDiskTakesOnlyEssentials(t *testing.T) {
 	free.Store(9 << 20)
 	l.measure()
 	before := l.Head(l.Source()).Seq
-	submit := cluster.Draft{Term: 1, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{Job: "j1"}}
-	for _, drafts := range [][]cluster.Draft{{plain(2)}, {submit}, {acting(1, 1), submit}} {
+	submit := event.Draft{Term: 1, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{Job: "j1"}}
+	for _, drafts := range [][]event.Draft{{plain(2)}, {submit}, {acting(1, 1), submit}} {
 		if _, err := l.Append(t.Context(), drafts); !errors.Is(err, ErrDiskFull) || !errors.Is(err, ErrRejected) {
 			t.Fatalf("append to a full disk: %v, want ErrDiskFull", err)
 		}
@@ -93,7 +96,7 @@ func TestFullDiskTakesOnlyEssentials(t *testing.T) {
 	if h := l.Head(l.Source()).Seq; h != before {
 		t.Fatalf("refused appends wrote %d events", h-before)
 	}
-	mustAppend(t, l, acting(1, 1), cluster.Draft{Kind: cluster.KindLeaseReleased, Body: cluster.LeaseReleased{Term: 1}})
+	mustAppend(t, l, acting(1, 1), event.Draft{Kind: event.KindLeaseReleased, Body: event.LeaseReleased{Term: 1}})
 	free.Store(50 << 20)
 	l.measure()
 	mustAppend(t, l, plain(3))
@@ -109,9 +112,9 @@ func TestLimitOfTheLogCountsAsFull(t *testing.T) {
 	n := 0
 	var err error
 	for ; err == nil; n++ {
-		_, err = l.Append(t.Context(), []cluster.Draft{{Kind: cluster.KindPublishing, Body: cluster.Publishing{Why: strings.Repeat("x", 10_000)}}})
+		_, err = l.Append(t.Context(), []event.Draft{{Kind: event.KindPublishing, Body: event.Publishing{Why: strings.Repeat("x", 10_000)}}})
 	}
-	if !errors.Is(err, ErrDiskFull) || l.Disk().State != DiskFull {
+	if !errors.Is(err, ErrDiskFull) || l.Disk().State != disk.Full {
 		t.Fatalf("after %d events: %v, %+v", n, err, l.Disk())
 	}
 	if size := l.Size(); size < 15<<16 || size > 1<<20 {
@@ -142,7 +145,7 @@ func TestNoRoomLeavesNoTrace(t *testing.T) {
 			if l.Disk().Ballast == 0 {
 				t.Fatal("no ballast")
 			}
-			ballast := filepath.Join(o.Dir, ballastFile)
+			ballast := filepath.Join(o.Dir, disk.BallastFile)
 			hasBallast := func() bool { _, err := os.Stat(ballast); return err == nil }
 			var empty atomic.Bool
 			ffs.set(func(got string, _ int) error {
@@ -154,7 +157,7 @@ func TestNoRoomLeavesNoTrace(t *testing.T) {
 			// The file system is full as long as the ballast takes the room.
 			rejected := false
 			for i := 0; i < 200 && !rejected; i++ {
-				e, err := l.Append(t.Context(), []cluster.Draft{plain(i)})
+				e, err := l.Append(t.Context(), []event.Draft{plain(i)})
 				if rejected = errors.Is(err, ErrDiskFull); err != nil && !rejected {
 					t.Fatal(err)
 				} else if err == nil {
@@ -174,7 +177,7 @@ func TestNoRoomLeavesNoTrace(t *testing.T) {
 			last = e
 			empty.Store(true) // now without the ballast too
 			for i := 0; ; i++ {
-				e, err := l.Append(t.Context(), []cluster.Draft{acting(1, i)})
+				e, err := l.Append(t.Context(), []event.Draft{acting(1, i)})
 				if errors.Is(err, ErrDiskFull) {
 					break
 				}
@@ -183,7 +186,7 @@ func TestNoRoomLeavesNoTrace(t *testing.T) {
 				}
 				last = e[0]
 			}
-			if l.Disk().State != DiskOut || l.Err() != nil {
+			if l.Disk().State != disk.Out || l.Err() != nil {
 				t.Fatalf("%+v, %v", l.Disk(), l.Err())
 			}
 			ffs.set(nil)
@@ -236,13 +239,13 @@ func TestPoisonedLogRecoversByItself(t *testing.T) {
 			})
 			deadline := time.Now().Add(patience)
 			for i := 0; poisoned.Load() < 4 && time.Now().Before(deadline); i++ {
-				events, err := l.Append(context.Background(), []cluster.Draft{note(i), note(i)})
+				events, err := l.Append(context.Background(), []event.Draft{note(i), note(i)})
 				switch {
 				case err == nil:
 					for _, e := range events {
 						acked[e.Seq] = e.Hash
 					}
-				case errors.Is(err, ErrUnknown):
+				case errors.Is(err, replicate.ErrUnknown):
 					unknown[fmt.Sprintf(`"v%d"`, i)] = true
 				case !errors.Is(err, ErrRejected):
 					t.Fatal(err)
@@ -367,16 +370,16 @@ func TestOutcomesOfCancelledAppends(t *testing.T) {
 	first, stopFirst := context.WithCancel(t.Context())
 	second, stopSecond := context.WithCancel(t.Context())
 	errs := [2]chan error{make(chan error, 1), make(chan error, 1)}
-	go func() { _, err := l.Append(first, []cluster.Draft{note(1)}); errs[0] <- err }()
+	go func() { _, err := l.Append(first, []event.Draft{note(1)}); errs[0] <- err }()
 	<-entered
-	go func() { _, err := l.Append(second, []cluster.Draft{note(2)}); errs[1] <- err }()
-	eventually(t, "the second is queued", func() bool { l.in.mu.Lock(); defer l.in.mu.Unlock(); return len(l.in.urgent) == 1 })
+	go func() { _, err := l.Append(second, []event.Draft{note(2)}); errs[1] <- err }()
+	eventually(t, "the second is queued", func() bool { l.w.in.mu.Lock(); defer l.w.in.mu.Unlock(); return len(l.w.in.urgent) == 1 })
 	stopFirst()
-	if err := <-errs[0]; !errors.Is(err, ErrUnknown) || errors.Is(err, ErrRejected) || !errors.Is(err, context.Canceled) {
-		t.Errorf("given up while it was written: %v, want ErrUnknown", err)
+	if err := <-errs[0]; !errors.Is(err, replicate.ErrUnknown) || errors.Is(err, ErrRejected) || !errors.Is(err, context.Canceled) {
+		t.Errorf("given up while it was written: %v, want replicate.ErrUnknown", err)
 	}
 	stopSecond()
-	if err := <-errs[1]; !errors.Is(err, ErrRejected) || errors.Is(err, ErrUnknown) {
+	if err := <-errs[1]; !errors.Is(err, ErrRejected) || errors.Is(err, replicate.ErrUnknown) {
 		t.Errorf("given up in the queue: %v, want ErrRejected", err)
 	}
 	close(leave)
@@ -386,7 +389,7 @@ func TestOutcomesOfCancelledAppends(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append(t.Context(), []cluster.Draft{note(4)}); !errors.Is(err, ErrClosed) {
+	if _, err := l.Append(t.Context(), []event.Draft{note(4)}); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the end: %v, want ErrClosed", err)
 	}
 }
@@ -402,9 +405,9 @@ func TestSlowDiskKeepsMemoryBounded(t *testing.T) {
 	ffs.set(func(op string, _ int) error {
 		if op == "sync" {
 			time.Sleep(200 * time.Millisecond)
-			l.in.mu.Lock()
-			worst.Store(max(worst.Load(), l.in.total()))
-			l.in.mu.Unlock()
+			l.w.in.mu.Lock()
+			worst.Store(max(worst.Load(), l.w.in.total()))
+			l.w.in.mu.Unlock()
 		}
 		return nil
 	})
@@ -412,7 +415,7 @@ func TestSlowDiskKeepsMemoryBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 200 { // 800 KiB at once
 		wg.Go(func() {
-			if _, err := l.Append(t.Context(), []cluster.Draft{{Kind: cluster.KindPublishing, Body: cluster.Publishing{Why: body}}}); err != nil {
+			if _, err := l.Append(t.Context(), []event.Draft{{Kind: event.KindPublishing, Body: event.Publishing{Why: body}}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -431,51 +434,22 @@ func TestQuotaOfOneHost(t *testing.T) {
 	bo.SourceBytes = 64 << 10
 	b := net.join(t, bo)
 	for i := range 40 {
-		mustAppend(t, a, cluster.Draft{Kind: cluster.KindPublishing, Body: cluster.Publishing{Why: strings.Repeat("x", 4<<10)}})
+		mustAppend(t, a, event.Draft{Kind: event.KindPublishing, Body: event.Publishing{Why: strings.Repeat("x", 4<<10)}})
 		mustAppend(t, c, note(i))
 		_ = b.Sync(t.Context(), "a") // the last ones are refused
 	}
-	if err := b.Sync(t.Context(), "a"); !errors.Is(err, ErrQuota) {
-		t.Fatalf("pull of too much: %v, want ErrQuota", err)
+	if err := b.Sync(t.Context(), "a"); !errors.Is(err, disk.ErrQuota) {
+		t.Fatalf("pull of too much: %v, want disk.ErrQuota", err)
 	}
-	held := b.sizes()["a"]
+	held := b.Sizes()["a"]
 	if held > bo.SourceBytes || held < bo.SourceBytes/2 {
 		t.Fatalf("%d bytes of a were taken, at most %d may", held, bo.SourceBytes)
 	}
-	if err := b.Sync(t.Context(), "c"); err != nil && !errors.Is(err, ErrQuota) {
+	if err := b.Sync(t.Context(), "c"); err != nil && !errors.Is(err, disk.ErrQuota) {
 		t.Fatal(err)
 	}
 	if got, want := b.Head(c.Source()).Seq, c.Head(c.Source()).Seq; got != want {
 		t.Fatalf("%d of %d events of the honest host", got, want)
 	}
 	mustAppend(t, b, plain(1))
-}
-
-func TestQuotaRate(t *testing.T) {
-	q := newQuota(Options{SourceRate: 1000})
-	now := time.Now()
-	n := 0
-	for q.take("a", 100, -1, now) == nil {
-		n++
-	}
-	if n != 10*burstSeconds {
-		t.Fatalf("%d runs at once, want %d", n, 10*burstSeconds)
-	}
-	if err := q.take("b", 100, -1, now); err != nil {
-		t.Fatalf("another host: %v", err)
-	}
-	if err := q.take("a", 1000, -1, now.Add(time.Second)); err != nil {
-		t.Fatalf("a second later: %v", err)
-	}
-	// A run larger than the burst gets through when the bucket is full.
-	if err := q.take("a", 1_000_000, -1, now.Add(time.Hour)); err != nil {
-		t.Fatalf("large run: %v", err)
-	}
-	if err := q.take("a", 1, -1, now.Add(time.Hour+time.Minute)); !errors.Is(err, ErrQuota) {
-		t.Fatalf("a minute after it: %v, want ErrQuota", err)
-	}
-	q.grew("a", 600, now)
-	if err := q.take("a", 200, 1000, now.Add(24*time.Hour)); !errors.Is(err, ErrQuota) {
-		t.Fatalf("800 of 1000 bytes: %v, want ErrQuota", err)
-	}
 }

@@ -9,7 +9,12 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/segment"
+	"github.com/skein-project/skein/eventlog/store"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/eventlog/wire/wiretest"
 )
 
 // lives runs a host until it has written before events, and then twice from
@@ -48,12 +53,12 @@ func TestForkIsProvenAndEndsTheSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nw := newNetwork(t)
 			type told struct {
-				fork  Fork
+				fork  wire.Fork
 				found bool
 			}
 			news := make(chan told, 8)
 			finder := testOptions(t.TempDir(), "b")
-			finder.OnEquivocation = func(f Fork, found bool) { news <- told{f, found} }
+			finder.OnEquivocation = func(f wire.Fork, found bool) { news <- told{f, found} }
 			b := nw.join(t, finder)
 			c := nw.join(t, testOptions(t.TempDir(), "c"))
 			d := nw.join(t, testOptions(t.TempDir(), "d"))
@@ -78,10 +83,10 @@ func TestForkIsProvenAndEndsTheSource(t *testing.T) {
 				t.Fatal("nothing to disagree about")
 			}
 			nw.setDown("a", true)
-			if err := b.Sync(t.Context(), "c"); !errors.Is(err, ErrEquivocation) {
-				t.Fatalf("second history: %v, want ErrEquivocation", err)
+			if err := b.Sync(t.Context(), "c"); !errors.Is(err, store.ErrEquivocation) {
+				t.Fatalf("second history: %v, want store.ErrEquivocation", err)
 			}
-			want := Fork{Source: one.Source(), Seq: 8, Prev: hashOf(t, one, 7)}
+			want := wire.Fork{Source: one.Source(), Seq: 8, Prev: hashOf(t, one, 7)}
 			if got := <-news; !got.found || got.fork != want {
 				t.Fatalf("told of %+v, want %+v", got, want)
 			}
@@ -103,7 +108,7 @@ func TestForkIsProvenAndEndsTheSource(t *testing.T) {
 				if got := l.Cut().Seq(want.Source); got != 7 {
 					t.Fatalf("cut of %s at %d of the forked source, want 7", l.o.Self, got)
 				}
-				if report, err := l.Verify(t.Context()); err != nil || report.StateHash != stateHash(l) || len(report.Forks) != 1 {
+				if report, err := l.Verify(t.Context(), nil); err != nil || report.StateHash != stateHash(l) || len(report.Forks) != 1 {
 					t.Fatalf("verify %s: %+v, %v", l.o.Self, report, err)
 				}
 			}
@@ -126,7 +131,7 @@ func TestForkIsProvenAndEndsTheSource(t *testing.T) {
 
 func hashOf(t *testing.T, l *Log, seq uint64) cluster.Hash {
 	t.Helper()
-	h, ok := l.hashAt(l.Source(), seq)
+	h, ok := hashAt(l, l.Source(), seq)
 	if !ok {
 		t.Fatalf("no event %d", seq)
 	}
@@ -146,7 +151,7 @@ func TestForkOutlivesARestart(t *testing.T) {
 	if err := follow(t, nw, b, "a", one); err != nil {
 		t.Fatal(err)
 	}
-	if err := follow(t, nw, b, "a", two); !errors.Is(err, ErrEquivocation) {
+	if err := follow(t, nw, b, "a", two); !errors.Is(err, store.ErrEquivocation) {
 		t.Fatal(err)
 	}
 	want, hash := b.Digest(), stateHash(b)
@@ -206,7 +211,7 @@ func TestLowestForkCounts(t *testing.T) {
 		}
 	}
 	nw.setDown("a", true)
-	if err := b.Sync(t.Context(), "c"); !errors.Is(err, ErrEquivocation) || b.Forks()[0].Seq != 5 {
+	if err := b.Sync(t.Context(), "c"); !errors.Is(err, store.ErrEquivocation) || b.Forks()[0].Seq != 5 {
 		t.Fatalf("late fork: %v, %v", err, b.Forks())
 	}
 	for range 3 { // d takes the late fork by hearsay and finds the early one
@@ -215,7 +220,7 @@ func TestLowestForkCounts(t *testing.T) {
 				if from == l.o.Self {
 					continue
 				}
-				if err := l.Sync(t.Context(), from); err != nil && !errors.Is(err, ErrEquivocation) {
+				if err := l.Sync(t.Context(), from); err != nil && !errors.Is(err, store.ErrEquivocation) {
 					t.Fatal(err)
 				}
 			}
@@ -229,45 +234,72 @@ func TestLowestForkCounts(t *testing.T) {
 }
 
 // proofOf makes a proof against a at its second event.
-func proofOf(t testing.TB) Proof {
-	src := cluster.SourceID{Node: "a", Inc: 1}
-	return Proof{A: bodyRun(t, src, `{"x":1}`, "a"), B: bodyRun(t, src, `{"x":2}`, "a")}
+func proofOf(t testing.TB) wire.Proof {
+	src := event.SourceID{Node: "a", Inc: 1}
+	return wire.Proof{A: bodyRun(t, src, `{"x":1}`, "a"), B: bodyRun(t, src, `{"x":2}`, "a")}
 }
 
 // bodyRun makes a run of one event, the second of src, signed by key.
-func bodyRun(t testing.TB, src cluster.SourceID, body string, key cluster.NodeID) []byte {
+func bodyRun(t testing.TB, src event.SourceID, body string, key cluster.NodeID) []byte {
 	t.Helper()
-	c := &chain{src: src, tail: cluster.Mark{Seq: 1, Hash: cluster.Hash{1}}}
-	c.begin()
-	e := cluster.Event{Source: src, Seq: 2, Prev: c.tail.Hash, HLC: 9, Kind: cluster.KindHostStarted, Body: []byte(body)}
-	c.add(e)
-	if err := c.end(record.SignHead(testCluster, cluster.Head{Source: src, Seq: 2, Hash: c.tail.Hash}, keyFor(key))); err != nil {
+	e := event.Event{Source: src, Seq: 2, HLC: 9, Kind: event.KindHostStarted, Body: []byte(body)}
+	b, _ := wiretest.Run(t, testCluster, keyFor(key), cluster.Hash{1}, e)
+	return b
+}
+
+// hearsay has l ask a peer that knows of one fork, with this proof.
+func hearsay(t testing.TB, nw *network, l *Log, f wire.Fork, p wire.Proof) error {
+	t.Helper()
+	enc, err := p.AppendBinary(nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return c.buf
+	nw.mu.Lock()
+	nw.answer["x"] = func(c net.Conn) {
+		for {
+			m, err := wire.ReadMessage(c)
+			if err != nil {
+				return
+			}
+			switch m.Kind {
+			case wire.MsgHeads:
+				err = wire.WriteMessage(c, wire.MsgHeadsAre, []byte{0, 0, 0, 0})
+			case wire.MsgForks:
+				err = wire.WriteMessage(c, wire.MsgForksAre, wire.AppendForks(nil, []wire.Fork{f}))
+			case wire.MsgProof:
+				err = wire.WriteMessage(c, wire.MsgProofIs, enc)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+	nw.mu.Unlock()
+	return l.Sync(t.Context(), "x")
 }
 
 // TestForgedProofs: nobody can be made a liar without its key.
 func TestForgedProofs(t *testing.T) {
-	src := cluster.SourceID{Node: "a", Inc: 1}
+	src := event.SourceID{Node: "a", Inc: 1}
 	good := proofOf(t)
 	if f, err := good.Verify(testCluster, pubFor("a")); err != nil || f.Seq != 2 || f.Source != src || f.Prev != (cluster.Hash{1}) {
 		t.Fatalf("%+v, %v", f, err)
 	}
-	for name, p := range map[string]Proof{
+	for name, p := range map[string]wire.Proof{
 		"the same twice":    {A: good.A, B: good.A},
 		"signed by another": {A: good.A, B: bodyRun(t, src, `{"x":2}`, "b")},
-		"another source":    {A: good.A, B: bodyRun(t, cluster.SourceID{Node: "a", Inc: 2}, `{"x":2}`, "a")},
+		"another source":    {A: good.A, B: bodyRun(t, event.SourceID{Node: "a", Inc: 2}, `{"x":2}`, "a")},
 		"another place":     {A: good.A, B: signedRun(t, src, 1, cluster.Hash{}, "a")},
 		"another past":      {A: good.A, B: signedRun(t, src, 2, cluster.Hash{9}, "a")},
 		"without head":      {A: good.A, B: good.B[:len(good.B)-140]},
 		"empty":             {},
 	} {
-		if _, err := p.Verify(testCluster, pubFor("a")); !errors.Is(err, ErrPeer) {
-			t.Errorf("%s: %v, want ErrPeer", name, err)
+		if _, err := p.Verify(testCluster, pubFor("a")); !errors.Is(err, wire.ErrPeer) {
+			t.Errorf("%s: %v, want wire.ErrPeer", name, err)
 		}
-		l, _ := start(t, testOptions(t.TempDir(), "c"))
-		if err := l.addProof(t.Context(), p, false); !errors.Is(err, ErrPeer) || len(l.Forks()) != 0 {
+		nw := newNetwork(t)
+		l := nw.join(t, testOptions(t.TempDir(), "c"))
+		if err := hearsay(t, nw, l, wire.Fork{Source: src, Seq: 2, Prev: cluster.Hash{1}}, p); !errors.Is(err, wire.ErrPeer) || len(l.Forks()) != 0 {
 			t.Errorf("%s: %v, forks %v", name, err, l.Forks())
 		}
 		if n := refused(t, l, "proof"); n != 1 {
@@ -282,8 +314,8 @@ func TestForgedProofs(t *testing.T) {
 // TestPeerWithBadProofs lets a peer name forks that it cannot prove: the stream
 // ends, the source keeps its word, and other peers go on.
 func TestPeerWithBadProofs(t *testing.T) {
-	src := cluster.SourceID{Node: "a", Inc: 1}
-	enc := func(p Proof) []byte {
+	src := event.SourceID{Node: "a", Inc: 1}
+	enc := func(p wire.Proof) []byte {
 		b, err := p.AppendBinary(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -291,17 +323,17 @@ func TestPeerWithBadProofs(t *testing.T) {
 		return b
 	}
 	good := proofOf(t)
-	fork := Fork{Source: src, Seq: 2, Prev: cluster.Hash{1}}
+	fork := wire.Fork{Source: src, Seq: 2, Prev: cluster.Hash{1}}
 	for name, answers := range map[string][2][]byte{
 		"garbage list":     {{1, 2, 3}, nil},
 		"endless list":     {{255, 255, 255, 255}, nil},
-		"list with seq 0":  {appendForks(nil, []Fork{{Source: src}}), nil},
-		"list twice":       {appendForks(nil, []Fork{fork, fork}), nil},
-		"garbage proof":    {appendForks(nil, []Fork{fork}), []byte("proof")},
-		"cut proof":        {appendForks(nil, []Fork{fork}), enc(good)[:40]},
-		"trailing bytes":   {appendForks(nil, []Fork{fork}), append(enc(good), 0)},
-		"forged":           {appendForks(nil, []Fork{fork}), enc(Proof{A: good.A, B: bodyRun(t, src, `{}`, "b")})},
-		"of another place": {appendForks(nil, []Fork{{Source: src, Seq: 1}}), enc(good)},
+		"list with seq 0":  {wire.AppendForks(nil, []wire.Fork{{Source: src}}), nil},
+		"list twice":       {wire.AppendForks(nil, []wire.Fork{fork, fork}), nil},
+		"garbage proof":    {wire.AppendForks(nil, []wire.Fork{fork}), []byte("proof")},
+		"cut proof":        {wire.AppendForks(nil, []wire.Fork{fork}), enc(good)[:40]},
+		"trailing bytes":   {wire.AppendForks(nil, []wire.Fork{fork}), append(enc(good), 0)},
+		"forged":           {wire.AppendForks(nil, []wire.Fork{fork}), enc(wire.Proof{A: good.A, B: bodyRun(t, src, `{}`, "b")})},
+		"of another place": {wire.AppendForks(nil, []wire.Fork{{Source: src, Seq: 1}}), enc(good)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nw := newNetwork(t)
@@ -310,25 +342,25 @@ func TestPeerWithBadProofs(t *testing.T) {
 			mustAppend(t, honest, note(1))
 			nw.answer["b"] = func(c net.Conn) {
 				for {
-					m, err := readMessage(c)
+					m, err := wire.ReadMessage(c)
 					if err != nil {
 						return
 					}
-					switch m.kind {
-					case msgHeads:
-						err = writeMessage(c, msgHeadsAre, []byte{0, 0, 0, 0})
-					case msgForks:
-						err = writeMessage(c, msgForksAre, answers[0])
-					case msgProof:
-						err = writeMessage(c, msgProofIs, answers[1])
+					switch m.Kind {
+					case wire.MsgHeads:
+						err = wire.WriteMessage(c, wire.MsgHeadsAre, []byte{0, 0, 0, 0})
+					case wire.MsgForks:
+						err = wire.WriteMessage(c, wire.MsgForksAre, answers[0])
+					case wire.MsgProof:
+						err = wire.WriteMessage(c, wire.MsgProofIs, answers[1])
 					}
 					if err != nil {
 						return
 					}
 				}
 			}
-			if err := l.Sync(t.Context(), "b"); !errors.Is(err, ErrPeer) {
-				t.Fatalf("%v, want ErrPeer", err)
+			if err := l.Sync(t.Context(), "b"); !errors.Is(err, wire.ErrPeer) {
+				t.Fatalf("%v, want wire.ErrPeer", err)
 			}
 			if name != "of another place" && len(l.Forks()) != 0 {
 				t.Fatalf("believes %v", l.Forks())
@@ -349,14 +381,14 @@ func TestRottenProofIsNotBelieved(t *testing.T) {
 	co.Dial = nw.dialer("c")
 	c, stop := start(t, co)
 	for _, l := range []*Log{b, c} {
-		if err := l.addProof(t.Context(), proofOf(t), true); err != nil {
+		if err := hearsay(t, nw, l, wire.Fork{Source: event.SourceID{Node: "a", Inc: 1}, Seq: 2, Prev: cluster.Hash{1}}, proofOf(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(co.Dir, proofDir, "a.1"+proofSuffix)
+	name := filepath.Join(co.Dir, segment.ProofDir, "a.1.proof")
 	enc, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -366,7 +398,7 @@ func TestRottenProofIsNotBelieved(t *testing.T) {
 	if err := os.WriteFile(name, rotten, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), VerifyOptions{Dir: co.Dir, Cluster: testCluster, KeyOf: pubFor}); err == nil {
+	if _, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: co.Dir, Cluster: testCluster, KeyOf: pubFor}); err == nil {
 		t.Fatal("verify finds nothing")
 	}
 	c, _ = start(t, co)
@@ -384,40 +416,17 @@ func TestRottenProofIsNotBelieved(t *testing.T) {
 // TestForkedSourcesAreBounded: a host that forks more chains than the log knows
 // of costs no more.
 func TestForkedSourcesAreBounded(t *testing.T) {
-	l, _ := start(t, testOptions(t.TempDir(), "c"))
-	for inc := range uint64(MaxForks + 1) {
-		src := cluster.SourceID{Node: "a", Inc: inc + 1}
-		err := l.addProof(t.Context(), Proof{A: bodyRun(t, src, `{"x":1}`, "a"), B: bodyRun(t, src, `{"x":2}`, "a")}, true)
-		if full := inc == MaxForks; full != errors.Is(err, ErrPeer) {
+	nw := newNetwork(t)
+	l := nw.join(t, testOptions(t.TempDir(), "c"))
+	for inc := range uint64(wire.MaxForks + 1) {
+		src := event.SourceID{Node: "a", Inc: inc + 1}
+		proof := wire.Proof{A: bodyRun(t, src, `{"x":1}`, "a"), B: bodyRun(t, src, `{"x":2}`, "a")}
+		err := hearsay(t, nw, l, wire.Fork{Source: src, Seq: 2, Prev: cluster.Hash{1}}, proof)
+		if full := inc == wire.MaxForks; full != errors.Is(err, wire.ErrPeer) {
 			t.Fatalf("fork %d: %v", inc, err)
 		}
 	}
-	if len(l.Forks()) != MaxForks {
+	if len(l.Forks()) != wire.MaxForks {
 		t.Fatalf("%d forks", len(l.Forks()))
 	}
-}
-
-func FuzzProof(f *testing.F) {
-	good, err := proofOf(f).AppendBinary(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add(good[:60])
-	f.Add(appendForks(nil, []Fork{{Source: cluster.SourceID{Node: "a", Inc: 1}, Seq: 2}}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if forks, err := decodeForks(b); err == nil && !bytes.Equal(appendForks(nil, forks), b) {
-			t.Fatal("list of forks is not canonical")
-		}
-		p, err := DecodeProof(b)
-		if err != nil {
-			return
-		}
-		if again, err := p.AppendBinary(nil); err != nil || !bytes.Equal(again, b) {
-			t.Fatal("proof is not canonical")
-		}
-		if fork, err := p.Verify(testCluster, pubFor("a")); err == nil && fork.Source.Node != "a" {
-			t.Fatalf("proves %+v", fork)
-		}
-	})
 }

@@ -11,13 +11,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/replicate"
 )
 
 // faultFS is the real file system until fail says otherwise. It never syncs,
 // unless real is set: these tests do not cut the power.
 type faultFS struct {
-	FS
+	disk.FS
 	real bool
 
 	mu   sync.Mutex
@@ -27,7 +29,7 @@ type faultFS struct {
 	short bool
 }
 
-func quickFS() *faultFS { return &faultFS{FS: OSFS()} }
+func quickFS() *faultFS { return &faultFS{FS: disk.OSFS()} }
 
 func (f *faultFS) check(op string) error {
 	f.mu.Lock()
@@ -45,7 +47,7 @@ func (f *faultFS) set(fail func(op string, n int) error) {
 	f.mu.Unlock()
 }
 
-func (f *faultFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (f *faultFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
 	if err := f.check("open"); err != nil {
 		return nil, err
 	}
@@ -69,7 +71,7 @@ func (f *faultFS) SyncDir(name string) error {
 }
 
 type faultFile struct {
-	File
+	disk.File
 	fs *faultFS
 }
 
@@ -141,21 +143,21 @@ func poisonOnce(t *testing.T, op string, nth int, cause error) {
 		}
 		return nil
 	})
-	var acked []cluster.Event
+	var acked []event.Event
 	var failure error
 	for i := 0; i < 300 && failure == nil; i++ {
-		var events []cluster.Event
-		if events, failure = l.Append(context.Background(), []cluster.Draft{note(i)}); failure == nil {
+		var events []event.Event
+		if events, failure = l.Append(context.Background(), []event.Draft{note(i)}); failure == nil {
 			acked = append(acked, events...)
 		}
 	}
 	if failure == nil {
 		t.Skipf("a log of %d events does no %s number %d", len(acked), op, nth)
 	}
-	if !errors.Is(failure, ErrUnknown) || !errors.Is(failure, ErrPoisoned) {
-		t.Fatalf("append that failed: %v, want ErrUnknown and ErrPoisoned", failure)
+	if !errors.Is(failure, replicate.ErrUnknown) || !errors.Is(failure, ErrPoisoned) {
+		t.Fatalf("append that failed: %v, want replicate.ErrUnknown and ErrPoisoned", failure)
 	}
-	if _, err := l.Append(context.Background(), []cluster.Draft{note(1)}); !errors.Is(err, ErrRejected) {
+	if _, err := l.Append(context.Background(), []event.Draft{note(1)}); !errors.Is(err, ErrRejected) {
 		t.Fatalf("append after poisoning: %v, want ErrRejected", err)
 	}
 	if err := <-poisoned; err == nil {

@@ -68,7 +68,7 @@ func TestCatchUpGoesOnAfterABreak(t *testing.T) {
 			t.Fatalf("a stream that breaks after %d bytes, flip %t: no error", broken, flip)
 		}
 		got := b.Head(src)
-		if hash, ok := a.hashAt(src, got.Seq); got.Seq > 0 && (!ok || hash != got.Hash) {
+		if hash, ok := hashAt(a, src, got.Seq); got.Seq > 0 && (!ok || hash != got.Hash) {
 			t.Fatalf("stored up to %d, which is not a's chain", got.Seq)
 		}
 		if broken > 1_000_000 && got.Seq <= last {
@@ -84,7 +84,7 @@ func TestCatchUpGoesOnAfterABreak(t *testing.T) {
 	if b.Digest() != a.Digest() || stateHash(a) != stateHash(b) {
 		t.Fatal("caught up with something else")
 	}
-	if used := b.in.waiting(); used != 0 {
+	if used := b.w.in.waiting(); used != 0 {
 		t.Fatalf("%d bytes of the intake are not given back", used)
 	}
 }

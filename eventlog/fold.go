@@ -1,203 +1,258 @@
 package eventlog
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"sync"
+	"time"
 
-	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/snapshot"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/store"
 )
 
-// fold holds the state that follows from the durable events. Its lock is taken
-// before that of the log.
+// fold holds the state that follows from the durable events.
 type fold struct {
+	store *store.Store
+	// refold folds into st, again, a snapshot and all events after it up to heads.
+	refold func(st *state.State, base *event.SnapshotTaken, heads []event.Head) error
+	m      *metrics
+	log    zerolog.Logger
+	wall   func() time.Time
+	opened time.Time // by wall
+
 	mu sync.Mutex
 	st *state.State
 	// base is the snapshot that st goes on from, nil for the first event.
-	base *cluster.SnapshotTaken
+	base *event.SnapshotTaken
 	// stale says that an event voided earlier ones which are still folded.
 	stale bool
-	// refused is how many events of st were told of that reach below base.
+	// refused is how many events that reach below base were logged.
 	refused uint64
 
-	// What follows is guarded by Log.mu.
+	unfolded unfolded
+	running  sync.WaitGroup // the fold of what is unfolded, while the writer goes on
+}
 
-	// pending are durable events that are shown and not folded yet, so large.
-	// Whoever takes mu folds them first, see lockFold.
-	pending []cluster.Event
-	size    int64
-	busy    bool  // a goroutine is at it
-	err     error // the disk could not be read: the log is poisoned
+// unfolded are durable events that are shown and not folded yet. Whoever takes
+// fold.mu folds them first, see lock.
+type unfolded struct {
+	mu     sync.Mutex
+	events []event.Event
+	size   int64 // in bytes on disk
+	busy   bool  // a goroutine folds
+	err    error // the disk could not be read: the log is poisoned
 }
 
 // maxUnfolded bounds how much waits for the fold, in bytes. When there is more
 // the writer waits too.
 const maxUnfolded = 4 * groupBytes
 
-// lockFold takes the lock of the fold, and folds what is shown by then.
-func (l *Log) lockFold() {
-	l.fold.mu.Lock()
-	l.mu.Lock()
-	events := l.fold.pending
-	l.fold.pending, l.fold.size = nil, 0
-	l.mu.Unlock()
+// begin makes the fold that of st, which goes on from base, with the forks that
+// the store knows. Nobody else may know the log yet.
+func (f *fold) begin(st *state.State, base *event.SnapshotTaken) {
+	f.st, f.base = st, base
+	f.stale = f.forks(st)
+}
+
+// forks tells st of the forks that are known.
+func (f *fold) forks(st *state.State) (stale bool) {
+	for _, fork := range f.store.Forks() {
+		stale = st.Fork(fork.Source, fork.Seq) || stale
+	}
+	return stale
+}
+
+// add leaves new durable events, which take size bytes on disk, to the fold. The
+// writer calls it before anybody can see them.
+func (f *fold) add(events []event.Event, size int64) {
+	u := &f.unfolded
+	u.mu.Lock()
+	u.size += size
+	if u.events == nil {
+		u.events = events
+	} else {
+		u.events = append(u.events, events...)
+	}
+	u.mu.Unlock()
+}
+
+// lock takes the lock of the fold, and folds what is shown by then.
+func (f *fold) lock() {
+	f.mu.Lock()
+	u := &f.unfolded
+	u.mu.Lock()
+	events := u.events
+	u.events, u.size = nil, 0
+	u.mu.Unlock()
 	if len(events) == 0 {
 		return
 	}
-	if err := l.foldLocked(events); err != nil {
-		l.setFoldErr(err)
+	if err := f.applyLocked(events); err != nil {
+		f.fail(err)
 		return
 	}
-	l.arrived(events)
+	f.arrived(events)
 }
 
-func (l *Log) foldErr() error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.fold.err
+func (f *fold) failed() error {
+	f.unfolded.mu.Lock()
+	defer f.unfolded.mu.Unlock()
+	return f.unfolded.err
 }
 
-func (l *Log) setFoldErr(err error) {
-	l.mu.Lock()
-	l.fold.err = err
-	l.mu.Unlock()
+func (f *fold) fail(err error) {
+	f.unfolded.mu.Lock()
+	f.unfolded.err = err
+	f.unfolded.mu.Unlock()
 }
 
-// foldPending has the events folded that show left, while the writer goes on.
-// The writer calls it when it gave the disk something to do, or has nothing to
-// do itself: before that folding would take a processor from those who append.
-func (l *Log) foldPending() {
-	l.mu.Lock()
-	much := l.fold.size > maxUnfolded
-	begin := !l.fold.busy && !much && len(l.fold.pending) > 0
-	l.fold.busy = l.fold.busy || begin
-	l.mu.Unlock()
+// start has the unfolded events folded while the writer goes on. The writer
+// calls it when it gave the disk something to do, or has nothing to do itself:
+// before that folding would take a processor from those who append.
+func (f *fold) start() {
+	u := &f.unfolded
+	u.mu.Lock()
+	much := u.size > maxUnfolded
+	begin := !u.busy && !much && len(u.events) > 0
+	u.busy = u.busy || begin
+	u.mu.Unlock()
 	switch {
 	case much:
-		l.lockFold()
-		l.fold.mu.Unlock()
+		f.lock()
+		f.mu.Unlock()
 	case begin:
-		l.folding.Go(l.foldOn) // Run waits for it
+		f.running.Go(f.run) // Run waits for it
 	}
 }
 
-// foldOn folds until nothing is pending.
-func (l *Log) foldOn() {
+// run folds until nothing is left.
+func (f *fold) run() {
+	u := &f.unfolded
 	for {
-		l.lockFold()
-		l.fold.mu.Unlock()
-		l.mu.Lock()
-		l.fold.busy = len(l.fold.pending) > 0
-		more := l.fold.busy
-		l.mu.Unlock()
+		f.lock()
+		f.mu.Unlock()
+		u.mu.Lock()
+		u.busy = len(u.events) > 0
+		more := u.busy
+		u.mu.Unlock()
 		if !more {
 			return
 		}
 	}
 }
 
-func (l *Log) view(fn func(*state.State)) {
-	l.lockFold()
-	defer l.fold.mu.Unlock()
-	fn(l.fold.st)
+func (f *fold) view(fn func(*state.State)) {
+	f.lock()
+	defer f.mu.Unlock()
+	fn(f.st)
 }
 
-// load folds one event during recovery.
-func (f *fold) load(e cluster.Event) {
-	f.stale = f.st.Apply(e) || f.stale
-}
-
-// foldLocked folds new durable events, and all events again if one of them
-// voids what was folded before. An error says that the disk could not be read.
-func (l *Log) foldLocked(events []cluster.Event) error {
+// load folds events during recovery.
+func (f *fold) load(events []event.Event) {
 	for _, e := range events {
-		l.fold.load(e)
+		f.stale = f.st.Apply(e) || f.stale
 	}
-	if err := l.refoldLocked(); err != nil {
+}
+
+// applyLocked folds new durable events, and all events again if one of them
+// voids what was folded before. An error says that the disk could not be read.
+func (f *fold) applyLocked(events []event.Event) error {
+	f.load(events)
+	if err := f.refoldLocked(); err != nil {
 		return err
 	}
-	l.tellRefusedLocked()
+	f.showRefusedLocked()
 	return nil
-}
-
-// tellRefusedLocked names events that have no effect because they would change
-// what a snapshot holds: of a lawful history there are none.
-func (l *Log) tellRefusedLocked() {
-	n, latest := l.fold.st.Refused()
-	if n == l.fold.refused {
-		return
-	}
-	if n > l.fold.refused {
-		for _, r := range latest[len(latest)-int(min(uint64(len(latest)), n-l.fold.refused)):] {
-			l.log.Error().Stringer("source", r.Source).Uint64("seq", r.Seq).Str("kind", string(r.Kind)).Str("reason", r.Reason).
-				Msg("event refused: it reaches below the snapshot")
-		}
-	}
-	l.fold.refused = n
-	l.m.refused.Set(float64(n))
 }
 
 // refoldLocked folds the whole log again if the fold is stale.
-func (l *Log) refoldLocked() error {
-	if !l.fold.stale {
+func (f *fold) refoldLocked() error {
+	if !f.stale {
 		return nil
 	}
-	if err := l.refold(l.fold.st, l.fold.base, l.Heads()); err != nil {
+	if err := f.refold(f.st, f.base, f.store.Heads()); err != nil {
 		return err
 	}
-	l.fold.stale = false
-	l.m.rebuilds.Inc()
-	l.log.Info().Msg("state folded again after a late term start")
+	f.stale = false
+	f.m.rebuilds.Inc()
+	f.log.Info().Msg("state folded again after a late term start")
 	return nil
 }
 
-// refold folds into st, again, the snapshot base, which is on disk, and all
-// events after it up to heads.
-func (l *Log) refold(st *state.State, base *cluster.SnapshotTaken, heads []cluster.Head) error {
-	var from *state.State
-	if base != nil {
-		var err error
-		if _, from, err = l.snap.store.load(snapshot.FileName(base)); err != nil {
-			return fmt.Errorf("fold the log again: %w", err)
+// showRefusedLocked logs events that have no effect because they would change
+// what a snapshot holds: of a lawful history there are none.
+func (f *fold) showRefusedLocked() {
+	n, latest := f.st.Refused()
+	if n == f.refused {
+		return
+	}
+	if n > f.refused {
+		for _, r := range latest[len(latest)-int(min(uint64(len(latest)), n-f.refused)):] {
+			f.log.Error().Stringer("source", r.Source).Uint64("seq", r.Seq).Str("kind", string(r.Kind)).Str("reason", r.Reason).
+				Msg("event refused: it reaches below the snapshot")
 		}
 	}
-	var failed error
-	st.Refold(from, func(yield func(cluster.Event) bool) {
-		for _, h := range heads {
-			after := uint64(0)
-			if base != nil {
-				after = snapshot.HeadOf(base, h.Source).Seq
-			}
-			if failed = l.readUpTo(h, after, yield); failed != nil {
-				return
-			}
-		}
-	})
-	if failed != nil {
-		st.Spoil()
-		return fmt.Errorf("fold the log again: %w", failed)
-	}
-	return nil
+	f.refused = n
+	f.m.refused.Set(float64(n))
 }
 
-// readUpTo yields the events of one chain beyond after and up to h.
-func (l *Log) readUpTo(h cluster.Head, after uint64, yield func(cluster.Event) bool) error {
-	r := l.reader(h.Source, after+1)
-	defer r.close()
-	for r.next <= h.Seq {
-		e, err := r.event()
-		if errors.Is(err, io.EOF) {
-			return io.ErrUnexpectedEOF
+// fork applies a fork that was just proven.
+func (f *fold) fork(src event.SourceID, seq uint64) error {
+	f.lock()
+	defer f.mu.Unlock()
+	f.stale = f.st.Fork(src, seq) || f.stale
+	return f.refoldLocked()
+}
+
+// goOn makes the fold that of st, which goes on from base and lacks only the
+// last events. The writer waits meanwhile.
+func (f *fold) goOn(st *state.State, base *event.SnapshotTaken) error {
+	f.lock()
+	defer f.mu.Unlock()
+	stale := f.forks(st)
+	for _, h := range f.store.Heads() {
+		after := st.Seq(h.Source)
+		if after >= h.Seq {
+			continue
 		}
-		if err != nil {
-			return err
-		}
-		if !yield(e) {
-			return nil
+		if err := f.store.ReadUpTo(h, after, func(e event.Event) bool {
+			stale = st.Apply(e) || stale
+			return true
+		}); err != nil {
+			return fmt.Errorf("fold on from a snapshot: %w", err)
 		}
 	}
-	return nil
+	f.st, f.base, f.stale = st, base, stale
+	return f.refoldLocked()
+}
+
+// recovered folds what turned out to have survived an I/O error. show makes it
+// visible to readers.
+func (f *fold) recovered(events []event.Event, show func()) error {
+	f.lock()
+	defer f.mu.Unlock()
+	show()
+	if f.failed() != nil { // half folded
+		f.stale = true
+	}
+	err := f.applyLocked(events)
+	f.fail(err)
+	return err
+}
+
+// arrived notes how long events of other hosts, which are folded now, were on
+// their way: the last one of each chain. What is older than this process is
+// history that it catches up with.
+func (f *fold) arrived(events []event.Event) {
+	own := f.store.Source()
+	for i, e := range events {
+		if e.Source == own || i+1 < len(events) && events[i+1].Source == e.Source {
+			continue
+		}
+		if at := e.HLC.Time(); !at.Before(f.opened) {
+			f.m.propagation.Observe(max(0, f.wall().Sub(at)).Seconds())
+		}
+	}
 }

@@ -5,14 +5,16 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/eventlog/wire/wiretest"
 )
 
 // scriptConn is a stream whose other side says what the fuzzer wrote, and
@@ -29,21 +31,6 @@ func (c *scriptConn) SetDeadline(time.Time) error      { return nil }
 func (c *scriptConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *scriptConn) SetWriteDeadline(time.Time) error { return nil }
 
-// mend makes the checksums of frames in b true, so that what is behind them is
-// reached.
-func mend(b []byte) {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	for len(b) >= record.FrameHeaderLen {
-		n := uint64(binary.LittleEndian.Uint32(b)) + record.FrameHeaderLen
-		if n > uint64(len(b)) {
-			return
-		}
-		sum := crc32.Update(crc32.Update(0, table, b[:4]), table, b[8:n])
-		binary.LittleEndian.PutUint32(b[4:], sum)
-		b = b[n:]
-	}
-}
-
 // mendScript does so in the runs and proofs of a script of messages.
 func mendScript(b []byte) {
 	for len(b) >= 5 {
@@ -51,16 +38,16 @@ func mendScript(b []byte) {
 		if n > uint64(len(b)) {
 			return
 		}
-		switch payload := b[5:n]; messageType(b[4]) {
-		case msgPush, msgRun:
-			mend(payload)
-		case msgProofIs:
+		switch payload := b[5:n]; wire.Type(b[4]) {
+		case wire.MsgPush, wire.MsgRun:
+			wiretest.Mend(payload)
+		case wire.MsgProofIs:
 			for at := 1; at+4 <= len(payload); {
 				end := uint64(at) + 4 + uint64(binary.BigEndian.Uint32(payload[at:]))
 				if end > uint64(len(payload)) {
 					break
 				}
-				mend(payload[at+4 : end])
+				wiretest.Mend(payload[at+4 : end])
 				at = int(end)
 			}
 		}
@@ -68,11 +55,11 @@ func mendScript(b []byte) {
 	}
 }
 
-func script(t testing.TB, messages ...message) []byte {
+func script(t testing.TB, messages ...wire.Message) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	for _, m := range messages {
-		if err := writeMessage(&b, m.kind, m.payload); err != nil {
+		if err := wire.WriteMessage(&b, m.Kind, m.Payload); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,15 +95,15 @@ func fuzzLog(f *testing.F, dial func() net.Conn) (l *Log, check func(*testing.T)
 // FuzzServe lets the fuzzer ask.
 func FuzzServe(f *testing.F) {
 	l, check := fuzzLog(f, nil)
-	src := cluster.SourceID{Node: "a", Inc: 1}
+	src := event.SourceID{Node: "a", Inc: 1}
 	ten, mark := chainRun(f, src, 1, cluster.Hash{}, 10, 1, 1)
 	more, _ := chainRun(f, src, 11, mark.Hash, 3, 50, 1)
-	at := binary.BigEndian.AppendUint64(appendSource(nil, l.Source()), 1)
-	f.Add(script(f, message{msgHeads, headsQuestion(0, [16]byte{})}, message{msgForks, nil}, message{msgWant, at}, message{msgMark, at}))
-	f.Add(script(f, message{msgPosition, appendSource(nil, src)}, message{msgPush, ten}, message{msgPush, more}, message{msgPing, appendSource(nil, src)}))
-	f.Add(script(f, message{msgProof, appendSource(nil, src)}, message{msgHeads, headsQuestion(7, [16]byte{})}))
-	for kind := range messageType(40) {
-		f.Add(script(f, message{kind, at}))
+	at := binary.BigEndian.AppendUint64(wire.AppendSource(nil, l.Source()), 1)
+	f.Add(script(f, wire.Message{Kind: wire.MsgHeads, Payload: wire.HeadsQuestion(0, [16]byte{})}, wire.Message{Kind: wire.MsgForks, Payload: nil}, wire.Message{Kind: wire.MsgWant, Payload: at}, wire.Message{Kind: wire.MsgMark, Payload: at}))
+	f.Add(script(f, wire.Message{Kind: wire.MsgPosition, Payload: wire.AppendSource(nil, src)}, wire.Message{Kind: wire.MsgPush, Payload: ten}, wire.Message{Kind: wire.MsgPush, Payload: more}, wire.Message{Kind: wire.MsgPing, Payload: wire.AppendSource(nil, src)}))
+	f.Add(script(f, wire.Message{Kind: wire.MsgProof, Payload: wire.AppendSource(nil, src)}, wire.Message{Kind: wire.MsgHeads, Payload: wire.HeadsQuestion(7, [16]byte{})}))
+	for kind := range wire.Type(40) {
+		f.Add(script(f, wire.Message{Kind: kind, Payload: at}))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
@@ -130,21 +117,21 @@ func FuzzServe(f *testing.F) {
 func FuzzPull(f *testing.F) {
 	var says []byte
 	l, check := fuzzLog(f, func() net.Conn { return &scriptConn{r: bytes.NewReader(says)} })
-	src := cluster.SourceID{Node: "a", Inc: 1}
+	src := event.SourceID{Node: "a", Inc: 1}
 	ten, mark := chainRun(f, src, 1, cluster.Hash{}, 10, 1, 1)
-	heads := headsAnswer(f, "a", cluster.Head{Source: src, Seq: mark.Seq, Hash: mark.Hash})[0]
-	none := message{msgForksAre, appendForks(nil, nil)}
+	heads := headsAnswer(f, "a", event.Head{Source: src, Seq: mark.Seq, Hash: mark.Hash})[0]
+	none := wire.Message{Kind: wire.MsgForksAre, Payload: wire.AppendForks(nil, nil)}
 	proof, err := proofOf(f).AppendBinary(nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	forks := message{msgForksAre, appendForks(nil, []Fork{{Source: src, Seq: 2, Prev: cluster.Hash{1}}})}
-	f.Add(script(f, heads, none, message{msgRun, ten}))
-	f.Add(script(f, heads, none, message{msgRun, ten[:200]}))
-	f.Add(script(f, heads, forks, message{msgProofIs, proof}))
-	f.Add(script(f, message{msgSame, nil}))
-	f.Add(script(f, message{msgRefused, make([]byte, 8)}))
-	f.Add(script(f, message{msgSorry, []byte("no")}))
+	forks := wire.Message{Kind: wire.MsgForksAre, Payload: wire.AppendForks(nil, []wire.Fork{{Source: src, Seq: 2, Prev: cluster.Hash{1}}})}
+	f.Add(script(f, heads, none, wire.Message{Kind: wire.MsgRun, Payload: ten}))
+	f.Add(script(f, heads, none, wire.Message{Kind: wire.MsgRun, Payload: ten[:200]}))
+	f.Add(script(f, heads, forks, wire.Message{Kind: wire.MsgProofIs, Payload: proof}))
+	f.Add(script(f, wire.Message{Kind: wire.MsgSame, Payload: nil}))
+	f.Add(script(f, wire.Message{Kind: wire.MsgRefused, Payload: make([]byte, 8)}))
+	f.Add(script(f, wire.Message{Kind: wire.MsgSorry, Payload: []byte("no")}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		says = bytes.Clone(b)
 		mendScript(says)

@@ -11,15 +11,20 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/segment"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/store"
 )
 
 const testCluster = "test-cluster"
@@ -36,8 +41,20 @@ func testOptions(dir string, self cluster.NodeID) Options {
 	return Options{
 		Dir: dir, Cluster: testCluster, Self: self, Key: keyFor(self), KeyOf: pubFor,
 		MayAct: func(cluster.Term) bool { return true }, PullEvery: -1, ReopenAfter: -1,
-		Float: rand.Float64, Logger: testLogger(),
+		Float: rand.Float64, Logger: testLogger(), Registerer: registry{prometheus.NewRegistry()},
 	}
+}
+
+// registry takes the metrics of one log after the other.
+type registry struct{ *prometheus.Registry }
+
+func (r registry) Register(c prometheus.Collector) error {
+	err := r.Registry.Register(c)
+	if old, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		r.Unregister(old.ExistingCollector)
+		err = r.Registry.Register(c)
+	}
+	return err
 }
 
 // start opens a log and runs it until stop is called or the test ends.
@@ -56,15 +73,15 @@ func start(t testing.TB, o Options) (l *Log, stop func() error) {
 }
 
 // note is a draft whose body names i.
-func note(i int) cluster.Draft {
-	return cluster.Draft{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: fmt.Sprintf("v%d", i), Boot: uint64(i)}}
+func note(i int) event.Draft {
+	return event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{Version: fmt.Sprintf("v%d", i), Boot: uint64(i)}}
 }
 
-func acting(term cluster.Term, i int) cluster.Draft {
-	return cluster.Draft{Term: term, Kind: cluster.KindJobStopped, Body: cluster.JobStopped{Job: "j1", Actor: fmt.Sprint(i)}}
+func acting(term cluster.Term, i int) event.Draft {
+	return event.Draft{Term: term, Kind: event.KindJobStopped, Body: event.JobStopped{Job: "j1", Actor: fmt.Sprint(i)}}
 }
 
-func mustAppend(t testing.TB, l *Log, drafts ...cluster.Draft) []cluster.Event {
+func mustAppend(t testing.TB, l *Log, drafts ...event.Draft) []event.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -111,15 +128,15 @@ func copyDir(t testing.TB, from string) string {
 func forgetMarks(t testing.TB, dir string) {
 	t.Helper()
 	for i := range uint64(2) {
-		if err := os.Remove(markPath(dir, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(store.MarkPath(dir, i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
 	}
 }
 
-func segmentPaths(t testing.TB, dir string, src cluster.SourceID) []string {
+func segmentPaths(t testing.TB, dir string, src event.SourceID) []string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, sourceDir(src), "*"+segmentSuffix))
+	paths, err := filepath.Glob(filepath.Join(dir, segment.SourceDir(src), "*"+segment.Suffix))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,11 +225,38 @@ func voters(ids ...cluster.NodeID) cluster.VoterConfig {
 // refused returns how often l counted a refusal of peers' data for a reason.
 func refused(t testing.TB, l *Log, reason string) float64 {
 	t.Helper()
-	var m dto.Metric
-	if err := l.m.peerErrors.WithLabelValues(reason).Write(&m); err != nil {
+	return metric(t, l, "peer_errors_total", "reason", reason)
+}
+
+// metric returns the value of a counter or gauge of l, with one label if that is
+// given.
+func metric(t testing.TB, l *Log, name string, label ...string) float64 {
+	t.Helper()
+	families, err := l.o.Registerer.(prometheus.Gatherer).Gather()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return m.GetCounter().GetValue()
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != "skein_eventlog_"+name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if len(label) == 2 && !slices.ContainsFunc(m.GetLabel(), func(p *dto.LabelPair) bool {
+				return p.GetName() == label[0] && p.GetValue() == label[1]
+			}) {
+				continue
+			}
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return sum
+}
+
+// hashAt returns the hash of a durable event, if it can be read.
+func hashAt(l *Log, src event.SourceID, seq uint64) (cluster.Hash, bool) {
+	hash, ok, err := l.HashAt(src, seq)
+	return hash, ok && err == nil
 }
 
 func testLogger() zerolog.Logger {

@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/store"
+	"github.com/skein-project/skein/eventlog/wire"
 )
 
 const (
@@ -28,32 +30,42 @@ const (
 )
 
 // request is one thing for the writer to do: append drafts to the own chain,
-// store a run of another chain, take in a fork, or start a new incarnation.
+// store a run of another chain, start a new incarnation, or let somebody else
+// change the store.
 type request struct {
-	drafts []cluster.Draft
+	drafts []event.Draft
 	bodies [][]byte // of the drafts, encoded in room
 	room   []byte
-	run    *run
-	fork   *provenFork
-	renew  *renewal                          // new incarnation of the own chain
-	swap   *swap                             // go on from a snapshot
-	trim   map[cluster.SourceID]cluster.Mark // forget the segments up to here
+	run    *wire.Run
+	renew  *renewal // new incarnation of the own chain
+	// exclusive runs with nothing staged or in flight. refused is the answer;
+	// failed poisons the log.
+	exclusive func(*store.Writer) (refused, failed error)
 
 	class   class
 	began   time.Time // when it was put, if nothing else was queued, or there was no room
 	weight  int64
 	records int
 	taken   bool // by the writer; guarded by intake.mu
-	did     bool // the writer's: what is not staged was done
+	did     bool // the writer's: exclusive was called
 
 	// The writer sets events and err, then sends on done, once.
 	done   chan struct{} // capacity 1: never full
-	events []cluster.Event
+	events []event.Event
 	err    error
 }
 
+// renewal asks for a new incarnation of the own chain.
+type renewal struct {
+	inc    uint64
+	reason string
+}
+
+// onlyStages says that r only adds to chains.
+func (r *request) onlyStages() bool { return r.exclusive == nil && r.renew == nil }
+
 // newAppend returns the request to append drafts, without their bodies.
-func (q *intake) newAppend(drafts []cluster.Draft) *request {
+func (q *intake) newAppend(drafts []event.Draft) *request {
 	r, ok := q.spare.Get().(*request)
 	if !ok {
 		r = &request{done: make(chan struct{}, 1)}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 const writerEnv = "SKEIN_TEST_LOG_WRITER"
@@ -41,7 +41,7 @@ func writeUntilKilled(dir string) error {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				drafts := []cluster.Draft{note(w*1_000_000 + i)}
+				drafts := []event.Draft{note(w*1_000_000 + i)}
 				if i%2 == 0 {
 					drafts[0] = plain(i)
 				}
@@ -98,7 +98,7 @@ func TestKillNine(t *testing.T) {
 		}
 		unacked += l.Head(l.Source()).Seq - last
 		if round%life == life-1 || round == rounds-1 {
-			report, err := l.Verify(t.Context())
+			report, err := l.Verify(t.Context(), nil)
 			if err != nil || report.Events != l.Head(l.Source()).Seq || report.Unchecked != 0 {
 				t.Fatalf("round %d: %+v, %v", round, report, err)
 			}

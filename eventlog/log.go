@@ -2,137 +2,201 @@ package eventlog
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
+	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/replicate"
+	"github.com/skein-project/skein/eventlog/segment"
+	"github.com/skein-project/skein/eventlog/snapshots"
 	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/internal/durable"
+	"github.com/skein-project/skein/eventlog/store"
+	"github.com/skein-project/skein/eventlog/wire"
 )
 
 // Log is the event log of one host: its own chain, copies of the other
-// hosts' chains, and the fold of all of them.
+// hosts' chains, and the fold of all of them. What can be read of the chains is
+// the Store's.
 type Log struct {
-	o         Options
-	fs        FS
-	log       zerolog.Logger
-	m         *metrics
-	lock      *os.File
-	in        *intake
-	disk      *disk
-	quota     *quota
-	watermark watermark // the writer's
-	rep       *replicator
-	snap      *snapshots
+	*store.Store
 
-	// The writer's, without lock.
-	fresh map[cluster.SourceID]*chain // not yet in chains
-	hlc   cluster.HLC                 // highest of all events
-
-	mu       sync.RWMutex
-	chains   map[cluster.SourceID]*chain // those with events
-	own      *chain
-	digest   []byte        // nil: to be computed
-	changed  chan struct{} // closed and replaced on every change
-	unstable []ownTerm     // own events from the last stable one on
-	poisoned error
-	repairs  []Repairing               // what is still to be fetched after a repair
-	forks    map[cluster.SourceID]Fork // changed by the writer only
-
-	fold        fold
-	folding     sync.WaitGroup // the fold of what is pending, while the writer goes on
-	opened      time.Time      // by Options.Wall
-	aheadWarned atomic.Bool
-	tails       atomic.Int32 // streams that are told of changes
+	o     Options
+	log   zerolog.Logger
+	m     *metrics
+	room  *disk.Room
+	w     *writer
+	fold  *fold
+	rep   *replicate.Replicator
+	snaps *snapshots.Keeper
+	mend  *audit.Mender
 
 	runOnce   sync.Once
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// ownTerm is the term of one own event.
-type ownTerm struct {
-	seq  uint64
-	term cluster.Term
-}
-
 // Open reads and repairs the log in Options.Dir. It starts nothing: appends
-// wait until Run runs. A *CorruptError means that the disk lost something
-// that was durable; then nothing was changed.
+// wait until Run runs. A *segment.CorruptError means that the disk lost
+// something that was durable; then nothing was changed.
 func Open(o Options) (*Log, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	in := newIntake(o.IntakeBytes)
-	m, err := newMetrics(o.Registerer, in)
+	l, err := build(o)
 	if err != nil {
-		return nil, err
-	}
-	l := &Log{
-		o: o, fs: o.FS, m: m, in: in,
-		log:     o.Logger.With().Str("component", "eventlog").Logger(),
-		fresh:   map[cluster.SourceID]*chain{},
-		chains:  map[cluster.SourceID]*chain{},
-		forks:   map[cluster.SourceID]Fork{},
-		changed: make(chan struct{}),
-		opened:  o.Wall(),
-	}
-	l.fold.st = state.New()
-	l.rep = &replicator{l: l, busy: map[cluster.NodeID]bool{}}
-	l.rep.stab.init()
-	if l.snap, err = newSnapshots(l); err != nil {
-		return nil, err
-	}
-	l.disk, l.quota = newDisk(o, m), newQuota(o)
-	if err := l.fs.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create event log: %w", err)
-	}
-	if l.lock, err = durable.Lock(o.Dir); err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	if err = l.recover(); err == nil && o.Registerer != nil {
-		err = o.Registerer.Register(newLag(l))
-	}
-	if err != nil {
-		_ = l.lock.Close() // nothing was written through it
+	if err = l.recover(); err != nil {
+		_ = l.w.disk.Close() // nothing was written through it
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
 	return l, nil
 }
 
+// build makes the parts of a log and locks its directory.
+func build(o Options) (*Log, error) {
+	in := newIntake(o.IntakeBytes)
+	m, err := newMetrics(o.Registerer, in)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{o: o, m: m, log: o.Logger.With().Str("component", "eventlog").Logger()}
+	l.room, err = disk.NewRoom(disk.Options{
+		Dir: o.Dir, FS: o.FS, Free: o.Free, LowWater: o.LowWater, Reserve: o.Reserve, MaxBytes: o.MaxBytes,
+		SourceBytes: o.SourceBytes, SourceRate: o.SourceRate, OnChange: o.OnDisk, Logger: o.Logger, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var dw *store.Writer
+	l.Store, dw, err = store.Open(store.Options{
+		Dir: o.Dir, Cluster: o.Cluster, Self: o.Self, Incarnation: o.Incarnation, Key: o.Key, KeyOf: o.KeyOf, FS: o.FS, Room: l.room,
+		SegmentSize: o.SegmentSize, Prealloc: o.Prealloc, Shown: l.shown, Logger: o.Logger, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.buildOn(dw, in); err != nil {
+		_ = dw.Close() // nothing was written through it
+		return nil, err
+	}
+	return l, nil
+}
+
+// buildOn makes the parts that work on the store.
+func (l *Log) buildOn(dw *store.Writer, in *intake) (err error) {
+	o := &l.o
+	l.rep, err = replicate.New(replicate.Options{
+		Cluster: o.Cluster, Self: o.Self, Store: l.Store, Writer: inbound{l}, Snapshots: snapshotAnswers{l}, KeyOf: o.KeyOf,
+		MayAct: o.MayAct, Promised: o.Promised, Dial: o.Dial, Peers: o.Peers, Admit: l.admit, OnEquivocation: o.OnEquivocation,
+		Wall: o.Wall, Float: o.Float, MaxAhead: o.MaxAhead, PullEvery: o.PullEvery, IOTimeout: o.IOTimeout,
+		Logger: o.Logger, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return err
+	}
+	l.snaps, err = snapshots.New(snapshots.Options{
+		Dir: o.Dir, Cluster: o.Cluster, Self: o.Self, Key: o.Key, MayAct: o.MayAct, Promised: o.Promised, Wall: o.Wall, Float: o.Float,
+		FS: o.FS, Store: l.Store, Room: l.room, Log: snapshotLog{l}, Network: snapshotNetwork{l.rep},
+		Events: o.SnapshotEvents, Bytes: o.SnapshotBytes, Check: o.SnapshotCheck, RetainBytes: o.RetainBytes, RetainAge: o.RetainAge,
+		ArchiveDir: o.ArchiveDir, IOTimeout: o.IOTimeout, Logger: o.Logger, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return err
+	}
+	l.fold = &fold{store: l.Store, refold: l.snaps.Refold, m: l.m, log: l.log, wall: o.Wall, opened: o.Wall()}
+	l.w = &writer{
+		o: o, m: l.m, log: l.log, in: in, room: l.room, store: l.Store, disk: dw, fold: l.fold, stab: l.rep.Stability(), snaps: l.snaps,
+	}
+	return nil
+}
+
+// recover reads what is on the disk and folds it.
+func (l *Log) recover() error {
+	started := time.Now()
+	dirs, err := segment.SourceDirs(l.o.FS, l.o.Dir)
+	if err != nil {
+		return err
+	}
+	from, err := l.snaps.Open(dirs)
+	if err != nil {
+		return err
+	}
+	if from.State == nil {
+		from.State = state.New()
+	} else {
+		l.w.disk.Advance(from.Base.Clock)
+	}
+	l.fold.begin(from.State, from.Base)
+	l.room.Adopt()
+	repairs, err := audit.LoadRepairs(l.o.Dir)
+	if err != nil {
+		return err
+	}
+	var damaged []store.Damaged
+	for _, r := range repairs {
+		if r.Own {
+			damaged = append(damaged, store.Damaged{Source: r.Source, Kept: r.Kept})
+		}
+	}
+	events, err := l.w.disk.Recover(store.Recovery{
+		Sources: from.Sources, Base: l.snaps, Damaged: damaged,
+		Load: func(events []event.Event) {
+			l.fold.load(events)
+			l.snaps.Note(events)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.snaps.Settle(l.fold.st.Forks()); err != nil {
+		return err
+	}
+	l.measure()
+	if err := l.fold.refoldLocked(); err != nil { // nobody else knows the log yet
+		return err
+	}
+	l.w.own = l.Source()
+	l.w.stab.Reset(l.w.own, l.Head(l.w.own).Seq)
+	l.mend = audit.NewMender(l.o.Dir, l.Store, repairs, l.rep.Receive, l.log)
+	l.m.recovery.Set(time.Since(started).Seconds())
+	l.log.Info().Int("sources", len(from.Sources)).Uint64("events", events).
+		Float64("dur_seconds", time.Since(started).Seconds()).Msg("event log opened")
+	return nil
+}
+
 // Run writes and replicates until ctx ends, then makes durable what was
-// admitted, answers everyone and closes the log. When a write fails it tells
+// admitted, answers everyone and closes the log. When a write fails it calls
 // Options.OnPoison, so that the caller gives up the lease, and recovers the log
 // by itself. It returns an error wrapping ErrPoisoned if ctx ends before that
-// works, and a *CorruptError as well if the disk lost what was durable. Run may
-// be called once.
+// works, and a *segment.CorruptError as well if the disk lost what was durable.
+// Run may be called once.
 func (l *Log) Run(ctx context.Context) error {
 	first := false
 	l.runOnce.Do(func() { first = true })
 	if !first {
 		return errors.New("event log: run called twice")
 	}
-	repCtx, cancel := context.WithCancel(ctx)
+	partsCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	wg.Go(func() { l.rep.run(repCtx) })
-	wg.Go(func() { l.snap.run(repCtx) })
-	wg.Go(func() { l.watchDisk(repCtx) })
-	err := l.runWriter(ctx)
+	wg.Go(func() { l.rep.Run(partsCtx) })
+	wg.Go(func() { l.snaps.Run(partsCtx) })
+	wg.Go(func() { l.room.Run(partsCtx, l.Sizes) })
+	err := l.w.run(ctx)
 	cancel()
 	wg.Wait()
-	l.folding.Wait()
+	l.fold.running.Wait()
 	return errors.Join(err, l.Close())
 }
 
@@ -141,43 +205,51 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.runOnce.Do(func() {})
-		l.in.close()
-		l.refuseQueued(nil)
-		l.view(func(*state.State) {}) // the last group may still be to be folded
-		l.closeErr = errors.Join(l.closeFiles(), l.lock.Close())
+		l.w.in.close()
+		l.w.refuseQueued(nil)
+		l.fold.view(func(*state.State) {}) // the last group may still be to be folded
+		l.closeErr = l.w.disk.Close()
 	})
 	return l.closeErr
 }
 
+// shown gets the events of a chain before anybody can see them.
+func (l *Log) shown(src event.SourceID, events []event.Event, size int64) {
+	l.w.shown(src, events, size)
+}
+
+// measure notes how large the log is, and looks at the disk.
+func (l *Log) measure() { l.room.Measure(l.Sizes()) }
+
 // Append adds the drafts to the own chain, all or none, and returns when they
 // are durable on this disk. Errors wrapping ErrRejected mean that nothing was
-// or will be written; errors wrapping ErrUnknown that the group may be in the
-// log. A draft with a term needs Options.MayAct to agree, here and again when
-// the group is written.
-func (l *Log) Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Event, error) {
+// or will be written; errors wrapping replicate.ErrUnknown that the group may be
+// in the log. A draft with a term needs Options.MayAct to agree, here and again
+// when the group is written.
+func (l *Log) Append(ctx context.Context, drafts []event.Draft) ([]event.Event, error) {
 	r, err := l.prepare(drafts)
 	if err != nil {
-		l.count(err)
+		l.m.reject(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
 	}
 	if len(drafts) == 0 {
 		return nil, nil
 	}
 	if err := l.submit(ctx, r); err != nil {
-		l.count(err)
+		l.m.reject(err)
 		return nil, fmt.Errorf("append %d events: %w", len(drafts), err)
 	}
 	if !r.began.IsZero() {
 		l.m.appendTime.Observe(time.Since(r.began).Seconds())
 	}
 	events := r.events
-	l.in.recycle(r)
+	l.w.in.recycle(r)
 	return events, nil
 }
 
 // submit hands r to the writer and waits for its answer.
 func (l *Log) submit(ctx context.Context, r *request) error {
-	if err := l.in.put(ctx, r); err != nil {
+	if err := l.w.in.put(ctx, r); err != nil {
 		return err
 	}
 	return l.await(ctx, r)
@@ -193,48 +265,28 @@ func (l *Log) await(ctx context.Context, r *request) error {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		if l.in.cancel(r) {
+		if l.w.in.cancel(r) {
 			return fmt.Errorf("%w: %w", errCancelled, context.Cause(ctx))
 		}
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", replicate.ErrUnknown, context.Cause(ctx))
 	}
 }
 
 var errCancelled = fmt.Errorf("%w: cancelled before it was written", ErrRejected)
 
-func (l *Log) count(err error) {
-	for _, c := range []struct {
-		err    error
-		reason string
-	}{
-		{ErrFull, "full"},
-		{ErrDiskFull, "disk_full"},
-		{ErrClosed, "closed"},
-		{ErrTooLarge, "too_large"},
-		{ErrFenced, "fenced"},
-		{ErrDraft, "draft"},
-		{errCancelled, "cancelled"},
-	} {
-		if errors.Is(err, c.err) {
-			l.m.rejected.WithLabelValues(c.reason).Inc()
-			return
-		}
-	}
-}
-
 // prepare checks drafts and encodes their bodies.
-func (l *Log) prepare(drafts []cluster.Draft) (r *request, err error) {
-	r = l.in.newAppend(drafts)
+func (l *Log) prepare(drafts []event.Draft) (r *request, err error) {
+	r = l.w.in.newAppend(drafts)
 	for _, d := range drafts {
 		start := len(r.room)
-		if r.room, err = cluster.AppendBody(r.room, d.Body); err != nil {
+		if r.room, err = event.AppendBody(r.room, d.Body); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrDraft, d.Kind, err)
 		}
 		body := r.room[start:]
 		if len(body) > record.MaxBody {
 			return nil, fmt.Errorf("%w: %s of %d bytes", ErrTooLarge, d.Kind, len(body))
 		}
-		probe := cluster.Event{Source: cluster.SourceID{Node: l.o.Self, Inc: 1}, Seq: 1, Term: d.Term, Kind: d.Kind, Body: body}
+		probe := event.Event{Source: event.SourceID{Node: l.o.Self, Inc: 1}, Seq: 1, Term: d.Term, Kind: d.Kind, Body: body}
 		if d.Kind.Authority() && d.Term == 0 {
 			return nil, fmt.Errorf("%w: %s without a term", ErrDraft, d.Kind)
 		}
@@ -251,154 +303,99 @@ func (l *Log) prepare(drafts []cluster.Draft) (r *request, err error) {
 		r.weight += int64(record.EventLen(probe)) + record.FrameHeaderLen
 		if d.Kind.Essential() {
 			r.class = urgent
-		} else if !l.disk.takes(false) {
+		} else if !l.room.Takes(false) {
 			return nil, fmt.Errorf("%w: no room for %s", ErrDiskFull, d.Kind)
 		}
 	}
-	if r.weight > MaxAppend {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, r.weight, MaxAppend)
+	if r.weight > wire.MaxAppend {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, r.weight, wire.MaxAppend)
 	}
 	return r, nil
 }
 
 // View calls f with the fold of all durable events, at least those that Heads
-// or Digest told of before. f must only read, must not keep the state, and
+// or Digest showed before. f must only read, must not keep the state, and
 // holds up the fold while it runs, and soon the writer.
-func (l *Log) View(f func(*state.State)) { l.view(f) }
+func (l *Log) View(f func(*state.State)) { l.fold.view(f) }
 
-// Source returns the own chain's name.
-func (l *Log) Source() cluster.SourceID {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.own.src
+// Disk returns how much room the log has.
+func (l *Log) Disk() disk.Report { return l.room.Report() }
+
+// TakesWork says whether the disk has room for new work: drafts that are not
+// essential. Append refuses them with ErrDiskFull otherwise.
+func (l *Log) TakesWork() bool { return l.room.Takes(false) }
+
+// SetVoters tells the log who votes. New own events are pushed to the other
+// voters at once, and stability counts them.
+func (l *Log) SetVoters(cfg cluster.VoterConfig) { l.rep.SetVoters(cfg) }
+
+// WaitStable waits until the own event seq, 0 for the last one, is stable, see
+// replicate.Stability.Wait.
+func (l *Log) WaitStable(ctx context.Context, seq uint64) (voters int, err error) {
+	return l.w.stab.Wait(ctx, seq)
 }
 
-// Err returns the error that poisoned the log, nil if it is sound.
-func (l *Log) Err() error {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.poisoned
+// CatchUp returns when this log holds everything that a majority of voters held
+// after they promised term, see replicate.Replicator.CatchUp.
+func (l *Log) CatchUp(ctx context.Context, term cluster.Term, granters []cluster.NodeID, majority int) error {
+	return l.rep.CatchUp(ctx, term, granters, majority)
 }
 
-// Heads returns the durable end of every chain, sorted by source, each signed
-// by its source.
-func (l *Log) Heads() []cluster.Head {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.headsLocked()
+// CheckOwnHead asks peers how much of this host's own chain they hold, see
+// replicate.Replicator.CheckOwnHead.
+func (l *Log) CheckOwnHead(ctx context.Context, peers []cluster.NodeID) (answered int, err error) {
+	return l.rep.CheckOwnHead(ctx, peers)
 }
 
-func (l *Log) headsLocked() []cluster.Head {
-	heads := make([]cluster.Head, 0, len(l.chains))
-	for _, c := range l.chains {
-		// All that is left of a forked chain may be what a snapshot holds.
-		if len(c.head.Sig) > 0 {
-			heads = append(heads, c.head)
-		}
+// HeadsOf asks peer for the ends of its chains, see replicate.Replicator.HeadsOf.
+func (l *Log) HeadsOf(ctx context.Context, peer cluster.NodeID, term cluster.Term) ([]event.Head, error) {
+	return l.rep.HeadsOf(ctx, peer, term)
+}
+
+// Sync pulls from peer every event that it holds and this log does not.
+func (l *Log) Sync(ctx context.Context, peer cluster.NodeID) error { return l.rep.Sync(ctx, peer) }
+
+// Serve answers the questions of one stream of wire.Proto. It closes conn.
+func (l *Log) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {
+	l.rep.Serve(ctx, from, conn)
+}
+
+// TakeSnapshot takes a snapshot now, see snapshots.Keeper.Take.
+func (l *Log) TakeSnapshot(ctx context.Context, actor string) (snapshots.Info, error) {
+	return l.snaps.Take(ctx, actor)
+}
+
+// Snapshots tells what snapshots there are and what could be dropped.
+func (l *Log) Snapshots() snapshots.Status { return l.snaps.Status() }
+
+// Repairing returns the chains of which something is still to be fetched after
+// a repair.
+func (l *Log) Repairing() []audit.Repairing { return l.mend.Repairing() }
+
+// Mend fetches from peer what a repair found missing, see audit.Mender.Mend.
+func (l *Log) Mend(ctx context.Context, peer cluster.NodeID) ([]audit.Repairing, error) {
+	if peer == l.o.Self { // whose files are all there is
+		return l.mend.Mend(ctx, nil)
 	}
-	slices.SortFunc(heads, func(a, b cluster.Head) int { return a.Source.Compare(b.Source) })
-	return heads
+	return l.mend.Mend(ctx, func(ctx context.Context) error { return l.Sync(ctx, peer) })
 }
 
-// Head returns the durable end of one chain; Seq is 0 if it is not here.
-func (l *Log) Head(src cluster.SourceID) cluster.Head {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if c := l.chains[src]; c != nil {
-		return c.head
+// Verify checks this log as audit.Verify does, up to what is durable when it
+// starts. It calls progress, if not nil, with the number of events read.
+func (l *Log) Verify(ctx context.Context, progress func(events uint64)) (audit.Report, error) {
+	defer l.snaps.Hold()() // what is dropped waits until this is over
+	known := map[cluster.Hash]bool{}
+	for _, s := range l.Snapshots().Kept {
+		known[s.ID] = true
 	}
-	return cluster.Head{Source: src}
-}
-
-// Cut returns the durable positions of all chains, as a term start records
-// them. A forked chain counts up to its fork.
-func (l *Log) Cut() cluster.Cut {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return slices.DeleteFunc(l.marksLocked(), func(m cluster.SourceMark) bool { return m.Seq == 0 })
-}
-
-// Size returns how many bytes all segments hold.
-func (l *Log) Size() int64 {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	var n int64
-	for _, c := range l.chains {
-		for _, s := range c.segs {
-			n += s.size
-		}
+	began := time.Now()
+	r, err := audit.Verify(ctx, audit.VerifyOptions{
+		Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.KeyOf, Self: l.o.Self, FS: l.o.FS, Progress: progress,
+		Limits: l.Limits(), Known: known,
+	})
+	l.m.verified.Add(float64(r.Events))
+	if err == nil {
+		l.m.verifyRate.Set(float64(r.Events) / max(time.Since(began), time.Microsecond).Seconds())
 	}
-	return n
-}
-
-// Digest returns a short hash over the durable positions of all chains, forked
-// ones up to their forks, and the forks. Two logs with the same digest hold the
-// same events that count, and have the same state.
-func (l *Log) Digest() [16]byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.digest == nil {
-		sum := digest(l.marksLocked(), l.forksLocked())
-		l.digest = sum[:]
-	}
-	return [16]byte(l.digest)
-}
-
-func digest(marks cluster.Cut, forks []Fork) [16]byte {
-	h := sha256.New()
-	var b []byte
-	for _, m := range marks {
-		b = binary.BigEndian.AppendUint64(appendSource(b[:0], m.Source), m.Seq)
-		h.Write(append(b, m.Hash[:]...))
-	}
-	if len(forks) > 0 {
-		h.Write(appendForks(b[:0], forks))
-	}
-	return [16]byte(h.Sum(nil))
-}
-
-// Changed returns a channel that is closed at the next change: new durable
-// events, or the end of writing. Fetch it before looking, or a change may
-// slip between.
-func (l *Log) Changed() <-chan struct{} {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.changed
-}
-
-func (l *Log) notify() {
-	l.mu.Lock()
-	close(l.changed)
-	l.changed = make(chan struct{})
-	l.mu.Unlock()
-}
-
-// Wait returns when the chain of src is durable up to seq here.
-func (l *Log) Wait(ctx context.Context, src cluster.SourceID, seq uint64) error {
-	for {
-		changed := l.Changed()
-		if l.Head(src).Seq >= seq {
-			return nil
-		}
-		if err := l.Err(); err != nil {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s at seq %d: %w", src, seq, context.Cause(ctx))
-		}
-	}
-}
-
-// after waits d or until ctx ends, which it reports.
-func after(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return r, err
 }

@@ -13,8 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/internal/durable"
 )
 
@@ -23,14 +26,14 @@ func TestAppendReadReopen(t *testing.T) {
 	o.SegmentSize = 4096
 	o.Registerer = prometheus.NewRegistry()
 	l, stop := start(t, o)
-	var want []cluster.Event
+	var want []event.Event
 	for i := range 60 {
 		want = append(want, mustAppend(t, l, note(i), note(i+1000))...)
 	}
 	hash, heads, digest := stateHash(l), l.Heads(), l.Digest()
 	check := func(l *Log) {
 		t.Helper()
-		var got []cluster.Event
+		var got []event.Event
 		for e, err := range l.Read(want[0].Source, 1) {
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +79,7 @@ func TestAppendReadReopen(t *testing.T) {
 	}
 }
 
-func sameHead(a, b cluster.Head) bool {
+func sameHead(a, b event.Head) bool {
 	return a.Source == b.Source && a.Seq == b.Seq && a.Hash == b.Hash && string(a.Sig) == string(b.Sig)
 }
 
@@ -85,17 +88,17 @@ func TestAppendRefuses(t *testing.T) {
 	o.MayAct = func(term cluster.Term) bool { return term == 5 }
 	l, stop := start(t, o)
 	for name, tc := range map[string]struct {
-		drafts []cluster.Draft
+		drafts []event.Draft
 		want   error
 	}{
-		"authority without term": {[]cluster.Draft{acting(0, 1)}, ErrDraft},
-		"no lease":               {[]cluster.Draft{note(1), acting(4, 1)}, ErrFenced},
-		"bad kind":               {[]cluster.Draft{{Kind: "Bad Kind", Term: 5, Body: struct{}{}}}, ErrDraft},
-		"not an object":          {[]cluster.Draft{{Kind: cluster.KindHostStarted, Body: []int{1}}}, ErrDraft},
-		"not encodable":          {[]cluster.Draft{{Kind: cluster.KindHostStarted, Body: func() {}}}, ErrDraft},
-		"body too large":         {[]cluster.Draft{{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", record.MaxBody)}}}, ErrTooLarge},
-		"group too large": {slices.Repeat([]cluster.Draft{{
-			Kind: cluster.KindHostStarted, Body: cluster.HostStarted{Version: strings.Repeat("x", 1<<20)},
+		"authority without term": {[]event.Draft{acting(0, 1)}, ErrDraft},
+		"no lease":               {[]event.Draft{note(1), acting(4, 1)}, ErrFenced},
+		"bad kind":               {[]event.Draft{{Kind: "Bad Kind", Term: 5, Body: struct{}{}}}, ErrDraft},
+		"not an object":          {[]event.Draft{{Kind: event.KindHostStarted, Body: []int{1}}}, ErrDraft},
+		"not encodable":          {[]event.Draft{{Kind: event.KindHostStarted, Body: func() {}}}, ErrDraft},
+		"body too large":         {[]event.Draft{{Kind: event.KindHostStarted, Body: event.HostStarted{Version: strings.Repeat("x", record.MaxBody)}}}, ErrTooLarge},
+		"group too large": {slices.Repeat([]event.Draft{{
+			Kind: event.KindHostStarted, Body: event.HostStarted{Version: strings.Repeat("x", 1<<20)},
 		}}, 9), ErrTooLarge},
 	} {
 		if _, err := l.Append(t.Context(), tc.drafts); !errors.Is(err, tc.want) || !errors.Is(err, ErrRejected) {
@@ -108,7 +111,7 @@ func TestAppendRefuses(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Append(t.Context(), []cluster.Draft{note(1)}); !errors.Is(err, ErrClosed) {
+	if _, err := l.Append(t.Context(), []event.Draft{note(1)}); !errors.Is(err, ErrClosed) {
 		t.Fatalf("append after the end: %v, want ErrClosed", err)
 	}
 }
@@ -119,7 +122,7 @@ func TestLeaseIsAskedAgainByTheWriter(t *testing.T) {
 	asked := 0
 	o.MayAct = func(cluster.Term) bool { mu.Lock(); defer mu.Unlock(); asked++; return asked == 1 }
 	l, _ := start(t, o)
-	if _, err := l.Append(t.Context(), []cluster.Draft{acting(3, 1)}); !errors.Is(err, ErrFenced) {
+	if _, err := l.Append(t.Context(), []event.Draft{acting(3, 1)}); !errors.Is(err, ErrFenced) {
 		t.Fatalf("append with the lease lost in the queue: %v, want ErrFenced", err)
 	}
 	if h := l.Head(l.Source()); h.Seq != 0 {
@@ -136,20 +139,20 @@ func TestIntakeIsBoundedAndReserved(t *testing.T) {
 	}
 	defer l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	big := cluster.Draft{Kind: cluster.KindPublishing, Body: cluster.Publishing{Why: strings.Repeat("x", 2500)}}
+	big := event.Draft{Kind: event.KindPublishing, Body: event.Publishing{Why: strings.Repeat("x", 2500)}}
 	var wg sync.WaitGroup
 	errs := make(chan error, 3)
 	for range 2 {
-		wg.Go(func() { _, err := l.Append(ctx, []cluster.Draft{big}); errs <- err })
+		wg.Go(func() { _, err := l.Append(ctx, []event.Draft{big}); errs <- err })
 	}
-	eventually(t, "two appends queued", func() bool { l.in.mu.Lock(); defer l.in.mu.Unlock(); return len(l.in.queue) == 2 })
+	eventually(t, "two appends queued", func() bool { l.w.in.mu.Lock(); defer l.w.in.mu.Unlock(); return len(l.w.in.queue) == 2 })
 	full, stopFull := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stopFull()
-	if _, err := l.Append(full, []cluster.Draft{big}); !errors.Is(err, ErrFull) {
+	if _, err := l.Append(full, []event.Draft{big}); !errors.Is(err, ErrFull) {
 		t.Fatalf("append to a full intake: %v, want ErrFull", err)
 	}
-	wg.Go(func() { _, err := l.Append(ctx, []cluster.Draft{acting(1, 1)}); errs <- err })
-	eventually(t, "urgent append queued", func() bool { l.in.mu.Lock(); defer l.in.mu.Unlock(); return len(l.in.urgent) == 1 })
+	wg.Go(func() { _, err := l.Append(ctx, []event.Draft{acting(1, 1)}); errs <- err })
+	eventually(t, "urgent append queued", func() bool { l.w.in.mu.Lock(); defer l.w.in.mu.Unlock(); return len(l.w.in.urgent) == 1 })
 	cancel()
 	wg.Wait()
 	for range 3 {
@@ -157,8 +160,8 @@ func TestIntakeIsBoundedAndReserved(t *testing.T) {
 			t.Fatalf("append cancelled in the queue: %v, want ErrRejected", err)
 		}
 	}
-	if l.in.total() != 0 {
-		t.Fatalf("%d bytes still counted", l.in.total())
+	if l.w.in.total() != 0 {
+		t.Fatalf("%d bytes still counted", l.w.in.total())
 	}
 }
 
@@ -189,7 +192,7 @@ func TestCloseUnderLoadAnswersEveryone(t *testing.T) {
 	for w := range 50 {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				events, err := l.Append(context.Background(), []cluster.Draft{note(w*1000 + i)})
+				events, err := l.Append(context.Background(), []event.Draft{note(w*1000 + i)})
 				if err != nil {
 					if !errors.Is(err, ErrRejected) {
 						t.Errorf("append at close: %v", err)
@@ -217,13 +220,13 @@ func TestTermStartThatVoidsRebuilds(t *testing.T) {
 	net := newNetwork(t)
 	a := net.join(t, testOptions(t.TempDir(), "a"))
 	b := net.join(t, testOptions(t.TempDir(), "b"))
-	termStart := func(term cluster.Term, cut cluster.Cut) cluster.Draft {
-		return cluster.Draft{Term: term, Kind: cluster.KindTermStart, Body: cluster.TermStart{Term: term, Voters: []cluster.NodeID{"a", "b"}, Cut: cut}}
+	termStart := func(term cluster.Term, cut event.Cut) event.Draft {
+		return event.Draft{Term: term, Kind: event.KindTermStart, Body: event.TermStart{Term: term, Voters: []cluster.NodeID{"a", "b"}, Cut: cut}}
 	}
 	mustAppend(t, a, termStart(1, nil))
 	cut := a.Cut()
-	mustAppend(t, a, cluster.Draft{Term: 1, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{
-		Job: "j1", Spec: cluster.JobSpec{Key: "k", Iterations: 10, Chunk: 10, Artefact: cluster.Hash{1}}.WithDefaults(), Chunks: 1,
+	mustAppend(t, a, event.Draft{Term: 1, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{
+		Job: "j1", Spec: job.Spec{Key: "k", Iterations: 10, Chunk: 10, Artefact: cluster.Hash{1}}.WithDefaults(), Chunks: 1,
 	}})
 	mustAppend(t, b, termStart(2, cut))
 	jobs := func(l *Log) (n int) { l.View(func(s *state.State) { n = len(s.Jobs()) }); return n }
@@ -255,10 +258,10 @@ func TestFollowAndExport(t *testing.T) {
 	if err := a.Sync(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	var last cluster.Event
+	var last event.Event
 	n, behind := 0, 0 // events in all, and those of b behind a's last
 	for e, err := range a.Export() {
-		if err != nil || n > 0 && !Before(last, e) {
+		if err != nil || n > 0 && !store.Before(last, e) {
 			t.Fatalf("export: %v, %+v after %+v", err, e, last)
 		}
 		if last, n, behind = e, n+1, behind+1; e.Source.Node == "a" {
@@ -268,8 +271,8 @@ func TestFollowAndExport(t *testing.T) {
 	if n != 40 {
 		t.Fatalf("exported %d events, want 40", n)
 	}
-	at := cluster.Cursor{}
-	read := func(f Filter) (list []cluster.Event) {
+	at := event.Cursor{}
+	read := func(f store.Filter) (list []event.Event) {
 		t.Helper()
 		for e, err := range a.After(t.Context(), at, f) {
 			if err != nil {
@@ -279,21 +282,21 @@ func TestFollowAndExport(t *testing.T) {
 		}
 		return list
 	}
-	if got := read(Filter{Kinds: []string{"host_*"}, Node: "a"}); len(got) != 20 {
+	if got := read(store.Filter{Kinds: []string{"host_*"}, Node: "a"}); len(got) != 20 {
 		t.Fatalf("%d events of a, want 20", len(got))
 	}
 	if at.String() != a.Position().String() {
 		t.Fatalf("read up to %s, the log ends at %s", at, a.Position())
 	}
 	mustAppend(t, a, note(100)) // arrives while following
-	if got := read(Filter{}); len(got) != 1 || got[0].Seq != 21 {
+	if got := read(store.Filter{}); len(got) != 1 || got[0].Seq != 21 {
 		t.Fatalf("then %+v, want the new event", got)
 	}
-	for e, err := range a.After(t.Context(), at, Filter{}) { // broken off in the middle
+	for e, err := range a.After(t.Context(), at, store.Filter{}) { // broken off in the middle
 		t.Fatalf("%+v %v after all was read", e, err)
 	}
-	at = cluster.Cursor{}
-	for e, err := range a.After(t.Context(), at, Filter{}) {
+	at = event.Cursor{}
+	for e, err := range a.After(t.Context(), at, store.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,11 +304,11 @@ func TestFollowAndExport(t *testing.T) {
 			break
 		}
 	}
-	if got := read(Filter{}); len(got) != behind+1 { // and the new event
+	if got := read(store.Filter{}); len(got) != behind+1 { // and the new event
 		t.Fatalf("%d events after the break, want %d", len(got), behind+1)
 	}
-	for _, f := range []Filter{{Kinds: []string{"job_*"}}, {Node: "c"}, {Since: time.Now().Add(time.Hour)}} {
-		at = cluster.Cursor{}
+	for _, f := range []store.Filter{{Kinds: []string{"job_*"}}, {Node: "c"}, {Since: time.Now().Add(time.Hour)}} {
+		at = event.Cursor{}
 		if got := read(f); len(got) != 0 {
 			t.Fatalf("filter %+v lets %+v through", f, got)
 		}
@@ -313,7 +316,7 @@ func TestFollowAndExport(t *testing.T) {
 			t.Fatalf("filter %+v: read up to %s", f, at)
 		}
 	}
-	if (Filter{Kinds: []string{"["}}).Validate() == nil {
+	if (store.Filter{Kinds: []string{"["}}).Validate() == nil {
 		t.Fatal("malformed pattern accepted")
 	}
 }
@@ -354,7 +357,7 @@ func TestViewIsNotBehindHeads(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		for i := range 300 {
-			if _, err := l.Append(t.Context(), []cluster.Draft{note(i)}); err != nil {
+			if _, err := l.Append(t.Context(), []event.Draft{note(i)}); err != nil {
 				done <- err
 				return
 			}

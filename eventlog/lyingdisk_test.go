@@ -11,14 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/replicate"
 )
 
 // lyingFS is a file system whose sync fails once as that of Linux does: what
 // was to be synced stays readable, counts as clean, and never reaches the disk
 // unless it is written again.
 type lyingFS struct {
-	FS
+	disk.FS
 	mu    sync.Mutex
 	fail  bool
 	files map[string]*lyingDisk
@@ -31,12 +33,12 @@ type lyingDisk struct {
 }
 
 type lyingFile struct {
-	File
+	disk.File
 	fs   *lyingFS
 	disk *lyingDisk
 }
 
-func (f *lyingFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (f *lyingFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
 	file, err := f.FS.OpenFile(name, flag, perm)
 	if err != nil {
 		return nil, err
@@ -101,8 +103,8 @@ func TestFailedSyncIsNotBelieved(t *testing.T) {
 	disk.mu.Lock()
 	disk.fail = true
 	disk.mu.Unlock()
-	if _, err := l.Append(context.Background(), []cluster.Draft{note(2)}); !errors.Is(err, ErrUnknown) {
-		t.Fatalf("append whose sync failed: %v, want ErrUnknown", err)
+	if _, err := l.Append(context.Background(), []event.Draft{note(2)}); !errors.Is(err, replicate.ErrUnknown) {
+		t.Fatalf("append whose sync failed: %v, want replicate.ErrUnknown", err)
 	}
 	eventually(t, "recovery", func() bool { return l.Err() == nil && l.Head(l.Source()).Seq == 2 })
 	mustAppend(t, l, note(3))

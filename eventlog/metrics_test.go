@@ -9,6 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // gathered returns a metric of reg: a counter's or gauge's value, a histogram's
@@ -37,15 +38,6 @@ func gathered(t *testing.T, reg *prometheus.Registry, name string) float64 {
 		return sum
 	}
 	return -1
-}
-
-func gaugeOf(t *testing.T, g prometheus.Gauge) float64 {
-	t.Helper()
-	var m dto.Metric
-	if err := g.Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.GetGauge().GetValue()
 }
 
 // TestMetricsMove lets two voters and a third host do what their metrics tell
@@ -91,7 +83,7 @@ func TestMetricsMove(t *testing.T) {
 	a.SetVoters(voters("a", "c"))
 	eventually(t, "the lag of b is forgotten", func() bool { return gathered(t, regs["a"], "peer_lag_events") == 0 })
 
-	drafts := make([]cluster.Draft, 1500)
+	drafts := make([]event.Draft, 1500)
 	for i := range drafts {
 		drafts[i] = note(i)
 	}
@@ -104,7 +96,7 @@ func TestMetricsMove(t *testing.T) {
 	if v := gathered(t, regs["c"], "behind_events"); v != 0 {
 		t.Errorf("after a pull %v events are missing", v)
 	}
-	r, err := c.Verify(ctx)
+	r, err := c.Verify(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +119,14 @@ func TestArrivalsOfHistoryDoNotCount(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	o.Registerer = reg
 	l, _ := start(t, o)
-	at := func(d time.Duration, seq uint64) cluster.Event {
-		return cluster.Event{Source: cluster.SourceID{Node: "b", Inc: 1}, Seq: seq, HLC: cluster.HLC(0).Next(l.opened.Add(d))}
+	at := func(d time.Duration, seq uint64) event.Event {
+		return event.Event{Source: event.SourceID{Node: "b", Inc: 1}, Seq: seq, HLC: cluster.HLC(0).Next(l.fold.opened.Add(d))}
 	}
-	l.arrived([]cluster.Event{at(-time.Hour, 1), at(-time.Second, 2)})
+	l.fold.arrived([]event.Event{at(-time.Hour, 1), at(-time.Second, 2)})
 	if n := gathered(t, reg, "propagation_seconds"); n != 0 {
 		t.Fatalf("%v arrivals counted", n)
 	}
-	l.arrived([]cluster.Event{at(-time.Second, 3), at(time.Second, 4)})
+	l.fold.arrived([]event.Event{at(-time.Second, 3), at(time.Second, 4)})
 	if n := gathered(t, reg, "propagation_seconds"); n != 1 {
 		t.Fatalf("%v arrivals counted, want the last of the group", n)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -13,20 +12,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/wire"
 )
-
-// Limits.
-const (
-	// MaxAppend is the most bytes that one Append may write, encoded.
-	MaxAppend = 8 << 20
-	// MaxSources is the most chains that a log takes in.
-	MaxSources = 4096
-)
-
-// Abstaining is what Options.Promised returns on a host that does not know what
-// it has promised.
-const Abstaining = cluster.Term(math.MaxUint64)
 
 // Options configure a Log. Fields without a stated default are required.
 type Options struct {
@@ -50,7 +39,7 @@ type Options struct {
 	MayAct func(cluster.Term) bool
 	// Promised returns the term that this host, as a voter, has promised
 	// last. A push that carries authority of a lower term is stored and its
-	// acknowledgement refused. While it is Abstaining no term is promised and
+	// acknowledgement refused. While it is replicate.Abstaining no term is promised and
 	// none acknowledged. nil: 0.
 	Promised func() cluster.Term
 
@@ -65,10 +54,10 @@ type Options struct {
 	// OnEquivocation is called when a source is proven to have signed two
 	// histories; found says that it was this host that found out. It must not
 	// block.
-	OnEquivocation func(f Fork, found bool)
+	OnEquivocation func(f wire.Fork, found bool)
 
-	// OnDisk is called when Disk has another State. It must not block.
-	OnDisk func(Disk)
+	// OnDisk is called when the state of the disk changes. It must not block.
+	OnDisk func(disk.Report)
 
 	// Wall is the wall clock. Default time.Now.
 	Wall func() time.Time
@@ -78,8 +67,8 @@ type Options struct {
 	// Float returns random numbers in [0,1) for jitter and choice. Default
 	// rand.Float64.
 	Float func() float64
-	// FS default OSFS().
-	FS FS
+	// FS default disk.OSFS().
+	FS disk.FS
 
 	// Free returns how many bytes the file system of dir has left, and a
 	// negative number where that means nothing. Default: statfs.
@@ -106,7 +95,7 @@ type Options struct {
 	// segments grow in smaller steps.
 	Prealloc int64
 	// IntakeBytes bounds what waits for the writer, default 16 MiB. An
-	// eighth of it is kept for essential drafts, see cluster.Kind; of the rest
+	// eighth of it is kept for essential drafts, see event.Kind; of the rest
 	// neither this host nor the others can take all.
 	IntakeBytes int64
 	// MaxAhead is how far ahead of Wall an event of another host may be,
@@ -161,13 +150,13 @@ func (o Options) withDefaults() Options {
 		o.OnPoison = func(error) {}
 	}
 	if o.OnEquivocation == nil {
-		o.OnEquivocation = func(Fork, bool) {}
+		o.OnEquivocation = func(wire.Fork, bool) {}
 	}
 	if o.OnDisk == nil {
-		o.OnDisk = func(Disk) {}
+		o.OnDisk = func(disk.Report) {}
 	}
 	if o.Free == nil {
-		o.Free = freeBytes
+		o.Free = disk.FreeBytes
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now
@@ -179,7 +168,7 @@ func (o Options) withDefaults() Options {
 		o.Float = rand.Float64
 	}
 	if o.FS == nil {
-		o.FS = OSFS()
+		o.FS = disk.OSFS()
 	}
 	o.SegmentSize = orDefault(o.SegmentSize, 64<<20)
 	o.Prealloc = orDefault(o.Prealloc, 4<<20)
@@ -224,12 +213,4 @@ func (o Options) validate() error {
 		return fmt.Errorf("event log options: negative limit of the disk")
 	}
 	return nil
-}
-
-// keyOf returns the key of node, the own one without asking.
-func (o Options) keyOf(node cluster.NodeID) ed25519.PublicKey {
-	if node == o.Self {
-		return o.Key.Public().(ed25519.PublicKey)
-	}
-	return o.KeyOf(node)
 }

@@ -7,15 +7,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/store"
 )
+
+// markAfter is how long nothing must have been written before it is noted how
+// far the chains are durable.
+const markAfter = time.Second
 
 // pipeline is the writer at work. While one batch is written and synced, the
 // next one is encoded and hashed, and the one before it answered. On the disk
 // nothing overlaps: a batch is written when the one before is durable.
 type pipeline struct {
-	l      *Log
+	w      *writer
 	next   stage
 	flying stage      // being written and synced; no batch: nothing is
 	landed []*request // durable and shown, to be answered
@@ -33,7 +38,7 @@ type pipeline struct {
 // stage is a batch on its way to the disk.
 type stage struct {
 	batch   []*request
-	dirty   []*chain // those with a group of it
+	groups  store.Batch
 	bytes   int64
 	records int
 }
@@ -41,29 +46,21 @@ type stage struct {
 // full says that the batch is as large as one should be.
 func (s *stage) full() bool { return s.bytes >= groupBytes || s.records >= groupRecords }
 
-// mark begins a group of c, unless there is one.
-func (s *stage) mark(c *chain) {
-	if len(c.buf) == 0 {
-		s.dirty = append(s.dirty, c)
-	}
-	c.begin()
-}
-
 // write is the writer: the only goroutine that touches the chains' own view
 // and, with the one that flushes for it, their files. It ends when ctx ends,
 // after what was queued is durable, or with the first I/O error.
-func (l *Log) write(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, l.in.close)
+func (w *writer) write(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, w.in.close)
 	defer stop()
-	p := &pipeline{l: l, flush: newFlusher(l)}
+	p := &pipeline{w: w, flush: newFlusher(w.disk)}
 	err := p.run(ctx)
 	p.flush.stop()
-	l.foldPending()
+	w.fold.start()
 	if err == nil {
 		return nil
 	}
 	p.answer()
-	l.poison(err, p.unknown, append(p.next.batch, p.waiting...))
+	w.poison(err, p.unknown, append(p.next.batch, p.waiting...))
 	return fmt.Errorf("%w: %w", ErrPoisoned, err)
 }
 
@@ -93,8 +90,8 @@ func (p *pipeline) run(ctx context.Context) error {
 				return err
 			}
 		default:
-			p.l.foldPending()
-			if p.l.rest(ctx, idle) {
+			p.w.fold.start()
+			if p.w.rest(ctx, idle) {
 				return nil
 			}
 		}
@@ -132,20 +129,20 @@ func (p *pipeline) collect(answered int) error {
 }
 
 // rest waits for work. It reports true when ctx has ended and there is none.
-func (l *Log) rest(ctx context.Context, idle *time.Timer) (done bool) {
+func (w *writer) rest(ctx context.Context, idle *time.Timer) (done bool) {
 	if ctx.Err() != nil {
-		l.in.close()
-		if l.in.empty() {
-			l.watermark.save(l)
+		w.in.close()
+		if w.in.empty() {
+			w.disk.SaveMarks()
 			return true
 		}
 		return false
 	}
 	idle.Reset(markAfter)
 	select {
-	case <-l.in.wake: // put and close send
+	case <-w.in.wake: // put and close send
 	case <-idle.C:
-		l.watermark.save(l)
+		w.disk.SaveMarks()
 	}
 	return false
 }
@@ -153,13 +150,13 @@ func (l *Log) rest(ctx context.Context, idle *time.Timer) (done bool) {
 // take stages what is queued. What changes more than the ends of chains is done
 // when nothing else is staged or in flight.
 func (p *pipeline) take() error {
-	p.taken = p.l.in.take(p.taken[:0])
+	p.taken = p.w.in.take(p.taken[:0])
 	if len(p.taken) == 0 {
 		return nil
 	}
 	defer clear(p.taken)
 	if onlyAdds(p.taken) {
-		p.l.stageAll(p.taken, &p.next)
+		p.w.stageAll(p.taken, &p.next)
 		return nil
 	}
 	batch := slices.Clone(p.taken)
@@ -175,7 +172,7 @@ func (p *pipeline) take() error {
 	}
 	p.waiting = nil
 	p.answer()
-	if err := p.l.commit(batch); err != nil {
+	if err := p.w.commit(batch); err != nil {
 		p.unknown = batch
 		return err
 	}
@@ -185,7 +182,7 @@ func (p *pipeline) take() error {
 // onlyAdds says that batch only adds to chains.
 func onlyAdds(batch []*request) bool {
 	for _, r := range batch {
-		if r.swap != nil || r.trim != nil || r.renew != nil || r.fork != nil {
+		if !r.onlyStages() {
 			return false
 		}
 	}
@@ -200,7 +197,7 @@ func (p *pipeline) await() error {
 	select {
 	case err := <-p.flush.done:
 		return p.show(err)
-	case <-p.l.in.wake:
+	case <-p.w.in.wake:
 		runtime.Gosched() // whoever can run may have something to append, too
 		return nil
 	}
@@ -212,10 +209,10 @@ func (p *pipeline) land() error { return p.show(<-p.flush.done) }
 // show shows the batch that was in flight, unless err ended it.
 func (p *pipeline) show(err error) error {
 	if err == nil {
-		err = p.l.publish(p.flying.dirty)
+		err = p.w.publish(p.flying.groups)
 	}
 	p.gather.landed()
-	p.quiet = len(p.next.batch) == 0 && p.l.in.empty()
+	p.quiet = len(p.next.batch) == 0 && p.w.in.empty()
 	batch := p.flying.batch
 	p.flying = stage{}
 	if err != nil {
@@ -236,14 +233,14 @@ func (p *pipeline) launch() error {
 	s := p.next
 	p.next = stage{batch: p.spare}
 	p.spare = nil
-	if len(s.dirty) == 0 { // refused, or known already
+	if s.groups.Empty() { // refused, or known already
 		p.landed = append(p.landed, s.batch...)
 		return nil
 	}
-	if err := p.l.makeRoom(s.dirty); noRoom(err) {
-		p.l.unstage(s)
+	if err := p.w.disk.MakeRoom(s.groups); disk.NoRoom(err) {
+		p.w.unstage(s)
 		p.answer()
-		if err = p.l.commitTight(s.batch, err); err != nil {
+		if err = p.w.commitTight(s.batch, err); err != nil {
 			p.unknown = s.batch
 		}
 		return err
@@ -251,20 +248,18 @@ func (p *pipeline) launch() error {
 		p.unknown = s.batch
 		return err
 	}
-	for _, c := range s.dirty {
-		c.launch()
-	}
+	p.w.disk.Launch(s.groups)
 	p.flying = s
 	p.gather.launched = time.Now()
 	if p.quiet {
 		// Probably nobody to do anything for in the meantime.
-		p.l.vouch(s.dirty, p.flush.signed)
-		p.l.foldPending()
-		return p.show(p.l.flush(s.dirty, p.flush.signed))
+		p.w.disk.Sign(s.groups, p.flush.signed)
+		p.w.fold.start()
+		return p.show(p.w.disk.Flush(s.groups, p.flush.signed))
 	}
-	p.flush.work <- s.dirty
-	p.l.vouch(s.dirty, p.flush.signed)
-	p.l.foldPending()
+	p.flush.work <- s.groups
+	p.w.disk.Sign(s.groups, p.flush.signed)
+	p.w.fold.start()
 	p.answer()
 	return nil
 }
@@ -274,7 +269,7 @@ func (p *pipeline) answer() {
 	if len(p.landed) == 0 {
 		return
 	}
-	p.l.answer(p.landed)
+	p.w.answer(p.landed)
 	clear(p.landed)
 	p.landed = p.landed[:0]
 }
@@ -301,16 +296,16 @@ func (g *gather) landed() { g.took = time.Since(g.launched) }
 
 // flusher writes and syncs for the writer, one batch at a time.
 type flusher struct {
-	work   chan []*chain     // capacity 1: never full
-	signed chan cluster.Head // of the own group in work; capacity 1: never full
-	done   chan error        // capacity 1: never full
+	work   chan store.Batch // capacity 1: never full
+	signed chan event.Head  // of the own group in work; capacity 1: never full
+	done   chan error       // capacity 1: never full
 }
 
-func newFlusher(l *Log) flusher {
-	f := flusher{work: make(chan []*chain, 1), signed: make(chan cluster.Head, 1), done: make(chan error, 1)}
+func newFlusher(w *store.Writer) flusher {
+	f := flusher{work: make(chan store.Batch, 1), signed: make(chan event.Head, 1), done: make(chan error, 1)}
 	go func() {
-		for dirty := range f.work {
-			f.done <- l.flush(dirty, f.signed)
+		for groups := range f.work {
+			f.done <- w.Flush(groups, f.signed)
 		}
 		close(f.done)
 	}()
@@ -321,39 +316,5 @@ func newFlusher(l *Log) flusher {
 func (f flusher) stop() {
 	close(f.work)
 	for range f.done {
-	}
-}
-
-// flush makes the groups in flight durable. The events of the own one are
-// written while its head is being signed. An error poisons the log: it is
-// unknown what of the groups is on the disk.
-func (l *Log) flush(dirty []*chain, signed <-chan cluster.Head) error {
-	for _, c := range dirty {
-		if err := c.write(); err != nil {
-			return err
-		}
-	}
-	for _, c := range dirty {
-		if c.flight.next.Seq == 0 {
-			if err := c.finish(<-signed); err != nil {
-				return err
-			}
-		}
-	}
-	for _, c := range dirty {
-		started := time.Now()
-		if err := c.file.Sync(); err != nil {
-			return fmt.Errorf("sync %s: %w", c.last().path, err)
-		}
-		l.m.fsync.Observe(time.Since(started).Seconds())
-	}
-	return nil
-}
-
-// vouch signs the head of the own group, if it is one of those that were just
-// launched.
-func (l *Log) vouch(dirty []*chain, signed chan<- cluster.Head) {
-	if c := l.own; slices.Contains(dirty, c) {
-		signed <- record.SignHead(l.o.Cluster, cluster.Head{Source: c.src, Seq: c.tail.Seq, Hash: c.tail.Hash}, l.o.Key)
 	}
 }

@@ -4,17 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/replicate"
 )
 
 // gate holds up the syncs of a log while it is shut.
@@ -62,9 +61,9 @@ func startGated(t *testing.T) (l *Log, o Options, g *gate, flying [2]<-chan appe
 	<-g.entered
 	flying = [2]<-chan appended{appendLater(l, note(3)), appendLater(l, note(4))}
 	eventually(t, "two appends queued", func() bool {
-		l.in.mu.Lock()
-		defer l.in.mu.Unlock()
-		return len(l.in.urgent) == 2
+		l.w.in.mu.Lock()
+		defer l.w.in.mu.Unlock()
+		return len(l.w.in.urgent) == 2
 	})
 	g.leave <- nil
 	<-g.entered
@@ -75,11 +74,11 @@ func startGated(t *testing.T) (l *Log, o Options, g *gate, flying [2]<-chan appe
 }
 
 type appended struct {
-	events []cluster.Event
+	events []event.Event
 	err    error
 }
 
-func appendLater(l *Log, drafts ...cluster.Draft) <-chan appended {
+func appendLater(l *Log, drafts ...event.Draft) <-chan appended {
 	done := make(chan appended, 1)
 	go func() {
 		events, err := l.Append(context.Background(), drafts)
@@ -91,9 +90,9 @@ func appendLater(l *Log, drafts ...cluster.Draft) <-chan appended {
 // staged waits until the writer has taken n requests that are not answered.
 func staged(t *testing.T, l *Log, n int) {
 	eventually(t, "requests staged", func() bool {
-		l.in.mu.Lock()
-		defer l.in.mu.Unlock()
-		return l.in.taken == n && len(l.in.queue)+len(l.in.urgent) == 0
+		l.w.in.mu.Lock()
+		defer l.w.in.mu.Unlock()
+		return l.w.in.taken == n && len(l.w.in.queue)+len(l.w.in.urgent) == 0
 	})
 }
 
@@ -145,7 +144,7 @@ func TestNothingOverlapsOnTheDisk(t *testing.T) {
 	if err := stop(); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if r, err := Verify(t.Context(), VerifyOptions{Dir: o.Dir, Cluster: o.Cluster, KeyOf: pubFor}); err != nil || r.Events != last {
+	if r, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: o.Dir, Cluster: o.Cluster, KeyOf: pubFor}); err != nil || r.Events != last {
 		t.Fatalf("verify: %+v, %v", r, err)
 	}
 }
@@ -158,11 +157,11 @@ func failSync(t *testing.T, l *Log, g *gate, flying [2]<-chan appended) {
 	g.shut.Store(false)
 	g.leave <- syscall.EIO
 	for _, c := range flying {
-		if r := <-c; !errors.Is(r.err, ErrUnknown) {
-			t.Fatalf("append whose sync failed: %v, want ErrUnknown", r.err)
+		if r := <-c; !errors.Is(r.err, replicate.ErrUnknown) {
+			t.Fatalf("append whose sync failed: %v, want replicate.ErrUnknown", r.err)
 		}
 	}
-	if r := <-b; !errors.Is(r.err, ErrClosed) || errors.Is(r.err, ErrUnknown) {
+	if r := <-b; !errors.Is(r.err, ErrClosed) || errors.Is(r.err, replicate.ErrUnknown) {
 		t.Fatalf("append staged behind it: %v, want ErrClosed", r.err)
 	}
 }
@@ -212,7 +211,7 @@ func reopenAfter(t *testing.T) time.Duration {
 // comes: it alone is refused, and the chain goes on behind the one before.
 func TestNoRoomForAStagedGroup(t *testing.T) {
 	l, _, g, flying, _ := startGated(t)
-	large := cluster.Draft{Kind: cluster.KindPublishing, Body: cluster.Publishing{Why: strings.Repeat("w", 2*minPrealloc)}}
+	large := event.Draft{Kind: event.KindPublishing, Body: event.Publishing{Why: strings.Repeat("w", 128<<10)}}
 	b := appendLater(l, large)
 	staged(t, l, 3)
 	g.full.Store(true)
@@ -237,11 +236,11 @@ func TestRenewBehindAStagedGroup(t *testing.T) {
 	b := appendLater(l, note(5))
 	staged(t, l, 3)
 	renewed := make(chan error, 1)
-	go func() { renewed <- l.renew(context.Background(), old.Inc+1, "test") }()
+	go func() { renewed <- inbound{l}.Renew(context.Background(), old.Inc+1, "test") }()
 	eventually(t, "renewal asked for", func() bool {
-		l.in.mu.Lock()
-		defer l.in.mu.Unlock()
-		return l.in.taken+len(l.in.urgent) == 4
+		l.w.in.mu.Lock()
+		defer l.w.in.mu.Unlock()
+		return l.w.in.taken+len(l.w.in.urgent) == 4
 	})
 	g.shut.Store(false)
 	g.leave <- nil
@@ -255,66 +254,5 @@ func TestRenewBehindAStagedGroup(t *testing.T) {
 	}
 	if e := mustAppend(t, l, note(6))[0]; e.Source.Inc != old.Inc+1 || e.Seq != 2 {
 		t.Fatalf("the new chain goes on with %s, event %d", e.Source, e.Seq)
-	}
-}
-
-// TestZerosStayAhead writes a file in groups of all sizes while its room is
-// zeroed: no byte may be lost, and a file that was cut does not grow again.
-func TestZerosStayAhead(t *testing.T) {
-	const step = 1 << 20
-	name := filepath.Join(t.TempDir(), "file")
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &osFile{File: file}
-	defer f.Close()
-	rng := rand.New(rand.NewPCG(1, 2))
-	var want []byte
-	allocated := 0
-	for len(want) < 6*step {
-		group := bytes.Repeat([]byte{1 + byte(rng.IntN(255))}, 1+rng.IntN(20_000))
-		for len(want)+len(group) > allocated {
-			if err := file.Truncate(int64(allocated + step)); err != nil {
-				t.Fatal(err)
-			}
-			// From the very front, so that both want the same bytes.
-			f.zeros.begin(name, int64(allocated), int64(allocated+step))
-			allocated += step
-		}
-		if n, err := f.WriteAt(group, int64(len(want))); n != len(group) || err != nil {
-			t.Fatal(n, err)
-		}
-		want = append(want, group...)
-		if rng.IntN(4) == 0 {
-			runtime.Gosched()
-		}
-	}
-	cut := int64(len(want))
-	if err := f.Truncate(cut); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.zeros.failed(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(name)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("%d bytes, want %d, equal %t, %v", len(got), len(want), bytes.Equal(got, want), err)
-	}
-}
-
-// TestZerosThatFail tells whoever syncs the file next.
-func TestZerosThatFail(t *testing.T) {
-	dir := t.TempDir()
-	file, err := os.Create(filepath.Join(dir, "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &osFile{File: file}
-	defer f.Close()
-	f.zeros.begin(filepath.Join(dir, "missing"), 0, zeroMin)
-	f.zeros.stop()
-	if err := f.Sync(); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("sync: %v, want what became of the zeros", err)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/disk"
 )
 
 var errPower = errors.New("power lost")
@@ -62,7 +64,7 @@ func (p *powerFS) step() error {
 	return nil
 }
 
-func (p *powerFS) OpenFile(name string, flag int, _ fs.FileMode) (File, error) {
+func (p *powerFS) OpenFile(name string, flag int, _ fs.FileMode) (disk.File, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.step(); err != nil {
@@ -370,9 +372,9 @@ func appendUntilDark(l *Log, seed uint64, acked map[uint64]cluster.Hash) error {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, w))
 			for {
-				drafts := make([]cluster.Draft, 1+rng.IntN(4))
+				drafts := make([]event.Draft, 1+rng.IntN(4))
 				for i := range drafts {
-					drafts[i] = cluster.Draft{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{
+					drafts[i] = event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{
 						Version: strings.Repeat("v", rng.IntN(600)), Boot: rng.Uint64(),
 					}}
 				}

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/segment"
+	"github.com/skein-project/skein/eventlog/store"
 )
 
 // repairRig is a log with two damaged chains, its own and one of "b", that "b"
@@ -18,12 +21,12 @@ type repairRig struct {
 	net   *network
 	o     Options
 	b     *Log
-	heads map[cluster.SourceID]cluster.Head // before the damage
+	heads map[event.SourceID]event.Head // before the damage
 }
 
 func newRepairRig(t *testing.T) *repairRig {
 	t.Helper()
-	r := &repairRig{net: newNetwork(t), heads: map[cluster.SourceID]cluster.Head{}}
+	r := &repairRig{net: newNetwork(t), heads: map[event.SourceID]event.Head{}}
 	r.o = testOptions(t.TempDir(), "a")
 	r.o.FS, r.o.SegmentSize = quickFS(), 4096
 	r.o.Dial = r.net.dialer("a")
@@ -65,9 +68,9 @@ func (r *repairRig) flip(t *testing.T, path string, at int) {
 	}
 }
 
-func (r *repairRig) repair(t *testing.T, accept bool) []Repairing {
+func (r *repairRig) repair(t *testing.T, accept bool) []audit.Repairing {
 	t.Helper()
-	list, err := Repair(t.Context(), RepairOptions{
+	list, err := audit.Repair(t.Context(), audit.RepairOptions{
 		Dir: r.o.Dir, Cluster: testCluster, Self: "a", KeyOf: pubFor, Aside: filepath.Join(r.o.Dir, "..", "damaged"),
 		AcceptLoss: accept, Now: time.Unix(1_700_000_000, 0),
 	})
@@ -93,7 +96,7 @@ func (r *repairRig) mend(t *testing.T, a *Log) {
 // what was left of the old one.
 func TestRepairFetchesAgain(t *testing.T) {
 	r := newRepairRig(t)
-	ownSrc, bSrc := cluster.SourceID{Node: "a", Inc: 1}, r.b.Source()
+	ownSrc, bSrc := event.SourceID{Node: "a", Inc: 1}, r.b.Source()
 	for src := range r.heads {
 		r.flip(t, segmentPaths(t, r.o.Dir, src)[1], 1500)
 	}
@@ -122,7 +125,7 @@ func TestRepairFetchesAgain(t *testing.T) {
 		t.Fatalf("appended %s/%d", e.Source, e.Seq)
 	}
 	r.mend(t, a)
-	for _, src := range []cluster.SourceID{ownSrc, bSrc} {
+	for _, src := range []event.SourceID{ownSrc, bSrc} {
 		if got, want := a.Head(src), r.heads[src]; !sameHead(got, want) {
 			t.Fatalf("%s is back up to %d, was at %d", src, got.Seq, want.Seq)
 		}
@@ -133,7 +136,7 @@ func TestRepairFetchesAgain(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), VerifyOptions{Dir: r.o.Dir, Cluster: testCluster, KeyOf: pubFor, Self: "a"}); err != nil {
+	if _, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: r.o.Dir, Cluster: testCluster, KeyOf: pubFor, Self: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	a, _ = start(t, r.o)
@@ -146,7 +149,7 @@ func TestRepairFetchesAgain(t *testing.T) {
 // their loss is accepted.
 func TestRepairOfWhatNobodyHas(t *testing.T) {
 	r := newRepairRig(t)
-	src := cluster.SourceID{Node: "a", Inc: 1}
+	src := event.SourceID{Node: "a", Inc: 1}
 	paths := segmentPaths(t, r.o.Dir, src)
 	last := paths[len(paths)-1]
 	b, err := os.ReadFile(last)
@@ -213,7 +216,7 @@ func TestRepairOfEveryKindOfDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := Open(broken.o)
-			if c, ok := errors.AsType[*CorruptError](err); !ok || c.Source != src || c.Hint() == "" {
+			if c, ok := errors.AsType[*segment.CorruptError](err); !ok || c.Source != src || c.Hint() == "" {
 				t.Fatalf("open: %v", err)
 			}
 			if list := broken.repair(t, false); len(list) != 1 || list[0].Source != src || list[0].Own {
@@ -230,7 +233,7 @@ func TestRepairOfEveryKindOfDamage(t *testing.T) {
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Verify(t.Context(), VerifyOptions{Dir: broken.o.Dir, Cluster: testCluster, KeyOf: pubFor, Self: "a"}); err != nil {
+			if _, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: broken.o.Dir, Cluster: testCluster, KeyOf: pubFor, Self: "a"}); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -244,13 +247,21 @@ func TestRotOfTheLastGroupIsFound(t *testing.T) {
 	l, stop := start(t, o)
 	mustAppend(t, l, note(1))
 	mustAppend(t, l, note(2))
-	eventually(t, "a quiet second", func() bool { _, err := os.Stat(markPath(o.Dir, 1)); return err == nil })
+	eventually(t, "a quiet second", func() bool { _, err := os.Stat(store.MarkPath(o.Dir, 1)); return err == nil })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	seg := l.own.last()
-	last, end := seg.index[0].off, seg.size
-	if fresh, err := os.ReadFile(seg.path); err != nil || !bytes.Contains(fresh[last:end], []byte(`"v2"`)) {
+	seg := lastSegment(l)
+	fresh, err := os.ReadFile(seg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, _, err := segment.ReadHeader(bytes.NewReader(fresh), seg.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, end := begin, seg.Size
+	if fresh, err := os.ReadFile(seg.Path); err != nil || !bytes.Contains(fresh[last:end], []byte(`"v2"`)) {
 		t.Fatal(err)
 	}
 	for at := end - 150; at < end; at += 7 {
@@ -267,17 +278,17 @@ func TestRotOfTheLastGroupIsFound(t *testing.T) {
 		broken := o
 		broken.Dir = dir
 		_, err = Open(broken)
-		c, ok := errors.AsType[*CorruptError](err)
+		c, ok := errors.AsType[*segment.CorruptError](err)
 		if !ok || c.Segment != path || c.Seq != 2 || c.Offset > at {
 			t.Fatalf("bit %d flipped: %v", at, err)
 		}
-		if _, err := Verify(t.Context(), VerifyOptions{Dir: dir, Cluster: testCluster, KeyOf: pubFor}); err == nil {
+		if _, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: dir, Cluster: testCluster, KeyOf: pubFor}); err == nil {
 			t.Fatalf("bit %d flipped: verify finds nothing", at)
 		}
 	}
 	// A damaged watermark is of no use, and of no harm.
 	for i := range uint64(2) {
-		if err := os.WriteFile(markPath(o.Dir, i), []byte("junk"), 0o600); err != nil {
+		if err := os.WriteFile(store.MarkPath(o.Dir, i), []byte("junk"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -286,23 +297,4 @@ func TestRotOfTheLastGroupIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Close()
-}
-
-func FuzzMark(f *testing.F) {
-	h := cluster.Head{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 3, Sig: make([]byte, 64)}
-	b, err := encodeMark(7, []cluster.Head{h})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		count, heads, err := decodeMark(b)
-		if err != nil {
-			return
-		}
-		if again, err := encodeMark(count, heads); err != nil || !bytes.Equal(again, b) {
-			t.Fatalf("not canonical: %v", err)
-		}
-	})
 }

@@ -13,8 +13,13 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/segment"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/store"
 )
 
 // history makes the logs of hosts a and b, of many small segments: a holds
@@ -33,18 +38,18 @@ func history(t *testing.T) (a, b *Log) {
 		logs[id] = net.join(t, o)
 	}
 	a, b = logs["a"], logs["b"]
-	write := func(l *Log, d ...cluster.Draft) {
+	write := func(l *Log, d ...event.Draft) {
 		clock.Add(1000)
 		mustAppend(t, l, d...)
 	}
-	submit := func(term cluster.Term, key string) cluster.Draft {
-		spec := cluster.JobSpec{Key: key, Artefact: cluster.Hash{1}, Iterations: 10, Chunk: 1}.WithDefaults()
-		return cluster.Draft{Term: term, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{
-			Job: cluster.NewJobID("me", key), Spec: spec, Owner: "me", Chunks: spec.Chunks(),
+	submit := func(term cluster.Term, key string) event.Draft {
+		spec := job.Spec{Key: key, Artefact: cluster.Hash{1}, Iterations: 10, Chunk: 1}.WithDefaults()
+		return event.Draft{Term: term, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{
+			Job: job.NewID("me", key), Spec: spec, Owner: "me", Chunks: spec.Chunks(),
 		}}
 	}
-	start := func(term cluster.Term, cut cluster.Cut) cluster.Draft {
-		return cluster.Draft{Term: term, Kind: cluster.KindTermStart, Body: cluster.TermStart{Term: term, Cut: cut}}
+	start := func(term cluster.Term, cut event.Cut) event.Draft {
+		return event.Draft{Term: term, Kind: event.KindTermStart, Body: event.TermStart{Term: term, Cut: cut}}
 	}
 	write(a, start(1, nil))
 	for i := range 40 {
@@ -72,16 +77,16 @@ func history(t *testing.T) (a, b *Log) {
 	return a, b
 }
 
-func openDir(t *testing.T, l *Log) *Dir {
+func openDir(t *testing.T, l *Log) *audit.Dir {
 	t.Helper()
-	d, err := OpenDir(VerifyOptions{Dir: l.o.Dir, Cluster: testCluster, Self: l.o.Self, KeyOf: pubFor})
+	d, err := audit.OpenDir(audit.VerifyOptions{Dir: l.o.Dir, Cluster: testCluster, Self: l.o.Self, KeyOf: pubFor})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-func replay(t *testing.T, d *Dir, at At) (*state.State, Replayed) {
+func replay(t *testing.T, d *audit.Dir, at audit.At) (*state.State, audit.Replayed) {
 	t.Helper()
 	st, r, err := d.ReplayAt(t.Context(), at)
 	if err != nil {
@@ -101,11 +106,11 @@ func TestReplayAt(t *testing.T) {
 	if !slices.EqualFunc(d.Heads(), a.Heads(), sameHead) {
 		t.Fatalf("heads %v of a log beside its process, want %v", d.Heads(), a.Heads())
 	}
-	if _, r := replay(t, d, At{}); r.StateHash != stateHash(a) || r.Position.String() != a.Position().String() || r.Events != d.total() {
+	if _, r := replay(t, d, audit.At{}); r.StateHash != stateHash(a) || r.Position.String() != a.Position().String() || r.Events != total(d) {
 		t.Fatalf("replay of all: %+v, the running log has state %s", r, stateHash(a))
 	}
-	var all []cluster.Event
-	for e, err := range d.After(t.Context(), cluster.Cursor{}, Filter{}) {
+	var all []event.Event
+	for e, err := range d.After(t.Context(), event.Cursor{}, store.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,23 +124,23 @@ func TestReplayAt(t *testing.T) {
 				naive.Refold(nil, slices.Values(all[:i+1]))
 			}
 		}
-		if _, r := replay(t, d, At{Clock: at}); r.StateHash != naive.Hash() || r.Last != at {
+		if _, r := replay(t, d, audit.At{Clock: at}); r.StateHash != naive.Hash() || r.Last != at {
 			t.Fatalf("at %s: %+v, folded by hand %s", at, r, naive.Hash())
 		}
 	}
-	pos := cluster.Cursor{a.Source(): 42, b.Source(): 7}
-	st, r := replay(t, d, At{Position: pos})
+	pos := event.Cursor{a.Source(): 42, b.Source(): 7}
+	st, r := replay(t, d, audit.At{Position: pos})
 	if r.Events != 49 || r.Position.String() != pos.String() || st.Seq(b.Source()) != 7 {
 		t.Fatalf("at %s: %+v", pos, r)
 	}
-	for _, beyond := range []cluster.Cursor{{a.Source(): 1 << 40}, {{Node: "z", Inc: 1}: 1}} {
-		if _, _, err := d.ReplayAt(t.Context(), At{Position: beyond}); !errors.Is(err, ErrPosition) {
+	for _, beyond := range []event.Cursor{{a.Source(): 1 << 40}, {{Node: "z", Inc: 1}: 1}} {
+		if _, _, err := d.ReplayAt(t.Context(), audit.At{Position: beyond}); !errors.Is(err, audit.ErrPosition) {
 			t.Fatalf("at %s: %v", beyond, err)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := d.ReplayAt(ended, At{}); !errors.Is(err, context.Canceled) {
+	if _, _, err := d.ReplayAt(ended, audit.At{}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("cancelled: %v", err)
 	}
 }
@@ -146,28 +151,28 @@ func TestReplayHindsight(t *testing.T) {
 	a, b := history(t)
 	d := openDir(t, b)
 	var before cluster.HLC
-	for e, err := range d.After(t.Context(), cluster.Cursor{}, Filter{}) {
+	for e, err := range d.After(t.Context(), event.Cursor{}, store.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Kind == cluster.KindTermStart && e.Term == 2 {
+		if e.Kind == event.KindTermStart && e.Term == 2 {
 			break
 		}
 		before = e.HLC
 	}
 	has := func(st *state.State, key string) bool {
-		_, ok := st.Job(cluster.NewJobID("me", key))
+		_, ok := st.Job(job.NewID("me", key))
 		return ok
 	}
-	then, _ := replay(t, d, At{Clock: before})
-	now, r := replay(t, d, At{Clock: before, Hindsight: true})
+	then, _ := replay(t, d, audit.At{Clock: before})
+	now, r := replay(t, d, audit.At{Clock: before, Hindsight: true})
 	if !has(then, "one") || !has(then, "lost") || has(then, "two") {
 		t.Fatal("as of then: want the jobs one and lost")
 	}
 	if !has(now, "one") || has(now, "lost") || r.Void != 1 {
 		t.Fatalf("with hindsight: want the job one and a void event, %+v", r)
 	}
-	end, _ := replay(t, d, At{Hindsight: true})
+	end, _ := replay(t, d, audit.At{Hindsight: true})
 	if end.Hash() != stateHash(a) {
 		t.Fatal("hindsight changes the end")
 	}
@@ -176,7 +181,7 @@ func TestReplayHindsight(t *testing.T) {
 // TestSeekTime reads since each event's time.
 func TestSeekTime(t *testing.T) {
 	a, _ := history(t)
-	var all []cluster.Event
+	var all []event.Event
 	for e, err := range a.Export() {
 		if err != nil {
 			t.Fatal(err)
@@ -191,14 +196,14 @@ func TestSeekTime(t *testing.T) {
 				want++
 			}
 		}
-		got, at := 0, cluster.Cursor{}
-		for _, err := range a.After(t.Context(), at, Filter{Since: since}) {
+		got, at := 0, event.Cursor{}
+		for _, err := range a.After(t.Context(), at, store.Filter{Since: since}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			got++
 		}
-		for e, err := range a.After(t.Context(), at, Filter{Since: since}) {
+		for e, err := range a.After(t.Context(), at, store.Filter{Since: since}) {
 			t.Fatalf("again %+v %v", e, err)
 		}
 		if got != want {
@@ -217,7 +222,7 @@ func TestDirBesideWriter(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range 300 {
-			if _, err := l.Append(context.Background(), []cluster.Draft{note(i), note(i), note(i)}); err != nil {
+			if _, err := l.Append(context.Background(), []event.Draft{note(i), note(i), note(i)}); err != nil {
 				t.Error(err)
 				return
 			}
@@ -232,7 +237,7 @@ func TestDirBesideWriter(t *testing.T) {
 			}
 			last = h.Seq
 		}
-		if _, err := Verify(t.Context(), VerifyOptions{Dir: o.Dir, Cluster: testCluster, KeyOf: pubFor}); err != nil {
+		if _, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: o.Dir, Cluster: testCluster, KeyOf: pubFor}); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -243,8 +248,8 @@ func TestDirBesideWriter(t *testing.T) {
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			if d := openDir(t, l); d.total() != 900 {
-				t.Fatalf("%d events at the end", d.total())
+			if d := openDir(t, l); total(d) != 900 {
+				t.Fatalf("%d events at the end", total(d))
 			}
 			return
 		default:
@@ -257,15 +262,15 @@ func TestDirBesideWriter(t *testing.T) {
 func TestDirChecksTheChain(t *testing.T) {
 	dir, events, _ := sample(t)
 	src := events[0].Source
-	open := func() *Dir {
-		d, err := OpenDir(VerifyOptions{Dir: dir, Cluster: testCluster, KeyOf: pubFor})
+	open := func() *audit.Dir {
+		d, err := audit.OpenDir(audit.VerifyOptions{Dir: dir, Cluster: testCluster, KeyOf: pubFor})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	read := func(d *Dir) (n int, err error) {
-		for _, err = range d.After(t.Context(), cluster.Cursor{}, Filter{}) {
+	read := func(d *audit.Dir) (n int, err error) {
+		for _, err = range d.After(t.Context(), event.Cursor{}, store.Filter{}) {
 			if err != nil {
 				return n, err
 			}
@@ -309,7 +314,7 @@ func TestDirChecksTheChain(t *testing.T) {
 	if err := os.WriteFile(paths[1], reclocked(t, good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var corrupt *CorruptError
+	var corrupt *segment.CorruptError
 	if n, err := read(open()); !errors.As(err, &corrupt) || corrupt.Source != src || !strings.Contains(corrupt.Reason, "previous hash") {
 		t.Fatalf("replaced event: %d events, %v", n, err)
 	}
@@ -345,7 +350,7 @@ func reclocked(t *testing.T, text []byte) []byte {
 	return out
 }
 
-func (d *Dir) total() (n uint64) {
+func total(d *audit.Dir) (n uint64) {
 	for _, h := range d.Heads() {
 		n += h.Seq
 	}
@@ -367,44 +372,45 @@ func TestReplayFromSnapshot(t *testing.T) {
 	cut := b.Cut()
 	tr.net.setDown("a", true)
 	work(t, a, 1, "lost", 3)
-	mustAppend(t, b, cluster.Draft{Term: 2, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+	mustAppend(t, b, event.Draft{Term: 2, Kind: event.KindTermStart, Body: event.TermStart{
 		Term: 2, Cut: cut, Voters: []cluster.NodeID{"a", "b", "c"}, Epoch: 1, ConfigTerm: 1,
 	}})
 	tr.net.setDown("a", false)
 	eventually(t, "b has what a did", func() bool { return b.Head(src).Seq == a.Head(src).Seq })
 	d := openDir(t, b)
-	before := d.total()
-	at := position(d.Heads())
+	before := total(d)
+	at := store.EndOf(d.Heads())
 	delete(at, b.Source()) // before the term of b, which writes nothing else
 	has := func(st *state.State) bool {
-		_, ok := st.Job(cluster.NewJobID("o", "lost"))
+		_, ok := st.Job(job.NewID("o", "lost"))
 		return ok
 	}
-	then, r := replay(t, d, At{Position: at})
+	then, r := replay(t, d, audit.At{Position: at})
 	if !has(then) || r.Void != 0 || r.Events != before-1 {
 		t.Fatalf("as of then the job counts: %+v", r)
 	}
-	now, r := replay(t, d, At{Position: at, Hindsight: true})
+	now, r := replay(t, d, audit.At{Position: at, Hindsight: true})
 	if has(now) || r.Void != 4 || r.Events != before-1 {
 		t.Fatalf("with hindsight it is void: %+v", r)
 	}
-	if end, _ := replay(t, d, At{Hindsight: true}); end.Hash() != stateHash(b) {
+	if end, _ := replay(t, d, audit.At{Hindsight: true}); end.Hash() != stateHash(b) {
 		t.Fatal("hindsight changes the end")
 	}
 	// Where the snapshot ends exactly with what was dropped, a time before that
 	// must not be answered with its state.
-	for clock := range map[cluster.HLC]bool{1: true, d.past.kept[0].Clock - 1: true} {
-		if _, r, err := d.ReplayAt(t.Context(), At{Clock: clock}); err == nil && r.Last > clock {
+	kept := b.Snapshots().Kept
+	for clock := range map[cluster.HLC]bool{1: true, kept[len(kept)-1].Clock - 1: true} {
+		if _, r, err := d.ReplayAt(t.Context(), audit.At{Clock: clock}); err == nil && r.Last > clock {
 			t.Fatalf("at clock %s: a state as of %s", clock, r.Last)
 		}
 	}
-	if _, _, err := d.ReplayAt(t.Context(), At{Position: cluster.Cursor{src: 5}}); !errors.Is(err, ErrCompacted) {
+	if _, _, err := d.ReplayAt(t.Context(), audit.At{Position: event.Cursor{src: 5}}); !errors.Is(err, store.ErrCompacted) {
 		t.Fatalf("below the snapshot: %v", err)
 	}
 	// A reader that stands before what was dropped is told so, and may go on
 	// behind it.
-	var gone *CompactedError
-	for e, err := range b.After(t.Context(), cluster.Cursor{src: 5}, Filter{}) {
+	var gone *store.CompactedError
+	for e, err := range b.After(t.Context(), event.Cursor{src: 5}, store.Filter{}) {
 		if !errors.As(err, &gone) || gone.Source != src || gone.Seq != 6 || gone.Oldest[src] != b.Oldest()[src] {
 			t.Fatalf("after event 5: %+v %v", e, err)
 		}
@@ -412,20 +418,20 @@ func TestReplayFromSnapshot(t *testing.T) {
 	if gone == nil {
 		t.Fatal("a gap without a word")
 	}
-	for _, err := range b.After(t.Context(), cluster.Cursor{src: 5}, Filter{Since: time.Unix(1, 0)}) {
-		if !errors.Is(err, ErrCompacted) { // a time does not excuse it
+	for _, err := range b.After(t.Context(), event.Cursor{src: 5}, store.Filter{Since: time.Unix(1, 0)}) {
+		if !errors.Is(err, store.ErrCompacted) { // a time does not excuse it
 			t.Fatalf("after event 5, since a time: %v", err)
 		}
 	}
 	rest := uint64(0)
 	from := gone.Oldest.Clone()
-	for _, err := range b.After(t.Context(), from, Filter{Since: time.Unix(1, 0)}) {
+	for _, err := range b.After(t.Context(), from, store.Filter{Since: time.Unix(1, 0)}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		rest++
 	}
-	if rest != d.total()-gone.Oldest[src] || from.String() != b.Position().String() {
+	if rest != total(d)-gone.Oldest[src] || from.String() != b.Position().String() {
 		t.Fatalf("%d events from the oldest on, up to %s", rest, from)
 	}
 }

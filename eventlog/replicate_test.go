@@ -14,7 +14,11 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/replicate"
+	"github.com/skein-project/skein/eventlog/store"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/eventlog/wire/wiretest"
 )
 
 // trio is three voters with their promised terms.
@@ -70,13 +74,13 @@ func TestReplicateAndStability(t *testing.T) {
 	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 2 {
 		t.Fatalf("one voter down: stable on %d, %v; want 2", n, err)
 	}
-	if a.StableSeq() != 3 {
-		t.Fatalf("stable seq %d, want 3", a.StableSeq())
+	if n := metric(t, a, "stable_seq"); n != 3 {
+		t.Fatalf("stable seq %v, want 3", n)
 	}
 	tr.net.setDown("b", true)
 	e = mustAppend(t, a, acting(1, 4))
-	if n, err := waitStable(t, a, e[0].Seq, 50*time.Millisecond); !errors.Is(err, ErrUnknown) {
-		t.Fatalf("alone: stable on %d, %v; want ErrUnknown", n, err)
+	if n, err := waitStable(t, a, e[0].Seq, 50*time.Millisecond); !errors.Is(err, replicate.ErrUnknown) {
+		t.Fatalf("alone: stable on %d, %v; want replicate.ErrUnknown", n, err)
 	}
 	tr.net.setDown("b", false)
 	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 2 {
@@ -92,8 +96,8 @@ func TestReplicateAndStability(t *testing.T) {
 func TestSingleAndAvailableModes(t *testing.T) {
 	l, _ := start(t, testOptions(t.TempDir(), "a"))
 	e := mustAppend(t, l, note(1))
-	if _, err := waitStable(t, l, e[0].Seq, 20*time.Millisecond); !errors.Is(err, ErrUnknown) {
-		t.Fatalf("without a voter config: %v, want ErrUnknown", err)
+	if _, err := waitStable(t, l, e[0].Seq, 20*time.Millisecond); !errors.Is(err, replicate.ErrUnknown) {
+		t.Fatalf("without a voter config: %v, want replicate.ErrUnknown", err)
 	}
 	l.SetVoters(voters("a"))
 	if n, err := waitStable(t, l, e[0].Seq, patience); err != nil || n != 1 {
@@ -102,10 +106,8 @@ func TestSingleAndAvailableModes(t *testing.T) {
 	tr := newTrio(t, voters("a", "b"), nil)
 	a := tr.logs["a"]
 	eventually(t, "the voters are connected", func() bool {
-		s := &a.rep.stab
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.voters["b"].connected
+		n, err := waitStable(t, a, mustAppend(t, a, note(1))[0].Seq, patience)
+		return err == nil && n == 2
 	})
 	e = mustAppend(t, a, acting(1, 1))
 	if n, err := waitStable(t, a, e[0].Seq, patience); err != nil || n != 2 {
@@ -124,7 +126,7 @@ func TestRefusedAcknowledgementsDoNotCount(t *testing.T) {
 	tr.promised["b"].Store(2)
 	tr.promised["c"].Store(2)
 	e := mustAppend(t, a, acting(1, 1))
-	if n, err := waitStable(t, a, e[0].Seq, patience); !errors.Is(err, ErrUnknown) || !errors.Is(err, ErrRefused) {
+	if n, err := waitStable(t, a, e[0].Seq, patience); !errors.Is(err, replicate.ErrUnknown) || !errors.Is(err, replicate.ErrRefused) {
 		t.Fatalf("term 1 after a majority promised 2: %d, %v; want refused", n, err)
 	}
 	// Both hold it all the same, and what comes later in term 2 counts.
@@ -132,8 +134,8 @@ func TestRefusedAcknowledgementsDoNotCount(t *testing.T) {
 	if n, err := waitStable(t, a, later[0].Seq, patience); err != nil || n < 2 {
 		t.Fatalf("term 2: %d, %v", n, err)
 	}
-	if n, err := waitStable(t, a, e[0].Seq, patience); !errors.Is(err, ErrUnknown) {
-		t.Fatalf("term 1 below a stable event: %d, %v; want ErrUnknown", n, err)
+	if n, err := waitStable(t, a, e[0].Seq, patience); !errors.Is(err, replicate.ErrUnknown) {
+		t.Fatalf("term 1 below a stable event: %d, %v; want replicate.ErrUnknown", n, err)
 	}
 }
 
@@ -142,8 +144,8 @@ func TestLostLeaseEndsTheWait(t *testing.T) {
 	tr.net.setDown("a", true)
 	e := mustAppend(t, tr.logs["a"], acting(1, 1))
 	tr.lease.Store(false)
-	if _, err := waitStable(t, tr.logs["a"], e[0].Seq, patience); !errors.Is(err, ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("lease lost: %v, want ErrUnknown at once", err)
+	if _, err := waitStable(t, tr.logs["a"], e[0].Seq, patience); !errors.Is(err, replicate.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("lease lost: %v, want replicate.ErrUnknown at once", err)
 	}
 }
 
@@ -166,11 +168,11 @@ func TestCatchUpNeedsPromisesOfAMajority(t *testing.T) {
 	tr.promised["c"].Store(2)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if err := c.CatchUp(ctx, 2, granters, 2); !errors.Is(err, ErrRefused) {
+	if err := c.CatchUp(ctx, 2, granters, 2); !errors.Is(err, replicate.ErrRefused) {
 		t.Fatalf("caught up before b promised: %v", err)
 	}
-	if _, err := c.HeadsOf(t.Context(), "b", 2); !errors.Is(err, ErrRefused) {
-		t.Fatalf("heads before the promise: %v, want ErrRefused", err)
+	if _, err := c.HeadsOf(t.Context(), "b", 2); !errors.Is(err, replicate.ErrRefused) {
+		t.Fatalf("heads before the promise: %v, want replicate.ErrRefused", err)
 	}
 	tr.promised["b"].Store(2)
 	if err := c.CatchUp(t.Context(), 2, granters, 2); err != nil {
@@ -188,12 +190,12 @@ func TestCatchUpNeedsPromisesOfAMajority(t *testing.T) {
 func TestAbstainingVoterVouchesForNothing(t *testing.T) {
 	tr := newTrio(t, voters("a", "b", "c"), nil)
 	a, c := tr.logs["a"], tr.logs["c"]
-	tr.promised["b"].Store(uint64(Abstaining))
+	tr.promised["b"].Store(uint64(replicate.Abstaining))
 	tr.net.setDown("c", true)
 	e := mustAppend(t, a, acting(1, 1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := a.WaitStable(ctx, e[0].Seq); !errors.Is(err, ErrUnknown) {
+	if _, err := a.WaitStable(ctx, e[0].Seq); !errors.Is(err, replicate.ErrUnknown) {
 		t.Fatalf("stable by the word of a voter that abstains: %v", err)
 	}
 	eventually(t, "b holds it all the same", func() bool { return tr.logs["b"].Head(a.Source()).Seq == e[0].Seq })
@@ -205,7 +207,7 @@ func TestAbstainingVoterVouchesForNothing(t *testing.T) {
 	tr.promised["c"].Store(2)
 	ctx, cancel = context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	if err := c.CatchUp(ctx, 2, []cluster.NodeID{"a", "b", "c"}, 2); !errors.Is(err, ErrRefused) {
+	if err := c.CatchUp(ctx, 2, []cluster.NodeID{"a", "b", "c"}, 2); !errors.Is(err, replicate.ErrRefused) {
 		t.Fatalf("caught up by a voter that abstains: %v", err)
 	}
 }
@@ -233,7 +235,7 @@ func TestPullFillsWhatIsMissing(t *testing.T) {
 	if stateHash(logs[2]) != stateHash(logs[0]) {
 		t.Fatal("states differ")
 	}
-	report, err := logs[2].Verify(t.Context())
+	report, err := logs[2].Verify(t.Context(), nil)
 	if err != nil || report.Events != 300 || report.Heads == 0 || report.Unchecked != 0 {
 		t.Fatalf("verify the copy: %+v, %v", report, err)
 	}
@@ -274,8 +276,8 @@ func TestOwnChainLongerElsewhereStartsNewIncarnation(t *testing.T) {
 		t.Fatalf("appended %+v", e[0])
 	}
 	for first, err := range a.Read(e[0].Source, 1) {
-		var link cluster.Incarnation
-		if err != nil || first.Kind != cluster.KindIncarnation || json.Unmarshal(first.Body, &link) != nil ||
+		var link event.Incarnation
+		if err != nil || first.Kind != event.KindIncarnation || json.Unmarshal(first.Body, &link) != nil ||
 			link.Previous.Source.Inc != 1 || link.Previous.Seq != 1 || link.Previous.Hash.IsZero() || link.Reason == "" {
 			t.Fatalf("the new chain begins with %s %s, %v", first.Kind, first.Body, err)
 		}
@@ -286,7 +288,7 @@ func TestOwnChainLongerElsewhereStartsNewIncarnation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a.Digest() != b.Digest() || a.Head(cluster.SourceID{Node: "a", Inc: 1}).Seq != 3 {
+	if a.Digest() != b.Digest() || a.Head(event.SourceID{Node: "a", Inc: 1}).Seq != 3 {
 		t.Fatal("the old chain did not come back whole")
 	}
 }
@@ -333,8 +335,8 @@ func TestFutureClockIsRefused(t *testing.T) {
 	a := net.join(t, ao)
 	b := net.join(t, testOptions(t.TempDir(), "b"))
 	mustAppend(t, a, note(1))
-	if err := b.Sync(t.Context(), "a"); !errors.Is(err, ErrPeer) {
-		t.Fatalf("event 2 min ahead: %v, want ErrPeer", err)
+	if err := b.Sync(t.Context(), "a"); !errors.Is(err, wire.ErrPeer) {
+		t.Fatalf("event 2 min ahead: %v, want wire.ErrPeer", err)
 	}
 	if len(b.Heads()) != 0 {
 		t.Fatal("stored")
@@ -344,14 +346,14 @@ func TestFutureClockIsRefused(t *testing.T) {
 // TestBadPeers lets a voter answer with garbage, nothing, half a message or
 // a lie; the log goes on with the other one.
 func TestBadPeers(t *testing.T) {
-	lie := func(kind messageType, payload []byte) func(net.Conn) {
+	lie := func(kind wire.Type, payload []byte) func(net.Conn) {
 		return func(c net.Conn) {
 			br := bufio.NewReader(c)
 			for {
-				if _, err := readMessage(br); err != nil {
+				if _, err := wire.ReadMessage(br); err != nil {
 					return
 				}
-				if writeMessage(c, kind, payload) != nil {
+				if wire.WriteMessage(c, kind, payload) != nil {
 					return
 				}
 			}
@@ -364,11 +366,11 @@ func TestBadPeers(t *testing.T) {
 		},
 		"closes":    func(net.Conn) {},
 		"stalls":    drain,
-		"torn":      func(c net.Conn) { go drain(c); _, _ = c.Write([]byte{0, 0, 0, 48, byte(msgAck), 1, 2}) },
-		"huge":      func(c net.Conn) { go drain(c); _, _ = c.Write([]byte{255, 255, 255, 255, byte(msgAck)}) },
-		"lies":      lie(msgAck, ack{mark: cluster.Mark{Seq: 99}}.encode()),
-		"nonsense":  lie(msgRun, []byte("not a run")),
-		"bad heads": lie(msgHeadsAre, []byte{0, 0, 255, 255}),
+		"torn":      func(c net.Conn) { go drain(c); _, _ = c.Write([]byte{0, 0, 0, 48, byte(wire.MsgAck), 1, 2}) },
+		"huge":      func(c net.Conn) { go drain(c); _, _ = c.Write([]byte{255, 255, 255, 255, byte(wire.MsgAck)}) },
+		"lies":      lie(wire.MsgAck, wire.Ack{Mark: event.Mark{Seq: 99}}.Encode()),
+		"nonsense":  lie(wire.MsgRun, []byte("not a run")),
+		"bad heads": lie(wire.MsgHeadsAre, []byte{0, 0, 255, 255}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -400,18 +402,18 @@ func TestBadPeers(t *testing.T) {
 // TestServeRefusesGarbage sends bad questions and runs to a log.
 func TestServeRefusesGarbage(t *testing.T) {
 	l, _ := start(t, testOptions(t.TempDir(), "b"))
-	src := cluster.SourceID{Node: "a", Inc: 1}
+	src := event.SourceID{Node: "a", Inc: 1}
 	frames := signedRun(t, src, 1, cluster.Hash{}, "a")
 	gap := signedRun(t, src, 5, cluster.Hash{7}, "a")
 	forged := signedRun(t, src, 1, cluster.Hash{}, "c")
 	flipped := append([]byte(nil), frames...)
 	flipped[40] ^= 1
-	for name, m := range map[string]message{
-		"unknown type": {99, nil}, "answer as question": {msgAck, ack{}.encode()}, "heads": {msgHeads, []byte{1}},
-		"want": {msgWant, []byte{200, 1}}, "position": {msgPosition, []byte{1, 'A', 0, 0, 0, 0, 0, 0, 0, 1}},
-		"empty run": {msgPush, nil}, "gap": {msgPush, gap}, "forged": {msgPush, forged}, "flipped": {msgPush, flipped},
-		"cut": {msgPush, frames[:len(frames)-3]}, "without head": {msgPush, frames[:60]},
-		"own chain": {msgPush, signedRun(t, cluster.SourceID{Node: "b", Inc: 1}, 1, cluster.Hash{}, "b")},
+	for name, m := range map[string]wire.Message{
+		"unknown type": {Kind: 99, Payload: nil}, "answer as question": {Kind: wire.MsgAck, Payload: wire.Ack{}.Encode()}, "heads": {Kind: wire.MsgHeads, Payload: []byte{1}},
+		"want": {Kind: wire.MsgWant, Payload: []byte{200, 1}}, "position": {Kind: wire.MsgPosition, Payload: []byte{1, 'A', 0, 0, 0, 0, 0, 0, 0, 1}},
+		"empty run": {Kind: wire.MsgPush, Payload: nil}, "gap": {Kind: wire.MsgPush, Payload: gap}, "forged": {Kind: wire.MsgPush, Payload: forged}, "flipped": {Kind: wire.MsgPush, Payload: flipped},
+		"cut": {Kind: wire.MsgPush, Payload: frames[:len(frames)-3]}, "without head": {Kind: wire.MsgPush, Payload: frames[:60]},
+		"own chain": {Kind: wire.MsgPush, Payload: signedRun(t, event.SourceID{Node: "b", Inc: 1}, 1, cluster.Hash{}, "b")},
 	} {
 		here, there := net.Pipe()
 		done := make(chan struct{})
@@ -419,11 +421,11 @@ func TestServeRefusesGarbage(t *testing.T) {
 		if err := here.SetDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeMessage(here, m.kind, m.payload); err != nil {
+		if err := wire.WriteMessage(here, m.Kind, m.Payload); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readMessage(here); err != nil || got.kind != msgSorry {
-			t.Errorf("%s: answer %d, %v; want a refusal", name, got.kind, err)
+		if got, err := wire.ReadMessage(here); err != nil || got.Kind != wire.MsgSorry {
+			t.Errorf("%s: answer %d, %v; want a refusal", name, got.Kind, err)
 		}
 		<-done
 		here.Close()
@@ -431,69 +433,21 @@ func TestServeRefusesGarbage(t *testing.T) {
 	if len(l.Heads()) != 0 {
 		t.Fatalf("stored %v", l.Heads())
 	}
-	if _, err := l.receive(t.Context(), frames); err != nil {
+	if _, err := l.rep.Receive(t.Context(), frames); err != nil {
 		t.Fatalf("the good run: %v", err)
 	}
 }
 
 // signedRun makes a run of two events, signed by key.
-func signedRun(t testing.TB, src cluster.SourceID, first uint64, prev cluster.Hash, key cluster.NodeID) []byte {
+func signedRun(t testing.TB, src event.SourceID, first uint64, prev cluster.Hash, key cluster.NodeID) []byte {
 	t.Helper()
-	c := &chain{src: src, tail: cluster.Mark{Seq: first - 1, Hash: prev}}
-	c.begin()
-	for i := range uint64(2) {
-		e := cluster.Event{Source: src, Seq: first + i, Prev: c.tail.Hash, HLC: cluster.HLC(first + i), Kind: cluster.KindHostStarted, Body: []byte(`{}`)}
-		c.add(e)
+	events := make([]event.Event, 2)
+	for i := range events {
+		seq := first + uint64(i)
+		events[i] = event.Event{Source: src, Seq: seq, HLC: cluster.HLC(seq), Kind: event.KindHostStarted, Body: []byte(`{}`)}
 	}
-	if err := c.end(record.SignHead(testCluster, cluster.Head{Source: src, Seq: first + 1, Hash: c.tail.Hash}, keyFor(key))); err != nil {
-		t.Fatal(err)
-	}
-	return c.buf
-}
-
-func FuzzRun(f *testing.F) {
-	good := signedRun(f, cluster.SourceID{Node: "a", Inc: 1}, 1, cluster.Hash{}, "a")
-	f.Add(good)
-	f.Add(good[:70])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		ru, err := decodeRun(b)
-		if err != nil {
-			if !errors.Is(err, ErrPeer) {
-				t.Fatal(err)
-			}
-			return
-		}
-		if ru.head.Seq != ru.events[0].Seq+uint64(len(ru.events))-1 {
-			t.Fatalf("%d events from %d, head at %d", len(ru.events), ru.events[0].Seq, ru.head.Seq)
-		}
-	})
-}
-
-func FuzzMessage(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 1, 5, 9})
-	f.Add([]byte{255, 255, 255, 255, 4})
-	f.Add(append([]byte{0, 0, 0, 48, byte(msgAck)}, ack{}.encode()...))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r := &io.LimitedReader{R: bufio.NewReader(&sliceReader{b}), N: int64(len(b))}
-		m, err := readMessage(r)
-		if err != nil {
-			return
-		}
-		_, _ = decodeAck(m.payload)
-		_, _, _ = cutSource(m.payload)
-		_, _ = record.DecodeHeads(m.payload, 10)
-	})
-}
-
-type sliceReader struct{ b []byte }
-
-func (s *sliceReader) Read(p []byte) (int, error) {
-	if len(s.b) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, s.b)
-	s.b = s.b[n:]
-	return n, nil
+	b, _ := wiretest.Run(t, testCluster, keyFor(key), prev, events...)
+	return b
 }
 
 // drain reads c to its end.
@@ -539,7 +493,7 @@ func TestForkOfOwnChainIsNoticed(t *testing.T) {
 	// Both learn of the fork, and the events behind it count for neither.
 	for range 2 {
 		for l, from := range map[*Log]cluster.NodeID{a: "b", b: "a"} {
-			if err := l.Sync(t.Context(), from); err != nil && !errors.Is(err, ErrEquivocation) {
+			if err := l.Sync(t.Context(), from); err != nil && !errors.Is(err, store.ErrEquivocation) {
 				t.Fatal(err)
 			}
 		}
@@ -568,7 +522,7 @@ func BenchmarkAppendStable64(b *testing.B) {
 	for range 64 {
 		wg.Go(func() {
 			for range work {
-				e, err := a.Append(context.Background(), []cluster.Draft{draft300()})
+				e, err := a.Append(context.Background(), []event.Draft{draft300()})
 				if err == nil {
 					_, err = a.WaitStable(context.Background(), e[0].Seq)
 				}

@@ -16,8 +16,12 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/replicate"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/internal/simnet"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // simWorld is a cluster on fake time whose lease is granted by an oracle, and
@@ -34,8 +38,8 @@ type simWorld struct {
 	compacts bool
 	closed   map[[2]cluster.NodeID]bool
 	term     cluster.Term // the highest that was voted for
-	acked    map[cluster.SourceID]map[uint64]cluster.Hash
-	seen     map[cluster.SourceID]map[uint64]cluster.Hash // of all logs
+	acked    map[event.SourceID]map[uint64]cluster.Hash
+	seen     map[event.SourceID]map[uint64]cluster.Hash // of all logs
 	stable   []stableEvent
 	starts   []simStart
 	states   map[[16]byte]cluster.Hash
@@ -45,12 +49,12 @@ type simWorld struct {
 
 // stableEvent is an event that WaitStable vouched for.
 type stableEvent struct {
-	src  cluster.SourceID
+	src  event.SourceID
 	seq  uint64
 	hash cluster.Hash
 	term cluster.Term
-	job  cluster.JobID // whose submission it is
-	cut  cluster.Cut   // of a term_start
+	job  job.ID    // whose submission it is
+	cut  event.Cut // of a term_start
 	// loose: the disk of its writer was once restored from an image, which no
 	// promise covers.
 	loose bool
@@ -59,7 +63,7 @@ type stableEvent struct {
 // simStart is the cut of a term.
 type simStart struct {
 	term cluster.Term
-	cut  cluster.Cut
+	cut  event.Cut
 }
 
 const simLease = 5 * time.Second
@@ -185,9 +189,9 @@ func (w *simWorld) lead(life *simLife, term cluster.Term, grants []cluster.NodeI
 	}
 	cut := life.log.Cut()
 	w.begin(simStart{term: term, cut: cut}, before)
-	events, err := life.log.Append(ctx, []cluster.Draft{{
-		Term: term, Kind: cluster.KindTermStart,
-		Body: cluster.TermStart{Term: term, Voters: w.cfg.Voters, Grants: grants, Cut: cut},
+	events, err := life.log.Append(ctx, []event.Draft{{
+		Term: term, Kind: event.KindTermStart,
+		Body: event.TermStart{Term: term, Voters: w.cfg.Voters, Grants: grants, Cut: cut},
 	}})
 	if err != nil {
 		return
@@ -223,20 +227,20 @@ func (w *simWorld) begin(s simStart, before int) {
 	w.starts = append(w.starts, s)
 }
 
-func (w *simWorld) nowStable(life *simLife, e cluster.Event) {
+func (w *simWorld) nowStable(life *simLife, e event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.did["stable"]++
 	s := stableEvent{src: e.Source, seq: e.Seq, hash: e.Hash, term: e.Term, loose: life.h.rolled[e.Source]}
-	if e.Kind == cluster.KindTermStart {
+	if e.Kind == event.KindTermStart {
 		for _, start := range w.starts {
 			if start.term == e.Term {
 				s.cut = start.cut
 			}
 		}
 	}
-	if e.Kind == cluster.KindJobSubmitted {
-		s.job = cluster.JobID(fmt.Sprintf("t%d", e.Term))
+	if e.Kind == event.KindJobSubmitted {
+		s.job = job.ID(fmt.Sprintf("t%d", e.Term))
 	}
 	for _, start := range w.starts {
 		if !s.loose && s.term > 0 && s.term < start.term && start.cut.Seq(s.src) < s.seq {
@@ -246,7 +250,7 @@ func (w *simWorld) nowStable(life *simLife, e cluster.Event) {
 	w.stable = append(w.stable, s)
 }
 
-func (w *simWorld) ack(life *simLife, events []cluster.Event) {
+func (w *simWorld) ack(life *simLife, events []event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range events {
@@ -260,7 +264,7 @@ func (w *simWorld) ack(life *simLife, events []cluster.Event) {
 }
 
 // seeLocked notes an event as some log has it: there is one history.
-func (w *simWorld) seeLocked(h *simHost, e cluster.Event) {
+func (w *simWorld) seeLocked(h *simHost, e event.Event) {
 	if w.seen[e.Source] == nil {
 		w.seen[e.Source] = map[uint64]cluster.Hash{}
 	}
@@ -270,7 +274,7 @@ func (w *simWorld) seeLocked(h *simHost, e cluster.Event) {
 	w.seen[e.Source][e.Seq] = e.Hash
 }
 
-func (w *simWorld) hostOf(src cluster.SourceID) *simHost { return w.host(src.Node) }
+func (w *simWorld) hostOf(src event.SourceID) *simHost { return w.host(src.Node) }
 
 // checkAcked looks for what a host acknowledged on the disk that it starts with.
 func (w *simWorld) checkAcked(h *simHost, l *Log) {
@@ -314,17 +318,17 @@ func (w *simWorld) work(life *simLife) {
 		if err == nil && answered+1 >= w.cfg.Majority() {
 			break
 		}
-		after(life.ctx, 200*time.Millisecond)
+		_ = wait.For(life.ctx, 200*time.Millisecond)
 	}
 	life.ready.Store(true)
 	for i := 0; life.ctx.Err() == nil; i++ {
-		w.add(life.ctx, life, []cluster.Draft{note(i)}, rng)
-		after(life.ctx, time.Duration(rng.Int64N(int64(3*time.Second))))
+		w.add(life.ctx, life, []event.Draft{note(i)}, rng)
+		_ = wait.For(life.ctx, time.Duration(rng.Int64N(int64(3*time.Second))))
 	}
 }
 
 // add appends drafts, and may wait until they are stable.
-func (w *simWorld) add(ctx context.Context, life *simLife, drafts []cluster.Draft, rng *rand.Rand) {
+func (w *simWorld) add(ctx context.Context, life *simLife, drafts []event.Draft, rng *rand.Rand) {
 	w.mu.Lock()
 	quiet := w.quiet
 	w.mu.Unlock()
@@ -349,34 +353,34 @@ func (w *simWorld) add(ctx context.Context, life *simLife, drafts []cluster.Draf
 }
 
 // randomWork is what a holder may do to the job of its term or of an older one.
-func randomWork(l *Log, rng *rand.Rand, term cluster.Term) []cluster.Draft {
-	id := cluster.JobID(fmt.Sprintf("t%d", term-cluster.Term(rng.Uint64N(min(3, uint64(term))))))
+func randomWork(l *Log, rng *rand.Rand, term cluster.Term) []event.Draft {
+	id := job.ID(fmt.Sprintf("t%d", term-cluster.Term(rng.Uint64N(min(3, uint64(term))))))
 	known := false
 	l.View(func(s *state.State) { _, known = s.Job(id) })
-	draft := func(k cluster.Kind, body any) []cluster.Draft {
-		return []cluster.Draft{{Term: term, Kind: k, Body: body}}
+	draft := func(k event.Kind, body any) []event.Draft {
+		return []event.Draft{{Term: term, Kind: k, Body: body}}
 	}
 	if !known {
-		spec := cluster.JobSpec{Key: string(id), Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
-		id = cluster.JobID(fmt.Sprintf("t%d", term))
-		return draft(cluster.KindJobSubmitted, cluster.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()})
+		spec := job.Spec{Key: string(id), Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
+		id = job.ID(fmt.Sprintf("t%d", term))
+		return draft(event.KindJobSubmitted, event.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()})
 	}
 	chunk, attempt := rng.IntN(10), 1+rng.IntN(3)
 	switch rng.IntN(8) {
 	case 0:
-		return draft(cluster.KindChunkFailed, cluster.ChunkFailed{Job: id, Chunk: chunk, Attempt: attempt, Worker: "w", Reason: "x"})
+		return draft(event.KindChunkFailed, event.ChunkFailed{Job: id, Chunk: chunk, Attempt: attempt, Worker: "w", Reason: "x"})
 	case 1:
-		return draft(cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: id, Chunk: chunk, Attempt: attempt, Worker: "w"})
+		return draft(event.KindChunkReclaimed, event.ChunkReclaimed{Job: id, Chunk: chunk, Attempt: attempt, Worker: "w"})
 	case 2:
-		return draft(cluster.KindJobStopped, cluster.JobStopped{Job: id, Actor: "uid:1"})
+		return draft(event.KindJobStopped, event.JobStopped{Job: id, Actor: "uid:1"})
 	case 3, 4, 5:
-		m := cluster.Metric{N: 10, Mean: rng.Float64(), M2: 1, Min: -1, Max: 2}
-		return draft(cluster.KindChunkAccepted, cluster.ChunkAccepted{
+		m := job.Metric{N: 10, Mean: rng.Float64(), M2: 1, Min: -1, Max: 2}
+		return draft(event.KindChunkAccepted, event.ChunkAccepted{
 			Job: id, Chunk: chunk, Attempt: attempt, Worker: "w", Seconds: 1,
-			Result: cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": m}},
+			Result: job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"x": m}},
 		})
 	}
-	return draft(cluster.KindChunksAssigned, cluster.ChunksAssigned{Job: id, Assignments: []cluster.Assignment{{Chunk: chunk, Attempt: attempt, Worker: "w"}}})
+	return draft(event.KindChunksAssigned, event.ChunksAssigned{Job: id, Assignments: []job.Attempt{{Chunk: chunk, Number: attempt, Worker: "w"}}})
 }
 
 // compare checks that logs that know the same have the same state, now and
@@ -456,7 +460,7 @@ func (w *simWorld) mishap(rng *rand.Rand, restores bool) {
 // abstaining counts the hosts that vote no more.
 func (w *simWorld) abstaining() (n int) {
 	for _, h := range w.hosts {
-		if h.promised.Load() == uint64(Abstaining) {
+		if h.promised.Load() == uint64(replicate.Abstaining) {
 			n++
 		}
 	}
@@ -528,7 +532,7 @@ func (w *simWorld) judge() {
 	var applied, void, malformed uint64
 	for i, h := range w.hosts {
 		l := h.life.log
-		report, err := l.Verify(context.Background())
+		report, err := l.Verify(context.Background(), nil)
 		if err != nil {
 			w.failf("%s: %v", h.id, err)
 			return
@@ -564,7 +568,7 @@ func (w *simWorld) judge() {
 func (w *simWorld) checkHeld(h *simHost) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	held := map[cluster.SourceID]map[uint64]cluster.Hash{}
+	held := map[event.SourceID]map[uint64]cluster.Hash{}
 	for e, err := range h.life.log.Export() {
 		if err != nil {
 			w.failLocked("%s: export: %v", h.id, err)
@@ -592,7 +596,7 @@ func simulate(t *testing.T, seed uint64, hosts int, long time.Duration, restores
 		compacts: compacts,
 		net:      simnet.New(seed, simnet.Link{Delay: time.Millisecond, Jitter: 3 * time.Millisecond}),
 		closed:   map[[2]cluster.NodeID]bool{}, states: map[[16]byte]cluster.Hash{}, did: map[string]int{},
-		acked: map[cluster.SourceID]map[uint64]cluster.Hash{}, seen: map[cluster.SourceID]map[uint64]cluster.Hash{},
+		acked: map[event.SourceID]map[uint64]cluster.Hash{}, seen: map[event.SourceID]map[uint64]cluster.Hash{},
 	}
 	var ids []cluster.NodeID
 	for i := range hosts {
@@ -600,7 +604,7 @@ func simulate(t *testing.T, seed uint64, hosts int, long time.Duration, restores
 		ids = append(ids, id)
 		w.hosts = append(w.hosts, &simHost{
 			w: w, id: id, dir: t.TempDir(), disk: newPowerFS(rand.New(rand.NewPCG(seed, 100+uint64(i)))),
-			net: w.net.Host(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})), rolled: map[cluster.SourceID]bool{},
+			net: w.net.Host(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})), rolled: map[event.SourceID]bool{},
 		})
 	}
 	w.cfg = voters(ids...)

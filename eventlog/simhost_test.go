@@ -14,6 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/replicate"
 	"github.com/skein-project/skein/internal/simnet"
 )
 
@@ -34,7 +36,7 @@ type simHost struct {
 	// Guarded by simWorld.mu.
 	life   *simLife // nil: down
 	image  *powerFS // the disk as it was once
-	rolled map[cluster.SourceID]bool
+	rolled map[event.SourceID]bool
 	term   cluster.Term // that it believes to hold
 	until  time.Time
 }
@@ -188,6 +190,6 @@ func (h *simHost) restore(rng *rand.Rand) {
 		}
 	}
 	h.w.mu.Unlock()
-	h.promised.Store(uint64(Abstaining))
+	h.promised.Store(uint64(replicate.Abstaining))
 	h.disk, h.image = h.image, nil
 }

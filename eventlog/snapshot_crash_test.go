@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/segment"
 	"github.com/skein-project/skein/eventlog/snapshot"
 	"github.com/skein-project/skein/eventlog/state"
 )
@@ -42,7 +45,7 @@ func begins(ctx context.Context, l *Log) error {
 	if ok {
 		return nil
 	}
-	_, err := l.Append(ctx, []cluster.Draft{{Term: 1, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+	_, err := l.Append(ctx, []event.Draft{{Term: 1, Kind: event.KindTermStart, Body: event.TermStart{
 		Term: 1, Voters: []cluster.NodeID{"a"}, Epoch: 1, ConfigTerm: 1,
 	}}})
 	return err
@@ -116,7 +119,7 @@ func snapshotLife(t *testing.T, seed uint64) (dropped, taken uint64, err error) 
 		if seq <= oldest {
 			continue
 		}
-		if got, ok := l.hashAt(src, seq); !ok || got != hash {
+		if got, ok := hashAt(l, src, seq); !ok || got != hash {
 			return 0, 0, fmt.Errorf("acknowledged event %d lost", seq)
 		}
 	}
@@ -125,7 +128,7 @@ func snapshotLife(t *testing.T, seed uint64) (dropped, taken uint64, err error) 
 	if head := l.Head(src).Seq; applied != head {
 		return 0, 0, fmt.Errorf("state of %d events, the chain has %d", applied, head)
 	}
-	r, err := l.Verify(t.Context())
+	r, err := l.Verify(t.Context(), nil)
 	if err != nil || r.StateHash != stateHash(l) {
 		return 0, 0, fmt.Errorf("verify: %w, %+v", err, r)
 	}
@@ -141,7 +144,7 @@ func busy(ctx context.Context, l *Log, rng *rand.Rand, acked map[uint64]cluster.
 	}
 	for range 12 {
 		for range 4 + rng.IntN(12) {
-			events, err := l.Append(ctx, []cluster.Draft{{Kind: cluster.KindHostStarted, Body: cluster.HostStarted{
+			events, err := l.Append(ctx, []event.Draft{{Kind: event.KindHostStarted, Body: event.HostStarted{
 				Version: string(bytes.Repeat([]byte("v"), rng.IntN(500))), Boot: rng.Uint64(),
 			}}})
 			if err != nil {
@@ -199,7 +202,7 @@ func TestPowerLossWhileFetching(t *testing.T) {
 		if again.Digest() != a.Digest() || stateHash(again) != stateHash(a) {
 			t.Fatalf("disk %d: opened with another state", seed)
 		}
-		if _, err := again.Verify(t.Context()); err != nil {
+		if _, err := again.Verify(t.Context(), nil); err != nil {
 			t.Fatalf("disk %d: %v", seed, err)
 		}
 		_ = again.Close()
@@ -290,15 +293,15 @@ func TestDamagedSnapshots(t *testing.T) {
 	}
 	hash := grow(o, 3)
 	files := func(dir string) []string {
-		paths, err := filepath.Glob(filepath.Join(dir, snapshotDir, "*"+snapshot.Suffix))
+		paths, err := filepath.Glob(filepath.Join(dir, segment.SnapshotDir, "*"+snapshot.Suffix))
 		if err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(paths)
 		return paths
 	}
-	if n := len(files(o.Dir)); n != keepSnapshots {
-		t.Fatalf("%d snapshots, want %d", n, keepSnapshots)
+	if n := len(files(o.Dir)); n != 2 {
+		t.Fatalf("%d snapshots, want %d", n, 2)
 	}
 	opens := func(t *testing.T, dir string, kept int) *Log {
 		t.Helper()
@@ -346,7 +349,7 @@ func TestDamagedSnapshots(t *testing.T) {
 				f(t, files(dir)[0])
 				_ = opens(t, dir, 0).Close()
 			}
-			if _, err := Verify(t.Context(), VerifyOptions{Dir: dir, Cluster: testCluster, Self: "a", KeyOf: pubFor}); name != "gone" && err == nil {
+			if _, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: dir, Cluster: testCluster, Self: "a", KeyOf: pubFor}); name != "gone" && err == nil {
 				t.Error("verified")
 			}
 		})
@@ -358,16 +361,16 @@ func TestDamagedSnapshots(t *testing.T) {
 			flipBit(t, p, -20)
 		}
 		_, err := Open(o)
-		if corrupt, ok := errors.AsType[*CorruptError](err); !ok || corrupt.Source.Node != "a" {
-			t.Fatalf("%v, want a *CorruptError", err)
+		if corrupt, ok := errors.AsType[*segment.CorruptError](err); !ok || corrupt.Source.Node != "a" {
+			t.Fatalf("%v, want a *segment.CorruptError", err)
 		}
 	})
 	t.Run("manifest", func(t *testing.T) {
 		o := alone(t.TempDir())
 		grow(o, 4)
-		flipBit(t, filepath.Join(o.Dir, snapshotDir, manifestName), 40)
-		if _, err := Open(o); !errors.As(err, new(*CorruptError)) {
-			t.Fatalf("%v, want a *CorruptError", err)
+		flipBit(t, filepath.Join(o.Dir, segment.SnapshotDir, "manifest"), 40)
+		if _, err := Open(o); !errors.As(err, new(*segment.CorruptError)) {
+			t.Fatalf("%v, want a *segment.CorruptError", err)
 		}
 	})
 }

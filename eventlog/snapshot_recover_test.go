@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/segment"
+	"github.com/skein-project/skein/eventlog/snapshots"
 )
 
 // TestRecoverFromSnapshot opens a long log with and without a snapshot and
@@ -26,16 +30,16 @@ func TestRecoverFromSnapshot(t *testing.T) {
 	var took time.Duration
 	err = live(l, func(ctx context.Context) {
 		check(t, begins(ctx, l))
-		spec := cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: uint64(events), Chunk: 1}.WithDefaults()
-		id := cluster.NewJobID("o", "k")
-		mustAppend(t, l, cluster.Draft{Term: 1, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{
+		spec := job.Spec{Key: "k", Artefact: cluster.Hash{1}, Iterations: uint64(events), Chunk: 1}.WithDefaults()
+		id := job.NewID("o", "k")
+		mustAppend(t, l, event.Draft{Term: 1, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{
 			Job: id, Spec: spec, Owner: "o", Chunks: spec.Chunks(),
 		}})
 		for i := 0; i < events; i += 500 {
-			var drafts []cluster.Draft
+			var drafts []event.Draft
 			for j := range 500 {
-				drafts = append(drafts, cluster.Draft{Term: 1, Kind: cluster.KindChunksAssigned, Body: cluster.ChunksAssigned{
-					Job: id, Assignments: []cluster.Assignment{{Chunk: i + j, Attempt: 1, Worker: "b"}},
+				drafts = append(drafts, event.Draft{Term: 1, Kind: event.KindChunksAssigned, Body: event.ChunksAssigned{
+					Job: id, Assignments: []job.Attempt{{Chunk: i + j, Number: 1, Worker: "b"}},
 				}})
 			}
 			mustAppend(t, l, drafts...)
@@ -63,13 +67,13 @@ func TestRecoverFromSnapshot(t *testing.T) {
 	}
 	with := opens()
 	size := l.Snapshots().Kept[0].Bytes
-	check(t, os.RemoveAll(filepath.Join(o.Dir, snapshotDir)))
+	check(t, os.RemoveAll(filepath.Join(o.Dir, segment.SnapshotDir)))
 	without := opens()
 	t.Logf("%d events: snapshot of %d bytes in %s; open with it %s, without it %s",
 		events, size, took.Round(time.Millisecond), with.Round(time.Millisecond), without.Round(time.Millisecond))
 }
 
-func mustSnapshotWithin(t testing.TB, l *Log, d time.Duration) SnapshotInfo {
+func mustSnapshotWithin(t testing.TB, l *Log, d time.Duration) snapshots.Info {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -78,7 +82,7 @@ func mustSnapshotWithin(t testing.TB, l *Log, d time.Duration) SnapshotInfo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept := l.snap.find(info.ID); kept == nil || kept.Actor != actor {
+	if kept, _ := newestOf(t, l); kept.ID != info.ID || kept.Actor != actor {
 		t.Errorf("the snapshot %s in the log does not say that %s asked for it", info.ID, actor)
 	}
 	return info

@@ -8,8 +8,13 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/snapshot"
+	"github.com/skein-project/skein/eventlog/snapshots"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/store"
 )
 
 // snapOptions are of a host that takes snapshots only when it is told to, and
@@ -75,7 +80,7 @@ func (n *network) peers() []cluster.NodeID {
 func (tr *snapTrio) begin(t *testing.T, id cluster.NodeID, term cluster.Term) {
 	t.Helper()
 	l := tr.logs[id]
-	mustAppend(t, l, cluster.Draft{Term: term, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+	mustAppend(t, l, event.Draft{Term: term, Kind: event.KindTermStart, Body: event.TermStart{
 		Term: term, Cut: l.Cut(), Voters: []cluster.NodeID{"a", "b", "c"}, Epoch: 1, ConfigTerm: 1,
 	}})
 }
@@ -83,20 +88,20 @@ func (tr *snapTrio) begin(t *testing.T, id cluster.NodeID, term cluster.Term) {
 // work submits a job and appends n events that change the state.
 func work(t testing.TB, l *Log, term cluster.Term, name string, n int) {
 	t.Helper()
-	spec := cluster.JobSpec{
-		Key: name, Executor: cluster.ExecutorWASM, Artefact: cluster.Hash{1}, Iterations: uint64(n), Chunk: 1,
-		Attempts: 4, TimeoutSeconds: 60, MemoryBytes: cluster.MinMemoryBytes,
+	spec := job.Spec{
+		Key: name, Executor: job.ExecutorWASM, Artefact: cluster.Hash{1}, Iterations: uint64(n), Chunk: 1,
+		Attempts: 4, TimeoutSeconds: 60, MemoryBytes: job.MinMemoryBytes,
 	}
-	id := cluster.NewJobID("o", name)
-	mustAppend(t, l, cluster.Draft{Term: term, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{Job: id, Spec: spec, Owner: "o", Chunks: n}})
+	id := job.NewID("o", name)
+	mustAppend(t, l, event.Draft{Term: term, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{Job: id, Spec: spec, Owner: "o", Chunks: n}})
 	for i := range n {
-		mustAppend(t, l, cluster.Draft{Term: term, Kind: cluster.KindChunksAssigned, Body: cluster.ChunksAssigned{
-			Job: id, Assignments: []cluster.Assignment{{Chunk: i, Attempt: 1, Worker: "b"}},
+		mustAppend(t, l, event.Draft{Term: term, Kind: event.KindChunksAssigned, Body: event.ChunksAssigned{
+			Job: id, Assignments: []job.Attempt{{Chunk: i, Number: 1, Worker: "b"}},
 		}})
 	}
 }
 
-func mustSnapshot(t testing.TB, l *Log) SnapshotInfo {
+func mustSnapshot(t testing.TB, l *Log) snapshots.Info {
 	t.Helper()
 	return mustSnapshotWithin(t, l, patience)
 }
@@ -132,7 +137,7 @@ func (tr *snapTrio) level(t testing.TB, want cluster.Hash) {
 func TestSnapshotLife(t *testing.T) {
 	tr := newSnapTrio(t, nil)
 	a := tr.logs["a"]
-	var first SnapshotInfo
+	var first snapshots.Info
 	for i := range 3 {
 		work(t, a, 1, fmt.Sprintf("j%d", i), 60)
 		mustAppend(t, tr.logs["b"], note(i))
@@ -154,7 +159,7 @@ func TestSnapshotLife(t *testing.T) {
 		if got := segmentPaths(t, tr.opts[id].Dir, src); len(got) == 0 {
 			t.Fatal("no segment left")
 		}
-		var gone *CompactedError
+		var gone *store.CompactedError
 		for _, err := range l.Read(src, 1) {
 			if !errors.As(err, &gone) || gone.Oldest[src] != l.Oldest()[src] {
 				t.Fatalf("%s: reading what was dropped: %v", id, err)
@@ -220,39 +225,39 @@ func TestSnapshotLife(t *testing.T) {
 			a.View(func(s *state.State) { term, _ = s.LastTerm() })
 			return term.Term == 2
 		})
-		if _, err := a.TakeSnapshot(t.Context(), ""); !errors.Is(err, ErrNotHolder) {
+		if _, err := a.TakeSnapshot(t.Context(), ""); !errors.Is(err, snapshots.ErrNotHolder) {
 			t.Fatalf("a takes a snapshot in c's term: %v", err)
 		}
 		tr.level(t, mustSnapshot(t, c).ID)
 	})
 	mustRun(t, "verify and replay", func(t *testing.T) {
 		for id, l := range tr.logs {
-			report, err := l.Verify(t.Context())
+			report, err := l.Verify(t.Context(), nil)
 			if err != nil || report.StateHash != stateHash(l) || report.Dropped == 0 || report.Signers < 2 {
 				t.Fatalf("%s: %+v, %v", id, report, err)
 			}
-			d, err := OpenDir(VerifyOptions{Dir: tr.opts[id].Dir, Cluster: testCluster, Self: id, KeyOf: pubFor})
+			d, err := audit.OpenDir(audit.VerifyOptions{Dir: tr.opts[id].Dir, Cluster: testCluster, Self: id, KeyOf: pubFor})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, r, err := d.ReplayAt(t.Context(), At{}); err != nil || r.StateHash != stateHash(l) {
+			if _, r, err := d.ReplayAt(t.Context(), audit.At{}); err != nil || r.StateHash != stateHash(l) {
 				t.Fatalf("%s: replay %+v, %v", id, r, err)
 			}
-			if _, _, err := d.ReplayAt(t.Context(), At{Clock: 1}); !errors.Is(err, ErrCompacted) {
+			if _, _, err := d.ReplayAt(t.Context(), audit.At{Clock: 1}); !errors.Is(err, store.ErrCompacted) {
 				t.Fatalf("%s: replay of what was dropped: %v", id, err)
 			}
 		}
 	})
-	if s := a.Snapshots(); s.Mismatch != "" || len(s.Kept) != keepSnapshots || s.RefusedEvents != 0 {
+	if s := a.Snapshots(); s.Mismatch != "" || len(s.Kept) != 2 || s.RefusedEvents != 0 {
 		t.Fatalf("status %+v", s)
 	}
 	mustRun(t, "what reaches below is refused and told", func(t *testing.T) {
-		blind := cluster.Event{
-			Source: cluster.SourceID{Node: "z", Inc: 1}, Seq: 1, HLC: 1 << 60, Term: 99, Kind: cluster.KindTermStart, Body: []byte(`{"term":99}`),
+		blind := event.Event{
+			Source: event.SourceID{Node: "z", Inc: 1}, Seq: 1, HLC: 1 << 60, Term: 99, Kind: event.KindTermStart, Body: []byte(`{"term":99}`),
 		}
 		before := stateHash(a)
 		a.fold.mu.Lock()
-		err := a.foldLocked([]cluster.Event{blind})
+		err := a.fold.applyLocked([]event.Event{blind})
 		a.fold.mu.Unlock()
 		s := a.Snapshots()
 		if err != nil || stateHash(a) != before || s.RefusedEvents != 1 || len(s.Refused) != 1 || s.Refused[0].Source != blind.Source {
@@ -278,21 +283,18 @@ func TestGoOnBesideALateTerm(t *testing.T) {
 	tr.level(t, taken.ID)
 	cut := b.Cut()
 	work(t, a, 1, "void", 3)
-	mustAppend(t, b, cluster.Draft{Term: 2, Kind: cluster.KindTermStart, Body: cluster.TermStart{
+	mustAppend(t, b, event.Draft{Term: 2, Kind: event.KindTermStart, Body: event.TermStart{
 		Term: 2, Cut: cut, Voters: []cluster.NodeID{"a", "b", "c"}, Epoch: 1, ConfigTerm: 1,
 	}})
 	tr.level(t, taken.ID)
 	want := stateHash(c)
-	snap := c.snap.newest()
-	_, st, err := c.snap.store.load(snapshot.FileName(snap))
+	files := snapshots.Files{FS: c.o.FS, Dir: c.o.Dir, Cluster: c.o.Cluster}
+	snap, _ := newestOf(t, c)
+	_, st, err := files.Load(snapshot.FileName(snap))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As in the moment before it went on from there.
-	c.snap.mu.Lock()
-	c.snap.kept = nil
-	c.snap.mu.Unlock()
-	if err := c.snap.install(t.Context(), &swap{taken: snap, st: st}); err != nil {
+	if err := c.snaps.GoOnFrom(t.Context(), snap, st); err != nil {
 		t.Fatal(err)
 	}
 	tr.level(t, taken.ID)
@@ -300,14 +302,11 @@ func TestGoOnBesideALateTerm(t *testing.T) {
 		t.Errorf("state %s, want %s", got, want)
 	}
 	// The writer itself meets the late term where nobody folded ahead of it.
-	if _, st, err = c.snap.store.load(snapshot.FileName(snap)); err != nil {
+	if _, st, err = files.Load(snapshot.FileName(snap)); err != nil {
 		t.Fatal(err)
 	}
-	c.snap.mu.Lock()
-	c.snap.kept = nil
-	c.snap.mu.Unlock()
-	r := &request{swap: &swap{taken: snap, st: st}, done: make(chan struct{}, 1)}
-	if err := c.submit(t.Context(), r); err != nil {
+	err = c.exclusive(t.Context(), ordinary, func(*store.Writer) (refused, failed error) { return nil, c.fold.goOn(st, snap) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	tr.level(t, taken.ID)

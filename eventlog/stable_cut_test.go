@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/replicate"
 )
 
 // TestStableTermStartMeansTheCut has a new holder whose cut names a chain that
@@ -35,13 +37,13 @@ func TestStableTermStartMeansTheCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.SetVoters(voters("a", "b", "c"))
-			events := mustAppend(t, a, cluster.Draft{
-				Term: 2, Kind: cluster.KindTermStart, Body: cluster.TermStart{Term: 2, Cut: a.Cut()},
+			events := mustAppend(t, a, event.Draft{
+				Term: 2, Kind: event.KindTermStart, Body: event.TermStart{Term: 2, Cut: a.Cut()},
 			})
 			if _, err := a.WaitStable(t.Context(), events[0].Seq); err != nil {
 				t.Fatal(err)
 			}
-			source := cluster.SourceID{Node: "old", Inc: 1}
+			source := event.SourceID{Node: "old", Inc: 1}
 			holding := 1 // a itself
 			for _, id := range []cluster.NodeID{"b", "c"} {
 				if logs[id].Head(source).Seq == 50 {
@@ -69,7 +71,7 @@ func TestOwnVoteIsOfItsTerm(t *testing.T) {
 	tr.promised["a"].Store(2)
 	e := mustAppend(t, a, acting(1, 2))
 	eventually(t, "b holds it", func() bool { return tr.logs["b"].Head(a.Source()).Seq == e[0].Seq })
-	if n, err := waitStable(t, a, e[0].Seq, 300*time.Millisecond); !errors.Is(err, ErrUnknown) {
+	if n, err := waitStable(t, a, e[0].Seq, 300*time.Millisecond); !errors.Is(err, replicate.ErrUnknown) {
 		t.Fatalf("stable on %d of which one promised a higher term before: %v", n, err)
 	}
 	tr.net.setDown("c", false) // it promised nothing

@@ -2,11 +2,13 @@ package eventlog
 
 import (
 	"context"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/wire"
 )
 
 // follower is a host beside two voters; pulls says whether it may pull.
@@ -36,7 +38,7 @@ func follower(t *testing.T) (a, b, c *Log, pulls *atomic.Bool) {
 // it learns of every event all the same.
 func TestFollowerIsToldAtOnce(t *testing.T) {
 	a, b, c, pulls := follower(t)
-	eventually(t, "c follows a voter", func() bool { return gaugeOf(t, c.m.tailing) == 1 })
+	eventually(t, "c follows a voter", func() bool { return metric(t, c, "following") == 1 })
 	pulls.Store(false)
 	for i := range 20 {
 		from := []*Log{a, b}[i%2]
@@ -47,10 +49,7 @@ func TestFollowerIsToldAtOnce(t *testing.T) {
 		}
 		cancel()
 	}
-	if a.tails.Load()+b.tails.Load() != 1 {
-		t.Errorf("a tells %d, b %d; want one follower", a.tails.Load(), b.tails.Load())
-	}
-	if gaugeOf(t, a.m.tailing)+gaugeOf(t, b.m.tailing) != 0 {
+	if metric(t, a, "following")+metric(t, b, "following") != 0 {
 		t.Error("a voter follows")
 	}
 }
@@ -58,29 +57,56 @@ func TestFollowerIsToldAtOnce(t *testing.T) {
 // TestFollowersAreBounded fills the places of a voter.
 func TestFollowersAreBounded(t *testing.T) {
 	a, b, c, pulls := follower(t)
-	eventually(t, "c follows a voter", func() bool { return gaugeOf(t, c.m.tailing) == 1 })
+	eventually(t, "c follows a voter", func() bool { return metric(t, c, "following") == 1 })
 	pulls.Store(false)
-	a.tails.Add(maxTails)
-	b.tails.Add(maxTails)
-	if err := c.tail(t.Context(), "a"); err == nil {
-		t.Error("a has no place left and takes a follower")
+	mustAppend(t, a, note(1)) // so that there is something to answer with at once
+	mustAppend(t, b, note(1))
+	for id, l := range map[string]*Log{"a": a, "b": b} {
+		var conns []net.Conn
+		follow := func() wire.Type {
+			here, there := net.Pipe()
+			go l.Serve(t.Context(), "x", there)
+			conns = append(conns, here)
+			check(t, here.SetDeadline(time.Now().Add(patience)))
+			check(t, wire.WriteMessage(here, wire.MsgTail, wire.HeadsQuestion(0, [16]byte{1})))
+			m, err := wire.ReadMessage(here)
+			check(t, err)
+			return m.Kind
+		}
+		taken := 0
+		for range 100 {
+			if follow() == wire.MsgRefused {
+				break
+			}
+			taken++
+		}
+		// c may have one of the places.
+		if taken < 63 || taken > 64 {
+			t.Errorf("%s takes %d followers, want 64", id, taken)
+		}
+		if kind := follow(); kind != wire.MsgRefused {
+			t.Errorf("%s has no place left and takes a follower: answer %d", id, kind)
+		}
+		for _, c := range conns {
+			check(t, c.Close())
+		}
+		eventually(t, "places are given back", func() bool { return follow() != wire.MsgRefused })
+		check(t, conns[len(conns)-1].Close())
 	}
-	if err := c.tail(t.Context(), "b"); err == nil {
-		t.Error("b has no place left and takes a follower")
-	}
-	eventually(t, "places are given back", func() bool { return a.tails.Load()+b.tails.Load() <= 2*maxTails+1 })
 }
 
 // TestQuestionForChangesIsChecked sends malformed ones.
 func TestQuestionForChangesIsChecked(t *testing.T) {
 	l, _ := start(t, testOptions(t.TempDir(), "a"))
-	s := &stream{l: l}
 	for _, b := range [][]byte{nil, make([]byte, 23), make([]byte, 25), append([]byte{1}, make([]byte, 23)...)} {
-		if kind, _, err := s.answerTail(t.Context(), b); err == nil {
-			t.Errorf("%x is answered with %d", b, kind)
+		here, there := net.Pipe()
+		done := make(chan struct{})
+		go func() { l.Serve(t.Context(), "x", there); close(done) }()
+		check(t, here.SetDeadline(time.Now().Add(patience)))
+		check(t, wire.WriteMessage(here, wire.MsgTail, b))
+		if m, err := wire.ReadMessage(here); err != nil || m.Kind != wire.MsgSorry {
+			t.Errorf("%x is answered with %d, %v", b, m.Kind, err)
 		}
-	}
-	if l.tails.Load() != 0 {
-		t.Error("a malformed question takes a place")
+		<-done
 	}
 }

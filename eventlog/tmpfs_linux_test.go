@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/internal/require"
 )
 
@@ -30,21 +32,21 @@ func TestOnASmallFileSystem(t *testing.T) {
 	net.add("a", a)
 	b := net.join(t, testOptions(t.TempDir(), "b"))
 	acked := map[uint64]cluster.Hash{}
-	try := func(d cluster.Draft) error {
-		events, err := a.Append(context.Background(), []cluster.Draft{d})
+	try := func(d event.Draft) error {
+		events, err := a.Append(context.Background(), []event.Draft{d})
 		for _, e := range events {
 			acked[e.Seq] = e.Hash
 		}
 		return err
 	}
-	big := func(k cluster.Kind) cluster.Draft {
+	big := func(k event.Kind) event.Draft {
 		why := strings.Repeat("x", 8<<10)
-		if k == cluster.KindPublishing {
-			return cluster.Draft{Kind: k, Body: cluster.Publishing{Why: why}}
+		if k == event.KindPublishing {
+			return event.Draft{Kind: k, Body: event.Publishing{Why: why}}
 		}
-		return cluster.Draft{Kind: k, Body: cluster.HostStarted{Version: why}}
+		return event.Draft{Kind: k, Body: event.HostStarted{Version: why}}
 	}
-	fill := func(k cluster.Kind) (n int) {
+	fill := func(k event.Kind) (n int) {
 		t.Helper()
 		for {
 			a.measure() // as each second
@@ -58,7 +60,7 @@ func TestOnASmallFileSystem(t *testing.T) {
 			n++
 		}
 	}
-	if n := fill(cluster.KindPublishing); n < 50 || a.Disk().State != DiskFull {
+	if n := fill(event.KindPublishing); n < 50 || a.Disk().State != disk.Full {
 		t.Fatalf("%d events, %+v", n, a.Disk())
 	}
 	if err := b.Sync(t.Context(), "a"); err != nil {
@@ -79,7 +81,7 @@ func TestOnASmallFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if n := fill(cluster.KindHostStarted); n < 20 || a.Disk().State != DiskOut || a.Err() != nil {
+	if n := fill(event.KindHostStarted); n < 20 || a.Disk().State != disk.Out || a.Err() != nil {
 		t.Fatalf("%d essential events, %+v, %v", n, a.Disk(), a.Err())
 	}
 	if err := try(plain(1)); !errors.Is(err, ErrDiskFull) {
@@ -89,10 +91,10 @@ func TestOnASmallFileSystem(t *testing.T) {
 	if err := os.Remove(junk); err != nil {
 		t.Fatal(err)
 	}
-	o.Reserve, o.LowWater = 256<<10, 0
-	a.disk.mu.Lock() // as an operator would who makes room
-	a.disk.o.Reserve, a.disk.o.LowWater = o.Reserve, o.LowWater
-	a.disk.mu.Unlock()
+	// As an operator would who makes room.
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
 	a.measure()
 	if err := try(plain(2)); err != nil {
 		t.Fatalf("with room again: %v, %+v", err, a.Disk())

@@ -13,24 +13,27 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/mesh/hostnet"
+	"github.com/skein-project/skein/mesh/netstack"
 )
 
 // Every backend passes the same cases. The host under test is on the backend,
 // the others are netstack devices of the same process.
 
-func TestNetstackBackend(t *testing.T) { suite(t, BackendNetstack) }
+func TestNetstackBackend(t *testing.T) { suite(t, device.BackendNetstack) }
 
 func TestTUNBackend(t *testing.T) {
 	require.Need(t, require.TUN)
 	if inNamespace(t) {
-		suite(t, BackendTUN)
+		suite(t, device.BackendTUN)
 	}
 }
 
 func TestKernelBackend(t *testing.T) {
 	require.Need(t, require.KernelWG)
 	if inNamespace(t) {
-		suite(t, BackendKernel)
+		suite(t, device.BackendKernel)
 	}
 }
 
@@ -58,7 +61,7 @@ func suite(t *testing.T, backend string) {
 		{"Cleanup", true, caseCleanup},
 		{"NoIPv6", true, caseNoIPv6},
 	} {
-		if c.host && backend == BackendNetstack {
+		if c.host && backend == device.BackendNetstack {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -75,7 +78,7 @@ var testNetworks = []netip.Prefix{netip.MustParsePrefix("10.86.0.0/16"), netip.M
 func on(backend string) func(*Options) {
 	return func(o *Options) {
 		o.Backend, o.Interface, o.Networks = backend, "skt0", testNetworks
-		if backend != BackendNetstack {
+		if backend != device.BackendNetstack {
 			o.Listen = netip.MustParseAddrPort("0.0.0.0:0")
 		}
 	}
@@ -85,7 +88,7 @@ func on(backend string) func(*Options) {
 func tidy(t testing.TB) {
 	t.Helper()
 	t.Cleanup(func() {
-		if _, err := Cleanup(context.Background(), "skt0"); err != nil {
+		if _, err := hostnet.Cleanup(context.Background(), "skt0"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -282,8 +285,8 @@ func caseChanges(t *testing.T, backend string) {
 // addresses of the device as of a new reading.
 func (h *host) addresses(t *testing.T) []netip.Prefix {
 	t.Helper()
-	if h.Backend() == BackendNetstack {
-		return h.sockets.(*netstackDevice).tun.addresses()
+	if h.Backend() == device.BackendNetstack {
+		return h.sockets.(*netstack.Device).Addresses()
 	}
 	link, err := netlink.LinkByName("skt0")
 	if err != nil {
@@ -295,7 +298,7 @@ func (h *host) addresses(t *testing.T) []netip.Prefix {
 	}
 	var out []netip.Prefix
 	for _, a := range addrs {
-		p, _ := prefixOf(a.IPNet)
+		p := netip.MustParsePrefix(a.IPNet.String())
 		out = append(out, p)
 	}
 	return out
@@ -308,7 +311,7 @@ func freePort(t *testing.T) uint16 {
 		t.Fatal(err)
 	}
 	defer pc.Close()
-	return udpAddrPort(pc.LocalAddr().(*net.UDPAddr)).Port()
+	return pc.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
 // Both keys of a pair change while packets flow, the device's own and the
@@ -373,7 +376,7 @@ func caseClose(t *testing.T, backend string) {
 	if _, err := a.Listen(t.Context(), netip.AddrPortFrom(a.ip4, 81)); !errors.Is(err, ErrClosed) {
 		t.Errorf("listen on a closed mesh: %v", err)
 	}
-	if backend != BackendNetstack {
+	if backend != device.BackendNetstack {
 		eventually(t, "descriptors closed", func() bool { return descriptors(t) < before })
 	}
 }
@@ -410,17 +413,17 @@ func casePortInUse(t *testing.T, backend string) {
 		t.Fatal(err)
 	}
 	defer pc.Close()
-	taken := udpAddrPort(pc.LocalAddr().(*net.UDPAddr)).Port()
+	taken := pc.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 	a := newHost(t, 1, func(o *Options) {
 		on(backend)(o)
 		o.Listen = netip.AddrPortFrom(netip.IPv4Unspecified(), taken)
 	})
 	err = a.Run(t.Context())
-	if !errors.Is(err, ErrPortInUse) {
+	if !errors.Is(err, device.ErrPortInUse) {
 		t.Errorf("start on a taken port: %v", err)
 	}
 	t.Log(err)
-	if backend != BackendNetstack {
+	if backend != device.BackendNetstack {
 		if _, err := netlink.LinkByName("skt0"); err == nil {
 			t.Error("interface left behind")
 		}
@@ -432,7 +435,7 @@ func casePortInUse(t *testing.T, backend string) {
 	before := a.ListenPort()
 	want := a.desired([]cluster.Member{a.member(a.loopback()), b.member(b.loopback())})
 	want.Port = taken
-	if err := a.Set(t.Context(), want); !errors.Is(err, ErrPortInUse) {
+	if err := a.Set(t.Context(), want); !errors.Is(err, device.ErrPortInUse) {
 		t.Errorf("move to a taken port: %v", err)
 	}
 	if a.ListenPort() != before {

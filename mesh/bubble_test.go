@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/mesh/reach"
 )
 
 // Tests on fake time run real WireGuard devices over a fakeNet. WireGuard
@@ -362,12 +364,12 @@ func TestBubbleDeadPeer(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		p := a.Observe()[0]
 		c := a.snap.Load().counters
-		t.Logf("20 min: %d packets sent, %d attempts, %d held, %d dropped", fn.sent, p.Attempts, c.held, c.dropped)
+		t.Logf("20 min: %d packets sent, %d attempts, %d held, %d dropped", fn.sent, p.Attempts, c.Held, c.Dropped)
 		if p.Live || p.Reachable || p.Attempts < 20 {
 			t.Errorf("%+v", p)
 		}
-		if c.held-c.dropped > maxHeld {
-			t.Errorf("%d packets wait", c.held-c.dropped)
+		if c.Held-c.Dropped > device.MaxHeld {
+			t.Errorf("%d packets wait", c.Held-c.Dropped)
 		}
 		if fn.sent > 20*60/3 {
 			t.Errorf("%d packets to a dead peer in 20 min", fn.sent)
@@ -447,7 +449,7 @@ func TestBubbleAllCandidates(t *testing.T) {
 		}
 		took := until(t, time.Minute, func() bool { return allHeard(hosts, all, begin) })
 		t.Logf("the last of five candidates: heard after %s", took)
-		if took > 4*(rotateEvery+rotateJitter)+time.Second {
+		if took > 4*(reach.RotateEvery+reach.RotateJitter)+time.Second {
 			t.Errorf("took %s", took)
 		}
 		time.Sleep(2 * time.Second)

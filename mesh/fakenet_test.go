@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.zx2c4.com/wireguard/conn"
+
+	"github.com/skein-project/skein/mesh/device"
 )
 
 // fakeNet is an underlay in memory: every packet takes the same delay, unless
@@ -87,7 +89,7 @@ type fakeBind struct {
 	mu   sync.Mutex
 	in   chan fakePacket // capacity 1024, newest dropped when full
 	gone chan struct{}   // nil while closed
-	hint hintFunc
+	hint device.HintFunc
 }
 
 type fakePacket struct {
@@ -118,7 +120,7 @@ func (b *fakeBind) move(to netip.AddrPort) {
 	b.net.binds[to] = b
 }
 
-func (b *fakeBind) onHandshake(f hintFunc) { b.hint = f }
+func (b *fakeBind) OnHandshake(f device.HintFunc) { b.hint = f }
 
 func (b *fakeBind) deliver(from netip.AddrPort, p []byte) {
 	b.mu.Lock()
@@ -148,7 +150,7 @@ func (b *fakeBind) Open(uint16) ([]conn.ReceiveFunc, uint16, error) {
 		case p := <-b.in:
 			sizes[0] = copy(bufs[0], p.data)
 			eps[0] = &conn.StdNetEndpoint{AddrPort: p.from}
-			if mayFinishHandshake(p.data) {
+			if device.MayFinishHandshake(p.data) {
 				b.hint(p.from, p.data)
 			}
 			return 1, nil

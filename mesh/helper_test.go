@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/mesh/device"
 	"github.com/skein-project/skein/mesh/topo"
 )
 
@@ -69,7 +70,7 @@ func newHost(t testing.TB, i int, change func(*Options)) *host {
 		mtu:  topo.DefaultMTU,
 	}
 	o := Options{
-		Backend:    BackendNetstack,
+		Backend:    device.BackendNetstack,
 		PrivateKey: h.key,
 		Listen:     netip.MustParseAddrPort("127.0.0.1:0"),
 		Logger:     zerolog.Nop(),
@@ -120,7 +121,7 @@ func (h *host) stop(t testing.TB) {
 }
 
 func (h *host) member(ports ...netip.AddrPort) cluster.Member {
-	pub, _ := PublicKey(h.key)
+	pub, _ := topo.PublicKey(h.key)
 	return cluster.Member{Node: h.node, IDPub: pub[:], IP4: h.ip4, IP6: h.ip6, WGPub: pub[:], Endpoints: ports}
 }
 

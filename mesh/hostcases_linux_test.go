@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/mesh/hostnet"
 	"github.com/skein-project/skein/mesh/topo"
 )
 
@@ -58,7 +60,7 @@ func caseBoundSockets(t *testing.T, backend string) {
 	}
 	defer other.Close()
 
-	underlay, err := openClone("evil0")
+	underlay, err := openTUNFile("evil0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +133,14 @@ func caseForeign(t *testing.T, backend string) {
 	veth(t, "skt0")
 	a := newHost(t, 1, on(backend))
 	err := a.Run(t.Context())
-	if !errors.Is(err, ErrForeign) {
+	if !errors.Is(err, device.ErrForeign) {
 		t.Errorf("with a foreign interface: %v", err)
 	}
 	t.Log(err)
-	if _, err := Cleanup(t.Context(), "skt0"); !errors.Is(err, ErrForeign) {
+	if _, err := hostnet.Cleanup(t.Context(), "skt0"); !errors.Is(err, device.ErrForeign) {
 		t.Errorf("clean up a foreign interface: %v", err)
 	}
-	if err := CheckInterface("skt0"); !errors.Is(err, ErrForeign) {
+	if err := hostnet.CheckInterface("skt0"); !errors.Is(err, device.ErrForeign) {
 		t.Errorf("check of a foreign interface: %v", err)
 	}
 	if _, err := netlink.LinkByName("skt0"); err != nil {
@@ -173,14 +175,14 @@ func caseOverlap(t *testing.T, backend string) {
 			}
 			a := newHost(t, 1, on(backend))
 			err := a.Run(t.Context())
-			if !errors.Is(err, ErrOverlap) {
+			if !errors.Is(err, device.ErrOverlap) {
 				t.Errorf("with an overlap: %v", err)
 			}
 			t.Log(err)
 			if _, err := netlink.LinkByName("skt0"); err == nil {
 				t.Error("interface left behind")
 			}
-			if err := CheckOverlap("skt0", testNetworks); !errors.Is(err, ErrOverlap) {
+			if err := hostnet.CheckOverlap("skt0", testNetworks); !errors.Is(err, device.ErrOverlap) {
 				t.Errorf("check: %v", err)
 			}
 			addrs, _ := netlink.AddrList(link, netlink.FAMILY_ALL)
@@ -193,7 +195,7 @@ func caseOverlap(t *testing.T, backend string) {
 			}
 		})
 	}
-	if err := CheckOverlap("skt0", testNetworks); err != nil {
+	if err := hostnet.CheckOverlap("skt0", testNetworks); err != nil {
 		t.Error(err)
 	}
 }
@@ -202,14 +204,14 @@ func casePermission(t *testing.T, backend string) {
 	a := newHost(t, 1, on(backend))
 	var err error
 	without(t, unix.CAP_NET_ADMIN, func() { _, err = openDevice(a.opts) })
-	if !errors.Is(err, ErrPermission) {
+	if !errors.Is(err, device.ErrPermission) {
 		t.Errorf("without CAP_NET_ADMIN: %v", err)
 	}
 	t.Log(err)
 	// The automatic choice stops there as well.
-	a.opts.Backend = BackendAuto
+	a.opts.Backend = device.BackendAuto
 	without(t, unix.CAP_NET_ADMIN, func() { _, err = openDevice(a.opts) })
-	if !errors.Is(err, ErrPermission) {
+	if !errors.Is(err, device.ErrPermission) {
 		t.Errorf("auto without CAP_NET_ADMIN: %v", err)
 	}
 }
@@ -244,18 +246,18 @@ func caseCleanup(t *testing.T, backend string) {
 	a.mustSet(t, []cluster.Member{a.member(a.loopback())})
 	a.stop(t)
 	_, err := netlink.LinkByName("skt0")
-	if stays := err == nil; stays != (backend == BackendKernel) {
+	if stays := err == nil; stays != (backend == device.BackendKernel) {
 		t.Errorf("interface stays: %v", stays)
 	}
-	if err := CheckInterface("skt0"); err != nil {
+	if err := hostnet.CheckInterface("skt0"); err != nil {
 		t.Errorf("check of an own or no interface: %v", err)
 	}
 	for i := range 3 {
-		removed, err := Cleanup(t.Context(), "skt0")
+		removed, err := hostnet.Cleanup(t.Context(), "skt0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := i == 0 && backend == BackendKernel; removed != want {
+		if want := i == 0 && backend == device.BackendKernel; removed != want {
 			t.Errorf("clean up number %d removed: %v, want %v", i, removed, want)
 		}
 	}
@@ -291,4 +293,28 @@ func caseNoIPv6(t *testing.T, backend string) {
 	if got := a.addresses(t); len(got) != 1 || got[0] != topo.HostPrefix(a.ip4) {
 		t.Errorf("addresses are %s", got)
 	}
+}
+
+// openTUNFile makes a TUN interface and returns the end that its packets pass.
+func openTUNFile(name string) (*os.File, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ifr, err := unix.NewIfreq(name)
+	if err == nil {
+		ifr.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_TUN_EXCL)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
+	}
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

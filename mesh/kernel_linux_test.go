@@ -14,6 +14,8 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/mesh/hostnet"
 )
 
 // Traffic of other processes continues while the daemon restarts: not one
@@ -23,7 +25,7 @@ func TestKernelRestartLosesNothing(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	a, b := pair(t, BackendKernel, 1, 2)
+	a, b := pair(t, device.BackendKernel, 1, 2)
 	b.serveEcho(t)
 	bothReach(t, a, b)
 	at := netip.AddrPortFrom(netip.IPv4Unspecified(), a.ListenPort())
@@ -73,7 +75,7 @@ func TestKernelRestartLosesNothing(t *testing.T) {
 	for running := true; running; {
 		a.stop(t)
 		again := newHost(t, 1, func(o *Options) {
-			on(BackendKernel)(o)
+			on(device.BackendKernel)(o)
 			o.Listen = at
 		})
 		again.start(t)
@@ -103,17 +105,17 @@ func TestKernelAdoption(t *testing.T) {
 		return
 	}
 	tidy(t)
-	first := newHost(t, 1, on(BackendKernel))
+	first := newHost(t, 1, on(device.BackendKernel))
 	first.start(t)
 	at := first.ListenPort()
 	first.stop(t)
 
-	other := newHost(t, 2, on(BackendKernel))
-	if err := other.Run(t.Context()); !errors.Is(err, ErrForeign) {
+	other := newHost(t, 2, on(device.BackendKernel))
+	if err := other.Run(t.Context()); !errors.Is(err, device.ErrForeign) {
 		t.Errorf("with the interface of another key: %v", err)
 	}
 	rotated := newHost(t, 2, func(o *Options) {
-		on(BackendKernel)(o)
+		on(device.BackendKernel)(o)
 		o.Listen = netip.AddrPortFrom(netip.IPv4Unspecified(), at)
 		o.AdoptKeys = append(o.AdoptKeys, first.Key())
 	})
@@ -133,7 +135,7 @@ func TestKernelAdoption(t *testing.T) {
 	rotated.stop(t)
 
 	// What a start left that was killed before it set a key.
-	if _, err := Cleanup(t.Context(), "skt0"); err != nil {
+	if _, err := hostnet.Cleanup(t.Context(), "skt0"); err != nil {
 		t.Fatal(err)
 	}
 	attrs := netlink.NewLinkAttrs()
@@ -141,23 +143,23 @@ func TestKernelAdoption(t *testing.T) {
 	if err := netlink.LinkAdd(&netlink.Wireguard{LinkAttrs: attrs}); err != nil {
 		t.Fatal(err)
 	}
-	again := newHost(t, 1, on(BackendAuto))
+	again := newHost(t, 1, on(device.BackendAuto))
 	again.start(t)
-	if again.Backend() != BackendKernel {
+	if again.Backend() != device.BackendKernel {
 		t.Errorf("automatic choice is %s", again.Backend())
 	}
 	again.stop(t)
 	// One in use without a key of ours is somebody else's.
-	if _, err := Cleanup(t.Context(), "skt0"); err != nil {
+	if _, err := hostnet.Cleanup(t.Context(), "skt0"); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(netlink.LinkAdd(&netlink.Wireguard{LinkAttrs: attrs}), netlink.LinkSetUp(&netlink.Wireguard{LinkAttrs: attrs})); err != nil {
 		t.Fatal(err)
 	}
-	if err := newHost(t, 1, on(BackendKernel)).Run(t.Context()); !errors.Is(err, ErrForeign) {
+	if err := newHost(t, 1, on(device.BackendKernel)).Run(t.Context()); !errors.Is(err, device.ErrForeign) {
 		t.Errorf("with an interface that somebody uses: %v", err)
 	}
-	if _, err := Cleanup(t.Context(), "skt0"); !errors.Is(err, ErrForeign) {
+	if _, err := hostnet.Cleanup(t.Context(), "skt0"); !errors.Is(err, device.ErrForeign) {
 		t.Errorf("clean it up: %v", err)
 	}
 	if err := netlink.LinkDel(&netlink.Wireguard{LinkAttrs: attrs}); err != nil {
@@ -169,6 +171,6 @@ func TestKernelAdoption(t *testing.T) {
 func TestKernelCycles(t *testing.T) {
 	require.Need(t, require.KernelWG)
 	if inNamespace(t) {
-		cycles(t, BackendKernel, count(10, 1000))
+		cycles(t, device.BackendKernel, count(10, 1000))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/mesh/device"
 	"github.com/skein-project/skein/mesh/topo"
 )
 
@@ -30,7 +31,7 @@ type Mesh struct {
 	requests chan request
 
 	// Set before ready is closed.
-	sockets sockets
+	sockets device.Sockets
 	backend string
 	iface   string
 
@@ -50,9 +51,8 @@ type snapshot struct {
 	port     uint16
 	mtu      int
 	peers    []PeerStatus
-	counters counters
-	attempts uint64
-	moves    uint64
+	counters device.Counters
+	tally    tally
 }
 
 // PeerStatus is a peer as of the last reading.
@@ -80,7 +80,7 @@ func New(o Options) (*Mesh, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("mesh: %w", err)
 	}
-	key, err := PublicKey(o.PrivateKey)
+	key, err := topo.PublicKey(o.PrivateKey)
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %w", err)
 	}
@@ -152,15 +152,15 @@ func (m *Mesh) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if e := dev.close(); e != nil {
-			err = errors.Join(err, fmt.Errorf("close %s device: %w", dev.backend(), e))
+		if e := dev.Close(); e != nil {
+			err = errors.Join(err, fmt.Errorf("close %s device: %w", dev.Backend(), e))
 		}
 	}()
-	m.sockets, m.backend, m.iface = dev, dev.backend(), dev.iface()
+	m.sockets, m.backend, m.iface = dev, dev.Backend(), dev.Iface()
 	o := newOwner(m, dev)
 	now := time.Now()
 	if err := o.read(now); err != nil {
-		return fmt.Errorf("read %s device: %w", dev.backend(), err)
+		return fmt.Errorf("read %s device: %w", dev.Backend(), err)
 	}
 	o.publish(now)
 	close(m.ready)
@@ -186,7 +186,7 @@ func (m *Mesh) Set(ctx context.Context, want topo.Desired) error {
 // of the change only from these handshakes: who is told before removes the
 // session that is still in use.
 func (m *Mesh) SetKey(ctx context.Context, private [topo.KeyLen]byte) error {
-	if _, err := PublicKey(private); err != nil {
+	if _, err := topo.PublicKey(private); err != nil {
 		return fmt.Errorf("mesh: set key: %w", err)
 	}
 	return m.ask(ctx, request{private: &private})
@@ -243,7 +243,7 @@ func (m *Mesh) ListenPacket(ctx context.Context, addr netip.AddrPort) (net.Packe
 	if err := m.await(ctx); err != nil {
 		return nil, wrapSocket("listen on udp", addr, err)
 	}
-	c, err := m.sockets.listenPacket(addr)
+	c, err := m.sockets.ListenPacket(addr)
 	if err != nil {
 		return nil, wrapSocket("listen on udp", addr, err)
 	}
@@ -256,7 +256,7 @@ func (m *Mesh) Listen(ctx context.Context, addr netip.AddrPort) (net.Listener, e
 	if err := m.await(ctx); err != nil {
 		return nil, wrapSocket("listen on tcp", addr, err)
 	}
-	l, err := m.sockets.listen(addr)
+	l, err := m.sockets.Listen(addr)
 	if err != nil {
 		return nil, wrapSocket("listen on tcp", addr, err)
 	}
@@ -275,7 +275,7 @@ func (m *Mesh) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) 
 	if err := m.await(ctx); err != nil {
 		return nil, wrapSocket("dial tcp", addr, err)
 	}
-	c, err := m.sockets.dial(ctx, addr)
+	c, err := m.sockets.Dial(ctx, addr)
 	if err != nil {
 		return nil, wrapSocket("dial tcp", addr, err)
 	}
@@ -292,4 +292,12 @@ func (m *Mesh) Endpoints() map[cluster.NodeID]netip.AddrPort {
 		}
 	}
 	return out
+}
+
+// wrapSocket adds what was tried to an error.
+func wrapSocket(what string, addr netip.AddrPort, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s in the mesh: %w", what, addr, err)
 }

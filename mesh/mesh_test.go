@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/mesh/device"
 	"github.com/skein-project/skein/mesh/topo"
 )
 
@@ -80,12 +81,12 @@ func TestFirstPacketIsHeld(t *testing.T) {
 	a.mustSet(t, members)
 	got := make(chan error, 1)
 	go func() { got <- a.udpEcho(t, b.ip4, "early", waitFor, waitFor) }()
-	eventually(t, "packet held", func() bool { return a.snap.Load().counters.held > 0 })
+	eventually(t, "packet held", func() bool { return a.snap.Load().counters.Held > 0 })
 	b.mustSet(t, members)
 	if err := <-got; err != nil {
 		t.Fatal(err)
 	}
-	if n := a.snap.Load().counters.dropped; n != 0 {
+	if n := a.snap.Load().counters.Dropped; n != 0 {
 		t.Errorf("%d packets dropped", n)
 	}
 }
@@ -280,7 +281,7 @@ func TestSetRefuses(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	good := Options{Backend: BackendNetstack, PrivateKey: [32]byte{1}, Listen: netip.MustParseAddrPort("127.0.0.1:0")}
+	good := Options{Backend: device.BackendNetstack, PrivateKey: [32]byte{1}, Listen: netip.MustParseAddrPort("127.0.0.1:0")}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
@@ -483,7 +484,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %g", key, got[key])
 		}
 	}
-	if _, err := New(Options{Backend: BackendNetstack, PrivateKey: a.key, Listen: a.opts.Listen, Registerer: reg}); err == nil {
+	if _, err := New(Options{Backend: device.BackendNetstack, PrivateKey: a.key, Listen: a.opts.Listen, Registerer: reg}); err == nil {
 		t.Error("registered twice")
 	}
 	a.stop(t)

@@ -79,8 +79,8 @@ func (c *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(c.peers, up, "reachable")
 	gauge(c.peers, down, "unreachable")
-	counter(c.attempts, s.attempts)
-	counter(c.moves, s.moves)
-	counter(c.held, s.counters.held)
-	counter(c.dropped, s.counters.dropped)
+	counter(c.attempts, s.tally.attempts)
+	counter(c.moves, s.tally.moves)
+	counter(c.held, s.counters.Held)
+	counter(c.dropped, s.counters.Dropped)
 }

@@ -64,10 +64,10 @@ func prepareNamespace(t *testing.T) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(controlDir, 0o755); err != nil {
+	if err := os.MkdirAll(wgDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("tmpfs", controlDir, "tmpfs", 0, ""); err != nil {
+	if err := unix.Mount("tmpfs", wgDir, "tmpfs", 0, ""); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -136,7 +136,7 @@ func newNamespace(t *testing.T, near, far string, addrs [2]netip.Prefix) *namesp
 		t.Fatal(err)
 	}
 	addressed := func(name string, p netip.Prefix) error {
-		h, err := openNetlink()
+		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		if err != nil {
 			return err
 		}
@@ -177,3 +177,6 @@ func onThread(t *testing.T, f func() error) {
 		t.Fatal(err)
 	}
 }
+
+// wgDir is where wg(8) looks for devices outside the kernel.
+const wgDir = "/var/run/wireguard"

@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"crypto/ecdh"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,33 +13,12 @@ import (
 	"github.com/rs/zerolog"
 	"golang.zx2c4.com/wireguard/conn"
 
+	"github.com/skein-project/skein/mesh/device"
 	"github.com/skein-project/skein/mesh/topo"
 )
 
-// Backends of a device.
-const (
-	// BackendAuto takes the kernel's WireGuard, or TUN where the kernel has
-	// none; never netstack, which other processes cannot use.
-	BackendAuto = "auto"
-	// BackendKernel is the kernel's own WireGuard. Its device outlives Run.
-	BackendKernel = "kernel"
-	// BackendTUN is WireGuard in this process behind an interface of the kernel.
-	BackendTUN = "tun"
-	// BackendNetstack is WireGuard and TCP/IP inside this process.
-	BackendNetstack = "netstack"
-)
-
-// Backends lists what Options.Backend may be. Whether this machine has it
-// turns out in Run.
-func Backends() []string {
-	return []string{BackendAuto, BackendKernel, BackendTUN, BackendNetstack}
-}
-
 // DefaultInterface is the network interface of the kernel and TUN backends.
 const DefaultInterface = "skein0"
-
-// maxInterface is the longest name that Linux takes.
-const maxInterface = 15
 
 // DefaultPort is the underlay UDP port of WireGuard.
 const DefaultPort = 51820
@@ -81,15 +59,23 @@ type Options struct {
 	naive   bool      // leave handshakes to the device and the data
 }
 
+// device is the part of the options that a device is opened with.
+func (o Options) device() device.Options {
+	return device.Options{
+		AdoptKeys: o.AdoptKeys, Interface: o.Interface, Networks: o.Networks, PrivateKey: o.PrivateKey,
+		Listen: o.Listen, MTU: o.MTU, Logger: o.Logger, Bind: o.bind, UDPOnly: o.udpOnly,
+	}
+}
+
 // check reports the first option that cannot work and fills in defaults.
 func (o *Options) check() error {
-	if !slices.Contains(Backends(), o.Backend) {
-		return fmt.Errorf("%w %q: this build has %s", ErrBackend, o.Backend, strings.Join(Backends(), ", "))
+	if !slices.Contains(device.Backends(), o.Backend) {
+		return fmt.Errorf("%w %q: this build has %s", ErrBackend, o.Backend, strings.Join(device.Backends(), ", "))
 	}
 	if o.Interface == "" {
 		o.Interface = DefaultInterface
 	}
-	if err := checkInterface(o.Interface); err != nil {
+	if err := device.CheckName(o.Interface); err != nil {
 		return err
 	}
 	for _, n := range o.Networks {
@@ -116,26 +102,4 @@ func (o *Options) check() error {
 		o.Rand = rand.Float64
 	}
 	return nil
-}
-
-// checkInterface reports why Linux or a shell would not take the name.
-func checkInterface(name string) error {
-	if len(name) > maxInterface || name == "." || name == ".." {
-		return fmt.Errorf("interface name %q: at most %d characters", name, maxInterface)
-	}
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_.-", c) {
-			return fmt.Errorf("interface name %q: only letters, digits, '_', '.' and '-'", name)
-		}
-	}
-	return nil
-}
-
-// PublicKey returns the public key that belongs to a private one.
-func PublicKey(private [topo.KeyLen]byte) (topo.Key, error) {
-	k, err := ecdh.X25519().NewPrivateKey(private[:])
-	if err != nil {
-		return topo.Key{}, fmt.Errorf("wireguard private key: %w", err)
-	}
-	return topo.KeyFrom(k.PublicKey().Bytes())
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/mesh/reach"
 	"github.com/skein-project/skein/mesh/topo"
 )
 
@@ -40,26 +42,31 @@ const (
 // owner is the goroutine of Run: the only one that changes the device.
 type owner struct {
 	mesh *Mesh
-	dev  device
+	dev  device.Device
 	log  zerolog.Logger
 	rand func() float64
 
 	want     topo.Desired
 	has      bool // want is set
 	repairAt time.Time
-	links    map[topo.Key]*link
+	links    map[topo.Key]*reach.Link
 	keys     []topo.Key // of links, sorted by node
-	tokens   bucket
-	last     reading
-	attempts uint64
-	moves    uint64
+	tokens   reach.Pace
+	last     device.Reading
+	tally    tally
 	dueReads int  // readings still to make for a hint
 	twofold  bool // a wanted peer has two keys
 	staged   bool // a link is
 }
 
-func newOwner(m *Mesh, dev device) *owner {
-	return &owner{mesh: m, dev: dev, log: m.log, rand: m.opts.Rand, links: map[topo.Key]*link{}}
+// tally counts what was done to reach peers.
+type tally struct {
+	attempts uint64 // handshakes
+	moves    uint64 // endpoints
+}
+
+func newOwner(m *Mesh, dev device.Device) *owner {
+	return &owner{mesh: m, dev: dev, log: m.log, rand: m.opts.Rand, links: map[topo.Key]*reach.Link{}}
 }
 
 // loop serves requests, hints and time until ctx is done or the device stops.
@@ -68,14 +75,14 @@ func (o *owner) loop(ctx context.Context) error {
 	defer timer.Stop()
 	var rested time.Time // no turn before
 	for {
-		hints := o.dev.hints()
+		hints := o.dev.Hints()
 		if o.dueReads > 0 {
 			hints = nil // a reading is already due
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-o.dev.done():
+		case <-o.dev.Done():
 			return errors.New("device stopped by itself")
 		case req := <-o.mesh.requests:
 			req.done <- o.serve(req, time.Now())
@@ -117,26 +124,26 @@ func (o *owner) serve(req request, now time.Time) error {
 // the peers have noticed it: one that the device sees in between would make it
 // start a handshake of its own, and the two would spoil each other.
 func (o *owner) setKey(private [topo.KeyLen]byte, now time.Time) error {
-	key, err := PublicKey(private)
+	key, err := topo.PublicKey(private)
 	if err != nil {
 		return fmt.Errorf("mesh: set key: %w", err)
 	}
 	for _, k := range o.keys {
-		if l := o.links[k]; !l.staged() && !o.mesh.opts.naive {
-			l.held = true
-			o.dev.hold(k, l.addrs, true)
-			o.dev.firm(k)
+		if l := o.links[k]; !l.Staged() && !o.mesh.opts.naive {
+			l.Held = true
+			o.dev.Hold(k, l.Addrs, true)
+			o.dev.Firm(k)
 		}
 	}
 	time.Sleep(passage)
-	if err := o.dev.setPrivateKey(private); err != nil {
+	if err := o.dev.SetPrivateKey(private); err != nil {
 		return fmt.Errorf("mesh: set key: %w", err) // the next turn lets the packets go
 	}
 	o.mesh.key.Store(&key)
 	o.want.Key = key
 	for _, k := range o.keys {
-		if l := o.links[k]; !l.staged() {
-			l.rekey(now, o.rand())
+		if l := o.links[k]; !l.Staged() {
+			l.Rekey(now, o.rand())
 			o.tend(k, l, now)
 		}
 	}
@@ -172,7 +179,7 @@ func (o *owner) reconcile(now time.Time) ([]topo.Refusal, error) {
 	ops, refused := topo.Diff(o.want, o.observed(now))
 	for _, op := range ops {
 		o.log.Debug().Stringer("op", op).Msg("changing device")
-		if err := o.dev.apply(op); err != nil {
+		if err := o.dev.Apply(op); err != nil {
 			return refused, errors.Join(err, o.read(now))
 		}
 	}
@@ -202,7 +209,7 @@ func (o *owner) relink(now time.Time) {
 	}
 	for key := range o.links {
 		if !wanted[key] {
-			o.dev.forget(key)
+			o.dev.Forget(key)
 			delete(o.links, key)
 		}
 	}
@@ -212,35 +219,35 @@ func (o *owner) relink(now time.Time) {
 func (o *owner) relinkPeer(p topo.Peer, now time.Time) {
 	l := o.links[p.Key]
 	if l == nil {
-		l = newLink(p, o.want.Key, now, o.rand())
+		l = reach.New(p, o.want.Key, now, o.rand())
 		if o.rekeyed(p) {
-			l.yield(now, o.rand())
+			l.Yield(now, o.rand())
 		}
 		o.links[p.Key] = l
-		if i := slices.IndexFunc(o.last.peers, func(r peerReading) bool { return r.Key == p.Key }); i >= 0 {
-			l.see(o.last.peers[i], now) // the device has it from an earlier run
+		if i := slices.IndexFunc(o.last.Peers, func(r topo.PeerReading) bool { return r.Key == p.Key }); i >= 0 {
+			l.See(o.last.Peers[i], now) // the device has it from an earlier run
 		}
-		l.held = !l.staged() && !l.live(now) && !o.mesh.opts.naive
+		l.Held = !l.Staged() && !l.Live(now) && !o.mesh.opts.naive
 	}
 	switch {
-	case l.staged() && p.Follows.IsZero():
-		l.held = !l.live(now) && !o.mesh.opts.naive
-		l.initiator = topo.Initiates(o.want.Key, p.Key)
-		if l.held {
-			l.yield(now, o.rand())
+	case l.Staged() && p.Follows.IsZero():
+		l.Held = !l.Live(now) && !o.mesh.opts.naive
+		l.Initiator = topo.Initiates(o.want.Key, p.Key)
+		if l.Held {
+			l.Yield(now, o.rand())
 		}
 		o.log.Info().Str("peer", string(p.Node)).Msg("peer has changed its key")
 	case !p.Follows.IsZero():
-		if l.held {
-			o.dev.forget(p.Key)
+		if l.Held {
+			o.dev.Forget(p.Key)
 		}
-		l.held = false
-	case l.held && !slices.Equal(l.want.Endpoints, p.Endpoints):
-		l.startOver(now, o.rand()) // new candidates are worth a new search
+		l.Held = false
+	case l.Held && !slices.Equal(l.Want.Endpoints, p.Endpoints):
+		l.StartOver(now, o.rand()) // new candidates are worth a new search
 	}
-	l.update(p)
-	if l.held {
-		o.dev.hold(p.Key, l.addrs, true)
+	l.Update(p)
+	if l.Held {
+		o.dev.Hold(p.Key, l.Addrs, true)
 	}
 }
 
@@ -250,7 +257,7 @@ func (o *owner) rekeyed(p topo.Peer) bool {
 		return false
 	}
 	for key, l := range o.links {
-		if l.want.Node == p.Node && !slices.ContainsFunc(o.want.Peers, func(w topo.Peer) bool { return w.Key == key }) {
+		if l.Want.Node == p.Node && !slices.ContainsFunc(o.want.Peers, func(w topo.Peer) bool { return w.Key == key }) {
 			return true
 		}
 	}
@@ -264,7 +271,7 @@ func (o *owner) switched(now time.Time) bool {
 		return false
 	}
 	for _, p := range topo.Resolve(o.want, o.observed(now)).Peers {
-		if l := o.links[p.Key]; l != nil && l.want.Follows != p.Follows {
+		if l := o.links[p.Key]; l != nil && l.Want.Follows != p.Follows {
 			return true
 		}
 	}
@@ -273,11 +280,11 @@ func (o *owner) switched(now time.Time) bool {
 
 // observed is the last reading with ages.
 func (o *owner) observed(now time.Time) topo.Observed {
-	obs := topo.Observed{Port: o.last.port, MTU: o.last.mtu, Addrs: o.last.addrs}
-	for _, p := range o.last.peers {
+	obs := topo.Observed{Port: o.last.Port, MTU: o.last.MTU, Addrs: o.last.Addrs}
+	for _, p := range o.last.Peers {
 		p.Age = topo.Never
 		if l := o.links[p.Key]; l != nil {
-			p.Age = l.age(now)
+			p.Age = l.Age(now)
 		}
 		obs.Peers = append(obs.Peers, p.ObservedPeer)
 	}
@@ -286,14 +293,14 @@ func (o *owner) observed(now time.Time) topo.Observed {
 
 // read takes a reading of the device.
 func (o *owner) read(now time.Time) error {
-	r, err := o.dev.observe()
+	r, err := o.dev.Observe()
 	if err != nil {
 		return err
 	}
 	o.last = r
-	for _, p := range r.peers {
+	for _, p := range r.Peers {
 		if l := o.links[p.Key]; l != nil {
-			l.see(p, now)
+			l.See(p, now)
 		}
 	}
 	return nil
@@ -316,10 +323,10 @@ func (o *owner) turn(now time.Time) time.Duration {
 	}
 	next := readIdle
 	keys := o.keys
-	if o.tokens.few(now) {
+	if o.tokens.Few(now) {
 		// Who was tried least comes first.
 		keys = slices.Clone(keys)
-		slices.SortStableFunc(keys, func(a, b topo.Key) int { return cmp.Compare(o.links[a].tries, o.links[b].tries) })
+		slices.SortStableFunc(keys, func(a, b topo.Key) int { return cmp.Compare(o.links[a].Search.Tries, o.links[b].Search.Tries) })
 	}
 	for _, key := range keys {
 		if wait := o.tend(key, o.links[key], now); wait < next {
@@ -337,48 +344,48 @@ func (o *owner) turn(now time.Time) time.Duration {
 }
 
 // tend looks after one peer and returns how long it can wait.
-func (o *owner) tend(key topo.Key, l *link, now time.Time) time.Duration {
-	if o.mesh.opts.naive || l.staged() {
+func (o *owner) tend(key topo.Key, l *reach.Link, now time.Time) time.Duration {
+	if o.mesh.opts.naive || l.Staged() {
 		return readIdle
 	}
-	switch live := l.live(now); {
-	case live && l.held:
-		if wait := settle - l.age(now); l.rekeyed && wait > 0 {
+	switch live := l.Live(now); {
+	case live && l.Held:
+		if wait := reach.Settle - l.Age(now); l.Rekeyed && wait > 0 {
 			return wait
 		}
-		l.held, l.rekeyed = false, false
-		l.initiator = topo.Initiates(o.want.Key, key)
-		o.dev.hold(key, l.addrs, false)
-		o.log.Info().Str("peer", string(l.want.Node)).Stringer("addr", l.endpoint).Msg("peer reached")
-	case !live && !l.held && l.seen:
-		l.held = true
-		o.dev.hold(key, l.addrs, true)
-		l.startOver(now, o.rand())
-		o.log.Info().Str("peer", string(l.want.Node)).Msg("peer out of reach")
+		l.Held, l.Rekeyed = false, false
+		l.Initiator = topo.Initiates(o.want.Key, key)
+		o.dev.Hold(key, l.Addrs, false)
+		o.log.Info().Str("peer", string(l.Want.Node)).Stringer("addr", l.Last.Endpoint).Msg("peer reached")
+	case !live && !l.Held && l.Seen:
+		l.Held = true
+		o.dev.Hold(key, l.Addrs, true)
+		l.StartOver(now, o.rand())
+		o.log.Info().Str("peer", string(l.Want.Node)).Msg("peer out of reach")
 	}
-	if !l.seen {
+	if !l.Seen {
 		return readBusy
 	}
-	a := l.due(now, o.rand(), &o.tokens)
-	if a.endpoint.IsValid() {
-		if err := o.dev.apply(topo.SetEndpoint{Key: key, Endpoint: a.endpoint}); err != nil {
+	a := l.Due(now, o.rand(), &o.tokens)
+	if a.Endpoint.IsValid() {
+		if err := o.dev.Apply(topo.SetEndpoint{Key: key, Endpoint: a.Endpoint}); err != nil {
 			o.log.Debug().Err(err).Msg("candidate not usable")
 		}
-		l.endpoint = a.endpoint
-		o.moves++
+		l.Last.Endpoint = a.Endpoint
+		o.tally.moves++
 	}
-	if a.handshake && l.endpoint.IsValid() {
-		o.attempts++
-		if err := o.dev.handshake(key, a.force); err != nil {
-			o.log.Debug().Err(err).Str("peer", string(l.want.Node)).Msg("handshake not started")
+	if a.Handshake && l.Last.Endpoint.IsValid() {
+		o.tally.attempts++
+		if err := o.dev.Handshake(key, a.Force); err != nil {
+			o.log.Debug().Err(err).Str("peer", string(l.Want.Node)).Msg("handshake not started")
 		}
 	}
-	if l.reachable(now) {
+	if l.Reachable(now) {
 		return readIdle
 	}
-	wait := min(o.busy(), l.rotateAt.Sub(now))
-	if !l.live(now) {
-		wait = min(wait, l.nextTry.Sub(now))
+	wait := min(o.busy(), l.Search.RotateAt.Sub(now))
+	if !l.Live(now) {
+		wait = min(wait, l.Search.NextTry.Sub(now))
 	}
 	return max(wait, time.Millisecond)
 }
@@ -387,7 +394,7 @@ func (o *owner) tend(key topo.Key, l *link, now time.Time) time.Duration {
 func (o *owner) shaken() int64 {
 	var sum int64
 	for _, l := range o.links {
-		sum += l.handshake
+		sum += l.Last.Handshake
 	}
 	return sum
 }
@@ -395,7 +402,7 @@ func (o *owner) shaken() int64 {
 // keepaliveDue reports whether a peer with a session lacks its keepalive.
 func (o *owner) keepaliveDue() bool {
 	for _, l := range o.links {
-		if l.handshake != 0 && l.keepalive != l.want.Keepalive {
+		if l.Last.Handshake != 0 && l.Last.Keepalive != l.Want.Keepalive {
 			return true
 		}
 	}
@@ -409,35 +416,35 @@ func (o *owner) sortKeys() {
 		o.keys = append(o.keys, k)
 	}
 	slices.SortFunc(o.keys, func(a, b topo.Key) int {
-		return cmp.Or(cmp.Compare(o.links[a].want.Node, o.links[b].want.Node), bytes.Compare(a[:], b[:]))
+		return cmp.Or(cmp.Compare(o.links[a].Want.Node, o.links[b].Want.Node), bytes.Compare(a[:], b[:]))
 	})
 }
 
 // publish makes the present state visible to Observe and the metrics.
 func (o *owner) publish(now time.Time) {
 	s := &snapshot{
-		port: o.last.port, mtu: o.last.mtu,
-		counters: o.dev.counters(), attempts: o.attempts, moves: o.moves,
+		port: o.last.Port, mtu: o.last.MTU,
+		counters: o.dev.Counters(), tally: o.tally,
 	}
 	next := map[topo.Key]topo.Key{}
 	for key, l := range o.links {
-		if l.staged() {
-			next[l.want.Follows] = key
+		if l.Staged() {
+			next[l.Want.Follows] = key
 		}
 	}
 	s.peers = make([]PeerStatus, 0, len(o.keys))
 	for _, key := range o.keys {
 		l := o.links[key]
-		if l.staged() {
+		if l.Staged() {
 			continue
 		}
 		p := PeerStatus{
-			Node: l.want.Node, Key: key, Next: next[key], Allowed: l.allowed, Endpoint: l.endpoint, Candidates: l.candidates(),
-			Live: l.live(now), Reachable: l.reachable(now), Initiator: l.initiator, Attempts: l.tries,
-			Keepalive: l.keepalive, Rx: l.rx, Tx: l.tx,
+			Node: l.Want.Node, Key: key, Next: next[key], Allowed: l.Last.Allowed, Endpoint: l.Last.Endpoint, Candidates: l.Candidates(),
+			Live: l.Live(now), Reachable: l.Reachable(now), Initiator: l.Initiator, Attempts: l.Search.Tries,
+			Keepalive: l.Last.Keepalive, Rx: l.Last.Rx, Tx: l.Last.Tx,
 		}
-		if l.handshake != 0 {
-			p.LastHandshake = time.Unix(0, l.handshake)
+		if l.Last.Handshake != 0 {
+			p.LastHandshake = time.Unix(0, l.Last.Handshake)
 		}
 		s.peers = append(s.peers, p)
 	}

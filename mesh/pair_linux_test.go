@@ -9,6 +9,8 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/mesh/hostnet"
 )
 
 // Two hosts that are configured at the same moment and both send at once find
@@ -17,14 +19,14 @@ import (
 func TestTUNPair(t *testing.T) {
 	require.Need(t, require.Netns)
 	if inNamespace(t) {
-		pairs(t, BackendTUN, count(4, 18))
+		pairs(t, device.BackendTUN, count(4, 18))
 	}
 }
 
 func TestKernelPair(t *testing.T) {
 	require.Need(t, require.KernelWG)
 	if inNamespace(t) {
-		pairs(t, BackendKernel, count(4, 18))
+		pairs(t, device.BackendKernel, count(4, 18))
 	}
 }
 
@@ -70,7 +72,7 @@ func together(t *testing.T, backend string, here, there func(*testing.T, func() 
 				t.Error(err)
 			}
 			places[i](t, func() error {
-				_, err := Cleanup(t.Context(), "skt0")
+				_, err := hostnet.Cleanup(t.Context(), "skt0")
 				return err
 			})
 		}

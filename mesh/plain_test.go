@@ -14,6 +14,7 @@ import (
 	wg "golang.zx2c4.com/wireguard/device"
 	"golang.zx2c4.com/wireguard/tun/netstack"
 
+	"github.com/skein-project/skein/mesh/device"
 	"github.com/skein-project/skein/mesh/topo"
 )
 
@@ -36,7 +37,7 @@ func plainPair(t testing.TB) (a, b *netstack.Net, to netip.AddrPort) {
 		dev := wg.NewDevice(tun, conn.NewDefaultBind(), &wg.Logger{Verbosef: wg.DiscardLogf, Errorf: wg.DiscardLogf})
 		t.Cleanup(dev.Close)
 		private := nextKey(90+i, 0)
-		public, err := PublicKey(private)
+		public, err := topo.PublicKey(private)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,11 +51,11 @@ func plainPair(t testing.TB) (a, b *netstack.Net, to netip.AddrPort) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := parseUAPI(text)
+		r, err := device.ParseUAPI(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		nets, devs, keys, ports = append(nets, n), append(devs, dev), append(keys, public), append(ports, r.port)
+		nets, devs, keys, ports = append(nets, n), append(devs, dev), append(keys, public), append(ports, r.Port)
 	}
 	for i, dev := range devs {
 		other := keys[1-i]

@@ -137,7 +137,7 @@ func nextKey(i, turn int) [topo.KeyLen]byte {
 // stage announces the key that hosts[i] is going to have.
 func stage(t *testing.T, hosts []*host, members []cluster.Member, i int, key [topo.KeyLen]byte) {
 	t.Helper()
-	pub, err := PublicKey(key)
+	pub, err := topo.PublicKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestBubbleRotateBadly(t *testing.T) {
 		change(t, hs, ms, 0, key)
 	})
 	run("told 300 ms after the change, not before", 80, func(t *testing.T, hs hosts, ms members, key [topo.KeyLen]byte) {
-		pub, _ := PublicKey(key)
+		pub, _ := topo.PublicKey(key)
 		ms[0].NextWG = pub[:]
 		change(t, hs, ms, 0, key)
 		time.Sleep(300 * time.Millisecond)

@@ -19,13 +19,15 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/mesh/hostnet"
 )
 
 // Devices are opened and closed under load; nothing stays behind.
 func TestTUNCycles(t *testing.T) {
 	require.Need(t, require.TUN)
 	if inNamespace(t) {
-		cycles(t, BackendTUN, count(25, 1000))
+		cycles(t, device.BackendTUN, count(25, 1000))
 	}
 }
 
@@ -41,7 +43,7 @@ func cycles(t *testing.T, backend string, n int) {
 	eventually(t, "descriptors closed", func() bool { return descriptors(t) <= files })
 	eventually(t, "goroutines gone", func() bool { return runtime.NumGoroutine() <= routines })
 	t.Logf("descriptors %d before, %d after; goroutines %d and %d", files, descriptors(t), routines, runtime.NumGoroutine())
-	entries, err := os.ReadDir(controlDir)
+	entries, err := os.ReadDir(wgDir)
 	if err != nil || len(entries) > 0 {
 		t.Errorf("control sockets left: %v, %v", entries, err)
 	}
@@ -107,8 +109,8 @@ func cycle(t *testing.T, backend string, b *host) {
 		t.Fatal("did not stop")
 	}
 	flow.Wait()
-	if backend == BackendKernel {
-		if removed, err := Cleanup(t.Context(), "skt0"); err != nil || !removed {
+	if backend == device.BackendKernel {
+		if removed, err := hostnet.Cleanup(t.Context(), "skt0"); err != nil || !removed {
 			t.Fatalf("clean up: %v, %v", removed, err)
 		}
 	}
@@ -124,9 +126,9 @@ func TestTUNControlSocket(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	path := filepath.Join(controlDir, "skt0.sock")
+	path := filepath.Join(wgDir, "skt0.sock")
 	leaveSocket(t, path)
-	a, b := pair(t, BackendTUN, 1, 2)
+	a, b := pair(t, device.BackendTUN, 1, 2)
 	bothReach(t, a, b)
 	wg, err := wgctrl.New()
 	if err != nil {
@@ -157,7 +159,7 @@ func TestTUNControlSocket(t *testing.T) {
 	// Cleanup removes a stale one as well, which is no interface.
 	leaveSocket(t, path)
 	for range 2 {
-		if removed, err := Cleanup(t.Context(), "skt0"); err != nil || removed {
+		if removed, err := hostnet.Cleanup(t.Context(), "skt0"); err != nil || removed {
 			t.Errorf("clean up: %v, %v", removed, err)
 		}
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -165,10 +167,10 @@ func TestTUNControlSocket(t *testing.T) {
 		}
 	}
 	// Without the directory the device works all the same.
-	if err := unix.Mount("", controlDir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+	if err := unix.Mount("", wgDir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	a, b = pair(t, BackendTUN, 1, 2)
+	a, b = pair(t, device.BackendTUN, 1, 2)
 	bothReach(t, a, b)
 }
 
@@ -180,11 +182,11 @@ func TestTUNAutomaticChoice(t *testing.T) {
 		return
 	}
 	tidy(t)
-	a := newHost(t, 1, on(BackendAuto))
+	a := newHost(t, 1, on(device.BackendAuto))
 	a.start(t)
-	want := BackendTUN
+	want := device.BackendTUN
 	if require.Missing(require.KernelWG) == nil {
-		want = BackendKernel
+		want = device.BackendKernel
 	}
 	if a.Backend() != want || a.Interface() != "skt0" {
 		t.Errorf("backend is %s on %q, want %s", a.Backend(), a.Interface(), want)
@@ -218,14 +220,14 @@ func TestTUNPathMTU(t *testing.T) {
 		}
 	}
 	for to, want := range map[string]int{"192.0.2.9": 1450, "198.51.100.7": 1400, "2001:db8::9": 1450, "::ffff:192.0.2.9": 1450} {
-		if got, err := PathMTU(netip.MustParseAddr(to)); err != nil || got != want {
+		if got, err := hostnet.PathMTU(netip.MustParseAddr(to)); err != nil || got != want {
 			t.Errorf("towards %s: %d, %v; want %d", to, got, err, want)
 		}
 	}
-	if got, err := PathMTU(netip.MustParseAddr("203.0.113.1")); err == nil {
+	if got, err := hostnet.PathMTU(netip.MustParseAddr("203.0.113.1")); err == nil {
 		t.Errorf("without a route: %d", got)
 	}
-	u, err := ReadUnderlay("skt0")
+	u, err := hostnet.ReadUnderlay("skt0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@
 //
 // Health: the target is connected to every Options.CheckEvery. After three
 // failures in a row it is unhealthy, after one success healthy; each change is
-// told once. That is a hint, nothing is refused on account of it.
+// passed to Options.OnHealth once. The proxy refuses nothing on account of it:
+// who leaves the host out of the descriptors is package onion/policy.
 //
 // Goroutines: Run's caller owns Run, which owns the accepting, the health
 // checks and one or more per connection; all end with Run. Connections beyond

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // serveTCP copies each connection both ways.
@@ -28,10 +30,7 @@ func (p *Proxy) serveTCP(ctx context.Context, wg *sync.WaitGroup) error {
 				return nil
 			}
 			if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() { //nolint:errorlint // net/http asks the same
-				select {
-				case <-ctx.Done():
-				case <-time.After(50 * time.Millisecond): // too many files open
-				}
+				_ = wait.For(ctx, 50*time.Millisecond) // too many files open
 				continue
 			}
 			return fmt.Errorf("proxy: %w", err)

@@ -115,7 +115,7 @@ func (c *Core) seenBehindFence(e Seen, now time.Duration) []Action {
 	}
 	c.floors[e.Period] = max(c.floors[e.Period], c.fence.revision)
 	c.fence = fence{}
-	c.touch(now)
+	c.pace.touch(now)
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (c *Core) overtake(e Seen, now time.Duration) (acts []Action) {
 		return nil
 	}
 	c.floors[e.Period] = e.Revision
-	c.touch(now)
+	c.pace.touch(now)
 	if !e.Known {
 		acts = append(acts, Foreign{e.Period, e.Dir, e.Revision})
 	}

@@ -38,15 +38,7 @@ type Core struct {
 	targets    []*target
 	floors     map[descriptor.Period]uint64
 
-	dirty     bool // there is something new since the last Build
-	changed   time.Duration
-	building  bool
-	failures  int           // builds in a row
-	notBefore time.Duration // of the next Build, after one that failed
-	paid      time.Duration // how far the builds so far reach, MinGap each
-	refresh   time.Duration // when the descriptor is renewed anyway
-	version   uint64
-
+	pace  pacer
 	fence fence
 	busy  map[descriptor.Fingerprint]bool
 }
@@ -82,7 +74,7 @@ type dir struct {
 // NewCore returns a core that publishes nothing yet. floors are the highest
 // revisions known, as persisted before.
 func NewCore(timing Timing, seed uint64, floors map[descriptor.Period]uint64) *Core {
-	c := &Core{timing: timing, seed: seed, floors: map[descriptor.Period]uint64{}, busy: map[descriptor.Fingerprint]bool{}}
+	c := &Core{timing: timing, seed: seed, pace: pacer{timing: timing}, floors: map[descriptor.Period]uint64{}, busy: map[descriptor.Fingerprint]bool{}}
 	maps.Copy(c.floors, floors)
 	return c
 }
@@ -95,7 +87,7 @@ func (c *Core) Step(e Event, now time.Duration) (acts []Action) {
 	case SetContent:
 		if e.Digest != c.content {
 			c.content = e.Digest
-			c.touch(now)
+			c.pace.touch(now)
 		}
 	case SetTargets:
 		c.setTargets(e.Targets, now)
@@ -109,25 +101,18 @@ func (c *Core) Step(e Event, now time.Duration) (acts []Action) {
 	return append(acts, c.due(now)...)
 }
 
-// touch notes a change. Changes are gathered from the first one on.
-func (c *Core) touch(now time.Duration) {
-	if !c.dirty {
-		c.dirty, c.changed = true, now
-	}
-}
-
 func (c *Core) setDuty(e SetDuty, now time.Duration) {
 	switch {
 	case !e.Publishing:
-		c.dirty = false
+		c.pace.dirty = false
 	case !c.publishing || e.Term > c.term:
-		c.touch(now)
+		c.pace.touch(now)
 	}
 	if !e.Publishing || e.Term > c.fence.term {
 		c.fence = fence{}
 	}
 	if !c.publishing && e.Publishing {
-		c.notBefore, c.paid = 0, 0
+		c.pace.notBefore, c.pace.paid = 0, 0
 		for _, t := range c.targets {
 			t.version = 0 // what was posted before may be overtaken
 		}
@@ -156,21 +141,18 @@ func (c *Core) setTargets(all []Target, now time.Duration) {
 			delete(c.floors, p)
 		}
 	}
-	c.touch(now)
+	c.pace.touch(now)
 }
 
 func (c *Core) built(e Built, now time.Duration) {
-	if !c.building || e.Version != c.version {
+	if !c.pace.building || e.Version != c.pace.version {
 		return
 	}
-	c.building = false
 	if len(e.Revisions) == 0 {
-		c.failures++
-		c.notBefore = now + c.timing.backoff(c.failures, c.chance())
-		c.touch(now)
+		c.pace.failed(now, c.chance())
 		return
 	}
-	c.failures = 0
+	c.pace.succeeded()
 	for i, t := range c.targets {
 		if i >= len(e.Revisions) {
 			break
@@ -198,14 +180,12 @@ func (c *Core) due(now time.Duration) (acts []Action) {
 		}
 		return acts
 	}
-	if !c.dirty && !c.building && c.version > 0 && now >= c.refresh {
-		c.dirty, c.changed = true, now-c.timing.Coalesce
-	}
+	c.pace.renew(now)
 	if at, ok := c.buildAt(); ok && now >= at {
 		acts = append(acts, c.build(now))
 	}
 	for _, t := range c.targets {
-		if t.version != c.version || c.building {
+		if !c.current(t) {
 			continue // there will be a newer one at once
 		}
 		for _, f := range t.Store {
@@ -222,20 +202,19 @@ func (d *dir) pending() bool { return !d.stored && !d.rejected && !d.posted }
 
 // buildAt says when the next Build is due, if there is a reason for one.
 func (c *Core) buildAt() (time.Duration, bool) {
-	if !c.dirty || c.building || len(c.targets) == 0 || c.content == [32]byte{} {
+	if len(c.targets) == 0 || c.content == [32]byte{} {
 		return 0, false
 	}
-	burst := time.Duration(c.timing.Burst-1) * c.timing.MinGap
-	return max(c.changed+c.timing.Coalesce, c.notBefore, c.paid-burst), true
+	return c.pace.at()
 }
 
+// current reports whether t has the newest descriptor, and none newer is about
+// to be built.
+func (c *Core) current(t *target) bool { return t.version == c.pace.version && !c.pace.building }
+
 func (c *Core) build(now time.Duration) Build {
-	c.version++
-	c.building, c.dirty = true, false
-	c.paid = max(c.paid, now) + c.timing.MinGap
-	jitter := time.Duration(c.chance() % uint64(2*c.timing.Jitter+1))
-	c.refresh = now + c.timing.Period - c.timing.Jitter + jitter
-	b := Build{Version: c.version, Term: c.term}
+	c.pace.begin(now, c.chance())
+	b := Build{Version: c.pace.version, Term: c.term}
 	for _, t := range c.targets {
 		b.Periods = append(b.Periods, t.Period)
 		b.Floors = append(b.Floors, c.floors[t.Period])
@@ -262,11 +241,11 @@ func (c *Core) Deadline() (at time.Duration, ok bool) {
 	}
 	if d, due := c.buildAt(); due {
 		earlier(d)
-	} else if !c.dirty && !c.building && c.version > 0 {
-		earlier(c.refresh)
+	} else if c.pace.idle() {
+		earlier(c.pace.refresh)
 	}
 	for _, t := range c.targets {
-		if t.version != c.version || c.building {
+		if !c.current(t) {
 			continue
 		}
 		for f, d := range t.dirs {

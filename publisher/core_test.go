@@ -270,7 +270,7 @@ func TestChangesAreGathered(t *testing.T) {
 	if n := w.count("build") - before; n < 2+6 || n > 2+7 {
 		t.Errorf("%d descriptors, want one per 5 s: %v", n, w.log)
 	}
-	w.want(w.core.version)
+	w.want(w.core.pace.version)
 	w.tell(SetContent{w.core.content})
 	w.tell(SetTargets{twoTargets()})
 	w.tell(SetDuty{true, 1, false})
@@ -399,7 +399,7 @@ func TestBuildFails(t *testing.T) {
 	}
 	w.broken = false
 	w.run(6 * time.Minute)
-	w.want(w.core.version)
+	w.want(w.core.pace.version)
 }
 
 func TestNewTargets(t *testing.T) {
@@ -504,7 +504,7 @@ func TestFenceFallsWithANewTerm(t *testing.T) {
 	}
 	w.tell(SetDuty{true, 6, false})
 	w.run(6 * time.Second)
-	w.want(w.core.version)
+	w.want(w.core.pace.version)
 }
 
 // TestForeignRevision: a key that is used elsewhere, or an old value that was
@@ -561,9 +561,9 @@ func FuzzCore(f *testing.F) {
 				w.run(time.Duration(b) * 50 * time.Millisecond)
 			}
 			if !w.core.publishing {
-				n := len(w.posts[w.core.version])
+				n := len(w.posts[w.core.pace.version])
 				w.tell(Tick{})
-				if len(w.posts[w.core.version]) != n {
+				if len(w.posts[w.core.pace.version]) != n {
 					t.Fatal("posts without duty")
 				}
 			}

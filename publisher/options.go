@@ -104,6 +104,8 @@ type Host struct {
 	// Relays are those of its introduction points that have a circuit; nil: not
 	// known, all count. A relay that died stays in the descriptor for a minute.
 	Relays []descriptor.Fingerprint
+	// Reserve says that its points are for the case that no other host has any.
+	Reserve bool
 }
 
 // Network is what the own tor says about the network.

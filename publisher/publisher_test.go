@@ -308,7 +308,11 @@ func TestPublish(t *testing.T) {
 		s.pub.SetHosts(s.hosts)
 		pass(8 * time.Second)
 		s.want(6, pointAt(0, 100, 1), pointAt(1, 110, 2))
-		s.pub.SetHosts(s.hosts[:1]) // one is dead as well
+		s.hosts[0].Reserve = true // its backends fail
+		s.pub.SetHosts(s.hosts)
+		pass(8 * time.Second)
+		s.want(3, pointAt(1, 110, 2))
+		s.pub.SetHosts(s.hosts[:1]) // the other one is dead: better a failing host than none
 		pass(8 * time.Second)
 		s.want(3, pointAt(0, 100, 1))
 	})

@@ -93,11 +93,15 @@ func (r *roster) sorted() []*entry {
 }
 
 // candidates returns what the hosts have to offer, and the lines that all of
-// them carry.
+// them carry. A reserve counts if no other host has points.
 func (r *roster) candidates() (all []descriptor.Candidate, header []string) {
 	var opened []*descriptor.Descriptor
-	for _, e := range r.sorted() {
-		if e.desc != nil && e.Weight > 0 {
+	sorted := r.sorted()
+	others := slices.ContainsFunc(sorted, func(e *entry) bool {
+		return !e.Reserve && e.desc != nil && e.Weight > 0 && len(e.standing()) > 0
+	})
+	for _, e := range sorted {
+		if e.desc != nil && e.Weight > 0 && (!others || !e.Reserve) {
 			all = append(all, descriptor.Candidate{Node: e.Node, Weight: e.Weight, Points: e.standing()})
 			opened = append(opened, e.desc)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
@@ -18,7 +19,7 @@ type Share struct {
 	// Proof is the signature of ProofText by the key of that service, so that no
 	// host can show the service of another one as its own.
 	Proof   [ed25519.SignatureSize]byte
-	Weight  uint32 // 0: drained; at most cluster.MaxOnionWeight
+	Weight  uint32 // 0: drained; at most event.MaxOnionWeight
 	Healthy bool   // its target takes connections
 	// Relays are its introduction points with an established circuit.
 	Relays []descriptor.Fingerprint
@@ -112,8 +113,8 @@ func decodeShare(pieces [][]byte) (s Share, err error) {
 	}
 	copy(s.Address[:], take(len(s.Address)))
 	copy(s.Proof[:], take(len(s.Proof)))
-	if s.Weight = binary.BigEndian.Uint32(take(4)); s.Weight > cluster.MaxOnionWeight {
-		return Share{}, fmt.Errorf("%w: weight %d, at most %d", ErrShare, s.Weight, cluster.MaxOnionWeight)
+	if s.Weight = binary.BigEndian.Uint32(take(4)); s.Weight > event.MaxOnionWeight {
+		return Share{}, fmt.Errorf("%w: weight %d, at most %d", ErrShare, s.Weight, event.MaxOnionWeight)
 	}
 	s.Healthy = take(1)[0]&shareHealth != 0
 	n := int(take(1)[0])

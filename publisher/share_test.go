@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
@@ -47,7 +47,7 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heavy, err := Share{Weight: cluster.MaxOnionWeight + 1}.Encode()
+	heavy, err := Share{Weight: event.MaxOnionWeight + 1}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

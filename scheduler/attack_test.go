@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -18,7 +19,7 @@ import (
 type attack struct {
 	// answer replaces the results of chunks; serve replaces all that the worker
 	// says after the welcome, until it returns.
-	answer  func(r stream.Ref, n uint64) []stream.Frame
+	answer  func(r job.Attempt, n uint64) []stream.Frame
 	serve   func(conn net.Conn, in *stream.Decoder)
 	counted string // a metric that must have risen
 	failed  bool   // attempts must have failed
@@ -40,8 +41,8 @@ func send(conn net.Conn, frames ...stream.Frame) bool {
 }
 
 // lie changes a good result.
-func lie(change func(*stream.Result)) func(stream.Ref, uint64) []stream.Frame {
-	return func(r stream.Ref, n uint64) []stream.Frame {
+func lie(change func(*stream.Result)) func(job.Attempt, uint64) []stream.Frame {
+	return func(r job.Attempt, n uint64) []stream.Frame {
 		f := goodResult(r, n)
 		change(f.Result)
 		return []stream.Frame{f}
@@ -49,7 +50,7 @@ func lie(change func(*stream.Result)) func(stream.Ref, uint64) []stream.Frame {
 }
 
 func attacks() map[string]attack {
-	metric := func(f func(*cluster.Metric)) func(stream.Ref, uint64) []stream.Frame {
+	metric := func(f func(*job.Metric)) func(job.Attempt, uint64) []stream.Frame {
 		return lie(func(r *stream.Result) {
 			m := r.Result.Metrics["x"]
 			f(&m)
@@ -64,19 +65,19 @@ func attacks() map[string]attack {
 		}
 	}
 	return map[string]attack{
-		"twice, and different the second time": {answer: func(r stream.Ref, n uint64) []stream.Frame {
+		"twice, and different the second time": {answer: func(r job.Attempt, n uint64) []stream.Frame {
 			other := goodResult(r, n)
-			other.Result.Result.Metrics["x"] = cluster.Metric{N: n, Mean: -5, Min: -5, Max: -5}
+			other.Result.Result.Metrics["x"] = job.Metric{N: n, Mean: -5, Min: -5, Max: -5}
 			return []stream.Frame{goodResult(r, n), other}
 		}},
 		"the result of another chunk": {answer: lie(func(r *stream.Result) { r.Chunk = (r.Chunk + 1) % 60 })},
 		"a chunk that is none":        {answer: lie(func(r *stream.Result) { r.Chunk += 1000 }), counted: offencesMetric},
 		"a job that is none":          {answer: lie(func(r *stream.Result) { r.Job = "jnone" })},
-		"a later attempt":             {answer: lie(func(r *stream.Result) { r.Attempt = math.MaxInt32 }), counted: offencesMetric},
+		"a later attempt":             {answer: lie(func(r *stream.Result) { r.Number = math.MaxInt32 }), counted: offencesMetric},
 		"too many iterations":         {answer: lie(func(r *stream.Result) { r.Result.Iterations++ }), failed: true},
 		"no iterations":               {answer: lie(func(r *stream.Result) { r.Result.Iterations = 0 }), failed: true},
-		"more samples than work":      {answer: metric(func(m *cluster.Metric) { m.N *= 2 }), failed: true},
-		"infinite":                    {answer: metric(func(m *cluster.Metric) { m.Max = math.Inf(1) }), counted: offencesMetric},
+		"more samples than work":      {answer: metric(func(m *job.Metric) { m.N *= 2 }), failed: true},
+		"infinite":                    {answer: metric(func(m *job.Metric) { m.Max = math.Inf(1) }), counted: offencesMetric},
 		"endless run time":            {answer: lie(func(r *stream.Result) { r.Seconds = math.Inf(1) }), counted: offencesMetric},
 		"garbage": {serve: func(conn net.Conn, _ *stream.Decoder) {
 			junk := rand.NewChaCha8([32]byte{})
@@ -107,7 +108,7 @@ func attacks() map[string]attack {
 		"says nothing": {serve: drop, counted: endsMetric},
 		"accepts, and never answers": {serve: func(conn net.Conn, in *stream.Decoder) {
 			var mu sync.Mutex
-			has := []stream.Ref{}
+			has := []job.Attempt{}
 			go func() {
 				for ok := true; ok; time.Sleep(time.Second) {
 					mu.Lock()
@@ -126,14 +127,14 @@ func attacks() map[string]attack {
 				}
 				mu.Lock()
 				for _, c := range f.Assign.Chunks {
-					has = append(has, stream.Ref{Job: f.Assign.Job, Chunk: c.Chunk, Attempt: c.Attempt})
+					has = append(has, job.Attempt{Job: f.Assign.Job, Chunk: c.Chunk, Number: c.Number})
 				}
 				mu.Unlock()
 			}
 		}},
-		"all that it ever said, again each time": {answer: func() func(stream.Ref, uint64) []stream.Frame {
+		"all that it ever said, again each time": {answer: func() func(job.Attempt, uint64) []stream.Frame {
 			var said []stream.Frame
-			return func(r stream.Ref, n uint64) []stream.Frame {
+			return func(r job.Attempt, n uint64) []stream.Frame {
 				said = append(said, goodResult(r, n))
 				return slices.Clone(said)
 			}
@@ -141,11 +142,11 @@ func attacks() map[string]attack {
 		"flood of results": {serve: func(conn net.Conn, in *stream.Decoder) {
 			reads := make(chan struct{})
 			go func() { defer close(reads); drop(conn, in) }()
-			for i := 0; i < 5000 && send(conn, goodResult(stream.Ref{Job: "jnone", Chunk: i, Attempt: 1}, 10)); i++ {
+			for i := 0; i < 5000 && send(conn, goodResult(job.Attempt{Job: "jnone", Chunk: i, Number: 1}, 10)); i++ {
 			}
 			<-reads
 		}},
-		"flood of failures": {answer: func(r stream.Ref, _ uint64) []stream.Frame {
+		"flood of failures": {answer: func(r job.Attempt, _ uint64) []stream.Frame {
 			var out []stream.Frame
 			for range 300 {
 				out = append(out, failure(r, "no"))
@@ -184,7 +185,7 @@ func TestAttacks(t *testing.T) {
 					// The job may end before the holder loses its patience.
 					r.until(time.Minute, attack.counted, func() bool { return r.metric(attack.counted) > before })
 				}
-				if n := r.log.count(cluster.KindChunkFailed); attack.failed && n == 0 {
+				if n := r.log.count(event.KindChunkFailed); attack.failed && n == 0 {
 					t.Error("no attempt failed")
 				}
 				if err := stop(); err == nil {
@@ -197,19 +198,19 @@ func TestAttacks(t *testing.T) {
 }
 
 // acceptsOf counts the accepted results of each chunk of a job.
-func (l *memLog) acceptsOf(id cluster.JobID) map[int]int {
+func (l *memLog) acceptsOf(id job.ID) map[int]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make(map[int]int)
 	for _, e := range l.events {
-		var many cluster.ChunksAccepted
-		var one cluster.ChunkAccepted
+		var many event.ChunksAccepted
+		var one event.ChunkAccepted
 		switch {
-		case e.Kind == cluster.KindChunksAccepted && json.Unmarshal(e.Body, &many) == nil && many.Job == id:
+		case e.Kind == event.KindChunksAccepted && json.Unmarshal(e.Body, &many) == nil && many.Job == id:
 			for _, a := range many.Accepts {
 				out[a.Chunk]++
 			}
-		case e.Kind == cluster.KindChunkAccepted && json.Unmarshal(e.Body, &one) == nil && one.Job == id:
+		case e.Kind == event.KindChunkAccepted && json.Unmarshal(e.Body, &one) == nil && one.Job == id:
 			out[one.Chunk]++
 		}
 	}

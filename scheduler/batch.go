@@ -3,21 +3,22 @@ package scheduler
 import (
 	"time"
 
-	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // batch is what one round of the loop decided and has not carried out. Results
 // and assignments of one job are gathered in one event each: what becomes of a
 // job does not depend on the order of its events.
 type batch struct {
-	drafts  []cluster.Draft
-	actions []plan.Action
+	drafts  []event.Draft
+	actions []step.Action
 	replies []pendingReply
 	logging bool      // an append was tried
 	began   time.Time // when the plan got its first event; zero: none
 
-	accepts, assigns map[cluster.JobID]int // drafts that take more of the job
+	accepts, assigns map[job.ID]int // drafts that take more of the job
 }
 
 // maxEntries bounds the results or assignments in one event, maxCells the metrics
@@ -28,11 +29,11 @@ const (
 )
 
 // add gathers d.
-func (b *batch) add(d cluster.Draft) {
+func (b *batch) add(d event.Draft) {
 	switch body := d.Body.(type) {
-	case cluster.ChunksAccepted:
+	case event.ChunksAccepted:
 		if i, ok := b.accepts[body.Job]; ok {
-			have := b.drafts[i].Body.(cluster.ChunksAccepted)
+			have := b.drafts[i].Body.(event.ChunksAccepted)
 			if len(have.Accepts)+len(body.Accepts) <= maxEntries && len(body.Accepts[0].Result.Metrics)*len(have.Accepts) < maxCells {
 				have.Accepts = append(have.Accepts, body.Accepts...)
 				b.drafts[i].Body = have
@@ -40,12 +41,12 @@ func (b *batch) add(d cluster.Draft) {
 			}
 		}
 		if b.accepts == nil {
-			b.accepts = make(map[cluster.JobID]int)
+			b.accepts = make(map[job.ID]int)
 		}
 		b.accepts[body.Job] = len(b.drafts)
-	case cluster.ChunksAssigned:
+	case event.ChunksAssigned:
 		if i, ok := b.assigns[body.Job]; ok {
-			have := b.drafts[i].Body.(cluster.ChunksAssigned)
+			have := b.drafts[i].Body.(event.ChunksAssigned)
 			if len(have.Assignments)+len(body.Assignments) <= maxEntries {
 				have.Assignments = append(have.Assignments, body.Assignments...)
 				b.drafts[i].Body = have
@@ -53,10 +54,10 @@ func (b *batch) add(d cluster.Draft) {
 			}
 		}
 		if b.assigns == nil {
-			b.assigns = make(map[cluster.JobID]int)
+			b.assigns = make(map[job.ID]int)
 		}
 		b.assigns[body.Job] = len(b.drafts)
-	case cluster.JobDone:
+	case event.JobDone:
 		// Nothing of the job may follow its end.
 		delete(b.accepts, body.Job)
 		delete(b.assigns, body.Job)

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -47,15 +49,15 @@ func (t *term) commit(ctx context.Context) error {
 // portion returns how many drafts the next append takes. The end of a job tells
 // its result, so all before it must be folded: it begins an append, and the
 // result is filled in here.
-func (t *term) portion(drafts []cluster.Draft) int {
+func (t *term) portion(drafts []event.Draft) int {
 	n, size := 0, 0
 	for n < len(drafts) {
-		end := drafts[n].Kind == cluster.KindJobDone
-		if end && n > 0 && drafts[n-1].Kind != cluster.KindJobDone {
+		end := drafts[n].Kind == event.KindJobDone
+		if end && n > 0 && drafts[n-1].Kind != event.KindJobDone {
 			break
 		}
 		if end {
-			drafts[n].Body = t.withResult(drafts[n].Body.(cluster.JobDone))
+			drafts[n].Body = t.withResult(drafts[n].Body.(event.JobDone))
 		}
 		if n > 0 && size+weight(drafts[n]) > appendBytes {
 			break
@@ -69,27 +71,27 @@ func (t *term) portion(drafts []cluster.Draft) int {
 // withResult adds what the job's chunks computed. A result that cannot be
 // stated is left out, as is one that does not fit the end: the chunks tell it
 // too, and nothing would mend it later.
-func (t *term) withResult(b cluster.JobDone) cluster.JobDone {
+func (t *term) withResult(b event.JobDone) event.JobDone {
 	t.o.Log.View(func(st *state.State) {
 		j, ok := st.Job(b.Job)
 		if !ok {
 			return
 		}
 		r, ok := st.Result(b.Job)
-		if !ok || r.Validate(j.Spec) != nil || b.State == cluster.JobCompleted && r.Accepted != j.Chunks && !j.Spec.EarlyStop.On() {
+		if !ok || r.Validate(j.Spec) != nil || b.State == job.Completed && r.Accepted != j.Chunks && !j.Spec.EarlyStop.On() {
 			t.log.Error().Str("job", string(b.Job)).Int("accepted", r.Accepted).Int("chunks", j.Chunks).
 				Msg("result of a job not told at its end")
 			return
 		}
 		b.Result = &r
 	})
-	if b.Result != nil && weight(cluster.Draft{Body: b}) > appendBytes {
+	if b.Result != nil && weight(event.Draft{Body: b}) > appendBytes {
 		b.Result = nil
 	}
 	return b
 }
 
-func (t *term) append(ctx context.Context, drafts []cluster.Draft) error {
+func (t *term) append(ctx context.Context, drafts []event.Draft) error {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
 	start := time.Now()
@@ -112,7 +114,7 @@ func (t *term) barrier(ctx context.Context) error {
 	if !t.s.unsure {
 		return nil
 	}
-	if err := t.append(ctx, []cluster.Draft{{Term: t.id, Kind: cluster.KindJobsForgotten, Body: cluster.JobsForgotten{}}}); err != nil {
+	if err := t.append(ctx, []event.Draft{{Term: t.id, Kind: event.KindJobsForgotten, Body: event.JobsForgotten{}}}); err != nil {
 		return err
 	}
 	t.s.unsure = false
@@ -120,52 +122,52 @@ func (t *term) barrier(ctx context.Context) error {
 }
 
 // act carries out a decision that is durable.
-func (t *term) act(action plan.Action) {
+func (t *term) act(action step.Action) {
 	count := func(state string, n int) { t.m.chunks.WithLabelValues(state).Add(float64(n)) }
 	t.m.sight.acted(action, t.batch.began, time.Now())
 	switch a := action.(type) {
-	case plan.Assign:
+	case step.Assign:
 		count("assigned", len(a.Chunks))
 		count("copied", a.Copies)
 		if spec, ok := t.specs[a.Job]; ok {
 			t.s.orders++
-			t.push(a.Worker, stream.Frame{Assign: &stream.Assign{Term: t.id, Seq: t.s.orders, Job: a.Job, Spec: spec, Chunks: chunkRefs(a.Chunks)}})
+			t.push(a.Worker, stream.Frame{Assign: &stream.Assign{Term: t.id, Seq: t.s.orders, Job: a.Job, Spec: spec, Chunks: onWire(a.Chunks)}})
 		}
-	case plan.Accept:
+	case step.Accept:
 		count("accepted", 1)
-		t.settle(a.Worker, a.Ref)
-	case plan.Fail:
+		t.settle(a.Attempt)
+	case step.Fail:
 		count("failed", 1)
-		t.settle(a.Worker, a.Ref)
+		t.settle(a.Attempt)
 		t.log.Debug().Str("job", string(a.Job)).Str("peer", string(a.Worker)).Int("chunk", a.Chunk).
-			Int("attempt", a.Attempt).Str("reason", a.Reason).Msg("attempt failed")
-	case plan.Reclaim:
+			Int("attempt", a.Number).Str("reason", a.Reason).Msg("attempt failed")
+	case step.Reclaim:
 		count("reclaimed", 1)
 		t.log.Debug().Str("job", string(a.Job)).Str("peer", string(a.Worker)).Int("chunk", a.Chunk).
-			Int("attempt", a.Attempt).Str("reason", a.Reason).Msg("attempt reclaimed")
-	case plan.Settled:
+			Int("attempt", a.Number).Str("reason", a.Reason).Msg("attempt reclaimed")
+	case step.Settled:
 		count("settled", 1)
-		t.settle(a.Worker, a.Ref)
-	case plan.Cancel:
+		t.settle(a.Attempt)
+	case step.Cancel:
 		t.cancel(a)
-	case plan.Finish:
+	case step.Finish:
 		delete(t.specs, a.Job)
 		t.m.finished.WithLabelValues(string(a.State)).Inc()
 		t.log.Info().Str("job", string(a.Job)).Str("state", string(a.State)).Str("reason", a.Reason).Msg("job ended")
-	case plan.Offence:
+	case step.Offence:
 		t.m.offences.Inc()
 		t.log.Warn().Str("peer", string(a.Worker)).Str("reason", a.Reason).Msg("worker broke the protocol, stream ended")
 		if l, ok := t.links[a.Worker]; ok && l.sess != nil {
 			l.sess.end(errOffence)
 		}
-	case plan.Notice:
+	case step.Notice:
 		t.m.notices.WithLabelValues(string(a.What)).Inc()
 		t.log.Warn().Str("peer", string(a.Worker)).Str("job", string(a.Job)).Str("notice", string(a.What)).Str("reason", a.Reason).
 			Msg("scheduler noticed something about a worker")
-	case plan.Waiting:
+	case step.Waiting:
 		t.log.Warn().Str("job", string(a.Job)).Str("reason", a.Reason).Msg("job waits for an operator")
-	case plan.Starved:
-		t.log.Warn().Str("job", string(a.Job)).Msg("job waits, no worker is fit for it")
+	case step.Starved:
+		t.log.Warn().Str("job", string(a.Job)).Str("reason", a.Reason).Msg("job waits, no worker may run it")
 	}
 }
 
@@ -179,13 +181,12 @@ func (t *term) push(n cluster.NodeID, f stream.Frame) {
 
 // settlement is an attempt whose worker may forget it once seq is stable.
 type settlement struct {
-	seq    uint64
-	worker cluster.NodeID
-	ref    plan.Ref
+	seq     uint64
+	attempt job.Attempt
 }
 
-func (t *term) settle(w cluster.NodeID, r plan.Ref) {
-	t.waiting = append(t.waiting, settlement{seq: t.seq, worker: w, ref: r})
+func (t *term) settle(a job.Attempt) {
+	t.waiting = append(t.waiting, settlement{seq: t.seq, attempt: a})
 }
 
 // maxRefs keeps an Accepted far below the longest frame.
@@ -193,9 +194,10 @@ const maxRefs = 4096
 
 // settled tells the workers what they may forget.
 func (t *term) settled(done []settlement) {
-	refs := make(map[cluster.NodeID][]stream.Ref)
+	refs := make(map[cluster.NodeID][]job.Attempt)
 	for _, d := range done {
-		refs[d.worker] = append(refs[d.worker], streamRef(d.ref))
+		worker := d.attempt.Worker
+		refs[worker] = append(refs[worker], d.attempt.At(""))
 	}
 	for n, rs := range refs {
 		for part := range slices.Chunk(rs, maxRefs) {

@@ -22,8 +22,9 @@ var (
 	// ErrKeyReused says that the owner has submitted another job under the
 	// same key. Retrying is useless.
 	ErrKeyReused = errors.New("key was used for a different job")
-	// ErrArtefact says that the module or the config is not to be had.
-	ErrArtefact = errors.New("artefact is not available")
+	// ErrNoWorker says that no worker has the job's executor or is in its zones.
+	// It can be submitted to wait for one.
+	ErrNoWorker = errors.New("no worker can run it")
 	// ErrManyGroups says that there are as many groups as there may be.
 	ErrManyGroups = errors.New("too many groups")
 	// ErrUnknownJob says that no job has this id.

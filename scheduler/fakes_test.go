@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/stream"
 )
@@ -22,8 +24,8 @@ import (
 // memLog is a log in memory. Stability can be withheld and appends refused.
 type memLog struct {
 	mu      sync.Mutex
-	src     cluster.SourceID
-	events  []cluster.Event
+	src     event.SourceID
+	events  []event.Event
 	st      *state.State
 	held    bool          // nothing becomes stable
 	changed chan struct{} // closed and replaced by every change
@@ -32,23 +34,23 @@ type memLog struct {
 	// slow: the next append that accepts a result fails, and is written before the
 	// one after it all the same.
 	slow bool
-	late []cluster.Draft
+	late []event.Draft
 }
 
 func newMemLog(node cluster.NodeID) *memLog {
-	return &memLog{src: cluster.SourceID{Node: node, Inc: 1}, st: state.New(), changed: make(chan struct{})}
+	return &memLog{src: event.SourceID{Node: node, Inc: 1}, st: state.New(), changed: make(chan struct{})}
 }
 
-func (l *memLog) Append(_ context.Context, drafts []cluster.Draft) ([]cluster.Event, error) {
+func (l *memLog) Append(_ context.Context, drafts []event.Draft) ([]event.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse != nil {
 		return nil, l.refuse
 	}
-	if l.full && slices.ContainsFunc(drafts, func(d cluster.Draft) bool { return !d.Kind.Essential() }) {
+	if l.full && slices.ContainsFunc(drafts, func(d event.Draft) bool { return !d.Kind.Essential() }) {
 		return nil, errors.New("disk full")
 	}
-	if l.slow && slices.ContainsFunc(drafts, func(d cluster.Draft) bool { return d.Kind == cluster.KindChunksAccepted }) {
+	if l.slow && slices.ContainsFunc(drafts, func(d event.Draft) bool { return d.Kind == event.KindChunksAccepted }) {
 		l.slow, l.late = false, drafts
 		return nil, errors.New("outcome unknown")
 	}
@@ -62,15 +64,15 @@ func (l *memLog) Append(_ context.Context, drafts []cluster.Draft) ([]cluster.Ev
 	return l.write(drafts)
 }
 
-func (l *memLog) write(drafts []cluster.Draft) ([]cluster.Event, error) {
-	var out []cluster.Event
+func (l *memLog) write(drafts []event.Draft) ([]event.Event, error) {
+	var out []event.Event
 	for _, d := range drafts {
 		b, err := json.Marshal(d.Body)
 		if err != nil {
 			return nil, err
 		}
 		n := len(l.events) + 1
-		e := cluster.Event{Source: l.src, Seq: uint64(n), HLC: cluster.NewHLC(time.Now(), 0) + cluster.HLC(n), Term: d.Term, Kind: d.Kind, Body: b}
+		e := event.Event{Source: l.src, Seq: uint64(n), HLC: cluster.NewHLC(time.Now(), 0) + cluster.HLC(n), Term: d.Term, Kind: d.Kind, Body: b}
 		l.events = append(l.events, e)
 		if l.st.Apply(e) {
 			panic("rebuild")
@@ -123,7 +125,7 @@ func (l *memLog) len() int {
 }
 
 // last returns the last event of a kind.
-func (l *memLog) last(kind cluster.Kind) (e cluster.Event) {
+func (l *memLog) last(kind event.Kind) (e event.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.events {
@@ -134,7 +136,7 @@ func (l *memLog) last(kind cluster.Kind) (e cluster.Event) {
 	return e
 }
 
-func (l *memLog) count(kind cluster.Kind) int {
+func (l *memLog) count(kind event.Kind) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
@@ -152,8 +154,8 @@ func (l *memLog) accepted() int {
 	defer l.mu.Unlock()
 	n := 0
 	for _, e := range l.events {
-		var b cluster.ChunksAccepted
-		if e.Kind == cluster.KindChunksAccepted && json.Unmarshal(e.Body, &b) == nil {
+		var b event.ChunksAccepted
+		if e.Kind == event.KindChunksAccepted && json.Unmarshal(e.Body, &b) == nil {
 			n += len(b.Accepts)
 		}
 	}
@@ -165,7 +167,7 @@ type fakeWorker struct {
 	node  cluster.NodeID
 	slots int
 	// answer makes the frames that end an attempt; nil: a good result.
-	answer func(r stream.Ref, n uint64) []stream.Frame
+	answer func(r job.Attempt, n uint64) []stream.Frame
 	// raw, if set, is written instead of the welcome.
 	raw []byte
 	// hostile, if set, has the stream after the welcome, until it returns.
@@ -183,29 +185,29 @@ type fakeWorker struct {
 	queue  []work
 	busy   int
 	kept   []stream.Frame
-	ran    map[stream.Ref]int
+	ran    map[job.Attempt]int
 	forgot int // results that the holder let it drop
 	dials  int
 	asked  int // queries
 }
 
 type work struct {
-	ref stream.Ref
+	ref job.Attempt
 	n   uint64
 }
 
 func newFakeWorker(node cluster.NodeID, slots int) *fakeWorker {
-	return &fakeWorker{node: node, slots: slots, delay: time.Second, ran: make(map[stream.Ref]int)}
+	return &fakeWorker{node: node, slots: slots, delay: time.Second, ran: make(map[job.Attempt]int)}
 }
 
-func goodResult(r stream.Ref, n uint64) stream.Frame {
-	return stream.Frame{Result: &stream.Result{Ref: r, Seconds: 1, Result: &cluster.ChunkResult{
-		Iterations: n, Metrics: map[string]cluster.Metric{"x": {N: n, Mean: float64(r.Chunk), Min: float64(r.Chunk), Max: float64(r.Chunk)}},
+func goodResult(r job.Attempt, n uint64) stream.Frame {
+	return stream.Frame{Result: &stream.Result{Attempt: r, Seconds: 1, Result: &job.ChunkResult{
+		Iterations: n, Metrics: map[string]job.Metric{"x": {N: n, Mean: float64(r.Chunk), Min: float64(r.Chunk), Max: float64(r.Chunk)}},
 	}}}
 }
 
-func failure(r stream.Ref, why string) stream.Frame {
-	return stream.Frame{Result: &stream.Result{Ref: r, Error: why}}
+func failure(r job.Attempt, why string) stream.Frame {
+	return stream.Frame{Result: &stream.Result{Attempt: r, Error: why}}
 }
 
 var errDown = errors.New("host is down")
@@ -274,11 +276,11 @@ func (w *fakeWorker) serve(conn net.Conn) {
 	w.term, w.conn = f.Hello.Term, conn
 	out := make(chan stream.Frame, 4096)
 	w.out = out
-	has := []stream.Ref{}
+	has := []job.Attempt{}
 	for _, q := range w.queue {
 		has = append(has, q.ref)
 	}
-	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{cluster.ExecutorWASM}, Assigned: has}}
+	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has}}
 	for _, k := range w.kept {
 		out <- k
 	}
@@ -321,7 +323,7 @@ func (w *fakeWorker) write(conn net.Conn, out <-chan stream.Frame, done <-chan s
 	}
 }
 
-func (w *fakeWorker) runs() (refs []stream.Ref) {
+func (w *fakeWorker) runs() (refs []job.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, q := range w.queue {
@@ -337,35 +339,35 @@ func (w *fakeWorker) on(f stream.Frame) {
 	case f.Assign != nil:
 		for _, c := range f.Assign.Chunks {
 			_, n := f.Assign.Spec.ChunkRange(c.Chunk)
-			w.queue = append(w.queue, work{stream.Ref{Job: f.Assign.Job, Chunk: c.Chunk, Attempt: c.Attempt}, n})
+			w.queue = append(w.queue, work{job.Attempt{Job: f.Assign.Job, Chunk: c.Chunk, Number: c.Number}, n})
 		}
 		w.start()
 	case f.Cancel != nil && w.deaf:
 	case f.Cancel != nil:
-		hit := func(r stream.Ref) bool {
+		hit := func(r job.Attempt) bool {
 			return r.Job == f.Cancel.Job && (len(f.Cancel.Chunks) == 0 ||
-				slices.Contains(f.Cancel.Chunks, stream.ChunkRef{Chunk: r.Chunk, Attempt: r.Attempt}))
+				slices.Contains(f.Cancel.Chunks, job.Attempt{Chunk: r.Chunk, Number: r.Number}))
 		}
 		w.queue = slices.DeleteFunc(w.queue, func(q work) bool { return hit(q.ref) })
-		w.kept = slices.DeleteFunc(w.kept, func(k stream.Frame) bool { return hit(k.Result.Ref) })
+		w.kept = slices.DeleteFunc(w.kept, func(k stream.Frame) bool { return hit(k.Result.Attempt) })
 		select {
 		case w.out <- stream.Frame{Stopped: &stream.Stopped{Job: f.Cancel.Job, Seq: f.Cancel.Seq}}:
 		default:
 		}
 	case f.Query != nil:
-		a := stream.Assigned{Nonce: f.Query.Nonce, Refs: []stream.Ref{}, Kept: []stream.Ref{}}
+		a := stream.Assigned{Nonce: f.Query.Nonce, Refs: []job.Attempt{}, Kept: []job.Attempt{}}
 		for _, q := range w.queue {
 			a.Refs = append(a.Refs, q.ref)
 		}
 		for _, k := range w.kept {
-			a.Kept = append(a.Kept, k.Result.Ref)
+			a.Kept = append(a.Kept, k.Result.Attempt)
 		}
 		w.asked++
 		w.out <- stream.Frame{Assigned: &a}
 	case f.Accepted != nil:
 		for _, r := range f.Accepted.Refs {
 			before := len(w.kept)
-			w.kept = slices.DeleteFunc(w.kept, func(k stream.Frame) bool { return k.Result.Ref == r })
+			w.kept = slices.DeleteFunc(w.kept, func(k stream.Frame) bool { return k.Result.Attempt == r })
 			w.forgot += before - len(w.kept)
 		}
 	}
@@ -457,22 +459,22 @@ func (r *rig) run(term cluster.Term) (stop func() error) {
 	}
 }
 
-func testSpec(key string, chunks int) cluster.JobSpec {
-	return cluster.JobSpec{Key: key, Artefact: cluster.Hash{1}, Iterations: 10 * uint64(chunks), Chunk: 10, TimeoutSeconds: 30}
+func testSpec(key string, chunks int) job.Spec {
+	return job.Spec{Key: key, Artefact: cluster.Hash{1}, Iterations: 10 * uint64(chunks), Chunk: 10, TimeoutSeconds: 30}
 }
 
-func (r *rig) submit(key string, chunks int) cluster.JobID {
+func (r *rig) submit(key string, chunks int) job.ID {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
-	got, err := r.s.Submit(ctx, testSpec(key, chunks), "uid:1", WaitStable)
+	got, err := r.s.Submit(ctx, testSpec(key, chunks), "uid:1", WaitStable, false)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return got.Job
 }
 
-func (r *rig) job(id cluster.JobID) state.Job {
+func (r *rig) job(id job.ID) state.Job {
 	var j state.Job
 	r.log.View(func(s *state.State) { j, _ = s.Job(id) })
 	return j
@@ -488,7 +490,7 @@ func (r *rig) until(limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-func (r *rig) ended(id cluster.JobID, limit time.Duration) state.Job {
+func (r *rig) ended(id job.ID, limit time.Duration) state.Job {
 	r.t.Helper()
 	r.until(limit, "end of the job", func() bool { return r.job(id).State.Final() })
 	return r.job(id)

@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 const (
@@ -23,7 +25,7 @@ func (t *term) sweep() {
 		return
 	}
 	t.swept = max(now, 1)
-	var over []cluster.JobID
+	var over []job.ID
 	t.o.Log.View(func(st *state.State) { over = st.Expired(cluster.NewHLC(t.o.Wall(), 0), maxSweep) })
 	if len(over) == 0 {
 		return
@@ -31,7 +33,7 @@ func (t *term) sweep() {
 	for _, id := range over {
 		delete(t.created, id)
 	}
-	t.batch.add(cluster.Draft{Term: t.id, Kind: cluster.KindJobsForgotten, Body: cluster.JobsForgotten{Jobs: over}})
+	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobsForgotten, Body: event.JobsForgotten{Jobs: over}})
 	t.log.Info().Int("jobs", len(over)).Msg("ended jobs forgotten")
 }
 
@@ -40,12 +42,12 @@ func (t *term) learnGroups() {
 	var groups []state.Group
 	t.o.Log.View(func(st *state.State) { groups = st.Groups() })
 	for _, g := range groups {
-		t.step(plan.GroupChanged{Group: g.Name, Members: g.Members})
+		t.step(step.GroupChanged{Group: g.Name, Members: g.Members})
 	}
 }
 
 // setGroup logs who belongs to a group, unless the log says so already.
-func (t *term) setGroup(b cluster.GroupSet) error {
+func (t *term) setGroup(b event.GroupSet) error {
 	known, groups := false, 0
 	t.o.Log.View(func(st *state.State) {
 		groups = len(st.Groups())
@@ -57,8 +59,8 @@ func (t *term) setGroup(b cluster.GroupSet) error {
 	if t.lookForRoom(); t.held {
 		return ErrNoRoom
 	}
-	t.batch.add(cluster.Draft{Term: t.id, Kind: cluster.KindGroupSet, Body: b})
-	t.step(plan.GroupChanged{Group: b.Group, Members: b.Members})
+	t.batch.add(event.Draft{Term: t.id, Kind: event.KindGroupSet, Body: b})
+	t.step(step.GroupChanged{Group: b.Group, Members: b.Members})
 	return nil
 }
 

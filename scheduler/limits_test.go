@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
 )
@@ -17,18 +19,18 @@ import (
 // answered again whatever the rate.
 func TestSubmissionsAreLimited(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
-		r.s.o.Plan.Owner.Submits = plan.Rate{PerSecond: 1, Burst: 2}
+		r.s.o.Plan.Owner.Submits = bucket.Rate{PerSecond: 1, Burst: 2}
 		stop := r.run(1)
 		first := r.submit("a", 10)
 		r.submit("b", 10)
-		before := r.log.count(cluster.KindJobSubmitted)
-		_, err := r.s.Submit(t.Context(), testSpec("c", 10), "uid:1", WaitLocal)
+		before := r.log.count(event.KindJobSubmitted)
+		_, err := r.s.Submit(t.Context(), testSpec("c", 10), "uid:1", WaitLocal, false)
 		var refused *plan.Refusal
 		if !errors.Is(err, ErrBusy) || !errors.As(err, &refused) || refused.After <= 0 || refused.After > time.Second ||
 			!strings.Contains(err.Error(), "submits more jobs than 1 per second, try again in") {
 			t.Fatalf("third job at once: %v", err)
 		}
-		if n := r.log.count(cluster.KindJobSubmitted); n != before {
+		if n := r.log.count(event.KindJobSubmitted); n != before {
 			t.Errorf("%d submissions logged, %d before", n, before)
 		}
 		if again := r.submit("a", 10); again != first {
@@ -49,14 +51,14 @@ func TestAutomaticChunks(t *testing.T) {
 		wantDone(t, r.ended(r.submit("a", 30), time.Minute)) // a second per chunk of 10
 		auto := testSpec("b", 100_000)
 		auto.Iterations, auto.Chunk, auto.ChunkAuto, auto.ChunkSeconds = 1_000_000, 0, true, 20
-		sub, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal)
+		sub, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if j := r.job(sub.Job); j.Spec.Chunk < 195 || j.Spec.Chunk > 205 || j.Chunks != j.Spec.Chunks() {
 			t.Errorf("%d chunks of %d iterations, want 20 s of 10 per second", j.Chunks, j.Spec.Chunk)
 		}
-		if again, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal); err != nil || again.Created || again.Job != sub.Job {
+		if again, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal, false); err != nil || again.Created || again.Job != sub.Job {
 			t.Errorf("the same request: %+v, %v", again, err)
 		}
 		_ = stop()
@@ -70,7 +72,7 @@ func TestZonesReachThePlan(t *testing.T) {
 		stop := r.run(1)
 		s := testSpec("k", 6)
 		s.Zones = []string{"osl"}
-		sub, err := r.s.Submit(t.Context(), s, "uid:1", WaitLocal)
+		sub, err := r.s.Submit(t.Context(), s, "uid:1", WaitLocal, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,24 +87,24 @@ func TestZonesReachThePlan(t *testing.T) {
 // TestLanes: every request and every word of a worker has its lane, and a queue
 // full of submissions keeps no stop out.
 func TestLanes(t *testing.T) {
-	for r, want := range map[*request]plan.Lane{
-		{stop: &cluster.JobStopped{}}:     plan.LaneControl,
-		{quiesce: true}:                   plan.LaneControl,
-		{submit: &cluster.JobSubmitted{}}: plan.LaneDispatch,
-		{group: &cluster.GroupSet{}}:      plan.LaneDispatch,
+	for r, want := range map[*request]lane{
+		{stop: &event.JobStopped{}}: laneControl,
+		{quiesce: true}:             laneControl,
+		{submit: &submission{}}:     laneDispatch,
+		{group: &event.GroupSet{}}:  laneDispatch,
 	} {
 		if got := r.lane(); got != want {
 			t.Errorf("%+v is in lane %s, want %s", r, got, want)
 		}
 	}
-	for e, want := range map[*linkEvent]plan.Lane{
-		{up: true}:                   plan.LaneControl,
-		{down: errSlow}:              plan.LaneControl,
-		{stopped: &stream.Stopped{}}: plan.LaneControl,
-		{holds: &stream.Assigned{}}:  plan.LaneControl,
-		{result: &stream.Result{}}:   plan.LaneData,
-		{status: &stream.Status{}}:   plan.LaneTelemetry,
-		{pong: time.Second}:          plan.LaneTelemetry,
+	for e, want := range map[*linkEvent]lane{
+		{up: true}:                   laneControl,
+		{down: errSlow}:              laneControl,
+		{stopped: &stream.Stopped{}}: laneControl,
+		{holds: &stream.Assigned{}}:  laneControl,
+		{result: &stream.Result{}}:   laneData,
+		{status: &stream.Status{}}:   laneTelemetry,
+		{pong: time.Second}:          laneTelemetry,
 	} {
 		if got := e.lane(); got != want {
 			t.Errorf("%+v is in lane %s, want %s", e, got, want)
@@ -114,7 +116,7 @@ func TestLanes(t *testing.T) {
 		r.s.term.requests <- request{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := r.s.Submit(ctx, testSpec("k", 1), "uid:1", WaitLocal); !errors.Is(err, ErrBusy) {
+		if _, err := r.s.Submit(ctx, testSpec("k", 1), "uid:1", WaitLocal, false); !errors.Is(err, ErrBusy) {
 			t.Errorf("submit: %v", err)
 		}
 		if err := r.s.Stop(ctx, "j", "uid:1", ""); !errors.Is(err, ErrUnknownOutcome) {

@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -193,7 +192,7 @@ func (l *link) greet(conn net.Conn, in *stream.Decoder) (stream.Welcome, error) 
 // tell hands e to the loop. Telemetry is dropped when the loop is behind; for
 // all else the link waits.
 func (l *link) tell(ctx context.Context, e linkEvent) bool {
-	if e.lane() == plan.LaneTelemetry {
+	if e.lane() == laneTelemetry {
 		select {
 		case l.events <- e:
 		default:

@@ -9,6 +9,7 @@ type metrics struct {
 	jobs      *prometheus.GaugeVec
 	chunks    *prometheus.CounterVec
 	open      *prometheus.GaugeVec
+	starved   prometheus.Gauge
 	finished  *prometheus.CounterVec
 	fenced    prometheus.Counter
 	busy      prometheus.Counter
@@ -34,6 +35,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_chunks_open", Help: "Chunks of open jobs that this host schedules, by state.",
 		}, []string{"state"}),
+		starved: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "skein_jobs_starved", Help: "Open jobs that this host schedules and no worker may run.",
+		}),
 		finished: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_job_runs_total", Help: "Jobs that this host ended, by result.",
 		}, []string{"result"}),
@@ -70,7 +74,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range append(m.sight.collectors(),
-		m.jobs, m.chunks, m.open, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.shed, m.unsettled, m.appendDur,
+		m.jobs, m.chunks, m.open, m.starved, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.shed, m.unsettled, m.appendDur,
 	) {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // world is a cluster around the plan: a log whose unstable end a crash may
@@ -22,15 +25,15 @@ type world struct {
 	rng     *rand.Rand
 	now     time.Duration
 	term    cluster.Term
-	events  []cluster.Event // one chain stands for all
+	events  []event.Event // one chain stands for all
 	stable  int
 	st      *state.State
 	plan    *plan.Plan
 	workers map[cluster.NodeID]*modelWorker
 	names   []cluster.NodeID
-	jobs    []cluster.JobSubmitted // acknowledged: stable
+	jobs    []event.JobSubmitted // acknowledged: stable
 	waiting []settlement
-	old     []plan.Result // results that may be repeated at any time
+	old     []step.Result // results that may be repeated at any time
 	healed  bool
 	trace   []string
 }
@@ -41,8 +44,8 @@ type modelWorker struct {
 	connected bool // as the plan was told
 	reachable bool // what the plan sends arrives
 	health    cluster.Health
-	queue     []plan.Ref
-	kept      []plan.Result
+	queue     []job.Attempt
+	kept      []step.Result
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -86,17 +89,17 @@ func (w *world) newTerm() {
 		}
 	}
 	for _, n := range w.names {
-		w.do(plan.HealthChanged{Worker: n, Health: w.workers[n].health})
+		w.do(step.HealthChanged{Worker: n, Health: w.workers[n].health})
 	}
 }
 
-func (w *world) log(d cluster.Draft) {
+func (w *world) log(d event.Draft) {
 	b, err := json.Marshal(d.Body)
 	if err != nil {
 		w.fatalf("%s: %v", d.Kind, err)
 	}
-	e := cluster.Event{
-		Source: cluster.SourceID{Node: "h", Inc: 1}, Seq: uint64(len(w.events) + 1), HLC: cluster.HLC(len(w.events) + 1),
+	e := event.Event{
+		Source: event.SourceID{Node: "h", Inc: 1}, Seq: uint64(len(w.events) + 1), HLC: cluster.HLC(len(w.events) + 1),
 		Term: d.Term, Kind: d.Kind, Body: b,
 	}
 	w.events = append(w.events, e)
@@ -105,7 +108,7 @@ func (w *world) log(d cluster.Draft) {
 	}
 }
 
-func (w *world) do(e plan.Event) {
+func (w *world) do(e step.Event) {
 	w.trace = append(w.trace, fmt.Sprintf("%s %s", w.now, e))
 	for _, a := range w.plan.Step(e, w.now) {
 		w.trace = append(w.trace, "    "+a.String())
@@ -119,9 +122,9 @@ func (w *world) do(e plan.Event) {
 	}
 }
 
-func (w *world) act(action plan.Action) {
+func (w *world) act(action step.Action) {
 	switch a := action.(type) {
-	case plan.Assign:
+	case step.Assign:
 		m := w.workers[a.Worker]
 		if !m.connected || m.health == cluster.Suspect || m.health == cluster.Dead {
 			w.fatalf("%s, which is %s, connected %v", a, m.health, m.connected)
@@ -133,36 +136,36 @@ func (w *world) act(action plan.Action) {
 		}
 		if m.reachable {
 			for _, c := range a.Chunks {
-				m.queue = append(m.queue, plan.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt})
+				m.queue = append(m.queue, job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number})
 			}
 		}
-	case plan.Accept:
-		w.settle(a.Worker, a.Ref)
-	case plan.Fail:
-		w.settle(a.Worker, a.Ref)
-	case plan.Settled:
-		w.settle(a.Worker, a.Ref)
-	case plan.Cancel:
+	case step.Accept:
+		w.settle(a.Attempt)
+	case step.Fail:
+		w.settle(a.Attempt)
+	case step.Settled:
+		w.settle(a.Attempt)
+	case step.Cancel:
 		if m := w.workers[a.Worker]; m.reachable {
-			hit := func(r plan.Ref) bool {
-				return r.Job == a.Job && (len(a.Chunks) == 0 || slices.Contains(a.Chunks, plan.Try{Chunk: r.Chunk, Attempt: r.Attempt}))
+			hit := func(r job.Attempt) bool {
+				return r.Job == a.Job && (len(a.Chunks) == 0 || slices.Contains(a.Chunks, job.Attempt{Chunk: r.Chunk, Number: r.Number, Worker: a.Worker}))
 			}
 			m.queue = slices.DeleteFunc(m.queue, hit)
-			m.kept = slices.DeleteFunc(m.kept, func(r plan.Result) bool { return hit(r.Ref) })
+			m.kept = slices.DeleteFunc(m.kept, func(r step.Result) bool { return hit(r.Attempt) })
 		}
 	}
 }
 
-func (w *world) settle(n cluster.NodeID, r plan.Ref) {
-	w.waiting = append(w.waiting, settlement{seq: uint64(len(w.events)), worker: n, ref: r})
+func (w *world) settle(a job.Attempt) {
+	w.waiting = append(w.waiting, settlement{seq: uint64(len(w.events)), attempt: a})
 }
 
 // stabilise makes all that is logged stable and tells the workers.
 func (w *world) stabilise() {
 	w.stable = len(w.events)
 	for _, s := range w.waiting {
-		if m, ok := w.workers[s.worker]; ok && m.reachable {
-			m.kept = slices.DeleteFunc(m.kept, func(r plan.Result) bool { return r.Ref == s.ref })
+		if m, ok := w.workers[s.attempt.Worker]; ok && m.reachable {
+			m.kept = slices.DeleteFunc(m.kept, func(r step.Result) bool { return r.Attempt == s.attempt })
 		}
 	}
 	w.waiting = nil
@@ -170,17 +173,17 @@ func (w *world) stabilise() {
 
 func (w *world) submit() {
 	n := uint64(1 + w.rng.IntN(200))
-	spec := cluster.JobSpec{
+	spec := job.Spec{
 		Key: fmt.Sprint(len(w.jobs)), Artefact: cluster.Hash{1}, Iterations: n, Chunk: 1 + uint64(w.rng.IntN(int(n))),
 		Attempts: 1 + w.rng.IntN(4), TimeoutSeconds: float64(1 + w.rng.IntN(100)),
 	}.WithDefaults()
 	if w.rng.IntN(2) == 0 {
 		spec.Chunk = max(1, n/20)
 	}
-	b := cluster.JobSubmitted{Job: cluster.NewJobID("uid:1", spec.Key), Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()}
+	b := event.JobSubmitted{Job: job.NewID("uid:1", spec.Key), Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()}
 	w.jobs = append(w.jobs, b)
-	w.log(cluster.Draft{Term: w.term, Kind: cluster.KindJobSubmitted, Body: b})
-	w.do(plan.JobAdded{Job: b.Job, Spec: spec, Owner: b.Owner})
+	w.log(event.Draft{Term: w.term, Kind: event.KindJobSubmitted, Body: b})
+	w.do(step.JobAdded{Job: b.Job, Spec: spec, Owner: b.Owner})
 	w.stabilise()
 }
 
@@ -191,10 +194,10 @@ func (w *world) run(m *modelWorker) {
 	}
 	r := m.queue[0]
 	m.queue = m.queue[1:]
-	out := plan.Result{Ref: r, Worker: m.node, Seconds: w.rng.Float64() * 10}
-	i := slices.IndexFunc(w.jobs, func(b cluster.JobSubmitted) bool { return b.Job == r.Job })
+	out := step.Result{Attempt: r.At(m.node), Seconds: w.rng.Float64() * 10}
+	i := slices.IndexFunc(w.jobs, func(b event.JobSubmitted) bool { return b.Job == r.Job })
 	_, n := w.jobs[i].Spec.ChunkRange(r.Chunk)
-	res := cluster.ChunkResult{Iterations: n, Metrics: map[string]cluster.Metric{"x": {N: n, Mean: float64(r.Chunk), Min: float64(r.Chunk), Max: float64(r.Chunk)}}}
+	res := job.ChunkResult{Iterations: n, Metrics: map[string]job.Metric{"x": {N: n, Mean: float64(r.Chunk), Min: float64(r.Chunk), Max: float64(r.Chunk)}}}
 	what := w.rng.IntN(20)
 	if w.healed {
 		what = 0
@@ -206,7 +209,7 @@ func (w *world) run(m *modelWorker) {
 		res.Iterations++
 		out.Result = &res
 	case 17:
-		res.Metrics["x"] = cluster.Metric{N: n, Mean: math.NaN()}
+		res.Metrics["x"] = job.Metric{N: n, Mean: math.NaN()}
 		out.Result = &res
 	case 18:
 		return // never heard of again
@@ -225,7 +228,7 @@ func (w *world) run(m *modelWorker) {
 
 func (w *world) connect(m *modelWorker) {
 	m.connected, m.reachable = true, true
-	w.do(plan.WorkerConnected{Worker: m.node, Slots: m.slots, Executors: []string{cluster.ExecutorWASM}, Assigned: slices.Clone(m.queue)})
+	w.do(step.WorkerConnected{Worker: m.node, Slots: m.slots, Executors: []string{job.ExecutorWASM}, Assigned: slices.Clone(m.queue)})
 	for _, r := range slices.Clone(m.kept) {
 		w.do(r)
 	}
@@ -246,7 +249,7 @@ func (w *world) chaos() {
 	case 2, 3:
 		if m.connected {
 			m.connected, m.reachable = false, false
-			w.do(plan.WorkerDisconnected{Worker: m.node})
+			w.do(step.WorkerDisconnected{Worker: m.node})
 		}
 	case 4, 5, 6:
 		w.connect(m)
@@ -255,10 +258,10 @@ func (w *world) chaos() {
 			m.kept = nil // its disk is lost too
 		}
 		m.queue, m.connected, m.reachable = nil, false, false
-		w.do(plan.WorkerDisconnected{Worker: m.node})
+		w.do(step.WorkerDisconnected{Worker: m.node})
 	case 8, 9:
 		m.health = []cluster.Health{cluster.Alive, cluster.Alive, cluster.Suspect, cluster.Dead}[w.rng.IntN(4)]
-		w.do(plan.HealthChanged{Worker: m.node, Health: m.health})
+		w.do(step.HealthChanged{Worker: m.node, Health: m.health})
 	case 10:
 		if w.rng.IntN(4) == 0 {
 			w.newTerm()
@@ -273,23 +276,23 @@ func (w *world) chaos() {
 		if len(w.jobs) > 0 && w.rng.IntN(10) == 0 {
 			j := w.jobs[w.rng.IntN(len(w.jobs))].Job
 			if v, ok := w.st.Job(j); ok && !v.State.Final() {
-				w.log(cluster.Draft{Term: w.term, Kind: cluster.KindJobStopped, Body: cluster.JobStopped{Job: j, Actor: "x"}})
-				w.do(plan.JobStopped{Job: j, Actor: "x"})
+				w.log(event.Draft{Term: w.term, Kind: event.KindJobStopped, Body: event.JobStopped{Job: j, Actor: "x"}})
+				w.do(step.JobStopped{Job: j, Actor: "x"})
 			}
 		}
 	case 14:
 		w.now += time.Duration(w.rng.Int64N(int64(2 * time.Minute)))
-		w.do(plan.Tick{})
+		w.do(step.Tick{})
 	case 15:
-		j := cluster.JobID("j-unknown")
+		j := job.ID("j-unknown")
 		if len(w.jobs) > 0 {
 			j = w.jobs[0].Job
 		}
-		w.do(plan.Result{Ref: plan.Ref{Job: j, Chunk: w.rng.IntN(400) - 100, Attempt: w.rng.IntN(5) - 1}, Worker: m.node, Error: "made up"})
+		w.do(step.Result{Attempt: job.Attempt{Job: j, Chunk: w.rng.IntN(400) - 100, Number: w.rng.IntN(5) - 1, Worker: m.node}, Error: "made up"})
 	default:
 		w.now += time.Duration(w.rng.Int64N(int64(time.Second)))
 		w.run(m)
-		w.do(plan.Tick{})
+		w.do(step.Tick{})
 	}
 }
 
@@ -299,7 +302,7 @@ func (w *world) heal() {
 	for _, n := range w.names {
 		m := w.workers[n]
 		m.health = cluster.Alive
-		w.do(plan.HealthChanged{Worker: n, Health: cluster.Alive})
+		w.do(step.HealthChanged{Worker: n, Health: cluster.Alive})
 		w.connect(m)
 	}
 	for range 20000 {
@@ -314,7 +317,7 @@ func (w *world) heal() {
 		for _, n := range w.names {
 			w.run(w.workers[n])
 		}
-		w.do(plan.Tick{})
+		w.do(step.Tick{})
 	}
 	w.fatalf("jobs hang: %+v", w.st.Jobs())
 }
@@ -322,15 +325,15 @@ func (w *world) heal() {
 // verify checks what was promised: each chunk counts once, and ends are true.
 func (w *world) verify() {
 	type cell struct {
-		job   cluster.JobID
+		job   job.ID
 		chunk int
 	}
 	accepts := make(map[cell]int)
-	ends := make(map[cluster.JobID]int)
+	ends := make(map[job.ID]int)
 	for _, e := range w.events {
 		switch e.Kind {
-		case cluster.KindChunksAccepted:
-			var b cluster.ChunksAccepted
+		case event.KindChunksAccepted:
+			var b event.ChunksAccepted
 			if err := json.Unmarshal(e.Body, &b); err != nil {
 				w.fatalf("%v", err)
 			}
@@ -340,16 +343,16 @@ func (w *world) verify() {
 					w.fatalf("chunk %s/%d accepted twice or after the end", b.Job, a.Chunk)
 				} // one that was given up may still come while the job is open
 			}
-		case cluster.KindChunkFailed:
-			var b cluster.ChunkFailed
+		case event.KindChunkFailed:
+			var b event.ChunkFailed
 			if err := json.Unmarshal(e.Body, &b); err != nil {
 				w.fatalf("%v", err)
 			}
 			if b.Final && accepts[cell{b.Job, b.Chunk}] > 0 {
 				w.fatalf("chunk %s/%d given up after it was accepted", b.Job, b.Chunk)
 			}
-		case cluster.KindJobDone:
-			var b cluster.JobDone
+		case event.KindJobDone:
+			var b event.JobDone
 			if err := json.Unmarshal(e.Body, &b); err != nil {
 				w.fatalf("%v", err)
 			}
@@ -363,13 +366,13 @@ func (w *world) verify() {
 		}
 		c, good := v.Counts, false
 		switch v.State {
-		case cluster.JobCompleted:
+		case job.Completed:
 			good = c.Accepted == v.Chunks && v.Iterations == b.Spec.Iterations && v.Aggregates[0].N == b.Spec.Iterations
-		case cluster.JobPartial:
+		case job.Partial:
 			good = c.Accepted > 0 && c.Failed > 0 && c.Accepted+c.Failed == v.Chunks && v.Reason != ""
-		case cluster.JobFailed:
+		case job.Failed:
 			good = c.Accepted == 0 && c.Failed+v.Failures > 0 && v.Reason != ""
-		case cluster.JobCancelled:
+		case job.Cancelled:
 			good = v.Stopped && v.Reason != ""
 		}
 		if !good || v.Disputed > 0 {
@@ -386,7 +389,7 @@ func rounds(few, many int) int {
 }
 
 func TestModel(t *testing.T) {
-	ends := make(map[cluster.JobState]int)
+	ends := make(map[job.State]int)
 	terms := 0
 	for seed := range uint64(rounds(100, 20000)) {
 		w := newWorld(t, seed)
@@ -403,7 +406,7 @@ func TestModel(t *testing.T) {
 		terms += int(w.term)
 	}
 	t.Logf("%d terms, jobs by end: %v", terms, ends)
-	for _, s := range []cluster.JobState{cluster.JobCompleted, cluster.JobPartial, cluster.JobFailed, cluster.JobCancelled} {
+	for _, s := range []job.State{job.Completed, job.Partial, job.Failed, job.Cancelled} {
 		if ends[s] == 0 {
 			t.Errorf("no job ended %s: the model lost its point", s)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
@@ -22,7 +23,7 @@ const Proto = stream.Proto
 type Log interface {
 	// Append makes drafts durable on this host and folds them before it
 	// returns, all or none.
-	Append(ctx context.Context, drafts []cluster.Draft) ([]cluster.Event, error)
+	Append(ctx context.Context, drafts []event.Draft) ([]event.Event, error)
 	// TakesWork says whether there is room for new work: for jobs and
 	// assignments. Without it Append refuses them.
 	TakesWork() bool
@@ -45,9 +46,6 @@ type Options struct {
 	Now func() time.Duration
 	// Wall is the time of the day; default time.Now.
 	Wall func() time.Time
-	// HasArtefact returns an error when the bytes of a digest cannot be had
-	// from any host; nil: not checked.
-	HasArtefact func(ctx context.Context, digest cluster.Hash) error
 	// Plan holds the times and limits of the decisions; zero: the defaults, and
 	// no limits.
 	Plan plan.Config

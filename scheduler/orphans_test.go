@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -24,19 +25,19 @@ func TestOrphans(t *testing.T) {
 		id := r.submit("k", 6)
 		r.until(5*time.Second, "work everywhere", func() bool { return len(a.runs()) == 2 && len(b.runs()) == 2 && len(c.runs()) == 2 })
 		time.Sleep(3 * time.Second) // older than an assignment on its way
-		stray := stream.Ref{Job: id, Chunk: 5, Attempt: 7}
+		stray := job.Attempt{Job: id, Chunk: 5, Number: 7}
 		b.mu.Lock()
 		lost := b.queue[0].ref
 		b.queue = append(b.queue[1:], work{stray, 10})
 		b.mu.Unlock()
 		r.until(2*queryEvery+time.Second, "both orphans found", func() bool {
-			return r.log.count(cluster.KindChunkReclaimed) == 1 && !slices.Contains(b.runs(), stray)
+			return r.log.count(event.KindChunkReclaimed) == 1 && !slices.Contains(b.runs(), stray)
 		})
 		if n := r.metric("skein_worker_notices_total"); n != 1 {
 			t.Errorf("%g notices, want one of the stray", n)
 		}
 		wantDone(t, r.ended(id, 5*time.Minute))
-		if n := r.log.count(cluster.KindChunkFailed); n != 0 {
+		if n := r.log.count(event.KindChunkFailed); n != 0 {
 			t.Errorf("%d attempts failed", n)
 		}
 		if again := r.log.acceptsOf(id)[lost.Chunk]; again != 1 {
@@ -63,7 +64,7 @@ func TestUnaskedListsSayNothing(t *testing.T) {
 			b.mu.Unlock()
 			time.Sleep(time.Second)
 		}
-		if n := r.log.count(cluster.KindChunkReclaimed); n != 0 {
+		if n := r.log.count(event.KindChunkReclaimed); n != 0 {
 			t.Errorf("%d attempts taken back", n)
 		}
 		wantDone(t, r.ended(id, time.Minute))
@@ -100,15 +101,15 @@ func TestUnknownAppend(t *testing.T) {
 func TestDisputeIsSettled(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
 		spec := testSpec("k", 3).WithDefaults()
-		id := cluster.NewJobID("uid:1", "k")
-		accept := func(chunk int, mean float64) cluster.Draft {
-			res := cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, Min: mean, Max: mean}}}
-			return cluster.Draft{Term: 1, Kind: cluster.KindChunksAccepted, Body: cluster.ChunksAccepted{
-				Job: id, Accepts: []cluster.Accept{{Chunk: chunk, Attempt: 1, Worker: "a", Result: res}},
+		id := job.NewID("uid:1", "k")
+		accept := func(chunk int, mean float64) event.Draft {
+			res := job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: mean, Min: mean, Max: mean}}}
+			return event.Draft{Term: 1, Kind: event.KindChunksAccepted, Body: event.ChunksAccepted{
+				Job: id, Accepts: []event.Accept{{Chunk: chunk, Attempt: 1, Worker: "a", Result: res}},
 			}}
 		}
-		if _, err := r.log.Append(t.Context(), []cluster.Draft{
-			{Term: 1, Kind: cluster.KindJobSubmitted, Body: cluster.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: 3}},
+		if _, err := r.log.Append(t.Context(), []event.Draft{
+			{Term: 1, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: 3}},
 			accept(0, 0), accept(1, 77), accept(1, 1), accept(2, 2),
 		}); err != nil {
 			t.Fatal(err)
@@ -133,7 +134,7 @@ func TestRelease(t *testing.T) {
 		var broken atomic.Bool
 		broken.Store(true)
 		for _, w := range r.workers {
-			w.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+			w.answer = func(ref job.Attempt, n uint64) []stream.Frame {
 				if ref.Chunk == 4 && broken.Load() {
 					return []stream.Frame{failure(ref, "no licence")}
 				}
@@ -142,8 +143,8 @@ func TestRelease(t *testing.T) {
 		}
 		stop := r.run(1)
 		spec := testSpec("k", 12)
-		spec.OnPartial, spec.Attempts = cluster.PartialWait, 2
-		sub, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable)
+		spec.OnPartial, spec.Attempts = job.PartialWait, 2
+		sub, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func TestRelease(t *testing.T) {
 		time.Sleep(time.Hour)
 		_ = stop()
 		stop = r.run(2)
-		if j := r.job(sub.Job); j.State != cluster.JobRunning || r.log.count(cluster.KindJobQueued) == 0 {
+		if j := r.job(sub.Job); j.State != job.Running || r.log.count(event.KindJobQueued) == 0 {
 			t.Fatalf("it does not wait: %+v", j)
 		}
 		broken.Store(false)

@@ -4,27 +4,25 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 const (
 	maxRequests = 64
 	maxOwner    = 128
-	// artefactTimeout bounds the search for a job's bytes.
-	artefactTimeout = 10 * time.Second
 )
 
 // request is what a caller asks of the loop; exactly one of its fields
 // before reply is set. The loop answers every request that it was given once.
 type request struct {
-	submit  *cluster.JobSubmitted
-	stop    *cluster.JobStopped
-	group   *cluster.GroupSet
-	release *plan.JobReleased
+	submit  *submission
+	stop    *event.JobStopped
+	group   *event.GroupSet
+	release *step.JobReleased
 	quiesce bool
 	reply   chan reply // capacity 1
 }
@@ -34,6 +32,13 @@ type reply struct {
 	chunks  int
 	seq     uint64 // own event after which the answer is stable, 0: it is already
 	err     error
+}
+
+// submission is a job to be made. One that no worker can run is refused unless
+// it is to wait for a worker.
+type submission struct {
+	event.JobSubmitted
+	waits bool
 }
 
 // ask hands r to the loop and waits for its answer.
@@ -46,7 +51,7 @@ func (s *Scheduler) ask(ctx context.Context, r request) (reply, error) {
 		return reply{}, ErrNotHolder
 	}
 	to := t.requests
-	if r.lane() == plan.LaneControl {
+	if r.lane() == laneControl {
 		to = t.urgent
 	}
 	select {
@@ -76,22 +81,22 @@ func (s *Scheduler) settle(ctx context.Context, seq uint64) (voters int, err err
 
 // Submit creates the job that owner asks for under spec.Key, or finds it: the
 // same key and the same spec name the same job, for ever. Zero fields of spec
-// take their defaults. It answers when wait is true. Errors wrap
-// cluster.ErrJobSpec, ErrArtefact, ErrKeyReused, ErrNotHolder, ErrBusy, ErrNoRoom
+// take their defaults. It answers when wait is true. A job whose zones or executor
+// no worker has is refused, unless forWorker says that it is to wait for one.
+// Errors wrap job.ErrSpec, ErrNoWorker, ErrKeyReused, ErrNotHolder, ErrBusy, ErrNoRoom
 // (then nothing was logged) or ErrUnknownOutcome.
-func (s *Scheduler) Submit(ctx context.Context, spec cluster.JobSpec, owner string, wait Wait) (Submission, error) {
+func (s *Scheduler) Submit(ctx context.Context, spec job.Spec, owner string, wait Wait, forWorker bool) (Submission, error) {
 	spec = spec.WithDefaults()
-	out := Submission{Job: cluster.NewJobID(owner, spec.Key)}
+	out := Submission{Job: job.NewID(owner, spec.Key)}
 	wrap := func(err error) (Submission, error) {
 		return Submission{}, fmt.Errorf("submit job %s: %w", out.Job, err)
 	}
 	if err := checkSubmit(spec, owner, wait); err != nil {
 		return wrap(err)
 	}
-	if err := s.checkArtefacts(ctx, out.Job, spec); err != nil {
-		return wrap(err)
-	}
-	a, err := s.ask(ctx, request{submit: &cluster.JobSubmitted{Job: out.Job, Spec: spec, Owner: owner, Chunks: spec.Chunks()}})
+	a, err := s.ask(ctx, request{submit: &submission{
+		JobSubmitted: event.JobSubmitted{Job: out.Job, Spec: spec, Owner: owner, Chunks: spec.Chunks()}, waits: forWorker,
+	}})
 	if err != nil {
 		return wrap(err)
 	}
@@ -104,42 +109,21 @@ func (s *Scheduler) Submit(ctx context.Context, spec cluster.JobSpec, owner stri
 	return out, nil
 }
 
-func checkSubmit(spec cluster.JobSpec, owner string, wait Wait) error {
+func checkSubmit(spec job.Spec, owner string, wait Wait) error {
 	if owner == "" || len(owner) > maxOwner {
-		return fmt.Errorf("%w: owner has %d bytes, want 1-%d", cluster.ErrJobSpec, len(owner), maxOwner)
+		return fmt.Errorf("%w: owner has %d bytes, want 1-%d", job.ErrSpec, len(owner), maxOwner)
 	}
 	if wait != WaitLocal && wait != WaitStable {
-		return fmt.Errorf("%w: wait is %q, want %s or %s", cluster.ErrJobSpec, wait, WaitLocal, WaitStable)
+		return fmt.Errorf("%w: wait is %q, want %s or %s", job.ErrSpec, wait, WaitLocal, WaitStable)
 	}
 	return spec.Validate()
-}
-
-// checkArtefacts looks for the bytes of a job that is not known yet.
-func (s *Scheduler) checkArtefacts(ctx context.Context, id cluster.JobID, spec cluster.JobSpec) error {
-	known := false
-	s.o.Log.View(func(st *state.State) { _, known = st.Job(id) })
-	if known || s.o.HasArtefact == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, artefactTimeout)
-	defer cancel()
-	if err := s.o.HasArtefact(ctx, spec.Artefact); err != nil {
-		return fmt.Errorf("%w: module %s: %w", ErrArtefact, spec.Artefact, err)
-	}
-	if spec.Config.IsZero() {
-		return nil
-	}
-	if err := s.o.HasArtefact(ctx, spec.Config); err != nil {
-		return fmt.Errorf("%w: config %s: %w", ErrArtefact, spec.Config, err)
-	}
-	return nil
 }
 
 // Stop ends a job that actor wants to end, and answers when that is stable.
 // Errors wrap ErrUnknownJob, ErrJobOver, ErrNotHolder, ErrBusy or
 // ErrUnknownOutcome.
-func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor, reason string) error {
-	a, err := s.ask(ctx, request{stop: &cluster.JobStopped{
+func (s *Scheduler) Stop(ctx context.Context, id job.ID, actor, reason string) error {
+	a, err := s.ask(ctx, request{stop: &event.JobStopped{
 		Job: id, Actor: actor[:min(len(actor), maxOwner)], Reason: reason[:min(len(reason), cluster.MaxReason/2)],
 	}})
 	if err == nil {
@@ -155,8 +139,8 @@ func (s *Scheduler) Stop(ctx context.Context, id cluster.JobID, actor, reason st
 // answers how many these are when that is stable. Errors wrap ErrUnknownJob,
 // ErrJobOver, ErrNotHolder, ErrBusy or ErrUnknownOutcome; then it may be
 // repeated.
-func (s *Scheduler) Release(ctx context.Context, id cluster.JobID, actor string) (chunks int, err error) {
-	a, err := s.ask(ctx, request{release: &plan.JobReleased{Job: id, Actor: actor[:min(len(actor), maxOwner)]}})
+func (s *Scheduler) Release(ctx context.Context, id job.ID, actor string) (chunks int, err error) {
+	a, err := s.ask(ctx, request{release: &step.JobReleased{Job: id, Actor: actor[:min(len(actor), maxOwner)]}})
 	if err == nil {
 		_, err = s.settle(ctx, a.seq)
 	}
@@ -167,14 +151,14 @@ func (s *Scheduler) Release(ctx context.Context, id cluster.JobID, actor string)
 }
 
 // SetGroup says who belongs to a group, and answers when that is stable. Errors
-// wrap cluster.ErrJobSpec, ErrManyGroups, ErrNoRoom, ErrNotHolder, ErrBusy or
+// wrap job.ErrSpec, ErrManyGroups, ErrNoRoom, ErrNotHolder, ErrBusy or
 // ErrUnknownOutcome; then it may be repeated.
-func (s *Scheduler) SetGroup(ctx context.Context, b cluster.GroupSet) error {
+func (s *Scheduler) SetGroup(ctx context.Context, b event.GroupSet) error {
 	b.Members = slices.Compact(slices.Sorted(slices.Values(b.Members)))
 	b.Actor = b.Actor[:min(len(b.Actor), maxOwner)]
 	err := b.Check()
 	if err != nil {
-		err = fmt.Errorf("%w: %w", cluster.ErrJobSpec, err)
+		err = fmt.Errorf("%w: %w", job.ErrSpec, err)
 	} else {
 		var a reply
 		if a, err = s.ask(ctx, request{group: &b}); err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan"
 )
 
@@ -140,7 +141,7 @@ const (
 
 // Submission is the answer to Submit.
 type Submission struct {
-	Job     cluster.JobID
+	Job     job.ID
 	Created bool // false: it was submitted before
 	// Voters is how many voters are known to hold the job; 1 after WaitLocal.
 	Voters int

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/stream"
 )
@@ -31,7 +33,7 @@ func in(t *testing.T, f func(t *testing.T, r *rig, a, b, c *fakeWorker)) {
 
 func wantDone(t *testing.T, j state.Job) {
 	t.Helper()
-	if j.State != cluster.JobCompleted || j.Counts.Accepted != j.Chunks || j.Iterations != j.Spec.Iterations || j.Disputed != 0 {
+	if j.State != job.Completed || j.Counts.Accepted != j.Chunks || j.Iterations != j.Spec.Iterations || j.Disputed != 0 {
 		t.Fatalf("job %+v, want it completed", j)
 	}
 }
@@ -42,7 +44,7 @@ func TestRunsAJob(t *testing.T) {
 		id := r.submit("k", 60)
 		j := r.ended(id, 15*time.Second)
 		wantDone(t, j)
-		if len(j.Workers) != 3 || slices.ContainsFunc(j.Workers, func(w cluster.WorkShare) bool { return w.Chunks < 18 || w.Chunks > 22 }) {
+		if len(j.Workers) != 3 || slices.ContainsFunc(j.Workers, func(w job.WorkShare) bool { return w.Chunks < 18 || w.Chunks > 22 }) {
 			t.Errorf("shares %+v, want about 20 chunks each", j.Workers)
 		}
 		if a := j.Aggregates[0]; a.Name != "x" || a.N != 600 || a.Mean != 29.5 {
@@ -52,8 +54,8 @@ func TestRunsAJob(t *testing.T) {
 		if n := r.log.accepted(); n != 60 {
 			t.Errorf("%d accepts logged, want 60", n)
 		}
-		end := r.log.last(cluster.KindJobDone)
-		var done cluster.JobDone
+		end := r.log.last(event.KindJobDone)
+		var done event.JobDone
 		if err := json.Unmarshal(end.Body, &done); err != nil || done.Result == nil || done.Result.Accepted != 60 ||
 			!slices.Equal(done.Result.Workers, j.Workers) || done.Result.Metrics["x"].Mean != 29.5 {
 			t.Errorf("the end tells %s", end.Body)
@@ -73,31 +75,31 @@ func TestRunsAJob(t *testing.T) {
 func TestSubmitIsIdempotent(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
 		ctx := t.Context()
-		if _, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable); !errors.Is(err, ErrNotHolder) {
+		if _, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable, false); !errors.Is(err, ErrNotHolder) {
 			t.Fatalf("without a term: %v", err)
 		}
 		stop := r.run(1)
-		first, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable)
-		if err != nil || !first.Created || first.Voters != 3 || first.Job != cluster.NewJobID("uid:1", "k") {
+		first, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable, false)
+		if err != nil || !first.Created || first.Voters != 3 || first.Job != job.NewID("uid:1", "k") {
 			t.Fatalf("%+v, %v", first, err)
 		}
-		again, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitLocal)
+		again, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitLocal, false)
 		if err != nil || again.Created || again.Job != first.Job || again.Voters != 1 {
 			t.Fatalf("%+v, %v", again, err)
 		}
-		if _, err := r.s.Submit(ctx, testSpec("k", 6), "uid:1", WaitStable); !errors.Is(err, ErrKeyReused) {
+		if _, err := r.s.Submit(ctx, testSpec("k", 6), "uid:1", WaitStable, false); !errors.Is(err, ErrKeyReused) {
 			t.Fatalf("another spec: %v", err)
 		}
-		if other, err := r.s.Submit(ctx, testSpec("k", 6), "uid:2", WaitStable); err != nil || !other.Created {
+		if other, err := r.s.Submit(ctx, testSpec("k", 6), "uid:2", WaitStable, false); err != nil || !other.Created {
 			t.Fatalf("another owner: %v", err)
 		}
 		r.ended(first.Job, time.Minute)
 		_ = stop() // the next holder knows the key too
 		stop = r.run(2)
-		if again, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable); err != nil || again.Created || again.Job != first.Job {
+		if again, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable, false); err != nil || again.Created || again.Job != first.Job {
 			t.Fatalf("next term: %+v, %v", again, err)
 		}
-		if n := r.log.count(cluster.KindJobSubmitted); n != 2 {
+		if n := r.log.count(event.KindJobSubmitted); n != 2 {
 			t.Errorf("%d submissions logged, want 2", n)
 		}
 		_ = stop()
@@ -106,36 +108,27 @@ func TestSubmitIsIdempotent(t *testing.T) {
 
 func TestSubmitRefusesAndLogsNothing(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
-		gone := errors.New("nobody has it")
-		r.s.o.HasArtefact = func(_ context.Context, d cluster.Hash) error {
-			if d == (cluster.Hash{9}) {
-				return gone
-			}
-			return nil
-		}
 		stop := r.run(1)
 		for name, c := range map[string]struct {
-			change func(*cluster.JobSpec)
+			change func(*job.Spec)
 			want   error
 		}{
-			"no artefact":      {func(s *cluster.JobSpec) { s.Artefact = cluster.Hash{} }, cluster.ErrJobSpec},
-			"artefact nowhere": {func(s *cluster.JobSpec) { s.Artefact = cluster.Hash{9} }, ErrArtefact},
-			"config nowhere":   {func(s *cluster.JobSpec) { s.Config = cluster.Hash{9} }, ErrArtefact},
-			"iterations 0":     {func(s *cluster.JobSpec) { s.Iterations = 0 }, cluster.ErrJobSpec},
-			"negative":         {func(s *cluster.JobSpec) { s.Iterations = ^uint64(4) }, cluster.ErrJobSpec},
-			"chunk":            {func(s *cluster.JobSpec) { s.Chunk = s.Iterations + 1 }, cluster.ErrJobSpec},
-			"executor":         {func(s *cluster.JobSpec) { s.Executor = "shell" }, cluster.ErrJobSpec},
+			"no artefact":  {func(s *job.Spec) { s.Artefact = cluster.Hash{} }, job.ErrSpec},
+			"iterations 0": {func(s *job.Spec) { s.Iterations = 0 }, job.ErrSpec},
+			"negative":     {func(s *job.Spec) { s.Iterations = ^uint64(4) }, job.ErrSpec},
+			"chunk":        {func(s *job.Spec) { s.Chunk = s.Iterations + 1 }, job.ErrSpec},
+			"executor":     {func(s *job.Spec) { s.Executor = "shell" }, job.ErrSpec},
 		} {
 			spec := testSpec("k", 5)
 			c.change(&spec)
-			if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable); !errors.Is(err, c.want) {
+			if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false); !errors.Is(err, c.want) {
 				t.Errorf("%s: %v, want %v", name, err, c.want)
 			}
 		}
-		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "", WaitStable); !errors.Is(err, cluster.ErrJobSpec) {
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "", WaitStable, false); !errors.Is(err, job.ErrSpec) {
 			t.Errorf("no owner: %v", err)
 		}
-		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", "soon"); !errors.Is(err, cluster.ErrJobSpec) {
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", "soon", false); !errors.Is(err, job.ErrSpec) {
 			t.Errorf("wait: %v", err)
 		}
 		if n := r.log.len(); n != 0 {
@@ -151,11 +144,11 @@ func TestSubmitOutcomeUnknown(t *testing.T) {
 		r.log.hold(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if _, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.s.Submit(ctx, testSpec("k", 5), "uid:1", WaitStable, false); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("not stable: %v", err)
 		}
 		r.log.hold(false)
-		if got, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitStable); err != nil || got.Created {
+		if got, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitStable, false); err != nil || got.Created {
 			t.Fatalf("retry: %+v, %v", got, err)
 		}
 		_ = stop()
@@ -167,7 +160,7 @@ func TestBusy(t *testing.T) {
 		// A term whose loop does not get to its requests.
 		r.s.term = &term{requests: make(chan request, 1)}
 		r.s.term.requests <- request{}
-		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitLocal); !errors.Is(err, ErrBusy) {
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitLocal, false); !errors.Is(err, ErrBusy) {
 			t.Fatalf("%v, want ErrBusy", err)
 		}
 		if r.metric("skein_scheduler_busy_total") != 1 {
@@ -197,7 +190,7 @@ func TestWorkerCrash(t *testing.T) {
 func TestDuplicatesAndLateResultsCountOnce(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
 		for _, w := range r.workers {
-			w.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+			w.answer = func(ref job.Attempt, n uint64) []stream.Frame {
 				f := goodResult(ref, n)
 				return []stream.Frame{f, f, f}
 			}
@@ -280,7 +273,7 @@ func TestStop(t *testing.T) {
 		}
 		r.until(time.Second, "word of all workers", func() bool { return r.job(id).State.Final() })
 		j := r.job(id)
-		if j.State != cluster.JobCancelled || j.Reason != "stopped by uid:7" || j.StoppedBy != "uid:7" {
+		if j.State != job.Cancelled || j.Reason != "stopped by uid:7" || j.StoppedBy != "uid:7" {
 			t.Fatalf("job %+v", j)
 		}
 		synctest.Wait()
@@ -304,11 +297,11 @@ func TestStop(t *testing.T) {
 func TestFailuresAreVisible(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
 		for _, w := range r.workers {
-			w.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+			w.answer = func(ref job.Attempt, n uint64) []stream.Frame {
 				if ref.Chunk == 3 {
 					return []stream.Frame{failure(ref, "exit status 3: out of luck")}
 				}
-				if ref.Chunk == 5 && ref.Attempt < 3 {
+				if ref.Chunk == 5 && ref.Number < 3 {
 					return []stream.Frame{goodResult(ref, n+1)}
 				}
 				return []stream.Frame{goodResult(ref, n)}
@@ -316,7 +309,7 @@ func TestFailuresAreVisible(t *testing.T) {
 		}
 		stop := r.run(1)
 		j := r.ended(r.submit("k", 20), time.Minute)
-		if j.State != cluster.JobPartial || j.Counts.Failed != 1 || j.Counts.Accepted != 19 || j.Failures != 4+2 ||
+		if j.State != job.Partial || j.Counts.Failed != 1 || j.Counts.Accepted != 19 || j.Failures != 4+2 ||
 			!strings.Contains(j.Reason, "chunk 3: exit status 3: out of luck") {
 			t.Errorf("job %+v", j)
 		}
@@ -328,10 +321,10 @@ func TestFailuresAreVisible(t *testing.T) {
 			t.Errorf("failures %+v", j.LastFailures)
 		}
 		for _, w := range r.workers {
-			w.answer = func(ref stream.Ref, _ uint64) []stream.Frame { return []stream.Frame{failure(ref, "no such module")} }
+			w.answer = func(ref job.Attempt, _ uint64) []stream.Frame { return []stream.Frame{failure(ref, "no such module")} }
 		}
 		j = r.ended(r.submit("l", 500), time.Minute)
-		if j.State != cluster.JobFailed || j.Failures > 20 || !strings.Contains(j.Reason, "no such module") {
+		if j.State != job.Failed || j.Failures > 20 || !strings.Contains(j.Reason, "no such module") {
 			t.Errorf("job %+v", j)
 		}
 		_ = stop()
@@ -340,7 +333,7 @@ func TestFailuresAreVisible(t *testing.T) {
 
 func TestSilentWorker(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, a, b, _ *fakeWorker) {
-		b.answer = func(stream.Ref, uint64) []stream.Frame { return nil } // takes everything, answers nothing
+		b.answer = func(job.Attempt, uint64) []stream.Frame { return nil } // takes everything, answers nothing
 		stop := r.run(1)
 		wantDone(t, r.ended(r.submit("k", 30), time.Minute)) // what it has is copied long before its time is up
 		_, _ = a, stop()
@@ -370,7 +363,7 @@ func TestHungHost(t *testing.T) {
 func TestGarbageFromAWorker(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, _, b, c *fakeWorker) {
 		b.raw = binary.BigEndian.AppendUint32(nil, 1<<31)
-		c.answer = func(ref stream.Ref, n uint64) []stream.Frame {
+		c.answer = func(ref job.Attempt, n uint64) []stream.Frame {
 			ref.Chunk += 1000
 			return []stream.Frame{goodResult(ref, n)}
 		}
@@ -409,10 +402,10 @@ func TestLeaseLost(t *testing.T) {
 		if n := r.log.len(); n != before {
 			t.Errorf("%d events logged without the lease", n-before)
 		}
-		if r.metric("skein_fenced_actions_total") != 1 || r.job(id).State != cluster.JobRunning {
+		if r.metric("skein_fenced_actions_total") != 1 || r.job(id).State != job.Running {
 			t.Error("not counted, or the job ended")
 		}
-		if _, err := r.s.Submit(ctx, testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNotHolder) {
+		if _, err := r.s.Submit(ctx, testSpec("l", 5), "uid:1", WaitLocal, false); !errors.Is(err, ErrNotHolder) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -427,7 +420,7 @@ func TestLogRefuses(t *testing.T) {
 		r.log.mu.Lock()
 		r.log.refuse = disk
 		r.log.mu.Unlock()
-		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitStable); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, disk) {
+		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitStable, false); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, disk) {
 			t.Errorf("submit: %v", err)
 		}
 		if err := <-done; !errors.Is(err, disk) {
@@ -451,17 +444,17 @@ func TestStopAwaitsWord(t *testing.T) {
 			}
 		}
 		time.Sleep(stopLapse / 2)
-		if j := r.job(id); j.State != cluster.JobCancelling || j.StopReason != "enough" || r.log.count(cluster.KindJobStopped) != 1 {
-			t.Fatalf("job %s, stopped %d times: %q", j.State, r.log.count(cluster.KindJobStopped), j.StopReason)
+		if j := r.job(id); j.State != job.Cancelling || j.StopReason != "enough" || r.log.count(event.KindJobStopped) != 1 {
+			t.Fatalf("job %s, stopped %d times: %q", j.State, r.log.count(event.KindJobStopped), j.StopReason)
 		}
 		_ = stop()
 		stop = r.run(2)
 		time.Sleep(stopLapse / 2)
-		if j := r.job(id); j.State != cluster.JobCancelling {
+		if j := r.job(id); j.State != job.Cancelling {
 			t.Fatalf("under the next holder: %s", j.State)
 		}
 		r.until(stopLapse, "the lapse", func() bool { return r.job(id).State.Final() })
-		if j := r.job(id); j.State != cluster.JobCancelled || !strings.HasSuffix(j.Reason, "; not confirmed by b") {
+		if j := r.job(id); j.State != job.Cancelled || !strings.HasSuffix(j.Reason, "; not confirmed by b") {
 			t.Errorf("job %s: %q", j.State, j.Reason)
 		}
 		_ = stop()
@@ -475,7 +468,7 @@ func TestForget(t *testing.T) {
 		stop := r.run(1)
 		spec := testSpec("k", 3)
 		spec.KeepSeconds = 120
-		first, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable)
+		first, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +479,7 @@ func TestForget(t *testing.T) {
 			t.Fatalf("%s before its time is over", j.State)
 		}
 		r.until(30*time.Second, "the job is forgotten", func() bool { return r.job(id).ID == "" })
-		sub, err := r.s.Submit(t.Context(), testSpec("k", 3), "uid:1", WaitStable)
+		sub, err := r.s.Submit(t.Context(), testSpec("k", 3), "uid:1", WaitStable, false)
 		if err != nil || !sub.Created || sub.Job != id {
 			t.Errorf("submitted again: %+v, %v", sub, err)
 		}
@@ -506,14 +499,14 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 		setFull := func(full bool) { r.log.mu.Lock(); r.log.full = full; r.log.mu.Unlock() }
 		setFull(true)
 		time.Sleep(time.Second)
-		assigned, accepted := r.log.count(cluster.KindChunksAssigned), r.log.accepted()
-		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNoRoom) {
+		assigned, accepted := r.log.count(event.KindChunksAssigned), r.log.accepted()
+		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal, false); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("submit to a full log: %v, want ErrNoRoom", err)
 		}
-		if sub, err := r.s.Submit(t.Context(), testSpec("k", 100), "uid:1", WaitLocal); err != nil || sub.Created {
+		if sub, err := r.s.Submit(t.Context(), testSpec("k", 100), "uid:1", WaitLocal, false); err != nil || sub.Created {
 			t.Errorf("submit of a known job: %v", err)
 		}
-		group := cluster.GroupSet{Group: "g", Members: []string{"b", "a", "b"}, Actor: "uid:0@n1"}
+		group := event.GroupSet{Group: "g", Members: []string{"b", "a", "b"}, Actor: "uid:0@n1"}
 		if err := r.s.SetGroup(t.Context(), group); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("group in a full log: %v, want ErrNoRoom", err)
 		}
@@ -521,7 +514,7 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 			t.Errorf("stop: %v", err)
 		}
 		time.Sleep(20 * time.Second)
-		if n := r.log.count(cluster.KindChunksAssigned); n != assigned {
+		if n := r.log.count(event.KindChunksAssigned); n != assigned {
 			t.Errorf("%d assignments although the log is full", n-assigned)
 		}
 		if n := r.log.accepted(); n <= accepted {
@@ -539,7 +532,7 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 				t.Errorf("group %+v", g)
 			}
 		})
-		if err := r.s.SetGroup(t.Context(), cluster.GroupSet{Group: "G"}); !errors.Is(err, cluster.ErrJobSpec) {
+		if err := r.s.SetGroup(t.Context(), event.GroupSet{Group: "G"}); !errors.Is(err, job.ErrSpec) {
 			t.Errorf("group with a bad name: %v", err)
 		}
 		r.submit("l", 5)
@@ -560,7 +553,7 @@ func TestQuiesce(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := r.log.len()
-		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal); !errors.Is(err, ErrNotHolder) {
+		if _, err := r.s.Submit(t.Context(), testSpec("l", 5), "uid:1", WaitLocal, false); !errors.Is(err, ErrNotHolder) {
 			t.Errorf("submit while quiet: %v", err)
 		}
 		time.Sleep(10 * time.Second)
@@ -619,4 +612,36 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+}
+
+// TestSubmitWithoutWorker: what no worker can run is refused, unless it is to
+// wait for one; then the log says what it waits for.
+func TestSubmitWithoutWorker(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		stop := r.run(1)
+		time.Sleep(15 * time.Second) // every host had its time
+		spec := testSpec("k", 5)
+		spec.Executor, spec.Program, spec.Artefact = job.ExecutorExec, "render", cluster.Hash{}
+		if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false); !errors.Is(err, ErrNoWorker) || !strings.Contains(err.Error(), "no worker has executor exec:render") {
+			t.Fatalf("%v, want ErrNoWorker", err)
+		}
+		if n := r.log.count(event.KindJobSubmitted); n != 0 {
+			t.Fatalf("%d submissions logged", n)
+		}
+		sub, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false); err != nil || again.Created || again.Job != sub.Job {
+			t.Errorf("the same again: %+v, %v", again, err)
+		}
+		time.Sleep(time.Minute)
+		r.log.View(func(st *state.State) {
+			j, _ := st.Job(sub.Job)
+			if want := "0 of 3 workers eligible: executor 3"; j.State != job.Queued || j.Queued != want {
+				t.Errorf("%s %q, want %q", j.State, j.Queued, want)
+			}
+		})
+		_ = stop()
+	})
 }

@@ -6,14 +6,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // sight measures what operators ask of a scheduler: how long work waits, and how
 // long workers have to do.
 type sight struct {
-	waits map[cluster.JobID]time.Time // jobs of which nothing was assigned yet, since when
+	waits map[job.ID]time.Time // jobs of which nothing was assigned yet, since when
 
 	assign  prometheus.Histogram
 	queued  prometheus.Histogram
@@ -25,7 +26,7 @@ type sight struct {
 
 func newSight() *sight {
 	s := &sight{
-		waits: make(map[cluster.JobID]time.Time),
+		waits: make(map[job.ID]time.Time),
 		assign: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skein_assign_duration_seconds", Help: "From what made chunks assignable to the handing over to the worker's stream, the assignment being durable.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
@@ -58,31 +59,31 @@ func (s *sight) collectors() []prometheus.Collector {
 }
 
 // begin is called with each event that the plan gets.
-func (s *sight) begin(e plan.Event, now time.Time) {
-	if j, ok := e.(plan.JobAdded); ok {
+func (s *sight) begin(e step.Event, now time.Time) {
+	if j, ok := e.(step.JobAdded); ok {
 		s.waits[j.Job] = now.Add(-j.Age)
 	}
 }
 
 // acted is called with each action that is durable; began is when the first
 // event of its batch was taken.
-func (s *sight) acted(action plan.Action, began, now time.Time) {
+func (s *sight) acted(action step.Action, began, now time.Time) {
 	switch a := action.(type) {
-	case plan.Assign:
+	case step.Assign:
 		s.assign.Observe(now.Sub(began).Seconds())
 		if since, ok := s.waits[a.Job]; ok {
 			s.queued.Observe(now.Sub(since).Seconds())
 			delete(s.waits, a.Job)
 		}
-	case plan.Finish:
+	case step.Finish:
 		delete(s.waits, a.Job)
-	case plan.Fail:
-		if strings.HasPrefix(a.Reason, cluster.ErrResult.Error()) {
+	case step.Fail:
+		if strings.HasPrefix(a.Reason, job.ErrResult.Error()) {
 			s.refused.WithLabelValues("invalid").Inc()
 		}
-	case plan.Settled:
+	case step.Settled:
 		s.refused.WithLabelValues("closed").Inc()
-	case plan.Offence:
+	case step.Offence:
 		s.refused.WithLabelValues("misplaced").Inc()
 	}
 }

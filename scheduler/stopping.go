@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -28,7 +29,7 @@ const (
 // logged when every worker that had some confirmed that they stopped, or is
 // fenced off.
 type stopping struct {
-	finish plan.Finish
+	finish step.Finish
 	waits  map[cluster.NodeID]*stopWait
 	since  time.Duration
 }
@@ -40,8 +41,8 @@ type stopWait struct {
 
 // holdBack keeps the end of a job that was stopped until its workers confirmed.
 // It reports false if there is nothing to wait for.
-func (t *term) holdBack(f plan.Finish, rest []plan.Action) bool {
-	if f.State != cluster.JobCancelled && f.State != cluster.JobTimeout {
+func (t *term) holdBack(f step.Finish, rest []step.Action) bool {
+	if f.State != job.Cancelled && f.State != job.TimedOut {
 		return false
 	}
 	s := &stopping{finish: f, waits: make(map[cluster.NodeID]*stopWait), since: t.o.Now()}
@@ -55,7 +56,7 @@ func (t *term) holdBack(f plan.Finish, rest []plan.Action) bool {
 		}
 	})
 	for _, a := range rest {
-		if c, ok := a.(plan.Cancel); ok && c.Job == f.Job {
+		if c, ok := a.(step.Cancel); ok && c.Job == f.Job {
 			s.waits[c.Worker] = &stopWait{}
 		}
 	}
@@ -78,14 +79,14 @@ func (t *term) mayRun(n cluster.NodeID) bool {
 }
 
 // cancel orders a worker to stop a job or some of its chunks.
-func (t *term) cancel(a plan.Cancel) {
+func (t *term) cancel(a step.Cancel) {
 	t.s.orders++
 	if s, ok := t.stopping[a.Job]; ok {
 		if w, ok := s.waits[a.Worker]; ok {
 			w.seq, w.at = t.s.orders, t.o.Now()
 		}
 	}
-	t.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Seq: t.s.orders, Job: a.Job, Chunks: chunkRefs(a.Chunks)}})
+	t.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Seq: t.s.orders, Job: a.Job, Chunks: onWire(a.Chunks)}})
 }
 
 // stopped takes a worker's word that it stopped what an order named.
@@ -99,21 +100,21 @@ func (t *term) stopped(n cluster.NodeID, m stream.Stopped) {
 
 // runs takes what a worker says that it runs, in its Welcome or in a Status, as
 // an answer to the orders that it has had for long enough.
-func (t *term) runs(n cluster.NodeID, refs []stream.Ref, whole bool) {
+func (t *term) runs(n cluster.NodeID, refs []job.Attempt, whole bool) {
 	for _, id := range slices.Sorted(maps.Keys(t.stopping)) {
 		w, ok := t.stopping[id].waits[n]
 		if !ok || !whole && (w.seq == 0 || t.o.Now()-w.at < stopSettles) {
 			continue
 		}
-		if !slices.ContainsFunc(refs, func(r stream.Ref) bool { return r.Job == id }) {
+		if !slices.ContainsFunc(refs, func(r job.Attempt) bool { return r.Job == id }) {
 			t.confirm(id, n)
 		} else if whole {
-			t.cancel(plan.Cancel{Worker: n, Job: id})
+			t.cancel(step.Cancel{Worker: n, Job: id})
 		}
 	}
 }
 
-func (t *term) confirm(id cluster.JobID, n cluster.NodeID) {
+func (t *term) confirm(id job.ID, n cluster.NodeID) {
 	s := t.stopping[id]
 	if delete(s.waits, n); len(s.waits) == 0 {
 		t.end(id)
@@ -121,7 +122,7 @@ func (t *term) confirm(id cluster.JobID, n cluster.NodeID) {
 }
 
 // end logs the end that was held back.
-func (t *term) end(id cluster.JobID) {
+func (t *term) end(id job.ID) {
 	if t.quiet {
 		return // the next holder ends it
 	}
@@ -147,7 +148,7 @@ func (t *term) tendStopping() {
 				silent = append(silent, string(n))
 				delete(s.waits, n)
 			case l != nil && l.sess != nil && now-w.at >= stopAgain:
-				t.cancel(plan.Cancel{Worker: n, Job: id})
+				t.cancel(step.Cancel{Worker: n, Job: id})
 			}
 		}
 		if len(s.waits) > 0 {

@@ -12,8 +12,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 const (
@@ -43,10 +46,10 @@ type term struct {
 	plan    *plan.Plan
 	links   map[cluster.NodeID]*link
 	health  map[cluster.NodeID]cluster.Health // as the plan knows it
-	specs   map[cluster.JobID]cluster.JobSpec // of open jobs
-	created map[cluster.JobID]cluster.Hash    // fingerprints of jobs submitted in this run
+	specs   map[job.ID]job.Spec               // of open jobs
+	created map[job.ID]cluster.Hash           // fingerprints of jobs submitted in this run
 	// stopping are jobs that are to end and whose attempts may still run.
-	stopping map[cluster.JobID]*stopping
+	stopping map[job.ID]*stopping
 	swept    time.Duration // when ended jobs were looked through
 	nonce    uint64        // of the latest query of a worker
 	seq      uint64        // last own event of this run
@@ -76,9 +79,9 @@ func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
 		plan:     plan.New(s.o.Plan),
 		links:    make(map[cluster.NodeID]*link),
 		health:   make(map[cluster.NodeID]cluster.Health),
-		specs:    make(map[cluster.JobID]cluster.JobSpec),
-		created:  make(map[cluster.JobID]cluster.Hash),
-		stopping: make(map[cluster.JobID]*stopping),
+		specs:    make(map[job.ID]job.Spec),
+		created:  make(map[job.ID]cluster.Hash),
+		stopping: make(map[job.ID]*stopping),
 	}
 	settler := newSettler(s.o.Log)
 	s.mu.Lock()
@@ -169,7 +172,7 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 		case <-t.s.changed:
 			t.meetMembers(ctx)
 		case <-tick.C:
-			t.step(plan.Tick{})
+			t.step(step.Tick{})
 			t.tendStopping()
 			t.query()
 			t.sweep()
@@ -212,12 +215,12 @@ func (t *term) lookForRoom() {
 	if held := !t.o.Log.TakesWork(); held != t.held {
 		t.held = held
 		t.log.Warn().Bool("held", held).Msg("room for new work in the event log changed")
-		t.step(plan.Hold{On: held})
+		t.step(step.Hold{On: held})
 	}
 }
 
 // step lets the plan decide; commit carries it out.
-func (t *term) step(e plan.Event) {
+func (t *term) step(e step.Event) {
 	now := time.Now()
 	if t.batch.began.IsZero() {
 		t.batch.began = now
@@ -225,10 +228,10 @@ func (t *term) step(e plan.Event) {
 	t.m.sight.begin(e, now)
 	actions := t.plan.Step(e, t.o.Now())
 	for i, a := range actions {
-		if f, ok := a.(plan.Finish); ok && t.holdBack(f, actions[i+1:]) {
+		if f, ok := a.(step.Finish); ok && t.holdBack(f, actions[i+1:]) {
 			continue
 		}
-		if r, ok := a.(plan.Released); ok {
+		if r, ok := a.(step.Released); ok {
 			t.batch.drafts = append(t.batch.drafts, releases(t.id, r)...)
 		}
 		if d, ok := draftOf(t.id, a); ok {
@@ -240,7 +243,7 @@ func (t *term) step(e plan.Event) {
 
 // load takes over the open jobs of the log.
 func (t *term) load() {
-	var jobs []plan.JobAdded
+	var jobs []step.JobAdded
 	t.o.Log.View(func(st *state.State) {
 		for _, j := range st.Jobs() {
 			if j.State.Final() {
@@ -270,13 +273,13 @@ func (t *term) meetMembers(ctx context.Context) {
 		}
 		if z := zones[n]; z != l.zone {
 			l.zone = z
-			t.step(plan.HostKnown{Worker: n, Zone: z})
+			t.step(step.HostKnown{Worker: n, Zone: z})
 		}
 		if old, ok := t.health[n]; ok && old == h {
 			continue
 		}
 		t.health[n] = h
-		t.step(plan.HealthChanged{Worker: n, Health: h})
+		t.step(step.HealthChanged{Worker: n, Health: h})
 		if h == cluster.Alive {
 			select {
 			case l.kick <- struct{}{}:
@@ -289,8 +292,8 @@ func (t *term) meetMembers(ctx context.Context) {
 			t.links[n].stop()
 			delete(t.links, n)
 			delete(t.health, n)
-			t.step(plan.HealthChanged{Worker: n, Health: cluster.Left})
-			t.step(plan.WorkerDisconnected{Worker: n})
+			t.step(step.HealthChanged{Worker: n, Health: cluster.Left})
+			t.step(step.WorkerDisconnected{Worker: n})
 		}
 	}
 }
@@ -346,20 +349,21 @@ func (t *term) link(e linkEvent) {
 		return
 	}
 	l.sess = nil
-	t.step(plan.WorkerDisconnected{Worker: l.node})
+	t.step(step.WorkerDisconnected{Worker: l.node})
 }
 
 // roundTrip tells the plan how long it takes to hear from a worker of what it
 // was given: there and back, and what the log takes before.
 func (t *term) roundTrip(n cluster.NodeID, d time.Duration) {
-	t.step(plan.RoundTrip{Worker: n, Time: d + t.appended})
+	t.step(step.RoundTrip{Worker: n, Time: d + t.appended})
 }
 
 // observe publishes what there is to see.
 func (t *term) observe() {
 	s := t.plan.Stats()
-	t.m.jobs.WithLabelValues(string(cluster.JobPending)).Set(float64(s.JobsPending))
-	t.m.jobs.WithLabelValues(string(cluster.JobRunning)).Set(float64(s.JobsRunning))
+	t.m.starved.Set(float64(s.JobsStarved))
+	t.m.jobs.WithLabelValues(string(job.Pending)).Set(float64(s.JobsPending))
+	t.m.jobs.WithLabelValues(string(job.Running)).Set(float64(s.JobsRunning))
 	t.m.open.WithLabelValues("pending").Set(float64(s.ChunksPending))
 	t.m.open.WithLabelValues("assigned").Set(float64(s.ChunksAssigned))
 	t.m.unsettled.Set(float64(len(t.waiting) + t.inFlight))
@@ -375,7 +379,7 @@ func (t *term) request(r request) {
 	case r.quiesce:
 		if !t.quiet {
 			t.quiet = true
-			t.step(plan.Quiesce{})
+			t.step(step.Quiesce{})
 		}
 		answer(reply{})
 	case t.quiet:
@@ -393,7 +397,7 @@ func (t *term) request(r request) {
 	}
 }
 
-func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
+func (t *term) submit(b submission) (created bool, err error) {
 	want := b.Spec.Fingerprint()
 	have, ok := t.created[b.Job]
 	if !ok {
@@ -410,6 +414,9 @@ func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
 		}
 		return false, nil
 	}
+	if why := t.plan.Unserved(b.Spec, t.o.Now()); why != "" && !b.waits {
+		return false, fmt.Errorf("%w: %s; it can be submitted to wait for one (--wait-for-worker, wait_for_worker)", ErrNoWorker, why)
+	}
 	if t.lookForRoom(); t.held {
 		return false, ErrNoRoom
 	}
@@ -417,36 +424,36 @@ func (t *term) submit(b cluster.JobSubmitted) (created bool, err error) {
 		b.Spec.Chunk = n
 		b.Chunks = b.Spec.Chunks()
 	}
-	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight(cluster.Draft{Body: b})), t.o.Now()); r != nil {
+	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight(event.Draft{Body: b.JobSubmitted})), t.o.Now()); r != nil {
 		t.m.busy.Inc()
 		return false, fmt.Errorf("%w: %w", ErrBusy, r)
 	}
 	t.created[b.Job] = want
 	t.specs[b.Job] = b.Spec
-	t.batch.add(cluster.Draft{Term: t.id, Kind: cluster.KindJobSubmitted, Body: b})
-	t.step(plan.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
+	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobSubmitted, Body: b.JobSubmitted})
+	t.step(step.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
 	return true, nil
 }
 
-func (t *term) stopJob(b cluster.JobStopped) error {
+func (t *term) stopJob(b event.JobStopped) error {
 	if _, ends := t.stopping[b.Job]; ends {
 		return nil // as was asked before
 	}
 	if _, open := t.specs[b.Job]; open {
-		t.batch.add(cluster.Draft{Term: t.id, Kind: cluster.KindJobStopped, Body: b})
+		t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobStopped, Body: b})
 		who := b.Actor
 		if b.Reason != "" {
 			who += ": " + b.Reason
 		}
-		t.step(plan.JobStopped{Job: b.Job, Actor: who})
+		t.step(step.JobStopped{Job: b.Job, Actor: who})
 		return nil
 	}
 	return t.notOpen(b.Job)
 }
 
 // notOpen says why a job cannot be changed.
-func (t *term) notOpen(id cluster.JobID) error {
+func (t *term) notOpen(id job.ID) error {
 	_, known := t.created[id]
 	if !known {
 		t.o.Log.View(func(st *state.State) { _, known = st.Job(id) })
@@ -459,14 +466,14 @@ func (t *term) notOpen(id cluster.JobID) error {
 
 // release lets what was given up of a job be tried again, and says how many
 // chunks that are.
-func (t *term) release(e plan.JobReleased) (chunks int, err error) {
+func (t *term) release(e step.JobReleased) (chunks int, err error) {
 	if _, open := t.specs[e.Job]; !open || t.stopping[e.Job] != nil {
 		return 0, t.notOpen(e.Job)
 	}
 	before := len(t.batch.actions)
 	t.step(e)
 	for _, a := range t.batch.actions[before:] {
-		if r, ok := a.(plan.Released); ok {
+		if r, ok := a.(step.Released); ok {
 			for _, s := range r.Chunks {
 				chunks += s.Last - s.First + 1
 			}

@@ -8,13 +8,15 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
-// Backend is what the server shows and changes; the daemon implements it.
+// Backend is what the server shows and changes; package backend implements it.
 // Methods may be called from any goroutine and respect their context. They
 // leave the embedded api.Header zero: the server fills it from Header. An
 // error that is an *api.Problem is answered as it is, one that wraps
-// cluster.ErrJobSpec as invalid_job, a context's end as timeout, any other as
+// job.ErrSpec as invalid_job, a context's end as timeout, any other as
 // internal.
 type Backend interface {
 	ClusterReader
@@ -79,19 +81,32 @@ type JobControl interface {
 	// Submit gets a spec with its defaults that is valid by itself; it
 	// checks the artefact and the key.
 	Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error)
-	Stop(ctx context.Context, actor string, id cluster.JobID, reason string) (api.Job, error)
+	Stop(ctx context.Context, actor string, id job.ID, reason string) (api.Job, error)
 	// Release lets what was given up of an open job be tried again.
-	Release(ctx context.Context, actor string, id cluster.JobID) (api.Released, error)
+	Release(ctx context.Context, actor string, id job.ID) (api.Released, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
 	// Job finds a job by its id; FindJob by any unique prefix of it.
-	Job(ctx context.Context, id cluster.JobID) (api.Job, error)
-	FindJob(ctx context.Context, prefix string) (cluster.JobID, error)
+	Job(ctx context.Context, id job.ID) (api.Job, error)
+	FindJob(ctx context.Context, prefix string) (job.ID, error)
+	// WatchJob begins to watch a job, which the holder may have to be asked for.
+	WatchJob(id job.ID) JobWatch
 	// Workers tells what the holder knows of them.
 	Workers(ctx context.Context) (api.Workers, error)
 	// Groups tells who belongs to the groups that permissions name; SetGroup
 	// replaces the members of one. Set was checked by itself.
 	Groups(ctx context.Context) (api.Groups, error)
-	SetGroup(ctx context.Context, actor string, set cluster.GroupSet) (api.GroupSet, error)
+	SetGroup(ctx context.Context, actor string, set event.GroupSet) (api.GroupSet, error)
+}
+
+// JobWatch shows one job for as long as somebody looks at it.
+type JobWatch interface {
+	// Job returns the job as it is known best. It is final only once this host's
+	// own log has its end.
+	Job(ctx context.Context) (api.Job, error)
+	// Changed returns a channel that is closed when Job knows more, after the
+	// call, than EventReader.Changed tells of; nil: never.
+	Changed() <-chan struct{}
+	Close()
 }
 
 // WorkerControl changes what a host's worker takes.
@@ -109,10 +124,10 @@ type EventReader interface {
 	// leaves out as well, and ends with what is known when it begins: a reader
 	// that goes on from at after the next change misses nothing. Events that
 	// are kept no more are refused with code compacted. An error ends it.
-	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error]
+	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error]
 	// Void reports whether an event has no say, because a higher term has fenced
 	// it off.
-	Void(e cluster.Event) bool
+	Void(e event.Event) bool
 	// Oldest returns the position after which all events are kept, empty if
 	// that is the beginning.
 	Oldest() api.Cursor

@@ -9,26 +9,27 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // chunks sends the accepted results of a job's chunks, and goes on until the job
 // has ended if asked to.
-func (s *Server) chunks(w http.ResponseWriter, r *http.Request) error {
+func (hs *handlers) chunks(w http.ResponseWriter, r *http.Request) error {
 	at, follow, err := parseChunkQuery(r)
 	if err != nil {
 		return err
 	}
-	id, err := s.jobID(r)
+	id, err := hs.jobID(r)
 	if err != nil {
 		return err
 	}
-	job, err := s.o.Backend.Job(r.Context(), id)
+	job, err := hs.backend.Job(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	return s.follow(w, r, func(ctx context.Context, out *follower) error {
-		cs := chunkStream{s: s, out: out, id: id, spec: job.Spec, at: at, sent: make(map[int]bool)}
+	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
+		cs := chunkStream{hs: hs, out: out, id: id, spec: job.Spec, at: at, sent: make(map[int]bool)}
 		return cs.run(ctx, follow)
 	})
 }
@@ -38,7 +39,7 @@ func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
 	for name, values := range r.URL.Query() {
 		switch name {
 		case "after":
-			at, err = cluster.ParseCursor(values[0])
+			at, err = event.ParseCursor(values[0])
 		case "follow":
 			follow, err = parseFlag(values[0])
 		default:
@@ -53,16 +54,16 @@ func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
 
 // chunkStream serves one reader of results.
 type chunkStream struct {
-	s    *Server
+	hs   *handlers
 	out  *follower
-	id   cluster.JobID
-	spec cluster.JobSpec
+	id   job.ID
+	spec job.Spec
 	at   api.Cursor   // all up to it was sent
 	sent map[int]bool // chunks of which a line was sent; at most the job's
 }
 
 func (cs *chunkStream) run(ctx context.Context, follow bool) error {
-	b := cs.s.o.Backend
+	b := cs.hs.backend
 	if len(cs.at) == 0 {
 		if cs.at = b.Oldest().Clone(); len(cs.at) > 0 {
 			if err := cs.out.line(api.StreamPosition{Cursor: cs.at.String(), Compacted: true}); err != nil {
@@ -82,7 +83,7 @@ func (cs *chunkStream) run(ctx context.Context, follow bool) error {
 		if !follow || job.State.Final() {
 			return cs.out.line(api.ChunkEnd{Cursor: cs.at.String(), End: job.State.Final()})
 		}
-		did, err := cs.s.wait(ctx, changed, eventsMin, keepalive)
+		did, err := cs.hs.followers.wait(ctx, changed, nil, eventsMin, keepalive)
 		if err != nil {
 			return err
 		}
@@ -96,11 +97,11 @@ func (cs *chunkStream) run(ctx context.Context, follow bool) error {
 
 // send sends what there is.
 func (cs *chunkStream) send(ctx context.Context) error {
-	for e, err := range cs.s.o.Backend.Events(ctx, cs.at, time.Time{}) {
+	for e, err := range cs.hs.backend.Events(ctx, cs.at, time.Time{}) {
 		if err != nil {
 			return err
 		}
-		if (e.Kind == cluster.KindChunkAccepted || e.Kind == cluster.KindChunksAccepted) && !cs.s.o.Backend.Void(e) {
+		if (e.Kind == event.KindChunkAccepted || e.Kind == event.KindChunksAccepted) && !cs.hs.backend.Void(e) {
 			if err := cs.event(e); err != nil {
 				return err
 			}
@@ -124,7 +125,7 @@ func (cs *chunkStream) send(ctx context.Context) error {
 
 // event sends the results that an event holds. Only the last one's cursor is
 // behind the event: a reader that breaks off before it gets the event again.
-func (cs *chunkStream) event(e cluster.Event) error {
+func (cs *chunkStream) event(e event.Event) error {
 	list := cs.accepted(e)
 	before := maps.Clone(cs.at)
 	before[e.Source] = e.Seq - 1
@@ -147,27 +148,27 @@ func (cs *chunkStream) event(e cluster.Event) error {
 
 // accepted returns the results in an event that are of this job, can be of it,
 // and were not sent.
-func (cs *chunkStream) accepted(e cluster.Event) []cluster.Accept {
-	var job cluster.JobID
-	var list []cluster.Accept
-	if e.Kind == cluster.KindChunksAccepted {
-		var b cluster.ChunksAccepted
+func (cs *chunkStream) accepted(e event.Event) []event.Accept {
+	var job job.ID
+	var list []event.Accept
+	if e.Kind == event.KindChunksAccepted {
+		var b event.ChunksAccepted
 		if json.Unmarshal(e.Body, &b) != nil {
 			return nil
 		}
 		job, list = b.Job, b.Accepts
 	} else {
-		var b cluster.ChunkAccepted
+		var b event.ChunkAccepted
 		if json.Unmarshal(e.Body, &b) != nil {
 			return nil
 		}
 		job = b.Job
-		list = []cluster.Accept{{Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker, Seconds: b.Seconds, Settles: b.Settles, Result: b.Result}}
+		list = []event.Accept{{Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker, Seconds: b.Seconds, Settles: b.Settles, Result: b.Result}}
 	}
 	if job != cs.id {
 		return nil
 	}
-	return slices.DeleteFunc(list, func(a cluster.Accept) bool {
+	return slices.DeleteFunc(list, func(a event.Accept) bool {
 		if a.Chunk < 0 || a.Chunk >= cs.spec.Chunks() || cs.sent[a.Chunk] && !a.Settles {
 			return true
 		}

@@ -10,11 +10,13 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // acceptedEvent is an event of n1 that accepts a chunk of jobA.
-func acceptedEvent(seq uint64, b cluster.ChunkAccepted) cluster.Event {
-	e := event(seq, cluster.KindChunkAccepted, time.Date(2026, 1, 2, 3, 0, int(seq), 0, time.UTC))
+func acceptedEvent(seq uint64, b event.ChunkAccepted) event.Event {
+	e := testEvent(seq, event.KindChunkAccepted, time.Date(2026, 1, 2, 3, 0, int(seq), 0, time.UTC))
 	e.Term = 1
 	body, err := json.Marshal(b)
 	if err != nil {
@@ -24,9 +26,9 @@ func acceptedEvent(seq uint64, b cluster.ChunkAccepted) cluster.Event {
 	return e
 }
 
-func acceptOf(job cluster.JobID, chunk int, iterations uint64) cluster.ChunkAccepted {
-	return cluster.ChunkAccepted{Job: job, Chunk: chunk, Attempt: 1, Worker: "w1", Seconds: 2, Result: cluster.ChunkResult{
-		Iterations: iterations, Metrics: map[string]cluster.Metric{"x": {N: iterations, Mean: 1, Min: 1, Max: 1}},
+func acceptOf(j job.ID, chunk int, iterations uint64) event.ChunkAccepted {
+	return event.ChunkAccepted{Job: j, Chunk: chunk, Attempt: 1, Worker: "w1", Seconds: 2, Result: job.ChunkResult{
+		Iterations: iterations, Metrics: map[string]job.Metric{"x": {N: iterations, Mean: 1, Min: 1, Max: 1}},
 	}}
 }
 
@@ -34,11 +36,11 @@ func acceptOf(job cluster.JobID, chunk int, iterations uint64) cluster.ChunkAcce
 // taken for a result of it.
 func withChunks() *fake {
 	f := newFake()
-	f.job.Spec = cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 25, Chunk: 10}.WithDefaults()
+	f.job.Spec = job.Spec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 25, Chunk: 10}.WithDefaults()
 	void := acceptedEvent(2, acceptOf(jobA, 0, 10))
 	void.Term = 666
-	f.log = []cluster.Event{
-		event(1, cluster.KindHostStarted, time.Unix(0, 0)), void,
+	f.log = []event.Event{
+		testEvent(1, event.KindHostStarted, time.Unix(0, 0)), void,
 		acceptedEvent(3, acceptOf(jobA, 1, 10)),
 		acceptedEvent(4, acceptOf("jother", 0, 10)),
 		acceptedEvent(5, acceptOf(jobA, 2, 10)),  // it has 5 iterations
@@ -82,17 +84,17 @@ func TestChunks(t *testing.T) {
 // A batch of results is one event: a reader that is cut off within gets it again.
 func TestChunksOfOneEvent(t *testing.T) {
 	f := withChunks()
-	batch := event(1, cluster.KindChunksAccepted, time.Unix(1, 0))
+	batch := testEvent(1, event.KindChunksAccepted, time.Unix(1, 0))
 	batch.Term = 1
-	list := cluster.ChunksAccepted{Job: jobA}
+	list := event.ChunksAccepted{Job: jobA}
 	for i, n := range []uint64{10, 10, 5, 10} {
-		list.Accepts = append(list.Accepts, cluster.Accept{Chunk: i, Attempt: 1, Worker: "w1", Result: acceptOf(jobA, i, n).Result})
+		list.Accepts = append(list.Accepts, event.Accept{Chunk: i, Attempt: 1, Worker: "w1", Result: acceptOf(jobA, i, n).Result})
 	}
 	var err error
 	if batch.Body, err = json.Marshal(list); err != nil {
 		t.Fatal(err)
 	}
-	f.log = []cluster.Event{batch}
+	f.log = []event.Event{batch}
 	r := start(t, f, nil)
 	_, _, text := r.ask(t, http.MethodGet, "/v1/jobs/jaaa/chunks", "")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -105,7 +107,7 @@ func TestChunksOfOneEvent(t *testing.T) {
 // chunk once.
 func TestChunksGoOnFromAnyCursor(t *testing.T) {
 	f := withChunks()
-	f.job.State = cluster.JobCompleted
+	f.job.State = job.Completed
 	f.log = f.log[:8]
 	r := start(t, f, nil)
 	c, err := api.Dial(r.socket)
@@ -118,7 +120,7 @@ func TestChunksGoOnFromAnyCursor(t *testing.T) {
 		var seen []int
 		var last string
 		read := func(after string, most int) error {
-			at, err := cluster.ParseCursor(after)
+			at, err := event.ParseCursor(after)
 			if err != nil {
 				return err
 			}

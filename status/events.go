@@ -13,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // eventQuery is what a request of events asks for.
@@ -22,7 +23,7 @@ type eventQuery struct {
 	positions bool     // lines of api.StreamPosition between the events
 }
 
-func (q eventQuery) match(e cluster.Event) bool {
+func (q eventQuery) match(e event.Event) bool {
 	if q.Node != "" && e.Source.Node != q.Node {
 		return false
 	}
@@ -38,20 +39,20 @@ func (q eventQuery) match(e cluster.Event) bool {
 }
 
 // events sends events, and goes on if asked to.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	q, err := parseEventQuery(r, s.o.Backend.Header().ObservedAt)
+func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseEventQuery(r, hs.backend.Header().ObservedAt)
 	if err != nil {
 		return err
 	}
-	return s.follow(w, r, func(ctx context.Context, out *follower) error {
-		es := eventStream{s: s, out: out, q: q, at: q.After.Clone(), left: q.Limit}
+	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
+		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}
 		return es.run(ctx)
 	})
 }
 
 // eventStream serves one reader of events.
 type eventStream struct {
-	s    *Server
+	hs   *handlers
 	out  *follower
 	q    eventQuery
 	at   api.Cursor // all up to it was sent, or is not selected
@@ -59,7 +60,7 @@ type eventStream struct {
 }
 
 func (es *eventStream) run(ctx context.Context) error {
-	b := es.s.o.Backend
+	b := es.hs.backend
 	if len(es.at) == 0 {
 		es.at = b.Oldest().Clone()
 		if len(es.at) > 0 && es.q.positions {
@@ -77,7 +78,7 @@ func (es *eventStream) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		did, err := es.s.wait(ctx, changed, eventsMin, keepalive)
+		did, err := es.hs.followers.wait(ctx, changed, nil, eventsMin, keepalive)
 		if err != nil {
 			return err
 		}
@@ -91,8 +92,8 @@ func (es *eventStream) run(ctx context.Context) error {
 
 // send sends what there is. It returns api.ErrStop at the limit.
 func (es *eventStream) send(ctx context.Context) error {
-	h := es.s.o.Backend.Header()
-	for e, err := range es.s.o.Backend.Events(ctx, es.at, es.q.Since) {
+	h := es.hs.backend.Header()
+	for e, err := range es.hs.backend.Events(ctx, es.at, es.q.Since) {
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func (es *eventStream) alive(send bool) error {
 	return es.out.line(nil)
 }
 
-func apiEvent(e cluster.Event, h api.Header) api.Event {
+func apiEvent(e event.Event, h api.Header) api.Event {
 	body := e.Body
 	if len(body) == 0 {
 		body = json.RawMessage("{}")
@@ -217,7 +218,7 @@ func (q *eventQuery) after(v string) error {
 		return errors.New("two cursors")
 	}
 	var err error
-	q.After, err = cluster.ParseCursor(v)
+	q.After, err = event.ParseCursor(v)
 	return err
 }
 

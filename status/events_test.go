@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // longLog has n events of two kinds, one second apart.
 func longLog(f *fake, n int) {
 	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	for i := range n {
-		kind := cluster.KindHostStarted
+		kind := event.KindHostStarted
 		if i%2 == 1 {
-			kind = cluster.KindTermStart
+			kind = event.KindTermStart
 		}
-		f.log = append(f.log, event(uint64(i+1), kind, base.Add(time.Duration(i)*time.Second)))
+		f.log = append(f.log, testEvent(uint64(i+1), kind, base.Add(time.Duration(i)*time.Second)))
 	}
 }
 
@@ -114,7 +114,7 @@ func TestSlowFollowerIsCut(t *testing.T) {
 	longLog(f, 20_000) // more than the buffers of a socket hold
 	r := start(t, f, func(_ *Options, s *Server) {
 		if s != nil {
-			s.stall = 300 * time.Millisecond
+			s.followers.stall = 300 * time.Millisecond
 		}
 	})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", r.socket)
@@ -138,7 +138,7 @@ func TestSlowFollowerIsCut(t *testing.T) {
 				return api.ErrStop
 			}
 			f.update(func() {
-				f.log = append(f.log, event(uint64(len(f.log)+1), cluster.KindTermStart, time.Unix(1_800_000_000, 0)))
+				f.log = append(f.log, testEvent(uint64(len(f.log)+1), event.KindTermStart, time.Unix(1_800_000_000, 0)))
 			})
 		}
 		return nil

@@ -13,29 +13,34 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/fakeonion"
 )
 
-const jobA = cluster.JobID("jaaaaaaaaaaaaaaaaaaaaaaaaaa")
+const jobA = job.ID("jaaaaaaaaaaaaaaaaaaaaaaaaaa")
 
 // fake is a Backend of plain values.
 type fake struct {
-	mu      sync.Mutex
-	job     api.Job
-	log     []cluster.Event
-	oldest  api.Cursor // what stands before it is kept no more
-	changed chan struct{}
-	ready   error
-	actors  []string
-	submits []api.SubmitRequest
-	voters  []api.VotersRequest
-	revoked string
-	removed []string      // node and reason
-	block   chan struct{} // Members waits for it, if not nil
-	entered chan struct{} // and says so here
+	fakeonion.Backend
+	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
+	mu        sync.Mutex
+	job       api.Job
+	log       []event.Event
+	oldest    api.Cursor // what stands before it is kept no more
+	changed   chan struct{}
+	ready     error
+	actors    []string
+	submits   []api.SubmitRequest
+	voters    []api.VotersRequest
+	revoked   string
+	removed   []string      // node and reason
+	block     chan struct{} // Members waits for it, if not nil
+	entered   chan struct{} // and says so here
 }
 
 func newFake() *fake {
-	return &fake{changed: make(chan struct{}), job: api.Job{ID: jobA, State: cluster.JobRunning}}
+	return &fake{changed: make(chan struct{}), job: api.Job{ID: jobA, State: job.Running}}
 }
 
 // update changes the fake and wakes followers.
@@ -134,12 +139,12 @@ func (f *fake) Submit(_ context.Context, actor string, req api.SubmitRequest) (a
 	return api.SubmitResponse{Job: jobA, Created: true, Spec: req.Spec, Ack: req.Wait, StableVoters: 2}, nil
 }
 
-func (f *fake) Stop(_ context.Context, actor string, id cluster.JobID, _ string) (api.Job, error) {
+func (f *fake) Stop(_ context.Context, actor string, id job.ID, _ string) (api.Job, error) {
 	f.did(actor)
-	return api.Job{ID: id, State: cluster.JobCancelled}, nil
+	return api.Job{ID: id, State: job.Cancelled}, nil
 }
 func (f *fake) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{Jobs: []api.Job{{}}}, nil }
-func (f *fake) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
+func (f *fake) Job(_ context.Context, id job.ID) (api.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if id != jobA {
@@ -148,15 +153,15 @@ func (f *fake) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
 	return f.job, nil
 }
 
-func (f *fake) FindJob(_ context.Context, prefix string) (cluster.JobID, error) {
+func (f *fake) FindJob(_ context.Context, prefix string) (job.ID, error) {
 	if strings.HasPrefix(string(jobA), prefix) {
 		return jobA, nil
 	}
 	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix)
 }
 
-func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error] {
-	return func(yield func(cluster.Event, error) bool) {
+func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
 		f.mu.Lock()
 		list, oldest := slices.Clone(f.log), f.oldest
 		f.mu.Unlock()
@@ -164,7 +169,7 @@ func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Se
 			if at[s] < seq {
 				p := api.Errorf(api.CodeCompacted, "gone")
 				p.Cursor = oldest.String()
-				yield(cluster.Event{}, p)
+				yield(event.Event{}, p)
 				return
 			}
 		}
@@ -180,7 +185,7 @@ func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time) iter.Se
 	}
 }
 
-func (f *fake) Release(_ context.Context, actor string, id cluster.JobID) (api.Released, error) {
+func (f *fake) Release(_ context.Context, actor string, id job.ID) (api.Released, error) {
 	f.did(actor)
 	return api.Released{Job: id, Chunks: 3}, nil
 }
@@ -189,7 +194,7 @@ func (f *fake) Groups(context.Context) (api.Groups, error) {
 	return api.Groups{Groups: []api.Group{}}, nil
 }
 
-func (f *fake) SetGroup(_ context.Context, _ string, set cluster.GroupSet) (api.GroupSet, error) {
+func (f *fake) SetGroup(_ context.Context, _ string, set event.GroupSet) (api.GroupSet, error) {
 	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil
 }
 
@@ -197,7 +202,7 @@ func (f *fake) Workers(context.Context) (api.Workers, error) {
 	return api.Workers{Workers: []api.Worker{{Node: "n1"}}}, nil
 }
 
-func (f *fake) Void(e cluster.Event) bool { return e.Term == 666 }
+func (f *fake) Void(e event.Event) bool { return e.Term == 666 }
 
 func (f *fake) Oldest() api.Cursor {
 	f.mu.Lock()
@@ -211,6 +216,17 @@ func (f *fake) CheckLog(_ context.Context, node cluster.NodeID, run uint64) (api
 	}
 	return api.LogCheck{Host: node, Run: run + 1, Running: true}, nil
 }
+
+// fakeWatch watches the one job of a fake.
+type fakeWatch struct {
+	f  *fake
+	id job.ID
+}
+
+func (f *fake) WatchJob(id job.ID) JobWatch                  { return fakeWatch{f, id} }
+func (w fakeWatch) Job(ctx context.Context) (api.Job, error) { return w.f.Job(ctx, w.id) }
+func (w fakeWatch) Changed() <-chan struct{}                 { return w.f.moreOfJob }
+func (w fakeWatch) Close()                                   {}
 
 func (f *fake) Changed() <-chan struct{} {
 	f.mu.Lock()
@@ -251,9 +267,9 @@ func (f *fake) did(actor string) {
 
 var errNotJoined = errors.New("not joined yet")
 
-func event(seq uint64, kind cluster.Kind, at time.Time) cluster.Event {
-	return cluster.Event{
-		Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: seq, HLC: cluster.NewHLC(at, 0), Kind: kind, Body: []byte(`{"a":1}`),
+func testEvent(seq uint64, kind event.Kind, at time.Time) event.Event {
+	return event.Event{
+		Source: event.SourceID{Node: "n1", Inc: 1}, Seq: seq, HLC: cluster.NewHLC(at, 0), Kind: kind, Body: []byte(`{"a":1}`),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/skein-project/skein/api"
 )
 
@@ -18,6 +19,18 @@ const (
 	eventsMin = 50 * time.Millisecond  // between two looks at the log
 	keepalive = 5 * time.Second        // an empty line, a third of what clients bear
 )
+
+// followers serves the answers that are streams.
+type followers struct {
+	header  func() api.Header
+	log     zerolog.Logger
+	metrics *metrics
+	// places holds one token per stream in progress; when full, further ones are
+	// refused with overloaded.
+	places   chan struct{}
+	stopping chan struct{} // closed when they must end
+	stall    time.Duration // what a reader may take for a line
+}
 
 // follower writes lines to one reader.
 type follower struct {
@@ -33,18 +46,18 @@ type follower struct {
 // follow admits a follower and runs f for it. Once the first byte is out,
 // errors travel as the last line. Who does not read for a while is cut: it
 // holds up nobody else, and may come back and go on where it was.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, out *follower) error) error {
+func (fs *followers) follow(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, out *follower) error) error {
 	select {
-	case s.followers <- struct{}{}:
-		defer func() { <-s.followers }()
+	case fs.places <- struct{}{}:
+		defer func() { <-fs.places }()
 	default:
-		return api.Errorf(api.CodeOverloaded, "%d followers are served already", cap(s.followers))
+		return api.Errorf(api.CodeOverloaded, "%d followers are served already", cap(fs.places))
 	}
-	s.metrics.followers.Inc()
-	defer s.metrics.followers.Dec()
+	fs.metrics.followers.Inc()
+	defer fs.metrics.followers.Dec()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	out := &follower{w: w, rc: http.NewResponseController(w), path: r.URL.Path, stall: s.stall, last: time.Now(), flushed: time.Now()}
+	out := &follower{w: w, rc: http.NewResponseController(w), path: r.URL.Path, stall: fs.stall, last: time.Now(), flushed: time.Now()}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	err := f(ctx, out)
@@ -52,19 +65,19 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, f func(ctx conte
 	case err == nil:
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.metrics.cut.WithLabelValues(cutSlow).Inc()
-		s.log.Info().Str("request", out.path).Str("peer", peerOf(r.Context()).actor()).
-			Float64("dur_seconds", s.stall.Seconds()).Msg("follower cut: it did not read for too long")
+		fs.metrics.cut.WithLabelValues(cutSlow).Inc()
+		fs.log.Info().Str("request", out.path).Str("peer", peerOf(r.Context()).actor()).
+			Float64("dur_seconds", fs.stall.Seconds()).Msg("follower cut: it did not read for too long")
 		return nil
 	case r.Context().Err() != nil:
 		return nil // the reader went away
 	case !out.begun:
 		return err
 	case errors.Is(err, errStopping):
-		s.metrics.cut.WithLabelValues(cutStop).Inc()
+		fs.metrics.cut.WithLabelValues(cutStop).Inc()
 	}
 	p := asProblem(err)
-	p.Header = s.o.Backend.Header()
+	p.Header = fs.header()
 	_ = out.line(api.StreamProblem{Problem: p}) // the reader may be gone
 	return nil
 }
@@ -101,9 +114,9 @@ func (f *follower) flush() error {
 	return f.rc.Flush()
 }
 
-// wait returns after changed is closed, but not before least and not after
-// most. It reports whether something changed.
-func (s *Server) wait(ctx context.Context, changed <-chan struct{}, least, most time.Duration) (bool, error) {
+// wait returns after changed or also, which may be nil, is closed, but not
+// before least and not after most. It reports whether something changed.
+func (fs *followers) wait(ctx context.Context, changed, also <-chan struct{}, least, most time.Duration) (bool, error) {
 	began := time.Now()
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -112,41 +125,44 @@ func (s *Server) wait(ctx context.Context, changed <-chan struct{}, least, most 
 		select {
 		case <-ctx.Done():
 			return false, ctx.Err()
-		case <-s.stopping:
+		case <-fs.stopping:
 			return false, errStopping
 		case <-timer.C:
 			return did, nil
 		case <-changed:
-			rest := least - time.Since(began)
-			if rest <= 0 {
-				return true, nil
-			}
-			did, changed = true, nil
-			timer.Reset(rest)
+		case <-also:
 		}
+		rest := least - time.Since(began)
+		if rest <= 0 {
+			return true, nil
+		}
+		did, changed, also = true, nil, nil
+		timer.Reset(rest)
 	}
 }
 
 // watchJob sends snapshots of a job until it is final.
-func (s *Server) watchJob(w http.ResponseWriter, r *http.Request) error {
-	id, err := s.jobID(r)
+func (hs *handlers) watchJob(w http.ResponseWriter, r *http.Request) error {
+	id, err := hs.jobID(r)
 	if err != nil {
 		return err
 	}
-	if _, err := s.o.Backend.Job(r.Context(), id); err != nil {
+	if _, err := hs.backend.Job(r.Context(), id); err != nil {
 		return err
 	}
-	return s.follow(w, r, func(ctx context.Context, out *follower) error {
+	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
+		watch := hs.backend.WatchJob(id)
+		defer watch.Close()
 		for {
-			changed := s.o.Backend.Changed() // before the look, so that nothing is missed
-			job, err := s.o.Backend.Job(ctx, id)
+			changed, also := hs.backend.Changed(), watch.Changed() // before the look, so that nothing is missed
+			job, err := watch.Job(ctx)
 			if err != nil {
 				return err
 			}
-			if err := out.line(complete(job, s.o.Backend.Header())); err != nil || job.State.Final() {
+			if err := out.line(complete(job, hs.backend.Header())); err != nil || job.State.Final() {
 				return err
 			}
-			if _, err := s.wait(ctx, changed, watchMin, watchMax); err != nil {
+			if _, err := hs.followers.wait(ctx, changed, also, watchMin, watchMax); err != nil {
 				return err
 			}
 		}

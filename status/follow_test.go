@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 func TestWatchJob(t *testing.T) {
 	f := newFake()
 	r := start(t, f, nil)
-	var states []cluster.JobState
+	var states []job.State
 	last, err := r.client.FollowJob(t.Context(), "jaa", api.FollowOptions{}, func(j api.Job) error {
 		states = append(states, j.State)
 		if j.APIVersion != "1" || j.Failures == nil {
 			t.Errorf("incomplete %+v", j)
 		}
 		if len(states) == 1 {
-			f.update(func() { f.job.State = cluster.JobCompleted })
+			f.update(func() { f.job.State = job.Completed })
 		}
 		return nil
 	})
-	if err != nil || last.State != cluster.JobCompleted || states[0] != cluster.JobRunning {
+	if err != nil || last.State != job.Completed || states[0] != job.Running {
 		t.Fatalf("%v %v %v", last.State, states, err)
 	}
 }
@@ -33,11 +34,11 @@ func TestEvents(t *testing.T) {
 	f := newFake()
 	base := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	for i := range 1200 {
-		kind := cluster.KindHostStarted
+		kind := event.KindHostStarted
 		if i%2 == 1 {
-			kind = cluster.KindTermStart
+			kind = event.KindTermStart
 		}
-		f.log = append(f.log, event(uint64(i+1), kind, base.Add(time.Duration(i)*time.Second)))
+		f.log = append(f.log, testEvent(uint64(i+1), kind, base.Add(time.Duration(i)*time.Second)))
 	}
 	r := start(t, f, nil)
 	read := func(q api.EventQuery) (n int, last uint64) {
@@ -74,7 +75,7 @@ func TestEvents(t *testing.T) {
 func TestEventsSurviveRestart(t *testing.T) {
 	f := newFake()
 	base := time.Unix(1_700_000_000, 0)
-	f.log = append(f.log, event(1, "host_started", base))
+	f.log = append(f.log, testEvent(1, "host_started", base))
 	r := start(t, f, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -85,7 +86,7 @@ func TestEventsSurviveRestart(t *testing.T) {
 		got = append(got, e.Seq)
 		switch e.Seq {
 		case 1:
-			f.update(func() { f.log = append(f.log, event(2, "term_start", base)) })
+			f.update(func() { f.log = append(f.log, testEvent(2, "term_start", base)) })
 		case 2:
 			go func() { // the daemon restarts, then something happens
 				if err := r.stop(); err != nil {
@@ -99,7 +100,7 @@ func TestEventsSurviveRestart(t *testing.T) {
 				}
 				go func() { next <- s.Run(ctx) }()
 				<-s.Up()
-				f.update(func() { f.log = append(f.log, event(3, "term_start", base)) })
+				f.update(func() { f.log = append(f.log, testEvent(3, "term_start", base)) })
 			}()
 		case 3:
 			return api.ErrStop

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // FuzzSubmit sends any body: every refusal is a problem, and what reaches the
@@ -29,7 +29,7 @@ func FuzzSubmit(f *testing.F) {
 		}
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs", strings.NewReader(body))
 		w := httptest.NewRecorder()
-		answer, err := s.submit(w, req)
+		answer, err := s.handlers.submit(w, req)
 		if err != nil {
 			if p := asProblem(err); p.Code == api.CodeInternal {
 				t.Fatalf("%q: %v", body, err)
@@ -59,7 +59,7 @@ func FuzzSetVoters(f *testing.F) {
 			t.Fatal(err)
 		}
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/lease/voters", strings.NewReader(body))
-		_, err = s.setVoters(httptest.NewRecorder(), req)
+		_, err = s.handlers.setVoters(httptest.NewRecorder(), req)
 		switch {
 		case err != nil && (asProblem(err).Code != api.CodeInvalidRequest || len(b.voters) > 0):
 			t.Fatalf("%q: %v, %d requests", body, err, len(b.voters))
@@ -83,7 +83,7 @@ func FuzzEventQuery(f *testing.F) {
 			}
 			return
 		}
-		q.match(cluster.Event{Kind: cluster.KindTermStart})
+		q.match(event.Event{Kind: event.KindTermStart})
 		if len(q.kinds) > 0 == (q.Kind == "") {
 			t.Fatalf("%q: kinds %q of %q", query, q.kinds, q.Kind)
 		}

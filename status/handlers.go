@@ -9,46 +9,58 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
+// handlers are what the routes do: they check a request's form and ask the
+// Backend.
+type handlers struct {
+	o         Options
+	backend   Backend
+	answers   *responder
+	followers *followers
+	// uploads and examining hold one token per exchange in progress; when full,
+	// further ones are refused with overloaded.
+	uploads, examining chan struct{}
+}
+
 // jobID resolves the id in the path: whole, or a unique prefix.
-func (s *Server) jobID(r *http.Request) (cluster.JobID, error) {
+func (hs *handlers) jobID(r *http.Request) (job.ID, error) {
 	text := r.PathValue("id")
-	if id, err := cluster.ParseJobID(text); err == nil {
+	if id, err := job.ParseID(text); err == nil {
 		return id, nil
 	}
 	if text == "" || len(text) > 64 {
 		return "", api.Errorf(api.CodeNotFound, "no job %.64q", text)
 	}
-	return s.o.Backend.FindJob(r.Context(), text)
+	return hs.backend.FindJob(r.Context(), text)
 }
 
-func (s *Server) job(_ http.ResponseWriter, r *http.Request) (any, error) {
-	id, err := s.jobID(r)
+func (hs *handlers) job(_ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := hs.jobID(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.o.Backend.Job(r.Context(), id)
+	return hs.backend.Job(r.Context(), id)
 }
 
-func (s *Server) version(http.ResponseWriter, *http.Request) (any, error) {
-	return api.Version{Version: s.o.Version, GoVersion: runtime.Version()}, nil
+func (hs *handlers) version(http.ResponseWriter, *http.Request) (any, error) {
+	return api.Version{Version: hs.o.Version, GoVersion: runtime.Version()}, nil
 }
 
 // probe answers 200 or 503.
-func (s *Server) probe(check func() error) func(http.ResponseWriter, *http.Request) error {
+func (hs *handlers) probe(check func() error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		code, body := http.StatusOK, api.Health{OK: true}
 		if err := check(); err != nil {
 			code, body = http.StatusServiceUnavailable, api.Health{Reason: err.Error()}
 		}
-		s.write(w, r.URL.Path, code, body)
+		hs.answers.write(w, r.URL.Path, code, body)
 		return nil
 	}
 }
 
-func (s *Server) submit(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) submit(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.SubmitRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -74,7 +86,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := req.Spec.Validate(); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.Submit(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.Submit(r.Context(), peerOf(r.Context()).actor(), req)
 }
 
 // maxReason bounds reasons that users give, in bytes.
@@ -87,7 +99,7 @@ func checkReason(reason string) error {
 	return nil
 }
 
-func (s *Server) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.StopRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -95,23 +107,23 @@ func (s *Server) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := checkReason(req.Reason); err != nil {
 		return nil, err
 	}
-	id, err := s.jobID(r)
+	id, err := hs.jobID(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.o.Backend.Stop(r.Context(), peerOf(r.Context()).actor(), id, req.Reason)
+	return hs.backend.Stop(r.Context(), peerOf(r.Context()).actor(), id, req.Reason)
 }
 
-func (s *Server) releaseJob(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) releaseJob(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req struct{}
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	id, err := s.jobID(r)
+	id, err := hs.jobID(r)
 	if err != nil {
 		return nil, err
 	}
-	return s.o.Backend.Release(r.Context(), peerOf(r.Context()).actor(), id)
+	return hs.backend.Release(r.Context(), peerOf(r.Context()).actor(), id)
 }
 
 // Limits of invites at the API; the keeper of invites has its own.
@@ -120,7 +132,7 @@ const (
 	maxUses       = 64
 )
 
-func (s *Server) createToken(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) createToken(w http.ResponseWriter, r *http.Request) (any, error) {
 	req := api.TokenRequest{TTLSeconds: 3600, Uses: 1}
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -135,36 +147,36 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) (any, error
 	if !req.Via.Valid() {
 		return nil, api.Errorf(api.CodeInvalidRequest, "via %q is neither %s nor %s", req.Via, api.ViaOnion, api.ViaMaster)
 	}
-	return s.o.Backend.CreateToken(r.Context(), peerOf(r.Context()).actor(), ttl, req.Uses, req.Via)
+	return hs.backend.CreateToken(r.Context(), peerOf(r.Context()).actor(), ttl, req.Uses, req.Via)
 }
 
-func (s *Server) revokeToken(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) revokeToken(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	if len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		return nil, api.Errorf(api.CodeNotFound, "no invite %.64q", id)
 	}
-	if err := s.o.Backend.RevokeToken(r.Context(), peerOf(r.Context()).actor(), id); err != nil {
+	if err := hs.backend.RevokeToken(r.Context(), peerOf(r.Context()).actor(), id); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.Header(), nil
+	return hs.backend.Header(), nil
 }
 
 // putArtefact streams the body to the store. Each read has its own deadline: a
 // slow upload is fine, a stalled one is cut.
-func (s *Server) putArtefact(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) putArtefact(w http.ResponseWriter, r *http.Request) (any, error) {
 	select {
-	case s.uploads <- struct{}{}:
-		defer func() { <-s.uploads }()
+	case hs.uploads <- struct{}{}:
+		defer func() { <-hs.uploads }()
 	default:
 		return nil, api.Errorf(api.CodeOverloaded, "%d uploads are running already", maxUploads)
 	}
-	limit := s.o.MaxArtefactBytes
+	limit := hs.o.MaxArtefactBytes
 	if r.ContentLength > limit {
 		return nil, api.Errorf(api.CodeTooLarge, "body of %d bytes, at most %d are allowed", r.ContentLength, limit)
 	}
 	rc := http.NewResponseController(w)
 	body := &stallReader{r: http.MaxBytesReader(w, r.Body, limit), rc: rc, end: time.Now().Add(uploadTimeout)}
-	hash, size, err := s.o.Backend.PutArtefact(r.Context(), body)
+	hash, size, err := hs.backend.PutArtefact(r.Context(), body)
 	// What the client sent wrong is the cause of what the store says.
 	if body.err != nil {
 		return nil, bodyError(body.err, limit)

@@ -7,7 +7,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-func (s *Server) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.StepDownRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -20,10 +20,10 @@ func (s *Server) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, api.Errorf(api.CodeInvalidRequest, "to: %s", err)
 		}
 	}
-	return s.o.Backend.StepDown(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.StepDown(r.Context(), peerOf(r.Context()).actor(), req)
 }
 
-func (s *Server) setVoters(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) setVoters(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.VotersRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -31,5 +31,5 @@ func (s *Server) setVoters(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.SetVoters(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.SetVoters(r.Context(), peerOf(r.Context()).actor(), req)
 }

@@ -11,7 +11,7 @@ import (
 // checkLog answers GET /v1/events/verify: without run it starts a check, or
 // joins the one that is running, and says how far it is; with run it tells of
 // that one. node asks another host.
-func (s *Server) checkLog(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) checkLog(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var run uint64
 	var node cluster.NodeID
 	for name, values := range r.URL.Query() {
@@ -28,17 +28,17 @@ func (s *Server) checkLog(_ http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, api.Errorf(api.CodeInvalidRequest, "%s: %s", name, err)
 		}
 	}
-	if node == s.o.Backend.Header().Node {
+	if node == hs.backend.Header().Node {
 		node = ""
 	}
-	return s.o.Backend.CheckLog(r.Context(), node, run)
+	return hs.backend.CheckLog(r.Context(), node, run)
 }
 
 // takeSnapshot answers POST /v1/log/snapshots.
-func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) takeSnapshot(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req struct{}
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.TakeSnapshot(r.Context(), peerOf(r.Context()).actor())
+	return hs.backend.TakeSnapshot(r.Context(), peerOf(r.Context()).actor())
 }

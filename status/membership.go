@@ -9,12 +9,12 @@ import (
 )
 
 // members answers GET /v1/members, with ?all also who is gone.
-func (s *Server) members(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) members(_ http.ResponseWriter, r *http.Request) (any, error) {
 	all, err := allMembers(r.URL.RawQuery)
 	if err != nil {
 		return nil, err
 	}
-	return s.o.Backend.Members(r.Context(), all)
+	return hs.backend.Members(r.Context(), all)
 }
 
 func allMembers(query string) (bool, error) {
@@ -40,14 +40,14 @@ func allMembers(query string) (bool, error) {
 // noBody reads the body of a request that has nothing to say.
 func noBody(w http.ResponseWriter, r *http.Request) error { return decode(w, r, &struct{}{}) }
 
-func (s *Server) leave(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) leave(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := noBody(w, r); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.Leave(r.Context(), peerOf(r.Context()).actor())
+	return hs.backend.Leave(r.Context(), peerOf(r.Context()).actor())
 }
 
-func (s *Server) remove(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) remove(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.RemoveRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -59,25 +59,25 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, api.Errorf(api.CodeNotFound, "no member %.64q", r.PathValue("node")).WithHint("see `skein members`")
 	}
-	if node == s.o.Backend.Header().Node {
+	if node == hs.backend.Header().Node {
 		return nil, api.Errorf(api.CodeConflict, "%s is this host", node).WithHint("to leave the cluster: `skein leave`")
 	}
-	return s.o.Backend.Remove(r.Context(), peerOf(r.Context()).actor(), node, req.Reason)
+	return hs.backend.Remove(r.Context(), peerOf(r.Context()).actor(), node, req.Reason)
 }
 
-func (s *Server) rotate(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) rotate(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := noBody(w, r); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.RotateKey(r.Context(), peerOf(r.Context()).actor())
+	return hs.backend.RotateKey(r.Context(), peerOf(r.Context()).actor())
 }
 
 // doctor runs one examination at a time: it writes to the disk.
-func (s *Server) doctor(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) doctor(_ http.ResponseWriter, r *http.Request) (any, error) {
 	select {
-	case s.examining <- struct{}{}:
-		defer func() { <-s.examining }()
-		return s.o.Backend.Doctor(r.Context())
+	case hs.examining <- struct{}{}:
+		defer func() { <-hs.examining }()
+		return hs.backend.Doctor(r.Context())
 	default:
 		return nil, api.Errorf(api.CodeOverloaded, "another examination is running")
 	}

@@ -30,11 +30,11 @@ func TestMembershipChanges(t *testing.T) {
 	if got, err := r.client.Doctor(t.Context()); err != nil || len(got.Findings) != 1 {
 		t.Errorf("doctor: %+v, %v", got, err)
 	}
-	r.examining <- struct{}{}
+	r.handlers.examining <- struct{}{}
 	if _, err := r.client.Doctor(t.Context()); !api.IsCode(err, api.CodeOverloaded) {
 		t.Errorf("a second doctor: %v", err)
 	}
-	<-r.examining
+	<-r.handlers.examining
 	if len(f.actors) != 3 || !strings.HasPrefix(f.actors[0], "uid:") {
 		t.Errorf("asked by %v", f.actors)
 	}
@@ -94,7 +94,7 @@ func TestMembershipNeedsAdmin(t *testing.T) {
 	for _, path := range []string{"/v1/leave", "/v1/members/n3/remove", "/v1/mesh/rotate"} {
 		for name, p := range map[string]peer{"reader": {uid: 1000}, "over TCP": {tcp: true}} {
 			w := httptest.NewRecorder()
-			s.routes().ServeHTTP(w, httptest.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, p), http.MethodPost, path, nil))
+			s.mux.ServeHTTP(w, httptest.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, p), http.MethodPost, path, nil))
 			if w.Code != http.StatusForbidden || len(f.actors) > 0 {
 				t.Errorf("%s by %s: %d %s", path, name, w.Code, w.Body)
 			}
@@ -102,7 +102,7 @@ func TestMembershipNeedsAdmin(t *testing.T) {
 	}
 	// What the doctor finds is for this machine only.
 	w := httptest.NewRecorder()
-	s.routes().ServeHTTP(w, httptest.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, peer{tcp: true}), http.MethodGet, "/v1/doctor", nil))
+	s.mux.ServeHTTP(w, httptest.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, peer{tcp: true}), http.MethodGet, "/v1/doctor", nil))
 	if w.Code != http.StatusForbidden {
 		t.Errorf("doctor over TCP: %d", w.Code)
 	}
@@ -129,10 +129,10 @@ func FuzzMembershipRequests(f *testing.F) {
 				t.Fatalf("%q %q: %v", node, body, err)
 			}
 		}
-		post(s.remove)
-		post(s.leave)
-		post(s.rotate)
-		if _, err := s.members(nil, &http.Request{URL: &url.URL{RawQuery: query}}); err != nil && asProblem(err).Code != api.CodeInvalidRequest {
+		post(s.handlers.remove)
+		post(s.handlers.leave)
+		post(s.handlers.rotate)
+		if _, err := s.handlers.members(nil, &http.Request{URL: &url.URL{RawQuery: query}}); err != nil && asProblem(err).Code != api.CodeInvalidRequest {
 			t.Fatalf("%q: %v", query, err)
 		}
 		for _, r := range b.removed {

@@ -23,18 +23,18 @@ type OnionControl interface {
 	RotateOnion(ctx context.Context, actor string) (api.OnionRotated, error)
 }
 
-func (s *Server) onionRoutes() []route {
-	b := s.o.Backend
+func (hs *handlers) onionRoutes() []route {
+	b := hs.backend
 	return []route{
 		read("/v1/onion", b.Onion),
-		change(http.MethodPost, "/v1/onion", s.addOnion),
-		change(http.MethodPost, "/v1/onion/drain", s.drainOnion),
-		change(http.MethodPost, "/v1/onion/rotate", s.rotateOnion),
+		change(http.MethodPost, "/v1/onion", hs.addOnion),
+		change(http.MethodPost, "/v1/onion/drain", hs.drainOnion),
+		change(http.MethodPost, "/v1/onion/rotate", hs.rotateOnion),
 		change(http.MethodDelete, "/v1/onion/{address}", func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			return b.RemoveOnion(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"))
 		}),
-		change(http.MethodPut, "/v1/onion/{address}/clients", s.setOnionClients),
-		change(http.MethodPost, "/v1/onion/{address}/grant", s.grantOnion),
+		change(http.MethodPut, "/v1/onion/{address}/clients", hs.setOnionClients),
+		change(http.MethodPost, "/v1/onion/{address}/grant", hs.grantOnion),
 		change(http.MethodPost, "/v1/onion/{address}/export", func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			return b.ExportOnion(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"))
 		}),
@@ -44,23 +44,23 @@ func (s *Server) onionRoutes() []route {
 	}
 }
 
-func (s *Server) addOnion(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) addOnion(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.OnionRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.AddOnion(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.AddOnion(r.Context(), peerOf(r.Context()).actor(), req)
 }
 
-func (s *Server) setOnionClients(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) setOnionClients(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.OnionClientsRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	return s.o.Backend.SetOnionClients(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"), req)
+	return hs.backend.SetOnionClients(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"), req)
 }
 
-func (s *Server) grantOnion(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) grantOnion(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.OnionGrantRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -68,10 +68,10 @@ func (s *Server) grantOnion(w http.ResponseWriter, r *http.Request) (any, error)
 	if _, err := cluster.ParseNodeID(string(req.Node)); err != nil {
 		return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 	}
-	return s.o.Backend.GrantOnion(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"), req.Node)
+	return hs.backend.GrantOnion(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"), req.Node)
 }
 
-func (s *Server) drainOnion(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) drainOnion(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.OnionDrainRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -81,9 +81,9 @@ func (s *Server) drainOnion(w http.ResponseWriter, r *http.Request) (any, error)
 			return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 		}
 	}
-	return s.o.Backend.DrainOnion(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.DrainOnion(r.Context(), peerOf(r.Context()).actor(), req)
 }
 
-func (s *Server) rotateOnion(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return s.o.Backend.RotateOnion(r.Context(), peerOf(r.Context()).actor())
+func (hs *handlers) rotateOnion(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return hs.backend.RotateOnion(r.Context(), peerOf(r.Context()).actor())
 }

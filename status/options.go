@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // Options configures a Server.
@@ -48,7 +48,7 @@ func (o *Options) check() error {
 		return errors.New("status server: negative limit")
 	}
 	if o.MaxArtefactBytes == 0 {
-		o.MaxArtefactBytes = int64(cluster.MaxModuleBytes)
+		o.MaxArtefactBytes = int64(job.MaxModuleBytes)
 	}
 	if o.MaxFollowers == 0 {
 		o.MaxFollowers = 128

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // Times and limits of the server.
@@ -30,20 +30,18 @@ const (
 	maxUploads    = 4
 )
 
-// Server serves a Backend. New makes it, Run runs it once.
+// Server serves a Backend: it owns the listeners and their connections. New
+// makes it, Run runs it once.
 type Server struct {
-	o       Options
-	log     zerolog.Logger
-	metrics *metrics
-	mux     *http.ServeMux
-	// followers, uploads and examining hold one token per exchange in
-	// progress; when full, further ones are refused with overloaded.
-	followers, uploads, examining chan struct{}
-
-	up       chan struct{} // closed when all listeners are open
-	stopping chan struct{} // closed when followers must end
-	stall    time.Duration // stallTimeout, of followers
-	identify func(conn net.Conn, group string) (peer, error)
+	o         Options
+	log       zerolog.Logger
+	metrics   *metrics
+	mux       *http.ServeMux
+	answers   *responder
+	handlers  *handlers
+	followers *followers
+	up        chan struct{} // closed when all listeners are open
+	identify  func(conn net.Conn, group string) (peer, error)
 
 	mu    sync.Mutex
 	hosts map[string]bool // names for TCP requests; guarded by mu
@@ -58,16 +56,23 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("status server: %w", err)
 	}
+	logger := o.Log.With().Str("component", "status").Logger()
+	answers := &responder{header: o.Backend.Header, group: o.Group, log: logger, requests: m.requests}
+	streams := &followers{
+		header: o.Backend.Header, log: logger, metrics: m, places: make(chan struct{}, o.MaxFollowers),
+		stopping: make(chan struct{}), stall: stallTimeout,
+	}
+	routes := &handlers{
+		o: o, backend: o.Backend, answers: answers, followers: streams,
+		uploads: make(chan struct{}, maxUploads), examining: make(chan struct{}, 1),
+	}
 	s := &Server{
-		o: o, log: o.Log.With().Str("component", "status").Logger(), metrics: m,
-		followers: make(chan struct{}, o.MaxFollowers), uploads: make(chan struct{}, maxUploads), examining: make(chan struct{}, 1),
-		up: make(chan struct{}), stopping: make(chan struct{}), stall: stallTimeout, identify: identify,
-		hosts: map[string]bool{},
+		o: o, log: logger, metrics: m, mux: answers.routes(routes.table()), answers: answers, handlers: routes, followers: streams,
+		up: make(chan struct{}), identify: identify, hosts: map[string]bool{},
 	}
 	for _, h := range o.Hosts {
 		s.hosts[strings.ToLower(h)] = true
 	}
-	s.mux = s.routes()
 	return s, nil
 }
 
@@ -107,7 +112,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case cause = <-failed:
 		left--
 	}
-	close(s.stopping)
+	close(s.followers.stopping)
 	grace, stop := context.WithTimeout(base, stopGrace)
 	defer stop()
 	if err := srv.Shutdown(grace); err != nil {
@@ -181,7 +186,7 @@ func (s *Server) hostAllowed(host string) bool {
 // serve is the outermost handler.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if p := peerOf(r.Context()); p.tcp && !s.hostAllowed(r.Host) {
-		s.problem(w, r, "", api.Errorf(api.CodeForbidden, "host %q is not served here", r.Host).
+		s.answers.problem(w, r, "", api.Errorf(api.CodeForbidden, "host %q is not served here", r.Host).
 			WithHint("use the address of the listener"))
 		return
 	}
@@ -195,7 +200,7 @@ func asProblem(err error) *api.Problem {
 	case errors.As(err, &p):
 		copied := *p
 		return &copied
-	case errors.Is(err, cluster.ErrJobSpec):
+	case errors.Is(err, job.ErrSpec):
 		return api.Errorf(api.CodeInvalidJob, "%s", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return api.Errorf(api.CodeTimeout, "not done in time: %s", err)

@@ -21,7 +21,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // running is a server under test.
@@ -239,7 +239,7 @@ func TestChanges(t *testing.T) {
 	if code != 200 || len(f.submits) != 1 {
 		t.Fatalf("%d %s", code, text)
 	}
-	if got := f.submits[0]; got.Spec.Key != "mine" || got.Wait != api.WaitStable || got.Spec.Attempts != cluster.DefaultAttempts {
+	if got := f.submits[0]; got.Spec.Key != "mine" || got.Wait != api.WaitStable || got.Spec.Attempts != job.DefaultAttempts {
 		t.Errorf("submitted %+v", got)
 	}
 	if code, _, _ := r.ask(t, "POST", "/v1/jobs", goodSpec, "Idempotency-Key", "other"); code != 400 {
@@ -260,7 +260,7 @@ func TestChanges(t *testing.T) {
 	if err := r.client.RevokeToken(t.Context(), "abc"); err != nil || f.revoked != "abc" {
 		t.Errorf("revoke: %v", err)
 	}
-	if j, err := r.client.StopJob(t.Context(), "jaa", "enough"); err != nil || j.State != cluster.JobCancelled {
+	if j, err := r.client.StopJob(t.Context(), "jaa", "enough"); err != nil || j.State != job.Cancelled {
 		t.Errorf("stop: %+v, %v", j, err)
 	}
 	want := fmt.Sprintf("uid:%d", os.Getuid())
@@ -422,7 +422,7 @@ func TestShutdownWaits(t *testing.T) {
 	}()
 	<-f.entered
 	go func() { stopped <- r.stop() }()
-	<-r.stopping
+	<-r.followers.stopping
 	close(f.block)
 	if err := <-answer; err != nil {
 		t.Error(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-func (s *Server) drain(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) drain(w http.ResponseWriter, r *http.Request) (any, error) {
 	var req api.DrainRequest
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
@@ -17,5 +17,5 @@ func (s *Server) drain(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 		}
 	}
-	return s.o.Backend.Drain(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.Drain(r.Context(), peerOf(r.Context()).actor(), req)
 }

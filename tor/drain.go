@@ -32,11 +32,11 @@ func (t *Tor) Quiesce(ctx context.Context, address string) error {
 	if _, err := shortAddress(address); err != nil {
 		return fmt.Errorf("quiesce onion service: %w", err)
 	}
-	asked := map[string]time.Time{}
+	cl := newClosing(t, address)
 	for {
-		circuits, err := t.intros(ctx, address)
+		circuits, err := cl.intros(ctx)
 		if err == nil {
-			err = t.closeIntros(ctx, circuits, asked)
+			err = cl.close(ctx, circuits)
 		}
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("quiesce %s: %w", address, err)
@@ -49,31 +49,41 @@ func (t *Tor) Quiesce(ctx context.Context, address string) error {
 	}
 }
 
-// intros are the introduction circuits of an own service that there are now.
-func (t *Tor) intros(ctx context.Context, address string) ([]introCircuit, error) {
-	text, err := t.ask(ctx, commandTime, "circuit-status")
-	return slices.DeleteFunc(introCircuits(text), func(c introCircuit) bool { return c.Address != address }), err
+// closing has the introduction circuits of one own service closed.
+type closing struct {
+	tor     *Tor
+	address string
+	asked   map[string]time.Time // when its point was asked to, by circuit
 }
 
-// closeIntros has the points close introduction circuits, or closes them. Asked
-// says since when points are asked to, by circuit.
-func (t *Tor) closeIntros(ctx context.Context, circuits []introCircuit, asked map[string]time.Time) error {
+func newClosing(t *Tor, address string) *closing {
+	return &closing{tor: t, address: address, asked: map[string]time.Time{}}
+}
+
+// intros are the service's introduction circuits now.
+func (cl *closing) intros(ctx context.Context) ([]introCircuit, error) {
+	text, err := cl.tor.ask(ctx, commandTime, "circuit-status")
+	return slices.DeleteFunc(introCircuits(text), func(c introCircuit) bool { return c.Address != cl.address }), err
+}
+
+// close has the points close these circuits, or closes them.
+func (cl *closing) close(ctx context.Context, circuits []introCircuit) error {
 	for _, c := range circuits {
-		at, again := asked[c.id]
+		at, again := cl.asked[c.id]
 		if again && time.Since(at) < pointCloses {
 			continue
 		}
 		var err error
 		done := false
 		if c.established && c.before != "" && !again {
-			asked[c.id] = time.Now()
-			done, err = t.try(ctx, "EXTENDCIRCUIT", func(conn *control.Conn) error {
+			cl.asked[c.id] = time.Now()
+			done, err = cl.try(ctx, "EXTENDCIRCUIT", func(conn *control.Conn) error {
 				_, err := conn.ExtendCircuit(c.id, []string{"$" + c.before}, "")
 				return err
 			})
 		}
 		if err == nil && !done {
-			_, err = t.try(ctx, "CLOSECIRCUIT", func(conn *control.Conn) error { return conn.CloseCircuit(c.id, nil) })
+			_, err = cl.try(ctx, "CLOSECIRCUIT", func(conn *control.Conn) error { return conn.CloseCircuit(c.id, nil) })
 		}
 		if err != nil {
 			return err
@@ -83,8 +93,8 @@ func (t *Tor) closeIntros(ctx context.Context, circuits []introCircuit, asked ma
 }
 
 // try is a command that tor may refuse: the circuit may be gone.
-func (t *Tor) try(ctx context.Context, name string, f func(*control.Conn) error) (done bool, err error) {
-	err = t.command(ctx, name, f)
+func (cl *closing) try(ctx context.Context, name string, f func(*control.Conn) error) (done bool, err error) {
+	err = cl.tor.command(ctx, name, f)
 	if _, refused := errors.AsType[*ReplyError](err); refused {
 		return false, nil
 	}

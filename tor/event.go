@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/cretz/bine/control"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Event is what a Subscription delivers: one of the types of this file.
@@ -138,7 +139,7 @@ func relayID(s string) string {
 // Subscription is one reader of events. When it is full the oldest event is
 // dropped and counted.
 type Subscription struct {
-	t *Tor
+	b *bus
 	c chan Event // closed by nobody
 	// mu makes dropping and adding one step.
 	mu sync.Mutex
@@ -146,10 +147,11 @@ type Subscription struct {
 
 // Subscribe starts a subscription that holds up to size events. Close it.
 func (t *Tor) Subscribe(size int) *Subscription {
-	s := &Subscription{t: t, c: make(chan Event, max(size, 1))}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.subs[s] = struct{}{}
+	b := t.events
+	s := &Subscription{b: b, c: make(chan Event, max(size, 1))}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subs[s] = struct{}{}
 	return s
 }
 
@@ -168,9 +170,9 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 
 // Close ends the subscription.
 func (s *Subscription) Close() {
-	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
-	delete(s.t.subs, s)
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	delete(s.b.subs, s)
 }
 
 func (s *Subscription) put(e Event) (dropped int) {
@@ -190,15 +192,23 @@ func (s *Subscription) put(e Event) (dropped int) {
 	}
 }
 
+// bus knows the subscriptions.
+type bus struct {
+	dropped prometheus.Counter
+
+	mu   sync.Mutex
+	subs map[*Subscription]struct{}
+}
+
 // publish hands an event to every subscription and never waits.
-func (t *Tor) publish(e Event) {
-	t.mu.Lock()
-	subs := make([]*Subscription, 0, len(t.subs))
-	for s := range t.subs {
+func (b *bus) publish(e Event) {
+	b.mu.Lock()
+	subs := make([]*Subscription, 0, len(b.subs))
+	for s := range b.subs {
 		subs = append(subs, s)
 	}
-	t.mu.Unlock()
+	b.mu.Unlock()
 	for _, s := range subs {
-		t.metrics.dropped.Add(float64(s.put(e)))
+		b.dropped.Add(float64(s.put(e)))
 	}
 }

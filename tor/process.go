@@ -41,11 +41,11 @@ func (t *Tor) startProcess(ctx context.Context) (*process, error) {
 	if err := checkVersion(ctx, path); err != nil {
 		return nil, err
 	}
-	o := t.options()
+	o := t.services.options()
 	if err := o.prepare(); err != nil {
 		return nil, err
 	}
-	t.tell(o.Services)
+	t.services.tell(o.Services)
 	p := &process{ended: make(chan struct{}), out: &output{line: t.logged}}
 	creator := bine.CmdCreatorFunc(func(_ context.Context, args ...string) (*exec.Cmd, error) {
 		// Not bound to the context: stop ends it in an orderly way.
@@ -228,14 +228,25 @@ func (t *Tor) logged(line string) {
 	if !strings.Contains(line, "[warn]") && !strings.Contains(line, "[err]") {
 		return
 	}
-	t.mu.Lock()
-	if now := time.Now(); now.Sub(t.passSince) > passWindow {
-		t.passSince, t.passed = now, 0
-	}
-	t.passed++
-	pass := t.passed <= passLines
-	t.mu.Unlock()
-	if pass {
+	if t.warnings.pass(time.Now()) {
 		t.log.Warn().Str("line", line).Msg("tor warns")
 	}
+}
+
+// warningWindow bounds how many of tor's warnings are passed on.
+type warningWindow struct {
+	mu    sync.Mutex
+	since time.Time
+	n     int
+}
+
+// pass reports whether one more warning may be passed on.
+func (w *warningWindow) pass(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.Sub(w.since) > passWindow {
+		w.since, w.n = now, 0
+	}
+	w.n++
+	return w.n <= passLines
 }

@@ -21,12 +21,12 @@ type span struct{ from, until time.Time }
 
 const consensusTime = "2006-01-02 15:04:05"
 
-func (t *Tor) span(ctx context.Context) (s span, err error) {
+func (r *rotation) span(ctx context.Context) (s span, err error) {
 	for _, x := range []struct {
 		at  *time.Time
 		key string
 	}{{&s.from, "consensus/valid-after"}, {&s.until, "consensus/fresh-until"}} {
-		text, err := t.ask(ctx, commandTime, x.key)
+		text, err := r.tor.ask(ctx, commandTime, x.key)
 		if err != nil {
 			return span{}, err
 		}
@@ -46,12 +46,15 @@ func (s span) values() int64 {
 }
 
 // rotation follows the consensus for one service.
-type rotation struct{ values int64 }
+type rotation struct {
+	tor    *Tor
+	values int64 // of the last consensus; 0: none was read
+}
 
 // consensus is told that there may be a new one; s is what the service had under
 // the one before.
-func (r *rotation) consensus(ctx context.Context, t *Tor, s Snapshot) error {
-	now, err := t.span(ctx)
+func (r *rotation) consensus(ctx context.Context, s Snapshot) error {
+	now, err := r.span(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,15 +63,16 @@ func (r *rotation) consensus(ctx context.Context, t *Tor, s Snapshot) error {
 	if before == 0 || r.values == before || s.Descriptor == "" {
 		return nil
 	}
-	points, err := t.points(ctx, s, now)
+	points, err := r.points(ctx, s, now)
 	if err != nil {
 		return err
 	}
-	circuits, err := t.intros(ctx, s.Address)
+	cl := newClosing(r.tor, s.Address)
+	circuits, err := cl.intros(ctx)
 	if err != nil {
 		return err
 	}
-	return t.closeIntros(ctx, ofPoints(circuits, points), map[string]time.Time{})
+	return cl.close(ctx, ofPoints(circuits, points))
 }
 
 // ofPoints are the circuits to a descriptor's points. Where the next descriptor
@@ -87,12 +91,12 @@ func ofPoints(circuits []introCircuit, points map[string]bool) []introCircuit {
 }
 
 // points are the introduction points of a service's descriptor, by relay.
-func (t *Tor) points(ctx context.Context, s Snapshot, now span) (map[string]bool, error) {
+func (r *rotation) points(ctx context.Context, s Snapshot, now span) (map[string]bool, error) {
 	a, err := descriptor.ParseAddress(s.Address)
 	if err != nil {
 		return nil, err
 	}
-	testing, err := t.TestingNetwork(ctx)
+	testing, err := r.tor.TestingNetwork(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,18 +38,16 @@ type Status struct {
 // Tor is skein's tor: the process if it is the own one, and the connection to
 // its control port. See the package comment for its goroutines.
 type Tor struct {
-	o       Options
-	log     zerolog.Logger
-	metrics *metrics
+	o        Options // but for the services, which may change
+	log      zerolog.Logger
+	metrics  *metrics
+	events   *bus
+	services *serviceSet
+	warnings warningWindow
 
-	status  atomic.Pointer[Status]
-	current atomic.Pointer[session]
-
-	mu        sync.Mutex
-	subs      map[*Subscription]struct{}
-	told      []Service // that the process knows
-	passSince time.Time // window of tor's warnings that are passed on
-	passed    int
+	current  atomic.Pointer[session]
+	statusMu sync.Mutex // serializes changes of status
+	status   atomic.Pointer[Status]
 }
 
 // New checks the options. Run does the rest.
@@ -63,7 +61,7 @@ func New(o Options) (*Tor, error) {
 	}
 	t := &Tor{
 		o: o, log: o.Log.With().Str("component", "tor").Logger(), metrics: m,
-		subs: map[*Subscription]struct{}{},
+		events: &bus{dropped: m.dropped, subs: map[*Subscription]struct{}{}}, services: &serviceSet{o: o},
 	}
 	t.status.Store(&Status{State: StateDown, Since: time.Now()})
 	return t, nil
@@ -111,8 +109,8 @@ func (t *Tor) Run(ctx context.Context) error {
 // set changes the status; only Run's goroutine and the event handler that it
 // awaits call it.
 func (t *Tor) set(change func(*Status)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.statusMu.Lock()
+	defer t.statusMu.Unlock()
 	old := t.status.Load()
 	now := *old
 	change(&now)
@@ -187,10 +185,10 @@ func (t *Tor) connection(ctx context.Context, p *process) error {
 	defer func() {
 		t.current.Store(nil)
 		s.end(context.Canceled)
-		t.publish(Disconnected{Err: s.err})
+		t.events.publish(Disconnected{Err: s.err})
 	}()
 	t.set(func(st *Status) { st.State, st.Version, st.Err = StateBootstrap, s.version, "" })
-	t.publish(Connected{Version: s.version})
+	t.events.publish(Connected{Version: s.version})
 	return t.watch(ctx, s, p)
 }
 
@@ -291,7 +289,7 @@ func (t *Tor) event(e Event) {
 	case WrongMaster:
 		t.metrics.wrongMaster.Inc()
 	}
-	t.publish(e)
+	t.events.publish(e)
 }
 
 // session returns the present one.

@@ -40,7 +40,7 @@ func (t *Tor) Watch(ctx context.Context, address string, tell func(Snapshot)) er
 	defer sub.Close()
 	var last Snapshot
 	var closer time.Time // looks come closer until then
-	var turns rotation
+	turns := rotation{tor: t}
 	for {
 		now, err := t.look(ctx, address)
 		switch {
@@ -59,12 +59,12 @@ func (t *Tor) Watch(ctx context.Context, address string, tell func(Snapshot)) er
 		if time.Now().Before(closer) {
 			pause = closeLook
 		}
-		news, consensus := t.awaitNews(ctx, sub, address, pause)
+		news, consensus := awaitNews(ctx, sub, address, pause)
 		if news {
 			closer = time.Now().Add(closePeriod)
 		}
 		if consensus || turns.values == 0 {
-			if err := turns.consensus(ctx, t, last); err != nil && ctx.Err() == nil {
+			if err := turns.consensus(ctx, last); err != nil && ctx.Err() == nil {
 				t.log.Debug().Err(err).Msg("introduction points not told of a new consensus")
 			}
 		}
@@ -94,7 +94,7 @@ func (t *Tor) look(ctx context.Context, address string) (Snapshot, error) {
 
 // awaitNews waits for a time, or until an event says that the service has a new
 // descriptor or that tor is back, or has a new consensus.
-func (t *Tor) awaitNews(ctx context.Context, sub *Subscription, address string, pause time.Duration) (news, consensus bool) {
+func awaitNews(ctx context.Context, sub *Subscription, address string, pause time.Duration) (news, consensus bool) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -10,11 +11,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/worker/executor"
 )
 
 // Defaults and limits of Options.
 const (
-	MaxSlots            = 4096
 	DefaultOutboxBytes  = 64 << 20
 	DefaultKeepFor      = time.Hour
 	DefaultDrainTimeout = 3 * time.Second
@@ -96,8 +98,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.CheckHolder = func(cluster.NodeID, cluster.Term) error { return nil }
 	}
 	switch {
-	case o.Slots < 1 || o.Slots > MaxSlots:
-		return o, fmt.Errorf("worker: slots is %d, want 1-%d", o.Slots, MaxSlots)
+	case o.Slots < 1 || o.Slots > executor.MaxSlots:
+		return o, fmt.Errorf("worker: slots is %d, want 1-%d", o.Slots, executor.MaxSlots)
 	case o.Queue < 1:
 		return o, fmt.Errorf("worker: queue is %d, want at least 1", o.Queue)
 	case o.OutboxBytes < 0 || o.KeepFor < 0 || o.DrainTimeout < 0 || o.StatusEvery < 0 || o.FenceAfter < 0:
@@ -111,4 +113,15 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// Executor runs attempts. The worker calls Run once, in a goroutine of its
+// own, and Execute from many goroutines, at most once at a time for a slot.
+type Executor interface {
+	// Run serves Execute until ctx ends, then ends what still runs.
+	Run(ctx context.Context) error
+	// Execute runs one attempt in a slot, counted from 0. It returns soon
+	// after ctx ends. The text of an error is the failure reason that the
+	// submitter reads. The result has been validated.
+	Execute(ctx context.Context, slot int, t executor.Task) (job.ChunkResult, error)
 }

@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
+	"github.com/skein-project/skein/worker/executor"
 )
 
 // maxFloors bounds how many jobs have a floor; the oldest go first.
@@ -25,7 +27,7 @@ func (m mark) compare(o mark) int {
 
 // floors keeps for each job the last command that was obeyed, also after its
 // work is done: a dispatch that the network delivers late must start nothing.
-type floors map[cluster.JobID]mark
+type floors map[job.ID]mark
 
 // Answers of floors.take.
 const (
@@ -36,11 +38,11 @@ const (
 
 // take says what a command means and raises the floor; one without order (seq
 // 0) is new.
-func (f floors) take(job cluster.JobID, m mark) int {
+func (f floors) take(j job.ID, m mark) int {
 	if m.seq == 0 {
 		return orderNew
 	}
-	if have, ok := f[job]; ok {
+	if have, ok := f[j]; ok {
 		switch d := m.compare(have); {
 		case d == 0:
 			return orderAgain
@@ -48,9 +50,9 @@ func (f floors) take(job cluster.JobID, m mark) int {
 			return orderStale
 		}
 	}
-	f[job] = m
+	f[j] = m
 	if len(f) > maxFloors {
-		jobs := slices.SortedFunc(maps.Keys(f), func(a, b cluster.JobID) int { return f[a].compare(f[b]) })
+		jobs := slices.SortedFunc(maps.Keys(f), func(a, b job.ID) int { return f[a].compare(f[b]) })
 		for _, old := range jobs[:maxFloors/2] {
 			delete(f, old)
 		}
@@ -60,7 +62,7 @@ func (f floors) take(job cluster.JobID, m mark) int {
 
 // cancelOrder is a Cancel whose attempts are still ending.
 type cancelOrder struct {
-	job  cluster.JobID
+	job  job.ID
 	seq  uint64
 	sess *session
 	left int // attempts that run
@@ -96,16 +98,16 @@ func (l *loop) assign(a stream.Assign) bool {
 		l.closeSession(fmt.Sprintf("queue is full: %d waiting, %d more assigned, room for %d", len(l.queue), len(a.Chunks), room))
 		return true // answered
 	}
-	queued := make(map[stream.Ref]bool, len(l.queue))
+	queued := make(map[job.Attempt]bool, len(l.queue))
 	for _, t := range l.queue {
-		queued[t.Ref] = true
+		queued[t.Attempt] = true
 	}
 	for _, c := range a.Chunks {
-		ref := stream.Ref{Job: a.Job, Chunk: c.Chunk, Attempt: c.Attempt}
+		ref := job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number}
 		if _, ok := l.running[ref]; ok || queued[ref] {
 			continue
 		}
-		if _, ok := l.outbox.get(ref); ok {
+		if _, ok := l.outbox.Get(ref); ok {
 			l.sess.announce(ref)
 			continue
 		}
@@ -115,7 +117,7 @@ func (l *loop) assign(a stream.Assign) bool {
 			l.handBack(ref)
 		default:
 			queued[ref] = true
-			l.queue = append(l.queue, queuedTask{Task: Task{Ref: ref, Spec: a.Spec}, at: l.opts.Now()})
+			l.queue = append(l.queue, queuedTask{Task: executor.Task{Attempt: ref, Spec: a.Spec}, at: l.opts.Now()})
 		}
 	}
 	return true
@@ -127,14 +129,14 @@ func (l *loop) cancel(c stream.Cancel) {
 	if l.floors.take(c.Job, mark{c.Term, c.Seq}) == orderStale {
 		l.m.refused.WithLabelValues("stale_order").Inc() // and obeyed: a stop is always safe
 	}
-	named := make(map[stream.ChunkRef]bool, len(c.Chunks))
+	named := make(map[job.Attempt]bool, len(c.Chunks))
 	for _, r := range c.Chunks {
 		named[r] = true
 	}
-	hit := func(ref stream.Ref) bool {
-		return ref.Job == c.Job && (len(named) == 0 || named[stream.ChunkRef{Chunk: ref.Chunk, Attempt: ref.Attempt}])
+	hit := func(ref job.Attempt) bool {
+		return ref.Job == c.Job && (len(named) == 0 || named[job.Attempt{Chunk: ref.Chunk, Number: ref.Number}])
 	}
-	l.queue = slices.DeleteFunc(l.queue, func(t queuedTask) bool { return hit(t.Ref) })
+	l.queue = slices.DeleteFunc(l.queue, func(t queuedTask) bool { return hit(t.Attempt) })
 	order := &cancelOrder{job: c.Job, seq: c.Seq, sess: l.sess}
 	for _, ref := range l.refs() {
 		if hit(ref) {
@@ -142,12 +144,12 @@ func (l *loop) cancel(c stream.Cancel) {
 		}
 	}
 	for r := range l.ending {
-		if hit(r.task.Ref) {
+		if hit(r.task.Attempt) {
 			order.left++
 			r.orders = append(r.orders, order)
 		}
 	}
-	_, err := l.outbox.drop(l.outbox.hit(hit)...)
+	_, err := l.outbox.Drop(l.outbox.Hit(hit)...)
 	l.journal(err)
 	l.confirm(order)
 }
@@ -155,28 +157,28 @@ func (l *loop) cancel(c stream.Cancel) {
 // stop ends a running attempt whose result is of no interest any more.
 func (l *loop) stop(r *run) {
 	r.cancel()
-	delete(l.running, r.task.Ref)
+	delete(l.running, r.task.Attempt)
 	l.ending[r] = true
 }
 
 // handBack gives an attempt back unfinished: the holder gives it to another.
-func (l *loop) handBack(ref stream.Ref) {
+func (l *loop) handBack(ref job.Attempt) {
 	why := "worker drains"
 	if l.stopping {
 		why = "worker stops"
 	}
 	l.m.chunks.WithLabelValues("returned").Inc()
-	l.keep(stream.Result{Ref: ref, Error: why, Class: cluster.HandedBack})
+	l.keep(stream.Result{Attempt: ref, Error: why, Class: job.HandedBack})
 }
 
 // keep puts a result into the outbox and offers it to the holder.
 func (l *loop) keep(res stream.Result) {
-	err := l.outbox.add(res, l.wall())
+	err := l.outbox.Add(res, l.wall())
 	if err != nil && l.journal(err) { // a number that JSON cannot carry
-		res.Result, res.Error = nil, reason(err)
-		l.journal(l.outbox.add(res, l.wall())) // a text always encodes
+		res.Result, res.Error = nil, job.ReasonOf(err)
+		l.journal(l.outbox.Add(res, l.wall())) // a text always encodes
 	}
-	l.sess.announce(res.Ref)
+	l.sess.announce(res.Attempt)
 }
 
 // maxHave is how many attempts an Assigned lists, so that it fits a frame.
@@ -185,17 +187,17 @@ const maxHave = 1 << 15
 // have tells the holder what this worker has of its assignments. Of very many
 // results the latest are told: those that were kept for long have been sent.
 func (l *loop) have(nonce uint64) stream.Frame {
-	refs, kept := l.assigned(), l.outbox.refs()
+	refs, kept := l.assigned(), l.outbox.Refs()
 	refs = refs[:min(len(refs), maxHave)]
 	kept = kept[max(0, len(kept)-(maxHave-len(refs))):]
 	return stream.Frame{Assigned: &stream.Assigned{Nonce: nonce, Refs: refs, Kept: kept}}
 }
 
 // assigned lists what runs and what is queued.
-func (l *loop) assigned() []stream.Ref {
+func (l *loop) assigned() []job.Attempt {
 	out := l.refs()
 	for _, t := range l.queue {
-		out = append(out, t.Ref)
+		out = append(out, t.Attempt)
 	}
 	return out
 }
@@ -217,8 +219,4 @@ func (l *loop) fence() {
 	for _, ref := range l.refs() {
 		l.stop(l.running[ref])
 	}
-}
-
-func compareRefs(a, b stream.Ref) int {
-	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.Attempt, b.Attempt))
 }

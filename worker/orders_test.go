@@ -12,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
+	"github.com/skein-project/skein/worker/executor"
+	"github.com/skein-project/skein/worker/outbox"
 )
 
 // order assigns with a place in the order of commands.
@@ -21,7 +23,7 @@ func (h *holder) order(seq uint64, chunks ...int) {
 	h.t.Helper()
 	a := &stream.Assign{Term: h.term, Seq: seq, Job: "j", Spec: testSpec()}
 	for _, c := range chunks {
-		a.Chunks = append(a.Chunks, stream.ChunkRef{Chunk: c, Attempt: 1})
+		a.Chunks = append(a.Chunks, job.Attempt{Chunk: c, Number: 1})
 	}
 	h.send(stream.Frame{Assign: a})
 }
@@ -37,10 +39,10 @@ func TestLateDispatchStartsNothing(t *testing.T) {
 		b.exec.finish(t, ref(0, 1), nil)
 		h.result()
 		h.order(5, 0) // its answer seemed to be lost
-		if r := h.result(); r.Ref != ref(0, 1) {
+		if r := h.result(); r.Attempt != ref(0, 1) {
 			t.Fatalf("sent again: %+v", r)
 		}
-		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 1, Refs: []stream.Ref{ref(0, 1)}}})
+		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 1, Refs: []job.Attempt{ref(0, 1)}}})
 		h.order(5, 0) // once more, when all is over
 		h.order(4, 1) // and an earlier one
 		h.send(stream.Frame{Cancel: &stream.Cancel{Term: 1, Seq: 7, Job: "j"}})
@@ -63,12 +65,12 @@ func TestLateDispatchStartsNothing(t *testing.T) {
 func TestFloorsAreBounded(t *testing.T) {
 	f := floors{}
 	for i := range uint64(maxFloors + 10) {
-		f.take(cluster.JobID("j"+string(rune(i+0x4e00))), mark{1, i + 1})
+		f.take(job.ID("j"+string(rune(i+0x4e00))), mark{1, i + 1})
 	}
 	if len(f) > maxFloors {
 		t.Errorf("%d floors", len(f))
 	}
-	if got := f.take(cluster.JobID("j"+string(rune(maxFloors+9+0x4e00))), mark{1, 1}); got != orderStale {
+	if got := f.take(job.ID("j"+string(rune(maxFloors+9+0x4e00))), mark{1, 1}); got != orderStale {
 		t.Errorf("the newest floor was forgotten: %d", got)
 	}
 	if got := f.take("other", mark{2, 1}); got != orderNew {
@@ -114,7 +116,7 @@ func TestQuery(t *testing.T) {
 		h.result()
 		h.send(stream.Frame{Query: &stream.Ping{Term: 1, Nonce: 9}})
 		f, _ := h.next()
-		if a := f.Assigned; a == nil || a.Nonce != 9 || !slices.Equal(a.Refs, []stream.Ref{ref(1, 1), ref(2, 1)}) || !slices.Equal(a.Kept, []stream.Ref{ref(0, 1)}) {
+		if a := f.Assigned; a == nil || a.Nonce != 9 || !slices.Equal(a.Refs, []job.Attempt{ref(1, 1), ref(2, 1)}) || !slices.Equal(a.Kept, []job.Attempt{ref(0, 1)}) {
 			t.Fatalf("got %+v", f)
 		}
 		h.send(stream.Frame{Query: &stream.Ping{Term: 2, Nonce: 9}})
@@ -146,7 +148,7 @@ func TestSilenceFences(t *testing.T) {
 		if m := w.welcome(); len(m.Assigned) != 0 {
 			t.Errorf("assigned %v", m.Assigned)
 		}
-		if r := w.result(); r.Ref != ref(0, 1) {
+		if r := w.result(); r.Attempt != ref(0, 1) {
 			t.Errorf("kept %+v", r)
 		}
 	})
@@ -168,11 +170,11 @@ func TestDrain(t *testing.T) {
 		if f, _ := h.next(); f.Status == nil || !f.Status.Draining || f.Status.Ready || len(f.Status.Running) != 2 {
 			t.Fatalf("got %+v, want a status first", f)
 		}
-		if r := h.result(); r.Ref != ref(2, 1) || r.Class != cluster.HandedBack {
+		if r := h.result(); r.Attempt != ref(2, 1) || r.Class != job.HandedBack {
 			t.Fatalf("got %+v, want the queued attempt back", r)
 		}
 		h.assign(3) // sent before the holder knew
-		if r := h.result(); r.Ref != ref(3, 1) || r.Class != cluster.HandedBack {
+		if r := h.result(); r.Attempt != ref(3, 1) || r.Class != job.HandedBack {
 			t.Fatalf("got %+v, want it back", r)
 		}
 		b.exec.finish(t, ref(0, 1), nil)
@@ -268,108 +270,19 @@ type reporting struct {
 	reports chan func(uint64)
 }
 
-func (r reporting) Execute(ctx context.Context, slot int, t Task) (cluster.ChunkResult, error) {
+func (r reporting) Execute(ctx context.Context, slot int, t executor.Task) (job.ChunkResult, error) {
 	r.reports <- t.Report
 	return r.fake.Execute(ctx, slot, t)
-}
-
-// A worker that is killed keeps what it has not been told to forget, whatever
-// the last line of the journal looks like.
-func TestJournal(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "outbox")
-	now := time.Unix(0, 0)
-	result := func(chunk int) stream.Result { return stream.Result{Ref: ref(chunk, 1), Error: "x"} }
-	o := newOutbox(1<<20, time.Hour)
-	if _, err := o.open(name, now); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 5 {
-		if err := o.add(result(i), now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := o.drop(ref(1, 1), ref(3, 1), ref(9, 1)); n != 2 || err != nil {
-		t.Fatalf("dropped %d, %v", n, err)
-	}
-	journal, err := os.ReadFile(name) // the process ends here
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := range 40 {
-		if err := os.WriteFile(name, journal[:len(journal)-cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		again := newOutbox(1<<20, time.Hour)
-		if _, err := again.open(name, now); err != nil {
-			t.Fatal(err)
-		}
-		if got := again.refs(); cut <= 1 && !slices.Equal(got, []stream.Ref{ref(0, 1), ref(2, 1), ref(4, 1)}) || len(got) < 3 {
-			t.Fatalf("cut by %d bytes: %v", cut, got)
-		}
-		again.journal.Close()
-	}
-}
-
-// The journal does not grow with what was dropped.
-func TestJournalIsBounded(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "outbox")
-	o := newOutbox(1<<20, time.Hour)
-	if _, err := o.open(name, time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	long := stream.Result{Error: string(make([]byte, 800))}
-	for i := range 5000 {
-		long.Ref = ref(i, 1)
-		if err := o.add(long, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := o.drop(long.Ref); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if info, err := os.Stat(name); err != nil || info.Size() > 2*maxJournalWaste {
-		t.Errorf("%v, %d bytes", err, info.Size())
-	}
-	if err := o.close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A journal that cannot be written costs no result, and goes on when it can.
-func TestJournalFails(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "gone")
-	o := newOutbox(1<<20, time.Hour)
-	if _, err := o.open(filepath.Join(dir, "outbox"), time.Time{}); !errors.Is(err, errJournal) {
-		t.Fatalf("%v, want errJournal", err)
-	}
-	for i := range 10 {
-		if err := o.add(stream.Result{Ref: ref(i, 1), Error: "x"}, time.Time{}); !errors.Is(err, errJournal) || o.len() != i+1 {
-			t.Fatalf("%v, %d kept", err, o.len())
-		}
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	for i := range 64 {
-		err = o.add(stream.Result{Ref: ref(100+i, 1), Error: "x"}, time.Time{})
-	}
-	if err != nil || o.failing != 0 {
-		t.Errorf("%v, still failing", err)
-	}
-	if err := o.close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestManyKeptResultsFitAFrame: however many results wait, the list of them is a
 // frame that the holder takes, and the latest are in it.
 func TestManyKeptResultsFitAFrame(t *testing.T) {
-	l := &loop{Worker: &Worker{}, running: map[stream.Ref]*run{}, outbox: newOutbox(1<<30, time.Hour)}
-	job := cluster.NewJobID("uid:1000", "k")
+	l := &loop{Worker: &Worker{}, running: map[job.Attempt]*run{}, outbox: outbox.New(1<<30, time.Hour)}
+	id := job.NewID("uid:1000", "k")
 	for i := range 70_000 {
-		l.queue = append(l.queue[:min(i, 1000)], queuedTask{Task: Task{Ref: stream.Ref{Job: job, Chunk: 1 << 20, Attempt: i + 1}}})
-		if err := l.outbox.add(stream.Result{Ref: stream.Ref{Job: job, Chunk: 1<<21 + i, Attempt: 1}, Error: "no"}, time.Now()); err != nil {
+		l.queue = append(l.queue[:min(i, 1000)], queuedTask{Task: executor.Task{Attempt: job.Attempt{Job: id, Chunk: 1 << 20, Number: i + 1}}})
+		if err := l.outbox.Add(stream.Result{Attempt: job.Attempt{Job: id, Chunk: 1<<21 + i, Number: 1}, Error: "no"}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}

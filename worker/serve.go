@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -97,7 +98,7 @@ func (w *Worker) open(ctx context.Context, s *session, holder cluster.NodeID) *s
 	}
 	if err := w.opts.CheckHolder(s.from, s.term); err != nil {
 		w.m.refused.WithLabelValues("not_holder").Inc()
-		return &stream.Refused{MaxTerm: w.opts.MinTerm(), Reason: reason(err)}
+		return &stream.Refused{MaxTerm: w.opts.MinTerm(), Reason: job.ReasonOf(err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -156,10 +157,10 @@ func (w *Worker) write(ctx context.Context, s *session, conn net.Conn) {
 	}
 }
 
-// needs lists what jobs may ask for here, see cluster.JobSpec.Needs.
+// needs lists what jobs may ask for here, see job.Spec.Needs.
 func (w *Worker) needs() []string {
 	var out []string
-	for _, name := range sortedNames(w.opts.Executors) {
+	for _, name := range slices.Sorted(maps.Keys(w.opts.Executors)) {
 		if several, ok := w.opts.Executors[name].(interface{ Needs() []string }); ok {
 			out = append(out, several.Needs()...)
 			continue
@@ -167,8 +168,4 @@ func (w *Worker) needs() []string {
 		out = append(out, name)
 	}
 	return out
-}
-
-func sortedNames[T any](m map[string]T) []string {
-	return slices.Sorted(maps.Keys(m))
 }

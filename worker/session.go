@@ -5,7 +5,9 @@ import (
 	"fmt"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
+	"github.com/skein-project/skein/worker/outbox"
 )
 
 // maxReplies bounds the answers that wait for a holder which does not read.
@@ -21,7 +23,7 @@ type session struct {
 
 	replies []stream.Frame // Welcome, Pong, Assigned, Stopped: in order, before results
 	latest  *stream.Status // not yet sent
-	unsent  []stream.Ref   // results in the outbox, in order
+	unsent  []job.Attempt  // results in the outbox, in order
 	offered int            // where the frame that next returned came from
 }
 
@@ -58,14 +60,14 @@ func (s *session) status(st stream.Status) {
 }
 
 // announce queues the result of ref for sending.
-func (s *session) announce(ref stream.Ref) {
+func (s *session) announce(ref job.Attempt) {
 	if s != nil {
 		s.unsent = append(s.unsent, ref)
 	}
 }
 
 // next returns what to send now, without taking it.
-func (s *session) next(o *outbox) (stream.Frame, bool) {
+func (s *session) next(o *outbox.Outbox) (stream.Frame, bool) {
 	if s == nil {
 		return stream.Frame{}, false
 	}
@@ -78,7 +80,7 @@ func (s *session) next(o *outbox) (stream.Frame, bool) {
 		return stream.Frame{Status: s.latest}, true
 	}
 	for len(s.unsent) > 0 {
-		if res, ok := o.get(s.unsent[0]); ok {
+		if res, ok := o.Get(s.unsent[0]); ok {
 			s.offered = fromUnsent
 			return stream.Frame{Result: &res}, true
 		}
@@ -100,7 +102,7 @@ func (s *session) sent() {
 }
 
 // pending reports that frames wait.
-func (s *session) pending(o *outbox) bool {
+func (s *session) pending(o *outbox.Outbox) bool {
 	_, ok := s.next(o)
 	return ok
 }
@@ -142,7 +144,7 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 	s.reply(stream.Frame{Welcome: &stream.Welcome{
 		Slots: l.opts.Slots, Executors: l.needs(), Assigned: assigned, Room: min(l.room(), stream.MaxRefs), Draining: l.drained,
 	}})
-	s.unsent = l.outbox.refs()
+	s.unsent = l.outbox.Refs()
 	l.m.streams.Inc()
 	l.log.Info().Str("peer", string(s.from)).Uint64("term", uint64(s.term)).Int("assigned", len(assigned)).
 		Int("kept", len(s.unsent)).Msg("serving a holder")
@@ -169,7 +171,7 @@ func (l *loop) onFrame(f stream.Frame) {
 		}
 	case f.Accepted != nil:
 		if ok = f.Accepted.Term == s.term; ok {
-			_, err := l.outbox.drop(f.Accepted.Refs...)
+			_, err := l.outbox.Drop(f.Accepted.Refs...)
 			l.journal(err)
 		}
 	case f.Query != nil:

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -9,8 +10,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/wasmtest"
 	"github.com/skein-project/skein/scheduler/stream"
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/executor"
 )
 
 // Whole way with real children: good, trapping and endless guests in random
@@ -21,9 +25,16 @@ func TestManyChunksThroughTheStream(t *testing.T) {
 	if os.Getenv("SKEIN_PROVE") != "" {
 		chunks = 3000
 	}
-	h := newWASMHost(t, nil)
+	store, err := artefact.New(artefact.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guests, err := executor.NewWASM(executor.WASMOptions{Artefacts: store, Slots: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
 	w, err := New(Options{
-		Slots: 2, Queue: chunks, Executors: map[string]Executor{"wasm": running{h.WASM}}, Registerer: prometheus.NewRegistry(),
+		Slots: 2, Queue: chunks, Executors: map[string]Executor{"wasm": guests}, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,29 +50,34 @@ func TestManyChunksThroughTheStream(t *testing.T) {
 		module []byte
 		want   string // in the error; empty: a result
 	}{
-		{assemble(goodResult, write(1)), ""},
-		{assemble("", unreachable), "trap: unreachable"},
-		{assemble("bye", write(2), exit(9)), "exit code 9; standard error: bye"},
-		{assemble("", forever()), "ran longer than the limit of 50ms"},
+		{wasmtest.Assemble(wasmtest.GoodResult, wasmtest.Write(1)), ""},
+		{wasmtest.Assemble("", wasmtest.Unreachable()), "trap: unreachable"},
+		{wasmtest.Assemble("bye", wasmtest.Write(2), wasmtest.Exit(9)), "exit code 9; standard error: bye"},
+		{wasmtest.Assemble("", wasmtest.Forever()), "ran longer than the limit of 50ms"},
 	}
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
-	want := map[stream.Ref]string{}
+	want := map[job.Attempt]string{}
 	for c := range chunks {
 		k := kinds[rng.IntN(len(kinds))]
-		task := h.put(t, k.module)
-		task.Spec.Iterations, task.Spec.TimeoutSeconds = uint64(chunks)*10, 60
+		hash, err := store.Put(bytes.NewReader(k.module), job.MaxModuleBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := job.Spec{
+			Key: "k", Artefact: hash, Iterations: uint64(chunks) * 10, Chunk: 10, TimeoutSeconds: 60, Seed: 42, MemoryBytes: 64 << 20,
+		}.WithDefaults()
 		if strings.HasPrefix(k.want, "ran longer") {
-			task.Spec.TimeoutSeconds = 0.05
+			spec.TimeoutSeconds = 0.05
 		}
 		r := ref(c, 1)
 		want[r] = k.want
 		holder.send(stream.Frame{Assign: &stream.Assign{
-			Term: 2, Job: r.Job, Spec: task.Spec, Chunks: []stream.ChunkRef{{Chunk: c, Attempt: 1}},
+			Term: 2, Job: r.Job, Spec: spec, Chunks: []job.Attempt{{Chunk: c, Number: 1}},
 		}})
 		if rng.IntN(8) == 0 { // may have ended already, then its result is on the way
-			holder.send(stream.Frame{Cancel: &stream.Cancel{Term: 2, Job: r.Job, Chunks: []stream.ChunkRef{{Chunk: c, Attempt: 1}}}})
+			holder.send(stream.Frame{Cancel: &stream.Cancel{Term: 2, Job: r.Job, Chunks: []job.Attempt{{Chunk: c, Number: 1}}}})
 			want[r] = "cancelled"
 		}
 	}
@@ -71,7 +87,7 @@ func TestManyChunksThroughTheStream(t *testing.T) {
 			expect++
 		}
 	}
-	got := map[stream.Ref]bool{}
+	got := map[job.Attempt]bool{}
 	for expect > 0 {
 		f, ok := holder.next()
 		if !ok {
@@ -81,16 +97,16 @@ func TestManyChunksThroughTheStream(t *testing.T) {
 			continue
 		}
 		r := f.Result
-		if got[r.Ref] {
-			t.Fatalf("%v reported twice on one stream", r.Ref)
+		if got[r.Attempt] {
+			t.Fatalf("%v reported twice on one stream", r.Attempt)
 		}
-		got[r.Ref] = true
-		if want[r.Ref] == "cancelled" {
+		got[r.Attempt] = true
+		if want[r.Attempt] == "cancelled" {
 			continue
 		}
 		expect--
-		if !strings.Contains(r.Error, want[r.Ref]) || (r.Result == nil) != (want[r.Ref] != "") {
-			t.Errorf("%v: %+v, want %q", r.Ref, r, want[r.Ref])
+		if !strings.Contains(r.Error, want[r.Attempt]) || (r.Result == nil) != (want[r.Attempt] != "") {
+			t.Errorf("%v: %+v, want %q", r.Attempt, r, want[r.Attempt])
 		}
 	}
 	holder.conn.Close()
@@ -101,16 +117,4 @@ func TestManyChunksThroughTheStream(t *testing.T) {
 	if v := w.View(); len(v.Running) != 0 || v.Queued != 0 {
 		t.Errorf("view %+v", v)
 	}
-}
-
-// running is an executor that the test runs already.
-type running struct{ *WASM }
-
-func (r running) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-func (r running) Execute(ctx context.Context, slot int, t Task) (cluster.ChunkResult, error) {
-	return r.WASM.Execute(ctx, slot, t)
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
+	"github.com/skein-project/skein/worker/executor"
+	"github.com/skein-project/skein/worker/outbox"
 )
 
 // killTimeout bounds the end of attempts that were cancelled by a stop.
@@ -41,7 +44,7 @@ type Worker struct {
 // View is what a Worker is doing. It is never modified.
 type View struct {
 	Slots     int
-	Running   []stream.Ref
+	Running   []job.Attempt
 	Queued    int
 	Kept      int // results not yet accepted
 	KeptBytes int
@@ -94,10 +97,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer close(w.done)
 	l := &loop{
 		Worker:  w,
-		running: map[stream.Ref]*run{},
+		running: map[job.Attempt]*run{},
 		ending:  map[*run]bool{},
 		floors:  floors{},
-		outbox:  newOutbox(w.opts.OutboxBytes, w.opts.KeepFor),
+		outbox:  outbox.New(w.opts.OutboxBytes, w.opts.KeepFor),
 		drained: w.View().Draining,
 		heard:   w.opts.Now(),
 	}
@@ -105,7 +108,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		l.free = append(l.free, w.opts.Slots-1-i)
 	}
 	if w.opts.OutboxFile != "" {
-		skipped, err := l.outbox.open(w.opts.OutboxFile, l.wall())
+		skipped, err := l.outbox.Open(w.opts.OutboxFile, l.wall())
 		if err != nil || skipped > 0 {
 			w.log.Warn().Err(err).Int("skipped", skipped).Msg("kept results not all readable, their chunks run again")
 		}
@@ -135,7 +138,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return errors.Join(err, errors.New("worker: an executor did not end"))
 		}
 	}
-	if saveErr := l.outbox.close(); saveErr != nil && err == nil {
+	if saveErr := l.outbox.Close(); saveErr != nil && err == nil {
 		err = saveErr
 	}
 	return err
@@ -151,11 +154,11 @@ type loop struct {
 	sess   *session       // the one open stream; nil: none
 
 	queue    []queuedTask
-	running  map[stream.Ref]*run
+	running  map[job.Attempt]*run
 	ending   map[*run]bool // cancelled attempts that have not ended
 	free     []int         // slots
 	floors   floors
-	outbox   *outbox
+	outbox   *outbox.Outbox
 	drained  bool          // an operator wants nothing to begin
 	stopping bool          // Run's context has ended
 	heard    time.Duration // last frame of a holder
@@ -163,13 +166,13 @@ type loop struct {
 
 // queuedTask waits for a slot.
 type queuedTask struct {
-	Task
+	executor.Task
 	at time.Duration // since when
 }
 
 // run is one running attempt.
 type run struct {
-	task   Task
+	task   executor.Task
 	slot   int
 	cancel context.CancelFunc
 	orders []*cancelOrder // that wait for its end
@@ -196,7 +199,7 @@ func (r *run) progress(done, iterations uint64, now time.Duration) (first bool) 
 
 type finished struct {
 	run     *run
-	result  cluster.ChunkResult
+	result  job.ChunkResult
 	err     error
 	seconds float64
 }
@@ -291,21 +294,21 @@ func (l *loop) drain(on bool) {
 
 func (l *loop) returnQueue() {
 	for _, t := range l.queue {
-		l.handBack(t.Ref)
+		l.handBack(t.Attempt)
 	}
 	l.queue = nil
 }
 
 // start fills free slots from the queue.
 func (l *loop) start() {
-	for len(l.free) > 0 && len(l.queue) > 0 && !l.outbox.full() {
+	for len(l.free) > 0 && len(l.queue) > 0 && !l.outbox.Full() {
 		t := l.queue[0].Task
 		l.queue = l.queue[1:]
 		ctx, cancel := context.WithCancel(l.ctx)
 		r := &run{task: t, slot: l.free[len(l.free)-1], cancel: cancel, began: l.opts.Now()}
 		l.free = l.free[:len(l.free)-1]
-		l.running[t.Ref] = r
-		_, iterations := t.Spec.ChunkRange(t.Ref.Chunk)
+		l.running[t.Attempt] = r
+		_, iterations := t.Spec.ChunkRange(t.Attempt.Chunk)
 		t.Report = func(done uint64) {
 			if now := l.opts.Now(); r.progress(done, iterations, now) {
 				l.m.firstProgress.Observe((now - r.began).Seconds())
@@ -317,7 +320,7 @@ func (l *loop) start() {
 			if e, ok := l.opts.Executors[t.Spec.Executor]; ok {
 				f.result, f.err = e.Execute(ctx, r.slot, t)
 			} else {
-				f.err = infra(fmt.Errorf("this host has no executor %q", t.Spec.Executor))
+				f.err = executor.Infra(fmt.Errorf("this host has no executor %q", t.Spec.Executor))
 			}
 			f.seconds = time.Since(began).Seconds()
 			l.finished <- f
@@ -338,17 +341,17 @@ func (l *loop) onFinished(f finished) {
 		}
 		return
 	}
-	ref := f.run.task.Ref
+	ref := f.run.task.Attempt
 	delete(l.running, ref)
 	if l.ctx.Err() != nil && f.err != nil {
 		l.handBack(ref) // ended by the stop, not by itself: no verdict about the chunk
 		return
 	}
-	res := stream.Result{Ref: ref, Seconds: f.seconds}
+	res := stream.Result{Attempt: ref, Seconds: f.seconds}
 	if f.err != nil {
-		res.Error, res.Class = reason(f.err), classOf(f.err)
+		res.Error, res.Class = job.ReasonOf(f.err), executor.ClassOf(f.err)
 		l.m.chunks.WithLabelValues(outcomeOf(res.Class)).Inc()
-		l.log.Debug().Err(f.err).Str("job", string(ref.Job)).Int("chunk", ref.Chunk).Int("attempt", ref.Attempt).
+		l.log.Debug().Err(f.err).Str("job", string(ref.Job)).Int("chunk", ref.Chunk).Int("attempt", ref.Number).
 			Msg("attempt failed")
 	} else {
 		res.Result = &f.result
@@ -359,8 +362,8 @@ func (l *loop) onFinished(f finished) {
 }
 
 // outcomeOf is the label of a failure.
-func outcomeOf(c cluster.FailureClass) string {
-	if c == cluster.FailedInfra {
+func outcomeOf(c job.FailureClass) string {
+	if c == job.FailedInfra {
 		return "infra"
 	}
 	return "failed"
@@ -368,7 +371,7 @@ func outcomeOf(c cluster.FailureClass) string {
 
 // onStatus does what is done now and then, and tells the holder how it goes.
 func (l *loop) onStatus() {
-	n, err := l.outbox.relieve(l.wall())
+	n, err := l.outbox.Relieve(l.wall())
 	l.journal(err)
 	if n > 0 {
 		l.m.dropped.Add(float64(n))
@@ -377,14 +380,14 @@ func (l *loop) onStatus() {
 	l.fence()
 	now := l.opts.Now()
 	st := stream.Status{
-		Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.len(), Draining: l.drained,
-		Ready: !l.drained && !l.stopping && !l.outbox.full(),
+		Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.Len(), Draining: l.drained,
+		Ready: !l.drained && !l.stopping && !l.outbox.Full(),
 	}
 	for _, ref := range st.Running {
 		r := l.running[ref]
 		since := max(r.began, time.Duration(r.rose.Load()))
 		st.Progress = append(st.Progress, stream.Progress{
-			Ref: ref, Done: r.done.Load(), Seconds: (now - r.began).Seconds(), Idle: max(0, (now - since).Seconds()),
+			Attempt: ref, Done: r.done.Load(), Seconds: (now - r.began).Seconds(), Idle: max(0, (now - since).Seconds()),
 		})
 	}
 	if len(l.queue) > 0 {
@@ -397,8 +400,8 @@ func (l *loop) onStatus() {
 // journal tells of trouble with the journal of the outbox, and reports whether
 // err is of another kind.
 func (l *loop) journal(err error) bool {
-	if errors.Is(err, errJournal) {
-		if l.m.journal.Inc(); l.outbox.failing == 1 {
+	if errors.Is(err, outbox.ErrJournal) {
+		if l.m.journal.Inc(); l.outbox.JustFailed() {
 			l.log.Error().Err(err).Msg("kept results are in memory only, a killed daemon loses them")
 		}
 		return false
@@ -410,14 +413,14 @@ func (l *loop) journal(err error) bool {
 func (l *loop) wall() time.Time { return time.Now() }
 
 // refs lists the running attempts in a fixed order.
-func (l *loop) refs() []stream.Ref {
-	return slices.SortedFunc(maps.Keys(l.running), compareRefs)
+func (l *loop) refs() []job.Attempt {
+	return slices.SortedFunc(maps.Keys(l.running), job.Attempt.Compare)
 }
 
 func (l *loop) publish() {
 	v := &View{
 		Slots: l.opts.Slots, Running: l.refs(), Queued: len(l.queue),
-		Kept: l.outbox.len(), KeptBytes: l.outbox.bytes, Term: l.term, Draining: l.drained, Stopping: l.stopping,
+		Kept: l.outbox.Len(), KeptBytes: l.outbox.Size(), Term: l.term, Draining: l.drained, Stopping: l.stopping,
 	}
 	if l.sess != nil {
 		v.Holder = l.sess.from

@@ -18,29 +18,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/executor"
 )
 
 // fake is an executor whose attempts end when the test says so.
 type fake struct {
 	mu      sync.Mutex
-	waiting map[stream.Ref]chan error
-	started []stream.Ref
+	waiting map[job.Attempt]chan error
+	started []job.Attempt
 	deaf    bool // ignores cancellation
 }
 
-func newFake() *fake { return &fake{waiting: map[stream.Ref]chan error{}} }
+func newFake() *fake { return &fake{waiting: map[job.Attempt]chan error{}} }
 
 func (f *fake) Run(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (f *fake) Execute(ctx context.Context, _ int, t Task) (cluster.ChunkResult, error) {
+func (f *fake) Execute(ctx context.Context, _ int, t executor.Task) (job.ChunkResult, error) {
 	end := make(chan error, 1)
 	f.mu.Lock()
-	f.waiting[t.Ref] = end
-	f.started = append(f.started, t.Ref)
+	f.waiting[t.Attempt] = end
+	f.started = append(f.started, t.Attempt)
 	deaf := f.deaf
 	f.mu.Unlock()
 	done := ctx.Done()
@@ -49,15 +52,15 @@ func (f *fake) Execute(ctx context.Context, _ int, t Task) (cluster.ChunkResult,
 	}
 	select {
 	case err := <-end:
-		_, n := t.Spec.ChunkRange(t.Ref.Chunk)
-		return cluster.ChunkResult{Iterations: n, Metrics: map[string]cluster.Metric{"x": {N: n, Mean: 1, Min: 1, Max: 1}}}, err
+		_, n := t.Spec.ChunkRange(t.Attempt.Chunk)
+		return job.ChunkResult{Iterations: n, Metrics: map[string]job.Metric{"x": {N: n, Mean: 1, Min: 1, Max: 1}}}, err
 	case <-done:
-		return cluster.ChunkResult{}, ctx.Err()
+		return job.ChunkResult{}, ctx.Err()
 	}
 }
 
 // finish ends a running attempt.
-func (f *fake) finish(t *testing.T, r stream.Ref, err error) {
+func (f *fake) finish(t *testing.T, r job.Attempt, err error) {
 	t.Helper()
 	synctest.Wait()
 	f.mu.Lock()
@@ -70,11 +73,11 @@ func (f *fake) finish(t *testing.T, r stream.Ref, err error) {
 	end <- err
 }
 
-func (f *fake) order() []stream.Ref {
+func (f *fake) order() []job.Attempt {
 	synctest.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]stream.Ref(nil), f.started...)
+	return append([]job.Attempt(nil), f.started...)
 }
 
 // bench is a worker under test, inside a synctest bubble.
@@ -206,17 +209,17 @@ func (h *holder) quiet() {
 	}
 }
 
-func testSpec() cluster.JobSpec {
-	return cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 1000, Chunk: 10}.WithDefaults()
+func testSpec() job.Spec {
+	return job.Spec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 1000, Chunk: 10}.WithDefaults()
 }
 
-func ref(chunk, attempt int) stream.Ref { return stream.Ref{Job: "j", Chunk: chunk, Attempt: attempt} }
+func ref(chunk, attempt int) job.Attempt { return job.Attempt{Job: "j", Chunk: chunk, Number: attempt} }
 
 func (h *holder) assign(chunks ...int) {
 	h.t.Helper()
 	a := &stream.Assign{Term: h.term, Job: "j", Spec: testSpec()}
 	for _, c := range chunks {
-		a.Chunks = append(a.Chunks, stream.ChunkRef{Chunk: c, Attempt: 1})
+		a.Chunks = append(a.Chunks, job.Attempt{Chunk: c, Number: 1})
 	}
 	h.send(stream.Frame{Assign: a})
 }
@@ -235,22 +238,22 @@ func TestResultIsKeptUntilAccepted(t *testing.T) {
 		}
 		h.assign(0, 1, 2)
 		b.exec.finish(t, ref(0, 1), nil)
-		if r := h.result(); r.Ref != ref(0, 1) || r.Result == nil || r.Result.Iterations != 10 {
+		if r := h.result(); r.Attempt != ref(0, 1) || r.Result == nil || r.Result.Iterations != 10 {
 			t.Fatalf("result %+v", r)
 		}
 		b.exec.finish(t, ref(1, 1), errors.New("no luck"))
-		if r := h.result(); r.Ref != ref(1, 1) || r.Error != "no luck" {
+		if r := h.result(); r.Attempt != ref(1, 1) || r.Error != "no luck" {
 			t.Fatalf("result %+v", r)
 		}
-		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 1, Refs: []stream.Ref{ref(0, 1)}}})
+		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 1, Refs: []job.Attempt{ref(0, 1)}}})
 		h.conn.Close()
 		synctest.Wait()
 
 		again := b.dial("h", 1)
-		if w := again.welcome(); !reflect.DeepEqual(w.Assigned, []stream.Ref{ref(2, 1)}) {
+		if w := again.welcome(); !reflect.DeepEqual(w.Assigned, []job.Attempt{ref(2, 1)}) {
 			t.Fatalf("assigned %v", w.Assigned)
 		}
-		if r := again.result(); r.Ref != ref(1, 1) {
+		if r := again.result(); r.Attempt != ref(1, 1) {
 			t.Fatalf("sent again: %+v", r)
 		}
 		again.quiet()
@@ -277,8 +280,8 @@ func TestWorkGoesOnWithoutHolder(t *testing.T) {
 		h := b.dial("h2", 2)
 		h.welcome()
 		for c := range 4 {
-			if r := h.result(); r.Ref != ref(c, 1) {
-				t.Fatalf("result %d is of %v", c, r.Ref)
+			if r := h.result(); r.Attempt != ref(c, 1) {
+				t.Fatalf("result %d is of %v", c, r.Attempt)
 			}
 		}
 	})
@@ -326,7 +329,7 @@ func TestTerms(t *testing.T) {
 
 func TestFramesOutOfPlaceEndTheStream(t *testing.T) {
 	for name, f := range map[string]stream.Frame{
-		"other term assign":   {Assign: &stream.Assign{Term: 2, Job: "j", Spec: testSpec(), Chunks: []stream.ChunkRef{{Chunk: 0, Attempt: 1}}}},
+		"other term assign":   {Assign: &stream.Assign{Term: 2, Job: "j", Spec: testSpec(), Chunks: []job.Attempt{{Chunk: 0, Number: 1}}}},
 		"other term cancel":   {Cancel: &stream.Cancel{Term: 4, Job: "j"}},
 		"other term accepted": {Accepted: &stream.Accepted{Term: 4}},
 		"second hello":        {Hello: &stream.Hello{Term: 3, Holder: "h"}},
@@ -374,7 +377,7 @@ func TestSameAssignTwice(t *testing.T) {
 		b.exec.finish(t, ref(0, 1), nil)
 		h.result()
 		h.assign(0) // the result seems to be lost
-		if r := h.result(); r.Ref != ref(0, 1) {
+		if r := h.result(); r.Attempt != ref(0, 1) {
 			t.Fatalf("sent again: %+v", r)
 		}
 		b.exec.finish(t, ref(1, 1), nil)
@@ -397,9 +400,9 @@ func TestCancel(t *testing.T) {
 		b.exec.finish(t, ref(0, 1), nil)
 		h.result()
 		synctest.Wait() // 1 runs, 2 and 3 wait
-		h.send(stream.Frame{Cancel: &stream.Cancel{Term: 1, Job: "j", Chunks: []stream.ChunkRef{{Chunk: 0, Attempt: 1}, {Chunk: 1, Attempt: 1}, {Chunk: 2, Attempt: 1}}}})
+		h.send(stream.Frame{Cancel: &stream.Cancel{Term: 1, Job: "j", Chunks: []job.Attempt{{Chunk: 0, Number: 1}, {Chunk: 1, Number: 1}, {Chunk: 2, Number: 1}}}})
 		b.exec.finish(t, ref(3, 1), nil)
-		if r := h.result(); r.Ref != ref(3, 1) {
+		if r := h.result(); r.Attempt != ref(3, 1) {
 			t.Fatalf("result %+v", r)
 		}
 		if v := b.View(); v.Kept != 1 || v.Queued != 0 || len(v.Running) != 0 {
@@ -448,7 +451,7 @@ func TestFullOutboxStopsNewWork(t *testing.T) {
 		if n := len(b.exec.order()); n != 1 {
 			t.Fatalf("%d attempts started over a full outbox", n)
 		}
-		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 1, Refs: []stream.Ref{ref(0, 1)}}})
+		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 1, Refs: []job.Attempt{ref(0, 1)}}})
 		b.exec.finish(t, ref(1, 1), nil)
 		h.result()
 		if n := len(b.exec.order()); n != 2 {
@@ -474,7 +477,7 @@ func TestStatusAndPing(t *testing.T) {
 		h.assign(0, 1)
 		began := time.Now()
 		f, _ := h.next()
-		if f.Status == nil || !reflect.DeepEqual(f.Status.Running, []stream.Ref{ref(0, 1)}) || f.Status.Queued != 1 {
+		if f.Status == nil || !reflect.DeepEqual(f.Status.Running, []job.Attempt{ref(0, 1)}) || f.Status.Queued != 1 {
 			t.Fatalf("got %+v", f)
 		}
 		if d := time.Since(began); d > 2*time.Second {
@@ -516,7 +519,7 @@ func TestDrainWaitsForRunningChunks(t *testing.T) {
 		b.dial("h", 1).refused("stops")
 		b.exec.finish(t, ref(0, 1), nil)
 		b.exec.finish(t, ref(1, 1), nil)
-		if r := h.result(); r.Ref != ref(2, 1) || r.Class != cluster.HandedBack {
+		if r := h.result(); r.Attempt != ref(2, 1) || r.Class != job.HandedBack {
 			t.Errorf("got %+v, want the queued attempt given back", r)
 		}
 		h.result()
@@ -552,7 +555,7 @@ func TestDrainIsBounded(t *testing.T) {
 		if d := time.Since(began); d != 3*time.Second {
 			t.Errorf("took %s, want 3s", d)
 		}
-		if r := h.result(); r.Ref != ref(0, 1) || r.Class != cluster.HandedBack {
+		if r := h.result(); r.Attempt != ref(0, 1) || r.Class != job.HandedBack {
 			t.Errorf("got %+v: a stop is no verdict about the chunk", r)
 		}
 		h.refused("stops")
@@ -613,13 +616,13 @@ func TestOutboxSurvivesARestart(t *testing.T) {
 		b := newBench(t, func(o *Options) { o.OutboxFile = name })
 		h := b.dial("h", 2)
 		h.welcome()
-		if r := h.result(); r.Ref != ref(0, 1) || r.Result == nil {
+		if r := h.result(); r.Attempt != ref(0, 1) || r.Result == nil {
 			t.Fatalf("first %+v", r)
 		}
-		if r := h.result(); r.Ref != ref(1, 1) || r.Error != "no luck" {
+		if r := h.result(); r.Attempt != ref(1, 1) || r.Error != "no luck" {
 			t.Fatalf("second %+v", r)
 		}
-		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 2, Refs: []stream.Ref{ref(0, 1), ref(1, 1)}}})
+		h.send(stream.Frame{Accepted: &stream.Accepted{Term: 2, Refs: []job.Attempt{ref(0, 1), ref(1, 1)}}})
 		h.quiet()
 		if err := b.end(); err != nil {
 			t.Fatal(err)
@@ -635,7 +638,7 @@ func TestNewRefuses(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no executor":    {},
 		"nil executor":   {Executors: map[string]Executor{"wasm": nil}},
-		"slots":          {Executors: exec, Slots: MaxSlots + 1},
+		"slots":          {Executors: exec, Slots: executor.MaxSlots + 1},
 		"negative slots": {Executors: exec, Slots: -1},
 		"queue":          {Executors: exec, Queue: -1},
 		"outbox":         {Executors: exec, OutboxBytes: -1},
@@ -644,10 +647,10 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := NewArtefacts(ArtefactsOptions{}); err == nil {
+	if _, err := artefact.New(artefact.Options{}); err == nil {
 		t.Error("store without directory: accepted")
 	}
-	if _, err := NewWASM(WASMOptions{}); err == nil {
+	if _, err := executor.NewWASM(executor.WASMOptions{}); err == nil {
 		t.Error("executor without store: accepted")
 	}
 }

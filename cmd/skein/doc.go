@@ -1,6 +1,7 @@
 // Command skein is the daemon and its client in one binary: `skein run` is the
 // daemon, every other command talks to its socket or works on its state
-// directory. Main only maps flags to options; each command has its own file.
+// directory. Main only hands the commands what they reach; each has its own file
+// in hosts, jobs or local, and cli is what they share.
 //
 // Results go to stdout, everything else to stderr. Exit codes: 0 ok, 1
 // failed, 2 usage, 3 daemon unreachable, 4 not found, 5 not permitted, 6

@@ -19,30 +19,38 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/cmd/skein/hosts"
+	"github.com/skein-project/skein/cmd/skein/local"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
+	"github.com/skein-project/skein/internal/demo"
+	"github.com/skein-project/skein/internal/fakeonion"
+	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/status"
 )
 
 var fakeNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const (
-	jobGood = cluster.JobID("jgoodaaaaaaaaaaaaaaaaaaaaaa")
-	jobBad  = cluster.JobID("jbadaaaaaaaaaaaaaaaaaaaaaaa")
+	jobGood = job.ID("jgoodaaaaaaaaaaaaaaaaaaaaaa")
+	jobBad  = job.ID("jbadaaaaaaaaaaaaaaaaaaaaaaa")
 )
 
 // fakeCluster is a daemon's backend with fixed answers that scripts change.
 type fakeCluster struct {
+	fakeonion.Backend
 	mu       sync.Mutex
 	state    api.State
 	holder   cluster.NodeID
 	ready    bool
 	wanted   *api.VotersRequest
 	notYet   int // submits refused with no_holder before one is taken
-	jobs     map[cluster.JobID]api.Job
-	keys     map[string]cluster.JobSpec
+	jobs     map[job.ID]api.Job
+	keys     map[string]job.Spec
 	uploads  map[cluster.Hash]int64
-	events   []cluster.Event
+	events   []event.Event
 	logOf    string     // what n2's log is: damaged, differs, or good
 	oldest   api.Cursor // what stands before it is kept no more
 	changed  chan struct{}
@@ -57,11 +65,11 @@ type fakeCluster struct {
 
 func newFakeCluster(socket string) *fakeCluster {
 	f := &fakeCluster{
-		state: api.StateOK, holder: "n1", ready: true, jobs: map[cluster.JobID]api.Job{}, keys: map[string]cluster.JobSpec{},
+		state: api.StateOK, holder: "n1", ready: true, jobs: map[job.ID]api.Job{}, keys: map[string]job.Spec{},
 		uploads: map[cluster.Hash]int64{{0xaa}: 6}, changed: make(chan struct{}), socket: socket,
 	}
-	good := fakeJob(jobGood, "pi", cluster.JobCompleted, 1000)
-	bad := fakeJob(jobBad, "", cluster.JobFailed, 990)
+	good := fakeJob(jobGood, "pi", job.Completed, 1000)
+	bad := fakeJob(jobBad, "", job.Failed, 990)
 	bad.Reason = "chunk 7 failed 4 times: exit code 3"
 	bad.Failures = []api.Failure{
 		{Chunk: 7, Attempt: 4, Worker: "n2", At: fakeNow.Add(-time.Minute), Reason: "exit code 3: out of luck", Final: true},
@@ -69,16 +77,16 @@ func newFakeCluster(socket string) *fakeCluster {
 	}
 	bad.Attempts = api.AttemptCounts{Assigned: 103, Failed: 4}
 	bad.Chunks.Failed, bad.Chunks.Parked = 1, 1
-	bad.Skipped = []cluster.Span{{First: 7, Last: 7}, {First: 12, Last: 15}}
+	bad.Skipped = []job.Span{{First: 7, Last: 7}, {First: 12, Last: 15}}
 	f.jobs[jobGood], f.jobs[jobBad] = good, bad
-	for i, kind := range []cluster.Kind{cluster.KindHostStarted, cluster.KindTermStart, cluster.KindLeaseReleased} {
+	for i, kind := range []event.Kind{event.KindHostStarted, event.KindTermStart, event.KindLeaseReleased} {
 		f.addEvent(cluster.NodeID(fmt.Sprintf("n%d", i%2+1)), kind, fakeNow.Add(time.Duration(i-10)*time.Minute), map[string]int{"i": i})
 	}
 	return f
 }
 
-func fakeJob(id cluster.JobID, name string, state cluster.JobState, accepted uint64) api.Job {
-	spec := cluster.JobSpec{Name: name, Key: string(id), Artefact: cluster.Hash{0xaa}, Iterations: 1000, Chunk: 10}.WithDefaults()
+func fakeJob(id job.ID, name string, state job.State, accepted uint64) api.Job {
+	spec := job.Spec{Name: name, Key: string(id), Artefact: cluster.Hash{0xaa}, Iterations: 1000, Chunk: 10}.WithDefaults()
 	j := api.Job{
 		ID: id, Name: name, State: state, Owner: "uid:1000", Spec: spec, SubmittedAt: fakeNow.Add(-5 * time.Minute),
 		ElapsedSeconds: 42.5, Holder: "n1", Term: 42,
@@ -86,7 +94,7 @@ func fakeJob(id cluster.JobID, name string, state cluster.JobState, accepted uin
 		Iterations: api.IterationCounts{Total: 1000, Accepted: accepted},
 		Attempts:   api.AttemptCounts{Assigned: 100},
 		Workers:    []api.JobWorker{{Node: "n1", Accepted: 60}, {Node: "n2", Accepted: 40}},
-		Aggregates: map[string]api.Summary{"pi": api.Summarise(cluster.Metric{N: accepted, Mean: 3.14159, M2: 2.7 * float64(accepted), Min: 0, Max: 4})},
+		Aggregates: map[string]api.Summary{"pi": api.Summarise(job.Metric{N: accepted, Mean: 3.14159, M2: 2.7 * float64(accepted), Min: 0, Max: 4})},
 	}
 	if state.Final() {
 		j.FinishedAt = new(fakeNow)
@@ -97,19 +105,19 @@ func fakeJob(id cluster.JobID, name string, state cluster.JobState, accepted uin
 	return j
 }
 
-func (f *fakeCluster) addEvent(node cluster.NodeID, kind cluster.Kind, at time.Time, body any) {
+func (f *fakeCluster) addEvent(node cluster.NodeID, kind event.Kind, at time.Time, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
 	}
-	src := cluster.SourceID{Node: node, Inc: 1}
+	src := event.SourceID{Node: node, Inc: 1}
 	seq := uint64(1)
 	for _, e := range f.events {
 		if e.Source == src {
 			seq++
 		}
 	}
-	f.events = append(f.events, cluster.Event{Source: src, Seq: seq, HLC: cluster.NewHLC(at, 0), Term: 42, Kind: kind, Body: b})
+	f.events = append(f.events, event.Event{Source: src, Seq: seq, HLC: cluster.NewHLC(at, 0), Term: 42, Kind: kind, Body: b})
 }
 
 // set changes the fake and wakes followers.
@@ -230,7 +238,7 @@ func (f *fakeCluster) Remove(_ context.Context, _ string, node cluster.NodeID, r
 		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member n9").WithHint("see `skein members --all`")
 	}
 	f.set(func() {
-		f.addEvent("n1", cluster.KindMemberRemoved, fakeNow, map[string]string{"node": string(node), "reason": reason})
+		f.addEvent("n1", event.KindMemberRemoved, fakeNow, map[string]string{"node": string(node), "reason": reason})
 	})
 	return api.Removed{Member: node, By: "n1"}, nil
 }
@@ -339,7 +347,7 @@ func (f *fakeCluster) Submit(_ context.Context, _ string, req api.SubmitRequest)
 			err = api.Errorf(api.CodeInvalidJob, "artefact %s is not known", req.Spec.Artefact)
 			return
 		}
-		id := cluster.NewJobID("uid:1000", req.Spec.Key)
+		id := job.NewID("uid:1000", req.Spec.Key)
 		old, known := f.keys[req.Spec.Key]
 		if known && old.Fingerprint() != req.Spec.Fingerprint() {
 			err = api.Errorf(api.CodeConflict, "key %q belongs to another job", req.Spec.Key)
@@ -347,7 +355,7 @@ func (f *fakeCluster) Submit(_ context.Context, _ string, req api.SubmitRequest)
 		}
 		f.keys[req.Spec.Key] = req.Spec
 		if !known {
-			j := fakeJob(id, req.Spec.Name, cluster.JobRunning, 420)
+			j := fakeJob(id, req.Spec.Name, job.Running, 420)
 			j.Spec = req.Spec
 			f.jobs[id] = j
 		}
@@ -356,19 +364,19 @@ func (f *fakeCluster) Submit(_ context.Context, _ string, req api.SubmitRequest)
 	return resp, err
 }
 
-func (f *fakeCluster) Stop(ctx context.Context, _ string, id cluster.JobID, _ string) (api.Job, error) {
+func (f *fakeCluster) Stop(ctx context.Context, _ string, id job.ID, _ string) (api.Job, error) {
 	if _, err := f.Job(ctx, id); err != nil {
 		return api.Job{}, err
 	}
 	f.set(func() {
 		j := f.jobs[id]
-		j.State = cluster.JobCancelled
+		j.State = job.Cancelled
 		f.jobs[id] = j
 	})
 	return f.Job(ctx, id)
 }
 
-func (f *fakeCluster) Release(ctx context.Context, _ string, id cluster.JobID) (api.Released, error) {
+func (f *fakeCluster) Release(ctx context.Context, _ string, id job.ID) (api.Released, error) {
 	j, err := f.Job(ctx, id)
 	return api.Released{Job: id, Chunks: j.Chunks.Failed}, err
 }
@@ -377,7 +385,7 @@ func (f *fakeCluster) Jobs(context.Context) (api.Jobs, error) {
 	return api.Jobs{Jobs: []api.Job{f.jobs[jobBad], f.jobs[jobGood]}}, nil
 }
 
-func (f *fakeCluster) Job(_ context.Context, id cluster.JobID) (api.Job, error) {
+func (f *fakeCluster) Job(_ context.Context, id job.ID) (api.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	j, ok := f.jobs[id]
@@ -393,7 +401,18 @@ func (f *fakeCluster) Job(_ context.Context, id cluster.JobID) (api.Job, error) 
 	return j, nil
 }
 
-func (f *fakeCluster) FindJob(_ context.Context, prefix string) (cluster.JobID, error) {
+// fakeWatch watches a job of a fakeCluster.
+type fakeWatch struct {
+	f  *fakeCluster
+	id job.ID
+}
+
+func (f *fakeCluster) WatchJob(id job.ID) status.JobWatch    { return fakeWatch{f, id} }
+func (w fakeWatch) Job(ctx context.Context) (api.Job, error) { return w.f.Job(ctx, w.id) }
+func (w fakeWatch) Changed() <-chan struct{}                 { return nil }
+func (w fakeWatch) Close()                                   {}
+
+func (f *fakeCluster) FindJob(_ context.Context, prefix string) (job.ID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id := range f.jobs {
@@ -404,8 +423,8 @@ func (f *fakeCluster) FindJob(_ context.Context, prefix string) (cluster.JobID, 
 	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix).WithHint("see `skein job ls`")
 }
 
-func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) iter.Seq2[cluster.Event, error] {
-	return func(yield func(cluster.Event, error) bool) {
+func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
 		f.mu.Lock()
 		list, oldest := slices.Clone(f.events), f.oldest
 		f.mu.Unlock()
@@ -414,7 +433,7 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) 
 				p := api.Errorf(api.CodeCompacted, "events are kept no more: %s from seq %d to %d", s, at[s]+1, seq).
 					WithHint("go on with --since %s", oldest)
 				p.Cursor = oldest.String()
-				yield(cluster.Event{}, p)
+				yield(event.Event{}, p)
 				return
 			}
 		}
@@ -440,7 +459,7 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) 
 
 func (f *fakeCluster) Groups(context.Context) (api.Groups, error) { return api.Groups{}, nil }
 
-func (f *fakeCluster) SetGroup(context.Context, string, cluster.GroupSet) (api.GroupSet, error) {
+func (f *fakeCluster) SetGroup(context.Context, string, event.GroupSet) (api.GroupSet, error) {
 	return api.GroupSet{}, nil
 }
 
@@ -457,7 +476,7 @@ func (f *fakeCluster) Workers(context.Context) (api.Workers, error) {
 	}}, nil
 }
 
-func (f *fakeCluster) Void(cluster.Event) bool { return false }
+func (f *fakeCluster) Void(event.Event) bool { return false }
 
 func (f *fakeCluster) Oldest() api.Cursor {
 	f.mu.Lock()
@@ -520,12 +539,12 @@ func (f *fakeCluster) CheckLog(_ context.Context, node cluster.NodeID, run uint6
 	c.EndedAt, c.DoneEvents = new(fakeNow.Add(time.Second)), 3
 	c.Result = &api.LogVerify{
 		OK: true, Events: 3, SizeBytes: 2048, Segments: 2, Signatures: 3, StateHash: cluster.Hash{0xab},
-		Sources: []api.LogSource{{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 2, Hash: cluster.Hash{1}}, {Source: cluster.SourceID{Node: "n2", Inc: 1}, Seq: 1, Hash: cluster.Hash{2}}},
+		Sources: []api.LogSource{{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 2, Hash: cluster.Hash{1}}, {Source: event.SourceID{Node: "n2", Inc: 1}, Seq: 1, Hash: cluster.Hash{2}}},
 	}
 	c.LiveStateHash = &c.Result.StateHash
 	switch {
 	case node == "n2" && f.logOf == "damaged":
-		c.Result = &api.LogVerify{Problem: "segment 00002, offset 4711, record 12: checksum", Hint: "fetch it again", BadSource: &cluster.SourceID{Node: "n1", Inc: 1}, BadSeq: 2, Events: 1}
+		c.Result = &api.LogVerify{Problem: "segment 00002, offset 4711, record 12: checksum", Hint: "fetch it again", BadSource: &event.SourceID{Node: "n1", Inc: 1}, BadSeq: 2, Events: 1}
 	case node == "n2" && f.logOf == "differs":
 		c.Result.StateHash = cluster.Hash{0xee}
 	}
@@ -553,116 +572,120 @@ func (gone) Final() bool   { return true }
 // fakeDeps stands for package daemon: it says what it was asked to do.
 func fakeDeps() deps {
 	return deps{
-		version: "v9.9.9",
-		run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
-			if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
-				return fmt.Errorf("lock %s: in use by another process", cfg.StateDir)
-			}
-			if _, err := os.Stat(filepath.Join(cfg.StateDir, "left")); err == nil {
-				return gone{}
-			}
-			join := o.Join
-			if join == "-" {
-				b, err := io.ReadAll(o.Stdin)
+		hosts: hosts.Options{
+			RecoverLease: func(cfg config.Config, actor string) (offline.Recovery, error) {
+				if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
+					return offline.Recovery{}, fmt.Errorf("lock %s: in use by another process", cfg.StateDir)
+				}
+				return offline.Recovery{
+					Node:     cfg.Node.Name,
+					Previous: cluster.VoterConfig{Epoch: 5, Term: 42, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum},
+					Config:   cluster.VoterConfig{Epoch: 6, Term: 1048618, Voters: []cluster.NodeID{cfg.Node.Name}, Mode: cluster.ModeSingle},
+				}, nil
+			},
+		},
+		local: local.Options{
+			Version: "v9.9.9",
+			Run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
+				if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
+					return fmt.Errorf("lock %s: in use by another process", cfg.StateDir)
+				}
+				if _, err := os.Stat(filepath.Join(cfg.StateDir, "left")); err == nil {
+					return gone{}
+				}
+				join := o.Join
+				if join == "-" {
+					b, err := io.ReadAll(o.Stdin)
+					if err != nil {
+						return err
+					}
+					join = "stdin " + strings.TrimSpace(string(b))
+				}
+				fmt.Fprintf(o.Stderr, "run %s node=%s socket=%s join=%q\n", o.Version, cfg.Node.Name, cfg.Status.Socket, join)
+				return nil
+			},
+			Init: func(cfg config.Config, o offline.InitOptions) error {
+				if _, err := os.Stat(cfg.StateDir); err == nil {
+					return fmt.Errorf("init %s: belongs to a cluster already", cfg.StateDir)
+				}
+				return nil
+			},
+			Verify: func(_ context.Context, dir string) (api.LogVerify, error) {
+				r := api.LogVerify{OK: true, Forked: []event.SourceID{}, Events: 3, SizeBytes: 2048, Segments: 1, StateHash: cluster.Hash{0xab}, Sources: []api.LogSource{
+					{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 3, Hash: cluster.Hash{0xcd}},
+				}}
+				if strings.Contains(dir, "damaged") {
+					r.OK, r.Problem = false, "segment 00002, offset 4711, record 12: checksum"
+				}
+				return r, nil
+			},
+			Repair: func(_ context.Context, dir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error) {
+				if !strings.Contains(dir, "damaged") {
+					return api.LogRepair{Chains: []api.ChainRepair{}}, nil
+				}
+				r := api.ChainRepair{
+					Source: event.SourceID{Node: "n1", Inc: 1}, Own: true, Problem: "segment 00002, offset 4711: checksum",
+					Kept: 30, Known: 42, Aside: "/var/lib/skein/damaged/n1.1.20260101T000000", Peer: peer,
+				}
+				if acceptLoss {
+					r.Known = 0
+				}
+				return api.LogRepair{Chains: []api.ChainRepair{r}}, nil
+			},
+			Export: func(ctx context.Context, _ string, o offline.ExportOptions, w io.Writer) (api.ExportEnd, error) {
+				_, err := fmt.Fprintf(w, "export from=%s since=%t kinds=%s node=%s\n", o.From, !o.Since.IsZero(), o.Kinds, o.Node)
+				return api.ExportEnd{Events: 3, Cursor: "n1/1:2,n2/1:1"}, errors.Join(err, ctx.Err())
+			},
+			Replay: func(_ context.Context, _ string, o offline.ReplayOptions) (api.LogReplay, error) {
+				if o.Position[event.SourceID{Node: "n9", Inc: 1}] > 0 {
+					return api.LogReplay{}, errors.New("replay event log: position is not in the log")
+				}
+				return api.LogReplay{
+					Host: "n2", Position: "n1/1:2,n2/1:1", LastAt: new(fakeNow), LastHLC: cluster.NewHLC(fakeNow, 1), Hindsight: o.Hindsight,
+					Events: 3, Void: 1, StateHash: cluster.Hash{0xab},
+					Lease:   api.ReplayLease{Term: 42, Holder: "n1", StartedAt: new(fakeNow.Add(-time.Hour))},
+					Config:  api.LeaseConfig{Epoch: 5, Term: 40, Voters: []cluster.NodeID{"n1", "n2"}, Mode: cluster.ModeQuorum},
+					Members: []api.ReplayMember{{Node: "n1", Status: "joined", Addr: "10.86.0.1", Health: cluster.Alive, Version: "v1", JoinedAt: new(fakeNow.Add(-2 * time.Hour))}},
+					Jobs:    []api.ReplayJob{{ID: jobGood, Name: "pi", Owner: "uid:1000", State: job.Running, SubmittedAt: new(fakeNow.Add(-time.Minute)), Chunks: api.ChunkCounts{Total: 100, Accepted: 42}}},
+					Actions: []api.ReplayAction{{At: fakeNow, Node: "n1", Kind: event.KindTokenCreated, Actor: "uid:0@n1", Subject: "abc"}},
+				}, nil
+			},
+			Heads: func(string) ([]event.Head, error) {
+				return []event.Head{
+					{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 2, Hash: cluster.Hash{1}, Sig: []byte{7}},
+					{Source: event.SourceID{Node: "n2", Inc: 1}, Seq: 1, Hash: cluster.Hash{2}, Sig: []byte{8}},
+				}, nil
+			},
+			Demo: func(_ context.Context, o demo.Options) (demo.Result, error) {
+				fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))
+				return demo.Result{}, nil
+			},
+			DemoOnion: func(_ context.Context, o demo.Options) (demo.OnionResult, error) {
+				fmt.Fprintf(o.Out, "onion demo profile=%s\n", o.Profile)
+				return demo.OnionResult{}, nil
+			},
+			Doctor: func(context.Context, config.Config) []api.Finding {
+				return []api.Finding{{Group: "host", Check: "disk-space", Verdict: api.VerdictFail, Detail: "0B free", Hint: "make room"}}
+			},
+			ExportRoot: func(cfg config.Config, out string, remove bool) error {
+				f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 				if err != nil {
 					return err
 				}
-				join = "stdin " + strings.TrimSpace(string(b))
-			}
-			fmt.Fprintf(o.Stderr, "run %s node=%s socket=%s join=%q\n", o.Version, cfg.Node.Name, cfg.Status.Socket, join)
-			return nil
-		},
-		init: func(cfg config.Config, o daemon.InitOptions) error {
-			if _, err := os.Stat(cfg.StateDir); err == nil {
-				return fmt.Errorf("init %s: belongs to a cluster already", cfg.StateDir)
-			}
-			return nil
-		},
-		verify: func(_ context.Context, dir string) (api.LogVerify, error) {
-			r := api.LogVerify{OK: true, Forked: []cluster.SourceID{}, Events: 3, SizeBytes: 2048, Segments: 1, StateHash: cluster.Hash{0xab}, Sources: []api.LogSource{
-				{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 3, Hash: cluster.Hash{0xcd}},
-			}}
-			if strings.Contains(dir, "damaged") {
-				r.OK, r.Problem = false, "segment 00002, offset 4711, record 12: checksum"
-			}
-			return r, nil
-		},
-		repair: func(_ context.Context, dir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error) {
-			if !strings.Contains(dir, "damaged") {
-				return api.LogRepair{Chains: []api.ChainRepair{}}, nil
-			}
-			r := api.ChainRepair{
-				Source: cluster.SourceID{Node: "n1", Inc: 1}, Own: true, Problem: "segment 00002, offset 4711: checksum",
-				Kept: 30, Known: 42, Aside: "/var/lib/skein/damaged/n1.1.20260101T000000", Peer: peer,
-			}
-			if acceptLoss {
-				r.Known = 0
-			}
-			return api.LogRepair{Chains: []api.ChainRepair{r}}, nil
-		},
-		export: func(ctx context.Context, _ string, o daemon.ExportOptions, w io.Writer) (api.ExportEnd, error) {
-			_, err := fmt.Fprintf(w, "export from=%s since=%t kinds=%s node=%s\n", o.From, !o.Since.IsZero(), o.Kinds, o.Node)
-			return api.ExportEnd{Events: 3, Cursor: "n1/1:2,n2/1:1"}, errors.Join(err, ctx.Err())
-		},
-		replay: func(_ context.Context, _ string, o daemon.ReplayOptions) (api.LogReplay, error) {
-			if o.Position[cluster.SourceID{Node: "n9", Inc: 1}] > 0 {
-				return api.LogReplay{}, errors.New("replay event log: position is not in the log")
-			}
-			return api.LogReplay{
-				Host: "n2", Position: "n1/1:2,n2/1:1", LastAt: new(fakeNow), LastHLC: cluster.NewHLC(fakeNow, 1), Hindsight: o.Hindsight,
-				Events: 3, Void: 1, StateHash: cluster.Hash{0xab},
-				Lease:   api.ReplayLease{Term: 42, Holder: "n1", StartedAt: new(fakeNow.Add(-time.Hour))},
-				Config:  api.LeaseConfig{Epoch: 5, Term: 40, Voters: []cluster.NodeID{"n1", "n2"}, Mode: cluster.ModeQuorum},
-				Members: []api.ReplayMember{{Node: "n1", Status: "joined", Addr: "10.86.0.1", Health: cluster.Alive, Version: "v1", JoinedAt: new(fakeNow.Add(-2 * time.Hour))}},
-				Jobs:    []api.ReplayJob{{ID: jobGood, Name: "pi", Owner: "uid:1000", State: cluster.JobRunning, SubmittedAt: new(fakeNow.Add(-time.Minute)), Chunks: api.ChunkCounts{Total: 100, Accepted: 42}}},
-				Actions: []api.ReplayAction{{At: fakeNow, Node: "n1", Kind: cluster.KindTokenCreated, Actor: "uid:0@n1", Subject: "abc"}},
-			}, nil
-		},
-		heads: func(string) ([]cluster.Head, error) {
-			return []cluster.Head{
-				{Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 2, Hash: cluster.Hash{1}, Sig: []byte{7}},
-				{Source: cluster.SourceID{Node: "n2", Inc: 1}, Seq: 1, Hash: cluster.Hash{2}, Sig: []byte{8}},
-			}, nil
-		},
-		demo: func(_ context.Context, o daemon.DemoOptions) (daemon.DemoResult, error) {
-			fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))
-			return daemon.DemoResult{}, nil
-		},
-		demoOnion: func(_ context.Context, o daemon.DemoOptions) (daemon.OnionDemoResult, error) {
-			fmt.Fprintf(o.Out, "onion demo profile=%s\n", o.Profile)
-			return daemon.OnionDemoResult{}, nil
-		},
-		doctor: func(context.Context, config.Config) []api.Finding {
-			return []api.Finding{{Group: "host", Check: "disk-space", Verdict: api.VerdictFail, Detail: "0B free", Hint: "make room"}}
-		},
-		exportRoot: func(cfg config.Config, out string, remove bool) error {
-			f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-			if err != nil {
+				fmt.Fprintf(f, "key of %s remove=%v\n", filepath.Base(cfg.StateDir), remove)
+				return f.Close()
+			},
+			ImportRoot: func(_ config.Config, in string) error {
+				_, err := os.Stat(in)
 				return err
-			}
-			fmt.Fprintf(f, "key of %s remove=%v\n", filepath.Base(cfg.StateDir), remove)
-			return f.Close()
-		},
-		importRoot: func(_ config.Config, in string) error {
-			_, err := os.Stat(in)
-			return err
-		},
-		recoverLease: func(cfg config.Config, actor string) (daemon.Recovery, error) {
-			if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
-				return daemon.Recovery{}, fmt.Errorf("lock %s: in use by another process", cfg.StateDir)
-			}
-			return daemon.Recovery{
-				Node:     cfg.Node.Name,
-				Previous: cluster.VoterConfig{Epoch: 5, Term: 42, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum},
-				Config:   cluster.VoterConfig{Epoch: 6, Term: 1048618, Voters: []cluster.NodeID{cfg.Node.Name}, Mode: cluster.ModeSingle},
-			}, nil
-		},
-		cleanup: func(_ context.Context, cfg config.Config) (bool, error) { return cfg.Mesh.Interface == "skein7", nil },
-		runner: func(stdin io.Reader, stdout, _ io.Writer) int {
-			if _, err := io.Copy(stdout, stdin); err != nil {
-				return 1
-			}
-			return 17
+			},
+			Cleanup: func(_ context.Context, cfg config.Config) (bool, error) { return cfg.Mesh.Interface == "skein7", nil },
+			Runner: func(stdin io.Reader, stdout, _ io.Writer) int {
+				if _, err := io.Copy(stdout, stdin); err != nil {
+					return 1
+				}
+				return 17
+			},
 		},
 	}
 }

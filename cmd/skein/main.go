@@ -10,8 +10,15 @@ import (
 	"golang.org/x/term"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/cmd/skein/hosts"
+	"github.com/skein-project/skein/cmd/skein/jobs"
+	"github.com/skein-project/skein/cmd/skein/local"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/daemon"
+	"github.com/skein-project/skein/doctor"
+	"github.com/skein-project/skein/internal/demo"
+	"github.com/skein-project/skein/offline"
 )
 
 // Set by the linker. chunkRunner is another build of this program that runs the
@@ -30,42 +37,46 @@ const gcPercent = 400
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once
-	code := execute(ctx, os.Args[1:], terminal{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ(),
-		outWidth: width(os.Stdout), errWidth: width(os.Stderr),
+	code := execute(ctx, os.Args[1:], cli.Terminal{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(),
+		OutWidth: width(os.Stdout), ErrWidth: width(os.Stderr),
 	}, deps{
-		version: version,
-		run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
-			if chunkRunner != "" {
-				o.RunnerArgv = []string{chunkRunner, runnerName}
-			}
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent)
-			}
-			return daemon.Run(ctx, cfg, o)
+		hosts: hosts.Options{
+			RecoverLease: offline.RecoverLease,
 		},
-		init:      daemon.Init,
-		verify:    daemon.VerifyLog,
-		repair:    daemon.RepairLog,
-		export:    daemon.ExportLog,
-		replay:    daemon.ReplayLog,
-		heads:     daemon.LogHeads,
-		demo:      daemon.Demo,
-		demoOnion: daemon.DemoOnion,
-		local: func(ctx context.Context, j daemon.LocalJob) (api.Job, error) {
-			if chunkRunner != "" {
-				j.RunnerArgv = []string{chunkRunner, runnerName}
-			}
-			return daemon.RunLocal(ctx, j)
+		jobs: jobs.Options{
+			Local: func(ctx context.Context, j offline.LocalJob) (api.Job, error) {
+				if chunkRunner != "" {
+					j.RunnerArgv = []string{chunkRunner, local.RunnerName}
+				}
+				return offline.RunLocal(ctx, j)
+			},
 		},
-		doctor: daemon.Doctor,
-
-		exportRoot: daemon.ExportRoot,
-		importRoot: daemon.ImportRoot,
-
-		recoverLease: daemon.RecoverLease,
-		cleanup:      daemon.CleanupNetwork,
-		runner:       daemon.Runner,
+		local: local.Options{
+			Version: version,
+			Run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
+				if chunkRunner != "" {
+					o.RunnerArgv = []string{chunkRunner, local.RunnerName}
+				}
+				if os.Getenv("GOGC") == "" {
+					debug.SetGCPercent(gcPercent)
+				}
+				return daemon.Run(ctx, cfg, o)
+			},
+			Init:       offline.Init,
+			Verify:     offline.VerifyLog,
+			Repair:     offline.RepairLog,
+			Export:     offline.ExportLog,
+			Replay:     offline.ReplayLog,
+			Heads:      offline.LogHeads,
+			Demo:       demo.Run,
+			DemoOnion:  demo.RunOnion,
+			Doctor:     doctor.Alone,
+			ExportRoot: offline.ExportRoot,
+			ImportRoot: offline.ImportRoot,
+			Cleanup:    offline.CleanupNetwork,
+			Runner:     daemon.Runner,
+		},
 	})
 	stop()
 	os.Exit(code)

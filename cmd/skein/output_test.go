@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
 )
 
 var errFull = errors.New("no space left on device")
@@ -18,7 +20,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestUnwrittenResultIsAnError(t *testing.T) {
 	for _, output := range []string{"table", "tsv", "json"} {
 		var errs bytes.Buffer
-		term := terminal{in: strings.NewReader(""), out: full{}, err: &errs}
+		term := cli.Terminal{In: strings.NewReader(""), Out: full{}, Err: &errs}
 		code := execute(t.Context(), []string{"version", "-o", output}, term, fakeDeps())
 		if code != 1 || !strings.Contains(errs.String(), errFull.Error()) {
 			t.Errorf("-o %s: exit %d, %q", output, code, errs.String())

@@ -9,12 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
 )
 
 // TestReference keeps docs/cli.md equal to the commands.
 func TestReference(t *testing.T) {
 	const path = "../../docs/cli.md"
-	want := reference((&app{}).root())
+	want := reference(newRoot(&cli.App{}, deps{}))
 	if os.Getenv("SKEIN_UPDATE") == "1" {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
@@ -55,14 +57,14 @@ func reference(root *cobra.Command) []byte {
 	b.WriteString(referenceHead)
 	b.WriteString("\nEvery command takes:\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	addSettings(set)
+	cli.AddSettings(set)
 	b.WriteString("\nCommands marked *settings* also take these, which are stronger than the configuration file:\n\n```\n" + set.FlagUsages() + "```\n")
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
 			return
 		}
-		if cmd.Runnable() && cmd != root && cmd.Annotations[groupMark] == "" {
+		if cmd.Runnable() && cmd != root && cmd.Annotations[cli.GroupMark] == "" {
 			fmt.Fprintf(&b, "\n## %s\n\n%s.", cmd.CommandPath(), cmd.Short)
 			if cmd.Long != "" {
 				fmt.Fprintf(&b, " %s", strings.ReplaceAll(cmd.Long, "\n", " "))

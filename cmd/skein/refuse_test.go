@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
 )
 
 // TestJobRunRefuses refuses what cannot be a job before anything is sent.
@@ -51,8 +53,8 @@ func TestJobRunRefuses(t *testing.T) {
 		{"--wasm W --iterations 10 extra", "takes no argument"},
 	} {
 		args := strings.Fields("job run " + strings.NewReplacer(" W", " "+wasm, " E", " "+empty).Replace(tc.args))
-		code, out, errs := inProcess(t, f, terminal{}, args...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, tc.want) || !strings.HasPrefix(errs, "skein: error: ") {
+		code, out, errs := inProcess(t, f, cli.Terminal{}, args...)
+		if code != cli.ExitUsage || out != "" || !strings.Contains(errs, tc.want) || !strings.HasPrefix(errs, "skein: error: ") {
 			t.Errorf("%s: exit %d\n%s%s", tc.args, code, out, errs)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/cmd/skein/cli"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +24,7 @@ func TestMain(m *testing.M) {
 		// skein is the real command line over a daemon that is not there.
 		"skein": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			code := execute(ctx, os.Args[1:], terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Environ()}, fakeDeps())
+			code := execute(ctx, os.Args[1:], cli.Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}, fakeDeps())
 			stop()
 			os.Exit(code)
 		},
@@ -91,8 +93,8 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 	case "finish":
 		f.set(func() {
 			for id, j := range f.jobs {
-				if j.State == cluster.JobRunning {
-					done := fakeJob(id, j.Name, cluster.JobState(arg), 1000)
+				if j.State == job.Running {
+					done := fakeJob(id, j.Name, job.State(arg), 1000)
 					done.Spec = j.Spec
 					if arg == "partial" {
 						done.Reason = "2 chunks given up"
@@ -105,18 +107,18 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 		n, err := strconv.Atoi(arg)
 		ts.Check(err)
 		f.set(func() {
-			m := cluster.Metric{N: 10, Mean: 3.2, M2: 1.25, Min: 0, Max: 4}
-			f.addEvent("n1", cluster.KindChunkAccepted, fakeNow.Add(time.Duration(len(f.events))*time.Second), cluster.ChunkAccepted{
+			m := job.Metric{N: 10, Mean: 3.2, M2: 1.25, Min: 0, Max: 4}
+			f.addEvent("n1", event.KindChunkAccepted, fakeNow.Add(time.Duration(len(f.events))*time.Second), event.ChunkAccepted{
 				Job: jobGood, Chunk: n, Attempt: 1, Worker: "n2", Seconds: 1.5,
-				Result: cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"pi": m}},
+				Result: job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"pi": m}},
 			})
 		})
 	case "log":
 		f.set(func() { f.logOf = arg })
 	case "compact":
-		f.set(func() { f.oldest = cluster.Cursor{{Node: "n1", Inc: 1}: 1} })
+		f.set(func() { f.oldest = event.Cursor{{Node: "n1", Inc: 1}: 1} })
 	case "event":
-		f.set(func() { f.addEvent("n1", cluster.Kind(arg), fakeNow, map[string]string{"from": "script"}) })
+		f.set(func() { f.addEvent("n1", event.Kind(arg), fakeNow, map[string]string{"from": "script"}) })
 	case "await-follower", "await-reader":
 		seen := make(chan struct{})
 		f.set(func() {
@@ -163,11 +165,11 @@ func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
 
 // inProcess runs a command line against a started fake and returns what it
 // wrote.
-func inProcess(t *testing.T, f *fakeCluster, term terminal, args ...string) (code int, stdout, stderr string) {
+func inProcess(t *testing.T, f *fakeCluster, term cli.Terminal, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	term.in, term.out, term.err = strings.NewReader(""), &out, &errs
-	term.env = append([]string{"SKEIN_SOCKET=" + f.socket, "SKEIN_CONFIG=/nonexistent/skein.toml", "SKEIN_NODE_NAME=n2"}, term.env...)
+	term.In, term.Out, term.Err = strings.NewReader(""), &out, &errs
+	term.Env = append([]string{"SKEIN_SOCKET=" + f.socket, "SKEIN_CONFIG=/nonexistent/skein.toml", "SKEIN_NODE_NAME=n2"}, term.Env...)
 	code = execute(t.Context(), args, term, fakeDeps())
 	return code, out.String(), errs.String()
 }

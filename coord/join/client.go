@@ -20,8 +20,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/internal/durable"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // Options says how a host joins.
@@ -48,7 +51,7 @@ type Options struct {
 // one of another cluster (ErrOtherCluster). The sponsor's addresses are tried
 // in turn, 10 s each, onion addresses 90 s and five times over. After any error it may be called again with the same
 // token: the host keeps its keys, and a sponsor repeats its answer.
-func Join(ctx context.Context, t Token, dir string, o Options) error {
+func Join(ctx context.Context, t token.Token, dir string, o Options) error {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
@@ -68,7 +71,7 @@ func Join(ctx context.Context, t Token, dir string, o Options) error {
 
 type joiner struct {
 	o     Options
-	token Token
+	token token.Token
 	dir   string
 	log   zerolog.Logger
 }
@@ -87,7 +90,7 @@ func (j *joiner) run(ctx context.Context) error {
 		return err
 	}
 	if !j.o.Wall().Before(j.token.Deadline) {
-		return ErrExpired
+		return token.ErrExpired
 	}
 	f, err := j.keys()
 	if err != nil {
@@ -168,10 +171,8 @@ func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*ans
 			continue
 		}
 		pause := min(onionPause<<(n-1), maxOnionPause)
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(err, ctx.Err())
-		case <-time.After(pause/2 + time.Duration(j.o.Rand()*float64(pause)/2)):
+		if ended := wait.For(ctx, pause/2+time.Duration(j.o.Rand()*float64(pause)/2)); ended != nil {
+			return nil, errors.Join(err, ended)
 		}
 		if j.o.Renew != nil {
 			j.o.Renew(ctx)
@@ -182,7 +183,7 @@ func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*ans
 // addrs are those that can be tried; tor says that one needs it.
 func (j *joiner) addrs() (addrs []string, tor bool) {
 	for _, a := range j.token.Addrs {
-		if !isOnion(a) {
+		if !token.IsOnion(a) {
 			addrs = append(addrs, a)
 		} else if j.o.DialOnion != nil {
 			addrs, tor = append(addrs, a), true
@@ -218,15 +219,15 @@ func (j *joiner) askAll(ctx context.Context, addrs []string, id *Identity, ann m
 
 // dial connects to where the sponsor's TLS begins.
 func (j *joiner) dial(ctx context.Context, addr string) (net.Conn, error) {
-	target, door := strings.CutPrefix(addr, doorPrefix)
-	if !isOnion(addr) {
+	target, viaDoor := strings.CutPrefix(addr, token.DoorPrefix)
+	if !token.IsOnion(addr) {
 		return j.o.Dial(ctx, target)
 	}
 	conn, err := j.o.DialOnion(ctx, target)
-	if err != nil || !door {
+	if err != nil || !viaDoor {
 		return conn, err
 	}
-	through, err := throughDoor(ctx, conn, target, j.token.Invite)
+	through, err := door.Through(ctx, conn, target, j.token.Invite)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -235,14 +236,14 @@ func (j *joiner) dial(ctx context.Context, addr string) (net.Conn, error) {
 
 func (j *joiner) askOne(ctx context.Context, addr string, id *Identity, ann member.Signed) (*answer, error) {
 	limit := exchangeTime
-	if isOnion(addr) {
+	if token.IsOnion(addr) {
 		limit = onionExchange
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	req := request{
 		WGPub: id.WGPub, RequestTime: j.o.Wall().Unix(), Node: id.Node, IDPub: id.IDPub,
-		Nonce: randomSecret(nonceLen).Bytes(), Ann: ann,
+		Nonce: token.RandomSecret(nonceLen).Bytes(), Ann: ann,
 	}
 	if e := first(j.o.About.Endpoints); e.IsValid() {
 		req.Endpoint = e.String()
@@ -285,7 +286,7 @@ func (j *joiner) post(ctx context.Context, addr string, raw []byte) (status int,
 		MaxResponseHeaderBytes: maxRequest,
 	}
 	defer tr.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://skein"+pathPrefix+j.token.Invite, bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://skein"+door.PathPrefix+j.token.Invite, bytes.NewReader(raw))
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("build request: %w", err)
 	}

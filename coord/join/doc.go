@@ -12,7 +12,7 @@
 // names the reason.
 //
 // Through Tor a newcomer reaches the sponsor's own onion service, or an onion
-// address that the whole cluster serves. There any host's Doorkeeper, seeing by
+// address that the whole cluster serves. There any host's door.Keeper, seeing by
 // the invite's id whose it is, passes the connection on to the sponsor, and the
 // newcomer's TLS runs through. What is wrong there is one 404 after one time;
 // guesses reach no sponsor.
@@ -35,7 +35,7 @@
 //	left           the host is a member no more: Load refuses the directory, LoadPast reads it
 //
 // The caller holds the lock of the state directory. Secrets are of type
-// Secret, which prints [redacted]; a token or secret never appears in an error
+// token.Secret, which prints [redacted]; a token or secret never appears in an error
 // or a log line.
 //
 // Non-goals: the mesh, gossip, who needs to know a new member.

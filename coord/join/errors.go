@@ -10,10 +10,6 @@ var (
 	ErrNotInitialised = errors.New("state directory belongs to no cluster yet")
 	// ErrOtherCluster reports a token of another cluster than the directory's.
 	ErrOtherCluster = errors.New("state directory belongs to another cluster")
-	// ErrToken reports text that is no join token.
-	ErrToken = errors.New("not a join token")
-	// ErrExpired reports an invite whose time is over.
-	ErrExpired = errors.New("invite expired")
 	// ErrRefused reports a sponsor that answered 404: the invite is unknown,
 	// expired, used up or revoked, the node id is another host's or that of one
 	// that left or was removed not long ago, or the clocks differ by minutes. Only the sponsor's log says which. Not retryable as it is.
@@ -25,14 +21,13 @@ var (
 	// ErrNeedTor reports a token that only names onion addresses, where there is
 	// no tor.
 	ErrNeedTor = errors.New("the token names onion addresses only, and tor is off")
-	// ErrDoor reports an onion address behind which no host passed the join on:
-	// its sponsor is out of reach, or the invite is of no sponsor. Retryable.
-	ErrDoor = errors.New("no host behind the onion address passed the join on")
 	// ErrNotSponsor reports a host that cannot certify others.
 	ErrNotSponsor = errors.New("this host is no sponsor")
 	// ErrLeft reports a state directory whose host has left its cluster. Another
 	// state directory, and another node id, are needed to join again.
 	ErrLeft = errors.New("this host has left the cluster")
+	// ErrRemoved reports a host whose key was revoked by a sponsor.
+	ErrRemoved = errors.New("this host was removed from the cluster")
 	// ErrNeedRoot reports what only the root key can do, where it is not kept.
 	ErrNeedRoot = errors.New("only the root key can do that, and it is not on this host")
 	// ErrNoSlice reports that other sponsors own all addresses of the cluster.
@@ -43,6 +38,4 @@ var (
 	ErrNoMember = errors.New("no such member")
 	// ErrNoStagedKey reports that no next WireGuard key was staged.
 	ErrNoStagedKey = errors.New("no wireguard key is staged")
-	// ErrNoInvite reports an invite id that is not known.
-	ErrNoInvite = errors.New("no such invite")
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
 
@@ -179,7 +180,7 @@ func (s *site) admissions() []Admission {
 	return append([]Admission(nil), s.admitted...)
 }
 
-func (s *site) token(uses int) Token {
+func (s *site) token(uses int) token.Token {
 	s.t.Helper()
 	t, err := s.invites.Create(s.id, []string{s.addr}, time.Hour, uses, s.wall())
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/internal/durable"
 )
@@ -50,9 +51,9 @@ type Identity struct {
 	WGPub       [32]byte
 	RootPub     ed25519.PublicKey
 
-	idKey  Secret // Ed25519 seed
-	wgKey  Secret // Curve25519 private key
-	secret Secret // cluster secret
+	idKey  token.Secret // Ed25519 seed
+	wgKey  token.Secret // Curve25519 private key
+	secret token.Secret // cluster secret
 	// wgOld are the WireGuard keys before, newest first: tokens that name
 	// one of them stay good.
 	wgOld []oldKey
@@ -110,7 +111,7 @@ func (f identityFile) identity() (*Identity, error) {
 	id := &Identity{
 		Cluster: f.Cluster, ClusterName: f.ClusterName, Network: f.Network, Node: f.Node, RootPub: f.RootPub,
 		WGPub: [32]byte(wg.PublicKey().Bytes()),
-		idKey: NewSecret(f.IDKey), wgKey: NewSecret(f.WGKey), secret: NewSecret(f.Secret),
+		idKey: token.NewSecret(f.IDKey), wgKey: token.NewSecret(f.WGKey), secret: token.NewSecret(f.Secret),
 	}
 	if id.wgOld, err = readOldKeys(f.WGOld); err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func newKeys(node cluster.NodeID) (identityFile, error) {
 	}
 	return identityFile{
 		Version: fileVersion, Node: node,
-		IDKey: randomSecret(ed25519.SeedSize).Bytes(), WGKey: wg.Bytes(),
+		IDKey: token.RandomSecret(ed25519.SeedSize).Bytes(), WGKey: wg.Bytes(),
 	}, nil
 }
 
@@ -211,7 +212,7 @@ func (f identityFile) member() (*Identity, error) {
 	if err := member.CheckCIDR(id.Network); err != nil {
 		return nil, err
 	}
-	if len(f.Secret) != secretLen {
+	if len(f.Secret) != token.SecretLen {
 		return nil, errors.New("cluster secret of wrong length")
 	}
 	return id, nil

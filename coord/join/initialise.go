@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
-
-// secretLen is the length of invite and cluster secrets, in bytes.
-const secretLen = 32
 
 // annLife is how long an announcement is taken by hosts that never saw it
 // before. A daemon announces at every start and once a day.
@@ -102,11 +100,11 @@ func (o *InitOptions) create(dir string) error {
 	if err != nil {
 		return err
 	}
-	root := ed25519.NewKeyFromSeed(randomSecret(ed25519.SeedSize).Bytes())
-	f.Cluster = member.ClusterID(randomSecret(16).Bytes())
+	root := ed25519.NewKeyFromSeed(token.RandomSecret(ed25519.SeedSize).Bytes())
+	f.Cluster = member.ClusterID(token.RandomSecret(16).Bytes())
 	f.ClusterName, f.Network = o.ClusterName, o.Network
 	f.RootPub = publicOf(root)
-	f.Secret = randomSecret(secretLen).Bytes()
+	f.Secret = token.RandomSecret(token.SecretLen).Bytes()
 	id, err := f.identity()
 	if err != nil {
 		return err

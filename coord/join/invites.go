@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
 
@@ -103,9 +105,9 @@ func (f invitesFile) check() error {
 	}
 	for _, i := range f.Invites {
 		switch {
-		case !validInviteID(i.ID):
+		case !token.Valid(i.ID):
 			return errors.New("invite without a valid id")
-		case len(i.Secret) != secretLen:
+		case len(i.Secret) != token.SecretLen:
 			return fmt.Errorf("invite %s: secret of wrong length", i.ID)
 		case i.Uses < 1 || i.Uses > MaxUses || len(i.Spent) > i.Uses:
 			return fmt.Errorf("invite %s: %d of %d uses spent", i.ID, len(i.Spent), i.Uses)
@@ -122,18 +124,18 @@ func (f invitesFile) check() error {
 // Create makes an invite for uses hosts, valid for ttl from now, and returns
 // its token. Addrs are the sponsor's join addresses, host:port; id is the
 // identity that the Sponsor has.
-func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (Token, error) {
+func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (token.Token, error) {
 	if ttl < time.Second || ttl > MaxTTL {
-		return Token{}, fmt.Errorf("create invite: ttl %s, want 1s-%s", ttl, MaxTTL)
+		return token.Token{}, fmt.Errorf("create invite: ttl %s, want 1s-%s", ttl, MaxTTL)
 	}
 	if uses < 1 || uses > MaxUses {
-		return Token{}, fmt.Errorf("create invite: %d uses, want 1-%d", uses, MaxUses)
+		return token.Token{}, fmt.Errorf("create invite: %d uses, want 1-%d", uses, MaxUses)
 	}
-	if err := checkAddrs(addrs); err != nil {
-		return Token{}, fmt.Errorf("create invite: %w", err)
+	if err := token.CheckAddrs(addrs); err != nil {
+		return token.Token{}, fmt.Errorf("create invite: %w", err)
 	}
 	inv := inviteFile{
-		ID: newInviteID(id.ClusterSecret(), id.Node), Secret: randomSecret(secretLen).Bytes(),
+		ID: token.NewID(id.ClusterSecret(), id.Node), Secret: token.RandomSecret(token.SecretLen).Bytes(),
 		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses,
 	}
 	inv.setClient()
@@ -142,15 +144,15 @@ func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses i
 	next := s.state.clone()
 	next.prune(now)
 	if len(next.Invites) >= MaxInvites {
-		return Token{}, fmt.Errorf("create invite: %d are kept already", MaxInvites)
+		return token.Token{}, fmt.Errorf("create invite: %d are kept already", MaxInvites)
 	}
 	next.Invites = append(next.Invites, inv)
 	if err := s.commit(next); err != nil {
-		return Token{}, fmt.Errorf("create invite: %w", err)
+		return token.Token{}, fmt.Errorf("create invite: %w", err)
 	}
-	return Token{
+	return token.Token{
 		Cluster: id.Cluster, Addrs: slices.Clone(addrs), IDPub: id.IDPub, WGPub: id.WGPub, RootPub: id.RootPub,
-		Invite: inv.ID, Secret: NewSecret(inv.Secret), Deadline: inv.Expires, Network: id.Network,
+		Invite: inv.ID, Secret: token.NewSecret(inv.Secret), Deadline: inv.Expires, Network: id.Network,
 	}, nil
 }
 
@@ -170,14 +172,14 @@ func (s *Invites) List() []Invite {
 }
 
 // Revoke ends an invite; hosts that joined by it stay. The error wraps
-// ErrNoInvite if it is not known.
+// door.ErrNoInvite if it is not known.
 func (s *Invites) Revoke(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := s.state.clone()
 	i := next.find(id)
 	if i == nil {
-		return fmt.Errorf("revoke invite %q: %w", id, ErrNoInvite)
+		return fmt.Errorf("revoke invite %q: %w", id, door.ErrNoInvite)
 	}
 	i.Revoked = true
 	if err := s.commit(next); err != nil {
@@ -229,7 +231,7 @@ func (s *Invites) spend(id string, u spent, serial uint64, now time.Time) error 
 	next := s.state.clone()
 	i := next.find(id)
 	if i == nil || i.Revoked || !now.Before(i.Expires) || len(i.Spent) >= i.Uses {
-		return fmt.Errorf("spend invite: %w", ErrNoInvite)
+		return fmt.Errorf("spend invite: %w", door.ErrNoInvite)
 	}
 	i.Spent = append(slices.Clone(i.Spent), u)
 	next.Serial = max(next.Serial, serial)

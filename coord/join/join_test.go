@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
 
@@ -313,8 +314,8 @@ func TestTokenExpiresAtTheJoiner(t *testing.T) {
 	s := newSite(t)
 	tok := s.token(1)
 	s.setWall(wall.Add(2 * time.Hour))
-	if err := Join(t.Context(), tok, t.TempDir(), s.options("n2")); !errors.Is(err, ErrExpired) {
-		t.Errorf("%v, want ErrExpired", err)
+	if err := Join(t.Context(), tok, t.TempDir(), s.options("n2")); !errors.Is(err, token.ErrExpired) {
+		t.Errorf("%v, want token.ErrExpired", err)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/skein-project/skein/internal/bucket"
 )
 
 // Failed tries of one source: a burst of maxTries, refilled at maxTries a
@@ -20,8 +22,9 @@ const (
 // further ones share the bucket of the zero address.
 type limiter struct {
 	mu      sync.Mutex
-	buckets map[try]*bucket // guarded by mu
-	pruned  time.Time       // guarded by mu: last search for full buckets
+	buckets map[try]*tries // guarded by mu
+	pruned  time.Time      // guarded by mu: last search for full buckets
+	start   time.Time      // guarded by mu: of the first try
 }
 
 // try is what shares a bucket: a source, or, of those that come without one as
@@ -32,13 +35,16 @@ type try struct {
 	invite string
 }
 
-type bucket struct {
-	left   float64
+// tries are those of one source.
+type tries struct {
+	failed bucket.Bucket
 	flying int
-	at     time.Time
 }
 
-func newLimiter() *limiter { return &limiter{buckets: map[try]*bucket{}} }
+// tryRate is how many failures a source is allowed.
+func tryRate() bucket.Rate { return bucket.Rate{PerSecond: maxTries / 60.0, Burst: maxTries} }
+
+func newLimiter() *limiter { return &limiter{buckets: map[try]*tries{}} }
 
 // take reports whether from may try at now. Whoever may calls done, which says
 // how the try ended.
@@ -46,8 +52,7 @@ func (l *limiter) take(from try, now time.Time) (done func(failed bool), ok bool
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.bucket(from, now)
-	b.refill(now)
-	if b.left < 1 || b.flying >= maxFlying {
+	if b.failed.Left(tryRate(), l.since(now)) < 1 || b.flying >= maxFlying {
 		return nil, false
 	}
 	b.flying++
@@ -56,19 +61,19 @@ func (l *limiter) take(from try, now time.Time) (done func(failed bool), ok bool
 		defer l.mu.Unlock()
 		b.flying--
 		if failed {
-			b.left--
+			b.failed.Spend(tryRate(), 1, l.since(now))
 		}
 	}, true
 }
 
-func (l *limiter) bucket(from try, now time.Time) *bucket {
+func (l *limiter) bucket(from try, now time.Time) *tries {
 	if b := l.buckets[from]; b != nil {
 		return b
 	}
 	if age := now.Sub(l.pruned); len(l.buckets) >= maxSources && (age < 0 || age >= time.Second) {
 		l.pruned = now
 		for a, b := range l.buckets {
-			if b.refill(now); b.left >= maxTries && b.flying == 0 {
+			if b.flying == 0 && b.failed.Left(tryRate(), l.since(now)) >= maxTries {
 				delete(l.buckets, a)
 			}
 		}
@@ -79,14 +84,15 @@ func (l *limiter) bucket(from try, now time.Time) *bucket {
 			return b
 		}
 	}
-	b := &bucket{left: maxTries, at: now}
+	b := &tries{}
 	l.buckets[from] = b
 	return b
 }
 
-func (b *bucket) refill(now time.Time) {
-	if d := now.Sub(b.at); d > 0 {
-		b.left = min(b.left+d.Minutes()*maxTries, maxTries)
+// since is the time that buckets go by.
+func (l *limiter) since(now time.Time) time.Duration {
+	if l.start.IsZero() {
+		l.start = now
 	}
-	b.at = now
+	return now.Sub(l.start)
 }

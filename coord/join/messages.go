@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
 )
 
 // Limits and names of the exchange.
 const (
-	pathPrefix   = "/.rb/"
 	macHeader    = "Skein-Mac" // HMAC of the answer's exact bytes, base64url
 	maxRequest   = 8 << 10
 	maxAnswer    = 64 << 10
@@ -94,7 +94,7 @@ func (r *request) transcript(c member.ClusterID, sponsor ed25519.PublicKey, invi
 }
 
 // prove fills in the proofs.
-func (r *request) prove(transcript []byte, secret Secret, idKey ed25519.PrivateKey, wgKey, sponsorWG [32]byte) error {
+func (r *request) prove(transcript []byte, secret token.Secret, idKey ed25519.PrivateKey, wgKey, sponsorWG [32]byte) error {
 	r.ClusterToken = tokenPrefix + macEncoding.EncodeToString(mac(secret.Bytes(), transcript))
 	r.Sig = ed25519.Sign(idKey, append([]byte(sigDomain), transcript...))
 	shared, err := sharedKey(wgKey, sponsorWG)
@@ -197,7 +197,7 @@ func parseAnswer(body []byte) (*answer, error) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		return nil, errors.New("wrong type of a field") // the text may hold the secret
 	}
-	if !a.Success || len(a.Secret) != secretLen || len(a.ClusterName) > maxClusterName {
+	if !a.Success || len(a.Secret) != token.SecretLen || len(a.ClusterName) > maxClusterName {
 		return nil, errors.New("a field is missing or of wrong length")
 	}
 	return &a, member.CheckCIDR(a.Network)

@@ -2,41 +2,22 @@ package join
 
 import (
 	"crypto/ecdh"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"slices"
 	"time"
+
+	"github.com/skein-project/skein/coord/join/token"
 )
 
 // Hosts' own onion services are restricted to those whose X25519 key stands in
 // their descriptor (client authorization, rend-spec-v3): members, who announce
 // theirs, and newcomers, whose key sponsor and token derive from the secret of
 // the invite.
-const (
-	memberClient  = "skein/onion-client/1\n"
-	inviteeClient = "skein/onion-invitee/1\n"
-)
+const memberClient = "skein/onion-client/1\n"
 
 // OnionClient returns the key with which this host reads the descriptors of the
 // others' own onion services. It is derived from the identity key, and lets
 // nobody infer that.
-func (id *Identity) OnionClient() *ecdh.PrivateKey { return onionClient(id.idKey, memberClient) }
-
-// OnionClient returns the key with which a newcomer reads the descriptor of the
-// sponsor's own onion service.
-func (t Token) OnionClient() *ecdh.PrivateKey { return onionClient(t.Secret, inviteeClient) }
-
-func onionClient(secret Secret, info string) *ecdh.PrivateKey {
-	raw, err := hkdf.Key(sha256.New, secret.Bytes(), nil, info, 32)
-	if err != nil { // too long
-		panic("join: derive onion client key: " + err.Error())
-	}
-	key, err := ecdh.X25519().NewPrivateKey(raw)
-	if err != nil { // any 32 bytes are one
-		panic("join: onion client key: " + err.Error())
-	}
-	return key
-}
+func (id *Identity) OnionClient() *ecdh.PrivateKey { return token.OnionKey(id.idKey, memberClient) }
 
 // OnionClients returns the public keys of the newcomers that may come, the
 // latest invite's first. A spent invite counts until its time is over: whoever
@@ -55,5 +36,5 @@ func (s *Invites) OnionClients(now time.Time) [][32]byte {
 
 // setClient derives what the file does not say.
 func (i *inviteFile) setClient() {
-	i.client = [32]byte(onionClient(NewSecret(i.Secret), inviteeClient).PublicKey().Bytes())
+	i.client = [32]byte(token.OnionKey(token.NewSecret(i.Secret), token.InviteeClient).PublicKey().Bytes())
 }

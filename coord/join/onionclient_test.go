@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
 
@@ -13,19 +14,19 @@ import (
 func TestOnionClients(t *testing.T) {
 	s := newSite(t)
 	now := time.Now()
-	var toks []Token
+	var toks []token.Token
 	for _, ttl := range []time.Duration{time.Hour, time.Minute, time.Hour} {
 		tok, err := s.invites.Create(s.id, []string{"192.0.2.1:443"}, ttl, 1, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := ParseToken(tok.Reveal())
+		read, err := token.Parse(tok.Reveal())
 		if err != nil {
 			t.Fatal(err)
 		}
 		toks = append(toks, read)
 	}
-	want := func(when string, at time.Time, tokens ...Token) {
+	want := func(when string, at time.Time, tokens ...token.Token) {
 		t.Helper()
 		got := s.invites.OnionClients(at)
 		if len(got) != len(tokens) {

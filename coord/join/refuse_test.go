@@ -22,6 +22,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
 
@@ -50,7 +52,7 @@ func newCandidate(t *testing.T, node cluster.NodeID) candidate {
 }
 
 // request builds c's request; shape may change it before the proofs are made.
-func (c candidate) request(t *testing.T, tok Token, now time.Time, shape func(*request)) *request {
+func (c candidate) request(t *testing.T, tok token.Token, now time.Time, shape func(*request)) *request {
 	t.Helper()
 	r := &request{
 		WGPub: c.id.WGPub, RequestTime: now.Unix(), Node: c.id.Node, IDPub: c.id.IDPub,
@@ -114,21 +116,21 @@ func TestEveryFailureIsTheSame404(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrongSecret := tok
-	wrongSecret.Secret = randomSecret(secretLen)
+	wrongSecret.Secret = token.RandomSecret(token.SecretLen)
 	wrongSponsor := tok
 	wrongSponsor.IDPub = pubOf(t, 9)
 	unknown := tok
-	unknown.Invite = strings.Repeat("a", inviteIDLen)
+	unknown.Invite = strings.Repeat("a", token.IDLen)
 
 	c, thief := newCandidate(t, "n3"), newCandidate(t, "n4")
-	good := func(tok Token, shape func(*request)) string { return encode(t, c.request(t, tok, wall, shape)) }
+	good := func(tok token.Token, shape func(*request)) string { return encode(t, c.request(t, tok, wall, shape)) }
 	changed := func(f func(*request)) string {
 		r := c.request(t, tok, wall, nil)
 		f(r)
 		return encode(t, r)
 	}
 	type try struct{ method, path, body, result string }
-	path := pathPrefix + tok.Invite
+	path := door.PathPrefix + tok.Invite
 	tries := map[string]try{
 		"GET":               {"GET", path, good(tok, nil), resultRequest},
 		"another path":      {"POST", "/", good(tok, nil), resultRequest},
@@ -139,13 +141,13 @@ func TestEveryFailureIsTheSame404(t *testing.T) {
 		"above 8 KiB":       {"POST", path, `{"x":"` + strings.Repeat("x", maxRequest) + `"}`, resultRequest},
 		"repeated field":    {"POST", path, strings.Replace(good(tok, nil), `{`, `{"node_id":"n9",`, 1), resultRequest},
 		"bad node id":       {"POST", path, good(tok, func(r *request) { r.Node = "N" }), resultRequest},
-		"unknown invite":    {"POST", pathPrefix + unknown.Invite, good(unknown, nil), resultInvite},
+		"unknown invite":    {"POST", door.PathPrefix + unknown.Invite, good(unknown, nil), resultInvite},
 		"other invite":      {"POST", path, good(other, nil), resultSecret},
 		"wrong secret":      {"POST", path, good(wrongSecret, nil), resultSecret},
 		"for other sponsor": {"POST", path, good(wrongSponsor, nil), resultSecret},
-		"revoked invite":    {"POST", pathPrefix + revoked.Invite, good(revoked, nil), resultInvite},
-		"used invite":       {"POST", pathPrefix + used.Invite, good(used, nil), resultInvite},
-		"expired invite":    {"POST", pathPrefix + expired.Invite, good(expired, nil), resultInvite},
+		"revoked invite":    {"POST", door.PathPrefix + revoked.Invite, good(revoked, nil), resultInvite},
+		"used invite":       {"POST", door.PathPrefix + used.Invite, good(used, nil), resultInvite},
+		"expired invite":    {"POST", door.PathPrefix + expired.Invite, good(expired, nil), resultInvite},
 		"old request":       {"POST", path, encode(t, c.request(t, tok, wall.Add(-301*time.Second), nil)), resultClock},
 		"future request":    {"POST", path, encode(t, c.request(t, tok, wall.Add(61*time.Second), nil)), resultClock},
 		"other identity":    {"POST", path, good(tok, func(r *request) { r.IDPub = thief.id.IDPub }), resultKeys},
@@ -212,7 +214,7 @@ func TestSameAnswerForTheSameHost(t *testing.T) {
 	c := newCandidate(t, "n2")
 	var bodies []string
 	for i := range 3 {
-		r := s.ask("192.0.2.1:1", "POST", pathPrefix+tok.Invite, encode(t, c.request(t, tok, wall, func(r *request) { r.Nonce[0] = byte(i) })))
+		r := s.ask("192.0.2.1:1", "POST", door.PathPrefix+tok.Invite, encode(t, c.request(t, tok, wall, func(r *request) { r.Nonce[0] = byte(i) })))
 		b, err := io.ReadAll(r.Body)
 		if err != nil || r.StatusCode != http.StatusOK {
 			t.Fatalf("try %d: %s, %v", i, r.Status, err)
@@ -232,7 +234,7 @@ func TestRateCountsFailuresOnly(t *testing.T) {
 	tok := s.token(1)
 	c := newCandidate(t, "n2")
 	for range 3 * maxTries {
-		if r := s.ask("192.0.2.1:1", "POST", pathPrefix+tok.Invite, encode(t, c.request(t, tok, wall, nil))); r.StatusCode != http.StatusOK {
+		if r := s.ask("192.0.2.1:1", "POST", door.PathPrefix+tok.Invite, encode(t, c.request(t, tok, wall, nil))); r.StatusCode != http.StatusOK {
 			t.Fatal(r.Status)
 		}
 	}
@@ -247,7 +249,7 @@ func TestLimiter(t *testing.T) {
 		}
 		return ok
 	}
-	a := source("192.0.2.1:7")
+	a := door.Source("192.0.2.1:7")
 	for i := range maxTries {
 		if !fail(a, wall) {
 			t.Fatalf("try %d refused", i)
@@ -265,14 +267,14 @@ func TestLimiter(t *testing.T) {
 	if len(l.buckets) > maxSources+1 {
 		t.Errorf("%d buckets", len(l.buckets))
 	}
-	if source("[2001:db8:1:2:3::1]:5") != source("[2001:db8:1:2:9::1]:6") || source("[2001:db8:1:2::1]:5") == source("[2001:db8:1:3::1]:5") {
+	if door.Source("[2001:db8:1:2:3::1]:5") != door.Source("[2001:db8:1:2:9::1]:6") || door.Source("[2001:db8:1:2::1]:5") == door.Source("[2001:db8:1:3::1]:5") {
 		t.Error("IPv6 sources are not counted by /64")
 	}
-	if source("[::ffff:192.0.2.1]:5") != a || source("@") != (netip.Addr{}) {
+	if door.Source("[::ffff:192.0.2.1]:5") != a || door.Source("@") != (netip.Addr{}) {
 		t.Error("sources of other forms")
 	}
 	for _, tor := range []string{"127.0.0.1:9", "127.9.9.9:1", "[::1]:3"} {
-		if source(tor) != (netip.Addr{}) {
+		if door.Source(tor) != (netip.Addr{}) {
 			t.Errorf("%s has a bucket of its own", tor)
 		}
 	}
@@ -359,7 +361,7 @@ func TestForgedAnswers(t *testing.T) {
 
 // serveForged answers one request with the sponsor's own answer, forged and
 // authenticated anew; a nil forge leaves the MAC out.
-func (s *site) serveForged(tok Token, forge func(*answer)) string {
+func (s *site) serveForged(tok token.Token, forge func(*answer)) string {
 	s.t.Helper()
 	conf, err := serverTLS(s.id)
 	if err != nil {
@@ -416,7 +418,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	tok := s.token(1)
 	dir := t.TempDir()
 	wrong := tok
-	wrong.Secret = randomSecret(secretLen)
+	wrong.Secret = token.RandomSecret(token.SecretLen)
 	var out strings.Builder
 	fmt.Fprintln(&out, Join(t.Context(), wrong, t.TempDir(), s.options("n2")))
 	if err := Join(t.Context(), tok, dir, s.options("n2")); err != nil {
@@ -426,11 +428,11 @@ func TestSecretsStaySecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = ParseToken(tok.Reveal() + "x")
+	_, err = token.Parse(tok.Reveal() + "x")
 	fmt.Fprintln(&out, err)
-	_, err = ReadToken(tok.Reveal(), nil)
+	_, err = token.Read(tok.Reveal(), nil)
 	fmt.Fprintln(&out, err)
-	for _, v := range []any{tok, &tok, id, *id, s.id, s.invites.List(), tok.Secret, struct{ S Secret }{tok.Secret}, struct{ t Token }{tok}} {
+	for _, v := range []any{tok, &tok, id, *id, s.id, s.invites.List(), tok.Secret, struct{ S token.Secret }{tok.Secret}, struct{ t token.Token }{tok}} {
 		fmt.Fprintf(&out, "%v %+v %#v %s %x %q %d\n", v, v, v, v, v, v, v)
 		if b, err := json.Marshal(v); err == nil {
 			out.Write(b)
@@ -504,7 +506,7 @@ func TestConcurrentJoins(t *testing.T) {
 		c := newCandidate(t, cluster.NodeID(fmt.Sprintf("m%d", i)))
 		body := encode(t, c.request(t, tok, wall, nil))
 		go func() {
-			status <- s.ask(fmt.Sprintf("192.0.2.%d:1", i+1), "POST", pathPrefix+tok.Invite, body).StatusCode
+			status <- s.ask(fmt.Sprintf("192.0.2.%d:1", i+1), "POST", door.PathPrefix+tok.Invite, body).StatusCode
 		}()
 	}
 	admitted := 0
@@ -531,7 +533,7 @@ func TestRackJoins(t *testing.T) {
 	status := make(chan int, n)
 	for i := range n {
 		body := encode(t, newCandidate(t, cluster.NodeID(fmt.Sprintf("m%d", i))).request(t, tok, wall, nil))
-		go func() { status <- s.ask("192.0.2.1:1", "POST", pathPrefix+tok.Invite, body).StatusCode }()
+		go func() { status <- s.ask("192.0.2.1:1", "POST", door.PathPrefix+tok.Invite, body).StatusCode }()
 	}
 	for range n {
 		if got := <-status; got != http.StatusOK {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
 
@@ -665,9 +666,9 @@ func TestManyInvites(t *testing.T) {
 	one.Answer = []byte("{}")
 	for i := range 40 {
 		inv := inviteFile{
-			ID: fmt.Sprintf("%016d", 0), Secret: make([]byte, secretLen), Created: now, Expires: now.Add(time.Hour), Uses: MaxUses,
+			ID: fmt.Sprintf("%016d", 0), Secret: make([]byte, token.SecretLen), Created: now, Expires: now.Add(time.Hour), Uses: MaxUses,
 		}
-		inv.ID = strings.Repeat(string(rune('a'+i%20)), inviteIDLen)
+		inv.ID = strings.Repeat(string(rune('a'+i%20)), token.IDLen)
 		for range MaxUses {
 			inv.Spent = append(inv.Spent, one)
 		}
@@ -708,7 +709,7 @@ func FuzzIdentityFile(f *testing.F) {
 		}
 		id, err := loadIdentity(dir)
 		if err == nil {
-			if _, ok := netip.AddrFromSlice(id.Network.Addr().AsSlice()); !ok || len(id.ClusterSecret()) != secretLen {
+			if _, ok := netip.AddrFromSlice(id.Network.Addr().AsSlice()); !ok || len(id.ClusterSecret()) != token.SecretLen {
 				t.Fatal("a damaged identity was accepted")
 			}
 		}

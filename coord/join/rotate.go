@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/internal/durable"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // oldKey is a WireGuard key that this host had until a time.
 type oldKey struct {
-	key   Secret
+	key   token.Secret
 	until time.Time
 }
 
@@ -46,7 +47,7 @@ func readOldKeys(fs []oldKeyFile) ([]oldKey, error) {
 		if _, err := ecdh.X25519().NewPrivateKey(f.Key); err != nil {
 			return nil, errors.New("former wireguard key of wrong length")
 		}
-		out = append(out, oldKey{key: NewSecret(f.Key), until: f.Until})
+		out = append(out, oldKey{key: token.NewSecret(f.Key), until: f.Until})
 	}
 	return out, nil
 }

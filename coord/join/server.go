@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/door"
 )
 
 // stopTime is how long a stopping Server lets answers finish.
@@ -39,10 +42,9 @@ type Server struct {
 	// what others' doors pass on.
 	slow  *http.Server
 	onion net.Listener
-	doors *doorListener
+	doors *door.Listener
 	// passed are the connections of doors, bounded.
 	passed net.Listener
-	knows  func(string) bool
 }
 
 // torTimes is how much longer the times are of a connection through tor.
@@ -60,7 +62,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "skein_join_connections_refused_total", Help: "Connections to the join port that were closed for being too many, by reason: of one source, or at all.",
 	}, []string{"reason"})
-	for _, reason := range []string{closedSource, closedFull} {
+	for _, reason := range door.Reasons() {
 		refused.WithLabelValues(reason)
 	}
 	if o.Registerer != nil {
@@ -71,7 +73,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	serve := func(times time.Duration) *http.Server {
 		return &http.Server{
 			Handler:           o.Handler,
-			ConnState:         connState,
+			ConnState:         door.ConnState,
 			ReadHeaderTimeout: times * exchangeTime / 2,
 			ReadTimeout:       times * exchangeTime,
 			WriteTimeout:      2 * times * exchangeTime,
@@ -83,14 +85,20 @@ func NewServer(o ServerOptions) (*Server, error) {
 		}
 	}
 	s := &Server{
-		http: serve(1), ln: newLimited(o.Listener, conf, refused), slow: serve(torTimes),
-		doors: newDoorListener(o.Listener.Addr()), knows: o.Knows,
+		http: serve(1), ln: door.Limit(o.Listener, conf, refused), slow: serve(torTimes),
+		doors: door.Listen(o.Listener.Addr(), o.Knows),
 	}
 	if o.Onion != nil {
-		s.onion = newLimited(o.Onion, conf, refused)
+		s.onion = door.Limit(o.Onion, conf, refused)
 	}
-	s.passed = newLimited(s.doors, conf, refused)
+	s.passed = door.Limit(s.doors, conf, refused)
 	return s, nil
+}
+
+// ServeDoor serves a stream of door.Proto, from another member or from this host.
+// It returns when the join is over.
+func (s *Server) ServeDoor(ctx context.Context, _ cluster.NodeID, conn net.Conn) {
+	s.doors.Serve(ctx, conn)
 }
 
 // Run serves until ctx ends, then lets answers finish and closes the listeners.

@@ -17,6 +17,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
 )
@@ -175,10 +177,10 @@ func (s *Sponsor) own(t *member.Table) (member.Cert, error) {
 func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), exchangeTime)
 	defer cancel()
-	from := source(r.RemoteAddr)
+	from := door.Source(r.RemoteAddr)
 	now := s.o.Wall()
 	by := try{from: from}
-	if name, ok := strings.CutPrefix(r.URL.Path, pathPrefix); ok && from == (netip.Addr{}) {
+	if name, ok := strings.CutPrefix(r.URL.Path, door.PathPrefix); ok && from == (netip.Addr{}) {
 		if _, known := s.o.Invites.get(name); known {
 			by.invite = name
 		}
@@ -186,7 +188,7 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	done, ok := s.limit.take(by, now)
 	if !ok {
 		s.results.WithLabelValues(resultRate).Inc()
-		notFound(w)
+		door.NotFound(w)
 		return
 	}
 	body, tag, err := s.serve(ctx, r, now)
@@ -198,7 +200,7 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.results.WithLabelValues(result).Inc()
 		s.log.Warn().Stringer("addr", from).Str("result", result).Err(err).Msg("join request refused")
-		notFound(w)
+		door.NotFound(w)
 		return
 	}
 	h := w.Header()
@@ -208,20 +210,10 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // the joiner asks again if it does not arrive
 }
 
-// notFound is the one answer to every failure.
-func notFound(w http.ResponseWriter) {
-	h := w.Header()
-	h["Date"] = nil
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Connection", "close")
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, "404 page not found\n")
-}
-
 // serve checks a request in the order of what it costs and what it may learn.
 func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (body, tag []byte, err error) {
-	invite, ok := strings.CutPrefix(r.URL.Path, pathPrefix)
-	if r.Method != http.MethodPost || !ok || !validInviteID(invite) || r.URL.RawQuery != "" {
+	invite, ok := strings.CutPrefix(r.URL.Path, door.PathPrefix)
+	if r.Method != http.MethodPost || !ok || !token.Valid(invite) || r.URL.RawQuery != "" {
 		return nil, nil, refuse(resultRequest, "not a join request")
 	}
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
@@ -237,7 +229,7 @@ func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (bo
 	inv, known := s.o.Invites.get(invite)
 	secret := inv.Secret
 	if !known {
-		secret = make([]byte, secretLen) // an unknown invite costs the same
+		secret = make([]byte, token.SecretLen) // an unknown invite costs the same
 	}
 	proven := req.checkSecret(transcript, secret)
 	switch {
@@ -448,23 +440,4 @@ func first(e []netip.AddrPort) netip.AddrPort {
 		return netip.AddrPort{}
 	}
 	return e[0]
-}
-
-// source is the address that a rate belongs to: an IPv4 address, or an IPv6
-// /64; the zero address for whatever has none, and for loopback, from where
-// Tor brings everybody.
-func source(remote string) netip.Addr {
-	ap, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	a := ap.Addr().Unmap().WithZone("")
-	if a.IsLoopback() {
-		return netip.Addr{}
-	}
-	if a.Is6() {
-		p, _ := a.Prefix(64) // 64 is in range
-		return p.Addr()
-	}
-	return a
 }

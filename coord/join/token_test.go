@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/wire"
 )
 
@@ -16,22 +18,22 @@ func TestTokenRoundTrip(t *testing.T) {
 	s := newSite(t)
 	tok := s.token(1)
 	text := tok.Reveal()
-	if strings.ContainsAny(text, " \n") || !strings.HasPrefix(text, TokenPrefix) {
+	if strings.ContainsAny(text, " \n") || !strings.HasPrefix(text, token.Prefix) {
 		t.Errorf("token %q", text)
 	}
 	name := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(name, []byte(text+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fromFile, err := ReadToken(name, nil)
+	fromFile, err := token.Read(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fromStdin, err := ReadToken("-", strings.NewReader("  "+text+"\r\n"))
+	fromStdin, err := token.Read("-", strings.NewReader("  "+text+"\r\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, got := range []Token{fromFile, fromStdin} {
+	for _, got := range []token.Token{fromFile, fromStdin} {
 		if got.Reveal() != text || got.Invite != tok.Invite || !got.Deadline.Equal(tok.Deadline) || got.Cluster != s.id.Cluster ||
 			got.Network != network {
 			t.Errorf("read %s, want %s", got, tok)
@@ -42,7 +44,7 @@ func TestTokenRoundTrip(t *testing.T) {
 func TestBadTokens(t *testing.T) {
 	s := newSite(t)
 	good := s.token(1).Reveal()
-	body, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(good, TokenPrefix))
+	body, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(good, token.Prefix))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +52,15 @@ func TestBadTokens(t *testing.T) {
 		if !strings.Contains(string(body), old) {
 			t.Fatalf("%s not in token", old)
 		}
-		return TokenPrefix + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(body), old, new, 1)))
+		return token.Prefix + base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(body), old, new, 1)))
 	}
 	for name, text := range map[string]string{
 		"empty":          "",
-		"prefix":         TokenPrefix,
+		"prefix":         token.Prefix,
 		"other version":  strings.Replace(good, "-1.", "-2.", 1),
 		"cut":            good[:len(good)-5],
 		"two lines":      good[:50] + "\n" + good[50:],
-		"long":           good + strings.Repeat("A", maxTokenBytes),
+		"long":           good + strings.Repeat("A", 4096),
 		"no secret":      with(`"secret":"`, `"other":"`),
 		"short secret":   with(`"secret":"`, `"secret":"AAAA","x":"`),
 		"second secret":  with(`"secret":"`, `"SECRET":"AAAA","secret":"`),
@@ -70,17 +72,17 @@ func TestBadTokens(t *testing.T) {
 		"host bits":      with(network.String(), "10.77.0.1/16"),
 		"no network":     with(network.String(), "everything"),
 		"cluster":        with(`"cluster":"`, `"cluster":"0`),
-		"not an object":  TokenPrefix + base64.RawURLEncoding.EncodeToString([]byte(`[1]`)),
+		"not an object":  token.Prefix + base64.RawURLEncoding.EncodeToString([]byte(`[1]`)),
 		"trailing bytes": good + "AAAA",
 	} {
-		if _, err := ReadToken("-", strings.NewReader(text)); !errors.Is(err, ErrToken) {
-			t.Errorf("%s: %v, want ErrToken", name, err)
+		if _, err := token.Read("-", strings.NewReader(text)); !errors.Is(err, token.ErrToken) {
+			t.Errorf("%s: %v, want token.ErrToken", name, err)
 		}
 	}
-	if _, err := ReadToken(filepath.Join(t.TempDir(), "missing"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := token.Read(filepath.Join(t.TempDir(), "missing"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, err := ReadToken(good, nil); err == nil || strings.Contains(err.Error(), good) {
+	if _, err := token.Read(good, nil); err == nil || strings.Contains(err.Error(), good) {
 		t.Errorf("token as an argument: %v", err)
 	}
 }
@@ -118,10 +120,10 @@ func TestInvites(t *testing.T) {
 	if again.List()[0].Open(wall) {
 		t.Error("a revoked invite is open")
 	}
-	if err := again.Revoke("aaaa"); !errors.Is(err, ErrNoInvite) {
+	if err := again.Revoke("aaaa"); !errors.Is(err, door.ErrNoInvite) {
 		t.Errorf("revoke of an unknown invite: %v", err)
 	}
-	if err := again.spend(tok.Invite, spent{}, 1, wall); !errors.Is(err, ErrNoInvite) {
+	if err := again.spend(tok.Invite, spent{}, 1, wall); !errors.Is(err, door.ErrNoInvite) {
 		t.Errorf("use of a revoked invite: %v", err)
 	}
 	for range MaxInvites - 1 {
@@ -154,23 +156,6 @@ func TestInviteNotSpentWhenStoreFails(t *testing.T) {
 	}
 }
 
-func FuzzToken(f *testing.F) {
-	f.Add(TokenPrefix + base64.RawURLEncoding.EncodeToString([]byte(`{"cluster":"aeaqcaibaeaqcaibaeaqcaibae","addrs":["h:1"],"id_pub":"`+
-		strings.Repeat("A", 43)+`=","wg_pubkey":"`+strings.Repeat("A", 43)+`=","root_pub":"`+strings.Repeat("A", 43)+`=","invite":"aaaaaaaaaaaaaaaa","secret":"`+
-		strings.Repeat("A", 43)+`=","expires":1700000000}`)))
-	f.Add("skein-join-1.AAAA")
-	f.Fuzz(func(t *testing.T, text string) {
-		tok, err := ParseToken(text)
-		if err != nil {
-			return
-		}
-		again, err := ParseToken(tok.Reveal())
-		if err != nil || again.Reveal() != tok.Reveal() || again.Invite != tok.Invite {
-			t.Fatalf("%q is not stable: %v", text, err)
-		}
-	})
-}
-
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"cluster_token":"v2:x","wg_pubkey":"` + strings.Repeat("A", 43) + `=","wg_endpoint":"","tunnel_ip":"","request_time":1,"node_id":"n1","id_pub":"AAAA","nonce":"AAAA","ann":"AA.` +
 		strings.Repeat("A", 86) + `","sig":"AAAA","possession":"AAAA"}`))
@@ -183,7 +168,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal("accepted what is not strict")
 		}
 		tr := r.transcript([16]byte{1}, make([]byte, 32), "aaaaaaaaaaaaaaaa")
-		if r.checkSecret(tr, make([]byte, secretLen)) || r.checkKeys(tr, [][32]byte{{1}}) == nil {
+		if r.checkSecret(tr, make([]byte, token.SecretLen)) || r.checkKeys(tr, [][32]byte{{1}}) == nil {
 			t.Fatal("a request without keys was proven")
 		}
 	})
@@ -192,7 +177,7 @@ func FuzzRequest(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"success":true,"responder_node_id":"n1","network":"10.0.0.0/16","cluster_secret":"` + strings.Repeat("A", 43) + `=","records":{"certs":[],"anns":[],"revokes":[]}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if a, err := parseAnswer(body); err == nil && (len(a.Secret) != secretLen || !a.Success || !a.Network.IsValid()) {
+		if a, err := parseAnswer(body); err == nil && (len(a.Secret) != token.SecretLen || !a.Success || !a.Network.IsValid()) {
 			t.Fatalf("accepted %+v", a)
 		}
 	})

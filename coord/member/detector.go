@@ -120,12 +120,6 @@ func (d *Detector) Judge(node cluster.NodeID, judged bool, now time.Duration) {
 	}
 }
 
-// Judged reports whether verdicts decide about node.
-func (d *Detector) Judged(node cluster.NodeID) bool {
-	p := d.peers[node]
-	return p != nil && p.judged
-}
-
 // Lost is the verdict that a judged node cannot be reached; since is its last
 // sign of life. It is Suspect at once and Dead when that is long ago.
 func (d *Detector) Lost(node cluster.NodeID, since, now time.Duration) (Transition, bool) {

@@ -109,4 +109,4 @@ func (e Evidence) dispute() dispute {
 }
 
 // Evidence returns the contradictions seen, oldest first, at most 64.
-func (t *Table) Evidence() []Evidence { return slices.Clone(t.evidence) }
+func (d *Directory) Evidence() []Evidence { return slices.Clone(d.evidence) }

@@ -2,37 +2,34 @@ package member
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"encoding/hex"
 	"net/netip"
-
-	"github.com/skein-project/skein/cluster"
 )
 
 // Proves reports whether e, which another host sent, is what it says: two
 // records with valid signatures of this cluster, the first of them about
 // e.Node, that contradict each other.
-func (t *Table) Proves(e Evidence) bool {
+func (d *Directory) Proves(e Evidence) bool {
 	if e.Kept.Equal(e.Other) || bytes.Equal(e.Kept.Bytes, e.Other.Bytes) {
 		return false
 	}
 	if a, err := ParseAnn(e.Kept); err == nil {
 		b, err := ParseAnn(e.Other)
-		return err == nil && t.provesAnns(e, a, b)
+		return err == nil && d.provesAnns(e, a, b)
 	}
 	a, err := ParseCert(e.Kept)
 	if err != nil {
 		return false
 	}
 	b, err := ParseCert(e.Other)
-	return err == nil && e.Word() == WhyConflict && a.Node == e.Node && t.issued(a, e.Kept) && t.issued(b, e.Other) && disputes(a, b)
+	return err == nil && e.Word() == WhyConflict && a.Node == e.Node && d.issued(a, e.Kept) && d.issued(b, e.Other) && disputes(a, b)
 }
 
-func (t *Table) provesAnns(e Evidence, a, b Ann) bool {
-	if node, ok := t.nodeOf(a.IDPub); !ok || node != e.Node {
+func (d *Directory) provesAnns(e Evidence, a, b Ann) bool {
+	if node, ok := d.nodeOf(a.IDPub); !ok || node != e.Node {
 		return false
 	}
-	if _, ok := t.nodeOf(b.IDPub); !ok || !e.Kept.signedBy(annDomain, a.IDPub) || !e.Other.signedBy(annDomain, b.IDPub) {
+	if _, ok := d.nodeOf(b.IDPub); !ok || !e.Kept.signedBy(annDomain, a.IDPub) || !e.Other.signedBy(annDomain, b.IDPub) {
 		return false
 	}
 	same := a.IDPub.Equal(b.IDPub)
@@ -48,30 +45,6 @@ func disputes(a, b Cert) bool {
 		return a.Node != b.Node
 	}
 	return a.Node == b.Node || (a.IP4 == b.IP4 && a.IP4 != netip.Addr{})
-}
-
-// issued reports whether whom c names as its issuer signed it, and is or was
-// one who may.
-func (t *Table) issued(c Cert, s Signed) bool {
-	if c.Cluster != t.v.Cluster || !s.signedBy(certDomain, c.Issuer) {
-		return false
-	}
-	if c.Issuer.Equal(t.v.RootPub) || t.sponsor(c.Issuer) != nil {
-		return true
-	}
-	g := t.gone[key(c.Issuer)]
-	return g != nil && g.cert.Sponsor()
-}
-
-// nodeOf is the node id of a key that is or was certified.
-func (t *Table) nodeOf(pub ed25519.PublicKey) (cluster.NodeID, bool) {
-	if e := t.byID[key(pub)]; e != nil {
-		return e.cert.Node, true
-	}
-	if g := t.gone[key(pub)]; g != nil && !g.rec.IsZero() {
-		return g.cert.Node, true
-	}
-	return "", false
 }
 
 // About names what e is about: the kind, and the keys that contradict each

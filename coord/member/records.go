@@ -186,29 +186,29 @@ func (t *Table) addAll(rs Records, now time.Time, dated bool) (Change, error) {
 }
 
 // Records returns everything that t holds, to be written down.
-func (t *Table) Records() Records {
-	rs := t.missing(nil, true)
-	rs.Evidence = t.Evidence()
+func (d *Directory) Records() Records {
+	rs := d.missing(nil, true)
+	rs.Evidence = d.Evidence()
 	return rs
 }
 
 // travels reports whether e's certificate and announcement are told to other
 // hosts, who would refuse those that expired long ago and those of an issuer
 // that is no sponsor any more.
-func (t *Table) travels(e *entry) (cert, ann bool) {
-	cert = t.stands(&e.claim)
+func (d *Directory) travels(e *entry) (cert, ann bool) {
+	cert = d.stands(&e.claim)
 	return cert, cert && e.ann != nil && !e.annLate
 }
 
 // Summary says which records t holds, for another host's Missing.
-func (t *Table) Summary() []Item {
-	out := make([]Item, 0, len(t.byID)+len(t.gone))
-	for _, e := range t.sorted() {
+func (d *Directory) Summary() []Item {
+	out := make([]Item, 0, len(d.byID)+len(d.gone))
+	for _, e := range d.sorted() {
 		out = append(out, Item{ID: e.id[:16], Cert: e.sum[:8], Epoch: e.epoch()})
 	}
-	for _, g := range t.sortedTombs() {
-		if !t.mute(g) {
-			out = append(out, Item{ID: g.id[:16], Cert: g.short(), Revoked: true, Root: t.byRoot(g.rev)})
+	for _, g := range d.sortedTombs() {
+		if !d.mute(g) {
+			out = append(out, Item{ID: g.id[:16], Cert: g.short(), Revoked: true, Root: d.byRoot(g.rev)})
 		}
 	}
 	return out
@@ -216,9 +216,9 @@ func (t *Table) Summary() []Item {
 
 // Missing returns the records of t that a host with summary have lacks or has
 // older.
-func (t *Table) Missing(have []Item) Records { return t.missing(have, false) }
+func (d *Directory) Missing(have []Item) Records { return d.missing(have, false) }
 
-func (t *Table) missing(have []Item, all bool) Records {
+func (d *Directory) missing(have []Item, all bool) Records {
 	type short [16]byte
 	known := make(map[short]Item, len(have))
 	for _, it := range have {
@@ -227,9 +227,9 @@ func (t *Table) missing(have []Item, all bool) Records {
 		}
 	}
 	var rs Records
-	for _, e := range t.sorted() {
+	for _, e := range d.sorted() {
 		it := known[short(e.id[:16])]
-		cert, ann := t.travels(e)
+		cert, ann := d.travels(e)
 		if (cert || all) && !bytes.Equal(it.Cert, e.sum[:8]) {
 			rs.Certs = append(rs.Certs, e.rec)
 		}
@@ -237,12 +237,12 @@ func (t *Table) missing(have []Item, all bool) Records {
 			rs.Anns = append(rs.Anns, e.annRec)
 		}
 	}
-	for _, g := range t.sortedTombs() {
-		if !all && !t.told(g) {
+	for _, g := range d.sortedTombs() {
+		if !all && !d.spreads(g) {
 			continue
 		}
 		it := known[short(g.id[:16])]
-		if !it.Revoked || (!it.Root && t.byRoot(g.rev)) {
+		if !it.Revoked || (!it.Root && d.byRoot(g.rev)) {
 			rs.Revokes = append(rs.Revokes, g.revRec)
 		}
 		if !g.rec.IsZero() && !bytes.Equal(it.Cert, g.short()) {
@@ -254,11 +254,11 @@ func (t *Table) missing(have []Item, all bool) Records {
 
 // Digest identifies the records that travel: equal on hosts that hold the same
 // certificates, announcement epochs and revocations.
-func (t *Table) Digest() [16]byte {
+func (d *Directory) Digest() [16]byte {
 	h := sha256.New()
 	var epoch [8]byte
-	for _, e := range t.sorted() {
-		cert, ann := t.travels(e)
+	for _, e := range d.sorted() {
+		cert, ann := d.travels(e)
 		if !cert {
 			continue
 		}
@@ -271,11 +271,11 @@ func (t *Table) Digest() [16]byte {
 		h.Write(epoch[:])
 	}
 	h.Write([]byte{0})
-	for _, g := range t.sortedTombs() {
-		if t.told(g) {
+	for _, g := range d.sortedTombs() {
+		if d.spreads(g) {
 			h.Write(g.id[:])
 			h.Write(g.sum[:])
-			if t.byRoot(g.rev) {
+			if d.byRoot(g.rev) {
 				h.Write([]byte{1})
 			}
 		}

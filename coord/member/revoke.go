@@ -2,7 +2,6 @@ package member
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,40 +116,6 @@ func outlasts(a, b Revoke) bool {
 	return b.Expires != 0 && (a.Expires == 0 || a.Expires > b.Expires)
 }
 
-// byRoot reports whether the root key signed r.
-func (t *Table) byRoot(r Revoke) bool { return r.Issuer.Equal(t.v.RootPub) }
-
-// rootEnded reports whether the root key revoked pub.
-func (t *Table) rootEnded(pub ed25519.PublicKey) bool {
-	g := t.gone[key(pub)]
-	return g != nil && t.byRoot(g.rev)
-}
-
-// mute reports whether a sponsor signed g that the root key ended: nobody can
-// tell whether the sponsor did, or a thief afterwards. It binds where it is
-// known, until a certificate of its key comes that stands, and is not told.
-func (t *Table) mute(g *tomb) bool {
-	return !t.byRoot(g.rev) && !g.rev.Left() && t.rootEnded(g.rev.Issuer)
-}
-
-// told reports whether others are told of g. They do not accept the leave of a
-// key that they do not know from a sponsor that the root key ended.
-func (t *Table) told(g *tomb) bool {
-	return !g.over && !t.mute(g) && (!g.rev.Left() || g.rec.IsZero() || !t.rootEnded(g.cert.Issuer))
-}
-
-// binds reports whether r replaces the revocation of g: the root key's comes
-// before the others, mute ones last, then what binds for longer.
-func (t *Table) binds(r Revoke, g *tomb) bool {
-	if a, b := t.byRoot(r), t.byRoot(g.rev); a != b {
-		return a
-	}
-	if a, b := t.mute(&tomb{rev: r}), t.mute(g); a != b {
-		return b
-	}
-	return outlasts(r, g.rev)
-}
-
 // disown forgets what the sponsor of g, now ended by the root key, revoked
 // though another's certificate still stands.
 func (t *Table) disown(end *tomb, ch *Change) {
@@ -176,7 +141,7 @@ func (t *Table) room(limit, members int, ch *Change) bool {
 		return true
 	}
 	for _, g := range t.gone {
-		if !g.over && !t.told(g) {
+		if !g.over && !t.spreads(g) {
 			t.unearth(g)
 		}
 	}
@@ -188,55 +153,6 @@ func (t *Table) room(limit, members int, ch *Change) bool {
 		}
 	}
 	return fits()
-}
-
-func (t *Table) checkRevoke(r Revoke, s, cert Signed, dated bool) error {
-	if r.Cluster != t.v.Cluster {
-		return ErrCluster
-	}
-	e, g := t.byID[key(r.IDPub)], t.gone[key(r.IDPub)]
-	switch {
-	case r.Issuer.Equal(t.v.RootPub):
-	case !r.Left() && (e != nil && e.cert.Sponsor() || g != nil && g.cert.Sponsor() || !t.mayRevoke(r, dated)):
-		return ErrNoIssuer
-	case !r.Left() && (r.Expires == 0 || r.Expires-r.Issued > int64(maxRevokeLife/time.Second)):
-		return fmt.Errorf("binds from %d to %d: %w", r.Issued, r.Expires, ErrFormat)
-	case e == nil && (g == nil || g.rec.IsZero()) && !t.certifies(cert, r, dated):
-		// Else anyone could fill the table with keys that never were a host's.
-		return ErrNoCert
-	}
-	if !s.signedBy(revokeDomain, r.Issuer) {
-		return ErrSignature
-	}
-	return nil
-}
-
-// certifies reports whether cert is a genuine certificate of r's key that r may
-// end, be it one that lost against another.
-func (t *Table) certifies(cert Signed, r Revoke, dated bool) bool {
-	c, err := ParseCert(cert)
-	if err != nil || !c.IDPub.Equal(r.IDPub) || t.checkCert(c, cert, true) != nil {
-		return false
-	}
-	if r.Left() {
-		return !dated || !t.rootEnded(c.Issuer)
-	}
-	return !c.Sponsor()
-}
-
-// mayRevoke reports whether r's issuer is a sponsor, or was one when it signed,
-// give or take what clocks differ: whom it removed must not return because the
-// sponsor has left since. The date of one that the root key ended proves
-// nothing: only what this host knew before counts.
-func (t *Table) mayRevoke(r Revoke, dated bool) bool {
-	if t.sponsor(r.Issuer) != nil {
-		return true
-	}
-	g := t.gone[key(r.Issuer)]
-	if t.rootEnded(r.Issuer) {
-		return !dated && g.cert.Sponsor()
-	}
-	return g != nil && g.cert.Sponsor() && r.Issued <= g.rev.Issued+int64(maxAhead/time.Second)
 }
 
 // retire moves a certified key to g. What it held stays its own, except its
@@ -258,13 +174,6 @@ func (t *Table) retire(e *entry, g *tomb, ch *Change) {
 	if g.rev.Left() {
 		ch.Left = append(ch.Left, e.cert.Node)
 	}
-}
-
-// void reports whether the revocation g cannot stand against the certificate
-// c: that of a sponsor, which only the root key and itself end, or one that
-// stands against a mute revocation.
-func (t *Table) void(g *tomb, c *claim) bool {
-	return (c.cert.Sponsor() && !t.byRoot(g.rev) && !g.rev.Left()) || (t.mute(g) && t.stands(c))
 }
 
 // unearth forgets a revocation.
@@ -335,9 +244,9 @@ func (t *Table) sweep(now time.Time) Change {
 // Retired returns the hosts whose key was revoked and not forgotten yet, by
 // node id and then by time. A revoked key whose certificate this host never
 // saw is not among them.
-func (t *Table) Retired() []Retired {
-	out := make([]Retired, 0, len(t.gone))
-	for _, g := range t.gone {
+func (d *Directory) Retired() []Retired {
+	out := make([]Retired, 0, len(d.gone))
+	for _, g := range d.gone {
 		if g.rec.IsZero() {
 			continue
 		}
@@ -363,19 +272,10 @@ func (t *Table) Retired() []Retired {
 }
 
 // Revocation returns the record that ended the host with node id n.
-func (t *Table) Revocation(n cluster.NodeID) (Signed, bool) {
-	g := t.gone[t.byNode[n]]
+func (d *Directory) Revocation(n cluster.NodeID) (Signed, bool) {
+	g := d.gone[d.byNode[n]]
 	if g == nil {
 		return Signed{}, false
 	}
 	return g.revRec, true
-}
-
-func (t *Table) sortedTombs() []*tomb {
-	out := make([]*tomb, 0, len(t.gone))
-	for _, g := range t.gone {
-		out = append(out, g)
-	}
-	slices.SortFunc(out, func(a, b *tomb) int { return bytes.Compare(a.id[:], b.id[:]) })
-	return out
 }

@@ -2,12 +2,10 @@ package member
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -39,22 +37,15 @@ type Change struct {
 	Stored bool
 }
 
-// Table merges records. It has one owner and no lock.
+// Table merges records: it changes what its Directory reads. It has one owner
+// and no lock.
 type Table struct {
-	v    Verifier
-	byID map[key]*entry // certified keys
-	gone map[key]*tomb  // revoked keys
-	// Who has a node id, an address or a WireGuard key: the best claim of a
-	// certified key, else a revoked one's.
-	byNode map[cluster.NodeID]key
-	byIP   map[netip.Addr]key
-	byWG   map[[32]byte]key
-	lost   int // entries without their IPv4 address
-
-	evidence []Evidence
-	swept    time.Time // of the last Expire
-	order    []*entry  // cache of sorted; nil if stale
+	Directory
+	swept time.Time // of the last Expire
 }
+
+// Directory answers what a table's records say, and changes nothing.
+type Directory struct{ trust }
 
 type key [32]byte
 
@@ -82,14 +73,14 @@ func (e *entry) shown() bool { return e.ann != nil && !e.noWG }
 
 // NewTable returns an empty table of v's cluster.
 func NewTable(v Verifier) *Table {
-	return &Table{
+	return &Table{Directory: Directory{trust{
 		v:      v,
 		byID:   map[key]*entry{},
 		gone:   map[key]*tomb{},
 		byNode: map[cluster.NodeID]key{},
 		byIP:   map[netip.Addr]key{},
 		byWG:   map[[32]byte]key{},
-	}
+	}}}
 }
 
 // AddCert merges a certificate that arrived at wall time now. A record that is
@@ -216,50 +207,6 @@ func (t *Table) contend(e *entry, ch *Change, now time.Time) {
 	t.byIP[e.cert.IP4] = e.id
 }
 
-// checkCert checks everything about a certificate but dates and rivals.
-func (t *Table) checkCert(c Cert, s Signed, retired bool) error {
-	if c.Cluster != t.v.Cluster {
-		return ErrCluster
-	}
-	if c.Issuer.Equal(t.v.RootPub) {
-		if !s.signedBy(certDomain, t.v.RootPub) {
-			return ErrSignature
-		}
-		return nil
-	}
-	sponsor := t.sponsor(c.Issuer)
-	if sponsor == nil && retired {
-		if g := t.gone[key(c.Issuer)]; g != nil && g.cert.Sponsor() {
-			sponsor = &g.cert
-		}
-	}
-	switch {
-	case sponsor == nil:
-		return ErrNoIssuer
-	case !s.signedBy(certDomain, c.Issuer):
-		return ErrSignature
-	case c.Sponsor():
-		return fmt.Errorf("a sponsor cannot make sponsors: %w", ErrNoIssuer)
-	case !c.Renewed && !sponsor.Slice.Contains(c.IP4):
-		return ErrSlice
-	case c.Expires == 0:
-		return fmt.Errorf("no expiry: %w", ErrFormat)
-	case c.Expires-c.Issued > int64(MaxCertLife/time.Second):
-		return fmt.Errorf("valid from %d to %d: %w", c.Issued, c.Expires, ErrFormat)
-	case c.Issued < sponsor.Issued, c.Since < sponsor.Issued && !c.Renewed:
-		return fmt.Errorf("issued before its sponsor was certified: %w", ErrFormat)
-	}
-	return nil
-}
-
-// sponsor returns the certificate of a key that may certify members now.
-func (t *Table) sponsor(pub ed25519.PublicKey) *Cert {
-	if e := t.byID[key(pub)]; e != nil && e.cert.Sponsor() && t.rooted(&e.claim) {
-		return &e.cert
-	}
-	return nil
-}
-
 func checkDates(issued, expires int64, now time.Time) error {
 	if time.Unix(issued, 0).After(now.Add(maxAhead)) {
 		return ErrFuture
@@ -360,69 +307,6 @@ func (t *Table) recontend(ch *Change) {
 	}
 }
 
-// stands reports whether others would accept c's certificate.
-func (t *Table) stands(c *claim) bool {
-	return !c.late && (t.rooted(c) || t.sponsor(c.cert.Issuer) != nil)
-}
-
-func (t *Table) rooted(c *claim) bool { return c.cert.Issuer.Equal(t.v.RootPub) }
-
-// outranks settles which of two keys has a node id: the one whose certificate
-// others would accept, then the root-signed one, then the older claim, then
-// the lower key, then the lower bytes. A renewal changes none of that, but that
-// a claim that another sponsor renewed is at most as old as that sponsor: no
-// sponsor's key takes what was given before it became one.
-func (t *Table) outranks(a, b *claim) bool {
-	if sa, sb := t.stands(a), t.stands(b); sa != sb {
-		return sa
-	}
-	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
-		return ra
-	}
-	return cmp.Or(cmp.Compare(t.since(a), t.since(b)), bytes.Compare(a.id[:], b.id[:]),
-		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) < 0
-}
-
-// since is how old a claim is.
-func (t *Table) since(c *claim) int64 {
-	if !c.cert.Renewed {
-		return c.cert.Since
-	}
-	if e := t.byID[key(c.cert.Issuer)]; e != nil {
-		return max(c.cert.Since, e.cert.Issued)
-	}
-	if g := t.gone[key(c.cert.Issuer)]; g != nil && !g.rec.IsZero() {
-		return max(c.cert.Since, g.cert.Issued)
-	}
-	return c.cert.Since
-}
-
-// nearer settles which of two keys has an address: like outranks, but first
-// comes a certificate from inside the issuer's slice.
-func (t *Table) nearer(a, b *claim) bool {
-	if a.cert.Renewed != b.cert.Renewed && t.stands(a) == t.stands(b) && t.rooted(a) == t.rooted(b) {
-		return b.cert.Renewed
-	}
-	return t.outranks(a, b)
-}
-
-// newer settles which of two certificates of one key and node id is kept: one
-// that others would accept, then the root-signed one, then one whose issuer the
-// root key did not end, then the later, then the higher serial.
-func (t *Table) newer(a, b *claim) bool {
-	if sa, sb := t.stands(a), t.stands(b); sa != sb {
-		return sa
-	}
-	if ra, rb := t.rooted(a), t.rooted(b); ra != rb {
-		return ra
-	}
-	if ea, eb := t.rootEnded(a.cert.Issuer), t.rootEnded(b.cert.Issuer); ea != eb {
-		return eb
-	}
-	return cmp.Or(cmp.Compare(a.cert.Issued, b.cert.Issued), cmp.Compare(a.cert.Serial, b.cert.Serial),
-		bytes.Compare(a.rec.Bytes, b.rec.Bytes)) > 0
-}
-
 // remove forgets a certified key.
 func (t *Table) remove(e *entry, ch *Change) {
 	shown := e.shown()
@@ -468,27 +352,4 @@ func (t *Table) unindex(c *claim) {
 }
 
 // Len is the number of certified keys, announced or not.
-func (t *Table) Len() int { return len(t.byID) }
-
-// sorted returns the entries, sponsors first, then by key: each record comes
-// after the one that it depends on. The caller must not change the slice.
-func (t *Table) sorted() []*entry {
-	if t.order != nil {
-		return t.order
-	}
-	out := make([]*entry, 0, len(t.byID))
-	for _, e := range t.byID {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, func(a, b *entry) int {
-		if sa, sb := a.cert.Sponsor(), b.cert.Sponsor(); sa != sb {
-			if sa {
-				return -1
-			}
-			return 1
-		}
-		return bytes.Compare(a.id[:], b.id[:])
-	})
-	t.order = out
-	return out
-}
+func (d *Directory) Len() int { return len(d.byID) }

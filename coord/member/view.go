@@ -13,11 +13,11 @@ import (
 // Members returns the hosts that are certified and announced, by node id. One
 // that lost its IPv4 address to another key has none until it is renewed; one
 // that announced the WireGuard key of a better claim is not among them.
-func (t *Table) Members() []cluster.Member {
-	out := make([]cluster.Member, 0, len(t.byID))
-	for _, e := range t.byID {
+func (d *Directory) Members() []cluster.Member {
+	out := make([]cluster.Member, 0, len(d.byID))
+	for _, e := range d.byID {
 		if e.shown() {
-			out = append(out, t.member(e))
+			out = append(out, d.member(e))
 		}
 	}
 	slices.SortFunc(out, func(a, b cluster.Member) int { return strings.Compare(string(a.Node), string(b.Node)) })
@@ -25,35 +25,35 @@ func (t *Table) Members() []cluster.Member {
 }
 
 // Member returns the member with node id n.
-func (t *Table) Member(n cluster.NodeID) (cluster.Member, bool) { return t.complete(t.byNode[n]) }
+func (d *Directory) Member(n cluster.NodeID) (cluster.Member, bool) { return d.complete(d.byNode[n]) }
 
 // Announced is like Member, also for a host that is none because another has the
 // better claim to its WireGuard key: the host itself goes on with it until it
 // has another.
-func (t *Table) Announced(n cluster.NodeID) (cluster.Member, bool) {
-	e := t.byID[t.byNode[n]]
+func (d *Directory) Announced(n cluster.NodeID) (cluster.Member, bool) {
+	e := d.byID[d.byNode[n]]
 	if e == nil || e.ann == nil {
 		return cluster.Member{}, false
 	}
-	return t.member(e), true
+	return d.member(e), true
 }
 
 // MemberByKey returns the member with identity key id.
-func (t *Table) MemberByKey(id ed25519.PublicKey) (cluster.Member, bool) {
+func (d *Directory) MemberByKey(id ed25519.PublicKey) (cluster.Member, bool) {
 	if len(id) != ed25519.PublicKeySize {
 		return cluster.Member{}, false
 	}
-	return t.complete(key(id))
+	return d.complete(key(id))
 }
 
 // MemberByIP returns the member with mesh address ip, of either family.
-func (t *Table) MemberByIP(ip netip.Addr) (cluster.Member, bool) {
-	return t.complete(t.byIP[ip.Unmap()])
+func (d *Directory) MemberByIP(ip netip.Addr) (cluster.Member, bool) {
+	return d.complete(d.byIP[ip.Unmap()])
 }
 
 // Cert returns the certificate of node id n, whether announced or not.
-func (t *Table) Cert(n cluster.NodeID) (Cert, bool) {
-	e := t.byID[t.byNode[n]]
+func (d *Directory) Cert(n cluster.NodeID) (Cert, bool) {
+	e := d.byID[d.byNode[n]]
 	if e == nil {
 		return Cert{}, false
 	}
@@ -61,8 +61,8 @@ func (t *Table) Cert(n cluster.NodeID) (Cert, bool) {
 }
 
 // Proof returns the records of node id n; ann is zero if it has none.
-func (t *Table) Proof(n cluster.NodeID) (cert, ann Signed, ok bool) {
-	e := t.byID[t.byNode[n]]
+func (d *Directory) Proof(n cluster.NodeID) (cert, ann Signed, ok bool) {
+	e := d.byID[d.byNode[n]]
 	if e == nil {
 		return Signed{}, Signed{}, false
 	}
@@ -71,13 +71,13 @@ func (t *Table) Proof(n cluster.NodeID) (cert, ann Signed, ok bool) {
 
 // Chain returns the records that a newcomer needs to verify n's certificate
 // and to reach n: the sponsors' and n's own.
-func (t *Table) Chain(n cluster.NodeID) Records {
+func (d *Directory) Chain(n cluster.NodeID) Records {
 	var rs Records
-	for _, e := range t.sorted() {
+	for _, e := range d.sorted() {
 		if !e.cert.Sponsor() && e.cert.Node != n {
 			continue
 		}
-		cert, ann := t.travels(e)
+		cert, ann := d.travels(e)
 		if !cert {
 			continue
 		}
@@ -90,26 +90,26 @@ func (t *Table) Chain(n cluster.NodeID) Records {
 }
 
 // Revoked reports whether the identity key was revoked.
-func (t *Table) Revoked(id ed25519.PublicKey) bool {
-	return len(id) == ed25519.PublicKeySize && t.gone[key(id)] != nil
+func (d *Directory) Revoked(id ed25519.PublicKey) bool {
+	return len(id) == ed25519.PublicKeySize && d.gone[key(id)] != nil
 }
 
 // Taken reports whether a certificate holds ip, be it of a revoked key.
-func (t *Table) Taken(ip netip.Addr) bool {
-	_, ok := t.byIP[ip]
+func (d *Directory) Taken(ip netip.Addr) bool {
+	_, ok := d.byIP[ip]
 	return ok
 }
 
 // FreeSlice returns the first slice of network that no sponsor owns, if
 // possible one that none ever owned.
-func (t *Table) FreeSlice(network netip.Prefix) (netip.Prefix, bool) {
+func (d *Directory) FreeSlice(network netip.Prefix) (netip.Prefix, bool) {
 	var used, retired []netip.Prefix
-	for _, e := range t.byID {
+	for _, e := range d.byID {
 		if e.cert.Sponsor() {
 			used = append(used, e.cert.Slice)
 		}
 	}
-	for _, g := range t.gone {
+	for _, g := range d.gone {
 		if g.cert.Sponsor() {
 			retired = append(retired, g.cert.Slice)
 		}
@@ -127,8 +127,8 @@ func (t *Table) FreeSlice(network netip.Prefix) (netip.Prefix, bool) {
 // RenewDue reports whether n should ask a sponsor for a new certificate: two
 // thirds of its life are over, its issuer is no sponsor any more, or another
 // key has the better claim to its IPv4 address.
-func (t *Table) RenewDue(n cluster.NodeID, now time.Time) bool {
-	e := t.byID[t.byNode[n]]
+func (d *Directory) RenewDue(n cluster.NodeID, now time.Time) bool {
+	e := d.byID[d.byNode[n]]
 	switch {
 	case e == nil:
 		return false
@@ -137,19 +137,19 @@ func (t *Table) RenewDue(n cluster.NodeID, now time.Time) bool {
 	case e.cert.Expires == 0:
 		return false
 	}
-	return !now.Before(e.cert.RenewAt()) || (!t.rooted(&e.claim) && t.sponsor(e.cert.Issuer) == nil)
+	return !now.Before(e.cert.RenewAt()) || (!d.rooted(&e.claim) && d.sponsor(e.cert.Issuer) == nil)
 }
 
 // Lost reports whether n is a member without IPv4 address, because another key
 // has the better claim to the one in its certificate.
-func (t *Table) Lost(n cluster.NodeID) bool {
-	e := t.byID[t.byNode[n]]
+func (d *Directory) Lost(n cluster.NodeID) bool {
+	e := d.byID[d.byNode[n]]
 	return e != nil && e.noIP4
 }
 
 // KeyOf returns the identity key that has the node id n, be it revoked.
-func (t *Table) KeyOf(n cluster.NodeID) (ed25519.PublicKey, bool) {
-	id, ok := t.byNode[n]
+func (d *Directory) KeyOf(n cluster.NodeID) (ed25519.PublicKey, bool) {
+	id, ok := d.byNode[n]
 	if !ok {
 		return nil, false
 	}
@@ -157,9 +157,9 @@ func (t *Table) KeyOf(n cluster.NodeID) (ed25519.PublicKey, bool) {
 }
 
 // Sponsors is the number of sponsors.
-func (t *Table) Sponsors() int {
+func (d *Directory) Sponsors() int {
 	n := 0
-	for _, e := range t.byID {
+	for _, e := range d.byID {
 		if e.cert.Sponsor() {
 			n++
 		}
@@ -167,15 +167,15 @@ func (t *Table) Sponsors() int {
 	return n
 }
 
-func (t *Table) complete(id key) (cluster.Member, bool) {
-	e := t.byID[id]
+func (d *Directory) complete(id key) (cluster.Member, bool) {
+	e := d.byID[id]
 	if e == nil || !e.shown() {
 		return cluster.Member{}, false
 	}
-	return t.member(e), true
+	return d.member(e), true
 }
 
-func (t *Table) member(e *entry) cluster.Member {
+func (d *Directory) member(e *entry) cluster.Member {
 	m := cluster.Member{
 		Node:      e.cert.Node,
 		IDPub:     slices.Clone([]byte(e.cert.IDPub)),
@@ -193,7 +193,7 @@ func (t *Table) member(e *entry) cluster.Member {
 		CertIssued:  e.cert.Issued,
 		CertExpires: e.cert.Expires,
 	}
-	if t.next(e) {
+	if d.next(e) {
 		m.NextAt, m.NextWG = e.ann.NextAt, slices.Clone(e.ann.Next[:])
 	}
 	if !e.ann.Onion.IsZero() {

@@ -54,17 +54,3 @@ func (t *Table) recontendKeys(ch *Change) {
 		ch.show(e.cert.Node)
 	}
 }
-
-// next reports whether e's next WireGuard key is told: not if another host has
-// it, or has the better claim to it as its own next one.
-func (t *Table) next(e *entry) bool {
-	if e.ann.NextAt == 0 || t.byID[t.byWG[e.ann.Next]] != nil {
-		return false
-	}
-	for _, x := range t.byID {
-		if x != e && x.ann != nil && x.ann.NextAt != 0 && x.ann.Next == e.ann.Next && t.outranks(&x.claim, &e.claim) {
-			return false
-		}
-	}
-	return true
-}

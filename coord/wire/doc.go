@@ -12,12 +12,11 @@
 //
 // A message is at most MaxDatagram bytes long. A heartbeat may have spaces
 // behind it, up to MaxProbe, if it says how long the whole is: such a probe
-// finds out what a path carries. ParseLegacy reads the unsigned heartbeat of
-// protocol version 1, which proves nothing.
+// finds out what a path carries.
 //
 // The six messages are heartbeat, peer_announce, intro_points, lease_claim,
-// lease_release and backend_unhealthy; revoke came later. DecodeIntroList reads
-// a list of introduction points that was pulled.
+// lease_release and backend_unhealthy; revoke came later. DecodeShare reads
+// a host's share of the onion addresses that was pulled.
 //
 // Names of fields are lower-case ASCII letters, digits and '_' everywhere in a
 // message, so that no two names differ by case only; a repeated name, a number

@@ -27,7 +27,7 @@ type Type string
 const (
 	TypeHeartbeat    Type = "heartbeat"     // Heartbeat
 	TypePeerAnnounce Type = "peer_announce" // PeerAnnounce
-	TypeIntroPoints  Type = "intro_points"  // IntroPoints
+	TypeShare        Type = "intro_points"  // Share
 	TypeLeaseClaim   Type = "lease_claim"   // Claim
 	TypeLeaseRelease Type = "lease_release" // Release
 	TypeRevoke       Type = "revoke"        // Revoke

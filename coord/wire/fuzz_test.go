@@ -116,36 +116,6 @@ func FuzzCheckJSON(f *testing.F) {
 	})
 }
 
-// FuzzParseLegacy checks that an unsigned heartbeat is read as the usual
-// decoder reads it, and that no message of version 2 passes for one.
-func FuzzParseLegacy(f *testing.F) {
-	addGoldens(f)
-	f.Add([]byte(`{"node_id":"n1","timestamp":1700000000,"type":"heartbeat","payload":{"role":"standby"}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		h, err := ParseLegacy(data)
-		if err != nil {
-			if ReasonOf(err) == "" {
-				t.Fatal("refused without a reason")
-			}
-			return
-		}
-		var env struct {
-			Node string `json:"node_id"`
-			Time int64  `json:"timestamp"`
-			Type string `json:"type"`
-		}
-		if err := json.Unmarshal(data, &env); err != nil {
-			t.Fatalf("accepted what encoding/json refuses: %v", err)
-		}
-		if env.Node != string(h.Node) || env.Time != h.Time || env.Type != string(TypeHeartbeat) || len(data) > MaxDatagram {
-			t.Fatalf("read %+v, encoding/json reads %+v", h, env)
-		}
-		if m, err := Parse(data); err == nil {
-			t.Fatalf("passes for both versions: %+v", m)
-		}
-	})
-}
-
 // FuzzProbe checks that padding is the only thing that may follow a message,
 // and only a heartbeat that says how long it is.
 func FuzzProbe(f *testing.F) {
@@ -168,28 +138,28 @@ func FuzzProbe(f *testing.F) {
 	})
 }
 
-// FuzzIntroList reads what another host's answer to a pull may be: what is taken
+// FuzzShare reads what another host's answer to a pull may be: what is taken
 // is within bounds and means the same when it is sent on.
-func FuzzIntroList(f *testing.F) {
+func FuzzShare(f *testing.F) {
 	f.Add([]byte(`{"intro_points":[{"data":"QUJD"},{"data":"_-_-"}],"fetched_at":1700000195}`))
 	f.Add([]byte(`{"intro_points":[],"fetched_at":0,"count":1,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := DecodeIntroList(data)
+		p, err := DecodeShare(data)
 		if err != nil {
-			if ReasonOf(err) == "" || len(p.Points) > 0 {
-				t.Fatalf("refused with %q, and %d points", ReasonOf(err), len(p.Points))
+			if ReasonOf(err) == "" || len(p.Pieces) > 0 {
+				t.Fatalf("refused with %q, and %d points", ReasonOf(err), len(p.Pieces))
 			}
 			return
 		}
-		if len(p.Points) > MaxIntroPoints || p.FetchedAt > MaxNumber || !p.Whole() {
+		if len(p.Pieces) > MaxSharePieces || p.FetchedAt > MaxNumber || !p.Whole() {
 			t.Fatalf("out of bounds: %+v", p)
 		}
 		again, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := DecodeIntroList(again)
-		if err != nil || IntroDigest(q.Points) != IntroDigest(p.Points) || q.FetchedAt != p.FetchedAt {
+		q, err := DecodeShare(again)
+		if err != nil || ShareDigest(q.Pieces) != ShareDigest(p.Pieces) || q.FetchedAt != p.FetchedAt {
 			t.Fatalf("accepted, and another when sent on: %v\n%s", err, again)
 		}
 	})

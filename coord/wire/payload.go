@@ -21,7 +21,7 @@ const (
 	maxShortText  = 32  // version, zone, profile
 )
 
-// Payload is the content of a message: Heartbeat, PeerAnnounce, IntroPoints,
+// Payload is the content of a message: Heartbeat, PeerAnnounce, Share,
 // Claim, Release, BackendUnhealthy, Revoke or one of the Swim messages. The set
 // is closed.
 type Payload interface {
@@ -98,8 +98,8 @@ type Heartbeat struct {
 	LastPublish *uint64      `json:"last_publish_ts,omitempty"`
 	KnownPeers  []PeerHint   `json:"known_peers"`
 	IntroPoints uint32       `json:"intro_point_count"`
-	// Intro is IntroDigest of the sender's introduction points.
-	Intro Digest `json:"intro,omitzero"`
+	// Share is ShareDigest of the sender's share of the onion addresses.
+	Share Digest `json:"intro,omitzero"`
 
 	Version  string          `json:"version"` // of the program
 	Profile  cluster.Profile `json:"profile"`
@@ -234,8 +234,8 @@ func Decode(m Message) (Payload, error) {
 		p, err = decodeRelease(m.Payload)
 	case TypeRevoke:
 		p, err = decodeStruct[Revoke](m.Payload)
-	case TypeIntroPoints:
-		p, err = decodeStruct[IntroPoints](m.Payload)
+	case TypeShare:
+		p, err = decodeStruct[Share](m.Payload)
 	case TypeBackendUnhealthy:
 		p, err = decodeStruct[BackendUnhealthy](m.Payload)
 	default:

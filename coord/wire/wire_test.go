@@ -63,14 +63,17 @@ func goldens() map[string]struct {
 		"lease_claim":   {header(TypeLeaseClaim), Claim{Priority: 20, Term: 8, Raw: json.RawMessage(`{"phase":"vote","priority":20,"term":8}`)}},
 		"lease_release": {header(TypeLeaseRelease), Release{Term: 8, Raw: json.RawMessage(`{"phase":"release","priority":20,"term":8}`)}},
 		"release_empty": {everyone, nil},
-		"intro_points": {header(TypeIntroPoints), IntroPoints{
-			Points: []IntroPoint{{Data: IntroData("one")}, {Data: IntroData("two?>")}}, FetchedAt: 1_700_000_120,
+		"intro_points": {header(TypeShare), Share{
+			Pieces: []SharePiece{{Data: PieceData("one")}, {Data: PieceData("two?>")}}, FetchedAt: 1_700_000_120,
 		}},
-		"intro_points_digest": {header(TypeIntroPoints), IntroPoints{
-			Points: []IntroPoint{}, FetchedAt: 1_700_000_120, Count: 2,
-			Digest: IntroDigest([]IntroPoint{{Data: IntroData("one")}, {Data: IntroData("two?>")}}),
+		"intro_points_digest": {header(TypeShare), Share{
+			Pieces: []SharePiece{}, FetchedAt: 1_700_000_120, Count: 2,
+			Digest: ShareDigest([]SharePiece{{Data: PieceData("one")}, {Data: PieceData("two?>")}}),
 		}},
 		"backend_unhealthy": {header(TypeBackendUnhealthy), BackendUnhealthy{Backend: "backend-2"}},
+		"backends_unhealthy": {header(TypeBackendUnhealthy), BackendUnhealthy{
+			Backend: "backend-2", Backends: []Backend{{Name: "backend-2"}, {Name: "backend-1", Healthy: true}},
+		}},
 	}
 	for name, p := range swimGoldens() {
 		g := all[name]
@@ -284,19 +287,23 @@ func TestDecodeRefuses(t *testing.T) {
 		"claim no priority":     {TypeLeaseClaim, `{"term":3}`, ReasonPayload},
 		"claim priority":        {TypeLeaseClaim, `{"priority":4294967296,"term":3}`, ReasonPayload},
 		"claim null":            {TypeLeaseClaim, `null`, ReasonPayload},
-		"intro points absent":   {TypeIntroPoints, `[]`, ReasonPayload},
-		"intro point empty":     {TypeIntroPoints, `{"intro_points":[{"data":""}],"fetched_at":1}`, ReasonPayload},
-		"intro point no base64": {TypeIntroPoints, `{"intro_points":[{"data":"!"}],"fetched_at":1}`, ReasonPayload},
-		"intro point too long":  {TypeIntroPoints, `{"intro_points":[{"data":"` + strings.Repeat("A", 2736) + `"}],"fetched_at":1}`, ReasonPayload},
-		"21 intro points":       {TypeIntroPoints, `{"intro_points":[` + strings.Repeat(`{"data":"AAAA"},`, 20) + `{"data":"AAAA"}],"fetched_at":1}`, ReasonPayload},
-		"intro count alone":     {TypeIntroPoints, `{"intro_points":[],"fetched_at":1,"count":2}`, ReasonPayload},
-		"intro count 21":        {TypeIntroPoints, `{"intro_points":[],"fetched_at":1,"count":21,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`, ReasonPayload},
-		"intro list and digest": {TypeIntroPoints, `{"intro_points":[{"data":"AAAA"}],"fetched_at":1,"count":1,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`, ReasonPayload},
-		"intro time negative":   {TypeIntroPoints, `{"intro_points":[],"fetched_at":-1}`, ReasonPayload},
+		"intro points absent":   {TypeShare, `[]`, ReasonPayload},
+		"intro point empty":     {TypeShare, `{"intro_points":[{"data":""}],"fetched_at":1}`, ReasonPayload},
+		"intro point no base64": {TypeShare, `{"intro_points":[{"data":"!"}],"fetched_at":1}`, ReasonPayload},
+		"intro point too long":  {TypeShare, `{"intro_points":[{"data":"` + strings.Repeat("A", 2736) + `"}],"fetched_at":1}`, ReasonPayload},
+		"21 intro points":       {TypeShare, `{"intro_points":[` + strings.Repeat(`{"data":"AAAA"},`, 20) + `{"data":"AAAA"}],"fetched_at":1}`, ReasonPayload},
+		"intro count alone":     {TypeShare, `{"intro_points":[],"fetched_at":1,"count":2}`, ReasonPayload},
+		"intro count 21":        {TypeShare, `{"intro_points":[],"fetched_at":1,"count":21,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`, ReasonPayload},
+		"intro list and digest": {TypeShare, `{"intro_points":[{"data":"AAAA"}],"fetched_at":1,"count":1,"digest":"AgAAAAAAAAAAAAAAAAAAAA"}`, ReasonPayload},
+		"intro time negative":   {TypeShare, `{"intro_points":[],"fetched_at":-1}`, ReasonPayload},
 		"backend absent":        {TypeBackendUnhealthy, `{}`, ReasonPayload},
 		"backend of control":    {TypeBackendUnhealthy, `{"backend":"a\u001b[31m"}`, ReasonPayload},
 		"backend too long":      {TypeBackendUnhealthy, `{"backend":"` + strings.Repeat("b", MaxBackend+1) + `"}`, ReasonPayload},
 		"backend a number":      {TypeBackendUnhealthy, `{"backend":2}`, ReasonPayload},
+		"9 backends":            {TypeBackendUnhealthy, `{"backend":"b","backends":[` + strings.Repeat(`{"name":"b"},`, 8) + `{"name":"b"}]}`, ReasonPayload},
+		"backends without name": {TypeBackendUnhealthy, `{"backend":"b","backends":[{"healthy":true}]}`, ReasonPayload},
+		"backends of control":   {TypeBackendUnhealthy, `{"backend":"b","backends":[{"name":"a\u001b[31m"}]}`, ReasonPayload},
+		"backends too long":     {TypeBackendUnhealthy, `{"backend":"b","backends":[{"name":"` + strings.Repeat("b", MaxBackendName+1) + `"}]}`, ReasonPayload},
 		"release text":          {TypeLeaseRelease, `"x"`, ReasonPayload},
 		"release term type":     {TypeLeaseRelease, `{"term":"x"}`, ReasonPayload},
 	} {

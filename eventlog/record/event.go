@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Limits.
@@ -22,7 +23,7 @@ const version = 1
 
 // AppendEvent appends the canonical encoding of e to dst. e.Hash is not part
 // of it.
-func AppendEvent(dst []byte, e cluster.Event) ([]byte, error) {
+func AppendEvent(dst []byte, e event.Event) ([]byte, error) {
 	if err := CheckEvent(e); err != nil {
 		return dst, err
 	}
@@ -31,7 +32,7 @@ func AppendEvent(dst []byte, e cluster.Event) ([]byte, error) {
 
 // AppendChecked is AppendEvent of an event that CheckEvent would find nothing
 // against.
-func AppendChecked(dst []byte, e *cluster.Event) []byte {
+func AppendChecked(dst []byte, e *event.Event) []byte {
 	dst = appendSource(append(dst, version), e.Source)
 	dst = binary.BigEndian.AppendUint64(dst, e.Seq)
 	dst = append(dst, e.Prev[:]...)
@@ -44,12 +45,12 @@ func AppendChecked(dst []byte, e *cluster.Event) []byte {
 }
 
 // EventLen returns the length of the encoding of e.
-func EventLen(e cluster.Event) int {
+func EventLen(e event.Event) int {
 	return 1 + 1 + len(e.Source.Node) + 8 + 8 + len(e.Prev) + 8 + 8 + 1 + len(e.Kind) + 4 + len(e.Body)
 }
 
 // CheckEvent reports what keeps e from being encoded.
-func CheckEvent(e cluster.Event) error {
+func CheckEvent(e event.Event) error {
 	if _, err := cluster.ParseNodeID(string(e.Source.Node)); err != nil {
 		return invalid("source: %v", err)
 	}
@@ -57,7 +58,7 @@ func CheckEvent(e cluster.Event) error {
 }
 
 // checkFields is CheckEvent of all but the source's name.
-func checkFields(e cluster.Event) error {
+func checkFields(e event.Event) error {
 	switch {
 	case e.Source.Inc == 0:
 		return invalid("incarnation 0")
@@ -73,7 +74,7 @@ func checkFields(e cluster.Event) error {
 	return nil
 }
 
-func validKind(k cluster.Kind) bool {
+func validKind(k event.Kind) bool {
 	if k == "" || len(k) > MaxKind {
 		return false
 	}
@@ -87,13 +88,13 @@ func validKind(k cluster.Kind) bool {
 
 // DecodeEvent reads the payload of an event frame and computes its hash. The
 // body aliases b. It does not look into the body; see CheckBody.
-func DecodeEvent(b []byte) (cluster.Event, error) { return DecodeNext(b, "") }
+func DecodeEvent(b []byte) (event.Event, error) { return DecodeNext(b, "") }
 
 // DecodeNext is DecodeEvent of an event that probably comes from node, a valid
 // name: if so, the name is shared.
-func DecodeNext(b []byte, node cluster.NodeID) (cluster.Event, error) {
+func DecodeNext(b []byte, node cluster.NodeID) (event.Event, error) {
 	r := reader{b: b}
-	var e cluster.Event
+	var e event.Event
 	if v := r.u8(); v != version && !r.short {
 		return e, invalid("event version %d", v)
 	}
@@ -112,31 +113,31 @@ func DecodeNext(b []byte, node cluster.NodeID) (cluster.Event, error) {
 	e.Kind = kindOf(r.bytes(int(r.u8())))
 	n := r.u32()
 	if n > MaxBody {
-		return cluster.Event{}, invalid("body of %d bytes", n)
+		return event.Event{}, invalid("body of %d bytes", n)
 	}
 	e.Body = json.RawMessage(r.bytes(int(n)))
 	if err := r.done("event"); err != nil {
-		return cluster.Event{}, err
+		return event.Event{}, err
 	}
 	check := checkFields
 	if node == "" {
 		check = CheckEvent
 	}
 	if err := check(e); err != nil {
-		return cluster.Event{}, err
+		return event.Event{}, err
 	}
 	e.Hash = HashEvent(e.Prev, b)
 	return e, nil
 }
 
 // kindOf shares the names of the kinds that are frequent.
-func kindOf(b []byte) cluster.Kind {
-	for _, k := range [...]cluster.Kind{cluster.KindChunksAccepted, cluster.KindChunksAssigned, cluster.KindChunkAccepted} {
+func kindOf(b []byte) event.Kind {
+	for _, k := range [...]event.Kind{event.KindChunksAccepted, event.KindChunksAssigned, event.KindChunkAccepted} {
 		if string(b) == string(k) {
 			return k
 		}
 	}
-	return cluster.Kind(b)
+	return event.Kind(b)
 }
 
 // EventSeq reads only the sequence number of the payload of an event frame.
@@ -153,7 +154,7 @@ func EventSeq(b []byte) (uint64, error) {
 
 // CheckBody refuses an event whose body is not a JSON object, or that uses
 // authority without a term. What comes from another host must pass it.
-func CheckBody(e cluster.Event) error {
+func CheckBody(e event.Event) error {
 	if len(e.Body) == 0 || e.Body[0] != '{' || !json.Valid(e.Body) {
 		return invalid("%s: body of seq %d is not a JSON object", e.Source, e.Seq)
 	}
@@ -178,7 +179,7 @@ func HashEvent(prev cluster.Hash, payload []byte) cluster.Hash {
 	return sum
 }
 
-func appendSource(dst []byte, s cluster.SourceID) []byte {
+func appendSource(dst []byte, s event.SourceID) []byte {
 	dst = append(dst, byte(len(s.Node)))
 	dst = append(dst, s.Node...)
 	return binary.BigEndian.AppendUint64(dst, s.Inc)
@@ -221,9 +222,9 @@ func (r *reader) u64() uint64 {
 	return 0
 }
 
-func (r *reader) source() cluster.SourceID {
+func (r *reader) source() event.SourceID {
 	node := cluster.NodeID(r.bytes(int(r.u8())))
-	return cluster.SourceID{Node: node, Inc: r.u64()}
+	return event.SourceID{Node: node, Inc: r.u64()}
 }
 
 // done reports a payload that was too short or too long.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // golden compares got with a file of hex digits. SKEIN_UPDATE=1 rewrites it.
@@ -51,26 +51,26 @@ func (g *goldenSegment) frame(typ Type, base uint64, payload []byte, err error) 
 	}
 }
 
-func (g *goldenSegment) event(base uint64, e cluster.Event) {
+func (g *goldenSegment) event(base uint64, e event.Event) {
 	p, err := AppendEvent(nil, e)
 	g.frame(TypeEvent, base, p, err)
 }
 
-func (g *goldenSegment) head(base uint64, e cluster.Event) cluster.Head {
-	h := SignHead("c1", cluster.Head{Source: e.Source, Seq: e.Seq, Hash: e.Hash}, testKey())
+func (g *goldenSegment) head(base uint64, e event.Event) event.Head {
+	h := SignHead("c1", event.Head{Source: e.Source, Seq: e.Seq, Hash: e.Hash}, testKey())
 	p, err := AppendHead(nil, h)
 	g.frame(TypeHead, base, p, err)
 	return h
 }
 
 // laterEvents follow goodEvents, in groups of one and two.
-func laterEvents() []cluster.Event {
+func laterEvents() []event.Event {
 	p := goodEvents()[1]
-	var out []cluster.Event
+	var out []event.Event
 	for i, body := range []string{`{"term":7,"successor":"n2","reason":"asked"}`, `{}`, `{"version":"2","boot":4}`} {
-		e := cluster.Event{Source: p.Source, Seq: p.Seq + 1, Prev: p.Hash, HLC: p.HLC + 1<<16, Kind: cluster.KindLeaseReleased, Body: []byte(body)}
+		e := event.Event{Source: p.Source, Seq: p.Seq + 1, Prev: p.Hash, HLC: p.HLC + 1<<16, Kind: event.KindLeaseReleased, Body: []byte(body)}
 		if i > 0 {
-			e.Kind = cluster.KindHostStarted
+			e.Kind = event.KindHostStarted
 		}
 		e.Hash = mustHash(e)
 		out = append(out, e)
@@ -82,11 +82,11 @@ func laterEvents() []cluster.Event {
 // goldenChain is what chain.json holds: the golden segments for readers in
 // other languages.
 type goldenChain struct {
-	Cluster string           `json:"cluster"`
-	Key     string           `json:"key"` // Ed25519, hex
-	Source  cluster.SourceID `json:"source"`
-	Events  []cluster.Event  `json:"events"`
-	Heads   []cluster.Head   `json:"heads"`
+	Cluster string         `json:"cluster"`
+	Key     string         `json:"key"` // Ed25519, hex
+	Source  event.SourceID `json:"source"`
+	Events  []event.Event  `json:"events"`
+	Heads   []event.Head   `json:"heads"`
 }
 
 // TestGoldenChain holds the second segment of the golden chain, the description
@@ -97,8 +97,8 @@ func TestGoldenChain(t *testing.T) {
 	p, err := AppendHeader(nil, Header{Cluster: "c1", Source: events[0].Source, First: 3, Prev: events[1].Hash})
 	second.frame(TypeHeader, 3, p, err)
 	second.event(3, events[2])
-	heads := []cluster.Head{
-		SignHead("c1", cluster.Head{Source: events[1].Source, Seq: 2, Hash: events[1].Hash}, testKey()), second.head(3, events[2]),
+	heads := []event.Head{
+		SignHead("c1", event.Head{Source: events[1].Source, Seq: 2, Hash: events[1].Hash}, testKey()), second.head(3, events[2]),
 	}
 	second.event(4, events[3])
 	second.event(4, events[4])
@@ -109,7 +109,7 @@ func TestGoldenChain(t *testing.T) {
 	other.Body = []byte(`{"job":"j2","actor":"uid:0"}`)
 	other.Hash = mustHash(other)
 	proof := []byte{1}
-	for _, e := range []cluster.Event{events[1], other} {
+	for _, e := range []event.Event{events[1], other} {
 		run := &goldenSegment{t: t}
 		run.event(1, e)
 		run.head(1, e)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // MaxCluster is the longest cluster id, in bytes.
@@ -12,7 +13,7 @@ const MaxCluster = 128
 
 // HeadMessage returns the bytes that a source signs to vouch for its chain up
 // to h: "skein/head/1\n", the cluster id, source, seq and hash.
-func HeadMessage(clusterID string, h cluster.Head) []byte {
+func HeadMessage(clusterID string, h event.Head) []byte {
 	b := append([]byte("skein/head/1\n"), byte(len(clusterID)))
 	b = append(b, clusterID...)
 	b = appendSource(b, h.Source)
@@ -21,14 +22,14 @@ func HeadMessage(clusterID string, h cluster.Head) []byte {
 }
 
 // SignHead returns h with its signature under key.
-func SignHead(clusterID string, h cluster.Head, key ed25519.PrivateKey) cluster.Head {
+func SignHead(clusterID string, h event.Head, key ed25519.PrivateKey) event.Head {
 	h.Sig = ed25519.Sign(key, HeadMessage(clusterID, h))
 	return h
 }
 
 // VerifyHead checks h's signature. It returns ErrSignature if key did not
 // make it.
-func VerifyHead(clusterID string, h cluster.Head, key ed25519.PublicKey) error {
+func VerifyHead(clusterID string, h event.Head, key ed25519.PublicKey) error {
 	if len(key) != ed25519.PublicKeySize || len(h.Sig) != ed25519.SignatureSize ||
 		!ed25519.Verify(key, HeadMessage(clusterID, h), h.Sig) {
 		return ErrSignature
@@ -37,7 +38,7 @@ func VerifyHead(clusterID string, h cluster.Head, key ed25519.PublicKey) error {
 }
 
 // AppendHead appends the encoding of h to dst.
-func AppendHead(dst []byte, h cluster.Head) ([]byte, error) {
+func AppendHead(dst []byte, h event.Head) ([]byte, error) {
 	if err := checkHead(h); err != nil {
 		return dst, err
 	}
@@ -48,26 +49,26 @@ func AppendHead(dst []byte, h cluster.Head) ([]byte, error) {
 }
 
 // HeadFrameLen returns the length of a whole frame with a head of src.
-func HeadFrameLen(src cluster.SourceID) int {
+func HeadFrameLen(src event.SourceID) int {
 	return FrameHeaderLen + 1 + 1 + len(src.Node) + 8 + 8 + len(cluster.Hash{}) + ed25519.SignatureSize
 }
 
 // DecodeHead reads the payload of a head frame. It does not verify the
 // signature.
-func DecodeHead(b []byte) (cluster.Head, error) {
+func DecodeHead(b []byte) (event.Head, error) {
 	r := reader{b: b}
 	h := r.head()
 	if err := r.done("head"); err != nil {
-		return cluster.Head{}, err
+		return event.Head{}, err
 	}
 	if err := checkHead(h); err != nil {
-		return cluster.Head{}, err
+		return event.Head{}, err
 	}
 	return h, nil
 }
 
-func (r *reader) head() cluster.Head {
-	var h cluster.Head
+func (r *reader) head() event.Head {
+	var h event.Head
 	if r.u8() != version {
 		r.short = true
 	}
@@ -78,7 +79,7 @@ func (r *reader) head() cluster.Head {
 	return h
 }
 
-func checkHead(h cluster.Head) error {
+func checkHead(h event.Head) error {
 	if _, err := cluster.ParseNodeID(string(h.Source.Node)); err != nil {
 		return invalid("head: %v", err)
 	}
@@ -95,7 +96,7 @@ func checkHead(h cluster.Head) error {
 
 // AppendHeads appends a count and the encodings of heads, the form in which
 // hosts exchange them.
-func AppendHeads(dst []byte, heads []cluster.Head) ([]byte, error) {
+func AppendHeads(dst []byte, heads []event.Head) ([]byte, error) {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(heads)))
 	for _, h := range heads {
 		var err error
@@ -108,13 +109,13 @@ func AppendHeads(dst []byte, heads []cluster.Head) ([]byte, error) {
 
 // DecodeHeads reads what AppendHeads wrote, at most limit heads, each source
 // once and in order.
-func DecodeHeads(b []byte, limit int) ([]cluster.Head, error) {
+func DecodeHeads(b []byte, limit int) ([]event.Head, error) {
 	r := reader{b: b}
 	n := r.u32()
 	if n > uint32(limit) {
 		return nil, invalid("%d heads, at most %d are allowed", n, limit)
 	}
-	var heads []cluster.Head
+	var heads []event.Head
 	for i := range int(n) {
 		h := r.head()
 		if r.short {

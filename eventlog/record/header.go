@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Magic starts every segment file.
@@ -13,7 +14,7 @@ const Magic = "skeinlg\x01"
 // chain, so that a file moved to a wrong place is noticed.
 type Header struct {
 	Cluster string
-	Source  cluster.SourceID
+	Source  event.SourceID
 	First   uint64       // seq of the segment's first event
 	Prev    cluster.Hash // hash of event First-1, zero at First 1
 }

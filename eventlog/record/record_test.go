@@ -14,25 +14,26 @@ import (
 	"testing/iotest"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 func testKey() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32)) }
 
-func goodEvents() []cluster.Event {
-	first := cluster.Event{
-		Source: cluster.SourceID{Node: "n1", Inc: 1}, Seq: 1, HLC: 0x0190_0000_0000_0001,
-		Kind: cluster.KindHostStarted, Body: []byte(`{"version":"1","boot":3}`),
+func goodEvents() []event.Event {
+	first := event.Event{
+		Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 1, HLC: 0x0190_0000_0000_0001,
+		Kind: event.KindHostStarted, Body: []byte(`{"version":"1","boot":3}`),
 	}
 	first.Hash = mustHash(first)
-	second := cluster.Event{
+	second := event.Event{
 		Source: first.Source, Seq: 2, Prev: first.Hash, HLC: first.HLC + 1, Term: 7,
-		Kind: cluster.KindJobStopped, Body: []byte(`{"job":"j1","actor":"uid:0"}`),
+		Kind: event.KindJobStopped, Body: []byte(`{"job":"j1","actor":"uid:0"}`),
 	}
 	second.Hash = mustHash(second)
-	return []cluster.Event{first, second}
+	return []event.Event{first, second}
 }
 
-func mustHash(e cluster.Event) cluster.Hash {
+func mustHash(e event.Event) cluster.Hash {
 	b, err := AppendEvent(nil, e)
 	if err != nil {
 		panic(err)
@@ -61,7 +62,7 @@ func segment(t testing.TB) []byte {
 		add(TypeEvent, 1, p, err)
 	}
 	last := events[1]
-	p, err = AppendHead(nil, SignHead("c1", cluster.Head{Source: last.Source, Seq: 2, Hash: last.Hash}, testKey()))
+	p, err = AppendHead(nil, SignHead("c1", event.Head{Source: last.Source, Seq: 2, Hash: last.Hash}, testKey()))
 	add(TypeHead, 1, p, err)
 	add(TypeSeal, 3, AppendSeal(nil, Seal{Last: 2, Hash: last.Hash}), nil)
 	return b
@@ -112,7 +113,7 @@ func TestDecoderReadsASegment(t *testing.T) {
 	b := segment(t)
 	d := NewDecoder(iotest.OneByteReader(bytes.NewReader(b[len(Magic):])), int64(len(Magic)), 0)
 	var types []Type
-	var events []cluster.Event
+	var events []event.Event
 	for {
 		f, err := d.Next()
 		if errors.Is(err, io.EOF) {
@@ -226,15 +227,15 @@ func TestHugeLengthAllocatesNothing(t *testing.T) {
 
 func TestEventRefusals(t *testing.T) {
 	good := goodEvents()[1]
-	for name, change := range map[string]func(*cluster.Event){
-		"node":          func(e *cluster.Event) { e.Source.Node = "Bad" },
-		"incarnation":   func(e *cluster.Event) { e.Source.Inc = 0 },
-		"seq":           func(e *cluster.Event) { e.Seq = 0 },
-		"first prev":    func(e *cluster.Event) { e.Seq = 1 },
-		"no kind":       func(e *cluster.Event) { e.Kind = "" },
-		"kind letters":  func(e *cluster.Event) { e.Kind = "a b" },
-		"kind length":   func(e *cluster.Event) { e.Kind = cluster.Kind(strings.Repeat("a", MaxKind+1)) },
-		"body too long": func(e *cluster.Event) { e.Body = make([]byte, MaxBody+1) },
+	for name, change := range map[string]func(*event.Event){
+		"node":          func(e *event.Event) { e.Source.Node = "Bad" },
+		"incarnation":   func(e *event.Event) { e.Source.Inc = 0 },
+		"seq":           func(e *event.Event) { e.Seq = 0 },
+		"first prev":    func(e *event.Event) { e.Seq = 1 },
+		"no kind":       func(e *event.Event) { e.Kind = "" },
+		"kind letters":  func(e *event.Event) { e.Kind = "a b" },
+		"kind length":   func(e *event.Event) { e.Kind = event.Kind(strings.Repeat("a", MaxKind+1)) },
+		"body too long": func(e *event.Event) { e.Body = make([]byte, MaxBody+1) },
 	} {
 		e := good
 		change(&e)
@@ -272,7 +273,7 @@ func TestEventRefusals(t *testing.T) {
 // TestHeadFrameLen: the log makes room for a head before there is one.
 func TestHeadFrameLen(t *testing.T) {
 	for _, n := range []cluster.NodeID{"a", "host-001"} {
-		h := SignHead("c1", cluster.Head{Source: cluster.SourceID{Node: n, Inc: 2}, Seq: 9, Hash: cluster.Hash{1}}, testKey())
+		h := SignHead("c1", event.Head{Source: event.SourceID{Node: n, Inc: 2}, Seq: 9, Hash: cluster.Hash{1}}, testKey())
 		p, err := AppendHead(nil, h)
 		if err != nil {
 			t.Fatal(err)
@@ -285,9 +286,9 @@ func TestHeadFrameLen(t *testing.T) {
 }
 
 func TestHeadsRoundTrip(t *testing.T) {
-	var heads []cluster.Head
+	var heads []event.Head
 	for _, n := range []cluster.NodeID{"a", "b", "c"} {
-		heads = append(heads, SignHead("c1", cluster.Head{Source: cluster.SourceID{Node: n, Inc: 2}, Seq: 9, Hash: cluster.Hash{1}}, testKey()))
+		heads = append(heads, SignHead("c1", event.Head{Source: event.SourceID{Node: n, Inc: 2}, Seq: 9, Hash: cluster.Hash{1}}, testKey()))
 	}
 	b, err := AppendHeads(nil, heads)
 	if err != nil {

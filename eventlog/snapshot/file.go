@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // A snapshot file is Magic, the length and the CRC-32C of the text of its
@@ -25,7 +26,7 @@ const (
 )
 
 // FileName returns the name of a snapshot's file. Names sort as cuts grow.
-func FileName(s *cluster.SnapshotTaken) string {
+func FileName(s *event.SnapshotTaken) string {
 	return fmt.Sprintf("%020d-%s%s", Events(s), s.ID, Suffix)
 }
 
@@ -45,7 +46,7 @@ func ParseFileName(name string) (events uint64, id cluster.Hash, ok bool) {
 }
 
 // AppendMeta appends the part of a snapshot file before the state.
-func AppendMeta(dst []byte, s *cluster.SnapshotTaken) ([]byte, error) {
+func AppendMeta(dst []byte, s *event.SnapshotTaken) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return dst, fmt.Errorf("encode snapshot: %w", err)
@@ -76,7 +77,7 @@ func MetaLen(b []byte) (int, error) {
 func PreambleLen() int { return preamble }
 
 // DecodeMeta reads what AppendMeta wrote; b is exactly that part.
-func DecodeMeta(clusterID string, b []byte) (*cluster.SnapshotTaken, error) {
+func DecodeMeta(clusterID string, b []byte) (*event.SnapshotTaken, error) {
 	n, err := MetaLen(b)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func DecodeMeta(clusterID string, b []byte) (*cluster.SnapshotTaken, error) {
 }
 
 // CheckState reports whether b is the encoded state that s names.
-func CheckState(s *cluster.SnapshotTaken, b []byte) error {
+func CheckState(s *event.SnapshotTaken, b []byte) error {
 	if int64(len(b)) != s.Size {
 		return invalid("state of %d bytes, want %d", len(b), s.Size)
 	}

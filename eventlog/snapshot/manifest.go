@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // MaxManifest bounds the text of a manifest.
@@ -20,22 +21,22 @@ const MaxManifest = 256 << 20
 type Manifest struct {
 	Cluster string `json:"cluster"`
 	// Bases are sorted by source; the first event kept follows them.
-	Bases cluster.Cut `json:"bases"`
+	Bases event.Cut `json:"bases"`
 	// Segments are in the order in which they were dropped.
 	Segments []Dropped `json:"segments,omitempty"`
 }
 
 // Dropped is a segment that is no longer in the log.
 type Dropped struct {
-	Source   cluster.SourceID `json:"source"`
-	First    uint64           `json:"first"`
-	Last     uint64           `json:"last"`
-	Prev     cluster.Hash     `json:"prev"`   // hash before the first event
-	Hash     cluster.Hash     `json:"hash"`   // of the last event
-	Size     int64            `json:"size"`   // of the file
-	Sum      cluster.Hash     `json:"sha256"` // of the file
-	Snapshot cluster.Hash     `json:"snapshot"`
-	Archived string           `json:"archived,omitempty"` // where the file went
+	Source   event.SourceID `json:"source"`
+	First    uint64         `json:"first"`
+	Last     uint64         `json:"last"`
+	Prev     cluster.Hash   `json:"prev"`   // hash before the first event
+	Hash     cluster.Hash   `json:"hash"`   // of the last event
+	Size     int64          `json:"size"`   // of the file
+	Sum      cluster.Hash   `json:"sha256"` // of the file
+	Snapshot cluster.Hash   `json:"snapshot"`
+	Archived string         `json:"archived,omitempty"` // where the file went
 }
 
 // Encode returns the text of m: a line with its checksum, then JSON.
@@ -79,7 +80,7 @@ func (m *Manifest) validate() error {
 			return invalid("manifest not sorted at %s", b.Source)
 		}
 	}
-	last := map[cluster.SourceID]cluster.Mark{}
+	last := map[event.SourceID]event.Mark{}
 	for _, d := range m.Segments {
 		p := last[d.Source]
 		if d.First == 0 || d.Last < d.First || d.First <= p.Seq {
@@ -91,25 +92,25 @@ func (m *Manifest) validate() error {
 		if base := m.Base(d.Source); d.Last > base.Seq || d.Last == base.Seq && d.Hash != base.Hash {
 			return invalid("manifest: segment of %s up to %d, base %d", d.Source, d.Last, base.Seq)
 		}
-		last[d.Source] = cluster.Mark{Seq: d.Last, Hash: d.Hash}
+		last[d.Source] = event.Mark{Seq: d.Last, Hash: d.Hash}
 	}
 	return nil
 }
 
 // Base returns up to where the events of src were dropped.
-func (m *Manifest) Base(src cluster.SourceID) cluster.Mark {
+func (m *Manifest) Base(src event.SourceID) event.Mark {
 	for _, b := range m.Bases {
 		if b.Source == src {
 			return b.Mark
 		}
 	}
-	return cluster.Mark{}
+	return event.Mark{}
 }
 
 // With returns a copy of m in which src begins after base, and with dropped
 // segments added.
-func (m *Manifest) With(bases map[cluster.SourceID]cluster.Mark, dropped []Dropped) *Manifest {
-	all := map[cluster.SourceID]cluster.Mark{}
+func (m *Manifest) With(bases map[event.SourceID]event.Mark, dropped []Dropped) *Manifest {
+	all := map[event.SourceID]event.Mark{}
 	for _, b := range m.Bases {
 		all[b.Source] = b.Mark
 	}
@@ -120,11 +121,11 @@ func (m *Manifest) With(bases map[cluster.SourceID]cluster.Mark, dropped []Dropp
 	}
 	next := &Manifest{Cluster: m.Cluster, Segments: append(slices.Clip(m.Segments), dropped...)}
 	for _, src := range sortedSources(all) {
-		next.Bases = append(next.Bases, cluster.SourceMark{Source: src, Mark: all[src]})
+		next.Bases = append(next.Bases, event.SourceMark{Source: src, Mark: all[src]})
 	}
 	return next
 }
 
-func sortedSources(m map[cluster.SourceID]cluster.Mark) []cluster.SourceID {
-	return slices.SortedFunc(maps.Keys(m), cluster.SourceID.Compare)
+func sortedSources(m map[event.SourceID]event.Mark) []event.SourceID {
+	return slices.SortedFunc(maps.Keys(m), event.SourceID.Compare)
 }

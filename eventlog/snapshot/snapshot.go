@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Limits.
@@ -38,7 +39,7 @@ func invalid(format string, args ...any) error {
 }
 
 // ID returns the id of s in a cluster, whatever s.ID says.
-func ID(clusterID string, s *cluster.SnapshotTaken) cluster.Hash {
+func ID(clusterID string, s *event.SnapshotTaken) cluster.Hash {
 	b := append([]byte("snap1"), byte(len(clusterID)))
 	b = append(b, clusterID...)
 	b = binary.BigEndian.AppendUint64(b, uint64(s.Term))
@@ -65,7 +66,7 @@ func ID(clusterID string, s *cluster.SnapshotTaken) cluster.Hash {
 
 // Validate reports the first reason why s cannot be a snapshot of the cluster.
 // It looks at no signature.
-func Validate(clusterID string, s *cluster.SnapshotTaken) error {
+func Validate(clusterID string, s *event.SnapshotTaken) error {
 	switch {
 	case clusterID == "" || len(clusterID) > maxCluster:
 		return invalid("cluster id of %d bytes", len(clusterID))
@@ -110,8 +111,8 @@ func Validate(clusterID string, s *cluster.SnapshotTaken) error {
 	return nil
 }
 
-func forkedIn(s *cluster.SnapshotTaken) (map[cluster.SourceID]bool, error) {
-	forked := make(map[cluster.SourceID]bool, len(s.Forks))
+func forkedIn(s *event.SnapshotTaken) (map[event.SourceID]bool, error) {
+	forked := make(map[event.SourceID]bool, len(s.Forks))
 	for i, f := range s.Forks {
 		if _, err := cluster.ParseNodeID(string(f.Source.Node)); err != nil || f.Source.Inc == 0 || f.Seq == 0 {
 			return nil, invalid("fork of %s at seq %d", f.Source, f.Seq)
@@ -124,7 +125,7 @@ func forkedIn(s *cluster.SnapshotTaken) (map[cluster.SourceID]bool, error) {
 	return forked, nil
 }
 
-func checkHead(h cluster.Head, forked bool) error {
+func checkHead(h event.Head, forked bool) error {
 	if _, err := cluster.ParseNodeID(string(h.Source.Node)); err != nil {
 		return invalid("cut: %v", err)
 	}
@@ -140,11 +141,11 @@ func checkHead(h cluster.Head, forked bool) error {
 
 // Decode reads the text form of a SnapshotTaken, as events and messages carry
 // it, and validates it.
-func Decode(clusterID string, b []byte) (*cluster.SnapshotTaken, error) {
+func Decode(clusterID string, b []byte) (*event.SnapshotTaken, error) {
 	if len(b) > MaxMeta {
 		return nil, invalid("%d bytes, at most %d are allowed", len(b), MaxMeta)
 	}
-	s := &cluster.SnapshotTaken{}
+	s := &event.SnapshotTaken{}
 	if err := json.Unmarshal(b, s); err != nil {
 		return nil, invalid("%v", err)
 	}
@@ -162,20 +163,20 @@ func message(clusterID string, id cluster.Hash) []byte {
 }
 
 // Sign returns the signature of a voter under a snapshot.
-func Sign(clusterID string, id cluster.Hash, node cluster.NodeID, key ed25519.PrivateKey) cluster.Signature {
-	return cluster.Signature{Node: node, Sig: ed25519.Sign(key, message(clusterID, id))}
+func Sign(clusterID string, id cluster.Hash, node cluster.NodeID, key ed25519.PrivateKey) event.Signature {
+	return event.Signature{Node: node, Sig: ed25519.Sign(key, message(clusterID, id))}
 }
 
 // Signed reports whether key made sig under the snapshot id.
-func Signed(clusterID string, id cluster.Hash, sig cluster.Signature, key ed25519.PublicKey) bool {
+func Signed(clusterID string, id cluster.Hash, sig event.Signature, key ed25519.PublicKey) bool {
 	return len(key) == ed25519.PublicKeySize && len(sig.Sig) == ed25519.SignatureSize &&
 		ed25519.Verify(key, message(clusterID, id), sig.Sig)
 }
 
 // Add puts sig among the signatures, which stay sorted; one of the same voter
 // is replaced.
-func Add(sigs []cluster.Signature, sig cluster.Signature) []cluster.Signature {
-	i, found := slices.BinarySearchFunc(sigs, sig.Node, func(s cluster.Signature, n cluster.NodeID) int {
+func Add(sigs []event.Signature, sig event.Signature) []event.Signature {
+	i, found := slices.BinarySearchFunc(sigs, sig.Node, func(s event.Signature, n cluster.NodeID) int {
 		switch {
 		case s.Node < n:
 			return -1
@@ -211,7 +212,7 @@ func (q Quorum) Need() int {
 // wrapping ErrSignatures if they are too few. Signatures of others count
 // nothing. One under the name of a voter that does not verify is an error of
 // its own: nobody honest sends it.
-func Check(clusterID string, s *cluster.SnapshotTaken, q Quorum, keyOf func(cluster.NodeID) ed25519.PublicKey) ([]cluster.NodeID, error) {
+func Check(clusterID string, s *event.SnapshotTaken, q Quorum, keyOf func(cluster.NodeID) ed25519.PublicKey) ([]cluster.NodeID, error) {
 	var good []cluster.NodeID
 	for _, sig := range s.Signatures {
 		if !slices.Contains(q.Voters, sig.Node) {
@@ -233,25 +234,25 @@ func Check(clusterID string, s *cluster.SnapshotTaken, q Quorum, keyOf func(clus
 }
 
 // Cut returns the positions of a snapshot.
-func Cut(s *cluster.SnapshotTaken) cluster.Cut {
-	cut := make(cluster.Cut, len(s.Heads))
+func Cut(s *event.SnapshotTaken) event.Cut {
+	cut := make(event.Cut, len(s.Heads))
 	for i, h := range s.Heads {
-		cut[i] = cluster.SourceMark{Source: h.Source, Mark: cluster.Mark{Seq: h.Seq, Hash: h.Hash}}
+		cut[i] = event.SourceMark{Source: h.Source, Mark: event.Mark{Seq: h.Seq, Hash: h.Hash}}
 	}
 	return cut
 }
 
 // HeadOf returns the position of one chain, Seq 0 if the cut has none.
-func HeadOf(s *cluster.SnapshotTaken, src cluster.SourceID) cluster.Head {
-	i, ok := slices.BinarySearchFunc(s.Heads, src, func(h cluster.Head, src cluster.SourceID) int { return h.Source.Compare(src) })
+func HeadOf(s *event.SnapshotTaken, src event.SourceID) event.Head {
+	i, ok := slices.BinarySearchFunc(s.Heads, src, func(h event.Head, src event.SourceID) int { return h.Source.Compare(src) })
 	if !ok {
-		return cluster.Head{Source: src}
+		return event.Head{Source: src}
 	}
 	return s.Heads[i]
 }
 
 // Covers reports whether every position of b lies within a.
-func Covers(a, b *cluster.SnapshotTaken) bool {
+func Covers(a, b *event.SnapshotTaken) bool {
 	i := 0
 	for _, h := range b.Heads {
 		for i < len(a.Heads) && a.Heads[i].Source.Compare(h.Source) < 0 {
@@ -266,7 +267,7 @@ func Covers(a, b *cluster.SnapshotTaken) bool {
 }
 
 // Events returns how many events a snapshot stands for.
-func Events(s *cluster.SnapshotTaken) (n uint64) {
+func Events(s *event.SnapshotTaken) (n uint64) {
 	for _, h := range s.Heads {
 		n += h.Seq
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 const here = "c1"
@@ -27,15 +28,15 @@ func pubOf(n cluster.NodeID) ed25519.PublicKey {
 	return keyOf(n).Public().(ed25519.PublicKey)
 }
 
-func head(node cluster.NodeID, seq uint64) cluster.Head {
-	return cluster.Head{Source: cluster.SourceID{Node: node, Inc: 1}, Seq: seq, Hash: cluster.Hash{byte(seq)}, Sig: make([]byte, 64)}
+func head(node cluster.NodeID, seq uint64) event.Head {
+	return event.Head{Source: event.SourceID{Node: node, Inc: 1}, Seq: seq, Hash: cluster.Hash{byte(seq)}, Sig: make([]byte, 64)}
 }
 
 // taken returns a valid snapshot of three events, signed by the given hosts.
-func taken(signers ...cluster.NodeID) *cluster.SnapshotTaken {
-	s := &cluster.SnapshotTaken{
+func taken(signers ...cluster.NodeID) *event.SnapshotTaken {
+	s := &event.SnapshotTaken{
 		Term: 3, Clock: 77, Size: 5, Sum: sha256.Sum256([]byte("state")), State: cluster.Hash{9},
-		Heads: []cluster.Head{head("a", 1), head("b", 2)},
+		Heads: []event.Head{head("a", 1), head("b", 2)},
 	}
 	s.ID = ID(here, s)
 	for _, n := range signers {
@@ -56,20 +57,20 @@ func TestGoldenID(t *testing.T) {
 // TestIDCoversEverything changes each field; the id must follow, and a
 // snapshot with the old id must be refused.
 func TestIDCoversEverything(t *testing.T) {
-	for name, change := range map[string]func(*cluster.SnapshotTaken){
-		"term":        func(s *cluster.SnapshotTaken) { s.Term++ },
-		"clock":       func(s *cluster.SnapshotTaken) { s.Clock++ },
-		"previous":    func(s *cluster.SnapshotTaken) { s.Previous[0]++ },
-		"size":        func(s *cluster.SnapshotTaken) { s.Size++ },
-		"sum":         func(s *cluster.SnapshotTaken) { s.Sum[31]++ },
-		"state":       func(s *cluster.SnapshotTaken) { s.State[0]++ },
-		"source":      func(s *cluster.SnapshotTaken) { s.Heads[1].Source.Node = "c" },
-		"incarnation": func(s *cluster.SnapshotTaken) { s.Heads[1].Source.Inc++ },
-		"seq":         func(s *cluster.SnapshotTaken) { s.Heads[0].Seq++ },
-		"hash":        func(s *cluster.SnapshotTaken) { s.Heads[0].Hash[5]++ },
-		"one less":    func(s *cluster.SnapshotTaken) { s.Heads = s.Heads[:1] },
-		"fork": func(s *cluster.SnapshotTaken) {
-			s.Heads[0].Sig, s.Forks = nil, []cluster.SourceFork{{Source: s.Heads[0].Source, Seq: 2}}
+	for name, change := range map[string]func(*event.SnapshotTaken){
+		"term":        func(s *event.SnapshotTaken) { s.Term++ },
+		"clock":       func(s *event.SnapshotTaken) { s.Clock++ },
+		"previous":    func(s *event.SnapshotTaken) { s.Previous[0]++ },
+		"size":        func(s *event.SnapshotTaken) { s.Size++ },
+		"sum":         func(s *event.SnapshotTaken) { s.Sum[31]++ },
+		"state":       func(s *event.SnapshotTaken) { s.State[0]++ },
+		"source":      func(s *event.SnapshotTaken) { s.Heads[1].Source.Node = "c" },
+		"incarnation": func(s *event.SnapshotTaken) { s.Heads[1].Source.Inc++ },
+		"seq":         func(s *event.SnapshotTaken) { s.Heads[0].Seq++ },
+		"hash":        func(s *event.SnapshotTaken) { s.Heads[0].Hash[5]++ },
+		"one less":    func(s *event.SnapshotTaken) { s.Heads = s.Heads[:1] },
+		"fork": func(s *event.SnapshotTaken) {
+			s.Heads[0].Sig, s.Forks = nil, []event.SourceFork{{Source: s.Heads[0].Source, Seq: 2}}
 		},
 	} {
 		s := taken("a")
@@ -90,29 +91,29 @@ func TestIDCoversEverything(t *testing.T) {
 }
 
 func TestValidateRefuses(t *testing.T) {
-	for name, change := range map[string]func(*cluster.SnapshotTaken){
-		"no term":           func(s *cluster.SnapshotTaken) { s.Term = 0 },
-		"empty state":       func(s *cluster.SnapshotTaken) { s.Size = 0 },
-		"huge state":        func(s *cluster.SnapshotTaken) { s.Size = MaxSize + 1 },
-		"negative state":    func(s *cluster.SnapshotTaken) { s.Size = -1 },
-		"no cut":            func(s *cluster.SnapshotTaken) { s.Heads = nil },
-		"unsorted":          func(s *cluster.SnapshotTaken) { slices.Reverse(s.Heads) },
-		"repeated":          func(s *cluster.SnapshotTaken) { s.Heads[1] = s.Heads[0] },
-		"seq 0":             func(s *cluster.SnapshotTaken) { s.Heads[0].Seq = 0 },
-		"bad name":          func(s *cluster.SnapshotTaken) { s.Heads[0].Source.Node = "A!" },
-		"unsigned head":     func(s *cluster.SnapshotTaken) { s.Heads[0].Sig = nil },
-		"signed fork":       func(s *cluster.SnapshotTaken) { s.Forks = []cluster.SourceFork{{Source: s.Heads[0].Source, Seq: 2}} },
-		"fork at 0":         func(s *cluster.SnapshotTaken) { s.Forks = []cluster.SourceFork{{Source: head("z", 1).Source}} },
-		"short signature":   func(s *cluster.SnapshotTaken) { s.Signatures[0].Sig = s.Signatures[0].Sig[:63] },
-		"unsorted signers":  func(s *cluster.SnapshotTaken) { slices.Reverse(s.Signatures) },
-		"repeated signer":   func(s *cluster.SnapshotTaken) { s.Signatures[1] = s.Signatures[0] },
-		"signer's bad name": func(s *cluster.SnapshotTaken) { s.Signatures[0].Node = "" },
-		"too many signers": func(s *cluster.SnapshotTaken) {
+	for name, change := range map[string]func(*event.SnapshotTaken){
+		"no term":           func(s *event.SnapshotTaken) { s.Term = 0 },
+		"empty state":       func(s *event.SnapshotTaken) { s.Size = 0 },
+		"huge state":        func(s *event.SnapshotTaken) { s.Size = MaxSize + 1 },
+		"negative state":    func(s *event.SnapshotTaken) { s.Size = -1 },
+		"no cut":            func(s *event.SnapshotTaken) { s.Heads = nil },
+		"unsorted":          func(s *event.SnapshotTaken) { slices.Reverse(s.Heads) },
+		"repeated":          func(s *event.SnapshotTaken) { s.Heads[1] = s.Heads[0] },
+		"seq 0":             func(s *event.SnapshotTaken) { s.Heads[0].Seq = 0 },
+		"bad name":          func(s *event.SnapshotTaken) { s.Heads[0].Source.Node = "A!" },
+		"unsigned head":     func(s *event.SnapshotTaken) { s.Heads[0].Sig = nil },
+		"signed fork":       func(s *event.SnapshotTaken) { s.Forks = []event.SourceFork{{Source: s.Heads[0].Source, Seq: 2}} },
+		"fork at 0":         func(s *event.SnapshotTaken) { s.Forks = []event.SourceFork{{Source: head("z", 1).Source}} },
+		"short signature":   func(s *event.SnapshotTaken) { s.Signatures[0].Sig = s.Signatures[0].Sig[:63] },
+		"unsorted signers":  func(s *event.SnapshotTaken) { slices.Reverse(s.Signatures) },
+		"repeated signer":   func(s *event.SnapshotTaken) { s.Signatures[1] = s.Signatures[0] },
+		"signer's bad name": func(s *event.SnapshotTaken) { s.Signatures[0].Node = "" },
+		"too many signers": func(s *event.SnapshotTaken) {
 			for _, n := range []cluster.NodeID{"c", "d", "e", "f", "g", "h"} {
 				s.Signatures = Add(s.Signatures, Sign(here, s.ID, n, keyOf(n)))
 			}
 		},
-		"too many sources": func(s *cluster.SnapshotTaken) { s.Heads = make([]cluster.Head, MaxSources+1) },
+		"too many sources": func(s *event.SnapshotTaken) { s.Heads = make([]event.Head, MaxSources+1) },
 	} {
 		s := taken("a", "b")
 		change(s)
@@ -125,7 +126,7 @@ func TestValidateRefuses(t *testing.T) {
 
 func TestCheckCountsVotersOnly(t *testing.T) {
 	voters := []cluster.NodeID{"a", "b", "c"}
-	forged := func(s *cluster.SnapshotTaken, n cluster.NodeID) *cluster.SnapshotTaken {
+	forged := func(s *event.SnapshotTaken, n cluster.NodeID) *event.SnapshotTaken {
 		s.Signatures = Add(s.Signatures, Sign(here, s.ID, n, keyOf("x")))
 		return s
 	}
@@ -134,7 +135,7 @@ func TestCheckCountsVotersOnly(t *testing.T) {
 	other := taken("a")
 	other.Signatures = Add(other.Signatures, Sign(here, cluster.Hash{1}, "b", keyOf("b")))
 	for name, tc := range map[string]struct {
-		s    *cluster.SnapshotTaken
+		s    *event.SnapshotTaken
 		q    Quorum
 		want error
 	}{
@@ -160,11 +161,11 @@ func TestCheckCountsVotersOnly(t *testing.T) {
 }
 
 func TestCovers(t *testing.T) {
-	of := func(heads ...cluster.Head) *cluster.SnapshotTaken { return &cluster.SnapshotTaken{Heads: heads} }
+	of := func(heads ...event.Head) *event.SnapshotTaken { return &event.SnapshotTaken{Heads: heads} }
 	other := head("a", 2)
 	other.Hash[9]++
 	for name, tc := range map[string]struct {
-		a, b *cluster.SnapshotTaken
+		a, b *event.SnapshotTaken
 		want bool
 	}{
 		"itself":      {of(head("a", 2)), of(head("a", 2)), true},
@@ -223,12 +224,12 @@ func TestFileNamesAndText(t *testing.T) {
 }
 
 func testManifest() *Manifest {
-	src := cluster.SourceID{Node: "a", Inc: 1}
+	src := event.SourceID{Node: "a", Inc: 1}
 	m := &Manifest{Cluster: here}
-	m = m.With(map[cluster.SourceID]cluster.Mark{src: {Seq: 10, Hash: cluster.Hash{1}}}, []Dropped{
+	m = m.With(map[event.SourceID]event.Mark{src: {Seq: 10, Hash: cluster.Hash{1}}}, []Dropped{
 		{Source: src, First: 1, Last: 10, Hash: cluster.Hash{1}, Size: 100},
 	})
-	return m.With(map[cluster.SourceID]cluster.Mark{src: {Seq: 25, Hash: cluster.Hash{2}}, {Node: "b", Inc: 2}: {Seq: 7}}, []Dropped{
+	return m.With(map[event.SourceID]event.Mark{src: {Seq: 25, Hash: cluster.Hash{2}}, {Node: "b", Inc: 2}: {Seq: 7}}, []Dropped{
 		{Source: src, First: 11, Last: 25, Prev: cluster.Hash{1}, Hash: cluster.Hash{2}, Size: 100},
 	})
 }
@@ -240,7 +241,7 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := DecodeManifest(here, b)
-	if err != nil || got.Base(cluster.SourceID{Node: "a", Inc: 1}).Seq != 25 || len(got.Segments) != 2 {
+	if err != nil || got.Base(event.SourceID{Node: "a", Inc: 1}).Seq != 25 || len(got.Segments) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for i := range b {
@@ -275,7 +276,7 @@ func TestManifest(t *testing.T) {
 // FuzzDecode reads texts of snapshots. What it takes must mean the same when
 // it is written again.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []*cluster.SnapshotTaken{taken(), taken("a", "b")} {
+	for _, s := range []*event.SnapshotTaken{taken(), taken("a", "b")} {
 		text, err := json.Marshal(s)
 		if err != nil {
 			f.Fatal(err)

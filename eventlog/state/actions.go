@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // How many of the latest entries are kept.
@@ -21,7 +22,7 @@ const maxActor = 256
 type Action struct {
 	At      cluster.HLC    `json:"at"`
 	Node    cluster.NodeID `json:"node"` // that logged it
-	Kind    cluster.Kind   `json:"kind"`
+	Kind    event.Kind     `json:"kind"`
 	Actor   string         `json:"actor"`   // who asked, "uid:0@n1"; empty: nobody is known
 	Subject string         `json:"subject"` // a host, an invite, a list of voters, of settings
 	Reason  string         `json:"reason,omitempty"`
@@ -38,48 +39,48 @@ type Publication struct {
 }
 
 // act keeps a among the latest actions.
-func (s *State) act(e *cluster.Event, a Action) {
+func (s *State) act(e *event.Event, a Action) {
 	a.At, a.Node, a.Kind = e.HLC, e.Source.Node, e.Kind
 	a.Actor, a.Subject, a.Reason = clip(a.Actor, maxActor), clip(a.Subject, maxActor), clip(a.Reason, cluster.MaxReason)
 	s.actions = keepLatest(s.actions, keyOf(e), a, MaxActions)
 }
 
 // applyAction folds what operators asked for and no other table tells.
-func (s *State) applyAction(e *cluster.Event) {
+func (s *State) applyAction(e *event.Event) {
 	switch e.Kind {
-	case cluster.KindTokenCreated, cluster.KindTokenRevoked:
-		if b, ok := decode[cluster.TokenChanged](s, e); ok {
+	case event.KindTokenCreated, event.KindTokenRevoked:
+		if b, ok := decode[event.TokenChanged](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: b.Invite})
 		}
-	case cluster.KindVotersSet:
-		if b, ok := decode[cluster.VotersSet](s, e); ok {
+	case event.KindVotersSet:
+		if b, ok := decode[event.VotersSet](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: votersText(b)})
 		}
-	case cluster.KindStepDownAsked:
-		if b, ok := decode[cluster.StepDownAsked](s, e); ok {
+	case event.KindStepDownAsked:
+		if b, ok := decode[event.StepDownAsked](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: string(b.Successor), Reason: b.Reason})
 		}
-	case cluster.KindOnionGranted:
-		if b, ok := decode[cluster.OnionGranted](s, e); ok {
+	case event.KindOnionGranted:
+		if b, ok := decode[event.OnionGranted](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: string(b.Node), Reason: b.Address})
 		}
-	case cluster.KindOnionDrained:
-		if b, ok := decode[cluster.OnionDrained](s, e); ok {
+	case event.KindOnionDrained:
+		if b, ok := decode[event.OnionDrained](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: "drained: " + strconv.FormatBool(b.Drained)})
 		}
-	case cluster.KindOnionRotated:
-		if b, ok := decode[cluster.OnionRotated](s, e); ok {
+	case event.KindOnionRotated:
+		if b, ok := decode[event.OnionRotated](s, e); ok {
 			s.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: b.From})
 		}
-	case cluster.KindConfigReloaded:
-		if b, ok := decode[cluster.ConfigReloaded](s, e); ok {
+	case event.KindConfigReloaded:
+		if b, ok := decode[event.ConfigReloaded](s, e); ok {
 			s.act(e, Action{Subject: strings.Join(b.Keys[:min(len(b.Keys), maxActor)], " ")})
 		}
 	}
 }
 
 // votersText is what an operator wants as voters.
-func votersText(b cluster.VotersSet) string {
+func votersText(b event.VotersSet) string {
 	var words []string
 	if b.Auto {
 		words = append(words, "auto")
@@ -93,7 +94,7 @@ func votersText(b cluster.VotersSet) string {
 	return strings.Join(words, " ")
 }
 
-func (s *State) publishing(e *cluster.Event, b cluster.Publishing) {
+func (s *State) publishing(e *event.Event, b event.Publishing) {
 	if !isNode(b.Publisher, true) {
 		s.malformed++
 		return

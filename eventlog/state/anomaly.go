@@ -5,18 +5,18 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // anomalies names the first chunks whose results are odd: of which several
 // differ, or whose mean strays from that of all.
-func (j *job) anomalies() []cluster.Anomaly {
-	var out []cluster.Anomaly
+func (j *foldedJob) anomalies() []job.Anomaly {
+	var out []job.Anomaly
 	if j.disputed == 0 && len(j.metrics) == 0 {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(j.metrics))
-	roots := make([]cluster.Metric, len(names))
+	roots := make([]job.Metric, len(names))
 	for i, name := range names {
 		roots[i] = j.metrics[name].root()
 	}
@@ -38,8 +38,8 @@ func (j *job) anomalies() []cluster.Anomaly {
 		if reason == "" {
 			continue
 		}
-		out = append(out, cluster.Anomaly{Chunk: i, Worker: c.accept.worker, Reason: clip(reason, cluster.MaxAnomalyReason)})
-		if len(out) == cluster.MaxAnomalies {
+		out = append(out, job.Anomaly{Chunk: i, Worker: c.accept.worker, Reason: clip(reason, job.MaxAnomalyReason)})
+		if len(out) == job.MaxAnomalies {
 			break
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // maxRefusals is how many of the latest refusals are kept.
@@ -12,18 +14,18 @@ const maxRefusals = 16
 
 // base is what a State that began with a snapshot must not change any more.
 type base struct {
-	sources map[cluster.SourceID]*source
-	jobs    map[cluster.JobID]bool
-	tombs   map[cluster.JobID]tomb // never changed
+	sources map[event.SourceID]*source
+	jobs    map[job.ID]bool
+	tombs   map[job.ID]tomb // never changed
 }
 
 // Refusal is an event that would have changed the meaning of events below the
 // base, which are no longer at hand. It has no effect.
 type Refusal struct {
-	Source cluster.SourceID `json:"source"`
-	Seq    uint64           `json:"seq"`
-	Kind   cluster.Kind     `json:"kind,omitempty"` // empty: a fork
-	Reason string           `json:"reason"`
+	Source event.SourceID `json:"source"`
+	Seq    uint64         `json:"seq"`
+	Kind   event.Kind     `json:"kind,omitempty"` // empty: a fork
+	Reason string         `json:"reason"`
 }
 
 // Refused returns how many events were refused because they reach below the
@@ -34,7 +36,7 @@ func (s *State) Refused() (n uint64, latest []Refusal) {
 
 // BaseSeq returns the position of a source in the base: no event up to it is
 // needed again. It is 0 without a base.
-func (s *State) BaseSeq(id cluster.SourceID) uint64 {
+func (s *State) BaseSeq(id event.SourceID) uint64 {
 	if s.base != nil {
 		if src, ok := s.base.sources[id]; ok {
 			return src.seq
@@ -47,7 +49,7 @@ func (s *State) BaseSeq(id cluster.SourceID) uint64 {
 // change anything are dropped.
 func (s *State) settle() {
 	b := &base{
-		sources: make(map[cluster.SourceID]*source, len(s.sources)), jobs: make(map[cluster.JobID]bool, len(s.jobs)),
+		sources: make(map[event.SourceID]*source, len(s.sources)), jobs: make(map[job.ID]bool, len(s.jobs)),
 	}
 	for id, src := range s.sources {
 		b.sources[id] = src.clone()
@@ -63,7 +65,7 @@ func (s *State) settle() {
 	s.fences.settle(s.settled())
 }
 
-func refusal(e *cluster.Event, reason string) Refusal {
+func refusal(e *event.Event, reason string) Refusal {
 	return Refusal{Source: e.Source, Seq: e.Seq, Kind: e.Kind, Reason: reason}
 }
 
@@ -102,7 +104,7 @@ func (s *State) Clone() *State {
 	c.fences = s.fences.clone()
 	c.winners, c.tombs, c.groups = maps.Clone(s.winners), maps.Clone(s.tombs), maps.Clone(s.groups)
 	c.onions = maps.Clone(s.onions)
-	c.sources = make(map[cluster.SourceID]*source, len(s.sources))
+	c.sources = make(map[event.SourceID]*source, len(s.sources))
 	for id, src := range s.sources {
 		c.sources[id] = src.clone()
 	}
@@ -117,14 +119,14 @@ func (s *State) Clone() *State {
 	for n, r := range s.releases {
 		c.releases[n] = slices.Clone(r)
 	}
-	c.jobs = make(map[cluster.JobID]*job, len(s.jobs))
+	c.jobs = make(map[job.ID]*foldedJob, len(s.jobs))
 	for id, j := range s.jobs {
 		c.jobs[id] = j.clone()
 	}
 	return &c
 }
 
-func (j *job) clone() *job {
+func (j *foldedJob) clone() *foldedJob {
 	c := *j
 	c.parked, c.recent, c.chunks = slices.Clone(j.parked), slices.Clone(j.recent), slices.Clone(j.chunks)
 	for i := range c.chunks {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // upTo is the beginning of every chain.
@@ -72,7 +74,7 @@ func TestEveryBaseGivesTheSame(t *testing.T) {
 			t.Fatalf("seed %d: from the second snapshot another state, %d events refused", seed, refused)
 		}
 		before := encoded(t, base)
-		var rest []cluster.Event
+		var rest []event.Event
 		for _, c := range beyond(chains, first) {
 			rest = append(rest, c.events...)
 		}
@@ -80,7 +82,7 @@ func TestEveryBaseGivesTheSame(t *testing.T) {
 		if !bytes.Equal(encoded(t, genesis), want) || !bytes.Equal(encoded(t, base), before) {
 			t.Fatalf("seed %d: folded again on a state in memory, the result or the base differ", seed)
 		}
-		genesis.Refold(nil, func(yield func(cluster.Event) bool) {
+		genesis.Refold(nil, func(yield func(event.Event) bool) {
 			for _, c := range chains {
 				for _, e := range c.events {
 					if !yield(e) {
@@ -114,22 +116,22 @@ func later(rng *rand.Rand, chains []*chain, at []int) {
 		i := rng.IntN(len(chains))
 		hlc += cluster.HLC(1 + rng.IntN(3))
 		if rng.IntN(8) > 0 && holding[i] > 0 {
-			randomEvent(rng, chains[i], hlc, holding[i], []cluster.JobID{"j1", "j2", "j3", "j4"}[rng.IntN(4)])
+			randomEvent(rng, chains[i], hlc, holding[i], []job.ID{"j1", "j2", "j3", "j4"}[rng.IntN(4)])
 			continue
 		}
 		top++
 		holding[i] = top
-		body := cluster.TermStart{Term: top}
+		body := event.TermStart{Term: top}
 		for k, o := range chains {
 			seq := uint64(at[k] + rng.IntN(len(o.events)-at[k]+1))
 			if k == i {
 				seq = o.seq()
 			}
 			if seq > 0 {
-				body.Cut = append(body.Cut, cluster.SourceMark{Source: o.src, Mark: cluster.Mark{Seq: seq}})
+				body.Cut = append(body.Cut, event.SourceMark{Source: o.src, Mark: event.Mark{Seq: seq}})
 			}
 		}
-		chains[i].add(hlc, top, cluster.KindTermStart, body)
+		chains[i].add(hlc, top, event.KindTermStart, body)
 	}
 }
 
@@ -142,7 +144,7 @@ func foldOn(t *testing.T, rng *rand.Rand, base *State, rest ...*chain) (s *State
 		t.Fatal(err)
 	}
 	next := make([]int, len(rest))
-	var seen []cluster.Event
+	var seen []event.Event
 	for {
 		var open []int
 		for i, c := range rest {
@@ -186,7 +188,7 @@ func TestForksOnABase(t *testing.T) {
 		liar := rng.IntN(len(chains))
 		src, seq := chains[liar].src, uint64(at[liar]+1+rng.IntN(len(chains[liar].events)-at[liar]+2))
 		base, _ := fold(rng, upTo(chains, at)...)
-		var rest []cluster.Event
+		var rest []event.Event
 		for _, c := range beyond(chains, at) {
 			rest = append(rest, c.events...)
 		}
@@ -209,7 +211,7 @@ func TestForksOnABase(t *testing.T) {
 		}
 		genesis, _ := fold(rng, chains...)
 		if genesis.Fork(src, seq) {
-			genesis.Refold(nil, func(yield func(cluster.Event) bool) {
+			genesis.Refold(nil, func(yield func(event.Event) bool) {
 				for _, c := range chains {
 					for _, e := range c.events {
 						if !yield(e) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // TestHistoryIsBounded lives through more terms, ends and actions than are
@@ -17,15 +19,15 @@ import (
 func TestHistoryIsBounded(t *testing.T) {
 	const terms = MaxTerms + 300
 	a, b := newChain("a"), newChain("b")
-	var cut cluster.Cut
+	var cut event.Cut
 	for i := range terms {
 		c := []*chain{a, b}[i%2]
-		cut = cluster.Cut{{Source: a.src, Mark: cluster.Mark{Seq: a.seq()}}, {Source: b.src, Mark: cluster.Mark{Seq: b.seq()}}}
+		cut = event.Cut{{Source: a.src, Mark: event.Mark{Seq: a.seq()}}, {Source: b.src, Mark: event.Mark{Seq: b.seq()}}}
 		hlc, term := cluster.HLC(10*i+10), cluster.Term(i+1)
-		c.add(hlc, term, cluster.KindTermStart, cluster.TermStart{Term: term, Cut: cut, Split: i%10 == 0})
-		c.add(hlc+1, 0, cluster.KindLeaseReleased, cluster.LeaseReleased{Term: term, Reason: fmt.Sprint(i)})
-		c.add(hlc+2, 0, cluster.KindTokenCreated, cluster.TokenChanged{Invite: fmt.Sprint(i), Actor: strings.Repeat("x", 300)})
-		c.add(hlc+3, 0, cluster.KindPublishing, cluster.Publishing{Publishing: true, Term: term})
+		c.add(hlc, term, event.KindTermStart, event.TermStart{Term: term, Cut: cut, Split: i%10 == 0})
+		c.add(hlc+1, 0, event.KindLeaseReleased, event.LeaseReleased{Term: term, Reason: fmt.Sprint(i)})
+		c.add(hlc+2, 0, event.KindTokenCreated, event.TokenChanged{Invite: fmt.Sprint(i), Actor: strings.Repeat("x", 300)})
+		c.add(hlc+3, 0, event.KindPublishing, event.Publishing{Publishing: true, Term: term})
 	}
 	var want []byte
 	for seed := range uint64(2) {
@@ -79,10 +81,10 @@ func TestWhatReachesBelowTheBase(t *testing.T) {
 	raw := encoded(t, base)
 
 	blind := newChain("b")
-	blind.add(1, 0, cluster.KindHostStarted, cluster.HostStarted{Version: "v"})
+	blind.add(1, 0, event.KindHostStarted, event.HostStarted{Version: "v"})
 	blind.start(40, 2) // knows nothing of a
 	earlier := newChain("c")
-	earlier.add(11, 1, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: "j1", Spec: testSpec("k", 20, 10), Owner: "uid:1", Chunks: 2})
+	earlier.add(11, 1, event.KindJobSubmitted, event.JobSubmitted{Job: "j1", Spec: testSpec("k", 20, 10), Owner: "uid:1", Chunks: 2})
 	for name, c := range map[string]*chain{"fence": blind, "submission": earlier} {
 		s, err := Decode(raw)
 		if err != nil {
@@ -130,7 +132,7 @@ func TestWhatReachesBelowTheBase(t *testing.T) {
 	if s.Hash() != before || s.Seq(a.src) != 3 {
 		t.Error("an event of a forked source counts")
 	}
-	b.add(60, 0, cluster.KindHostStarted, cluster.HostStarted{Version: "v"})
+	b.add(60, 0, event.KindHostStarted, event.HostStarted{Version: "v"})
 	s.Refold(base, slices.Values(b.events))
 	if n, _ := s.Refused(); n != 1 || s.Forks()[a.src] != 2 || s.Seq(b.src) != 1 {
 		t.Errorf("after a rebuild: %d refused, forks %v", n, s.Forks())
@@ -146,17 +148,17 @@ func TestSealedJobsForget(t *testing.T) {
 	a.submit(2, 2, "j1", testSpec("k", 20, 10))
 	a.accept(3, 2, "j1", 0, 1, result(10, 1))
 	a.accept(4, 2, "j1", 1, 1, result(10, 3))
-	mine := cluster.JobResult{Accepted: 2, Iterations: 20, Metrics: map[string]cluster.Metric{"x": {N: 20, Mean: 2, Min: 0, Max: 4}}}
-	a.add(6, 2, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobCompleted, Result: &mine})
-	b.accept(2, 3, "j1", 0, 1, result(10, 7))                                               // earlier, and of another result
-	b.add(5, 3, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobPartial}) // as an older version would
-	b.add(7, 3, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobFailed, Result: &cluster.JobResult{}})
-	bad := cluster.JobResult{Accepted: 3}
-	b.add(2, 3, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobFailed, Result: &bad})
+	mine := job.Result{Accepted: 2, Iterations: 20, Metrics: map[string]job.Metric{"x": {N: 20, Mean: 2, Min: 0, Max: 4}}}
+	a.add(6, 2, event.KindJobDone, event.JobDone{Job: "j1", State: job.Completed, Result: &mine})
+	b.accept(2, 3, "j1", 0, 1, result(10, 7))                                    // earlier, and of another result
+	b.add(5, 3, event.KindJobDone, event.JobDone{Job: "j1", State: job.Partial}) // as an older version would
+	b.add(7, 3, event.KindJobDone, event.JobDone{Job: "j1", State: job.Failed, Result: &job.Result{}})
+	bad := job.Result{Accepted: 3}
+	b.add(2, 3, event.KindJobDone, event.JobDone{Job: "j1", State: job.Failed, Result: &bad})
 	for seed := range uint64(30) {
 		s, _ := fold(rand.New(rand.NewPCG(seed, 16)), a, b)
 		j, _ := s.Job("j1")
-		if j.State != cluster.JobPartial || j.Counts != (ChunkCounts{Accepted: 2}) || j.Disputed != 0 || j.Aggregates[0].Mean != 2 {
+		if j.State != job.Partial || j.Counts != (ChunkCounts{Accepted: 2}) || j.Disputed != 0 || j.Aggregates[0].Mean != 2 {
 			t.Fatalf("seed %d: %+v, want the first end's state and the first result", seed, j)
 		}
 		if s.jobs["j1"].chunks != nil || len(s.Open("j1")) != 0 {

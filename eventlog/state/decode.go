@@ -9,6 +9,8 @@ import (
 	"math"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // MaxEncoded is the longest encoding that Decode reads, in bytes.
@@ -22,7 +24,7 @@ type decoder struct {
 	b       []byte
 	err     error
 	nodes   []cluster.NodeID
-	sources []cluster.SourceID
+	sources []event.SourceID
 }
 
 func newDecoder(b []byte) *decoder { return &decoder{b: b, nodes: []cluster.NodeID{""}} }
@@ -145,16 +147,16 @@ func (d *decoder) nodeList() []cluster.NodeID {
 	return out
 }
 
-func (d *decoder) source() cluster.SourceID {
+func (d *decoder) source() event.SourceID {
 	i := d.num()
 	switch {
 	case i < uint64(len(d.sources)):
 		return d.sources[i]
 	case i > uint64(len(d.sources)):
 		d.fail("source %d of %d", i, len(d.sources))
-		return cluster.SourceID{}
+		return event.SourceID{}
 	}
-	s := cluster.SourceID{Node: d.node(false), Inc: d.num()}
+	s := event.SourceID{Node: d.node(false), Inc: d.num()}
 	d.sources = append(d.sources, s)
 	return s
 }
@@ -165,7 +167,7 @@ func (d *decoder) key() key {
 	return k
 }
 
-func (d *decoder) moments() (m cluster.Metric) {
+func (d *decoder) moments() (m job.Metric) {
 	if m.N = d.num(); m.N > 0 {
 		m.Mean, m.M2, m.Min, m.Max = d.float(), d.float(), d.float(), d.float()
 	}
@@ -173,11 +175,11 @@ func (d *decoder) moments() (m cluster.Metric) {
 }
 
 // sketch reads what appendSketch wrote; whether it can be is for others.
-func (d *decoder) sketch() *cluster.Sketch {
-	s := &cluster.Sketch{Level: d.int(), Zero: d.num()}
+func (d *decoder) sketch() *job.Sketch {
+	s := &job.Sketch{Level: d.int(), Zero: d.num()}
 	for _, side := range [...]*[]int64{&s.Below, &s.Above} {
 		n := d.count()
-		d.check(n <= cluster.MaxMergedBuckets, "sketch")
+		d.check(n <= job.MaxMergedBuckets, "sketch")
 		index := int64(-indexShift)
 		for ; n > 0 && d.err == nil; n-- {
 			index += int64(d.int())
@@ -244,7 +246,7 @@ func (d *decoder) meaning(s *State) {
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		at := d.key()
 		s.actions = append(s.actions, stamped[Action]{at: at, v: Action{
-			At: at.hlc, Node: at.src.Node, Kind: cluster.Kind(d.text(cluster.MaxReason)),
+			At: at.hlc, Node: at.src.Node, Kind: event.Kind(d.text(cluster.MaxReason)),
 			Actor: d.text(maxActor), Subject: d.text(maxActor), Reason: d.text(cluster.MaxReason),
 		}})
 	}
@@ -258,7 +260,7 @@ func (d *decoder) meaning(s *State) {
 	d.check(sorted(s.actions, MaxActions) && sorted(s.published, MaxPublications), "list of the latest")
 	d.terms(s)
 	s.config = read(d, d.voterConfig)
-	s.fences.forks = make(map[cluster.SourceID]uint64)
+	s.fences.forks = make(map[event.SourceID]uint64)
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		id := d.source()
 		s.fences.forks[id] = d.num()
@@ -289,8 +291,8 @@ func (d *decoder) member() *member {
 				sponsor: d.node(false), idPub: []byte(d.text(maxKeyLen)), ip4: d.text(maxAddrLen), invite: d.text(maxInviteLen),
 			}
 		}),
-		started: read(d, func() cluster.HostStarted {
-			return cluster.HostStarted{Version: d.text(cluster.MaxReason), Boot: d.num()}
+		started: read(d, func() event.HostStarted {
+			return event.HostStarted{Version: d.text(cluster.MaxReason), Boot: d.num()}
 		}),
 		expires: read(d, func() int64 { return int64(d.fixed()) }),
 		wgPub:   read(d, func() []byte { return []byte(d.text(maxKeyLen)) }),
@@ -346,8 +348,8 @@ func (d *decoder) voterConfig() (c cluster.VoterConfig) {
 	return c
 }
 
-func (d *decoder) job() *job {
-	j := &job{id: cluster.JobID(d.text(maxJobIDLen)), known: true, spec: d.spec()}
+func (d *decoder) job() *foldedJob {
+	j := &foldedJob{id: job.ID(d.text(maxJobIDLen)), known: true, spec: d.spec()}
 	d.check(j.id != "" && j.spec.Validate() == nil, "job")
 	if d.err != nil {
 		return j
@@ -357,11 +359,11 @@ func (d *decoder) job() *job {
 	j.submittedAt = d.key()
 	j.queued = read(d, func() string { return d.text(cluster.MaxReason) })
 	j.stop = read(d, func() stop {
-		return stop{actor: d.text(cluster.MaxReason), reason: d.text(cluster.MaxReason), cause: cluster.StopCause(d.text(cluster.MaxReason))}
+		return stop{actor: d.text(cluster.MaxReason), reason: d.text(cluster.MaxReason), cause: job.StopCause(d.text(cluster.MaxReason))}
 	})
 	d.check(j.stop.v.cause.Known(), "stop of a job")
-	done := read(d, func() cluster.JobDone {
-		return cluster.JobDone{Job: j.id, State: cluster.JobState(d.text(cluster.MaxReason)), Reason: d.text(cluster.MaxReason)}
+	done := read(d, func() event.JobDone {
+		return event.JobDone{Job: j.id, State: job.State(d.text(cluster.MaxReason)), Reason: d.text(cluster.MaxReason)}
 	})
 	j.doneAt, j.done = done.at, done.v
 	d.check(j.doneAt.isZero() || j.done.State.Final(), "end of a job")
@@ -387,17 +389,17 @@ func (d *decoder) job() *job {
 	return j
 }
 
-func (d *decoder) spec() cluster.JobSpec {
-	s := cluster.JobSpec{
-		Name: d.text(cluster.MaxJobName), Key: d.text(cluster.MaxKeyBytes), Executor: d.text(cluster.MaxJobName),
+func (d *decoder) spec() job.Spec {
+	s := job.Spec{
+		Name: d.text(job.MaxName), Key: d.text(job.MaxKeyBytes), Executor: d.text(job.MaxName),
 	}
-	if s.Executor == cluster.ExecutorExec {
-		s.Program = d.text(cluster.MaxProgramName)
+	if s.Executor == job.ExecutorExec {
+		s.Program = d.text(job.MaxProgramName)
 	}
 	s.Artefact, s.Config, s.Iterations, s.Chunk, s.Seed = d.hash(), d.hash(), d.num(), d.num(), d.num()
 	s.Attempts, s.TimeoutSeconds, s.MemoryBytes = d.int(), d.float(), d.num()
 	if policy := d.text(maxPolicy); policy != "" {
-		if err := json.Unmarshal([]byte(policy), &s.JobPolicy); err != nil {
+		if err := json.Unmarshal([]byte(policy), &s.Policy); err != nil {
 			d.fail("policy: %v", err)
 		}
 	}
@@ -405,15 +407,15 @@ func (d *decoder) spec() cluster.JobSpec {
 }
 
 // maxPolicy bounds the text of a policy: its names, each byte escaped.
-const maxPolicy = 6*(cluster.MaxJobUsers*cluster.MaxPrincipal+cluster.MaxJobGroups*cluster.MaxGroupName+cluster.MaxJobZones*cluster.MaxZoneName) + 1<<14
+const maxPolicy = 6*(job.MaxUsers*cluster.MaxPrincipal+job.MaxGroups*cluster.MaxGroupName+job.MaxZones*cluster.MaxZoneName) + 1<<14
 
-func (d *decoder) result() *cluster.JobResult {
-	r := &cluster.JobResult{Accepted: d.int(), Failed: d.int(), Disputed: d.int(), Iterations: d.num(), Micros: int64(d.num())}
+func (d *decoder) result() *job.Result {
+	r := &job.Result{Accepted: d.int(), Failed: d.int(), Disputed: d.int(), Iterations: d.num(), Micros: int64(d.num())}
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		if r.Metrics == nil {
-			r.Metrics = make(map[string]cluster.Metric)
+			r.Metrics = make(map[string]job.Metric)
 		}
-		name := d.text(cluster.MaxMetricName)
+		name := d.text(job.MaxMetricName)
 		m := d.moments()
 		if d.flag() {
 			m.Sketch = d.sketch()
@@ -421,20 +423,20 @@ func (d *decoder) result() *cluster.JobResult {
 		r.Metrics[name] = m
 	}
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		r.Workers = append(r.Workers, cluster.WorkShare{Worker: d.node(false), Chunks: d.int(), Iterations: d.num()})
+		r.Workers = append(r.Workers, job.WorkShare{Worker: d.node(false), Chunks: d.int(), Iterations: d.num()})
 	}
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		r.Skipped = append(r.Skipped, cluster.Span{First: d.int(), Last: d.int()})
+		r.Skipped = append(r.Skipped, job.Span{First: d.int(), Last: d.int()})
 	}
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		r.Anomalies = append(r.Anomalies, cluster.Anomaly{Chunk: d.int(), Worker: d.node(false), Reason: d.text(cluster.MaxAnomalyReason)})
+		r.Anomalies = append(r.Anomalies, job.Anomaly{Chunk: d.int(), Worker: d.node(false), Reason: d.text(job.MaxAnomalyReason)})
 	}
 	return r
 }
 
 // chunks reads the chunks of a job, each of at least one byte, and what
 // follows from them.
-func (d *decoder) chunks(j *job) {
+func (d *decoder) chunks(j *foldedJob) {
 	if j.total > len(d.b) {
 		d.fail("%d chunks in %d bytes", j.total, len(d.b))
 		return
@@ -500,10 +502,10 @@ func (d *decoder) chunk(c *chunk, room *accept) {
 	}
 }
 
-func (d *decoder) metrics(j *job) {
+func (d *decoder) metrics(j *foldedJob) {
 	j.blurred = d.flag()
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		name := d.text(cluster.MaxMetricName)
+		name := d.text(job.MaxMetricName)
 		d.check(name != "" && j.metrics[name] == nil, "metric")
 		if j.total > len(d.b) {
 			d.fail("%d chunks in %d bytes", j.total, len(d.b))
@@ -532,7 +534,7 @@ func (d *decoder) metrics(j *job) {
 // one.
 func (d *decoder) marks(t *tree, blurred bool) {
 	t.marks = make([]mark, len(t.levels[0]))
-	var marked cluster.Metric // the leaves that have one
+	var marked job.Metric // the leaves that have one
 	for i, m := range t.levels[0] {
 		if m.N == 0 || d.err != nil {
 			continue
@@ -545,7 +547,7 @@ func (d *decoder) marks(t *tree, blurred bool) {
 	d.check(marked.N > 0, "marks")
 	if !blurred {
 		t.sketch = d.sketch()
-		d.check(d.err != nil || t.sketch.Validate(marked, cluster.MaxMergedBuckets) == nil, "sketch")
+		d.check(d.err != nil || t.sketch.Validate(marked, job.MaxMergedBuckets) == nil, "sketch")
 	}
 }
 
@@ -553,7 +555,7 @@ func (d *decoder) progress(s *State) {
 	s.applied, s.void, s.malformed = d.num(), d.num(), d.num()
 	s.fences.settled = d.term()
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		f := &fence{term: d.term(), at: d.key(), cut: make(map[cluster.SourceID]uint64)}
+		f := &fence{term: d.term(), at: d.key(), cut: make(map[event.SourceID]uint64)}
 		d.check(f.term > s.fences.settled, "fence")
 		for n := d.count(); n > 0 && d.err == nil; n-- {
 			src := d.source()
@@ -584,8 +586,8 @@ func (d *decoder) progress(s *State) {
 	d.tombs(s)
 	for n := d.count(); n > 0 && d.err == nil; n-- {
 		k := d.key()
-		e := cluster.Event{HLC: k.hlc, Source: k.src, Seq: k.seq, Term: d.term(), Kind: cluster.Kind(d.text(maxJobIDLen))}
-		id := cluster.JobID(d.text(maxJobIDLen))
+		e := event.Event{HLC: k.hlc, Source: k.src, Seq: k.seq, Term: d.term(), Kind: event.Kind(d.text(maxJobIDLen))}
+		id := job.ID(d.text(maxJobIDLen))
 		e.Body = []byte(d.text(len(d.b)))
 		d.check(id != "" && parks(&e, id) && !s.buried(id, &e), "waiting event")
 		if d.err != nil {
@@ -598,13 +600,13 @@ func (d *decoder) progress(s *State) {
 }
 
 // parks reports whether e is an event about a job that may wait for it.
-func parks(e *cluster.Event, id cluster.JobID) bool {
+func parks(e *event.Event, id job.ID) bool {
 	var body struct {
-		Job cluster.JobID `json:"job"`
+		Job job.ID `json:"job"`
 	}
 	switch e.Kind {
-	case cluster.KindJobQueued, cluster.KindJobStopped, cluster.KindJobDone, cluster.KindChunksAssigned, cluster.KindChunkFailed,
-		cluster.KindChunkReclaimed, cluster.KindChunksReleased, cluster.KindChunkAccepted, cluster.KindChunksAccepted:
+	case event.KindJobQueued, event.KindJobStopped, event.KindJobDone, event.KindChunksAssigned, event.KindChunkFailed,
+		event.KindChunkReclaimed, event.KindChunksReleased, event.KindChunkAccepted, event.KindChunksAccepted:
 		return json.Unmarshal(e.Body, &body) == nil && body.Job == id && e.Term > 0
 	}
 	return false

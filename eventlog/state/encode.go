@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // magic begins the encoding of a State; its last byte is the version.
@@ -27,14 +29,14 @@ type encoder struct {
 	b       []byte
 	sum     hash.Hash // if not nil, b is fed to it now and then
 	nodes   map[cluster.NodeID]uint64
-	sources map[cluster.SourceID]uint64
+	sources map[event.SourceID]uint64
 }
 
 // hashBuffer is how much is collected before it is hashed.
 const hashBuffer = 64 << 10
 
 func newEncoder(dst []byte) *encoder {
-	return &encoder{b: dst, nodes: map[cluster.NodeID]uint64{"": 0}, sources: make(map[cluster.SourceID]uint64)}
+	return &encoder{b: dst, nodes: map[cluster.NodeID]uint64{"": 0}, sources: make(map[event.SourceID]uint64)}
 }
 
 func (e *encoder) num(v uint64)   { e.b = binary.AppendUvarint(e.b, v) }
@@ -76,7 +78,7 @@ func (e *encoder) nodeList(list []cluster.NodeID) {
 	}
 }
 
-func (e *encoder) source(s cluster.SourceID) {
+func (e *encoder) source(s event.SourceID) {
 	i, ok := e.sources[s]
 	if !ok {
 		i = uint64(len(e.sources))
@@ -96,7 +98,7 @@ func (e *encoder) key(k key) {
 }
 
 // moments writes a metric without its sketch.
-func (e *encoder) moments(m cluster.Metric) {
+func (e *encoder) moments(m job.Metric) {
 	e.num(m.N)
 	if m.N == 0 {
 		return
@@ -107,7 +109,7 @@ func (e *encoder) moments(m cluster.Metric) {
 }
 
 // sketch writes a sketch that may be missing.
-func (e *encoder) sketch(s *cluster.Sketch) {
+func (e *encoder) sketch(s *job.Sketch) {
 	e.flag(s != nil)
 	if s != nil {
 		e.b = appendSketch(e.b, s)
@@ -115,7 +117,7 @@ func (e *encoder) sketch(s *cluster.Sketch) {
 }
 
 // appendSketch appends the canonical bytes of a sketch.
-func appendSketch(b []byte, s *cluster.Sketch) []byte {
+func appendSketch(b []byte, s *job.Sketch) []byte {
 	b = binary.AppendUvarint(b, uint64(s.Level))
 	b = binary.AppendUvarint(b, s.Zero)
 	for _, side := range [...][]int64{s.Below, s.Above} {
@@ -218,7 +220,7 @@ func (s *State) encodeMeaning(e *encoder) {
 		e.text(string(b))
 	})
 	e.count(len(s.fences.forks))
-	for _, id := range slices.SortedFunc(maps.Keys(s.fences.forks), cluster.SourceID.Compare) {
+	for _, id := range slices.SortedFunc(maps.Keys(s.fences.forks), event.SourceID.Compare) {
 		e.source(id)
 		e.num(s.fences.forks[id])
 	}
@@ -232,9 +234,9 @@ func (s *State) encodeMeaning(e *encoder) {
 }
 
 // byID are the jobs by their ids.
-func (s *State) byID() []*job {
+func (s *State) byID() []*foldedJob {
 	jobs := s.known()
-	slices.SortFunc(jobs, func(a, b *job) int { return strings.Compare(string(a.id), string(b.id)) })
+	slices.SortFunc(jobs, func(a, b *foldedJob) int { return strings.Compare(string(a.id), string(b.id)) })
 	return jobs
 }
 
@@ -245,7 +247,7 @@ func (m *member) encode(e *encoder) {
 		e.text(a.ip4)
 		e.text(a.invite)
 	})
-	register(e, m.started, func(b cluster.HostStarted) {
+	register(e, m.started, func(b event.HostStarted) {
 		e.text(b.Version)
 		e.num(b.Boot)
 	})
@@ -293,7 +295,7 @@ func (s *State) encodeTerms(e *encoder) {
 	}
 }
 
-func (j *job) encode(e *encoder) {
+func (j *foldedJob) encode(e *encoder) {
 	e.text(string(j.id))
 	encodeSpec(e, j.spec)
 	e.text(j.owner)
@@ -304,7 +306,7 @@ func (j *job) encode(e *encoder) {
 		e.text(v.reason)
 		e.text(string(v.cause))
 	})
-	register(e, stamped[cluster.JobDone]{at: j.doneAt, v: j.done}, func(d cluster.JobDone) {
+	register(e, stamped[event.JobDone]{at: j.doneAt, v: j.done}, func(d event.JobDone) {
 		e.text(string(d.State))
 		e.text(d.Reason)
 	})
@@ -335,11 +337,11 @@ func (j *job) encode(e *encoder) {
 	j.encodeMetrics(e)
 }
 
-func encodeSpec(e *encoder, s cluster.JobSpec) {
+func encodeSpec(e *encoder, s job.Spec) {
 	e.text(s.Name)
 	e.text(s.Key)
 	e.text(s.Executor)
-	if s.Executor == cluster.ExecutorExec {
+	if s.Executor == job.ExecutorExec {
 		e.text(s.Program)
 	}
 	e.b = append(e.b, s.Artefact[:]...)
@@ -350,7 +352,7 @@ func encodeSpec(e *encoder, s cluster.JobSpec) {
 	e.count(s.Attempts)
 	e.float(s.TimeoutSeconds)
 	e.num(s.MemoryBytes)
-	policy, err := json.Marshal(s.JobPolicy)
+	policy, err := json.Marshal(s.Policy)
 	switch {
 	case err != nil:
 		panic("state: a valid policy cannot be encoded: " + err.Error())
@@ -360,7 +362,7 @@ func encodeSpec(e *encoder, s cluster.JobSpec) {
 	e.text(string(policy))
 }
 
-func encodeResult(e *encoder, r *cluster.JobResult) {
+func encodeResult(e *encoder, r *job.Result) {
 	for _, n := range [...]int{r.Accepted, r.Failed, r.Disputed} {
 		e.count(n)
 	}
@@ -481,7 +483,7 @@ func (t try) flags() (b byte) {
 
 // encodeMetrics writes the leaves of the trees; the rest follows from them, but
 // for the sketches.
-func (j *job) encodeMetrics(e *encoder) {
+func (j *foldedJob) encodeMetrics(e *encoder) {
 	e.flag(j.blurred)
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(j.metrics)) {
@@ -533,13 +535,13 @@ func (s *State) encodeProgress(e *encoder) {
 		e.num(uint64(f.term))
 		e.key(f.at)
 		e.count(len(f.cut))
-		for _, src := range slices.SortedFunc(maps.Keys(f.cut), cluster.SourceID.Compare) {
+		for _, src := range slices.SortedFunc(maps.Keys(f.cut), event.SourceID.Compare) {
 			e.source(src)
 			e.num(f.cut[src])
 		}
 	}
 	e.count(len(s.sources))
-	for _, id := range slices.SortedFunc(maps.Keys(s.sources), cluster.SourceID.Compare) {
+	for _, id := range slices.SortedFunc(maps.Keys(s.sources), event.SourceID.Compare) {
 		src := s.sources[id]
 		e.source(id)
 		e.num(src.seq)
@@ -573,8 +575,8 @@ func (src *source) below(settled cluster.Term) map[cluster.Term]uint64 {
 
 func (s *State) encodeParked(e *encoder) {
 	type parked struct {
-		job   cluster.JobID
-		event cluster.Event
+		job   job.ID
+		event event.Event
 	}
 	var all []parked
 	for id, j := range s.jobs {

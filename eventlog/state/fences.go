@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // fences are the term_starts seen, void ones included.
@@ -15,7 +16,7 @@ type fences struct {
 	version uint64   // rises with every change of live
 	// forks holds, per source that signed two histories, the first event in
 	// which they differ; it is never changed in place.
-	forks map[cluster.SourceID]uint64
+	forks map[event.SourceID]uint64
 	// settled is the term below which every event that is still to come is
 	// void: the fences up to it are no longer kept.
 	settled cluster.Term
@@ -24,11 +25,11 @@ type fences struct {
 type fence struct {
 	at   key
 	term cluster.Term
-	cut  map[cluster.SourceID]uint64
+	cut  map[event.SourceID]uint64
 }
 
-func newFence(at key, body cluster.TermStart) *fence {
-	f := &fence{at: at, term: body.Term, cut: make(map[cluster.SourceID]uint64, len(body.Cut))}
+func newFence(at key, body event.TermStart) *fence {
+	f := &fence{at: at, term: body.Term, cut: make(map[event.SourceID]uint64, len(body.Cut))}
 	for _, m := range body.Cut {
 		if seq, ok := f.cut[m.Source]; !ok || m.Seq < seq {
 			f.cut[m.Source] = m.Seq
@@ -110,7 +111,7 @@ func (f *fences) settle(term cluster.Term) {
 }
 
 // limit is the last event of src in term that no higher term has fenced off.
-func (f *fences) limit(src cluster.SourceID, term cluster.Term) uint64 {
+func (f *fences) limit(src event.SourceID, term cluster.Term) uint64 {
 	if term < f.settled {
 		return 0
 	}
@@ -126,11 +127,11 @@ func (f *fences) limit(src cluster.SourceID, term cluster.Term) uint64 {
 
 // Limit returns the last event of a source that counts in a term: what stands
 // behind it is void. It speaks of events beyond the base.
-func (s *State) Limit(id cluster.SourceID, term cluster.Term) uint64 { return s.fences.limit(id, term) }
+func (s *State) Limit(id event.SourceID, term cluster.Term) uint64 { return s.fences.limit(id, term) }
 
 // Void reports whether a higher term has fenced e off. Below the base that is
 // settled and no longer known: there it answers false.
-func (s *State) Void(e cluster.Event) bool {
+func (s *State) Void(e event.Event) bool {
 	if !e.Kind.Authority() || e.Seq <= s.BaseSeq(e.Source) {
 		return false
 	}
@@ -138,7 +139,7 @@ func (s *State) Void(e cluster.Event) bool {
 }
 
 // isVoid reports whether a higher term has fenced e off.
-func (s *State) isVoid(src *source, e *cluster.Event) bool {
+func (s *State) isVoid(src *source, e *event.Event) bool {
 	if src.version != s.fences.version || src.term != e.Term || src.version == 0 {
 		src.term, src.version = e.Term, s.fences.version
 		src.fence = s.fences.limit(e.Source, e.Term)
@@ -151,10 +152,10 @@ func (s *State) isVoid(src *source, e *cluster.Event) bool {
 // as soon as all that the cuts of it and higher terms let through is applied.
 func (s *State) settled() cluster.Term {
 	// The sources that the fences looked at so far leave room for.
-	var room map[cluster.SourceID]bool
+	var room map[event.SourceID]bool
 	live := s.fences.live
 	for i, f := range slices.Backward(live) {
-		next := make(map[cluster.SourceID]bool)
+		next := make(map[event.SourceID]bool)
 		for src, seq := range f.cut {
 			if (room == nil || room[src]) && seq > s.Seq(src) && !s.ended(src) {
 				next[src] = true

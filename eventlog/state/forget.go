@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // tomb stands where a job was: events of that name before it mean nothing.
@@ -18,7 +20,7 @@ const tombTime = 30 * 24 * time.Hour
 
 // forget folds that ended jobs are to be forgotten. It reports true when events
 // that came after a job's tomb were folded into the job that lies there.
-func (s *State) forget(e *cluster.Event, b cluster.JobsForgotten) (rebuild bool) {
+func (s *State) forget(e *event.Event, b event.JobsForgotten) (rebuild bool) {
 	at := keyOf(e)
 	for _, id := range b.Jobs {
 		if id == "" || len(id) > maxJobIDLen {
@@ -46,8 +48,8 @@ func (s *State) forget(e *cluster.Event, b cluster.JobsForgotten) (rebuild bool)
 }
 
 // bury takes away what is known of a job before its tomb.
-func (s *State) bury(j *job, at tomb) {
-	j.parked = slices.DeleteFunc(j.parked, func(p cluster.Event) bool { return keyOf(&p).less(at) })
+func (s *State) bury(j *foldedJob, at tomb) {
+	j.parked = slices.DeleteFunc(j.parked, func(p event.Event) bool { return keyOf(&p).less(at) })
 	if j.known {
 		s.malformed -= j.bad
 	}
@@ -67,32 +69,32 @@ func (s *State) buryAll() {
 }
 
 // buried reports whether an event of a job lies before the job's tomb.
-func (s *State) buried(id cluster.JobID, e *cluster.Event) bool {
+func (s *State) buried(id job.ID, e *event.Event) bool {
 	t, ok := s.tombs[id]
 	return ok && keyOf(e).less(t)
 }
 
 // inBase reports whether the job of that name is the one that the base knows.
-func (s *State) inBase(id cluster.JobID) bool {
+func (s *State) inBase(id job.ID) bool {
 	return s.base != nil && s.base.jobs[id] && s.tombs[id] == s.base.tombs[id]
 }
 
 // unbury forgets the tombs that were learned beyond the base: the events that
 // set them may be void now.
 func (s *State) unbury() {
-	s.tombs = make(map[cluster.JobID]tomb)
+	s.tombs = make(map[job.ID]tomb)
 	if s.base != nil {
 		maps.Copy(s.tombs, s.base.tombs)
 	}
 }
 
 // standing are the tombs that are still needed.
-func standing(tombs map[cluster.JobID]tomb) map[cluster.JobID]tomb {
+func standing(tombs map[job.ID]tomb) map[job.ID]tomb {
 	var newest cluster.HLC
 	for _, t := range tombs {
 		newest = max(newest, t.hlc)
 	}
-	out := make(map[cluster.JobID]tomb)
+	out := make(map[job.ID]tomb)
 	for id, t := range tombs {
 		if newest.Time().Sub(t.hlc.Time()) <= tombTime {
 			out[id] = t
@@ -103,8 +105,8 @@ func standing(tombs map[cluster.JobID]tomb) map[cluster.JobID]tomb {
 
 // Expired returns at most limit jobs that ended before and are to be forgotten
 // by now, sorted.
-func (s *State) Expired(now cluster.HLC, limit int) []cluster.JobID {
-	var out []cluster.JobID
+func (s *State) Expired(now cluster.HLC, limit int) []job.ID {
+	var out []job.ID
 	for id, j := range s.jobs {
 		if j.known && !j.doneAt.isZero() && j.doneAt.hlc.Time().Add(j.spec.Keep()).Before(now.Time()) {
 			out = append(out, id)
@@ -114,9 +116,9 @@ func (s *State) Expired(now cluster.HLC, limit int) []cluster.JobID {
 	return out[:min(len(out), limit)]
 }
 
-func encodeTombs(e *encoder, tombs map[cluster.JobID]tomb) {
+func encodeTombs(e *encoder, tombs map[job.ID]tomb) {
 	e.count(len(tombs))
-	for _, id := range slices.SortedFunc(maps.Keys(tombs), func(a, b cluster.JobID) int { return strings.Compare(string(a), string(b)) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(tombs), func(a, b job.ID) int { return strings.Compare(string(a), string(b)) }) {
 		e.text(string(id))
 		e.key(tombs[id])
 	}
@@ -124,7 +126,7 @@ func encodeTombs(e *encoder, tombs map[cluster.JobID]tomb) {
 
 func (d *decoder) tombs(s *State) {
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		id := cluster.JobID(d.text(maxJobIDLen))
+		id := job.ID(d.text(maxJobIDLen))
 		t := d.key()
 		d.check(id != "", "forgotten job")
 		if j, ok := s.jobs[id]; ok {

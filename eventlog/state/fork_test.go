@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // branch returns a copy of c whose events from seq fork on are others.
@@ -62,9 +63,9 @@ func TestForkEndsAChainForEveryone(t *testing.T) {
 
 // foldForking applies the chains in a random interleaving and tells of the fork
 // of src, and of a later one of it, at random moments.
-func foldForking(rng *rand.Rand, src cluster.SourceID, fork uint64, chains ...*chain) (s *State, rebuilds int) {
+func foldForking(rng *rand.Rand, src event.SourceID, fork uint64, chains ...*chain) (s *State, rebuilds int) {
 	s = New()
-	var seen []cluster.Event
+	var seen []event.Event
 	refold := func(stale bool) {
 		if stale {
 			rebuilds++
@@ -105,7 +106,7 @@ func foldForking(rng *rand.Rand, src cluster.SourceID, fork uint64, chains ...*c
 func TestForkGivesUpFences(t *testing.T) {
 	a, b := newChain("a"), newChain("b")
 	a.start(10, 1)
-	b.add(11, 0, cluster.KindHostStarted, cluster.HostStarted{Version: "v"})
+	b.add(11, 0, event.KindHostStarted, event.HostStarted{Version: "v"})
 	b.start(12, 2) // with an empty cut: all of a's term is void
 	a.submit(13, 1, "j1", testSpec("k", 100, 10))
 	s := New()

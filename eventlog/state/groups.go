@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // group is a register; members are sorted and never changed. Without members
@@ -23,7 +24,7 @@ type Group struct {
 }
 
 // groupSet folds the members of a group; the latest event decides.
-func (s *State) groupSet(e *cluster.Event, b cluster.GroupSet) {
+func (s *State) groupSet(e *event.Event, b event.GroupSet) {
 	if b.Check() != nil {
 		s.malformed++
 		return
@@ -70,7 +71,7 @@ func (s *State) encodeGroups(e *encoder) {
 
 func (d *decoder) groups(s *State) {
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		b := cluster.GroupSet{Group: d.text(cluster.MaxGroupName)}
+		b := event.GroupSet{Group: d.text(cluster.MaxGroupName)}
 		at := d.key()
 		b.Actor = d.text(maxActor)
 		for n := d.count(); n > 0 && d.err == nil; n-- {

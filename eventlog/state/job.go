@@ -6,19 +6,21 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // maxJobIDLen bounds the names under which events are parked.
 const maxJobIDLen = 64
 
 // job is the fold of the events of one job.
-type job struct {
-	id    cluster.JobID
+type foldedJob struct {
+	id    job.ID
 	known bool // its submission was applied
 	// parked events wait for the submission.
-	parked []cluster.Event
+	parked []event.Event
 
-	spec        cluster.JobSpec
+	spec        job.Spec
 	owner       string
 	submittedAt key
 	top         key    // the latest event
@@ -45,13 +47,13 @@ type job struct {
 
 	// sealed is the result for good, as the first end that has one tells it:
 	// what is learned of the chunks afterwards changes it no more.
-	sealed   *cluster.JobResult
+	sealed   *job.Result
 	sealedAt key
 
 	queued   stamped[string] // why it waited at first
 	stop     stamped[stop]   // the first intent to end it
 	doneAt   key
-	done     cluster.JobDone
+	done     event.JobDone
 	firstTry cluster.HLC
 	lastDone cluster.HLC // last accept
 }
@@ -59,7 +61,7 @@ type job struct {
 // stop is an intent to end a job.
 type stop struct {
 	actor, reason string
-	cause         cluster.StopCause
+	cause         job.StopCause
 }
 
 type share struct {
@@ -156,17 +158,17 @@ func (c *chunk) try(attempt int, worker cluster.NodeID) *try {
 	return &c.tries[len(c.tries)-1]
 }
 
-func (s *State) job(id cluster.JobID) *job {
+func (s *State) job(id job.ID) *foldedJob {
 	j, ok := s.jobs[id]
 	if !ok {
-		j = &job{id: id}
+		j = &foldedJob{id: id}
 		s.jobs[id] = j
 	}
 	return j
 }
 
 // jobSubmitted folds a submission; the first one defines the job.
-func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild bool) {
+func (s *State) jobSubmitted(e *event.Event, b event.JobSubmitted) (rebuild bool) {
 	if b.Job == "" || len(b.Job) > maxJobIDLen || b.Spec.Validate() != nil || b.Chunks != b.Spec.Chunks() {
 		s.malformed++
 		return false
@@ -200,7 +202,7 @@ func (s *State) jobSubmitted(e *cluster.Event, b cluster.JobSubmitted) (rebuild 
 	return false
 }
 
-func (s *State) define(j *job, at key, b cluster.JobSubmitted) {
+func (s *State) define(j *foldedJob, at key, b event.JobSubmitted) {
 	j.known, j.submittedAt, j.spec, j.owner, j.total = true, at, b.Spec, b.Owner, b.Chunks
 	j.chunks = make([]chunk, b.Chunks)
 	j.count = [chunkStates]int{chunkPending: b.Chunks}
@@ -214,58 +216,58 @@ func (s *State) define(j *job, at key, b cluster.JobSubmitted) {
 }
 
 // applyJob folds a live event of a job, or parks it.
-func (s *State) applyJob(e *cluster.Event) {
+func (s *State) applyJob(e *event.Event) {
 	switch e.Kind {
-	case cluster.KindJobQueued:
-		if b, ok := decode[cluster.JobWaiting](s, e); ok {
+	case event.KindJobQueued:
+		if b, ok := decode[event.JobWaiting](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				j.queued.first(keyOf(e), clip(b.Reason, cluster.MaxReason))
 			}
 		}
-	case cluster.KindJobStopped:
-		if b, ok := decode[cluster.JobStopped](s, e); ok {
+	case event.KindJobStopped:
+		if b, ok := decode[event.JobStopped](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.toStop(keyOf(e), b))
 			}
 		}
-	case cluster.KindJobDone:
-		if b, ok := decode[cluster.JobDone](s, e); ok {
+	case event.KindJobDone:
+		if b, ok := decode[event.JobDone](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.finish(keyOf(e), b))
 			}
 		}
-	case cluster.KindChunksAssigned:
-		if b, ok := decode[cluster.ChunksAssigned](s, e); ok {
+	case event.KindChunksAssigned:
+		if b, ok := decode[event.ChunksAssigned](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.assign(e, b))
 			}
 		}
-	case cluster.KindChunkFailed:
-		if b, ok := decode[cluster.ChunkFailed](s, e); ok {
+	case event.KindChunkFailed:
+		if b, ok := decode[event.ChunkFailed](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.fail(keyOf(e), b))
 			}
 		}
-	case cluster.KindChunkReclaimed:
-		if b, ok := decode[cluster.ChunkReclaimed](s, e); ok {
+	case event.KindChunkReclaimed:
+		if b, ok := decode[event.ChunkReclaimed](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.reclaim(b))
 			}
 		}
-	case cluster.KindChunksReleased:
-		if b, ok := decode[cluster.ChunksReleased](s, e); ok {
+	case event.KindChunksReleased:
+		if b, ok := decode[event.ChunksReleased](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.release(b))
 			}
 		}
-	case cluster.KindChunkAccepted:
-		if b, ok := decode[cluster.ChunkAccepted](s, e); ok {
+	case event.KindChunkAccepted:
+		if b, ok := decode[event.ChunkAccepted](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.take(keyOf(e), b))
 			}
 		}
-	case cluster.KindChunksAccepted:
-		if b, ok := decode[cluster.ChunksAccepted](s, e); ok {
+	case event.KindChunksAccepted:
+		if b, ok := decode[event.ChunksAccepted](s, e); ok {
 			if j := s.ready(b.Job, e); j != nil {
 				s.note(j, j.takeAll(keyOf(e), b))
 			}
@@ -274,7 +276,7 @@ func (s *State) applyJob(e *cluster.Event) {
 }
 
 // ready returns a job whose submission is known; otherwise it parks e.
-func (s *State) ready(id cluster.JobID, e *cluster.Event) *job {
+func (s *State) ready(id job.ID, e *event.Event) *foldedJob {
 	if id == "" || len(id) > maxJobIDLen {
 		s.malformed++
 		return nil
@@ -295,7 +297,7 @@ func (s *State) ready(id cluster.JobID, e *cluster.Event) *job {
 	return j
 }
 
-func (s *State) note(j *job, ok bool) {
+func (s *State) note(j *foldedJob, ok bool) {
 	if !ok {
 		s.malformed++
 		j.bad++
@@ -303,13 +305,13 @@ func (s *State) note(j *job, ok bool) {
 }
 
 // has reports whether a chunk and an attempt can be of this job.
-func (j *job) has(chunk, attempt int) bool {
+func (j *foldedJob) has(chunk, attempt int) bool {
 	return chunk >= 0 && chunk < j.total && attempt >= 1 && attempt <= math.MaxInt32
 }
 
 // change runs f on a chunk and keeps the counts true. The chunks of a sealed
 // job are gone.
-func (j *job) change(i int, f func(c *chunk)) {
+func (j *foldedJob) change(i int, f func(c *chunk)) {
 	if j.sealed != nil {
 		return
 	}
@@ -319,7 +321,7 @@ func (j *job) change(i int, f func(c *chunk)) {
 	j.count[c.state()]++
 }
 
-func (j *job) toStop(at key, b cluster.JobStopped) bool {
+func (j *foldedJob) toStop(at key, b event.JobStopped) bool {
 	if !b.Cause.Known() {
 		return false
 	}
@@ -327,7 +329,7 @@ func (j *job) toStop(at key, b cluster.JobStopped) bool {
 	return true
 }
 
-func (j *job) finish(at key, b cluster.JobDone) bool {
+func (j *foldedJob) finish(at key, b event.JobDone) bool {
 	if !b.State.Final() || b.Result != nil && b.Result.Validate(j.spec) != nil {
 		return false
 	}
@@ -344,7 +346,7 @@ func (j *job) finish(at key, b cluster.JobDone) bool {
 
 // seal fixes the result and forgets the chunks, which nothing can change any
 // more.
-func (j *job) seal(at key, r *cluster.JobResult) {
+func (j *foldedJob) seal(at key, r *job.Result) {
 	if j.sealed != nil && !at.less(j.sealedAt) {
 		return
 	}
@@ -354,11 +356,11 @@ func (j *job) seal(at key, r *cluster.JobResult) {
 }
 
 // result sums up the chunks.
-func (j *job) result() *cluster.JobResult {
+func (j *foldedJob) result() *job.Result {
 	if j.sealed != nil {
 		return j.sealed
 	}
-	r := &cluster.JobResult{
+	r := &job.Result{
 		Accepted: j.count[chunkAccepted], Failed: j.count[chunkFailed] + j.count[chunkParked], Disputed: j.disputed,
 		Iterations: j.iterations, Micros: j.micros,
 	}
@@ -366,16 +368,16 @@ func (j *job) result() *cluster.JobResult {
 	r.Anomalies = j.anomalies()
 	for _, w := range slices.Sorted(maps.Keys(j.shares)) {
 		if sh := j.shares[w]; sh.chunks > 0 {
-			r.Workers = append(r.Workers, cluster.WorkShare{Worker: w, Chunks: sh.chunks, Iterations: sh.iterations})
+			r.Workers = append(r.Workers, job.WorkShare{Worker: w, Chunks: sh.chunks, Iterations: sh.iterations})
 		}
 	}
 	return r
 }
 
-func (j *job) assign(e *cluster.Event, b cluster.ChunksAssigned) bool {
+func (j *foldedJob) assign(e *event.Event, b event.ChunksAssigned) bool {
 	whole := true
 	for _, a := range b.Assignments {
-		if !j.has(a.Chunk, a.Attempt) || !isNode(a.Worker, false) {
+		if !j.has(a.Chunk, a.Number) || !isNode(a.Worker, false) {
 			whole = false
 			continue
 		}
@@ -387,7 +389,7 @@ func (j *job) assign(e *cluster.Event, b cluster.ChunksAssigned) bool {
 			if c.accept != nil {
 				return
 			}
-			t := c.try(a.Attempt, a.Worker)
+			t := c.try(a.Number, a.Worker)
 			t.assigned = true
 			t.term, t.at = max(t.term, e.Term), max(t.at, e.HLC)
 		})
@@ -395,7 +397,7 @@ func (j *job) assign(e *cluster.Event, b cluster.ChunksAssigned) bool {
 	return whole
 }
 
-func (j *job) fail(at key, b cluster.ChunkFailed) bool {
+func (j *foldedJob) fail(at key, b event.ChunkFailed) bool {
 	if !j.has(b.Chunk, b.Attempt) || !isNode(b.Worker, false) {
 		return false
 	}
@@ -417,7 +419,7 @@ func (j *job) fail(at key, b cluster.ChunkFailed) bool {
 }
 
 // release lets chunks that were given up be tried again.
-func (j *job) release(b cluster.ChunksReleased) bool {
+func (j *foldedJob) release(b event.ChunksReleased) bool {
 	whole := true
 	next := 0
 	for _, s := range b.Chunks {
@@ -438,7 +440,7 @@ func (j *job) release(b cluster.ChunksReleased) bool {
 }
 
 // remember keeps the latest failures.
-func (j *job) remember(f Failure) {
+func (j *foldedJob) remember(f Failure) {
 	i, _ := slices.BinarySearchFunc(j.recent, f, func(a, b Failure) int {
 		if a.key.less(b.key) {
 			return -1
@@ -451,7 +453,7 @@ func (j *job) remember(f Failure) {
 	}
 }
 
-func (j *job) reclaim(b cluster.ChunkReclaimed) bool {
+func (j *foldedJob) reclaim(b event.ChunkReclaimed) bool {
 	if !j.has(b.Chunk, b.Attempt) || !isNode(b.Worker, false) {
 		return false
 	}
@@ -464,10 +466,10 @@ func (j *job) reclaim(b cluster.ChunkReclaimed) bool {
 	return true
 }
 
-func (j *job) takeAll(at key, b cluster.ChunksAccepted) bool {
+func (j *foldedJob) takeAll(at key, b event.ChunksAccepted) bool {
 	whole := true
 	for _, a := range b.Accepts {
-		whole = j.take(at, cluster.ChunkAccepted{
+		whole = j.take(at, event.ChunkAccepted{
 			Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, Result: a.Result, Seconds: a.Seconds, Settles: a.Settles,
 		}) && whole
 	}
@@ -475,23 +477,23 @@ func (j *job) takeAll(at key, b cluster.ChunksAccepted) bool {
 }
 
 // skipped lists the chunks without a result.
-func (j *job) skipped() (spans []cluster.Span) {
+func (j *foldedJob) skipped() (spans []job.Span) {
 	for i := range j.chunks {
 		switch n := len(spans); {
 		case j.chunks[i].accept != nil:
 		case n > 0 && spans[n-1].Last == i-1:
 			spans[n-1].Last = i
-		case n == cluster.MaxSpans:
+		case n == job.MaxSpans:
 			return spans
 		default:
-			spans = append(spans, cluster.Span{First: i, Last: i})
+			spans = append(spans, job.Span{First: i, Last: i})
 		}
 	}
 	return spans
 }
 
 // take folds an accepted result; the first one counts.
-func (j *job) take(at key, b cluster.ChunkAccepted) bool {
+func (j *foldedJob) take(at key, b event.ChunkAccepted) bool {
 	if !j.has(b.Chunk, b.Attempt) || !isNode(b.Worker, false) {
 		return false
 	}
@@ -528,7 +530,7 @@ func (j *job) take(at key, b cluster.ChunkAccepted) bool {
 	return true
 }
 
-func (j *job) credit(a *accept, iterations uint64, sign int) {
+func (j *foldedJob) credit(a *accept, iterations uint64, sign int) {
 	sh, ok := j.shares[a.worker]
 	if !ok {
 		sh = &share{}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Bounds of what is kept of hosts.
@@ -94,7 +95,7 @@ func keepLatest[T any](list []stamped[T], at key, v T, limit int) []stamped[T] {
 // values point to is never changed.
 type member struct {
 	joined     stamped[admission]
-	started    stamped[cluster.HostStarted]
+	started    stamped[event.HostStarted]
 	expires    stamped[int64]
 	wgPub      stamped[[]byte]
 	health     stamped[cluster.Health]
@@ -123,46 +124,46 @@ func (s *State) member(n cluster.NodeID) *member {
 }
 
 // applyMember folds a fact about a host.
-func (s *State) applyMember(e *cluster.Event) (ok bool) {
+func (s *State) applyMember(e *event.Event) (ok bool) {
 	switch e.Kind {
-	case cluster.KindHostStarted:
-		foldMember(s, e, func(cluster.HostStarted) (cluster.NodeID, bool) { return e.Source.Node, true },
-			func(m *member, b cluster.HostStarted) {
+	case event.KindHostStarted:
+		foldMember(s, e, func(event.HostStarted) (cluster.NodeID, bool) { return e.Source.Node, true },
+			func(m *member, b event.HostStarted) {
 				b.Version = clip(b.Version, cluster.MaxReason)
 				m.started.set(keyOf(e), b)
 			})
-	case cluster.KindHostDisk:
-		foldMember(s, e, func(b cluster.HostDisk) (cluster.NodeID, bool) { return e.Source.Node, validDisk(b.State) },
-			func(m *member, b cluster.HostDisk) { m.disk.set(keyOf(e), b.State) })
-	case cluster.KindMemberJoined:
-		foldMember(s, e, func(b cluster.MemberJoined) (cluster.NodeID, bool) {
+	case event.KindHostDisk:
+		foldMember(s, e, func(b event.HostDisk) (cluster.NodeID, bool) { return e.Source.Node, validDisk(b.State) },
+			func(m *member, b event.HostDisk) { m.disk.set(keyOf(e), b.State) })
+	case event.KindMemberJoined:
+		foldMember(s, e, func(b event.MemberJoined) (cluster.NodeID, bool) {
 			return b.Node, len(b.IDPub) <= maxKeyLen && len(b.IP4) <= maxAddrLen
-		}, func(m *member, b cluster.MemberJoined) {
+		}, func(m *member, b event.MemberJoined) {
 			m.joined.set(keyOf(e), admission{
 				sponsor: e.Source.Node, idPub: b.IDPub, ip4: b.IP4, invite: clip(b.Invite, maxInviteLen),
 			})
 		})
-	case cluster.KindMemberRenewed:
-		foldMember(s, e, func(b cluster.MemberRenewed) (cluster.NodeID, bool) { return b.Node, true },
-			func(m *member, b cluster.MemberRenewed) { m.expires.set(keyOf(e), b.Expires) })
-	case cluster.KindMemberRekeyed:
-		foldMember(s, e, func(b cluster.MemberRekeyed) (cluster.NodeID, bool) { return b.Node, len(b.WGPub) <= maxKeyLen },
-			func(m *member, b cluster.MemberRekeyed) {
+	case event.KindMemberRenewed:
+		foldMember(s, e, func(b event.MemberRenewed) (cluster.NodeID, bool) { return b.Node, true },
+			func(m *member, b event.MemberRenewed) { m.expires.set(keyOf(e), b.Expires) })
+	case event.KindMemberRekeyed:
+		foldMember(s, e, func(b event.MemberRekeyed) (cluster.NodeID, bool) { return b.Node, len(b.WGPub) <= maxKeyLen },
+			func(m *member, b event.MemberRekeyed) {
 				m.wgPub.set(keyOf(e), b.WGPub)
 				s.act(e, Action{Actor: b.Actor, Subject: string(b.Node)})
 			})
-	case cluster.KindMemberHealth:
-		foldMember(s, e, func(b cluster.MemberHealth) (cluster.NodeID, bool) { return b.Node, validHealth(b.To) },
-			func(m *member, b cluster.MemberHealth) { m.health.set(keyOf(e), b.To) })
-	case cluster.KindMemberLeft:
-		foldMember(s, e, func(b cluster.MemberLeft) (cluster.NodeID, bool) { return b.Node, true },
-			func(m *member, b cluster.MemberLeft) {
+	case event.KindMemberHealth:
+		foldMember(s, e, func(b event.MemberHealth) (cluster.NodeID, bool) { return b.Node, validHealth(b.To) },
+			func(m *member, b event.MemberHealth) { m.health.set(keyOf(e), b.To) })
+	case event.KindMemberLeft:
+		foldMember(s, e, func(b event.MemberLeft) (cluster.NodeID, bool) { return b.Node, true },
+			func(m *member, b event.MemberLeft) {
 				m.left.set(keyOf(e), clip(b.Actor, maxActor))
 				s.act(e, Action{Actor: b.Actor, Subject: string(b.Node)})
 			})
-	case cluster.KindMemberRemoved:
-		foldMember(s, e, func(b cluster.MemberRemoved) (cluster.NodeID, bool) { return b.Node, true },
-			func(m *member, b cluster.MemberRemoved) {
+	case event.KindMemberRemoved:
+		foldMember(s, e, func(b event.MemberRemoved) (cluster.NodeID, bool) { return b.Node, true },
+			func(m *member, b event.MemberRemoved) {
 				m.removed.set(keyOf(e), removal{actor: clip(b.Actor, maxActor), reason: clip(b.Reason, cluster.MaxReason)})
 				s.act(e, Action{Actor: b.Actor, Subject: string(b.Node), Reason: b.Reason})
 			})
@@ -173,7 +174,7 @@ func (s *State) applyMember(e *cluster.Event) (ok bool) {
 }
 
 // foldMember folds a body about the host that check names.
-func foldMember[T any](s *State, e *cluster.Event, check func(T) (cluster.NodeID, bool), fold func(*member, T)) {
+func foldMember[T any](s *State, e *event.Event, check func(T) (cluster.NodeID, bool), fold func(*member, T)) {
 	b, ok := decode[T](s, e)
 	if !ok {
 		return
@@ -236,7 +237,7 @@ func (m *member) view(n cluster.NodeID) Member {
 }
 
 // Seq returns the last applied sequence number of a source, 0 for none.
-func (s *State) Seq(id cluster.SourceID) uint64 {
+func (s *State) Seq(id event.SourceID) uint64 {
 	if src, ok := s.sources[id]; ok {
 		return src.seq
 	}

@@ -7,22 +7,23 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // sketched is a result with a distribution of its own.
-func sketched(rng *rand.Rand, n int) cluster.ChunkResult {
+func sketched(rng *rand.Rand, n int) job.ChunkResult {
 	above := map[int64]int64{}
 	for range n {
 		above[int64(60*rng.NormFloat64())]++
 	}
-	s := &cluster.Sketch{}
+	s := &job.Sketch{}
 	for i := int64(-1000); i <= 1000; i++ {
 		if above[i] > 0 {
 			s.Above = append(s.Above, i, above[i])
 		}
 	}
 	low, high := math.Exp2(float64(s.Above[0])/32-0.01), math.Exp2(float64(s.Above[len(s.Above)-2])/32)
-	return cluster.ChunkResult{Iterations: uint64(n), Metrics: map[string]cluster.Metric{"x": {
+	return job.ChunkResult{Iterations: uint64(n), Metrics: map[string]job.Metric{"x": {
 		N: uint64(n), Mean: low + (high-low)*rng.Float64(), M2: float64(n) * (high - low) * (high - low) / 8, Min: low, Max: high, Sketch: s,
 	}}}
 }
@@ -32,7 +33,7 @@ func sketched(rng *rand.Rand, n int) cluster.ChunkResult {
 func TestMergerForgetsTheOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, chunks := range []int{1, 2, 3, 31, 64, 100} {
-		results := make([]cluster.ChunkResult, chunks)
+		results := make([]job.ChunkResult, chunks)
 		samples := uint64(0)
 		for i := range results {
 			results[i] = sketched(rng, 1+rng.IntN(200))
@@ -41,13 +42,13 @@ func TestMergerForgetsTheOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var first cluster.Metric
+		var first job.Metric
 		for round := range 6 {
-			m := NewMerger(chunks)
+			m := make(trees)
 			for _, i := range rng.Perm(chunks) {
-				m.Set(i, results[i])
+				m.store(chunks, i, results[i].Metrics)
 			}
-			switch got := m.Metrics()["x"]; {
+			switch got := m.metrics(false)["x"]; {
 			case round == 0:
 				first = got
 				if got.N != samples || got.Sketch.Count() != samples {
@@ -63,15 +64,15 @@ func TestMergerForgetsTheOrder(t *testing.T) {
 // Many metrics share the room that sketches have in the end of a job.
 func TestManySketchesFitOneEvent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	m := NewMerger(1)
+	m := make(trees)
 	wide := sketched(rng, 1<<14).Metrics["x"]
-	all := make(map[string]cluster.Metric)
+	all := make(map[string]job.Metric)
 	for i := range 500 {
 		all[string(rune('A'+i))] = wide
 	}
-	m.Set(0, cluster.ChunkResult{Iterations: 1 << 14, Metrics: all})
+	m.store(1, 0, all)
 	buckets := 0
-	for _, x := range m.Metrics() {
+	for _, x := range m.metrics(false) {
 		buckets += x.Sketch.Buckets()
 		if x.Sketch.Count() != wide.N {
 			t.Fatal("samples were lost")
@@ -88,7 +89,7 @@ func TestResultsThatDifferBlurSketches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	one, two := sketched(rng, 10), sketched(rng, 10)
 	for _, c := range []struct {
-		second cluster.ChunkResult
+		second job.ChunkResult
 		blurs  bool
 	}{{one, false}, {two, true}} {
 		var hashes []cluster.Hash

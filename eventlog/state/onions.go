@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // onionKey is the public key of an onion address.
@@ -15,21 +16,21 @@ type onionKey [32]byte
 type onion struct {
 	version uint64
 	removed bool
-	clients []cluster.OnionClient // sorted and never changed
+	clients []event.OnionClient // sorted and never changed
 	actor   string
 }
 
 // Onion is an address that the cluster serves.
 type Onion struct {
-	Key     [32]byte              `json:"key"`
-	Version uint64                `json:"version"`
-	Clients []cluster.OnionClient `json:"clients,omitempty"` // not to be changed
-	Actor   string                `json:"actor"`             // who set it last
-	At      cluster.HLC           `json:"at"`
+	Key     [32]byte            `json:"key"`
+	Version uint64              `json:"version"`
+	Clients []event.OnionClient `json:"clients,omitempty"` // not to be changed
+	Actor   string              `json:"actor"`             // who set it last
+	At      cluster.HLC         `json:"at"`
 }
 
 // onionSet folds what the owner of an address's key says.
-func (s *State) onionSet(e *cluster.Event, b cluster.OnionSet) {
+func (s *State) onionSet(e *event.Event, b event.OnionSet) {
 	if b.Check() != nil {
 		s.malformed++
 		return
@@ -87,11 +88,11 @@ func (s *State) encodeOnions(e *encoder) {
 // onions reads addresses whose signatures were checked when they were folded.
 func (d *decoder) onions(s *State) {
 	for n := d.count(); n > 0 && d.err == nil; n-- {
-		b := cluster.OnionSet{Key: []byte(d.text(maxKeyLen))}
+		b := event.OnionSet{Key: []byte(d.text(maxKeyLen))}
 		at := d.key()
 		b.Version, b.Removed, b.Actor = d.num(), d.flag(), d.text(maxActor)
 		for n := d.count(); n > 0 && d.err == nil; n-- {
-			b.Clients = append(b.Clients, cluster.OnionClient{Name: d.text(maxActor), Key: []byte(d.text(maxKeyLen))})
+			b.Clients = append(b.Clients, event.OnionClient{Name: d.text(maxActor), Key: []byte(d.text(maxKeyLen))})
 		}
 		d.check(d.err == nil && b.CheckForm() == nil, "onion address")
 		if d.err != nil {

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // onionOf is a setting signed by the onion key that a byte names.
-func onionOf(name byte, version uint64, clients ...cluster.OnionClient) cluster.OnionSet {
+func onionOf(name byte, version uint64, clients ...event.OnionClient) event.OnionSet {
 	key := ed25519.NewKeyFromSeed(append(make([]byte, 31), name))
-	b := cluster.OnionSet{Key: key.Public().(ed25519.PublicKey), Version: version, Clients: clients, Removed: version == 2, Actor: "uid:0@a"}
+	b := event.OnionSet{Key: key.Public().(ed25519.PublicKey), Version: version, Clients: clients, Removed: version == 2, Actor: "uid:0@a"}
 	b.Sig = ed25519.Sign(key, b.SignedBytes())
 	return b
 }
@@ -23,9 +24,9 @@ func TestOnions(t *testing.T) {
 	foreign := onionOf(2, 9)
 	foreign.Key = onionOf(1, 1).Key
 	a := newChain("a")
-	a.add(1, 0, cluster.KindOnionSet, onionOf(1, 3, cluster.OnionClient{Name: "ann", Key: make([]byte, 32)}))
-	for i, b := range []cluster.OnionSet{onionOf(1, 1), forged, foreign, onionOf(2, 2), onionOf(3, 1), {}} {
-		a.add(cluster.HLC(2+i), 0, cluster.KindOnionSet, b)
+	a.add(1, 0, event.KindOnionSet, onionOf(1, 3, event.OnionClient{Name: "ann", Key: make([]byte, 32)}))
+	for i, b := range []event.OnionSet{onionOf(1, 1), forged, foreign, onionOf(2, 2), onionOf(3, 1), {}} {
+		a.add(cluster.HLC(2+i), 0, event.KindOnionSet, b)
 	}
 	s := New()
 	for _, e := range a.events {

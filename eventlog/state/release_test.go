@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // TestRelease: what was given up is open again, its failures are forgiven, and its
@@ -13,9 +15,9 @@ import (
 func TestRelease(t *testing.T) {
 	a := newChain("a")
 	a.submit(1, 1, "j", testSpec("k", 30, 10))
-	a.assign(2, 1, "j", cluster.Assignment{Chunk: 0, Attempt: 1, Worker: "w1"}, cluster.Assignment{Chunk: 1, Attempt: 1, Worker: "w1"})
+	a.assign(2, 1, "j", job.Attempt{Chunk: 0, Number: 1, Worker: "w1"}, job.Attempt{Chunk: 1, Number: 1, Worker: "w1"})
 	fail := func(hlc cluster.HLC, chunk, attempt int, parked bool) {
-		a.add(hlc, 1, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j", Chunk: chunk, Attempt: attempt, Worker: "w1", Final: true, Parked: parked})
+		a.add(hlc, 1, event.KindChunkFailed, event.ChunkFailed{Job: "j", Chunk: chunk, Attempt: attempt, Worker: "w1", Final: true, Parked: parked})
 	}
 	fail(3, 0, 1, false)
 	fail(4, 1, 2, true)
@@ -35,7 +37,7 @@ func TestRelease(t *testing.T) {
 	if u := s.Unfinished("j"); len(u) != 2 || !u[0].GivenUp || !u[1].GivenUp || u[1].Attempts != 2 {
 		t.Fatalf("unfinished: %+v", u)
 	}
-	a.add(6, 1, cluster.KindChunksReleased, cluster.ChunksReleased{Job: "j", Attempt: 2, Chunks: []cluster.Span{{First: 0, Last: 2}}})
+	a.add(6, 1, event.KindChunksReleased, event.ChunksReleased{Job: "j", Attempt: 2, Chunks: []job.Span{{First: 0, Last: 2}}})
 	apply()
 	open := s.Open("j")
 	if j, _ := s.Job("j"); j.Counts != (ChunkCounts{Accepted: 1, Pending: 2}) && j.Counts != (ChunkCounts{Accepted: 1, Pending: 1, Assigned: 1}) {
@@ -70,7 +72,7 @@ func TestUnfinishedHasDisputes(t *testing.T) {
 	if j, _ := s.Job("j"); len(j.Anomalies) != 1 || !strings.Contains(j.Anomalies[0].Reason, "different results") {
 		t.Fatalf("anomalies: %+v", j.Anomalies)
 	}
-	a.add(4, 1, cluster.KindChunksAccepted, cluster.ChunksAccepted{Job: "j", Accepts: []cluster.Accept{{Chunk: 0, Attempt: 3, Worker: "w3", Result: result(10, 2), Settles: true}}})
+	a.add(4, 1, event.KindChunksAccepted, event.ChunksAccepted{Job: "j", Accepts: []event.Accept{{Chunk: 0, Attempt: 3, Worker: "w3", Result: result(10, 2), Settles: true}}})
 	s.Apply(a.events[3])
 	if j, _ := s.Job("j"); len(s.Unfinished("j")) != 1 || j.Disputed != 0 || len(j.Anomalies) != 0 || j.Aggregates[0].Mean != 2 {
 		t.Fatalf("settled: %+v", j)
@@ -83,11 +85,11 @@ func TestAnomaliesAreNamed(t *testing.T) {
 	a := newChain("a")
 	a.submit(1, 1, "j", testSpec("k", 200, 10))
 	for i := range 20 {
-		m := cluster.Metric{N: 10, Mean: 1, M2: 1, Min: 0, Max: 2}
+		m := job.Metric{N: 10, Mean: 1, M2: 1, Min: 0, Max: 2}
 		if i == 7 {
-			m = cluster.Metric{N: 10, Mean: 100, M2: 1, Min: 99, Max: 101}
+			m = job.Metric{N: 10, Mean: 100, M2: 1, Min: 99, Max: 101}
 		}
-		a.accept(cluster.HLC(2+i), 1, "j", i, 1, cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": m}})
+		a.accept(cluster.HLC(2+i), 1, "j", i, 1, job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"x": m}})
 	}
 	s := New()
 	for _, e := range a.events {
@@ -100,7 +102,7 @@ func TestAnomaliesAreNamed(t *testing.T) {
 	if len(r.Anomalies) != 1 || !strings.Contains(r.Anomalies[0].Reason, `the mean of metric "x" is 100`) {
 		t.Fatalf("anomalies: %+v", r.Anomalies)
 	}
-	a.add(40, 1, cluster.KindJobDone, cluster.JobDone{Job: "j", State: cluster.JobCompleted, Result: &r})
+	a.add(40, 1, event.KindJobDone, event.JobDone{Job: "j", State: job.Completed, Result: &r})
 	s.Apply(a.events[len(a.events)-1])
 	if j, _ := s.Job("j"); len(j.Anomalies) != 1 || j.Anomalies[0].Chunk != 7 {
 		t.Fatalf("after the end: %+v", j.Anomalies)

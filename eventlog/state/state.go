@@ -6,6 +6,8 @@ import (
 	"maps"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // State is the meaning of the events applied so far. The zero value is not
@@ -13,13 +15,13 @@ import (
 type State struct {
 	// What a rebuild keeps: it decides what counts, not what is.
 	fences  fences
-	winners map[cluster.JobID]key  // submission that defines the job, once disputed
-	tombs   map[cluster.JobID]tomb // of forgotten jobs
-	base    *base                  // what no event can change any more; nil: nothing
+	winners map[job.ID]key  // submission that defines the job, once disputed
+	tombs   map[job.ID]tomb // of forgotten jobs
+	base    *base           // what no event can change any more; nil: nothing
 
 	// What a rebuild begins anew.
 	stale     bool // a rebuild was asked for
-	sources   map[cluster.SourceID]*source
+	sources   map[event.SourceID]*source
 	members   map[cluster.NodeID]*member
 	actions   []stamped[Action]      // the latest, oldest first
 	published []stamped[Publication] // the latest, oldest first
@@ -29,24 +31,24 @@ type State struct {
 	config    stamped[cluster.VoterConfig]
 	groups    map[string]stamped[group]
 	onions    map[onionKey]stamped[onion]
-	jobs      map[cluster.JobID]*job
+	jobs      map[job.ID]*foldedJob
 	applied   uint64
 	void      uint64
 	malformed uint64
 	refused   uint64
 	refusals  []Refusal // the latest, oldest first
 
-	scratch *scratch // of decoding; nil: to be made
+	scratch *event.Scratch // of decoding; nil: to be made
 }
 
 // key orders events of all sources: the lower comes first.
 type key struct {
 	hlc cluster.HLC
-	src cluster.SourceID
+	src event.SourceID
 	seq uint64
 }
 
-func keyOf(e *cluster.Event) key { return key{hlc: e.HLC, src: e.Source, seq: e.Seq} }
+func keyOf(e *event.Event) key { return key{hlc: e.HLC, src: e.Source, seq: e.Seq} }
 
 func (k key) isZero() bool { return k.seq == 0 && k.hlc == 0 }
 
@@ -91,7 +93,7 @@ type source struct {
 
 // New returns the State of an empty log.
 func New() *State {
-	s := &State{winners: make(map[cluster.JobID]key), tombs: make(map[cluster.JobID]tomb)}
+	s := &State{winners: make(map[job.ID]key), tombs: make(map[job.ID]tomb)}
 	s.reset()
 	return s
 }
@@ -100,13 +102,13 @@ func New() *State {
 func (s *State) reset() {
 	*s = State{
 		fences: s.fences, winners: s.winners, tombs: s.tombs, base: s.base, scratch: s.scratch,
-		sources:  make(map[cluster.SourceID]*source),
+		sources:  make(map[event.SourceID]*source),
 		members:  make(map[cluster.NodeID]*member),
 		terms:    make(map[termKey]*termInfo),
 		releases: make(map[cluster.NodeID][]release),
 		groups:   make(map[string]stamped[group]),
 		onions:   make(map[onionKey]stamped[onion]),
-		jobs:     make(map[cluster.JobID]*job),
+		jobs:     make(map[job.ID]*foldedJob),
 	}
 }
 
@@ -114,7 +116,7 @@ func (s *State) reset() {
 // was applied already, or stands behind a fork of its source, is ignored. It
 // reports true when events applied before have lost their meaning by this one: the State is then stale, and the caller
 // must call Refold with all events, this one included, before reading it.
-func (s *State) Apply(e cluster.Event) (rebuild bool) {
+func (s *State) Apply(e event.Event) (rebuild bool) {
 	if end, ok := s.end(e.Source); ok && e.Seq >= end {
 		return false
 	}
@@ -132,7 +134,7 @@ func (s *State) Apply(e cluster.Event) (rebuild bool) {
 		s.malformed++ // authority without a term is none
 		return false
 	}
-	if e.Kind == cluster.KindTermStart {
+	if e.Kind == event.KindTermStart {
 		if rebuild = s.applyTermStart(src, &e); rebuild {
 			clear(s.winners) // a winner may be void now
 			s.unbury()
@@ -149,7 +151,7 @@ func (s *State) Apply(e cluster.Event) (rebuild bool) {
 // others are ignored. The sequence is read until no event voids an earlier one
 // any more, at least once; each time it must yield the same events, and those
 // of one source in order. A stale base is a bug of the caller.
-func (s *State) Refold(base *State, events iter.Seq[cluster.Event]) {
+func (s *State) Refold(base *State, events iter.Seq[event.Event]) {
 	switch {
 	case base != nil && base.stale:
 		panic("state: refold from a stale base")
@@ -158,10 +160,10 @@ func (s *State) Refold(base *State, events iter.Seq[cluster.Event]) {
 		base = base.Clone()
 		base.settle()
 		forks := lowest(base.fences.forks, s.fences.forks)
-		s.fences, s.winners, s.tombs = base.fences.clone(), make(map[cluster.JobID]key), maps.Clone(base.tombs)
+		s.fences, s.winners, s.tombs = base.fences.clone(), make(map[job.ID]key), maps.Clone(base.tombs)
 		s.fences.forks = forks
 	case s.base != nil:
-		s.fences, s.winners, s.base = fences{forks: s.fences.forks}, make(map[cluster.JobID]key), nil
+		s.fences, s.winners, s.base = fences{forks: s.fences.forks}, make(map[job.ID]key), nil
 		s.unbury()
 	}
 	for {
@@ -190,7 +192,7 @@ func (s *State) Refold(base *State, events iter.Seq[cluster.Event]) {
 // Spoil makes the State stale: not all events were read.
 func (s *State) Spoil() { s.stale = true }
 
-func (s *State) source(id cluster.SourceID) *source {
+func (s *State) source(id event.SourceID) *source {
 	src, ok := s.sources[id]
 	if !ok {
 		src = &source{last: make(map[cluster.Term]uint64)}
@@ -199,25 +201,25 @@ func (s *State) source(id cluster.SourceID) *source {
 	return src
 }
 
-func (s *State) applyPlain(e *cluster.Event) {
+func (s *State) applyPlain(e *event.Event) {
 	if s.applyMember(e) {
 		return
 	}
 	switch e.Kind {
-	case cluster.KindLeaseReleased:
-		if b, ok := decode[cluster.LeaseReleased](s, e); ok {
+	case event.KindLeaseReleased:
+		if b, ok := decode[event.LeaseReleased](s, e); ok {
 			s.leaseEnded(e, b)
 		}
-	case cluster.KindLeaseLost:
-		if b, ok := decode[cluster.LeaseLost](s, e); ok {
-			s.leaseEnded(e, cluster.LeaseReleased{Term: b.Term, Reason: b.Reason})
+	case event.KindLeaseLost:
+		if b, ok := decode[event.LeaseLost](s, e); ok {
+			s.leaseEnded(e, event.LeaseReleased{Term: b.Term, Reason: b.Reason})
 		}
-	case cluster.KindOnionSet:
-		if b, ok := decode[cluster.OnionSet](s, e); ok {
+	case event.KindOnionSet:
+		if b, ok := decode[event.OnionSet](s, e); ok {
 			s.onionSet(e, b)
 		}
-	case cluster.KindPublishing:
-		if b, ok := decode[cluster.Publishing](s, e); ok {
+	case event.KindPublishing:
+		if b, ok := decode[event.Publishing](s, e); ok {
 			s.publishing(e, b)
 		}
 	default:
@@ -226,30 +228,30 @@ func (s *State) applyPlain(e *cluster.Event) {
 }
 
 // applyAuthority folds an exercise of the lease, other than term_start.
-func (s *State) applyAuthority(src *source, e *cluster.Event) (rebuild bool) {
+func (s *State) applyAuthority(src *source, e *event.Event) (rebuild bool) {
 	if s.isVoid(src, e) {
 		s.void++
 		return false
 	}
 	src.last[e.Term] = e.Seq
 	switch e.Kind {
-	case cluster.KindConfigChanged:
-		if b, ok := decode[cluster.ConfigChanged](s, e); ok {
+	case event.KindConfigChanged:
+		if b, ok := decode[event.ConfigChanged](s, e); ok {
 			s.configChanged(e, b)
 		}
 		return false
-	case cluster.KindGroupSet:
-		if b, ok := decode[cluster.GroupSet](s, e); ok {
+	case event.KindGroupSet:
+		if b, ok := decode[event.GroupSet](s, e); ok {
 			s.groupSet(e, b)
 		}
 		return false
-	case cluster.KindJobsForgotten:
-		if b, ok := decode[cluster.JobsForgotten](s, e); ok {
+	case event.KindJobsForgotten:
+		if b, ok := decode[event.JobsForgotten](s, e); ok {
 			return s.forget(e, b)
 		}
 		return false
-	case cluster.KindJobSubmitted:
-		if b, ok := decode[cluster.JobSubmitted](s, e); ok {
+	case event.KindJobSubmitted:
+		if b, ok := decode[event.JobSubmitted](s, e); ok {
 			return s.jobSubmitted(e, b)
 		}
 		return false
@@ -259,12 +261,12 @@ func (s *State) applyAuthority(src *source, e *cluster.Event) (rebuild bool) {
 }
 
 // decode reads the body of e and counts what cannot be read.
-func decode[T any](s *State, e *cluster.Event) (T, bool) {
+func decode[T any](s *State, e *event.Event) (T, bool) {
 	var body T
 	if s.scratch == nil {
-		s.scratch = newScratch()
+		s.scratch = event.NewScratch()
 	}
-	if usual(&body, e.Body, s.scratch) {
+	if event.ReadCompact(&body, e.Body, s.scratch) {
 		return body, true
 	}
 	body = *new(T)

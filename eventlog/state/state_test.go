@@ -11,63 +11,65 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // chain writes events of one source for tests.
 type chain struct {
-	src    cluster.SourceID
-	events []cluster.Event
+	src    event.SourceID
+	events []event.Event
 }
 
 func newChain(node cluster.NodeID) *chain {
-	return &chain{src: cluster.SourceID{Node: node, Inc: 1}}
+	return &chain{src: event.SourceID{Node: node, Inc: 1}}
 }
 
 func (c *chain) seq() uint64 { return uint64(len(c.events)) }
 
-func (c *chain) add(hlc cluster.HLC, term cluster.Term, kind cluster.Kind, body any) cluster.Event {
+func (c *chain) add(hlc cluster.HLC, term cluster.Term, kind event.Kind, body any) event.Event {
 	b, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
 	}
-	e := cluster.Event{Source: c.src, Seq: c.seq() + 1, HLC: hlc, Term: term, Kind: kind, Body: b}
+	e := event.Event{Source: c.src, Seq: c.seq() + 1, HLC: hlc, Term: term, Kind: kind, Body: b}
 	c.events = append(c.events, e)
 	return e
 }
 
-func (c *chain) start(hlc cluster.HLC, term cluster.Term, cut ...*chain) cluster.Event {
+func (c *chain) start(hlc cluster.HLC, term cluster.Term, cut ...*chain) event.Event {
 	return c.begin(hlc, term, false, cut...)
 }
 
-func (c *chain) begin(hlc cluster.HLC, term cluster.Term, split bool, cut ...*chain) cluster.Event {
-	var at cluster.Cut
+func (c *chain) begin(hlc cluster.HLC, term cluster.Term, split bool, cut ...*chain) event.Event {
+	var at event.Cut
 	for _, o := range cut {
 		if o.seq() > 0 {
-			at = append(at, cluster.SourceMark{Source: o.src, Mark: cluster.Mark{Seq: o.seq()}})
+			at = append(at, event.SourceMark{Source: o.src, Mark: event.Mark{Seq: o.seq()}})
 		}
 	}
-	return c.add(hlc, term, cluster.KindTermStart, cluster.TermStart{Term: term, Cut: at, Split: split, Profile: cluster.ProfileLAN})
+	return c.add(hlc, term, event.KindTermStart, event.TermStart{Term: term, Cut: at, Split: split, Profile: cluster.ProfileLAN})
 }
 
-func testSpec(key string, iterations, chunk uint64) cluster.JobSpec {
-	return cluster.JobSpec{Key: key, Artefact: cluster.Hash{1}, Iterations: iterations, Chunk: chunk}.WithDefaults()
+func testSpec(key string, iterations, chunk uint64) job.Spec {
+	return job.Spec{Key: key, Artefact: cluster.Hash{1}, Iterations: iterations, Chunk: chunk}.WithDefaults()
 }
 
-func (c *chain) submit(hlc cluster.HLC, term cluster.Term, id cluster.JobID, spec cluster.JobSpec) cluster.Event {
-	return c.add(hlc, term, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()})
+func (c *chain) submit(hlc cluster.HLC, term cluster.Term, id job.ID, spec job.Spec) event.Event {
+	return c.add(hlc, term, event.KindJobSubmitted, event.JobSubmitted{Job: id, Spec: spec, Owner: "uid:1", Chunks: spec.Chunks()})
 }
 
-func (c *chain) assign(hlc cluster.HLC, term cluster.Term, id cluster.JobID, as ...cluster.Assignment) cluster.Event {
-	return c.add(hlc, term, cluster.KindChunksAssigned, cluster.ChunksAssigned{Job: id, Assignments: as})
+func (c *chain) assign(hlc cluster.HLC, term cluster.Term, id job.ID, as ...job.Attempt) event.Event {
+	return c.add(hlc, term, event.KindChunksAssigned, event.ChunksAssigned{Job: id, Assignments: as})
 }
 
-func result(n uint64, mean float64) cluster.ChunkResult {
-	m := cluster.Metric{N: n, Mean: mean, M2: float64(n) / 8, Min: mean - 1, Max: mean + 1}
-	return cluster.ChunkResult{Iterations: n, Metrics: map[string]cluster.Metric{"x": m}}
+func result(n uint64, mean float64) job.ChunkResult {
+	m := job.Metric{N: n, Mean: mean, M2: float64(n) / 8, Min: mean - 1, Max: mean + 1}
+	return job.ChunkResult{Iterations: n, Metrics: map[string]job.Metric{"x": m}}
 }
 
-func (c *chain) accept(hlc cluster.HLC, term cluster.Term, id cluster.JobID, chunk, attempt int, r cluster.ChunkResult) cluster.Event {
-	return c.add(hlc, term, cluster.KindChunkAccepted, cluster.ChunkAccepted{
+func (c *chain) accept(hlc cluster.HLC, term cluster.Term, id job.ID, chunk, attempt int, r job.ChunkResult) event.Event {
+	return c.add(hlc, term, event.KindChunkAccepted, event.ChunkAccepted{
 		Job: id, Chunk: chunk, Attempt: attempt, Worker: "w1", Result: r, Seconds: 0.1 * float64(chunk+1),
 	})
 }
@@ -75,7 +77,7 @@ func (c *chain) accept(hlc cluster.HLC, term cluster.Term, id cluster.JobID, chu
 // fold applies the chains in a random interleaving, the way a log would.
 func fold(rng *rand.Rand, chains ...*chain) (s *State, rebuilds int) {
 	s = New()
-	var seen []cluster.Event
+	var seen []event.Event
 	next := make([]int, len(chains))
 	for {
 		var open []int
@@ -108,11 +110,11 @@ func fold(rng *rand.Rand, chains ...*chain) (s *State, rebuilds int) {
 // splits in which two terms work on one job, events in every wrong order.
 func history(rng *rand.Rand) []*chain {
 	chains := []*chain{newChain("a"), newChain("b"), newChain("c")}
-	ids := []cluster.JobID{"j1", "j2", "j3"}
+	ids := []job.ID{"j1", "j2", "j3"}
 	hlc := cluster.HLC(1000)
 	tick := func() cluster.HLC { hlc += cluster.HLC(1 + rng.IntN(3)); return hlc - cluster.HLC(rng.IntN(4)) }
 	for _, c := range chains {
-		c.add(tick(), 0, cluster.KindHostStarted, cluster.HostStarted{Version: "v", Boot: 1})
+		c.add(tick(), 0, event.KindHostStarted, event.HostStarted{Version: "v", Boot: 1})
 	}
 	holding := make([]cluster.Term, len(chains))
 	for range 60 + rng.IntN(120) {
@@ -138,7 +140,7 @@ func history(rng *rand.Rand) []*chain {
 	return chains
 }
 
-func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id cluster.JobID) {
+func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id job.ID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
 	switch rng.IntN(20) {
@@ -146,19 +148,19 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		// Mostly the same spec; a split may submit another one under the same name.
 		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
 	case 3, 4, 5:
-		c.assign(hlc, term, id, cluster.Assignment{Chunk: chunk, Attempt: attempt, Worker: worker},
-			cluster.Assignment{Chunk: rng.IntN(7), Attempt: attempt, Worker: worker})
+		c.assign(hlc, term, id, job.Attempt{Chunk: chunk, Number: attempt, Worker: worker},
+			job.Attempt{Chunk: rng.IntN(7), Number: attempt, Worker: worker})
 	case 6:
-		c.add(hlc, term, cluster.KindChunkFailed, cluster.ChunkFailed{
+		c.add(hlc, term, event.KindChunkFailed, event.ChunkFailed{
 			Job: id, Chunk: chunk, Attempt: attempt, Worker: worker, Reason: fmt.Sprint("exit ", hlc), Final: rng.IntN(6) == 0, Parked: rng.IntN(2) == 0,
 		})
 	case 7:
-		c.add(hlc, term, cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: id, Chunk: chunk, Attempt: attempt, Worker: worker})
+		c.add(hlc, term, event.KindChunkReclaimed, event.ChunkReclaimed{Job: id, Chunk: chunk, Attempt: attempt, Worker: worker})
 	case 8, 9, 10:
 		r := result(10, math.Pow(10, float64(chunk))/3)
 		if chunk%3 > 0 {
 			// An honest chunk gives the same each time.
-			r.Metrics["y"] = cluster.Metric{N: 3, Mean: 0.1, M2: 0.01, Min: 0, Max: 0.3, Sketch: &cluster.Sketch{
+			r.Metrics["y"] = job.Metric{N: 3, Mean: 0.1, M2: 0.01, Min: 0, Max: 0.3, Sketch: &job.Sketch{
 				Level: chunk % 2, Zero: 1, Above: []int64{-64 - 2*int64(chunk), 2},
 			}}
 		}
@@ -168,55 +170,55 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 		c.accept(hlc, term, id, chunk, attempt, r)
 	case 11:
 		if rng.IntN(4) == 0 {
-			done := cluster.JobDone{Job: id, State: cluster.JobPartial, Reason: fmt.Sprint(hlc)}
+			done := event.JobDone{Job: id, State: job.Partial, Reason: fmt.Sprint(hlc)}
 			if rng.IntN(2) == 0 {
 				done.Result = randomResult(rng)
 			}
-			c.add(hlc, term, cluster.KindJobDone, done)
+			c.add(hlc, term, event.KindJobDone, done)
 		} else {
-			c.add(hlc, term, cluster.KindJobStopped, cluster.JobStopped{Job: id, Actor: string(worker), Cause: []cluster.StopCause{"", cluster.StopDeadline, "odd"}[rng.IntN(3)]})
+			c.add(hlc, term, event.KindJobStopped, event.JobStopped{Job: id, Actor: string(worker), Cause: []job.StopCause{"", job.StopDeadline, "odd"}[rng.IntN(3)]})
 		}
 	case 12:
-		c.add(hlc, term, cluster.KindConfigChanged, cluster.ConfigChanged{Config: cluster.VoterConfig{
+		c.add(hlc, term, event.KindConfigChanged, event.ConfigChanged{Config: cluster.VoterConfig{
 			Epoch: uint64(1 + rng.IntN(3)), Term: term, Voters: []cluster.NodeID{worker}, Mode: cluster.ModeSingle,
 		}})
 	case 13:
 		randomFact(rng, c, hlc, term, worker)
 	case 16:
 		if rng.IntN(3) == 0 {
-			c.add(hlc, term, cluster.KindJobsForgotten, cluster.JobsForgotten{Jobs: []cluster.JobID{id, ""}})
+			c.add(hlc, term, event.KindJobsForgotten, event.JobsForgotten{Jobs: []job.ID{id, ""}})
 		}
 	case 17:
-		c.add(hlc, term, cluster.KindGroupSet, cluster.GroupSet{
+		c.add(hlc, term, event.KindGroupSet, event.GroupSet{
 			Group: "g", Members: []string{"a", "b", "c", "c"}[:rng.IntN(5)], Actor: string(worker),
 		})
 	case 18:
-		c.add(hlc, 0, cluster.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))
+		c.add(hlc, 0, event.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))
 	case 19:
 		first := rng.IntN(6)
-		c.add(hlc, term, cluster.KindChunksReleased, cluster.ChunksReleased{
-			Job: id, Attempt: rng.IntN(4), Chunks: []cluster.Span{{First: first, Last: first + rng.IntN(3)}, {First: 2, Last: 2}}, Actor: string(worker),
+		c.add(hlc, term, event.KindChunksReleased, event.ChunksReleased{
+			Job: id, Attempt: rng.IntN(4), Chunks: []job.Span{{First: first, Last: first + rng.IntN(3)}, {First: 2, Last: 2}}, Actor: string(worker),
 		})
 	case 14:
-		c.add(hlc, term, cluster.KindJobQueued, cluster.JobWaiting{Job: id, Reason: fmt.Sprint("since ", hlc)})
+		c.add(hlc, term, event.KindJobQueued, event.JobWaiting{Job: id, Reason: fmt.Sprint("since ", hlc)})
 	case 15:
-		b := cluster.ChunksAccepted{Job: id}
+		b := event.ChunksAccepted{Job: id}
 		for range rng.IntN(4) {
-			b.Accepts = append(b.Accepts, cluster.Accept{
+			b.Accepts = append(b.Accepts, event.Accept{
 				Chunk: rng.IntN(7), Attempt: attempt, Worker: worker, Result: result(10, float64(rng.IntN(3))), Settles: rng.IntN(3) == 0,
 			})
 		}
-		c.add(hlc, term, cluster.KindChunksAccepted, b)
+		c.add(hlc, term, event.KindChunksAccepted, b)
 	}
 }
 
-func randomResult(rng *rand.Rand) *cluster.JobResult {
+func randomResult(rng *rand.Rand) *job.Result {
 	n := rng.IntN(7)
-	r := &cluster.JobResult{Accepted: n, Failed: rng.IntN(7 - n), Iterations: uint64(10 * n), Micros: rng.Int64N(1e6)}
+	r := &job.Result{Accepted: n, Failed: rng.IntN(7 - n), Iterations: uint64(10 * n), Micros: rng.Int64N(1e6)}
 	if n > 0 {
 		r.Disputed = rng.IntN(n)
 		r.Metrics = result(uint64(10*n), rng.NormFloat64()).Metrics
-		r.Workers = []cluster.WorkShare{{Worker: "w1", Chunks: n, Iterations: uint64(10 * n)}}
+		r.Workers = []job.WorkShare{{Worker: "w1", Chunks: n, Iterations: uint64(10 * n)}}
 	}
 	return r
 }
@@ -226,28 +228,28 @@ func randomFact(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, n 
 	actor := fmt.Sprint("uid:0@", n)
 	switch rng.IntN(10) {
 	case 9:
-		c.add(hlc, 0, cluster.KindHostDisk, cluster.HostDisk{State: []string{"ok", "low", "gone"}[rng.IntN(3)]})
+		c.add(hlc, 0, event.KindHostDisk, event.HostDisk{State: []string{"ok", "low", "gone"}[rng.IntN(3)]})
 	case 0, 1:
-		c.add(hlc, 0, cluster.KindMemberJoined, cluster.MemberJoined{Node: n, IDPub: []byte{byte(rng.IntN(3))}, IP4: "10.0.0.1", Invite: "i1"})
-		c.add(hlc, 0, cluster.KindLeaseReleased, cluster.LeaseReleased{Term: term, Successor: n})
+		c.add(hlc, 0, event.KindMemberJoined, event.MemberJoined{Node: n, IDPub: []byte{byte(rng.IntN(3))}, IP4: "10.0.0.1", Invite: "i1"})
+		c.add(hlc, 0, event.KindLeaseReleased, event.LeaseReleased{Term: term, Successor: n})
 	case 2:
-		c.add(hlc, 0, cluster.KindMemberLeft, cluster.MemberLeft{Node: n, Actor: actor})
+		c.add(hlc, 0, event.KindMemberLeft, event.MemberLeft{Node: n, Actor: actor})
 	case 3:
-		c.add(hlc, 0, cluster.KindMemberRemoved, cluster.MemberRemoved{Node: n, Actor: actor, Reason: fmt.Sprint(hlc)})
+		c.add(hlc, 0, event.KindMemberRemoved, event.MemberRemoved{Node: n, Actor: actor, Reason: fmt.Sprint(hlc)})
 	case 4:
-		c.add(hlc, 0, cluster.KindMemberRekeyed, cluster.MemberRekeyed{Node: n, WGPub: []byte{byte(rng.IntN(9))}, Actor: actor})
-		c.add(hlc, 0, cluster.KindMemberRenewed, cluster.MemberRenewed{Node: n, Expires: rng.Int64()})
+		c.add(hlc, 0, event.KindMemberRekeyed, event.MemberRekeyed{Node: n, WGPub: []byte{byte(rng.IntN(9))}, Actor: actor})
+		c.add(hlc, 0, event.KindMemberRenewed, event.MemberRenewed{Node: n, Expires: rng.Int64()})
 	case 5:
-		c.add(hlc, 0, cluster.KindMemberHealth, cluster.MemberHealth{Node: n, From: cluster.Alive, To: cluster.Suspect})
+		c.add(hlc, 0, event.KindMemberHealth, event.MemberHealth{Node: n, From: cluster.Alive, To: cluster.Suspect})
 	case 6:
-		c.add(hlc, 0, cluster.KindPublishing, cluster.Publishing{Publishing: rng.IntN(2) == 0, Term: term, Publisher: n, Why: "test"})
-		c.add(hlc, 0, cluster.KindLeaseLost, cluster.LeaseLost{Term: term, Reason: fmt.Sprint(hlc)})
+		c.add(hlc, 0, event.KindPublishing, event.Publishing{Publishing: rng.IntN(2) == 0, Term: term, Publisher: n, Why: "test"})
+		c.add(hlc, 0, event.KindLeaseLost, event.LeaseLost{Term: term, Reason: fmt.Sprint(hlc)})
 	case 7:
-		c.add(hlc, 0, cluster.KindTokenCreated, cluster.TokenChanged{Invite: "i1", Uses: 1, Actor: actor})
-		c.add(hlc, 0, cluster.KindConfigReloaded, cluster.ConfigReloaded{Keys: []string{"node.zone"}})
+		c.add(hlc, 0, event.KindTokenCreated, event.TokenChanged{Invite: "i1", Uses: 1, Actor: actor})
+		c.add(hlc, 0, event.KindConfigReloaded, event.ConfigReloaded{Keys: []string{"node.zone"}})
 	case 8:
-		c.add(hlc, 0, cluster.KindStepDownAsked, cluster.StepDownAsked{Term: term, Successor: n, Actor: actor})
-		c.add(hlc, 0, cluster.KindVotersSet, cluster.VotersSet{Voters: []cluster.NodeID{n}, Actor: actor})
+		c.add(hlc, 0, event.KindStepDownAsked, event.StepDownAsked{Term: term, Successor: n, Actor: actor})
+		c.add(hlc, 0, event.KindVotersSet, event.VotersSet{Voters: []cluster.NodeID{n}, Actor: actor})
 	}
 }
 
@@ -263,7 +265,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(rounds(25, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		chains := history(rng)
-		var all []cluster.Event
+		var all []event.Event
 		for _, c := range chains {
 			all = append(all, c.events...)
 		}
@@ -273,7 +275,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			got, rebuilds := fold(rng, chains...)
 			total += rebuilds
 			if got.Hash() != want.Hash() || !bytes.Equal(encoded(t, got), encoded(t, want)) {
-				for _, id := range []cluster.JobID{"j1", "j2", "j3"} {
+				for _, id := range []job.ID{"j1", "j2", "j3"} {
 					g, _ := got.Job(id)
 					w, _ := want.Job(id)
 					t.Logf("%s:\n%+v\n%+v", id, g, w)
@@ -293,19 +295,19 @@ func TestOrderDoesNotMatter(t *testing.T) {
 // naive says in the plainest way what a set of events leaves: from the highest
 // term down it collects the fences that no higher one voids, and then looks at
 // each event.
-func naive(all []cluster.Event) (void uint64, terms []cluster.Term) {
+func naive(all []event.Event) (void uint64, terms []cluster.Term) {
 	type fence struct {
 		term cluster.Term
-		body cluster.TermStart
+		body event.TermStart
 	}
 	var live []fence
-	isVoid := func(e cluster.Event) bool {
+	isVoid := func(e event.Event) bool {
 		return slices.ContainsFunc(live, func(f fence) bool { return f.term > e.Term && e.Seq > f.body.Cut.Seq(e.Source) })
 	}
-	starts := slices.DeleteFunc(slices.Clone(all), func(e cluster.Event) bool { return e.Kind != cluster.KindTermStart })
-	slices.SortFunc(starts, func(a, b cluster.Event) int { return int(b.Term) - int(a.Term) })
+	starts := slices.DeleteFunc(slices.Clone(all), func(e event.Event) bool { return e.Kind != event.KindTermStart })
+	slices.SortFunc(starts, func(a, b event.Event) int { return int(b.Term) - int(a.Term) })
 	for _, e := range starts {
-		var body cluster.TermStart
+		var body event.TermStart
 		if err := json.Unmarshal(e.Body, &body); err != nil {
 			panic(err)
 		}
@@ -318,7 +320,7 @@ func naive(all []cluster.Event) (void uint64, terms []cluster.Term) {
 		case !e.Kind.Authority():
 		case isVoid(e):
 			void++
-		case e.Kind == cluster.KindTermStart:
+		case e.Kind == event.KindTermStart:
 			terms = append(terms, e.Term)
 		}
 	}
@@ -331,7 +333,7 @@ func TestFencesAgainstTheNaiveTwin(t *testing.T) {
 	for seed := range uint64(rounds(25, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		chains := history(rng)
-		var all []cluster.Event
+		var all []event.Event
 		for _, c := range chains {
 			all = append(all, c.events...)
 		}
@@ -390,7 +392,7 @@ func TestDeposedHolder(t *testing.T) {
 		}
 	}
 	s := New()
-	for _, e := range slices.Concat(a.events[:3], b.events, []cluster.Event{late}) {
+	for _, e := range slices.Concat(a.events[:3], b.events, []event.Event{late}) {
 		if s.Apply(e) {
 			t.Error("cut first: rebuild asked for nothing")
 		}
@@ -424,8 +426,8 @@ func TestDeposedHolder(t *testing.T) {
 func TestSplitTermsDoNotFence(t *testing.T) {
 	a, b := newChain("a"), newChain("b")
 	begin := func(c *chain, hlc cluster.HLC, term cluster.Term, split bool) {
-		c.add(hlc, term, cluster.KindTermStart, cluster.TermStart{Term: term, Split: split, Cut: cluster.Cut{
-			{Source: a.src, Mark: cluster.Mark{Seq: a.seq()}}, {Source: b.src, Mark: cluster.Mark{Seq: b.seq()}},
+		c.add(hlc, term, event.KindTermStart, event.TermStart{Term: term, Split: split, Cut: event.Cut{
+			{Source: a.src, Mark: event.Mark{Seq: a.seq()}}, {Source: b.src, Mark: event.Mark{Seq: b.seq()}},
 		}})
 	}
 	begin(a, 1, 2, true)
@@ -498,13 +500,13 @@ func TestOpen(t *testing.T) {
 	a := newChain("a")
 	a.start(1, 1)
 	a.submit(2, 1, "j1", testSpec("k", 50, 10))
-	a.assign(3, 1, "j1", cluster.Assignment{Chunk: 0, Attempt: 1, Worker: "w1"}, cluster.Assignment{Chunk: 1, Attempt: 1, Worker: "w2"},
-		cluster.Assignment{Chunk: 2, Attempt: 1, Worker: "w1"}, cluster.Assignment{Chunk: 3, Attempt: 1, Worker: "w1"})
+	a.assign(3, 1, "j1", job.Attempt{Chunk: 0, Number: 1, Worker: "w1"}, job.Attempt{Chunk: 1, Number: 1, Worker: "w2"},
+		job.Attempt{Chunk: 2, Number: 1, Worker: "w1"}, job.Attempt{Chunk: 3, Number: 1, Worker: "w1"})
 	a.accept(4, 1, "j1", 0, 1, result(10, 1))
-	a.add(5, 1, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 1, Attempt: 1, Worker: "w2", Reason: "exit 3"})
-	a.assign(6, 1, "j1", cluster.Assignment{Chunk: 1, Attempt: 2, Worker: "w1"})
-	a.add(7, 1, cluster.KindChunkReclaimed, cluster.ChunkReclaimed{Job: "j1", Chunk: 2, Attempt: 1, Worker: "w1"})
-	a.add(8, 1, cluster.KindChunkFailed, cluster.ChunkFailed{Job: "j1", Chunk: 3, Attempt: 1, Worker: "w1", Reason: "NaN", Final: true})
+	a.add(5, 1, event.KindChunkFailed, event.ChunkFailed{Job: "j1", Chunk: 1, Attempt: 1, Worker: "w2", Reason: "exit 3"})
+	a.assign(6, 1, "j1", job.Attempt{Chunk: 1, Number: 2, Worker: "w1"})
+	a.add(7, 1, event.KindChunkReclaimed, event.ChunkReclaimed{Job: "j1", Chunk: 2, Attempt: 1, Worker: "w1"})
+	a.add(8, 1, event.KindChunkFailed, event.ChunkFailed{Job: "j1", Chunk: 3, Attempt: 1, Worker: "w1", Reason: "NaN", Final: true})
 	s, _ := fold(rand.New(rand.NewPCG(1, 4)), a)
 	open := s.Open("j1")
 	if len(open) != 3 {
@@ -521,15 +523,15 @@ func TestOpen(t *testing.T) {
 		t.Errorf("chunk 4: %+v", four)
 	}
 	j, _ := s.Job("j1")
-	if j.State != cluster.JobRunning || j.Counts != (ChunkCounts{Pending: 2, Assigned: 1, Accepted: 1, Failed: 1}) {
+	if j.State != job.Running || j.Counts != (ChunkCounts{Pending: 2, Assigned: 1, Accepted: 1, Failed: 1}) {
 		t.Errorf("job %+v", j)
 	}
 	if len(j.LastFailures) != 2 || j.LastFailures[1].Reason != "NaN" || !j.LastFailures[1].Final {
 		t.Errorf("failures %+v", j.LastFailures)
 	}
-	a.add(9, 1, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobPartial, Reason: "1 chunk"})
+	a.add(9, 1, event.KindJobDone, event.JobDone{Job: "j1", State: job.Partial, Reason: "1 chunk"})
 	s.Apply(a.events[len(a.events)-1])
-	if j, _ := s.Job("j1"); j.State != cluster.JobPartial || j.Finished != 9 || len(s.Open("j1")) != 0 {
+	if j, _ := s.Job("j1"); j.State != job.Partial || j.Finished != 9 || len(s.Open("j1")) != 0 {
 		t.Errorf("done job %+v", j)
 	}
 }
@@ -537,12 +539,12 @@ func TestOpen(t *testing.T) {
 func TestJobByKey(t *testing.T) {
 	a := newChain("a")
 	a.start(1, 1)
-	a.submit(2, 1, cluster.NewJobID("uid:1", "k"), testSpec("k", 20, 10))
+	a.submit(2, 1, job.NewID("uid:1", "k"), testSpec("k", 20, 10))
 	s, _ := fold(rand.New(rand.NewPCG(1, 5)), a)
-	if j, ok := s.JobByKey("uid:1", "k"); !ok || j.Spec.Key != "k" || len(s.Jobs()) != 1 {
+	if j, ok := s.Job(job.NewID("uid:1", "k")); !ok || j.Spec.Key != "k" || len(s.Jobs()) != 1 {
 		t.Errorf("%+v, %v", j, ok)
 	}
-	if _, ok := s.JobByKey("uid:2", "k"); ok {
+	if _, ok := s.Job(job.NewID("uid:2", "k")); ok {
 		t.Error("another owner's key found the job")
 	}
 }
@@ -562,12 +564,12 @@ func TestBadEventsChangeNothing(t *testing.T) {
 	a.accept(3, 1, "j1", 2, 1, result(10, 1))
 	a.accept(3, 1, "j1", -1, 1, result(10, 1))
 	a.accept(3, 0, "j1", 0, 1, result(10, 1)) // no term, no authority
-	a.add(3, 1, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: "j2", Spec: huge, Chunks: 1})
-	a.add(3, 1, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: "j2", Spec: testSpec("k", 20, 10), Chunks: 3})
-	a.add(3, 1, cluster.KindJobDone, cluster.JobDone{Job: "j1", State: cluster.JobRunning})
-	a.add(3, 1, cluster.KindChunkFailed, []int{1})
-	a.add(3, 1, cluster.KindTermStart, cluster.TermStart{Term: 9})
-	a.add(3, 1, cluster.KindConfigChanged, cluster.ConfigChanged{})
+	a.add(3, 1, event.KindJobSubmitted, event.JobSubmitted{Job: "j2", Spec: huge, Chunks: 1})
+	a.add(3, 1, event.KindJobSubmitted, event.JobSubmitted{Job: "j2", Spec: testSpec("k", 20, 10), Chunks: 3})
+	a.add(3, 1, event.KindJobDone, event.JobDone{Job: "j1", State: job.Running})
+	a.add(3, 1, event.KindChunkFailed, []int{1})
+	a.add(3, 1, event.KindTermStart, event.TermStart{Term: 9})
+	a.add(3, 1, event.KindConfigChanged, event.ConfigChanged{})
 	a.add(3, 1, "chunk_painted", "blue")
 	for _, e := range a.events[n:] {
 		if s.Apply(e) {
@@ -606,8 +608,8 @@ func TestTreeAgainstTwoPasses(t *testing.T) {
 	}
 }
 
-func summarise(v []float64) cluster.Metric {
-	m := cluster.Metric{N: uint64(len(v)), Min: slices.Min(v), Max: slices.Max(v)}
+func summarise(v []float64) job.Metric {
+	m := job.Metric{N: uint64(len(v)), Min: slices.Min(v), Max: slices.Max(v)}
 	for _, x := range v {
 		m.Mean += x / float64(len(v))
 	}
@@ -621,8 +623,8 @@ func summarise(v []float64) cluster.Metric {
 func TestTreeStaysFinite(t *testing.T) {
 	tr := newTree(64)
 	for i := range 64 {
-		v := cluster.MaxMetricValue * float64(1-2*(i%2))
-		tr.set(i, cluster.Metric{N: cluster.MaxIterations / 64, Mean: v, Min: v, Max: v})
+		v := job.MaxMetricValue * float64(1-2*(i%2))
+		tr.set(i, job.Metric{N: job.MaxIterations / 64, Mean: v, Min: v, Max: v})
 	}
 	if a := tr.root(); math.IsNaN(a.Mean) || math.IsInf(a.M2, 0) || math.IsInf(a.CI95(), 0) {
 		t.Errorf("%+v", a)
@@ -645,8 +647,8 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		events := slices.Clone(a.events)
-		events = append(events, cluster.Event{
-			Source: a.src, Seq: a.seq() + 1, HLC: cluster.HLC(hlc), Term: cluster.Term(term), Kind: cluster.Kind(kind), Body: body,
+		events = append(events, event.Event{
+			Source: a.src, Seq: a.seq() + 1, HLC: cluster.HLC(hlc), Term: cluster.Term(term), Kind: event.Kind(kind), Body: body,
 		})
 		s := New()
 		for _, e := range events {

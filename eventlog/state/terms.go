@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // MaxTerms is how many of the highest terms are kept one by one, and how many
@@ -78,8 +79,8 @@ type TermSummary struct {
 	Since cluster.HLC  `json:"since"`
 }
 
-func (s *State) applyTermStart(src *source, e *cluster.Event) (rebuild bool) {
-	body, ok := decode[cluster.TermStart](s, e)
+func (s *State) applyTermStart(src *source, e *event.Event) (rebuild bool) {
+	body, ok := decode[event.TermStart](s, e)
 	if !ok {
 		return false
 	}
@@ -109,7 +110,7 @@ func (s *State) applyTermStart(src *source, e *cluster.Event) (rebuild bool) {
 	return unseated || fencing && s.voidsFolded(f)
 }
 
-func validTermStart(b cluster.TermStart) bool {
+func validTermStart(b event.TermStart) bool {
 	for _, m := range b.Cut {
 		if !isNode(m.Source.Node, false) {
 			return false
@@ -154,7 +155,7 @@ func (s *State) addTerm(k termKey, info *termInfo) {
 
 // leaseEnded keeps what a holder tells of the end of its term, the first word
 // of it.
-func (s *State) leaseEnded(e *cluster.Event, b cluster.LeaseReleased) {
+func (s *State) leaseEnded(e *event.Event, b event.LeaseReleased) {
 	if !isNode(b.Successor, true) {
 		s.malformed++
 		return
@@ -184,7 +185,7 @@ func (s *State) release(k termKey) (release, bool) {
 	return list[i], true
 }
 
-func (s *State) configChanged(e *cluster.Event, b cluster.ConfigChanged) {
+func (s *State) configChanged(e *event.Event, b event.ConfigChanged) {
 	if b.Config.Validate() != nil {
 		s.malformed++
 		return

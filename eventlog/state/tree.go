@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"slices"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // tree merges the metrics of n chunks pairwise. Its shape depends on n alone:
@@ -15,15 +15,15 @@ import (
 // Sketches merge to the same in any order, so there is one of all leaves. It
 // cannot forget a leaf; of each it is known only by its mark.
 type tree struct {
-	levels [][]cluster.Metric // leaves first, the root last; none has a sketch
-	sketch *cluster.Sketch    // of the leaves that have a mark
-	marks  []mark             // of the leaves; nil: none has a sketch
+	levels [][]job.Metric // leaves first, the root last; none has a sketch
+	sketch *job.Sketch    // of the leaves that have a mark
+	marks  []mark         // of the leaves; nil: none has a sketch
 }
 
 // mark tells sketches apart; zero: there is none.
 type mark [16]byte
 
-func markOf(s *cluster.Sketch) (m mark) {
+func markOf(s *job.Sketch) (m mark) {
 	if s == nil {
 		return m
 	}
@@ -35,7 +35,7 @@ func markOf(s *cluster.Sketch) (m mark) {
 func newTree(n int) *tree {
 	t := &tree{}
 	for {
-		t.levels = append(t.levels, make([]cluster.Metric, n))
+		t.levels = append(t.levels, make([]job.Metric, n))
 		if n <= 1 {
 			return t
 		}
@@ -45,7 +45,7 @@ func newTree(n int) *tree {
 
 // set changes leaf i and the path above it. A sketch is added unless it is the
 // one that the leaf had.
-func (t *tree) set(i int, m cluster.Metric) {
+func (t *tree) set(i int, m job.Metric) {
 	if t.levels[0][i].N == 0 && m.N == 0 {
 		return
 	}
@@ -58,7 +58,7 @@ func (t *tree) set(i int, m cluster.Metric) {
 	}
 }
 
-func (t *tree) setSketch(i int, s *cluster.Sketch) {
+func (t *tree) setSketch(i int, s *job.Sketch) {
 	if s == nil && t.marks == nil {
 		return
 	}
@@ -73,14 +73,14 @@ func (t *tree) setSketch(i int, s *cluster.Sketch) {
 	switch {
 	case s == nil:
 	case t.sketch == nil:
-		t.sketch = s.Coarsen(cluster.MaxMergedBuckets)
+		t.sketch = s.Coarsen(job.MaxMergedBuckets)
 	default:
-		t.sketch = t.sketch.Merge(s, cluster.MaxMergedBuckets)
+		t.sketch = t.sketch.Merge(s, job.MaxMergedBuckets)
 	}
 }
 
 // is reports whether m is leaf i.
-func (t *tree) is(i int, m cluster.Metric) bool {
+func (t *tree) is(i int, m job.Metric) bool {
 	if t.marks != nil && t.marks[i] != markOf(m.Sketch) || t.marks == nil && m.Sketch != nil {
 		return false
 	}
@@ -116,7 +116,7 @@ func (t *tree) clone() *tree {
 }
 
 // root is all leaves merged. It has a sketch if every leaf has one.
-func (t *tree) root() cluster.Metric {
+func (t *tree) root() job.Metric {
 	m := t.levels[len(t.levels)-1][0]
 	if t.sketch.Count() == m.N {
 		m.Sketch = t.sketch
@@ -128,7 +128,7 @@ func (t *tree) root() cluster.Metric {
 type trees map[string]*tree
 
 // holds reports whether metrics are the chunk's leaves.
-func (ts trees) holds(chunk int, metrics map[string]cluster.Metric) bool {
+func (ts trees) holds(chunk int, metrics map[string]job.Metric) bool {
 	for name, t := range ts {
 		if !t.is(chunk, metrics[name]) {
 			return false
@@ -143,7 +143,7 @@ func (ts trees) holds(chunk int, metrics map[string]cluster.Metric) bool {
 }
 
 // store makes metrics the leaves of a chunk, of so many.
-func (ts trees) store(total, chunk int, metrics map[string]cluster.Metric) {
+func (ts trees) store(total, chunk int, metrics map[string]job.Metric) {
 	for name, m := range metrics {
 		t, ok := ts[name]
 		if !ok {
@@ -154,15 +154,15 @@ func (ts trees) store(total, chunk int, metrics map[string]cluster.Metric) {
 	}
 	for name, t := range ts {
 		if _, ok := metrics[name]; !ok {
-			t.set(chunk, cluster.Metric{})
+			t.set(chunk, job.Metric{})
 		}
 	}
 }
 
 // metrics merges all leaves, nil if there are none. Blurred sketches are left
 // out; of many, each is made coarser, so that they can be told together.
-func (ts trees) metrics(blurred bool) map[string]cluster.Metric {
-	var out map[string]cluster.Metric
+func (ts trees) metrics(blurred bool) map[string]job.Metric {
+	var out map[string]job.Metric
 	sketches := 0
 	for name, t := range ts {
 		m := t.root()
@@ -176,7 +176,7 @@ func (ts trees) metrics(blurred bool) map[string]cluster.Metric {
 			sketches++
 		}
 		if out == nil {
-			out = make(map[string]cluster.Metric, len(ts))
+			out = make(map[string]job.Metric, len(ts))
 		}
 		out[name] = m
 	}
@@ -194,21 +194,3 @@ const (
 	maxResultBuckets = 1 << 15
 	minBuckets       = 64
 )
-
-// Merger merges results of chunks as the log does, to the same bits whatever
-// their order, for whoever runs chunks without a log.
-type Merger struct {
-	chunks int
-	trees  trees
-}
-
-// NewMerger returns a Merger of so many chunks.
-func NewMerger(chunks int) *Merger {
-	return &Merger{chunks: chunks, trees: make(trees)}
-}
-
-// Set makes r, which is valid, the result of a chunk. Each chunk is set once.
-func (m *Merger) Set(chunk int, r cluster.ChunkResult) { m.trees.store(m.chunks, chunk, r.Metrics) }
-
-// Metrics returns the metrics of all results so far, by name.
-func (m *Merger) Metrics() map[string]cluster.Metric { return m.trees.metrics(false) }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // MaxFailures is how many of the latest failures of a job are kept.
@@ -12,19 +13,19 @@ const MaxFailures = 8
 
 // Job is a copy of what is known of one job.
 type Job struct {
-	ID        cluster.JobID    `json:"id"`
-	Spec      cluster.JobSpec  `json:"spec"`
-	Owner     string           `json:"owner"`
-	State     cluster.JobState `json:"state"`
-	Reason    string           `json:"reason,omitempty"`
-	Queued    string           `json:"queued,omitempty"`  // why it waited at first
-	Stopped   bool             `json:"stopped,omitempty"` // is to end
-	StoppedBy string           `json:"stopped_by,omitempty"`
+	ID        job.ID    `json:"id"`
+	Spec      job.Spec  `json:"spec"`
+	Owner     string    `json:"owner"`
+	State     job.State `json:"state"`
+	Reason    string    `json:"reason,omitempty"`
+	Queued    string    `json:"queued,omitempty"`  // why it waited at first
+	Stopped   bool      `json:"stopped,omitempty"` // is to end
+	StoppedBy string    `json:"stopped_by,omitempty"`
 	// StopReason and StopCause belong to Stopped.
-	StopReason string            `json:"stop_reason,omitempty"`
-	StopCause  cluster.StopCause `json:"stop_cause,omitempty"`
-	Chunks     int               `json:"chunks"`
-	Counts     ChunkCounts       `json:"counts"`
+	StopReason string        `json:"stop_reason,omitempty"`
+	StopCause  job.StopCause `json:"stop_cause,omitempty"`
+	Chunks     int           `json:"chunks"`
+	Counts     ChunkCounts   `json:"counts"`
 	// Iterations is how many are accepted; Spec.Iterations is the goal.
 	Iterations uint64 `json:"iterations"`
 	// Attempts, Failures and Reclaims count over all chunks and terms.
@@ -32,14 +33,14 @@ type Job struct {
 	Failures int `json:"failures"`
 	Reclaims int `json:"reclaims"`
 	// Disputed chunks have accepted results that differ.
-	Disputed     int                 `json:"disputed,omitempty"`
-	LastFailures []Failure           `json:"last_failures,omitempty"` // the oldest first
-	Aggregates   []Named             `json:"aggregates,omitempty"`    // by name
-	Workers      []cluster.WorkShare `json:"workers,omitempty"`       // by name
+	Disputed     int             `json:"disputed,omitempty"`
+	LastFailures []Failure       `json:"last_failures,omitempty"` // the oldest first
+	Aggregates   []Named         `json:"aggregates,omitempty"`    // by name
+	Workers      []job.WorkShare `json:"workers,omitempty"`       // by name
 	// Anomalies are results that are odd beside the others, the first of them.
-	Anomalies []cluster.Anomaly `json:"anomalies,omitempty"`
+	Anomalies []job.Anomaly `json:"anomalies,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended.
-	Skipped []cluster.Span `json:"skipped,omitempty"`
+	Skipped []job.Span `json:"skipped,omitempty"`
 	// Seconds is the run time of the accepted attempts, as workers tell it.
 	Seconds float64 `json:"seconds"`
 	// Started is the first assignment, Progress the last accepted result;
@@ -75,7 +76,7 @@ type Failure struct {
 // Named is one metric, merged over the chunks.
 type Named struct {
 	Name string `json:"name"`
-	cluster.Metric
+	job.Metric
 }
 
 // OpenChunk is a chunk that is neither accepted nor given up; Unfinished returns
@@ -88,33 +89,25 @@ type OpenChunk struct {
 	Failed   int              // attempts that failed
 	Reclaims int              // attempts taken back
 	FailedOn []cluster.NodeID // workers on which it failed or was taken back, by name
-	Open     []OpenTry        // attempts that may still run; none: pending
+	Open     []job.Attempt    // attempts that may still run; none: pending
 }
 
-// OpenTry is an attempt that was assigned and has not ended.
-type OpenTry struct {
-	Attempt int
-	Worker  cluster.NodeID
-	Term    cluster.Term
-	At      cluster.HLC
-}
-
-func (j *job) state() cluster.JobState {
+func (j *foldedJob) state() job.State {
 	switch {
 	case !j.doneAt.isZero():
 		return j.done.State
 	case !j.stop.at.isZero():
-		return cluster.JobCancelling
+		return job.Cancelling
 	case j.attempts > 0 || j.count[chunkPending] < j.total:
-		return cluster.JobRunning
+		return job.Running
 	case !j.queued.at.isZero():
-		return cluster.JobQueued
+		return job.Queued
 	}
-	return cluster.JobPending
+	return job.Pending
 }
 
 // summary is the view without its lists.
-func (j *job) summary() Job {
+func (j *foldedJob) summary() Job {
 	v := Job{
 		ID: j.id, Spec: j.spec, Owner: j.owner, State: j.state(), Reason: j.done.Reason,
 		Queued: j.queued.v, Stopped: !j.stop.at.isZero(), StoppedBy: j.stop.v.actor, StopReason: j.stop.v.reason,
@@ -134,7 +127,7 @@ func (j *job) summary() Job {
 	return v
 }
 
-func (j *job) view() Job {
+func (j *foldedJob) view() Job {
 	v := j.summary()
 	v.LastFailures = slices.Clone(j.recent)
 	r := j.result()
@@ -153,10 +146,10 @@ func (j *job) view() Job {
 
 // Result returns the result of a job so far: what the event that ends it says.
 // A stale State has none.
-func (s *State) Result(id cluster.JobID) (cluster.JobResult, bool) {
+func (s *State) Result(id job.ID) (job.Result, bool) {
 	j, ok := s.jobs[id]
 	if !ok || !j.known || s.stale {
-		return cluster.JobResult{}, false
+		return job.Result{}, false
 	}
 	r := *j.result()
 	r.Metrics, r.Workers = maps.Clone(r.Metrics), slices.Clone(r.Workers)
@@ -168,7 +161,7 @@ func (s *State) Result(id cluster.JobID) (cluster.JobResult, bool) {
 
 // Job returns a copy of one job, aggregates of what is accepted so far
 // included.
-func (s *State) Job(id cluster.JobID) (Job, bool) {
+func (s *State) Job(id job.ID) (Job, bool) {
 	j, ok := s.jobs[id]
 	if !ok || !j.known {
 		return Job{}, false
@@ -176,16 +169,11 @@ func (s *State) Job(id cluster.JobID) (Job, bool) {
 	return j.view(), true
 }
 
-// JobByKey returns the job that owner submitted under key.
-func (s *State) JobByKey(owner, key string) (Job, bool) {
-	return s.Job(cluster.NewJobID(owner, key))
-}
-
 // Jobs returns all jobs in order of submission, without failures, aggregates
 // and workers.
 func (s *State) Jobs() []Job {
 	known := s.known()
-	slices.SortFunc(known, func(a, b *job) int {
+	slices.SortFunc(known, func(a, b *foldedJob) int {
 		switch {
 		case a.submittedAt.less(b.submittedAt):
 			return -1
@@ -201,8 +189,8 @@ func (s *State) Jobs() []Job {
 	return out
 }
 
-func (s *State) known() []*job {
-	known := make([]*job, 0, len(s.jobs))
+func (s *State) known() []*foldedJob {
+	known := make([]*foldedJob, 0, len(s.jobs))
 	for _, j := range s.jobs {
 		if j.known {
 			known = append(known, j)
@@ -213,7 +201,7 @@ func (s *State) known() []*job {
 
 // Open returns the open chunks of a job by index: what a new holder needs to
 // go on. It is empty for a job that is unknown or done.
-func (s *State) Open(id cluster.JobID) []OpenChunk {
+func (s *State) Open(id job.ID) []OpenChunk {
 	j, ok := s.jobs[id]
 	if !ok || !j.known || !j.doneAt.isZero() || j.sealed != nil {
 		return nil
@@ -230,7 +218,7 @@ func (s *State) Open(id cluster.JobID) []OpenChunk {
 // Unfinished returns the open chunks of a job, those that were given up, and
 // those of which differing results were accepted: all that the next holder must
 // know one by one.
-func (s *State) Unfinished(id cluster.JobID) []OpenChunk {
+func (s *State) Unfinished(id job.ID) []OpenChunk {
 	j, ok := s.jobs[id]
 	if !ok || !j.known || !j.doneAt.isZero() || j.sealed != nil {
 		return nil
@@ -263,7 +251,7 @@ func (c *chunk) openView(index int) OpenChunk {
 		case t.reclaimed:
 			o.Reclaims++
 		case t.assigned:
-			o.Open = append(o.Open, OpenTry{Attempt: t.attempt, Worker: t.worker, Term: t.term, At: t.at})
+			o.Open = append(o.Open, job.Attempt{Chunk: index, Number: t.attempt, Worker: t.worker})
 		}
 		if t.failed || t.reclaimed {
 			o.FailedOn = append(o.FailedOn, t.worker)
@@ -271,6 +259,6 @@ func (c *chunk) openView(index int) OpenChunk {
 	}
 	slices.Sort(o.FailedOn)
 	o.FailedOn = slices.Compact(o.FailedOn)
-	slices.SortFunc(o.Open, func(a, b OpenTry) int { return a.Attempt - b.Attempt })
+	slices.SortFunc(o.Open, func(a, b job.Attempt) int { return a.Number - b.Number })
 	return o
 }

@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/examples/skeinwasm"
-	"github.com/skein-project/skein/scheduler/stream"
-	"github.com/skein-project/skein/worker"
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/executor"
+	"github.com/skein-project/skein/worker/runner"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "runner" {
-		os.Exit(worker.RunnerMain(os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(runner.Main(os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -119,11 +121,11 @@ func TestPricesAgreeWithBlackScholes(t *testing.T) {
 		t.Skip("compiles a guest")
 	}
 	p, config := samplePortfolio(t)
-	store, err := worker.NewArtefacts(worker.ArtefactsOptions{Dir: t.TempDir()})
+	store, err := artefact.New(artefact.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := worker.NewWASM(worker.WASMOptions{Artefacts: store, Slots: 2, CacheDir: t.TempDir(), LoadTimeout: 20 * time.Minute})
+	e, err := executor.NewWASM(executor.WASMOptions{Artefacts: store, Slots: 2, CacheDir: t.TempDir(), LoadTimeout: 20 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,20 +139,20 @@ func TestPricesAgreeWithBlackScholes(t *testing.T) {
 		}
 	}()
 	put := func(b []byte) cluster.Hash {
-		h, err := store.Put(strings.NewReader(string(b)), cluster.MaxModuleBytes)
+		h, err := store.Put(strings.NewReader(string(b)), job.MaxModuleBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return h
 	}
-	spec := cluster.JobSpec{
+	spec := job.Spec{
 		Key: "k", Artefact: put(module(t)), Config: put(config), Iterations: 1_000_000, Chunk: 250_000, Seed: 20_260_101,
 	}.WithDefaults()
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	execute := func(slot, chunk int) cluster.ChunkResult {
-		r, err := e.Execute(ctx, slot, worker.Task{Ref: stream.Ref{Job: "j", Chunk: chunk, Attempt: 1}, Spec: spec})
+	execute := func(slot, chunk int) job.ChunkResult {
+		r, err := e.Execute(ctx, slot, executor.Task{Attempt: job.Attempt{Job: "j", Chunk: chunk, Number: 1}, Spec: spec})
 		if err != nil {
 			t.Fatalf("chunk %d: %v", chunk, err)
 		}

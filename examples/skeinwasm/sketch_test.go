@@ -7,7 +7,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // What a guest writes is what a worker takes, however many metrics there are and
@@ -38,7 +38,7 @@ func TestSketchesAreTaken(t *testing.T) {
 		if err := run(func(k string) string { return env[k] }, bytes.NewReader(nil), &out, compute); err != nil {
 			t.Fatal(err)
 		}
-		var r cluster.ChunkResult
+		var r job.ChunkResult
 		d := json.NewDecoder(&out)
 		d.DisallowUnknownFields()
 		if err := d.Decode(&r); err != nil {

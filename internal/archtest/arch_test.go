@@ -61,16 +61,22 @@ func allowed(from, to string, test bool) bool {
 	if isFree(to) {
 		return false
 	}
+	if test && slices.Contains(inTests[from], to) {
+		return true
+	}
 	if _, ok := testOnly[to]; ok {
 		_, fromTest := testOnly[from]
 		return test || fromTest && slices.Contains(testOnly[from], to)
 	}
-	if to == "cluster" {
-		return from != "internal/durable"
+	if i := slices.Index(vocabulary, from); i >= 0 {
+		return slices.Contains(vocabulary[:i], to)
+	}
+	if slices.Contains(vocabulary, to) {
+		return !slices.Contains(leaves, from)
 	}
 	if slices.Contains(pure, from) {
 		// A pure package's tests may bring in other pure packages.
-		return test && slices.Contains(pure, to)
+		return slices.Contains(pureDeps[from], to) || test && slices.Contains(pure, to)
 	}
 	if extra, ok := testOnly[from]; ok {
 		return slices.Contains(pure, to) || slices.Contains(extra, to)
@@ -82,6 +88,9 @@ func allowed(from, to string, test bool) bool {
 		}
 		return test && to != "daemon"
 	}
+	if extra, ok := rooms[from]; ok {
+		return slices.Contains(pure, to) || slices.Contains(leaves, to) || slices.Contains(extra, to)
+	}
 	if extra, ok := adapters[from]; ok {
 		return slices.Contains(pure, to) || slices.Contains(leaves, to) || slices.Contains(extra, to)
 	}
@@ -92,7 +101,8 @@ func known(rel string) bool {
 	_, a := adapters[rel]
 	_, b := top[rel]
 	_, c := testOnly[rel]
-	return a || b || c || rel == "cluster" || isFree(rel) || slices.Contains(pure, rel) || slices.Contains(leaves, rel)
+	_, d := rooms[rel]
+	return a || b || c || d || slices.Contains(vocabulary, rel) || isFree(rel) || slices.Contains(pure, rel) || slices.Contains(leaves, rel)
 }
 
 func TestImports(t *testing.T) {
@@ -174,6 +184,8 @@ func TestRules(t *testing.T) {
 		{"daemon", "internal/sim"},
 		{"worker", "scheduler"},
 		{"cluster", "lease"},
+		{"cluster", "cluster/job"},
+		{"cluster/job", "cluster/event"},
 		{"internal/durable", "cluster"},
 	} {
 		if allowed(arrow[0], arrow[1], false) {

@@ -6,10 +6,16 @@ const Module = "github.com/skein-project/skein"
 // MaxLines bounds a Go file, tests included.
 const MaxLines = 800
 
+// vocabulary lists the shared nouns, which everybody may import; each of them
+// may import those before it.
+var vocabulary = []string{"cluster", "cluster/job", "cluster/event"}
+
 // pure lists the packages that decide: values in, values out. Any adapter may
-// import them; they import only cluster.
+// import them; they import only the vocabulary and what pureDeps says.
 var pure = []string{
 	"lease",
+	"coord/clockwatch",
+	"coord/endpoint",
 	"coord/member",
 	"coord/path",
 	"coord/swim",
@@ -17,57 +23,169 @@ var pure = []string{
 	"eventlog/record",
 	"eventlog/snapshot",
 	"eventlog/state",
+	"eventlog/state/history",
+	"mesh/reach",
 	"mesh/topo",
+	"onion/policy",
 	"publisher/descriptor",
 	"scheduler/plan",
+	"scheduler/plan/order",
+	"scheduler/plan/results",
+	"scheduler/plan/step",
 	"scheduler/stream",
 }
 
-// adapters lists the packages that do I/O. They import cluster, any pure
+// pureDeps lists what pure packages import beyond the vocabulary: other pure
+// packages.
+var pureDeps = map[string][]string{
+	"coord/endpoint": {"coord/wire"},
+	"coord/swim":     {"coord/wire"},
+	"mesh/reach":     {"mesh/topo", "internal/bucket"},
+	"scheduler/plan": {"scheduler/plan/order", "scheduler/plan/results", "scheduler/plan/step", "internal/bucket"},
+	"onion/policy":   {"lease", "publisher/descriptor"},
+}
+
+// adapters lists the packages that do I/O. They import the vocabulary, any pure
 // package, the leaf helpers and what stands here; never each other.
 var adapters = map[string][]string{
-	"config":          nil,
-	"coord":           nil,
-	"coord/join":      nil,
-	"eventlog":        nil,
-	"mesh":            nil,
-	"proxy":           nil,
-	"publisher":       nil,
-	"scheduler":       nil,
-	"systemd":         nil,
-	"tor":             nil,
-	"internal/tornet": nil,
-	"worker":          nil,
-	"api":             nil,
-	"status":          {"api"},
+	"config":           nil,
+	"coord":            {"coord/election", "coord/gossip", "coord/notify", "coord/share", "coord/store", "coord/transport"}, // store: tests only
+	"coord/election":   nil,
+	"coord/gossip":     {"coord/transport"},
+	"coord/notify":     nil,
+	"coord/share":      {"coord/transport"},
+	"coord/store":      {"coord/election"},
+	"coord/transport":  nil,
+	"coord/join":       {"coord/join/door", "coord/join/token"},
+	"coord/join/door":  {"coord/join/token"},
+	"coord/join/token": nil,
+	"eventlog":         {"eventlog/audit", "eventlog/disk", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
+	"eventlog/audit":   {"eventlog/disk", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
+	"eventlog/disk":    nil,
+	// What travels between logs: bytes in, values out, as the pure packages.
+	"eventlog/wire":      nil,
+	"eventlog/segment":   {"eventlog/disk"},
+	"eventlog/store":     {"eventlog/disk", "eventlog/segment", "eventlog/wire"},
+	"eventlog/replicate": {"eventlog/store", "eventlog/wire"},
+	"eventlog/snapshots": {"eventlog/disk", "eventlog/segment", "eventlog/store", "eventlog/wire"},
+	"forward":            {"api"},
+	"mesh":               {"mesh/device", "mesh/hostnet", "mesh/netstack"},
+	"mesh/hostsfile":     nil,
+	"onion":              {"proxy", "publisher", "tor"},
+	"proxy":              nil,
+	"publisher":          nil,
+	"scheduler":          nil,
+	"systemd":            nil,
+	"tor":                nil,
+	"internal/tornet":    nil,
+	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner"},
+	"api":                nil,
+	"status":             {"api"},
+	"mesh/device":        nil,
+	"mesh/hostnet":       {"mesh/device"},
+	"mesh/netstack":      {"mesh/device"},
+	"worker/artefact":    nil,
+	"worker/executor":    {"worker/artefact", "worker/runner"},
+	"worker/outbox":      nil,
+	"worker/runner":      nil,
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/durable"}
+var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit", "internal/pipe", "internal/wait"}
+
+// rooms lists the parts of a host above the adapters. They import cluster, any
+// pure package, the leaf helpers and what stands here.
+var rooms = map[string][]string{
+	"backend":         {"api", "backend/convert", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend/convert": {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
+	"doctor":          {"api", "config", "coord", "coord/join", "eventlog", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile"},
+	"offline":         {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
+
+	// What a host does as a member and as the holder.
+	"duty":                  {"coord"},
+	"journal":               {"eventlog"},
+	"forward/jobwatch":      {"api", "forward"},
+	"membership":            {"api", "coord", "coord/join", "coord/join/door", "forward"},
+	"membership/deviceplan": {"mesh", "mesh/hostnet"},
+	"membership/voters":     {"api", "backend/convert", "coord", "forward"},
+}
 
 // top lists the packages that know everyone, and what they may import beyond
 // what adapters may.
 var top = map[string][]string{
-	"daemon":    {"*"},
-	"cmd/skein": {"daemon", "api", "config"},
+	"daemon":          {"*"},
+	"internal/demo":   {"api", "internal/tornet", "internal/wait"},
+	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local"},
+	"cmd/skein/cli":   {"api", "config"},
+	"cmd/skein/hosts": {"offline", "api", "config", "cmd/skein/cli"},
+	"cmd/skein/jobs":  {"offline", "api", "config", "cmd/skein/cli"},
+	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "cmd/skein/cli"},
+}
+
+// inTests lists what tests of a package may import beyond what they otherwise may.
+var inTests = map[string][]string{
+	"eventlog/replicate": {"eventlog/disk"},
+	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
 
 // testOnly lists packages that only tests may import, and what they may
-// import beyond cluster and the pure packages.
+// import beyond the vocabulary and the pure packages.
 var testOnly = map[string][]string{
+	"eventlog/wire/wiretest":     nil,
 	"internal/archtest":          nil,
+	"internal/clusterslot":       nil,
+	"internal/fakeonion":         {"api"},
 	"internal/logaudit":          nil,
 	"internal/nstest":            {"internal/require"},
 	"internal/onionnet":          {"proxy", "publisher", "tor", "internal/tornet"},
 	"internal/require":           nil,
 	"internal/sim":               nil,
-	"internal/simnet":            nil,
+	"internal/simnet":            {"internal/pipe", "internal/wait"},
+	"internal/statetest":         {"config", "coord/join", "eventlog"},
 	"internal/tornet/tornettest": {"internal/require", "internal/tornet"},
 	"internal/vmtest":            {"internal/require"},
-	"test/onion":                 {"api", "config", "coord/join", "daemon", "proxy", "publisher", "tor", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
-	"test/netns":                 {"api", "config", "coord/join", "daemon", "mesh", "internal/logaudit"},
+	"test/onion":                 {"api", "config", "coord/join", "daemon", "offline", "proxy", "publisher", "tor", "internal/clusterslot", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
+	"test/netns":                 {"api", "config", "coord/join", "coord/join/token", "daemon", "mesh", "internal/clusterslot", "internal/logaudit"},
+	"internal/wasmtest":          nil,
 }
 
 // free lists packages outside the rules: example jobs and tools, programs of
 // their own that no package imports.
-var free = []string{"examples", "internal/sim/mutate", "internal/tornet/play"}
+var free = []string{"examples", "internal/sim/mutate", "internal/testrun", "internal/tornet/play"}
+
+// wire lists the packages, with those below, whose structs are records that
+// other programs or hosts read: the bound of fields is not about them.
+var wire = []string{"api", "cluster", "config", "coord/wire"}
+
+// of names what an exception is for: a package, or one of its types.
+type of struct{ pkg, name string }
+
+// Reasons that several exceptions share.
+const (
+	cut    = "being cut"
+	report = "a report: made in one go, read by others, never changed"
+	model  = "a simulated cluster, all of which its judge and its faults must reach"
+)
+
+// exceptions lists what exceeds a bound of size.go, and why it may.
+var exceptions = map[of]string{
+	{"api", "Client"}:               "one method for each route of the API",
+	{"coord", "MemberView"}:         report,
+	{"coord", "Service"}:            cut,
+	{"coord/swim", "Core"}:          "the machine of one protocol in 1,600 lines; every step reads what the others write, and walls would pass all of it around",
+	{"eventlog/state", ""}:          cut,
+	{"eventlog/state", "State"}:     cut,
+	{"eventlog/state", "foldedJob"}: cut,
+	{"internal/sim", "World"}:       model,
+	{"internal/sim", "node"}:        model,
+	{"lease", "State"}:              "one exhaustively explored machine: its state is compared and copied as a value, and the mutants name its fields",
+	{"lease", "Status"}:             "a report: copied out of the state for operators, it holds none",
+	{"lease", "Timing"}:             "configuration: the durations of one profile",
+	{"lease", "machine"}:            "one step of that machine; the methods are its cases, in a file per role",
+	{"lease", "tenure"}:             "part of that state: what a holder knows in one term",
+	{"scheduler", "term"}:           cut,
+	{"scheduler/plan", "Plan"}:      cut,
+	{"scheduler/plan", "openJob"}:   cut,
+	{"scheduler/plan", "try"}:       cut,
+	{"scheduler/plan", "worker"}:    cut,
+}

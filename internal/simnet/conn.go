@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/skein-project/skein/internal/pipe"
 )
 
 // window is how many bytes one direction of a stream holds; a writer that
@@ -23,8 +25,8 @@ type Conn struct {
 	local, remote netip.AddrPort
 	in, out       *half
 	closeOnce     sync.Once
-	readBy        deadline
-	writeBy       deadline
+	readBy        pipe.Deadline
+	writeBy       pipe.Deadline
 }
 
 var _ net.Conn = (*Conn)(nil)
@@ -134,7 +136,7 @@ func (h *half) take(b []byte) (n int, wait time.Duration, changed chan struct{},
 func (c *Conn) Read(b []byte) (int, error) {
 	for {
 		select {
-		case <-c.readBy.wait():
+		case <-c.readBy.Passed():
 			return 0, c.fail("read", os.ErrDeadlineExceeded)
 		default:
 		}
@@ -152,7 +154,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		select {
 		case <-t.C:
 		case <-changed:
-		case <-c.readBy.wait():
+		case <-c.readBy.Passed():
 		}
 		t.Stop()
 	}
@@ -163,7 +165,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	h, done := c.out, 0
 	for {
 		select {
-		case <-c.writeBy.wait():
+		case <-c.writeBy.Passed():
 			return done, c.fail("write", os.ErrDeadlineExceeded)
 		default:
 		}
@@ -198,7 +200,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 		}
 		select {
 		case <-changed:
-		case <-c.writeBy.wait():
+		case <-c.writeBy.Passed():
 		}
 	}
 }
@@ -275,20 +277,20 @@ func (c *Conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.remote) 
 
 // SetDeadline bounds present and later reads and writes.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.readBy.set(t)
-	c.writeBy.set(t)
+	c.readBy.Set(t)
+	c.writeBy.Set(t)
 	return nil
 }
 
 // SetReadDeadline bounds present and later reads.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.readBy.set(t)
+	c.readBy.Set(t)
 	return nil
 }
 
 // SetWriteDeadline bounds present and later writes.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.writeBy.set(t)
+	c.writeBy.Set(t)
 	return nil
 }
 

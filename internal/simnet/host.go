@@ -7,7 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
-	"time"
+
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // Host is a machine on the network.
@@ -109,7 +110,7 @@ func (h *Host) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 			}
 			continue
 		}
-		if err := sleep(ctx, rtt); err != nil {
+		if err := wait.For(ctx, rtt); err != nil {
 			return nil, fail(err)
 		}
 		c, retry, err := h.connect(to)
@@ -157,20 +158,6 @@ func (h *Host) connect(to netip.AddrPort) (c *Conn, retry bool, err error) {
 	}
 	n.halves[there], n.halves[hither] = struct{}{}, struct{}{}
 	return a, false, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Listener accepts streams at one port of a Host.

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/skein-project/skein/internal/pipe"
 )
 
 type packet struct {
@@ -23,7 +25,7 @@ type PacketConn struct {
 	queue   chan packet // capacity 1024; a datagram that finds it full is lost and counted
 	closed  chan struct{}
 	once    sync.Once
-	read    deadline
+	read    pipe.Deadline
 	dropped atomic.Uint64
 }
 
@@ -34,14 +36,14 @@ func (c *PacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	select {
 	case <-c.closed:
 		return 0, nil, c.fail("read", net.ErrClosed)
-	case <-c.read.wait():
+	case <-c.read.Passed():
 		return 0, nil, c.fail("read", os.ErrDeadlineExceeded)
 	default:
 	}
 	select {
 	case <-c.closed:
 		return 0, nil, c.fail("read", net.ErrClosed)
-	case <-c.read.wait():
+	case <-c.read.Passed():
 		return 0, nil, c.fail("read", os.ErrDeadlineExceeded)
 	case p := <-c.queue:
 		return copy(b, p.data), net.UDPAddrFromAddrPort(p.from), nil
@@ -90,7 +92,7 @@ func (c *PacketConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t
 
 // SetReadDeadline bounds present and later reads.
 func (c *PacketConn) SetReadDeadline(t time.Time) error {
-	c.read.set(t)
+	c.read.Set(t)
 	return nil
 }
 
@@ -99,47 +101,4 @@ func (c *PacketConn) SetWriteDeadline(time.Time) error { return nil }
 
 func (c *PacketConn) fail(op string, err error) error {
 	return &net.OpError{Op: op, Net: "udp", Source: c.LocalAddr(), Err: err}
-}
-
-// deadline is a time that can be moved while others wait for it.
-type deadline struct {
-	mu    sync.Mutex
-	timer *time.Timer
-	ch    chan struct{} // closed when the time has come
-}
-
-func (d *deadline) wait() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ch == nil {
-		d.ch = make(chan struct{})
-	}
-	return d.ch
-}
-
-func (d *deadline) set(t time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.timer != nil && !d.timer.Stop() {
-		<-d.ch // the timer is about to close it
-	}
-	d.timer = nil
-	passed := false
-	select {
-	case <-d.ch:
-		passed = true
-	default:
-	}
-	if d.ch == nil || passed {
-		d.ch = make(chan struct{})
-	}
-	if t.IsZero() {
-		return
-	}
-	if left := time.Until(t); left > 0 {
-		ch := d.ch
-		d.timer = time.AfterFunc(left, func() { close(ch) })
-		return
-	}
-	close(d.ch)
 }

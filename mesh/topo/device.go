@@ -14,6 +14,9 @@ const (
 	// LiveFor is how long a session may carry data after its handshake. A
 	// peer whose last handshake is younger is live.
 	LiveFor = 180 * time.Second
+	// RepeatEvery is how often a device repeats an unanswered handshake by
+	// itself.
+	RepeatEvery = 5 * time.Second
 	// Never is the Age of a peer without a handshake so far.
 	Never = time.Duration(-1)
 	// NATKeepalive is the interval that keeps a NAT mapping open.
@@ -76,6 +79,14 @@ type ObservedPeer struct {
 	Age time.Duration
 	// Rx and Tx count bytes on the underlay.
 	Rx, Tx uint64
+}
+
+// PeerReading is what a device says of a peer. It has no age: only who
+// remembers when the stamp changed can tell that without trusting the wall
+// clock.
+type PeerReading struct {
+	ObservedPeer
+	Handshake int64 // wall time of the last one in ns, 0 for never
 }
 
 // Live reports whether the peer's session can carry data.

@@ -2,6 +2,7 @@ package topo
 
 import (
 	"bytes"
+	"crypto/ecdh"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -66,3 +67,12 @@ func (k Key) Less(o Key) bool { return bytes.Compare(k[:], o[:]) < 0 }
 func Initiates(own, peer Key) bool { return own.Less(peer) }
 
 func compareKeys(a, b Key) int { return bytes.Compare(a[:], b[:]) }
+
+// PublicKey returns the public key that belongs to a private one.
+func PublicKey(private [KeyLen]byte) (Key, error) {
+	k, err := ecdh.X25519().NewPrivateKey(private[:])
+	if err != nil {
+		return Key{}, fmt.Errorf("wireguard private key: %w", err)
+	}
+	return KeyFrom(k.PublicKey().Bytes())
+}

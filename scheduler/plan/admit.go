@@ -3,17 +3,19 @@ package plan
 import (
 	"fmt"
 	"time"
+
+	"github.com/skein-project/skein/internal/bucket"
 )
 
 // quota is what an owner used of Config.Owner.
-type quota struct{ submits, chunks, bytes tokens }
+type quota struct{ submits, chunks, bytes bucket.Bucket }
 
 // OwnerLimits bounds what one owner may submit. Zero fields are no limit.
 type OwnerLimits struct {
-	Submits Rate // jobs
-	Chunks  Rate
-	Bytes   Rate // of specs and artefacts
-	Open    int  // open jobs at a time
+	Submits bucket.Rate // jobs
+	Chunks  bucket.Rate
+	Bytes   bucket.Rate // of specs and artefacts
+	Open    int         // open jobs at a time
 }
 
 // Refusal says that there is no room for a submission now, and when to try
@@ -50,8 +52,8 @@ func (p *Plan) Admit(owner string, chunks int, bytes int64, now time.Duration) *
 		return &Refusal{Reason: fmt.Sprintf("%s has %d open jobs, the limit of an owner", owner, open), After: fullAfter}
 	}
 	parts := []struct {
-		t    *tokens
-		rate Rate
+		t    *bucket.Bucket
+		rate bucket.Rate
 		n    float64
 		what string
 	}{
@@ -61,7 +63,7 @@ func (p *Plan) Admit(owner string, chunks int, bytes int64, now time.Duration) *
 	}
 	var refusal *Refusal
 	for _, q := range parts {
-		if wait := q.t.may(q.rate, q.n, now); wait > 0 && (refusal == nil || wait > refusal.After) {
+		if wait := q.t.Wait(q.rate, q.n, now); wait > 0 && (refusal == nil || wait > refusal.After) {
 			refusal = &Refusal{Reason: fmt.Sprintf("%s submits more %s than %g per second", owner, q.what, q.rate.PerSecond), After: wait}
 		}
 	}
@@ -69,7 +71,7 @@ func (p *Plan) Admit(owner string, chunks int, bytes int64, now time.Duration) *
 		return refusal
 	}
 	for _, q := range parts {
-		q.t.take(q.rate, q.n, now)
+		q.t.Spend(q.rate, q.n, now)
 	}
 	return nil
 }
@@ -107,22 +109,4 @@ func (p *Plan) settleAccount(*account) {
 	if old != nil {
 		delete(p.accounts, old.name)
 	}
-}
-
-// Lane is how urgent something is. What is in a better lane goes first, and
-// what is in a worse one is shed first; control and results are never shed.
-type Lane uint8
-
-// Lanes, the most urgent first.
-const (
-	LaneControl   Lane = iota // stops, health, ends of streams: never shed
-	LaneDispatch              // submissions and what gets work to workers: refused with a time to try again
-	LaneData                  // results: never dropped, their senders wait
-	LaneTelemetry             // what workers tell of themselves: the latest replaces the one before
-	Lanes
-)
-
-// String implements fmt.Stringer.
-func (l Lane) String() string {
-	return [...]string{"control", "dispatch", "data", "telemetry"}[l]
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/skein-project/skein/scheduler/plan/order"
 )
 
 // Check returns the first invariant that does not hold: every chunk is in
@@ -28,9 +30,9 @@ func (p *Plan) Check() error {
 	}
 	lined := 0
 	for _, a := range p.ring {
-		lined += len(a.jobs.items)
-		if !a.ringed || len(a.jobs.items) == 0 {
-			return fmt.Errorf("owner %s is in the round with %d jobs", a.name, len(a.jobs.items))
+		lined += len(a.jobs.Items())
+		if !a.ringed || len(a.jobs.Items()) == 0 {
+			return fmt.Errorf("owner %s is in the round with %d jobs", a.name, len(a.jobs.Items()))
 		}
 	}
 	if lined != ringed {
@@ -43,15 +45,15 @@ func (p *Plan) Check() error {
 	if err != nil {
 		return err
 	}
-	for i, t := range p.timers.items {
-		if t.pos != i+1 || i > 0 && t.before(p.timers.items[(i-1)/2]) {
+	for i, t := range p.timers.Items() {
+		if t.pos != i+1 || i > 0 && t.Before(p.timers.Items()[(i-1)/2]) {
 			return fmt.Errorf("timer %d is out of place", i)
 		}
 	}
 	return nil
 }
 
-func (p *Plan) checkJob(j *job) (tries int, err error) {
+func (p *Plan) checkJob(j *openJob) (tries int, err error) {
 	var count [chunkStates]int
 	waiting := 0
 	for i := range j.chunks {
@@ -87,7 +89,7 @@ func (p *Plan) checkJob(j *job) (tries int, err error) {
 	return tries, nil
 }
 
-func (p *Plan) checkTry(j *job, index int, t *try) error {
+func (p *Plan) checkTry(j *openJob, index int, t *try) error {
 	c := &j.chunks[index]
 	switch {
 	case t.gone, t.chunk != index, t.job != j, t.attempt > int(c.attempts), t.worker.tries[t.inWorker] != t, j.tries[t.inJob] != t:
@@ -131,10 +133,10 @@ func (p *Plan) checkWorkers() (tries int, err error) {
 		}
 		for _, c := range p.classes {
 			is := w.serves() && p.allows(c, w)
-			if c.member.has(w.index) != is || c.open.has(w.index) != (is && w.open) {
+			if c.member.Has(w.index) != is || c.open.Has(w.index) != (is && w.open) {
 				return 0, fmt.Errorf("worker %s is out of place in the class of %+v", w.node, c.need)
 			}
-			if c.open.has(w.index) && int(c.open.link[w.index].at) != bucketOf(w.drain())+1 {
+			if c.open.Has(w.index) && c.open.Bucket(w.index) != order.BucketOf(w.drain()) {
 				return 0, fmt.Errorf("worker %s stands in the wrong bucket", w.node)
 			}
 		}

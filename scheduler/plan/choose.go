@@ -5,17 +5,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // choose returns the worker for a chunk: with room for it, and done soonest.
 // One on which the chunk failed before, or which is left out of its kind of
 // work, is taken only if there is no other. It returns nil when the chunk has
 // to wait. With idle only workers with a free slot count.
-func (p *Plan) choose(j *job, index int, idle bool, now time.Duration) *worker {
+func (p *Plan) choose(j *openJob, index int, idle bool, now time.Duration) *worker {
 	c := &j.chunks[index]
 	var second *worker
-	for i := range j.class.open.all {
+	for i := range j.class.open.All {
 		w := p.workers[i]
 		if idle && len(w.tries) >= w.slots || c.at(w) != nil || c.check.knows(w) {
 			continue
@@ -35,9 +36,9 @@ func (p *Plan) choose(j *job, index int, idle bool, now time.Duration) *worker {
 
 // others reports that there are workers, all of them busy, that the chunk
 // should rather wait for.
-func (p *Plan) others(j *job, c *chunk, now time.Duration) bool {
+func (p *Plan) others(j *openJob, c *chunk, now time.Duration) bool {
 	n := j.class.fit
-	counts := func(w *worker) bool { return w != nil && j.class.member.has(w.index) }
+	counts := func(w *worker) bool { return w != nil && j.class.member.Has(w.index) }
 	for _, node := range c.avoid {
 		if counts(p.byNode[node]) {
 			n--
@@ -65,7 +66,7 @@ func (p *Plan) others(j *job, c *chunk, now time.Duration) bool {
 
 // assignNext assigns one chunk of j: one that was tried before if it can, else
 // the next untried one.
-func (p *Plan) assignNext(j *job, now time.Duration) bool {
+func (p *Plan) assignNext(j *openJob, now time.Duration) bool {
 	for k := 0; k < min(scanLimit, len(j.retry)); k++ {
 		i := int(j.retry[k])
 		c := &j.chunks[i]
@@ -75,9 +76,9 @@ func (p *Plan) assignNext(j *job, now time.Duration) bool {
 		if w := p.choose(j, i, false, now); w != nil {
 			c.queued = false
 			j.retry = slices.Delete(j.retry, k, k+1)
-			why := WhyRetry
+			why := step.WhyRetry
 			if c.check != nil {
-				why = WhyCheck
+				why = step.WhyCheck
 			}
 			p.assign(j, i, w, why, now)
 			return true
@@ -89,7 +90,7 @@ func (p *Plan) assignNext(j *job, now time.Duration) bool {
 			if w == nil {
 				return false
 			}
-			p.assign(j, j.fresh, w, WhyFirst, now)
+			p.assign(j, j.fresh, w, step.WhyFirst, now)
 			j.fresh++
 			return true
 		}
@@ -97,19 +98,19 @@ func (p *Plan) assignNext(j *job, now time.Duration) bool {
 	return false
 }
 
-func (p *Plan) assign(j *job, index int, w *worker, why Why, now time.Duration) *try {
+func (p *Plan) assign(j *openJob, index int, w *worker, why step.Why, now time.Duration) *try {
 	attempt := int(j.chunks[index].attempts) + 1
 	t := p.open(j, index, attempt, w, now)
-	add := Try{Chunk: index, Attempt: attempt}
+	add := job.Attempt{Chunk: index, Number: attempt, Worker: w.node}
 	copies := 0
-	if why == WhyDoubt || why == WhyEnd {
+	if why == step.WhyDoubt || why == step.WhyEnd {
 		copies = 1
 	}
 	if w.toldIn != p.steps {
 		w.toldIn, w.told = p.steps, w.told[:0]
 	}
 	for _, i := range w.told {
-		if a := p.out[i].(Assign); a.Job == j.id && a.Why == why {
+		if a := p.out[i].(step.Assign); a.Job == j.id && a.Why == why {
 			a.Chunks = append(a.Chunks, add)
 			a.Copies += copies
 			p.out[i] = a
@@ -117,7 +118,7 @@ func (p *Plan) assign(j *job, index int, w *worker, why Why, now time.Duration) 
 		}
 	}
 	w.told = append(w.told, len(p.out))
-	p.emit(Assign{Worker: w.node, Job: j.id, Why: why, Chunks: []Try{add}, Copies: copies})
+	p.emit(step.Assign{Worker: w.node, Job: j.id, Why: why, Chunks: []job.Attempt{add}, Copies: copies})
 	return t
 }
 
@@ -137,7 +138,7 @@ func (p *Plan) copyDoubtful(now time.Duration) {
 				return
 			}
 			if to := p.choose(t.job, t.chunk, true, now); to != nil {
-				p.assign(t.job, t.chunk, to, WhyDoubt, now)
+				p.assign(t.job, t.chunk, to, step.WhyDoubt, now)
 			}
 		}
 	}
@@ -155,10 +156,10 @@ func (p *Plan) copyLast(now time.Duration) {
 		if p.copies >= limit || p.spare == 0 {
 			return
 		}
-		if len(j.tries) == 0 || j.count[pending] > 0 || j.times.n < minTimed {
+		if len(j.tries) == 0 || j.count[pending] > 0 || j.times.Len() < minTimed {
 			continue
 		}
-		slow := max(minCopyAge, 2*j.times.quantile(0.5))
+		slow := max(minCopyAge, 2*j.times.Quantile(0.5))
 		var late []*try
 		for _, t := range j.tries {
 			if now-t.started >= slow && len(j.chunks[t.chunk].tries) == 1 {
@@ -171,7 +172,7 @@ func (p *Plan) copyLast(now time.Duration) {
 				return
 			}
 			if to := p.choose(j, t.chunk, true, now); to != nil {
-				p.assign(j, t.chunk, to, WhyEnd, now).copied = true
+				p.assign(j, t.chunk, to, step.WhyEnd, now).copied = true
 				p.copies++
 				j.copies++
 			}
@@ -202,15 +203,7 @@ func (p *Plan) starve(now time.Duration) {
 		}
 		if !j.told && now-j.starving >= p.cfg.Starve {
 			j.told = true
-			p.emit(Starved{Job: j.id})
+			p.emit(step.Starved{Job: j.id, Reason: p.eligible(j.class)})
 		}
 	}
-}
-
-// Fit reports the workers that may get chunks of a job.
-func (p *Plan) Fit(id cluster.JobID) int {
-	if j := p.byID[id]; j != nil {
-		return j.class.fit
-	}
-	return 0
 }

@@ -5,40 +5,13 @@ import (
 	"math"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
-// histogram counts run times, 4 buckets per octave of milliseconds.
-type histogram struct {
-	bucket [128]uint32
-	n      uint32
-}
-
-func (h *histogram) add(seconds float64) {
-	i := 0
-	if ms := seconds * 1000; ms > 1 {
-		i = min(int(4*math.Log2(ms)), len(h.bucket)-1)
-	}
-	h.bucket[i]++
-	h.n++
-}
-
-// quantile is the upper end of the bucket that holds it.
-func (h *histogram) quantile(q float64) time.Duration {
-	above := uint32(float64(h.n) * (1 - q))
-	for i := len(h.bucket) - 1; i >= 0 && h.n > 0; i-- {
-		if h.bucket[i] > above {
-			ms := math.Exp2(float64(i+1) / 4)
-			return time.Duration(min(ms, cluster.MaxChunkTimeout.Seconds()*1000) * float64(time.Millisecond))
-		}
-		above -= h.bucket[i]
-	}
-	return 0
-}
-
 // limit is the longest time for one attempt that need not queue.
-func (j *job) limit(cfg Config) time.Duration {
-	return max(cfg.MinDeadline, 5*j.times.quantile(0.99), j.spec.Timeout()+cfg.Overrun)
+func (j *openJob) limit(cfg Config) time.Duration {
+	return max(cfg.MinDeadline, 5*j.times.Quantile(0.99), j.spec.Timeout()+cfg.Overrun)
 }
 
 // shorten brings an attempt's deadline forward.
@@ -73,7 +46,7 @@ func (p *Plan) overdue(t *try, now time.Duration) {
 }
 
 // armJob sets the timer to the next time at which the job could be over.
-func (p *Plan) armJob(j *job, now time.Duration) {
+func (p *Plan) armJob(j *openJob, now time.Duration) {
 	at := time.Duration(math.MaxInt64)
 	if d := j.spec.Deadline(); d > 0 {
 		at = j.added + d
@@ -82,38 +55,38 @@ func (p *Plan) armJob(j *job, now time.Duration) {
 		at = min(at, j.idle+d)
 	}
 	if at == math.MaxInt64 {
-		p.timers.remove(&j.timer)
+		p.timers.Remove(&j.timer)
 		return
 	}
 	p.set(&j.timer, max(at, now))
 }
 
 // timeUp ends a job that took too long, if it is so still.
-func (p *Plan) timeUp(j *job, now time.Duration) {
-	cause, reason := cluster.StopCause(""), ""
+func (p *Plan) timeUp(j *openJob, now time.Duration) {
+	cause, reason := job.StopCause(""), ""
 	switch d, stuck := j.spec.Deadline(), j.spec.Stuck(); {
 	case d > 0 && now >= j.added+d:
-		cause, reason = cluster.StopDeadline, fmt.Sprintf("its deadline of %s has come", d)
+		cause, reason = job.StopDeadline, fmt.Sprintf("its deadline of %s has come", d)
 	case stuck > 0 && len(j.tries) > 0 && now >= j.idle+stuck:
-		cause, reason = cluster.StopStuck, fmt.Sprintf("none of its chunks got on for %s", stuck)
+		cause, reason = job.StopStuck, fmt.Sprintf("none of its chunks got on for %s", stuck)
 	default:
 		p.armJob(j, now)
 		return
 	}
-	p.emit(Stop{Job: j.id, Cause: cause, Reason: reason})
+	p.emit(step.Stop{Job: j.id, Cause: cause, Reason: reason})
 	p.finish(j, timeout, fmt.Sprintf("%s: %s accepted", reason, j.share(accepted)))
 }
 
 // progress takes in how far a worker's attempts are. An attempt that reported
 // progress and then reports none for too long is stuck.
-func (p *Plan) progress(w *worker, list []Progress, now time.Duration) {
+func (p *Plan) progress(w *worker, list []step.Progress, now time.Duration) {
 	for _, r := range list {
 		j := p.byID[r.Job]
 		if j == nil || r.Chunk < 0 || r.Chunk >= len(j.chunks) {
 			continue
 		}
 		t := j.chunks[r.Chunk].at(w)
-		if t == nil || t.attempt != r.Attempt {
+		if t == nil || t.attempt != r.Number {
 			continue
 		}
 		if !t.runs {
@@ -136,12 +109,12 @@ func (p *Plan) progress(w *worker, list []Progress, now time.Duration) {
 
 // holds compares what a worker says it has with what the plan thinks. Only what
 // differs twice in a row is believed: one list may cross an assignment.
-func (p *Plan) holds(e WorkerHolds, now time.Duration) {
+func (p *Plan) holds(e step.WorkerHolds, now time.Duration) {
 	w := p.worker(e.Worker, now)
-	has := make(map[Ref]bool, len(e.Refs)+len(e.Kept))
-	for _, list := range [][]Ref{e.Refs, e.Kept} {
+	has := make(map[job.Attempt]bool, len(e.Refs)+len(e.Kept))
+	for _, list := range [][]job.Attempt{e.Refs, e.Kept} {
 		for _, r := range list {
-			has[r] = true
+			has[r.At(w.node)] = true
 		}
 	}
 	for _, t := range w.tries {
@@ -156,18 +129,19 @@ func (p *Plan) holds(e WorkerHolds, now time.Duration) {
 			}
 		}
 	}
-	var stray map[Ref]bool
+	var stray map[job.Attempt]bool
 	for _, r := range e.Refs {
+		r = r.At(w.node)
 		if p.wanted(w, r) {
 			continue
 		}
 		if w.stray[r] {
-			p.emit(Notice{What: NoticeStray, Worker: w.node, Job: r.Job, Reason: fmt.Sprintf("it runs %s, and nobody asked for that", r)})
+			p.emit(step.Notice{What: step.NoticeStray, Worker: w.node, Job: r.Job, Reason: fmt.Sprintf("it runs %s, and nobody asked for that", r)})
 			p.cancel(w, r, "nobody asked for it")
 			continue
 		}
 		if stray == nil {
-			stray = make(map[Ref]bool)
+			stray = make(map[job.Attempt]bool)
 		}
 		stray[r] = true
 	}
@@ -176,11 +150,11 @@ func (p *Plan) holds(e WorkerHolds, now time.Duration) {
 }
 
 // wanted reports that an attempt at w is one of the plan's.
-func (p *Plan) wanted(w *worker, r Ref) bool {
+func (p *Plan) wanted(w *worker, r job.Attempt) bool {
 	j := p.byID[r.Job]
 	if j == nil || r.Chunk < 0 || r.Chunk >= len(j.chunks) {
 		return false
 	}
 	t := j.chunks[r.Chunk].at(w)
-	return t != nil && t.attempt == r.Attempt
+	return t != nil && t.attempt == r.Number
 }

@@ -36,17 +36,17 @@
 // has work and from which nothing comes for long is evicted for a while; when
 // most seem stuck at once, one at a time.
 //
-// Budget. A failed attempt counts against JobSpec.Attempts of its chunk: an
+// Budget. A failed attempt counts against job.Spec.Attempts of its chunk: an
 // error, an invalid result, no progress, or no result in time from a healthy
 // worker; on four hosts it is parked, which is given up too. Work lost with its
 // worker, or that its host could not run, does not count, but
-// JobPolicy.Losses of them give a chunk up as well. A job whose first 2*Attempts attempts, of several
+// job.Policy.Losses of them give a chunk up as well. A job whose first 2*Attempts attempts, of several
 // chunks and (where there are several) workers, all failed without one success,
 // fails at once. Otherwise it goes on to the end and is completed, partial or
 // failed by what was accepted, or ends early when a metric is known well enough.
 //
 // Trust. Members of the cluster are believed, unless the job asks for checks
-// (JobPolicy.Replication): operators let in their own hosts and vouch for
+// (job.Policy.Replication): operators let in their own hosts and vouch for
 // them. Strangers never are at once: their results count when other hosts
 // computed the same, all of them at first, one in sampleOneIn once ten in a row
 // were right. When results differ, more hosts are asked until enough agree; who

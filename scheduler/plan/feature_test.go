@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/scheduler/plan/results"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // add submits a job of 10 iterations per chunk with a policy of its own.
-func (b *bench) add(id cluster.JobID, owner string, chunks int, change func(*cluster.JobSpec)) []Action {
+func (b *bench) add(id job.ID, owner string, chunks int, change func(*job.Spec)) []step.Action {
 	b.t.Helper()
 	spec := specOf(chunks, 4)
 	if change != nil {
@@ -19,23 +23,23 @@ func (b *bench) add(id cluster.JobID, owner string, chunks int, change func(*clu
 	if err := spec.Validate(); err != nil {
 		b.t.Fatal(err)
 	}
-	return b.do(JobAdded{Job: id, Spec: spec, Owner: owner})
+	return b.do(step.JobAdded{Job: id, Spec: spec, Owner: owner})
 }
 
 // stranger connects a worker of nobody in the cluster.
-func (b *bench) stranger(n cluster.NodeID, slots int) []Action {
+func (b *bench) stranger(n cluster.NodeID, slots int) []step.Action {
 	b.t.Helper()
-	return b.do(WorkerConnected{Worker: n, Slots: slots, Executors: []string{cluster.ExecutorWASM}, Stranger: true})
+	return b.do(step.WorkerConnected{Worker: n, Slots: slots, Executors: []string{job.ExecutorWASM}, Stranger: true})
 }
 
 // says is a result with that mean.
-func (b *bench) says(n cluster.NodeID, id cluster.JobID, chunk, attempt int, mean float64) []Action {
+func (b *bench) says(n cluster.NodeID, id job.ID, chunk, attempt int, mean float64) []step.Action {
 	b.t.Helper()
-	r := &cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, M2: 10, Min: mean - 2, Max: mean + 2}}}
-	return b.do(Result{Ref: Ref{id, chunk, attempt}, Worker: n, Result: r, Seconds: 1})
+	r := &job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: mean, M2: 10, Min: mean - 2, Max: mean + 2}}}
+	return b.do(step.Result{Attempt: job.Attempt{Job: id, Chunk: chunk, Number: attempt}.At(n), Result: r, Seconds: 1})
 }
 
-func (b *bench) has(got []Action, parts ...string) {
+func (b *bench) has(got []step.Action, parts ...string) {
 	b.t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text(got), part) {
@@ -45,9 +49,9 @@ func (b *bench) has(got []Action, parts ...string) {
 }
 
 // shares lets each worker finish one attempt per round and counts these by job.
-func (b *bench) shares(rounds int) map[cluster.JobID]int {
+func (b *bench) shares(rounds int) map[job.ID]int {
 	b.t.Helper()
-	out := make(map[cluster.JobID]int)
+	out := make(map[job.ID]int)
 	for range rounds {
 		b.now += time.Second
 		for _, w := range b.p.workers {
@@ -55,8 +59,8 @@ func (b *bench) shares(rounds int) map[cluster.JobID]int {
 				continue
 			}
 			t := w.tries[0]
-			r := &cluster.ChunkResult{Iterations: t.iterations}
-			b.do(Result{Ref: t.ref(), Worker: w.node, Result: r, Seconds: 1e-3 * float64(t.iterations)})
+			r := &job.ChunkResult{Iterations: t.iterations}
+			b.do(step.Result{Attempt: t.ref(), Result: r, Seconds: 1e-3 * float64(t.iterations)})
 			out[t.job.id]++
 		}
 	}
@@ -67,13 +71,13 @@ func TestOwnersShareEqually(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	for i := range 5 {
-		b.add(cluster.JobID(fmt.Sprint("many", i)), "alice", 400, nil)
+		b.add(job.ID(fmt.Sprint("many", i)), "alice", 400, nil)
 	}
-	b.add("one", "bob", 400, func(s *cluster.JobSpec) { s.Iterations, s.Chunk = 16000, 40 }) // four times as dear
+	b.add("one", "bob", 400, func(s *job.Spec) { s.Iterations, s.Chunk = 16000, 40 }) // four times as dear
 	got := b.shares(500)
 	alice := 0
 	for i := range 5 {
-		n := got[cluster.JobID(fmt.Sprint("many", i))]
+		n := got[job.ID(fmt.Sprint("many", i))]
 		if alice += n; n < 70 || n > 90 {
 			t.Errorf("job %d of five got %d chunks", i, n)
 		}
@@ -86,8 +90,8 @@ func TestOwnersShareEqually(t *testing.T) {
 func TestPriorityAges(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
-	b.add("late", "o", 400, func(s *cluster.JobSpec) { s.Priority = 120 })
-	b.add("soon", "o", 400, func(s *cluster.JobSpec) { s.Priority = 100 })
+	b.add("late", "o", 400, func(s *job.Spec) { s.Priority = 120 })
+	b.add("soon", "o", 400, func(s *job.Spec) { s.Priority = 100 })
 	got := b.shares(300)
 	if got["soon"] < 250 || got["late"] < 10 || got["late"] > 25 {
 		t.Errorf("the better priority got %d chunks, the other %d: it should get one in about twenty", got["soon"], got["late"])
@@ -97,44 +101,44 @@ func TestPriorityAges(t *testing.T) {
 func TestZones(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 2)
-	b.do(HostKnown{Worker: "a", Zone: "fra"})
-	b.want(b.add("j", "o", 1, func(s *cluster.JobSpec) { s.Zones = []string{"ams", "osl"} }))
-	b.want(b.do(HostKnown{Worker: "a", Zone: "osl"}), "assign j to a: [{0 1}]")
+	b.do(step.HostKnown{Worker: "a", Zone: "fra"})
+	b.want(b.add("j", "o", 1, func(s *job.Spec) { s.Zones = []string{"ams", "osl"} }))
+	b.want(b.do(step.HostKnown{Worker: "a", Zone: "osl"}), "assign j to a: [{0 1}]")
 }
 
 func TestPermissions(t *testing.T) {
 	b := newBench(t)
 	up := func(n cluster.NodeID, owner string) {
-		b.do(WorkerConnected{Worker: n, Slots: 9, Executors: []string{cluster.ExecutorWASM}, Owner: owner})
+		b.do(step.WorkerConnected{Worker: n, Slots: 9, Executors: []string{job.ExecutorWASM}, Owner: owner})
 	}
 	up("a", "alice")
 	up("b", "bob")
 	up("c", "")
-	b.do(GroupChanged{Group: "lab", Members: []string{"bob"}})
+	b.do(step.GroupChanged{Group: "lab", Members: []string{"bob"}})
 	for _, c := range []struct {
 		owner  string
-		allow  cluster.Permission
+		allow  job.Permission
 		served string
 	}{
-		{"alice", cluster.Permission{Access: cluster.AccessOwner}, "a"},
-		{"carl", cluster.Permission{Access: cluster.AccessOwner}, ""},
-		{"alice", cluster.Permission{Access: cluster.AccessUser, Users: []string{"bob"}}, "ab"},
-		{"carl", cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"lab"}}, "b"},
-		{"carl", cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"other"}}, ""},
-		{"carl", cluster.Permission{Access: cluster.AccessPublic}, "abc"},
+		{"alice", job.Permission{Access: job.AccessOwner}, "a"},
+		{"carl", job.Permission{Access: job.AccessOwner}, ""},
+		{"alice", job.Permission{Access: job.AccessUser, Users: []string{"bob"}}, "ab"},
+		{"carl", job.Permission{Access: job.AccessGroup, Groups: []string{"lab"}}, "b"},
+		{"carl", job.Permission{Access: job.AccessGroup, Groups: []string{"other"}}, ""},
+		{"carl", job.Permission{Access: job.AccessPublic}, "abc"},
 	} {
-		got := text(b.add("j", c.owner, 9, func(s *cluster.JobSpec) { s.Permission = c.allow }))
+		got := text(b.add("j", c.owner, 9, func(s *job.Spec) { s.Permission = c.allow }))
 		for _, n := range []string{"a", "b", "c"} {
 			if strings.Contains(got, "to "+n) != strings.Contains(c.served, n) {
 				t.Errorf("%s of %+v: got\n%s\nwant it at %q", c.owner, c.allow, got, c.served)
 			}
 		}
-		b.do(JobStopped{Job: "j"})
+		b.do(step.JobStopped{Job: "j"})
 	}
-	b.want(b.add("k", "carl", 1, func(s *cluster.JobSpec) {
-		s.Permission = cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"club"}}
+	b.want(b.add("k", "carl", 1, func(s *job.Spec) {
+		s.Permission = job.Permission{Access: job.AccessGroup, Groups: []string{"club"}}
 	}))
-	b.want(b.do(GroupChanged{Group: "club", Members: []string{"x", "alice"}}), "assign k to a: [{0 1}]")
+	b.want(b.do(step.GroupChanged{Group: "club", Members: []string{"x", "alice"}}), "assign k to a: [{0 1}]")
 }
 
 func TestStrangersAreChecked(t *testing.T) {
@@ -168,7 +172,7 @@ func TestTrustedAreSampled(t *testing.T) {
 	b.stranger("a", 2)
 	b.stranger("b", 2)
 	b.p.worker("a", b.now).trust.agreed = trustAfter
-	j := func(s *cluster.JobSpec) { s.Replication.Policy = cluster.CheckAdaptive }
+	j := func(s *job.Spec) { s.Replication.Policy = job.CheckAdaptive }
 	b.add("j", "o", 4000, j)
 	checked := 0
 	for i := range 4000 {
@@ -179,21 +183,12 @@ func TestTrustedAreSampled(t *testing.T) {
 	if checked < 30 || checked > 100 {
 		t.Errorf("%d of 4000 results of a trusted host are checked, want one to two in a hundred", checked)
 	}
-	for n, want := range map[cluster.CheckPolicy]bool{cluster.CheckNone: false, cluster.CheckAdaptive: true, cluster.CheckAll: true} {
+	for n, want := range map[job.CheckPolicy]bool{job.CheckNone: false, job.CheckAdaptive: true, job.CheckAll: true} {
 		b.up("m", 1)
-		b.add(cluster.JobID(n), "o", 9, func(s *cluster.JobSpec) { s.Replication.Policy = n })
-		if got := b.p.mustCheck(b.p.byID[cluster.JobID(n)], b.p.worker("m", b.now), 0, false); got != want {
+		b.add(job.ID(n), "o", 9, func(s *job.Spec) { s.Replication.Policy = n })
+		if got := b.p.mustCheck(b.p.byID[job.ID(n)], b.p.worker("m", b.now), 0, false); got != want {
 			t.Errorf("policy %q: a new member is checked: %t", n, got)
 		}
-	}
-}
-
-func TestTolerance(t *testing.T) {
-	m := func(mean float64) cluster.ChunkResult {
-		return cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, Min: 0, Max: 10}}}
-	}
-	if !agree(m(5), m(5), 0) || agree(m(5), m(5.0000001), 0) || !agree(m(5), m(5.0000001), 1e-6) || agree(m(5), m(5.1), 1e-6) {
-		t.Error("results agree bit by bit, or within the tolerance")
 	}
 }
 
@@ -203,7 +198,7 @@ func TestUndecidedChunkIsGivenUp(t *testing.T) {
 		b.stranger(cluster.NodeID(nodeName(i)), 1)
 	}
 	b.add("j", "o", 1, nil)
-	var got []Action
+	var got []step.Action
 	for i := range maxOpinions {
 		got = b.says(b.p.byID["j"].tries[0].worker.node, "j", 0, i+1, float64(i))
 	}
@@ -214,19 +209,19 @@ func TestAlarm(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.add("j", "o", 20, nil)
-	for i := range alarmAfter {
+	for i := range results.AlarmAfter {
 		b.says("a", "j", i, 1, 5+float64(i%2)/10)
 	}
-	if got := b.says("a", "j", alarmAfter, 1, 5.2); strings.Contains(text(got), "alarm") {
+	if got := b.says("a", "j", results.AlarmAfter, 1, 5.2); strings.Contains(text(got), "alarm") {
 		t.Errorf("alarmed by what is likely:\n%s", text(got))
 	}
-	b.has(b.says("a", "j", alarmAfter+1, 1, 9), `notice alarm of a, job "j": chunk 9: the mean of metric "x" is 9`, "accept j/9#1")
+	b.has(b.says("a", "j", results.AlarmAfter+1, 1, 9), `notice alarm of a, job "j": chunk 9: the mean of metric "x" is 9`, "accept j/9#1")
 }
 
 func TestEarlyStop(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
-	b.add("j", "o", 100, func(s *cluster.JobSpec) { s.EarlyStop = cluster.EarlyStop{Metric: "x", RelError: 0.02, MinN: 200} })
+	b.add("j", "o", 100, func(s *job.Spec) { s.EarlyStop = job.EarlyStop{Metric: "x", RelError: 0.02, MinN: 200} })
 	for i := range 19 {
 		if got := text(b.says("a", "j", i, 1, 50)); strings.Contains(got, "finish") {
 			t.Fatalf("chunk %d:\n%s", i, got)
@@ -238,40 +233,40 @@ func TestEarlyStop(t *testing.T) {
 func TestJobDeadline(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
-	b.do(JobAdded{Job: "j", Spec: func() cluster.JobSpec { s := specOf(3, 4); s.DeadlineSeconds = 60; return s }(), Age: 20 * time.Second})
+	b.do(step.JobAdded{Job: "j", Spec: func() job.Spec { s := specOf(3, 4); s.DeadlineSeconds = 60; return s }(), Age: 20 * time.Second})
 	b.good("a", "j", 0, 1)
 	b.now += 39 * time.Second
-	b.want(b.do(Tick{}))
+	b.want(b.do(step.Tick{}))
 	b.now += time.Second
-	b.want(b.do(Tick{}), "stop j for deadline: its deadline of 1m0s has come",
+	b.want(b.do(step.Tick{}), "stop j for deadline: its deadline of 1m0s has come",
 		"finish j timeout: its deadline of 1m0s has come: 1 of 3 chunks accepted", "cancel j at a: []")
 }
 
 func TestStuckJob(t *testing.T) {
 	b := newBench(t)
-	b.add("j", "o", 3, func(s *cluster.JobSpec) { s.StuckSeconds = 30 })
-	b.do(Tick{})
+	b.add("j", "o", 3, func(s *job.Spec) { s.StuckSeconds = 30 })
+	b.do(step.Tick{})
 	b.now += time.Hour
-	b.want(b.do(Tick{}), "starved j") // it waits, and is not stuck
+	b.want(b.do(step.Tick{}), "starved j: 0 of 0 workers eligible") // it waits, and is not stuck
 	b.up("a", 1)
 	b.now += 29 * time.Second
-	b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 1}}})
+	b.do(step.WorkerStatus{Worker: "a", Ready: true, Progress: []step.Progress{{Attempt: job.Attempt{Job: "j", Chunk: 0, Number: 1}, Done: 1}}})
 	b.now += 29 * time.Second
-	b.want(b.do(Tick{}))
+	b.want(b.do(step.Tick{}))
 	b.now += time.Second
-	b.has(b.do(Tick{}), "stop j for stuck", "finish j timeout: none of its chunks got on for 30s")
+	b.has(b.do(step.Tick{}), "stop j for stuck", "finish j timeout: none of its chunks got on for 30s")
 }
 
 func TestStuckAttempt(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.up("b", 1)
-	b.add("j", "o", 1, func(s *cluster.JobSpec) { s.TimeoutSeconds = 3600 })
-	b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 3}}})
+	b.add("j", "o", 1, func(s *job.Spec) { s.TimeoutSeconds = 3600 })
+	b.do(step.WorkerStatus{Worker: "a", Ready: true, Progress: []step.Progress{{Attempt: job.Attempt{Job: "j", Chunk: 0, Number: 1}, Done: 3}}})
 	b.now += 119 * time.Second
-	b.want(b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 3}}}))
+	b.want(b.do(step.WorkerStatus{Worker: "a", Ready: true, Progress: []step.Progress{{Attempt: job.Attempt{Job: "j", Chunk: 0, Number: 1}, Done: 3}}}))
 	b.now += time.Second
-	b.want(b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, 3}}}),
+	b.want(b.do(step.WorkerStatus{Worker: "a", Ready: true, Progress: []step.Progress{{Attempt: job.Attempt{Job: "j", Chunk: 0, Number: 1}, Done: 3}}}),
 		"cancel j at a: [{0 1}]", "fail j/0#1 of a final=false: stuck: no progress for 2m0s after 3 of 10 iterations")
 }
 
@@ -280,10 +275,10 @@ func TestExtensions(t *testing.T) {
 	for _, moves := range []bool{false, true} {
 		b := newBench(t)
 		b.up("a", 1)
-		b.add("j", "o", 1, func(s *cluster.JobSpec) { s.TimeoutSeconds, s.HardTimeoutSeconds = 60, 160 })
+		b.add("j", "o", 1, func(s *job.Spec) { s.TimeoutSeconds, s.HardTimeoutSeconds = 60, 160 })
 		start, done := b.now, uint64(1)
-		b.do(WorkerStatus{Worker: "a", Ready: true, Progress: []Progress{{Ref{"j", 0, 1}, done}}})
-		for strings.Contains(text(b.do(Tick{})), "fail") == false && b.now < start+time.Hour {
+		b.do(step.WorkerStatus{Worker: "a", Ready: true, Progress: []step.Progress{{Attempt: job.Attempt{Job: "j", Chunk: 0, Number: 1}, Done: done}}})
+		for strings.Contains(text(b.do(step.Tick{})), "fail") == false && b.now < start+time.Hour {
 			b.now += time.Second
 			if moves && b.now%(10*time.Second) == 0 && done < 10 {
 				done++
@@ -316,9 +311,9 @@ func TestLastChunksAreCopied(t *testing.T) {
 	copied := 0
 	for range 20 {
 		b.now += time.Second
-		got := b.do(Tick{})
+		got := b.do(step.Tick{})
 		for _, a := range got {
-			if a, ok := a.(Assign); ok && a.Why == WhyEnd {
+			if a, ok := a.(step.Assign); ok && a.Why == step.WhyEnd {
 				copied += len(a.Chunks)
 			}
 		}
@@ -332,7 +327,7 @@ func TestFailingWorkerIsLeftOut(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.add("j", "o", 100, nil)
-	var got []Action
+	var got []step.Action
 	for i := range badInARow {
 		if i == 1 {
 			b.up("b", 1)
@@ -347,7 +342,7 @@ func TestFailingWorkerIsLeftOut(t *testing.T) {
 		t.Errorf("it got %d more", n-had)
 	}
 	b.now += 10*time.Second + MaxBackoff
-	if b.do(Tick{}); len(b.p.worker("a", b.now).tries) <= had {
+	if b.do(step.Tick{}); len(b.p.worker("a", b.now).tries) <= had {
 		t.Error("it got no other chance")
 	}
 }
@@ -358,11 +353,11 @@ func TestEvictionIsCapped(t *testing.T) {
 		for i := range 4 {
 			b.up(cluster.NodeID(nodeName(i)), 1)
 		}
-		b.add("j", "o", 400, func(s *cluster.JobSpec) { s.TimeoutSeconds = 3600 })
+		b.add("j", "o", 400, func(s *job.Spec) { s.TimeoutSeconds = 3600 })
 		for _, w := range b.p.workers {
 			b.good(w.node, "j", w.tries[0].chunk, 1)
 		}
-		evicted := func(got []Action) int { return strings.Count(text(got), "notice evicted") }
+		evicted := func(got []step.Action) int { return strings.Count(text(got), "notice evicted") }
 		for range 119 {
 			b.now += time.Second
 			if !all {
@@ -370,12 +365,12 @@ func TestEvictionIsCapped(t *testing.T) {
 					b.good(w.node, "j", w.tries[0].chunk, w.tries[0].attempt)
 				}
 			}
-			if n := evicted(b.do(Tick{})); n > 0 {
+			if n := evicted(b.do(step.Tick{})); n > 0 {
 				t.Fatal("evicted too early")
 			}
 		}
 		b.now += 2 * time.Second
-		got := b.do(Tick{})
+		got := b.do(step.Tick{})
 		if evicted(got) != 1 {
 			t.Fatalf("all stuck %t: %d evicted, want the one:\n%s", all, evicted(got), text(got))
 		}
@@ -384,7 +379,7 @@ func TestEvictionIsCapped(t *testing.T) {
 			continue
 		}
 		b.now += evictEvery - time.Second
-		if n := evicted(b.do(Tick{})); n != 0 {
+		if n := evicted(b.do(step.Tick{})); n != 0 {
 			t.Errorf("%d more evicted before their time", n)
 		}
 	}
@@ -392,12 +387,12 @@ func TestEvictionIsCapped(t *testing.T) {
 
 func TestCompletionsAreLimited(t *testing.T) {
 	b := newBench(t)
-	b.p = New(Config{Completions: Rate{PerSecond: 10, Burst: 20}})
+	b.p = New(Config{Completions: bucket.Rate{PerSecond: 10, Burst: 20}})
 	b.up("a", 4)
 	b.add("j", "o", 1000, nil)
 	n := 0
 	for start := b.now; b.now < start+10*time.Second; b.now += 10 * time.Millisecond {
-		b.do(Tick{})
+		b.do(step.Tick{})
 		for _, tr := range append([]*try(nil), b.p.worker("a", b.now).tries...) {
 			b.good("a", "j", tr.chunk, tr.attempt)
 			n++
@@ -406,18 +401,18 @@ func TestCompletionsAreLimited(t *testing.T) {
 	if n < 110 || n > 140 {
 		t.Errorf("%d results in 10 s, want 20 and 10 per second", n)
 	}
-	var got []Action
+	var got []step.Action
 	for range 1000 {
-		got = b.do(Result{Ref: Ref{"gone", 0, 1}, Worker: "a", Result: resultOf("x")})
+		got = b.do(step.Result{Attempt: job.Attempt{Job: "gone", Chunk: 0, Number: 1}.At("a"), Result: resultOf("x")})
 	}
 	b.has(got, "offence of a: flood", "settled gone/0#1 of a")
 }
 
 func TestAdmission(t *testing.T) {
-	p := New(Config{MaxJobs: 3, Owner: OwnerLimits{Submits: Rate{1, 2}, Chunks: Rate{100, 1000}, Open: 2}})
+	p := New(Config{MaxJobs: 3, Owner: OwnerLimits{Submits: bucket.Rate{PerSecond: 1, Burst: 2}, Chunks: bucket.Rate{PerSecond: 100, Burst: 1000}, Open: 2}})
 	now := time.Hour
-	add := func(id cluster.JobID, owner string) {
-		p.Step(JobAdded{Job: id, Spec: specOf(1, 1), Owner: owner}, now)
+	add := func(id job.ID, owner string) {
+		p.Step(step.JobAdded{Job: id, Spec: specOf(1, 1), Owner: owner}, now)
 	}
 	if p.Admit("a", 900, 1, now) != nil || p.Admit("b", 1, 1, now) != nil {
 		t.Fatal("refused")
@@ -451,11 +446,14 @@ func TestHolds(t *testing.T) {
 	b.up("a", 2)
 	b.job("j", 2, 4)
 	b.now += 3 * time.Second
-	holds := func(refs ...Ref) []Action { b.t.Helper(); return b.do(WorkerHolds{Worker: "a", Refs: refs}) }
-	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}))
-	b.want(holds(Ref{"j", 0, 1}, Ref{"j", 1, 1})) // it was on its way
-	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}))
-	b.want(holds(Ref{"j", 0, 1}, Ref{"x", 0, 1}), `notice stray of a, job "x": it runs x/0#1, and nobody asked for that`, "cancel x at a: [{0 1}]", "cancel j at a: [{1 1}]",
+	holds := func(refs ...job.Attempt) []step.Action {
+		b.t.Helper()
+		return b.do(step.WorkerHolds{Worker: "a", Refs: refs})
+	}
+	b.want(holds(job.Attempt{Job: "j", Chunk: 0, Number: 1}, job.Attempt{Job: "x", Chunk: 0, Number: 1}))
+	b.want(holds(job.Attempt{Job: "j", Chunk: 0, Number: 1}, job.Attempt{Job: "j", Chunk: 1, Number: 1})) // it was on its way
+	b.want(holds(job.Attempt{Job: "j", Chunk: 0, Number: 1}, job.Attempt{Job: "x", Chunk: 0, Number: 1}))
+	b.want(holds(job.Attempt{Job: "j", Chunk: 0, Number: 1}, job.Attempt{Job: "x", Chunk: 0, Number: 1}), `notice stray of a, job "x": it runs x/0#1, and nobody asked for that`, "cancel x at a: [{0 1}]", "cancel j at a: [{1 1}]",
 		"reclaim j/1#1 of a: worker does not have it any more", "assign j to a: [{1 2}]")
 }
 
@@ -526,7 +524,7 @@ func TestMoves(t *testing.T) {
 		}
 	}
 	for _, s := range []jobState{completed, partial, failed, cancelled, timeout} {
-		if !cluster.JobState(s.String()).Final() {
+		if !job.State(s.String()).Final() {
 			t.Errorf("the end %s is no end in the log", s)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // Signal says how a worker gets on with what it has, the third of the signals
@@ -134,7 +135,7 @@ func (p *Plan) evict(w *worker, now time.Duration) {
 	w.evictions++
 	p.set(&w.timer, w.until)
 	p.review(w, now)
-	p.emit(Notice{What: NoticeEvicted, Worker: w.node, Reason: reason})
+	p.emit(step.Notice{What: step.NoticeEvicted, Worker: w.node, Reason: reason})
 	for _, t := range slices.Clone(w.tries) {
 		if !t.gone {
 			p.cancel(w, t.ref(), reason)
@@ -144,7 +145,7 @@ func (p *Plan) evict(w *worker, now time.Duration) {
 }
 
 // status takes in what a worker says of itself.
-func (p *Plan) status(e WorkerStatus, now time.Duration) {
+func (p *Plan) status(e step.WorkerStatus, now time.Duration) {
 	w := p.worker(e.Worker, now)
 	p.progress(w, e.Progress, now)
 	if w.draining != e.Draining || w.unready != !e.Ready {
@@ -154,14 +155,14 @@ func (p *Plan) status(e WorkerStatus, now time.Duration) {
 }
 
 // drains lets a worker take nothing new, or does again.
-func (p *Plan) drains(e Draining, now time.Duration) {
+func (p *Plan) drains(e step.Draining, now time.Duration) {
 	w := p.worker(e.Worker, now)
 	w.draining = e.On
 	p.review(w, now)
 }
 
 // describe takes in what is known of a worker's host.
-func (p *Plan) describe(e HostKnown, now time.Duration) {
+func (p *Plan) describe(e step.HostKnown, now time.Duration) {
 	w := p.worker(e.Worker, now)
 	w.zone = e.Zone
 	p.review(w, now)

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/results"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 type chunk struct {
@@ -35,7 +38,7 @@ func (c *chunk) at(w *worker) *try {
 // try is one open attempt. It stands in its chunk, in its job and in its
 // worker.
 type try struct {
-	job        *job
+	job        *openJob
 	chunk      int
 	attempt    int
 	worker     *worker
@@ -57,11 +60,13 @@ type try struct {
 	gone       bool          // ended
 }
 
-func (t *try) ref() Ref { return Ref{Job: t.job.id, Chunk: t.chunk, Attempt: t.attempt} }
+func (t *try) ref() job.Attempt {
+	return job.Attempt{Job: t.job.id, Chunk: t.chunk, Number: t.attempt, Worker: t.worker.node}
+}
 
-type job struct {
-	id      cluster.JobID
-	spec    cluster.JobSpec
+type openJob struct {
+	id      job.ID
+	spec    job.Spec
 	class   *class
 	kind    *kind
 	account *account
@@ -85,8 +90,8 @@ type job struct {
 	failedChunks int
 	failedOn     map[cluster.NodeID]bool
 	reason       string // of the latest failure
-	metrics      map[string]*pooled
-	times        histogram
+	metrics      *results.Pool
+	times        results.Times
 	copies       int // open attempts that were made near the end
 
 	waits    bool          // for an operator: all that is open is given up
@@ -94,14 +99,14 @@ type job struct {
 	told     bool          // that it starves
 }
 
-func (p *Plan) addJob(e JobAdded, now time.Duration) {
+func (p *Plan) addJob(e step.JobAdded, now time.Duration) {
 	if p.byID[e.Job] != nil {
 		return
 	}
-	j := &job{
+	j := &openJob{
 		id: e.Job, spec: e.Spec, chunks: make([]chunk, e.Spec.Chunks()), added: now - e.Age,
 		class: p.classOf(e.Spec, e.Owner), kind: p.kindOf(e.Spec), account: p.accountOf(e.Owner),
-		failedOn: make(map[cluster.NodeID]bool), metrics: make(map[string]*pooled),
+		failedOn: make(map[cluster.NodeID]bool), metrics: results.NewPool(),
 	}
 	j.class.jobs++
 	j.kind.jobs++
@@ -124,11 +129,9 @@ func (p *Plan) addJob(e JobAdded, now time.Duration) {
 	p.line(j)
 }
 
-func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
+func (p *Plan) restore(j *openJob, r *step.Restore, now time.Duration) {
 	j.failures, j.reason = r.Failures, r.Reason
-	for _, m := range r.Metrics {
-		j.metrics[m] = &pooled{}
-	}
+	j.metrics = results.NewPool(r.Metrics...)
 	open := make([]bool, len(j.chunks))
 	for _, o := range r.Open {
 		open[o.Chunk] = true
@@ -164,7 +167,7 @@ func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 			}
 		}
 		for _, t := range o.Tries {
-			p.open(j, o.Chunk, t.Attempt, p.worker(t.Worker, now), now)
+			p.open(j, o.Chunk, t.Number, p.worker(t.Worker, now), now)
 		}
 		if c.state == pending && c.attempts > 0 {
 			j.requeue(o.Chunk)
@@ -174,12 +177,12 @@ func (p *Plan) restore(j *job, r *Restore, now time.Duration) {
 
 // release lets the chunks of a job that were given up be tried again, as if for
 // the first time, but with other attempt numbers than they had.
-func (p *Plan) release(e JobReleased, now time.Duration) {
+func (p *Plan) release(e step.JobReleased, now time.Duration) {
 	j := p.byID[e.Job]
 	if j == nil || j.count[givenUp] == 0 {
 		return
 	}
-	out := Released{Job: j.id, Actor: e.Actor}
+	out := step.Released{Job: j.id, Actor: e.Actor}
 	for i := range j.chunks {
 		c := &j.chunks[i]
 		if c.state != givenUp {
@@ -189,7 +192,7 @@ func (p *Plan) release(e JobReleased, now time.Duration) {
 		if n := len(out.Chunks); n > 0 && out.Chunks[n-1].Last == i-1 {
 			out.Chunks[n-1].Last = i
 		} else {
-			out.Chunks = append(out.Chunks, cluster.Span{First: i, Last: i})
+			out.Chunks = append(out.Chunks, job.Span{First: i, Last: i})
 		}
 	}
 	for _, s := range out.Chunks {
@@ -206,14 +209,14 @@ func (p *Plan) release(e JobReleased, now time.Duration) {
 	p.line(j)
 }
 
-func (p *Plan) stopJob(e JobStopped) {
+func (p *Plan) stopJob(e step.JobStopped) {
 	if j := p.byID[e.Job]; j != nil {
 		p.finish(j, cancelled, "stopped by "+e.Actor)
 	}
 }
 
 // open starts an attempt.
-func (p *Plan) open(j *job, index, attempt int, w *worker, now time.Duration) *try {
+func (p *Plan) open(j *openJob, index, attempt int, w *worker, now time.Duration) *try {
 	c := &j.chunks[index]
 	_, n := j.spec.ChunkRange(index)
 	limit := j.limit(p.cfg) * time.Duration(len(w.tries)/max(1, w.slots)+1)
@@ -267,12 +270,12 @@ func (p *Plan) close(t *try, now time.Duration) {
 		j.copies--
 		p.copies--
 	}
-	p.timers.remove(&t.timer)
+	p.timers.Remove(&t.timer)
 	p.place(w, now)
 }
 
 // ready reports that the job has a chunk to give out now.
-func (j *job) ready() bool {
+func (j *openJob) ready() bool {
 	for len(j.retry) > 0 {
 		i := j.retry[0]
 		if j.chunks[i].state == pending {
@@ -292,7 +295,7 @@ func (j *job) ready() bool {
 }
 
 // requeue puts a chunk that was tried before into line.
-func (j *job) requeue(index int) {
+func (j *openJob) requeue(index int) {
 	if c := &j.chunks[index]; !c.queued && c.state == pending {
 		c.queued = true
 		j.retry = append(j.retry, int32(index))
@@ -301,7 +304,7 @@ func (j *job) requeue(index int) {
 
 // back makes a chunk without open attempts pending again, for good or for
 // later.
-func (p *Plan) back(j *job, index int, notBefore, now time.Duration) {
+func (p *Plan) back(j *openJob, index int, notBefore, now time.Duration) {
 	c := &j.chunks[index]
 	if len(c.tries) > 0 || c.state != assigned {
 		return
@@ -329,11 +332,11 @@ func (p *Plan) reclaim(t *try, reason string, now time.Duration) {
 	c.dodge(t.worker.node)
 	if int(c.lost) >= j.spec.LossBudget() {
 		reason = fmt.Sprintf("%d attempts were lost with their workers, the last: %s", c.lost, reason)
-		p.emit(Fail{Ref: t.ref(), Worker: t.worker.node, Reason: clip(reason), Class: cluster.FailedInfra, Final: true, Parked: true})
+		p.emit(step.Fail{Attempt: t.ref(), Reason: clip(reason), Class: job.FailedInfra, Final: true, Parked: true})
 		p.giveUp(j, t.chunk, reason, now)
 		return
 	}
-	p.emit(Reclaim{Ref: t.ref(), Worker: t.worker.node, Reason: clip(reason)})
+	p.emit(step.Reclaim{Attempt: t.ref(), Reason: clip(reason)})
 	p.back(j, t.chunk, now, now)
 }
 
@@ -358,7 +361,7 @@ func (p *Plan) fail(t *try, reason string, now time.Duration) {
 		final, parked = true, true
 		reason = clip(fmt.Sprintf("parked: it failed on %d hosts, the last: %s", hosts, reason))
 	}
-	p.emit(Fail{Ref: t.ref(), Worker: t.worker.node, Reason: reason, Final: final, Parked: parked})
+	p.emit(step.Fail{Attempt: t.ref(), Reason: reason, Final: final, Parked: parked})
 	if final {
 		p.giveUp(j, t.chunk, reason, now)
 		return
@@ -372,7 +375,7 @@ func (p *Plan) fail(t *try, reason string, now time.Duration) {
 }
 
 // hopeless reports that a job has shown that it cannot succeed.
-func (p *Plan) hopeless(j *job) bool {
+func (p *Plan) hopeless(j *openJob) bool {
 	if j.count[accepted] > 0 || j.failures < 2*j.spec.Attempts || j.failedChunks < 2 {
 		return false
 	}
@@ -388,7 +391,7 @@ func (c *chunk) dodge(n cluster.NodeID) {
 
 // giveUp closes a chunk without result; other attempts at it are cancelled. One
 // whose results are disputed keeps the first of them.
-func (p *Plan) giveUp(j *job, index int, reason string, now time.Duration) {
+func (p *Plan) giveUp(j *openJob, index int, reason string, now time.Duration) {
 	if j.chunks[index].disputed {
 		p.leave(j, index, accepted, now)
 		p.conclude(j)
@@ -396,7 +399,7 @@ func (p *Plan) giveUp(j *job, index int, reason string, now time.Duration) {
 	}
 	p.leave(j, index, givenUp, now)
 	j.reason = fmt.Sprintf("chunk %d: %s", index, reason)
-	if j.spec.Partial() == cluster.PartialFail && j.count[givenUp]+j.count[accepted] < len(j.chunks) {
+	if j.spec.Partial() == job.PartialFail && j.count[givenUp]+j.count[accepted] < len(j.chunks) {
 		p.finish(j, failed, "given up, as the job wants no part of a result: "+j.reason)
 		return
 	}
@@ -405,7 +408,7 @@ func (p *Plan) giveUp(j *job, index int, reason string, now time.Duration) {
 
 // leave closes a chunk and cancels what still runs of it. What a lost worker
 // had of it, while another's copy was accepted, counts as taken back.
-func (p *Plan) leave(j *job, index int, to chunkState, now time.Duration) {
+func (p *Plan) leave(j *openJob, index int, to chunkState, now time.Duration) {
 	c := &j.chunks[index]
 	j.move(index, to)
 	for _, t := range slices.Clone(c.tries) {
@@ -414,31 +417,31 @@ func (p *Plan) leave(j *job, index int, to chunkState, now time.Duration) {
 		case t.worker.connected:
 			p.cancel(t.worker, t.ref(), "the chunk is "+to.String())
 		case to == accepted:
-			p.emit(Reclaim{Ref: t.ref(), Worker: t.worker.node, Reason: "worker is lost, and a copy was accepted"})
+			p.emit(step.Reclaim{Attempt: t.ref(), Reason: "worker is lost, and a copy was accepted"})
 		}
 	}
 	if c.wait != nil && c.wait.pos != 0 {
-		p.timers.remove(c.wait)
+		p.timers.Remove(c.wait)
 		j.waiting--
 	}
 	c.tries, c.avoid, c.check, c.wait, c.disputed = nil, nil, nil, nil, false
 }
 
 // conclude ends a job whose chunks are all closed.
-func (p *Plan) conclude(j *job) bool {
+func (p *Plan) conclude(j *openJob) bool {
 	if j.state > running || j.count[accepted]+j.count[givenUp] < len(j.chunks) {
 		return false
 	}
 	switch {
 	case j.count[givenUp] == 0:
 		p.finish(j, completed, "")
-	case j.spec.Partial() == cluster.PartialWait:
+	case j.spec.Partial() == job.PartialWait:
 		if !j.waits {
 			j.waits = true
-			p.emit(Waiting{Job: j.id, Reason: clip(fmt.Sprintf("%s given up, an operator decides; the last at %s", j.share(givenUp), j.reason))})
+			p.emit(step.Waiting{Job: j.id, Reason: clip(fmt.Sprintf("%s given up, an operator decides; the last at %s", j.share(givenUp), j.reason))})
 		}
 		return false
-	case j.count[accepted] == 0 || j.spec.Partial() == cluster.PartialFail:
+	case j.count[accepted] == 0 || j.spec.Partial() == job.PartialFail:
 		p.finish(j, failed, fmt.Sprintf("%s given up, the last at %s", j.share(givenUp), j.reason))
 	default:
 		p.finish(j, partial, fmt.Sprintf("%d of %d chunks given up, the last at %s", j.count[givenUp], len(j.chunks), j.reason))
@@ -447,7 +450,7 @@ func (p *Plan) conclude(j *job) bool {
 }
 
 // share says how many of the job's chunks are in a state.
-func (j *job) share(s chunkState) string {
+func (j *openJob) share(s chunkState) string {
 	if j.count[s] == len(j.chunks) {
 		return fmt.Sprintf("all %d chunks", len(j.chunks))
 	}
@@ -455,16 +458,16 @@ func (j *job) share(s chunkState) string {
 }
 
 // finish takes a job out of the plan.
-func (p *Plan) finish(j *job, to jobState, reason string) {
+func (p *Plan) finish(j *openJob, to jobState, reason string) {
 	j.become(to)
-	p.emit(Finish{Job: j.id, State: cluster.JobState(to.String()), Reason: clip(reason)})
+	p.emit(step.Finish{Job: j.id, State: job.State(to.String()), Reason: clip(reason)})
 	p.unline(j)
-	p.timers.remove(&j.timer)
+	p.timers.Remove(&j.timer)
 	had := make(map[*worker]bool)
 	for i := range j.chunks {
 		c := &j.chunks[i]
 		if c.wait != nil {
-			p.timers.remove(c.wait)
+			p.timers.Remove(c.wait)
 		}
 		if c.check != nil {
 			for _, o := range c.check.seen {
@@ -480,10 +483,10 @@ func (p *Plan) finish(j *job, to jobState, reason string) {
 	}
 	for _, w := range slices.SortedFunc(maps.Keys(had), byName) {
 		if w.connected {
-			p.emit(Cancel{Worker: w.node, Job: j.id, Reason: "the job is " + to.String()})
+			p.emit(step.Cancel{Worker: w.node, Job: j.id, Reason: "the job is " + to.String()})
 		}
 	}
-	p.jobs = slices.DeleteFunc(p.jobs, func(o *job) bool { return o == j })
+	p.jobs = slices.DeleteFunc(p.jobs, func(o *openJob) bool { return o == j })
 	delete(p.byID, j.id)
 	j.kind.jobs--
 	p.drop(j.class)

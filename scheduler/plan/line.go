@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/order"
 )
 
 // account is an owner of jobs that wait. Owners get equal shares of work, by
@@ -12,7 +13,7 @@ import (
 // others, until these have waited long.
 type account struct {
 	name    string
-	jobs    heap[*job]
+	jobs    order.Heap[*openJob]
 	deficit time.Duration
 	visited bool // has got its share of this round
 	ringed  bool
@@ -20,17 +21,17 @@ type account struct {
 	used    uint64 // order of use
 }
 
-func (j *job) before(o *job) bool {
+func (j *openJob) Before(o *openJob) bool {
 	if j.turn != o.turn {
 		return j.turn < o.turn
 	}
 	return j.order < o.order
 }
 
-func (j *job) place() *int { return &j.pos }
+func (j *openJob) Place() *int { return &j.pos }
 
 // line lets a job wait for workers if it has anything to give out.
-func (p *Plan) line(j *job) {
+func (p *Plan) line(j *openJob) {
 	if j.pos != 0 || j.state > running || !j.ready() {
 		return
 	}
@@ -38,7 +39,7 @@ func (p *Plan) line(j *job) {
 		p.served(j, j.added)
 	}
 	a := j.account
-	a.jobs.fix(j)
+	a.jobs.Fix(j)
 	if !a.ringed {
 		a.ringed, a.visited, a.deficit = true, false, 0
 		p.ring = append(p.ring, a)
@@ -48,21 +49,21 @@ func (p *Plan) line(j *job) {
 // served sends a job to the end of the line of its priority. A job waits for
 // Config.Ageing longer per step of priority than one that got something at the
 // same time.
-func (p *Plan) served(j *job, now time.Duration) {
+func (p *Plan) served(j *openJob, now time.Duration) {
 	p.armed++
 	j.order = p.armed
-	j.turn = now + time.Duration(min(j.spec.EffectivePriority(), cluster.MaxJobPriority))*p.cfg.Ageing
+	j.turn = now + time.Duration(min(j.spec.EffectivePriority(), job.MaxPriority))*p.cfg.Ageing
 }
 
 // unline takes a job out of the line.
-func (p *Plan) unline(j *job) {
-	j.account.jobs.remove(j)
+func (p *Plan) unline(j *openJob) {
+	j.account.jobs.Remove(j)
 	p.unring(j.account)
 }
 
 // unring takes an owner without waiting jobs out of the round.
 func (p *Plan) unring(a *account) {
-	if len(a.jobs.items) > 0 || !a.ringed {
+	if len(a.jobs.Items()) > 0 || !a.ringed {
 		return
 	}
 	for i, o := range p.ring {
@@ -128,9 +129,9 @@ const (
 func (p *Plan) serve(a *account, now time.Duration) outcome {
 	out := stuckFast
 	p.passed = p.passed[:0]
-	for out == stuckFast && len(a.jobs.items) > 0 {
-		j := a.jobs.items[0]
-		if cost := p.cost(j); j.class.open.size > 0 {
+	for out == stuckFast && len(a.jobs.Items()) > 0 {
+		j := a.jobs.Items()[0]
+		if cost := p.cost(j); j.class.open.Len() > 0 {
 			p.quantum, p.dearest = max(p.quantum, cost), max(p.dearest, cost)
 			if cost > a.deficit {
 				out = broke
@@ -142,12 +143,12 @@ func (p *Plan) serve(a *account, now time.Duration) outcome {
 				p.served(j, now)
 			}
 		}
-		a.jobs.remove(j)
+		a.jobs.Remove(j)
 		p.passed = append(p.passed, j)
 	}
 	for _, j := range p.passed {
 		if j.ready() {
-			a.jobs.fix(j)
+			a.jobs.Fix(j)
 		}
 	}
 	p.unring(a)
@@ -156,7 +157,7 @@ func (p *Plan) serve(a *account, now time.Duration) outcome {
 
 // cost is what a chunk of j takes of its owner's share. One of which nothing is
 // known takes all of it.
-func (p *Plan) cost(j *job) time.Duration {
+func (p *Plan) cost(j *openJob) time.Duration {
 	if j.kind.rate == 0 {
 		return max(p.quantum, leastShare)
 	}

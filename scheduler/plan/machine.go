@@ -64,7 +64,7 @@ var jobMoves = [jobStates][jobStates]bool{
 
 // move is the only place where a chunk changes its state, so that the counts
 // are always true.
-func (j *job) move(index int, to chunkState) {
+func (j *openJob) move(index int, to chunkState) {
 	c := &j.chunks[index]
 	if !chunkMoves[c.state][to] {
 		panic(fmt.Sprintf("plan: chunk %s/%d cannot go from %s to %s", j.id, index, c.state, to))
@@ -75,7 +75,7 @@ func (j *job) move(index int, to chunkState) {
 }
 
 // become is the only place where a job changes its state.
-func (j *job) become(to jobState) {
+func (j *openJob) become(to jobState) {
 	if !jobMoves[j.state][to] {
 		panic(fmt.Sprintf("plan: job %s cannot go from %s to %s", j.id, j.state, to))
 	}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // twin is the naive account of what a plan was told and said: what may go where
@@ -19,13 +22,13 @@ type twin struct {
 	trace    []string
 	workers  map[cluster.NodeID]*twinWorker
 	groups   map[string][]string
-	jobs     map[cluster.JobID]*twinJob
+	jobs     map[job.ID]*twinJob
 	names    []cluster.NodeID
-	ids      []cluster.JobID // in order
+	ids      []job.ID // in order
 	assigned int
 	accepts  int
 	releases int
-	ends     map[cluster.JobState]int
+	ends     map[job.State]int
 }
 
 type twinWorker struct {
@@ -33,13 +36,13 @@ type twinWorker struct {
 	health                          cluster.Health
 	slots                           int
 	owner, zone                     string
-	queue                           []Ref
-	kept                            []Result
+	queue                           []job.Attempt
+	kept                            []step.Result
 	lies                            bool
 }
 
 type twinJob struct {
-	spec     cluster.JobSpec
+	spec     job.Spec
 	owner    string
 	open     map[int]map[int]cluster.NodeID // chunk: attempt: worker
 	accepted map[int]bool
@@ -52,8 +55,8 @@ type twinJob struct {
 func newTwin(t testing.TB, workers int) *twin {
 	w := &twin{
 		t: t, now: time.Hour, workers: make(map[cluster.NodeID]*twinWorker), groups: make(map[string][]string),
-		jobs: make(map[cluster.JobID]*twinJob), ends: make(map[cluster.JobState]int),
-		p: New(Config{Completions: Rate{PerSecond: 50, Burst: 100}}),
+		jobs: make(map[job.ID]*twinJob), ends: make(map[job.State]int),
+		p: New(Config{Completions: bucket.Rate{PerSecond: 50, Burst: 100}}),
 	}
 	for i := range workers {
 		n := cluster.NodeID(nodeName(i))
@@ -71,7 +74,7 @@ func (w *twin) fatalf(format string, args ...any) {
 	w.t.Fatalf(format, args...)
 }
 
-func (w *twin) do(e Event) {
+func (w *twin) do(e step.Event) {
 	w.trace = append(w.trace, fmt.Sprintf("%s %s", w.now, e))
 	actions := slices.Clone(w.p.Step(e, w.now))
 	for _, a := range actions {
@@ -95,7 +98,7 @@ func (w *twin) may(n cluster.NodeID, j *twinJob) string {
 		return "it is in another zone"
 	}
 	if a := j.spec.Permission; a.Access != "" && m.owner != j.owner {
-		ok := a.Access == cluster.AccessUser && slices.Contains(a.Users, m.owner)
+		ok := a.Access == job.AccessUser && slices.Contains(a.Users, m.owner)
 		for _, g := range a.Groups {
 			ok = ok || slices.Contains(w.groups[g], m.owner)
 		}
@@ -106,24 +109,24 @@ func (w *twin) may(n cluster.NodeID, j *twinJob) string {
 	return ""
 }
 
-func (w *twin) take(action Action) {
-	job := func(id cluster.JobID) *twinJob {
+func (w *twin) take(action step.Action) {
+	theJob := func(id job.ID) *twinJob {
 		j := w.jobs[id]
 		if j == nil || j.ended {
 			w.fatalf("%s: no such job is open", action)
 		}
 		return j
 	}
-	end := func(r Ref, n cluster.NodeID) {
-		j := job(r.Job)
-		if j.open[r.Chunk][r.Attempt] != n {
+	end := func(r job.Attempt, n cluster.NodeID) {
+		j := theJob(r.Job)
+		if j.open[r.Chunk][r.Number] != n {
 			w.fatalf("%s: no such attempt is open", action)
 		}
-		delete(j.open[r.Chunk], r.Attempt)
+		delete(j.open[r.Chunk], r.Number)
 	}
 	switch a := action.(type) {
-	case Assign:
-		j := job(a.Job)
+	case step.Assign:
+		j := theJob(a.Job)
 		if why := w.may(a.Worker, j); why != "" {
 			w.fatalf("%s: %s", a, why)
 		}
@@ -140,22 +143,22 @@ func (w *twin) take(action Action) {
 			if j.open[c.Chunk] == nil {
 				j.open[c.Chunk] = make(map[int]cluster.NodeID)
 			}
-			if j.open[c.Chunk][c.Attempt] != "" {
+			if j.open[c.Chunk][c.Number] != "" {
 				w.fatalf("%s: the attempt is open already", a)
 			}
-			j.open[c.Chunk][c.Attempt] = a.Worker
-			w.workers[a.Worker].queue = append(w.workers[a.Worker].queue, Ref{a.Job, c.Chunk, c.Attempt})
+			j.open[c.Chunk][c.Number] = a.Worker
+			w.workers[a.Worker].queue = append(w.workers[a.Worker].queue, job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number})
 		}
-	case Adopt:
-		j := job(a.Job)
+	case step.Adopt:
+		j := theJob(a.Job)
 		for _, c := range a.Chunks {
 			if j.open[c.Chunk] == nil {
 				j.open[c.Chunk] = make(map[int]cluster.NodeID)
 			}
-			j.open[c.Chunk][c.Attempt] = a.Worker
+			j.open[c.Chunk][c.Number] = a.Worker
 		}
-	case Accept:
-		j := job(a.Job)
+	case step.Accept:
+		j := theJob(a.Job)
 		if j.accepted[a.Chunk] {
 			w.fatalf("%s: it is closed", a)
 		}
@@ -170,43 +173,43 @@ func (w *twin) take(action Action) {
 				votes++
 			}
 		}
-		if want := j.spec.Replication.Wanted(); votes < 1 || votes < want && j.spec.Replication.Policy == cluster.CheckAll {
+		if want := j.spec.Replication.Wanted(); votes < 1 || votes < want && j.spec.Replication.Policy == job.CheckAll {
 			w.fatalf("%s: %d hosts say so", a, votes)
 		}
 		if m := w.workers[a.Worker]; m.stranger && votes < 2 && w.p.byNode[a.Worker].trust.agreed < trustAfter {
 			w.fatalf("%s: a stranger was believed at once", a)
 		}
 		for at, n := range j.open[a.Chunk] { // its own ends; others are cancelled
-			if n == a.Worker && at == a.Attempt {
+			if n == a.Worker && at == a.Number {
 				delete(j.open[a.Chunk], at)
 			}
 		}
-	case Fail:
-		j := job(a.Job)
-		delete(j.open[a.Chunk], a.Attempt)
+	case step.Fail:
+		j := theJob(a.Job)
+		delete(j.open[a.Chunk], a.Number)
 		j.final[a.Chunk] = j.final[a.Chunk] || a.Final
-	case Reclaim:
-		end(a.Ref, a.Worker)
-	case Cancel:
-		hit := func(r Ref) bool {
-			return r.Job == a.Job && (len(a.Chunks) == 0 || slices.Contains(a.Chunks, Try{r.Chunk, r.Attempt}))
+	case step.Reclaim:
+		end(a.Attempt, a.Worker)
+	case step.Cancel:
+		hit := func(r job.Attempt) bool {
+			return r.Job == a.Job && (len(a.Chunks) == 0 || slices.Contains(a.Chunks, job.Attempt{Chunk: r.Chunk, Number: r.Number, Worker: a.Worker}))
 		}
 		m := w.workers[a.Worker]
 		m.queue = slices.DeleteFunc(m.queue, hit)
-		m.kept = slices.DeleteFunc(m.kept, func(r Result) bool { return hit(r.Ref) })
-	case Settled:
+		m.kept = slices.DeleteFunc(m.kept, func(r step.Result) bool { return hit(r.Attempt) })
+	case step.Settled:
 		m := w.workers[a.Worker]
-		m.kept = slices.DeleteFunc(m.kept, func(r Result) bool { return r.Ref == a.Ref })
-	case Waiting:
-		j := job(a.Job)
+		m.kept = slices.DeleteFunc(m.kept, func(r step.Result) bool { return r.Attempt == a.Attempt })
+	case step.Waiting:
+		j := theJob(a.Job)
 		for i := range j.spec.Chunks() {
-			if !j.accepted[i] && !j.final[i] || j.spec.OnPartial != cluster.PartialWait {
+			if !j.accepted[i] && !j.final[i] || j.spec.OnPartial != job.PartialWait {
 				w.fatalf("%s: chunk %d is open", a, i)
 			}
 		}
 		j.waiting = true
-	case Released:
-		j := job(a.Job)
+	case step.Released:
+		j := theJob(a.Job)
 		j.waiting = false
 		w.releases++
 		for _, s := range a.Chunks {
@@ -218,8 +221,8 @@ func (w *twin) take(action Action) {
 				clear(j.open[i]) // results that waited for another opinion when it was given up
 			}
 		}
-	case Finish:
-		j := job(a.Job)
+	case step.Finish:
+		j := theJob(a.Job)
 		j.ended = true
 		w.ends[a.State]++
 		n := uint64(0)
@@ -228,8 +231,8 @@ func (w *twin) take(action Action) {
 			n += k
 		}
 		switch {
-		case a.State == cluster.JobCompleted && n != j.spec.Iterations && !j.spec.EarlyStop.On(),
-			a.State == cluster.JobPartial && (n == 0 || n == j.spec.Iterations), a.State != cluster.JobCompleted && a.Reason == "":
+		case a.State == job.Completed && n != j.spec.Iterations && !j.spec.EarlyStop.On(),
+			a.State == job.Partial && (n == 0 || n == j.spec.Iterations), a.State != job.Completed && a.Reason == "":
 			w.fatalf("%s: %d of %d iterations are accepted", a, n, j.spec.Iterations)
 		}
 	}
@@ -241,26 +244,26 @@ func (w *twin) submit(rng *rand.Rand) {
 	case 0:
 		spec.Zones = []string{"fra"}
 	case 1:
-		spec.Permission = cluster.Permission{Access: cluster.AccessOwner}
+		spec.Permission = job.Permission{Access: job.AccessOwner}
 	case 2:
-		spec.Permission = cluster.Permission{Access: cluster.AccessUser, Users: []string{"bob"}}
+		spec.Permission = job.Permission{Access: job.AccessUser, Users: []string{"bob"}}
 	case 3:
-		spec.Permission = cluster.Permission{Access: cluster.AccessGroup, Groups: []string{"g"}}
+		spec.Permission = job.Permission{Access: job.AccessGroup, Groups: []string{"g"}}
 	}
-	spec.Replication.Policy = []cluster.CheckPolicy{"", "", cluster.CheckAdaptive, cluster.CheckAll}[rng.IntN(4)]
+	spec.Replication.Policy = []job.CheckPolicy{"", "", job.CheckAdaptive, job.CheckAll}[rng.IntN(4)]
 	if rng.IntN(4) == 0 {
-		spec.EarlyStop = cluster.EarlyStop{Metric: "x", RelError: 0.5}
+		spec.EarlyStop = job.EarlyStop{Metric: "x", RelError: 0.5}
 	}
 	if rng.IntN(6) == 0 {
 		spec.DeadlineSeconds = 300
 	}
-	spec.OnPartial = []cluster.OnPartial{"", "", cluster.PartialWait, cluster.PartialFail}[rng.IntN(4)]
+	spec.OnPartial = []job.OnPartial{"", "", job.PartialWait, job.PartialFail}[rng.IntN(4)]
 	spec.Priority = uint32(100 + rng.IntN(3))
 	spec.Artefact[1] = byte(rng.IntN(3))
 	if err := spec.Validate(); err != nil {
 		w.fatalf("%v", err)
 	}
-	id := cluster.JobID(fmt.Sprint("j", len(w.ids)))
+	id := job.ID(fmt.Sprint("j", len(w.ids)))
 	j := &twinJob{
 		spec: spec, owner: []string{"alice", "bob"}[rng.IntN(2)], open: make(map[int]map[int]cluster.NodeID),
 		accepted: make(map[int]bool), final: make(map[int]bool), told: make(map[int]map[cluster.NodeID]float64),
@@ -270,7 +273,7 @@ func (w *twin) submit(rng *rand.Rand) {
 	}
 	w.jobs[id] = j
 	w.ids = append(w.ids, id)
-	w.do(JobAdded{Job: id, Spec: spec, Owner: j.owner})
+	w.do(step.JobAdded{Job: id, Spec: spec, Owner: j.owner})
 }
 
 // answer lets a worker end its first attempt.
@@ -281,7 +284,7 @@ func (w *twin) answer(n cluster.NodeID, what int) {
 	}
 	r := m.queue[0]
 	m.queue = m.queue[1:]
-	out := Result{Ref: r, Worker: n, Seconds: float64(1 + r.Chunk%5)}
+	out := step.Result{Attempt: r.At(n), Seconds: float64(1 + r.Chunk%5)}
 	mean := float64(10 + r.Chunk%3)
 	if m.lies {
 		mean++
@@ -290,11 +293,11 @@ func (w *twin) answer(n cluster.NodeID, what int) {
 	case 0:
 		out.Error = "exit 1"
 	case 1:
-		out.Error, out.Class = "no module", cluster.FailedInfra
+		out.Error, out.Class = "no module", job.FailedInfra
 	case 2:
 		return // never heard of again
 	default:
-		out.Result = &cluster.ChunkResult{Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: mean, M2: 1, Min: mean - 1, Max: mean + 1}}}
+		out.Result = &job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: mean, M2: 1, Min: mean - 1, Max: mean + 1}}}
 		w.jobs[r.Job].told[r.Chunk][n] = mean
 	}
 	m.kept = append(m.kept, out)
@@ -309,7 +312,7 @@ func (w *twin) connect(n cluster.NodeID) {
 		m.health, m.zone = "", ""
 	}
 	m.up, m.draining, m.unready = true, false, false
-	w.do(WorkerConnected{Worker: n, Slots: m.slots, Credits: 8, Executors: []string{cluster.ExecutorWASM}, Assigned: slices.Clone(m.queue), Owner: m.owner, Stranger: m.stranger})
+	w.do(step.WorkerConnected{Worker: n, Slots: m.slots, Credits: 8, Executors: []string{job.ExecutorWASM}, Assigned: slices.Clone(m.queue), Owner: m.owner, Stranger: m.stranger})
 	for _, r := range slices.Clone(m.kept) {
 		w.do(r)
 	}
@@ -328,87 +331,87 @@ func (w *twin) chaos(rng *rand.Rand) {
 		}
 	case 1:
 		m.up = false
-		w.do(WorkerDisconnected{Worker: n})
+		w.do(step.WorkerDisconnected{Worker: n})
 	case 2, 3, 4:
 		w.connect(n)
 	case 5:
 		m.queue, m.kept, m.up = nil, nil, false
-		w.do(WorkerDisconnected{Worker: n})
+		w.do(step.WorkerDisconnected{Worker: n})
 	case 6:
 		m.health = []cluster.Health{cluster.Alive, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left}[rng.IntN(5)]
-		w.do(HealthChanged{Worker: n, Health: m.health})
+		w.do(step.HealthChanged{Worker: n, Health: m.health})
 	case 7:
 		m.draining, m.unready = rng.IntN(3) == 0, rng.IntN(3) == 0
-		var list []Progress
+		var list []step.Progress
 		for i, r := range m.queue[:min(m.slots, len(m.queue))] {
-			list = append(list, Progress{Ref: r, Done: uint64(1 + i + rng.IntN(10))})
+			list = append(list, step.Progress{Attempt: r, Done: uint64(1 + i + rng.IntN(10))})
 		}
-		w.do(WorkerStatus{Worker: n, Ready: !m.unready, Draining: m.draining, Progress: list})
+		w.do(step.WorkerStatus{Worker: n, Ready: !m.unready, Draining: m.draining, Progress: list})
 	case 8:
-		var kept []Ref
+		var kept []job.Attempt
 		for _, r := range m.kept {
-			kept = append(kept, r.Ref)
+			kept = append(kept, r.Attempt)
 		}
 		if m.up {
-			w.do(WorkerHolds{Worker: n, Refs: slices.Clone(m.queue), Kept: kept})
+			w.do(step.WorkerHolds{Worker: n, Refs: slices.Clone(m.queue), Kept: kept})
 		}
 	case 9:
 		m.zone = []string{"", "fra", "osl"}[rng.IntN(3)]
-		w.do(HostKnown{Worker: n, Zone: m.zone})
+		w.do(step.HostKnown{Worker: n, Zone: m.zone})
 	case 10:
 		w.groups["g"] = [][]string{nil, {"alice"}, {"bob", "carl"}}[rng.IntN(3)]
-		w.do(GroupChanged{Group: "g", Members: w.groups["g"]})
+		w.do(step.GroupChanged{Group: "g", Members: w.groups["g"]})
 	case 11:
-		w.do(RoundTrip{Worker: n, Time: time.Duration(rng.Int64N(int64(3 * time.Second)))})
+		w.do(step.RoundTrip{Worker: n, Time: time.Duration(rng.Int64N(int64(3 * time.Second)))})
 	case 12:
 		w.now += time.Duration(rng.Int64N(int64(90 * time.Second)))
-		w.do(Tick{})
+		w.do(step.Tick{})
 	case 13:
 		if len(w.ids) > 0 && rng.IntN(8) == 0 {
-			w.do(JobStopped{Job: w.ids[rng.IntN(len(w.ids))], Actor: "x"})
+			w.do(step.JobStopped{Job: w.ids[rng.IntN(len(w.ids))], Actor: "x"})
 		}
 	case 14:
-		w.do(Hold{On: rng.IntN(3) == 0})
+		w.do(step.Hold{On: rng.IntN(3) == 0})
 		if len(w.ids) > 0 && rng.IntN(3) == 0 {
-			w.do(JobReleased{Job: w.ids[rng.IntN(len(w.ids))], Actor: "x"})
+			w.do(step.JobReleased{Job: w.ids[rng.IntN(len(w.ids))], Actor: "x"})
 		}
 	default:
 		w.now += time.Duration(rng.Int64N(int64(2 * time.Second)))
 		w.answer(n, rng.IntN(12))
-		w.do(Tick{})
+		w.do(step.Tick{})
 	}
 }
 
 // heal makes all workers well and waits for the end of all jobs.
 func (w *twin) heal() {
-	w.do(Hold{})
+	w.do(step.Hold{})
 	w.groups["g"] = []string{"alice"}
-	w.do(GroupChanged{Group: "g", Members: w.groups["g"]})
+	w.do(step.GroupChanged{Group: "g", Members: w.groups["g"]})
 	for _, n := range w.names {
 		m := w.workers[n]
 		m.health, m.zone, m.lies = cluster.Alive, "fra", false
 		if m.owner == "" {
 			m.owner = "bob"
 		}
-		w.do(HealthChanged{Worker: n, Health: m.health})
-		w.do(HostKnown{Worker: n, Zone: m.zone})
+		w.do(step.HealthChanged{Worker: n, Health: m.health})
+		w.do(step.HostKnown{Worker: n, Zone: m.zone})
 		w.connect(n)
 	}
 	for range 5000 {
-		open := slices.ContainsFunc(w.ids, func(id cluster.JobID) bool { return !w.jobs[id].ended })
+		open := slices.ContainsFunc(w.ids, func(id job.ID) bool { return !w.jobs[id].ended })
 		if !open {
 			return
 		}
 		w.now += time.Second
 		for _, id := range w.ids {
 			if w.jobs[id].waiting && !w.jobs[id].ended {
-				w.do(JobReleased{Job: id, Actor: "x"})
+				w.do(step.JobReleased{Job: id, Actor: "x"})
 			}
 		}
 		for _, n := range w.names {
 			w.answer(n, 9)
 		}
-		w.do(Tick{})
+		w.do(step.Tick{})
 	}
 	for _, j := range w.p.jobs {
 		for i, c := range j.chunks {
@@ -429,7 +432,7 @@ func TestTwin(t *testing.T) {
 	if prove() {
 		seeds = 5000
 	}
-	ends := make(map[cluster.JobState]int)
+	ends := make(map[job.State]int)
 	assigned, accepts, releases := 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 77))
@@ -449,7 +452,7 @@ func TestTwin(t *testing.T) {
 	if releases == 0 {
 		t.Error("nothing was released: the test lost its point")
 	}
-	for _, s := range []cluster.JobState{cluster.JobCompleted, cluster.JobPartial, cluster.JobFailed, cluster.JobCancelled, cluster.JobTimeout} {
+	for _, s := range []job.State{job.Completed, job.Partial, job.Failed, job.Cancelled, job.TimedOut} {
 		if ends[s] == 0 {
 			t.Errorf("no job ended %s: the test lost its point", s)
 		}

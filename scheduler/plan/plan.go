@@ -5,6 +5,10 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/scheduler/plan/order"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // Limits of the plan.
@@ -53,7 +57,7 @@ type Config struct {
 	MaxJobs int
 	// Completions bounds how many results per second one worker is given work
 	// for; zero: no limit.
-	Completions Rate
+	Completions bucket.Rate
 }
 
 func (c Config) withDefaults() Config {
@@ -74,13 +78,13 @@ type Plan struct {
 	now   time.Duration
 	quiet bool
 	held  bool // nothing new is given out
-	out   []Action
+	out   []step.Action
 	armed uint64 // counts what needs an order
 	steps uint64
 
-	jobs   []*job // in the order in which they came
-	byID   map[cluster.JobID]*job
-	timers heap[*timer]
+	jobs   []*openJob // in the order in which they came
+	byID   map[job.ID]*openJob
+	timers order.Heap[*timer]
 	copies int // open attempts near the end of jobs
 
 	accounts map[string]*account
@@ -88,7 +92,7 @@ type Plan struct {
 	turn     int        // whose turn it is
 	quantum  time.Duration
 	dearest  time.Duration // chunk of this round
-	passed   []*job        // scratch
+	passed   []*openJob    // scratch
 
 	workers  []*worker // by index, nil: vacant
 	vacant   []int32
@@ -106,14 +110,14 @@ type Plan struct {
 // New returns a plan without jobs and workers.
 func New(cfg Config) *Plan {
 	return &Plan{
-		cfg: cfg.withDefaults(), byID: make(map[cluster.JobID]*job), byNode: make(map[cluster.NodeID]*worker),
+		cfg: cfg.withDefaults(), byID: make(map[job.ID]*openJob), byNode: make(map[cluster.NodeID]*worker),
 		accounts: make(map[string]*account), kinds: make(map[kindKey]*kind), groups: make(map[string]map[string]bool),
 	}
 }
 
 // Step applies one event at a time that never falls and returns what to do, in
 // a slice that is good until the next Step.
-func (p *Plan) Step(e Event, now time.Duration) []Action {
+func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 	if p.quiet {
 		return nil
 	}
@@ -122,73 +126,74 @@ func (p *Plan) Step(e Event, now time.Duration) []Action {
 	p.steps++
 	p.expire(now)
 	switch e := e.(type) {
-	case JobAdded:
+	case step.JobAdded:
 		p.addJob(e, now)
-	case JobStopped:
+	case step.JobStopped:
 		p.stopJob(e)
-	case JobReleased:
+	case step.JobReleased:
 		p.release(e, now)
-	case WorkerConnected:
+	case step.WorkerConnected:
 		p.connect(e, now)
-	case WorkerDisconnected:
+	case step.WorkerDisconnected:
 		p.disconnect(e, now)
-	case WorkerStatus:
+	case step.WorkerStatus:
 		p.status(e, now)
-	case WorkerHolds:
+	case step.WorkerHolds:
 		p.holds(e, now)
-	case Draining:
+	case step.Draining:
 		p.drains(e, now)
-	case RoundTrip:
+	case step.RoundTrip:
 		w := p.worker(e.Worker, now)
 		w.rtt = min(max(e.Time, 0), maxRTT)
 		p.place(w, now)
-	case HostKnown:
+	case step.HostKnown:
 		p.describe(e, now)
-	case GroupChanged:
+	case step.GroupChanged:
 		p.setGroup(e)
-	case HealthChanged:
+	case step.HealthChanged:
 		p.setHealth(e, now)
-	case Result:
+	case step.Result:
 		p.result(e, now)
-	case Tick:
+	case step.Tick:
 		p.checkHealth(now)
 		p.starve(now)
-	case Hold:
+	case step.Hold:
 		p.held = e.On
-	case Quiesce:
+	case step.Quiesce:
 		p.quiet = true
 		return p.out
 	}
 	if !p.held {
 		p.fill(now)
 		p.copyDoubtful(now)
-		if _, ok := e.(Tick); ok {
+		if _, ok := e.(step.Tick); ok {
 			p.copyLast(now)
 		}
 	}
 	return p.out
 }
 
-func (p *Plan) emit(a Action) { p.out = append(p.out, a) }
+func (p *Plan) emit(a step.Action) { p.out = append(p.out, a) }
 
 // cancel stops one attempt; cancels of one job at one worker are gathered when
 // they follow each other.
-func (p *Plan) cancel(w *worker, r Ref, reason string) {
-	try := Try{Chunk: r.Chunk, Attempt: r.Attempt}
+func (p *Plan) cancel(w *worker, r job.Attempt, reason string) {
+	try := job.Attempt{Chunk: r.Chunk, Number: r.Number, Worker: w.node}
 	if n := len(p.out); n > 0 {
-		if last, ok := p.out[n-1].(Cancel); ok && last.Worker == w.node && last.Job == r.Job && len(last.Chunks) > 0 && last.Reason == reason {
+		if last, ok := p.out[n-1].(step.Cancel); ok && last.Worker == w.node && last.Job == r.Job && len(last.Chunks) > 0 && last.Reason == reason {
 			last.Chunks = append(last.Chunks, try)
 			p.out[n-1] = last
 			return
 		}
 	}
-	p.emit(Cancel{Worker: w.node, Job: r.Job, Chunks: []Try{try}, Reason: reason})
+	p.emit(step.Cancel{Worker: w.node, Job: r.Job, Chunks: []job.Attempt{try}, Reason: reason})
 }
 
 // Stats counts what is open.
 type Stats struct {
 	JobsPending, JobsRunning      int
 	ChunksPending, ChunksAssigned int
+	JobsStarved                   int // of all, those that no worker may run
 }
 
 // Stats counts what is open.
@@ -199,6 +204,9 @@ func (p *Plan) Stats() Stats {
 			s.JobsPending++
 		} else {
 			s.JobsRunning++
+		}
+		if j.starving > 0 {
+			s.JobsStarved++
 		}
 		s.ChunksAssigned += j.count[assigned]
 		s.ChunksPending += j.count[pending]

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/order"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // bench drives a plan and keeps what it says.
@@ -21,7 +24,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench { return &bench{t: t, p: New(Config{}), now: time.Hour} }
 
-func (b *bench) do(e Event) []Action {
+func (b *bench) do(e step.Event) []step.Action {
 	b.t.Helper()
 	out := b.p.Step(e, b.now)
 	if err := b.p.Check(); err != nil {
@@ -30,41 +33,41 @@ func (b *bench) do(e Event) []Action {
 	return out
 }
 
-func (b *bench) up(n cluster.NodeID, slots int, has ...Ref) []Action {
+func (b *bench) up(n cluster.NodeID, slots int, has ...job.Attempt) []step.Action {
 	b.t.Helper()
-	return b.do(WorkerConnected{Worker: n, Slots: slots, Executors: []string{cluster.ExecutorWASM}, Assigned: has})
+	return b.do(step.WorkerConnected{Worker: n, Slots: slots, Executors: []string{job.ExecutorWASM}, Assigned: has})
 }
 
-func (b *bench) job(id cluster.JobID, chunks, attempts int) []Action {
+func (b *bench) job(id job.ID, chunks, attempts int) []step.Action {
 	b.t.Helper()
-	return b.do(JobAdded{Job: id, Spec: specOf(chunks, attempts)})
+	return b.do(step.JobAdded{Job: id, Spec: specOf(chunks, attempts)})
 }
 
-func (b *bench) good(n cluster.NodeID, id cluster.JobID, chunk, attempt int) []Action {
+func (b *bench) good(n cluster.NodeID, id job.ID, chunk, attempt int) []step.Action {
 	b.t.Helper()
-	return b.do(Result{Ref: Ref{Job: id, Chunk: chunk, Attempt: attempt}, Worker: n, Result: resultOf("x"), Seconds: 1})
+	return b.do(step.Result{Attempt: job.Attempt{Job: id, Chunk: chunk, Number: attempt}.At(n), Result: resultOf("x"), Seconds: 1})
 }
 
-func (b *bench) bad(n cluster.NodeID, id cluster.JobID, chunk, attempt int, why string) []Action {
+func (b *bench) bad(n cluster.NodeID, id job.ID, chunk, attempt int, why string) []step.Action {
 	b.t.Helper()
-	return b.do(Result{Ref: Ref{Job: id, Chunk: chunk, Attempt: attempt}, Worker: n, Error: why})
+	return b.do(step.Result{Attempt: job.Attempt{Job: id, Chunk: chunk, Number: attempt}.At(n), Error: why})
 }
 
-func specOf(chunks, attempts int) cluster.JobSpec {
-	return cluster.JobSpec{
+func specOf(chunks, attempts int) job.Spec {
+	return job.Spec{
 		Key: "k", Artefact: cluster.Hash{1}, Iterations: 10 * uint64(chunks), Chunk: 10, Attempts: attempts, TimeoutSeconds: 5,
 	}.WithDefaults()
 }
 
-func resultOf(names ...string) *cluster.ChunkResult {
-	r := &cluster.ChunkResult{Iterations: 10, Metrics: make(map[string]cluster.Metric)}
+func resultOf(names ...string) *job.ChunkResult {
+	r := &job.ChunkResult{Iterations: 10, Metrics: make(map[string]job.Metric)}
 	for _, n := range names {
-		r.Metrics[n] = cluster.Metric{N: 10, Mean: 1, Min: 1, Max: 1}
+		r.Metrics[n] = job.Metric{N: 10, Mean: 1, Min: 1, Max: 1}
 	}
 	return r
 }
 
-func text(actions []Action) string {
+func text(actions []step.Action) string {
 	var lines []string
 	for _, a := range actions {
 		lines = append(lines, a.String())
@@ -72,7 +75,7 @@ func text(actions []Action) string {
 	return strings.Join(lines, "\n")
 }
 
-func (b *bench) want(got []Action, want ...string) {
+func (b *bench) want(got []step.Action, want ...string) {
 	b.t.Helper()
 	if g, w := text(got), strings.Join(want, "\n"); g != w {
 		b.t.Fatalf("got:\n%s\nwant:\n%s", g, w)
@@ -84,7 +87,7 @@ func TestCopiesOfASuspect(t *testing.T) {
 	b.up("a", 2)
 	b.up("b", 2)
 	b.job("j", 4, 4) // two each, so that b has no free slot
-	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Suspect}))
+	b.want(b.do(step.HealthChanged{Worker: "a", Health: cluster.Suspect}))
 	b.want(b.good("b", "j", 1, 1),
 		"accept j/1#1 of b", "assign j to b: [{0 2}]")
 	b.want(b.good("b", "j", 0, 2), // the copy comes first
@@ -100,12 +103,12 @@ func TestLostStreamIsCopiedAfterGrace(t *testing.T) {
 	b.up("a", 1)
 	b.job("j", 2, 4)
 	b.up("b", 2)
-	b.want(b.do(WorkerDisconnected{Worker: "a"}))
+	b.want(b.do(step.WorkerDisconnected{Worker: "a"}))
 	b.now += 900 * time.Millisecond
-	b.want(b.do(Tick{}))
+	b.want(b.do(step.Tick{}))
 	b.now += 100 * time.Millisecond
-	b.want(b.do(Tick{}), "assign j to b: [{0 2} {1 2}]")
-	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Dead}),
+	b.want(b.do(step.Tick{}), "assign j to b: [{0 2} {1 2}]")
+	b.want(b.do(step.HealthChanged{Worker: "a", Health: cluster.Dead}),
 		"reclaim j/0#1 of a: worker is dead", "reclaim j/1#1 of a: worker is dead")
 	b.want(b.good("a", "j", 0, 1), // late, and welcome
 		"accept j/0#1 of a", "cancel j at b: [{0 2}]")
@@ -118,9 +121,9 @@ func TestLostAttemptsCount(t *testing.T) {
 	b.up("a", 1)
 	b.job("j", 1, 4)
 	b.up("b", 1)
-	b.do(WorkerDisconnected{Worker: "a"})
+	b.do(step.WorkerDisconnected{Worker: "a"})
 	b.now += time.Second
-	b.want(b.do(Tick{}), "assign j to b: [{0 2}]")
+	b.want(b.do(step.Tick{}), "assign j to b: [{0 2}]")
 	b.want(b.good("b", "j", 0, 2), "accept j/0#2 of b",
 		"reclaim j/0#1 of a: worker is lost, and a copy was accepted", "finish j completed: ")
 }
@@ -129,8 +132,8 @@ func TestDeadWorkerGoesElsewhere(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.job("j", 1, 4)
-	b.do(WorkerDisconnected{Worker: "a"})
-	b.want(b.do(HealthChanged{Worker: "a", Health: cluster.Dead}), "reclaim j/0#1 of a: worker is dead")
+	b.do(step.WorkerDisconnected{Worker: "a"})
+	b.want(b.do(step.HealthChanged{Worker: "a", Health: cluster.Dead}), "reclaim j/0#1 of a: worker is dead")
 	b.want(b.up("b", 1), "assign j to b: [{0 2}]")
 }
 
@@ -142,7 +145,7 @@ func TestRetryBudget(t *testing.T) {
 	b.want(b.bad("a", "j", 0, 1, "exit 3"), "fail j/0#1 of a final=false: exit 3")
 	b.want(b.bad("a", "j", 0, 1, "exit 3"), "settled j/0#1 of a") // said twice, counts once
 	b.now += firstBackoff
-	b.want(b.do(Tick{}), "assign j to a: [{0 2}]")
+	b.want(b.do(step.Tick{}), "assign j to a: [{0 2}]")
 	b.want(b.bad("a", "j", 0, 2, "exit 4"), "fail j/0#2 of a final=true: exit 4",
 		"finish j partial: 1 of 2 chunks given up, the last at chunk 0: exit 4")
 }
@@ -154,10 +157,10 @@ func TestFailedChunkPrefersAnotherHost(t *testing.T) {
 	b.up("b", 1)
 	b.bad("a", "j", 0, 1, "exit 1")
 	b.now += firstBackoff
-	b.want(b.do(Tick{}), "assign j to b: [{0 2}]")
+	b.want(b.do(step.Tick{}), "assign j to b: [{0 2}]")
 	b.bad("b", "j", 0, 2, "exit 1")
 	b.now += 2 * firstBackoff
-	b.want(b.do(Tick{}), "assign j to a: [{0 3}]") // nobody is left to prefer
+	b.want(b.do(step.Tick{}), "assign j to a: [{0 3}]") // nobody is left to prefer
 }
 
 func TestFailFast(t *testing.T) {
@@ -165,7 +168,7 @@ func TestFailFast(t *testing.T) {
 	b.up("a", 8)
 	b.up("b", 8)
 	b.job("j", 100, 2)
-	var last []Action
+	var last []step.Action
 	for i := range 4 {
 		n := cluster.NodeID("a")
 		if b.p.byID["j"].chunks[i].tries[0].worker.node == "b" {
@@ -199,9 +202,9 @@ func TestNoAnswerInTime(t *testing.T) {
 	b.up("a", 1)
 	b.job("j", 1, 1)
 	b.now += 59 * time.Second
-	b.want(b.do(Tick{}))
+	b.want(b.do(step.Tick{}))
 	b.now += time.Second
-	b.want(b.do(Tick{}), "cancel j at a: [{0 1}]", "fail j/0#1 of a final=true: no result within 1m0s",
+	b.want(b.do(step.Tick{}), "cancel j at a: [{0 1}]", "fail j/0#1 of a final=true: no result within 1m0s",
 		"finish j failed: all 1 chunks given up, the last at chunk 0: no result within 1m0s")
 }
 
@@ -209,33 +212,33 @@ func TestReconnect(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 2)
 	b.job("j", 3, 4) // a has all
-	b.do(WorkerDisconnected{Worker: "a"})
+	b.do(step.WorkerDisconnected{Worker: "a"})
 	// It runs 0, forgot 1 in a restart, finished 2; it also has what nobody asked for.
-	b.want(b.up("a", 2, Ref{"j", 0, 1}, Ref{"j", 7, 1}, Ref{"gone", 0, 1}), "cancel j at a: [{7 1}]", "cancel gone at a: [{0 1}]")
+	b.want(b.up("a", 2, job.Attempt{Job: "j", Chunk: 0, Number: 1}, job.Attempt{Job: "j", Chunk: 7, Number: 1}, job.Attempt{Job: "gone", Chunk: 0, Number: 1}), "cancel j at a: [{7 1}]", "cancel gone at a: [{0 1}]")
 	b.want(b.good("a", "j", 2, 1), "accept j/2#1 of a")
 	b.now += 2 * time.Second
-	b.want(b.do(Tick{}), "cancel j at a: [{1 1}]", "reclaim j/1#1 of a: worker does not have it any more", "assign j to a: [{1 2}]")
+	b.want(b.do(step.Tick{}), "cancel j at a: [{1 1}]", "reclaim j/1#1 of a: worker does not have it any more", "assign j to a: [{1 2}]")
 }
 
 func TestRestore(t *testing.T) {
 	b := newBench(t)
-	b.want(b.do(JobAdded{Job: "j", Spec: specOf(5, 3), Restore: &Restore{
-		Open: []OpenChunk{
-			{Chunk: 1, Attempts: 2, Failed: 1, FailedOn: []cluster.NodeID{"b"}, Tries: []OpenTry{{Attempt: 2, Worker: "a"}}},
+	b.want(b.do(step.JobAdded{Job: "j", Spec: specOf(5, 3), Restore: &step.Restore{
+		Open: []step.OpenChunk{
+			{Chunk: 1, Attempts: 2, Failed: 1, FailedOn: []cluster.NodeID{"b"}, Tries: []job.Attempt{{Number: 2, Worker: "a"}}},
 			{Chunk: 2, Attempts: 1, Lost: 1, FailedOn: []cluster.NodeID{"b"}},
 			{Chunk: 4},
 		},
 		Failures: 1, Reason: "chunk 1: x", Metrics: []string{"x"},
 	}}))
-	b.want(b.up("a", 2, Ref{"j", 1, 2}, Ref{"j", 4, 1}), // 4 was assigned by a holder that could not log it
+	b.want(b.up("a", 2, job.Attempt{Job: "j", Chunk: 1, Number: 2}, job.Attempt{Job: "j", Chunk: 4, Number: 1}), // 4 was assigned by a holder that could not log it
 		"adopt j at a: [{4 1}]", "assign j to a: [{2 2}]")
 	b.good("a", "j", 1, 2)
 	b.good("a", "j", 4, 1)
 	b.want(b.good("a", "j", 2, 2), "accept j/2#2 of a", "finish j completed: ")
 
-	b.want(b.do(JobAdded{Job: "k", Spec: specOf(2, 3), Restore: &Restore{Open: []OpenChunk{{Chunk: 0}}, Stopped: true, Actor: "uid:1"}}),
+	b.want(b.do(step.JobAdded{Job: "k", Spec: specOf(2, 3), Restore: &step.Restore{Open: []step.OpenChunk{{Chunk: 0}}, Stopped: true, Actor: "uid:1"}}),
 		"finish k cancelled: stopped by uid:1")
-	b.want(b.do(JobAdded{Job: "l", Spec: specOf(2, 3), Restore: &Restore{Open: []OpenChunk{{Chunk: 0, GivenUp: true}}, Reason: "chunk 0: y"}}),
+	b.want(b.do(step.JobAdded{Job: "l", Spec: specOf(2, 3), Restore: &step.Restore{Open: []step.OpenChunk{{Chunk: 0, GivenUp: true}}, Reason: "chunk 0: y"}}),
 		"finish l partial: 1 of 2 chunks given up, the last at chunk 0: y")
 }
 
@@ -250,11 +253,11 @@ func TestStarved(t *testing.T) {
 	b := newBench(t)
 	b.job("j", 1, 4)
 	b.up("a", 0)
-	b.want(b.do(Tick{}))
+	b.want(b.do(step.Tick{}))
 	b.now += 30 * time.Second
-	b.want(b.do(Tick{}), "starved j")
+	b.want(b.do(step.Tick{}), "starved j: 0 of 1 workers eligible: not ready 1")
 	b.now += time.Hour
-	b.want(b.do(Tick{})) // told once
+	b.want(b.do(step.Tick{})) // told once
 	b.want(b.up("a", 1), "assign j to a: [{0 1}]")
 }
 
@@ -262,19 +265,19 @@ func TestStop(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.job("j", 5, 4)
-	b.want(b.do(JobStopped{Job: "j", Actor: "uid:7"}), "finish j cancelled: stopped by uid:7", "cancel j at a: []")
+	b.want(b.do(step.JobStopped{Job: "j", Actor: "uid:7"}), "finish j cancelled: stopped by uid:7", "cancel j at a: []")
 	b.want(b.good("a", "j", 0, 1), "settled j/0#1 of a")
-	b.want(b.do(JobStopped{Job: "j", Actor: "uid:7"}))
+	b.want(b.do(step.JobStopped{Job: "j", Actor: "uid:7"}))
 }
 
 func TestHold(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
-	b.do(Hold{On: true})
+	b.do(step.Hold{On: true})
 	if got := b.job("j", 5, 4); len(got) != 0 {
 		t.Errorf("given out while held: %v", got)
 	}
-	if got := b.do(Hold{}); len(got) == 0 {
+	if got := b.do(step.Hold{}); len(got) == 0 {
 		t.Error("nothing is given out after it")
 	}
 }
@@ -283,25 +286,25 @@ func TestQuiesce(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.job("j", 5, 4)
-	b.want(b.do(Quiesce{}))
+	b.want(b.do(step.Quiesce{}))
 	b.want(b.good("a", "j", 0, 1)) // kept by the worker for the next holder
 	b.want(b.up("b", 1))
 }
 
 func TestBadResults(t *testing.T) {
-	finite := func(mean float64) *cluster.ChunkResult {
+	finite := func(mean float64) *job.ChunkResult {
 		r := resultOf("x")
-		r.Metrics["x"] = cluster.Metric{N: 10, Mean: mean, Min: mean, Max: mean}
+		r.Metrics["x"] = job.Metric{N: 10, Mean: mean, Min: mean, Max: mean}
 		return r
 	}
 	many := resultOf()
-	for i := range cluster.MaxMetrics + 1 {
-		many.Metrics[fmt.Sprint("m", i)] = cluster.Metric{N: 10}
+	for i := range job.MaxMetrics + 1 {
+		many.Metrics[fmt.Sprint("m", i)] = job.Metric{N: 10}
 	}
 	short := resultOf("x")
 	short.Iterations = 9
 	for name, c := range map[string]struct {
-		result *cluster.ChunkResult
+		result *job.ChunkResult
 		err    string
 		want   string
 	}{
@@ -316,7 +319,7 @@ func TestBadResults(t *testing.T) {
 		b := newBench(t)
 		b.up("a", 1)
 		b.job("j", 1, 1)
-		got := text(b.do(Result{Ref: Ref{"j", 0, 1}, Worker: "a", Result: c.result, Error: c.err}))
+		got := text(b.do(step.Result{Attempt: job.Attempt{Job: "j", Chunk: 0, Number: 1}.At("a"), Result: c.result, Error: c.err}))
 		if !strings.Contains(got, "fail j/0#1 of a final=true: ") || !strings.Contains(got, "finish j failed: ") || strings.Count(got, c.want) != 2 {
 			t.Errorf("%s: got\n%s", name, got)
 		}
@@ -327,9 +330,9 @@ func TestOffences(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.job("j", 2, 1)
-	for _, r := range []Ref{{"j", -1, 1}, {"j", 2, 1}, {"j", math.MaxInt, 1}, {"j", 0, 0}, {"j", 0, math.MaxInt}} {
-		got := b.do(Result{Ref: r, Worker: "a", Result: resultOf("x")})
-		if _, ok := got[0].(Offence); !ok || len(got) != 1 {
+	for _, r := range []job.Attempt{{Job: "j", Chunk: -1, Number: 1}, {Job: "j", Chunk: 2, Number: 1}, {Job: "j", Chunk: math.MaxInt, Number: 1}, {Job: "j", Chunk: 0, Number: 0}, {Job: "j", Chunk: 0, Number: math.MaxInt}} {
+		got := b.do(step.Result{Attempt: r.At("a"), Result: resultOf("x")})
+		if _, ok := got[0].(step.Offence); !ok || len(got) != 1 {
 			t.Errorf("%s: %s", r, text(got))
 		}
 	}
@@ -341,11 +344,11 @@ func TestMetricsOfAJobAreBounded(t *testing.T) {
 	b.up("a", 1)
 	b.job("j", MaxCells/2, 4) // room for two
 	b.good("a", "j", 0, 1)
-	got := b.do(Result{Ref: Ref{"j", 1, 1}, Worker: "a", Result: resultOf("y", "z")})
+	got := b.do(step.Result{Attempt: job.Attempt{Job: "j", Chunk: 1, Number: 1}.At("a"), Result: resultOf("y", "z")})
 	if !strings.Contains(text(got), "fail j/1#1 of a final=false: invalid result: the job has 3 different metrics, at most 2") {
 		t.Errorf("got:\n%s", text(got))
 	}
-	got = b.do(Result{Ref: Ref{"j", 2, 1}, Worker: "a", Result: resultOf("x", "y")})
+	got = b.do(step.Result{Attempt: job.Attempt{Job: "j", Chunk: 2, Number: 1}.At("a"), Result: resultOf("x", "y")})
 	if !strings.Contains(text(got), "accept j/2#1") {
 		t.Errorf("got:\n%s", text(got))
 	}
@@ -355,21 +358,21 @@ func TestMetricsOfAJobAreBounded(t *testing.T) {
 func TestLossesAreBounded(t *testing.T) {
 	b := newBench(t)
 	b.job("j", 1, 4)
-	for i := range cluster.DefaultLosses {
+	for i := range job.DefaultLosses {
 		got := b.up("a", 1)
 		b.want(got, fmt.Sprintf("assign j to a: [{0 %d}]", i+1))
-		b.do(WorkerDisconnected{Worker: "a"})
-		got = b.do(HealthChanged{Worker: "a", Health: cluster.Dead})
-		if last := i == cluster.DefaultLosses-1; strings.Contains(text(got), "finish j failed") != last {
+		b.do(step.WorkerDisconnected{Worker: "a"})
+		got = b.do(step.HealthChanged{Worker: "a", Health: cluster.Dead})
+		if last := i == job.DefaultLosses-1; strings.Contains(text(got), "finish j failed") != last {
 			t.Fatalf("loss %d:\n%s", i+1, text(got))
 		}
-		b.do(HealthChanged{Worker: "a", Health: cluster.Alive})
+		b.do(step.HealthChanged{Worker: "a", Health: cluster.Alive})
 	}
 }
 
 // naive is choose, said as simply as can be: the buckets of those that it may
 // choose, or nobody.
-func naive(p *Plan, j *job, index int, idle bool, now time.Duration) (least int, ok func(*worker) bool) {
+func naive(p *Plan, j *openJob, index int, idle bool, now time.Duration) (least int, ok func(*worker) bool) {
 	c := &j.chunks[index]
 	var good, bad []*worker
 	waitFor := false
@@ -396,9 +399,9 @@ func naive(p *Plan, j *job, index int, idle bool, now time.Duration) (least int,
 	}
 	least = math.MaxInt
 	for _, w := range good {
-		least = min(least, bucketOf(w.drain()))
+		least = min(least, order.BucketOf(w.drain()))
 	}
-	return least, func(w *worker) bool { return slices.Contains(good, w) && bucketOf(w.drain()) == least }
+	return least, func(w *worker) bool { return slices.Contains(good, w) && order.BucketOf(w.drain()) == least }
 }
 
 func TestChooseAgainstNaive(t *testing.T) {
@@ -410,7 +413,7 @@ func TestChooseAgainstNaive(t *testing.T) {
 			n := cluster.NodeID(fmt.Sprintf("w%d", i))
 			b.up(n, rng.IntN(4))
 			if rng.IntN(5) == 0 {
-				b.do(HealthChanged{Worker: n, Health: cluster.Suspect})
+				b.do(step.HealthChanged{Worker: n, Health: cluster.Suspect})
 			}
 		}
 		b.job("j", 40, 4)
@@ -424,13 +427,13 @@ func TestChooseAgainstNaive(t *testing.T) {
 				break
 			}
 			tr := open[rng.IntN(len(open))]
-			r := Result{Ref: tr.ref(), Worker: tr.worker.node, Seconds: rng.Float64() * 5}
+			r := step.Result{Attempt: tr.ref(), Seconds: rng.Float64() * 5}
 			if rng.IntN(4) == 0 {
 				r.Error = "x"
 			} else {
 				r.Result = resultOf("x")
 			}
-			b.do(Hold{On: rng.IntN(2) == 0}) // so that there is room left
+			b.do(step.Hold{On: rng.IntN(2) == 0}) // so that there is room left
 			b.do(r)
 			if j := b.p.byID["j"]; j != nil {
 				index, idle := rng.IntN(len(j.chunks)), rng.IntN(2) == 0
@@ -457,7 +460,7 @@ func TestDeadlineFollowsTheRunTimes(t *testing.T) {
 	b.job("j", 5, 4)
 	j := b.p.byID["j"]
 	for range 100 {
-		j.times.add(100)
+		j.times.Add(100)
 	}
 	if got := j.limit(b.p.cfg); got < 500*time.Second || got > 600*time.Second {
 		t.Errorf("limit %s after runs of 100 s, want 5 times that", got)
@@ -470,28 +473,28 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 3, 2, 1, 0, 2, 0, 1, 1, 1, 0, 3, 0, 1, 0, 4, 0, 0, 1, 4, 1, 1, 3, 5, 0, 0, 200, 2, 0, 0, 0, 1, 0, 0, 7})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p, now := New(Config{}), time.Duration(0)
-		names, jobs := []cluster.NodeID{"a", "b", "c"}, []cluster.JobID{"j", "k"}
-		accepts := make(map[Ref]bool)
-		ended := make(map[cluster.JobID]bool)
+		names, jobs := []cluster.NodeID{"a", "b", "c"}, []job.ID{"j", "k"}
+		accepts := make(map[job.Attempt]bool)
+		ended := make(map[job.ID]bool)
 		for ; len(in) >= 4; in = in[4:] {
 			x, y, z := in[1], in[2], in[3]
 			n, id := names[x%3], jobs[y%2]
-			ref := Ref{Job: id, Chunk: int(z % 8), Attempt: int(z>>3)%4 + int(x>>7)<<20}
-			var e Event
+			ref := job.Attempt{Job: id, Chunk: int(z % 8), Number: int(z>>3)%4 + int(x>>7)<<20}
+			var e step.Event
 			switch in[0] % 8 {
 			case 0:
 				if ended[id] {
 					continue // ids are never used again
 				}
-				e = JobAdded{Job: id, Spec: specOf(1+int(z%7), 1+int(x%4))}
+				e = step.JobAdded{Job: id, Spec: specOf(1+int(z%7), 1+int(x%4))}
 			case 1:
-				e = WorkerConnected{Worker: n, Slots: int(z % 4), Executors: []string{cluster.ExecutorWASM}, Assigned: []Ref{ref, ref}}
+				e = step.WorkerConnected{Worker: n, Slots: int(z % 4), Executors: []string{job.ExecutorWASM}, Assigned: []job.Attempt{ref, ref}}
 			case 2:
-				e = WorkerDisconnected{Worker: n}
+				e = step.WorkerDisconnected{Worker: n}
 			case 3:
-				e = HealthChanged{Worker: n, Health: []cluster.Health{cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left}[y%4]}
+				e = step.HealthChanged{Worker: n, Health: []cluster.Health{cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left}[y%4]}
 			case 4, 5:
-				r := Result{Ref: ref, Worker: n, Seconds: float64(z) - 1}
+				r := step.Result{Attempt: ref.At(n), Seconds: float64(z) - 1}
 				if y&4 == 0 {
 					r.Result = resultOf("x")
 				} else {
@@ -499,25 +502,25 @@ func FuzzStep(f *testing.F) {
 				}
 				e = r
 			case 6:
-				e = JobStopped{Job: id}
+				e = step.JobStopped{Job: id}
 			case 7:
 				now += time.Duration(z) * time.Second
-				e = Tick{}
+				e = step.Tick{}
 			}
 			for _, a := range p.Step(e, now) {
 				switch a := a.(type) {
-				case Accept:
-					a.Attempt = 0
-					if accepts[a.Ref] || ended[a.Job] {
+				case step.Accept:
+					a.Number = 0
+					if accepts[a.Attempt] || ended[a.Job] {
 						t.Fatalf("%s: %s, which is closed", e, a)
 					}
-					accepts[a.Ref] = true
-				case Finish:
+					accepts[a.Attempt] = true
+				case step.Finish:
 					if ended[a.Job] {
 						t.Fatalf("%s: %s again", e, a)
 					}
 					ended[a.Job] = true
-				case Assign:
+				case step.Assign:
 					if ended[a.Job] {
 						t.Fatalf("%s: %s, which has ended", e, a)
 					}
@@ -533,18 +536,18 @@ func FuzzStep(f *testing.F) {
 func BenchmarkStep(b *testing.B) {
 	p := New(Config{})
 	for i := range 50 {
-		p.Step(WorkerConnected{Worker: cluster.NodeID(fmt.Sprintf("w%d", i)), Slots: 4, Executors: []string{cluster.ExecutorWASM}}, 0)
+		p.Step(step.WorkerConnected{Worker: cluster.NodeID(fmt.Sprintf("w%d", i)), Slots: 4, Executors: []string{job.ExecutorWASM}}, 0)
 	}
 	type at struct {
-		ref Ref
+		ref job.Attempt
 		w   cluster.NodeID
 	}
 	var queue []at
-	take := func(actions []Action) {
+	take := func(actions []step.Action) {
 		for _, a := range actions {
-			if a, ok := a.(Assign); ok {
+			if a, ok := a.(step.Assign); ok {
 				for _, c := range a.Chunks {
-					queue = append(queue, at{Ref{a.Job, c.Chunk, c.Attempt}, a.Worker})
+					queue = append(queue, at{job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number}, a.Worker})
 				}
 			}
 		}
@@ -553,11 +556,11 @@ func BenchmarkStep(b *testing.B) {
 	for b.Loop() {
 		if len(queue) == 0 {
 			n++
-			take(p.Step(JobAdded{Job: cluster.JobID(fmt.Sprint("j", n)), Spec: specOf(100000, 4)}, 0))
+			take(p.Step(step.JobAdded{Job: job.ID(fmt.Sprint("j", n)), Spec: specOf(100000, 4)}, 0))
 		}
 		q := queue[0]
 		queue = queue[1:]
-		take(p.Step(Result{Ref: q.ref, Worker: q.w, Result: r, Seconds: 1}, 0))
+		take(p.Step(step.Result{Attempt: q.ref.At(q.w), Result: r, Seconds: 1}, 0))
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "chunks/s")
 }
@@ -565,12 +568,12 @@ func BenchmarkStep(b *testing.B) {
 // What a worker could not run, or gave back, says nothing of the work: it is
 // taken back and tried elsewhere, and counts as no failure.
 func TestNoVerdictIsNoFailure(t *testing.T) {
-	for _, class := range []cluster.FailureClass{cluster.FailedInfra, cluster.HandedBack} {
+	for _, class := range []job.FailureClass{job.FailedInfra, job.HandedBack} {
 		b := newBench(t)
 		b.up("a", 1)
 		b.want(b.job("j", 1, 1), "assign j to a: [{0 1}]")
 		b.up("b", 1)
-		got := b.do(Result{Ref: Ref{Job: "j", Attempt: 1}, Worker: "a", Error: "worker stops", Class: class})
+		got := b.do(step.Result{Attempt: job.Attempt{Job: "j", Number: 1}.At("a"), Error: "worker stops", Class: class})
 		b.want(got, "reclaim j/0#1 of a: worker stops", "settled j/0#1 of a", "assign j to b: [{0 2}]")
 		b.want(b.good("b", "j", 0, 2), "accept j/0#2 of b", "finish j completed: ")
 	}
@@ -581,10 +584,10 @@ func TestDraining(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.want(b.job("j", 3, 1), "assign j to a: [{0 1} {1 1}]")
-	b.want(b.do(Draining{Worker: "a", On: true}))
+	b.want(b.do(step.Draining{Worker: "a", On: true}))
 	b.want(b.good("a", "j", 0, 1), "accept j/0#1 of a")
-	b.want(b.do(Draining{Worker: "a"}), "assign j to a: [{2 1}]")
-	b.want(b.do(WorkerConnected{Worker: "c", Slots: 4, Executors: []string{cluster.ExecutorWASM}, Draining: true}))
+	b.want(b.do(step.Draining{Worker: "a"}), "assign j to a: [{2 1}]")
+	b.want(b.do(step.WorkerConnected{Worker: "c", Slots: 4, Executors: []string{job.ExecutorWASM}, Draining: true}))
 }
 
 // A program runs only where it is allowed.
@@ -592,8 +595,8 @@ func TestProgramsAreNeeds(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	spec := specOf(1, 1)
-	spec.Executor, spec.Program, spec.Artefact = cluster.ExecutorExec, "render", cluster.Hash{}
-	b.want(b.do(JobAdded{Job: "j", Spec: spec}))
-	b.want(b.do(WorkerConnected{Worker: "b", Slots: 1, Executors: []string{cluster.ExecutorWASM, "exec:other"}}))
-	b.want(b.do(WorkerConnected{Worker: "c", Slots: 1, Executors: []string{"exec:render"}}), "assign j to c: [{0 1}]")
+	spec.Executor, spec.Program, spec.Artefact = job.ExecutorExec, "render", cluster.Hash{}
+	b.want(b.do(step.JobAdded{Job: "j", Spec: spec}))
+	b.want(b.do(step.WorkerConnected{Worker: "b", Slots: 1, Executors: []string{job.ExecutorWASM, "exec:other"}}))
+	b.want(b.do(step.WorkerConnected{Worker: "c", Slots: 1, Executors: []string{"exec:render"}}), "assign j to c: [{0 1}]")
 }

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/order"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // need is what makes a worker eligible. Jobs with the same need share a class.
@@ -14,15 +16,15 @@ import (
 type need struct {
 	executor string
 	zones    string // joined by line ends, as the others
-	access   cluster.Access
+	access   job.Access
 	owner    string // with any access but public
 	users    string
 	groups   string
 }
 
-func needOf(spec cluster.JobSpec, owner string) need {
-	n := need{executor: spec.Needs(), zones: strings.Join(spec.Zones, "\n"), access: cluster.AccessPublic}
-	if a := spec.Permission.Access; a != "" && a != cluster.AccessPublic {
+func needOf(spec job.Spec, owner string) need {
+	n := need{executor: spec.Needs(), zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic}
+	if a := spec.Permission.Access; a != "" && a != job.AccessPublic {
 		n.access, n.owner = a, owner
 		n.users, n.groups = strings.Join(spec.Permission.Users, "\n"), strings.Join(spec.Permission.Groups, "\n")
 	}
@@ -34,27 +36,11 @@ func needOf(spec cluster.JobSpec, owner string) need {
 type class struct {
 	need
 	zoneSet    []string
-	permission cluster.Permission
+	permission job.Permission
 	jobs       int
-	member     bitmap
+	member     order.Set
 	fit        int // members
-	open       queue
-}
-
-// bitmap is a set of worker numbers.
-type bitmap []uint64
-
-func (b bitmap) has(i int32) bool { return int(i/64) < len(b) && b[i/64]&(1<<(i%64)) != 0 }
-
-func (b *bitmap) put(i int32, on bool) {
-	for int(i/64) >= len(*b) {
-		*b = append(*b, 0)
-	}
-	if on {
-		(*b)[i/64] |= 1 << (i % 64)
-	} else {
-		(*b)[i/64] &^= 1 << (i % 64)
-	}
+	open       order.Queue
 }
 
 // allows reports whether w may run the class's jobs, whatever it does now.
@@ -62,11 +48,16 @@ func (p *Plan) allows(c *class, w *worker) bool {
 	if !slices.Contains(w.executors, c.executor) || len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.zone) {
 		return false
 	}
+	return p.permits(c, w)
+}
+
+// permits reports whether the class's owner lets w run its jobs.
+func (p *Plan) permits(c *class, w *worker) bool {
 	return c.permission.Allows(c.owner, w.owner, func(group, who string) bool { return p.groups[group][who] })
 }
 
 // classOf returns the class of a need, and makes it if there is none.
-func (p *Plan) classOf(spec cluster.JobSpec, owner string) *class {
+func (p *Plan) classOf(spec job.Spec, owner string) *class {
 	n := needOf(spec, owner)
 	for _, c := range p.classes {
 		if c.need == n {
@@ -93,8 +84,8 @@ func (p *Plan) drop(c *class) {
 // refit looks anew whether w belongs to c, and where it stands.
 func (p *Plan) refit(c *class, w *worker) {
 	is := w.serves() && p.allows(c, w)
-	if was := c.member.has(w.index); was != is {
-		c.member.put(w.index, is)
+	if was := c.member.Has(w.index); was != is {
+		c.member.Put(w.index, is)
 		if is {
 			c.fit++
 		} else {
@@ -103,9 +94,9 @@ func (p *Plan) refit(c *class, w *worker) {
 	}
 	switch {
 	case is && w.open:
-		c.open.set(w.index, w.drain())
+		c.open.Set(w.index, w.drain())
 	default:
-		c.open.remove(w.index)
+		c.open.Remove(w.index)
 	}
 }
 
@@ -125,14 +116,14 @@ func (p *Plan) place(w *worker, now time.Duration) {
 	p.gauge(w, now)
 	if !w.open {
 		for _, c := range p.classes {
-			c.open.remove(w.index)
+			c.open.Remove(w.index)
 		}
 		return
 	}
 	key := w.drain()
 	for _, c := range p.classes {
-		if c.member.has(w.index) {
-			c.open.set(w.index, key)
+		if c.member.Has(w.index) {
+			c.open.Set(w.index, key)
 		}
 	}
 }
@@ -159,7 +150,7 @@ func (p *Plan) gauge(w *worker, now time.Duration) {
 }
 
 // setGroup replaces the members of a group.
-func (p *Plan) setGroup(e GroupChanged) {
+func (p *Plan) setGroup(e step.GroupChanged) {
 	if len(e.Members) == 0 {
 		delete(p.groups, e.Group)
 	} else {

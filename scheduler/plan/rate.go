@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // Bounds of what is remembered of rates, and of exclusions.
@@ -45,7 +47,7 @@ type pace struct {
 	until    time.Duration
 }
 
-func (p *Plan) kindOf(spec cluster.JobSpec) *kind {
+func (p *Plan) kindOf(spec job.Spec) *kind {
 	key := kindKey{needs: spec.Needs(), artefact: spec.Artefact, config: spec.Config}
 	k := p.kinds[key]
 	if k == nil {
@@ -97,7 +99,7 @@ func (w *worker) pace(k *kind) *pace {
 
 // estimate is the time that one slot of w needs for n iterations of j: by its
 // own rate, else by that of others at its speed.
-func (w *worker) estimate(j *job, n uint64) time.Duration {
+func (w *worker) estimate(j *openJob, n uint64) time.Duration {
 	for i := range w.kinds {
 		if w.kinds[i].kind == j.kind && w.kinds[i].rate > 0 {
 			return secondsOf(float64(n) / w.kinds[i].rate)
@@ -112,7 +114,7 @@ func (w *worker) estimate(j *job, n uint64) time.Duration {
 
 // typical is the time that n iterations of j take in one slot of an average
 // worker.
-func (j *job) typical(n uint64) time.Duration {
+func (j *openJob) typical(n uint64) time.Duration {
 	if j.kind.rate > 0 {
 		return secondsOf(float64(n) / j.kind.rate)
 	}
@@ -125,7 +127,7 @@ func secondsOf(s float64) time.Duration {
 }
 
 // measure takes in that w did n iterations of j in that time.
-func (w *worker) measure(j *job, n uint64, seconds float64) {
+func (w *worker) measure(j *openJob, n uint64, seconds float64) {
 	rate := float64(n) / seconds
 	k, own := j.kind, w.pace(j.kind)
 	if k.rate > 0 {
@@ -150,7 +152,7 @@ func blend(old *float64, v float64) {
 
 // failed takes in that w failed at j. A worker at which several attempts in a
 // row failed is left out for a time that doubles, as long as others are there.
-func (p *Plan) failed(w *worker, j *job, reason string, now time.Duration) {
+func (p *Plan) failed(w *worker, j *openJob, reason string, now time.Duration) {
 	own := w.pace(j.kind)
 	own.bad++
 	bad := own.bad
@@ -163,7 +165,7 @@ func (p *Plan) failed(w *worker, j *job, reason string, now time.Duration) {
 	if !slices.Contains(j.kind.excluded, w) {
 		j.kind.excluded = append(j.kind.excluded, w)
 	}
-	p.emit(Notice{What: NoticeExcluded, Worker: w.node, Job: j.id, Reason: "left out for " + d.String() + ", several attempts failed, the last: " + reason})
+	p.emit(step.Notice{What: step.NoticeExcluded, Worker: w.node, Job: j.id, Reason: "left out for " + d.String() + ", several attempts failed, the last: " + reason})
 }
 
 // excluded reports that w is left out of k, and forgets who no longer is.
@@ -186,7 +188,7 @@ const chunksPerSlot = 4
 // cluster, by the measured rate: as long as the job wants, or a third of that
 // where else there were fewer than four chunks for each slot. It returns 0 when
 // nothing was measured at that kind of work.
-func (p *Plan) ChunkSize(spec cluster.JobSpec) uint64 {
+func (p *Plan) ChunkSize(spec job.Spec) uint64 {
 	k := p.kinds[kindKey{needs: spec.Needs(), artefact: spec.Artefact, config: spec.Config}]
 	if k == nil || k.rate <= 0 {
 		return 0
@@ -200,6 +202,6 @@ func (p *Plan) ChunkSize(spec cluster.JobSpec) uint64 {
 	most := spec.ChunkTime().Seconds()
 	share := float64(spec.Iterations) / k.rate / float64(chunksPerSlot*max(1, slots))
 	size := max(1, min(max(share, most/3), most)*k.rate)
-	least := (spec.Iterations-1)/cluster.MaxChunks + 1
-	return min(max(uint64(min(size, float64(cluster.MaxIterations))), least), spec.Iterations)
+	least := (spec.Iterations-1)/job.MaxChunks + 1
+	return min(max(uint64(min(size, float64(job.MaxIterations))), least), spec.Iterations)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // TestSpread lets many workers of different speeds work at jobs that follow each
@@ -28,33 +30,33 @@ func TestSpread(t *testing.T) {
 	p := New(Config{})
 	rng := rand.New(rand.NewPCG(7, 7))
 	type run struct {
-		ref    Ref
+		ref    job.Attempt
 		worker cluster.NodeID
 	}
 	speed := make(map[cluster.NodeID]float64, workers) // iterations per second of a slot
 	slots := make(map[cluster.NodeID]int, workers)
-	queue := make(map[cluster.NodeID][]Ref, workers)
+	queue := make(map[cluster.NodeID][]job.Attempt, workers)
 	busy := make(map[cluster.NodeID]int, workers)
 	done := make(map[time.Duration][]run) // by tenths of a second
 	now := time.Duration(0)
-	const step = 100 * time.Millisecond
+	const tick = 100 * time.Millisecond
 	begin := func(n cluster.NodeID) {
 		for busy[n] < slots[n] && len(queue[n]) > 0 {
 			r := queue[n][0]
 			queue[n] = queue[n][1:]
 			busy[n]++
 			d := time.Duration(size / speed[n] * float64(time.Second))
-			at := (now + max(d, step)).Truncate(step)
+			at := (now + max(d, tick)).Truncate(tick)
 			done[at] = append(done[at], run{r, n})
 		}
 	}
 	steps, assigned, finished, jobs := 0, 0, 0, 0
-	carry := func(actions []Action) {
+	carry := func(actions []step.Action) {
 		steps++
 		for _, a := range actions {
-			if a, ok := a.(Assign); ok {
+			if a, ok := a.(step.Assign); ok {
 				for _, c := range a.Chunks {
-					queue[a.Worker] = append(queue[a.Worker], Ref{a.Job, c.Chunk, c.Attempt})
+					queue[a.Worker] = append(queue[a.Worker], job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number})
 				}
 				assigned += len(a.Chunks)
 				begin(a.Worker)
@@ -63,28 +65,28 @@ func TestSpread(t *testing.T) {
 	}
 	submit := func(chunks int) {
 		jobs++
-		spec := cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: size * uint64(chunks), Chunk: size}.WithDefaults()
-		carry(p.Step(JobAdded{Job: cluster.JobID(nodeName(jobs)), Spec: spec, Owner: "o"}, now))
+		spec := job.Spec{Key: "k", Artefact: cluster.Hash{1}, Iterations: size * uint64(chunks), Chunk: size}.WithDefaults()
+		carry(p.Step(step.JobAdded{Job: job.ID(nodeName(jobs)), Spec: spec, Owner: "o"}, now))
 	}
 	for i := range workers {
 		n := cluster.NodeID(nodeName(i))
 		speed[n], slots[n] = 50+150*rng.Float64(), 4
-		carry(p.Step(WorkerConnected{Worker: n, Slots: 4, Credits: 1000, Executors: []string{cluster.ExecutorWASM}}, now))
-		carry(p.Step(RoundTrip{Worker: n, Time: 10 * time.Second}, now))
+		carry(p.Step(step.WorkerConnected{Worker: n, Slots: 4, Credits: 1000, Executors: []string{job.ExecutorWASM}}, now))
+		carry(p.Step(step.RoundTrip{Worker: n, Time: 10 * time.Second}, now))
 	}
 	submit(each * workers)
 	worst, measured := 0.0, 0
 	for now < end {
-		now += step
+		now += tick
 		for _, r := range done[now] {
 			finished++
 			busy[r.worker]--
-			res := &cluster.ChunkResult{Iterations: size}
-			carry(p.Step(Result{Ref: r.ref, Worker: r.worker, Result: res, Seconds: size / speed[r.worker]}, now))
+			res := &job.ChunkResult{Iterations: size}
+			carry(p.Step(step.Result{Attempt: r.ref.At(r.worker), Result: res, Seconds: size / speed[r.worker]}, now))
 			begin(r.worker)
 		}
 		delete(done, now)
-		carry(p.Step(Tick{}, now))
+		carry(p.Step(step.Tick{}, now))
 		if finished > 0 {
 			submit(finished)
 			finished = 0

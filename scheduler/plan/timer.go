@@ -6,36 +6,36 @@ import "time"
 // for, so that setting it takes no memory.
 type timer struct {
 	at    time.Duration
-	pos   int // in the heap, see heaped
+	pos   int // in the heap, see order.Element
 	order uint64
 	// One of these is set.
 	try    *try
 	worker *worker
-	job    *job
+	job    *openJob
 	chunk  int // with job: a chunk that may be tried again, -1: the job itself
 }
 
-func (t *timer) before(o *timer) bool {
+func (t *timer) Before(o *timer) bool {
 	if t.at != o.at {
 		return t.at < o.at
 	}
 	return t.order < o.order
 }
 
-func (t *timer) place() *int { return &t.pos }
+func (t *timer) Place() *int { return &t.pos }
 
 // set arms t, or moves it.
 func (p *Plan) set(t *timer, at time.Duration) {
 	p.armed++
 	t.at, t.order = at, p.armed
-	p.timers.fix(t)
+	p.timers.Fix(t)
 }
 
 // expire handles everything that is due, in the order of time.
 func (p *Plan) expire(now time.Duration) {
-	for len(p.timers.items) > 0 && p.timers.items[0].at <= now {
-		t := p.timers.items[0]
-		p.timers.remove(t)
+	for len(p.timers.Items()) > 0 && p.timers.Items()[0].at <= now {
+		t := p.timers.Items()[0]
+		p.timers.Remove(t)
 		switch {
 		case t.try != nil:
 			p.overdue(t.try, now)

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // Bounds on what a worker says of its run times, in seconds.
@@ -27,9 +30,10 @@ type worker struct {
 	health    cluster.Health // "" : nothing known, counts as alive
 	connected bool
 	since     time.Duration // when its stream was lost, or it was first heard of
+	revived   time.Duration // when it was last heard again after it counted as dead
 	slots     int
 	credits   int      // attempts that it takes in all, 0: it did not say
-	executors []string // see cluster.JobSpec.Needs
+	executors []string // see job.Spec.Needs
 	draining  bool     // it finishes what it has and takes nothing new
 	unready   bool     // it says that it cannot take anything now
 	open      bool     // it may get something now
@@ -44,21 +48,21 @@ type worker struct {
 	speed     float64       // as compared with others at the same work; 0: not known
 	rtt       time.Duration // to it and back, the log included; 0: not measured
 	kinds     []pace
-	spent     tokens // completions
+	spent     bucket.Bucket // completions
 	until     time.Duration
 	timer     timer // wakes it at until, or when it becomes doubtful
 	output    time.Duration
 	signal    Signal
 	evictions int
 	trust     trust
-	stray     map[Ref]bool // attempts that it told of and nobody asked for
+	stray     map[job.Attempt]bool // attempts that it told of and nobody asked for
 }
 
 func (p *Plan) worker(n cluster.NodeID, now time.Duration) *worker {
 	if w := p.byNode[n]; w != nil {
 		return w
 	}
-	w := &worker{node: n, since: now, output: now}
+	w := &worker{node: n, since: now, revived: now, output: now}
 	w.timer.worker = w
 	if free := len(p.vacant); free > 0 {
 		w.index, p.vacant = p.vacant[free-1], p.vacant[:free-1]
@@ -77,7 +81,7 @@ func (p *Plan) forget(w *worker, now time.Duration) {
 		return
 	}
 	p.review(w, now) // it leaves every class
-	p.timers.remove(&w.timer)
+	p.timers.Remove(&w.timer)
 	for _, k := range p.kinds {
 		k.excluded = slices.DeleteFunc(k.excluded, func(o *worker) bool { return o == w })
 	}
@@ -172,8 +176,11 @@ func (w *worker) drain() uint64 {
 	return uint64(max(0, w.load+w.unit)) / uint64(max(1, w.slots))
 }
 
-func (p *Plan) setHealth(e HealthChanged, now time.Duration) {
+func (p *Plan) setHealth(e step.HealthChanged, now time.Duration) {
 	w := p.worker(e.Worker, now)
+	if w.health == cluster.Dead && e.Health != cluster.Dead {
+		w.revived = now
+	}
 	w.health = e.Health
 	reason := "worker is dead"
 	switch e.Health {
@@ -198,7 +205,7 @@ func (p *Plan) reclaimAll(w *worker, reason string, now time.Duration) {
 	}
 }
 
-func (p *Plan) disconnect(e WorkerDisconnected, now time.Duration) {
+func (p *Plan) disconnect(e step.WorkerDisconnected, now time.Duration) {
 	w := p.worker(e.Worker, now)
 	if w.connected {
 		w.connected, w.since = false, now
@@ -208,16 +215,16 @@ func (p *Plan) disconnect(e WorkerDisconnected, now time.Duration) {
 }
 
 // connect compares what the worker has with what the plan thinks it has.
-func (p *Plan) connect(e WorkerConnected, now time.Duration) {
+func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 	w := p.worker(e.Worker, now)
 	w.connected, w.slots, w.credits, w.executors = true, e.Slots, e.Credits, slices.Clone(e.Executors)
 	w.draining, w.unready, w.owner, w.stranger = e.Draining, false, e.Owner, e.Stranger
 	if w.output = now; w.signal == Stuck && now >= w.until {
 		w.signal = Idle
 	}
-	has := make(map[Ref]bool, len(e.Assigned))
+	has := make(map[job.Attempt]bool, len(e.Assigned))
 	for _, r := range e.Assigned {
-		has[r] = true
+		has[r.At(w.node)] = true
 	}
 	for _, t := range w.tries {
 		if t.lost = !has[t.ref()]; t.lost {
@@ -228,7 +235,7 @@ func (p *Plan) connect(e WorkerConnected, now time.Duration) {
 		delete(has, t.ref())
 	}
 	for _, r := range e.Assigned {
-		if has[r] {
+		if r = r.At(w.node); has[r] {
 			delete(has, r)
 			p.meet(w, r, now)
 		}
@@ -238,18 +245,18 @@ func (p *Plan) connect(e WorkerConnected, now time.Duration) {
 
 // meet decides about an attempt that a worker has and the plan does not know:
 // an assignment that was lost with the holder that made it.
-func (p *Plan) meet(w *worker, r Ref, now time.Duration) {
+func (p *Plan) meet(w *worker, r job.Attempt, now time.Duration) {
 	j := p.byID[r.Job]
-	if j == nil || r.Chunk < 0 || r.Chunk >= len(j.chunks) || r.Attempt < 1 {
+	if j == nil || r.Chunk < 0 || r.Chunk >= len(j.chunks) || r.Number < 1 {
 		p.cancel(w, r, "the attempt is unknown")
 		return
 	}
 	c := &j.chunks[r.Chunk]
-	if c.state > assigned || r.Attempt > int(c.attempts)+cluster.MaxAttempts || len(w.tries) >= w.window(p.cfg) || !p.allows(j.class, w) ||
+	if c.state > assigned || r.Number > int(c.attempts)+job.MaxAttempts || len(w.tries) >= w.window(p.cfg) || !p.allows(j.class, w) ||
 		c.at(w) != nil || w.health == cluster.Dead || w.health == cluster.Left {
 		p.cancel(w, r, "the attempt is not needed")
 		return
 	}
-	p.open(j, r.Chunk, r.Attempt, w, now)
-	p.emit(Adopt{Worker: w.node, Job: j.id, Chunks: []Try{{Chunk: r.Chunk, Attempt: r.Attempt}}})
+	p.open(j, r.Chunk, r.Number, w, now)
+	p.emit(step.Adopt{Worker: w.node, Job: j.id, Chunks: []job.Attempt{{Chunk: r.Chunk, Number: r.Number, Worker: w.node}}})
 }

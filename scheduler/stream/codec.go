@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // of a job, which never changes, once, and then only names the job. The zero value
 // is ready.
 type Encoder struct {
-	told map[cluster.JobID]bool
+	told map[job.ID]bool
 }
 
 // Append appends f with its length to b. After an error the stream is of no
@@ -48,7 +48,7 @@ func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 				clear(e.told)
 			}
 			if e.told == nil {
-				e.told = make(map[cluster.JobID]bool)
+				e.told = make(map[job.ID]bool)
 			}
 			e.told[f.Assign.Job] = true
 		}
@@ -64,8 +64,8 @@ func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 // Decoder reads the frames that an Encoder made.
 type Decoder struct {
 	r     *bufio.Reader
-	specs map[cluster.JobID]cluster.JobSpec
-	last  cluster.JobID // of the Result before
+	specs map[job.ID]job.Spec
+	last  job.ID // of the Result before
 }
 
 // NewDecoder reads from r, and more than it needs at once.
@@ -99,7 +99,7 @@ func (d *Decoder) Read() (Frame, error) {
 // decode reads one frame; nothing of it refers to b afterwards.
 func (d *Decoder) decode(b []byte) (f Frame, err error) {
 	if len(b) > 0 && b[0] >= compactAssign && b[0] <= compactResult {
-		f, err = expand(b, d.last, func(id cluster.JobID) (s cluster.JobSpec, ok bool) {
+		f, err = expand(b, d.last, func(id job.ID) (s job.Spec, ok bool) {
 			s, ok = d.specs[id]
 			return s, ok
 		})
@@ -123,12 +123,12 @@ func (d *Decoder) decode(b []byte) (f Frame, err error) {
 	return f, nil
 }
 
-func (d *Decoder) remember(id cluster.JobID, s cluster.JobSpec) {
+func (d *Decoder) remember(id job.ID, s job.Spec) {
 	if _, ok := d.specs[id]; !ok && len(d.specs) >= maxTold {
 		clear(d.specs)
 	}
 	if d.specs == nil {
-		d.specs = make(map[cluster.JobID]cluster.JobSpec)
+		d.specs = make(map[job.ID]job.Spec)
 	}
 	d.specs[id] = s
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // fill sets every field of what v points to to something else than its zero
@@ -21,6 +22,12 @@ func fill(v reflect.Value) {
 	case reflect.Struct:
 		for _, f := range v.Fields() {
 			fill(f)
+		}
+		switch v := v.Addr().Interface().(type) {
+		case *job.Attempt: // no frame names its worker
+			v.Worker = ""
+		case *Assign: // its chunks are of its job
+			v.Chunks[0].Job = ""
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
@@ -53,14 +60,14 @@ func fill(v reflect.Value) {
 func TestShortFormsTellAll(t *testing.T) {
 	var assign Assign
 	fill(reflect.ValueOf(&assign).Elem())
-	specs := func(cluster.JobID) (cluster.JobSpec, bool) { return assign.Spec, true }
+	specs := func(job.ID) (job.Spec, bool) { return assign.Spec, true }
 	got, err := expand(appendAssign(nil, &assign), "", specs)
 	if err != nil || !reflect.DeepEqual(*got.Assign, assign) {
 		t.Errorf("assign: %+v, %v; want %+v", got.Assign, err, assign)
 	}
 	var accepted Accepted
 	fill(reflect.ValueOf(&accepted).Elem())
-	accepted.Refs = append(accepted.Refs, accepted.Refs[0], Ref{Job: "other", Chunk: 1, Attempt: 2})
+	accepted.Refs = append(accepted.Refs, accepted.Refs[0], job.Attempt{Job: "other", Chunk: 1, Number: 2})
 	b, ok := compact(nil, &Frame{Accepted: &accepted})
 	got, err = expand(b, "", specs)
 	if !ok || err != nil || !reflect.DeepEqual(*got.Accepted, accepted) {
@@ -72,7 +79,7 @@ func TestShortFormsTellAll(t *testing.T) {
 	if b, ok := compact(nil, &Frame{Result: &result}); ok {
 		t.Errorf("a result with an error has the short form %x", b)
 	}
-	result = Result{Ref: result.Ref, Seconds: 1.5, Result: &cluster.ChunkResult{Iterations: 9, Metrics: map[string]cluster.Metric{
+	result = Result{Attempt: result.Attempt, Seconds: 1.5, Result: &job.ChunkResult{Iterations: 9, Metrics: map[string]job.Metric{
 		"a": {N: 9, Mean: 1, M2: 2, Min: 0, Max: 3}, "b": {N: 8, Mean: -1, M2: 2, Min: -2, Max: 3},
 	}}}
 	b, ok = compact(nil, &Frame{Result: &result})
@@ -88,9 +95,9 @@ func TestStreamOfFrames(t *testing.T) {
 	var want []Frame
 	for i := range 4 * maxTold {
 		want = append(want, goodFrames()...)
-		job := cluster.JobID(fmt.Sprintf("job-%d", i%(maxTold+maxTold/2)))
-		spec := cluster.JobSpec{Key: string(job), Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
-		want = append(want, Frame{Assign: &Assign{Term: 2, Job: job, Spec: spec, Chunks: []ChunkRef{{Chunk: i % 10, Attempt: 1}}}})
+		j := job.ID(fmt.Sprintf("job-%d", i%(maxTold+maxTold/2)))
+		spec := job.Spec{Key: string(j), Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
+		want = append(want, Frame{Assign: &Assign{Term: 2, Job: j, Spec: spec, Chunks: []job.Attempt{{Chunk: i % 10, Number: 1}}}})
 	}
 	var enc Encoder
 	var wire []byte
@@ -114,13 +121,13 @@ func TestStreamOfFrames(t *testing.T) {
 
 func TestShortFormsRefuse(t *testing.T) {
 	assign := Frame{Assign: &Assign{
-		Term: 2, Job: "j", Chunks: []ChunkRef{{Chunk: 3, Attempt: 1}},
-		Spec: cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults(),
+		Term: 2, Job: "j", Chunks: []job.Attempt{{Chunk: 3, Number: 1}},
+		Spec: job.Spec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults(),
 	}}
-	result := Frame{Result: &Result{Ref: Ref{Job: "j", Chunk: 3, Attempt: 1}, Result: &cluster.ChunkResult{
-		Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: 1, Max: 2}},
+	result := Frame{Result: &Result{Attempt: job.Attempt{Job: "j", Chunk: 3, Number: 1}, Result: &job.ChunkResult{
+		Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: 1, Max: 2}},
 	}}}
-	accepted := Frame{Accepted: &Accepted{Term: 2, Refs: []Ref{{Job: "j", Chunk: 3, Attempt: 1}}}}
+	accepted := Frame{Accepted: &Accepted{Term: 2, Refs: []job.Attempt{{Job: "j", Chunk: 3, Number: 1}}}}
 	for _, f := range []Frame{assign, result, accepted} {
 		var enc Encoder
 		wire, err := enc.Append(nil, f)
@@ -194,7 +201,7 @@ func FuzzDecoder(f *testing.F) {
 		var again Encoder
 		var sent []byte
 		var frames int
-		specs := make(map[cluster.JobID]cluster.JobSpec)
+		specs := make(map[job.ID]job.Spec)
 		for {
 			g, err := in.Read()
 			if err != nil {
@@ -221,8 +228,8 @@ func FuzzDecoder(f *testing.F) {
 }
 
 func BenchmarkFrames(b *testing.B) {
-	result := Frame{Result: &Result{Ref: Ref{Job: "jaaaaaaaaaaaaaaaaaaaaaaaaaa", Chunk: 3, Attempt: 1}, Result: &cluster.ChunkResult{
-		Iterations: 10, Metrics: map[string]cluster.Metric{"x": {N: 10, Mean: 1, Max: 2}},
+	result := Frame{Result: &Result{Attempt: job.Attempt{Job: "jaaaaaaaaaaaaaaaaaaaaaaaaaa", Chunk: 3, Number: 1}, Result: &job.ChunkResult{
+		Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: 1, Max: 2}},
 	}}}
 	var enc Encoder
 	wire, err := enc.Append(nil, result)

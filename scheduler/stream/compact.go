@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // The frames that come once per chunk have a short form. Its first byte says
@@ -31,15 +32,15 @@ func compact(b []byte, f *Frame) ([]byte, bool) {
 
 // plain reports that the short form can tell r.
 func plain(r *Result) bool {
-	if r.Result == nil || r.Result.Metrics == nil || r.Error != "" || r.Class != cluster.FailedWork {
+	if r.Result == nil || r.Result.Metrics == nil || r.Error != "" || r.Class != job.FailedWork {
 		return false
 	}
 	for _, m := range r.Result.Metrics {
-		if m != (cluster.Metric{N: m.N, Mean: m.Mean, M2: m.M2, Min: m.Min, Max: m.Max}) {
+		if m != (job.Metric{N: m.N, Mean: m.Mean, M2: m.M2, Min: m.Min, Max: m.Max}) {
 			return false
 		}
 	}
-	return r.Chunk >= 0 && r.Attempt >= 0
+	return r.Chunk >= 0 && r.Number >= 0
 }
 
 func appendAssign(b []byte, a *Assign) []byte {
@@ -50,7 +51,7 @@ func appendAssign(b []byte, a *Assign) []byte {
 	b = binary.AppendUvarint(b, uint64(len(a.Chunks)))
 	for _, c := range a.Chunks {
 		b = binary.AppendUvarint(b, uint64(c.Chunk))
-		b = binary.AppendUvarint(b, uint64(c.Attempt))
+		b = binary.AppendUvarint(b, uint64(c.Number))
 	}
 	return b
 }
@@ -60,7 +61,7 @@ func appendAccepted(b []byte, a *Accepted) []byte {
 	b = append(b, compactAccepted)
 	b = binary.AppendUvarint(b, uint64(a.Term))
 	b = binary.AppendUvarint(b, uint64(len(a.Refs)))
-	job := cluster.JobID("")
+	job := job.ID("")
 	for _, r := range a.Refs {
 		name := r.Job
 		if name == job {
@@ -69,7 +70,7 @@ func appendAccepted(b []byte, a *Accepted) []byte {
 		job = r.Job
 		b = appendString(b, string(name))
 		b = binary.AppendUvarint(b, uint64(r.Chunk))
-		b = binary.AppendUvarint(b, uint64(r.Attempt))
+		b = binary.AppendUvarint(b, uint64(r.Number))
 	}
 	return b
 }
@@ -78,7 +79,7 @@ func appendResult(b []byte, r *Result) []byte {
 	b = append(b, compactResult)
 	b = appendString(b, string(r.Job))
 	b = binary.AppendUvarint(b, uint64(r.Chunk))
-	b = binary.AppendUvarint(b, uint64(r.Attempt))
+	b = binary.AppendUvarint(b, uint64(r.Number))
 	b = appendFloat(b, r.Seconds)
 	b = binary.AppendUvarint(b, r.Result.Iterations)
 	b = binary.AppendUvarint(b, uint64(len(r.Result.Metrics)))
@@ -166,7 +167,7 @@ func (c *cursor) float() float64 {
 
 // expand reads the short form in b; job is the one that the frame before this
 // one named.
-func expand(b []byte, job cluster.JobID, spec func(cluster.JobID) (cluster.JobSpec, bool)) (Frame, error) {
+func expand(b []byte, job job.ID, spec func(job.ID) (job.Spec, bool)) (Frame, error) {
 	c := &cursor{b: b[1:], last: string(job)}
 	var f Frame
 	switch b[0] {
@@ -191,34 +192,34 @@ func expand(b []byte, job cluster.JobID, spec func(cluster.JobID) (cluster.JobSp
 }
 
 func (c *cursor) assign() *Assign {
-	a := &Assign{Term: cluster.Term(c.uint()), Seq: c.uint(), Job: cluster.JobID(c.string())}
-	a.Chunks = make([]ChunkRef, c.count(2))
+	a := &Assign{Term: cluster.Term(c.uint()), Seq: c.uint(), Job: job.ID(c.string())}
+	a.Chunks = make([]job.Attempt, c.count(2))
 	for i := range a.Chunks {
-		a.Chunks[i] = ChunkRef{Chunk: c.int(), Attempt: c.int()}
+		a.Chunks[i] = job.Attempt{Chunk: c.int(), Number: c.int()}
 	}
 	return a
 }
 
 func (c *cursor) accepted() *Accepted {
-	a := &Accepted{Term: cluster.Term(c.uint()), Refs: make([]Ref, c.count(3))}
-	job := ""
+	a := &Accepted{Term: cluster.Term(c.uint()), Refs: make([]job.Attempt, c.count(3))}
+	j := ""
 	for i := range a.Refs {
 		if name := c.string(); name != "" {
-			job = name
+			j = name
 		}
-		a.Refs[i] = Ref{Job: cluster.JobID(job), Chunk: c.int(), Attempt: c.int()}
+		a.Refs[i] = job.Attempt{Job: job.ID(j), Chunk: c.int(), Number: c.int()}
 	}
 	return a
 }
 
 func (c *cursor) result() *Result {
-	r := &Result{Ref: Ref{Job: cluster.JobID(c.string()), Chunk: c.int(), Attempt: c.int()}, Seconds: c.float()}
-	r.Result = &cluster.ChunkResult{Iterations: c.uint()}
+	r := &Result{Attempt: job.Attempt{Job: job.ID(c.string()), Chunk: c.int(), Number: c.int()}, Seconds: c.float()}
+	r.Result = &job.ChunkResult{Iterations: c.uint()}
 	n := c.count(34)
-	r.Result.Metrics = make(map[string]cluster.Metric, n)
+	r.Result.Metrics = make(map[string]job.Metric, n)
 	for range n {
 		name := c.string()
-		r.Result.Metrics[name] = cluster.Metric{N: c.uint(), Mean: c.float(), M2: c.float(), Min: c.float(), Max: c.float()}
+		r.Result.Metrics[name] = job.Metric{N: c.uint(), Mean: c.float(), M2: c.float(), Min: c.float(), Max: c.float()}
 	}
 	if len(r.Result.Metrics) != n {
 		c.bad = true // a name twice

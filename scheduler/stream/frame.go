@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // Proto is the stream protocol's name in the mesh.
@@ -44,24 +45,17 @@ type Hello struct {
 // Welcome tells what the worker can do, runs and keeps. Right after it the
 // worker sends again each result that it still keeps.
 type Welcome struct {
-	Slots     int      `json:"slots"`
-	Executors []string `json:"executors"`      // what it runs, as cluster.JobSpec.Needs names it
-	Assigned  []Ref    `json:"assigned"`       // queued or running
-	Room      int      `json:"room,omitempty"` // attempts it takes in all; more ends the stream; 0: not told
-	Draining  bool     `json:"draining,omitempty"`
+	Slots     int           `json:"slots"`
+	Executors []string      `json:"executors"`      // what it runs, as job.Spec.Needs names it
+	Assigned  []job.Attempt `json:"assigned"`       // queued or running
+	Room      int           `json:"room,omitempty"` // attempts it takes in all; more ends the stream; 0: not told
+	Draining  bool          `json:"draining,omitempty"`
 }
 
 // Refused ends a stream: the worker has seen MaxTerm.
 type Refused struct {
 	MaxTerm cluster.Term `json:"max_term"`
 	Reason  string       `json:"reason"`
-}
-
-// Ref names one attempt at a chunk.
-type Ref struct {
-	Job     cluster.JobID `json:"job"`
-	Chunk   int           `json:"chunk"`
-	Attempt int           `json:"attempt"`
 }
 
 // Assign hands chunks of one job to the worker. Spec is whole, so that a
@@ -71,17 +65,11 @@ type Ref struct {
 // (Term, Seq) of each job: an Assign with the same gets the same answer again,
 // a lower one is refused, however late the network delivers it.
 type Assign struct {
-	Term   cluster.Term    `json:"term"`
-	Seq    uint64          `json:"seq,omitempty"` // 0: not ordered
-	Job    cluster.JobID   `json:"job"`
-	Spec   cluster.JobSpec `json:"spec"`
-	Chunks []ChunkRef      `json:"chunks"`
-}
-
-// ChunkRef is one chunk of an Assign.
-type ChunkRef struct {
-	Chunk   int `json:"chunk"`
-	Attempt int `json:"attempt"`
+	Term   cluster.Term  `json:"term"`
+	Seq    uint64        `json:"seq,omitempty"` // 0: not ordered
+	Job    job.ID        `json:"job"`
+	Spec   job.Spec      `json:"spec"`
+	Chunks []job.Attempt `json:"chunks"`
 }
 
 // Cancel stops attempts and forgets their results; no Chunks means the whole
@@ -89,52 +77,52 @@ type ChunkRef struct {
 type Cancel struct {
 	Term   cluster.Term  `json:"term"`
 	Seq    uint64        `json:"seq,omitempty"` // see Assign; not 0: asks for Stopped
-	Job    cluster.JobID `json:"job"`
-	Chunks []ChunkRef    `json:"chunks,omitempty"`
+	Job    job.ID        `json:"job"`
+	Chunks []job.Attempt `json:"chunks,omitempty"`
 }
 
 // Stopped confirms the Cancel with Seq: nothing that it named is queued or runs
 // any more, each process of it has ended.
 type Stopped struct {
-	Job cluster.JobID `json:"job"`
-	Seq uint64        `json:"seq"`
+	Job job.ID `json:"job"`
+	Seq uint64 `json:"seq"`
 }
 
 // Assigned answers a Query: what the worker has, after every Assign and Cancel
 // that came before the Query. An attempt that is in neither list, and whose
 // result did not come, is lost.
 type Assigned struct {
-	Nonce uint64 `json:"nonce"`
-	Refs  []Ref  `json:"refs"` // queued or running
-	Kept  []Ref  `json:"kept"` // results not yet accepted
+	Nonce uint64        `json:"nonce"`
+	Refs  []job.Attempt `json:"refs"` // queued or running
+	Kept  []job.Attempt `json:"kept"` // results not yet accepted
 }
 
 // Accepted lists attempts whose fate is stable in the log: the worker drops
 // what it keeps of them.
 type Accepted struct {
-	Term cluster.Term `json:"term"`
-	Refs []Ref        `json:"refs"`
+	Term cluster.Term  `json:"term"`
+	Refs []job.Attempt `json:"refs"`
 }
 
 // Result ends one attempt: either Result or Error is set.
 type Result struct {
-	Ref
-	Result  *cluster.ChunkResult `json:"result,omitempty"`
-	Error   string               `json:"error,omitempty"` // at most cluster.MaxReason bytes
-	Class   cluster.FailureClass `json:"class,omitempty"` // of Error
-	Seconds float64              `json:"seconds"`
+	job.Attempt
+	Result  *job.ChunkResult `json:"result,omitempty"`
+	Error   string           `json:"error,omitempty"` // at most cluster.MaxReason bytes
+	Class   job.FailureClass `json:"class,omitempty"` // of Error
+	Seconds float64          `json:"seconds"`
 }
 
 // Status reports what the worker is doing, at least every 2 s: that it comes
 // says that the worker is live, Ready whether it takes work, Progress whether it
 // gets on.
 type Status struct {
-	Running  []Ref      `json:"running"`
-	Queued   int        `json:"queued"`
-	Kept     int        `json:"kept"` // results not yet accepted
-	Ready    bool       `json:"ready,omitempty"`
-	Draining bool       `json:"draining,omitempty"`
-	Progress []Progress `json:"progress,omitempty"` // of what runs
+	Running  []job.Attempt `json:"running"`
+	Queued   int           `json:"queued"`
+	Kept     int           `json:"kept"` // results not yet accepted
+	Ready    bool          `json:"ready,omitempty"`
+	Draining bool          `json:"draining,omitempty"`
+	Progress []Progress    `json:"progress,omitempty"` // of what runs
 	// QueueSeconds is how long the first attempt in the queue waits.
 	QueueSeconds float64 `json:"queue_seconds,omitempty"`
 }
@@ -142,7 +130,7 @@ type Status struct {
 // Progress is how far a running attempt is. Done never falls; work that does
 // not report it stays at 0.
 type Progress struct {
-	Ref
+	job.Attempt
 	Done    uint64  `json:"done"`    // iterations
 	Seconds float64 `json:"seconds"` // since it began to run
 	Idle    float64 `json:"idle"`    // seconds since Done rose last, or since it began
@@ -242,21 +230,25 @@ func (f Frame) Validate() error {
 	return nil
 }
 
-func validJob(id cluster.JobID) bool { return id != "" && len(id) <= maxName }
+func validJob(id job.ID) bool { return id != "" && len(id) <= maxName }
 
-func (r Ref) validate() error {
-	if !validJob(r.Job) || r.Chunk < 0 || r.Attempt < 1 {
-		return fmt.Errorf("%w: chunk %d attempt %d of job %.*q", ErrFrame, r.Chunk, r.Attempt, maxName, r.Job)
+// bare reports that an attempt names neither job nor worker, which stand
+// elsewhere in its frame.
+func bare(a job.Attempt) bool { return a.Job == "" && a.Worker == "" }
+
+func validAttempt(r job.Attempt) error {
+	if !validJob(r.Job) || r.Chunk < 0 || r.Number < 1 || r.Worker != "" {
+		return fmt.Errorf("%w: chunk %d attempt %d of job %.*q", ErrFrame, r.Chunk, r.Number, maxName, r.Job)
 	}
 	return nil
 }
 
-func validRefs(refs []Ref) error {
+func validRefs(refs []job.Attempt) error {
 	if len(refs) > MaxRefs {
 		return fmt.Errorf("%w: %d attempts, at most %d are allowed", ErrFrame, len(refs), MaxRefs)
 	}
 	for _, r := range refs {
-		if err := r.validate(); err != nil {
+		if err := validAttempt(r); err != nil {
 			return err
 		}
 	}
@@ -288,8 +280,8 @@ func (a Assign) validate() error {
 		return fmt.Errorf("%w: %w", ErrFrame, err)
 	}
 	for _, c := range a.Chunks {
-		if c.Chunk < 0 || c.Chunk >= a.Spec.Chunks() || c.Attempt < 1 {
-			return fmt.Errorf("%w: chunk %d attempt %d of a job of %d chunks", ErrFrame, c.Chunk, c.Attempt, a.Spec.Chunks())
+		if c.Chunk < 0 || c.Chunk >= a.Spec.Chunks() || c.Number < 1 || !bare(c) {
+			return fmt.Errorf("%w: chunk %d attempt %d of a job of %d chunks", ErrFrame, c.Chunk, c.Number, a.Spec.Chunks())
 		}
 	}
 	return nil
@@ -300,8 +292,8 @@ func (c Cancel) validate() error {
 		return fmt.Errorf("%w: cancel without term or job", ErrFrame)
 	}
 	for _, r := range c.Chunks {
-		if r.Chunk < 0 || r.Attempt < 1 {
-			return fmt.Errorf("%w: cancel of chunk %d attempt %d", ErrFrame, r.Chunk, r.Attempt)
+		if r.Chunk < 0 || r.Number < 1 || !bare(r) {
+			return fmt.Errorf("%w: cancel of chunk %d attempt %d", ErrFrame, r.Chunk, r.Number)
 		}
 	}
 	return nil
@@ -313,12 +305,12 @@ func (r Result) validate() error {
 		return fmt.Errorf("%w: want either a result or an error", ErrFrame)
 	case len(r.Error) > cluster.MaxReason:
 		return fmt.Errorf("%w: error of %d bytes", ErrFrame, len(r.Error))
-	case !r.Class.Known() || r.Result != nil && r.Class != cluster.FailedWork:
+	case !r.Class.Known() || r.Result != nil && r.Class != job.FailedWork:
 		return fmt.Errorf("%w: class %.*q of a failure", ErrFrame, maxName, r.Class)
 	case !(r.Seconds >= 0):
 		return fmt.Errorf("%w: %g seconds", ErrFrame, r.Seconds)
 	}
-	return r.Ref.validate()
+	return validAttempt(r.Attempt)
 }
 
 func (s Status) validate() error {
@@ -329,7 +321,7 @@ func (s Status) validate() error {
 		if !(p.Seconds >= 0) || !(p.Idle >= 0) {
 			return fmt.Errorf("%w: progress with %g s, idle for %g s", ErrFrame, p.Seconds, p.Idle)
 		}
-		if err := p.validate(); err != nil {
+		if err := validAttempt(p.Attempt); err != nil {
 			return err
 		}
 	}

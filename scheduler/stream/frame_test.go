@@ -10,25 +10,26 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 func goodFrames() []Frame {
-	spec := cluster.JobSpec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
-	ref := Ref{Job: "j1", Chunk: 3, Attempt: 1}
+	spec := job.Spec{Key: "k", Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
+	ref := job.Attempt{Job: "j1", Chunk: 3, Number: 1}
 	return []Frame{
 		{Hello: &Hello{Term: 2, Holder: "a"}},
-		{Welcome: &Welcome{Slots: 4, Executors: []string{"wasm"}, Assigned: []Ref{ref}}},
+		{Welcome: &Welcome{Slots: 4, Executors: []string{"wasm"}, Assigned: []job.Attempt{ref}}},
 		{Refused: &Refused{MaxTerm: 9, Reason: "stale term"}},
-		{Assign: &Assign{Term: 2, Job: "j1", Spec: spec, Chunks: []ChunkRef{{Chunk: 9, Attempt: 1}}}},
+		{Assign: &Assign{Term: 2, Job: "j1", Spec: spec, Chunks: []job.Attempt{{Chunk: 9, Number: 1}}}},
 		{Cancel: &Cancel{Term: 2, Job: "j1"}},
-		{Accepted: &Accepted{Term: 2, Refs: []Ref{ref}}},
-		{Result: &Result{Ref: ref, Result: &cluster.ChunkResult{Iterations: 10}, Seconds: 1.5}},
-		{Result: &Result{Ref: ref, Error: "exit 1"}},
-		{Status: &Status{Running: []Ref{ref}, Queued: 1, Kept: 2}},
-		{Result: &Result{Ref: ref, Error: "module: artefact not found", Class: cluster.FailedInfra}},
-		{Status: &Status{Running: []Ref{ref}, Ready: true, QueueSeconds: 0.5, Progress: []Progress{{Ref: ref, Done: 3, Seconds: 2, Idle: 1}}}},
+		{Accepted: &Accepted{Term: 2, Refs: []job.Attempt{ref}}},
+		{Result: &Result{Attempt: ref, Result: &job.ChunkResult{Iterations: 10}, Seconds: 1.5}},
+		{Result: &Result{Attempt: ref, Error: "exit 1"}},
+		{Status: &Status{Running: []job.Attempt{ref}, Queued: 1, Kept: 2}},
+		{Result: &Result{Attempt: ref, Error: "module: artefact not found", Class: job.FailedInfra}},
+		{Status: &Status{Running: []job.Attempt{ref}, Ready: true, QueueSeconds: 0.5, Progress: []Progress{{Attempt: ref, Done: 3, Seconds: 2, Idle: 1}}}},
 		{Query: &Ping{Term: 2, Nonce: 8}},
-		{Assigned: &Assigned{Nonce: 8, Refs: []Ref{ref}, Kept: []Ref{ref}}},
+		{Assigned: &Assigned{Nonce: 8, Refs: []job.Attempt{ref}, Kept: []job.Attempt{ref}}},
 		{Cancel: &Cancel{Term: 2, Seq: 3, Job: "j1"}},
 		{Stopped: &Stopped{Job: "j1", Seq: 3}},
 		{Ping: &Ping{Term: 2, Nonce: 7}},

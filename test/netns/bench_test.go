@@ -225,7 +225,7 @@ func (e benchEnd) skein() (benchNet, error) {
 		return benchNet{}, err
 	case <-m.Ready():
 	}
-	own, err := mesh.PublicKey([32]byte(e.Private))
+	own, err := topo.PublicKey([32]byte(e.Private))
 	if err != nil {
 		return benchNet{}, err
 	}
@@ -368,6 +368,7 @@ func median(v []float64) float64 {
 // TestThroughput compares with wireguard-go alone in the same run. Only at
 // full length the figure means something; else it shows that bytes flow.
 func TestThroughput(t *testing.T) {
+	parallel(t)
 	for _, backend := range []string{backendTUN, backendNetstack} {
 		t.Run(backend, func(t *testing.T) {
 			plain, skein, ratio := throughput(t, backend, pick(1, 15), pick(200*time.Millisecond, time.Second))

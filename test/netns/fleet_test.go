@@ -24,7 +24,9 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/clusterslot"
 	"github.com/skein-project/skein/internal/nstest"
+	"github.com/skein-project/skein/internal/require"
 )
 
 const (
@@ -60,6 +62,15 @@ type daemon struct {
 
 // newFleet makes size hosts and their configurations, and starts nothing.
 func newFleet(t *testing.T, backend string, size int) *fleet {
+	t.Helper()
+	require.Need(t, require.Netns)
+	clusterslot.Take(t)
+	return besideFleet(t, backend, size)
+}
+
+// besideFleet is newFleet for a test's second cluster, which shares the slot of
+// the first.
+func besideFleet(t *testing.T, backend string, size int) *fleet {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), pick(10*time.Minute, time.Hour))
 	t.Cleanup(cancel)

@@ -5,7 +5,6 @@ package netns_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // TestJobsNemesis streams jobs while hosts are killed, stopped, cut off and
@@ -27,18 +27,11 @@ import (
 // repeated.
 func TestJobsNemesis(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64N(1 << 32)
-	if text := os.Getenv("SKEIN_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKEIN_SEED=%d", seed)
+	seed := chooseSeed(t)
 	a := newArena(t, cluster.ProfileFast, pick(3, 5), seed)
 	holder, _ := a.holder()
 	a.backlog(holder) // one job of many chunks beside the small ones
-	n := &nemesis{arena: a, down: map[*daemon]bool{}, stopped: map[*daemon]bool{}, shaped: map[*daemon]bool{}, did: map[string]int{}}
+	n := newNemesis(a)
 	for jobs, end := pick(20, 1000), time.Now().Add(pick(150*time.Second, time.Hour)); len(a.load.acknowledged()) < jobs; {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d jobs acknowledged, after %v", len(a.load.acknowledged()), jobs, n.did)
@@ -57,7 +50,7 @@ func TestJobsNemesis(t *testing.T) {
 }
 
 // sum says in one line what a reader wants to know of the run.
-func (a *arena) sum(jobs []cluster.JobID, v *verdict, faults map[string]int) {
+func (a *arena) sum(jobs []job.ID, v *verdict, faults map[string]int) {
 	a.t.Helper()
 	var submitted, accepted, assigned, failed, reclaimed uint64
 	chunks, lost, twice := 0, 0, 0
@@ -85,7 +78,7 @@ func (a *arena) sum(jobs []cluster.JobID, v *verdict, faults map[string]int) {
 
 // whole checks that each host tells of each job that all of it counts, and
 // whose work it was.
-func (a *arena) whole(jobs []cluster.JobID) {
+func (a *arena) whole(jobs []job.ID) {
 	a.t.Helper()
 	for _, d := range a.all {
 		for _, id := range jobs {
@@ -101,7 +94,7 @@ func (a *arena) whole(jobs []cluster.JobID) {
 					a.t.Errorf("job %s on %s: %s worked for it", id, d.Name(), w.Node)
 				}
 			}
-			if j.State != cluster.JobCompleted || j.Chunks.Accepted != j.Chunks.Total || by != j.Chunks.Total ||
+			if j.State != job.Completed || j.Chunks.Accepted != j.Chunks.Total || by != j.Chunks.Total ||
 				j.Iterations.Accepted != j.Spec.Iterations || j.Chunks.Assigned+j.Chunks.Pending+j.Chunks.Failed != 0 {
 				a.t.Errorf("job %s on %s: %s, chunks %+v, %d of them by workers, iterations %+v of %d",
 					id, d.Name(), j.State, j.Chunks, by, j.Iterations, j.Spec.Iterations)
@@ -177,7 +170,7 @@ func TestCancel(t *testing.T) {
 	f.settled()
 	endless := f.all[0].upload(0)
 	endless.Key, endless.Chunk, endless.Iterations = "endless", chunkSize, 200*chunkSize
-	job, err := f.all[1].api.Submit(f.ctx, api.SubmitRequest{Spec: endless})
+	theJob, err := f.all[1].api.Submit(f.ctx, api.SubmitRequest{Spec: endless})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +182,7 @@ func TestCancel(t *testing.T) {
 		return nil
 	})
 	began := time.Now()
-	if _, err := f.all[2].api.StopJob(f.ctx, string(job.Job), "enough"); err != nil {
+	if _, err := f.all[2].api.StopJob(f.ctx, string(theJob.Job), "enough"); err != nil {
 		t.Fatal(err)
 	}
 	f.await("their end", time.Minute, func() error {
@@ -203,7 +196,7 @@ func TestCancel(t *testing.T) {
 	within(t, "all executors stopped", time.Since(began), 2*time.Second)
 	f.await("the job is cancelled on all hosts", time.Minute, func() error {
 		for _, d := range f.all {
-			if j, err := d.api.Job(f.ctx, string(job.Job)); err != nil || j.State != cluster.JobCancelled {
+			if j, err := d.api.Job(f.ctx, string(theJob.Job)); err != nil || j.State != job.Cancelled {
 				return fmt.Errorf("%s: %s, %w", d.Name(), j.State, err)
 			}
 		}
@@ -219,7 +212,7 @@ func TestCancel(t *testing.T) {
 }
 
 // completes submits a job and waits for its end.
-func (f *fleet) completes(s cluster.JobSpec, through *daemon) api.Job {
+func (f *fleet) completes(s job.Spec, through *daemon) api.Job {
 	f.t.Helper()
 	var j api.Job
 	f.await("job "+s.Key, 10*time.Minute, func() error {
@@ -228,7 +221,7 @@ func (f *fleet) completes(s cluster.JobSpec, through *daemon) api.Job {
 		if err != nil {
 			return err
 		}
-		if j, err = through.api.Job(f.ctx, string(sub.Job)); err == nil && j.State != cluster.JobCompleted {
+		if j, err = through.api.Job(f.ctx, string(sub.Job)); err == nil && j.State != job.Completed {
 			err = fmt.Errorf("%s, chunks %+v", j.State, j.Chunks)
 		}
 		return err

@@ -13,18 +13,20 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // judge reads the replicated logs of all hosts and says what must not be in
 // them. It decides by itself which events are void, in the plainest way.
 type judge struct {
-	chains map[cluster.SourceID][]api.Event
+	chains map[event.SourceID][]api.Event
 	read   map[string]api.Cursor // by host: what of its copy was compared
 	clash  []string              // copies that differ
 }
 
 func newJudge() *judge {
-	return &judge{chains: map[cluster.SourceID][]api.Event{}, read: map[string]api.Cursor{}}
+	return &judge{chains: map[event.SourceID][]api.Event{}, read: map[string]api.Cursor{}}
 }
 
 // look reads what a host has that was not read from it before.
@@ -60,7 +62,7 @@ func (j *judge) take(host string, e api.Event) {
 // opening is a term_start.
 type opening struct {
 	at   api.Event
-	cuts map[cluster.SourceID]uint64
+	cuts map[event.SourceID]uint64
 }
 
 // void reports whether a later term of live has fenced e off.
@@ -78,7 +80,7 @@ func void(live []opening, e api.Event) bool {
 func (j *judge) openings() (live []opening, all []api.Event) {
 	for _, chain := range j.chains {
 		for _, e := range chain {
-			if e.Kind == cluster.KindTermStart {
+			if e.Kind == event.KindTermStart {
 				all = append(all, e)
 			}
 		}
@@ -91,11 +93,11 @@ func (j *judge) openings() (live []opening, all []api.Event) {
 		return 1
 	})
 	for _, e := range all {
-		var body cluster.TermStart
+		var body event.TermStart
 		if json.Unmarshal(e.Body, &body) != nil || void(live, e) {
 			continue
 		}
-		o := opening{at: e, cuts: map[cluster.SourceID]uint64{}}
+		o := opening{at: e, cuts: map[event.SourceID]uint64{}}
 		for _, m := range body.Cut {
 			o.cuts[m.Source] = m.Seq
 		}
@@ -113,14 +115,14 @@ type verdict struct {
 	wrong  []string
 	terms  int
 	void   int // authority events that do not count
-	jobs   map[cluster.JobID]*jobTally
+	jobs   map[job.ID]*jobTally
 	opened map[cluster.Term]api.Event
 }
 
 type jobTally struct {
 	chunks   int
 	accepted map[int]int
-	ends     []cluster.JobState
+	ends     []job.State
 }
 
 func (v *verdict) say(format string, args ...any) {
@@ -131,7 +133,7 @@ func (v *verdict) say(format string, args ...any) {
 // this machine, and what does not count must not have been written late either.
 func (j *judge) decide(oneClock bool) *verdict {
 	live, all := j.openings()
-	v := &verdict{wrong: slices.Clone(j.clash), jobs: map[cluster.JobID]*jobTally{}, opened: map[cluster.Term]api.Event{}}
+	v := &verdict{wrong: slices.Clone(j.clash), jobs: map[job.ID]*jobTally{}, opened: map[cluster.Term]api.Event{}}
 	for _, e := range all {
 		if first, ok := v.opened[e.Term]; ok {
 			v.say("term %d was opened by %s and by %s", e.Term, first.Source, e.Source)
@@ -140,9 +142,9 @@ func (j *judge) decide(oneClock bool) *verdict {
 		v.opened[e.Term] = e
 	}
 	v.terms = len(v.opened)
-	writers := map[cluster.Term]cluster.SourceID{}
+	writers := map[cluster.Term]event.SourceID{}
 	last := map[cluster.Term]cluster.HLC{} // of what counts
-	for _, src := range slices.SortedFunc(maps.Keys(j.chains), cluster.SourceID.Compare) {
+	for _, src := range slices.SortedFunc(maps.Keys(j.chains), event.SourceID.Compare) {
 		var highest cluster.Term
 		for _, e := range j.chains[src] {
 			if !e.Kind.Authority() {
@@ -192,15 +194,15 @@ func (v *verdict) late(oneClock bool, e api.Event) {
 // count adds an event that counts to its job.
 func (v *verdict) count(e api.Event) {
 	var body struct {
-		Job    cluster.JobID    `json:"job"`
-		Chunk  int              `json:"chunk"`
-		Chunks int              `json:"chunks"`
-		State  cluster.JobState `json:"state"`
+		Job    job.ID    `json:"job"`
+		Chunk  int       `json:"chunk"`
+		Chunks int       `json:"chunks"`
+		State  job.State `json:"state"`
 
-		Accepts []cluster.Accept `json:"accepts"`
+		Accepts []event.Accept `json:"accepts"`
 	}
 	switch e.Kind {
-	case cluster.KindJobSubmitted, cluster.KindChunkAccepted, cluster.KindChunksAccepted, cluster.KindJobDone:
+	case event.KindJobSubmitted, event.KindChunkAccepted, event.KindChunksAccepted, event.KindJobDone:
 	default:
 		return
 	}
@@ -214,15 +216,15 @@ func (v *verdict) count(e api.Event) {
 		v.jobs[body.Job] = t
 	}
 	switch e.Kind {
-	case cluster.KindJobSubmitted:
+	case event.KindJobSubmitted:
 		t.chunks = body.Chunks
-	case cluster.KindChunkAccepted:
+	case event.KindChunkAccepted:
 		t.accepted[body.Chunk]++
-	case cluster.KindChunksAccepted:
+	case event.KindChunksAccepted:
 		for _, a := range body.Accepts {
 			t.accepted[a.Chunk]++
 		}
-	case cluster.KindJobDone:
+	case event.KindJobDone:
 		t.ends = append(t.ends, body.State)
 	}
 }
@@ -238,19 +240,19 @@ func (v *verdict) tally() {
 		switch {
 		case len(t.ends) > 1:
 			v.say("job %s ended %d times: %v", id, len(t.ends), t.ends)
-		case len(t.ends) == 1 && t.ends[0] == cluster.JobCompleted && len(t.accepted) != t.chunks:
+		case len(t.ends) == 1 && t.ends[0] == job.Completed && len(t.accepted) != t.chunks:
 			v.say("job %s is done with %d of %d chunks", id, len(t.accepted), t.chunks)
 		}
 	}
 }
 
 // kept checks that what was acknowledged is there, and done.
-func (v *verdict) kept(acked []cluster.JobID) {
+func (v *verdict) kept(acked []job.ID) {
 	for _, id := range acked {
 		switch t := v.jobs[id]; {
 		case t == nil || t.chunks == 0:
 			v.say("job %s was acknowledged and is lost", id)
-		case len(t.ends) != 1 || t.ends[0] != cluster.JobCompleted:
+		case len(t.ends) != 1 || t.ends[0] != job.Completed:
 			v.say("job %s was acknowledged and ended %v", id, t.ends)
 		}
 	}
@@ -258,8 +260,8 @@ func (v *verdict) kept(acked []cluster.JobID) {
 
 // after is the moment at which a host comes back.
 type after struct {
-	time time.Time                   // for hosts with the clock of this machine
-	read map[cluster.SourceID]uint64 // else how far their own logs were
+	time time.Time                 // for hosts with the clock of this machine
+	read map[event.SourceID]uint64 // else how far their own logs were
 }
 
 func (a after) includes(e api.Event) bool {
@@ -270,8 +272,8 @@ func (a after) includes(e api.Event) bool {
 }
 
 // lengths is how far all chains were read.
-func (j *judge) lengths() map[cluster.SourceID]uint64 {
-	out := map[cluster.SourceID]uint64{}
+func (j *judge) lengths() map[event.SourceID]uint64 {
+	out := map[event.SourceID]uint64{}
 	for src, chain := range j.chains {
 		out[src] = uint64(len(chain))
 	}
@@ -298,7 +300,7 @@ func (j *judge) firstAssigned(above cluster.Term) (time.Time, bool) {
 	var first cluster.HLC
 	for _, chain := range j.chains {
 		for _, e := range chain {
-			if e.Kind == cluster.KindChunksAssigned && e.Term > above && (first == 0 || e.HLC < first) {
+			if e.Kind == event.KindChunksAssigned && e.Term > above && (first == 0 || e.HLC < first) {
 				first = e.HLC
 			}
 		}
@@ -312,12 +314,12 @@ type history struct {
 	tick int
 }
 
-func (h *history) add(node cluster.NodeID, term cluster.Term, kind cluster.Kind, body any) {
+func (h *history) add(node cluster.NodeID, term cluster.Term, kind event.Kind, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
 	}
-	src := cluster.SourceID{Node: node, Inc: 1}
+	src := event.SourceID{Node: node, Inc: 1}
 	h.tick++
 	seq := uint64(len(h.j.chains[src]) + 1)
 	h.j.take(string(node), api.Event{
@@ -329,15 +331,15 @@ func (h *history) add(node cluster.NodeID, term cluster.Term, kind cluster.Kind,
 // open opens a term, with a cut at what is there now but for the last skip
 // events of node.
 func (h *history) open(by cluster.NodeID, term cluster.Term, node cluster.NodeID, skip uint64) {
-	var cut cluster.Cut
+	var cut event.Cut
 	for src, chain := range h.j.chains {
-		m := cluster.SourceMark{Source: src}
+		m := event.SourceMark{Source: src}
 		if m.Seq = uint64(len(chain)); src.Node == node {
 			m.Seq -= skip
 		}
 		cut = append(cut, m)
 	}
-	h.add(by, term, cluster.KindTermStart, cluster.TermStart{Term: term, Cut: cut})
+	h.add(by, term, event.KindTermStart, event.TermStart{Term: term, Cut: cut})
 }
 
 // TestJudge shows that the judge of the other tests sees what it is there for.
@@ -346,17 +348,17 @@ func TestJudge(t *testing.T) {
 	good := func() *history {
 		h := &history{j: newJudge()}
 		h.open("a", 1, "", 0)
-		h.add("a", 1, cluster.KindJobSubmitted, cluster.JobSubmitted{Job: "j", Chunks: 2})
-		h.add("a", 1, cluster.KindChunkAccepted, cluster.ChunkAccepted{Job: "j", Chunk: 0})
-		h.add("a", 1, cluster.KindChunkAccepted, cluster.ChunkAccepted{Job: "j", Chunk: 1})
+		h.add("a", 1, event.KindJobSubmitted, event.JobSubmitted{Job: "j", Chunks: 2})
+		h.add("a", 1, event.KindChunkAccepted, event.ChunkAccepted{Job: "j", Chunk: 0})
+		h.add("a", 1, event.KindChunkAccepted, event.ChunkAccepted{Job: "j", Chunk: 1})
 		h.open("b", 2, "a", 1) // a's last event is void
-		h.add("b", 2, cluster.KindChunkAccepted, cluster.ChunkAccepted{Job: "j", Chunk: 1})
-		h.add("b", 2, cluster.KindJobDone, cluster.JobDone{Job: "j", State: cluster.JobCompleted})
+		h.add("b", 2, event.KindChunkAccepted, event.ChunkAccepted{Job: "j", Chunk: 1})
+		h.add("b", 2, event.KindJobDone, event.JobDone{Job: "j", State: job.Completed})
 		return h
 	}
 	judged := func(h *history) *verdict {
 		v := h.j.decide(true)
-		v.kept([]cluster.JobID{"j"})
+		v.kept([]job.ID{"j"})
 		h.j.idle(v, "a", 1, after{time: time.UnixMilli(5000)})
 		return v
 	}
@@ -364,25 +366,25 @@ func TestJudge(t *testing.T) {
 		t.Fatalf("a good history: %d void, %d terms, %q", v.void, v.terms, v.wrong)
 	}
 	for name, spoil := range map[string]func(*history){
-		"two writers in a term":  func(h *history) { h.add("a", 2, cluster.KindConfigChanged, struct{}{}) },
+		"two writers in a term":  func(h *history) { h.add("a", 2, event.KindConfigChanged, struct{}{}) },
 		"two openings of a term": func(h *history) { h.open("c", 2, "", 0) },
-		"a term without opening": func(h *history) { h.add("c", 3, cluster.KindConfigChanged, struct{}{}) },
-		"late under an old term": func(h *history) { h.add("a", 1, cluster.KindConfigChanged, struct{}{}) },
-		"a chunk twice":          func(h *history) { h.add("b", 2, cluster.KindChunkAccepted, cluster.ChunkAccepted{Job: "j"}) },
-		"an end twice":           func(h *history) { h.add("b", 2, cluster.KindJobDone, cluster.JobDone{Job: "j"}) },
+		"a term without opening": func(h *history) { h.add("c", 3, event.KindConfigChanged, struct{}{}) },
+		"late under an old term": func(h *history) { h.add("a", 1, event.KindConfigChanged, struct{}{}) },
+		"a chunk twice":          func(h *history) { h.add("b", 2, event.KindChunkAccepted, event.ChunkAccepted{Job: "j"}) },
+		"an end twice":           func(h *history) { h.add("b", 2, event.KindJobDone, event.JobDone{Job: "j"}) },
 		"an acknowledged job lost": func(h *history) {
 			h.open("c", 3, "a", 4)
 		},
 		"another copy": func(h *history) {
-			e := h.j.chains[cluster.SourceID{Node: "a", Inc: 1}][0]
+			e := h.j.chains[event.SourceID{Node: "a", Inc: 1}][0]
 			e.Hash = cluster.Hash{99}
 			h.j.take("c", e)
 		},
 		"a gap": func(h *history) {
-			h.j.take("c", api.Event{Source: cluster.SourceID{Node: "a", Inc: 1}, Seq: 99})
+			h.j.take("c", api.Event{Source: event.SourceID{Node: "a", Inc: 1}, Seq: 99})
 		},
 		"overlap that counts": func(h *history) {
-			src := cluster.SourceID{Node: "a", Inc: 1}
+			src := event.SourceID{Node: "a", Inc: 1}
 			h.j.chains[src][2].HLC = cluster.NewHLC(time.UnixMilli(100_000), 0)
 		},
 	} {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // Shape of the load.
@@ -31,7 +31,7 @@ const (
 // acts all the time, and remembers which were acknowledged as stable.
 type load struct {
 	f    *fleet
-	spec cluster.JobSpec
+	spec job.Spec
 	all  []*daemon
 
 	cancel context.CancelFunc // nil: not running
@@ -39,7 +39,7 @@ type load struct {
 	made   atomic.Int64 // jobs
 
 	mu      sync.Mutex
-	acked   []cluster.JobID
+	acked   []job.ID
 	refused int
 }
 
@@ -91,17 +91,17 @@ func module(turns int) []byte {
 }
 
 // upload stores a module on d.
-func (d *daemon) upload(turns int) cluster.JobSpec {
+func (d *daemon) upload(turns int) job.Spec {
 	d.f.t.Helper()
 	a, err := d.api.PutArtefact(d.f.ctx, bytes.NewReader(module(turns)))
 	if err != nil {
 		d.f.t.Fatalf("artefact of %s: %v", d.Name(), err)
 	}
-	return cluster.JobSpec{Executor: cluster.ExecutorWASM, Artefact: a.Hash, Seed: 1}
+	return job.Spec{Executor: job.ExecutorWASM, Artefact: a.Hash, Seed: 1}
 }
 
 // job is a job of so many chunks, another one each time.
-func (l *load) job(chunks int) cluster.JobSpec {
+func (l *load) job(chunks int) job.Spec {
 	s := l.spec
 	s.Key = fmt.Sprintf("load-%d", l.made.Add(1))
 	s.Chunk, s.Iterations = chunkSize, uint64(chunks)*chunkSize
@@ -147,7 +147,7 @@ func (l *load) stop() {
 }
 
 // submit hands one job to a host and notes the answer.
-func (l *load) submit(ctx context.Context, d *daemon, s cluster.JobSpec) (cluster.JobID, error) {
+func (l *load) submit(ctx context.Context, d *daemon, s job.Spec) (job.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadWait)
 	defer cancel()
 	sub, err := d.api.Submit(ctx, api.SubmitRequest{Spec: s, Wait: api.WaitStable})
@@ -162,8 +162,8 @@ func (l *load) submit(ctx context.Context, d *daemon, s cluster.JobSpec) (cluste
 }
 
 // acknowledged lists the jobs that must never be lost.
-func (l *load) acknowledged() []cluster.JobID {
+func (l *load) acknowledged() []job.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]cluster.JobID(nil), l.acked...)
+	return append([]job.ID(nil), l.acked...)
 }

@@ -25,6 +25,24 @@ type nemesis struct {
 	did     map[string]int
 }
 
+func newNemesis(a *arena) *nemesis {
+	return &nemesis{arena: a, down: map[*daemon]bool{}, stopped: map[*daemon]bool{}, shaped: map[*daemon]bool{}, did: map[string]int{}}
+}
+
+// chooseSeed is SKEIN_SEED, or any, and logged.
+func chooseSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64N(1 << 32)
+	if text := os.Getenv("SKEIN_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("SKEIN_SEED=%d", seed)
+	return seed
+}
+
 // harms are what it does to one host or to all. Each is undone by mend or by
 // its own opposite, at random.
 func (n *nemesis) harms() map[string]func(*daemon) {
@@ -170,16 +188,9 @@ func (n *nemesis) rest(d time.Duration) {
 // judges. SKEIN_SEED=n repeats a run, as far as real processes can be repeated.
 func TestLeaseNemesis(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64N(1 << 32)
-	if text := os.Getenv("SKEIN_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKEIN_SEED=%d", seed)
+	seed := chooseSeed(t)
 	a := newArena(t, cluster.ProfileFast, 5, seed)
-	n := &nemesis{arena: a, down: map[*daemon]bool{}, stopped: map[*daemon]bool{}, shaped: map[*daemon]bool{}, did: map[string]int{}}
+	n := newNemesis(a)
 	for range pick(1, 6) {
 		n.rage(time.Now().Add(pick(15*time.Second, 30*time.Second)))
 		n.mend()

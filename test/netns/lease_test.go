@@ -18,6 +18,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -128,7 +129,7 @@ func (a *arena) but(out ...*daemon) []*daemon {
 func (a *arena) backlog(through *daemon) {
 	a.t.Helper()
 	spec := a.load.job(largeJob)
-	var id cluster.JobID
+	var id job.ID
 	a.await("a large job", time.Minute, func() (err error) {
 		id, err = a.load.submit(a.ctx, through, spec)
 		return err

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,16 +27,9 @@ import (
 // as real processes can be repeated.
 func TestLogNemesis(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64N(1 << 32)
-	if text := os.Getenv("SKEIN_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("SKEIN_SEED=%d", seed)
+	seed := chooseSeed(t)
 	a := newArena(t, cluster.ProfileFast, 3, seed)
-	n := &nemesis{arena: a, down: map[*daemon]bool{}, stopped: map[*daemon]bool{}, shaped: map[*daemon]bool{}, did: map[string]int{}}
+	n := newNemesis(a)
 	n.rage(time.Now().Add(pick(20*time.Second, 5*time.Minute)))
 	n.mend()
 	mended := time.Now()

@@ -17,7 +17,9 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/internal/nstest"
 )
 
@@ -40,11 +42,11 @@ func TestSecretsStayHidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		token, err := join.ParseToken(strings.TrimSpace(string(text)))
+		parsed, err := token.Parse(strings.TrimSpace(string(text)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		secrets["invite of "+d.Name()] = token.Secret.Bytes()
+		secrets["invite of "+d.Name()] = parsed.Secret.Bytes()
 		secrets["token of "+d.Name()] = bytes.TrimSpace(text)
 		id, _, err := join.Load(d.state())
 		if err != nil {
@@ -104,7 +106,7 @@ func TestInvitesEnd(t *testing.T) {
 	f := newFleet(t, backend(), 2)
 	f.up()
 	first, late := f.all[0], f.add(backend())
-	foreign := newFleet(t, backend(), 1)
+	foreign := besideFleet(t, backend(), 1)
 	foreign.found()
 	revoked := first.invite(1)
 	tokens, err := first.api.Tokens(f.ctx)
@@ -343,12 +345,12 @@ func TestBlackHole(t *testing.T) {
 	})
 	f.await("it is in the event log", 20*time.Second, func() error {
 		events := 0
-		err := from.api.Events(f.ctx, api.EventQuery{Kind: string(cluster.KindMTUBlackhole)}, api.FollowOptions{}, func(api.Event) error {
+		err := from.api.Events(f.ctx, api.EventQuery{Kind: string(event.KindMTUBlackhole)}, api.FollowOptions{}, func(api.Event) error {
 			events++
 			return nil
 		})
 		if err == nil && events == 0 {
-			err = fmt.Errorf("no %s", cluster.KindMTUBlackhole)
+			err = fmt.Errorf("no %s", event.KindMTUBlackhole)
 		}
 		return err
 	})

@@ -16,6 +16,7 @@ import (
 
 // TestFullMesh starts a cluster whose hosts know each other, all at once.
 func TestFullMesh(t *testing.T) {
+	parallel(t)
 	for _, c := range []struct {
 		name    string
 		backend string
@@ -27,6 +28,7 @@ func TestFullMesh(t *testing.T) {
 		{"many", backend(), pick(6, 20), 10 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			parallel(t)
 			f := newFleet(t, c.backend, c.size)
 			f.up()
 			for _, d := range f.all {

@@ -27,6 +27,7 @@ import (
 // reach all three; the publisher is killed, and the address is still served,
 // published by one that was granted the key.
 func TestOneAddressThreeHosts(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	client := tornettest.Run(t, f.net, "client")
 	n1 := f.add("")
@@ -57,6 +58,25 @@ func TestOneAddressThreeHosts(t *testing.T) {
 		}
 	}
 	n3.await("three keepers", func(o api.Onion) bool { return len(o.Addresses) == 1 && len(o.Addresses[0].Keepers) == 3 })
+	// A client keeps the descriptor that it fetches, so none may find an older one.
+	eventually(t, "all directories have the points of all three", func(ctx context.Context) error {
+		o, err := n1.api.Onion(ctx)
+		if err != nil {
+			return err
+		}
+		points := 0
+		for _, n := range o.Addresses[0].Points {
+			points += n // of both periods
+		}
+		v, err := n1.api.VerifyOnion(ctx, address)
+		if err != nil {
+			return err
+		}
+		if len(v.Dirs) == 0 || slices.ContainsFunc(v.Dirs, func(d api.OnionDirView) bool { return 2*d.Points != points }) {
+			return fmt.Errorf("%d points wanted, %+v", points/2, v)
+		}
+		return nil
+	})
 
 	if err := client.Fresh(f.ctx); err != nil {
 		t.Fatal(err)
@@ -113,18 +133,49 @@ func TestOneAddressThreeHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.publisher("with it again", func(a api.OnionAddress) bool { return has(a.Points, left...) })
+	f.failBackends(next, f.named(other))
 	f.stopUnnoticed(client, address, other)
+}
+
+func (f *fleet) named(node cluster.NodeID) *host {
+	f.t.Helper()
+	for _, h := range f.hosts {
+		if h.name == string(node) {
+			return h
+		}
+	}
+	f.t.Fatalf("no host %s", node)
+	return nil
+}
+
+// failBackends lets the backends of the two hosts of an address fail and come
+// back: one that fails alone is left out, both are not.
+func (f *fleet) failBackends(publisher, other *host) {
+	f.t.Helper()
+	both := []cluster.NodeID{cluster.NodeID(publisher.name), cluster.NodeID(other.name)}
+	awaitPoints := func(what string, want ...cluster.NodeID) {
+		f.t.Helper()
+		f.publisher(what, func(a api.OnionAddress) bool { return has(a.Points, want...) })
+	}
+	other.backend.fail()
+	awaitPoints("without the host whose backend fails", both[0])
+	publisher.await("shows the backend that fails", func(o api.Onion) bool {
+		return slices.ContainsFunc(o.Hosts, func(h api.OnionHost) bool {
+			return h.Node == both[1] && !h.Serving && slices.Contains(h.Backends, api.OnionBackend{Name: other.backend.addr})
+		})
+	})
+	publisher.backend.fail()
+	awaitPoints("with both, since both fail", both...)
+	other.backend.start(f.t)
+	awaitPoints("without itself, whose backend fails", both[1])
+	publisher.backend.start(f.t)
+	awaitPoints("with both again", both...)
 }
 
 // stopUnnoticed stops a host in good order while a client connects.
 func (f *fleet) stopUnnoticed(client *tornet.Tor, address string, node cluster.NodeID) {
 	f.t.Helper()
-	var h *host
-	for _, h = range f.hosts {
-		if h.name == string(node) {
-			break
-		}
-	}
+	h := f.named(node)
 	if prove() {
 		awaitCalm(40 * time.Second)
 	}
@@ -162,6 +213,7 @@ func (f *fleet) stopUnnoticed(client *tornet.Tor, address string, node cluster.N
 // one client may find, gets a second host, changes its own onion key, and is
 // alone again. Each time clients reach what they may.
 func TestOperations(t *testing.T) {
+	t.Parallel()
 	long(t)
 	f := newFleet(t)
 	n1 := f.add("")
@@ -267,6 +319,7 @@ func pointsOf(names ...cluster.NodeID) func(api.OnionAddress) bool {
 // again and again. Clients of the first address hardly notice, whether they know
 // the descriptor of before or not.
 func TestSecondAddress(t *testing.T) {
+	t.Parallel()
 	long(t)
 	f := newFleet(t)
 	names := []cluster.NodeID{"n1", "n2", "n3"}
@@ -400,6 +453,7 @@ func (h *host) command(args ...string) error {
 // behind its onion; fresh clients are served all the while, and the one that
 // hung is back by itself.
 func TestLostHosts(t *testing.T) {
+	t.Parallel()
 	long(t)
 	f := newFleet(t)
 	_, address := f.three()

@@ -46,6 +46,7 @@ type fleet struct {
 type host struct {
 	*fleet
 	name, dir, config string
+	backend           *service
 	api               *api.Client
 	cmd               *exec.Cmd
 	done              chan struct{}
@@ -53,7 +54,7 @@ type host struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	n := network.Get(t)
+	n := sharedNetwork(t)
 	exe, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -103,26 +104,44 @@ func port(t *testing.T) int {
 	return 0
 }
 
-// named is a service that tells its name.
-func named(t *testing.T, name string) string {
+// service is a host's backend, which answers with the host's name.
+type service struct {
+	name, addr string
+	server     *http.Server
+}
+
+// named starts a service.
+func named(t *testing.T, name string) *service {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	s := &service{name: name, addr: "127.0.0.1:0"}
+	s.start(t)
+	t.Cleanup(s.fail)
+	return s
+}
+
+// start has the service answer, at the address that it had before.
+func (s *service) start(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp4", s.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, name)
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, s.name)
 	})}
-	go func() { _ = s.Serve(l) }() // ends with Close
-	t.Cleanup(func() { _ = s.Close() })
-	return l.Addr().String()
+	go func() { _ = server.Serve(l) }() // ends with Close
+	s.addr, s.server = l.Addr().String(), server
 }
+
+// fail ends the service.
+func (s *service) fail() { _ = s.server.Close() }
 
 // add starts one more host: the founder, or one that joins by a token.
 func (f *fleet) add(extra string) *host {
 	f.t.Helper()
 	h := &host{fleet: f, name: fmt.Sprintf("n%d", len(f.hosts)+1)}
 	h.dir = filepath.Join(f.dir, h.name)
+	h.backend = named(f.t, h.name)
 	h.config = filepath.Join(h.dir, "skein.toml")
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		f.t.Fatal(err)
@@ -150,7 +169,7 @@ torrc = [%s]
 [onion]
 target = %q
 %s
-`, filepath.Join(h.dir, "s"), h.name, 10*(len(f.hosts)+1), port(f.t), filepath.Join(h.dir, "sock"), strings.Join(lines, ", "), named(f.t, h.name), extra)
+`, filepath.Join(h.dir, "s"), h.name, 10*(len(f.hosts)+1), port(f.t), filepath.Join(h.dir, "sock"), strings.Join(lines, ", "), h.backend.addr, extra)
 	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 		f.t.Fatal(err)
 	}

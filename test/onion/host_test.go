@@ -122,7 +122,7 @@ func reach(x *tor.Tor, address, want string) func(context.Context) error {
 // master address that is reached under its own, posts, is killed, comes back.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
-	n := network.Get(t)
+	n := sharedNetwork(t)
 	service := tor.Service{
 		Dir: filepath.Join(t.TempDir(), "service"), Ports: []tor.Port{{Virtual: 80, Target: backend(t, "hello")}},
 		Masters: []string{aMaster},
@@ -273,7 +273,7 @@ func postAndFetch(t *testing.T, n *tornet.Network, client *tor.Tor, address stri
 // TestAttach uses a tor that runs already.
 func TestAttach(t *testing.T) {
 	t.Parallel()
-	n := network.Get(t)
+	n := sharedNetwork(t)
 	other := tornettest.Run(t, n, "other")
 	x := runTor(t, tor.Options{Attach: &tor.Attach{
 		Control: "unix:" + other.ControlSocket(), Socks: "unix:" + other.SocksSocket(),
@@ -296,7 +296,7 @@ func TestAttach(t *testing.T) {
 
 // TestNoSecrets looks for key material where others could see it.
 func TestNoSecrets(t *testing.T) {
-	n := network.Get(t)
+	n := sharedNetwork(t)
 	service := tor.Service{Dir: filepath.Join(t.TempDir(), "service"), Ports: []tor.Port{{Virtual: 80, Target: "127.0.0.1:9"}}}
 	t.Setenv("SKEIN_TEST_SECRET", "do-not-inherit")
 	host := runTor(t, tor.Options{Torrc: n.Torrc(), Services: []tor.Service{service}})

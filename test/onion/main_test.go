@@ -12,12 +12,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/internal/clusterslot"
+	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/internal/tornet/tornettest"
 )
 
 var network tornettest.Shared
 
 func TestMain(m *testing.M) { os.Exit(network.Main(m)) }
+
+// sharedNetwork is the network of all tests, on which the test may start what it
+// needs.
+func sharedNetwork(t *testing.T) *tornet.Network {
+	t.Helper()
+	n := network.Get(t)
+	clusterslot.Take(t)
+	return n
+}
 
 // limit bounds every wait on the private network.
 const limit = time.Minute

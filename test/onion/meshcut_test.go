@@ -28,6 +28,7 @@ import (
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/internal/tornet/tornettest"
+	statedir "github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/tor"
 )
 
@@ -379,14 +380,15 @@ func token(t *testing.T, r *real, via api.TokenVia) (text string) {
 // is back.
 func TestDaemonsWithoutMesh(t *testing.T) {
 	long(t)
-	n := network.Get(t)
+	t.Parallel()
+	n := sharedNetwork(t)
 	client := tornettest.Run(t, n, "client")
 	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
 	all := []*real{a, b, c}
 	for _, r := range all {
-		r.cfg.Onion.Target = named(t, r.name)
+		r.cfg.Onion.Target = named(t, r.name).addr
 	}
-	if err := daemon.Init(a.cfg, daemon.InitOptions{ClusterName: "onions"}); err != nil {
+	if err := statedir.Init(a.cfg, statedir.InitOptions{ClusterName: "onions"}); err != nil {
 		t.Fatal(err)
 	}
 	a.run("")
@@ -596,12 +598,13 @@ func reached(t *testing.T, client *tornet.Tor, address string, names ...string) 
 // serves to everyone joins through whichever host it comes out at, which passes
 // it on to the sponsor.
 func TestJoinThroughMaster(t *testing.T) {
-	n := network.Get(t)
+	t.Parallel()
+	n := sharedNetwork(t)
 	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
 	for _, r := range []*real{a, b, c} {
-		r.cfg.Onion.Target = named(t, r.name)
+		r.cfg.Onion.Target = named(t, r.name).addr
 	}
-	if err := daemon.Init(a.cfg, daemon.InitOptions{ClusterName: "onions"}); err != nil {
+	if err := statedir.Init(a.cfg, statedir.InitOptions{ClusterName: "onions"}); err != nil {
 		t.Fatal(err)
 	}
 	a.run("")

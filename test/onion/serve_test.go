@@ -181,6 +181,7 @@ func (s *stage) yesterday(p *onionnet.Publisher, clients []*tornet.Tor) {
 // at the worst moment.
 func TestRotation(t *testing.T) {
 	long(t)
+	t.Parallel()
 	s := newStage(t)
 	s.start("a", "b", "c")
 	p := s.publish("a", 1)

@@ -59,7 +59,7 @@ func TestRestricted(t *testing.T) {
 // reached by each of them, not by others, and no more by one that it forgot.
 func TestMembersOnly(t *testing.T) {
 	t.Parallel()
-	n := network.Get(t)
+	n := sharedNetwork(t)
 	const clients = 224 // see maxAdmitted of the daemon
 	encoding := base32.StdEncoding.WithPadding(base32.NoPadding)
 	keys := make([]*ecdh.PrivateKey, clients)

@@ -81,7 +81,7 @@ func (l *lockedFile) Write(p []byte) (int, error) {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, n: network.Get(t), roster: onionnet.NewRoster(), hosts: map[string]*onionnet.Host{}}
+	s := &stage{t: t, n: sharedNetwork(t), roster: onionnet.NewRoster(), hosts: map[string]*onionnet.Host{}}
 	var seed [32]byte
 	if _, err := rand.Read(seed[:]); err != nil {
 		t.Fatal(err)

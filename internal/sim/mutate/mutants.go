@@ -163,7 +163,7 @@ func mutants() []mutant {
 			"m.guard.node != r.Holder || m.guard.term > r.Term", "m.guard.node == \"\"",
 		},
 		{
-			"config: record taken without a signature", "coord/voters.go",
+			"config: record taken without a signature", "coord/election/signer.go",
 			"if len(c.Proof) > 0 && bytes.Equal(c.Proof, s.checked.proof) && bytes.Equal(text, s.checked.text) {", "if len(text) > 0 {",
 		},
 	}...)

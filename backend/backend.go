@@ -1,0 +1,192 @@
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/doctor"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/forward/jobwatch"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/status"
+)
+
+// Roster says who is a member, and who was.
+type Roster interface {
+	Member(cluster.NodeID) (cluster.Member, bool)
+	Retired() []member.Retired
+	// IsRetired reports whether a host left or was removed, LeftSponsor whether it
+	// was a sponsor and left by its own signature.
+	IsRetired(cluster.NodeID) bool
+	LeftSponsor(cluster.NodeID) bool
+}
+
+// Recorder logs what an operator changed.
+type Recorder interface {
+	Record(ctx context.Context, kind event.Kind, body any)
+}
+
+// Coord is coordination.
+type Coord interface {
+	recordsCoord
+	leaseCoord
+}
+
+// Log is the event log.
+type Log interface {
+	statusLog
+	eventLog
+	checkedLog
+}
+
+// Scheduler carries out jobs while this host holds the lease.
+type Scheduler interface {
+	jobScheduler
+	groupSetter
+	workerLister
+}
+
+// Options are what a Backend is made of. All must be set unless it says otherwise.
+type Options struct {
+	Identity    *join.Identity
+	ClusterName string
+	Version     string
+	Started     time.Time
+	Timing      lease.Timing
+	Now         func() time.Duration
+	// Config is what holds until the next start, Live what a reload changes, Running
+	// every key as it is in effect.
+	Config  config.Fixed
+	Live    func() config.Live
+	Running func() []config.Entry
+	// Stopping reports whether the daemon is on its way down.
+	Stopping func() bool
+
+	Log       Log
+	Coord     Coord
+	Mesh      Device
+	Roster    Roster
+	Worker    Worker
+	Scheduler Scheduler
+	Artefacts Artefacts
+	Compiler  Compiler
+	Recorder  Recorder
+	Forward   *forward.Router
+	Own       Own
+	Sponsor   Sponsor
+	// JoinAddrs lists where newcomers reach this host.
+	JoinAddrs func(via api.TokenVia) ([]string, error)
+	// Onion and Tor are nil where tor is off.
+	Onion OnionHost
+	Tor   Tor
+
+	Logger zerolog.Logger
+}
+
+// Backend implements status.Backend.
+type Backend struct {
+	*hostStatus
+	*meshes
+	*diagnosis
+	*leases
+	*jobs
+	*groups
+	*workers
+	*logs
+	*onions
+	*tokens
+	*members
+
+	checks *logChecks
+	file   *groupsFile
+}
+
+var _ status.Backend = (*Backend)(nil)
+
+// New returns a Backend. It starts nothing.
+func New(o Options) *Backend {
+	self, view := o.Identity.Node, o.Coord.View
+	hash := &stateHash{}
+	b := &Backend{
+		checks: newLogChecks(self, o.Log, hash, o.Logger),
+		meshes: &meshes{
+			self: self, listen: o.Config.Mesh.Listen.String(), autoMTU: func() bool { return o.Live().MTU == 0 }, device: o.Mesh, view: view,
+		},
+		leases: &leases{
+			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, coord: o.Coord, record: o.Recorder, remote: o.Forward,
+		},
+		jobs: &jobs{
+			self: self, view: view, log: o.Log, artefacts: o.Artefacts, compiler: o.Compiler, sched: o.Scheduler, remote: o.Forward,
+			logger: o.Logger,
+		},
+		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
+		workers: &workers{
+			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, remote: o.Forward, logger: o.Logger,
+		},
+		members: &members{self: self, own: o.Own, roster: o.Roster, remote: o.Forward},
+		onions: &onions{
+			id: o.Identity, host: o.Onion, tor: o.Tor, view: view, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
+		},
+		tokens: &tokens{id: o.Identity, sponsor: o.Sponsor, addrs: o.JoinAddrs, record: o.Recorder, logger: o.Logger},
+	}
+	b.watches = jobwatch.New(jobwatch.Options{
+		Job: b.Job, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
+		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
+	})
+	b.logs = &logs{self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
+	b.diagnosis = &diagnosis{
+		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,
+		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
+	}
+	b.hostStatus = &hostStatus{
+		self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing, now: o.Now, view: view,
+		roster: o.Roster, log: o.Log, hash: hash, leases: b.leases, meshes: b.meshes, workers: b.workers, stopping: o.Stopping,
+	}
+	b.file = newGroupsFile(func() string { return o.Live().GroupsFile }, b.groups, o.Logger)
+	return b
+}
+
+// Handle registers what this host carries out for others.
+func (b *Backend) Handle(r *forward.Router) {
+	forward.Handle(r, forward.CheckLog, b.checkLogFor)
+	forward.Handle(r, forward.Drain, b.drainFor)
+	forward.HandleStream(r, forward.FollowJob, b.watches.Serve)
+	forward.Handle(r, forward.Group, b.setGroup)
+	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
+	forward.Handle(r, forward.OnionGrant, b.takeGrant)
+	forward.Handle(r, forward.Release, b.release)
+	forward.Handle(r, forward.Snapshot, b.snapshotHere)
+	forward.Handle(r, forward.StepDown, b.stepDown)
+	forward.Handle(r, forward.Stop, b.stopJob)
+	forward.Handle(r, forward.Submit, b.submitHere)
+	forward.Handle(r, forward.Workers, b.workersHere)
+}
+
+// RunLogChecks checks the whole log when asked to, and slowly once a day, until ctx
+// ends.
+func (b *Backend) RunLogChecks(ctx context.Context) error { return b.checks.run(ctx) }
+
+// RunGroupsFile takes the groups of jobs.groups_file into the log, until ctx ends.
+func (b *Backend) RunGroupsFile(ctx context.Context) error { return b.file.run(ctx) }
+
+// ReloadGroups has the groups file read again.
+func (b *Backend) ReloadGroups() { b.file.wake() }
+
+// at names who asked on this host.
+func at(actor string, self cluster.NodeID) string { return actor + "@" + string(self) }
+
+// events is how many events a log has.
+func events(log interface{ Heads() []event.Head }) (total uint64) {
+	for _, h := range log.Heads() {
+		total += h.Seq
+	}
+	return total
+}

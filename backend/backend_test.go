@@ -1,0 +1,224 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/mesh"
+	"github.com/skein-project/skein/mesh/topo"
+	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/worker"
+	"github.com/skein-project/skein/worker/artefact"
+)
+
+// fakeLog is an event log of which only the fold is filled.
+type fakeLog struct {
+	state *state.State
+	disk  disk.Report
+}
+
+func (l *fakeLog) View(f func(*state.State))      { f(l.state) }
+func (l *fakeLog) Changed() <-chan struct{}       { return make(chan struct{}) }
+func (l *fakeLog) Heads() []event.Head            { return nil }
+func (l *fakeLog) Head(event.SourceID) event.Head { return event.Head{} }
+func (l *fakeLog) Size() int64                    { return 4096 }
+func (l *fakeLog) Digest() [16]byte               { return [16]byte{1} }
+func (l *fakeLog) Disk() disk.Report              { return l.disk }
+func (l *fakeLog) Err() error                     { return nil }
+func (l *fakeLog) Forks() []wire.Fork             { return nil }
+func (l *fakeLog) Snapshots() snapshots.Status    { return snapshots.Status{} }
+func (l *fakeLog) Repairing() []audit.Repairing   { return nil }
+
+// fakeRoster has members and nobody who was one.
+type fakeRoster []cluster.NodeID
+
+func (r fakeRoster) Member(id cluster.NodeID) (cluster.Member, bool) {
+	return cluster.Member{Node: id}, slices.Contains(r, id)
+}
+func (r fakeRoster) Retired() []member.Retired       { return nil }
+func (r fakeRoster) IsRetired(cluster.NodeID) bool   { return false }
+func (r fakeRoster) LeftSponsor(cluster.NodeID) bool { return false }
+
+type fakeWorker struct{}
+
+func (fakeWorker) View() worker.View                 { return worker.View{Slots: 4, Queued: 2} }
+func (fakeWorker) Drain(context.Context, bool) error { return nil }
+
+type fakeDevice struct{}
+
+func (fakeDevice) Backend() string            { return "netstack" }
+func (fakeDevice) Interface() string          { return "" }
+func (fakeDevice) MTU() int                   { return 1420 }
+func (fakeDevice) Key() topo.Key              { return topo.Key{} }
+func (fakeDevice) Observe() []mesh.PeerStatus { return nil }
+
+// TestStatus reads the status out of fakes: a host is joining until it has known a
+// holder once, and degraded for each reason that the parts give.
+func TestStatus(t *testing.T) {
+	timing, err := lease.TimingFor(cluster.ProfileLAN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &coord.View{Self: "n1"}
+	for _, id := range []cluster.NodeID{"n1", "n2"} {
+		v.Members = append(v.Members, coord.MemberView{Member: cluster.Member{Node: id}, Health: cluster.Alive, Heard: true})
+	}
+	log := &fakeLog{state: state.New()}
+	view := func() *coord.View { return v }
+	now := func() time.Duration { return time.Minute }
+	h := &hostStatus{
+		self: "n1", cluster: "blue", started: time.Now(), timing: timing, now: now, view: view, roster: fakeRoster{"n1", "n2"}, log: log,
+		hash: &stateHash{}, leases: &leases{self: "n1", timing: timing, now: now, view: view, log: log},
+		meshes:  &meshes{self: "n1", device: fakeDevice{}, view: view},
+		workers: &workers{self: "n1", worker: fakeWorker{}}, stopping: func() bool { return false },
+	}
+	expect := func(want api.State, reasons ...string) {
+		t.Helper()
+		st, err := h.Status(t.Context())
+		if err != nil || st.State != want || !slices.Equal(st.Reasons, reasons) {
+			t.Errorf("%s for %q, %v, want %s for %q", st.State, st.Reasons, err, want, reasons)
+		}
+		if st.Members.Alive != 2 || st.Worker.Slots != 4 || st.Log.SizeBytes != 4096 || st.Mesh.Backend != "netstack" {
+			t.Errorf("%+v", st)
+		}
+	}
+	expect(api.StateJoining, "no holder known")
+	v.Lease.Holder, v.Lease.Term = "n2", 3
+	expect(api.StateOK)
+	v.Lease.Holder = ""
+	expect(api.StateDegraded, "no holder known")
+	v.Lease.Holder, log.disk = "n2", disk.Report{State: disk.Low, Free: 7 << 20}
+	v.Failing = map[string]string{"self": "slow"}
+	expect(api.StateDegraded, "event log: little room, 7 MiB free", "self: slow")
+}
+
+// heldArtefacts are those of this host, and who else got them.
+type heldArtefacts struct {
+	mu   sync.Mutex
+	have map[cluster.Hash][]byte
+	sent []cluster.NodeID
+}
+
+func (s *heldArtefacts) Has(h cluster.Hash) (int64, bool) {
+	return int64(len(s.have[h])), s.have[h] != nil
+}
+
+func (s *heldArtefacts) Fetch(context.Context, cluster.Hash, []cluster.NodeID) error {
+	return errors.New("nobody has it")
+}
+func (s *heldArtefacts) Read(h cluster.Hash, _ int64) ([]byte, error) { return s.have[h], nil }
+func (s *heldArtefacts) Put(io.Reader, int64) (cluster.Hash, error) {
+	return cluster.Hash{}, artefact.ErrTooLarge
+}
+
+func (s *heldArtefacts) Spread(_ context.Context, _ cluster.Hash, to []cluster.NodeID) []cluster.NodeID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, to...)
+	return to
+}
+
+// holding is the scheduler of the holder.
+type holding struct {
+	Scheduler
+	log   *fakeLog
+	store *heldArtefacts
+	got   []job.Spec
+	sent  int // voters that had the artefacts when the job came
+}
+
+func (s *holding) Submit(_ context.Context, spec job.Spec, owner string, _ scheduler.Wait, _ bool) (scheduler.Submission, error) {
+	s.got = append(s.got, spec)
+	s.store.mu.Lock()
+	s.sent = len(s.store.sent)
+	s.store.mu.Unlock()
+	id := job.NewID(owner, spec.Key)
+	body, err := json.Marshal(event.JobSubmitted{Job: id, Owner: owner, Spec: spec, Chunks: spec.Chunks()})
+	if err != nil {
+		return scheduler.Submission{}, err
+	}
+	s.log.state.Apply(event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 2, Term: 1, Kind: event.KindJobSubmitted, Body: body})
+	return scheduler.Submission{Job: id, Created: true}, nil
+}
+
+func (s *holding) Workers() []plan.WorkerView { return nil }
+
+// TestSubmit: what a job needs is on a majority of the voters before the holder
+// gets it, and a job whose artefact is nowhere never gets there.
+func TestSubmit(t *testing.T) {
+	v := &coord.View{Self: "n1"}
+	v.Lease.Holder, v.Lease.Role = "n1", cluster.RoleHolder
+	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Mode: cluster.ModeQuorum, Voters: []cluster.NodeID{"n1", "n2", "n3"}}
+	config := cluster.Hash{7}
+	files := &heldArtefacts{have: map[cluster.Hash][]byte{config: []byte("{}")}}
+	log := &fakeLog{state: state.New()}
+	log.state.Apply(event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 1, Term: 1, Kind: event.KindTermStart, Body: []byte(`{"term":1,"profile":"lan"}`)})
+	sched := &holding{log: log, store: files}
+	router, err := forward.New(forward.Options{
+		Self: "n1", Lease: func() forward.Lease { return forward.Lease{Holder: "n1", Holding: true} }, Problem: ProblemOf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &jobs{
+		self: "n1", view: func() *coord.View { return v }, log: log, artefacts: files, sched: sched, remote: router, logger: zerolog.Nop(),
+	}
+	forward.Handle(router, forward.Submit, b.submitHere)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	spec := job.Spec{Key: "k", Executor: job.ExecutorExec, Program: "p", Iterations: 1, Chunk: 1, Config: cluster.Hash{9}}.WithDefaults()
+	if _, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: spec}); !api.IsCode(err, api.CodeInvalidJob) || len(sched.got) != 0 {
+		t.Fatalf("an artefact that nobody has: %v, %d jobs", err, len(sched.got))
+	}
+	spec.Config = config
+	out, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: spec})
+	if err != nil || !out.Created || len(sched.got) != 1 || sched.sent == 0 {
+		t.Fatalf("%+v, %v: %d jobs, artefact on %d other voters", out, err, len(sched.got), sched.sent)
+	}
+	if found, err := b.FindJob(ctx, string(out.Job)[:8]); err != nil || found != out.Job {
+		t.Errorf("%s, %v", found, err)
+	}
+	if _, _, err := b.PutArtefact(ctx, bytes.NewReader(nil)); !api.IsCode(err, api.CodeTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+// TestRemoveReason refuses a reason that no record can carry before anything else
+// is looked at.
+func TestRemoveReason(t *testing.T) {
+	for _, reason := range []string{"umgefallen \u00fc", "a\nb", "\x7f", strings.Repeat("x", api.MaxRemoveReason+1)} {
+		if _, err := (&members{self: "n1"}).Remove(t.Context(), "uid:0", "n2", reason); !api.IsCode(err, api.CodeInvalidRequest) {
+			t.Errorf("%q: %v", reason, err)
+		}
+		if err := forward.Remove.Check(forward.RemoveNode{Node: "n2", Reason: reason}); !api.IsCode(err, api.CodeInvalidRequest) {
+			t.Errorf("%q of another host: %v", reason, err)
+		}
+	}
+	if _, err := (&members{self: "n1", roster: fakeRoster{"n1"}}).Remove(t.Context(), "uid:0", "n9", "gone"); !api.IsCode(err, api.CodeNotFound) {
+		t.Errorf("no member: %v", err)
+	}
+}

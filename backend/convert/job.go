@@ -1,0 +1,77 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state"
+)
+
+// Job returns what a list of jobs shows of a job that does rate iterations per
+// second, 0 for unknown.
+func Job(j state.Job, rate float64, now time.Time) api.Job {
+	out := api.Job{
+		ID: j.ID, Name: j.Spec.Name, State: j.State, Reason: j.Reason, Owner: j.Owner, Spec: j.Spec,
+		SubmittedAt: j.Submitted.Time(),
+		Chunks: api.ChunkCounts{
+			Total: j.Chunks, Pending: j.Counts.Pending, Assigned: j.Counts.Assigned,
+			Accepted: j.Counts.Accepted, Failed: j.Counts.Failed, Parked: j.Counts.Parked,
+		},
+		Waits: j.Queued, StoppedBy: j.StoppedBy, StopReason: j.StopReason,
+		Iterations: api.IterationCounts{Total: j.Spec.Iterations, Accepted: j.Iterations},
+		Attempts:   api.AttemptCounts{Assigned: uint64(j.Attempts), Failed: uint64(j.Failures), Reclaimed: uint64(j.Reclaims)},
+		Workers:    []api.JobWorker{}, Aggregates: map[string]api.Summary{}, Failures: []api.Failure{},
+	}
+	if c := j.Counts; !j.State.Final() && j.Spec.Partial() == job.PartialWait && c.Failed > 0 && c.Pending+c.Assigned == 0 {
+		out.Waits = fmt.Sprintf("for an operator, %d chunks were given up: retry it, or stop it", c.Failed)
+	}
+	end := now
+	if j.Finished != 0 {
+		end = j.Finished.Time()
+		out.FinishedAt = &end
+	}
+	out.ElapsedSeconds = max(0, end.Sub(j.Submitted.Time()).Seconds())
+	if rate > 0 {
+		out.RatePerSecond = &rate
+		if !j.State.Final() {
+			out.ETASeconds = new(float64(j.Spec.Iterations-j.Iterations) / rate)
+		}
+	}
+	return out
+}
+
+// JobDetails adds what a list of jobs leaves out.
+func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk) {
+	out.Skipped, out.Anomalies = job.Skipped, job.Anomalies
+	for _, a := range job.Aggregates {
+		out.Aggregates[a.Name] = api.Summarise(a.Metric)
+	}
+	for _, f := range slices.Backward(job.LastFailures) {
+		out.Failures = append(out.Failures, api.Failure{
+			Chunk: f.Chunk, Attempt: f.Attempt, Worker: f.Worker, At: f.At.Time(), Reason: f.Reason, Final: f.Final,
+		})
+	}
+	parts := map[cluster.NodeID]*api.JobWorker{}
+	part := func(n cluster.NodeID) *api.JobWorker {
+		if parts[n] == nil {
+			parts[n] = &api.JobWorker{Node: n}
+		}
+		return parts[n]
+	}
+	for _, w := range job.Workers {
+		part(w.Worker).Accepted = w.Chunks
+	}
+	for _, c := range open {
+		for _, t := range c.Open {
+			part(t.Worker).Assigned++
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(parts)) {
+		out.Workers = append(out.Workers, *parts[n])
+	}
+}

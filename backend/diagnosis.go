@@ -1,0 +1,87 @@
+package backend
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/doctor"
+	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/lease"
+)
+
+// recordsCoord shows the membership records.
+type recordsCoord interface {
+	View() *coord.View
+	Records(ctx context.Context) (member.Records, error)
+}
+
+// doctorLog is what the doctor judges of the event log.
+type doctorLog interface {
+	Forks() []wire.Fork
+	Snapshots() snapshots.Status
+	View(func(*state.State))
+}
+
+// diagnosis gathers the facts that the doctor judges, and shows the configuration.
+type diagnosis struct {
+	fixed    config.Fixed
+	live     func() config.Live
+	running  func() []config.Entry
+	networks []netip.Prefix
+	version  string
+	started  time.Time
+	timing   lease.Timing
+	device   Device
+	coord    recordsCoord
+	log      doctorLog
+	checks   *logChecks
+}
+
+// Doctor implements status.ClusterReader.
+func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
+	host := doctor.Host{Config: d.fixed, NamesFile: d.live().NamesFile, Networks: d.networks, Backend: d.device.Backend()}
+	f := doctor.Cluster{
+		View: d.coord.View(), Wall: time.Now(), Peers: d.device.Observe(), MTU: d.device.MTU(),
+		Timing: d.timing, Profile: d.fixed.Lease.Profile, Tolerance: d.live().Tolerance, Version: d.version,
+		Uptime: time.Since(d.started),
+	}
+	root, err := join.RootKey(d.fixed.StateDir)
+	if err != nil {
+		return api.Doctor{}, err
+	}
+	f.RootKey = root != nil
+	clear(root)
+	records, err := d.coord.Records(ctx)
+	if err != nil {
+		return api.Doctor{}, err
+	}
+	f.Evidence, f.LogCheck = records.Evidence, d.checks.ended()
+	f.Forks = d.log.Forks()
+	f.Snapshots = doctor.Snapshots{Status: d.log.Snapshots(), Every: d.fixed.EventLog.SnapshotEvents}
+	d.log.View(func(s *state.State) {
+		for _, j := range s.Jobs() {
+			if j.State == job.Queued && j.Queued != "" {
+				f.Starved = append(f.Starved, doctor.StarvedJob{ID: j.ID, Why: j.Queued})
+			}
+		}
+	})
+	return api.Doctor{Findings: doctor.Examine(ctx, host, f)}, nil
+}
+
+// Config implements status.ClusterReader.
+func (d *diagnosis) Config(context.Context) (api.Config, error) {
+	out := api.Config{Entries: []api.ConfigEntry{}}
+	for _, e := range d.running() {
+		out.Entries = append(out.Entries, api.ConfigEntry{Key: e.Key, Value: e.Value, Origin: string(e.Origin), Reload: api.ReloadOf(e.Live)})
+	}
+	return out, nil
+}

@@ -1,0 +1,15 @@
+// Package backend answers the status socket: what this host knows of itself, the
+// cluster, its jobs and its log, and the changes that an operator or a submitter
+// asks for. A Backend is made of one type per area of the API, each in a file of
+// its own with the few readers that it needs. Changes that another host must carry
+// out go through package forward; what this host carries out for others in these
+// areas is registered by Handle.
+//
+// Non-goals: it serves no HTTP, which is package status, decides nothing that a
+// core decides, and keeps no state but caches: the state's hash, the rate of jobs,
+// the last check of the log.
+//
+// Goroutines: RunLogChecks and RunGroupsFile block until their context ends; the
+// caller owns them. A submit starts one per voter that gets an artefact and one per
+// directory is started to verify an onion address; all end with the call.
+package backend

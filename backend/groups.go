@@ -1,0 +1,50 @@
+package backend
+
+import (
+	"context"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/forward"
+)
+
+// groups shows and changes the groups that permissions name.
+type groups struct {
+	self   cluster.NodeID
+	log    fold
+	sched  groupSetter
+	remote *forward.Router
+}
+
+// groupSetter logs groups, on the holder.
+type groupSetter interface {
+	SetGroup(ctx context.Context, set event.GroupSet) error
+}
+
+// Groups implements status.JobControl.
+func (g *groups) Groups(context.Context) (api.Groups, error) {
+	out := api.Groups{Groups: []api.Group{}}
+	g.log.View(func(s *state.State) {
+		for _, x := range s.Groups() {
+			out.Groups = append(out.Groups, api.Group{Name: x.Name, Members: x.Members, Actor: x.Actor, At: x.At.Time()})
+		}
+	})
+	return out, nil
+}
+
+// SetGroup implements status.JobControl.
+func (g *groups) SetGroup(ctx context.Context, actor string, set event.GroupSet) (api.GroupSet, error) {
+	if _, err := forward.AskHolder(ctx, g.remote, forward.Group, at(actor, g.self), set); err != nil {
+		return api.GroupSet{}, err
+	}
+	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil
+}
+
+// setGroup has this host's scheduler log the members of a group; this host is the
+// holder.
+func (g *groups) setGroup(ctx context.Context, by forward.Asker, set event.GroupSet) (forward.None, error) {
+	set.Actor = by.Actor
+	return forward.None{}, g.sched.SetGroup(ctx, set)
+}

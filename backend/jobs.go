@@ -1,0 +1,157 @@
+package backend
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/forward/jobwatch"
+	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/status"
+)
+
+// fold is the event log as it is folded.
+type fold interface {
+	View(func(*state.State))
+	Changed() <-chan struct{}
+}
+
+// jobScheduler changes jobs, on the holder.
+type jobScheduler interface {
+	Submit(ctx context.Context, spec job.Spec, owner string, wait scheduler.Wait, forWorker bool) (scheduler.Submission, error)
+	Stop(ctx context.Context, id job.ID, actor, reason string) error
+	Release(ctx context.Context, id job.ID, actor string) (int, error)
+}
+
+// Artefacts are the modules and configs that this host keeps.
+type Artefacts interface {
+	Has(cluster.Hash) (int64, bool)
+	Fetch(ctx context.Context, h cluster.Hash, from []cluster.NodeID) error
+	Read(h cluster.Hash, limit int64) ([]byte, error)
+	Put(r io.Reader, limit int64) (cluster.Hash, error)
+	Spread(ctx context.Context, h cluster.Hash, to []cluster.NodeID) []cluster.NodeID
+}
+
+// Compiler proves that a module compiles.
+type Compiler interface {
+	Compile(ctx context.Context, module cluster.Hash, memoryBytes uint64) error
+}
+
+// jobs submits, shows and stops jobs.
+type jobs struct {
+	self      cluster.NodeID
+	view      func() *coord.View
+	log       fold
+	artefacts Artefacts
+	compiler  Compiler
+	sched     jobScheduler
+	remote    *forward.Router
+	logger    zerolog.Logger
+	rates     rateTracker
+	watches   *jobwatch.Hub
+}
+
+// Jobs implements status.JobControl, newest first.
+func (b *jobs) Jobs(context.Context) (api.Jobs, error) {
+	var jobs []state.Job
+	b.log.View(func(s *state.State) { jobs = s.Jobs() })
+	out := api.Jobs{Jobs: make([]api.Job, 0, len(jobs))}
+	for _, j := range slices.Backward(jobs) {
+		out.Jobs = append(out.Jobs, b.jobOf(j))
+	}
+	return out, nil
+}
+
+// Job implements status.JobControl.
+func (b *jobs) Job(_ context.Context, id job.ID) (api.Job, error) {
+	var (
+		job  state.Job
+		open []state.OpenChunk
+		ok   bool
+	)
+	b.log.View(func(s *state.State) {
+		job, ok = s.Job(id)
+		open = s.Open(id)
+	})
+	if !ok {
+		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+	}
+	out := b.jobOf(job)
+	convert.JobDetails(&out, job, open)
+	return out, nil
+}
+
+// jobOf converts what the list of jobs shows.
+func (b *jobs) jobOf(j state.Job) api.Job {
+	v := b.view()
+	now := time.Now()
+	out := convert.Job(j, b.rates.rate(j, now), now)
+	out.Holder, out.Term = v.Lease.Holder, v.Lease.Term
+	return out
+}
+
+// WatchJob implements status.JobControl.
+func (b *jobs) WatchJob(id job.ID) status.JobWatch { return b.watches.Watch(id) }
+
+// FindJob implements status.JobControl.
+func (b *jobs) FindJob(_ context.Context, prefix string) (job.ID, error) {
+	var found []job.ID
+	b.log.View(func(s *state.State) {
+		for _, j := range s.Jobs() {
+			if string(j.ID) == prefix {
+				found = []job.ID{j.ID}
+				return
+			}
+			if strings.HasPrefix(string(j.ID), prefix) {
+				found = append(found, j.ID)
+			}
+		}
+	})
+	switch len(found) {
+	case 0:
+		return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix).WithHint("skein job ls")
+	case 1:
+		return found[0], nil
+	}
+	return "", api.Errorf(api.CodeConflict, "%d jobs begin with %q", len(found), prefix).WithHint("give more of the id")
+}
+
+// Stop implements status.JobControl.
+func (b *jobs) Stop(ctx context.Context, actor string, id job.ID, reason string) (api.Job, error) {
+	if _, err := forward.AskHolder(ctx, b.remote, forward.Stop, at(actor, b.self), forward.StopJob{Job: id, Reason: reason}); err != nil {
+		return api.Job{}, err
+	}
+	// The holder has logged it; show it once it is here as well.
+	for {
+		changed := b.log.Changed()
+		job, err := b.Job(ctx, id)
+		if err != nil || job.State.Final() {
+			return job, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return job, nil
+		}
+	}
+}
+
+// Release implements status.JobControl.
+func (b *jobs) Release(ctx context.Context, actor string, id job.ID) (api.Released, error) {
+	released, err := forward.AskHolder(ctx, b.remote, forward.Release, at(actor, b.self), forward.ReleaseJob{Job: id})
+	if err != nil {
+		return api.Released{}, err
+	}
+	return api.Released{Job: id, Chunks: released.Chunks}, nil
+}

@@ -1,0 +1,59 @@
+package backend
+
+import (
+	"context"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/forward"
+)
+
+// Own is this host as a member.
+type Own interface {
+	// Leave takes this host out of the cluster for good.
+	Leave(ctx context.Context, actor string) (api.Left, error)
+	// RotateKey announces a new WireGuard key.
+	RotateKey(ctx context.Context, actor string) (api.Rotated, error)
+}
+
+// members changes who is in the mesh, and under which key.
+type members struct {
+	self   cluster.NodeID
+	own    Own
+	roster Roster
+	remote *forward.Router
+}
+
+// RotateKey implements status.MeshControl.
+func (m *members) RotateKey(ctx context.Context, actor string) (api.Rotated, error) {
+	return m.own.RotateKey(ctx, at(actor, m.self))
+}
+
+// Leave implements status.MeshControl.
+func (m *members) Leave(ctx context.Context, actor string) (api.Left, error) {
+	return m.own.Leave(ctx, at(actor, m.self))
+}
+
+// Remove implements status.MeshControl.
+func (m *members) Remove(ctx context.Context, actor string, node cluster.NodeID, reason string) (api.Removed, error) {
+	if err := (api.RemoveRequest{Reason: reason}).Check(); err != nil {
+		return api.Removed{}, err
+	}
+	if _, ok := m.roster.Member(node); !ok {
+		switch {
+		case m.roster.LeftSponsor(node): // the root key ends its key all the same
+		case m.roster.IsRetired(node):
+			return api.Removed{Member: node}, nil
+		default:
+			return api.Removed{}, noMember(node)
+		}
+	}
+	if node == m.self {
+		return api.Removed{}, api.Errorf(api.CodeConflict, "%s is the host that was asked", node).WithHint("run `skein leave` here, or remove it on another host")
+	}
+	removed, err := forward.AskSponsor(ctx, m.remote, forward.Remove, at(actor, m.self), forward.RemoveNode{Node: node, Reason: reason})
+	if err != nil {
+		return api.Removed{}, err
+	}
+	return api.Removed{Member: node, By: removed.By}, nil
+}

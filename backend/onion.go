@@ -1,0 +1,373 @@
+package backend
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/onion"
+	"github.com/skein-project/skein/publisher/descriptor"
+	"github.com/skein-project/skein/tor"
+)
+
+// OnionHost is this host's part in the cluster's onion addresses.
+type OnionHost interface {
+	Status() onion.Status
+	Settings() []state.Onion
+	Serves(descriptor.Address) bool
+	Keepers(descriptor.Address) []cluster.NodeID
+	Key(descriptor.Address) (descriptor.SecretKey, bool)
+	AddKey(k descriptor.SecretKey, imported bool) error
+	AcceptKey(ctx context.Context, a descriptor.Address, sealed []byte) error
+	Set(ctx context.Context, key descriptor.SecretKey, actor string, change func(*event.OnionSet)) (uint64, error)
+	Verify(ctx context.Context, a descriptor.Address) ([]onion.DirectoryView, error)
+	Drain(drained bool) error
+	Rotate() (from string, err error)
+}
+
+// Tor is this host's tor.
+type Tor interface {
+	Status() tor.Status
+	// Address is the host's own onion service, empty if it has none.
+	Address() string
+}
+
+// onions shows and changes the onion addresses of the cluster.
+type onions struct {
+	id     *join.Identity
+	host   OnionHost // nil: no tor
+	tor    Tor       // nil without tor
+	view   func() *coord.View
+	roster Roster
+	record Recorder
+	remote *forward.Router
+	logger zerolog.Logger
+}
+
+func noOnions() *api.Problem {
+	return api.Errorf(api.CodeConflict, "this host has no tor").WithHint("set tor.enabled = true and restart the daemon")
+}
+
+// Onion implements status.OnionControl.
+func (b *onions) Onion(context.Context) (api.Onion, error) {
+	out := api.Onion{Addresses: []api.OnionAddress{}, Hosts: []api.OnionHost{}, Problems: []string{}}
+	o := b.host
+	if o == nil {
+		return out, nil
+	}
+	t := b.tor.Status()
+	st := o.Status()
+	out.Tor = api.OnionTor{
+		Enabled: true, State: string(t.State), Version: t.Version, Bootstrap: t.Bootstrap, Restarts: t.Restarts, Reason: t.Err,
+		Node: b.tor.Address(), WrongMaster: st.WrongMaster,
+	}
+	out.Problems = append(out.Problems, st.Problems...)
+	for _, s := range st.Addresses {
+		v := api.OnionAddress{
+			Address: descriptor.Address(s.Key).String(), Version: s.Version, SetAt: s.At.Time(), Actor: s.Actor, Clients: []string{},
+			Keepers: append([]cluster.NodeID{}, s.Keepers...), Key: s.HasKey, Points: map[cluster.NodeID]int{},
+		}
+		for _, c := range s.Clients {
+			v.Clients = append(v.Clients, c.Name)
+		}
+		if p := s.Publisher; p != nil {
+			v.Publishing, v.Term, v.Descriptors, v.Size, v.Fenced, v.Solo = p.Publishing, p.Term, p.Version, p.Size, p.Fenced, p.Solo
+			maps.Copy(v.Points, p.Points)
+			if !p.Published.IsZero() {
+				v.PublishedAt = new(p.Published.UTC())
+			}
+		}
+		out.Addresses = append(out.Addresses, v)
+	}
+	for _, m := range b.view().Members {
+		if s, known := st.Hosts[m.Node]; known {
+			out.Hosts = append(out.Hosts, onionHost(m, s))
+		}
+	}
+	return out, nil
+}
+
+// onionHost converts what is known of one host.
+func onionHost(m coord.MemberView, s onion.HostStatus) api.OnionHost {
+	h := api.OnionHost{
+		Node: m.Node, Health: m.Health, Weight: s.Share.Weight, Points: len(s.Share.Relays), Healthy: s.Share.Healthy,
+		Serving: s.Placed && !s.Reserve, Keys: len(s.Share.Keys), Reason: s.Err,
+	}
+	if !s.Share.Address.IsZero() {
+		h.Address = s.Share.Address.String()
+	}
+	for _, x := range s.Backends {
+		h.Backends = append(h.Backends, api.OnionBackend{Name: x.Name, Healthy: x.Healthy})
+	}
+	return h
+}
+
+// onionOf parses an address. It fails on a host without tor.
+func (b *onions) onionOf(text string) (OnionHost, descriptor.Address, error) {
+	if b.host == nil {
+		return nil, descriptor.Address{}, noOnions()
+	}
+	a, err := descriptor.ParseAddress(text)
+	if err != nil {
+		return nil, a, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	}
+	return b.host, a, nil
+}
+
+func noKey(a descriptor.Address, keepers []cluster.NodeID) *api.Problem {
+	p := api.Errorf(api.CodeConflict, "this host does not have the key of %s", a)
+	if len(keepers) > 0 {
+		p = p.WithHint("do it on %s", keepers[0])
+	}
+	return p
+}
+
+// AddOnion implements status.OnionControl.
+func (b *onions) AddOnion(ctx context.Context, actor string, req api.OnionRequest) (api.OnionChanged, error) {
+	o := b.host
+	if o == nil {
+		return api.OnionChanged{}, noOnions()
+	}
+	if len(o.Settings()) >= event.MaxOnions {
+		return api.OnionChanged{}, api.Errorf(api.CodeConflict, "the cluster serves %d addresses, more are not possible", event.MaxOnions)
+	}
+	var key descriptor.SecretKey
+	if len(req.KeyFile) > 0 {
+		var err error
+		if key, err = descriptor.ParseSecretKey(req.KeyFile[:min(len(req.KeyFile), onion.MaxKeyFile)]); err != nil {
+			return api.OnionChanged{}, api.Errorf(api.CodeInvalidRequest, "%v", err).WithHint("it must be a file hs_ed25519_secret_key of tor")
+		}
+	} else {
+		var seed [32]byte
+		if _, err := rand.Read(seed[:]); err != nil {
+			return api.OnionChanged{}, err
+		}
+		key = descriptor.NewSecretKey(seed)
+	}
+	if err := o.AddKey(key, len(req.KeyFile) > 0); err != nil {
+		return api.OnionChanged{}, err
+	}
+	return setOnion(ctx, o, key, at(actor, b.id.Node), func(*event.OnionSet) {})
+}
+
+// setOnion changes the settings of an address.
+func setOnion(ctx context.Context, o OnionHost, key descriptor.SecretKey, actor string, change func(*event.OnionSet)) (api.OnionChanged, error) {
+	version, err := o.Set(ctx, key, actor, change)
+	if _, ok := errors.AsType[*onion.InvalidError](err); ok {
+		return api.OnionChanged{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	} else if err != nil {
+		return api.OnionChanged{}, err
+	}
+	return api.OnionChanged{Address: key.Address().String(), Version: version}, nil
+}
+
+// keptOnion returns an address whose key this host keeps.
+func (b *onions) keptOnion(address string) (OnionHost, descriptor.Address, descriptor.SecretKey, error) {
+	o, a, err := b.onionOf(address)
+	if err != nil {
+		return nil, a, descriptor.SecretKey{}, err
+	}
+	key, ok := o.Key(a)
+	if !ok {
+		return nil, a, key, noKey(a, o.Keepers(a))
+	}
+	return o, a, key, nil
+}
+
+// servedOnion returns the key of an address that the cluster serves and whose key
+// this host keeps.
+func (b *onions) servedOnion(address string) (OnionHost, descriptor.SecretKey, error) {
+	o, a, key, err := b.keptOnion(address)
+	if err != nil {
+		return nil, key, err
+	}
+	if !o.Serves(a) {
+		err = api.Errorf(api.CodeConflict, "the cluster does not serve %s, it was removed", a).WithHint("`skein onion export` and `skein onion import` bring it back")
+	}
+	return o, key, err
+}
+
+// RemoveOnion implements status.OnionControl.
+func (b *onions) RemoveOnion(ctx context.Context, actor, address string) (api.OnionChanged, error) {
+	o, key, err := b.servedOnion(address)
+	if err != nil {
+		return api.OnionChanged{}, err
+	}
+	return setOnion(ctx, o, key, at(actor, b.id.Node), func(s *event.OnionSet) { s.Removed = true })
+}
+
+// SetOnionClients implements status.OnionControl.
+func (b *onions) SetOnionClients(ctx context.Context, actor, address string, req api.OnionClientsRequest) (api.OnionChanged, error) {
+	o, key, err := b.servedOnion(address)
+	if err != nil {
+		return api.OnionChanged{}, err
+	}
+	var clients []event.OnionClient
+	for _, name := range slices.Sorted(maps.Keys(req.Clients)) {
+		k, err := descriptor.ParseClientKey(req.Clients[name])
+		if err != nil {
+			return api.OnionChanged{}, api.Errorf(api.CodeInvalidRequest, "client %.64q: %v", name, err).WithHint("a public key as in tor's .auth files: descriptor:x25519:<52 characters>")
+		}
+		clients = append(clients, event.OnionClient{Name: name, Key: k.Bytes()})
+	}
+	return setOnion(ctx, o, key, at(actor, b.id.Node), func(s *event.OnionSet) { s.Clients = clients })
+}
+
+// GrantOnion implements status.OnionControl.
+func (b *onions) GrantOnion(ctx context.Context, actor, address string, node cluster.NodeID) (api.OnionGranted, error) {
+	_, a, key, err := b.keptOnion(address)
+	if err != nil {
+		return api.OnionGranted{}, err
+	}
+	if node == b.id.Node {
+		return api.OnionGranted{Address: a.String(), Node: node}, nil
+	}
+	m, ok := b.roster.Member(node)
+	if !ok {
+		return api.OnionGranted{}, noMember(node)
+	}
+	if m.Witness {
+		return api.OnionGranted{}, api.Errorf(api.CodeConflict, "%s is a witness: it never publishes", node)
+	}
+	sealed, err := onion.Seal(key, m.IDPub)
+	if err != nil {
+		return api.OnionGranted{}, err
+	}
+	if _, err := forward.AskHost(ctx, b.remote, forward.OnionGrant, node, actor, forward.OnionKey{Address: a.String(), Sealed: sealed}); err != nil {
+		return api.OnionGranted{}, err
+	}
+	b.record.Record(ctx, event.KindOnionGranted, event.OnionGranted{Address: a.String(), Node: node, Actor: at(actor, b.id.Node)})
+	return api.OnionGranted{Address: a.String(), Node: node}, nil
+}
+
+// takeGrant keeps a key that another member gave this host.
+func (b *onions) takeGrant(ctx context.Context, by forward.Asker, g forward.OnionKey) (done forward.None, err error) {
+	o := b.host
+	if o == nil {
+		return done, api.Errorf(api.CodeConflict, "%s has no tor", b.id.Node).WithHint("set tor.enabled = true there")
+	}
+	if err := by.Spend(); err != nil {
+		return done, err
+	}
+	a, err := descriptor.ParseAddress(g.Address)
+	if err != nil || len(g.Sealed) > onion.MaxKeyFile {
+		return done, api.Errorf(api.CodeInvalidRequest, "no sealed key of an onion address")
+	}
+	err = o.AcceptKey(ctx, a, g.Sealed)
+	_, invalid := errors.AsType[*onion.InvalidError](err)
+	switch {
+	case errors.Is(err, onion.ErrNotServed):
+		return done, api.Errorf(api.CodeNotReady, "%s does not know that the cluster serves %s", b.id.Node, a).WithHint("see `skein log`")
+	case invalid:
+		return done, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	case err != nil:
+		return done, api.Errorf(api.CodeInternal, "%v", err)
+	}
+	b.logger.Info().Str("peer", string(by.From)).Str("address", a.String()).Msg("key of an onion address received")
+	return done, nil
+}
+
+// ExportOnion implements status.OnionControl.
+func (b *onions) ExportOnion(_ context.Context, actor, address string) (api.OnionKey, error) {
+	_, a, key, err := b.keptOnion(address)
+	if err != nil {
+		return api.OnionKey{}, err
+	}
+	b.logger.Warn().Str("actor", actor).Str("address", a.String()).Msg("key of an onion address exported")
+	return api.OnionKey{Address: a.String(), KeyFile: key.File()}, nil
+}
+
+// VerifyOnion implements status.OnionControl.
+func (b *onions) VerifyOnion(ctx context.Context, address string) (api.OnionVerified, error) {
+	o, a, err := b.onionOf(address)
+	if err != nil {
+		return api.OnionVerified{}, err
+	}
+	views, err := o.Verify(ctx, a)
+	if errors.Is(err, onion.ErrNoConsensus) {
+		return api.OnionVerified{}, api.Errorf(api.CodeNotReady, "%v", err)
+	} else if err != nil {
+		return api.OnionVerified{}, err
+	}
+	out := api.OnionVerified{Address: a.String(), Dirs: make([]api.OnionDirView, len(views))}
+	newest := uint64(0)
+	for _, v := range views {
+		newest = max(newest, v.Revision)
+	}
+	for i, v := range views {
+		d := api.OnionDirView{Dir: v.Dir.String(), Points: v.Points}
+		if v.Read {
+			d.Revision = strconv.FormatUint(v.Revision, 10)
+		}
+		if v.Err != nil {
+			d.Reason = v.Err.Error()
+		}
+		if v.Revision == newest && newest > 0 {
+			out.Found++
+		}
+		out.Dirs[i] = d
+	}
+	return out, nil
+}
+
+// DrainOnion implements status.OnionControl.
+func (b *onions) DrainOnion(ctx context.Context, actor string, req api.OnionDrainRequest) (api.OnionDrained, error) {
+	node := req.Node
+	if node == "" || node == b.id.Node {
+		if err := b.drainOnionHere(ctx, at(actor, b.id.Node), req.Undo); err != nil {
+			return api.OnionDrained{}, err
+		}
+		return api.OnionDrained{Node: b.id.Node, Drained: !req.Undo}, nil
+	}
+	if _, ok := b.roster.Member(node); !ok {
+		return api.OnionDrained{}, noMember(node)
+	}
+	if _, err := forward.AskHost(ctx, b.remote, forward.OnionDrain, node, actor, req); err != nil {
+		return api.OnionDrained{}, err
+	}
+	return api.OnionDrained{Node: node, Drained: !req.Undo}, nil
+}
+
+// drainOnionFor answers another member.
+func (b *onions) drainOnionFor(ctx context.Context, by forward.Asker, req api.OnionDrainRequest) (forward.None, error) {
+	return forward.None{}, b.drainOnionHere(ctx, by.Actor, req.Undo)
+}
+
+func (b *onions) drainOnionHere(ctx context.Context, actor string, undo bool) error {
+	if b.host == nil {
+		return noOnions()
+	}
+	if err := b.host.Drain(!undo); err != nil {
+		return api.Errorf(api.CodeInternal, "%v", err)
+	}
+	b.record.Record(ctx, event.KindOnionDrained, event.OnionDrained{Drained: !undo, Actor: actor})
+	return nil
+}
+
+// RotateOnion implements status.OnionControl.
+func (b *onions) RotateOnion(ctx context.Context, actor string) (api.OnionRotated, error) {
+	o := b.host
+	if o == nil {
+		return api.OnionRotated{}, noOnions()
+	}
+	from, err := o.Rotate()
+	if errors.Is(err, onion.ErrNoInstance) {
+		return api.OnionRotated{}, api.Errorf(api.CodeConflict, "%v", err).WithHint("set onion.target, or wait until tor runs")
+	} else if err != nil {
+		return api.OnionRotated{}, err
+	}
+	b.record.Record(ctx, event.KindOnionRotated, event.OnionRotated{From: from, Actor: at(actor, b.id.Node)})
+	return api.OnionRotated{From: from}, nil
+}

@@ -1,0 +1,255 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/doctor"
+	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/lease"
+)
+
+// statusLog is what the status shows of the event log.
+type statusLog interface {
+	View(func(*state.State))
+	Heads() []event.Head
+	Head(event.SourceID) event.Head
+	Size() int64
+	Digest() [16]byte
+	Disk() disk.Report
+	Err() error
+	Forks() []wire.Fork
+	Snapshots() snapshots.Status
+	Repairing() []audit.Repairing
+}
+
+// hostStatus answers how this host and its members are.
+type hostStatus struct {
+	self     cluster.NodeID
+	cluster  string // its name
+	version  string
+	started  time.Time
+	timing   lease.Timing
+	now      func() time.Duration
+	view     func() *coord.View
+	roster   Roster
+	log      statusLog
+	hash     *stateHash
+	leases   *leases
+	meshes   *meshes
+	workers  *workers
+	stopping func() bool
+	wasReady atomic.Bool // has been in a current view since the start
+}
+
+// Header implements status.ClusterReader.
+func (h *hostStatus) Header() api.Header {
+	return api.Header{APIVersion: api.APIVersion, Node: h.self, ObservedAt: time.Now().UTC(), Position: h.position()}
+}
+
+func (h *hostStatus) position() uint64 {
+	var applied uint64
+	h.log.View(func(s *state.State) { applied, _, _ = s.Counts() })
+	return applied
+}
+
+// Status implements status.ClusterReader.
+func (h *hostStatus) Status(context.Context) (api.Status, error) {
+	v := h.view()
+	st := api.Status{
+		Cluster: h.cluster, Version: h.version, Role: v.Lease.Role, Term: v.Lease.Term,
+		UptimeSeconds: time.Since(h.started).Seconds(), Lease: h.leases.summary(v), Mesh: h.meshes.summary(v),
+		LocalHealth: v.LocalHealth,
+		Reasons:     []string{},
+	}
+	for _, m := range v.Members {
+		st.Members.Total++
+		switch m.Health {
+		case cluster.Joining:
+			st.Members.Joining++
+		case cluster.Alive:
+			st.Members.Alive++
+		case cluster.Suspect:
+			st.Members.Suspect++
+		case cluster.Dead:
+			st.Members.Dead++
+		}
+		// A daemon that just started has not heard all hosts yet.
+		if m.Health != cluster.Alive && (m.Health != cluster.Joining || doctor.Settled(h.timing, time.Since(h.started))) {
+			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, m.Health))
+		}
+		if m.Incompatible != "" {
+			st.Reasons = append(st.Reasons, fmt.Sprintf("%s: %s", m.Node, m.Incompatible))
+		}
+	}
+	st.Members.Left = len(h.roster.Retired())
+	if why := doctor.CutOff(v, time.Since(h.started)); why != "" {
+		st.Reasons = append(st.Reasons, why)
+	}
+	if v.Lease.Holder == "" {
+		st.Reasons = append(st.Reasons, "no holder known")
+	}
+	for _, id := range st.Lease.Abstaining {
+		st.Reasons = append(st.Reasons, fmt.Sprintf("%s abstains: %s", id, v.Abstains(id)))
+	}
+	if d := h.log.Disk(); d.State == disk.Low || d.State == disk.Full {
+		st.Reasons = append(st.Reasons, "event log: "+convert.Room(d))
+	}
+	st.Reasons = append(st.Reasons, repairReasons(h.log)...)
+	for _, name := range slices.Sorted(maps.Keys(v.Failing)) {
+		st.Reasons = append(st.Reasons, name+": "+v.Failing[name])
+	}
+	switch {
+	case h.stopping():
+		st.State = api.StateStopping
+	case h.Ready() != nil && !h.wasReady.Load():
+		st.State = api.StateJoining
+	case len(st.Reasons) > 0:
+		st.State = api.StateDegraded
+	default:
+		st.State = api.StateOK
+	}
+	st.Log = h.logSummary()
+	st.Worker = h.workers.summary()
+	h.log.View(func(s *state.State) {
+		for _, j := range s.Jobs() {
+			switch j.State {
+			case job.Pending, job.Queued:
+				st.Jobs.Pending++
+			case job.Running, job.Cancelling:
+				st.Jobs.Running++
+			case job.Completed:
+				st.Jobs.Completed++
+			case job.Failed:
+				st.Jobs.Failed++
+			case job.Partial:
+				st.Jobs.Partial++
+			case job.Cancelled:
+				st.Jobs.Cancelled++
+			case job.TimedOut:
+				st.Jobs.Timeout++
+			}
+		}
+	})
+	return st, nil
+}
+
+func (h *hostStatus) logSummary() api.LogSummary {
+	sum := api.LogSummary{StateHash: h.hash.now(h.log)}
+	for _, x := range h.log.Heads() {
+		sum.Sources++
+		sum.Events += x.Seq
+	}
+	sum.SizeBytes = uint64(max(0, h.log.Size()))
+	st := h.log.Snapshots()
+	sum.ReclaimableBytes = uint64(max(0, st.Reclaimable))
+	if len(st.Kept) > 0 {
+		s := convert.Snapshot(st.Kept[len(st.Kept)-1])
+		sum.Snapshot = &s
+	}
+	for _, f := range h.log.Forks() {
+		sum.Forked = append(sum.Forked, f.Source)
+	}
+	return sum
+}
+
+// Members implements status.ClusterReader.
+func (h *hostStatus) Members(_ context.Context, all bool) (api.Members, error) {
+	v := h.view()
+	own := events(h.log)
+	out := api.Members{Members: make([]api.Member, 0, len(v.Members))}
+	for _, m := range v.Members {
+		out.Members = append(out.Members, h.member(v, m, own))
+	}
+	if all {
+		for _, r := range h.roster.Retired() {
+			out.Members = append(out.Members, retiredMember(r))
+		}
+		slices.SortStableFunc(out.Members, func(x, y api.Member) int { return strings.Compare(string(x.Node), string(y.Node)) })
+	}
+	return out, nil
+}
+
+func (h *hostStatus) member(v *coord.View, m coord.MemberView, own uint64) api.Member {
+	self := m.Node == h.self
+	am := api.Member{
+		Node: m.Node, Self: self, Addr: addrText(m.IP4), Addr6: addrText(m.IP6), State: m.Health, Role: m.Role,
+		Voter: v.Lease.Config.Has(m.Node), Publisher: m.Publishing, Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
+		Witness: m.Witness, Stale: m.Stale, NAT: m.NAT, Endpoints: endpointTexts(m.Endpoints),
+		Sponsor: slices.Contains(m.Caps, member.CapSponsor),
+	}
+	if m.CertExpires != 0 {
+		am.CertExpiresAt = new(time.Unix(m.CertExpires, 0).UTC())
+	}
+	switch {
+	case self:
+		am.Path = "self"
+	case m.Heard:
+		am.Path = cmp.Or(m.Path, "direct")
+		am.SeenSeconds = new((h.now() - m.LastHeard).Seconds())
+		am.SkewSeconds = new(m.Skew.Seconds())
+		am.LagEvents = new(own - min(own, m.LogEvents))
+		if m.RTT > 0 {
+			am.RTTSeconds = new(m.RTT.Seconds())
+		}
+	}
+	return am
+}
+
+// retiredMember shows a host that is no longer a member.
+func retiredMember(r member.Retired) api.Member {
+	return api.Member{
+		Node: r.Node, Addr: addrText(r.Cert.IP4), Addr6: addrText(r.Cert.IP6), State: cluster.Left, Endpoints: []string{},
+		Removed: !r.Left, GoneAt: new(r.At), Reason: r.Reason,
+	}
+}
+
+// addrText is empty for an address that a host does not have.
+func addrText(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+func endpointTexts(list []netip.AddrPort) []string {
+	out := make([]string, 0, len(list))
+	for _, e := range list {
+		out = append(out, e.String())
+	}
+	return out
+}
+
+// Healthy implements status.Probe.
+func (h *hostStatus) Healthy() error { return h.log.Err() }
+
+// Ready implements status.Probe: this host has a current view once it knows a
+// holder.
+func (h *hostStatus) Ready() error {
+	if h.stopping() {
+		return fmt.Errorf("%s is stopping", h.self)
+	}
+	if v := h.view(); v.Lease.Holder == "" {
+		return fmt.Errorf("%s knows no holder", h.self)
+	}
+	h.wasReady.Store(true)
+	return nil
+}

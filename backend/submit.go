@@ -1,0 +1,203 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
+	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/worker/runner"
+)
+
+// Limits of what a submit waits for.
+const (
+	awaitHolderTime = 10 * time.Second
+	awaitJobTime    = 5 * time.Second
+	spreadTime      = 15 * time.Second
+	// compileTime is what a submit waits for the proof that a module compiles;
+	// it leaves the rest of the request's time to the submit itself.
+	compileTime = 10 * time.Second
+	// holderPause is the time between two looks for a holder.
+	holderPause = 100 * time.Millisecond
+)
+
+// Submit implements status.JobControl: the artefacts go to the voters, so that the
+// job survives the loss of this host, then the job goes to the holder.
+func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
+	if err := b.checkModule(ctx, req.Spec); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	compiling, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	if req.Spec.Executor != job.ExecutorWASM {
+		// Only the workers know which programs they allow.
+	} else if err := b.compiler.Compile(compiling, req.Spec.Artefact, req.Spec.MemoryBytes); errors.Is(err, runner.ErrModule) {
+		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "artefact %s: %v", req.Spec.Artefact, err)
+	} else if err != nil {
+		// This host cannot decide; the workers will.
+		b.logger.Warn().Err(err).Msg("module not compiled at submit")
+	}
+	if err := b.awaitHolder(ctx); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	if err := b.spread(ctx, req); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	out, err := forward.AskHolder(ctx, b.remote, forward.Submit, actor, req)
+	if err != nil {
+		return out, err
+	}
+	b.awaitJob(ctx, out.Job)
+	return out, nil
+}
+
+// checkModule refuses a job that cannot run, before anything is logged.
+func (b *jobs) checkModule(ctx context.Context, spec job.Spec) error {
+	for _, h := range spec.Hashes() {
+		if _, ok := b.artefacts.Has(h); ok {
+			continue
+		}
+		if err := b.artefacts.Fetch(ctx, h, nil); err != nil {
+			return api.Errorf(api.CodeInvalidJob, "artefact %s is not in the cluster: %v", h, err).
+				WithHint("upload it first: PUT /v1/artefacts, or skein job run --wasm FILE")
+		}
+	}
+	if spec.Executor == job.ExecutorWASM {
+		module, err := b.artefacts.Read(spec.Artefact, job.MaxModuleBytes)
+		if err != nil {
+			return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err)
+		}
+		if err := runner.CheckModule(module); err != nil {
+			return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err).
+				WithHint("compile a WASI command, e.g. GOOS=wasip1 GOARCH=wasm go build")
+		}
+	}
+	if !spec.Config.IsZero() {
+		if _, err := b.artefacts.Read(spec.Config, job.MaxConfigBytes); err != nil {
+			return api.Errorf(api.CodeInvalidJob, "config %s: %v", spec.Config, err)
+		}
+	}
+	return nil
+}
+
+// awaitHolder waits for a short time until a holder is known.
+func (b *jobs) awaitHolder(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitHolderTime)
+	defer cancel()
+	for b.view().Lease.Holder == "" {
+		if wait.For(ctx, holderPause) != nil {
+			return api.Errorf(api.CodeNoHolder, "no holder is known: nobody may schedule without a majority of the voters").
+				WithHint("skein lease; skein wait --for holder")
+		}
+	}
+	return nil
+}
+
+// awaitJob waits until a job that the holder acknowledged has reached this host's
+// log, so that the submitter finds it here.
+func (b *jobs) awaitJob(ctx context.Context, id job.ID) {
+	ctx, cancel := context.WithTimeout(ctx, awaitJobTime)
+	defer cancel()
+	for {
+		changed := b.log.Changed()
+		known := false
+		b.log.View(func(s *state.State) { _, known = s.Job(id) })
+		if known {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// spread copies a job's artefacts to other voters until a majority has them, or in
+// available mode all that are up; the others fetch what they need. A job that needs
+// to be on the holder's disk only waits for nobody.
+func (b *jobs) spread(ctx context.Context, req api.SubmitRequest) error {
+	if req.Wait == api.WaitLocal {
+		return nil
+	}
+	view := b.view()
+	cfg := view.Lease.Config
+	voters, need := cfg.Voters, cfg.Majority()
+	if cfg.Mode == cluster.ModeAvailable {
+		voters = view.NotDown(voters)
+		need = len(voters)
+	}
+	ctx, cancel := context.WithTimeout(ctx, spreadTime)
+	defer cancel()
+	for _, h := range req.Spec.Hashes() {
+		have := b.spreadOne(ctx, voters, need, h)
+		if cfg.Mode == cluster.ModeQuorum && have < need {
+			return api.Errorf(api.CodeNotStable, "artefact %s is on %d of %d voters, want %d", h, have, len(voters), need).
+				WithHint("retry with the same key, or submit with --wait=local")
+		}
+	}
+	return nil
+}
+
+// spreadOne asks all other voters at once and returns how many have h as soon
+// as need of them do.
+func (b *jobs) spreadOne(ctx context.Context, voters []cluster.NodeID, need int, h cluster.Hash) int {
+	ctx, cancel := context.WithCancel(ctx)
+	answers := make(chan int, len(voters)) // one slot each: never full
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	have := 0
+	for _, v := range voters {
+		if v == b.self {
+			have++
+			answers <- 0
+			continue
+		}
+		asking.Go(func() { answers <- len(b.artefacts.Spread(ctx, h, []cluster.NodeID{v})) })
+	}
+	for range voters {
+		if have >= need {
+			break
+		}
+		have += <-answers
+	}
+	return have
+}
+
+// submitHere gives a job to this host's scheduler; this host is the holder.
+func (b *jobs) submitHere(ctx context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
+	if err := b.checkModule(ctx, req.Spec); err != nil {
+		return api.SubmitResponse{}, err
+	}
+	until := scheduler.WaitStable
+	if req.Wait == api.WaitLocal {
+		until = scheduler.WaitLocal
+	}
+	sub, err := b.sched.Submit(ctx, req.Spec, by.Actor, until, req.WaitForWorker)
+	if err != nil {
+		return api.SubmitResponse{}, err
+	}
+	return api.SubmitResponse{
+		Job: sub.Job, Created: sub.Created, Spec: req.Spec, Ack: api.Wait(until), StableVoters: sub.Voters,
+	}, nil
+}
+
+// stopJob has this host's scheduler end a job; this host is the holder.
+func (b *jobs) stopJob(ctx context.Context, by forward.Asker, req forward.StopJob) (forward.None, error) {
+	return forward.None{}, b.sched.Stop(ctx, req.Job, by.Actor, req.Reason)
+}
+
+// release has this host's scheduler try the chunks again that were given up; this
+// host is the holder.
+func (b *jobs) release(ctx context.Context, by forward.Asker, req forward.ReleaseJob) (forward.Released, error) {
+	chunks, err := b.sched.Release(ctx, req.Job, by.Actor)
+	return forward.Released{Chunks: chunks}, err
+}

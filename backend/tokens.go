@@ -1,0 +1,97 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/door"
+)
+
+// Sponsor is this host as one that admits others.
+type Sponsor interface {
+	// Invites returns its invites, nil if it admits nobody.
+	Invites() *join.Invites
+	// NotSponsor returns the answer of a host that admits nobody.
+	NotSponsor() *api.Problem
+}
+
+// tokens keeps this host's invites.
+type tokens struct {
+	id      *join.Identity
+	sponsor Sponsor
+	addrs   func(via api.TokenVia) ([]string, error) // where newcomers reach this host
+	record  Recorder
+	logger  zerolog.Logger
+}
+
+// CreateToken implements status.TokenKeeper.
+func (t *tokens) CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int, via api.TokenVia) (api.TokenCreated, error) {
+	invites := t.sponsor.Invites()
+	if invites == nil {
+		return api.TokenCreated{}, t.sponsor.NotSponsor()
+	}
+	addrs, err := t.addrs(via)
+	if err != nil {
+		return api.TokenCreated{}, err
+	}
+	now := time.Now()
+	token, err := invites.Create(t.id, addrs, ttl, uses, now)
+	if err != nil {
+		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	}
+	t.logger.Info().Str("actor", actor).Str("invite", token.Invite).Int("uses", uses).Msg("invite created")
+	t.record.Record(ctx, event.KindTokenCreated, event.TokenChanged{
+		Invite: token.Invite, Uses: uses, Expires: token.Deadline.Unix(), Actor: at(actor, t.id.Node),
+	})
+	return api.TokenCreated{
+		Token: api.Token{
+			ID: token.Invite, CreatedAt: now.UTC(), ExpiresAt: token.Deadline.UTC(), Uses: uses, Spent: []cluster.NodeID{},
+		},
+		Secret: api.Secret(token.Reveal()),
+	}, nil
+}
+
+// Tokens implements status.TokenKeeper.
+func (t *tokens) Tokens(context.Context) (api.Tokens, error) {
+	out := api.Tokens{Tokens: []api.Token{}}
+	invites := t.sponsor.Invites()
+	if invites == nil {
+		return out, nil
+	}
+	for _, i := range invites.List() {
+		out.Tokens = append(out.Tokens, api.Token{
+			ID: i.ID, CreatedAt: i.Created, ExpiresAt: i.Expires, Uses: i.Uses, Spent: i.Spent, Revoked: i.Revoked,
+		})
+	}
+	return out, nil
+}
+
+// RevokeToken implements status.TokenKeeper.
+func (t *tokens) RevokeToken(ctx context.Context, actor, id string) error {
+	invites := t.sponsor.Invites()
+	if invites == nil {
+		return t.sponsor.NotSponsor()
+	}
+	changed := event.TokenChanged{Invite: id, Actor: at(actor, t.id.Node)}
+	for _, i := range invites.List() {
+		if i.ID == id {
+			changed.Uses, changed.Expires = i.Uses, i.Expires.Unix()
+		}
+	}
+	if err := invites.Revoke(id); errors.Is(err, door.ErrNoInvite) {
+		return api.Errorf(api.CodeNotFound, "no invite %s on %s", id, t.id.Node).
+			WithHint("an invite ends on the sponsor that made it: see `skein token ls` there")
+	} else if err != nil {
+		return err
+	}
+	t.logger.Info().Str("actor", actor).Str("invite", id).Msg("invite revoked")
+	t.record.Record(ctx, event.KindTokenRevoked, changed)
+	return nil
+}

@@ -1,0 +1,216 @@
+package queuebench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/skein-project/skein/bench/suite"
+)
+
+// postgres is a PostgreSQL of its own on a unix socket.
+type postgres struct {
+	*suite.Server
+	dsn string
+}
+
+// tuned is what its manual recommends for a machine with room; everything
+// committed is on the disk all the same.
+var tunedPostgres = []string{
+	"fsync=on", "synchronous_commit=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min",
+	"wal_buffers=64MB", "autovacuum_naptime=10s", "max_connections=200",
+}
+
+func startPostgres(ctx context.Context, base string) (*postgres, error) {
+	initdb, err := suite.Find("initdb", "postgresql")
+	if err != nil {
+		return nil, err
+	}
+	program, err := suite.Find("postgres", "postgresql")
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(base, "postgres")
+	cred, err := suite.Servant(base, dir)
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	create := exec.CommandContext(ctx, initdb, "-D", data, "-U", "bench", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-instructions")
+	create.Dir = dir
+	create.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	if out, err := create.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb, as user nobody if this is root, who must be able to enter %s: %w\n%s", dir, err, out)
+	}
+	args := []string{"-D", data, "-k", dir, "-c", "listen_addresses="}
+	for _, set := range tunedPostgres {
+		args = append(args, "-c", set)
+	}
+	srv, err := suite.StartServer(dir, syscall.SIGQUIT, cred, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	p := &postgres{Server: srv, dsn: "host=" + dir + " user=bench dbname=postgres sslmode=disable"}
+	err = srv.Ready(ctx, func(ctx context.Context) error {
+		pool, err := pgxpool.New(ctx, p.dsn)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		return pool.Ping(ctx)
+	})
+	if err != nil {
+		return nil, errors.Join(err, srv.Stop())
+	}
+	return p, nil
+}
+
+// startRiver starts PostgreSQL with river's tables.
+func startRiver(ctx context.Context, dir string) ([]queuePeer, func() error, error) {
+	p, err := startPostgres(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	migrate := func() error {
+		pool, err := pgxpool.New(ctx, p.dsn)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		m, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+		if err != nil {
+			return err
+		}
+		_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		return err
+	}
+	if err := migrate(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("river's tables: %w", err), p.Stop())
+	}
+	const how = "PostgreSQL on a unix socket, synchronous_commit on, buffers and log enlarged; "
+	return []queuePeer{{
+		name: "river", perSecond: 30_000, slow: true, open: p.open(func(workers int) river.Config {
+			return river.Config{Queues: queueOf(river.QueueConfig{MaxWorkers: workers})}
+		}), with: how + "river v0.51.1, defaults but MaxWorkers = workers",
+	}, {
+		name: "river, tuned", perSecond: 60_000, open: p.open(func(int) river.Config {
+			return river.Config{
+				FetchCooldown: time.Millisecond, FetchPollInterval: 5 * time.Millisecond,
+				Queues: queueOf(river.QueueConfig{MaxWorkers: 2000}),
+			}
+		}), with: how + "river v0.51.1, FetchCooldown 1 ms, FetchPollInterval 5 ms, MaxWorkers 2000 whatever the row says",
+	}}, p.Stop, nil
+}
+
+func queueOf(c river.QueueConfig) map[string]river.QueueConfig {
+	return map[string]river.QueueConfig{river.QueueDefault: c}
+}
+
+// pieceArgs is what a job of river carries.
+type pieceArgs struct {
+	Job        string `json:"job"`
+	Chunk      int    `json:"chunk"`
+	Iterations int    `json:"iterations"`
+}
+
+// Kind names it.
+func (pieceArgs) Kind() string { return "chunk" }
+
+// riverQueue is a client of river that works.
+type riverQueue struct {
+	pool   *pgxpool.Pool
+	client *river.Client[pgx.Tx]
+	seen   chan time.Time // when a worker had a piece; capacity 1, full: nobody asked
+}
+
+func (p *postgres) open(config func(workers int) river.Config) func(context.Context, string, int) (queue, error) {
+	return func(ctx context.Context, _ string, workers int) (_ queue, err error) {
+		c, err := pgxpool.ParseConfig(p.dsn)
+		if err != nil {
+			return nil, err
+		}
+		c.MaxConns = 50
+		q := &riverQueue{seen: make(chan time.Time, 1)}
+		if q.pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				q.pool.Close()
+			}
+		}()
+		if _, err = q.pool.Exec(ctx, "TRUNCATE river_job"); err != nil {
+			return nil, err
+		}
+		set := config(workers)
+		set.Logger = slog.New(slog.DiscardHandler)
+		set.Workers = river.NewWorkers()
+		river.AddWorker(set.Workers, river.WorkFunc(func(context.Context, *river.Job[pieceArgs]) error {
+			select {
+			case q.seen <- time.Now():
+			default:
+			}
+			return nil
+		}))
+		if q.client, err = river.NewClient(riverpgxv5.New(q.pool), &set); err != nil {
+			return nil, err
+		}
+		return q, q.client.Start(context.WithoutCancel(ctx))
+	}
+}
+
+func (q *riverQueue) fill(ctx context.Context, n int) error {
+	for n > 0 {
+		batch := make([]river.InsertManyParams, min(n, 10_000))
+		for i := range batch {
+			batch[i].Args = pieceArgs{Job: "job-1", Chunk: n - i, Iterations: 1000}
+		}
+		n -= len(batch)
+		if _, err := q.client.InsertManyFast(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// done counts what is committed.
+func (q *riverQueue) done(ctx context.Context) (n int64, err error) {
+	err = q.pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'completed'").Scan(&n)
+	return n, err
+}
+
+func (q *riverQueue) one(ctx context.Context) (time.Duration, error) {
+	select {
+	case <-q.seen: // of an earlier piece
+	default:
+	}
+	began := time.Now()
+	if _, err := q.client.Insert(ctx, pieceArgs{Job: "job-1", Iterations: 1000}, nil); err != nil {
+		return 0, err
+	}
+	select {
+	case at := <-q.seen:
+		return at.Sub(began), nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (q *riverQueue) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	err := q.client.StopAndCancel(ctx)
+	q.pool.Close()
+	return err
+}

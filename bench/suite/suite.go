@@ -1,0 +1,112 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+)
+
+// TargetWorkers is the number of workers for which there are targets.
+const TargetWorkers = 50
+
+// Options is how much is measured.
+type Options struct {
+	Crashes, Handovers int
+	Rounds             int           // of throughputs
+	Burst              time.Duration // of one round of a throughput
+	Events             int           // in the log that is verified
+	History            int           // events of a catch-up
+	CatchUps           int
+	Propagations       int
+	Workers            []int         // of the queues
+	Submits            int           // of single chunks, each round
+	Hosts, Kills       int           // of the membership
+	Window             time.Duration // of one round of idle traffic
+	Loss               time.Duration // how long datagrams are lost
+	Tunnel             bool
+	OnionRounds        int // of the publisher beside onionbalance; 0: none
+}
+
+// The full run gives percentiles of takeovers enough samples; the tiny one is
+// for the tests.
+var (
+	Full = Options{
+		Crashes: 30, Handovers: 50, Rounds: 5, Burst: time.Second, Events: 300_000,
+		History: 1_000_000, CatchUps: 3, Propagations: 200, Workers: []int{1, TargetWorkers, 500}, Submits: 40,
+		Hosts: 100, Kills: 5, Window: 10 * time.Second, Loss: time.Minute, Tunnel: true, OnionRounds: 3,
+	}
+	Tiny = Options{
+		Crashes: 1, Handovers: 1, Rounds: 1, Burst: 50 * time.Millisecond, Events: 2000,
+		History: 3000, CatchUps: 1, Propagations: 2, Workers: []int{TargetWorkers}, Submits: 10,
+		Hosts: 4, Kills: 1, Window: time.Second, Loss: time.Second,
+	}
+)
+
+// Suite collects the rows of a run.
+type Suite struct {
+	Size    Options
+	Dir     string
+	Log     io.Writer
+	Group   string
+	Began   time.Time
+	Rows    []Series
+	Skipped []Skip
+}
+
+// Add adds a row.
+func (s *Suite) Add(r Series) { s.Rows = append(s.Rows, r) }
+
+// Skip notes what is not measured, and why.
+func (s *Suite) Skip(name, reason string) { s.Skipped = append(s.Skipped, Skip{name, reason}) }
+
+// Progress tells who waits that something goes on.
+func (s *Suite) Progress(format string, args ...any) {
+	fmt.Fprintf(s.Log, "%s %4.0f s: %s\n", s.Group, time.Since(s.Began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// InTurn runs both, and changes who goes first.
+func InTurn(round int, ours, peer func() error) error {
+	if round%2 == 1 {
+		ours, peer = peer, ours
+	}
+	if err := ours(); err != nil {
+		return err
+	}
+	return peer()
+}
+
+// Phase waits up to half a second more, so that the rounds do not start in
+// step with anyone's timers.
+func Phase(ctx context.Context) error {
+	return Pause(ctx, time.Duration(rand.Int64N(int64(500*time.Millisecond))))
+}
+
+// Poll waits until f holds, at most limit.
+func Poll(ctx context.Context, what string, limit time.Duration, f func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s", what, limit)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Pause waits for d.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,213 @@
+package event
+
+import (
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// Class says how the log treats the events of a kind, as a set of flags.
+type Class uint8
+
+// Flags of a Class.
+const (
+	// Fact is a statement by its source. It needs no lease and is never void.
+	Fact Class = 0
+	// Authority is an exercise of the lease: it carries the writer's term and is
+	// void beyond the cut of a later term.
+	Authority Class = 1 << (iota - 1)
+	// Essential gets through when a queue or a disk is nearly full.
+	Essential
+	// Compact kinds are so frequent that their bodies are written by AppendBody
+	// and read by eventlog/state without reflection.
+	Compact
+)
+
+// KindInfo declares a kind of event: all that this version knows of it, but for
+// how eventlog/state folds it.
+type KindInfo struct {
+	Kind  Kind
+	Class Class
+	// Writer is the host that writes it, Meaning what it says; for people.
+	Writer  string
+	Meaning string
+	// Body is an example of its body.
+	Body any
+}
+
+// classes is KindTable's column, by kind.
+var classes = func() map[Kind]Class {
+	m := map[Kind]Class{}
+	for _, k := range KindTable() {
+		m[k.Kind] = k.Class
+	}
+	return m
+}()
+
+// Kinds lists the kinds of event that this version knows, in the order of
+// KindTable.
+func Kinds() []Kind {
+	table := KindTable()
+	kinds := make([]Kind, len(table))
+	for i, k := range table {
+		kinds[i] = k.Kind
+	}
+	return kinds
+}
+
+// KindTable declares all kinds of event that this version knows, in the order
+// in which docs/events.md, which is generated from it, explains them.
+func KindTable() []KindInfo {
+	key := []byte{0x3f, 0x01, 0x9a, 0x77}
+	const onion = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion"
+	return []KindInfo{
+		{KindHostStarted, Fact | Essential | Compact, "every host", "a daemon started", HostStarted{Version: "1.4.0", Boot: 1767225600}},
+		{
+			KindIncarnation, Fact | Essential, "every host", "its disk lost a part of its chain, and it goes on with a new one", Incarnation{
+				Previous: SourceMark{Source: SourceID{Node: "n4", Inc: 1}, Mark: Mark{Seq: 5120}},
+				Reason:   "other hosts know more of n4/1 than the disk",
+			},
+		},
+		{
+			KindHostDisk, Fact | Essential, "every host", "the room for its event log is ok, low, full (no new work) or out (nothing can be written)",
+			HostDisk{State: "low", Free: 900 << 20, Log: 3 << 30},
+		},
+		{
+			KindConfigReloaded, Fact, "every host", "its configuration was read again and other settings hold",
+			ConfigReloaded{Keys: []string{"lease.eligible"}},
+		},
+		{
+			KindMemberJoined, Fact, "the sponsor", "a host was admitted; it spent one use of the invite. The founder writes its own",
+			MemberJoined{Node: "n4", IDPub: key, IP4: "10.77.0.4", Invite: "k7f2"},
+		},
+		{KindMemberRenewed, Fact, "the sponsor", "a member was certified anew", MemberRenewed{Node: "n4", Expires: 1767225600}},
+		{
+			KindMemberRekeyed, Fact, "the member", "a host changed its WireGuard key",
+			MemberRekeyed{Node: "n4", WGPub: key, Actor: "uid:0@n4"},
+		},
+		{
+			KindMemberHealth, Fact, "the holder", "the holder believes something else of a member than the log says",
+			MemberHealth{Node: "n4", From: cluster.Alive, To: cluster.Suspect},
+		},
+		{KindMemberLeft, Fact, "the member", "a host left for good", MemberLeft{Node: "n4", Actor: "uid:0@n4"}},
+		{
+			KindMemberRemoved, Fact, "the sponsor", "a member's key was revoked",
+			MemberRemoved{Node: "n4", IDPub: key, Actor: "uid:0@n1", Reason: "disk lost"},
+		},
+		{
+			KindMemberConflict, Fact, "the holder", "two valid records contradict each other",
+			MemberConflict{Node: "n4", Why: "forked", Kept: "...", Other: "..."},
+		},
+		{
+			KindTokenCreated, Fact, "the sponsor", "an operator made an invite",
+			TokenChanged{Invite: "k7f2", Uses: 1, Expires: 1767225600, Actor: "uid:0@n1"},
+		},
+		{
+			KindTokenRevoked, Fact, "the sponsor", "an operator revoked an invite",
+			TokenChanged{Invite: "k7f2", Uses: 1, Expires: 1767225600, Actor: "uid:0@n1"},
+		},
+		{KindMTUBlackhole, Fact, "every host", "full packets to a peer vanish", MTUBlackhole{Peer: "n2", From: 1420, To: 1280}},
+		{KindDuplicate, Fact, "every host", "two processes use the identity of one host", Duplicate{Host: "n4", Boot: 12}},
+		{
+			KindEquivocation, Fact, "the host that found out", "a host signed two histories of one chain, which ends where they part",
+			Equivocation{Source: SourceID{Node: "n4", Inc: 1}, Seq: 5121},
+		},
+		{KindTermStart, Authority | Essential, "the holder", "a term begins; its cut fences the lower terms", TermStart{
+			Term: 7, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Grants: []cluster.NodeID{"n1", "n2"}, Previous: "n3",
+			Cut:     Cut{{Source: SourceID{Node: "n3", Inc: 1}, Mark: Mark{Seq: 5120}}},
+			Profile: cluster.ProfileLAN, ConfigTerm: 4, Epoch: 2,
+		}},
+		{KindLeaseReleased, Fact | Essential, "the holder", "the holder stepped down", LeaseReleased{Term: 7, Successor: "n2", Reason: "shutdown"}},
+		{KindLeaseLost, Fact | Essential, "the holder that was", "the holder could not renew", LeaseLost{Term: 7, Reason: "no majority"}},
+		{
+			KindStepDownAsked, Fact, "the holder", "an operator asked the holder to hand over",
+			StepDownAsked{Term: 7, Successor: "n2", Reason: "maintenance", Actor: "uid:0@n3"},
+		},
+		{
+			KindVotersSet, Fact | Essential, "the holder, or the host that was forced", "an operator chose the voters or the mode",
+			VotersSet{Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum, Actor: "uid:0@n1"},
+		},
+		{KindConfigChanged, Authority | Essential, "the holder", "a voter configuration became stable", ConfigChanged{
+			Config: cluster.VoterConfig{Epoch: 3, Term: 7, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum, Issuer: "n2"},
+		}},
+		{
+			KindPublishing, Fact, "every host", "a host took up or laid down the publishing duty",
+			Publishing{Publishing: true, Term: 7, Publisher: "n2", Why: "holds the lease"},
+		},
+		{
+			KindOnionSet, Fact, "a host with the address's key", "the cluster serves an onion address, or no more, or for other clients",
+			OnionSet{Key: key, Version: 2, Clients: []OnionClient{{Name: "ann", Key: key}}, Actor: "uid:0@n1", Sig: key},
+		},
+		{
+			KindOnionGranted, Fact, "the host that gave it", "a host got the key of an onion address and may publish",
+			OnionGranted{Address: onion, Node: "n2", Actor: "uid:0@n1"},
+		},
+		{KindOnionDrained, Fact, "every host", "a host is out of the descriptors, or in them again", OnionDrained{Drained: true, Actor: "uid:0@n2"}},
+		{KindOnionRotated, Fact, "every host", "a host took another onion key of its own", OnionRotated{From: onion, Actor: "uid:0@n2"}},
+		{
+			KindOnionTarget, Fact, "every host", "the service behind the onion addresses fails, or is back",
+			OnionTarget{Target: "127.0.0.1:8080", Reason: "connection refused"},
+		},
+		{KindWrongMaster, Fact, "every host", "clients are sent to this host for an address that it does not know", OnionWrongMaster{Count: 3}},
+		{
+			KindPublishDone, Fact, "the publisher", "clients find the new descriptor",
+			PublishDone{Address: onion, Term: 7, Points: map[cluster.NodeID]int{"n1": 3, "n2": 3}, Stored: 6, Asked: 6},
+		},
+		{
+			KindPublishFailed, Fact, "the publisher", "no descriptor could be made, or too few directories have it",
+			PublishFailed{Address: onion, Term: 7, Stored: 1, Asked: 6, Reason: "too few directories have it"},
+		},
+		{KindPublishFenced, Fact, "the publisher", "a publisher of a later term is at work", PublishFenced{Address: onion, Term: 7, Later: 8}},
+		{
+			KindPublishForeign, Fact, "the publisher", "the address's key is used outside of the cluster",
+			PublishForeign{Address: onion, Revision: 5_700_000_000, Dir: "0123456789ABCDEF0123456789ABCDEF01234567"},
+		},
+		{
+			KindPublishRefused, Fact, "the publisher", "what a host sent as its descriptor cannot be used",
+			PublishRefused{Address: onion, Node: "n3", Reason: "descriptor is older than the one before"},
+		},
+		{KindSnapshot, Fact | Essential, "the holder", "the voters agree on the fold of the log up to a cut", SnapshotTaken{
+			Term: 7, Size: 48213, Heads: []Head{{Source: SourceID{Node: "n3", Inc: 1}, Seq: 5120}},
+			Signatures: []Signature{{Node: "n1", Sig: key}, {Node: "n2", Sig: key}},
+		}},
+		{KindJobSubmitted, Authority, "the holder", "a job was accepted", JobSubmitted{Job: "j2kq6", Owner: "uid:1000@n1", Chunks: 10, Spec: job.Spec{
+			Name: "pi", Key: "pi-1", Iterations: 1000, Chunk: 100, Seed: 1,
+		}.WithDefaults()}},
+		{KindJobQueued, Authority | Essential, "the holder", "a job was taken in and waits", JobWaiting{Job: "j2kq6", Reason: "0 of 3 workers eligible: permission 2, executor 1"}},
+		{KindJobStopped, Authority | Essential, "the holder", "a job is to end: somebody asked for it, or its time is over", JobStopped{Job: "j2kq6", Actor: "uid:1000@n1", Reason: "wrong seed"}},
+		{KindJobDone, Authority | Essential, "the holder", "a job ended, and this is its result", JobDone{
+			Job: "j2kq6", State: job.Partial, Reason: "1 of 10 chunks given up",
+			Result: &job.Result{
+				Accepted: 9, Failed: 1, Iterations: 900, Micros: 81_000_000,
+				Metrics: map[string]job.Metric{"pi": {N: 900, Mean: 3.14, M2: 0.9, Min: 3, Max: 3.3}},
+				Workers: []job.WorkShare{{Worker: "n2", Chunks: 9, Iterations: 900}}, Skipped: []job.Span{{First: 3, Last: 3}},
+			},
+		}},
+		{KindJobsForgotten, Authority | Essential, "the holder", "jobs that ended long ago are forgotten", JobsForgotten{Jobs: []job.ID{"j2kq6"}}},
+		{
+			KindGroupSet, Authority, "the holder", "somebody said who belongs to a group",
+			GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@n1"},
+		},
+		{KindChunksAssigned, Authority | Compact, "the holder", "attempts were handed to workers", ChunksAssigned{
+			Job: "j2kq6", Assignments: []job.Attempt{{Chunk: 3, Number: 1, Worker: "n2"}},
+		}},
+		{
+			KindChunkFailed, Authority | Essential, "the holder", "an attempt ended without a result",
+			ChunkFailed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Reason: "exit 3"},
+		},
+		{
+			KindChunkReclaimed, Authority | Essential, "the holder", "an attempt was taken back",
+			ChunkReclaimed{Job: "j2kq6", Chunk: 3, Attempt: 1, Worker: "n2", Reason: "timeout"},
+		},
+		{KindChunksReleased, Authority, "the holder", "an operator lets chunks that were given up be tried again", ChunksReleased{
+			Job: "j2kq6", Attempt: 3, Chunks: []job.Span{{First: 3, Last: 3}}, Actor: "uid:1000@n1",
+		}},
+		{KindChunkAccepted, Authority | Essential | Compact, "the holder", "a result became the chunk's", ChunkAccepted{
+			Job: "j2kq6", Chunk: 3, Attempt: 2, Worker: "n3", Seconds: 8.5,
+			Result: job.ChunkResult{Iterations: 100, Metrics: map[string]job.Metric{"pi": {N: 100, Mean: 3.14, M2: 0.1, Min: 3, Max: 3.3}}},
+		}},
+		{KindChunksAccepted, Authority | Essential | Compact, "the holder", "results became those of their chunks", ChunksAccepted{Job: "j2kq6", Accepts: []Accept{{
+			Chunk: 3, Attempt: 2, Worker: "n3", Seconds: 8.5,
+			Result: job.ChunkResult{Iterations: 100, Metrics: map[string]job.Metric{"pi": {N: 100, Mean: 3.14, M2: 0.1, Min: 3, Max: 3.3}}},
+		}}}},
+	}
+}

@@ -1,0 +1,34 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// Attempt is one attempt at a chunk: what the plan hands to a worker, what a
+// frame or an event is about. The attempts at a chunk are numbered from 1.
+//
+// Job is empty where it stands beside a list of attempts, as in events. Frames
+// between scheduler and worker name no Worker: it is the one at the other end.
+type Attempt struct {
+	Job    ID             `json:"job,omitempty"`    // of the chunk
+	Chunk  int            `json:"chunk"`            // from 0
+	Number int            `json:"attempt"`          // from 1
+	Worker cluster.NodeID `json:"worker,omitempty"` // the host that runs it
+}
+
+// String returns "job/chunk#number".
+func (a Attempt) String() string { return fmt.Sprintf("%s/%d#%d", a.Job, a.Chunk, a.Number) }
+
+// Compare orders attempts by job, chunk and number.
+func (a Attempt) Compare(o Attempt) int {
+	return cmp.Or(cmp.Compare(a.Job, o.Job), cmp.Compare(a.Chunk, o.Chunk), cmp.Compare(a.Number, o.Number))
+}
+
+// At is a at a worker.
+func (a Attempt) At(worker cluster.NodeID) Attempt {
+	a.Worker = worker
+	return a
+}

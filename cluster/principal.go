@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of the names of zones, users and groups.
+const (
+	MaxZoneName     = 32  // bytes
+	MaxPrincipal    = 128 // bytes in the name of who owns jobs or workers
+	MaxGroupName    = 64  // bytes
+	MaxGroupMembers = 10_000
+	MaxGroups       = 1024
+)
+
+// CheckSet checks a sorted list of names without duplicates; name is what
+// errors call the list.
+func CheckSet(name string, set []string, most int, ok func(string) bool) error {
+	if len(set) > most {
+		return fmt.Errorf("%s has %d entries, at most %d are allowed", name, len(set), most)
+	}
+	for i, v := range set {
+		switch {
+		case !ok(v):
+			return fmt.Errorf("%s: %.64q is not a name that can be there", name, v)
+		case i > 0 && set[i-1] >= v:
+			return fmt.Errorf("%s: %.64q is out of order or there twice", name, v)
+		}
+	}
+	return nil
+}
+
+// CheckPrincipal checks the name of somebody who owns jobs or workers, such as
+// "uid:1000" or "node:n1": 1 to MaxPrincipal Printable ASCII bytes without
+// blanks.
+func CheckPrincipal(s string) error {
+	if !Printable(s, MaxPrincipal) {
+		return fmt.Errorf("%.64q is not the name of a user: want 1-%d Printable ASCII characters without blanks", s, MaxPrincipal)
+	}
+	return nil
+}
+
+// CheckGroupName checks the name of a group: 1 to MaxGroupName of a-z, 0-9,
+// '.', '-' and '_'.
+func CheckGroupName(s string) error {
+	if s == "" || len(s) > MaxGroupName || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
+		return fmt.Errorf("%.64q is not the name of a group: want 1-%d of a-z, 0-9, '.', '-' and '_'", s, MaxGroupName)
+	}
+	return nil
+}
+
+// Printable reports whether s is 1 to most bytes of visible ASCII.
+func Printable(s string, most int) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most
+}

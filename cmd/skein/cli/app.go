@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/config"
+)
+
+// Terminal is where a command runs.
+type Terminal struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      []string
+	// Widths in columns; 0: not a terminal.
+	OutWidth, ErrWidth int
+}
+
+// Getenv is a variable of the environment; of several of one name the last.
+func (t Terminal) Getenv(name string) string {
+	value := ""
+	for _, e := range t.Env {
+		if n, v, ok := strings.Cut(e, "="); ok && n == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// App is one invocation.
+type App struct {
+	Terminal
+	// Global flags.
+	Output, socket, color string
+	config                string // file
+	Timeout               time.Duration
+	TimeoutSet            bool
+	Quiet, Verbose, yes   bool
+	Code                  int // exit code without an error
+}
+
+// DefaultTimeout is how long a command waits for the daemon.
+const DefaultTimeout = 5 * time.Second
+
+// AddFlags adds the flags that every command takes.
+func (a *App) AddFlags(f *pflag.FlagSet) {
+	f.StringVarP(&a.Output, "output", "o", "table", "form of the result: table, wide, tsv, csv, json, jsonl, or toml for a job")
+	f.StringVar(&a.config, "config", "", "configuration file (default "+config.DefaultPath+", which may be missing)")
+	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or host:port (default: of the configuration)")
+	f.DurationVar(&a.Timeout, "timeout", DefaultTimeout, "how long to wait for the daemon")
+	f.StringVar(&a.color, "color", "auto", "auto, always or never")
+	f.BoolVarP(&a.Quiet, "quiet", "q", false, "no notes and no progress on stderr")
+	f.BoolVarP(&a.Verbose, "verbose", "v", false, "more notes on stderr")
+	f.BoolVar(&a.yes, "yes", false, "do not ask")
+}
+
+// Settle applies the environment and checks the global flags.
+func (a *App) Settle(cmd *cobra.Command) error {
+	flags := cmd.Root().PersistentFlags()
+	for flag, env := range map[string]string{"output": "SKEIN_OUTPUT", "timeout": "SKEIN_TIMEOUT", "color": "SKEIN_COLOR"} {
+		if v := a.Getenv(env); v != "" && !flags.Changed(flag) {
+			if err := flags.Set(flag, v); err != nil {
+				return Usagef("environment %s: %s", env, err)
+			}
+		}
+	}
+	a.TimeoutSet = flags.Changed("timeout")
+	switch a.Output {
+	case "table", "wide", "tsv", "csv", "json", "jsonl", "toml":
+	default:
+		return Usagef("unknown output form %q", a.Output).WithHint("use -o table, wide, tsv, csv, json, jsonl, or toml for a job")
+	}
+	switch a.color {
+	case "auto", "always", "never":
+	default:
+		return Usagef("--color is %q", a.color).WithHint("use auto, always or never")
+	}
+	if a.Timeout <= 0 {
+		return Usagef("--timeout is %s, want more than 0", a.Timeout)
+	}
+	return nil
+}
+
+// defaultSocket is the socket that commands use unless --socket names one.
+func (a *App) defaultSocket() string {
+	if s := a.Getenv("SKEIN_SOCKET"); s != "" && a.config == "" {
+		return s
+	}
+	path, _ := a.ConfigPath()
+	// What is wrong with the configuration is the daemon's affair.
+	cfg, err := config.Load(config.Options{Path: path, Optional: true, Env: a.Env})
+	if err != nil {
+		return config.DefaultSocket
+	}
+	return cfg.Status.Socket
+}
+
+// ConfigPath is the configuration file, and whether somebody asked for it.
+func (a *App) ConfigPath() (path string, asked bool) {
+	if a.config != "" {
+		return a.config, true
+	}
+	if path := a.Getenv("SKEIN_CONFIG"); path != "" {
+		return path, true
+	}
+	return config.DefaultPath, false
+}
+
+// Client is a client of the daemon that --socket or the configuration names.
+func (a *App) Client() (*api.Client, error) {
+	target := a.socket
+	if target == "" {
+		target = a.defaultSocket()
+	}
+	c, err := api.Dial(target)
+	if err != nil {
+		return nil, Usagef("--socket: %s", err)
+	}
+	if a.Verbose {
+		a.Note("asking %s", target)
+	}
+	return c, nil
+}
+
+// WithClient runs f with a client and the timeout of one request.
+func (a *App) WithClient(ctx context.Context, f func(ctx context.Context, c *api.Client) error) error {
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := a.Limited(ctx)
+	defer cancel()
+	return f(ctx, c)
+}
+
+// Limited bounds one request.
+func (a *App) Limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.Timeout)
+}
+
+// Note writes a line to stderr, unless -q.
+func (a *App) Note(format string, args ...any) {
+	if !a.Quiet {
+		fmt.Fprintf(a.Err, format+"\n", args...)
+	}
+}
+
+// Colored reports whether results may carry colour.
+func (a *App) Colored() bool {
+	switch {
+	case a.Getenv("NO_COLOR") != "" || a.color == "never":
+		return false
+	case a.color == "always":
+		return true
+	}
+	return a.OutWidth > 0 && a.Getenv("TERM") != "dumb"
+}
+
+// CommandsOnly refuses words that are no subcommand.
+func CommandsOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	e := Usagef("unknown command %q of %s", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return e.WithHint("did you mean `%s %s`?", cmd.CommandPath(), near[0])
+	}
+	return e.WithHint("see `%s --help`", cmd.CommandPath())
+}
+
+// Exactly wants n arguments, named for the message.
+func Exactly(n int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		if n == 0 {
+			return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
+		}
+		return Usagef("%s wants %s, got %d arguments", cmd.CommandPath(), names, len(args)).WithHint("see `%s --help`", cmd.CommandPath())
+	}
+}
+
+// GroupMark is the annotation of commands that only hold others.
+const GroupMark = "group"
+
+// Group is a command that only holds others.
+func Group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: CommandsOnly, Annotations: map[string]string{GroupMark: "yes"},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(subs...)
+	return cmd
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/config"
+)
+
+// Exit codes.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitUnreachable = 3
+	ExitNotFound    = 4
+	ExitForbidden   = 5
+	ExitDegraded    = 6
+	ExitTimeout     = 7
+	ExitGoal        = 8
+	ExitInterrupted = 130
+)
+
+// Error is an error with its exit code and a hint.
+type Error struct {
+	code   int
+	Msg    string
+	Advice string
+}
+
+func (e *Error) Error() string { return e.Msg }
+
+// WithHint adds what the user may do about it.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Advice = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Failf is an error that ends the program with code.
+func Failf(code int, format string, args ...any) *Error {
+	return &Error{code: code, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Usagef is an error in how the program was called.
+func Usagef(format string, args ...any) *Error { return Failf(ExitUsage, format, args...) }
+
+// Report writes err to stderr and returns the exit code.
+func (a *App) Report(ctx context.Context, err error) int {
+	if faults, ok := errors.AsType[config.Errors](err); ok {
+		for _, f := range faults {
+			a.complain(f.Error(), f.Hint)
+		}
+		return ExitUsage
+	}
+	code, msg, hint := a.Classify(ctx, err)
+	a.complain(msg, hint)
+	return code
+}
+
+func (a *App) complain(msg, hint string) {
+	fmt.Fprintf(a.Err, "skein: error: %s\n", strings.TrimSpace(msg))
+	if hint != "" {
+		fmt.Fprintf(a.Err, "skein: hint: %s\n", hint)
+	}
+}
+
+// Classify finds the exit code and the hint of an error.
+func (a *App) Classify(ctx context.Context, err error) (code int, msg, hint string) {
+	var own *Error
+	var problem *api.Problem
+	var unreachable *api.UnreachableError
+	switch {
+	case errors.As(err, &own):
+		return own.code, err.Error(), own.Advice
+	case errors.As(err, &problem):
+		return problemExit(problem.Code), err.Error(), problem.Hint
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return ExitInterrupted, "interrupted", ""
+	case errors.As(err, &unreachable):
+		if errors.Is(unreachable.Err, fs.ErrPermission) {
+			return ExitForbidden, err.Error(), a.socketHint(unreachable)
+		}
+		return ExitUnreachable, err.Error(), a.socketHint(unreachable)
+	case errors.Is(err, api.ErrInterrupted):
+		return ExitUnreachable, err.Error(), "the daemon may have restarted: try again"
+	}
+	var advised interface{ Hint() string }
+	if errors.As(err, &advised) {
+		hint = advised.Hint()
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		return ExitTimeout, err.Error(), "give it more time with --timeout"
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		if hint == "" {
+			hint = "become root, or the user of the daemon"
+		}
+		return ExitForbidden, err.Error(), hint
+	}
+	var final interface{ Final() bool }
+	if errors.As(err, &final) && final.Final() {
+		return ExitUsage, err.Error(), hint // the unit does not start again after it
+	}
+	return ExitFailed, err.Error(), hint
+}
+
+func problemExit(code api.Code) int {
+	switch code {
+	case api.CodeInvalidRequest, api.CodeInvalidJob, api.CodeTooLarge:
+		return ExitUsage
+	case api.CodeNotFound:
+		return ExitNotFound
+	case api.CodeForbidden:
+		return ExitForbidden
+	case api.CodeTimeout, api.CodeNotStable:
+		return ExitTimeout
+	}
+	return ExitFailed
+}
+
+// socketHint tells apart a daemon that does not run, a wrong path and a
+// missing group.
+func (a *App) socketHint(e *api.UnreachableError) string {
+	switch {
+	case errors.Is(e.Err, fs.ErrPermission):
+		if group := socketGroup(e.Target); group != "" {
+			return fmt.Sprintf("your user may not open the socket: join its group (`usermod -aG %s $USER`, then log in again), or become root", group)
+		}
+		return "your user may not open the socket: become root, or the user of the daemon"
+	case errors.Is(e.Err, syscall.ECONNREFUSED):
+		return "nothing listens there: the daemon is not running, see `systemctl status skein`"
+	case errors.Is(e.Err, fs.ErrNotExist):
+		if a.socket != "" && a.socket != a.defaultSocket() {
+			return fmt.Sprintf("wrong path? The daemon's socket is normally %s", a.defaultSocket())
+		}
+		if _, err := os.Stat(filepath.Dir(e.Target)); err == nil && e.Target != config.DefaultSocket {
+			return "the daemon is not running there, or it listens on another path: see status.socket in its configuration"
+		}
+		return "the daemon is not running: `systemctl start skein`, or `skein run`; for one elsewhere use --socket"
+	}
+	return "check --socket"
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/skein-project/skein/api"
+)
+
+// TestForbiddenExits5: who may not do it gets one code, at the socket and at
+// the state directory.
+func TestForbiddenExits5(t *testing.T) {
+	a := &App{}
+	for _, err := range []error{
+		&api.UnreachableError{Target: "/run/skein/skein.sock", Err: syscall.EACCES},
+		fmt.Errorf("read: %w", &fs.PathError{Op: "open", Path: "/var/lib/skein/identity.json", Err: syscall.EACCES}),
+	} {
+		if code, _, hint := a.Classify(t.Context(), err); code != ExitForbidden || hint == "" {
+			t.Errorf("%v: exit %d, hint %q", err, code, hint)
+		}
+	}
+}
+
+// TestSocketHints tells apart the three ways a socket can be missing.
+func TestSocketHints(t *testing.T) {
+	a := &App{Terminal: Terminal{Env: []string{"SKEIN_CONFIG=/nonexistent"}}}
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		name, flag, target string
+		err                error
+		want               string
+	}{
+		{"group", "", "/run/skein/skein.sock", syscall.EACCES, "become root"},
+		{"inactive", "", "/run/skein/skein.sock", syscall.ENOENT, "systemctl start skein"},
+		{"stale", "", "/run/skein/skein.sock", syscall.ECONNREFUSED, "systemctl status skein"},
+		{"wrong path", dir + "/x", dir + "/x", syscall.ENOENT, "wrong path? The daemon's socket is normally /run/skein/skein.sock"},
+		{"other", "", dir + "/x", syscall.ENOENT, "status.socket"},
+	} {
+		a.socket = tc.flag
+		if got := a.socketHint(&api.UnreachableError{Target: tc.target, Err: tc.err}); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q lacks %q", tc.name, got, tc.want)
+		}
+	}
+	// The group is the one that the socket really has.
+	shared := filepath.Join(dir, "shared")
+	if err := os.WriteFile(shared, nil, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := user.LookupGroup("daemon"); err == nil && os.Geteuid() == 0 {
+		gid, err := strconv.Atoi(g.Gid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(shared, -1, gid); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.socketHint(&api.UnreachableError{Target: shared, Err: syscall.EACCES}); !strings.Contains(got, "usermod -aG daemon $USER") {
+			t.Errorf("%q does not name the group", got)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// Unknown stands for what is not known, never zero.
+const Unknown = "-"
+
+// OrDash returns s, or - if it is empty.
+func OrDash[T ~string](s T) string {
+	if s == "" {
+		return Unknown
+	}
+	return string(s)
+}
+
+// AgeOf shows a number of seconds, or - for nil.
+func AgeOf(seconds *float64) string {
+	if seconds == nil {
+		return Unknown
+	}
+	return Age(*seconds)
+}
+
+// Age shows seconds in the two digits that matter.
+func Age(s float64) string {
+	switch {
+	case math.IsNaN(s) || s < 0:
+		return Unknown
+	case s < 0.1:
+		return strconv.FormatFloat(s*1000, 'f', 1, 64) + "ms"
+	case s < 10:
+		return strconv.FormatFloat(s, 'f', 1, 64) + "s"
+	case s < 120:
+		return strconv.FormatFloat(s, 'f', 0, 64) + "s"
+	case s < 2*3600:
+		return fmt.Sprintf("%dm", int(s/60))
+	case s < 48*3600:
+		return fmt.Sprintf("%dh", int(s/3600))
+	case s < 1e10:
+		return fmt.Sprintf("%dd", int(s/86400))
+	}
+	return Unknown
+}
+
+// Stamp is a time as wide tables show it.
+func Stamp(t time.Time) string {
+	if t.IsZero() {
+		return Unknown
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// When shows t as an age seen from now, or exactly.
+func When(t, now time.Time, wide bool) string {
+	switch {
+	case t.IsZero():
+		return Unknown
+	case wide:
+		return Stamp(t)
+	}
+	return Age(max(0, now.Sub(t).Seconds()))
+}
+
+// BytesOf shows a size in binary units.
+func BytesOf(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%dB", n)
+	}
+	f, i := float64(n)/1024, 0
+	for f >= 1023.95 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	return fmt.Sprintf("%.1f%ciB", f, units[i])
+}
+
+// Count shows a number with a decimal prefix.
+func Count(f float64) string {
+	const units = " kMGTPE"
+	i := 0
+	for f >= 999.5 && i < len(units)-1 {
+		f /= 1000
+		i++
+	}
+	if i == 0 && f == math.Trunc(f) {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64) + strings.TrimSpace(units[i:i+1])
+}
+
+// ParseCount reads a whole number: 1000000, 1_000_000 or 1e6.
+func ParseCount(s string) (uint64, error) {
+	plain := strings.ReplaceAll(s, "_", "")
+	if n, err := strconv.ParseUint(plain, 10, 64); err == nil {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(plain, 64)
+	if err != nil || f < 0 || f != math.Trunc(f) || f > 1<<53 || strings.ContainsAny(plain, "xXpPiInN") {
+		return 0, fmt.Errorf("%q is not a whole number from 0 to 2^53, like 1000000 or 1e6", s)
+	}
+	return uint64(f), nil
+}
+
+// ParseBytes reads a size: 268435456, 256M or 256MiB.
+func ParseBytes(s string) (uint64, error) {
+	digits := strings.TrimRight(s, "BbIiKkMmGg")
+	unit := strings.ToLower(s[len(digits):])
+	shift, ok := map[string]uint{"": 0, "b": 0, "k": 10, "kib": 10, "m": 20, "mib": 20, "g": 30, "gib": 30}[unit]
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if !ok || err != nil || n > math.MaxUint64>>shift {
+		return 0, fmt.Errorf("%q is not a size like 268435456, 256M or 1G", s)
+	}
+	return n << shift, nil
+}
+
+// MeanError shows a mean to the digit that its error allows, and the error.
+func MeanError(mean float64, se *float64) string {
+	if se == nil || !(*se > 0) {
+		return strconv.FormatFloat(mean, 'g', 10, 64)
+	}
+	digits := max(0, 1-int(math.Floor(math.Log10(*se))))
+	if digits > 15 || math.Abs(mean) > 1e15 {
+		return fmt.Sprintf("%.10g ± %.2g", mean, *se)
+	}
+	return fmt.Sprintf("%.*f ± %.*f", digits, mean, digits, *se)
+}
+
+// YesNo is "yes" or "no".
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// StampOf shows a time exactly, or - for nil.
+func StampOf(t *time.Time) string {
+	if t == nil {
+		return Unknown
+	}
+	return Stamp(*t)
+}
+
+// Lag shows a number of events, or - for nil.
+func Lag(n *uint64) string {
+	if n == nil {
+		return Unknown
+	}
+	return strconv.FormatUint(*n, 10)
+}
+
+// Joined separates a list by commas, or is - if it is empty.
+func Joined[T ~string](list []T) string {
+	parts := make([]string, len(list))
+	for i, s := range list {
+		parts[i] = string(s)
+	}
+	return OrDash(strings.Join(parts, ","))
+}
+
+// TermOf shows a term, or - for none.
+func TermOf(t uint64) string {
+	if t == 0 {
+		return Unknown
+	}
+	return strconv.FormatUint(t, 10)
+}
+
+// Short is a prefix of an id that is unique in practice; commands take it.
+func Short(id job.ID) string {
+	if len(id) > 9 {
+		return string(id[:9])
+	}
+	return string(id)
+}
+
+// Percent is the part of a job's iterations that is done.
+func Percent(j api.Job) string {
+	if j.Iterations.Total == 0 {
+		return Unknown
+	}
+	// Rounded down: 100 % means all.
+	return fmt.Sprintf("%d%%", uint64(100*(float64(j.Iterations.Accepted)/float64(j.Iterations.Total))))
+}
+
+// ParseSince reads an age, a time or a position.
+func ParseSince(s string, now time.Time) (time.Time, event.Cursor, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil, nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil, nil
+	}
+	if strings.Contains(s, "/") {
+		at, err := event.ParseCursor(s)
+		if err != nil {
+			return time.Time{}, nil, Usagef("--since: %s", err)
+		}
+		return time.Time{}, at, nil
+	}
+	return time.Time{}, nil, Usagef("--since: %q is neither an age like 10m, nor a time like 2026-01-02T15:04:05Z, nor a position like n1/1:5,n2/1:7", s)
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }

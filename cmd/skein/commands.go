@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/cmd/skein/hosts"
+	"github.com/skein-project/skein/cmd/skein/jobs"
+	"github.com/skein-project/skein/cmd/skein/local"
+)
+
+// deps is what the commands reach beyond the socket.
+type deps struct {
+	hosts hosts.Options
+	jobs  jobs.Options
+	local local.Options
+}
+
+// execute runs one command line and returns the exit code.
+func execute(ctx context.Context, args []string, t cli.Terminal, d deps) int {
+	out := &cli.CheckedWriter{W: t.Out}
+	t.Out = out
+	a := &cli.App{Terminal: t}
+	root := newRoot(a, d)
+	root.SetArgs(args)
+	root.SetIn(t.In)
+	root.SetOut(t.Out)
+	root.SetErr(t.Err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && out.Err != nil {
+		err = fmt.Errorf("write result to stdout: %w", out.Err)
+	}
+	switch {
+	case err == nil:
+		return a.Code
+	case cmd.CommandPath() == root.Name()+" "+hosts.CheckName:
+		return hosts.CheckFailed(a, err)
+	}
+	return a.Report(ctx, err)
+}
+
+// newRoot makes the command tree.
+func newRoot(a *cli.App, d deps) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "skein",
+		Short:         "One lease, one log and many jobs on a mesh of hosts",
+		Long:          "skein runs jobs on a mesh of hosts and survives the loss of any of them.\n`skein run` is the daemon; every other command is a client of its socket.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cli.CommandsOnly,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.Settle(cmd)
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return cli.Usagef("%s", err).WithHint("see `%s --help`", cmd.CommandPath())
+	})
+	a.AddFlags(root.PersistentFlags())
+	root.AddCommand(hosts.Commands(a, d.hosts)...)
+	root.AddCommand(jobs.Commands(a, d.jobs)...)
+	root.AddCommand(local.Commands(a, d.local)...)
+	return root
+}

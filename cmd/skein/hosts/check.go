@@ -1,0 +1,85 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// Exit codes of check, as monitoring systems want them.
+const (
+	checkOK = iota
+	checkWarning
+	checkCritical
+	checkUnknown
+)
+
+func checkCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: CheckName, Short: "One line and an exit code for monitoring", Args: cli.Exactly(0, ""),
+		Long: "Exits 0 if all is well, 1 if something is degraded, 2 if nobody holds the lease or\n" +
+			"no more than half of the members are alive, 3 if the daemon does not answer.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				s, raw, err := cli.Fetch[api.Status](ctx, c, "/v1/status")
+				if err != nil {
+					return err
+				}
+				code, line := judge(s)
+				a.Code = code
+				return a.Show(cli.View{
+					Raw:  raw,
+					Page: func(w io.Writer) { fmt.Fprintln(w, line) },
+					Table: func(cli.Form) cli.Table {
+						t := cli.Table{Head: []string{"VERDICT", "NODE", "ALIVE", "MEMBERS", "TERM", "REASONS"}}
+						verdict, _, _ := strings.Cut(line, ":")
+						t.Add(verdict, string(s.Node), fmt.Sprint(s.Members.Alive), fmt.Sprint(s.Members.Total),
+							cli.TermOf(uint64(s.Term)), cli.OrDash(strings.Join(s.Reasons, "; ")))
+						return t
+					},
+				})
+			})
+		},
+	}
+}
+
+// CheckName is the command whose exit codes are those of a monitoring plugin.
+const CheckName = "check"
+
+// judge gives the exit code of check and its line.
+func judge(s api.Status) (int, string) {
+	what := s.Reasons
+	code, word := checkOK, "OK"
+	switch {
+	case s.Lease.Holder == "":
+		code, word = checkCritical, "CRITICAL"
+	case s.Members.Total > 2 && 2*s.Members.Alive <= s.Members.Total:
+		code, word = checkCritical, "CRITICAL"
+	case s.State != api.StateOK:
+		code, word = checkWarning, "WARNING"
+		if len(what) == 0 {
+			what = []string{"the daemon is " + string(s.State)}
+		}
+	}
+	holder := "no holder"
+	if s.Lease.Holder != "" {
+		holder = "holder " + string(s.Lease.Holder)
+	}
+	parts := append(slices.Clip(what), fmt.Sprintf("%s %s", s.Node, cli.OrDash(s.Role)), "term "+cli.TermOf(uint64(s.Term)),
+		holder, fmt.Sprintf("%d of %d alive", s.Members.Alive, s.Members.Total))
+	return code, fmt.Sprintf("%s: %s | alive=%d members=%d term=%d", word, strings.Join(parts, ", "),
+		s.Members.Alive, s.Members.Total, s.Term)
+}
+
+// CheckFailed is how check reports that it could not find out.
+func CheckFailed(a *cli.App, err error) int {
+	fmt.Fprintf(a.Out, "UNKNOWN: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return checkUnknown
+}

@@ -1,0 +1,32 @@
+package hosts
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/offline"
+)
+
+// Options is what the commands about the cluster reach beyond the socket.
+type Options struct {
+	// RecoverLease makes this host the only voter.
+	RecoverLease func(cfg config.Config, actor string) (offline.Recovery, error)
+}
+
+// Commands are the commands about the cluster and its hosts.
+func Commands(a *cli.App, d Options) []*cobra.Command {
+	return []*cobra.Command{
+		statusCommand(a),
+		membersCommand(a),
+		leaseCommand(a, d),
+		meshCommand(a),
+		onionCommand(a),
+		eventsCommand(a),
+		waitCommand(a),
+		tokenCommand(a),
+		leaveCommand(a),
+		removeCommand(a),
+		checkCommand(a),
+	}
+}

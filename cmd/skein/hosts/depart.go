@@ -1,0 +1,111 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// departTime is the timeout of leaving and removing: others are asked.
+const departTime = 40 * time.Second
+
+// departs runs f with a client and the patience for a change that others take
+// part in.
+func departs(a *cli.App, ctx context.Context, f func(context.Context, *api.Client) error) error {
+	if !a.TimeoutSet {
+		a.Timeout = departTime
+	}
+	return a.WithClient(ctx, f)
+}
+
+func leaveCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "leave", Short: "Take this host out of the cluster for good", Args: cli.Exactly(0, ""),
+		Long: "Tells the others and ends the daemon. The host's name, address and state\n" +
+			"directory stay used up: to come back it needs an empty state directory, another\nname and a token. " +
+			"For a pause just stop the daemon.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.Confirm("This host leaves the cluster for good, and its daemon ends."); err != nil {
+				return err
+			}
+			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				left, err := c.Leave(ctx)
+				if err != nil {
+					return err
+				}
+				switch a.Output {
+				case "json", "jsonl":
+					return a.Show(cli.View{Body: left})
+				}
+				a.Note("%s left; %s told, the daemon ends", left.Node, cli.Plural(len(left.Told), "member"))
+				return nil
+			})
+		},
+	}
+}
+
+func removeCommand(a *cli.App) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "remove NODE", Short: "Take a dead or stolen host out of the cluster for good", Args: cli.Exactly(1, "the name of a host"),
+		Long: "Revokes the host's key on every member, also on those that are away now and come\n" +
+			"back. NODE is the whole name. A host that works leaves better by itself, with\n`skein leave` there.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			node, err := cluster.ParseNodeID(args[0])
+			if err != nil {
+				return cli.Usagef("%s", err)
+			}
+			if p, ok := errors.AsType[*api.Problem](api.RemoveRequest{Reason: reason}.Check()); ok {
+				return cli.Usagef("--reason: %s", p.Detail)
+			}
+			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				what, err := whatIsRemoved(ctx, c, node)
+				if err != nil {
+					return err
+				}
+				if err := a.Confirm(what); err != nil {
+					return err
+				}
+				r, err := c.Remove(ctx, node, reason)
+				if err != nil {
+					return err
+				}
+				switch a.Output {
+				case "json", "jsonl":
+					return a.Show(cli.View{Body: r})
+				}
+				a.Note("%s removed by %s", r.Member, cli.OrDash(r.By))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the event log; plain ASCII, at most 64 bytes")
+	return cmd
+}
+
+// whatIsRemoved says in a sentence which host it is.
+func whatIsRemoved(ctx context.Context, c *api.Client, node cluster.NodeID) (string, error) {
+	m, err := c.Members(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, x := range m.Members {
+		if x.Node != node {
+			continue
+		}
+		seen := "never heard of"
+		if x.SeenSeconds != nil {
+			seen = "seen " + cli.AgeOf(x.SeenSeconds) + " ago"
+		}
+		return fmt.Sprintf("%s (%s, %s, %s) is removed from the cluster for good.", node, cli.OrDash(x.Addr), cli.OrDash(stateOf(x)), seen), nil
+	}
+	// The daemon knows better: it may be removed already.
+	return fmt.Sprintf("%s is removed from the cluster for good.", node), nil
+}

@@ -1,0 +1,170 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func eventsCommand(a *cli.App) *cobra.Command {
+	var q api.EventQuery
+	var since, node string
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "The event log, oldest first",
+		Long: "With -f it goes on with what comes and survives restarts of the daemon: no event is\n" +
+			"missed or shown twice. A position is what `skein log heads --position` prints; it\n" +
+			"means the same on every host. `-v` tells the one up to which was read.",
+		Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if since != "" {
+				var err error
+				if q.Since, q.After, err = cli.ParseSince(since, time.Now()); err != nil {
+					return err
+				}
+			}
+			if node != "" {
+				id, err := cluster.ParseNodeID(node)
+				if err != nil {
+					return cli.Usagef("--node: %s", err)
+				}
+				q.Node = id
+			}
+			if a.Output == "toml" {
+				return cli.Usagef("events have no TOML form").WithHint("use -o jsonl: one value in each line")
+			}
+			if q.Follow && a.Output == "json" {
+				return cli.Usagef("one JSON value cannot be followed").WithHint("use -o jsonl: one value in each line")
+			}
+			return events(a, cmd.Context(), q)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&q.Follow, "follow", "f", false, "go on with what comes")
+	f.StringVar(&since, "since", "", "only later ones: an age like 10m, a time like 2026-01-02T15:04:05Z, or a position")
+	f.StringVar(&q.Kind, "kind", "", "only of these kinds, like 'lease_*,term_start'")
+	f.Uint64Var(&q.Limit, "limit", 0, "end after so many")
+	f.StringVar(&node, "node", "", "only those that this host wrote")
+	return cmd
+}
+
+func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if !q.Follow {
+		// Lines come as they are read: the deadline is for the whole answer.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(a.Timeout, time.Minute))
+		defer cancel()
+	}
+	headed, seen, at := false, false, ""
+	err = c.Events(ctx, q, api.FollowOptions{Retry: func(cause error) error {
+		if _, away := cause.(*api.UnreachableError); away && !seen { //nolint:errorlint // the first dial's own error
+			return cause
+		}
+		if seen {
+			a.Note("waiting for the daemon: %s", cause)
+		}
+		seen = true
+		return nil
+	}, Position: func(p api.StreamPosition) {
+		if p.Compacted {
+			a.Note("older events are kept no more: these begin at %s", p.Cursor)
+		}
+		at = p.Cursor
+	}}, func(e api.Event) error {
+		seen = true
+		first := !headed
+		headed = true
+		if a.Output == "json" {
+			return eventItem(a, e, first)
+		}
+		if first && a.Output != "jsonl" {
+			eventHead(a)
+		}
+		return eventLine(a, e)
+	})
+	if a.Verbose && at != "" {
+		a.Note("read up to %s", at)
+	}
+	if a.Output == "json" && err == nil {
+		return a.EndArray(headed)
+	}
+	if q.Follow && ctx.Err() != nil {
+		return nil // Ctrl-C is how a follower ends
+	}
+	return err
+}
+
+// eventColumns are fixed widths: lines come one by one.
+const eventColumns = "%-24s  %-8s  %6s  %5s  %-16s  %s\n"
+
+func eventHead(a *cli.App) {
+	head := []any{"TIME", "NODE", "SEQ", "TERM", "KIND", "BODY"}
+	names := cli.Table{Head: []string{"TIME", "NODE", "INC", "SEQ", "TERM", "KIND", "HASH", "BODY"}}
+	switch a.Output {
+	case "tsv":
+		cli.WriteTSV(a.Out, names)
+		return
+	case "csv":
+		cli.WriteCSV(a.Out, names)
+		return
+	}
+	fmt.Fprintf(a.Out, eventColumns, head...)
+}
+
+// eventItem writes one element of the list that -o json is.
+func eventItem(a *cli.App, e api.Event, first bool) error {
+	b, err := json.MarshalIndent(e, "  ", "  ")
+	if err != nil {
+		return fmt.Errorf("encode event: %w", err)
+	}
+	before := ",\n  "
+	if first {
+		before = "[\n  "
+	}
+	_, err = fmt.Fprintf(a.Out, "%s%s", before, b)
+	return err
+}
+
+func eventLine(a *cli.App, e api.Event) error {
+	switch a.Output {
+	case "jsonl":
+		b, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("encode event: %w", err)
+		}
+		_, err = fmt.Fprintln(a.Out, string(b))
+		return err
+	case "tsv", "csv":
+		row := []string{
+			cli.Stamp(e.Time), string(e.Source.Node), strconv.FormatUint(e.Source.Inc, 10), strconv.FormatUint(e.Seq, 10),
+			strconv.FormatUint(uint64(e.Term), 10), string(e.Kind), e.Hash.String(), string(e.Body),
+		}
+		if a.Output == "csv" {
+			cli.WriteCSV(a.Out, cli.Table{Rows: [][]string{row}})
+			return nil
+		}
+		_, err := fmt.Fprintln(a.Out, strings.Join(row, "\t"))
+		return err
+	}
+	body := string(e.Body)
+	if a.Output != "wide" {
+		body = cli.Cut(body, 160)
+	}
+	_, err := fmt.Fprintf(a.Out, eventColumns, cli.Stamp(e.Time), e.Source.Node, strconv.FormatUint(e.Seq, 10),
+		cli.TermOf(uint64(e.Term)), e.Kind, body)
+	return err
+}

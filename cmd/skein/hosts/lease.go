@@ -1,0 +1,135 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// leaseCommand shows the lease and its past.
+func leaseCommand(a *cli.App, d Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "lease", Short: "Who schedules, who publishes, and who decides that", Args: cli.CommandsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				l, raw, err := cli.Fetch[api.Lease](ctx, c, "/v1/lease")
+				if err != nil {
+					return err
+				}
+				return a.Show(cli.View{Raw: raw, Table: func(f cli.Form) cli.Table { return leaseTable(l, f) }})
+			})
+		},
+	}
+	cmd.AddCommand(leaseVoters(a), leaseHistory(a), leaseStepDown(a), leaseRecover(a, d))
+	return cmd
+}
+
+func leaseTable(l api.Lease, f cli.Form) cli.Table {
+	ready := cli.Unknown
+	if l.Ready != nil {
+		ready = cli.YesNo(*l.Ready)
+	}
+	t := cli.Table{Head: []string{
+		"HOLDER", "TERM", "PUBLISHER", "MODE", "PROFILE", "TENURE", "RENEWED", "EXPIRES", "READY", "EPOCH", "VOTERS",
+	}}
+	row := []string{
+		cli.OrDash(l.Holder), cli.TermOf(uint64(l.Term)), cli.OrDash(l.Publisher), cli.OrDash(l.Mode), cli.OrDash(l.Profile), f.Age(l.TenureSeconds),
+		f.Age(l.RenewedSeconds), f.Age(l.ExpiresSeconds), ready, cli.TermOf(l.Config.Epoch), cli.Joined(l.Config.Voters),
+	}
+	if f.Wide() {
+		t.Head = append(t.Head, "PUBLISH_WHY", "ABSTAINING", "BLOCKED", "PROMISED")
+		row = append(row, cli.OrDash(l.PublishWhy), cli.Joined(l.Abstaining), cli.OrDash(l.Blocked), cli.TermOf(uint64(l.Promised)))
+	}
+	t.Add(row...)
+	return t
+}
+
+func leaseHistory(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "history", Short: "Past terms and why they ended", Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				h, raw, err := cli.Fetch[api.LeaseHistory](ctx, c, "/v1/lease/history")
+				if err != nil {
+					return err
+				}
+				return a.Show(cli.View{Raw: raw, Items: cli.Items(h.Terms), Table: func(f cli.Form) cli.Table {
+					t := cli.Table{Head: []string{"TERM", "HOLDER", "STARTED", "ENDED", "CAUSE", "SUCCESSOR", "PREVIOUS", "GRANTS"}}
+					for _, r := range h.Terms {
+						ended := cli.Unknown
+						if r.EndedAt != nil {
+							ended = cli.When(*r.EndedAt, h.ObservedAt, f.Wide())
+						}
+						t.Add(cli.TermOf(uint64(r.Term)), cli.OrDash(r.Holder), cli.When(r.StartedAt, h.ObservedAt, f.Wide()), ended,
+							cli.OrDash(r.Cause), cli.OrDash(r.Successor), cli.OrDash(r.Previous), cli.Joined(r.Grants))
+					}
+					return t
+				}})
+			})
+		},
+	}
+}
+
+func leaseStepDown(a *cli.App) *cobra.Command {
+	var to, reason string
+	cmd := &cobra.Command{
+		Use: "step-down", Short: "Let the holder hand over", Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				l, err := c.StepDown(ctx, api.StepDownRequest{To: cluster.NodeID(to), Reason: reason})
+				if err != nil {
+					return err
+				}
+				switch a.Output {
+				case "json", "jsonl":
+					return a.Show(cli.View{Body: l})
+				}
+				a.Note("%s hands over", fmt.Sprintf("term %s of %s", cli.TermOf(uint64(l.Term)), cli.OrDash(l.Holder)))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "who shall be the next holder (default: the best host)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	return cmd
+}
+
+// leaseRecover gives up a lost majority. It works on the state directory.
+func leaseRecover(a *cli.App, d Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "recover", Short: "Go on with this host as the only voter, when a majority is lost for good", Args: cli.Exactly(0, ""),
+		Long: "For the day on which most voters are gone and nobody can hold the lease. The daemon\n" +
+			"of this host must be stopped; choose the surviving host with the most events\n" +
+			"(`skein status`). After its start it holds the lease alone, and the other hosts that\n" +
+			"are alive become voters again. Hosts given up must not run meanwhile: should they\n" +
+			"come back they follow, and what they did alone since then is void. `skein remove`\n" +
+			"those that never will.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.Settings(cmd)
+			if err != nil {
+				return err
+			}
+			if err := a.Confirm("This host becomes the only voter, whoever else votes now."); err != nil {
+				return err
+			}
+			r, err := d.RecoverLease(cfg, fmt.Sprintf("uid:%d", os.Getuid()))
+			if err != nil {
+				return err
+			}
+			switch a.Output {
+			case "json", "jsonl":
+				return a.Show(cli.View{Body: r})
+			}
+			a.Note("%s is the only voter, epoch %d of term %d; before: %s. Start the daemon now", r.Node, r.Config.Epoch, r.Config.Term, cli.Joined(r.Previous.Voters))
+			return nil
+		},
+	}
+	cli.AddSettings(cmd.Flags())
+	return cmd
+}

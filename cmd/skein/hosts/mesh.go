@@ -1,0 +1,209 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func meshCommand(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "mesh [NODE]", Short: "The WireGuard mesh: peers, paths, handshakes",
+		Long: "Without NODE the device and its peers; with NODE, or a prefix that fits one peer\nonly, all that is known of the way to it.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("%s wants at most one node", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				m, raw, err := cli.Fetch[api.Mesh](ctx, c, "/v1/mesh")
+				if err != nil {
+					return err
+				}
+				v := cli.View{Raw: raw, Page: func(w io.Writer) { meshPage(a, w, m) }}
+				if len(args) == 1 {
+					p, err := findPeer(m.Peers, args[0])
+					if err != nil {
+						return err
+					}
+					m.Peers = []api.MeshPeer{p}
+					v = cli.View{Body: m, Page: func(w io.Writer) { writeFields(w, string(p.Node), peerFields(m, p)) }}
+				}
+				v.Items = cli.Items(m.Peers)
+				v.Table = func(f cli.Form) cli.Table { return meshTable(m, f) }
+				return a.Show(v)
+			})
+		},
+	}
+	cmd.AddCommand(meshRotate(a))
+	return cmd
+}
+
+// findPeer finds the peer of that name, or the only one whose name begins so.
+func findPeer(peers []api.MeshPeer, text string) (api.MeshPeer, error) {
+	var found []api.MeshPeer
+	for _, p := range peers {
+		if string(p.Node) == text {
+			return p, nil
+		}
+		if strings.HasPrefix(string(p.Node), text) {
+			found = append(found, p)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return api.MeshPeer{}, cli.Failf(cli.ExitNotFound, "no peer %s in the mesh", text).WithHint("see `skein members`")
+	case 1:
+		return found[0], nil
+	}
+	names := make([]cluster.NodeID, len(found))
+	for i, p := range found {
+		names[i] = p.Node
+	}
+	return api.MeshPeer{}, cli.Usagef("%s fits several peers: %s", text, cli.Joined(names)).WithHint("give more of the name")
+}
+
+// meshPage is the device in one line, and its peers.
+func meshPage(a *cli.App, w io.Writer, m api.Mesh) {
+	parts := []string{deviceOf(m.MeshSummary), cli.OrDash(m.Address), "mtu " + meshMTU(m)}
+	if m.PublicEndpoint != "" {
+		parts = append(parts, "seen at "+m.PublicEndpoint)
+	}
+	if m.NAT {
+		parts = append(parts, "behind NAT")
+	}
+	if m.NextAt != nil {
+		parts = append(parts, "new key "+expiry(*m.NextAt, m.ObservedAt, false))
+	}
+	fmt.Fprintln(w, strings.Join(parts, "  "))
+	a.WriteTable(meshTable(m, cli.FormTable))
+}
+
+// deviceOf names the device and how it is made.
+func deviceOf(m api.MeshSummary) string {
+	if m.Interface == "" {
+		return cli.OrDash(m.Backend)
+	}
+	return m.Interface + " (" + m.Backend + ")"
+}
+
+func meshMTU(m api.Mesh) string {
+	mtu := cli.TermOf(uint64(max(0, m.MTU)))
+	if m.MTUAuto {
+		mtu += " auto"
+	}
+	return mtu
+}
+
+func meshTable(m api.Mesh, f cli.Form) cli.Table {
+	t := cli.Table{Head: []string{"NODE", "ADDR", "STATE", "PATH", "ENDPOINT", "HANDSHAKE", "RECEIVED", "SENT", "RTT"}}
+	if f.Wide() {
+		t.Head = append(t.Head, "MTU", "KEEPALIVE", "ADDR6", "KEY", "NEXT_KEY", "CANDIDATES")
+	}
+	for _, p := range m.Peers {
+		row := []string{
+			string(p.Node), cli.OrDash(p.Addr), cli.OrDash(p.State), cli.OrDash(p.Path), cli.OrDash(p.Endpoint), f.Age(p.HandshakeSeconds),
+			f.Bytes(p.ReceivedBytes), f.Bytes(p.SentBytes), f.Age(p.RTTSeconds),
+		}
+		if f.Wide() {
+			row = append(row, mtuOf(p.MTU), keepalive(f, p.KeepaliveSeconds), cli.OrDash(p.Addr6), cli.OrDash(p.PublicKey),
+				cli.OrDash(p.NextPublicKey), cli.Joined(p.Candidates))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func mtuOf(mtu *int) string {
+	if mtu == nil {
+		return cli.Unknown
+	}
+	return strconv.Itoa(*mtu)
+}
+
+func keepalive(f cli.Form, seconds float64) string {
+	if seconds <= 0 {
+		return "off"
+	}
+	return f.Age(&seconds)
+}
+
+// pathOf says how messages reach a peer.
+func pathOf(p api.MeshPeer) string {
+	if p.Path == "onion" {
+		return "onion, the mesh has not carried messages for " + cli.AgeOf(p.PathSeconds)
+	}
+	return cli.OrDash(p.Path)
+}
+
+// peerFields is all that is known of the way to one peer.
+func peerFields(m api.Mesh, p api.MeshPeer) [][2]string {
+	fields := [][2]string{
+		{"state", cli.OrDash(p.State)},
+		{"address", cli.OrDash(p.Addr) + ", " + cli.OrDash(p.Addr6)},
+		{"path", pathOf(p)},
+		{"endpoint", cli.OrDash(p.Endpoint)},
+		{"tried", cli.OrDash(strings.Join(p.Candidates, ", "))},
+		{"handshake", cli.AgeOf(p.HandshakeSeconds)},
+		{"rtt", cli.AgeOf(p.RTTSeconds)},
+		{"received", cli.BytesOf(p.ReceivedBytes)},
+		{"sent", cli.BytesOf(p.SentBytes)},
+		{"mtu", mtuOf(p.MTU) + " to this peer, " + meshMTU(m) + " on the device"},
+		{"keepalive", keepalive(cli.FormTable, p.KeepaliveSeconds)},
+		{"key", cli.OrDash(p.PublicKey)},
+	}
+	if p.Onion != "" {
+		fields = append(fields, [2]string{"onion", p.Onion})
+	}
+	if p.NextPublicKey != "" {
+		fields = append(fields, [2]string{"next key", p.NextPublicKey})
+	}
+	return fields
+}
+
+// writeFields writes names and values under a title.
+func writeFields(w io.Writer, title string, fields [][2]string) {
+	fmt.Fprintln(w, title)
+	width := 0
+	for _, f := range fields {
+		width = max(width, len(f[0]))
+	}
+	for _, f := range fields {
+		fmt.Fprintf(w, "  %-*s  %s\n", width, f[0], f[1])
+	}
+}
+
+func meshRotate(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate", Short: "Change the WireGuard key of this host without losing packets", Args: cli.Exactly(0, ""),
+		Long: "Announces a new key and the moment of its use to all peers. Asked again before\nthat moment it shows the change that is under way.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				r, err := c.RotateKey(ctx)
+				if err != nil {
+					return err
+				}
+				if slices.Contains([]string{"json", "jsonl", "tsv"}, a.Output) {
+					return a.Show(cli.View{Body: r, Table: func(cli.Form) cli.Table {
+						t := cli.Table{Head: []string{"NODE", "AT"}}
+						t.Add(string(r.Node), cli.Stamp(r.At))
+						return t
+					}})
+				}
+				a.Note("%s changes its key %s, at %s at the latest", r.Node, expiry(r.At, r.ObservedAt, false), cli.Stamp(r.At))
+				return nil
+			})
+		},
+	}
+}

@@ -1,0 +1,385 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// maxKeyFile bounds a key file that is read.
+const maxKeyFile = 4096
+
+func onionCommand(a *cli.App) *cobra.Command {
+	return cli.Group("onion", "Onion addresses that every host serves",
+		onionStatus(a), onionInit(a), onionImport(a), onionExport(a), onionGrant(a), onionClients(a),
+		onionVerify(a), onionDrain(a), onionRotate(a), onionRemove(a))
+}
+
+func onionStatus(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Addresses, who publishes them, and what each host adds", Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				o, raw, err := cli.Fetch[api.Onion](ctx, c, "/v1/onion")
+				if err != nil {
+					return err
+				}
+				if err := a.Show(cli.View{Raw: raw, Body: o, Items: cli.Items(o.Addresses), Table: func(f cli.Form) cli.Table { return addressTable(o, f) }}); err != nil {
+					return err
+				}
+				if a.Output == "json" || a.Output == "jsonl" {
+					return nil
+				}
+				for _, h := range o.Hosts {
+					a.Note("%s", hostLine(h))
+				}
+				a.Note("tor %s", torLine(o.Tor))
+				for _, p := range o.Problems {
+					a.Note("problem: %s", p)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func addressTable(o api.Onion, f cli.Form) cli.Table {
+	t := cli.Table{Head: []string{"ADDRESS", "KEY", "PUBLISHING", "PUBLISHED", "POINTS", "KEEPERS", "CLIENTS"}}
+	for _, x := range o.Addresses {
+		published, points := cli.Unknown, []string{}
+		if x.PublishedAt != nil {
+			published = cli.When(*x.PublishedAt, o.ObservedAt, f.Wide())
+		}
+		for n, c := range x.Points {
+			points = append(points, string(n)+":"+strconv.Itoa(c))
+		}
+		slices.Sort(points)
+		publishing := cli.YesNo(x.Publishing)
+		switch {
+		case x.Fenced:
+			publishing = "fenced"
+		case x.Solo:
+			publishing = "by tor"
+		}
+		clients := "all"
+		if len(x.Clients) > 0 {
+			clients = cli.Joined(x.Clients)
+		}
+		t.Add(x.Address, cli.YesNo(x.Key), publishing, published, cli.Joined(points), cli.Joined(x.Keepers), clients)
+	}
+	return t
+}
+
+func hostLine(h api.OnionHost) string {
+	words := []string{string(h.Node), string(h.Health), fmt.Sprintf("weight %d, %s", h.Weight, cli.Plural(h.Points, "point"))}
+	switch {
+	case h.Address == "":
+		words = append(words, "serves nothing")
+	case h.Weight == 0:
+		words = append(words, "drained")
+	case !h.Serving:
+		words = append(words, "left out")
+	}
+	switch failing := failingBackends(h.Backends); {
+	case len(failing) > 0:
+		words = append(words, fmt.Sprintf("%d of %s unhealthy: %s", len(failing), cli.Plural(len(h.Backends), "backend"), strings.Join(failing, " ")))
+	case !h.Healthy:
+		words = append(words, "its target fails")
+	}
+	if h.Reason != "" {
+		words = append(words, "refused: "+h.Reason)
+	}
+	return strings.Join(words, ", ")
+}
+
+func failingBackends(list []api.OnionBackend) (names []string) {
+	for _, b := range list {
+		if !b.Healthy {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+func torLine(t api.OnionTor) string {
+	if !t.Enabled {
+		return "is off: set tor.enabled"
+	}
+	line := fmt.Sprintf("%s %s, %d %%, %s", t.Version, t.State, t.Bootstrap, cli.Plural(t.Restarts, "restart"))
+	if t.WrongMaster > 0 {
+		line += fmt.Sprintf(", %d introductions for an address that this host does not serve", t.WrongMaster)
+	}
+	if t.Reason != "" {
+		line += ": " + t.Reason
+	}
+	return strings.TrimSpace(line)
+}
+
+// changed says what became of an address.
+func changed(a *cli.App, body any, format string, args ...any) error {
+	if a.Output == "json" || a.Output == "jsonl" {
+		return a.Show(cli.View{Body: body})
+	}
+	a.Note(format, args...)
+	return nil
+}
+
+func onionInit(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "init", Short: "Make a new onion address that every host serves", Args: cli.Exactly(0, ""),
+		Long: "The key is made on this host and stays there. Every host with onion.target serves the\n" +
+			"address from now on, those that join later as well. Give the key to the hosts that\n" +
+			"shall publish when this one is gone: `skein onion grant ADDRESS NODE`.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				o, err := c.AddOnion(ctx, api.OnionRequest{})
+				if err != nil {
+					return err
+				}
+				if a.Output != "json" && a.Output != "jsonl" {
+					fmt.Fprintln(a.Out, o.Address)
+				}
+				return changed(a, o, "only this host has its key: `skein onion grant %s NODE`", o.Address)
+			})
+		},
+	}
+}
+
+func onionImport(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "import FILE", Short: "Serve the address of an existing key", Args: cli.Exactly(1, "FILE"),
+		Long: "FILE is tor's hs_ed25519_secret_key, or - for standard input. Stop the tor that served\n" +
+			"it before: two that publish one address take it from each other.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := readKeyFile(args[0])
+			if err != nil {
+				return err
+			}
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				o, err := c.AddOnion(ctx, api.OnionRequest{KeyFile: text})
+				if err != nil {
+					return err
+				}
+				if a.Output != "json" && a.Output != "jsonl" {
+					fmt.Fprintln(a.Out, o.Address)
+				}
+				return changed(a, o, "imported; only this host has its key: `skein onion grant %s NODE`", o.Address)
+			})
+		},
+	}
+}
+
+func readKeyFile(name string) ([]byte, error) {
+	in := os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, cli.Usagef("key file: %s", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxKeyFile+1))
+	if err != nil {
+		return nil, cli.Usagef("key file: %s", err)
+	}
+	if len(text) == 0 || len(text) > maxKeyFile {
+		return nil, cli.Usagef("key file: %d bytes or more are not a key of tor", len(text))
+	}
+	return text, nil
+}
+
+func onionExport(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "export ADDRESS DIR", Short: "Write the key of an address to a new directory", Args: cli.Exactly(2, "ADDRESS and DIR"),
+		Long: "DIR gets the files of a HiddenServiceDir of tor, mode 0600. Whoever has them can\n" +
+			"take the address over.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				k, err := c.ExportOnion(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if err := os.Mkdir(args[1], 0o700); err != nil {
+					return cli.Failf(cli.ExitFailed, "export: %s", err)
+				}
+				for name, text := range map[string][]byte{"hs_ed25519_secret_key": k.KeyFile, "hostname": []byte(k.Address + "\n")} {
+					if err := os.WriteFile(filepath.Join(args[1], name), text, 0o600); err != nil {
+						return cli.Failf(cli.ExitFailed, "export: %s", err)
+					}
+				}
+				a.Note("the key of %s is in %s", k.Address, args[1])
+				return nil
+			})
+		},
+	}
+}
+
+func onionGrant(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "grant ADDRESS NODE", Short: "Give a host the key of an address, so that it can publish", Args: cli.Exactly(2, "ADDRESS and NODE"),
+		Long: "The key travels sealed to the identity of the host. It cannot be taken back: who has\n" +
+			"seen it may use it for ever.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			node, err := cluster.ParseNodeID(args[1])
+			if err != nil {
+				return cli.Usagef("%s", err)
+			}
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				g, err := c.GrantOnion(ctx, args[0], node)
+				if err != nil {
+					return err
+				}
+				return changed(a, g, "%s has the key of %s", g.Node, g.Address)
+			})
+		},
+	}
+}
+
+func onionClients(a *cli.App) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "clients ADDRESS [NAME=KEY...]", Short: "Say who may find an address; nobody opens it to all",
+		Long: "KEY is a client's public key, as in tor's .auth files: descriptor:x25519:<52 characters>.\n" +
+			"All clients are named each time. With --file one NAME=KEY in each line.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list := args[1:]
+			if file != "" {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					return cli.Usagef("--file: %s", err)
+				}
+				list = append(list, strings.Fields(string(text))...)
+			}
+			req := api.OnionClientsRequest{Clients: map[string]string{}}
+			for _, x := range list {
+				name, key, ok := strings.Cut(x, "=")
+				if !ok {
+					return cli.Usagef("client %q is not NAME=KEY", x)
+				}
+				req.Clients[name] = key
+			}
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				o, err := c.SetOnionClients(ctx, args[0], req)
+				if err != nil {
+					return err
+				}
+				return changed(a, o, "%s may find %s", cli.Plural(len(req.Clients), "client"), o.Address)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "file of clients, one in each line")
+	return cmd
+}
+
+func onionVerify(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "verify ADDRESS", Short: "Ask every directory for the descriptor that clients find", Args: cli.Exactly(1, "ADDRESS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				v, err := c.VerifyOnion(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if err := a.Show(cli.View{Body: v, Items: cli.Items(v.Dirs), Table: func(cli.Form) cli.Table {
+					t := cli.Table{Head: []string{"DIRECTORY", "REVISION", "POINTS", "REASON"}}
+					for _, d := range v.Dirs {
+						points := strconv.Itoa(d.Points)
+						if d.Revision == "" || d.Points < 0 {
+							points = cli.Unknown
+						}
+						t.Add(d.Dir, cli.OrDash(d.Revision), points, cli.OrDash(d.Reason))
+					}
+					return t
+				}}); err != nil {
+					return err
+				}
+				if 2*v.Found < len(v.Dirs) || v.Found == 0 {
+					return cli.Failf(cli.ExitFailed, "%d of %d directories have the newest descriptor", v.Found, len(v.Dirs)).
+						WithHint("`skein onion status` says who publishes, `skein events --kind publish_failed` why not")
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func onionDrain(a *cli.App) *cobra.Command {
+	var undo bool
+	cmd := &cobra.Command{
+		Use: "drain [NODE]", Short: "Take a host out of the descriptors, while its tor still serves",
+		Long: "Clients come to the others from the next descriptor on, and those with the one\n" +
+			"before are still served. It holds over restarts, until --undo. Without NODE it is\n" +
+			"this host. A daemon that stops leaves the descriptors by itself.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := api.OnionDrainRequest{Undo: undo}
+			if len(args) > 0 {
+				node, err := cluster.ParseNodeID(args[0])
+				if err != nil {
+					return cli.Usagef("%s", err)
+				}
+				req.Node = node
+			}
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				d, err := c.DrainOnion(ctx, req)
+				if err != nil {
+					return err
+				}
+				if d.Drained {
+					return changed(a, d, "%s leaves the descriptors", d.Node)
+				}
+				return changed(a, d, "%s is in the descriptors again", d.Node)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&undo, "undo", false, "back into the descriptors")
+	return cmd
+}
+
+func onionRotate(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate", Short: "Give this host another onion key of its own", Args: cli.Exactly(0, ""),
+		Long: "The addresses stay. The introduction points of this host are new after some seconds;\n" +
+			"those before serve for three hours more, and end with the connections that are still open over them.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				r, err := c.RotateOnion(ctx)
+				if err != nil {
+					return err
+				}
+				return changed(a, r, "%s is replaced", r.From)
+			})
+		},
+	}
+}
+
+func onionRemove(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove ADDRESS", Short: "Serve an address no more; its key stays", Args: cli.Exactly(1, "ADDRESS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.Confirm("Nobody will find " + args[0] + " any more."); err != nil {
+				return err
+			}
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				o, err := c.RemoveOnion(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return changed(a, o, "%s is served no more", o.Address)
+			})
+		},
+	}
+}

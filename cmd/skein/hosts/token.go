@@ -1,0 +1,121 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func tokenCommand(a *cli.App) *cobra.Command {
+	return cli.Group("token", "Invite hosts", tokenCreate(a), tokenList(a), tokenRevoke(a))
+}
+
+// Limits of an invite; the daemon has the last word.
+const (
+	maxTTL  = 30 * 24 * time.Hour
+	maxUses = 64
+)
+
+func tokenCreate(a *cli.App) *cobra.Command {
+	var ttl time.Duration
+	var uses int
+	var via string
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Make an invite and print its token",
+		Long:  "Prints the token on stdout. It is a secret: put it into a file that only you\ncan read, carry it to the new host, and there `skein run --join @FILE`.",
+		Args:  cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case ttl < time.Second || ttl > maxTTL:
+				return cli.Usagef("--ttl is %s, want 1s to %s", ttl, maxTTL).WithHint("how long the invite is valid, like 90m or 24h")
+			case uses < 1 || uses > maxUses:
+				return cli.Usagef("--uses is %d, want 1 to %d", uses, maxUses).WithHint("how many hosts may join by it")
+			case !api.TokenVia(via).Valid():
+				return cli.Usagef("--via is %q, want %s or %s", via, api.ViaOnion, api.ViaMaster).WithHint("how the new host reaches the cluster over tor")
+			}
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				t, err := c.CreateTokenVia(ctx, ttl, uses, api.TokenVia(via))
+				if err != nil {
+					return err
+				}
+				switch a.Output {
+				case "json", "jsonl":
+					return a.Show(cli.View{Body: t})
+				}
+				fmt.Fprintln(a.Out, t.Secret.Reveal())
+				a.Note("invite %s for %s, expires %s", t.ID, cli.Plural(t.Uses, "host"), cli.Stamp(t.ExpiresAt))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it is valid")
+	cmd.Flags().IntVar(&uses, "uses", 1, "how many hosts may join by it")
+	cmd.Flags().StringVar(&via, "via", "", "name onion addresses only: onion, this host's own, or master, the cluster's, through any host")
+	return cmd
+}
+
+func tokenList(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the invites of this host", Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				list, raw, err := cli.Fetch[api.Tokens](ctx, c, "/v1/tokens")
+				if err != nil {
+					return err
+				}
+				return a.Show(cli.View{Raw: raw, Items: cli.Items(list.Tokens), Table: func(f cli.Form) cli.Table {
+					t := cli.Table{Head: []string{"ID", "STATE", "USES", "EXPIRES", "SPENT"}}
+					for _, one := range list.Tokens {
+						t.Add(one.ID, tokenState(one, list.ObservedAt), fmt.Sprintf("%d/%d", len(one.Spent), one.Uses),
+							expiry(one.ExpiresAt, list.ObservedAt, f.Wide()), cli.Joined(one.Spent))
+					}
+					return t
+				}})
+			})
+		},
+	}
+}
+
+func tokenState(t api.Token, now time.Time) string {
+	switch {
+	case t.Revoked:
+		return "revoked"
+	case len(t.Spent) >= t.Uses:
+		return "spent"
+	case !now.Before(t.ExpiresAt):
+		return "expired"
+	}
+	return "open"
+}
+
+// expiry shows a time that lies ahead.
+func expiry(t, now time.Time, wide bool) string {
+	switch {
+	case wide:
+		return cli.Stamp(t)
+	case !now.Before(t):
+		return cli.Age(now.Sub(t).Seconds()) + " ago"
+	}
+	return "in " + cli.Age(t.Sub(now).Seconds())
+}
+
+func tokenRevoke(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "End an invite; hosts that joined by it stay", Args: cli.Exactly(1, "the id of an invite"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				if err := c.RevokeToken(ctx, args[0]); err != nil {
+					return err
+				}
+				a.Note("invite %s revoked", args[0])
+				return nil
+			})
+		},
+	}
+}

@@ -1,0 +1,214 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// leaseVoters shows and changes who grants the lease.
+func leaseVoters(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "voters", Short: "Who grants the lease, and who shall", Args: cli.CommandsOnly,
+		Long: "The holder brings about what is wanted, one voter at a time, each change agreed to\n" +
+			"by a majority of the old and of the new voters. Ask any host; on one that does not\n" +
+			"hold the lease a change is forwarded, which only sponsors may.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				v, raw, err := cli.Fetch[api.Voters](ctx, c, "/v1/lease/voters")
+				if err != nil {
+					return err
+				}
+				return a.Show(votersView(a, v, raw))
+			})
+		},
+	}
+	cmd.AddCommand(votersSet(a), votersAuto(a), votersAdd(a), votersRemove(a), votersMode(a))
+	return cmd
+}
+
+func votersSet(a *cli.App) *cobra.Command {
+	var mode string
+	cmd := &cobra.Command{
+		Use: "set NODE...", Short: "Say who votes; the holder replaces none of them by itself", Args: some("the names of the voters"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := api.VotersRequest{Mode: cluster.Mode(mode)}
+			for _, arg := range args {
+				req.Voters = append(req.Voters, cluster.NodeID(arg))
+			}
+			return setVoters(a, cmd.Context(), req)
+		},
+	}
+	votersModeFlag(cmd, &mode)
+	return cmd
+}
+
+func votersAuto(a *cli.App) *cobra.Command {
+	var mode string
+	cmd := &cobra.Command{
+		Use: "auto", Short: "Let the holder choose who votes, as it does from the beginning", Args: cli.Exactly(0, ""),
+		Long: "Up to 7 hosts all of them vote; of more, lease.max_voters or 5, the best by\nnode.priority, spread over the zones.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return setVoters(a, cmd.Context(), api.VotersRequest{Auto: true, Mode: cluster.Mode(mode)})
+		},
+	}
+	votersModeFlag(cmd, &mode)
+	return cmd
+}
+
+func votersAdd(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "add NODE", Short: "Let one more host vote", Args: cli.Exactly(1, "the name of a host"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return setVoters(a, cmd.Context(), api.VotersRequest{Add: cluster.NodeID(args[0])})
+		},
+	}
+}
+
+func votersRemove(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NODE", Short: "Let a host vote no more; it stays a member", Args: cli.Exactly(1, "the name of a voter"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return setVoters(a, cmd.Context(), api.VotersRequest{Remove: cluster.NodeID(args[0])})
+		},
+	}
+}
+
+func votersMode(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "mode MODE", Short: "Change how the voters decide: auto, quorum or available", Args: cli.Exactly(1, "a mode"),
+		Long: "auto: two voters go on alone, three or more need a majority. quorum: a majority\n" +
+			"always, so that two voters stop when either is lost. available: every part of a cut\n" +
+			"goes on and schedules; what was done twice counts once when they meet.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return setVoters(a, cmd.Context(), api.VotersRequest{Mode: cluster.Mode(args[0])})
+		},
+	}
+}
+
+func votersModeFlag(cmd *cobra.Command, mode *string) {
+	cmd.Flags().StringVar(mode, "mode", "", "how they decide: auto, quorum or available (default: as it is)")
+}
+
+// setVoters asks on a terminal, and then the holder.
+func setVoters(a *cli.App, ctx context.Context, req api.VotersRequest) error {
+	if err := req.Check(); err != nil {
+		return cli.Usagef("%s", err).WithHint("see `skein lease voters --help`")
+	}
+	return departs(a, ctx, func(ctx context.Context, c *api.Client) error {
+		now, err := c.Voters(ctx)
+		if err != nil {
+			return err
+		}
+		if now.Holder == "" {
+			a.Note("nobody holds the lease: waiting for a holder, which alone can change the voters")
+		}
+		if req.Add == "" {
+			if err := knownVoters(now, req); err != nil {
+				return err
+			}
+			if err := a.Confirm(votersQuestion(now, req)); err != nil {
+				return err
+			}
+		}
+		v, err := c.SetVoters(ctx, req)
+		if err != nil {
+			return err
+		}
+		switch a.Output {
+		case "json", "jsonl":
+			return a.Show(cli.View{Body: v})
+		}
+		wanted := votersWanted(v)
+		if v.TargetAuto {
+			wanted = "chosen by the holder" // as soon as it looks
+		}
+		a.Note("wanted: %s; `skein lease voters` shows how far it is", wanted)
+		return nil
+	})
+}
+
+// knownVoters refuses names of no member, before anybody is asked.
+func knownVoters(now api.Voters, req api.VotersRequest) error {
+	for _, id := range append(req.Voters, req.Remove) {
+		if id != "" && !slices.ContainsFunc(now.Voters, func(v api.Voter) bool { return v.Node == id }) {
+			return cli.Failf(cli.ExitNotFound, "no member %s", id).WithHint("see `skein members`")
+		}
+	}
+	return nil
+}
+
+// votersQuestion says what is about to change.
+func votersQuestion(now api.Voters, req api.VotersRequest) string {
+	what := "stay"
+	switch {
+	case req.Auto:
+		what = "are chosen by the holder"
+	case req.Remove != "":
+		what = fmt.Sprintf("go on without %s", req.Remove)
+	case len(req.Voters) > 0:
+		what = "become " + cli.Joined(req.Voters)
+	}
+	if req.Mode != "" {
+		what += fmt.Sprintf(", mode %s", req.Mode)
+	}
+	return fmt.Sprintf("The voters, now %s in mode %s, %s.", cli.Joined(now.Config.Voters), cli.OrDash(now.Config.Mode), what)
+}
+
+func votersWanted(v api.Voters) string {
+	by := "an operator"
+	if v.TargetAuto {
+		by = "the holder"
+	}
+	return fmt.Sprintf("%s (chosen by %s)", cli.Joined(v.Target), by)
+}
+
+func votersView(a *cli.App, v api.Voters, raw []byte) cli.View {
+	rows := func(f cli.Form) cli.Table { return votersTable(v, f) }
+	return cli.View{Raw: raw, Items: cli.Items(v.Voters), Table: rows, Page: func(w io.Writer) {
+		pending := ""
+		if v.Pending != nil && *v.Pending {
+			pending = ", not agreed upon yet"
+		}
+		fmt.Fprintf(w, "mode %s, epoch %s of term %s%s\n", cli.OrDash(v.Config.Mode), cli.TermOf(v.Config.Epoch), cli.TermOf(uint64(v.Config.Term)), pending)
+		fmt.Fprintf(w, "wanted: %s\n", votersWanted(v))
+		if v.Holder == "" {
+			fmt.Fprintln(w, "nobody holds the lease: nothing changes until somebody does")
+		}
+		a.WriteTable(rows(cli.FormTable))
+	}}
+}
+
+func votersTable(v api.Voters, f cli.Form) cli.Table {
+	t := cli.Table{Head: []string{"NODE", "ZONE", "STATE", "VOTER", "WANTED", "EPOCH", "ABSTAINING"}}
+	if f.Wide() {
+		t.Head = append(t.Head, "PRIORITY", "WITNESS")
+	}
+	for _, x := range v.Voters {
+		row := []string{
+			string(x.Node), cli.OrDash(x.Zone), cli.OrDash(x.State), cli.YesNo(x.Voter), cli.YesNo(x.Target), cli.Lag(x.Epoch), cli.OrDash(x.Abstaining),
+		}
+		if f.Wide() {
+			row = append(row, cli.Lag(new(uint64(x.Priority))), cli.YesNo(x.Witness))
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// some wants at least one argument.
+func some(names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cli.Usagef("%s wants %s", cmd.CommandPath(), names).WithHint("see `%s --help`", cmd.CommandPath())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,86 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/offline"
+)
+
+// runLocal runs a job on this machine alone and shows what came of it. Which
+// programs may run is in the configuration, as on a host.
+func runLocal(a *cli.App, ctx context.Context, d Options, spec job.Spec, wasm, input, metric string) error {
+	j := offline.LocalJob{Spec: spec}
+	var err error
+	if wasm != "" {
+		if j.Module, err = readLocal("--wasm", wasm, job.MaxModuleBytes); err != nil {
+			return err
+		}
+	}
+	if input != "" {
+		if j.Input, err = readLocal("--input", input, job.MaxConfigBytes); err != nil {
+			return err
+		}
+	}
+	if spec.Executor == job.ExecutorExec {
+		path, asked := a.ConfigPath()
+		cfg, err := config.Load(config.Options{Path: path, Optional: !asked, Env: a.Env})
+		if err != nil {
+			return err
+		}
+		j.Exec = cfg.Exec
+	}
+	bar := newProgress(a, metric)
+	j.Progress = bar.update
+	job, err := d.Local(ctx, j)
+	bar.end()
+	if errors.Is(err, context.Canceled) {
+		a.Note("stopped with %d of %s done", job.Chunks.Accepted, cli.Plural(job.Chunks.Total, "chunk"))
+		a.Code = cli.ExitInterrupted
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return ended(a, job)
+}
+
+// readLocal reads a file of at most limit bytes.
+func readLocal(flag, path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cli.Usagef("%s: %s", flag, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, cli.Usagef("%s: %s", flag, err)
+	case len(b) == 0:
+		return nil, cli.Usagef("%s: %s is empty", flag, path)
+	case int64(len(b)) > limit:
+		return nil, cli.Usagef("%s: %s has more than the %d bytes that are allowed", flag, path, limit)
+	}
+	return b, nil
+}
+
+// ended shows a job that has ended, and sets the exit code.
+func ended(a *cli.App, j api.Job) error {
+	if err := showJob(a, j, nil); err != nil {
+		return err
+	}
+	if j.State == job.Completed {
+		return nil
+	}
+	reason := ""
+	if j.Reason != "" {
+		reason = ": " + j.Reason
+	}
+	return cli.Failf(cli.ExitGoal, "job %s is %s%s", cli.Short(j.ID), j.State, reason)
+}

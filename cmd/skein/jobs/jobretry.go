@@ -1,0 +1,106 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func jobRetry(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "retry ID", Short: "Try again what a job has no result of", Args: cli.Exactly(1, "the id of a job"),
+		Long: "Of a job that runs, or that waits for an operator (on_partial = \"wait\"), the chunks\n" +
+			"that were given up are tried again, with their whole budget.\n" +
+			"\n" +
+			"An ended job stays as it is. Each run of chunks that it lacks becomes a job of its\n" +
+			"own, with the same iterations, seed and limits, so the results are those that the\n" +
+			"first job would have had; retry_of names it. To repeat the command is harmless.",
+		RunE: func(cmd *cobra.Command, args []string) error { return retry(a, cmd.Context(), args[0]) },
+	}
+}
+
+// retried is one job that a retry made, or had made before.
+type retried struct {
+	Job        job.ID   `json:"job"`
+	RetryOf    job.ID   `json:"retry_of"`
+	Chunks     job.Span `json:"chunks"` // of the first job
+	Iterations uint64   `json:"iterations"`
+	Created    bool     `json:"created"`
+}
+
+func retry(a *cli.App, ctx context.Context, id string) error {
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	asked, cancel := a.Limited(ctx)
+	j, err := c.Job(asked, id)
+	cancel()
+	switch {
+	case err != nil:
+		return err
+	case !j.State.Final() && j.Chunks.Failed > 0:
+		return release(a, ctx, c, j)
+	case !j.State.Final():
+		return cli.Failf(cli.ExitFailed, "job %s is %s and goes on by itself", cli.Short(j.ID), j.State).WithHint("`skein job stop %s` ends it", cli.Short(j.ID))
+	case len(j.Skipped) == 0:
+		return cli.Failf(cli.ExitFailed, "job %s is %s and lacks no chunk", cli.Short(j.ID), j.State)
+	case len(j.Skipped) == job.MaxSpans:
+		a.Note("job %s may lack more than these chunks", cli.Short(j.ID))
+	}
+	made := make([]retried, 0, len(j.Skipped))
+	for _, span := range j.Skipped {
+		spec := retryOf(j, span)
+		resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: api.WaitStable})
+		if err != nil {
+			return fmt.Errorf("retry chunks %s of job %s: %w", spansText([]job.Span{span}), cli.Short(j.ID), err)
+		}
+		made = append(made, retried{Job: resp.Job, RetryOf: j.ID, Chunks: span, Iterations: spec.Iterations, Created: resp.Created})
+	}
+	return a.Show(cli.View{Body: made, Items: cli.Items(made), Table: func(f cli.Form) cli.Table {
+		t := cli.Table{Head: []string{"JOB", "RETRY_OF", "CHUNKS", "ITERATIONS", "NEW"}}
+		for _, m := range made {
+			theJob, of := string(m.Job), string(m.RetryOf)
+			if !f.Wide() {
+				theJob, of = cli.Short(m.Job), cli.Short(m.RetryOf)
+			}
+			t.Add(theJob, of, spansText([]job.Span{m.Chunks}), strconv.FormatUint(m.Iterations, 10), cli.YesNo(m.Created))
+		}
+		return t
+	}})
+}
+
+// release tries again what was given up of a job that is open.
+func release(a *cli.App, ctx context.Context, c *api.Client, j api.Job) error {
+	ctx, cancel := a.Limited(ctx)
+	defer cancel()
+	r, err := c.Release(ctx, string(j.ID))
+	if err != nil {
+		return err
+	}
+	if a.Output == "json" || a.Output == "jsonl" {
+		return a.Show(cli.View{Body: r})
+	}
+	a.Note("job %s tries %s again", cli.Short(j.ID), cli.Plural(r.Chunks, "chunk"))
+	return nil
+}
+
+// retryOf is the job that computes a span of another one's chunks. Its key
+// follows from both, so a retry that is repeated is the same.
+func retryOf(j api.Job, span job.Span) job.Spec {
+	spec := j.Spec
+	first, _ := j.Spec.ChunkRange(span.First)
+	last, n := j.Spec.ChunkRange(span.Last)
+	spec.Key = fmt.Sprintf("retry %s %d-%d", j.ID, span.First, span.Last)
+	spec.RetryOf, spec.FirstIteration, spec.Iterations = j.ID, first, last+n-first
+	spec.Chunk, spec.ChunkAuto = min(spec.Chunk, spec.Iterations), false
+	spec.EarlyStop = job.EarlyStop{} // it judged the whole
+	return spec
+}

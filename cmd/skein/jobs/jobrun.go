@@ -1,0 +1,426 @@
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// submitPatience is how long a submit is repeated while no holder answers: a
+// failover takes less.
+const submitPatience = time.Minute
+
+// uploadTime bounds one upload.
+const uploadTime = 10 * time.Minute
+
+// jobFlags are the flags of job run.
+type jobFlags struct {
+	file, metric string
+	set          []string
+	follow, dry  bool
+	local        bool
+	forWorker    bool
+}
+
+// textFlags are the flags of job run that stand for keys of a job file.
+var textFlags = [...]struct{ flag, key, doc string }{
+	{"wasm", keyWasm, "WASI command module to run"},
+	{"program", "program", "program to run instead, by the name under which hosts allow it"},
+	{"input", keyInput, "file that each chunk gets on standard input, the job's config"},
+	{"iterations", "iterations", "iterations of the whole job, like 1000000 or 1e6"},
+	{"chunk", "chunk", "iterations of one chunk (default: 256 chunks)"},
+	{"name", "name", "name to show"},
+	{"key", "key", "idempotency key: the same key again is the same job (default: a new one)"},
+	{"attempts", "attempts", fmt.Sprintf("how often a chunk may be tried (default %d)", job.DefaultAttempts)},
+	{"chunk-timeout", "timeout_seconds", fmt.Sprintf("limit of one attempt (default %s)", job.DefaultTimeout)},
+	{"memory", "memory_bytes", "limit of a chunk's memory, like 256M (the default)"},
+	{"seed", "seed", "seed of the whole job"},
+	{"priority", "priority", "among the owner's jobs, lower goes first (default 100)"},
+	{"deadline", "deadline_seconds", "the job ends as timeout when it is not done by then, like 2h"},
+	{"keep", "keep_seconds", "how long its result is kept after its end (default 168h)"},
+	{"on-partial", "on_partial", "what a chunk that is given up means: finish (the default), fail or wait"},
+	{"replicate", "replication.policy", "compute results more than once: none (the default), adaptive or all"},
+	{"wait", keyWait, "acknowledged when on this many disks: local (the holder's) or stable (a majority's, the default)"},
+}
+
+func jobRun(a *cli.App, d Options) *cobra.Command {
+	var f jobFlags
+	var zones []string
+	var permit, early string
+	cmd := &cobra.Command{
+		Use:   "run --wasm FILE --iterations N | --file JOB",
+		Short: "Submit a job",
+		Long: "Uploads the module and its input, submits the job and prints its id. With\n" +
+			"--follow it shows the progress until the end, prints the results, and exits 8\n" +
+			"if the job did not complete. Ctrl-C detaches; the job goes on.\n" +
+			"A job file is TOML with the fields of the API's job spec; flags are stronger.\n" +
+			"--dry-run checks all and submits nothing.\n" +
+			"--local runs it on this machine alone, on all processors, without a daemon: the same\n" +
+			"chunks, checks and results, and nothing stays behind. Ctrl-C ends it.",
+		Example: "  skein job run --wasm pi.wasm --iterations 1e9 --follow\n" +
+			"  skein job run --wasm options.wasm --input book.json --iterations 1e8 --early-stop put=0.001\n" +
+			"  skein job run --file job.toml --iterations 1e6 --dry-run -o toml",
+		Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t := newJobText()
+			if f.file != "" {
+				var err error
+				if t, err = readJobFile(f.file); err != nil {
+					return err
+				}
+			}
+			over := func(flag, key string, v any) { t.values[key], t.flags[key] = v, "--"+flag }
+			for _, one := range textFlags {
+				if x := cmd.Flags().Lookup(one.flag); x.Changed {
+					over(one.flag, one.key, x.Value.String())
+				}
+			}
+			if cmd.Flags().Changed("zone") {
+				over("zone", "zones", zones)
+			}
+			if t.values["program"] != nil && t.values["executor"] == nil {
+				t.values["executor"] = job.ExecutorExec
+			}
+			if err := f.overlay(permit, early, over); err != nil {
+				return err
+			}
+			return runJob(a, cmd.Context(), d, f, t)
+		},
+	}
+	x := cmd.Flags()
+	x.StringVar(&f.file, "file", "", "job file, TOML")
+	for _, one := range textFlags {
+		x.String(one.flag, "", one.doc)
+	}
+	x.StringSliceVar(&zones, "zone", nil, "only in these zones")
+	x.StringVar(&permit, "permit", "", "whose workers may run it: public (the default), owner, user:NAME,... or group:NAME,...")
+	x.StringVar(&early, "early-stop", "", "complete when the metric's relative error is below: METRIC=ERROR or METRIC=ERROR,MIN_SAMPLES")
+	x.StringArrayVar(&f.set, "set", nil, "any other key of a job file: KEY=VALUE")
+	x.BoolVar(&f.dry, "dry-run", false, "check the job, show its spec and submit nothing")
+	x.BoolVar(&f.local, "local", false, "run it here and now, without a cluster")
+	x.BoolVar(&f.forWorker, "wait-for-worker", false, "submit it even if no worker has its executor or is in its zones")
+	x.BoolVarP(&f.follow, "follow", "f", false, "show the progress and wait for the end")
+	x.StringVar(&f.metric, "metric", "", "metric in the progress line (default: the first)")
+	return cmd
+}
+
+// overlay applies the flags that say more than one key.
+func (f jobFlags) overlay(permit, early string, over func(flag, key string, v any)) error {
+	if permit != "" {
+		access, names, _ := strings.Cut(permit, ":")
+		over("permit", "permission.access", access)
+		var list []string
+		if names != "" {
+			list = strings.Split(names, ",")
+		}
+		switch {
+		case access == string(job.AccessGroup):
+			over("permit", "permission.groups", list)
+		case access == string(job.AccessUser), names != "":
+			over("permit", "permission.users", list)
+		}
+	}
+	if early != "" {
+		metric, rest, ok := strings.Cut(early, "=")
+		rel, least, more := strings.Cut(rest, ",")
+		v, err := strconv.ParseFloat(rel, 64)
+		if !ok || err != nil {
+			return cli.Usagef("--early-stop is %q, want METRIC=ERROR like pi=0.001", early)
+		}
+		over("early-stop", "early_stop.metric", metric)
+		over("early-stop", "early_stop.rel_error", v)
+		if more {
+			over("early-stop", "early_stop.min_n", least)
+		}
+	}
+	for _, one := range f.set {
+		key, text, ok := strings.Cut(one, "=")
+		if !ok {
+			return cli.Usagef("--set is %q, want KEY=VALUE", one)
+		}
+		var v struct{ V any }
+		if _, err := toml.Decode("V = "+text, &v); err != nil {
+			v.V = text
+		}
+		over("set", key, v.V)
+	}
+	return nil
+}
+
+// check makes the spec and the names of the files to upload, before anything is
+// sent.
+func (t *jobText) check() (spec job.Spec, wasm, input string, wait api.Wait, err error) {
+	waitText := ""
+	for _, one := range []struct {
+		key string
+		to  *string
+	}{{keyWasm, &wasm}, {keyInput, &input}, {keyWait, &waitText}} {
+		if *one.to, err = t.text(one.key); err != nil {
+			return spec, "", "", "", err
+		}
+	}
+	switch wait = api.Wait(waitText); {
+	case wait == "":
+		wait = api.WaitStable
+	case wait != api.WaitLocal && wait != api.WaitStable:
+		return spec, "", "", "", t.fail(keyWait, "%q, want local or stable", wait)
+	}
+	if wasm == "" && t.values["artefact"] == nil && t.values["program"] == nil {
+		return spec, "", "", "", cli.Usagef("--wasm is missing").WithHint("give the module to run: --wasm FILE, or a host's program: --program NAME")
+	}
+	if t.values["iterations"] == nil {
+		return spec, "", "", "", cli.Usagef("--iterations is missing").WithHint("say how much there is to do: --iterations 1e6")
+	}
+	spec, err = t.spec()
+	return spec, wasm, input, wait, err
+}
+
+func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) error {
+	spec, wasm, input, wait, err := t.check()
+	if err != nil {
+		return err
+	}
+	if f.dry {
+		return dryRun(a, spec, wasm, input)
+	}
+	if spec.Key == "" {
+		spec.Key = "cli-" + rand.Text()
+	}
+	if f.local {
+		return runLocal(a, ctx, d, spec, wasm, input, f.metric)
+	}
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if wasm != "" {
+		if spec.Artefact, err = upload(a, ctx, c, "--wasm", wasm, job.MaxModuleBytes); err != nil {
+			return err
+		}
+	}
+	if input != "" {
+		if spec.Config, err = upload(a, ctx, c, "--input", input, job.MaxConfigBytes); err != nil {
+			return err
+		}
+	}
+	resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: wait, WaitForWorker: f.forWorker})
+	if err != nil {
+		return err
+	}
+	what := "submitted"
+	if !resp.Created {
+		what = "submitted before, the same"
+	}
+	a.Note("job %s %s: %d iterations in %s, on the disks of %s", cli.Short(resp.Job), what, resp.Spec.Iterations,
+		cli.Plural(resp.Spec.Chunks(), "chunk"), cli.Plural(resp.StableVoters, "voter"))
+	if f.follow {
+		return followJob(a, ctx, string(resp.Job), f.metric)
+	}
+	switch a.Output {
+	case "json", "jsonl":
+		return a.Show(cli.View{Body: resp})
+	}
+	fmt.Fprintln(a.Out, resp.Job)
+	return nil
+}
+
+// dryRun shows what would be submitted.
+func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
+	for _, file := range []struct {
+		flag, path string
+		limit      int64
+		to         *cluster.Hash
+	}{{"--wasm", wasm, job.MaxModuleBytes, &spec.Artefact}, {"--input", input, job.MaxConfigBytes, &spec.Config}} {
+		if file.path == "" {
+			continue
+		}
+		f, err := openUpload(file.flag, file.path, file.limit)
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return cli.Usagef("%s: %s", file.flag, err)
+		}
+		*file.to = cluster.Hash(sum.Sum(nil))
+	}
+	switch a.Output {
+	case "json", "jsonl":
+		return a.Show(cli.View{Body: spec})
+	}
+	text, err := specTOML(spec)
+	if err != nil {
+		return err
+	}
+	a.Note("nothing was submitted: %d iterations in %s", spec.Iterations, cli.Plural(spec.Chunks(), "chunk"))
+	_, err = a.Out.Write(text)
+	return err
+}
+
+// openUpload opens a file that is to be uploaded.
+func openUpload(flag, path string, limit int64) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, cli.Usagef("%s: %s", flag, err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		err = cli.Usagef("%s: %s", flag, err)
+	case !info.Mode().IsRegular():
+		err = cli.Usagef("%s: %s is not a file", flag, path)
+	case info.Size() == 0:
+		err = cli.Usagef("%s: %s is empty", flag, path)
+	case info.Size() > limit:
+		err = cli.Usagef("%s: %s has %d bytes, at most %d are allowed", flag, path, info.Size(), limit)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// upload sends a file and returns its hash.
+func upload(a *cli.App, ctx context.Context, c *api.Client, flag, path string, limit int64) (cluster.Hash, error) {
+	f, err := openUpload(flag, path, limit)
+	if err != nil {
+		return cluster.Hash{}, err
+	}
+	defer f.Close()
+	var art api.Artefact
+	err = patiently(a, ctx, func(ctx context.Context) error {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, uploadTime)
+		defer cancel()
+		art, err = c.PutArtefact(ctx, f)
+		return err
+	})
+	if err != nil {
+		return cluster.Hash{}, fmt.Errorf("upload %s: %w", path, err)
+	}
+	return art.Hash, nil
+}
+
+func submit(a *cli.App, ctx context.Context, c *api.Client, req api.SubmitRequest) (api.SubmitResponse, error) {
+	var resp api.SubmitResponse
+	err := patiently(a, ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
+		defer cancel()
+		var err error
+		resp, err = c.Submit(ctx, req)
+		return err
+	})
+	return resp, err
+}
+
+// patiently repeats f while its error passes: what it sends is idempotent. A
+// daemon that was never there is reported at once.
+func patiently(a *cli.App, ctx context.Context, f func(context.Context) error) error {
+	began, said := time.Now(), ""
+	for {
+		err := f(ctx)
+		_, away := errors.AsType[*api.UnreachableError](err)
+		if err == nil || !api.Temporary(err) || ctx.Err() != nil || time.Since(began) > submitPatience || away && said == "" {
+			return err
+		}
+		if err.Error() != said {
+			said = err.Error()
+			a.Note("waiting: %s", said)
+		}
+		pause := 500 * time.Millisecond
+		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeOverloaded && p.RetryAfterSeconds != nil {
+			pause = max(pause, time.Duration(*p.RetryAfterSeconds*float64(time.Second)))
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+}
+
+// followJob watches a job to its end and shows what came of it.
+func followJob(a *cli.App, ctx context.Context, id, metric string) error {
+	return followTo(a, ctx, id, metric, func(j api.Job) error { return showJob(a, j, nil) })
+}
+
+// followTo watches a job to its end, and then shows it.
+func followTo(a *cli.App, ctx context.Context, id, metric string, show func(api.Job) error) error {
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	bar := newProgress(a, metric)
+	seen := false
+	last, err := c.FollowJob(ctx, id, api.FollowOptions{Retry: func(cause error) error {
+		if _, away := errors.AsType[*api.UnreachableError](cause); away && !seen {
+			return cause
+		}
+		bar.lost(cause)
+		return nil
+	}}, func(j api.Job) error {
+		seen = true
+		bar.update(j)
+		return nil
+	})
+	bar.end()
+	if ctx.Err() != nil && !last.State.Final() {
+		if last.ID != "" {
+			id = string(last.ID)
+		}
+		a.Note("detached, the job goes on; see it again with `skein job status --follow %s`", id)
+		a.Code = cli.ExitInterrupted
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := show(last); err != nil {
+		return err
+	}
+	return endOf(last)
+}
+
+// endOf is how a command ends that waited for a job: by nothing if it completed,
+// with exit code 7 if its own deadline passed, else with 8.
+func endOf(j api.Job) error {
+	if j.State == job.Completed {
+		return nil
+	}
+	reason, code := "", cli.ExitGoal
+	if j.Reason != "" {
+		reason = ": " + j.Reason
+	}
+	if j.State == job.TimedOut {
+		code = cli.ExitTimeout
+	}
+	return cli.Failf(code, "job %s is %s%s", cli.Short(j.ID), j.State, reason).
+		WithHint("the reasons of each failure: `skein job status %s`", cli.Short(j.ID))
+}
+
+func pathEscape(s string) string { return url.PathEscape(s) }

@@ -1,0 +1,135 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// progress shows a job on stderr: one line that is rewritten on a terminal, a
+// plain line for every twentieth of the job elsewhere.
+type progress struct {
+	a       *cli.App
+	metric  string
+	live    bool
+	columns int
+	drawn   bool
+	step    int // last plain line, in twentieths; -1: none
+	state   string
+	holder  string
+	gone    bool
+}
+
+func newProgress(a *cli.App, metric string) *progress {
+	return &progress{a: a, metric: metric, live: a.ErrWidth > 0 && a.Getenv("TERM") != "dumb", columns: a.ErrWidth, step: -1}
+}
+
+func (p *progress) update(j api.Job) {
+	if p.a.Quiet {
+		return
+	}
+	if p.gone {
+		p.say("reconnected to " + string(j.Node))
+		p.gone = false
+	}
+	if h := string(j.Holder); h != p.holder {
+		if p.holder != "" && h != "" {
+			p.say("holder is now " + h)
+		}
+		if h != "" {
+			p.holder = h
+		}
+	}
+	if p.live {
+		p.draw(barLine(j, p.metric, p.columns))
+		return
+	}
+	step := 0
+	if j.Iterations.Total > 0 {
+		step = int(20 * (float64(j.Iterations.Accepted) / float64(j.Iterations.Total)))
+	}
+	if step != p.step || string(j.State) != p.state {
+		p.step, p.state = step, string(j.State)
+		fmt.Fprintln(p.a.Err, plainLine(j, p.metric))
+	}
+}
+
+// lost says once that the daemon went away.
+func (p *progress) lost(cause error) {
+	if p.a.Quiet || p.gone {
+		return
+	}
+	p.gone = true
+	p.say(fmt.Sprintf("waiting for the daemon: %s", cause))
+}
+
+// say writes a line of its own above the bar.
+func (p *progress) say(text string) {
+	p.clear()
+	fmt.Fprintln(p.a.Err, "skein: "+text)
+}
+
+func (p *progress) draw(line string) {
+	fmt.Fprint(p.a.Err, "\r"+line+"\x1b[K")
+	p.drawn = true
+}
+
+func (p *progress) clear() {
+	if p.drawn {
+		fmt.Fprint(p.a.Err, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// end leaves the last state of the bar on the screen.
+func (p *progress) end() {
+	if p.drawn {
+		fmt.Fprintln(p.a.Err)
+		p.drawn = false
+	}
+}
+
+// barLine is the line on a terminal, at most columns wide.
+func barLine(j api.Job, metric string, columns int) string {
+	tail := fmt.Sprintf(" %4s  %s", cli.Percent(j), facts(j, metric))
+	room := columns - 1 - utf8.RuneCountInString(tail) - 2
+	size := min(30, room)
+	if size < 5 {
+		return cli.Cut(strings.TrimSpace(tail), max(0, columns-1))
+	}
+	share := 0.0
+	if j.Iterations.Total > 0 {
+		share = float64(j.Iterations.Accepted) / float64(j.Iterations.Total)
+	}
+	full := min(size, int(share*float64(size)))
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", size-full) + "]" + tail
+}
+
+func plainLine(j api.Job, metric string) string {
+	return fmt.Sprintf("%s %s %s  %s", cli.Short(j.ID), j.State, cli.Percent(j), facts(j, metric))
+}
+
+// facts is rate, time left, and the current mean with its error.
+func facts(j api.Job, metric string) string {
+	parts := []string{fmt.Sprintf("%s/%s it", cli.Count(float64(j.Iterations.Accepted)), cli.Count(float64(j.Iterations.Total)))}
+	if j.State.Final() {
+		parts = append(parts, string(j.State)+" in "+cli.Age(j.ElapsedSeconds))
+	} else {
+		parts = append(parts, rate(j), "eta "+cli.AgeOf(j.ETASeconds))
+	}
+	if metric == "" {
+		if names := metricNames(j); len(names) > 0 {
+			metric = names[0]
+		}
+	}
+	if m, ok := j.Aggregates[metric]; ok {
+		parts = append(parts, metric+" "+cli.MeanError(m.Mean, m.SE))
+	}
+	if j.Attempts.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", j.Attempts.Failed))
+	}
+	return strings.Join(parts, "  ")
+}

@@ -1,0 +1,72 @@
+package jobs
+
+import (
+	"bytes"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func TestBar(t *testing.T) {
+	j := sampleJob(job.Running, 420)
+	for columns, want := range map[int]string{
+		200: "[############..................]  42%  420/1k it  1.25M/s  eta 12s  pi 3.142 ± 0.080",
+		80:  "[##########...............]  42%  420/1k it  1.25M/s  eta 12s  pi 3.142 ± 0.080",
+		40:  "42%  420/1k it  1.25M/s  eta 12s  pi 3…",
+	} {
+		got := barLine(j, "", columns)
+		if got != want || len([]rune(got)) >= columns {
+			t.Errorf("%d columns:\n%s, want\n%s", columns, got, want)
+		}
+	}
+	if got := barLine(j, "no such", 200); strings.Contains(got, "±") {
+		t.Errorf("unknown metric: %s", got)
+	}
+	done := sampleJob(job.Completed, 1000)
+	if got := barLine(done, "pi", 200); !strings.Contains(got, "[##############################] 100%") || !strings.Contains(got, "completed in 42s") {
+		t.Errorf("done: %s", got)
+	}
+}
+
+// TestProgressOnTerminal rewrites one line and speaks above it.
+func TestProgressOnTerminal(t *testing.T) {
+	var out bytes.Buffer
+	a := &cli.App{Terminal: cli.Terminal{Err: &out, ErrWidth: 100}}
+	p := newProgress(a, "")
+	p.update(sampleJob(job.Running, 100))
+	p.lost(&api.UnreachableError{Target: "/s", Err: syscall.ECONNREFUSED})
+	p.lost(&api.UnreachableError{Target: "/s", Err: syscall.ECONNREFUSED})
+	j := sampleJob(job.Running, 200)
+	j.Node, j.Holder = "n2", "n3"
+	p.update(j)
+	p.end()
+	text := out.String()
+	for _, want := range []string{
+		"\r[###", "\x1b[K", "\r\x1b[Kskein: waiting for the daemon: daemon unreachable at /s: connection refused\n",
+		"skein: reconnected to n2\n", "skein: holder is now n3\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q lacks %q", text, want)
+		}
+	}
+	if strings.Count(text, "waiting") != 1 || !strings.HasSuffix(text, "\n") {
+		t.Errorf("%q", text)
+	}
+}
+
+// sampleJob is a job of 1000 iterations as the API shows it.
+func sampleJob(state job.State, accepted uint64) api.Job {
+	j := api.Job{
+		ID: "jx", State: state, ElapsedSeconds: 42.5, Holder: "n1", Term: 42,
+		Iterations: api.IterationCounts{Total: 1000, Accepted: accepted},
+		Aggregates: map[string]api.Summary{"pi": api.Summarise(job.Metric{N: accepted, Mean: 3.14159, M2: 2.7 * float64(accepted), Min: 0, Max: 4})},
+	}
+	if !state.Final() {
+		j.RatePerSecond, j.ETASeconds = new(1.25e6), new(12.0)
+	}
+	return j
+}

@@ -1,0 +1,59 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func workerCommand(a *cli.App) *cobra.Command {
+	return cli.Group("worker", "What runs chunks on a host", workerDrain(a))
+}
+
+func workerDrain(a *cli.App) *cobra.Command {
+	var undo bool
+	cmd := &cobra.Command{
+		Use: "drain [NODE]", Short: "Let a host finish its chunks and begin none",
+		Long: "For work on a host: what runs there is finished, what waits goes elsewhere, and\n" +
+			"nothing new begins, over restarts too, until --undo. The host stays a member, votes\n" +
+			"and may hold the lease. Without NODE it is this host.",
+		Example: "  skein worker drain n3\n  skein worker drain --undo n3",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("%s takes one host, got %d arguments", cmd.CommandPath(), len(args)).WithHint("see `%s --help`", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := api.DrainRequest{Undo: undo}
+			if len(args) > 0 {
+				node, err := cluster.ParseNodeID(args[0])
+				if err != nil {
+					return cli.Usagef("%s", err)
+				}
+				req.Node = node
+			}
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				d, err := c.Drain(ctx, req)
+				if err != nil {
+					return err
+				}
+				switch {
+				case a.Output == "json" || a.Output == "jsonl":
+					return a.Show(cli.View{Body: d})
+				case undo:
+					a.Note("%s takes chunks again", d.Node)
+				default:
+					a.Note("%s drains: %s still run", d.Node, cli.Plural(d.Worker.Running, "chunk"))
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&undo, "undo", false, "take chunks again")
+	return cmd
+}

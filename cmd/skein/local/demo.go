@@ -1,0 +1,66 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/internal/demo"
+)
+
+func demoCommand(a *cli.App, d Options) *cobra.Command {
+	var o demo.Options
+	var profile, iterations string
+	var onion bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Three hosts on this machine, a job, the holder killed, nothing lost",
+		Long: "Starts three daemons on this machine, submits a job, kills the lease holder at\n" +
+			"40 % and goes on to the end; then checks that nothing was lost or counted\ntwice. It needs no rights and leaves nothing behind.\n\n" +
+			"With --onion the three daemons serve one onion address on a private Tor network,\n" +
+			"which takes tor and tor-gencert. A client fetches from it, the host that\npublishes is killed, the client goes on.",
+		Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch o.Profile = cluster.Profile(profile); o.Profile {
+			case cluster.ProfileClassic, cluster.ProfileLAN, cluster.ProfileFast:
+			default:
+				return cli.Usagef("--profile is %q, want classic, lan or fast", profile)
+			}
+			if onion && (o.Handover || iterations != "" || o.Wasm != "") {
+				return cli.Usagef("--onion runs no job: leave out --handover, --iterations and --wasm")
+			}
+			if iterations != "" {
+				n, err := cli.ParseCount(iterations)
+				if err != nil {
+					return cli.Usagef("--iterations: %s", err)
+				}
+				o.Iterations = n
+			}
+			exe, err := os.Executable()
+			if err != nil {
+				return cli.Failf(cli.ExitFailed, "find the program: %s", err)
+			}
+			o.Exe, o.Out = exe, a.Out
+			if onion {
+				_, err = d.DemoOnion(cmd.Context(), o)
+				return err
+			}
+			if o.Wasm == "" {
+				o.Wasm = filepath.Join(filepath.Dir(exe), "examples", "pi.wasm")
+			}
+			_, err = d.Demo(cmd.Context(), o)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&profile, "profile", string(cluster.ProfileLAN), "timing: classic, lan or fast")
+	f.StringVar(&o.Wasm, "wasm", "", "module of the pi example (default examples/pi.wasm beside the program)")
+	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: some 15 s of work)")
+	f.BoolVar(&o.Handover, "handover", false, "stop the holder with SIGTERM instead of killing it")
+	f.BoolVar(&onion, "onion", false, "serve one onion address on a private Tor network instead of a job")
+	f.BoolVar(&o.Keep, "keep", false, "leave the state directories behind")
+	return cmd
+}

@@ -1,0 +1,168 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/config"
+)
+
+func doctorCommand(a *cli.App, d Options) *cobra.Command {
+	var pre bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Find out what is wrong, and what to do about it",
+		Long: "Examines the configuration, this host and, through its daemon, the mesh and the\n" +
+			"cluster. --pre asks no daemon: run it before the first start. Exits 0 if all is\nwell, 6 after a warning, 1 after a failure.",
+		Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return diagnose(a, cmd, d, pre) },
+	}
+	cli.AddSettings(cmd.Flags())
+	cmd.Flags().BoolVar(&pre, "pre", false, "ask no daemon")
+	return cmd
+}
+
+func diagnose(a *cli.App, cmd *cobra.Command, d Options, pre bool) error {
+	cfg, err := a.Settings(cmd)
+	list := []api.Finding{configFinding(err)}
+	usable := err == nil
+	if err != nil {
+		cfg = config.Default()
+	}
+	answered := false
+	if !pre {
+		got, err := askDoctor(a, cmd)
+		answered = err == nil
+		list = append(list, daemonFinding(a, cmd, err))
+		list = append(list, got...)
+	}
+	// The daemon examines its own host best: with its rights, in its namespaces.
+	switch {
+	case answered:
+	case usable:
+		list = append(list, d.Doctor(cmd.Context(), cfg)...)
+	default:
+		list = append(list, api.Finding{
+			Group: "host", Check: "host", Verdict: api.VerdictSkip, Detail: "the configuration cannot be read",
+		})
+	}
+	a.Code = doctorCode(list)
+	return a.Show(cli.View{
+		Body: struct {
+			Findings []api.Finding `json:"findings"`
+		}{list},
+		Items: cli.Items(list),
+		Page:  func(w io.Writer) { doctorPage(a, w, list) },
+		Table: func(cli.Form) cli.Table {
+			t := cli.Table{Head: []string{"GROUP", "CHECK", "VERDICT", "DETAIL", "HINT", "DOC"}}
+			for _, f := range list {
+				t.Add(f.Group, f.Check, string(f.Verdict), cli.OrDash(f.Detail), cli.OrDash(f.Hint), cli.OrDash(f.Doc))
+			}
+			return t
+		},
+	})
+}
+
+func askDoctor(a *cli.App, cmd *cobra.Command) (list []api.Finding, err error) {
+	c, err := a.Client()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := a.Limited(cmd.Context())
+	defer cancel()
+	for {
+		d, err := c.Doctor(ctx)
+		if !api.IsCode(err, api.CodeOverloaded) {
+			return d.Findings, err
+		}
+		select { // somebody else asked: that takes seconds at most
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(cli.PollPause):
+		}
+	}
+}
+
+func configFinding(err error) api.Finding {
+	f := api.Finding{Group: "host", Check: "config-parse", Verdict: api.VerdictOK, Detail: "file, environment and flags are good"}
+	if err != nil {
+		f.Verdict, f.Detail, f.Hint = api.VerdictFail, err.Error(), "see `skein config check`"
+		if own, ok := errors.AsType[*cli.Error](err); ok {
+			f.Hint = own.Advice
+		}
+		if faults, ok := errors.AsType[config.Errors](err); ok {
+			f.Detail, f.Hint = faults[0].Error(), faults[0].Hint
+		}
+	}
+	return f
+}
+
+func daemonFinding(a *cli.App, cmd *cobra.Command, err error) api.Finding {
+	f := api.Finding{Group: "host", Check: "daemon", Verdict: api.VerdictOK, Detail: "answers"}
+	if err != nil {
+		_, msg, hint := a.Classify(cmd.Context(), err)
+		f.Verdict, f.Detail, f.Hint = api.VerdictFail, msg, hint
+	}
+	return f
+}
+
+func doctorCode(list []api.Finding) int {
+	code := cli.ExitOK
+	for _, f := range list {
+		switch f.Verdict {
+		case api.VerdictFail:
+			return cli.ExitFailed
+		case api.VerdictWarn:
+			code = cli.ExitDegraded
+		}
+	}
+	return code
+}
+
+// doctorPage groups the findings and tells what to do about each bad one.
+func doctorPage(a *cli.App, w io.Writer, list []api.Finding) {
+	var groups []string
+	counts := map[api.Verdict]int{}
+	width := 0
+	for _, f := range list {
+		if !slices.Contains(groups, f.Group) {
+			groups = append(groups, f.Group)
+		}
+		counts[f.Verdict]++
+		width = max(width, len(f.Check))
+	}
+	for _, g := range groups {
+		fmt.Fprintln(w, g)
+		for _, f := range list {
+			if f.Group == g {
+				doctorLine(a, w, f, width)
+			}
+		}
+	}
+	fmt.Fprintf(w, "%d ok, %d warn, %d fail, %d skipped\n",
+		counts[api.VerdictOK], counts[api.VerdictWarn], counts[api.VerdictFail], counts[api.VerdictSkip])
+}
+
+func doctorLine(a *cli.App, w io.Writer, f api.Finding, width int) {
+	verdict := fmt.Sprintf("%-4s", f.Verdict)
+	if a.Colored() {
+		verdict = cli.Paint(string(f.Verdict)) + verdict[len(f.Verdict):]
+	}
+	fmt.Fprintf(w, "  %s  %-*s  %s\n", verdict, width, f.Check, f.Detail)
+	if f.Verdict != api.VerdictWarn && f.Verdict != api.VerdictFail {
+		return
+	}
+	if f.Hint != "" {
+		fmt.Fprintf(w, "        hint: %s\n", f.Hint)
+	}
+	if f.Doc != "" {
+		fmt.Fprintf(w, "        see:  %s\n", f.Doc)
+	}
+}

@@ -1,0 +1,46 @@
+package local
+
+import (
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/offline"
+)
+
+func initCommand(a *cli.App, d Options) *cobra.Command {
+	var name, network string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make this host the first one of a new cluster",
+		Long:  "Makes keys, identity and membership of a new cluster in the state directory.\nFurther hosts join with a token: see `skein token create` and `skein run --join`.",
+		Args:  cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.Settings(cmd)
+			if err != nil {
+				return err
+			}
+			o := offline.InitOptions{ClusterName: name}
+			if network != "" {
+				if o.Network, err = netip.ParsePrefix(network); err != nil {
+					return cli.Usagef("--network: %s", err)
+				}
+				if config.PublicNetwork(o.Network) {
+					a.Note("warning: %s is not private: its hosts on the internet cannot be reached from the cluster", o.Network)
+				}
+			}
+			if err := d.Init(cfg, o); err != nil {
+				return err
+			}
+			a.Note("cluster %s made in %s, this host is %s", name, cfg.StateDir, cfg.Node.Name)
+			a.Note("start it with `skein run` or `systemctl start skein`, invite others with `skein token create`")
+			return nil
+		},
+	}
+	cli.AddSettings(cmd.Flags())
+	cmd.Flags().StringVar(&name, "cluster", "skein", "name of the cluster, to be shown")
+	cmd.Flags().StringVar(&network, "network", "", "IPv4 network of the mesh, fixed for ever (default "+config.DefaultNetwork+")")
+	return cmd
+}

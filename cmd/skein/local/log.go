@@ -1,0 +1,136 @@
+package local
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func logCommand(a *cli.App, d Options) *cobra.Command {
+	return cli.Group("log", "Verify, repair, export and replay the event log", logVerify(a, d), logRepair(a, d), logExport(a, d), logReplay(a, d),
+		logHeads(a, d), logSnapshots(a), logSnapshot(a))
+}
+
+func logVerify(a *cli.App, d Options) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check every record, hash and signature of the log",
+		Long: "Reads the log in the state directory, also while a daemon uses it. Exits 1 and\n" +
+			"names segment, offset, record, source and sequence if anything is wrong. With\n" +
+			"--all-hosts the daemon of each member checks its own log, and hosts that hold the\n" +
+			"same events must have the same state; exits 6 if a host cannot be asked.",
+		Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return verifyAll(a, cmd.Context())
+			}
+			cfg, err := a.Settings(cmd)
+			if err != nil {
+				return err
+			}
+			r, err := d.Verify(cmd.Context(), cfg.StateDir)
+			if err != nil {
+				return err
+			}
+			if err := a.Show(verifyView(r)); err != nil {
+				return err
+			}
+			if !r.OK {
+				return cli.Failf(cli.ExitFailed, "the event log in %s is damaged: %s", cfg.StateDir, r.Problem).
+					WithHint("%s", r.Hint)
+			}
+			return nil
+		},
+	}
+	cli.AddSettings(cmd.Flags())
+	cmd.Flags().BoolVar(&all, "all-hosts", false, "ask the daemons of all members instead")
+	return cmd
+}
+
+func verifyView(r api.LogVerify) cli.View {
+	return cli.View{
+		Body: r, Items: cli.Items(r.Sources),
+		Table: func(cli.Form) cli.Table { return sourcesTable(r.Sources) },
+		Page: func(w io.Writer) {
+			if !r.OK {
+				fmt.Fprintf(w, "DAMAGED after %s\n", cli.Plural(int(r.Events), "good event"))
+				if r.BadSource != nil {
+					fmt.Fprintf(w, "  first bad: %s at seq %d\n", r.BadSource, r.BadSeq)
+				}
+				return
+			}
+			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", cli.Plural(int(r.Events), "event"),
+				cli.Plural(len(r.Sources), "source"), cli.Plural(r.Segments, "segment"), cli.BytesOf(r.SizeBytes), r.StateHash.String()[:12])
+			if r.TornBytes > 0 {
+				fmt.Fprintf(w, "  %d bytes at the end were never acknowledged\n", r.TornBytes)
+			}
+			if r.Snapshots+int(r.DroppedEvents) > 0 {
+				fmt.Fprintf(w, "  %s replayed and right, the newest signed by %s; %s only in a snapshot\n", cli.Plural(r.Snapshots, "snapshot"),
+					cli.Plural(r.Signers, "voter"), cli.Plural(int(r.DroppedEvents), "event"))
+			}
+			for _, s := range r.Forked {
+				fmt.Fprintf(w, "  %s is proven to have two histories: see `skein doctor`\n", s)
+			}
+			if r.Unsigned > 0 {
+				fmt.Fprintf(w, "  %s of hosts whose key is not known here\n", cli.Plural(int(r.Unsigned), "signature"))
+			}
+			for _, s := range r.Sources {
+				fmt.Fprintf(w, "  %-12s up to %d, %s\n", s.Source, s.Seq, s.Hash.String()[:12])
+			}
+		},
+	}
+}
+
+func sourcesTable(list []api.LogSource) cli.Table {
+	t := cli.Table{Head: []string{"NODE", "INC", "SEQ", "HASH"}}
+	for _, s := range list {
+		t.Add(string(s.Source.Node), strconv.FormatUint(s.Source.Inc, 10), strconv.FormatUint(s.Seq, 10), s.Hash.String())
+	}
+	return t
+}
+
+func logHeads(a *cli.App, d Options) *cobra.Command {
+	var position bool
+	cmd := &cobra.Command{
+		Use: "heads", Short: "How far each chain of the log reaches", Args: cli.Exactly(0, ""),
+		Long: "Reads the state directory, also while a daemon uses it. --position writes the one\n" +
+			"text that `skein events --since`, `skein log export --since` and `skein log replay\n--at` take; it means the same on every host.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.Settings(cmd)
+			if err != nil {
+				return err
+			}
+			heads, err := d.Heads(cfg.StateDir)
+			if err != nil {
+				return err
+			}
+			at := event.Cursor{}
+			list := []api.LogSource{}
+			for _, h := range heads {
+				at.Advance(h.Source, h.Seq)
+				list = append(list, api.LogSource{Source: h.Source, Seq: h.Seq, Hash: h.Hash})
+			}
+			if position {
+				_, err := fmt.Fprintln(a.Out, at)
+				return err
+			}
+			return a.Show(cli.View{
+				Body: struct {
+					Position string       `json:"position"`
+					Heads    []event.Head `json:"heads"`
+				}{at.String(), heads},
+				Items: cli.Items(heads), Table: func(cli.Form) cli.Table { return sourcesTable(list) },
+			})
+		},
+	}
+	cli.AddSettings(cmd.Flags())
+	cmd.Flags().BoolVar(&position, "position", false, "only the position")
+	return cmd
+}

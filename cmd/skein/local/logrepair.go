@@ -1,0 +1,83 @@
+package local
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// logRepair sets aside what is damaged. It works on the state directory.
+func logRepair(a *cli.App, d Options) *cobra.Command {
+	var peer string
+	var acceptLoss bool
+	cmd := &cobra.Command{
+		Use: "repair", Short: "Set damaged parts of the log aside, to be fetched again from other hosts", Args: cli.Exactly(0, ""),
+		Long: "For a log that `skein log verify` finds damaged, and a daemon that therefore does not\n" +
+			"start. The daemon must be stopped. Of each damaged chain the good beginning stays; the\n" +
+			"rest goes to the directory damaged in the state directory. After its start the daemon\n" +
+			"fetches what is missing, checks it against the signatures of its source, and uses what\n" +
+			"can still be read of the damaged files. `skein status` tells how far it is; until then\n" +
+			"this host does not vote. If its own chain was damaged it goes on as a new incarnation.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := a.Settings(cmd)
+			if err != nil {
+				return err
+			}
+			from := cluster.NodeID("")
+			if peer != "" {
+				if from, err = cluster.ParseNodeID(peer); err != nil {
+					return cli.Usagef("--from-peer: %v", err)
+				}
+			}
+			if acceptLoss {
+				if err := a.Confirm("Events that no other host has are given up."); err != nil {
+					return err
+				}
+			}
+			r, err := d.Repair(cmd.Context(), cfg.StateDir, from, acceptLoss)
+			if err != nil {
+				return err
+			}
+			return a.Show(repairView(r))
+		},
+	}
+	cli.AddSettings(cmd.Flags())
+	cmd.Flags().StringVar(&peer, "from-peer", "", "the host to ask first (default: any)")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "give up what no other host has")
+	return cmd
+}
+
+func repairView(r api.LogRepair) cli.View {
+	return cli.View{
+		Body: r, Items: cli.Items(r.Chains),
+		Table: func(cli.Form) cli.Table {
+			t := cli.Table{Head: []string{"SOURCE", "KEPT", "KNOWN", "ASIDE"}}
+			for _, c := range r.Chains {
+				t.Add(c.Source.String(), fmt.Sprint(c.Kept), fmt.Sprint(c.Known), c.Aside)
+			}
+			return t
+		},
+		Page: func(w io.Writer) {
+			if len(r.Chains) == 0 {
+				fmt.Fprintln(w, "nothing is damaged")
+				return
+			}
+			for _, c := range r.Chains {
+				fmt.Fprintf(w, "%s\n  was: %s\n  kept up to %d", c.Source, c.Problem, c.Kept)
+				if c.Known > c.Kept {
+					fmt.Fprintf(w, ", to be fetched up to %d", c.Known)
+				}
+				fmt.Fprintf(w, "\n  damaged files: %s\n", c.Aside)
+				if c.Own {
+					fmt.Fprintf(w, "  this host goes on as a new incarnation\n")
+				}
+			}
+			fmt.Fprintln(w, "start the daemon now; `skein status` tells when all is there")
+		},
+	}
+}

@@ -1,0 +1,65 @@
+package local
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func logSnapshots(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "snapshots", Short: "The snapshots of the log on this host", Args: cli.Exactly(0, ""),
+		Long: "A snapshot is what the events up to a position mean, signed by a majority of the\n" +
+			"voters. The log opens from it, and segments below the last but one may be dropped\n" +
+			"(eventlog.retain_bytes).",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				s, raw, err := cli.Fetch[api.LogSnapshots](ctx, c, "/v1/log/snapshots")
+				if err != nil {
+					return err
+				}
+				if err := a.Show(cli.View{Raw: raw, Items: cli.Items(s.Snapshots), Table: func(f cli.Form) cli.Table {
+					t := cli.Table{Head: []string{"ID", "EVENTS", "LAST", "SIZE", "TERM", "SIGNERS", "STATE"}}
+					for _, one := range s.Snapshots {
+						t.Add(one.ID.String()[:12], strconv.FormatUint(one.Events, 10), cli.When(one.LastAt, s.ObservedAt, f.Wide()),
+							cli.BytesOf(one.SizeBytes), cli.TermOf(uint64(one.Term)), cli.Joined(one.Signers), one.StateHash.String()[:12])
+					}
+					return t
+				}}); err != nil {
+					return err
+				}
+				a.Note("%s since, %d dropped; %s could be dropped", cli.Plural(int(s.EventsSince), "event"), s.DroppedEvents, cli.BytesOf(s.ReclaimableBytes))
+				if bad := s.Mismatch + s.Trouble; bad != "" {
+					a.Note("trouble: %s", bad)
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func logSnapshot(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "snapshot", Short: "Take a snapshot of the log now", Args: cli.Exactly(0, ""),
+		Long: "The holder folds the log up to this moment, the voters do the same and sign if they\n" +
+			"get the same. Ends when a majority has signed; all hosts then make the snapshot.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				s, err := c.TakeSnapshot(ctx)
+				if err != nil {
+					return err
+				}
+				switch a.Output {
+				case "json", "jsonl":
+					return a.Show(cli.View{Body: s})
+				}
+				a.Note("snapshot %s of %s, signed by %s", s.ID.String()[:12], cli.Plural(int(s.Events), "event"), cli.Joined(s.Signers))
+				return nil
+			})
+		},
+	}
+}

@@ -1,0 +1,91 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/daemon"
+)
+
+// RunnerName is the hidden command that runs chunks.
+const RunnerName = "runner"
+
+func runCommand(a *cli.App, d Options) *cobra.Command {
+	var join string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the daemon",
+		Long: "Runs the daemon until SIGTERM or Ctrl-C; a lease that it holds is handed over.\n" +
+			"With --join it first joins a cluster; on a host that is a member already this\ndoes nothing, so it may stay in the unit. " +
+			"Without --join the unit's credential\nskein.token is used, if there is one.",
+		Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := joinFile(join)
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				file = credential(a, tokenCredential)
+			}
+			cfg, err := a.Settings(cmd)
+			if err != nil {
+				return err
+			}
+			err = d.Run(cmd.Context(), cfg, daemon.RunOptions{
+				Version: d.Version, Join: file, Stdin: a.In, Stderr: a.Err,
+				Reload: func() (config.Config, error) { return a.Settings(cmd) },
+			})
+			if cmd.Context().Err() != nil && err != nil && cmd.Context().Err() == err { //nolint:errorlint // exactly the asked-for end
+				return nil
+			}
+			return err
+		},
+	}
+	cli.AddSettings(cmd.Flags())
+	cmd.Flags().StringVar(&join, "join", "", "token of an invite: @FILE, or - for standard input")
+	return cmd
+}
+
+// joinFile returns the file of --join. Tokens themselves never travel in argv,
+// where every user of the machine could read them.
+func joinFile(arg string) (string, error) {
+	switch file, at := strings.CutPrefix(arg, "@"); {
+	case arg == "" || arg == "-":
+		return arg, nil
+	case at && file != "":
+		return file, nil
+	}
+	return "", cli.Usagef("--join wants @FILE or -").WithHint("put the token into a file that only you can read; in argv every user could see it")
+}
+
+// tokenCredential is the name of the credential by which a unit hands over a
+// token: LoadCredential=skein.token, from /etc/credstore/skein.token.
+const tokenCredential = "skein.token"
+
+// credential returns the file of a credential of the unit, empty for none.
+func credential(a *cli.App, name string) string {
+	dir := a.Getenv("CREDENTIALS_DIRECTORY")
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	file := filepath.Join(dir, name)
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return file
+}
+
+func runnerCommand(a *cli.App, d Options) *cobra.Command {
+	return &cobra.Command{
+		Use: RunnerName, Hidden: true, Short: "Run chunks for a daemon", Args: cli.Exactly(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			a.Code = d.Runner(a.In, a.Out, a.Err)
+			return nil
+		},
+	}
+}

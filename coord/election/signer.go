@@ -1,0 +1,107 @@
+package election
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/binary"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/lease"
+)
+
+// signer signs what this host issues and checks what others did. It remembers
+// the last record of each, since the same ones come again and again.
+type signer struct {
+	self    cluster.NodeID
+	key     ed25519.PrivateKey
+	cluster member.ClusterID
+	keyOf   func(cluster.NodeID) (ed25519.PublicKey, bool)
+	former  func(cluster.NodeID) []ed25519.PublicKey
+
+	signed  proven // last voter configuration that this host signed
+	checked proven // last one of another that was good
+}
+
+// proven is a signature over a record, made or found to be good.
+type proven struct{ text, proof []byte }
+
+// ConfigBytes is what the proof of a voter configuration signs.
+func ConfigBytes(id member.ClusterID, c cluster.VoterConfig) []byte {
+	return append(id[:len(id):len(id)], c.SignedBytes()...)
+}
+
+// config adds the proof to a record that this host issued. One that names no
+// issuer comes from this host's own disk, which it answers for.
+func (s *signer) config(c *cluster.VoterConfig) {
+	if c.IsZero() || len(c.Proof) > 0 {
+		return
+	}
+	if c.Issuer == "" {
+		c.Issuer = s.self
+	}
+	if c.Issuer != s.self {
+		return
+	}
+	text := ConfigBytes(s.cluster, *c)
+	if !bytes.Equal(text, s.signed.text) {
+		s.signed = proven{text: text, proof: ed25519.Sign(s.key, text)}
+	}
+	c.Proof = s.signed.proof
+}
+
+// checkConfig refuses a voter configuration that no holder signed: its issuer
+// is a member, or was one.
+func (s *signer) checkConfig(from cluster.NodeID, c cluster.VoterConfig) error {
+	if c.IsZero() {
+		return nil
+	}
+	text := ConfigBytes(s.cluster, c)
+	if len(c.Proof) > 0 && bytes.Equal(c.Proof, s.checked.proof) && bytes.Equal(text, s.checked.text) {
+		return nil
+	}
+	keys := s.former(c.Issuer)
+	if key, ok := s.keyOf(c.Issuer); ok {
+		keys = append([]ed25519.PublicKey{key}, keys...)
+	}
+	for _, key := range keys {
+		if len(c.Proof) == ed25519.SignatureSize && ed25519.Verify(key, text, c.Proof) {
+			s.checked = proven{text: text, proof: bytes.Clone(c.Proof)}
+			return nil
+		}
+	}
+	return wire.Refuse(ReasonConfigProof, "voter configuration %d/%d of %q, brought by %s", c.Term, c.Epoch, c.Issuer, from)
+}
+
+// release signs a release of this host's own term.
+func (s *signer) release(r *lease.Release) *lease.Release {
+	if r == nil || r.Holder != s.self {
+		return r
+	}
+	signed := *r
+	signed.Proof = ed25519.Sign(s.key, s.releaseBytes(signed))
+	return &signed
+}
+
+// checkRelease refuses a release that its holder did not sign.
+func (s *signer) checkRelease(from cluster.NodeID, r *lease.Release) error {
+	if r == nil {
+		return nil
+	}
+	if key, ok := s.keyOf(r.Holder); !ok || !ed25519.Verify(key, s.releaseBytes(*r), r.Proof) {
+		return wire.Refuse(ReasonProof, "release of term %d by %s, brought by %s", r.Term, r.Holder, from)
+	}
+	return nil
+}
+
+// releaseBytes is what the proof of a release signs.
+func (s *signer) releaseBytes(r lease.Release) []byte {
+	b := append([]byte("skein/release/1\n"), s.cluster[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Term))
+	for _, n := range []cluster.NodeID{r.Holder, r.Successor} {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(n)))
+		b = append(b, n...)
+	}
+	return b
+}

@@ -1,0 +1,215 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/eventlog"
+	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/journal"
+	"github.com/skein-project/skein/offline"
+)
+
+// history is the event log, and what this host writes in it.
+type history struct {
+	*eventlog.Log
+	peers   *peers
+	journal *journal.Journal
+	beliefs *journal.Members // of the members, logged while this host holds
+}
+
+// openHistory opens the event log.
+func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
+	h := &history{peers: p}
+	h.journal = journal.New(journal.Options{
+		Append: func(ctx context.Context, drafts []event.Draft) ([]event.Event, error) { return h.Append(ctx, drafts) },
+		First:  func(ctx context.Context) error { return g.logForced(ctx, h) },
+		Logger: g.log,
+	})
+	h.beliefs = journal.NewMembers(h.journal.NoteAll)
+	wall := g.o.Wall
+	if wall == nil {
+		wall = time.Now
+	}
+	var err error
+	h.Log, err = eventlog.Open(eventlog.Options{
+		Dir: offline.LogDir(g.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
+		KeyOf:          id.roster.KeyOf,
+		OnEquivocation: h.onEquivocation,
+		MayAct:         p.mayAct,
+		Promised:       p.voterTerm,
+		Dial:           p.dialer(wire.Proto),
+		Peers:          p.reachable,
+		Wall:           g.o.Wall,
+		Stamp:          journal.NewClock(wall, bootTime, func() bool { return g.clockAgreed(p) }, g.timing).Now,
+		Float:          rand.Float64,
+		SegmentSize:    g.cfg.EventLog.SegmentBytes,
+		SnapshotEvents: orNever(g.cfg.EventLog.SnapshotEvents),
+		RetainBytes:    orNever(g.cfg.EventLog.RetainBytes),
+		RetainAge:      time.Duration(g.cfg.EventLog.RetainDays) * 24 * time.Hour,
+		ArchiveDir:     g.cfg.EventLog.ArchiveDir,
+		LowWater:       g.cfg.EventLog.LowWater, Reserve: g.cfg.EventLog.Reserve,
+		MaxBytes: g.cfg.EventLog.MaxBytes, SourceBytes: g.cfg.EventLog.SourceBytes,
+		OnPoison: func(error) { h.check() }, OnDisk: h.onDisk, FS: g.o.LogFS,
+		Logger: g.log, Registerer: g.reg,
+	})
+	return h, err
+}
+
+// orNever turns 0, by which a configuration means never, into what the log means
+// by it.
+func orNever(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// ownChain makes what confirms this host's chain of the log and begins it.
+func (g *ground) ownChain(id *identity, h *history) *journal.Chain {
+	return journal.NewChain(journal.ChainOptions{
+		Self: id.Node, Log: h, Voters: h.peers.voters, Peers: h.peers.reachable, VoteLost: h.peers.svc.VoteLost,
+		First: event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{Version: g.o.Version, Boot: id.boot}},
+		Open: func() {
+			h.journal.Open()
+			g.noteFounder(id, h)
+		},
+		Logger: g.log,
+	})
+}
+
+// noteFounder logs the admission of the host that founded the cluster, which no
+// sponsor admitted. That host has the root key, and the log lacks its admission.
+// The admission of any other host to which the root key was brought was logged by
+// its sponsor.
+func (g *ground) noteFounder(id *identity, h *history) {
+	root, err := g.rootKey()
+	self, ok := id.roster.Self()
+	if err != nil || root == nil || !ok {
+		return
+	}
+	logged := false
+	h.View(func(s *state.State) {
+		for _, m := range s.Members() {
+			logged = logged || m.Node == id.Node && m.Joined != 0
+		}
+	})
+	if logged {
+		return
+	}
+	joined := event.MemberJoined{Node: id.Node, IDPub: id.IDPub}
+	if self.IP4.IsValid() {
+		joined.IP4 = self.IP4.String()
+	}
+	h.journal.Note(event.KindMemberJoined, joined)
+}
+
+// logForced logs once that this host was made the only voter.
+func (g *ground) logForced(ctx context.Context, h *history) error {
+	body, ok, err := offline.Forced(g.cfg.StateDir)
+	if err != nil || !ok {
+		return err
+	}
+	previous := make([]string, len(body.Previous))
+	for i, v := range body.Previous {
+		previous[i] = string(v)
+	}
+	g.log.Warn().Str("actor", body.Actor).Strs("previous", previous).Msg("this host was made the only voter")
+	if _, err = h.journal.Append(ctx, event.KindVotersSet, body); err != nil {
+		return fmt.Errorf("log the forced voters: %w", err)
+	}
+	return offline.ForcedLogged(g.cfg.StateDir)
+}
+
+// clockAgreed reports whether the clocks of most other hosts that are heard show
+// the same time as this one. A host that is alone has nobody to ask.
+func (g *ground) clockAgreed(p *peers) bool {
+	v := p.svc.View()
+	return len(v.Members) < 2 || v.Clock.Peers > 0 && v.Clock.Offset.Abs() <= g.conf().Tolerance
+}
+
+// Begin implements duty.Members: this host holds the lease with an open term.
+func (h *history) Begin() {
+	logged, believed := map[cluster.NodeID]cluster.Health{}, map[cluster.NodeID]cluster.Health{}
+	h.View(func(s *state.State) {
+		for _, m := range s.Members() {
+			if m.Health != "" {
+				logged[m.Node] = m.Health
+			}
+		}
+	})
+	for _, m := range h.peers.svc.View().Members {
+		believed[m.Node] = m.Health
+	}
+	h.beliefs.Begin(logged, believed)
+}
+
+// End implements duty.Members.
+func (h *history) End() { h.beliefs.End() }
+
+// onDuplicate records that two processes use the identity of a host.
+func (h *history) onDuplicate(host cluster.NodeID, boot uint64) {
+	h.journal.Note(event.KindDuplicate, event.Duplicate{Host: host, Boot: boot})
+}
+
+// onEquivocation records, once for the cluster, that a host signed two
+// histories of its log.
+func (h *history) onEquivocation(f wire.Fork, found bool) {
+	if found {
+		h.journal.Note(event.KindEquivocation, event.Equivocation{Source: f.Source, Seq: f.Seq})
+	}
+}
+
+// onDisk is called when the room for the log changes.
+func (h *history) onDisk(d disk.Report) {
+	h.journal.Note(event.KindHostDisk, event.HostDisk{State: string(d.State), Free: d.Free, Log: d.Size})
+	if h.Log != nil {
+		h.check()
+	}
+}
+
+// logCheck is the self-check of the event log: a host whose log cannot be
+// written does not hold the lease.
+const logCheck = "event log"
+
+// check tells the lease whether this host's log can be written. It is called at
+// once when it cannot, and periodically, because the log recovers by itself.
+func (h *history) check() {
+	if h.peers.svc == nil {
+		return // not made yet; the next call is soon enough
+	}
+	reason := ""
+	if err := h.Err(); err != nil {
+		reason = err.Error()
+	} else if d := h.Disk(); d.State == disk.Out {
+		reason = convert.Room(d)
+	}
+	h.peers.svc.SelfCheck(logCheck, reason)
+}
+
+// summary is what heartbeats say of the log.
+func (h *history) summary() coord.LogState {
+	s := coord.LogState{Digest: h.Digest()}
+	for _, head := range h.Heads() {
+		s.Events += head.Seq
+	}
+	return s
+}
+
+// lastTerm is the highest term in the log.
+func (h *history) lastTerm() (term cluster.Term) {
+	h.View(func(s *state.State) {
+		if t, ok := s.LastTerm(); ok {
+			term = t.Term
+		}
+	})
+	return term
+}

@@ -1,0 +1,336 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/mesh"
+)
+
+// Cluster holds the facts that the checks of mesh, cluster and event log judge.
+type Cluster struct {
+	View      *coord.View
+	Wall      time.Time
+	Peers     []mesh.PeerStatus
+	MTU       int  // of the device
+	RootKey   bool // it is on this host
+	Evidence  []member.Evidence
+	Forks     []wire.Fork
+	Timing    lease.Timing
+	Profile   cluster.Profile // of this host
+	Tolerance time.Duration
+	Version   string
+	Uptime    time.Duration
+
+	Snapshots Snapshots
+	LogCheck  *api.LogCheck // the last one that ended; nil: none has
+	Starved   []StarvedJob  // in the order of submission
+}
+
+// Snapshots says how far the log is held in snapshots, and how often one is due.
+type Snapshots struct {
+	snapshots.Status
+	Every int64 // events; 0: only on request
+}
+
+// StarvedJob is an open job that no worker may run, and why.
+type StarvedJob struct {
+	ID  job.ID
+	Why string
+}
+
+// Settled reports whether a daemon has run long enough for what it has not seen
+// yet to be a finding.
+func Settled(t lease.Timing, uptime time.Duration) bool {
+	return uptime >= max(15*time.Second, t.Lease+3*t.Heartbeat)
+}
+
+func (f Cluster) others() []coord.MemberView {
+	return slices.DeleteFunc(slices.Clone(f.View.Members), func(m coord.MemberView) bool { return m.Node == f.View.Self })
+}
+
+// worse returns the worst of several verdicts; the details of those of the same
+// rank are joined.
+func worse(list []verdict, all verdict) verdict {
+	rank := map[string]int{"skip": 0, "ok": 1, "warn": 2, "fail": 3}
+	out := all
+	for _, v := range list {
+		switch have, got := rank[string(out.v)], rank[string(v.v)]; {
+		case got > have:
+			out = v
+		case got == have && got > 1:
+			out.detail += "; " + v.detail
+		}
+	}
+	return out
+}
+
+// silentLong is how long a host must at least be silent to be mentioned; with
+// slow heartbeats it is three of them.
+const silentLong = 10 * time.Second
+
+// judgePeers finds hosts that this one cannot reach, or that do not answer.
+func judgePeers(f Cluster) verdict {
+	others := f.others()
+	if len(others) == 0 {
+		return skipped("this host is alone")
+	}
+	silent := max(silentLong, 3*f.Timing.Heartbeat)
+	var list []verdict
+	unheard := 0
+	for _, m := range others {
+		if !m.Heard || f.View.At-m.LastHeard > silent {
+			unheard++
+		}
+		i := slices.IndexFunc(f.Peers, func(p mesh.PeerStatus) bool { return p.Node == m.Node })
+		switch {
+		case m.Incompatible != "": // version-skew has it
+		case i < 0:
+			list = append(list, warning("%s is no peer of the device", m.Node).
+				advise("its record contradicts another: see check evidence and `skein events --kind member_conflict`"))
+		case f.Peers[i].LastHandshake.IsZero():
+			list = append(list, warning("%s was never reached", m.Node).
+				advise("is UDP to it open, and from it to here? `skein mesh %s` shows which addresses are tried; set mesh.advertise there or mesh.peers here", m.Node))
+		case !m.Heard || f.View.At-m.LastHeard > silent:
+			list = append(list, warning("%s is silent", m.Node).
+				advise("is its daemon running? If the host is gone for good: `skein remove %s`", m.Node))
+		case !m.Answered:
+			list = append(list, warning("%s is heard, and does not answer", m.Node).
+				advise("packets from here do not arrive there: run `skein doctor` on %s too", m.Node))
+		}
+	}
+	v := worse(list, good("%d of %d answer", len(others), len(others)))
+	if why := CutOff(f.View, f.Uptime); why != "" {
+		return warning("%s", why).
+			advise("is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
+				"Members do not talk to a host that they removed: `skein members --all` on another host says whether they did")
+	}
+	if unheard == len(others) && len(list) > 0 {
+		return v.advise("nobody is heard: is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
+			"Or this host was removed while it was down: `skein members --all` on another host says so")
+	}
+	return v
+}
+
+// aloneTime is how long after its start a host that has heard nobody considers
+// that it may have been removed.
+const aloneTime = time.Minute
+
+// perhapsRemoved is all that such a host can say: members do not talk to a host
+// that they removed, so nobody tells it.
+const perhapsRemoved = "nobody answers since the start: cut off, or perhaps removed while it was down"
+
+// CutOff returns what to say of a host that has heard no other member since it
+// started, a while ago; empty if it is not such a host.
+func CutOff(v *coord.View, uptime time.Duration) string {
+	heard := func(m coord.MemberView) bool { return m.Node != v.Self && m.Heard }
+	if uptime <= aloneTime || len(v.Members) < 2 || slices.ContainsFunc(v.Members, heard) {
+		return ""
+	}
+	return perhapsRemoved
+}
+
+func judgeMTU(f Cluster) verdict {
+	if f.MTU == 0 {
+		return skipped("the device says no MTU")
+	}
+	var list []verdict
+	for _, m := range f.others() {
+		if m.PathMTU > 0 && m.PathMTU < f.MTU {
+			list = append(list, warning("%s gets packets of %d bytes only, the device sends up to %d", m.Node, m.PathMTU, f.MTU).
+				advise("set mesh.mtu = %d here, or raise the MTU on the way", m.PathMTU))
+		}
+	}
+	return worse(list, good("packets of %d bytes inside the mesh", f.MTU))
+}
+
+// judgeClock compares this host's clock with those of the others; kernel is what
+// the kernel says about it.
+func judgeClock(f Cluster, kernel verdict) verdict {
+	c := f.View.Clock
+	off := c.Offset.Abs()
+	switch {
+	case c.Peers > 1 && off > f.Tolerance:
+		return failure("the clocks of %d other hosts are %s away from this one", c.Peers, off.Round(100*time.Millisecond)).
+			advise("set the clock of this host: run chrony or systemd-timesyncd")
+	case c.Peers > 1 && off > f.Tolerance/2:
+		return warning("the clocks of %d other hosts are %s away from this one", c.Peers, off.Round(100*time.Millisecond)).
+			advise("run chrony or systemd-timesyncd here: from %s on messages are refused", f.Tolerance)
+	}
+	var list []verdict
+	for _, m := range f.others() {
+		if m.Skew.Abs() > f.Tolerance {
+			list = append(list, warning("the clock of %s is %s off", m.Node, m.Skew.Abs().Round(time.Second)).
+				advise("set the clock of %s: its messages are refused", m.Node))
+		}
+	}
+	if c.JumpedAt > 0 && f.View.At-c.JumpedAt < time.Hour {
+		list = append(list, warning("this clock jumped by %s %s ago", c.LastJump.Round(100*time.Millisecond), (f.View.At-c.JumpedAt).Round(time.Second)).
+			advise("let a time service move it slowly; peers ignore handshakes of a clock that went back"))
+	}
+	if c.Peers > 0 {
+		kernel.detail += fmt.Sprintf("; %s from the clocks of %d other hosts", off.Round(time.Millisecond), c.Peers)
+		if kernel.v == "skip" {
+			kernel = good("%s from the clocks of %d other hosts", off.Round(time.Millisecond), c.Peers)
+		}
+	}
+	return worse(list, kernel)
+}
+
+// wantSponsors is how many hosts should be able to admit others.
+const wantSponsors = 2
+
+func sponsors(members []coord.MemberView) []string {
+	var out []string
+	for _, m := range members {
+		if slices.Contains(m.Caps, member.CapSponsor) {
+			out = append(out, string(m.Node))
+		}
+	}
+	return out
+}
+
+func judgeSponsors(f Cluster) verdict {
+	names := sponsors(f.View.Members)
+	text := fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", "))
+	if len(names) >= wantSponsors {
+		return good("%s", text)
+	}
+	return warning("%s", text).advise("when the last sponsor is lost nobody can join, be renewed or removed until the root key makes another: " +
+		"the first three hosts become sponsors when they join at the host with the root key, and any member does by `skein root import FILE`")
+}
+
+func judgeRootKey(f Cluster) verdict {
+	if !f.RootKey {
+		return good("not on this host")
+	}
+	v := warning("the root key lies on this host")
+	if len(sponsors(f.View.Members)) < wantSponsors {
+		return v.advise("let a second host join first, then take it away: `skein root export --out FILE --remove`")
+	}
+	return v.advise("whoever has it owns the cluster: `skein root export --out FILE --remove`, and lock FILE away")
+}
+
+// certSoon is how long before its end a certificate should have been renewed:
+// renewal begins when a third of the 30 days is left.
+const certSoon = 7 * 24 * time.Hour
+
+func judgeCerts(f Cluster) verdict {
+	var list []verdict
+	const hint = "a sponsor renews it while the host is connected: is a sponsor alive? See `skein members -o wide`"
+	for _, m := range f.View.Members {
+		if m.CertExpires == 0 {
+			continue
+		}
+		left := time.Unix(m.CertExpires, 0).Sub(f.Wall)
+		own := m.Node == f.View.Self
+		switch {
+		case left <= 0 && own:
+			list = append(list, failure("the certificate of this host expired %s ago", days(-left)).advise(hint))
+		case left <= 0:
+			list = append(list, warning("the certificate of %s expired %s ago; its peers keep it until it is removed", m.Node, days(-left)).
+				advise("%s. If it is gone for good: `skein remove %s`", hint, m.Node))
+		case left < certSoon:
+			list = append(list, warning("the certificate of %s ends in %s", m.Node, days(left)).advise(hint))
+		}
+	}
+	return worse(list, good("none ends within %s", days(certSoon)))
+}
+
+func days(d time.Duration) string {
+	if d < 48*time.Hour {
+		return d.Round(time.Minute).String()
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// judgeJobs finds jobs that wait because no worker may run them.
+func judgeJobs(f Cluster) verdict {
+	if len(f.Starved) == 0 {
+		return good("no job lacks a worker")
+	}
+	first := f.Starved[0]
+	v := warning("job %s waits: %s", first.ID, first.Why)
+	if n := len(f.Starved); n > 1 {
+		v = warning("%d jobs wait for a worker, the first is %s: %s", n, first.ID, first.Why)
+	}
+	return v.advise("`skein job status %s` shows what the job asks for: its executor, zones and permission. Start a worker that has them, end a drain, or stop the job", first.ID)
+}
+
+func judgeVersions(f Cluster) verdict {
+	var list []verdict
+	for _, m := range f.others() {
+		switch {
+		case otherProfile(f, m): // lease-profile has it
+		case m.Incompatible != "":
+			list = append(list, failure("%s: %s", m.Node, m.Incompatible).advise("install the same release on all hosts"))
+		case m.Version != "" && m.Version != f.Version:
+			list = append(list, warning("%s runs %s", m.Node, m.Version).advise("this host runs %s: bring all hosts to one release", f.Version))
+		}
+	}
+	return worse(list, good("%s on all hosts that are heard", f.Version))
+}
+
+func judgeEvidence(f Cluster) verdict {
+	if len(f.Evidence) == 0 {
+		return good("no records contradict each other")
+	}
+	var names []cluster.NodeID
+	for _, e := range f.Evidence {
+		if !slices.Contains(names, e.Node) {
+			names = append(names, e.Node)
+		}
+	}
+	slices.Sort(names)
+	return warning("contradicting records of %v", names).
+		advise("a host was cloned, or its key was copied: see `skein events --kind member_conflict`; " +
+			"if it is not explained, `skein remove` that host")
+}
+
+// clusterChecks returns the checks that need a running daemon.
+func clusterChecks(f Cluster, kernelClock func() verdict) []check {
+	one := func(group, name string, judge func(Cluster) verdict) check {
+		return check{group, name, func(context.Context) verdict { return judge(f) }}
+	}
+	// later is for what becomes true only some time after a start.
+	later := func(group, name string, judge func(Cluster) verdict) check {
+		return one(group, name, func(f Cluster) verdict {
+			v := judge(f)
+			if !Settled(f.Timing, f.Uptime) && (v.v == api.VerdictWarn || v.v == api.VerdictFail) {
+				return skipped("just started: %s", v.detail)
+			}
+			return v
+		})
+	}
+	return []check{
+		one(groupHost, "clock-sync", func(f Cluster) verdict { return judgeClock(f, kernelClock()) }),
+		one(groupMesh, "mtu", judgeMTU),
+		later(groupMesh, "peers-both-ways", judgePeers),
+		one(groupCluster, "sponsors", judgeSponsors),
+		one(groupCluster, "root-key", judgeRootKey),
+		one(groupCluster, "cert-expiry", judgeCerts),
+		later(groupCluster, "lease-margin", judgeLease),
+		later(groupCluster, "voters", judgeVoters),
+		later(groupCluster, "publisher", judgePublisher),
+		one(groupCluster, "lease-profile", judgeProfile),
+		one(groupCluster, "identity", judgeIdentity),
+		later(groupCluster, "local-health", judgeLocalHealth),
+		one(groupCluster, "jobs", judgeJobs),
+		one(groupCluster, "version-skew", judgeVersions),
+		one(groupCluster, "evidence", judgeEvidence),
+		one(groupCluster, "log-forks", judgeForks),
+		one(groupCluster, "log-snapshots", judgeSnapshots),
+		one(groupCluster, "log-verify", judgeLogCheck),
+	}
+}

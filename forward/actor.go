@@ -1,0 +1,37 @@
+package forward
+
+import (
+	"strings"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+// maxActor bounds the name of who asked on another host, in bytes.
+const maxActor = 64
+
+// actorName cleans up the name of an actor as another host gave it: the part
+// of s before any "@", printable ASCII without blanks, never empty.
+func actorName(s string) string {
+	s, _, _ = strings.Cut(s[:min(len(s), maxActor)], "@")
+	s = strings.Map(func(c rune) rune {
+		if c <= ' ' || c > '~' {
+			return '?'
+		}
+		return c
+	}, s)
+	if s == "" {
+		return "?"
+	}
+	return s
+}
+
+// actorOf names the actor of a request that member from forwards. The host is
+// always the authenticated one; only that host knows who on it asked. The owner
+// of a job is recorded without a host.
+func actorOf(from cluster.NodeID, actor string, owner bool) string {
+	name := actorName(actor)
+	if owner {
+		return name
+	}
+	return name + "@" + string(from)
+}

@@ -1,0 +1,21 @@
+package forward
+
+import (
+	"time"
+
+	"github.com/skein-project/skein/api"
+)
+
+// LogCheckRun names a check of a host's own log: the run of that number, or
+// with 0 one that it starts unless one is running.
+type LogCheckRun struct {
+	Run uint64 `json:"run,omitempty"`
+}
+
+// CheckLog has a host check its log, or says how a check gets on. Only starting
+// one counts.
+var CheckLog = &Op[LogCheckRun, api.LogCheck]{
+	Name: "check_log", At: Host, Key: "check",
+	Doc: "starts a check of the host's whole log, or says how far one is", Answers: "the check as far as it is",
+	Who: "any member", Quota: Quota{Name: "check_log", Burst: 8, Every: 30 * time.Second, Late: true},
+}

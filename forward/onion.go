@@ -1,0 +1,33 @@
+package forward
+
+import (
+	"time"
+
+	"github.com/skein-project/skein/api"
+)
+
+// onionQuota is for all changes of a host's onion services.
+func onionQuota(late bool) Quota {
+	return Quota{Name: "onion", Burst: 16, Every: 10 * time.Second, Late: late}
+}
+
+// OnionKey is the key of an onion address, sealed to the identity of the host
+// that gets it.
+type OnionKey struct {
+	Address string `json:"address"`
+	Sealed  []byte `json:"sealed"`
+}
+
+// OnionGrant brings a host the key of an onion address.
+var OnionGrant = &Op[OnionKey, None]{
+	Name: "onion_grant", At: Host,
+	Doc: "brings the host the key of an onion address", Answers: "nothing, once the key is on its disk",
+	Who: "any member with that key", Quota: onionQuota(true),
+}
+
+// OnionDrain takes a host out of the descriptors, or in again.
+var OnionDrain = &Op[api.OnionDrainRequest, None]{
+	Name: "onion_drain", At: Host,
+	Doc: "takes the host out of the onion descriptors, or in again", Answers: "nothing, once it is on its disk",
+	Who: "any member", Quota: onionQuota(false),
+}

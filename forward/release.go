@@ -1,0 +1,20 @@
+package forward
+
+import "github.com/skein-project/skein/cluster/job"
+
+// ReleaseJob asks for what was given up of a job to be tried again.
+type ReleaseJob struct {
+	Job job.ID `json:"job"`
+}
+
+// Released is how many chunks are tried again.
+type Released struct {
+	Chunks int `json:"released,omitempty"`
+}
+
+// Release tries again what was given up of a job.
+var Release = &Op[ReleaseJob, Released]{
+	Name: "release", At: Holder,
+	Doc: "tries the chunks of a job again that were given up", Answers: "how many they are",
+	Who: "any member",
+}

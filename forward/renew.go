@@ -1,0 +1,16 @@
+package forward
+
+import "github.com/skein-project/skein/cluster"
+
+// Certificate is a renewed certificate, and the sponsor that signed it.
+type Certificate struct {
+	Cert *string        `json:"cert,omitempty"` // in text form
+	By   cluster.NodeID `json:"by,omitempty"`
+}
+
+// Renew certifies the member anew that asks.
+var Renew = &Op[None, Certificate]{
+	Name: "renew", At: Sponsor,
+	Doc: "certifies the host anew that asks", Answers: "the certificate",
+	Who: "any member, for itself",
+}

@@ -1,0 +1,16 @@
+package forward
+
+import "github.com/skein-project/skein/cluster/job"
+
+// StopJob asks for the end of a job.
+type StopJob struct {
+	Job    job.ID `json:"job"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Stop ends a job.
+var Stop = &Op[StopJob, None]{
+	Name: "stop", At: Holder,
+	Doc: "ends a job", Answers: "nothing, once it is logged",
+	Who: "any member",
+}

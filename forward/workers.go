@@ -1,0 +1,10 @@
+package forward
+
+import "github.com/skein-project/skein/api"
+
+// Workers returns what the scheduler knows of the workers.
+var Workers = &Op[None, api.Workers]{
+	Name: "workers", At: Holder, Key: "workers",
+	Doc: "says what the scheduler knows of the workers", Answers: "the first 4096 of them",
+	Who: "any member",
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	good, err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+	}
+	if err != nil || !good {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
+	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
+	match := flags.String("run", "", "only the parts whose names match this expression")
+	slowest := flags.Int("slowest", 10, "how many of the slowest cases to list at the end")
+	if err := flags.Parse(args); err != nil {
+		return false, err
+	}
+	names, err := regexp.Compile(*match)
+	if err != nil {
+		return false, fmt.Errorf("-run: %w", err)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return false, err
+	}
+	all, err := lanes(filepath.Join(root, "bin"), func(patterns ...string) ([]string, error) { return goList(ctx, patterns) })
+	if err != nil {
+		return false, err
+	}
+	if all, err = named(all, names.MatchString); err != nil {
+		return false, err
+	}
+	r := &results{out: out}
+	var wg sync.WaitGroup
+	for _, l := range all {
+		wg.Go(func() {
+			for _, p := range l.parts {
+				began := time.Now()
+				r.part(ctx, p, command(l, p))
+				r.write(fmt.Sprintf("part %q took %s\n", p.name, time.Since(began).Round(time.Second)))
+			}
+		})
+	}
+	wg.Wait()
+	return r.summary(*slowest), nil
+}
+
+func goList(ctx context.Context, patterns []string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list"}, patterns...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// command is how a part is started.
+func command(l lane, p part) []string {
+	argv := append([]string{"go"}, p.args...)
+	if l.nice != 0 { // nice itself says so where it may not, and goes on
+		argv = append([]string{"nice", "-n", strconv.Itoa(l.nice)}, argv...)
+	}
+	return argv
+}
+
+// part runs one part to its end.
+func (r *results) part(ctx context.Context, p part, argv []string) {
+	s := r.stream(p.name)
+	if ctx.Err() != nil {
+		s.end(context.Cause(ctx))
+		return
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	// Without the directory in them, what one clone compiled serves the next. A
+	// program with the race detector would wait for a second when it ends.
+	cmd.Dir, cmd.Env = p.dir, slices.Concat(os.Environ(), []string{"GOFLAGS=" + strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath"), "GORACE=atexit_sleep_ms=100"}, p.env)
+	// A group of its own, so that an interrupt reaches the tests as well.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.end(err)
+		return
+	}
+	err = s.read(out)
+	if waited := cmd.Wait(); err == nil {
+		err = waited
+	}
+	for line := range strings.Lines(stderr.String()) {
+		s.line(strings.TrimSuffix(line, "\n"))
+	}
+	s.end(err)
+}
+
+// read takes all lines of a part's output.
+func (s *stream) read(out io.Reader) error {
+	for in := bufio.NewReader(out); ; {
+		text, err := in.ReadString('\n')
+		if text != "" {
+			s.line(strings.TrimSuffix(text, "\n"))
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read output of part %q: %w", s.part, err)
+		}
+	}
+}

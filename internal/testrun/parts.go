@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// part is one run of go, with what stands in the way of running it in one go
+// with others: how it is built, its environment, its directory.
+type part struct {
+	name string
+	dir  string // below the root
+	env  []string
+	args []string
+}
+
+// lane is parts that run one after the other, beside those of other lanes.
+type lane struct {
+	nice  int // of its processes; below 0 only where this one may (root)
+	parts []part
+}
+
+// Niceness of lanes. Those that compute give way to those that wait, whose
+// daemons keep times. A guest is one emulated processor with daemons of its own
+// in it, which stand still when it does: it goes before all others.
+const (
+	computes = 10
+	guests   = -10
+)
+
+// beside is how many tests of one binary may run at once where they wait for
+// clusters; clusterslot bounds how many of these live.
+const beside = "8"
+
+// Packages that simulate on one thread at a time, for which the race detector
+// takes ten to thirty times as long: they run without it, and those of coord
+// also with it, but for what is large.
+var (
+	simulated    = []string{"./coord/...", "./lease", "./internal/sim", "./eventlog/state", "./publisher/descriptor", "./examples/..."}
+	alsoWithRace = []string{"./coord/..."}
+	neverWith    = []string{"./coord/swim", "./coord/wire"} // no goroutine in them
+)
+
+// Cases of mesh on fake time whose devices encrypt for minutes of it: the race
+// detector takes ten times as long for them as for the others, so they run
+// without it here, and with it in `make prove-mesh`.
+const (
+	fakeTime     = "^TestFakeTime$"
+	slowWithRace = fakeTime + "/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"
+)
+
+// Packages that start clusters of real daemons, tor networks and guests. The
+// daemons of ./internal/demo are built with the race detector, those of the
+// others as they are shipped.
+var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./internal/vmtest"}
+
+// lanes lists everything that `make test` runs. bin is the directory of the
+// program as shipped, with race below it; list is `go list`.
+func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane, error) {
+	all, err := list("./...")
+	if err != nil {
+		return nil, err
+	}
+	apart, err := list(slices.Concat(simulated, clusters)...)
+	if err != nil {
+		return nil, err
+	}
+	twice, err := list(alsoWithRace...)
+	if err != nil {
+		return nil, err
+	}
+	once, err := list(neverWith...)
+	if err != nil {
+		return nil, err
+	}
+	twice = slices.DeleteFunc(twice, func(p string) bool { return slices.Contains(once, p) })
+	others := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) })
+	test := func(args ...string) []string {
+		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=30m"}, args)
+	}
+	shipped := []string{"SKEIN_BIN=" + bin}
+	race := []string{"SKEIN_BIN=" + filepath.Join(bin, "race")}
+	// Each lane that computes ends with a package that uses one processor; the
+	// others then have the rest.
+	return []lane{
+		{parts: []part{{name: "daemons", env: race, args: test("-race", "-parallel="+beside, "./internal/demo")}}},
+		{parts: []part{{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")}}},
+		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
+		{nice: guests, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
+		{nice: computes, parts: []part{
+			{name: "race", env: race, args: test(append([]string{"-race", "-skip=" + slowWithRace}, others...)...)},
+		}},
+		{nice: computes, parts: []part{
+			{name: "mesh on fake time", args: test("-run="+fakeTime, "./mesh")},
+			{name: "simulated", args: test(simulated...)},
+			{name: "simulated, race", args: test(append([]string{"-race", "-short"}, twice...)...)},
+			{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}},
+			{name: "bench", dir: "bench", args: test("-short", "./...")},
+		}},
+	}, nil
+}
+
+// named keeps the parts that match.
+func named(all []lane, match func(string) bool) ([]lane, error) {
+	var out []lane
+	for _, l := range all {
+		l.parts = slices.DeleteFunc(slices.Clone(l.parts), func(p part) bool { return !match(p.name) })
+		if len(l.parts) > 0 {
+			out = append(out, l)
+		}
+	}
+	if out == nil {
+		return nil, fmt.Errorf("no part has such a name")
+	}
+	return out, nil
+}

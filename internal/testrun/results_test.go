@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// feed runs lines of test2json through a part.
+func feed(r *results, part string, err error, lines ...string) {
+	s := r.stream(part)
+	for _, l := range lines {
+		s.line(l)
+	}
+	s.end(err)
+}
+
+const (
+	passing = `{"Action":"run","Package":"m/a","Test":"TestGood"}
+{"Action":"output","Package":"m/a","Test":"TestGood","Output":"    a_test.go:3: unimportant\n"}
+{"Action":"output","Package":"m/a","Test":"TestGood","Output":"    a_test.go:3: waited for a cluster slot: 1.50s\n"}
+{"Action":"pass","Package":"m/a","Test":"TestGood","Elapsed":4}
+{"Action":"run","Package":"m/a","Test":"TestSkipped"}
+{"Action":"skip","Package":"m/a","Test":"TestSkipped","Elapsed":0}
+{"Action":"output","Package":"m/a","Output":"ok  \tm/a\t4.000s\n"}
+{"Action":"pass","Package":"m/a","Elapsed":4}`
+	failing = `{"Action":"run","Package":"m/b","Test":"TestBad"}
+{"Action":"output","Package":"m/b","Test":"TestBad","Output":"=== RUN   TestBad\n"}
+{"Action":"output","Package":"m/b","Test":"TestBad","Output":"printed\n"}
+{"Action":"run","Package":"m/b","Test":"TestBad/sub"}
+{"Action":"output","Package":"m/b","Test":"TestBad/sub","Output":"    b_test.go:4: wrong\n"}
+{"Action":"fail","Package":"m/b","Test":"TestBad/sub","Elapsed":2}
+{"Action":"run","Package":"m/b","Test":"TestBad/fine"}
+{"Action":"output","Package":"m/b","Test":"TestBad/fine","Output":"    b_test.go:5: unimportant\n"}
+{"Action":"pass","Package":"m/b","Test":"TestBad/fine","Elapsed":0.5}
+{"Action":"fail","Package":"m/b","Test":"TestBad","Elapsed":2.5}
+{"Action":"output","Package":"m/b","Output":"logs: /x\n"}
+{"Action":"output","Package":"m/b","Output":"FAIL\tm/b\t2.500s\n"}
+{"Action":"fail","Package":"m/b","Elapsed":2.5}`
+	unbuilt = `{"ImportPath":"m/c [m/c.test]","Action":"build-output","Output":"c_test.go:3:27: undefined: x\n"}
+{"ImportPath":"m/c [m/c.test]","Action":"build-fail"}
+{"Action":"start","Package":"m/c"}
+{"Action":"output","Package":"m/c","Output":"FAIL\tm/c [build failed]\n"}
+{"Action":"fail","Package":"m/c","Elapsed":0,"FailedBuild":"m/c [m/c.test]"}`
+	hanging = `{"Action":"run","Package":"m/d","Test":"TestHangs"}
+{"Action":"output","Package":"m/d","Test":"TestHangs","Output":"panic: test timed out\n"}`
+)
+
+// TestResults tells what failed and why, keeps the rest quiet, and orders the
+// cases by what they took without their wait for a slot.
+func TestResults(t *testing.T) {
+	var out bytes.Buffer
+	r := &results{out: &out}
+	exit := errors.New("exit status 1")
+	feed(r, "one", nil, strings.Split(passing, "\n")...)
+	if out.String() != "ok  \tm/a\t4.000s\n" {
+		t.Errorf("a package that passed is %q", out.String())
+	}
+	out.Reset()
+	feed(r, "two", exit, strings.Split(failing+"\n"+unbuilt, "\n")...)
+	want := "--- part \"two\", package m/b\nprinted\n    b_test.go:4: wrong\nlogs: /x\nFAIL\tm/b\t2.500s\n" +
+		"--- part \"two\", package m/c\nc_test.go:3:27: undefined: x\nFAIL\tm/c [build failed]\n"
+	if out.String() != want {
+		t.Errorf("what failed is\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	feed(r, "three", exit, append(strings.Split(hanging, "\n"), "go: no such tool")...)
+	want = "--- part \"three\"\ngo: no such tool\n--- part \"three\", package m/d\npanic: test timed out\nFAIL\tm/d [three]\n"
+	if out.String() != want {
+		t.Errorf("what was cut short is\n%s\nwant\n%s", out.String(), want)
+	}
+	feed(r, "four", exit)
+	out.Reset()
+	if r.summary(2) {
+		t.Error("all is well")
+	}
+	want = `
+slowest cases:
+     2.5 s  m/a  TestGood  (one)
+     2.0 s  m/b  TestBad/sub  (two)
+
+ok  	m/a	4.000s
+FAIL	m/b	2.500s
+FAIL	m/c [build failed]
+FAIL	m/d [three]
+failed: two: m/b TestBad/sub
+failed: two: m/c
+failed: three: m/d TestHangs
+failed: four: exit status 1
+2 passed, 2 failed, 1 skipped
+`
+	if out.String() != want {
+		t.Errorf("summary is\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestGoodAndEmptyRun(t *testing.T) {
+	var out bytes.Buffer
+	r := &results{out: &out}
+	feed(r, "one", nil, strings.Split(passing, "\n")...)
+	if !r.summary(10) || !strings.HasSuffix(out.String(), "\n1 passed, 0 failed, 1 skipped\n") {
+		t.Errorf("not good:\n%s", out.String())
+	}
+	if (&results{out: &out}).summary(10) {
+		t.Error("a run without any test is good")
+	}
+}
+
+// TestLanes has the packages that need nothing special in the part that is left.
+func TestLanes(t *testing.T) {
+	list := func(patterns ...string) ([]string, error) {
+		if slices.Equal(patterns, []string{"./..."}) {
+			return []string{"m/coord", "m/internal/demo", "m/mesh", "m/test/netns"}, nil
+		}
+		return []string{"m/coord", "m/internal/demo", "m/test/netns"}, nil
+	}
+	all, err := lanes("/bin", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err = named(all, func(name string) bool { return name == "race" })
+	if err != nil || len(all) != 1 || len(all[0].parts) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if args := all[0].parts[0].args; !slices.Contains(args, "-race") || !slices.Contains(args, "m/mesh") || slices.Contains(args, "m/internal/demo") {
+		t.Errorf("part race runs %v", args)
+	}
+	if _, err := named(all, func(string) bool { return false }); err == nil {
+		t.Error("no part at all is fine")
+	}
+}

@@ -1,0 +1,3 @@
+// Package wasmtest assembles small WebAssembly commands for tests of whatever
+// runs them.
+package wasmtest

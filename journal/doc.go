@@ -1,0 +1,18 @@
+// Package journal writes this host's own chain of the event log: the first
+// events of a start, facts that others report to it in passing, and, on the
+// holder, what the cluster believes of its members.
+//
+// A Journal queues facts for callers that must not wait, and appends for those
+// that must. Chain confirms with the voters that the own chain is complete
+// before anything is appended to it: appending to a chain that lost its end
+// would fork it. Members writes the health of members while this host holds the
+// lease. Clock stamps the events.
+//
+// Non-goals: it replicates nothing and folds nothing; that is eventlog's.
+//
+// Goroutines: Journal.Run and Chain.Run block until their context ends; the
+// caller owns them. Nothing else is started.
+//
+// Ordering: facts are appended in the order in which they were queued. A full
+// queue drops the newest fact and says so in the daemon's log.
+package journal

@@ -1,0 +1,85 @@
+package offline
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/internal/durable"
+	"github.com/skein-project/skein/mesh/device"
+)
+
+// hinted is an error with a hint, which the terminal shows on a line of its own.
+type hinted struct {
+	error
+	hint  string
+	final bool
+}
+
+// Hint returns what to do next.
+func (e *hinted) Hint() string { return e.hint }
+
+// Final reports whether a start would always fail the same way, so that a service
+// manager should not try again.
+func (e *hinted) Final() bool { return e.final }
+
+// Unwrap returns the error itself.
+func (e *hinted) Unwrap() error { return e.error }
+
+// Advise adds a hint on what to do next to the errors that an operator may meet when
+// a daemon starts. Errors with a hint, and unknown ones, are returned as they are.
+func Advise(err error) error {
+	if _, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); err == nil || ok {
+		return err
+	}
+	for _, h := range []struct {
+		err  error
+		hint string
+	}{
+		{durable.ErrLocked, "another daemon uses this directory; give each daemon its own state_dir, mesh.listen and status.socket"},
+		{join.ErrNotInitialised, "make it the first host with `skein init`, or join a cluster with `skein run --join @FILE`"},
+		{join.ErrInitialised, "start it with `skein run`; for a new cluster choose another state_dir"},
+		{join.ErrLeft, "to join a cluster again, empty state_dir or choose another, get a token there, and run `skein run --join @FILE`"},
+		{join.ErrRemoved, "who removed it, and why, is in the event log of the others; to join again, empty state_dir and get a new token"},
+		{join.ErrOtherCluster, "choose another state_dir, or remove this one if its cluster is gone"},
+		{join.ErrNoRoot, "it lies on the first host, or was taken away with `skein root export --remove`: `skein root import FILE` puts it back"},
+		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the name belongs to another host, or the clocks differ"},
+		{join.ErrNeedTor, "set tor.enabled, or get a token that names other addresses"},
+		{door.ErrDoor, "the sponsor that made the invite is out of reach of the hosts behind that address, or the invite is over: try again, or get another token"},
+		{device.ErrPermission, "start the daemon by its unit or as root, or set mesh.backend to \"netstack\", which needs no rights"},
+		{device.ErrForeign, "set mesh.interface to another name, or remove that device if nothing needs it; `skein net cleanup` removes one that an earlier skein left"},
+		{device.ErrOverlap, "give the other use another network; the cluster's is fixed by `skein init --network`"},
+		{device.ErrPortInUse, "choose another mesh.listen; `ss -lnup` shows who has the port"},
+		{syscall.EADDRINUSE, "choose another port: mesh.listen (UDP) and join.listen (TCP)"},
+		{syscall.EACCES, "give the user access to state_dir and to the directory of status.socket, or set others in the configuration"},
+	} {
+		if errors.Is(err, h.err) {
+			return &hinted{error: err, hint: h.hint, final: isFinal(err)}
+		}
+	}
+	return err
+}
+
+// isFinal reports whether only an operator can help: the host is not a member.
+func isFinal(err error) bool {
+	return errors.Is(err, join.ErrLeft) || errors.Is(err, join.ErrRemoved) || errors.Is(err, join.ErrNotInitialised)
+}
+
+// stopFirst is the hint where the daemon holds the lock of the state directory.
+const stopFirst = "the daemon runs: stop it first, `systemctl stop skein`"
+
+// adviseCommand is Advise for commands that work without the daemon.
+func adviseCommand(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return &hinted{error: err, hint: "become root, or the user of the daemon"}
+	case errors.Is(err, fs.ErrExist):
+		return &hinted{error: err, hint: "name a file that does not exist yet"}
+	}
+	return Advise(err)
+}

@@ -1,0 +1,134 @@
+package offline
+
+import (
+	"context"
+	"crypto/ecdh"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/token"
+	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/doctor"
+	"github.com/skein-project/skein/tor"
+)
+
+// Limits of a join.
+const (
+	// joinTime bounds the whole exchange with a sponsor, OverTorTime all of a join
+	// over Tor, of which readyTime is for the start of tor.
+	joinTime    = 2 * time.Minute
+	OverTorTime = 20 * time.Minute
+	readyTime   = 2 * time.Minute
+)
+
+// checkPorts finds out, before an invite is spent, whether the daemon could listen
+// on its ports.
+func checkPorts(ctx context.Context, cfg config.Config) error {
+	var lc net.ListenConfig
+	packets, err := lc.ListenPacket(ctx, "udp", cfg.Mesh.Listen.String())
+	if err != nil {
+		return fmt.Errorf("mesh.listen: %w", err)
+	}
+	_ = packets.Close() // only probed
+	streams, err := lc.Listen(ctx, "tcp", cfg.Join.Listen.String())
+	if err != nil {
+		return fmt.Errorf("join.listen: %w", err)
+	}
+	_ = streams.Close() // only probed
+	return nil
+}
+
+// Join makes this host a member by the token in file tokenPath, "-" for stdin. The
+// caller holds the lock of the state directory. On a member it does nothing and
+// reads no token, so that the flag may stay in a unit file. What would keep the
+// daemon from running is found before the invite is spent.
+func Join(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Reader, log zerolog.Logger) error {
+	if _, _, err := join.Load(cfg.StateDir); !errors.Is(err, join.ErrNotInitialised) {
+		return err
+	}
+	if err := checkPorts(ctx, cfg); err != nil {
+		return err
+	}
+	tok, err := token.Read(tokenPath, stdin)
+	if err != nil {
+		return err
+	}
+	networks := []netip.Prefix{member.ULAPrefix(tok.Cluster)}
+	if tok.Network.IsValid() {
+		networks = append(networks, tok.Network)
+	}
+	if err := doctor.Preflight(cfg, networks...); err != nil {
+		return err
+	}
+	about, err := About(cfg.Fixed, cfg.Live)
+	if err != nil {
+		return err
+	}
+	o := join.Options{Node: cfg.Node.Name, About: about, Logger: log}
+	limit := joinTime
+	if some, _ := tok.NeedsTor(); some && cfg.Tor.Enabled {
+		limit = OverTorTime
+		stop, err := overTor(ctx, cfg, log, tok.OnionClient(), &o)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return join.Join(ctx, tok, cfg.StateDir, o)
+}
+
+// overTor starts a tor for the duration of a join, without any service: this host
+// must not be reachable before it is a member. key opens the descriptor of the
+// sponsor's own onion service.
+func overTor(ctx context.Context, cfg config.Config, log zerolog.Logger, key *ecdh.PrivateKey, o *join.Options) (stop func(), err error) {
+	to := tor.Options{Program: cfg.Tor.Program, Dir: filepath.Join(cfg.StateDir, "tor"), Torrc: cfg.Tor.Torrc, Log: log}
+	if c := cfg.Tor; c.Control != "" {
+		to = tor.Options{Attach: &tor.Attach{Control: c.Control, Socks: c.Socks, Cookie: c.Cookie}, Log: log}
+	}
+	t, err := tor.New(to)
+	if err != nil {
+		return nil, err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := t.Run(run); err != nil {
+			log.Warn().Err(err).Msg("tor ended")
+		}
+	})
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	ready, done := context.WithTimeout(ctx, readyTime)
+	defer done()
+	if err := t.AwaitReady(ready); err != nil {
+		stop()
+		return nil, fmt.Errorf("join over tor: %w", err)
+	}
+	var tries atomic.Int64
+	o.DialOnion = func(ctx context.Context, addr string) (net.Conn, error) {
+		// Each try uses its own circuits.
+		return t.DialPrivate(ctx, "join "+strconv.FormatInt(tries.Add(1), 10), addr, key)
+	}
+	o.Renew = func(ctx context.Context) {
+		if err := t.NewIdentity(ctx); err != nil {
+			log.Debug().Err(err).Msg("tor not asked for other circuits")
+		}
+	}
+	return stop, nil
+}

@@ -1,0 +1,194 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/worker"
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/executor"
+	"github.com/skein-project/skein/worker/runner"
+)
+
+// LocalJob is a job for RunLocal.
+type LocalJob struct {
+	Spec   job.Spec    // its hashes are filled in here
+	Module []byte      // nil with a program
+	Input  []byte      // nil: none
+	Slots  int         // 0: one per processor
+	Exec   config.Exec // programs that may run
+	// RunnerArgv starts this program as a chunk runner; nil: the running one.
+	RunnerArgv []string
+	// Progress is called with the job now and then; may be nil.
+	Progress func(api.Job)
+}
+
+// localNode is the one worker of a local job.
+const localNode cluster.NodeID = "local"
+
+// A local job is examined every localEvery, and reported every progressTicks of it.
+const (
+	localEvery    = 20 * time.Millisecond
+	progressTicks = 10
+)
+
+// RunLocal runs a job on this machine alone, without a cluster: the scheduler, the
+// worker and the fold of a host, over a log in memory. Chunks, validation, retries
+// and results are those of a cluster. When ctx ends the job is stopped. Nothing is
+// running when it returns, and nothing is left on disk.
+func RunLocal(ctx context.Context, j LocalJob) (api.Job, error) {
+	dir, err := os.MkdirTemp("", "skein-local-")
+	if err != nil {
+		return api.Job{}, fmt.Errorf("run a local job: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
+	w, spec, err := j.prepare(dir)
+	if err != nil {
+		return api.Job{}, err
+	}
+	log := newMemoryLog()
+	began := time.Now()
+	sched, err := scheduler.New(scheduler.Options{
+		Self: localNode, Log: log, MayAct: func(cluster.Term) bool { return true },
+		Dial: func(context.Context, cluster.NodeID) (net.Conn, error) {
+			near, far := net.Pipe()
+			go w.Serve(context.WithoutCancel(ctx), localNode, far) // ends with near, or with the worker
+			return near, nil
+		},
+		Now: func() time.Duration { return time.Since(began) }, Logger: zerolog.Nop(),
+	})
+	if err != nil {
+		return api.Job{}, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var both sync.WaitGroup
+	ended := make(chan error, 2)
+	both.Go(func() { ended <- w.Run(running) })
+	both.Go(func() { ended <- sched.Run(running, localTerm) })
+	out, err := watchLocal(ctx, sched, log, spec, ended, j.Progress)
+	stop()
+	both.Wait()
+	return out, err
+}
+
+// prepare checks the job and makes the worker.
+func (j LocalJob) prepare(dir string) (*worker.Worker, job.Spec, error) {
+	spec := j.Spec
+	store, err := artefact.New(artefact.Options{Dir: filepath.Join(dir, "artefacts"), Logger: zerolog.Nop()})
+	if err != nil {
+		return nil, spec, err
+	}
+	if j.Module != nil {
+		if err := runner.CheckModule(j.Module); err != nil {
+			return nil, spec, err
+		}
+		if spec.Artefact, err = store.Put(bytes.NewReader(j.Module), job.MaxModuleBytes); err != nil {
+			return nil, spec, err
+		}
+	}
+	if j.Input != nil {
+		if spec.Config, err = store.Put(bytes.NewReader(j.Input), job.MaxConfigBytes); err != nil {
+			return nil, spec, err
+		}
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, spec, err
+	}
+	executors := map[string]worker.Executor{}
+	if spec.Executor == job.ExecutorExec {
+		if _, ok := j.Exec.Programs[spec.Program]; !ok {
+			return nil, spec, fmt.Errorf("program %q is not allowed on this host: name it in [exec.programs] of the configuration", spec.Program)
+		}
+		executors[job.ExecutorExec], err = executor.NewExec(executor.ExecOptions{
+			Programs: j.Exec.Programs, Artefacts: store, Slots: j.Slots, RunnerArgv: j.RunnerArgv, ScratchDir: filepath.Join(dir, "scratch"),
+			ScratchBytes: j.Exec.ScratchBytes, User: j.Exec.User, Cgroup: j.Exec.Cgroup, Processes: j.Exec.Processes,
+			MemoryBytes: spec.MemoryBytes, Grace: j.Exec.Grace, Logger: zerolog.Nop(),
+		})
+	} else {
+		executors[job.ExecutorWASM], err = executor.NewWASM(executor.WASMOptions{
+			Artefacts: store, Slots: j.Slots, RunnerArgv: j.RunnerArgv, CacheDir: filepath.Join(dir, "cache"),
+			MemoryBytes: spec.MemoryBytes, FetchPatience: -1, Logger: zerolog.Nop(),
+		})
+	}
+	if err != nil {
+		return nil, spec, err
+	}
+	w, err := worker.New(worker.Options{
+		Slots: j.Slots, Executors: executors, DrainTimeout: time.Millisecond, Logger: zerolog.Nop(),
+	})
+	return w, spec, err
+}
+
+// watchLocal submits the job and waits for its end.
+func watchLocal(ctx context.Context, sched *scheduler.Scheduler, log *memoryLog, spec job.Spec, ended <-chan error, progress func(api.Job)) (api.Job, error) {
+	var id job.ID
+	var began time.Time
+	look := func() api.Job {
+		var out api.Job
+		log.View(func(s *state.State) {
+			if job, ok := s.Job(id); ok {
+				now := time.Now()
+				rate := 0.0
+				if d := now.Sub(began).Seconds(); d > 0 {
+					rate = float64(job.Iterations) / d
+				}
+				out = convert.Job(job, rate, now)
+				convert.JobDetails(&out, job, s.Open(id))
+				out.Holder, out.Term = localNode, localTerm
+			}
+		})
+		return out
+	}
+	tick := time.NewTicker(localEvery)
+	defer tick.Stop()
+	for {
+		sub, err := sched.Submit(ctx, spec, "local", scheduler.WaitLocal, true)
+		if err == nil {
+			id, began = sub.Job, time.Now()
+			break
+		}
+		if !errors.Is(err, scheduler.ErrNotHolder) || ctx.Err() != nil { // it has not begun yet
+			return api.Job{}, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	for n := 1; ; n++ {
+		now := look()
+		if now.State.Final() {
+			return now, nil
+		}
+		select {
+		case <-ctx.Done():
+			return now, ctx.Err()
+		case err := <-ended:
+			return now, errors.Join(errors.New("the local scheduler or worker ended"), err)
+		case <-tick.C:
+			if progress != nil && n%progressTicks == 0 {
+				progress(now)
+			}
+		}
+	}
+}
+
+// localTerm is the one term of a local job.
+const localTerm cluster.Term = 1

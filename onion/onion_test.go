@@ -1,0 +1,279 @@
+package onion
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/proxy"
+	"github.com/skein-project/skein/publisher"
+	"github.com/skein-project/skein/publisher/descriptor"
+	"github.com/skein-project/skein/tor"
+)
+
+// fakeTor has the services that it is told to have, makes their keys as tor
+// does, and shows points of each at once. It reaches nobody.
+type fakeTor struct {
+	*tor.Tor // never run: no consensus, no events
+	dir      string
+
+	mu       sync.Mutex
+	state    tor.State
+	services []tor.Service
+	keys     byte
+	dialed   []string
+	away     []string
+}
+
+func newFakeTor(t *testing.T, dir string) *fakeTor {
+	t.Helper()
+	real, err := tor.New(tor.Options{Dir: filepath.Join(dir, "tor"), Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fakeTor{Tor: real, dir: dir, state: tor.StateDown}
+}
+
+func (f *fakeTor) Status() tor.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return tor.Status{State: f.state, Pid: 1}
+}
+
+func (f *fakeTor) Services() []tor.Service {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.services)
+}
+
+func (f *fakeTor) SetServices(list []tor.Service) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.services = slices.Clone(list)
+	for _, s := range list {
+		if _, err := os.Stat(filepath.Join(s.Dir, secretFile)); err == nil {
+			continue
+		}
+		f.keys++
+		k := descriptor.NewSecretKey([32]byte{100, f.keys})
+		if err := errors.Join(os.MkdirAll(s.Dir, 0o700),
+			os.WriteFile(filepath.Join(s.Dir, addressFile), []byte(k.Address().String()+"\n"), 0o600),
+			os.WriteFile(filepath.Join(s.Dir, secretFile), k.File(), 0o600)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fakeTor) start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = tor.StateReady
+}
+
+func (f *fakeTor) Reload(context.Context) error          { return nil }
+func (f *fakeTor) Node() tor.Service                     { return tor.Service{Dir: filepath.Join(f.dir, "node")} }
+func (f *fakeTor) Socket(int) string                     { return filepath.Join(f.dir, "80") }
+func (f *fakeTor) Quiesce(context.Context, string) error { return nil }
+
+func (f *fakeTor) SendAway(list []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = list
+}
+
+func (f *fakeTor) Watch(ctx context.Context, address string, tell func(tor.Snapshot)) error {
+	tell(tor.Snapshot{Address: address, Descriptor: "descriptor of " + address, Relays: []string{strings.Repeat("AB", 20)}})
+	<-ctx.Done()
+	return nil
+}
+
+func (f *fakeTor) Dial(_ context.Context, isolation, address string) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dialed = append(f.dialed, isolation+" "+address)
+	return nil, errors.New("nobody there")
+}
+
+// fakeCluster is both the log and the cluster; members are what the host is to
+// see of the others.
+type fakeCluster struct {
+	mu       sync.Mutex
+	onions   []state.Onion
+	self     Member
+	members  map[cluster.NodeID]Member
+	backends []wire.Backend
+	notes    []event.Kind
+}
+
+func (f *fakeCluster) Onions() []state.Onion { return f.onions }
+func (f *fakeCluster) Onion(a descriptor.Address) state.Onion {
+	return state.Onion{Key: a}
+}
+func (f *fakeCluster) LastTerm() cluster.Term                        { return 1 }
+func (f *fakeCluster) Changed() <-chan struct{}                      { return nil }
+func (f *fakeCluster) Append(context.Context, event.Kind, any) error { return nil }
+func (f *fakeCluster) Invited(time.Time) [][32]byte                  { return nil }
+func (f *fakeCluster) Members() []cluster.Member                     { return make([]cluster.Member, 2) }
+
+func (f *fakeCluster) Note(kind event.Kind, _ any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notes = append(f.notes, kind)
+}
+
+func (f *fakeCluster) View() View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := View{Members: []Member{f.self}}
+	for _, n := range slices.Sorted(maps.Keys(f.members)) {
+		v.Members = append(v.Members, f.members[n])
+	}
+	return v
+}
+
+func (f *fakeCluster) PublishShare(pieces [][]byte, _ time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.self.say(pieces...)
+	return nil
+}
+
+func (f *fakeCluster) ReportBackends(list []wire.Backend) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.backends, f.self.Backends = list, list
+}
+
+// set has the host see another one.
+func (f *fakeCluster) set(m Member) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.members[m.Node] = m
+}
+
+func (f *fakeCluster) share(t *testing.T) publisher.Share {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, err := publisher.DecodeShare(f.self.Node, f.self.Pieces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestHost: a host shows the share that its tor makes, is left out while its
+// backend fails and another's does not, and asks a suspected host.
+func TestHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		f := newFakeTor(t, dir)
+		master := descriptor.NewSecretKey([32]byte{1}).Address()
+		c := &fakeCluster{
+			onions: []state.Onion{{Key: master, Version: 1}}, self: Member{Node: "n1", Health: cluster.Alive}, members: map[cluster.NodeID]Member{},
+		}
+		h, err := New(Options{
+			Node: "n1", Key: ed25519.NewKeyFromSeed(make([]byte, 32)), Client: clientPub(t, 1), Dir: filepath.Join(dir, "onion"),
+			Site:   Site{Target: "127.0.0.1:8080", Mode: proxy.ModeHTTP, Port: 80},
+			Weight: func() uint32 { return 100 }, Now: func() time.Duration { return time.Since(time.Unix(0, 0)) },
+			Tor: f, Log: c, Cluster: c, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Services()) != 2 {
+			t.Fatalf("tor would start with %v", f.Services())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}()
+		f.start()
+		h.SetDuty(lease.Duty{Publisher: "n2"})
+		settle := func() {
+			time.Sleep(3 * turnEvery)
+			synctest.Wait() // what the others wrote may be read
+		}
+		settle()
+		if s := c.share(t); !slices.Equal(s.Serves, []descriptor.Address{master}) || len(s.Relays) != 1 || s.Weight != 100 || !s.Healthy || h.Points() != 1 {
+			t.Errorf("share %+v", s)
+		}
+
+		key := descriptor.NewSecretKey([32]byte{2})
+		other := publisher.Share{
+			Address: key.Address(), Proof: [64]byte(key.Sign(publisher.ProofText("n2"))), Weight: 100, Healthy: true, Text: []byte("x"),
+			Relays: []descriptor.Fingerprint{{1}}, Serves: []descriptor.Address{master}, Keys: []descriptor.Address{master},
+		}
+		c.set(memberOf(t, "n2", cluster.Alive, &other))
+		reserves := func(what string, want ...cluster.NodeID) {
+			t.Helper()
+			settle()
+			var got []cluster.NodeID
+			for _, n := range []cluster.NodeID{"n1", "n2"} {
+				if x := h.Status().Hosts[n]; !x.Placed {
+					t.Errorf("%s: %s is no host of the address", what, n)
+				} else if x.Reserve {
+					got = append(got, n)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: left out are %v, want %v", what, got, want)
+			}
+		}
+		reserves("all is well")
+		if k := h.Keepers(master); !slices.Equal(k, []cluster.NodeID{"n2"}) {
+			t.Errorf("keepers %v", k)
+		}
+		h.onBackend("127.0.0.1:8080", false, errors.New("refused"))
+		reserves("own backend fails", "n1")
+		if want := []wire.Backend{{Name: "127.0.0.1:8080"}}; !slices.Equal(c.backends, want) || c.share(t).Healthy || !slices.Contains(c.notes, event.KindOnionTarget) {
+			t.Errorf("others hear of %v, notes %v", c.backends, c.notes)
+		}
+		failing := memberOf(t, "n2", cluster.Alive, &other)
+		failing.Backends = []wire.Backend{{Name: "a"}, {Name: "b"}}
+		c.set(failing)
+		reserves("the other's fail as well")
+		failing.Backends = []wire.Backend{{Name: "a"}, {Name: "b", Healthy: true}}
+		c.set(failing)
+		reserves("one of the other's is back", "n1")
+		h.onBackend("127.0.0.1:8080", true, nil)
+		reserves("own backend is back")
+
+		c.set(memberOf(t, "n2", cluster.Suspect, &other))
+		settle()
+		if want := []string{"probe-n2 " + key.Address().String() + ":80"}; !slices.Equal(f.dialed, want) || h.Status().Hosts["n2"].Placed {
+			t.Errorf("dialed %v, suspected host is %+v", f.dialed, h.Status().Hosts["n2"])
+		}
+
+		if err := h.Drain(true); err != nil {
+			t.Fatal(err)
+		}
+		if settle(); c.share(t).Weight != 0 {
+			t.Error("drained, and has a weight")
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package onion
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/proxy"
+	"github.com/skein-project/skein/publisher/descriptor"
+)
+
+// Site is what this host serves under the cluster's onion addresses.
+type Site struct {
+	Target      string // empty: nothing
+	Mode        string // of package proxy
+	Port        int    // of the addresses
+	Host        string
+	Connections int
+	Body        int64
+	Answer      time.Duration
+	Idle        time.Duration
+}
+
+// site is how what this host serves is.
+type site struct {
+	drained atomic.Bool // by an operator
+	leaving atomic.Bool // this daemon stops
+
+	mu       sync.Mutex
+	backends []wire.Backend // in the order in which they were first seen
+}
+
+// see takes the health of a backend and returns that of all.
+func (s *site) see(name string, healthy bool) []wire.Backend {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make([]wire.Backend, 0, len(s.backends)+1)
+	found := false
+	for _, b := range s.backends {
+		if b.Name == name {
+			found, b.Healthy = true, healthy
+		}
+		next = append(next, b)
+	}
+	if !found {
+		next = append(next, wire.Backend{Name: name, Healthy: healthy})
+	}
+	s.backends = next
+	return next
+}
+
+// healthy reports whether a backend takes connections; those not looked at yet
+// do.
+func (s *site) healthy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.backends {
+		if b.Healthy {
+			return true
+		}
+	}
+	return len(s.backends) == 0
+}
+
+// weight is this host's share of the points.
+func (s *site) weight(configured uint32) uint32 {
+	if s.drained.Load() || s.leaving.Load() {
+		return 0
+	}
+	return configured
+}
+
+// socket is where tor passes the clients of the addresses on.
+func (h *Host) socket() string { return h.o.Tor.Socket(h.o.Site.Port) + ".web" }
+
+// Proxy makes what this host runs behind its onion service. joins serves the
+// paths below path by itself; nil: nothing does.
+func (h *Host) Proxy(ctx context.Context, joins http.Handler, path string) (*proxy.Proxy, error) {
+	l, err := listenUnix(ctx, h.socket())
+	if err != nil {
+		return nil, err
+	}
+	s := h.o.Site
+	p, err := proxy.New(proxy.Options{
+		Listen: l, Target: s.Target, Mode: s.Mode, Host: s.Host, Public: h.names,
+		Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			return h.o.Tor.Dial(ctx, "proxy", address)
+		},
+		Join: joins, JoinPath: path,
+		Connections: s.Connections, Body: s.Body, Answer: s.Answer, Idle: s.Idle,
+		Log: h.log, OnHealth: func(healthy bool, why error) { h.onBackend(s.Target, healthy, why) },
+	})
+	if err != nil {
+		_ = l.Close() // nobody uses it
+		return nil, err
+	}
+	h.o.Cluster.ReportBackends(h.site.see(s.Target, true)) // until it fails
+	return p, nil
+}
+
+// names are the addresses that the cluster serves, as clients know them.
+func (h *Host) names() []string {
+	list := h.status.Load().Addresses
+	names := make([]string, len(list))
+	for i, x := range list {
+		names[i] = descriptor.Address(x.Key).String()
+	}
+	return names
+}
+
+// onBackend takes a change of a backend's health.
+func (h *Host) onBackend(name string, healthy bool, why error) {
+	b := event.OnionTarget{Target: clipReason(name), Healthy: healthy}
+	if why != nil {
+		b.Reason = clipReason(why.Error())
+	}
+	h.o.Cluster.ReportBackends(h.site.see(name, healthy))
+	h.m.healthy.Set(boolean(h.site.healthy()))
+	h.log.Warn().Bool("healthy", healthy).AnErr("err", why).Msg("target of the onion addresses")
+	h.o.Log.Note(event.KindOnionTarget, b)
+	h.look()
+}

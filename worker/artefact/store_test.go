@@ -1,0 +1,341 @@
+package artefact
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/cluster"
+)
+
+func newStore(t *testing.T, change func(*Options)) *Store {
+	t.Helper()
+	o := Options{Dir: t.TempDir()}
+	if change != nil {
+		change(&o)
+	}
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func put(t *testing.T, a *Store, s string) cluster.Hash {
+	t.Helper()
+	h, err := a.Put(strings.NewReader(s), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestPutAndRead(t *testing.T) {
+	a := newStore(t, nil)
+	h := put(t, a, "hello")
+	if again := put(t, a, "hello"); again != h {
+		t.Fatalf("%s and %s for the same bytes", h, again)
+	}
+	if used, _ := a.Used(); used != 5 {
+		t.Errorf("%d bytes used, want 5", used)
+	}
+	reopened := newStore(t, func(o *Options) { o.Dir = a.opts.Dir })
+	b, err := reopened.Read(h, 100)
+	if err != nil || string(b) != "hello" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	if used, _ := reopened.Used(); used != 5 {
+		t.Errorf("%d bytes used after opening again, want 5", used)
+	}
+	if _, err := a.Read(h, 4); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("read beyond the limit: %v", err)
+	}
+	if _, err := a.Read(cluster.Hash{9}, 4); !errors.Is(err, ErrNotFound) {
+		t.Errorf("read of nothing: %v", err)
+	}
+}
+
+func TestPutRefuses(t *testing.T) {
+	a := newStore(t, func(o *Options) { o.Quota = 10 })
+	if _, err := a.Put(strings.NewReader("123456"), 5); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("over the limit: %v", err)
+	}
+	var quota *QuotaError
+	if _, err := a.Put(strings.NewReader("12345678901"), 100); !errors.As(err, &quota) {
+		t.Errorf("over the quota: %v", err)
+	}
+	broken := errors.New("broken")
+	if _, err := a.Put(iotest.ErrReader(broken), 100); !errors.Is(err, broken) {
+		t.Errorf("reader's error: %v", err)
+	}
+	if used, _ := a.Used(); used != 0 {
+		t.Errorf("%d bytes counted, want 0", used)
+	}
+	if left, _ := os.ReadDir(a.opts.Dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestCrashLeavesNoHalfFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, tempPrefix+"1"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := newStore(t, func(o *Options) { o.Dir = dir })
+	if left, _ := os.ReadDir(a.opts.Dir); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestCollect(t *testing.T) {
+	a := newStore(t, nil)
+	keep, drop := put(t, a, "keep"), put(t, a, "drop")
+	wanted := func(h cluster.Hash) bool { return h == keep }
+	if freed, err := a.Collect(wanted, time.Hour); err != nil || freed != 0 {
+		t.Fatalf("freed %d young bytes, %v", freed, err)
+	}
+	if freed, err := a.Collect(wanted, 0); err != nil || freed != 4 {
+		t.Fatalf("freed %d, %v; want 4", freed, err)
+	}
+	if _, ok := a.Has(drop); ok {
+		t.Error("not dropped")
+	}
+	if _, ok := a.Has(keep); !ok {
+		t.Error("not kept")
+	}
+}
+
+// mesh makes n stores that reach each other; names are a, b, c ...
+func mesh(t *testing.T, n int) (map[cluster.NodeID]*Store, pipeNet) {
+	t.Helper()
+	nodes := pipeNet{}
+	stores := map[cluster.NodeID]*Store{}
+	var names []cluster.NodeID
+	for i := range n {
+		names = append(names, cluster.NodeID(rune('a'+i)))
+	}
+	for _, name := range names {
+		stores[name] = newStore(t, func(o *Options) {
+			o.Dial = nodes.dialer(name)
+			o.Peers = func() []cluster.NodeID {
+				return slices.DeleteFunc(slices.Clone(names), func(p cluster.NodeID) bool { return p == name })
+			}
+			o.Registerer = prometheus.NewRegistry()
+		})
+		nodes[name] = stores[name].Serve
+	}
+	return stores, nodes
+}
+
+func TestFetchFromWhoeverHasIt(t *testing.T) {
+	stores, nodes := mesh(t, 3)
+	big := strings.Repeat("0123456789abcdef", 64<<10) // 1 MiB
+	h := put(t, stores["c"], big)
+	if err := stores["a"].Fetch(t.Context(), h, nil); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := stores["a"].Read(h, 2<<20); err != nil || string(b) != big {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	delete(nodes, "c") // down
+	if err := stores["b"].Fetch(t.Context(), h, []cluster.NodeID{"c", "a"}); err != nil {
+		t.Fatalf("from the second: %v", err)
+	}
+	if err := stores["b"].Fetch(t.Context(), cluster.Hash{7}, nil); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("fetch of what nobody has: %v", err)
+	}
+}
+
+func TestFetchesShareOneTransfer(t *testing.T) {
+	stores, nodes := mesh(t, 2)
+	h := put(t, stores["b"], "shared")
+	var served atomic.Int32
+	hold := make(chan struct{})
+	nodes["b"] = func(ctx context.Context, from cluster.NodeID, conn net.Conn) {
+		served.Add(1)
+		<-hold
+		stores["b"].Serve(ctx, from, conn)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := stores["a"].Fetch(t.Context(), h, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "the transfer", func() bool { return served.Load() == 1 })
+	close(hold)
+	all.Wait()
+	if n := served.Load(); n != 1 {
+		t.Errorf("%d transfers, want 1", n)
+	}
+}
+
+func TestWaiterOutlivesTheFirstFetch(t *testing.T) {
+	stores, nodes := mesh(t, 2)
+	h := put(t, stores["b"], "shared")
+	var served atomic.Int32
+	hold := make(chan struct{})
+	nodes["b"] = func(ctx context.Context, from cluster.NodeID, conn net.Conn) {
+		if served.Add(1) == 1 {
+			<-hold // the first caller gives up meanwhile
+			conn.Close()
+			return
+		}
+		stores["b"].Serve(ctx, from, conn)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { first <- stores["a"].Fetch(ctx, h, nil) }()
+	eventually(t, "the first transfer", func() bool { return served.Load() == 1 })
+	second := make(chan error, 1)
+	go func() { second <- stores["a"].Fetch(t.Context(), h, nil) }()
+	cancel()
+	close(hold)
+	if err := <-first; err == nil {
+		t.Error("a cancelled fetch succeeded")
+	}
+	if err := <-second; err != nil {
+		t.Errorf("waiter: %v", err)
+	}
+}
+
+func TestLyingHosts(t *testing.T) {
+	for name, lie := range map[string]func(conn net.Conn){
+		"other bytes": func(c net.Conn) { _ = writeBlobFrame(c, blobReply{Size: 5}); _, _ = c.Write([]byte("wrong")) },
+		"cut off":     func(c net.Conn) { _ = writeBlobFrame(c, blobReply{Size: 500}); _, _ = c.Write([]byte("righ")) },
+		"huge":        func(c net.Conn) { _ = writeBlobFrame(c, blobReply{Size: 1 << 40}) },
+		"negative":    func(c net.Conn) { _ = writeBlobFrame(c, blobReply{Size: -1}) },
+		"garbage":     func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 200 OK\r\n\r\n")) },
+		"nothing":     func(net.Conn) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stores, nodes := mesh(t, 3)
+			h := put(t, stores["c"], "right")
+			nodes["b"] = func(_ context.Context, _ cluster.NodeID, conn net.Conn) {
+				defer conn.Close()
+				var req blobRequest
+				if readBlobFrame(conn, &req) == nil {
+					lie(conn)
+				}
+			}
+			if err := stores["a"].Fetch(t.Context(), h, nil); err != nil { // asks b first
+				t.Fatal(err)
+			}
+			if err := stores["a"].Remove(h); err != nil {
+				t.Fatal(err)
+			}
+			delete(nodes, "c")
+			if err := stores["a"].Fetch(t.Context(), h, nil); err == nil {
+				t.Fatal("the lie was stored")
+			}
+			if used, _ := stores["a"].Used(); used != 0 {
+				t.Errorf("%d bytes counted, want 0", used)
+			}
+		})
+	}
+}
+
+func TestSpread(t *testing.T) {
+	stores, nodes := mesh(t, 4)
+	h := put(t, stores["a"], "module")
+	delete(nodes, "d")
+	stores["c"].opts.Quota = 3
+	ok := stores["a"].Spread(t.Context(), h, []cluster.NodeID{"b", "c", "d"})
+	if !slices.Equal(ok, []cluster.NodeID{"b"}) {
+		t.Fatalf("spread to %v, want b alone: c is full, d is down", ok)
+	}
+	delete(nodes, "a") // may die now
+	stores["c"].opts.Quota = 100
+	if err := stores["c"].Fetch(t.Context(), h, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServeRefusesGarbage(t *testing.T) {
+	a := newStore(t, nil)
+	for name, in := range map[string][]byte{
+		"length":    {0xff, 0xff, 0xff, 0xff},
+		"not JSON":  {0, 0, 0, 2, 'h', 'i'},
+		"operation": frameOf(t, blobRequest{Op: "delete"}),
+		"absent":    frameOf(t, blobRequest{Op: opGet, Hash: cluster.Hash{1}}),
+		"closed":    nil,
+	} {
+		near, far := net.Pipe()
+		done := make(chan struct{})
+		go func() { defer close(done); a.Serve(t.Context(), "x", far) }()
+		go func() {
+			defer near.Close()
+			if in != nil {
+				_, _ = near.Write(in)
+				_, _ = near.Read(make([]byte, maxBlobFrame))
+			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: still serving", name)
+		}
+	}
+}
+
+func frameOf(t *testing.T, v any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeBlobFrame(&b, v); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func FuzzBlobFrame(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x0c{\"op\":\"get\"}"))
+	f.Add([]byte("\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var req blobRequest
+		if readBlobFrame(bytes.NewReader(b), &req) == nil && writeBlobFrame(&bytes.Buffer{}, req) != nil {
+			t.Fatal("what was read cannot be written")
+		}
+	})
+}
+
+// pipeNet dials handlers by host name through net.Pipe.
+type pipeNet map[cluster.NodeID]func(ctx context.Context, from cluster.NodeID, conn net.Conn)
+
+func (p pipeNet) dialer(self cluster.NodeID) func(context.Context, cluster.NodeID) (net.Conn, error) {
+	return func(_ context.Context, to cluster.NodeID) (net.Conn, error) {
+		serve, ok := p[to]
+		if !ok {
+			return nil, fmt.Errorf("%s is down", to)
+		}
+		near, far := net.Pipe()
+		go serve(context.Background(), self, far)
+		return near, nil
+	}
+}
+
+// eventually waits until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long for %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}

@@ -1,0 +1,141 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/runner"
+)
+
+// errDied says that a runner ended by itself.
+var errDied = errors.New("runner died")
+
+// child is a runner process. One goroutine at a time speaks with it; close
+// may be called from any.
+type child struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    io.ReadCloser
+	stderr runner.Tail // of the runner itself; complete after close
+
+	mu   sync.Mutex
+	gone bool // reaped or about to be: its pid is not ours any more
+
+	once sync.Once
+}
+
+// startChild must be called on a thread that lives as long as the child may.
+func startChild(argv []string, setup runner.Setup) (*child, error) {
+	c := &child{cmd: exec.Command(argv[0], argv[1:]...)}
+	// Nothing of the daemon's environment: two processors, one for the guest
+	// and one to notice that the parent has gone; no memory dump on stderr.
+	c.cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}
+	c.cmd.Dir = "/"
+	c.cmd.Stderr = &c.stderr
+	c.cmd.WaitDelay = time.Second
+	isolate(c.cmd)
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	if c.out, err = c.cmd.StdoutPipe(); err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	if err := runner.WriteFrame(c.in, setup); err != nil { // fits into the pipe
+		c.close()
+		return nil, fmt.Errorf("start runner: %w", err)
+	}
+	return c, nil
+}
+
+// ask writes task, if there is one, and reads the next frame that is not about
+// progress into reply. At the limit or at the end of ctx the process is killed.
+// tooLong says the limit in words, with its place.
+func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, task *runner.Task, reply *runner.Reply, report func(uint64)) error {
+	late := fmt.Errorf("%w: "+tooLong, errStopped, limit)
+	timed, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	spare := context.AfterFunc(timed, c.kill)
+	var err error
+	if task != nil {
+		err = runner.WriteFrame(c.in, *task)
+	}
+	for err == nil {
+		*reply = runner.Reply{}
+		if err = runner.ReadFrame(c.out, reply); reply.Progress == 0 {
+			break
+		}
+		if report != nil {
+			report(reply.Progress)
+		}
+	}
+	switch killed := !spare(); {
+	case killed && ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errStopped, ctx.Err())
+	case killed:
+		return late
+	case errors.Is(err, runner.ErrFrame):
+		return err
+	case err != nil:
+		c.close()
+		return fmt.Errorf("%w: %s", errDied, c.cmd.ProcessState)
+	}
+	return nil
+}
+
+// kill signals the process group; ask then sees the end of its output.
+func (c *child) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.gone {
+		killGroup(c.cmd.Process.Pid)
+	}
+}
+
+// close kills the process and reaps it.
+func (c *child) close() {
+	c.once.Do(func() {
+		c.kill()
+		c.mu.Lock()
+		c.gone = true
+		c.mu.Unlock()
+		_ = c.in.Close() // the process has gone
+		_ = c.cmd.Wait() // says "killed"
+	})
+}
+
+// verdictError turns how a guest ended into a failure reason.
+func verdictError(d *runner.Done) error {
+	var what string
+	switch d.Verdict {
+	case runner.VerdictOK:
+		return nil
+	case runner.VerdictExit:
+		what = fmt.Sprintf("exit code %d", d.Exit)
+	case runner.VerdictTrap:
+		what = "trap: " + d.Detail
+	case runner.VerdictOutput:
+		what = tooMuchOutput().Error()
+	case runner.VerdictModule:
+		what = "module cannot be run: " + d.Detail
+	case runner.VerdictCorrupt:
+		return fmt.Errorf("%w: %s", artefact.ErrCorrupt, d.Detail)
+	case runner.VerdictFailed:
+		what = "runner: " + d.Detail
+	default:
+		return fmt.Errorf("%w: verdict %q", runner.ErrFrame, d.Verdict)
+	}
+	if said := runner.LastWords(d.Stderr); said != "" {
+		what += "; standard error: " + said
+	}
+	return errors.New(what)
+}

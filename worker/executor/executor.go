@@ -1,0 +1,58 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// MaxSlots is the most chunks that one host runs at once.
+const MaxSlots = 4096
+
+// Task is one attempt at one chunk.
+type Task struct {
+	Attempt job.Attempt
+	Spec    job.Spec
+	// Report tells how many iterations are done; nil: nobody wants to know. It
+	// may be called from any goroutine until Execute returns.
+	Report func(done uint64)
+}
+
+// infraError is a failure that says nothing of the work: this host could not
+// run it.
+type infraError struct{ error }
+
+// Unwrap gives the cause.
+func (e infraError) Unwrap() error { return e.error }
+
+// Infra marks err as no fault of the work; nil stays nil.
+func Infra(err error) error {
+	if err == nil {
+		return nil
+	}
+	return infraError{err}
+}
+
+// ClassOf says whose fault an executor's error is.
+func ClassOf(err error) job.FailureClass {
+	if _, ok := errors.AsType[infraError](err); ok {
+		return job.FailedInfra
+	}
+	return job.FailedWork
+}
+
+// registerMetrics registers metrics of executors, unless there is no registry.
+func registerMetrics(reg prometheus.Registerer, all ...prometheus.Collector) error {
+	if reg == nil {
+		return nil
+	}
+	for _, c := range all {
+		if err := reg.Register(c); err != nil {
+			return fmt.Errorf("register executor metrics: %w", err)
+		}
+	}
+	return nil
+}

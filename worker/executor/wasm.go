@@ -1,0 +1,478 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/worker/artefact"
+	"github.com/skein-project/skein/worker/runner"
+)
+
+// Defaults of WASMOptions.
+const (
+	DefaultMemoryCap    = uint64(1) << 30
+	DefaultLoadTimeout  = 2 * time.Minute
+	DefaultFetchTimeout = 2 * time.Minute
+	DefaultPatience     = 15 * time.Second
+	fetchPause          = 300 * time.Millisecond
+	DefaultCacheBytes   = int64(1) << 30
+)
+
+// WASMOptions configures the wasm executor.
+type WASMOptions struct {
+	// Artefacts supplies modules and configs, from other hosts if need be.
+	Artefacts *artefact.Store
+	// Slots is the number of children; it must be that of the Worker.
+	Slots int
+	// RunnerArgv starts a process that calls RunnerMain; default:
+	// {"/proc/self/exe", "runner"}, which is the running program even after
+	// its file was replaced.
+	RunnerArgv []string
+	// CacheDir keeps compiled modules over restarts; empty: none.
+	CacheDir string
+	// CacheBytes bounds CacheDir; at the start the oldest entries go.
+	CacheBytes int64
+	// MemoryBytes is the most linear memory that a job may ask for here.
+	MemoryBytes uint64
+	// LoadTimeout bounds the compilation of a module, FetchTimeout the
+	// transfer of an artefact. Neither counts as the chunk's time.
+	LoadTimeout, FetchTimeout time.Duration
+	// FetchPatience is how long hosts are asked again for an artefact that
+	// none of them has; default 15 s, negative: not at all.
+	FetchPatience time.Duration
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // may be nil
+}
+
+// WASM runs WASI commands in child processes, one per slot.
+type WASM struct {
+	opts WASMOptions
+	log  zerolog.Logger
+	m    wasmMetrics
+
+	spawns chan spawn    // capacity 0: each caller waits for its child
+	slots  []chan *child // capacity 1: holds the slot's idle child or nil; empty while it works
+	ended  chan struct{} // closed when Run returned
+
+	mu      sync.Mutex
+	live    map[*child]bool
+	loading map[cluster.Hash]chan struct{} // capacity 1: a token to compile the module first
+	warm    map[cluster.Hash]bool          // compiled in this process's time
+}
+
+type wasmMetrics struct {
+	spawned prometheus.Counter
+	killed  prometheus.Counter
+	load    prometheus.Histogram
+}
+
+type spawn struct{ answer chan spawned } // capacity 1
+
+type spawned struct {
+	child *child
+	err   error
+}
+
+// NewWASM checks o and makes the executor. It starts no process.
+func NewWASM(o WASMOptions) (*WASM, error) {
+	if len(o.RunnerArgv) == 0 {
+		o.RunnerArgv = []string{"/proc/self/exe", "runner"}
+	}
+	if o.MemoryBytes == 0 {
+		o.MemoryBytes = DefaultMemoryCap
+	}
+	if o.FetchPatience == 0 {
+		o.FetchPatience = DefaultPatience
+	}
+	if o.LoadTimeout == 0 {
+		o.LoadTimeout = DefaultLoadTimeout
+	}
+	if o.FetchTimeout == 0 {
+		o.FetchTimeout = DefaultFetchTimeout
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = DefaultCacheBytes
+	}
+	if o.Slots == 0 {
+		o.Slots = runtime.NumCPU()
+	}
+	switch {
+	case o.Artefacts == nil:
+		return nil, errors.New("wasm executor: no artefact store")
+	case o.Slots < 1 || o.Slots > MaxSlots:
+		return nil, fmt.Errorf("wasm executor: slots is %d, want 1-%d", o.Slots, MaxSlots)
+	case o.MemoryBytes < job.MinMemoryBytes || o.MemoryBytes > job.MaxMemoryBytes:
+		return nil, fmt.Errorf("wasm executor: memory is %d, want %d-%d", o.MemoryBytes, job.MinMemoryBytes, job.MaxMemoryBytes)
+	}
+	if o.CacheDir != "" {
+		dir, err := filepath.Abs(o.CacheDir)
+		if err != nil {
+			return nil, fmt.Errorf("module cache: %w", err)
+		}
+		o.CacheDir = dir
+		if err := pruneCache(dir, o.CacheBytes); err != nil {
+			return nil, err
+		}
+	}
+	e := &WASM{
+		opts:    o,
+		log:     o.Logger.With().Str("component", "worker.wasm").Logger(),
+		spawns:  make(chan spawn),
+		ended:   make(chan struct{}),
+		live:    map[*child]bool{},
+		loading: map[cluster.Hash]chan struct{}{},
+		warm:    map[cluster.Hash]bool{},
+	}
+	for range o.Slots + 1 { // one more, for Compile
+		slot := make(chan *child, 1)
+		slot <- nil
+		e.slots = append(e.slots, slot)
+	}
+	e.m = wasmMetrics{
+		spawned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_runner_starts_total", Help: "Child processes started to run guests.",
+		}),
+		killed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skein_runner_kills_total", Help: "Child processes ended because a guest ran too long, was cancelled or broke its child.",
+		}),
+		load: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skein_runner_load_seconds", Help: "Time to compile a module or to read it from the cache.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 3, 9),
+		}),
+	}
+	return e, registerMetrics(o.Registerer, e.m.spawned, e.m.killed, e.m.load)
+}
+
+// pruneCache makes dir and removes its oldest files beyond limit bytes. Children
+// write to the cache meanwhile: a file that is gone when it is looked at is none.
+func pruneCache(dir string, limit int64) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("module cache: %w", err)
+	}
+	type file struct {
+		name string
+		size int64
+		at   time.Time
+	}
+	var files []file
+	var sum int64
+	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+		var info os.FileInfo
+		if err == nil && !d.IsDir() {
+			info, err = d.Info()
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil || d.IsDir():
+			return err
+		}
+		files = append(files, file{name, info.Size(), info.ModTime()})
+		sum += info.Size()
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("module cache: %w", err)
+	}
+	slices.SortFunc(files, func(a, b file) int { return a.at.Compare(b.at) })
+	for _, f := range files {
+		if sum <= limit {
+			break
+		}
+		if err := os.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("module cache: %w", err)
+		}
+		sum -= f.size
+	}
+	return nil
+}
+
+// Run starts children on demand until ctx ends, then kills them all. All
+// start from one system thread, and the kernel kills them when it ends.
+func (e *WASM) Run(ctx context.Context) error {
+	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	defer close(e.ended)
+	defer e.killAll()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case s := <-e.spawns:
+			c, err := startChild(e.opts.RunnerArgv, runner.Setup{CacheDir: e.opts.CacheDir})
+			if err == nil {
+				e.m.spawned.Inc()
+				e.mu.Lock()
+				e.live[c] = true
+				e.mu.Unlock()
+			} else {
+				e.log.Error().Err(err).Msg("runner does not start")
+			}
+			s.answer <- spawned{c, err}
+		}
+	}
+}
+
+func (e *WASM) killAll() {
+	e.mu.Lock()
+	all := make([]*child, 0, len(e.live))
+	for c := range e.live {
+		all = append(all, c)
+	}
+	e.mu.Unlock()
+	for _, c := range all {
+		e.discard(c)
+	}
+}
+
+// discard ends c for good.
+func (e *WASM) discard(c *child) {
+	c.close()
+	e.mu.Lock()
+	delete(e.live, c)
+	e.mu.Unlock()
+}
+
+// take returns the slot's child, started if there is none.
+func (e *WASM) take(ctx context.Context, slot int) (*child, error) {
+	select {
+	case c := <-e.slots[slot]:
+		if c != nil {
+			return c, nil
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s := spawn{answer: make(chan spawned, 1)}
+	var got spawned
+	select {
+	case e.spawns <- s:
+		got = <-s.answer
+	case <-e.ended:
+		got.err = errors.New("executor has ended")
+	case <-ctx.Done():
+		got.err = ctx.Err()
+	}
+	if got.err != nil {
+		e.slots[slot] <- nil
+	}
+	return got.child, got.err
+}
+
+// Execute implements Executor.
+func (e *WASM) Execute(ctx context.Context, slot int, t Task) (job.ChunkResult, error) {
+	var none job.ChunkResult
+	if slot < 0 || slot >= e.opts.Slots {
+		return none, Infra(fmt.Errorf("no slot %d", slot))
+	}
+	if t.Spec.MemoryBytes > e.opts.MemoryBytes {
+		return none, Infra(fmt.Errorf("the job needs %d bytes of memory, this host allows %d", t.Spec.MemoryBytes, e.opts.MemoryBytes))
+	}
+	offset, n := t.Spec.ChunkRange(t.Attempt.Chunk)
+	task := runner.Task{
+		Module: t.Spec.Artefact, ModulePath: e.opts.Artefacts.Path(t.Spec.Artefact),
+		Config: t.Spec.Config, MemoryPages: uint32(t.Spec.MemoryBytes / runner.PageBytes),
+		Iterations: n, Offset: offset, Chunk: t.Attempt.Chunk, Seed: t.Spec.Seed,
+	}
+	if !task.Config.IsZero() {
+		task.ConfigPath = e.opts.Artefacts.Path(task.Config)
+	}
+	done, err := e.perform(ctx, slot, task, t.Report, t.Spec.Timeout())
+	if errors.Is(err, artefact.ErrCorrupt) { // the bytes decayed on this disk: once more with fresh ones
+		done, err = e.perform(ctx, slot, task, t.Report, t.Spec.Timeout())
+	}
+	if err != nil {
+		return none, err
+	}
+	return decodeResult(done.Stdout, n)
+}
+
+// Compile validates the module and warms the cache, so that the first chunk
+// here starts at once. The module must be stored. An error that wraps
+// ErrModule is the module's fault.
+func (e *WASM) Compile(ctx context.Context, module cluster.Hash, memory uint64) error {
+	done, err := e.perform(ctx, e.opts.Slots, runner.Task{
+		Module: module, ModulePath: e.opts.Artefacts.Path(module),
+		MemoryPages: uint32(min(memory, e.opts.MemoryBytes) / runner.PageBytes), Compile: true,
+	}, nil, e.opts.LoadTimeout)
+	select { // it will not be needed soon
+	case c := <-e.slots[e.opts.Slots]:
+		if c != nil {
+			e.discard(c)
+		}
+		e.slots[e.opts.Slots] <- nil
+	default: // another Compile has it
+	}
+	if done != nil && done.Verdict == runner.VerdictModule {
+		return fmt.Errorf("%w: %s", runner.ErrModule, done.Detail)
+	}
+	return err
+}
+
+// perform fetches what t needs, runs it in the slot's child and translates
+// how it ended.
+func (e *WASM) perform(ctx context.Context, slot int, t runner.Task, report func(uint64), limit time.Duration) (*runner.Done, error) {
+	if err := e.fetch(ctx, t); err != nil {
+		return nil, Infra(err) // hosts come and go: no verdict about the work
+	}
+	done, err := e.attempt(ctx, slot, t, report, limit)
+	if errors.Is(err, errDiedIdle) { // not the chunk's fault: once more with a new child
+		done, err = e.attempt(ctx, slot, t, report, limit)
+	}
+	if errors.Is(err, errDiedIdle) {
+		return nil, Infra(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = verdictError(done)
+	switch {
+	case errors.Is(err, artefact.ErrCorrupt):
+		err = Infra(errors.Join(err, e.opts.Artefacts.Verify(t.Module), e.opts.Artefacts.Verify(t.Config)))
+	case done.Verdict == runner.VerdictFailed:
+		err = Infra(err)
+	}
+	return done, err
+}
+
+// attempt runs t in the slot's child and keeps the child if it is still good.
+func (e *WASM) attempt(ctx context.Context, slot int, t runner.Task, report func(uint64), limit time.Duration) (*runner.Done, error) {
+	c, err := e.take(ctx, slot)
+	if err != nil {
+		return nil, Infra(fmt.Errorf("start runner: %w", err))
+	}
+	done, err := e.converse(ctx, c, t, report, limit)
+	if err == nil {
+		e.slots[slot] <- c
+		return done, nil
+	}
+	e.m.killed.Inc()
+	e.discard(c)
+	e.slots[slot] <- nil
+	if said := c.stderr.LastWords(); said != "" && !errors.Is(err, errStopped) {
+		err = fmt.Errorf("%w; %s", err, said)
+	}
+	return nil, err
+}
+
+// fetchOne asks again for a while before it gives up: the hosts that have an
+// artefact may be restarting, or not be known here yet, and a failed attempt
+// costs the job one of few.
+func (e *WASM) fetchOne(ctx context.Context, h cluster.Hash) error {
+	started := time.Now()
+	for {
+		err := e.opts.Artefacts.Fetch(ctx, h, nil)
+		if err == nil || ctx.Err() != nil || time.Since(started) > e.opts.FetchPatience {
+			return err
+		}
+		timer := time.NewTimer(fetchPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+}
+
+func (e *WASM) fetch(ctx context.Context, t runner.Task) error {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.FetchTimeout)
+	defer cancel()
+	if err := e.fetchOne(ctx, t.Module); err != nil {
+		return fmt.Errorf("module: %w", err)
+	}
+	if t.Config.IsZero() {
+		return nil
+	}
+	if err := e.fetchOne(ctx, t.Config); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	if size, _ := e.opts.Artefacts.Has(t.Config); size > job.MaxConfigBytes {
+		return fmt.Errorf("config: %w: %d bytes, at most %d are allowed", artefact.ErrTooLarge, size, job.MaxConfigBytes)
+	}
+	return nil
+}
+
+var (
+	// errStopped is wrapped when the parent ended a guest on purpose.
+	errStopped = errors.New("stopped")
+	// errDiedIdle is wrapped when the runner ended before the guest began.
+	errDiedIdle = errors.New("before the guest began")
+)
+
+// converse gives t to c and waits. After an error c is of no further use.
+func (e *WASM) converse(ctx context.Context, c *child, t runner.Task, report func(uint64), limit time.Duration) (*runner.Done, error) {
+	free, err := e.first(ctx, t.Module)
+	if err != nil {
+		return nil, err
+	}
+	var reply runner.Reply
+	err = c.ask(ctx, e.opts.LoadTimeout, "module took longer than %s to load", &t, &reply, nil)
+	free(err == nil && reply.Loaded != nil)
+	if errors.Is(err, errDied) {
+		err = fmt.Errorf("%w (%w)", err, errDiedIdle)
+	}
+	if err != nil || reply.Done != nil {
+		return reply.Done, err
+	}
+	if reply.Loaded == nil {
+		return nil, fmt.Errorf("%w: neither loaded nor done", runner.ErrFrame)
+	}
+	if reply.Loaded.Seconds > 0 {
+		e.m.load.Observe(reply.Loaded.Seconds)
+	}
+	if err := c.ask(ctx, limit, "ran longer than the limit of %s", nil, &reply, report); err != nil {
+		return nil, err
+	}
+	if reply.Done == nil {
+		return nil, fmt.Errorf("%w: not done", runner.ErrFrame)
+	}
+	return reply.Done, nil
+}
+
+// first lets one child at a time load a module that no child has loaded yet,
+// so that the others find it in the cache. The caller calls free when its
+// child has it.
+func (e *WASM) first(ctx context.Context, h cluster.Hash) (free func(loaded bool), err error) {
+	if e.opts.CacheDir == "" {
+		return func(bool) {}, nil
+	}
+	e.mu.Lock()
+	if e.warm[h] {
+		e.mu.Unlock()
+		return func(bool) {}, nil
+	}
+	token, ok := e.loading[h]
+	if !ok {
+		token = make(chan struct{}, 1)
+		e.loading[h] = token
+	}
+	e.mu.Unlock()
+	select {
+	case token <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", errStopped, ctx.Err())
+	}
+	return func(loaded bool) {
+		e.mu.Lock()
+		if loaded {
+			e.warm[h] = true
+			delete(e.loading, h)
+		}
+		e.mu.Unlock()
+		<-token
+	}, nil
+}
