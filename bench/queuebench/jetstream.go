@@ -15,7 +15,7 @@ import (
 )
 
 // startJetStream starts a NATS server in this process that syncs each write.
-func startJetStream(_ context.Context, dir string) ([]queuePeer, func() error, error) {
+func startJetStream(ctx context.Context, dir string) ([]queuePeer, func() error, error) {
 	srv, err := natsserver.NewServer(&natsserver.Options{
 		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true,
 		JetStream: true, StoreDir: filepath.Join(dir, "jetstream"), SyncAlways: true,
@@ -32,6 +32,9 @@ func startJetStream(_ context.Context, dir string) ([]queuePeer, func() error, e
 	if !srv.ReadyForConnections(10 * time.Second) {
 		return nil, nil, errors.Join(errors.New("nats-server does not answer"), stop())
 	}
+	if err := createAnchor(ctx, srv.ClientURL()); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
 	const how = "nats-server v2.15.2 in this process, file store, sync_always; a work queue, a pull consumer; per piece its result " +
 		"is published and acknowledged by the server, then the piece acknowledged; a connection per worker, "
 	open := func(batch int) func(context.Context, string, int) (queue, error) {
@@ -44,6 +47,23 @@ func startJetStream(_ context.Context, dir string) ([]queuePeer, func() error, e
 	}, {
 		name: "JetStream, tuned", perSecond: 8000, open: open(64), with: how + "64 pieces at a time, results published without waiting for each",
 	}}, stop, nil
+}
+
+// createAnchor creates a stream that stays. Some time after its last stream was
+// deleted, the server removes the directory that all streams are in, and a
+// stream that is being created then fails.
+func createAnchor(ctx context.Context, url string) error {
+	conn, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "anchor", Subjects: []string{"anchor"}, Storage: jetstream.FileStorage})
+	return err
 }
 
 // jetQueue is a work-queue stream of pieces beside a stream of results.

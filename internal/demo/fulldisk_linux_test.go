@@ -55,17 +55,7 @@ func TestFullDiskOfTheHolder(t *testing.T) {
 		return err
 	})
 	junk := filepath.Join(state, "junk")
-	f, err := os.Create(junk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err = nil; err == nil; {
-		_, err = f.Write(make([]byte, 64<<10))
-	}
-	f.Close()
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
+	fill(t, junk)
 	says := func(text string) func() error {
 		return func() error {
 			s, err := h.api.Status(ctx)
@@ -107,5 +97,30 @@ func TestFullDiskOfTheHolder(t *testing.T) {
 	out, _, code := d.cli(ctx, h, "events", "--kind", "host_disk", "-o", "jsonl")
 	if code != 0 || !strings.Contains(out, `"full"`) || !strings.Contains(out, `"ok"`) {
 		t.Errorf("events: exit %d\n%s", code, out)
+	}
+}
+
+// fill creates a file that takes all that its file system has free, in one call:
+// a file that grew piece by piece would also take the ballast that the log gives
+// back when it finds no room.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		var fs syscall.Statfs_t
+		if err := syscall.Statfs(path, &fs); err != nil {
+			t.Fatal(err)
+		}
+		err := syscall.Fallocate(int(f.Fd()), 0, 0, int64(fs.Bavail)*fs.Bsize)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, syscall.ENOSPC) { // somebody else was faster: less is free now
+			t.Fatal(err)
+		}
 	}
 }
