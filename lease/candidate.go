@@ -32,15 +32,17 @@ func (m *machine) startPreVote() {
 	m.count(false)
 }
 
-// startVote asks for a term, having promised it to itself first. The lease
-// that may follow counts from now.
+// startVote asks for a term and promises it to itself meanwhile: the others may
+// save their promises while this host saves its own, which it counts only then.
+// If it crashes before, nobody acts in that term on the strength of these votes.
+// The lease that may follow counts from now.
 func (m *machine) startVote() {
 	m.begin(voting, m.nextTerm())
 	m.vote.PromisedTerm, m.vote.PromisedTo = m.cand.term, m.self
 	m.seen = m.cand.term
+	m.ask(Vote)
 	m.persist()
 	m.mark(m.self, true)
-	m.ask(Vote)
 	m.count(false)
 }
 

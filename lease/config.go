@@ -6,8 +6,8 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// issue makes c the newest record, one of this term. It is pending until
-// settle finds it stable.
+// issue makes c the newest record, one of this term; the caller persists. It is
+// pending until settle finds it stable.
 func (m *machine) issue(c cluster.VoterConfig) {
 	t := &m.hold
 	c.Epoch, c.Term, c.Issuer, c.Proof = m.vote.Config.Epoch+1, t.term, m.self, nil
@@ -38,7 +38,6 @@ func (m *machine) issue(c cluster.VoterConfig) {
 		}
 	}
 	t.acks, t.nacks = acks, n
-	m.persist()
 }
 
 // settle makes the pending record stable once it is persisted by enough of
@@ -51,6 +50,7 @@ func (m *machine) settle() {
 	if c := m.vote.Config; m.heard() != 0 {
 		c.Spent &^= m.heard()
 		m.issue(c)
+		m.persist()
 		t.renewAt = m.now
 		return
 	}
@@ -128,6 +128,7 @@ func (m *machine) setVoters(r SetVoters) {
 		return
 	}
 	m.issue(c)
+	m.persist()
 	m.renew()
 	m.settle()
 }
@@ -152,6 +153,7 @@ func (m *machine) reconfigure() {
 		return
 	}
 	m.issue(next)
+	m.persist()
 	m.renew()
 	m.settle()
 }

@@ -36,6 +36,7 @@ func (m *machine) acquire() {
 	t.until = m.leaseUntil()
 	m.do(Acquired{Term: t.term, Until: t.until, Previous: previous, Grants: grants, Config: m.vote.Config})
 	m.observe(m.self, t.term)
+	m.persist() // no effect of the term needs the record, but others must not hear of it before
 	m.renew()
 	m.settle()
 }

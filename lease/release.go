@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -56,7 +57,13 @@ func (m *machine) release() {
 	t := m.hold
 	rel := &Release{Term: t.term, Holder: m.self, Successor: t.successor}
 	var to []cluster.NodeID
-	m.everyone(func(n cluster.NodeID) { to = append(to, n) })
+	m.everyone(func(n cluster.NodeID) {
+		if n == t.successor { // it waits for this
+			to = slices.Insert(to, 0, n)
+			return
+		}
+		to = append(to, n)
+	})
 	m.lose(t.reason, t.successor)
 	for range 2 {
 		for _, n := range to {

@@ -215,7 +215,11 @@ func (m *machine) receive(from cluster.NodeID, msg *Message) {
 func (m *machine) advance() {
 	switch m.phase {
 	case idle:
-		if m.stands() && m.now >= m.standAt() {
+		switch {
+		case !m.stands() || m.now < m.standAt():
+		case m.named() && m.releaseAt == m.now:
+			m.startVote() // the release says what a pre-vote would ask
+		default:
 			m.startPreVote()
 		}
 	case holding, quiescing:

@@ -195,17 +195,24 @@ func (e *Elector) Step(ev lease.Event) {
 	} else if next.until < cur.until {
 		e.auth.bound.Store(next)
 	}
+	told := 0
 	for i, a := range acts {
 		if p, ok := a.(lease.Persist); ok && !e.votes.save(p.Vote) {
 			e.auth.bound.Store(&bound{})
-			e.tell(acts[:i])
+			e.tell(acts[told:i])
 			e.SetFailing(voteCheck, "vote record cannot be saved")
 			return
 		}
 		e.carryOut(a)
+		if _, ok := a.(lease.Acquired); ok {
+			// What gives the right to act is saved; what follows is not part of it.
+			e.auth.bound.Store(next)
+			e.tell(acts[told : i+1])
+			told = i + 1
+		}
 	}
 	e.auth.bound.Store(next)
-	e.tell(acts)
+	e.tell(acts[told:])
 }
 
 // carryOut does what an action asks of this host's voice.

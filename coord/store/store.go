@@ -27,6 +27,7 @@ type File struct {
 	cluster member.ClusterID
 	self    cluster.NodeID
 	writes  uint64 // of the vote record, over all starts
+	slots   bool   // the vote file has slots, and the newest write is in its own
 }
 
 // Names of the files.
@@ -34,7 +35,10 @@ const (
 	voteFile    = "vote.json"
 	writesFile  = "vote.count"
 	recordsFile = "records.json"
-	// maxVoteFile bounds what is read: a full record is below 2 KiB.
+	// slotSize is that of one slot of the vote file: a block of the file system,
+	// so that a torn write cannot reach the other. A full record is below 2 KiB.
+	slotSize = 4096
+	// maxVoteFile bounds what is read: format 1 had no slots.
 	maxVoteFile = 64 << 10
 )
 
@@ -49,10 +53,12 @@ func New(dir string, c member.ClusterID, self cluster.NodeID) *File {
 	return &File{dir: dir, cluster: c, self: self}
 }
 
-// voteOnDisk is the content of the vote file. Sum is over Vote's bytes. Writes
-// counts how often the file was written. The same number is in a file of its
-// own, which is written after and without waiting for the disk: it may lag
-// behind, so a vote file that lags behind it is an old one.
+// voteOnDisk is one slot of the vote file, a line of JSON. The file has two, which
+// are written in turn, in place: that costs one write to the disk, and a write
+// that a power loss tears leaves the record before it. Writes counts the writes; an
+// even one is in the first slot. The same number is in a file of its own, which is
+// written after and without waiting for the disk: it may lag behind, so a vote
+// file that lags behind it is an old one. Format 1 was a single record.
 type voteOnDisk struct {
 	Format  int              `json:"format"`
 	Writes  uint64           `json:"writes"`
@@ -62,26 +68,73 @@ type voteOnDisk struct {
 	Sum     cluster.Hash     `json:"sha256"`
 }
 
+// sum is the checksum over a record, of which vote is the compact JSON. That of
+// format 1 is over the vote alone.
+func (d *voteOnDisk) sum(vote []byte) cluster.Hash {
+	if d.Format != 1 {
+		vote = fmt.Appendf(nil, "%d %s %s %s", d.Writes, d.Cluster, d.Node, vote)
+	}
+	return cluster.Hash(sha256.Sum256(vote))
+}
+
 // LoadVote implements election.Store.
 func (s *File) LoadVote() (lease.VoteRecord, bool, error) {
 	name := filepath.Join(s.dir, voteFile)
+	counted := s.counted()
+	s.writes, s.slots = counted, false
 	data, err := readBounded(name, maxVoteFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.writes = s.counted()
 		return lease.VoteRecord{}, false, nil
 	}
 	if err != nil {
 		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %w", err)
 	}
-	v, writes, err := s.decodeVote(data)
-	if counted := s.counted(); err == nil && writes < counted {
+	v, writes, damaged, err := s.newest(data)
+	switch {
+	case err != nil:
+	case writes < counted:
 		err = fmt.Errorf("%w: it is of write %d, the last was %d or later", election.ErrVoteLost, writes, counted)
+	case damaged != nil && counted == 0:
+		err = damaged // nothing says that it was not the newer one
 	}
-	s.writes = max(writes, s.counted())
 	if err != nil {
 		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %s: %w", name, err)
 	}
+	s.writes, s.slots = writes, len(data) == 2*slotSize
 	return v, true, nil
+}
+
+// newest returns the newest record of a vote file and which write it is. damaged
+// says what is wrong with the other slot: the write after was torn.
+func (s *File) newest(data []byte) (v lease.VoteRecord, writes uint64, damaged, err error) {
+	if len(data) != 2*slotSize {
+		v, writes, err = s.decodeVote(data)
+		return v, writes, nil, err
+	}
+	found := false
+	for slot := range uint64(2) {
+		line := bytes.TrimRight(data[slot*slotSize:][:slotSize], " \n")
+		if len(line) == 0 {
+			continue // not written yet
+		}
+		got, n, err := s.decodeVote(line)
+		switch {
+		case errors.Is(err, ErrVoteFile):
+			return v, 0, nil, err
+		case err == nil && n%2 != slot:
+			err = fmt.Errorf("%w: write %d is in slot %d", election.ErrVoteLost, n, slot)
+		}
+		switch {
+		case err != nil:
+			damaged = err
+		case !found || n > writes:
+			v, writes, found = got, n, true
+		}
+	}
+	if !found {
+		return v, 0, nil, errors.Join(election.ErrVoteLost, damaged)
+	}
+	return v, writes, damaged, nil
 }
 
 // counted is the number of writes by the file of its own, 0 if that is missing
@@ -108,11 +161,13 @@ func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", election.ErrVoteLost, err)
 	}
 	switch {
-	case d.Format != 1:
+	case d.Format != 1 && d.Format != 2:
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: format %d", ErrVoteFile, d.Format)
+	case d.Format == 2 && d.Sum != d.sum(compact.Bytes()):
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: checksum does not match", election.ErrVoteLost)
 	case d.Cluster != s.cluster || d.Node != s.self:
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: belongs to %q of cluster %s", ErrVoteFile, d.Node, d.Cluster)
-	case d.Sum != cluster.Hash(sha256.Sum256(compact.Bytes())):
+	case d.Sum != d.sum(compact.Bytes()):
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: checksum does not match", election.ErrVoteLost)
 	}
 	var v lease.VoteRecord
@@ -129,23 +184,64 @@ func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 
 // SaveVote implements election.Store.
 func (s *File) SaveVote(v lease.VoteRecord) error {
-	raw, err := json.Marshal(v)
+	slot, err := s.encodeVote(v)
 	if err != nil {
 		return fmt.Errorf("save vote: %w", err)
 	}
-	data, err := json.Marshal(voteOnDisk{
-		Format: 1, Writes: s.writes + 1, Cluster: s.cluster, Node: s.self, Vote: raw, Sum: cluster.Hash(sha256.Sum256(raw)),
-	})
-	if err != nil {
-		return fmt.Errorf("save vote: %w", err)
+	name, at := filepath.Join(s.dir, voteFile), slotSize*int((s.writes+1)%2)
+	if s.slots {
+		s.slots = false // until this is on the disk nobody knows what the slot holds
+		err = overwrite(name, slot, at, durable.SyncData)
+	} else {
+		data := bytes.Repeat([]byte(" "), 2*slotSize)
+		copy(data[at:], slot)
+		err = durable.WriteFile(name, data, 0o600)
 	}
-	if err := durable.WriteFile(filepath.Join(s.dir, voteFile), data, 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("save vote: %w", err)
 	}
 	s.writes++
-	// Should this fail, an old vote file is noticed a little less well.
-	_ = os.WriteFile(filepath.Join(s.dir, writesFile), fmt.Appendln(nil, s.writes), 0o600)
+	s.slots = true
+	name = filepath.Join(s.dir, writesFile)
+	count := fmt.Appendf(nil, "%020d\n", s.writes)
+	if overwrite(name, count, 0, func(*os.File) error { return nil }) != nil {
+		// Should this fail too, an old vote file is noticed a little less well.
+		_ = os.WriteFile(name, count, 0o600)
+	}
 	return nil
+}
+
+// encodeVote returns the slot of the next write.
+func (s *File) encodeVote(v lease.VoteRecord) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := voteOnDisk{Format: 2, Writes: s.writes + 1, Cluster: s.cluster, Node: s.self, Vote: raw}
+	d.Sum = d.sum(raw)
+	line, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	if len(line) >= slotSize {
+		return nil, fmt.Errorf("the record has %d bytes, at most %d", len(line), slotSize-1)
+	}
+	slot := bytes.Repeat([]byte(" "), slotSize)
+	copy(slot, line)
+	slot[slotSize-1] = '\n'
+	return slot, nil
+}
+
+// overwrite writes data into an existing file, in place, and has it synced.
+func overwrite(name string, data []byte, at int, sync func(*os.File) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(data, int64(at)); err == nil {
+		err = sync(f)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // SaveRecords replaces the saved membership records.

@@ -1,11 +1,14 @@
 package store
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
@@ -37,6 +40,9 @@ func TestFile(t *testing.T) {
 	}
 	// Any damage is an error: a voter must not forget or change its promises.
 	for i := range good {
+		if i > 1024 && i%61 != 0 {
+			continue // the rest is padding
+		}
 		for _, bad := range [][]byte{good[:i], slices.Concat(good[:i], []byte{good[i] ^ 1}, good[i+1:])} {
 			if err := os.WriteFile(name, bad, 0o600); err != nil {
 				t.Fatal(err)
@@ -69,6 +75,90 @@ func TestFile(t *testing.T) {
 	}
 	if back, err := member.DecodeRecords(data); err != nil || len(back.Certs) != 1 || !back.Certs[0].Equal(rs.Certs[0]) {
 		t.Errorf("loaded %+v, %v", back, err)
+	}
+}
+
+// TestSlots tears the newest write, which leaves the one before, and damages it
+// once it was acknowledged, which must not.
+func TestSlots(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *File { return New(dir, member.ClusterID{1}, "host-a") }
+	name, count := filepath.Join(dir, voteFile), filepath.Join(dir, writesFile)
+	// A record of format 1 is read, and replaced as a whole.
+	old := open()
+	raw := []byte(`{"promised_term":5}`)
+	line, err := json.Marshal(voteOnDisk{Format: 1, Writes: 9, Cluster: old.cluster, Node: old.self, Vote: raw, Sum: sha256.Sum256(raw)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, data := range map[string][]byte{name: line, count: []byte("9\n")} {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open()
+	v, found, err := s.LoadVote()
+	if err != nil || !found || v.PromisedTerm != 5 {
+		t.Fatalf("format 1: %+v, %t, %v", v, found, err)
+	}
+	for term := cluster.Term(10); term <= 13; term++ { // the numbers of the writes
+		before, _ := os.ReadFile(count)
+		if err := s.SaveVote(lease.VoteRecord{PromisedTerm: term}); err != nil {
+			t.Fatal(err)
+		}
+		if v, _, err := open().LoadVote(); err != nil || v.PromisedTerm != term {
+			t.Fatalf("term %d: %+v, %v", term, v, err)
+		}
+		good, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		torn := slices.Clone(good)
+		clear(torn[int(term%2)*slotSize+100:][:200])
+		for what, c := range map[string]struct {
+			count []byte
+			lost  bool
+		}{
+			"torn":                  {before, term == 10}, // nothing is in the other slot
+			"damaged":               {after, true},
+			"damaged, none counted": {nil, true},
+		} {
+			for file, data := range map[string][]byte{name: torn, count: c.count} {
+				if err := os.WriteFile(file, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, _, err := open().LoadVote()
+			if c.lost != errors.Is(err, election.ErrVoteLost) || !c.lost && (err != nil || v.PromisedTerm != term-1) {
+				t.Errorf("%s, write %d: %+v, %v", what, term, v, err)
+			}
+		}
+		for file, data := range map[string][]byte{name: good, count: after} {
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// Without its file the next record is not saved, the one after is.
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SaveVote(lease.VoteRecord{PromisedTerm: 14}); err == nil {
+		t.Error("saved into a file that is gone")
+	}
+	if err := s.SaveVote(lease.VoteRecord{PromisedTerm: 14}); err != nil {
+		t.Error(err)
+	}
+	if v, _, err := open().LoadVote(); err != nil || v.PromisedTerm != 14 {
+		t.Errorf("after that: %+v, %v", v, err)
+	}
+	many := lease.VoteRecord{Lost: strings.Repeat("x", slotSize)}
+	if err := s.SaveVote(many); err == nil {
+		t.Error("saved a record that is larger than a slot")
 	}
 }
 

@@ -7,21 +7,6 @@ import (
 	"syscall"
 )
 
-// datasync makes the data of f durable, and of its metadata only what reading
-// the data back needs.
-func datasync(f *os.File) error {
-	for {
-		err := syscall.Fdatasync(int(f.Fd()))
-		if errors.Is(err, syscall.EINTR) {
-			continue // interrupted before anything was decided
-		}
-		if err != nil {
-			return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
-		}
-		return nil
-	}
-}
-
 // FreeBytes returns what unprivileged programs may still write in dir, and -1
 // where the file system does not say.
 func FreeBytes(dir string) (int64, error) {

@@ -8,8 +8,6 @@ import (
 	"syscall"
 )
 
-func datasync(f *os.File) error { return f.Sync() }
-
 func FreeBytes(string) (int64, error) { return -1, nil }
 
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }

@@ -105,5 +105,5 @@ func (f *osFile) Sync() error {
 	if err := f.zeros.failed(); err != nil {
 		return err
 	}
-	return datasync(f.File)
+	return durable.SyncData(f.File)
 }
