@@ -8,7 +8,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler"
-	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/fair"
 )
 
 // ProblemOf turns an error of the scheduler into one that a submitter can act on.
@@ -24,7 +24,7 @@ func ProblemOf(err error) *api.Problem {
 	case errors.Is(err, scheduler.ErrBusy):
 		p = api.Errorf(api.CodeOverloaded, "%v", err)
 		after := scheduler.RetryAfter
-		if refused, ok := errors.AsType[*plan.Refusal](err); ok {
+		if refused, ok := errors.AsType[*fair.Refusal](err); ok {
 			after = refused.After // the owner's own limit
 		}
 		p.RetryAfterSeconds = new(after.Seconds())

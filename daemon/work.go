@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/worker"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/executor"
@@ -87,7 +88,7 @@ func planConfig(c config.Jobs) plan.Config {
 	}
 	return plan.Config{
 		MaxJobs: c.Open, Completions: rate(c.WorkerResults, 10),
-		Owner: plan.OwnerLimits{Submits: rate(c.OwnerJobs, 50), Chunks: rate(c.OwnerChunks, 20), Open: c.OwnerOpen},
+		Owner: fair.Limits{Submits: rate(c.OwnerJobs, 50), Chunks: rate(c.OwnerChunks, 20), Open: c.OwnerOpen},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/internal/bucket"
-	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -25,7 +25,7 @@ func TestSubmissionsAreLimited(t *testing.T) {
 		r.submit("b", 10)
 		before := r.log.count(event.KindJobSubmitted)
 		_, err := r.s.Submit(t.Context(), testSpec("c", 10), "uid:1", WaitLocal, false)
-		var refused *plan.Refusal
+		var refused *fair.Refusal
 		if !errors.Is(err, ErrBusy) || !errors.As(err, &refused) || refused.After <= 0 || refused.After > time.Second ||
 			!strings.Contains(err.Error(), "submits more jobs than 1 per second, try again in") {
 			t.Fatalf("third job at once: %v", err)

@@ -29,7 +29,10 @@ var pure = []string{
 	"onion/policy",
 	"publisher/descriptor",
 	"scheduler/plan",
+	"scheduler/plan/eligible",
+	"scheduler/plan/fair",
 	"scheduler/plan/order",
+	"scheduler/plan/pace",
 	"scheduler/plan/results",
 	"scheduler/plan/step",
 	"scheduler/stream",
@@ -38,11 +41,13 @@ var pure = []string{
 // pureDeps lists what pure packages import beyond the vocabulary: other pure
 // packages.
 var pureDeps = map[string][]string{
-	"coord/endpoint": {"coord/wire"},
-	"coord/swim":     {"coord/wire"},
-	"mesh/reach":     {"mesh/topo", "internal/bucket"},
-	"scheduler/plan": {"scheduler/plan/order", "scheduler/plan/results", "scheduler/plan/step", "internal/bucket"},
-	"onion/policy":   {"lease", "publisher/descriptor"},
+	"coord/endpoint":          {"coord/wire"},
+	"coord/swim":              {"coord/wire"},
+	"mesh/reach":              {"mesh/topo", "internal/bucket"},
+	"scheduler/plan":          {"scheduler/plan/eligible", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "internal/bucket"},
+	"scheduler/plan/eligible": {"scheduler/plan/order"},
+	"scheduler/plan/fair":     {"scheduler/plan/order", "internal/bucket"},
+	"onion/policy":            {"lease", "publisher/descriptor"},
 }
 
 // adapters lists the packages that do I/O. They import the vocabulary, any pure
@@ -184,8 +189,4 @@ var exceptions = map[of]string{
 	{"lease", "machine"}:            "one step of that machine; the methods are its cases, in a file per role",
 	{"lease", "tenure"}:             "part of that state: what a holder knows in one term",
 	{"scheduler", "term"}:           cut,
-	{"scheduler/plan", "Plan"}:      cut,
-	{"scheduler/plan", "openJob"}:   cut,
-	{"scheduler/plan", "try"}:       cut,
-	{"scheduler/plan", "worker"}:    cut,
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/skein-project/skein/scheduler/plan/order"
 )
 
 // Check returns the first invariant that does not hold: every chunk is in
@@ -14,46 +12,46 @@ import (
 // count is the sum of what it counts, and every queue holds what it must. It is
 // for tests.
 func (p *Plan) Check() error {
-	tries, ringed := 0, 0
-	for _, j := range p.jobs {
-		n, err := p.checkJob(j)
-		if err != nil {
-			return err
-		}
-		tries += n
-		if j.pos != 0 {
-			ringed++
-		}
-		if len(j.tries) != n {
-			return fmt.Errorf("job %s has %d attempts, its chunks %d", j.id, len(j.tries), n)
-		}
+	tries, waiting, err := p.work.check(p.now)
+	if err != nil {
+		return err
 	}
-	lined := 0
-	for _, a := range p.ring {
-		lined += len(a.jobs.Items())
-		if !a.ringed || len(a.jobs.Items()) == 0 {
-			return fmt.Errorf("owner %s is in the round with %d jobs", a.name, len(a.jobs.Items()))
-		}
+	lined, err := p.round.Check()
+	if err != nil {
+		return err
 	}
-	if lined != ringed {
-		return fmt.Errorf("%d jobs wait, %d stand in line", ringed, lined)
+	if lined != waiting {
+		return fmt.Errorf("%d jobs wait, %d stand in line", waiting, lined)
 	}
-	n, err := p.checkWorkers()
+	n, err := p.roster.check()
 	if err == nil && n != tries {
 		err = fmt.Errorf("chunks have %d attempts, workers %d", tries, n)
 	}
 	if err != nil {
 		return err
 	}
-	for i, t := range p.timers.Items() {
-		if t.pos != i+1 || i > 0 && t.Before(p.timers.Items()[(i-1)/2]) {
-			return fmt.Errorf("timer %d is out of place", i)
-		}
-	}
-	return nil
+	return p.timers.check()
 }
 
-func (p *Plan) checkJob(j *openJob) (tries int, err error) {
+// check returns how many attempts are open, and how many jobs wait.
+func (k *work) check(now time.Duration) (tries, waiting int, err error) {
+	for _, j := range k.jobs {
+		n, err := k.checkJob(j, now)
+		if err != nil {
+			return 0, 0, err
+		}
+		tries += n
+		if j.place.Waits() {
+			waiting++
+		}
+		if len(j.tries) != n {
+			return 0, 0, fmt.Errorf("job %s has %d attempts, its chunks %d", j.id, len(j.tries), n)
+		}
+	}
+	return tries, waiting, nil
+}
+
+func (k *work) checkJob(j *openJob, now time.Duration) (tries int, err error) {
 	var count [chunkStates]int
 	waiting := 0
 	for i := range j.chunks {
@@ -71,7 +69,7 @@ func (p *Plan) checkJob(j *openJob) (tries int, err error) {
 		}
 		tries += len(c.tries)
 		for _, t := range c.tries {
-			if err := p.checkTry(j, i, t); err != nil {
+			if err := k.checkTry(j, i, t, now); err != nil {
 				return 0, err
 			}
 		}
@@ -83,20 +81,20 @@ func (p *Plan) checkJob(j *openJob) (tries int, err error) {
 		return 0, fmt.Errorf("job %s has %d chunks that wait, counts %d", j.id, waiting, j.waiting)
 	case count[accepted]+count[givenUp] == len(j.chunks) && !j.waits:
 		return 0, fmt.Errorf("job %s has nothing open and has not ended", j.id)
-	case j.ready() && j.pos == 0:
+	case j.ready() && !j.place.Waits():
 		return 0, fmt.Errorf("job %s could give out work and is in no line", j.id)
 	}
 	return tries, nil
 }
 
-func (p *Plan) checkTry(j *openJob, index int, t *try) error {
+func (k *work) checkTry(j *openJob, index int, t *try, now time.Duration) error {
 	c := &j.chunks[index]
 	switch {
 	case t.gone, t.chunk != index, t.job != j, t.attempt > int(c.attempts), t.worker.tries[t.inWorker] != t, j.tries[t.inJob] != t:
 		return fmt.Errorf("attempt %s is out of place", t.ref())
-	case t.timer.pos == 0, t.timer.at < p.now:
+	case t.timer.pos == 0, t.timer.at < now:
 		return fmt.Errorf("attempt %s has no deadline that is still to come: %s", t.ref(), t.timer.at)
-	case p.byNode[t.worker.node] != t.worker:
+	case k.roster.byNode[t.worker.node] != t.worker:
 		return fmt.Errorf("attempt %s is at a worker that is forgotten", t.ref())
 	case slices.ContainsFunc(c.tries, func(o *try) bool { return o != t && o.worker == t.worker }):
 		return fmt.Errorf("chunk of %s is at %s twice", t.ref(), t.worker.node)
@@ -104,9 +102,9 @@ func (p *Plan) checkTry(j *openJob, index int, t *try) error {
 	return nil
 }
 
-func (p *Plan) checkWorkers() (tries int, err error) {
+func (r *roster) check() (tries int, err error) {
 	roomy, spare := 0, 0
-	for _, w := range p.workers {
+	for _, w := range r.workers {
 		if w == nil {
 			continue
 		}
@@ -125,24 +123,18 @@ func (p *Plan) checkWorkers() (tries int, err error) {
 				spare++
 			}
 		}
-		if w.open && (!w.serves() || len(w.tries) >= w.window(p.cfg)) {
+		if w.open && (!w.serves() || len(w.tries) >= w.holds(r.cfg)) {
 			return 0, fmt.Errorf("worker %s has no room and is offered work", w.node)
 		}
-		if slices.Contains(p.doubtful, w) != w.doubtful {
+		if slices.Contains(r.doubtful, w) != w.doubtful {
 			return 0, fmt.Errorf("worker %s: doubtful is %t, the list says otherwise", w.node, w.doubtful)
 		}
-		for _, c := range p.classes {
-			is := w.serves() && p.allows(c, w)
-			if c.member.Has(w.index) != is || c.open.Has(w.index) != (is && w.open) {
-				return 0, fmt.Errorf("worker %s is out of place in the class of %+v", w.node, c.need)
-			}
-			if c.open.Has(w.index) && c.open.Bucket(w.index) != order.BucketOf(w.drain()) {
-				return 0, fmt.Errorf("worker %s stands in the wrong bucket", w.node)
-			}
+		if err := r.classes.Check(&w.host, w.standing()); err != nil {
+			return 0, fmt.Errorf("worker %s %w", w.node, err)
 		}
 	}
-	if roomy != p.roomy || spare != p.spare {
-		return 0, fmt.Errorf("%d workers have room and %d a free slot, %d and %d counted", roomy, spare, p.roomy, p.spare)
+	if roomy != r.roomy || spare != r.spare {
+		return 0, fmt.Errorf("%d workers have room and %d a free slot, %d and %d counted", roomy, spare, r.roomy, r.spare)
 	}
 	return tries, nil
 }

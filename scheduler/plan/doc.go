@@ -13,9 +13,16 @@
 // a deadline. A valid result of any attempt, past ones included, closes the
 // chunk and cancels the others; there is never a second accept.
 //
+// Rooms. Plan takes the events; what they lead to is gathered in actions. roster
+// knows the workers and who may get something now, work the open jobs, their
+// chunks (board) and the attempts (try). chooser gives chunks to workers, in the
+// order that package fair says; intake decides about results; watch finds workers
+// that are stuck; timers holds all times to come. Calls go from Plan down to
+// chooser and intake, from these to work, from work to roster.
+//
 // Choice. Owners get equal shares of work by deficit round robin; of one
 // owner's jobs the one with the best priority goes first, until others have
-// waited Config.Ageing longer per step. A chunk goes to an eligible worker with
+// waited Config.Ageing longer per step (package fair). A chunk goes to an eligible worker with
 // room that would be done soonest: the estimated time of what it has, by its
 // measured rate at that kind of work, rounded to an eighth of an octave. A worker
 // holds what its slots run and what they finish in two round trips. One on which
@@ -23,7 +30,7 @@
 // of work, is taken only when there is no other.
 //
 // Eligible. The workers with the job's executor, in its zones, that its
-// permission allows: exact sets, kept per distinct need.
+// permission allows: exact sets, kept per distinct need (package eligible).
 //
 // Doubt. A worker that is suspect, or whose stream is gone for longer than
 // Config.Grace, gets nothing new, and nothing is taken back; but when a slot is

@@ -9,31 +9,27 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/eligible"
 )
 
 // firstContact is how long a host that was just learned of, lost or heard again
 // may take to open its stream before it counts as one without a worker.
 const firstContact = 10 * time.Second
 
-// What keeps a worker from a job, in the order in which it is looked for.
+// What keeps a worker that may run a job from it for now, in the order in which
+// it is looked for.
 const (
-	lacksExecutor   = "executor"
-	lacksZone       = "zone"
-	lacksPermission = "permission"
-	lacksStream     = "unreachable"
-	lacksDrain      = "draining"
-	lacksReadiness  = "not ready"
+	lacksStream    = "unreachable"
+	lacksDrain     = "draining"
+	lacksReadiness = "not ready"
 )
 
 // lacks says what keeps w from jobs of c, or "".
-func (p *Plan) lacks(c *class, w *worker) string {
+func (r *roster) lacks(c *eligible.Class, w *worker) string {
+	if what := r.classes.Lacks(c, &w.host); what != "" {
+		return what
+	}
 	switch {
-	case !slices.Contains(w.executors, c.executor):
-		return lacksExecutor
-	case len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.zone):
-		return lacksZone
-	case !p.permits(c, w):
-		return lacksPermission
 	case !w.healthy():
 		return lacksStream
 	case w.draining:
@@ -47,16 +43,16 @@ func (p *Plan) lacks(c *class, w *worker) string {
 // eligible says how many workers may run jobs of c, and what keeps the others
 // from it, the most frequent first: "0 of 3 workers eligible: permission 2,
 // executor 1".
-func (p *Plan) eligible(c *class) string {
+func (r *roster) eligible(c *eligible.Class) string {
 	workers, fit := 0, 0
 	count := make(map[string]int)
 	var why []string
-	for _, w := range p.workers {
+	for _, w := range r.workers {
 		if w == nil || !w.known() {
 			continue
 		}
 		workers++
-		what := p.lacks(c, w)
+		what := r.lacks(c, w)
 		if what == "" {
 			fit++
 		} else if count[what]++; count[what] == 1 {
@@ -74,31 +70,21 @@ func (p *Plan) eligible(c *class) string {
 	return out
 }
 
-// known reports that w is a worker, as far as is known: it said what it runs, and
-// has not gone for good.
-func (w *worker) known() bool {
-	return len(w.executors) > 0 && w.health != cluster.Dead && w.health != cluster.Left
-}
-
-// Unserved says why no worker can run a job, whoever owns it: no host is in its
-// zones, or none has its executor. It is empty while that cannot be told,
-// because no worker was heard yet or one may still come.
-func (p *Plan) Unserved(spec job.Spec, now time.Duration) string {
+// unserved says why no worker can run a job, whoever owns it, or "".
+func (r *roster) unserved(spec job.Spec, now time.Duration) string {
 	heard, coming, inZone, hasExecutor := false, false, len(spec.Zones) == 0, false
-	for _, w := range p.workers {
+	for _, w := range r.workers {
 		if w == nil || w.health == cluster.Left {
 			continue
 		}
 		// One that was lost a moment ago may come back with other executors.
-		if !w.connected && (now-w.since < firstContact || now-w.revived < firstContact) {
-			coming = true
-		}
+		coming = coming || w.coming(now)
 		if w.health == cluster.Dead {
 			continue
 		}
 		heard = heard || w.known()
-		inZone = inZone || slices.Contains(spec.Zones, w.zone)
-		hasExecutor = hasExecutor || slices.Contains(w.executors, spec.Needs())
+		inZone = inZone || slices.Contains(spec.Zones, w.host.Zone)
+		hasExecutor = hasExecutor || slices.Contains(w.host.Executors, spec.Needs())
 	}
 	switch {
 	case !heard || coming:

@@ -31,7 +31,7 @@ func TestStarvedSaysWhy(t *testing.T) {
 	}
 	b.do(step.Draining{Worker: "c", On: true})
 	b.do(step.WorkerConnected{Worker: "d", Slots: 1, Owner: "uid:1", Executors: []string{job.ExecutorWASM}, Draining: true})
-	if got := b.p.eligible(b.p.byID["j"].class); got != "0 of 4 workers eligible: permission 2, draining 1, executor 1" {
+	if got := b.p.roster.eligible(b.p.work.byID["j"].class); got != "0 of 4 workers eligible: permission 2, draining 1, executor 1" {
 		t.Error(got)
 	}
 	b.do(step.Draining{Worker: "d"})

@@ -9,6 +9,8 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/scheduler/plan/fair"
+	"github.com/skein-project/skein/scheduler/plan/pace"
 	"github.com/skein-project/skein/scheduler/plan/results"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
@@ -54,7 +56,7 @@ func (b *bench) shares(rounds int) map[job.ID]int {
 	out := make(map[job.ID]int)
 	for range rounds {
 		b.now += time.Second
-		for _, w := range b.p.workers {
+		for _, w := range b.p.roster.workers {
 			if len(w.tries) == 0 {
 				continue
 			}
@@ -157,12 +159,12 @@ func TestDisputeIsDecidedByAThird(t *testing.T) {
 	for _, n := range []cluster.NodeID{"a", "b", "c"} {
 		b.stranger(n, 1)
 	}
-	b.p.worker("b", b.now).trust.agreed = 5
+	b.p.roster.get("b", b.now).trust.agreed = 5
 	b.want(b.add("j", "o", 1, nil), "assign j to a: [{0 1}]")
 	b.want(b.says("a", "j", 0, 1, 5), "assign j to b: [{0 2}]")
 	b.has(b.says("b", "j", 0, 2, 6), "notice dispute of b", "assign j to c: [{0 3}]")
 	b.has(b.says("c", "j", 0, 3, 5), "notice distrust of b", "settled j/0#2 of b", "accept j/0#1 of a", "finish j completed")
-	if got := b.p.worker("b", b.now).trust; got.agreed != 0 || got.wrong != 1 {
+	if got := b.p.roster.get("b", b.now).trust; got.agreed != 0 || got.wrong != 1 {
 		t.Errorf("trust of who was wrong: %+v", got)
 	}
 }
@@ -171,12 +173,12 @@ func TestTrustedAreSampled(t *testing.T) {
 	b := newBench(t)
 	b.stranger("a", 2)
 	b.stranger("b", 2)
-	b.p.worker("a", b.now).trust.agreed = trustAfter
+	b.p.roster.get("a", b.now).trust.agreed = trustAfter
 	j := func(s *job.Spec) { s.Replication.Policy = job.CheckAdaptive }
 	b.add("j", "o", 4000, j)
 	checked := 0
 	for i := range 4000 {
-		if b.p.mustCheck(b.p.byID["j"], b.p.worker("a", b.now), i, false) {
+		if mustCheck(b.p.work.byID["j"], b.p.roster.get("a", b.now), i, false) {
 			checked++
 		}
 	}
@@ -186,7 +188,7 @@ func TestTrustedAreSampled(t *testing.T) {
 	for n, want := range map[job.CheckPolicy]bool{job.CheckNone: false, job.CheckAdaptive: true, job.CheckAll: true} {
 		b.up("m", 1)
 		b.add(job.ID(n), "o", 9, func(s *job.Spec) { s.Replication.Policy = n })
-		if got := b.p.mustCheck(b.p.byID[job.ID(n)], b.p.worker("m", b.now), 0, false); got != want {
+		if got := mustCheck(b.p.work.byID[job.ID(n)], b.p.roster.get("m", b.now), 0, false); got != want {
 			t.Errorf("policy %q: a new member is checked: %t", n, got)
 		}
 	}
@@ -200,7 +202,7 @@ func TestUndecidedChunkIsGivenUp(t *testing.T) {
 	b.add("j", "o", 1, nil)
 	var got []step.Action
 	for i := range maxOpinions {
-		got = b.says(b.p.byID["j"].tries[0].worker.node, "j", 0, i+1, float64(i))
+		got = b.says(b.p.work.byID["j"].tries[0].worker.node, "j", 0, i+1, float64(i))
 	}
 	b.has(got, "final=true: 7 hosts computed results of which too few are the same", "finish j failed")
 }
@@ -283,7 +285,7 @@ func TestExtensions(t *testing.T) {
 			if moves && b.now%(10*time.Second) == 0 && done < 10 {
 				done++
 			} else if moves {
-				b.p.byID["j"].tries[0].moved, b.p.byID["j"].tries[0].granted = b.now, 0
+				b.p.work.byID["j"].tries[0].moved, b.p.work.byID["j"].tries[0].granted = b.now, 0
 			}
 		}
 		took := b.now - start
@@ -299,9 +301,9 @@ func TestLastChunksAreCopied(t *testing.T) {
 	b.up("a", 1)
 	b.up("b", 1)
 	b.add("j", "o", 8, nil)
-	for b.p.byID["j"].count[accepted] < 7 {
+	for b.p.work.byID["j"].count[accepted] < 7 {
 		b.now += time.Second
-		for _, w := range b.p.workers {
+		for _, w := range b.p.roster.workers {
 			if len(w.tries) > 1 || w.node == "b" && len(w.tries) > 0 {
 				tr := w.tries[0]
 				b.good(w.node, "j", tr.chunk, tr.attempt)
@@ -328,21 +330,21 @@ func TestFailingWorkerIsLeftOut(t *testing.T) {
 	b.up("a", 1)
 	b.add("j", "o", 100, nil)
 	var got []step.Action
-	for i := range badInARow {
+	for i := range pace.BadInARow {
 		if i == 1 {
 			b.up("b", 1)
 		}
-		tr := b.p.worker("a", b.now).tries[0]
+		tr := b.p.roster.get("a", b.now).tries[0]
 		got = b.bad("a", "j", tr.chunk, tr.attempt, "no such library")
 	}
 	b.has(got, `notice excluded of a, job "j": left out for 10s`)
-	had := len(b.p.worker("a", b.now).tries)
-	b.good("b", "j", b.p.worker("b", b.now).tries[0].chunk, b.p.worker("b", b.now).tries[0].attempt)
-	if n := len(b.p.worker("a", b.now).tries); n > had {
+	had := len(b.p.roster.get("a", b.now).tries)
+	b.good("b", "j", b.p.roster.get("b", b.now).tries[0].chunk, b.p.roster.get("b", b.now).tries[0].attempt)
+	if n := len(b.p.roster.get("a", b.now).tries); n > had {
 		t.Errorf("it got %d more", n-had)
 	}
 	b.now += 10*time.Second + MaxBackoff
-	if b.do(step.Tick{}); len(b.p.worker("a", b.now).tries) <= had {
+	if b.do(step.Tick{}); len(b.p.roster.get("a", b.now).tries) <= had {
 		t.Error("it got no other chance")
 	}
 }
@@ -354,14 +356,14 @@ func TestEvictionIsCapped(t *testing.T) {
 			b.up(cluster.NodeID(nodeName(i)), 1)
 		}
 		b.add("j", "o", 400, func(s *job.Spec) { s.TimeoutSeconds = 3600 })
-		for _, w := range b.p.workers {
+		for _, w := range b.p.roster.workers {
 			b.good(w.node, "j", w.tries[0].chunk, 1)
 		}
 		evicted := func(got []step.Action) int { return strings.Count(text(got), "notice evicted") }
 		for range 119 {
 			b.now += time.Second
 			if !all {
-				for _, w := range b.p.workers[1:] {
+				for _, w := range b.p.roster.workers[1:] {
 					b.good(w.node, "j", w.tries[0].chunk, w.tries[0].attempt)
 				}
 			}
@@ -393,7 +395,7 @@ func TestCompletionsAreLimited(t *testing.T) {
 	n := 0
 	for start := b.now; b.now < start+10*time.Second; b.now += 10 * time.Millisecond {
 		b.do(step.Tick{})
-		for _, tr := range append([]*try(nil), b.p.worker("a", b.now).tries...) {
+		for _, tr := range append([]*try(nil), b.p.roster.get("a", b.now).tries...) {
 			b.good("a", "j", tr.chunk, tr.attempt)
 			n++
 		}
@@ -409,7 +411,7 @@ func TestCompletionsAreLimited(t *testing.T) {
 }
 
 func TestAdmission(t *testing.T) {
-	p := New(Config{MaxJobs: 3, Owner: OwnerLimits{Submits: bucket.Rate{PerSecond: 1, Burst: 2}, Chunks: bucket.Rate{PerSecond: 100, Burst: 1000}, Open: 2}})
+	p := New(Config{MaxJobs: 3, Owner: fair.Limits{Submits: bucket.Rate{PerSecond: 1, Burst: 2}, Chunks: bucket.Rate{PerSecond: 100, Burst: 1000}, Open: 2}})
 	now := time.Hour
 	add := func(id job.ID, owner string) {
 		p.Step(step.JobAdded{Job: id, Spec: specOf(1, 1), Owner: owner}, now)

@@ -2,12 +2,8 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
 // Signal says how a worker gets on with what it has, the third of the signals
@@ -52,9 +48,7 @@ func verdict(live, ready bool, s Signal) Verdict {
 	return VerdictRoute
 }
 
-func (w *worker) verdict() Verdict {
-	return verdict(w.healthy(), w.slots > 0 && !w.draining && !w.unready, w.signal)
-}
+func (w *worker) verdict() Verdict { return verdict(w.healthy(), w.ready(), w.signal) }
 
 // Evictions.
 const (
@@ -65,22 +59,29 @@ const (
 	healthEvery = time.Second
 )
 
+// vitals is how a worker gets on with what it has.
+type vitals struct {
+	signal    Signal
+	output    time.Duration // when something came from it last, or it began to have work
+	evictions int           // since its last result
+}
+
 // judge is how w gets on: how long ago its last output is, by how long one
 // chunk takes it. What was never measured is judged by its deadlines only.
-func (w *worker) judge(cfg Config, now time.Duration) Signal {
+func (w *worker) judge(stuck, now time.Duration) Signal {
 	if len(w.tries) == 0 {
 		return Idle
 	}
 	longest := time.Duration(0)
 	for _, t := range w.tries {
-		if t.job.kind.rate == 0 {
+		if !t.job.kind.Measured() {
 			return Normal
 		}
 		longest = max(longest, t.load)
 	}
 	expected, silent := max(minPatience, longest), now-w.output
 	switch {
-	case silent > max(cfg.Stuck, 6*expected):
+	case silent > max(stuck, 6*expected):
 		return Stuck
 	case silent > 4*expected:
 		return Degraded
@@ -90,17 +91,24 @@ func (w *worker) judge(cfg Config, now time.Duration) Signal {
 	return Normal
 }
 
-// checkHealth looks at all workers, and takes away from the stuck ones what
-// they have. When most seem to be stuck at once, the fault may be elsewhere:
+// watch looks at how all workers get on, and which of them are to be evicted.
+type watch struct {
+	stuck   time.Duration // as Config.Stuck
+	lookAt  time.Duration // not before
+	evictAt time.Duration // not before, while most seem to be stuck
+}
+
+// look has a look at the workers and returns the stuck ones that are to be
+// evicted now. When most seem to be stuck at once, the fault may be elsewhere:
 // then they go one by one, the one that is silent longest first.
-func (p *Plan) checkHealth(now time.Duration) {
-	if now < p.healthAt {
-		return
+func (h *watch) look(workers []*worker, now time.Duration) []*worker {
+	if now < h.lookAt {
+		return nil
 	}
-	p.healthAt = now + healthEvery
+	h.lookAt = now + healthEvery
 	var stuck []*worker
 	taking := 0
-	for _, w := range p.workers {
+	for _, w := range workers {
 		if w == nil || !w.healthy() {
 			continue
 		}
@@ -108,7 +116,7 @@ func (p *Plan) checkHealth(now time.Duration) {
 		if w.signal == Stuck { // evicted, its timer gives it another chance
 			continue
 		}
-		if s := w.judge(p.cfg, now); s == Stuck {
+		if s := w.judge(h.stuck, now); s == Stuck {
 			stuck = append(stuck, w)
 		} else {
 			w.signal = s
@@ -116,99 +124,13 @@ func (p *Plan) checkHealth(now time.Duration) {
 	}
 	slices.SortFunc(stuck, func(a, b *worker) int { return cmp.Or(cmp.Compare(a.output, b.output), byName(a, b)) })
 	if taking >= 3 && 2*len(stuck) > taking {
-		if now < p.evictAt {
-			return
+		if now < h.evictAt {
+			return nil
 		}
 		stuck = stuck[:1]
 	}
-	for _, w := range stuck {
-		p.evictAt = now + evictEvery
-		p.evict(w, now)
+	if len(stuck) > 0 {
+		h.evictAt = now + evictEvery
 	}
-}
-
-// evict takes everything away from a worker for a while.
-func (p *Plan) evict(w *worker, now time.Duration) {
-	reason := fmt.Sprintf("worker is stuck: nothing came from it for %s", (now - w.output).Round(time.Second))
-	w.signal = Stuck
-	w.until = now + min(lastEvict, firstEvict<<min(w.evictions, 10))
-	w.evictions++
-	p.set(&w.timer, w.until)
-	p.review(w, now)
-	p.emit(step.Notice{What: step.NoticeEvicted, Worker: w.node, Reason: reason})
-	for _, t := range slices.Clone(w.tries) {
-		if !t.gone {
-			p.cancel(w, t.ref(), reason)
-			p.reclaim(t, reason, now)
-		}
-	}
-}
-
-// status takes in what a worker says of itself.
-func (p *Plan) status(e step.WorkerStatus, now time.Duration) {
-	w := p.worker(e.Worker, now)
-	p.progress(w, e.Progress, now)
-	if w.draining != e.Draining || w.unready != !e.Ready {
-		w.draining, w.unready = e.Draining, !e.Ready
-		p.review(w, now)
-	}
-}
-
-// drains lets a worker take nothing new, or does again.
-func (p *Plan) drains(e step.Draining, now time.Duration) {
-	w := p.worker(e.Worker, now)
-	w.draining = e.On
-	p.review(w, now)
-}
-
-// describe takes in what is known of a worker's host.
-func (p *Plan) describe(e step.HostKnown, now time.Duration) {
-	w := p.worker(e.Worker, now)
-	w.zone = e.Zone
-	p.review(w, now)
-}
-
-func byName(a, b *worker) int { return cmp.Compare(a.node, b.node) }
-
-// WorkerView is what the plan knows of a worker.
-type WorkerView struct {
-	Worker    cluster.NodeID
-	Connected bool
-	Health    cluster.Health
-	Slots     int
-	Tries     int
-	Backlog   uint64        // iterations assigned and not answered
-	Drain     time.Duration // until it is done with them
-	Rate      float64       // iterations per second at its latest work; 0: not measured yet
-	Window    int           // attempts that it may hold
-	Draining  bool
-	Ready     bool
-	Signal    Signal
-	Verdict   Verdict
-	Trusted   bool          // its results are believed without another's
-	Until     time.Duration // it gets nothing until then; 0: it does
-}
-
-// Workers describes the workers by name.
-func (p *Plan) Workers() []WorkerView {
-	out := make([]WorkerView, 0, len(p.byNode))
-	for _, w := range p.workers {
-		if w == nil {
-			continue
-		}
-		v := WorkerView{
-			Worker: w.node, Connected: w.connected, Health: w.health, Slots: w.slots, Tries: len(w.tries), Backlog: w.backlog,
-			Drain: w.load / time.Duration(max(1, w.slots)), Window: w.window(p.cfg), Draining: w.draining, Ready: !w.unready,
-			Signal: w.signal, Verdict: w.verdict(), Trusted: !w.stranger || w.trust.agreed >= trustAfter,
-		}
-		if w.until > p.now {
-			v.Until = w.until
-		}
-		if len(w.kinds) > 0 {
-			v.Rate = w.kinds[0].rate * float64(w.slots)
-		}
-		out = append(out, v)
-	}
-	slices.SortFunc(out, func(a, b WorkerView) int { return cmp.Compare(a.Worker, b.Worker) })
-	return out
+	return stuck
 }

@@ -1,7 +1,5 @@
 package plan
 
-import "fmt"
-
 // chunkState is the state of a chunk. Each chunk is in exactly one.
 type chunkState uint8
 
@@ -60,24 +58,4 @@ func (s jobState) String() string {
 var jobMoves = [jobStates][jobStates]bool{
 	queued:  {running: true, completed: true, partial: true, failed: true, cancelled: true, timeout: true},
 	running: {completed: true, partial: true, failed: true, cancelled: true, timeout: true},
-}
-
-// move is the only place where a chunk changes its state, so that the counts
-// are always true.
-func (j *openJob) move(index int, to chunkState) {
-	c := &j.chunks[index]
-	if !chunkMoves[c.state][to] {
-		panic(fmt.Sprintf("plan: chunk %s/%d cannot go from %s to %s", j.id, index, c.state, to))
-	}
-	j.count[c.state]--
-	j.count[to]++
-	c.state = to
-}
-
-// become is the only place where a job changes its state.
-func (j *openJob) become(to jobState) {
-	if !jobMoves[j.state][to] {
-		panic(fmt.Sprintf("plan: job %s cannot go from %s to %s", j.id, j.state, to))
-	}
-	j.state = to
 }

@@ -176,7 +176,7 @@ func (w *twin) take(action step.Action) {
 		if want := j.spec.Replication.Wanted(); votes < 1 || votes < want && j.spec.Replication.Policy == job.CheckAll {
 			w.fatalf("%s: %d hosts say so", a, votes)
 		}
-		if m := w.workers[a.Worker]; m.stranger && votes < 2 && w.p.byNode[a.Worker].trust.agreed < trustAfter {
+		if m := w.workers[a.Worker]; m.stranger && votes < 2 && w.p.roster.byNode[a.Worker].trust.agreed < trustAfter {
 			w.fatalf("%s: a stranger was believed at once", a)
 		}
 		for at, n := range j.open[a.Chunk] { // its own ends; others are cancelled
@@ -308,7 +308,7 @@ func (w *twin) answer(n cluster.NodeID, what int) {
 
 func (w *twin) connect(n cluster.NodeID) {
 	m := w.workers[n]
-	if w.p.byNode[n] == nil { // it left and comes back: as a new one
+	if w.p.roster.byNode[n] == nil { // it left and comes back: as a new one
 		m.health, m.zone = "", ""
 	}
 	m.up, m.draining, m.unready = true, false, false
@@ -321,7 +321,7 @@ func (w *twin) connect(n cluster.NodeID) {
 func (w *twin) chaos(rng *rand.Rand) {
 	n := w.names[rng.IntN(len(w.names))]
 	m := w.workers[n]
-	if w.p.byNode[n] == nil {
+	if w.p.roster.byNode[n] == nil {
 		m.health, m.zone = "", ""
 	}
 	switch rng.IntN(22) {
@@ -413,10 +413,10 @@ func (w *twin) heal() {
 		}
 		w.do(step.Tick{})
 	}
-	for _, j := range w.p.jobs {
+	for _, j := range w.p.work.jobs {
 		for i, c := range j.chunks {
 			if c.state <= assigned {
-				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %+v", j.id, i, c.state, j.class.fit, c.avoid, c.check, len(c.tries), c.queued, j.class.need))
+				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %s", j.id, i, c.state, j.class.Fit(), c.avoid, c.check, len(c.tries), c.queued, w.p.roster.eligible(j.class)))
 			}
 		}
 	}

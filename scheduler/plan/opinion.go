@@ -25,8 +25,19 @@ const (
 
 // trust is how far a host's results are believed without another's.
 type trust struct {
-	agreed int // confirmed results since the last that was not
-	wrong  int // results that a majority contradicted
+	stranger bool // not run by a member of the cluster
+	agreed   int  // confirmed results since the last that was not
+	wrong    int  // results that a majority contradicted
+}
+
+// trusted reports that the host's results are believed without another's, unless
+// the job asks for checks.
+func (t *trust) trusted() bool { return !t.stranger || t.agreed >= trustAfter }
+
+// contradict takes in that other hosts agree on another result.
+func (t *trust) contradict() {
+	t.agreed = 0
+	t.wrong++
 }
 
 // check gathers results of one chunk by different hosts.
@@ -48,7 +59,7 @@ func (c *check) knows(w *worker) bool {
 // mustCheck reports that a result of w needs another host's. Members of the
 // cluster are believed unless the job asks for checks; strangers never are at
 // once.
-func (p *Plan) mustCheck(j *openJob, w *worker, index int, odd bool) bool {
+func mustCheck(j *openJob, w *worker, index int, odd bool) bool {
 	switch policy := j.spec.Replication.Policy; {
 	case policy == job.CheckAll:
 		return true
@@ -64,14 +75,14 @@ func (p *Plan) mustCheck(j *openJob, w *worker, index int, odd bool) bool {
 
 // weigh adds a result to those of other hosts. Two that agree decide; of the
 // others' hosts nothing is believed any more.
-func (p *Plan) weigh(j *openJob, index int, o opinion, now time.Duration) {
+func (in *intake) weigh(j *openJob, index int, o opinion, now time.Duration) {
 	c := &j.chunks[index]
 	if c.check == nil {
 		c.check = &check{}
 	}
 	if i := slices.IndexFunc(c.check.seen, func(s opinion) bool { return s.node == o.node }); i >= 0 {
-		p.emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: o.attempt}.At(o.node)}) // it said so before
-		p.back(j, index, now, now)
+		in.out.emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: o.attempt}.At(o.node)}) // it said so before
+		in.work.back(j, index, now, now)
 		return
 	}
 	seen := append(c.check.seen, o)
@@ -84,75 +95,66 @@ func (p *Plan) weigh(j *openJob, index int, o opinion, now time.Duration) {
 		}
 	}
 	if votes < j.spec.Replication.Wanted() {
-		if c.disputed && p.alone(j, c) {
+		if c.disputed && in.alone(j, c) {
 			// Nobody else can be asked: what was told first stands.
-			p.settleAs(j, index, 0, now)
+			in.settleAs(j, index, 0, now)
 			return
 		}
 		if votes < len(seen) {
-			p.emit(step.Notice{What: step.NoticeDispute, Worker: o.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: the results of %d hosts are not the same", index, len(seen))})
+			in.out.emit(step.Notice{What: step.NoticeDispute, Worker: o.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: the results of %d hosts are not the same", index, len(seen))})
 		}
 		if len(seen) >= maxOpinions {
-			p.undecided(j, index, seen, now)
+			in.undecided(j, index, seen, now)
 			return
 		}
-		p.back(j, index, now, now)
+		in.work.back(j, index, now, now)
 		return
 	}
 	win := slices.IndexFunc(seen, same)
 	for _, s := range seen {
-		if w := p.byNode[s.node]; w != nil && same(s) {
+		if w := in.roster.byNode[s.node]; w != nil && same(s) {
 			w.trust.agreed++
 		} else if w != nil {
-			w.trust = trust{wrong: w.trust.wrong + 1}
-			p.emit(step.Notice{What: step.NoticeDistrust, Worker: s.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: %d other hosts agree on another result", index, votes)})
+			w.contradict()
+			in.out.emit(step.Notice{What: step.NoticeDistrust, Worker: s.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: %d other hosts agree on another result", index, votes)})
 		}
 	}
-	p.settleAs(j, index, win, now)
+	in.settleAs(j, index, win, now)
 }
 
 // settleAs accepts one of the results of a chunk; the other hosts may forget
 // theirs.
-func (p *Plan) settleAs(j *openJob, index, win int, now time.Duration) {
+func (in *intake) settleAs(j *openJob, index, win int, now time.Duration) {
 	seen := j.chunks[index].check.seen
 	for i, s := range seen {
 		if i != win {
-			p.emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: s.attempt}.At(s.node)})
+			in.out.emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: s.attempt}.At(s.node)})
 		}
 	}
-	p.accept(j, index, seen[win], now)
+	in.accept(j, index, seen[win], now)
 }
 
 // alone reports that every worker that may run a chunk has told its result.
-func (p *Plan) alone(j *openJob, c *chunk) bool {
-	n := j.class.fit
+func (in *intake) alone(j *openJob, c *chunk) bool {
+	left := j.class.Fit()
 	for _, o := range c.check.seen {
-		if w := p.byNode[o.node]; w != nil && j.class.member.Has(w.index) {
-			n--
+		if w := in.roster.byNode[o.node]; w != nil && j.class.Has(w.host.Index) {
+			left--
 		}
 	}
-	return n <= 0
+	return left <= 0
 }
 
 // undecided gives a chunk up on which no two hosts agree.
-func (p *Plan) undecided(j *openJob, index int, seen []opinion, now time.Duration) {
+func (in *intake) undecided(j *openJob, index int, seen []opinion, now time.Duration) {
 	reason := fmt.Sprintf("%d hosts computed results of which too few are the same", len(seen))
 	for i, s := range seen {
 		ref := job.Attempt{Job: j.id, Chunk: index, Number: s.attempt}
 		if i == len(seen)-1 {
-			p.emit(step.Fail{Attempt: ref.At(s.node), Reason: reason, Final: true})
+			in.out.emit(step.Fail{Attempt: ref.At(s.node), Reason: reason, Final: true})
 		} else {
-			p.emit(step.Settled{Attempt: ref.At(s.node)})
+			in.out.emit(step.Settled{Attempt: ref.At(s.node)})
 		}
 	}
-	p.giveUp(j, index, reason, now)
-}
-
-// enough says why the job may stop early, or "".
-func (j *openJob) enough() string {
-	stop := j.spec.EarlyStop
-	if j.count[accepted] == len(j.chunks) || !j.metrics.Known(stop) {
-		return ""
-	}
-	return fmt.Sprintf("stopped early: the relative error of metric %q is below %g after %s", stop.Metric, stop.RelError, j.share(accepted))
+	in.work.giveUp(j, index, reason, now)
 }

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
-	"github.com/skein-project/skein/scheduler/plan/order"
+	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
@@ -52,7 +51,7 @@ type Config struct {
 	// Ageing is how much longer a job waits per step of priority; default 1 s.
 	Ageing time.Duration
 	// Owner bounds what one owner may submit.
-	Owner OwnerLimits
+	Owner fair.Limits
 	// MaxJobs bounds the open jobs; 0: no limit.
 	MaxJobs int
 	// Completions bounds how many results per second one worker is given work
@@ -72,47 +71,37 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Plan is the state of all open jobs and of the workers in one term.
+// Plan is the state of all open jobs and of the workers in one term. It takes
+// events and hands each to the room that it is about; what these decide is
+// gathered in out.
 type Plan struct {
-	cfg   Config
+	cfg   *Config
 	now   time.Duration
 	quiet bool
 	held  bool // nothing new is given out
-	out   []step.Action
-	armed uint64 // counts what needs an order
-	steps uint64
 
-	jobs   []*openJob // in the order in which they came
-	byID   map[job.ID]*openJob
-	timers order.Heap[*timer]
-	copies int // open attempts near the end of jobs
-
-	accounts map[string]*account
-	ring     []*account // with jobs that wait
-	turn     int        // whose turn it is
-	quantum  time.Duration
-	dearest  time.Duration // chunk of this round
-	passed   []*openJob    // scratch
-
-	workers  []*worker // by index, nil: vacant
-	vacant   []int32
-	byNode   map[cluster.NodeID]*worker
-	roomy    int // workers that may get something now
-	spare    int // those of them with a free slot
-	doubtful []*worker
-	classes  []*class
-	kinds    map[kindKey]*kind
-	groups   map[string]map[string]bool
-	healthAt time.Duration
-	evictAt  time.Duration
+	out    *actions
+	timers *timers
+	roster *roster
+	round  *fair.Round[*openJob]
+	work   *work
+	choice *chooser
+	intake *intake
+	watch  watch
 }
 
 // New returns a plan without jobs and workers.
 func New(cfg Config) *Plan {
-	return &Plan{
-		cfg: cfg.withDefaults(), byID: make(map[job.ID]*openJob), byNode: make(map[cluster.NodeID]*worker),
-		accounts: make(map[string]*account), kinds: make(map[kindKey]*kind), groups: make(map[string]map[string]bool),
+	cfg = cfg.withDefaults()
+	p := &Plan{
+		cfg: &cfg, out: &actions{}, timers: &timers{},
+		round: fair.NewRound[*openJob](cfg.Owner, cfg.MaxJobs), watch: watch{stuck: cfg.Stuck},
 	}
+	p.roster = newRoster(p.cfg, p.timers)
+	p.work = &work{cfg: p.cfg, out: p.out, timers: p.timers, roster: p.roster, round: p.round, byID: make(map[job.ID]*openJob)}
+	p.choice = &chooser{out: p.out, roster: p.roster, work: p.work}
+	p.intake = &intake{cfg: p.cfg, out: p.out, roster: p.roster, work: p.work}
+	return p
 }
 
 // Step applies one event at a time that never falls and returns what to do, in
@@ -121,17 +110,16 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 	if p.quiet {
 		return nil
 	}
-	clear(p.out)
-	p.out, p.now = p.out[:0], now
-	p.steps++
+	p.out.begin()
+	p.now = now
 	p.expire(now)
 	switch e := e.(type) {
 	case step.JobAdded:
-		p.addJob(e, now)
+		p.work.addJob(e, now)
 	case step.JobStopped:
-		p.stopJob(e)
+		p.work.stopJob(e, now)
 	case step.JobReleased:
-		p.release(e, now)
+		p.work.release(e, now)
 	case step.WorkerConnected:
 		p.connect(e, now)
 	case step.WorkerDisconnected:
@@ -141,75 +129,78 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 	case step.WorkerHolds:
 		p.holds(e, now)
 	case step.Draining:
-		p.drains(e, now)
+		w := p.roster.get(e.Worker, now)
+		w.draining = e.On
+		p.roster.review(w, now)
 	case step.RoundTrip:
-		w := p.worker(e.Worker, now)
+		w := p.roster.get(e.Worker, now)
 		w.rtt = min(max(e.Time, 0), maxRTT)
-		p.place(w, now)
+		p.roster.place(w, now)
 	case step.HostKnown:
-		p.describe(e, now)
+		w := p.roster.get(e.Worker, now)
+		w.host.Zone = e.Zone
+		p.roster.review(w, now)
 	case step.GroupChanged:
-		p.setGroup(e)
+		p.roster.setGroup(e.Group, e.Members)
 	case step.HealthChanged:
 		p.setHealth(e, now)
 	case step.Result:
-		p.result(e, now)
+		p.intake.result(e, now)
 	case step.Tick:
-		p.checkHealth(now)
-		p.starve(now)
+		p.evictStuck(now)
+		p.work.starve(now)
 	case step.Hold:
 		p.held = e.On
 	case step.Quiesce:
 		p.quiet = true
-		return p.out
+		return p.out.list
 	}
 	if !p.held {
-		p.fill(now)
-		p.copyDoubtful(now)
+		p.round.Fill(p.choice, now)
+		p.choice.copyDoubtful(now)
 		if _, ok := e.(step.Tick); ok {
-			p.copyLast(now)
+			p.choice.copyLast(now)
 		}
 	}
-	return p.out
+	return p.out.list
 }
 
-func (p *Plan) emit(a step.Action) { p.out = append(p.out, a) }
-
-// cancel stops one attempt; cancels of one job at one worker are gathered when
-// they follow each other.
-func (p *Plan) cancel(w *worker, r job.Attempt, reason string) {
-	try := job.Attempt{Chunk: r.Chunk, Number: r.Number, Worker: w.node}
-	if n := len(p.out); n > 0 {
-		if last, ok := p.out[n-1].(step.Cancel); ok && last.Worker == w.node && last.Job == r.Job && len(last.Chunks) > 0 && last.Reason == reason {
-			last.Chunks = append(last.Chunks, try)
-			p.out[n-1] = last
-			return
+// expire handles everything that is due, in the order of time.
+func (p *Plan) expire(now time.Duration) {
+	for t := p.timers.due(now); t != nil; t = p.timers.due(now) {
+		switch {
+		case t.try != nil:
+			p.work.overdue(t.try, now)
+		case t.worker != nil:
+			p.roster.wake(t.worker, now)
+		case t.chunk >= 0:
+			p.work.retry(t.job, t.chunk)
+		default:
+			p.work.timeUp(t.job, now)
 		}
 	}
-	p.emit(step.Cancel{Worker: w.node, Job: r.Job, Chunks: []job.Attempt{try}, Reason: reason})
-}
-
-// Stats counts what is open.
-type Stats struct {
-	JobsPending, JobsRunning      int
-	ChunksPending, ChunksAssigned int
-	JobsStarved                   int // of all, those that no worker may run
 }
 
 // Stats counts what is open.
-func (p *Plan) Stats() Stats {
-	var s Stats
-	for _, j := range p.jobs {
-		if j.state == queued {
-			s.JobsPending++
-		} else {
-			s.JobsRunning++
-		}
-		if j.starving > 0 {
-			s.JobsStarved++
-		}
-		s.ChunksAssigned += j.count[assigned]
-		s.ChunksPending += j.count[pending]
-	}
-	return s
+func (p *Plan) Stats() Stats { return p.work.stats() }
+
+// Workers describes the workers by name.
+func (p *Plan) Workers() []WorkerView { return p.roster.views(p.now) }
+
+// Unserved says why no worker can run a job, whoever owns it: no host is in its
+// zones, or none has its executor. It is empty while that cannot be told,
+// because no worker was heard yet or one may still come.
+func (p *Plan) Unserved(spec job.Spec, now time.Duration) string { return p.roster.unserved(spec, now) }
+
+// Admit counts a submission of that many chunks and bytes against the owner's
+// limits, or refuses it.
+func (p *Plan) Admit(owner string, chunks int, bytes int64, now time.Duration) *fair.Refusal {
+	return p.round.Admit(owner, chunks, bytes, now)
+}
+
+// ChunkSize chooses the iterations of a chunk for a job that leaves that to the
+// cluster, by the measured rate: see pace.Kinds. It returns 0 when nothing was
+// measured at that kind of work.
+func (p *Plan) ChunkSize(spec job.Spec) uint64 {
+	return p.roster.kinds.ChunkSize(spec, p.roster.slots(spec.Needs()))
 }

@@ -171,7 +171,7 @@ func TestFailFast(t *testing.T) {
 	var last []step.Action
 	for i := range 4 {
 		n := cluster.NodeID("a")
-		if b.p.byID["j"].chunks[i].tries[0].worker.node == "b" {
+		if b.p.work.byID["j"].chunks[i].tries[0].worker.node == "b" {
 			n = "b"
 		}
 		last = b.bad(n, "j", i, 1, "no such module")
@@ -189,7 +189,7 @@ func TestFailFastNeedsTwoHosts(t *testing.T) {
 	b.up("b", 8)
 	b.job("j", 100, 2)
 	for i := range 100 {
-		if c := b.p.byID["j"].chunks[i]; len(c.tries) == 1 && c.tries[0].worker.node == "a" {
+		if c := b.p.work.byID["j"].chunks[i]; len(c.tries) == 1 && c.tries[0].worker.node == "a" {
 			if got := text(b.bad("a", "j", i, 1, "broken host")); strings.Contains(got, "finish") {
 				t.Fatalf("got:\n%s", got)
 			}
@@ -376,13 +376,13 @@ func naive(p *Plan, j *openJob, index int, idle bool, now time.Duration) (least 
 	c := &j.chunks[index]
 	var good, bad []*worker
 	waitFor := false
-	for _, w := range p.byNode {
-		if !w.serves() || !p.allows(j.class, w) || slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) || c.check.knows(w) {
+	for _, w := range p.roster.byNode {
+		if !w.serves() || !p.roster.classes.Allows(j.class, &w.host) || slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) || c.check.knows(w) {
 			continue
 		}
-		avoid := slices.Contains(c.avoid, w.node) || w.excluded(j.kind, now)
+		avoid := slices.Contains(c.avoid, w.node) || w.pace.LeftOut(j.kind, now)
 		waitFor = waitFor || !avoid
-		if !p.hasRoom(w, now) || idle && len(w.tries) >= w.slots {
+		if !w.hasRoom(p.cfg, now) || idle && len(w.tries) >= w.slots {
 			continue
 		}
 		if avoid {
@@ -420,10 +420,10 @@ func TestChooseAgainstNaive(t *testing.T) {
 		for range 30 {
 			b.now += time.Second
 			var open []*try
-			for _, w := range b.p.workers {
+			for _, w := range b.p.roster.workers {
 				open = append(open, w.tries...)
 			}
-			if len(open) == 0 || b.p.byID["j"] == nil {
+			if len(open) == 0 || b.p.work.byID["j"] == nil {
 				break
 			}
 			tr := open[rng.IntN(len(open))]
@@ -435,9 +435,9 @@ func TestChooseAgainstNaive(t *testing.T) {
 			}
 			b.do(step.Hold{On: rng.IntN(2) == 0}) // so that there is room left
 			b.do(r)
-			if j := b.p.byID["j"]; j != nil {
+			if j := b.p.work.byID["j"]; j != nil {
 				index, idle := rng.IntN(len(j.chunks)), rng.IntN(2) == 0
-				got := b.p.choose(j, index, idle, b.now)
+				got := b.p.choice.choose(j, index, idle, b.now)
 				if least, ok := naive(b.p, j, index, idle, b.now); !ok(got) {
 					t.Fatalf("seed %d: chose %+v, want one of bucket %d", seed, got, least)
 				}
@@ -458,7 +458,7 @@ func TestDeadlineFollowsTheRunTimes(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)
 	b.job("j", 5, 4)
-	j := b.p.byID["j"]
+	j := b.p.work.byID["j"]
 	for range 100 {
 		j.times.Add(100)
 	}

@@ -1,6 +1,11 @@
 package plan
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/skein-project/skein/scheduler/plan/order"
+)
 
 // timer is a time at which something is looked at. It is part of what it is
 // for, so that setting it takes no memory.
@@ -24,29 +29,38 @@ func (t *timer) Before(o *timer) bool {
 
 func (t *timer) Place() *int { return &t.pos }
 
-// set arms t, or moves it.
-func (p *Plan) set(t *timer, at time.Duration) {
-	p.armed++
-	t.at, t.order = at, p.armed
-	p.timers.Fix(t)
+// timers are those that are set; at one time, the one that was set first comes
+// first.
+type timers struct {
+	heap  order.Heap[*timer]
+	armed uint64
 }
 
-// expire handles everything that is due, in the order of time.
-func (p *Plan) expire(now time.Duration) {
-	for len(p.timers.Items()) > 0 && p.timers.Items()[0].at <= now {
-		t := p.timers.Items()[0]
-		p.timers.Remove(t)
-		switch {
-		case t.try != nil:
-			p.overdue(t.try, now)
-		case t.worker != nil:
-			p.wake(t.worker, now)
-		case t.chunk >= 0:
-			t.job.waiting--
-			t.job.requeue(t.chunk)
-			p.line(t.job)
-		default:
-			p.timeUp(t.job, now)
+// set arms t, or moves it.
+func (h *timers) set(t *timer, at time.Duration) {
+	h.armed++
+	t.at, t.order = at, h.armed
+	h.heap.Fix(t)
+}
+
+// stop disarms t, if it is armed.
+func (h *timers) stop(t *timer) { h.heap.Remove(t) }
+
+// due disarms and returns the first timer whose time has come, or nil.
+func (h *timers) due(now time.Duration) *timer {
+	if len(h.heap.Items()) == 0 || h.heap.Items()[0].at > now {
+		return nil
+	}
+	t := h.heap.Items()[0]
+	h.heap.Remove(t)
+	return t
+}
+
+func (h *timers) check() error {
+	for i, t := range h.heap.Items() {
+		if t.pos != i+1 || i > 0 && t.Before(h.heap.Items()[(i-1)/2]) {
+			return fmt.Errorf("timer %d is out of place", i)
 		}
 	}
+	return nil
 }

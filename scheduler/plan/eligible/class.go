@@ -1,0 +1,179 @@
+package eligible
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/order"
+)
+
+// What keeps a worker from a job, in the order in which it is looked for.
+const (
+	LacksExecutor   = "executor"
+	LacksZone       = "zone"
+	LacksPermission = "permission"
+)
+
+// Worker is what decides which jobs a worker may run, whatever it does now.
+type Worker struct {
+	Index     int32    // the caller's number of it
+	Owner     string   // whose worker it is; empty: nobody's in particular
+	Zone      string   // empty: it is in none
+	Executors []string // see job.Spec.Needs
+}
+
+// need is what makes a worker eligible. Jobs with the same need share a class.
+// Permission is decided on exact sets: a filter may only save a question, never
+// answer yes.
+type need struct {
+	executor string
+	zones    string // joined by line ends, as the others
+	access   job.Access
+	owner    string // with any access but public
+	users    string
+	groups   string
+}
+
+func needOf(spec job.Spec, owner string) need {
+	n := need{executor: spec.Needs(), zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic}
+	if a := spec.Permission.Access; a != "" && a != job.AccessPublic {
+		n.access, n.owner = a, owner
+		n.users, n.groups = strings.Join(spec.Permission.Users, "\n"), strings.Join(spec.Permission.Groups, "\n")
+	}
+	return n
+}
+
+// Class is the workers that may run some jobs now: a set of exactly these, and
+// those of them with room, by their time to drain.
+type Class struct {
+	need
+	zoneSet    []string
+	permission job.Permission
+	jobs       int // open ones
+	member     order.Set
+	fit        int // members
+	open       order.Queue
+}
+
+// Fit is how many workers may run the jobs now.
+func (c *Class) Fit() int { return c.fit }
+
+// Has reports that the worker of that index is one of them.
+func (c *Class) Has(index int32) bool { return c.member.Has(index) }
+
+// Room is those with room for more, the first that drain first. The caller must
+// not change it.
+func (c *Class) Room() *order.Queue { return &c.open }
+
+// Classes is the classes of all open jobs, and who belongs to the groups that
+// they name. NewClasses makes it.
+type Classes struct {
+	list   []*Class
+	groups map[string]map[string]bool
+}
+
+// NewClasses returns no classes and no groups.
+func NewClasses() *Classes { return &Classes{groups: make(map[string]map[string]bool)} }
+
+// Open returns the class of a job that begins. The workers of a new one are not
+// in it yet: the caller lets each Enter.
+func (t *Classes) Open(spec job.Spec, owner string) (c *Class, fresh bool) {
+	n := needOf(spec, owner)
+	for _, c := range t.list {
+		if c.need == n {
+			c.jobs++
+			return c, false
+		}
+	}
+	c = &Class{need: n, zoneSet: spec.Zones, permission: spec.Permission, jobs: 1}
+	t.list = append(t.list, c)
+	return c, true
+}
+
+// Close forgets a class that no job needs any more.
+func (t *Classes) Close(c *Class) {
+	if c.jobs--; c.jobs == 0 {
+		t.list = slices.DeleteFunc(t.list, func(o *Class) bool { return o == c })
+	}
+}
+
+// Lacks says what keeps w from the jobs of c whatever it does now, or "".
+func (t *Classes) Lacks(c *Class, w *Worker) string {
+	switch {
+	case !slices.Contains(w.Executors, c.executor):
+		return LacksExecutor
+	case len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.Zone):
+		return LacksZone
+	case !c.permission.Allows(c.owner, w.Owner, func(group, who string) bool { return t.groups[group][who] }):
+		return LacksPermission
+	}
+	return ""
+}
+
+// Allows reports whether w may run the jobs of c, whatever it does now.
+func (t *Classes) Allows(c *Class, w *Worker) bool { return t.Lacks(c, w) == "" }
+
+// Standing is how a worker does now.
+type Standing struct {
+	Serves bool   // it takes part
+	Open   bool   // and has room for more
+	Drain  uint64 // when it is done with what it has
+}
+
+// Enter looks anew whether w belongs to c, and where it stands.
+func (t *Classes) Enter(c *Class, w *Worker, s Standing) {
+	is := s.Serves && t.Allows(c, w)
+	if was := c.member.Has(w.Index); was != is {
+		c.member.Put(w.Index, is)
+		if is {
+			c.fit++
+		} else {
+			c.fit--
+		}
+	}
+	if is && s.Open {
+		c.open.Set(w.Index, s.Drain)
+	} else {
+		c.open.Remove(w.Index)
+	}
+}
+
+// Review is Enter for all classes, after a change of what w is or may do.
+func (t *Classes) Review(w *Worker, s Standing) {
+	for _, c := range t.list {
+		t.Enter(c, w, s)
+	}
+}
+
+// Place puts w where its load belongs, after a change of nothing else.
+func (t *Classes) Place(w *Worker, s Standing) {
+	for _, c := range t.list {
+		switch {
+		case !s.Open:
+			c.open.Remove(w.Index)
+		case c.member.Has(w.Index):
+			c.open.Set(w.Index, s.Drain)
+		}
+	}
+}
+
+// SetGroup replaces the members of a group, none: there is no such group. It
+// yields the classes that it matters to: the caller lets each worker Enter.
+func (t *Classes) SetGroup(group string, members []string) (touched []*Class) {
+	if len(members) == 0 {
+		delete(t.groups, group)
+	} else {
+		set := make(map[string]bool, len(members))
+		for _, m := range members {
+			set[m] = true
+		}
+		t.groups[group] = set
+	}
+	for _, c := range t.list {
+		if slices.Contains(c.permission.Groups, group) {
+			touched = append(touched, c)
+		}
+	}
+	return touched
+}

@@ -1,0 +1,246 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/eligible"
+	"github.com/skein-project/skein/scheduler/plan/pace"
+)
+
+// roster is all workers: who may get something now, and from whom it should be
+// copied.
+type roster struct {
+	cfg     *Config
+	timers  *timers
+	classes *eligible.Classes
+	kinds   *pace.Kinds
+
+	workers  []*worker // by index, nil: vacant
+	vacant   []int32
+	byNode   map[cluster.NodeID]*worker
+	roomy    int // workers that may get something now
+	spare    int // those of them with a free slot
+	doubtful []*worker
+}
+
+// listed says in which of the roster's counts and lists a worker is.
+type listed struct {
+	open     bool // it may get something now
+	spare    bool // and it has a free slot
+	doubtful bool
+}
+
+func newRoster(cfg *Config, timers *timers) *roster {
+	return &roster{cfg: cfg, timers: timers, classes: eligible.NewClasses(), kinds: pace.NewKinds(), byNode: make(map[cluster.NodeID]*worker)}
+}
+
+// get returns the worker of a host, and makes it if there is none.
+func (r *roster) get(n cluster.NodeID, now time.Duration) *worker {
+	if w := r.byNode[n]; w != nil {
+		return w
+	}
+	w := &worker{node: n, contact: contact{since: now, revived: now}, vitals: vitals{output: now}}
+	w.timer.worker = w
+	if free := len(r.vacant); free > 0 {
+		w.host.Index, r.vacant = r.vacant[free-1], r.vacant[:free-1]
+		r.workers[w.host.Index] = w
+	} else {
+		w.host.Index = int32(len(r.workers))
+		r.workers = append(r.workers, w)
+	}
+	w.pace.Index = w.host.Index
+	r.byNode[n] = w
+	return w
+}
+
+// forget drops a worker that is gone for good.
+func (r *roster) forget(w *worker, now time.Duration) {
+	if w.health != cluster.Left || w.connected || len(w.tries) > 0 {
+		return
+	}
+	r.review(w, now) // it leaves every class
+	r.timers.stop(&w.timer)
+	r.kinds.Drop(&w.pace)
+	delete(r.byNode, w.node)
+	r.workers[w.host.Index] = nil
+	r.vacant = append(r.vacant, w.host.Index)
+}
+
+// class returns the class of a job that begins.
+func (r *roster) class(spec job.Spec, owner string) *eligible.Class {
+	c, fresh := r.classes.Open(spec, owner)
+	if fresh {
+		r.enter(c)
+	}
+	return c
+}
+
+func (r *roster) enter(c *eligible.Class) {
+	for _, w := range r.workers {
+		if w != nil {
+			r.classes.Enter(c, &w.host, w.standing())
+		}
+	}
+}
+
+// kind returns the kind of work of a job that begins.
+func (r *roster) kind(spec job.Spec) *pace.Kind {
+	k, forgotten := r.kinds.Open(spec)
+	for _, w := range r.workers {
+		if forgotten != nil && w != nil {
+			w.pace.Forget(forgotten)
+		}
+	}
+	return k
+}
+
+// leave takes in that a job of that class and kind ended.
+func (r *roster) leave(c *eligible.Class, k *pace.Kind) {
+	r.kinds.Close(k)
+	r.classes.Close(c)
+}
+
+// setGroup replaces the members of a group.
+func (r *roster) setGroup(group string, members []string) {
+	for _, c := range r.classes.SetGroup(group, members) {
+		r.enter(c)
+	}
+}
+
+// review looks anew at all that w may do. It is called after every change of
+// what w is allowed or fit to do.
+func (r *roster) review(w *worker, now time.Duration) {
+	r.gauge(w, now)
+	r.classes.Review(&w.host, w.standing())
+	r.doubt(w, now)
+}
+
+// place puts w where its load belongs. It is called after every change of what
+// w has to do.
+func (r *roster) place(w *worker, now time.Duration) {
+	r.gauge(w, now)
+	r.classes.Place(&w.host, w.standing())
+}
+
+// gauge looks anew whether w has room for more.
+func (r *roster) gauge(w *worker, now time.Duration) {
+	is := w.serves() && w.hasRoom(r.cfg, now)
+	if is != w.open {
+		w.open = is
+		if is {
+			r.roomy++
+		} else {
+			r.roomy--
+		}
+	}
+	if spare := is && len(w.tries) < w.slots; spare != w.spare {
+		w.spare = spare
+		if spare {
+			r.spare++
+		} else {
+			r.spare--
+		}
+	}
+}
+
+// doubt keeps the list of the doubtful, and the timer that lets a worker become
+// one.
+func (r *roster) doubt(w *worker, now time.Duration) {
+	if is := w.uncertain(r.cfg, now); is != w.doubtful {
+		w.doubtful = is
+		if is {
+			r.doubtful = append(r.doubtful, w)
+		} else {
+			r.doubtful = slices.DeleteFunc(r.doubtful, func(o *worker) bool { return o == w })
+		}
+	}
+	switch {
+	case !w.connected && !w.doubtful:
+		r.timers.set(&w.timer, w.since+r.cfg.Grace)
+	case now < w.until:
+		r.timers.set(&w.timer, w.until)
+	}
+}
+
+// wake handles a worker's timer.
+func (r *roster) wake(w *worker, now time.Duration) {
+	if w.signal == Stuck && now >= w.until {
+		w.signal, w.output = Idle, now // another chance
+	}
+	r.review(w, now)
+}
+
+// rest lets w get nothing new for a while.
+func (r *roster) rest(w *worker, until, now time.Duration) {
+	w.until = until
+	r.timers.set(&w.timer, until)
+	r.place(w, now)
+}
+
+// evict lets w take no part for a while, and says why.
+func (r *roster) evict(w *worker, now time.Duration) (reason string) {
+	reason = fmt.Sprintf("worker is stuck: nothing came from it for %s", (now - w.output).Round(time.Second))
+	w.signal = Stuck
+	w.until = now + min(lastEvict, firstEvict<<min(w.evictions, 10))
+	w.evictions++
+	r.timers.set(&w.timer, w.until)
+	r.review(w, now)
+	return reason
+}
+
+// slots counts the slots of all workers that take part and have the executor;
+// empty: any.
+func (r *roster) slots(executor string) int {
+	n := 0
+	for _, w := range r.workers {
+		if w != nil && w.serves() && (executor == "" || slices.Contains(w.host.Executors, executor)) {
+			n += w.slots
+		}
+	}
+	return n
+}
+
+// WorkerView is what the plan knows of a worker.
+type WorkerView struct {
+	Worker    cluster.NodeID
+	Connected bool
+	Health    cluster.Health
+	Slots     int
+	Tries     int
+	Backlog   uint64        // iterations assigned and not answered
+	Drain     time.Duration // until it is done with them
+	Rate      float64       // iterations per second at its latest work; 0: not measured yet
+	Window    int           // attempts that it may hold
+	Draining  bool
+	Ready     bool
+	Signal    Signal
+	Verdict   Verdict
+	Trusted   bool          // its results are believed without another's
+	Until     time.Duration // it gets nothing until then; 0: it does
+}
+
+// views describes the workers by name.
+func (r *roster) views(now time.Duration) []WorkerView {
+	out := make([]WorkerView, 0, len(r.byNode))
+	for _, w := range r.workers {
+		if w == nil {
+			continue
+		}
+		v := WorkerView{
+			Worker: w.node, Connected: w.connected, Health: w.health, Slots: w.slots, Tries: len(w.tries), Backlog: w.backlog,
+			Drain: w.load / time.Duration(max(1, w.slots)), Window: w.holds(r.cfg), Draining: w.draining, Ready: !w.unready,
+			Signal: w.signal, Verdict: w.verdict(), Trusted: w.trusted(), Rate: w.pace.Latest() * float64(w.slots),
+		}
+		if w.until > now {
+			v.Until = w.until
+		}
+		out = append(out, v)
+	}
+	slices.SortFunc(out, func(a, b WorkerView) int { return cmp.Compare(a.Worker, b.Worker) })
+	return out
+}

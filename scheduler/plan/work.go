@@ -1,0 +1,301 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/fair"
+	"github.com/skein-project/skein/scheduler/plan/results"
+	"github.com/skein-project/skein/scheduler/plan/step"
+)
+
+// work is the open jobs and all attempts at them: how each begins and ends, and
+// what follows for the workers that have it.
+type work struct {
+	cfg    *Config
+	out    *actions
+	timers *timers
+	roster *roster
+	round  *fair.Round[*openJob]
+
+	jobs   []*openJob // in the order in which they came
+	byID   map[job.ID]*openJob
+	copies int // open attempts near the end of jobs
+}
+
+// addJob begins a job.
+func (k *work) addJob(e step.JobAdded, now time.Duration) {
+	if k.byID[e.Job] != nil {
+		return
+	}
+	j := &openJob{
+		id: e.Job, spec: e.Spec, board: newBoard(e.Job, e.Spec.Chunks()), term: jobTerm{added: now - e.Age, idle: now},
+		class: k.roster.class(e.Spec, e.Owner), kind: k.roster.kind(e.Spec), metrics: results.NewPool(), failures: newFailures(),
+	}
+	lag := time.Duration(min(e.Spec.EffectivePriority(), job.MaxPriority)) * k.cfg.Ageing
+	k.round.Open(&j.place, j, e.Owner, lag)
+	j.term.timer = timer{job: j, chunk: -1}
+	k.jobs = append(k.jobs, j)
+	k.byID[j.id] = j
+	if e.Restore != nil {
+		k.restore(j, e.Restore, now)
+		if e.Restore.Stopped {
+			k.finish(j, cancelled, "stopped by "+e.Restore.Actor, now)
+			return
+		}
+		if k.conclude(j, now) {
+			return
+		}
+	}
+	k.arm(j, now)
+	k.line(j)
+}
+
+// restore takes over what the log says of a job.
+func (k *work) restore(j *openJob, r *step.Restore, now time.Duration) {
+	j.failures.attempts, j.failures.reason = r.Failures, r.Reason
+	j.metrics = results.NewPool(r.Metrics...)
+	open := make([]bool, len(j.chunks))
+	for _, o := range r.Open {
+		open[o.Chunk] = true
+	}
+	for i := range j.chunks {
+		if !open[i] {
+			j.start()
+			j.move(i, accepted)
+		}
+	}
+	for _, o := range r.Open {
+		c := &j.chunks[o.Chunk]
+		c.attempts, c.failed, c.lost = int32(o.Attempts), int16(o.Failed), int16(o.Lost)
+		c.avoid = slices.Clone(o.FailedOn)
+		if o.Attempts > 0 {
+			j.start()
+		}
+		if o.GivenUp {
+			c.avoid = nil
+			j.move(o.Chunk, givenUp)
+			continue
+		}
+		if o.Disputed {
+			c.disputed, c.check = true, &check{}
+		}
+		if o.Failed > 0 {
+			j.failures.chunks++
+			for _, n := range o.FailedOn {
+				j.failures.on[n] = true
+			}
+		}
+		for _, t := range o.Tries {
+			k.open(j, o.Chunk, t.Number, k.roster.get(t.Worker, now), now)
+		}
+		if c.state == pending && c.attempts > 0 {
+			j.requeue(o.Chunk)
+		}
+	}
+}
+
+// release lets the chunks of a job that were given up be tried again, as if for
+// the first time, but with other attempt numbers than they had.
+func (k *work) release(e step.JobReleased, now time.Duration) {
+	j := k.byID[e.Job]
+	if j == nil || j.count[givenUp] == 0 {
+		return
+	}
+	spans, attempt := j.releasable()
+	for _, s := range spans {
+		for i := s.First; i <= s.Last; i++ {
+			c := &j.chunks[i]
+			c.attempts, c.failed, c.lost, c.check = int32(attempt), 0, 0, nil
+			j.move(i, pending)
+			j.requeue(i)
+		}
+	}
+	j.waits, j.term.idle = false, now
+	j.failures.reset()
+	k.out.emit(step.Released{Job: j.id, Actor: e.Actor, Chunks: spans, Attempt: attempt})
+	k.line(j)
+}
+
+func (k *work) stopJob(e step.JobStopped, now time.Duration) {
+	if j := k.byID[e.Job]; j != nil {
+		k.finish(j, cancelled, "stopped by "+e.Actor, now)
+	}
+}
+
+// line lets a job wait for workers if it has anything to give out.
+func (k *work) line(j *openJob) {
+	if j.place.Waits() || j.state > running || !j.ready() {
+		return
+	}
+	k.round.Wait(&j.place, j.term.added)
+}
+
+// retry lets a chunk be tried again whose time to wait is over.
+func (k *work) retry(j *openJob, index int) {
+	j.waiting--
+	j.requeue(index)
+	k.line(j)
+}
+
+// giveUp closes a chunk without result; other attempts at it are cancelled. One
+// whose results are disputed keeps the first of them.
+func (k *work) giveUp(j *openJob, index int, reason string, now time.Duration) {
+	if j.chunks[index].disputed {
+		k.leave(j, index, accepted, now)
+		k.conclude(j, now)
+		return
+	}
+	k.leave(j, index, givenUp, now)
+	j.failures.reason = fmt.Sprintf("chunk %d: %s", index, reason)
+	if j.spec.Partial() == job.PartialFail && !j.closed() {
+		k.finish(j, failed, "given up, as the job wants no part of a result: "+j.failures.reason, now)
+		return
+	}
+	k.conclude(j, now)
+}
+
+// leave closes a chunk and cancels what still runs of it. What a lost worker
+// had of it, while another's copy was accepted, counts as taken back.
+func (k *work) leave(j *openJob, index int, to chunkState, now time.Duration) {
+	c := &j.chunks[index]
+	j.move(index, to)
+	for _, t := range slices.Clone(c.tries) {
+		k.close(t, now)
+		switch {
+		case t.worker.connected:
+			k.out.cancel(t.worker.node, t.ref(), "the chunk is "+to.String())
+		case to == accepted:
+			k.out.emit(step.Reclaim{Attempt: t.ref(), Reason: "worker is lost, and a copy was accepted"})
+		}
+	}
+	if c.wait != nil && c.wait.pos != 0 {
+		k.timers.stop(c.wait)
+		j.waiting--
+	}
+	c.tries, c.avoid, c.check, c.wait, c.disputed = nil, nil, nil, nil, false
+}
+
+// conclude ends a job whose chunks are all closed.
+func (k *work) conclude(j *openJob, now time.Duration) bool {
+	if j.state > running || !j.closed() {
+		return false
+	}
+	switch {
+	case j.count[givenUp] == 0:
+		k.finish(j, completed, "", now)
+	case j.spec.Partial() == job.PartialWait:
+		if !j.waits {
+			j.waits = true
+			k.out.emit(step.Waiting{Job: j.id, Reason: clip(fmt.Sprintf("%s given up, an operator decides; the last at %s", j.share(givenUp), j.failures.reason))})
+		}
+		return false
+	case j.count[accepted] == 0 || j.spec.Partial() == job.PartialFail:
+		k.finish(j, failed, fmt.Sprintf("%s given up, the last at %s", j.share(givenUp), j.failures.reason), now)
+	default:
+		k.finish(j, partial, fmt.Sprintf("%d of %d chunks given up, the last at %s", j.count[givenUp], len(j.chunks), j.failures.reason), now)
+	}
+	return true
+}
+
+// finish takes a job out of the plan.
+func (k *work) finish(j *openJob, to jobState, reason string, now time.Duration) {
+	j.become(to)
+	k.out.emit(step.Finish{Job: j.id, State: job.State(to.String()), Reason: clip(reason)})
+	k.timers.stop(&j.term.timer)
+	had := make(map[*worker]bool)
+	for i := range j.chunks {
+		c := &j.chunks[i]
+		if c.wait != nil {
+			k.timers.stop(c.wait)
+		}
+		if c.check != nil {
+			for _, o := range c.check.seen {
+				if w := k.roster.byNode[o.node]; w != nil {
+					had[w] = true
+				}
+			}
+		}
+	}
+	for _, t := range slices.Clone(j.tries) {
+		k.close(t, now)
+		had[t.worker] = true
+	}
+	for _, w := range slices.SortedFunc(maps.Keys(had), byName) {
+		if w.connected {
+			k.out.emit(step.Cancel{Worker: w.node, Job: j.id, Reason: "the job is " + to.String()})
+		}
+	}
+	k.jobs = slices.DeleteFunc(k.jobs, func(o *openJob) bool { return o == j })
+	delete(k.byID, j.id)
+	k.roster.leave(j.class, j.kind)
+	k.round.Close(&j.place)
+}
+
+// timeUp ends a job that took too long, if it is so still.
+func (k *work) timeUp(j *openJob, now time.Duration) {
+	cause, reason := j.term.over(j.spec, len(j.tries) > 0, now)
+	if reason == "" {
+		k.arm(j, now)
+		return
+	}
+	k.out.emit(step.Stop{Job: j.id, Cause: cause, Reason: reason})
+	k.finish(j, timeout, fmt.Sprintf("%s: %s accepted", reason, j.share(accepted)), now)
+}
+
+// arm sets a job's timer to the next time at which it could be over.
+func (k *work) arm(j *openJob, now time.Duration) {
+	if at, ok := j.term.next(j.spec, len(j.tries) > 0); ok {
+		k.timers.set(&j.term.timer, max(at, now))
+	} else {
+		k.timers.stop(&j.term.timer)
+	}
+}
+
+// find returns the open attempt that a worker names, or nil.
+func (k *work) find(w *worker, r job.Attempt) *try {
+	j := k.byID[r.Job]
+	if j == nil || !j.has(r.Chunk) {
+		return nil
+	}
+	if t := j.chunks[r.Chunk].at(w); t != nil && t.attempt == r.Number {
+		return t
+	}
+	return nil
+}
+
+// starve tells of jobs that wait while no worker is fit.
+func (k *work) starve(now time.Duration) {
+	for _, j := range k.jobs {
+		if j.starves(k.cfg.Starve, now) {
+			k.out.emit(step.Starved{Job: j.id, Reason: k.roster.eligible(j.class)})
+		}
+	}
+}
+
+// Stats counts what is open.
+type Stats struct {
+	JobsPending, JobsRunning      int
+	ChunksPending, ChunksAssigned int
+	JobsStarved                   int // of all, those that no worker may run
+}
+
+func (k *work) stats() Stats {
+	var s Stats
+	for _, j := range k.jobs {
+		if j.state == queued {
+			s.JobsPending++
+		} else {
+			s.JobsRunning++
+		}
+		if j.hunger.since > 0 {
+			s.JobsStarved++
+		}
+		s.ChunksAssigned += j.count[assigned]
+		s.ChunksPending += j.count[pending]
+	}
+	return s
+}
