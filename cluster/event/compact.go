@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/skein-project/skein/cluster"
@@ -11,6 +12,17 @@ import (
 // their bodies are exactly what AppendBody writes: these are read several times
 // faster than by encoding/json. A body that differs in any way is left to
 // encoding/json, which reads the same from both.
+
+// ReadBody reads the body of e into body, a zero value of the body type of its
+// kind. Metrics are valid until the next call with the same Scratch. The error is
+// that of encoding/json.
+func ReadBody[T any](body *T, e *Event, sc *Scratch) error {
+	if ReadCompact(body, e.Body, sc) {
+		return nil
+	}
+	*body = *new(T)
+	return json.Unmarshal(e.Body, body)
+}
 
 // ReadCompact reads b into body, a pointer to a body type. If it reports false,
 // body may have been partly written, and b may still be valid JSON. Metrics are

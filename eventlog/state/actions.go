@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
 // How many of the latest entries are kept.
@@ -39,42 +40,42 @@ type Publication struct {
 }
 
 // act keeps a among the latest actions.
-func (s *State) act(e *event.Event, a Action) {
+func (h *hosts) act(e *event.Event, a Action) {
 	a.At, a.Node, a.Kind = e.HLC, e.Source.Node, e.Kind
-	a.Actor, a.Subject, a.Reason = clip(a.Actor, maxActor), clip(a.Subject, maxActor), clip(a.Reason, cluster.MaxReason)
-	s.actions = keepLatest(s.actions, keyOf(e), a, MaxActions)
+	a.Actor, a.Subject, a.Reason = canon.Clip(a.Actor, maxActor), canon.Clip(a.Subject, maxActor), canon.Clip(a.Reason, cluster.MaxReason)
+	h.actions.add(canon.KeyOf(e), a, MaxActions)
 }
 
 // applyAction folds what operators asked for and no other table tells.
-func (s *State) applyAction(e *event.Event) {
+func (h *hosts) applyAction(e *event.Event, from *bodies) {
 	switch e.Kind {
 	case event.KindTokenCreated, event.KindTokenRevoked:
-		if b, ok := decode[event.TokenChanged](s, e); ok {
-			s.act(e, Action{Actor: b.Actor, Subject: b.Invite})
+		if b, ok := read[event.TokenChanged](from, e); ok {
+			h.act(e, Action{Actor: b.Actor, Subject: b.Invite})
 		}
 	case event.KindVotersSet:
-		if b, ok := decode[event.VotersSet](s, e); ok {
-			s.act(e, Action{Actor: b.Actor, Subject: votersText(b)})
+		if b, ok := read[event.VotersSet](from, e); ok {
+			h.act(e, Action{Actor: b.Actor, Subject: votersText(b)})
 		}
 	case event.KindStepDownAsked:
-		if b, ok := decode[event.StepDownAsked](s, e); ok {
-			s.act(e, Action{Actor: b.Actor, Subject: string(b.Successor), Reason: b.Reason})
+		if b, ok := read[event.StepDownAsked](from, e); ok {
+			h.act(e, Action{Actor: b.Actor, Subject: string(b.Successor), Reason: b.Reason})
 		}
 	case event.KindOnionGranted:
-		if b, ok := decode[event.OnionGranted](s, e); ok {
-			s.act(e, Action{Actor: b.Actor, Subject: string(b.Node), Reason: b.Address})
+		if b, ok := read[event.OnionGranted](from, e); ok {
+			h.act(e, Action{Actor: b.Actor, Subject: string(b.Node), Reason: b.Address})
 		}
 	case event.KindOnionDrained:
-		if b, ok := decode[event.OnionDrained](s, e); ok {
-			s.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: "drained: " + strconv.FormatBool(b.Drained)})
+		if b, ok := read[event.OnionDrained](from, e); ok {
+			h.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: "drained: " + strconv.FormatBool(b.Drained)})
 		}
 	case event.KindOnionRotated:
-		if b, ok := decode[event.OnionRotated](s, e); ok {
-			s.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: b.From})
+		if b, ok := read[event.OnionRotated](from, e); ok {
+			h.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: b.From})
 		}
 	case event.KindConfigReloaded:
-		if b, ok := decode[event.ConfigReloaded](s, e); ok {
-			s.act(e, Action{Subject: strings.Join(b.Keys[:min(len(b.Keys), maxActor)], " ")})
+		if b, ok := read[event.ConfigReloaded](from, e); ok {
+			h.act(e, Action{Subject: strings.Join(b.Keys[:min(len(b.Keys), maxActor)], " ")})
 		}
 	}
 }
@@ -86,7 +87,7 @@ func votersText(b event.VotersSet) string {
 		words = append(words, "auto")
 	}
 	for _, v := range b.Voters[:min(len(b.Voters), cluster.MaxVoters)] {
-		words = append(words, clip(string(v), cluster.MaxNodeIDLen))
+		words = append(words, canon.Clip(string(v), cluster.MaxNodeIDLen))
 	}
 	if b.Forced {
 		words = append(words, "forced")
@@ -94,31 +95,55 @@ func votersText(b event.VotersSet) string {
 	return strings.Join(words, " ")
 }
 
-func (s *State) publishing(e *event.Event, b event.Publishing) {
-	if !isNode(b.Publisher, true) {
-		s.malformed++
-		return
+// publishes folds a change of the publishing duty. It reports false if the event
+// cannot be what it says.
+func (h *hosts) publishes(e *event.Event, b event.Publishing) bool {
+	if !canon.IsNode(b.Publisher, true) {
+		return false
 	}
-	at := keyOf(e)
-	s.member(e.Source.Node).publishing.set(at, b.Publishing)
-	s.published = keepLatest(s.published, at, Publication{
+	at := canon.KeyOf(e)
+	h.member(e.Source.Node).publishing.Set(at, b.Publishing)
+	h.published.add(at, Publication{
 		At: e.HLC, Node: e.Source.Node, Publishing: b.Publishing, Term: b.Term, Publisher: b.Publisher,
-		Why: clip(b.Why, cluster.MaxReason),
+		Why: canon.Clip(b.Why, cluster.MaxReason),
 	}, MaxPublications)
+	return true
 }
 
 // Actions returns the latest things that operators asked for, the oldest
 // first. Who stopped a job is told by the job.
-func (s *State) Actions() []Action { return values(s.actions) }
+func (h *hosts) Actions() []Action { return h.actions.values() }
 
 // Publications returns the latest changes of the publishing duty, the oldest
 // first.
-func (s *State) Publications() []Publication { return values(s.published) }
+func (h *hosts) Publications() []Publication { return h.published.values() }
 
-func values[T any](list []stamped[T]) []T {
-	out := make([]T, 0, len(list))
-	for _, v := range list {
-		out = append(out, v.v)
+// latest is a list of the latest values that were set, the oldest first.
+type latest[T any] []canon.Register[T]
+
+// add puts v in its place, and forgets the oldest of more than limit.
+func (l *latest[T]) add(at canon.Key, v T, limit int) {
+	i, _ := slices.BinarySearchFunc(*l, at, func(o canon.Register[T], at canon.Key) int { return o.At.Compare(at) })
+	*l = slices.Insert(*l, i, canon.Register[T]{At: at, V: v})
+	if len(*l) > limit {
+		*l = slices.Delete(*l, 0, 1)
+	}
+}
+
+// sorted reports whether add with this limit can have made the list.
+func (l latest[T]) sorted(limit int) bool {
+	for i := 1; i < len(l); i++ {
+		if l[i-1].At.Compare(l[i].At) >= 0 {
+			return false
+		}
+	}
+	return len(l) <= limit
+}
+
+func (l latest[T]) values() []T {
+	out := make([]T, 0, len(l))
+	for _, v := range l {
+		out = append(out, v.V)
 	}
 	return slices.Clip(out)
 }

@@ -161,7 +161,7 @@ func TestSealedJobsForget(t *testing.T) {
 		if j.State != job.Partial || j.Counts != (ChunkCounts{Accepted: 2}) || j.Disputed != 0 || j.Aggregates[0].Mean != 2 {
 			t.Fatalf("seed %d: %+v, want the first end's state and the first result", seed, j)
 		}
-		if s.jobs["j1"].chunks != nil || len(s.Open("j1")) != 0 {
+		if len(s.Open("j1")) != 0 || len(s.Unfinished("j1")) != 0 {
 			t.Fatal("the chunks are kept")
 		}
 		if _, _, malformed := s.Counts(); malformed != 1 {

@@ -1,6 +1,11 @@
 // Package state is the fold of the event log: what the events of all sources
 // together mean. It is pure; a State belongs to one caller at a time.
 //
+// A State hands each event to the part that it is about: chains, which says what
+// counts, leaseHistory, hosts, groups, onions, and package jobs. Each part folds
+// its events, writes and reads its canonical bytes (package canon), and answers
+// what readers ask of it.
+//
 // Order. Events of one source are applied in the order of their sequence
 // numbers; events of different sources may come in any order, and the State is
 // the same: Hash and AppendBinary give the same wherever the same events were

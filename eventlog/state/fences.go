@@ -7,11 +7,12 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
 // fences are the term_starts seen, void ones included.
 type fences struct {
-	all     map[key]*fence
+	all     map[canon.Key]*fence
 	live    []*fence // by term
 	version uint64   // rises with every change of live
 	// forks holds, per source that signed two histories, the first event in
@@ -23,12 +24,12 @@ type fences struct {
 }
 
 type fence struct {
-	at   key
+	at   canon.Key
 	term cluster.Term
 	cut  map[event.SourceID]uint64
 }
 
-func newFence(at key, body event.TermStart) *fence {
+func newFence(at canon.Key, body event.TermStart) *fence {
 	f := &fence{at: at, term: body.Term, cut: make(map[event.SourceID]uint64, len(body.Cut))}
 	for _, m := range body.Cut {
 		if seq, ok := f.cut[m.Source]; !ok || m.Seq < seq {
@@ -47,18 +48,18 @@ func (f *fences) clone() fences {
 // add learns a term_start and reports whether one that lived is void now.
 func (f *fences) add(n *fence) (unseated bool) {
 	if f.all == nil {
-		f.all = make(map[key]*fence)
+		f.all = make(map[canon.Key]*fence)
 	}
 	if _, ok := f.all[n.at]; ok {
 		return false
 	}
 	f.all[n.at] = n
-	if f.limit(n.at.src, n.term) < n.at.seq {
+	if f.limit(n.at.Source, n.term) < n.at.Seq {
 		return false // void from the start
 	}
 	f.version++
 	for _, o := range f.live {
-		if o.term < n.term && o.at.seq > n.cut[o.at.src] {
+		if o.term < n.term && o.at.Seq > n.cut[o.at.Source] {
 			unseated = true
 		}
 	}
@@ -72,7 +73,7 @@ func (f *fences) add(n *fence) (unseated bool) {
 
 func (f *fences) insert(n *fence) {
 	i, _ := slices.BinarySearchFunc(f.live, n, func(o, n *fence) int {
-		if o.term < n.term || o.term == n.term && o.at.less(n.at) {
+		if o.term < n.term || o.term == n.term && o.at.Less(n.at) {
 			return -1
 		}
 		return 1
@@ -85,14 +86,14 @@ func (f *fences) insert(n *fence) {
 func (f *fences) recompute() {
 	byTerm := slices.SortedFunc(maps.Values(f.all), func(a, b *fence) int {
 		switch {
-		case a.term != b.term && a.term > b.term, a.term == b.term && a.at.less(b.at):
+		case a.term != b.term && a.term > b.term, a.term == b.term && a.at.Less(b.at):
 			return -1
 		}
 		return 1
 	})
 	f.live = nil
 	for _, n := range byTerm {
-		if n.at.seq <= f.limit(n.at.src, n.term) {
+		if n.at.Seq <= f.limit(n.at.Source, n.term) {
 			f.insert(n)
 		}
 	}
@@ -103,7 +104,7 @@ func (f *fences) recompute() {
 func (f *fences) settle(term cluster.Term) {
 	f.settled = term
 	f.live = slices.DeleteFunc(slices.Clone(f.live), func(n *fence) bool { return n.term <= term })
-	f.all = make(map[key]*fence, len(f.live))
+	f.all = make(map[canon.Key]*fence, len(f.live))
 	for _, n := range f.live {
 		f.all[n.at] = n
 	}
@@ -125,46 +126,22 @@ func (f *fences) limit(src event.SourceID, term cluster.Term) uint64 {
 	return limit
 }
 
-// Limit returns the last event of a source that counts in a term: what stands
-// behind it is void. It speaks of events beyond the base.
-func (s *State) Limit(id event.SourceID, term cluster.Term) uint64 { return s.fences.limit(id, term) }
-
-// Void reports whether a higher term has fenced e off. Below the base that is
-// settled and no longer known: there it answers false.
-func (s *State) Void(e event.Event) bool {
-	if !e.Kind.Authority() || e.Seq <= s.BaseSeq(e.Source) {
-		return false
-	}
-	return e.Seq > s.fences.limit(e.Source, e.Term)
+// fork ends a source that signed two histories at event end: term_starts of it
+// from there on are none.
+func (f *fences) fork(id event.SourceID, end uint64) {
+	maps.DeleteFunc(f.all, func(at canon.Key, _ *fence) bool { return at.Source == id && at.Seq >= end })
+	f.recompute()
+	f.version++
 }
 
-// isVoid reports whether a higher term has fenced e off.
-func (s *State) isVoid(src *source, e *event.Event) bool {
-	if src.version != s.fences.version || src.term != e.Term || src.version == 0 {
-		src.term, src.version = e.Term, s.fences.version
-		src.fence = s.fences.limit(e.Source, e.Term)
-	}
-	return e.Seq > src.fence
-}
-
-// settled returns the highest term of which it is known that every event of a
-// lower one that is still to come, from whatever source, is void. That is so
-// as soon as all that the cuts of it and higher terms let through is applied.
-func (s *State) settled() cluster.Term {
-	// The sources that the fences looked at so far leave room for.
-	var room map[event.SourceID]bool
-	live := s.fences.live
-	for i, f := range slices.Backward(live) {
-		next := make(map[event.SourceID]bool)
-		for src, seq := range f.cut {
-			if (room == nil || room[src]) && seq > s.Seq(src) && !s.ended(src) {
-				next[src] = true
-			}
-		}
-		room = next
-		if len(room) == 0 {
-			return live[i].term
+// lowest returns the forks of both, of two of a source the lower.
+func lowest(a, b map[event.SourceID]uint64) map[event.SourceID]uint64 {
+	out := make(map[event.SourceID]uint64, len(a)+len(b))
+	maps.Copy(out, a)
+	for id, seq := range b {
+		if old, ok := out[id]; !ok || seq < old {
+			out[id] = seq
 		}
 	}
-	return s.fences.settled
+	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
 // group is a register; members are sorted and never changed. Without members
@@ -15,6 +16,9 @@ type group struct {
 	members []string
 }
 
+// groups are the groups of users, by name.
+type groups map[string]canon.Register[group]
+
 // Group is what is known of a group of users.
 type Group struct {
 	Name    string      `json:"name"`
@@ -23,61 +27,62 @@ type Group struct {
 	At      cluster.HLC `json:"at"`
 }
 
-// groupSet folds the members of a group; the latest event decides.
-func (s *State) groupSet(e *event.Event, b event.GroupSet) {
+// set folds the members of a group; the latest event decides. It reports false
+// if the event cannot be what it says.
+func (gs groups) set(e *event.Event, b event.GroupSet) bool {
 	if b.Check() != nil {
-		s.malformed++
-		return
+		return false
 	}
-	g := s.groups[b.Group]
-	g.set(keyOf(e), group{actor: clip(b.Actor, maxActor), members: b.Members})
-	s.groups[b.Group] = g
+	g := gs[b.Group]
+	g.Set(canon.KeyOf(e), group{actor: canon.Clip(b.Actor, maxActor), members: b.Members})
+	gs[b.Group] = g
+	return true
 }
 
 // Groups returns the groups that have members, by name.
-func (s *State) Groups() []Group {
-	out := make([]Group, 0, len(s.groups))
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		if g := s.groups[name]; len(g.v.members) > 0 {
-			out = append(out, Group{Name: name, Members: g.v.members, Actor: g.v.actor, At: g.at.hlc})
+func (gs groups) Groups() []Group {
+	out := make([]Group, 0, len(gs))
+	for _, name := range slices.Sorted(maps.Keys(gs)) {
+		if g, ok := gs.Group(name); ok {
+			out = append(out, g)
 		}
 	}
 	return out
 }
 
 // Group returns one group; false if it has no members.
-func (s *State) Group(name string) (Group, bool) {
-	g, ok := s.groups[name]
-	if !ok || len(g.v.members) == 0 {
+func (gs groups) Group(name string) (Group, bool) {
+	g, ok := gs[name]
+	if !ok || len(g.V.members) == 0 {
 		return Group{}, false
 	}
-	return Group{Name: name, Members: g.v.members, Actor: g.v.actor, At: g.at.hlc}, true
+	return Group{Name: name, Members: g.V.members, Actor: g.V.actor, At: g.At.HLC}, true
 }
 
-func (s *State) encodeGroups(e *encoder) {
-	e.count(len(s.groups))
-	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		g := s.groups[name]
-		e.text(name)
-		e.key(g.at)
-		e.text(g.v.actor)
-		e.count(len(g.v.members))
-		for _, m := range g.v.members {
-			e.text(m)
+func (gs groups) write(w *canon.Writer) {
+	w.Count(len(gs))
+	for _, name := range slices.Sorted(maps.Keys(gs)) {
+		g := gs[name]
+		w.Text(name)
+		w.Key(g.At)
+		w.Text(g.V.actor)
+		w.Count(len(g.V.members))
+		for _, m := range g.V.members {
+			w.Text(m)
 		}
-		e.flush(hashBuffer)
+		w.Flush()
 	}
 }
 
-func (d *decoder) groups(s *State) {
-	for n := d.count(); n > 0 && d.err == nil; n-- {
-		b := event.GroupSet{Group: d.text(cluster.MaxGroupName)}
-		at := d.key()
-		b.Actor = d.text(maxActor)
-		for n := d.count(); n > 0 && d.err == nil; n-- {
-			b.Members = append(b.Members, d.text(cluster.MaxPrincipal))
+func (gs groups) read(r *canon.Reader) {
+	for n := r.Count(); n > 0 && r.OK(); n-- {
+		b := event.GroupSet{Group: r.Text(cluster.MaxGroupName)}
+		at := r.Key()
+		b.Actor = r.Text(maxActor)
+		for n := r.Count(); n > 0 && r.OK(); n-- {
+			b.Members = append(b.Members, r.Text(cluster.MaxPrincipal))
 		}
-		d.check(b.Check() == nil, "group")
-		s.groups[b.Group] = stamped[group]{at: at, v: group{actor: b.Actor, members: b.Members}}
+		r.Check(b.Check() == nil, "group")
+		gs[b.Group] = canon.Register[group]{At: at, V: group{actor: b.Actor, members: b.Members}}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
 // onionKey is the public key of an onion address.
@@ -20,6 +21,9 @@ type onion struct {
 	actor   string
 }
 
+// onions are the addresses that were ever set, by their keys.
+type onions map[onionKey]canon.Register[onion]
+
 // Onion is an address that the cluster serves.
 type Onion struct {
 	Key     [32]byte            `json:"key"`
@@ -29,75 +33,76 @@ type Onion struct {
 	At      cluster.HLC         `json:"at"`
 }
 
-// onionSet folds what the owner of an address's key says.
-func (s *State) onionSet(e *event.Event, b event.OnionSet) {
+// set folds what the owner of an address's key says. It reports false if the
+// event cannot be what it says.
+func (os onions) set(e *event.Event, b event.OnionSet) bool {
 	if b.Check() != nil {
-		s.malformed++
-		return
+		return false
 	}
-	k, at := onionKey(b.Key), keyOf(e)
-	old, known := s.onions[k]
-	if known && (b.Version < old.v.version || b.Version == old.v.version && !old.at.less(at)) {
-		return
+	k, at := onionKey(b.Key), canon.KeyOf(e)
+	old, known := os[k]
+	if known && (b.Version < old.V.version || b.Version == old.V.version && !old.At.Less(at)) {
+		return true
 	}
-	s.onions[k] = stamped[onion]{at: at, v: onion{version: b.Version, removed: b.Removed, clients: b.Clients, actor: clip(b.Actor, maxActor)}}
+	os[k] = canon.Register[onion]{At: at, V: onion{version: b.Version, removed: b.Removed, clients: b.Clients, actor: canon.Clip(b.Actor, maxActor)}}
+	return true
 }
 
 // Onions returns the addresses that the cluster serves, those first that were
 // set earlier.
-func (s *State) Onions() []Onion {
+func (os onions) Onions() []Onion {
 	var out []Onion
-	for _, k := range s.onionKeys() {
-		if !s.onions[k].v.removed {
-			out = append(out, s.Onion(k))
+	for _, k := range os.keys() {
+		if !os[k].V.removed {
+			out = append(out, os.Onion(k))
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Onion) int { return s.onions[a.Key].at.compare(s.onions[b.Key].at) })
+	slices.SortStableFunc(out, func(a, b Onion) int { return os[a.Key].At.Compare(os[b.Key].At) })
 	return out
 }
 
 // Onion is an address as it was last set, removed or not; its version is 0 if it
 // never was.
-func (s *State) Onion(k [32]byte) Onion {
-	o := s.onions[k]
-	return Onion{Key: k, Version: o.v.version, Clients: o.v.clients, Actor: o.v.actor, At: o.at.hlc}
+func (os onions) Onion(k [32]byte) Onion {
+	o := os[k]
+	return Onion{Key: k, Version: o.V.version, Clients: o.V.clients, Actor: o.V.actor, At: o.At.HLC}
 }
 
-func (s *State) onionKeys() []onionKey {
-	return slices.SortedFunc(maps.Keys(s.onions), func(a, b onionKey) int { return bytes.Compare(a[:], b[:]) })
+func (os onions) keys() []onionKey {
+	return slices.SortedFunc(maps.Keys(os), func(a, b onionKey) int { return bytes.Compare(a[:], b[:]) })
 }
 
-func (s *State) encodeOnions(e *encoder) {
-	e.count(len(s.onions))
-	for _, k := range s.onionKeys() {
-		o := s.onions[k]
-		e.text(string(k[:]))
-		e.key(o.at)
-		e.num(o.v.version)
-		e.flag(o.v.removed)
-		e.text(o.v.actor)
-		e.count(len(o.v.clients))
-		for _, c := range o.v.clients {
-			e.text(c.Name)
-			e.text(string(c.Key))
+func (os onions) write(w *canon.Writer) {
+	w.Count(len(os))
+	for _, k := range os.keys() {
+		o := os[k]
+		w.Text(string(k[:]))
+		w.Key(o.At)
+		w.Num(o.V.version)
+		w.Flag(o.V.removed)
+		w.Text(o.V.actor)
+		w.Count(len(o.V.clients))
+		for _, c := range o.V.clients {
+			w.Text(c.Name)
+			w.Text(string(c.Key))
 		}
-		e.flush(hashBuffer)
+		w.Flush()
 	}
 }
 
-// onions reads addresses whose signatures were checked when they were folded.
-func (d *decoder) onions(s *State) {
-	for n := d.count(); n > 0 && d.err == nil; n-- {
-		b := event.OnionSet{Key: []byte(d.text(maxKeyLen))}
-		at := d.key()
-		b.Version, b.Removed, b.Actor = d.num(), d.flag(), d.text(maxActor)
-		for n := d.count(); n > 0 && d.err == nil; n-- {
-			b.Clients = append(b.Clients, event.OnionClient{Name: d.text(maxActor), Key: []byte(d.text(maxKeyLen))})
+// read reads addresses whose signatures were checked when they were folded.
+func (os onions) read(r *canon.Reader) {
+	for n := r.Count(); n > 0 && r.OK(); n-- {
+		b := event.OnionSet{Key: []byte(r.Text(maxKeyLen))}
+		at := r.Key()
+		b.Version, b.Removed, b.Actor = r.Num(), r.Flag(), r.Text(maxActor)
+		for n := r.Count(); n > 0 && r.OK(); n-- {
+			b.Clients = append(b.Clients, event.OnionClient{Name: r.Text(maxActor), Key: []byte(r.Text(maxKeyLen))})
 		}
-		d.check(d.err == nil && b.CheckForm() == nil, "onion address")
-		if d.err != nil {
+		r.Check(r.OK() && b.CheckForm() == nil, "onion address")
+		if !r.OK() {
 			return
 		}
-		s.onions[onionKey(b.Key)] = stamped[onion]{at: at, v: onion{version: b.Version, removed: b.Removed, clients: b.Clients, actor: b.Actor}}
+		os[onionKey(b.Key)] = canon.Register[onion]{At: at, V: onion{version: b.Version, removed: b.Removed, clients: b.Clients, actor: b.Actor}}
 	}
 }

@@ -1,114 +1,48 @@
 package state
 
 import (
-	"encoding/json"
 	"iter"
 	"maps"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
-	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state/canon"
+	"github.com/skein-project/skein/eventlog/state/jobs"
 )
 
 // State is the meaning of the events applied so far. The zero value is not
 // usable, see New.
+//
+// It hands each event to the part that it is about. The embedded parts answer
+// readers themselves.
 type State struct {
-	// What a rebuild keeps: it decides what counts, not what is.
-	fences  fences
-	winners map[job.ID]key  // submission that defines the job, once disputed
-	tombs   map[job.ID]tomb // of forgotten jobs
-	base    *base           // what no event can change any more; nil: nothing
+	chains // which events count
+	leaseHistory
+	hosts
+	groups
+	onions
+	jobs *jobs.Fold
+	bodies
 
-	// What a rebuild begins anew.
-	stale     bool // a rebuild was asked for
-	sources   map[event.SourceID]*source
-	members   map[cluster.NodeID]*member
-	actions   []stamped[Action]      // the latest, oldest first
-	published []stamped[Publication] // the latest, oldest first
-	terms     map[termKey]*termInfo
-	older     olderTerms
-	releases  map[cluster.NodeID][]release // the highest terms of each holder, by term
-	config    stamped[cluster.VoterConfig]
-	groups    map[string]stamped[group]
-	onions    map[onionKey]stamped[onion]
-	jobs      map[job.ID]*foldedJob
-	applied   uint64
-	void      uint64
-	malformed uint64
-	refused   uint64
-	refusals  []Refusal // the latest, oldest first
-
-	scratch *event.Scratch // of decoding; nil: to be made
-}
-
-// key orders events of all sources: the lower comes first.
-type key struct {
-	hlc cluster.HLC
-	src event.SourceID
-	seq uint64
-}
-
-func keyOf(e *event.Event) key { return key{hlc: e.HLC, src: e.Source, seq: e.Seq} }
-
-func (k key) isZero() bool { return k.seq == 0 && k.hlc == 0 }
-
-func (k key) less(o key) bool { return k.compare(o) < 0 }
-
-func (k key) later(o key) key {
-	if k.less(o) {
-		return o
-	}
-	return k
-}
-
-func (k key) compare(o key) int {
-	switch {
-	case k.hlc < o.hlc:
-		return -1
-	case k.hlc > o.hlc:
-		return 1
-	}
-	if c := k.src.Compare(o.src); c != 0 {
-		return c
-	}
-	switch {
-	case k.seq < o.seq:
-		return -1
-	case k.seq > o.seq:
-		return 1
-	}
-	return 0
-}
-
-// source is what is known of one chain.
-type source struct {
-	seq uint64 // last applied
-	// last holds, per term, the last authority event that counted.
-	last map[cluster.Term]uint64
-	// The fence that applied last: events of term up to fence live.
-	term    cluster.Term
-	fence   uint64
-	version uint64 // of the fences it was computed from
+	applied uint64
+	void    uint64
+	stale   bool // a rebuild was asked for
 }
 
 // New returns the State of an empty log.
 func New() *State {
-	s := &State{winners: make(map[job.ID]key), tombs: make(map[job.ID]tomb)}
-	s.reset()
-	return s
+	return &State{
+		chains: newChains(), leaseHistory: newLeaseHistory(), hosts: newHosts(), groups: make(groups), onions: make(onions),
+		jobs: jobs.New(),
+	}
 }
 
-// reset forgets what a rebuild begins anew.
-func (s *State) reset() {
-	*s = State{
-		fences: s.fences, winners: s.winners, tombs: s.tombs, base: s.base, scratch: s.scratch,
-		sources:  make(map[event.SourceID]*source),
-		members:  make(map[cluster.NodeID]*member),
-		terms:    make(map[termKey]*termInfo),
-		releases: make(map[cluster.NodeID][]release),
-		groups:   make(map[string]stamped[group]),
-		onions:   make(map[onionKey]stamped[onion]),
-		jobs:     make(map[job.ID]*foldedJob),
+// Clone returns an independent copy.
+func (s *State) Clone() *State {
+	return &State{
+		chains: s.chains.clone(), leaseHistory: s.leaseHistory.clone(), hosts: s.hosts.clone(),
+		groups: maps.Clone(s.groups), onions: maps.Clone(s.onions), jobs: s.jobs.Clone(),
+		bodies:  bodies{malformed: s.malformed},
+		applied: s.applied, void: s.void, stale: s.stale,
 	}
 }
 
@@ -136,8 +70,7 @@ func (s *State) Apply(e event.Event) (rebuild bool) {
 	}
 	if e.Kind == event.KindTermStart {
 		if rebuild = s.applyTermStart(src, &e); rebuild {
-			clear(s.winners) // a winner may be void now
-			s.unbury()
+			s.jobs.Reconsider()
 		}
 	} else {
 		rebuild = s.applyAuthority(src, &e)
@@ -146,36 +79,41 @@ func (s *State) Apply(e event.Event) (rebuild bool) {
 	return rebuild
 }
 
+// Fork tells that a source signed two histories that differ from its event seq
+// on, which is at least 1. No event of it from there on counts, on whichever of
+// them it stands, except what lies below the base; of several forks of a source
+// the lowest counts. Like Apply it reports true when the caller must call
+// Refold before reading the State.
+func (s *State) Fork(id event.SourceID, seq uint64) (rebuild bool) {
+	if !s.fork(id, seq) {
+		return false
+	}
+	s.jobs.Reconsider()
+	s.stale = true
+	return true
+}
+
 // Refold folds events from the beginning: from nothing, or from base, which it
 // leaves as it is; then the events are those beyond base's positions, and
 // others are ignored. The sequence is read until no event voids an earlier one
 // any more, at least once; each time it must yield the same events, and those
 // of one source in order. A stale base is a bug of the caller.
 func (s *State) Refold(base *State, events iter.Seq[event.Event]) {
-	switch {
-	case base != nil && base.stale:
-		panic("state: refold from a stale base")
-	case base != nil:
+	if base == nil {
+		s.chains.rebase(nil)
+		s.jobs.Rebase(nil)
+	} else {
+		if base.stale {
+			panic("state: refold from a stale base")
+		}
 		// What was learned without this base may reach under it.
 		base = base.Clone()
 		base.settle()
-		forks := lowest(base.fences.forks, s.fences.forks)
-		s.fences, s.winners, s.tombs = base.fences.clone(), make(map[job.ID]key), maps.Clone(base.tombs)
-		s.fences.forks = forks
-	case s.base != nil:
-		s.fences, s.winners, s.base = fences{forks: s.fences.forks}, make(map[job.ID]key), nil
-		s.unbury()
+		s.chains.rebase(&base.chains)
+		s.jobs.Rebase(base.jobs)
 	}
 	for {
-		if base != nil {
-			fences, winners, tombs := s.fences, s.winners, s.tombs
-			*s = *base.Clone()
-			s.fences, s.winners, s.tombs = fences, winners, tombs
-			s.buryAll()
-			s.refuseForks()
-		} else {
-			s.reset()
-		}
+		s.restart(base)
 		again := false
 		for e := range events {
 			// Read on after a rebuild: every fence that is learned now saves
@@ -183,47 +121,57 @@ func (s *State) Refold(base *State, events iter.Seq[event.Event]) {
 			again = s.Apply(e) || again
 		}
 		if !again {
-			clear(s.winners) // the jobs tell the same by now
+			s.jobs.Rebuilt()
 			return
 		}
 	}
 }
 
+// restart begins one pass of Refold: with nothing, or with a copy of base. What
+// was learned of which events count is kept.
+func (s *State) restart(base *State) {
+	next := New()
+	if base != nil {
+		next = base.Clone()
+	}
+	next.chains.inherit(&s.chains)
+	next.jobs.Inherit(s.jobs)
+	next.scratch = s.scratch
+	*s = *next
+}
+
+// settle makes what is folded so far the base.
+func (s *State) settle() {
+	s.jobs.SetBase()
+	s.setBase()
+}
+
 // Spoil makes the State stale: not all events were read.
 func (s *State) Spoil() { s.stale = true }
 
-func (s *State) source(id event.SourceID) *source {
-	src, ok := s.sources[id]
-	if !ok {
-		src = &source{last: make(map[cluster.Term]uint64)}
-		s.sources[id] = src
-	}
-	return src
+// Counts says how many events were applied, and of these how many are void by
+// a fence and how many could not be understood.
+func (s *State) Counts() (applied, void, malformed uint64) {
+	return s.applied, s.void, s.malformed + s.jobs.Malformed()
 }
 
+// applyPlain folds an event that needs no authority.
 func (s *State) applyPlain(e *event.Event) {
-	if s.applyMember(e) {
-		return
-	}
 	switch e.Kind {
 	case event.KindLeaseReleased:
-		if b, ok := decode[event.LeaseReleased](s, e); ok {
-			s.leaseEnded(e, b)
+		if b, ok := read[event.LeaseReleased](&s.bodies, e); ok {
+			s.note(s.leaseHistory.ended(e, b))
 		}
 	case event.KindLeaseLost:
-		if b, ok := decode[event.LeaseLost](s, e); ok {
-			s.leaseEnded(e, event.LeaseReleased{Term: b.Term, Reason: b.Reason})
+		if b, ok := read[event.LeaseLost](&s.bodies, e); ok {
+			s.note(s.leaseHistory.ended(e, event.LeaseReleased{Term: b.Term, Reason: b.Reason}))
 		}
 	case event.KindOnionSet:
-		if b, ok := decode[event.OnionSet](s, e); ok {
-			s.onionSet(e, b)
-		}
-	case event.KindPublishing:
-		if b, ok := decode[event.Publishing](s, e); ok {
-			s.publishing(e, b)
+		if b, ok := read[event.OnionSet](&s.bodies, e); ok {
+			s.note(s.onions.set(e, b))
 		}
 	default:
-		s.applyAction(e)
+		s.hosts.apply(e, &s.bodies)
 	}
 }
 
@@ -236,67 +184,37 @@ func (s *State) applyAuthority(src *source, e *event.Event) (rebuild bool) {
 	src.last[e.Term] = e.Seq
 	switch e.Kind {
 	case event.KindConfigChanged:
-		if b, ok := decode[event.ConfigChanged](s, e); ok {
-			s.configChanged(e, b)
+		if b, ok := read[event.ConfigChanged](&s.bodies, e); ok {
+			s.note(s.configured(e, b))
 		}
 		return false
 	case event.KindGroupSet:
-		if b, ok := decode[event.GroupSet](s, e); ok {
-			s.groupSet(e, b)
-		}
-		return false
-	case event.KindJobsForgotten:
-		if b, ok := decode[event.JobsForgotten](s, e); ok {
-			return s.forget(e, b)
-		}
-		return false
-	case event.KindJobSubmitted:
-		if b, ok := decode[event.JobSubmitted](s, e); ok {
-			return s.jobSubmitted(e, b)
+		if b, ok := read[event.GroupSet](&s.bodies, e); ok {
+			s.note(s.groups.set(e, b))
 		}
 		return false
 	}
-	s.applyJob(e)
-	return false
+	rebuild, refused := s.jobs.Apply(e)
+	for _, reason := range refused {
+		s.refuse(e, reason)
+	}
+	return rebuild
 }
 
-// decode reads the body of e and counts what cannot be read.
-func decode[T any](s *State, e *event.Event) (T, bool) {
-	var body T
-	if s.scratch == nil {
-		s.scratch = event.NewScratch()
+func (s *State) applyTermStart(src *source, e *event.Event) (rebuild bool) {
+	b, ok := read[event.TermStart](&s.bodies, e)
+	if !ok {
+		return false
 	}
-	if event.ReadCompact(&body, e.Body, s.scratch) {
-		return body, true
-	}
-	body = *new(T)
-	if err := json.Unmarshal(e.Body, &body); err != nil {
+	if b.Term != e.Term || !validTermStart(b) {
 		s.malformed++
-		return body, false
+		return false
 	}
-	return body, true
-}
-
-// clip bounds a text.
-func clip(text string, limit int) string {
-	return text[:min(len(text), limit)]
-}
-
-// isNode reports whether n can name a host; with optional, also that it names
-// none.
-func isNode(n cluster.NodeID, optional bool) bool {
-	if n == "" {
-		return optional
+	counts, rebuild := s.termStart(src, e, b)
+	if counts {
+		s.started(canon.KeyOf(e), b)
+	} else {
+		s.void++
 	}
-	_, err := cluster.ParseNodeID(string(n))
-	return err == nil
-}
-
-func areNodes(list []cluster.NodeID) bool {
-	for _, n := range list {
-		if !isNode(n, false) {
-			return false
-		}
-	}
-	return len(list) <= cluster.MaxVoters
+	return rebuild
 }

@@ -354,20 +354,29 @@ func TestFencesAgainstTheNaiveTwin(t *testing.T) {
 	}
 }
 
-// counts recomputes what the fold keeps incrementally.
+// counts holds what the fold keeps incrementally of jobs against what Decode
+// computes from their chunks.
 func counts(s *State) error {
-	for _, j := range s.known() {
-		var count [chunkStates]int
-		var iterations uint64
-		for i := range j.chunks {
-			count[j.chunks[i].state()]++
-			if a := j.chunks[i].accept; a != nil {
-				_, n := j.spec.ChunkRange(i)
-				iterations += n
-			}
-		}
-		if count != j.count || iterations != j.iterations {
-			return fmt.Errorf("job %s counts %v, %d iterations; its chunks %v, %d", j.id, j.count, j.iterations, count, iterations)
+	b, err := s.AppendBinary(nil)
+	if err != nil {
+		return err
+	}
+	d, err := Decode(b)
+	if err != nil {
+		return err
+	}
+	return sameCounts(s, d)
+}
+
+func sameCounts(s, d *State) error {
+	kept, computed := s.Jobs(), d.Jobs()
+	if len(kept) != len(computed) {
+		return fmt.Errorf("%d jobs, decoded %d", len(kept), len(computed))
+	}
+	for i, a := range kept {
+		b := computed[i]
+		if a.ID != b.ID || a.State != b.State || a.Counts != b.Counts || a.Iterations != b.Iterations || a.Disputed != b.Disputed || a.Seconds != b.Seconds {
+			return fmt.Errorf("job %s has %+v, its chunks say %+v", a.ID, a, b)
 		}
 	}
 	return nil
@@ -581,53 +590,6 @@ func TestBadEventsChangeNothing(t *testing.T) {
 	}
 	if _, _, malformed := s.Counts(); malformed != 10 {
 		t.Errorf("%d malformed events counted, want 10", malformed)
-	}
-}
-
-func TestTreeAgainstTwoPasses(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 7))
-	for _, chunks := range []int{1, 2, 3, 7, 64, 257} {
-		tr := newTree(chunks)
-		var samples []float64
-		for _, i := range rng.Perm(chunks) {
-			part := make([]float64, 1+rng.IntN(50))
-			for k := range part {
-				part[k] = 1e6 + rng.NormFloat64()
-			}
-			samples = append(samples, part...)
-			tr.set(i, summarise(part))
-		}
-		got, want := tr.root(), summarise(samples)
-		if got.N != want.N || got.Min != want.Min || got.Max != want.Max ||
-			math.Abs(got.Mean-want.Mean) > 1e-9*want.Mean || math.Abs(got.M2-want.M2) > 1e-6*want.M2 {
-			t.Errorf("%d chunks: merged %+v, directly %+v", chunks, got, want)
-		}
-		if chunks > 1 && math.Abs(got.CI95()-1.96*got.Std()/math.Sqrt(float64(got.N))) > 1e-4*got.CI95() {
-			t.Errorf("%d chunks: interval %g of std %g, n %d", chunks, got.CI95(), got.Std(), got.N)
-		}
-	}
-}
-
-func summarise(v []float64) job.Metric {
-	m := job.Metric{N: uint64(len(v)), Min: slices.Min(v), Max: slices.Max(v)}
-	for _, x := range v {
-		m.Mean += x / float64(len(v))
-	}
-	for _, x := range v {
-		m.M2 += (x - m.Mean) * (x - m.Mean)
-	}
-	return m
-}
-
-// Extreme but valid results must not drive an aggregate out of the numbers.
-func TestTreeStaysFinite(t *testing.T) {
-	tr := newTree(64)
-	for i := range 64 {
-		v := job.MaxMetricValue * float64(1-2*(i%2))
-		tr.set(i, job.Metric{N: job.MaxIterations / 64, Mean: v, Min: v, Max: v})
-	}
-	if a := tr.root(); math.IsNaN(a.Mean) || math.IsInf(a.M2, 0) || math.IsInf(a.CI95(), 0) {
-		t.Errorf("%+v", a)
 	}
 }
 

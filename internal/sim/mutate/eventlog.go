@@ -68,12 +68,12 @@ func logMutants() []mutant {
 			"f.stale = f.st.Apply(e) || f.stale", "_ = f.st.Apply(e)",
 		},
 		{
-			"log: result that arrives last counts", "eventlog/state/job.go",
+			"log: result that arrives last counts", "eventlog/state/jobs/work.go",
 			"if old != nil && !a.before(old) {\n\t\t\treturn\n\t\t}", "",
 		},
 		{
 			"log: void term start fences", "eventlog/state/fences.go",
-			"if n.at.seq <= f.limit(n.at.src, n.term) {", "if n != nil {",
+			"if n.at.Seq <= f.limit(n.at.Source, n.term) {", "if n != nil {",
 		},
 		{
 			"log: events from the future stored", "eventlog/replicate/receive.go",

@@ -1,10 +1,12 @@
-package state
+package jobs
 
 import (
 	"crypto/sha256"
+	"maps"
 	"slices"
 
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
 // tree merges the metrics of n chunks pairwise. Its shape depends on n alone:
@@ -27,7 +29,7 @@ func markOf(s *job.Sketch) (m mark) {
 	if s == nil {
 		return m
 	}
-	sum := sha256.Sum256(appendSketch(nil, s))
+	sum := sha256.Sum256(canon.AppendSketch(nil, s))
 	copy(m[:], sum[:])
 	return m
 }
@@ -194,3 +196,64 @@ const (
 	maxResultBuckets = 1 << 15
 	minBuckets       = 64
 )
+
+// write writes the leaves of the trees; the rest follows from them, but for the
+// sketches, which are left out if they are blurred.
+func (ts trees) write(w *canon.Writer, blurred bool) {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(ts)) {
+		if ts[name].root().N > 0 {
+			names = append(names, name)
+		}
+	}
+	w.Count(len(names))
+	for _, name := range names {
+		w.Text(name)
+		t := ts[name]
+		for _, m := range t.levels[0] {
+			w.Moments(m)
+			w.Flush()
+		}
+		t.writeMarks(w, blurred)
+	}
+}
+
+// writeMarks writes the marks of the leaves, if any has one, and the sketch
+// unless it is blurred.
+func (t *tree) writeMarks(w *canon.Writer, blurred bool) {
+	marked := slices.ContainsFunc(t.marks, func(m mark) bool { return m != mark{} })
+	w.Flag(marked)
+	if !marked {
+		return
+	}
+	for i, m := range t.marks {
+		if t.levels[0][i].N > 0 {
+			w.Raw(m[:])
+			w.Flush()
+		}
+	}
+	if !blurred {
+		w.Sketch(t.sketch)
+	}
+}
+
+// readMarks reads the marks of a tree's leaves and the sketch of those that have
+// one.
+func (t *tree) readMarks(r *canon.Reader, blurred bool) {
+	t.marks = make([]mark, len(t.levels[0]))
+	var marked job.Metric // the leaves that have one
+	for i, m := range t.levels[0] {
+		if m.N == 0 || !r.OK() {
+			continue
+		}
+		copy(t.marks[i][:], r.Bytes(uint64(len(mark{}))))
+		if t.marks[i] != (mark{}) {
+			marked = marked.Merge(m)
+		}
+	}
+	r.Check(marked.N > 0, "marks")
+	if !blurred {
+		t.sketch = r.Sketch()
+		r.Check(!r.OK() || t.sketch.Validate(marked, job.MaxMergedBuckets) == nil, "sketch")
+	}
+}

@@ -1,4 +1,4 @@
-package state
+package jobs
 
 import (
 	"fmt"
@@ -6,22 +6,23 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
 // anomalies names the first chunks whose results are odd: of which several
 // differ, or whose mean strays from that of all.
-func (j *foldedJob) anomalies() []job.Anomaly {
+func (w *work) anomalies() []job.Anomaly {
 	var out []job.Anomaly
-	if j.disputed == 0 && len(j.metrics) == 0 {
+	if w.disputed == 0 && len(w.metrics) == 0 {
 		return nil
 	}
-	names := slices.Sorted(maps.Keys(j.metrics))
+	names := slices.Sorted(maps.Keys(w.metrics))
 	roots := make([]job.Metric, len(names))
 	for i, name := range names {
-		roots[i] = j.metrics[name].root()
+		roots[i] = w.metrics[name].root()
 	}
-	for i := range j.chunks {
-		c := &j.chunks[i]
+	for i := range w.chunks {
+		c := &w.chunks[i]
 		if c.accept == nil {
 			continue
 		}
@@ -30,15 +31,15 @@ func (j *foldedJob) anomalies() []job.Anomaly {
 			reason = "hosts computed different results, and this is the first"
 		}
 		for k, name := range names {
-			leaf, all := j.metrics[name].levels[0][i], roots[k]
-			if reason == "" && j.count[chunkAccepted] > alarmAfter && leaf.Strays(all) {
+			leaf, all := w.metrics[name].levels[0][i], roots[k]
+			if reason == "" && w.count[chunkAccepted] > alarmAfter && leaf.Strays(all) {
 				reason = fmt.Sprintf("the mean of metric %q is %g, more than six standard errors from %g", name, leaf.Mean, all.Mean)
 			}
 		}
 		if reason == "" {
 			continue
 		}
-		out = append(out, job.Anomaly{Chunk: i, Worker: c.accept.worker, Reason: clip(reason, job.MaxAnomalyReason)})
+		out = append(out, job.Anomaly{Chunk: i, Worker: c.accept.worker, Reason: canon.Clip(reason, job.MaxAnomalyReason)})
 		if len(out) == job.MaxAnomalies {
 			break
 		}

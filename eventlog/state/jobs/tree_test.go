@@ -1,4 +1,4 @@
-package state
+package jobs
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -83,49 +82,49 @@ func TestManySketchesFitOneEvent(t *testing.T) {
 	}
 }
 
-// Results that differ end the job's sketches, in either order; the same result
-// twice does not.
-func TestResultsThatDifferBlurSketches(t *testing.T) {
-	rng := rand.New(rand.NewPCG(9, 9))
-	one, two := sketched(rng, 10), sketched(rng, 10)
-	for _, c := range []struct {
-		second job.ChunkResult
-		blurs  bool
-	}{{one, false}, {two, true}} {
-		var hashes []cluster.Hash
-		for _, swap := range []bool{false, true} {
-			a, b := newChain("a"), newChain("b")
-			a.start(1, 1)
-			a.submit(2, 1, "j", testSpec("k", 20, 10))
-			a.accept(3, 1, "j", 0, 1, one)
-			b.accept(4, 1, "j", 0, 2, c.second)
-			a.accept(5, 1, "j", 1, 1, one)
-			events := slices.Concat(a.events, b.events)
-			if swap {
-				events = slices.Concat(a.events[:2], b.events, a.events[2:])
+func TestTreeAgainstTwoPasses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for _, chunks := range []int{1, 2, 3, 7, 64, 257} {
+		tr := newTree(chunks)
+		var samples []float64
+		for _, i := range rng.Perm(chunks) {
+			part := make([]float64, 1+rng.IntN(50))
+			for k := range part {
+				part[k] = 1e6 + rng.NormFloat64()
 			}
-			s := New()
-			for _, e := range events {
-				if s.Apply(e) {
-					t.Fatal("rebuild")
-				}
-			}
-			j, _ := s.Job("j")
-			if got := j.Aggregates[0].Sketch; (got == nil) != c.blurs {
-				t.Errorf("swapped %t, blurs %t: sketch %+v", swap, c.blurs, got)
-			}
-			hashes = append(hashes, s.Hash())
-			again, err := s.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			back, err := Decode(again)
-			if err != nil || back.Hash() != s.Hash() {
-				t.Errorf("swapped %t, blurs %t: read again: %v", swap, c.blurs, err)
-			}
+			samples = append(samples, part...)
+			tr.set(i, summarise(part))
 		}
-		if hashes[0] != hashes[1] {
-			t.Errorf("blurs %t: two orders, two states", c.blurs)
+		got, want := tr.root(), summarise(samples)
+		if got.N != want.N || got.Min != want.Min || got.Max != want.Max ||
+			math.Abs(got.Mean-want.Mean) > 1e-9*want.Mean || math.Abs(got.M2-want.M2) > 1e-6*want.M2 {
+			t.Errorf("%d chunks: merged %+v, directly %+v", chunks, got, want)
 		}
+		if chunks > 1 && math.Abs(got.CI95()-1.96*got.Std()/math.Sqrt(float64(got.N))) > 1e-4*got.CI95() {
+			t.Errorf("%d chunks: interval %g of std %g, n %d", chunks, got.CI95(), got.Std(), got.N)
+		}
+	}
+}
+
+func summarise(v []float64) job.Metric {
+	m := job.Metric{N: uint64(len(v)), Min: slices.Min(v), Max: slices.Max(v)}
+	for _, x := range v {
+		m.Mean += x / float64(len(v))
+	}
+	for _, x := range v {
+		m.M2 += (x - m.Mean) * (x - m.Mean)
+	}
+	return m
+}
+
+// Extreme but valid results must not drive an aggregate out of the numbers.
+func TestTreeStaysFinite(t *testing.T) {
+	tr := newTree(64)
+	for i := range 64 {
+		v := job.MaxMetricValue * float64(1-2*(i%2))
+		tr.set(i, job.Metric{N: job.MaxIterations / 64, Mean: v, Min: v, Max: v})
+	}
+	if a := tr.root(); math.IsNaN(a.Mean) || math.IsInf(a.M2, 0) || math.IsInf(a.CI95(), 0) {
+		t.Errorf("%+v", a)
 	}
 }

@@ -1,0 +1,135 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/state/canon"
+)
+
+// magic begins the encoding of a State; its last byte is the version.
+const magic = "skstate\x03"
+
+// MaxEncoded is the longest encoding that Decode reads, in bytes.
+const MaxEncoded = 1 << 30
+
+// ErrStale says that a State waits for Refold and means nothing until then.
+var ErrStale = errors.New("state is stale: it must be folded again")
+
+// ErrEncoding is wrapped by every error of Decode.
+var ErrEncoding = canon.ErrEncoding
+
+// AppendBinary appends the canonical bytes of the whole State to dst: equal
+// wherever the same events were applied, whatever their order, so also for a
+// State that began with a snapshot. A stale State has none.
+//
+// They are magic, the length of the meaning in eight bytes, the meaning, whose
+// hash Hash is, and what is needed to go on: positions, fences, and the events
+// that wait for a submission. A fence of a lower term than settled says is not
+// among them, nor are submissions that lost: both follow from the rest.
+func (s *State) AppendBinary(dst []byte) ([]byte, error) {
+	if s.stale {
+		return dst, ErrStale
+	}
+	dst = append(dst, magic...)
+	at := len(dst)
+	w := canon.NewWriter(append(dst, make([]byte, 8)...))
+	s.writeMeaning(w)
+	b := w.Written()
+	binary.BigEndian.PutUint64(b[at:], uint64(len(b)-at-8))
+	w = canon.NewWriter(b)
+	s.writeProgress(w)
+	return w.Written(), nil
+}
+
+// Hash is the SHA-256 of "state3" and the meaning of the State in canonical
+// bytes: equal on every host that applied the same events, whatever their
+// order, and different when a job, a term, a member, an action or the voters
+// differ. Positions of sources are not part of it: an event without effect
+// leaves it unchanged.
+func (s *State) Hash() cluster.Hash {
+	w := canon.NewHasher("state3")
+	s.writeMeaning(w)
+	return w.Sum()
+}
+
+// Decode reads what AppendBinary wrote, and refuses all else: the bytes of a
+// State are unique. It takes at most some hundred bytes of memory per
+// byte of b, mostly about three. What b
+// holds is the base of the State: an event that reaches below it is refused,
+// see Refused, and Refold of the State takes it, or a later one, as its base.
+func Decode(b []byte) (*State, error) {
+	if len(b) > MaxEncoded {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrEncoding, len(b), MaxEncoded)
+	}
+	if len(b) < len(magic)+8 || string(b[:len(magic)]) != magic {
+		return nil, fmt.Errorf("%w: unknown version", ErrEncoding)
+	}
+	r := canon.NewReader(b[len(magic):])
+	meaning := r.Bytes(r.Fixed())
+	rest := r.Rest()
+	if !r.OK() {
+		return nil, r.Err()
+	}
+	s := New()
+	r = canon.NewReader(meaning)
+	s.readMeaning(r)
+	r.Check(r.Len() == 0, "length")
+	if !r.OK() {
+		return nil, r.Err()
+	}
+	r = canon.NewReader(rest)
+	s.readProgress(r)
+	r.Check(r.Len() == 0, "length")
+	if !r.OK() {
+		return nil, r.Err()
+	}
+	// Order, repetitions, long varints, values that nothing sets: whatever is
+	// not canonical is written in another way.
+	if again, err := s.AppendBinary(make([]byte, 0, len(b))); err != nil || !bytes.Equal(again, b) {
+		return nil, fmt.Errorf("%w: another encoding has the same meaning", ErrEncoding)
+	}
+	s.settle()
+	return s, nil
+}
+
+// writeMeaning has each part write what it means, in the order of
+// docs/state-format.md.
+func (s *State) writeMeaning(w *canon.Writer) {
+	s.hosts.write(w)
+	s.leaseHistory.write(w)
+	s.writeForks(w)
+	s.groups.write(w)
+	s.onions.write(w)
+	s.jobs.Write(w)
+}
+
+func (s *State) readMeaning(r *canon.Reader) {
+	s.hosts.read(r)
+	s.leaseHistory.read(r)
+	s.readForks(r)
+	s.groups.read(r)
+	s.onions.read(r)
+	s.jobs.Read(r)
+}
+
+// writeProgress writes what Apply needs beyond the meaning.
+func (s *State) writeProgress(w *canon.Writer) {
+	applied, void, malformed := s.Counts()
+	for _, n := range [...]uint64{applied, void, malformed} {
+		w.Num(n)
+	}
+	s.chains.writeProgress(w)
+	s.jobs.WriteProgress(w)
+}
+
+func (s *State) readProgress(r *canon.Reader) {
+	s.applied, s.void = r.Num(), r.Num()
+	malformed := r.Num()
+	s.chains.readProgress(r)
+	s.jobs.ReadProgress(r, malformed)
+	s.malformed = malformed - s.jobs.Malformed()
+}
