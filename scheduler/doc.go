@@ -9,6 +9,12 @@
 // attempts and terms are welcome while their chunk is open; only authority is
 // fenced. Before every append and every push the lease is checked.
 //
+// Rooms. term is the loop: it takes what the inbox holds, lets the plan decide and
+// carries it out. Beside the plan it has the batch (decided, not carried out), the
+// appender (into the log), settling (what waits for stability), links (streams to
+// workers), jobs (which there are) and stops (which are to end). None of them
+// points back to it.
+//
 // Non-goals: who holds the lease (lease), what runs where (scheduler/plan),
 // what the log means (eventlog/state), running anything (worker).
 //

@@ -1,37 +1,21 @@
 package scheduler
 
 import (
-	"time"
-
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
-	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan/step"
-)
-
-const (
-	// sweepEvery is how often ended jobs are looked through, maxSweep how many
-	// one event forgets.
-	sweepEvery = 10 * time.Second
-	maxSweep   = 256
 )
 
 // sweep forgets the jobs whose time is over, by an event: all hosts forget the
 // same ones.
 func (t *term) sweep() {
-	now := t.o.Now()
-	if t.quiet || t.swept != 0 && now-t.swept < sweepEvery {
+	if t.quiet {
 		return
 	}
-	t.swept = max(now, 1)
-	var over []job.ID
-	t.o.Log.View(func(st *state.State) { over = st.Expired(cluster.NewHLC(t.o.Wall(), 0), maxSweep) })
+	over := t.jobs.expire(t.o.Now(), t.o.Wall())
 	if len(over) == 0 {
 		return
-	}
-	for _, id := range over {
-		delete(t.created, id)
 	}
 	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobsForgotten, Body: event.JobsForgotten{Jobs: over}})
 	t.log.Info().Int("jobs", len(over)).Msg("ended jobs forgotten")

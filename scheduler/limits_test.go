@@ -112,8 +112,8 @@ func TestLanes(t *testing.T) {
 	}
 	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
 		// A term whose loop does not get to its requests.
-		r.s.term = &term{requests: make(chan request, 1), urgent: make(chan request, 1)}
-		r.s.term.requests <- request{}
+		r.s.term = &term{inbox: inbox{requests: make(chan request, 1), urgent: make(chan request, 1)}}
+		r.s.term.inbox.requests <- request{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := r.s.Submit(ctx, testSpec("k", 1), "uid:1", WaitLocal, false); !errors.Is(err, ErrBusy) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -16,28 +15,24 @@ const queryEvery = 10 * time.Second
 
 // query asks each worker whose turn it is; counted from its Welcome, which tells
 // the same, so that not all are asked at once.
-func (t *term) query() {
-	now := t.o.Now()
-	if t.quiet {
-		return
-	}
-	for _, n := range slices.Sorted(maps.Keys(t.links)) {
-		s := t.links[n].sess
+func (ls *links) query(now time.Duration) {
+	for _, n := range slices.Sorted(maps.Keys(ls.byNode)) {
+		s := ls.session(n)
 		if s == nil || now-s.asked < queryEvery {
 			continue
 		}
-		t.nonce++
-		s.asked, s.nonce = now, t.nonce
-		s.send(stream.Frame{Query: &stream.Ping{Term: t.id, Nonce: t.nonce}})
+		ls.nonce++
+		s.asked, s.nonce = now, ls.nonce
+		s.send(stream.Frame{Query: &stream.Ping{Term: ls.term, Nonce: ls.nonce}})
 	}
 }
 
-// holds takes the answer to the latest query; a list that nobody asked for, or
-// that comes late, says nothing.
-func (t *term) holds(n cluster.NodeID, s *session, m stream.Assigned) {
+// answers takes the answer to the latest query and reports that it is one; a list
+// that nobody asked for, or that comes late, says nothing.
+func (s *session) answers(m stream.Assigned) bool {
 	if s.nonce == 0 || m.Nonce != s.nonce {
-		return
+		return false
 	}
 	s.nonce = 0
-	t.step(holdsOf(n, m))
+	return true
 }

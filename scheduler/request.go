@@ -50,15 +50,9 @@ func (s *Scheduler) ask(ctx context.Context, r request) (reply, error) {
 		s.mu.Unlock()
 		return reply{}, ErrNotHolder
 	}
-	to := t.requests
-	if r.lane() == laneControl {
-		to = t.urgent
-	}
-	select {
-	case to <- r: // the term is not over while it is s.term
-		s.mu.Unlock()
-	default:
-		s.mu.Unlock()
+	taken := t.inbox.put(r) // the term is not over while it is s.term
+	s.mu.Unlock()
+	if !taken {
 		s.m.busy.Inc()
 		return reply{}, ErrBusy
 	}

@@ -158,8 +158,8 @@ func TestSubmitOutcomeUnknown(t *testing.T) {
 func TestBusy(t *testing.T) {
 	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
 		// A term whose loop does not get to its requests.
-		r.s.term = &term{requests: make(chan request, 1)}
-		r.s.term.requests <- request{}
+		r.s.term = &term{inbox: inbox{requests: make(chan request, 1)}}
+		r.s.term.inbox.requests <- request{}
 		if _, err := r.s.Submit(t.Context(), testSpec("k", 5), "uid:1", WaitLocal, false); !errors.Is(err, ErrBusy) {
 			t.Fatalf("%v, want ErrBusy", err)
 		}

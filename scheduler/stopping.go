@@ -39,37 +39,122 @@ type stopWait struct {
 	at  time.Duration // when it was sent
 }
 
+// stops is the jobs that are to end.
+type stops map[job.ID]*stopping
+
+// hold keeps an end back until the workers confirmed.
+func (ss stops) hold(f step.Finish, workers []cluster.NodeID, now time.Duration) {
+	s := &stopping{finish: f, waits: make(map[cluster.NodeID]*stopWait), since: now}
+	for _, n := range workers {
+		s.waits[n] = &stopWait{}
+	}
+	ss[f.Job] = s
+}
+
+// take returns the end of a job that was held back, and forgets it.
+func (ss stops) take(id job.ID) step.Finish {
+	f := ss[id].finish
+	delete(ss, id)
+	return f
+}
+
+// ordered takes in that a worker was ordered to stop a job, or a part of it.
+func (ss stops) ordered(id job.ID, n cluster.NodeID, seq uint64, now time.Duration) {
+	if s, ok := ss[id]; ok {
+		if w, ok := s.waits[n]; ok {
+			w.seq, w.at = seq, now
+		}
+	}
+}
+
+// stopped takes a worker's word that it stopped what an order named, and reports
+// that the job can end now.
+func (ss stops) stopped(n cluster.NodeID, m stream.Stopped) (over bool) {
+	if s, ok := ss[m.Job]; ok {
+		if w, ok := s.waits[n]; ok && w.seq == m.Seq {
+			return s.confirm(n)
+		}
+	}
+	return false
+}
+
+// confirm takes in that a worker stopped, and reports that none is left.
+func (s *stopping) confirm(n cluster.NodeID) (over bool) {
+	delete(s.waits, n)
+	return len(s.waits) == 0
+}
+
+// runs takes what a worker says that it runs, in its Welcome (whole) or in a
+// Status, as an answer to the orders that it has had for long enough. It returns
+// the jobs that can end now, and those that the worker has to be told to stop
+// again.
+func (ss stops) runs(n cluster.NodeID, refs []job.Attempt, whole bool, now time.Duration) (over, again []job.ID) {
+	for _, id := range slices.Sorted(maps.Keys(ss)) {
+		s := ss[id]
+		w, ok := s.waits[n]
+		if !ok || !whole && (w.seq == 0 || now-w.at < stopSettles) {
+			continue
+		}
+		if !slices.ContainsFunc(refs, func(r job.Attempt) bool { return r.Job == id }) {
+			if s.confirm(n) {
+				over = append(over, id)
+			}
+		} else if whole {
+			again = append(again, id)
+		}
+	}
+	return over, again
+}
+
+// tend looks after one job that is to end: the workers that may not run it any
+// more, or do not answer, are not waited for. It returns these, and the workers
+// that have to be told again.
+func (s *stopping) tend(now time.Duration, mayRun, connected func(cluster.NodeID) bool) (silent []string, again []cluster.NodeID) {
+	lapsed := now-s.since >= stopLapse
+	for _, n := range slices.Sorted(maps.Keys(s.waits)) {
+		w := s.waits[n]
+		switch {
+		case lapsed, !mayRun(n):
+			silent = append(silent, string(n))
+			delete(s.waits, n)
+		case connected(n) && now-w.at >= stopAgain:
+			again = append(again, n)
+		}
+	}
+	return silent, again
+}
+
 // holdBack keeps the end of a job that was stopped until its workers confirmed.
 // It reports false if there is nothing to wait for.
 func (t *term) holdBack(f step.Finish, rest []step.Action) bool {
 	if f.State != job.Cancelled && f.State != job.TimedOut {
 		return false
 	}
-	s := &stopping{finish: f, waits: make(map[cluster.NodeID]*stopWait), since: t.o.Now()}
+	var workers []cluster.NodeID
 	t.o.Log.View(func(st *state.State) {
 		for _, c := range st.Open(f.Job) {
 			for _, try := range c.Open {
 				if t.mayRun(try.Worker) {
-					s.waits[try.Worker] = &stopWait{}
+					workers = append(workers, try.Worker)
 				}
 			}
 		}
 	})
 	for _, a := range rest {
 		if c, ok := a.(step.Cancel); ok && c.Job == f.Job {
-			s.waits[c.Worker] = &stopWait{}
+			workers = append(workers, c.Worker)
 		}
 	}
-	if len(s.waits) == 0 {
+	if len(workers) == 0 {
 		return false
 	}
-	t.stopping[f.Job] = s
+	t.stops.hold(f, workers, t.o.Now())
 	return true
 }
 
 // mayRun reports whether what was assigned to a host may still run there.
 func (t *term) mayRun(n cluster.NodeID) bool {
-	h, ok := t.health[n]
+	h, ok := t.links.health[n]
 	if !ok {
 		// Before the members are met, nobody is known.
 		_, member := t.s.members()[n]
@@ -81,43 +166,21 @@ func (t *term) mayRun(n cluster.NodeID) bool {
 // cancel orders a worker to stop a job or some of its chunks.
 func (t *term) cancel(a step.Cancel) {
 	t.s.orders++
-	if s, ok := t.stopping[a.Job]; ok {
-		if w, ok := s.waits[a.Worker]; ok {
-			w.seq, w.at = t.s.orders, t.o.Now()
-		}
-	}
-	t.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Seq: t.s.orders, Job: a.Job, Chunks: onWire(a.Chunks)}})
+	t.stops.ordered(a.Job, a.Worker, t.s.orders, t.o.Now())
+	t.links.push(a.Worker, stream.Frame{Cancel: &stream.Cancel{Term: t.id, Seq: t.s.orders, Job: a.Job, Chunks: onWire(a.Chunks)}})
 }
 
-// stopped takes a worker's word that it stopped what an order named.
-func (t *term) stopped(n cluster.NodeID, m stream.Stopped) {
-	if s, ok := t.stopping[m.Job]; ok {
-		if w, ok := s.waits[n]; ok && w.seq == m.Seq {
-			t.confirm(m.Job, n)
-		}
-	}
-}
-
-// runs takes what a worker says that it runs, in its Welcome or in a Status, as
-// an answer to the orders that it has had for long enough.
+// runs takes what a worker says that it runs.
 func (t *term) runs(n cluster.NodeID, refs []job.Attempt, whole bool) {
-	for _, id := range slices.Sorted(maps.Keys(t.stopping)) {
-		w, ok := t.stopping[id].waits[n]
-		if !ok || !whole && (w.seq == 0 || t.o.Now()-w.at < stopSettles) {
-			continue
-		}
-		if !slices.ContainsFunc(refs, func(r job.Attempt) bool { return r.Job == id }) {
-			t.confirm(id, n)
-		} else if whole {
-			t.cancel(step.Cancel{Worker: n, Job: id})
-		}
+	if len(t.stops) == 0 {
+		return
 	}
-}
-
-func (t *term) confirm(id job.ID, n cluster.NodeID) {
-	s := t.stopping[id]
-	if delete(s.waits, n); len(s.waits) == 0 {
+	over, again := t.stops.runs(n, refs, whole, t.o.Now())
+	for _, id := range over {
 		t.end(id)
+	}
+	for _, id := range again {
+		t.cancel(step.Cancel{Worker: n, Job: id})
 	}
 }
 
@@ -126,8 +189,7 @@ func (t *term) end(id job.ID) {
 	if t.quiet {
 		return // the next holder ends it
 	}
-	f := t.stopping[id].finish
-	delete(t.stopping, id)
+	f := t.stops.take(id)
 	if d, ok := draftOf(t.id, f); ok {
 		t.batch.add(d)
 	}
@@ -137,19 +199,11 @@ func (t *term) end(id job.ID) {
 // tendStopping asks again, and waits no longer for who is fenced off.
 func (t *term) tendStopping() {
 	now := t.o.Now()
-	for _, id := range slices.Sorted(maps.Keys(t.stopping)) {
-		s := t.stopping[id]
-		lapsed := now-s.since >= stopLapse
-		var silent []string
-		for _, n := range slices.Sorted(maps.Keys(s.waits)) {
-			w := s.waits[n]
-			switch l := t.links[n]; {
-			case lapsed, !t.mayRun(n):
-				silent = append(silent, string(n))
-				delete(s.waits, n)
-			case l != nil && l.sess != nil && now-w.at >= stopAgain:
-				t.cancel(step.Cancel{Worker: n, Job: id})
-			}
+	for _, id := range slices.Sorted(maps.Keys(t.stops)) {
+		s := t.stops[id]
+		silent, again := s.tend(now, t.mayRun, func(n cluster.NodeID) bool { return t.links.session(n) != nil })
+		for _, n := range again {
+			t.cancel(step.Cancel{Worker: n, Job: id})
 		}
 		if len(s.waits) > 0 {
 			continue

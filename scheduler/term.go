@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
-	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
@@ -25,13 +22,9 @@ const (
 	// maxUnsettled is how many results may wait for stability before the loop
 	// reads no more of them.
 	maxUnsettled = 1 << 16
-	// appendTimeout bounds one append, appendBytes its size.
-	appendTimeout = 10 * time.Second
-	appendBytes   = 4 << 20
 )
 
-// term is the scheduler in one term. All fields after frames belong to the
-// loop.
+// term is the scheduler in one term. All but the inbox belongs to the loop.
 type term struct {
 	s   *Scheduler
 	o   *Options
@@ -39,28 +32,16 @@ type term struct {
 	log zerolog.Logger
 	id  cluster.Term
 
-	urgent   chan request   // stops and handing over, as requests
-	requests chan request   // capacity maxRequests, when full callers get ErrBusy; never closed
-	frames   chan linkEvent // capacity maxFrames, when full links block; never closed
-
-	plan    *plan.Plan
-	links   map[cluster.NodeID]*link
-	health  map[cluster.NodeID]cluster.Health // as the plan knows it
-	specs   map[job.ID]job.Spec               // of open jobs
-	created map[job.ID]cluster.Hash           // fingerprints of jobs submitted in this run
-	// stopping are jobs that are to end and whose attempts may still run.
-	stopping map[job.ID]*stopping
-	swept    time.Duration // when ended jobs were looked through
-	nonce    uint64        // of the latest query of a worker
-	seq      uint64        // last own event of this run
-	appended time.Duration // time of an append, smoothed
-	quiet    bool
-	held     bool           // the log has no room for new work
-	wg       sync.WaitGroup // links
-
+	inbox    inbox
+	plan     *plan.Plan
 	batch    batch
-	waiting  []settlement // for the settler, in order
-	inFlight int          // at the settler
+	appender *appender
+	settling settling
+	links    *links
+	jobs     *jobs
+	stops    stops
+	quiet    bool
+	held     bool // the log has no room for new work
 }
 
 type pendingReply struct {
@@ -68,22 +49,18 @@ type pendingReply struct {
 	reply
 }
 
+func (s *Scheduler) newTerm(id cluster.Term) *term {
+	log, in := s.log.With().Uint64("term", uint64(id)).Logger(), newInbox()
+	return &term{
+		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(s.o.Plan),
+		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settling{by: newSettler(s.o.Log)},
+		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), stops: make(stops),
+	}
+}
+
 func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &term{
-		s: s, o: &s.o, m: s.m, id: id,
-		log:      s.log.With().Uint64("term", uint64(id)).Logger(),
-		urgent:   make(chan request, maxRequests),
-		requests: make(chan request, maxRequests),
-		frames:   make(chan linkEvent, maxFrames),
-		plan:     plan.New(s.o.Plan),
-		links:    make(map[cluster.NodeID]*link),
-		health:   make(map[cluster.NodeID]cluster.Health),
-		specs:    make(map[job.ID]job.Spec),
-		created:  make(map[job.ID]cluster.Hash),
-		stopping: make(map[job.ID]*stopping),
-	}
-	settler := newSettler(s.o.Log)
+	t := s.newTerm(id)
 	s.mu.Lock()
 	if s.term != nil {
 		s.mu.Unlock()
@@ -92,15 +69,17 @@ func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
 	}
 	s.term = t
 	s.mu.Unlock()
-	t.wg.Go(func() { settler.run(ctx) })
+	var wg sync.WaitGroup
+	wg.Go(func() { t.settling.by.run(ctx) })
 
-	err := t.loop(ctx, settler)
+	err := t.loop(ctx)
 	s.mu.Lock()
 	s.term = nil
 	s.mu.Unlock()
 	cancel()
 	t.refuse(err)
-	t.wg.Wait()
+	t.links.wait()
+	wg.Wait()
 	t.m.jobs.Reset()
 	t.m.open.Reset()
 	t.m.unsettled.Set(0)
@@ -124,21 +103,12 @@ func (t *term) refuse(err error) {
 		}
 		r.to <- r.reply
 	}
-	for {
-		select {
-		case r := <-t.urgent:
-			r.reply <- reply{err: ErrNotHolder}
-		case r := <-t.requests:
-			r.reply <- reply{err: ErrNotHolder}
-		default:
-			return
-		}
-	}
+	t.inbox.refuse()
 }
 
 // loop owns the plan. It takes what has come, decides, logs, and only then
 // acts.
-func (t *term) loop(ctx context.Context, settler *settler) error {
+func (t *term) loop(ctx context.Context) error {
 	tick := time.NewTicker(t.o.Tick)
 	defer tick.Stop()
 	if err := t.barrier(ctx); err != nil {
@@ -152,20 +122,16 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 		if err := t.commit(ctx); err != nil {
 			return err
 		}
-		frames := t.frames
-		if len(t.waiting)+t.inFlight > maxUnsettled {
+		frames := t.inbox.frames
+		if t.settling.open() > maxUnsettled {
 			frames = nil
-		}
-		var give chan<- []settlement
-		if len(t.waiting) > 0 && t.inFlight == 0 {
-			give = settler.in
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case r := <-t.urgent:
+		case r := <-t.inbox.urgent:
 			t.request(r)
-		case r := <-t.requests:
+		case r := <-t.inbox.requests:
 			t.request(r)
 		case e := <-frames:
 			t.link(e)
@@ -174,15 +140,17 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 		case <-tick.C:
 			t.step(step.Tick{})
 			t.tendStopping()
-			t.query()
+			if !t.quiet {
+				t.links.query(t.o.Now())
+			}
 			t.sweep()
 			t.observe()
-		case give <- t.waiting:
-			t.inFlight, t.waiting = len(t.waiting), nil
+		case t.settling.give() <- t.settling.waiting:
+			t.settling.given()
 			continue
-		case done := <-settler.out:
-			t.inFlight = 0
-			t.settled(done)
+		case done := <-t.settling.by.out:
+			t.settling.back()
+			t.links.settled(done)
 			continue
 		}
 		t.drain(frames)
@@ -194,13 +162,13 @@ func (t *term) loop(ctx context.Context, settler *settler) error {
 func (t *term) drain(frames <-chan linkEvent) {
 	for range maxBatch {
 		select {
-		case r := <-t.urgent:
+		case r := <-t.inbox.urgent:
 			t.request(r)
 			continue
 		default:
 		}
 		select {
-		case r := <-t.requests:
+		case r := <-t.inbox.requests:
 			t.request(r)
 		case e := <-frames:
 			t.link(e)
@@ -243,76 +211,22 @@ func (t *term) step(e step.Event) {
 
 // load takes over the open jobs of the log.
 func (t *term) load() {
-	var jobs []step.JobAdded
-	t.o.Log.View(func(st *state.State) {
-		for _, j := range st.Jobs() {
-			if j.State.Final() {
-				continue
-			}
-			a := addedOf(st, j.ID)
-			a.Age = max(0, time.Since(j.Submitted.Time()))
-			jobs = append(jobs, a)
-		}
-	})
-	for _, j := range jobs {
-		t.specs[j.Job] = j.Spec
+	open := t.jobs.load(time.Now())
+	for _, j := range open {
 		t.step(j)
 	}
-	t.log.Info().Int("jobs", len(jobs)).Msg("scheduling")
+	t.log.Info().Int("jobs", len(open)).Msg("scheduling")
 }
 
-// meetMembers opens and ends links as the membership asks, and tells the plan
-// of every change of health.
+// meetMembers follows the membership, and tells the plan of every change.
 func (t *term) meetMembers(ctx context.Context) {
-	members, zones := t.s.members(), t.s.zones()
-	for _, n := range slices.Sorted(maps.Keys(members)) {
-		h := members[n]
-		l, ok := t.links[n]
-		if !ok {
-			l = t.open(ctx, n)
-		}
-		if z := zones[n]; z != l.zone {
-			l.zone = z
-			t.step(step.HostKnown{Worker: n, Zone: z})
-		}
-		if old, ok := t.health[n]; ok && old == h {
-			continue
-		}
-		t.health[n] = h
-		t.step(step.HealthChanged{Worker: n, Health: h})
-		if h == cluster.Alive {
-			select {
-			case l.kick <- struct{}{}:
-			default:
-			}
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(t.links)) {
-		if _, ok := members[n]; !ok {
-			t.links[n].stop()
-			delete(t.links, n)
-			delete(t.health, n)
-			t.step(step.HealthChanged{Worker: n, Health: cluster.Left})
-			t.step(step.WorkerDisconnected{Worker: n})
-		}
-	}
-}
-
-func (t *term) open(ctx context.Context, n cluster.NodeID) *link {
-	ctx, stop := context.WithCancel(ctx)
-	l := &link{
-		node: n, term: t.id, o: t.o, m: t.m, events: t.frames, stop: stop, kick: make(chan struct{}, 1),
-		log: t.log.With().Str("peer", string(n)).Logger(),
-	}
-	t.links[n] = l
-	t.wg.Go(func() { l.run(ctx) })
-	return l
+	t.links.meet(ctx, t.s.members(), t.s.zones(), t.step)
 }
 
 // link handles what a worker's link tells; what comes from a stream that was
 // replaced or from a host that left is void.
 func (t *term) link(e linkEvent) {
-	l, ok := t.links[e.sess.node]
+	l, ok := t.links.byNode[e.sess.node]
 	if !ok {
 		return
 	}
@@ -341,11 +255,15 @@ func (t *term) link(e linkEvent) {
 		return
 	}
 	if e.stopped != nil {
-		t.stopped(l.node, *e.stopped)
+		if t.stops.stopped(l.node, *e.stopped) {
+			t.end(e.stopped.Job)
+		}
 		return
 	}
 	if e.holds != nil {
-		t.holds(l.node, l.sess, *e.holds)
+		if l.sess.answers(*e.holds) {
+			t.step(holdsOf(l.node, *e.holds))
+		}
 		return
 	}
 	l.sess = nil
@@ -355,7 +273,7 @@ func (t *term) link(e linkEvent) {
 // roundTrip tells the plan how long it takes to hear from a worker of what it
 // was given: there and back, and what the log takes before.
 func (t *term) roundTrip(n cluster.NodeID, d time.Duration) {
-	t.step(step.RoundTrip{Worker: n, Time: d + t.appended})
+	t.step(step.RoundTrip{Worker: n, Time: d + t.appender.took})
 }
 
 // observe publishes what there is to see.
@@ -366,7 +284,7 @@ func (t *term) observe() {
 	t.m.jobs.WithLabelValues(string(job.Running)).Set(float64(s.JobsRunning))
 	t.m.open.WithLabelValues("pending").Set(float64(s.ChunksPending))
 	t.m.open.WithLabelValues("assigned").Set(float64(s.ChunksAssigned))
-	t.m.unsettled.Set(float64(len(t.waiting) + t.inFlight))
+	t.m.unsettled.Set(float64(t.settling.open()))
 	views := t.plan.Workers()
 	t.s.workers.Store(&views)
 	t.m.sight.look(views, time.Now())
@@ -399,15 +317,7 @@ func (t *term) request(r request) {
 
 func (t *term) submit(b submission) (created bool, err error) {
 	want := b.Spec.Fingerprint()
-	have, ok := t.created[b.Job]
-	if !ok {
-		t.o.Log.View(func(st *state.State) {
-			var j state.Job
-			if j, ok = st.Job(b.Job); ok {
-				have = j.Spec.Fingerprint()
-			}
-		})
-	}
+	have, ok := t.jobs.fingerprint(b.Job)
 	if ok {
 		if have != want {
 			return false, ErrKeyReused
@@ -428,8 +338,7 @@ func (t *term) submit(b submission) (created bool, err error) {
 		t.m.busy.Inc()
 		return false, fmt.Errorf("%w: %w", ErrBusy, r)
 	}
-	t.created[b.Job] = want
-	t.specs[b.Job] = b.Spec
+	t.jobs.add(b.Job, b.Spec, want)
 	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobSubmitted, Body: b.JobSubmitted})
 	t.step(step.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
@@ -437,10 +346,10 @@ func (t *term) submit(b submission) (created bool, err error) {
 }
 
 func (t *term) stopJob(b event.JobStopped) error {
-	if _, ends := t.stopping[b.Job]; ends {
+	if _, ends := t.stops[b.Job]; ends {
 		return nil // as was asked before
 	}
-	if _, open := t.specs[b.Job]; open {
+	if t.jobs.open(b.Job) {
 		t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobStopped, Body: b})
 		who := b.Actor
 		if b.Reason != "" {
@@ -449,26 +358,14 @@ func (t *term) stopJob(b event.JobStopped) error {
 		t.step(step.JobStopped{Job: b.Job, Actor: who})
 		return nil
 	}
-	return t.notOpen(b.Job)
-}
-
-// notOpen says why a job cannot be changed.
-func (t *term) notOpen(id job.ID) error {
-	_, known := t.created[id]
-	if !known {
-		t.o.Log.View(func(st *state.State) { _, known = st.Job(id) })
-	}
-	if known {
-		return ErrJobOver
-	}
-	return ErrUnknownJob
+	return t.jobs.notOpen(b.Job)
 }
 
 // release lets what was given up of a job be tried again, and says how many
 // chunks that are.
 func (t *term) release(e step.JobReleased) (chunks int, err error) {
-	if _, open := t.specs[e.Job]; !open || t.stopping[e.Job] != nil {
-		return 0, t.notOpen(e.Job)
+	if !t.jobs.open(e.Job) || t.stops[e.Job] != nil {
+		return 0, t.jobs.notOpen(e.Job)
 	}
 	before := len(t.batch.actions)
 	t.step(e)

@@ -189,5 +189,4 @@ var exceptions = map[of]string{
 	{"lease", "Timing"}:       "configuration: the durations of one profile",
 	{"lease", "machine"}:      "one step of that machine; the methods are its cases, in a file per role",
 	{"lease", "tenure"}:       "part of that state: what a holder knows in one term",
-	{"scheduler", "term"}:     cut,
 }

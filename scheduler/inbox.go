@@ -1,0 +1,44 @@
+package scheduler
+
+// inbox is what waits for the loop of a term.
+type inbox struct {
+	urgent   chan request   // in laneControl; capacity maxRequests, when full callers get ErrBusy; never closed
+	requests chan request   // the others, as urgent
+	frames   chan linkEvent // capacity maxFrames, when full links block; never closed
+}
+
+func newInbox() inbox {
+	return inbox{
+		urgent:   make(chan request, maxRequests),
+		requests: make(chan request, maxRequests),
+		frames:   make(chan linkEvent, maxFrames),
+	}
+}
+
+// put hands r to the loop, if there is room.
+func (i *inbox) put(r request) bool {
+	to := i.requests
+	if r.lane() == laneControl {
+		to = i.urgent
+	}
+	select {
+	case to <- r:
+		return true
+	default:
+		return false
+	}
+}
+
+// refuse answers what the loop will not get to any more.
+func (i *inbox) refuse() {
+	for {
+		select {
+		case r := <-i.urgent:
+			r.reply <- reply{err: ErrNotHolder}
+		case r := <-i.requests:
+			r.reply <- reply{err: ErrNotHolder}
+		default:
+			return
+		}
+	}
+}

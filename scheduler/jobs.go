@@ -1,0 +1,106 @@
+package scheduler
+
+import (
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan/step"
+)
+
+const (
+	// sweepEvery is how often ended jobs are looked through, maxSweep how many
+	// one event forgets.
+	sweepEvery = 10 * time.Second
+	maxSweep   = 256
+)
+
+// jobs is which jobs there are: the open ones, and with the log all that were
+// submitted and are not forgotten.
+type jobs struct {
+	log     Log
+	specs   map[job.ID]job.Spec     // of open jobs
+	created map[job.ID]cluster.Hash // fingerprints of jobs submitted in this run
+	swept   time.Duration           // when ended jobs were looked through; 0: never
+}
+
+func newJobs(log Log) *jobs {
+	return &jobs{log: log, specs: make(map[job.ID]job.Spec), created: make(map[job.ID]cluster.Hash)}
+}
+
+// load takes over the open jobs of the log, and returns them as they were at that
+// time of the day.
+func (js *jobs) load(now time.Time) []step.JobAdded {
+	var open []step.JobAdded
+	js.log.View(func(st *state.State) {
+		for _, j := range st.Jobs() {
+			if j.State.Final() {
+				continue
+			}
+			a := addedOf(st, j.ID)
+			a.Age = max(0, now.Sub(j.Submitted.Time()))
+			open = append(open, a)
+		}
+	})
+	for _, j := range open {
+		js.specs[j.Job] = j.Spec
+	}
+	return open
+}
+
+// add takes in a job that was submitted.
+func (js *jobs) add(id job.ID, spec job.Spec, fingerprint cluster.Hash) {
+	js.created[id] = fingerprint
+	js.specs[id] = spec
+}
+
+// end takes in that a job has ended.
+func (js *jobs) end(id job.ID) { delete(js.specs, id) }
+
+// open reports that a job has not ended.
+func (js *jobs) open(id job.ID) bool {
+	_, ok := js.specs[id]
+	return ok
+}
+
+// fingerprint is that of the spec of a job, if there is one.
+func (js *jobs) fingerprint(id job.ID) (f cluster.Hash, ok bool) {
+	if f, ok = js.created[id]; ok {
+		return f, true
+	}
+	js.log.View(func(st *state.State) {
+		var j state.Job
+		if j, ok = st.Job(id); ok {
+			f = j.Spec.Fingerprint()
+		}
+	})
+	return f, ok
+}
+
+// notOpen says why a job cannot be changed: ErrJobOver or ErrUnknownJob.
+func (js *jobs) notOpen(id job.ID) error {
+	_, known := js.created[id]
+	if !known {
+		js.log.View(func(st *state.State) { _, known = st.Job(id) })
+	}
+	if known {
+		return ErrJobOver
+	}
+	return ErrUnknownJob
+}
+
+// expire returns jobs whose time is over and forgets them; now and then only, none
+// meanwhile.
+func (js *jobs) expire(now time.Duration, wall time.Time) []job.ID {
+	if js.swept != 0 && now-js.swept < sweepEvery {
+		return nil
+	}
+	js.swept = max(now, 1)
+	var over []job.ID
+	js.log.View(func(st *state.State) { over = st.Expired(cluster.NewHLC(wall, 0), maxSweep) })
+	for _, id := range over {
+		delete(js.created, id)
+	}
+	return over
+}
