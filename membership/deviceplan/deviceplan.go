@@ -15,6 +15,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/hostnet"
 	"github.com/skein-project/skein/mesh/topo"
@@ -27,6 +28,9 @@ const (
 	planEvery = 10 * time.Second
 	// planAgain is the pause after the device refused a plan.
 	planAgain = time.Second
+	// lastWord is how long the peer of a host that was removed outlives it, so that
+	// the datagrams that tell it so still reach it.
+	lastWord = 250 * time.Millisecond
 )
 
 // Device is the mesh device.
@@ -145,6 +149,9 @@ func (p *Planner) Run(ctx context.Context) error {
 		case <-tick.C:
 			p.remember()
 		case <-p.kick:
+			if p.drops() && wait.For(ctx, lastWord) != nil {
+				return ctx.Err()
+			}
 		case <-again.C:
 			if p.current {
 				continue
@@ -155,6 +162,14 @@ func (p *Planner) Run(ctx context.Context) error {
 			again.Reset(planAgain)
 		}
 	}
+}
+
+// drops reports whether the device has a peer that is no longer a member.
+func (p *Planner) drops() bool {
+	return slices.ContainsFunc(p.applied.Peers, func(peer topo.Peer) bool {
+		_, ok := p.o.Members.Member(peer.Node)
+		return !ok
+	})
 }
 
 // remember saves where the peers are reached.

@@ -78,6 +78,9 @@ func TestPlanner(t *testing.T) {
 	step("unchanged", p.apply, 1, 0)
 	*members = append(*members, host(2))
 	step("a host joined", p.apply, 2, 1)
+	if p.drops() {
+		t.Error("nobody is gone")
+	}
 	p.Blackhole("n2", 1420, 1280)
 	step("a black hole", p.apply, 3, 1)
 	if dev.want.MTU != 1280 || p.ProbeMTU() != 1280 || len(notes) != 1 || notes[0] != event.KindMTUBlackhole {
@@ -96,7 +99,11 @@ func TestPlanner(t *testing.T) {
 	}
 	dev.err = nil
 	step("the same plan again", p.apply, 5, 2)
-	*members = (*members)[1:]
+	all := *members
+	if *members = all[:2]; !p.drops() {
+		t.Error("one is gone, its peer is not")
+	}
+	*members = all[1:]
 	step("removed", p.apply, 5, 2)
 	if names != 8 {
 		t.Errorf("names written %d times", names)
