@@ -40,6 +40,6 @@ type Cursor = event.Cursor
 // up to Cursor that were selected stand before it.
 type StreamPosition struct {
 	Cursor string `json:"cursor"`
-	// Compacted says, in the first line, that older events are kept no more.
+	// Compacted says, in the first line, that older events are no longer kept.
 	Compacted bool `json:"compacted,omitempty"`
 }

@@ -105,7 +105,7 @@ type Removed struct {
 	By cluster.NodeID `json:"by"`
 }
 
-// Left answers POST /v1/leave: this host is a member no more, and its daemon
+// Left answers POST /v1/leave: this host is no longer a member, and its daemon
 // ends after the answer.
 type Left struct {
 	Header

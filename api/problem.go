@@ -21,7 +21,7 @@ const (
 	CodeNoHolder       Code = "no_holder"          // nobody may schedule now: retry later
 	CodeNotStable      Code = "not_stable"         // written, not yet on a majority: retry with the same key
 	CodeNotReady       Code = "not_ready"          // starting, joining or stopping
-	CodeCompacted      Code = "compacted"          // these events are kept no more; see Problem.Cursor
+	CodeCompacted      Code = "compacted"          // these events are no longer kept; see Problem.Cursor
 	CodeTimeout        Code = "timeout"
 	CodeInternal       Code = "internal"
 )

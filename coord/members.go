@@ -41,7 +41,7 @@ func (s *Service) membersChanged() {
 		s.elector.SetSelf(s.self, len(s.members), s.removed)
 		reason := ""
 		if s.removed {
-			reason = "this host is no member any more"
+			reason = "this host is no longer a member"
 		}
 		s.elector.TellSelf()
 		s.elector.SetFailing(memberCheck, reason)
@@ -52,7 +52,7 @@ func (s *Service) membersChanged() {
 	}
 }
 
-// dropPeer forgets a host that is no member any more.
+// dropPeer forgets a host that is no longer a member.
 func (s *Service) dropPeer(p *peerState) {
 	delete(s.peers, p.node)
 	s.net.Forget(p.node)

@@ -59,7 +59,7 @@ type Service struct {
 	swim      gossiping
 	clock     Clock // what happened to it
 	ownLog    ownLog
-	removed   bool // this host is no member any more: it says nothing
+	removed   bool // this host is no longer a member: it says nothing
 
 	elector *election.Elector
 

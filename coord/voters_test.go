@@ -81,7 +81,7 @@ func TestForgedVoterConfigs(t *testing.T) {
 				t.Errorf("%s: vote %+v became %+v", name, votes, after)
 			}
 		}
-		// A record of a holder that is a member no more is good all the same.
+		// A record of a holder that is no longer a member is good all the same.
 		if err := a.svc.AddRecords(t.Context(), member.Records{Revokes: []member.Signed{w.revoke(b, true)}}); err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func judgeVoters(f Cluster) verdict {
 	list := abstentions(f.View)
 	for _, id := range cfg.Voters {
 		if !isMember(f.View, id) {
-			list = append(list, warning("%s votes and is no member any more", id).
+			list = append(list, warning("%s votes and is no longer a member", id).
 				advise("the holder takes it out as soon as a majority agrees: are enough voters alive?"))
 		}
 	}

@@ -33,7 +33,7 @@ const (
 	// otherwise each of many peers, with its own times, would cost a reading of
 	// all of them.
 	restPerPeer = 2 * time.Millisecond
-	// passage is how long a packet that is held no more takes to leave the device.
+	// passage is how long a packet that is no longer held takes to leave the device.
 	passage = 5 * time.Millisecond
 	// repairEvery is the pause after an operation that failed.
 	repairEvery = 5 * time.Second

@@ -22,7 +22,7 @@
 // plan and the links (ends when Run's context ends, the lease is lost or the
 // log refuses an append); one settler, which waits for stability (ends with
 // the loop); per known host one link that dials, reads and waits between tries
-// (ends with the loop, or when the host is no member any more), and per open
+// (ends with the loop, or when the host is no longer a member), and per open
 // stream one writer (ends with its stream).
 //
 // Channels. Requests: capacity 64, when full Submit answers ErrBusy; stops and

@@ -123,7 +123,7 @@ type EventReader interface {
 	// each source's events are in order. It moves at along, over what since
 	// leaves out as well, and ends with what is known when it begins: a reader
 	// that goes on from at after the next change misses nothing. Events that
-	// are kept no more are refused with code compacted. An error ends it.
+	// are no longer kept are refused with code compacted. An error ends it.
 	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error]
 	// Void reports whether an event has no say, because a higher term has fenced
 	// it off.

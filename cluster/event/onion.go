@@ -34,7 +34,7 @@ type OnionSet struct {
 	Version uint64 `json:"version"` // rises with every change
 	// Clients are all that may find the address; none: it is open.
 	Clients []OnionClient `json:"clients,omitempty"`
-	Removed bool          `json:"removed,omitempty"` // the cluster serves it no more
+	Removed bool          `json:"removed,omitempty"` // the cluster no longer serves it
 	Actor   string        `json:"actor"`             // who asked, "uid:0@n1"
 	Sig     []byte        `json:"sig"`               // by the address's key
 }

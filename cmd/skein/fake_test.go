@@ -430,7 +430,7 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) 
 		f.mu.Unlock()
 		for s, seq := range oldest {
 			if at[s] < seq {
-				p := api.Errorf(api.CodeCompacted, "events are kept no more: %s from seq %d to %d", s, at[s]+1, seq).
+				p := api.Errorf(api.CodeCompacted, "events are no longer kept: %s from seq %d to %d", s, at[s]+1, seq).
 					WithHint("go on with --since %s", oldest)
 				p.Cursor = oldest.String()
 				yield(event.Event{}, p)

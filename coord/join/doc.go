@@ -32,7 +32,7 @@
 //	boot, epoch    counters, written before a value is used
 //	pending.json   keys of a join that was not answered yet
 //	wg-next.json   the WireGuard key that comes next
-//	left           the host is a member no more: Load refuses the directory, LoadPast reads it
+//	left           the host is no longer a member: Load refuses the directory, LoadPast reads it
 //
 // The caller holds the lock of the state directory. Secrets are of type
 // token.Secret, which prints [redacted]; a token or secret never appears in an error

@@ -224,7 +224,7 @@ func saveRecords(dir string, rs member.Records) error {
 	return writeJSON(filepath.Join(dir, RecordsFile), rs)
 }
 
-// MarkLeft notes that this host is a member no more: Load refuses the state
+// MarkLeft notes that this host is no longer a member: Load refuses the state
 // directory from now on (ErrLeft), and so do Init and Join.
 func MarkLeft(dir string) error {
 	if err := durable.WriteFile(filepath.Join(dir, leftFile), []byte("left\n"), fileMode); err != nil {

@@ -37,7 +37,7 @@ type Transition struct {
 //
 // A host that was never heard is not suspected; it is Dead when it should have
 // been heard for that long. Dead is not gone: a sign of life brings it back. A
-// member is never Left: who leaves for good is no member any more. The zero
+// member is never Left: who leaves for good is no longer a member. The zero
 // Detector is not usable.
 type Detector struct {
 	timing Timing

@@ -194,7 +194,7 @@ func (d *Directory) Records() Records {
 
 // travels reports whether e's certificate and announcement are told to other
 // hosts, who would refuse those that expired long ago and those of an issuer
-// that is no sponsor any more.
+// that is no longer a sponsor.
 func (d *Directory) travels(e *entry) (cert, ann bool) {
 	cert = d.stands(&e.claim)
 	return cert, cert && e.ann != nil && !e.annLate

@@ -21,7 +21,7 @@ type tomb struct {
 	over   bool // not told to others any more, soon forgotten
 }
 
-// Retired is a host that is a member no more.
+// Retired is a host that is no longer a member.
 type Retired struct {
 	Node   cluster.NodeID
 	Cert   Cert

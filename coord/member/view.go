@@ -125,7 +125,7 @@ func (d *Directory) FreeSlice(network netip.Prefix) (netip.Prefix, bool) {
 }
 
 // RenewDue reports whether n should ask a sponsor for a new certificate: two
-// thirds of its life are over, its issuer is no sponsor any more, or another
+// thirds of its life are over, its issuer is no longer a sponsor, or another
 // key has the better claim to its IPv4 address.
 func (d *Directory) RenewDue(n cluster.NodeID, now time.Time) bool {
 	e := d.byID[d.byNode[n]]

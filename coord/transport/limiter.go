@@ -44,7 +44,7 @@ func (l limiter) take(key rateKey, now time.Duration) bool {
 	return b.Take(rates[key.class], now)
 }
 
-// forget drops the buckets of hosts that are no members any more.
+// forget drops the buckets of hosts that are no longer members.
 func (l limiter) forget(dir *Directory) {
 	maps.DeleteFunc(l, func(key rateKey, _ *bucket.Bucket) bool {
 		_, ok := dir.member[key.node]

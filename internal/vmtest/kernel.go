@@ -63,7 +63,7 @@ func unpackKernel(ctx context.Context, dir string) error {
 }
 
 // downloadKernel gets the package, once more after a refresh of the package
-// lists: those may name one that is there no more.
+// lists: those may name one that is no longer there.
 func downloadKernel(ctx context.Context, dir string) error {
 	for refreshed := false; ; refreshed = true {
 		name, err := resolveKernel(ctx, dir)

@@ -81,7 +81,7 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 		return nil
 	}, Position: func(p api.StreamPosition) {
 		if p.Compacted {
-			a.Note("older events are kept no more: these begin at %s", p.Cursor)
+			a.Note("older events are no longer kept: these begin at %s", p.Cursor)
 		}
 		at = p.Cursor
 	}}, func(e api.Event) error {

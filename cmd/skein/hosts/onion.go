@@ -378,7 +378,7 @@ func onionRemove(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return changed(a, o, "%s is served no more", o.Address)
+				return changed(a, o, "%s is no longer served", o.Address)
 			})
 		},
 	}

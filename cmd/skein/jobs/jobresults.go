@@ -146,7 +146,7 @@ func chunkResults(a *cli.App, ctx context.Context, id string, q api.ChunkQuery) 
 		return nil
 	}, Position: func(p api.StreamPosition) {
 		if p.Compacted {
-			a.Note("older results are kept no more: these begin at %s", p.Cursor)
+			a.Note("older results are no longer kept: these begin at %s", p.Cursor)
 		}
 	}}, func(r api.ChunkResult) error {
 		first := !headed

@@ -23,7 +23,7 @@ type foldedJob struct {
 	stop   canon.Register[stop]          // the first intent to end it
 	done   canon.Register[event.JobDone] // the first end, without its result
 	// sealed is the result for good, as the first end that has one tells it:
-	// what is learned of the chunks afterwards changes it no more.
+	// what is learned of the chunks afterwards no longer changes it.
 	sealed canon.Register[*job.Result]
 
 	tally tally
