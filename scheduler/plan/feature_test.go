@@ -178,7 +178,7 @@ func TestTrustedAreSampled(t *testing.T) {
 	b.add("j", "o", 4000, j)
 	checked := 0
 	for i := range 4000 {
-		if mustCheck(b.p.work.byID["j"], b.p.roster.get("a", b.now), i, false) {
+		if b.p.work.byID["j"].mustCheck(b.p.roster.get("a", b.now), i, false) {
 			checked++
 		}
 	}
@@ -188,7 +188,7 @@ func TestTrustedAreSampled(t *testing.T) {
 	for n, want := range map[job.CheckPolicy]bool{job.CheckNone: false, job.CheckAdaptive: true, job.CheckAll: true} {
 		b.up("m", 1)
 		b.add(job.ID(n), "o", 9, func(s *job.Spec) { s.Replication.Policy = n })
-		if got := mustCheck(b.p.work.byID[job.ID(n)], b.p.roster.get("m", b.now), 0, false); got != want {
+		if got := b.p.work.byID[job.ID(n)].mustCheck(b.p.roster.get("m", b.now), 0, false); got != want {
 			t.Errorf("policy %q: a new member is checked: %t", n, got)
 		}
 	}

@@ -59,7 +59,7 @@ func (c *check) knows(w *worker) bool {
 // mustCheck reports that a result of w needs another host's. Members of the
 // cluster are believed unless the job asks for checks; strangers never are at
 // once.
-func mustCheck(j *openJob, w *worker, index int, odd bool) bool {
+func (j *openJob) mustCheck(w *worker, index int, odd bool) bool {
 	switch policy := j.spec.Replication.Policy; {
 	case policy == job.CheckAll:
 		return true

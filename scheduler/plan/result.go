@@ -37,7 +37,7 @@ func (in *intake) result(e step.Result, now time.Duration) {
 	if own != nil && own.attempt != e.Number {
 		own = nil
 	}
-	if c.state == accepted || c.state == givenUp && !welcome(j, e, w) || own == nil && w.stranger && !slices.Contains(c.avoid, w.node) {
+	if c.state == accepted || c.state == givenUp && !j.welcomes(e, w) || own == nil && w.stranger && !slices.Contains(c.avoid, w.node) {
 		in.unasked(w, e, now)
 		return
 	}
@@ -68,10 +68,10 @@ func (in *intake) result(e step.Result, now time.Duration) {
 	}
 }
 
-// welcome reports that a result may close a chunk that was given up: it came too
+// welcomes reports that a result may close a chunk that was given up: it came too
 // late, and there is no better.
-func welcome(j *openJob, e step.Result, w *worker) bool {
-	return e.Result != nil && !w.stranger && !mustCheck(j, w, e.Chunk, false)
+func (j *openJob) welcomes(e step.Result, w *worker) bool {
+	return e.Result != nil && !w.stranger && !j.mustCheck(w, e.Chunk, false)
 }
 
 // unasked lets a worker forget a result that nobody waits for. One that sends
@@ -131,7 +131,7 @@ func (in *intake) valid(j *openJob, e step.Result, w *worker, own *try, now time
 	}
 	o := opinion{node: w.node, attempt: e.Number, result: e.Result, seconds: seconds}
 	c := &j.chunks[e.Chunk]
-	if c.check == nil && !mustCheck(j, w, e.Chunk, odd != "") {
+	if c.check == nil && !j.mustCheck(w, e.Chunk, odd != "") {
 		in.accept(j, e.Chunk, o, now)
 		return
 	}
