@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -72,9 +73,7 @@ func (o *Options) check() error {
 	if !slices.Contains(device.Backends(), o.Backend) {
 		return fmt.Errorf("%w %q: this build has %s", ErrBackend, o.Backend, strings.Join(device.Backends(), ", "))
 	}
-	if o.Interface == "" {
-		o.Interface = DefaultInterface
-	}
+	o.Interface = cmp.Or(o.Interface, DefaultInterface)
 	if err := device.CheckName(o.Interface); err != nil {
 		return err
 	}
@@ -92,9 +91,7 @@ func (o *Options) check() error {
 	if o.Listen.Addr().IsMulticast() {
 		return fmt.Errorf("listen address %s is multicast", o.Listen.Addr())
 	}
-	if o.MTU == 0 {
-		o.MTU = topo.DefaultMTU
-	}
+	o.MTU = cmp.Or(o.MTU, topo.DefaultMTU)
 	if o.MTU < topo.MinMTU || o.MTU > topo.MaxMTU {
 		return fmt.Errorf("mtu is %d, want %d-%d", o.MTU, topo.MinMTU, topo.MaxMTU)
 	}

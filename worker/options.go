@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,27 +67,15 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Slots == 0 {
-		o.Slots = runtime.NumCPU()
-	}
+	o.Slots = cmp.Or(o.Slots, runtime.NumCPU())
 	if o.Queue == 0 {
 		o.Queue = max(256, 16*o.Slots)
 	}
-	if o.OutboxBytes == 0 {
-		o.OutboxBytes = DefaultOutboxBytes
-	}
-	if o.KeepFor == 0 {
-		o.KeepFor = DefaultKeepFor
-	}
-	if o.DrainTimeout == 0 {
-		o.DrainTimeout = DefaultDrainTimeout
-	}
-	if o.StatusEvery == 0 {
-		o.StatusEvery = DefaultStatusEvery
-	}
-	if o.FenceAfter == 0 {
-		o.FenceAfter = DefaultFenceAfter
-	}
+	o.OutboxBytes = cmp.Or(o.OutboxBytes, DefaultOutboxBytes)
+	o.KeepFor = cmp.Or(o.KeepFor, DefaultKeepFor)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.StatusEvery = cmp.Or(o.StatusEvery, DefaultStatusEvery)
+	o.FenceAfter = cmp.Or(o.FenceAfter, DefaultFenceAfter)
 	if o.Now == nil {
 		began := time.Now()
 		o.Now = func() time.Duration { return time.Since(began) }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -89,23 +90,17 @@ type Spec struct {
 
 // WithDefaults fills the fields that a submitter may leave zero.
 func (s Spec) WithDefaults() Spec {
-	if s.Executor == "" {
-		s.Executor = ExecutorWASM
-	}
+	s.Executor = cmp.Or(s.Executor, ExecutorWASM)
 	s.Policy = s.normal()
 	if s.Chunk == 0 {
 		// 256 chunks: enough to spread and to lose little with a host.
 		s.Chunk = max(1, (s.Iterations+255)/256)
 	}
-	if s.Attempts == 0 {
-		s.Attempts = DefaultAttempts
-	}
+	s.Attempts = cmp.Or(s.Attempts, DefaultAttempts)
 	if s.TimeoutSeconds == 0 {
 		s.TimeoutSeconds = DefaultTimeout.Seconds()
 	}
-	if s.MemoryBytes == 0 {
-		s.MemoryBytes = DefaultMemory
-	}
+	s.MemoryBytes = cmp.Or(s.MemoryBytes, DefaultMemory)
 	return s
 }
 

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,24 +88,12 @@ func NewExec(o ExecOptions) (*Exec, error) {
 	if len(o.RunnerArgv) == 0 {
 		o.RunnerArgv = []string{"/proc/self/exe", "runner"}
 	}
-	if o.ScratchBytes == 0 {
-		o.ScratchBytes = DefaultScratchBytes
-	}
-	if o.Processes == 0 {
-		o.Processes = DefaultProcesses
-	}
-	if o.MemoryBytes == 0 {
-		o.MemoryBytes = DefaultMemoryCap
-	}
-	if o.Grace == 0 {
-		o.Grace = DefaultGrace
-	}
-	if o.FetchTimeout == 0 {
-		o.FetchTimeout = DefaultFetchTimeout
-	}
-	if o.Slots == 0 {
-		o.Slots = runtime.NumCPU()
-	}
+	o.ScratchBytes = cmp.Or(o.ScratchBytes, DefaultScratchBytes)
+	o.Processes = cmp.Or(o.Processes, DefaultProcesses)
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, DefaultMemoryCap)
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	o.FetchTimeout = cmp.Or(o.FetchTimeout, DefaultFetchTimeout)
+	o.Slots = cmp.Or(o.Slots, runtime.NumCPU())
 	switch {
 	case o.Artefacts == nil:
 		return nil, errors.New("exec executor: no artefact store")

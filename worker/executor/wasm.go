@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,24 +93,12 @@ func NewWASM(o WASMOptions) (*WASM, error) {
 	if len(o.RunnerArgv) == 0 {
 		o.RunnerArgv = []string{"/proc/self/exe", "runner"}
 	}
-	if o.MemoryBytes == 0 {
-		o.MemoryBytes = DefaultMemoryCap
-	}
-	if o.FetchPatience == 0 {
-		o.FetchPatience = DefaultPatience
-	}
-	if o.LoadTimeout == 0 {
-		o.LoadTimeout = DefaultLoadTimeout
-	}
-	if o.FetchTimeout == 0 {
-		o.FetchTimeout = DefaultFetchTimeout
-	}
-	if o.CacheBytes == 0 {
-		o.CacheBytes = DefaultCacheBytes
-	}
-	if o.Slots == 0 {
-		o.Slots = runtime.NumCPU()
-	}
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, DefaultMemoryCap)
+	o.FetchPatience = cmp.Or(o.FetchPatience, DefaultPatience)
+	o.LoadTimeout = cmp.Or(o.LoadTimeout, DefaultLoadTimeout)
+	o.FetchTimeout = cmp.Or(o.FetchTimeout, DefaultFetchTimeout)
+	o.CacheBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes)
+	o.Slots = cmp.Or(o.Slots, runtime.NumCPU())
 	switch {
 	case o.Artefacts == nil:
 		return nil, errors.New("wasm executor: no artefact store")
