@@ -46,8 +46,14 @@ func TestReadsWhatWasWritten(t *testing.T) {
 		ReadRegister(r, func() string { return r.Text(3) }), ReadRegister(r, func() string { return r.Text(3) }), r.Hash(),
 	}
 	want := []any{
-		uint64(300), 2, byte(7), true, cluster.HLC(1 << 40), -0.5, "text", []cluster.NodeID{"a", "b", "a"}, cluster.NodeID(""), a, b, a,
-		metric, job.Metric{}, sketch, set, Register[string]{}, cluster.Hash{},
+		uint64(300), 2, byte(7), true, cluster.HLC(1 << 40), -0.5, "text",
+		[]cluster.NodeID{"a", "b", "a"},
+		cluster.NodeID(""), a, b, a,
+		metric,
+		job.Metric{},
+		sketch, set,
+		Register[string]{},
+		cluster.Hash{},
 	}
 	if r.Err() != nil || r.Len() != 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %d bytes left, read %+v\nwant %+v", r.Err(), r.Len(), got, want)

@@ -81,14 +81,14 @@ func TestOwnersAreForgotten(t *testing.T) {
 	var p Place[string]
 	r.Open(&p, "j", "busy", 0)
 	for i := range maxAccounts + 10 {
-		r.Admit(fmt.Sprint(i), 1, 1, 0)
+		_ = r.Admit(fmt.Sprint(i), 1, 1, 0) // nothing is open: all are admitted
 	}
 	if n := len(r.accounts); n > maxAccounts || r.accounts["busy"] == nil || r.accounts["0"] != nil {
 		t.Errorf("%d owners are known", n)
 	}
 	r.Close(&p)
 	for i := range 10 {
-		r.Admit(fmt.Sprint("later", i), 1, 1, 0)
+		_ = r.Admit(fmt.Sprint("later", i), 1, 1, 0)
 	}
 	if r.accounts["busy"] != nil {
 		t.Error("an owner without jobs is never forgotten")
