@@ -59,9 +59,12 @@ var pureDeps = map[string][]string{
 var adapters = map[string][]string{
 	"config":           nil,
 	"coord":            {"coord/election", "coord/gossip", "coord/notify", "coord/share", "coord/store", "coord/transport"}, // store: tests only
+	"coord/clocks":     nil,
 	"coord/election":   nil,
 	"coord/gossip":     {"coord/transport"},
+	"coord/health":     nil,
 	"coord/notify":     nil,
+	"coord/pathmtu":    {"coord/transport"},
 	"coord/share":      {"coord/transport"},
 	"coord/store":      {"coord/election"},
 	"coord/transport":  nil,
