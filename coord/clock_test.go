@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/clocks"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
 	"github.com/skein-project/skein/lease"
@@ -163,13 +164,13 @@ func TestQueuedMessagesBlameNoClock(t *testing.T) {
 }
 
 // clocks are h's, as a test moves them. Mono goes on by itself.
-type clocks struct {
+type fakeClocks struct {
 	boot, wall atomic.Int64 // ahead by
 	stall      atomic.Int64 // how long the next turn of the loop takes
 }
 
-func moved(h *host) *clocks {
-	c := &clocks{}
+func moved(h *host) *fakeClocks {
+	c := &fakeClocks{}
 	h.tweak = func(o *Options) {
 		base := o.Now
 		o.Mono = base
@@ -192,25 +193,25 @@ func TestClockCostsTheLease(t *testing.T) {
 		limit := timing.Lease / 4
 		for _, c := range []struct {
 			name   string
-			move   func(*clocks)
+			move   func(*fakeClocks)
 			loses  bool
 			counts func(Clock) uint64
 			reason string
 		}{
 			// Less than what is left of the lease, which else ends for that reason.
-			{"slept", func(c *clocks) { c.boot.Add(int64(limit + limit/2)) }, true, func(c Clock) uint64 { return c.Suspends }, "suspended"},
-			{"slept a moment", func(c *clocks) { c.boot.Add(int64(limit - 100*time.Millisecond)) }, false, func(c Clock) uint64 { return c.Suspends }, ""},
-			{"set ahead", func(c *clocks) { c.wall.Add(int64(limit + time.Second)) }, true, func(c Clock) uint64 { return c.Jumps }, "suspended"},
-			{"set back", func(c *clocks) { c.wall.Add(-int64(limit + time.Second)) }, true, func(c Clock) uint64 { return c.Jumps }, "clock: time of day jumped by -" + (limit + time.Second).String()},
-			{"set by a little", func(c *clocks) { c.wall.Add(-int64(limit / 5)) }, false, func(c Clock) uint64 { return c.Jumps }, ""},
-			{"stood still", func(c *clocks) { c.stall.Store(int64(limit + 200*time.Millisecond)) }, true, func(c Clock) uint64 { return c.Stalls }, "clock: stood still for "},
-			{"stood still a moment", func(c *clocks) { c.stall.Store(int64(limit - 200*time.Millisecond)) }, false, func(c Clock) uint64 { return c.Stalls }, ""},
+			{"slept", func(c *fakeClocks) { c.boot.Add(int64(limit + limit/2)) }, true, func(c Clock) uint64 { return c.Suspends }, "suspended"},
+			{"slept a moment", func(c *fakeClocks) { c.boot.Add(int64(limit - 100*time.Millisecond)) }, false, func(c Clock) uint64 { return c.Suspends }, ""},
+			{"set ahead", func(c *fakeClocks) { c.wall.Add(int64(limit + time.Second)) }, true, func(c Clock) uint64 { return c.Jumps }, "suspended"},
+			{"set back", func(c *fakeClocks) { c.wall.Add(-int64(limit + time.Second)) }, true, func(c Clock) uint64 { return c.Jumps }, "clock: time of day jumped by -" + (limit + time.Second).String()},
+			{"set by a little", func(c *fakeClocks) { c.wall.Add(-int64(limit / 5)) }, false, func(c Clock) uint64 { return c.Jumps }, ""},
+			{"stood still", func(c *fakeClocks) { c.stall.Store(int64(limit + 200*time.Millisecond)) }, true, func(c Clock) uint64 { return c.Stalls }, "clock: stood still for "},
+			{"stood still a moment", func(c *fakeClocks) { c.stall.Store(int64(limit - 200*time.Millisecond)) }, false, func(c Clock) uint64 { return c.Stalls }, ""},
 		} {
 			t.Run(string(profile)+" "+c.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, profile, 1, simnet.Link{})
 					a := w.add("host-a", 10)
-					clocks := moved(a)
+					moves := moved(a)
 					a.founder = true
 					b := w.add("host-b", 20)
 					b.knows(a)
@@ -228,7 +229,7 @@ func TestClockCostsTheLease(t *testing.T) {
 					if !a.svc.MayAct(term) {
 						t.Fatal("a does not hold")
 					}
-					c.move(clocks)
+					c.move(moves)
 					time.Sleep(limit + 2*time.Second) // more than a turn, less than the hold of an old lease
 					synctest.Wait()
 					v := a.svc.View()
@@ -242,7 +243,7 @@ func TestClockCostsTheLease(t *testing.T) {
 						t.Errorf("lost because %q, want %q", v.Lease.LastLoss.Reason, c.reason)
 					}
 					w.until("a holder, and a good clock", 3*time.Minute, func() bool {
-						return len(w.acters()) > 0 && a.svc.View().Failing[clockCheck] == ""
+						return len(w.acters()) > 0 && a.svc.View().Failing[clocks.Check] == ""
 					})
 				})
 			})

@@ -4,9 +4,16 @@
 // daemon authenticated streams to the other hosts.
 //
 // Its rooms have their own state and documentation: transport (datagrams,
-// streams, paths), gossip (membership records), election (the lease), share (the
-// onion addresses), endpoint (where hosts are seen), clockwatch (this host's
-// clocks), store (what survives a restart).
+// streams, paths), gossip (membership records), election (the lease), health (who
+// is alive), share (the onion addresses), endpoint (where hosts are seen), pathmtu
+// (paths that swallow full packets), clocks (this host's), store (what survives a
+// restart).
+//
+// Service gives each part its turn and holds no other state. Members follows the
+// records; Lease is what the daemon asks of the lease and tells it. Of heartbeats
+// schedule says whom and when, statement what; heartbeats sends them, listener
+// takes those of the others. duplicates looks for a second process with an
+// identity, and views decides when readers get the View that viewMaker makes.
 //
 // Heartbeats are the whole upkeep: they refresh a member, which is stale after
 // 5 minutes of silence, measure round trips, carry where the sender's

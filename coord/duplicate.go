@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/election"
+	"github.com/skein-project/skein/coord/notify"
 	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 )
@@ -33,21 +38,37 @@ func firstBoot(boot uint64) bool { return boot == 1 || boot>>markBits == 1 }
 // host's identity is the one that counts.
 const identityCheck = "identity"
 
-// judgeDuplicates tells of hosts that are newly found to run twice, and what
-// the others say of this one.
-func (s *Service) judgeDuplicates(now time.Duration) {
-	for node, p := range s.peers {
-		boot := s.net.Twin(node, now)
+// duplicates finds hosts, this one too, of which two processes run.
+type duplicates struct {
+	boot     uint64 // of this start
+	found    func(node cluster.NodeID, boot uint64)
+	hosts    *hosts
+	net      *transport.Transport
+	elector  *election.Elector
+	views    *views
+	notifier *notify.Notifier
+	count    prometheus.Counter
+	log      zerolog.Logger
+
+	own bool // the others hear two processes of this host
+}
+
+// judge tells of hosts that are newly found to run twice, and what the others say
+// of this one.
+func (d *duplicates) judge(now time.Duration) {
+	for node, p := range d.hosts.peers {
+		boot := d.net.Twin(node, now)
 		if (boot != 0) == p.twin.found {
 			continue
 		}
-		p.twin.found, s.dirty = boot != 0, true
+		p.twin.found = boot != 0
+		d.views.touch()
 		if p.twin.found {
-			s.foundDuplicate(node, boot)
+			d.tell(node, boot)
 		}
 	}
 	said, twice, others, other := 0, 0, 0, uint64(0)
-	for _, p := range s.peers {
+	for _, p := range d.hosts.peers {
 		if p.beatAt == 0 || now-p.beatAt > transport.TwinLife {
 			continue
 		}
@@ -55,29 +76,30 @@ func (s *Service) judgeDuplicates(now time.Duration) {
 		if p.twin.seenBoot != 0 {
 			twice++
 		}
-		if p.twin.seenBoot > s.o.Boot {
+		if p.twin.seenBoot > d.boot {
 			others, other = others+1, max(other, p.twin.seenBoot)
 		}
 	}
 	most := said/2 + 1 // one host alone must not make another fail
-	if was := s.ownDuplicate; was != (twice >= most) {
-		s.ownDuplicate, s.dirty = !was, true
-		if s.ownDuplicate {
-			s.foundDuplicate(s.o.Self, max(other, s.o.Boot))
+	if d.own != (twice >= most) {
+		d.own = !d.own
+		d.views.touch()
+		if d.own {
+			d.tell(d.hosts.self.Node, max(other, d.boot))
 		}
 	}
 	reason := ""
 	if others >= most {
-		reason = fmt.Sprintf("another process with this host's identity took its place (boot %d, this one %d)", other, s.o.Boot)
+		reason = fmt.Sprintf("another process with this host's identity took its place (boot %d, this one %d)", other, d.boot)
 	}
-	s.elector.SetFailing(identityCheck, reason)
+	d.elector.SetFailing(identityCheck, reason)
 }
 
-func (s *Service) foundDuplicate(node cluster.NodeID, boot uint64) {
-	s.m.duplicates.Inc()
-	s.log.Error().Str("peer", string(node)).Uint64("boot", boot).
+func (d *duplicates) tell(node cluster.NodeID, boot uint64) {
+	d.count.Inc()
+	d.log.Error().Str("peer", string(node)).Uint64("boot", boot).
 		Msg("two processes use the identity of one host: only the one started last counts")
-	if f := s.o.OnDuplicate; f != nil {
-		s.notifier.Notice(func() { f(node, boot) })
+	if f := d.found; f != nil {
+		d.notifier.Notice(func() { f(node, boot) })
 	}
 }

@@ -230,28 +230,28 @@ func TestRestartsAreNoDuplicates(t *testing.T) {
 func TestLiesAboutDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := pair(t)
-		b, c := a.peers["host-b"], a.peers["host-c"]
+		b, c := a.Members.hosts.peers["host-b"], a.Members.hosts.peers["host-c"]
 		for _, p := range []*peerState{b, c} {
 			p.beatAt = a.now()
 		}
 		fails := func() bool {
-			a.judgeDuplicates(a.now())
-			return a.elector.Failing()[identityCheck] != ""
+			a.duplicates.judge(a.now())
+			return a.Lease.elector.Failing()[identityCheck] != ""
 		}
 		b.twin.seenBoot = wire.MaxNumber
-		if fails() || a.ownDuplicate {
+		if fails() || a.duplicates.own {
 			t.Error("one of two was believed")
 		}
-		c.twin.seenBoot = a.o.Boot
-		if fails() || !a.ownDuplicate {
+		c.twin.seenBoot = a.duplicates.boot
+		if fails() || !a.duplicates.own {
 			t.Error("they agree on two processes, not on this one being the wrong one")
 		}
-		c.twin.seenBoot = a.o.Boot + 1
+		c.twin.seenBoot = a.duplicates.boot + 1
 		if !fails() {
 			t.Error("both were not believed")
 		}
 		b.twin.seenBoot, c.twin.seenBoot = 0, 0
-		if fails() || a.ownDuplicate {
+		if fails() || a.duplicates.own {
 			t.Error("still believed")
 		}
 	})

@@ -106,9 +106,9 @@ func messages(t *testing.T, a *Service, r *recorder) map[string][]byte {
 	out := make(map[string][]byte)
 	note := func(name string) { out[name] = r.one(t) }
 	now := a.now()
-	a.look(now)
-	hb := a.ownBeat(a.peers["host-b"], now, false)
-	hb.Role, hb.KnownPeers = cluster.RolePublisher, a.endpoints.Hints("host-b", a.rotate, a.net.Directory())
+	a.beats.look(now)
+	hb := a.beats.says.heartbeat(a.Members.hosts.peers["host-b"], now, false)
+	hb.Role, hb.KnownPeers = cluster.RolePublisher, a.beats.endpoints.Hints("host-b", a.beats.schedule.round, a.net.Directory())
 	if err := a.net.Send("host-b", wire.TypeHeartbeat, hb); err != nil {
 		t.Fatal(err)
 	}
@@ -116,9 +116,9 @@ func messages(t *testing.T, a *Service, r *recorder) map[string][]byte {
 	a.records.Send("host-b", "host-a")
 	note("peer_announce")
 	cfg := cluster.VoterConfig{Epoch: 3, Term: 7, Voters: []cluster.NodeID{"host-a", "host-b", "host-c"}, Mode: cluster.ModeQuorum}
-	a.elector.Send(lease.Send{To: "host-b", Msg: lease.Message{Phase: lease.Vote, Priority: 10, Term: 8, Round: 5, Config: cfg}})
+	a.Lease.elector.Send(lease.Send{To: "host-b", Msg: lease.Message{Phase: lease.Vote, Priority: 10, Term: 8, Round: 5, Config: cfg}})
 	note("lease_claim")
-	a.elector.Send(lease.Send{To: "host-b", Msg: lease.Message{
+	a.Lease.elector.Send(lease.Send{To: "host-b", Msg: lease.Message{
 		Phase: lease.ReleaseTerm, Priority: 10, Term: 8, Config: cfg, Successor: "host-b",
 		Released: &lease.Release{Term: 8, Holder: "host-a", Successor: "host-b"},
 	}})
@@ -131,7 +131,7 @@ func messages(t *testing.T, a *Service, r *recorder) map[string][]byte {
 		if err := a.PublishShare(pieces, time.Now().Add(-5*time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		(<-a.commands)() // the loop does not run
+		(<-a.loop.commands)() // the loop does not run
 		a.shares.SendTo("host-b")
 	}
 	list("intro-point-1", "intro-point-2")
@@ -187,7 +187,9 @@ func TestGoldenMessages(t *testing.T) {
 func TestNewerVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, out := pair(t)
-		inject := func(data []byte) { out.w.net.Inject(udpAddr(a.self.IP4), udpAddr(b.self.IP4), data) }
+		inject := func(data []byte) {
+			out.w.net.Inject(udpAddr(a.Members.hosts.self.IP4), udpAddr(b.Members.hosts.self.IP4), data)
+		}
 		sent := messages(t, a, out)
 		for range len(sent) {
 			<-b.net.Inbox()
@@ -207,7 +209,7 @@ func TestNewerVersion(t *testing.T) {
 			}
 			fields["a_later_field"] = json.RawMessage(`{"list":[1,-2.5,null,{"deep":"x"}]}`)
 			m.Seq += 1000
-			later := seal(t, a.o.Key, m.Header, fields)
+			later := seal(t, out.w.hosts["host-a"].key, m.Header, fields)
 			later = bytes.Replace(later, []byte(`"v":2`), []byte(`"v":2,"hops":[1,2],"zone":{"id":"z"}`), 1)
 			inject(later)
 			got, ok := received(t, b)
@@ -228,7 +230,7 @@ func TestNewerVersion(t *testing.T) {
 				t.Errorf("%s: read %+v, want %+v", name, p, want)
 			}
 		}
-		later := seal(t, a.o.Key, wire.Header{
+		later := seal(t, out.w.hosts["host-a"].key, wire.Header{
 			Node: "host-a", Time: time.Now().Unix(), Type: "a_later_type", To: "host-b", Boot: 3, Seq: 5000,
 		}, map[string]int{"x": 1})
 		before := b.View()

@@ -95,6 +95,7 @@ type host struct {
 	tweak    func(*Options) // before each start; nil: none
 
 	svc    *Service
+	port   uint16 // of real sockets
 	reg    *prometheus.Registry
 	cancel context.CancelFunc
 	done   chan error
@@ -347,7 +348,7 @@ func (w *world) acters() []cluster.NodeID {
 	var out []cluster.NodeID
 	for _, n := range w.order {
 		if s := w.hosts[n].svc; s != nil {
-			if s.elector.Authority().Term() != 0 {
+			if s.Lease.elector.Authority().Term() != 0 {
 				out = append(out, n)
 			}
 		}

@@ -123,24 +123,3 @@ func TestLostRecordIsAnnouncedAgain(t *testing.T) {
 		}
 	})
 }
-
-// TestFirstRoundTripsDoNotLast: the first answers wait for a handshake of the
-// mesh.
-func TestFirstRoundTripsDoNotLast(t *testing.T) {
-	p := &peerState{node: "host-b"}
-	at := time.Hour
-	for i, trip := range []time.Duration{2 * time.Second, time.Second, time.Millisecond, 3 * time.Millisecond} {
-		at += time.Second
-		taken(p, wire.Heartbeat{EchoUS: uint64((at - trip).Microseconds())}, at)
-		if i >= 2 && p.rtt.mean > 3*time.Millisecond {
-			t.Errorf("round trip %s after %d answers", p.rtt.mean, i+1)
-		}
-	}
-	for range 100 {
-		at += time.Second
-		taken(p, wire.Heartbeat{EchoUS: uint64((at - 9*time.Millisecond).Microseconds())}, at)
-	}
-	if p.rtt.mean < 8*time.Millisecond || p.rtt.mean > 9*time.Millisecond {
-		t.Errorf("round trip %s, all answers take 9 ms", p.rtt.mean)
-	}
-}

@@ -17,6 +17,7 @@ const (
 
 // introductions are the members that this host is to introduce itself to.
 type introductions struct {
+	hosts  *hosts
 	queue  []cluster.NodeID
 	queued map[cluster.NodeID]bool
 	// records is how many introductions are to bring records in a large cluster.
@@ -25,10 +26,23 @@ type introductions struct {
 	since   time.Duration
 }
 
+// add queues this host's own announcement for a member.
 func (q *introductions) add(node cluster.NodeID) {
-	if !q.queued[node] {
-		q.queued[node] = true
-		q.queue = append(q.queue, node)
+	if q.hosts.peers[node] == nil || q.hosts.removed || q.queued[node] {
+		return
+	}
+	q.queued[node] = true
+	q.queue = append(q.queue, node)
+}
+
+// addAll queues all members, from this host on: many that start at once are not
+// to begin with the same. That many are to bring records.
+func (q *introductions) addAll(records int) {
+	q.records = records
+	members := q.hosts.members
+	i := max(0, slices.IndexFunc(members, func(m cluster.Member) bool { return m.Node == q.hosts.self.Node }))
+	for _, m := range slices.Concat(members[i:], members[:i]) {
+		q.add(m.Node)
 	}
 }
 
@@ -56,47 +70,4 @@ func (q *introductions) next() (cluster.NodeID, bool) {
 // deadline is when an introduction that waits is allowed.
 func (q *introductions) deadline() (time.Duration, bool) {
 	return q.since + time.Second, len(q.queue) > 0 && q.left <= 0
-}
-
-// introduce queues this host's own announcement for a member that is new here.
-func (s *Service) introduce(to cluster.NodeID) {
-	if s.peers[to] != nil && !s.removed {
-		s.introductions.add(to)
-	}
-}
-
-// introduceAll queues all members, from this host on: many that start at once
-// are not to begin with the same.
-func (s *Service) introduceAll() {
-	i := max(0, slices.IndexFunc(s.members, func(m cluster.Member) bool { return m.Node == s.o.Self }))
-	for _, m := range slices.Concat(s.members[i:], s.members[:i]) {
-		s.introduce(m.Node)
-	}
-}
-
-// introduceSome sends queued introductions, a bounded number per second.
-func (s *Service) introduceSome(now time.Duration) {
-	q := &s.introductions
-	q.refill(now, s.slower(introduceRate))
-	large := s.swim.core.Active()
-	for {
-		to, ok := q.next()
-		if !ok {
-			return
-		}
-		p := s.peers[to]
-		if p == nil {
-			continue // removed meanwhile
-		}
-		if large && q.records == 0 && p.beatAt > 0 && p.rtt.echoed > 0 {
-			continue // it was first
-		}
-		q.left--
-		if !large || q.records > 0 {
-			q.records = max(0, q.records-1)
-			s.records.Send(to, s.o.Self)
-		}
-		s.beatTo(to, now, false)
-		p.introducedAt = now
-	}
 }

@@ -22,21 +22,21 @@ const (
 // another, and tells every member at once; it returns when that is sent,
 // several times since datagrams get lost. A host that revoked itself gives the
 // lease up before and says nothing after that.
-func (s *Service) Leave(ctx context.Context, rec member.Signed) error {
+func (m *Members) Leave(ctx context.Context, rec member.Signed) error {
 	r, err := member.ParseRevoke(rec)
 	if err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
-	own := publicKey(s.o.Key).Equal(r.IDPub)
+	own := m.key.Equal(r.IDPub)
 	var members []cluster.Member // as they were
 	var refused error
-	err = s.call(ctx, func() {
-		members = s.members
+	err = m.loop.call(ctx, func() {
+		members = m.hosts.members
 		if own {
-			s.elector.Leave()
-			s.elector.Stop()
+			m.elector.Leave()
+			m.elector.Stop()
 		}
-		refused = s.records.Add(member.Records{Revokes: []member.Signed{rec}}, "", true)
+		refused = m.records.Add(member.Records{Revokes: []member.Signed{rec}}, "", true)
 	})
 	if err = errors.Join(err, refused); err != nil {
 		return fmt.Errorf("leave: %w", err)
@@ -45,18 +45,10 @@ func (s *Service) Leave(ctx context.Context, rec member.Signed) error {
 		if err := wait.For(ctx, leavePause); err != nil {
 			return fmt.Errorf("leave: %w", err)
 		}
-		err := s.call(ctx, func() { s.records.SendRevoke(rec, members, len(members)) })
+		err := m.loop.call(ctx, func() { m.records.SendRevoke(rec, members, len(members)) })
 		if err != nil {
 			return fmt.Errorf("leave: %w", err)
 		}
 	}
 	return nil
-}
-
-// Tune changes what may change while the service runs.
-func (s *Service) Tune(t Tunables) {
-	if t.Tolerance <= 0 {
-		t.Tolerance = DefaultTolerance
-	}
-	s.net.SetTolerance(t.Tolerance)
 }

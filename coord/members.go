@@ -1,106 +1,199 @@
 package coord
 
 import (
+	"context"
 	"crypto/ed25519"
+	"fmt"
 	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/election"
+	"github.com/skein-project/skein/coord/endpoint"
+	"github.com/skein-project/skein/coord/gossip"
+	"github.com/skein-project/skein/coord/health"
 	"github.com/skein-project/skein/coord/member"
-	"github.com/skein-project/skein/coord/swim"
+	"github.com/skein-project/skein/coord/notify"
+	"github.com/skein-project/skein/coord/share"
+	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/lease"
 )
 
 // memberCheck is the self-check of being a member.
 const memberCheck = "membership"
 
+const expireEvery = 5 * time.Minute // between looks at records that may be over
+
+// Members is who belongs to the cluster, as the records that this host has say
+// it. Its exported methods may be called from any goroutine while the Service
+// runs; their errors wrap transport.ErrStopped after that.
+type Members struct {
+	key       ed25519.PublicKey // this host's identity
+	hosts     *hosts
+	records   *gossip.Records
+	endpoints *endpoint.Endpoints
+	waiting   *introductions
+	net       *transport.Transport
+	elector   *election.Elector
+	health    *health.Monitor
+	shares    *share.Shares
+	loop      *loop
+	views     *views
+	notifier  *notify.Notifier
+	log       zerolog.Logger
+	// forget drops what the parts of the loop know of a host that was removed.
+	forget []func(cluster.NodeID)
+
+	expireAt time.Duration // next look at records that may be over
+}
+
+// AddRecords merges membership records that did not come from a peer: those
+// of a host that this one admitted, or its own newer announcement. Members
+// that are new are introduced to everyone. The error tells which records were
+// refused.
+func (m *Members) AddRecords(ctx context.Context, rs member.Records) error {
+	var refused error
+	err := m.loop.call(ctx, func() { refused = m.records.Add(rs, "", true) })
+	if err != nil {
+		return fmt.Errorf("add records: %w", err)
+	}
+	return refused
+}
+
+// Records returns all membership records that this host has.
+func (m *Members) Records(ctx context.Context) (member.Records, error) {
+	var rs member.Records
+	if err := m.loop.call(ctx, func() { rs = m.records.Table().Records() }); err != nil {
+		return member.Records{}, fmt.Errorf("read records: %w", err)
+	}
+	return rs, nil
+}
+
+// WithTable calls f with the membership table in the loop, for questions that
+// a sponsor has: which addresses and slices are free. f must be quick and must
+// not keep or change the table.
+func (m *Members) WithTable(ctx context.Context, f func(*member.Table)) error {
+	if err := m.loop.call(ctx, func() { f(m.records.Table()) }); err != nil {
+		return fmt.Errorf("read membership table: %w", err)
+	}
+	return nil
+}
+
+// due does what time asks for.
+func (m *Members) due(now time.Duration) {
+	if now >= m.expireAt {
+		m.expireAt = now + expireEvery
+		m.records.Expire()
+	}
+	if m.endpoints.Due(now) {
+		m.views.touchMembers()
+	}
+}
+
+// formerMembers lists the hosts that were members once.
+func (m *Members) formerMembers() []cluster.NodeID {
+	var out []cluster.NodeID
+	for _, r := range m.records.Table().Retired() {
+		out = append(out, r.Node)
+	}
+	return out
+}
+
 // membersChanged follows a change of the membership records.
-func (s *Service) membersChanged() {
-	s.members = s.records.Members()
-	dir := s.net.SetMembers(s.members)
-	for _, m := range s.members {
-		if m.Node == s.o.Self {
-			s.self = m
-			continue
-		}
-		p := s.peers[m.Node]
-		if p == nil {
-			p = &peerState{node: m.Node, since: s.now()}
-			s.peers[m.Node] = p
-			s.detector.Add(m.Node, s.now())
-			s.shares.Add(m.Node)
+func (m *Members) membersChanged(now time.Duration) {
+	h := m.hosts
+	self := h.self.Node
+	h.members = m.records.Members()
+	dir := m.net.SetMembers(h.members)
+	for _, c := range h.members {
+		switch {
+		case c.Node == self:
+			h.self = c
+		case h.know(c.Node, now):
+			m.health.Add(c.Node, now)
+			m.shares.Add(c.Node)
 		}
 	}
-	s.net.Paths().Set(s.members, s.o.Self)
-	for node, p := range s.peers {
+	m.net.Paths().Set(h.members, self)
+	for node, p := range h.peers {
 		if _, ok := dir.Member(node); !ok {
-			s.dropPeer(p)
+			m.drop(p)
 		}
 	}
-	if ok := dir.Same(s.o.Self, publicKey(s.o.Key)); s.removed == ok {
-		s.removed = !ok
-		s.elector.SetSelf(s.self, len(s.members), s.removed)
+	if ok := dir.Same(self, m.key); h.removed == ok {
+		h.removed = !ok
+		m.elector.SetSelf(h.self, len(h.members), h.removed)
 		reason := ""
-		if s.removed {
+		if h.removed {
 			reason = "this host is no longer a member"
 		}
-		s.elector.TellSelf()
-		s.elector.SetFailing(memberCheck, reason)
+		m.elector.TellSelf()
+		m.elector.SetFailing(memberCheck, reason)
 	}
-	s.elector.SetSelf(s.self, len(s.members), s.removed)
-	if s.running.Load() {
-		s.elector.TellSelf()
+	m.elector.SetSelf(h.self, len(h.members), h.removed)
+	if m.loop.running.Load() {
+		m.elector.TellSelf()
 	}
 }
 
-// dropPeer forgets a host that is no longer a member.
-func (s *Service) dropPeer(p *peerState) {
-	delete(s.peers, p.node)
-	s.net.Forget(p.node)
-	s.records.Forget(p.node)
-	s.introductions.forget(p.node)
-	s.shares.Forget(p.node)
-	s.endpoints.Forget(p.node)
-	s.swimStep(swim.Remove{Node: p.node})
-	s.detector.Forget(p.node)
-	s.m.rtt.DeleteLabelValues(string(p.node))
+// drop forgets a host that is no longer a member.
+func (m *Members) drop(p *peerState) {
+	delete(m.hosts.peers, p.node)
+	for _, f := range m.forget {
+		f(p.node)
+	}
 	// Also one that was never heard: it may be a voter of before this start.
-	s.elector.Step(lease.PeerChanged{Node: p.node, Priority: p.core.Priority, Gone: true})
+	m.elector.Step(lease.PeerChanged{Node: p.node, Priority: p.core.Priority, Gone: true})
 }
 
-// merged follows records that changed the membership; push says that they come
+// recordsMerged follows records that changed the membership; push says that they come
 // from this host, so that everyone is to be told.
-func (s *Service) merged(ch member.Change, from cluster.NodeID, push bool) {
+func (m *Members) recordsMerged(ch member.Change, from cluster.NodeID, push bool) {
 	for _, n := range ch.Joined {
-		s.log.Info().Str("peer", string(n)).Str("from", string(from)).Msg("member joined")
-		s.introduce(n)
+		m.log.Info().Str("peer", string(n)).Str("from", string(from)).Msg("member joined")
+		m.waiting.add(n)
 	}
 	for _, n := range ch.Removed {
-		s.log.Info().Str("peer", string(n)).Str("from", string(from)).Bool("left", slices.Contains(ch.Left, n)).Msg("member removed")
+		m.log.Info().Str("peer", string(n)).Str("from", string(from)).Bool("left", slices.Contains(ch.Left, n)).Msg("member removed")
 	}
 	for _, n := range ch.Left {
-		s.notifier.SetHealth(n, cluster.Left)
+		m.notifier.SetHealth(n, cluster.Left)
 	}
 	if push {
-		s.records.Push(slices.Concat(ch.Joined, ch.Updated))
+		m.records.Push(slices.Concat(ch.Joined, ch.Updated))
 	}
-	if push && s.swim.core.Active() && slices.Contains(ch.Updated, s.o.Self) {
+	if push && m.health.Large() && slices.Contains(ch.Updated, m.hosts.self.Node) {
 		// Everyone is to know its next key before it uses it.
-		s.introductions.records = len(s.members)
-		s.introduceAll()
+		m.waiting.addAll(len(m.hosts.members))
+	}
+}
+
+// healthChanged follows a change of what is believed of another host.
+func (m *Members) healthChanged(t member.Transition) {
+	m.views.touch()
+	if m.hosts.peers[t.Node] == nil {
+		return
+	}
+	m.log.Info().Str("peer", string(t.Node)).Str("from", string(t.From)).Str("to", string(t.To)).Msg("health changed")
+	m.notifier.SetHealth(t.Node, t.To)
+	if t.To == cluster.Suspect || t.To == cluster.Dead {
+		m.net.Paths().Lost(t.Node)
 	}
 }
 
 // keyOf returns the identity key of a member.
-func (s *Service) keyOf(n cluster.NodeID) (ed25519.PublicKey, bool) {
-	m, ok := s.net.Directory().Member(n)
-	return ed25519.PublicKey(m.IDPub), ok
+func (m *Members) keyOf(n cluster.NodeID) (ed25519.PublicKey, bool) {
+	c, ok := m.net.Directory().Member(n)
+	return ed25519.PublicKey(c.IDPub), ok
 }
 
 // formerKeys returns the identity keys that a host had which is no longer a
 // member.
-func (s *Service) formerKeys(n cluster.NodeID) []ed25519.PublicKey {
+func (m *Members) formerKeys(n cluster.NodeID) []ed25519.PublicKey {
 	var keys []ed25519.PublicKey
-	for _, r := range s.records.Table().Retired() {
+	for _, r := range m.records.Table().Retired() {
 		if r.Node == n && len(r.Cert.IDPub) == ed25519.PublicKeySize {
 			keys = append(keys, ed25519.PublicKey(r.Cert.IDPub))
 		}

@@ -18,17 +18,11 @@ const (
 
 // metrics are the counters of one Service.
 type metrics struct {
-	peers       *prometheus.GaugeVec
-	rtt         *prometheus.GaugeVec
-	dropped     *prometheus.CounterVec
-	suspends    prometheus.Counter
-	clockJumps  prometheus.Counter
-	blackholes  prometheus.Counter
-	duplicates  prometheus.Counter
-	stalls      prometheus.Counter
-	stale       prometheus.Gauge
-	swim        *prometheus.CounterVec
-	localHealth prometheus.Gauge
+	peers      *prometheus.GaugeVec
+	rtt        *prometheus.GaugeVec
+	dropped    *prometheus.CounterVec
+	duplicates prometheus.Counter
+	stale      prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -48,24 +42,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		rtt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_coord_rtt_seconds", Help: "Smoothed round trip to a peer.",
 		}, []string{"peer"}),
-		dropped:     vec("skein_coord_notices_dropped_total", "Lease actions or notices whose reader was too slow.", "kind"),
-		suspends:    counter("skein_coord_suspends_total", "Times the machine was found to have slept."),
-		clockJumps:  counter("skein_coord_clock_jumps_total", "Jumps of the wall clock."),
-		blackholes:  counter("skein_coord_blackholes_total", "Times full packets to a peer vanished while small ones did not."),
-		duplicates:  counter("skein_coord_duplicates_total", "Times two processes with the identity of one host were found."),
-		stalls:      counter("skein_coord_stalls_total", "Times the loop ran later than a quarter of a lease after it should have."),
-		swim:        vec("skein_coord_detector_total", "What the failure detector of a large cluster did, by kind.", "kind"),
-		localHealth: gauge("skein_coord_local_health", "How unwell this host finds itself, 0 to 8: it then waits longer for others."),
-		stale:       gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
+		dropped:    vec("skein_coord_notices_dropped_total", "Lease actions or notices whose reader was too slow.", "kind"),
+		duplicates: counter("skein_coord_duplicates_total", "Times two processes with the identity of one host were found."),
+		stale:      gauge("skein_coord_stale_members", "Members that were not heard for 5 minutes."),
 	}
 	if r == nil {
 		return m, nil
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.peers, m.rtt,
-		m.dropped, m.suspends, m.clockJumps,
-		m.blackholes, m.stale, m.swim, m.localHealth, m.duplicates, m.stalls,
+		m.peers, m.rtt, m.dropped, m.stale, m.duplicates,
 	} {
 		errs = append(errs, r.Register(c))
 	}

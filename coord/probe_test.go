@@ -44,6 +44,9 @@ func probing(hosts ...*host) []*meshMTU {
 	return out
 }
 
+// udpOver4 is the headers of a datagram inside the mesh.
+const udpOver4 = 28
+
 // inner1340 is what an underlay of 1400 carries inside the mesh over IPv4.
 const inner1340 = 1340 - udpOver4
 

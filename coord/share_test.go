@@ -88,7 +88,7 @@ func TestShareReachesEveryone(t *testing.T) {
 				arrive("the second list", 5*time.Second, second, now+16)
 				synctest.Wait()
 				onLoop(t, a, func() {
-					if got := a.svc.peers[b.node].beat.IntroPoints; int(got) != c.n {
+					if got := a.svc.Members.hosts.peers[b.node].beat.IntroPoints; int(got) != c.n {
 						t.Errorf("heartbeats say %d points, want %d", got, c.n)
 					}
 				})
@@ -102,7 +102,7 @@ func TestShareReachesEveryone(t *testing.T) {
 // onLoop runs f where it may read what the loop owns.
 func onLoop(t *testing.T, h *host, f func()) {
 	t.Helper()
-	if err := h.svc.call(context.Background(), f); err != nil {
+	if err := h.svc.loop.call(context.Background(), f); err != nil {
 		t.Fatal(err)
 	}
 }

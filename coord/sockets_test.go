@@ -16,9 +16,9 @@ import (
 	"github.com/skein-project/skein/internal/simnet"
 )
 
-// loop and mesh translate between a mesh address 10.x and the loopback address
+// loopback and mesh translate between a mesh address 10.x and the loopback address
 // 127.x that stands for it: certificates do not name loopback addresses.
-func loop(a netip.Addr) netip.Addr { return first(a, 127) }
+func loopback(a netip.Addr) netip.Addr { return first(a, 127) }
 
 func mesh(a net.Addr) netip.AddrPort {
 	ap := netip.MustParseAddrPort(a.String())
@@ -43,7 +43,7 @@ func (c meshPackets) ReadFrom(b []byte) (int, net.Addr, error) {
 
 func (c meshPackets) WriteTo(b []byte, to net.Addr) (int, error) {
 	ap := netip.MustParseAddrPort(to.String())
-	return c.PacketConn.WriteTo(b, net.UDPAddrFromAddrPort(netip.AddrPortFrom(loop(ap.Addr()), ap.Port())))
+	return c.PacketConn.WriteTo(b, net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback(ap.Addr()), ap.Port())))
 }
 
 type meshListener struct{ net.Listener }
@@ -74,19 +74,20 @@ func realHosts(t *testing.T, n int) (w *world, hosts []*host, wait func(what str
 		}
 		hosts = append(hosts, h)
 		o := h.baseOptions(MarkBoot(1, uint32(1000+i)))
-		pc, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loop(h.addr), port)))
+		pc, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback(h.addr), port)))
 		if err != nil {
 			t.Skipf("no second loopback address: %v", err)
 		}
 		port = pc.LocalAddr().(*net.UDPAddr).AddrPort().Port() //nolint:errcheck // a UDP socket's
-		ln, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(loop(h.addr), port)))
+		ln, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(loopback(h.addr), port)))
 		if err != nil {
 			t.Skipf("port %d is taken: %v", port, err)
 		}
+		h.port = port
 		o.PacketConn, o.Listener, o.Port = meshPackets{pc}, meshListener{ln}, port
 		o.DialTCP = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: loop(h.addr).AsSlice()}}
-			return d.DialContext(ctx, "tcp4", netip.AddrPortFrom(loop(to.Addr()), to.Port()).String())
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: loopback(h.addr).AsSlice()}}
+			return d.DialContext(ctx, "tcp4", netip.AddrPortFrom(loopback(to.Addr()), to.Port()).String())
 		}
 		h.dir = t.TempDir()
 		o.Store = store.New(h.dir, w.verify.Cluster, h.node)
@@ -145,8 +146,8 @@ func TestRealFlood(t *testing.T) {
 	w, hosts, wait := realHosts(t, 3)
 	wait("three voters", func() bool { return w.voters(3) && w.allAlive() })
 	a, b := hosts[0], hosts[1]
-	from, err := net.DialUDP("udp4", &net.UDPAddr{IP: loop(b.addr).AsSlice()},
-		net.UDPAddrFromAddrPort(netip.AddrPortFrom(loop(a.addr), a.svc.o.Port)))
+	from, err := net.DialUDP("udp4", &net.UDPAddr{IP: loopback(b.addr).AsSlice()},
+		net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback(a.addr), a.port)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/health"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/simnet"
@@ -88,7 +89,7 @@ func (w *world) unlike(node cluster.NodeID, h cluster.Health) int {
 		if s == nil || o == node {
 			continue
 		}
-		if m, _ := s.view.Load().Member(node); m.Health != h {
+		if m, _ := s.views.latest.Load().Member(node); m.Health != h {
 			n++
 		}
 	}
@@ -123,7 +124,7 @@ func five(hosts []*host) {
 // swims asks the loop of h whether it judges by probes.
 func (h *host) swims() bool {
 	on := false
-	if err := h.svc.call(h.w.t.Context(), func() { on = h.svc.swim.core.Active() }); err != nil {
+	if err := h.svc.loop.call(h.w.t.Context(), func() { on = h.svc.health.Large() }); err != nil {
 		h.w.t.Error(err)
 	}
 	return on
@@ -169,7 +170,7 @@ func TestLargeCluster(t *testing.T) {
 			}
 		}
 		t.Logf("%d hosts see each other after %s", n, w.await("all see all", time.Minute, func() bool { return w.wrong() == 0 }))
-		time.Sleep(settleFor)
+		time.Sleep(health.SettleFor)
 
 		m.reset()
 		time.Sleep(quiet)
@@ -309,7 +310,7 @@ func TestOwnRecordReachesAll(t *testing.T) {
 		w.order = w.order[:len(running)]
 		defer w.stopAll()
 		w.await("the running see each other", time.Minute, func() bool { return w.wrong() == 0 })
-		time.Sleep(settleFor)
+		time.Sleep(health.SettleFor)
 		a := running[4]
 		ann, err := member.Ann{
 			IDPub: publicKey(a.key), WGPub: [32]byte{5}, Next: [32]byte{5, 5}, NextAt: time.Now().Add(10 * time.Second).Unix(), Epoch: 2, Issued: time.Now().Unix(), Zone: "z", Priority: 4,

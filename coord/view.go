@@ -1,12 +1,12 @@
 package coord
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/clocks"
 	"github.com/skein-project/skein/coord/share"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/lease"
@@ -47,28 +47,7 @@ type View struct {
 }
 
 // Clock is what a host knows of its own wall clock.
-type Clock struct {
-	// Jumps counts how often it was set by more than half the tolerance, or a
-	// quarter of the lease if that is less; LastJump is by how much and JumpedAt
-	// the local time of the last one.
-	Jumps    uint64
-	LastJump time.Duration
-	JumpedAt time.Duration
-	// Suspends counts how often the machine slept; LastSuspend is for how long
-	// and SuspendedAt the local time when that was seen. Stalls are times when
-	// the machine ran but this process did not, or not well.
-	Suspends    uint64
-	LastSuspend time.Duration
-	SuspendedAt time.Duration
-	Stalls      uint64
-	LastStall   time.Duration
-	StalledAt   time.Duration
-	// Offset is the median of how far the clocks of Peers other hosts are
-	// ahead of this one: if many agree on minutes, it is this clock that is
-	// wrong.
-	Offset time.Duration
-	Peers  int
-}
+type Clock = clocks.View
 
 // MemberView is what this host knows of a member.
 type MemberView struct {
@@ -124,13 +103,6 @@ type MemberView struct {
 	Incompatible string
 }
 
-// View returns the latest view; it is never nil.
-func (s *Service) View() *View {
-	v := *s.view.Load()
-	v.Rejected = s.net.Refused()
-	return &v
-}
-
 // Member returns what is known of node.
 func (v *View) Member(node cluster.NodeID) (MemberView, bool) {
 	i, ok := slices.BinarySearchFunc(v.Members, node, func(m MemberView, n cluster.NodeID) int {
@@ -146,75 +118,4 @@ func (v *View) Member(node cluster.NodeID) (MemberView, bool) {
 		return MemberView{}, false
 	}
 	return v.Members[i], true
-}
-
-// publishView makes what the loop knows visible.
-func (s *Service) publishView(now time.Duration) {
-	st := s.elector.Signed()
-	v := &View{
-		Self: s.o.Self, At: now, Version: s.o.Version, Profile: s.o.Profile, Digest: s.records.Digest(),
-		Lease: st, Publisher: st.Publisher, Publishing: s.elector.Authority().MayPublish(), LocalHealth: s.swim.core.Score(), Failing: maps.Clone(s.elector.Failing()), Members: make([]MemberView, 0, len(s.members)),
-		PublicEndpoint: s.endpoints.Public().At, NAT: s.endpoints.Public().NAT, Clock: s.clockView(now),
-	}
-	stale := 0
-	counts := make(map[cluster.Health]int, 5)
-	for _, m := range s.members {
-		mv := s.memberView(m, st, now)
-		if m.Node != s.o.Self {
-			counts[mv.Health]++
-		}
-		if mv.Stale {
-			stale++
-		}
-		v.Members = append(v.Members, mv)
-	}
-	s.view.Store(v)
-	for _, h := range []cluster.Health{cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead} {
-		s.m.peers.WithLabelValues(string(h)).Set(float64(counts[h]))
-	}
-	s.m.stale.Set(float64(stale))
-}
-
-func (s *Service) memberView(m cluster.Member, st lease.Status, now time.Duration) MemberView {
-	mv := MemberView{Member: m, Role: cluster.RoleStandby}
-	switch {
-	case m.Node == st.Holder:
-		mv.Role = cluster.RoleHolder
-	case m.Witness:
-		mv.Role = cluster.RoleWitness
-	}
-	if m.Node == s.o.Self {
-		own := s.ownLog.newest()
-		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, s.now(), true, true
-		mv.Version, mv.Profile, mv.Term, mv.TermHolder = s.o.Version, s.o.Profile, st.Term, st.Holder
-		mv.Publishing, mv.Abstains = s.elector.Authority().MayPublish(), st.Abstaining != ""
-		mv.Eligible, mv.LogEvents = s.elector.Eligible(), own.Events
-		mv.Share, mv.Backends = s.shares.Own()
-		mv.Duplicate = s.ownDuplicate
-		return mv
-	}
-	mv.Health = s.detector.Health(m.Node)
-	mv.LastHeard, mv.Heard = s.detector.LastHeard(m.Node)
-	p := s.peers[m.Node]
-	if p == nil {
-		return mv
-	}
-	mv.Answered = p.rtt.echoed > 0
-	way, since := s.net.Paths().Of(m.Node, mv.Health)
-	mv.Path, mv.PathSince = string(way), since
-	mv.Duplicate = p.twin.found
-	if mv.Health != cluster.Dead {
-		mv.Share, mv.Backends = s.shares.Of(m.Node)
-	}
-	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt.mean, p.compat.why, p.probe.proven, s.endpoints.Observed(m)
-	// In a large cluster hosts hear each other rarely.
-	mv.Stale = now-s.lastSign(p) >= staleAfter && mv.Health != cluster.Alive
-	if off, ok := s.skewed(p, now); ok && max(off, -off) > time.Second {
-		mv.Skew = off // one second is how messages are rounded
-	}
-	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(s.records.Digest())
-	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
-	mv.Publishing, mv.Abstains = p.core.Publishing, p.core.Abstains
-	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.core.Eligible, p.core.CaughtUp, p.beat.LogEvents
-	return mv
 }

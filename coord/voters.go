@@ -17,21 +17,21 @@ import (
 // a time. An error wraps ErrNotHolder, or lease.ErrVoters if the request cannot
 // be followed, and nothing changed then; or it wraps that of ctx, and the wish
 // may come true all the same.
-func (s *Service) SetVoters(ctx context.Context, r lease.SetVoters) error {
-	return s.ChangeVoters(ctx, func(*View) (lease.SetVoters, error) { return r, nil })
+func (l *Lease) SetVoters(ctx context.Context, r lease.SetVoters) error {
+	return l.ChangeVoters(ctx, func(*View) (lease.SetVoters, error) { return r, nil })
 }
 
 // ChangeVoters is SetVoters for a wish that depends on the present one: want
 // is called once, between two steps of the lease core, with a view that has
 // all wishes before. Its error is returned, and nothing changed then.
-func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetVoters, error)) error {
+func (l *Lease) ChangeVoters(ctx context.Context, want func(*View) (lease.SetVoters, error)) error {
 	var refused error
 	var term cluster.Term
 	var epoch uint64
-	err := s.call(ctx, func() {
-		term, epoch, refused = s.elector.Change(func() (lease.SetVoters, error) {
-			s.publishView(s.now())
-			return want(s.view.Load())
+	err := l.loop.call(ctx, func() {
+		term, epoch, refused = l.elector.Change(func() (lease.SetVoters, error) {
+			l.views.publish(l.now())
+			return want(l.views.latest.Load())
 		})
 	})
 	switch {
@@ -44,7 +44,7 @@ func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetV
 	}
 	for {
 		var st lease.Status
-		if err := s.call(ctx, func() { st = s.elector.Status() }); err != nil {
+		if err := l.loop.call(ctx, func() { st = l.elector.Status() }); err != nil {
 			return fmt.Errorf("set voters: %w", err)
 		}
 		switch {
@@ -63,6 +63,6 @@ func (s *Service) ChangeVoters(ctx context.Context, want func(*View) (lease.SetV
 // more: the other hosts know more of its log than its own disk does, or the
 // like. The host abstains, across restarts, until the holder has taken it out
 // of the voters and in again.
-func (s *Service) VoteLost(reason string) {
-	s.post(func() { s.elector.Step(lease.VoteLost{Reason: reason}) })
+func (l *Lease) VoteLost(reason string) {
+	l.loop.post(func() { l.elector.Step(lease.VoteLost{Reason: reason}) })
 }

@@ -87,7 +87,7 @@ func TestForgedVoterConfigs(t *testing.T) {
 		}
 		old := forge(func(c *cluster.VoterConfig) { c.Issuer = b.node; sign(c, b) })
 		var err error
-		if e := a.svc.call(t.Context(), func() { err = a.svc.elector.CheckConfig("x", old) }); e != nil || err != nil {
+		if e := a.svc.loop.call(t.Context(), func() { err = a.svc.Lease.elector.CheckConfig("x", old) }); e != nil || err != nil {
 			t.Errorf("record of one that left: %v, %v", e, err)
 		}
 	})
