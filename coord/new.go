@@ -62,7 +62,7 @@ func build(o Options) (*Service, error) {
 	b.talk()
 	b.watch()
 	b.join()
-	b.s.membersChanged(o.Now())
+	b.s.Members.membersChanged(o.Now())
 	b.s.views.publish(o.Now())
 	return b.s, nil
 }
@@ -96,7 +96,7 @@ func (b *builder) transport() (err error) {
 
 func (b *builder) records() (err error) {
 	o, s, hosts := &b.o, b.s, b.s.Members.hosts
-	s.records, err = gossip.New(gossip.Options{
+	s.Members.records, err = gossip.New(gossip.Options{
 		Self: o.Self, Verifier: o.Verifier, Secret: o.Secret, Known: o.Records, Save: o.Store.SaveRecords, Now: o.Now, Wall: o.Wall,
 		Net: s.net, Post: s.loop.post, Call: s.loop.call, Go: s.loop.start,
 		Changed: func(ch member.Change, evidence []member.Evidence) {
@@ -106,9 +106,9 @@ func (b *builder) records() (err error) {
 		},
 		Stored: func() {
 			s.views.touchMembers()
-			s.membersChanged(o.Now())
+			s.Members.membersChanged(o.Now())
 		},
-		Merged: s.recordsMerged,
+		Merged: s.Members.recordsMerged,
 		Reach:  func() []cluster.NodeID { return s.beats.schedule.reach(o.Now()) },
 		Alive:  func(n cluster.NodeID) bool { return s.health.Of(n) == cluster.Alive },
 		TimedOut: func(n cluster.NodeID) {
@@ -125,7 +125,7 @@ func (b *builder) records() (err error) {
 	if !ok {
 		return errors.New("no certificate and announcement of this host in its records")
 	}
-	if !transport.NewDirectory([]cluster.Member{self}).Same(o.Self, s.key) {
+	if !transport.NewDirectory([]cluster.Member{self}).Same(o.Self, s.Members.key) {
 		return errors.New("identity key is not the certified one")
 	}
 	hosts.self = self
@@ -134,14 +134,14 @@ func (b *builder) records() (err error) {
 
 func (b *builder) elector() (err error) {
 	o, s := &b.o, b.s
-	known := s.records.Table()
+	known := s.Members.records.Table()
 	s.Lease.elector, err = election.New(election.Options{
 		Self: s.Members.hosts.self, Key: o.Key, Cluster: o.Verifier.Cluster, Store: o.Store, FirstStart: firstBoot(o.Boot),
 		Alone:   o.Founder && len(known.Members()) == 1 && len(known.Retired()) == 0,
 		Profile: o.Profile, Timing: *o.Timing, Mode: o.Mode, MaxVoters: o.MaxVoters, LastTerm: o.LastTerm,
 		Now: o.Now, Mono: o.Mono, Rand: o.Rand, Send: s.net.Send, Reject: s.net.Reject,
 		Judge: func(from cluster.NodeID, profile cluster.Profile) error { return s.listener.judge(from, profile) },
-		KeyOf: s.keyOf, Former: s.formerKeys, Changed: s.views.touch,
+		KeyOf: s.Members.keyOf, Former: s.Members.formerKeys, Changed: s.views.touch,
 		Dropped: func(kind string) { b.m.dropped.WithLabelValues(kind).Inc() },
 		Logger:  b.log, Gate: b.gate, Registerer: o.Registerer,
 	})
@@ -169,7 +169,7 @@ func (b *builder) health() (err error) {
 		Self: o.Self, Boot: o.Boot, Seed: uint64(o.Rand() * (1 << 53)), Timing: *o.Timing, Now: o.Now,
 		Others: s.Members.hosts.others, Lease: s.Lease.elector.Status,
 		Send:     func(a swim.Send) { s.beats.sendSwim(a) },
-		Changed:  s.healthChanged,
+		Changed:  s.Members.healthChanged,
 		Informed: func(n cluster.NodeID, eligible bool) { s.listener.informed(n, eligible) },
 		Answered: func(n cluster.NodeID, sent, trip time.Duration) { s.listener.answered(n, sent, trip) },
 		Logger:   b.log, Registerer: o.Registerer,

@@ -56,7 +56,7 @@ func (s *Service) Run(ctx context.Context) error {
 	workers.Go(func() { s.net.Run(loopCtx, cancel) }) // a socket that fails ends the loop
 	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
 	workers.Go(func() { s.views.notifier.Run(back) })
-	workers.Go(func() { s.records.Run(back) })
+	workers.Go(func() { s.Members.records.Run(back) })
 
 	s.turns(loopCtx)
 	cancel(nil)
@@ -114,9 +114,9 @@ func (s *Service) View() *View {
 // ends.
 func (s *Service) turns(ctx context.Context) {
 	s.beats.schedule.at = s.now()
-	s.Lease.elector.Start(s.formerMembers(), s.local().Draining)
+	s.Lease.elector.Start(s.Members.formerMembers(), s.local().Draining)
 	s.views.tellMembers()
-	s.waiting.addAll(introduceFull)
+	s.Members.waiting.addAll(introduceFull)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	s.clocks.Start()
@@ -159,7 +159,7 @@ func (s *Service) due() {
 	s.tidy(now)
 	s.Members.due(now)
 	s.Lease.elector.Due(now)
-	s.reportPeers(now)
+	s.Lease.reportPeers(now)
 	if s.Lease.elector.Expired(now) {
 		s.Lease.elector.Tick()
 	}
@@ -217,13 +217,13 @@ func (s *Service) receive(d transport.Delivery) {
 	s.listener.vital(d)
 	switch p := d.Payload.(type) {
 	case wire.PeerAnnounce:
-		s.records.OnAnnounce(d, p)
+		s.Members.records.OnAnnounce(d, p)
 	case wire.Claim:
 		s.Lease.elector.Receive(d.Msg.Node, wire.TypeLeaseClaim, p.Raw)
 	case wire.Release:
 		s.Lease.elector.Receive(d.Msg.Node, wire.TypeLeaseRelease, p.Raw)
 	case wire.Revoke:
-		s.records.OnRevoke(d, p)
+		s.Members.records.OnRevoke(d, p)
 	case wire.Share:
 		s.shares.OnShare(d, p)
 	case wire.BackendUnhealthy:
