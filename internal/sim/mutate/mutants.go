@@ -30,6 +30,10 @@ func mutants() []mutant {
 			"m.seen = max(m.seen, term)\n\t\tm.persist()", "m.seen = max(m.seen, term)",
 		},
 		{
+			"candidate counts itself unsaved", "lease/candidate.go",
+			"m.ask(Vote)\n\tm.persist()", "m.ask(Vote)",
+		},
+		{
 			"no restart quarantine", "lease/state.go",
 			"s.grantFrom = now + s.timing.Lease", "s.grantFrom = now",
 		},
