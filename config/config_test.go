@@ -112,6 +112,10 @@ render = ["/usr/bin/render", "--batch"]
 tolerance_seconds = 2
 [status]
 listen = "127.0.0.1:9464"
+[tor]
+enabled = true
+[onion]
+target = "127.0.0.1:8080, unix:/run/app.sock,127.0.0.1:8081"
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +123,9 @@ listen = "127.0.0.1:9464"
 	want := map[cluster.NodeID][]netip.AddrPort{"n2": {netip.MustParseAddrPort("192.0.2.2:51820")}}
 	if !reflect.DeepEqual(c.Live.Peers, want) || len(c.Live.Advertise) != 2 || c.Live.Tolerance != 2*time.Second {
 		t.Errorf("%+v", c)
+	}
+	if want := []string{"127.0.0.1:8080", "unix:/run/app.sock", "127.0.0.1:8081"}; !reflect.DeepEqual(c.Onion.Targets, want) {
+		t.Errorf("targets %q", c.Onion.Targets)
 	}
 	shown := map[string]Entry{}
 	for _, e := range c.Show() {
@@ -131,6 +138,7 @@ listen = "127.0.0.1:9464"
 		"clock.tolerance_seconds": "2",
 		"node.name":               `"n1"`,
 		"status.listen":           `"127.0.0.1:9464"`,
+		"onion.target":            `"127.0.0.1:8080, unix:/run/app.sock, 127.0.0.1:8081"`,
 	} {
 		if e := shown[key]; e.Value != value || e.Origin != FromFile {
 			t.Errorf("%s: %+v, want %s from file", key, e, value)
@@ -209,6 +217,11 @@ func TestRefusals(t *testing.T) {
 		{"interface", "[mesh]\ninterface = \"a/b\"\n", 2, "mesh.interface", "is not a device name"},
 		{"long interface", "[mesh]\ninterface = \"abcdefghijklmnop\"\n", 2, "mesh.interface", "1 to 15"},
 		{"names file", "[mesh]\nnames_file = \"hosts\"\n", 2, "mesh.names_file", "not an absolute path"},
+		{"many targets", "[onion]\ntarget = \"a,b,c,d,e,f,g,h,i\"\n", 2, "onion.target", "9 targets, at most 8"},
+		{"target twice", "[onion]\ntarget = \"a, b, a\"\n", 2, "onion.target", `target "a" is there twice`},
+		{"empty target", "[onion]\ntarget = \"a,b,\"\n", 2, "onion.target", "target 3 of 3 is empty"},
+		{"long targets", "[onion]\ntarget = \"" + strings.Repeat("x", 300) + "," + strings.Repeat("y", 300) + "\"\n", 2, "onion.target", "600 bytes together"},
+		{"targets without tor", "[onion]\ntarget = \"a,b\"\n", 2, "onion.target", "needs tor"},
 		{"beside a retired key", "[coord]\nlegaci = []\n", 2, "coord.legaci", "unknown key"},
 		{"twice", "[node]\nzone = \"a\"\nzone = \"b\"\n", 3, "", "already"},
 	} {

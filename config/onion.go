@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord/wire"
 )
 
 // Tor is [tor]: the tor process, or the one attached to.
@@ -21,8 +22,8 @@ type Tor struct {
 
 // Onion is [onion]: what this host serves under the cluster's onion addresses.
 type Onion struct {
-	Target     string // empty: nothing
-	Mode       string // http, tcp
+	Targets    []string // none: nothing
+	Mode       string   // http, tcp
 	Port       int
 	Host       string
 	Points     int // introduction points; 0: by the number of hosts
@@ -35,16 +36,18 @@ type Onion struct {
 
 func onionKeys() []key {
 	return []key{
-		stringKey("onion.target", func(c *Fixed) *string { return &c.Onion.Target }, text0,
+		valueKey("onion.target", func(c *Fixed) *[]string { return &c.Onion.Targets }, parseTargets, showTargets,
 			"What this host serves under the cluster's onion addresses: \"127.0.0.1:8080\",",
-			"\"unix:/run/app.sock\", or another onion, \"<56 characters>.onion:80\". Empty:",
-			"this host serves none, and may still publish. Needs tor.enabled."),
+			"\"unix:/run/app.sock\", or another onion, \"<56 characters>.onion:80\". Several, at",
+			"most eight, are separated by commas: connections (http: requests) go to those that",
+			"are up in turn, whoever the client is. Empty: this host serves none, and may still",
+			"publish. Needs tor.enabled."),
 		valueKey("onion.mode", func(c *Fixed) *string { return &c.Onion.Mode }, oneOf("http", "tcp"), word,
 			"http rewrites the target's names and bounds what clients send; tcp passes bytes."),
 		intKey("onion.port", func(c *Fixed) *int { return &c.Onion.Port }, 1, 65535,
 			"Port of the onion addresses, the same on all hosts."),
 		stringKey("onion.host", func(c *Fixed) *string { return &c.Onion.Host }, text0,
-			"What an HTTP target sees as Host. Empty: the target's own name."),
+			"What HTTP targets see as Host. Empty: each its own name."),
 		intKey("onion.weight", func(c *Live) *uint32 { return &c.OnionWeight }, 0, event.MaxOnionWeight,
 			"This host's share of the introduction points beside the others'. 0: none, it is",
 			"drained."),
@@ -53,7 +56,7 @@ func onionKeys() []key {
 		boolKey("onion.single_host", func(c *Fixed) *bool { return &c.Onion.SingleHost },
 			"While this host is the only member, let tor publish the addresses by itself."),
 		intKey("onion.connections", func(c *Fixed) *int { return &c.Onion.Connections }, 1, 1<<16,
-			"Connections to the target at once; more wait."),
+			"Connections to the targets at once; more wait."),
 		intKey("onion.body_bytes", func(c *Fixed) *int64 { return &c.Onion.BodyBytes }, 1, 1<<40,
 			"Largest body of an HTTP request."),
 		floatKey("onion.answer_seconds",
@@ -67,12 +70,42 @@ func onionKeys() []key {
 	}
 }
 
+// parseTargets reads the targets that commas separate. Package proxy says what
+// each may be.
+func parseTargets(s string) ([]string, error) {
+	if err := text0(s); err != nil || s == "" {
+		return nil, err
+	}
+	list := strings.Split(s, ",")
+	if len(list) > wire.MaxBackends {
+		return nil, fmt.Errorf("%d targets, at most %d are allowed", len(list), wire.MaxBackends)
+	}
+	size := 0
+	for i, t := range list {
+		t = strings.TrimSpace(t)
+		switch {
+		case t == "":
+			return nil, fmt.Errorf("target %d of %d is empty", i+1, len(list))
+		case slices.Contains(list[:i], t):
+			return nil, fmt.Errorf("target %q is there twice", t)
+		}
+		list[i] = t
+		size += len(t)
+	}
+	if size > wire.MaxBackendNames { // else other hosts would not hear of all
+		return nil, fmt.Errorf("the targets have %d bytes together, at most %d are allowed", size, wire.MaxBackendNames)
+	}
+	return list, nil
+}
+
+func showTargets(list []string) string { return strings.Join(list, ", ") }
+
 // settleOnion checks what one key of [onion] alone cannot.
 func (c *Config) settleOnion() *Error {
 	switch o := c.Onion; {
-	case o.Target != "" && !c.Tor.Enabled:
+	case len(o.Targets) > 0 && !c.Tor.Enabled:
 		return &Error{Key: "onion.target", Msg: "an onion address needs tor", Hint: "set tor.enabled = true"}
-	case o.Target != "" && c.Tor.Control != "":
+	case len(o.Targets) > 0 && c.Tor.Control != "":
 		return &Error{Key: "onion.target", Msg: "a tor that runs already serves no onion of this host", Hint: "leave tor.control empty, or onion.target"}
 	case o.Points == 1 || o.Points == 2:
 		return &Error{Key: "onion.intro_points", Msg: fmt.Sprintf("%d is out of range, want 3 to 10, or 0", o.Points), Hint: "0 chooses by the number of hosts"}

@@ -49,7 +49,7 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 	if o.host, err = onion.New(onion.Options{
 		Node: id.Node, Key: id.IDKey(), Client: id.OnionClient().PublicKey().Bytes(), Dir: filepath.Join(g.cfg.StateDir, "onion"),
 		Site: onion.Site{
-			Target: set.Target, Mode: set.Mode, Port: set.Port, Host: set.Host,
+			Targets: set.Targets, Mode: set.Mode, Port: set.Port, Host: set.Host,
 			Connections: set.Connections, Body: set.BodyBytes, Answer: set.Answer, Idle: set.Idle,
 		},
 		Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: bootTime,
@@ -61,12 +61,13 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 }
 
 // start starts this host's part in the onion addresses; tor runs already.
-// The keeper passes joins on that come in through an address of the cluster.
-func (o onions) start(ctx context.Context, l *lifecycle, target string, keeper *door.Keeper) error {
+// serves says that it has something to serve. The keeper passes joins on that
+// come in through an address of the cluster.
+func (o onions) start(ctx context.Context, l *lifecycle, serves bool, keeper *door.Keeper) error {
 	if o.host == nil {
 		return nil
 	}
-	if target != "" {
+	if serves {
 		p, err := o.host.Proxy(ctx, keeper, door.PathPrefix)
 		if err != nil {
 			return err

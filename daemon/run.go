@@ -221,7 +221,7 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 		if err != nil {
 			return err
 		}
-		if err := o.start(ctx, l, d.cfg.Onion.Target, door); err != nil {
+		if err := o.start(ctx, l, len(d.cfg.Onion.Targets) > 0, door); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		publishing: gauge("skein_onion_publishing", "Onion addresses that this host publishes."),
 		serving:    gauge("skein_onion_hosts", "Hosts whose introduction points belong in the descriptors, as this host sees it."),
 		points:     gauge("skein_onion_points", "Introduction points of this host that have a circuit."),
-		healthy:    gauge("skein_onion_target_healthy", "1 while the target of the onion addresses takes connections."),
+		healthy:    gauge("skein_onion_target_healthy", "1 while at least one target of the onion addresses takes connections."),
 		published:  gauge("skein_onion_published_timestamp_seconds", "When clients last found a new descriptor by this host, seconds since the epoch."),
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_onion_descriptors_total", Help: "What became of descriptors: done, failed, unmade, fenced, foreign; refused are those of hosts.",

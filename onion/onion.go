@@ -374,7 +374,7 @@ func (h *Host) carryOut(d policy.Decision, v View, settings []state.Onion, duty 
 
 // solo reports whether tor may publish by itself: this host is the only member.
 func (h *Host) solo(settings []state.Onion) bool {
-	if !h.o.SingleHost || h.o.Site.Target == "" || len(settings) == 0 || len(h.o.Cluster.Members()) != 1 || h.site.drained.Load() {
+	if !h.o.SingleHost || len(h.o.Site.Targets) == 0 || len(settings) == 0 || len(h.o.Cluster.Members()) != 1 || h.site.drained.Load() {
 		return false
 	}
 	h.soloTill = time.Now().Add(descriptorLife)
@@ -407,7 +407,7 @@ func (h *Host) wanted(settings []state.Onion, solo bool) []tor.Service {
 	}
 	node.Clients = h.admission.clients
 	list := []tor.Service{node}
-	if h.o.Site.Target == "" || len(settings) == 0 {
+	if len(h.o.Site.Targets) == 0 || len(settings) == 0 {
 		return list
 	}
 	ports := []tor.Port{{Virtual: h.o.Site.Port, Target: "unix:" + h.socket()}}

@@ -181,99 +181,159 @@ func (f *fakeCluster) share(t *testing.T) publisher.Share {
 	return s
 }
 
+// hostTest is a host that runs, what it needs, and another host of its cluster.
+type hostTest struct {
+	*Host
+	t       *testing.T
+	tor     *fakeTor
+	cluster *fakeCluster
+	master  descriptor.Address // that the cluster serves
+	other   publisher.Share    // of n2
+}
+
+// runHost runs n1, which has these targets and sees nobody else yet.
+func runHost(t *testing.T, targets ...string) *hostTest {
+	t.Helper()
+	dir := t.TempDir()
+	master := descriptor.NewSecretKey([32]byte{1}).Address()
+	h := &hostTest{t: t, tor: newFakeTor(t, dir), master: master, cluster: &fakeCluster{
+		onions: []state.Onion{{Key: master, Version: 1}}, self: Member{Node: "n1", Health: cluster.Alive}, members: map[cluster.NodeID]Member{},
+	}}
+	key := descriptor.NewSecretKey([32]byte{2})
+	h.other = publisher.Share{
+		Address: key.Address(), Proof: [64]byte(key.Sign(publisher.ProofText("n2"))), Weight: 100, Healthy: true, Text: []byte("x"),
+		Relays: []descriptor.Fingerprint{{1}}, Serves: []descriptor.Address{master}, Keys: []descriptor.Address{master},
+	}
+	var err error
+	if h.Host, err = New(Options{
+		Node: "n1", Key: ed25519.NewKeyFromSeed(make([]byte, 32)), Client: clientPub(t, 1), Dir: filepath.Join(dir, "onion"),
+		Site:   Site{Targets: targets, Mode: proxy.ModeHTTP, Port: 80},
+		Weight: func() uint32 { return 100 }, Now: func() time.Duration { return time.Since(time.Unix(0, 0)) },
+		Tor: h.tor, Log: h.cluster, Cluster: h.cluster, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.tor.Services()) != 2 {
+		t.Fatalf("tor would start with %v", h.tor.Services())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	h.tor.start()
+	h.SetDuty(lease.Duty{Publisher: "n2"})
+	h.settle()
+	return h
+}
+
+func (h *hostTest) settle() {
+	time.Sleep(3 * turnEvery)
+	synctest.Wait() // what the others wrote may be read
+}
+
+// reserves fails unless these hosts are left out while others have points.
+func (h *hostTest) reserves(what string, want ...cluster.NodeID) {
+	h.t.Helper()
+	h.settle()
+	var got []cluster.NodeID
+	for _, n := range []cluster.NodeID{"n1", "n2"} {
+		if x := h.Status().Hosts[n]; !x.Placed {
+			h.t.Errorf("%s: %s is no host of the address", what, n)
+		} else if x.Reserve {
+			got = append(got, n)
+		}
+	}
+	if !slices.Equal(got, want) {
+		h.t.Errorf("%s: left out are %v, want %v", what, got, want)
+	}
+}
+
 // TestHost: a host shows the share that its tor makes, is left out while its
 // backend fails and another's does not, and asks a suspected host.
 func TestHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		f := newFakeTor(t, dir)
-		master := descriptor.NewSecretKey([32]byte{1}).Address()
-		c := &fakeCluster{
-			onions: []state.Onion{{Key: master, Version: 1}}, self: Member{Node: "n1", Health: cluster.Alive}, members: map[cluster.NodeID]Member{},
-		}
-		h, err := New(Options{
-			Node: "n1", Key: ed25519.NewKeyFromSeed(make([]byte, 32)), Client: clientPub(t, 1), Dir: filepath.Join(dir, "onion"),
-			Site:   Site{Target: "127.0.0.1:8080", Mode: proxy.ModeHTTP, Port: 80},
-			Weight: func() uint32 { return 100 }, Now: func() time.Duration { return time.Since(time.Unix(0, 0)) },
-			Tor: f, Log: c, Cluster: c, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(f.Services()) != 2 {
-			t.Fatalf("tor would start with %v", f.Services())
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- h.Run(ctx) }()
-		defer func() {
-			cancel()
-			if err := <-done; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		}()
-		f.start()
-		h.SetDuty(lease.Duty{Publisher: "n2"})
-		settle := func() {
-			time.Sleep(3 * turnEvery)
-			synctest.Wait() // what the others wrote may be read
-		}
-		settle()
-		if s := c.share(t); !slices.Equal(s.Serves, []descriptor.Address{master}) || len(s.Relays) != 1 || s.Weight != 100 || !s.Healthy || h.Points() != 1 {
+		h := runHost(t, "127.0.0.1:8080")
+		f, c := h.tor, h.cluster
+		if s := c.share(t); !slices.Equal(s.Serves, []descriptor.Address{h.master}) || len(s.Relays) != 1 || s.Weight != 100 || !s.Healthy || h.Points() != 1 {
 			t.Errorf("share %+v", s)
 		}
 
-		key := descriptor.NewSecretKey([32]byte{2})
-		other := publisher.Share{
-			Address: key.Address(), Proof: [64]byte(key.Sign(publisher.ProofText("n2"))), Weight: 100, Healthy: true, Text: []byte("x"),
-			Relays: []descriptor.Fingerprint{{1}}, Serves: []descriptor.Address{master}, Keys: []descriptor.Address{master},
-		}
-		c.set(memberOf(t, "n2", cluster.Alive, &other))
-		reserves := func(what string, want ...cluster.NodeID) {
-			t.Helper()
-			settle()
-			var got []cluster.NodeID
-			for _, n := range []cluster.NodeID{"n1", "n2"} {
-				if x := h.Status().Hosts[n]; !x.Placed {
-					t.Errorf("%s: %s is no host of the address", what, n)
-				} else if x.Reserve {
-					got = append(got, n)
-				}
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: left out are %v, want %v", what, got, want)
-			}
-		}
-		reserves("all is well")
-		if k := h.Keepers(master); !slices.Equal(k, []cluster.NodeID{"n2"}) {
+		c.set(memberOf(t, "n2", cluster.Alive, &h.other))
+		h.reserves("all is well")
+		if k := h.Keepers(h.master); !slices.Equal(k, []cluster.NodeID{"n2"}) {
 			t.Errorf("keepers %v", k)
 		}
 		h.onBackend("127.0.0.1:8080", false, errors.New("refused"))
-		reserves("own backend fails", "n1")
+		h.reserves("own backend fails", "n1")
 		if want := []wire.Backend{{Name: "127.0.0.1:8080"}}; !slices.Equal(c.backends, want) || c.share(t).Healthy || !slices.Contains(c.notes, event.KindOnionTarget) {
 			t.Errorf("others hear of %v, notes %v", c.backends, c.notes)
 		}
-		failing := memberOf(t, "n2", cluster.Alive, &other)
+		failing := memberOf(t, "n2", cluster.Alive, &h.other)
 		failing.Backends = []wire.Backend{{Name: "a"}, {Name: "b"}}
 		c.set(failing)
-		reserves("the other's fail as well")
+		h.reserves("the other's fail as well")
 		failing.Backends = []wire.Backend{{Name: "a"}, {Name: "b", Healthy: true}}
 		c.set(failing)
-		reserves("one of the other's is back", "n1")
+		h.reserves("one of the other's is back", "n1")
 		h.onBackend("127.0.0.1:8080", true, nil)
-		reserves("own backend is back")
+		h.reserves("own backend is back")
 
-		c.set(memberOf(t, "n2", cluster.Suspect, &other))
-		settle()
-		if want := []string{"probe-n2 " + key.Address().String() + ":80"}; !slices.Equal(f.dialed, want) || h.Status().Hosts["n2"].Placed {
+		c.set(memberOf(t, "n2", cluster.Suspect, &h.other))
+		h.settle()
+		if want := []string{"probe-n2 " + h.other.Address.String() + ":80"}; !slices.Equal(f.dialed, want) || h.Status().Hosts["n2"].Placed {
 			t.Errorf("dialed %v, suspected host is %+v", f.dialed, h.Status().Hosts["n2"])
 		}
 
 		if err := h.Drain(true); err != nil {
 			t.Fatal(err)
 		}
-		if settle(); c.share(t).Weight != 0 {
+		if h.settle(); c.share(t).Weight != 0 {
 			t.Error("drained, and has a weight")
 		}
+	})
+}
+
+// TestSeveralBackends: a host is left out when all of its backends fail, not
+// when one does, and names each to the others.
+func TestSeveralBackends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const web, app = "127.0.0.1:8080", "unix:/run/app.sock"
+		h := runHost(t, web, app)
+		c := h.cluster
+		c.set(memberOf(t, "n2", cluster.Alive, &h.other))
+		p, err := h.Proxy(t.Context(), nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		defer func() {
+			if err := p.Run(stopped); err != nil { // closes its socket
+				t.Error(err)
+			}
+		}()
+		says := func(what string, healthy bool, want ...wire.Backend) {
+			t.Helper()
+			h.settle()
+			if !slices.Equal(c.backends, want) || c.share(t).Healthy != healthy {
+				t.Errorf("%s: others hear of %v, want %v, share %+v", what, c.backends, want, c.share(t))
+			}
+		}
+		h.reserves("none was looked at")
+		says("none was looked at", true, wire.Backend{Name: web, Healthy: true}, wire.Backend{Name: app, Healthy: true})
+		h.onBackend(app, false, errors.New("refused"))
+		h.reserves("one fails")
+		says("one fails", true, wire.Backend{Name: web, Healthy: true}, wire.Backend{Name: app})
+		h.onBackend(web, false, errors.New("refused"))
+		h.reserves("both fail", "n1")
+		says("both fail", false, wire.Backend{Name: web}, wire.Backend{Name: app})
+		h.onBackend(app, true, nil)
+		h.reserves("one is back")
+		says("one is back", true, wire.Backend{Name: web}, wire.Backend{Name: app, Healthy: true})
 	})
 }

@@ -16,9 +16,9 @@ import (
 
 // Site is what this host serves under the cluster's onion addresses.
 type Site struct {
-	Target      string // empty: nothing
-	Mode        string // of package proxy
-	Port        int    // of the addresses
+	Targets     []string // each once, at most wire.MaxBackends; none: nothing
+	Mode        string   // of package proxy
+	Port        int      // of the addresses
 	Host        string
 	Connections int
 	Body        int64
@@ -87,19 +87,23 @@ func (h *Host) Proxy(ctx context.Context, joins http.Handler, path string) (*pro
 	}
 	s := h.o.Site
 	p, err := proxy.New(proxy.Options{
-		Listen: l, Target: s.Target, Mode: s.Mode, Host: s.Host, Public: h.names,
+		Listen: l, Targets: s.Targets, Mode: s.Mode, Host: s.Host, Public: h.names,
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return h.o.Tor.Dial(ctx, "proxy", address)
 		},
 		Join: joins, JoinPath: path,
 		Connections: s.Connections, Body: s.Body, Answer: s.Answer, Idle: s.Idle,
-		Log: h.log, OnHealth: func(healthy bool, why error) { h.onBackend(s.Target, healthy, why) },
+		Log: h.log, OnHealth: h.onBackend,
 	})
 	if err != nil {
 		_ = l.Close() // nobody uses it
 		return nil, err
 	}
-	h.o.Cluster.ReportBackends(h.site.see(s.Target, true)) // until it fails
+	var backends []wire.Backend
+	for _, t := range s.Targets {
+		backends = h.site.see(t, true) // until it fails
+	}
+	h.o.Cluster.ReportBackends(backends)
 	return p, nil
 }
 
@@ -113,7 +117,7 @@ func (h *Host) names() []string {
 	return names
 }
 
-// onBackend takes a change of a backend's health.
+// onBackend takes a change of a backend's health; it is not called twice at once.
 func (h *Host) onBackend(name string, healthy bool, why error) {
 	b := event.OnionTarget{Target: clipReason(name), Healthy: healthy}
 	if why != nil {
@@ -121,7 +125,7 @@ func (h *Host) onBackend(name string, healthy bool, why error) {
 	}
 	h.o.Cluster.ReportBackends(h.site.see(name, healthy))
 	h.m.healthy.Set(boolean(h.site.healthy()))
-	h.log.Warn().Bool("healthy", healthy).AnErr("err", why).Msg("target of the onion addresses")
+	h.log.Warn().Str("addr", name).Bool("healthy", healthy).AnErr("err", why).Msg("target of the onion addresses")
 	h.o.Log.Note(event.KindOnionTarget, b)
 	h.look()
 }

@@ -1,11 +1,17 @@
 // Package proxy is what a host runs behind its onion service: it takes the
-// connections that tor hands it and passes them to the target, a local service
-// or another onion.
+// connections that tor hands it and passes them to its targets, local services
+// or other onions.
 //
 // Two modes. ModeHTTP reads requests: it sets Host, rewrites Location, the
 // domains of cookies and the target's own origin in Content-Security-Policy,
 // passes WebSocket and other upgrades, bounds headers, bodies and times, and
 // answers 502 or 504 itself when the target fails. ModeTCP copies bytes.
+//
+// Several targets take turns, by request or, in ModeTCP, by connection; a client
+// is not kept at one. A target that could not be connected to is passed over
+// until it can be, which a look finds if no client does. A connection, or a
+// request without a body, goes to the next target when one cannot be connected
+// to, and fails when none can.
 //
 // A request reaches the target as this package wrote it, never as it came: Go's
 // server refuses what can be read in two ways (two lengths, a length and
@@ -13,17 +19,18 @@
 // the connection to the target is written anew. The client is unknown behind
 // tor, so no X-Forwarded-For is made.
 //
-// Health: the target is connected to every Options.CheckEvery. After three
+// Health: each target is connected to every Options.CheckEvery. After three
 // failures in a row it is unhealthy, after one success healthy; each change is
 // passed to Options.OnHealth once. The proxy refuses nothing on account of it:
 // who leaves the host out of the descriptors is package onion/policy.
 //
-// Goroutines: Run's caller owns Run, which owns the accepting, the health
-// checks and one or more per connection; all end with Run. Connections beyond
-// Options.Connections wait in the listener's backlog, not in memory.
+// Goroutines: Run's caller owns Run, which owns the accepting, the judging of
+// health, the looks at each target, and one or more per connection; all end with
+// Run. Connections beyond Options.Connections wait in the listener's backlog, not
+// in memory.
 //
 // Non-goals: TLS, caching, compression, rewriting of bodies.
 //
-//	p, err := proxy.New(proxy.Options{Listen: listener, Target: "127.0.0.1:8080", Mode: proxy.ModeHTTP})
+//	p, err := proxy.New(proxy.Options{Listen: listener, Targets: []string{"127.0.0.1:8080"}, Mode: proxy.ModeHTTP})
 //	err = p.Run(ctx)
 package proxy

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,12 +37,13 @@ type Dialer func(ctx context.Context, address string) (net.Conn, error)
 // something must be set.
 type Options struct {
 	Listen net.Listener // must be set; Run closes it
-	// Target is "host:port", "unix:/path" or "<56 characters>.onion:port".
-	Target string
-	Mode   string
+	// Targets are "host:port", "unix:/path" or "<56 characters>.onion:port", at
+	// least one and each once.
+	Targets []string
+	Mode    string
 	// Dial connects to an onion target.
 	Dial Dialer
-	// Host is what the target sees as Host; empty: the target's own, and for a
+	// Host is what a target sees as Host; empty: the target's own, and for a
 	// unix socket the one that the client sent.
 	Host string
 	// Public are the names under which clients come, and above those under which
@@ -52,68 +51,48 @@ type Options struct {
 	Public func() []string
 
 	// Join serves the paths below JoinPath in ModeHTTP itself; optional. Its
-	// requests are bounded as all are, and never reach the target.
+	// requests are bounded as all are, and never reach a target.
 	Join     http.Handler
 	JoinPath string
 
 	Connections int           // at once
 	Body        int64         // bytes of a request's body
 	Header      int           // bytes of a request's header
-	Connect     time.Duration // to connect to the target
+	Connect     time.Duration // to connect to a target
 	Answer      time.Duration // from the end of a request to the header of its answer
 	Idle        time.Duration // without a byte in either direction
-	CheckEvery  time.Duration // between two looks at the target
+	CheckEvery  time.Duration // between two looks at a target
 
 	Log zerolog.Logger
-	// OnHealth gets each change of the target's health, from one goroutine;
-	// why is nil when it is healthy.
-	OnHealth func(healthy bool, why error)
+	// OnHealth gets each change of a target's health, from one goroutine; target
+	// is one of Targets, why is nil when it is healthy.
+	OnHealth func(target string, healthy bool, why error)
 }
 
 var onionHost = regexp.MustCompile(`^[a-z2-7]{56}\.onion$`)
 
-// check completes the options and says where the target is.
-func (o *Options) check() (network, address string, err error) {
+// check completes the options, of which it does not check the targets.
+func (o *Options) check() error {
 	if o.Listen == nil {
-		return "", "", errors.New("proxy: no listener")
+		return errors.New("proxy: no listener")
 	}
 	if o.Mode != ModeHTTP && o.Mode != ModeTCP {
-		return "", "", fmt.Errorf("proxy: mode %q is neither %s nor %s", o.Mode, ModeHTTP, ModeTCP)
+		return fmt.Errorf("proxy: mode %q is neither %s nor %s", o.Mode, ModeHTTP, ModeTCP)
 	}
 	if o.Join != nil && !strings.HasPrefix(o.JoinPath, "/") {
-		return "", "", fmt.Errorf("proxy: path %q of joins does not begin with /", o.JoinPath)
+		return fmt.Errorf("proxy: path %q of joins does not begin with /", o.JoinPath)
 	}
 	if o.OnHealth == nil {
-		o.OnHealth = func(bool, error) {}
+		o.OnHealth = func(string, bool, error) {}
 	}
 	if strings.ContainsAny(o.Host, " \t\r\n/@") {
-		return "", "", fmt.Errorf("proxy: %q is no host", o.Host)
+		return fmt.Errorf("proxy: %q is no host", o.Host)
+	}
+	if len(o.Targets) == 0 {
+		return errors.New("proxy: no target")
 	}
 	o.defaults()
-	if path, ok := strings.CutPrefix(o.Target, "unix:"); ok {
-		if !strings.HasPrefix(path, "/") || len(path) > 100 {
-			return "", "", fmt.Errorf("proxy: target %q is no absolute path of at most 100 bytes", o.Target)
-		}
-		return "unix", path, nil
-	}
-	host, port, err := net.SplitHostPort(o.Target)
-	if err != nil {
-		return "", "", fmt.Errorf("proxy: target %q is neither host:port nor unix:/path: %w", o.Target, err)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return "", "", fmt.Errorf("proxy: target %q has no port in 1-65535", o.Target)
-	}
-	if onionHost.MatchString(host) {
-		if o.Dial == nil {
-			return "", "", fmt.Errorf("proxy: target %s needs tor, which is off (hint: set tor.enabled)", host)
-		}
-		return "onion", o.Target, nil
-	}
-	// A name would be resolved outside of tor, by whoever answers.
-	if a, err := netip.ParseAddr(host); err != nil && host != "localhost" || err == nil && a.IsUnspecified() {
-		return "", "", fmt.Errorf("proxy: target %q is neither an IP address, localhost nor an onion address", o.Target)
-	}
-	return "tcp", o.Target, nil
+	return nil
 }
 
 func (o *Options) defaults() {

@@ -20,53 +20,27 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Proxy passes connections of one listener to one target.
+// Proxy passes connections of one listener to its targets.
 type Proxy struct {
-	o                Options
-	network, address string
-	transport        *http.Transport
-	healthy          atomic.Bool
+	o       Options
+	targets []*target     // never changed
+	turn    atomic.Uint32 // whose turn it is
 }
 
 // New checks the options.
 func New(o Options) (*Proxy, error) {
-	network, address, err := o.check()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	p := &Proxy{o: o, network: network, address: address}
-	p.healthy.Store(true)
-	p.transport = &http.Transport{
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return p.dial(ctx) },
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    32,
-		MaxConnsPerHost:        o.Connections,
-		IdleConnTimeout:        30 * time.Second,
-		ResponseHeaderTimeout:  p.o.Answer,
-		MaxResponseHeaderBytes: int64(p.o.Header),
+	p := &Proxy{o: o}
+	for _, name := range o.Targets {
+		t, err := newTarget(name, &p.o)
+		if err != nil {
+			return nil, err
+		}
+		p.targets = append(p.targets, t)
 	}
 	return p, nil
-}
-
-// Healthy is what the last look at the target said.
-func (p *Proxy) Healthy() bool { return p.healthy.Load() }
-
-// dial connects to the target, whatever kind it is.
-func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.o.Connect)
-	defer cancel()
-	var conn net.Conn
-	var err error
-	if p.network == "onion" {
-		conn, err = p.o.Dial(ctx, p.address)
-	} else {
-		var d net.Dialer
-		conn, err = d.DialContext(ctx, p.network, p.address)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("target %s: %w", p.o.Target, err)
-	}
-	return &idleConn{Conn: conn, limit: p.o.Idle}, nil
 }
 
 // idleConn ends when nothing came or went for too long.
@@ -145,7 +119,9 @@ func (p *Proxy) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	defer p.transport.CloseIdleConnections()
+	for _, t := range p.targets {
+		defer t.transport.CloseIdleConnections()
+	}
 	wg.Go(func() { p.watch(ctx) })
 	if p.o.Mode == ModeTCP {
 		return p.serveTCP(ctx, &wg)
@@ -234,7 +210,7 @@ func (w *idleWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // exchange is what the steps of one request share, by its context.
 type exchange struct {
-	names   *names
+	names   *names      // of the target it was sent to
 	stopped atomic.Bool // its body did not come
 }
 
@@ -247,14 +223,10 @@ func exchangeOf(ctx context.Context) *exchange {
 
 func (p *Proxy) handler() http.Handler {
 	rp := &httputil.ReverseProxy{
-		Transport:     p.transport,
+		Transport:     roundTripper(p.send),
 		FlushInterval: -1, // streams of events must not wait for a full buffer
 		ErrorLog:      log.New(io.Discard, "", 0),
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", p.urlHost()
-			r.Out.Host = p.targetHost(r.In.Host)
-			exchangeOf(r.In.Context()).names.request(r.Out.Header, r.Out.Host)
-		},
+		Rewrite:       func(*httputil.ProxyRequest) {}, // each target has its own names: see target.send
 		ModifyResponse: func(r *http.Response) error {
 			exchangeOf(r.Request.Context()).names.response(r.Header)
 			return nil
@@ -273,13 +245,36 @@ func (p *Proxy) handler() http.Handler {
 			return
 		}
 		c := http.NewResponseController(w)
-		e := &exchange{names: p.names(r)}
+		e := &exchange{}
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 		if r.ContentLength != 0 {
 			r.Body = http.MaxBytesReader(w, &idleBody{ReadCloser: r.Body, control: c, limit: p.o.Idle, stopped: &e.stopped}, p.o.Body)
 		}
 		rp.ServeHTTP(&idleWriter{ResponseWriter: w, control: c, limit: p.o.Idle}, r)
 	})
+}
+
+// roundTripper is a function as an http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// send sends a request to the target whose turn it is. One that has no body goes
+// to the next if that cannot be connected to.
+func (p *Proxy) send(r *http.Request) (resp *http.Response, err error) {
+	targets := p.next()
+	if r.Body != nil {
+		targets = targets[:1]
+	}
+	err = p.try(r.Context(), targets, func(t *target) (err error) {
+		out := r
+		if len(targets) > 1 { // another one must find it as it came
+			out = r.Clone(r.Context())
+		}
+		resp, err = t.send(out)
+		return err
+	})
+	return resp, err
 }
 
 // refuse says with what code a request is turned away; 0: it is not.
@@ -307,34 +302,6 @@ func (p *Proxy) isPublic(host string) bool {
 	return len(public) == 0 || slices.ContainsFunc(both(host), func(h string) bool {
 		return slices.ContainsFunc(public, func(name string) bool { return h == name || strings.HasSuffix(h, "."+name) })
 	})
-}
-
-func (p *Proxy) names(r *http.Request) *names {
-	n := &names{public: r.Host}
-	n.target = both(p.targetHost(r.Host))
-	if p.network != "unix" {
-		n.target = append(n.target, both(p.o.Target)...)
-	}
-	return n
-}
-
-// targetHost is the Host that the target sees.
-func (p *Proxy) targetHost(asked string) string {
-	switch {
-	case p.o.Host != "":
-		return p.o.Host
-	case p.network == "unix":
-		return asked
-	}
-	return strings.TrimSuffix(p.o.Target, ":80")
-}
-
-// urlHost only names the pool of connections.
-func (p *Proxy) urlHost() string {
-	if p.network == "unix" {
-		return "unix"
-	}
-	return p.o.Target
 }
 
 // failed answers for a target that did not. What went wrong inside is for the

@@ -109,7 +109,7 @@ func TestRewriting(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 	}))
 	defer target.Close()
-	path := run(t, Options{Target: address(target), Public: func() []string { return []string{public} }})
+	path := run(t, Options{Targets: []string{address(target)}, Public: func() []string { return []string{public} }})
 	resp, _ := raw(t, path, "GET /x?y=1 HTTP/1.1\r\nHost: "+public+"\r\nX-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"+
 		"Connection: X-Secret\r\nX-Secret: 1\r\nOrigin: http://"+public+"\r\nReferer: http://"+public+"/a\r\n\r\n")
 	r := <-seen
@@ -159,7 +159,7 @@ func TestSmuggling(t *testing.T) {
 		requests <- r.Method + " " + r.URL.Path + " " + string(body)
 	}))
 	defer target.Close()
-	path := run(t, Options{Target: address(target), Public: func() []string { return []string{public} }})
+	path := run(t, Options{Targets: []string{address(target)}, Public: func() []string { return []string{public} }})
 	head := "POST /a HTTP/1.1\r\nHost: " + public + "\r\nConnection: close\r\n"
 	hidden := "GET /hidden HTTP/1.1\r\nHost: " + public + "\r\n\r\n"
 	for name, text := range map[string]string{
@@ -205,7 +205,7 @@ func TestBodies(t *testing.T) {
 		fmt.Fprint(w, n, err)
 	}))
 	defer target.Close()
-	path := run(t, Options{Target: address(target), Public: func() []string { return []string{public} }, Body: 1000, Idle: time.Second})
+	path := run(t, Options{Targets: []string{address(target)}, Public: func() []string { return []string{public} }, Body: 1000, Idle: time.Second})
 	post := "POST / HTTP/1.1\r\nHost: " + public + "\r\n"
 	if resp, body := raw(t, path, post+"Content-Length: 1000\r\n\r\n"+strings.Repeat("x", 1000)); resp.StatusCode != 200 || body != "1000 <nil>" {
 		t.Errorf("full body: %s %q", resp.Status, body)
@@ -239,13 +239,13 @@ func TestTargetFails(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-block }))
 	defer target.Close()
 	defer close(block)
-	path := run(t, Options{Target: address(target), Answer: 100 * time.Millisecond})
+	path := run(t, Options{Targets: []string{address(target)}, Answer: 100 * time.Millisecond})
 	if resp, body := raw(t, path, get("/")); resp.StatusCode != http.StatusGatewayTimeout || strings.Contains(body, "127.0.0.1") {
 		t.Errorf("slow target: %s %q", resp.Status, body)
 	}
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	path = run(t, Options{Target: address(gone)})
+	path = run(t, Options{Targets: []string{address(gone)}})
 	if resp, body := raw(t, path, get("/")); resp.StatusCode != http.StatusBadGateway || strings.Contains(body, "127.0.0.1") {
 		t.Errorf("no target: %s %q", resp.Status, body)
 	}
@@ -265,7 +265,7 @@ func TestUpgrade(t *testing.T) {
 		_, _ = io.WriteString(c, "echo "+line)
 	}))
 	defer target.Close()
-	c := dial(t, run(t, Options{Target: address(target)}))
+	c := dial(t, run(t, Options{Targets: []string{address(target)}}))
 	if _, err := io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestUpgradedEnds(t *testing.T) {
 			t.Fatalf("%s: the connection goes on", what)
 		}
 	}
-	c := open(t, run(t, Options{Target: address(target), Idle: time.Second}))
+	c := open(t, run(t, Options{Targets: []string{address(target)}, Idle: time.Second}))
 	if _, err := io.WriteString(c, "still here"); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestUpgradedEnds(t *testing.T) {
 	// The client of a proxy that stops neither reads nor writes.
 	l := closings{closed: make(chan struct{}, 8)}
 	t.Run("proxy", func(inner *testing.T) {
-		open(t, run(inner, Options{Target: address(target), Idle: time.Hour, Listen: &l}))
+		open(t, run(inner, Options{Targets: []string{address(target)}, Idle: time.Hour, Listen: &l}))
 	})
 	await("proxy that stopped")
 	select {
@@ -393,7 +393,7 @@ func echo(t *testing.T) string {
 }
 
 func TestTCP(t *testing.T) {
-	path := run(t, Options{Target: echo(t), Mode: ModeTCP, Connections: 2})
+	path := run(t, Options{Targets: []string{echo(t)}, Mode: ModeTCP, Connections: 2})
 	sent := bytes.Repeat([]byte("0123456789"), 100_000)
 	for range 5 { // more than may be open at once
 		c := dial(t, path).(*net.UnixConn)
@@ -408,7 +408,7 @@ func TestTCP(t *testing.T) {
 			t.Errorf("%d bytes came back of %d: %v", len(got), len(sent), err)
 		}
 	}
-	idle := dial(t, run(t, Options{Target: echo(t), Mode: ModeTCP, Idle: 100 * time.Millisecond}))
+	idle := dial(t, run(t, Options{Targets: []string{echo(t)}, Mode: ModeTCP, Idle: 100 * time.Millisecond}))
 	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("idle connection: %v", err)
 	}
@@ -417,7 +417,7 @@ func TestTCP(t *testing.T) {
 // TestOnionTarget goes through the dialer, to the whole address.
 func TestOnionTarget(t *testing.T) {
 	to := echo(t)
-	path := run(t, Options{Target: public + ":80", Mode: ModeTCP, Dial: func(ctx context.Context, a string) (net.Conn, error) {
+	path := run(t, Options{Targets: []string{public + ":80"}, Mode: ModeTCP, Dial: func(ctx context.Context, a string) (net.Conn, error) {
 		if a != public+":80" {
 			return nil, errors.New("dialled " + a)
 		}
@@ -432,21 +432,22 @@ func TestOnionTarget(t *testing.T) {
 	}
 }
 
+// TestHealth: each target is looked at by itself.
 func TestHealth(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "target")
+	socket := "unix:" + filepath.Join(t.TempDir(), "target")
 	told := make(chan string, 4)
-	run(t, Options{Target: "unix:" + socket, CheckEvery: 10 * time.Millisecond, OnHealth: func(ok bool, why error) {
-		told <- fmt.Sprint(ok, why == nil)
+	run(t, Options{Targets: []string{echo(t), socket}, CheckEvery: 10 * time.Millisecond, OnHealth: func(target string, ok bool, why error) {
+		told <- fmt.Sprintf("%s %t %t", target, ok, why == nil)
 	}})
-	if got := <-told; got != "false false" {
+	if got, want := <-told, socket+" false false"; got != want {
 		t.Errorf("without a target: %s", got)
 	}
-	l, err := net.Listen("unix", socket)
+	l, err := net.Listen("unix", strings.TrimPrefix(socket, "unix:"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if got := <-told; got != "true true" {
+	if got, want := <-told, socket+" true true"; got != want {
 		t.Errorf("with a target: %s", got)
 	}
 }
@@ -458,14 +459,16 @@ func TestOptions(t *testing.T) {
 	}
 	defer l.Close()
 	for want, o := range map[string]Options{
-		"no listener":           {Mode: ModeTCP, Target: "127.0.0.1:1"},
-		"neither http nor tcp":  {Listen: l, Target: "127.0.0.1:1"},
-		"neither host:port nor": {Listen: l, Mode: ModeTCP, Target: "nonsense"},
-		"no port in 1-65535":    {Listen: l, Mode: ModeTCP, Target: "127.0.0.1:0"},
-		"nor an onion address":  {Listen: l, Mode: ModeTCP, Target: "example.org:80"},
-		"needs tor":             {Listen: l, Mode: ModeTCP, Target: public + ":80"},
-		"no absolute path":      {Listen: l, Mode: ModeTCP, Target: "unix:x"},
-		"is no host":            {Listen: l, Mode: ModeTCP, Target: "127.0.0.1:1", Host: "a b"},
+		"no listener":           {Mode: ModeTCP, Targets: []string{"127.0.0.1:1"}},
+		"neither http nor tcp":  {Listen: l, Targets: []string{"127.0.0.1:1"}},
+		"neither host:port nor": {Listen: l, Mode: ModeTCP, Targets: []string{"nonsense"}},
+		"no port in 1-65535":    {Listen: l, Mode: ModeTCP, Targets: []string{"127.0.0.1:0"}},
+		"nor an onion address":  {Listen: l, Mode: ModeTCP, Targets: []string{"example.org:80"}},
+		"needs tor":             {Listen: l, Mode: ModeTCP, Targets: []string{public + ":80"}},
+		"no absolute path":      {Listen: l, Mode: ModeTCP, Targets: []string{"unix:x"}},
+		"no target":             {Listen: l, Mode: ModeTCP},
+		`target "127.0.0.1:0"`:  {Listen: l, Mode: ModeTCP, Targets: []string{"127.0.0.1:1", "127.0.0.1:0"}},
+		"is no host":            {Listen: l, Mode: ModeTCP, Targets: []string{"127.0.0.1:1"}, Host: "a b"},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
@@ -486,7 +489,7 @@ func TestJoinsStayHere(t *testing.T) {
 	defer target.Close()
 	public := strings.Repeat("a", 56) + ".onion"
 	p, err := New(Options{
-		Listen: l, Target: strings.TrimPrefix(target.URL, "http://"), Mode: ModeHTTP, Public: func() []string { return []string{public} }, JoinPath: "/.rb/",
+		Listen: l, Targets: []string{strings.TrimPrefix(target.URL, "http://")}, Mode: ModeHTTP, Public: func() []string { return []string{public} }, JoinPath: "/.rb/",
 		Join: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "join "+r.URL.Path) }),
 	})
 	if err != nil {
@@ -526,7 +529,7 @@ func TestJoinsStayHere(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := New(Options{Listen: l, Target: "127.0.0.1:1", Mode: ModeHTTP, Join: http.NotFoundHandler()}); err == nil {
+	if _, err := New(Options{Listen: l, Targets: []string{"127.0.0.1:1"}, Mode: ModeHTTP, Join: http.NotFoundHandler()}); err == nil {
 		t.Error("joins without a path accepted")
 	}
 }

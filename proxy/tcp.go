@@ -45,13 +45,17 @@ func (p *Proxy) serveTCP(ctx context.Context, wg *sync.WaitGroup) error {
 // pipe ends when both directions have, one idles, or the context ends.
 func (p *Proxy) pipe(ctx context.Context, client net.Conn) {
 	defer client.Close()
-	target, err := p.dial(ctx)
+	var service net.Conn
+	err := p.try(ctx, p.next(), func(t *target) (err error) {
+		service, err = t.dial(ctx)
+		return err
+	})
 	if err != nil {
 		p.o.Log.Debug().Err(err).Str("component", "proxy").Msg("target refused a connection")
 		return
 	}
-	defer target.Close()
-	stop := context.AfterFunc(ctx, func() { client.Close(); target.Close() })
+	defer service.Close()
+	stop := context.AfterFunc(ctx, func() { client.Close(); service.Close() })
 	defer stop()
 	if client.SetDeadline(time.Now().Add(p.o.Idle)) != nil {
 		return
@@ -59,9 +63,9 @@ func (p *Proxy) pipe(ctx context.Context, client net.Conn) {
 	back := make(chan struct{})
 	go func() {
 		defer close(back)
-		p.copyHalf(client, target)
+		p.copyHalf(client, service)
 	}()
-	p.copyHalf(target, client)
+	p.copyHalf(service, client)
 	<-back
 }
 

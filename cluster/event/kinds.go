@@ -144,7 +144,7 @@ func KindTable() []KindInfo {
 		{KindOnionDrained, Fact, "every host", "a host is out of the descriptors, or in them again", OnionDrained{Drained: true, Actor: "uid:0@n2"}},
 		{KindOnionRotated, Fact, "every host", "a host took another onion key of its own", OnionRotated{From: onion, Actor: "uid:0@n2"}},
 		{
-			KindOnionTarget, Fact, "every host", "the service behind the onion addresses fails, or is back",
+			KindOnionTarget, Fact, "every host", "a service behind the onion addresses fails, or is back",
 			OnionTarget{Target: "127.0.0.1:8080", Reason: "connection refused"},
 		},
 		{KindWrongMaster, Fact, "every host", "clients are sent to this host for an address that it does not know", OnionWrongMaster{Count: 3}},

@@ -126,10 +126,10 @@ type OnionRotated struct {
 	Actor string `json:"actor"` // who asked, "uid:0@n1"
 }
 
-// OnionTarget is written by a host whose service behind the onion addresses is
-// reachable again, or is not.
+// OnionTarget is written by a host one of whose services behind the onion
+// addresses is reachable again, or is not.
 type OnionTarget struct {
-	Target  string `json:"target"`  // as configured
+	Target  string `json:"target"`  // as configured, one of up to eight
 	Healthy bool   `json:"healthy"` // whether it takes connections
 	Reason  string `json:"reason"`  // at most MaxReason bytes
 }

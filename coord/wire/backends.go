@@ -10,6 +10,9 @@ const (
 	MaxBackends    = 8   // of one host
 	MaxBackendName = 128 // bytes
 	MaxBackend     = 64  // bytes of the one that older versions read
+	// MaxBackendNames is how many bytes the names may have together, so that the
+	// message fits a datagram.
+	MaxBackendNames = 512
 )
 
 // Backend is a local service of the sender's that clients reach through it.
@@ -58,16 +61,12 @@ func NewBackendUnhealthy(backends []Backend) (b BackendUnhealthy, ok bool) {
 		for _, x := range list {
 			size += len(x.Name)
 		}
-		if size <= maxBackendNames {
+		if size <= MaxBackendNames {
 			return BackendUnhealthy{Backend: backendName(list[0].Name, MaxBackend), Backends: list}, true
 		}
 		list = list[:len(list)-1]
 	}
 }
-
-// maxBackendNames is how many bytes the names may have together, so that the
-// message fits a datagram.
-const maxBackendNames = 512
 
 func backendName(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {

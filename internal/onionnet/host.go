@@ -74,7 +74,7 @@ func (h *Host) start(ctx context.Context, n *tornet.Network, o HostOptions) erro
 	if err != nil {
 		return err
 	}
-	p, err := proxy.New(proxy.Options{Listen: front, Target: "unix:" + backend.Addr().String(), Mode: proxy.ModeTCP, Log: o.Log})
+	p, err := proxy.New(proxy.Options{Listen: front, Targets: []string{"unix:" + backend.Addr().String()}, Mode: proxy.ModeTCP, Log: o.Log})
 	if err != nil {
 		return err
 	}

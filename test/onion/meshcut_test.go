@@ -386,7 +386,7 @@ func TestDaemonsWithoutMesh(t *testing.T) {
 	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
 	all := []*real{a, b, c}
 	for _, r := range all {
-		r.cfg.Onion.Target = named(t, r.name).addr
+		r.cfg.Onion.Targets = []string{named(t, r.name).addr}
 	}
 	if err := statedir.Init(a.cfg, statedir.InitOptions{ClusterName: "onions"}); err != nil {
 		t.Fatal(err)
@@ -602,7 +602,7 @@ func TestJoinThroughMaster(t *testing.T) {
 	n := sharedNetwork(t)
 	a, b, c := newReal(t, n, "host-a"), newReal(t, n, "host-b"), newReal(t, n, "host-c")
 	for _, r := range []*real{a, b, c} {
-		r.cfg.Onion.Target = named(t, r.name).addr
+		r.cfg.Onion.Targets = []string{named(t, r.name).addr}
 	}
 	if err := statedir.Init(a.cfg, statedir.InitOptions{ClusterName: "onions"}); err != nil {
 		t.Fatal(err)
