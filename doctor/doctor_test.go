@@ -124,7 +124,7 @@ func TestJudges(t *testing.T) {
 			f.Peers[2].Node = "n4"
 			voting(f, cluster.ModeQuorum, "n1", "n2", "n3", "n4")
 		}, "voters", api.VerdictWarn, "4 voters bear the loss of 1, as 3 would"},
-		{"voter that left", func(f *Cluster) { voting(f, cluster.ModeAvailable, "n1", "n2", "n3", "n9") }, "voters", api.VerdictWarn, "n9 votes and is no member"},
+		{"voter that left", func(f *Cluster) { voting(f, cluster.ModeAvailable, "n1", "n2", "n3", "n9") }, "voters", api.VerdictWarn, "n9 votes and is no longer a member"},
 		{"fewer than wanted", func(f *Cluster) {
 			voting(f, cluster.ModeSingle, "n1")
 			f.View.Lease.Target = []cluster.NodeID{"n1", "n2", "n3"}
