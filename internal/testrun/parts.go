@@ -85,7 +85,12 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 	// others then have the rest.
 	return []lane{
 		{parts: []part{{name: "daemons", env: race, args: test("-race", "-parallel="+beside, "./internal/demo")}}},
-		{parts: []part{{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")}}},
+		{parts: []part{
+			{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")},
+			// Once the clusters are done: its servers wait for the disk as much as they compute.
+			{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}},
+			{name: "bench", dir: "bench", args: test("-short", "./...")},
+		}},
 		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
 		{nice: guests, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
@@ -95,8 +100,6 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 			{name: "mesh on fake time", args: test("-run="+fakeTime, "./mesh")},
 			{name: "simulated", args: test(simulated...)},
 			{name: "simulated, race", args: test(append([]string{"-race", "-short"}, twice...)...)},
-			{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}},
-			{name: "bench", dir: "bench", args: test("-short", "./...")},
 		}},
 	}, nil
 }
