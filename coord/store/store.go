@@ -163,12 +163,10 @@ func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 	switch {
 	case d.Format != 1 && d.Format != 2:
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: format %d", ErrVoteFile, d.Format)
-	case d.Format == 2 && d.Sum != d.sum(compact.Bytes()):
+	case d.Sum != d.sum(compact.Bytes()):
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: checksum does not match", election.ErrVoteLost)
 	case d.Cluster != s.cluster || d.Node != s.self:
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: belongs to %q of cluster %s", ErrVoteFile, d.Node, d.Cluster)
-	case d.Sum != d.sum(compact.Bytes()):
-		return lease.VoteRecord{}, 0, fmt.Errorf("%w: checksum does not match", election.ErrVoteLost)
 	}
 	var v lease.VoteRecord
 	if err := json.Unmarshal(d.Vote, &v); err != nil {
