@@ -4,19 +4,25 @@ import (
 	"context"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/audit"
 )
 
-// draft300 makes an event of about 300 bytes.
+// draft300 makes an event as most are in a log: the result of a chunk, about
+// 300 bytes.
 func draft300() event.Draft {
-	return event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{Version: strings.Repeat("x", 150)}}
+	return event.Draft{Term: 1, Kind: event.KindChunkAccepted, Body: event.ChunkAccepted{
+		Job: job.NewID("uid:1000", "bench"), Chunk: 17, Attempt: 1, Worker: "host-017", Seconds: 0.125,
+		Result: job.ChunkResult{Iterations: 1000, Metrics: map[string]job.Metric{
+			"hits": {N: 1000, Mean: 0.785, M2: 168.775, Min: 0, Max: 1},
+		}},
+	}}
 }
 
 func benchmarkAppend(b *testing.B, writers int) {

@@ -5,18 +5,24 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
-	"strings"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog"
 )
 
-// Draft is of an event that takes about 300 bytes on disk.
+// Draft is of an event as most are in a log: the result of a chunk, about 300
+// bytes on disk.
 func Draft() []event.Draft {
-	return []event.Draft{{Kind: event.KindHostStarted, Body: event.HostStarted{Version: strings.Repeat("x", 150)}}}
+	return []event.Draft{{Term: 1, Kind: event.KindChunkAccepted, Body: event.ChunkAccepted{
+		Job: job.NewID("uid:1000", "bench"), Chunk: 17, Attempt: 1, Worker: "host-017", Seconds: 0.125,
+		Result: job.ChunkResult{Iterations: 1000, Metrics: map[string]job.Metric{
+			"hits": {N: 1000, Mean: 0.785, M2: 168.775, Min: 0, Max: 1},
+		}},
+	}}}
 }
 
 // LogOptions are those of a log that no other host shares. It may write under
