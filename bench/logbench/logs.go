@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/bench/suite"
 	"github.com/skein-project/skein/bench/testbed"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog"
 )
 
@@ -29,7 +30,8 @@ func commits(ctx context.Context, s *suite.Suite, ours *testbed.Trio, peer *test
 				if holder == nil {
 					return 0, errors.New("no holder to write to")
 				}
-				return hammer(writers, s.Size.Burst, func() error { return stable(ctx, holder.Log) })
+				draft := testbed.Draft(holder.Svc.View().Lease.Term)
+				return hammer(writers, s.Size.Burst, func() error { return stable(ctx, holder.Log, draft) })
 			})
 			return err
 		}, func() (err error) {
@@ -54,8 +56,8 @@ func commits(ctx context.Context, s *suite.Suite, ours *testbed.Trio, peer *test
 }
 
 // stable appends an event and waits until a majority has it.
-func stable(ctx context.Context, l *eventlog.Log) error {
-	events, err := l.Append(ctx, testbed.Draft())
+func stable(ctx context.Context, l *eventlog.Log, draft []event.Draft) error {
+	events, err := l.Append(ctx, draft)
 	if err != nil {
 		return err
 	}

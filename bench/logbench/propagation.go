@@ -92,7 +92,7 @@ func arrive(ctx context.Context, hosts []*logHost) (voter, other time.Duration, 
 			arrivals <- arrival{i, time.Since(began), err}
 		}()
 	}
-	if _, err := from.Append(ctx, testbed.Draft()); err != nil {
+	if _, err := from.Append(ctx, testbed.Draft(1)); err != nil {
 		return 0, 0, err
 	}
 	var took [2]time.Duration

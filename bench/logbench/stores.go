@@ -45,7 +45,7 @@ func openLog(dir string) (store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &logStore{log: l, stop: stop, draft: testbed.Draft()}, nil
+	return &logStore{log: l, stop: stop, draft: testbed.Draft(1)}, nil
 }
 
 func (s *logStore) put(ctx context.Context, _ []byte) error {

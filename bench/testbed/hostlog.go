@@ -15,9 +15,9 @@ import (
 )
 
 // Draft is of an event as most are in a log: the result of a chunk, about 300
-// bytes on disk.
-func Draft() []event.Draft {
-	return []event.Draft{{Term: 1, Kind: event.KindChunkAccepted, Body: event.ChunkAccepted{
+// bytes on disk. The host that appends it holds the lease of term.
+func Draft(term cluster.Term) []event.Draft {
+	return []event.Draft{{Term: term, Kind: event.KindChunkAccepted, Body: event.ChunkAccepted{
 		Job: job.NewID("uid:1000", "bench"), Chunk: 17, Attempt: 1, Worker: "host-017", Seconds: 0.125,
 		Result: job.ChunkResult{Iterations: 1000, Metrics: map[string]job.Metric{
 			"hits": {N: 1000, Mean: 0.785, M2: 168.775, Min: 0, Max: 1},
