@@ -52,7 +52,7 @@ type fakeCluster struct {
 	uploads  map[cluster.Hash]int64
 	events   []event.Event
 	logOf    string     // what n2's log is: damaged, differs, or good
-	oldest   api.Cursor // what stands before it is kept no more
+	oldest   api.Cursor // events before it are no longer kept
 	changed  chan struct{}
 	watching chan struct{} // if not nil, closed when a job was sent to a follower
 	asked    int           // how often a job was asked for since watching was set

@@ -29,12 +29,12 @@ func TestReference(t *testing.T) {
 
 const referenceHead = `# Commands
 
-Made from the program's own help by the tests of ` + "`cmd/skein`" + `.
+Generated from the program's own help by the tests of ` + "`cmd/skein`" + `.
 
 ` + "`skein run`" + ` is the daemon; every other command is a client of its socket or works on the state directory. Results go to
-stdout, everything else to stderr. ` + "`-o tsv` and `-o csv`" + ` are the forms for scripts, with seconds and bytes as plain numbers, ` + "`-o json`" + ` equals the API's body. Flags beat the
-environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), the environment beats the
-configuration file. What ends a membership asks on a terminal and wants ` + "`--yes`" + ` elsewhere.
+stdout, everything else to stderr. ` + "`-o tsv` and `-o csv`" + ` are for scripts: seconds and bytes are plain numbers. ` + "`-o json`" + ` is the API's body. Flags override the
+environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), which overrides the
+configuration file. Commands that end a membership ask for confirmation on a terminal and need ` + "`--yes`" + ` elsewhere.
 
 | Exit | Meaning |
 |---|---|
@@ -44,7 +44,7 @@ configuration file. What ends a membership asks on a terminal and wants ` + "`--
 | 3 | the daemon does not answer |
 | 4 | not found |
 | 5 | not permitted |
-| 6 | it answers and something is degraded (` + "`status`, `doctor`" + `) |
+| 6 | the daemon answers and something is degraded (` + "`status`, `doctor`" + `) |
 | 7 | timed out; a followed job ended as timeout |
 | 8 | the goal was missed: a followed job ended as failed, partial or cancelled (` + "`job run|status|results --follow`, `wait --for job=`" + `) |
 | 130 | interrupted |
@@ -58,7 +58,7 @@ func reference(root *cobra.Command) []byte {
 	b.WriteString("\nEvery command takes:\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	cli.AddSettings(set)
-	b.WriteString("\nCommands marked *settings* also take these, which are stronger than the configuration file:\n\n```\n" + set.FlagUsages() + "```\n")
+	b.WriteString("\nCommands marked *settings* also take these, which override the configuration file:\n\n```\n" + set.FlagUsages() + "```\n")
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {

@@ -53,7 +53,7 @@ const DefaultTimeout = 5 * time.Second
 func (a *App) AddFlags(f *pflag.FlagSet) {
 	f.StringVarP(&a.Output, "output", "o", "table", "form of the result: table, wide, tsv, csv, json, jsonl, or toml for a job")
 	f.StringVar(&a.config, "config", "", "configuration file (default "+config.DefaultPath+", which may be missing)")
-	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or host:port (default: of the configuration)")
+	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or host:port (default: from the configuration)")
 	f.DurationVar(&a.Timeout, "timeout", DefaultTimeout, "how long to wait for the daemon")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never")
 	f.BoolVarP(&a.Quiet, "quiet", "q", false, "no notes and no progress on stderr")

@@ -28,9 +28,9 @@ func departs(a *cli.App, ctx context.Context, f func(context.Context, *api.Clien
 func leaveCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "leave", Short: "Take this host out of the cluster for good", Args: cli.Exactly(0, ""),
-		Long: "Tells the others and ends the daemon. The host's name, address and state\n" +
-			"directory stay used up: to come back it needs an empty state directory, another\nname and a token. " +
-			"For a pause just stop the daemon.",
+		Long: "Tells the others and ends the daemon. The host's name and address cannot be used\n" +
+			"again: to come back it needs an empty state directory, another name and a token. For\n" +
+			"a pause, just stop the daemon.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.Confirm("This host leaves the cluster for good, and its daemon ends."); err != nil {
 				return err
@@ -55,8 +55,9 @@ func removeCommand(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "remove NODE", Short: "Take a dead or stolen host out of the cluster for good", Args: cli.Exactly(1, "the name of a host"),
-		Long: "Revokes the host's key on every member, also on those that are away now and come\n" +
-			"back. NODE is the whole name. A host that works leaves better by itself, with\n`skein leave` there.",
+		Long: "Revokes the host's key on every member, including those that are away now, once they\n" +
+			"come back. NODE is the whole name. A host that still works should leave by itself:\n" +
+			"run `skein leave` there.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node, err := cluster.ParseNodeID(args[0])
 			if err != nil {

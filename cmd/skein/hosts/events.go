@@ -21,9 +21,9 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "The event log, oldest first",
-		Long: "With -f it goes on with what comes and survives restarts of the daemon: no event is\n" +
+		Long: "With -f it keeps printing new events and survives restarts of the daemon: no event is\n" +
 			"missed or shown twice. A position is what `skein log heads --position` prints; it\n" +
-			"means the same on every host. `-v` tells the one up to which was read.",
+			"means the same on every host. With -v the last position read is printed at the end.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if since != "" {
@@ -49,10 +49,10 @@ func eventsCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&q.Follow, "follow", "f", false, "go on with what comes")
+	f.BoolVarP(&q.Follow, "follow", "f", false, "keep printing new events")
 	f.StringVar(&since, "since", "", "only later ones: an age like 10m, a time like 2026-01-02T15:04:05Z, or a position")
 	f.StringVar(&q.Kind, "kind", "", "only of these kinds, like 'lease_*,term_start'")
-	f.Uint64Var(&q.Limit, "limit", 0, "end after so many")
+	f.Uint64Var(&q.Limit, "limit", 0, "stop after this many")
 	f.StringVar(&node, "node", "", "only those that this host wrote")
 	return cmd
 }

@@ -15,7 +15,7 @@ import (
 // leaseCommand shows the lease and its past.
 func leaseCommand(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "lease", Short: "Who schedules, who publishes, and who decides that", Args: cli.CommandsOnly,
+		Use: "lease", Short: "Who schedules, who publishes, and who decides it", Args: cli.CommandsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				l, raw, err := cli.Fetch[api.Lease](ctx, c, "/v1/lease")
@@ -79,7 +79,7 @@ func leaseHistory(a *cli.App) *cobra.Command {
 func leaseStepDown(a *cli.App) *cobra.Command {
 	var to, reason string
 	cmd := &cobra.Command{
-		Use: "step-down", Short: "Let the holder hand over", Args: cli.Exactly(0, ""),
+		Use: "step-down", Short: "Have the holder hand the lease over", Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				l, err := c.StepDown(ctx, api.StepDownRequest{To: cluster.NodeID(to), Reason: reason})
@@ -95,7 +95,7 @@ func leaseStepDown(a *cli.App) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "who shall be the next holder (default: the best host)")
+	cmd.Flags().StringVar(&to, "to", "", "the next holder (default: the best host)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
 	return cmd
 }
@@ -103,12 +103,12 @@ func leaseStepDown(a *cli.App) *cobra.Command {
 // leaseRecover gives up a lost majority. It works on the state directory.
 func leaseRecover(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "recover", Short: "Go on with this host as the only voter, when a majority is lost for good", Args: cli.Exactly(0, ""),
-		Long: "For the day on which most voters are gone and nobody can hold the lease. The daemon\n" +
-			"of this host must be stopped; choose the surviving host with the most events\n" +
-			"(`skein status`). After its start it holds the lease alone, and the other hosts that\n" +
-			"are alive become voters again. Hosts given up must not run meanwhile: should they\n" +
-			"come back they follow, and what they did alone since then is void. `skein remove`\n" +
+		Use: "recover", Short: "Continue with this host as the only voter when a majority is lost for good", Args: cli.Exactly(0, ""),
+		Long: "For when most voters are gone and nobody can hold the lease. The daemon of this host\n" +
+			"must be stopped; choose the surviving host with the most events (`skein status`).\n" +
+			"Once started it holds the lease alone, and the other hosts that are alive become\n" +
+			"voters again. Hosts that were given up must not run in the meantime: if they come\n" +
+			"back they follow, and whatever they did alone since then is void. `skein remove`\n" +
 			"those that never will.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)

@@ -17,7 +17,8 @@ func membersCommand(a *cli.App) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "members", Short: "The hosts of the cluster, as this one sees them", Args: cli.Exactly(0, ""),
-		Long: "With --all also the hosts that left or were removed, until their names and\naddresses may be given to others.",
+		Long: "With --all, also the hosts that left or were removed, until their names and addresses\n" +
+			"may be given to others.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.OneOf("--state", state, cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left, removed); err != nil {
 				return err
@@ -47,7 +48,7 @@ func membersCommand(a *cli.App) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "also who left or was removed")
+	cmd.Flags().BoolVar(&all, "all", false, "also hosts that left or were removed")
 	cmd.Flags().StringVar(&state, "state", "", "only joining, alive, suspect, dead, left or removed")
 	cmd.Flags().StringVar(&role, "role", "", "only holder, standby or witness")
 	return cmd

@@ -18,7 +18,8 @@ import (
 func meshCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mesh [NODE]", Short: "The WireGuard mesh: peers, paths, handshakes",
-		Long: "Without NODE the device and its peers; with NODE, or a prefix that fits one peer\nonly, all that is known of the way to it.",
+		Long: "Without NODE, the device and its peers; with NODE, or a prefix that fits only one\n" +
+			"peer, all that is known of the path to it.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cli.Usagef("%s wants at most one node", cmd.CommandPath())
@@ -187,7 +188,8 @@ func writeFields(w io.Writer, title string, fields [][2]string) {
 func meshRotate(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate", Short: "Change the WireGuard key of this host without losing packets", Args: cli.Exactly(0, ""),
-		Long: "Announces a new key and the moment of its use to all peers. Asked again before\nthat moment it shows the change that is under way.",
+		Long: "Announces a new key to all peers, and when it takes effect. Run again before that\n" +
+			"moment, it shows the change in progress.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				r, err := c.RotateKey(ctx)

@@ -28,7 +28,7 @@ func onionCommand(a *cli.App) *cobra.Command {
 
 func onionStatus(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Addresses, who publishes them, and what each host adds", Args: cli.Exactly(0, ""),
+		Use: "status", Short: "The addresses, who publishes them, and what each host contributes", Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				o, raw, err := cli.Fetch[api.Onion](ctx, c, "/v1/onion")
@@ -137,10 +137,10 @@ func changed(a *cli.App, body any, format string, args ...any) error {
 
 func onionInit(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "init", Short: "Make a new onion address that every host serves", Args: cli.Exactly(0, ""),
-		Long: "The key is made on this host and stays there. Every host with onion.target serves the\n" +
-			"address from now on, those that join later as well. Give the key to the hosts that\n" +
-			"shall publish when this one is gone: `skein onion grant ADDRESS NODE`.",
+		Use: "init", Short: "Create an onion address that every host serves", Args: cli.Exactly(0, ""),
+		Long: "The key is created on this host and stays there. Every host with onion.target serves\n" +
+			"the address from now on, including hosts that join later. Give the key to the hosts\n" +
+			"that are to publish when this one is gone: `skein onion grant ADDRESS NODE`.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				o, err := c.AddOnion(ctx, api.OnionRequest{})
@@ -159,8 +159,8 @@ func onionInit(a *cli.App) *cobra.Command {
 func onionImport(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "import FILE", Short: "Serve the address of an existing key", Args: cli.Exactly(1, "FILE"),
-		Long: "FILE is tor's hs_ed25519_secret_key, or - for standard input. Stop the tor that served\n" +
-			"it before: two that publish one address take it from each other.",
+		Long: "FILE is tor's hs_ed25519_secret_key, or - for standard input. First stop the tor that\n" +
+			"served the address: two that publish it keep replacing each other's descriptors.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := readKeyFile(args[0])
 			if err != nil {
@@ -203,8 +203,8 @@ func readKeyFile(name string) ([]byte, error) {
 func onionExport(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "export ADDRESS DIR", Short: "Write the key of an address to a new directory", Args: cli.Exactly(2, "ADDRESS and DIR"),
-		Long: "DIR gets the files of a HiddenServiceDir of tor, mode 0600. Whoever has them can\n" +
-			"take the address over.",
+		Long: "DIR gets the files of a tor HiddenServiceDir, mode 0600. Whoever has them can take\n" +
+			"over the address.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				k, err := c.ExportOnion(ctx, args[0])
@@ -229,8 +229,8 @@ func onionExport(a *cli.App) *cobra.Command {
 func onionGrant(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "grant ADDRESS NODE", Short: "Give a host the key of an address, so that it can publish", Args: cli.Exactly(2, "ADDRESS and NODE"),
-		Long: "The key travels sealed to the identity of the host. It cannot be taken back: who has\n" +
-			"seen it may use it for ever.",
+		Long: "The key is sent sealed to the identity of the host. It cannot be taken back: whoever\n" +
+			"has seen it can use it for ever.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node, err := cluster.ParseNodeID(args[1])
 			if err != nil {
@@ -250,9 +250,9 @@ func onionGrant(a *cli.App) *cobra.Command {
 func onionClients(a *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "clients ADDRESS [NAME=KEY...]", Short: "Say who may find an address; nobody opens it to all",
-		Long: "KEY is a client's public key, as in tor's .auth files: descriptor:x25519:<52 characters>.\n" +
-			"All clients are named each time. With --file one NAME=KEY in each line.",
+		Use: "clients ADDRESS [NAME=KEY...]", Short: "Say which clients may find an address; naming none opens it to all",
+		Long: "KEY is a client's public key, as in tor's .auth files: descriptor:x25519:<52\n" +
+			"characters>. Every call names all clients. With --file, one NAME=KEY per line.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list := args[1:]
@@ -280,7 +280,7 @@ func onionClients(a *cli.App) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "file", "", "file of clients, one in each line")
+	cmd.Flags().StringVar(&file, "file", "", "file of clients, one per line")
 	return cmd
 }
 
@@ -319,10 +319,10 @@ func onionVerify(a *cli.App) *cobra.Command {
 func onionDrain(a *cli.App) *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
-		Use: "drain [NODE]", Short: "Take a host out of the descriptors, while its tor still serves",
-		Long: "Clients come to the others from the next descriptor on, and those with the one\n" +
-			"before are still served. It holds over restarts, until --undo. Without NODE it is\n" +
-			"this host. A daemon that stops leaves the descriptors by itself.",
+		Use: "drain [NODE]", Short: "Take a host out of the descriptors while its tor still serves",
+		Long: "From the next descriptor on, clients go to the other hosts; those with an older one\n" +
+			"are still served. The drain survives restarts, until --undo. Without NODE, this host.\n" +
+			"A daemon that stops leaves the descriptors by itself.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := api.OnionDrainRequest{Undo: undo}
@@ -345,15 +345,16 @@ func onionDrain(a *cli.App) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&undo, "undo", false, "back into the descriptors")
+	cmd.Flags().BoolVar(&undo, "undo", false, "put it back into the descriptors")
 	return cmd
 }
 
 func onionRotate(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "rotate", Short: "Give this host another onion key of its own", Args: cli.Exactly(0, ""),
-		Long: "The addresses stay. The introduction points of this host are new after some seconds;\n" +
-			"those before serve for three hours more, and end with the connections that are still open over them.",
+		Use: "rotate", Short: "Give this host a new onion key of its own", Args: cli.Exactly(0, ""),
+		Long: "The addresses stay the same. This host has new introduction points within seconds;\n" +
+			"the previous ones serve for three more hours and then end, with the connections still\n" +
+			"open over them.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				r, err := c.RotateOnion(ctx)
@@ -368,7 +369,7 @@ func onionRotate(a *cli.App) *cobra.Command {
 
 func onionRemove(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove ADDRESS", Short: "Serve an address no more; its key stays", Args: cli.Exactly(1, "ADDRESS"),
+		Use: "remove ADDRESS", Short: "Stop serving an address; its key stays", Args: cli.Exactly(1, "ADDRESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.Confirm("Nobody will find " + args[0] + " any more."); err != nil {
 				return err

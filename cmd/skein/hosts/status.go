@@ -32,8 +32,8 @@ func statusCommand(a *cli.App) *cobra.Command {
 			return statusWatch(a, cmd.Context(), interval)
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again until Ctrl-C")
-	cmd.Flags().DurationVar(&interval, "interval", time.Second, "pause of --watch")
+	cmd.Flags().BoolVar(&watch, "watch", false, "keep showing it until Ctrl-C")
+	cmd.Flags().DurationVar(&interval, "interval", time.Second, "time between updates of --watch")
 	return cmd
 }
 

@@ -27,15 +27,16 @@ func tokenCreate(a *cli.App) *cobra.Command {
 	var via string
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Make an invite and print its token",
-		Long:  "Prints the token on stdout. It is a secret: put it into a file that only you\ncan read, carry it to the new host, and there `skein run --join @FILE`.",
-		Args:  cli.Exactly(0, ""),
+		Short: "Create an invite and print its token",
+		Long: "Prints the token on stdout. It is a secret: put it into a file that only you can\n" +
+			"read, copy that to the new host, and run `skein run --join @FILE` there.",
+		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case ttl < time.Second || ttl > maxTTL:
 				return cli.Usagef("--ttl is %s, want 1s to %s", ttl, maxTTL).WithHint("how long the invite is valid, like 90m or 24h")
 			case uses < 1 || uses > maxUses:
-				return cli.Usagef("--uses is %d, want 1 to %d", uses, maxUses).WithHint("how many hosts may join by it")
+				return cli.Usagef("--uses is %d, want 1 to %d", uses, maxUses).WithHint("how many hosts may join with it")
 			case !api.TokenVia(via).Valid():
 				return cli.Usagef("--via is %q, want %s or %s", via, api.ViaOnion, api.ViaMaster).WithHint("how the new host reaches the cluster over tor")
 			}
@@ -55,8 +56,8 @@ func tokenCreate(a *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it is valid")
-	cmd.Flags().IntVar(&uses, "uses", 1, "how many hosts may join by it")
-	cmd.Flags().StringVar(&via, "via", "", "name onion addresses only: onion, this host's own, or master, the cluster's, through any host")
+	cmd.Flags().IntVar(&uses, "uses", 1, "how many hosts may join with it")
+	cmd.Flags().StringVar(&via, "via", "", "name only onion addresses: onion (this host's own) or master (the cluster's, through any host)")
 	return cmd
 }
 
@@ -107,7 +108,7 @@ func expiry(t, now time.Time, wide bool) string {
 
 func tokenRevoke(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "End an invite; hosts that joined by it stay", Args: cli.Exactly(1, "the id of an invite"),
+		Use: "revoke ID", Short: "Revoke an invite; hosts that joined with it stay", Args: cli.Exactly(1, "the id of an invite"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				if err := c.RevokeToken(ctx, args[0]); err != nil {

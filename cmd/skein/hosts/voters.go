@@ -16,10 +16,10 @@ import (
 // leaseVoters shows and changes who grants the lease.
 func leaseVoters(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "voters", Short: "Who grants the lease, and who shall", Args: cli.CommandsOnly,
-		Long: "The holder brings about what is wanted, one voter at a time, each change agreed to\n" +
-			"by a majority of the old and of the new voters. Ask any host; on one that does not\n" +
-			"hold the lease a change is forwarded, which only sponsors may.",
+		Use: "voters", Short: "Who grants the lease, and who is meant to", Args: cli.CommandsOnly,
+		Long: "The holder makes the wanted changes one voter at a time; a majority of the old and of\n" +
+			"the new voters agrees to each. Ask any host: one that does not hold the lease\n" +
+			"forwards a change, which only sponsors may.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				v, raw, err := cli.Fetch[api.Voters](ctx, c, "/v1/lease/voters")
@@ -37,7 +37,7 @@ func leaseVoters(a *cli.App) *cobra.Command {
 func votersSet(a *cli.App) *cobra.Command {
 	var mode string
 	cmd := &cobra.Command{
-		Use: "set NODE...", Short: "Say who votes; the holder replaces none of them by itself", Args: some("the names of the voters"),
+		Use: "set NODE...", Short: "Say who votes; the holder then replaces none of them by itself", Args: some("the names of the voters"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := api.VotersRequest{Mode: cluster.Mode(mode)}
 			for _, arg := range args {
@@ -53,8 +53,9 @@ func votersSet(a *cli.App) *cobra.Command {
 func votersAuto(a *cli.App) *cobra.Command {
 	var mode string
 	cmd := &cobra.Command{
-		Use: "auto", Short: "Let the holder choose who votes, as it does from the beginning", Args: cli.Exactly(0, ""),
-		Long: "Up to 7 hosts all of them vote; of more, lease.max_voters or 5, the best by\nnode.priority, spread over the zones.",
+		Use: "auto", Short: "Let the holder choose who votes, as it does by default", Args: cli.Exactly(0, ""),
+		Long: "Up to 7 hosts, all vote; of more, lease.max_voters or 5: the best by node.priority,\n" +
+			"spread over the zones.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return setVoters(a, cmd.Context(), api.VotersRequest{Auto: true, Mode: cluster.Mode(mode)})
 		},
@@ -65,7 +66,7 @@ func votersAuto(a *cli.App) *cobra.Command {
 
 func votersAdd(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "add NODE", Short: "Let one more host vote", Args: cli.Exactly(1, "the name of a host"),
+		Use: "add NODE", Short: "Add a host to the voters", Args: cli.Exactly(1, "the name of a host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return setVoters(a, cmd.Context(), api.VotersRequest{Add: cluster.NodeID(args[0])})
 		},
@@ -74,7 +75,7 @@ func votersAdd(a *cli.App) *cobra.Command {
 
 func votersRemove(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NODE", Short: "Let a host vote no more; it stays a member", Args: cli.Exactly(1, "the name of a voter"),
+		Use: "remove NODE", Short: "Take a host out of the voters; it stays a member", Args: cli.Exactly(1, "the name of a voter"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return setVoters(a, cmd.Context(), api.VotersRequest{Remove: cluster.NodeID(args[0])})
 		},
@@ -84,9 +85,9 @@ func votersRemove(a *cli.App) *cobra.Command {
 func votersMode(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "mode MODE", Short: "Change how the voters decide: auto, quorum or available", Args: cli.Exactly(1, "a mode"),
-		Long: "auto: two voters go on alone, three or more need a majority. quorum: a majority\n" +
-			"always, so that two voters stop when either is lost. available: every part of a cut\n" +
-			"goes on and schedules; what was done twice counts once when they meet.",
+		Long: "auto: two voters carry on alone, three or more need a majority. quorum: always a\n" +
+			"majority, so two voters stop when either is lost. available: every side of a\n" +
+			"partition carries on and schedules; what was done twice counts once when they meet.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return setVoters(a, cmd.Context(), api.VotersRequest{Mode: cluster.Mode(args[0])})
 		},
@@ -94,7 +95,7 @@ func votersMode(a *cli.App) *cobra.Command {
 }
 
 func votersModeFlag(cmd *cobra.Command, mode *string) {
-	cmd.Flags().StringVar(mode, "mode", "", "how they decide: auto, quorum or available (default: as it is)")
+	cmd.Flags().StringVar(mode, "mode", "", "how they decide: auto, quorum or available (default: unchanged)")
 }
 
 // setVoters asks on a terminal, and then the holder.

@@ -26,9 +26,9 @@ func waitCommand(a *cli.App) *cobra.Command {
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait --for holder|ready|members=N|job=ID",
-		Short: "Wait for something, for scripts",
-		Long: "Exits 0 once it is there, 7 if --timeout passed before. A job that\n" +
-			"ends otherwise than completed exits 8. A daemon that is not there yet is waited for.",
+		Short: "Wait for a condition, for scripts",
+		Long: "Exits 0 once it holds, 7 if --timeout passes first, 8 if the job ends other than\n" +
+			"completed. A daemon that is not there yet is waited for too.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			met, err := parseCondition(what)

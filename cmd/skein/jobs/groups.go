@@ -44,9 +44,10 @@ func groupList(a *cli.App) *cobra.Command {
 func groupSet(a *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "set NAME [MEMBER...]", Short: "Say who belongs to a group; nobody ends it",
-		Long: "Members are names of users such as uid:1000, or with --file one in each line. All\n" +
-			"are named each time. It counts from the answer on, for chunks given out later.",
+		Use: "set NAME [MEMBER...]", Short: "Say who belongs to a group; naming nobody ends it",
+		Long: "Members are names of users such as uid:1000; with --file, one per line. Every call\n" +
+			"names all members. Once the command returns, it applies to chunks assigned from then\n" +
+			"on.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			members := args[1:]
@@ -70,6 +71,6 @@ func groupSet(a *cli.App) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "file", "", "file of members, one in each line")
+	cmd.Flags().StringVar(&file, "file", "", "file of members, one per line")
 	return cmd
 }

@@ -108,14 +108,14 @@ func jobStatus(a *cli.App) *cobra.Command {
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "watch it to its end; exit 8 if it failed")
 	cmd.Flags().StringVar(&metric, "metric", "", "metric in the progress line (default: the first)")
 	cmd.Flags().BoolVar(&history, "history", false, "every change of its state, from the log")
-	cmd.Flags().BoolVar(&chunks, "chunks", false, "with --history, those of its chunks too")
+	cmd.Flags().BoolVar(&chunks, "chunks", false, "with --history, also those of its chunks")
 	return cmd
 }
 
 func jobStop(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "stop ID", Short: "End a job; what it has stays", Args: cli.Exactly(1, "the id of a job"),
+		Use: "stop ID", Short: "Stop a job; it keeps the results that it has", Args: cli.Exactly(1, "the id of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				j, err := c.StopJob(ctx, args[0], reason)

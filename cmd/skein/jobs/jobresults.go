@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,10 +22,10 @@ func jobResults(a *cli.App) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use: "results ID", Short: "What a job computed: its metrics, or the results of its chunks", Args: cli.Exactly(1, "the id of a job"),
-		Long: "One line for each metric, merged over the chunks so far. With --chunks one for\n" +
-			"each chunk and metric in the order in which results were accepted, each with a\n" +
-			"position: --since POSITION goes on behind it, on any host, and misses none. With\n" +
-			"--follow it goes on to the job's end, and exits like `job run --follow`.",
+		Long: "One line for each metric, merged over the chunks so far. With --chunks, one for each\n" +
+			"chunk and metric in the order in which results were accepted, each with a position:\n" +
+			"--since POSITION continues after it, on any host, and misses none. With --follow it\n" +
+			"waits until the job has ended, and exits like `job run --follow`.",
 		Example: "  skein job results jabc -o csv > prices.csv\n" +
 			"  skein job results jabc --chunks --follow -o jsonl --since n1/1:42",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +45,7 @@ func jobResults(a *cli.App) *cobra.Command {
 			return chunkResults(a, cmd.Context(), args[0], api.ChunkQuery{After: at, Follow: follow})
 		},
 	}
-	cmd.Flags().BoolVar(&chunks, "chunks", false, "the results of single chunks")
+	cmd.Flags().BoolVar(&chunks, "chunks", false, "the results of each chunk")
 	cmd.Flags().StringVar(&since, "since", "", "with --chunks: only those after this position")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for the end; exit 8 if the job did not complete")
 	return cmd
@@ -196,7 +195,7 @@ func chunkLines(a *cli.App, r api.ChunkResult, first bool) error {
 		_, err = fmt.Fprintln(a.Out, string(b))
 		return err
 	}
-	write := func(w io.Writer, t cli.Table) { cli.WriteTSV(w, t) }
+	write := cli.WriteTSV
 	if a.Output == "csv" {
 		write = cli.WriteCSV
 	}

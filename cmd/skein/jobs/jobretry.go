@@ -14,13 +14,13 @@ import (
 
 func jobRetry(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "retry ID", Short: "Try again what a job has no result of", Args: cli.Exactly(1, "the id of a job"),
-		Long: "Of a job that runs, or that waits for an operator (on_partial = \"wait\"), the chunks\n" +
-			"that were given up are tried again, with their whole budget.\n" +
+		Use: "retry ID", Short: "Retry the chunks that a job has no result for", Args: cli.Exactly(1, "the id of a job"),
+		Long: "If the job is running, or waits for an operator (on_partial = \"wait\"), the chunks that\n" +
+			"were given up are tried again, with their whole budget.\n" +
 			"\n" +
-			"An ended job stays as it is. Each run of chunks that it lacks becomes a job of its\n" +
+			"A job that has ended stays as it is. Each run of missing chunks becomes a job of its\n" +
 			"own, with the same iterations, seed and limits, so the results are those that the\n" +
-			"first job would have had; retry_of names it. To repeat the command is harmless.",
+			"first job would have had; retry_of names that job. Repeating the command is harmless.",
 		RunE: func(cmd *cobra.Command, args []string) error { return retry(a, cmd.Context(), args[0]) },
 	}
 }
@@ -67,11 +67,11 @@ func retry(a *cli.App, ctx context.Context, id string) error {
 	return a.Show(cli.View{Body: made, Items: cli.Items(made), Table: func(f cli.Form) cli.Table {
 		t := cli.Table{Head: []string{"JOB", "RETRY_OF", "CHUNKS", "ITERATIONS", "NEW"}}
 		for _, m := range made {
-			theJob, of := string(m.Job), string(m.RetryOf)
+			made, of := string(m.Job), string(m.RetryOf)
 			if !f.Wide() {
-				theJob, of = cli.Short(m.Job), cli.Short(m.RetryOf)
+				made, of = cli.Short(m.Job), cli.Short(m.RetryOf)
 			}
-			t.Add(theJob, of, spansText([]job.Span{m.Chunks}), strconv.FormatUint(m.Iterations, 10), cli.YesNo(m.Created))
+			t.Add(made, of, spansText([]job.Span{m.Chunks}), strconv.FormatUint(m.Iterations, 10), cli.YesNo(m.Created))
 		}
 		return t
 	}})

@@ -41,7 +41,7 @@ type jobFlags struct {
 // textFlags are the flags of job run that stand for keys of a job file.
 var textFlags = [...]struct{ flag, key, doc string }{
 	{"wasm", keyWasm, "WASI command module to run"},
-	{"program", "program", "program to run instead, by the name under which hosts allow it"},
+	{"program", "program", "program to run instead of a module, by the name under which hosts allow it"},
 	{"input", keyInput, "file that each chunk gets on standard input, the job's config"},
 	{"iterations", "iterations", "iterations of the whole job, like 1000000 or 1e6"},
 	{"chunk", "chunk", "iterations of one chunk (default: 256 chunks)"},
@@ -51,12 +51,12 @@ var textFlags = [...]struct{ flag, key, doc string }{
 	{"chunk-timeout", "timeout_seconds", fmt.Sprintf("limit of one attempt (default %s)", job.DefaultTimeout)},
 	{"memory", "memory_bytes", "limit of a chunk's memory, like 256M (the default)"},
 	{"seed", "seed", "seed of the whole job"},
-	{"priority", "priority", "among the owner's jobs, lower goes first (default 100)"},
-	{"deadline", "deadline_seconds", "the job ends as timeout when it is not done by then, like 2h"},
+	{"priority", "priority", "among the owner's jobs, the lower goes first (default 100)"},
+	{"deadline", "deadline_seconds", "time after which an unfinished job ends as timeout, like 2h"},
 	{"keep", "keep_seconds", "how long its result is kept after its end (default 168h)"},
-	{"on-partial", "on_partial", "what a chunk that is given up means: finish (the default), fail or wait"},
+	{"on-partial", "on_partial", "what to do about a chunk that is given up: finish (the default), fail or wait"},
 	{"replicate", "replication.policy", "compute results more than once: none (the default), adaptive or all"},
-	{"wait", keyWait, "acknowledged when on this many disks: local (the holder's) or stable (a majority's, the default)"},
+	{"wait", keyWait, "acknowledge once it is on these disks: local (the holder's) or stable (a majority's, the default)"},
 }
 
 func jobRun(a *cli.App, d Options) *cobra.Command {
@@ -68,11 +68,11 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 		Short: "Submit a job",
 		Long: "Uploads the module and its input, submits the job and prints its id. With\n" +
 			"--follow it shows the progress until the end, prints the results, and exits 8\n" +
-			"if the job did not complete. Ctrl-C detaches; the job goes on.\n" +
-			"A job file is TOML with the fields of the API's job spec; flags are stronger.\n" +
-			"--dry-run checks all and submits nothing.\n" +
+			"if the job did not complete. Ctrl-C detaches; the job continues.\n" +
+			"A job file is TOML with the fields of the API's job spec; flags override it.\n" +
+			"--dry-run checks everything and submits nothing.\n" +
 			"--local runs it on this machine alone, on all processors, without a daemon: the same\n" +
-			"chunks, checks and results, and nothing stays behind. Ctrl-C ends it.",
+			"chunks, checks and results, and nothing is left behind. Ctrl-C ends it.",
 		Example: "  skein job run --wasm pi.wasm --iterations 1e9 --follow\n" +
 			"  skein job run --wasm options.wasm --input book.json --iterations 1e8 --early-stop put=0.001\n" +
 			"  skein job run --file job.toml --iterations 1e6 --dry-run -o toml",
@@ -110,7 +110,7 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 	}
 	x.StringSliceVar(&zones, "zone", nil, "only in these zones")
 	x.StringVar(&permit, "permit", "", "whose workers may run it: public (the default), owner, user:NAME,... or group:NAME,...")
-	x.StringVar(&early, "early-stop", "", "complete when the metric's relative error is below: METRIC=ERROR or METRIC=ERROR,MIN_SAMPLES")
+	x.StringVar(&early, "early-stop", "", "complete once the metric's relative error is lower: METRIC=ERROR or METRIC=ERROR,MIN_SAMPLES")
 	x.StringArrayVar(&f.set, "set", nil, "any other key of a job file: KEY=VALUE")
 	x.BoolVar(&f.dry, "dry-run", false, "check the job, show its spec and submit nothing")
 	x.BoolVar(&f.local, "local", false, "run it here and now, without a cluster")

@@ -17,10 +17,10 @@ func workerCommand(a *cli.App) *cobra.Command {
 func workerDrain(a *cli.App) *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
-		Use: "drain [NODE]", Short: "Let a host finish its chunks and begin none",
-		Long: "For work on a host: what runs there is finished, what waits goes elsewhere, and\n" +
-			"nothing new begins, over restarts too, until --undo. The host stays a member, votes\n" +
-			"and may hold the lease. Without NODE it is this host.",
+		Use: "drain [NODE]", Short: "Let a host finish its chunks and start no more",
+		Long: "For maintenance: what runs on the host finishes, what waits there goes elsewhere, and\n" +
+			"nothing new starts, across restarts too, until --undo. The host stays a member, votes\n" +
+			"and may hold the lease. Without NODE, this host.",
 		Example: "  skein worker drain n3\n  skein worker drain --undo n3",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {

@@ -13,10 +13,11 @@ import (
 func workersCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "workers", Short: "Who runs chunks: health, rate, backlog and time to drain", Args: cli.Exactly(0, ""),
-		Long: "As the holder sees them. Three signals decide what a worker gets: whether it lives,\n" +
-			"whether it is ready, and how it gets on (idle, normal, slow, degraded, stuck).\n" +
-			"VERDICT is what follows: route; investigate, after the others; drain, no more; or\n" +
-			"evict, what it has runs elsewhere. DRAIN is the time until it is done with BACKLOG.",
+		Long: "As the holder sees them. Three signals decide what a worker gets: whether it is\n" +
+			"alive, whether it is ready, and how it progresses (idle, normal, slow, degraded,\n" +
+			"stuck). VERDICT is what follows: route; investigate, it comes after the others;\n" +
+			"drain, it gets no more; or evict, its work runs elsewhere. DRAIN is the time until\n" +
+			"its BACKLOG is done.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				w, raw, err := cli.Fetch[api.Workers](ctx, c, "/v1/workers")

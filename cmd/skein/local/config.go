@@ -46,7 +46,7 @@ func configShow(a *cli.App) *cobra.Command {
 	var running bool
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show every key with its value and where that comes from",
+		Short: "Show every key with its value and where it comes from",
 		Args:  cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if running {
@@ -98,8 +98,9 @@ func configDiff(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "What a reload or a restart of the daemon would change",
-		Long: "Compares what the running daemon uses with what it would read now. Keys that\n" +
-			"derive from the environment or from flags show up if those differ here. A change of\nnode.name never takes effect: a member keeps the name with which it joined.",
+		Long: "Compares what the running daemon uses with what it would read now. Keys that come\n" +
+			"from the environment or from flags show up if those differ here. A change of\n" +
+			"node.name never takes effect: a member keeps the name with which it joined.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)

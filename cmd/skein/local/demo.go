@@ -19,9 +19,9 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 		Use:   "demo",
 		Short: "Three hosts on this machine, a job, the holder killed, nothing lost",
 		Long: "Starts three daemons on this machine, submits a job, kills the lease holder at\n" +
-			"40 % and goes on to the end; then checks that nothing was lost or counted\ntwice. It needs no rights and leaves nothing behind.\n\n" +
+			"40 % and lets the job finish; then checks that nothing was lost or counted\ntwice. It needs no privileges and leaves nothing behind.\n\n" +
 			"With --onion the three daemons serve one onion address on a private Tor network,\n" +
-			"which takes tor and tor-gencert. A client fetches from it, the host that\npublishes is killed, the client goes on.",
+			"which needs tor and tor-gencert. A client fetches from it, the publishing host\nis killed, and the client continues.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch o.Profile = cluster.Profile(profile); o.Profile {
@@ -58,7 +58,7 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&profile, "profile", string(cluster.ProfileLAN), "timing: classic, lan or fast")
 	f.StringVar(&o.Wasm, "wasm", "", "module of the pi example (default examples/pi.wasm beside the program)")
-	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: some 15 s of work)")
+	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: about 15 s of work)")
 	f.BoolVar(&o.Handover, "handover", false, "stop the holder with SIGTERM instead of killing it")
 	f.BoolVar(&onion, "onion", false, "serve one onion address on a private Tor network instead of a job")
 	f.BoolVar(&o.Keep, "keep", false, "leave the state directories behind")

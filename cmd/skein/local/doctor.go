@@ -19,12 +19,13 @@ func doctorCommand(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Find out what is wrong, and what to do about it",
 		Long: "Examines the configuration, this host and, through its daemon, the mesh and the\n" +
-			"cluster. --pre asks no daemon: run it before the first start. Exits 0 if all is\nwell, 6 after a warning, 1 after a failure.",
+			"cluster. With --pre no daemon is asked: use it before the first start. Exits 0 if all\n" +
+			"is well, 6 after a warning, 1 after a failure.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return diagnose(a, cmd, d, pre) },
 	}
 	cli.AddSettings(cmd.Flags())
-	cmd.Flags().BoolVar(&pre, "pre", false, "ask no daemon")
+	cmd.Flags().BoolVar(&pre, "pre", false, "do not ask the daemon")
 	return cmd
 }
 

@@ -15,8 +15,9 @@ func initCommand(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make this host the first one of a new cluster",
-		Long:  "Makes keys, identity and membership of a new cluster in the state directory.\nFurther hosts join with a token: see `skein token create` and `skein run --join`.",
-		Args:  cli.Exactly(0, ""),
+		Long: "Creates the keys, identity and membership of a new cluster in the state directory.\n" +
+			"Other hosts join with a token: see `skein token create` and `skein run --join`.",
+		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)
 			if err != nil {
@@ -40,7 +41,7 @@ func initCommand(a *cli.App, d Options) *cobra.Command {
 		},
 	}
 	cli.AddSettings(cmd.Flags())
-	cmd.Flags().StringVar(&name, "cluster", "skein", "name of the cluster, to be shown")
+	cmd.Flags().StringVar(&name, "cluster", "skein", "display name of the cluster")
 	cmd.Flags().StringVar(&network, "network", "", "IPv4 network of the mesh, fixed for ever (default "+config.DefaultNetwork+")")
 	return cmd
 }

@@ -22,10 +22,10 @@ func logVerify(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every record, hash and signature of the log",
-		Long: "Reads the log in the state directory, also while a daemon uses it. Exits 1 and\n" +
-			"names segment, offset, record, source and sequence if anything is wrong. With\n" +
-			"--all-hosts the daemon of each member checks its own log, and hosts that hold the\n" +
-			"same events must have the same state; exits 6 if a host cannot be asked.",
+		Long: "Reads the log in the state directory, even while a daemon uses it. Exits 1 and names\n" +
+			"segment, offset, record, source and sequence if anything is wrong. With --all-hosts\n" +
+			"the daemon of each member checks its own log, and hosts that hold the same events\n" +
+			"must have the same state; exits 6 if a host cannot be asked.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all {
@@ -100,8 +100,9 @@ func logHeads(a *cli.App, d Options) *cobra.Command {
 	var position bool
 	cmd := &cobra.Command{
 		Use: "heads", Short: "How far each chain of the log reaches", Args: cli.Exactly(0, ""),
-		Long: "Reads the state directory, also while a daemon uses it. --position writes the one\n" +
-			"text that `skein events --since`, `skein log export --since` and `skein log replay\n--at` take; it means the same on every host.",
+		Long: "Reads the state directory, even while a daemon uses it. --position prints the text\n" +
+			"that `skein events --since`, `skein log export --since` and `skein log replay --at`\n" +
+			"take; it means the same on every host.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)
 			if err != nil {
@@ -131,6 +132,6 @@ func logHeads(a *cli.App, d Options) *cobra.Command {
 		},
 	}
 	cli.AddSettings(cmd.Flags())
-	cmd.Flags().BoolVar(&position, "position", false, "only the position")
+	cmd.Flags().BoolVar(&position, "position", false, "print only the position")
 	return cmd
 }

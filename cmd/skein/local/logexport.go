@@ -22,10 +22,11 @@ func logExport(a *cli.App, d Options) *cobra.Command {
 	var since, kinds, node, out string
 	cmd := &cobra.Command{
 		Use: "export", Short: "Write the event log as lines of JSON that others can verify", Args: cli.Exactly(0, ""),
-		Long: "Reads the state directory, also while a daemon uses it. The first line has the signed\n" +
-			"heads and the keys, each other one an event with its exact bytes, in the order of\n" +
-			"clocks, and the last one says that the export is whole and from which position the\n" +
-			"next one goes on. With --kind each event can be verified by itself only, since those\nbetween are missing.",
+		Long: "Reads the state directory, even while a daemon uses it. The first line has the signed\n" +
+			"heads and the keys, each further line an event with its exact bytes, in the order of\n" +
+			"clocks, and the last one says that the export is complete and from which position the\n" +
+			"next one continues. With --kind each event can only be verified by itself, since\n" +
+			"those in between are missing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)
 			if err != nil {
@@ -93,12 +94,12 @@ func logReplay(a *cli.App, d Options) *cobra.Command {
 	var at string
 	var o offline.ReplayOptions
 	cmd := &cobra.Command{
-		Use: "replay", Short: "What the log says of the cluster as of a time or position", Args: cli.Exactly(0, ""),
-		Long: "Folds the log in the state directory, also while a daemon uses it, up to --at. A time\n" +
-			"takes in all events whose clock is not above it; a number is an event's \"hlc\", for the\n" +
-			"moment right after that event. The state is the one that a host with all these events\n" +
-			"had then, and rightly acted upon. --hindsight shows what counts of it today: without\n" +
-			"what a term that began later made void.",
+		Use: "replay", Short: "The state of the cluster as of a time or position, from the log", Args: cli.Exactly(0, ""),
+		Long: "Folds the log in the state directory up to --at, even while a daemon uses it. A time\n" +
+			"includes all events whose clock is not later; a number is an event's \"hlc\" and\n" +
+			"means the moment right after that event. The state is the one that a host with all\n" +
+			"these events had then, and rightly acted upon. --hindsight shows what counts of it\n" +
+			"today: without what a term that started later made void.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)
 			if err != nil {

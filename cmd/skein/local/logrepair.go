@@ -17,12 +17,13 @@ func logRepair(a *cli.App, d Options) *cobra.Command {
 	var acceptLoss bool
 	cmd := &cobra.Command{
 		Use: "repair", Short: "Set damaged parts of the log aside, to be fetched again from other hosts", Args: cli.Exactly(0, ""),
-		Long: "For a log that `skein log verify` finds damaged, and a daemon that therefore does not\n" +
-			"start. The daemon must be stopped. Of each damaged chain the good beginning stays; the\n" +
-			"rest goes to the directory damaged in the state directory. After its start the daemon\n" +
-			"fetches what is missing, checks it against the signatures of its source, and uses what\n" +
-			"can still be read of the damaged files. `skein status` tells how far it is; until then\n" +
-			"this host does not vote. If its own chain was damaged it goes on as a new incarnation.",
+		Long: "For a log that `skein log verify` finds damaged, so that the daemon does not start.\n" +
+			"The daemon must be stopped. The intact beginning of each damaged chain stays; the\n" +
+			"rest is moved to damaged/ in the state directory. Once started, the daemon fetches\n" +
+			"what is missing, checks it against the signatures of its source, and uses what can\n" +
+			"still be read of the damaged files. `skein status` shows the progress; until then\n" +
+			"this host does not vote. If its own chain was damaged, it continues as a new\n" +
+			"incarnation.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)
 			if err != nil {

@@ -13,9 +13,9 @@ import (
 func logSnapshots(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshots", Short: "The snapshots of the log on this host", Args: cli.Exactly(0, ""),
-		Long: "A snapshot is what the events up to a position mean, signed by a majority of the\n" +
-			"voters. The log opens from it, and segments below the last but one may be dropped\n" +
-			"(eventlog.retain_bytes).",
+		Long: "A snapshot is the state that the events up to a position lead to, signed by a\n" +
+			"majority of the voters. The log opens from it, and segments below the last snapshot\n" +
+			"but one may be dropped (eventlog.retain_bytes).",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				s, raw, err := cli.Fetch[api.LogSnapshots](ctx, c, "/v1/log/snapshots")
@@ -45,8 +45,9 @@ func logSnapshots(a *cli.App) *cobra.Command {
 func logSnapshot(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshot", Short: "Take a snapshot of the log now", Args: cli.Exactly(0, ""),
-		Long: "The holder folds the log up to this moment, the voters do the same and sign if they\n" +
-			"get the same. Ends when a majority has signed; all hosts then make the snapshot.",
+		Long: "The holder folds the log up to this moment; the voters do the same and sign if they\n" +
+			"get the same state. Ends when a majority has signed; all hosts then make the\n" +
+			"snapshot.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				s, err := c.TakeSnapshot(ctx)

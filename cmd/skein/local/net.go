@@ -13,8 +13,9 @@ func netCommand(a *cli.App, d Options) *cobra.Command {
 func netCleanup(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cleanup", Short: "Remove the device that a daemon left behind",
-		Long: "A kernel device outlives the daemon, so that traffic goes on during a restart.\n" +
-			"This removes it. It removes no device of somebody else; twice is no error. Not\nwhile the daemon runs.",
+		Long: "A kernel device outlives the daemon, so that traffic continues during a restart. This\n" +
+			"removes it. It never removes a device that is not skein's, and running it twice is no\n" +
+			"error. Do not run it while the daemon runs.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)

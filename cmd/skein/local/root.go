@@ -16,10 +16,10 @@ func rootExport(a *cli.App, d Options) *cobra.Command {
 	var out string
 	var remove bool
 	cmd := &cobra.Command{
-		Use: "export", Short: "Copy the root key to a file, and with --remove off this host",
-		Long: "The root key makes sponsors. It lies on the first host until it is taken away:\n" +
-			"export it to a medium that you lock away, with --remove once three hosts are\nsponsors. " +
-			"It works on the state directory, also while the daemon runs. FILE must not exist.",
+		Use: "export", Short: "Copy the root key to a file, and with --remove take it off this host",
+		Long: "The root key makes sponsors. It stays on the first host until it is taken away: once\n" +
+			"three hosts are sponsors, export it with --remove to a medium that you lock away.\n" +
+			"Works on the state directory, even while the daemon runs. FILE must not exist.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)
@@ -56,8 +56,10 @@ func rootExport(a *cli.App, d Options) *cobra.Command {
 func rootImport(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Put an exported root key back, to make or remove sponsors", Args: cli.Exactly(1, "the file of an export"),
-		Long: "It works on the state directory of any member, also while the daemon runs, which\nuses the key at once: if no sponsor it makes itself one, within seconds, admits\n" +
-			"and renews hosts from then on, and removes sponsors. Take the key away again when\nyou are done: `skein root export --out FILE --remove`; the host stays a sponsor.",
+		Long: "Works on the state directory of any member, even while the daemon runs, which uses\n" +
+			"the key at once: if it is not a sponsor it makes itself one, within seconds, admits\n" +
+			"and renews hosts from then on, and removes sponsors. Take the key away again when you\n" +
+			"are done: `skein root export --out FILE --remove`; the host stays a sponsor.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := a.Settings(cmd)
 			if err != nil {

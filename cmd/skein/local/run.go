@@ -20,9 +20,10 @@ func runCommand(a *cli.App, d Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon",
-		Long: "Runs the daemon until SIGTERM or Ctrl-C; a lease that it holds is handed over.\n" +
-			"With --join it first joins a cluster; on a host that is a member already this\ndoes nothing, so it may stay in the unit. " +
-			"Without --join the unit's credential\nskein.token is used, if there is one.",
+		Long: "Runs until SIGTERM or Ctrl-C; a lease that it holds is then handed over. With --join\n" +
+			"it first joins a cluster; on a host that is already a member this does nothing, so it\n" +
+			"may stay in the unit. Without --join the unit's credential skein.token is used, if\n" +
+			"there is one.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := joinFile(join)
