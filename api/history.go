@@ -34,7 +34,7 @@ type Transition struct {
 	Chunk   *int           `json:"chunk"`
 	Attempt int            `json:"attempt,omitempty"`
 	Worker  cluster.NodeID `json:"worker,omitempty"`
-	From    string         `json:"from"` // empty: it did not exist
+	From    string         `json:"from"` // empty: it did not exist; the same as To where one of several attempts begins or ends
 	To      string         `json:"to"`
 	Actor   string         `json:"actor,omitempty"` // who asked for it
 	Reason  string         `json:"reason,omitempty"`

@@ -37,11 +37,17 @@ type ChunkEdge struct {
 // ChunkEdges is the whole state machine of a chunk. An event that reaches this
 // host after a later one changes nothing: the states are ordered as they stand
 // here, and a chunk never goes back but from assigned to pending, or where an
-// operator releases it.
+// operator releases it. It stays as it is when one of several attempts at it
+// begins or ends.
 func ChunkEdges() []ChunkEdge {
 	edges := []ChunkEdge{
 		{"", job.ChunkPending, KindJobSubmitted},
 		{job.ChunkPending, job.ChunkAssigned, KindChunksAssigned},
+		{job.ChunkAssigned, job.ChunkAssigned, KindChunksAssigned},
+		{job.ChunkAssigned, job.ChunkAssigned, KindChunkFailed},
+		{job.ChunkAssigned, job.ChunkAssigned, KindChunkReclaimed},
+		{job.ChunkAccept, job.ChunkAccept, KindChunkFailed},
+		{job.ChunkAccept, job.ChunkAccept, KindChunkReclaimed},
 		{job.ChunkAssigned, job.ChunkPending, KindChunkFailed},
 		{job.ChunkAssigned, job.ChunkPending, KindChunkReclaimed},
 		{job.ChunkFail, job.ChunkParked, KindChunkFailed},

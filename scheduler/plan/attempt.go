@@ -27,6 +27,7 @@ func (k *work) open(j *openJob, index, attempt int, w *worker, now time.Duration
 		w.output = now
 	}
 	c.attempts = max(c.attempts, int32(attempt))
+	c.counted = false
 	c.tries = append(c.tries, t)
 	j.add(t)
 	w.add(t)
@@ -46,6 +47,9 @@ func (k *work) close(t *try, now time.Duration) {
 	t.gone = true
 	c := &t.job.chunks[t.chunk]
 	c.tries = slices.DeleteFunc(c.tries, func(o *try) bool { return o == t })
+	if len(c.tries) == 0 {
+		c.counted = false
+	}
 	t.job.remove(t)
 	t.worker.remove(t)
 	if t.copied {
@@ -80,9 +84,16 @@ func (k *work) back(j *openJob, index int, notBefore, now time.Duration) {
 // reclaim takes an attempt back.
 func (k *work) reclaim(t *try, reason string, now time.Duration) {
 	j, c := t.job, &t.job.chunks[t.chunk]
+	counted := c.counted
 	k.close(t, now)
 	c.lost++
 	c.dodge(t.worker.node)
+	if counted && j.spent(c) {
+		reason = fmt.Sprintf("%s; another attempt at the same time failed, which was the last try", reason)
+		k.out.emit(step.Fail{Attempt: t.ref(), Reason: clip(reason), Class: job.FailedInfra, Final: true})
+		k.giveUp(j, t.chunk, reason, now)
+		return
+	}
 	if int(c.lost) >= j.spec.LossBudget() {
 		reason = fmt.Sprintf("%d attempts were lost with their workers, the last: %s", c.lost, reason)
 		k.out.emit(step.Fail{Attempt: t.ref(), Reason: clip(reason), Class: job.FailedInfra, Final: true, Parked: true})
@@ -117,18 +128,24 @@ func (k *work) blame(w *worker, j *openJob, reason string, now time.Duration) {
 	}
 }
 
-// fail ends an attempt and counts it.
+// fail ends an attempt and counts it. Attempts at a chunk that ran at the same
+// time are one try of its budget: the first of them that fails counts, and the
+// chunk is given up only when none of them is left.
 func (k *work) fail(t *try, reason string, now time.Duration) {
 	j, c := t.job, &t.job.chunks[t.chunk]
 	reason = clip(reason)
+	counted := c.counted
 	k.close(t, now)
 	k.blame(t.worker, j, reason, now)
 	c.dodge(t.worker.node)
-	j.failures.add(t.worker.node, c.failed == 0)
-	c.failed++
-	final := int(c.failed) >= j.spec.Attempts
+	if !counted {
+		j.failures.add(t.worker.node, c.failed == 0)
+		c.failed++
+		c.counted = len(c.tries) > 0
+	}
+	final := j.spent(c)
 	parked := false
-	if hosts := len(c.avoid); !final && int(c.failed) >= maxHosts && hosts >= maxHosts {
+	if hosts := len(c.avoid); !final && len(c.tries) == 0 && int(c.failed) >= maxHosts && hosts >= maxHosts {
 		final, parked = true, true
 		reason = clip(fmt.Sprintf("parked: it failed on %d hosts, the last: %s", hosts, reason))
 	}

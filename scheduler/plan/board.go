@@ -13,6 +13,7 @@ type chunk struct {
 	state    chunkState
 	queued   bool // stands in board.retry
 	disputed bool // it has a result already, beside others that differ
+	counted  bool // an attempt failed that ran beside all that are open: they are no further try
 	attempts int32
 	failed   int16
 	lost     int16

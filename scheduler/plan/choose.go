@@ -138,8 +138,8 @@ func (h *chooser) copyDoubtful(now time.Duration) {
 	for _, w := range h.roster.doubtful {
 		for _, t := range w.tries {
 			c := &t.job.chunks[t.chunk]
-			if slices.ContainsFunc(c.tries, func(o *try) bool { return !o.worker.doubtful }) {
-				continue // it runs at a good worker already
+			if slices.ContainsFunc(c.tries, func(o *try) bool { return !o.worker.doubtful }) || int(c.failed) >= t.job.spec.Attempts {
+				continue // it runs at a good worker already, or has no further try
 			}
 			if h.roster.spare == 0 {
 				return
@@ -169,7 +169,7 @@ func (h *chooser) copyLast(now time.Duration) {
 		slow := max(minCopyAge, 2*j.times.Quantile(0.5))
 		var late []*try
 		for _, t := range j.tries {
-			if now-t.started >= slow && len(j.chunks[t.chunk].tries) == 1 {
+			if c := &j.chunks[t.chunk]; now-t.started >= slow && len(c.tries) == 1 && int(c.failed) < j.spec.Attempts {
 				late = append(late, t)
 			}
 		}

@@ -45,8 +45,10 @@
 //
 // Budget. A failed attempt counts against job.Spec.Attempts of its chunk: an
 // error, an invalid result, no progress, or no result in time from a healthy
-// worker; on four hosts it is parked, which is given up too. Work lost with its
-// worker, or that its host could not run, does not count, but
+// worker; on four hosts it is parked, which is given up too. An attempt and its
+// copy count once, and while one of them runs the chunk is not given up; the log
+// does not tell copies apart, so after a change of the holder each counts. Work
+// lost with its worker, or that its host could not run, does not count, but
 // job.Policy.Losses of them give a chunk up as well. A job whose first 2*Attempts attempts, of several
 // chunks and (where there are several) workers, all failed without one success,
 // fails at once. Otherwise it goes on to the end and is completed, partial or

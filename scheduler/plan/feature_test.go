@@ -325,6 +325,82 @@ func TestLastChunksAreCopied(t *testing.T) {
 	}
 }
 
+// slowest lets a job of 8 chunks come to where its last chunk has a copy, and
+// returns the two attempts.
+func (b *bench) slowest(attempts int) (first, copied job.Attempt) {
+	b.t.Helper()
+	b.up("a", 1)
+	b.up("b", 1)
+	b.add("j", "o", 8, func(s *job.Spec) { s.Attempts = attempts })
+	j := b.p.work.byID["j"]
+	for j.count[accepted] < 7 {
+		b.now += time.Second
+		for _, w := range b.p.roster.workers {
+			if len(w.tries) > 1 || w.node == "b" && len(w.tries) > 0 {
+				b.good(w.node, "j", w.tries[0].chunk, w.tries[0].attempt)
+			}
+		}
+	}
+	for range 20 {
+		b.now += time.Second
+		if b.do(step.Tick{}); len(j.tries) == 2 {
+			return j.tries[0].ref(), j.tries[1].ref()
+		}
+	}
+	b.t.Fatal("nothing was copied")
+	return first, copied
+}
+
+// An attempt and its copy are one try: the chunk is not given up while one of
+// them runs, and both together count once.
+func TestCopiesAreOneTry(t *testing.T) {
+	b := newBench(t)
+	one, two := b.slowest(1)
+	got := b.bad(one.Worker, "j", one.Chunk, one.Number, "exit 1")
+	b.has(got, "fail j/")
+	if j := b.p.work.byID["j"]; strings.Contains(text(got), "final=true") || j.chunks[one.Chunk].state != assigned {
+		t.Fatalf("given up while a copy runs:\n%s", text(got))
+	}
+	b.has(b.good(two.Worker, "j", two.Chunk, two.Number), "accept j/", "finish j completed")
+
+	b = newBench(t)
+	one, two = b.slowest(2)
+	b.bad(one.Worker, "j", one.Chunk, one.Number, "exit 1")
+	b.bad(two.Worker, "j", two.Chunk, two.Number, "exit 2")
+	b.now += MaxBackoff
+	b.do(step.Tick{})
+	j := b.p.work.byID["j"]
+	if c := &j.chunks[one.Chunk]; c.failed != 1 || c.state != assigned {
+		t.Fatalf("%d tries failed and the chunk is %s, want the second of two tries", c.failed, c.state)
+	}
+	last := j.tries[0].ref()
+	b.has(b.bad(last.Worker, "j", last.Chunk, last.Number, "exit 3"), "final=true", "finish j partial")
+
+	// The copy is lost with its worker after the failure spent the budget.
+	b = newBench(t)
+	one, two = b.slowest(1)
+	b.bad(one.Worker, "j", one.Chunk, one.Number, "exit 1")
+	b.has(b.do(step.HealthChanged{Worker: two.Worker, Health: cluster.Dead}), "final=true", "finish j partial")
+}
+
+// The next holder goes on with a copy, and with what is left of the budget.
+func TestCopiesAreTakenOver(t *testing.T) {
+	restored := func(failed int, tries ...job.Attempt) *bench {
+		b := newBench(t)
+		b.up("a", 1, tries...)
+		b.do(step.JobAdded{Job: "j", Spec: specOf(1, 1), Restore: &step.Restore{Open: []step.OpenChunk{
+			{Attempts: 2, Failed: failed, FailedOn: []cluster.NodeID{"b"}, Tries: tries},
+		}}})
+		return b
+	}
+	b := restored(1, job.Attempt{Job: "j", Number: 2, Worker: "a"})
+	b.has(b.bad("a", "j", 0, 2, "exit 2"), "final=true")
+	b = restored(2)
+	b.now += MaxBackoff
+	b.do(step.Tick{})
+	b.has(b.good("a", "j", 0, 3), "finish j completed")
+}
+
 func TestFailingWorkerIsLeftOut(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 1)

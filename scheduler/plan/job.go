@@ -64,6 +64,10 @@ func (j *openJob) remove(t *try) {
 	j.tries = j.tries[:len(j.tries)-1]
 }
 
+// spent reports that a chunk has no further try: its attempts failed as often as
+// the job allows, and none is open.
+func (j *openJob) spent(c *chunk) bool { return len(c.tries) == 0 && int(c.failed) >= j.spec.Attempts }
+
 // hopeless reports that the job has shown that it cannot succeed.
 func (j *openJob) hopeless() bool {
 	if j.count[accepted] > 0 || j.failures.attempts < 2*j.spec.Attempts || j.failures.chunks < 2 {

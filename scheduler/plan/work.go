@@ -92,6 +92,13 @@ func (k *work) restore(j *openJob, r *step.Restore, now time.Duration) {
 		for _, t := range o.Tries {
 			k.open(j, o.Chunk, t.Number, k.roster.get(t.Worker, now), now)
 		}
+		if int(c.failed) >= j.spec.Attempts {
+			// It was not given up, so some of them were copies: see fail.
+			c.counted = len(c.tries) > 0
+			if !c.counted {
+				c.failed = int16(j.spec.Attempts - 1)
+			}
+		}
 		if c.state == pending && c.attempts > 0 {
 			j.requeue(o.Chunk)
 		}

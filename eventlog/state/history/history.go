@@ -89,8 +89,16 @@ func (h *Fold) Apply(e event.Event) {
 	case event.KindChunksAssigned:
 		h.job(t, job.Running)
 		for _, a := range b.Assignments {
-			h.tries(a.Chunk)[a.Number] = true
-			h.chunk(t, a, job.ChunkAssigned)
+			tries := h.tries(a.Chunk)
+			if tries[a.Number] {
+				continue // the next holder took it over
+			}
+			c := t
+			if len(tries) > 0 {
+				c.Reason = "a copy: another attempt goes on"
+			}
+			tries[a.Number] = true
+			h.chunk(c, a, job.ChunkAssigned)
 		}
 	case event.KindChunkFailed, event.KindChunkReclaimed:
 		tries := h.tries(b.Chunk)
@@ -101,6 +109,8 @@ func (h *Fold) Apply(e event.Event) {
 			to = job.ChunkParked
 		case b.Final:
 			to = job.ChunkFail
+		case h.chunkStates[b.Chunk] == job.ChunkAccept:
+			to = job.ChunkAccept // of another attempt
 		case len(tries) > 0:
 			to = job.ChunkAssigned // by another attempt
 		}

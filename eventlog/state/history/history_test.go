@@ -33,10 +33,12 @@ func TestReplay(t *testing.T) {
 	say(event.KindJobQueued, event.JobWaiting{Job: id, Reason: "no worker"})
 	say(event.KindChunksAssigned, try(0, 1))
 	say(event.KindChunksAssigned, try(0, 2)) // a copy
-	say(event.KindChunkReclaimed, event.ChunkReclaimed{Job: id, Chunk: 0, Attempt: 1, Worker: "n2"})
+	say(event.KindChunkReclaimed, event.ChunkReclaimed{Job: id, Chunk: 0, Attempt: 1, Worker: "n2", Reason: "worker is lost"})
+	say(event.KindChunksAssigned, try(0, 2)) // by the next holder, which takes it over
 	say(event.KindChunkFailed, event.ChunkFailed{Job: id, Chunk: 0, Attempt: 2, Worker: "n2", Reason: "exit 3"})
 	say(event.KindChunksAccepted, event.ChunksAccepted{Job: id, Accepts: []event.Accept{{Chunk: 0, Attempt: 1, Worker: "n2"}}})
 	say(event.KindChunksAccepted, event.ChunksAccepted{Job: id, Accepts: []event.Accept{{Chunk: 0, Attempt: 2, Worker: "n2"}}})
+	say(event.KindChunkReclaimed, event.ChunkReclaimed{Job: id, Chunk: 0, Attempt: 3, Worker: "n3", Reason: "a copy was accepted"})
 	say(event.KindChunkFailed, event.ChunkFailed{Job: id, Chunk: 1, Attempt: 1, Worker: "n2", Final: true, Parked: true})
 	say(event.KindJobStopped, event.JobStopped{Job: id, Actor: "n1", Cause: job.StopDeadline})
 	say(event.KindJobQueued, event.JobWaiting{Job: id})
@@ -53,7 +55,8 @@ func TestReplay(t *testing.T) {
 	}
 	want := []string{
 		"job >pending ", "job pending>queued no worker", "job queued>running ", "chunk pending>assigned ",
-		"chunk assigned>pending exit 3", "chunk pending>accepted ", "chunk pending>parked ",
+		"chunk assigned>assigned a copy: another attempt goes on", "chunk assigned>assigned worker is lost",
+		"chunk assigned>pending exit 3", "chunk pending>accepted ", "chunk accepted>accepted a copy was accepted", "chunk pending>parked ",
 		"job running>cancelling deadline", "job cancelling>timeout deadline",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
