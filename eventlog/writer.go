@@ -86,7 +86,7 @@ func (w *writer) commitTight(batch []*request, err error) error {
 	var must, others []*request
 	for _, r := range batch {
 		switch {
-		case r.err != nil:
+		case r.err != nil || r.did: // refused for another reason, or carried out
 			others = append(others, r)
 		case r.class == urgent:
 			must = append(must, r)

@@ -55,6 +55,9 @@ func (w *Writer) Stage(b *Batch, drafts []event.Draft, bodies [][]byte, at time.
 			return nil, fmt.Errorf("encode link to %s: %w", w.link.Previous.Source, err)
 		}
 	}
+	if link == nil && len(drafts) == 0 {
+		return nil, nil // a group is at least one event
+	}
 	b.mark(c)
 	if link != nil {
 		w.put(c, event.Draft{Kind: event.KindIncarnation}, link, at)
