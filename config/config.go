@@ -43,7 +43,7 @@ type Live struct {
 	// machine's interfaces.
 	Advertise []netip.AddrPort
 	MTU       int // of the mesh; 0: as large as the underlay allows
-	// ProbeMTU looks for paths that swallow full packets.
+	// ProbeMTU looks for paths that drop full-size packets.
 	ProbeMTU bool
 	// NamesFile gets the members' names and addresses; empty: none.
 	NamesFile string

@@ -218,7 +218,7 @@ func TestRefusals(t *testing.T) {
 		{"long interface", "[mesh]\ninterface = \"abcdefghijklmnop\"\n", 2, "mesh.interface", "1 to 15"},
 		{"names file", "[mesh]\nnames_file = \"hosts\"\n", 2, "mesh.names_file", "not an absolute path"},
 		{"many targets", "[onion]\ntarget = \"a,b,c,d,e,f,g,h,i\"\n", 2, "onion.target", "9 targets, at most 8"},
-		{"target twice", "[onion]\ntarget = \"a, b, a\"\n", 2, "onion.target", `target "a" is there twice`},
+		{"target twice", "[onion]\ntarget = \"a, b, a\"\n", 2, "onion.target", `target "a" is listed twice`},
 		{"empty target", "[onion]\ntarget = \"a,b,\"\n", 2, "onion.target", "target 3 of 3 is empty"},
 		{"long targets", "[onion]\ntarget = \"" + strings.Repeat("x", 300) + "," + strings.Repeat("y", 300) + "\"\n", 2, "onion.target", "600 bytes together"},
 		{"targets without tor", "[onion]\ntarget = \"a,b\"\n", 2, "onion.target", "needs tor"},

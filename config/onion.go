@@ -16,7 +16,7 @@ type Tor struct {
 	Enabled bool
 	Program string   // empty: tor on the path
 	Torrc   []string // further lines of its configuration
-	// Control is another's tor; empty: an own one.
+	// Control is the port of somebody else's tor; empty: the daemon's own.
 	Control, Socks, Cookie string
 }
 
@@ -39,34 +39,34 @@ func onionKeys() []key {
 		valueKey("onion.target", func(c *Fixed) *[]string { return &c.Onion.Targets }, parseTargets, showTargets,
 			"What this host serves under the cluster's onion addresses: \"127.0.0.1:8080\",",
 			"\"unix:/run/app.sock\", or another onion, \"<56 characters>.onion:80\". Several, at",
-			"most eight, are separated by commas: connections (http: requests) go to those that",
-			"are up in turn, whoever the client is. Empty: this host serves none, and may still",
+			"most eight, are separated by commas: connections (http: requests) go in turn to those",
+			"that are up, whoever the client is. Empty: this host serves none, and may still",
 			"publish. Needs tor.enabled."),
 		valueKey("onion.mode", func(c *Fixed) *string { return &c.Onion.Mode }, oneOf("http", "tcp"), word,
 			"http rewrites the target's names and bounds what clients send; tcp passes bytes."),
 		intKey("onion.port", func(c *Fixed) *int { return &c.Onion.Port }, 1, 65535,
 			"Port of the onion addresses, the same on all hosts."),
 		stringKey("onion.host", func(c *Fixed) *string { return &c.Onion.Host }, text0,
-			"What HTTP targets see as Host. Empty: each its own name."),
+			"The Host header that HTTP targets see. Empty: each its own name."),
 		intKey("onion.weight", func(c *Live) *uint32 { return &c.OnionWeight }, 0, event.MaxOnionWeight,
-			"This host's share of the introduction points beside the others'. 0: none, it is",
+			"This host's share of the introduction points relative to the others'. 0: none, it is",
 			"drained."),
 		intKey("onion.intro_points", func(c *Fixed) *int { return &c.Onion.Points }, 0, 10,
 			"Introduction points that this host keeps, 3 to 10. 0: by the number of hosts."),
 		boolKey("onion.single_host", func(c *Fixed) *bool { return &c.Onion.SingleHost },
 			"While this host is the only member, let tor publish the addresses by itself."),
 		intKey("onion.connections", func(c *Fixed) *int { return &c.Onion.Connections }, 1, 1<<16,
-			"Connections to the targets at once; more wait."),
+			"Simultaneous connections to the targets; more wait."),
 		intKey("onion.body_bytes", func(c *Fixed) *int64 { return &c.Onion.BodyBytes }, 1, 1<<40,
 			"Largest body of an HTTP request."),
 		floatKey("onion.answer_seconds",
 			func(c *Fixed) float64 { return c.Onion.Answer.Seconds() },
 			func(c *Fixed, f float64) { c.Onion.Answer = time.Duration(f * float64(time.Second)) }, 0.1, 3600,
-			"How long an HTTP target may take until it answers."),
+			"How long an HTTP target may take to answer."),
 		floatKey("onion.idle_seconds",
 			func(c *Fixed) float64 { return c.Onion.Idle.Seconds() },
 			func(c *Fixed, f float64) { c.Onion.Idle = time.Duration(f * float64(time.Second)) }, 1, 86400,
-			"A connection without a byte for so long ends."),
+			"A connection that is idle for this long is closed."),
 	}
 }
 
@@ -87,7 +87,7 @@ func parseTargets(s string) ([]string, error) {
 		case t == "":
 			return nil, fmt.Errorf("target %d of %d is empty", i+1, len(list))
 		case slices.Contains(list[:i], t):
-			return nil, fmt.Errorf("target %q is there twice", t)
+			return nil, fmt.Errorf("target %q is listed twice", t)
 		}
 		list[i] = t
 		size += len(t)
@@ -131,26 +131,27 @@ func torKeys() []key {
 	return []key{
 		boolKey("tor.enabled", func(c *Fixed) *bool { return &c.Tor.Enabled },
 			"Run a tor process of the daemon's own, or attach to one: for onion addresses, and",
-			"for hosts that reach each other no other way."),
+			"for hosts that can reach each other no other way."),
 		stringKey("tor.program", func(c *Fixed) *string { return &c.Tor.Program }, optionalPath,
 			"The tor program. Empty: tor on the path."),
 		spec[Fixed]{
 			name: "tor.torrc", kind: "a list of strings",
 			doc: []string{
 				"Further lines of tor's configuration, like \"Bridge 192.0.2.1:443 ...\". Onion",
-				"services, directories and sockets are the daemon's own affair.",
+				"services, directories and sockets are set by the daemon.",
 			},
 			parse: func(s string) (any, error) { return splitLines(s), nil },
 			set:   setTorrc,
 			show:  func(c *Fixed) string { return showTexts(c.Tor.Torrc) },
 		}.key(),
 		stringKey("tor.control", func(c *Fixed) *string { return &c.Tor.Control }, text0,
-			"Control port of a tor that runs already, \"unix:/run/tor/control\" or \"127.0.0.1:9051\".",
-			"Such a tor serves no onion of this host, but publishes and connects. Empty: an own tor."),
+			"Control port of a tor that is already running, \"unix:/run/tor/control\" or",
+			"\"127.0.0.1:9051\". Such a tor serves no onion of this host, but publishes and connects.",
+			"Empty: the daemon runs its own tor."),
 		stringKey("tor.socks", func(c *Fixed) *string { return &c.Tor.Socks }, text0,
 			"Its SOCKS port, likewise; only with tor.control."),
 		stringKey("tor.cookie", func(c *Fixed) *string { return &c.Tor.Cookie }, optionalPath,
-			"Its authentication cookie, like \"/run/tor/control.authcookie\". Empty: it asks for none."),
+			"Its authentication cookie, like \"/run/tor/control.authcookie\". Empty: it needs none."),
 	}
 }
 
