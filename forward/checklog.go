@@ -12,10 +12,10 @@ type LogCheckRun struct {
 	Run uint64 `json:"run,omitempty"`
 }
 
-// CheckLog has a host check its log, or says how a check gets on. Only starting
+// CheckLog has a host check its log, or reports how far a check is. Only starting
 // one counts.
 var CheckLog = &Op[LogCheckRun, api.LogCheck]{
 	Name: "check_log", At: Host, Key: "check",
-	Doc: "starts a check of the host's whole log, or says how far one is", Answers: "the check as far as it is",
+	Doc: "starts a check of the host's whole log, or reports how far one is", Answers: "the check so far",
 	Who: "any member", Quota: Quota{Name: "check_log", Burst: 8, Every: 30 * time.Second, Late: true},
 }

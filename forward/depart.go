@@ -16,7 +16,7 @@ type DepartNode struct {
 // host asks that for itself, a sponsor for a host that it is about to remove.
 var Depart = &Op[DepartNode, None]{
 	Name: "depart", At: Holder,
-	Doc: "takes a host that leaves out of the voters", Answers: "nothing, once the others have agreed",
+	Doc: "takes a departing host out of the voters", Answers: "nothing, once the others have agreed",
 	Who: "that host itself, sponsors", Quota: Quota{Name: "depart", Burst: 16, Every: 20 * time.Second, Late: true},
 	Allow: func(a Asker, req DepartNode) error {
 		if a.From == req.Node || a.Sponsor() {

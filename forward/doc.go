@@ -12,8 +12,8 @@
 // On the wire, an operation is one stream of protocol Proto: a JSON object with
 // the operation's name as a key, answered by one JSON object or by lines of
 // JSON (frames.go). Requests and answers of operations that are older than
-// this package are unchanged, so that old and new hosts can work together;
-// testdata/golden.txt was written by the code before it.
+// this package keep their form, so that old and new hosts can work together:
+// testdata/golden.txt has them as older hosts write them.
 //
 // Back-pressure: nothing is queued. A slow reader blocks the handler's send,
 // and is cut when one frame takes too long. Frames, waits, and the number of

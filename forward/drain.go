@@ -6,9 +6,9 @@ import (
 	"github.com/skein-project/skein/api"
 )
 
-// Drain has a host's worker take no more chunks, or take them again.
+// Drain has a host's worker stop taking chunks, or take them again.
 var Drain = &Op[api.DrainRequest, api.Drain]{
 	Name: "drain", At: Host, Key: "drain",
-	Doc: "has the worker take no more chunks, or take them again", Answers: "what the worker still does, once it has obeyed",
+	Doc: "has the worker stop taking chunks, or take them again", Answers: "what the worker still runs, once it has complied",
 	Who: "any member", Quota: Quota{Name: "drain", Burst: 16, Every: 10 * time.Second},
 }

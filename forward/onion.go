@@ -25,9 +25,9 @@ var OnionGrant = &Op[OnionKey, None]{
 	Who: "any member with that key", Quota: onionQuota(true),
 }
 
-// OnionDrain takes a host out of the descriptors, or in again.
+// OnionDrain takes a host out of the descriptors, or puts it back.
 var OnionDrain = &Op[api.OnionDrainRequest, None]{
 	Name: "onion_drain", At: Host,
-	Doc: "takes the host out of the onion descriptors, or in again", Answers: "nothing, once it is on its disk",
+	Doc: "takes the host out of the onion descriptors, or puts it back", Answers: "nothing, once it is on its disk",
 	Who: "any member", Quota: onionQuota(false),
 }

@@ -15,6 +15,6 @@ type Released struct {
 // Release tries again what was given up of a job.
 var Release = &Op[ReleaseJob, Released]{
 	Name: "release", At: Holder,
-	Doc: "tries the chunks of a job again that were given up", Answers: "how many they are",
+	Doc: "retries the chunks of a job that were given up", Answers: "how many there are",
 	Who: "any member",
 }

@@ -22,6 +22,6 @@ type Removed struct {
 var Remove = &Op[RemoveNode, Removed]{
 	Name: "remove", At: Sponsor,
 	Doc: "ends a member's key", Answers: "which sponsor did it",
-	Who: "any member; sponsors alone for a sponsor", Quota: Quota{Name: "remove", Burst: 16, Every: 20 * time.Second, Late: true},
+	Who: "any member; for a sponsor, only sponsors", Quota: Quota{Name: "remove", Burst: 16, Every: 20 * time.Second, Late: true},
 	Check: func(req RemoveNode) error { return (api.RemoveRequest{Reason: req.Reason}).Check() },
 }

@@ -8,9 +8,9 @@ type Certificate struct {
 	By   cluster.NodeID `json:"by,omitempty"`
 }
 
-// Renew certifies the member anew that asks.
+// Renew certifies the member that asks anew.
 var Renew = &Op[None, Certificate]{
 	Name: "renew", At: Sponsor,
-	Doc: "certifies the host anew that asks", Answers: "the certificate",
+	Doc: "renews the certificate of the host that asks", Answers: "the certificate",
 	Who: "any member, for itself",
 }

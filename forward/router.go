@@ -63,7 +63,7 @@ type entry struct {
 	owner bool
 	// do is the handler as it was registered, behind the checks of admit.
 	do any
-	// Serve is the same for a body and an answer as they are on the wire, and
+	// serve is the same for a body and an answer as they are on the wire, and
 	// stream for a body and frames; one of them is nil.
 	serve  func(context.Context, Asker, json.RawMessage) ([]byte, error)
 	stream func(ctx context.Context, a Asker, body json.RawMessage, send func(any) error) error

@@ -6,10 +6,10 @@ import (
 	"github.com/skein-project/skein/api"
 )
 
-// Voters changes who shall vote.
+// Voters changes who is meant to vote.
 var Voters = &Op[api.VotersRequest, api.Voters]{
 	Name: "voters", At: Holder, Key: "voters",
-	Doc: "changes who shall vote", Answers: "who votes and who shall",
+	Doc: "changes who is meant to vote", Answers: "who votes and who is meant to",
 	Who: "the holder itself, sponsors", Quota: Quota{Name: "voters", Burst: 8, Every: 20 * time.Second, Late: true},
 	Check: api.VotersRequest.Check,
 	// Who chooses the voters decides who may schedule: one plain member that
@@ -26,6 +26,6 @@ var Voters = &Op[api.VotersRequest, api.Voters]{
 // ShowVoters returns what only the holder knows of the voters.
 var ShowVoters = &Op[None, api.Voters]{
 	Name: "show_voters", At: Holder, Key: "voters",
-	Doc: "says what the holder knows of the voters", Answers: "who votes and who shall",
+	Doc: "says what the holder knows of the voters", Answers: "who votes and who is meant to",
 	Who: "any member",
 }

@@ -41,8 +41,8 @@ func encodeRequest(name, actor string, body any) ([]byte, error) {
 	return fmt.Appendf(nil, "{\"actor\":%s,%q:%s}\n", who, name, text), nil
 }
 
-// readRequest reads one request. Fields that known does not know are passed
-// over: a newer host may say more.
+// readRequest reads one request. Fields that known does not know are ignored: a
+// newer host may say more.
 func readRequest(r io.Reader, known func(name string) bool) (request, error) {
 	dec := json.NewDecoder(io.LimitReader(r, MaxMessage))
 	var req request

@@ -4,9 +4,9 @@
 // while the host catches up or is badly connected. Whoever watches a job at a
 // host that is not the holder therefore sees what the holder sends
 // (forward.FollowJob), unless the host's own log is ahead of that. If the holder
-// is not reached, or too old to know the operation, the own log has to do. The
-// end of a job is always shown from the own log, so that its results can be
-// found on the same host right after.
+// is not reached, or too old to know the operation, the host's own log has to do.
+// The end of a job is always shown from that log, so that its results can be found
+// on the same host right after.
 //
 // Hub.Serve is the holder's side, Hub.Watch everybody's. However many readers
 // watch a job on one host, the holder sends it to that host once.

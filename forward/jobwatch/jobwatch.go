@@ -182,7 +182,7 @@ func (h *Hub) follow(ctx context.Context, id job.ID, l *live) {
 				return nil
 			})
 			if err == nil {
-				return // the job has ended, and the own log will say so
+				return // the job has ended, and this host's log will say so
 			}
 			if ctx.Err() == nil {
 				h.o.Logger.Debug().Err(err).Str("job", string(id)).Msg("job not followed at the holder")
@@ -197,7 +197,7 @@ func (h *Hub) follow(ctx context.Context, id job.ID, l *live) {
 	}
 }
 
-// take keeps one frame. The end of a job is left to the own log.
+// take keeps one frame. The end of a job is left to this host's log.
 func (h *Hub) take(l *live, j api.Job) {
 	if j.State.Final() {
 		return
