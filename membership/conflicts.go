@@ -20,7 +20,7 @@ type ConflictOptions struct {
 	Table func(ctx context.Context, look func(*member.Table)) error
 	// Report brings a conflict to the holder.
 	Report func(ctx context.Context, c event.MemberConflict) error
-	// Note logs an event, some time.
+	// Note queues an event for the log.
 	Note   func(event.Kind, any)
 	Logger zerolog.Logger
 }

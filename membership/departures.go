@@ -63,7 +63,7 @@ func (d *Departures) Depart(ctx context.Context, by forward.Asker, req forward.D
 		l := d.lease.View().Lease
 		switch {
 		case l.Role != cluster.RoleHolder:
-			return done, api.Errorf(api.CodeNoHolder, "%s does not hold the lease any more", d.self)
+			return done, api.Errorf(api.CodeNoHolder, "%s no longer holds the lease", d.self)
 		case !l.Pending && !l.Config.Has(node):
 			return done, nil
 		}
@@ -95,7 +95,7 @@ func (d *Departures) mayDepart(node cluster.NodeID) *api.Problem {
 	}
 	switch {
 	case rest == 0:
-		return api.Errorf(api.CodeNotReady, "%s is the only voter yet", node)
+		return api.Errorf(api.CodeNotReady, "%s is still the only voter", node)
 	case alive >= rest/2+1:
 		return nil
 	}

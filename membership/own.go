@@ -69,7 +69,7 @@ type OwnOptions struct {
 	Depart func(ctx context.Context, actor string) error
 	// Renew asks a sponsor for another certificate.
 	Renew func(ctx context.Context) (forward.Certificate, error)
-	// WaitStable waits until others have the event seq of the own chain.
+	// WaitStable waits until others have event seq of this host's chain.
 	WaitStable func(ctx context.Context, seq uint64) (int, error)
 	// End ends the daemon.
 	End func(reason error)
@@ -166,7 +166,7 @@ func (s *Own) Run(ctx context.Context) error {
 func (s *Own) refresh(ctx context.Context) {
 	about, err := s.about()
 	if err != nil {
-		s.o.Logger.Warn().Err(err).Msg("own addresses unknown")
+		s.o.Logger.Warn().Err(err).Msg("addresses of this host unknown")
 		return
 	}
 	again := s.contradicted()
@@ -174,7 +174,7 @@ func (s *Own) refresh(ctx context.Context) {
 		return
 	}
 	if err := s.announce(ctx, about); err != nil {
-		s.o.Logger.Error().Err(err).Msg("own announcement refused")
+		s.o.Logger.Error().Err(err).Msg("announcement of this host refused")
 	}
 }
 

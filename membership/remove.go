@@ -46,7 +46,7 @@ func (s *Sponsor) Remove(ctx context.Context, by forward.Asker, req forward.Remo
 	case slices.Contains(m.Caps, member.CapSponsor) && root == nil:
 		return none, forward.Lacking(problemNeedRoot(req.Node))
 	case slices.Contains(m.Caps, member.CapSponsor) && !by.Own() && !s.o.Roster.IsSponsor(by.From):
-		return none, api.Errorf(api.CodeForbidden, "%s is a sponsor, and %s is none: it may not have it removed", req.Node, by.From).
+		return none, api.Errorf(api.CodeForbidden, "%s is a sponsor: %s, which is not one, may not have it removed", req.Node, by.From).
 			WithHint("%s", forward.SponsorHint([]cluster.NodeID{s.o.Identity.Node}))
 	}
 	if err := by.Spend(); err != nil {

@@ -211,6 +211,9 @@ func (s *Sponsor) openJoins(ctx context.Context, sponsor *join.Sponsor, invites 
 	}
 	srv, err := join.NewServer(o)
 	if err != nil {
+		if o.Onion != nil {
+			err = errors.Join(err, o.Onion.Close())
+		}
 		return nil, errors.Join(err, ln.Close())
 	}
 	s.o.Handle(door.Proto, srv.ServeDoor)

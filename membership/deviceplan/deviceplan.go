@@ -28,9 +28,9 @@ const (
 	planEvery = 10 * time.Second
 	// planAgain is the pause after the device refused a plan.
 	planAgain = time.Second
-	// lastWord is how long the peer of a host that was removed outlives it, so that
-	// the datagrams that tell it so still reach it.
-	lastWord = 250 * time.Millisecond
+	// removePause is how long the device keeps the peer of a host that was removed,
+	// so that the datagrams that say so still reach that host.
+	removePause = 250 * time.Millisecond
 )
 
 // Device is the mesh device.
@@ -149,7 +149,7 @@ func (p *Planner) Run(ctx context.Context) error {
 		case <-tick.C:
 			p.remember()
 		case <-p.kick:
-			if p.drops() && wait.For(ctx, lastWord) != nil {
+			if p.drops() && wait.For(ctx, removePause) != nil {
 				return ctx.Err()
 			}
 		case <-again.C:

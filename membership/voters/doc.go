@@ -1,4 +1,4 @@
-// Package voters is what operators see and change of who votes about the lease:
+// Package voters is what operators see and change of who votes on the lease:
 // Of shows the voters as a host knows them, Voters is the holder's part in a
 // change. A set that could not hold the lease at once is refused: to get there
 // the old and the new voters must agree, and until they do nobody may act.

@@ -116,8 +116,9 @@ func (s *Voters) Show(context.Context, forward.Asker, forward.None) (api.Voters,
 	return Of(s.o.Coord.View()), nil
 }
 
-// wantVoters turns an operator's request into the full set of voters. It refuses a set that could not hold the lease now: to get there the
-// old and the new voters must agree, and until they do nobody may act.
+// wantVoters turns an operator's request into the full set of voters. It refuses a
+// set that could not hold the lease now: to get there the old and the new voters
+// must agree, and until they do nobody may act.
 func wantVoters(v *coord.View, req api.VotersRequest) (lease.SetVoters, *api.Problem) {
 	l := v.Lease
 	want := lease.SetVoters{Mode: req.Mode}
@@ -171,7 +172,7 @@ func mayVote(v *coord.View, voters []cluster.NodeID) *api.Problem {
 	}
 	if alive, need := len(voters)-len(down), len(voters)/2+1; alive < need {
 		return api.Errorf(api.CodeConflict, "of these %d voters only %d work, which is no majority", len(voters), alive).
-			WithHint("see to %s, or leave out who is gone for good", strings.Join(down, " and "))
+			WithHint("repair %s, or leave out those that are gone for good", strings.Join(down, " and "))
 	}
 	if holders == 0 {
 		return api.Errorf(api.CodeConflict, "all of these are witnesses, which never hold the lease")
