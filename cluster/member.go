@@ -35,3 +35,11 @@ type Member struct {
 	// own onion services, X25519, 32 bytes; empty if it uses no tor.
 	OnionClient []byte `json:"onion_client_pubkey,omitempty"`
 }
+
+// MeshAddr is where m listens inside the mesh: IPv4, or IPv6 if it has no other.
+func (m *Member) MeshAddr() netip.Addr {
+	if m.IP4.IsValid() {
+		return m.IP4
+	}
+	return m.IP6
+}

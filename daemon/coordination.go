@@ -24,7 +24,7 @@ func (g *ground) newCoordination(
 	if !ok {
 		return nil, fmt.Errorf("no record of %s in %s", id.Node, g.cfg.StateDir)
 	}
-	bound := membership.MeshAddr(self)
+	bound := self.MeshAddr()
 	at := netip.AddrPortFrom(bound, coord.Port)
 	packets, err := d.ListenPacket(ctx, at)
 	if err != nil {

@@ -57,7 +57,7 @@ func (f *follower) onMembers(ms []cluster.Member) {
 	}
 	f.sched.SetWorkers(workers)
 	f.sched.SetZones(zones)
-	if self, ok := f.roster.Self(); ok && membership.MeshAddr(self) != f.bound {
+	if self, ok := f.roster.Self(); ok && self.MeshAddr() != f.bound {
 		f.finish(errAddress)
 	}
 }

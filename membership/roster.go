@@ -2,7 +2,6 @@ package membership
 
 import (
 	"crypto/ed25519"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 
@@ -88,12 +87,4 @@ func (r *Roster) Gone() error {
 		}
 	}
 	return nil
-}
-
-// MeshAddr is where a member listens inside the mesh.
-func MeshAddr(m cluster.Member) netip.Addr {
-	if m.IP4.IsValid() {
-		return m.IP4
-	}
-	return m.IP6
 }

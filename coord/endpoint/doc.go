@@ -2,10 +2,10 @@
 // host's own WireGuard device sees the others, where the others see each other,
 // and where they see this host.
 //
-// Of a member at most 3 endpoints are kept, one per reporter, for 10 minutes. A
+// At most 3 endpoints of a member are kept, one per reporter, for 10 minutes. A
 // hint adds no member and no key: it only says where else to try one that is
-// certified. Where this host is it believes once its reporters have agreed for
-// 10 seconds.
+// certified. Of its own address a host believes what its reporters have agreed on
+// for 10 seconds.
 //
 // It decides only: time and what the device sees are arguments, and there are no
 // goroutines. An Endpoints has one owner.

@@ -34,11 +34,11 @@ type Directory interface {
 	At(netip.Addr) (cluster.NodeID, bool)
 }
 
-// Endpoints is what this host knows beyond announcements of where hosts are.
+// Endpoints is what this host knows of where hosts are, beyond what they announce.
 type Endpoints struct {
 	self   cluster.NodeID
 	ula    netip.Prefix                      // of the mesh
-	live   map[cluster.NodeID]netip.AddrPort // by the own device, as of this round
+	live   map[cluster.NodeID]netip.AddrPort // by this host's device, as of this round
 	hints  []wire.PeerHint                   // of this round, what is news first
 	seen   map[cluster.NodeID][]sighting     // of others, as others see them
 	seenAs map[cluster.NodeID]sighting       // of this host, one per reporter
@@ -60,8 +60,8 @@ func New(self cluster.NodeID, ula netip.Prefix) *Endpoints {
 	return &Endpoints{self: self, ula: ula, seen: make(map[cluster.NodeID][]sighting), seenAs: make(map[cluster.NodeID]sighting)}
 }
 
-// Moved takes where the own device has its peers now and returns those that it
-// has elsewhere than before.
+// Moved takes the endpoints at which this host's device has its peers now, and
+// returns the peers whose endpoint has changed.
 func (e *Endpoints) Moved(live map[cluster.NodeID]netip.AddrPort) []cluster.NodeID {
 	var out []cluster.NodeID
 	for node, at := range live {
@@ -77,9 +77,8 @@ func (e *Endpoints) Moved(live map[cluster.NodeID]netip.AddrPort) []cluster.Node
 func (e *Endpoints) SetOwn(own []netip.Addr) { e.own = own }
 
 // Look begins a round: it forgets what is old and prepares the round's hints
-// about members. Alive is how many other hosts are. It reports whether this host
-// believes something else of itself.
-func (e *Endpoints) Look(now time.Duration, members []cluster.Member, round, alive int) bool {
+// about members. Alive is how many other hosts are alive.
+func (e *Endpoints) Look(now time.Duration, members []cluster.Member, round, alive int) {
 	for node, list := range e.seen {
 		kept := slices.DeleteFunc(list, func(x sighting) bool { return now-x.when > observedLife })
 		switch e.changed = e.changed || len(kept) < len(list); len(kept) {
@@ -94,9 +93,8 @@ func (e *Endpoints) Look(now time.Duration, members []cluster.Member, round, ali
 			delete(e.seenAs, by)
 		}
 	}
-	news := e.learnPublic(now, alive)
+	e.learnPublic(now, alive)
 	e.hints = e.roundHints(members, round)
-	return news
 }
 
 // Public is where the world sees this host.
@@ -119,7 +117,7 @@ func (e *Endpoints) roundHints(members []cluster.Member, round int) []wire.PeerH
 		if m.Node == e.self || len(m.WGPub) != len(wire.WGKey{}) {
 			continue
 		}
-		h := wire.PeerHint{Node: m.Node, WGPub: wire.WGKey(m.WGPub), TunnelIP: meshAddr(m)}
+		h := wire.PeerHint{Node: m.Node, WGPub: wire.WGKey(m.WGPub), TunnelIP: m.MeshAddr()}
 		live, ok := e.live[m.Node]
 		switch {
 		case ok && live.IsValid() && !slices.Contains(m.Endpoints, live):
@@ -144,7 +142,7 @@ func (e *Endpoints) Hints(to cluster.NodeID, round int, dir Directory) []wire.Pe
 	out := make([]wire.PeerHint, 0, wire.MaxKnownPeers)
 	live, ok := e.live[to]
 	if m, known := dir.Member(to); ok && known && live.IsValid() && round%2 == 0 && len(m.WGPub) == len(wire.WGKey{}) {
-		out = append(out, wire.PeerHint{Node: to, WGPub: wire.WGKey(m.WGPub), TunnelIP: meshAddr(m), Endpoint: live})
+		out = append(out, wire.PeerHint{Node: to, WGPub: wire.WGKey(m.WGPub), TunnelIP: m.MeshAddr(), Endpoint: live})
 	}
 	for _, h := range e.hints {
 		if h.Node != to && len(out) < cap(out) {
@@ -168,13 +166,13 @@ func (e *Endpoints) OnHints(from cluster.NodeID, hints []wire.PeerHint, now time
 		if h.Node == e.self {
 			e.seenAs[from] = x
 		} else if !slices.Contains(m.Endpoints, at) {
-			e.sight(h.Node, x)
+			e.keep(h.Node, x)
 		}
 	}
 }
 
-// sight keeps a sighting of a member.
-func (e *Endpoints) sight(node cluster.NodeID, x sighting) {
+// keep notes a sighting of a member.
+func (e *Endpoints) keep(node cluster.NodeID, x sighting) {
 	list := e.seen[node]
 	if i := slices.IndexFunc(list, func(o sighting) bool { return o.at == x.at }); i >= 0 {
 		list[i].when = x.when
@@ -217,16 +215,14 @@ type Place struct {
 // learnPublic concludes where the world sees this host, once the reporters
 // have said the same for publicHold: what one of them makes up, or a change of
 // the moment, goes into no announcement.
-func (e *Endpoints) learnPublic(now time.Duration, alive int) bool {
+func (e *Endpoints) learnPublic(now time.Duration, alive int) {
 	next := e.agreed(alive)
 	if next != e.next {
 		e.next, e.nextAt = next, now
 	}
 	if next != e.public && now-e.nextAt >= publicHold {
 		e.public, e.changed = next, true
-		return true
 	}
-	return false
 }
 
 // agreed is what the reporters agree on. At least half of those that see a
@@ -302,12 +298,4 @@ func (e *Endpoints) Observed(m cluster.Member) []netip.AddrPort {
 		}
 	}
 	return out
-}
-
-// meshAddr is where m listens: IPv4, or IPv6 if it has no other.
-func meshAddr(m cluster.Member) netip.Addr {
-	if m.IP4.IsValid() {
-		return m.IP4
-	}
-	return m.IP6
 }

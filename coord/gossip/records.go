@@ -187,7 +187,7 @@ func (r *Records) Send(to, about cluster.NodeID) {
 	if !ok || !have || ann.IsZero() || len(m.WGPub) != len(wire.WGKey{}) {
 		return
 	}
-	a := wire.PeerAnnounce{WGPub: wire.WGKey(m.WGPub), TunnelIP: transport.MeshAddr(m), Cert: cert.String(), Ann: ann.String()}
+	a := wire.PeerAnnounce{WGPub: wire.WGKey(m.WGPub), TunnelIP: m.MeshAddr(), Cert: cert.String(), Ann: ann.String()}
 	if len(m.Endpoints) > 0 {
 		a.Endpoint = m.Endpoints[0]
 	}

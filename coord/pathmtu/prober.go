@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/internal/loglimit"
 	"github.com/skein-project/skein/mesh/topo"
@@ -25,7 +24,7 @@ const (
 	minPeriod = 45 * time.Second
 	maxPeriod = 10 * time.Minute
 	// largePeriod is the time between such datagrams in a cluster of more hosts
-	// than get heartbeats directly: there a hole is found by what it swallows.
+	// than get heartbeats directly: there a hole is found by what it drops.
 	largePeriod = 20 * time.Second
 	// echoFor is how long the arrival of a probe is repeated; less than
 	// minPeriod, so that an old one answers no new one.
@@ -38,7 +37,7 @@ const (
 	udpOver6 = 48
 )
 
-// Peer is what a look must know of another host.
+// Peer is what Look must know of another host.
 type Peer struct {
 	*Path
 	Onion    bool          // it is reached over onion services
@@ -50,15 +49,14 @@ type Peer struct {
 type Options struct {
 	MTU  func() int // of the mesh device, 0 if unknown; nil: nothing is probed
 	Rand func() float64
-	// Peer returns what is known of a member, false of this host. Member returns
-	// one by its name. Large says that the cluster has more hosts than get
+	// Peer returns what is known of another member, Member a member by its name. Large says that the cluster has more hosts than get
 	// heartbeats directly.
 	Peer   func(cluster.NodeID) (Peer, bool)
 	Member func(cluster.NodeID) (cluster.Member, bool)
 	Large  func() bool
-	// Send sends a heartbeat padded to size bytes over the mesh. Found hears of a
-	// black hole for packets of MTU from, and to which smaller MTU to go, from if
-	// there is none.
+	// Send sends a heartbeat padded to size bytes over the mesh. Found is called
+	// with a black hole for packets of MTU from, and the smaller MTU to change to,
+	// which is from if there is none.
 	Send  func(m cluster.Member, size int, now time.Duration) error
 	Found func(node cluster.NodeID, from, to int)
 
@@ -87,8 +85,9 @@ func New(o Options) (*Prober, error) {
 	return r, nil
 }
 
-// Look sends what probes to members are due and judges those without an answer.
-// Round is another number in each round of heartbeats: all get their turn.
+// Look sends the probes that are due and judges those without an answer. Round
+// differs from one round of heartbeats to the next, so that all members get their
+// turn.
 func (r *Prober) Look(now time.Duration, members []cluster.Member, round int) {
 	if r.o.MTU == nil || now < r.at {
 		return
@@ -133,7 +132,7 @@ func (r *Prober) Look(now time.Duration, members []cluster.Member, round int) {
 // fill is the length of the datagram that fills a packet to m.
 func fill(m cluster.Member, mtu int) int {
 	size := mtu - udpOver4
-	if transport.MeshAddr(m).Is6() {
+	if m.MeshAddr().Is6() {
 		size = mtu - udpOver6
 	}
 	return min(size, wire.MaxProbe)
@@ -154,8 +153,8 @@ func (r *Prober) send(p *Path, m cluster.Member, now time.Duration) {
 	p.sentAt = now
 }
 
-// Heard notes the probe that a heartbeat of node is, if it is one, and its answer
-// to one of this host. Members is the size of the cluster.
+// Heard takes a heartbeat of node, which may be a probe itself and may answer one of
+// this host's. Members is the size of the cluster.
 func (r *Prober) Heard(p *Path, node cluster.NodeID, hb *wire.Heartbeat, members int, now time.Duration) {
 	if hb.Probe != 0 {
 		p.got = arrival{size: hb.Probe, at: now}

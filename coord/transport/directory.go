@@ -61,11 +61,3 @@ func (d *Directory) Same(node cluster.NodeID, key ed25519.PublicKey) bool {
 	m, ok := d.member[node]
 	return ok && key.Equal(ed25519.PublicKey(m.IDPub))
 }
-
-// MeshAddr is where m listens: IPv4, or IPv6 if it has no other.
-func MeshAddr(m cluster.Member) netip.Addr {
-	if m.IP4.IsValid() {
-		return m.IP4
-	}
-	return m.IP6
-}

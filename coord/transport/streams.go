@@ -228,7 +228,7 @@ func (s *streams) dialOut(ctx context.Context, to cluster.NodeID, proto string) 
 	if err := s.reg.reserve(key); err != nil {
 		return nil, err
 	}
-	raw, err := s.dialTCP(ctx, netip.AddrPortFrom(MeshAddr(m), s.port))
+	raw, err := s.dialTCP(ctx, netip.AddrPortFrom(m.MeshAddr(), s.port))
 	if err != nil {
 		s.reg.unreserve(key)
 		return nil, err
@@ -271,7 +271,7 @@ func (s *streams) handshakeOut(
 	return c, nil
 }
 
-// dialSelf connects to the own handler inside the process.
+// dialSelf connects to this host's handler inside the process.
 func (s *streams) dialSelf(m cluster.Member, proto string) (net.Conn, error) {
 	h, ctx := s.reg.handler(proto)
 	if ctx == nil {
@@ -280,7 +280,7 @@ func (s *streams) dialSelf(m cluster.Member, proto string) (net.Conn, error) {
 	if h == nil {
 		return nil, fmt.Errorf("no handler of %s", proto)
 	}
-	addr := net.TCPAddrFromAddrPort(netip.AddrPortFrom(MeshAddr(m), s.port))
+	addr := net.TCPAddrFromAddrPort(netip.AddrPortFrom(m.MeshAddr(), s.port))
 	a, b := pipe.Pair(addr)
 	pub := ed25519.PublicKey(m.IDPub)
 	client, err := s.reg.register(a, streamKey{node: s.self}, pub)

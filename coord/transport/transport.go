@@ -16,7 +16,7 @@ import (
 )
 
 // onionLimits bound streams of messages between onion services. One that
-// replaces another is there before that has ended.
+// replaces another opens before that has ended.
 var onionLimits = Limits{Peer: 3, All: 2 * path.MaxStreams, Rate: 0.5, Burst: 10}
 
 // Transport is this host's sockets: datagrams and streams to and from members.
@@ -209,7 +209,7 @@ func (t *Transport) SendPadded(m cluster.Member, payload wire.Heartbeat, size in
 }
 
 func (t *Transport) addr(m cluster.Member) net.Addr {
-	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(MeshAddr(m), t.port))
+	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(m.MeshAddr(), t.port))
 }
 
 // Dial opens a stream of proto to a member, which may be this host. The caller
@@ -229,7 +229,7 @@ func (t *Transport) HandleLimited(proto string, l Limits, h Handler) {
 }
 
 // Ask opens a stream of proto to a member, sends it one request and reads the
-// answer, of at most limit bytes, both as JSON with a length before. It takes at
+// answer, of at most limit bytes, both as length-prefixed JSON. It takes at
 // most d, or as much longer as the path to that host needs.
 func (t *Transport) Ask(
 	ctx context.Context, to cluster.NodeID, proto string, d time.Duration, request any, limit int, answer any,
@@ -259,5 +259,5 @@ func (t *Transport) overOnion(node cluster.NodeID, b []byte) {
 		return // removed meanwhile; the stream is about to be closed
 	}
 	t.m.onionMessages.Inc()
-	t.in.one(b, MeshAddr(m), onionAddr(node), true)
+	t.in.one(b, m.MeshAddr(), onionAddr(node), true)
 }

@@ -64,7 +64,7 @@ var adapters = map[string][]string{
 	"coord/gossip":     {"coord/transport"},
 	"coord/health":     nil,
 	"coord/notify":     nil,
-	"coord/pathmtu":    {"coord/transport"},
+	"coord/pathmtu":    nil,
 	"coord/share":      {"coord/transport"},
 	"coord/store":      {"coord/election"},
 	"coord/transport":  nil,
