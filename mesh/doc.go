@@ -15,9 +15,9 @@
 //
 // Change of key: a peer's announced key is a peer of the device without
 // addresses. The first handshake with it moves the addresses and removes the
-// old key in one step, within 20 ms; so does a Set that names it, but whoever
-// is told before the host has changed drops what that still sends. SetKey
-// changes the own key: packets wait in the queue from before the change until
+// old key in one step, within 20 ms; so does a Set that names it, but if it comes
+// before the host has changed, what that still sends is dropped. SetKey
+// changes this host's key: packets wait in the queue from before the change until
 // 50 ms after the handshake that each peer must notice. The host that has
 // changed starts, whatever the order of keys.
 //

@@ -36,14 +36,14 @@ type udpBind struct {
 	gone chan struct{} // closed with conn
 }
 
-// Hinter is a Bind of Options that reports handshakes as those of this package
-// do.
+// Hinter is a Bind for Options that reports handshakes like those of this package.
 type Hinter interface{ OnHandshake(hint HintFunc) }
 
-// HintFunc is told of a packet that may finish a handshake.
+// HintFunc is called with a packet that may finish a handshake.
 type HintFunc func(from netip.AddrPort, packet []byte)
 
-// NewBind is an underlay that listens on one address and calls hint before the\ndevice gets a packet that may finish a handshake.
+// NewBind is an underlay that listens on one address and calls hint before the
+// device gets a packet that may finish a handshake.
 func NewBind(addr netip.Addr, hint HintFunc) conn.Bind { return newBind(addr, hint) }
 
 func newBind(addr netip.Addr, hint HintFunc) *udpBind {

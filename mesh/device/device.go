@@ -13,7 +13,7 @@ import (
 // No method waits for the network.
 type Device interface {
 	// Apply carries out one operation. After an error the device is as
-	// observe says, not as the operation asked.
+	// Observe says, not as the operation asked.
 	Apply(op topo.Op) error
 	Observe() (Reading, error)
 	// Handshake starts a handshake now. With force it does so even if one was
@@ -23,10 +23,10 @@ type Device interface {
 	// Hold keeps packets for the addresses of key back, or lets them go. A
 	// device that cannot hold packets keeps the endpoint of a peer back
 	// instead, if that peer starts the handshakes, until it is let go or a
-	// handshake is asked for: a peer without endpoint starts none. Its observe
-	// shows that endpoint all the same.
+	// handshake is asked for: a peer without endpoint starts none. Observe shows
+	// that endpoint all the same.
 	Hold(key topo.Key, addrs []netip.Addr, on bool)
-	// Firm keeps what is held for key until hold lets it go, even if a packet
+	// Firm keeps what is held for key until Hold lets it go, even if a packet
 	// of that peer arrives before.
 	Firm(key topo.Key)
 	// Forget drops what is held for key.
@@ -34,7 +34,7 @@ type Device interface {
 	// SetPrivateKey changes the device's own key. Its peers stay, every session
 	// ends for what is sent; what others still send in theirs is read.
 	SetPrivateKey(private [topo.KeyLen]byte) error
-	// Backend is which of Backends this is; iface the name of its network
+	// Backend is which of Backends this is, Iface the name of its network
 	// interface, empty if it has none.
 	Backend() string
 	Iface() string

@@ -17,7 +17,7 @@ const MaxHeld = 16
 // peers without a session, so that data never starts a handshake out of turn
 // and a dead peer costs 16 small buffers.
 type Gate struct {
-	opening chan struct{} // capacity 1: released is not empty; dropped when full
+	opening chan struct{} // capacity 1: ready is not empty; dropped when full
 	closed  atomic.Int32  // number of closed peers: the fast path when 0
 
 	held    atomic.Uint64
@@ -63,7 +63,7 @@ func (g *Gate) Close(key topo.Key, addrs []netip.Addr) {
 	}
 }
 
-// Firm lets what is held for key wait for open, even if the peer is heard.
+// Firm lets what is held for key wait for Open, even if the peer is heard.
 func (g *Gate) Firm(key topo.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,7 +162,7 @@ func (g *Gate) Hold(packet []byte) bool {
 	return true
 }
 
-// Released gets a value when packets were let go: next returns them.
+// Released gets a value when packets were let go: Next returns them.
 func (g *Gate) Released() <-chan struct{} { return g.opening }
 
 // Next returns a packet that was let go, nil if there is none.

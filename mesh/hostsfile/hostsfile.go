@@ -22,7 +22,7 @@ const mode = 0o644
 const head = "# Hosts of cluster "
 
 // ErrForeign reports a file that skein did not write and so does not overwrite.
-var ErrForeign = errors.New("the file is there and skein did not write it")
+var ErrForeign = errors.New("the file exists and was not written by skein")
 
 // format returns the members' names and addresses in the form of /etc/hosts, the
 // same bytes for the same members.

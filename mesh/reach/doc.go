@@ -9,8 +9,8 @@
 // whose clock was set back: its handshakes look like replays to its peers.
 //
 // Handshakes with peers out of reach are paced: 64 at once, then 20 a second,
-// the least tried first. With one side or the other starting, a host of 100 has
-// its mesh in 2 s and one of 500 in a few.
+// the least tried first. Since it suffices that either side starts, a host has its
+// mesh with 100 others in 2 s, and with 500 in a few seconds.
 //
 // Endpoints: while a peer is out of reach its candidates are tried in turn,
 // every 5 s plus up to 1 s, and after the first round as seldom as the attempts

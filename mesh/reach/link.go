@@ -20,7 +20,7 @@ const (
 	firstRetry = 300 * time.Millisecond
 	maxRetry   = 60 * time.Second
 	// RotateEvery is the least time that a candidate gets, plus up to
-	// rotateJitter.
+	// RotateJitter.
 	RotateEvery  = 5 * time.Second
 	RotateJitter = time.Second
 	// silence is how long a live peer may leave packets unanswered before its
@@ -56,7 +56,7 @@ type Link struct {
 	// session.
 	Initiator bool
 	Held      bool
-	Rekeyed   bool // our own key is new to the peer; until held ends
+	Rekeyed   bool // our own key is new to the peer; until Held ends
 	Addrs     []netip.Addr
 
 	Seen    bool             // false until the first reading
@@ -64,7 +64,7 @@ type Link struct {
 	shookAt time.Time        // when the stamp of the last handshake changed
 	answer  answering
 	learned netip.AddrPort   // last endpoint of a live session
-	cands   []netip.AddrPort // what candidates returns, nil if not known
+	cands   []netip.AddrPort // what Candidates returns, nil if not known
 
 	Search search
 }
@@ -215,8 +215,8 @@ func (l *Link) Candidates() []netip.AddrPort {
 	return l.cands
 }
 
-// attempt is what to do for a peer out of reach.
-type attempt struct {
+// Attempt is what to do for a peer out of reach.
+type Attempt struct {
 	Endpoint  netip.AddrPort // zero: leave it
 	Handshake bool
 	Force     bool
@@ -224,8 +224,8 @@ type attempt struct {
 
 // Due decides what to do at now, and when to look again. A handshake takes a
 // token; without one it waits for the next.
-func (l *Link) Due(now time.Time, rnd float64, tokens *Pace) attempt {
-	var a attempt
+func (l *Link) Due(now time.Time, rnd float64, tokens *Pace) Attempt {
+	var a Attempt
 	if l.Staged() {
 		return a
 	}

@@ -114,7 +114,7 @@ func TestLinkLife(t *testing.T) {
 	if !l.Reachable(at(0)) || !slices.Equal(l.Candidates(), eps) {
 		t.Errorf("reachable %t, candidates %v: what the device learned must be one", l.Reachable(at(0)), l.Candidates())
 	}
-	if a := l.Due(at(time.Second), 0, &Pace{}); a != (attempt{}) {
+	if a := l.Due(at(time.Second), 0, &Pace{}); a != (Attempt{}) {
 		t.Errorf("tried for a peer in reach: %+v", a)
 	}
 	// Only a keepalive goes out: nobody answers those.
@@ -226,7 +226,7 @@ func TestWhoStartsAfterAChangeOfKey(t *testing.T) {
 		t.Errorf("our key is new: we start, but %+v", a)
 	}
 	l = New(topo.Peer{Key: high, Follows: low, Endpoints: endpoints(1)}, low, t0, 0)
-	if a := l.Due(t0.Add(time.Hour), 0, &Pace{}); a != (attempt{}) {
+	if a := l.Due(t0.Add(time.Hour), 0, &Pace{}); a != (Attempt{}) {
 		t.Errorf("a key that is only announced: %+v", a)
 	}
 }
