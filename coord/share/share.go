@@ -33,7 +33,7 @@ const (
 	maxRetry = 10 * time.Second
 )
 
-// Limits are what a peer that asks without end gets.
+// Limits bound what a peer that asks without end gets.
 var Limits = transport.Limits{Peer: 2, All: 32, Rate: 2, Burst: 10}
 
 // Share is what a host says of its part in the onion addresses, in pieces that
@@ -62,11 +62,11 @@ type state struct {
 }
 
 // newer notes a message that mentions the share, if it is the newest.
-func (i *state) newer(m wire.Message, digest wire.Digest) bool {
-	if m.Boot < i.boot || m.Boot == i.boot && m.Seq < i.seq {
+func (st *state) newer(m wire.Message, digest wire.Digest) bool {
+	if m.Boot < st.boot || m.Boot == st.boot && m.Seq < st.seq {
 		return false
 	}
-	i.boot, i.seq, i.latest = m.Boot, m.Seq, digest
+	st.boot, st.seq, st.latest = m.Boot, m.Seq, digest
 	return true
 }
 
@@ -279,22 +279,22 @@ func (s *Shares) pulled(node cluster.NodeID, share wire.Share, err error) {
 	if p == nil {
 		return
 	}
-	i := &p.share
-	i.running = false
+	st := &p.share
+	st.running = false
 	if err == nil {
-		i.pieces, i.digest, i.at = share.Pieces, wire.ShareDigest(share.Pieces), share.FetchedAt
+		st.pieces, st.digest, st.at = share.Pieces, wire.ShareDigest(share.Pieces), share.FetchedAt
 		s.o.Changed()
 	}
-	if i.digest == i.latest {
-		i.pause, i.again = 0, 0
+	if st.digest == st.latest {
+		st.pause, st.again = 0, 0
 		return
 	}
 	longest := maxPause
 	if err != nil {
 		longest = maxRetry
 	}
-	i.pause = min(max(2*i.pause, firstPause), longest)
-	i.again = s.o.Now() + i.pause
+	st.pause = min(max(2*st.pause, firstPause), longest)
+	st.again = s.o.Now() + st.pause
 }
 
 func (s *Shares) pull(ctx context.Context, from cluster.NodeID) (wire.Share, error) {
@@ -336,11 +336,11 @@ func (s *Shares) serve(ctx context.Context, from cluster.NodeID, conn net.Conn) 
 }
 
 // view is the share for readers.
-func (i *state) view() Share {
-	out := Share{Known: i.boot > 0 && i.latest == i.digest, Digest: i.digest}
-	if len(i.pieces) > 0 {
-		out.FetchedAt = time.Unix(int64(i.at), 0) //nolint:gosec // below 2^53, checked when read
-		for _, p := range i.pieces {
+func (st *state) view() Share {
+	out := Share{Known: st.boot > 0 && st.latest == st.digest, Digest: st.digest}
+	if len(st.pieces) > 0 {
+		out.FetchedAt = time.Unix(int64(st.at), 0) //nolint:gosec // below 2^53, checked when read
+		for _, p := range st.pieces {
 			out.Pieces = append(out.Pieces, p.Data)
 		}
 	}

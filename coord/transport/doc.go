@@ -30,7 +30,7 @@
 //   - the writer of datagrams, Run itself; ends after CloseSend, when its queues
 //     are empty;
 //   - the reader of datagrams; ends when the socket is closed, after the writer;
-//   - the accepter of streams, that of the own onion service, and one goroutine
+//   - the accepter of streams, that of this host's onion service, and one goroutine
 //     per stream that is being accepted or served; they end when Run's context
 //     ends, which closes every stream;
 //   - one per dial of another's onion service, at most 8, and two per stream of

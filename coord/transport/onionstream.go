@@ -11,7 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// acceptOnion serves what comes in through the own onion service until ctx
+// acceptOnion serves what comes in through this host's onion service until ctx
 // ends or the listener fails, without which the mesh goes on.
 func (s *streams) acceptOnion(ctx context.Context) {
 	err := s.acceptAll(ctx, s.fallback.Listener, func(conn net.Conn) {

@@ -53,7 +53,7 @@ type Paths struct {
 	links   *links
 	since   map[cluster.NodeID]time.Duration // the last change of path
 	now     func() time.Duration
-	suspect time.Duration // silence of which a member is suspected
+	suspect time.Duration // silence after which a member is suspected
 	dir     *atomic.Pointer[Directory]
 	changed func(path.Changed)
 	m       *metrics
@@ -63,69 +63,69 @@ type Paths struct {
 }
 
 // Onion reports whether node is reached over onion services.
-func (f *Paths) Onion(node cluster.NodeID) bool {
-	m := f.detoured.Load()
+func (p *Paths) Onion(node cluster.NodeID) bool {
+	m := p.detoured.Load()
 	return m != nil && (*m)[node]
 }
 
 // TimeFor is the timeout for what goes to node and usually takes usual.
-func (f *Paths) TimeFor(node cluster.NodeID, usual time.Duration) time.Duration {
-	if f.Onion(node) {
+func (p *Paths) TimeFor(node cluster.NodeID, usual time.Duration) time.Duration {
+	if p.Onion(node) {
 		return stretch * usual
 	}
 	return usual
 }
 
 // Slack is how much longer node may be silent because of its path.
-func (f *Paths) Slack(node cluster.NodeID) time.Duration {
-	if !f.Onion(node) {
+func (p *Paths) Slack(node cluster.NodeID) time.Duration {
+	if !p.Onion(node) {
 		return 0
 	}
-	return max((stretch-1)*f.suspect, onionSlack)
+	return max((stretch-1)*p.suspect, onionSlack)
 }
 
 // Set makes the choice of paths follow the membership.
-func (f *Paths) Set(members []cluster.Member, self cluster.NodeID) {
+func (p *Paths) Set(members []cluster.Member, self cluster.NodeID) {
 	for _, m := range members {
 		if m.Node != self {
-			f.step(path.Add{Node: m.Node, Onion: m.Onion != ""})
+			p.step(path.Add{Node: m.Node, Onion: m.Onion != ""})
 		}
 	}
 }
 
 // Remove forgets a host that is no longer a member.
-func (f *Paths) Remove(node cluster.NodeID) {
-	f.step(path.Remove{Node: node})
-	delete(f.since, node)
+func (p *Paths) Remove(node cluster.NodeID) {
+	p.step(path.Remove{Node: node})
+	delete(p.since, node)
 }
 
 // Heard notes that a message of node came over the mesh.
-func (f *Paths) Heard(node cluster.NodeID) { f.step(path.Heard{Node: node}) }
+func (p *Paths) Heard(node cluster.NodeID) { p.step(path.Heard{Node: node}) }
 
 // Lost notes that node is suspected or dead.
-func (f *Paths) Lost(node cluster.NodeID) { f.step(path.Lost{Node: node}) }
+func (p *Paths) Lost(node cluster.NodeID) { p.step(path.Lost{Node: node}) }
 
 // Due lets time pass.
-func (f *Paths) Due(now time.Duration) {
-	if at, ok := f.Deadline(); ok && now >= at {
-		f.step(path.Tick{})
+func (p *Paths) Due(now time.Duration) {
+	if at, ok := p.Deadline(); ok && now >= at {
+		p.step(path.Tick{})
 	}
 }
 
 // Deadline is when Due has something to do.
-func (f *Paths) Deadline() (time.Duration, bool) {
-	if f.core == nil {
+func (p *Paths) Deadline() (time.Duration, bool) {
+	if p.core == nil {
 		return 0, false
 	}
-	return f.core.Deadline()
+	return p.core.Deadline()
 }
 
 // Of says how node is reached and since when; the path of a host that is not
 // alive and has no stream is empty.
-func (f *Paths) Of(node cluster.NodeID, health cluster.Health) (way path.Way, since time.Duration) {
-	since = f.since[node]
+func (p *Paths) Of(node cluster.NodeID, health cluster.Health) (way path.Way, since time.Duration) {
+	since = p.since[node]
 	switch {
-	case f.Onion(node):
+	case p.Onion(node):
 		return path.Onion, since
 	case health == cluster.Alive:
 		return path.Direct, since
@@ -134,54 +134,54 @@ func (f *Paths) Of(node cluster.NodeID, health cluster.Health) (way path.Way, si
 }
 
 // step feeds the choice of paths and carries out its answers.
-func (f *Paths) step(ev path.Event) {
-	if f.core == nil {
+func (p *Paths) step(ev path.Event) {
+	if p.core == nil {
 		return
 	}
-	for _, a := range f.core.Step(ev, f.now()) {
+	for _, a := range p.core.Step(ev, p.now()) {
 		switch a := a.(type) {
 		case path.Dial:
-			if !f.links.begin(a.Node) {
-				f.step(path.Failed{Node: a.Node, Jitter: f.links.rand()})
+			if !p.links.begin(a.Node) {
+				p.step(path.Failed{Node: a.Node, Jitter: p.links.rand()})
 			}
 		case path.Close:
-			f.links.close(a.Node)
+			p.links.close(a.Node)
 		case path.Say:
-			f.links.say(a.Node, a.Deaf)
+			p.links.say(a.Node, a.Deaf)
 		case path.Changed:
-			f.follow(a)
+			p.follow(a)
 		}
 	}
 }
 
 // follow carries out a change of path.
-func (f *Paths) follow(a path.Changed) {
-	dir := f.dir.Load()
-	f.since[a.Node] = f.now()
+func (p *Paths) follow(a path.Changed) {
+	dir := p.dir.Load()
+	p.since[a.Node] = p.now()
 	next := make(map[cluster.NodeID]bool)
-	for node := range f.since {
-		if _, ok := dir.member[node]; ok && f.core.Way(node) == path.Onion {
+	for node := range p.since {
+		if _, ok := dir.member[node]; ok && p.core.Way(node) == path.Onion {
 			next[node] = true
 		}
 	}
-	f.detoured.Store(&next)
-	f.m.pathChanges.WithLabelValues(string(a.To)).Inc()
-	f.m.onionPeers.Set(float64(len(next)))
-	f.log.Info().Str("peer", string(a.Node)).Str("path", string(a.To)).Msg("path to peer changed")
-	f.changed(a)
+	p.detoured.Store(&next)
+	p.m.pathChanges.WithLabelValues(string(a.To)).Inc()
+	p.m.onionPeers.Set(float64(len(next)))
+	p.log.Info().Str("peer", string(a.Node)).Str("path", string(a.To)).Msg("path to peer changed")
+	p.changed(a)
 }
 
 // send hands a message to the stream of a member; it reports whether there is
 // one.
-func (f *Paths) send(node cluster.NodeID, kind wire.Type, data []byte) bool {
-	if !f.Onion(node) {
+func (p *Paths) send(node cluster.NodeID, kind wire.Type, data []byte) bool {
+	if !p.Onion(node) {
 		return false
 	}
-	switch f.links.send(node, linkMessage{kind: kind, data: data}) {
+	switch p.links.send(node, linkMessage{kind: kind, data: data}) {
 	case linkNone:
 		return false
 	case linkFull:
-		f.m.unsent.WithLabelValues("onion").Inc()
+		p.m.unsent.WithLabelValues("onion").Inc()
 	case linkTaken:
 	}
 	return true

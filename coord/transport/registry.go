@@ -59,163 +59,163 @@ func (c *streamConn) Close() error {
 }
 
 // start lets streams begin; handlers get ctx.
-func (s *registry) start(ctx context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ctx = ctx
+func (r *registry) start(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ctx = ctx
 }
 
-// stop lets no stream begin any more and closes all.
-func (s *registry) stop() {
-	s.mu.Lock()
-	s.stopped = true
-	open := make([]net.Conn, 0, len(s.conns)+len(s.pending))
-	for c := range s.conns {
+// stop lets no more streams begin and closes all.
+func (r *registry) stop() {
+	r.mu.Lock()
+	r.stopped = true
+	open := make([]net.Conn, 0, len(r.conns)+len(r.pending))
+	for c := range r.conns {
 		open = append(open, c.Conn)
 	}
-	for c := range s.pending {
+	for c := range r.pending {
 		open = append(open, c)
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	for _, c := range open {
 		_ = rawConn(c).Close() // ends the handler's reads and writes
 	}
 }
 
 // handle registers the handler of proto; a second one replaces the first.
-func (s *registry) handle(proto string, h Handler) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handlers[proto] = h
+func (r *registry) handle(proto string, h Handler) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handlers[proto] = h
 }
 
-func (s *registry) handler(proto string) (Handler, context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
+func (r *registry) handler(proto string) (Handler, context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
 		return nil, nil
 	}
-	return s.handlers[proto], s.ctx
+	return r.handlers[proto], r.ctx
 }
 
-func (s *registry) protos() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]string, 0, len(s.handlers))
-	for p := range s.handlers {
+func (r *registry) protos() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]string, 0, len(r.handlers))
+	for p := range r.handlers {
 		out = append(out, p)
 	}
 	slices.Sort(out)
 	return out
 }
 
-// spawn starts f unless shutdown has begun; run waits for it.
-func (s *registry) spawn(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
+// spawn starts f unless stop was called; f counts in wg.
+func (r *registry) spawn(f func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
 		return false
 	}
-	s.wg.Go(f)
+	r.wg.Go(f)
 	return true
 }
 
-// begin notes a connection in handshake, so that shut closes it.
-func (s *registry) begin(c net.Conn) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.ctx == nil {
+// begin notes a connection in handshake, so that stop closes it.
+func (r *registry) begin(c net.Conn) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped || r.ctx == nil {
 		return ErrStopped
 	}
-	s.pending[c] = struct{}{}
+	r.pending[c] = struct{}{}
 	return nil
 }
 
-func (s *registry) end(c net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.pending, c)
+func (r *registry) end(c net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, c)
 }
 
 // shakes counts a handshake that a host began or ended; it reports whether one
 // more may begin.
-func (s *registry) shakes(node cluster.NodeID, by int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if by > 0 && s.hands[node] >= maxPeerHandshakes {
+func (r *registry) shakes(node cluster.NodeID, by int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if by > 0 && r.hands[node] >= maxPeerHandshakes {
 		return false
 	}
-	if s.hands[node] += by; s.hands[node] == 0 {
-		delete(s.hands, node)
+	if r.hands[node] += by; r.hands[node] == 0 {
+		delete(r.hands, node)
 	}
 	return true
 }
 
-func (s *registry) reserve(key streamKey) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *registry) reserve(key streamKey) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case s.stopped || s.ctx == nil:
+	case r.stopped || r.ctx == nil:
 		return ErrStopped
-	case s.counts[key] >= maxPeerStreams || len(s.conns) >= maxStreams:
+	case r.counts[key] >= maxPeerStreams || len(r.conns) >= maxStreams:
 		return ErrBusy
 	}
-	s.counts[key]++
+	r.counts[key]++
 	return nil
 }
 
-func (s *registry) unreserve(key streamKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.countDownLocked(key)
+func (r *registry) unreserve(key streamKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.countDownLocked(key)
 }
 
-func (s *registry) countDownLocked(key streamKey) {
-	if s.counts[key]--; s.counts[key] <= 0 {
-		delete(s.counts, key)
+func (r *registry) countDownLocked(key streamKey) {
+	if r.counts[key]--; r.counts[key] <= 0 {
+		delete(r.counts, key)
 	}
 }
 
 // register makes conn one that counts and that shutdown or removal closes.
-func (s *registry) register(conn net.Conn, key streamKey, pub ed25519.PublicKey) (*streamConn, error) {
-	c := &streamConn{Conn: conn, key: key, pub: pub, owner: s}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *registry) register(conn net.Conn, key streamKey, pub ed25519.PublicKey) (*streamConn, error) {
+	c := &streamConn{Conn: conn, key: key, pub: pub, owner: r}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case s.stopped || s.ctx == nil:
+	case r.stopped || r.ctx == nil:
 		return nil, ErrStopped
-	case s.counts[key] >= maxPeerStreams || len(s.conns) >= maxStreams:
+	case r.counts[key] >= maxPeerStreams || len(r.conns) >= maxStreams:
 		return nil, fmt.Errorf("stream of %s: %w", key.node, ErrBusy)
-	case !s.dir.Load().Same(key.node, pub):
+	case !r.dir.Load().Same(key.node, pub):
 		return nil, ErrNotMember // removed during the handshake
 	}
-	s.counts[key]++
-	s.conns[c] = struct{}{}
-	s.m.streamsOpen.Set(float64(len(s.conns)))
+	r.counts[key]++
+	r.conns[c] = struct{}{}
+	r.m.streamsOpen.Set(float64(len(r.conns)))
 	return c, nil
 }
 
-func (s *registry) unregister(c *streamConn) {
+func (r *registry) unregister(c *streamConn) {
 	c.closed.Do(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, c)
-		s.countDownLocked(c.key)
-		s.m.streamsOpen.Set(float64(len(s.conns)))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.conns, c)
+		r.countDownLocked(c.key)
+		r.m.streamsOpen.Set(float64(len(r.conns)))
 	})
 }
 
 // prune closes the streams of hosts that are no longer who they were. The
 // loop calls it after it published a directory.
-func (s *registry) prune(dir *Directory) {
-	s.mu.Lock()
+func (r *registry) prune(dir *Directory) {
+	r.mu.Lock()
 	var drop []net.Conn
-	for c := range s.conns {
+	for c := range r.conns {
 		if !dir.Same(c.key.node, c.pub) {
 			drop = append(drop, c.Conn)
 		}
 	}
-	s.mu.Unlock()
+	r.mu.Unlock()
 	for _, c := range drop {
 		_ = rawConn(c).Close() // the owner's next read or write fails
 	}
@@ -223,19 +223,23 @@ func (s *registry) prune(dir *Directory) {
 
 // admitNameless makes room for one more connection of which nobody knows whose
 // it is: a flood of silent ones must not keep members out.
-func (s *registry) admitNameless(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.nameless) >= maxNameless {
-		_ = s.nameless[0].Close() // its goroutine ends by that
-		s.nameless = slices.Delete(s.nameless, 0, 1)
-		s.m.streamErrors.WithLabelValues("busy").Inc()
+func (r *registry) admitNameless(conn net.Conn) {
+	var oldest net.Conn
+	r.mu.Lock()
+	if len(r.nameless) >= maxNameless {
+		oldest = r.nameless[0]
+		r.nameless = slices.Delete(r.nameless, 0, 1)
 	}
-	s.nameless = append(s.nameless, conn)
+	r.nameless = append(r.nameless, conn)
+	r.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close() // its goroutine ends by that
+		r.m.streamErrors.WithLabelValues("busy").Inc()
+	}
 }
 
-func (s *registry) dropNameless(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nameless = slices.DeleteFunc(s.nameless, func(c net.Conn) bool { return c == conn })
+func (r *registry) dropNameless(conn net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nameless = slices.DeleteFunc(r.nameless, func(c net.Conn) bool { return c == conn })
 }

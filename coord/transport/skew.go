@@ -56,7 +56,7 @@ type timestamps struct {
 	tolerance atomic.Int64  // a time.Duration
 }
 
-// check refuses a message whose time is off. The own start is reckoned back
+// check refuses a message whose time is off. This host's start is reckoned back
 // from now, so that a wall clock that is set right does not shut out everyone.
 func (c *timestamps) check(m wire.Message, onion bool) error {
 	wall, tolerance := c.wall(), time.Duration(c.tolerance.Load())

@@ -71,28 +71,28 @@ type twin struct {
 	boot  uint64 // that counts
 }
 
-func (d *twins) note(node cluster.NodeID, boot uint64, now time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	v := d.m[node]
+func (t *twins) note(node cluster.NodeID, boot uint64, now time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := t.m[node]
 	if now-v.last > twinGap && v.count < twinCount {
 		v.count = 0
 	}
 	v.count, v.last, v.boot = min(v.count+1, twinCount), now, boot
-	d.m[node] = v
+	t.m[node] = v
 }
 
 // boot returns the boot of the process of node that counts, 0 if there is only
 // one.
-func (d *twins) boot(node cluster.NodeID, now time.Duration) uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	v, ok := d.m[node]
+func (t *twins) boot(node cluster.NodeID, now time.Duration) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v, ok := t.m[node]
 	if !ok {
 		return 0
 	}
 	if now-v.last > TwinLife {
-		delete(d.m, node)
+		delete(t.m, node)
 		return 0
 	}
 	if v.count < twinCount {
@@ -101,8 +101,8 @@ func (d *twins) boot(node cluster.NodeID, now time.Duration) uint64 {
 	return v.boot
 }
 
-func (d *twins) forget(node cluster.NodeID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.m, node)
+func (t *twins) forget(node cluster.NodeID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.m, node)
 }

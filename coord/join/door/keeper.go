@@ -71,9 +71,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Keeper is the handler of POST /.rb/<invite> on a host that is no sponsor
-// of its caller's choice, but one that an onion address happens to lead to: it
-// passes the connection on to the sponsor that made the invite. It sees TLS
+// Keeper is the handler of POST /.rb/<invite> on a host that the caller did not
+// choose, but that an onion address happened to lead to: it passes the connection
+// on to the sponsor that made the invite. It sees TLS
 // that only that sponsor can answer. Every failure is the same 404 after the
 // same time, for as long as not too many come at once.
 type Keeper struct {
@@ -92,56 +92,56 @@ func New(o Options) (*Keeper, error) {
 	if len(o.Secret) == 0 || o.Sponsors == nil || o.Dial == nil {
 		return nil, errors.New("new doorkeeper: secret, sponsors and dialler are required")
 	}
-	d := &Keeper{
+	k := &Keeper{
 		o: o, log: o.Logger.With().Str("component", "join").Logger(), waiting: make(chan struct{}, maxWaiting), passed: map[string]int{},
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_join_door_total", Help: "Joins that came through an onion address of the cluster, by result.",
 		}, []string{"result"}),
 	}
 	for _, r := range []string{doorPassed, doorUnknown, doorBusy, doorAway, doorFlood} {
-		d.results.WithLabelValues(r)
+		k.results.WithLabelValues(r)
 	}
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(d.results); err != nil {
+		if err := o.Registerer.Register(k.results); err != nil {
 			return nil, fmt.Errorf("new doorkeeper: %w", err)
 		}
 	}
-	return d, nil
+	return k, nil
 }
 
 // ServeHTTP implements http.Handler.
-func (d *Keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (k *Keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The time begins before anything that depends on who asks.
 	fail := time.NewTimer(doorTime)
 	defer fail.Stop()
-	invite, sponsor, ok := d.whose(r)
+	invite, sponsor, ok := k.whose(r)
 	if !ok {
-		d.refuse(w, r, fail.C, doorUnknown)
+		k.refuse(w, r, fail.C, doorUnknown)
 		return
 	}
-	leave, ok := d.enter(invite)
+	leave, ok := k.enter(invite)
 	if !ok {
-		d.refuse(w, r, fail.C, doorBusy)
+		k.refuse(w, r, fail.C, doorBusy)
 		return
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), doorTime)
-	inner, err := d.open(ctx, sponsor, invite)
+	inner, err := k.open(ctx, sponsor, invite)
 	cancel()
 	if err != nil {
-		d.log.Warn().Err(err).Str("peer", string(sponsor)).Str("invite", invite).Msg("join not passed on")
-		d.refuse(w, r, fail.C, doorAway)
+		k.log.Warn().Err(err).Str("peer", string(sponsor)).Str("invite", invite).Msg("join not passed on")
+		k.refuse(w, r, fail.C, doorAway)
 		return
 	}
 	defer inner.Close()
 	outer, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		d.refuse(w, r, fail.C, doorAway)
+		k.refuse(w, r, fail.C, doorAway)
 		return
 	}
 	defer outer.Close()
-	d.results.WithLabelValues(doorPassed).Inc()
-	d.log.Info().Str("peer", string(sponsor)).Str("invite", invite).Msg("join passed on")
+	k.results.WithLabelValues(doorPassed).Inc()
+	k.log.Info().Str("peer", string(sponsor)).Str("invite", invite).Msg("join passed on")
 	if _, err := io.WriteString(outer, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+doorProtocol+"\r\n\r\n"); err != nil {
 		return
 	}
@@ -154,52 +154,52 @@ func (d *Keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // whose finds the sponsor of a request that asks to be passed on.
-func (d *Keeper) whose(r *http.Request) (invite string, sponsor cluster.NodeID, ok bool) {
+func (k *Keeper) whose(r *http.Request) (invite string, sponsor cluster.NodeID, ok bool) {
 	invite, _ = strings.CutPrefix(r.URL.Path, PathPrefix)
-	sponsor, known := token.SponsorOf(d.o.Secret, invite, d.o.Sponsors())
+	sponsor, known := token.SponsorOf(k.o.Secret, invite, k.o.Sponsors())
 	ok = known && r.Method == http.MethodPost && r.URL.RawQuery == "" && r.ContentLength == 0 &&
 		strings.EqualFold(r.Header.Get("Upgrade"), doorProtocol)
 	return invite, sponsor, ok
 }
 
 // refuse answers when it is time.
-func (d *Keeper) refuse(w http.ResponseWriter, r *http.Request, when <-chan time.Time, result string) {
+func (k *Keeper) refuse(w http.ResponseWriter, r *http.Request, when <-chan time.Time, result string) {
 	select {
-	case d.waiting <- struct{}{}:
-		d.results.WithLabelValues(result).Inc()
+	case k.waiting <- struct{}{}:
+		k.results.WithLabelValues(result).Inc()
 		select {
 		case <-when:
 		case <-r.Context().Done():
 		}
-		<-d.waiting
+		<-k.waiting
 	default:
-		d.results.WithLabelValues(doorFlood).Inc()
+		k.results.WithLabelValues(doorFlood).Inc()
 	}
 	NotFound(w)
 }
 
 // enter takes a place among those that are passed on.
-func (d *Keeper) enter(invite string) (leave func(), ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.all >= maxPassed || d.passed[invite] >= maxPassedEach {
+func (k *Keeper) enter(invite string) (leave func(), ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all >= maxPassed || k.passed[invite] >= maxPassedEach {
 		return nil, false
 	}
-	d.all++
-	d.passed[invite]++
+	k.all++
+	k.passed[invite]++
 	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.all--
-		if d.passed[invite]--; d.passed[invite] == 0 {
-			delete(d.passed, invite)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.all--
+		if k.passed[invite]--; k.passed[invite] == 0 {
+			delete(k.passed, invite)
 		}
 	}, true
 }
 
 // open gets a connection to the sponsor's join port.
-func (d *Keeper) open(ctx context.Context, sponsor cluster.NodeID, invite string) (net.Conn, error) {
-	conn, err := d.o.Dial(ctx, sponsor)
+func (k *Keeper) open(ctx context.Context, sponsor cluster.NodeID, invite string) (net.Conn, error) {
+	conn, err := k.o.Dial(ctx, sponsor)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func askDoor(ctx context.Context, conn net.Conn, invite string) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// pipe copies both ways until one direction ends, stands still or said too
+// pipe copies both ways until one direction ends, stands still or has carried too
 // much.
 func pipe(ctx context.Context, a, b net.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, passTime)

@@ -10,8 +10,8 @@ import (
 	"github.com/skein-project/skein/coord/join/token"
 )
 
-// doorTake bounds how long a stream of a door may take to say whose it is, and
-// to be accepted.
+// doorTake bounds how long a stream of Proto may take to name its invite, and to be
+// accepted.
 const doorTake = 10 * time.Second
 
 // Serve serves a stream of Proto, from another member or from this host. It
@@ -45,8 +45,8 @@ func (l *Listener) Serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// Listener accepts what Serve takes. Its queue has no room: who puts
-// waits until somebody accepts.
+// Listener accepts what Serve takes. Its queue has no room: Serve waits until
+// somebody accepts.
 type Listener struct {
 	addr   net.Addr
 	knows  func(invite string) bool // optional: none is known
