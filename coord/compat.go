@@ -10,7 +10,7 @@ import (
 	"github.com/skein-project/skein/coord/wire"
 )
 
-// compat tells with which hosts this one can work.
+// compat decides which hosts this one can work with.
 type compat struct {
 	version string
 	profile cluster.Profile
@@ -18,8 +18,8 @@ type compat struct {
 	log     zerolog.Logger
 }
 
-// check refuses a peer of another major version and notes another profile, with
-// which hosts may live together but not vote.
+// check refuses a peer of another major version, and notes one with another
+// profile: such hosts can share a cluster, but not vote together.
 func (c *compat) check(p *peerState, hb *wire.Heartbeat) error {
 	ours, theirs := major(c.version), major(hb.Version)
 	if ours >= 0 && theirs >= 0 && ours != theirs {
@@ -57,7 +57,7 @@ func (c *compat) setProfile(p *peerState, theirs cluster.Profile) {
 		Msg("peer has another profile: it takes no part in the lease")
 }
 
-// refusal is why no message of p is taken but heartbeats, nil if they are.
+// refusal is why only heartbeats of p are accepted, nil if all its messages are.
 func (p *peerState) refusal() error {
 	if !p.compat.major {
 		return nil

@@ -3,17 +3,18 @@
 // the lease core and carries out what it decides, and gives the rest of the
 // daemon authenticated streams to the other hosts.
 //
-// Its rooms have their own state and documentation: transport (datagrams,
-// streams, paths), gossip (membership records), election (the lease), health (who
-// is alive), share (the onion addresses), endpoint (where hosts are seen), pathmtu
-// (paths that swallow full packets), clocks (this host's), store (what survives a
-// restart).
+// The packages below it have their own state and documentation: transport
+// (datagrams, streams, paths), gossip (membership records), election (the lease),
+// health (who is alive), share (the onion addresses), endpoint (where hosts are
+// seen), pathmtu (paths that drop full-size packets), clocks (this host's), store
+// (what survives a restart), notify (hooks of the daemon).
 //
 // Service gives each part its turn and holds no other state. Members follows the
-// records; Lease is what the daemon asks of the lease and tells it. Of heartbeats
-// schedule says whom and when, statement what; heartbeats sends them, listener
-// takes those of the others. duplicates looks for a second process with an
-// identity, and views decides when readers get the View that viewMaker makes.
+// records; Lease is what the daemon asks of the lease and reports to it. For
+// heartbeats, schedule decides when and to whom, statement what they say,
+// heartbeats sends them, and listener takes those of the others. duplicates looks
+// for a second process with an identity, and views decides when readers get the
+// View that viewMaker makes.
 //
 // Heartbeats are the whole upkeep: they refresh a member, which is stale after
 // 5 minutes of silence, measure round trips, carry where the sender's
@@ -21,17 +22,17 @@
 // is tried again after a fortieth of the time it has been silent, at most every
 // minute, for ever; every 2 minutes this host introduces itself to it again, in
 // case it lost the records. When a dead host is heard, all silent ones are tried
-// at once. A heartbeat padded to the mesh's MTU finds paths that swallow full
-// packets, see OnBlackhole. A claim to publish under a term below that of a lease
-// which is valid here is refused and counted, the rest of its heartbeat stands.
+// at once. A heartbeat padded to the mesh's MTU finds paths that drop full-size
+// packets, see OnBlackhole. A claim to publish under a term below that of the lease
+// that is valid here is refused and counted; the rest of its heartbeat stands.
 //
 // Up to 64 other hosts get heartbeats directly. In a larger cluster package swim
-// judges them by one probe a second, and news of hosts travel on probes and
+// judges them by one probe a second, and news of hosts travels on probes and
 // answers; heartbeats go, about once a minute, to the holder, the voters, the
 // publisher and 3 others, and to every host once when this one comes to hold or
 // to publish. A host that swim cannot reach is suspect at once and dead 120
 // seconds after its last sign of life; the holder and a voter judge each other by
-// silence, of which renewals are signs of life. A host whose heartbeats name no
+// silence, and renewals count as signs of life. A host whose heartbeats name no
 // incarnation knows no probes: it is spoken to directly.
 //
 // Of two processes with one identity every host takes the one started last,

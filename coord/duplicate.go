@@ -38,7 +38,7 @@ func firstBoot(boot uint64) bool { return boot == 1 || boot>>markBits == 1 }
 // host's identity is the one that counts.
 const identityCheck = "identity"
 
-// duplicates finds hosts, this one too, of which two processes run.
+// duplicates finds hosts, this one included, of which two processes run.
 type duplicates struct {
 	boot     uint64 // of this start
 	found    func(node cluster.NodeID, boot uint64)
@@ -53,8 +53,8 @@ type duplicates struct {
 	own bool // the others hear two processes of this host
 }
 
-// judge tells of hosts that are newly found to run twice, and what the others say
-// of this one.
+// judge reports hosts that are newly found to run twice, this one if the others say
+// so.
 func (d *duplicates) judge(now time.Duration) {
 	for node, p := range d.hosts.peers {
 		boot := d.net.Twin(node, now)
@@ -64,7 +64,7 @@ func (d *duplicates) judge(now time.Duration) {
 		p.twin.found = boot != 0
 		d.views.touch()
 		if p.twin.found {
-			d.tell(node, boot)
+			d.report(node, boot)
 		}
 	}
 	said, twice, others, other := 0, 0, 0, uint64(0)
@@ -85,7 +85,7 @@ func (d *duplicates) judge(now time.Duration) {
 		d.own = !d.own
 		d.views.touch()
 		if d.own {
-			d.tell(d.hosts.self.Node, max(other, d.boot))
+			d.report(d.hosts.self.Node, max(other, d.boot))
 		}
 	}
 	reason := ""
@@ -95,7 +95,7 @@ func (d *duplicates) judge(now time.Duration) {
 	d.elector.SetFailing(identityCheck, reason)
 }
 
-func (d *duplicates) tell(node cluster.NodeID, boot uint64) {
+func (d *duplicates) report(node cluster.NodeID, boot uint64) {
 	d.count.Inc()
 	d.log.Error().Str("peer", string(node)).Uint64("boot", boot).
 		Msg("two processes use the identity of one host: only the one started last counts")

@@ -24,8 +24,8 @@ const (
 	// announceAgain is how often a silent host is told again who this one is:
 	// it may have lost the record. A host that answers has it.
 	announceAgain = 2 * time.Minute
-	// dutiesRate bounds the heartbeats of a round by which a host that came to
-	// hold the lease or to publish, or ceased to, tells everyone.
+	// dutiesRate bounds the heartbeats of a round that announce to everyone that
+	// this host has begun or ceased to hold the lease or to publish.
 	dutiesRate = 32
 )
 
@@ -48,8 +48,8 @@ type heartbeats struct {
 	log        zerolog.Logger
 	gate       *loglimit.Gate
 
-	told   duties           // as everyone knows them, or is being told
-	untold []cluster.NodeID // who is to be told yet
+	announced duties           // that the other hosts know, but for pending
+	pending   []cluster.NodeID // who has not been sent them yet
 }
 
 // begin sets the time of the next round and notes the state of the log, for this
@@ -80,23 +80,23 @@ func (b *heartbeats) look(now time.Duration) {
 	b.endpoints.Look(now, b.hosts.members, b.schedule.round, alive)
 }
 
-// tellDuties sends some of the heartbeats that tell everyone of a large cluster
-// what this host has come to do, or does no longer.
-func (b *heartbeats) tellDuties(now time.Duration) {
+// announceDuties sends some of the heartbeats by which everyone in a large cluster
+// learns that this host has begun or ceased to hold the lease or to publish.
+func (b *heartbeats) announceDuties(now time.Duration) {
 	d := b.says.duties()
 	if !b.health.Large() {
-		b.told, b.untold = d, nil
+		b.announced, b.pending = d, nil
 		return
 	}
-	if d != b.told {
-		b.told, b.untold = d, nil
+	if d != b.announced {
+		b.announced, b.pending = d, nil
 		for node := range b.hosts.peers {
-			b.untold = append(b.untold, node)
+			b.pending = append(b.pending, node)
 		}
 	}
-	for range min(dutiesRate, len(b.untold)) {
-		to := b.untold[0]
-		b.untold = b.untold[1:]
+	for range min(dutiesRate, len(b.pending)) {
+		to := b.pending[0]
+		b.pending = b.pending[1:]
 		if b.health.Of(to) == cluster.Alive {
 			b.send(to, now, false)
 		}
@@ -194,7 +194,7 @@ func (b *heartbeats) introduce(now time.Duration) {
 			continue // removed meanwhile
 		}
 		if large && q.records == 0 && p.beatAt > 0 && p.rtt.Answered() > 0 {
-			continue // it was first
+			continue // it has introduced itself
 		}
 		q.left--
 		if !large || q.records > 0 {

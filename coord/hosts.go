@@ -8,7 +8,7 @@ import (
 )
 
 // hosts is who is a member, and what the loop remembers of each. Only Members
-// changes who is; the rest of the loop looks.
+// changes who is a member; the rest of the loop reads it.
 type hosts struct {
 	self    cluster.Member   // this host, as it announced itself last
 	members []cluster.Member // sorted by node id, this host too; only replaced

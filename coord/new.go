@@ -59,15 +59,15 @@ func build(o Options) (*Service, error) {
 			return nil, err
 		}
 	}
-	b.talk()
-	b.watch()
-	b.join()
+	b.heartbeats()
+	b.views()
+	b.connect()
 	b.s.Members.membersChanged(o.Now())
 	b.s.views.publish(o.Now())
 	return b.s, nil
 }
 
-// builder makes the parts of a Service in this order and gives each what it
+// builder makes the parts of a Service in the order of build and gives each what it
 // needs of the others. What a part needs of one that is made later is a func.
 type builder struct {
 	o    Options
@@ -215,8 +215,8 @@ func (b *builder) prober() (err error) {
 	return err
 }
 
-// talk makes what says and hears how hosts are.
-func (b *builder) talk() {
+// heartbeats makes the parts that send heartbeats and that take those of the others.
+func (b *builder) heartbeats() {
 	o, s, t := &b.o, b.s, b.o.Timing
 	m, elector := s.Members, s.Lease.elector
 	log := &ownLog{read: o.Log, within: max(caughtUpWithin, 2*t.Heartbeat)}
@@ -239,8 +239,8 @@ func (b *builder) talk() {
 	}
 }
 
-// watch makes what looks after this host itself, and what shows all.
-func (b *builder) watch() {
+// views makes what finds second processes of a host, and what makes views.
+func (b *builder) views() {
 	o, s := &b.o, b.s
 	m, elector := s.Members, s.Lease.elector
 	s.duplicates = &duplicates{
@@ -254,8 +254,8 @@ func (b *builder) watch() {
 	s.views.make = maker.view
 }
 
-// join gives membership and lease what was made since they were.
-func (b *builder) join() {
+// connect gives membership and lease the parts that were made after them.
+func (b *builder) connect() {
 	s, m := b.s, b.s.Members
 	m.elector, m.health, m.shares, m.loop, m.views = s.Lease.elector, s.health, s.shares, s.loop, s.views
 	m.forget = []func(cluster.NodeID){

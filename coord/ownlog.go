@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// logSamples and caughtUpWithin say how old a state of the own log may be
+	// logSamples and caughtUpWithin say how old a state of this host's log may be
 	// for a host that has it to count as caught up.
 	logSamples     = 32
 	caughtUpWithin = 3 * time.Second
 )
 
-// ownLog remembers the latest states of the own log.
+// ownLog remembers the latest states of this host's log.
 type ownLog struct {
 	read    func() LogState
 	within  time.Duration // that a host may be behind and count as caught up
 	samples []logSample   // ring, newest last
 }
 
-// logSample is a state of the own log.
+// logSample is one of them.
 type logSample struct {
 	LogState
 	at time.Duration
@@ -46,8 +46,8 @@ func (l *ownLog) sample(now time.Duration) {
 	l.samples = append(l.samples, logSample{LogState: l.read(), at: now})
 }
 
-// coveredBy reports whether a log like this lacks nothing that the own one has
-// had for a few seconds.
+// coveredBy reports whether a log with that digest, or as many events, lacks nothing
+// that this host's has had for a few seconds.
 func (l *ownLog) coveredBy(digest wire.Digest, events uint64, now time.Duration) bool {
 	for _, old := range slices.Backward(l.samples) {
 		if digest == wire.Digest(old.Digest) {

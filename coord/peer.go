@@ -54,7 +54,7 @@ type reported struct {
 
 // twinState is about a second process with a host's identity.
 type twinState struct {
-	seenBoot uint64 // what the host's last heartbeat says to hear of this host, if that is two
+	seenBoot uint64 // boot of this host that counts, by that host's last heartbeat; 0: it hears only one
 	found    bool   // two processes of the host are heard
 }
 
@@ -62,7 +62,7 @@ type twinState struct {
 const skewLife = 5 * time.Minute
 
 // skewed returns the latest known offset of p's clock, by its last heartbeat or by
-// a message that net refused for it since.
+// a message that net has refused because of it since.
 func (p *peerState) skewed(net *transport.Transport, now time.Duration) (time.Duration, bool) {
 	if refused, ok := net.Skew(p.node); ok && refused.At > p.beatAt && now-refused.At < skewLife {
 		return refused.Offset, true
@@ -70,7 +70,7 @@ func (p *peerState) skewed(net *transport.Transport, now time.Duration) (time.Du
 	return p.skew, p.beatAt > 0 && now-p.beatAt < skewLife
 }
 
-// lastWord is the message by which a start of a host said that it leaves.
+// lastWord is the message in which a process of a host said that it was ending.
 type lastWord struct{ boot, seq uint64 }
 
 // overtakes reports whether m was on its way while its host ended.

@@ -40,10 +40,10 @@ const (
 	byeRandom = 8
 )
 
-// schedule says whom this host sends heartbeats to, and when.
+// schedule decides to whom this host sends heartbeats, and when.
 type schedule struct {
 	every   time.Duration // between rounds
-	suspect time.Duration // silence of which a host is suspected
+	suspect time.Duration // silence after which a host is suspected
 	rand    func() float64
 	hosts   *hosts
 	health  *health.Monitor
@@ -52,7 +52,7 @@ type schedule struct {
 	waiting *introductions
 
 	at       time.Duration // next round
-	round    int           // that many were sent: who comes first in this one
+	round    int           // how many were sent; decides who comes first in the next
 	fullAt   time.Duration // next heartbeats to the random ones
 	kickedAt time.Duration // when all silent hosts were last tried at once
 }
@@ -130,7 +130,7 @@ func (c *schedule) targets(now time.Duration, leaving bool) []cluster.NodeID {
 	return append(first, rest...)
 }
 
-// full are the hosts that get a heartbeat in this round though the failure
+// full lists the hosts that get a heartbeat in this round although the failure
 // detector looks after them.
 func (c *schedule) full(now time.Duration, leaving bool) map[cluster.NodeID]bool {
 	out := make(map[cluster.NodeID]bool)
@@ -190,7 +190,7 @@ func (c *schedule) retrySilent(now time.Duration) {
 	c.at = min(c.at, now)
 }
 
-// audience are the living hosts to which news go at once: all, or in a large
+// audience lists the living hosts to which news goes at once: all, or in a large
 // cluster those that hold or publish. The rest learn from heartbeats.
 func (c *schedule) audience() []cluster.NodeID {
 	st := c.elector.Status()
@@ -207,7 +207,7 @@ func (c *schedule) audience() []cluster.NodeID {
 	return out
 }
 
-// reach are the hosts that news of membership is pushed to; all others pull.
+// reach lists the hosts that news of membership is pushed to; all others pull.
 func (c *schedule) reach(now time.Duration) []cluster.NodeID {
 	if !c.health.Large() {
 		return c.targets(now, false)

@@ -18,7 +18,7 @@ import (
 	"github.com/skein-project/skein/coord/wire"
 )
 
-const tidyEvery = time.Second // between looks at what is over
+const tidyEvery = time.Second // between runs of tidy
 
 // Service is a host's part in the cluster: who is there, who holds the lease,
 // and streams to the others. Its parts say what they own; the Service is the loop
@@ -40,7 +40,7 @@ type Service struct {
 	shares   *share.Shares
 
 	duplicates *duplicates
-	tidyAt     time.Duration // next look at what is over
+	tidyAt     time.Duration // next run of tidy
 }
 
 // Run takes part in the cluster until ctx ends. On its way out it gives the
@@ -165,18 +165,18 @@ func (s *Service) due() {
 	}
 }
 
-// beat is a round of heartbeats, with what goes at its pace.
+// beat is a round of heartbeats, with what is done once a round.
 func (s *Service) beat(now time.Duration) {
 	s.beats.begin(now)
 	s.Lease.elector.Drain(s.local().Draining)
 	s.beats.look(now)
 	s.health.Round(now, s.Lease.elector.Willing(), len(s.Lease.elector.Failing()) > 0)
-	s.beats.tellDuties(now)
+	s.beats.announceDuties(now)
 	s.beats.sendRound(now, false)
 	s.views.touch()
 }
 
-// tidy does what needs a look now and then.
+// tidy does what is due once in a while, whatever happens.
 func (s *Service) tidy(now time.Duration) {
 	if now < s.tidyAt {
 		return

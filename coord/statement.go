@@ -70,7 +70,7 @@ func (w *statement) introPoints(local Local) uint32 {
 	return local.IntroPoints
 }
 
-// duties is what a host must say itself when it begins or ends.
+// duties are what a host must announce itself when they begin or end.
 type duties struct {
 	term       cluster.Term // that it holds
 	publishing bool

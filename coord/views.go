@@ -7,7 +7,7 @@ import (
 	"github.com/skein-project/skein/coord/notify"
 )
 
-// views decides when a new view is due, publishes it, and then tells of new
+// views decides when a new view is due, publishes it, and then reports new
 // members.
 type views struct {
 	make     func(now time.Duration) *View

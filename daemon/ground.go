@@ -110,7 +110,7 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*ground, fun
 // bits.
 func warnOpen(log zerolog.Logger, path string, bits fs.FileMode) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&bits != 0 {
-		log.Warn().Str("path", path).Stringer("mode", info.Mode()).Msg("others may read secrets there: chmod go= it")
+		log.Warn().Str("path", path).Stringer("mode", info.Mode()).Msg("others may read secrets there: run chmod go= on it")
 	}
 }
 

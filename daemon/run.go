@@ -205,10 +205,10 @@ func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
 	if o.host != nil {
 		do.Publisher = o.host
 	}
-	job := duty.New(do)
+	holding := duty.New(do)
 	l.start(stage{
 		name: "lease", grace: 3 * time.Second,
-		run:  func(ctx context.Context) error { return job.Run(ctx, h.peers.svc.Actions()) },
+		run:  func(ctx context.Context) error { return holding.Run(ctx, h.peers.svc.Actions()) },
 		stop: func(ctx context.Context) error { return h.peers.svc.StepDown(ctx, "", "shutdown", true) },
 	})
 }
@@ -217,11 +217,11 @@ func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
 // listener, the status socket.
 func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) error {
 	if o.host != nil {
-		door, err := d.newDoor(d.id, d.history.peers)
+		keeper, err := d.newDoor(d.id, d.history.peers)
 		if err != nil {
 			return err
 		}
-		if err := o.start(ctx, l, len(d.cfg.Onion.Targets) > 0, door); err != nil {
+		if err := o.start(ctx, l, len(d.cfg.Onion.Targets) > 0, keeper); err != nil {
 			return err
 		}
 	}

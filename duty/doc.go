@@ -6,7 +6,7 @@
 //	Acquired -> catch up -> term_start stable -> schedule -> Quiesce or Lost
 //
 // Whatever fails while the lease is held is tried again: only the lease ends a
-// term. Nothing is written before the own chain is known to be complete.
+// term. Nothing is written before this host's chain is known to be complete.
 //
 // Non-goals: it decides nothing about the lease, which is the core's, and nothing
 // about jobs, which is the scheduler's.

@@ -72,7 +72,7 @@ type Members interface {
 // Options are what a Duty needs.
 type Options struct {
 	Profile cluster.Profile
-	// Ready is closed when the own chain may be appended to.
+	// Ready is closed when this host's chain may be appended to.
 	Ready     <-chan struct{}
 	Elector   Elector
 	History   History

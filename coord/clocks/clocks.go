@@ -12,8 +12,8 @@ import (
 	"github.com/skein-project/skein/coord/clockwatch"
 )
 
-// Check is the self-check that fails after the clocks did what a lease cannot be
-// counted by.
+// Check is the self-check that fails while the clocks cannot be trusted to time a
+// lease.
 const Check = "clock"
 
 // View is what a host knows of its own wall clock.
@@ -52,9 +52,9 @@ type Options struct {
 
 	// Read is called at every turn, once the clocks are read; optional.
 	Read func()
-	// Deaf hears for how long this host could hear nobody, Suspended that no lease
-	// may be counted across this turn. Failing hears of the self-check, which is
-	// good without a reason. Changed hears that View has news.
+	// Deaf is called with the time for which this host could hear nobody, Suspended
+	// when no lease may be counted across this turn, Failing with the outcome of the
+	// self-check, which is good if reason is empty, Changed when View has changed.
 	Deaf      func(time.Duration)
 	Suspended func()
 	Failing   func(check, reason string)

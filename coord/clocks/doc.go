@@ -1,9 +1,9 @@
-// Package clocks reads this host's clocks at every turn of a loop and says what
-// became of them: it counts and logs sleep of the machine, standstills of the
-// process and jumps of the time of day, tells who must make up for them, and fails
-// a self-check while the clocks are distrusted. Package clockwatch judges.
+// Package clocks reads this host's clocks at every turn of a loop. It counts and
+// logs when the machine slept, the process stood still or the time of day jumped,
+// calls the parts that must make up for it, and fails a self-check while the
+// clocks are distrusted. Package clockwatch judges.
 //
-// Non-goals: setting a clock; what the others' clocks say, but for their median.
+// Non-goals: setting a clock; other hosts' clocks, but for the median offset.
 //
 // Goroutines: none. Clocks belongs to one owner.
 package clocks

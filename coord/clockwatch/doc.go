@@ -1,10 +1,10 @@
 // Package clockwatch compares a host's clocks from turn to turn of a loop: one
-// that goes on in suspend, one that does not, and the time of day. It finds
-// sleep of the machine, standstills of the process and jumps of the time of day,
-// none of which a lease can be counted by.
+// that goes on in suspend, one that does not, and the time of day. It finds out
+// when the machine slept, the process stood still or the time of day jumped: no
+// lease can be timed across any of these.
 //
-// A forward jump of the time of day counts as the end of the lease, since it is
-// what a machine sees that was stopped from outside together with all its
+// A forward jump of the time of day counts as the end of the lease, since that is
+// what a machine sees that was paused from outside together with all its
 // clocks. A jump or a standstill of more than a quarter of the lease makes the
 // clocks distrusted for as long.
 //

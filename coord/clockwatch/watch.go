@@ -14,13 +14,13 @@ type Reading struct {
 
 // Watch remembers the last turn. Start it before the first.
 type Watch struct {
-	limit time.Duration // a quarter of the lease
-	last  Reading
-	waits time.Duration // since when the loop waits, and
-	slept time.Duration // for how long it means to
-	// distrusted says that the clocks are, until till.
+	limit   time.Duration // a quarter of the lease
+	last    Reading
+	ended   time.Duration // when the last turn did
+	planned time.Duration // how long the loop meant to wait after it
+	// distrusted says that the clocks are, until until.
 	distrusted bool
-	till       time.Duration
+	until      time.Duration
 }
 
 // Found is what one turn found; zero durations mean nothing.
@@ -32,7 +32,7 @@ type Found struct {
 	// the machine was not seen to sleep.
 	Expired bool
 	// Distrust says why the clocks are distrusted from now on, Trusted that they
-	// are so no longer.
+	// no longer are.
 	Distrust string
 	Trusted  bool
 }
@@ -41,10 +41,10 @@ type Found struct {
 func New(lease time.Duration) *Watch { return &Watch{limit: lease / 4} }
 
 // Start begins at r.
-func (w *Watch) Start(r Reading) { w.last, w.waits = r, r.Now }
+func (w *Watch) Start(r Reading) { w.last, w.ended = r, r.Now }
 
 // Waits notes that the turn is over, and for how long the loop means to wait.
-func (w *Watch) Waits(now, planned time.Duration) { w.waits, w.slept = now, planned }
+func (w *Watch) Waits(now, planned time.Duration) { w.ended, w.planned = now, planned }
 
 // Turn compares r with the last turn. Jumps of the time of day count from half
 // the tolerance of timestamps, or a quarter of the lease if that is less.
@@ -53,8 +53,8 @@ func (w *Watch) Turn(r Reading, tolerance time.Duration) Found {
 	asleep := ran - (r.Mono - w.last.Mono)
 	jump := r.Wall.Sub(w.last.Wall) - ran
 	// The last turn may have taken long, and this one may come late.
-	late := (w.waits - w.last.Now) + max(0, r.Now-w.waits-w.slept) - asleep
-	w.last, w.waits, w.slept = r, r.Now, 0
+	late := (w.ended - w.last.Now) + max(0, r.Now-w.ended-w.planned) - asleep
+	w.last, w.ended, w.planned = r, r.Now, 0
 	var f Found
 	if asleep > w.limit {
 		f.Slept = asleep
@@ -72,8 +72,8 @@ func (w *Watch) Turn(r Reading, tolerance time.Duration) Found {
 	}
 	switch {
 	case f.Distrust != "":
-		w.distrusted, w.till = true, r.Now+w.limit
-	case w.distrusted && r.Now >= w.till:
+		w.distrusted, w.until = true, r.Now+w.limit
+	case w.distrusted && r.Now >= w.until:
 		w.distrusted, f.Trusted = false, true
 	}
 	return f

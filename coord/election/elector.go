@@ -195,11 +195,11 @@ func (e *Elector) Step(ev lease.Event) {
 	} else if next.until < cur.until {
 		e.auth.bound.Store(next)
 	}
-	told := 0
+	delivered := 0
 	for i, a := range acts {
 		if p, ok := a.(lease.Persist); ok && !e.votes.save(p.Vote) {
 			e.auth.bound.Store(&bound{})
-			e.tell(acts[told:i])
+			e.tell(acts[delivered:i])
 			e.SetFailing(voteCheck, "vote record cannot be saved")
 			return
 		}
@@ -207,12 +207,12 @@ func (e *Elector) Step(ev lease.Event) {
 		if _, ok := a.(lease.Acquired); ok {
 			// What gives the right to act is saved; what follows is not part of it.
 			e.auth.bound.Store(next)
-			e.tell(acts[told : i+1])
-			told = i + 1
+			e.tell(acts[delivered : i+1])
+			delivered = i + 1
 		}
 	}
 	e.auth.bound.Store(next)
-	e.tell(acts[told:])
+	e.tell(acts[delivered:])
 }
 
 // carryOut does what an action asks of this host's voice.
@@ -392,7 +392,7 @@ func (e *Elector) noteAbstaining(reason string) {
 	if abstains {
 		e.log.Error().Str("reason", reason).Msg("vote record lost: this host abstains until it is admitted again")
 	} else {
-		e.log.Info().Msg("this host abstains no longer: it may become a voter again")
+		e.log.Info().Msg("this host no longer abstains: it may become a voter again")
 	}
 }
 

@@ -21,8 +21,8 @@ const (
 	ReasonConfigProof wire.Reason = "config_proof" // voter configuration that its issuer did not sign
 )
 
-// ErrVoteLost says that the saved vote record is damaged or an old one: what
-// this voter promised is not known. It goes on and abstains.
+// ErrVoteLost says that the saved vote record is damaged or an old one, so that it
+// is not known what this voter promised. It goes on and abstains.
 var ErrVoteLost = errors.New("vote record lost")
 
 // Store keeps the vote record across restarts.
@@ -60,8 +60,8 @@ type Options struct {
 	Send   func(to cluster.NodeID, kind wire.Type, payload any) error
 	Reject func(from cluster.NodeID, err error)
 	Judge  func(from cluster.NodeID, profile cluster.Profile) error
-	// Key returns the identity key of a member, Former those that a host had
-	// which is no longer one.
+	// KeyOf returns the identity key of a member, Former those of a host that was
+	// one.
 	KeyOf  func(cluster.NodeID) (ed25519.PublicKey, bool)
 	Former func(cluster.NodeID) []ed25519.PublicKey
 	// Changed is called when something that a view shows may have changed;

@@ -24,24 +24,24 @@ type Options struct {
 	Now  func() time.Duration
 	Wall func() time.Time
 	Net  *transport.Transport
-	// Post runs a function on the owner's goroutine some time, Call waits for it.
+	// Post runs a function on the owner's goroutine later, Call waits for it.
 	// Go starts a goroutine whose context ends with the owner; it reports whether
 	// the owner runs.
 	Post func(func())
 	Call func(context.Context, func()) error
 	Go   func(func(context.Context)) bool
 
-	// Changed hears what records did to the membership and which new
-	// contradictions they show; Stored comes after every change of the table,
-	// before the change is passed on; Merged after that.
+	// Changed is called with what records did to the membership and which new
+	// contradictions they show; Stored after every change of the table, before it
+	// is passed on; Merged after that.
 	Changed func(member.Change, []member.Evidence)
 	Stored  func()
 	Merged  func(ch member.Change, from cluster.NodeID, push bool)
-	// Reach are the hosts that news are pushed to, Alive whether one is.
+	// Reach lists the hosts that news is pushed to. Alive reports whether one is.
 	Reach func() []cluster.NodeID
 	Alive func(cluster.NodeID) bool
-	// TimedOut hears of a member whose answer did not come: perhaps full packets
-	// do not get through.
+	// TimedOut is called with a member that did not answer: perhaps full-size
+	// packets do not get through.
 	TimedOut func(cluster.NodeID)
 
 	Logger     zerolog.Logger

@@ -30,7 +30,7 @@ const (
 	maxPulls       = 4  // at once, of all peers
 )
 
-// Limits are what a peer that asks without end gets; an honest one asks
+// Limits bound what a peer that asks without end gets; an honest one asks
 // once a second at most, and not twice at once.
 var Limits = transport.Limits{Peer: 2, All: 64, Rate: 5, Burst: 30}
 
@@ -102,7 +102,7 @@ func (r *Records) pulled(node cluster.NodeID, stored bool, err error) {
 	}
 	r.outcomes.WithLabelValues(outcome).Inc()
 	if err != nil && r.o.Gate.Pass("pull/"+string(node)) {
-		r.o.Logger.Warn().Err(err).Str("peer", string(node)).Msg("pull of membership records")
+		r.o.Logger.Warn().Err(err).Str("peer", string(node)).Msg("membership records not pulled")
 	}
 	ps := r.pulls[node]
 	if ps == nil {

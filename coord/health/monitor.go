@@ -183,7 +183,7 @@ func (m *Monitor) Incarnation() uint64 { return m.core.Incarnation() }
 // Score is how unwell this host finds itself, from 0 to 8.
 func (m *Monitor) Score() int { return m.core.Score() }
 
-// Slower is n, and less the less well this host is, at least 2.
+// Slower scales n down as Score rises, to no less than 2.
 func (m *Monitor) Slower(n int) int { return max(2, n/(1+m.core.Score())) }
 
 // Heard notes a sign of life of node at that local time. It reports whether node

@@ -18,18 +18,18 @@ import (
 type Options struct {
 	Self   cluster.NodeID
 	Boot   uint64       // of this start, from 1
-	Seed   uint64       // of what is left to chance
+	Seed   uint64       // of random choices
 	Timing lease.Timing // of the profile: Heartbeat, Suspect and Grace count here
 	Now    func() time.Duration
 
-	// Others are the other members, each with whether a heartbeat of it came since
-	// this host started. Lease is the lease as this host sees it.
+	// Others yields the other members, each with whether a heartbeat of it came
+	// since this host started. Lease is the lease as this host sees it.
 	Others iter.Seq2[cluster.NodeID, bool]
 	Lease  func() lease.Status
 
-	// Send sends a message of swim. Changed hears of each change of a host's
-	// health, Informed what others say of whether a host stands for the lease,
-	// Answered of the answer to a probe that was sent at that local time.
+	// Send sends a message of swim. Changed is called with each change of a host's
+	// health, Informed with what others say of whether a host stands for the lease,
+	// Answered with the answer to a probe that was sent at that local time.
 	Send     func(swim.Send)
 	Changed  func(member.Transition)
 	Informed func(node cluster.NodeID, eligible bool)

@@ -11,9 +11,9 @@ import (
 // and counted.
 const maxNotices = 256
 
-// Notifier calls the hooks, so that a slow one delays nobody else. Of members
-// and health what waits is the latest state, so that it is bounded by the
-// number of members. Notices come first: they are about how that state came.
+// Notifier calls the hooks. Of members and health what waits is the latest state,
+// so that it is bounded by the number of members. Notices come first: they are
+// about how that state came about.
 type Notifier struct {
 	onMembers func([]cluster.Member)
 	onHealth  func(cluster.NodeID, cluster.Health)

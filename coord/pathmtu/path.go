@@ -19,7 +19,7 @@ type arrival struct {
 	at   time.Duration
 }
 
-// Again has the path probed at the next look: it may be another one.
+// Again has the path probed by the next Look: it may be another one.
 func (p *Path) Again() { p.next = 0 }
 
 // Proven is the largest MTU of the mesh at which full packets were seen to

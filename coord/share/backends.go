@@ -92,7 +92,7 @@ func (s *Shares) OnBackends(d transport.Delivery, b wire.BackendUnhealthy) {
 	p.backends = peerBackends{b.All(), s.o.Now(), d.Msg.Boot, d.Msg.Seq}
 }
 
-// Tidy repeats the own report, and forgets those of hosts that stopped
+// Tidy repeats this host's report, and forgets those of hosts that stopped
 // repeating theirs or were started again.
 func (s *Shares) Tidy(now time.Duration) {
 	s.sendBackends(now)

@@ -27,13 +27,13 @@ type Options struct {
 	Net Net
 	// Wall is the time of day.
 	Wall func() time.Time
-	// Post runs a function on the owner's goroutine some time, Call waits for it.
+	// Post runs a function on the owner's goroutine later, Call waits for it.
 	// Go starts a goroutine whose context ends with the owner; it reports whether
 	// the owner runs.
 	Post func(func())
 	Call func(context.Context, func()) error
 	Go   func(func(context.Context)) bool
-	// Audience are the living hosts to which news go at once. Large says that the
+	// Audience lists the living hosts to which news goes at once. Large says that the
 	// cluster has more hosts than get heartbeats directly, Keeps that this host
 	// publishes or holds and so keeps the shares of a large cluster too.
 	Audience func() []cluster.NodeID

@@ -1,6 +1,6 @@
-// Package token is an invite as it is handed to a new host: the text, the names of
-// invites, from which every member knows whose they are, and secrets that cannot
-// be printed.
+// Package token is an invite as it is handed to a new host: its text, the ids of
+// invites, from which every member can tell who issued them, and secrets that
+// cannot be printed.
 //
 // Non-goals: which invites there are, and admitting anybody (package join).
 //
