@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// Confirm asks on a terminal whether to go on. Elsewhere nobody could answer:
-// there --yes says so beforehand.
-func (a *App) Confirm(what string) error {
+// Confirm asks on a terminal whether to do what the phrase says, like "remove n4
+// from the cluster". Elsewhere nobody could answer: there --yes says so beforehand,
+// and without it nothing is done.
+func (a *App) Confirm(format string, args ...any) error {
 	if a.yes {
 		return nil
 	}
+	what := fmt.Sprintf(format, args...)
 	if a.ErrWidth == 0 {
-		return Usagef("%s", lowerFirst(what)).WithHint("give --yes to do that without being asked")
+		return Usagef("nothing done: this would %s", what).WithHint("give --yes to do it without being asked")
 	}
-	fmt.Fprintf(a.Err, "%s Go on? [y/N] ", what)
+	fmt.Fprintf(a.Err, "This will %s. Go on? [y/N] ", what)
 	line, err := bufio.NewReader(io.LimitReader(a.In, 64)).ReadString('\n')
 	if err != nil && line == "" {
 		fmt.Fprintln(a.Err)

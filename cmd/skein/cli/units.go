@@ -211,5 +211,3 @@ func ParseSince(s string, now time.Time) (time.Time, event.Cursor, error) {
 	}
 	return time.Time{}, nil, Usagef("--since: %q is neither an age like 10m, nor a time like 2026-01-02T15:04:05Z, nor a position like n1/1:5,n2/1:7", s)
 }
-
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }

@@ -32,7 +32,7 @@ func leaveCommand(a *cli.App) *cobra.Command {
 			"again: to come back it needs an empty state directory, another name and a token. For\n" +
 			"a pause, just stop the daemon.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.Confirm("This host leaves the cluster for good, and its daemon ends."); err != nil {
+			if err := a.Confirm("take this host out of the cluster for good and end its daemon"); err != nil {
 				return err
 			}
 			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
@@ -71,7 +71,7 @@ func removeCommand(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := a.Confirm(what); err != nil {
+				if err := a.Confirm("remove %s from the cluster for good", what); err != nil {
 					return err
 				}
 				r, err := c.Remove(ctx, node, reason)
@@ -91,9 +91,10 @@ func removeCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// whatIsRemoved says in a sentence which host it is.
+// whatIsRemoved says which host it is. One that nobody knows is refused here, before
+// anybody is asked.
 func whatIsRemoved(ctx context.Context, c *api.Client, node cluster.NodeID) (string, error) {
-	m, err := c.Members(ctx)
+	m, _, err := cli.Fetch[api.Members](ctx, c, "/v1/members?all=true")
 	if err != nil {
 		return "", err
 	}
@@ -102,11 +103,13 @@ func whatIsRemoved(ctx context.Context, c *api.Client, node cluster.NodeID) (str
 			continue
 		}
 		seen := "never heard of"
-		if x.SeenSeconds != nil {
+		switch {
+		case x.GoneAt != nil:
+			seen = "gone " + cli.When(*x.GoneAt, m.ObservedAt, false) + " ago"
+		case x.SeenSeconds != nil:
 			seen = "seen " + cli.AgeOf(x.SeenSeconds) + " ago"
 		}
-		return fmt.Sprintf("%s (%s, %s, %s) is removed from the cluster for good.", node, cli.OrDash(x.Addr), cli.OrDash(stateOf(x)), seen), nil
+		return fmt.Sprintf("%s (%s, %s, %s)", node, cli.OrDash(x.Addr), cli.OrDash(stateOf(x)), seen), nil
 	}
-	// The daemon knows better: it may be removed already.
-	return fmt.Sprintf("%s is removed from the cluster for good.", node), nil
+	return "", cli.Failf(cli.ExitNotFound, "no member %s", node).WithHint("see `skein members --all`")
 }

@@ -115,7 +115,7 @@ func leaseRecover(a *cli.App, d Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.Confirm("This host becomes the only voter, whoever else votes now."); err != nil {
+			if err := a.Confirm("make this host the only voter, whoever else votes now"); err != nil {
 				return err
 			}
 			r, err := d.RecoverLease(cfg, fmt.Sprintf("uid:%d", os.Getuid()))

@@ -371,7 +371,7 @@ func onionRemove(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove ADDRESS", Short: "Stop serving an address; its key stays", Args: cli.Exactly(1, "ADDRESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.Confirm("Nobody will find " + args[0] + " any more."); err != nil {
+			if err := a.Confirm("stop serving %s, which nobody will find then", args[0]); err != nil {
 				return err
 			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {

@@ -115,7 +115,7 @@ func setVoters(a *cli.App, ctx context.Context, req api.VotersRequest) error {
 			if err := knownVoters(now, req); err != nil {
 				return err
 			}
-			if err := a.Confirm(votersQuestion(now, req)); err != nil {
+			if err := a.Confirm("%s", votersQuestion(now, req)); err != nil {
 				return err
 			}
 		}
@@ -151,7 +151,7 @@ func votersQuestion(now api.Voters, req api.VotersRequest) string {
 	what := "stay"
 	switch {
 	case req.Auto:
-		what = "are chosen by the holder"
+		what = "be chosen by the holder"
 	case req.Remove != "":
 		what = fmt.Sprintf("go on without %s", req.Remove)
 	case len(req.Voters) > 0:
@@ -160,7 +160,7 @@ func votersQuestion(now api.Voters, req api.VotersRequest) string {
 	if req.Mode != "" {
 		what += fmt.Sprintf(", mode %s", req.Mode)
 	}
-	return fmt.Sprintf("The voters, now %s in mode %s, %s.", cli.Joined(now.Config.Voters), cli.OrDash(now.Config.Mode), what)
+	return fmt.Sprintf("have the voters, now %s in mode %s, %s", cli.Joined(now.Config.Voters), cli.OrDash(now.Config.Mode), what)
 }
 
 func votersWanted(v api.Voters) string {

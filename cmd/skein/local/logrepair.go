@@ -36,7 +36,7 @@ func logRepair(a *cli.App, d Options) *cobra.Command {
 				}
 			}
 			if acceptLoss {
-				if err := a.Confirm("Events that no other host has are given up."); err != nil {
+				if err := a.Confirm("give up events that no other host has"); err != nil {
 					return err
 				}
 			}

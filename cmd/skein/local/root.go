@@ -33,7 +33,7 @@ func rootExport(a *cli.App, d Options) *cobra.Command {
 				return cli.Failf(cli.ExitFailed, "--out: %s", err)
 			}
 			if remove {
-				if err := a.Confirm("The root key is moved to " + out + " and removed from this host."); err != nil {
+				if err := a.Confirm("move the root key to %s and remove it from this host", out); err != nil {
 					return err
 				}
 			}
