@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,6 +23,7 @@ type eventLog interface {
 	View(func(*state.State))
 	After(ctx context.Context, at event.Cursor, f store.Filter) iter.Seq2[event.Event, error]
 	Oldest() event.Cursor
+	Heads() []event.Head
 	Changed() <-chan struct{}
 	Snapshots() snapshots.Status
 	TakeSnapshot(ctx context.Context, actor string) (snapshots.Info, error)
@@ -35,6 +37,14 @@ type logs struct {
 	remote *forward.Router
 	checks *logChecks
 	logger zerolog.Logger
+}
+
+// Knows implements status.EventReader.
+func (l *logs) Knows(node cluster.NodeID) bool {
+	if _, ok := l.roster.Member(node); ok || l.roster.IsRetired(node) {
+		return true
+	}
+	return slices.ContainsFunc(l.log.Heads(), func(h event.Head) bool { return h.Source.Node == node })
 }
 
 // Void implements status.EventReader.

@@ -152,6 +152,8 @@ func watchLocal(ctx context.Context, sched *scheduler.Scheduler, log *memoryLog,
 				out = convert.Job(job, rate, now)
 				convert.JobDetails(&out, job, s.Open(id))
 				out.Holder, out.Term = localNode, localTerm
+				applied, _, _ := s.Counts()
+				out.Header = api.NewHeader(localNode, now, applied)
 			}
 		})
 		return out

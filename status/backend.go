@@ -125,6 +125,9 @@ type EventReader interface {
 	// that goes on from at after the next change misses nothing. Events that
 	// are no longer kept are refused with code compacted. An error ends it.
 	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error]
+	// Knows reports whether a host of that name is or was a member, or wrote
+	// events.
+	Knows(node cluster.NodeID) bool
 	// Void reports whether an event has no say, because a higher term has fenced
 	// it off.
 	Void(e event.Event) bool

@@ -44,6 +44,9 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if q.Node != "" && !hs.backend.Knows(q.Node) {
+		return api.Errorf(api.CodeNotFound, "no host %s: it is no member, and the log has no event of it", q.Node).WithHint("see `skein members --all`")
+	}
 	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}
 		return es.run(ctx)

@@ -56,6 +56,9 @@ func TestPositions(t *testing.T) {
 	if got := lines("since=2026-01-02T03:00:05Z&kind=host_*,publishing"); len(got) != 2 {
 		t.Errorf("since a time: %q", got)
 	}
+	if code, _, text := r.ask(t, http.MethodGet, "/v1/events?node=n99", ""); code != http.StatusNotFound || !strings.Contains(text, "no host n99") {
+		t.Errorf("events of a host that never was: %d %s", code, text)
+	}
 	for _, bad := range []string{
 		"since=soon", "since=n1/1", "limit=0", "limit=-1", "limit=x", "kind=nope", "kind=host_started,", "kind=[", "follow=perhaps",
 		"after=n1/1:1&since=n1/1:1", "node=_", "nonsense=1", "kind=" + strings.Repeat("lease_*,", 200),

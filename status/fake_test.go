@@ -202,6 +202,8 @@ func (f *fake) Workers(context.Context) (api.Workers, error) {
 	return api.Workers{Workers: []api.Worker{{Node: "n1"}}}, nil
 }
 
+func (f *fake) Knows(node cluster.NodeID) bool { return node != "n99" }
+
 func (f *fake) Void(e event.Event) bool { return e.Term == 666 }
 
 func (f *fake) Oldest() api.Cursor {

@@ -213,6 +213,11 @@ func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) 
 	return api.Members{Members: list}, nil
 }
 
+func (f *fakeCluster) Knows(node cluster.NodeID) bool {
+	m, err := f.Members(context.Background(), true)
+	return err == nil && slices.ContainsFunc(m.Members, func(x api.Member) bool { return x.Node == node })
+}
+
 func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {
 	return api.Mesh{
 		MeshSummary: api.MeshSummary{Backend: "kernel", Interface: "skein0", Address: "10.86.0.2", PeerCount: 3},

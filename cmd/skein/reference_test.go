@@ -32,7 +32,7 @@ const referenceHead = `# Commands
 Generated from the program's own help by the tests of ` + "`cmd/skein`" + `.
 
 ` + "`skein run`" + ` is the daemon; every other command is a client of its socket or works on the state directory. Results go to
-stdout, everything else to stderr. ` + "`-o tsv` and `-o csv`" + ` are for scripts: seconds and bytes are plain numbers. ` + "`-o json`" + ` is the API's body. Flags override the
+stdout, everything else to stderr. ` + "`-o tsv` and `-o csv`" + ` are for scripts: seconds and bytes are plain numbers; what is not known is ` + "`-`" + ` in tsv and an empty cell in csv. ` + "`-o json`" + ` is the API's body. Flags override the
 environment (` + "`SKEIN_SOCKET`, `SKEIN_CONFIG`, `SKEIN_TIMEOUT`, `SKEIN_OUTPUT`, `SKEIN_COLOR`" + `), which overrides the
 configuration file. Commands that end a membership ask for confirmation on a terminal and need ` + "`--yes`" + ` elsewhere.
 
@@ -46,7 +46,7 @@ configuration file. Commands that end a membership ask for confirmation on a ter
 | 5 | not permitted |
 | 6 | the daemon answers and something is degraded (` + "`status`, `doctor`" + `) |
 | 7 | timed out; a followed job ended as timeout |
-| 8 | the goal was missed: a followed job ended as failed, partial or cancelled (` + "`job run|status|results --follow`, `wait --for job=`" + `) |
+| 8 | the goal was missed: a followed job ended as failed, partial or cancelled (` + "`job run\\|status\\|results --follow`, `wait --for job=`" + `) |
 | 130 | interrupted |
 
 ` + "`check` alone exits 0 ok, 1 warning, 2 critical, 3 unknown." + `

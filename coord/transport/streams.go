@@ -6,11 +6,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -147,8 +149,12 @@ func (s *streams) accept(
 			reason = "busy"
 		}
 		s.m.streamErrors.WithLabelValues(reason).Inc()
-		if s.gate.Pass("stream/" + reason) {
-			s.log.Warn().Err(err).Stringer("addr", conn.RemoteAddr()).Msg("stream refused")
+		level := zerolog.WarnLevel
+		if hungUp(err) {
+			level = zerolog.DebugLevel // it no longer wants it: as when its daemon stops, or found another way
+		}
+		if s.gate.Pass("stream/" + reason + "/" + level.String()) {
+			s.log.WithLevel(level).Err(err).Stringer("addr", conn.RemoteAddr()).Msg("stream refused")
 		}
 		return
 	}
@@ -160,6 +166,9 @@ func (s *streams) accept(
 	}
 	_ = c.Close() // the handler may have closed it
 }
+
+// hungUp reports whether the other end gave up before anything was wrong.
+func hungUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
 func (s *streams) handshakeIn(ctx context.Context, conn net.Conn) (*streamConn, string, error) {
 	from, ok := connAddr(conn)

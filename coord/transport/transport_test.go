@@ -1,10 +1,12 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +35,12 @@ func members() []cluster.Member {
 // test ends. It needs nobody who knows what messages mean.
 func at(t *testing.T, n *simnet.Network, m cluster.Member) *Transport {
 	t.Helper()
+	return logged(t, n, m, zerolog.Nop())
+}
+
+// logged is at with a log.
+func logged(t *testing.T, n *simnet.Network, m cluster.Member, log zerolog.Logger) *Transport {
+	t.Helper()
 	host := n.Host(m.IP4)
 	pc, err := host.ListenPacket(51821)
 	if err != nil {
@@ -48,7 +56,7 @@ func at(t *testing.T, n *simnet.Network, m cluster.Member) *Transport {
 		Self: m.Node, Key: seedKey(string(m.Node)), Boot: 1, PacketConn: pc, Listener: ln, DialTCP: host.Dial, Port: 51821,
 		Heartbeat: time.Second, Suspect: 3 * time.Second, Tolerance: 5 * time.Second, Now: now, Wall: time.Now,
 		Rand: func() float64 { return 0.5 }, Post: func(f func()) { f() }, OnPath: func(path.Changed) {},
-		Logger: zerolog.Nop(), Gate: loglimit.New(now, time.Second),
+		Logger: log, Gate: loglimit.New(now, time.Second),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +120,33 @@ func TestTransport(t *testing.T) {
 		}
 		if err := b.Send("host-a", wire.TypeHeartbeat, nil); !errors.Is(err, ErrNotMember) {
 			t.Errorf("to a removed member: %v", err)
+		}
+	})
+}
+
+// TestHangingUpIsNoWarning: a member that ends a stream before it began is nothing
+// that an operator must see; a stranger is.
+func TestHangingUpIsNoWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, ms := simnet.New(1, simnet.Link{}), members()
+		var log bytes.Buffer
+		b := logged(t, n, ms[1], zerolog.New(zerolog.SyncWriter(&log)))
+		dial := func(from netip.Addr) {
+			conn, err := n.Host(from).Dial(t.Context(), netip.AddrPortFrom(ms[1].IP4, 51821))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close() // at once
+			synctest.Wait()
+		}
+		dial(ms[0].IP4)
+		if got := log.String(); !strings.Contains(got, `"level":"debug"`) || strings.Contains(got, `"level":"warn"`) || !strings.Contains(got, "stream of host-a: EOF") {
+			t.Errorf("a member hung up: %s", got)
+		}
+		b.SetMembers(ms[1:])
+		dial(ms[0].IP4)
+		if got := log.String(); strings.Count(got, `"level":"warn"`) != 1 || !strings.Contains(got, ErrNotMember.Error()) {
+			t.Errorf("a stranger hung up: %s", got)
 		}
 	})
 }

@@ -183,6 +183,9 @@ func TestLocalJobEqualsCluster(t *testing.T) {
 	if got.State != job.Completed || !reflect.DeepEqual(got.Aggregates, want.Aggregates) || got.Iterations != want.Iterations {
 		t.Errorf("locally %s %v %+v\nin the cluster %v %+v", got.State, got.Iterations, got.Aggregates, want.Iterations, want.Aggregates)
 	}
+	if got.APIVersion != want.APIVersion || got.Node != "local" || got.ObservedAt.Before(got.SubmittedAt) || got.SubmittedAt.IsZero() || got.FinishedAt == nil {
+		t.Errorf("header %+v, submitted %s, finished %v", got.Header, got.SubmittedAt, got.FinishedAt)
+	}
 
 	local.Module = []byte("no module")
 	if _, err := offline.RunLocal(ctx, local); err == nil {

@@ -130,9 +130,10 @@ func (a *App) socketHint(e *api.UnreachableError) string {
 	switch {
 	case errors.Is(e.Err, fs.ErrPermission):
 		if group := socketGroup(e.Target); group != "" {
-			return fmt.Sprintf("your user may not open the socket: join its group (`usermod -aG %s $USER`, then log in again), or become root", group)
+			return fmt.Sprintf("your user may not open the socket: join its group, `usermod -aG %s $USER`, then log in again", group)
 		}
-		return "your user may not open the socket: become root, or the user of the daemon"
+		return "your user may not open the socket: that of the daemon's unit is for the group skein, `usermod -aG skein $USER`, then log in again; " +
+			"that of a daemon started by hand is for its user"
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
 		return "nothing listens there: the daemon is not running, see `systemctl status skein`"
 	case errors.Is(e.Err, fs.ErrNotExist):

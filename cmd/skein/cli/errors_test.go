@@ -37,7 +37,7 @@ func TestSocketHints(t *testing.T) {
 		err                error
 		want               string
 	}{
-		{"group", "", "/run/skein/skein.sock", syscall.EACCES, "become root"},
+		{"group", "", "/run/skein/skein.sock", syscall.EACCES, "usermod -aG skein $USER"},
 		{"inactive", "", "/run/skein/skein.sock", syscall.ENOENT, "systemctl start skein"},
 		{"stale", "", "/run/skein/skein.sock", syscall.ECONNREFUSED, "systemctl status skein"},
 		{"wrong path", dir + "/x", dir + "/x", syscall.ENOENT, "wrong path? The daemon's socket is normally /run/skein/skein.sock"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -188,10 +189,19 @@ func WriteTSV(w io.Writer, t Table) {
 }
 
 // WriteCSV writes the same cells as RFC 4180 wants them, but for the ends of
-// lines.
+// lines. What is not known is an empty cell there: a column of numbers stays one.
 func WriteCSV(w io.Writer, t Table) {
 	c := csv.NewWriter(w)
-	_ = c.WriteAll(t.lines()) // w keeps its error
+	for _, row := range t.lines() {
+		cells := slices.Clone(row)
+		for i, cell := range cells {
+			if cell == Unknown {
+				cells[i] = ""
+			}
+		}
+		_ = c.Write(cells) // w keeps its error
+	}
+	c.Flush()
 }
 
 // lines are the head, if there is one, and the rows.

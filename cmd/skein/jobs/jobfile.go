@@ -49,11 +49,14 @@ func newJobText() *jobText {
 // readJobFile reads a job file. What it uploads is named from its directory.
 func readJobFile(path string) (*jobText, error) {
 	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxJobFile {
+	if err != nil {
+		return nil, cli.Usagef("--file: %s", err)
+	}
+	if info.Size() > maxJobFile {
 		return nil, cli.Usagef("--file: %s has %d bytes, at most %d are allowed", path, info.Size(), maxJobFile)
 	}
-	text, err1 := os.ReadFile(path)
-	if err := errors.Join(err, err1); err != nil {
+	text, err := os.ReadFile(path)
+	if err != nil {
 		return nil, cli.Usagef("--file: %s", err)
 	}
 	t := newJobText()

@@ -36,12 +36,14 @@ func diagnose(a *cli.App, cmd *cobra.Command, d Options, pre bool) error {
 	if err != nil {
 		cfg = config.Default()
 	}
-	answered := false
+	answered, header := false, api.NewHeader(cfg.Node.Name, time.Now(), 0)
 	if !pre {
 		got, err := askDoctor(a, cmd)
-		answered = err == nil
+		if answered = err == nil; answered {
+			header = got.Header
+		}
 		list = append(list, daemonFinding(a, cmd, err))
-		list = append(list, got...)
+		list = append(list, got.Findings...)
 	}
 	// The daemon examines its own host best: with its rights, in its namespaces.
 	switch {
@@ -55,9 +57,7 @@ func diagnose(a *cli.App, cmd *cobra.Command, d Options, pre bool) error {
 	}
 	a.Code = doctorCode(list)
 	return a.Show(cli.View{
-		Body: struct {
-			Findings []api.Finding `json:"findings"`
-		}{list},
+		Body:  api.Doctor{Header: header, Findings: list},
 		Items: cli.Items(list),
 		Page:  func(w io.Writer) { doctorPage(a, w, list) },
 		Table: func(cli.Form) cli.Table {
@@ -70,10 +70,10 @@ func diagnose(a *cli.App, cmd *cobra.Command, d Options, pre bool) error {
 	})
 }
 
-func askDoctor(a *cli.App, cmd *cobra.Command) (list []api.Finding, err error) {
+func askDoctor(a *cli.App, cmd *cobra.Command) (d api.Doctor, err error) {
 	c, err := a.Client()
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	defer c.Close()
 	ctx, cancel := a.Limited(cmd.Context())
@@ -81,11 +81,11 @@ func askDoctor(a *cli.App, cmd *cobra.Command) (list []api.Finding, err error) {
 	for {
 		d, err := c.Doctor(ctx)
 		if !api.IsCode(err, api.CodeOverloaded) {
-			return d.Findings, err
+			return d, err
 		}
 		select { // somebody else asked: that takes seconds at most
 		case <-ctx.Done():
-			return nil, err
+			return d, err
 		case <-time.After(cli.PollPause):
 		}
 	}
