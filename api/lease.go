@@ -70,11 +70,16 @@ type LeaseHistory struct {
 
 // TermRecord is one past or present term.
 type TermRecord struct {
-	Term      cluster.Term     `json:"term"`
-	Holder    cluster.NodeID   `json:"holder"`
-	StartedAt time.Time        `json:"started_at"`
-	EndedAt   *time.Time       `json:"ended_at"` // null: not ended, or nobody saw the end
-	Cause     string           `json:"cause"`    // why it ended, as its holder says; "expired": it said nothing; empty: not ended
+	Term      cluster.Term   `json:"term"`
+	Holder    cluster.NodeID `json:"holder"`
+	StartedAt time.Time      `json:"started_at"`
+	// EndedAt is when its authority ended, at the latest: as its holder says, or
+	// when the next term began, which waits for that; null: not ended, or not known.
+	// ToldAt is when its holder wrote of the end, if that was only later, as after
+	// it was stopped or cut off: what it wrote in between is void; else null.
+	EndedAt   *time.Time       `json:"ended_at"`
+	ToldAt    *time.Time       `json:"told_at"`
+	Cause     string           `json:"cause"` // why it ended, as its holder says; "expired": it said nothing; empty: not ended
 	Successor cluster.NodeID   `json:"successor"`
 	Previous  cluster.NodeID   `json:"previous"`
 	Grants    []cluster.NodeID `json:"grants"`

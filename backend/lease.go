@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/skein-project/skein/api"
@@ -70,21 +69,7 @@ func (l *leases) Lease(context.Context) (api.Lease, error) {
 func (l *leases) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 	var terms []state.Term
 	l.log.View(func(s *state.State) { terms = s.Terms() })
-	out := api.LeaseHistory{Terms: make([]api.TermRecord, 0, len(terms))}
-	for i, t := range slices.Backward(terms) {
-		r := api.TermRecord{
-			Term: t.Term, Holder: t.Holder, StartedAt: t.Started.Time(), Cause: t.Reason, Successor: t.Successor,
-			Previous: t.Previous, Grants: append([]cluster.NodeID{}, t.Grants...), Voters: append([]cluster.NodeID{}, t.Voters...),
-		}
-		if t.Released != 0 {
-			r.EndedAt = new(t.Released.Time())
-		} else if i+1 < len(terms) {
-			// A later term began and the holder did not release its own: it died.
-			r.Cause, r.Successor = "expired", terms[i+1].Holder
-		}
-		out.Terms = append(out.Terms, r)
-	}
-	return out, nil
+	return api.LeaseHistory{Terms: convert.Terms(terms)}, nil
 }
 
 // showVotersTime bounds asking the holder, which knows more of the voters.

@@ -53,6 +53,9 @@ func leaseTable(l api.Lease, f cli.Form) cli.Table {
 func leaseHistory(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "history", Short: "Past terms and why they ended", Args: cli.Exactly(0, ""),
+		Long: "ENDED is when a term's authority ended, at the latest: as its holder says, or when\n" +
+			"the next term began, which waits for that. LATE is how much later its holder wrote\n" +
+			"of the end, since it was stopped or cut off: what it wrote in between is void.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				h, raw, err := cli.Fetch[api.LeaseHistory](ctx, c, "/v1/lease/history")
@@ -60,13 +63,16 @@ func leaseHistory(a *cli.App) *cobra.Command {
 					return err
 				}
 				return a.Show(cli.View{Raw: raw, Items: cli.Items(h.Terms), Table: func(f cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"TERM", "HOLDER", "STARTED", "ENDED", "CAUSE", "SUCCESSOR", "PREVIOUS", "GRANTS"}}
+					t := cli.Table{Head: []string{"TERM", "HOLDER", "STARTED", "ENDED", "LATE", "CAUSE", "SUCCESSOR", "PREVIOUS", "GRANTS"}}
 					for _, r := range h.Terms {
-						ended := cli.Unknown
+						ended, late := cli.Unknown, cli.Unknown
 						if r.EndedAt != nil {
 							ended = cli.When(*r.EndedAt, h.ObservedAt, f.Wide())
+							if r.ToldAt != nil {
+								late = f.Age(new(r.ToldAt.Sub(*r.EndedAt).Seconds()))
+							}
 						}
-						t.Add(cli.TermOf(uint64(r.Term)), cli.OrDash(r.Holder), cli.When(r.StartedAt, h.ObservedAt, f.Wide()), ended,
+						t.Add(cli.TermOf(uint64(r.Term)), cli.OrDash(r.Holder), cli.When(r.StartedAt, h.ObservedAt, f.Wide()), ended, late,
 							cli.OrDash(r.Cause), cli.OrDash(r.Successor), cli.OrDash(r.Previous), cli.Joined(r.Grants))
 					}
 					return t
