@@ -86,10 +86,10 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*ground, fun
 		if _, _, err := join.Load(cfg.StateDir); errors.Is(err, join.ErrNotInitialised) && o.Join != "-" {
 			warnOpen(log, o.Join, 0o007)
 		}
-		if err := notify.Extend(offline.OverTorTime); err != nil {
+		if err := notify.Extend(max(offline.OverTorTime, o.JoinPatience)); err != nil {
 			log.Debug().Err(err).Msg("service manager not notified")
 		}
-		if err := offline.Join(ctx, cfg, o.Join, o.Stdin, log); err != nil {
+		if err := offline.Join(ctx, cfg, offline.JoinOptions{Token: o.Join, Stdin: o.Stdin, Patience: o.JoinPatience, Logger: log}); err != nil {
 			if fresh {
 				dropState(cfg.StateDir)
 			}

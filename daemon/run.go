@@ -35,6 +35,9 @@ type RunOptions struct {
 	// Join is the file of a token, "-" for Stdin, empty for none.
 	Join  string
 	Stdin io.Reader
+	// JoinPatience is for how long a sponsor that does not answer is asked; 0: as
+	// offline.JoinOptions says.
+	JoinPatience time.Duration
 	// Stderr gets the log.
 	Stderr io.Writer
 	// RunnerArgv starts this program as a chunk runner; nil: the running

@@ -3,10 +3,13 @@ package offline
 import (
 	"errors"
 	"io/fs"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/mesh/device"
 )
@@ -37,6 +40,9 @@ func Advise(err error) error {
 	}](err); err == nil || ok {
 		return err
 	}
+	if silent, ok := errors.AsType[*join.UnansweredError](err); ok && !errors.Is(err, door.ErrDoor) {
+		return &hinted{error: err, hint: unansweredHint(silent)}
+	}
 	for _, h := range []struct {
 		err  error
 		hint string
@@ -63,6 +69,20 @@ func Advise(err error) error {
 		}
 	}
 	return err
+}
+
+// unansweredHint says where to look for a sponsor that does not answer.
+func unansweredHint(e *join.UnansweredError) string {
+	direct := slices.DeleteFunc(slices.Clone(e.Addrs), token.IsOnion)
+	if len(direct) == 0 {
+		return "is the sponsor up, and its tor? `--timeout 1h` asks for longer, and another token may name other addresses"
+	}
+	at := "TCP " + strings.Join(direct, ", TCP ")
+	if errors.Is(e, syscall.ECONNREFUSED) {
+		return "the machine answers, and nothing listens on " + at + ": does the sponsor's daemon run there, with that join.listen? `--timeout 10m` waits for it"
+	}
+	return "joins need TCP, not only UDP: does each firewall between here and there let this host reach " + at +
+		", and does the sponsor's daemon run? `--timeout 10m` asks for longer"
 }
 
 // isFinal reports whether only an operator can help: the host is not a member.

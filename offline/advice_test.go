@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/door"
 	"github.com/skein-project/skein/mesh/device"
 )
 
@@ -23,6 +25,29 @@ func TestCommandAdvice(t *testing.T) {
 	} {
 		if h, ok := errors.AsType[*hinted](adviseCommand(err)); !ok || !strings.Contains(h.Hint(), want) || !errors.Is(h, err) {
 			t.Errorf("%v: %+v, want a hint with %q", err, h, want)
+		}
+	}
+}
+
+// TestUnansweredAdvice: where a sponsor does not answer, the operator is sent to the
+// endpoint and the firewall.
+func TestUnansweredAdvice(t *testing.T) {
+	const onion = "http://pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion:80"
+	for _, c := range []struct {
+		addrs []string
+		err   error
+		want  string
+		not   string
+	}{
+		{[]string{"192.0.2.1:51820"}, context.DeadlineExceeded, "firewall between here and there let this host reach TCP 192.0.2.1:51820", "listens"},
+		{[]string{"192.0.2.1:51820", onion}, syscall.ECONNREFUSED, "nothing listens on TCP 192.0.2.1:51820:", "firewall"},
+		{[]string{onion}, context.DeadlineExceeded, "its tor", "TCP"},
+		{[]string{onion}, door.ErrDoor, "out of reach of the hosts behind that address", "its tor"},
+	} {
+		err := Advise(fmt.Errorf("join: %w", &join.UnansweredError{Addrs: c.addrs, Tries: 3, Err: c.err}))
+		h, ok := errors.AsType[*hinted](err)
+		if !ok || !strings.Contains(h.Hint(), c.want) || strings.Contains(h.Hint(), c.not) || h.Final() || !errors.Is(err, c.err) {
+			t.Errorf("%v: %+v, want a hint with %q", c.addrs, h, c.want)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestJoinChecksFirst(t *testing.T) {
 	cfg := statetest.Config(t)
 	cfg.Mesh.Listen, cfg.Join.Listen = netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.0.1:0")
 	cfg.Mesh.Backend = config.BackendAuto
-	err = Join(t.Context(), cfg, file, nil, zerolog.Nop())
+	err = Join(t.Context(), cfg, JoinOptions{Token: file, Logger: zerolog.Nop()})
 	want := device.ErrOverlap
 	if errors.Is(doctor.Preflight(cfg), device.ErrPermission) {
 		want = device.ErrPermission
@@ -102,7 +102,7 @@ func TestMemberLooksAtNoToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{file, filepath.Join(t.TempDir(), "missing")} {
-		if err := Join(t.Context(), cfg, name, nil, zerolog.Nop()); err != nil {
+		if err := Join(t.Context(), cfg, JoinOptions{Token: name, Logger: zerolog.Nop()}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

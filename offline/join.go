@@ -50,18 +50,28 @@ func checkPorts(ctx context.Context, cfg config.Config) error {
 	return nil
 }
 
-// Join makes this host a member by the token in file tokenPath, "-" for stdin. The
-// caller holds the lock of the state directory. On a member it does nothing and
-// reads no token, so that the flag may stay in a unit file. What would keep the
-// daemon from running is found before the invite is spent.
-func Join(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Reader, log zerolog.Logger) error {
+// JoinOptions say how a host joins.
+type JoinOptions struct {
+	Token string // its file, "-" for Stdin
+	Stdin io.Reader
+	// Patience is for how long a sponsor that does not answer is asked, tor's start
+	// not counted; 0: three times, 10 s each, over tor five times.
+	Patience time.Duration
+	Logger   zerolog.Logger
+}
+
+// Join makes this host a member. The caller holds the lock of the state directory.
+// On a member it does nothing and reads no token, so that the flag may stay in a
+// unit file. What would keep the daemon from running is found before the invite is
+// spent.
+func Join(ctx context.Context, cfg config.Config, jo JoinOptions) error {
 	if _, _, err := join.Load(cfg.StateDir); !errors.Is(err, join.ErrNotInitialised) {
 		return err
 	}
 	if err := checkPorts(ctx, cfg); err != nil {
 		return err
 	}
-	tok, err := token.Read(tokenPath, stdin)
+	tok, err := token.Read(jo.Token, jo.Stdin)
 	if err != nil {
 		return err
 	}
@@ -76,17 +86,17 @@ func Join(ctx context.Context, cfg config.Config, tokenPath string, stdin io.Rea
 	if err != nil {
 		return err
 	}
-	o := join.Options{Node: cfg.Node.Name, About: about, Logger: log}
+	o := join.Options{Node: cfg.Node.Name, About: about, Patience: jo.Patience, Logger: jo.Logger}
 	limit := joinTime
 	if some, _ := tok.NeedsTor(); some && cfg.Tor.Enabled {
 		limit = OverTorTime
-		stop, err := overTor(ctx, cfg, log, tok.OnionClient(), &o)
+		stop, err := overTor(ctx, cfg, jo.Logger, tok.OnionClient(), &o)
 		if err != nil {
 			return err
 		}
 		defer stop()
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, max(limit, jo.Patience))
 	defer cancel()
 	return join.Join(ctx, tok, cfg.StateDir, o)
 }

@@ -603,6 +603,9 @@ func fakeDeps() deps {
 					return gone{}
 				}
 				join := o.Join
+				if o.JoinPatience > 0 {
+					join += " for " + o.JoinPatience.String()
+				}
 				if join == "-" {
 					b, err := io.ReadAll(o.Stdin)
 					if err != nil {

@@ -39,6 +39,9 @@ type Options struct {
 	// Renew is called before the addresses are tried once more, if one of them
 	// is an onion address: other circuits may do better. Optional.
 	Renew func(context.Context)
+	// Patience is for how long a sponsor that does not answer is asked; 0: three
+	// times, 10 s each.
+	Patience time.Duration
 	// Wall is the wall clock, time.Now if nil.
 	Wall   func() time.Time
 	Logger zerolog.Logger
@@ -49,7 +52,8 @@ type Options struct {
 // Join makes the host of state directory dir a member of the token's cluster.
 // It does nothing in a directory that is a member of it already, and refuses
 // one of another cluster (ErrOtherCluster). The sponsor's addresses are tried
-// in turn, 10 s each, onion addresses 90 s and five times over. After any error it may be called again with the same
+// in turn, 10 s each, onion addresses 90 s and five times over. If none answers the
+// error is an *UnansweredError. After any error it may be called again with the same
 // token: the host keeps its keys, and a sponsor repeats its answer.
 func Join(ctx context.Context, t token.Token, dir string, o Options) error {
 	if o.Wall == nil {
@@ -152,6 +156,10 @@ const (
 	maxOnionPause = time.Minute
 	// onionExchange bounds one try at an onion address.
 	onionExchange = 90 * time.Second
+	// The pause before each further time at another address, where Options.Patience
+	// wants one, doubles too.
+	firstPause = 250 * time.Millisecond
+	maxPause   = 5 * time.Second
 )
 
 // ask asks until there is an answer. To ask again is safe: the same invite and
@@ -161,23 +169,40 @@ func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*ans
 	if len(addrs) == 0 {
 		return nil, ErrNeedTor
 	}
+	if j.o.Patience > 0 {
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(ctx, j.o.Patience)
+		defer done()
+	}
 	for n := 1; ; n++ {
 		a, err := j.askAll(ctx, addrs, id, ann)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrRefused) || !j.again(n, tor, err) {
+		switch {
+		case err == nil || errors.Is(err, ErrRefused) || errors.Is(ctx.Err(), context.Canceled):
 			return a, err
+		case ctx.Err() != nil || !j.again(n, tor, err) || wait.For(ctx, j.pause(n, tor)) != nil:
+			if errors.Is(err, ErrPin) || errors.Is(err, ErrAnswer) {
+				return nil, err // there was an answer, and not the sponsor's
+			}
+			return nil, &UnansweredError{Addrs: addrs, Tries: n, Err: err}
 		}
 		j.log.Warn().Err(err).Int("attempt", n).Msg("no answer of a sponsor yet")
-		if !tor {
-			continue
-		}
-		pause := min(onionPause<<(n-1), maxOnionPause)
-		if ended := wait.For(ctx, pause/2+time.Duration(j.o.Rand()*float64(pause)/2)); ended != nil {
-			return nil, errors.Join(err, ended)
-		}
-		if j.o.Renew != nil {
+		if tor && j.o.Renew != nil {
 			j.o.Renew(ctx)
 		}
 	}
+}
+
+// pause is how long to wait after the n-th time.
+func (j *joiner) pause(n int, tor bool) time.Duration {
+	first, most := firstPause, maxPause
+	switch {
+	case tor:
+		first, most = onionPause, maxOnionPause
+	case j.o.Patience == 0:
+		return 0 // each time took as long as there is patience for
+	}
+	pause := min(first<<min(n-1, 10), most)
+	return pause/2 + time.Duration(j.o.Rand()*float64(pause)/2)
 }
 
 // addrs are those that can be tried; tor says that one needs it.
@@ -192,12 +217,12 @@ func (j *joiner) addrs() (addrs []string, tor bool) {
 	return addrs, tor
 }
 
-// again reports whether a failure may pass.
+// again reports whether to ask once more after the n-th failure.
 func (j *joiner) again(n int, tor bool, err error) bool {
-	if tor {
-		return n < onionAsks && !errors.Is(err, ErrPin) && !errors.Is(err, ErrAnswer)
+	if !tor && j.o.Patience == 0 {
+		return n < maxAsks && errors.Is(err, context.DeadlineExceeded)
 	}
-	return n < maxAsks && errors.Is(err, context.DeadlineExceeded)
+	return (j.o.Patience > 0 || n < onionAsks) && !errors.Is(err, ErrPin) && !errors.Is(err, ErrAnswer)
 }
 
 // askAll tries each address until one answers. A refusal ends the search: the

@@ -1,6 +1,10 @@
 package join
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // Sentinels of this package. None of them changed state.
 var (
@@ -39,3 +43,23 @@ var (
 	// ErrNoStagedKey reports that no next WireGuard key was staged.
 	ErrNoStagedKey = errors.New("no wireguard key is staged")
 )
+
+// UnansweredError reports that no address of a token led to the sponsor. Retryable;
+// no state changed that a next try does not use.
+type UnansweredError struct {
+	Addrs []string // that were tried
+	Tries int      // of all of them
+	Err   error    // of the last one
+}
+
+// Error implements error.
+func (e *UnansweredError) Error() string {
+	times := "once"
+	if e.Tries > 1 {
+		times = fmt.Sprintf("%d times", e.Tries)
+	}
+	return fmt.Sprintf("no answer of the sponsor at %s, asked %s: %v", strings.Join(e.Addrs, ", "), times, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnansweredError) Unwrap() error { return e.Err }

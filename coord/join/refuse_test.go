@@ -180,6 +180,13 @@ func TestEveryFailureIsTheSame404(t *testing.T) {
 			t.Errorf("%s: not counted as %s", name, c.result)
 		}
 	}
+	// The log says from where, also of those whose source stands for many.
+	for _, from := range []string{"127.0.0.1:999", "[2001:db8::9]:999", "onion"} {
+		s.ask(from, "GET", "/", "")
+		if !strings.Contains(s.log.String(), `"addr":"`+from+`"`) {
+			t.Errorf("the log does not name %s", from)
+		}
+	}
 	for range maxTries {
 		s.ask("198.51.100.1:1", "GET", "/", "")
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // TestSlowSponsor: a sponsor that is too slow to answer is asked again, a few
@@ -38,6 +41,45 @@ func TestSlowSponsor(t *testing.T) {
 			if err != nil && !errors.Is(err, c.err) {
 				t.Errorf("the cause is lost: %v", err)
 			}
+			if silent, ok := errors.AsType[*UnansweredError](err); err != nil && (!ok || silent.Tries != c.asked || len(silent.Addrs) != 1) {
+				t.Errorf("%+v", err)
+			}
 		})
+	}
+}
+
+// TestPatience: who says how long a silent sponsor is asked gets that time, no less
+// and no more, whatever the failure; what a wrong server says ends it at once.
+func TestPatience(t *testing.T) {
+	s := newSite(t)
+	tok := s.token(1)
+	for name, fail := range map[string]func(context.Context) error{
+		"silent":  func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"refused": func(context.Context) error { return syscall.ECONNREFUSED },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				o, asked := s.options("n2"), 0
+				o.Patience = 5 * time.Minute
+				o.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
+					asked++
+					return nil, fail(ctx)
+				}
+				start := time.Now()
+				err := Join(t.Context(), tok, dir, o)
+				silent, ok := errors.AsType[*UnansweredError](err)
+				if took := time.Since(start); !ok || took != o.Patience || silent.Tries != asked || asked < 20 || asked > 150 {
+					t.Errorf("after %s, %d tries: %v", took, asked, err)
+				}
+			})
+		})
+	}
+	wrong := tok
+	wrong.IDPub = pubOf(t, 9)
+	o := s.options("n2")
+	o.Patience = 5 * time.Minute
+	if err := Join(t.Context(), wrong, t.TempDir(), o); !errors.Is(err, ErrPin) {
+		t.Errorf("another server: %v", err)
 	}
 }

@@ -199,7 +199,8 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			result = ref.result
 		}
 		s.results.WithLabelValues(result).Inc()
-		s.log.Warn().Stringer("addr", from).Str("result", result).Err(err).Msg("join request refused")
+		// Not from, which stands for all that come by loopback or through Tor.
+		s.log.Warn().Str("addr", r.RemoteAddr).Str("result", result).Err(err).Msg("join request refused")
 		door.NotFound(w)
 		return
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,8 +95,9 @@ func (a *App) Classify(ctx context.Context, err error) (code int, msg, hint stri
 	var advised interface{ Hint() string }
 	if errors.As(err, &advised) {
 		hint = advised.Hint()
-	} else if errors.Is(err, context.DeadlineExceeded) {
-		return ExitTimeout, err.Error(), "give it more time with --timeout"
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ExitTimeout, err.Error(), cmp.Or(hint, "give it more time with --timeout")
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		if hint == "" {

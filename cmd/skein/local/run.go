@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,8 @@ func runCommand(a *cli.App, d Options) *cobra.Command {
 		Long: "Runs until SIGTERM or Ctrl-C; a lease that it holds is then handed over. With --join\n" +
 			"it first joins a cluster; on a host that is already a member this does nothing, so it\n" +
 			"may stay in the unit. Without --join the unit's credential skein.token is used, if\n" +
-			"there is one.",
+			"there is one. A sponsor that does not answer is asked three times, 10 s each, or for\n" +
+			"as long as --timeout says.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := joinFile(join)
@@ -37,8 +39,12 @@ func runCommand(a *cli.App, d Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			patience := time.Duration(0)
+			if a.TimeoutSet {
+				patience = a.Timeout
+			}
 			err = d.Run(cmd.Context(), cfg, daemon.RunOptions{
-				Version: d.Version, Join: file, Stdin: a.In, Stderr: a.Err,
+				Version: d.Version, Join: file, JoinPatience: patience, Stdin: a.In, Stderr: a.Err,
 				Reload: func() (config.Config, error) { return a.Settings(cmd) },
 			})
 			if cmd.Context().Err() != nil && err != nil && cmd.Context().Err() == err { //nolint:errorlint // exactly the asked-for end
