@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"time"
 
 	"github.com/skein-project/skein/backend"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/store"
 	"github.com/skein-project/skein/forward"
@@ -61,6 +63,38 @@ func (g *ground) newCoordination(
 		OnLoop: func() { g.notified(g.notify.Watchdog()) },
 		Logger: g.log, Registerer: g.reg,
 	})
+}
+
+// remembering runs svc and writes down at its end when the other voters were last
+// heard, for an operator who is about to give them up.
+func (g *ground) remembering(id *identity, svc *coord.Service) func(context.Context) error {
+	files := store.New(g.cfg.StateDir, id.Cluster, id.Node)
+	former, _ := files.LoadSeen()
+	return func(ctx context.Context) error {
+		files.DropSeen()
+		err := svc.Run(ctx)
+		seen := seenBy(svc.View(), bootTime(), time.Now())
+		if err := files.SaveSeen(seen.After(former)); err != nil {
+			g.log.Warn().Err(err).Msg("not written down when the other voters were last heard")
+		}
+		return err
+	}
+}
+
+// seenBy is what v knows of the other voters; now is the local time, wall that of
+// the day.
+func seenBy(v *coord.View, now time.Duration, wall time.Time) store.Seen {
+	seen := store.Seen{Stopped: wall.UTC(), Heard: map[cluster.NodeID]time.Time{}}
+	for _, node := range v.Lease.Config.Voters {
+		if node == v.Self {
+			continue
+		}
+		seen.Heard[node] = time.Time{}
+		if m, ok := v.Member(node); ok && m.Heard {
+			seen.Heard[node] = wall.Add(m.LastHeard - now).UTC()
+		}
+	}
+	return seen
 }
 
 // local is what heartbeats say of this host.

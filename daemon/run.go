@@ -164,7 +164,7 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 
 	l.start(stage{name: "mesh plan", run: d.device.planner.Run, grace: deviceplan.StopTime})
 	l.start(stage{name: "event log", run: h.Run, grace: 3 * time.Second})
-	l.start(stage{name: "coordination", run: p.svc.Run, grace: 3 * time.Second})
+	l.start(stage{name: "coordination", run: d.remembering(id, p.svc), grace: 3 * time.Second})
 	l.start(stage{name: "worker", run: w.worker.Run, grace: 15 * time.Second})
 	l.start(stage{name: "journal", run: h.journal.Run, grace: time.Second})
 	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})

@@ -86,11 +86,10 @@ func judgePeers(f Cluster) verdict {
 	if len(others) == 0 {
 		return skipped("this host is alone")
 	}
-	silent := max(silentLong, 3*f.Timing.Heartbeat)
 	var list []verdict
 	unheard := 0
 	for _, m := range others {
-		if !m.Heard || f.View.At-m.LastHeard > silent {
+		if silent(f, m) {
 			unheard++
 		}
 		i := slices.IndexFunc(f.Peers, func(p mesh.PeerStatus) bool { return p.Node == m.Node })
@@ -102,7 +101,7 @@ func judgePeers(f Cluster) verdict {
 		case f.Peers[i].LastHandshake.IsZero():
 			list = append(list, warning("%s was never reached", m.Node).
 				advise("is UDP to it open, and from it to here? `skein mesh %s` shows which addresses are tried; set mesh.advertise there or mesh.peers here", m.Node))
-		case !m.Heard || f.View.At-m.LastHeard > silent:
+		case silent(f, m):
 			list = append(list, warning("%s is silent", m.Node).
 				advise("is its daemon running? If the host is gone for good: `skein remove %s`", m.Node))
 		case !m.Answered:
@@ -121,6 +120,12 @@ func judgePeers(f Cluster) verdict {
 			"Or this host was removed while it was down: `skein members --all` on another host says so")
 	}
 	return v
+}
+
+// silent reports whether too little is heard of m: in time, or for the status to
+// call it alive.
+func silent(f Cluster, m coord.MemberView) bool {
+	return !m.Heard || f.View.At-m.LastHeard > max(silentLong, 3*f.Timing.Heartbeat) || m.Health == cluster.Suspect || m.Health == cluster.Dead
 }
 
 // aloneTime is how long after its start a host that has heard nobody considers
@@ -204,8 +209,11 @@ func sponsors(members []coord.MemberView) []string {
 func judgeSponsors(f Cluster) verdict {
 	names := sponsors(f.View.Members)
 	text := fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", "))
-	if len(names) >= wantSponsors {
+	switch {
+	case len(names) >= wantSponsors:
 		return good("%s", text)
+	case len(f.others()) == 0:
+		return good("%s; the next two hosts that join here become sponsors too", text)
 	}
 	return warning("%s", text).advise("when the last sponsor is lost nobody can join, be renewed or removed until the root key makes another: " +
 		"the first three hosts become sponsors when they join at the host with the root key, and any member does by `skein root import FILE`")
@@ -214,6 +222,9 @@ func judgeSponsors(f Cluster) verdict {
 func judgeRootKey(f Cluster) verdict {
 	if !f.RootKey {
 		return good("not on this host")
+	}
+	if len(f.others()) == 0 {
+		return good("on this host, which is the only one: take it away when others have joined")
 	}
 	v := warning("the root key lies on this host")
 	if len(sponsors(f.View.Members)) < wantSponsors {

@@ -75,6 +75,10 @@ func TestJudgeLeaseOfOthers(t *testing.T) {
 // TestJudges changes one fact at a time and looks which check notices.
 func TestJudges(t *testing.T) {
 	month := int64(30 * 24 * 3600)
+	// What the status calls suspect or dead both checks see.
+	both := map[string]string{
+		"suspect, and silent for a moment": "lease-margin", "no majority": "peers-both-ways", "bare majority": "peers-both-ways",
+	}
 	for _, tc := range []struct {
 		name   string
 		change func(*Cluster)
@@ -83,6 +87,7 @@ func TestJudges(t *testing.T) {
 		text   string
 	}{
 		{"all well", func(*Cluster) {}, "", api.VerdictOK, ""},
+		{"suspect, and silent for a moment", func(f *Cluster) { f.View.Members[2].Health = cluster.Suspect }, "peers-both-ways", api.VerdictWarn, "n3 is silent"},
 		{"never reached", func(f *Cluster) { f.Peers[0].LastHandshake = time.Time{} }, "peers-both-ways", api.VerdictWarn, "n2 was never reached"},
 		{"silent", func(f *Cluster) { f.View.Members[2].LastHeard = time.Minute }, "peers-both-ways", api.VerdictWarn, "n3 is silent"},
 		{"one way", func(f *Cluster) { f.View.Members[2].Answered = false }, "peers-both-ways", api.VerdictWarn, "n3 is heard, and does not answer"},
@@ -114,7 +119,7 @@ func TestJudges(t *testing.T) {
 		}, "lease-margin", api.VerdictFail, "1 of 3 voters are alive, 2 must be"},
 		{"available", func(f *Cluster) {
 			f.View.Lease.Config.Mode, f.View.Members[2].Health = cluster.ModeAvailable, cluster.Dead
-		}, "", api.VerdictOK, ""},
+		}, "peers-both-ways", api.VerdictWarn, "n3 is silent"},
 		{"two in quorum", func(f *Cluster) { voting(f, cluster.ModeQuorum, "n1", "n2") }, "voters", api.VerdictWarn, "two voters in mode quorum"},
 		{"two that go on alone", func(f *Cluster) { voting(f, cluster.ModeAvailable, "n1", "n2") }, "", api.VerdictOK, ""},
 		{"four", func(f *Cluster) {
@@ -199,6 +204,9 @@ func TestJudges(t *testing.T) {
 					t.Errorf("%s: %s says %q, not %q", tc.name, one.Check, one.Detail, tc.text)
 				}
 			}
+			if one.Check == both[tc.name] {
+				want = api.VerdictWarn
+			}
 			if one.Verdict != want {
 				t.Errorf("%s: %s is %s (%s), want %s", tc.name, one.Check, one.Verdict, one.Detail, want)
 			}
@@ -238,6 +246,43 @@ func TestJudges(t *testing.T) {
 	}
 	if v := judgeClock(f, skipped("not allowed")); v.v != api.VerdictSkip {
 		t.Errorf("clock alone: %+v", v)
+	}
+}
+
+// TestCutOffIsNotLost: a host that no longer hears the others is told of the network
+// and of their life behind a cut before it is told to give them up.
+func TestCutOffIsNotLost(t *testing.T) {
+	f := healthy(t)
+	f.View.Lease.Holder = ""
+	for i, ago := range []time.Duration{40 * time.Second, 41 * time.Second} {
+		m := &f.View.Members[i+1]
+		m.Health, m.LastHeard = cluster.Suspect, f.View.At-ago
+	}
+	v := judgeLease(f)
+	const detail = "nobody holds the lease: 1 of 3 voters are alive, 2 must be; n2 not heard for 40s; n3 not heard for 41s"
+	cut, network, recovery := strings.Index(v.hint, "n2 and n3 may live behind a cut"), strings.Index(v.hint, "skein mesh n2"), strings.Index(v.hint, "lost for good: `skein lease recover`")
+	if v.v != api.VerdictFail || v.detail != detail || cut != 0 || network < cut || recovery < network {
+		t.Errorf("%+v", v)
+	}
+	if v := judgePeers(f); v.v != api.VerdictWarn || !strings.Contains(v.hint, "nobody is heard: is the network of this host up") {
+		t.Errorf("%+v", v)
+	}
+	f.View.Members[1].Heard = false
+	f.View.Lease.Config.Voters = []cluster.NodeID{"n1", "n2", "n9"}
+	if v := judgeLease(f); !strings.HasSuffix(v.detail, "; n2 not heard since the start; n9 is no longer a member") {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestFirstHost: what only means that no other host has joined yet is no warning.
+func TestFirstHost(t *testing.T) {
+	f := healthy(t)
+	voting(&f, cluster.ModeSingle, "n1")
+	f.RootKey, f.View.Members, f.Peers, f.View.Clock = true, f.View.Members[:1], nil, coord.Clock{}
+	for _, one := range run(t.Context(), clusterChecks(f, func() verdict { return good("kept right") })) {
+		if one.Verdict == api.VerdictWarn || one.Verdict == api.VerdictFail {
+			t.Errorf("%+v", one)
+		}
 	}
 }
 

@@ -23,12 +23,12 @@ func judgeLease(f Cluster) verdict {
 		return skipped("the voters are not known yet")
 	}
 	alive, rtts := 0, []time.Duration{}
-	var down []string
+	var down []cluster.NodeID
 	for _, v := range cfg.Voters {
 		m, found := f.View.Member(v)
 		switch {
 		case !found || m.Health != cluster.Alive:
-			down = append(down, string(v))
+			down = append(down, v)
 			continue
 		case v != f.View.Self:
 			rtts = append(rtts, m.RTT)
@@ -39,7 +39,7 @@ func judgeLease(f Cluster) verdict {
 	case l.Holder == "" && alive >= cfg.Majority() && slices.ContainsFunc(f.others(), func(m coord.MemberView) bool { return otherProfile(f, m) }):
 		return failure("no lease is visible here, of hosts with another lease.profile").advise("see check lease-profile")
 	case l.Holder == "":
-		return noHolder(cfg, alive, down)
+		return noHolder(f, alive, down)
 	}
 	var list []verdict
 	if l.Until == 0 && cfg.Has(f.View.Self) && l.Abstaining == "" {
@@ -59,17 +59,37 @@ func judgeLease(f Cluster) verdict {
 	return worse(list, good("%s holds term %d, %d of %d voters alive", l.Holder, l.Term, alive, len(cfg.Voters)))
 }
 
-// noHolder says why nobody holds the lease, and what helps.
-func noHolder(cfg cluster.VoterConfig, alive int, down []string) verdict {
+// noHolder says why nobody holds the lease, and what helps. Voters that are not heard
+// may well live, behind a cut: to give them up for lost is the last that it says.
+func noHolder(f Cluster, alive int, down []cluster.NodeID) verdict {
+	cfg := f.View.Lease.Config
 	if alive >= cfg.Majority() {
 		return failure("nobody holds the lease, although %d of %d voters are alive", alive, len(cfg.Voters)).
 			advise("`skein lease -o wide` on each voter says what keeps it from standing")
 	}
-	v := failure("nobody holds the lease: %d of %d voters are alive, %d must be", alive, len(cfg.Voters), cfg.Majority())
+	v := failure("nobody holds the lease: %d of %d voters are alive, %d must be%s", alive, len(cfg.Voters), cfg.Majority(), unheardText(f.View, down))
+	cut := fmt.Sprintf("%s may live behind a cut of the network, and go on without this host: is its network up, is UDP open (`skein mesh %s`), "+
+		"what does `skein status` say there? If they do not run, start them", strings.Join(texts(down), " and "), down[0])
 	if len(cfg.Voters) == 2 {
-		return v.advise("start %s. Two voters in mode quorum stop when either is lost: a third host, a witness at least, would keep them going", strings.Join(down, " and "))
+		return v.advise("%s. Two voters in mode quorum stop when either is lost: a third host, a witness at least, would keep them going", cut)
 	}
-	return v.advise("start %s; if they are lost for good: `skein lease recover`", strings.Join(down, " or "))
+	return v.advise("%s. Only if they are lost for good: `skein lease recover`", cut)
+}
+
+// unheardText says for how long each of nodes has not been heard.
+func unheardText(v *coord.View, nodes []cluster.NodeID) string {
+	var out strings.Builder
+	for _, n := range nodes {
+		switch m, ok := v.Member(n); {
+		case !ok:
+			fmt.Fprintf(&out, "; %s is no longer a member", n)
+		case !m.Heard:
+			fmt.Fprintf(&out, "; %s not heard since the start", n)
+		case v.At > m.LastHeard:
+			fmt.Fprintf(&out, "; %s not heard for %s", n, (v.At - m.LastHeard).Round(time.Second))
+		}
+	}
+	return out.String()
 }
 
 // judgeVoters judges whether the voters are as many, as spread out and as fit as
@@ -238,10 +258,12 @@ func isMember(v *coord.View, id cluster.NodeID) bool {
 }
 
 // nodeList formats ids for a sentence.
-func nodeList(ids []cluster.NodeID) string {
+func nodeList(ids []cluster.NodeID) string { return strings.Join(texts(ids), ", ") }
+
+func texts(ids []cluster.NodeID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = string(id)
 	}
-	return strings.Join(out, ", ")
+	return out
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -38,6 +39,32 @@ type Recovery struct {
 	Config   cluster.VoterConfig `json:"config"`
 }
 
+// RecoveryPlan is what RecoverLease would do, and what is known of those whom it
+// gives up.
+type RecoveryPlan struct {
+	Node     cluster.NodeID
+	Previous cluster.VoterConfig
+	// Stopped is when the daemon of this host stopped, zero: not known, as after a
+	// crash. Heard is when it last heard each other voter, zero: never.
+	Stopped time.Time
+	Heard   map[cluster.NodeID]time.Time
+}
+
+// PlanRecovery says what RecoverLease would do. It fails where that would, and
+// changes nothing.
+func PlanRecovery(cfg config.Config) (RecoveryPlan, error) {
+	r, unlock, err := openRecovery(cfg)
+	if err != nil {
+		return RecoveryPlan{}, adviseRecovery(err)
+	}
+	defer unlock()
+	p := RecoveryPlan{Node: r.node, Previous: r.vote.Config}
+	if seen, ok := r.files.LoadSeen(); ok {
+		p.Stopped, p.Heard = seen.Stopped, seen.Heard
+	}
+	return p, nil
+}
+
 // RecoverLease makes this host the only voter after a majority of the voters was
 // lost for good. The daemon must not be running. The new configuration supersedes
 // that of every other host, including those that were given up, once they hear of
@@ -45,56 +72,86 @@ type Recovery struct {
 // alive become voters again by themselves.
 func RecoverLease(cfg config.Config, actor string) (Recovery, error) {
 	r, err := recoverLease(cfg, actor)
+	return r, adviseRecovery(err)
+}
+
+func adviseRecovery(err error) error {
 	if errors.Is(err, durable.ErrLocked) {
 		err = &hinted{error: err, hint: stopFirst}
 	}
-	return r, adviseCommand(err)
+	return adviseCommand(err)
 }
 
-func recoverLease(cfg config.Config, actor string) (Recovery, error) {
+// recovery is the state directory of a host that may become the only voter.
+type recovery struct {
+	node  cluster.NodeID
+	files *store.File
+	// vote is its record of votes. A lost one no longer binds anybody: the voters
+	// that it counted for are given up.
+	vote lease.VoteRecord
+}
+
+// openRecovery locks the state directory and refuses a host that cannot become the
+// only voter.
+func openRecovery(cfg config.Config) (r recovery, unlock func(), err error) {
 	if _, err := os.Stat(cfg.StateDir); err != nil {
-		return Recovery{}, fmt.Errorf("state directory: %w", err)
+		return r, nil, fmt.Errorf("state directory: %w", err)
 	}
 	lock, err := Lock(cfg.StateDir)
 	if err != nil {
-		return Recovery{}, err
+		return r, nil, err
 	}
-	defer lock.Close()
+	if r, err = readRecovery(cfg); err != nil {
+		lock.Close() //nolint:errcheck // nothing is written through it
+		return r, nil, err
+	}
+	return r, func() { lock.Close() }, nil //nolint:errcheck // likewise
+}
+
+func readRecovery(cfg config.Config) (recovery, error) {
 	id, records, err := join.Load(cfg.StateDir)
 	if err != nil {
-		return Recovery{}, err
+		return recovery{}, err
 	}
 	if cfg.Node.Witness || !cfg.Live.Eligible {
-		return Recovery{}, &hinted{
+		return recovery{}, &hinted{
 			error: fmt.Errorf("%w: %s never holds the lease", errRecover, id.Node),
 			hint:  "do it on another host, or set node.witness to false and lease.eligible to true",
 		}
 	}
 	if id.Roster(records).KeyOf(id.Node) == nil {
-		return Recovery{}, fmt.Errorf("%w: no record of %s in %s", errRecover, id.Node, cfg.StateDir)
+		return recovery{}, fmt.Errorf("%w: no record of %s in %s", errRecover, id.Node, cfg.StateDir)
 	}
-	files := store.New(cfg.StateDir, id.Cluster, id.Node)
-	vote, _, err := files.LoadVote()
+	r := recovery{node: id.Node, files: store.New(cfg.StateDir, id.Cluster, id.Node)}
+	r.vote, _, err = r.files.LoadVote()
 	if err != nil && !errors.Is(err, election.ErrVoteLost) {
-		return Recovery{}, err
+		return recovery{}, err
 	}
-	if err == nil && vote.Lost == "" && vote.Config.Mode == cluster.ModeSingle && slices.Equal(vote.Config.Voters, []cluster.NodeID{id.Node}) {
-		return Recovery{}, &hinted{
+	if v := r.vote; err == nil && v.Lost == "" && v.Config.Mode == cluster.ModeSingle && slices.Equal(v.Config.Voters, []cluster.NodeID{id.Node}) {
+		return recovery{}, &hinted{
 			error: fmt.Errorf("%w: %s is the only voter already", errRecover, id.Node),
 			hint:  "start its daemon: `systemctl start skein`",
 		}
 	}
-	// A lost record no longer binds anybody: the voters that it counted for are
-	// given up.
-	r := Recovery{Node: id.Node, Previous: vote.Config}
+	return r, nil
+}
+
+func recoverLease(cfg config.Config, actor string) (Recovery, error) {
+	from, unlock, err := openRecovery(cfg)
+	if err != nil {
+		return Recovery{}, err
+	}
+	defer unlock()
+	vote := from.vote
+	r := Recovery{Node: from.node, Previous: vote.Config}
 	term := max(vote.PromisedTerm, vote.Config.Term) + recoverTerms
 	r.Config = cluster.VoterConfig{
-		Epoch: vote.Config.Epoch + 1, Term: term, Voters: []cluster.NodeID{id.Node},
+		Epoch: vote.Config.Epoch + 1, Term: term, Voters: []cluster.NodeID{from.node},
 		Mode:   cluster.ModeSingle,
-		Issuer: id.Node, // which signs it when it starts
+		Issuer: from.node, // which signs it when it starts
 	}
 	body := event.VotersSet{
-		Voters: r.Config.Voters, Mode: r.Config.Mode, Actor: actor + "@" + string(id.Node), Forced: true, Previous: vote.Config.Voters,
+		Voters: r.Config.Voters, Mode: r.Config.Mode, Actor: actor + "@" + string(from.node), Forced: true, Previous: vote.Config.Voters,
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -103,7 +160,7 @@ func recoverLease(cfg config.Config, actor string) (Recovery, error) {
 	if err := durable.WriteFile(filepath.Join(cfg.StateDir, forcedFile), text, 0o600); err != nil {
 		return Recovery{}, fmt.Errorf("recover lease: %w", err)
 	}
-	return r, files.SaveVote(lease.VoteRecord{PromisedTerm: term, Config: r.Config})
+	return r, from.files.SaveVote(lease.VoteRecord{PromisedTerm: term, Config: r.Config})
 }
 
 // Forced returns what RecoverLease did in a state directory if that is not in the

@@ -582,6 +582,14 @@ func (gone) Final() bool   { return true }
 func fakeDeps() deps {
 	return deps{
 		hosts: hosts.Options{
+			PlanRecovery: func(cfg config.Config) (offline.RecoveryPlan, error) {
+				stopped := time.Now().Add(-20 * time.Second)
+				return offline.RecoveryPlan{
+					Node:     cfg.Node.Name,
+					Previous: cluster.VoterConfig{Epoch: 5, Term: 42, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum},
+					Stopped:  stopped, Heard: map[cluster.NodeID]time.Time{"n1": stopped.Add(-40 * time.Second), "n3": {}},
+				}, nil
+			},
 			RecoverLease: func(cfg config.Config, actor string) (offline.Recovery, error) {
 				if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
 					return offline.Recovery{}, fmt.Errorf("lock %s: in use by another process", cfg.StateDir)

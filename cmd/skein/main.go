@@ -42,6 +42,7 @@ func main() {
 		OutWidth: width(os.Stdout), ErrWidth: width(os.Stderr),
 	}, deps{
 		hosts: hosts.Options{
+			PlanRecovery: offline.PlanRecovery,
 			RecoverLease: offline.RecoverLease,
 		},
 		jobs: jobs.Options{

@@ -10,7 +10,9 @@ import (
 
 // Options is what the commands about the cluster reach beyond the socket.
 type Options struct {
-	// RecoverLease makes this host the only voter.
+	// PlanRecovery says what RecoverLease would do, which makes this host the only
+	// voter.
+	PlanRecovery func(cfg config.Config) (offline.RecoveryPlan, error)
 	RecoverLease func(cfg config.Config, actor string) (offline.Recovery, error)
 }
 

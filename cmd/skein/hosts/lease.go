@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/offline"
 )
 
 // leaseCommand shows the lease and its past.
@@ -115,13 +118,18 @@ func leaseRecover(a *cli.App, d Options) *cobra.Command {
 			"Once started it holds the lease alone, and the other hosts that are alive become\n" +
 			"voters again. Hosts that were given up must not run in the meantime: if they come\n" +
 			"back they follow, and whatever they did alone since then is void. `skein remove`\n" +
-			"those that never will.",
+			"those that never will. Before it asks it says when this host last heard each of the\n" +
+			"others.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.Settings(cmd)
 			if err != nil {
 				return err
 			}
-			if err := a.Confirm("make this host the only voter, whoever else votes now"); err != nil {
+			plan, err := d.PlanRecovery(cfg)
+			if err != nil {
+				return err
+			}
+			if err := a.Confirm("make %s the only voter in place of %s. %s", plan.Node, cli.Joined(plan.Previous.Voters), givenUp(plan, time.Now())); err != nil {
 				return err
 			}
 			r, err := d.RecoverLease(cfg, fmt.Sprintf("uid:%d", os.Getuid()))
@@ -138,4 +146,31 @@ func leaseRecover(a *cli.App, d Options) *cobra.Command {
 	}
 	cli.AddSettings(cmd.Flags())
 	return cmd
+}
+
+// givenUp says what this host saw of the voters that it gives up: they may live
+// where it does not hear them.
+func givenUp(p offline.RecoveryPlan, now time.Time) string {
+	var all, silent []string
+	for _, node := range p.Previous.Voters {
+		if node == p.Node {
+			continue
+		}
+		all = append(all, string(node))
+		switch at, known := p.Heard[node]; {
+		case !known || at.IsZero():
+			silent = append(silent, fmt.Sprintf("%s at all", node))
+		default:
+			silent = append(silent, fmt.Sprintf("%s for %s", node, cli.Age(p.Stopped.Sub(at).Seconds())))
+		}
+	}
+	const without = "they will go on without this one"
+	switch who := strings.Join(all, " and "); {
+	case len(all) == 0:
+		return "Who else votes is not known here: if others live, " + without
+	case p.Stopped.IsZero():
+		return "When " + who + " were last heard is not known: if they live, " + without
+	}
+	return fmt.Sprintf("When its daemon stopped %s ago, it had not heard %s: if they live, %s",
+		cli.When(p.Stopped, now, false), strings.Join(silent, " and "), without)
 }
