@@ -26,7 +26,7 @@ const (
 type chunk struct {
 	accept   *accept
 	tries    []try // dropped with the accept
-	released int   // attempts up to this one give it up no more
+	released int   // attempts up to this one no longer give it up
 	disputed bool  // results that differ were accepted, and none that settles it
 }
 
@@ -62,8 +62,8 @@ func (a *accept) before(o *accept) bool {
 	return a.at.Less(o.at)
 }
 
-// givenUp reports whether the chunk is tried no more, and whether that is for want
-// of hosts.
+// givenUp reports whether the chunk is no longer tried, and whether that is for
+// want of hosts.
 func (c *chunk) givenUp() (is, parked bool) {
 	for _, t := range c.tries {
 		if t.final && t.attempt > c.released {

@@ -35,7 +35,7 @@ func (f *Fold) WriteProgress(w *canon.Writer) {
 		w.Key(j.top)
 		w.Num(j.bad)
 	}
-	f.writeTombs(w)
+	f.writeTombstones(w)
 	f.writeWaiting(w)
 }
 
@@ -47,7 +47,7 @@ func (f *Fold) ReadProgress(r *canon.Reader, malformed uint64) {
 		r.Check(j.bad <= malformed, "latest event of a job")
 		f.malformed += j.bad
 	}
-	f.readTombs(r)
+	f.readTombstones(r)
 	f.readWaiting(r)
 }
 
@@ -79,7 +79,7 @@ func (f *Fold) readWaiting(r *canon.Reader) {
 		e := event.Event{HLC: k.HLC, Source: k.Source, Seq: k.Seq, Term: r.Term(), Kind: event.Kind(r.Text(maxJobIDLen))}
 		id := job.ID(r.Text(maxJobIDLen))
 		e.Body = []byte(r.Text(r.Len()))
-		r.Check(id != "" && waits(&e, id) && !f.buried(id, k), "waiting event")
+		r.Check(id != "" && waits(&e, id) && !f.erased(id, k), "waiting event")
 		if !r.OK() {
 			return
 		}

@@ -17,9 +17,9 @@ const maxJobIDLen = 64
 // Fold is what the events applied so far mean for jobs. See New.
 type Fold struct {
 	// What a rebuild keeps: it decides what counts, not what is.
-	winners map[job.ID]canon.Key // submission that defines the job, once disputed
-	tombs   map[job.ID]tomb      // of forgotten jobs
-	base    *base                // what no event can change any more; nil: nothing
+	winners    map[job.ID]canon.Key // submission that defines the job, once disputed
+	tombstones map[job.ID]tombstone // of forgotten jobs
+	base       *base                // what no event can change any more; nil: nothing
 
 	// What a rebuild begins anew.
 	jobs      map[job.ID]*foldedJob // whose submission was applied
@@ -37,14 +37,14 @@ type waiting struct {
 
 // base is what a Fold that began with a snapshot must not change any more.
 type base struct {
-	jobs  map[job.ID]bool
-	tombs map[job.ID]tomb // never changed
+	jobs       map[job.ID]bool
+	tombstones map[job.ID]tombstone // never changed
 }
 
 // New returns the Fold of an empty log.
 func New() *Fold {
 	return &Fold{
-		winners: make(map[job.ID]canon.Key), tombs: make(map[job.ID]tomb),
+		winners: make(map[job.ID]canon.Key), tombstones: make(map[job.ID]tombstone),
 		jobs: make(map[job.ID]*foldedJob), waiting: make(map[job.ID]*waiting),
 	}
 }
@@ -53,7 +53,7 @@ func New() *Fold {
 func (f *Fold) Clone() *Fold {
 	c := *f
 	c.scratch = nil
-	c.winners, c.tombs = maps.Clone(f.winners), maps.Clone(f.tombs)
+	c.winners, c.tombstones = maps.Clone(f.winners), maps.Clone(f.tombstones)
 	c.jobs = make(map[job.ID]*foldedJob, len(f.jobs))
 	for id, j := range f.jobs {
 		c.jobs[id] = j.clone()
@@ -72,7 +72,7 @@ func (f *Fold) Malformed() uint64 { return f.malformed }
 // rebuilds the Fold next.
 func (f *Fold) Reconsider() {
 	clear(f.winners)
-	f.unbury()
+	f.resetTombstones()
 }
 
 // SetBase makes what is folded so far the base.
@@ -82,8 +82,8 @@ func (f *Fold) SetBase() {
 		b.jobs[id] = true
 	}
 	f.base = b
-	f.tombs = standing(f.tombs)
-	b.tombs = maps.Clone(f.tombs)
+	f.tombstones = stillNeeded(f.tombstones)
+	b.tombstones = maps.Clone(f.tombstones)
 }
 
 // Rebase begins a rebuild: from the first event, or on a base, which has been
@@ -91,17 +91,17 @@ func (f *Fold) SetBase() {
 func (f *Fold) Rebase(on *Fold) {
 	switch {
 	case on != nil:
-		f.winners, f.tombs = make(map[job.ID]canon.Key), maps.Clone(on.tombs)
+		f.winners, f.tombstones = make(map[job.ID]canon.Key), maps.Clone(on.tombstones)
 	case f.base != nil:
-		f.winners, f.tombs, f.base = make(map[job.ID]canon.Key), make(map[job.ID]tomb), nil
+		f.winners, f.tombstones, f.base = make(map[job.ID]canon.Key), make(map[job.ID]tombstone), nil
 	}
 }
 
 // Inherit takes over what decides which events count from a pass of a rebuild
 // for the next one, which begins empty or with a copy of the base.
 func (f *Fold) Inherit(from *Fold) {
-	f.winners, f.tombs, f.scratch = from.winners, from.tombs, from.scratch
-	f.buryAll()
+	f.winners, f.tombstones, f.scratch = from.winners, from.tombstones, from.scratch
+	f.eraseAll()
 }
 
 // Rebuilt ends a rebuild.
@@ -185,7 +185,7 @@ func (f *Fold) submitted(e *event.Event, b event.JobSubmitted) (rebuild bool, re
 		return false, nil
 	}
 	at := canon.KeyOf(e)
-	if f.buried(b.Job, at) {
+	if f.erased(b.Job, at) {
 		return false, nil
 	}
 	j, known := f.jobs[b.Job]
@@ -252,7 +252,7 @@ func (f *Fold) ready(id job.ID, e *event.Event) *foldedJob {
 		return nil
 	}
 	at := canon.KeyOf(e)
-	if f.buried(id, at) {
+	if f.erased(id, at) {
 		return nil
 	}
 	if j, known := f.jobs[id]; known {

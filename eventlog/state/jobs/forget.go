@@ -12,15 +12,15 @@ import (
 	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
-// tomb stands where a job was: events of that name before it mean nothing.
-type tomb = canon.Key
+// tombstone marks a forgotten job: events of that name before it mean nothing.
+type tombstone = canon.Key
 
-// tombTime is how long a tomb stands. An event of before that is still to come
-// after such a time is of a term that ended long ago, and void.
-const tombTime = 30 * 24 * time.Hour
+// tombstoneLife is how long a tombstone is kept. An earlier event that arrives
+// after that is of a term that ended long ago, and void.
+const tombstoneLife = 30 * 24 * time.Hour
 
 // forget folds that ended jobs are to be forgotten. It reports true when events
-// that came after a job's tomb were folded into the job that lies there.
+// that came after a job's tombstone were folded into the forgotten job.
 func (f *Fold) forget(e *event.Event, b event.JobsForgotten) (rebuild bool, refused []string) {
 	at := canon.KeyOf(e)
 	for _, id := range b.Jobs {
@@ -28,7 +28,7 @@ func (f *Fold) forget(e *event.Event, b event.JobsForgotten) (rebuild bool, refu
 			f.malformed++
 			continue
 		}
-		if old, ok := f.tombs[id]; ok && !old.Less(at) {
+		if old, ok := f.tombstones[id]; ok && !old.Less(at) {
 			continue
 		}
 		j, known := f.jobs[id]
@@ -37,19 +37,19 @@ func (f *Fold) forget(e *event.Event, b event.JobsForgotten) (rebuild bool, refu
 			refused = append(refused, "job "+string(id)+" was submitted anew below the base")
 			continue
 		}
-		f.tombs[id] = at
-		delete(f.winners, id) // it may be buried; if not, it is found again
+		f.tombstones[id] = at
+		delete(f.winners, id) // it may be erased; if not, it is found again
 		if beyond {
 			rebuild = true
 		} else {
-			f.bury(id, at)
+			f.erase(id, at)
 		}
 	}
 	return rebuild, refused
 }
 
-// bury takes away what is known of a job before its tomb.
-func (f *Fold) bury(id job.ID, at tomb) {
+// erase drops what is known of a job before its tombstone.
+func (f *Fold) erase(id job.ID, at tombstone) {
 	if j, ok := f.jobs[id]; ok {
 		f.malformed -= j.bad
 		delete(f.jobs, id)
@@ -62,45 +62,45 @@ func (f *Fold) bury(id job.ID, at tomb) {
 	}
 }
 
-// buryAll begins a rebuild from a base: what lies before a tomb that is known by
-// now goes.
-func (f *Fold) buryAll() {
-	for id, at := range f.tombs {
+// eraseAll begins a rebuild from a base: it drops what lies before the tombstones
+// that are known by now.
+func (f *Fold) eraseAll() {
+	for id, at := range f.tombstones {
 		if j, ok := f.jobs[id]; !ok || j.top.Less(at) {
-			f.bury(id, at)
+			f.erase(id, at)
 		}
 	}
 }
 
-// buried reports whether an event of a job lies before the job's tomb.
-func (f *Fold) buried(id job.ID, at canon.Key) bool {
-	t, ok := f.tombs[id]
+// erased reports whether an event of a job lies before the job's tombstone.
+func (f *Fold) erased(id job.ID, at canon.Key) bool {
+	t, ok := f.tombstones[id]
 	return ok && at.Less(t)
 }
 
 // inBase reports whether the job of that name is the one that the base knows.
 func (f *Fold) inBase(id job.ID) bool {
-	return f.base != nil && f.base.jobs[id] && f.tombs[id] == f.base.tombs[id]
+	return f.base != nil && f.base.jobs[id] && f.tombstones[id] == f.base.tombstones[id]
 }
 
-// unbury forgets the tombs that were learned beyond the base: the events that
-// set them may be void now.
-func (f *Fold) unbury() {
-	f.tombs = make(map[job.ID]tomb)
+// resetTombstones drops the tombstones that were learned beyond the base: the
+// events that set them may be void now.
+func (f *Fold) resetTombstones() {
+	f.tombstones = make(map[job.ID]tombstone)
 	if f.base != nil {
-		maps.Copy(f.tombs, f.base.tombs)
+		maps.Copy(f.tombstones, f.base.tombstones)
 	}
 }
 
-// standing are the tombs that are still needed.
-func standing(tombs map[job.ID]tomb) map[job.ID]tomb {
+// stillNeeded are the tombstones that must be kept.
+func stillNeeded(tombstones map[job.ID]tombstone) map[job.ID]tombstone {
 	var newest cluster.HLC
-	for _, t := range tombs {
+	for _, t := range tombstones {
 		newest = max(newest, t.HLC)
 	}
-	out := make(map[job.ID]tomb)
-	for id, t := range tombs {
-		if newest.Time().Sub(t.HLC.Time()) <= tombTime {
+	out := make(map[job.ID]tombstone)
+	for id, t := range tombstones {
+		if newest.Time().Sub(t.HLC.Time()) <= tombstoneLife {
 			out[id] = t
 		}
 	}
@@ -120,16 +120,16 @@ func (f *Fold) Expired(now cluster.HLC, limit int) []job.ID {
 	return out[:min(len(out), limit)]
 }
 
-func (f *Fold) writeTombs(w *canon.Writer) {
-	tombs := standing(f.tombs)
-	w.Count(len(tombs))
-	for _, id := range slices.SortedFunc(maps.Keys(tombs), func(a, b job.ID) int { return strings.Compare(string(a), string(b)) }) {
+func (f *Fold) writeTombstones(w *canon.Writer) {
+	tombstones := stillNeeded(f.tombstones)
+	w.Count(len(tombstones))
+	for _, id := range slices.SortedFunc(maps.Keys(tombstones), func(a, b job.ID) int { return strings.Compare(string(a), string(b)) }) {
 		w.Text(string(id))
-		w.Key(tombs[id])
+		w.Key(tombstones[id])
 	}
 }
 
-func (f *Fold) readTombs(r *canon.Reader) {
+func (f *Fold) readTombstones(r *canon.Reader) {
 	for n := r.Count(); n > 0 && r.OK(); n-- {
 		id := job.ID(r.Text(maxJobIDLen))
 		t := r.Key()
@@ -137,6 +137,6 @@ func (f *Fold) readTombs(r *canon.Reader) {
 		if j, ok := f.jobs[id]; ok {
 			r.Check(!j.top.Less(t), "forgotten job")
 		}
-		f.tombs[id] = t
+		f.tombstones[id] = t
 	}
 }

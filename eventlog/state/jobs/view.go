@@ -209,7 +209,7 @@ func (c *chunk) openView(index int) OpenChunk {
 		o.Attempts = max(o.Attempts, t.attempt)
 		switch {
 		case (t.failed || t.reclaimed) && t.attempt <= c.released:
-			continue // forgiven
+			continue // a release took it back
 		case t.failed:
 			o.Failed++
 		case t.reclaimed:
