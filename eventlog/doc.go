@@ -9,18 +9,19 @@
 //	log.View(func(st *state.State) { ... })
 //
 // This package has the writer, which alone changes what is on the disk, and the
-// fold. What is on the disk is package store's, what other hosts have package
-// replicate's; package snapshots lets the log go on from snapshots, package audit
-// verifies and repairs it.
+// fold. Package store keeps what is on the disk, package replicate exchanges it
+// with other hosts, package snapshots lets the log go on from snapshots, and
+// package audit verifies and repairs it.
 //
 // # Room
 //
-// At Options.LowWater Disk warns. When no more than Options.Reserve is left, or
-// the log is as large as it may be, drafts that are not essential
-// (event.Kind.Essential) are refused with ErrDiskFull, and what others write is
-// taken until half of the reserve is gone. Where not even the essential find room
-// the state is disk.Out. None of that leaves a trace in the chain, and it ends
-// when there is room again. How much one other host may fill is bounded too.
+// At Options.LowWater the state of the disk is disk.Low, a warning. When only
+// Options.Reserve is left, or the log is as large as it may be, drafts that are
+// not essential (event.Kind.Essential) are refused with ErrDiskFull, and events
+// of other hosts are taken until half of the reserve is used. When there is no
+// room even for essential drafts the state is disk.Out. None of that leaves a
+// trace in the chain, and it ends when there is room again. How much each other
+// host may fill is bounded too.
 //
 // # Promises
 //
@@ -37,9 +38,9 @@
 // after an I/O error) has one that flushes (ends with the writer): while that
 // writes and syncs one batch, the writer encodes and hashes the next one, and
 // answers the one before. While there are shown events that are not folded, one
-// goroutine folds them (ends when there are none); whoever wants the fold folds
-// them first, and the writer waits when too much is left. Those of disk.Room,
-// snapshots.Keeper and replicate.Replicator end with Run's context.
+// goroutine folds them (ends when there are none); whoever reads the fold folds
+// them first, and the writer waits when too many are left. The goroutines of
+// disk.Room, snapshots.Keeper and replicate.Replicator end with Run's context.
 //
 // The intake queue is bounded in bytes; when it is full Append waits for its
 // context.

@@ -56,7 +56,7 @@ func (f *fold) begin(st *state.State, base *event.SnapshotTaken) {
 	f.stale = f.forks(st)
 }
 
-// forks tells st of the forks that are known.
+// forks applies the known forks to st, and reports whether it must be folded again.
 func (f *fold) forks(st *state.State) (stale bool) {
 	for _, fork := range f.store.Forks() {
 		stale = st.Fork(fork.Source, fork.Seq) || stale
@@ -109,8 +109,8 @@ func (f *fold) fail(err error) {
 }
 
 // start has the unfolded events folded while the writer goes on. The writer
-// calls it when it gave the disk something to do, or has nothing to do itself:
-// before that folding would take a processor from those who append.
+// calls it when the disk is busy, or when it has nothing to do itself: earlier,
+// folding would take processor time from appends.
 func (f *fold) start() {
 	u := &f.unfolded
 	u.mu.Lock()
@@ -182,7 +182,7 @@ func (f *fold) refoldLocked() error {
 }
 
 // showRefusedLocked logs events that have no effect because they would change
-// what a snapshot holds: of a lawful history there are none.
+// what a snapshot holds: a history that correct hosts wrote has none.
 func (f *fold) showRefusedLocked() {
 	n, latest := f.st.Refused()
 	if n == f.refused {
@@ -242,9 +242,9 @@ func (f *fold) recovered(events []event.Event, show func()) error {
 	return err
 }
 
-// arrived notes how long events of other hosts, which are folded now, were on
-// their way: the last one of each chain. What is older than this process is
-// history that it catches up with.
+// arrived notes how long events of other hosts took to get here and be folded:
+// the last one of each chain. Events that are older than this process do not
+// count: it is only catching up with them.
 func (f *fold) arrived(events []event.Event) {
 	own := f.store.Source()
 	for i, e := range events {

@@ -181,8 +181,8 @@ func (q *intake) poke() {
 }
 
 // take removes what fits into one commit group and appends it to batch, urgent
-// requests first. At least one of each queue goes with it, so that no flood of
-// the one stops the other.
+// requests first. It takes at least one of each queue, so that neither can
+// starve the other.
 func (q *intake) take(batch []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

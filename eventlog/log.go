@@ -24,8 +24,7 @@ import (
 )
 
 // Log is the event log of one host: its own chain, copies of the other
-// hosts' chains, and the fold of all of them. What can be read of the chains is
-// the Store's.
+// hosts' chains, and the fold of all of them. The embedded Store reads the chains.
 type Log struct {
 	*store.Store
 
@@ -327,7 +326,7 @@ func (l *Log) TakesWork() bool { return l.room.Takes(false) }
 
 // SetVoters tells the log who votes. New own events are pushed to the other
 // voters at once, and stability counts them.
-func (l *Log) SetVoters(cfg cluster.VoterConfig) { l.rep.SetVoters(cfg) }
+func (l *Log) SetVoters(cfg cluster.VoterConfig) { l.w.stab.SetVoters(cfg) }
 
 // WaitStable waits until the own event seq, 0 for the last one, is stable, see
 // replicate.Stability.Wait.

@@ -12,8 +12,8 @@ import (
 	"github.com/skein-project/skein/eventlog/store"
 )
 
-// markAfter is how long nothing must have been written before it is noted how
-// far the chains are durable.
+// markAfter is how long the log must have been idle before the watermark, how far
+// the chains are durable, is written.
 const markAfter = time.Second
 
 // pipeline is the writer at work. While one batch is written and synced, the
@@ -98,9 +98,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 }
 
-// collect stages what those append who were just answered, as many as there
-// are: what a group costs hardly depends on how many share it. Were the first of
-// them alone in the next group, the others would wait for two.
+// collect waits a moment for appends of the callers that were just answered, and
+// stages them: a group costs about the same however many share it, and if the
+// first of them got a group of its own the others would wait for two.
 func (p *pipeline) collect(answered int) error {
 	if p.gather.alone > 0 {
 		p.gather.alone--
@@ -198,7 +198,7 @@ func (p *pipeline) await() error {
 	case err := <-p.flush.done:
 		return p.show(err)
 	case <-p.w.in.wake:
-		runtime.Gosched() // whoever can run may have something to append, too
+		runtime.Gosched() // other goroutines may have something to append, too
 		return nil
 	}
 }
@@ -227,8 +227,8 @@ func (p *pipeline) show(err error) error {
 	return nil
 }
 
-// launch writes the staged batch; nothing is in flight. Then there is time to
-// answer those that are durable.
+// launch writes the staged batch; nothing is in flight. Meanwhile it answers the
+// requests that are durable.
 func (p *pipeline) launch() error {
 	s := p.next
 	p.next = stage{batch: p.spare}
@@ -252,7 +252,7 @@ func (p *pipeline) launch() error {
 	p.flying = s
 	p.gather.launched = time.Now()
 	if p.quiet {
-		// Probably nobody to do anything for in the meantime.
+		// There is probably nothing to do in the meantime.
 		p.w.disk.Sign(s.groups, p.flush.signed)
 		p.w.fold.start()
 		return p.show(p.w.disk.Flush(s.groups, p.flush.signed))
@@ -274,11 +274,11 @@ func (p *pipeline) answer() {
 	p.landed = p.landed[:0]
 }
 
-// gather is how long those are waited for who were just answered.
+// gather says how long to wait for the callers that were just answered.
 type gather struct {
 	launched time.Time
 	took     time.Duration // from the launch of the last group to its end
-	alone    int           // for so many groups nobody is waited for
+	alone    int           // how many more groups do not wait
 }
 
 const (
@@ -286,8 +286,8 @@ const (
 	gatherMax = time.Millisecond
 	// gatherSteps bounds it where the clock stands still, as in simulations.
 	gatherSteps = 1000
-	// gatherNot is for how many groups nobody is waited for when those who were
-	// answered stayed away.
+	// gatherNot is how many groups do not wait after fewer than half of the
+	// callers that were answered came back.
 	gatherNot = 16
 )
 

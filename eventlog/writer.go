@@ -282,8 +282,8 @@ func (w *writer) reopen() error {
 	return nil
 }
 
-// poison ends writing for good. What was being written is unknown; what was
-// staged, or still queued, is certainly absent.
+// poison refuses everything until reopen succeeds. What was being written is
+// unknown; what was staged, or still queued, is certainly absent.
 func (w *writer) poison(err error, written, absent []*request) {
 	w.m.poisoned.Set(1)
 	w.log.Error().Err(err).Msg("event log poisoned, nothing is written any more")

@@ -24,8 +24,8 @@ type past struct {
 	kept     []*event.SnapshotTaken // the newest first
 }
 
-// loadPast reads the manifest and the texts of the snapshots. What is damaged
-// is an error, unless it is to be passed over.
+// loadPast reads the manifest and the descriptions of the snapshots. Damage is an
+// error, unless lenient says to skip what is damaged.
 func loadPast(files snapshots.Files, lenient bool) (p past, err error) {
 	p.files = files
 	if p.manifest, err = files.Manifest(); err != nil {
@@ -71,7 +71,7 @@ func (p *past) load(t *event.SnapshotTaken) (*state.State, error) {
 }
 
 // within returns the newest snapshot that reaches no further than until, and
-// its state; nil for none. One that cannot be read is passed over.
+// its state; nil for none. One that cannot be read is skipped.
 func (p *past) within(until []event.Head) (*event.SnapshotTaken, *state.State) {
 	end := store.EndOf(until)
 	for _, t := range p.kept {

@@ -79,7 +79,7 @@ func (m *Mender) salvage(ctx context.Context) {
 		for _, e := range names {
 			b, err := os.ReadFile(filepath.Join(r.Aside, e.Name()))
 			if err != nil {
-				continue // the next round may be luckier
+				continue // it is tried again in the next round
 			}
 			for run := range wire.Groups(b) {
 				if ru, err := wire.DecodeRun(run); err == nil && ru.Head.Source == r.Source && ru.Head.Seq > m.store.Head(r.Source).Seq {

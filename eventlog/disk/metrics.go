@@ -16,7 +16,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.GaugeOpts{Namespace: "skein", Subsystem: "eventlog", Name: name, Help: help}
 	}
 	m := &metrics{
-		state: prometheus.NewGaugeVec(opts("disk_state", "1 for what the room for the log is: ok, low, full or out."), []string{"state"}),
+		state: prometheus.NewGaugeVec(opts("disk_state", "1 for the current state of the disk: ok, low, full or out."), []string{"state"}),
 		free:  prometheus.NewGauge(opts("disk_free_bytes", "Bytes that the file system of the log has left, -1 if it does not say.")),
 	}
 	if reg == nil {

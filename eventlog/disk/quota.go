@@ -36,7 +36,7 @@ func newQuota(o Options) *quota {
 }
 
 // take admits a run of n bytes of a host, or says why not. room is how large
-// the whole log may become, -1 if nobody knows.
+// the whole log may become, -1 if that is unknown.
 func (q *quota) take(node cluster.NodeID, n, room int64, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -47,7 +47,7 @@ const (
 	lookEvery  = time.Second
 	maxBallast = 64 << 20
 	// retryRoom is how much must be free before writing is tried again after
-	// not even essential events found room.
+	// there was no room even for essential events.
 	retryRoom = 256 << 10
 )
 
@@ -160,7 +160,7 @@ func (d *Room) Takes(ofOthers bool) bool {
 	return d.judgeLocked(d.o.Reserve/2, d.o.MaxBytes/32) == OK
 }
 
-// roomFor returns how many bytes the log may still grow to, -1 if nobody knows.
+// roomFor returns how many bytes the log may still grow to, -1 if that is unknown.
 func (d *Room) roomFor() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -25,6 +25,7 @@
 // exact bytes. Payloads are big-endian and canonical: each value has one
 // encoding, and decoders refuse any other. Versions other than 1 are refused.
 //
-// Non-goals: files, sync, recovery policy and replication; they belong to
-// package eventlog. The package starts no goroutines.
+// Non-goals: files, sync and recovery, which belong to packages segment and
+// store; replication, which belongs to packages wire and replicate. The package
+// starts no goroutines.
 package record

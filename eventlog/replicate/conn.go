@@ -121,7 +121,7 @@ func (c *Conn) askChanges(digest [16]byte) ([]event.Head, error) {
 		}
 		return heads, nil
 	case wire.MsgRefused:
-		return nil, errors.New("peer tells enough others")
+		return nil, errors.New("peer serves enough followers already")
 	}
 	return nil, fmt.Errorf("%w: answer %d to a question for changes", wire.ErrPeer, m.Kind)
 }

@@ -15,9 +15,9 @@ import (
 // evidence makes, checks and keeps proofs of equivocation.
 type evidence struct{ r *Replicator }
 
-// addProof verifies p, keeps it and ends what its source has to say; what is
-// known already is ignored. The log must be running. Found tells Options.OnEquivocation
-// that this host has found the fork itself.
+// addProof verifies p and keeps it: from the fork on nothing of the source counts.
+// What is known already is ignored. The log must be running. found, which is for
+// Options.OnEquivocation, says that this host detected the fork itself.
 func (v evidence) addProof(ctx context.Context, p wire.Proof, found bool) error {
 	a, _, err := p.Runs()
 	if err != nil {
@@ -43,7 +43,7 @@ func (v evidence) addProof(ctx context.Context, p wire.Proof, found bool) error 
 		return fmt.Errorf("keep proof against %s: %w", src, err)
 	}
 	if src == v.r.st.Source() {
-		// Nothing that this host adds to its own chain counts any more.
+		// What this host adds to its own chain no longer counts.
 		if err := v.r.o.Writer.Renew(ctx, src.Inc+1, src.String()+" has two histories"); err != nil && v.r.st.Source() == src {
 			return fmt.Errorf("leave forked chain %s: %w", src, err)
 		}
@@ -131,7 +131,7 @@ func (p *puller) investigate(ctx context.Context, src event.SourceID, upto uint6
 	if m.Kind != wire.MsgRun {
 		return fmt.Errorf("%w: answer %d to a range question below its own head", wire.ErrPeer, m.Kind)
 	}
-	if err := p.ev.proveAt(ctx, src, seq, m.Payload); err != nil {
+	if err := (evidence{p.r}).proveAt(ctx, src, seq, m.Payload); err != nil {
 		return err
 	}
 	return store.Contradiction(src, seq)
@@ -186,7 +186,7 @@ func (p *puller) pullProof(ctx context.Context, f wire.Fork) error {
 	if err != nil {
 		return p.r.m.blame("proof", err)
 	}
-	if err := p.ev.addProof(ctx, proof, false); err != nil {
+	if err := (evidence{p.r}).addProof(ctx, proof, false); err != nil {
 		return err
 	}
 	if got, ok := p.r.st.Fork(f.Source); !ok || got.Seq > f.Seq {

@@ -66,7 +66,7 @@ func (f *fetcher) step(ctx context.Context) error {
 	if m.Kind != wire.MsgRun {
 		return fmt.Errorf("%w: answer %d to a range question below its own head", wire.ErrPeer, m.Kind)
 	}
-	// Where the run ends is the peer's word until it is verified.
+	// Until the run is verified, where it ends is only the peer's claim.
 	end, err := wire.RunEnd(m.Payload)
 	if err != nil {
 		return err

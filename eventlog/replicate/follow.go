@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxFollowers bounds how many hosts this log tells of changes at once.
+	// maxFollowers bounds how many hosts follow the changes of this log.
 	maxFollowers = 64
 	// followFor is how long one peer is asked before another one is chosen.
 	followFor = 30 * time.Second
@@ -50,7 +50,7 @@ func (r *Replicator) followLoop(ctx context.Context) {
 }
 
 // peerToFollow chooses whom to follow: mostly a voter, at times any host, since
-// each tells only so many. A voter follows nobody.
+// each serves only so many. A voter follows nobody.
 func (r *Replicator) peerToFollow() (cluster.NodeID, bool) {
 	cfg := r.Voters()
 	if cfg.IsZero() || cfg.Has(r.o.Self) {
@@ -76,7 +76,7 @@ func (r *Replicator) follow(ctx context.Context, peer cluster.NodeID) error {
 		return err
 	}
 	defer conn.Close()
-	p := &puller{r: r, conn: conn, ev: evidence{r}}
+	p := &puller{r: r, conn: conn}
 	for ctx.Err() == nil {
 		heads, err := conn.askChanges(r.st.Digest())
 		if err != nil {

@@ -38,7 +38,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		pulls:      vec("pulls_total", "Pulls from other hosts.", "result", "equal", "fetched", "error"),
 		peerErrors: vec("peer_errors_total", "Refused data of other hosts.", "reason", "frame", "chain", "signature", "clock", "unknown_source", "equivocation", "proof", "snapshot", "quota", "disk_full", "timeout"),
 		stable:     gauge("stable_seq", "Last stable event of the own chain."),
-		following:  gauge("following", "1 while another host tells this one of new events at once."),
+		following:  gauge("following", "1 while another host notifies this one of new events immediately."),
 		behind:     gauge("behind_events", "Events that the host asked last has and that are not here yet."),
 		fetchRate:  gauge("catch_up_records_per_second", "Events stored per second in the last fetch of at least 1000 from another host."),
 		ackTime: prometheus.NewHistogram(prometheus.HistogramOpts{

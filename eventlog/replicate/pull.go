@@ -76,7 +76,7 @@ func (r *Replicator) pull(ctx context.Context, peer cluster.NodeID, term cluster
 		return 0, err
 	}
 	defer conn.Close()
-	p := &puller{r: r, conn: conn, ev: evidence{r}}
+	p := &puller{r: r, conn: conn}
 	heads, same, err := conn.askHeads(term, r.st.Digest())
 	if err != nil {
 		return 0, fmt.Errorf("ask %s for heads: %w", peer, err)
@@ -107,7 +107,6 @@ func (r *Replicator) pull(ctx context.Context, peer cluster.NodeID, term cluster
 type puller struct {
 	r    *Replicator
 	conn *Conn
-	ev   evidence
 }
 
 // fetchAll pulls every chain up to its head, as far as it is missing here. See
@@ -130,7 +129,7 @@ func (p *puller) fetchAll(ctx context.Context, heads []event.Head, term cluster.
 		case term == 0 && errors.Is(err, errUnknownSource):
 			continue
 		case term > 0 && errors.Is(err, store.ErrEquivocation):
-			continue // the second history of a liar must not hold up the others
+			continue // a second history must not hold up the other chains
 		}
 		errs = append(errs, fmt.Errorf("fetch %s: %w", h.Source, err))
 		if errors.Is(err, errStream) {
@@ -171,7 +170,7 @@ func (p *puller) fetch(ctx context.Context, h event.Head) (n int, err error) {
 		return 0, nil
 	}
 	n, err = p.fetchRuns(ctx, h.Source, have.Seq, upto)
-	if held := r.st.Head(h.Source).Seq; errors.Is(err, store.ErrEquivocation) && !errors.Is(err, errStream) && p.ev.unproven(h.Source, held) {
+	if held := r.st.Head(h.Source).Seq; errors.Is(err, store.ErrEquivocation) && !errors.Is(err, errStream) && (evidence{p.r}).unproven(h.Source, held) {
 		if err := p.investigate(ctx, h.Source, held); err != nil {
 			return n, err
 		}

@@ -107,7 +107,7 @@ func (r *Replicator) OwnElsewhere(ctx context.Context, heads []event.Head) (bool
 			}
 			hash, ok, err := r.st.HashAt(own, h.Seq)
 			if err != nil {
-				return false, err // it may be here all the same
+				return false, err // it may still be here
 			}
 			if ok && hash == h.Hash {
 				continue // a prefix of what is here

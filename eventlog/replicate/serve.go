@@ -20,7 +20,7 @@ import (
 // idleFactor times the I/O timeout is how long a stream may be silent.
 const idleFactor = 6
 
-// Serve answers the questions of one stream of Proto until the other side, a
+// Serve answers the questions of one stream of wire.Proto until the other side, a
 // protocol error, silence, or ctx ends it. It closes conn. The caller bounds
 // the number of streams.
 func (r *Replicator) Serve(ctx context.Context, from cluster.NodeID, conn net.Conn) {

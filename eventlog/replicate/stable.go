@@ -48,7 +48,7 @@ type voter struct {
 	refused   map[uint64]bool // but had promised a higher term before
 }
 
-// checkEvery bounds how long WaitStable overlooks a lost lease.
+// checkEvery bounds how long Stability.Wait overlooks a lost lease.
 const checkEvery = 100 * time.Millisecond
 
 func newStability(o Options, m *metrics) *Stability {
@@ -376,9 +376,6 @@ func (s *Stability) now(src event.SourceID, seq uint64, term cluster.Term) (acke
 	}
 	return s.changed, n, false, err
 }
-
-// SetVoters tells who votes, see Stability.
-func (r *Replicator) SetVoters(cfg cluster.VoterConfig) { r.stab.SetVoters(cfg) }
 
 // Voters is who votes, as far as is known.
 func (r *Replicator) Voters() cluster.VoterConfig { return r.stab.Voters() }

@@ -1,4 +1,4 @@
-// Package snapshot decides what a snapshot of the event log is worth: its id,
+// Package snapshot decides whether a snapshot of the event log is valid: its id,
 // what the voters sign, which signatures suffice, and how snapshots and the
 // record of dropped segments are kept in files. It is pure.
 //

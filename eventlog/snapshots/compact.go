@@ -69,10 +69,10 @@ func (c *compactor) superfluous() []old {
 	return out
 }
 
-// run drops the oldest superfluous segments as long as the log is larger
-// than it need be, or its disk is short of room. In this order, each durable before the next: the copy in the
-// archive, the manifest, the removal. After a crash Open finishes what the
-// manifest says.
+// run drops the oldest superfluous segments as long as the log is larger than it
+// need be, or its disk is short of room. In this order, each durable before the
+// next: the copy in the archive, the manifest, the removal. After a crash Open
+// finishes what the manifest says.
 func (c *compactor) run(ctx context.Context) error {
 	segs := c.superfluous()
 	var bytes int64

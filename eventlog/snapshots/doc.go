@@ -4,7 +4,8 @@
 // majority has signed goes into the log as an event, and every host that has the
 // events of the cut makes the snapshot by itself, checks the signatures, and goes
 // on from it. An event that would change it from below is refused, counted and
-// named by the state. Package snapshot explains why no lawful history has one.
+// named by the state. Package snapshot explains why a history that correct hosts
+// wrote has none.
 //
 // Two snapshots are kept. Full segments below the older one may be dropped:
 // first they are copied to the archive, then the manifest says so, then they

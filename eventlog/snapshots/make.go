@@ -136,9 +136,8 @@ func (k *Keeper) adopt(ctx context.Context) error {
 // looked for in the snapshot itself.
 const gapPatience = 10
 
-// lacking is for the case that nobody sends the events of a snapshot any more:
-// where all that is left of a forked chain is in snapshots, heads do not tell
-// of it.
+// lacking handles a snapshot whose events no host sends any more: when only
+// snapshots still hold a forked chain, heads no longer name it.
 func (k *Keeper) lacking(t *event.SnapshotTaken) {
 	if len(t.Forks) == 0 || len(t.Signatures) == 0 {
 		return

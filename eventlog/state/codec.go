@@ -57,10 +57,10 @@ func (s *State) Hash() cluster.Hash {
 }
 
 // Decode reads what AppendBinary wrote, and refuses all else: the bytes of a
-// State are unique. It takes at most some hundred bytes of memory per
-// byte of b, mostly about three. What b
-// holds is the base of the State: an event that reaches below it is refused,
-// see Refused, and Refold of the State takes it, or a later one, as its base.
+// State are unique. It takes at most some hundred bytes of memory per byte of b,
+// usually about three. What b holds is the base of the State: an event that
+// reaches below it is refused, see Refused, and Refold of the State takes it, or
+// a later one, as its base.
 func Decode(b []byte) (*State, error) {
 	if len(b) > MaxEncoded {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrEncoding, len(b), MaxEncoded)

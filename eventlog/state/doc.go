@@ -25,15 +25,15 @@
 // that would change its meaning, as a fence that voids a part of it or another
 // submission of one of its jobs, has no effect, is counted and is named by
 // Refused. If the base is the fold of a stable cut, a majority of the voters
-// held it before the next term was granted, so no lawful term_start voids any
+// held it before the next term was granted, so no valid term_start voids any
 // of it, and what a State gives from a base is what it gives from the first
 // event. All hosts must use the same bases if they are to agree about events
-// that no lawful history has.
+// that only a faulty host can have written.
 //
-// Forks. A source that signed two histories has no say from the first event in
-// which they differ: Fork ends its chain there, for every reader, whichever of
-// the two it holds and in whatever order it learns of it. What the source
-// accepted there is open again.
+// Forks. Of a source that signed two histories nothing counts from the first
+// event in which they differ: Fork ends its chain there, for every reader,
+// whichever of the two it holds and in whatever order it learns of it. What the
+// source accepted there is open again.
 //
 // First wins. Of several live submissions, results or ends of one thing, that
 // with the least (HLC, source, sequence) counts. Two live results of a chunk

@@ -88,7 +88,7 @@ type Term struct {
 	Profile  cluster.Profile  `json:"profile,omitempty"`
 	// Split says that others may have held at the same time.
 	Split bool `json:"split,omitempty"`
-	// Released is zero unless the holder told of the end: it stepped down, or
+	// Released is zero unless the holder reported the end: it stepped down, or
 	// ran on when it had lost the lease. Reason says why.
 	Released  cluster.HLC    `json:"released,omitempty"`
 	Successor cluster.NodeID `json:"successor,omitempty"`
@@ -137,7 +137,7 @@ func (h *leaseHistory) started(at canon.Key, b event.TermStart) {
 	delete(h.terms, lowest)
 }
 
-// ended keeps what a holder tells of the end of its term, the first word of it.
+// ended keeps the first report that a holder gives of the end of its term.
 // It reports false if the event cannot be what it says.
 func (h *leaseHistory) ended(e *event.Event, b event.LeaseReleased) bool {
 	if !canon.IsNode(b.Successor, true) {

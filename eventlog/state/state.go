@@ -48,8 +48,9 @@ func (s *State) Clone() *State {
 
 // Apply folds one event. Events of one source must come in sequence; one that
 // was applied already, or stands behind a fork of its source, is ignored. It
-// reports true when events applied before have lost their meaning by this one: the State is then stale, and the caller
-// must call Refold with all events, this one included, before reading it.
+// reports true when this one makes events void that were applied before: the
+// State is then stale, and the caller must call Refold with all events, this one
+// included, before reading it.
 func (s *State) Apply(e event.Event) (rebuild bool) {
 	if end, ok := s.end(e.Source); ok && e.Seq >= end {
 		return false

@@ -14,7 +14,7 @@ import (
 
 // makeRoom opens the segment that the staged group goes into, a new one if need
 // be, and preallocates the group's place. No group is in flight. An error for
-// which noRoom is true left nothing behind and may be tried again; every other
+// which disk.NoRoom is true left nothing behind and may be tried again; every other
 // one poisons the log.
 func (c *chain) makeRoom(fs disk.FS, o *Options) error {
 	seg := c.last()
