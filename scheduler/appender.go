@@ -75,7 +75,7 @@ func (a *appender) withResult(b event.JobDone) event.JobDone {
 		r, ok := st.Result(b.Job)
 		if !ok || r.Validate(j.Spec) != nil || b.State == job.Completed && r.Accepted != j.Chunks && !j.Spec.EarlyStop.On() {
 			a.log.Error().Str("job", string(b.Job)).Int("accepted", r.Accepted).Int("chunks", j.Chunks).
-				Msg("result of a job not told at its end")
+				Msg("job ends without its result in the log")
 			return
 		}
 		b.Result = &r

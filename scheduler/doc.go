@@ -9,11 +9,11 @@
 // attempts and terms are welcome while their chunk is open; only authority is
 // fenced. Before every append and every push the lease is checked.
 //
-// Rooms. term is the loop: it takes what the inbox holds, lets the plan decide and
+// Parts. term is the loop: it takes what the inbox holds, lets the plan decide and
 // carries it out. Beside the plan it has the batch (decided, not carried out), the
 // appender (into the log), settling (what waits for stability), links (streams to
 // workers), jobs (which there are) and stops (which are to end). None of them
-// points back to it.
+// refers back to it.
 //
 // Non-goals: who holds the lease (lease), what runs where (scheduler/plan),
 // what the log means (eventlog/state), running anything (worker).
@@ -28,7 +28,8 @@
 // Channels. Requests: capacity 64, when full Submit answers ErrBusy; stops and
 // handing over have as many places of their own, and go first. Worker frames:
 // capacity 1024, when full the links block, which their workers see as a slow
-// reader; what a worker tells of itself is dropped then, and counted. Frames to one worker: capacity 256, when full its
-// stream is closed, counted, and opened anew. Settlements: handed over one
-// batch at a time; while too many wait, the loop reads no worker frames.
+// reader; status frames are dropped then, and counted. Frames to one worker:
+// capacity 256, when full its stream is closed, counted, and opened again.
+// Settlements: handed over one batch at a time; while too many wait, the loop
+// reads no worker frames.
 package scheduler

@@ -29,8 +29,8 @@ func newJobs(log Log) *jobs {
 	return &jobs{log: log, specs: make(map[job.ID]job.Spec), created: make(map[job.ID]cluster.Hash)}
 }
 
-// load takes over the open jobs of the log, and returns them as they were at that
-// time of the day.
+// load takes over the open jobs of the log and returns them, with their ages at
+// now.
 func (js *jobs) load(now time.Time) []step.JobAdded {
 	var open []step.JobAdded
 	js.log.View(func(st *state.State) {
@@ -90,8 +90,8 @@ func (js *jobs) notOpen(id job.ID) error {
 	return ErrUnknownJob
 }
 
-// expire returns jobs whose time is over and forgets them; now and then only, none
-// meanwhile.
+// expire returns jobs whose time is over and forgets them. It returns none if it
+// did that less than sweepEvery ago.
 func (js *jobs) expire(now time.Duration, wall time.Time) []job.ID {
 	if js.swept != 0 && now-js.swept < sweepEvery {
 		return nil

@@ -9,7 +9,7 @@ const (
 	laneControl   lane = iota // stops, health, ends of streams: never shed
 	laneDispatch              // submissions and what gets work to workers: refused with a time to try again
 	laneData                  // results: never dropped, their senders wait
-	laneTelemetry             // what workers tell of themselves: the latest replaces the one before
+	laneTelemetry             // status of workers: the latest replaces the one before
 )
 
 // String implements fmt.Stringer.
@@ -26,8 +26,8 @@ func (r request) lane() lane {
 	return laneDispatch
 }
 
-// lane says how urgent a word of a worker is. Only what it tells of itself may
-// be shed: the next word replaces it.
+// lane says how urgent a frame of a worker is. Only its status may be shed: the
+// next one replaces it.
 func (e linkEvent) lane() lane {
 	switch {
 	case e.result != nil:

@@ -20,12 +20,12 @@ type metrics struct {
 	shed      prometheus.Counter
 	unsettled prometheus.Gauge
 	appendDur prometheus.Histogram
-	sight     *sight
+	service   *serviceMetrics
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		sight: newSight(),
+		service: newServiceMetrics(),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_jobs", Help: "Open jobs that this host schedules, by state.",
 		}, []string{"state"}),
@@ -57,7 +57,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "skein_worker_offences_total", Help: "Messages of workers that no correct one sends.",
 		}),
 		shed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "skein_worker_telemetry_shed_total", Help: "Words of workers about themselves that were dropped because too much waited.",
+			Name: "skein_worker_telemetry_shed_total", Help: "Status messages of workers that were dropped because too many frames waited.",
 		}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_worker_notices_total", Help: "What the scheduler noticed about workers: alarm, dispute, distrust, excluded, evicted, stray.",
@@ -73,7 +73,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range append(m.sight.collectors(),
+	for _, c := range append(m.service.collectors(),
 		m.jobs, m.chunks, m.open, m.starved, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.shed, m.unsettled, m.appendDur,
 	) {
 		if err := reg.Register(c); err != nil {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -57,8 +58,8 @@ func New(o Options) (*Scheduler, error) {
 }
 
 // SetWorkers tells which hosts are members; this host always is. Hosts count
-// as alive until SetHealth says otherwise; what a host runs that is no member
-// any more is taken back.
+// as alive until SetHealth says otherwise; what a host that is no longer a member
+// runs is taken back.
 func (s *Scheduler) SetWorkers(nodes []cluster.NodeID) {
 	s.mu.Lock()
 	s.member = map[cluster.NodeID]bool{s.o.Self: true}
@@ -147,9 +148,38 @@ type Submission struct {
 	Voters int
 }
 
-// Run schedules under term until ctx ends, the lease is lost or the log
+// Run schedules under term id until ctx ends, the lease is lost or the log
 // refuses to take an event, and returns why. It may be called again, for the
 // same term too: it starts from the log and from what the workers say.
-func (s *Scheduler) Run(ctx context.Context, t cluster.Term) error {
-	return s.run(ctx, t)
+func (s *Scheduler) Run(ctx context.Context, id cluster.Term) error {
+	ctx, cancel := context.WithCancel(ctx)
+	t := s.newTerm(id)
+	s.mu.Lock()
+	if s.term != nil {
+		s.mu.Unlock()
+		cancel()
+		return fmt.Errorf("schedule term %d: a term runs already", id)
+	}
+	s.term = t
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	wg.Go(func() { t.settling.by.run(ctx) })
+
+	err := t.loop(ctx)
+	s.mu.Lock()
+	s.term = nil
+	s.mu.Unlock()
+	cancel()
+	t.refuse(err)
+	t.links.wait()
+	wg.Wait()
+	t.m.jobs.Reset()
+	t.m.open.Reset()
+	t.m.unsettled.Set(0)
+	t.m.service.end()
+	s.workers.Store(nil)
+	if errors.Is(err, ErrLeaseLost) {
+		t.m.fenced.Inc()
+	}
+	return fmt.Errorf("schedule term %d: %w", id, err)
 }

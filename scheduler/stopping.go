@@ -67,8 +67,8 @@ func (ss stops) ordered(id job.ID, n cluster.NodeID, seq uint64, now time.Durati
 	}
 }
 
-// stopped takes a worker's word that it stopped what an order named, and reports
-// that the job can end now.
+// stopped takes in that a worker says that it stopped what an order named, and
+// reports that the job can end now.
 func (ss stops) stopped(n cluster.NodeID, m stream.Stopped) (over bool) {
 	if s, ok := ss[m.Job]; ok {
 		if w, ok := s.waits[n]; ok && w.seq == m.Seq {
@@ -210,7 +210,7 @@ func (t *term) tendStopping() {
 		}
 		if len(silent) > 0 {
 			s.finish.Reason = clipReason(fmt.Sprintf("%s; not confirmed by %s", s.finish.Reason, strings.Join(silent, ", ")))
-			t.log.Warn().Str("job", string(id)).Strs("peers", silent).Msg("job ends without word of some workers")
+			t.log.Warn().Str("job", string(id)).Strs("peers", silent).Msg("job ends without confirmation by some workers")
 		}
 		t.end(id)
 	}

@@ -2,9 +2,7 @@ package scheduler
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -56,39 +54,6 @@ func (s *Scheduler) newTerm(id cluster.Term) *term {
 		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settling{by: newSettler(s.o.Log)},
 		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), stops: make(stops),
 	}
-}
-
-func (s *Scheduler) run(ctx context.Context, id cluster.Term) error {
-	ctx, cancel := context.WithCancel(ctx)
-	t := s.newTerm(id)
-	s.mu.Lock()
-	if s.term != nil {
-		s.mu.Unlock()
-		cancel()
-		return fmt.Errorf("schedule term %d: a term runs already", id)
-	}
-	s.term = t
-	s.mu.Unlock()
-	var wg sync.WaitGroup
-	wg.Go(func() { t.settling.by.run(ctx) })
-
-	err := t.loop(ctx)
-	s.mu.Lock()
-	s.term = nil
-	s.mu.Unlock()
-	cancel()
-	t.refuse(err)
-	t.links.wait()
-	wg.Wait()
-	t.m.jobs.Reset()
-	t.m.open.Reset()
-	t.m.unsettled.Set(0)
-	t.m.sight.end()
-	s.workers.Store(nil)
-	if errors.Is(err, ErrLeaseLost) {
-		t.m.fenced.Inc()
-	}
-	return fmt.Errorf("schedule term %d: %w", id, err)
 }
 
 // refuse answers what the loop has not.
@@ -193,7 +158,7 @@ func (t *term) step(e step.Event) {
 	if t.batch.began.IsZero() {
 		t.batch.began = now
 	}
-	t.m.sight.begin(e, now)
+	t.m.service.begin(e, now)
 	actions := t.plan.Step(e, t.o.Now())
 	for i, a := range actions {
 		if f, ok := a.(step.Finish); ok && t.holdBack(f, actions[i+1:]) {
@@ -276,7 +241,7 @@ func (t *term) roundTrip(n cluster.NodeID, d time.Duration) {
 	t.step(step.RoundTrip{Worker: n, Time: d + t.appender.took})
 }
 
-// observe publishes what there is to see.
+// observe updates the metrics and the view of the workers.
 func (t *term) observe() {
 	s := t.plan.Stats()
 	t.m.starved.Set(float64(s.JobsStarved))
@@ -287,7 +252,7 @@ func (t *term) observe() {
 	t.m.unsettled.Set(float64(t.settling.open()))
 	views := t.plan.Workers()
 	t.s.workers.Store(&views)
-	t.m.sight.look(views, time.Now())
+	t.m.service.look(views, time.Now())
 }
 
 // request decides about one request; it is answered after the commit.

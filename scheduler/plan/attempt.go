@@ -87,7 +87,7 @@ func (k *work) reclaim(t *try, reason string, now time.Duration) {
 	counted := c.counted
 	k.close(t, now)
 	c.lost++
-	c.dodge(t.worker.node)
+	c.avoidHost(t.worker.node)
 	if counted && j.spent(c) {
 		reason = fmt.Sprintf("%s; another attempt at the same time failed, which was the last try", reason)
 		k.out.emit(step.Fail{Attempt: t.ref(), Reason: clip(reason), Class: job.FailedInfra, Final: true})
@@ -137,7 +137,7 @@ func (k *work) fail(t *try, reason string, now time.Duration) {
 	counted := c.counted
 	k.close(t, now)
 	k.blame(t.worker, j, reason, now)
-	c.dodge(t.worker.node)
+	c.avoidHost(t.worker.node)
 	if !counted {
 		j.failures.add(t.worker.node, c.failed == 0)
 		c.failed++

@@ -33,8 +33,8 @@ func (c *chunk) at(w *worker) *try {
 	return nil
 }
 
-// dodge remembers a worker as a bad place for the chunk.
-func (c *chunk) dodge(n cluster.NodeID) {
+// avoidHost has the chunk go elsewhere if it can.
+func (c *chunk) avoidHost(n cluster.NodeID) {
 	if !slices.Contains(c.avoid, n) {
 		c.avoid = append(c.avoid, n)
 	}

@@ -13,7 +13,7 @@
 // a deadline. A valid result of any attempt, past ones included, closes the
 // chunk and cancels the others; there is never a second accept.
 //
-// Rooms. Plan takes the events; what they lead to is gathered in actions. roster
+// Parts. Plan takes the events; what they lead to is gathered in actions. roster
 // knows the workers and who may get something now, work the open jobs, their
 // chunks (board) and the attempts (try). chooser gives chunks to workers, in the
 // order that package fair says; intake decides about results; watch finds workers
@@ -22,12 +22,12 @@
 //
 // Choice. Owners get equal shares of work by deficit round robin; of one
 // owner's jobs the one with the best priority goes first, until others have
-// waited Config.Ageing longer per step (package fair). A chunk goes to an eligible worker with
-// room that would be done soonest: the estimated time of what it has, by its
-// measured rate at that kind of work, rounded to an eighth of an octave. A worker
-// holds what its slots run and what they finish in two round trips. One on which
-// the chunk failed before, or that failed several times in a row at that kind
-// of work, is taken only when there is no other.
+// waited Config.Ageing longer per step (package fair). A chunk goes to the
+// eligible worker with room that would be done soonest: the estimated time of
+// what it has, by its measured rate at that kind of work, rounded to an eighth of
+// an octave. A worker holds what its slots run and what they finish in two round
+// trips. One on which the chunk failed before, or that failed several times in a
+// row at that kind of work, is taken only when there is no other.
 //
 // Eligible. The workers with the job's executor, in its zones, that its
 // permission allows: exact sets, kept per distinct need (package eligible).
@@ -49,17 +49,18 @@
 // copy count once, and while one of them runs the chunk is not given up; the log
 // does not tell copies apart, so after a change of the holder each counts. Work
 // lost with its worker, or that its host could not run, does not count, but
-// job.Policy.Losses of them give a chunk up as well. A job whose first 2*Attempts attempts, of several
-// chunks and (where there are several) workers, all failed without one success,
-// fails at once. Otherwise it goes on to the end and is completed, partial or
-// failed by what was accepted, or ends early when a metric is known well enough.
+// job.Policy.Losses of them give a chunk up as well. A job whose first 2*Attempts
+// attempts, of several chunks and (where there are several) workers, all failed
+// without one success, fails at once. Otherwise it goes on to the end and is
+// completed, partial or failed by what was accepted, or ends early when a metric
+// is known well enough.
 //
 // Trust. Members of the cluster are believed, unless the job asks for checks
 // (job.Policy.Replication): operators let in their own hosts and vouch for
 // them. Strangers never are at once: their results count when other hosts
 // computed the same, all of them at first, one in sampleOneIn once ten in a row
 // were right. When results differ, more hosts are asked until enough agree; who
-// was wrong begins anew.
+// was wrong starts over.
 //
 // Deadlines. Every attempt has one, and more time only for real progress, at
 // most as much again; a failed chunk waits at most MaxBackoff for its next

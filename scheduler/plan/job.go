@@ -28,7 +28,7 @@ type openJob struct {
 	metrics  *results.Pool
 	times    results.Times
 	waits    bool // for an operator: all that is open is given up
-	hunger   hunger
+	starved  starvation
 }
 
 // become is the only place where a job changes its state.
@@ -85,14 +85,14 @@ func (j *openJob) enough() string {
 	return fmt.Sprintf("stopped early: the relative error of metric %q is below %g after %s", stop.Metric, stop.RelError, j.share(accepted))
 }
 
-// starves says whether the job has to be told now that it waits while no worker
-// is fit.
+// starves says whether it has to be reported now that the job waits while no
+// worker is eligible.
 func (j *openJob) starves(limit, now time.Duration) bool {
 	if j.count[assigned] > 0 || j.count[pending] == 0 || j.class.Fit() > 0 {
-		j.hunger = hunger{}
+		j.starved = starvation{}
 		return false
 	}
-	return j.hunger.grows(limit, now)
+	return j.starved.due(limit, now)
 }
 
 // jobTerm is how long a job may take.
@@ -149,22 +149,22 @@ func (f *failures) reset() {
 	clear(f.on)
 }
 
-// hunger is how long a job waits while no worker is fit.
-type hunger struct {
-	since time.Duration // 0: it does not
-	told  bool
+// starvation is how long a job has waited while no worker is eligible.
+type starvation struct {
+	since    time.Duration // 0: it does not
+	reported bool
 }
 
-// grows takes in that the job still waits, and says whether that has to be told
+// due takes in that the job still waits, and says whether that has to be reported
 // now.
-func (h *hunger) grows(limit, now time.Duration) bool {
-	if h.since == 0 {
-		h.since = max(now, 1)
+func (s *starvation) due(limit, now time.Duration) bool {
+	if s.since == 0 {
+		s.since = max(now, 1)
 	}
-	if h.told || now-h.since < limit {
+	if s.reported || now-s.since < limit {
 		return false
 	}
-	h.told = true
+	s.reported = true
 	return true
 }
 

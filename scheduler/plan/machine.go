@@ -7,7 +7,7 @@ const (
 	pending  chunkState = iota // waits for a worker
 	assigned                   // has one open attempt or more
 	accepted                   // has a result
-	givenUp                    // has none, and is not tried any more
+	givenUp                    // has none, and is no longer tried
 	chunkStates
 )
 

@@ -51,7 +51,7 @@ type opinion struct {
 	seconds float64
 }
 
-// knows reports that w has told its result already. A nil check knows nobody.
+// knows reports that w has sent its result already. A nil check knows nobody.
 func (c *check) knows(w *worker) bool {
 	return c != nil && slices.ContainsFunc(c.seen, func(o opinion) bool { return o.node == w.node })
 }
@@ -73,8 +73,8 @@ func (j *openJob) mustCheck(w *worker, index int, odd bool) bool {
 	return h.Sum64()%sampleOneIn == 0
 }
 
-// weigh adds a result to those of other hosts. Two that agree decide; of the
-// others' hosts nothing is believed any more.
+// weigh adds a result to those of other hosts. When enough agree they decide, and
+// the hosts of the others lose their trust.
 func (in *intake) weigh(j *openJob, index int, o opinion, now time.Duration) {
 	c := &j.chunks[index]
 	if c.check == nil {
@@ -96,7 +96,7 @@ func (in *intake) weigh(j *openJob, index int, o opinion, now time.Duration) {
 	}
 	if votes < j.spec.Replication.Wanted() {
 		if c.disputed && in.alone(j, c) {
-			// Nobody else can be asked: what was told first stands.
+			// Nobody else can be asked: the first result stands.
 			in.settleAs(j, index, 0, now)
 			return
 		}
@@ -134,7 +134,7 @@ func (in *intake) settleAs(j *openJob, index, win int, now time.Duration) {
 	in.accept(j, index, seen[win], now)
 }
 
-// alone reports that every worker that may run a chunk has told its result.
+// alone reports that every worker that may run a chunk has sent its result.
 func (in *intake) alone(j *openJob, c *chunk) bool {
 	left := j.class.Fit()
 	for _, o := range c.check.seen {

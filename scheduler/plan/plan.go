@@ -34,14 +34,14 @@ type Config struct {
 	// are copied elsewhere; default 1 s.
 	Grace time.Duration
 	// Recover is how long a worker that came back has to send the results of
-	// attempts that it runs no more; default 2 s.
+	// attempts that it no longer runs; default 2 s.
 	Recover time.Duration
 	// MinDeadline is the shortest time for an attempt; default 60 s.
 	MinDeadline time.Duration
 	// Overrun is added to the job's own limit; default 30 s.
 	Overrun time.Duration
-	// Starve is how long a job may wait without a fit worker before it is
-	// told; default 30 s.
+	// Starve is how long a job may wait without an eligible worker before that
+	// is reported; default 30 s.
 	Starve time.Duration
 	// Stuck is how long work that gets on may stand still; default 120 s.
 	Stuck time.Duration
@@ -72,7 +72,7 @@ func (c Config) withDefaults() Config {
 }
 
 // Plan is the state of all open jobs and of the workers in one term. It takes
-// events and hands each to the room that it is about; what these decide is
+// events and hands each to the part that it is about; what these decide is
 // gathered in out.
 type Plan struct {
 	cfg   *Config

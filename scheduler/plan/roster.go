@@ -112,7 +112,7 @@ func (r *roster) setGroup(group string, members []string) {
 	}
 }
 
-// review looks anew at all that w may do. It is called after every change of
+// review looks again at all that w may do. It is called after every change of
 // what w is allowed or fit to do.
 func (r *roster) review(w *worker, now time.Duration) {
 	r.gauge(w, now)
@@ -127,7 +127,7 @@ func (r *roster) place(w *worker, now time.Duration) {
 	r.classes.Place(&w.host, w.standing())
 }
 
-// gauge looks anew whether w has room for more.
+// gauge looks again whether w has room for more.
 func (r *roster) gauge(w *worker, now time.Duration) {
 	is := w.serves() && w.hasRoom(r.cfg, now)
 	if is != w.open {

@@ -274,7 +274,7 @@ func (k *work) find(w *worker, r job.Attempt) *try {
 	return nil
 }
 
-// starve tells of jobs that wait while no worker is fit.
+// starve reports jobs that wait while no worker is eligible.
 func (k *work) starve(now time.Duration) {
 	for _, j := range k.jobs {
 		if j.starves(k.cfg.Starve, now) {
@@ -298,7 +298,7 @@ func (k *work) stats() Stats {
 		} else {
 			s.JobsRunning++
 		}
-		if j.hunger.since > 0 {
+		if j.starved.since > 0 {
 			s.JobsStarved++
 		}
 		s.ChunksAssigned += j.count[assigned]

@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// maxTold is how many specs both ends of a stream remember. Whoever would
+	// maxSpecs is how many specs both ends of a stream remember. Whoever would
 	// remember one more forgets all: both ends do so at the same frame.
-	maxTold = 64
+	maxSpecs = 64
 	// readBuffer holds many frames of chunks.
 	readBuffer = 16 << 10
 )
 
-// Encoder makes the frames of one direction of one stream. It tells the spec
+// Encoder makes the frames of one direction of one stream. It sends the spec
 // of a job, which never changes, once, and then only names the job. The zero value
 // is ready.
 type Encoder struct {
-	told map[job.ID]bool
+	sent map[job.ID]bool // jobs whose spec was sent
 }
 
-// Append appends f with its length to b. After an error the stream is of no
-// use any more.
+// Append appends f with its length to b. After an error the stream cannot be
+// used any more.
 func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0)
 	var short bool
-	if f.Assign != nil && e.told[f.Assign.Job] {
+	if f.Assign != nil && e.sent[f.Assign.Job] {
 		b, short = appendAssign(b, f.Assign), true
 	} else {
 		b, short = compact(b, &f)
@@ -44,13 +44,13 @@ func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 		}
 		b = append(b, j...)
 		if f.Assign != nil {
-			if len(e.told) >= maxTold {
-				clear(e.told)
+			if len(e.sent) >= maxSpecs {
+				clear(e.sent)
 			}
-			if e.told == nil {
-				e.told = make(map[job.ID]bool)
+			if e.sent == nil {
+				e.sent = make(map[job.ID]bool)
 			}
-			e.told[f.Assign.Job] = true
+			e.sent[f.Assign.Job] = true
 		}
 	}
 	n := len(b) - start - 4
@@ -124,7 +124,7 @@ func (d *Decoder) decode(b []byte) (f Frame, err error) {
 }
 
 func (d *Decoder) remember(id job.ID, s job.Spec) {
-	if _, ok := d.specs[id]; !ok && len(d.specs) >= maxTold {
+	if _, ok := d.specs[id]; !ok && len(d.specs) >= maxSpecs {
 		clear(d.specs)
 	}
 	if d.specs == nil {

@@ -93,9 +93,9 @@ func TestShortFormsTellAll(t *testing.T) {
 // comes back to earlier ones.
 func TestStreamOfFrames(t *testing.T) {
 	var want []Frame
-	for i := range 4 * maxTold {
+	for i := range 4 * maxSpecs {
 		want = append(want, goodFrames()...)
-		j := job.ID(fmt.Sprintf("job-%d", i%(maxTold+maxTold/2)))
+		j := job.ID(fmt.Sprintf("job-%d", i%(maxSpecs+maxSpecs/2)))
 		spec := job.Spec{Key: string(j), Artefact: cluster.Hash{1}, Iterations: 100, Chunk: 10}.WithDefaults()
 		want = append(want, Frame{Assign: &Assign{Term: 2, Job: j, Spec: spec, Chunks: []job.Attempt{{Chunk: i % 10, Number: 1}}}})
 	}

@@ -14,7 +14,7 @@ import (
 // The frames that come once per chunk have a short form. Its first byte says
 // which it is, and no JSON object begins with one of these.
 const (
-	compactAssign   = 1 // an Assign of a job whose spec was told on this stream before
+	compactAssign   = 1 // an Assign of a job whose spec was sent on this stream before
 	compactAccepted = 2
 	compactResult   = 3 // a Result without error
 )
@@ -175,7 +175,7 @@ func expand(b []byte, job job.ID, spec func(job.ID) (job.Spec, bool)) (Frame, er
 		a := c.assign()
 		known := false
 		if a.Spec, known = spec(a.Job); !known && !c.bad {
-			return Frame{}, fmt.Errorf("%w: assign of job %.64q, of which nothing was told", ErrFrame, a.Job)
+			return Frame{}, fmt.Errorf("%w: assign of job %.64q, whose spec was not sent", ErrFrame, a.Job)
 		}
 		f.Assign = a
 	case compactAccepted:

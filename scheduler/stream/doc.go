@@ -9,7 +9,7 @@
 //
 // The holder opens with Hello and sends Assign, Cancel, Accepted, Query and
 // Ping. The worker answers Hello with Welcome or Refused, a Query with Assigned,
-// a Cancel with Stopped, and sends Result, Status and Pong. Each holder frame carries the holder's term; a worker keeps the
-// highest term that it has seen and refuses a lower one. A worker keeps a
-// result until Accepted names it.
+// a Cancel with Stopped, and sends Result, Status and Pong. Each holder frame
+// carries the holder's term; a worker keeps the highest term that it has seen and
+// refuses a lower one. A worker keeps a result until Accepted names it.
 package stream

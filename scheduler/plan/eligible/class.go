@@ -24,8 +24,7 @@ type Worker struct {
 }
 
 // need is what makes a worker eligible. Jobs with the same need share a class.
-// Permission is decided on exact sets: a filter may only save a question, never
-// answer yes.
+// Permission is decided on exact sets, never by a filter.
 type need struct {
 	executor string
 	zones    string // joined by line ends, as the others
@@ -121,7 +120,7 @@ type Standing struct {
 	Drain  uint64 // when it is done with what it has
 }
 
-// Enter looks anew whether w belongs to c, and where it stands.
+// Enter looks again whether w belongs to c, and where it stands.
 func (t *Classes) Enter(c *Class, w *Worker, s Standing) {
 	is := s.Serves && t.Allows(c, w)
 	if was := c.member.Has(w.Index); was != is {

@@ -98,7 +98,7 @@ func (r *Round[J]) account(owner string) *account[J] {
 }
 
 // forget drops the owner that was seen longest ago when there are too many. Its
-// limits start anew then.
+// limits then start over.
 func (r *Round[J]) forget() {
 	if len(r.accounts) <= maxAccounts {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
-func TestSight(t *testing.T) {
-	s := newSight()
+func TestServiceMetrics(t *testing.T) {
+	s := newServiceMetrics()
 	at := time.Unix(1000, 0)
 	s.begin(step.JobAdded{Job: "a", Age: time.Minute}, at)
 	s.begin(step.JobAdded{Job: "b"}, at)

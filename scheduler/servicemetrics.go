@@ -11,9 +11,9 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
-// sight measures what operators ask of a scheduler: how long work waits, and how
-// long workers have to do.
-type sight struct {
+// serviceMetrics measures what operators want to know of a scheduler: how long
+// work waits, and how long workers will be busy.
+type serviceMetrics struct {
 	waits map[job.ID]time.Time // jobs of which nothing was assigned yet, since when
 
 	assign  prometheus.Histogram
@@ -24,8 +24,8 @@ type sight struct {
 	refused *prometheus.CounterVec
 }
 
-func newSight() *sight {
-	s := &sight{
+func newServiceMetrics() *serviceMetrics {
+	s := &serviceMetrics{
 		waits: make(map[job.ID]time.Time),
 		assign: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skein_assign_duration_seconds", Help: "From what made chunks assignable to the handing over to the worker's stream, the assignment being durable.",
@@ -54,12 +54,12 @@ func newSight() *sight {
 	return s
 }
 
-func (s *sight) collectors() []prometheus.Collector {
+func (s *serviceMetrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.assign, s.queued, s.oldest, s.drain, s.workers, s.refused}
 }
 
 // begin is called with each event that the plan gets.
-func (s *sight) begin(e step.Event, now time.Time) {
+func (s *serviceMetrics) begin(e step.Event, now time.Time) {
 	if j, ok := e.(step.JobAdded); ok {
 		s.waits[j.Job] = now.Add(-j.Age)
 	}
@@ -67,7 +67,7 @@ func (s *sight) begin(e step.Event, now time.Time) {
 
 // acted is called with each action that is durable; began is when the first
 // event of its batch was taken.
-func (s *sight) acted(action step.Action, began, now time.Time) {
+func (s *serviceMetrics) acted(action step.Action, began, now time.Time) {
 	switch a := action.(type) {
 	case step.Assign:
 		s.assign.Observe(now.Sub(began).Seconds())
@@ -88,8 +88,8 @@ func (s *sight) acted(action step.Action, began, now time.Time) {
 	}
 }
 
-// look is called now and then.
-func (s *sight) look(views []plan.WorkerView, now time.Time) {
+// look is called at every tick.
+func (s *serviceMetrics) look(views []plan.WorkerView, now time.Time) {
 	oldest := time.Duration(0)
 	for _, since := range s.waits {
 		oldest = max(oldest, now.Sub(since))
@@ -109,7 +109,7 @@ func (s *sight) look(views []plan.WorkerView, now time.Time) {
 }
 
 // end forgets what was of a term.
-func (s *sight) end() {
+func (s *serviceMetrics) end() {
 	clear(s.waits)
 	s.oldest.Set(0)
 	s.drain.Reset()
