@@ -50,7 +50,7 @@ type Options struct {
 	// DrainTimeout is how long running chunks may go on after Run's context
 	// ended.
 	DrainTimeout time.Duration
-	// FenceAfter is how long work goes on without a word of any holder.
+	// FenceAfter is how long work goes on while no holder is heard.
 	FenceAfter time.Duration
 	// Now is a clock that goes on in suspend; nil: one that does not.
 	Now func() time.Duration

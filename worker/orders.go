@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -173,10 +174,10 @@ func (l *loop) handBack(ref job.Attempt) {
 
 // keep puts a result into the outbox and offers it to the holder.
 func (l *loop) keep(res stream.Result) {
-	err := l.outbox.Add(res, l.wall())
+	err := l.outbox.Add(res, time.Now())
 	if err != nil && l.journal(err) { // a number that JSON cannot carry
 		res.Result, res.Error = nil, job.ReasonOf(err)
-		l.journal(l.outbox.Add(res, l.wall())) // a text always encodes
+		l.journal(l.outbox.Add(res, time.Now())) // a text always encodes
 	}
 	l.sess.announce(res.Attempt)
 }
@@ -184,8 +185,8 @@ func (l *loop) keep(res stream.Result) {
 // maxHave is how many attempts an Assigned lists, so that it fits a frame.
 const maxHave = 1 << 15
 
-// have tells the holder what this worker has of its assignments. Of very many
-// results the latest are told: those that were kept for long have been sent.
+// have lists for the holder what this worker has of its assignments; of very many
+// results only the latest: those that were kept for long have been sent.
 func (l *loop) have(nonce uint64) stream.Frame {
 	refs, kept := l.assigned(), l.outbox.Refs()
 	refs = refs[:min(len(refs), maxHave)]

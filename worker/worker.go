@@ -108,7 +108,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		l.free = append(l.free, w.opts.Slots-1-i)
 	}
 	if w.opts.OutboxFile != "" {
-		skipped, err := l.outbox.Open(w.opts.OutboxFile, l.wall())
+		skipped, err := l.outbox.Open(w.opts.OutboxFile, time.Now())
 		if err != nil || skipped > 0 {
 			w.log.Warn().Err(err).Int("skipped", skipped).Msg("kept results not all readable, their chunks run again")
 		}
@@ -371,7 +371,7 @@ func outcomeOf(c job.FailureClass) string {
 
 // onStatus does what is done now and then, and tells the holder how it goes.
 func (l *loop) onStatus() {
-	n, err := l.outbox.Relieve(l.wall())
+	n, err := l.outbox.Relieve(time.Now())
 	l.journal(err)
 	if n > 0 {
 		l.m.dropped.Add(float64(n))
@@ -408,9 +408,6 @@ func (l *loop) journal(err error) bool {
 	}
 	return err != nil
 }
-
-// wall dates what is kept.
-func (l *loop) wall() time.Time { return time.Now() }
 
 // refs lists the running attempts in a fixed order.
 func (l *loop) refs() []job.Attempt {

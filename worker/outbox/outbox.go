@@ -18,8 +18,8 @@ import (
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
-// maxJournalWaste is how many bytes of what was dropped the journal may hold,
-// beside as much as is kept, before it is written anew.
+// maxJournalWaste is how many bytes of dropped results the journal may hold,
+// beside as much as is kept, before it is rewritten.
 const maxJournalWaste = 1 << 20
 
 // Outbox keeps results of attempts. Its journal has a line for each result, as
@@ -45,7 +45,8 @@ type kept struct {
 	at   time.Time
 }
 
-// New is an empty outbox. It is full at limit bytes, and gives results up when they\nwere kept for keepFor.
+// New returns an empty outbox. It is full at limit bytes; Relieve then gives up
+// results that were kept for keepFor.
 func New(limit int, keepFor time.Duration) *Outbox {
 	return &Outbox{limit: limit, keepFor: keepFor, byRef: map[job.Attempt]*list.Element{}, order: list.New()}
 }
@@ -63,7 +64,7 @@ func (o *Outbox) JustFailed() bool { return o.failing == 1 }
 func (o *Outbox) Full() bool { return o.bytes >= o.limit }
 
 // Add keeps res, in the place of an earlier result of the same attempt. After
-// errJournal it is kept in memory alone.
+// ErrJournal it is kept in memory alone.
 func (o *Outbox) Add(res stream.Result, now time.Time) error {
 	b, err := json.Marshal(res)
 	if err != nil {
@@ -137,17 +138,17 @@ func (o *Outbox) Relieve(now time.Time) (int, error) {
 func entry(e *list.Element) *kept {
 	k, ok := e.Value.(*kept)
 	if !ok {
-		panic("worker: foreign element in the outbox")
+		panic("outbox: foreign element")
 	}
 	return k
 }
 
 // ErrJournal is wrapped when the journal cannot be written: what is kept is in
-// memory only, until the journal can be written anew.
+// memory only, until the journal can be rewritten.
 var ErrJournal = errors.New("journal of the outbox")
 
-// write adds a line to the journal, and writes it anew when most of it means
-// nothing any more, or when it could not be written before.
+// write adds a line to the journal. It rewrites the journal when most of it is
+// obsolete, or when it could not be written before.
 func (o *Outbox) write(line []byte) error {
 	if o.name == "" {
 		return nil
