@@ -9,9 +9,9 @@
 //
 // Several targets take turns, by request or, in ModeTCP, by connection; a client
 // is not kept at one. A target that could not be connected to is passed over
-// until it can be, which a look finds if no client does. A connection, or a
-// request without a body, goes to the next target when one cannot be connected
-// to, and fails when none can.
+// until it can be, which a health check finds out if no client does. A
+// connection, or a request without a body, goes to the next target when one
+// cannot be connected to, and fails when none can.
 //
 // A request reaches the target as this package wrote it, never as it came: Go's
 // server refuses what can be read in two ways (two lengths, a length and
@@ -25,7 +25,7 @@
 // who leaves the host out of the descriptors is package onion/policy.
 //
 // Goroutines: Run's caller owns Run, which owns the accepting, the judging of
-// health, the looks at each target, and one or more per connection; all end with
+// health, the checks of each target, and one or more per connection; all end with
 // Run. Connections beyond Options.Connections wait in the listener's backlog, not
 // in memory.
 //

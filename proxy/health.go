@@ -7,17 +7,17 @@ import (
 	"github.com/skein-project/skein/internal/wait"
 )
 
-// failuresToTell is how many looks in a row must fail before a target counts
-// as unhealthy: one may be a restart.
-const failuresToTell = 3
+// maxFailures is how many checks in a row must fail before a target counts as
+// unhealthy: one may be a restart.
+const maxFailures = 3
 
-// health is what the looks at a target said; Proxy.watch owns it.
+// health is what the checks of a target have shown; Proxy.watch owns it.
 type health struct {
 	failing  bool
 	failures int // in a row
 }
 
-// judge takes the outcome of a look and reports whether the health changed.
+// judge takes the outcome of a check and reports whether the health changed.
 func (h *health) judge(err error) (changed bool) {
 	was := h.failing
 	if err == nil {
@@ -25,39 +25,39 @@ func (h *health) judge(err error) (changed bool) {
 		return was
 	}
 	h.failures++
-	h.failing = h.failures >= failuresToTell
+	h.failing = h.failures >= maxFailures
 	return h.failing != was
 }
 
-// look is the outcome of one look at a target.
-type look struct {
+// outcome is that of one check of a target.
+type outcome struct {
 	target *target
 	err    error // nil: it took a connection
 }
 
-// watch looks at the targets until the context ends, at each by itself, and
-// tells what changes.
+// watch checks the targets until the context ends, each in a goroutine of its own,
+// and reports what changes.
 func (p *Proxy) watch(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	looks := make(chan look) // never closed; who looks waits until it is taken
+	outcomes := make(chan outcome) // never closed; who checks waits until it is taken
 	for _, t := range p.targets {
-		wg.Go(func() { t.watch(ctx, looks) })
+		wg.Go(func() { t.watch(ctx, outcomes) })
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case l := <-looks:
-			if h := &l.target.health; h.judge(l.err) {
-				p.o.OnHealth(l.target.name, !h.failing, l.err)
+		case c := <-outcomes:
+			if h := &c.target.health; h.judge(c.err) {
+				p.o.OnHealth(c.target.name, !h.failing, c.err)
 			}
 		}
 	}
 }
 
-// watch looks at one target until the context ends.
-func (t *target) watch(ctx context.Context, looks chan<- look) {
+// watch checks one target until the context ends.
+func (t *target) watch(ctx context.Context, outcomes chan<- outcome) {
 	for {
 		conn, err := t.dial(ctx)
 		if err == nil {
@@ -69,7 +69,7 @@ func (t *target) watch(ctx context.Context, looks chan<- look) {
 		select {
 		case <-ctx.Done():
 			return
-		case looks <- look{t, err}:
+		case outcomes <- outcome{t, err}:
 		}
 		if wait.For(ctx, t.o.CheckEvery) != nil {
 			return

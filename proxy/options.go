@@ -61,7 +61,7 @@ type Options struct {
 	Connect     time.Duration // to connect to a target
 	Answer      time.Duration // from the end of a request to the header of its answer
 	Idle        time.Duration // without a byte in either direction
-	CheckEvery  time.Duration // between two looks at a target
+	CheckEvery  time.Duration // between two checks of a target
 
 	Log zerolog.Logger
 	// OnHealth gets each change of a target's health, from one goroutine; target
