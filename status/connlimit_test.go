@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// TestCrowd: who has too many connections gets no more until it closes one, and
+// TestConnLimit: who has too many connections gets none until one is closed, and
 // hinders nobody else.
-func TestCrowd(t *testing.T) {
+func TestConnLimit(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var refused atomic.Int32
 	names := make(chan string, 1) // who comes next
-	c := newCrowd(l, func(net.Conn) string { return <-names }, func() { refused.Add(1) })
+	c := newConnLimit(l, func(net.Conn) string { return <-names }, func() { refused.Add(1) })
 	taken := make(chan net.Conn, 1)
 	go func() {
 		defer close(taken)

@@ -101,7 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 	srv := s.httpServer(base)
 	failed := make(chan error, len(listeners)) // one result each
 	for _, l := range listeners {
-		go func() { failed <- srv.Serve(newCrowd(l, whoConnects, s.metrics.refused.Inc)) }()
+		go func() { failed <- srv.Serve(newConnLimit(l, whoConnects, s.metrics.refused.Inc)) }()
 	}
 	close(s.up)
 	s.log.Info().Str("addr", s.o.Socket).Msg("status socket open")

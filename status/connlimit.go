@@ -11,8 +11,9 @@ import (
 // bound: root must always get through.
 const maxConnections = 64
 
-// crowd is a listener that closes the connections of who has too many.
-type crowd struct {
+// connLimit is a listener that bounds the connections of each user, or address:
+// it closes those beyond.
+type connLimit struct {
 	net.Listener
 	who     func(net.Conn) string // empty: not counted
 	refused func()                // counts
@@ -21,44 +22,44 @@ type crowd struct {
 	open map[string]int
 }
 
-func newCrowd(l net.Listener, who func(net.Conn) string, refused func()) *crowd {
-	return &crowd{Listener: l, who: who, refused: refused, open: make(map[string]int)}
+func newConnLimit(l net.Listener, who func(net.Conn) string, refused func()) *connLimit {
+	return &connLimit{Listener: l, who: who, refused: refused, open: make(map[string]int)}
 }
 
 // Accept implements net.Listener.
-func (c *crowd) Accept() (net.Conn, error) {
+func (l *connLimit) Accept() (net.Conn, error) {
 	for {
-		conn, err := c.Listener.Accept()
+		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		key := c.who(conn)
+		key := l.who(conn)
 		if key == "" {
 			return conn, nil
 		}
-		if c.enter(key) {
-			return &counted{Conn: conn, leave: sync.OnceFunc(func() { c.leave(key) })}, nil
+		if l.enter(key) {
+			return &counted{Conn: conn, leave: sync.OnceFunc(func() { l.leave(key) })}, nil
 		}
-		c.refused()
+		l.refused()
 		_ = conn.Close() // nothing was said on it
 	}
 }
 
-func (c *crowd) enter(key string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open[key] >= maxConnections {
+func (l *connLimit) enter(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[key] >= maxConnections {
 		return false
 	}
-	c.open[key]++
+	l.open[key]++
 	return true
 }
 
-func (c *crowd) leave(key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open[key]--; c.open[key] <= 0 {
-		delete(c.open, key)
+func (l *connLimit) leave(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[key]--; l.open[key] <= 0 {
+		delete(l.open, key)
 	}
 }
 
