@@ -67,7 +67,7 @@ type Options struct {
 	Config  config.Fixed
 	Live    func() config.Live
 	Running func() []config.Entry
-	// Stopping reports whether the daemon is on its way down.
+	// Stopping reports whether the daemon is shutting down.
 	Stopping func() bool
 
 	Log       Log

@@ -5,9 +5,9 @@
 // out go through package forward; what this host carries out for others in these
 // areas is registered by Handle.
 //
-// Non-goals: it serves no HTTP, which is package status, decides nothing that a
-// core decides, and keeps no state but caches: the state's hash, the rate of jobs,
-// the last check of the log.
+// Non-goals: it serves no HTTP, which package status does, makes no decision that
+// belongs to a pure package, and keeps no state but caches: the state's hash, the
+// rate of jobs, the last check of the log.
 //
 // Goroutines: RunLogChecks and RunGroupsFile block until their context ends; the
 // caller owns them. A submit starts one per voter that gets an artefact and one per

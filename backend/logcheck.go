@@ -119,21 +119,21 @@ func (c *logChecks) run(ctx context.Context) error {
 
 // check carries out the run that was begun.
 func (c *logChecks) check(ctx context.Context, slow bool) {
-	ctx, cancel := context.WithTimeout(ctx, logCheckTime)
+	limited, cancel := context.WithTimeout(ctx, logCheckTime)
 	defer cancel()
 	began := time.Now()
-	report, err := c.log.Verify(ctx, func(events uint64) {
+	report, err := c.log.Verify(limited, func(events uint64) {
 		c.mu.Lock()
 		c.now.DoneEvents = events
 		c.mu.Unlock()
 		if slow {
-			_ = wait.For(ctx, time.Duration(events)*time.Second/logCheckRate-time.Since(began)) // the check itself ends with ctx
+			_ = wait.For(limited, time.Duration(events)*time.Second/logCheckRate-time.Since(began)) // the check itself ends with it
 		}
 	})
 	result, failed := convert.LogVerify(report, err)
 	var live *cluster.Hash
 	if failed == nil && result.OK {
-		live = c.liveHash(ctx, report.Ends)
+		live = c.liveHash(limited, report.Ends)
 	}
 	c.mu.Lock()
 	done := *c.now
@@ -145,9 +145,9 @@ func (c *logChecks) check(ctx context.Context, slow bool) {
 	} else {
 		done.Result = &result
 	}
-	if bad := done.Bad(); bad != "" {
+	if bad := done.Bad(); bad != "" && ctx.Err() == nil { // else the daemon stops in the middle of it
 		c.logger.Error().Str("err", bad).Float64("dur_seconds", time.Since(began).Seconds()).Msg("event log not sound")
-	} else {
+	} else if bad == "" {
 		c.logger.Debug().Uint64("events", report.Events).Float64("dur_seconds", time.Since(began).Seconds()).Msg("event log checked")
 	}
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/eventlog"
+	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/internal/statetest"
 )
@@ -154,5 +156,41 @@ func TestLogCheckOfStranger(t *testing.T) {
 		if again, err := ask(uint64(i + 1)); err != nil || again.Running {
 			t.Fatalf("asking for the run costs nothing: %+v %v", again, err)
 		}
+	}
+}
+
+// hangingLog is a log whose check ends with its context.
+type hangingLog struct {
+	checkedLog
+	begun chan struct{}
+}
+
+func (hangingLog) Heads() []event.Head { return nil }
+
+func (l hangingLog) Verify(ctx context.Context, _ func(uint64)) (audit.Report, error) {
+	close(l.begun)
+	<-ctx.Done()
+	return audit.Report{}, context.Cause(ctx)
+}
+
+// TestStopDuringLogCheck: a daemon that stops in the middle of a check reports no
+// fault of the log.
+func TestStopDuringLogCheck(t *testing.T) {
+	var out bytes.Buffer
+	log := hangingLog{begun: make(chan struct{})}
+	c := newLogChecks("n1", log, &stateHash{}, zerolog.New(&out).Level(zerolog.WarnLevel))
+	if _, err := c.join(0, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.run(ctx) }()
+	<-log.begun
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("logged: %s", &out)
 	}
 }
