@@ -18,7 +18,7 @@ type JobHistory struct {
 	Job         job.ID       `json:"job"`
 	Transitions []Transition `json:"transitions"`
 	// Omitted counts earlier changes that there was no room for. Compacted says
-	// that events of before are no longer kept.
+	// that earlier events are no longer kept.
 	Omitted   int  `json:"omitted"`
 	Compacted bool `json:"compacted"`
 }

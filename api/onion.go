@@ -165,7 +165,7 @@ func (c *Client) AddOnion(ctx context.Context, req OnionRequest) (OnionChanged, 
 	return send[OnionChanged](ctx, c, http.MethodPost, "/v1/onion", req)
 }
 
-// RemoveOnion has the cluster serve an address no more. Its key stays.
+// RemoveOnion has the cluster stop serving an address. Its key stays.
 func (c *Client) RemoveOnion(ctx context.Context, address string) (OnionChanged, error) {
 	return send[OnionChanged](ctx, c, http.MethodDelete, onionPath(address, ""), nil)
 }

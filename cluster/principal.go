@@ -32,11 +32,11 @@ func CheckSet(name string, set []string, most int, ok func(string) bool) error {
 }
 
 // CheckPrincipal checks the name of somebody who owns jobs or workers, such as
-// "uid:1000" or "node:n1": 1 to MaxPrincipal Printable ASCII bytes without
+// "uid:1000" or "node:n1": 1 to MaxPrincipal printable ASCII bytes without
 // blanks.
 func CheckPrincipal(s string) error {
 	if !Printable(s, MaxPrincipal) {
-		return fmt.Errorf("%.64q is not the name of a user: want 1-%d Printable ASCII characters without blanks", s, MaxPrincipal)
+		return fmt.Errorf("%.64q is not the name of a user: want 1-%d printable ASCII characters without blanks", s, MaxPrincipal)
 	}
 	return nil
 }

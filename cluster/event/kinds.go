@@ -134,7 +134,7 @@ func KindTable() []KindInfo {
 			Publishing{Publishing: true, Term: 7, Publisher: "n2", Why: "holds the lease"},
 		},
 		{
-			KindOnionSet, Fact, "a host with the address's key", "the cluster serves an onion address, or no more, or for other clients",
+			KindOnionSet, Fact, "a host with the address's key", "the cluster serves an onion address, no longer serves it, or serves it for other clients",
 			OnionSet{Key: key, Version: 2, Clients: []OnionClient{{Name: "ann", Key: key}}, Actor: "uid:0@n1", Sig: key},
 		},
 		{

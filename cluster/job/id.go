@@ -12,7 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// jobIDChars is the number of base32 characters in a ID: 130 bits.
+// jobIDChars is the number of base32 characters in an ID: 130 bits.
 const jobIDChars = 26
 
 // NewID derives the id of the job that owner submits under key. Equal
@@ -29,7 +29,7 @@ func NewID(owner, key string) ID {
 	return ID("j" + strings.ToLower(text[:jobIDChars]))
 }
 
-// ParseID checks the form of s and returns it as a ID.
+// ParseID checks the form of s and returns it as an ID.
 func ParseID(s string) (ID, error) {
 	if len(s) != 1+jobIDChars || s[0] != 'j' || strings.Trim(s[1:], "abcdefghijklmnopqrstuvwxyz234567") != "" {
 		return "", fmt.Errorf("%q is not a job id: want j and %d characters a-z, 2-7", s, jobIDChars)
