@@ -106,7 +106,7 @@ prove-lease-real: build ## kill, cut, stop and set the clocks of real holders
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -parallel 2 -run 'Lease|Judge' ./test/netns
 
 prove-eventlog: build ## 1000 x kill -9 under load, power loss, a cut at every byte, 1 M events
-	SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 60m -run 'KillNine|PowerLoss|CrashAt|BitFlips|Damaged' ./eventlog
+	SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 60m -run 'KillNine|PowerLoss|CrashAt|BitFlips|Damage' ./eventlog
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 60m -run 'RecoveryOf|RecoverFrom' ./eventlog
 	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run ClusterSimulation ./eventlog
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run LogNemesis ./test/netns

@@ -43,6 +43,16 @@ type LogVerify struct {
 // LogRepair says which chains of a damaged log are to be fetched again.
 type LogRepair struct {
 	Chains []ChainRepair `json:"chains"`
+	// Files are those that this repair moved out of the log beside the chains:
+	// damaged snapshots, what does not belong there.
+	Files []FileRepair `json:"files"`
+}
+
+// FileRepair is a file or directory that was moved out of the log.
+type FileRepair struct {
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+	Aside   string `json:"aside"` // where it is now
 }
 
 // ChainRepair is a chain of which a part was set aside.
@@ -55,8 +65,11 @@ type ChainRepair struct {
 	// known to have had; 0 if its loss was accepted.
 	Kept  uint64         `json:"kept"`
 	Known uint64         `json:"known"`
-	Aside string         `json:"aside"` // directory of the damaged files
+	Aside string         `json:"aside"` // directory of the damaged files; empty: there are none
 	Peer  cluster.NodeID `json:"peer,omitempty"`
+	// State: not events are missing but the state up to where they were dropped. It
+	// is fetched as a snapshot of another host.
+	State bool `json:"state,omitempty"`
 }
 
 // LogSource is the end of one chain.

@@ -52,6 +52,7 @@ func (l *fakeLog) Err() error                     { return nil }
 func (l *fakeLog) Forks() []wire.Fork             { return nil }
 func (l *fakeLog) Snapshots() snapshots.Status    { return snapshots.Status{} }
 func (l *fakeLog) Repairing() []audit.Repairing   { return nil }
+func (l *fakeLog) Missing(audit.Repairing) bool   { return false }
 
 // fakeRoster has members and nobody who was one.
 type fakeRoster []cluster.NodeID

@@ -10,12 +10,17 @@ import (
 // repairReasons says what a repair of the event log is still fetching.
 func repairReasons(log interface {
 	Repairing() []audit.Repairing
-	Head(event.SourceID) event.Head
+	Missing(r audit.Repairing) bool
+	Head(src event.SourceID) event.Head
 },
 ) (out []string) {
 	for _, r := range log.Repairing() {
-		if seq := log.Head(r.Source).Seq; seq < r.Known {
-			out = append(out, fmt.Sprintf("event log: %s is fetched again, %d of %d events", r.Source, seq, r.Known))
+		switch {
+		case !log.Missing(r):
+		case r.State:
+			out = append(out, "event log: the state is fetched again, as a snapshot of another host")
+		default:
+			out = append(out, fmt.Sprintf("event log: %s is fetched again, %d of %d events", r.Source, log.Head(r.Source).Seq, r.Known))
 		}
 	}
 	return out

@@ -39,6 +39,7 @@ type statusLog interface {
 	Forks() []wire.Fork
 	Snapshots() snapshots.Status
 	Repairing() []audit.Repairing
+	Missing(r audit.Repairing) bool
 }
 
 // hostStatus answers how this host and its members are.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/backend/convert"
@@ -93,8 +94,8 @@ func (g *ground) ownChain(id *identity, h *history) *journal.Chain {
 func (g *ground) noteFounder(id *identity, h *history) {
 	root, err := g.rootKey()
 	self, ok := id.roster.Self()
-	if err != nil || root == nil || !ok {
-		return
+	if err != nil || root == nil || !ok || slices.ContainsFunc(h.Repairing(), h.Missing) {
+		return // what was logged is not all here
 	}
 	logged := false
 	h.View(func(s *state.State) {

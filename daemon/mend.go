@@ -21,7 +21,7 @@ const (
 // ends. While events are missing that this host has acknowledged, it does not
 // vote.
 func (h *history) mend(ctx context.Context, log zerolog.Logger) error {
-	if slices.ContainsFunc(h.Repairing(), func(r audit.Repairing) bool { return h.missing(r) }) {
+	if slices.ContainsFunc(h.Repairing(), h.Missing) {
 		if cfg := h.peers.voters(); len(cfg.Voters) > 1 {
 			h.peers.svc.VoteLost("its event log is being repaired")
 		}
@@ -66,12 +66,9 @@ func (h *history) mendFrom(ctx context.Context, peers []cluster.NodeID, log zero
 		}
 	}
 	for _, r := range before {
-		if !slices.ContainsFunc(left, func(o audit.Repairing) bool { return o.Source == r.Source }) {
+		if !slices.ContainsFunc(left, func(o audit.Repairing) bool { return o.Source == r.Source && o.State == r.State }) {
 			log.Info().Str("source", r.Source.String()).Uint64("seq", h.Head(r.Source).Seq).Msg("event log repaired")
 		}
 	}
 	return left
 }
-
-// missing reports whether events that this host had are not there yet.
-func (h *history) missing(r audit.Repairing) bool { return h.Head(r.Source).Seq < r.Known }

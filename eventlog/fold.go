@@ -28,6 +28,9 @@ type fold struct {
 	base *event.SnapshotTaken
 	// stale says that an event voided earlier ones which are still folded.
 	stale bool
+	// waits says that events were dropped and no snapshot here holds them: nothing is
+	// folded before goOn brings the state of another host's.
+	waits bool
 	// refused is how many events that reach below base were logged.
 	refused uint64
 
@@ -151,6 +154,9 @@ func (f *fold) view(fn func(*state.State)) {
 
 // load folds events during recovery.
 func (f *fold) load(events []event.Event) {
+	if f.waits {
+		return
+	}
 	for _, e := range events {
 		f.stale = f.st.Apply(e) || f.stale
 	}
@@ -169,7 +175,7 @@ func (f *fold) applyLocked(events []event.Event) error {
 
 // refoldLocked folds the whole log again if the fold is stale.
 func (f *fold) refoldLocked() error {
-	if !f.stale {
+	if !f.stale || f.waits {
 		return nil
 	}
 	if err := f.refold(f.st, f.base, f.store.Heads()); err != nil {
@@ -224,7 +230,7 @@ func (f *fold) goOn(st *state.State, base *event.SnapshotTaken) error {
 			return fmt.Errorf("fold on from a snapshot: %w", err)
 		}
 	}
-	f.st, f.base, f.stale = st, base, stale
+	f.st, f.base, f.stale, f.waits = st, base, stale, false
 	return f.refoldLocked()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +108,8 @@ func (l *Log) buildOn(dw *store.Writer, in *intake) (err error) {
 	l.snaps, err = snapshots.New(snapshots.Options{
 		Dir: o.Dir, Cluster: o.Cluster, Self: o.Self, Key: o.Key, MayAct: o.MayAct, Promised: o.Promised, Wall: o.Wall, Float: o.Float,
 		FS: o.FS, Store: l.Store, Room: l.room, Log: snapshotLog{l}, Network: snapshotNetwork{l.rep},
-		Events: o.SnapshotEvents, Bytes: o.SnapshotBytes, Check: o.SnapshotCheck, RetainBytes: o.RetainBytes, RetainAge: o.RetainAge,
+		Repairing: func() bool { return len(l.mend.Repairing()) > 0 },
+		Events:    o.SnapshotEvents, Bytes: o.SnapshotBytes, Check: o.SnapshotCheck, RetainBytes: o.RetainBytes, RetainAge: o.RetainAge,
 		ArchiveDir: o.ArchiveDir, IOTimeout: o.IOTimeout, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	if err != nil {
@@ -127,7 +129,12 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
-	from, err := l.snaps.Open(dirs)
+	repairs, err := audit.LoadRepairs(l.o.Dir)
+	if err != nil {
+		return err
+	}
+	lacking := slices.ContainsFunc(repairs, func(r audit.Repairing) bool { return r.State })
+	from, err := l.snaps.Open(dirs, lacking)
 	if err != nil {
 		return err
 	}
@@ -137,11 +144,7 @@ func (l *Log) recover() error {
 		l.w.disk.Advance(from.Base.Clock)
 	}
 	l.fold.begin(from.State, from.Base)
-	l.room.Adopt()
-	repairs, err := audit.LoadRepairs(l.o.Dir)
-	if err != nil {
-		return err
-	}
+	l.fold.waits = l.snaps.Lacks()
 	var damaged []store.Damaged
 	for _, r := range repairs {
 		if r.Own {
@@ -154,20 +157,22 @@ func (l *Log) recover() error {
 			l.fold.load(events)
 			l.snaps.Note(events)
 		},
+		Check: func() error { return l.snaps.Settle(l.fold.st.Forks()) },
 	})
 	if err != nil {
 		return err
 	}
-	if err := l.snaps.Settle(l.fold.st.Forks()); err != nil {
-		return err
-	}
+	l.room.Adopt()
 	l.measure()
 	if err := l.fold.refoldLocked(); err != nil { // nobody else knows the log yet
 		return err
 	}
 	l.w.own = l.Source()
 	l.w.stab.Reset(l.w.own, l.Head(l.w.own).Seq)
-	l.mend = audit.NewMender(l.o.Dir, l.Store, repairs, l.rep.Receive, l.log)
+	l.mend = audit.NewMender(audit.MenderOptions{
+		Dir: l.o.Dir, Store: l.Store, Repairs: repairs, Receive: l.rep.Receive, Lacks: l.snaps.Lacks, Voters: l.rep.Voters, Peers: l.o.Peers,
+		Logger: l.log,
+	})
 	l.m.recovery.Set(time.Since(started).Seconds())
 	l.log.Info().Int("sources", len(from.Sources)).Uint64("events", events).
 		Float64("dur_seconds", time.Since(started).Seconds()).Msg("event log opened")
@@ -371,12 +376,18 @@ func (l *Log) Snapshots() snapshots.Status { return l.snaps.Status() }
 // a repair.
 func (l *Log) Repairing() []audit.Repairing { return l.mend.Repairing() }
 
+// Missing says whether what a repair found missing is not here yet.
+func (l *Log) Missing(r audit.Repairing) bool { return l.mend.Missing(r) }
+
 // Mend fetches from peer what a repair found missing, see audit.Mender.Mend.
 func (l *Log) Mend(ctx context.Context, peer cluster.NodeID) ([]audit.Repairing, error) {
 	if peer == l.o.Self { // whose files are all there is
 		return l.mend.Mend(ctx, nil)
 	}
-	return l.mend.Mend(ctx, func(ctx context.Context) error { return l.Sync(ctx, peer) })
+	return l.mend.Mend(ctx, func(ctx context.Context) error {
+		l.snaps.Want(peer)
+		return l.Sync(ctx, peer)
+	})
 }
 
 // Verify checks this log as audit.Verify does, up to what is durable when it

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/skein-project/skein/cluster"
@@ -87,5 +88,10 @@ func (s snapshotAnswers) Answer(from cluster.NodeID, m wire.Message) (wire.Type,
 	return s.l.snaps.Answer(from, m)
 }
 
-// Missed implements replicate.Snapshots.
-func (s snapshotAnswers) Missed(peer cluster.NodeID, err error) { s.l.snaps.Missed(peer, err) }
+// Missed implements replicate.Snapshots. What a repair cut off is fetched from
+// where it was cut as long as somebody may have it.
+func (s snapshotAnswers) Missed(peer cluster.NodeID, err error) {
+	if !errors.Is(err, wire.ErrDropped) || s.l.mend.Dropped(peer) {
+		s.l.snaps.Missed(peer, err)
+	}
+}

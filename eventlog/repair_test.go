@@ -70,14 +70,14 @@ func (r *repairRig) flip(t *testing.T, path string, at int) {
 
 func (r *repairRig) repair(t *testing.T, accept bool) []audit.Repairing {
 	t.Helper()
-	list, err := audit.Repair(t.Context(), audit.RepairOptions{
+	done, err := audit.Repair(t.Context(), audit.RepairOptions{
 		Dir: r.o.Dir, Cluster: testCluster, Self: "a", KeyOf: pubFor, Aside: filepath.Join(r.o.Dir, "..", "damaged"),
 		AcceptLoss: accept, Now: time.Unix(1_700_000_000, 0),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return list
+	return done.Chains
 }
 
 func (r *repairRig) mend(t *testing.T, a *Log) {

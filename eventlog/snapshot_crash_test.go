@@ -369,6 +369,12 @@ func TestDamagedSnapshots(t *testing.T) {
 		o := alone(t.TempDir())
 		grow(o, 4)
 		flipBit(t, filepath.Join(o.Dir, segment.SnapshotDir, "manifest"), 40)
+		l, err := Open(o) // by the copy
+		check(t, err)
+		check(t, l.Close())
+		for _, name := range []string{"manifest", "manifest.copy"} {
+			flipBit(t, filepath.Join(o.Dir, segment.SnapshotDir, name), 40)
+		}
 		if _, err := Open(o); !errors.As(err, new(*segment.CorruptError)) {
 			t.Fatalf("%v, want a *segment.CorruptError", err)
 		}

@@ -39,20 +39,23 @@ func repairLog(ctx context.Context, stateDir string, peer cluster.NodeID, accept
 	if peer != "" && (peer == id.Node || members.KeyOf(peer) == nil) {
 		return api.LogRepair{}, &hinted{error: fmt.Errorf("%s is no other member of the cluster", peer), hint: "name one of the hosts of `skein members`"}
 	}
-	list, err := audit.Repair(ctx, audit.RepairOptions{
+	done, err := audit.Repair(ctx, audit.RepairOptions{
 		Dir: LogDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node, KeyOf: members.KeyOf,
 		Aside: filepath.Join(stateDir, "damaged"), Peer: peer, AcceptLoss: acceptLoss, Now: time.Now(),
 	})
-	return api.LogRepair{Chains: repairsOf(list)}, err
+	return repairOf(done), err
 }
 
-func repairsOf(list []audit.Repairing) []api.ChainRepair {
-	out := []api.ChainRepair{}
-	for _, r := range list {
-		out = append(out, api.ChainRepair{
+func repairOf(done audit.Repaired) api.LogRepair {
+	out := api.LogRepair{Chains: []api.ChainRepair{}, Files: []api.FileRepair{}}
+	for _, r := range done.Chains {
+		out.Chains = append(out.Chains, api.ChainRepair{
 			Source: r.Source, Own: r.Own, Problem: fmt.Sprintf("%s, offset %d: %s", r.Segment, r.Offset, r.Reason),
-			Kept: r.Kept, Known: r.Known, Aside: r.Aside, Peer: r.Peer,
+			Kept: r.Kept, Known: r.Known, Aside: r.Aside, Peer: r.Peer, State: r.State,
 		})
+	}
+	for _, f := range done.Files {
+		out.Files = append(out.Files, api.FileRepair{Path: f.Path, Problem: f.Reason, Aside: f.Aside})
 	}
 	return out
 }

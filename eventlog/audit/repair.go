@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/eventlog/segment"
+	"github.com/skein-project/skein/eventlog/snapshot"
 	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/internal/durable"
 )
@@ -50,52 +51,94 @@ type Repairing struct {
 	// is known to have had, 0 if its loss was accepted.
 	Kept  uint64         `json:"kept"`
 	Known uint64         `json:"known"`
-	Aside string         `json:"aside"` // directory of the damaged files
+	Aside string         `json:"aside,omitempty"` // directory of the damaged files; empty: none
 	Peer  cluster.NodeID `json:"peer,omitempty"`
+	// State says that not events are missing but the state up to where they were
+	// dropped: it is fetched as a snapshot of another host.
+	State bool `json:"state,omitempty"`
+}
+
+// SetAside is a file or directory of the log, not of a chain, that was moved out of
+// it.
+type SetAside struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+	Aside  string `json:"aside"`
+}
+
+// Repaired is what a Repair did, and what is left of earlier ones.
+type Repaired struct {
+	Chains []Repairing
+	Files  []SetAside
 }
 
 // repairFile lists the chains that are being repaired.
 const repairFile = "repair.json"
 
-// maxRepairs bounds the faults that one Repair finds.
-const maxRepairs = 1000
-
 // Repair makes a damaged log fit to be opened: of each damaged chain it leaves
 // what is before the damage, sets the rest aside and notes what is missing. The
 // log must not be open. Opened again it fetches that like anything else that
 // other hosts have, and the own chain, if it is one of them, goes on as a new
-// incarnation; see Log.Mend. Nothing is changed if nothing is damaged. It can
-// be repeated after a crash.
-func Repair(ctx context.Context, o RepairOptions) ([]Repairing, error) {
+// incarnation; see Log.Mend. What else is damaged, or does not belong into the
+// log, is set aside. Nothing is changed if nothing is damaged. It can be repeated
+// after a crash.
+func Repair(ctx context.Context, o RepairOptions) (out Repaired, err error) {
 	lock, err := durable.Lock(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("repair event log: %w", err)
+		return out, fmt.Errorf("repair event log: %w", err)
 	}
 	defer lock.Close()
-	pending, err := LoadRepairs(o.Dir)
+	out.Files, err = o.cleanUp()
+	if err != nil {
+		return out, fmt.Errorf("repair event log: %w", err)
+	}
+	if out.Chains, err = o.pending(out.Files); err != nil {
+		return out, fmt.Errorf("repair event log: %w", err)
+	}
+	if out.Chains, err = o.cut(ctx, out.Chains); err != nil {
+		return out, fmt.Errorf("repair event log: %w", err)
+	}
+	out.Chains, err = o.lacking(out.Chains)
+	return out, err
+}
+
+// pending returns what earlier repairs left to be fetched.
+func (o RepairOptions) pending(aside []SetAside) ([]Repairing, error) {
+	list, err := LoadRepairs(o.Dir)
 	if err != nil {
 		return nil, err
 	}
+	if r, ok, err := o.forgotten(aside); err != nil {
+		return nil, err
+	} else if ok {
+		list = merge(list, r)
+	}
 	if o.AcceptLoss {
-		for i := range pending {
-			pending[i].Known = 0
-		}
-		if err := SaveRepairs(o.Dir, pending); err != nil {
-			return nil, err
+		for i := range list {
+			if !list[i].State {
+				list[i].Known = 0
+			}
 		}
 	}
-	for range maxRepairs {
+	return list, SaveRepairs(o.Dir, list)
+}
+
+// cut cuts off every chain where it is damaged.
+func (o RepairOptions) cut(ctx context.Context, pending []Repairing) ([]Repairing, error) {
+	last := ""
+	for {
 		_, err := Verify(ctx, VerifyOptions{Dir: o.Dir, Cluster: o.Cluster, KeyOf: o.KeyOf, Self: o.Self, ChainsOnly: true})
 		if err == nil {
 			return pending, nil
 		}
 		c, ok := errors.AsType[*segment.CorruptError](err)
 		if !ok {
-			return pending, fmt.Errorf("repair event log: %w", err)
+			return pending, err
 		}
-		if c.Source.Inc == 0 {
-			return pending, fmt.Errorf("repair event log: no chain is damaged but: %w", c)
+		if c.Source.Inc == 0 || c.Error() == last {
+			return pending, fmt.Errorf("this cannot be set aside: %w", c)
 		}
+		last = c.Error()
 		r, err := o.setAside(c)
 		if err != nil {
 			return pending, fmt.Errorf("repair %s: %w", c.Source, err)
@@ -105,16 +148,18 @@ func Repair(ctx context.Context, o RepairOptions) ([]Repairing, error) {
 			return pending, fmt.Errorf("repair %s: %w", c.Source, err)
 		}
 	}
-	return pending, fmt.Errorf("repair event log: more than %d faults", maxRepairs)
 }
 
 // merge adds r; of a chain that is listed already the lower end and the higher
 // goal count.
 func merge(list []Repairing, r Repairing) []Repairing {
 	for i, old := range list {
-		if old.Source == r.Source {
+		if old.Source == r.Source && old.State == r.State {
 			list[i].Kept, list[i].Known = min(old.Kept, r.Kept), max(old.Known, r.Known)
-			list[i].Peer = r.Peer
+			list[i].Own, list[i].Peer = old.Own || r.Own, r.Peer
+			if old.Aside == "" {
+				list[i].Aside = r.Aside
+			}
 			return list
 		}
 	}
@@ -127,15 +172,13 @@ func (o RepairOptions) setAside(c *segment.CorruptError) (r Repairing, err error
 	dir := filepath.Join(o.Dir, segment.SourceDir(c.Source))
 	r = Repairing{
 		Source: c.Source, Own: c.Own, Segment: c.Segment, Offset: c.Offset, Reason: c.Reason, Peer: o.Peer, Kept: max(c.Seq, 1) - 1,
-		Aside: filepath.Join(o.Aside, segment.SourceDir(c.Source)+"."+o.Now.UTC().Format("20060102T150405")),
-	}
-	if err := os.MkdirAll(r.Aside, 0o700); err != nil {
-		return r, err
+		Aside: filepath.Join(o.Aside, segment.SourceDir(c.Source)+"."+o.stamp()),
 	}
 	firsts, err := segment.Files(disk.OSFS(), dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
+	copied := false
 	for _, first := range firsts {
 		name := segment.Name(first)
 		if filepath.Dir(c.Segment) == dir && name < filepath.Base(c.Segment) {
@@ -145,10 +188,17 @@ func (o RepairOptions) setAside(c *segment.CorruptError) (r Repairing, err error
 		if err != nil {
 			return r, err
 		}
-		r.Known = max(r.Known, highest(b))
+		r.Known = max(r.Known, highest(b, c.Source))
+		if err := os.MkdirAll(r.Aside, 0o700); err != nil {
+			return r, err
+		}
+		copied = true
 		if err := durable.WriteFile(filepath.Join(r.Aside, name), b, 0o600); err != nil {
 			return r, err
 		}
+	}
+	if !copied {
+		r.Aside = ""
 	}
 	heads, err := store.LoadMarks(o.Dir)
 	if err != nil {
@@ -159,14 +209,23 @@ func (o RepairOptions) setAside(c *segment.CorruptError) (r Repairing, err error
 			r.Known = max(r.Known, h.Seq)
 		}
 	}
+	p, err := loadPast(o.files(), true)
+	if err != nil {
+		return r, err
+	}
+	for _, t := range p.kept {
+		r.Known = max(r.Known, snapshot.HeadOf(t, c.Source).Seq)
+	}
 	if o.AcceptLoss {
 		r.Known = 0
 	}
 	return r, nil
 }
 
-// highest returns the last event that the readable frames in b tell of.
-func highest(b []byte) (seq uint64) {
+// highest returns the last event of src that the readable frames in b tell of. The
+// file may be that of another chain.
+func highest(b []byte, src event.SourceID) (seq uint64) {
+	own := false // the seal is of the chain that the header names
 	for i := 0; i < len(b); {
 		fr, n, err := record.ParseFrame(b[i:])
 		if err != nil {
@@ -175,16 +234,19 @@ func highest(b []byte) (seq uint64) {
 		}
 		i += n
 		switch fr.Type {
+		case record.TypeHeader:
+			h, err := record.DecodeHeader(fr.Payload)
+			own = err == nil && h.Source == src
 		case record.TypeEvent:
-			if e, err := record.DecodeEvent(fr.Payload); err == nil {
+			if e, err := record.DecodeEvent(fr.Payload); err == nil && e.Source == src {
 				seq = max(seq, e.Seq)
 			}
 		case record.TypeHead:
-			if h, err := record.DecodeHead(fr.Payload); err == nil {
+			if h, err := record.DecodeHead(fr.Payload); err == nil && h.Source == src {
 				seq = max(seq, h.Seq)
 			}
 		case record.TypeSeal:
-			if s, err := record.DecodeSeal(fr.Payload); err == nil {
+			if s, err := record.DecodeSeal(fr.Payload); err == nil && own {
 				seq = max(seq, s.Last)
 			}
 		}
@@ -207,9 +269,11 @@ func (o RepairOptions) finish(pending []Repairing, r Repairing) error {
 		return err
 	}
 	dir := filepath.Join(o.Dir, segment.SourceDir(r.Source))
-	aside, err := os.ReadDir(r.Aside)
-	if err != nil {
-		return err
+	var aside []fs.DirEntry
+	if r.Aside != "" {
+		if aside, err = os.ReadDir(r.Aside); err != nil {
+			return err
+		}
 	}
 	for i, e := range slices.Backward(aside) {
 		path := filepath.Join(dir, e.Name())
@@ -279,11 +343,11 @@ func LoadRepairs(dir string) (list []Repairing, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &list)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", repairFile, err)
+	}
+	if err := json.Unmarshal(b, &list); err != nil {
+		return nil, &segment.CorruptError{Segment: filepath.Join(dir, repairFile), Reason: err.Error()}
 	}
 	return list, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,9 +58,10 @@ type Report struct {
 	Missing   uint64       `json:"cut_marks_missing"`
 	TornBytes int64        `json:"torn_bytes"` // of writes that were never acknowledged
 	StateHash cluster.Hash `json:"state_hash"`
-	// Snapshots is how many snapshots were replayed and are right, Signers how
-	// many voters of the newest are known and have signed it, and Dropped how
-	// many events are only in a snapshot.
+	// Snapshots is how many snapshots are right: the newest was replayed, unless
+	// events up to its cut are still to be fetched, the others were read. Signers
+	// is how many voters of the newest are known and have signed it, and Dropped
+	// how many events are only in a snapshot.
 	Snapshots int    `json:"snapshots"`
 	Signers   int    `json:"snapshot_signers"`
 	Dropped   uint64 `json:"events_dropped"`
@@ -169,17 +171,32 @@ func (v *verifier) all(ctx context.Context) (*state.State, error) {
 	return v.foldPast(ctx)
 }
 
-// walk reads every chain. With first, it counts, checks signatures and
-// collects cuts.
-func (v *verifier) walk(ctx context.Context, first bool, each func(event.Event) error) error {
+// sources lists the chains that have a directory, those that were dropped, and
+// those that the watermark knows.
+func (v *verifier) sources() ([]event.SourceID, error) {
 	sources, err := segment.SourceDirs(v.o.FS, v.o.Dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, b := range v.past.manifest.Bases {
 		if !slices.Contains(sources, b.Source) {
 			sources = append(sources, b.Source)
 		}
+	}
+	for _, src := range slices.SortedFunc(maps.Keys(v.durable), event.SourceID.Compare) {
+		if !slices.Contains(sources, src) {
+			sources = append(sources, src)
+		}
+	}
+	return sources, nil
+}
+
+// walk reads every chain. With first, it counts, checks signatures and
+// collects cuts.
+func (v *verifier) walk(ctx context.Context, first bool, each func(event.Event) error) error {
+	sources, err := v.sources()
+	if err != nil {
+		return err
 	}
 	for _, src := range sources {
 		if err := v.chain(ctx, src, first, each); err != nil {
@@ -196,7 +213,7 @@ func (v *verifier) chain(ctx context.Context, src event.SourceID, first bool, ea
 	dir := filepath.Join(v.o.Dir, segment.SourceDir(src))
 	tail := v.past.manifest.Base(src)
 	all, err := segment.Files(v.o.FS, dir)
-	if err != nil && (tail.Seq == 0 || !errors.Is(err, os.ErrNotExist)) {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	var firsts []uint64
@@ -244,7 +261,7 @@ func (v *verifier) chain(ctx context.Context, src event.SourceID, first bool, ea
 		tail, hlc = s.Tail, s.Clock
 		v.ends[s.Path], v.clock[s.Path] = tail, hlc
 	}
-	if known := v.knownSeq(src); tail.Seq < known && len(all) > 0 {
+	if known := v.knownSeq(src); tail.Seq < known {
 		return &segment.CorruptError{
 			Segment: filepath.Join(dir, segment.Name(tail.Seq+1)), Source: src, Seq: tail.Seq + 1, Own: src.Node == v.o.Self,
 			Reason: fmt.Sprintf("missing: the chain was durable up to seq %d", known),
@@ -256,14 +273,31 @@ func (v *verifier) chain(ctx context.Context, src event.SourceID, first bool, ea
 	return nil
 }
 
-// knownSeq is a seq up to which the chain of src was durable and no snapshot
-// stands for it, 0 if none is known.
+// knownSeq is a seq up to which the chain of src was durable and was not dropped,
+// 0 if none is known.
 func (v *verifier) knownSeq(src event.SourceID) uint64 {
-	seq := v.durable[src]
-	if len(v.past.kept) > 0 && seq <= snapshot.HeadOf(v.past.kept[0], src).Seq {
-		return 0
+	if seq := v.durable[src]; seq > v.past.manifest.Base(src).Seq {
+		return seq
 	}
-	return seq
+	return 0
+}
+
+// agrees reports an event that contradicts a snapshot.
+func (v *verifier) agrees(s *segment.Scan, g segment.Group) error {
+	first := g.Head.Seq + 1 - uint64(len(g.Events))
+	for _, t := range v.past.kept {
+		h := snapshot.HeadOf(t, s.Source)
+		if h.Seq < first || h.Seq > g.Head.Seq {
+			continue
+		}
+		if e := g.Events[h.Seq-first]; e.Hash != h.Hash {
+			return &segment.CorruptError{
+				Segment: s.Path, Offset: g.Off, Source: s.Source, Seq: e.Seq, Own: s.Own,
+				Reason: fmt.Sprintf("the snapshot %s names hash %s for this event, whose hash is %s", t.ID, h.Hash, e.Hash),
+			}
+		}
+	}
+	return nil
 }
 
 func (v *verifier) segment(s *segment.Scan, first bool) error {
@@ -302,6 +336,9 @@ func (v *verifier) group(s *segment.Scan, g segment.Group, key ed25519.PublicKey
 			}
 		default:
 			v.report.Heads++
+		}
+		if err := v.agrees(s, g); err != nil {
+			return err
 		}
 		v.report.Events += uint64(len(g.Events))
 		if v.o.Progress != nil && v.report.Events-v.shown >= progressStep {

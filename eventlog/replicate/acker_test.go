@@ -28,7 +28,6 @@ func (noSnapshots) Floor(event.SourceID) event.Mark { return event.Mark{} }
 func (noSnapshots) Head(src event.SourceID) event.Head {
 	return event.Head{Source: src}
 }
-func (noSnapshots) Restart(event.Head, []store.Segment) error { return nil }
 
 // slowWriter stores a run when the test says so.
 type slowWriter struct {

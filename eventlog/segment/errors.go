@@ -21,12 +21,18 @@ type CorruptError struct {
 
 // Error implements error.
 func (e *CorruptError) Error() string {
+	if e.Source.Inc == 0 { // no chain
+		return fmt.Sprintf("damaged event log: %s: %s", e.Segment, e.Reason)
+	}
 	return fmt.Sprintf("corrupt segment %s: offset %d, record %d (source %s, seq %d): %s",
 		e.Segment, e.Offset, e.Record, e.Source, e.Seq, e.Reason)
 }
 
 // Hint returns the next command to try.
 func (e *CorruptError) Hint() string {
+	if e.Source.Inc == 0 {
+		return "run 'skein log repair' while the daemon is stopped and start it again: it sets the file aside"
+	}
 	const first = "run 'skein log repair' while the daemon is stopped and start it again: "
 	if e.Own {
 		return first + "the other hosts have this host's events, and it goes on as a new incarnation"

@@ -69,7 +69,7 @@ func SourceDirs(fsys disk.FS, dir string) ([]event.SourceID, error) {
 		}
 		s, ok := ParseSourceDir(e.Name())
 		if !ok {
-			return nil, fmt.Errorf("%s is not a source directory; the directory belongs to the event log", filepath.Join(dir, e.Name()))
+			return nil, &CorruptError{Segment: filepath.Join(dir, e.Name()), Reason: "not a source directory; the directory belongs to the event log"}
 		}
 		out = append(out, s)
 	}
@@ -88,7 +88,7 @@ func Files(fsys disk.FS, dir string) ([]uint64, error) {
 	for _, e := range entries {
 		first, ok := ParseName(e.Name())
 		if !ok {
-			return nil, fmt.Errorf("%s is not a segment; the directory belongs to the event log", filepath.Join(dir, e.Name()))
+			return nil, &CorruptError{Segment: filepath.Join(dir, e.Name()), Reason: "not a segment; the directory belongs to the event log"}
 		}
 		firsts = append(firsts, first)
 	}

@@ -195,7 +195,7 @@ func (c *catalog) grew(n int64) {
 // snapshots that are too old to be of use.
 func (c *catalog) keep(t *event.SnapshotTaken) {
 	c.mu.Lock()
-	c.kept = append(c.kept, t)
+	c.kept = append(slices.DeleteFunc(slices.Clone(c.kept), func(o *event.SnapshotTaken) bool { return o.ID == t.ID }), t)
 	if n := len(c.kept) - keepSnapshots; n > 0 {
 		c.kept = append([]*event.SnapshotTaken(nil), c.kept[n:]...)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/eventlog/snapshot"
 	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/eventlog/wire"
@@ -24,26 +25,39 @@ type fetcher struct {
 	k *Keeper
 
 	mu     sync.Mutex
-	wanted cluster.NodeID // a peer that has dropped what this host lacks
+	wanted []cluster.NodeID // peers whose snapshots are of use here
 }
 
-// want notes that peer has dropped what this log lacks: the goroutine fetches
-// its snapshot.
+// want notes that peer has dropped what this log lacks, or that this log lacks a
+// snapshot: the goroutine fetches the peer's.
 func (f *fetcher) want(peer cluster.NodeID) {
 	f.mu.Lock()
-	f.wanted = peer
+	if !slices.Contains(f.wanted, peer) {
+		f.wanted = append(f.wanted, peer)
+	}
 	f.mu.Unlock()
 	f.k.catalog.poke()
 }
 
-// fetch goes on from the snapshot of a peer, if one has dropped events that
-// this log lacks.
-func (f *fetcher) fetch(ctx context.Context) error {
+// next returns a wanted peer, and wakes the goroutine if there are more.
+func (f *fetcher) next() (peer cluster.NodeID, ok bool) {
 	f.mu.Lock()
-	peer := f.wanted
-	f.wanted = ""
-	f.mu.Unlock()
-	if peer == "" {
+	defer f.mu.Unlock()
+	if len(f.wanted) == 0 {
+		return "", false
+	}
+	peer, f.wanted = f.wanted[0], f.wanted[1:]
+	if len(f.wanted) > 0 {
+		f.k.catalog.poke()
+	}
+	return peer, true
+}
+
+// fetch goes on from the snapshot of a peer, if one has dropped events that
+// this log lacks, or this log lacks a snapshot.
+func (f *fetcher) fetch(ctx context.Context) error {
+	peer, ok := f.next()
+	if !ok {
 		return nil
 	}
 	conn, err := f.o.Network.Dial(ctx, peer)
@@ -62,11 +76,11 @@ func (f *fetcher) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.settleOn(ctx, peer, t, encoded)
+	return f.settleOn(ctx, conn, peer, t, encoded)
 }
 
 // settleOn goes on from a fetched snapshot.
-func (f *fetcher) settleOn(ctx context.Context, peer cluster.NodeID, t *event.SnapshotTaken, encoded []byte) error {
+func (f *fetcher) settleOn(ctx context.Context, conn Conn, peer cluster.NodeID, t *event.SnapshotTaken, encoded []byte) error {
 	st, err := decodeState(t, encoded)
 	if err != nil {
 		// What the voters signed does not fit what the peer sent.
@@ -79,7 +93,15 @@ func (f *fetcher) settleOn(ctx context.Context, peer cluster.NodeID, t *event.Sn
 	if err := f.k.files.remove(partName(t)); err != nil {
 		return err
 	}
-	sw := &swap{taken: t, st: st, chains: true, sums: map[string]cluster.Hash{}}
+	sw := &swap{taken: t, st: st, short: dropShort, sums: map[string]cluster.Hash{}}
+	switch {
+	case f.k.Lacks():
+		sw.short = keepShort
+	case f.o.Repairing():
+		if sw.begins, err = f.begins(conn, t); err != nil {
+			return err
+		}
+	}
 	if !f.k.compact.files.TryLock() {
 		f.want(peer)
 		return errBusy
@@ -95,6 +117,46 @@ func (f *fetcher) settleOn(ctx context.Context, peer cluster.NodeID, t *event.Sn
 	f.k.log.Info().Str("peer", string(peer)).Str("snapshot", t.ID.String()).Uint64("events", snapshot.Events(t)).
 		Int64("bytes", t.Size).Msg("log goes on from a fetched snapshot")
 	return f.k.prune()
+}
+
+// begins asks a host, for chains that end below the cut of t, from where on it
+// still has their events. The next event's source vouches for that place.
+func (f *fetcher) begins(conn Conn, t *event.SnapshotTaken) (map[event.SourceID]event.Mark, error) {
+	out := map[event.SourceID]event.Mark{}
+	for _, h := range t.Heads {
+		have := f.o.Store.Head(h.Source).Seq
+		key := f.o.Store.KeyOf(h.Source.Node)
+		if have >= h.Seq || key == nil {
+			continue
+		}
+		m, err := askEvents(conn, h.Source, have+1)
+		if err == nil && m.Kind == wire.MsgCompacted && len(m.Payload) == 8 {
+			m, err = askEvents(conn, h.Source, binary.BigEndian.Uint64(m.Payload))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m.Kind != wire.MsgRun {
+			continue // it has none
+		}
+		ru, err := wire.DecodeRun(m.Payload)
+		if err == nil && ru.Head.Source != h.Source {
+			err = fmt.Errorf("%w: events of %s instead of %s", wire.ErrPeer, ru.Head.Source, h.Source)
+		}
+		if err == nil {
+			err = record.VerifyHead(f.o.Cluster, ru.Head, key)
+		}
+		if err != nil {
+			f.o.Network.Blame("chain")
+			return nil, fmt.Errorf("oldest events of %s: %w", h.Source, err)
+		}
+		out[h.Source] = event.Mark{Seq: ru.Events[0].Seq - 1, Hash: ru.Events[0].Prev}
+	}
+	return out, nil
+}
+
+func askEvents(conn Conn, src event.SourceID, from uint64) (wire.Message, error) {
+	return conn.Ask(wire.MsgWant, binary.BigEndian.AppendUint64(wire.AppendSource(nil, src), from))
 }
 
 // sumShort hashes, before the writer is bothered, the full segments that would
@@ -146,6 +208,12 @@ func (f *fetcher) askNewest(ctx context.Context, conn Conn, peer cluster.NodeID)
 	if err := f.believe(ctx, t); err != nil {
 		f.o.Network.Blame("snapshot")
 		return nil, fmt.Errorf("snapshot of %s: %w", peer, err)
+	}
+	if f.k.Lacks() {
+		if !f.k.ledger.within(t) {
+			return nil, fmt.Errorf("%w: %s has snapshot %s, which does not hold all that was dropped here", ErrSnapshot, peer, t.ID)
+		}
+		return t, nil
 	}
 	if err := f.k.folder.holds(t); err == nil {
 		return nil, nil // the events came by another way

@@ -19,6 +19,9 @@ import (
 
 const (
 	manifestName = "manifest"
+	// manifestCopy stands in for a manifest that is damaged or gone. It is
+	// written first.
+	manifestCopy = "manifest.copy"
 	// partSuffix ends the name of a file that is being fetched. Its beginning is
 	// good.
 	partSuffix = ".part"
@@ -49,12 +52,32 @@ func (s Files) writeFile(name string, parts ...[]byte) error {
 	return disk.WriteFile(s.FS, s.Path(name), parts...)
 }
 
-// Manifest reads what was dropped. There is none until something was.
+// Manifest reads what was dropped, from the copy if the manifest is damaged or
+// gone. There is none until something was.
 func (s Files) Manifest() (*snapshot.Manifest, error) {
-	path := s.Path(manifestName)
+	m, err := s.ReadManifest(manifestName)
+	if m != nil {
+		return m, nil
+	}
+	c, copyErr := s.ReadManifest(manifestCopy)
+	switch err = errors.Join(err, copyErr); {
+	case c != nil:
+		return c, nil
+	case err != nil:
+		return nil, err
+	}
+	return &snapshot.Manifest{Cluster: s.Cluster}, nil
+}
+
+// Manifests are the names of the manifest and its copy.
+func Manifests() []string { return []string{manifestName, manifestCopy} }
+
+// ReadManifest reads one of Manifests, nil if there is none.
+func (s Files) ReadManifest(name string) (*snapshot.Manifest, error) {
+	path := s.Path(name)
 	b, err := disk.ReadFile(s.FS, path, snapshot.MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &snapshot.Manifest{Cluster: s.Cluster}, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
@@ -66,9 +89,13 @@ func (s Files) Manifest() (*snapshot.Manifest, error) {
 	return m, nil
 }
 
-func (s Files) saveManifest(m *snapshot.Manifest) error {
+// SaveManifest replaces the manifest and its copy.
+func (s Files) SaveManifest(m *snapshot.Manifest) error {
 	b, err := m.Encode()
 	if err != nil {
+		return err
+	}
+	if err := s.writeFile(manifestCopy, b); err != nil {
 		return err
 	}
 	return s.writeFile(manifestName, b)

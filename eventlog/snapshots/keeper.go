@@ -83,6 +83,9 @@ type Options struct {
 	Room     *disk.Room
 	Log      Log
 	Network  Network
+	// Repairing says that this host had events which it now lacks: what others
+	// retain of them is to come back.
+	Repairing func() bool
 
 	// Events and Bytes are how much may be logged since the last snapshot before
 	// the holder takes one. Negative events: only Take takes them; negative
@@ -114,6 +117,8 @@ type Keeper struct {
 	compact *compactor
 
 	wishes wishes
+
+	unfinished []string // files of an interrupted process
 
 	// The goroutine's.
 	gaps      int       // how often in a row events of a noted snapshot were missing
@@ -190,6 +195,20 @@ func (k *Keeper) Grew(n int64) { k.catalog.grew(n) }
 // what this log lacks, its snapshot is fetched.
 func (k *Keeper) Missed(peer cluster.NodeID, err error) {
 	if errors.Is(err, wire.ErrDropped) {
+		k.fetcher.want(peer)
+	}
+}
+
+// Lacks says that events were dropped here and no snapshot holds them: the state
+// is not known, see Want.
+func (k *Keeper) Lacks() bool {
+	t, m := k.catalog.newest(), k.ledger.now()
+	return len(m.Bases) > 0 && (t == nil || !k.ledger.within(t))
+}
+
+// Want fetches the newest snapshot of peer if this log Lacks one.
+func (k *Keeper) Want(peer cluster.NodeID) {
+	if k.Lacks() {
 		k.fetcher.want(peer)
 	}
 }

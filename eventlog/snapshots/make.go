@@ -72,6 +72,9 @@ func (k *Keeper) takeIn(ctx context.Context, term cluster.Term, actor string) (*
 	started := time.Now()
 	t := &event.SnapshotTaken{Term: term, Actor: actor}
 	t.Heads, t.Forks = k.o.Store.SignedCut()
+	if newest := k.catalog.newest(); newest != nil && !snapshot.Covers(t, newest) {
+		return nil, fmt.Errorf("%w: chains end below the newest one, what they lack is being fetched", ErrSnapshot)
+	}
 	st, base, clock, err := k.folder.foldTo(ctx, t)
 	if err != nil {
 		return nil, err

@@ -7,12 +7,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/segment"
 	"github.com/skein-project/skein/eventlog/snapshot"
 	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/eventlog/store"
 )
 
 // Start is where the log goes on from.
@@ -26,8 +24,9 @@ type Start struct {
 }
 
 // Open reads the manifest and the newest sound snapshot. dirs are the chains that
-// have a directory.
-func (k *Keeper) Open(dirs []event.SourceID) (st Start, err error) {
+// have a directory. With lacking, a log goes on of which no snapshot holds what was
+// dropped, see Lacks.
+func (k *Keeper) Open(dirs []event.SourceID, lacking bool) (st Start, err error) {
 	if err := k.ledger.load(); err != nil {
 		return st, err
 	}
@@ -35,9 +34,7 @@ func (k *Keeper) Open(dirs []event.SourceID) (st Start, err error) {
 	if err != nil {
 		return st, err
 	}
-	if err := k.files.remove(unfinished...); err != nil {
-		return st, err
-	}
+	k.unfinished = unfinished
 	var damaged, unread error
 	for i, name := range names {
 		t, held, err := k.files.Load(name)
@@ -45,7 +42,7 @@ func (k *Keeper) Open(dirs []event.SourceID) (st Start, err error) {
 			k.m.damaged.Inc()
 			k.log.Error().Err(err).Str("snapshot", name).Msg("snapshot damaged, an older one is used")
 			damaged = errors.Join(damaged, err)
-			if !isDamaged(err) {
+			if !Damaged(err) {
 				unread = errors.Join(unread, err)
 			}
 			continue
@@ -58,14 +55,17 @@ func (k *Keeper) Open(dirs []event.SourceID) (st Start, err error) {
 		if unread != nil {
 			return st, fmt.Errorf("open snapshots: %w", unread) // perhaps sound
 		}
-		return st, err
+		if !lacking {
+			return st, err
+		}
+		st.Base, st.State, k.catalog.kept = nil, nil, nil
 	}
 	st.Sources = k.sourcesOf(dirs)
 	return st, nil
 }
 
-// isDamaged reports whether a snapshot was read, and is wrong.
-func isDamaged(err error) bool {
+// Damaged reports whether a snapshot was read, and is wrong.
+func Damaged(err error) bool {
 	return errors.Is(err, snapshot.ErrInvalid) || errors.Is(err, state.ErrEncoding) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
@@ -129,24 +129,14 @@ func (k *Keeper) Floor(src event.SourceID) event.Mark { return k.ledger.now().Ba
 // Head implements store.Base.
 func (k *Keeper) Head(src event.SourceID) event.Head { return k.catalog.head(src) }
 
-// Restart implements store.Base.
-func (k *Keeper) Restart(h event.Head, dropped []store.Segment) error {
-	id := cluster.Hash{}
-	if t := k.catalog.newest(); t != nil {
-		id = t.ID
-	}
-	d, err := k.describe(dropped, id, nil)
-	if err != nil {
-		return err
-	}
-	return k.ledger.record(map[event.SourceID]event.Mark{h.Source: {Seq: h.Seq, Hash: h.Hash}}, d)
-}
-
 // Settle checks, when the chains are recovered, that what the snapshots are for
-// is there. forks are those that the fold knows.
+// is there, and then removes what an interrupted process left. forks are those
+// that the fold knows.
 func (k *Keeper) Settle(forks map[event.SourceID]uint64) error {
+	lacks := k.Lacks()
 	for _, h := range k.o.Store.Ends() {
-		if h.Seq > 0 && len(h.Sig) == 0 && forks[h.Source] == 0 {
+		short := lacks || h.Seq < k.catalog.head(h.Source).Seq // what follows is fetched
+		if h.Seq > 0 && len(h.Sig) == 0 && forks[h.Source] == 0 && !short {
 			return &segment.CorruptError{
 				Segment: k.files.Path(""), Source: h.Source, Seq: h.Seq, Own: h.Source.Node == k.o.Self,
 				Reason: "the chain was dropped up to here and no snapshot has its head",
@@ -162,5 +152,5 @@ func (k *Keeper) Settle(forks map[event.SourceID]uint64) error {
 	k.catalog.noted = slices.DeleteFunc(k.catalog.noted, k.catalog.outdatedLocked)
 	k.catalog.mu.Unlock()
 	k.catalog.show()
-	return nil
+	return errors.Join(k.files.remove(k.unfinished...), k.ledger.copied())
 }

@@ -17,11 +17,24 @@ type swap struct {
 	taken *event.SnapshotTaken
 	// st is the fold of taken and of events beyond it.
 	st *state.State
-	// chains allows that chains which end below the cut go on from it.
-	chains bool
+	// short says what becomes of chains that end below the cut.
+	short shortChains
+	// begins are where short chains begin instead of at the cut, since a host still
+	// has the events from there on.
+	begins map[event.SourceID]event.Mark
 	// sums are those of segments that would be dropped for that, by path.
 	sums map[string]cluster.Hash
 }
+
+// shortChains says what becomes of the chains that end below the cut of a
+// snapshot when the log goes on from it.
+type shortChains int
+
+const (
+	refuseShort shortChains = iota // there must be none
+	dropShort                      // they go on from the cut: nobody has what they lack
+	keepShort                      // they stay as they are, and what they lack is fetched
+)
 
 // GoOnFrom makes the log go on from a snapshot that is on disk, and st is the
 // fold of, with its chains as they are.
@@ -69,7 +82,8 @@ func (k *Keeper) goOnFrom(w *store.Writer, sw *swap) (refused, failed error) {
 	return nil, nil
 }
 
-// short lists the chains that end below the cut of sw.
+// short lists the chains that end below the cut of sw, each with where it is to
+// begin.
 func (k *Keeper) short(w *store.Writer, sw *swap) ([]event.Head, error) {
 	var out []event.Head
 	for _, h := range sw.taken.Heads {
@@ -81,12 +95,19 @@ func (k *Keeper) short(w *store.Writer, sw *swap) ([]event.Head, error) {
 			continue
 		}
 		switch {
-		case !sw.chains:
+		case sw.short == keepShort:
+			continue
+		case sw.short == refuseShort:
 			return nil, fmt.Errorf("%w: the cut has %s at seq %d, which is not here", ErrSnapshot, h.Source, h.Seq)
 		case h.Source == k.o.Store.Source():
 			return nil, fmt.Errorf("%w: the snapshot has seq %d", store.ErrRolledBack, h.Seq)
 		case have.Seq == 0 && w.Full():
 			return nil, fmt.Errorf("%w: more than %d sources", ErrSnapshot, store.MaxSources)
+		}
+		if m, ok := sw.begins[h.Source]; ok && m.Seq <= have.Seq {
+			continue // all of it is still to be had
+		} else if ok && m.Seq < h.Seq {
+			h = event.Head{Source: h.Source, Seq: m.Seq, Hash: m.Hash}
 		}
 		out = append(out, h)
 	}

@@ -19,6 +19,15 @@ import (
 
 const proofSuffix = ".proof"
 
+// ProofError says that the proof in a file is not one.
+type ProofError struct {
+	error
+	Path string
+}
+
+// Unwrap returns what is wrong.
+func (e *ProofError) Unwrap() error { return e.error }
+
 func proofFile(dir string, src event.SourceID) string {
 	return filepath.Join(dir, segment.ProofDir, segment.SourceDir(src)+proofSuffix)
 }
@@ -77,7 +86,7 @@ func LoadForks(dir, clusterID string, keyOf func(cluster.NodeID) ed25519.PublicK
 		}
 		f, err := loadFork(dir, clusterID, src, keyOf(src.Node))
 		if err != nil {
-			bad = append(bad, fmt.Errorf("proof against %s: %w", src, err))
+			bad = append(bad, &ProofError{Path: proofFile(dir, src), error: fmt.Errorf("proof against %s: %w", src, err)})
 			continue
 		}
 		forks = append(forks, f)

@@ -54,6 +54,9 @@ type Recovery struct {
 	Load func([]event.Event)
 	// Damaged are chains whose ends were lost to a repair.
 	Damaged []Damaged
+	// Check, if not nil, says whether the log can go on from the chains as they were
+	// read.
+	Check func() error
 }
 
 // Damaged is an own chain that a repair has cut off after Kept.
@@ -62,9 +65,10 @@ type Damaged struct {
 	Kept   uint64
 }
 
-// Recover reads all chains, repairs the ends of interrupted writes and gives
-// the events to r.Load. A *segment.CorruptError means that the disk lost something that
-// was durable; then nothing was changed. It returns how many events there are.
+// Recover reads all chains and gives the events to r.Load; then it repairs the
+// ends of interrupted writes. A *segment.CorruptError means that the disk lost something that
+// was durable, or that r.Check refuses what is left; then nothing was changed. It
+// returns how many events there are.
 func (w *Writer) Recover(r Recovery) (events uint64, err error) {
 	s := w.s
 	s.base = r.Base
@@ -73,7 +77,7 @@ func (w *Writer) Recover(r Recovery) (events uint64, err error) {
 	}
 	own := event.SourceID{Node: s.o.Self, Inc: s.o.Incarnation}
 	rec := &recovering{w: w, load: r.Load}
-	for _, src := range r.Sources {
+	for _, src := range w.marks.with(r.Sources) {
 		c, err := rec.recoverChain(src)
 		if err != nil {
 			return 0, err
@@ -91,6 +95,13 @@ func (w *Writer) Recover(r Recovery) (events uint64, err error) {
 		if src.Node == s.o.Self && src.Inc > own.Inc {
 			own = src
 		}
+	}
+	if c, h := s.chains[own], s.base.Head(own); h.Seq > 0 && (c == nil || c.head.Seq < h.Seq) {
+		kept := uint64(0)
+		if c != nil {
+			kept = c.head.Seq
+		}
+		r.Damaged = append(r.Damaged, Damaged{Source: own, Kept: kept}) // a snapshot tells of more
 	}
 	reason := "opened as a new incarnation"
 	for _, d := range r.Damaged {
@@ -111,7 +122,12 @@ func (w *Writer) Recover(r Recovery) (events uint64, err error) {
 	}
 	s.m.records.Add(float64(events))
 	s.m.sources.Set(float64(len(s.chains)))
-	return events, nil
+	if r.Check != nil {
+		if err := r.Check(); err != nil {
+			return 0, err
+		}
+	}
+	return events, rec.finish()
 }
 
 // linkTo returns how a new own chain begins if this host had one before.
@@ -137,6 +153,20 @@ func (w *Writer) linkTo(own event.SourceID, damaged []Damaged, reason string) *e
 type recovering struct {
 	w    *Writer
 	load func([]event.Event) // takes the events of one group
+	// later are the changes to the disk. They wait until everything was read, so
+	// that a log which is refused stays as it was.
+	later []func() error
+}
+
+// finish makes the changes that reading found to be due.
+func (r *recovering) finish() error {
+	for _, change := range r.later {
+		if err := change(); err != nil {
+			return err
+		}
+	}
+	r.later = nil
+	return nil
 }
 
 // recoverChain reads one chain and gives its events to load.
@@ -161,9 +191,7 @@ func (r *recovering) recoverChain(src event.SourceID) (*chain, error) {
 			return nil, err
 		}
 	}
-	if err := r.join(c); err != nil {
-		return nil, err
-	}
+	r.join(c)
 	if known := r.knownSeq(src); c.tail.Seq < known {
 		return nil, &segment.CorruptError{
 			Segment: filepath.Join(c.dir, segment.Name(c.tail.Seq+1)), Source: src, Seq: c.tail.Seq + 1, Own: src.Node == s.o.Self,
@@ -173,42 +201,34 @@ func (r *recovering) recoverChain(src event.SourceID) (*chain, error) {
 	return c, r.checkEnd(c)
 }
 
-// join completes a recovered chain by what the snapshot says of it. A chain
-// that ends below the cut goes on from there: either that was decided before a
-// crash, or the disk has lost its end.
-func (r *recovering) join(c *chain) error {
-	h := r.w.s.base.Head(c.src)
-	if h.Seq == 0 {
-		return nil
-	}
-	if c.tail.Seq < h.Seq {
+// join completes a recovered chain by what the snapshot says of it. A chain that
+// ends below the cut stays as it is: the state holds what is missing, and the
+// other hosts are asked for it.
+func (r *recovering) join(c *chain) {
+	switch h := r.w.s.base.Head(c.src); {
+	case h.Seq == 0:
+	case c.tail.Seq < h.Seq:
 		r.w.s.log.Warn().Str("source", c.src.String()).Uint64("seq", c.tail.Seq).Uint64("snapshot_seq", h.Seq).
-			Msg("chain goes on from the snapshot")
-		if err := r.w.s.base.Restart(h, c.list(c.tail)); err != nil {
-			return err
-		}
-		r.w.startAt(c, h)
-		return nil
-	}
-	if c.tail.Seq == h.Seq && len(c.head.Sig) == 0 { // no group of its own is here
+			Msg("chain ends below the snapshot; what is missing is fetched")
+	case c.tail.Seq == h.Seq && len(c.head.Sig) == 0: // no group of its own is here
 		c.head = h
 	}
-	return nil
 }
 
-// knownSeq is a seq up to which the chain of src was durable and no snapshot
-// stands for it, 0 if none is known.
+// knownSeq is a seq up to which the chain of src was durable and was not dropped,
+// 0 if none is known.
 func (r *recovering) knownSeq(src event.SourceID) uint64 {
-	if seq := r.w.marks.seq(src); seq > r.w.s.base.Head(src).Seq {
+	if seq := r.w.marks.seq(src); seq > r.w.s.base.Floor(src).Seq {
 		return seq
 	}
 	return 0
 }
 
-// checkEnd verifies the head at the end of a recovered chain.
+// checkEnd verifies the head at the end of a recovered chain. Of a chain of which
+// only its beginning is known, or that forks, nobody signed it.
 func (r *recovering) checkEnd(c *chain) error {
 	key := r.w.s.KeyOf(c.src.Node)
-	if key == nil || c.head.Seq == 0 {
+	if key == nil || len(c.head.Sig) == 0 {
 		return nil
 	}
 	err := record.VerifyHead(r.w.s.o.Cluster, c.head, key)
@@ -226,31 +246,36 @@ func (r *recovering) checkEnd(c *chain) error {
 }
 
 // keptSegments lists the segments of a chain beyond its floor. Those below are
-// left over from dropping them: that is finished here.
+// left over from dropping them: that is finished later.
 func (r *recovering) keptSegments(c *chain) ([]uint64, error) {
 	s := r.w.s
 	firsts, err := segment.Files(s.o.FS, c.dir)
-	if errors.Is(err, fs.ErrNotExist) && c.floor.Seq+s.base.Head(c.src).Seq > 0 {
-		return nil, nil // all of it is in a snapshot
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // only the watermark or a snapshot knows the chain
 	}
 	if err != nil {
 		return nil, err
 	}
 	n := 0
 	for n < len(firsts) && firsts[n] <= c.floor.Seq {
-		path := filepath.Join(c.dir, segment.Name(firsts[n]))
-		if err := s.o.FS.Remove(path); err != nil {
-			return nil, fmt.Errorf("drop %s: %w", path, err)
-		}
 		n++
 	}
 	if n > 0 {
-		s.log.Info().Str("source", c.src.String()).Int("segments", n).Msg("dropping of segments finished")
-		if err := s.o.FS.SyncDir(c.dir); err != nil {
-			return nil, err
-		}
+		r.later = append(r.later, func() error { return s.dropSegments(c, firsts[:n]) })
 	}
 	return firsts[n:], nil
+}
+
+// dropSegments removes segments that the manifest says are dropped.
+func (s *Store) dropSegments(c *chain, firsts []uint64) error {
+	for _, first := range firsts {
+		path := filepath.Join(c.dir, segment.Name(first))
+		if err := s.o.FS.Remove(path); err != nil {
+			return fmt.Errorf("drop %s: %w", path, err)
+		}
+	}
+	s.log.Info().Str("source", c.src.String()).Int("segments", len(firsts)).Msg("dropping of segments finished")
+	return s.o.FS.SyncDir(c.dir)
 }
 
 // recoverSealed takes in a segment whose events a snapshot holds, by its header
@@ -295,7 +320,7 @@ func (r *recovering) recoverSegment(c *chain, first uint64, last bool) error {
 			Reason: fmt.Sprintf("segment starts at seq %d: the one before it is missing", first),
 		}
 	}
-	f, err := r.w.s.o.FS.OpenFile(path, os.O_RDWR, 0)
+	f, err := r.w.s.o.FS.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("open segment: %w", err)
 	}
@@ -321,12 +346,11 @@ func (r *recovering) recoverSegment(c *chain, first uint64, last bool) error {
 	}
 	c.tail, c.hlc = s.Tail, s.Clock
 	if s.NoHeader {
-		return r.dropSegment(c, s)
+		r.later = append(r.later, func() error { return r.dropSegment(c, s) })
+		return nil
 	}
 	if last {
-		if err := r.repairTail(f, s, size); err != nil {
-			return err
-		}
+		r.later = append(r.later, func() error { return r.repairTail(s, size) })
 	}
 	c.segs = append(c.segs, &file{path: path, first: first, prev: prev, size: s.End, sealed: s.Sealed, index: s.Index})
 	return nil
@@ -351,7 +375,12 @@ func (r *recovering) agrees(path string, src event.SourceID, events []event.Even
 // the last process may have written without syncing it. The last group is
 // written once more: after a sync that failed the kernel may hold it and
 // believe that it is on the disk.
-func (r *recovering) repairTail(f disk.File, s *segment.Scan, size int64) error {
+func (r *recovering) repairTail(s *segment.Scan, size int64) error {
+	f, err := r.w.s.o.FS.OpenFile(s.Path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	defer f.Close()
 	if s.Torn > 0 || s.Sealed && size > s.End {
 		if err := f.Truncate(s.End); err != nil {
 			return fmt.Errorf("truncate torn tail of %s: %w", s.Path, err)
@@ -482,6 +511,9 @@ func (w *Writer) rescan(old *chain, load func([]event.Event)) (n *chain, found [
 			Segment: filepath.Join(n.dir, segment.Name(from)), Source: n.src, Seq: old.head.Seq, Own: n.src.Node == w.s.o.Self,
 			Reason: fmt.Sprintf("the event is no longer there; the chain was durable up to it and ends at seq %d", n.tail.Seq),
 		}
+	}
+	if err := rec.finish(); err != nil {
+		return nil, nil, err
 	}
 	n.hlc = max(n.hlc, old.undo.hlc)
 	return n, found, rec.checkEnd(n)

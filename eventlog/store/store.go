@@ -48,9 +48,6 @@ type Base interface {
 	// Head returns where the newest snapshot leaves a chain; Seq 0: it does not
 	// know the chain.
 	Head(src event.SourceID) event.Head
-	// Restart durably notes that a chain now begins after h, and that these
-	// segments of it are dropped.
-	Restart(h event.Head, dropped []Segment) error
 }
 
 // changes wakes those who wait for a change of the store.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/disk"
@@ -37,6 +38,18 @@ func MarkPath(dir string, count uint64) string {
 
 // seq returns up to where the chain of src was durable, 0 if it is not known.
 func (w *watermark) seq(src event.SourceID) uint64 { return w.heads[src] }
+
+// with returns sources and those that only the watermark knows.
+func (w *watermark) with(sources []event.SourceID) []event.SourceID {
+	all := slices.Clone(sources)
+	for src := range w.heads {
+		if !slices.Contains(sources, src) {
+			all = append(all, src)
+		}
+	}
+	slices.SortFunc(all, event.SourceID.Compare)
+	return all
+}
 
 // load reads the newer of the two files that is whole. One may have been cut
 // short by a crash; an error says that a file could not be read.

@@ -333,7 +333,8 @@ func (w *Writer) AddFork(f wire.Fork, p wire.Proof) bool {
 }
 
 // StartAt makes a chain begin after h, with nothing before it, as the manifest
-// says already. Nothing may be staged.
+// says already. Nothing may be staged. Segments that cannot be removed are left
+// to the next Open.
 func (w *Writer) StartAt(h event.Head) {
 	c := w.s.chains[h.Source]
 	if c == nil {
@@ -341,13 +342,6 @@ func (w *Writer) StartAt(h event.Head) {
 			c = w.newChain(h.Source)
 		}
 	}
-	w.startAt(c, h)
-	w.s.m.sources.Set(float64(len(w.s.chains)))
-}
-
-// startAt removes the segments of c and makes it begin after h. What cannot be
-// removed is left to the next Open.
-func (w *Writer) startAt(c *chain, h event.Head) {
 	s := w.s
 	var errs []error
 	if c.file != nil {
@@ -374,6 +368,7 @@ func (w *Writer) startAt(c *chain, h event.Head) {
 	s.chains[c.src] = c
 	delete(w.fresh, c.src)
 	s.digest = nil
+	s.m.sources.Set(float64(len(s.chains)))
 }
 
 // Trim drops the segments up to bases from the chains, as the manifest says

@@ -61,24 +61,42 @@ func repairView(r api.LogRepair) cli.View {
 			for _, c := range r.Chains {
 				t.Add(c.Source.String(), fmt.Sprint(c.Kept), fmt.Sprint(c.Known), c.Aside)
 			}
+			for _, f := range r.Files {
+				t.Add("", "", "", f.Aside)
+			}
 			return t
 		},
 		Page: func(w io.Writer) {
-			if len(r.Chains) == 0 {
+			if len(r.Chains)+len(r.Files) == 0 {
 				fmt.Fprintln(w, "nothing is damaged")
 				return
 			}
+			for _, f := range r.Files {
+				fmt.Fprintf(w, "%s\n  was: %s\n  is now: %s\n", f.Path, f.Problem, f.Aside)
+			}
 			for _, c := range r.Chains {
-				fmt.Fprintf(w, "%s\n  was: %s\n  kept up to %d", c.Source, c.Problem, c.Kept)
-				if c.Known > c.Kept {
-					fmt.Fprintf(w, ", to be fetched up to %d", c.Known)
-				}
-				fmt.Fprintf(w, "\n  damaged files: %s\n", c.Aside)
-				if c.Own {
-					fmt.Fprintf(w, "  this host goes on as a new incarnation\n")
-				}
+				showChain(w, c)
 			}
 			fmt.Fprintln(w, "start the daemon now; `skein status` tells when all is there")
 		},
+	}
+}
+
+// showChain says what is kept of a chain and what is fetched.
+func showChain(w io.Writer, c api.ChainRepair) {
+	if c.State {
+		fmt.Fprintf(w, "the state of the log\n  was: %s\n  to be fetched: a snapshot of another host\n", c.Problem)
+		return
+	}
+	fmt.Fprintf(w, "%s\n  was: %s\n  kept up to %d", c.Source, c.Problem, c.Kept)
+	if c.Known > c.Kept {
+		fmt.Fprintf(w, ", to be fetched up to %d", c.Known)
+	}
+	fmt.Fprintln(w)
+	if c.Aside != "" {
+		fmt.Fprintf(w, "  damaged files: %s\n", c.Aside)
+	}
+	if c.Own {
+		fmt.Fprintln(w, "  this host goes on as a new incarnation")
 	}
 }
