@@ -121,18 +121,6 @@ func unpad(data []byte) ([]byte, error) {
 	return data[:MaxDatagram], nil
 }
 
-// SealHeartbeat seals a heartbeat with as many of its known peers as fit, from
-// the front, and returns how many that are.
-func SealHeartbeat(key ed25519.PrivateKey, h Header, hb Heartbeat) (data []byte, peers int, err error) {
-	for n := min(len(hb.KnownPeers), MaxKnownPeers); ; n-- {
-		hb.KnownPeers = append([]PeerHint{}, hb.KnownPeers[:n]...)
-		data, err = Seal(key, h, hb)
-		if err == nil || n == 0 || ReasonOf(err) != ReasonSize {
-			return data, n, err
-		}
-	}
-}
-
 // Parse reads one message strictly. The result shares no memory with data.
 // The error is an *Error with ReasonSize, ReasonParse or ReasonVersion.
 func Parse(data []byte) (Message, error) {
