@@ -62,7 +62,7 @@ func StaleClaim(s State, term cluster.Term) bool {
 // dutyAt is the rule of the publishing duty. It depends on the lease, and the
 // lease does not depend on it.
 //
-// A visible valid lease, the own one or that of the holder whom this host
+// A visible valid lease, this host's own or that of the holder whom it
 // guards, gives the duty to its holder and to nobody else; a host that no
 // renewal reaches takes a living holder's own word for it. When the lease is
 // gone the duty stays where it was, or goes at once to the successor that the

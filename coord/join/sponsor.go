@@ -359,7 +359,7 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 	}
 	c := member.Cert{
 		Cluster: s.o.Identity.Cluster, Node: req.Node, IDPub: req.IDPub, Serial: serial,
-		// Never before the own certificate, even if this clock is behind.
+		// Never before this host's certificate, even if its clock is behind.
 		Issued: max(now.Unix(), own.Issued),
 	}
 	root, err := s.root()

@@ -115,7 +115,7 @@ func (n *Network) Hidden(name string) *Host {
 	return h
 }
 
-// natRules are those of a home router: out under the own address, in only what
+// natRules are those of a home router: out under its own address, in only what
 // answers.
 const natRules = `
 table ip nat {
