@@ -331,7 +331,7 @@ func TestHostChecks(t *testing.T) {
 	if err := os.WriteFile(n.NamesFile, []byte("127.0.0.1 localhost\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect("another's names", checkNamesFile(ctx, n), api.VerdictFail, "did not write it")
+	expect("another's names", checkNamesFile(ctx, n), api.VerdictFail, "was not written by skein")
 	n.NamesFile = "/nowhere/hosts"
 	expect("names nowhere", checkNamesFile(ctx, n), api.VerdictSkip, "/nowhere")
 	if err := os.Chmod(cfg.StateDir, 0o755); err != nil {
