@@ -198,10 +198,7 @@ func priceOn(t *testing.T, size int, config []byte) map[string]api.Summary {
 		t.Fatal(err)
 	}
 	spec.Config, spec.Key, spec.Iterations, spec.Chunk, spec.Seed = art.Hash, "options", 2_000_000, 50_000, 7
-	sub, err := last.api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := submit(ctx, t, last, spec)
 	j := finish(ctx, t, last, sub.Job)
 	if j.State != job.Completed {
 		t.Fatalf("job ended %s: %s", j.State, j.Reason)
@@ -265,10 +262,7 @@ func TestCorruptSegmentIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Key, spec.Iterations, spec.Chunk = "k", 100_000, 1000
-	sub, err := h.api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := submit(ctx, t, h, spec)
 	finish(ctx, t, h, sub.Job)
 	d.stopAll()
 	var segment string
@@ -487,10 +481,7 @@ func TestGrowthKeepsTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Key, spec.Iterations, spec.Chunk = "before", 300_000, 1000
-	sub, err := founder.api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := submit(ctx, t, founder, spec)
 	want := finish(ctx, t, founder, sub.Job)
 	for i := 1; i < 3; i++ {
 		join1(ctx, t, d, i)

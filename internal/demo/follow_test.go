@@ -30,10 +30,7 @@ func TestFollowAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Iterations, spec.Chunk, spec.Key = 1e13, 1e10, "long"
-	sub, err := h.api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := submit(ctx, t, h, spec)
 	// The lease may move on a busy machine.
 	sending := func() (streams int) {
 		for _, x := range d.hosts {

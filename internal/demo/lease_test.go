@@ -454,10 +454,7 @@ func TestRecoverLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Key, spec.Iterations, spec.Chunk = "before", 100_000, 10_000
-	sub, err := n3.api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := submit(ctx, t, n3, spec)
 	want := finish(ctx, t, n3, sub.Job)
 	before, err := n3.api.Lease(ctx)
 	if err != nil {
@@ -494,10 +491,7 @@ func TestRecoverLease(t *testing.T) {
 		t.Errorf("job %+v, before %+v", got.Iterations, want.Iterations)
 	}
 	spec.Key = "alone"
-	alone, err := n3.api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := submit(ctx, t, n3, spec)
 	finish(ctx, t, n3, alone.Job)
 	// The two come back together, a majority of what they know.
 	start1(t, n1)

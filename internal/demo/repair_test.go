@@ -42,10 +42,7 @@ func TestRepairOfADamagedHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Key, spec.Iterations, spec.Chunk = "k", 60_000, 1000
-	sub, err := d.hosts[0].api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := submit(ctx, t, d.hosts[0], spec)
 	finish(ctx, t, d.hosts[0], sub.Job)
 	halt(t, n3)
 	for _, chain := range []string{"n1.1", "n3.1"} {

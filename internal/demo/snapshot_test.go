@@ -39,10 +39,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	for i := range 12 {
 		spec.Key, spec.Iterations, spec.Chunk = fmt.Sprint("snap", i), 100_000, 500
-		sub, err := n1.api.Submit(ctx, api.SubmitRequest{Spec: spec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sub := submit(ctx, t, n1, spec)
 		jobs = append(jobs, sub.Job)
 		if j := finish(ctx, t, n1, sub.Job); j.State != job.Completed {
 			t.Fatalf("job %d: %s", i, j.State)

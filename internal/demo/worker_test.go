@@ -46,6 +46,20 @@ func processesOf(mark string) []string {
 	return out
 }
 
+// submit submits a job until it is acknowledged, at most a minute. The holder
+// may lose its lease meanwhile on a busy machine; spec.Key makes it one job.
+func submit(ctx context.Context, t *testing.T, h *host, spec job.Spec) (sub api.SubmitResponse) {
+	t.Helper()
+	until(ctx, t, "the submission to be acknowledged", func() bool {
+		var err error
+		if sub, err = h.api.Submit(ctx, api.SubmitRequest{Spec: spec}); err != nil {
+			t.Logf("submission: %v", err)
+		}
+		return err == nil
+	})
+	return sub
+}
+
 // until polls until ok, at most a minute.
 func until(ctx context.Context, t *testing.T, what string, ok func() bool) {
 	t.Helper()
@@ -73,12 +87,9 @@ func TestCancelEndsAllProcesses(t *testing.T) {
 	h := d.hosts[0]
 	running := 3 * slots
 	chunks := 2 * running // as many wait
-	sub, err := h.api.Submit(ctx, api.SubmitRequest{Spec: job.Spec{
+	sub := submit(ctx, t, h, job.Spec{
 		Key: "deaf", Executor: job.ExecutorExec, Program: "deaf", Iterations: uint64(chunks), Chunk: 1,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	until(ctx, t, "all slots to be busy", func() bool { return len(processesOf(deaf)) >= running })
 	asked := time.Now()
 	if _, err := h.api.StopJob(ctx, string(sub.Job), "enough"); err != nil {
@@ -108,12 +119,9 @@ func TestDrainAndRollingRestart(t *testing.T) {
 	}
 	nap := script(t, "nap", "sleep 0.3\n"+answer)
 	d, ctx := startWith(t, 3, environ("SKEIN_EXEC_PROGRAMS=nap="+nap, "SKEIN_WORKER_SLOTS=3"))
-	sub, err := d.hosts[0].api.Submit(ctx, api.SubmitRequest{Spec: job.Spec{
+	sub := submit(ctx, t, d.hosts[0], job.Spec{
 		Key: "nap", Executor: job.ExecutorExec, Program: "nap", Iterations: uint64(chunks), Chunk: 1, Attempts: 1,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	for i, h := range d.hosts {
 		other := d.hosts[(i+1)%3]
 		if _, err := other.api.Drain(ctx, api.DrainRequest{Node: cluster.NodeID(h.name)}); err != nil {
@@ -166,10 +174,7 @@ func TestLocalJobEqualsCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Key, spec.Iterations, spec.Chunk, spec.Seed = "both", 1_000_000, 33_333, 7
-	sub, err := d.hosts[0].api.Submit(ctx, api.SubmitRequest{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sub := submit(ctx, t, d.hosts[0], spec)
 	want := finish(ctx, t, d.hosts[0], sub.Job)
 	module, err := os.ReadFile(pi)
 	if err != nil {
@@ -283,12 +288,9 @@ func TestKilledWorkerKeepsResults(t *testing.T) {
 	if err := h.await(ctx, "be back", ok); err != nil {
 		t.Fatal(err)
 	}
-	sub, err := holder.api.Submit(ctx, api.SubmitRequest{Spec: job.Spec{
+	sub := submit(ctx, t, holder, job.Spec{
 		Key: "count", Executor: job.ExecutorExec, Program: "count", Iterations: chunks, Chunk: 1, Attempts: 1,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	if err := h.await(ctx, "run all chunks", func(st api.Status) bool { return st.Worker.Running == chunks }); err != nil {
 		t.Fatal(err)
 	}
