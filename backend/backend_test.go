@@ -23,6 +23,7 @@ import (
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/forward"
@@ -39,6 +40,7 @@ import (
 type fakeLog struct {
 	state *state.State
 	disk  disk.Report
+	ahead []stamps.Chain
 }
 
 func (l *fakeLog) View(f func(*state.State))      { f(l.state) }
@@ -53,6 +55,7 @@ func (l *fakeLog) Forks() []wire.Fork             { return nil }
 func (l *fakeLog) Snapshots() snapshots.Status    { return snapshots.Status{} }
 func (l *fakeLog) Repairing() []audit.Repairing   { return nil }
 func (l *fakeLog) Missing(audit.Repairing) bool   { return false }
+func (l *fakeLog) Ahead() []stamps.Chain          { return l.ahead }
 
 // fakeRoster has members and nobody who was one.
 type fakeRoster []cluster.NodeID

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/lease"
@@ -28,6 +29,7 @@ type recordsCoord interface {
 type doctorLog interface {
 	Forks() []wire.Fork
 	Snapshots() snapshots.Status
+	Ahead() []stamps.Chain
 	View(func(*state.State))
 }
 
@@ -65,7 +67,7 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 		return api.Doctor{}, err
 	}
 	f.Evidence, f.LogCheck = records.Evidence, d.checks.ended()
-	f.Forks = d.log.Forks()
+	f.Chains = doctor.Chains{Forks: d.log.Forks(), Ahead: d.log.Ahead()}
 	f.Snapshots = doctor.Snapshots{Status: d.log.Snapshots(), Every: d.fixed.EventLog.SnapshotEvents}
 	d.log.View(func(s *state.State) {
 		for _, j := range s.Jobs() {

@@ -22,6 +22,7 @@ import (
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/lease"
@@ -40,6 +41,7 @@ type statusLog interface {
 	Snapshots() snapshots.Status
 	Repairing() []audit.Repairing
 	Missing(r audit.Repairing) bool
+	Ahead() []stamps.Chain
 }
 
 // hostStatus answers how this host and its members are.
@@ -115,8 +117,13 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 		st.Reasons = append(st.Reasons, "event log: "+convert.Room(d))
 	}
 	st.Reasons = append(st.Reasons, repairReasons(h.log)...)
+	for _, c := range h.log.Ahead() {
+		st.Reasons = append(st.Reasons, "event log: "+c.String())
+	}
 	for _, name := range slices.Sorted(maps.Keys(v.Failing)) {
-		st.Reasons = append(st.Reasons, name+": "+v.Failing[name])
+		if why := name + ": " + v.Failing[name]; !slices.Contains(st.Reasons, why) {
+			st.Reasons = append(st.Reasons, why)
+		}
 	}
 	switch {
 	case h.stopping():

@@ -78,8 +78,10 @@ type MemberView struct {
 	Observed []netip.AddrPort
 	// Stale says that nothing was heard of that host for 5 minutes.
 	Stale bool
-	// Skew is how far that host's clock is ahead of this one, to the second.
-	Skew time.Duration
+	// Skew is how far that host's clock is ahead of this one, to the second;
+	// SkewKnown is false if it was not heard lately.
+	Skew      time.Duration
+	SkewKnown bool
 	// Synced says that its last heartbeat came from the same membership records
 	// as this host has: it knows all that this host announced.
 	Synced bool

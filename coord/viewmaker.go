@@ -104,7 +104,8 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt.Mean(), p.compat.why, p.path.Proven(), v.endpoints.Observed(m)
 	// In a large cluster hosts hear each other rarely.
 	mv.Stale = now-p.lastSign(v.health) >= staleAfter && mv.Health != cluster.Alive
-	if off, ok := p.skewed(v.net, now); ok && max(off, -off) > time.Second {
+	off, ok := p.skewed(v.net, now)
+	if mv.SkewKnown = ok; ok && max(off, -off) > time.Second {
 		mv.Skew = off // one second is how messages are rounded
 	}
 	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(v.records.Digest())

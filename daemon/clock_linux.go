@@ -16,6 +16,14 @@ func bootTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
+// clockSynced asks the kernel whether a time service keeps its clock right. A
+// machine without one never says so.
+func clockSynced() bool {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	return err == nil && state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0
+}
+
 // monotonic reads the clock by which the service manager orders messages.
 func monotonic() time.Duration {
 	var ts unix.Timespec

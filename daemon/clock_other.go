@@ -10,4 +10,6 @@ var started = time.Now()
 
 func bootTime() time.Duration { return time.Since(started) }
 
+func clockSynced() bool { return false }
+
 func monotonic() time.Duration { return time.Since(started) }

@@ -42,6 +42,14 @@ type ground struct {
 // are in cfg, as the daemon started with them.
 func (g *ground) conf() config.Live { return g.config.Live() }
 
+// synced is the system's word that a time service keeps the clock right.
+func (g *ground) synced() bool {
+	if g.o.Synced != nil {
+		return g.o.Synced()
+	}
+	return clockSynced()
+}
+
 // finish ends the daemon for reason, unless another caller gave one before.
 func (g *ground) finish(reason error) {
 	select {

@@ -25,6 +25,7 @@ type history struct {
 	peers   *peers
 	journal *journal.Journal
 	beliefs *journal.Members // of the members, logged while this host holds
+	gate    *stampGate
 }
 
 // openHistory opens the event log.
@@ -36,6 +37,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		Logger: g.log,
 	})
 	h.beliefs = journal.NewMembers(h.journal.NoteAll)
+	h.gate = newStampGate(g, h)
 	wall := g.o.Wall
 	if wall == nil {
 		wall = time.Now
@@ -44,7 +46,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 	h.Log, err = eventlog.Open(eventlog.Options{
 		Dir: offline.LogDir(g.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
 		KeyOf:          id.roster.KeyOf,
-		OnEquivocation: h.onEquivocation,
+		OnEquivocation: h.onEquivocation, OnAhead: h.onAhead,
 		MayAct:         p.mayAct,
 		Promised:       p.voterTerm,
 		Dial:           p.dialer(wire.Proto),
@@ -78,7 +80,8 @@ func orNever(n int64) int64 {
 func (g *ground) ownChain(id *identity, h *history) *journal.Chain {
 	return journal.NewChain(journal.ChainOptions{
 		Self: id.Node, Log: h, Voters: h.peers.voters, Peers: h.peers.reachable, VoteLost: h.peers.svc.VoteLost,
-		First: event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{Version: g.o.Version, Boot: id.boot}},
+		MayWrite: h.gate.mayWrite, Watch: h.gate.watch,
+		First: h.firstEvents(event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{Version: g.o.Version, Boot: id.boot}}),
 		Open: func() {
 			h.journal.Open()
 			g.noteFounder(id, h)
@@ -181,8 +184,9 @@ func (h *history) onDisk(d disk.Report) {
 // written does not hold the lease.
 const logCheck = "event log"
 
-// check tells the lease whether this host's log can be written. It is called at
-// once when it cannot, and periodically, because the log recovers by itself.
+// check tells the lease whether this host's log can be written, and the others
+// take what is written. It is called at once when it cannot, and periodically,
+// because the log recovers by itself.
 func (h *history) check() {
 	if h.peers.svc == nil {
 		return // not made yet; the next call is soon enough
@@ -192,6 +196,8 @@ func (h *history) check() {
 		reason = err.Error()
 	} else if d := h.Disk(); d.State == disk.Out {
 		reason = convert.Room(d)
+	} else {
+		reason = h.gate.said()
 	}
 	h.peers.svc.SelfCheck(logCheck, reason)
 }

@@ -48,6 +48,9 @@ type RunOptions struct {
 	// Wall is the time of day by which messages and events are stamped and
 	// judged; nil: this machine's clock.
 	Wall func() time.Time
+	// Synced is the system's word that a time service keeps Wall right; nil: this
+	// machine's.
+	Synced func() bool
 	// CertLife is how long certificates of members are valid; 0: the usual time.
 	// Only tests set it, and LogFS, the file system under the event log.
 	CertLife time.Duration
@@ -55,9 +58,21 @@ type RunOptions struct {
 }
 
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
-// fails, and stops them in reverse. A lease that it holds is handed over.
+// fails, and stops them in reverse. A lease that it holds is handed over. When it
+// has to take back what it wrote with a wrong clock it does all that once more.
 func Run(ctx context.Context, cfg config.Config, o RunOptions) error {
-	return offline.Advise(run(ctx, cfg, o))
+	for {
+		err := run(ctx, cfg, o)
+		if _, again := errors.AsType[*takeBackError](err); !again || ctx.Err() != nil {
+			return offline.Advise(err)
+		}
+		o.Join = "" // it is a member
+		if o.Reload != nil {
+			if next, err := o.Reload(); err == nil {
+				cfg = next
+			}
+		}
+	}
 }
 
 // daemon is what watching, reloading and stopping the stages needs. The parts
@@ -87,6 +102,12 @@ func run(ctx context.Context, cfg config.Config, o RunOptions) error {
 		err = d.watch(ctx, l)
 	}
 	d.stopping.Store(true)
+	if again, ok := errors.AsType[*takeBackError](err); ok {
+		if stopErr := l.stop(); stopErr != nil {
+			d.log.Warn().Err(stopErr).Msg("not stopped cleanly")
+		}
+		return d.takeBack(again)
+	}
 	d.notified(d.notify.Stopping("stopping"))
 	if stopErr := l.stop(); !errors.Is(err, membership.ErrLeft) {
 		return errors.Join(err, stopErr)

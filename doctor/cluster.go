@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/eventlog/snapshots"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
@@ -26,7 +27,7 @@ type Cluster struct {
 	MTU       int  // of the device
 	RootKey   bool // it is on this host
 	Evidence  []member.Evidence
-	Forks     []wire.Fork
+	Chains    Chains
 	Timing    lease.Timing
 	Profile   cluster.Profile // of this host
 	Tolerance time.Duration
@@ -36,6 +37,13 @@ type Cluster struct {
 	Snapshots Snapshots
 	LogCheck  *api.LogCheck // the last one that ended; nil: none has
 	Starved   []StarvedJob  // in the order of submission
+}
+
+// Chains are those of the event log with which something is wrong: they have two
+// histories, or run ahead of this host's clock.
+type Chains struct {
+	Forks []wire.Fork
+	Ahead []stamps.Chain
 }
 
 // Snapshots says how far the log is held in snapshots, and how often one is due.
@@ -341,6 +349,7 @@ func clusterChecks(f Cluster, kernelClock func() verdict) []check {
 		one(groupCluster, "version-skew", judgeVersions),
 		one(groupCluster, "evidence", judgeEvidence),
 		one(groupCluster, "log-forks", judgeForks),
+		one(groupCluster, "log-ahead", judgeAhead),
 		one(groupCluster, "log-snapshots", judgeSnapshots),
 		one(groupCluster, "log-verify", judgeLogCheck),
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/internal/statetest"
@@ -167,8 +168,14 @@ func TestJudges(t *testing.T) {
 			f.Evidence = []member.Evidence{{Node: "n3"}, {Node: "n2"}, {Node: "n3"}}
 		}, "evidence", api.VerdictWarn, "[n2 n3]"},
 		{"fork", func(f *Cluster) {
-			f.Forks = []wire.Fork{{Source: event.SourceID{Node: "n3", Inc: 2}, Seq: 57}}
+			f.Chains.Forks = []wire.Fork{{Source: event.SourceID{Node: "n3", Inc: 2}, Seq: 57}}
 		}, "log-forks", api.VerdictWarn, "n3 signed two histories of its chain n3/2, from event 57 on"},
+		{"chain ahead", func(f *Cluster) {
+			f.Chains.Ahead = []stamps.Chain{{Source: event.SourceID{Node: "n3", Inc: 1}, Seq: 4, Ahead: 2 * time.Hour}}
+		}, "log-ahead", api.VerdictWarn, "chain n3/1 is 2h0m0s ahead of the clocks: its events are refused"},
+		{"own chain ahead", func(f *Cluster) {
+			f.Chains.Ahead = []stamps.Chain{{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 4, Ahead: 2 * time.Hour, Own: true}}
+		}, "log-ahead", api.VerdictFail, "its chain n1/1 is 2h0m0s ahead of the clocks: the other hosts refuse its events"},
 		{"snapshot failed", func(f *Cluster) {
 			f.Snapshots.Trouble = "take: 1 of 3 voters signed"
 		}, "log-snapshots", api.VerdictWarn, "the last snapshot failed: take: 1 of 3"},

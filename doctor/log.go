@@ -3,19 +3,40 @@ package doctor
 import (
 	"cmp"
 	"time"
+
+	"github.com/skein-project/skein/eventlog/stamps"
 )
 
 func judgeForks(f Cluster) verdict {
-	if len(f.Forks) == 0 {
+	if len(f.Chains.Forks) == 0 {
 		return good("no host signed two histories")
 	}
 	var list []verdict
-	for _, fork := range f.Forks {
+	for _, fork := range f.Chains.Forks {
 		list = append(list, warning("%s signed two histories of its chain %s, from event %d on: none of that counts", fork.Source.Node, fork.Source, fork.Seq).
 			advise("was its disk restored from a backup, or copied? Then all is well again: it goes on with a new chain. "+
 				"If it is not explained, its key is in other hands: `skein remove %s`", fork.Source.Node))
 	}
 	return worse(list, good("no host signed two histories"))
+}
+
+// judgeAhead names chains that were written with a clock that was ahead.
+func judgeAhead(f Cluster) verdict {
+	none := good("no chain runs ahead of the clocks")
+	var list []verdict
+	for _, c := range f.Chains.Ahead {
+		left := (c.Ahead - stamps.Limit).Round(time.Second)
+		if c.Own {
+			list = append(list, failure("%s", c).
+				advise("set the clock of this host: run chrony or systemd-timesyncd. Once it agrees with a majority this host takes back what it wrote "+
+					"and goes on with a new chain; else it ends by itself in %s", left))
+			continue
+		}
+		list = append(list, warning("%s", c).
+			advise("`skein doctor` on %s says what is wrong with its clock. Once that agrees with a majority it takes back what it wrote "+
+				"and goes on with a new chain; else it ends by itself in %s", c.Source.Node, left))
+	}
+	return worse(list, none)
 }
 
 // judgeLogCheck reports how the last check of the whole log went. Such a check runs

@@ -39,6 +39,8 @@ type Log struct {
 	snaps *snapshots.Keeper
 	mend  *audit.Mender
 
+	newest *newest
+
 	runOnce   sync.Once
 	closeOnce sync.Once
 	closeErr  error
@@ -70,7 +72,7 @@ func build(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{o: o, m: m, log: o.Logger.With().Str("component", "eventlog").Logger()}
+	l := &Log{o: o, m: m, newest: &newest{self: o.Self}, log: o.Logger.With().Str("component", "eventlog").Logger()}
 	l.room, err = disk.NewRoom(disk.Options{
 		Dir: o.Dir, FS: o.FS, Free: o.Free, LowWater: o.LowWater, Reserve: o.Reserve, MaxBytes: o.MaxBytes,
 		SourceBytes: o.SourceBytes, SourceRate: o.SourceRate, OnChange: o.OnDisk, Logger: o.Logger, Registerer: o.Registerer,
@@ -99,11 +101,16 @@ func (l *Log) buildOn(dw *store.Writer, in *intake) (err error) {
 	l.rep, err = replicate.New(replicate.Options{
 		Cluster: o.Cluster, Self: o.Self, Store: l.Store, Writer: inbound{l}, Snapshots: snapshotAnswers{l}, KeyOf: o.KeyOf,
 		MayAct: o.MayAct, Promised: o.Promised, Dial: o.Dial, Peers: o.Peers, Admit: l.admit, OnEquivocation: o.OnEquivocation,
-		Wall: o.Wall, Float: o.Float, MaxAhead: o.MaxAhead, PullEvery: o.PullEvery, IOTimeout: o.IOTimeout,
+		OnAhead: o.OnAhead, Wall: o.Wall, Float: o.Float, PullEvery: o.PullEvery, IOTimeout: o.IOTimeout,
 		Logger: o.Logger, Registerer: o.Registerer,
 	})
 	if err != nil {
 		return err
+	}
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(replicate.NewAheadSeconds(l.Ahead)); err != nil {
+			return fmt.Errorf("register chains that run ahead: %w", err)
+		}
 	}
 	l.snaps, err = snapshots.New(snapshots.Options{
 		Dir: o.Dir, Cluster: o.Cluster, Self: o.Self, Key: o.Key, MayAct: o.MayAct, Promised: o.Promised, Wall: o.Wall, Float: o.Float,
@@ -142,13 +149,14 @@ func (l *Log) recover() error {
 		from.State = state.New()
 	} else {
 		l.w.disk.Advance(from.Base.Clock)
+		l.newest.advance(&l.newest.others, from.Base.Clock)
 	}
 	l.fold.begin(from.State, from.Base)
 	l.fold.waits = l.snaps.Lacks()
 	var damaged []store.Damaged
 	for _, r := range repairs {
 		if r.Own {
-			damaged = append(damaged, store.Damaged{Source: r.Source, Kept: r.Kept})
+			damaged = append(damaged, store.Damaged{Source: r.Source, Kept: r.Kept, Reason: r.Renewal()})
 		}
 	}
 	events, err := l.w.disk.Recover(store.Recovery{
@@ -156,6 +164,7 @@ func (l *Log) recover() error {
 		Load: func(events []event.Event) {
 			l.fold.load(events)
 			l.snaps.Note(events)
+			l.newest.note(events)
 		},
 		Check: func() error { return l.snaps.Settle(l.fold.st.Forks()) },
 	})
@@ -219,6 +228,7 @@ func (l *Log) Close() error {
 
 // shown gets the events of a chain before anybody can see them.
 func (l *Log) shown(src event.SourceID, events []event.Event, size int64) {
+	l.newest.note(events)
 	l.w.shown(src, events, size)
 }
 

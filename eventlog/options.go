@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/wire"
 )
 
@@ -55,6 +56,11 @@ type Options struct {
 	// histories; found says that it was this host that found out. It must not
 	// block.
 	OnEquivocation func(f wire.Fork, found bool)
+
+	// OnAhead is called when a chain of another host is found to run ahead of
+	// Wall by more than stamps.Limit, so that its events are refused. It must not
+	// block.
+	OnAhead func(stamps.Chain)
 
 	// OnDisk is called when the state of the disk changes. It must not block.
 	OnDisk func(disk.Report)
@@ -98,9 +104,6 @@ type Options struct {
 	// eighth of it is kept for essential drafts, see event.Kind; of the rest
 	// neither this host nor the others can take all.
 	IntakeBytes int64
-	// MaxAhead is how far ahead of Wall an event of another host may be,
-	// default 60 s.
-	MaxAhead time.Duration
 	// ReopenAfter is how long after an I/O error the log is opened again for
 	// the first time, default 1 s; the pause doubles with each error that
 	// follows soon, up to 30 s. Negative: Run ends with the error.
@@ -152,6 +155,9 @@ func (o Options) withDefaults() Options {
 	if o.OnEquivocation == nil {
 		o.OnEquivocation = func(wire.Fork, bool) {}
 	}
+	if o.OnAhead == nil {
+		o.OnAhead = func(stamps.Chain) {}
+	}
 	if o.OnDisk == nil {
 		o.OnDisk = func(disk.Report) {}
 	}
@@ -173,7 +179,6 @@ func (o Options) withDefaults() Options {
 	o.SegmentSize = orDefault(o.SegmentSize, 64<<20)
 	o.Prealloc = orDefault(o.Prealloc, 4<<20)
 	o.IntakeBytes = orDefault(o.IntakeBytes, 16<<20)
-	o.MaxAhead = orDefault(o.MaxAhead, time.Minute)
 	o.SourceRate = orDefault(o.SourceRate, 64<<20)
 	o.ReopenAfter = orDefault(o.ReopenAfter, time.Second)
 	o.PullEvery = orDefault(o.PullEvery, time.Second)
@@ -207,7 +212,7 @@ func (o Options) validate() error {
 		return fmt.Errorf("event log options: segment size %d", o.SegmentSize)
 	case o.SnapshotCheck < 0 || o.RetainAge < 0:
 		return fmt.Errorf("event log options: negative snapshot check or retention age")
-	case o.Prealloc < 0 || o.IntakeBytes < 1024 || o.MaxAhead < 0 || o.IOTimeout < 0:
+	case o.Prealloc < 0 || o.IntakeBytes < 1024 || o.IOTimeout < 0:
 		return fmt.Errorf("event log options: negative or too small limit")
 	case o.LowWater < 0 || o.Reserve < 0 || o.MaxBytes < 0 || o.SourceBytes < 0 || o.SourceRate < 0:
 		return fmt.Errorf("event log options: negative limit of the disk")

@@ -20,6 +20,8 @@ const (
 	headWait = 3 * time.Second
 	// headPause lies between tries.
 	headPause = 200 * time.Millisecond
+	// allowPause lies between looks whether this host may write.
+	allowPause = 50 * time.Millisecond
 	// chainEvery is the period of the look whether the own chain was continued
 	// under another incarnation.
 	chainEvery = time.Second
@@ -42,9 +44,13 @@ type ChainOptions struct {
 	Peers func() []cluster.NodeID
 	// VoteLost tells the lease that this host's disk lost votes.
 	VoteLost func(reason string)
-	// First is the first event of this start.
-	First event.Draft
-	// Open is called once it is appended.
+	// MayWrite says why nothing may be appended yet, empty if it may; Watch ends
+	// the Chain with its error, if it returns one. Both are optional.
+	MayWrite func() (why string)
+	Watch    func(ctx context.Context) error
+	// First returns the first events of this start.
+	First func() ([]event.Draft, error)
+	// Open is called once they are appended.
 	Open   func()
 	Logger zerolog.Logger
 }
@@ -60,14 +66,17 @@ type Chain struct {
 func NewChain(o ChainOptions) *Chain { return &Chain{o: o, inc: o.Log.Source().Inc} }
 
 // Run asks the voters whether they know more of this host's chain than its disk
-// does, which a restored disk would not reveal, and then appends the first
-// event of this start. Nothing else is appended before. From then on it watches
-// the incarnation, until ctx ends.
+// does, which a restored disk would not reveal, waits until this host may write,
+// and then appends the first events of this start. Nothing else is appended
+// before. From then on it watches the incarnation, until ctx ends.
 func (c *Chain) Run(ctx context.Context) error {
 	if err := c.confirm(ctx); err != nil {
 		return err
 	}
-	if _, err := c.o.Log.Append(ctx, []event.Draft{c.o.First}); err != nil {
+	if err := c.allowed(ctx); err != nil {
+		return err
+	}
+	if err := c.first(ctx); err != nil {
 		return err
 	}
 	c.o.Open()
@@ -79,8 +88,62 @@ func (c *Chain) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 			c.look() // a host that was away may still know more
+			if err := c.watch(ctx); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// allowed returns when this host may write, or ctx ends.
+func (c *Chain) allowed(ctx context.Context) error {
+	if c.o.MayWrite == nil {
+		return nil
+	}
+	waiting := false
+	for began := time.Now(); ; {
+		why := c.o.MayWrite()
+		if why == "" {
+			break
+		}
+		if !waiting && time.Since(began) > headWait {
+			waiting = true
+			c.o.Logger.Warn().Str("reason", why).Msg("no event is written yet")
+		}
+		if err := c.watch(ctx); err != nil {
+			return err
+		}
+		if err := wait.For(ctx, allowPause); err != nil {
+			return err
+		}
+	}
+	if waiting {
+		c.o.Logger.Info().Msg("events are written from now on")
+	}
+	return nil
+}
+
+// first appends the first events, in pieces that the log takes.
+func (c *Chain) first(ctx context.Context) error {
+	drafts, err := c.o.First()
+	if err != nil {
+		return err
+	}
+	for len(drafts) > 0 {
+		n := min(len(drafts), batchSize)
+		if _, err := c.o.Log.Append(ctx, drafts[:n]); err != nil {
+			return err
+		}
+		drafts = drafts[n:]
+	}
+	return nil
+}
+
+func (c *Chain) watch(ctx context.Context) error {
+	if c.o.Watch == nil {
+		return nil
+	}
+	return c.o.Watch(ctx)
 }
 
 // confirm returns when enough voters were asked, or ctx ends.

@@ -107,7 +107,7 @@ func TestChain(t *testing.T) {
 				return cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
 			},
 			VoteLost: func(string) { lost.Add(1) },
-			First:    event.Draft{Kind: event.KindHostStarted},
+			First:    func() ([]event.Draft, error) { return []event.Draft{{Kind: event.KindHostStarted}}, nil },
 			Open:     func() { opened.Add(1) },
 			Logger:   zerolog.Nop(),
 		})
@@ -134,5 +134,53 @@ func TestChain(t *testing.T) {
 		}
 		cancel()
 		<-ended //nolint:errcheck // it was cancelled
+	})
+}
+
+// TestChainWaitsForTheClock writes nothing before it may, then all first events,
+// and ends with what the watch finds.
+func TestChainWaitsForTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &fakeLog{inc: 1}
+		var opened atomic.Bool
+		var why, fault atomic.Pointer[string]
+		why.Store(new("its clock is ahead"))
+		c := NewChain(ChainOptions{
+			Self: "n1", Log: log,
+			Voters: func() cluster.VoterConfig {
+				return cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1"}, Mode: cluster.ModeSingle}
+			},
+			MayWrite: func() string { return *why.Load() },
+			Watch: func(context.Context) error {
+				if f := fault.Load(); f != nil {
+					return errors.New(*f)
+				}
+				return nil
+			},
+			First: func() ([]event.Draft, error) {
+				return slices.Repeat([]event.Draft{{Kind: event.KindPublishing}}, batchSize+1), nil
+			},
+			Open:   func() { opened.Store(true) },
+			Logger: zerolog.Nop(),
+		})
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(t.Context()) }()
+		time.Sleep(time.Hour)
+		log.with(func() {
+			if opened.Load() || len(log.appended) > 0 {
+				t.Fatal("wrote though it must not")
+			}
+		})
+		why.Store(new(""))
+		time.Sleep(time.Second)
+		log.with(func() {
+			if !opened.Load() || len(log.appended) != 2 {
+				t.Fatalf("opened %t, %d appends", opened.Load(), len(log.appended))
+			}
+		})
+		fault.Store(new("the chain runs ahead"))
+		if err := <-ended; err == nil || err.Error() != "the chain runs ahead" {
+			t.Errorf("ended with %v", err)
+		}
 	})
 }

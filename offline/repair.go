@@ -14,6 +14,9 @@ import (
 	"github.com/skein-project/skein/internal/durable"
 )
 
+// DamagedDir is where in a state directory parts of the event log are set aside.
+const DamagedDir = "damaged"
+
 // RepairLog sets aside the damaged parts of the event log in a state directory, so
 // that the daemon starts and fetches them again, first from peer if that is not
 // empty. The daemon must not be running. acceptLoss gives up what no host has.
@@ -41,7 +44,7 @@ func repairLog(ctx context.Context, stateDir string, peer cluster.NodeID, accept
 	}
 	done, err := audit.Repair(ctx, audit.RepairOptions{
 		Dir: LogDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node, KeyOf: members.KeyOf,
-		Aside: filepath.Join(stateDir, "damaged"), Peer: peer, AcceptLoss: acceptLoss, Now: time.Now(),
+		Aside: filepath.Join(stateDir, DamagedDir), Peer: peer, AcceptLoss: acceptLoss, Now: time.Now(),
 	})
 	return repairOf(done), err
 }

@@ -15,7 +15,8 @@ type HostStarted struct {
 }
 
 // Incarnation is the first event of a chain that goes on for another one of the
-// same host, whose disk lost a part of that. Previous is the old chain's last
+// same host, whose disk lost a part of that, or which took a part of it back.
+// Previous is the old chain's last
 // event on the disk; other hosts may know later ones.
 type Incarnation struct {
 	Previous SourceMark `json:"previous"` // last event of the old chain on this disk, seq 0 if there is none
@@ -116,6 +117,14 @@ type Duplicate struct {
 type Equivocation struct {
 	Source SourceID `json:"source"` // the chain that forked
 	Seq    uint64   `json:"seq"`    // the first event in which its histories differ
+}
+
+// ChainAhead says that events of a chain are refused since they are from the
+// future: its host wrote them with a clock that was ahead.
+type ChainAhead struct {
+	Source  SourceID `json:"source"`        // the chain that runs ahead
+	Seq     uint64   `json:"seq"`           // the last event that was refused
+	Seconds float64  `json:"ahead_seconds"` // how far that was ahead of the writer's clock
 }
 
 // TermStart is the first authority event of a term. Cut fences every lower

@@ -102,6 +102,7 @@ const (
 	KindMTUBlackhole   Kind = "mtu_blackhole"      // MTUBlackhole
 	KindDuplicate      Kind = "duplicate"          // Duplicate
 	KindEquivocation   Kind = "equivocation"       // Equivocation
+	KindChainAhead     Kind = "chain_ahead"        // ChainAhead
 	KindLeaseReleased  Kind = "lease_released"     // LeaseReleased
 	KindLeaseLost      Kind = "lease_lost"         // LeaseLost
 	KindVotersSet      Kind = "voters_set"         // VotersSet

@@ -62,7 +62,7 @@ func KindTable() []KindInfo {
 	return []KindInfo{
 		{KindHostStarted, Fact | Essential | Compact, "every host", "a daemon started", HostStarted{Version: "1.4.0", Boot: 1767225600}},
 		{
-			KindIncarnation, Fact | Essential, "every host", "its disk lost a part of its chain, and it goes on with a new one", Incarnation{
+			KindIncarnation, Fact | Essential, "every host", "its disk lost a part of its chain, or it took back what it wrote with a wrong clock, and it goes on with a new one", Incarnation{
 				Previous: SourceMark{Source: SourceID{Node: "n4", Inc: 1}, Mark: Mark{Seq: 5120}},
 				Reason:   "other hosts know more of n4/1 than the disk",
 			},
@@ -110,6 +110,10 @@ func KindTable() []KindInfo {
 		{
 			KindEquivocation, Fact, "the host that found out", "a host signed two histories of one chain, which ends where they part",
 			Equivocation{Source: SourceID{Node: "n4", Inc: 1}, Seq: 5121},
+		},
+		{
+			KindChainAhead, Fact, "each host that refuses it", "a chain runs ahead: its host wrote it with a wrong clock, and its events are refused",
+			ChainAhead{Source: SourceID{Node: "n4", Inc: 1}, Seq: 5121, Seconds: 7185.5},
 		},
 		{KindTermStart, Authority | Essential, "the holder", "a term begins; its cut fences the lower terms", TermStart{
 			Term: 7, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Grants: []cluster.NodeID{"n1", "n2"}, Previous: "n3",

@@ -51,7 +51,7 @@ type fakeCluster struct {
 	keys     map[string]job.Spec
 	uploads  map[cluster.Hash]int64
 	events   []event.Event
-	logOf    string     // what n2's log is: damaged, differs, or good
+	logOf    string     // what n2's log is: damaged, differs, behind, late, or good
 	oldest   api.Cursor // events before it are no longer kept
 	changed  chan struct{}
 	watching chan struct{} // if not nil, closed when a job was sent to a follower
@@ -556,6 +556,10 @@ func (f *fakeCluster) CheckLog(_ context.Context, node cluster.NodeID, run uint6
 		c.Result = &api.LogVerify{Problem: "segment 00002, offset 4711, record 12: checksum", Hint: "fetch it again", BadSource: &event.SourceID{Node: "n1", Inc: 1}, BadSeq: 2, Events: 1}
 	case node == "n2" && f.logOf == "differs":
 		c.Result.StateHash = cluster.Hash{0xee}
+	case node == "n2" && f.logOf == "behind":
+		c.Result.Sources[0].Seq = 1
+	case node == "n2" && f.logOf == "late": // until it is asked once more
+		c.Result.Sources[0].Seq, f.logOf = 1, "good"
 	}
 	return c, nil
 }

@@ -118,7 +118,7 @@ func (m *Mender) Mend(ctx context.Context, fetch func(context.Context) error) ([
 // those of a peer: the source's signature decides.
 func (m *Mender) salvage(ctx context.Context) {
 	for _, r := range m.Repairing() {
-		if r.Aside == "" {
+		if r.Aside == "" || r.TakenBack {
 			continue
 		}
 		names, err := os.ReadDir(r.Aside)

@@ -56,6 +56,17 @@ type Repairing struct {
 	// State says that not events are missing but the state up to where they were
 	// dropped: it is fetched as a snapshot of another host.
 	State bool `json:"state,omitempty"`
+	// TakenBack: nothing was damaged, see TakeBack.
+	TakenBack bool `json:"taken_back,omitempty"`
+}
+
+// Renewal is why the own chain goes on as a new incarnation, if not since it was
+// damaged.
+func (r Repairing) Renewal() string {
+	if r.TakenBack {
+		return r.Reason
+	}
+	return ""
 }
 
 // SetAside is a file or directory of the log, not of a chain, that was moved out of

@@ -84,7 +84,7 @@ func TestPushesAreTakenInAhead(t *testing.T) {
 	slow := &slowWriter{w: w, offered: make(chan *wire.Run, 8), sync: make(chan struct{}, 8)}
 	r, err := New(Options{
 		Cluster: testCluster, Self: "b", Store: st, Writer: slow, KeyOf: keyOf, Promised: func() cluster.Term { return 7 },
-		Admit: func(cluster.NodeID, int64) (string, error) { return "", nil }, Wall: time.Now, MaxAhead: time.Minute, IOTimeout: time.Minute,
+		Admit: func(cluster.NodeID, int64) (string, error) { return "", nil }, Wall: time.Now, IOTimeout: time.Minute,
 		Logger: zerolog.Nop(),
 	})
 	if err != nil {

@@ -2,7 +2,7 @@
 // the own one. New own events are pushed to the other voters at once; what is
 // missing here is pulled. What comes from other hosts is stored only if its chain
 // is dense, its hashes match, its clock is not ahead, and its source has signed
-// its head. Two signed histories of one source are a proof, which hosts pass on.
+// its head. Chains that run ahead are listed, so that people hear of them. Two signed histories of one source are a proof, which hosts pass on.
 //
 // An event is stable when Stability.Wait says so: then it lies inside the cut of
 // every later term that was caught up with CatchUp. That holds because a voter

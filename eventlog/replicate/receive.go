@@ -9,6 +9,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/record"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/eventlog/wire"
 )
@@ -79,8 +80,11 @@ func (r *Replicator) stored(ctx context.Context, o *offer) error {
 // clock.
 func (r *Replicator) checkClock(ru *wire.Run) error {
 	last := ru.Events[len(ru.Events)-1]
-	ahead := last.HLC.Time().Sub(r.o.Wall())
-	if ahead > r.o.MaxAhead {
+	ahead, refused := stamps.Ahead(last.HLC.Time(), r.o.Wall())
+	if refused {
+		if last.Source.Node != r.o.Self && r.aheads.note(ru) {
+			r.o.OnAhead(stamps.Chain{Source: last.Source, Seq: last.Seq, Ahead: ahead})
+		}
 		return fmt.Errorf("%w: event %d of %s is %s ahead of this host's clock", wire.ErrPeer, last.Seq, last.Source, ahead.Round(time.Millisecond))
 	}
 	if ahead > warnAhead && !r.aheadWarned.Swap(true) {

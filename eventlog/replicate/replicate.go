@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/eventlog/wire"
 )
@@ -61,11 +62,13 @@ type Options struct {
 	// OnEquivocation is called when a source is proven to have signed two
 	// histories; found says that it was this host that found out.
 	OnEquivocation func(f wire.Fork, found bool)
-	Wall           func() time.Time
-	Float          func() float64
-	MaxAhead       time.Duration
-	PullEvery      time.Duration // negative: never
-	IOTimeout      time.Duration
+	// OnAhead is called when a chain of another host is found to run ahead.
+	OnAhead func(stamps.Chain)
+	Wall    func() time.Time
+	Float   func() float64
+	// PullEvery is negative for never.
+	PullEvery time.Duration
+	IOTimeout time.Duration
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
@@ -79,6 +82,8 @@ type Replicator struct {
 	stab *Stability
 	m    *metrics
 	log  zerolog.Logger
+
+	aheads *aheads
 
 	follows     atomic.Bool  // a peer tells of changes at once
 	followers   atomic.Int32 // streams that follow the changes here
@@ -96,7 +101,8 @@ func New(o Options) (*Replicator, error) {
 	}
 	r := &Replicator{
 		o: o, st: o.Store, m: m, stab: newStability(o, m), busy: map[cluster.NodeID]bool{},
-		log: o.Logger.With().Str("component", "eventlog").Logger(),
+		aheads: newAheads(o.Store, o.Wall),
+		log:    o.Logger.With().Str("component", "eventlog").Logger(),
 	}
 	if o.Registerer != nil {
 		if err := o.Registerer.Register(newLag(o.Store, r.stab)); err != nil {

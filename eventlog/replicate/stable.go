@@ -247,6 +247,15 @@ func (s *Stability) enough(seq uint64) (have int, ok, hopeless bool) {
 	return have, have >= need, possible < need
 }
 
+// Held reports whether a majority of the voters holds the own chain up to seq, in
+// whatever mode.
+func (s *Stability) Held(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have, _ := s.count(seq)
+	return !s.cfg.IsZero() && have >= s.cfg.Majority()
+}
+
 // held returns a seq that no stable event can be above: what enough voters
 // hold, whatever they had promised.
 func (s *Stability) held() uint64 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,10 +60,12 @@ type Recovery struct {
 	Check func() error
 }
 
-// Damaged is an own chain that a repair has cut off after Kept.
+// Damaged is an own chain that a repair has cut off after Kept, and why if it was
+// not damaged.
 type Damaged struct {
 	Source event.SourceID
 	Kept   uint64
+	Reason string
 }
 
 // Recover reads all chains and gives the events to r.Load; then it repairs the
@@ -107,7 +110,7 @@ func (w *Writer) Recover(r Recovery) (events uint64, err error) {
 	for _, d := range r.Damaged {
 		if d.Source.Inc >= own.Inc { // nobody knows what the lost part said
 			own.Inc = d.Source.Inc + 1
-			reason = fmt.Sprintf("%s was damaged after seq %d", d.Source, d.Kept)
+			reason = cmp.Or(d.Reason, fmt.Sprintf("%s was damaged after seq %d", d.Source, d.Kept))
 		}
 	}
 	switch {

@@ -429,6 +429,13 @@ func (s *Store) After(ctx context.Context, at event.Cursor, f Filter) iter.Seq2[
 // unless older ones were compacted away.
 func (s *Store) Oldest() event.Cursor { return oldest(s, s.Heads()) }
 
+// LastBefore returns the seq of the last event of a chain, up to h, for which
+// before is true, or the seq before the oldest one that is kept. Clocks rise along
+// a chain, so before is true up to there.
+func (s *Store) LastBefore(h event.Head, before func(cluster.HLC) bool) (uint64, error) {
+	return lastBefore(s, h, before)
+}
+
 // Position returns the durable end of the whole log.
 func (s *Store) Position() event.Cursor { return EndOf(s.Heads()) }
 

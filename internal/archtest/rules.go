@@ -22,6 +22,7 @@ var pure = []string{
 	"coord/wire",
 	"eventlog/record",
 	"eventlog/snapshot",
+	"eventlog/stamps",
 	"eventlog/state",
 	"eventlog/state/canon",
 	"eventlog/state/history",

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,17 +20,19 @@ func logCommand(a *cli.App, d Options) *cobra.Command {
 
 func logVerify(a *cli.App, d Options) *cobra.Command {
 	var all bool
+	var settle time.Duration
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every record, hash and signature of the log",
 		Long: "Reads the log in the state directory, even while a daemon uses it. Exits 1 and names\n" +
 			"segment, offset, record, source and sequence if anything is wrong. With --all-hosts\n" +
 			"the daemon of each member checks its own log, and hosts that hold the same events\n" +
-			"must have the same state; exits 6 if a host cannot be asked.",
+			"must have the same state; what one holds the others must hold within --settle. It\n" +
+			"then exits 1 and names the hosts where that is not so, 6 if a host cannot be asked.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all {
-				return verifyAll(a, cmd.Context())
+				return verifyAll(a, cmd.Context(), settle)
 			}
 			cfg, err := a.Settings(cmd)
 			if err != nil {
@@ -51,6 +54,7 @@ func logVerify(a *cli.App, d Options) *cobra.Command {
 	}
 	cli.AddSettings(cmd.Flags())
 	cmd.Flags().BoolVar(&all, "all-hosts", false, "ask the daemons of all members instead")
+	cmd.Flags().DurationVar(&settle, "settle", settleTime, "with --all-hosts: how long hosts may take to get what others hold")
 	return cmd
 }
 

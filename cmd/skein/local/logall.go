@@ -26,7 +26,7 @@ const (
 // hostLog is what one host says of its log.
 type hostLog struct {
 	Node  cluster.NodeID `json:"node"`
-	State string         `json:"state"` // ok, bad, differs or unreached
+	State string         `json:"state"` // ok, bad, differs, behind or unreached
 	// Heads is a short digest of the ends of all chains: equal where hosts hold
 	// the same events.
 	Heads  string        `json:"heads,omitempty"`
@@ -39,11 +39,13 @@ const (
 	logOK        = "ok"
 	logBad       = "bad"
 	logDiffers   = "differs"
+	logBehind    = "behind" // for longer than replication takes
 	logUnreached = "unreached"
 )
 
-// verifyAll lets every member check its log, and compares what they say.
-func verifyAll(a *cli.App, ctx context.Context) error {
+// verifyAll lets every member check its log, and compares what they say. Hosts
+// that lack what others hold get it within settle.
+func verifyAll(a *cli.App, ctx context.Context, settle time.Duration) error {
 	c, err := a.Client()
 	if err != nil {
 		return err
@@ -70,6 +72,7 @@ func verifyAll(a *cli.App, ctx context.Context) error {
 		})
 	}
 	asking.Wait()
+	awaitEqual(a, ctx, c, m.Members, hosts, settle)
 	compareLogs(hosts)
 	if err := a.Show(verifyAllView(hosts)); err != nil {
 		return err
@@ -216,9 +219,14 @@ func judgeLogs(a *cli.App, hosts []hostLog) error {
 	if len(groups) > 1 {
 		a.Note("not all hosts hold the same events yet: states are compared where they do")
 	}
+	behind := in(logBehind)
 	if bad := in(logBad, logDiffers); len(bad) > 0 {
 		return cli.Failf(cli.ExitFailed, "the event log is not sound on %s", strings.Join(bad, ", ")).
 			WithHint("see REASON, and `skein log verify` on that host")
+	}
+	if len(behind) > 0 {
+		return cli.Failf(cli.ExitFailed, "the event log on %s lacks what other hosts hold, for longer than replication takes", strings.Join(behind, ", ")).
+			WithHint("see REASON, and `skein status` on the hosts that it names")
 	}
 	return nil
 }

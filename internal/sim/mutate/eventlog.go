@@ -77,7 +77,7 @@ func logMutants() []mutant {
 		},
 		{
 			"log: events from the future stored", "eventlog/replicate/receive.go",
-			"if ahead > r.o.MaxAhead {", "if ahead > r.o.MaxAhead<<20 {",
+			"if refused {", "if refused && ahead < 0 {",
 		},
 	}
 }
