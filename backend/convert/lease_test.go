@@ -45,15 +45,18 @@ func TestTermsDoNotOverlap(t *testing.T) {
 		}, "1 n1 0..10 told 45: no majority -> n2\n2 n2 10..- told -:  -> "},
 		{"goes on in the term after the next", []state.Term{
 			{Term: 1, Holder: "n1", Started: at(0), Released: at(45), Reason: "no majority"},
-			{Term: 2, Holder: "n2", Started: at(10), Released: at(20), Reason: "drill", Successor: "n3"}, {Term: 3, Holder: "n3", Started: at(21)},
+			{Term: 2, Holder: "n2", Started: at(10), Released: at(20), Reason: "drill", Successor: "n3"},
+			{Term: 3, Holder: "n3", Started: at(21)},
 		}, "1 n1 0..10 told 45: no majority -> n2\n2 n2 10..20 told -: drill -> n3\n3 n3 21..- told -:  -> "},
 		{"two sides of a cut, and one again", []state.Term{
 			{Term: 1, Holder: "n1", Started: at(0), Split: true, Released: at(45), Reason: "a better host"},
-			{Term: 2, Holder: "n2", Started: at(10), Split: true}, {Term: 3, Holder: "n2", Started: at(50), Split: true},
+			{Term: 2, Holder: "n2", Started: at(10), Split: true},
+			{Term: 3, Holder: "n2", Started: at(50), Split: true},
 		}, "1 n1 0..45 told -: a better host -> \n2 n2 10..- told -: expired -> n2\n3 n2 50..- told -:  -> "},
 		{"two sides of a cut, then a majority", []state.Term{
 			{Term: 1, Holder: "n1", Started: at(0), Split: true, Released: at(70), Reason: "no majority"},
-			{Term: 2, Holder: "n2", Started: at(10), Split: true}, {Term: 3, Holder: "n2", Started: at(60)},
+			{Term: 2, Holder: "n2", Started: at(10), Split: true},
+			{Term: 3, Holder: "n2", Started: at(60)},
 		}, "1 n1 0..60 told 70: no majority -> n2\n2 n2 10..60 told -: expired -> n2\n3 n2 60..- told -:  -> "},
 		{"by a clock that was ahead", []state.Term{
 			{Term: 1, Holder: "n1", Started: at(20)}, {Term: 2, Holder: "n2", Started: at(10)},
