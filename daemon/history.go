@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/skein-project/skein/backend/convert"
@@ -13,6 +12,7 @@ import (
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/journal"
@@ -25,7 +25,7 @@ type history struct {
 	peers   *peers
 	journal *journal.Journal
 	beliefs *journal.Members // of the members, logged while this host holds
-	gate    *stampGate
+	gate    *journal.Gate
 }
 
 // openHistory opens the event log.
@@ -37,7 +37,11 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		Logger: g.log,
 	})
 	h.beliefs = journal.NewMembers(h.journal.NoteAll)
-	h.gate = newStampGate(g, h)
+	h.gate = journal.NewGate(journal.GateOptions{
+		Log:  func() journal.Stamped { return h },
+		View: func() *coord.View { return p.svc.View() }, Tolerance: func() time.Duration { return g.conf().Tolerance },
+		Boot: bootTime, Synced: g.synced, Opened: h.journal.Opened(), Logger: g.log,
+	})
 	wall := g.o.Wall
 	if wall == nil {
 		wall = time.Now
@@ -52,7 +56,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		Dial:           p.dialer(wire.Proto),
 		Peers:          p.reachable,
 		Wall:           g.o.Wall,
-		Stamp:          journal.NewClock(wall, bootTime, func() bool { return g.clockAgreed(p) }, g.timing).Now,
+		Stamp:          journal.NewClock(wall, bootTime, func() bool { return journal.Agreed(p.svc.View(), g.conf().Tolerance) }, g.timing).Now,
 		Float:          rand.Float64,
 		SegmentSize:    g.cfg.EventLog.SegmentBytes,
 		SnapshotEvents: orNever(g.cfg.EventLog.SnapshotEvents),
@@ -80,40 +84,17 @@ func orNever(n int64) int64 {
 func (g *ground) ownChain(id *identity, h *history) *journal.Chain {
 	return journal.NewChain(journal.ChainOptions{
 		Self: id.Node, Log: h, Voters: h.peers.voters, Peers: h.peers.reachable, VoteLost: h.peers.svc.VoteLost,
-		MayWrite: h.gate.mayWrite, Watch: h.gate.watch,
+		MayWrite: h.gate.MayWrite, Watch: h.gate.Watch,
 		First: h.firstEvents(event.Draft{Kind: event.KindHostStarted, Body: event.HostStarted{Version: g.o.Version, Boot: id.boot}}),
 		Open: func() {
 			h.journal.Open()
-			g.noteFounder(id, h)
+			self, ok := id.roster.Self()
+			if root, err := g.rootKey(); err == nil && root != nil && ok {
+				h.journal.NoteFounder(h, self, id.IDPub)
+			}
 		},
 		Logger: g.log,
 	})
-}
-
-// noteFounder logs the admission of the host that founded the cluster, which no
-// sponsor admitted. That host has the root key, and the log lacks its admission.
-// The admission of any other host to which the root key was brought was logged by
-// its sponsor.
-func (g *ground) noteFounder(id *identity, h *history) {
-	root, err := g.rootKey()
-	self, ok := id.roster.Self()
-	if err != nil || root == nil || !ok || slices.ContainsFunc(h.Repairing(), h.Missing) {
-		return // what was logged is not all here
-	}
-	logged := false
-	h.View(func(s *state.State) {
-		for _, m := range s.Members() {
-			logged = logged || m.Node == id.Node && m.Joined != 0
-		}
-	})
-	if logged {
-		return
-	}
-	joined := event.MemberJoined{Node: id.Node, IDPub: id.IDPub}
-	if self.IP4.IsValid() {
-		joined.IP4 = self.IP4.String()
-	}
-	h.journal.Note(event.KindMemberJoined, joined)
 }
 
 // logForced logs once that this host was made the only voter.
@@ -131,13 +112,6 @@ func (g *ground) logForced(ctx context.Context, h *history) error {
 		return fmt.Errorf("log the forced voters: %w", err)
 	}
 	return offline.ForcedLogged(g.cfg.StateDir)
-}
-
-// clockAgreed reports whether the clocks of most other hosts that are heard show
-// the same time as this one. A host that is alone has nobody to ask.
-func (g *ground) clockAgreed(p *peers) bool {
-	v := p.svc.View()
-	return len(v.Members) < 2 || v.Clock.Peers > 0 && v.Clock.Offset.Abs() <= g.conf().Tolerance
 }
 
 // Begin implements duty.Members: this host holds the lease with an open term.
@@ -197,7 +171,7 @@ func (h *history) check() {
 	} else if d := h.Disk(); d.State == disk.Out {
 		reason = convert.Room(d)
 	} else {
-		reason = h.gate.said()
+		reason = h.gate.Fault()
 	}
 	h.peers.svc.SelfCheck(logCheck, reason)
 }
@@ -219,4 +193,18 @@ func (h *history) lastTerm() (term cluster.Term) {
 		}
 	})
 	return term
+}
+
+// firstEvents are what this host writes first: the facts that it took back, and
+// that it started.
+func (h *history) firstEvents(started event.Draft) func() ([]event.Draft, error) {
+	return func() ([]event.Draft, error) {
+		drafts, err := h.TakenBack()
+		return append(drafts, started), err
+	}
+}
+
+// onAhead records that a chain of another host runs ahead.
+func (h *history) onAhead(c stamps.Chain) {
+	h.journal.Note(event.KindChainAhead, event.ChainAhead{Source: c.Source, Seq: c.Seq, Seconds: c.Ahead.Seconds()})
 }

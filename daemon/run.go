@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,9 +17,11 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/duty"
+	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/membership/deviceplan"
 	"github.com/skein-project/skein/mesh"
@@ -63,7 +66,7 @@ type RunOptions struct {
 func Run(ctx context.Context, cfg config.Config, o RunOptions) error {
 	for {
 		err := run(ctx, cfg, o)
-		if _, again := errors.AsType[*takeBackError](err); !again || ctx.Err() != nil {
+		if _, again := errors.AsType[*journal.TakeBackError](err); !again || ctx.Err() != nil {
 			return offline.Advise(err)
 		}
 		o.Join = "" // it is a member
@@ -102,7 +105,7 @@ func run(ctx context.Context, cfg config.Config, o RunOptions) error {
 		err = d.watch(ctx, l)
 	}
 	d.stopping.Store(true)
-	if again, ok := errors.AsType[*takeBackError](err); ok {
+	if again, ok := errors.AsType[*journal.TakeBackError](err); ok {
 		if stopErr := l.stop(); stopErr != nil {
 			d.log.Warn().Err(stopErr).Msg("not stopped cleanly")
 		}
@@ -115,6 +118,23 @@ func run(ctx context.Context, cfg config.Config, o RunOptions) error {
 		d.log.Warn().Err(stopErr).Msg("not stopped cleanly")
 	}
 	return d.cleanUp()
+}
+
+// takeBack takes back what e says; the log is closed. It returns e, so that the
+// daemon starts again, unless that failed.
+func (d *daemon) takeBack(e *journal.TakeBackError) error {
+	_, err := audit.TakeBack(audit.RepairOptions{
+		Dir: offline.LogDir(d.cfg.StateDir), Cluster: d.id.Cluster.String(), Self: d.id.Node, KeyOf: d.id.roster.KeyOf,
+		Aside: filepath.Join(d.cfg.StateDir, offline.DamagedDir), Now: time.Now(),
+	}, e.Cuts)
+	if err != nil {
+		return err
+	}
+	for _, c := range e.Cuts {
+		d.log.Warn().Str("source", c.Source.String()).Uint64("seq", c.Kept).Str("reason", c.Reason).
+			Msg("the rest of the own chain is taken back; starting again with a new one")
+	}
+	return e
 }
 
 // close releases what was opened and never run.

@@ -3,6 +3,7 @@ package journal
 import (
 	"time"
 
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -44,6 +45,12 @@ const (
 	stampSlack = time.Second
 	slewPart   = 1000
 )
+
+// Agreed reports whether the clocks of most other hosts that are heard show the
+// same time as this one. A host that is alone has nobody to ask.
+func Agreed(v *coord.View, tolerance time.Duration) bool {
+	return len(v.Members) < 2 || v.Clock.Peers > 0 && v.Clock.Offset.Abs() <= tolerance
+}
 
 // Now is the time for the next event.
 func (c *Clock) Now() time.Time {

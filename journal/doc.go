@@ -5,8 +5,9 @@
 // A Journal queues facts for callers that must not wait, and appends for those
 // that must. Chain confirms with the voters that the own chain is complete
 // before anything is appended to it: appending to a chain that lost its end
-// would fork it. It also waits until this host's clock may stamp events. Members writes the health of members while this host holds the
-// lease. Clock stamps the events.
+// would fork it. It also waits until Gate says that this host's clock may stamp
+// events. Members writes the health of members while this host holds the lease.
+// Clock stamps the events.
 //
 // Non-goals: it replicates nothing and folds nothing; that is eventlog's.
 //

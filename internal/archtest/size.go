@@ -130,10 +130,10 @@ func encoded(f *ast.Field) bool {
 }
 
 // excess lists what exceeds the bounds: the package as "", a type by its name.
-func (s size) excess() map[string]string {
+func (s size) excess(lines int) map[string]string {
 	over := map[string]string{}
-	if s.lines > MaxPackage {
-		over[""] = fmt.Sprintf("has %d lines, at most %d are allowed", s.lines, MaxPackage)
+	if s.lines > lines {
+		over[""] = fmt.Sprintf("has %d lines, at most %d are allowed", s.lines, lines)
 	}
 	for name, n := range s.methods {
 		if n > MaxMethods {

@@ -1,4 +1,4 @@
-package daemon
+package membership
 
 import (
 	"errors"
@@ -7,9 +7,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/token"
-	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/eventlog/state"
-	"github.com/skein-project/skein/onion"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
@@ -19,19 +17,21 @@ const (
 	masterPort      = 80
 )
 
-// joinAddrs finds where newcomers reach this host.
-type joinAddrs struct {
-	listen netip.AddrPort
-	about  func() (join.About, error)
-	tor    *onion.LocalTor // nil: off
-	log    *eventlog.Log
+// JoinAddrs finds where newcomers reach this host.
+type JoinAddrs struct {
+	Listen netip.AddrPort
+	About  func() (join.About, error)
+	// Onion is the address of this host's own onion service, empty if it has none.
+	Onion func() string
+	// View shows the state that the log folds to.
+	View func(func(*state.State))
 }
 
-// list returns the addresses of one kind.
-func (a joinAddrs) list(via api.TokenVia) ([]string, error) {
+// List returns the addresses of one kind.
+func (a JoinAddrs) List(via api.TokenVia) ([]string, error) {
 	switch via {
 	case api.ViaOnion:
-		own := a.tor.JoinAddress()
+		own := a.Onion()
 		if own == "" {
 			return nil, api.Errorf(api.CodeConflict, "this host has no onion service of its own").WithHint("set tor.enabled and start the daemon again")
 		}
@@ -44,7 +44,7 @@ func (a joinAddrs) list(via api.TokenVia) ([]string, error) {
 		return masters, nil
 	}
 	direct, err := a.direct()
-	if own := a.tor.JoinAddress(); own != "" {
+	if own := a.Onion(); own != "" {
 		return append(direct[:min(len(direct), maxDirectAddrs)], own), nil
 	}
 	return direct, err
@@ -54,9 +54,9 @@ func (a joinAddrs) list(via api.TokenVia) ([]string, error) {
 const maxDirectAddrs = 7
 
 // masters are the cluster's onion addresses that anybody can find.
-func (a joinAddrs) masters() []string {
+func (a JoinAddrs) masters() []string {
 	var out []string
-	a.log.View(func(s *state.State) {
+	a.View(func(s *state.State) {
 		for _, o := range s.Onions() {
 			if len(o.Clients) == 0 && len(out) < maxTokenMasters {
 				out = append(out, token.Door(descriptor.Address(o.Key).String(), masterPort))
@@ -66,11 +66,11 @@ func (a joinAddrs) masters() []string {
 	return out
 }
 
-func (a joinAddrs) direct() ([]string, error) {
-	if !a.listen.Addr().IsUnspecified() {
-		return []string{a.listen.String()}, nil
+func (a JoinAddrs) direct() ([]string, error) {
+	if !a.Listen.Addr().IsUnspecified() {
+		return []string{a.Listen.String()}, nil
 	}
-	about, err := a.about()
+	about, err := a.About()
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (a joinAddrs) direct() ([]string, error) {
 	for _, e := range about.Endpoints {
 		if !seen[e.Addr()] {
 			seen[e.Addr()] = true
-			out = append(out, netip.AddrPortFrom(e.Addr(), a.listen.Port()).String())
+			out = append(out, netip.AddrPortFrom(e.Addr(), a.Listen.Port()).String())
 		}
 	}
 	if len(out) == 0 {
