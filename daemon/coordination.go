@@ -60,7 +60,10 @@ func (g *ground) newCoordination(
 		Now: bootTime, Wall: g.o.Wall, Version: g.o.Version, Log: h.summary,
 		Local:    func() coord.Local { return g.local(w, o) },
 		OnChange: f.onChange, OnMembers: f.onMembers, OnHealth: f.onHealth,
-		OnLoop: func() { g.notified(g.notify.Watchdog()) },
+		OnLoop: func() {
+			g.notified(g.notify.Watchdog())
+			o.tor.Beat()
+		},
 		Logger: g.log, Registerer: g.reg,
 	})
 }

@@ -41,7 +41,8 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 	c := g.cfg.Tor
 	if o.tor, err = onion.NewLocalTor(onion.TorOptions{
 		Dir: filepath.Join(g.cfg.StateDir, "tor"), NodeDir: offline.NodeService(g.cfg.StateDir), Program: c.Program, Torrc: c.Torrc,
-		Control: c.Control, Socks: c.Socks, Cookie: c.Cookie, Log: g.log, Registerer: g.reg,
+		Control: c.Control, Socks: c.Socks, Cookie: c.Cookie, Watchdog: g.o.TorWatchdog, Silence: g.timing.Suspect,
+		Log: g.log, Registerer: g.reg,
 	}); err != nil {
 		return o, err
 	}

@@ -46,6 +46,8 @@ type RunOptions struct {
 	// RunnerArgv starts this program as a chunk runner; nil: the running
 	// program with the argument "runner".
 	RunnerArgv []string
+	// TorWatchdog starts this program as the watchdog of tor; nil: there is none.
+	TorWatchdog []string
 	// Reload reads the configuration again, on SIGHUP; nil: never.
 	Reload func() (config.Config, error)
 	// Wall is the time of day by which messages and events are stamped and

@@ -3,6 +3,7 @@ package daemon
 import (
 	"io"
 
+	"github.com/skein-project/skein/tor"
 	"github.com/skein-project/skein/worker/runner"
 )
 
@@ -11,4 +12,10 @@ import (
 // code that it returns.
 func Runner(stdin io.Reader, stdout, stderr io.Writer) int {
 	return runner.Main(stdin, stdout, stderr)
+}
+
+// TorWatchdog is the process beside tor that ends it; the program calls it
+// likewise.
+func TorWatchdog(args []string, stdin io.Reader, stderr io.Writer) int {
+	return tor.Watchdog(args, stdin, stderr)
 }

@@ -38,8 +38,11 @@ type TorOptions struct {
 	// Control is another's tor, with its Socks port and Cookie file; empty: an own
 	// one.
 	Control, Socks, Cookie string
-	Log                    zerolog.Logger
-	Registerer             prometheus.Registerer
+	// Watchdog and Silence are about the end of an own tor, see tor.Options.
+	Watchdog   []string
+	Silence    time.Duration
+	Log        zerolog.Logger
+	Registerer prometheus.Registerer
 }
 
 // LocalTor is this host's one tor and its own onion service, whoever uses them.
@@ -57,7 +60,9 @@ type LocalTor struct {
 // onion service until Host gives it some.
 func NewLocalTor(o TorOptions) (*LocalTor, error) {
 	t := &LocalTor{dir: o.Dir, quiet: make(chan []string, 1)}
-	options := tor.Options{Program: o.Program, Dir: o.Dir, Torrc: o.Torrc, Log: o.Log, Metrics: o.Registerer}
+	options := tor.Options{
+		Program: o.Program, Dir: o.Dir, Torrc: o.Torrc, Watchdog: o.Watchdog, Silence: o.Silence, Log: o.Log, Metrics: o.Registerer,
+	}
 	if o.Control != "" {
 		options = tor.Options{Attach: &tor.Attach{Control: o.Control, Socks: o.Socks, Cookie: o.Cookie}, Log: o.Log, Metrics: o.Registerer}
 	} else {
@@ -103,6 +108,13 @@ const quiesceRetry = 50 * time.Millisecond
 func quiesce(ctx context.Context, t serviceTor, address string) {
 	for ctx.Err() == nil && t.Quiesce(ctx, address) != nil {
 		_ = wait.For(ctx, quiesceRetry) // tor is not there; the loop ends with ctx
+	}
+}
+
+// Beat says that the daemon makes progress, see tor.Tor.
+func (t *LocalTor) Beat() {
+	if t != nil {
+		t.Tor.Beat()
 	}
 }
 

@@ -10,10 +10,13 @@
 // The own tor starts with a torrc made anew at every start, onion services
 // with their ob_config in place, no secret in its arguments or environment. It
 // ends with the daemon: by SIGTERM when Run's context ends, by the
-// parent-death signal and tor's own look at its owner however else the daemon
-// ends. If it ends itself, or its control port fails three times in a row, it
-// is started again after 1 to 60 s with jitter; what only a person can mend is
-// StateFaulty and tried once a minute.
+// parent-death signal, by its watchdog and by its own look at its owner however
+// else the daemon ends. The watchdog is a process of its own, which the daemon
+// tells over a pipe that it is alive: it kills tor when the pipe ends, or when
+// nothing came for Options.Silence, as from a daemon that hangs. If tor ends
+// itself, or its control port fails three times in a row, it is started again
+// after 1 to 60 s with jitter; what only a person can mend is StateFaulty and
+// tried once a minute.
 //
 //	down -> bootstrap -> ready
 //	  ^        |           |      process or connection lost
@@ -32,7 +35,8 @@
 // before it were not seen. No subscriber can hold up another or a command.
 //
 // Goroutines: Run's caller owns Run. A process has the goroutine that started
-// it and waits for it; its thread is the one the kernel watches. A session has
+// it and waits for it; its thread is the one the kernel watches. Another keeps and
+// feeds its watchdog, with one that waits for that. A session has
 // one that reads and one that empties bine's event channel, both end with it;
 // each command has one, which ends with the answer or with the session.
 //

@@ -56,6 +56,12 @@ type Options struct {
 	Services []Service
 	// Torrc are further lines of its configuration.
 	Torrc []string
+	// Watchdog is the program, with its first arguments, that runs Watchdog
+	// beside the own tor; nil: none.
+	Watchdog []string
+	// Silence is how long the daemon may not answer before its tor is ended; at
+	// least, and without it, 3 s.
+	Silence time.Duration
 	// Attach, if set, replaces all of the above: no process is started and no
 	// service configured.
 	Attach *Attach
@@ -69,6 +75,8 @@ type Options struct {
 	// deadline of every command.
 	dial  func(context.Context) (net.Conn, error)
 	limit time.Duration
+	// Likewise, how long Beat may fail to come.
+	stuck time.Duration
 }
 
 func (o *Options) check() error {

@@ -30,6 +30,9 @@ type process struct {
 	ended chan struct{} // closed when the process is gone and exit is set
 	exit  error
 	out   *output
+	// watchdog is the goroutine that keeps one beside it, until unguard.
+	watchdog sync.WaitGroup
+	unguard  context.CancelFunc
 }
 
 // startProcess looks at the program, prepares its files and starts it.
@@ -61,6 +64,8 @@ func (t *Tor) startProcess(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start tor: %w", err)
 	}
+	var guarded context.Context
+	guarded, p.unguard = context.WithCancel(context.WithoutCancel(ctx))
 	started := make(chan error)
 	go func() {
 		// The kernel kills tor when the thread that forked it ends.
@@ -73,11 +78,16 @@ func (t *Tor) startProcess(ctx context.Context) (*process, error) {
 		started <- nil
 		p.exit = child.Wait()
 		close(p.ended)
+		p.unguard()
 	}()
 	if err := <-started; err != nil {
+		p.unguard()
 		return nil, fmt.Errorf("start tor: %w", err)
 	}
 	p.pid = p.cmd.Process.Pid
+	if len(t.guardian.argv) > 0 {
+		p.watchdog.Go(func() { t.guardian.guard(guarded, p) })
+	}
 	return p, nil
 }
 
@@ -86,8 +96,10 @@ func environment(dir string) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C"}
 }
 
-// stop ends the process, kindly first.
+// stop ends the process, kindly first, and its watchdog.
 func (p *process) stop() {
+	defer p.watchdog.Wait()
+	defer p.unguard()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		_ = p.cmd.Process.Signal(s)
 		select {

@@ -5,7 +5,8 @@ package tor
 import "syscall"
 
 // processAttributes give tor a group of its own. Where there is no signal at
-// the daemon's death, tor itself looks every 15 seconds whether it lives.
+// the daemon's death, its watchdog notices it, and tor itself, which looks every
+// 15 seconds.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -43,6 +43,7 @@ type Tor struct {
 	metrics  *metrics
 	events   *bus
 	services *serviceSet
+	guardian *guardian
 	warnings warningWindow
 
 	current  atomic.Pointer[session]
@@ -63,6 +64,7 @@ func New(o Options) (*Tor, error) {
 		o: o, log: o.Log.With().Str("component", "tor").Logger(), metrics: m,
 		events: &bus{dropped: m.dropped, subs: map[*Subscription]struct{}{}}, services: &serviceSet{o: o},
 	}
+	t.guardian = newGuardian(o, t.log)
 	t.status.Store(&Status{State: StateDown, Since: time.Now()})
 	return t, nil
 }

@@ -710,6 +710,7 @@ func fakeDeps() deps {
 				}
 				return 17
 			},
+			Watchdog: func([]string, io.Reader, io.Writer) int { return 17 },
 		},
 	}
 }

@@ -77,6 +77,7 @@ func main() {
 			ImportRoot: offline.ImportRoot,
 			Cleanup:    offline.CleanupNetwork,
 			Runner:     daemon.Runner,
+			Watchdog:   daemon.TorWatchdog,
 		},
 	})
 	stop()

@@ -38,6 +38,8 @@ type Options struct {
 	Cleanup func(context.Context, config.Config) (bool, error)
 	// Runner is the child process that runs chunks; it returns its exit code.
 	Runner func(stdin io.Reader, stdout, stderr io.Writer) int
+	// Watchdog is the child process that ends tor; it returns its exit code.
+	Watchdog func(args []string, stdin io.Reader, stderr io.Writer) int
 }
 
 // Commands are the commands that work on this host.
@@ -46,6 +48,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		initCommand(a, d),
 		runCommand(a, d),
 		runnerCommand(a, d),
+		watchdogCommand(a, d),
 		configCommand(a),
 		logCommand(a, d),
 		rootCommand(a, d),

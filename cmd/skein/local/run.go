@@ -13,8 +13,11 @@ import (
 	"github.com/skein-project/skein/daemon"
 )
 
-// RunnerName is the hidden command that runs chunks.
-const RunnerName = "runner"
+// Hidden commands, by which the daemon starts the running program once more.
+const (
+	RunnerName   = "runner"   // runs chunks
+	watchdogName = "watchdog" // ends tor when its daemon is gone or hangs
+)
 
 func runCommand(a *cli.App, d Options) *cobra.Command {
 	var join string
@@ -45,7 +48,9 @@ func runCommand(a *cli.App, d Options) *cobra.Command {
 			}
 			err = d.Run(cmd.Context(), cfg, daemon.RunOptions{
 				Version: d.Version, Join: file, JoinPatience: patience, Stdin: a.In, Stderr: a.Err,
-				Reload: func() (config.Config, error) { return a.Settings(cmd) },
+				// The running program even after its file was replaced.
+				TorWatchdog: []string{"/proc/self/exe", watchdogName},
+				Reload:      func() (config.Config, error) { return a.Settings(cmd) },
 			})
 			if cmd.Context().Err() != nil && err != nil && cmd.Context().Err() == err { //nolint:errorlint // exactly the asked-for end
 				return nil
@@ -92,6 +97,16 @@ func runnerCommand(a *cli.App, d Options) *cobra.Command {
 		Use: RunnerName, Hidden: true, Short: "Run chunks for a daemon", Args: cli.Exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			a.Code = d.Runner(a.In, a.Out, a.Err)
+			return nil
+		},
+	}
+}
+
+func watchdogCommand(a *cli.App, d Options) *cobra.Command {
+	return &cobra.Command{
+		Use: watchdogName + " PID SILENCE", Hidden: true, Short: "End tor when its daemon is gone or hangs", Args: cli.Exactly(2, "PID SILENCE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			a.Code = d.Watchdog(args, a.In, a.Err)
 			return nil
 		},
 	}
