@@ -54,7 +54,8 @@ func Advise(err error) error {
 		{join.ErrRemoved, "who removed it, and why, is in the event log of the others; to join again, empty state_dir and get a new token"},
 		{join.ErrOtherCluster, "choose another state_dir, or remove this one if its cluster is gone"},
 		{join.ErrNoRoot, "it lies on the first host, or was taken away with `skein root export --remove`: `skein root import FILE` puts it back"},
-		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the name belongs to another host, or the clocks differ"},
+		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the token was changed on its way, the name belongs to another host, or the clocks differ"},
+		{join.ErrAnswer, "the token was changed on its way, or what answers is not of its cluster; nothing was spent unless it admitted this host at once: get the token again, by a way that nobody else writes to"},
 		{join.ErrNeedTor, "set tor.enabled, or get a token that names other addresses"},
 		{door.ErrDoor, "the sponsor that made the invite is out of reach of the hosts behind that address, or the invite is over: try again, or get another token"},
 		{device.ErrPermission, "start the daemon by its unit or as root, or set mesh.backend to \"netstack\", which needs no rights"},
@@ -78,6 +79,9 @@ func unansweredHint(e *join.UnansweredError) string {
 		return "is the sponsor up, and its tor? `--timeout 1h` asks for longer, and another token may name other addresses"
 	}
 	at := "TCP " + strings.Join(direct, ", TCP ")
+	if e.Cut() {
+		return "something answers on " + at + " and closes the connection: is it the sponsor's join.listen? A sponsor that restarts, or is flooded, does that too: `--timeout 10m` asks for longer"
+	}
 	if errors.Is(e, syscall.ECONNREFUSED) {
 		return "the machine answers, and nothing listens on " + at + ": does the sponsor's daemon run there, with that join.listen? `--timeout 10m` waits for it"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -41,6 +42,7 @@ func TestUnansweredAdvice(t *testing.T) {
 	}{
 		{[]string{"192.0.2.1:51820"}, context.DeadlineExceeded, "firewall between here and there let this host reach TCP 192.0.2.1:51820", "listens"},
 		{[]string{"192.0.2.1:51820", onion}, syscall.ECONNREFUSED, "nothing listens on TCP 192.0.2.1:51820:", "firewall"},
+		{[]string{"192.0.2.1:51820"}, io.ErrUnexpectedEOF, "closes the connection", "firewall"},
 		{[]string{onion}, context.DeadlineExceeded, "its tor", "TCP"},
 		{[]string{onion}, door.ErrDoor, "out of reach of the hosts behind that address", "its tor"},
 	} {

@@ -1,9 +1,11 @@
 package join
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/hmac"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +16,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -52,8 +56,9 @@ type Options struct {
 // Join makes the host of state directory dir a member of the token's cluster.
 // It does nothing in a directory that is a member of it already, and refuses
 // one of another cluster (ErrOtherCluster). The sponsor's addresses are tried
-// in turn, 10 s each, onion addresses 90 s and five times over. If none answers the
-// error is an *UnansweredError. After any error it may be called again with the same
+// in turn, 10 s each, onion addresses 90 s and five times over; one that closes the
+// connection before it answers is asked again. If none answers the error is an
+// *UnansweredError. After any error it may be called again with the same
 // token: the host keeps its keys, and a sponsor repeats its answer.
 func Join(ctx context.Context, t token.Token, dir string, o Options) error {
 	if o.Wall == nil {
@@ -95,6 +100,9 @@ func (j *joiner) run(ctx context.Context) error {
 	}
 	if !j.o.Wall().Before(j.token.Deadline) {
 		return token.ErrExpired
+	}
+	if !j.token.Network.IsValid() {
+		return fmt.Errorf("%w: it names no network, so it is of an earlier version or was changed: create another", token.ErrToken)
 	}
 	f, err := j.keys()
 	if err != nil {
@@ -149,6 +157,9 @@ const (
 	// maxAsks is for a sponsor that is too slow to answer: it may be admitting a
 	// whole rack.
 	maxAsks = 3
+	// cutAsks is for a sponsor that closes the connection before it answers: it
+	// restarts, or its join port is flooded.
+	cutAsks = 8
 	// onionAsks is for onion addresses: circuits fail for many reasons. The
 	// pause before each further time doubles.
 	onionAsks     = 5
@@ -156,8 +167,8 @@ const (
 	maxOnionPause = time.Minute
 	// onionExchange bounds one try at an onion address.
 	onionExchange = 90 * time.Second
-	// The pause before each further time at another address, where Options.Patience
-	// wants one, doubles too.
+	// The pause before each further time at another address, where the last one was
+	// not a wait already, doubles too.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 5 * time.Second
 )
@@ -179,7 +190,7 @@ func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*ans
 		switch {
 		case err == nil || errors.Is(err, ErrRefused) || errors.Is(ctx.Err(), context.Canceled):
 			return a, err
-		case ctx.Err() != nil || !j.again(n, tor, err) || wait.For(ctx, j.pause(n, tor)) != nil:
+		case ctx.Err() != nil || !j.again(n, tor, err) || wait.For(ctx, j.pause(n, tor, err)) != nil:
 			if errors.Is(err, ErrPin) || errors.Is(err, ErrAnswer) {
 				return nil, err // there was an answer, and not the sponsor's
 			}
@@ -193,12 +204,12 @@ func (j *joiner) ask(ctx context.Context, id *Identity, ann member.Signed) (*ans
 }
 
 // pause is how long to wait after the n-th time.
-func (j *joiner) pause(n int, tor bool) time.Duration {
+func (j *joiner) pause(n int, tor bool, err error) time.Duration {
 	first, most := firstPause, maxPause
 	switch {
 	case tor:
 		first, most = onionPause, maxOnionPause
-	case j.o.Patience == 0:
+	case j.o.Patience == 0 && !cut(err):
 		return 0 // each time took as long as there is patience for
 	}
 	pause := min(first<<min(n-1, 10), most)
@@ -220,9 +231,14 @@ func (j *joiner) addrs() (addrs []string, tor bool) {
 // again reports whether to ask once more after the n-th failure.
 func (j *joiner) again(n int, tor bool, err error) bool {
 	if !tor && j.o.Patience == 0 {
-		return n < maxAsks && errors.Is(err, context.DeadlineExceeded)
+		return n < maxAsks && errors.Is(err, context.DeadlineExceeded) || n < cutAsks && cut(err)
 	}
 	return (j.o.Patience > 0 || n < onionAsks) && !errors.Is(err, ErrPin) && !errors.Is(err, ErrAnswer)
+}
+
+// cut reports whether a connection was closed before there was an answer.
+func cut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // askAll tries each address until one answers. A refusal ends the search: the
@@ -259,6 +275,9 @@ func (j *joiner) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return through, nil
 }
 
+// askOne asks one address whether it would admit this host, checks what it says,
+// confirms, and only then is admitted: until it confirms, no use of the invite is
+// spent. A sponsor of a version that knows no such step admits at once.
 func (j *joiner) askOne(ctx context.Context, addr string, id *Identity, ann member.Signed) (*answer, error) {
 	limit := exchangeTime
 	if token.IsOnion(addr) {
@@ -281,17 +300,46 @@ func (j *joiner) askOne(ctx context.Context, addr string, id *Identity, ann memb
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
-	status, header, body, err := j.post(ctx, addr, raw)
-	switch {
-	case err != nil:
+	inner, err := j.dial(ctx, addr)
+	if err != nil {
 		return nil, err
-	case status == http.StatusNotFound:
-		return nil, ErrRefused
-	case status != http.StatusOK:
-		return nil, fmt.Errorf("status %d: %w", status, ErrAnswer)
 	}
-	tag, err := macEncoding.DecodeString(header.Get(macHeader))
-	if err != nil || !hmac.Equal(tag, answerMAC(j.token.Secret.Bytes(), transcript, body)) {
+	conn := tls.Client(inner, door.ClientTLS(j.token.IDPub))
+	defer conn.Close() //nolint:errcheck // all that counts was read
+	defer context.AfterFunc(ctx, func() { _ = inner.Close() })()
+	a, err := j.exchange(conn, id, raw, transcript)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return a, err
+}
+
+// exchange carries out both steps on a connection.
+func (j *joiner) exchange(conn *tls.Conn, id *Identity, raw, transcript []byte) (*answer, error) {
+	if err := conn.Handshake(); err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	in := bufio.NewReader(io.LimitReader(conn, 2*(maxAnswer+maxRequest)))
+	body, tag, err := j.post(conn, in, token.Ask, raw)
+	if err != nil {
+		return nil, err
+	}
+	if secret := j.token.Secret.Bytes(); hmac.Equal(tag, offerMAC(secret, transcript, body)) {
+		o, err := parseOffer(body)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+		}
+		if o.Network != j.token.Network {
+			return nil, fmt.Errorf("%w: a cluster on %s, and the token says %s", ErrAnswer, o.Network, j.token.Network)
+		}
+		if _, err := j.sponsor(id, o.Node, o.Records); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+		}
+		if body, tag, err = j.post(conn, in, token.Confirm, raw); err != nil {
+			return nil, err
+		}
+	}
+	if !hmac.Equal(tag, answerMAC(j.token.Secret.Bytes(), transcript, body)) {
 		return nil, fmt.Errorf("not authentic: %w", ErrAnswer)
 	}
 	a, err := parseAnswer(body)
@@ -301,64 +349,77 @@ func (j *joiner) askOne(ctx context.Context, addr string, id *Identity, ann memb
 	return a, nil
 }
 
-// post sends one request over a connection of its own.
-func (j *joiner) post(ctx context.Context, addr string, raw []byte) (status int, header http.Header, body []byte, err error) {
-	tr := &http.Transport{
-		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { return j.dial(ctx, addr) },
-		TLSClientConfig:        clientTLS(j.token.IDPub),
-		TLSHandshakeTimeout:    onionExchange, // ctx ends sooner
-		DisableKeepAlives:      true,
-		MaxResponseHeaderBytes: maxRequest,
-	}
-	defer tr.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://skein"+door.PathPrefix+j.token.Invite, bytes.NewReader(raw))
+// post sends the request for one step and reads what comes back.
+func (j *joiner) post(conn *tls.Conn, in *bufio.Reader, step token.Step, raw []byte) (body, tag []byte, err error) {
+	proof, err := j.token.Proof(step, conn.ConnectionState())
 	if err != nil {
-		return 0, nil, nil, fmt.Errorf("build request: %w", err)
+		return nil, nil, fmt.Errorf("prove the token: %w", err)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "skein")
-	resp, err := tr.RoundTrip(req)
+	// The proof first and the rest after it: the sponsor keeps a place for who has
+	// a token.
+	head := "POST " + door.PathPrefix + j.token.Invite + " HTTP/1.1\r\nHost: skein\r\n" + proofHeader + ": " + proof + "\r\nContent-Length: " +
+		strconv.Itoa(len(raw)) + "\r\n\r\n"
+	if _, err := conn.Write(append([]byte(head), raw...)); err != nil {
+		return nil, nil, err
+	}
+	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
-		return 0, nil, nil, err
+		return nil, nil, fmt.Errorf("closed before there was an answer: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }() // read-only
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return 0, nil, nil, fmt.Errorf("read answer: %w", err)
+	_ = resp.Body.Close() // read-only
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("read answer: %w", err)
+	case len(body) > maxAnswer:
+		return nil, nil, fmt.Errorf("answer above %d bytes: %w", maxAnswer, ErrAnswer)
+	case resp.StatusCode == http.StatusNotFound:
+		return nil, nil, ErrRefused
+	case resp.StatusCode != http.StatusOK:
+		return nil, nil, fmt.Errorf("status %d: %w", resp.StatusCode, ErrAnswer)
 	}
-	if len(body) > maxAnswer {
-		return 0, nil, nil, fmt.Errorf("answer above %d bytes: %w", maxAnswer, ErrAnswer)
+	if tag, err = macEncoding.DecodeString(resp.Header.Get(macHeader)); err != nil {
+		return nil, nil, fmt.Errorf("not authentic: %w", ErrAnswer)
 	}
-	return resp.StatusCode, resp.Header, body, nil
+	return body, tag, nil
+}
+
+// sponsor checks records against the token's root key and returns a table of them:
+// node is a sponsor that holds the key of the token.
+func (j *joiner) sponsor(id *Identity, node cluster.NodeID, records member.Records) (*member.Table, error) {
+	t := member.NewTable(id.Verifier())
+	if _, err := t.AddAll(records, j.o.Wall()); err != nil {
+		return nil, err
+	}
+	c, ok := t.Cert(node)
+	if !ok || !c.Sponsor() || !c.IDPub.Equal(j.token.IDPub) {
+		return nil, fmt.Errorf("no sponsor certificate for %q", node)
+	}
+	if _, ok := t.Member(node); !ok {
+		return nil, fmt.Errorf("no announcement of %s", node)
+	}
+	return t, nil
 }
 
 // verify checks an authentic answer against the root key, and returns the
 // records to begin with.
 func (j *joiner) verify(id *Identity, a *answer, ann member.Signed) (member.Records, error) {
-	t := member.NewTable(id.Verifier())
-	now := j.o.Wall()
-	if _, err := t.AddAll(a.Records, now); err != nil {
+	t, err := j.sponsor(id, a.Node, a.Records)
+	if err != nil {
 		return member.Records{}, err
-	}
-	sponsor, ok := t.Cert(a.Node)
-	if !ok || !sponsor.Sponsor() || !sponsor.IDPub.Equal(j.token.IDPub) {
-		return member.Records{}, fmt.Errorf("no sponsor certificate for %q", a.Node)
 	}
 	cert, err := member.ParseCert(a.Cert)
 	if err != nil {
 		return member.Records{}, err
 	}
-	if cert.Node != id.Node || !cert.IDPub.Equal(id.IDPub) || !a.Network.Contains(cert.IP4) {
+	if cert.Node != id.Node || !cert.IDPub.Equal(id.IDPub) || !a.Network.Contains(cert.IP4) || a.Network != j.token.Network {
 		return member.Records{}, fmt.Errorf("certificate of %s at %s", cert.Node, cert.IP4)
 	}
-	if _, err := t.AddCert(a.Cert, now); err != nil {
+	if _, err := t.AddCert(a.Cert, j.o.Wall()); err != nil {
 		return member.Records{}, err
 	}
-	if _, err := t.AddAnn(ann, now); err != nil {
+	if _, err := t.AddAnn(ann, j.o.Wall()); err != nil {
 		return member.Records{}, err
-	}
-	if _, ok := t.Member(a.Node); !ok {
-		return member.Records{}, fmt.Errorf("no announcement of %s", a.Node)
 	}
 	return t.Records(), nil
 }

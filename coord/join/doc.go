@@ -4,12 +4,28 @@
 //
 // A newcomer knows a token: the cluster's root key, a sponsor's addresses and
 // identity key, and a random secret. It speaks TLS 1.3 pinned to that key and
-// posts a request that proves the secret, its identity key and its WireGuard
-// key. The sponsor certifies it at an address of the sponsor's choice, writes
-// the use of the invite down, tells the daemon, and answers; the same key with
-// the same invite gets the same answer, so that a crash anywhere is cured by
-// trying again. Every failure is one identical 404; only the sponsor's log
-// names the reason.
+// posts a request twice, which proves the secret, its identity key and its
+// WireGuard key; a header proves before all else that the token is as the sponsor
+// made it (token.Token.Proof). To the first, which asks, the sponsor shows by
+// records of the cluster that it is the token's, and changes nothing. The second
+// confirms that the newcomer has checked them: the sponsor certifies it at an
+// address of the sponsor's choice, writes the use of the invite down, tells the
+// daemon, and answers. The certificate comes after the use is spent, not before,
+// since none can be taken back: else one invite would give as many as are asked
+// for. The same key with the same invite gets the same answer, so that a crash
+// anywhere is cured by trying again:
+//
+//	newcomer ends before it confirms     nothing is spent, nothing is kept
+//	sponsor ends before the use is down  nothing is spent, the newcomer asks again
+//	either ends after that               the newcomer asks again, and gets what was spent for it
+//	newcomer never comes back            it is a member that is dead: an operator removes it
+//
+// A newcomer of a version without the first step sends one request without that
+// header, and is admitted by it; a sponsor of such a version takes the first request
+// for all and admits. So both join as they did before, and a changed root key still
+// spends a use there.
+//
+// Every failure is one identical 404; only the sponsor's log names the reason.
 //
 // Through Tor a newcomer reaches the sponsor's own onion service, or an onion
 // address that the whole cluster serves. There any host's door.Keeper, seeing by

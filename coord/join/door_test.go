@@ -200,7 +200,7 @@ func TestFailedTriesThroughTor(t *testing.T) {
 	o := newOverTor(t)
 	tok := o.tokenFor(nodeOnion + ":443")
 	bad := tok
-	for range 3 * maxTries {
+	for range 3 * door.MaxTries {
 		bad.Invite = token.NewID([]byte("guess"), "n1")
 		_ = Join(t.Context(), bad, filepath.Join(t.TempDir(), "s"), o.via("host-bad")) // refused
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/skein-project/skein/coord/join/door"
 )
 
 // Sentinels of this package. None of them changed state.
@@ -21,7 +23,7 @@ var (
 	// ErrAnswer reports an answer that does not verify. Not retryable.
 	ErrAnswer = errors.New("the sponsor's answer does not verify")
 	// ErrPin reports a server that does not hold the sponsor's key.
-	ErrPin = errors.New("the server does not hold the sponsor's identity key")
+	ErrPin = door.ErrPin
 	// ErrNeedTor reports a token that only names onion addresses, where there is
 	// no tor.
 	ErrNeedTor = errors.New("the token names onion addresses only, and tor is off")
@@ -60,6 +62,9 @@ func (e *UnansweredError) Error() string {
 	}
 	return fmt.Sprintf("no answer of the sponsor at %s, asked %s: %v", strings.Join(e.Addrs, ", "), times, e.Err)
 }
+
+// Cut reports whether a connection was closed before there was an answer.
+func (e *UnansweredError) Cut() bool { return cut(e.Err) }
 
 // Unwrap returns the cause.
 func (e *UnansweredError) Unwrap() error { return e.Err }

@@ -22,7 +22,8 @@ import (
 
 // Limits and names of the exchange.
 const (
-	macHeader    = "Skein-Mac" // HMAC of the answer's exact bytes, base64url
+	macHeader    = "Skein-Mac"   // HMAC of the answer's exact bytes, base64url
+	proofHeader  = "Skein-Proof" // the token's, see token.Token.Proof
 	maxRequest   = 8 << 10
 	maxAnswer    = 64 << 10
 	maxDepth     = 6
@@ -52,6 +53,14 @@ type request struct {
 	Possession []byte `json:"possession"`
 }
 
+// offer is what a newcomer checks before it confirms: it shows that the sponsor is
+// one of the token's cluster. It grants nothing.
+type offer struct {
+	Node    cluster.NodeID `json:"responder_node_id"`
+	Network netip.Prefix   `json:"network"`
+	Records member.Records `json:"records"` // the sponsors
+}
+
 // answer is what an admitted host gets.
 type answer struct {
 	Success  bool            `json:"success"`
@@ -73,6 +82,7 @@ const (
 	requestDomain    = "skein/join/1\n"
 	sigDomain        = "skein/join/sig/1\n"
 	possessionDomain = "skein/join/wg/1\n"
+	offerDomain      = "skein/join/offer/2\n"
 	answerDomain     = "skein/join/answer/1\n"
 	tokenPrefix      = "v2:"
 )
@@ -143,7 +153,16 @@ func (r *request) checkKeys(transcript []byte, wgKeys [][32]byte) error {
 
 // answerMAC authenticates an answer together with the request that it answers.
 func answerMAC(secret, transcript, body []byte) []byte {
-	b := []byte(answerDomain)
+	return bodyMAC(answerDomain, secret, transcript, body)
+}
+
+// offerMAC does so for an offer.
+func offerMAC(secret, transcript, body []byte) []byte {
+	return bodyMAC(offerDomain, secret, transcript, body)
+}
+
+func bodyMAC(domain string, secret, transcript, body []byte) []byte {
+	b := []byte(domain)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(transcript)))
 	b = append(b, transcript...)
 	return mac(secret, append(b, body...))
@@ -186,6 +205,18 @@ func parseRequest(body []byte) (*request, error) {
 		return nil, err
 	}
 	return &r, nil
+}
+
+// parseOffer reads an offer strictly.
+func parseOffer(body []byte) (*offer, error) {
+	if err := wire.CheckJSON(body, maxDepth); err != nil {
+		return nil, err
+	}
+	var o offer
+	if err := json.Unmarshal(body, &o); err != nil {
+		return nil, err
+	}
+	return &o, member.CheckCIDR(o.Network)
 }
 
 // parseAnswer reads an answer strictly.

@@ -187,7 +187,7 @@ func TestEveryFailureIsTheSame404(t *testing.T) {
 			t.Errorf("the log does not name %s", from)
 		}
 	}
-	for range maxTries {
+	for range door.MaxTries {
 		s.ask("198.51.100.1:1", "GET", "/", "")
 	}
 	if got := dump(t, s.ask("198.51.100.1:2", "POST", path, good(tok, nil))); got != want || s.count(resultRate) != 1 {
@@ -240,82 +240,10 @@ func TestRateCountsFailuresOnly(t *testing.T) {
 	s := newSite(t)
 	tok := s.token(1)
 	c := newCandidate(t, "n2")
-	for range 3 * maxTries {
+	for range 3 * door.MaxTries {
 		if r := s.ask("192.0.2.1:1", "POST", door.PathPrefix+tok.Invite, encode(t, c.request(t, tok, wall, nil))); r.StatusCode != http.StatusOK {
 			t.Fatal(r.Status)
 		}
-	}
-}
-
-func TestLimiter(t *testing.T) {
-	l := newLimiter()
-	fail := func(from netip.Addr, at time.Time) bool {
-		done, ok := l.take(try{from: from}, at)
-		if ok {
-			done(true)
-		}
-		return ok
-	}
-	a := door.Source("192.0.2.1:7")
-	for i := range maxTries {
-		if !fail(a, wall) {
-			t.Fatalf("try %d refused", i)
-		}
-	}
-	if fail(a, wall) || fail(a, wall.Add(11*time.Second)) || !fail(a, wall.Add(13*time.Second)) {
-		t.Error("the bucket is not refilled at 5 a minute")
-	}
-	if fail(a, wall.Add(-time.Hour)) {
-		t.Error("a clock that steps back refills")
-	}
-	for i := range 2 * maxSources {
-		fail(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), wall)
-	}
-	if len(l.buckets) > maxSources+1 {
-		t.Errorf("%d buckets", len(l.buckets))
-	}
-	if door.Source("[2001:db8:1:2:3::1]:5") != door.Source("[2001:db8:1:2:9::1]:6") || door.Source("[2001:db8:1:2::1]:5") == door.Source("[2001:db8:1:3::1]:5") {
-		t.Error("IPv6 sources are not counted by /64")
-	}
-	if door.Source("[::ffff:192.0.2.1]:5") != a || door.Source("@") != (netip.Addr{}) {
-		t.Error("sources of other forms")
-	}
-	for _, tor := range []string{"127.0.0.1:9", "127.9.9.9:1", "[::1]:3"} {
-		if door.Source(tor) != (netip.Addr{}) {
-			t.Errorf("%s has a bucket of its own", tor)
-		}
-	}
-}
-
-// TestLimiterOverdraft: what fails at the same time is paid for afterwards, so
-// the mean rate stays.
-func TestLimiterOverdraft(t *testing.T) {
-	l := newLimiter()
-	var ends []func(bool)
-	for {
-		done, ok := l.take(try{}, wall)
-		if !ok {
-			break
-		}
-		ends = append(ends, done)
-	}
-	if len(ends) != maxFlying {
-		t.Fatalf("%d tries at once, want %d", len(ends), maxFlying)
-	}
-	for _, done := range ends {
-		done(true)
-	}
-	minutes := time.Duration(maxFlying-maxTries)*time.Minute/maxTries + time.Minute/maxTries
-	if _, ok := l.take(try{}, wall.Add(minutes-time.Second)); ok {
-		t.Error("a burst was not paid for")
-	}
-	if done, ok := l.take(try{}, wall.Add(minutes+time.Second)); !ok {
-		t.Error("still refused")
-	} else {
-		done(false)
-	}
-	if _, ok := l.take(try{}, wall.Add(minutes+time.Second)); !ok {
-		t.Error("a success cost something")
 	}
 }
 
@@ -370,7 +298,7 @@ func TestForgedAnswers(t *testing.T) {
 // authenticated anew; a nil forge leaves the MAC out.
 func (s *site) serveForged(tok token.Token, forge func(*answer)) string {
 	s.t.Helper()
-	conf, err := serverTLS(s.id)
+	conf, err := door.ServerTLS(s.id.IDKey())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -484,7 +412,7 @@ func TestServerStopsWithOpenConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	tc, err := tls.Dial("tcp", ln.Addr().String(), clientTLS(s.id.IDPub)) // handshake only
+	tc, err := tls.Dial("tcp", ln.Addr().String(), door.ClientTLS(s.id.IDPub)) // handshake only
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,7 +463,7 @@ func TestConcurrentJoins(t *testing.T) {
 // one source bounds failures only.
 func TestRackJoins(t *testing.T) {
 	s := newSite(t)
-	const n = 4 * maxTries
+	const n = 4 * door.MaxTries
 	tok := s.token(n)
 	status := make(chan int, n)
 	for i := range n {

@@ -55,7 +55,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if o.Identity == nil || o.Listener == nil || o.Handler == nil {
 		return nil, errors.New("new join server: identity, listener and handler are required")
 	}
-	conf, err := serverTLS(o.Identity)
+	conf, err := door.ServerTLS(o.Identity.IDKey())
 	if err != nil {
 		return nil, fmt.Errorf("new join server: %w", err)
 	}
@@ -73,6 +73,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	serve := func(times time.Duration) *http.Server {
 		return &http.Server{
 			Handler:           o.Handler,
+			ConnContext:       door.ConnContext,
 			ConnState:         door.ConnState,
 			ReadHeaderTimeout: times * exchangeTime / 2,
 			ReadTimeout:       times * exchangeTime,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skein-project/skein/coord/join/door"
 )
 
 // TestJoinAmongIdleConnections: 200 connections that say nothing keep nobody
@@ -30,7 +32,7 @@ func TestJoinAmongIdleConnections(t *testing.T) {
 func TestServerSaysNothingElse(t *testing.T) {
 	s := newSite(t)
 	ask := func(request string) string {
-		c, err := tls.Dial("tcp", s.addr, clientTLS(s.id.IDPub))
+		c, err := tls.Dial("tcp", s.addr, door.ClientTLS(s.id.IDPub))
 		if err != nil {
 			t.Fatal(err)
 		}

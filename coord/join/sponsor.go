@@ -3,6 +3,7 @@ package join
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/hmac"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ type SponsorOptions struct {
 type Sponsor struct {
 	o       SponsorOptions
 	log     zerolog.Logger
-	limit   *limiter
+	limit   *door.Limiter
 	results *prometheus.CounterVec
 	// slot serialises all that signs: capacity 1, waited for until the
 	// request's deadline.
@@ -81,12 +82,14 @@ type Sponsor struct {
 
 // Results of a request; the label of a counter.
 const (
+	resultOffered  = "offered" // to be confirmed
 	resultAdmitted = "admitted"
 	resultAgain    = "again"
 	resultRate     = "rate"
 	resultRequest  = "request"  // not a well-formed request
 	resultInvite   = "invite"   // unknown, revoked, expired, used up
 	resultSecret   = "secret"   // secret not proven
+	resultToken    = "token"    // changed on its way
 	resultClock    = "clock"    // request_time outside the window
 	resultKeys     = "keys"     // keys not proven
 	resultConflict = "conflict" // node id or key belongs to another
@@ -123,7 +126,7 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 		o.CertLife = member.DefaultCertLife
 	}
 	s := &Sponsor{
-		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: newLimiter(), slot: make(chan struct{}, 1),
+		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: door.NewLimiter(), slot: make(chan struct{}, 1),
 		known: member.NewTable(o.Identity.Verifier()),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_join_requests_total", Help: "Requests to be admitted, by result.",
@@ -142,8 +145,8 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
 	for _, r := range []string{
-		resultAdmitted, resultAgain, resultRate, resultRequest, resultInvite, resultSecret,
-		resultClock, resultKeys, resultConflict, resultInternal,
+		resultOffered, resultAdmitted, resultAgain, resultRate, resultRequest, resultInvite, resultSecret,
+		resultToken, resultClock, resultKeys, resultConflict, resultInternal,
 	} {
 		s.results.WithLabelValues(r)
 	}
@@ -179,13 +182,13 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	from := door.Source(r.RemoteAddr)
 	now := s.o.Wall()
-	by := try{from: from}
+	by := door.Try{From: from}
 	if name, ok := strings.CutPrefix(r.URL.Path, door.PathPrefix); ok && from == (netip.Addr{}) {
 		if _, known := s.o.Invites.get(name); known {
-			by.invite = name
+			by.Invite = name
 		}
 	}
-	done, ok := s.limit.take(by, now)
+	done, ok := s.limit.Take(by, now)
 	if !ok {
 		s.results.WithLabelValues(resultRate).Inc()
 		door.NotFound(w)
@@ -217,6 +220,19 @@ func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (bo
 	if r.Method != http.MethodPost || !ok || !token.Valid(invite) || r.URL.RawQuery != "" {
 		return nil, nil, refuse(resultRequest, "not a join request")
 	}
+	id := s.o.Identity
+	inv, known := s.o.Invites.get(invite)
+	secret := inv.Secret
+	if !known {
+		secret = make([]byte, token.SecretLen) // an unknown invite costs the same
+	}
+	conn := door.From(r.Context())
+	step, same := token.Confirm, true
+	if proof, ok := r.Header[proofHeader]; ok {
+		if step, same = s.step(conn, proof, invite, secret, inv.Expires); known && same {
+			conn.Prove()
+		}
+	} // else of a host that knows no first step: it confirms what it did not see
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
 	if err != nil || len(raw) > maxRequest {
 		return nil, nil, refuse(resultRequest, "body unreadable or above %d bytes", maxRequest)
@@ -225,19 +241,15 @@ func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (bo
 	if err != nil {
 		return nil, nil, refuse(resultRequest, "%w", err)
 	}
-	id := s.o.Identity
 	transcript := req.transcript(id.Cluster, id.IDPub, invite)
-	inv, known := s.o.Invites.get(invite)
-	secret := inv.Secret
-	if !known {
-		secret = make([]byte, token.SecretLen) // an unknown invite costs the same
-	}
 	proven := req.checkSecret(transcript, secret)
 	switch {
 	case !known:
 		return nil, nil, refuse(resultInvite, "unknown invite")
 	case !proven:
-		return nil, nil, refuse(resultSecret, "secret of invite %s not proven", invite)
+		return nil, nil, refuse(resultSecret, "secret of invite %s not proven: the token is another's, or its secret, cluster or sponsor was changed on its way", invite)
+	case !same:
+		return nil, nil, refuse(resultToken, "the token of invite %s was changed on its way: the root key, network or end that %s read in it is another: nothing is spent, hand the token over again", invite, req.Node)
 	case inv.Revoked || !now.Before(inv.Expires):
 		return nil, nil, refuse(resultInvite, "invite %s is over", invite)
 	}
@@ -247,16 +259,38 @@ func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (bo
 	if err := req.checkKeys(transcript, id.tokenKeys(now)); err != nil {
 		return nil, nil, refuse(resultKeys, "request of %s: %w", req.Node, err)
 	}
+	conn.Whole()
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, nil, refuse(resultInternal, "%w", err)
 	}
 	defer leave()
-	body, err = s.admit(ctx, invite, req, now)
-	if err != nil {
-		return nil, nil, err
+	if step == token.Ask {
+		body, err = s.offer(invite, req, now)
+		return body, offerMAC(secret, transcript, body), err
 	}
-	return body, answerMAC(secret, transcript, body), nil
+	body, err = s.admit(ctx, invite, req, now)
+	return body, answerMAC(secret, transcript, body), err
+}
+
+// step returns what a proof is for, and whether it is of the token as this host
+// made it.
+func (s *Sponsor) step(conn *door.Conn, proof []string, invite string, secret []byte, end time.Time) (step token.Step, same bool) {
+	if conn == nil || len(proof) != 1 {
+		return "", false
+	}
+	id := s.o.Identity
+	made := token.Token{
+		Cluster: id.Cluster, IDPub: id.IDPub, RootPub: id.RootPub, Network: id.Network,
+		Invite: invite, Secret: token.NewSecret(secret), Deadline: end,
+	}
+	for _, st := range []token.Step{token.Ask, token.Confirm} {
+		want, err := made.Proof(st, conn.ConnectionState())
+		if err == nil && hmac.Equal([]byte(proof[0]), []byte(want)) {
+			step, same = st, true
+		}
+	}
+	return step, same
 }
 
 // enter waits for the slot.
@@ -269,20 +303,63 @@ func (s *Sponsor) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// admit certifies an authenticated host, or finds what it was answered before.
-// It runs in the slot.
-func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now time.Time) ([]byte, error) {
-	inv, _ := s.o.Invites.get(invite) // again: this is the first look inside the slot
-	u, again := inv.by(req.IDPub)
-	if !again && len(inv.Spent) >= inv.Uses {
-		return nil, refuse(resultInvite, "invite %s is used up, asked by %s", invite, req.Node)
-	}
+// offer says what an authenticated host would become a member of, if nothing keeps
+// it from that. It changes nothing, and what it says grants nothing: a certificate
+// cannot be taken back, so there is none before the use of the invite is spent. It
+// runs in the slot.
+func (s *Sponsor) offer(invite string, req *request, now time.Time) ([]byte, error) {
 	t := s.table(now)
-	if again {
-		if u.Node != req.Node {
-			return nil, refuse(resultConflict, "host was admitted as %s, now asks as %s", u.Node, req.Node)
+	if _, _, err := s.entitled(t, invite, req); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(offer{Node: s.o.Identity.Node, Network: s.o.Identity.Network, Records: t.Chain(s.o.Identity.Node)})
+	if err != nil {
+		return nil, refuse(resultInternal, "encode offer: %w", err)
+	}
+	s.results.WithLabelValues(resultOffered).Inc()
+	s.log.Debug().Str("peer", string(req.Node)).Str("invite", invite).Msg("host may join when it confirms")
+	return body, nil
+}
+
+// entitled finds what a host was answered before, or refuses it if it may not use
+// the invite under its name.
+func (s *Sponsor) entitled(t *member.Table, invite string, req *request) (u spent, again bool, err error) {
+	inv, _ := s.o.Invites.get(invite) // again: this is the first look inside the slot
+	u, again = inv.by(req.IDPub)
+	switch {
+	case again && u.Node != req.Node:
+		return u, again, refuse(resultConflict, "host was admitted as %s, now asks as %s", u.Node, req.Node)
+	case !again && len(inv.Spent) >= inv.Uses:
+		return u, again, refuse(resultInvite, "invite %s is used up, asked by %s", invite, req.Node)
+	case t.Revoked(req.IDPub):
+		return u, again, refuse(resultConflict, "the key of %s was revoked: it must join with an empty state directory", req.Node)
+	case again:
+		return u, again, nil
+	}
+	if old, ok := t.Cert(req.Node); ok && !old.IDPub.Equal(ed25519.PublicKey(req.IDPub)) {
+		return u, again, refuse(resultConflict, "node id %s belongs to another host", req.Node)
+	} else if ok {
+		return u, again, nil
+	}
+	// The name of a host that is gone must not come to mean another key while
+	// what it signed is still about: its events are verified by that key.
+	for _, r := range t.Retired() {
+		if r.Node == req.Node {
+			return u, again, refuse(resultConflict, "node id %s belongs to a host that is gone, %s: the new host must choose another", req.Node, until(r))
 		}
-	} else {
+	}
+	return u, again, nil
+}
+
+// admit certifies an authenticated host that confirmed, or finds what it was
+// answered before. It runs in the slot.
+func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now time.Time) ([]byte, error) {
+	t := s.table(now)
+	u, again, err := s.entitled(t, invite, req)
+	if err != nil {
+		return nil, err
+	}
+	if !again {
 		serial := s.o.Invites.nextSerial()
 		cert, err := s.certify(t, req, serial, now)
 		if err != nil {
@@ -296,9 +373,6 @@ func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now ti
 	// The records must hold together before anything is written.
 	if _, err := t.AddCert(u.Cert, now); err != nil {
 		return nil, refuse(resultConflict, "%w", err)
-	}
-	if t.Revoked(req.IDPub) {
-		return nil, refuse(resultConflict, "the key of %s was revoked: it must join with an empty state directory", req.Node)
 	}
 	if _, err := t.AddAnn(req.Ann, now); err != nil {
 		return nil, refuse(resultConflict, "%w", err)
@@ -337,9 +411,6 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 		return member.Signed{}, refuse(resultInternal, "%w", err)
 	}
 	if old, ok := t.Cert(req.Node); ok {
-		if !old.IDPub.Equal(ed25519.PublicKey(req.IDPub)) {
-			return member.Signed{}, refuse(resultConflict, "node id %s belongs to another host", req.Node)
-		}
 		if t.RenewDue(req.Node, now) { // it comes back after a long time
 			cert, err := s.recertify(t, own, old, serial, now)
 			if err != nil {
@@ -349,13 +420,6 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 		}
 		cert, _, _ := t.Proof(req.Node) // it has one: see above
 		return cert, nil
-	}
-	// The name of a host that is gone must not come to mean another key while
-	// what it signed is still about: its events are verified by that key.
-	for _, r := range t.Retired() {
-		if r.Node == req.Node {
-			return member.Signed{}, refuse(resultConflict, "node id %s belongs to a host that is gone, %s: the new host must choose another", req.Node, until(r))
-		}
 	}
 	c := member.Cert{
 		Cluster: s.o.Identity.Cluster, Node: req.Node, IDPub: req.IDPub, Serial: serial,

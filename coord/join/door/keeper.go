@@ -19,11 +19,13 @@ import (
 	"github.com/skein-project/skein/coord/join/token"
 )
 
-// Errors that callers branch on. Neither changed state.
+// Errors that callers branch on. None changed state.
 var (
 	// ErrDoor reports an onion address behind which no host passed the join on:
 	// its sponsor is out of reach, or the invite is of no sponsor. Retryable.
 	ErrDoor = errors.New("no host behind the onion address passed the join on")
+	// ErrPin reports a server that does not hold the sponsor's key.
+	ErrPin = errors.New("the server does not hold the sponsor's identity key")
 	// ErrNoInvite reports an invite id that is not known.
 	ErrNoInvite = errors.New("no such invite")
 )

@@ -2,12 +2,14 @@ package door
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -19,6 +21,9 @@ const (
 	// have none of their own, as behind Tor.
 	maxSourceConns = 16
 	maxNobodyConns = maxConns / 2
+	// wholeTime is how long the place is kept of who has a token and has not sent
+	// all of the request.
+	wholeTime = 5 * time.Second
 )
 
 // Reasons why a connection was closed; the label of a counter.
@@ -30,16 +35,16 @@ const (
 // Reasons lists why connections are closed.
 func Reasons() []string { return []string{closedSource, closedFull} }
 
-// Limited is a listener that never lets silent connections keep others out:
-// above a bound the oldest that no request has come on is closed, or the new
-// one if requests have come on all. Who accepts must accept on without pause.
+// Limited is a listener where strangers never keep newcomers out: above a bound a
+// connection gives way that has not got far enough, see evict, or the new one is
+// closed. Who accepts must accept on without pause.
 type Limited struct {
 	net.Listener
 	conf    *tls.Config
 	refused *prometheus.CounterVec
 
 	mu    sync.Mutex
-	conns []*joinConn // guarded by mu; oldest first
+	conns []*Conn // guarded by mu; oldest first
 }
 
 // Limit bounds the connections of ln and speaks TLS on them. Refused counts those
@@ -55,7 +60,7 @@ func (l *Limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &joinConn{Conn: tls.Server(inner, l.conf), inner: inner, from: Source(inner.RemoteAddr().String()), l: l}
+		c := &Conn{Conn: tls.Server(inner, l.conf), inner: inner, from: Source(inner.RemoteAddr().String()), l: l, since: time.Now()}
 		if l.admit(c) {
 			return c, nil
 		}
@@ -64,67 +69,113 @@ func (l *Limited) Accept() (net.Conn, error) {
 }
 
 // admit makes room for c and reports whether there is any.
-func (l *Limited) admit(c *joinConn) bool {
+func (l *Limited) admit(c *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	most := maxSourceConns
 	if c.from == (netip.Addr{}) {
 		most = maxNobodyConns
 	}
-	same := 0
+	held := map[netip.Addr]int{}
 	for _, o := range l.conns {
-		if o.from == c.from {
-			same++
-		}
+		held[o.from]++
 	}
-	if same >= most && !l.evict(closedSource, func(o *joinConn) bool { return o.from == c.from }) {
+	if held[c.from] >= most && !l.evict(closedSource, map[netip.Addr]int{c.from: most}, most) {
 		return false
 	}
-	if len(l.conns) >= maxConns && !l.evict(closedFull, func(*joinConn) bool { return true }) {
+	if len(l.conns) >= maxConns && !l.evict(closedFull, held, held[c.from]) {
 		return false
 	}
 	l.conns = append(l.conns, c)
 	return true
 }
 
-// evict closes the oldest silent connection that match says, and reports
-// whether there was one. The caller holds mu.
-func (l *Limited) evict(reason string, match func(*joinConn) bool) bool {
+// evict closes a connection of the source that holds the most places, of those in
+// held that hold at least least, and reports whether there was one. Of that source
+// it is the oldest that may give way: one that has not shown a token, or has not
+// sent all of its request within wholeTime. So few sources never displace others,
+// and many do not displace who has a token. The caller holds mu.
+func (l *Limited) evict(reason string, held map[netip.Addr]int, least int) bool {
 	l.refused.WithLabelValues(reason).Inc()
-	i := slices.IndexFunc(l.conns, func(o *joinConn) bool { return !o.busy && match(o) })
-	if i < 0 {
+	now, most, out := time.Now(), max(least, 1)-1, -1
+	for i, o := range l.conns {
+		if held[o.from] > most && o.givesWay(now) {
+			most, out = held[o.from], i
+		}
+	}
+	if out < 0 {
 		return false
 	}
-	_ = l.conns[i].inner.Close() // its goroutine ends by that
-	l.conns = slices.Delete(l.conns, i, i+1)
+	_ = l.conns[out].inner.Close() // its goroutine ends by that
+	l.conns = slices.Delete(l.conns, out, out+1)
 	return true
 }
 
-// ConnState follows whether a request is being served on a connection; it is
-// an http.Server's ConnState.
-func ConnState(conn net.Conn, s http.ConnState) {
-	c, ok := conn.(*joinConn)
-	if !ok {
-		return
-	}
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
-	c.busy = s == http.StateActive
+// connKey finds the connection of a request in its context.
+type connKey struct{}
+
+// ConnContext has a handler find the connection; it is an http.Server's
+// ConnContext.
+func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// joinConn is a TLS connection of a limited listener. It tells strangers
+// From returns the connection that a request came on, nil if not on a Limited's.
+func From(ctx context.Context) *Conn {
+	c, _ := ctx.Value(connKey{}).(*Conn)
+	return c
+}
+
+// ConnState follows when a connection waits for a request; it is an http.Server's
+// ConnState.
+func ConnState(conn net.Conn, s http.ConnState) {
+	if c, ok := conn.(*Conn); ok && s == http.StateIdle {
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		c.since, c.whole = time.Now(), false
+	}
+}
+
+// Conn is a TLS connection of a limited listener. It tells strangers
 // nothing but the answers of the handler: what the HTTP server says of itself
 // about a malformed request ends the connection instead.
-type joinConn struct {
+type Conn struct {
 	*tls.Conn
 	inner net.Conn
 	from  netip.Addr
 	l     *Limited
-	busy  bool // guarded by l.mu
+
+	since  time.Time // guarded by l.mu: began, or answered its last request
+	proven bool      // guarded by l.mu: who speaks has a token
+	whole  bool      // guarded by l.mu: the request is read and not answered yet
+}
+
+// Prove says that who speaks has a token. On a nil Conn it does nothing.
+func (c *Conn) Prove() {
+	if c != nil {
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		c.proven = true
+	}
+}
+
+// Whole says that the request has been read. On a nil Conn it does nothing.
+func (c *Conn) Whole() {
+	if c != nil {
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		c.whole = true
+	}
+}
+
+// givesWay reports whether c may be closed for another at now. The caller holds
+// l.mu.
+func (c *Conn) givesWay(now time.Time) bool {
+	return !c.whole && (!c.proven || now.Sub(c.since) >= wholeTime)
 }
 
 // Write implements net.Conn.
-func (c *joinConn) Write(b []byte) (int, error) {
+func (c *Conn) Write(b []byte) (int, error) {
 	const line = len("HTTP/1.1 404")
 	if len(b) >= line && bytes.HasPrefix(b, []byte("HTTP/1.")) {
 		switch status := string(b[line-3 : line]); status {
@@ -140,9 +191,9 @@ func (c *joinConn) Write(b []byte) (int, error) {
 }
 
 // Close implements net.Conn.
-func (c *joinConn) Close() error {
+func (c *Conn) Close() error {
 	c.l.mu.Lock()
-	c.l.conns = slices.DeleteFunc(c.l.conns, func(o *joinConn) bool { return o == c })
+	c.l.conns = slices.DeleteFunc(c.l.conns, func(o *Conn) bool { return o == c })
 	c.l.mu.Unlock()
 	return c.Conn.Close()
 }

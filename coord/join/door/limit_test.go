@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,49 +19,52 @@ func testLimited(ln net.Listener) *Limited {
 }
 
 // test returns a connection that came from there, and whether l admits it.
-func (l *Limited) test(t *testing.T, from string) (c *joinConn, admitted bool) {
+func (l *Limited) test(t *testing.T, from string) (c *Conn, admitted bool) {
 	t.Helper()
 	inner, far := net.Pipe()
 	t.Cleanup(func() { _ = far.Close() })
-	c = &joinConn{Conn: tls.Server(inner, l.conf), inner: inner, from: netip.MustParseAddr(from), l: l}
+	c = &Conn{Conn: tls.Server(inner, l.conf), inner: inner, from: netip.MustParseAddr(from), l: l, since: time.Now()}
 	return c, l.admit(c)
 }
 
-func closed(c *joinConn) bool {
+func (l *Limited) must(t *testing.T, from string) *Conn {
+	t.Helper()
+	c, ok := l.test(t, from)
+	if !ok {
+		t.Fatalf("a connection from %s is refused", from)
+	}
+	return c
+}
+
+func closed(c *Conn) bool {
 	return c.inner.SetDeadline(time.Time{}) != nil
 }
 
-// TestConnectionsAreBounded: the oldest silent connection goes first, that of
-// the same source if that has too many; one that serves a request stays.
+// TestConnectionsAreBounded: of a source with too many connections, and of the one
+// with the most when there are too many in all, the oldest gives way that has shown
+// no token; one whose request is being answered stays.
 func TestConnectionsAreBounded(t *testing.T) {
 	l := testLimited(nil)
-	var first []*joinConn
+	var first []*Conn
 	for range maxSourceConns + 1 {
-		c, ok := l.test(t, "192.0.2.1")
-		if !ok {
-			t.Fatal("a new connection is refused though others are silent")
-		}
-		first = append(first, c)
+		first = append(first, l.must(t, "192.0.2.1"))
 	}
 	if !closed(first[0]) || closed(first[1]) || len(l.conns) != maxSourceConns {
 		t.Error("not the oldest of the source was closed")
 	}
 	for _, c := range first[1:] {
-		ConnState(c, http.StateActive)
+		c.Prove()
+		c.Whole()
 	}
 	if _, ok := l.test(t, "192.0.2.1"); ok || closed(first[1]) {
-		t.Error("a request was cut for a silent connection")
+		t.Error("a request was cut for a connection that said nothing")
 	}
-	var others []*joinConn
+	var others []*Conn
 	for i := range maxConns - maxSourceConns + 1 {
-		c, ok := l.test(t, fmt.Sprintf("198.51.100.%d", i))
-		if !ok {
-			t.Fatal("another source is refused")
-		}
-		others = append(others, c)
+		others = append(others, l.must(t, fmt.Sprintf("198.51.100.%d", i)))
 	}
 	if !closed(others[0]) || closed(others[1]) || closed(first[1]) || len(l.conns) != maxConns {
-		t.Error("not the oldest silent one was closed")
+		t.Error("not the oldest was closed")
 	}
 	if n := counted(t, l.refused, closedSource); n != 2 {
 		t.Errorf("counted %v for one source", n)
@@ -75,6 +79,59 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if len(l.conns) != maxSourceConns {
 		t.Errorf("%d connections are left", len(l.conns))
 	}
+}
+
+// TestFewSourcesDisplaceNobody: four addresses that take every place, and take it
+// again as often as they like, close only connections of their own.
+func TestFewSourcesDisplaceNobody(t *testing.T) {
+	l := testLimited(nil)
+	flood := func(n int) {
+		for i := range n {
+			_, _ = l.test(t, fmt.Sprintf("192.0.2.%d", i%4))
+		}
+	}
+	flood(maxConns)
+	newcomer := l.must(t, "198.51.100.1")
+	flood(5 * maxConns)
+	if closed(newcomer) {
+		t.Error("a newcomer lost its place to sources that hold many")
+	}
+}
+
+// TestProofKeepsThePlace: among connections of as many sources as there are places,
+// one that has shown a token stays, for as long as a request takes; then it gives
+// way.
+func TestProofKeepsThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimited(nil)
+		flood := func(n int) {
+			for i := range n {
+				_, _ = l.test(t, fmt.Sprintf("203.0.%d.%d", i/200, i%200))
+			}
+		}
+		stranger, newcomer := l.must(t, "192.0.2.1"), l.must(t, "198.51.100.1")
+		newcomer.Prove()
+		time.Sleep(wholeTime - time.Millisecond)
+		flood(5 * maxConns)
+		if !closed(stranger) || closed(newcomer) {
+			t.Fatalf("closed: stranger %t, newcomer %t", closed(stranger), closed(newcomer))
+		}
+		time.Sleep(time.Millisecond)
+		flood(1)
+		if !closed(newcomer) {
+			t.Error("a request that is not whole after 5 s keeps its place")
+		}
+		// Answered, it has time for its next request again.
+		next := l.must(t, "198.51.100.1")
+		next.Prove()
+		next.Whole()
+		time.Sleep(time.Minute)
+		ConnState(next, http.StateIdle)
+		flood(5 * maxConns)
+		if closed(next) {
+			t.Error("closed between two requests")
+		}
+	})
 }
 
 func counted(t *testing.T, v *prometheus.CounterVec, label string) float64 {

@@ -1,4 +1,4 @@
-package join
+package door
 
 import (
 	"crypto/ed25519"
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// serverTLS is TLS 1.3 with a self-signed certificate of the identity key. Its
+// ServerTLS is TLS 1.3 with a self-signed certificate of a sponsor's identity key. Its
 // names and dates mean nothing: the joiner pins the key.
-func serverTLS(id *Identity) (*tls.Config, error) {
+func ServerTLS(key ed25519.PrivateKey) (*tls.Config, error) {
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: "skein"},
@@ -23,7 +23,6 @@ func serverTLS(id *Identity) (*tls.Config, error) {
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	key := id.IDKey()
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("make certificate: %w", err)
@@ -36,8 +35,8 @@ func serverTLS(id *Identity) (*tls.Config, error) {
 	}, nil
 }
 
-// clientTLS accepts only a server that holds pin.
-func clientTLS(pin ed25519.PublicKey) *tls.Config {
+// ClientTLS accepts only a server that holds pin.
+func ClientTLS(pin ed25519.PublicKey) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ServerName: "skein",

@@ -1,4 +1,4 @@
-package join
+package door
 
 import (
 	"net/netip"
@@ -8,31 +8,31 @@ import (
 	"github.com/skein-project/skein/internal/bucket"
 )
 
-// Failed tries of one source: a burst of maxTries, refilled at maxTries a
+// Failed tries of one source: a burst of MaxTries, refilled at MaxTries a
 // minute. Tries that succeed are free, so that a rack of hosts behind one
 // address can join at once; maxFlying bounds those whose end is not known yet,
 // and what they overdraw is refilled before the next one.
 const (
-	maxTries   = 5
+	MaxTries   = 5
 	maxFlying  = 32
 	maxSources = 4096
 )
 
-// limiter counts failed tries per source. When it knows maxSources of them,
+// Limiter counts failed tries per source. When it knows maxSources of them,
 // further ones share the bucket of the zero address.
-type limiter struct {
+type Limiter struct {
 	mu      sync.Mutex
-	buckets map[try]*tries // guarded by mu
+	buckets map[Try]*tries // guarded by mu
 	pruned  time.Time      // guarded by mu: last search for full buckets
 	start   time.Time      // guarded by mu: of the first try
 }
 
-// try is what shares a bucket: a source, or, of those that come without one as
+// Try is what shares a bucket: a source, see Source, or, of those that come without one as
 // through Tor, who asks by one of this host's invites. A flood of guesses must
 // not keep out who has a token.
-type try struct {
-	from   netip.Addr
-	invite string
+type Try struct {
+	From   netip.Addr
+	Invite string
 }
 
 // tries are those of one source.
@@ -42,13 +42,14 @@ type tries struct {
 }
 
 // tryRate is how many failures a source is allowed.
-func tryRate() bucket.Rate { return bucket.Rate{PerSecond: maxTries / 60.0, Burst: maxTries} }
+func tryRate() bucket.Rate { return bucket.Rate{PerSecond: MaxTries / 60.0, Burst: MaxTries} }
 
-func newLimiter() *limiter { return &limiter{buckets: map[try]*tries{}} }
+// NewLimiter returns a Limiter that has seen no try.
+func NewLimiter() *Limiter { return &Limiter{buckets: map[Try]*tries{}} }
 
-// take reports whether from may try at now. Whoever may calls done, which says
+// Take reports whether from may try at now. Whoever may calls done, which says
 // how the try ended.
-func (l *limiter) take(from try, now time.Time) (done func(failed bool), ok bool) {
+func (l *Limiter) Take(from Try, now time.Time) (done func(failed bool), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.bucket(from, now)
@@ -66,20 +67,20 @@ func (l *limiter) take(from try, now time.Time) (done func(failed bool), ok bool
 	}, true
 }
 
-func (l *limiter) bucket(from try, now time.Time) *tries {
+func (l *Limiter) bucket(from Try, now time.Time) *tries {
 	if b := l.buckets[from]; b != nil {
 		return b
 	}
 	if age := now.Sub(l.pruned); len(l.buckets) >= maxSources && (age < 0 || age >= time.Second) {
 		l.pruned = now
 		for a, b := range l.buckets {
-			if b.flying == 0 && b.failed.Left(tryRate(), l.since(now)) >= maxTries {
+			if b.flying == 0 && b.failed.Left(tryRate(), l.since(now)) >= MaxTries {
 				delete(l.buckets, a)
 			}
 		}
 	}
 	if len(l.buckets) >= maxSources {
-		from = try{}
+		from = Try{}
 		if b := l.buckets[from]; b != nil {
 			return b
 		}
@@ -90,7 +91,7 @@ func (l *limiter) bucket(from try, now time.Time) *tries {
 }
 
 // since is the time that buckets go by.
-func (l *limiter) since(now time.Time) time.Duration {
+func (l *Limiter) since(now time.Time) time.Duration {
 	if l.start.IsZero() {
 		l.start = now
 	}
