@@ -116,6 +116,8 @@ listen = "127.0.0.1:9464"
 enabled = true
 [onion]
 target = "127.0.0.1:8080, unix:/run/app.sock,127.0.0.1:8081"
+check_path = "/up?deep=1"
+check_status = "204"
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +140,8 @@ target = "127.0.0.1:8080, unix:/run/app.sock,127.0.0.1:8081"
 		"clock.tolerance_seconds": "2",
 		"node.name":               `"n1"`,
 		"status.listen":           `"127.0.0.1:9464"`,
+		"onion.check_path":        `"/up?deep=1"`,
+		"onion.check_status":      `"204"`,
 		"onion.target":            `"127.0.0.1:8080, unix:/run/app.sock, 127.0.0.1:8081"`,
 	} {
 		if e := shown[key]; e.Value != value || e.Origin != FromFile {
@@ -221,6 +225,8 @@ func TestRefusals(t *testing.T) {
 		{"target twice", "[onion]\ntarget = \"a, b, a\"\n", 2, "onion.target", `target "a" is listed twice`},
 		{"empty target", "[onion]\ntarget = \"a,b,\"\n", 2, "onion.target", "target 3 of 3 is empty"},
 		{"long targets", "[onion]\ntarget = \"" + strings.Repeat("x", 300) + "," + strings.Repeat("y", 300) + "\"\n", 2, "onion.target", "600 bytes together"},
+		{"path of checks", "[onion]\ncheck_path = \"up\"\n", 2, "onion.check_path", `"up" is no path`},
+		{"status of checks", "[onion]\ncheck_status = \"500-200\"\n", 2, "onion.check_status", "like 200-399"},
 		{"targets without tor", "[onion]\ntarget = \"a,b\"\n", 2, "onion.target", "needs tor"},
 		{"beside a retired key", "[coord]\nlegaci = []\n", 2, "coord.legaci", "unknown key"},
 		{"twice", "[node]\nzone = \"a\"\nzone = \"b\"\n", 3, "", "already"},

@@ -3,7 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,10 +30,46 @@ type Onion struct {
 	Host       string
 	Points     int // introduction points; 0: by the number of hosts
 	SingleHost bool
+	// CheckPath is asked of HTTP targets, whose status is to be one of CheckStatus.
+	CheckPath   string
+	CheckStatus Statuses
 
 	Connections  int
 	BodyBytes    int64
 	Answer, Idle time.Duration
+}
+
+// Statuses are those of HTTP from Low to High.
+type Statuses struct{ Low, High int }
+
+func (s Statuses) String() string {
+	if s.Low == s.High {
+		return strconv.Itoa(s.Low)
+	}
+	return fmt.Sprintf("%d-%d", s.Low, s.High)
+}
+
+// parseStatuses reads one status or a range.
+func parseStatuses(text string) (s Statuses, err error) {
+	low, high, ok := strings.Cut(text, "-")
+	if !ok {
+		high = low
+	}
+	a, errLow := strconv.Atoi(strings.TrimSpace(low))
+	b, errHigh := strconv.Atoi(strings.TrimSpace(high))
+	if errLow != nil || errHigh != nil || a < 100 || b > 599 || a > b {
+		return s, fmt.Errorf("%q is neither a status of HTTP, like 200, nor a range, like 200-399", text)
+	}
+	return Statuses{a, b}, nil
+}
+
+// parseCheckPath takes the path of a request.
+func parseCheckPath(s string) error {
+	u, err := url.ParseRequestURI(s)
+	if err != nil || u.Host != "" || s[0] != '/' || len(s) > maxArgument {
+		return fmt.Errorf("%q is no path, like /health", s)
+	}
+	return nil
 }
 
 func onionKeys() []key {
@@ -43,11 +81,18 @@ func onionKeys() []key {
 			"that are up, whoever the client is. Empty: this host serves none, and may still",
 			"publish. Needs tor.enabled."),
 		valueKey("onion.mode", func(c *Fixed) *string { return &c.Onion.Mode }, oneOf("http", "tcp"), word,
-			"http rewrites the target's names and bounds what clients send; tcp passes bytes."),
+			"http rewrites the target's names and bounds what clients send; tcp passes bytes, and",
+			"only checks that a target takes connections: one that hangs stays in use."),
 		intKey("onion.port", func(c *Fixed) *int { return &c.Onion.Port }, 1, 65535,
 			"Port of the onion addresses, the same on all hosts."),
 		stringKey("onion.host", func(c *Fixed) *string { return &c.Onion.Host }, text0,
 			"The Host header that HTTP targets see. Empty: each its own name."),
+		stringKey("onion.check_path", func(c *Fixed) *string { return &c.Onion.CheckPath }, parseCheckPath,
+			"Path that HTTP targets are asked for every 5 s, to find out whether they are healthy.",
+			"One that does not answer within 5 s with onion.check_status, three times in a row, is",
+			"passed over while others are healthy, until it did three times in a row."),
+		valueKey("onion.check_status", func(c *Fixed) *Statuses { return &c.Onion.CheckStatus }, parseStatuses, Statuses.String,
+			"Status, or range of them, with which a healthy target answers: \"200\", \"200-399\"."),
 		intKey("onion.weight", func(c *Live) *uint32 { return &c.OnionWeight }, 0, event.MaxOnionWeight,
 			"This host's share of the introduction points relative to the others'. 0: none, it is",
 			"drained."),

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/onion"
+	"github.com/skein-project/skein/proxy"
 	"github.com/skein-project/skein/publisher/descriptor"
 	"github.com/skein-project/skein/worker/artefact"
 )
@@ -51,6 +52,7 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 		Node: id.Node, Key: id.IDKey(), Client: id.OnionClient().PublicKey().Bytes(), Dir: filepath.Join(g.cfg.StateDir, "onion"),
 		Site: onion.Site{
 			Targets: set.Targets, Mode: set.Mode, Port: set.Port, Host: set.Host,
+			Check:       proxy.Check{Path: set.CheckPath, Low: set.CheckStatus.Low, High: set.CheckStatus.High},
 			Connections: set.Connections, Body: set.BodyBytes, Answer: set.Answer, Idle: set.Idle,
 		},
 		Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: bootTime,

@@ -20,6 +20,7 @@ type Site struct {
 	Mode        string   // of package proxy
 	Port        int      // of the addresses
 	Host        string
+	Check       proxy.Check // of the targets
 	Connections int
 	Body        int64
 	Answer      time.Duration
@@ -92,7 +93,7 @@ func (h *Host) Proxy(ctx context.Context, joins http.Handler, path string) (*pro
 			return h.o.Tor.Dial(ctx, "proxy", address)
 		},
 		Join: joins, JoinPath: path,
-		Connections: s.Connections, Body: s.Body, Answer: s.Answer, Idle: s.Idle,
+		Connections: s.Connections, Body: s.Body, Answer: s.Answer, Idle: s.Idle, Check: s.Check,
 		Log: h.log, OnHealth: h.onBackend,
 	})
 	if err != nil {

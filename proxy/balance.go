@@ -8,14 +8,14 @@ import (
 )
 
 // next returns the targets in the order in which to try them: those that are up,
-// beginning with the one whose turn it is, then those that are down.
+// beginning with the one whose turn it is, then those that are down or unhealthy.
 func (p *Proxy) next() []*target {
 	if len(p.targets) == 1 {
 		return p.targets
 	}
 	var up, down []*target
 	for _, t := range p.targets {
-		if t.down.Load() {
+		if t.down.Load() || t.unhealthy.Load() {
 			down = append(down, t)
 		} else {
 			up = append(up, t)

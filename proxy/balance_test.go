@@ -233,7 +233,7 @@ func TestHanging(t *testing.T) {
 func TestRecovery(t *testing.T) {
 	n, a, b, _ := onions()
 	n.web(t, b)
-	path := run(t, Options{Targets: []string{a, b}, Dial: n.dial, CheckEvery: 10 * time.Millisecond})
+	path := run(t, Options{Targets: []string{a, b}, Dial: n.dial, Check: Check{Every: 10 * time.Millisecond}})
 	ask := func() string {
 		resp, body := raw(t, path, get("/"))
 		if resp.StatusCode != http.StatusOK {
@@ -283,7 +283,7 @@ func TestConnections(t *testing.T) {
 	n, a, b, c := onions()
 	n.hello(t, a)
 	n.hello(t, c)
-	path := run(t, Options{Targets: []string{a, b, c}, Dial: n.dial, Mode: ModeTCP, CheckEvery: 10 * time.Millisecond})
+	path := run(t, Options{Targets: []string{a, b, c}, Dial: n.dial, Mode: ModeTCP, Check: Check{Every: 10 * time.Millisecond}})
 	connect := func() string {
 		line, _ := bufio.NewReader(dial(t, path)).ReadString('\n')
 		return strings.TrimSpace(line)

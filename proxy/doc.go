@@ -13,16 +13,21 @@
 // connection, or a request without a body, goes to the next target when one
 // cannot be connected to, and fails when none can.
 //
-// A request reaches the target as this package wrote it, never as it came: Go's
-// server refuses what can be read in two ways (two lengths, a length and
-// chunks, bad names), the client's ideas of its own address are removed, and
-// the connection to the target is written anew. The client is unknown behind
-// tor, so no X-Forwarded-For is made.
+// A request reaches the target as this package wrote it, never as it came. Go's
+// server refuses what can be read in two ways (two different lengths, bad names,
+// unknown encodings); of a length beside chunks the chunks count, and the target
+// sees them alone. The client's ideas of its own address and of the path that it
+// asks for (X-Forwarded-*, Forwarded, X-Original-URL and the like) are removed, and
+// the connection to the target is written anew. The client is unknown behind tor,
+// so no X-Forwarded-For is made.
 //
-// Health: each target is connected to every Options.CheckEvery. After three
-// failures in a row it is unhealthy, after one success healthy; each change is
-// passed to Options.OnHealth once. The proxy refuses nothing on account of it:
-// who leaves the host out of the descriptors is package onion/policy.
+// Health: each target is checked every Check.Every. In ModeHTTP it is asked for
+// Check.Path and must answer as it should within Check.Within; in ModeTCP it must
+// take a connection, so one that hangs is not noticed. Three checks in a row that
+// fail make it unhealthy, three that succeed healthy again; each change is passed
+// to Options.OnHealth once. Clients go to targets that are unhealthy after all
+// others. The proxy refuses nothing on account of it: who leaves the host out of
+// the descriptors is package onion/policy.
 //
 // Goroutines: Run's caller owns Run, which owns the accepting, the judging of
 // health, the checks of each target, and one or more per connection; all end with

@@ -27,7 +27,6 @@ const (
 	defaultConnect     = 10 * time.Second
 	defaultAnswer      = 60 * time.Second
 	defaultIdle        = 5 * time.Minute
-	defaultCheck       = 5 * time.Second
 )
 
 // Dialer connects through tor; only onion targets need it.
@@ -61,7 +60,8 @@ type Options struct {
 	Connect     time.Duration // to connect to a target
 	Answer      time.Duration // from the end of a request to the header of its answer
 	Idle        time.Duration // without a byte in either direction
-	CheckEvery  time.Duration // between two checks of a target
+
+	Check Check // of a target's health
 
 	Log zerolog.Logger
 	// OnHealth gets each change of a target's health, from one goroutine; target
@@ -92,7 +92,7 @@ func (o *Options) check() error {
 		return errors.New("proxy: no target")
 	}
 	o.defaults()
-	return nil
+	return o.Check.check()
 }
 
 func (o *Options) defaults() {
@@ -104,7 +104,7 @@ func (o *Options) defaults() {
 	positive(&o.Connect, defaultConnect)
 	positive(&o.Answer, defaultAnswer)
 	positive(&o.Idle, defaultIdle)
-	positive(&o.CheckEvery, defaultCheck)
+	o.Check.defaults()
 	if o.Connections <= 0 {
 		o.Connections = defaultConnections
 	}

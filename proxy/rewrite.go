@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -9,10 +10,21 @@ import (
 )
 
 // clientHeaders are what a client could pretend, or what names it: behind tor
-// none of it is known.
+// none of it is known. The last two have some frameworks route a request to
+// another path than the one that was asked for. Also all that begins with
+// forwardedPrefix.
 var clientHeaders = []string{
-	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
-	"X-Forwarded-Server", "X-Real-Ip", "X-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Via",
+	"forwarded", "x-forwarded", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "via",
+	"x-original-url", "x-rewrite-url",
+}
+
+const forwardedPrefix = "x-forwarded-"
+
+// fromClient reports whether a header is one that only a proxy may set. Behind
+// CGI and its kin '_' and '-' are the same.
+func fromClient(key string) bool {
+	key = strings.ReplaceAll(strings.ToLower(key), "_", "-")
+	return strings.HasPrefix(key, forwardedPrefix) || slices.Contains(clientHeaders, key)
 }
 
 // names is how the two sides call the same place.
@@ -123,9 +135,7 @@ func (n *names) response(h http.Header) {
 
 // request rewrites the header of a request for the target.
 func (n *names) request(h http.Header, host string) {
-	for _, key := range clientHeaders {
-		h.Del(key)
-	}
+	maps.DeleteFunc(h, func(key string, _ []string) bool { return fromClient(key) })
 	for _, key := range []string{"Origin", "Referer"} {
 		u, err := url.Parse(h.Get(key))
 		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, n.public) {

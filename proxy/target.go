@@ -19,6 +19,7 @@ type target struct {
 	network, address string
 	transport        *http.Transport // with its own pool
 	down             atomic.Bool     // the last dial failed
+	unhealthy        atomic.Bool     // by its health, for who sends requests
 	health           health
 }
 
@@ -81,7 +82,11 @@ func (e *dialError) Unwrap() error { return e.err }
 
 // dial connects to the target, whatever kind it is; the error is a dialError.
 func (t *target) dial(ctx context.Context) (net.Conn, error) {
-	limited, cancel := context.WithTimeout(ctx, t.o.Connect)
+	return t.dialWithin(ctx, t.o.Connect)
+}
+
+func (t *target) dialWithin(ctx context.Context, limit time.Duration) (net.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var conn net.Conn
 	var err error
