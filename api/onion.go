@@ -16,6 +16,8 @@ type Onion struct {
 	Tor       OnionTor       `json:"tor"`
 	Addresses []OnionAddress `json:"addresses"`
 	Hosts     []OnionHost    `json:"hosts"`
+	// Check says what makes a target of this host healthy; empty without one.
+	Check string `json:"check"`
 	// Problems are what an operator should mend, such as keys that cannot be
 	// read.
 	Problems []string `json:"problems"`
@@ -47,11 +49,16 @@ type OnionAddress struct {
 	// Keepers are living hosts with its key, Key says that this one is one.
 	Keepers []cluster.NodeID `json:"keepers"`
 	Key     bool             `json:"key"`
+	// Publisher publishes it, as far as this host knows; empty: not known. Before
+	// its first descriptor it waits some seconds for the points of those Awaited.
+	Publisher cluster.NodeID   `json:"publisher"`
+	Awaited   []cluster.NodeID `json:"awaited,omitempty"`
 	// What follows is about this host's publisher, if it has the key.
 	Publishing  bool                   `json:"publishing"`
 	Term        cluster.Term           `json:"term"`
 	Descriptors uint64                 `json:"descriptors"`  // made since the start
 	PublishedAt *time.Time             `json:"published_at"` // null: not yet
+	Foreign     *time.Time             `json:"foreign_at"`   // when another's descriptor was last found; null: never
 	Points      map[cluster.NodeID]int `json:"points"`       // in the newest one
 	Size        int                    `json:"size"`         // of the newest one, bytes
 	Fenced      bool                   `json:"fenced"`       // a later publisher is at work
@@ -64,8 +71,9 @@ type OnionHost struct {
 	Health  cluster.Health `json:"health"`
 	Address string         `json:"address"` // of its own; empty: it serves nothing
 	Weight  uint32         `json:"weight"`  // 0: drained
-	Points  int            `json:"points"`  // that have a circuit
-	Healthy bool           `json:"healthy"` // its target takes connections
+	Points  int            `json:"points"`  // standing: they have a circuit
+	Asked   int            `json:"asked"`   // points that its tor is to keep; 0: not known, as of other hosts
+	Healthy bool           `json:"healthy"` // a target of it is healthy
 	Serving bool           `json:"serving"` // its points belong in the descriptors
 	Keys    int            `json:"keys"`    // of addresses
 	Reason  string         `json:"reason"`  // why its last share was refused

@@ -145,10 +145,12 @@ func New(o Options) *Backend {
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,
 		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
+		onion: o.Onion, tor: o.Tor,
 	}
 	b.hostStatus = &hostStatus{
-		self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing, now: o.Now, view: view,
-		roster: o.Roster, log: o.Log, hash: hash, leases: b.leases, meshes: b.meshes, workers: b.workers, stopping: o.Stopping,
+		about: about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing},
+		now:   o.Now, view: view, roster: o.Roster, log: o.Log, hash: hash, leases: b.leases, meshes: b.meshes, workers: b.workers,
+		onion: o.Onion, stopping: o.Stopping,
 	}
 	b.file = newGroupsFile(func() string { return o.Live().GroupsFile }, b.groups, o.Logger)
 	return b

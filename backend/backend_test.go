@@ -20,6 +20,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
+	coordwire "github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/snapshots"
@@ -30,6 +31,7 @@ import (
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/topo"
+	"github.com/skein-project/skein/onion"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/worker"
@@ -95,7 +97,8 @@ func TestStatus(t *testing.T) {
 	view := func() *coord.View { return v }
 	now := func() time.Duration { return time.Minute }
 	h := &hostStatus{
-		self: "n1", cluster: "blue", started: time.Now(), timing: timing, now: now, view: view, roster: fakeRoster{"n1", "n2"}, log: log,
+		about: about{self: "n1", cluster: "blue", started: time.Now(), timing: timing},
+		now:   now, view: view, roster: fakeRoster{"n1", "n2"}, log: log,
 		hash: &stateHash{}, leases: &leases{self: "n1", timing: timing, now: now, view: view, log: log},
 		meshes:  &meshes{self: "n1", device: fakeDevice{}, view: view},
 		workers: &workers{self: "n1", worker: fakeWorker{}}, stopping: func() bool { return false },
@@ -118,7 +121,30 @@ func TestStatus(t *testing.T) {
 	v.Lease.Holder, log.disk = "n2", disk.Report{State: disk.Low, Free: 7 << 20}
 	v.Failing = map[string]string{"self": "slow"}
 	expect(api.StateDegraded, "event log: little room, 7 MiB free", "self: slow")
+
+	log.disk, v.Failing = disk.Report{}, nil
+	served := &fakeOnion{}
+	h.onion = served
+	expect(api.StateOK)
+	web, app := coordwire.Backend{Name: "127.0.0.1:80"}, coordwire.Backend{Name: "unix:/app", Healthy: true}
+	served.st.Hosts = map[cluster.NodeID]onion.HostStatus{
+		"n1": {Placed: true, Reserve: true, Failing: true, Backends: []coordwire.Backend{web}},
+		"n2": {Placed: true, Backends: []coordwire.Backend{web, app}},
+		"n3": {Placed: true, Backends: []coordwire.Backend{app}},
+		"n4": {Failing: true}, // dead, or serves nothing
+	}
+	expect(api.StateDegraded, "onion target of n1 unhealthy (its points are left out): 127.0.0.1:80", "1 of 2 onion targets of n2 unhealthy: 127.0.0.1:80")
+	served.st.Hosts = map[cluster.NodeID]onion.HostStatus{"n1": {Placed: true, Failing: true}}
+	expect(api.StateDegraded, "onion target of n1 unhealthy (its points stay, no host has a healthy one)")
 }
+
+// fakeOnion is a host's part in the onion addresses that only has a status.
+type fakeOnion struct {
+	OnionHost
+	st onion.Status
+}
+
+func (f *fakeOnion) Status() onion.Status { return f.st }
 
 // heldArtefacts are those of this host, and who else got them.
 type heldArtefacts struct {

@@ -46,6 +46,8 @@ type diagnosis struct {
 	coord    recordsCoord
 	log      doctorLog
 	checks   *logChecks
+	onion    OnionHost // nil, as is tor: it is off
+	tor      Tor
 }
 
 // Doctor implements status.ClusterReader.
@@ -53,8 +55,11 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 	host := doctor.Host{Config: d.fixed, NamesFile: d.live().NamesFile, Networks: d.networks, Backend: d.device.Backend()}
 	f := doctor.Cluster{
 		View: d.coord.View(), Wall: time.Now(), Peers: d.device.Observe(), MTU: d.device.MTU(),
-		Timing: d.timing, Profile: d.fixed.Lease.Profile, Tolerance: d.live().Tolerance, Version: d.version,
-		Uptime: time.Since(d.started),
+		Timing: d.timing, Profile: d.fixed.Lease.Profile, Tolerance: d.live().Tolerance,
+		Daemon: doctor.Daemon{Version: d.version, Uptime: time.Since(d.started)},
+	}
+	if d.onion != nil {
+		f.Onion = doctor.Onion{Enabled: true, Tor: d.tor.Status(), Status: d.onion.Status()}
 	}
 	root, err := join.RootKey(d.fixed.StateDir)
 	if err != nil {

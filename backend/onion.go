@@ -73,11 +73,12 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 		Enabled: true, State: string(t.State), Version: t.Version, Bootstrap: t.Bootstrap, Restarts: t.Restarts, Reason: t.Err,
 		Node: b.tor.Address(), WrongMaster: st.WrongMaster,
 	}
-	out.Problems = append(out.Problems, st.Problems...)
+	out.Problems, out.Check = append(out.Problems, st.Problems...), st.Check
 	for _, s := range st.Addresses {
 		v := api.OnionAddress{
 			Address: descriptor.Address(s.Key).String(), Version: s.Version, SetAt: s.At.Time(), Actor: s.Actor, Clients: []string{},
-			Keepers: append([]cluster.NodeID{}, s.Keepers...), Key: s.HasKey, Points: map[cluster.NodeID]int{},
+			Keepers: append([]cluster.NodeID{}, s.Keepers...), Key: s.HasKey, Publisher: s.PublishedBy, Awaited: s.Awaited,
+			Points: map[cluster.NodeID]int{},
 		}
 		for _, c := range s.Clients {
 			v.Clients = append(v.Clients, c.Name)
@@ -87,6 +88,9 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 			maps.Copy(v.Points, p.Points)
 			if !p.Published.IsZero() {
 				v.PublishedAt = new(p.Published.UTC())
+			}
+			if !p.Foreign.IsZero() {
+				v.Foreign = new(p.Foreign.UTC())
 			}
 		}
 		out.Addresses = append(out.Addresses, v)
@@ -102,7 +106,7 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 // onionHost converts what is known of one host.
 func onionHost(m coord.MemberView, s onion.HostStatus) api.OnionHost {
 	h := api.OnionHost{
-		Node: m.Node, Health: m.Health, Weight: s.Share.Weight, Points: len(s.Share.Relays), Healthy: s.Share.Healthy,
+		Node: m.Node, Health: m.Health, Weight: s.Share.Weight, Points: len(s.Share.Relays), Asked: s.Asked, Healthy: !s.Failing,
 		Serving: s.Placed && !s.Reserve, Keys: len(s.Share.Keys), Reason: s.Err,
 	}
 	if !s.Share.Address.IsZero() {

@@ -44,13 +44,18 @@ type statusLog interface {
 	Ahead() []stamps.Chain
 }
 
+// about is what does not change while a daemon runs.
+type about struct {
+	self    cluster.NodeID
+	cluster string // its name
+	version string
+	started time.Time
+	timing  lease.Timing
+}
+
 // hostStatus answers how this host and its members are.
 type hostStatus struct {
-	self     cluster.NodeID
-	cluster  string // its name
-	version  string
-	started  time.Time
-	timing   lease.Timing
+	about
 	now      func() time.Duration
 	view     func() *coord.View
 	roster   Roster
@@ -59,6 +64,7 @@ type hostStatus struct {
 	leases   *leases
 	meshes   *meshes
 	workers  *workers
+	onion    OnionHost // nil: no tor
 	stopping func() bool
 	wasReady atomic.Bool // has been in a current view since the start
 }
@@ -119,6 +125,10 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 	st.Reasons = append(st.Reasons, repairReasons(h.log)...)
 	for _, c := range h.log.Ahead() {
 		st.Reasons = append(st.Reasons, "event log: "+c.String())
+	}
+	if h.onion != nil {
+		shown := h.onion.Status()
+		st.Reasons = append(st.Reasons, shown.Faults()...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Failing)) {
 		if why := name + ": " + v.Failing[name]; !slices.Contains(st.Reasons, why) {

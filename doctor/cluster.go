@@ -31,12 +31,18 @@ type Cluster struct {
 	Timing    lease.Timing
 	Profile   cluster.Profile // of this host
 	Tolerance time.Duration
-	Version   string
-	Uptime    time.Duration
+	Daemon
 
 	Snapshots Snapshots
 	LogCheck  *api.LogCheck // the last one that ended; nil: none has
 	Starved   []StarvedJob  // in the order of submission
+	Onion     Onion
+}
+
+// Daemon is the one that runs on this host.
+type Daemon struct {
+	Version string
+	Uptime  time.Duration
 }
 
 // Chains are those of the event log with which something is wrong: they have two
@@ -336,6 +342,7 @@ func clusterChecks(f Cluster, kernelClock func() verdict) []check {
 		one(groupHost, "clock-sync", func(f Cluster) verdict { return judgeClock(f, kernelClock()) }),
 		one(groupMesh, "mtu", judgeMTU),
 		later(groupMesh, "peers-both-ways", judgePeers),
+		later(groupHost, "tor", judgeTor),
 		one(groupCluster, "sponsors", judgeSponsors),
 		one(groupCluster, "root-key", judgeRootKey),
 		one(groupCluster, "cert-expiry", judgeCerts),
@@ -346,6 +353,9 @@ func clusterChecks(f Cluster, kernelClock func() verdict) []check {
 		one(groupCluster, "identity", judgeIdentity),
 		later(groupCluster, "local-health", judgeLocalHealth),
 		one(groupCluster, "jobs", judgeJobs),
+		one(groupCluster, "onion-hosts", judgeOnionHosts),
+		later(groupCluster, "onion-keys", judgeOnionKeys),
+		later(groupCluster, "onion-publisher", judgeOnionPublisher),
 		one(groupCluster, "version-skew", judgeVersions),
 		one(groupCluster, "evidence", judgeEvidence),
 		one(groupCluster, "log-forks", judgeForks),

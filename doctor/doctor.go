@@ -96,6 +96,7 @@ func Alone(ctx context.Context, cfg config.Config) []api.Finding {
 	h, towards := gatherAlone(cfg)
 	return run(ctx, append(hostChecks(h),
 		check{groupHost, "clock-sync", func(context.Context) verdict { return checkKernelClock() }},
+		check{groupHost, "tor", func(ctx context.Context) verdict { return checkTorProgram(ctx, h) }},
 		check{groupMesh, "mtu", func(context.Context) verdict { return checkUnderlayMTU(towards) }},
 	))
 }

@@ -30,6 +30,10 @@ import (
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/device"
+	"github.com/skein-project/skein/onion"
+	"github.com/skein-project/skein/publisher"
+	"github.com/skein-project/skein/publisher/descriptor"
+	"github.com/skein-project/skein/tor"
 )
 
 // healthy are the facts of n1 in a cluster of three where all is well.
@@ -44,7 +48,8 @@ func healthy(t *testing.T) Cluster {
 	v.Lease.Holder, v.Lease.Term, v.Lease.Until = "n1", 7, time.Hour+time.Second
 	v.Publisher, v.Lease.Publisher, v.Lease.PublishWhy = "n1", "n1", lease.PublishByLease
 	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
-	f := Cluster{View: v, Wall: wall, MTU: 1420, Timing: timing, Tolerance: 5 * time.Second, Version: "0.4.0", Uptime: time.Hour, Profile: cluster.ProfileLAN}
+	f := Cluster{View: v, Wall: wall, MTU: 1420, Timing: timing, Tolerance: 5 * time.Second, Daemon: Daemon{"0.4.0", time.Hour}, Profile: cluster.ProfileLAN}
+	f.Onion = served("n1", "n2")
 	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
 		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Answered: true, Version: "0.4.0"}
 		m.Node, m.Caps, m.Profile = n, []string{member.CapSponsor}, f.Profile
@@ -55,6 +60,14 @@ func healthy(t *testing.T) Cluster {
 	}
 	f.LogCheck = &api.LogCheck{EndedAt: new(wall.Add(-time.Minute)), Result: &api.LogVerify{OK: true, Events: 7}}
 	return f
+}
+
+// served is an onion address whose key these hosts have.
+func served(keepers ...cluster.NodeID) Onion {
+	key := descriptor.NewSecretKey([32]byte{1}).Address()
+	return Onion{Enabled: true, Tor: tor.Status{State: tor.StateReady, Version: "0.4.9.11"}, Status: onion.Status{
+		Addresses: []onion.AddressStatus{{Onion: state.Onion{Key: key}, Keepers: keepers, PublishedBy: "n1"}},
+	}}
 }
 
 // voting makes these the voters, of whom n1 is one.
@@ -198,6 +211,27 @@ func TestJudges(t *testing.T) {
 		{"log damaged", func(f *Cluster) {
 			f.LogCheck.Result = &api.LogVerify{Problem: "segment x: checksum", Hint: "fetch it again"}
 		}, "log-verify", api.VerdictFail, "segment x: checksum"},
+		{"tor on its way", func(f *Cluster) { f.Onion.Tor = tor.Status{State: tor.StateBootstrap, Bootstrap: 45} }, "tor", api.VerdictWarn, "tor has come to 45 %"},
+		{"no tor program", func(f *Cluster) { f.Onion.Tor = tor.Status{State: tor.StateFaulty, Err: "not found"} }, "tor", api.VerdictFail, "tor is faulty: not found"},
+		{"target of a host", func(f *Cluster) {
+			f.Onion.Hosts = map[cluster.NodeID]onion.HostStatus{"n2": {Placed: true, Failing: true, Reserve: true}}
+		}, "onion-hosts", api.VerdictWarn, "onion target of n2 unhealthy (its points are left out)"},
+		{"one has the key", func(f *Cluster) { f.Onion = served("n2") }, "onion-keys", api.VerdictWarn, ".onion: n2"},
+		{"nobody has the key", func(f *Cluster) { f.Onion = served() }, "onion-keys", api.VerdictFail, "no host that is alive has the key of"},
+		{"key that cannot be read", func(f *Cluster) { f.Onion.Problems = []string{"key x: mode 0644"} }, "onion-keys", api.VerdictWarn, "key x: mode 0644"},
+		{"nobody publishes", func(f *Cluster) { f.Onion.Addresses[0].PublishedBy = "" }, "onion-publisher", api.VerdictWarn, "nobody is known to publish"},
+		{"somebody else publishes", func(f *Cluster) {
+			f.Onion.Addresses[0].Publisher = &publisher.Status{Foreign: f.Wall.Add(-time.Minute)}
+		}, "onion-publisher", api.VerdictFail, "somebody else published "},
+		{"somebody else did long ago", func(f *Cluster) {
+			f.Onion.Addresses[0].Publisher = &publisher.Status{Foreign: f.Wall.Add(-48 * time.Hour)}
+		}, "", api.VerdictOK, ""},
+		{"fenced", func(f *Cluster) {
+			f.Onion.Addresses[0].Publisher = &publisher.Status{Publishing: true, Fenced: true}
+		}, "onion-publisher", api.VerdictWarn, "has a later term"},
+		{"not found anywhere", func(f *Cluster) {
+			f.Onion.Addresses[0].Publisher = &publisher.Status{Publishing: true}
+		}, "onion-publisher", api.VerdictWarn, "no directory has shown it yet"},
 		{"state is not what the log says", func(f *Cluster) { f.LogCheck.LiveStateHash = &cluster.Hash{1} }, "log-verify", api.VerdictFail, "state is not what its log says"},
 	} {
 		f := healthy(t)

@@ -3,11 +3,13 @@ package doctor
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/config"
@@ -74,7 +76,24 @@ func readModes(dir, public string) modes {
 			m.open = append(m.open, e.Name())
 		}
 	}
+	m.open = append(m.open, openKeys(dir)...)
 	return m
+}
+
+// openKeys are the keys of onion services in a state directory that others may
+// read: the daemon does not use one of an address, nor tor its own.
+func openKeys(dir string) (open []string) {
+	seen := 0
+	_ = filepath.WalkDir(filepath.Join(dir, "onion"), func(path string, e fs.DirEntry, err error) error {
+		if seen++; err != nil || seen > maxSecretFiles {
+			return fs.SkipAll // what cannot be read others do not read either
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), "_secret_key") && info.Mode().Perm()&0o077 != 0 {
+			open = append(open, strings.TrimPrefix(path, dir+"/"))
+		}
+		return nil
+	})
+	return open
 }
 
 func checkStateDir(_ context.Context, h Host) verdict {

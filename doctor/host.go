@@ -52,6 +52,7 @@ func hostChecks(f Host) []check {
 		one("udp-port", checkUDPPort),
 		one("join-port", checkJoinPort),
 		one("route-overlap", checkOverlap),
+		one("onion-target", checkTargets),
 	}
 }
 
@@ -71,7 +72,7 @@ func judgeModes(h Host, m modes) verdict {
 	case m.dir.Perm()&0o077 != 0:
 		return failure("%s has mode %04o: others may look in", dir, m.dir.Perm()).advise("chmod 0700 %s", dir)
 	case len(m.open) > 0:
-		return warning("others may read %s in %s", strings.Join(m.open, ", "), dir).advise("chmod go= %s/*", dir)
+		return warning("others may read %s in %s", strings.Join(m.open, ", "), dir).advise("cd %s && chmod go= %s; think of who may have read a key", dir, strings.Join(m.open, " "))
 	}
 	return good("%s is for its owner only", dir)
 }

@@ -75,10 +75,14 @@ func readOnionKey(file string, a descriptor.Address) (k descriptor.SecretKey, er
 	if err != nil {
 		return k, err
 	}
-	if k, err = descriptor.ParseSecretKey(text); err == nil && k.Address() != a {
-		err = fmt.Errorf("%s is the key of %s", file, k.Address())
+	k, err = descriptor.ParseSecretKey(text)
+	switch {
+	case err != nil:
+		return k, fmt.Errorf("%s: %w (hint: put a copy of it there, or have another host grant it)", file, err)
+	case k.Address() != a:
+		return k, fmt.Errorf("%s is the key of %s", file, k.Address())
 	}
-	return k, err
+	return k, nil
 }
 
 // at is the directory of an address.

@@ -80,6 +80,13 @@ func TestKeyring(t *testing.T) {
 	if got := r.addresses(); len(got) != 1 || got[0] != a.Address() {
 		t.Errorf("addresses %v", got)
 	}
+	cut := filepath.Join(r.at(c.Address()), secretFile)
+	if err := os.WriteFile(cut, c.File()[:60], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if bad := strings.Join(open().problems(), "\n"); !strings.Contains(bad, cut+": ") || !strings.Contains(bad, "secret key file of 60 bytes") {
+		t.Errorf("problems with a key that was cut off: %s", bad)
+	}
 	if bad := strings.Join(r.problems(), "\n"); len(r.problems()) != 3 || !strings.Contains(bad, "mode 0640") || !strings.Contains(bad, "is the key of "+a.Address().String()) {
 		t.Errorf("problems %s", bad)
 	}

@@ -5,8 +5,8 @@ import (
 )
 
 type metrics struct {
-	addresses, publishing, serving, points, healthy, published prometheus.Gauge
-	posts                                                      *prometheus.CounterVec
+	addresses, publishing, serving, failing, points, healthy, published prometheus.Gauge
+	posts                                                               *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -17,15 +17,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		addresses:  gauge("skein_onion_addresses", "Onion addresses that the cluster serves."),
 		publishing: gauge("skein_onion_publishing", "Onion addresses that this host publishes."),
 		serving:    gauge("skein_onion_hosts", "Hosts whose introduction points belong in the descriptors, as this host sees it."),
+		failing:    gauge("skein_onion_hosts_failing", "Hosts of the onion addresses all of whose targets are unhealthy, as this host sees it."),
 		points:     gauge("skein_onion_points", "Introduction points of this host that have a circuit."),
-		healthy:    gauge("skein_onion_target_healthy", "1 while at least one target of the onion addresses takes connections."),
+		healthy:    gauge("skein_onion_target_healthy", "1 while at least one target of the onion addresses on this host is healthy."),
 		published:  gauge("skein_onion_published_timestamp_seconds", "When clients last found a new descriptor by this host, seconds since the epoch."),
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_onion_descriptors_total", Help: "What became of descriptors: done, failed, unmade, fenced, foreign; refused are those of hosts.",
 		}, []string{"outcome"}),
 	}
 	m.healthy.Set(1)
-	for _, c := range []prometheus.Collector{m.addresses, m.publishing, m.serving, m.points, m.healthy, m.published, m.posts} {
+	for _, c := range []prometheus.Collector{m.addresses, m.publishing, m.serving, m.failing, m.points, m.healthy, m.published, m.posts} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

@@ -331,10 +331,13 @@ func (h *Host) input(v View, settings []state.Onion, duty lease.Duty) policy.Inp
 
 // carryOut has the publishers do what was decided, and shows it.
 func (h *Host) carryOut(d policy.Decision, v View, settings []state.Onion, duty lease.Duty, solo bool) {
-	st := &Status{Hosts: map[cluster.NodeID]HostStatus{}}
+	st := &Status{Hosts: map[cluster.NodeID]HostStatus{}, Check: h.o.Site.check()}
 	for _, m := range v.Members {
 		if r := h.shares.hosts[m.Node]; r != nil {
-			x := HostStatus{Share: r.share, Backends: m.Backends}
+			x := HostStatus{Share: r.share, Backends: m.Backends, Failing: failing(r.share, m.Backends)}
+			if m.Node == h.o.Node {
+				x.Asked = h.services.asked()
+			}
 			if r.err != nil {
 				x.Err = r.err.Error()
 			}
@@ -349,7 +352,7 @@ func (h *Host) carryOut(d policy.Decision, v View, settings []state.Onion, duty 
 			x.Placed, x.Reserve = true, place.Reserve
 			st.Hosts[place.Node] = x
 		}
-		shown := AddressStatus{Onion: settings[i], Keepers: p.Keepers}
+		shown := AddressStatus{Onion: settings[i], Keepers: p.Keepers, PublishedBy: p.Publisher, Awaited: p.Awaited}
 		pub, ok := h.pubs.give(p.Address, order{
 			duty:  lease.Duty{Publisher: h.o.Node, Publishing: p.Publish, ByLease: d.ByLease, Term: d.Term},
 			hosts: h.shares.at(p.Hosts), solo: solo && h.nativeReady(p.Address) && !h.imports.recent(p.Address), network: network, version: version,
@@ -370,6 +373,7 @@ func (h *Host) carryOut(d policy.Decision, v View, settings []state.Onion, duty 
 	h.m.addresses.Set(float64(len(settings)))
 	h.m.publishing.Set(float64(publishing))
 	h.m.serving.Set(float64(st.serving()))
+	h.m.failing.Set(float64(st.failing()))
 }
 
 // solo reports whether tor may publish by itself: this host is the only member.
@@ -442,7 +446,7 @@ func (h *Host) ready() bool {
 
 // share is what this host says of itself.
 func (h *Host) share(settings []state.Onion) publisher.Share {
-	s := publisher.Share{Healthy: h.site.healthy(), Weight: h.site.weight(h.o.Weight())}
+	s := publisher.Share{Healthy: h.site.healthy(), Weight: h.weight()}
 	if h.ready() {
 		for _, a := range h.keys.addresses() {
 			if slices.ContainsFunc(settings, func(x state.Onion) bool { return x.Key == a }) {

@@ -124,7 +124,12 @@ type fakeCluster struct {
 	notes    []event.Kind
 }
 
-func (f *fakeCluster) Onions() []state.Onion { return f.onions }
+func (f *fakeCluster) Onions() []state.Onion {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.onions
+}
+
 func (f *fakeCluster) Onion(a descriptor.Address) state.Onion {
 	return state.Onion{Key: a}
 }
@@ -296,6 +301,47 @@ func TestHost(t *testing.T) {
 			t.Error("drained, and has a weight")
 		}
 	})
+}
+
+// TestImport: the first descriptor of an address that was imported waits for the
+// other host's points, which come with its next share, or for ten seconds.
+func TestImport(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := runHost(t, "127.0.0.1:8080")
+			h.cluster.set(memberOf(t, "n2", cluster.Alive, &h.other))
+			h.SetDuty(lease.Duty{Publisher: "n1", Publishing: true, ByLease: true, Term: 2})
+			h.settle()
+			h.inbox.setNetwork(publisher.Network{}) // without it nobody could publish
+			key := descriptor.NewSecretKey([32]byte{7})
+			if err := h.AddKey(key, true); err != nil {
+				t.Fatal(err)
+			}
+			h.cluster.mu.Lock()
+			h.cluster.onions = append(slices.Clone(h.cluster.onions), state.Onion{Key: key.Address(), Version: 1})
+			h.cluster.mu.Unlock()
+			shows := func(what string, publishing bool, awaited ...cluster.NodeID) {
+				t.Helper()
+				x := h.Status().Addresses[1]
+				if x.Publisher == nil || x.Publisher.Publishing != publishing || !slices.Equal(x.Awaited, awaited) || x.PublishedBy != "n1" {
+					t.Errorf("%s: publisher %+v, named %q, waits for %v; want %t, %v", what, x.Publisher, x.PublishedBy, x.Awaited, publishing, awaited)
+				}
+			}
+			time.Sleep(4 * time.Second) // services change after reloadGap
+			h.settle()
+			shows("imported", false, "n2")
+			if !comes {
+				time.Sleep(6 * time.Second)
+				h.settle()
+				shows("it does not come", true)
+				return
+			}
+			h.other.Serves = append(h.other.Serves, key.Address())
+			h.cluster.set(memberOf(t, "n2", cluster.Alive, &h.other))
+			h.settle()
+			shows("all are there", true)
+		})
+	}
 }
 
 // TestSeveralBackends: a host is left out when all of its backends fail, not

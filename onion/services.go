@@ -203,6 +203,15 @@ func (s *services) instances() []tor.Service {
 	return slices.DeleteFunc(slices.Clone(s.tor.Services()), func(x tor.Service) bool { return !isInstance(x) })
 }
 
+// asked is how many introduction points tor is to keep for the present instance; 0:
+// there is none.
+func (s *services) asked() int {
+	if list := s.instances(); len(list) > 0 {
+		return list[0].IntroPoints
+	}
+	return 0
+}
+
 // addresses are those of the instances, as far as tor made their keys.
 func (s *services) addresses() (list []string) {
 	for _, x := range s.instances() {

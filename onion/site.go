@@ -68,12 +68,24 @@ func (s *site) healthy() bool {
 	return len(s.backends) == 0
 }
 
-// weight is this host's share of the points.
-func (s *site) weight(configured uint32) uint32 {
-	if s.drained.Load() || s.leaving.Load() {
+// weight is this host's share of the points; others wait for those of a host that
+// has one.
+func (h *Host) weight() uint32 {
+	if len(h.o.Site.Targets) == 0 || h.site.drained.Load() || h.site.leaving.Load() {
 		return 0
 	}
-	return configured
+	return h.o.Weight()
+}
+
+// check says what makes a target of this host healthy.
+func (s *Site) check() string {
+	switch {
+	case len(s.Targets) == 0:
+		return ""
+	case s.Mode == proxy.ModeHTTP:
+		return s.Check.String()
+	}
+	return "takes connections; one that hangs does too, and is not noticed"
 }
 
 // socket is where tor passes the clients of the addresses on.

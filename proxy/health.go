@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -35,6 +36,16 @@ func (c *Check) defaults() {
 	if c.Every <= 0 {
 		c.Every = 5 * time.Second
 	}
+}
+
+// String says what a healthy target does in ModeHTTP.
+func (c Check) String() string {
+	c.defaults()
+	status := fmt.Sprintf("%d to %d", c.Low, c.High)
+	if c.Low == c.High {
+		status = strconv.Itoa(c.Low)
+	}
+	return fmt.Sprintf("answers GET %s with status %s within %s", c.Path, status, c.Within)
 }
 
 // check refuses what cannot be asked.

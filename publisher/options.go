@@ -126,5 +126,7 @@ type Status struct {
 	Points    map[cluster.NodeID]int // in the newest descriptors, all together
 	Size      int                    // of the largest, in bytes
 	Fenced    bool
-	Solo      bool // new periods are left to tor
+	// Foreign is when a descriptor of somebody else was last found; zero: never.
+	Foreign time.Time
+	Solo    bool // new periods are left to tor
 }

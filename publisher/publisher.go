@@ -257,6 +257,7 @@ func (r *run) tell(a Action) {
 		r.o.Log.Warn().Uint64("term", uint64(a.Own)).Uint64("later", uint64(a.Later)).Msg("another publisher has a later term")
 		r.report(Report{Fenced: &a})
 	case Foreign:
+		r.state.Foreign = time.Now()
 		r.o.Log.Error().Stringer("period", a.Period).Uint64("revision", a.Revision).Msg("somebody else publishes this address: its key is used elsewhere")
 		r.report(Report{Foreign: &a})
 	}

@@ -37,11 +37,8 @@ type process struct {
 
 // startProcess looks at the program, prepares its files and starts it.
 func (t *Tor) startProcess(ctx context.Context) (*process, error) {
-	path, err := exec.LookPath(t.o.Program)
+	path, err := CheckProgram(ctx, t.o.Program)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	if err := checkVersion(ctx, path); err != nil {
 		return nil, err
 	}
 	o := t.services.options()

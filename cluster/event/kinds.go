@@ -162,7 +162,7 @@ func KindTable() []KindInfo {
 		},
 		{KindPublishFenced, Fact, "the publisher", "a publisher of a later term is at work", PublishFenced{Address: onion, Term: 7, Later: 8}},
 		{
-			KindPublishForeign, Fact, "the publisher", "the address's key is used outside of the cluster",
+			KindPublishForeign, Fact, "the publisher", "somebody outside of the cluster who has the address's key published with a higher revision",
 			PublishForeign{Address: onion, Revision: 5_700_000_000, Dir: "0123456789ABCDEF0123456789ABCDEF01234567"},
 		},
 		{

@@ -2,6 +2,7 @@ package fakeonion
 
 import (
 	"context"
+	"strings"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
@@ -19,23 +20,27 @@ func (Backend) Onion(context.Context) (api.Onion, error) {
 	return api.Onion{
 		Tor: api.OnionTor{Enabled: true, State: "ready", Version: "0.4.9.11", Bootstrap: 100},
 		Addresses: []api.OnionAddress{{
-			Address: Address, Version: 1, Clients: []string{}, Keepers: []cluster.NodeID{"n1", "n2"}, Key: true, Publishing: true, Term: 7,
+			Address: Address, Version: 1, Clients: []string{}, Keepers: []cluster.NodeID{"n1", "n2"}, Key: true, Publisher: "n1", Publishing: true, Term: 7,
 			Points: map[cluster.NodeID]int{"n1": 3, "n2": 3},
 		}},
 		Hosts: []api.OnionHost{
-			{Node: "n1", Health: cluster.Alive, Address: Address, Weight: 100, Points: 3, Healthy: true, Serving: true, Keys: 1},
+			{Node: "n1", Health: cluster.Alive, Address: Address, Weight: 100, Points: 3, Asked: 4, Healthy: true, Serving: true, Keys: 1},
 			{
 				Node: "n2", Health: cluster.Alive, Address: Address, Weight: 100, Points: 3,
 				Backends: []api.OnionBackend{{Name: "127.0.0.1:8080"}, {Name: "unix:/run/app"}},
 			},
 			{Node: "n3", Health: cluster.Suspect, Address: Address, Points: 3},
 		},
+		Check:    "answers GET / with status 100 to 499 within 5s",
 		Problems: []string{},
 	}, nil
 }
 
-// AddOnion says that Address was added.
-func (Backend) AddOnion(context.Context, string, api.OnionRequest) (api.OnionChanged, error) {
+// AddOnion says that Address was added, unless its key is one that was cut off.
+func (Backend) AddOnion(_ context.Context, _ string, req api.OnionRequest) (api.OnionChanged, error) {
+	if strings.HasPrefix(string(req.KeyFile), "cut off") {
+		return api.OnionChanged{}, api.Errorf(api.CodeInvalidRequest, "not a key: secret key file of 60 bytes, need 96")
+	}
 	return api.OnionChanged{Address: Address, Version: 1}, nil
 }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ type Host struct {
 	// without a descriptor.
 	Service descriptor.Address
 	Serves  []descriptor.Address
-	Weight  uint32 // 0: drained
+	Weight  uint32 // 0: drained, or serves nothing
 	Points  int    // with a circuit
 	// Failing says that none of its backends takes connections.
 	Failing bool
@@ -59,7 +60,13 @@ type Decision struct {
 // Placement is the part of a decision about one address.
 type Placement struct {
 	Address descriptor.Address
-	Publish bool
+	// Publisher is who publishes it, as far as is known here, Publish that it is
+	// this host, which does so once nobody is Awaited any more.
+	Publisher cluster.NodeID
+	Publish   bool
+	// Awaited are the hosts whose points a first descriptor is to have and that
+	// have none for the address yet.
+	Awaited []cluster.NodeID
 	// Keepers are the living hosts that could publish it at once.
 	Keepers []cluster.NodeID
 	// Hosts are those whose points belong in its descriptor, in the order of
@@ -84,6 +91,7 @@ type Probe struct {
 type Policy struct {
 	probes  map[cluster.NodeID]probe
 	awaited awaited
+	first   map[descriptor.Address]time.Duration // when each address was first seen
 }
 
 // probe is what is known of a suspected host.
@@ -105,10 +113,16 @@ const (
 	// awaitTime is how long a share that was not read keeps its host's place as
 	// the publisher.
 	awaitTime = time.Minute
+	// gatherTime is how long the first descriptor of an address waits at most for
+	// hosts that have no points for it yet: who fetched it before goes to those that
+	// it lists alone, for hours.
+	gatherTime = 10 * time.Second
 )
 
 // New returns a policy that has asked nobody yet.
-func New() *Policy { return &Policy{probes: map[cluster.NodeID]probe{}} }
+func New() *Policy {
+	return &Policy{probes: map[cluster.NodeID]probe{}, first: map[descriptor.Address]time.Duration{}}
+}
 
 // Decide says what to do now.
 func (p *Policy) Decide(in Input) Decision {
@@ -121,9 +135,58 @@ func (p *Policy) Decide(in Input) Decision {
 	d.Probes = p.probe(in)
 	for _, a := range in.Addresses {
 		list := keepers(in.Hosts, a)
-		d.Addresses = append(d.Addresses, Placement{Address: a, Publish: publishes(in, list, known), Keepers: names(list), Hosts: p.places(in, a)})
+		x := Placement{Address: a, Publisher: publisher(in, list, known), Keepers: names(list), Hosts: p.places(in, a), Awaited: p.gather(in, a)}
+		x.Publish = len(x.Awaited) == 0 && publishes(in, list, known)
+		d.Addresses = append(d.Addresses, x)
 	}
+	maps.DeleteFunc(p.first, func(a descriptor.Address, _ time.Duration) bool { return !slices.Contains(in.Addresses, a) })
 	return d
+}
+
+// gather names the hosts for which the first descriptor of an address waits: those
+// that are alive, serve something and have no points for it yet. It does not wait
+// for points that would be left out.
+func (p *Policy) gather(in Input, a descriptor.Address) (missing []cluster.NodeID) {
+	since, known := p.first[a]
+	if !known {
+		since = in.Now
+		p.first[a] = since
+	}
+	if in.Now-since >= gatherTime {
+		return nil
+	}
+	for _, h := range in.Hosts {
+		alive := h.Node == in.Self || h.Health == cluster.Alive
+		if alive && h.Weight > 0 && !h.Failing && (h.Points == 0 || !slices.Contains(h.Serves, a)) {
+			missing = append(missing, h.Node)
+		}
+	}
+	if len(missing) == 0 {
+		p.first[a] = in.Now - gatherTime // who comes later is not waited for
+	}
+	return missing
+}
+
+// publisher names the host that publishes an address with these keepers, or is
+// about to; empty if that is not known.
+func publisher(in Input, list []Host, known bool) cluster.NodeID {
+	duty := in.Duty.Publisher
+	switch {
+	case publishes(in, list, known):
+		return in.Self
+	case in.Large, slices.ContainsFunc(list, func(h Host) bool { return h.Node == duty }):
+		return duty
+	case !known || duty == "" || len(list) == 0:
+		return ""
+	}
+	return best(list).Node
+}
+
+// best is the keeper that publishes if whoever has the duty cannot.
+func best(list []Host) Host {
+	return slices.MinFunc(list, func(a, b Host) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Node, b.Node))
+	})
 }
 
 // publishTerm is the term under which this host publishes or would: that of its
@@ -169,10 +232,7 @@ func publishes(in Input, list []Host, known bool) bool {
 	case !known || in.Duty.Publisher == "" || has(in.Duty.Publisher):
 		return false
 	}
-	best := slices.MinFunc(list, func(a, b Host) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Node, b.Node))
-	})
-	return best.Node == in.Self
+	return best(list).Node == in.Self
 }
 
 // keepers are the living hosts that could publish an address at once.

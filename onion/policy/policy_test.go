@@ -224,3 +224,74 @@ func TestProbesAreFew(t *testing.T) {
 		t.Errorf("then %v", got)
 	}
 }
+
+// TestFirstDescriptorIsWhole: the first descriptor of an address waits for the
+// points of all hosts that are alive, ten seconds at most; nothing later does.
+func TestFirstDescriptorIsWhole(t *testing.T) {
+	host := func(n cluster.NodeID, serves ...descriptor.Address) Host {
+		return Host{Node: n, Health: cluster.Alive, Known: true, Weight: 100, Points: 3, Serves: serves, Keys: []descriptor.Address{key, other}}
+	}
+	fresh := func() Input {
+		in := Input{
+			Self: "n1", Now: time.Hour, Duty: lease.Duty{Publisher: "n1", Publishing: true}, Addresses: []descriptor.Address{key},
+			Hosts: []Host{host("n1", key), host("n2"), host("n3"), host("n4"), host("n5"), host("n6"), host("n7", key)},
+		}
+		in.Hosts[3].Weight = 0 // drained, or serves nothing
+		in.Hosts[4].Failing = true
+		in.Hosts[5].Health = cluster.Suspect
+		in.Hosts[6].Points = 0
+		return in
+	}
+	p, in := New(), fresh()
+	step := func(what string, passed time.Duration, publishes bool, awaited ...cluster.NodeID) {
+		t.Helper()
+		in.Now += passed
+		x := p.Decide(in).Addresses[0]
+		if x.Publish != publishes || !reflect.DeepEqual(x.Awaited, awaited) || x.Publisher != "n1" {
+			t.Errorf("%s: publishes %t as %s, awaits %v, want %t, %v", what, x.Publish, x.Publisher, x.Awaited, publishes, awaited)
+		}
+	}
+	step("imported", 0, false, "n2", "n3", "n7")
+	in.Hosts[1].Serves = in.Hosts[0].Serves
+	in.Hosts[6].Points = 3
+	step("two are there", time.Second, false, "n3")
+	in.Hosts[2].Serves = in.Hosts[0].Serves
+	step("all are there", time.Second, true)
+	in.Hosts[1].Serves = nil
+	step("one has no points any more", time.Second, true)
+
+	p, in = New(), fresh()
+	step("imported", 0, false, "n2", "n3", "n7")
+	step("nobody comes", gatherTime-1, false, "n2", "n3", "n7")
+	step("long enough", 1, true)
+	in.Addresses = nil
+	p.Decide(in)
+	in.Addresses = []descriptor.Address{key}
+	step("removed, and served again", 0, false, "n2", "n3", "n7")
+}
+
+// TestPublisherIsNamed: every host names the same one, as far as it can know.
+func TestPublisherIsNamed(t *testing.T) {
+	keeper := func(n cluster.NodeID, priority uint32) Host {
+		return Host{Node: n, Priority: priority, Health: cluster.Alive, Known: true, Keys: []descriptor.Address{key}}
+	}
+	without := Host{Node: "n1", Health: cluster.Alive, Known: true}
+	for _, c := range []struct {
+		name  string
+		duty  cluster.NodeID
+		hosts []Host
+		want  cluster.NodeID
+	}{
+		{"has duty and key", "n2", []Host{without, keeper("n2", 10), keeper("n3", 5)}, "n2"},
+		{"has no key, others stand in", "n1", []Host{without, keeper("n2", 10), keeper("n3", 5)}, "n3"},
+		{"nobody has a key", "n1", []Host{without}, ""},
+		{"nobody has the duty", "", []Host{without, keeper("n2", 10)}, ""},
+	} {
+		for _, self := range c.hosts {
+			in := Input{Self: self.Node, Duty: lease.Duty{Publisher: c.duty, Publishing: c.duty == self.Node}, Hosts: c.hosts, Addresses: []descriptor.Address{key}}
+			if got := New().Decide(in).Addresses[0].Publisher; got != c.want {
+				t.Errorf("%s: %s says %q, want %q", c.name, self.Node, got, c.want)
+			}
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,9 @@ import (
 // maxKeyFile bounds a key file that is read.
 const maxKeyFile = 4096
 
+// verifyTime is above what the daemon gives each directory.
+const verifyTime = 20 * time.Second
+
 func onionCommand(a *cli.App) *cobra.Command {
 	return cli.Group("onion", "Onion addresses that every host serves",
 		onionStatus(a), onionInit(a), onionImport(a), onionExport(a), onionGrant(a), onionClients(a),
@@ -29,6 +33,9 @@ func onionCommand(a *cli.App) *cobra.Command {
 func onionStatus(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "The addresses, who publishes them, and what each host contributes", Args: cli.Exactly(0, ""),
+		Long: "Introduction points are counted three times: asked for is what a host's tor is to\n" +
+			"keep, standing are those of them that have a circuit now, and POINTS are those in the\n" +
+			"newest descriptor, which clients find; only the publisher knows these.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				o, raw, err := cli.Fetch[api.Onion](ctx, c, "/v1/onion")
@@ -44,6 +51,9 @@ func onionStatus(a *cli.App) *cobra.Command {
 				for _, h := range o.Hosts {
 					a.Note("%s", hostLine(h))
 				}
+				if o.Check != "" {
+					a.Note("a target of this host is healthy if it %s", o.Check)
+				}
 				a.Note("tor %s", torLine(o.Tor))
 				for _, p := range o.Problems {
 					a.Note("problem: %s", p)
@@ -55,7 +65,7 @@ func onionStatus(a *cli.App) *cobra.Command {
 }
 
 func addressTable(o api.Onion, f cli.Form) cli.Table {
-	t := cli.Table{Head: []string{"ADDRESS", "KEY", "PUBLISHING", "PUBLISHED", "POINTS", "KEEPERS", "CLIENTS"}}
+	t := cli.Table{Head: []string{"ADDRESS", "KEY", "PUBLISHER", "PUBLISHED", "POINTS", "KEEPERS", "CLIENTS"}}
 	for _, x := range o.Addresses {
 		published, points := cli.Unknown, []string{}
 		if x.PublishedAt != nil {
@@ -65,24 +75,36 @@ func addressTable(o api.Onion, f cli.Form) cli.Table {
 			points = append(points, string(n)+":"+strconv.Itoa(c))
 		}
 		slices.Sort(points)
-		publishing := cli.YesNo(x.Publishing)
-		switch {
-		case x.Fenced:
-			publishing = "fenced"
-		case x.Solo:
-			publishing = "by tor"
-		}
 		clients := "all"
 		if len(x.Clients) > 0 {
 			clients = cli.Joined(x.Clients)
 		}
-		t.Add(x.Address, cli.YesNo(x.Key), publishing, published, cli.Joined(points), cli.Joined(x.Keepers), clients)
+		t.Add(x.Address, cli.YesNo(x.Key), publisherOf(x), published, cli.Joined(points), cli.Joined(x.Keepers), clients)
 	}
 	return t
 }
 
+// publisherOf names who publishes an address, and what it does about it if that is
+// this host.
+func publisherOf(x api.OnionAddress) string {
+	name := cli.OrDash(x.Publisher)
+	switch {
+	case len(x.Awaited) > 0:
+		return name + ", once " + cli.Joined(x.Awaited) + " has points"
+	case x.Fenced:
+		return name + ", fenced: another has a later term"
+	case x.Solo:
+		return name + ", by tor"
+	}
+	return name
+}
+
 func hostLine(h api.OnionHost) string {
-	words := []string{string(h.Node), string(h.Health), fmt.Sprintf("weight %d, %s", h.Weight, cli.Plural(h.Points, "point"))}
+	points := cli.Plural(h.Points, "point") + " standing"
+	if h.Asked > 0 {
+		points += fmt.Sprintf(" of %d asked for", h.Asked)
+	}
+	words := []string{string(h.Node), string(h.Health), fmt.Sprintf("weight %d, %s", h.Weight, points)}
 	switch {
 	case h.Address == "":
 		words = append(words, "serves nothing")
@@ -159,43 +181,99 @@ func onionInit(a *cli.App) *cobra.Command {
 func onionImport(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "import FILE", Short: "Serve the address of an existing key", Args: cli.Exactly(1, "FILE"),
-		Long: "FILE is tor's hs_ed25519_secret_key, or - for standard input. First stop the tor that\n" +
-			"served the address: two that publish it keep replacing each other's descriptors.",
+		Long: "FILE is tor's hs_ed25519_secret_key, a directory that has one, or - for standard\n" +
+			"input. First stop the tor that served the address, or clients go on finding its\n" +
+			"descriptors.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := readKeyFile(args[0])
+			name, text, err := readKeyFile(a, args[0])
 			if err != nil {
 				return err
 			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				o, err := c.AddOnion(ctx, api.OnionRequest{KeyFile: text})
 				if err != nil {
-					return err
+					return fmt.Errorf("%s: %w", name, err)
 				}
 				if a.Output != "json" && a.Output != "jsonl" {
 					fmt.Fprintln(a.Out, o.Address)
 				}
-				return changed(a, o, "imported; only this host has its key: `skein onion grant %s NODE`", o.Address)
+				if others := otherKeepers(ctx, c, o); len(others) > 0 {
+					return changed(a, o, "imported; %s also %s its key", cli.Joined(others), map[bool]string{true: "has", false: "have"}[len(others) == 1])
+				}
+				return changed(a, o, "imported; no other host that is alive has its key: `skein onion grant %s NODE`", o.Address)
 			})
 		},
 	}
 }
 
-func readKeyFile(name string) ([]byte, error) {
-	in := os.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
+// Others show within a gossip of the address being set that they have its key.
+const (
+	keepersTime = 3 * time.Second
+	keepersPoll = 250 * time.Millisecond
+)
+
+// otherKeepers are the hosts that have the key of an address beside the one that
+// took it now.
+func otherKeepers(ctx context.Context, c *api.Client, changed api.OnionChanged) []cluster.NodeID {
+	ctx, cancel := context.WithTimeout(ctx, keepersTime)
+	defer cancel()
+	for {
+		o, err := c.Onion(ctx)
 		if err != nil {
-			return nil, cli.Usagef("key file: %s", err)
+			return nil
 		}
-		defer f.Close()
-		in = f
+		for _, x := range o.Addresses {
+			others := slices.DeleteFunc(slices.Clone(x.Keepers), func(n cluster.NodeID) bool { return n == o.Node })
+			if x.Address == changed.Address && len(others) > 0 {
+				return others
+			}
+		}
+		if !slices.ContainsFunc(o.Hosts, func(h api.OnionHost) bool { return h.Node != o.Node && h.Health == cluster.Alive }) {
+			return nil // nobody else could
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(keepersPoll):
+		}
 	}
+}
+
+// secretKeyFile is how tor names the key of a service in its directory.
+const secretKeyFile = "hs_ed25519_secret_key"
+
+// readKeyFile reads a key, of which it returns the name for people.
+func readKeyFile(a *cli.App, name string) (string, []byte, error) {
+	if name == "-" {
+		text, err := readKey("standard input", os.Stdin)
+		return "standard input", text, err
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		name = filepath.Join(name, secretKeyFile)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return name, nil, cli.Usagef("key file: %s", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return name, nil, cli.Usagef("key file: %s", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 && info.Mode().IsRegular() {
+		a.Note("warning: others may read %s, mode %04o: whoever did can take over the address; chmod 600 it", name, info.Mode().Perm())
+	}
+	text, err := readKey(name, f)
+	return name, text, err
+}
+
+func readKey(name string, in io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxKeyFile+1))
 	if err != nil {
 		return nil, cli.Usagef("key file: %s", err)
 	}
 	if len(text) == 0 || len(text) > maxKeyFile {
-		return nil, cli.Usagef("key file: %d bytes or more are not a key of tor", len(text))
+		return nil, cli.Usagef("key file: %s has %d bytes or more, which is not a key of tor", name, len(text))
 	}
 	return text, nil
 }
@@ -214,7 +292,7 @@ func onionExport(a *cli.App) *cobra.Command {
 				if err := os.Mkdir(args[1], 0o700); err != nil {
 					return cli.Failf(cli.ExitFailed, "export: %s", err)
 				}
-				for name, text := range map[string][]byte{"hs_ed25519_secret_key": k.KeyFile, "hostname": []byte(k.Address + "\n")} {
+				for name, text := range map[string][]byte{secretKeyFile: k.KeyFile, "hostname": []byte(k.Address + "\n")} {
 					if err := os.WriteFile(filepath.Join(args[1], name), text, 0o600); err != nil {
 						return cli.Failf(cli.ExitFailed, "export: %s", err)
 					}
@@ -287,8 +365,9 @@ func onionClients(a *cli.App) *cobra.Command {
 func onionVerify(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify ADDRESS", Short: "Ask every directory for the descriptor that clients find", Args: cli.Exactly(1, "ADDRESS"),
+		Long: "A directory has 15 s to answer, so this may take as long.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+			return patiently(a, cmd.Context(), verifyTime, func(ctx context.Context, c *api.Client) error {
 				v, err := c.VerifyOnion(ctx, args[0])
 				if err != nil {
 					return err
