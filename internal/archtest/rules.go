@@ -111,7 +111,7 @@ var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit"
 var rooms = map[string][]string{
 	"backend":         {"api", "backend/convert", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/convert": {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
-	"doctor":          {"api", "config", "coord", "coord/join", "eventlog", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "tor"},
+	"doctor":          {"api", "config", "coord", "coord/join", "eventlog", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
 	"offline":         {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
 	// What a host does as a member and as the holder.
