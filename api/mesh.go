@@ -19,6 +19,9 @@ type Mesh struct {
 	PublicKey     string     `json:"public_key"`
 	NextPublicKey string     `json:"next_public_key"`
 	NextAt        *time.Time `json:"next_at"`
+	// RotateError says why the last change of key since the start was given up;
+	// empty: it was not.
+	RotateError string `json:"rotate_error"`
 	// NAT is set when the others see this host at another address than it
 	// has; PublicEndpoint is where they see it, empty: not known.
 	NAT            bool       `json:"nat"`
@@ -69,9 +72,12 @@ type MeshPeer struct {
 // that is under way.
 type Rotated struct {
 	Header
-	PublicKey     string    `json:"public_key"`      // in use, base64
-	NextPublicKey string    `json:"next_public_key"` // base64
-	At            time.Time `json:"at"`              // of the change
+	PublicKey     string `json:"public_key"`      // in use, base64
+	NextPublicKey string `json:"next_public_key"` // base64
+	// At is when the change takes place, or before; while no other host is known
+	// to have the next key it waits until Until, and is given up then.
+	At    time.Time `json:"at"`
+	Until time.Time `json:"until"`
 }
 
 // RemoveRequest is the body of POST /v1/members/{node}/remove.

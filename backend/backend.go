@@ -118,7 +118,7 @@ func New(o Options) *Backend {
 	b := &Backend{
 		checks: newLogChecks(self, o.Log, hash, o.Logger),
 		meshes: &meshes{
-			self: self, listen: o.Config.Mesh.Listen.String(), autoMTU: func() bool { return o.Live().MTU == 0 }, device: o.Mesh, view: view,
+			self: self, listen: o.Config.Mesh.Listen.String(), autoMTU: func() bool { return o.Live().MTU == 0 }, device: o.Mesh, view: view, own: o.Own,
 		},
 		leases: &leases{
 			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, coord: o.Coord, record: o.Recorder, remote: o.Forward,

@@ -14,6 +14,8 @@ type Own interface {
 	Leave(ctx context.Context, actor string) (api.Left, error)
 	// RotateKey announces a new WireGuard key.
 	RotateKey(ctx context.Context, actor string) (api.Rotated, error)
+	// RotateError says why the last change of key was given up, if it was.
+	RotateError() string
 }
 
 // members changes who is in the mesh, and under which key.

@@ -28,6 +28,7 @@ type meshes struct {
 	autoMTU func() bool
 	device  Device
 	view    func() *coord.View
+	own     Own
 }
 
 func (m *meshes) summary(v *coord.View) api.MeshSummary {
@@ -57,7 +58,7 @@ func (m *meshes) Mesh(context.Context) (api.Mesh, error) {
 	v := m.view()
 	out := api.Mesh{
 		MeshSummary: m.summary(v), MTU: m.device.MTU(), MTUAuto: m.autoMTU(),
-		PublicKey: keyText(m.device.Key()), NAT: v.NAT, Peers: []api.MeshPeer{},
+		PublicKey: keyText(m.device.Key()), NAT: v.NAT, RotateError: m.own.RotateError(), Peers: []api.MeshPeer{},
 	}
 	if v.PublicEndpoint.IsValid() {
 		out.PublicEndpoint = v.PublicEndpoint.String()

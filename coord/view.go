@@ -76,6 +76,9 @@ type MemberView struct {
 	// Observed are endpoints at which other hosts see that host, at most 3,
 	// none of them announced by itself; the latest first.
 	Observed []netip.AddrPort
+	// Flaps are the two endpoints between which that host goes back and forth, as
+	// this host sees it; none: it does not.
+	Flaps []netip.AddrPort
 	// Stale says that nothing was heard of that host for 5 minutes.
 	Stale bool
 	// Skew is how far that host's clock is ahead of this one, to the second;

@@ -102,6 +102,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 		mv.Share, mv.Backends = v.shares.Of(m.Node)
 	}
 	mv.RTT, mv.Incompatible, mv.PathMTU, mv.Observed = p.rtt.Mean(), p.compat.why, p.path.Proven(), v.endpoints.Observed(m)
+	mv.Flaps = v.endpoints.Flaps(m, now)
 	// In a large cluster hosts hear each other rarely.
 	mv.Stale = now-p.lastSign(v.health) >= staleAfter && mv.Health != cluster.Alive
 	off, ok := p.skewed(v.net, now)

@@ -160,6 +160,20 @@ func CutOff(v *coord.View, uptime time.Duration) string {
 	return perhapsRemoved
 }
 
+// judgeEndpoints finds keys that are seen at two places in turn.
+func judgeEndpoints(f Cluster) verdict {
+	var list []verdict
+	for _, m := range f.View.Members {
+		if len(m.Flaps) != 2 {
+			continue
+		}
+		list = append(list, warning("%s is seen at %s and at %s in turn", m.Node, m.Flaps[0], m.Flaps[1]).
+			advise("this key may be in use elsewhere: rotate it, `skein mesh rotate` on %s. Whoever has it may have the rest of the state directory: "+
+				"then `skein remove` the host and let it join anew. A host with two uplinks is seen so as well: name both in its mesh.advertise", m.Node))
+	}
+	return worse(list, good("no key is seen at two places in turn"))
+}
+
 func judgeMTU(f Cluster) verdict {
 	if f.MTU == 0 {
 		return skipped("the device says no MTU")
@@ -341,6 +355,7 @@ func clusterChecks(f Cluster, kernelClock func() verdict) []check {
 	return []check{
 		one(groupHost, "clock-sync", func(f Cluster) verdict { return judgeClock(f, kernelClock()) }),
 		one(groupMesh, "mtu", judgeMTU),
+		one(groupMesh, "endpoints", judgeEndpoints),
 		later(groupMesh, "peers-both-ways", judgePeers),
 		later(groupHost, "tor", judgeTor),
 		one(groupCluster, "sponsors", judgeSponsors),

@@ -112,6 +112,9 @@ func TestJudges(t *testing.T) {
 			f.Uptime, f.View.Members[1].Heard, f.View.Members[2].Heard = aloneTime, false, false
 		}, "peers-both-ways", api.VerdictWarn, "n2 is silent; n3 is silent"},
 		{"one never heard", func(f *Cluster) { f.View.Members[1].Heard = false }, "peers-both-ways", api.VerdictWarn, "n2 is silent"},
+		{"one key at two places", func(f *Cluster) {
+			f.View.Members[1].Flaps = []netip.AddrPort{netip.MustParseAddrPort("192.0.2.2:51820"), netip.MustParseAddrPort("198.51.100.9:4000")}
+		}, "endpoints", api.VerdictWarn, "n2 is seen at 192.0.2.2:51820 and at 198.51.100.9:4000 in turn"},
 		{"black hole", func(f *Cluster) { f.View.Members[1].PathMTU = 1320 }, "mtu", api.VerdictWarn, "n2 gets packets of 1320 bytes only"},
 		{"own clock", func(f *Cluster) { f.View.Clock.Offset = -3 * time.Minute }, "clock-sync", api.VerdictFail, "3m0s away"},
 		{"own clock a little", func(f *Cluster) { f.View.Clock.Offset = 3 * time.Second }, "clock-sync", api.VerdictWarn, "3s away"},

@@ -94,15 +94,18 @@ type Own struct {
 	epoch    uint64      // of that announcement
 	forked   atomic.Bool // others hold another announcement of the same epoch
 	rotation *rotation   // nil: none under way
+	gaveUp   atomic.Pointer[string]
 	renewTry time.Time   // not before
 	left     atomic.Bool // nothing is announced any more
 }
 
 // NewOwn returns an Own that does nothing until Run runs.
 func NewOwn(o OwnOptions) *Own {
-	return &Own{
+	s := &Own{
 		o: o, id: o.Identity, asks: make(chan func(context.Context)), said: o.Said, saidAt: time.Now(), epoch: o.Epoch,
 	}
+	s.gaveUp.Store(new(""))
+	return s
 }
 
 // Forked reports that the others hold another announcement of this host with the

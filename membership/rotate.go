@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/mesh/topo"
@@ -21,10 +23,10 @@ import (
 //
 //  1. The new key is written down beside the old one.
 //  2. It is announced as the next one. Peers add it without addresses.
-//  3. Once every peer that is alive knows, the new key replaces the old one on
-//     disk, then in the device, which at once begins a handshake with every
-//     peer, and then it is announced. Peers move the addresses when they see
-//     the handshake, or hear of it.
+//  3. Once every peer that is not dead knows, or after a while one of them, the
+//     new key replaces the old one on disk, then in the device, which at once
+//     begins a handshake with every peer, and then it is announced. Peers move
+//     the addresses when they see the handshake, or hear of it.
 //
 // A daemon that starts after step 1 or 2 announces its old key, which takes
 // back step 2; after step 3 it starts with the new key, which every peer knows
@@ -41,11 +43,59 @@ const (
 	rotateEach  = 100 * time.Millisecond
 )
 
+// rotateFor is how long a change waits for a single host that knows the next key,
+// before it is given up. While somebody else uses the present key, the moment when
+// the change is needed most, hosts fall silent for seconds again and again.
+const rotateFor = 5 * time.Minute
+
 // rotation is a change of key that was announced.
 type rotation struct {
 	key   [32]byte
 	at    time.Time
+	until time.Time // given up then
 	actor string
+	// knows are the hosts that have the announcement: what they once had they
+	// keep, however silent they are afterwards.
+	knows map[cluster.NodeID]bool
+}
+
+// step is what becomes of a change of key at a time.
+type step int
+
+const (
+	stay   step = iota // the present key
+	change             // to the next one
+	giveUp
+)
+
+// next decides how the change goes on at now; members are those of the view, self
+// among them. It waits for every host that is not dead, from r.at on for one only,
+// which tells the others. waiting are the hosts that are not known to know.
+func (r *rotation) next(self cluster.NodeID, members []coord.MemberView, now time.Time) (s step, waiting []string) {
+	others, known := 0, 0
+	// A view of before the announcement says nothing about who has that.
+	told := slices.ContainsFunc(members, func(m coord.MemberView) bool {
+		return m.Node == self && string(m.NextWG) == string(r.key[:])
+	})
+	for _, m := range members {
+		if m.Node == self {
+			continue
+		}
+		others++
+		switch r.knows[m.Node] = r.knows[m.Node] || told && m.Synced; {
+		case r.knows[m.Node]:
+			known++
+		case m.Health != cluster.Dead:
+			waiting = append(waiting, string(m.Node))
+		}
+	}
+	switch {
+	case (known > 0 || told && others == 0) && (len(waiting) == 0 || !now.Before(r.at)):
+		return change, waiting
+	case !now.Before(r.until):
+		return giveUp, waiting
+	}
+	return stay, waiting
 }
 
 // begin announces a new key, or returns the change that is under way.
@@ -54,17 +104,14 @@ func (s *Own) begin(ctx context.Context, actor string) (api.Rotated, error) {
 		return api.Rotated{}, api.Errorf(api.CodeConflict, "%s has left the cluster", s.id.Node)
 	}
 	if s.rotation == nil {
-		others := s.others()
-		if len(others) > 0 && len(s.o.Alive()) == 0 {
-			return api.Rotated{}, api.Errorf(api.CodeConflict, "no other host is alive: they would not learn of the new key").
-				WithHint("see `skein members`")
-		}
 		key, err := join.StageWGKey(s.o.StateDir, s.id)
 		if err != nil {
 			return api.Rotated{}, fmt.Errorf("rotate key: %w", err)
 		}
-		lead := max(rotateLead, rotateBeats*s.o.Heartbeat, time.Duration(len(others))*rotateEach)
-		s.rotation = &rotation{key: key, at: time.Now().Add(lead).Truncate(time.Second), actor: actor}
+		lead := max(rotateLead, rotateBeats*s.o.Heartbeat, time.Duration(len(s.others()))*rotateEach)
+		at := time.Now().Add(lead).Truncate(time.Second)
+		s.rotation = &rotation{key: key, at: at, until: at.Add(rotateFor), actor: actor, knows: make(map[cluster.NodeID]bool)}
+		s.gaveUp.Store(new(""))
 		about, err := s.about()
 		if err == nil {
 			err = s.announce(ctx, about)
@@ -79,8 +126,36 @@ func (s *Own) begin(ctx context.Context, actor string) (api.Rotated, error) {
 		PublicKey:     base64.StdEncoding.EncodeToString(s.id.WGPub[:]),
 		NextPublicKey: base64.StdEncoding.EncodeToString(s.rotation.key[:]),
 		At:            s.rotation.at.UTC(),
+		Until:         s.rotation.until.UTC(),
 	}, nil
 }
+
+// rotate carries out an announced change once the peers know the key. Hosts that
+// do not answer learn it from the others, so at least one must know it.
+func (s *Own) rotate(ctx context.Context) error {
+	r := s.rotation
+	if r == nil {
+		return nil
+	}
+	switch next, waiting := r.next(s.id.Node, s.o.Coord.View().Members, time.Now()); next {
+	case change:
+		return s.switchKey(ctx, r)
+	case giveUp:
+		s.keepKey(fmt.Errorf("no other host is known to have the next one, waited for until %s: %s",
+			r.until.UTC().Format(time.RFC3339), cmp.Or(strings.Join(waiting, ", "), "none is alive")))
+	}
+	return nil
+}
+
+// keepKey ends a change: the next announcement takes it back.
+func (s *Own) keepKey(why error) {
+	s.rotation = nil
+	s.gaveUp.Store(new(why.Error()))
+	s.o.Logger.Error().Err(why).Msg("key not changed")
+}
+
+// RotateError says why the last change of key was given up; empty: it was not.
+func (s *Own) RotateError() string { return *s.gaveUp.Load() }
 
 // others lists the other members that did not leave.
 func (s *Own) others() []cluster.NodeID {
@@ -93,42 +168,12 @@ func (s *Own) others() []cluster.NodeID {
 	return out
 }
 
-// rotate carries out an announced change once the peers know the key. Hosts that
-// do not answer learn it from the others, so at least one must know it.
-func (s *Own) rotate(ctx context.Context) error {
-	r := s.rotation
-	if r == nil {
-		return nil
-	}
-	var known int
-	var waiting []string
-	for _, m := range s.o.Coord.View().Members {
-		switch {
-		case m.Node == s.id.Node || m.Health != cluster.Alive:
-		case m.Synced:
-			known++
-		default:
-			waiting = append(waiting, string(m.Node))
-		}
-	}
-	if len(waiting) > 0 && time.Now().Before(r.at) {
-		return nil
-	}
-	if known == 0 && len(s.others()) > 0 {
-		s.rotation = nil // the next announcement takes it back
-		s.o.Logger.Error().Str("waiting", strings.Join(waiting, ",")).Msg("key not changed: no other host knows the next one")
-		return nil
-	}
-	return s.switchKey(ctx, r)
-}
-
 // switchKey replaces the key by the next one. Once it is on disk there is no way
 // back: an error ends the daemon, and the next start uses the new key.
 func (s *Own) switchKey(ctx context.Context, r *rotation) error {
 	id, err := join.PromoteWGKey(s.o.StateDir, s.id)
 	if err != nil {
-		s.rotation = nil
-		s.o.Logger.Error().Err(err).Msg("key not changed")
+		s.keepKey(err)
 		return nil
 	}
 	s.id, s.rotation = id, nil

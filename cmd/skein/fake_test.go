@@ -46,6 +46,7 @@ type fakeCluster struct {
 	holder   cluster.NodeID
 	ready    bool
 	wanted   *api.VotersRequest
+	rotated  int // looks at a change of key, one more; 0: none is under way
 	notYet   int // submits refused with no_holder before one is taken
 	jobs     map[job.ID]api.Job
 	keys     map[string]job.Spec
@@ -219,6 +220,24 @@ func (f *fakeCluster) Knows(node cluster.NodeID) bool {
 }
 
 func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {
+	m := fakeMesh()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.rotated == 0:
+	case f.state == api.StateDegraded:
+		m.RotateError = "no other host is known to have the next one, waited for until 2026-01-02T03:09:35Z: n1, n3"
+	case f.rotated < 3: // under way for two looks
+		f.rotated++
+		m.NextPublicKey, m.NextAt = "bmV3", new(fakeNow.Add(30*time.Second))
+	default:
+		f.rotated = 0
+		m.PublicKey = "bmV3"
+	}
+	return m, nil
+}
+
+func fakeMesh() api.Mesh {
 	return api.Mesh{
 		MeshSummary: api.MeshSummary{Backend: "kernel", Interface: "skein0", Address: "10.86.0.2", PeerCount: 3},
 		MTU:         1420, MTUAuto: true, PublicKey: "b3duCg==", PublicEndpoint: "198.51.100.2:51820",
@@ -231,7 +250,7 @@ func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {
 			{Node: "n3", Addr: "10.86.0.3", State: api.PeerConnecting, KeepaliveSeconds: 25},
 			{Node: "n30", Addr: "10.86.0.30", State: api.PeerDown},
 		},
-	}, nil
+	}
 }
 
 func (f *fakeCluster) Leave(context.Context, string) (api.Left, error) {
@@ -249,7 +268,10 @@ func (f *fakeCluster) Remove(_ context.Context, _ string, node cluster.NodeID, r
 }
 
 func (f *fakeCluster) RotateKey(context.Context, string) (api.Rotated, error) {
-	return api.Rotated{PublicKey: "b2xk", NextPublicKey: "bmV3", At: fakeNow.Add(30 * time.Second)}, nil
+	f.set(func() { f.rotated = 1 })
+	return api.Rotated{
+		PublicKey: fakeMesh().PublicKey, NextPublicKey: "bmV3", At: fakeNow.Add(30 * time.Second), Until: fakeNow.Add(5 * time.Minute),
+	}, nil
 }
 
 func (f *fakeCluster) Doctor(context.Context) (api.Doctor, error) {

@@ -43,6 +43,7 @@ type Endpoints struct {
 	seen   map[cluster.NodeID][]sighting     // of others, as others see them
 	seenAs map[cluster.NodeID]sighting       // of this host, one per reporter
 	own    []netip.Addr                      // of this host's interfaces, as of this round
+	flaps  map[cluster.NodeID]*flap          // of others, by this host's device
 	// public is what this host believes of itself, next what the reporters
 	// have agreed on since nextAt.
 	public Place
@@ -57,7 +58,10 @@ type Endpoints struct {
 // New returns the Endpoints of host self in the cluster whose addresses lie in
 // ula.
 func New(self cluster.NodeID, ula netip.Prefix) *Endpoints {
-	return &Endpoints{self: self, ula: ula, seen: make(map[cluster.NodeID][]sighting), seenAs: make(map[cluster.NodeID]sighting)}
+	return &Endpoints{
+		self: self, ula: ula, seen: make(map[cluster.NodeID][]sighting), seenAs: make(map[cluster.NodeID]sighting),
+		flaps: make(map[cluster.NodeID]*flap),
+	}
 }
 
 // Moved takes the endpoints at which this host's device has its peers now, and
@@ -94,6 +98,7 @@ func (e *Endpoints) Look(now time.Duration, members []cluster.Member, round, ali
 		}
 	}
 	e.learnPublic(now, alive)
+	e.follow(members, now)
 	e.hints = e.roundHints(members, round)
 }
 
@@ -104,6 +109,7 @@ func (e *Endpoints) Public() Place { return e.public }
 func (e *Endpoints) Forget(node cluster.NodeID) {
 	delete(e.seen, node)
 	delete(e.seenAs, node)
+	delete(e.flaps, node)
 }
 
 // roundHints names members in turn: first those that are not where they say,

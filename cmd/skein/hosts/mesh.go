@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -188,24 +189,80 @@ func writeFields(w io.Writer, title string, fields [][2]string) {
 func meshRotate(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate", Short: "Change the WireGuard key of this host without losing packets", Args: cli.Exactly(0, ""),
-		Long: "Announces a new key to all peers, and when it takes effect. Run again before that\n" +
-			"moment, it shows the change in progress.",
+		Long: "Announces a new key to all peers, and waits until this host has changed to it, which is\n" +
+			"seconds, or minutes while nobody else is known to have it. Exits 1 if the host keeps\n" +
+			"its key. Ctrl-C ends only the waiting; run again, it waits for the change in progress.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				r, err := c.RotateKey(ctx)
-				if err != nil {
-					return err
-				}
-				if slices.Contains([]string{"json", "jsonl", "tsv"}, a.Output) {
-					return a.Show(cli.View{Body: r, Table: func(cli.Form) cli.Table {
-						t := cli.Table{Head: []string{"NODE", "AT"}}
-						t.Add(string(r.Node), cli.Stamp(r.At))
-						return t
-					}})
-				}
-				a.Note("%s changes its key %s, at %s at the latest", r.Node, expiry(r.At, r.ObservedAt, false), cli.Stamp(r.At))
-				return nil
+			var r api.Rotated
+			err := a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) (err error) {
+				r, err = c.RotateKey(ctx)
+				return err
 			})
+			if err != nil {
+				return err
+			}
+			a.Note("%s changes its key when the others have the next one, %s at the latest if one has it by then", r.Node, expiry(r.At, r.ObservedAt, false))
+			if err := awaitKey(cmd.Context(), a, r); err != nil {
+				return err
+			}
+			if slices.Contains([]string{"json", "jsonl", "tsv"}, a.Output) {
+				return a.Show(cli.View{Body: r, Table: func(cli.Form) cli.Table {
+					t := cli.Table{Head: []string{"NODE", "AT"}}
+					t.Add(string(r.Node), cli.Stamp(r.At))
+					return t
+				}})
+			}
+			a.Note("%s has changed its key", r.Node)
+			return nil
 		},
+	}
+}
+
+// rotateGrace is how much longer than the daemon says a change of key is followed,
+// and how long a daemon may show neither the change nor its end: one that was
+// restarted takes the change back.
+const rotateGrace = 15 * time.Second
+
+// awaitKey follows a change of key to its end.
+func awaitKey(ctx context.Context, a *cli.App, r api.Rotated) error {
+	again := func(e *cli.Error) error {
+		return e.WithHint("run `skein mesh rotate` again when `skein members` shows others alive; the log of the daemon says more")
+	}
+	seen, note := time.Now(), time.Now()
+	end := seen.Add(max(r.Until.Sub(r.ObservedAt), r.At.Sub(r.ObservedAt)) + rotateGrace)
+	for {
+		var m api.Mesh
+		err := a.WithClient(ctx, func(ctx context.Context, c *api.Client) (err error) {
+			m, err = c.Mesh(ctx)
+			return err
+		})
+		now := time.Now()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && m.PublicKey != r.PublicKey:
+			return nil
+		case err == nil && m.RotateError != "":
+			return again(cli.Failf(cli.ExitFailed, "%s keeps its key: %s", r.Node, m.RotateError))
+		case err == nil && m.NextPublicKey == r.NextPublicKey:
+			seen = now
+		case now.Sub(seen) < rotateGrace: // between two states, or the daemon restarts
+		case err != nil:
+			return err
+		default:
+			return again(cli.Failf(cli.ExitFailed, "%s keeps its key: its daemon took the change back", r.Node))
+		}
+		if now.After(end) {
+			return again(cli.Failf(cli.ExitTimeout, "%s has not changed its key, and not given up", r.Node))
+		}
+		if now.Sub(note) >= rotateGrace {
+			note = now
+			a.Note("%s still waits for another host to have the next key, until %s", r.Node, cli.Stamp(r.Until))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(cli.PollPause):
+		}
 	}
 }
