@@ -35,7 +35,9 @@ type Onion struct {
 	CheckStatus Statuses
 
 	Connections  int
+	PerCircuit   int // of them
 	BodyBytes    int64
+	BodyRate     int64 // per second
 	Answer, Idle time.Duration
 }
 
@@ -102,8 +104,14 @@ func onionKeys() []key {
 			"While this host is the only member, let tor publish the addresses by itself."),
 		intKey("onion.connections", func(c *Fixed) *int { return &c.Onion.Connections }, 1, 1<<16,
 			"Simultaneous connections to the targets; more wait."),
+		intKey("onion.circuit_connections", func(c *Fixed) *int { return &c.Onion.PerCircuit }, 1, 1<<15,
+			"How many of them one client may have, that is one circuit of tor; more are closed, and",
+			"at twice as many the circuit. A browser uses six."),
 		intKey("onion.body_bytes", func(c *Fixed) *int64 { return &c.Onion.BodyBytes }, 1, 1<<40,
 			"Largest body of an HTTP request."),
+		intKey("onion.body_rate", func(c *Fixed) *int64 { return &c.Onion.BodyRate }, 1, 1<<30,
+			"Bytes per second at which such a body has to come, after 30 seconds: a client that is",
+			"slower gets 408. What the target makes it wait does not count."),
 		floatKey("onion.answer_seconds",
 			func(c *Fixed) float64 { return c.Onion.Answer.Seconds() },
 			func(c *Fixed, f float64) { c.Onion.Answer = time.Duration(f * float64(time.Second)) }, 0.1, 3600,

@@ -53,7 +53,7 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 		Site: onion.Site{
 			Targets: set.Targets, Mode: set.Mode, Port: set.Port, Host: set.Host,
 			Check:       proxy.Check{Path: set.CheckPath, Low: set.CheckStatus.Low, High: set.CheckStatus.High},
-			Connections: set.Connections, Body: set.BodyBytes, Answer: set.Answer, Idle: set.Idle,
+			Connections: set.Connections, PerCircuit: set.PerCircuit, Body: set.BodyBytes, BodyRate: set.BodyRate, Answer: set.Answer, Idle: set.Idle,
 		},
 		Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: bootTime,
 		Tor: o.tor, Log: onionLog{h}, Cluster: onionCluster{id.roster, h.peers, m}, Logger: g.log, Registerer: g.reg,

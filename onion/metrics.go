@@ -6,7 +6,7 @@ import (
 
 type metrics struct {
 	addresses, publishing, serving, failing, points, healthy, published prometheus.Gauge
-	posts                                                               *prometheus.CounterVec
+	posts, cut                                                          *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -24,9 +24,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_onion_descriptors_total", Help: "What became of descriptors: done, failed, unmade, fenced, foreign; refused are those of hosts.",
 		}, []string{"outcome"}),
+		cut: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_onion_cut_total", Help: "Clients of the onion addresses that were cut off: circuit (it has onion.circuit_connections open), body (slower than onion.body_rate).",
+		}, []string{"why"}),
 	}
 	m.healthy.Set(1)
-	for _, c := range []prometheus.Collector{m.addresses, m.publishing, m.serving, m.failing, m.points, m.healthy, m.published, m.posts} {
+	for _, c := range []prometheus.Collector{m.addresses, m.publishing, m.serving, m.failing, m.points, m.healthy, m.published, m.posts, m.cut} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

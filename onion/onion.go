@@ -402,6 +402,9 @@ func (h *Host) natives(settings []state.Onion) map[string]descriptor.Address {
 	return dirs
 }
 
+// maxStreams is the most that tor can be told.
+const maxStreams = 65535
+
 // wanted are the services that tor should have.
 func (h *Host) wanted(settings []state.Onion, solo bool) []tor.Service {
 	members := h.o.Cluster.Members()
@@ -424,12 +427,20 @@ func (h *Host) wanted(settings []state.Onion, solo bool) []tor.Service {
 		masters = append(masters, descriptor.Address(s.Key).String())
 	}
 	slices.Sort(masters)
-	list = append(list, tor.Service{Dir: h.services.instanceDir(masters), Ports: ports, Masters: masters, IntroPoints: points})
+	web := tor.Service{
+		Ports: ports, IntroPoints: points, CircuitID: h.o.Site.PerCircuit > 0,
+		// What the proxy refuses is still a stream; a circuit that goes on is closed.
+		MaxStreams: min(2*h.o.Site.PerCircuit, maxStreams),
+	}
+	instance := web
+	instance.Dir, instance.Masters = h.services.instanceDir(masters), masters
+	list = append(list, instance)
 	for _, s := range settings {
 		if _, ok := h.keys.get(s.Key); !ok || !solo && time.Now().After(h.soloTill) {
 			continue
 		}
-		native := tor.Service{Dir: h.keys.at(s.Key), Ports: ports, IntroPoints: points, Clients: map[string]string{}}
+		native := web
+		native.Dir, native.Clients = h.keys.at(s.Key), map[string]string{}
 		for _, c := range s.Clients {
 			native.Clients[c.Name] = clientEncoding.EncodeToString(c.Key)
 		}

@@ -22,7 +22,9 @@ type Site struct {
 	Host        string
 	Check       proxy.Check // of the targets
 	Connections int
+	PerCircuit  int // of them
 	Body        int64
+	BodyRate    int64
 	Answer      time.Duration
 	Idle        time.Duration
 }
@@ -105,8 +107,8 @@ func (h *Host) Proxy(ctx context.Context, joins http.Handler, path string) (*pro
 			return h.o.Tor.Dial(ctx, "proxy", address)
 		},
 		Join: joins, JoinPath: path,
-		Connections: s.Connections, Body: s.Body, Answer: s.Answer, Idle: s.Idle, Check: s.Check,
-		Log: h.log, OnHealth: h.onBackend,
+		Connections: s.Connections, PerCircuit: s.PerCircuit, Body: s.Body, BodyRate: s.BodyRate, Answer: s.Answer, Idle: s.Idle, Check: s.Check,
+		Log: h.log, OnHealth: h.onBackend, OnCut: func(why string) { h.m.cut.WithLabelValues(why).Inc() },
 	})
 	if err != nil {
 		_ = l.Close() // nobody uses it

@@ -32,7 +32,9 @@
 // Goroutines: Run's caller owns Run, which owns the accepting, the judging of
 // health, the checks of each target, and one or more per connection; all end with
 // Run. Connections beyond Options.Connections wait in the listener's backlog, not
-// in memory.
+// in memory. One circuit of tor has Options.PerCircuit of them at most, more are
+// closed, and a request's body has to come at Options.BodyRate, not counting the
+// time for which the target does not take it: no client takes the others' room.
 //
 // Non-goals: TLS, caching, compression, rewriting of bodies.
 //

@@ -23,6 +23,7 @@ const (
 const (
 	defaultConnections = 512
 	defaultBody        = 64 << 20
+	defaultBodyRate    = 500
 	defaultHeader      = 64 << 10
 	defaultConnect     = 10 * time.Second
 	defaultAnswer      = 60 * time.Second
@@ -54,12 +55,17 @@ type Options struct {
 	Join     http.Handler
 	JoinPath string
 
-	Connections int           // at once
-	Body        int64         // bytes of a request's body
-	Header      int           // bytes of a request's header
-	Connect     time.Duration // to connect to a target
-	Answer      time.Duration // from the end of a request to the header of its answer
-	Idle        time.Duration // without a byte in either direction
+	Connections int // at once
+	// PerCircuit is how many of them one circuit has at most; more are closed.
+	// 0: any, and connections do not begin with tor's line that names it
+	// (HiddenServiceExportCircuitID haproxy).
+	PerCircuit int
+	Body       int64         // bytes of a request's body
+	BodyRate   int64         // bytes per second at which it has to come, after a start
+	Header     int           // bytes of a request's header
+	Connect    time.Duration // to connect to a target
+	Answer     time.Duration // from the end of a request to the header of its answer
+	Idle       time.Duration // without a byte in either direction
 
 	Check Check // of a target's health
 
@@ -67,7 +73,16 @@ type Options struct {
 	// OnHealth gets each change of a target's health, from one goroutine; target
 	// is one of Targets, why is nil when it is healthy.
 	OnHealth func(target string, healthy bool, why error)
+	// OnCut is told of each client that was cut off, with one of the reasons
+	// below; it must not block, and may be called at any time.
+	OnCut func(why string)
 }
+
+// Why a client was cut off.
+const (
+	CutCircuit = "circuit" // its circuit has enough connections
+	CutBody    = "body"    // its body came too slowly
+)
 
 var onionHost = regexp.MustCompile(`^[a-z2-7]{56}\.onion$`)
 
@@ -84,6 +99,9 @@ func (o *Options) check() error {
 	}
 	if o.OnHealth == nil {
 		o.OnHealth = func(string, bool, error) {}
+	}
+	if o.OnCut == nil {
+		o.OnCut = func(string) {}
 	}
 	if strings.ContainsAny(o.Host, " \t\r\n/@") {
 		return fmt.Errorf("proxy: %q is no host", o.Host)
@@ -110,6 +128,9 @@ func (o *Options) defaults() {
 	}
 	if o.Body <= 0 {
 		o.Body = defaultBody
+	}
+	if o.BodyRate <= 0 {
+		o.BodyRate = defaultBodyRate
 	}
 	if o.Header <= 0 {
 		o.Header = defaultHeader

@@ -10,7 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"os"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -113,6 +113,15 @@ func (l clientListener) Accept() (net.Conn, error) {
 	return &clientConn{Conn: c, limit: l.limit}, nil
 }
 
+// listener is where clients come from, with a bound for each circuit if tor
+// names them.
+func (p *Proxy) listener() net.Listener {
+	if p.o.PerCircuit == 0 {
+		return p.o.Listen
+	}
+	return circuitListener{p.o.Listen, &circuits{most: p.o.PerCircuit, refused: func() { p.o.OnCut(CutCircuit) }, open: map[netip.Addr]int{}}}
+}
+
 // Run serves until the context ends, then gives open requests a second.
 func (p *Proxy) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -127,7 +136,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 		return p.serveTCP(ctx, &wg)
 	}
 	// Waiting connections stay in the kernel's queue.
-	return p.serveHTTP(ctx, clientListener{netutil.LimitListener(p.o.Listen, p.o.Connections), p.o.Idle}, &wg)
+	return p.serveHTTP(ctx, clientListener{netutil.LimitListener(p.listener(), p.o.Connections), p.o.Idle}, &wg)
 }
 
 func (p *Proxy) serveHTTP(ctx context.Context, l net.Listener, wg *sync.WaitGroup) error {
@@ -159,31 +168,6 @@ func (p *Proxy) serveHTTP(ctx context.Context, l net.Listener, wg *sync.WaitGrou
 	return nil
 }
 
-// idleBody ends a request whose body does not come: each read has the time
-// that a connection may idle.
-type idleBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-	limit   time.Duration
-	stopped *atomic.Bool // set when the client stopped sending
-}
-
-func (b *idleBody) Read(p []byte) (int, error) {
-	if err := b.control.SetReadDeadline(time.Now().Add(b.limit)); err != nil {
-		return 0, err
-	}
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		b.stopped.Store(true)
-		return n, err
-	}
-	if err != nil {
-		// The server goes on reading, to notice that the client left.
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
-}
-
 // idleWriter ends an answer that the client does not take.
 type idleWriter struct {
 	http.ResponseWriter
@@ -211,7 +195,7 @@ func (w *idleWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // exchange is what the steps of one request share, by its context.
 type exchange struct {
 	names   *names      // of the target it was sent to
-	stopped atomic.Bool // its body did not come
+	stopped atomic.Bool // its body came too slowly
 }
 
 type exchangeKey struct{}
@@ -248,7 +232,7 @@ func (p *Proxy) handler() http.Handler {
 		e := &exchange{}
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 		if r.ContentLength != 0 {
-			r.Body = http.MaxBytesReader(w, &idleBody{ReadCloser: r.Body, control: c, limit: p.o.Idle, stopped: &e.stopped}, p.o.Body)
+			r.Body = http.MaxBytesReader(w, p.body(r.Body, c, &e.stopped), p.o.Body)
 		}
 		rp.ServeHTTP(&idleWriter{ResponseWriter: w, control: c, limit: p.o.Idle}, r)
 	})
@@ -312,8 +296,9 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if exchangeOf(r.Context()).stopped.Load() {
+		p.o.OnCut(CutBody)
 		w.Header().Set("Connection", "close")
-		http.Error(w, "the body stopped", http.StatusRequestTimeout)
+		http.Error(w, "the body came too slowly", http.StatusRequestTimeout)
 		return
 	}
 	if r.Context().Err() != nil {

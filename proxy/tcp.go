@@ -17,13 +17,14 @@ func (p *Proxy) serveTCP(ctx context.Context, wg *sync.WaitGroup) error {
 	defer stop()
 	// Waiting connections stay in the kernel's queue.
 	room := make(chan struct{}, p.o.Connections)
+	l := p.listener()
 	for {
 		select {
 		case room <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		client, err := p.o.Listen.Accept()
+		client, err := l.Accept()
 		if err != nil {
 			<-room
 			if ctx.Err() != nil {
@@ -45,6 +46,11 @@ func (p *Proxy) serveTCP(ctx context.Context, wg *sync.WaitGroup) error {
 // pipe ends when both directions have, one idles, or the context ends.
 func (p *Proxy) pipe(ctx context.Context, client net.Conn) {
 	defer client.Close()
+	if c, ok := client.(*circuitConn); ok { // the service may speak first
+		if client.SetReadDeadline(time.Now().Add(p.o.Connect)) != nil || c.begin() != nil {
+			return
+		}
+	}
 	var service net.Conn
 	err := p.try(ctx, p.next(), func(t *target) (err error) {
 		service, err = t.dial(ctx)

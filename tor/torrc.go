@@ -45,6 +45,9 @@ type Service struct {
 	// CircuitID makes tor begin each connection with a haproxy line that names
 	// its circuit.
 	CircuitID bool
+	// MaxStreams is how many streams one circuit has at once; tor closes a
+	// circuit that wants more. 0: any number.
+	MaxStreams int
 }
 
 var (
@@ -74,6 +77,9 @@ func (s *Service) check() error {
 		if unix && len(path) > maxSocketPath {
 			return fmt.Errorf("target %s of the onion service is longer than %d bytes", path, maxSocketPath)
 		}
+	}
+	if s.MaxStreams < 0 || s.MaxStreams > 65535 {
+		return fmt.Errorf("onion service %s: %d streams are not in 0-65535", s.Dir, s.MaxStreams)
 	}
 	for _, m := range s.Masters {
 		if !onionAddress.MatchString(m) {
@@ -116,6 +122,9 @@ func (s *Service) lines() []string {
 	lines = append(lines, "HiddenServiceNumIntroductionPoints "+strconv.Itoa(points), "HiddenServiceEnableIntroDoSDefense 1")
 	if len(s.Masters) > 0 {
 		lines = append(lines, "HiddenServiceOnionBalanceInstance 1")
+	}
+	if s.MaxStreams > 0 {
+		lines = append(lines, "HiddenServiceMaxStreams "+strconv.Itoa(s.MaxStreams), "HiddenServiceMaxStreamsCloseCircuit 1")
 	}
 	if s.CircuitID {
 		lines = append(lines, "HiddenServiceExportCircuitID haproxy")

@@ -17,7 +17,7 @@ func TestTorrc(t *testing.T) {
 	o := Options{
 		Dir: "/d", Torrc: []string{"SafeLogging 0"},
 		Services: []Service{
-			{Dir: "/s", Ports: []Port{{80, "unix:/p/http"}}, Masters: []string{testAddress}, IntroPoints: 7, CircuitID: true},
+			{Dir: "/s", Ports: []Port{{80, "unix:/p/http"}}, Masters: []string{testAddress}, IntroPoints: 7, CircuitID: true, MaxStreams: 64},
 			{Dir: "/n", Ports: []Port{{7000, "127.0.0.1:7000"}}},
 		},
 	}
@@ -28,7 +28,7 @@ func TestTorrc(t *testing.T) {
 	for _, line := range []string{
 		"DataDirectory /d/data", "ControlPort unix:/d/control", "CookieAuthentication 1", "SocksPort unix:/d/socks IsolateSOCKSAuth ExtendedErrors",
 		"HiddenServiceDir /s", "HiddenServicePort 80 unix:/p/http", "HiddenServiceNumIntroductionPoints 7", "HiddenServiceOnionBalanceInstance 1",
-		"HiddenServiceEnableIntroDoSDefense 1", "HiddenServiceExportCircuitID haproxy", "HiddenServiceDir /n", "HiddenServicePort 7000 127.0.0.1:7000",
+		"HiddenServiceEnableIntroDoSDefense 1", "HiddenServiceExportCircuitID haproxy", "HiddenServiceMaxStreams 64", "HiddenServiceMaxStreamsCloseCircuit 1", "HiddenServiceDir /n", "HiddenServicePort 7000 127.0.0.1:7000",
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("no line %q", line)
