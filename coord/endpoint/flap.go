@@ -47,7 +47,7 @@ func (f *flap) see(key []byte, at netip.AddrPort, now time.Duration) {
 // only between endpoints that m announces.
 func (f *flap) flapping(m cluster.Member, now time.Duration) bool {
 	return f.key == string(m.WGPub) && f.returns >= flapReturns && now-f.when <= flapLife &&
-		!(slices.Contains(m.Endpoints, f.at[0]) && slices.Contains(m.Endpoints, f.at[1]))
+		(!slices.Contains(m.Endpoints, f.at[0]) || !slices.Contains(m.Endpoints, f.at[1]))
 }
 
 // follow notes where this host's device has the members.
