@@ -110,7 +110,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.opts.OutboxFile != "" {
 		skipped, err := l.outbox.Open(w.opts.OutboxFile, time.Now())
 		if err != nil || skipped > 0 {
-			w.log.Warn().Err(err).Int("skipped", skipped).Msg("kept results not all readable, their chunks run again")
+			w.log.Warn().Err(err).Int("damaged", skipped).Str("path", w.opts.OutboxFile).
+				Msg("results kept by the worker are damaged: their chunks run again")
 		}
 	}
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -122,3 +123,55 @@ func TestJournalFails(t *testing.T) {
 }
 
 func attempt(chunk, n int) job.Attempt { return job.Attempt{Job: "j", Chunk: chunk, Number: n} }
+
+// TestFlippedBits: no bit of the journal can be changed so that another result is
+// read, and the others stay. A journal without checksums is read as it is.
+func TestFlippedBits(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "outbox")
+	now := time.Unix(0, 0)
+	o := New(1<<20, time.Hour)
+	if _, err := o.Open(name, now); err != nil {
+		t.Fatal(err)
+	}
+	want := map[job.Attempt]stream.Result{}
+	for i := range 3 {
+		res := stream.Result{Attempt: attempt(i, 1), Seconds: 3.1415, Result: &job.ChunkResult{
+			Iterations: 10, Metrics: map[string]job.Metric{"pi": {N: 10, Mean: 3.1415, Min: 3, Max: 4}},
+		}}
+		if err := o.Add(res, now); err != nil {
+			t.Fatal(err)
+		}
+		want[res.Attempt] = res
+	}
+	if _, err := o.Drop(attempt(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		for bit := range 8 {
+			bad := bytes.Clone(good)
+			bad[i] ^= 1 << bit
+			again := New(1<<20, time.Hour)
+			skipped, _ := again.read(bytes.NewReader(bad), now)
+			for _, ref := range again.Refs() {
+				if res, _ := again.Get(ref); !reflect.DeepEqual(res, want[ref]) {
+					t.Fatalf("bit %d of byte %d: read %+v", bit, i, res)
+				}
+			}
+			if again.Len() < 1 || skipped == 0 {
+				t.Fatalf("bit %d of byte %d: %d results, %d damaged", bit, i, again.Len(), skipped)
+			}
+		}
+	}
+	var old []byte
+	for line := range bytes.Lines(good) {
+		old = append(append(old, line[:bytes.LastIndexByte(line, ' ')]...), '\n')
+	}
+	again := New(1<<20, time.Hour)
+	if skipped, err := again.read(bytes.NewReader(old), now); err != nil || skipped > 0 || again.Len() != 2 {
+		t.Errorf("a journal without checksums: %d results, %d damaged, %v", again.Len(), skipped, err)
+	}
+}

@@ -22,9 +22,13 @@ import (
 // beside as much as is kept, before it is rewritten.
 const maxJournalWaste = 1 << 20
 
+// lineOverhead is what a line of the journal has beside its JSON, and some more.
+const lineOverhead = 64
+
 // Outbox keeps results of attempts. Its journal has a line for each result, as
 // JSON, and one for each set of results that were dropped, as a list of the
-// attempts.
+// attempts. Each line has a checksum of its own: a result that the disk changed
+// must not count.
 type Outbox struct {
 	limit   int
 	keepFor time.Duration
@@ -161,7 +165,7 @@ func (o *Outbox) write(line []byte) error {
 	if o.journal == nil || o.written > 2*o.bytes+maxJournalWaste {
 		return o.rewrite()
 	}
-	n, err := o.journal.Write(append(line, '\n'))
+	n, err := o.journal.Write(append(durable.SealLine(line), '\n'))
 	o.written += n
 	if err != nil {
 		_ = o.journal.Close() // the next write makes another
@@ -179,11 +183,12 @@ func (o *Outbox) rewrite() error {
 	}
 	o.failing = max(1, o.failing)
 	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
 	for e := o.order.Front(); e != nil; e = e.Next() {
-		if err := enc.Encode(entry(e).res); err != nil {
+		line, err := json.Marshal(entry(e).res)
+		if err != nil {
 			return fmt.Errorf("%w: %w", ErrJournal, err)
 		}
+		buf.Write(append(durable.SealLine(line), '\n'))
 	}
 	if err := durable.WriteFile(o.name, buf.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("%w: %w", ErrJournal, err)
@@ -196,8 +201,8 @@ func (o *Outbox) rewrite() error {
 	return nil
 }
 
-// Open reads the journal, if there is one, and goes on with it. Lines that mean
-// nothing are counted and skipped: every result can be computed again.
+// Open reads the journal, if there is one, and goes on with it. Damaged lines are
+// counted and skipped: every result can be computed again.
 func (o *Outbox) Open(name string, now time.Time) (skipped int, err error) {
 	f, err := os.Open(name)
 	switch {
@@ -217,9 +222,13 @@ func (o *Outbox) Open(name string, now time.Time) (skipped int, err error) {
 
 func (o *Outbox) read(r io.Reader, now time.Time) (skipped int, err error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, stream.MaxFrame)
+	lines.Buffer(nil, stream.MaxFrame+lineOverhead)
 	for lines.Scan() {
-		line := lines.Bytes()
+		line, ok := durable.OpenLine(lines.Bytes(), "}]")
+		if !ok {
+			skipped++
+			continue
+		}
 		if bytes.HasPrefix(line, []byte("[")) {
 			var gone []job.Attempt
 			if json.Unmarshal(line, &gone) != nil {
