@@ -152,6 +152,14 @@ func pruneCache(dir string, limit int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("module cache: %w", err)
 	}
+	// What a release before left there has no checksums, and is not read any more.
+	old, err := filepath.Glob(filepath.Join(dir, "wazero-*"))
+	for _, name := range old {
+		err = errors.Join(err, os.RemoveAll(name))
+	}
+	if err != nil {
+		return fmt.Errorf("module cache: %w", err)
+	}
 	type file struct {
 		name string
 		size int64
@@ -159,7 +167,7 @@ func pruneCache(dir string, limit int64) error {
 	}
 	var files []file
 	var sum int64
-	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		var info os.FileInfo
 		if err == nil && !d.IsDir() {
 			info, err = d.Info()

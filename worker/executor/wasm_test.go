@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -239,25 +241,58 @@ func TestDamagedArtefactIsFetchedAgain(t *testing.T) {
 	}
 }
 
+// TestDamagedCacheIsRebuilt: whatever changes in the cache, a chunk runs, and the
+// cache is whole again.
 func TestDamagedCacheIsRebuilt(t *testing.T) {
 	dir := t.TempDir()
 	module := wasmtest.Assemble(wasmtest.GoodResult, wasmtest.Write(1))
-	for round := range 2 {
+	content := func() map[string][]byte {
+		t.Helper()
+		out := map[string][]byte{}
+		err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				out[name], err = os.ReadFile(name)
+			}
+			return err
+		})
+		if err != nil || len(out) < 2 {
+			t.Fatalf("%d files in the cache, %v", len(out), err)
+		}
+		return out
+	}
+	run := func(what string) {
+		t.Helper()
 		h := newWASMHost(t, func(o *WASMOptions) { o.CacheDir = dir })
 		if _, err := h.Execute(t.Context(), 0, h.put(t, module)); err != nil {
-			t.Fatalf("round %d: %v", round, err)
+			t.Fatalf("%s: %v", what, err)
 		}
-		files := 0
-		err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
+	}
+	run("first")
+	whole := content()
+	for name, good := range whole {
+		flips := []int{0, len(good) / 4, len(good) / 2, len(good) - 1}
+		for at := 8; at < len(good) && at < 64; at += 9 { // the header, which wazero believes
+			flips = append(flips, at)
+		}
+		for _, at := range flips {
+			bad := slices.Clone(good)
+			bad[at] ^= 0x20
+			what := fmt.Sprintf("%s, byte %d of %d", filepath.Base(name), at, len(good))
+			if err := os.WriteFile(name, bad, 0o600); err != nil {
+				t.Fatal(err)
 			}
-			files++
-			return os.WriteFile(name, []byte("rot"), 0o600)
-		})
-		if err != nil || files == 0 {
-			t.Fatalf("round %d: %d files in the cache, %v", round, files, err)
+			run(what)
+			if now := content(); !maps.EqualFunc(now, whole, bytes.Equal) {
+				t.Fatalf("%s: the cache was not rebuilt", what)
+			}
 		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		run(filepath.Base(name) + " gone")
+	}
+	if now := content(); !maps.EqualFunc(now, whole, bytes.Equal) {
+		t.Error("the cache was not rebuilt")
 	}
 }
 

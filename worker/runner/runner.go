@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -83,7 +82,6 @@ func Main(stdin io.Reader, stdout, stderr io.Writer) int {
 // runner executes tasks, one at a time.
 type runner struct {
 	setup  Setup
-	cache  wazero.CompilationCache
 	loaded []*loadedModule // most recently used last
 }
 
@@ -91,6 +89,7 @@ type runner struct {
 type loadedModule struct {
 	hash     cluster.Hash
 	pages    uint32
+	cache    wazero.CompilationCache // nil: none
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
 }
@@ -167,71 +166,65 @@ func (r *runner) load(ctx context.Context, t Task) (m *loadedModule, fresh bool,
 	if err := checkModule(code); err != nil {
 		return nil, false, &Done{Verdict: VerdictModule, Detail: err.Error()}
 	}
-	m, err = r.compile(ctx, t, code)
-	if err != nil && r.setup.CacheDir != "" && strings.Contains(err.Error(), "compilationcache") {
-		// A damaged cache must not damn a good module.
-		r.dropCache(ctx)
-		m, err = r.compile(ctx, t, code)
+	cached := r.cacheOf(t.Module)
+	m, err = compile(ctx, t, code, cached)
+	if _, ok := errors.AsType[*fs.PathError](err); cached.dir != "" && (ok || err != nil && strings.Contains(err.Error(), "compilationcache")) {
+		// A cache that fails must not damn a good module.
+		cached.drop()
+		m, err = compile(ctx, t, code, moduleCache{})
 	}
 	if err != nil {
 		return nil, false, &Done{Verdict: VerdictModule, Detail: job.Clip(job.OneLine(err.Error()), cluster.MaxReason/2)}
 	}
 	if len(r.loaded) == maxModules {
-		_ = r.loaded[0].runtime.Close(ctx) // frees memory only
+		r.loaded[0].close(ctx)
 		r.loaded = slices.Delete(r.loaded, 0, 1)
 	}
 	r.loaded = append(r.loaded, m)
 	return m, true, nil
 }
 
-func (r *runner) compile(ctx context.Context, t Task, code []byte) (*loadedModule, error) {
-	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(t.MemoryPages).WithDebugInfoEnabled(false)
-	if r.setup.CacheDir != "" && r.cache == nil {
-		cache, err := wazero.NewCompilationCacheWithDir(r.setup.CacheDir)
+// compile compiles a module, or reads it from the cache.
+func compile(ctx context.Context, t Task, code []byte, cached moduleCache) (_ *loadedModule, err error) {
+	m := &loadedModule{hash: t.Module, pages: t.MemoryPages}
+	defer func() {
 		if err != nil {
-			return nil, fmt.Errorf("open module cache: %w", err)
+			m.close(ctx)
 		}
-		r.cache = cache
+	}()
+	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(t.MemoryPages).WithDebugInfoEnabled(false)
+	if cached.dir != "" {
+		if m.cache, err = cached.open(); err != nil {
+			return nil, err
+		}
+		config = config.WithCompilationCache(m.cache)
 	}
-	if r.cache != nil {
-		config = config.WithCompilationCache(r.cache)
-	}
-	rt := wazero.NewRuntimeWithConfig(ctx, config)
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, rt); err != nil {
-		_ = rt.Close(ctx) // frees memory only
+	m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	if _, err = wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err != nil {
 		return nil, err
 	}
-	compiled, err := rt.CompileModule(experimental.WithCompilationWorkers(ctx, 2), code)
-	if err != nil {
-		_ = rt.Close(ctx) // frees memory only
+	if m.compiled, err = m.runtime.CompileModule(experimental.WithCompilationWorkers(ctx, 2), code); err != nil {
 		return nil, err
 	}
-	there := rt.Module(wasiModule).ExportedFunctionDefinitions()
-	for _, f := range compiled.ImportedFunctions() {
+	there := m.runtime.Module(wasiModule).ExportedFunctionDefinitions()
+	for _, f := range m.compiled.ImportedFunctions() {
 		if module, name, _ := f.Import(); there[name] == nil {
-			_ = rt.Close(ctx) // frees memory only
 			return nil, fmt.Errorf("imports %s.%s, which is not there", module, name)
 		}
 	}
-	return &loadedModule{hash: t.Module, pages: t.MemoryPages, runtime: rt, compiled: compiled}, nil
+	if cached.dir != "" {
+		cached.seal()
+	}
+	return m, nil
 }
 
-// dropCache forgets all compiled modules, on disk and in memory.
-func (r *runner) dropCache(ctx context.Context) {
-	for _, m := range r.loaded {
-		_ = m.runtime.Close(ctx) // frees memory only
+// close frees the memory of a module.
+func (m *loadedModule) close(ctx context.Context) {
+	if m.runtime != nil {
+		_ = m.runtime.Close(ctx)
 	}
-	r.loaded = nil
-	if r.cache != nil {
-		_ = r.cache.Close(ctx) // frees memory only
-		r.cache = nil
-	}
-	entries, err := filepath.Glob(filepath.Join(r.setup.CacheDir, "*"))
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		_ = os.RemoveAll(e) // what stays fails again, visibly
+	if m.cache != nil {
+		_ = m.cache.Close(ctx)
 	}
 }
 
