@@ -3,19 +3,20 @@ package backend
 import (
 	"context"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
-	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/eventlog/snapshots"
 	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -61,12 +62,8 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 	if d.onion != nil {
 		f.Onion = doctor.Onion{Enabled: true, Tor: d.tor.Status(), Status: d.onion.Status()}
 	}
-	root, err := join.RootKey(d.fixed.StateDir)
-	if err != nil {
-		return api.Doctor{}, err
-	}
-	f.RootKey = root != nil
-	clear(root)
+	_, err := os.Stat(durable.RootKey.Path(d.fixed.StateDir))
+	f.RootKey = err == nil
 	records, err := d.coord.Records(ctx)
 	if err != nil {
 		return api.Doctor{}, err

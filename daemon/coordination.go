@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/store"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/membership/deviceplan"
 	"github.com/skein-project/skein/membership/voters"
@@ -36,10 +37,11 @@ func (g *ground) newCoordination(
 	if err != nil {
 		return nil, fmt.Errorf("mesh socket: %w", err)
 	}
-	root, err := g.rootKey()
-	if err != nil {
+	root, err := g.rootKey(id)
+	if err != nil && !durable.IsDamaged(err) {
 		return nil, err
 	}
+	founder := root != nil || err != nil
 	fallback, err := o.fallback(ctx, id)
 	if err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func (g *ground) newCoordination(
 	}
 	return coord.New(coord.Options{
 		Self: id.Node, Key: id.IDKey(), Verifier: id.Verifier(), Records: id.records,
-		Store: store.New(g.cfg.StateDir, id.Cluster, id.Node), Boot: coord.MarkBoot(id.boot, rand.Uint32()), Founder: root != nil,
+		Store: store.New(g.cfg.StateDir, id.Cluster, id.Node), Boot: coord.MarkBoot(id.boot, rand.Uint32()), Founder: founder,
 		Secret:     id.ClusterSecret(),
 		PacketConn: packets, Listener: listener, DialTCP: d.Dial, Fallback: fallback,
 		MaxVoters: g.cfg.Lease.MaxVoters, LastTerm: h.lastTerm(),

@@ -89,7 +89,7 @@ func (g *ground) ownChain(id *identity, h *history) *journal.Chain {
 		Open: func() {
 			h.journal.Open()
 			self, ok := id.roster.Self()
-			if root, err := g.rootKey(); err == nil && root != nil && ok {
+			if root, err := g.rootKey(id); err == nil && root != nil && ok {
 				h.journal.NoteFounder(h, self, id.IDPub)
 			}
 		},
@@ -102,6 +102,9 @@ func (g *ground) logForced(ctx context.Context, h *history) error {
 	body, ok, err := offline.Forced(g.cfg.StateDir)
 	if err != nil || !ok {
 		return err
+	}
+	if len(body.Voters) == 0 { // the note was damaged
+		body.Voters = []cluster.NodeID{h.peers.self}
 	}
 	previous := make([]string, len(body.Previous))
 	for i, v := range body.Previous {

@@ -172,6 +172,9 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 		return err
 	}
 	d.history = h
+	if err := d.announce(id); err != nil {
+		return err
+	}
 	o, err := d.newOnions(id, h, m)
 	if err != nil {
 		return err

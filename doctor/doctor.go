@@ -95,6 +95,7 @@ func Examine(ctx context.Context, h Host, c Cluster) []api.Finding {
 func Alone(ctx context.Context, cfg config.Config) []api.Finding {
 	h, towards := gatherAlone(cfg)
 	return run(ctx, append(hostChecks(h),
+		check{groupHost, "event-log", func(ctx context.Context) verdict { return checkLog(ctx, h) }},
 		check{groupHost, "clock-sync", func(context.Context) verdict { return checkKernelClock() }},
 		check{groupHost, "tor", func(ctx context.Context) verdict { return checkTorProgram(ctx, h) }},
 		check{groupMesh, "mtu", func(context.Context) verdict { return checkUnderlayMTU(towards) }},

@@ -472,7 +472,7 @@ func TestDoctorAlone(t *testing.T) {
 		}
 		seen[f.Check] = true
 	}
-	for _, name := range []string{"file-modes", "disk-space", "clock-sync", "capabilities", "tun-device", "wireguard-backend", "udp-port", "route-overlap", "mtu"} {
+	for _, name := range []string{"file-modes", "state-files", "event-log", "disk-space", "clock-sync", "capabilities", "tun-device", "wireguard-backend", "udp-port", "route-overlap", "mtu"} {
 		if !seen[name] {
 			t.Errorf("no check %s", name)
 		}
@@ -490,7 +490,7 @@ func TestChecksAreDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^### ([a-z0-9-]+)$`).FindAllStringSubmatch(string(text), -1) {
 		documented[m[1]] = true
 	}
-	names := map[string]bool{"config-parse": true, "daemon": true} // of the command
+	names := map[string]bool{"config-parse": true, "daemon": true, "event-log": true} // of the command, or without a daemon
 	for _, c := range append(hostChecks(Host{}), clusterChecks(healthy(t), checkKernelClock)...) {
 		names[c.name] = true
 	}

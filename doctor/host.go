@@ -42,6 +42,7 @@ func hostChecks(f Host) []check {
 	}
 	return []check{
 		one("file-modes", checkFileModes),
+		one("state-files", checkFiles),
 		one("state-dir-writable", checkStateDir),
 		one("disk-space", checkDisk),
 		one("names-file", checkNamesFile),

@@ -85,7 +85,7 @@ func (s *Own) mayLeave(others []cluster.NodeID) error {
 	if s.left.Load() {
 		return api.Errorf(api.CodeConflict, "%s has left the cluster", s.id.Node)
 	}
-	root, err := join.RootKey(s.o.StateDir)
+	root, err := join.RootKey(s.o.StateDir, s.id.RootPub)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/forward"
 )
@@ -190,7 +191,7 @@ func (s *Own) contradicted() bool {
 	if !ok || self.Epoch <= s.epoch {
 		return again
 	}
-	if err := join.RaiseEpoch(s.o.StateDir, self.Epoch); err != nil {
+	if err := starts.RaiseEpoch(s.o.StateDir, self.Epoch); err != nil {
 		s.o.Logger.Error().Err(err).Msg("others hold a later announcement of this host")
 		return false
 	}

@@ -27,9 +27,13 @@ func TestRemoveSponsorAsks(t *testing.T) {
 	if err := join.Init(dir, join.InitOptions{Node: "n1", ClusterName: "lab", Network: netip.MustParsePrefix("10.86.0.0/16")}); err != nil {
 		t.Fatal(err)
 	}
+	id, _, err := join.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := NewSponsor(SponsorOptions{Identity: id, StateDir: dir, Roster: roster})
 	s.sponsor.Store(new(join.Sponsor))
-	_, err := s.Remove(t.Context(), forward.Asker{From: "n3", Self: "n1", Actor: "uid:0@n3"}, forward.RemoveNode{Node: "n2"})
+	_, err = s.Remove(t.Context(), forward.Asker{From: "n3", Self: "n1", Actor: "uid:0@n3"}, forward.RemoveNode{Node: "n2"})
 	if p, ok := err.(*api.Problem); !ok || p.Code != api.CodeForbidden { //nolint:errorlint // one that lacks a key would be wrapped
 		t.Errorf("n3 gets n2 removed: %v", err)
 	}

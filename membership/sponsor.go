@@ -119,7 +119,9 @@ func (s *Sponsor) certified() bool { return s.o.Roster.IsSponsor(s.o.Identity.No
 
 // rootKey reads the root key, nil if it is not on this host: it may be moved
 // while the daemon runs.
-func (s *Sponsor) rootKey() (ed25519.PrivateKey, error) { return join.RootKey(s.o.StateDir) }
+func (s *Sponsor) rootKey() (ed25519.PrivateKey, error) {
+	return join.RootKey(s.o.StateDir, s.o.Identity.RootPub)
+}
 
 // become waits for a sponsor's certificate, or for the root key to sign one
 // itself, and then serves joins until ctx ends.
@@ -182,8 +184,11 @@ func (s *Sponsor) promote(ctx context.Context, sponsor *join.Sponsor) error {
 // with the root key, makes this host a sponsor.
 func (s *Sponsor) newSponsor() (*join.Sponsor, *join.Invites, error) {
 	invites, err := join.OpenInvites(s.o.StateDir)
-	if err != nil {
+	if invites == nil {
 		return nil, nil, err
+	}
+	if err != nil {
+		s.o.Logger.Error().Err(err).Msg("going on without the invites")
 	}
 	sponsor, err := join.NewSponsor(join.SponsorOptions{
 		Identity: s.o.Identity, RootKey: s.rootKey, Invites: invites, Records: s.records, OnAdmit: s.admit, CertLife: s.o.CertLife,

@@ -1,12 +1,10 @@
 package offline
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -24,9 +22,6 @@ import (
 // knows. The hosts that were given up may still be running; should they come back,
 // none of their terms may be as high as one of the cluster that went on.
 const recoverTerms = 1 << 20
-
-// forcedFile keeps what RecoverLease did until it is in the event log.
-const forcedFile = "forced.json"
 
 // errRecover says that a host cannot become the only voter.
 var errRecover = errors.New("lease not recovered")
@@ -153,11 +148,7 @@ func recoverLease(cfg config.Config, actor string) (Recovery, error) {
 	body := event.VotersSet{
 		Voters: r.Config.Voters, Mode: r.Config.Mode, Actor: actor + "@" + string(from.node), Forced: true, Previous: vote.Config.Voters,
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return Recovery{}, fmt.Errorf("recover lease: %w", err)
-	}
-	if err := durable.WriteFile(filepath.Join(cfg.StateDir, forcedFile), text, 0o600); err != nil {
+	if err := durable.Forced.WriteJSON(cfg.StateDir, body); err != nil {
 		return Recovery{}, fmt.Errorf("recover lease: %w", err)
 	}
 	return r, from.files.SaveVote(lease.VoteRecord{PromisedTerm: term, Config: r.Config})
@@ -166,18 +157,16 @@ func recoverLease(cfg config.Config, actor string) (Recovery, error) {
 // Forced returns what RecoverLease did in a state directory if that is not in the
 // event log yet; ok is false otherwise.
 func Forced(stateDir string) (body event.VotersSet, ok bool, err error) {
-	text, err := os.ReadFile(filepath.Join(stateDir, forcedFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	switch _, err := durable.Forced.ReadJSON(stateDir, &body); {
+	case errors.Is(err, fs.ErrNotExist):
 		return body, false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &body)
-	}
-	if err != nil {
+	case durable.IsDamaged(err):
+		return event.VotersSet{Actor: "not known, " + durable.Forced.Name + " was damaged", Mode: cluster.ModeSingle, Forced: true}, true, nil
+	case err != nil:
 		return body, false, fmt.Errorf("forced voters: %w", err)
 	}
 	return body, true, nil
 }
 
 // ForcedLogged records that what Forced returned is now in the event log.
-func ForcedLogged(stateDir string) error { return os.Remove(filepath.Join(stateDir, forcedFile)) }
+func ForcedLogged(stateDir string) error { return os.Remove(durable.Forced.Path(stateDir)) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/internal/durable"
 )
 
@@ -22,4 +23,4 @@ func Lock(dir string) (*os.File, error) {
 }
 
 // LogDir returns where the event log is in a state directory.
-func LogDir(stateDir string) string { return filepath.Join(stateDir, "log") }
+func LogDir(stateDir string) string { return filepath.Join(stateDir, starts.LogDir) }

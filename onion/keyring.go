@@ -1,7 +1,6 @@
 package onion
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -138,22 +137,23 @@ type savedFloor struct {
 	Revision uint64 `json:"revision"`
 }
 
+func (f floorsFile) file() *durable.File {
+	return &durable.File{Name: filepath.Base(f.name), What: "the revisions of an onion address's descriptors"}
+}
+
 // maxFloors is far above the handful that are kept.
 const maxFloors = 64
 
 // Load implements publisher.Floors.
 func (f floorsFile) Load() (map[descriptor.Period]uint64, error) {
-	text, err := os.ReadFile(f.name)
-	if errors.Is(err, fs.ErrNotExist) {
+	var list []savedFloor
+	_, err := f.file().ReadJSON(filepath.Dir(f.name), &list)
+	if errors.Is(err, fs.ErrNotExist) || durable.IsDamaged(err) || len(list) > maxFloors {
+		// A lost floor costs one refused post: what the directories have is read then.
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	var list []savedFloor
-	if err := json.Unmarshal(text, &list); err != nil || len(list) > maxFloors {
-		// A lost floor costs one refused post: what the directories have is read then.
-		return nil, nil //nolint:nilerr // see above
 	}
 	out := map[descriptor.Period]uint64{}
 	for _, s := range list {
@@ -169,12 +169,8 @@ func (f floorsFile) Save(floors map[descriptor.Period]uint64) error {
 		list = append(list, savedFloor{Period: p.Number, Length: p.Length, Revision: rev})
 	}
 	slices.SortFunc(list, func(a, b savedFloor) int { return int(a.Period) - int(b.Period) }) //nolint:gosec // days
-	text, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(f.name), 0o700); err != nil {
 		return err
 	}
-	return durable.WriteFile(f.name, text, 0o600)
+	return f.file().WriteJSON(filepath.Dir(f.name), list)
 }

@@ -71,11 +71,17 @@ func newServices(t serviceTor, dir string, log zerolog.Logger, limit *repeats, g
 		watch: newWatches(t, group, wake), reload: rate.NewLimiter(rate.Every(reloadEvery), reloadBurst),
 		announced: map[string]time.Time{},
 	}
-	generation, err := os.ReadFile(s.generationFile())
+	text, _, err := durable.Generation.Read(s.dir)
+	generation := strings.TrimSpace(string(text))
+	if durable.IsDamaged(err) {
+		log.Error().Err(err).Msg("going on with another onion key")
+		generation = rand.Text()
+		err = durable.Generation.Write(s.dir, []byte(generation))
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("generation of the onion key: %w", err)
 	}
-	s.generation.Store(new(string(generation)))
+	s.generation.Store(&generation)
 	return s, nil
 }
 
@@ -89,13 +95,11 @@ func (s *services) instanceDir(masters []string) string {
 
 func (s *services) instancesDir() string { return filepath.Join(s.dir, "host") }
 
-func (s *services) generationFile() string { return filepath.Join(s.dir, "generation") }
-
 // rotate gives this host another instance. The wish is on the disk when it
 // returns. It may be called from any goroutine.
 func (s *services) rotate() error {
 	next := rand.Text()
-	if err := durable.WriteFile(s.generationFile(), []byte(next), 0o600); err != nil {
+	if err := durable.Generation.Write(s.dir, []byte(next)); err != nil {
 		return fmt.Errorf("rotate the onion key of this host: %w", err)
 	}
 	s.generation.Store(&next)

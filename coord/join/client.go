@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -133,9 +132,8 @@ func (j *joiner) keys() (identityFile, error) {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return identityFile{}, fmt.Errorf("make state directory: %w", err)
 	}
-	name := filepath.Join(j.dir, pendingFile)
 	var f identityFile
-	err := readJSON(name, &f)
+	_, err := durable.PendingKeys.ReadJSON(j.dir, &f)
 	if err == nil && f.Cluster == j.token.Cluster && f.Node == j.o.Node && bytes.Equal(f.RootPub, j.token.RootPub) {
 		return f, nil
 	}
@@ -149,7 +147,7 @@ func (j *joiner) keys() (identityFile, error) {
 		return identityFile{}, err
 	}
 	f.Cluster, f.RootPub = j.token.Cluster, j.token.RootPub
-	return f, writeJSON(name, f)
+	return f, durable.PendingKeys.WriteJSON(j.dir, f)
 }
 
 // How often the addresses are tried.
@@ -431,10 +429,10 @@ func (j *joiner) persist(f identityFile, a *answer, rs member.Records) error {
 	if err := saveRecords(j.dir, rs); err != nil {
 		return err
 	}
-	if err := writeJSON(filepath.Join(j.dir, IdentityFile), f); err != nil {
+	if err := durable.Identity.WriteJSON(j.dir, f); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(j.dir, pendingFile)); err != nil {
+	if err := os.Remove(durable.PendingKeys.Path(j.dir)); err != nil {
 		return fmt.Errorf("remove the finished try: %w", err)
 	}
 	if err := durable.SyncDir(j.dir); err != nil {

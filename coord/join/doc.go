@@ -39,7 +39,8 @@
 // taken until its revocation is forgotten, some two months: other hosts verify
 // its events by its key. A host that comes back takes another node id.
 //
-// Files of a state directory (mode 0600, replaced atomically, fsynced):
+// Files of a state directory (mode 0600, replaced atomically, fsynced, with a
+// checksum; what becomes of a damaged one is in internal/durable/catalog.go):
 //
 //	identity.json  cluster, node id, keys: the directory belongs to a cluster
 //	root.key       the root key, on the first host, may be moved offline

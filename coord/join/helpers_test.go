@@ -134,7 +134,7 @@ func serve(t *testing.T, id *Identity, s *Sponsor) string {
 	return ln.Addr().String()
 }
 
-func (s *site) rootKey() (ed25519.PrivateKey, error) { return RootKey(s.dir) }
+func (s *site) rootKey() (ed25519.PrivateKey, error) { return RootKey(s.dir, s.id.RootPub) }
 
 func (s *site) wall() time.Time {
 	s.mu.Lock()

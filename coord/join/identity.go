@@ -4,42 +4,19 @@ import (
 	"crypto/ecdh"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/internal/durable"
 )
-
-// Names of the files in a state directory.
-const (
-	IdentityFile = "identity.json"
-	RootKeyFile  = "root.key"
-	RecordsFile  = "records.json"
-	InvitesFile  = "invites.json"
-	bootFile     = "boot"
-	epochFile    = "epoch"
-	pendingFile  = "pending.json"
-	nextKeyFile  = "wg-next.json"
-	leftFile     = "left"
-)
-
-// fileMode keeps every file of a state directory to its owner.
-const fileMode = 0o600
-
-// maxFile bounds what is read of any file of a state directory.
-const maxFile = 16 << 20
 
 // Identity is what a host knows about itself and its cluster. It is immutable.
 type Identity struct {
@@ -57,6 +34,8 @@ type Identity struct {
 	// wgOld are the WireGuard keys before, newest first: tokens that name
 	// one of them stay good.
 	wgOld []oldKey
+	// sealed says that the file had a checksum.
+	sealed bool
 }
 
 // IDKey returns the private identity key.
@@ -89,6 +68,8 @@ type identityFile struct {
 	RootPub     []byte           `json:"root_pub"`
 	Secret      []byte           `json:"cluster_secret"`
 	WGOld       []oldKeyFile     `json:"wg_old,omitempty"`
+
+	sealed bool // the file had a checksum
 }
 
 // fileVersion is the version of every JSON file of this package.
@@ -134,7 +115,7 @@ func newKeys(node cluster.NodeID) (identityFile, error) {
 
 // Load reads the identity and the membership records of a state directory.
 // The error wraps ErrNotInitialised if it has none, and ErrLeft if its host has
-// left the cluster.
+// left the cluster; it is a *durable.DamagedError if one of them is damaged or gone.
 func Load(dir string) (*Identity, member.Records, error) {
 	id, err := loadIdentity(dir)
 	if err != nil {
@@ -154,14 +135,21 @@ func LoadPast(dir string) (*Identity, member.Records, error) {
 }
 
 func withRecords(dir string, id *Identity) (*Identity, member.Records, error) {
-	name := filepath.Join(dir, RecordsFile)
-	b, err := readFile(name)
+	b, _, err := durable.Records.Read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = durable.Records.Missing(dir)
+	}
 	if err != nil {
 		return nil, member.Records{}, err
 	}
 	rs, err := member.DecodeRecords(b)
 	if err != nil {
-		return nil, member.Records{}, fmt.Errorf("read %s: %w", name, err)
+		return nil, member.Records{}, durable.Records.Damaged(dir, "%v", err)
+	}
+	if !id.sealed {
+		if what := rs.Contradiction(id.Verifier(), id.Node, id.IDPub, id.WGPub); what != "" {
+			return nil, member.Records{}, durable.Identity.Damaged(dir, "%s", what)
+		}
 	}
 	return id, rs, nil
 }
@@ -188,19 +176,21 @@ func loadAny(dir string) (*Identity, error) {
 	}
 	id, err := f.member()
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, IdentityFile), err)
+		return nil, durable.Identity.Damaged(dir, "%v", err)
 	}
+	id.sealed = f.sealed
 	return id, nil
 }
 
-func readIdentity(dir string) (identityFile, error) {
-	var f identityFile
-	if err := readJSON(filepath.Join(dir, IdentityFile), &f); errors.Is(err, fs.ErrNotExist) {
+func readIdentity(dir string) (f identityFile, err error) {
+	f.sealed, err = durable.Identity.ReadJSON(dir, &f)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !starts.First(dir) {
+			return f, durable.Identity.Missing(dir)
+		}
 		return f, fmt.Errorf("%s: %w", dir, ErrNotInitialised)
-	} else if err != nil {
-		return f, err
 	}
-	return f, nil
+	return f, err
 }
 
 // member is identity for a host that was admitted.
@@ -221,7 +211,7 @@ func (f identityFile) member() (*Identity, error) {
 // saveRecords writes the membership records that a host begins with. From then
 // on the coordination service owns the file.
 func saveRecords(dir string, rs member.Records) error {
-	return writeJSON(filepath.Join(dir, RecordsFile), rs)
+	return durable.Records.WriteJSON(dir, rs)
 }
 
 // MarkLeft notes that this host is no longer a member: Load refuses the state
@@ -231,85 +221,4 @@ func MarkLeft(dir string) error {
 		return fmt.Errorf("mark as left: %w", err)
 	}
 	return nil
-}
-
-// BootCounter returns the number of this start of a state directory, higher
-// than of every start before and durable before it is returned. The first
-// start has 1, later ones at least the time of day in seconds: a directory
-// that came out of a backup would otherwise number its messages as the others
-// have seen them already, and be refused for as long as it ran since.
-func BootCounter(dir string, now time.Time) (uint64, error) {
-	return raise(filepath.Join(dir, bootFile), now)
-}
-
-// raise increments the counter file name durably, from the second time on to
-// the time of day at least.
-func raise(name string, now time.Time) (uint64, error) {
-	n, err := readCounter(name)
-	if err != nil {
-		return 0, err
-	}
-	if n++; n > 1 {
-		n = max(n, uint64(max(now.Unix(), 0)))
-	}
-	return n, writeCounter(name, n)
-}
-
-func readCounter(name string) (uint64, error) {
-	b, err := readFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 53)
-	if err != nil {
-		return 0, fmt.Errorf("read %s: not a counter", name)
-	}
-	return n, nil
-}
-
-func writeCounter(name string, n uint64) error {
-	return durable.WriteFile(name, []byte(strconv.FormatUint(n, 10)+"\n"), fileMode)
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read state: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(b) > maxFile {
-		return nil, fmt.Errorf("read %s: above %d bytes", name, maxFile)
-	}
-	return b, nil
-}
-
-// readJSON decodes the file name into v. A syntax error is told by its place,
-// never by its text, which may be a secret.
-func readJSON(name string, v any) error {
-	b, err := readFile(name)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			return fmt.Errorf("read %s: damaged at byte %d", name, syntax.Offset)
-		}
-		return fmt.Errorf("read %s: damaged content", name)
-	}
-	return nil
-}
-
-func writeJSON(name string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return durable.WriteFile(name, append(b, '\n'), fileMode)
 }

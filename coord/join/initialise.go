@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
 )
 
 // annLife is how long an announcement is taken by hosts that never saw it
@@ -86,11 +87,13 @@ func checkFresh(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	switch _, err := os.Stat(filepath.Join(dir, IdentityFile)); {
+	switch _, err := os.Stat(durable.Identity.Path(dir)); {
 	case err == nil:
 		return ErrInitialised
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
+	case !starts.First(dir):
+		return durable.Identity.Missing(dir)
 	}
 	return nil
 }
@@ -129,14 +132,14 @@ func (o *InitOptions) create(dir string) error {
 		return err
 	}
 	// Last: from here on the directory belongs to the cluster.
-	return writeJSON(filepath.Join(dir, IdentityFile), f)
+	return durable.Identity.WriteJSON(dir, f)
 }
 
 // removeCounters drops what an earlier, unfinished attempt left: its keys are
 // gone with it.
 func removeCounters(dir string) error {
-	for _, name := range []string{epochFile, pendingFile, nextKeyFile, InvitesFile} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, f := range []*durable.File{durable.Epoch, durable.PendingKeys, durable.NextKey, durable.Invites} {
+		if err := os.Remove(f.Path(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -166,26 +169,12 @@ func publicOf(k ed25519.PrivateKey) ed25519.PublicKey {
 	return k.Public().(ed25519.PublicKey) //nolint:errcheck,forcetypeassert // always this type
 }
 
-// RaiseEpoch lets the next announcement have a higher epoch than seen, which
-// others hold of this host: its state directory came out of a backup.
-func RaiseEpoch(dir string, seen uint64) error {
-	name := filepath.Join(dir, epochFile)
-	n, err := readCounter(name)
-	if err == nil && n < seen {
-		err = writeCounter(name, seen)
-	}
-	if err != nil {
-		return fmt.Errorf("raise epoch: %w", err)
-	}
-	return nil
-}
-
 // Announce signs this host's next announcement. The epoch is durable in dir
 // before the announcement exists, so that none is ever used twice; as with
-// BootCounter it is at least the time of day from the second one on, so that a
+// starts.Boot it is at least the time of day from the second one on, so that a
 // directory out of a backup repeats none that the others have seen since.
 func Announce(dir string, id *Identity, about About, now time.Time) (member.Signed, error) {
-	epoch, err := raise(filepath.Join(dir, epochFile), now)
+	epoch, err := starts.Epoch(dir, now)
 	if err != nil {
 		return member.Signed{}, fmt.Errorf("announce: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/skein-project/skein/coord/join/door"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
 )
 
 // Limits of invites.
@@ -46,7 +46,7 @@ func (i Invite) Open(now time.Time) bool {
 // Invites keeps a sponsor's invites in its state directory. Its methods may be
 // called from any goroutine; what they change is durable when they return.
 type Invites struct {
-	name string
+	dir string
 
 	mu    sync.Mutex
 	state invitesFile // guarded by mu
@@ -79,15 +79,21 @@ type spent struct {
 	Answer []byte         `json:"answer"` // base64, so that no encoder touches it
 }
 
-// OpenInvites reads the invites of a state directory.
+// OpenInvites reads the invites of a state directory. With an error that is a
+// *durable.DamagedError it returns none, to go on with: the tokens are void.
 func OpenInvites(dir string) (*Invites, error) {
-	s := &Invites{name: filepath.Join(dir, InvitesFile), state: invitesFile{Version: fileVersion}}
-	err := readJSON(s.name, &s.state)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	s := &Invites{dir: dir, state: invitesFile{Version: fileVersion}}
+	_, err := durable.Invites.ReadJSON(dir, &s.state)
+	if err == nil {
+		if bad := s.state.check(); bad != nil {
+			err = durable.Invites.Damaged(dir, "%v", bad)
+		}
 	}
-	if err := s.state.check(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.name, err)
+	switch {
+	case durable.IsDamaged(err):
+		return &Invites{dir: dir, state: invitesFile{Version: fileVersion}}, err
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
 	}
 	for i := range s.state.Invites {
 		s.state.Invites[i].setClient()
@@ -238,6 +244,14 @@ func (s *Invites) spend(id string, u spent, serial uint64, now time.Time) error 
 	return s.commit(next)
 }
 
+// countFrom has the next certificate get a higher serial number than last, where
+// no file says which was the last.
+func (s *Invites) countFrom(last uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Serial = max(s.state.Serial, last)
+}
+
 // issue notes the serial number of a certificate that no invite gave.
 func (s *Invites) issue(serial uint64) error {
 	s.mu.Lock()
@@ -267,7 +281,7 @@ func (s *Invites) told(id string, idPub []byte) error {
 
 // commit makes next durable, then current.
 func (s *Invites) commit(next invitesFile) error {
-	if err := writeJSON(s.name, next); err != nil {
+	if err := durable.Invites.WriteJSON(s.dir, next); err != nil {
 		return err
 	}
 	s.state = next

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
 )
 
 func TestInitMakesAMember(t *testing.T) {
@@ -37,7 +38,7 @@ func TestInitMakesAMember(t *testing.T) {
 	if err := Init(dir, initOptions("n1")); !errors.Is(err, ErrInitialised) {
 		t.Errorf("second init: %v", err)
 	}
-	if root, err := RootKey(dir); err != nil || !id.RootPub.Equal(root.Public()) {
+	if root, err := RootKey(dir, id.RootPub); err != nil || !id.RootPub.Equal(root.Public()) {
 		t.Errorf("root key: %v", err)
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -79,31 +80,12 @@ func TestInitRefuses(t *testing.T) {
 	}
 }
 
-func TestCounters(t *testing.T) {
-	dir := t.TempDir()
-	for want := uint64(1); want <= 3; want++ {
-		if n, err := BootCounter(dir, time.Unix(2, 0)); err != nil || n != want {
-			t.Fatalf("boot %d, %v; want %d", n, err, want)
-		}
-	}
-	// A directory out of a backup does not repeat the numbers of that time.
-	if n, err := BootCounter(dir, time.Unix(1_700_000_000, 0)); err != nil || n != 1_700_000_000 {
-		t.Fatalf("boot %d, %v; want the time of day", n, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, bootFile), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := BootCounter(dir, time.Unix(2, 0)); err == nil {
-		t.Error("a damaged counter began again")
-	}
-}
-
 func TestLoadNamesDamageWithoutShowingIt(t *testing.T) {
 	dir := t.TempDir()
 	if err := Init(dir, initOptions("n1")); err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(dir, IdentityFile)
+	name := filepath.Join(dir, durable.Identity.Name)
 	good, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +102,7 @@ func TestLoadNamesDamageWithoutShowingIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := Load(dir)
-		if err == nil || !strings.Contains(err.Error(), IdentityFile) || strings.Contains(err.Error(), "secret!") {
+		if err == nil || !strings.Contains(err.Error(), durable.Identity.Name) || strings.Contains(err.Error(), "secret!") {
 			t.Errorf("damaged identity: %v", err)
 		}
 	}
@@ -163,7 +145,7 @@ func TestJoin(t *testing.T) {
 		if err := Join(t.Context(), tok, dir, s.options(node)); err != nil || len(s.admissions()) != before {
 			t.Errorf("join of a member: %v", err)
 		}
-		if _, err := os.Stat(filepath.Join(dir, pendingFile)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, durable.PendingKeys.Name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("pending keys were left: %v", err)
 		}
 	}
@@ -245,7 +227,7 @@ func TestCrashBetweenSpendAndAnswer(t *testing.T) {
 	}
 	inv, _ := s.invites.get(tok.Invite)
 	want := inv.Spent[0]
-	pending, err := os.ReadFile(filepath.Join(dir, pendingFile))
+	pending, err := os.ReadFile(filepath.Join(dir, durable.PendingKeys.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,10 +250,10 @@ func TestCrashBetweenSpendAndAnswer(t *testing.T) {
 		t.Errorf("the answer changed: %+v", a)
 	}
 	// The answer is lost after all: the host asks a third time.
-	if err := os.Remove(filepath.Join(dir, IdentityFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, durable.Identity.Name)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, pendingFile), pending, fileMode); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, durable.PendingKeys.Name), pending, fileMode); err != nil {
 		t.Fatal(err)
 	}
 	s.restart()
@@ -331,12 +313,12 @@ func TestAnnounceNeverRepeatsAnEpoch(t *testing.T) {
 	if got := s.announce(t, wall.Add(-time.Hour)); got != first+3 {
 		t.Errorf("epoch %d of a clock that went back, want %d", got, first+3)
 	}
-	backup, err := os.ReadFile(filepath.Join(s.dir, epochFile))
+	backup, err := os.ReadFile(filepath.Join(s.dir, durable.Epoch.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := s.announce(t, wall.Add(time.Minute))
-	if err := os.WriteFile(filepath.Join(s.dir, epochFile), backup, fileMode); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, durable.Epoch.Name), backup, fileMode); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.announce(t, wall.Add(2*time.Minute)); got <= last {

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
 )
 
 // admit lets node join and returns its state directory.
@@ -242,6 +244,10 @@ func orphan(t *testing.T, network netip.Prefix) (s, second *site, file string) {
 		t.Fatal(err)
 	}
 	second = &site{t: t, dir: s.admit("n2"), log: &lockedBuffer{}, now: wall}
+	var err error
+	if second.id, _, err = Load(second.dir); err != nil {
+		t.Fatal(err)
+	}
 	return s, second, file
 }
 
@@ -274,7 +280,7 @@ func TestPromote(t *testing.T) {
 		if err := ImportRoot(second.dir, file); err != nil {
 			t.Fatal(err)
 		}
-		info, err := os.Stat(filepath.Join(second.dir, RootKeyFile))
+		info, err := os.Stat(filepath.Join(second.dir, durable.RootKey.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -415,7 +421,7 @@ func TestRevokeByASponsor(t *testing.T) {
 	old, _ := s.retired("n4")
 	// Neither the removed host nor another under its name comes back, and the
 	// operator of the sponsor sees why.
-	if err := os.Remove(filepath.Join(dir, IdentityFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, durable.Identity.Name)); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []string{dir, filepath.Join(t.TempDir(), "fresh")} {
@@ -522,7 +528,7 @@ func TestRotation(t *testing.T) {
 	if a, err := member.ParseAnn(ann); err != nil || a.Next != pub || a.NextAt != wall.Unix()+10 || a.WGPub != id.WGPub {
 		t.Errorf("%+v, %v", a, err)
 	}
-	staged, err := os.ReadFile(filepath.Join(s.dir, nextKeyFile))
+	staged, err := os.ReadFile(filepath.Join(s.dir, durable.NextKey.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -531,7 +537,7 @@ func TestRotation(t *testing.T) {
 		t.Fatalf("%v, %v", next, err)
 	}
 	// A crash after the identity was written and before the staged key went.
-	if err := os.WriteFile(filepath.Join(s.dir, nextKeyFile), staged, fileMode); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, durable.NextKey.Name), staged, fileMode); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := StagedWGKey(s.dir, load()); err != nil || ok {
@@ -578,10 +584,10 @@ func TestRaiseEpoch(t *testing.T) {
 	s := newSite(t)
 	epoch := func() uint64 { return s.announce(t, wall) }
 	ahead := uint64(wall.Unix()) + 41
-	if err := RaiseEpoch(s.dir, ahead); err != nil || epoch() != ahead+1 {
+	if err := starts.RaiseEpoch(s.dir, ahead); err != nil || epoch() != ahead+1 {
 		t.Error("the epoch was not raised", err)
 	}
-	if err := RaiseEpoch(s.dir, 7); err != nil || epoch() != ahead+2 {
+	if err := starts.RaiseEpoch(s.dir, 7); err != nil || epoch() != ahead+2 {
 		t.Error("the epoch fell", err)
 	}
 }
@@ -589,7 +595,7 @@ func TestRaiseEpoch(t *testing.T) {
 func TestRootExport(t *testing.T) {
 	s, other := newSite(t), newSite(t)
 	out := filepath.Join(t.TempDir(), "root.json")
-	root, err := RootKey(s.dir)
+	root, err := RootKey(s.dir, s.id.RootPub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -602,7 +608,7 @@ func TestRootExport(t *testing.T) {
 	if err := ExportRoot(s.dir, out, true); !errors.Is(err, os.ErrExist) {
 		t.Errorf("over an existing file: %v", err)
 	}
-	if k, err := RootKey(s.dir); err != nil || k == nil {
+	if k, err := RootKey(s.dir, s.id.RootPub); err != nil || k == nil {
 		t.Fatal("a failed export took the key away")
 	}
 	if err := ExportRoot(s.dir, filepath.Join(t.TempDir(), "no", "dir"), true); err == nil {
@@ -614,7 +620,7 @@ func TestRootExport(t *testing.T) {
 	if err := ExportRoot(s.dir, out, true); err != nil {
 		t.Fatal(err)
 	}
-	if k, err := RootKey(s.dir); err != nil || k != nil {
+	if k, err := RootKey(s.dir, s.id.RootPub); err != nil || k != nil {
 		t.Errorf("the key is still there: %v", err)
 	}
 	if err := ExportRoot(s.dir, out+"2", false); !errors.Is(err, ErrNoRoot) {
@@ -631,13 +637,11 @@ func TestRootExport(t *testing.T) {
 	if err := ImportRoot(s.dir, out); err != nil {
 		t.Fatal(err)
 	}
-	if k, err := RootKey(s.dir); err != nil || !k.Equal(root) {
+	if k, err := RootKey(s.dir, s.id.RootPub); err != nil || !k.Equal(root) {
 		t.Errorf("another key came back: %v", err)
 	}
-	if _, err := NewSponsor(SponsorOptions{
-		Identity: s.id, RootKey: other.rootKey, Invites: s.invites, Records: s.records, OnAdmit: s.onAdmit,
-	}); !errors.Is(err, ErrOtherCluster) {
-		t.Errorf("sponsor with a foreign root key: %v", err)
+	if _, err := RootKey(other.dir, s.id.RootPub); !durable.IsDamaged(err) {
+		t.Errorf("root key of another cluster: %v", err)
 	}
 }
 
@@ -692,7 +696,7 @@ func FuzzIdentityFile(f *testing.F) {
 	if err := Init(dir, initOptions("n1")); err != nil {
 		f.Fatal(err)
 	}
-	for _, name := range []string{IdentityFile, RootKeyFile, RecordsFile} {
+	for _, name := range []string{durable.Identity.Name, durable.RootKey.Name, durable.Records.Name} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			f.Fatal(err)
@@ -702,7 +706,7 @@ func FuzzIdentityFile(f *testing.F) {
 	f.Add([]byte(`{"version":1,"wg_old":[{"key":"AA=="}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
-		for _, name := range []string{IdentityFile, nextKeyFile, RootKeyFile, epochFile} {
+		for _, name := range []string{durable.Identity.Name, durable.NextKey.Name, durable.RootKey.Name, durable.Epoch.Name} {
 			if err := os.WriteFile(filepath.Join(dir, name), b, fileMode); err != nil {
 				t.Fatal(err)
 			}
@@ -714,9 +718,9 @@ func FuzzIdentityFile(f *testing.F) {
 			}
 		}
 		if _, err := readNextKey(dir); err == nil {
-			_, _ = RootKey(dir)
+			_, _ = RootKey(dir, make([]byte, 32))
 		}
-		if n, err := readCounter(filepath.Join(dir, epochFile)); err == nil && n >= 1<<53 {
+		if n, err := starts.Read(dir, durable.Epoch); err == nil && n >= 1<<53 {
 			t.Fatalf("counter %d", n)
 		}
 	})
@@ -727,7 +731,7 @@ func FuzzInvitesFile(f *testing.F) {
 	f.Add([]byte(`{"version":1,"invites":[{"id":"aaaaaaaaaaaaaaaa","secret":"` + strings.Repeat("A", 43) + `=","uses":1}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, InvitesFile), b, fileMode); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, durable.Invites.Name), b, fileMode); err != nil {
 			t.Fatal(err)
 		}
 		s, err := OpenInvites(dir)

@@ -15,26 +15,36 @@ import (
 	"github.com/skein-project/skein/internal/durable"
 )
 
-// RootKey reads the root key of a state directory, nil if it is not there.
-func RootKey(dir string) (ed25519.PrivateKey, error) {
-	name := filepath.Join(dir, RootKeyFile)
-	b, err := readFile(name)
+// RootKey reads the root key of a state directory, nil if it is not there. Pub is
+// its public half; a file that has another key is damaged.
+func RootKey(dir string, pub ed25519.PublicKey) (ed25519.PrivateKey, error) {
+	b, _, err := durable.RootKey.Read(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	root, err := parseRoot(b)
+	if err != nil {
+		return nil, durable.RootKey.Damaged(dir, "%v", err)
+	}
+	if !publicOf(root).Equal(pub) {
+		return nil, durable.RootKey.Damaged(dir, "it is not the key of this cluster")
+	}
+	return root, nil
+}
+
+func parseRoot(b []byte) (ed25519.PrivateKey, error) {
 	seed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(b)))
 	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("read %s: not a root key", name)
+		return nil, errors.New("not a root key")
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
 func writeRootKey(dir string, root ed25519.PrivateKey) error {
-	text := []byte(base64.StdEncoding.EncodeToString(root.Seed()) + "\n")
-	return durable.WriteFile(filepath.Join(dir, RootKeyFile), text, fileMode)
+	return durable.RootKey.Write(dir, []byte(base64.StdEncoding.EncodeToString(root.Seed())))
 }
 
 // rootExport is the JSON form of an exported root key.
@@ -79,7 +89,7 @@ func exportRoot(dir, file string, remove bool) error {
 	if !remove {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(dir, RootKeyFile)); err != nil {
+	if err := os.Remove(durable.RootKey.Path(dir)); err != nil {
 		return err
 	}
 	return durable.SyncDir(dir)
@@ -119,7 +129,7 @@ func ImportRoot(dir, file string) error {
 			err = writeRootKey(dir, root)
 		}
 		if err == nil { // the daemon must be able to read what root imported
-			err = sameOwner(dir, filepath.Join(dir, RootKeyFile))
+			err = sameOwner(dir, durable.RootKey.Path(dir))
 		}
 	}
 	if err != nil {
@@ -134,27 +144,20 @@ func ownRoot(dir string) (*Identity, ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := RootKey(dir)
+	root, err := RootKey(dir, id.RootPub)
 	if err != nil {
 		return nil, nil, err
 	}
 	if root == nil {
 		return nil, nil, ErrNoRoot
 	}
-	return id, root, id.checkRoot(root)
-}
-
-// checkRoot refuses a root key of another cluster.
-func (id *Identity) checkRoot(root ed25519.PrivateKey) error {
-	if pub, ok := root.Public().(ed25519.PublicKey); !ok || !pub.Equal(id.RootPub) {
-		return fmt.Errorf("root key of another cluster: %w", ErrOtherCluster)
-	}
-	return nil
+	return id, root, nil
 }
 
 func readExport(file string, id *Identity) (ed25519.PrivateKey, error) {
 	var x rootExport
-	if err := readJSON(file, &x); err != nil {
+	export := durable.File{Name: filepath.Base(file), What: "an exported root key", Limit: 64 << 10}
+	if _, err := export.ReadJSON(filepath.Dir(file), &x); err != nil {
 		return nil, err
 	}
 	if x.Version != fileVersion || len(x.RootKey) != ed25519.SeedSize {
@@ -164,5 +167,8 @@ func readExport(file string, id *Identity) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("%s is of cluster %s: %w", file, x.Cluster, ErrOtherCluster)
 	}
 	root := ed25519.NewKeyFromSeed(x.RootKey)
-	return root, id.checkRoot(root)
+	if !publicOf(root).Equal(id.RootPub) {
+		return nil, fmt.Errorf("read %s: damaged, it is not the root key of this cluster", file)
+	}
+	return root, nil
 }

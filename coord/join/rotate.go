@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/skein-project/skein/coord/join/token"
@@ -80,7 +79,7 @@ func StageWGKey(dir string, id *Identity) (pub [32]byte, err error) {
 	if err != nil {
 		return pub, fmt.Errorf("stage wireguard key: %w", err)
 	}
-	if err := writeJSON(filepath.Join(dir, nextKeyFile), nextKeyJSON{Version: fileVersion, Key: key.Bytes()}); err != nil {
+	if err := durable.NextKey.WriteJSON(dir, nextKeyJSON{Version: fileVersion, Key: key.Bytes()}); err != nil {
 		return pub, fmt.Errorf("stage wireguard key: %w", err)
 	}
 	return [32]byte(key.PublicKey().Bytes()), nil
@@ -90,8 +89,8 @@ func StageWGKey(dir string, id *Identity) (pub [32]byte, err error) {
 // one that is not id's already.
 func StagedWGKey(dir string, id *Identity) (pub [32]byte, ok bool, err error) {
 	key, err := readNextKey(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return pub, false, nil
+	if errors.Is(err, fs.ErrNotExist) || durable.IsDamaged(err) {
+		return pub, false, nil // another is drawn: nobody relies on one that was not promoted
 	}
 	if err != nil {
 		return pub, false, fmt.Errorf("staged wireguard key: %w", err)
@@ -105,16 +104,15 @@ func StagedWGKey(dir string, id *Identity) (pub [32]byte, ok bool, err error) {
 
 func readNextKey(dir string) (*ecdh.PrivateKey, error) {
 	var f nextKeyJSON
-	name := filepath.Join(dir, nextKeyFile)
-	if err := readJSON(name, &f); err != nil {
+	if _, err := durable.NextKey.ReadJSON(dir, &f); err != nil {
 		return nil, err
 	}
 	if f.Version != fileVersion {
-		return nil, fmt.Errorf("read %s: version %d, this program reads %d", name, f.Version, fileVersion)
+		return nil, durable.NextKey.Damaged(dir, "version %d, this program reads %d", f.Version, fileVersion)
 	}
 	key, err := ecdh.X25519().NewPrivateKey(f.Key)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: wireguard key of wrong length", name)
+		return nil, durable.NextKey.Damaged(dir, "a key of wrong length")
 	}
 	return key, nil
 }
@@ -131,7 +129,7 @@ func PromoteWGKey(dir string, id *Identity) (*Identity, error) {
 
 func promote(dir string, id *Identity) (*Identity, error) {
 	key, err := readNextKey(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || durable.IsDamaged(err) {
 		return nil, ErrNoStagedKey
 	}
 	if err != nil {
@@ -157,12 +155,12 @@ func promote(dir string, id *Identity) (*Identity, error) {
 			}
 		}
 		f.WGKey, f.WGOld = key.Bytes(), old
-		if err := writeJSON(filepath.Join(dir, IdentityFile), f); err != nil {
+		if err := durable.Identity.WriteJSON(dir, f); err != nil {
 			return nil, err
 		}
 	}
 	// From here on the key is promoted, whatever becomes of the other file.
-	if err := os.Remove(filepath.Join(dir, nextKeyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(durable.NextKey.Path(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if err := durable.SyncDir(dir); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/internal/durable"
 )
 
 // maxSponsors is how many hosts the root key makes sponsors, at their join or
@@ -141,6 +142,9 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
+	// The file of invites may have been lost.
+	issued := t.Records()
+	o.Invites.countFrom(max(issued.LastSerial(o.Identity.IDPub), issued.LastSerial(o.Identity.RootPub)))
 	if _, err := s.own(t); err != nil && root == nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
@@ -449,10 +453,11 @@ func (s *Sponsor) root() (ed25519.PrivateKey, error) {
 		return nil, nil
 	}
 	root, err := s.o.RootKey()
-	if err != nil || root == nil {
-		return nil, err
+	if durable.IsDamaged(err) {
+		s.log.Error().Err(err).Msg("going on as if the root key were not on this host")
+		return nil, nil
 	}
-	return root, s.o.Identity.checkRoot(root)
+	return root, err
 }
 
 // promotion returns the slice of the next sponsor, if there is to be one.

@@ -142,15 +142,14 @@ func TestInvites(t *testing.T) {
 func TestInviteNotSpentWhenStoreFails(t *testing.T) {
 	s := newSite(t)
 	tok := s.token(1)
-	good := s.invites.name
-	s.invites.name = filepath.Join(s.dir, "missing", "invites.json")
+	s.invites.dir = filepath.Join(s.dir, "missing")
 	if err := Join(t.Context(), tok, t.TempDir(), s.options("n2")); !errors.Is(err, ErrRefused) {
 		t.Errorf("%v, want ErrRefused", err)
 	}
 	if len(s.admissions()) != 0 || s.count(resultInternal) != 1 {
 		t.Error("a host was admitted though its use was not written")
 	}
-	s.invites.name = good
+	s.invites.dir = s.dir
 	if err := Join(t.Context(), tok, t.TempDir(), s.options("n3")); err != nil {
 		t.Errorf("after the store works again: %v", err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
 )
 
 // TestSeen: what was seen comes back as it was, or not at all.
@@ -32,7 +32,7 @@ func TestSeen(t *testing.T) {
 			t.Errorf("%s of %s took another's", other.self, other.cluster)
 		}
 	}
-	name := filepath.Join(dir, seenFile)
+	name := durable.Seen.Path(dir)
 	good, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

@@ -32,21 +32,14 @@ type File struct {
 
 // Names of the files.
 const (
-	voteFile    = "vote.json"
-	writesFile  = "vote.count"
-	recordsFile = "records.json"
+	voteFile   = "vote.json"
+	writesFile = "vote.count"
 	// slotSize is that of one slot of the vote file: a block of the file system,
 	// so that a torn write cannot reach the other. A full record is below 2 KiB.
 	slotSize = 4096
 	// maxVoteFile bounds what is read: format 1 had no slots.
 	maxVoteFile = 64 << 10
 )
-
-// ErrVoteFile says that a vote file is not this host's, or of another format:
-// somebody must look. A voter that forgot its promises is a danger to the
-// others, so nothing falls back to an empty record. One that is damaged or old
-// is election.ErrVoteLost.
-var ErrVoteFile = errors.New("unusable vote record")
 
 // New returns the Store of host self in an existing directory.
 func New(dir string, c member.ClusterID, self cluster.NodeID) *File {
@@ -77,7 +70,9 @@ func (d *voteOnDisk) sum(vote []byte) cluster.Hash {
 	return cluster.Hash(sha256.Sum256(vote))
 }
 
-// LoadVote implements election.Store.
+// LoadVote implements election.Store. A file that is damaged, old, another host's or
+// of an unknown format is election.ErrVoteLost: a voter that forgot its promises is a
+// danger to the others, so nothing falls back to an empty record.
 func (s *File) LoadVote() (lease.VoteRecord, bool, error) {
 	name := filepath.Join(s.dir, voteFile)
 	counted := s.counted()
@@ -87,7 +82,7 @@ func (s *File) LoadVote() (lease.VoteRecord, bool, error) {
 		return lease.VoteRecord{}, false, nil
 	}
 	if err != nil {
-		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %w", err)
+		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %s: %w", name, err)
 	}
 	v, writes, damaged, err := s.newest(data)
 	switch {
@@ -118,10 +113,7 @@ func (s *File) newest(data []byte) (v lease.VoteRecord, writes uint64, damaged, 
 			continue // not written yet
 		}
 		got, n, err := s.decodeVote(line)
-		switch {
-		case errors.Is(err, ErrVoteFile):
-			return v, 0, nil, err
-		case err == nil && n%2 != slot:
+		if err == nil && n%2 != slot {
 			err = fmt.Errorf("%w: write %d is in slot %d", election.ErrVoteLost, n, slot)
 		}
 		switch {
@@ -162,11 +154,11 @@ func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 	}
 	switch {
 	case d.Format != 1 && d.Format != 2:
-		return lease.VoteRecord{}, 0, fmt.Errorf("%w: format %d", ErrVoteFile, d.Format)
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: format %d", election.ErrVoteLost, d.Format)
 	case d.Sum != d.sum(compact.Bytes()):
 		return lease.VoteRecord{}, 0, fmt.Errorf("%w: checksum does not match", election.ErrVoteLost)
 	case d.Cluster != s.cluster || d.Node != s.self:
-		return lease.VoteRecord{}, 0, fmt.Errorf("%w: belongs to %q of cluster %s", ErrVoteFile, d.Node, d.Cluster)
+		return lease.VoteRecord{}, 0, fmt.Errorf("%w: it belongs to %q of cluster %s", election.ErrVoteLost, d.Node, d.Cluster)
 	}
 	var v lease.VoteRecord
 	if err := json.Unmarshal(d.Vote, &v); err != nil {
@@ -178,6 +170,20 @@ func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 		}
 	}
 	return v, d.Writes, nil
+}
+
+// CheckVote says what is wrong with the vote record; ran says that the daemon has
+// run before, so that there must be one.
+func (s *File) CheckVote(ran bool) error {
+	probe := New(s.dir, s.cluster, s.self) // loading decides how the next write goes
+	_, found, err := probe.LoadVote()
+	switch {
+	case errors.Is(err, election.ErrVoteLost):
+		return durable.Votes.Damaged(s.dir, "%v", err)
+	case err == nil && !found && ran:
+		return durable.Votes.Missing(s.dir)
+	}
+	return err
 }
 
 // SaveVote implements election.Store.
@@ -248,7 +254,7 @@ func (s *File) SaveRecords(rs member.Records) error {
 	if err != nil {
 		return fmt.Errorf("save membership records: %w", err)
 	}
-	if err := durable.WriteFile(filepath.Join(s.dir, recordsFile), data, 0o600); err != nil {
+	if err := durable.Records.Write(s.dir, data); err != nil {
 		return fmt.Errorf("save membership records: %w", err)
 	}
 	return nil
@@ -260,7 +266,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d", name, info.Size(), limit)
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", election.ErrVoteLost, info.Size(), limit)
 	}
 	return os.ReadFile(name)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/member"
+	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/lease"
 )
 
@@ -49,7 +50,7 @@ func TestFile(t *testing.T) {
 			}
 			v, found, err := s.LoadVote()
 			same := err == nil && found && reflect.DeepEqual(v, want)
-			if !same && !errors.Is(err, election.ErrVoteLost) && !errors.Is(err, ErrVoteFile) {
+			if !same && !errors.Is(err, election.ErrVoteLost) {
 				t.Fatalf("damage at %d: %+v, %t, %v", i, v, found, err)
 			}
 		}
@@ -58,7 +59,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, other := range []*File{New(dir, member.ClusterID{2}, "host-a"), New(dir, member.ClusterID{1}, "host-b")} {
-		if _, _, err := other.LoadVote(); !errors.Is(err, ErrVoteFile) {
+		if _, _, err := other.LoadVote(); !errors.Is(err, election.ErrVoteLost) {
 			t.Errorf("vote of another host or cluster: %v", err)
 		}
 	}
@@ -69,7 +70,7 @@ func TestFile(t *testing.T) {
 	if err := s.SaveRecords(rs); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, recordsFile))
+	data, _, err := durable.Records.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func (c *cleaner) notes() error {
 // forgotten returns the own chain if the list of repairs was set aside: nobody
 // knows any more whether the chain was one of them.
 func (o RepairOptions) forgotten(aside []SetAside) (r Repairing, ok bool, err error) {
-	i := slices.IndexFunc(aside, func(a SetAside) bool { return filepath.Base(a.Path) == repairFile })
+	i := slices.IndexFunc(aside, func(a SetAside) bool { return filepath.Base(a.Path) == durable.Repairs.Name })
 	if i < 0 {
 		return r, false, nil
 	}

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,9 +81,6 @@ type Repaired struct {
 	Chains []Repairing
 	Files  []SetAside
 }
-
-// repairFile lists the chains that are being repaired.
-const repairFile = "repair.json"
 
 // Repair makes a damaged log fit to be opened: of each damaged chain it leaves
 // what is before the damage, sets the rest aside and notes what is missing. The
@@ -350,22 +346,20 @@ func (o RepairOptions) goodEnd(path string, r Repairing) (end int64) {
 // LoadRepairs returns the chains of the log in dir of which something is still
 // to be fetched.
 func LoadRepairs(dir string) (list []Repairing, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, repairFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	_, err = durable.Repairs.ReadJSON(dir, &list)
+	damaged, ok := errors.AsType[*durable.DamagedError](err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case ok:
+		return nil, &segment.CorruptError{Segment: damaged.Path, Reason: damaged.Reason}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", repairFile, err)
-	}
-	if err := json.Unmarshal(b, &list); err != nil {
-		return nil, &segment.CorruptError{Segment: filepath.Join(dir, repairFile), Reason: err.Error()}
-	}
-	return list, nil
+	return list, err
 }
 
 // SaveRepairs replaces what LoadRepairs returns.
 func SaveRepairs(dir string, list []Repairing) error {
-	name := filepath.Join(dir, repairFile)
+	name := durable.Repairs.Path(dir)
 	if len(list) == 0 {
 		if err := os.Remove(name); errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -374,9 +368,5 @@ func SaveRepairs(dir string, list []Repairing) error {
 		}
 		return durable.SyncDir(dir)
 	}
-	b, err := json.MarshalIndent(list, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(name, append(b, '\n'), 0o600)
+	return durable.Repairs.WriteJSON(dir, list)
 }

@@ -58,23 +58,24 @@ var pureDeps = map[string][]string{
 // adapters lists the packages that do I/O. They import the vocabulary, any pure
 // package, the leaf helpers and what stands here; never each other.
 var adapters = map[string][]string{
-	"config":           nil,
-	"coord":            {"coord/clocks", "coord/election", "coord/gossip", "coord/health", "coord/notify", "coord/pathmtu", "coord/share", "coord/store", "coord/transport"}, // store: tests only
-	"coord/clocks":     nil,
-	"coord/election":   nil,
-	"coord/gossip":     {"coord/transport"},
-	"coord/health":     nil,
-	"coord/notify":     nil,
-	"coord/pathmtu":    nil,
-	"coord/share":      {"coord/transport"},
-	"coord/store":      {"coord/election"},
-	"coord/transport":  nil,
-	"coord/join":       {"coord/join/door", "coord/join/token"},
-	"coord/join/door":  {"coord/join/token"},
-	"coord/join/token": nil,
-	"eventlog":         {"eventlog/audit", "eventlog/disk", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
-	"eventlog/audit":   {"eventlog/disk", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
-	"eventlog/disk":    nil,
+	"config":            nil,
+	"coord":             {"coord/clocks", "coord/election", "coord/gossip", "coord/health", "coord/notify", "coord/pathmtu", "coord/share", "coord/store", "coord/transport"}, // store: tests only
+	"coord/clocks":      nil,
+	"coord/election":    nil,
+	"coord/gossip":      {"coord/transport"},
+	"coord/health":      nil,
+	"coord/notify":      nil,
+	"coord/pathmtu":     nil,
+	"coord/share":       {"coord/transport"},
+	"coord/store":       {"coord/election"},
+	"coord/transport":   nil,
+	"coord/join":        {"coord/join/door", "coord/join/starts", "coord/join/token"},
+	"coord/join/starts": nil,
+	"coord/join/door":   {"coord/join/token"},
+	"coord/join/token":  nil,
+	"eventlog":          {"eventlog/audit", "eventlog/disk", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
+	"eventlog/audit":    {"eventlog/disk", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
+	"eventlog/disk":     nil,
 	// What travels between logs: bytes in, values out, as the pure packages.
 	"eventlog/wire":      nil,
 	"eventlog/segment":   {"eventlog/disk"},
@@ -111,14 +112,14 @@ var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit"
 var rooms = map[string][]string{
 	"backend":         {"api", "backend/convert", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/convert": {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
-	"doctor":          {"api", "config", "coord", "coord/join", "eventlog", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
-	"offline":         {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
+	"doctor":          {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
+	"offline":         {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
 	// What a host does as a member and as the holder.
 	"duty":                  {"coord"},
 	"journal":               {"coord", "eventlog", "eventlog/audit"},
 	"forward/jobwatch":      {"api", "forward"},
-	"membership":            {"api", "coord", "coord/join", "coord/join/door", "coord/join/token", "forward"},
+	"membership":            {"api", "coord", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "forward"},
 	"membership/deviceplan": {"mesh", "mesh/hostnet"},
 	"membership/voters":     {"api", "backend/convert", "coord", "forward"},
 }

@@ -1,15 +1,11 @@
 package deviceplan
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
@@ -17,19 +13,14 @@ import (
 	"github.com/skein-project/skein/mesh"
 )
 
-// Bounds of the endpoint cache.
-const (
-	endpointsFile = "endpoints.json"
-	// cachedEach is how many endpoints of one host are remembered.
-	cachedEach   = 3
-	maxEndpoints = 1 << 20 // bytes of the file
-)
+// cachedEach is how many endpoints of one host are remembered.
+const cachedEach = 3
 
 // endpointCache remembers where each peer was last reached, the latest first,
 // so that a host finds the others after a restart even if what they announced is
 // out of date. It belongs to the planner.
 type endpointCache struct {
-	file  string
+	dir   string
 	known map[cluster.NodeID][]netip.AddrPort
 	dirty bool
 }
@@ -43,21 +34,15 @@ type endpointsOnDisk struct {
 // openEndpoints reads the cache of a state directory. A cache that cannot be
 // read is empty, and the error says why: nothing depends on it.
 func openEndpoints(dir string) (*endpointCache, error) {
-	c := &endpointCache{file: filepath.Join(dir, endpointsFile), known: map[cluster.NodeID][]netip.AddrPort{}}
-	f, err := os.Open(c.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil
-	}
-	if err != nil {
-		return c, fmt.Errorf("endpoint cache: %w", err)
-	}
-	defer f.Close()
+	c := &endpointCache{dir: dir, known: map[cluster.NodeID][]netip.AddrPort{}}
 	var d endpointsOnDisk
-	if err := json.NewDecoder(io.LimitReader(f, maxEndpoints)).Decode(&d); err != nil {
-		return c, fmt.Errorf("endpoint cache %s: %w", c.file, err)
+	if _, err := durable.Endpoints.ReadJSON(dir, &d); errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	} else if err != nil {
+		return c, err
 	}
 	if d.Version != 1 {
-		return c, fmt.Errorf("endpoint cache %s: version %d, this program reads 1", c.file, d.Version)
+		return c, durable.Endpoints.Damaged(dir, "version %d, this program reads 1", d.Version)
 	}
 	for node, eps := range d.Endpoints {
 		eps = slices.DeleteFunc(eps, func(e netip.AddrPort) bool { return !e.IsValid() || e.Port() == 0 })
@@ -110,11 +95,7 @@ func (c *endpointCache) save() error {
 	if !c.dirty {
 		return nil
 	}
-	data, err := json.Marshal(endpointsOnDisk{Version: 1, Endpoints: c.known})
-	if err != nil {
-		return fmt.Errorf("endpoint cache: %w", err)
-	}
-	if err := durable.WriteFile(c.file, append(data, '\n'), 0o600); err != nil {
+	if err := durable.Endpoints.WriteJSON(c.dir, endpointsOnDisk{Version: 1, Endpoints: c.known}); err != nil {
 		return fmt.Errorf("endpoint cache: %w", err)
 	}
 	c.dirty = false

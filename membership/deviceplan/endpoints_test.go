@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/mesh"
 )
 
@@ -44,7 +45,7 @@ func TestEndpointCache(t *testing.T) {
 	if !c.dirty || len(c.known) != 1 {
 		t.Errorf("keeps %v, dirty %t", c.known, c.dirty)
 	}
-	if err := os.WriteFile(c.file, []byte(`{"version":1,"endpoints":{"n2":["nonsense"]}}`), 0o600); err != nil {
+	if err := os.WriteFile(durable.Endpoints.Path(dir), []byte(`{"version":1,"endpoints":{"n2":["nonsense"]}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if c, err = openEndpoints(dir); err == nil || len(c.known) != 0 {
@@ -59,7 +60,7 @@ func FuzzEndpoints(f *testing.F) {
 	f.Add([]byte(`{"version":1,"endpoints":{"":[":0","[::]:1"],"n2":null}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, endpointsFile), text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, durable.Endpoints.Name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		c, err := openEndpoints(dir)

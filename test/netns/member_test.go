@@ -127,7 +127,7 @@ func TestInvitesEnd(t *testing.T) {
 		if code == 0 || !strings.Contains(out, "skein: error: ") {
 			t.Errorf("an invite that is %s: exit %d, %s", name, code, out)
 		}
-		if _, err := os.Stat(filepath.Join(late.state(), join.IdentityFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(late.state(), "identity.json")); err == nil {
 			t.Errorf("an invite that is %s made a member", name)
 		}
 	}
