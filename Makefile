@@ -12,7 +12,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 .PHONY: help map build examples demo test check lint fuzz sim mutants bench bench-go \
-	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-onion prove-upgrade prove-demo clean FORCE
+	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-onion prove-upgrade prove-files prove-demo clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,6 +147,9 @@ bin/old-%/skein:
 	rm -rf bin/src-$* && mkdir -p bin/src-$* && git archive $* | tar -x -C bin/src-$*
 	cd bin/src-$* && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$*' -o $(CURDIR)/$@ ./cmd/skein
 	rm -rf bin/src-$*
+
+prove-files: build ## 100 deletions, moves and changed bits of files of stopped hosts, each followed by what the errors say
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDamagedFiles ./internal/demo
 
 prove-demo: build ## 20 demos per signal and profile
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run TestDemo ./internal/demo
