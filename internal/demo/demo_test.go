@@ -507,3 +507,18 @@ func TestGrowthKeepsTheLog(t *testing.T) {
 		}
 	}
 }
+
+// showLogs prints the end of each host's log after a failure.
+func (d *demo) showLogs() {
+	for _, h := range d.hosts {
+		text, err := os.ReadFile(filepath.Join(h.dir, "log"))
+		if err != nil {
+			continue
+		}
+		const tail = 4096
+		if len(text) > tail {
+			text = text[len(text)-tail:]
+		}
+		fmt.Fprintf(d.o.Out, "--- log of %s\n%s\n", h.name, text)
+	}
+}

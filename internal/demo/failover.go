@@ -62,8 +62,8 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	return result, err
 }
 
-// inDirectory runs f with a directory of its own and, if it fails, shows the logs
-// of the hosts that it started.
+// inDirectory runs f with a directory of its own and, if it fails, keeps the logs
+// of the hosts that it started in a file, which the error names.
 func inDirectory(ctx context.Context, o Options, within time.Duration, f func(context.Context, *demo) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -83,10 +83,33 @@ func inDirectory(ctx context.Context, o Options, within time.Duration, f func(co
 		}
 	}()
 	if err := f(ctx, d); err != nil {
-		d.showLogs()
-		return fmt.Errorf("demo: %w", err)
+		return d.failed(fmt.Errorf("demo: %w", err))
 	}
 	return nil
+}
+
+// failure is a demo's, with what to look at.
+type failure struct {
+	err  error
+	logs string
+}
+
+func (e *failure) Error() string { return e.err.Error() }
+func (e *failure) Unwrap() error { return e.err }
+
+// Hint is what the command says below the error.
+func (e *failure) Hint() string { return "read what the hosts logged: " + e.logs }
+
+// failed keeps the logs, if there are hosts.
+func (d *demo) failed(err error) error {
+	if len(d.hosts) == 0 {
+		return err
+	}
+	logs, logErr := d.saveLogs()
+	if logErr != nil {
+		return errors.Join(err, fmt.Errorf("keep the logs of the hosts: %w", logErr))
+	}
+	return &failure{err, logs}
 }
 
 // demo is one cluster of real daemons on this machine.

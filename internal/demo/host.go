@@ -221,19 +221,21 @@ func (d *demo) stopAll() {
 	}
 }
 
-// showLogs prints the end of each host's log after a failure.
-func (d *demo) showLogs() {
-	for _, h := range d.hosts {
-		text, err := os.ReadFile(filepath.Join(h.dir, "log"))
-		if err != nil {
-			continue
-		}
-		const tail = 4096
-		if len(text) > tail {
-			text = text[len(text)-tail:]
-		}
-		fmt.Fprintf(d.o.Out, "--- log of %s\n%s\n", h.name, text)
+// saveLogs writes the logs of all hosts into one file.
+func (d *demo) saveLogs() (name string, err error) {
+	f, err := os.CreateTemp("", "skein-demo-*.log")
+	if err != nil {
+		return "", err
 	}
+	for _, h := range d.hosts {
+		text, readErr := os.ReadFile(filepath.Join(h.dir, "log"))
+		if readErr != nil && !errors.Is(readErr, os.ErrNotExist) { // it may not have been started
+			err = errors.Join(err, readErr)
+		}
+		_, writeErr := fmt.Fprintf(f, "--- log of %s\n%s\n", h.name, text)
+		err = errors.Join(err, writeErr)
+	}
+	return f.Name(), errors.Join(err, f.Close())
 }
 
 // acceptsOf returns the accepted results of job in an event.

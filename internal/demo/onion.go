@@ -20,16 +20,18 @@ import (
 
 // Shape of the demo of the onion address.
 const (
-	onionDemoTime = 6 * time.Minute // limit of the whole demo
-	onionVisits   = 12              // of the client, before and after the kill
-	visitTime     = 30 * time.Second
+	onionDemoTime = 10 * time.Minute // limit of the whole demo, which takes 2 min on an idle machine
+	onionVisits   = 12               // of the client, before and after the kill
+	visitTime     = 45 * time.Second // of one try: tor itself begins anew after 31 s
+	visitTries    = 3                // before a client gives up
 )
 
 // OnionResult is what one demo of the onion address measured.
 type OnionResult struct {
 	// Gap is the time from the kill to the first descriptor of another host.
 	Gap time.Duration
-	// Served and Failed are the client's fresh connections from the kill on.
+	// Served are the client's visits from the kill on, Failed the tries that
+	// these needed beyond their first.
 	Served, Failed int
 }
 
@@ -46,7 +48,7 @@ func RunOnion(ctx context.Context, o Options) (result OnionResult, err error) {
 
 func (d *demo) runOnion(ctx context.Context, result *OnionResult) error {
 	d.say("starting a private Tor network out of tor on this machine")
-	network, err := tornet.Start(ctx, tornet.Options{})
+	network, err := tornet.Start(ctx, tornet.Options{Log: d.say})
 	if err != nil {
 		return err
 	}
@@ -66,6 +68,9 @@ func (d *demo) runOnion(ctx context.Context, result *OnionResult) error {
 	if err := d.up(ctx); err != nil {
 		return err
 	}
+	if err := d.torsReady(ctx); err != nil {
+		return err
+	}
 	client, err := network.Launch("client")
 	if err != nil {
 		return err
@@ -73,25 +78,56 @@ func (d *demo) runOnion(ctx context.Context, result *OnionResult) error {
 	if err := client.AwaitBootstrap(ctx); err != nil {
 		return err
 	}
+	d.say("the tor of a client, which knows nothing of skein, is ready")
 	address, err := d.address(ctx)
 	if err != nil {
 		return err
 	}
+	d.say("waiting for the points of all hosts in the descriptor")
 	publisher, view, err := d.published(ctx, func(a api.OnionAddress) bool { return len(a.Points) == d.size })
 	if err != nil {
 		return err
 	}
 	d.say("%s publishes one descriptor with the introduction points of all: %s", publisher.name, counts(view.Points))
-	v := visitor{client: client, address: address, by: map[string]int{}}
+	v := visitor{fetch: func(ctx context.Context, user string) (string, error) { return fetch(ctx, client, user, address) }, by: map[string]int{}}
+	d.say("a client connects")
 	if err := v.first(ctx); err != nil {
 		return err
 	}
-	if err := v.all(ctx, d.size); err != nil {
+	if err := v.all(ctx, d.size, client.Fresh); err != nil {
 		return err
 	}
 	d.say("a client fetched http://%s/ %d times through Tor, served by %s", address, v.served, counts(v.by))
 	return d.killPublisher(ctx, publisher, &v, result)
 }
+
+// torsReady waits for the tor of each host, and says how far it is.
+func (d *demo) torsReady(ctx context.Context) error {
+	said := make([]int, len(d.hosts)) // percent
+	for ready := 0; ready < len(d.hosts); {
+		ready = 0
+		for i, h := range d.hosts {
+			o, err := h.api.Onion(ctx)
+			if err != nil {
+				continue // the daemon may be busy; ctx bounds this
+			}
+			if o.Tor.State == "ready" {
+				ready++
+			}
+			if p := o.Tor.Bootstrap; p >= said[i]+torStep || p == 100 && said[i] < 100 {
+				said[i] = p
+				d.say("the tor of %s: %d %%", h.name, p)
+			}
+		}
+		if err := wait.For(ctx, pollEvery); err != nil {
+			return fmt.Errorf("the tors of %d of %d hosts are ready: %w", ready, len(d.hosts), err)
+		}
+	}
+	return nil
+}
+
+// torStep is after how many percent the progress of a tor is shown.
+const torStep = 40
 
 // address creates an address and gives its key to every host.
 func (d *demo) address(ctx context.Context) (string, error) {
@@ -143,13 +179,13 @@ func (d *demo) killPublisher(ctx context.Context, dead *host, v *visitor, result
 	}
 	<-dead.done
 	d.say("SIGKILL to the publisher %s and its tor; the client goes on", dead.name)
-	v.by, v.served = map[string]int{}, 0
+	v.by, v.served, v.failed = map[string]int{}, 0, 0
 	visits, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for visits.Err() == nil {
-			v.visit(ctx)
+			_ = v.visit(ctx) // counted
 		}
 	}()
 	next, view, err := d.published(ctx, func(a api.OnionAddress) bool {
@@ -164,14 +200,13 @@ func (d *demo) killPublisher(ctx context.Context, dead *host, v *visitor, result
 	if err != nil {
 		return err
 	}
-	failed := v.failed
-	for served := v.served; v.served < served+onionVisits; {
-		if v.visit(ctx); v.failed > failed {
-			return fmt.Errorf("client, after the new descriptor: %w", v.err)
+	for range onionVisits {
+		if err := v.visit(ctx); err != nil {
+			return fmt.Errorf("after the new descriptor: %w", err)
 		}
 	}
 	result.Served, result.Failed = v.served, v.failed
-	d.say("since the kill the client was served %d times, by %s; connections that failed: %d", v.served, counts(v.by), v.failed)
+	d.say("since the kill the client was served %d times, by %s; tries that failed: %d", v.served, counts(v.by), v.failed)
 	return nil
 }
 
@@ -197,22 +232,20 @@ func webServer(name string) (*http.Server, string, error) {
 	return s, l.Addr().String(), nil
 }
 
-// visitor is a client of the address.
+// visitor is a client of the address, who tries again as a person would.
 type visitor struct {
-	client         *tornet.Tor
-	address        string
-	visits         int
-	served, failed int
+	fetch          func(ctx context.Context, user string) (string, error)
+	tries          int
+	served, failed int            // visits and tries
 	by             map[string]int // served, by host
-	err            error          // of the last failure
 }
 
 // first visits until it is served once: the client may need several tries to find
 // the descriptor.
 func (v *visitor) first(ctx context.Context) error {
 	for v.served == 0 {
-		if v.visit(ctx); ctx.Err() != nil {
-			return fmt.Errorf("the client was not served in time: %w", v.err)
+		if err := v.visit(ctx); ctx.Err() != nil {
+			return fmt.Errorf("at first: %w", err)
 		}
 	}
 	v.served, v.failed, v.by = 0, 0, map[string]int{}
@@ -222,41 +255,48 @@ func (v *visitor) first(ctx context.Context) error {
 // all visits until every host has served. It clears the client's caches now and
 // then: the client would keep using a descriptor that does not list all hosts yet
 // for hours.
-func (v *visitor) all(ctx context.Context, hosts int) error {
+func (v *visitor) all(ctx context.Context, hosts int, clear func(context.Context) error) error {
 	for len(v.by) < hosts || v.served < onionVisits {
 		if v.served%onionVisits == 0 {
-			if err := v.client.Fresh(ctx); err != nil {
+			if err := clear(ctx); err != nil {
 				return err
 			}
 		}
-		if v.visit(ctx); v.failed > 0 {
-			return fmt.Errorf("client, with all hosts up: %w", v.err)
+		if err := v.visit(ctx); err != nil {
+			return fmt.Errorf("with all hosts up: %w", err)
 		}
 	}
 	return nil
 }
 
-// visit fetches once over a new connection, on new circuits.
-func (v *visitor) visit(ctx context.Context) {
-	v.visits++
-	user := fmt.Sprint("visit", v.visits)
-	if name, err := v.fetch(ctx, user); err != nil {
+// visit fetches once, each try over a new connection, on new circuits.
+func (v *visitor) visit(ctx context.Context) error {
+	var last error
+	for range visitTries {
+		v.tries++
+		limit, cancel := context.WithTimeout(ctx, visitTime)
+		name, err := v.fetch(limit, fmt.Sprint("visit", v.tries))
+		cancel()
+		if err == nil {
+			v.served++
+			v.by[name]++
+			return nil
+		}
+		if last = err; ctx.Err() != nil {
+			break
+		}
 		v.failed++
-		v.err = err
-	} else {
-		v.served++
-		v.by[name]++
 	}
+	// Not wrapped: it is not this command's deadline.
+	return fmt.Errorf("the client was not served in %d tries: %v", visitTries, last) //nolint:errorlint // see above
 }
 
-func (v *visitor) fetch(ctx context.Context, user string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, visitTime)
-	defer cancel()
+func fetch(ctx context.Context, client *tornet.Tor, user, address string) (string, error) {
 	c := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, at string) (net.Conn, error) { return v.client.Dial(ctx, user, at) },
+		DialContext:       func(ctx context.Context, _, at string) (net.Conn, error) { return client.Dial(ctx, user, at) },
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.address+"/", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,69 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestVisitorTriesAgain: a client is not done with when one try fails, as it
+// does when tor itself begins anew.
+func TestVisitorTriesAgain(t *testing.T) {
+	fails := 0
+	users := map[string]bool{}
+	v := visitor{by: map[string]int{}, fetch: func(_ context.Context, user string) (string, error) {
+		users[user] = true
+		if fails--; fails >= 0 {
+			return "", context.DeadlineExceeded
+		}
+		return "n1", nil
+	}}
+	fails = visitTries - 1
+	if err := v.visit(t.Context()); err != nil || v.served != 1 || v.failed != visitTries-1 || v.by["n1"] != 1 {
+		t.Errorf("%v, %+v", err, v)
+	}
+	if len(users) != visitTries {
+		t.Errorf("%d tries on circuits of their own", len(users))
+	}
+	fails = visitTries
+	err := v.visit(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "not served in 3 tries") {
+		t.Errorf("never served: %v", err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Error("the command would advise to give it more time")
+	}
+}
+
+// TestFailureNamesTheLogs: what the hosts logged outlives their directories.
+func TestFailureNamesTheLogs(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	wrong := errors.New("nothing works")
+	err := inDirectory(t.Context(), Options{Out: io.Discard}, time.Minute, func(_ context.Context, d *demo) error {
+		h, err := newHost(d, 0)
+		if err != nil {
+			return err
+		}
+		d.hosts = append(d.hosts, h)
+		if err := os.WriteFile(filepath.Join(h.dir, "log"), []byte("what happened\n"), 0o600); err != nil {
+			return err
+		}
+		return wrong
+	})
+	if !errors.Is(err, wrong) {
+		t.Fatal(err)
+	}
+	named, ok := errors.AsType[*failure](err)
+	if !ok || !strings.HasSuffix(named.Hint(), named.logs) {
+		t.Fatal("no file is named:", err)
+	}
+	text, readErr := os.ReadFile(named.logs)
+	if readErr != nil || string(text) != "--- log of n1\nwhat happened\n\n" {
+		t.Errorf("%q, %v", text, readErr)
+	}
+}
