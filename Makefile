@@ -135,7 +135,7 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 
 # One case at a time, so that what they time is theirs.
 prove-onion: ## every case on the private Tor network in full, and 10 minutes of fuzzing for each parser
-	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -parallel 1 -timeout 90m $(TORNET)
+	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -parallel 1 -timeout 120m $(TORNET)
 	$(MAKE) fuzz FUZZTIME=10m FUZZPKGS="./tor ./publisher/... ./proxy ./coord/path"
 
 # What OLD built must open, and work with this version while hosts are upgraded.

@@ -54,7 +54,12 @@ type host struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	n := sharedNetwork(t)
+	return newFleetOn(t, sharedNetwork(t), either(10*time.Minute, 8*time.Minute))
+}
+
+// newFleetOn has so much time, on any network.
+func newFleetOn(t *testing.T, n *tornet.Network, limit time.Duration) *fleet {
+	t.Helper()
 	exe, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +68,7 @@ func newFleet(t *testing.T) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), either(10*time.Minute, 8*time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	f := &fleet{t: t, ctx: ctx, net: n, dir: dir, begin: time.Now(), exe: exe}
 	t.Cleanup(func() {
 		for _, h := range f.hosts {
