@@ -3,6 +3,8 @@ package scheduler
 import (
 	"errors"
 	"time"
+
+	"github.com/skein-project/skein/scheduler/plan/eligible"
 )
 
 // RetryAfter is how long a caller should wait after ErrBusy.
@@ -22,8 +24,7 @@ var (
 	// ErrKeyReused says that the owner has submitted another job under the
 	// same key. Retrying is useless.
 	ErrKeyReused = errors.New("key was used for a different job")
-	// ErrNoWorker says that no worker has the job's executor or is in its zones.
-	// It can be submitted to wait for one.
+	// ErrNoWorker says that no worker may ever run the job, see NoWorkerError.
 	ErrNoWorker = errors.New("no worker can run it")
 	// ErrManyGroups says that there are as many groups as there may be.
 	ErrManyGroups = errors.New("too many groups")
@@ -38,3 +39,13 @@ var (
 	// ErrLeaseLost ends Run when the lease of its term is gone.
 	ErrLeaseLost = errors.New("lease lost")
 )
+
+// NoWorkerError is ErrNoWorker with what keeps each worker from the job. It can be
+// submitted to wait for a worker.
+type NoWorkerError struct{ Why eligible.Explanation }
+
+// Error implements error.
+func (e *NoWorkerError) Error() string { return ErrNoWorker.Error() + ": " + e.Why.String() }
+
+// Unwrap returns ErrNoWorker.
+func (e *NoWorkerError) Unwrap() error { return ErrNoWorker }

@@ -75,8 +75,8 @@ func (s *Scheduler) settle(ctx context.Context, seq uint64) (voters int, err err
 
 // Submit creates the job that owner asks for under spec.Key, or finds it: the
 // same key and the same spec name the same job, for ever. Zero fields of spec
-// take their defaults. It answers when wait is true. A job whose zones or executor
-// no worker has is refused, unless forWorker says that it is to wait for one.
+// take their defaults. It answers when wait is true. A job that no worker may ever run
+// is refused by a *NoWorkerError, unless forWorker says that it is to wait for one.
 // Errors wrap job.ErrSpec, ErrNoWorker, ErrKeyReused, ErrNotHolder, ErrBusy, ErrNoRoom
 // (then nothing was logged) or ErrUnknownOutcome.
 func (s *Scheduler) Submit(ctx context.Context, spec job.Spec, owner string, wait Wait, forWorker bool) (Submission, error) {

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/eligible"
 )
 
 // Scheduler schedules while its host holds the lease. Its methods may be
@@ -23,6 +25,7 @@ type Scheduler struct {
 	m   *metrics
 
 	workers atomic.Pointer[[]plan.WorkerView] // nil: no term runs
+	waiting atomic.Pointer[[]Waiting]
 
 	mu      sync.Mutex
 	member  map[cluster.NodeID]bool           // this host included
@@ -131,6 +134,23 @@ func (s *Scheduler) Workers() []plan.WorkerView {
 	return nil
 }
 
+// Waiting is a job that waits while no worker may run it.
+type Waiting struct {
+	Job   job.ID
+	Since time.Time
+	Why   eligible.Explanation
+}
+
+// Waiting lists the jobs that wait while no worker may run them, those that wait
+// longest first, as of at most one tick ago; nil while no term runs. The caller must
+// not change it.
+func (s *Scheduler) Waiting() []Waiting {
+	if w := s.waiting.Load(); w != nil {
+		return *w
+	}
+	return nil
+}
+
 // Wait says how much must be true before Submit answers.
 type Wait string
 
@@ -178,6 +198,7 @@ func (s *Scheduler) Run(ctx context.Context, id cluster.Term) error {
 	t.m.unsettled.Set(0)
 	t.m.service.end()
 	s.workers.Store(nil)
+	s.waiting.Store(nil)
 	if errors.Is(err, ErrLeaseLost) {
 		t.m.fenced.Inc()
 	}

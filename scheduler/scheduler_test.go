@@ -622,7 +622,7 @@ func TestSubmitWithoutWorker(t *testing.T) {
 		time.Sleep(15 * time.Second) // every host had its time
 		spec := testSpec("k", 5)
 		spec.Executor, spec.Program, spec.Artefact = job.ExecutorExec, "render", cluster.Hash{}
-		if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false); !errors.Is(err, ErrNoWorker) || !strings.Contains(err.Error(), "no worker has executor exec:render") {
+		if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false); !errors.Is(err, ErrNoWorker) || !strings.Contains(err.Error(), "0 of 3 workers eligible: a, b, c: program render is not allowed there") {
 			t.Fatalf("%v, want ErrNoWorker", err)
 		}
 		if n := r.log.count(event.KindJobSubmitted); n != 0 {
@@ -635,10 +635,16 @@ func TestSubmitWithoutWorker(t *testing.T) {
 		if again, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false); err != nil || again.Created || again.Job != sub.Job {
 			t.Errorf("the same again: %+v, %v", again, err)
 		}
+		began := time.Now()
+		time.Sleep(time.Second)
+		w := r.s.Waiting()
+		if len(w) != 1 || w[0].Job != sub.Job || !w[0].Why.Never || began.Sub(w[0].Since).Abs() > 2*time.Second {
+			t.Errorf("%+v waits", w)
+		}
 		time.Sleep(time.Minute)
 		r.log.View(func(st *state.State) {
 			j, _ := st.Job(sub.Job)
-			if want := "0 of 3 workers eligible: executor 3"; j.State != job.Queued || j.Queued != want {
+			if want := "0 of 3 workers eligible: a, b, c: program render is not allowed there"; j.State != job.Queued || j.Queued != want {
 				t.Errorf("%s %q, want %q", j.State, j.Queued, want)
 			}
 		})

@@ -252,7 +252,19 @@ func (t *term) observe() {
 	t.m.unsettled.Set(float64(t.settling.open()))
 	views := t.plan.Workers()
 	t.s.workers.Store(&views)
+	t.s.waiting.Store(t.waiting())
 	t.m.service.look(views, time.Now())
+}
+
+// waiting lists the jobs that wait while no worker may run them.
+func (t *term) waiting() *[]Waiting {
+	now, wall := t.o.Now(), t.o.Wall()
+	var out []Waiting
+	for _, w := range t.plan.Waiting(now) {
+		// To the second: the two clocks do not go alike.
+		out = append(out, Waiting{Job: w.Job, Since: wall.Add(w.Since - now).Truncate(time.Second), Why: w.Why})
+	}
+	return &out
 }
 
 // request decides about one request; it is answered after the commit.
@@ -289,8 +301,8 @@ func (t *term) submit(b submission) (created bool, err error) {
 		}
 		return false, nil
 	}
-	if why := t.plan.Unserved(b.Spec, t.o.Now()); why != "" && !b.waits {
-		return false, fmt.Errorf("%w: %s; it can be submitted to wait for one (--wait-for-worker, wait_for_worker)", ErrNoWorker, why)
+	if why := t.plan.Explain(b.Spec, b.Owner, t.o.Now()); why.Never && !b.waits {
+		return false, &NoWorkerError{Why: why}
 	}
 	if t.lookForRoom(); t.held {
 		return false, ErrNoRoom

@@ -2,9 +2,7 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -16,83 +14,72 @@ import (
 // may take to open its stream before it counts as one without a worker.
 const firstContact = 10 * time.Second
 
-// What keeps a worker that may run a job from it for now, in the order in which
-// it is looked for.
-const (
-	lacksStream    = "unreachable"
-	lacksDrain     = "draining"
-	lacksReadiness = "not ready"
-)
-
-// lacks says what keeps w from jobs of c, or "".
-func (r *roster) lacks(c *eligible.Class, w *worker) string {
-	if what := r.classes.Lacks(c, &w.host); what != "" {
-		return what
-	}
+// lacks says what keeps w from every job now, or "".
+func (w *worker) lacks() eligible.Reason {
 	switch {
+	case w.gone():
+		return eligible.Gone
 	case !w.healthy():
-		return lacksStream
+		return eligible.NoStream
 	case w.draining:
-		return lacksDrain
-	case !w.serves():
-		return lacksReadiness
+		return eligible.Draining
+	case !w.ready():
+		return eligible.Unready
+	case w.signal == Stuck:
+		return eligible.Stuck
 	}
 	return ""
 }
 
-// eligible says how many workers may run jobs of c, and what keeps the others
-// from it, the most frequent first: "0 of 3 workers eligible: permission 2,
-// executor 1".
-func (r *roster) eligible(c *eligible.Class) string {
-	workers, fit := 0, 0
-	count := make(map[string]int)
-	var why []string
+// candidates are all workers but those that left, as jobs are held against them.
+func (r *roster) candidates(now time.Duration) []eligible.Candidate {
+	out := make([]eligible.Candidate, 0, len(r.workers))
 	for _, w := range r.workers {
-		if w == nil || !w.known() {
-			continue
+		if w != nil && w.health != cluster.Left {
+			out = append(out, eligible.Candidate{Worker: &w.host, Node: w.node, Now: w.lacks(), Coming: w.coming(now)})
 		}
-		workers++
-		what := r.lacks(c, w)
-		if what == "" {
-			fit++
-		} else if count[what]++; count[what] == 1 {
-			why = append(why, what)
-		}
-	}
-	slices.SortFunc(why, func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
-	for i, what := range why {
-		why[i] = fmt.Sprintf("%s %d", what, count[what])
-	}
-	out := fmt.Sprintf("%d of %d workers eligible", fit, workers)
-	if len(why) > 0 {
-		out += ": " + strings.Join(why, ", ")
 	}
 	return out
 }
 
-// unserved says why no worker can run a job, whoever owns it, or "".
-func (r *roster) unserved(spec job.Spec, now time.Duration) string {
-	heard, coming, inZone, hasExecutor := false, false, len(spec.Zones) == 0, false
-	for _, w := range r.workers {
-		if w == nil || w.health == cluster.Left {
+// explain says what keeps workers from the jobs of c.
+func (r *roster) explain(c *eligible.Class, now time.Duration) eligible.Explanation {
+	return r.classes.ExplainClass(c, r.candidates(now))
+}
+
+// Explain says which workers may run a job of owner, and what keeps the others
+// from it.
+func (p *Plan) Explain(spec job.Spec, owner string, now time.Duration) eligible.Explanation {
+	return p.roster.classes.Explain(spec, owner, p.roster.candidates(now))
+}
+
+// Waiting is a job that waits while no worker may run it.
+type Waiting struct {
+	Job   job.ID
+	Since time.Duration // as the times that Step is given
+	Why   eligible.Explanation
+}
+
+// Waiting lists the jobs that wait while no worker may run them, those that wait
+// longest first. One for which a worker may just be on its way is not among
+// them yet.
+func (p *Plan) Waiting(now time.Duration) []Waiting { return p.work.starving(now) }
+
+func (k *work) starving(now time.Duration) (out []Waiting) {
+	by := make(map[*eligible.Class]eligible.Explanation)
+	for _, j := range k.jobs {
+		if j.starved.since == 0 {
 			continue
 		}
-		// One that was lost a moment ago may come back with other executors.
-		coming = coming || w.coming(now)
-		if w.health == cluster.Dead {
-			continue
+		why, ok := by[j.class]
+		if !ok {
+			why = k.roster.explain(j.class, now)
+			by[j.class] = why
 		}
-		heard = heard || w.known()
-		inZone = inZone || slices.Contains(spec.Zones, w.host.Zone)
-		hasExecutor = hasExecutor || slices.Contains(w.host.Executors, spec.Needs())
+		if !why.Coming {
+			out = append(out, Waiting{Job: j.id, Since: j.starved.since, Why: why})
+		}
 	}
-	switch {
-	case !heard || coming:
-		return ""
-	case !inZone:
-		return "no host is in zone " + strings.Join(spec.Zones, " or ")
-	case !hasExecutor:
-		return "no worker has executor " + spec.Needs()
-	}
-	return ""
+	slices.SortStableFunc(out, func(a, b Waiting) int { return cmp.Compare(a.Since, b.Since) })
+	return out
 }

@@ -416,7 +416,7 @@ func (w *twin) heal() {
 	for _, j := range w.p.work.jobs {
 		for i, c := range j.chunks {
 			if c.state <= assigned {
-				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %s", j.id, i, c.state, j.class.Fit(), c.avoid, c.check, len(c.tries), c.queued, w.p.roster.eligible(j.class)))
+				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %s", j.id, i, c.state, j.class.Fit(), c.avoid, c.check, len(c.tries), c.queued, w.p.roster.explain(j.class, w.now)))
 			}
 		}
 	}

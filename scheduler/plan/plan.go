@@ -187,11 +187,6 @@ func (p *Plan) Stats() Stats { return p.work.stats() }
 // Workers describes the workers by name.
 func (p *Plan) Workers() []WorkerView { return p.roster.views(p.now) }
 
-// Unserved says why no worker can run a job, whoever owns it: no host is in its
-// zones, or none has its executor. It is empty while that cannot be told,
-// because no worker was heard yet or one may still come.
-func (p *Plan) Unserved(spec job.Spec, now time.Duration) string { return p.roster.unserved(spec, now) }
-
 // Admit counts a submission of that many chunks and bytes against the owner's
 // limits, or refuses it.
 func (p *Plan) Admit(owner string, chunks int, bytes int64, now time.Duration) *fair.Refusal {

@@ -255,7 +255,7 @@ func TestStarved(t *testing.T) {
 	b.up("a", 0)
 	b.want(b.do(step.Tick{}))
 	b.now += 30 * time.Second
-	b.want(b.do(step.Tick{}), "starved j: 0 of 1 workers eligible: not ready 1")
+	b.want(b.do(step.Tick{}), "starved j: 0 of 1 worker eligible: a: not ready")
 	b.now += time.Hour
 	b.want(b.do(step.Tick{})) // told once
 	b.want(b.up("a", 1), "assign j to a: [{0 1}]")

@@ -133,10 +133,6 @@ func (q *queue) remove(t *try) {
 // serves reports that the worker takes part.
 func (w *worker) serves() bool { return w.healthy() && w.ready() && w.signal != Stuck }
 
-// known reports that w is a worker, as far as is known: it said what it runs, and
-// has not gone for good.
-func (w *worker) known() bool { return len(w.host.Executors) > 0 && !w.gone() }
-
 // uncertain reports that what the worker has should run elsewhere too.
 func (w *worker) uncertain(cfg *Config, now time.Duration) bool {
 	if w.connected {

@@ -8,13 +8,6 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/order"
 )
 
-// What keeps a worker from a job, in the order in which it is looked for.
-const (
-	LacksExecutor   = "executor"
-	LacksZone       = "zone"
-	LacksPermission = "permission"
-)
-
 // Worker is what decides which jobs a worker may run, whatever it does now.
 type Worker struct {
 	Index     int32    // the caller's number of it
@@ -78,16 +71,20 @@ func NewClasses() *Classes { return &Classes{groups: make(map[string]map[string]
 // Open returns the class of a job that begins. The workers of a new one are not
 // in it yet: the caller lets each Enter.
 func (t *Classes) Open(spec job.Spec, owner string) (c *Class, fresh bool) {
-	n := needOf(spec, owner)
-	for _, c := range t.list {
-		if c.need == n {
-			c.jobs++
-			return c, false
+	c = newClass(spec, owner)
+	for _, have := range t.list {
+		if have.need == c.need {
+			have.jobs++
+			return have, false
 		}
 	}
-	c = &Class{need: n, zoneSet: spec.Zones, permission: spec.Permission, jobs: 1}
 	t.list = append(t.list, c)
 	return c, true
+}
+
+// newClass is the class of one job.
+func newClass(spec job.Spec, owner string) *Class {
+	return &Class{need: needOf(spec, owner), zoneSet: spec.Zones, permission: spec.Permission, jobs: 1}
 }
 
 // Close forgets a class that no job needs any more.
@@ -97,8 +94,9 @@ func (t *Classes) Close(c *Class) {
 	}
 }
 
-// Lacks says what keeps w from the jobs of c whatever it does now, or "".
-func (t *Classes) Lacks(c *Class, w *Worker) string {
+// Lacks says what keeps w from the jobs of c whatever it does now, or "": the
+// first that it finds of executor, zone and permission.
+func (t *Classes) Lacks(c *Class, w *Worker) Reason {
 	switch {
 	case !slices.Contains(w.Executors, c.executor):
 		return LacksExecutor

@@ -44,7 +44,7 @@ func TestClassesFollowTheirWorkers(t *testing.T) {
 		t.Fatalf("a group of two classes touches %d", len(got))
 	}
 	enter(c)
-	for i, want := range []string{"", LacksPermission, LacksZone, LacksExecutor} {
+	for i, want := range []Reason{"", LacksPermission, LacksZone, LacksExecutor} {
 		if got := classes.Lacks(c, workers[i]); got != want || c.Has(int32(i)) != (want == "") {
 			t.Errorf("worker %d lacks %q, want %q", i, got, want)
 		}
