@@ -22,11 +22,13 @@ type Job struct {
 	Name   string    `json:"name"`
 	State  job.State `json:"state"`
 	Reason string    `json:"reason"` // why it failed or is partial
-	// Waits says why a job did not begin at once, or does not go on. StoppedBy and
+	// Waits says in words why a job does not begin or go on; Waiting says it of each
+	// worker, while no worker may run the job and the holder is reached. StoppedBy and
 	// StopReason are of the wish to end it.
-	Waits      string `json:"waits,omitempty"`
-	StoppedBy  string `json:"stopped_by,omitempty"`
-	StopReason string `json:"stop_reason,omitempty"`
+	Waits      string   `json:"waits,omitempty"`
+	Waiting    *Waiting `json:"waiting,omitempty"`
+	StoppedBy  string   `json:"stopped_by,omitempty"`
+	StopReason string   `json:"stop_reason,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended: at most
 	// cluster.MaxSpans spans.
 	Skipped []job.Span `json:"skipped,omitempty"`
@@ -51,6 +53,25 @@ type Job struct {
 	// Failures holds the most recent failures, newest first, at most
 	// MaxFailures.
 	Failures []Failure `json:"failures"`
+}
+
+// Waiting says why no worker may run a job.
+type Waiting struct {
+	Since    time.Time    `json:"since"`    // as the holder of this term knows it
+	Workers  int          `json:"workers"`  // members, those that are dead included
+	Eligible int          `json:"eligible"` // of them, those that may run it
+	Reasons  []WaitReason `json:"reasons"`  // the most frequent first
+	Hint     string       `json:"hint"`     // what to do about it
+}
+
+// WaitReason is what keeps some workers from a job: executor, zone or permission,
+// which last until somebody configures something else, or gone, no_stream, draining,
+// unready or stuck.
+type WaitReason struct {
+	Reason   string           `json:"reason"`
+	Text     string           `json:"text"` // the same in words, of the workers
+	Workers  int              `json:"workers"`
+	Examples []cluster.NodeID `json:"examples"` // the first of them
 }
 
 // Released answers POST /v1/jobs/{id}/release.
@@ -164,8 +185,8 @@ type SubmitRequest struct {
 	// Spec.Key makes a retry the same job.
 	Spec job.Spec `json:"spec"`
 	Wait Wait     `json:"wait,omitempty"` // empty: stable
-	// WaitForWorker makes a job that no worker can run, for want of a host in its
-	// zones or with its executor, wait for one instead of being refused.
+	// WaitForWorker makes a job that no worker may ever run, because of its executor,
+	// its zones or its permission, wait for one instead of being refused.
 	WaitForWorker bool `json:"wait_for_worker,omitempty"`
 }
 

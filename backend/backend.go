@@ -138,14 +138,14 @@ func New(o Options) *Backend {
 		tokens: &tokens{id: o.Identity, sponsor: o.Sponsor, addrs: o.JoinAddrs, record: o.Recorder, logger: o.Logger},
 	}
 	b.watches = jobwatch.New(jobwatch.Options{
-		Job: b.Job, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
+		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
 	})
 	b.logs = &logs{self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,
 		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
-		onion: o.Onion, tor: o.Tor,
+		onion: o.Onion, tor: o.Tor, waiting: b.jobs.waiting,
 	}
 	b.hostStatus = &hostStatus{
 		about: about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing},
@@ -169,6 +169,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.StepDown, b.stepDown)
 	forward.Handle(r, forward.Stop, b.stopJob)
 	forward.Handle(r, forward.Submit, b.submitHere)
+	forward.Handle(r, forward.Waiting, b.waitingHere)
 	forward.Handle(r, forward.Workers, b.workersHere)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/lease"
 )
@@ -49,6 +50,8 @@ type diagnosis struct {
 	checks   *logChecks
 	onion    OnionHost // nil, as is tor: it is off
 	tor      Tor
+	// waiting asks the holder which jobs no worker may run.
+	waiting func(context.Context, job.ID) (forward.JobsWaiting, bool)
 }
 
 // Doctor implements status.ClusterReader.
@@ -71,14 +74,27 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 	f.Evidence, f.LogCheck = records.Evidence, d.checks.ended()
 	f.Chains = doctor.Chains{Forks: d.log.Forks(), Ahead: d.log.Ahead()}
 	f.Snapshots = doctor.Snapshots{Status: d.log.Snapshots(), Every: d.fixed.EventLog.SnapshotEvents}
+	f.Starved = d.starved(ctx)
+	return api.Doctor{Findings: doctor.Examine(ctx, host, f)}, nil
+}
+
+// starved lists the jobs that no worker may run, as the holder says, else as the log
+// says.
+func (d *diagnosis) starved(ctx context.Context) (out []doctor.StarvedJob) {
+	if list, ok := d.waiting(ctx, ""); ok {
+		for _, w := range list.Jobs {
+			out = append(out, doctor.StarvedJob{ID: w.Job, Why: w.Waits, Hint: w.Why.Hint})
+		}
+		return out
+	}
 	d.log.View(func(s *state.State) {
 		for _, j := range s.Jobs() {
 			if j.State == job.Queued && j.Queued != "" {
-				f.Starved = append(f.Starved, doctor.StarvedJob{ID: j.ID, Why: j.Queued})
+				out = append(out, doctor.StarvedJob{ID: j.ID, Why: j.Queued})
 			}
 		}
 	})
-	return api.Doctor{Findings: doctor.Examine(ctx, host, f)}, nil
+	return out
 }
 
 // Config implements status.ClusterReader.

@@ -32,6 +32,7 @@ type jobScheduler interface {
 	Submit(ctx context.Context, spec job.Spec, owner string, wait scheduler.Wait, forWorker bool) (scheduler.Submission, error)
 	Stop(ctx context.Context, id job.ID, actor, reason string) error
 	Release(ctx context.Context, id job.ID, actor string) (int, error)
+	Waiting() []scheduler.Waiting
 }
 
 // Artefacts are the modules and configs that this host keeps.
@@ -73,8 +74,19 @@ func (b *jobs) Jobs(context.Context) (api.Jobs, error) {
 	return out, nil
 }
 
-// Job implements status.JobControl.
-func (b *jobs) Job(_ context.Context, id job.ID) (api.Job, error) {
+// Job implements status.JobControl. Why it waits only the holder knows.
+func (b *jobs) Job(ctx context.Context, id job.ID) (api.Job, error) {
+	j, err := b.jobHere(ctx, id)
+	if err == nil && j.Waiting == nil && mayWait(j) && j.Holder != b.self {
+		if list, ok := b.waiting(ctx, id); ok {
+			addWaiting(&j, list)
+		}
+	}
+	return j, err
+}
+
+// jobHere is what this host knows of a job.
+func (b *jobs) jobHere(_ context.Context, id job.ID) (api.Job, error) {
 	var (
 		job  state.Job
 		open []state.OpenChunk
@@ -89,6 +101,9 @@ func (b *jobs) Job(_ context.Context, id job.ID) (api.Job, error) {
 	}
 	out := b.jobOf(job)
 	convert.JobDetails(&out, job, open)
+	if mayWait(out) {
+		addWaiting(&out, listWaiting(b.sched.Waiting(), id))
+	}
 	return out, nil
 }
 

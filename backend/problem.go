@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler"
@@ -14,10 +15,14 @@ import (
 // ProblemOf turns an error of the scheduler into one that a submitter can act on.
 func ProblemOf(err error) *api.Problem {
 	var p *api.Problem
+	if none, ok := errors.AsType[*scheduler.NoWorkerError](err); ok {
+		return api.Errorf(api.CodeInvalidJob, "%v", err).
+			WithHint("%s. Or let it wait for a worker: --wait-for-worker, wait_for_worker", convert.WaitHint(none.Why))
+	}
 	switch {
 	case errors.As(err, &p):
 		return p
-	case errors.Is(err, job.ErrSpec), errors.Is(err, scheduler.ErrNoWorker):
+	case errors.Is(err, job.ErrSpec):
 		return api.Errorf(api.CodeInvalidJob, "%v", err)
 	case errors.Is(err, scheduler.ErrNotHolder), errors.Is(err, scheduler.ErrLeaseLost):
 		return api.Errorf(api.CodeNoHolder, "%v", err)

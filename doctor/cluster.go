@@ -60,8 +60,9 @@ type Snapshots struct {
 
 // StarvedJob is an open job that no worker may run, and why.
 type StarvedJob struct {
-	ID  job.ID
-	Why string
+	ID   job.ID
+	Why  string
+	Hint string // what to do about it; empty: not known
 }
 
 // Settled reports whether a daemon has run long enough for what it has not seen
@@ -304,7 +305,11 @@ func judgeJobs(f Cluster) verdict {
 	if n := len(f.Starved); n > 1 {
 		v = warning("%d jobs wait for a worker, the first is %s: %s", n, first.ID, first.Why)
 	}
-	return v.advise("`skein job status %s` shows what the job asks for: its executor, zones and permission. Start a worker that has them, end a drain, or stop the job", first.ID)
+	hint := first.Hint
+	if hint == "" {
+		hint = "start a worker that has what it asks for: its executor, zones and permission"
+	}
+	return v.advise("%s. `skein job status %s` shows it, `skein job stop %s` ends it", hint, first.ID, first.ID)
 }
 
 func judgeVersions(f Cluster) verdict {

@@ -206,8 +206,8 @@ func TestJudges(t *testing.T) {
 			f.Snapshots.Mismatch = "state ab"
 		}, "log-snapshots", api.VerdictFail, "to another state than others"},
 		{"job without a worker", func(f *Cluster) {
-			f.Starved = []StarvedJob{{ID: "j1", Why: "0 of 3 workers eligible: permission 2, executor 1"}}
-		}, "jobs", api.VerdictWarn, "job j1 waits: 0 of 3 workers eligible: permission 2, executor 1"},
+			f.Starved = []StarvedJob{{ID: "j1", Why: "0 of 3 workers eligible: n1, n2: not in zone mars; n3: draining"}}
+		}, "jobs", api.VerdictWarn, "job j1 waits: 0 of 3 workers eligible: n1, n2: not in zone mars; n3: draining"},
 		{"jobs without a worker", func(f *Cluster) { f.Starved = make([]StarvedJob, 2) }, "jobs", api.VerdictWarn, "2 jobs wait"},
 		{"log never checked", func(f *Cluster) { f.LogCheck = nil }, "log-verify", api.VerdictSkip, "not checked since the start"},
 		{"log check broke off", func(f *Cluster) { f.LogCheck.Error = "deadline" }, "log-verify", api.VerdictWarn, "broke off: deadline"},

@@ -22,10 +22,13 @@ func Job(j state.Job, rate float64, now time.Time) api.Job {
 			Total: j.Chunks, Pending: j.Counts.Pending, Assigned: j.Counts.Assigned,
 			Accepted: j.Counts.Accepted, Failed: j.Counts.Failed, Parked: j.Counts.Parked,
 		},
-		Waits: j.Queued, StoppedBy: j.StoppedBy, StopReason: j.StopReason,
+		StoppedBy: j.StoppedBy, StopReason: j.StopReason,
 		Iterations: api.IterationCounts{Total: j.Spec.Iterations, Accepted: j.Iterations},
 		Attempts:   api.AttemptCounts{Assigned: uint64(j.Attempts), Failed: uint64(j.Failures), Reclaimed: uint64(j.Reclaims)},
 		Workers:    []api.JobWorker{}, Aggregates: map[string]api.Summary{}, Failures: []api.Failure{},
+	}
+	if j.State == job.Queued {
+		out.Waits = j.Queued
 	}
 	if c := j.Counts; !j.State.Final() && j.Spec.Partial() == job.PartialWait && c.Failed > 0 && c.Pending+c.Assigned == 0 {
 		out.Waits = fmt.Sprintf("for an operator, %d chunks were given up: retry it, or stop it", c.Failed)

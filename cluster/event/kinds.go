@@ -176,7 +176,7 @@ func KindTable() []KindInfo {
 		{KindJobSubmitted, Authority, "the holder", "a job was accepted", JobSubmitted{Job: "j2kq6", Owner: "uid:1000@n1", Chunks: 10, Spec: job.Spec{
 			Name: "pi", Key: "pi-1", Iterations: 1000, Chunk: 100, Seed: 1,
 		}.WithDefaults()}},
-		{KindJobQueued, Authority | Essential, "the holder", "a job was taken in and waits", JobWaiting{Job: "j2kq6", Reason: "0 of 3 workers eligible: permission 2, executor 1"}},
+		{KindJobQueued, Authority | Essential, "the holder", "a job was taken in and waits", JobWaiting{Job: "j2kq6", Reason: "0 of 3 workers eligible: n1, n2: not in zone mars; n3: draining"}},
 		{KindJobStopped, Authority | Essential, "the holder", "a job is to end: somebody asked for it, or its time is over", JobStopped{Job: "j2kq6", Actor: "uid:1000@n1", Reason: "wrong seed"}},
 		{KindJobDone, Authority | Essential, "the holder", "a job ended, and this is its result", JobDone{
 			Job: "j2kq6", State: job.Partial, Reason: "1 of 10 chunks given up",

@@ -171,8 +171,12 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		field("time", "%s, %s, eta %s", cli.Age(j.ElapsedSeconds), rate(j), cli.AgeOf(j.ETASeconds))
 	}
 	field("submitted", "%s by %s", cli.When(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), cli.OrDash(j.Owner))
-	if j.Waits != "" && !j.State.Final() {
-		field("waits", "%s", j.Waits)
+	if why := waits(j); why != "" {
+		field("waits", "%s", why)
+		if w := j.Waiting; w != nil {
+			field("since", "%s", cli.When(w.Since, j.ObservedAt, wide)+ago(wide))
+			field("hint", "%s", w.Hint)
+		}
 	}
 	if j.StopReason != "" || j.State == job.Cancelling {
 		field("stopped", "by %s: %s", cli.OrDash(j.StoppedBy), cli.OrDash(j.StopReason))
@@ -211,6 +215,14 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 	}
 }
 
+// waits says why a job waits, or "".
+func waits(j api.Job) string {
+	if j.State.Final() {
+		return ""
+	}
+	return j.Waits
+}
+
 // jobFields is the page for scripts.
 func jobFields(j api.Job) cli.Table {
 	t := cli.Table{Head: []string{"KEY", "VALUE"}}
@@ -234,6 +246,7 @@ func jobFields(j api.Job) cli.Table {
 	t.Add("eta_seconds", cli.FormTSV.Age(j.ETASeconds))
 	t.Add("submitted_at", cli.Stamp(j.SubmittedAt))
 	t.Add("owner", cli.OrDash(j.Owner))
+	t.Add("waits", cli.OrDash(waits(j)))
 	for _, name := range metricNames(j) {
 		m := j.Aggregates[name]
 		for _, v := range []struct {

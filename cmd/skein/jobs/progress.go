@@ -20,6 +20,7 @@ type progress struct {
 	step    int // last plain line, in twentieths; -1: none
 	state   string
 	holder  string
+	waits   string // why it waits, as was said last
 	gone    bool
 }
 
@@ -43,6 +44,7 @@ func (p *progress) update(j api.Job) {
 			p.holder = h
 		}
 	}
+	p.sayWaits(j)
 	if p.live {
 		p.draw(barLine(j, p.metric, p.columns))
 		return
@@ -54,6 +56,24 @@ func (p *progress) update(j api.Job) {
 	if step != p.step || string(j.State) != p.state {
 		p.step, p.state = step, string(j.State)
 		fmt.Fprintln(p.a.Err, plainLine(j, p.metric))
+	}
+}
+
+// sayWaits says why the job waits, when it begins to and when that changes.
+func (p *progress) sayWaits(j api.Job) {
+	why := waits(j)
+	if why == p.waits {
+		return
+	}
+	// Who follows another host now may hear of it again a moment later.
+	if why != "" {
+		p.say(cli.Short(j.ID) + " waits: " + why)
+		if j.Waiting != nil && j.Waiting.Hint != "" {
+			p.say("hint: " + j.Waiting.Hint)
+		}
+	}
+	if why != "" || j.Chunks.Assigned > 0 {
+		p.waits = why
 	}
 }
 

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,4 +70,48 @@ func sampleJob(state job.State, accepted uint64) api.Job {
 		j.RatePerSecond, j.ETASeconds = new(1.25e6), new(12.0)
 	}
 	return j
+}
+
+// A job that waits says why when it begins to, and when that changes; the page
+// says it of each worker, with what to do.
+func TestProgressOfWaiting(t *testing.T) {
+	var out bytes.Buffer
+	a := &cli.App{Terminal: cli.Terminal{Err: &out}}
+	p := newProgress(a, "")
+	j := sampleJob(job.Pending, 0)
+	j.Attempts, j.Aggregates, j.Failures = api.AttemptCounts{}, nil, nil
+	p.update(j)
+	j.Waits, j.Waiting = "0 of 2 workers eligible: n1, n2: not in zone mars", &api.Waiting{Workers: 2, Hint: "move one there"}
+	p.update(j)
+	p.update(j)
+	lost := j
+	lost.Waits, lost.Waiting = "", nil // the holder is not reached
+	p.update(lost)
+	p.update(j)
+	j.Waits = "0 of 2 workers eligible: n1: not in zone mars; n2: dead"
+	p.update(j)
+	j.State, j.Waits, j.Waiting, j.Chunks.Assigned = job.Running, "", nil, 1
+	p.update(j)
+	var said []string
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "skein: ") {
+			said = append(said, strings.TrimSpace(line))
+		}
+	}
+	id := cli.Short(j.ID)
+	want := []string{
+		"skein: " + id + " waits: 0 of 2 workers eligible: n1, n2: not in zone mars", "skein: hint: move one there",
+		"skein: " + id + " waits: 0 of 2 workers eligible: n1: not in zone mars; n2: dead", "skein: hint: move one there",
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("said\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
+	}
+	j.State, j.Waits, j.Waiting = job.Queued, "0 of 1 worker eligible: n1: dead", &api.Waiting{Since: j.SubmittedAt, Hint: "look"}
+	out.Reset()
+	jobPage(a, &out, j, false)
+	for _, want := range []string{"  waits       0 of 1 worker eligible: n1: dead\n", "  since       ", "  hint        look\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q:\n%s", want, out.String())
+		}
+	}
 }
