@@ -144,8 +144,9 @@ func (p *Policy) Decide(in Input) Decision {
 }
 
 // gather names the hosts for which the first descriptor of an address waits: those
-// that are alive, serve something and have no points for it yet. It does not wait
-// for points that would be left out.
+// that are alive, serve something or may, since their share was not read yet, and
+// have no points for it. It does not wait for points that would be left out, nor for
+// shares of a large cluster, most of which are never read.
 func (p *Policy) gather(in Input, a descriptor.Address) (missing []cluster.NodeID) {
 	since, known := p.first[a]
 	if !known {
@@ -157,7 +158,9 @@ func (p *Policy) gather(in Input, a descriptor.Address) (missing []cluster.NodeI
 	}
 	for _, h := range in.Hosts {
 		alive := h.Node == in.Self || h.Health == cluster.Alive
-		if alive && h.Weight > 0 && !h.Failing && (h.Points == 0 || !slices.Contains(h.Serves, a)) {
+		unread := h.Node != in.Self && !h.Known && !in.Large
+		pointless := h.Weight > 0 && !h.Failing && (h.Points == 0 || !slices.Contains(h.Serves, a))
+		if alive && (unread || pointless) {
 			missing = append(missing, h.Node)
 		}
 	}

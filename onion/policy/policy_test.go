@@ -234,7 +234,7 @@ func TestFirstDescriptorIsWhole(t *testing.T) {
 	fresh := func() Input {
 		in := Input{
 			Self: "n1", Now: time.Hour, Duty: lease.Duty{Publisher: "n1", Publishing: true}, Addresses: []descriptor.Address{key},
-			Hosts: []Host{host("n1", key), host("n2"), host("n3"), host("n4"), host("n5"), host("n6"), host("n7", key)},
+			Hosts: []Host{host("n1", key), host("n2"), host("n3"), host("n4"), host("n5"), host("n6"), host("n7", key), {Node: "n8", Health: cluster.Alive}},
 		}
 		in.Hosts[3].Weight = 0 // drained, or serves nothing
 		in.Hosts[4].Failing = true
@@ -251,9 +251,10 @@ func TestFirstDescriptorIsWhole(t *testing.T) {
 			t.Errorf("%s: publishes %t as %s, awaits %v, want %t, %v", what, x.Publish, x.Publisher, x.Awaited, publishes, awaited)
 		}
 	}
-	step("imported", 0, false, "n2", "n3", "n7")
+	step("imported", 0, false, "n2", "n3", "n7", "n8")
 	in.Hosts[1].Serves = in.Hosts[0].Serves
 	in.Hosts[6].Points = 3
+	in.Hosts[7].Known = true // it serves nothing
 	step("two are there", time.Second, false, "n3")
 	in.Hosts[2].Serves = in.Hosts[0].Serves
 	step("all are there", time.Second, true)
@@ -261,13 +262,15 @@ func TestFirstDescriptorIsWhole(t *testing.T) {
 	step("one has no points any more", time.Second, true)
 
 	p, in = New(), fresh()
-	step("imported", 0, false, "n2", "n3", "n7")
-	step("nobody comes", gatherTime-1, false, "n2", "n3", "n7")
+	step("imported", 0, false, "n2", "n3", "n7", "n8")
+	step("nobody comes", gatherTime-1, false, "n2", "n3", "n7", "n8")
 	step("long enough", 1, true)
 	in.Addresses = nil
 	p.Decide(in)
 	in.Addresses = []descriptor.Address{key}
-	step("removed, and served again", 0, false, "n2", "n3", "n7")
+	step("removed, and served again", 0, false, "n2", "n3", "n7", "n8")
+	in.Large = true
+	step("where few shares are read", 0, false, "n2", "n3", "n7")
 }
 
 // TestPublisherIsNamed: every host names the same one, as far as it can know.
