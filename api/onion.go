@@ -69,14 +69,15 @@ type OnionAddress struct {
 type OnionHost struct {
 	Node    cluster.NodeID `json:"node"`
 	Health  cluster.Health `json:"health"`
-	Address string         `json:"address"` // of its own; empty: it serves nothing
-	Weight  uint32         `json:"weight"`  // 0: drained
-	Points  int            `json:"points"`  // standing: they have a circuit
-	Asked   int            `json:"asked"`   // points that its tor is to keep; 0: not known, as of other hosts
-	Healthy bool           `json:"healthy"` // a target of it is healthy
-	Serving bool           `json:"serving"` // its points belong in the descriptors
-	Keys    int            `json:"keys"`    // of addresses
-	Reason  string         `json:"reason"`  // why its last share was refused
+	Address string         `json:"address"`            // of its own; empty: it serves nothing
+	Weight  uint32         `json:"weight"`             // 0: drained
+	Points  int            `json:"points"`             // standing: they have a circuit
+	Asked   int            `json:"asked"`              // points that its tor is to keep; 0: not known, as of other hosts
+	Healthy bool           `json:"healthy"`            // a target of it is healthy
+	Serving bool           `json:"serving"`            // its points belong in the descriptors
+	Keys    int            `json:"keys"`               // of addresses
+	Reason  string         `json:"reason"`             // why its last share was refused
+	LeftOut string         `json:"left_out,omitempty"` // why its points are left out of a descriptor
 	// Backends are its own as it reported them: those of another host only
 	// while one of them fails, and shortly after.
 	Backends []OnionBackend `json:"backends,omitempty"`

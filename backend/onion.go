@@ -107,7 +107,7 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 func onionHost(m coord.MemberView, s onion.HostStatus) api.OnionHost {
 	h := api.OnionHost{
 		Node: m.Node, Health: m.Health, Weight: s.Share.Weight, Points: len(s.Share.Relays), Asked: s.Asked, Healthy: !s.Failing,
-		Serving: s.Placed && !s.Reserve, Keys: len(s.Share.Keys), Reason: s.Err,
+		Serving: s.Placed && !s.Reserve, Keys: len(s.Share.Keys), Reason: s.Err, LeftOut: s.LeftOut,
 	}
 	if !s.Share.Address.IsZero() {
 		h.Address = s.Share.Address.String()

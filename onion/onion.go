@@ -352,6 +352,11 @@ func (h *Host) carryOut(d policy.Decision, v View, settings []state.Onion, duty 
 			x.Placed, x.Reserve = true, place.Reserve
 			st.Hosts[place.Node] = x
 		}
+		for _, out := range p.LeftOut {
+			x := st.Hosts[out.Node]
+			x.LeftOut = out.Why
+			st.Hosts[out.Node] = x
+		}
 		shown := AddressStatus{Onion: settings[i], Keepers: p.Keepers, PublishedBy: p.Publisher, Awaited: p.Awaited}
 		pub, ok := h.pubs.give(p.Address, order{
 			duty:  lease.Duty{Publisher: h.o.Node, Publishing: p.Publish, ByLease: d.ByLease, Term: d.Term},

@@ -251,6 +251,8 @@ func (h *hostTest) reserves(what string, want ...cluster.NodeID) {
 			h.t.Errorf("%s: %s is no host of the address", what, n)
 		} else if x.Reserve {
 			got = append(got, n)
+		} else if x.LeftOut != "" {
+			h.t.Errorf("%s: %s is left out: %s", what, n, x.LeftOut)
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -290,7 +292,7 @@ func TestHost(t *testing.T) {
 
 		c.set(memberOf(t, "n2", cluster.Suspect, &h.other))
 		h.settle()
-		if want := []string{"probe-n2 " + h.other.Address.String() + ":80"}; !slices.Equal(f.dialed, want) || h.Status().Hosts["n2"].Placed {
+		if want := []string{"probe-n2 " + h.other.Address.String() + ":80"}; !slices.Equal(f.dialed, want) || h.Status().Hosts["n2"].Placed || h.Status().Hosts["n2"].LeftOut == "" {
 			t.Errorf("dialed %v, suspected host is %+v", f.dialed, h.Status().Hosts["n2"])
 		}
 

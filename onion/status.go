@@ -49,6 +49,8 @@ type HostStatus struct {
 	// Placed says that it is a host of some address; Reserve that its points are
 	// left out of the descriptors, since all its backends fail and others' do not.
 	Placed, Reserve bool
+	// LeftOut says why its points are left out of the descriptor of some address.
+	LeftOut string
 }
 
 // placed counts the hosts of the addresses.

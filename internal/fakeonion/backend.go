@@ -27,7 +27,7 @@ func (Backend) Onion(context.Context) (api.Onion, error) {
 			{Node: "n1", Health: cluster.Alive, Address: Address, Weight: 100, Points: 3, Asked: 4, Healthy: true, Serving: true, Keys: 1},
 			{
 				Node: "n2", Health: cluster.Alive, Address: Address, Weight: 100, Points: 3,
-				Backends: []api.OnionBackend{{Name: "127.0.0.1:8080"}, {Name: "unix:/run/app"}},
+				LeftOut: "its service is unhealthy, that of another host is not", Backends: []api.OnionBackend{{Name: "127.0.0.1:8080"}, {Name: "unix:/run/app"}},
 			},
 			{Node: "n3", Health: cluster.Suspect, Address: Address, Points: 3},
 		},

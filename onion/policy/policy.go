@@ -72,6 +72,9 @@ type Placement struct {
 	// Hosts are those whose points belong in its descriptor, in the order of
 	// Input.Hosts.
 	Hosts []Place
+	// LeftOut are hosts with an onion service whose points are not in it, or are a
+	// reserve.
+	LeftOut []LeftOut
 }
 
 // Place is a host in a descriptor.
@@ -80,6 +83,20 @@ type Place struct {
 	// Reserve says that its points are for the case that no other host has any.
 	Reserve bool
 }
+
+// LeftOut is a host that clients of an address do not find, and why.
+type LeftOut struct {
+	Node cluster.NodeID
+	Why  string
+}
+
+// Why points are left out, for people.
+const (
+	whyReserve = "its service is unhealthy, that of another host is not"
+	whyMute    = "not heard, and not reached behind its onion"
+	whyGone    = "not alive"
+	whyOther   = "its tor does not answer for the address yet"
+)
 
 // Probe asks whether a suspected host answers behind its onion.
 type Probe struct {
@@ -135,7 +152,8 @@ func (p *Policy) Decide(in Input) Decision {
 	d.Probes = p.probe(in)
 	for _, a := range in.Addresses {
 		list := keepers(in.Hosts, a)
-		x := Placement{Address: a, Publisher: publisher(in, list, known), Keepers: names(list), Hosts: p.places(in, a), Awaited: p.gather(in, a)}
+		x := Placement{Address: a, Publisher: publisher(in, list, known), Keepers: names(list), Awaited: p.gather(in, a)}
+		x.Hosts, x.LeftOut = p.places(in, a)
 		x.Publish = len(x.Awaited) == 0 && publishes(in, list, known)
 		d.Addresses = append(d.Addresses, x)
 	}
@@ -258,26 +276,42 @@ func names(hosts []Host) (list []cluster.NodeID) {
 // places are the hosts whose points belong in the descriptor of an address:
 // those that answer for it and are alive, or suspected and reached behind their
 // onion. Those whose backends all fail are a reserve while another has points.
-func (p *Policy) places(in Input, a descriptor.Address) (list []Place) {
+func (p *Policy) places(in Input, a descriptor.Address) (list []Place, out []LeftOut) {
 	var failing []bool
 	better := false
 	for _, h := range in.Hosts {
-		if !slices.Contains(h.Serves, a) {
-			continue
-		}
-		switch {
-		case h.Node == in.Self || h.Health == cluster.Alive:
-		case h.Health == cluster.Suspect && p.answers(h.Node):
-		default:
+		if why := p.absent(in, h, a); why != "" {
+			if !h.Service.IsZero() {
+				out = append(out, LeftOut{h.Node, why})
+			}
 			continue
 		}
 		list, failing = append(list, Place{Node: h.Node}), append(failing, h.Failing)
 		better = better || !h.Failing && h.Weight > 0 && h.Points > 0
 	}
 	for i := range list {
-		list[i].Reserve = better && failing[i]
+		if better && failing[i] {
+			list[i].Reserve = true
+			out = append(out, LeftOut{list[i].Node, whyReserve})
+		}
 	}
-	return list
+	return list, out
+}
+
+// absent says why the points of a host do not belong in the descriptor of an
+// address; empty: they do.
+func (p *Policy) absent(in Input, h Host, a descriptor.Address) string {
+	switch {
+	case h.Node == in.Self || h.Health == cluster.Alive:
+	case h.Health != cluster.Suspect:
+		return whyGone
+	case !p.answers(h.Node):
+		return whyMute
+	}
+	if !slices.Contains(h.Serves, a) {
+		return whyOther
+	}
+	return ""
 }
 
 // probe chooses the suspected hosts to ask now: each every probeEvery, a limited

@@ -143,6 +143,27 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestLeftOut: each host with an onion service whose clients go elsewhere has a
+// reason.
+func TestLeftOut(t *testing.T) {
+	host := func(n cluster.NodeID, health cluster.Health) Host {
+		return Host{Node: n, Health: health, Service: descriptor.Address{9}, Serves: []descriptor.Address{key}, Weight: 1, Points: 3}
+	}
+	in := Input{Self: "n1", Now: time.Hour, Addresses: []descriptor.Address{key}, Hosts: []Host{
+		host("n1", cluster.Alive), host("n2", cluster.Alive), host("n3", cluster.Dead), host("n4", cluster.Suspect),
+		host("n5", cluster.Suspect), host("n6", cluster.Alive), {Node: "n7", Health: cluster.Alive},
+	}}
+	in.Hosts[1].Failing = true
+	in.Hosts[5].Serves = []descriptor.Address{other}
+	p := New()
+	p.Answered("n4", false, in.Now)
+	p.Answered("n5", true, in.Now)
+	want := []LeftOut{{"n3", whyGone}, {"n4", whyMute}, {"n6", whyOther}, {"n2", whyReserve}}
+	if got := p.Decide(in).Addresses[0].LeftOut; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // TestNobodyIsLeftAlone: whatever fails, of the hosts with points at least one
 // is no reserve.
 func TestNobodyIsLeftAlone(t *testing.T) {

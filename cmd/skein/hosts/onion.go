@@ -34,8 +34,8 @@ func onionStatus(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "The addresses, who publishes them, and what each host contributes", Args: cli.Exactly(0, ""),
 		Long: "Introduction points are counted three times: asked for is what a host's tor is to\n" +
-			"keep, standing are those of them that have a circuit now, and POINTS are those in the\n" +
-			"newest descriptor, which clients find; only the publisher knows these.",
+			"keep, standing are those that have a circuit now, sometimes a few more, and POINTS are\n" +
+			"those in the newest descriptor, which clients find; only the publisher knows these.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				o, raw, err := cli.Fetch[api.Onion](ctx, c, "/v1/onion")
@@ -110,6 +110,8 @@ func hostLine(h api.OnionHost) string {
 		words = append(words, "serves nothing")
 	case h.Weight == 0:
 		words = append(words, "drained")
+	case h.LeftOut != "":
+		words = append(words, "left out: "+h.LeftOut)
 	case !h.Serving:
 		words = append(words, "left out")
 	}
@@ -197,8 +199,11 @@ func onionImport(a *cli.App) *cobra.Command {
 				if a.Output != "json" && a.Output != "jsonl" {
 					fmt.Fprintln(a.Out, o.Address)
 				}
-				if others := otherKeepers(ctx, c, o); len(others) > 0 {
+				switch others, known := otherKeepers(ctx, c, o); {
+				case len(others) > 0:
 					return changed(a, o, "imported; %s also %s its key", cli.Joined(others), map[bool]string{true: "has", false: "have"}[len(others) == 1])
+				case !known:
+					return changed(a, o, "imported; `skein onion status` says which hosts have its key")
 				}
 				return changed(a, o, "imported; no other host that is alive has its key: `skein onion grant %s NODE`", o.Address)
 			})
@@ -213,27 +218,28 @@ const (
 )
 
 // otherKeepers are the hosts that have the key of an address beside the one that
-// took it now.
-func otherKeepers(ctx context.Context, c *api.Client, changed api.OnionChanged) []cluster.NodeID {
+// took it now; not known if the daemon does not say.
+func otherKeepers(ctx context.Context, c *api.Client, changed api.OnionChanged) (others []cluster.NodeID, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, keepersTime)
 	defer cancel()
 	for {
 		o, err := c.Onion(ctx)
 		if err != nil {
-			return nil
+			return nil, known && ctx.Err() != nil
 		}
+		known = true
 		for _, x := range o.Addresses {
 			others := slices.DeleteFunc(slices.Clone(x.Keepers), func(n cluster.NodeID) bool { return n == o.Node })
 			if x.Address == changed.Address && len(others) > 0 {
-				return others
+				return others, true
 			}
 		}
 		if !slices.ContainsFunc(o.Hosts, func(h api.OnionHost) bool { return h.Node != o.Node && h.Health == cluster.Alive }) {
-			return nil // nobody else could
+			return nil, true // nobody else could
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return nil, true
 		case <-time.After(keepersPoll):
 		}
 	}
