@@ -151,7 +151,8 @@ func TestLeftOut(t *testing.T) {
 	}
 	in := Input{Self: "n1", Now: time.Hour, Addresses: []descriptor.Address{key}, Hosts: []Host{
 		host("n1", cluster.Alive), host("n2", cluster.Alive), host("n3", cluster.Dead), host("n4", cluster.Suspect),
-		host("n5", cluster.Suspect), host("n6", cluster.Alive), {Node: "n7", Health: cluster.Alive},
+		host("n5", cluster.Suspect), host("n6", cluster.Alive),
+		{Node: "n7", Health: cluster.Alive},
 	}}
 	in.Hosts[1].Failing = true
 	in.Hosts[5].Serves = []descriptor.Address{other}
