@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/onion/policy"
 	"github.com/skein-project/skein/proxy"
 	"github.com/skein-project/skein/publisher"
 	"github.com/skein-project/skein/publisher/descriptor"
@@ -40,6 +42,7 @@ type fakeTor struct {
 	services []tor.Service
 	keys     byte
 	dialed   []string
+	answers  func(net.Conn) // what is reached by Dial; nil: nobody
 	away     []string
 }
 
@@ -110,7 +113,12 @@ func (f *fakeTor) Dial(_ context.Context, isolation, address string) (net.Conn, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dialed = append(f.dialed, isolation+" "+address)
-	return nil, errors.New("nobody there")
+	if f.answers == nil {
+		return nil, errors.New("nobody there")
+	}
+	ours, theirs := net.Pipe()
+	go f.answers(theirs)
+	return ours, nil
 }
 
 // fakeCluster is both the log and the cluster; members are what the host is to
@@ -303,6 +311,43 @@ func TestHost(t *testing.T) {
 			t.Error("drained, and has a weight")
 		}
 	})
+}
+
+// TestProbe: a suspected host answers if its proxy does, or, where that passes bytes
+// on, if its connection is kept.
+func TestProbe(t *testing.T) {
+	hangs := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+	answers := func(conn net.Conn) {
+		go hangs(conn)
+		_, _ = io.WriteString(conn, "HTTP/1.1 421 Misdirected Request\r\n\r\n")
+	}
+	closes := func(after time.Duration) func(net.Conn) {
+		return func(conn net.Conn) { time.Sleep(after); _ = conn.Close() }
+	}
+	for _, c := range []struct {
+		name, mode string
+		there      func(net.Conn)
+		ok         bool
+	}{
+		{"answers", proxy.ModeHTTP, answers, true},
+		{"hangs", proxy.ModeHTTP, hangs, false},
+		{"closes", proxy.ModeHTTP, closes(0), false},
+		{"no way", proxy.ModeHTTP, nil, false},
+		{"speaks first", proxy.ModeTCP, answers, true},
+		{"waits for its client", proxy.ModeTCP, hangs, true},
+		{"has no service", proxy.ModeTCP, closes(0), false},
+		{"its tor is ended", proxy.ModeTCP, closes(holdTime - time.Millisecond), false},
+		{"no way", proxy.ModeTCP, nil, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &Host{o: Options{Site: Site{Mode: c.mode, Port: 80}, Tor: &fakeTor{answers: c.there}}}
+			ctx, cancel := context.WithTimeout(t.Context(), probeTime)
+			defer cancel()
+			if err := h.ask(ctx, policy.Probe{Node: "n2"}); (err == nil) != c.ok {
+				t.Errorf("%s, %s: %v", c.mode, c.name, err)
+			}
+		})
+	}
 }
 
 // TestImport: the first descriptor of an address that was imported waits for the

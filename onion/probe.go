@@ -2,9 +2,11 @@ package onion
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"time"
 
@@ -17,6 +19,10 @@ const (
 	probeTime      = 15 * time.Second
 	probeTimeTest  = 2 * time.Second // in a network with test timings
 	probeIsolation = "probe-"
+	// holdTime is how long a connection has to stay that nobody answers on. The
+	// watchdog ends the tor of a daemon that hangs at about the time at which others
+	// suspect it.
+	holdTime = 3 * time.Second
 )
 
 // probe asks a suspected host behind its onion, in a goroutine of its own; the
@@ -38,7 +44,8 @@ func (h *Host) probe(ctx context.Context, p policy.Probe) {
 
 // ask is nil when the proxy of a host answers behind its onion. That it connects
 // says little: the tor and the kernel of a host whose daemon hangs still do that.
-// A proxy that passes bytes on has no answer of its own.
+// A proxy that passes bytes on has no answer of its own, but it keeps the
+// connection; one that is closed without a byte has no service or no tor any more.
 func (h *Host) ask(ctx context.Context, p policy.Probe) error {
 	a := p.Service
 	conn, err := h.o.Tor.Dial(ctx, probeIsolation+string(p.Node), net.JoinHostPort(a.String(), strconv.Itoa(h.o.Site.Port)))
@@ -47,7 +54,7 @@ func (h *Host) ask(ctx context.Context, p policy.Probe) error {
 	}
 	defer conn.Close()
 	if h.o.Site.Mode != proxy.ModeHTTP {
-		return nil
+		return held(conn)
 	}
 	if by, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(by); err != nil {
@@ -59,4 +66,16 @@ func (h *Host) ask(ctx context.Context, p policy.Probe) error {
 	}
 	_, err = io.ReadFull(conn, make([]byte, 1))
 	return err
+}
+
+// held is nil when the other side says something, or keeps the connection for
+// holdTime.
+func held(conn net.Conn) error {
+	if err := conn.SetReadDeadline(time.Now().Add(holdTime)); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return nil
 }

@@ -295,16 +295,19 @@ func TestOperations(t *testing.T) {
 
 // three makes the fleet serve one address by three hosts, and returns the founder
 // and the address.
-func (f *fleet) three() (founder *host, address string) {
+func (f *fleet) three() (founder *host, address string) { return f.threeWith("") }
+
+// threeWith is three, with lines for the section onion of the configuration.
+func (f *fleet) threeWith(extra string) (founder *host, address string) {
 	f.t.Helper()
-	founder = f.add("")
+	founder = f.add(extra)
 	founder.await("tor is ready", func(o api.Onion) bool { return o.Tor.State == "ready" })
 	added, err := founder.api.AddOnion(f.ctx, api.OnionRequest{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.add("")
-	f.add("")
+	f.add(extra)
+	f.add(extra)
 	f.publisher("all three", pointsOf("n1", "n2", "n3"))
 	return founder, added.Address
 }
@@ -478,6 +481,25 @@ func TestLostHosts(t *testing.T) {
 	f.publisher("without the dead one", pointsOf("n1", "n3"))
 	bound(t, "a dead host is out of the descriptor", time.Since(death), suspectLAN+3*time.Second)
 	f.unnoticed(client, address, "n1", "n3")
+}
+
+// TestHangsBehindTCP: a proxy that passes bytes on has no answer of its own, yet a
+// host whose daemon hangs leaves the descriptor long before it counts as dead.
+func TestHangsBehindTCP(t *testing.T) {
+	t.Parallel()
+	long(t)
+	f := newFleet(t)
+	_, address := f.threeWith(`mode = "tcp"`)
+	n3 := f.hosts[2]
+	client := tornettest.Run(t, f.net, "client")
+	f.served(client, address, "n1", "n2", "n3")
+	hang := time.Now()
+	n3.signal(syscall.SIGSTOP, n3.cmd.Process.Pid)
+	f.publisher("without the one that hangs", pointsOf("n1", "n2"))
+	bound(t, "a daemon that hangs behind mode tcp is out of the descriptor", time.Since(hang), suspectLAN+8*time.Second)
+	f.unnoticed(client, address, "n1", "n2")
+	n3.signal(syscall.SIGCONT, n3.cmd.Process.Pid)
+	f.publisher("with it again", pointsOf("n1", "n2", "n3"))
 }
 
 // suspectLAN is how long a host is silent in the profile lan until the others
