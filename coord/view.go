@@ -73,6 +73,9 @@ type MemberView struct {
 	Abstains bool
 	// LogEvents is how many events that host has.
 	LogEvents uint64
+	// LogDigest is what that host said of its log within the last seconds; zero: it
+	// said nothing.
+	LogDigest [16]byte
 	// Observed are endpoints at which other hosts see that host, at most 3,
 	// none of them announced by itself; the latest first.
 	Observed []netip.AddrPort

@@ -113,5 +113,8 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
 	mv.Publishing, mv.Abstains = p.core.Publishing, p.core.Abstains
 	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.core.Eligible, p.core.CaughtUp, p.beat.LogEvents
+	if now-p.beatAt <= v.log.within {
+		mv.LogDigest = p.beat.Log
+	}
 	return mv
 }

@@ -55,6 +55,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		Promised:       p.voterTerm,
 		Dial:           p.dialer(wire.Proto),
 		Peers:          p.reachable,
+		Said:           p.logOf,
 		Wall:           g.o.Wall,
 		Stamp:          journal.NewClock(wall, bootTime, func() bool { return journal.Agreed(p.svc.View(), g.conf().Tolerance) }, g.timing).Now,
 		Float:          rand.Float64,

@@ -56,6 +56,12 @@ func (p *peers) checkHolder(from cluster.NodeID, term cluster.Term) error {
 // reachable lists the other members that are alive, the best first.
 func (p *peers) reachable() []cluster.NodeID { return p.in(cluster.Alive) }
 
+// logOf is what a member said of its event log a moment ago.
+func (p *peers) logOf(node cluster.NodeID) (digest [16]byte, ok bool) {
+	m, known := p.svc.View().Member(node)
+	return m.LogDigest, known && m.LogDigest != [16]byte{}
+}
+
 // owners lists who may have an artefact: hosts that are alive first, then those
 // that this host has not heard yet or not lately.
 func (p *peers) owners() []cluster.NodeID {

@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/membership/deviceplan"
@@ -315,7 +316,7 @@ const statusEvery = time.Second
 func (d *daemon) watch(ctx context.Context, l *lifecycle) error {
 	line := d.statusLine()
 	d.notified(d.notify.Ready(line))
-	tick := time.NewTicker(statusEvery)
+	tick := wait.NewTicker(statusEvery)
 	defer tick.Stop()
 	hangup := make(chan os.Signal, 1) // a second signal meanwhile adds nothing
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -331,6 +332,7 @@ func (d *daemon) watch(ctx context.Context, l *lifecycle) error {
 		case <-hangup:
 			d.reload()
 		case <-tick.C:
+			tick.Next()
 			if next := d.statusLine(); next != line {
 				line = next
 				d.notified(d.notify.Status(line))

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
@@ -103,7 +104,7 @@ const (
 // of the hosts to which its module was uploaded, and removes those that no open
 // job needs and that were not stored recently. It ends with ctx.
 func (w *work) tend(ctx context.Context) error {
-	tick := time.NewTicker(tendEvery)
+	tick := wait.NewTicker(tendEvery)
 	defer tick.Stop()
 	collected := time.Now()
 	for {
@@ -111,6 +112,7 @@ func (w *work) tend(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+			tick.Next()
 		}
 		keep := map[cluster.Hash]bool{}
 		w.history.View(func(s *state.State) {

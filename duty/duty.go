@@ -110,13 +110,14 @@ type heldTerm struct {
 // Run follows the lease until ctx ends.
 func (d *Duty) Run(ctx context.Context, actions <-chan lease.Action) error {
 	defer d.end("daemon stops")
-	tick := time.NewTicker(followEvery)
+	tick := wait.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+			tick.Next()
 			d.follow()
 		case a := <-actions:
 			d.on(ctx, a)

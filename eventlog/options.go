@@ -44,6 +44,9 @@ type Options struct {
 	// none acknowledged. nil: 0.
 	Promised func() cluster.Term
 
+	// Said is what a peer said of its log a moment ago, the Digest of it: who
+	// has the same is not asked. nil: whoever is due is asked.
+	Said func(cluster.NodeID) (digest [16]byte, ok bool)
 	// Dial opens a stream of Proto to another host. nil: no replication.
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Peers lists the hosts to pull from. nil: none.

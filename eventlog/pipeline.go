@@ -27,6 +27,7 @@ type pipeline struct {
 	taken  []*request // room for what take takes
 	spare  []*request // room for the batch after the next
 	quiet  bool       // nothing was asked for while the last batch was in flight
+	marked bool       // the watermark is written, and nothing was asked for since
 	flush  flusher
 	gather gather
 
@@ -91,7 +92,7 @@ func (p *pipeline) run(ctx context.Context) error {
 			}
 		default:
 			p.w.fold.start()
-			if p.w.rest(ctx, idle) {
+			if p.rest(ctx, idle) {
 				return nil
 			}
 		}
@@ -129,7 +130,8 @@ func (p *pipeline) collect(answered int) error {
 }
 
 // rest waits for work. It reports true when ctx has ended and there is none.
-func (w *writer) rest(ctx context.Context, idle *time.Timer) (done bool) {
+func (p *pipeline) rest(ctx context.Context, idle *time.Timer) (done bool) {
+	w := p.w
 	if ctx.Err() != nil {
 		w.in.close()
 		if w.in.empty() {
@@ -138,11 +140,16 @@ func (w *writer) rest(ctx context.Context, idle *time.Timer) (done bool) {
 		}
 		return false
 	}
-	idle.Reset(markAfter)
+	var unmarked <-chan time.Time
+	if !p.marked {
+		idle.Reset(markAfter)
+		unmarked = idle.C
+	}
 	select {
 	case <-w.in.wake: // put and close send
-	case <-idle.C:
-		w.disk.SaveMarks()
+		p.marked = false
+	case <-unmarked:
+		p.marked = w.disk.SaveMarks()
 	}
 	return false
 }

@@ -80,13 +80,14 @@ func (c *Chain) Run(ctx context.Context) error {
 		return err
 	}
 	c.o.Open()
-	tick := time.NewTicker(chainEvery)
+	tick := wait.NewTicker(chainEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+			tick.Next()
 			c.look() // a host that was away may still know more
 			if err := c.watch(ctx); err != nil {
 				return err

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // Periods of the care for this host's own records.
@@ -145,7 +146,7 @@ func ask[T any](ctx context.Context, s *Own, f func(context.Context) (T, error))
 
 // Run keeps the records until ctx ends.
 func (s *Own) Run(ctx context.Context) error {
-	tick := time.NewTicker(selfEvery)
+	tick := wait.NewTicker(selfEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -154,6 +155,7 @@ func (s *Own) Run(ctx context.Context) error {
 		case f := <-s.asks:
 			f(ctx)
 		case <-tick.C:
+			tick.Next()
 		}
 		if s.left.Load() {
 			continue

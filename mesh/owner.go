@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/mesh/device"
 	"github.com/skein-project/skein/mesh/reach"
 	"github.com/skein-project/skein/mesh/topo"
@@ -92,9 +93,12 @@ func (o *owner) loop(ctx context.Context) error {
 			continue
 		case <-timer.C:
 		}
-		wait, rest := o.turn(time.Now()), o.rest()
+		pause, rest := o.turn(time.Now()), o.rest()
+		if pause == readIdle {
+			pause = wait.Until(time.Now(), readIdle) // with the other tickers
+		}
 		rested = time.Now().Add(rest)
-		timer.Reset(max(wait, rest))
+		timer.Reset(max(pause, rest))
 	}
 }
 

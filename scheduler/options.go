@@ -49,7 +49,7 @@ type Options struct {
 	// Plan holds the times and limits of the decisions; zero: the defaults, and
 	// no limits.
 	Plan plan.Config
-	// Tick is how often deadlines are looked at; default 100 ms.
+	// Tick is how often deadlines are looked at while there are any; default 100 ms.
 	Tick time.Duration
 
 	Logger     zerolog.Logger

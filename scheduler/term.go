@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
@@ -20,6 +21,8 @@ const (
 	// maxUnsettled is how many results may wait for stability before the loop
 	// reads no more of them.
 	maxUnsettled = 1 << 16
+	// lullTick is the time between ticks while nothing is open.
+	lullTick = time.Second
 )
 
 // term is the scheduler in one term. All but the inbox belongs to the loop.
@@ -74,8 +77,9 @@ func (t *term) refuse(err error) {
 // loop owns the plan. It takes what has come, decides, logs, and only then
 // acts.
 func (t *term) loop(ctx context.Context) error {
-	tick := time.NewTicker(t.o.Tick)
+	tick := time.NewTimer(t.o.Tick)
 	defer tick.Stop()
+	lull := false // the next tick comes late
 	if err := t.barrier(ctx); err != nil {
 		return err
 	}
@@ -103,13 +107,11 @@ func (t *term) loop(ctx context.Context) error {
 		case <-t.s.changed:
 			t.meetMembers(ctx)
 		case <-tick.C:
-			t.step(step.Tick{})
-			t.tendStopping()
-			if !t.quiet {
-				t.links.query(t.o.Now())
-			}
-			t.sweep()
-			t.observe()
+			t.tick()
+			pause := t.pause()
+			lull = pause > t.o.Tick
+			tick.Reset(pause)
+			continue
 		case t.settling.give() <- t.settling.waiting:
 			t.settling.given()
 			continue
@@ -119,7 +121,36 @@ func (t *term) loop(ctx context.Context) error {
 			continue
 		}
 		t.drain(frames)
+		if lull {
+			lull = false
+			tick.Reset(t.o.Tick)
+		}
 	}
+}
+
+// tick does what time asks for.
+func (t *term) tick() {
+	t.step(step.Tick{})
+	t.tendStopping()
+	if !t.quiet {
+		t.links.query(t.o.Now())
+	}
+	t.sweep()
+	t.observe()
+}
+
+// pause is the time to the next tick. While nothing is open and nothing comes,
+// only what has its own, longer period is to be looked at.
+func (t *term) pause() time.Duration {
+	if len(t.stops) > 0 || t.settling.open() > 0 {
+		return t.o.Tick
+	}
+	now := t.o.Now()
+	pause := wait.Until(time.Now(), lullTick) // with the other tickers
+	if at, ok := t.plan.Next(now); ok {
+		pause = min(pause, at-now)
+	}
+	return max(pause, t.o.Tick)
 }
 
 // drain takes what has come meanwhile, so that one append carries it all; what

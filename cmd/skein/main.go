@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/term"
@@ -28,11 +27,6 @@ var (
 	version     = "unknown"
 	chunkRunner = ""
 )
-
-// gcPercent is how much garbage a daemon leaves, in percent of what it keeps:
-// some tens of megabytes, for which writers and syncs wait less often for a
-// processor. The environment variable GOGC overrides it.
-const gcPercent = 400
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,8 +53,8 @@ func main() {
 				if chunkRunner != "" {
 					o.RunnerArgv = []string{chunkRunner, local.RunnerName}
 				}
-				if os.Getenv("GOGC") == "" {
-					debug.SetGCPercent(gcPercent)
+				if os.Getenv("GOGC") == "" { // else that is what the operator wants
+					limitGarbage()
 				}
 				return daemon.Run(ctx, cfg, o)
 			},

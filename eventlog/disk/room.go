@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // State says how much room there is for the log.
@@ -109,12 +110,13 @@ func NewRoom(o Options) (*Room, error) {
 // Run measures each second until ctx ends; sizes returns how many bytes the
 // segments of each host hold.
 func (d *Room) Run(ctx context.Context, sizes func() map[cluster.NodeID]int64) {
-	tick := time.NewTicker(lookEvery)
+	tick := wait.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		d.Measure(sizes())
 		select {
 		case <-tick.C:
+			tick.Next()
 		case <-ctx.Done():
 			return
 		}

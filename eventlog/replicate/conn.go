@@ -28,6 +28,9 @@ type Conn struct {
 	stop    func() bool
 }
 
+// readBuffer is of the size of a TLS record: no read of a stream brings more.
+const readBuffer = 16 << 10
+
 // Dial opens a stream that closes when ctx ends, at the latest.
 func (r *Replicator) Dial(ctx context.Context, to cluster.NodeID) (*Conn, error) {
 	if r.o.Dial == nil {
@@ -40,7 +43,7 @@ func (r *Replicator) Dial(ctx context.Context, to cluster.NodeID) (*Conn, error)
 		return nil, fmt.Errorf("open log stream to %s: %w", to, err)
 	}
 	return &Conn{
-		Conn: conn, br: bufio.NewReaderSize(conn, 64<<10), timeout: r.o.IOTimeout,
+		Conn: conn, br: bufio.NewReaderSize(conn, readBuffer), timeout: r.o.IOTimeout,
 		stop: context.AfterFunc(ctx, func() { _ = conn.Close() }),
 	}, nil
 }

@@ -43,8 +43,25 @@ func (r *Replicator) followLoop(ctx context.Context) {
 			}
 		}
 		// Between half and the whole of a pull's pause, so that many hosts spread out.
-		if wait.For(ctx, time.Duration((0.5+r.o.Float()/2)*float64(r.o.PullEvery))) != nil {
+		pause := func() error {
+			return wait.For(ctx, time.Duration((0.5+r.o.Float()/2)*float64(r.o.PullEvery)))
+		}
+		if pause() != nil {
 			return
+		}
+		for {
+			_, changed := r.stab.others()
+			if !r.Voters().Has(r.o.Self) {
+				break
+			}
+			select {
+			case <-changed: // perhaps it votes no longer
+			case <-ctx.Done():
+				return
+			}
+			if pause() != nil {
+				return
+			}
 		}
 	}
 }

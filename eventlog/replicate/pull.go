@@ -30,7 +30,8 @@ func (r *Replicator) pullLoop(ctx context.Context) {
 		if wait.For(ctx, time.Duration((0.9+r.o.Float()/5)*float64(every))) != nil {
 			return
 		}
-		peers := slices.DeleteFunc(slices.Clone(r.o.Peers()), func(n cluster.NodeID) bool { return n == r.o.Self })
+		own := r.st.Digest()
+		peers := slices.DeleteFunc(slices.Clone(r.o.Peers()), func(n cluster.NodeID) bool { return n == r.o.Self || r.same(n, own) })
 		if len(peers) == 0 {
 			continue
 		}
@@ -39,6 +40,16 @@ func (r *Replicator) pullLoop(ctx context.Context) {
 			r.log.Debug().Str("peer", string(peer)).Err(err).Msg("pull ended early")
 		}
 	}
+}
+
+// same reports whether a peer has just said that it has what is here: a stream to
+// it would show that and no more.
+func (r *Replicator) same(peer cluster.NodeID, own [16]byte) bool {
+	if r.o.Said == nil {
+		return false
+	}
+	digest, ok := r.o.Said(peer)
+	return ok && digest == own
 }
 
 // Sync pulls from peer every event that it holds and this log does not. It

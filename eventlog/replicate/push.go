@@ -104,7 +104,7 @@ func (p *pusher) sendEvents(ctx context.Context, conn *Conn, src event.SourceID,
 	st := p.r.st
 	rd := st.Reader(src, from)
 	defer rd.Close()
-	ping := time.NewTicker(pingEvery)
+	ping := time.NewTimer(p.pause())
 	defer ping.Stop()
 	for ctx.Err() == nil {
 		changed := st.Changed()
@@ -133,19 +133,48 @@ func (p *pusher) sendEvents(ctx context.Context, conn *Conn, src event.SourceID,
 		if err := conn.SetWriteDeadline(time.Now().Add(p.r.o.IOTimeout)); err != nil {
 			return err
 		}
+		if len(slots) == 1 { // else the answer to an earlier one is due
+			if err := p.expect(conn, answerSlack); err != nil {
+				return err
+			}
+		}
 		if err := wire.WriteMessage(conn, kind, payload); err != nil {
 			return err
 		}
+		ping.Reset(p.pause())
 	}
 	return nil
 }
 
+// pause is how long a stream is silent before a ping asks whether the voter is
+// there. Where all that can be reached must acknowledge, one that is gone holds
+// the others up until that is noticed. A majority waits for nobody, and a push
+// that is not answered ends the stream as soon as ever.
+func (p *pusher) pause() time.Duration {
+	if p.r.Voters().Mode == cluster.ModeAvailable {
+		return pingEvery
+	}
+	return min(pingQuiet, max(pingEvery, 2*p.r.o.IOTimeout))
+}
+
+// expect ends the stream if no answer comes within what one may take and slack.
+func (p *pusher) expect(conn *Conn, slack time.Duration) error {
+	return conn.SetReadDeadline(time.Now().Add(slack + p.r.o.IOTimeout))
+}
+
 // readAcks reads the answers to pushes and pings. It ends when the stream
-// does, or when the voter is silent for longer than a ping and a timeout.
+// does, or when the voter leaves one unanswered for longer than a timeout.
 func (p *pusher) readAcks(conn *Conn, src event.SourceID, slots <-chan sentAt) error {
 	for {
-		if err := conn.SetReadDeadline(time.Now().Add(pingEvery + p.r.o.IOTimeout)); err != nil {
+		// The sender shortens this when it asks the next thing, once that has its
+		// slot: one of the two sees what the other did.
+		if err := p.expect(conn, p.pause()+answerSlack); err != nil {
 			return err
+		}
+		if len(slots) > 0 {
+			if err := p.expect(conn, answerSlack); err != nil {
+				return err
+			}
 		}
 		m, err := conn.answer()
 		if err != nil {

@@ -56,6 +56,9 @@ type Options struct {
 	Promised  func() cluster.Term
 	Dial      func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	Peers     func() []cluster.NodeID
+	// Said is what a peer said of its log a moment ago: the digest of its heads.
+	// It is optional.
+	Said func(cluster.NodeID) (digest [16]byte, ok bool)
 	// Admit says whether n bytes of a host's chain may be stored, and if not
 	// why, for the metric and for the caller.
 	Admit func(node cluster.NodeID, n int64) (reason string, err error)
@@ -116,7 +119,12 @@ func New(o Options) (*Replicator, error) {
 func (r *Replicator) Stability() *Stability { return r.stab }
 
 const (
-	pingEvery  = time.Second
+	// pingEvery and pingQuiet are the pauses before a ping, see pusher.pause;
+	// answerSlack is what an answer may take beyond the timeout.
+	pingEvery   = time.Second
+	pingQuiet   = 10 * time.Second
+	answerSlack = time.Second
+
 	backoffMin = 50 * time.Millisecond
 	backoffMax = 2 * time.Second
 )

@@ -27,7 +27,7 @@ func (r *Replicator) Serve(ctx context.Context, from cluster.NodeID, conn net.Co
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	defer conn.Close()
-	br := bufio.NewReaderSize(conn, 64<<10)
+	br := bufio.NewReaderSize(conn, readBuffer)
 	s := &stream{r: r, from: from, conn: conn, readers: map[event.SourceID]*store.Reader{}}
 	defer s.close()
 	acks := newAcker(s)

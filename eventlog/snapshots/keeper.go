@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 var (
@@ -145,7 +146,7 @@ func New(o Options) (*Keeper, error) {
 // Run looks after snapshots until ctx ends: at once when there is something
 // to do, and now and then.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(k.o.Check)
+	tick := wait.NewTicker(k.o.Check)
 	defer tick.Stop()
 	defer func() { grant(k.wishes.take(), nil, errClosed) }()
 	for {
@@ -154,6 +155,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			tick.Next()
 		case <-k.catalog.wake:
 		}
 	}

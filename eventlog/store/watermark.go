@@ -146,17 +146,18 @@ func encodeMark(count uint64, heads []event.Head) ([]byte, error) {
 
 // save writes the heads down if they are others than before. That it cannot be
 // done loses nothing but the proof.
-func (w *watermark) save(s *Store) {
+func (w *watermark) save(s *Store) bool {
 	digest := s.Digest()
 	heads := s.Heads()
 	if digest == w.saved || len(heads) == 0 {
-		return
+		return true
 	}
 	if err := w.write(s.o.FS, s.o.Dir, heads); err != nil {
 		s.log.Warn().Err(err).Msg("watermark of the event log not written")
-		return
+		return false
 	}
 	w.saved = digest
+	return true
 }
 
 func (w *watermark) write(fsys disk.FS, dir string, heads []event.Head) (err error) {

@@ -391,8 +391,9 @@ func (w *Writer) Trim(bases map[event.SourceID]event.Mark) {
 // Full says that the log takes in no more chains.
 func (w *Writer) Full() bool { return len(w.s.chains)+len(w.fresh) >= MaxSources }
 
-// SaveMarks writes down how far the chains are durable, see watermark.
-func (w *Writer) SaveMarks() { w.marks.save(w.s) }
+// SaveMarks writes down how far the chains are durable, see watermark. It reports
+// whether that is on the disk now.
+func (w *Writer) SaveMarks() bool { return w.marks.save(w.s) }
 
 // Close closes all files and gives up the directory.
 func (w *Writer) Close() error { return errors.Join(w.closeFiles(), w.s.lock.Close()) }

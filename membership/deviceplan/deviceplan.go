@@ -134,7 +134,7 @@ func (p *Planner) Do(ctx context.Context, f func(context.Context) error) error {
 
 // Run plans until ctx ends, and then saves the cache.
 func (p *Planner) Run(ctx context.Context) error {
-	tick := time.NewTicker(planEvery)
+	tick := wait.NewTicker(planEvery)
 	defer tick.Stop()
 	again := time.NewTimer(planAgain)
 	defer again.Stop()
@@ -147,6 +147,7 @@ func (p *Planner) Run(ctx context.Context) error {
 			f(ctx)
 			continue
 		case <-tick.C:
+			tick.Next()
 			p.remember()
 		case <-p.kick:
 			if p.drops() && wait.For(ctx, removePause) != nil {

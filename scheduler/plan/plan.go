@@ -181,6 +181,15 @@ func (p *Plan) expire(now time.Duration) {
 	}
 }
 
+// Next is when a Tick has something to do at the latest: at once as long as a job
+// is open; ok is false if nothing waits.
+func (p *Plan) Next(now time.Duration) (at time.Duration, ok bool) {
+	if len(p.work.jobs) > 0 {
+		return now, true
+	}
+	return p.timers.next()
+}
+
 // Stats counts what is open.
 func (p *Plan) Stats() Stats { return p.work.stats() }
 

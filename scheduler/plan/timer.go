@@ -56,6 +56,14 @@ func (h *timers) due(now time.Duration) *timer {
 	return t
 }
 
+// next is when the first timer is due; ok is false if none is set.
+func (h *timers) next() (at time.Duration, ok bool) {
+	if len(h.heap.Items()) == 0 {
+		return 0, false
+	}
+	return h.heap.Items()[0].at, true
+}
+
 func (h *timers) check() error {
 	for i, t := range h.heap.Items() {
 		if t.pos != i+1 || i > 0 && t.Before(h.heap.Items()[(i-1)/2]) {
