@@ -651,3 +651,30 @@ func TestSubmitWithoutWorker(t *testing.T) {
 		_ = stop()
 	})
 }
+
+// TestLull: a scheduler with no open job looks at the time once a second, and is
+// as prompt as ever when there is one.
+func TestLull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFakeWorker("a", 2)
+		r := newRig(t, newMemLog("a"), a)
+		var looks int
+		r.s.o.Now = func() time.Duration { looks++; return time.Since(r.start) }
+		stop := r.run(1)
+		time.Sleep(5 * time.Second)
+		before := looks
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		// Each tick and each status of the worker reads it a few times.
+		if n := looks - before; n > 100 {
+			t.Errorf("the clock was read %d times in 10 s with nothing to do", n)
+		}
+		began := time.Now()
+		wantDone(t, r.ended(r.submit("k", 4), time.Minute))
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("a job of 4 chunks took %s", took)
+		}
+		_ = stop()
+		a.kill()
+	})
+}

@@ -111,7 +111,7 @@ func (t *term) loop(ctx context.Context) error {
 			pause := t.pause()
 			lull = pause > t.o.Tick
 			tick.Reset(pause)
-			continue
+			continue // nothing has come
 		case t.settling.give() <- t.settling.waiting:
 			t.settling.given()
 			continue
@@ -121,9 +121,11 @@ func (t *term) loop(ctx context.Context) error {
 			continue
 		}
 		t.drain(frames)
-		if lull {
-			lull = false
-			tick.Reset(t.o.Tick)
+		if lull { // what came may have opened something, or set a timer
+			pause := t.pause()
+			lull = pause > t.o.Tick
+			tick.Reset(pause)
+			t.observe()
 		}
 	}
 }
