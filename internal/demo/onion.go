@@ -24,6 +24,7 @@ const (
 	onionVisits   = 12               // of the client, before and after the kill
 	visitTime     = 45 * time.Second // of one try: tor itself begins anew after 31 s
 	visitTries    = 3                // before a client gives up
+	visitLong     = 10 * time.Second // after which a try is worth a line
 )
 
 // OnionResult is what one demo of the onion address measured.
@@ -89,7 +90,7 @@ func (d *demo) runOnion(ctx context.Context, result *OnionResult) error {
 		return err
 	}
 	d.say("%s publishes one descriptor with the introduction points of all: %s", publisher.name, counts(view.Points))
-	v := visitor{fetch: func(ctx context.Context, user string) (string, error) { return fetch(ctx, client, user, address) }, by: map[string]int{}}
+	v := visitor{say: d.say, fetch: func(ctx context.Context, user string) (string, error) { return fetch(ctx, client, user, address) }, by: map[string]int{}}
 	d.say("a client connects")
 	if err := v.first(ctx); err != nil {
 		return err
@@ -234,6 +235,7 @@ func webServer(name string) (*http.Server, string, error) {
 
 // visitor is a client of the address, who tries again as a person would.
 type visitor struct {
+	say            func(format string, args ...any)
 	fetch          func(ctx context.Context, user string) (string, error)
 	tries          int
 	served, failed int            // visits and tries
@@ -274,9 +276,17 @@ func (v *visitor) visit(ctx context.Context) error {
 	var last error
 	for range visitTries {
 		v.tries++
+		begin := time.Now()
 		limit, cancel := context.WithTimeout(ctx, visitTime)
 		name, err := v.fetch(limit, fmt.Sprint("visit", v.tries))
 		cancel()
+		switch took := time.Since(begin); {
+		case ctx.Err() != nil:
+		case err != nil:
+			v.say("a try of the client failed after %.1f s: %v", took.Seconds(), err)
+		case took > visitLong:
+			v.say("a try of the client took %.1f s: a tor that gets nowhere begins anew after 31 s", took.Seconds())
+		}
 		if err == nil {
 			v.served++
 			v.by[name]++

@@ -3,11 +3,13 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -16,7 +18,7 @@ import (
 func TestVisitorTriesAgain(t *testing.T) {
 	fails := 0
 	users := map[string]bool{}
-	v := visitor{by: map[string]int{}, fetch: func(_ context.Context, user string) (string, error) {
+	v := visitor{say: t.Logf, by: map[string]int{}, fetch: func(_ context.Context, user string) (string, error) {
 		users[user] = true
 		if fails--; fails >= 0 {
 			return "", context.DeadlineExceeded
@@ -38,6 +40,34 @@ func TestVisitorTriesAgain(t *testing.T) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		t.Error("the command would advise to give it more time")
 	}
+}
+
+// TestVisitorSaysWhatTakesLong: nobody watches a demo that is silent for half a
+// minute.
+func TestVisitorSaysWhatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		takes, fails := []time.Duration{time.Second, 31 * time.Second, time.Second}, []error{nil, nil, errors.New("unreachable")}
+		v := visitor{
+			say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) },
+			by:  map[string]int{},
+		}
+		v.fetch = func(context.Context, string) (string, error) {
+			if v.tries > len(takes) {
+				return "n1", nil
+			}
+			time.Sleep(takes[v.tries-1])
+			return "n1", fails[v.tries-1]
+		}
+		for range takes {
+			if err := v.visit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(said) != 2 || !strings.Contains(said[0], "took 31.0 s") || !strings.Contains(said[1], "failed after 1.0 s: unreachable") {
+			t.Errorf("said %q", said)
+		}
+	})
 }
 
 // TestFailureNamesTheLogs: what the hosts logged outlives their directories.
