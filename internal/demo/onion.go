@@ -20,12 +20,32 @@ import (
 
 // Shape of the demo of the onion address.
 const (
-	onionDemoTime = 10 * time.Minute // limit of the whole demo, which takes 2 min on an idle machine
+	onionDemoTime = 10 * time.Minute // limit of the whole demo, which takes 2 to 3 min on an idle machine
 	onionVisits   = 12               // of the client, before and after the kill
-	visitTime     = 45 * time.Second // of one try: tor itself begins anew after 31 s
+	visitTime     = 70 * time.Second // of one try: tor itself begins anew after 31 s, and once more
 	visitTries    = 3                // before a client gives up
 	visitLong     = 10 * time.Second // after which a try is worth a line
 )
+
+// Rotations of the private network, in which every tor takes new introduction
+// points: so often that one would come between the kill and what it shows.
+const (
+	rotationEvery = tornet.Period / 2
+	rotationRoom  = time.Minute      // for what follows the kill, mostly
+	rotationAfter = 15 * time.Second // until all is as before
+)
+
+// untilCalm is how long to wait until no rotation is near.
+func untilCalm(now time.Time) time.Duration {
+	since := now.Sub(now.Truncate(rotationEvery))
+	switch {
+	case since < rotationAfter:
+		return rotationAfter - since
+	case rotationEvery-since < rotationRoom:
+		return rotationEvery - since + rotationAfter
+	}
+	return 0
+}
 
 // OnionResult is what one demo of the onion address measured.
 type OnionResult struct {
@@ -99,6 +119,12 @@ func (d *demo) runOnion(ctx context.Context, result *OnionResult) error {
 		return err
 	}
 	d.say("a client fetched http://%s/ %d times through Tor, served by %s", address, v.served, counts(v.by))
+	if pause := untilCalm(time.Now()); pause > 0 {
+		d.say("waiting %.0f s: all tors take new introduction points, every %s here and once a day in the public network", pause.Seconds(), rotationEvery)
+		if err := wait.For(ctx, pause); err != nil {
+			return err
+		}
+	}
 	return d.killPublisher(ctx, publisher, &v, result)
 }
 

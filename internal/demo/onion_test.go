@@ -42,6 +42,22 @@ func TestVisitorTriesAgain(t *testing.T) {
 	}
 }
 
+// TestUntilCalm: the kill comes after a rotation, and a minute or more before the next.
+func TestUntilCalm(t *testing.T) {
+	begin := time.Unix(0, 0).Add(1000 * rotationEvery).UTC()
+	for after := range rotationEvery / time.Second {
+		now := begin.Add(after * time.Second)
+		pause := untilCalm(now)
+		kill := now.Add(pause).Sub(begin) % rotationEvery
+		if kill < rotationAfter || kill > rotationEvery-rotationRoom {
+			t.Errorf("%s after a rotation: waits %s, until %s after one", after*time.Second, pause, kill)
+		}
+		if pause > rotationRoom+rotationAfter {
+			t.Errorf("%s after a rotation: waits %s", after*time.Second, pause)
+		}
+	}
+}
+
 // TestVisitorSaysWhatTakesLong: nobody watches a demo that is silent for half a
 // minute.
 func TestVisitorSaysWhatTakesLong(t *testing.T) {
