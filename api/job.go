@@ -196,7 +196,7 @@ type SubmitResponse struct {
 	Job job.ID `json:"job"`
 	// Created is false if the job existed already under this key.
 	Created bool     `json:"created"`
-	Spec    job.Spec `json:"spec"` // with its defaults
+	Spec    job.Spec `json:"spec"` // with its defaults, and the chunks that were chosen
 	// Ack is what was waited for; StableVoters counts the voters that have
 	// it on disk.
 	Ack          Wait `json:"ack"`

@@ -186,7 +186,7 @@ func (b *jobs) submitHere(ctx context.Context, by forward.Asker, req api.SubmitR
 		return api.SubmitResponse{}, err
 	}
 	return api.SubmitResponse{
-		Job: sub.Job, Created: sub.Created, Spec: req.Spec, Ack: api.Wait(until), StableVoters: sub.Voters,
+		Job: sub.Job, Created: sub.Created, Spec: sub.Spec, Ack: api.Wait(until), StableVoters: sub.Voters,
 	}, nil
 }
 

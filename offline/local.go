@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/worker"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/executor"
@@ -58,7 +60,7 @@ func RunLocal(ctx context.Context, j LocalJob) (api.Job, error) {
 		return api.Job{}, fmt.Errorf("run a local job: %w", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
-	w, spec, err := j.prepare(dir)
+	w, trial, spec, err := j.prepare(dir)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -71,7 +73,7 @@ func RunLocal(ctx context.Context, j LocalJob) (api.Job, error) {
 			go w.Serve(context.WithoutCancel(ctx), localNode, far) // ends with near, or with the worker
 			return near, nil
 		},
-		Now: func() time.Duration { return time.Since(began) }, Logger: zerolog.Nop(),
+		Now: func() time.Duration { return time.Since(began) }, Trial: trial, Tick: localEvery, Logger: zerolog.Nop(),
 	})
 	if err != nil {
 		return api.Job{}, err
@@ -88,33 +90,36 @@ func RunLocal(ctx context.Context, j LocalJob) (api.Job, error) {
 	return out, err
 }
 
-// prepare checks the job and makes the worker.
-func (j LocalJob) prepare(dir string) (*worker.Worker, job.Spec, error) {
-	spec := j.Spec
+// trial is scheduler.Options.Trial.
+type trial = func(context.Context, job.Spec) float64
+
+// prepare checks the job and makes the worker, and a trial where there can be one.
+func (j LocalJob) prepare(dir string) (w *worker.Worker, try trial, spec job.Spec, err error) {
+	spec = j.Spec
 	store, err := artefact.New(artefact.Options{Dir: filepath.Join(dir, "artefacts"), Logger: zerolog.Nop()})
 	if err != nil {
-		return nil, spec, err
+		return nil, nil, spec, err
 	}
 	if j.Module != nil {
 		if err := runner.CheckModule(j.Module); err != nil {
-			return nil, spec, err
+			return nil, nil, spec, err
 		}
 		if spec.Artefact, err = store.Put(bytes.NewReader(j.Module), job.MaxModuleBytes); err != nil {
-			return nil, spec, err
+			return nil, nil, spec, err
 		}
 	}
 	if j.Input != nil {
 		if spec.Config, err = store.Put(bytes.NewReader(j.Input), job.MaxConfigBytes); err != nil {
-			return nil, spec, err
+			return nil, nil, spec, err
 		}
 	}
 	if err := spec.Validate(); err != nil {
-		return nil, spec, err
+		return nil, nil, spec, err
 	}
 	executors := map[string]worker.Executor{}
 	if spec.Executor == job.ExecutorExec {
 		if _, ok := j.Exec.Programs[spec.Program]; !ok {
-			return nil, spec, fmt.Errorf("program %q is not allowed on this host: name it in [exec.programs] of the configuration", spec.Program)
+			return nil, nil, spec, fmt.Errorf("program %q is not allowed on this host: name it in [exec.programs] of the configuration", spec.Program)
 		}
 		executors[job.ExecutorExec], err = executor.NewExec(executor.ExecOptions{
 			Programs: j.Exec.Programs, Artefacts: store, Slots: j.Slots, RunnerArgv: j.RunnerArgv, ScratchDir: filepath.Join(dir, "scratch"),
@@ -122,18 +127,20 @@ func (j LocalJob) prepare(dir string) (*worker.Worker, job.Spec, error) {
 			MemoryBytes: spec.MemoryBytes, Grace: j.Exec.Grace, Logger: zerolog.Nop(),
 		})
 	} else {
-		executors[job.ExecutorWASM], err = executor.NewWASM(executor.WASMOptions{
+		var wasm *executor.WASM
+		wasm, err = executor.NewWASM(executor.WASMOptions{
 			Artefacts: store, Slots: j.Slots, RunnerArgv: j.RunnerArgv, CacheDir: filepath.Join(dir, "cache"),
 			MemoryBytes: spec.MemoryBytes, FetchPatience: -1, Logger: zerolog.Nop(),
 		})
+		executors[job.ExecutorWASM], try = wasm, wasm.Trial
 	}
 	if err != nil {
-		return nil, spec, err
+		return nil, nil, spec, err
 	}
-	w, err := worker.New(worker.Options{
+	w, err = worker.New(worker.Options{
 		Slots: j.Slots, Executors: executors, DrainTimeout: time.Millisecond, Logger: zerolog.Nop(),
 	})
-	return w, spec, err
+	return w, try, spec, err
 }
 
 // watchLocal submits the job and waits for its end.
@@ -160,20 +167,21 @@ func watchLocal(ctx context.Context, sched *scheduler.Scheduler, log *memoryLog,
 	}
 	tick := time.NewTicker(localEvery)
 	defer tick.Stop()
-	for {
-		sub, err := sched.Submit(ctx, spec, "local", scheduler.WaitLocal, true)
-		if err == nil {
-			id, began = sub.Job, time.Now()
-			break
-		}
-		if !errors.Is(err, scheduler.ErrNotHolder) || ctx.Err() != nil { // it has not begun yet
-			return api.Job{}, err
-		}
+	// How many slots there are decides about the chunks.
+	for !slices.ContainsFunc(sched.Workers(), func(w plan.WorkerView) bool { return w.Connected }) {
 		select {
 		case <-ctx.Done():
+			return api.Job{}, ctx.Err()
+		case err := <-ended:
+			return api.Job{}, errors.Join(errLocalEnded, err)
 		case <-tick.C:
 		}
 	}
+	sub, err := sched.Submit(ctx, spec, "local", scheduler.WaitLocal, true)
+	if err != nil {
+		return api.Job{}, err
+	}
+	id, began = sub.Job, time.Now()
 	for n := 1; ; n++ {
 		now := look()
 		if now.State.Final() {
@@ -183,7 +191,7 @@ func watchLocal(ctx context.Context, sched *scheduler.Scheduler, log *memoryLog,
 		case <-ctx.Done():
 			return now, ctx.Err()
 		case err := <-ended:
-			return now, errors.Join(errors.New("the local scheduler or worker ended"), err)
+			return now, errors.Join(errLocalEnded, err)
 		case <-tick.C:
 			if progress != nil && n%progressTicks == 0 {
 				progress(now)
@@ -191,6 +199,8 @@ func watchLocal(ctx context.Context, sched *scheduler.Scheduler, log *memoryLog,
 		}
 	}
 }
+
+var errLocalEnded = errors.New("the local scheduler or worker ended")
 
 // localTerm is the one term of a local job.
 const localTerm cluster.Term = 1

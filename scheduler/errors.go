@@ -40,6 +40,10 @@ var (
 	ErrLeaseLost = errors.New("lease lost")
 )
 
+// errUnmeasured says that a submission leaves the size of its chunks to the cluster, which
+// knows nothing of the work and may try it.
+var errUnmeasured = errors.New("the work was not measured yet")
+
 // NoWorkerError is ErrNoWorker with what keeps each worker from the job. It can be
 // submitted to wait for a worker.
 type NoWorkerError struct{ Why eligible.Explanation }

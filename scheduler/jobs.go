@@ -78,6 +78,19 @@ func (js *jobs) fingerprint(id job.ID) (f cluster.Hash, ok bool) {
 	return f, ok
 }
 
+// spec is that of a job as it was logged, or else asked.
+func (js *jobs) spec(id job.ID, asked job.Spec) job.Spec {
+	if s, ok := js.specs[id]; ok {
+		return s
+	}
+	js.log.View(func(st *state.State) {
+		if j, ok := st.Job(id); ok {
+			asked = j.Spec
+		}
+	})
+	return asked
+}
+
 // notOpen says why a job cannot be changed: ErrJobOver or ErrUnknownJob.
 func (js *jobs) notOpen(id job.ID) error {
 	_, known := js.created[id]

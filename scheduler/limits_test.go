@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/stream"
@@ -51,6 +52,7 @@ func TestAutomaticChunks(t *testing.T) {
 		wantDone(t, r.ended(r.submit("a", 30), time.Minute)) // a second per chunk of 10
 		auto := testSpec("b", 100_000)
 		auto.Iterations, auto.Chunk, auto.ChunkAuto, auto.ChunkSeconds = 1_000_000, 0, true, 20
+		auto.TimeoutSeconds = 600
 		sub, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal, false)
 		if err != nil {
 			t.Fatal(err)
@@ -60,6 +62,63 @@ func TestAutomaticChunks(t *testing.T) {
 		}
 		if again, err := r.s.Submit(t.Context(), auto, "uid:1", WaitLocal, false); err != nil || again.Created || again.Job != sub.Job {
 			t.Errorf("the same request: %+v, %v", again, err)
+		}
+		_ = stop()
+	})
+}
+
+// TestTrial: work that was never measured is tried before its first job, once; a job
+// that this host's worker may not run is not, and has 256 chunks.
+func TestTrial(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		tried, rate := 0, 10.0
+		r.s.o.Trial = func(context.Context, job.Spec) float64 { tried++; return rate }
+		stop := r.run(1)
+		time.Sleep(time.Second)
+		submit := func(key string, created bool, change func(*job.Spec)) job.Spec {
+			t.Helper()
+			spec := testSpec(key, 1)
+			spec.Iterations, spec.Chunk, spec.TimeoutSeconds = 100_000, 0, 600
+			if change != nil {
+				change(&spec)
+			}
+			sub, err := r.s.Submit(t.Context(), spec, "uid:1", WaitLocal, false)
+			if err != nil || sub.Created != created || !sub.Spec.ChunkAuto {
+				t.Fatalf("%s: %+v, %v", key, sub, err)
+			}
+			if logged := r.job(sub.Job).Spec; !logged.Equal(sub.Spec) {
+				t.Errorf("%s: logged %+v, answered %+v", key, logged, sub.Spec)
+			}
+			return sub.Spec
+		}
+		if s := submit("a", true, nil); s.Chunk != 300 || tried != 1 {
+			t.Errorf("%d iterations after %d trials, want 30 s of 10 per second after one", s.Chunk, tried)
+		}
+		if s := submit("a", false, nil); s.Chunk != 300 || tried != 1 {
+			t.Errorf("%d iterations after %d trials of the same request", s.Chunk, tried)
+		}
+		other := func(s *job.Spec) { s.Artefact[0]++ }
+		rate = 0
+		if s := submit("b", true, other); s.Chunk != 391 || tried != 2 {
+			t.Errorf("%d iterations after %d trials, want 256 chunks where it cannot tell", s.Chunk, tried)
+		}
+		rate = 10
+		if s := submit("c", true, func(s *job.Spec) {
+			other(s)
+			s.Permission = job.Permission{Access: job.AccessUser, Users: []string{"node:b"}}
+		}); s.Chunk != 391 || tried != 2 {
+			t.Errorf("%d iterations after %d trials of what this host may not run", s.Chunk, tried)
+		}
+		// What was logged when 256 chunks were the default is the same request.
+		submit("d", true, nil)
+		old := testSpec("e", 1)
+		old.Iterations, old.Chunk = 100_000, 391
+		if _, err := r.s.Submit(t.Context(), old, "uid:1", WaitLocal, false); err != nil {
+			t.Fatal(err)
+		}
+		old.Chunk = 0
+		if sub, err := r.s.Submit(t.Context(), old, "uid:1", WaitLocal, false); err != nil || sub.Created || sub.Spec.Chunk != 391 {
+			t.Errorf("%+v, %v", sub, err)
 		}
 		_ = stop()
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
@@ -49,6 +50,10 @@ type Options struct {
 	// Plan holds the times and limits of the decisions; zero: the defaults, and
 	// no limits.
 	Plan plan.Config
+	// Trial runs some iterations of a job on this host and says how many one slot does
+	// per second, 0: it cannot tell. It is asked about work that was not measured yet,
+	// if this host's worker may run the job. May be nil.
+	Trial func(ctx context.Context, spec job.Spec) float64
 	// Tick is how often deadlines are looked at while there are any; default 100 ms.
 	Tick time.Duration
 

@@ -2,8 +2,10 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -29,6 +31,7 @@ type request struct {
 
 type reply struct {
 	created bool
+	spec    job.Spec // of a submission, as it is logged
 	chunks  int
 	seq     uint64 // own event after which the answer is stable, 0: it is already
 	err     error
@@ -39,6 +42,8 @@ type reply struct {
 type submission struct {
 	event.JobSubmitted
 	waits bool
+	tried bool    // there was a trial, or there is to be none
+	rate  float64 // that it gave, 0: none
 }
 
 // ask hands r to the loop and waits for its answer.
@@ -88,12 +93,15 @@ func (s *Scheduler) Submit(ctx context.Context, spec job.Spec, owner string, wai
 	if err := checkSubmit(spec, owner, wait); err != nil {
 		return wrap(err)
 	}
-	a, err := s.ask(ctx, request{submit: &submission{
-		JobSubmitted: event.JobSubmitted{Job: out.Job, Spec: spec, Owner: owner, Chunks: spec.Chunks()}, waits: forWorker,
-	}})
+	b := submission{JobSubmitted: event.JobSubmitted{Job: out.Job, Spec: spec, Owner: owner, Chunks: spec.Chunks()}, waits: forWorker}
+	a, err := s.ask(ctx, request{submit: &b})
+	if errors.Is(err, errUnmeasured) {
+		a, err = s.tryAndAsk(ctx, b)
+	}
 	if err != nil {
 		return wrap(err)
 	}
+	out.Spec = a.spec
 	out.Created, out.Voters = a.created, 1
 	if wait == WaitStable {
 		if out.Voters, err = s.settle(ctx, a.seq); err != nil {
@@ -101,6 +109,27 @@ func (s *Scheduler) Submit(ctx context.Context, spec job.Spec, owner string, wai
 		}
 	}
 	return out, nil
+}
+
+// trialTime bounds a trial, and the wait for those of others.
+const trialTime = 5 * time.Second
+
+// tryAndAsk measures the work of a job before it is submitted. There is one trial at a
+// time; what others measured meanwhile needs none.
+func (s *Scheduler) tryAndAsk(ctx context.Context, b submission) (reply, error) {
+	trying, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	select {
+	case s.trials <- struct{}{}:
+		defer func() { <-s.trials }()
+		if a, err := s.ask(ctx, request{submit: &b}); !errors.Is(err, errUnmeasured) {
+			return a, err
+		}
+		b.rate = s.o.Trial(trying, b.Spec)
+	case <-trying.Done(): // without
+	}
+	b.tried = true
+	return s.ask(ctx, request{submit: &b})
 }
 
 func checkSubmit(spec job.Spec, owner string, wait Wait) error {

@@ -24,6 +24,7 @@ type Scheduler struct {
 	log zerolog.Logger
 	m   *metrics
 
+	trials  chan struct{}                     // capacity 1: a token to run the one trial at a time
 	workers atomic.Pointer[[]plan.WorkerView] // nil: no term runs
 	waiting atomic.Pointer[[]Waiting]
 
@@ -57,6 +58,7 @@ func New(o Options) (*Scheduler, error) {
 		member:  map[cluster.NodeID]bool{o.Self: true},
 		health:  make(map[cluster.NodeID]cluster.Health),
 		changed: make(chan struct{}, 1),
+		trials:  make(chan struct{}, 1),
 	}, nil
 }
 
@@ -163,7 +165,8 @@ const (
 // Submission is the answer to Submit.
 type Submission struct {
 	Job     job.ID
-	Created bool // false: it was submitted before
+	Spec    job.Spec // as it was logged
+	Created bool     // false: it was submitted before
 	// Voters is how many voters are known to hold the job; 1 after WaitLocal.
 	Voters int
 }

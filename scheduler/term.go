@@ -313,8 +313,8 @@ func (t *term) request(r request) {
 	case t.quiet:
 		answer(reply{err: ErrNotHolder})
 	case r.submit != nil:
-		created, err := t.submit(*r.submit)
-		answer(reply{created: created, err: err})
+		created, spec, err := t.submit(*r.submit)
+		answer(reply{created: created, spec: spec, err: err})
 	case r.group != nil:
 		answer(reply{err: t.setGroup(*r.group)})
 	case r.release != nil:
@@ -325,34 +325,39 @@ func (t *term) request(r request) {
 	}
 }
 
-func (t *term) submit(b submission) (created bool, err error) {
+func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 	want := b.Spec.Fingerprint()
-	have, ok := t.jobs.fingerprint(b.Job)
-	if ok {
-		if have != want {
-			return false, ErrKeyReused
+	if have, ok := t.jobs.fingerprint(b.Job); ok {
+		if have != want && !(b.Spec.ChunkAuto && have == b.Spec.FixedFingerprint()) {
+			return false, spec, ErrKeyReused
 		}
-		return false, nil
+		return false, t.jobs.spec(b.Job, b.Spec), nil
 	}
 	if why := t.plan.Explain(b.Spec, b.Owner, t.o.Now()); why.Never && !b.waits {
-		return false, &NoWorkerError{Why: why}
+		return false, spec, &NoWorkerError{Why: why}
 	}
 	if t.lookForRoom(); t.held {
-		return false, ErrNoRoom
+		return false, spec, ErrNoRoom
 	}
-	if n := t.plan.ChunkSize(b.Spec); b.Spec.ChunkAuto && n > 0 {
-		b.Spec.Chunk = n
-		b.Chunks = b.Spec.Chunks()
+	if b.Spec.ChunkAuto {
+		n := t.plan.ChunkSize(b.Spec, b.rate)
+		if n == 0 && !b.tried && t.o.Trial != nil && t.plan.MayRun(t.o.Self, b.Spec, b.Owner) {
+			return false, spec, errUnmeasured
+		}
+		if n > 0 {
+			b.Spec.Chunk = n
+			b.Chunks = b.Spec.Chunks()
+		}
 	}
 	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight(event.Draft{Body: b.JobSubmitted})), t.o.Now()); r != nil {
 		t.m.busy.Inc()
-		return false, fmt.Errorf("%w: %w", ErrBusy, r)
+		return false, spec, fmt.Errorf("%w: %w", ErrBusy, r)
 	}
 	t.jobs.add(b.Job, b.Spec, want)
 	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobSubmitted, Body: b.JobSubmitted})
 	t.step(step.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
-	return true, nil
+	return true, b.Spec, nil
 }
 
 func (t *term) stopJob(b event.JobStopped) error {

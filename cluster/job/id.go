@@ -47,6 +47,13 @@ func (s Spec) Fingerprint() cluster.Hash {
 	return sha256.Sum256(append([]byte("spec1"), s.encoded()...))
 }
 
+// FixedFingerprint is the Fingerprint of the same request as hosts logged it for
+// which 256 chunks were the default.
+func (s Spec) FixedFingerprint() cluster.Hash {
+	s.ChunkAuto, s.Chunk = false, s.evenChunk()
+	return s.Fingerprint()
+}
+
 // Equal reports whether all fields are the same.
 func (s Spec) Equal(o Spec) bool { return bytes.Equal(s.encoded(), o.encoded()) }
 

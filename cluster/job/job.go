@@ -78,7 +78,7 @@ type Spec struct {
 	Artefact   cluster.Hash `json:"artefact"`          // module, by SHA-256 of its bytes; zero with ExecutorExec
 	Config     cluster.Hash `json:"config"`            // config document; zero: none
 	Iterations uint64       `json:"iterations"`        // of the job
-	Chunk      uint64       `json:"chunk"`             // iterations per chunk
+	Chunk      uint64       `json:"chunk"`             // iterations per chunk; none in a submission: as with chunk_auto
 	Seed       uint64       `json:"seed"`              // of the random numbers
 	// Attempts is how often one chunk may be tried before it is given up.
 	Attempts       int     `json:"attempts"`
@@ -93,8 +93,7 @@ func (s Spec) WithDefaults() Spec {
 	s.Executor = cmp.Or(s.Executor, ExecutorWASM)
 	s.Policy = s.normal()
 	if s.Chunk == 0 {
-		// 256 chunks: enough to spread and to lose little with a host.
-		s.Chunk = max(1, (s.Iterations+255)/256)
+		s.Chunk, s.ChunkAuto = s.evenChunk(), true
 	}
 	s.Attempts = cmp.Or(s.Attempts, DefaultAttempts)
 	if s.TimeoutSeconds == 0 {
@@ -103,6 +102,10 @@ func (s Spec) WithDefaults() Spec {
 	s.MemoryBytes = cmp.Or(s.MemoryBytes, DefaultMemory)
 	return s
 }
+
+// evenChunk makes 256 chunks, where nothing is known of the work: enough to spread
+// and to lose little with a host.
+func (s Spec) evenChunk() uint64 { return max(1, (s.Iterations+255)/256) }
 
 // ErrSpec is wrapped by every error of Spec.Validate.
 var ErrSpec = errors.New("invalid job")

@@ -56,7 +56,8 @@ type Policy struct {
 	EarlyStop   EarlyStop   `json:"early_stop,omitzero"`  // when enough is known; none: when all chunks are done
 	OnPartial   OnPartial   `json:"on_partial,omitempty"` // what a chunk that is given up means; none: finish
 	// ChunkAuto lets the holder choose Chunk at the submission, from measured
-	// rates; what the submitter says of Chunk is not part of the request then.
+	// rates or a trial; what the submitter says of Chunk is not part of the request
+	// then, and holds only where nothing can be measured. It is the default.
 	ChunkAuto    bool    `json:"chunk_auto,omitempty"`
 	ChunkSeconds float64 `json:"chunk_seconds,omitempty"` // run time of a chunk that ChunkAuto aims at; none: 30
 	// KeepSeconds is how long the job and its result are known after its end;

@@ -192,6 +192,13 @@ func TestLocalJobEqualsCluster(t *testing.T) {
 		t.Errorf("header %+v, submitted %s, finished %v", got.Header, got.SubmittedAt, got.FinishedAt)
 	}
 
+	auto := local
+	auto.Spec.Key, auto.Spec.Chunk = "auto", 0
+	auto.Spec = auto.Spec.WithDefaults()
+	if got, err = offline.RunLocal(ctx, auto); err != nil || got.State != job.Completed || got.Chunks.Total > 64 {
+		t.Errorf("a small job has %d chunks: %s, %v", got.Chunks.Total, got.State, err)
+	}
+
 	local.Module = []byte("no module")
 	if _, err := offline.RunLocal(ctx, local); err == nil {
 		t.Error("garbage ran")

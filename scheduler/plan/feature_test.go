@@ -557,27 +557,26 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// The slots of the workers and the rate at that kind of work give the size; see
+// pace.TestChunkSize.
 func TestChunkSize(t *testing.T) {
 	b := newBench(t)
 	b.up("a", 4)
 	spec := specOf(10, 1)
-	if n := b.p.ChunkSize(spec); n != 0 {
+	spec.TimeoutSeconds = 600
+	if n := b.p.ChunkSize(spec, 0); n != 0 {
 		t.Errorf("%d iterations without a measure", n)
 	}
 	b.add("j", "o", 10, nil)
 	b.now += time.Second
 	b.good("a", "j", 0, 1) // 10 iterations in a second
 	spec.Iterations = 1_000_000
-	if n := b.p.ChunkSize(spec); n != 300 {
+	if n := b.p.ChunkSize(spec, 0); n != 300 {
 		t.Errorf("%d iterations, want 30 s of work", n)
 	}
 	spec.Iterations = 2400 // 15 s for each of 16
-	if n := b.p.ChunkSize(spec); n != 150 {
+	if n := b.p.ChunkSize(spec, 0); n != 150 {
 		t.Errorf("%d iterations, want 15 s of work", n)
-	}
-	spec.Iterations = 100
-	if n := b.p.ChunkSize(spec); n != 100 {
-		t.Errorf("%d iterations, want all", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler/plan/fair"
@@ -203,8 +204,14 @@ func (p *Plan) Admit(owner string, chunks int, bytes int64, now time.Duration) *
 }
 
 // ChunkSize chooses the iterations of a chunk for a job that leaves that to the
-// cluster, by the measured rate: see pace.Kinds. It returns 0 when nothing was
-// measured at that kind of work.
-func (p *Plan) ChunkSize(spec job.Spec) uint64 {
-	return p.roster.kinds.ChunkSize(spec, p.roster.slots(spec.Needs()))
+// cluster, by the measured rate, else by that of a trial: see pace.Kinds. It returns 0
+// when nothing was measured at that kind of work.
+func (p *Plan) ChunkSize(spec job.Spec, trial float64) uint64 {
+	return p.roster.kinds.ChunkSize(spec, p.roster.slots(spec.Needs()), trial)
+}
+
+// MayRun reports whether the worker of n may run a job of owner now.
+func (p *Plan) MayRun(n cluster.NodeID, spec job.Spec, owner string) bool {
+	w := p.roster.byNode[n]
+	return w != nil && w.lacks() == "" && p.roster.classes.Takes(spec, owner, &w.host)
 }

@@ -60,10 +60,9 @@ func startChild(argv []string, setup runner.Setup) (*child, error) {
 // ask writes task, if there is one, and reads the next frame that is not about
 // progress into reply. At the limit or at the end of ctx the process is killed.
 // tooLong says the limit in words, with its place.
-func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, task *runner.Task, reply *runner.Reply, report func(uint64)) error {
-	late := fmt.Errorf("%w: "+tooLong, errStopped, limit)
-	timed, cancel := context.WithTimeoutCause(ctx, limit, late)
-	defer cancel()
+func (c *child) ask(ctx context.Context, most limit, tooLong string, task *runner.Task, reply *runner.Reply, report func(uint64)) error {
+	timed, report, stop := most.apply(ctx, tooLong, report)
+	defer stop()
 	spare := context.AfterFunc(timed, c.kill)
 	var err error
 	if task != nil {
@@ -74,15 +73,13 @@ func (c *child) ask(ctx context.Context, limit time.Duration, tooLong string, ta
 		if err = runner.ReadFrame(c.out, reply); reply.Progress == 0 {
 			break
 		}
-		if report != nil {
-			report(reply.Progress)
-		}
+		report(reply.Progress)
 	}
 	switch killed := !spare(); {
 	case killed && ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errStopped, ctx.Err())
 	case killed:
-		return late
+		return context.Cause(timed)
 	case errors.Is(err, runner.ErrFrame):
 		return err
 	case err != nil:

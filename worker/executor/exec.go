@@ -216,7 +216,7 @@ func (e *Exec) Execute(ctx context.Context, _ int, t Task) (job.ChunkResult, err
 	if e.groups == nil || !e.groups.limits("memory") {
 		setup.DataBytes = t.Spec.MemoryBytes
 	}
-	r := &programRun{e: e, dir: dir, setup: setup, limit: t.Spec.Timeout(), memory: t.Spec.MemoryBytes, report: t.Report}
+	r := &programRun{e: e, dir: dir, setup: setup, most: limitOf(t.Spec), memory: t.Spec.MemoryBytes, report: t.Report}
 	out, err := r.do(ctx)
 	e.ended.WithLabelValues(r.how).Inc()
 	if err != nil {
@@ -258,7 +258,7 @@ type programRun struct {
 	e      *Exec
 	dir    string
 	setup  runner.Program
-	limit  time.Duration
+	most   limit
 	memory uint64
 	report func(uint64)
 
@@ -270,15 +270,15 @@ type programRun struct {
 // do runs the program and returns its standard output.
 func (r *programRun) do(ctx context.Context) ([]byte, error) {
 	r.how = "failed"
-	timed, cancel := context.WithTimeout(ctx, r.limit)
-	defer cancel()
+	timed, told, stop := r.most.apply(ctx, "ran longer than the limit of %s", r.report)
+	defer stop()
 	group, err := r.e.group(r.memory)
 	if err != nil {
 		return nil, Infra(err)
 	}
 	defer r.e.removeGroup(group)
 	r.stdout.limit, r.stdout.full = job.MaxResultBytes, make(chan struct{})
-	r.stderr.report = r.report
+	r.stderr.report = told
 	cmd, orders, report, err := r.start(group)
 	if err != nil {
 		return nil, Infra(err)
@@ -300,7 +300,7 @@ func (r *programRun) do(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", errStopped, ctx.Err())
 	case timed.Err() != nil:
 		r.how = "timeout"
-		return nil, fmt.Errorf("%w: ran longer than the limit of %s", errStopped, r.limit)
+		return nil, context.Cause(timed)
 	case oom:
 		r.how = "memory"
 		return nil, r.say("ran out of memory, the limit is %d bytes", r.memory)

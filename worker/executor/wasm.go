@@ -126,7 +126,7 @@ func NewWASM(o WASMOptions) (*WASM, error) {
 		loading: map[cluster.Hash]chan struct{}{},
 		warm:    map[cluster.Hash]bool{},
 	}
-	for range o.Slots + 1 { // one more, for Compile
+	for range o.Slots + 1 { // one more, for Compile and Trial
 		slot := make(chan *child, 1)
 		slot <- nil
 		e.slots = append(e.slots, slot)
@@ -278,23 +278,29 @@ func (e *WASM) Execute(ctx context.Context, slot int, t Task) (job.ChunkResult, 
 	if t.Spec.MemoryBytes > e.opts.MemoryBytes {
 		return none, Infra(fmt.Errorf("the job needs %d bytes of memory, this host allows %d", t.Spec.MemoryBytes, e.opts.MemoryBytes))
 	}
-	offset, n := t.Spec.ChunkRange(t.Attempt.Chunk)
-	task := runner.Task{
-		Module: t.Spec.Artefact, ModulePath: e.opts.Artefacts.Path(t.Spec.Artefact),
-		Config: t.Spec.Config, MemoryPages: uint32(t.Spec.MemoryBytes / runner.PageBytes),
-		Iterations: n, Offset: offset, Chunk: t.Attempt.Chunk, Seed: t.Spec.Seed,
-	}
-	if !task.Config.IsZero() {
-		task.ConfigPath = e.opts.Artefacts.Path(task.Config)
-	}
-	done, err := e.perform(ctx, slot, task, t.Report, t.Spec.Timeout())
+	task := e.task(t.Spec, t.Attempt.Chunk)
+	done, err := e.perform(ctx, slot, task, t.Report, limitOf(t.Spec))
 	if errors.Is(err, artefact.ErrCorrupt) { // the bytes decayed on this disk: once more with fresh ones
-		done, err = e.perform(ctx, slot, task, t.Report, t.Spec.Timeout())
+		done, err = e.perform(ctx, slot, task, t.Report, limitOf(t.Spec))
 	}
 	if err != nil {
 		return none, err
 	}
-	return decodeResult(done.Stdout, n)
+	return decodeResult(done.Stdout, task.Iterations)
+}
+
+// task is a chunk of a job as a child is given it.
+func (e *WASM) task(spec job.Spec, chunk int) runner.Task {
+	offset, n := spec.ChunkRange(chunk)
+	task := runner.Task{
+		Module: spec.Artefact, ModulePath: e.opts.Artefacts.Path(spec.Artefact),
+		Config: spec.Config, MemoryPages: uint32(spec.MemoryBytes / runner.PageBytes),
+		Iterations: n, Offset: offset, Chunk: chunk, Seed: spec.Seed,
+	}
+	if !task.Config.IsZero() {
+		task.ConfigPath = e.opts.Artefacts.Path(task.Config)
+	}
+	return task
 }
 
 // Compile validates the module and warms the cache, so that the first chunk
@@ -304,30 +310,35 @@ func (e *WASM) Compile(ctx context.Context, module cluster.Hash, memory uint64) 
 	done, err := e.perform(ctx, e.opts.Slots, runner.Task{
 		Module: module, ModulePath: e.opts.Artefacts.Path(module),
 		MemoryPages: uint32(min(memory, e.opts.MemoryBytes) / runner.PageBytes), Compile: true,
-	}, nil, e.opts.LoadTimeout)
-	select { // it will not be needed soon
-	case c := <-e.slots[e.opts.Slots]:
-		if c != nil {
-			e.discard(c)
-		}
-		e.slots[e.opts.Slots] <- nil
-	default: // another Compile has it
-	}
+	}, nil, within(e.opts.LoadTimeout))
+	e.rest()
 	if done != nil && done.Verdict == runner.VerdictModule {
 		return fmt.Errorf("%w: %s", runner.ErrModule, done.Detail)
 	}
 	return err
 }
 
+// rest ends the child beside the slots: it will not be needed soon.
+func (e *WASM) rest() {
+	select {
+	case c := <-e.slots[e.opts.Slots]:
+		if c != nil {
+			e.discard(c)
+		}
+		e.slots[e.opts.Slots] <- nil
+	default: // another Compile or Trial has it
+	}
+}
+
 // perform fetches what t needs, runs it in the slot's child and translates
 // how it ended.
-func (e *WASM) perform(ctx context.Context, slot int, t runner.Task, report func(uint64), limit time.Duration) (*runner.Done, error) {
+func (e *WASM) perform(ctx context.Context, slot int, t runner.Task, report func(uint64), most limit) (*runner.Done, error) {
 	if err := e.fetch(ctx, t); err != nil {
 		return nil, Infra(err) // hosts come and go: no verdict about the work
 	}
-	done, err := e.attempt(ctx, slot, t, report, limit)
+	done, err := e.attempt(ctx, slot, t, report, most)
 	if errors.Is(err, errDiedIdle) { // not the chunk's fault: once more with a new child
-		done, err = e.attempt(ctx, slot, t, report, limit)
+		done, err = e.attempt(ctx, slot, t, report, most)
 	}
 	if errors.Is(err, errDiedIdle) {
 		return nil, Infra(err)
@@ -346,12 +357,12 @@ func (e *WASM) perform(ctx context.Context, slot int, t runner.Task, report func
 }
 
 // attempt runs t in the slot's child and keeps the child if it is still good.
-func (e *WASM) attempt(ctx context.Context, slot int, t runner.Task, report func(uint64), limit time.Duration) (*runner.Done, error) {
+func (e *WASM) attempt(ctx context.Context, slot int, t runner.Task, report func(uint64), most limit) (*runner.Done, error) {
 	c, err := e.take(ctx, slot)
 	if err != nil {
 		return nil, Infra(fmt.Errorf("start runner: %w", err))
 	}
-	done, err := e.converse(ctx, c, t, report, limit)
+	done, err := e.converse(ctx, c, t, report, most)
 	if err == nil {
 		e.slots[slot] <- c
 		return done, nil
@@ -411,13 +422,13 @@ var (
 )
 
 // converse gives t to c and waits. After an error c is of no further use.
-func (e *WASM) converse(ctx context.Context, c *child, t runner.Task, report func(uint64), limit time.Duration) (*runner.Done, error) {
+func (e *WASM) converse(ctx context.Context, c *child, t runner.Task, report func(uint64), most limit) (*runner.Done, error) {
 	free, err := e.first(ctx, t.Module)
 	if err != nil {
 		return nil, err
 	}
 	var reply runner.Reply
-	err = c.ask(ctx, e.opts.LoadTimeout, "module took longer than %s to load", &t, &reply, nil)
+	err = c.ask(ctx, within(e.opts.LoadTimeout), "module took longer than %s to load", &t, &reply, nil)
 	free(err == nil && reply.Loaded != nil)
 	if errors.Is(err, errDied) {
 		err = fmt.Errorf("%w (%w)", err, errDiedIdle)
@@ -431,7 +442,7 @@ func (e *WASM) converse(ctx context.Context, c *child, t runner.Task, report fun
 	if reply.Loaded.Seconds > 0 {
 		e.m.load.Observe(reply.Loaded.Seconds)
 	}
-	if err := c.ask(ctx, limit, "ran longer than the limit of %s", nil, &reply, report); err != nil {
+	if err := c.ask(ctx, most, "ran longer than the limit of %s", nil, &reply, report); err != nil {
 		return nil, err
 	}
 	if reply.Done == nil {

@@ -44,7 +44,7 @@ var textFlags = [...]struct{ flag, key, doc string }{
 	{"program", "program", "program to run instead of a module, by the name under which hosts allow it"},
 	{"input", keyInput, "file that each chunk gets on standard input, the job's config"},
 	{"iterations", "iterations", "iterations of the whole job, like 1000000 or 1e6"},
-	{"chunk", "chunk", "iterations of one chunk (default: 256 chunks)"},
+	{"chunk", "chunk", "iterations of one chunk (default: by how fast the work goes, see docs/jobs.md)"},
 	{"name", "name", "name to show"},
 	{"key", "key", "idempotency key: the same key again is the same job (default: a new one)"},
 	{"attempts", "attempts", fmt.Sprintf("how often a chunk may be tried (default %d)", job.DefaultAttempts)},
@@ -72,7 +72,8 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 			"A job file is TOML with the fields of the API's job spec; flags override it.\n" +
 			"--dry-run checks everything and submits nothing.\n" +
 			"--local runs it on this machine alone, on all processors, without a daemon: the same\n" +
-			"chunks, checks and results, and nothing is left behind. Ctrl-C ends it.",
+			"checks, with --chunk the same results to the last bit, and nothing is left behind.\n" +
+			"Ctrl-C ends it.",
 		Example: "  skein job run --wasm pi.wasm --iterations 1e9 --follow\n" +
 			"  skein job run --wasm options.wasm --input book.json --iterations 1e8 --early-stop put=0.001\n" +
 			"  skein job run --file job.toml --iterations 1e6 --dry-run -o toml",
@@ -271,7 +272,11 @@ func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
 	if err != nil {
 		return err
 	}
-	a.Note("nothing was submitted: %d iterations in %s", spec.Iterations, cli.Plural(spec.Chunks(), "chunk"))
+	chunks := cli.Plural(spec.Chunks(), "chunk")
+	if spec.ChunkAuto {
+		chunks = "chunks of the size that the holder chooses"
+	}
+	a.Note("nothing was submitted: %d iterations in %s", spec.Iterations, chunks)
 	_, err = a.Out.Write(text)
 	return err
 }

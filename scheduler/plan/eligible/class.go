@@ -111,6 +111,11 @@ func (t *Classes) Lacks(c *Class, w *Worker) Reason {
 // Allows reports whether w may run the jobs of c, whatever it does now.
 func (t *Classes) Allows(c *Class, w *Worker) bool { return t.Lacks(c, w) == "" }
 
+// Takes reports whether w may run a job of owner, whatever it does now.
+func (t *Classes) Takes(spec job.Spec, owner string, w *Worker) bool {
+	return t.Allows(newClass(spec, owner), w)
+}
+
 // Standing is how a worker does now.
 type Standing struct {
 	Serves bool   // it takes part

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -125,21 +126,36 @@ func (t *Kinds) Drop(w *Worker) {
 	}
 }
 
-// chunksPerSlot spreads a job: the last chunks of all slots end together.
-const chunksPerSlot = 4
+// Of a job that leaves the size of its chunks to the cluster.
+const (
+	chunksPerSlot = 4   // the last chunks of all slots end together
+	chunksToStop  = 256 // if it may end early
+	// leastShare of the time that a chunk should take is the least that it takes:
+	// less would be lost in beginning and ending it.
+	leastShare = 60
+	// timeoutShare of a job's timeout is the most: chunks differ.
+	timeoutShare = 4
+)
 
 // ChunkSize chooses the iterations of a chunk for a job that leaves that to the
-// cluster, by the measured rate: as long as the job wants, or a third of that
-// where else there were fewer than four chunks for each of the slots. It returns
-// 0 when nothing was measured at that kind of work.
-func (t *Kinds) ChunkSize(spec job.Spec, slots int) uint64 {
-	k := t.known[keyOf(spec)]
-	if k == nil || k.rate <= 0 {
+// cluster, by the measured rate, else by the one that a trial gave, if that is not 0:
+// four chunks for each of the slots, each within a sixtieth of the time that the job
+// wants and all of it. It returns 0 when nothing was measured at that kind of work.
+func (t *Kinds) ChunkSize(spec job.Spec, slots int, trial float64) uint64 {
+	rate := trial
+	if k := t.known[keyOf(spec)]; k != nil && k.rate > 0 {
+		rate = k.rate
+	}
+	if !(rate > 0) {
 		return 0
 	}
-	most := spec.ChunkTime().Seconds()
-	share := float64(spec.Iterations) / k.rate / float64(chunksPerSlot*max(1, slots))
-	size := max(1, min(max(share, most/3), most)*k.rate)
+	chunks := chunksPerSlot * max(1, slots)
+	if spec.EarlyStop.On() {
+		chunks = max(chunks, chunksToStop)
+	}
+	most := min(spec.ChunkTime(), spec.Timeout()/timeoutShare).Seconds()
+	share := float64(spec.Iterations) / rate / float64(chunks)
+	size := max(1, min(max(share, most/leastShare), most)*rate)
 	least := (spec.Iterations-1)/job.MaxChunks + 1
-	return min(max(uint64(min(size, float64(job.MaxIterations))), least), spec.Iterations)
+	return min(max(uint64(min(math.Ceil(size), float64(job.MaxIterations))), least), spec.Iterations)
 }

@@ -85,7 +85,49 @@ func TestKindsAreBounded(t *testing.T) {
 		t.Fatalf("forgot %+v", gone)
 	}
 	w.Forget(second)
-	if len(w.rates) != 1 || len(kinds.known) != maxKinds || kinds.ChunkSize(spec(0), 1) == 0 || kinds.ChunkSize(spec(1), 1) != 0 {
+	if len(w.rates) != 1 || len(kinds.known) != maxKinds || kinds.ChunkSize(spec(0), 1, 0) == 0 || kinds.ChunkSize(spec(1), 1, 0) != 0 {
 		t.Errorf("%d rates, %d kinds", len(w.rates), len(kinds.known))
+	}
+}
+
+// A small job gets few chunks, none too short; a large one chunks as long as it
+// wants; one that may end early more of them; none comes near its timeout.
+func TestChunkSize(t *testing.T) {
+	kinds := NewKinds()
+	at := func(iterations uint64, change func(*job.Spec)) job.Spec {
+		s := spec(1)
+		s.Iterations = iterations
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	early := func(s *job.Spec) { s.EarlyStop = job.EarlyStop{Metric: "m", RelError: 0.1} }
+	for _, c := range []struct {
+		what  string
+		spec  job.Spec
+		slots int
+		rate  float64
+		want  uint64
+	}{
+		{"nothing measured", at(1e6, nil), 8, 0, 0},
+		{"a second of work", at(1e6, nil), 2, 1e6, 500_000},
+		{"less than a chunk", at(1000, nil), 2, 1e6, 1000},
+		{"80 s on 10 slots", at(8e7, nil), 10, 1e6, 2_000_000},
+		{"a day", at(1e11, nil), 2, 1e6, 3e7},
+		{"it may end early", at(2e8, early), 2, 1e6, 781_250},
+		{"a short timeout", at(1e9, func(s *job.Spec) { s.TimeoutSeconds = 8 }), 2, 1e6, 2e6},
+		{"slow iterations", at(100, nil), 2, 0.01, 1},
+		{"a wish", at(1e9, func(s *job.Spec) { s.ChunkSeconds = 5 }), 2, 1e6, 5e6},
+	} {
+		if got := kinds.ChunkSize(c.spec, c.slots, c.rate); got != c.want {
+			t.Errorf("%s: %d iterations, want %d", c.what, got, c.want)
+		}
+	}
+	k, _ := kinds.Open(spec(1))
+	var w Worker
+	w.Measure(k, 10, 1)
+	if got := kinds.ChunkSize(at(1e6, nil), 1, 1e6); got != 300 {
+		t.Errorf("%d iterations by what was tried, want those by what was measured", got)
 	}
 }
