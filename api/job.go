@@ -25,10 +25,13 @@ type Job struct {
 	// Waits says in words why a job does not begin or go on; Waiting says it of each
 	// worker, while no worker may run the job and the holder is reached. StoppedBy and
 	// StopReason are of the wish to end it.
-	Waits      string   `json:"waits,omitempty"`
-	Waiting    *Waiting `json:"waiting,omitempty"`
-	StoppedBy  string   `json:"stopped_by,omitempty"`
-	StopReason string   `json:"stop_reason,omitempty"`
+	Waits   string   `json:"waits,omitempty"`
+	Waiting *Waiting `json:"waiting,omitempty"`
+	// Warning says what about the job will not go as was asked, as far as its results
+	// show.
+	Warning    string `json:"warning,omitempty"`
+	StoppedBy  string `json:"stopped_by,omitempty"`
+	StopReason string `json:"stop_reason,omitempty"`
 	// Skipped are the chunks without a result, of a job that has ended: at most
 	// cluster.MaxSpans spans.
 	Skipped []job.Span `json:"skipped,omitempty"`

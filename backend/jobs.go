@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -120,26 +121,39 @@ func (b *jobs) jobOf(j state.Job) api.Job {
 func (b *jobs) WatchJob(id job.ID) status.JobWatch { return b.watches.Watch(id) }
 
 // FindJob implements status.JobControl.
-func (b *jobs) FindJob(_ context.Context, prefix string) (job.ID, error) {
-	var found []job.ID
-	b.log.View(func(s *state.State) {
-		for _, j := range s.Jobs() {
-			if string(j.ID) == prefix {
-				found = []job.ID{j.ID}
-				return
-			}
-			if strings.HasPrefix(string(j.ID), prefix) {
-				found = append(found, j.ID)
-			}
+func (b *jobs) FindJob(_ context.Context, text string) (job.ID, error) {
+	var list []state.Job
+	b.log.View(func(s *state.State) { list = s.Jobs() })
+	return findJob(list, text)
+}
+
+// maxNamed is how many jobs a refusal names.
+const maxNamed = 8
+
+// findJob finds the job of list, which is in the order of submission, whose id is text,
+// or else the only one whose id begins with it or whose name it is.
+func findJob(list []state.Job, text string) (job.ID, error) {
+	var found []string
+	for _, j := range slices.Backward(list) {
+		if string(j.ID) == text {
+			return j.ID, nil
 		}
-	})
-	switch len(found) {
-	case 0:
-		return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix).WithHint("skein job ls")
-	case 1:
-		return found[0], nil
+		if strings.HasPrefix(string(j.ID), text) || j.Spec.Name == text {
+			found = append(found, string(j.ID))
+		}
 	}
-	return "", api.Errorf(api.CodeConflict, "%d jobs begin with %q", len(found), prefix).WithHint("give more of the id")
+	switch n := len(found); {
+	case n == 0:
+		return "", api.Errorf(api.CodeNotFound, "no job is called or begins with %q", text).WithHint("skein job ls")
+	case n == 1:
+		return job.ID(found[0]), nil
+	case n > maxNamed:
+		found = append(found[:maxNamed], fmt.Sprintf("and %d more", n-maxNamed))
+		fallthrough
+	default:
+		return "", api.Errorf(api.CodeConflict, "%d jobs are called or begin with %q: %s", n, text, strings.Join(found, ", ")).
+			WithHint("give the id of one, or more of it")
+	}
 }
 
 // Stop implements status.JobControl.

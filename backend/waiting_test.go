@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
@@ -54,5 +56,29 @@ func TestWaiting(t *testing.T) {
 	}
 	if list := listWaiting(make([]scheduler.Waiting, forward.MaxWaiting+2), ""); len(list.Jobs) != forward.MaxWaiting || list.Omitted != 2 {
 		t.Errorf("%d jobs, %d left out", len(list.Jobs), list.Omitted)
+	}
+}
+
+// A job is found by its id, by how only its id begins, or by a name that only it has.
+func TestFindJob(t *testing.T) {
+	var list []state.Job
+	for _, j := range [][2]string{{"jaaa", "pi"}, {"jaab", "pi"}, {"jabc", "e"}, {"jabd", "jaaa"}, {"jb", ""}, {"jbc", "jaa"}} {
+		list = append(list, state.Job{ID: job.ID(j[0]), Spec: job.Spec{Name: j[1]}})
+	}
+	for text, want := range map[string]string{
+		"jaaa": "jaaa", "e": "jabc", "jb": "jb", "jabc": "jabc", "jbc": "jbc",
+		"pi":   "conflict: 2 jobs are called or begin with \"pi\": jaab, jaaa",
+		"jab":  "conflict: 2 jobs are called or begin with \"jab\": jabd, jabc",
+		"jaa":  "conflict: 3 jobs are called or begin with \"jaa\": jbc, jaab, jaaa",
+		"none": "not_found: no job is called or begins with \"none\"",
+	} {
+		id, err := findJob(list, text)
+		got := string(id)
+		if p, ok := errors.AsType[*api.Problem](err); ok {
+			got = string(p.Code) + ": " + p.Detail
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
 	}
 }

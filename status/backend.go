@@ -85,9 +85,9 @@ type JobControl interface {
 	// Release lets what was given up of an open job be tried again.
 	Release(ctx context.Context, actor string, id job.ID) (api.Released, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
-	// Job finds a job by its id; FindJob by any unique prefix of it.
+	// Job finds a job by its id; FindJob by a unique prefix of it, or a unique name.
 	Job(ctx context.Context, id job.ID) (api.Job, error)
-	FindJob(ctx context.Context, prefix string) (job.ID, error)
+	FindJob(ctx context.Context, text string) (job.ID, error)
 	// WatchJob begins to watch a job, which the holder may have to be asked for.
 	WatchJob(id job.ID) JobWatch
 	// Workers tells what the holder knows of them.

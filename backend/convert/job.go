@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/state/jobs"
 )
 
 // Job returns what a list of jobs shows of a job that does rate iterations per
@@ -54,6 +56,7 @@ func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk) {
 	for _, a := range job.Aggregates {
 		out.Aggregates[a.Name] = api.Summarise(a.Metric)
 	}
+	out.Warning = neverEarly(job)
 	for _, f := range slices.Backward(job.LastFailures) {
 		out.Failures = append(out.Failures, api.Failure{
 			Chunk: f.Chunk, Attempt: f.Attempt, Worker: f.Worker, At: f.At.Time(), Reason: f.Reason, Final: f.Final,
@@ -77,4 +80,26 @@ func JobDetails(out *api.Job, job state.Job, open []state.OpenChunk) {
 	for _, n := range slices.Sorted(maps.Keys(parts)) {
 		out.Workers = append(out.Workers, *parts[n])
 	}
+}
+
+// neverEarly says that a job does not end early because no result has the metric of
+// its rule, or "".
+func neverEarly(j state.Job) string {
+	want := j.Spec.EarlyStop.Metric
+	if want == "" || j.Counts.Accepted == 0 || slices.ContainsFunc(j.Aggregates, func(m jobs.Named) bool { return m.Name == want }) {
+		return ""
+	}
+	const most = 5
+	var have []string
+	for i, m := range j.Aggregates {
+		if i == most {
+			have = append(have, fmt.Sprintf("and %d more", len(j.Aggregates)-most))
+			break
+		}
+		have = append(have, m.Name)
+	}
+	if len(have) == 0 {
+		have = []string{"none"}
+	}
+	return fmt.Sprintf("it does not stop early: no result has metric %q, they have %s", want, strings.Join(have, ", "))
 }

@@ -46,8 +46,9 @@ type fakeCluster struct {
 	holder   cluster.NodeID
 	ready    bool
 	wanted   *api.VotersRequest
-	rotated  int // looks at a change of key, one more; 0: none is under way
-	notYet   int // submits refused with no_holder before one is taken
+	rotated  int    // looks at a change of key, one more; 0: none is under way
+	notYet   int    // submits refused with no_holder before one is taken
+	onSubmit func() // nil: nothing
 	jobs     map[job.ID]api.Job
 	keys     map[string]job.Spec
 	uploads  map[cluster.Hash]int64
@@ -368,6 +369,9 @@ func (f *fakeCluster) Drain(_ context.Context, _ string, req api.DrainRequest) (
 func (f *fakeCluster) Submit(_ context.Context, _ string, req api.SubmitRequest) (api.SubmitResponse, error) {
 	var resp api.SubmitResponse
 	err := error(nil)
+	if f.onSubmit != nil {
+		f.onSubmit()
+	}
 	f.set(func() {
 		if f.notYet > 0 {
 			f.notYet--
@@ -446,8 +450,8 @@ func (w fakeWatch) Close()                                   {}
 func (f *fakeCluster) FindJob(_ context.Context, prefix string) (job.ID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for id := range f.jobs {
-		if strings.HasPrefix(string(id), prefix) {
+	for id, j := range f.jobs {
+		if strings.HasPrefix(string(id), prefix) || j.Name == prefix {
 			return id, nil
 		}
 	}

@@ -46,6 +46,32 @@ func TestDetachExits130(t *testing.T) {
 	}
 }
 
+// TestInterruptedRun: who gives up a run is told whether a job was submitted.
+func TestInterruptedRun(t *testing.T) {
+	f := started(t)
+	module := filepath.Join(t.TempDir(), "m.wasm")
+	if err := os.WriteFile(module, []byte("\x00asm"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, at := range map[string]func(context.CancelFunc){
+		"interrupted: no job was submitted":                                    func(stop context.CancelFunc) { stop() },
+		"interrupted while it was being submitted: the job may be there":       func(stop context.CancelFunc) { f.onSubmit = stop },
+		"detached, the job goes on; see it again with `skein job status --fol": nil,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out bytes.Buffer
+		errs := &hook{on: "running", do: cancel}
+		if f.onSubmit = nil; at != nil {
+			at(cancel)
+		}
+		term := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: errs, Env: []string{"SKEIN_SOCKET=" + f.socket}}
+		code := execute(ctx, []string{"job", "run", "--wasm", module, "--iterations", "1000", "--key", "k7", "--follow"}, term, fakeDeps())
+		if cancel(); code != cli.ExitInterrupted || !strings.Contains(errs.String(), want) || f.onSubmit != nil && !strings.Contains(errs.String(), "--key k7") {
+			t.Errorf("exit %d, want %s\n%s", code, want, errs.String())
+		}
+	}
+}
+
 // hook calls do once a text was written.
 type hook struct {
 	bytes.Buffer

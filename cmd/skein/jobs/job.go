@@ -88,7 +88,7 @@ func jobStatus(a *cli.App) *cobra.Command {
 	var follow, history, chunks bool
 	var metric string
 	cmd := &cobra.Command{
-		Use: "status ID", Aliases: []string{"show"}, Short: "One job: progress, results, failures with reasons", Args: cli.Exactly(1, "the id of a job"),
+		Use: "status ID", Aliases: []string{"show"}, Short: "One job: progress, results, failures with reasons", Args: cli.Exactly(1, "the id or the name of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if follow {
 				return followJob(a, cmd.Context(), args[0], metric)
@@ -115,7 +115,7 @@ func jobStatus(a *cli.App) *cobra.Command {
 func jobStop(a *cli.App) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "stop ID", Short: "Stop a job; it keeps the results that it has", Args: cli.Exactly(1, "the id of a job"),
+		Use: "stop ID", Short: "Stop a job; it keeps the results that it has", Args: cli.Exactly(1, "the id or the name of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				j, err := c.StopJob(ctx, args[0], reason)
@@ -177,6 +177,9 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 			field("since", "%s", cli.When(w.Since, j.ObservedAt, wide)+ago(wide))
 			field("hint", "%s", w.Hint)
 		}
+	}
+	if j.Warning != "" {
+		field("warning", "%s", j.Warning)
 	}
 	if j.StopReason != "" || j.State == job.Cancelling {
 		field("stopped", "by %s: %s", cli.OrDash(j.StoppedBy), cli.OrDash(j.StopReason))

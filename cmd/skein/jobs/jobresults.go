@@ -21,7 +21,7 @@ func jobResults(a *cli.App) *cobra.Command {
 	var chunks, follow bool
 	var since string
 	cmd := &cobra.Command{
-		Use: "results ID", Short: "What a job computed: its metrics, or the results of its chunks", Args: cli.Exactly(1, "the id of a job"),
+		Use: "results ID", Short: "What a job computed: its metrics, or the results of its chunks", Args: cli.Exactly(1, "the id or the name of a job"),
 		Long: "One line for each metric, merged over the chunks so far. With --chunks, one for each\n" +
 			"chunk and metric in the order in which results were accepted, each with a position:\n" +
 			"--since POSITION continues after it, on any host, and misses none. With --follow it\n" +

@@ -14,7 +14,7 @@ import (
 
 func jobRetry(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "retry ID", Short: "Retry the chunks that a job has no result for", Args: cli.Exactly(1, "the id of a job"),
+		Use: "retry ID", Short: "Retry the chunks that a job has no result for", Args: cli.Exactly(1, "the id or the name of a job"),
 		Long: "If the job is running, or waits for an operator (on_partial = \"wait\"), the chunks that\n" +
 			"were given up are tried again, with their whole budget.\n" +
 			"\n" +

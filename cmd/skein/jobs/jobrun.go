@@ -213,16 +213,23 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 	defer c.Close()
 	if wasm != "" {
 		if spec.Artefact, err = upload(a, ctx, c, "--wasm", wasm, job.MaxModuleBytes); err != nil {
-			return err
+			return notSubmitted(ctx, err)
 		}
 	}
 	if input != "" {
 		if spec.Config, err = upload(a, ctx, c, "--input", input, job.MaxConfigBytes); err != nil {
-			return err
+			return notSubmitted(ctx, err)
 		}
 	}
+	if ctx.Err() != nil {
+		return notSubmitted(ctx, ctx.Err())
+	}
 	resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: wait, WaitForWorker: f.forWorker})
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return cli.Failf(cli.ExitInterrupted, "interrupted while it was being submitted: the job may be there").
+			WithHint("the same command with `--key %s` shows it, or submits it if it is not", spec.Key)
+	case err != nil:
 		return err
 	}
 	what := "submitted"
@@ -240,6 +247,14 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 	}
 	fmt.Fprintln(a.Out, resp.Job)
 	return nil
+}
+
+// notSubmitted is how a run ends that was given up, or failed, before its job was sent.
+func notSubmitted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return cli.Failf(cli.ExitInterrupted, "interrupted: no job was submitted")
 }
 
 // dryRun shows what would be submitted.

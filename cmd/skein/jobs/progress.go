@@ -21,6 +21,7 @@ type progress struct {
 	state   string
 	holder  string
 	waits   string // why it waits, as was said last
+	warned  string // of what, last
 	gone    bool
 }
 
@@ -45,6 +46,11 @@ func (p *progress) update(j api.Job) {
 		}
 	}
 	p.sayWaits(j)
+	if j.Warning != p.warned {
+		if p.warned = j.Warning; j.Warning != "" {
+			p.say("warning: " + cli.Short(j.ID) + ": " + j.Warning)
+		}
+	}
 	if p.live {
 		p.draw(barLine(j, p.metric, p.columns))
 		return

@@ -92,6 +92,9 @@ func TestProgressOfWaiting(t *testing.T) {
 	p.update(j)
 	j.State, j.Waits, j.Waiting, j.Chunks.Assigned = job.Running, "", nil, 1
 	p.update(j)
+	j.Warning = "no such metric"
+	p.update(j)
+	p.update(j)
 	var said []string
 	for line := range strings.Lines(out.String()) {
 		if strings.HasPrefix(line, "skein: ") {
@@ -102,6 +105,7 @@ func TestProgressOfWaiting(t *testing.T) {
 	want := []string{
 		"skein: " + id + " waits: 0 of 2 workers eligible: n1, n2: not in zone mars", "skein: hint: move one there",
 		"skein: " + id + " waits: 0 of 2 workers eligible: n1: not in zone mars; n2: dead", "skein: hint: move one there",
+		"skein: warning: " + id + ": no such metric",
 	}
 	if !slices.Equal(said, want) {
 		t.Errorf("said\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
@@ -109,7 +113,7 @@ func TestProgressOfWaiting(t *testing.T) {
 	j.State, j.Waits, j.Waiting = job.Queued, "0 of 1 worker eligible: n1: dead", &api.Waiting{Since: j.SubmittedAt, Hint: "look"}
 	out.Reset()
 	jobPage(a, &out, j, false)
-	for _, want := range []string{"  waits       0 of 1 worker eligible: n1: dead\n", "  since       ", "  hint        look\n"} {
+	for _, want := range []string{"  waits       0 of 1 worker eligible: n1: dead\n", "  since       ", "  hint        look\n", "  warning     no such metric\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, out.String())
 		}

@@ -1,0 +1,40 @@
+package convert
+
+import (
+	"testing"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/state/jobs"
+)
+
+// A rule for an early stop whose metric no result has is told with the first result.
+func TestNeverEarly(t *testing.T) {
+	named := func(names ...string) (out []jobs.Named) {
+		for _, n := range names {
+			out = append(out, jobs.Named{Name: n, Metric: job.Metric{N: 1}})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		metric   string
+		accepted int
+		have     []jobs.Named
+		want     string
+	}{
+		{"", 3, named("pi"), ""},
+		{"pie", 0, nil, ""},
+		{"pi", 1, named("pi"), ""},
+		{"pie", 1, named("e", "pi"), `it does not stop early: no result has metric "pie", they have e, pi`},
+		{"pie", 1, nil, `it does not stop early: no result has metric "pie", they have none`},
+		{"x", 1, named("a", "b", "c", "d", "e", "f", "g"), `it does not stop early: no result has metric "x", they have a, b, c, d, e, and 2 more`},
+	} {
+		j := state.Job{Spec: job.Spec{Policy: job.Policy{EarlyStop: job.EarlyStop{Metric: c.metric}}}, Aggregates: c.have}
+		j.Counts.Accepted = c.accepted
+		out := api.Job{Aggregates: map[string]api.Summary{}}
+		if JobDetails(&out, j, nil); out.Warning != c.want {
+			t.Errorf("%+v: %q, want %q", c, out.Warning, c.want)
+		}
+	}
+}
