@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -21,8 +20,6 @@ import (
 	"github.com/skein-project/skein/internal/simnet"
 	"github.com/skein-project/skein/lease"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden messages")
 
 // pair are the services of host-a and host-b, which know each other and a third
 // host. Their sockets are open, but nothing runs that would say anything by
@@ -147,14 +144,14 @@ func messages(t *testing.T, a *Service, r *recorder) map[string][]byte {
 
 // TestGoldenMessages fixes the exact bytes of all six messages as one host sends
 // them, and that another takes them through all its checks. They change only
-// with the protocol: go test ./coord -run GoldenMessages -update.
+// with the protocol. SKEIN_UPDATE=1 rewrites the files.
 func TestGoldenMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, out := pair(t)
 		sent := messages(t, a, out)
 		for name, got := range sent {
 			file := filepath.Join("testdata", name+".json")
-			if *update {
+			if os.Getenv("SKEIN_UPDATE") == "1" {
 				if err := os.WriteFile(file, got, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -164,7 +161,7 @@ func TestGoldenMessages(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+				t.Errorf("%s:\n got %s\nwant %s\nif that is meant: SKEIN_UPDATE=1 go test ./coord -run GoldenMessages", name, got, want)
 			}
 			if len(got) > wire.MaxDatagram {
 				t.Errorf("%s: %d bytes", name, len(got))

@@ -36,6 +36,11 @@ type fakeKey struct{}
 // TestScripts runs testdata/*.txtar against a fake cluster behind the real
 // server. SKEIN_UPDATE=1 rewrites the expected texts.
 func TestScripts(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("if the texts are meant to change: SKEIN_UPDATE=1 go test ./cmd/skein -run Scripts")
+		}
+	})
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
 		UpdateScripts: os.Getenv("SKEIN_UPDATE") == "1",

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden messages")
 
 func testKey(n byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize))
@@ -90,7 +87,7 @@ func TestGolden(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		file := filepath.Join("testdata", name+".json")
-		if *update {
+		if os.Getenv("SKEIN_UPDATE") == "1" {
 			if err := os.WriteFile(file, got, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +97,7 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+			t.Errorf("%s:\n got %s\nwant %s\nif that is meant: SKEIN_UPDATE=1 go test ./coord/wire -run Golden", name, got, want)
 		}
 		m, err := Parse(want)
 		if err != nil {

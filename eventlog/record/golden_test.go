@@ -17,7 +17,7 @@ import (
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
-	if os.Getenv("SKEIN_UPDATE") != "" {
+	if os.Getenv("SKEIN_UPDATE") == "1" {
 		if err := os.WriteFile(name, []byte(wrap(hex.EncodeToString(got))), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Fatalf("the format changed: %s is\n%x\nwant\n%x", name, got, want)
+		t.Fatalf("the format changed: %s is\n%x\nwant\n%x\nif that is meant, for a log that was never released: SKEIN_UPDATE=1 go test ./eventlog/record", name, got, want)
 	}
 }
 
@@ -125,12 +125,12 @@ func TestGoldenChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join("testdata", "chain.json")
-	if os.Getenv("SKEIN_UPDATE") != "" {
+	if os.Getenv("SKEIN_UPDATE") == "1" {
 		if err := os.WriteFile(name, append(got, '\n'), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(bytes.TrimSpace(want), got) {
-		t.Fatalf("chain.json: %v\n%s", err, got)
+		t.Fatalf("chain.json: %v\n%s\nif that is meant: SKEIN_UPDATE=1 go test ./eventlog/record", err, got)
 	}
 }

@@ -33,6 +33,6 @@ func TestGoldenFrames(t *testing.T) {
 	}
 	want, err := os.ReadFile(name)
 	if err != nil || !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%v; frames are\n%swant\n%s", err, got.Bytes(), want)
+		t.Errorf("%v; frames are\n%swant\n%sif that is meant: SKEIN_UPDATE=1 go test ./scheduler/stream -run Golden", err, got.Bytes(), want)
 	}
 }
