@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -179,29 +180,40 @@ func Items[T any](list []T) []any {
 // WriteTSV separates cells by tabs; the script's twin of the table.
 func WriteTSV(w io.Writer, t Table) {
 	clean := strings.NewReplacer("\t", " ", "\n", " ")
-	for _, row := range t.lines() {
-		cells := make([]string, len(row))
+	for row := range t.plain() {
 		for i, c := range row {
-			cells[i] = clean.Replace(c)
+			row[i] = clean.Replace(c)
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 }
 
 // WriteCSV writes the same cells as RFC 4180 wants them, but for the ends of
-// lines. What is not known is an empty cell there: a column of numbers stays one.
+// lines.
 func WriteCSV(w io.Writer, t Table) {
 	c := csv.NewWriter(w)
-	for _, row := range t.lines() {
-		cells := slices.Clone(row)
-		for i, cell := range cells {
-			if cell == Unknown {
-				cells[i] = ""
-			}
-		}
-		_ = c.Write(cells) // w keeps its error
+	for row := range t.plain() {
+		_ = c.Write(row) // w keeps its error
 	}
 	c.Flush()
+}
+
+// plain are copies of the lines for programs. What is not known is an empty cell
+// there: a column of numbers stays one.
+func (t Table) plain() iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for _, row := range t.lines() {
+			row = slices.Clone(row)
+			for i, cell := range row {
+				if cell == Unknown {
+					row[i] = ""
+				}
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
 }
 
 // lines are the head, if there is one, and the rows.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAbsentNumbers: what is not known is an empty cell of CSV, so that a column of
+// TestAbsentNumbers: what is not known is an empty cell of CSV and TSV, so that a column of
 // numbers is one to every reader; other forms show a dash.
 func TestAbsentNumbers(t *testing.T) {
 	table := Table{Head: []string{"NODE", "SEEN"}, Rows: [][]string{{"n1", "0.4"}, {"n2", Unknown}, {"-3", "-"}}}
@@ -15,7 +15,7 @@ func TestAbsentNumbers(t *testing.T) {
 	if want := "NODE,SEEN\nn1,0.4\nn2,\n-3,\n"; csv.String() != want {
 		t.Errorf("csv %q, want %q", csv.String(), want)
 	}
-	if want := "NODE\tSEEN\nn1\t0.4\nn2\t-\n-3\t-\n"; tsv.String() != want {
+	if want := "NODE\tSEEN\nn1\t0.4\nn2\t\n-3\t\n"; tsv.String() != want {
 		t.Errorf("tsv %q, want %q", tsv.String(), want)
 	}
 	if table.Rows[1][1] != Unknown {
