@@ -69,7 +69,7 @@ func parse(o Options, text []byte) (Config, error) {
 	l.env(o.Env)
 	l.flags(o.Flags)
 	if len(l.errs) > 0 {
-		return Config{}, l.errs
+		return l.cfg, l.errs
 	}
 	hostname := o.Hostname
 	if hostname == nil {
@@ -79,7 +79,7 @@ func parse(o Options, text []byte) (Config, error) {
 		if p, ok := l.seen[e.Key]; ok {
 			e.File, e.Line = o.Path, p
 		}
-		return Config{}, Errors{e}
+		return l.cfg, Errors{e}
 	}
 	return l.cfg, nil
 }

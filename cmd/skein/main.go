@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -78,11 +79,12 @@ func main() {
 	os.Exit(code)
 }
 
-// width is the number of columns of f, 0 if it is no terminal.
+// width is the number of columns of f, 0 if it is no terminal. A terminal that does
+// not say, as a serial console, has 80.
 func width(f *os.File) int {
 	w, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}
-	return w
+	return cmp.Or(w, 80)
 }

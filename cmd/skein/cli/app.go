@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -93,13 +94,16 @@ func (a *App) defaultSocket() string {
 	if s := a.Getenv("SKEIN_SOCKET"); s != "" && a.config == "" {
 		return s
 	}
-	path, _ := a.ConfigPath()
-	// What is wrong with the configuration is the daemon's affair.
-	cfg, err := config.Load(config.Options{Path: path, Optional: true, Env: a.Env})
-	if err != nil {
-		return config.DefaultSocket
-	}
-	return cfg.Status.Socket
+	// What is wrong with the configuration is the daemon's affair: one that runs has
+	// read it before.
+	cfg, _ := a.configured()
+	return cmp.Or(cfg.Status.Socket, config.DefaultSocket)
+}
+
+// configured is the configuration as far as it can be read, and what is wrong with it.
+func (a *App) configured() (config.Config, error) {
+	path, asked := a.ConfigPath()
+	return config.Load(config.Options{Path: path, Optional: !asked, Env: a.Env})
 }
 
 // ConfigPath is the configuration file, and whether somebody asked for it.
@@ -187,6 +191,16 @@ func Exactly(n int, names string) cobra.PositionalArgs {
 			return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
 		}
 		return Usagef("%s wants %s, got %d arguments", cmd.CommandPath(), names, len(args)).WithHint("see `%s --help`", cmd.CommandPath())
+	}
+}
+
+// AtLeastOne wants a first argument, named for the message.
+func AtLeastOne(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return nil
+		}
+		return Usagef("%s wants %s", cmd.CommandPath(), name).WithHint("see `%s --help`", cmd.CommandPath())
 	}
 }
 

@@ -88,7 +88,7 @@ func (a *App) Classify(ctx context.Context, err error) (code int, msg, hint stri
 		if errors.Is(unreachable.Err, fs.ErrPermission) {
 			return ExitForbidden, err.Error(), a.socketHint(unreachable)
 		}
-		return ExitUnreachable, err.Error(), a.socketHint(unreachable)
+		return ExitUnreachable, err.Error(), a.unlessElsewhere(a.socketHint(unreachable))
 	case errors.Is(err, api.ErrInterrupted):
 		return ExitUnreachable, err.Error(), "the daemon may have restarted: try again"
 	}
@@ -124,6 +124,22 @@ func problemExit(code api.Code) int {
 		return ExitTimeout
 	}
 	return ExitFailed
+}
+
+// unlessElsewhere puts before the hint that the configuration, which names the socket,
+// cannot be read.
+func (a *App) unlessElsewhere(hint string) string {
+	if a.socket != "" || a.config == "" && a.Getenv("SKEIN_SOCKET") != "" {
+		return hint
+	}
+	_, err := a.configured()
+	if err == nil {
+		return hint
+	}
+	if faults, ok := errors.AsType[config.Errors](err); ok {
+		err = faults[0]
+	}
+	return fmt.Sprintf("the configuration, which may name another socket, is faulty: %s. If it names none: %s", err, hint)
 }
 
 // socketHint tells apart a daemon that does not run, a wrong path and a

@@ -26,7 +26,7 @@ func initCommand(a *cli.App, d Options) *cobra.Command {
 			o := offline.InitOptions{ClusterName: name}
 			if network != "" {
 				if o.Network, err = netip.ParsePrefix(network); err != nil {
-					return cli.Usagef("--network: %s", err)
+					return cli.Usagef("--network: %q is no network", network).WithHint("give it with its length, like %s", config.DefaultNetwork)
 				}
 				if config.PublicNetwork(o.Network) {
 					a.Note("warning: %s is not private: its hosts on the internet cannot be reached from the cluster", o.Network)
