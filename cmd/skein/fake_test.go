@@ -494,8 +494,8 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) 
 
 func (f *fakeCluster) Groups(context.Context) (api.Groups, error) { return api.Groups{}, nil }
 
-func (f *fakeCluster) SetGroup(context.Context, string, event.GroupSet) (api.GroupSet, error) {
-	return api.GroupSet{}, nil
+func (f *fakeCluster) SetGroup(_ context.Context, _ string, set event.GroupSet) (api.GroupSet, error) {
+	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil
 }
 
 func (f *fakeCluster) Workers(context.Context) (api.Workers, error) {

@@ -337,7 +337,7 @@ func onionClients(a *cli.App) *cobra.Command {
 		Use: "clients ADDRESS [NAME=KEY...]", Short: "Say which clients may find an address; naming none opens it to all",
 		Long: "KEY is a client's public key, as in tor's .auth files: descriptor:x25519:<52\n" +
 			"characters>. Every call names all clients. With --file, one NAME=KEY per line.",
-		Args: cobra.MinimumNArgs(1),
+		Args: cli.AtLeastOne("an address"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list := args[1:]
 			if file != "" {

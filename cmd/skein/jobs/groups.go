@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,10 +46,10 @@ func groupSet(a *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "set NAME [MEMBER...]", Short: "Say who belongs to a group; naming nobody ends it",
-		Long: "Members are names of users such as uid:1000; with --file, one per line. Every call\n" +
-			"names all members. Once the command returns, it applies to chunks assigned from then\n" +
-			"on.",
-		Args: cobra.MinimumNArgs(1),
+		Long: "Members are names of users such as uid:1000, or node:n4 for the worker of host n4; with\n" +
+			"--file, one per line. Every call names all members. Once the command returns, it\n" +
+			"applies to chunks assigned from then on.",
+		Args: cli.AtLeastOne("the name of a group"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			members := args[1:]
 			if file != "" {
@@ -66,7 +67,14 @@ func groupSet(a *cli.App) *cobra.Command {
 				if a.Output == "json" || a.Output == "jsonl" {
 					return a.Show(cli.View{Body: g})
 				}
+				if g.Members == 0 {
+					a.Note("group %s has ended", g.Name)
+					return nil
+				}
 				a.Note("group %s has %s", g.Name, cli.Plural(g.Members, "member"))
+				if i := slices.IndexFunc(members, func(m string) bool { return !strings.Contains(m, ":") }); i >= 0 {
+					a.Note("warning: %q is no user of skein, which are called uid:1000 and the like; the worker of a host of that name is node:%[1]s", members[i])
+				}
 				return nil
 			})
 		},

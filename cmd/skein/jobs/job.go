@@ -165,10 +165,10 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 	field("chunks", "%d of %d accepted, %d assigned, %d pending, %d given up",
 		j.Chunks.Accepted, j.Chunks.Total, j.Chunks.Assigned, j.Chunks.Pending, j.Chunks.Failed)
 	field("attempts", "%d assigned, %d failed, %d reclaimed", j.Attempts.Assigned, j.Attempts.Failed, j.Attempts.Reclaimed)
-	if j.State.Final() {
+	if r := rate(j); j.State.Final() || r == cli.Unknown && j.ETASeconds == nil {
 		field("time", "%s", cli.Age(j.ElapsedSeconds))
 	} else {
-		field("time", "%s, %s, eta %s", cli.Age(j.ElapsedSeconds), rate(j), cli.AgeOf(j.ETASeconds))
+		field("time", "%s, %s, eta %s", cli.Age(j.ElapsedSeconds), r, cli.AgeOf(j.ETASeconds))
 	}
 	field("submitted", "%s by %s", cli.When(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), cli.OrDash(j.Owner))
 	if why := waits(j); why != "" {

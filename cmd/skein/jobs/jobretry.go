@@ -12,8 +12,12 @@ import (
 	"github.com/skein-project/skein/cmd/skein/cli"
 )
 
+// waitForWorker explains --wait-for-worker.
+const waitForWorker = "submit it even if no worker may ever run it, because of its program, zones or permission"
+
 func jobRetry(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var forWorker bool
+	cmd := &cobra.Command{
 		Use: "retry ID", Short: "Retry the chunks that a job has no result for", Args: cli.Exactly(1, "the id or the name of a job"),
 		Long: "If the job is running, or waits for an operator (on_partial = \"wait\"), the chunks that\n" +
 			"were given up are tried again, with their whole budget.\n" +
@@ -21,8 +25,10 @@ func jobRetry(a *cli.App) *cobra.Command {
 			"A job that has ended stays as it is. Each run of missing chunks becomes a job of its\n" +
 			"own, with the same iterations, seed and limits, so the results are those that the\n" +
 			"first job would have had; retry_of names that job. Repeating the command is harmless.",
-		RunE: func(cmd *cobra.Command, args []string) error { return retry(a, cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return retry(a, cmd.Context(), args[0], forWorker) },
 	}
+	cmd.Flags().BoolVar(&forWorker, "wait-for-worker", false, waitForWorker)
+	return cmd
 }
 
 // retried is one job that a retry made, or had made before.
@@ -34,7 +40,7 @@ type retried struct {
 	Created    bool     `json:"created"`
 }
 
-func retry(a *cli.App, ctx context.Context, id string) error {
+func retry(a *cli.App, ctx context.Context, id string, forWorker bool) error {
 	c, err := a.Client()
 	if err != nil {
 		return err
@@ -58,7 +64,7 @@ func retry(a *cli.App, ctx context.Context, id string) error {
 	made := make([]retried, 0, len(j.Skipped))
 	for _, span := range j.Skipped {
 		spec := retryOf(j, span)
-		resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: api.WaitStable})
+		resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: api.WaitStable, WaitForWorker: forWorker})
 		if err != nil {
 			return fmt.Errorf("retry chunks %s of job %s: %w", spansText([]job.Span{span}), cli.Short(j.ID), err)
 		}

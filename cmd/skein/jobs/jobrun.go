@@ -115,7 +115,7 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 	x.StringArrayVar(&f.set, "set", nil, "any other key of a job file: KEY=VALUE")
 	x.BoolVar(&f.dry, "dry-run", false, "check the job, show its spec and submit nothing")
 	x.BoolVar(&f.local, "local", false, "run it here and now, without a cluster")
-	x.BoolVar(&f.forWorker, "wait-for-worker", false, "submit it even if no worker may ever run it, because of its program, zones or permission")
+	x.BoolVar(&f.forWorker, "wait-for-worker", false, waitForWorker)
 	x.BoolVarP(&f.follow, "follow", "f", false, "show the progress and wait for the end")
 	x.StringVar(&f.metric, "metric", "", "metric in the progress line (default: the first)")
 	return cmd
