@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/offline"
 )
@@ -34,5 +35,22 @@ func TestGivenUp(t *testing.T) {
 	const nobody = "Who else votes is not known here: if others live, they will go on without this one"
 	if got := givenUp(offline.RecoveryPlan{Node: "n1"}, now); got != nobody {
 		t.Error(got)
+	}
+}
+
+// TestVotersQuestion: what is asked is a sentence.
+func TestVotersQuestion(t *testing.T) {
+	var now api.Voters
+	now.Config.Voters, now.Config.Mode = []cluster.NodeID{"n1", "n2"}, "available"
+	for want, req := range map[string]api.VotersRequest{
+		"have the voters, now n1,n2 in mode available, decide in mode quorum":        {Mode: "quorum"},
+		"have the voters, now n1,n2 in mode available, become n1,n3":                 {Voters: []cluster.NodeID{"n1", "n3"}},
+		"have the voters, now n1,n2 in mode available, be chosen by the holder":      {Auto: true},
+		"have the voters, now n1,n2 in mode available, become n1,n3, in mode quorum": {Voters: []cluster.NodeID{"n1", "n3"}, Mode: "quorum"},
+		"have the voters, now n1,n2 in mode available, go on without n2":             {Remove: "n2"},
+	} {
+		if got := votersQuestion(now, req); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
 	}
 }

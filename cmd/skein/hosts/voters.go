@@ -148,7 +148,7 @@ func knownVoters(now api.Voters, req api.VotersRequest) error {
 
 // votersQuestion says what is about to change.
 func votersQuestion(now api.Voters, req api.VotersRequest) string {
-	what := "stay"
+	what := ""
 	switch {
 	case req.Auto:
 		what = "be chosen by the holder"
@@ -157,8 +157,12 @@ func votersQuestion(now api.Voters, req api.VotersRequest) string {
 	case len(req.Voters) > 0:
 		what = "become " + cli.Joined(req.Voters)
 	}
-	if req.Mode != "" {
-		what += fmt.Sprintf(", mode %s", req.Mode)
+	switch {
+	case req.Mode == "":
+	case what == "":
+		what = fmt.Sprintf("decide in mode %s", req.Mode)
+	default:
+		what += fmt.Sprintf(", in mode %s", req.Mode)
 	}
 	return fmt.Sprintf("have the voters, now %s in mode %s, %s", cli.Joined(now.Config.Voters), cli.OrDash(now.Config.Mode), what)
 }

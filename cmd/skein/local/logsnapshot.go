@@ -26,7 +26,7 @@ func logSnapshots(a *cli.App) *cobra.Command {
 					t := cli.Table{Head: []string{"ID", "EVENTS", "LAST", "SIZE", "TERM", "SIGNERS", "STATE"}}
 					for _, one := range s.Snapshots {
 						t.Add(one.ID.String()[:12], strconv.FormatUint(one.Events, 10), cli.When(one.LastAt, s.ObservedAt, f.Wide()),
-							cli.BytesOf(one.SizeBytes), cli.TermOf(uint64(one.Term)), cli.Joined(one.Signers), one.StateHash.String()[:12])
+							f.Bytes(one.SizeBytes), cli.TermOf(uint64(one.Term)), cli.Joined(one.Signers), one.StateHash.String()[:12])
 					}
 					return t
 				}}); err != nil {

@@ -150,7 +150,7 @@ func Read(path string, stdin io.Reader) (Token, error) {
 	}
 	t, err := Parse(string(b))
 	if err != nil {
-		return Token{}, fmt.Errorf("read token: %w", err)
+		return Token{}, fmt.Errorf("read token: %w: copy it once more from the sponsor, the whole line", err)
 	}
 	return t, nil
 }
