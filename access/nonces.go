@@ -1,0 +1,55 @@
+package access
+
+import (
+	"errors"
+	"time"
+)
+
+// keep is how long a nonce counts as used: a proof from Window ahead is good for
+// twice Window, and some more for clocks that are set.
+const keep = 2*Window + 10*time.Second
+
+// ErrFull reports that too many proofs came of late to remember them: nothing was
+// taken, and whoever asked may come again.
+var ErrFull = errors.New("too many signed requests at this time")
+
+// Nonces remembers which proofs were used. It is owned by one goroutine, or
+// guarded by its owner. Two generations, each of keep: a nonce is forgotten
+// between keep and twice keep after its use.
+type Nonces struct {
+	limit    int
+	since    time.Time
+	turned   time.Time
+	now, old map[string]struct{}
+}
+
+// NewNonces makes a Nonces with room for limit nonces in keep. It knows nothing of
+// before since, and refuses proofs of that time.
+func NewNonces(limit int, since time.Time) *Nonces {
+	return &Nonces{limit: limit, since: since, now: map[string]struct{}{}}
+}
+
+// Use takes the nonce of a verified proof at the time now. It returns an error of
+// ErrProof if it was used before, and ErrFull.
+func (n *Nonces) Use(p Proof, now time.Time) error {
+	if p.Time.Before(n.since) {
+		return refused("signed before this host could know whether it was used")
+	}
+	if age := now.Sub(n.turned); age >= keep || age < 0 {
+		n.old = n.now
+		if age >= 2*keep {
+			n.old = nil
+		}
+		n.now, n.turned = map[string]struct{}{}, now
+	}
+	id := p.Key + " " + p.Nonce
+	_, again := n.now[id]
+	if _, before := n.old[id]; again || before {
+		return refused("used before")
+	}
+	if len(n.now) >= n.limit {
+		return ErrFull
+	}
+	n.now[id] = struct{}{}
+	return nil
+}
