@@ -72,22 +72,24 @@ func TestProof(t *testing.T) {
 	}
 
 	for name, change := range map[string]func(*Request, *Proof, *time.Time, *ed25519.PublicKey){
-		"another cluster":   func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Cluster = "c2" },
-		"another method":    func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Method = "DELETE" },
-		"another host":      func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Host = "h2:7443" },
-		"another path":      func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Path = "/v1/jobs/x" },
-		"another query":     func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Query = "" },
-		"another body":      func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Body[0]++ },
-		"a line end":        func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Path += "\n" },
-		"too old":           func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(Window + 1) },
-		"from ahead":        func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(-Window - 1) },
-		"another time":      func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Time = p.Time.Add(time.Millisecond) },
-		"another nonce":     func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = strings.Repeat("A", 22) },
-		"no nonce":          func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = "" },
-		"no signature":      func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature = nil },
-		"a changed one":     func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature[7] ^= 1 },
-		"another's key":     func(_ *Request, _ *Proof, _ *time.Time, k *ed25519.PublicKey) { *k = pub(other) },
-		"another's id":      func(_ *Request, p *Proof, _ *time.Time, k *ed25519.PublicKey) { p.Key, *k = KeyID(pub(other)), pub(other) },
+		"another cluster": func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Cluster = "c2" },
+		"another method":  func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Method = "DELETE" },
+		"another host":    func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Host = "h2:7443" },
+		"another path":    func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Path = "/v1/jobs/x" },
+		"another query":   func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Query = "" },
+		"another body":    func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Body[0]++ },
+		"a line end":      func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Path += "\n" },
+		"too old":         func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(Window + 1) },
+		"from ahead":      func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(-Window - 1) },
+		"another time":    func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Time = p.Time.Add(time.Millisecond) },
+		"another nonce":   func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = strings.Repeat("A", 22) },
+		"no nonce":        func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = "" },
+		"no signature":    func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature = nil },
+		"a changed one":   func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature[7] ^= 1 },
+		"another's key":   func(_ *Request, _ *Proof, _ *time.Time, k *ed25519.PublicKey) { *k = pub(other) },
+		"another's id": func(_ *Request, p *Proof, _ *time.Time, k *ed25519.PublicKey) {
+			p.Key, *k = KeyID(pub(other)), pub(other)
+		},
 		"an id of no key":   func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Key = "x" },
 		"an id with a line": func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Key = p.Key[:25] + "\n" },
 	} {
@@ -127,7 +129,9 @@ func TestProofOf(t *testing.T) {
 
 func TestNonces(t *testing.T) {
 	n := NewNonces(3, start)
-	at := func(nonce string, age time.Duration) Proof { return Proof{Key: "k", Nonce: nonce, Time: start.Add(age)} }
+	at := func(nonce string, age time.Duration) Proof {
+		return Proof{Key: "k", Nonce: nonce, Time: start.Add(age)}
+	}
 	use := func(p Proof, now time.Duration, want error) {
 		t.Helper()
 		if err := n.Use(p, start.Add(now)); !errors.Is(err, want) {

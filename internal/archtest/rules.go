@@ -13,6 +13,7 @@ var vocabulary = []string{"cluster", "cluster/job", "cluster/event"}
 // pure lists the packages that decide: values in, values out. Any adapter may
 // import them; they import only the vocabulary and what pureDeps says.
 var pure = []string{
+	"access",
 	"lease",
 	"coord/clockwatch",
 	"coord/endpoint",
@@ -30,6 +31,7 @@ var pure = []string{
 	"mesh/reach",
 	"mesh/topo",
 	"onion/policy",
+	"present",
 	"publisher/descriptor",
 	"scheduler/plan",
 	"scheduler/plan/eligible",

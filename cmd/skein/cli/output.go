@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/skein-project/skein/present"
 )
 
 // Table is a list of rows under a header.
@@ -50,7 +52,7 @@ func (f Form) Bytes(n uint64) string {
 	if f == FormTSV {
 		return strconv.FormatUint(n, 10)
 	}
-	return BytesOf(n)
+	return present.BytesOf(n)
 }
 
 // PlainSeconds is a number of seconds to the microsecond.

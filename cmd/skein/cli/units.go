@@ -10,15 +10,13 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/present"
 )
-
-// Unknown stands for what is not known, never zero.
-const Unknown = "-"
 
 // OrDash returns s, or - if it is empty.
 func OrDash[T ~string](s T) string {
 	if s == "" {
-		return Unknown
+		return present.Unknown
 	}
 	return string(s)
 }
@@ -26,36 +24,15 @@ func OrDash[T ~string](s T) string {
 // AgeOf shows a number of seconds, or - for nil.
 func AgeOf(seconds *float64) string {
 	if seconds == nil {
-		return Unknown
+		return present.Unknown
 	}
-	return Age(*seconds)
-}
-
-// Age shows seconds in the two digits that matter.
-func Age(s float64) string {
-	switch {
-	case math.IsNaN(s) || s < 0:
-		return Unknown
-	case s < 0.1:
-		return strconv.FormatFloat(s*1000, 'f', 1, 64) + "ms"
-	case s < 10:
-		return strconv.FormatFloat(s, 'f', 1, 64) + "s"
-	case s < 120:
-		return strconv.FormatFloat(s, 'f', 0, 64) + "s"
-	case s < 2*3600:
-		return fmt.Sprintf("%dm", int(s/60))
-	case s < 48*3600:
-		return fmt.Sprintf("%dh", int(s/3600))
-	case s < 1e10:
-		return fmt.Sprintf("%dd", int(s/86400))
-	}
-	return Unknown
+	return present.Age(*seconds)
 }
 
 // Stamp is a time as wide tables show it.
 func Stamp(t time.Time) string {
 	if t.IsZero() {
-		return Unknown
+		return present.Unknown
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
@@ -64,25 +41,11 @@ func Stamp(t time.Time) string {
 func When(t, now time.Time, wide bool) string {
 	switch {
 	case t.IsZero():
-		return Unknown
+		return present.Unknown
 	case wide:
 		return Stamp(t)
 	}
-	return Age(max(0, now.Sub(t).Seconds()))
-}
-
-// BytesOf shows a size in binary units.
-func BytesOf(n uint64) string {
-	const units = "KMGTPE"
-	if n < 1024 {
-		return fmt.Sprintf("%dB", n)
-	}
-	f, i := float64(n)/1024, 0
-	for f >= 1023.95 && i < len(units)-1 {
-		f /= 1024
-		i++
-	}
-	return fmt.Sprintf("%.1f%ciB", f, units[i])
+	return present.Age(max(0, now.Sub(t).Seconds()))
 }
 
 // Count shows a number with a decimal prefix.
@@ -147,7 +110,7 @@ func YesNo(b bool) string {
 // StampOf shows a time exactly, or - for nil.
 func StampOf(t *time.Time) string {
 	if t == nil {
-		return Unknown
+		return present.Unknown
 	}
 	return Stamp(*t)
 }
@@ -155,7 +118,7 @@ func StampOf(t *time.Time) string {
 // Lag shows a number of events, or - for nil.
 func Lag(n *uint64) string {
 	if n == nil {
-		return Unknown
+		return present.Unknown
 	}
 	return strconv.FormatUint(*n, 10)
 }
@@ -172,7 +135,7 @@ func Joined[T ~string](list []T) string {
 // TermOf shows a term, or - for none.
 func TermOf(t uint64) string {
 	if t == 0 {
-		return Unknown
+		return present.Unknown
 	}
 	return strconv.FormatUint(t, 10)
 }
@@ -188,7 +151,7 @@ func Short(id job.ID) string {
 // Percent is the part of a job's iterations that is done.
 func Percent(j api.Job) string {
 	if j.Iterations.Total == 0 {
-		return Unknown
+		return present.Unknown
 	}
 	// Rounded down: 100 % means all.
 	return fmt.Sprintf("%d%%", uint64(100*(float64(j.Iterations.Accepted)/float64(j.Iterations.Total))))

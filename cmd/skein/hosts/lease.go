@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/present"
 )
 
 // leaseCommand shows the lease and its past.
@@ -34,7 +35,7 @@ func leaseCommand(a *cli.App, d Options) *cobra.Command {
 }
 
 func leaseTable(l api.Lease, f cli.Form) cli.Table {
-	ready := cli.Unknown
+	ready := present.Unknown
 	if l.Ready != nil {
 		ready = cli.YesNo(*l.Ready)
 	}
@@ -68,7 +69,7 @@ func leaseHistory(a *cli.App) *cobra.Command {
 				return a.Show(cli.View{Raw: raw, Items: cli.Items(h.Terms), Table: func(f cli.Form) cli.Table {
 					t := cli.Table{Head: []string{"TERM", "HOLDER", "STARTED", "ENDED", "LATE", "CAUSE", "SUCCESSOR", "PREVIOUS", "GRANTS"}}
 					for _, r := range h.Terms {
-						ended, late := cli.Unknown, cli.Unknown
+						ended, late := present.Unknown, present.Unknown
 						if r.EndedAt != nil {
 							ended = cli.When(*r.EndedAt, h.ObservedAt, f.Wide())
 							if r.ToldAt != nil {
@@ -161,7 +162,7 @@ func givenUp(p offline.RecoveryPlan, now time.Time) string {
 		case !known || at.IsZero():
 			silent = append(silent, fmt.Sprintf("%s at all", node))
 		default:
-			silent = append(silent, fmt.Sprintf("%s for %s", node, cli.Age(p.Stopped.Sub(at).Seconds())))
+			silent = append(silent, fmt.Sprintf("%s for %s", node, present.Age(p.Stopped.Sub(at).Seconds())))
 		}
 	}
 	const without = "they will go on without this one"

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func membersCommand(a *cli.App) *cobra.Command {
@@ -95,7 +96,7 @@ func membersTable(m api.Members, f cli.Form) cli.Table {
 func skew(f cli.Form, seconds *float64) string {
 	switch {
 	case seconds == nil:
-		return cli.Unknown
+		return present.Unknown
 	case f == cli.FormTSV:
 		return cli.PlainSeconds(*seconds)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func meshCommand(a *cli.App) *cobra.Command {
@@ -129,7 +130,7 @@ func meshTable(m api.Mesh, f cli.Form) cli.Table {
 
 func mtuOf(mtu *int) string {
 	if mtu == nil {
-		return cli.Unknown
+		return present.Unknown
 	}
 	return strconv.Itoa(*mtu)
 }
@@ -159,8 +160,8 @@ func peerFields(m api.Mesh, p api.MeshPeer) [][2]string {
 		{"tried", cli.OrDash(strings.Join(p.Candidates, ", "))},
 		{"handshake", cli.AgeOf(p.HandshakeSeconds)},
 		{"rtt", cli.AgeOf(p.RTTSeconds)},
-		{"received", cli.BytesOf(p.ReceivedBytes)},
-		{"sent", cli.BytesOf(p.SentBytes)},
+		{"received", present.BytesOf(p.ReceivedBytes)},
+		{"sent", present.BytesOf(p.SentBytes)},
 		{"mtu", mtuOf(p.MTU) + " to this peer, " + meshMTU(m) + " on the device"},
 		{"keepalive", keepalive(cli.FormTable, p.KeepaliveSeconds)},
 		{"key", cli.OrDash(p.PublicKey)},

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // maxKeyFile bounds a key file that is read.
@@ -67,7 +68,7 @@ func onionStatus(a *cli.App) *cobra.Command {
 func addressTable(o api.Onion, f cli.Form) cli.Table {
 	t := cli.Table{Head: []string{"ADDRESS", "KEY", "PUBLISHER", "PUBLISHED", "POINTS", "KEEPERS", "CLIENTS"}}
 	for _, x := range o.Addresses {
-		published, points := cli.Unknown, []string{}
+		published, points := present.Unknown, []string{}
 		if x.PublishedAt != nil {
 			published = cli.When(*x.PublishedAt, o.ObservedAt, f.Wide())
 		}
@@ -383,7 +384,7 @@ func onionVerify(a *cli.App) *cobra.Command {
 					for _, d := range v.Dirs {
 						points := strconv.Itoa(d.Points)
 						if d.Revision == "" || d.Points < 0 {
-							points = cli.Unknown
+							points = present.Unknown
 						}
 						t.Add(d.Dir, cli.OrDash(d.Revision), points, cli.OrDash(d.Reason))
 					}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func statusCommand(a *cli.App) *cobra.Command {
@@ -150,7 +151,7 @@ func statusLines(s api.Status) [][2]string {
 		{"members", strings.Join(members, ", ")},
 		{"lease", lease},
 		{"mesh", mesh},
-		{"log", fmt.Sprintf("%s in %s, %s, state %s", cli.Plural(int(s.Log.Events), "event"), cli.Plural(s.Log.Sources, "source"), cli.BytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12]) + snapshotText(s)},
+		{"log", fmt.Sprintf("%s in %s, %s, state %s", cli.Plural(int(s.Log.Events), "event"), cli.Plural(s.Log.Sources, "source"), present.BytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12]) + snapshotText(s)},
 		{"worker", workerLine(s.Worker)},
 		{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)},
 	}

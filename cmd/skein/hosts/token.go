@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func tokenCommand(a *cli.App) *cobra.Command {
@@ -101,9 +102,9 @@ func expiry(t, now time.Time, wide bool) string {
 	case wide:
 		return cli.Stamp(t)
 	case !now.Before(t):
-		return cli.Age(now.Sub(t).Seconds()) + " ago"
+		return present.Age(now.Sub(t).Seconds()) + " ago"
 	}
-	return "in " + cli.Age(t.Sub(now).Seconds())
+	return "in " + present.Age(t.Sub(now).Seconds())
 }
 
 func tokenRevoke(a *cli.App) *cobra.Command {

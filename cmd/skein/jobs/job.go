@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func jobCommand(a *cli.App, d Options) *cobra.Command {
@@ -79,7 +80,7 @@ func rateIn(f cli.Form, j api.Job) string {
 
 func rate(j api.Job) string {
 	if j.RatePerSecond == nil {
-		return cli.Unknown
+		return present.Unknown
 	}
 	return cli.Count(*j.RatePerSecond) + "/s"
 }
@@ -165,10 +166,10 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 	field("chunks", "%d of %d accepted, %d assigned, %d pending, %d given up",
 		j.Chunks.Accepted, j.Chunks.Total, j.Chunks.Assigned, j.Chunks.Pending, j.Chunks.Failed)
 	field("attempts", "%d assigned, %d failed, %d reclaimed", j.Attempts.Assigned, j.Attempts.Failed, j.Attempts.Reclaimed)
-	if r := rate(j); j.State.Final() || r == cli.Unknown && j.ETASeconds == nil {
-		field("time", "%s", cli.Age(j.ElapsedSeconds))
+	if r := rate(j); j.State.Final() || r == present.Unknown && j.ETASeconds == nil {
+		field("time", "%s", present.Age(j.ElapsedSeconds))
 	} else {
-		field("time", "%s, %s, eta %s", cli.Age(j.ElapsedSeconds), r, cli.AgeOf(j.ETASeconds))
+		field("time", "%s, %s, eta %s", present.Age(j.ElapsedSeconds), r, cli.AgeOf(j.ETASeconds))
 	}
 	field("submitted", "%s by %s", cli.When(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), cli.OrDash(j.Owner))
 	if why := waits(j); why != "" {
@@ -206,7 +207,7 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 			field("config", "%s", j.Spec.Config)
 		}
 		field("seed", "%d", j.Spec.Seed)
-		field("limits", "%d attempts, %s and %s each", j.Spec.Attempts, j.Spec.Timeout(), cli.BytesOf(j.Spec.MemoryBytes))
+		field("limits", "%d attempts, %s and %s each", j.Spec.Attempts, j.Spec.Timeout(), present.BytesOf(j.Spec.MemoryBytes))
 	}
 	if len(j.Aggregates) > 0 {
 		fmt.Fprintln(w)
@@ -268,7 +269,7 @@ func jobFields(j api.Job) cli.Table {
 			{"p90", m.P90},
 			{"p99", m.P99},
 		} {
-			text := cli.Unknown
+			text := present.Unknown
 			if v.value != nil {
 				text = number(*v.value)
 			}
@@ -297,7 +298,7 @@ func metricsTable(j api.Job) cli.Table {
 	}
 	for _, name := range metricNames(j) {
 		m := j.Aggregates[name]
-		ci := cli.Unknown
+		ci := present.Unknown
 		if m.CI95Low != nil && m.CI95High != nil {
 			ci = number(*m.CI95Low) + ".." + number(*m.CI95High)
 		}
@@ -323,7 +324,7 @@ func number(f float64) string { return strconv.FormatFloat(f, 'g', 10, 64) }
 
 func optional(f *float64) string {
 	if f == nil {
-		return cli.Unknown
+		return present.Unknown
 	}
 	return strconv.FormatFloat(*f, 'g', 4, 64)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // jobHistory shows every change of state of a job, with chunks of its chunks too.
@@ -21,7 +22,7 @@ func jobHistory(a *cli.App, ctx context.Context, c *api.Client, id string, chunk
 	return a.Show(cli.View{Raw: raw, Items: cli.Items(h.Transitions), Table: func(f cli.Form) cli.Table {
 		t := cli.Table{Head: []string{"AT", "TERM", "CHUNK", "ATTEMPT", "WORKER", "FROM", "TO", "BY", "REASON"}}
 		for _, r := range h.Transitions {
-			chunk, attempt := cli.Unknown, cli.Unknown
+			chunk, attempt := present.Unknown, present.Unknown
 			if r.Chunk != nil {
 				chunk, attempt = strconv.Itoa(*r.Chunk), strconv.Itoa(r.Attempt)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func jobResults(a *cli.App) *cobra.Command {
@@ -104,7 +105,7 @@ func resultsTable(j api.Job, f cli.Form) cli.Table {
 
 func exactNumber(v *float64) string {
 	if v == nil {
-		return cli.Unknown
+		return present.Unknown
 	}
 	return number(*v)
 }
@@ -213,7 +214,7 @@ func chunkLines(a *cli.App, r api.ChunkResult, first bool) error {
 			fullNumber(m.Min), fullNumber(m.Max), r.Cursor)...)
 	}
 	if len(r.Metrics) == 0 {
-		t.Add(append(head, cli.Unknown, "0", cli.Unknown, cli.Unknown, cli.Unknown, cli.Unknown, r.Cursor)...)
+		t.Add(append(head, present.Unknown, "0", present.Unknown, present.Unknown, present.Unknown, present.Unknown, r.Cursor)...)
 	}
 	write(a.Out, t)
 	return nil

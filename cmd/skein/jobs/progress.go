@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // progress shows a job on stderr: one line that is rewritten on a terminal, a
@@ -142,7 +143,7 @@ func plainLine(j api.Job, metric string) string {
 func facts(j api.Job, metric string) string {
 	parts := []string{fmt.Sprintf("%s/%s it", cli.Count(float64(j.Iterations.Accepted)), cli.Count(float64(j.Iterations.Total)))}
 	if j.State.Final() {
-		parts = append(parts, string(j.State)+" in "+cli.Age(j.ElapsedSeconds))
+		parts = append(parts, string(j.State)+" in "+present.Age(j.ElapsedSeconds))
 	} else {
 		parts = append(parts, rate(j), "eta "+cli.AgeOf(j.ETASeconds))
 	}

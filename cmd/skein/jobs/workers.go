@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func workersCommand(a *cli.App) *cobra.Command {
@@ -43,7 +44,7 @@ func workersTable(w api.Workers, f cli.Form) cli.Table {
 		if x.Draining && !f.Wide() {
 			ready = "draining"
 		}
-		speed := cli.Unknown
+		speed := present.Unknown
 		switch {
 		case x.RatePerSecond == nil:
 		case f == cli.FormTSV:

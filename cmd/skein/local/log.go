@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func logCommand(a *cli.App, d Options) *cobra.Command {
@@ -71,7 +72,7 @@ func verifyView(r api.LogVerify) cli.View {
 				return
 			}
 			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", cli.Plural(int(r.Events), "event"),
-				cli.Plural(len(r.Sources), "source"), cli.Plural(r.Segments, "segment"), cli.BytesOf(r.SizeBytes), r.StateHash.String()[:12])
+				cli.Plural(len(r.Sources), "source"), cli.Plural(r.Segments, "segment"), present.BytesOf(r.SizeBytes), r.StateHash.String()[:12])
 			if r.TornBytes > 0 {
 				fmt.Fprintf(w, "  %d bytes at the end were never acknowledged\n", r.TornBytes)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // Bounds of asking all hosts for a check of their logs.
@@ -175,7 +176,7 @@ func verifyAllView(hosts []hostLog) cli.View {
 		Table: func(f cli.Form) cli.Table {
 			t := cli.Table{Head: []string{"HOST", "LOG", "EVENTS", "HEADS", "STATE", "FIRST_BAD", "REASON"}}
 			for _, h := range hosts {
-				events, state, bad := cli.Unknown, cli.Unknown, cli.Unknown
+				events, state, bad := present.Unknown, present.Unknown, present.Unknown
 				if h.Check != nil && h.Check.Result != nil {
 					r := h.Check.Result
 					events = fmt.Sprint(r.Events)

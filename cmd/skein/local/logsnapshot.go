@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func logSnapshots(a *cli.App) *cobra.Command {
@@ -32,7 +33,7 @@ func logSnapshots(a *cli.App) *cobra.Command {
 				}}); err != nil {
 					return err
 				}
-				a.Note("%s since, %d dropped; %s could be dropped", cli.Plural(int(s.EventsSince), "event"), s.DroppedEvents, cli.BytesOf(s.ReclaimableBytes))
+				a.Note("%s since, %d dropped; %s could be dropped", cli.Plural(int(s.EventsSince), "event"), s.DroppedEvents, present.BytesOf(s.ReclaimableBytes))
 				if bad := s.Mismatch + s.Trouble; bad != "" {
 					a.Note("trouble: %s", bad)
 				}

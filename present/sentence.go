@@ -1,0 +1,378 @@
+package present
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+)
+
+// Sentence says in one line what an event is about: of which kind it is and who
+// wrote it stands beside it. An event of a kind that this version does not know,
+// or whose body is not what its kind says, is shown as its body. Bodies come from
+// other hosts: no control character gets through.
+func Sentence(writer cluster.NodeID, kind event.Kind, body json.RawMessage) string {
+	text := string(body)
+	if say := sentences[kind]; say != nil {
+		if s, err := say(writer, body); err == nil {
+			text = s
+		}
+	}
+	return plain(text)
+}
+
+// plain replaces what a terminal might obey.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+type sayer func(writer cluster.NodeID, body json.RawMessage) (string, error)
+
+// of makes a sayer of what it says of a body of its kind.
+func of[B any](say func(writer cluster.NodeID, b B) string) sayer {
+	return func(writer cluster.NodeID, body json.RawMessage) (string, error) {
+		var b B
+		if err := json.Unmarshal(body, &b); err != nil {
+			return "", err
+		}
+		return say(writer, b), nil
+	}
+}
+
+var sentences = map[event.Kind]sayer{
+	event.KindHostStarted: of(func(w cluster.NodeID, b event.HostStarted) string {
+		return fmt.Sprintf("%s started, version %s", w, b.Version)
+	}),
+	event.KindIncarnation: of(func(w cluster.NodeID, b event.Incarnation) string {
+		return fmt.Sprintf("%s goes on with a new chain after event %d of %s%s", w, b.Previous.Seq, b.Previous.Source, because(b.Reason))
+	}),
+	event.KindHostDisk: of(func(w cluster.NodeID, b event.HostDisk) string {
+		s := fmt.Sprintf("disk of %s: room for the log is %s", w, b.State)
+		if b.Free >= 0 {
+			s += fmt.Sprintf(", %s free", BytesOf(uint64(b.Free)))
+		}
+		return s
+	}),
+	event.KindConfigReloaded: of(func(w cluster.NodeID, b event.ConfigReloaded) string {
+		return fmt.Sprintf("%s read its configuration again: %s changed", w, list(b.Keys))
+	}),
+	event.KindMemberJoined: of(func(w cluster.NodeID, b event.MemberJoined) string {
+		if b.Invite == "" {
+			return fmt.Sprintf("%s founded the cluster, address %s", b.Node, b.IP4)
+		}
+		return fmt.Sprintf("%s joined by %s with invite %s, address %s", b.Node, w, b.Invite, b.IP4)
+	}),
+	event.KindMemberRenewed: of(func(w cluster.NodeID, b event.MemberRenewed) string {
+		return fmt.Sprintf("%s certified %s until %s", w, b.Node, date(b.Expires))
+	}),
+	event.KindMemberRekeyed: of(func(_ cluster.NodeID, b event.MemberRekeyed) string {
+		return fmt.Sprintf("%s changed its WireGuard key%s", b.Node, by(b.Actor))
+	}),
+	event.KindMemberHealth: of(func(_ cluster.NodeID, b event.MemberHealth) string {
+		return fmt.Sprintf("%s is %s, was %s", b.Node, b.To, b.From)
+	}),
+	event.KindMemberLeft: of(func(_ cluster.NodeID, b event.MemberLeft) string {
+		return fmt.Sprintf("%s left for good%s", b.Node, by(b.Actor))
+	}),
+	event.KindMemberRemoved: of(func(_ cluster.NodeID, b event.MemberRemoved) string {
+		return fmt.Sprintf("%s was removed%s%s", b.Node, by(b.Actor), because(b.Reason))
+	}),
+	event.KindMemberConflict: of(func(_ cluster.NodeID, b event.MemberConflict) string {
+		return fmt.Sprintf("two valid records of %s contradict each other: %s", b.Node, b.Why)
+	}),
+	event.KindTokenCreated: of(func(_ cluster.NodeID, b event.TokenChanged) string {
+		return fmt.Sprintf("invite %s made for %s until %s%s", b.Invite, count(b.Uses, "host"), date(b.Expires), by(b.Actor))
+	}),
+	event.KindTokenRevoked: of(func(_ cluster.NodeID, b event.TokenChanged) string {
+		return fmt.Sprintf("invite %s revoked%s", b.Invite, by(b.Actor))
+	}),
+	event.KindMTUBlackhole: of(func(w cluster.NodeID, b event.MTUBlackhole) string {
+		return fmt.Sprintf("full packets from %s to %s vanish: %d bytes now, were %d", w, b.Peer, b.To, b.From)
+	}),
+	event.KindDuplicate: of(func(_ cluster.NodeID, b event.Duplicate) string {
+		return fmt.Sprintf("two processes use the identity of %s", b.Host)
+	}),
+	event.KindEquivocation: of(func(_ cluster.NodeID, b event.Equivocation) string {
+		return fmt.Sprintf("%s signed two histories of chain %s, which differ from event %d on", b.Source.Node, b.Source, b.Seq)
+	}),
+	event.KindChainAhead: of(func(_ cluster.NodeID, b event.ChainAhead) string {
+		return fmt.Sprintf("chain %s runs %s ahead of the clocks: its events from %d on are refused", b.Source, Age(b.Seconds), b.Seq)
+	}),
+
+	event.KindTermStart: of(func(w cluster.NodeID, b event.TermStart) string {
+		s := fmt.Sprintf("term %d: %s holds the lease, granted by %s of %s", b.Term, w, list(b.Grants), count(len(b.Voters), "voter"))
+		if b.Previous != "" && b.Previous != w {
+			s += ", after " + string(b.Previous)
+		}
+		return s
+	}),
+	event.KindLeaseReleased: of(func(w cluster.NodeID, b event.LeaseReleased) string {
+		s := fmt.Sprintf("%s gave up the lease of term %d", w, b.Term)
+		if b.Successor != "" {
+			s += " to " + string(b.Successor)
+		}
+		return s + because(b.Reason)
+	}),
+	event.KindLeaseLost: of(func(w cluster.NodeID, b event.LeaseLost) string {
+		return fmt.Sprintf("%s lost the lease of term %d%s", w, b.Term, because(b.Reason))
+	}),
+	event.KindStepDownAsked: of(func(w cluster.NodeID, b event.StepDownAsked) string {
+		s := fmt.Sprintf("%s was asked to hand the lease of term %d over", w, b.Term)
+		if b.Successor != "" {
+			s += " to " + string(b.Successor)
+		}
+		return s + by(b.Actor) + because(b.Reason)
+	}),
+	event.KindVotersSet: of(func(_ cluster.NodeID, b event.VotersSet) string {
+		s := "voters wanted: "
+		if b.Auto {
+			s += "chosen by the holder"
+		} else {
+			s += list(b.Voters)
+		}
+		if b.Mode != "" {
+			s += fmt.Sprintf(", mode %s", b.Mode)
+		}
+		if b.Forced {
+			s += fmt.Sprintf(", forced: %s left behind", list(b.Previous))
+		}
+		return s + by(b.Actor)
+	}),
+	event.KindConfigChanged: of(func(_ cluster.NodeID, b event.ConfigChanged) string {
+		return fmt.Sprintf("voters are %s, mode %s", list(b.Config.Voters), b.Config.Mode)
+	}),
+
+	event.KindPublishing: of(func(w cluster.NodeID, b event.Publishing) string {
+		if b.Publishing {
+			return fmt.Sprintf("%s publishes: %s", w, b.Why)
+		}
+		return fmt.Sprintf("%s no longer publishes: %s", w, b.Why)
+	}),
+	event.KindOnionSet: of(func(_ cluster.NodeID, b event.OnionSet) string {
+		switch {
+		case b.Removed:
+			return "an onion address is no longer served" + by(b.Actor)
+		case len(b.Clients) > 0:
+			return fmt.Sprintf("an onion address is served for %s%s", count(len(b.Clients), "client"), by(b.Actor))
+		}
+		return "an onion address is served" + by(b.Actor)
+	}),
+	event.KindOnionGranted: of(func(_ cluster.NodeID, b event.OnionGranted) string {
+		return fmt.Sprintf("%s got the key of %s%s", b.Node, short(b.Address), by(b.Actor))
+	}),
+	event.KindOnionDrained: of(func(w cluster.NodeID, b event.OnionDrained) string {
+		if b.Drained {
+			return fmt.Sprintf("%s is out of the descriptors%s", w, by(b.Actor))
+		}
+		return fmt.Sprintf("%s is in the descriptors again%s", w, by(b.Actor))
+	}),
+	event.KindOnionRotated: of(func(w cluster.NodeID, b event.OnionRotated) string {
+		return fmt.Sprintf("%s took another onion key of its own%s", w, by(b.Actor))
+	}),
+	event.KindOnionTarget: of(func(w cluster.NodeID, b event.OnionTarget) string {
+		if b.Healthy {
+			return fmt.Sprintf("service %s on %s is healthy again", b.Target, w)
+		}
+		return fmt.Sprintf("service %s on %s fails%s", b.Target, w, because(b.Reason))
+	}),
+	event.KindWrongMaster: of(func(w cluster.NodeID, b event.OnionWrongMaster) string {
+		return fmt.Sprintf("clients are sent to %s for an address that it does not know, %s", w, count(b.Count, "time"))
+	}),
+	event.KindPublishDone: of(func(_ cluster.NodeID, b event.PublishDone) string {
+		var hosts []string
+		for _, n := range slices.Sorted(maps.Keys(b.Points)) {
+			hosts = append(hosts, fmt.Sprintf("%s %d", n, b.Points[n]))
+		}
+		s := fmt.Sprintf("descriptor of %s is on %d of %d directories", short(b.Address), b.Stored, b.Asked)
+		if len(hosts) > 0 {
+			s += ", points: " + strings.Join(hosts, ", ")
+		}
+		return s
+	}),
+	event.KindPublishFailed: of(func(_ cluster.NodeID, b event.PublishFailed) string {
+		return fmt.Sprintf("descriptor of %s is on %d of %d directories%s", short(b.Address), b.Stored, b.Asked, because(b.Reason))
+	}),
+	event.KindPublishFenced: of(func(_ cluster.NodeID, b event.PublishFenced) string {
+		return fmt.Sprintf("publisher of term %d gave way to one of term %d for %s", b.Term, b.Later, short(b.Address))
+	}),
+	event.KindPublishForeign: of(func(_ cluster.NodeID, b event.PublishForeign) string {
+		return fmt.Sprintf("somebody outside of the cluster published %s, revision %d at %.8s", short(b.Address), b.Revision, b.Dir)
+	}),
+	event.KindPublishRefused: of(func(_ cluster.NodeID, b event.PublishRefused) string {
+		return fmt.Sprintf("what %s sent for %s cannot be used%s", b.Node, short(b.Address), because(b.Reason))
+	}),
+	event.KindSnapshot: of(func(_ cluster.NodeID, b event.SnapshotTaken) string {
+		return fmt.Sprintf("snapshot of %s, signed by %s%s", BytesOf(uint64(max(0, b.Size))), count(len(b.Signatures), "voter"), by(b.Actor))
+	}),
+
+	event.KindJobSubmitted: of(func(_ cluster.NodeID, b event.JobSubmitted) string {
+		name := ""
+		if b.Spec.Name != "" {
+			name = " (" + b.Spec.Name + ")"
+		}
+		return fmt.Sprintf("job %s%s of %s: %d iterations in %s", b.Job, name, b.Owner, b.Spec.Iterations, count(b.Chunks, "chunk"))
+	}),
+	event.KindJobQueued: of(func(_ cluster.NodeID, b event.JobWaiting) string {
+		return fmt.Sprintf("job %s waits%s", b.Job, because(b.Reason))
+	}),
+	event.KindJobStopped: of(func(_ cluster.NodeID, b event.JobStopped) string {
+		if b.Cause != "" {
+			return fmt.Sprintf("job %s is to end: %s", b.Job, b.Cause)
+		}
+		return fmt.Sprintf("job %s is to end%s%s", b.Job, by(b.Actor), because(b.Reason))
+	}),
+	event.KindJobDone: of(func(_ cluster.NodeID, b event.JobDone) string {
+		s := fmt.Sprintf("job %s: %s%s", b.Job, b.State, because(b.Reason))
+		if b.Result != nil {
+			s += fmt.Sprintf("; %s, %d iterations", count(b.Result.Accepted, "chunk"), b.Result.Iterations)
+		}
+		return s
+	}),
+	event.KindJobsForgotten: of(func(_ cluster.NodeID, b event.JobsForgotten) string {
+		return fmt.Sprintf("%s forgotten: %s", count(len(b.Jobs), "job"), list(b.Jobs))
+	}),
+	event.KindGroupSet: of(func(_ cluster.NodeID, b event.GroupSet) string {
+		if len(b.Members) == 0 {
+			return fmt.Sprintf("group %s is no more%s", b.Group, by(b.Actor))
+		}
+		return fmt.Sprintf("group %s has %s: %s%s", b.Group, count(len(b.Members), "member"), list(b.Members), by(b.Actor))
+	}),
+	event.KindChunksAssigned: of(func(_ cluster.NodeID, b event.ChunksAssigned) string {
+		chunks := make(map[cluster.NodeID][]job.Span)
+		for _, a := range b.Assignments {
+			chunks[a.Worker] = append(chunks[a.Worker], job.Span{First: a.Chunk, Last: a.Chunk})
+		}
+		return fmt.Sprintf("job %s: %s", b.Job, shares(chunks, "to "))
+	}),
+	event.KindChunkFailed: of(func(_ cluster.NodeID, b event.ChunkFailed) string {
+		s := fmt.Sprintf("job %s: chunk %d failed on %s, attempt %d%s", b.Job, b.Chunk, b.Worker, b.Attempt, because(b.Reason))
+		switch {
+		case b.Parked:
+			s += "; it waits for an operator"
+		case b.Final:
+			s += "; it is given up"
+		}
+		return s
+	}),
+	event.KindChunkReclaimed: of(func(_ cluster.NodeID, b event.ChunkReclaimed) string {
+		return fmt.Sprintf("job %s: chunk %d taken back from %s, attempt %d%s", b.Job, b.Chunk, b.Worker, b.Attempt, because(b.Reason))
+	}),
+	event.KindChunksReleased: of(func(_ cluster.NodeID, b event.ChunksReleased) string {
+		return fmt.Sprintf("job %s: chunks %s are tried again%s", b.Job, spans(b.Chunks), by(b.Actor))
+	}),
+	event.KindChunkAccepted: of(func(_ cluster.NodeID, b event.ChunkAccepted) string {
+		s := fmt.Sprintf("job %s: chunk %d of %s counts, %s", b.Job, b.Chunk, b.Worker, Age(b.Seconds))
+		if b.Settles {
+			s += "; it settles a dispute"
+		}
+		return s
+	}),
+	event.KindChunksAccepted: of(func(_ cluster.NodeID, b event.ChunksAccepted) string {
+		chunks := make(map[cluster.NodeID][]job.Span)
+		for _, a := range b.Accepts {
+			chunks[a.Worker] = append(chunks[a.Worker], job.Span{First: a.Chunk, Last: a.Chunk})
+		}
+		return fmt.Sprintf("job %s: %s count", b.Job, shares(chunks, "of "))
+	}),
+}
+
+// by names who asked; nobody did where it is empty.
+func by(actor string) string {
+	if actor == "" {
+		return ""
+	}
+	return ", by " + actor
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// most is how many names or spans a sentence lists.
+const most = 5
+
+func list[T any](items []T) string {
+	var names []string
+	for _, v := range items[:min(len(items), most)] {
+		names = append(names, fmt.Sprint(v))
+	}
+	s := strings.Join(names, ", ")
+	if more := len(items) - most; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// spans writes sorted chunks with neighbours joined: "0-3, 7".
+func spans(chunks []job.Span) string {
+	var joined []job.Span
+	for _, c := range chunks {
+		if n := len(joined); n > 0 && joined[n-1].Last+1 == c.First {
+			joined[n-1].Last = c.Last
+		} else {
+			joined = append(joined, c)
+		}
+	}
+	var parts []string
+	for _, c := range joined {
+		if c.First == c.Last {
+			parts = append(parts, strconv.Itoa(c.First))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", c.First, c.Last))
+		}
+	}
+	return list(parts)
+}
+
+// shares says which chunks went to whom: "chunks 0-3 to n1, 4 to n2".
+func shares(chunks map[cluster.NodeID][]job.Span, word string) string {
+	total := 0
+	var parts []string
+	for _, n := range slices.Sorted(maps.Keys(chunks)) {
+		list := chunks[n]
+		slices.SortFunc(list, func(a, b job.Span) int { return a.First - b.First })
+		total += len(list)
+		parts = append(parts, fmt.Sprintf("%s %s%s", spans(list), word, n))
+	}
+	noun := "chunks "
+	if total == 1 {
+		noun = "chunk "
+	}
+	return noun + list(parts)
+}
+
+func count[N int | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// short cuts the middle of an onion address out.
+func short(address string) string {
+	name, ok := strings.CutSuffix(address, ".onion")
+	if !ok || len(name) <= 16 {
+		return address
+	}
+	return name[:8] + "...onion"
+}
+
+func date(unix int64) string { return time.Unix(unix, 0).UTC().Format("2006-01-02 15:04 UTC") }

@@ -1,0 +1,45 @@
+package present
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Unknown stands for what is not known, never zero.
+const Unknown = "-"
+
+// Age shows seconds in the two digits that matter.
+func Age(s float64) string {
+	switch {
+	case math.IsNaN(s) || s < 0:
+		return Unknown
+	case s < 0.1:
+		return strconv.FormatFloat(s*1000, 'f', 1, 64) + "ms"
+	case s < 10:
+		return strconv.FormatFloat(s, 'f', 1, 64) + "s"
+	case s < 120:
+		return strconv.FormatFloat(s, 'f', 0, 64) + "s"
+	case s < 2*3600:
+		return fmt.Sprintf("%dm", int(s/60))
+	case s < 48*3600:
+		return fmt.Sprintf("%dh", int(s/3600))
+	case s < 1e10:
+		return fmt.Sprintf("%dd", int(s/86400))
+	}
+	return Unknown
+}
+
+// BytesOf shows a size in binary units.
+func BytesOf(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%dB", n)
+	}
+	f, i := float64(n)/1024, 0
+	for f >= 1023.95 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	return fmt.Sprintf("%.1f%ciB", f, units[i])
+}
