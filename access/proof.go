@@ -2,14 +2,11 @@ package access
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -41,20 +38,10 @@ func refused(format string, args ...any) error {
 type Request struct {
 	Cluster string // its id
 	Method  string
-	Host    string // as the client named the server: host or host:port
+	Host    string // as the client named the server, in lower case: host or host:port
 	Path    string // escaped
 	Query   string // raw, without '?'
 	Body    [sha256.Size]byte
-}
-
-// RequestOf is the Request that r is for a server of this cluster; body is the
-// SHA-256 of its body.
-func RequestOf(r *http.Request, clusterID string, body [sha256.Size]byte) Request {
-	host := r.Host
-	if host == "" {
-		host = r.URL.Host
-	}
-	return Request{Cluster: clusterID, Method: r.Method, Host: strings.ToLower(host), Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
 }
 
 // Proof says which key signed a request, and when. It travels in headers.
@@ -83,12 +70,8 @@ func (p Proof) message(r Request) ([]byte, error) {
 	return b, nil
 }
 
-// Sign proves r with key at the time now.
-func Sign(r Request, key ed25519.PrivateKey, now time.Time) (Proof, error) {
-	var nonce [NonceBytes]byte
-	if _, err := io.ReadFull(rand.Reader, nonce[:]); err != nil {
-		return Proof{}, err
-	}
+// Sign proves r with key at the time now; nonce is random.
+func Sign(r Request, key ed25519.PrivateKey, nonce [NonceBytes]byte, now time.Time) (Proof, error) {
 	p := Proof{
 		Key:   KeyID(key.Public().(ed25519.PublicKey)),
 		Time:  time.UnixMilli(now.UnixMilli()),
@@ -102,8 +85,15 @@ func Sign(r Request, key ed25519.PrivateKey, now time.Time) (Proof, error) {
 	return p, nil
 }
 
+// Header is the part of http.Header that a proof needs.
+type Header interface {
+	Get(name string) string
+	Values(name string) []string
+	Set(name, value string)
+}
+
 // Put writes p into the headers of a request.
-func (p Proof) Put(h http.Header) {
+func (p Proof) Put(h Header) {
 	h.Set(HeaderKey, p.Key)
 	h.Set(HeaderTime, strconv.FormatInt(p.Time.UnixMilli(), 10))
 	h.Set(HeaderNonce, p.Nonce)
@@ -111,7 +101,7 @@ func (p Proof) Put(h http.Header) {
 }
 
 // ProofOf reads a proof from headers; false if there is none at all.
-func ProofOf(h http.Header) (Proof, bool, error) {
+func ProofOf(h Header) (Proof, bool, error) {
 	if h.Get(HeaderSignature) == "" {
 		return Proof{}, false, nil
 	}

@@ -2,7 +2,6 @@ package access
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -32,11 +31,12 @@ type claims struct {
 // audience binds a token to a cluster.
 func audience(cluster string) string { return "skein:" + cluster }
 
-// Mint makes the text of a token that is good for life from now on. It is a secret.
-func Mint(cluster, user string, role Role, key ed25519.PrivateKey, now time.Time, life time.Duration) (string, error) {
+// Mint makes the text of a token that is good for life from now on; id is random. It
+// is a secret.
+func Mint(cluster, user string, role Role, key ed25519.PrivateKey, id string, now time.Time, life time.Duration) (string, error) {
 	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
-			Subject: user, Audience: jwt.ClaimStrings{audience(cluster)}, ID: rand.Text(),
+			Subject: user, Audience: jwt.ClaimStrings{audience(cluster)}, ID: id,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(min(life, MaxTokenLife))),
 		},
 		Role: role.String(),

@@ -27,6 +27,7 @@ type EventQuery struct {
 	Since  time.Time      // by the writers' clocks; zero: from the beginning
 	Kind   string         // kinds or patterns with '*', separated by commas; empty: all
 	Node   cluster.NodeID // of the source; empty: all
+	About  event.Subject  // a job, host, worker or user; of the zero value: all
 	Follow bool           // go on with what comes
 	After  Cursor         // per source: only later events; empty: all
 	Limit  uint64         // end after so many; 0: no limit

@@ -134,6 +134,11 @@ func (q EventQuery) values() url.Values {
 	if q.Node != "" {
 		v.Set("node", string(q.Node))
 	}
+	for name, value := range map[string]string{"job": q.About.Job, "member": q.About.Member, "worker": q.About.Worker, "user": q.About.User} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
 	if q.Follow {
 		v.Set("follow", "true")
 	}

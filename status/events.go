@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/skein-project/skein/api"
@@ -27,15 +27,13 @@ func (q eventQuery) match(e event.Event) bool {
 	if q.Node != "" && e.Source.Node != q.Node {
 		return false
 	}
-	if len(q.kinds) == 0 {
-		return true
+	if len(q.kinds) > 0 && !slices.ContainsFunc(q.kinds, func(pattern string) bool {
+		ok, err := path.Match(pattern, string(e.Kind))
+		return ok && err == nil
+	}) {
+		return false
 	}
-	for _, pattern := range q.kinds {
-		if ok, err := path.Match(pattern, string(e.Kind)); ok && err == nil {
-			return true
-		}
-	}
-	return false
+	return q.About.Match(&e)
 }
 
 // events sends events, and goes on if asked to.
@@ -44,8 +42,10 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if q.Node != "" && !hs.backend.Knows(q.Node) {
-		return api.Errorf(api.CodeNotFound, "no host %s: it is no member, and the log has no event of it", q.Node).WithHint("see `skein members --all`")
+	for _, n := range [...]cluster.NodeID{q.Node, cluster.NodeID(q.About.Member), cluster.NodeID(q.About.Worker)} {
+		if n != "" && !hs.backend.Knows(n) {
+			return api.Errorf(api.CodeNotFound, "no host %s: it is no member, and the log has no event of it", n).WithHint("see `skein members --all`")
+		}
 	}
 	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}
@@ -176,6 +176,14 @@ func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 			q.Kind = v
 		case "node":
 			q.Node, err = cluster.ParseNodeID(v)
+		case "job":
+			err = about(&q.About.Job, v)
+		case "member":
+			err = about(&q.About.Member, v)
+		case "worker":
+			err = about(&q.About.Worker, v)
+		case "user":
+			err = about(&q.About.User, v)
 		case "follow":
 			q.Follow, err = parseFlag(v)
 		case "positions":
@@ -200,20 +208,26 @@ func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 	return q, nil
 }
 
-// since reads an age like 10m, a time, or a cursor.
+// since reads what api.ParseSince does.
 func (q *eventQuery) since(v string, now time.Time) error {
-	if age, err := time.ParseDuration(v); err == nil && age >= 0 {
-		q.Since = now.Add(-age)
-		return nil
-	}
-	if t, err := time.Parse(time.RFC3339, v); err == nil {
-		q.Since = t
-		return nil
-	}
-	if strings.Contains(v, "/") {
+	at, cursor, err := api.ParseSince(v, now)
+	switch {
+	case err != nil:
+		return err
+	case cursor != nil:
 		return q.after(v)
 	}
-	return fmt.Errorf("%.64q is neither an age like 10m, nor a time in RFC 3339 form, nor a cursor", v)
+	q.Since = at
+	return nil
+}
+
+// about reads a name that events are asked about.
+func about(to *string, v string) error {
+	if !cluster.Printable(v, cluster.MaxPrincipal) {
+		return fmt.Errorf("want 1-%d printable ASCII characters without blanks", cluster.MaxPrincipal)
+	}
+	*to = v
+	return nil
 }
 
 func (q *eventQuery) after(v string) error {

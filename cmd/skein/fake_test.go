@@ -81,9 +81,11 @@ func newFakeCluster(socket string) *fakeCluster {
 	bad.Chunks.Failed, bad.Chunks.Parked = 1, 1
 	bad.Skipped = []job.Span{{First: 7, Last: 7}, {First: 12, Last: 15}}
 	f.jobs[jobGood], f.jobs[jobBad] = good, bad
-	for i, kind := range []event.Kind{event.KindHostStarted, event.KindTermStart, event.KindLeaseReleased} {
-		f.addEvent(cluster.NodeID(fmt.Sprintf("n%d", i%2+1)), kind, fakeNow.Add(time.Duration(i-10)*time.Minute), map[string]int{"i": i})
-	}
+	f.addEvent("n1", event.KindHostStarted, fakeNow.Add(-10*time.Minute), event.HostStarted{Version: "1.4.0", Boot: 1})
+	f.addEvent("n2", event.KindTermStart, fakeNow.Add(-9*time.Minute), event.TermStart{
+		Term: 42, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Grants: []cluster.NodeID{"n1", "n2"}, Previous: "n1",
+	})
+	f.addEvent("n1", event.KindLeaseReleased, fakeNow.Add(-8*time.Minute), event.LeaseReleased{Term: 42, Successor: "n2", Reason: "drill"})
 	return f
 }
 

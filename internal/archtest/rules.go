@@ -132,10 +132,10 @@ var top = map[string][]string{
 	"daemon":          {"*"},
 	"internal/demo":   {"api", "internal/tornet", "internal/wait"},
 	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local"},
-	"cmd/skein/cli":   {"api", "config"},
-	"cmd/skein/hosts": {"offline", "api", "config", "cmd/skein/cli"},
-	"cmd/skein/jobs":  {"offline", "api", "config", "cmd/skein/cli"},
-	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "cmd/skein/cli"},
+	"cmd/skein/cli":   {"api", "config", "present"},
+	"cmd/skein/hosts": {"offline", "api", "config", "present", "cmd/skein/cli"},
+	"cmd/skein/jobs":  {"offline", "api", "config", "present", "cmd/skein/cli"},
+	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "cmd/skein/cli"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.

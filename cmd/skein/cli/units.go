@@ -157,20 +157,11 @@ func Percent(j api.Job) string {
 	return fmt.Sprintf("%d%%", uint64(100*(float64(j.Iterations.Accepted)/float64(j.Iterations.Total))))
 }
 
-// ParseSince reads an age, a time or a position.
-func ParseSince(s string, now time.Time) (time.Time, event.Cursor, error) {
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil, nil
+// ParseSince reads the value of a flag as api.ParseSince does.
+func ParseSince(flag, value string, now time.Time) (time.Time, event.Cursor, error) {
+	at, cursor, err := api.ParseSince(value, now)
+	if err != nil {
+		return time.Time{}, nil, Usagef("%s: %s", flag, err)
 	}
-	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return t, nil, nil
-	}
-	if strings.Contains(s, "/") {
-		at, err := event.ParseCursor(s)
-		if err != nil {
-			return time.Time{}, nil, Usagef("--since: %s", err)
-		}
-		return time.Time{}, at, nil
-	}
-	return time.Time{}, nil, Usagef("--since: %q is neither an age like 10m, nor a time like 2026-01-02T15:04:05Z, nor a position like n1/1:5,n2/1:7", s)
+	return at, cursor, nil
 }

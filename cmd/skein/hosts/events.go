@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func eventsCommand(a *cli.App) *cobra.Command {
@@ -21,14 +22,15 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "The event log, oldest first",
-		Long: "With -f it keeps printing new events and survives restarts of the daemon: no event is\n" +
+		Long: "Each event is a sentence; -o wide shows its body as well, other forms all of it.\n" +
+			"With -f it keeps printing new events and survives restarts of the daemon: no event is\n" +
 			"missed or shown twice. A position is what `skein log heads --position` prints; it\n" +
 			"means the same on every host. With -v the last position read is printed at the end.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if since != "" {
 				var err error
-				if q.Since, q.After, err = cli.ParseSince(since, time.Now()); err != nil {
+				if q.Since, q.After, err = cli.ParseSince("--since", since, time.Now()); err != nil {
 					return err
 				}
 			}
@@ -50,10 +52,14 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "keep printing new events")
-	f.StringVar(&since, "since", "", "only later ones: an age like 10m, a time like 2026-01-02T15:04:05Z, or a position")
+	f.StringVar(&since, "since", "", "only later ones: an age like 10m or 3d, a time like 2026-01-02T15:04:05Z, a date, or a position")
 	f.StringVar(&q.Kind, "kind", "", "only of these kinds, like 'lease_*,term_start'")
 	f.Uint64Var(&q.Limit, "limit", 0, "stop after this many")
 	f.StringVar(&node, "node", "", "only those that this host wrote")
+	f.StringVar(&q.About.Job, "job", "", "only those about this job")
+	f.StringVar(&q.About.Member, "member", "", "only those about this host: facts that it wrote, and what names it")
+	f.StringVar(&q.About.Worker, "worker", "", "only those about chunks on this host")
+	f.StringVar(&q.About.User, "user", "", "only what this user asked for, like uid:1000")
 	return cmd
 }
 
@@ -109,10 +115,12 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 }
 
 // eventColumns are fixed widths: lines come one by one.
-const eventColumns = "%-24s  %-8s  %6s  %5s  %-16s  %s\n"
+const (
+	eventColumns     = "%-24s  %-8s  %-16s  %s\n"
+	wideEventColumns = "%-24s  %-8s  %6s  %5s  %-16s  %s  %s\n"
+)
 
 func eventHead(a *cli.App) {
-	head := []any{"TIME", "NODE", "SEQ", "TERM", "KIND", "BODY"}
 	names := cli.Table{Head: []string{"TIME", "NODE", "INC", "SEQ", "TERM", "KIND", "HASH", "BODY"}}
 	switch a.Output {
 	case "tsv":
@@ -121,8 +129,11 @@ func eventHead(a *cli.App) {
 	case "csv":
 		cli.WriteCSV(a.Out, names)
 		return
+	case "wide":
+		fmt.Fprintf(a.Out, wideEventColumns, "TIME", "NODE", "SEQ", "TERM", "KIND", "EVENT", "BODY")
+		return
 	}
-	fmt.Fprintf(a.Out, eventColumns, head...)
+	fmt.Fprintf(a.Out, eventColumns, "TIME", "NODE", "KIND", "EVENT")
 }
 
 // eventItem writes one element of the list that -o json is.
@@ -160,11 +171,12 @@ func eventLine(a *cli.App, e api.Event) error {
 		_, err := fmt.Fprintln(a.Out, strings.Join(row, "\t"))
 		return err
 	}
-	body := string(e.Body)
-	if a.Output != "wide" {
-		body = cli.Cut(body, 160)
+	what := present.Sentence(e.Source.Node, e.Kind, e.Body)
+	if a.Output == "wide" {
+		_, err := fmt.Fprintf(a.Out, wideEventColumns, cli.Stamp(e.Time), e.Source.Node, strconv.FormatUint(e.Seq, 10),
+			cli.TermOf(uint64(e.Term)), e.Kind, what, e.Body)
+		return err
 	}
-	_, err := fmt.Fprintf(a.Out, eventColumns, cli.Stamp(e.Time), e.Source.Node, strconv.FormatUint(e.Seq, 10),
-		cli.TermOf(uint64(e.Term)), e.Kind, body)
+	_, err := fmt.Fprintf(a.Out, eventColumns, cli.Stamp(e.Time), e.Source.Node, e.Kind, what)
 	return err
 }

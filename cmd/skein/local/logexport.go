@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ func logExport(a *cli.App, d Options) *cobra.Command {
 			}
 			var o offline.ExportOptions
 			if since != "" {
-				if o.Since, o.From, err = cli.ParseSince(since, time.Now()); err != nil {
+				if o.Since, o.From, err = cli.ParseSince("--since", since, time.Now()); err != nil {
 					return err
 				}
 			}
@@ -131,10 +130,7 @@ func parseAt(s string, now time.Time, o *offline.ReplayOptions) error {
 		return nil
 	}
 	var err error
-	o.Time, o.Position, err = cli.ParseSince(s, now)
-	if e, ok := errors.AsType[*cli.Error](err); ok {
-		e.Msg = strings.Replace(e.Msg, "--since", "--at", 1)
-	}
+	o.Time, o.Position, err = cli.ParseSince("--at", s, now)
 	return err
 }
 
