@@ -47,6 +47,15 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 			return api.Errorf(api.CodeNotFound, "no host %s: it is no member, and the log has no event of it", n).WithHint("see `skein members --all`")
 		}
 	}
+	if q.About.Job != "" {
+		id, err := hs.backend.FindJob(r.Context(), q.About.Job)
+		switch p, ok := errors.AsType[*api.Problem](err); {
+		case err == nil:
+			q.About.Job = string(id)
+		case !ok || p.Code != api.CodeNotFound: // the log knows more jobs than the state does
+			return err
+		}
+	}
 	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}
 		return es.run(ctx)

@@ -56,7 +56,7 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	f.StringVar(&q.Kind, "kind", "", "only of these kinds, like 'lease_*,term_start'")
 	f.Uint64Var(&q.Limit, "limit", 0, "stop after this many")
 	f.StringVar(&node, "node", "", "only those that this host wrote")
-	f.StringVar(&q.About.Job, "job", "", "only those about this job")
+	f.StringVar(&q.About.Job, "job", "", "only those about this job, by id or name")
 	f.StringVar(&q.About.Member, "member", "", "only those about this host: facts that it wrote, and what names it")
 	f.StringVar(&q.About.Worker, "worker", "", "only those about chunks on this host")
 	f.StringVar(&q.About.User, "user", "", "only what this user asked for, like uid:1000")
