@@ -207,7 +207,7 @@ func (t Table) plain() iter.Seq[[]string] {
 		for _, row := range t.lines() {
 			row = slices.Clone(row)
 			for i, cell := range row {
-				if cell == Unknown {
+				if cell == present.Unknown {
 					row[i] = ""
 				}
 			}
