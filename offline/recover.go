@@ -67,6 +67,9 @@ func PlanRecovery(cfg config.Config) (RecoveryPlan, error) {
 // alive become voters again by themselves.
 func RecoverLease(cfg config.Config, actor string) (Recovery, error) {
 	r, err := recoverLease(cfg, actor)
+	if err == nil {
+		err = handBack(cfg.StateDir)
+	}
 	return r, adviseRecovery(err)
 }
 

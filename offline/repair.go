@@ -22,6 +22,9 @@ const DamagedDir = "damaged"
 // empty. The daemon must not be running. acceptLoss gives up what no host has.
 func RepairLog(ctx context.Context, stateDir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error) {
 	r, err := repairLog(ctx, stateDir, peer, acceptLoss)
+	if err == nil {
+		err = handBack(stateDir)
+	}
 	if errors.Is(err, durable.ErrLocked) {
 		err = &hinted{error: err, hint: stopFirst}
 	}
