@@ -111,8 +111,9 @@ func (s *Scheduler) Submit(ctx context.Context, spec job.Spec, owner string, wai
 	return out, nil
 }
 
-// trialTime bounds a trial, and the wait for those of others.
-const trialTime = 5 * time.Second
+// trialTime bounds a trial, and the wait for those of others. A module that was never
+// here is compiled within it, which the first chunk need not do then.
+const trialTime = 15 * time.Second
 
 // tryAndAsk measures the work of a job before it is submitted. There is one trial at a
 // time; what others measured meanwhile needs none.
