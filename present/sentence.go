@@ -284,7 +284,11 @@ var sentences = map[event.Kind]sayer{
 		for _, a := range b.Accepts {
 			chunks[a.Worker] = append(chunks[a.Worker], job.Span{First: a.Chunk, Last: a.Chunk})
 		}
-		return fmt.Sprintf("job %s: %s count", b.Job, shares(chunks, "of "))
+		verb := "count"
+		if len(b.Accepts) == 1 {
+			verb = "counts"
+		}
+		return fmt.Sprintf("job %s: %s %s", b.Job, shares(chunks, "of "), verb)
 	}),
 }
 

@@ -105,6 +105,9 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 	if a.Verbose && at != "" {
 		a.Note("read up to %s", at)
 	}
+	if err == nil && !headed && q.About.Job != "" {
+		a.Note("no event that was asked for is about job %s", q.About.Job)
+	}
 	if a.Output == "json" && err == nil {
 		return a.EndArray(headed)
 	}
