@@ -156,6 +156,21 @@ func TestNonces(t *testing.T) {
 	use(other, 2*keep, nil)
 }
 
+// Requests are served at the same time, so the clock that Use sees may go back a
+// little just when it forgot the older ones.
+func TestNoncesOutOfOrder(t *testing.T) {
+	n := NewNonces(10, start)
+	for i, now := range []time.Duration{0, keep - 1, keep, keep - 1, keep - 2} {
+		p := Proof{Key: "k", Nonce: string(rune('a' + i)), Time: start.Add(now)}
+		if err := n.Use(p, start.Add(now)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Use(Proof{Key: "k", Nonce: "b", Time: start.Add(keep)}, start.Add(keep)); !errors.Is(err, ErrProof) {
+		t.Errorf("a proof used a moment ago, again: %v", err)
+	}
+}
+
 func TestToken(t *testing.T) {
 	key, other := keyOf(t, 0), keyOf(t, 1)
 	ann := User{Name: "ann", Role: Submitter, Keys: []ed25519.PublicKey{pub(key)}}

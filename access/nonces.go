@@ -35,7 +35,12 @@ func (n *Nonces) Use(p Proof, now time.Time) error {
 	if p.Time.Before(n.since) {
 		return refused("signed before this host could know whether it was used")
 	}
-	if age := now.Sub(n.turned); age >= keep || age < 0 {
+	switch age := now.Sub(n.turned); {
+	case age < 0:
+		// The clock was set back, or a request that came later was served first:
+		// nothing is forgotten sooner for that.
+		n.turned = now
+	case age >= keep:
 		n.old = n.now
 		if age >= 2*keep {
 			n.old = nil
