@@ -75,6 +75,8 @@ func ParseToken(text, cluster string, now time.Time, find func(keyID string) (Us
 	switch {
 	case err != nil:
 		return Token{}, refused("%v", err)
+	case owner.Disabled:
+		return Token{}, refused("user %s is disabled", owner.Name)
 	case owner.Name != c.Subject:
 		return Token{}, refused("the key of user %s signed for %.64q", owner.Name, c.Subject)
 	case role > owner.Role:
