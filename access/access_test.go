@@ -189,6 +189,12 @@ func TestToken(t *testing.T) {
 		t.Fatalf("%+v, %v", tok, err)
 	}
 
+	ann.Disabled = true
+	if tok, err := ParseToken(text, "c1", start, find); !errors.Is(err, ErrProof) {
+		t.Errorf("of a disabled user: %+v, %v", tok, err)
+	}
+	ann.Disabled = false
+
 	mint := func(user string, role Role, k ed25519.PrivateKey, change func(jwt.MapClaims, map[string]any)) string {
 		c := jwt.MapClaims{"sub": user, "aud": "skein:c1", "jti": "x", "iat": start.Unix(), "exp": start.Add(time.Minute).Unix(), "role": role.String()}
 		tk := jwt.NewWithClaims(jwt.SigningMethodEdDSA, c)
@@ -275,12 +281,12 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range []string{"ann", "ann@example.org", "a.b-c_d"} {
+	for _, s := range []string{"ann", "ann.example.org", "a.b-c_d", strings.Repeat("a", MaxUserName)} {
 		if err := CheckUserName(s); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, s := range []string{"", "Ann", "a b", "a:b", "a\n", strings.Repeat("a", MaxUserName+1)} {
+	for _, s := range []string{"", "Ann", "a b", "a:b", "ann@n2", "a\n", strings.Repeat("a", MaxUserName+1)} {
 		if CheckUserName(s) == nil {
 			t.Errorf("%.20q is a name", s)
 		}

@@ -18,7 +18,7 @@ import (
 // Limits of users.
 const (
 	MaxUsers    = 10_000
-	MaxUserName = 64 // bytes
+	MaxUserName = 48 // bytes: hosts pass on no more than 64 of a Principal
 	MaxKeys     = 8  // of one user
 	MaxUIDs     = 16 // of one user
 	maxKeyFile  = 4096
@@ -39,10 +39,10 @@ func (u User) Principal() string { return Principal(u.Name) }
 func Principal(name string) string { return "user:" + name }
 
 // CheckUserName checks the name of a user: 1 to MaxUserName of a-z, 0-9, '.',
-// '-', '_' and '@'.
+// '-' and '_'. No '@': behind it a Principal has the host where somebody asked.
 func CheckUserName(s string) error {
-	if s == "" || len(s) > MaxUserName || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-_@") != "" {
-		return fmt.Errorf("%.64q is not the name of a user: want 1-%d of a-z, 0-9, '.', '-', '_' and '@'", s, MaxUserName)
+	if s == "" || len(s) > MaxUserName || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
+		return fmt.Errorf("%.64q is not the name of a user: want 1-%d of a-z, 0-9, '.', '-' and '_'", s, MaxUserName)
 	}
 	return cluster.CheckPrincipal(Principal(s))
 }
