@@ -25,11 +25,11 @@ func Sentence(writer cluster.NodeID, kind event.Kind, body json.RawMessage) stri
 			text = s
 		}
 	}
-	return plain(text)
+	return Plain(text)
 }
 
-// plain replaces what a terminal might obey.
-func plain(s string) string {
+// Plain replaces what a terminal might obey, and the ends of lines.
+func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
 			return '\uFFFD'

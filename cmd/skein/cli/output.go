@@ -226,16 +226,21 @@ func (t Table) lines() [][]string {
 	return append([][]string{t.Head}, t.Rows...)
 }
 
-// WriteTable aligns columns by two spaces and cuts lines on a terminal only.
+// WriteTable aligns columns by two spaces and cuts lines on a terminal only. Names
+// may be those of others, or of a job's program: no control character gets through.
 func (a *App) WriteTable(t Table) {
 	widths := make([]int, len(t.Head))
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
+	rows := append([][]string{t.Head}, t.Rows...)
+	for n, row := range rows {
+		row = slices.Clone(row)
+		rows[n] = row
 		for i, c := range row {
+			row[i] = present.Plain(c)
 			widths[i] = max(widths[i], utf8.RuneCountInString(c))
 		}
 	}
 	colored := a.Colored()
-	for n, row := range append([][]string{t.Head}, t.Rows...) {
+	for n, row := range rows {
 		var line strings.Builder
 		used := 0
 		for i, c := range row {

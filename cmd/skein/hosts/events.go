@@ -177,7 +177,7 @@ func eventLine(a *cli.App, e api.Event) error {
 	what := present.Sentence(e.Source.Node, e.Kind, e.Body)
 	if a.Output == "wide" {
 		_, err := fmt.Fprintf(a.Out, wideEventColumns, cli.Stamp(e.Time), e.Source.Node, strconv.FormatUint(e.Seq, 10),
-			cli.TermOf(uint64(e.Term)), e.Kind, what, e.Body)
+			cli.TermOf(uint64(e.Term)), e.Kind, what, present.Plain(string(e.Body)))
 		return err
 	}
 	_, err := fmt.Fprintf(a.Out, eventColumns, cli.Stamp(e.Time), e.Source.Node, e.Kind, what)

@@ -151,7 +151,7 @@ func showJob(a *cli.App, j api.Job, raw []byte) error {
 
 func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 	field := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-11s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(w, "  %-11s %s\n", name, present.Plain(fmt.Sprintf(format, args...)))
 	}
 	name := ""
 	if j.Name != "" {
@@ -161,7 +161,7 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 	if j.Reason != "" {
 		reason = ": " + j.Reason
 	}
-	fmt.Fprintf(w, "job %s%s   %s%s\n", j.ID, name, j.State, reason)
+	fmt.Fprintf(w, "job %s%s   %s%s\n", j.ID, present.Plain(name), j.State, present.Plain(reason))
 	field("iterations", "%d of %d (%s)", j.Iterations.Accepted, j.Iterations.Total, cli.Percent(j))
 	field("chunks", "%d of %d accepted, %d assigned, %d pending, %d given up",
 		j.Chunks.Accepted, j.Chunks.Total, j.Chunks.Assigned, j.Chunks.Pending, j.Chunks.Failed)

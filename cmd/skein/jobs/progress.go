@@ -62,7 +62,7 @@ func (p *progress) update(j api.Job) {
 	}
 	if step != p.step || string(j.State) != p.state {
 		p.step, p.state = step, string(j.State)
-		fmt.Fprintln(p.a.Err, plainLine(j, p.metric))
+		fmt.Fprintln(p.a.Err, present.Plain(plainLine(j, p.metric)))
 	}
 }
 
@@ -96,11 +96,11 @@ func (p *progress) lost(cause error) {
 // say writes a line of its own above the bar.
 func (p *progress) say(text string) {
 	p.clear()
-	fmt.Fprintln(p.a.Err, "skein: "+text)
+	fmt.Fprintln(p.a.Err, "skein: "+present.Plain(text))
 }
 
 func (p *progress) draw(line string) {
-	fmt.Fprint(p.a.Err, "\r"+line+"\x1b[K")
+	fmt.Fprint(p.a.Err, "\r"+present.Plain(line)+"\x1b[K")
 	p.drawn = true
 }
 

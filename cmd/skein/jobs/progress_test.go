@@ -72,6 +72,28 @@ func sampleJob(state job.State, accepted uint64) api.Job {
 	return j
 }
 
+// Names and metrics are a user's, or a program's: what a terminal would obey does
+// not come through.
+func TestNoControlCharacters(t *testing.T) {
+	var out bytes.Buffer
+	a := &cli.App{Terminal: cli.Terminal{Out: &out, Err: &out, ErrWidth: 80}}
+	j := sampleJob(job.Failed, 500)
+	const evil = "e\x1b]0;x\a\u009b2J\r\nroot"
+	j.Name, j.Reason, j.Warning = evil, evil, evil
+	j.Aggregates = map[string]api.Summary{evil: j.Aggregates["pi"]}
+	jobPage(a, &out, j, true)
+	for _, width := range []int{0, 80} { // lines, and a bar
+		a.ErrWidth = width
+		p := newProgress(a, "")
+		p.update(j)
+		p.clear()
+	}
+	text := strings.NewReplacer("\r", "", "\x1b[K", "", "\n", "").Replace(out.String())
+	if strings.ContainsAny(text, "\x1b\a\u009b") || strings.Contains(out.String(), "\nroot") || !strings.Contains(text, "root") {
+		t.Errorf("%q", out.String())
+	}
+}
+
 // A job that waits says why when it begins to, and when that changes; the page
 // says it of each worker, with what to do.
 func TestProgressOfWaiting(t *testing.T) {
