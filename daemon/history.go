@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog"
+	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
@@ -42,13 +43,19 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		View: func() *coord.View { return p.svc.View() }, Tolerance: func() time.Duration { return g.conf().Tolerance },
 		Boot: bootTime, Synced: g.synced, Opened: h.journal.Opened(), Logger: g.log,
 	})
+	dir := offline.LogDir(g.cfg.StateDir)
+	if !id.first {
+		if err := audit.Lost(dir); err != nil {
+			return nil, err
+		}
+	}
 	wall := g.o.Wall
 	if wall == nil {
 		wall = time.Now
 	}
 	var err error
 	h.Log, err = eventlog.Open(eventlog.Options{
-		Dir: offline.LogDir(g.cfg.StateDir), Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
+		Dir: dir, Cluster: id.Cluster.String(), Self: id.Node, Key: id.IDKey(),
 		KeyOf:          id.roster.KeyOf,
 		OnEquivocation: h.onEquivocation, OnAhead: h.onAhead,
 		MayAct:         p.mayAct,

@@ -74,7 +74,7 @@ func checkLog(ctx context.Context, h Host) verdict {
 	}
 	report, err := audit.Verify(ctx, audit.VerifyOptions{
 		Dir: filepath.Join(dir, starts.LogDir), Cluster: id.Cluster.String(), Self: id.Node,
-		KeyOf: id.Roster(records).KeyOf, ChainsOnly: true,
+		KeyOf: id.Roster(records).KeyOf, ChainsOnly: true, Used: !starts.First(dir),
 	})
 	return judgeLog(h, report.Events, err)
 }

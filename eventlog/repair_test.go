@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -297,4 +298,62 @@ func TestRotOfTheLastGroupIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Close()
+}
+
+// TestLostLog removes the whole log of a host. A check and a daemon see that it was
+// there; after a repair it has what the others have, and goes on in a chain that it
+// never had.
+func TestLostLog(t *testing.T) {
+	r := newRepairRig(t)
+	verify := func() error {
+		_, err := audit.Verify(t.Context(), audit.VerifyOptions{Dir: r.o.Dir, Cluster: testCluster, KeyOf: pubFor, Self: "a", Used: true})
+		return err
+	}
+	if err := verify(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(r.o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{verify(), audit.Lost(r.o.Dir)} {
+		if c, ok := errors.AsType[*segment.CorruptError](err); !ok || !strings.Contains(c.Hint(), "not mounted") {
+			t.Fatalf("a lost log: %v", err)
+		}
+	}
+	now := time.Unix(1_700_000_000, 0)
+	done, err := audit.Repair(t.Context(), audit.RepairOptions{
+		Dir: r.o.Dir, Cluster: testCluster, Self: "a", KeyOf: pubFor, Aside: filepath.Join(r.o.Dir, "..", "damaged"), Used: true, Now: now,
+	})
+	if err != nil || len(done.Chains) != 1 || !done.Chains[0].Own {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if err := verify(); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := start(t, r.o)
+	if want := (event.SourceID{Node: "a", Inc: uint64(now.Unix()) + 1}); a.Source() != want {
+		t.Errorf("it goes on as %s, want %s", a.Source(), want)
+	}
+	r.mend(t, a)
+	if err := a.Sync(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range r.b.Heads() {
+		if got := a.Head(h.Source); got.Seq != h.Seq {
+			t.Errorf("%s is here up to %d, the other host has %d", h.Source, got.Seq, h.Seq)
+		}
+	}
+	mustAppend(t, a, note(200))
+}
+
+// TestOpenedLogIsNotLost: a daemon may end before it wrote anything.
+func TestOpenedLogIsNotLost(t *testing.T) {
+	o := testOptions(t.TempDir(), "a")
+	_, stop := start(t, o)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := audit.Lost(o.Dir); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/internal/durable"
 )
@@ -47,7 +48,7 @@ func repairLog(ctx context.Context, stateDir string, peer cluster.NodeID, accept
 	}
 	done, err := audit.Repair(ctx, audit.RepairOptions{
 		Dir: LogDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node, KeyOf: members.KeyOf,
-		Aside: filepath.Join(stateDir, DamagedDir), Peer: peer, AcceptLoss: acceptLoss, Now: time.Now(),
+		Aside: filepath.Join(stateDir, DamagedDir), Peer: peer, AcceptLoss: acceptLoss, Now: time.Now(), Used: !starts.First(stateDir),
 	})
 	return repairOf(done), err
 }

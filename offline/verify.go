@@ -7,6 +7,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/coord/join"
+	"github.com/skein-project/skein/coord/join/starts"
 	"github.com/skein-project/skein/eventlog/audit"
 )
 
@@ -20,7 +21,7 @@ func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
 	}
 	report, err := audit.Verify(ctx, audit.VerifyOptions{
 		Dir: LogDir(stateDir), Cluster: id.Cluster.String(), Self: id.Node,
-		KeyOf: id.Roster(records).KeyOf,
+		KeyOf: id.Roster(records).KeyOf, Used: !starts.First(stateDir),
 	})
 	out, err := convert.LogVerify(report, err)
 	if err != nil {

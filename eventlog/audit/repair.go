@@ -31,6 +31,8 @@ type RepairOptions struct {
 	Aside string
 	// Peer is asked first for what is missing; empty: any.
 	Peer cluster.NodeID
+	// Used says that a daemon ran with this log, so that it was there once.
+	Used bool
 	// AcceptLoss says that what no host has is given up.
 	AcceptLoss bool
 	// Now names the directories of this repair.
@@ -90,6 +92,12 @@ type Repaired struct {
 // log, is set aside. Nothing is changed if nothing is damaged. It can be repeated
 // after a crash.
 func Repair(ctx context.Context, o RepairOptions) (out Repaired, err error) {
+	fresh, lost := o.renew()
+	if lost {
+		if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+			return out, fmt.Errorf("repair event log: %w", err)
+		}
+	}
 	lock, err := durable.Lock(o.Dir)
 	if err != nil {
 		return out, fmt.Errorf("repair event log: %w", err)
@@ -101,6 +109,12 @@ func Repair(ctx context.Context, o RepairOptions) (out Repaired, err error) {
 	}
 	if out.Chains, err = o.pending(out.Files); err != nil {
 		return out, fmt.Errorf("repair event log: %w", err)
+	}
+	if lost {
+		out.Chains = merge(out.Chains, fresh)
+		if err := SaveRepairs(o.Dir, out.Chains); err != nil {
+			return out, fmt.Errorf("repair event log: %w", err)
+		}
 	}
 	if out.Chains, err = o.cut(ctx, out.Chains); err != nil {
 		return out, fmt.Errorf("repair event log: %w", err)

@@ -31,6 +31,8 @@ type VerifyOptions struct {
 	// heads are counted as unchecked.
 	KeyOf func(cluster.NodeID) ed25519.PublicKey
 	Self  cluster.NodeID // only for hints
+	// Used says that a daemon ran with this log, so that it was there once.
+	Used bool
 	FS    disk.FS        // default disk.OSFS()
 	// Progress is called, if not nil, with the number of events read, after
 	// every few of them. It may block to slow the reading down.
@@ -128,6 +130,11 @@ func verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	}
 	if o.FS == nil {
 		o.FS = disk.OSFS()
+	}
+	if o.Used {
+		if err := Lost(o.Dir); err != nil {
+			return Report{}, err
+		}
 	}
 	v := &verifier{
 		o: o, marks: map[event.SourceID]map[uint64]cluster.Hash{}, forks: map[event.SourceID]uint64{},

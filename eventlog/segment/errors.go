@@ -30,6 +30,10 @@ func (e *CorruptError) Error() string {
 
 // Hint returns the next command to try.
 func (e *CorruptError) Hint() string {
+	if e.Source.Inc == 0 && e.Own { // all of them
+		return "put it back: perhaps a volume is not mounted. If it is lost, run 'skein log repair' while the daemon is stopped and " +
+			"start it again: this host goes on as a new incarnation, with what the other hosts have"
+	}
 	if e.Source.Inc == 0 {
 		return "run 'skein log repair' while the daemon is stopped and start it again: it sets the file aside"
 	}

@@ -130,7 +130,10 @@ func (w *Writer) Recover(r Recovery) (events uint64, err error) {
 			return 0, err
 		}
 	}
-	return events, rec.finish()
+	if err := rec.finish(); err != nil {
+		return events, err
+	}
+	return events, w.marks.begin(s)
 }
 
 // linkTo returns how a new own chain begins if this host had one before.

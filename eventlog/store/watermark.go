@@ -144,6 +144,15 @@ func encodeMark(count uint64, heads []event.Head) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))), err
 }
 
+// begin writes the first watermark of a log: one that has none was never opened, or
+// is lost.
+func (w *watermark) begin(s *Store) error {
+	if w.heads != nil {
+		return nil
+	}
+	return w.write(s.o.FS, s.o.Dir, nil)
+}
+
 // save writes the heads down if they are others than before. That it cannot be
 // done loses nothing but the proof.
 func (w *watermark) save(s *Store) bool {

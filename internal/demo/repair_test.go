@@ -93,4 +93,34 @@ func TestRepairOfADamagedHost(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(n3.stateDir(), "damaged")); err != nil || len(left) != 2 {
 		t.Errorf("%d directories of damaged files, %v", len(left), err)
 	}
+
+	// Then all of it is gone.
+	if err := os.RemoveAll(filepath.Join(n3.stateDir(), "log")); err != nil {
+		t.Fatal(err)
+	}
+	before := digest(t, n3.stateDir())
+	if err := n3.run(); err != nil {
+		t.Fatal(err)
+	}
+	<-n3.done
+	if digest(t, n3.stateDir()) != before {
+		t.Error("a start that refused changed the state directory")
+	}
+	for _, command := range [][]string{{"doctor", "--config", n3.config}, {"log", "verify", "--state-dir", n3.stateDir()}} {
+		if out, errs, code := d.cli(ctx, n3, command...); code != 1 || !strings.Contains(out+errs, "nothing of it is left") {
+			t.Errorf("%s: exit %d\n%s%s", command, code, out, errs)
+		}
+	}
+	if out, errs, code := d.cli(ctx, n3, "log", "repair", "--config", n3.config); code != 0 || !strings.Contains(out, "new incarnation") {
+		t.Fatalf("log repair: exit %d\n%s%s", code, out, errs)
+	}
+	if err := n3.run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n3.await(ctx, "with what the others have", func(s api.Status) bool {
+		other, err := d.hosts[0].api.Status(ctx)
+		return err == nil && s.State == api.StateOK && other.Log.StateHash == s.Log.StateHash && other.Log.Events == s.Log.Events && s.Log.Sources == 5
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
