@@ -334,6 +334,7 @@ func TestLostLog(t *testing.T) {
 	if want := (event.SourceID{Node: "a", Inc: uint64(now.Unix()) + 1}); a.Source() != want {
 		t.Errorf("it goes on as %s, want %s", a.Source(), want)
 	}
+	mustAppend(t, a, note(200))
 	r.mend(t, a)
 	if err := a.Sync(t.Context(), "b"); err != nil {
 		t.Fatal(err)
@@ -343,7 +344,6 @@ func TestLostLog(t *testing.T) {
 			t.Errorf("%s is here up to %d, the other host has %d", h.Source, got.Seq, h.Seq)
 		}
 	}
-	mustAppend(t, a, note(200))
 }
 
 // TestOpenedLogIsNotLost: a daemon may end before it wrote anything.
