@@ -33,7 +33,7 @@ type VerifyOptions struct {
 	Self  cluster.NodeID // only for hints
 	// Used says that a daemon ran with this log, so that it was there once.
 	Used bool
-	FS    disk.FS        // default disk.OSFS()
+	FS   disk.FS // default disk.OSFS()
 	// Progress is called, if not nil, with the number of events read, after
 	// every few of them. It may block to slow the reading down.
 	Progress func(events uint64)
