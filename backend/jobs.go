@@ -131,14 +131,16 @@ func (b *jobs) FindJob(_ context.Context, text string) (job.ID, error) {
 const maxNamed = 8
 
 // findJob finds the job of list, which is in the order of submission, whose id is text,
-// or else the only one whose id begins with it or whose name it is.
+// or else the only one whose id begins with it or whose name it is. A whole id is no
+// name: others name their jobs, and the job that is meant may be forgotten.
 func findJob(list []state.Job, text string) (job.ID, error) {
 	var found []string
+	_, notID := job.ParseID(text)
 	for _, j := range slices.Backward(list) {
 		if string(j.ID) == text {
 			return j.ID, nil
 		}
-		if strings.HasPrefix(string(j.ID), text) || j.Spec.Name == text {
+		if strings.HasPrefix(string(j.ID), text) || notID != nil && j.Spec.Name == text {
 			found = append(found, string(j.ID))
 		}
 	}

@@ -62,7 +62,8 @@ func TestWaiting(t *testing.T) {
 // A job is found by its id, by how only its id begins, or by a name that only it has.
 func TestFindJob(t *testing.T) {
 	var list []state.Job
-	for _, j := range [][2]string{{"jaaa", "pi"}, {"jaab", "pi"}, {"jabc", "e"}, {"jabd", "jaaa"}, {"jb", ""}, {"jbc", "jaa"}} {
+	gone := string(job.NewID("uid:1", "k"))
+	for _, j := range [][2]string{{"jaaa", "pi"}, {"jaab", "pi"}, {"jabc", "e"}, {"jabd", "jaaa"}, {"jb", ""}, {"jbc", "jaa"}, {"jc", gone}} {
 		list = append(list, state.Job{ID: job.ID(j[0]), Spec: job.Spec{Name: j[1]}})
 	}
 	for text, want := range map[string]string{
@@ -70,6 +71,7 @@ func TestFindJob(t *testing.T) {
 		"pi":   "conflict: 2 jobs are called or begin with \"pi\": jaab, jaaa",
 		"jab":  "conflict: 2 jobs are called or begin with \"jab\": jabd, jabc",
 		"jaa":  "conflict: 3 jobs are called or begin with \"jaa\": jbc, jaab, jaaa",
+		gone:   "not_found: no job is called or begins with \"" + gone + "\"",
 		"none": "not_found: no job is called or begins with \"none\"",
 	} {
 		id, err := findJob(list, text)
