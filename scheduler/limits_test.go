@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,25 @@ func TestTrial(t *testing.T) {
 		old.Chunk = 0
 		if sub, err := r.s.Submit(t.Context(), old, "uid:1", WaitLocal, false); err != nil || sub.Created || sub.Spec.Chunk != 391 {
 			t.Errorf("%+v, %v", sub, err)
+		}
+		_ = stop()
+	})
+}
+
+// TestTrialIsWithinLimits: who submits more than an owner may has nothing tried.
+func TestTrialIsWithinLimits(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		r.s.o.Plan.Owner.Submits = bucket.Rate{PerSecond: 0.01, Burst: 1}
+		tried := 0
+		r.s.o.Trial = func(context.Context, job.Spec) float64 { tried++; return 0 }
+		stop := r.run(1)
+		time.Sleep(time.Second)
+		for i, want := range []error{nil, ErrBusy, ErrBusy} {
+			spec := testSpec(fmt.Sprint(i), 1)
+			spec.Iterations, spec.Chunk, spec.Artefact = 100_000, 0, cluster.Hash{byte(i + 2)}
+			if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitLocal, false); !errors.Is(err, want) || tried != 1 {
+				t.Errorf("submission %d: %v after %d trials, want %v after one", i, err, tried, want)
+			}
 		}
 		_ = stop()
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
@@ -342,6 +343,9 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 	if b.Spec.ChunkAuto {
 		n := t.plan.ChunkSize(b.Spec, b.rate)
 		if n == 0 && !b.tried && t.o.Trial != nil && t.plan.MayRun(t.o.Self, b.Spec, b.Owner) {
+			if r := t.plan.Refuse(b.Owner, t.o.Now()); r != nil {
+				return false, spec, t.busy(r)
+			}
 			return false, spec, errUnmeasured
 		}
 		if n > 0 {
@@ -350,14 +354,19 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 		}
 	}
 	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight(event.Draft{Body: b.JobSubmitted})), t.o.Now()); r != nil {
-		t.m.busy.Inc()
-		return false, spec, fmt.Errorf("%w: %w", ErrBusy, r)
+		return false, spec, t.busy(r)
 	}
 	t.jobs.add(b.Job, b.Spec, want)
 	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobSubmitted, Body: b.JobSubmitted})
 	t.step(step.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")
 	return true, b.Spec, nil
+}
+
+// busy is how a submission ends that is above its owner's limits.
+func (t *term) busy(r *fair.Refusal) error {
+	t.m.busy.Inc()
+	return fmt.Errorf("%w: %w", ErrBusy, r)
 }
 
 func (t *term) stopJob(b event.JobStopped) error {

@@ -203,6 +203,11 @@ func (p *Plan) Admit(owner string, chunks int, bytes int64, now time.Duration) *
 	return p.round.Admit(owner, chunks, bytes, now)
 }
 
+// Refuse says whether Admit would refuse a submission of owner, however small.
+func (p *Plan) Refuse(owner string, now time.Duration) *fair.Refusal {
+	return p.round.Refuse(owner, now)
+}
+
 // ChunkSize chooses the iterations of a chunk for a job that leaves that to the
 // cluster, by the measured rate, else by that of a trial: see pace.Kinds. It returns 0
 // when nothing was measured at that kind of work.

@@ -50,6 +50,16 @@ const fullAfter = 5 * time.Second
 // Admit counts a submission of that many chunks and bytes against the owner's
 // limits, or refuses it.
 func (r *Round[J]) Admit(owner string, chunks int, bytes int64, now time.Duration) *Refusal {
+	return r.admit(owner, chunks, bytes, now, true)
+}
+
+// Refuse says whether Admit would refuse a submission, however small. It counts
+// nothing.
+func (r *Round[J]) Refuse(owner string, now time.Duration) *Refusal {
+	return r.admit(owner, 0, 0, now, false)
+}
+
+func (r *Round[J]) admit(owner string, chunks int, bytes int64, now time.Duration, count bool) *Refusal {
 	a := r.account(owner)
 	defer r.forget()
 	switch {
@@ -74,7 +84,7 @@ func (r *Round[J]) Admit(owner string, chunks int, bytes int64, now time.Duratio
 			refusal = &Refusal{Reason: fmt.Sprintf("%s submits more %s than %g per second", owner, q.what, q.rate.PerSecond), After: wait}
 		}
 	}
-	if refusal != nil {
+	if refusal != nil || !count {
 		return refusal
 	}
 	for _, q := range parts {
