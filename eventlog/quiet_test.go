@@ -70,7 +70,7 @@ func withVoters(t *testing.T, cfg cluster.VoterConfig, f func(t *testing.T, l *L
 		}
 		f(t, l, v)
 		cancel()
-		_ = <-done // its context ended it
+		<-done // its context ended it
 		synctest.Wait()
 	})
 }
@@ -157,6 +157,6 @@ func TestSameLogIsNotPulled(t *testing.T) {
 			t.Errorf("a host with another log was asked %d times in 10 s", dials.Load())
 		}
 		cancel()
-		_ = <-done // its context ended it
+		<-done // its context ended it
 	})
 }

@@ -329,7 +329,7 @@ func (t *term) request(r request) {
 func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 	want := b.Spec.Fingerprint()
 	if have, ok := t.jobs.fingerprint(b.Job); ok {
-		if have != want && !(b.Spec.ChunkAuto && have == b.Spec.FixedFingerprint()) {
+		if have != want && (!b.Spec.ChunkAuto || have != b.Spec.FixedFingerprint()) {
 			return false, spec, ErrKeyReused
 		}
 		return false, t.jobs.spec(b.Job, b.Spec), nil

@@ -57,7 +57,7 @@ func TestJobWithoutWorker(t *testing.T) {
 		eventually(ctx, t, 20*time.Second, "every host says why it waits", func() error {
 			j, err := x.api.Job(ctx, id)
 			if w := j.Waiting; err != nil || j.Waits != why || w == nil || w.Workers != 3 || w.Reasons[0].Reason != "permission" {
-				return fmt.Errorf("%s: %q %+v %v", x.name, j.Waits, j.Waiting, err)
+				return fmt.Errorf("%s: %q %+v %w", x.name, j.Waits, j.Waiting, err)
 			}
 			return nil
 		})

@@ -72,14 +72,14 @@ func (e Explanation) String() string {
 		noun = "worker"
 	}
 	out := fmt.Sprintf("%d of %d %s eligible", e.Eligible, e.Workers, noun)
-	for i, o := range e.Reasons {
-		sep := "; "
-		if i == 0 {
-			sep = ": "
-		}
-		out += sep + o.String()
+	if len(e.Reasons) == 0 {
+		return out
 	}
-	return out
+	why := make([]string, len(e.Reasons))
+	for i, o := range e.Reasons {
+		why[i] = o.String()
+	}
+	return out + ": " + strings.Join(why, "; ")
 }
 
 // String implements fmt.Stringer: "n1, n2: not in zone fra".
