@@ -70,7 +70,9 @@ func withVoters(t *testing.T, cfg cluster.VoterConfig, f func(t *testing.T, l *L
 		}
 		f(t, l, v)
 		cancel()
-		<-done // its context ended it
+		if err := <-done; ctx.Err() == nil {
+			t.Error(err)
+		}
 		synctest.Wait()
 	})
 }
@@ -157,6 +159,8 @@ func TestSameLogIsNotPulled(t *testing.T) {
 			t.Errorf("a host with another log was asked %d times in 10 s", dials.Load())
 		}
 		cancel()
-		<-done // its context ended it
+		if err := <-done; ctx.Err() == nil {
+			t.Error(err)
+		}
 	})
 }
