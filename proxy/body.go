@@ -24,9 +24,11 @@ type slowBody struct {
 	stopped *atomic.Bool  // set when the client was too slow
 }
 
+func (p *Proxy) bodyCredit() time.Duration { return min(bodyCredit, p.o.Idle) }
+
 // body bounds how long a request's body may take.
 func (p *Proxy) body(r io.ReadCloser, control *http.ResponseController, stopped *atomic.Bool) io.ReadCloser {
-	most := min(bodyCredit, p.o.Idle)
+	most := p.bodyCredit()
 	return &slowBody{ReadCloser: r, control: control, rate: p.o.BodyRate, credit: most, most: most, stopped: stopped}
 }
 

@@ -75,3 +75,29 @@ func TestSlowBodies(t *testing.T) {
 		t.Errorf("a body that comes fast enough: %d %q", status, body)
 	}
 }
+
+// TestUnreadBodies: a request that is not passed on ends too when its body does not
+// come: the server would read it for ever, and keep the place.
+func TestUnreadBodies(t *testing.T) {
+	target := httptest.NewServer(http.NotFoundHandler())
+	defer target.Close()
+	path := run(t, Options{
+		Targets: []string{address(target)}, Public: func() []string { return []string{"here"} }, Idle: time.Second,
+		Join: http.NotFoundHandler(), JoinPath: "/.rb/",
+	})
+	for _, head := range []string{"POST / HTTP/1.1\r\nHost: elsewhere", "POST /.rb/x HTTP/1.1\r\nHost: here", "CONNECT here:80 HTTP/1.1\r\nHost: here"} {
+		for _, body := range []string{"Content-Length: 1000\r\n\r\nx", "Transfer-Encoding: chunked\r\n\r\n5\r\nx"} {
+			c := dial(t, path)
+			if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(c, head+"\r\n"+body); err != nil {
+				t.Fatal(err)
+			}
+			if answer, err := io.ReadAll(c); err != nil {
+				t.Errorf("%s, %s: %q, %v", head, body, answer, err)
+			}
+			_ = c.Close()
+		}
+	}
+}

@@ -218,6 +218,11 @@ func (p *Proxy) handler() http.Handler {
 		ErrorHandler: p.failed,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		if r.ContentLength != 0 {
+			// The server reads what nobody else does of a body, however long that takes.
+			_ = c.SetReadDeadline(time.Now().Add(p.bodyCredit()))
+		}
 		if code, why := p.refuse(r); code != 0 {
 			// Else the server would first wait for the rest of the body.
 			w.Header().Set("Connection", "close")
@@ -228,7 +233,6 @@ func (p *Proxy) handler() http.Handler {
 			p.o.Join.ServeHTTP(w, r)
 			return
 		}
-		c := http.NewResponseController(w)
 		e := &exchange{}
 		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 		if r.ContentLength != 0 {
