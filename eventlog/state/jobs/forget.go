@@ -56,7 +56,10 @@ func (f *Fold) erase(id job.ID, at tombstone) {
 	}
 	if w, ok := f.waiting[id]; ok {
 		w.events = slices.DeleteFunc(w.events, func(p event.Event) bool { return canon.KeyOf(&p).Less(at) })
-		if len(w.events) == 0 {
+		if w.top.Less(at) {
+			w.top = canon.Key{}
+		}
+		if len(w.events) == 0 && w.top == (canon.Key{}) {
 			delete(f.waiting, id)
 		}
 	}
