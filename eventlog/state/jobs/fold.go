@@ -37,7 +37,7 @@ type waiting struct {
 
 // base is what a Fold that began with a snapshot must not change any more.
 type base struct {
-	jobs       map[job.ID]bool
+	jobs       map[job.ID]canon.Key // with the latest event of each
 	tombstones map[job.ID]tombstone // never changed
 }
 
@@ -77,9 +77,9 @@ func (f *Fold) Reconsider() {
 
 // SetBase makes what is folded so far the base.
 func (f *Fold) SetBase() {
-	b := &base{jobs: make(map[job.ID]bool, len(f.jobs))}
-	for id := range f.jobs {
-		b.jobs[id] = true
+	b := &base{jobs: make(map[job.ID]canon.Key, len(f.jobs))}
+	for id, j := range f.jobs {
+		b.jobs[id] = j.top
 	}
 	f.base = b
 	f.tombstones = stillNeeded(f.tombstones)

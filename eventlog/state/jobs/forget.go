@@ -33,7 +33,8 @@ func (f *Fold) forget(e *event.Event, b event.JobsForgotten) (rebuild bool, refu
 		}
 		j, known := f.jobs[id]
 		beyond := known && !j.top.Less(at)
-		if beyond && f.inBase(id) {
+		// What was folded beyond the base can be folded again.
+		if beyond && f.inBase(id) && !f.base.jobs[id].Less(at) {
 			refused = append(refused, "job "+string(id)+" was submitted anew below the base")
 			continue
 		}
@@ -83,7 +84,11 @@ func (f *Fold) erased(id job.ID, at canon.Key) bool {
 
 // inBase reports whether the job of that name is the one that the base knows.
 func (f *Fold) inBase(id job.ID) bool {
-	return f.base != nil && f.base.jobs[id] && f.tombstones[id] == f.base.tombstones[id]
+	if f.base == nil || f.tombstones[id] != f.base.tombstones[id] {
+		return false
+	}
+	_, ok := f.base.jobs[id]
+	return ok
 }
 
 // resetTombstones drops the tombstones that were learned beyond the base: the
