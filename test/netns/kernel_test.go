@@ -69,7 +69,7 @@ func kernelFirstPacket(t *testing.T, f *fleet) {
 		for _, d := range f.all {
 			d.run()
 		}
-		f.await("all hosts know all others", 30*time.Second, func() error { return f.configured() })
+		f.await("all hosts know all others", 2*time.Minute, func() error { return f.configured() })
 		answers := make(chan time.Duration, len(f.all)) // one each, never blocks
 		for i, d := range f.all {
 			j := (i + 1) % len(f.all)
@@ -82,7 +82,7 @@ func kernelFirstPacket(t *testing.T, f *fleet) {
 				t.Errorf("the first answer took %s", took)
 			}
 		}
-		f.await("full mesh", 30*time.Second, f.meshed)
+		f.await("full mesh", 2*time.Minute, f.meshed)
 	}
 }
 
@@ -156,12 +156,12 @@ func kernelRestart(t *testing.T, f *fleet) {
 	b.end(syscall.SIGTERM)
 	sent(pings.Sent() + 100)
 	b.run()
-	f.await("full mesh", 30*time.Second, f.meshed)
+	f.await("full mesh", 2*time.Minute, f.meshed)
 	sent(pings.Sent() + 100)
 	a.end(syscall.SIGKILL)
 	sent(pings.Sent() + 100)
 	a.run()
-	f.await("full mesh", 30*time.Second, f.meshed)
+	f.await("full mesh", 2*time.Minute, f.meshed)
 	sent(max(1000, pings.Sent()+100))
 	r := pings.Stop()
 	t.Logf("%d of %d pings lost over two restarts, longest gap %s", r.Lost, r.Sent, r.Gap)
