@@ -18,7 +18,7 @@ func OwnMounts(t *testing.T, env ...string) bool {
 		return true
 	}
 	Need(t, Netns)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=30m") // it may wait for its turn
 	cmd.Env = append(append(os.Environ(), env...), mountsEnv+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()
