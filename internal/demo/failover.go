@@ -48,7 +48,7 @@ const (
 	demoMost   = uint64(20_000_000_000)
 	warmup     = uint64(40_000_000)
 	killAt     = 0.4
-	demoTime   = 3 * time.Minute // limit of the whole demo
+	demoTime   = 5 * time.Minute // limit of the whole demo
 )
 
 // Run starts three hosts on this machine, submits a job, kills the holder at

@@ -88,9 +88,10 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 		{parts: []part{
 			{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")},
 			// Once the clusters are done: its servers wait for the disk as much as they compute.
-			{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}},
 			{name: "bench", dir: "bench", args: test("-short", "./...")},
 		}},
+		// What it imports is the most that there is to compile.
+		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
 		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
 		{nice: guests, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
