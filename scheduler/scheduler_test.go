@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -658,15 +659,15 @@ func TestLull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newFakeWorker("a", 2)
 		r := newRig(t, newMemLog("a"), a)
-		var looks int
-		r.s.o.Now = func() time.Duration { looks++; return time.Since(r.start) }
+		var looks atomic.Int64
+		r.s.o.Now = func() time.Duration { looks.Add(1); return time.Since(r.start) }
 		stop := r.run(1)
 		time.Sleep(5 * time.Second)
-		before := looks
+		before := looks.Load()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		// Each tick and each status of the worker reads it a few times.
-		if n := looks - before; n > 100 {
+		if n := looks.Load() - before; n > 100 {
 			t.Errorf("the clock was read %d times in 10 s with nothing to do", n)
 		}
 		began := time.Now()

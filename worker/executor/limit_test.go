@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,16 +24,17 @@ func TestLimit(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := job.Spec{TimeoutSeconds: 10, Policy: job.Policy{HardTimeoutSeconds: c.hard}}
-			began, seen := time.Now(), uint64(0)
-			timed, told, stop := limitOf(s).apply(t.Context(), "longer than %s", func(done uint64) { seen = done })
+			began := time.Now()
+			var seen atomic.Uint64
+			timed, told, stop := limitOf(s).apply(t.Context(), "longer than %s", func(done uint64) { seen.Store(done) })
 			defer stop()
 			if c.moves {
 				time.AfterFunc(time.Second, func() { told(7) })
 			}
 			<-timed.Done()
 			err := context.Cause(timed)
-			if took := time.Since(began).String(); took != c.want || !errors.Is(err, errStopped) || !strings.HasSuffix(err.Error(), "longer than "+c.want) || c.moves != (seen == 7) {
-				t.Errorf("%+v: after %s: %v, %d told", c, took, err, seen)
+			if took := time.Since(began).String(); took != c.want || !errors.Is(err, errStopped) || !strings.HasSuffix(err.Error(), "longer than "+c.want) || c.moves != (seen.Load() == 7) {
+				t.Errorf("%+v: after %s: %v, %d told", c, took, err, seen.Load())
 			}
 		})
 	}
