@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -188,7 +189,7 @@ func (c *Client) follow(ctx context.Context, o FollowOptions, once func(context.
 func (c *Client) stream(ctx context.Context, path string, f func(line []byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// A silent peer ends the exchange; each line winds the watchdog up again.
+	// A silent peer ends the exchange; what comes of it winds the watchdog up again.
 	watchdog := time.AfterFunc(silence, func() { cancel(ErrInterrupted) })
 	defer watchdog.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
@@ -204,7 +205,7 @@ func (c *Client) stream(ctx context.Context, path string, f func(line []byte) er
 	if resp.StatusCode != http.StatusOK {
 		return streamProblem(req, resp)
 	}
-	scan := bufio.NewScanner(resp.Body)
+	scan := bufio.NewScanner(heard{resp.Body, watchdog})
 	scan.Buffer(make([]byte, 0, 64<<10), maxLine)
 	scan.Split(wholeLines)
 	for scan.Scan() {
@@ -227,6 +228,20 @@ func (c *Client) stream(ctx context.Context, path string, f func(line []byte) er
 		return streamError(ctx, c.broke(req, err))
 	}
 	return errStreamEnd
+}
+
+// heard winds a watchdog up with each part that comes: a long line takes its time.
+type heard struct {
+	io.Reader
+	watchdog *time.Timer
+}
+
+func (h heard) Read(b []byte) (int, error) {
+	n, err := h.Reader.Read(b)
+	if n > 0 {
+		h.watchdog.Reset(silence)
+	}
+	return n, err
 }
 
 // wholeLines splits like bufio.ScanLines, and leaves out what a connection that
