@@ -50,9 +50,10 @@ func runChild(t *testing.T, test, env string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	// It computes, for seconds; beside others that go first it may have to wait.
+	ctx, cancel := context.WithTimeout(t.Context(), 16*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "-test.run=^"+test+"$", "-test.v", "-test.timeout=4m")
+	cmd := exec.CommandContext(ctx, exe, "-test.run=^"+test+"$", "-test.v", "-test.timeout=15m")
 	cmd.Env = append(os.Environ(), env+"=1")
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {

@@ -56,9 +56,16 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 		return false, err
 	}
 	r := &results{out: out}
-	var wg sync.WaitGroup
+	var first, wg sync.WaitGroup
 	for _, l := range all {
-		wg.Go(func() {
+		begins := &wg
+		if l.first {
+			begins = &first
+		}
+		begins.Go(func() {
+			if !l.first && l.nice < computes {
+				first.Wait()
+			}
 			for _, p := range l.parts {
 				began := time.Now()
 				r.part(ctx, p, command(l, p))
@@ -66,6 +73,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 			}
 		})
 	}
+	first.Wait()
 	wg.Wait()
 	return r.summary(*slowest), nil
 }

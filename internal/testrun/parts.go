@@ -17,13 +17,15 @@ type part struct {
 
 // lane is parts that run one after the other, beside those of other lanes.
 type lane struct {
-	nice  int // of its processes; below 0 only where this one may (root)
+	nice  int  // of its processes; below 0 only where this one may (root)
+	first bool // the others, but for those that compute, begin when it has ended
 	parts []part
 }
 
 // Niceness of lanes. Those that compute give way to those that wait, whose
 // daemons keep times. A guest is one emulated processor with daemons of its own
-// in it, which stand still when it does: it goes before all others.
+// in it, which stand still when it does; several take all that there is, so they
+// go first, and clusters wait for them.
 const (
 	computes = 10
 	guests   = -10
@@ -93,7 +95,7 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
 		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
-		{nice: guests, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
+		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
 			{name: "race", env: race, args: test(append([]string{"-race", "-skip=" + slowWithRace}, others...)...)},
 		}},

@@ -32,7 +32,7 @@ func TestJobsNemesis(t *testing.T) {
 	holder, _ := a.holder()
 	a.backlog(holder) // one job of many chunks beside the small ones
 	n := newNemesis(a)
-	for jobs, end := pick(20, 1000), time.Now().Add(pick(150*time.Second, time.Hour)); len(a.load.acknowledged()) < jobs; {
+	for jobs, end := pick(20, 1000), time.Now().Add(pick(6*time.Minute, time.Hour)); len(a.load.acknowledged()) < jobs; {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d jobs acknowledged, after %v", len(a.load.acknowledged()), jobs, n.did)
 		}

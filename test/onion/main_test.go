@@ -31,4 +31,4 @@ func sharedNetwork(t *testing.T) *tornet.Network {
 }
 
 // limit bounds every wait on the private network.
-const limit = time.Minute
+const limit = 2 * time.Minute
