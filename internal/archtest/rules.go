@@ -33,6 +33,7 @@ var pure = []string{
 	"onion/policy",
 	"present",
 	"publisher/descriptor",
+	"realtime/delta",
 	"scheduler/plan",
 	"scheduler/plan/eligible",
 	"scheduler/plan/fair",
