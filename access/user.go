@@ -15,37 +15,18 @@ import (
 	"github.com/skein-project/skein/cluster"
 )
 
-// Limits of users.
-const (
-	MaxUsers    = 10_000
-	MaxUserName = 48 // bytes: hosts pass on no more than 64 of a Principal
-	MaxKeys     = 8  // of one user
-	MaxUIDs     = 16 // of one user
-	maxKeyFile  = 4096
-)
+const maxKeyFile = 4096 // bytes
 
 // User is who may ask for something.
 type User struct {
 	Name     string
 	Role     Role
-	Keys     []ed25519.PublicKey // 0 to MaxKeys
+	Keys     []ed25519.PublicKey // 0 to cluster.MaxUserKeys
 	Disabled bool
 }
 
 // Principal is how jobs and events name a user.
-func (u User) Principal() string { return Principal(u.Name) }
-
-// Principal is how jobs and events name the user of this name.
-func Principal(name string) string { return "user:" + name }
-
-// CheckUserName checks the name of a user: 1 to MaxUserName of a-z, 0-9, '.',
-// '-' and '_'. No '@': behind it a Principal has the host where somebody asked.
-func CheckUserName(s string) error {
-	if s == "" || len(s) > MaxUserName || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
-		return fmt.Errorf("%.64q is not the name of a user: want 1-%d of a-z, 0-9, '.', '-' and '_'", s, MaxUserName)
-	}
-	return cluster.CheckPrincipal(Principal(s))
-}
+func (u User) Principal() string { return cluster.UserPrincipal(u.Name) }
 
 // keyIDBytes is how much of the hash is in a KeyID.
 const keyIDBytes = 16

@@ -50,7 +50,7 @@ type Log interface {
 // Scheduler carries out jobs while this host holds the lease.
 type Scheduler interface {
 	jobScheduler
-	groupSetter
+	setter
 	workerLister
 }
 

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"slices"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
@@ -14,13 +15,13 @@ import (
 type groups struct {
 	self   cluster.NodeID
 	log    fold
-	sched  groupSetter
+	sched  setter
 	remote *forward.Router
 }
 
-// groupSetter logs groups, on the holder.
-type groupSetter interface {
-	SetGroup(ctx context.Context, set event.GroupSet) error
+// setter logs what registers are to say, on the holder.
+type setter interface {
+	Set(ctx context.Context, b event.Register) error
 }
 
 // Groups implements status.JobControl.
@@ -46,5 +47,6 @@ func (g *groups) SetGroup(ctx context.Context, actor string, set event.GroupSet)
 // holder.
 func (g *groups) setGroup(ctx context.Context, by forward.Asker, set event.GroupSet) (forward.None, error) {
 	set.Actor = by.Actor
-	return forward.None{}, g.sched.SetGroup(ctx, set)
+	set.Members = slices.Compact(slices.Sorted(slices.Values(set.Members)))
+	return forward.None{}, g.sched.Set(ctx, set)
 }

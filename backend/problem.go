@@ -19,6 +19,9 @@ func ProblemOf(err error) *api.Problem {
 		return api.Errorf(api.CodeInvalidJob, "%v", err).
 			WithHint("%s. Or let it wait for a worker: --wait-for-worker, wait_for_worker", convert.WaitHint(none.Why))
 	}
+	if old, ok := errors.AsType[*scheduler.UnawareError](err); ok {
+		return api.Errorf(api.CodeConflict, "%v", old).WithHint("upgrade them, see `skein members -o wide`")
+	}
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -38,8 +41,8 @@ func ProblemOf(err error) *api.Problem {
 		return api.Errorf(api.CodeOverloaded, "%v", err).WithHint("make room on the holder's disk: `skein doctor` there")
 	case errors.Is(err, scheduler.ErrKeyReused):
 		return api.Errorf(api.CodeConflict, "%v", err).WithHint("choose another --key")
-	case errors.Is(err, scheduler.ErrManyGroups):
-		return api.Errorf(api.CodeConflict, "%v: at most %d", err, cluster.MaxGroups).WithHint("set a group without members to end it")
+	case errors.Is(err, scheduler.ErrMany):
+		return api.Errorf(api.CodeConflict, "%v", err).WithHint("set a group without members to end it")
 	case errors.Is(err, scheduler.ErrJobOver):
 		return api.Errorf(api.CodeConflict, "%v", err)
 	case errors.Is(err, scheduler.ErrUnknownJob):

@@ -76,3 +76,16 @@ func TestVoterConfig(t *testing.T) {
 		t.Error("a higher term does not supersede")
 	}
 }
+
+func TestCheckUserName(t *testing.T) {
+	for _, s := range []string{"ann", "ann.example.org", "a.b-c_d", strings.Repeat("a", MaxUserName)} {
+		if err := CheckUserName(s); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range []string{"", "Ann", "a b", "a:b", "ann@n2", "a\n", strings.Repeat("a", MaxUserName+1)} {
+		if CheckUserName(s) == nil {
+			t.Errorf("%.20q is a name", s)
+		}
+	}
+}

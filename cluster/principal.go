@@ -12,6 +12,11 @@ const (
 	MaxGroupName    = 64  // bytes
 	MaxGroupMembers = 10_000
 	MaxGroups       = 1024
+
+	MaxUserName = 48 // bytes: hosts pass on no more than 64 of a principal
+	MaxUsers    = 10_000
+	MaxUserKeys = 8  // of one user
+	MaxUserUIDs = 16 // of one user
 )
 
 // CheckSet checks a sorted list of names without duplicates; name is what
@@ -49,6 +54,18 @@ func CheckGroupName(s string) error {
 	}
 	return nil
 }
+
+// CheckUserName checks the name of a user: 1 to MaxUserName of a-z, 0-9, '.',
+// '-' and '_'. No '@': behind it a principal has the host where somebody asked.
+func CheckUserName(s string) error {
+	if s == "" || len(s) > MaxUserName || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" {
+		return fmt.Errorf("%.64q is not the name of a user: want 1-%d of a-z, 0-9, '.', '-' and '_'", s, MaxUserName)
+	}
+	return nil
+}
+
+// UserPrincipal is how jobs and events name the user of this name.
+func UserPrincipal(name string) string { return "user:" + name }
 
 // Printable reports whether s is 1 to most bytes of visible ASCII.
 func Printable(s string, most int) bool {

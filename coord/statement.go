@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/gossip"
 	"github.com/skein-project/skein/coord/health"
@@ -31,7 +32,7 @@ func (w *statement) heartbeat(p *peerState, now time.Duration, leaving bool) wir
 	st, local, own, self := w.elector.Status(), w.local(), w.log.newest(), &w.hosts.self
 	hb := wire.Heartbeat{
 		Role: w.role(leaving), LastPublish: local.LastPublish, IntroPoints: w.introPoints(local), Share: w.shares.Digest(),
-		Version: w.version, Profile: w.profile, Zone: self.Zone, Priority: self.Priority, Witness: self.Witness,
+		Version: w.version, Level: event.Level, Profile: w.profile, Zone: self.Zone, Priority: self.Priority, Witness: self.Witness,
 		Eligible: w.elector.Eligible() && !leaving, Leaving: leaving, Term: st.Term, Holder: st.Holder,
 		Abstains: st.Abstaining != "", Members: w.records.Digest(), Log: own.Digest, LogEvents: min(own.Events, wire.MaxNumber),
 		Slots: local.Slots, Busy: min(local.Busy, local.Slots), SentUS: uint64(now.Microseconds()),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/clocks"
 	"github.com/skein-project/skein/coord/share"
 	"github.com/skein-project/skein/coord/wire"
@@ -61,7 +62,9 @@ type MemberView struct {
 	Answered  bool          // it answered a heartbeat of this host
 	Role      cluster.Role  // holder, standby or witness, as the lease goes
 	Version   string
-	Profile   cluster.Profile
+	// Level says which kinds of event its program knows, see event.Level.
+	Level   uint32
+	Profile cluster.Profile
 	// Term and TermHolder are the lease as that host sees it.
 	Term       cluster.Term
 	TermHolder cluster.NodeID
@@ -109,6 +112,18 @@ type MemberView struct {
 	// Incompatible says why messages of that host are refused, empty if they
 	// are not.
 	Incompatible string
+}
+
+// Unaware lists the members that live and do not know events of a kind: none may be
+// written yet.
+func (v *View) Unaware(kind event.Kind) []cluster.NodeID {
+	var out []cluster.NodeID
+	for _, m := range v.Members {
+		if m.Heard && m.Health != cluster.Dead && m.Health != cluster.Left && m.Level < kind.Since() {
+			out = append(out, m.Node)
+		}
+	}
+	return out
 }
 
 // Member returns what is known of node.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/clocks"
 	"github.com/skein-project/skein/coord/election"
 	"github.com/skein-project/skein/coord/endpoint"
@@ -81,7 +82,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 	if m.Node == v.hosts.self.Node {
 		own := v.log.newest()
 		mv.Health, mv.LastHeard, mv.Heard, mv.CaughtUp = cluster.Alive, now, true, true
-		mv.Version, mv.Profile, mv.Term, mv.TermHolder = v.version, v.profile, st.Term, st.Holder
+		mv.Version, mv.Level, mv.Profile, mv.Term, mv.TermHolder = v.version, event.Level, v.profile, st.Term, st.Holder
 		mv.Publishing, mv.Abstains = v.elector.Authority().MayPublish(), st.Abstaining != ""
 		mv.Eligible, mv.LogEvents = v.elector.Eligible(), own.Events
 		mv.Share, mv.Backends = v.shares.Own()
@@ -110,7 +111,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 		mv.Skew = off // one second is how messages are rounded
 	}
 	mv.Synced = p.beatAt > 0 && p.beat.Members == wire.Digest(v.records.Digest())
-	mv.Version, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Profile, p.beat.Term, p.beat.Holder
+	mv.Version, mv.Level, mv.Profile, mv.Term, mv.TermHolder = p.beat.Version, p.beat.Level, p.beat.Profile, p.beat.Term, p.beat.Holder
 	mv.Publishing, mv.Abstains = p.core.Publishing, p.core.Abstains
 	mv.Eligible, mv.CaughtUp, mv.LogEvents = p.core.Eligible, p.core.CaughtUp, p.beat.LogEvents
 	if now-p.beatAt <= v.log.within {

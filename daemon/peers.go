@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/forward"
@@ -41,6 +42,9 @@ func (p *peers) lease() forward.Lease {
 	l := p.svc.View().Lease
 	return forward.Lease{Holder: l.Holder, Holding: l.Role == cluster.RoleHolder}
 }
+
+// unaware lists the members that live and do not know events of a kind.
+func (p *peers) unaware(kind event.Kind) []cluster.NodeID { return p.svc.View().Unaware(kind) }
 
 // checkHolder refuses a scheduler that contradicts the lease as this host sees
 // it. A holder that this host has not heard of yet is let in: the worker's own

@@ -249,6 +249,18 @@ var sentences = map[event.Kind]sayer{
 		}
 		return fmt.Sprintf("group %s has %s: %s%s", b.Group, count(len(b.Members), "member"), list(b.Members), by(b.Actor))
 	}),
+	event.KindUserSet: of(func(_ cluster.NodeID, b event.UserSet) string {
+		if b.Disabled {
+			return fmt.Sprintf("user %s is disabled%s", b.Name, by(b.Actor))
+		}
+		return fmt.Sprintf("user %s is %s, with %s%s", b.Name, b.Role, count(len(b.Keys), "key"), by(b.Actor))
+	}),
+	event.KindHostOwnerSet: of(func(_ cluster.NodeID, b event.HostOwnerSet) string {
+		if b.Owner == "" {
+			return fmt.Sprintf("%s is nobody's in particular%s", b.Node, by(b.Actor))
+		}
+		return fmt.Sprintf("%s is the host of %s%s", b.Node, b.Owner, by(b.Actor))
+	}),
 	event.KindChunksAssigned: of(func(_ cluster.NodeID, b event.ChunksAssigned) string {
 		chunks := make(map[cluster.NodeID][]job.Span)
 		for _, a := range b.Assignments {

@@ -63,6 +63,8 @@ func TestSentenceVariants(t *testing.T) {
 		"voters wanted: n1, mode quorum, forced: n2, n3 left behind, by uid:0@n1":  {event.KindVotersSet, event.VotersSet{Voters: []cluster.NodeID{"n1"}, Mode: cluster.ModeQuorum, Forced: true, Previous: []cluster.NodeID{"n2", "n3"}, Actor: "uid:0@n1"}},
 		"7 jobs forgotten: a, b, c, d, e and 2 more":                               {event.KindJobsForgotten, event.JobsForgotten{Jobs: []job.ID{"a", "b", "c", "d", "e", "f", "g"}}},
 		"group render is no more, by uid:0@n1":                                     {event.KindGroupSet, event.GroupSet{Group: "render", Actor: "uid:0@n1"}},
+		"user ann is disabled, by uid:0@n1":                                        {event.KindUserSet, event.UserSet{Name: "ann", Role: "viewer", Disabled: true, Actor: "uid:0@n1"}},
+		"n4 is nobody's in particular, by uid:0@n1":                                {event.KindHostOwnerSet, event.HostOwnerSet{Node: "n4", Actor: "uid:0@n1"}},
 		"job j is to end: deadline":                                                {event.KindJobStopped, event.JobStopped{Job: "j", Cause: "deadline"}},
 		"service 127.0.0.1:80 on n1 is healthy again":                              {event.KindOnionTarget, event.OnionTarget{Target: "127.0.0.1:80", Healthy: true}},
 		"disk of n1: room for the log is out":                                      {event.KindHostDisk, event.HostDisk{State: "out", Free: -1}},

@@ -2,8 +2,12 @@ package scheduler
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 )
 
@@ -26,8 +30,8 @@ var (
 	ErrKeyReused = errors.New("key was used for a different job")
 	// ErrNoWorker says that no worker may ever run the job, see NoWorkerError.
 	ErrNoWorker = errors.New("no worker can run it")
-	// ErrManyGroups says that there are as many groups as there may be.
-	ErrManyGroups = errors.New("too many groups")
+	// ErrMany says that there are as many groups, or users, as there may be.
+	ErrMany = errors.New("too many")
 	// ErrUnknownJob says that no job has this id.
 	ErrUnknownJob = errors.New("unknown job")
 	// ErrJobOver says that the job has ended already.
@@ -53,3 +57,31 @@ func (e *NoWorkerError) Error() string { return ErrNoWorker.Error() + ": " + e.W
 
 // Unwrap returns ErrNoWorker.
 func (e *NoWorkerError) Unwrap() error { return ErrNoWorker }
+
+// UnawareError says that members which live run a program that does not know events of
+// this kind: none is written before they do.
+type UnawareError struct {
+	Kind  event.Kind
+	Nodes []cluster.NodeID
+}
+
+// Error implements error.
+func (e *UnawareError) Error() string {
+	return fmt.Sprintf("the skein of %s is too old for %s", names(e.Nodes), e.Kind)
+}
+
+// names lists the first hosts.
+func names(list []cluster.NodeID) string {
+	const most = 5
+	var b strings.Builder
+	for i, n := range list[:min(most, len(list))] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(n))
+	}
+	if more := len(list) - most; more > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
+}

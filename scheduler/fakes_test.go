@@ -421,6 +421,7 @@ type rig struct {
 	workers map[cluster.NodeID]*fakeWorker
 	mayAct  func(cluster.Term) bool
 	start   time.Time
+	unaware []cluster.NodeID // of any kind
 }
 
 func newRig(t *testing.T, log *memLog, workers ...*fakeWorker) *rig {
@@ -439,6 +440,7 @@ func newRig(t *testing.T, log *memLog, workers ...*fakeWorker) *rig {
 		Self: workers[0].node, Log: log, MayAct: func(term cluster.Term) bool { return r.mayAct(term) },
 		Dial: func(_ context.Context, to cluster.NodeID) (net.Conn, error) { return r.workers[to].dial() },
 		Now:  func() time.Duration { return time.Since(r.start) }, Logger: zerolog.Nop(), Registerer: r.reg,
+		Unaware: func(event.Kind) []cluster.NodeID { return r.unaware },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"fmt"
+
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
@@ -30,21 +32,43 @@ func (t *term) learnGroups() {
 	}
 }
 
-// setGroup logs who belongs to a group, unless the log says so already.
-func (t *term) setGroup(b event.GroupSet) error {
-	known, groups := false, 0
-	t.o.Log.View(func(st *state.State) {
-		groups = len(st.Groups())
-		_, known = st.Group(b.Group)
-	})
-	if !known && len(b.Members) > 0 && groups >= cluster.MaxGroups {
-		return ErrManyGroups
+// set logs what a register is to say.
+func (t *term) set(b event.Register) error {
+	if who := t.o.Unaware(b.Kind()); len(who) > 0 {
+		return &UnawareError{Kind: b.Kind(), Nodes: who}
+	}
+	if err := t.fits(b); err != nil {
+		return err
 	}
 	if t.lookForRoom(); t.held {
 		return ErrNoRoom
 	}
-	t.batch.add(event.Draft{Term: t.id, Kind: event.KindGroupSet, Body: b})
-	t.step(step.GroupChanged{Group: b.Group, Members: b.Members})
+	t.batch.add(event.Draft{Term: t.id, Kind: b.Kind(), Body: b})
+	if g, ok := b.(event.GroupSet); ok {
+		t.step(step.GroupChanged{Group: g.Group, Members: g.Members})
+	}
+	return nil
+}
+
+// fits refuses one register more than there may be.
+func (t *term) fits(b event.Register) error {
+	known, count, most := false, 0, 0
+	t.o.Log.View(func(st *state.State) {
+		switch b := b.(type) {
+		case event.GroupSet:
+			_, known = st.Group(b.Group)
+			known = known || len(b.Members) == 0
+			count, most = len(st.Groups()), cluster.MaxGroups
+		case event.UserSet:
+			_, known = st.User(b.Name)
+			count, most = len(st.Users().All), cluster.MaxUsers
+		default:
+			known = true // one for each member
+		}
+	})
+	if !known && count >= most {
+		return fmt.Errorf("%w: at most %d", ErrMany, most)
+	}
 	return nil
 }
 

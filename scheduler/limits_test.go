@@ -170,7 +170,7 @@ func TestLanes(t *testing.T) {
 		{stop: &event.JobStopped{}}: laneControl,
 		{quiesce: true}:             laneControl,
 		{submit: &submission{}}:     laneDispatch,
-		{group: &event.GroupSet{}}:  laneDispatch,
+		{set: event.GroupSet{}}:     laneDispatch,
 	} {
 		if got := r.lane(); got != want {
 			t.Errorf("%+v is in lane %s, want %s", r, got, want)

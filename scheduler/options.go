@@ -54,6 +54,8 @@ type Options struct {
 	// per second, 0: it cannot tell. It is asked about work that was not measured yet,
 	// if this host's worker may run the job. May be nil.
 	Trial func(ctx context.Context, spec job.Spec) float64
+	// Unaware lists the members that live and do not know events of a kind. May be nil.
+	Unaware func(event.Kind) []cluster.NodeID
 	// Tick is how often deadlines are looked at while there are any; default 100 ms.
 	Tick time.Duration
 
@@ -64,6 +66,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Tick == 0 {
 		o.Tick = 100 * time.Millisecond
+	}
+	if o.Unaware == nil {
+		o.Unaware = func(event.Kind) []cluster.NodeID { return nil }
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -23,7 +22,7 @@ const (
 type request struct {
 	submit  *submission
 	stop    *event.JobStopped
-	group   *event.GroupSet
+	set     event.Register
 	release *step.JobReleased
 	quiesce bool
 	reply   chan reply // capacity 1
@@ -174,23 +173,21 @@ func (s *Scheduler) Release(ctx context.Context, id job.ID, actor string) (chunk
 	return a.chunks, nil
 }
 
-// SetGroup says who belongs to a group, and answers when that is stable. Errors
-// wrap job.ErrSpec, ErrManyGroups, ErrNoRoom, ErrNotHolder, ErrBusy or
-// ErrUnknownOutcome; then it may be repeated.
-func (s *Scheduler) SetGroup(ctx context.Context, b event.GroupSet) error {
-	b.Members = slices.Compact(slices.Sorted(slices.Values(b.Members)))
-	b.Actor = b.Actor[:min(len(b.Actor), maxOwner)]
+// Set logs what a register is to say: a group, a user, whose a host is. It answers
+// when that is stable. Errors wrap job.ErrSpec, ErrMany, *UnawareError, ErrNoRoom,
+// ErrNotHolder, ErrBusy or ErrUnknownOutcome; then it may be repeated.
+func (s *Scheduler) Set(ctx context.Context, b event.Register) error {
 	err := b.Check()
 	if err != nil {
 		err = fmt.Errorf("%w: %w", job.ErrSpec, err)
 	} else {
 		var a reply
-		if a, err = s.ask(ctx, request{group: &b}); err == nil {
+		if a, err = s.ask(ctx, request{set: b}); err == nil {
 			_, err = s.settle(ctx, a.seq)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("set group %.64q: %w", b.Group, err)
+		return fmt.Errorf("set %s: %w", b.Subject(), err)
 	}
 	return nil
 }

@@ -507,8 +507,8 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 		if sub, err := r.s.Submit(t.Context(), testSpec("k", 100), "uid:1", WaitLocal, false); err != nil || sub.Created {
 			t.Errorf("submit of a known job: %v", err)
 		}
-		group := event.GroupSet{Group: "g", Members: []string{"b", "a", "b"}, Actor: "uid:0@n1"}
-		if err := r.s.SetGroup(t.Context(), group); !errors.Is(err, ErrNoRoom) {
+		group := event.GroupSet{Group: "g", Members: []string{"a", "b"}, Actor: "uid:0@n1"}
+		if err := r.s.Set(t.Context(), group); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("group in a full log: %v, want ErrNoRoom", err)
 		}
 		if err := r.s.Stop(t.Context(), other, "uid:1", ""); err != nil {
@@ -525,7 +525,7 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 			t.Errorf("jobs are %s and %s", r.job(other).State, r.job(id).State)
 		}
 		setFull(false)
-		if err := r.s.SetGroup(t.Context(), group); err != nil {
+		if err := r.s.Set(t.Context(), group); err != nil {
 			t.Errorf("group: %v", err)
 		}
 		r.log.View(func(st *state.State) {
@@ -533,7 +533,22 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 				t.Errorf("group %+v", g)
 			}
 		})
-		if err := r.s.SetGroup(t.Context(), event.GroupSet{Group: "G"}); !errors.Is(err, job.ErrSpec) {
+		ann := event.UserSet{Name: "ann", Role: "viewer", Actor: "uid:0@n1"}
+		for _, b := range []event.Register{ann, event.HostOwnerSet{Node: "n2", Owner: "user:ann"}} {
+			if err := r.s.Set(t.Context(), b); err != nil {
+				t.Error(err)
+			}
+		}
+		r.log.View(func(st *state.State) {
+			if u, ok := st.User("ann"); !ok || u.Role != "viewer" || st.Owner("n2") != "user:ann" {
+				t.Errorf("user %+v, owner %q", u, st.Owner("n2"))
+			}
+		})
+		r.unaware = []cluster.NodeID{"n3"}
+		if old, ok := errors.AsType[*UnawareError](r.s.Set(t.Context(), ann)); !ok || old.Error() != "the skein of n3 is too old for user_set" {
+			t.Errorf("a user while n3 is too old: %v", old)
+		}
+		if err := r.s.Set(t.Context(), event.GroupSet{Group: "G"}); !errors.Is(err, job.ErrSpec) {
 			t.Errorf("group with a bad name: %v", err)
 		}
 		r.submit("l", 5)

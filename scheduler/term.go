@@ -316,8 +316,8 @@ func (t *term) request(r request) {
 	case r.submit != nil:
 		created, spec, err := t.submit(*r.submit)
 		answer(reply{created: created, spec: spec, err: err})
-	case r.group != nil:
-		answer(reply{err: t.setGroup(*r.group)})
+	case r.set != nil:
+		answer(reply{err: t.set(r.set)})
 	case r.release != nil:
 		n, err := t.release(*r.release)
 		answer(reply{chunks: n, err: err})

@@ -1,6 +1,12 @@
 package event
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
@@ -277,6 +283,15 @@ type JobsForgotten struct {
 	Jobs []job.ID `json:"jobs"` // their ids
 }
 
+// Register is the body of an event that says how something is, whatever was said of
+// it before.
+type Register interface {
+	Kind() Kind
+	// Subject names what it is about, for people.
+	Subject() string
+	Check() error
+}
+
 // GroupSet says who belongs to a group; the latest event decides.
 type GroupSet struct {
 	Group   string   `json:"group"`             // its name
@@ -284,12 +299,87 @@ type GroupSet struct {
 	Actor   string   `json:"actor"`             // who asked, "uid:0@n1"
 }
 
+// Kind implements Register.
+func (GroupSet) Kind() Kind { return KindGroupSet }
+
+// Subject implements Register.
+func (b GroupSet) Subject() string { return fmt.Sprintf("group %.64q", b.Group) }
+
 // Check reports the first reason why a group cannot be as b says.
 func (b GroupSet) Check() error {
 	if err := cluster.CheckGroupName(b.Group); err != nil {
 		return err
 	}
 	return cluster.CheckSet("members", b.Members, cluster.MaxGroupMembers, func(m string) bool { return cluster.CheckPrincipal(m) == nil })
+}
+
+// UserSet says who a user is; the latest event decides.
+type UserSet struct {
+	Name string   `json:"name"`           // of the user, who owns jobs as "user:NAME"
+	Keys [][]byte `json:"keys,omitempty"` // Ed25519 keys, all of them, sorted, at most 8; none: no request is this user's
+	UIDs []uint64 `json:"uids,omitempty"` // on the socket of any host these are this user, sorted, at most 16
+	Role string   `json:"role"`           // viewer, submitter or operator
+	// Disabled users may do nothing.
+	Disabled bool   `json:"disabled,omitempty"`
+	Actor    string `json:"actor"` // who asked, "uid:0@n1"
+}
+
+// Kind implements Register.
+func (UserSet) Kind() Kind { return KindUserSet }
+
+// Subject implements Register.
+func (b UserSet) Subject() string { return fmt.Sprintf("user %.64q", b.Name) }
+
+// Check reports the first reason why a user cannot be as b says.
+func (b UserSet) Check() error {
+	if err := cluster.CheckUserName(b.Name); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"viewer", "submitter", "operator"}, b.Role) {
+		return fmt.Errorf("%.32q is not a role: want viewer, submitter, operator", b.Role)
+	}
+	if len(b.Keys) > cluster.MaxUserKeys || len(b.UIDs) > cluster.MaxUserUIDs {
+		return fmt.Errorf("%d keys and %d uids, at most %d and %d are allowed", len(b.Keys), len(b.UIDs), cluster.MaxUserKeys, cluster.MaxUserUIDs)
+	}
+	for i, k := range b.Keys {
+		switch {
+		case len(k) != 32:
+			return fmt.Errorf("key of %d bytes, want 32", len(k))
+		case i > 0 && bytes.Compare(b.Keys[i-1], k) >= 0:
+			return errors.New("keys: out of order or there twice")
+		}
+	}
+	for i, uid := range b.UIDs {
+		if uid > math.MaxUint32 || i > 0 && b.UIDs[i-1] >= uid {
+			return fmt.Errorf("uids: %d is none, out of order or there twice", uid)
+		}
+	}
+	return nil
+}
+
+// HostOwnerSet says whose a host is; the latest event decides. It is never the host's
+// own word: who owns a host is given the owner's private jobs.
+type HostOwnerSet struct {
+	Node  cluster.NodeID `json:"node"`            // the host
+	Owner string         `json:"owner,omitempty"` // "user:ann"; none: nobody's in particular
+	Actor string         `json:"actor"`           // who asked, "uid:0@n1"
+}
+
+// Kind implements Register.
+func (HostOwnerSet) Kind() Kind { return KindHostOwnerSet }
+
+// Subject implements Register.
+func (b HostOwnerSet) Subject() string { return fmt.Sprintf("owner of %.64q", string(b.Node)) }
+
+// Check reports the first reason why a host's owner cannot be as b says.
+func (b HostOwnerSet) Check() error {
+	if _, err := cluster.ParseNodeID(string(b.Node)); err != nil {
+		return err
+	}
+	if b.Owner == "" {
+		return nil
+	}
+	return cluster.CheckPrincipal(b.Owner)
 }
 
 // ChunksAssigned is one batch of assignments of a job.

@@ -129,6 +129,8 @@ const (
 	KindJobDone        Kind = "job_done"           // JobDone, authority
 	KindJobsForgotten  Kind = "jobs_forgotten"     // JobsForgotten, authority
 	KindGroupSet       Kind = "group_set"          // GroupSet, authority
+	KindUserSet        Kind = "user_set"           // UserSet, authority
+	KindHostOwnerSet   Kind = "host_owner_set"     // HostOwnerSet, authority
 	KindChunksAssigned Kind = "chunks_assigned"    // ChunksAssigned, authority
 	KindChunkFailed    Kind = "chunk_failed"       // ChunkFailed, authority
 	KindChunkReclaimed Kind = "chunk_reclaimed"    // ChunkReclaimed, authority
@@ -155,6 +157,9 @@ func (k Kind) Known() bool {
 	_, known := classes[k]
 	return known
 }
+
+// Since is the Level from which on programs know k; 0: all of them do.
+func (k Kind) Since() uint32 { return since[k] }
 
 // Draft is an event before the log gives it its place in the chain.
 type Draft struct {

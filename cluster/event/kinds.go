@@ -1,6 +1,8 @@
 package event
 
 import (
+	"bytes"
+
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
@@ -34,6 +36,10 @@ type KindInfo struct {
 	Body any
 }
 
+// Level counts the sets of kinds that programs have known. Hosts tell each other
+// theirs: nobody writes a kind that a member which lives would not understand.
+const Level = 1
+
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
 	m := map[Kind]Class{}
@@ -42,6 +48,10 @@ var classes = func() map[Kind]Class {
 	}
 	return m
 }()
+
+// since lists the kinds that not every program knows, with the Level from which on
+// they do.
+var since = map[Kind]uint32{KindUserSet: 1, KindHostOwnerSet: 1}
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -58,6 +68,7 @@ func Kinds() []Kind {
 // in which docs/events.md, which is generated from it, explains them.
 func KindTable() []KindInfo {
 	key := []byte{0x3f, 0x01, 0x9a, 0x77}
+	user := bytes.Repeat(key, 8)
 	const onion = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion"
 	return []KindInfo{
 		{KindHostStarted, Fact | Essential | Compact, "every host", "a daemon started", HostStarted{Version: "1.4.0", Boot: 1767225600}},
@@ -190,6 +201,14 @@ func KindTable() []KindInfo {
 		{
 			KindGroupSet, Authority, "the holder", "somebody said who belongs to a group",
 			GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@n1"},
+		},
+		{
+			KindUserSet, Authority, "the holder", "an operator said who a user is, what the user may do, and by which keys the user is known",
+			UserSet{Name: "ann", Keys: [][]byte{user}, UIDs: []uint64{1000}, Role: "submitter", Actor: "uid:0@n1"},
+		},
+		{
+			KindHostOwnerSet, Authority, "the holder", "an operator, or the invite with which it joined, said whose host it is",
+			HostOwnerSet{Node: "n4", Owner: "user:ann", Actor: "uid:0@n1"},
 		},
 		{KindChunksAssigned, Authority | Compact, "the holder", "attempts were handed to workers", ChunksAssigned{
 			Job: "j2kq6", Assignments: []job.Attempt{{Chunk: 3, Number: 1, Worker: "n2"}},

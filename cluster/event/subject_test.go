@@ -43,7 +43,7 @@ func TestSubject(t *testing.T) {
 		{Subject{User: "uid:100"}, nil},
 		{Subject{Member: "n4"}, []Kind{
 			KindIncarnation, KindMemberJoined, KindMemberRenewed, KindMemberRekeyed, KindMemberHealth, KindMemberLeft, KindMemberRemoved,
-			KindMemberConflict, KindDuplicate, KindEquivocation, KindChainAhead,
+			KindMemberConflict, KindDuplicate, KindEquivocation, KindChainAhead, KindHostOwnerSet,
 		}},
 		{Subject{Member: "fork"}, nil},
 	} {

@@ -101,7 +101,9 @@ type Heartbeat struct {
 	// Share is ShareDigest of the sender's share of the onion addresses.
 	Share Digest `json:"intro,omitzero"`
 
-	Version  string          `json:"version"` // of the program
+	Version string `json:"version"` // of the program
+	// Level says which kinds of event the sender knows, see event.Level.
+	Level    uint32          `json:"level,omitempty"`
 	Profile  cluster.Profile `json:"profile"`
 	Zone     string          `json:"zone,omitempty"`
 	Priority uint32          `json:"priority"`

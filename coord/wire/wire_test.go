@@ -354,7 +354,7 @@ func TestHeartbeatSizes(t *testing.T) {
 	big := PeerHint{Node: "abcdefghijklmnop", WGPub: WGKey{0xff}, Endpoint: netip.MustParseAddrPort("255.255.255.255:65535"), TunnelIP: netip.MustParseAddr("10.255.255.255")}
 	hb := Heartbeat{
 		Role: cluster.RolePublisher, LastPublish: &published, KnownPeers: []PeerHint{big, big, big}, IntroPoints: 20,
-		Version: "10.20.30", Profile: cluster.ProfileClassic, Zone: "datacenter-frankfurt", Priority: 1 << 31, Eligible: true, Term: 1 << 40, Holder: n32,
+		Version: "10.20.30", Level: 100, Profile: cluster.ProfileClassic, Zone: "datacenter-frankfurt", Priority: 1 << 31, Eligible: true, Term: 1 << 40, Holder: n32,
 		Slots: 512, Busy: 512, SentUS: 1 << 45, EchoUS: 1 << 45, HeldUS: 1 << 21,
 	}
 	raw, err := Seal(testKey(1), h, hb)

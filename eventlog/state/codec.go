@@ -10,8 +10,31 @@ import (
 	"github.com/skein-project/skein/eventlog/state/canon"
 )
 
-// magic begins the encoding of a State; its last byte is the version.
-const magic = "skstate\x03"
+// format is a version of the canonical bytes.
+type format struct{ magic, hash string }
+
+// What begins the encoding of a State, its last byte being the version, and what
+// begins the bytes that Hash is over. A State without users and owners is written
+// as before there were any: programs of both versions agree on it, and nobody
+// makes a user before all members that live know what one is.
+var (
+	format3 = format{magic: "skstate\x03", hash: "state3"}
+	format4 = format{magic: "skstate\x04", hash: "state4"}
+)
+
+// format is the version in which s is written.
+func (s *State) format() format {
+	if len(s.users.set) == 0 && len(s.owners) == 0 {
+		return format3
+	}
+	return format4
+}
+
+// versions are those that Decode reads, by their magic.
+var versions = map[string]format{format3.magic: format3, format4.magic: format4}
+
+// magicLen is the length of every magic.
+const magicLen = len("skstate\x03")
 
 // MaxEncoded is the longest encoding that Decode reads, in bytes.
 const MaxEncoded = 1 << 30
@@ -26,7 +49,7 @@ var ErrEncoding = canon.ErrEncoding
 // wherever the same events were applied, whatever their order, so also for a
 // State that began with a snapshot. A stale State has none.
 //
-// They are magic, the length of the meaning in eight bytes, the meaning, whose
+// They are a magic, the length of the meaning in eight bytes, the meaning, whose
 // hash Hash is, and what is needed to go on: positions, fences, and the events
 // that wait for a submission. A fence of a lower term than settled says is not
 // among them, nor are submissions that lost: both follow from the rest.
@@ -34,7 +57,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	if s.stale {
 		return dst, ErrStale
 	}
-	dst = append(dst, magic...)
+	dst = append(dst, s.format().magic...)
 	at := len(dst)
 	w := canon.NewWriter(append(dst, make([]byte, 8)...))
 	s.writeMeaning(w)
@@ -45,13 +68,13 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return w.Written(), nil
 }
 
-// Hash is the SHA-256 of "state3" and the meaning of the State in canonical
+// Hash is the SHA-256 of "state3" or "state4" and the meaning of the State in canonical
 // bytes: equal on every host that applied the same events, whatever their
 // order, and different when a job, a term, a member, an action or the voters
 // differ. Positions of sources are not part of it: an event without effect
 // leaves it unchanged.
 func (s *State) Hash() cluster.Hash {
-	w := canon.NewHasher("state3")
+	w := canon.NewHasher(s.format().hash)
 	s.writeMeaning(w)
 	return w.Sum()
 }
@@ -65,10 +88,14 @@ func Decode(b []byte) (*State, error) {
 	if len(b) > MaxEncoded {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrEncoding, len(b), MaxEncoded)
 	}
-	if len(b) < len(magic)+8 || string(b[:len(magic)]) != magic {
+	if len(b) < magicLen+8 {
+		return nil, fmt.Errorf("%w: cut short", ErrEncoding)
+	}
+	version, ok := versions[string(b[:magicLen])]
+	if !ok {
 		return nil, fmt.Errorf("%w: unknown version", ErrEncoding)
 	}
-	r := canon.NewReader(b[len(magic):])
+	r := canon.NewReader(b[magicLen:])
 	meaning := r.Bytes(r.Fixed())
 	rest := r.Rest()
 	if !r.OK() {
@@ -76,7 +103,7 @@ func Decode(b []byte) (*State, error) {
 	}
 	s := New()
 	r = canon.NewReader(meaning)
-	s.readMeaning(r)
+	s.readMeaning(r, version)
 	r.Check(r.Len() == 0, "length")
 	if !r.OK() {
 		return nil, r.Err()
@@ -104,15 +131,23 @@ func (s *State) writeMeaning(w *canon.Writer) {
 	s.writeForks(w)
 	s.groups.write(w)
 	s.onions.write(w)
+	if s.format() == format4 {
+		s.users.write(w)
+		s.owners.write(w)
+	}
 	s.jobs.Write(w)
 }
 
-func (s *State) readMeaning(r *canon.Reader) {
+func (s *State) readMeaning(r *canon.Reader, version format) {
 	s.hosts.read(r)
 	s.leaseHistory.read(r)
 	s.readForks(r)
 	s.groups.read(r)
 	s.onions.read(r)
+	if version == format4 {
+		s.users.read(r)
+		s.owners.read(r)
+	}
 	s.jobs.Read(r)
 }
 

@@ -44,9 +44,14 @@ func encoded(t testing.TB, s *State) []byte {
 	return b
 }
 
+// example3 is example without what version 3 did not know.
+func example3() *State { return exampleOf(false) }
+
 // example has something in every table: all kinds of event, a fence that is
 // not settled, and an event that waits for its submission.
-func example() *State {
+func example() *State { return exampleOf(true) }
+
+func exampleOf(users bool) *State {
 	a, b := newChain("a"), newChain("b")
 	a.add(1, 0, event.KindHostStarted, event.HostStarted{Version: "1.4.0", Boot: 3})
 	a.begin(2, 1, true)
@@ -80,6 +85,12 @@ func example() *State {
 	}})
 	a.add(13, 2, event.KindJobsForgotten, event.JobsForgotten{Jobs: []job.ID{"j4"}})
 	a.add(13, 2, event.KindGroupSet, event.GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@a"})
+	if users {
+		a.add(13, 2, event.KindUserSet, event.UserSet{Name: "ann", Role: "submitter", Keys: [][]byte{bytes.Repeat([]byte{3}, 32)}, UIDs: []uint64{7, 1000}, Actor: "uid:0@a"})
+		a.add(13, 2, event.KindUserSet, event.UserSet{Name: "bob", Role: "viewer", Disabled: true, Actor: "uid:0@a"})
+		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "b", Owner: "user:ann", Actor: "uid:0@a"})
+		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "c", Actor: "uid:0@a"})
+	}
 	a.add(13, 0, event.KindOnionSet, onionOf(1, 3, event.OnionClient{Name: "ann", Key: make([]byte, 32)}))
 	a.accept(14, 2, "j3", 0, 1, result(10, 1)) // nobody submitted it
 	a.add(15, 0, event.KindMemberJoined, event.MemberJoined{Node: "b", IDPub: []byte{1, 2}, IP4: "10.77.0.2", Invite: "i1"})
@@ -110,8 +121,34 @@ func example() *State {
 // TestGoldenBytes holds the bytes of a state against those of the day when the
 // format was made: other bytes need another version.
 func TestGoldenBytes(t *testing.T) {
-	b := encoded(t, example())
-	path := filepath.Join("testdata", "state3.bin")
+	golden(t, "state3.bin", format3, example3())
+	s := golden(t, "state4.bin", format4, example())
+	u, ok := s.User("ann")
+	if all := s.Users(); !ok || len(all.All) != 2 || u.Role != "submitter" || len(u.Keys) != 1 || !slices.Equal(u.UIDs, []uint64{7, 1000}) || s.Users() != all {
+		t.Errorf("user %+v of %+v", u, all)
+	}
+	if own := s.Owners(); len(own) != 1 || own[0].Node != "b" || s.Owner("b") != "user:ann" || s.Owner("c") != "" || s.Owner("x") != "" {
+		t.Errorf("owners %+v", own)
+	}
+	d, err := Decode(encoded(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, ok := d.User("ann"); !ok || !reflect.DeepEqual(again, u) {
+		t.Errorf("decoded %+v, was %+v", again, u)
+	}
+	// No users in the bytes of version 4 is another encoding of version 3.
+	b := encoded(t, New())
+	b = append([]byte(format4.magic), b[magicLen:]...)
+	if _, err := Decode(b); !errors.Is(err, ErrEncoding) {
+		t.Errorf("version 4 of a state without users: %v", err)
+	}
+}
+
+func golden(t *testing.T, name string, version format, from *State) *State {
+	t.Helper()
+	b := encoded(t, from)
+	path := filepath.Join("testdata", name)
 	if _, err := os.Stat(path); os.Getenv("SKEIN_UPDATE") == "1" && errors.Is(err, fs.ErrNotExist) {
 		// A file that is there is never replaced: other bytes are another version.
 		if err := os.WriteFile(path, b, 0o644); err != nil {
@@ -130,9 +167,9 @@ func TestGoldenBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest := want[len(magic)+8:]
-	meaning := rest[:binary.BigEndian.Uint64(want[len(magic):])]
-	if got := s.Hash(); got != sha256.Sum256(append([]byte("state3"), meaning...)) {
+	rest := want[magicLen+8:]
+	meaning := rest[:binary.BigEndian.Uint64(want[magicLen:])]
+	if got := s.Hash(); got != sha256.Sum256(append([]byte(version.hash), meaning...)) {
 		t.Errorf("hash %s is not that of the meaning", got)
 	}
 	m := s.Members()
@@ -152,6 +189,7 @@ func TestGoldenBytes(t *testing.T) {
 	if last, _ := s.LastTerm(); last.Term != 3 || s.Terms()[1].Reason != "maintenance" || !s.Terms()[0].Split {
 		t.Errorf("terms %+v", s.Terms())
 	}
+	return s
 }
 
 // TestDecodeRefuses changes every byte of an encoding, and cuts it off at every
@@ -188,6 +226,7 @@ func TestDecodeRefuses(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, New()))
 	f.Add(encoded(f, example()))
+	f.Add(encoded(f, example3()))
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		s, _ := fold(rng, history(rng)...)
@@ -254,7 +293,8 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3, reflect.TypeFor[release](): 4, reflect.TypeFor[leaseHistory](): 4,
 		reflect.TypeFor[cluster.VoterConfig](): 11, reflect.TypeFor[group](): 2, reflect.TypeFor[onion](): 4, reflect.TypeFor[event.OnionClient](): 2,
 		reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3, reflect.TypeFor[fences](): 5, reflect.TypeFor[chains](): 5,
-		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 10,
+		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 12,
+		reflect.TypeFor[users](): 2 /* with list, which follows from set */, reflect.TypeFor[event.UserSet](): 6, reflect.TypeFor[owner](): 2,
 	} {
 		if typ.NumField() != want {
 			t.Errorf("%s has %d fields, the encoding knows %d", typ, typ.NumField(), want)

@@ -2,7 +2,7 @@
 // together mean. It is pure; a State belongs to one caller at a time.
 //
 // A State hands each event to the part that it is about: chains, which says what
-// counts, leaseHistory, hosts, groups, onions, and package jobs. Each part folds
+// counts, leaseHistory, hosts, groups, onions, users, owners, and package jobs. Each part folds
 // its events, writes and reads its canonical bytes (package canon), and answers
 // what readers ask of it.
 //

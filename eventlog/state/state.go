@@ -20,6 +20,8 @@ type State struct {
 	hosts
 	groups
 	onions
+	users
+	owners
 	jobs *jobs.Fold
 	bodies
 
@@ -32,6 +34,7 @@ type State struct {
 func New() *State {
 	return &State{
 		chains: newChains(), leaseHistory: newLeaseHistory(), hosts: newHosts(), groups: make(groups), onions: make(onions),
+		users: newUsers(), owners: make(owners),
 		jobs: jobs.New(),
 	}
 }
@@ -40,7 +43,7 @@ func New() *State {
 func (s *State) Clone() *State {
 	return &State{
 		chains: s.chains.clone(), leaseHistory: s.leaseHistory.clone(), hosts: s.hosts.clone(),
-		groups: maps.Clone(s.groups), onions: maps.Clone(s.onions), jobs: s.jobs.Clone(),
+		groups: maps.Clone(s.groups), onions: maps.Clone(s.onions), users: s.users.clone(), owners: maps.Clone(s.owners), jobs: s.jobs.Clone(),
 		bodies:  bodies{malformed: s.malformed},
 		applied: s.applied, void: s.void, stale: s.stale,
 	}
@@ -192,6 +195,16 @@ func (s *State) applyAuthority(src *source, e *event.Event) (rebuild bool) {
 	case event.KindGroupSet:
 		if b, ok := read[event.GroupSet](&s.bodies, e); ok {
 			s.note(s.groups.set(e, b))
+		}
+		return false
+	case event.KindUserSet:
+		if b, ok := read[event.UserSet](&s.bodies, e); ok {
+			s.note(s.setUser(e, b))
+		}
+		return false
+	case event.KindHostOwnerSet:
+		if b, ok := read[event.HostOwnerSet](&s.bodies, e); ok {
+			s.note(s.setOwner(e, b))
 		}
 		return false
 	}

@@ -143,7 +143,7 @@ func history(rng *rand.Rand) []*chain {
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id job.ID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(20) {
+	switch rng.IntN(22) {
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
 		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
@@ -191,6 +191,15 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 	case 17:
 		c.add(hlc, term, event.KindGroupSet, event.GroupSet{
 			Group: "g", Members: []string{"a", "b", "c", "c"}[:rng.IntN(5)], Actor: string(worker),
+		})
+	case 20:
+		c.add(hlc, term, event.KindUserSet, event.UserSet{
+			Name: []string{"ann", "bob", "B"}[rng.IntN(3)], Role: []string{"viewer", "operator"}[rng.IntN(2)], Disabled: rng.IntN(2) == 0, Actor: string(worker),
+			Keys: [][]byte{bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)}[:rng.IntN(3)], UIDs: []uint64{1, 1000}[:rng.IntN(3)],
+		})
+	case 21:
+		c.add(hlc, term, event.KindHostOwnerSet, event.HostOwnerSet{
+			Node: []cluster.NodeID{"a", "b", ""}[rng.IntN(3)], Owner: []string{"", "user:ann", "user:bob"}[rng.IntN(3)], Actor: string(worker),
 		})
 	case 18:
 		c.add(hlc, 0, event.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))
