@@ -54,9 +54,9 @@ func (l *logs) Void(e event.Event) (void bool) {
 }
 
 // Events implements status.EventReader.
-func (l *logs) Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error] {
+func (l *logs) Events(ctx context.Context, at api.Cursor, since time.Time, about event.Subject) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		for e, err := range l.log.After(ctx, at, store.Filter{Since: since}) {
+		for e, err := range l.log.After(ctx, at, store.Filter{Since: since, About: about}) {
 			if gone, ok := errors.AsType[*store.CompactedError](err); ok {
 				p := api.Errorf(api.CodeCompacted, "%v", gone).WithHint("go on with --since %s", gone.Oldest)
 				p.Cursor, err = gone.Oldest.String(), p

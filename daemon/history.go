@@ -70,6 +70,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		SnapshotEvents: orNever(g.cfg.EventLog.SnapshotEvents),
 		RetainBytes:    orNever(g.cfg.EventLog.RetainBytes),
 		RetainAge:      time.Duration(g.cfg.EventLog.RetainDays) * 24 * time.Hour,
+		IndexDir:       offline.IndexDir(g.cfg.StateDir),
 		ArchiveDir:     g.cfg.EventLog.ArchiveDir,
 		LowWater:       g.cfg.EventLog.LowWater, Reserve: g.cfg.EventLog.Reserve,
 		MaxBytes: g.cfg.EventLog.MaxBytes, SourceBytes: g.cfg.EventLog.SourceBytes,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
+	"github.com/skein-project/skein/eventlog/index"
 	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/eventlog/replicate"
 	"github.com/skein-project/skein/eventlog/segment"
@@ -37,6 +39,7 @@ type Log struct {
 	fold  *fold
 	rep   *replicate.Replicator
 	snaps *snapshots.Keeper
+	index *index.Keeper // nil: none
 	mend  *audit.Mender
 
 	newest *newest
@@ -122,6 +125,11 @@ func (l *Log) buildOn(dw *store.Writer, in *intake) (err error) {
 	if err != nil {
 		return err
 	}
+	if o.IndexDir != "" {
+		l.index = index.New(index.Options{
+			Dir: o.IndexDir, Cluster: o.Cluster, FS: o.FS, Log: l.Store, Takes: l.TakesWork, Every: o.IndexEvery, Logger: o.Logger,
+		})
+	}
 	l.fold = &fold{store: l.Store, refold: l.snaps.Refold, m: l.m, log: l.log, wall: o.Wall, opened: o.Wall()}
 	l.w = &writer{
 		o: o, m: l.m, log: l.log, in: in, room: l.room, store: l.Store, disk: dw, fold: l.fold, stab: l.rep.Stability(), snaps: l.snaps,
@@ -205,6 +213,9 @@ func (l *Log) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { l.rep.Run(partsCtx) })
 	wg.Go(func() { l.snaps.Run(partsCtx) })
+	if l.index != nil {
+		wg.Go(func() { l.index.Run(partsCtx) })
+	}
 	wg.Go(func() { l.room.Run(partsCtx, l.Sizes) })
 	err := l.w.run(ctx)
 	cancel()
@@ -325,6 +336,15 @@ func (l *Log) prepare(drafts []event.Draft) (r *request, err error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, r.weight, wire.MaxAppend)
 	}
 	return r, nil
+}
+
+// After yields the events after at that f selects, see store.Store.After. It reads
+// little of the log to find what is about something rare.
+func (l *Log) After(ctx context.Context, at event.Cursor, f store.Filter) iter.Seq2[event.Event, error] {
+	if l.index != nil && f.Find == nil && f.About != (event.Subject{}) {
+		f.Find = l.index.Find(f.About)
+	}
+	return l.Store.After(ctx, at, f)
 }
 
 // View calls f with the fold of all durable events, at least those that Heads

@@ -127,6 +127,12 @@ type Options struct {
 	// ever dropped whose fold is in a snapshot. Negative bytes: never.
 	RetainBytes int64
 	RetainAge   time.Duration
+	// IndexDir is where the index of events lies. Empty: there is none, and
+	// whoever looks for events about something reads the whole log.
+	IndexDir string
+	// IndexEvery is the least time from one look at what there is to index to the
+	// next, default 5 s.
+	IndexEvery time.Duration
 	// ArchiveDir is where segments go before they are dropped. Empty: nowhere.
 	ArchiveDir string
 	// IOTimeout bounds each wait for another host, default 5 s.
@@ -188,6 +194,7 @@ func (o Options) withDefaults() Options {
 	o.SnapshotEvents = orDefault(o.SnapshotEvents, 200_000)
 	o.SnapshotBytes = orDefault(o.SnapshotBytes, 256<<20)
 	o.SnapshotCheck = orDefault(o.SnapshotCheck, 5*time.Second)
+	o.IndexEvery = orDefault(o.IndexEvery, 5*time.Second)
 	o.RetainBytes = orDefault(o.RetainBytes, 8<<30)
 	o.IOTimeout = orDefault(o.IOTimeout, 5*time.Second)
 	return o

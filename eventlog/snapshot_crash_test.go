@@ -381,7 +381,7 @@ func TestDamagedSnapshots(t *testing.T) {
 	})
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -24,3 +24,6 @@ func Lock(dir string) (*os.File, error) {
 
 // LogDir returns where the event log is in a state directory.
 func LogDir(stateDir string) string { return filepath.Join(stateDir, starts.LogDir) }
+
+// IndexDir returns where the index of the event log is in a state directory.
+func IndexDir(stateDir string) string { return filepath.Join(stateDir, "log-index") }

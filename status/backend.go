@@ -118,13 +118,15 @@ type WorkerControl interface {
 
 // EventReader reads the log.
 type EventReader interface {
-	// Events yields the known events after at whose clock is not before since,
-	// unless that is zero; ordered by HLC, then source, then sequence, so that
-	// each source's events are in order. It moves at along, over what since
-	// leaves out as well, and ends with what is known when it begins: a reader
+	// Events yields the known events after at that since and about select: those
+	// whose clock is not before since, unless that is zero, and those about
+	// something. It may yield more, and costs little where about names something
+	// rare. They are ordered by HLC, then source, then sequence, so that
+	// each source's events are in order. It moves at along, over what is not
+	// selected as well, and ends with what is known when it begins: a reader
 	// that goes on from at after the next change misses nothing. Events that
 	// are no longer kept are refused with code compacted. An error ends it.
-	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error]
+	Events(ctx context.Context, at api.Cursor, since time.Time, about event.Subject) iter.Seq2[event.Event, error]
 	// Knows reports whether a host of that name is or was a member, or wrote
 	// events.
 	Knows(node cluster.NodeID) bool

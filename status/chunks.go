@@ -97,7 +97,7 @@ func (cs *chunkStream) run(ctx context.Context, follow bool) error {
 
 // send sends what there is.
 func (cs *chunkStream) send(ctx context.Context) error {
-	for e, err := range cs.hs.backend.Events(ctx, cs.at, time.Time{}) {
+	for e, err := range cs.hs.backend.Events(ctx, cs.at, time.Time{}, event.Subject{Job: string(cs.id)}) {
 		if err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func (es *eventStream) run(ctx context.Context) error {
 // send sends what there is. It returns api.ErrStop at the limit.
 func (es *eventStream) send(ctx context.Context) error {
 	h := es.hs.backend.Header()
-	for e, err := range es.hs.backend.Events(ctx, es.at, es.q.Since) {
+	for e, err := range es.hs.backend.Events(ctx, es.at, es.q.Since, es.q.About) {
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"bytes"
 	"net/http"
 	"slices"
 	"time"
@@ -33,17 +32,18 @@ func (hs *handlers) history(_ http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	at := hs.backend.Oldest().Clone()
+	compacted := len(at) > 0
 	fold := history.New(id, job.Chunks.Total, chunks, api.MaxTransitions)
-	quoted := []byte(`"` + id + `"`)
-	for e, err := range hs.backend.Events(r.Context(), at, job.SubmittedAt.Add(-time.Second)) {
+	about := event.Subject{Job: string(id)}
+	for e, err := range hs.backend.Events(r.Context(), at, job.SubmittedAt.Add(-time.Second), about) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Kind.Authority() && bytes.Contains(e.Body, quoted) && !hs.backend.Void(e) {
+		if e.Kind.Authority() && about.Match(&e) && !hs.backend.Void(e) {
 			fold.Apply(e)
 		}
 	}
-	out := api.JobHistory{Job: id, Transitions: []api.Transition{}, Compacted: len(at) > 0}
+	out := api.JobHistory{Job: id, Transitions: []api.Transition{}, Compacted: compacted}
 	changes, omitted := fold.Changes()
 	out.Omitted = omitted
 	for _, c := range changes {

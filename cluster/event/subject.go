@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strings"
 )
 
 // Subject is what an event is asked about. The zero value matches every event;
@@ -16,93 +15,141 @@ type Subject struct {
 	User   string // who asked or owns: "uid:1000", "node:n1"; with or without "@HOST"
 }
 
-// subjectFields are the fields of bodies that name a Subject, wherever in a body
-// they stand; the same in every kind.
-var subjectFields = map[string]func(s *Subject, value string) bool{
-	"job": (*Subject).isJob, "jobs": (*Subject).isJob,
-	"worker": (*Subject).isWorker,
-	"node":   (*Subject).isMember, "peer": (*Subject).isMember, "host": (*Subject).isMember, "publisher": (*Subject).isMember,
-	"successor": (*Subject).isMember, "previous": (*Subject).isMember, "voters": (*Subject).isMember, "grants": (*Subject).isMember,
-	"actor": (*Subject).isUser, "owner": (*Subject).isUser,
+// Part is a part of a Subject.
+type Part byte
+
+// The parts of a Subject.
+const (
+	PartJob    Part = 'j'
+	PartMember Part = 'm'
+	PartWorker Part = 'w'
+	PartUser   Part = 'u'
+)
+
+// Name is one thing that events are about.
+type Name struct {
+	Part Part
+	Text string
 }
 
-func (s *Subject) isJob(v string) bool    { return v == s.Job }
-func (s *Subject) isWorker(v string) bool { return v == s.Worker }
-func (s *Subject) isMember(v string) bool { return v == s.Member }
-func (s *Subject) isUser(v string) bool {
-	name, _, _ := strings.Cut(v, "@")
-	return v == s.User || name == s.User
-}
-
-// alone returns the parts of s that are set, each as a Subject of its own.
-func (s Subject) alone() []Subject {
-	var parts []Subject
-	for _, p := range [...]Subject{{Job: s.Job}, {Member: s.Member}, {Worker: s.Worker}, {User: s.User}} {
-		if p != (Subject{}) {
-			parts = append(parts, p)
-		}
+// partOf is the part that the strings of a field of a body name, wherever in a
+// body it stands; the same in every kind. 0: none.
+func partOf(field []byte) Part {
+	switch string(field) {
+	case "job", "jobs":
+		return PartJob
+	case "worker":
+		return PartWorker
+	case "node", "peer", "host", "publisher", "successor", "previous", "voters", "grants":
+		return PartMember
+	case "actor", "owner":
+		return PartUser
 	}
-	return parts
+	return 0
+}
+
+// Names returns the parts of s that are set; an event must name each of them.
+func (s Subject) Names() []Name {
+	return slices.DeleteFunc([]Name{{PartJob, s.Job}, {PartMember, s.Member}, {PartWorker, s.Worker}, {PartUser, s.User}},
+		func(n Name) bool { return n.Text == "" })
 }
 
 // Match reports whether e is about s.
 func (s Subject) Match(e *Event) bool {
-	return !slices.ContainsFunc(s.alone(), func(p Subject) bool { return !p.match(e) })
+	return !slices.ContainsFunc(s.Names(), func(n Name) bool { return !n.in(e) })
 }
 
-func (s Subject) match(e *Event) bool {
-	if s.Member != "" && string(e.Source.Node) == s.Member && !e.Kind.Authority() {
+func (n Name) in(e *Event) (found bool) {
+	// Most events are about something else: their bodies are not parsed.
+	if n.Part == PartMember && string(e.Source.Node) == n.Text || bytes.Contains(e.Body, []byte(n.Text)) {
+		e.Named(func(p Part, text []byte) bool {
+			found = p == n.Part && string(text) == n.Text
+			return !found
+		})
+	}
+	return found
+}
+
+// Named calls f with all that e is about, some of it perhaps twice, until f
+// returns false. A user that stands as "NAME@HOST" is "NAME" as well. The text is
+// valid until f returns.
+func (e *Event) Named(f func(p Part, text []byte) bool) {
+	if !e.Kind.Authority() && !f(PartMember, []byte(e.Source.Node)) {
+		return
+	}
+	var room [16]Part
+	open := room[:0] // of each open object or array: what its strings name
+	for b := e.Body; len(b) > 0; {
+		switch b[0] {
+		case '{', '[':
+			if p := Part(0); len(open) < maxNesting {
+				if len(open) > 0 {
+					p = open[len(open)-1]
+				}
+				open = append(open, p)
+			} else {
+				return
+			}
+		case '}', ']':
+			if len(open) > 0 {
+				open = open[:len(open)-1]
+			}
+		case '"':
+			text, rest := cutString(b)
+			if b = rest; len(open) == 0 {
+				continue
+			}
+			if p := &open[len(open)-1]; isKey(rest) {
+				*p = partOf(text)
+			} else if *p != 0 && !tell(*p, text, f) {
+				return
+			}
+			continue
+		}
+		b = b[1:]
+	}
+}
+
+// maxNesting is how deep names are looked for.
+const maxNesting = 64
+
+func tell(p Part, text []byte, f func(Part, []byte) bool) bool {
+	if len(text) == 0 {
 		return true
 	}
-	// Most events are about something else: no JSON is read for them.
-	return bytes.Contains(e.Body, []byte(s.Job+s.Member+s.Worker+s.User)) && s.within(json.NewDecoder(bytes.NewReader(e.Body)))
+	if p == PartUser {
+		if name, _, at := bytes.Cut(text, []byte("@")); at && len(name) > 0 && !f(p, name) {
+			return false
+		}
+	}
+	return f(p, text)
 }
 
-// within walks a body and reports whether a field names s.
-func (s Subject) within(d *json.Decoder) bool {
-	// Of each open object or array: the field that it is the value of, and
-	// whether the next string is a key.
-	type level struct {
-		field        string
-		object, name bool
-	}
-	var open []level
-	for {
-		t, err := d.Token()
-		if err != nil {
-			return false // also the end
-		}
-		at := len(open) - 1
-		switch v := t.(type) {
-		case json.Delim:
-			if v == '}' || v == ']' {
-				open = open[:at]
-				if at--; at >= 0 && open[at].object {
-					open[at].name = true
+// isKey reports whether b, what follows a string, says that it was a key.
+func isKey(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return len(b) > 0 && b[0] == ':'
+}
+
+// cutString reads the string that b begins with.
+func cutString(b []byte) (text, rest []byte) {
+	escaped := false
+	for i := 1; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			escaped = true
+			i++
+		case '"':
+			text, rest = b[1:i], b[i+1:]
+			if escaped {
+				var s string
+				if json.Unmarshal(b[:i+1], &s) != nil {
+					return nil, rest
 				}
-				continue
+				text = []byte(s)
 			}
-			field := ""
-			if at >= 0 {
-				field = open[at].field
-			}
-			open = append(open, level{field: field, object: v == '{', name: v == '{'})
-		case string:
-			if at >= 0 && open[at].name {
-				open[at].field, open[at].name = v, false
-				continue
-			}
-			if at < 0 {
-				return false // no object
-			}
-			if is := subjectFields[open[at].field]; is != nil && is(&s, v) {
-				return true
-			}
-			open[at].name = open[at].object
-		default:
-			if at >= 0 {
-				open[at].name = open[at].object
-			}
+			return text, rest
 		}
 	}
+	return nil, nil
 }

@@ -1,10 +1,14 @@
 package event
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/skein-project/skein/cluster/job"
 )
@@ -79,6 +83,69 @@ func FuzzSubject(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkNamed looks for names in an event as most are.
+func BenchmarkNamed(b *testing.B) {
+	body := []byte(`{"job":"j2kq6wq3f7d5a","chunk":17,"attempt":1,"worker":"host-017","seconds":0.125,"result":{"iterations":1000,"metrics":` +
+		`{"hits":{"n":1000,"mean":0.785,"m2":168.775,"min":0,"max":1}}}}`)
+	e := Event{Source: SourceID{Node: "n1", Inc: 1}, Kind: KindChunkAccepted, Body: body}
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Named(func(Part, []byte) bool { n++; return true })
+	}
+	if n != 2*b.N {
+		b.Error(n, b.N)
+	}
+}
+
+// FuzzNamed holds what is found in a body against what encoding/json reads.
+func FuzzNamed(f *testing.F) {
+	f.Add([]byte(`{"job":"j","x":{"jobs":["a",["b"],{"q":"no"},"c"],"n":1},"worker" : "n1","owner":"u@n1","voters":["a"]}`))
+	f.Add([]byte(`{"job":"\u0061\"b","actor":"@n1"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got := map[Name]bool{}
+		e := Event{Kind: KindJobDone, Body: body}
+		e.Named(func(p Part, text []byte) bool { got[Name{p, string(text)}] = true; return true })
+		if !json.Valid(body) || !utf8.Valid(body) || bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) >= maxNesting {
+			return
+		}
+		want := map[Name]bool{}
+		read(json.NewDecoder(bytes.NewReader(body)), 0, want)
+		if !maps.Equal(got, want) {
+			t.Fatalf("%v in %s, want %v", got, body, want)
+		}
+	})
+}
+
+// read reads one value whose strings name p.
+func read(d *json.Decoder, p Part, into map[Name]bool) {
+	t, err := d.Token()
+	if err != nil {
+		return
+	}
+	switch v := t.(type) {
+	case string:
+		if p != 0 && v != "" {
+			into[Name{p, v}] = true
+			if name, _, _ := strings.Cut(v, "@"); p == PartUser && name != "" {
+				into[Name{p, name}] = true
+			}
+		}
+	case json.Delim:
+		for d.More() {
+			if v == '{' {
+				key, err := d.Token()
+				if err != nil {
+					return
+				}
+				p = partOf([]byte(key.(string)))
+			}
+			read(d, p, into)
+		}
+		_, _ = d.Token() // the end
+	}
 }
 
 // exact reports whether a body's first field is written "job", and as a plain string.

@@ -148,7 +148,7 @@ func (d *Dir) After(ctx context.Context, at event.Cursor, f Filter) iter.Seq2[ev
 // Between yields, in total order, the events after from up to and including to;
 // a head without hash names any event.
 func (d *Dir) Between(from event.Cursor, to []event.Head) iter.Seq2[event.Event, error] {
-	return between(d, from, to)
+	return between(d, from, to, nil)
 }
 
 // LastBefore returns the seq of the last event of a chain, up to h, for which

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -31,9 +32,10 @@ func Before(a, b event.Event) bool {
 type merged []mergeItem
 
 type mergeItem struct {
-	e  event.Event
-	r  *Reader
-	to event.Head
+	e    event.Event
+	r    *Reader
+	to   event.Head
+	find Find
 }
 
 func (m merged) Len() int           { return len(m) }
@@ -50,8 +52,8 @@ func (m *merged) Pop() any {
 // between yields, in total order, the events after from up to and including
 // to, and checks that each follows from the one before it, and the last ones
 // are those that to names; a head without hash names any. It holds one open
-// file for each chain that has any.
-func between(s chains, from event.Cursor, to []event.Head) iter.Seq2[event.Event, error] {
+// file for each chain that has any. What find is sure of is left out.
+func between(s chains, from event.Cursor, to []event.Head, find Find) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		var m merged
 		defer func() {
@@ -63,40 +65,52 @@ func between(s chains, from event.Cursor, to []event.Head) iter.Seq2[event.Event
 			if from[h.Source] >= h.Seq {
 				continue
 			}
-			it := mergeItem{r: newReader(s, h.Source, from[h.Source]+1), to: h}
-			if err := it.next(); err != nil {
+			it := mergeItem{r: newReader(s, h.Source, from[h.Source]+1), to: h, find: find}
+			more, err := it.next()
+			switch {
+			case err != nil:
 				it.r.Close()
 				yield(event.Event{}, err)
 				return
+			case more:
+				m = append(m, it)
 			}
-			m = append(m, it)
 		}
 		heap.Init(&m)
 		for len(m) > 0 {
 			if !yield(m[0].e, nil) {
 				return
 			}
-			if m[0].e.Seq == m[0].to.Seq {
-				heap.Pop(&m).(mergeItem).r.Close()
-				continue
-			}
-			if err := m[0].next(); err != nil {
+			more, err := m[0].next()
+			switch {
+			case err != nil:
 				yield(event.Event{}, err)
 				return
+			case more:
+				heap.Fix(&m, 0)
+			default:
+				heap.Pop(&m).(mergeItem).r.Close()
 			}
-			heap.Fix(&m, 0)
 		}
 	}
 }
 
-// next reads the event after it.e.
-func (it *mergeItem) next() error {
+// next reads the event after it.e; more is false at the end.
+func (it *mergeItem) next() (more bool, err error) {
+	if it.find != nil {
+		if seq, off := it.find(it.to.Source, it.r.next); seq > it.r.next {
+			it.r.next, it.r.hint, it.r.d, it.e = seq, off, nil, event.Event{}
+		}
+	}
+	if it.r.next > it.to.Seq {
+		return false, nil
+	}
 	e, err := it.r.Event()
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("read event log: %s ends before seq %d: %w", it.to.Source, it.to.Seq, io.ErrUnexpectedEOF)
+		err = fmt.Errorf("read event log: %s ends before seq %d: %w", it.to.Source, it.to.Seq, io.ErrUnexpectedEOF)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	reason := ""
 	switch {
@@ -106,17 +120,23 @@ func (it *mergeItem) next() error {
 		reason = fmt.Sprintf("event with hash %s, the signed head says %s", e.Hash, it.to.Hash)
 	}
 	if reason != "" {
-		return &segment.CorruptError{Segment: it.r.path, Source: e.Source, Seq: e.Seq, Reason: reason}
+		return false, &segment.CorruptError{Segment: it.r.path, Source: e.Source, Seq: e.Seq, Reason: reason}
 	}
 	it.e = e
-	return nil
+	return true, nil
 }
+
+// Find returns the first event of a chain, from seq on, that may be one that is
+// looked for, and where it begins in its segment; off 0: unknown.
+type Find func(src event.SourceID, seq uint64) (first uint64, off int64)
 
 // Filter selects events. The zero value selects all.
 type Filter struct {
 	Kinds []string       // patterns as in path.Match, any of them
 	Node  cluster.NodeID // the source's host
 	Since time.Time      // by the event's clock
+	About event.Subject  // others may be left out; of the zero value: none
+	Find  Find           // leaves them out; nil: nothing does
 }
 
 // Validate reports a malformed pattern.
@@ -131,21 +151,13 @@ func (f Filter) Validate() error {
 
 // Match reports whether f selects e.
 func (f Filter) Match(e event.Event) bool {
-	if f.Node != "" && e.Source.Node != f.Node {
+	if f.Node != "" && e.Source.Node != f.Node || !f.Since.IsZero() && e.HLC.Time().Before(f.Since) {
 		return false
 	}
-	if !f.Since.IsZero() && e.HLC.Time().Before(f.Since) {
-		return false
-	}
-	if len(f.Kinds) == 0 {
-		return true
-	}
-	for _, k := range f.Kinds {
-		if ok, err := path.Match(k, string(e.Kind)); err == nil && ok {
-			return true
-		}
-	}
-	return false
+	return len(f.Kinds) == 0 || slices.ContainsFunc(f.Kinds, func(k string) bool {
+		ok, err := path.Match(k, string(e.Kind))
+		return err == nil && ok
+	})
 }
 
 func readAfter(ctx context.Context, s chains, at event.Cursor, f Filter) iter.Seq2[event.Event, error] {
@@ -164,7 +176,7 @@ func readAfter(ctx context.Context, s chains, at event.Cursor, f Filter) iter.Se
 			yield(event.Event{}, err)
 			return
 		}
-		for e, err := range between(s, at, heads) {
+		for e, err := range between(s, at, heads, f.Find) {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -176,6 +188,9 @@ func readAfter(ctx context.Context, s chains, at event.Cursor, f Filter) iter.Se
 			if f.Match(e) && !yield(e, nil) {
 				return
 			}
+		}
+		for _, h := range heads {
+			at.Advance(h.Source, h.Seq)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type Reader struct {
 	d     *record.Decoder
 	limit int64
 
+	hint   int64  // where next begins, if that is known
 	frames []byte // of the last run, to be used again
 }
 
@@ -114,6 +115,9 @@ func (r *Reader) open() error {
 		}
 		r.file, r.path = f, p.path
 	}
+	if r.hint > 0 && r.hint < p.end {
+		off, r.hint = r.hint, 0
+	}
 	r.limit = p.end
 	r.d = record.NewDecoder(io.NewSectionReader(r.file, off, p.end-off), off, 0)
 	return nil
@@ -171,15 +175,12 @@ func (r *Reader) Event() (event.Event, error) {
 		if err != nil {
 			return event.Event{}, err
 		}
-		if fr.Type != record.TypeEvent {
+		if seq, err := record.EventSeq(fr.Payload); fr.Type != record.TypeEvent || err == nil && seq < r.next {
 			continue
 		}
 		e, err := record.DecodeEvent(fr.Payload)
 		if err != nil {
 			return e, fmt.Errorf("read %s: %w", r.path, err)
-		}
-		if e.Seq < r.next {
-			continue
 		}
 		if e.Seq != r.next {
 			return e, fmt.Errorf("read %s: event %d of %s where %d should stand", r.path, e.Seq, r.src, r.next)

@@ -411,7 +411,7 @@ func (s *Store) HashAt(src event.SourceID, seq uint64) (hash cluster.Hash, ok bo
 // Export yields all events that are durable when it starts, in total order.
 // An error ends it.
 func (s *Store) Export() iter.Seq2[event.Event, error] {
-	return between(s, s.Oldest(), s.Heads())
+	return between(s, s.Oldest(), s.Heads(), nil)
 }
 
 // After yields the events after at that f selects, in total order, up to what

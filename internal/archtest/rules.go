@@ -76,9 +76,10 @@ var adapters = map[string][]string{
 	"coord/join/starts": nil,
 	"coord/join/door":   {"coord/join/token"},
 	"coord/join/token":  nil,
-	"eventlog":          {"eventlog/audit", "eventlog/disk", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
+	"eventlog":          {"eventlog/audit", "eventlog/disk", "eventlog/index", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
 	"eventlog/audit":    {"eventlog/disk", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
 	"eventlog/disk":     nil,
+	"eventlog/index":    {"eventlog/disk", "eventlog/segment", "eventlog/store"},
 	// What travels between logs: bytes in, values out, as the pure packages.
 	"eventlog/wire":      nil,
 	"eventlog/segment":   {"eventlog/disk"},
