@@ -217,16 +217,19 @@ func BenchmarkFindEntity(b *testing.B) {
 	o := testOptions(filepath.Join(b.TempDir(), "log"), "n1")
 	o.IndexDir, o.IndexEvery = filepath.Join(b.TempDir(), "index"), 100*time.Millisecond
 	o.FS = quickFS()
-	for range 20 {
-		fill(b, o, n/20)
-		l, err := Open(o)
+	l, err := Open(o)
+	check(b, err)
+	for i := range n / 100 {
+		drafts := slices.Repeat([]event.Draft{draft300()}, 100)
+		if i%(n/2000) == n/4000 {
+			drafts[50] = event.Draft{Term: 1, Kind: event.KindJobStopped, Body: event.JobStopped{Job: "needle", Actor: "uid:7@n3"}}
+		}
+		r, err := l.prepare(drafts)
 		check(b, err)
-		r, err := l.prepare([]event.Draft{{Term: 1, Kind: event.KindJobStopped, Body: event.JobStopped{Job: "needle", Actor: "uid:7@n3"}}})
-		check(b, err)
-		r.weight = 0
+		r.weight = 0 // it does not pass the intake
 		check(b, l.w.commit([]*request{r}))
-		check(b, l.Close())
 	}
+	check(b, l.Close())
 	l, stop := start(b, o)
 	defer func() { check(b, stop()) }()
 	full := len(l.Segments(l.Source())) - 1
