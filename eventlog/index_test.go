@@ -134,8 +134,10 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 			b[len(b)*2/3] ^= 0x40
 			check(t, os.WriteFile(files[1], b, 0o600))
 		},
-		"foreign": func() { check(t, os.WriteFile(filepath.Join(o.IndexDir, "x.1-00000000000000000001.idx"), []byte("x"), 0o600)) },
-		"none":    func() {},
+		"foreign": func() {
+			check(t, os.WriteFile(filepath.Join(o.IndexDir, "x.1-00000000000000000001.idx"), []byte("x"), 0o600))
+		},
+		"none": func() {},
 	}
 	for name, harm := range damage {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // sample is a segment of n events of 8 KiB, of which those that a multiple of
 // every divides are about "rare".
-func sample(n int, every int) (*table, store.Segment) {
+func sample(n, every int) (*table, store.Segment) {
 	src := event.SourceID{Node: "n1", Inc: 3}
 	s := store.Segment{Source: src, First: 11, Last: 10 + uint64(n), Prev: cluster.Hash{1}, Hash: cluster.Hash{2}, Size: int64(n+1) << 13, Sealed: true}
 	t := newTable(s)
