@@ -460,7 +460,7 @@ func (f *fakeCluster) FindJob(_ context.Context, prefix string) (job.ID, error) 
 	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix).WithHint("see `skein job ls`")
 }
 
-func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error] {
+func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time, _ event.Subject) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		f.mu.Lock()
 		list, oldest := slices.Clone(f.events), f.oldest
