@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -20,54 +19,6 @@ const maxBody = 64 << 10
 // maxDrain bounds what is read of a longer one only so that who sends it gets
 // to read the answer instead of a broken pipe.
 const maxDrain = 4 << 20
-
-// complete fills zero headers and turns nil lists and maps into empty ones:
-// the API promises both.
-func complete(body any, h api.Header) any {
-	v := reflect.New(reflect.TypeOf(body)).Elem()
-	v.Set(reflect.ValueOf(body))
-	completeValue(v, h)
-	return v.Interface()
-}
-
-func completeValue(v reflect.Value, h api.Header) {
-	switch v.Kind() {
-	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[api.Header]() {
-			if v.IsZero() {
-				v.Set(reflect.ValueOf(h))
-			}
-			return
-		}
-		for _, f := range v.Fields() {
-			if f.CanSet() {
-				completeValue(f, h)
-			}
-		}
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return // bytes are a text
-		}
-		if v.IsNil() {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-			return
-		}
-		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.Slice {
-			return
-		}
-		// The backend may share the list: work on a copy.
-		list := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
-		reflect.Copy(list, v)
-		for i := range list.Len() {
-			completeValue(list.Index(i), h)
-		}
-		v.Set(list)
-	case reflect.Map:
-		if v.IsNil() {
-			v.Set(reflect.MakeMap(v.Type()))
-		}
-	}
-}
 
 // decode reads a body as strict JSON into out; an empty body leaves out as it
 // is.

@@ -159,7 +159,7 @@ func (hs *handlers) watchJob(w http.ResponseWriter, r *http.Request) error {
 			if err != nil {
 				return err
 			}
-			if err := out.line(complete(job, hs.backend.Header())); err != nil || job.State.Final() {
+			if err := out.line(api.Complete(job, hs.backend.Header())); err != nil || job.State.Final() {
 				return err
 			}
 			if _, err := hs.followers.wait(ctx, changed, also, watchMin, watchMax); err != nil {

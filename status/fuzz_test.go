@@ -36,7 +36,7 @@ func FuzzSubmit(f *testing.F) {
 			}
 			return
 		}
-		if _, err := json.Marshal(complete(answer, b.Header())); err != nil {
+		if _, err := json.Marshal(api.Complete(answer, b.Header())); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range b.submits {

@@ -195,7 +195,7 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 }
 
 func (re *responder) write(w http.ResponseWriter, path string, code int, body any) {
-	text, err := json.Marshal(complete(body, re.header()))
+	text, err := json.Marshal(api.Complete(body, re.header()))
 	if err != nil {
 		re.log.Error().Err(err).Str("request", path).Msg("answer cannot be encoded")
 		code, text = http.StatusInternalServerError, []byte(`{"api_version":"1","code":"internal","detail":"answer cannot be encoded","status":500}`)

@@ -72,7 +72,7 @@ func TestDelta(t *testing.T) {
 	if update(t, d, "members", rowsOf(host{"n1", "alive", 7.25}, host{"n2", "alive", math.Pi})) || d.Head() != at {
 		t.Error("an age makes a difference")
 	}
-	f, _ := d.Gauges("members", nil)
+	f := d.Gauges("members", nil)
 	if want := `{"topic":"members","keys":["n1","n2"],"cols":{"seen_seconds":[7.25,3.14159]}}`; string(f.Data) != want {
 		t.Errorf("gauges %s, want %s", f.Data, want)
 	}
@@ -121,7 +121,7 @@ func TestOwnRowsOnly(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
-	if f, _ := d.Gauges("jobs", may); f != nil {
+	if f := d.Gauges("jobs", may); f != nil {
 		t.Errorf("gauges of another's: %s", f.Data)
 	}
 }
@@ -201,7 +201,7 @@ func TestApplyIsRefetch(t *testing.T) {
 		for _, f := range list {
 			v.apply(t, f)
 		}
-		if f, _ := d.Gauges("members", nil); f != nil {
+		if f := d.Gauges("members", nil); f != nil {
 			v.apply(t, f)
 		}
 		if !maps.Equal(v, hosts) {

@@ -101,14 +101,6 @@ func (d *Differ) After(offset uint64, most int) (list []*Frame, ok bool) {
 	return d.ring.after(offset, most)
 }
 
-// Rows returns how many rows a topic has.
-func (d *Differ) Rows(topic string) int {
-	if t := d.tables[topic]; t != nil {
-		return len(t.rows)
-	}
-	return 0
-}
-
 // Snapshot encodes the rows of a topic, those that may be seen; nil: all.
 func (d *Differ) Snapshot(topic string, may func(owner string) bool) ([]*Frame, error) {
 	t := d.tables[topic]
@@ -129,17 +121,20 @@ func (d *Differ) Snapshot(topic string, may func(owner string) bool) ([]*Frame, 
 }
 
 // Gauges encodes the gauges of a topic, of the rows that may be seen; nil: all.
-// There may be none. Changes tells whether they are others than before.
-func (d *Differ) Gauges(topic string, may func(owner string) bool) (f *Frame, changes uint64) {
+// There may be none.
+func (d *Differ) Gauges(topic string, may func(owner string) bool) *Frame {
 	t := d.tables[topic]
 	if t == nil {
-		return nil, 0
+		return nil
 	}
 	if may != nil {
-		return gauges(topic, t.cols, t.rows, may), t.changes
+		return gauges(topic, t.cols, t.rows, may)
 	}
 	if t.told != t.changes {
 		t.gauges, t.told = gauges(topic, t.cols, t.rows, nil), t.changes
 	}
-	return t.gauges, t.changes
+	return t.gauges
 }
+
+// Forget drops the rows of a topic. That makes no difference.
+func (d *Differ) Forget(topic string) { delete(d.tables, topic) }

@@ -25,8 +25,9 @@ type Frame struct {
 	Event string
 	Data  []byte // JSON without a line break
 	items []item // of a difference
-	// Events are those of a Log frame.
+	// Events are those of a Log frame, Cursor is where a reader is behind them.
 	Events []event.Event
+	Cursor string
 }
 
 // size is what a frame costs.
@@ -103,5 +104,5 @@ func NewLog(topic string, events []event.Event, cursor event.Cursor) (*Frame, er
 	if err != nil {
 		return nil, err
 	}
-	return &Frame{Topic: topic, Event: Log, Data: data, Events: events}, nil
+	return &Frame{Topic: topic, Event: Log, Data: data, Events: events, Cursor: d.Cursor}, nil
 }

@@ -1,0 +1,331 @@
+package realtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/realtime/delta"
+)
+
+// Topics of a watch.
+const (
+	TopicStatus  = "status"
+	TopicMembers = "members"
+	TopicLease   = "lease"
+	TopicTerms   = "terms"
+	TopicWorkers = "workers"
+	TopicJobs    = "jobs"
+	TopicOnion   = "onion"
+	TopicEvents  = "events"
+	// topicJob and an id is one job with all its figures.
+	topicJob = "job/"
+)
+
+// Topics lists the topics that can be chosen.
+var topics = []string{TopicStatus, TopicMembers, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicOnion, TopicEvents}
+
+// MaxTopics bounds the topics of one watch, jobs included.
+const MaxTopics = 64
+
+// JobTopic is the topic of one job.
+func JobTopic(id job.ID) string { return topicJob + string(id) }
+
+// ParseTopics reads a list that is separated by commas; empty: all but the events.
+func ParseTopics(text string) ([]string, error) {
+	if text == "" {
+		return slices.DeleteFunc(slices.Clone(topics), func(t string) bool { return t == TopicEvents }), nil
+	}
+	list := strings.Split(text, ",")
+	if len(list) > MaxTopics {
+		return nil, fmt.Errorf("%d topics, at most %d are allowed", len(list), MaxTopics)
+	}
+	for _, t := range list {
+		if !slices.Contains(topics, t) {
+			return nil, fmt.Errorf("%.32q is not a topic: want some of %s", t, strings.Join(topics, ", "))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// Source answers what this host sees.
+type Source interface {
+	Status(ctx context.Context) (api.Status, error)
+	Members(ctx context.Context, all bool) (api.Members, error)
+	Lease(ctx context.Context) (api.Lease, error)
+	LeaseHistory(ctx context.Context) (api.LeaseHistory, error)
+	Workers(ctx context.Context) (api.Workers, error)
+	Jobs(ctx context.Context) (api.Jobs, error)
+	Onion(ctx context.Context) (api.Onion, error)
+	Job(ctx context.Context, id job.ID) (api.Job, error)
+}
+
+// reader reads the rows of a topic.
+type reader struct {
+	cols delta.Columns
+	rows func(context.Context) ([]delta.Row, error)
+}
+
+// readerOf returns how a topic is read.
+func readerOf(s Source, topic string) reader {
+	switch topic {
+	case TopicStatus:
+		return statusKind.one(func(ctx context.Context) (statusRow, error) {
+			st, err := s.Status(ctx)
+			return statusRow{Status: st}, err
+		})
+	case TopicMembers:
+		return memberKind.many(func(ctx context.Context) ([]api.Member, error) {
+			list, err := s.Members(ctx, false)
+			return list.Members, err
+		})
+	case TopicLease:
+		return leaseKind.one(func(ctx context.Context) (leaseRow, error) {
+			l, err := s.Lease(ctx)
+			return leaseRow{Lease: l}, err
+		})
+	case TopicTerms:
+		return termKind.many(func(ctx context.Context) ([]api.TermRecord, error) {
+			h, err := s.LeaseHistory(ctx)
+			return h.Terms, err
+		})
+	case TopicWorkers:
+		return workerKind.many(func(ctx context.Context) ([]api.Worker, error) {
+			list, err := s.Workers(ctx)
+			return list.Workers, err
+		})
+	case TopicJobs:
+		return jobKind.many(func(ctx context.Context) ([]jobRow, error) {
+			list, err := s.Jobs(ctx)
+			rows := make([]jobRow, 0, len(list.Jobs))
+			for _, j := range list.Jobs {
+				rows = append(rows, jobRow{Job: j})
+			}
+			return rows, err
+		})
+	case TopicOnion:
+		return onionKind.one(func(ctx context.Context) (onionRow, error) {
+			o, err := s.Onion(ctx)
+			return onionRow{Onion: o}, err
+		})
+	}
+	id := job.ID(strings.TrimPrefix(topic, topicJob))
+	return wholeJobKind.many(func(ctx context.Context) ([]jobRow, error) {
+		j, err := s.Job(ctx, id)
+		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeNotFound {
+			return nil, nil
+		}
+		return []jobRow{{Job: j}}, err
+	})
+}
+
+// kind is what is known of the rows of a topic.
+type kind[T any] struct {
+	key, owner func(*T) string
+	gauges     []gauge[T]
+	// quiet clears what changes with every event and is no number: it is told with
+	// the next difference. It may be nil.
+	quiet func(*T)
+}
+
+// gauge is a field of T that only ages or grows: at returns where it is.
+type gauge[T any] struct {
+	name string
+	at   func(*T) any
+}
+
+func (k kind[T]) one(read func(context.Context) (T, error)) reader {
+	return k.many(func(ctx context.Context) ([]T, error) {
+		v, err := read(ctx)
+		return []T{v}, err
+	})
+}
+
+func (k kind[T]) many(read func(context.Context) ([]T, error)) reader {
+	r := reader{rows: func(ctx context.Context) ([]delta.Row, error) {
+		list, err := read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		rows := make([]delta.Row, 0, len(list))
+		for _, v := range list {
+			row, err := k.row(v)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, row)
+		}
+		return rows, nil
+	}}
+	for _, g := range k.gauges {
+		r.cols = append(r.cols, g.name)
+	}
+	return r
+}
+
+func (k kind[T]) row(v T) (delta.Row, error) {
+	row := delta.Row{Key: k.key(&v), Value: whole[T]{v}, Gauges: make([]float64, len(k.gauges))}
+	if k.owner != nil {
+		row.Owner = k.owner(&v)
+	}
+	still := v
+	for i, g := range k.gauges {
+		row.Gauges[i] = take(g.at(&still))
+	}
+	if k.quiet != nil {
+		k.quiet(&still)
+	}
+	var err error
+	row.Still, err = json.Marshal(still)
+	return row, err
+}
+
+// whole encodes as rows of the API do.
+type whole[T any] struct{ v T }
+
+// MarshalJSON implements json.Marshaler.
+func (w whole[T]) MarshalJSON() ([]byte, error) { return json.Marshal(api.Complete(w.v, api.Header{})) }
+
+// take returns the number at p and clears it.
+func take(p any) float64 {
+	switch p := p.(type) {
+	case **float64:
+		if *p == nil {
+			return math.NaN()
+		}
+		v := **p
+		*p = nil
+		return v
+	case **uint64:
+		if *p == nil {
+			return math.NaN()
+		}
+		v := float64(**p)
+		*p = nil
+		return v
+	case *float64:
+		v := *p
+		*p = 0
+		return v
+	case *uint64:
+		v := float64(*p)
+		*p = 0
+		return v
+	case *int:
+		v := float64(*p)
+		*p = 0
+		return v
+	}
+	panic(fmt.Sprintf("realtime: a gauge at %T", p))
+}
+
+// headless hides the fields of an api.Header that lies deeper.
+type headless struct {
+	APIVersion *struct{} `json:"api_version,omitempty"`
+	Node       *struct{} `json:"node,omitempty"`
+	ObservedAt *struct{} `json:"observed_at,omitempty"`
+	Position   *struct{} `json:"position,omitempty"`
+}
+
+type (
+	statusRow struct {
+		headless
+		api.Status
+	}
+	leaseRow struct {
+		headless
+		api.Lease
+	}
+	jobRow struct {
+		headless
+		api.Job
+	}
+	onionRow struct {
+		headless
+		api.Onion
+	}
+)
+
+// leaseGauges are the ages in a summary of the lease.
+func leaseGauges[T any](prefix string, at func(*T) *api.LeaseSummary) []gauge[T] {
+	return []gauge[T]{
+		{prefix + "renewed_seconds", func(v *T) any { return &at(v).RenewedSeconds }},
+		{prefix + "expires_seconds", func(v *T) any { return &at(v).ExpiresSeconds }},
+		{prefix + "tenure_seconds", func(v *T) any { return &at(v).TenureSeconds }},
+	}
+}
+
+var (
+	statusKind = kind[statusRow]{
+		key:   func(*statusRow) string { return TopicStatus },
+		quiet: func(s *statusRow) { s.Log.StateHash = cluster.Hash{} },
+		gauges: append(leaseGauges("lease.", func(s *statusRow) *api.LeaseSummary { return &s.Lease }),
+			gauge[statusRow]{"uptime_seconds", func(s *statusRow) any { return &s.UptimeSeconds }},
+			gauge[statusRow]{"mesh.oldest_handshake_seconds", func(s *statusRow) any { return &s.Mesh.OldestHandshakeSeconds }},
+			gauge[statusRow]{"log.events", func(s *statusRow) any { return &s.Log.Events }},
+			gauge[statusRow]{"log.size_bytes", func(s *statusRow) any { return &s.Log.SizeBytes }},
+			gauge[statusRow]{"log.reclaimable_bytes", func(s *statusRow) any { return &s.Log.ReclaimableBytes }},
+			gauge[statusRow]{"worker.running", func(s *statusRow) any { return &s.Worker.Running }},
+			gauge[statusRow]{"worker.queued", func(s *statusRow) any { return &s.Worker.Queued }},
+			gauge[statusRow]{"worker.kept", func(s *statusRow) any { return &s.Worker.Kept }},
+		),
+	}
+	memberKind = kind[api.Member]{
+		key: func(m *api.Member) string { return string(m.Node) },
+		gauges: []gauge[api.Member]{
+			{"seen_seconds", func(m *api.Member) any { return &m.SeenSeconds }},
+			{"rtt_seconds", func(m *api.Member) any { return &m.RTTSeconds }},
+			{"skew_seconds", func(m *api.Member) any { return &m.SkewSeconds }},
+			{"lag_events", func(m *api.Member) any { return &m.LagEvents }},
+		},
+	}
+	leaseKind = kind[leaseRow]{
+		key:    func(*leaseRow) string { return TopicLease },
+		gauges: leaseGauges("", func(l *leaseRow) *api.LeaseSummary { return &l.LeaseSummary }),
+	}
+	termKind   = kind[api.TermRecord]{key: func(t *api.TermRecord) string { return strconv.FormatUint(uint64(t.Term), 10) }}
+	workerKind = kind[api.Worker]{
+		key: func(w *api.Worker) string { return string(w.Node) },
+		gauges: []gauge[api.Worker]{
+			{"assigned", func(w *api.Worker) any { return &w.Assigned }},
+			{"window", func(w *api.Worker) any { return &w.Window }},
+			{"backlog_iterations", func(w *api.Worker) any { return &w.BacklogIterations }},
+			{"drain_seconds", func(w *api.Worker) any { return &w.DrainSeconds }},
+			{"rate_per_second", func(w *api.Worker) any { return &w.RatePerSecond }},
+			{"excluded_seconds", func(w *api.Worker) any { return &w.ExcludedSeconds }},
+		},
+	}
+	jobKind = kind[jobRow]{
+		key:   func(j *jobRow) string { return string(j.ID) },
+		owner: func(j *jobRow) string { return j.Owner },
+		gauges: append(jobAges(),
+			gauge[jobRow]{"chunks.pending", func(j *jobRow) any { return &j.Chunks.Pending }},
+			gauge[jobRow]{"chunks.assigned", func(j *jobRow) any { return &j.Chunks.Assigned }},
+			gauge[jobRow]{"chunks.accepted", func(j *jobRow) any { return &j.Chunks.Accepted }},
+			gauge[jobRow]{"iterations.accepted", func(j *jobRow) any { return &j.Iterations.Accepted }},
+			gauge[jobRow]{"attempts.assigned", func(j *jobRow) any { return &j.Attempts.Assigned }},
+		),
+	}
+	// A job that was chosen makes a difference with each of its chunks.
+	wholeJobKind = kind[jobRow]{
+		key: func(j *jobRow) string { return string(j.ID) }, owner: func(j *jobRow) string { return j.Owner }, gauges: jobAges(),
+	}
+	onionKind = kind[onionRow]{key: func(*onionRow) string { return TopicOnion }}
+)
+
+func jobAges() []gauge[jobRow] {
+	return []gauge[jobRow]{
+		{"elapsed_seconds", func(j *jobRow) any { return &j.ElapsedSeconds }},
+		{"rate_per_second", func(j *jobRow) any { return &j.RatePerSecond }},
+		{"eta_seconds", func(j *jobRow) any { return &j.ETASeconds }},
+	}
+}
