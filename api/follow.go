@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -46,7 +47,7 @@ type FollowOptions struct {
 func (c *Client) FollowJob(ctx context.Context, id string, o FollowOptions, f func(Job) error) (Job, error) {
 	var last Job
 	err := c.follow(ctx, o, func(ctx context.Context) error {
-		return c.stream(ctx, "/v1/jobs/"+url.PathEscape(id)+"/watch", func(line []byte) error {
+		return c.stream(ctx, "/v1/jobs/"+url.PathEscape(id)+"/watch", nil, func(line []byte) error {
 			var j Job
 			if err := json.Unmarshal(line, &j); err != nil {
 				return fmt.Errorf("job %s: %w: %w", id, ErrAnswer, err)
@@ -72,7 +73,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery, o FollowOptions, f fu
 	limited := left > 0
 	once := func(ctx context.Context) error {
 		q.After, q.Limit = cursor, left
-		err := c.stream(ctx, "/v1/events?"+q.values().Encode(), func(line []byte) error {
+		err := c.stream(ctx, "/v1/events?"+q.values().Encode(), nil, func(line []byte) error {
 			if bytes.HasPrefix(line, []byte(`{"cursor":`)) {
 				return position(line, cursor, o.Position)
 			}
@@ -184,9 +185,10 @@ func (c *Client) follow(ctx context.Context, o FollowOptions, once func(context.
 	}
 }
 
-// stream calls f with each line of an NDJSON answer. It never returns nil: at
+// stream calls f with each line of an NDJSON answer to a request with header, which
+// may be nil. It never returns nil: at
 // the proper end it returns errStreamEnd.
-func (c *Client) stream(ctx context.Context, path string, f func(line []byte) error) error {
+func (c *Client) stream(ctx context.Context, path string, header http.Header, f func(line []byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// A silent peer ends the exchange; what comes of it winds the watchdog up again.
@@ -196,6 +198,7 @@ func (c *Client) stream(ctx context.Context, path string, f func(line []byte) er
 	if err != nil {
 		return fmt.Errorf("request %s: %w", path, err)
 	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Accept", "application/x-ndjson")
 	resp, err := c.roundTrip(req)
 	if err != nil {

@@ -284,7 +284,7 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 
 func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	so := status.Options{
-		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version,
+		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
 		Log: d.log, Registerer: d.reg, Gatherer: d.reg,
 	}
 	if d.cfg.Status.Listen.IsValid() {

@@ -2,6 +2,7 @@ package realtime
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -26,9 +27,10 @@ const (
 
 // Log is the event log as a Hub reads it.
 type Log interface {
-	// Events yields the known events after at whose clock is not before since,
-	// and moves at along. It ends with what is known when it begins.
-	Events(ctx context.Context, at api.Cursor, since time.Time) iter.Seq2[event.Event, error]
+	// Events yields the known events after at whose clock is not before since and
+	// which are about something, of its zero value all, and moves at along. It ends
+	// with what is known when it begins.
+	Events(ctx context.Context, at api.Cursor, since time.Time, about event.Subject) iter.Seq2[event.Event, error]
 	// Oldest is the position after which all events are kept, Cursor the one up
 	// to which all that are known have come.
 	Oldest() api.Cursor
@@ -57,6 +59,9 @@ type Hub struct {
 	differ  *delta.Differ
 	feeds   map[string]*feed
 	changed chan struct{} // closed with the next frame or gauges
+
+	stopped chan struct{} // closed when the streams must end
+	stop    func()
 }
 
 // feed reads one topic while it is watched. Hub.mu guards its fields.
@@ -74,8 +79,18 @@ func New(o Options) *Hub {
 	if o.RingBytes == 0 {
 		o.RingBytes = delta.RingBytes
 	}
-	return &Hub{o: o, differ: delta.NewDiffer(o.Boot, o.RingBytes), feeds: map[string]*feed{}, changed: make(chan struct{})}
+	h := &Hub{
+		o: o, differ: delta.NewDiffer(o.Boot, o.RingBytes), feeds: map[string]*feed{}, changed: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	h.stop = sync.OnceFunc(func() { close(h.stopped) })
+	return h
 }
+
+// ErrStopped ends every stream when the Hub is stopped.
+var ErrStopped = errors.New("the daemon stops")
+
+// Stop ends all streams.
+func (h *Hub) Stop() { h.stop() }
 
 // enter begins to read the topics that nobody has watched, and returns what is
 // closed once each of them was read.
@@ -196,7 +211,7 @@ func (h *Hub) follow(ctx context.Context, at api.Cursor) {
 // batches puts the events after at into the ring.
 func (h *Hub) batches(ctx context.Context, at api.Cursor) error {
 	var b batch
-	for e, err := range h.o.Log.Events(ctx, at, time.Time{}) {
+	for e, err := range h.o.Log.Events(ctx, at, time.Time{}, event.Subject{}) {
 		if err != nil {
 			return err
 		}

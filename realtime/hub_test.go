@@ -78,7 +78,7 @@ func (w *world) Changed() <-chan struct{} {
 	return w.changed
 }
 
-func (w *world) Events(_ context.Context, at api.Cursor, _ time.Time) iter.Seq2[event.Event, error] {
+func (w *world) Events(_ context.Context, at api.Cursor, _ time.Time, _ event.Subject) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		w.mu.Lock()
 		list, oldest, fault := w.log, w.oldest, w.fault

@@ -25,7 +25,9 @@ const (
 	idMin     = time.Second            // between two positions
 	idMany    = 5 * time.Second        // the same with more than many sources
 	keepalive = 5 * time.Second        // after which Next returns nothing
-	mostOnce  = 256                    // frames that Next returns
+	// checkEvery is how soon a stream ends that may not go on.
+	checkEvery = 500 * time.Millisecond
+	mostOnce   = 256 // frames that Next returns
 )
 
 // Request is what somebody wants to watch.
@@ -34,20 +36,27 @@ type Request struct {
 	Topics []string
 	// Position is where the reader was; nil: nowhere.
 	Position *delta.Position
-	// After, Since and Match select events. After is where to begin, unless Position
-	// says it; nil, with no Since either: with what comes. Match may be nil.
+	// After, Since, About and Match select events. After is where to begin, unless
+	// Position says it; nil, with no Since either: with what comes. Match, which may be
+	// nil, lets nothing through that is not about About.
 	After api.Cursor
 	Since time.Time
+	About event.Subject
 	Match func(*event.Event) bool
 	// May says whether a row of a topic may be seen, by its owner; nil: all may.
 	May func(topic, owner string) bool
 	// Selected tells apart what Match and May let through: a position is good for
 	// the same text only.
 	Selected string
+	// Check is asked now and then whether the stream may go on; nil: it may.
+	Check func() error
 	// MayChange is told in the hello.
 	MayChange bool
 	Cluster   string
 }
+
+// Has reports whether a topic is among those of r.
+func (r *Request) Has(topic string) bool { return slices.Contains(r.Topics, topic) }
 
 // Message is one event of the stream.
 type Message struct {
@@ -92,7 +101,7 @@ const (
 
 // Watch begins a stream; the caller closes it.
 func (h *Hub) Watch(r Request) *Watch {
-	w := &Watch{h: h, r: r, gauges: map[string]uint64{}, loggedAt: time.Now(), events: slices.Contains(r.Topics, TopicEvents)}
+	w := &Watch{h: h, r: r, gauges: map[string]uint64{}, loggedAt: time.Now(), events: r.Has(TopicEvents)}
 	sum := fnv.New32a()
 	fmt.Fprintf(sum, "%s\n%s", strings.Join(r.Topics, ","), r.Selected)
 	w.boot = fmt.Sprintf("%s-%08x", h.o.Boot, sum.Sum32())
@@ -134,7 +143,8 @@ func (w *Watch) rest() {
 }
 
 // Next returns what comes next, which may be nothing after some seconds of
-// silence. An error ends the stream.
+// silence. An error ends the stream. The log is read with the context of whichever
+// call began that: all calls have the same one.
 func (w *Watch) Next(ctx context.Context) ([]Message, error) {
 	switch w.stage {
 	case starting:
@@ -146,7 +156,16 @@ func (w *Watch) Next(ctx context.Context) ([]Message, error) {
 	}
 	silence := time.NewTimer(keepalive)
 	defer silence.Stop()
+	var check <-chan time.Time
+	if w.r.Check != nil {
+		tick := time.NewTicker(checkEvery)
+		defer tick.Stop()
+		check = tick.C
+	}
 	for {
+		if err := w.allowed(); err != nil {
+			return nil, err
+		}
 		out, changed, err := w.take()
 		if w.stage == told {
 			out = append(out, w.synced())
@@ -166,11 +185,26 @@ func (w *Watch) Next(ctx context.Context) ([]Message, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-w.h.stopped:
 		case <-changed:
+		case <-check:
 		case <-silence.C:
 			return nil, nil
 		}
 	}
+}
+
+// allowed reports whether the stream may go on.
+func (w *Watch) allowed() error {
+	select {
+	case <-w.h.stopped:
+		return ErrStopped
+	default:
+	}
+	if w.r.Check != nil {
+		return w.r.Check()
+	}
+	return nil
 }
 
 // start says hello.
@@ -299,7 +333,7 @@ func (w *Watch) synced() Message {
 
 // frame appends what a reader gets of a frame.
 func (w *Watch) frame(out []Message, f *delta.Frame) ([]Message, error) {
-	if !slices.Contains(w.r.Topics, f.Topic) {
+	if !w.r.Has(f.Topic) {
 		return out, nil
 	}
 	if f.Event != delta.Log {
@@ -359,7 +393,7 @@ func (w *Watch) logged(out []Message, events []event.Event) ([]Message, error) {
 func (w *Watch) search(ctx context.Context, out []Message) ([]Message, error) {
 	if w.next == nil {
 		w.again = false
-		w.next, w.stop = iter.Pull2(w.h.o.Log.Events(ctx, w.at, w.r.Since))
+		w.next, w.stop = iter.Pull2(w.h.o.Log.Events(ctx, w.at, w.r.Since, w.r.About))
 	}
 	var b batch
 	began := time.Now()

@@ -136,6 +136,8 @@ type EventReader interface {
 	// Oldest returns the position after which all events are kept, empty if
 	// that is the beginning.
 	Oldest() api.Cursor
+	// Cursor returns the position up to which all events that are known have come.
+	Cursor() api.Cursor
 	// CheckLog tells of a check of the whole log of node, which is empty for
 	// this host: of the run of that number, or with run 0 of one that it starts
 	// unless one is running. Other hosts are asked through the mesh.

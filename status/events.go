@@ -42,10 +42,14 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range [...]cluster.NodeID{q.Node, cluster.NodeID(q.About.Member), cluster.NodeID(q.About.Worker)} {
-		if n != "" && !hs.backend.Knows(n) {
-			return api.Errorf(api.CodeNotFound, "no host %s: it is no member, and the log has no event of it", n).WithHint("see `skein members --all`")
+	if text := r.Header.Get("Last-Event-ID"); text != "" && wantsSSE(r) {
+		q.After = nil // it has gone on since
+		if err := q.after(text); err != nil {
+			return api.Errorf(api.CodeInvalidRequest, "Last-Event-ID: %s", err)
 		}
+	}
+	if err := hs.knownHosts(q); err != nil {
+		return err
 	}
 	if q.About.Job != "" {
 		id, err := hs.backend.FindJob(r.Context(), q.About.Job)
@@ -60,6 +64,16 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}
 		return es.run(ctx)
 	})
+}
+
+// knownHosts refuses names of hosts that never were.
+func (hs *handlers) knownHosts(q eventQuery) error {
+	for _, n := range [...]cluster.NodeID{q.Node, cluster.NodeID(q.About.Member), cluster.NodeID(q.About.Worker)} {
+		if n != "" && !hs.backend.Knows(n) {
+			return api.Errorf(api.CodeNotFound, "no host %s: it is no member, and the log has no event of it", n).WithHint("see `skein members --all`")
+		}
+	}
+	return nil
 }
 
 // eventStream serves one reader of events.
@@ -115,6 +129,7 @@ func (es *eventStream) send(ctx context.Context) error {
 			}
 			continue
 		}
+		es.identify()
 		if err := es.out.write(apiEvent(e, h)); err != nil {
 			return err
 		}
@@ -152,9 +167,19 @@ func (es *eventStream) alive(send bool) error {
 	case !send:
 		return nil
 	case es.q.positions:
+		es.identify()
 		return es.out.line(api.StreamPosition{Cursor: es.at.String()})
 	}
 	return es.out.line(nil)
+}
+
+// identify gives the next line of server-sent events its position, by which a browser
+// goes on, unless that is long beside it.
+func (es *eventStream) identify() {
+	const many = 64
+	if es.out.sse && len(es.at) <= many {
+		es.out.id = es.at.String()
+	}
 }
 
 func apiEvent(e event.Event, h api.Header) api.Event {
@@ -176,37 +201,7 @@ func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 	}
 	for name, values := range r.URL.Query() {
 		v := values[0]
-		var err error
-		switch name {
-		case "since":
-			err = q.since(v, now)
-		case "kind":
-			q.kinds, err = api.ParseKinds(v)
-			q.Kind = v
-		case "node":
-			q.Node, err = cluster.ParseNodeID(v)
-		case "job":
-			err = about(&q.About.Job, v)
-		case "member":
-			err = about(&q.About.Member, v)
-		case "worker":
-			err = about(&q.About.Worker, v)
-		case "user":
-			err = about(&q.About.User, v)
-		case "follow":
-			q.Follow, err = parseFlag(v)
-		case "positions":
-			q.positions, err = parseFlag(v)
-		case "limit":
-			q.Limit, err = strconv.ParseUint(v, 10, 63)
-			if err != nil || q.Limit == 0 {
-				return bad("limit: %.32q is not a number above 0", v)
-			}
-		case "after":
-			err = q.after(v)
-		default:
-			return bad("unknown parameter %.64q", name)
-		}
+		err := q.set(name, v, now)
 		if p, ok := errors.AsType[*api.Problem](err); ok {
 			return eventQuery{}, p
 		}
@@ -215,6 +210,41 @@ func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 		}
 	}
 	return q, nil
+}
+
+// set reads one parameter.
+func (q *eventQuery) set(name, v string, now time.Time) (err error) {
+	switch name {
+	case "since":
+		err = q.since(v, now)
+	case "kind":
+		q.kinds, err = api.ParseKinds(v)
+		q.Kind = v
+	case "node":
+		q.Node, err = cluster.ParseNodeID(v)
+	case "job":
+		err = about(&q.About.Job, v)
+	case "member":
+		err = about(&q.About.Member, v)
+	case "worker":
+		err = about(&q.About.Worker, v)
+	case "user":
+		err = about(&q.About.User, v)
+	case "follow":
+		q.Follow, err = parseFlag(v)
+	case "positions":
+		q.positions, err = parseFlag(v)
+	case "limit":
+		q.Limit, err = strconv.ParseUint(v, 10, 63)
+		if err != nil || q.Limit == 0 {
+			return fmt.Errorf("%.32q is not a number above 0", v)
+		}
+	case "after":
+		err = q.after(v)
+	default:
+		return api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
+	}
+	return err
 }
 
 // since reads what api.ParseSince does.

@@ -58,6 +58,17 @@ func (f *fake) Header() api.Header {
 	return api.NewHeader("n1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), uint64(len(f.log)))
 }
 
+// Cursor is the end of the log.
+func (f *fake) Cursor() api.Cursor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := api.Cursor{}
+	for _, e := range f.log {
+		at.Advance(e.Source, e.Seq)
+	}
+	return at
+}
+
 func (f *fake) Status(context.Context) (api.Status, error) {
 	return api.Status{Cluster: "blue", Role: cluster.RoleHolder}, nil
 }

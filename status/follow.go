@@ -25,9 +25,10 @@ type followers struct {
 	header  func() api.Header
 	log     zerolog.Logger
 	metrics *metrics
-	// places holds one token per stream in progress; when full, further ones are
-	// refused with overloaded.
+	// places holds one token per stream in progress, watches one per watch; when
+	// full, further ones are refused with overloaded.
 	places   chan struct{}
+	watches  chan struct{}
 	stopping chan struct{} // closed when they must end
 	stall    time.Duration // what a reader may take for a line
 }
@@ -38,6 +39,8 @@ type follower struct {
 	rc    *http.ResponseController
 	path  string
 	stall time.Duration // what the reader may take for a line
+	sse   bool          // lines are events of text/event-stream
+	id    string        // of the next of these; empty: none
 	begun bool          // a line was written
 	// When the last line was written, and when lines were last sent.
 	last, flushed time.Time
@@ -47,11 +50,16 @@ type follower struct {
 // errors travel as the last line. Who does not read for a while is cut: it
 // holds up nobody else, and may come back and go on where it was.
 func (fs *followers) follow(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, out *follower) error) error {
+	return fs.stream(fs.places, w, r, f)
+}
+
+// stream is follow for one of places.
+func (fs *followers) stream(places chan struct{}, w http.ResponseWriter, r *http.Request, f func(ctx context.Context, out *follower) error) error {
 	select {
-	case fs.places <- struct{}{}:
-		defer func() { <-fs.places }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	default:
-		return api.Errorf(api.CodeOverloaded, "%d followers are served already", cap(fs.places))
+		return api.Errorf(api.CodeOverloaded, "%d followers are served already", cap(places))
 	}
 	fs.metrics.followers.Inc()
 	defer fs.metrics.followers.Dec()
@@ -59,6 +67,9 @@ func (fs *followers) follow(w http.ResponseWriter, r *http.Request, f func(ctx c
 	defer cancel()
 	out := &follower{w: w, rc: http.NewResponseController(w), path: r.URL.Path, stall: fs.stall, last: time.Now(), flushed: time.Now()}
 	w.Header().Set("Content-Type", "application/x-ndjson")
+	if out.sse = wantsSSE(r); out.sse {
+		w.Header().Set("Content-Type", sseType)
+	}
 	w.Header().Set("Cache-Control", "no-store")
 	err := f(ctx, out)
 	switch {
@@ -101,10 +112,32 @@ func (f *follower) write(v any) error {
 			return err
 		}
 	}
-	f.begun, f.last = true, time.Now()
-	_ = f.rc.SetWriteDeadline(f.last.Add(f.stall)) // not possible on a test recorder
-	_, err := f.w.Write(append(text, '\n'))
-	return err
+	switch {
+	case !f.sse:
+		text = append(text, '\n')
+	case v == nil:
+		text = []byte(sseComment)
+	default:
+		text = appendSSE(nil, f.id, sseName(v), text)
+		f.id = ""
+	}
+	return f.send(text)
+}
+
+// send writes lines, each piece of which the reader must take in time.
+func (f *follower) send(text []byte) error {
+	const piece = 64 << 10
+	f.begun = true
+	for len(text) > 0 {
+		f.last = time.Now()
+		_ = f.rc.SetWriteDeadline(f.last.Add(f.stall)) // not possible on a test recorder
+		n := min(len(text), piece)
+		if _, err := f.w.Write(text[:n]); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
 }
 
 // flush sends what was written.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/realtime"
 )
 
 // handlers are what the routes do: they check a request's form and ask the
@@ -19,6 +20,7 @@ type handlers struct {
 	backend   Backend
 	answers   *responder
 	followers *followers
+	hub       *realtime.Hub
 	// uploads and examining hold one token per exchange in progress; when full,
 	// further ones are refused with overloaded.
 	uploads, examining chan struct{}

@@ -21,7 +21,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "skein_api_requests_total", Help: "API requests by route and status class.",
 		}, []string{"route", "class"}),
 		followers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "skein_api_followers", Help: "Readers that follow a job or the events.",
+			Name: "skein_api_followers", Help: "Readers that follow a job, the events, or what they watch.",
 		}),
 		cut: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_api_followers_cut_total", Help: "Followers ended by the server, by reason.",

@@ -27,6 +27,7 @@ type Options struct {
 	Hosts   []string
 	Backend Backend
 	Version string
+	Cluster string // its name
 	Log     zerolog.Logger
 	// Registerer gets the server's own metrics; may be nil.
 	Registerer prometheus.Registerer
@@ -34,8 +35,10 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	// MaxArtefactBytes bounds one upload; 0: cluster.MaxModuleBytes.
 	MaxArtefactBytes int64
-	// MaxFollowers bounds watchers and event followers; 0: 128.
+	// MaxFollowers bounds followers of jobs and events; 0: 128.
 	MaxFollowers int
+	// MaxWatchers bounds watches; 0: 1024.
+	MaxWatchers int
 }
 
 func (o *Options) check() error {
@@ -44,7 +47,7 @@ func (o *Options) check() error {
 		return errors.New("status server: no backend")
 	case !filepath.IsAbs(o.Socket):
 		return fmt.Errorf("status server: socket %q is not an absolute path", o.Socket)
-	case o.MaxArtefactBytes < 0 || o.MaxFollowers < 0:
+	case o.MaxArtefactBytes < 0 || o.MaxFollowers < 0 || o.MaxWatchers < 0:
 		return errors.New("status server: negative limit")
 	}
 	if o.MaxArtefactBytes == 0 {
@@ -52,6 +55,9 @@ func (o *Options) check() error {
 	}
 	if o.MaxFollowers == 0 {
 		o.MaxFollowers = 128
+	}
+	if o.MaxWatchers == 0 {
+		o.MaxWatchers = 1024
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ func (hs *handlers) table() []route {
 		local(read("/v1/groups", b.Groups)),
 		change(http.MethodPut, "/v1/groups/{name}", hs.setGroup),
 		{method: http.MethodGet, path: "/v1/events", stream: hs.events},
+		{method: http.MethodGet, path: "/v1/watch", stream: hs.watch},
 		local(route{method: http.MethodGet, path: "/v1/events/verify", timeout: readTimeout, answer: hs.checkLog}),
 		read("/v1/log/snapshots", b.Snapshots),
 		change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot),

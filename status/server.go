@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/realtime"
 )
 
 // Times and limits of the server.
@@ -40,6 +42,7 @@ type Server struct {
 	answers   *responder
 	handlers  *handlers
 	followers *followers
+	hub       *realtime.Hub
 	up        chan struct{} // closed when all listeners are open
 	identify  func(conn net.Conn, group string) (peer, error)
 
@@ -60,14 +63,18 @@ func New(o Options) (*Server, error) {
 	answers := &responder{header: o.Backend.Header, group: o.Group, log: logger, requests: m.requests}
 	streams := &followers{
 		header: o.Backend.Header, log: logger, metrics: m, places: make(chan struct{}, o.MaxFollowers),
+		watches:  make(chan struct{}, o.MaxWatchers),
 		stopping: make(chan struct{}), stall: stallTimeout,
 	}
+	hub := realtime.New(realtime.Options{
+		Boot: strings.ToLower(rand.Text()), Source: o.Backend, Log: o.Backend, Header: o.Backend.Header, Logger: logger,
+	})
 	routes := &handlers{
-		o: o, backend: o.Backend, answers: answers, followers: streams,
+		o: o, backend: o.Backend, answers: answers, followers: streams, hub: hub,
 		uploads: make(chan struct{}, maxUploads), examining: make(chan struct{}, 1),
 	}
 	s := &Server{
-		o: o, log: logger, metrics: m, mux: answers.routes(routes.table()), answers: answers, handlers: routes, followers: streams,
+		o: o, log: logger, metrics: m, mux: answers.routes(routes.table()), answers: answers, handlers: routes, followers: streams, hub: hub,
 		up: make(chan struct{}), identify: identify, hosts: map[string]bool{},
 	}
 	for _, h := range o.Hosts {
@@ -113,6 +120,7 @@ func (s *Server) Run(ctx context.Context) error {
 		left--
 	}
 	close(s.followers.stopping)
+	s.hub.Stop()
 	grace, stop := context.WithTimeout(base, stopGrace)
 	defer stop()
 	if err := srv.Shutdown(grace); err != nil {

@@ -521,6 +521,16 @@ func (f *fakeCluster) Oldest() api.Cursor {
 	return f.oldest
 }
 
+func (f *fakeCluster) Cursor() api.Cursor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := api.Cursor{}
+	for _, e := range f.events {
+		at.Advance(e.Source, e.Seq)
+	}
+	return at
+}
+
 func (f *fakeCluster) Changed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()

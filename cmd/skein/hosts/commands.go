@@ -25,6 +25,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		meshCommand(a),
 		onionCommand(a),
 		eventsCommand(a),
+		watchCommand(a),
 		waitCommand(a),
 		tokenCommand(a),
 		leaveCommand(a),

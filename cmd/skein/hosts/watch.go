@@ -1,0 +1,75 @@
+package hosts
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+func watchCommand(a *cli.App) *cobra.Command {
+	var q api.WatchQuery
+	var since string
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "What the cluster shows, and each change of it, for programs",
+		Long: "Prints one JSON value per line, as docs/watch.md describes: a snapshot of each topic,\n" +
+			"then what changes. Topics are status, members, lease, terms, workers, jobs, onion and\n" +
+			"events; without --topics all but the events. It survives restarts of the daemon: it\n" +
+			"then begins again with snapshots, and no event of the log is missed or comes twice.",
+		Args: cli.Exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Output != "" && a.Output != "table" && a.Output != "jsonl" {
+				return cli.Usagef("a watch has no form %s", a.Output).WithHint("it prints one JSON value in each line")
+			}
+			if since != "" {
+				var err error
+				if q.Events.Since, q.Events.After, err = cli.ParseSince("--since", since, time.Now()); err != nil {
+					return err
+				}
+			}
+			c, err := a.Client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			seen := false
+			err = c.Watch(cmd.Context(), q, api.FollowOptions{Retry: func(cause error) error {
+				if !seen {
+					return cause
+				}
+				a.Note("waiting for the daemon: %s", cause)
+				return nil
+			}}, func(m api.WatchMessage) error {
+				seen = true
+				text, err := json.Marshal(m)
+				if err != nil {
+					return fmt.Errorf("encode message: %w", err)
+				}
+				if _, err := fmt.Fprintln(a.Out, string(text)); err != nil {
+					return err
+				}
+				if once && m.Event == "synced" {
+					return api.ErrStop
+				}
+				return nil
+			})
+			if cmd.Context().Err() != nil {
+				return nil // Ctrl-C is how it ends
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&q.Topics, "topics", nil, "what to watch, like jobs,events")
+	f.StringSliceVar(&q.Jobs, "job", nil, "also all figures of this job, by id or name")
+	f.StringVar(&since, "since", "", "begin with earlier events: an age like 10m or 3d, a time, a date, or a position")
+	f.StringVar(&q.Events.Kind, "kind", "", "only events of these kinds, like 'lease_*,term_start'")
+	f.BoolVar(&once, "once", false, "end when all topics were shown once")
+	return cmd
+}

@@ -1,0 +1,178 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/realtime"
+	"github.com/skein-project/skein/realtime/delta"
+)
+
+// watch sends snapshots of topics, what changes in them, and the log.
+func (hs *handlers) watch(w http.ResponseWriter, r *http.Request) error {
+	req, err := hs.parseWatch(r)
+	if err != nil {
+		return err
+	}
+	return hs.followers.stream(hs.followers.watches, w, r, func(ctx context.Context, out *follower) error {
+		watch := hs.hub.Watch(req)
+		defer watch.Close()
+		ws := watchStream{out: out}
+		for {
+			list, err := watch.Next(ctx)
+			if err == nil {
+				err = ws.send(list)
+			}
+			switch {
+			case err == nil:
+				continue
+			case errors.Is(err, os.ErrDeadlineExceeded) || r.Context().Err() != nil:
+				return err
+			case errors.Is(err, realtime.ErrStopped):
+				err = errStopping
+				hs.followers.metrics.cut.WithLabelValues(cutStop).Inc()
+			}
+			ws.bye(asProblem(err), hs.backend.Header())
+			return nil
+		}
+	})
+}
+
+// watchStream writes one watch.
+type watchStream struct {
+	out *follower
+	buf []byte
+}
+
+// send writes messages, or that there is none.
+func (ws *watchStream) send(list []realtime.Message) error {
+	ws.buf = ws.buf[:0]
+	for _, m := range list {
+		if ws.out.sse {
+			ws.buf = appendSSE(ws.buf, m.ID, m.Event, m.Data)
+			continue
+		}
+		ws.buf = append(ws.buf, '{')
+		if m.ID != "" {
+			ws.buf = append(append(append(ws.buf, `"id":"`...), m.ID...), `",`...)
+		}
+		ws.buf = append(append(append(ws.buf, `"event":"`...), m.Event...), `","data":`...)
+		ws.buf = append(append(ws.buf, m.Data...), "}\n"...)
+	}
+	if len(list) == 0 {
+		ws.buf = append(ws.buf, '\n')
+		if ws.out.sse {
+			ws.buf = append(ws.buf[:0], sseComment...)
+		}
+	}
+	err := ws.out.send(ws.buf)
+	if cap(ws.buf) > 1<<20 {
+		ws.buf = nil // a snapshot is large, what follows is not
+	}
+	if err != nil {
+		return err
+	}
+	return ws.out.flush()
+}
+
+// bye ends the stream; the reader may be gone.
+func (ws *watchStream) bye(p *api.Problem, h api.Header) {
+	p.Header = h
+	text, err := json.Marshal(api.WatchBye{Problem: p, RetryAfterSeconds: p.RetryAfterSeconds})
+	if err == nil {
+		_ = ws.send([]realtime.Message{{Event: delta.Bye, Data: text}})
+	}
+}
+
+// parseWatch reads the query.
+func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
+	h := hs.backend.Header()
+	req := realtime.Request{MayChange: peerOf(r.Context()).admin, Cluster: hs.o.Cluster}
+	values := r.URL.Query()
+	topics, err := realtime.ParseTopics(values.Get("topics"))
+	if err != nil {
+		return req, api.Errorf(api.CodeInvalidRequest, "topics: %s", err)
+	}
+	req.Topics = topics
+	for _, text := range values["job"] {
+		id, err := job.ParseID(text)
+		if err != nil {
+			if id, err = hs.backend.FindJob(r.Context(), text); err != nil {
+				return req, err
+			}
+		}
+		req.Topics = append(req.Topics, realtime.JobTopic(id))
+	}
+	if len(req.Topics) > realtime.MaxTopics {
+		return req, api.Errorf(api.CodeInvalidRequest, "%d topics, at most %d are allowed", len(req.Topics), realtime.MaxTopics)
+	}
+	var q eventQuery
+	for name, list := range values {
+		switch name {
+		case "topics", "job":
+			continue
+		case "since", "kind", "node", "member", "worker", "user", "after":
+			err = q.set(name, list[0], h.ObservedAt)
+		default:
+			err = api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
+		}
+		if err == nil && !req.Has(realtime.TopicEvents) {
+			err = api.Errorf(api.CodeInvalidRequest, "%s is about events, which are not among the topics", name)
+		}
+		if p, ok := errors.AsType[*api.Problem](err); ok {
+			return req, p
+		}
+		if err != nil {
+			return req, api.Errorf(api.CodeInvalidRequest, "%s: %s", name, err)
+		}
+	}
+	return req, hs.selectEvents(&req, q, r)
+}
+
+// selectEvents says which events, and from where on.
+func (hs *handlers) selectEvents(req *realtime.Request, q eventQuery, r *http.Request) error {
+	if err := hs.knownHosts(q); err != nil {
+		return err
+	}
+	if !hs.ours(q.After) {
+		return api.Errorf(api.CodeInvalidRequest, "after: no host of this cluster is in the cursor")
+	}
+	req.After, req.Since, req.About = q.After, q.Since, q.About
+	if len(q.kinds) > 0 || q.Node != "" || q.About != (event.Subject{}) {
+		req.Match = func(e *event.Event) bool { return q.match(*e) }
+		text, err := json.Marshal([]any{q.Kind, q.Node, q.About})
+		if err != nil {
+			return err
+		}
+		req.Selected = string(text)
+	}
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		return nil
+	}
+	// A browser sends a position that is none again and again: it is told
+	// everything anew instead of being refused.
+	p, err := delta.ParsePosition(text)
+	if err != nil || !hs.ours(p.Cursor) {
+		p = delta.Position{}
+	}
+	req.Position = &p
+	return nil
+}
+
+// ours reports whether a cursor may be of this cluster: hosts of others are not
+// known here.
+func (hs *handlers) ours(at api.Cursor) bool {
+	for s := range at {
+		if hs.backend.Knows(s.Node) {
+			return true
+		}
+	}
+	return len(at) == 0
+}
