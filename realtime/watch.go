@@ -73,18 +73,23 @@ type Watch struct {
 	looked []<-chan struct{}
 	events bool
 
-	stage    stage
-	resumed  bool
-	why      delta.Reason // why it is told everything
-	offset   uint64       // in the ring: all before was told, or is not wanted
-	gauges   map[string]uint64
-	at       api.Cursor // in the log
+	stage   stage
+	resumed bool
+	why     delta.Reason // why it is told everything
+	offset  uint64       // in the ring: all before was told, or is not wanted
+	gauges  map[string]uint64
+	idAt    time.Time
+	tail    tail
+}
+
+// tail is where a Watch is in the log.
+type tail struct {
+	at       api.Cursor // all up to it was told, or is not wanted
 	behind   bool       // events between at and the ring are to be read
 	again    bool       // some came into the ring meanwhile
+	shared   bool       // at is where the ring is
 	next     func() (event.Event, error, bool)
 	stop     func()
-	shared   bool // at is where the ring is
-	idAt     time.Time
 	loggedAt time.Time
 }
 
@@ -101,7 +106,7 @@ const (
 
 // Watch begins a stream; the caller closes it.
 func (h *Hub) Watch(r Request) *Watch {
-	w := &Watch{h: h, r: r, gauges: map[string]uint64{}, loggedAt: time.Now(), events: r.Has(TopicEvents)}
+	w := &Watch{h: h, r: r, gauges: map[string]uint64{}, tail: tail{loggedAt: time.Now()}, events: r.Has(TopicEvents)}
 	sum := fnv.New32a()
 	fmt.Fprintf(sum, "%s\n%s", strings.Join(r.Topics, ","), r.Selected)
 	w.boot = fmt.Sprintf("%s-%08x", h.o.Boot, sum.Sum32())
@@ -117,14 +122,14 @@ func (w *Watch) begin() {
 	p := w.r.Position
 	switch {
 	case p != nil && p.Cursor != nil:
-		w.at, w.behind = p.Cursor.Clone(), true
+		w.tail.at, w.tail.behind = p.Cursor.Clone(), true
 	case w.r.After != nil || !w.r.Since.IsZero():
-		w.at, w.behind = w.r.After.Clone(), true
+		w.tail.at, w.tail.behind = w.r.After.Clone(), true
 	default:
-		w.at = w.h.o.Log.Cursor().Clone()
+		w.tail.at = w.h.o.Log.Cursor().Clone()
 	}
-	if len(w.at) == 0 {
-		w.at = w.h.o.Log.Oldest().Clone()
+	if len(w.tail.at) == 0 {
+		w.tail.at = w.h.o.Log.Oldest().Clone()
 	}
 }
 
@@ -136,10 +141,10 @@ func (w *Watch) Close() {
 
 // rest ends reading the log.
 func (w *Watch) rest() {
-	if w.stop != nil {
-		w.stop()
+	if w.tail.stop != nil {
+		w.tail.stop()
 	}
-	w.next, w.stop = nil, nil
+	w.tail.next, w.tail.stop = nil, nil
 }
 
 // Next returns what comes next, which may be nothing after some seconds of
@@ -169,14 +174,14 @@ func (w *Watch) Next(ctx context.Context) ([]Message, error) {
 		out, changed, err := w.take()
 		if w.stage == told {
 			out = append(out, w.synced())
-		} else if err == nil && w.behind && w.stage == following {
+		} else if err == nil && w.tail.behind && w.stage == following {
 			out, err = w.search(ctx, out)
 		}
 		if err != nil || len(out) > 0 {
 			w.identify(out)
 			return out, err
 		}
-		if w.behind {
+		if w.tail.behind {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -313,8 +318,8 @@ func (w *Watch) tell() (out []Message, err error) {
 	}
 	if !w.resumed {
 		w.offset = d.Head()
-		w.behind = w.events // what the ring has of the log may not join on
-		w.shared = false
+		w.tail.behind = w.events // what the ring has of the log may not join on
+		w.tail.shared = false
 	}
 	w.stage, w.why = told, ""
 	return out, nil
@@ -342,28 +347,28 @@ func (w *Watch) frame(out []Message, f *delta.Frame) ([]Message, error) {
 		}
 		return out, nil
 	}
-	if w.behind || len(f.Events) == 0 {
-		w.behind, w.again, w.shared = true, true, false
+	if w.tail.behind || len(f.Events) == 0 {
+		w.tail.behind, w.tail.again, w.tail.shared = true, true, false
 		return out, nil
 	}
 	fresh := make([]event.Event, 0, len(f.Events))
-	at := w.at.Clone()
+	at := w.tail.at.Clone()
 	for _, e := range f.Events {
 		switch have := at[e.Source]; {
 		case e.Seq > have+1: // what is between is in the log
-			w.behind, w.again, w.shared = true, true, false
+			w.tail.behind, w.tail.again, w.tail.shared = true, true, false
 			return out, nil
 		case e.Seq == have+1:
 			at[e.Source] = e.Seq
 			fresh = append(fresh, e)
 		}
 	}
-	if !w.shared || len(fresh) < len(f.Events) {
+	if !w.tail.shared || len(fresh) < len(f.Events) {
 		cursor, err := event.ParseCursor(f.Cursor)
-		w.shared = err == nil && maps.Equal(cursor, at)
+		w.tail.shared = err == nil && maps.Equal(cursor, at)
 	}
-	w.at = at
-	if w.shared && len(fresh) == len(f.Events) && w.r.Match == nil {
+	w.tail.at = at
+	if w.tail.shared && len(fresh) == len(f.Events) && w.r.Match == nil {
 		return append(out, Message{Event: f.Event, Data: f.Data}), nil
 	}
 	return w.log(out, fresh)
@@ -381,28 +386,28 @@ func (w *Watch) log(out []Message, events []event.Event) ([]Message, error) {
 }
 
 func (w *Watch) logged(out []Message, events []event.Event) ([]Message, error) {
-	f, err := delta.NewLog(TopicEvents, events, w.at)
+	f, err := delta.NewLog(TopicEvents, events, w.tail.at)
 	if err != nil {
 		return nil, err
 	}
-	w.loggedAt = time.Now()
+	w.tail.loggedAt = time.Now()
 	return append(out, Message{Event: f.Event, Data: f.Data}), nil
 }
 
 // search reads the log, for a short while, up to where the ring is.
 func (w *Watch) search(ctx context.Context, out []Message) ([]Message, error) {
-	if w.next == nil {
-		w.again = false
-		w.next, w.stop = iter.Pull2(w.h.o.Log.Events(ctx, w.at, w.r.Since, w.r.About))
+	if w.tail.next == nil {
+		w.tail.again = false
+		w.tail.next, w.tail.stop = iter.Pull2(w.h.o.Log.Events(ctx, w.tail.at, w.r.Since, w.r.About))
 	}
 	var b batch
 	began := time.Now()
 	for time.Since(began) < searching {
-		e, err, ok := w.next()
+		e, err, ok := w.tail.next()
 		if p, is := errors.AsType[*api.Problem](err); is && p.Code == api.CodeCompacted {
 			w.rest()
 			for s, seq := range w.h.o.Log.Oldest() {
-				w.at.Advance(s, seq)
+				w.tail.at.Advance(s, seq)
 			}
 			w.stage, w.why, w.resumed = telling, delta.Compacted, false
 			break
@@ -412,14 +417,14 @@ func (w *Watch) search(ctx context.Context, out []Message) ([]Message, error) {
 		}
 		if !ok {
 			w.rest()
-			w.behind = w.again
+			w.tail.behind = w.tail.again
 			break
 		}
 		if (w.r.Match == nil || w.r.Match(&e)) && b.add(e) {
 			break
 		}
 	}
-	if len(b.events) == 0 && (!w.behind || time.Since(w.loggedAt) < keepalive) {
+	if len(b.events) == 0 && (!w.tail.behind || time.Since(w.tail.loggedAt) < keepalive) {
 		return out, nil
 	}
 	return w.logged(out, b.events)
@@ -442,13 +447,13 @@ func (w *Watch) gaugesOf(out []Message) []Message {
 
 // position is where the reader is.
 func (w *Watch) position() string {
-	return delta.Position{Boot: w.boot, Offset: w.offset, Cursor: w.at}.String()
+	return delta.Position{Boot: w.boot, Offset: w.offset, Cursor: w.tail.at}.String()
 }
 
 // identify tells the reader now and then where it is.
 func (w *Watch) identify(out []Message) {
 	every := idMin
-	if len(w.at) > many {
+	if len(w.tail.at) > many {
 		every = idMany
 	}
 	if w.stage != following || time.Since(w.idAt) < every {
