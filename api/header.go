@@ -16,6 +16,9 @@ type Header struct {
 	ObservedAt time.Time      `json:"observed_at"`
 	// Position is the number of events that the answering host had folded.
 	Position uint64 `json:"position"`
+	// Cursor, in the answer to a change, is a position behind it: with it as min a
+	// reader sees the change at any host.
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // Secret is a text that must not be shown by accident: it prints as

@@ -13,6 +13,8 @@ import (
 type Jobs struct {
 	Header
 	Jobs []Job `json:"jobs"`
+	// Next is, if there are more than limit, what to say as after for those.
+	Next job.ID `json:"next,omitempty"`
 }
 
 // Job answers GET /v1/jobs/{id} and is each line of GET /v1/jobs/{id}/watch.

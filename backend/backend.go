@@ -101,6 +101,7 @@ type Backend struct {
 	*groups
 	*workers
 	*logs
+	*positions
 	*onions
 	*tokens
 	*members
@@ -142,6 +143,7 @@ func New(o Options) *Backend {
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
 	})
 	b.logs = &logs{self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
+	b.positions = &positions{self: self, view: view, log: o.Log, coord: o.Coord, remote: o.Forward}
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,
 		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
@@ -164,6 +166,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Group, b.setGroup)
 	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
 	forward.Handle(r, forward.OnionGrant, b.takeGrant)
+	forward.Handle(r, forward.Position, b.positionHere)
 	forward.Handle(r, forward.Release, b.release)
 	forward.Handle(r, forward.Snapshot, b.snapshotHere)
 	forward.Handle(r, forward.StepDown, b.stepDown)

@@ -71,14 +71,5 @@ func (l *logs) Events(ctx context.Context, at api.Cursor, since time.Time, about
 // Oldest implements status.EventReader.
 func (l *logs) Oldest() api.Cursor { return l.log.Oldest() }
 
-// Cursor implements status.EventReader.
-func (l *logs) Cursor() api.Cursor {
-	at := api.Cursor{}
-	for _, h := range l.log.Heads() {
-		at.Advance(h.Source, h.Seq)
-	}
-	return at
-}
-
 // Changed implements status.EventReader.
 func (l *logs) Changed() <-chan struct{} { return l.log.Changed() }

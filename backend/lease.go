@@ -16,6 +16,7 @@ import (
 
 // leaseCoord gives up the lease.
 type leaseCoord interface {
+	authority
 	StepDown(ctx context.Context, to cluster.NodeID, reason string, stopping bool) error
 }
 

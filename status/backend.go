@@ -26,6 +26,7 @@ type Backend interface {
 	WorkerControl
 	OnionControl
 	EventReader
+	Positions
 	SnapshotKeeper
 	TokenKeeper
 	ArtefactStore
@@ -136,8 +137,6 @@ type EventReader interface {
 	// Oldest returns the position after which all events are kept, empty if
 	// that is the beginning.
 	Oldest() api.Cursor
-	// Cursor returns the position up to which all events that are known have come.
-	Cursor() api.Cursor
 	// CheckLog tells of a check of the whole log of node, which is empty for
 	// this host: of the run of that number, or with run 0 of one that it starts
 	// unless one is running. Other hosts are asked through the mesh.
@@ -145,6 +144,19 @@ type EventReader interface {
 	// Changed returns a channel that is closed when the fold moved on, or
 	// the view of who holds changed, after the call.
 	Changed() <-chan struct{}
+}
+
+// Positions says where in the log hosts are.
+type Positions interface {
+	// Cursor returns the position up to which all events that are known have come.
+	Cursor() api.Cursor
+	// Has reports whether what this host shows has everything up to a position;
+	// EventReader.Changed tells when to ask again.
+	Has(at api.Cursor) bool
+	// Agreed returns a position behind everything that was acknowledged before the
+	// call. It is refused with code conflict where no host can know that, and with
+	// no_holder while nobody holds.
+	Agreed(ctx context.Context) (api.Cursor, error)
 }
 
 // SnapshotKeeper shows the snapshots of the log, and has them taken.

@@ -26,10 +26,13 @@ type fake struct {
 	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
 	mu        sync.Mutex
 	job       api.Job
+	more      []api.Job // what the list has; nil: a job
 	log       []event.Event
 	oldest    api.Cursor // what stands before it is kept no more
 	changed   chan struct{}
 	ready     error
+	agreed    api.Cursor // what the holder has
+	disagree  error
 	actors    []string
 	submits   []api.SubmitRequest
 	voters    []api.VotersRequest
@@ -154,7 +157,12 @@ func (f *fake) Stop(_ context.Context, actor string, id job.ID, _ string) (api.J
 	f.did(actor)
 	return api.Job{ID: id, State: job.Cancelled}, nil
 }
-func (f *fake) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{Jobs: []api.Job{{}}}, nil }
+func (f *fake) Jobs(context.Context) (api.Jobs, error) {
+	if f.more != nil {
+		return api.Jobs{Jobs: f.more}, nil
+	}
+	return api.Jobs{Jobs: []api.Job{{}}}, nil
+}
 func (f *fake) Job(_ context.Context, id job.ID) (api.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -293,4 +301,21 @@ func (f *fake) Snapshots(context.Context) (api.LogSnapshots, error) {
 func (f *fake) TakeSnapshot(_ context.Context, actor string) (api.LogSnapshotTaken, error) {
 	f.did(actor)
 	return api.LogSnapshotTaken{}, nil
+}
+
+// Has reports whether the log is that long.
+func (f *fake) Has(at api.Cursor) bool {
+	have := f.Cursor()
+	for s, seq := range at {
+		if have[s] < seq {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *fake) Agreed(context.Context) (api.Cursor, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.agreed, f.disagree
 }

@@ -38,7 +38,7 @@ func (hs *handlers) table() []route {
 		read("/v1/lease", b.Lease),
 		read("/v1/lease/history", b.LeaseHistory),
 		read("/v1/lease/voters", b.Voters),
-		read("/v1/jobs", b.Jobs),
+		{method: http.MethodGet, path: "/v1/jobs", timeout: readTimeout, answer: hs.jobs},
 		read("/v1/workers", b.Workers),
 		{method: http.MethodGet, path: "/v1/jobs/{id}", timeout: readTimeout, answer: hs.job},
 		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", stream: hs.watchJob},
@@ -112,6 +112,7 @@ type responder struct {
 	group    string // whose members may change things; empty: nobody's
 	log      zerolog.Logger
 	requests *prometheus.CounterVec
+	fresh    freshness
 }
 
 // routes builds the mux: one handler per path, which then picks the method,
@@ -166,6 +167,14 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		re.problem(w, r, rt.path, prob)
 		return
 	}
+	if rt.method == http.MethodGet {
+		fresh, err := re.fresh.await(r)
+		if err != nil {
+			re.problem(w, r, rt.path, asProblem(err))
+			return
+		}
+		r = fresh
+	}
 	if rt.timeout > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
 		defer cancel()
@@ -192,11 +201,20 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		re.problem(w, r, rt.path, asProblem(err))
 		return
 	}
-	re.write(w, rt.path, http.StatusOK, body)
+	h := re.header()
+	if rt.change {
+		h.Cursor = re.fresh.after(r.Context())
+	}
+	re.writeUnder(h, w, rt.path, http.StatusOK, body)
 }
 
 func (re *responder) write(w http.ResponseWriter, path string, code int, body any) {
-	text, err := json.Marshal(api.Complete(body, re.header()))
+	re.writeUnder(re.header(), w, path, code, body)
+}
+
+// writeUnder is write with a header.
+func (re *responder) writeUnder(h api.Header, w http.ResponseWriter, path string, code int, body any) {
+	text, err := json.Marshal(api.Complete(body, h))
 	if err != nil {
 		re.log.Error().Err(err).Str("request", path).Msg("answer cannot be encoded")
 		code, text = http.StatusInternalServerError, []byte(`{"api_version":"1","code":"internal","detail":"answer cannot be encoded","status":500}`)

@@ -770,3 +770,16 @@ func (f *fakeCluster) Snapshots(context.Context) (api.LogSnapshots, error) {
 func (f *fakeCluster) TakeSnapshot(context.Context, string) (api.LogSnapshotTaken, error) {
 	return api.LogSnapshotTaken{LogSnapshot: fakeSnapshot(400_177)}, nil
 }
+
+// Has reports whether the log is that long.
+func (f *fakeCluster) Has(at api.Cursor) bool {
+	have := f.Cursor()
+	for s, seq := range at {
+		if have[s] < seq {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *fakeCluster) Agreed(context.Context) (api.Cursor, error) { return f.Cursor(), nil }

@@ -215,6 +215,17 @@ func (c *chains) Seq(id event.SourceID) uint64 {
 	return 0
 }
 
+// Covers reports whether all events up to a position were applied, as far as they
+// ever will be.
+func (c *chains) Covers(at event.Cursor) bool {
+	for id, seq := range at {
+		if c.Seq(id) < seq && !c.ended(id) {
+			return false
+		}
+	}
+	return true
+}
+
 // BaseSeq returns the position of a source in the base: no event up to it is
 // needed again. It is 0 without a base.
 func (c *chains) BaseSeq(id event.SourceID) uint64 {

@@ -51,6 +51,13 @@ func TestForkEndsAChainForEveryone(t *testing.T) {
 			if got.Seq(chains[liar].src) != fork-1 || got.Forks()[chains[liar].src] != fork {
 				t.Fatalf("seed %d: %d events of the forked source count, want %d", seed, got.Seq(chains[liar].src), fork-1)
 			}
+			for _, c := range cut {
+				src, have := c.src, got.Seq(c.src)
+				if !got.Covers(event.Cursor{src: have}) || got.Covers(event.Cursor{src: have + 1}) != (src == chains[liar].src) {
+					t.Fatalf("seed %d: after event %d of %s it covers up to %v and one more %v", seed, have, src,
+						got.Covers(event.Cursor{src: have}), got.Covers(event.Cursor{src: have + 1}))
+				}
+			}
 			if err := counts(got); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
