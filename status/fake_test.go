@@ -157,12 +157,14 @@ func (f *fake) Stop(_ context.Context, actor string, id job.ID, _ string) (api.J
 	f.did(actor)
 	return api.Job{ID: id, State: job.Cancelled}, nil
 }
+
 func (f *fake) Jobs(context.Context) (api.Jobs, error) {
 	if f.more != nil {
 		return api.Jobs{Jobs: f.more}, nil
 	}
 	return api.Jobs{Jobs: []api.Job{{}}}, nil
 }
+
 func (f *fake) Job(_ context.Context, id job.ID) (api.Job, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

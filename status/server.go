@@ -60,7 +60,8 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("status server: %w", err)
 	}
 	logger := o.Log.With().Str("component", "status").Logger()
-	answers := &responder{header: o.Backend.Header, group: o.Group, log: logger, requests: m.requests,
+	answers := &responder{
+		header: o.Backend.Header, group: o.Group, log: logger, requests: m.requests,
 		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed},
 	}
 	streams := &followers{
