@@ -55,12 +55,27 @@ type schedule struct {
 	round    int           // how many were sent; decides who comes first in the next
 	fullAt   time.Duration // next heartbeats to the random ones
 	kickedAt time.Duration // when all silent hosts were last tried at once
+	renewed  time.Duration // when the lease was last renewed here, as holder or voter
 }
 
 // begin sets the time of the next round. A tenth of jitter keeps hosts that
-// started together apart.
+// started together apart. Where the lease is renewed, rounds are late instead,
+// until renewal brings them forward.
 func (c *schedule) begin(now time.Duration) {
-	c.at = now + c.every - c.every/20 + time.Duration(c.rand()*float64(c.every/10))
+	late := c.rand()
+	if c.renewed > 0 && now-c.renewed < 2*c.every {
+		late = 1
+	}
+	c.at = now + c.every - c.every/20 + time.Duration(late*float64(c.every/10))
+}
+
+// renewal has a round that is due soon go out with a renewal of the lease or with
+// its answer, because waking for a packet costs more than what is in it.
+func (c *schedule) renewal(now time.Duration) {
+	c.renewed = now
+	if c.at-now <= c.every/4 {
+		c.at = now
+	}
 }
 
 // targets returns the hosts that this round's heartbeats go to. It allows each

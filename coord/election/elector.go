@@ -224,6 +224,9 @@ func (e *Elector) carryOut(action lease.Action) {
 		if e.votes.unsaved == nil || a.Msg.Phase == lease.ReleaseTerm {
 			e.Send(a)
 		}
+		if p := a.Msg.Phase; p == lease.Renew || p == lease.RenewReply {
+			e.o.Renewal()
+		}
 	case lease.Acquired:
 		e.m.changes.WithLabelValues("acquired").Inc()
 		e.log.Info().Uint64("term", uint64(a.Term)).Str("peer", string(a.Previous)).Msg("lease acquired")

@@ -60,6 +60,8 @@ type Options struct {
 	Send   func(to cluster.NodeID, kind wire.Type, payload any) error
 	Reject func(from cluster.NodeID, err error)
 	Judge  func(from cluster.NodeID, profile cluster.Profile) error
+	// Renewal is called when a renewal or the answer to one was sent.
+	Renewal func()
 	// KeyOf returns the identity key of a member, Former those of a host that was
 	// one.
 	KeyOf  func(cluster.NodeID) (ed25519.PublicKey, bool)
