@@ -20,7 +20,7 @@ const (
 	dialTimeout  = 5 * time.Second
 	helloTimeout = 10 * time.Second
 	writeTimeout = 10 * time.Second
-	// silence ends a stream: a worker sends a Status every 2 s.
+	// silence ends a stream: a worker sends a Status every 6 s at least.
 	silence    = 10 * time.Second
 	pingEvery  = 30 * time.Second
 	firstRetry = 50 * time.Millisecond

@@ -54,7 +54,8 @@ type Options struct {
 	FenceAfter time.Duration
 	// Now is a clock that goes on in suspend; nil: one that does not.
 	Now func() time.Duration
-	// StatusEvery is the period of Status frames.
+	// StatusEvery is the period of Status frames; of those that say once more that
+	// there is nothing to do, one in idleStatus is sent.
 	StatusEvery time.Duration
 	// MinTerm returns the highest term that this host knows of, else nil.
 	MinTerm func() cluster.Term

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -12,6 +13,10 @@ import (
 
 // maxReplies bounds the answers that wait for a holder which does not read.
 const maxReplies = 1024
+
+// idleStatus is how many periods of Status pass between those that say once more
+// that there is nothing to do.
+const idleStatus = 3
 
 // session is one holder's stream. Except for out and end it belongs to the
 // worker's loop. A nil session has nothing to send.
@@ -23,6 +28,8 @@ type session struct {
 
 	replies []stream.Frame // Welcome, Pong, Assigned, Stopped: in order, before results
 	latest  *stream.Status // not yet sent
+	told    *stream.Status // the last, sent or not
+	alike   int            // how many were like told and not sent
 	unsent  []job.Attempt  // results in the outbox, in order
 	offered int            // where the frame that next returned came from
 }
@@ -52,11 +59,17 @@ func (s *session) reply(f stream.Frame) bool {
 	return true
 }
 
-// status replaces a status that was not sent yet.
+// status replaces a status that was not sent yet. One of a worker that has nothing
+// to do goes out when it says something new, or that the worker is still there.
 func (s *session) status(st stream.Status) {
-	if s != nil {
-		s.latest = &st
+	if s == nil {
+		return
 	}
+	if idle := len(st.Running) == 0 && st.Queued == 0; idle && s.told != nil && s.alike < idleStatus-1 && reflect.DeepEqual(st, *s.told) {
+		s.alike++
+		return
+	}
+	s.latest, s.told, s.alike = &st, &st, 0
 }
 
 // announce queues the result of ref for sending.

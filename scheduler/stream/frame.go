@@ -113,9 +113,9 @@ type Result struct {
 	Seconds float64          `json:"seconds"`
 }
 
-// Status reports what the worker is doing, at least every 2 s: that it comes
-// says that the worker is live, Ready whether it takes work, Progress whether it
-// gets on.
+// Status reports what the worker is doing, every 2 s, and every 6 s that it still
+// has nothing to do: that it comes says that the worker is live, Ready whether it
+// takes work, Progress whether it gets on.
 type Status struct {
 	Running  []job.Attempt `json:"running"`
 	Queued   int           `json:"queued"`
