@@ -28,9 +28,18 @@ func TestIdleStatus(t *testing.T) {
 		status stream.Status
 		want   bool
 	}{
-		{idle, true}, {idle, false}, {idle, false}, {idle, true}, {idle, false},
-		{busy, true}, {busy, true}, {idle, true}, {idle, false}, {stream.Status{Draining: true}, true},
-		{stream.Status{Ready: true, Queued: 1}, true}, {stream.Status{Ready: true, Queued: 1}, true},
+		{idle, true},
+		{idle, false},
+		{idle, false},
+		{idle, true},
+		{idle, false},
+		{busy, true},
+		{busy, true},
+		{idle, true},
+		{idle, false},
+		{stream.Status{Draining: true}, true},
+		{stream.Status{Ready: true, Queued: 1}, true},
+		{stream.Status{Ready: true, Queued: 1}, true},
 	} {
 		if got := sent(c.status); got != c.want {
 			t.Errorf("status %d: sent %t, want %t", i, got, c.want)

@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SKEIN_SOCKET", f.socket)
 			env.Setenv("SKEIN_CONFIG", env.WorkDir+"/skein.toml")
 			env.Setenv("SKEIN_NODE_NAME", "n2")
-			env.Setenv("SKEIN_TIMEOUT", "1m") // a machine on which much is tested at once
+			env.Setenv("SKEIN_TIMEOUT", "1m")         // a machine on which much is tested at once
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second to end
 			env.Defer(func() {
 				_ = f.stop()          // its own tests look at that
