@@ -27,8 +27,9 @@ const (
 	// dutiesRate bounds the heartbeats of a round that announce to everyone that
 	// this host has begun or ceased to hold the lease or to publish.
 	dutiesRate = 32
-	// ownEvery is how often this host's interfaces are asked for their addresses.
-	ownEvery = 10 * time.Second
+	// ownRounds is after how many rounds this host's interfaces are asked for their
+	// addresses.
+	ownRounds = 8
 )
 
 // heartbeats tells the other hosts that this one lives: in rounds, in answers, by
@@ -50,8 +51,6 @@ type heartbeats struct {
 	log        zerolog.Logger
 	gate       *loglimit.Gate
 
-	ownAt time.Duration // when interfaces are asked next
-
 	announced duties           // that the other hosts know, but for pending
 	pending   []cluster.NodeID // who has not been sent them yet
 }
@@ -72,8 +71,7 @@ func (b *heartbeats) look(now time.Duration) {
 			}
 		}
 	}
-	if b.interfaces != nil && now >= b.ownAt {
-		b.ownAt = now + ownEvery
+	if b.interfaces != nil && b.schedule.round%ownRounds == 0 {
 		b.endpoints.SetOwn(b.interfaces())
 	}
 	alive := 0
