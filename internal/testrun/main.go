@@ -75,7 +75,28 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	}
 	first.Wait()
 	wg.Wait()
+	r.again(ctx, all)
 	return r.summary(*slowest), nil
+}
+
+// again runs the few tests that keep times and failed once more, alone. On a
+// machine that had too much to do they pass, and the summary names them; what is
+// wrong with the program or the test fails again.
+func (r *results) again(ctx context.Context, all []lane) {
+	for _, l := range all {
+		for _, p := range l.parts {
+			tests := r.suspects(p.name, mostAgain)
+			if !p.keepsTime || len(tests) == 0 {
+				continue
+			}
+			former := p.name
+			p.name += ", alone"
+			p.args = append(slices.Clone(p.args), "-run=^("+strings.Join(tests, "|")+")$")
+			if r.part(ctx, p, command(l, p)); r.good(p.name) {
+				r.forgive(former)
+			}
+		}
+	}
 }
 
 func goList(ctx context.Context, patterns []string) ([]string, error) {

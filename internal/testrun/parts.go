@@ -13,7 +13,14 @@ type part struct {
 	dir  string // below the root
 	env  []string
 	args []string
+	// keepsTime says that its tests bound how long real daemons take: the few of
+	// them that fail are run once more, alone.
+	keepsTime bool
 }
+
+// mostAgain bounds the tests of a part that are run once more; of a part that is
+// broken more fail.
+const mostAgain = 3
 
 // lane is parts that run one after the other, beside those of other lanes.
 type lane struct {
@@ -86,16 +93,16 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 	// Each lane that computes ends with a package that uses one processor; the
 	// others then have the rest.
 	return []lane{
-		{parts: []part{{name: "daemons", env: race, args: test("-race", "-parallel="+beside, "./internal/demo")}}},
+		{parts: []part{{name: "daemons", keepsTime: true, env: race, args: test("-race", "-parallel="+beside, "./internal/demo")}}},
 		{parts: []part{
-			{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")},
+			{name: "onion", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/onion")},
 			// Once the clusters are done: its servers wait for the disk as much as they compute.
 			{name: "bench", dir: "bench", args: test("-short", "./...")},
 		}},
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
-		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
-		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
+		{parts: []part{{name: "namespaces", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
+		{nice: guests, first: true, parts: []part{{name: "guests", keepsTime: true, env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
 			{name: "race", env: race, args: test(append([]string{"-race", "-skip=" + slowWithRace}, others...)...)},
 		}},

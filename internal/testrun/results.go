@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,11 +33,23 @@ type testCase struct {
 // results collects what all parts report, and prints each package when it is
 // complete.
 type results struct {
-	mu     sync.Mutex
-	out    io.Writer
-	cases  []*testCase
-	lines  []string // the last line of each package, as go test prints it
-	failed []string // what failed, for the end
+	mu       sync.Mutex
+	out      io.Writer
+	cases    []*testCase
+	lines    []string // the last line of each package, as go test prints it
+	failed   []failure
+	forgiven []failure // what passed alone
+}
+
+// failure is a package or a part that failed.
+type failure struct {
+	part, pkg string
+	cases     []string // that failed; none if it was not built or was cut short
+	why       string   // of a part
+}
+
+func (f failure) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", f.part, cmp.Or(f.pkg, f.why), strings.Join(f.cases, " ")))
 }
 
 // stream is the output of one run of `go test -json`.
@@ -182,7 +195,7 @@ func (r *results) complete(part string, e event, p *pkgRun, build []string) {
 	r.cases = append(r.cases, p.order...)
 	r.lines = append(r.lines, last)
 	if e.Action == "fail" {
-		r.failed = append(r.failed, strings.TrimSpace(fmt.Sprintf("%s: %s %s", part, e.Package, strings.Join(failed, " "))))
+		r.failed = append(r.failed, failure{part: part, pkg: e.Package, cases: failed})
 	}
 }
 
@@ -196,9 +209,66 @@ func (r *results) write(text string) {
 func (r *results) fail(part, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.ContainsFunc(r.failed, func(f string) bool { return strings.HasPrefix(f, part+": ") }) {
-		r.failed = append(r.failed, part+": "+why)
+	if !slices.ContainsFunc(r.failed, func(f failure) bool { return f.part == part }) {
+		r.failed = append(r.failed, failure{part: part, why: why})
 	}
+}
+
+// suspects returns the tests of a part that failed, if these are at most most and
+// all that went wrong with it. Neither a data race nor a panic comes from a machine
+// that has too much to do.
+func (r *results) suspects(part string, most int) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.cases {
+		if c.part == part && slices.ContainsFunc(c.output, func(line string) bool { return fault.MatchString(line) }) {
+			return nil
+		}
+	}
+	var tests []string
+	for _, f := range r.failed {
+		if f.part != part {
+			continue
+		}
+		if len(f.cases) == 0 {
+			return nil
+		}
+		for _, c := range f.cases {
+			test, _, _ := strings.Cut(c, "/")
+			tests = append(tests, test)
+		}
+	}
+	slices.Sort(tests)
+	if tests = slices.Compact(tests); len(tests) > most {
+		return nil
+	}
+	return tests
+}
+
+var fault = regexp.MustCompile(`DATA RACE|panic:|fatal error:`)
+
+// forgive takes back that tests of a part failed, because they passed alone.
+func (r *results) forgive(part string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = slices.DeleteFunc(r.failed, func(f failure) bool {
+		if f.part == part {
+			r.forgiven = append(r.forgiven, f)
+		}
+		return f.part == part
+	})
+	for _, c := range r.cases {
+		if c.part == part && (c.ended == "fail" || c.ended == "") {
+			c.ended = "forgiven"
+		}
+	}
+}
+
+// good reports whether nothing of a part failed.
+func (r *results) good(part string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.ContainsFunc(r.failed, func(f failure) bool { return f.part == part })
 }
 
 // summary writes the slowest cases, the line of each package, what failed and
@@ -239,6 +309,9 @@ func (r *results) summary(slowest int) bool {
 	}
 	for _, f := range r.failed {
 		fmt.Fprintf(r.out, "failed: %s\n", f)
+	}
+	for _, f := range r.forgiven {
+		fmt.Fprintf(r.out, "failed beside others, passed alone: %s\n", f)
 	}
 	good := len(r.failed) == 0 && count["fail"] == 0 && count["pass"] > 0
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", count["pass"], count["fail"], count["skip"])

@@ -108,6 +108,43 @@ func TestGoodAndEmptyRun(t *testing.T) {
 	}
 }
 
+// TestAgain: a test that failed beside others and passes alone is named, and
+// nothing else is forgiven.
+func TestAgain(t *testing.T) {
+	var out bytes.Buffer
+	r := &results{out: &out}
+	exit := errors.New("exit status 1")
+	feed(r, "two", exit, strings.Split(failing, "\n")...)
+	feed(r, "race", exit, strings.Split(strings.ReplaceAll(failing, "printed", "WARNING: DATA RACE"), "\n")...)
+	feed(r, "unbuilt", exit, strings.Split(unbuilt, "\n")...)
+	feed(r, "hangs", exit, strings.Split(hanging, "\n")...)
+	if got := r.suspects("two", 1); !slices.Equal(got, []string{"TestBad"}) {
+		t.Errorf("suspects are %v", got)
+	}
+	if got := r.suspects("two", 0); got != nil {
+		t.Errorf("more than are allowed: %v", got)
+	}
+	for _, part := range []string{"race", "unbuilt", "hangs", "none"} {
+		if got := r.suspects(part, 9); got != nil {
+			t.Errorf("%s: suspects are %v", part, got)
+		}
+	}
+	r = &results{out: &out}
+	feed(r, "two", exit, strings.Split(failing, "\n")...)
+	feed(r, "two, alone", nil, strings.Split(passing, "\n")...)
+	if !r.good("two, alone") || r.good("two") {
+		t.Fatal("who failed?")
+	}
+	r.forgive("two")
+	out.Reset()
+	if !r.summary(0) {
+		t.Error("not good")
+	}
+	if want := "failed beside others, passed alone: two: m/b TestBad/sub\n2 passed, 0 failed, 1 skipped\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("summary is\n%s", out.String())
+	}
+}
+
 // TestLanes has the packages that need nothing special in the part that is left.
 func TestLanes(t *testing.T) {
 	list := func(patterns ...string) ([]string, error) {
