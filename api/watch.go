@@ -31,7 +31,8 @@ type WatchQuery struct {
 	Topics []string // none: all but the events
 	Jobs   []string // ids, each with all its figures
 	// Events selects among the events, if they are a topic: Since, Kind, Node, After
-	// and About without a job.
+	// and About without a job. With neither Since nor After they are those that come;
+	// an empty After that is not nil is the beginning.
 	Events EventQuery
 	// At is where to go on, of this host or another; the zero value: nowhere.
 	At WatchPosition
@@ -71,6 +72,9 @@ func (p WatchPosition) String() string {
 func (q WatchQuery) values() url.Values {
 	v := q.Events.values()
 	v.Del("positions")
+	if q.Events.After != nil { // empty: from the beginning
+		v.Set("after", q.Events.After.String())
+	}
 	if len(q.Topics) > 0 {
 		v.Set("topics", strings.Join(q.Topics, ","))
 	}
