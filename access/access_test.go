@@ -340,3 +340,32 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
+
+func TestDirectory(t *testing.T) {
+	a, b, c := keyOf(t, 0), keyOf(t, 1), keyOf(t, 2)
+	ann := User{Name: "ann", Role: Submitter, Keys: []ed25519.PublicKey{pub(a), pub(b)}, UIDs: []uint64{7, 8}}
+	bob := User{Name: "bob", Role: Viewer, Keys: []ed25519.PublicKey{pub(b), pub(c)}, UIDs: []uint64{8, 9}, Disabled: true}
+	d := NewDirectory([]User{ann, bob})
+	for key, want := range map[*ed25519.PrivateKey]string{&a: "ann", &b: "", &c: "bob"} {
+		if u, k := d.Key(KeyID(pub(*key))); u.Name != want || (k == nil) != (want == "") {
+			t.Errorf("key of %q is %q's", want, u.Name)
+		}
+	}
+	for uid, want := range map[uint64]string{7: "ann", 8: "", 9: "bob", 10: ""} {
+		if u := d.UID(uid); u.Name != want {
+			t.Errorf("uid %d is %q, want %q", uid, u.Name, want)
+		}
+	}
+	for _, key := range []ed25519.PrivateKey{a, b, c} {
+		p, err := Sign(request(), key, [NonceBytes]byte{1}, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch u, err := d.Proven(p, request(), start); {
+		case key.Equal(a) && (err != nil || u.Name != "ann"):
+			t.Errorf("ann: %v", err)
+		case !key.Equal(a) && !errors.Is(err, ErrProof):
+			t.Errorf("key of two, or of a disabled user: %v", err)
+		}
+	}
+}

@@ -24,6 +24,9 @@ const (
 	HeaderTime      = "Skein-Time"      // Unix time, ms
 	HeaderNonce     = "Skein-Nonce"     // NonceBytes in base64url
 	HeaderSignature = "Skein-Signature" // Ed25519, base64url
+	// HeaderBody is the SHA-256 of a body that is too long to be read before it is
+	// taken, in hex; the proof covers it in the body's place.
+	HeaderBody = "Skein-Body"
 )
 
 // ErrProof is wrapped by every error about a proof. Whoever asked is told no more

@@ -22,6 +22,7 @@ type User struct {
 	Name     string
 	Role     Role
 	Keys     []ed25519.PublicKey // 0 to cluster.MaxUserKeys
+	UIDs     []uint64            // who they are on the socket of a host
 	Disabled bool
 }
 

@@ -38,6 +38,7 @@ func (s Secret) Reveal() string { return string(s) }
 type Version struct {
 	Header
 	Version   string `json:"version"`
+	Cluster   string `json:"cluster"` // id, which proofs of users name
 	GoVersion string `json:"go_version"`
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // Code names a kind of error; codes are stable.
@@ -13,6 +14,7 @@ const (
 	CodeInvalidRequest Code = "invalid_request" // malformed, too long, unknown field
 	CodeInvalidJob     Code = "invalid_job"     // the job cannot be accepted
 	CodeNotFound       Code = "not_found"
+	CodeUnauthorized   Code = "unauthorized"       // no proof of who asks, or none that is good
 	CodeForbidden      Code = "forbidden"          // the peer may read, not change
 	CodeConflict       Code = "conflict"           // same key, other content; job already final
 	CodeTooLarge       Code = "too_large"          // body over its limit
@@ -40,6 +42,9 @@ type Problem struct {
 	// Cursor is, with code compacted, the position after which every event is
 	// kept.
 	Cursor string `json:"cursor,omitempty"`
+	// ServerTime is, with code unauthorized, the clock of the host: a proof made by
+	// another clock is refused.
+	ServerTime *time.Time `json:"server_time,omitempty"`
 }
 
 // Errorf returns a Problem with the HTTP status and title of its code.
@@ -77,6 +82,8 @@ func httpStatus(code Code) int {
 		return http.StatusUnprocessableEntity
 	case CodeNotFound:
 		return http.StatusNotFound
+	case CodeUnauthorized:
+		return http.StatusUnauthorized
 	case CodeForbidden:
 		return http.StatusForbidden
 	case CodeConflict:

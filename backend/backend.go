@@ -99,6 +99,7 @@ type Backend struct {
 	*leases
 	*jobs
 	*groups
+	*users
 	*workers
 	*logs
 	*positions
@@ -129,6 +130,7 @@ func New(o Options) *Backend {
 			logger: o.Logger,
 		},
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
+		users:  &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward},
 		workers: &workers{
 			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, remote: o.Forward, logger: o.Logger,
 		},
@@ -160,10 +162,12 @@ func New(o Options) *Backend {
 
 // Handle registers what this host carries out for others.
 func (b *Backend) Handle(r *forward.Router) {
+	forward.Handle(r, forward.Carry, b.carried)
 	forward.Handle(r, forward.CheckLog, b.checkLogFor)
 	forward.Handle(r, forward.Drain, b.drainFor)
 	forward.HandleStream(r, forward.FollowJob, b.watches.Serve)
 	forward.Handle(r, forward.Group, b.setGroup)
+	forward.Handle(r, forward.HostOwner, b.setOwner)
 	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
 	forward.Handle(r, forward.OnionGrant, b.takeGrant)
 	forward.Handle(r, forward.Position, b.positionHere)
@@ -172,6 +176,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.StepDown, b.stepDown)
 	forward.Handle(r, forward.Stop, b.stopJob)
 	forward.Handle(r, forward.Submit, b.submitHere)
+	forward.Handle(r, forward.User, b.setUser)
 	forward.Handle(r, forward.Waiting, b.waitingHere)
 	forward.Handle(r, forward.Workers, b.workersHere)
 }

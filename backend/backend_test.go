@@ -229,7 +229,7 @@ func TestSubmit(t *testing.T) {
 	if err != nil || !out.Created || len(sched.got) != 1 || sched.sent == 0 {
 		t.Fatalf("%+v, %v: %d jobs, artefact on %d other voters", out, err, len(sched.got), sched.sent)
 	}
-	if found, err := b.FindJob(ctx, string(out.Job)[:8]); err != nil || found != out.Job {
+	if found, err := b.FindJob(ctx, string(out.Job)[:8], ""); err != nil || found != out.Job {
 		t.Errorf("%s, %v", found, err)
 	}
 	if _, _, err := b.PutArtefact(ctx, bytes.NewReader(nil)); !api.IsCode(err, api.CodeTooLarge) {

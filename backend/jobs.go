@@ -121,9 +121,12 @@ func (b *jobs) jobOf(j state.Job) api.Job {
 func (b *jobs) WatchJob(id job.ID) status.JobWatch { return b.watches.Watch(id) }
 
 // FindJob implements status.JobControl.
-func (b *jobs) FindJob(_ context.Context, text string) (job.ID, error) {
+func (b *jobs) FindJob(_ context.Context, text, owner string) (job.ID, error) {
 	var list []state.Job
 	b.log.View(func(s *state.State) { list = s.Jobs() })
+	if owner != "" {
+		list = slices.DeleteFunc(list, func(j state.Job) bool { return j.Owner != owner })
+	}
 	return findJob(list, text)
 }
 

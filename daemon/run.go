@@ -285,7 +285,7 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
-		Log: d.log, Registerer: d.reg, Gatherer: d.reg,
+		ClusterID: d.id.Cluster.String(), Log: d.log, Registerer: d.reg, Gatherer: d.reg,
 	}
 	if d.cfg.Status.Listen.IsValid() {
 		so.ListenTCP = d.listenStatus
@@ -294,6 +294,7 @@ func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	if err != nil {
 		return err
 	}
+	d.backend.ServeCarried(srv.Carried)
 	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
 	return l.await(ctx, srv.Up())
 }

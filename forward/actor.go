@@ -35,3 +35,10 @@ func actorOf(from cluster.NodeID, actor string, owner bool) string {
 	}
 	return name + "@" + string(from)
 }
+
+// userPrefix begins the names of users, who prove what they ask for.
+const userPrefix = "user:"
+
+// forged reports whether another host names a user as who asked. Requests of users
+// travel by Carry.
+func forged(actor string) bool { return strings.HasPrefix(actorName(actor), userPrefix) }

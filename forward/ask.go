@@ -33,8 +33,8 @@ func AskHolder[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp],
 			return resp, nil
 		}
 		p := r.problem(err)
-		if p.Code != api.CodeNoHolder && p.Code != api.CodeNotReady {
-			return resp, p
+		if p.Code != api.CodeNoHolder && p.Code != api.CodeNotReady || forged(actor) {
+			return resp, p // a user's request goes to the holder with its proof
 		}
 		if wait.For(ctx, holderPause) != nil {
 			return resp, p
@@ -56,6 +56,9 @@ func AskHolderOnce[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Re
 		}
 		return resp, nil
 	default:
+		if forged(actor) {
+			return none, api.Errorf(api.CodeNoHolder, "the lease has gone to %s", holder)
+		}
 		resp, f, err := ask(ctx, r, op, holder, actor, req)
 		if err != nil {
 			return none, api.Errorf(api.CodeNoHolder, "holder not reached: %v", err)

@@ -85,9 +85,9 @@ func (s *Stream[Req, Frame]) info() Info {
 // Operations lists all operations, sorted by name.
 func Operations() []Info {
 	list := []Info{
-		CheckLog.info(), Conflict.info(), Depart.info(), Drain.info(), FollowJob.info(), Group.info(), OnionDrain.info(), OnionGrant.info(),
-		Position.info(), Release.info(), Remove.info(), Renew.info(), ShowVoters.info(), Snapshot.info(), StepDown.info(), Stop.info(),
-		Submit.info(), Voters.info(), Waiting.info(), Workers.info(),
+		Carry.info(), CheckLog.info(), Conflict.info(), Depart.info(), Drain.info(), FollowJob.info(), Group.info(), HostOwner.info(),
+		OnionDrain.info(), OnionGrant.info(), Position.info(), Release.info(), Remove.info(), Renew.info(), ShowVoters.info(),
+		Snapshot.info(), StepDown.info(), Stop.info(), Submit.info(), User.info(), Voters.info(), Waiting.info(), Workers.info(),
 	}
 	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return list

@@ -48,6 +48,10 @@ func (r *Router) read(from cluster.NodeID, conn net.Conn) (*entry, Asker, json.R
 	case req.name == "":
 		return nil, Asker{}, nil, api.Errorf(api.CodeInvalidRequest, "empty request")
 	}
+	if forged(req.actor) {
+		return nil, Asker{}, nil, api.Errorf(api.CodeForbidden, "%s may not speak for %.64q: a user proves each request", from, req.actor).
+			WithHint("ask %s itself", r.o.Self)
+	}
 	e := r.ops[req.name]
 	return e, r.asker(from, actorOf(from, req.actor, e.owner), e), req.body, nil
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -23,6 +24,7 @@ type Backend interface {
 	LeaseControl
 	MeshControl
 	JobControl
+	UserControl
 	WorkerControl
 	OnionControl
 	EventReader
@@ -88,7 +90,8 @@ type JobControl interface {
 	Jobs(ctx context.Context) (api.Jobs, error)
 	// Job finds a job by its id; FindJob by a unique prefix of it, or a unique name.
 	Job(ctx context.Context, id job.ID) (api.Job, error)
-	FindJob(ctx context.Context, text string) (job.ID, error)
+	// Of an owner, unless that is empty, no other job exists.
+	FindJob(ctx context.Context, text, owner string) (job.ID, error)
 	// WatchJob begins to watch a job, which the holder may have to be asked for.
 	WatchJob(id job.ID) JobWatch
 	// Workers tells what the holder knows of them.
@@ -97,6 +100,21 @@ type JobControl interface {
 	// replaces the members of one. Set was checked by itself.
 	Groups(ctx context.Context) (api.Groups, error)
 	SetGroup(ctx context.Context, actor string, set event.GroupSet) (api.GroupSet, error)
+}
+
+// UserControl shows and changes users and the owners of hosts.
+type UserControl interface {
+	// Directory finds users; it is another one when a user has changed.
+	Directory() *access.Directory
+	Users(ctx context.Context) (api.Users, error)
+	// SetUser and SetOwner return when a majority of the voters has it. Set was
+	// checked by itself.
+	SetUser(ctx context.Context, actor string, set event.UserSet) (api.UserSet, error)
+	SetOwner(ctx context.Context, actor string, set event.HostOwnerSet) (api.OwnerSet, error)
+	// Holder is who holds the lease; empty: nobody, as far as this host knows.
+	Holder() cluster.NodeID
+	// Carry has another host carry out the request of a user.
+	Carry(ctx context.Context, to cluster.NodeID, req api.Carried) (api.Answered, error)
 }
 
 // JobWatch shows one job for as long as somebody looks at it.

@@ -4,6 +4,8 @@ import (
 	"net"
 	"strconv"
 	"sync"
+
+	"github.com/skein-project/skein/status/door"
 )
 
 // maxConnections bounds the connections of one user, or over TCP of one
@@ -78,13 +80,13 @@ func (c *counted) Close() error {
 // whoConnects names who a connection counts for.
 func whoConnects(conn net.Conn) string {
 	if uc, ok := conn.(*net.UnixConn); ok {
-		switch p, err := credentials(uc); {
+		switch p, err := door.Credentials(uc); {
 		case err != nil:
 			return "unknown"
-		case p.uid == 0:
+		case p.UID == 0:
 			return ""
 		default:
-			return "uid:" + strconv.FormatUint(uint64(p.uid), 10)
+			return "uid:" + strconv.FormatUint(uint64(p.UID), 10)
 		}
 	}
 	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/door"
 )
 
 // freshTime bounds the wait for this host to know what a reader asks for.
@@ -100,6 +102,9 @@ func (hs *handlers) jobs(_ http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := hs.backend.Jobs(r.Context())
 	if err != nil {
 		return nil, err
+	}
+	if only := door.Of(r.Context()).Only; only != "" {
+		list.Jobs = slices.DeleteFunc(list.Jobs, func(j api.Job) bool { return j.Owner != only })
 	}
 	if after != "" {
 		i := 0

@@ -14,13 +14,16 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/door"
 )
 
 // eventQuery is what a request of events asks for.
 type eventQuery struct {
 	api.EventQuery
-	kinds     []string // patterns, any of them; none: all
-	positions bool     // lines of api.StreamPosition between the events
+	kinds     []string               // patterns, any of them; none: all
+	own       func(event.Event) bool // nil: all that there is
+	positions bool                   // lines of api.StreamPosition between the events
 }
 
 func (q eventQuery) match(e event.Event) bool {
@@ -33,7 +36,30 @@ func (q eventQuery) match(e event.Event) bool {
 	}) {
 		return false
 	}
-	return q.About.Match(&e)
+	return q.About.Match(&e) && (q.own == nil || q.own(e))
+}
+
+// ownEvents tells the events that are about somebody's own jobs, or name the user.
+func ownEvents(ctx context.Context, b JobControl, who string) func(event.Event) bool {
+	known := map[job.ID]bool{}
+	return func(e event.Event) bool {
+		if (event.Subject{User: who}).Match(&e) {
+			return true
+		}
+		var about struct {
+			Job job.ID `json:"job"`
+		}
+		if json.Unmarshal(e.Body, &about) != nil || about.Job == "" {
+			return false
+		}
+		own, ok := known[about.Job]
+		if !ok {
+			j, err := b.Job(ctx, about.Job)
+			own = err == nil && j.Owner == who
+			known[about.Job] = own
+		}
+		return own
+	}
 }
 
 // events sends events, and goes on if asked to.
@@ -52,13 +78,16 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.About.Job != "" {
-		id, err := hs.backend.FindJob(r.Context(), q.About.Job)
+		id, err := hs.backend.FindJob(r.Context(), q.About.Job, door.Of(r.Context()).Only)
 		switch p, ok := errors.AsType[*api.Problem](err); {
 		case err == nil:
 			q.About.Job = string(id)
 		case !ok || p.Code != api.CodeNotFound: // the log knows more jobs than the state does
 			return err
 		}
+	}
+	if only := door.Of(r.Context()).Only; only != "" {
+		q.own = ownEvents(r.Context(), hs.backend, only)
 	}
 	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}

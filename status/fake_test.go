@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -40,10 +41,44 @@ type fake struct {
 	removed   []string      // node and reason
 	block     chan struct{} // Members waits for it, if not nil
 	entered   chan struct{} // and says so here
+	users     *access.Directory
+	holder    cluster.NodeID
+	carry     func(context.Context, api.Carried) api.Answered // to the holder
 }
 
 func newFake() *fake {
-	return &fake{changed: make(chan struct{}), job: api.Job{ID: jobA, State: job.Running}}
+	return &fake{changed: make(chan struct{}), job: api.Job{ID: jobA, State: job.Running}, holder: "n1"}
+}
+
+func (f *fake) Directory() *access.Directory {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.users == nil {
+		f.users = access.NewDirectory(nil)
+	}
+	return f.users
+}
+
+func (f *fake) Users(context.Context) (api.Users, error) { return api.Users{}, nil }
+
+func (f *fake) SetUser(_ context.Context, actor string, set event.UserSet) (api.UserSet, error) {
+	f.did(actor)
+	return api.UserSet{User: api.User{Name: set.Name, Role: set.Role}}, nil
+}
+
+func (f *fake) SetOwner(_ context.Context, actor string, set event.HostOwnerSet) (api.OwnerSet, error) {
+	f.did(actor)
+	return api.OwnerSet{Node: set.Node, Owner: set.Owner}, nil
+}
+
+func (f *fake) Holder() cluster.NodeID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.holder
+}
+
+func (f *fake) Carry(ctx context.Context, _ cluster.NodeID, req api.Carried) (api.Answered, error) {
+	return f.carry(ctx, req), nil
 }
 
 // update changes the fake and wakes followers.
@@ -174,7 +209,10 @@ func (f *fake) Job(_ context.Context, id job.ID) (api.Job, error) {
 	return f.job, nil
 }
 
-func (f *fake) FindJob(_ context.Context, prefix string) (job.ID, error) {
+func (f *fake) FindJob(_ context.Context, prefix, owner string) (job.ID, error) {
+	if owner != "" && owner != f.job.Owner {
+		return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix)
+	}
 	if strings.HasPrefix(string(jobA), prefix) {
 		return jobA, nil
 	}

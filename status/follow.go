@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/status/door"
 )
 
 // Pace of followers.
@@ -77,7 +78,7 @@ func (fs *followers) stream(places chan struct{}, w http.ResponseWriter, r *http
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		fs.metrics.cut.WithLabelValues(cutSlow).Inc()
-		fs.log.Info().Str("request", out.path).Str("peer", peerOf(r.Context()).actor()).
+		fs.log.Info().Str("request", out.path).Str("peer", door.Of(r.Context()).Actor()).
 			Float64("dur_seconds", fs.stall.Seconds()).Msg("follower cut: it did not read for too long")
 		return nil
 	case r.Context().Err() != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime"
+	"github.com/skein-project/skein/status/door"
 )
 
 // handlers are what the routes do: they check a request's form and ask the
@@ -30,12 +31,12 @@ type handlers struct {
 func (hs *handlers) jobID(r *http.Request) (job.ID, error) {
 	text := r.PathValue("id")
 	if id, err := job.ParseID(text); err == nil {
-		return id, nil
+		return id, nil // whose it is was asked before
 	}
 	if text == "" || len(text) > 64 {
 		return "", api.Errorf(api.CodeNotFound, "no job %.64q", text)
 	}
-	return hs.backend.FindJob(r.Context(), text)
+	return hs.backend.FindJob(r.Context(), text, door.Of(r.Context()).Only)
 }
 
 func (hs *handlers) job(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -47,7 +48,7 @@ func (hs *handlers) job(_ http.ResponseWriter, r *http.Request) (any, error) {
 }
 
 func (hs *handlers) version(http.ResponseWriter, *http.Request) (any, error) {
-	return api.Version{Version: hs.o.Version, GoVersion: runtime.Version()}, nil
+	return api.Version{Version: hs.o.Version, Cluster: hs.o.ClusterID, GoVersion: runtime.Version()}, nil
 }
 
 // probe answers 200 or 503.
@@ -88,7 +89,7 @@ func (hs *handlers) submit(w http.ResponseWriter, r *http.Request) (any, error) 
 	if err := req.Spec.Validate(); err != nil {
 		return nil, err
 	}
-	return hs.backend.Submit(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.Submit(r.Context(), door.Of(r.Context()).Actor(), req)
 }
 
 // maxReason bounds reasons that users give, in bytes.
@@ -113,7 +114,7 @@ func (hs *handlers) stopJob(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	return hs.backend.Stop(r.Context(), peerOf(r.Context()).actor(), id, req.Reason)
+	return hs.backend.Stop(r.Context(), door.Of(r.Context()).Actor(), id, req.Reason)
 }
 
 func (hs *handlers) releaseJob(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -125,7 +126,7 @@ func (hs *handlers) releaseJob(w http.ResponseWriter, r *http.Request) (any, err
 	if err != nil {
 		return nil, err
 	}
-	return hs.backend.Release(r.Context(), peerOf(r.Context()).actor(), id)
+	return hs.backend.Release(r.Context(), door.Of(r.Context()).Actor(), id)
 }
 
 // Limits of invites at the API; the keeper of invites has its own.
@@ -149,7 +150,7 @@ func (hs *handlers) createToken(w http.ResponseWriter, r *http.Request) (any, er
 	if !req.Via.Valid() {
 		return nil, api.Errorf(api.CodeInvalidRequest, "via %q is neither %s nor %s", req.Via, api.ViaOnion, api.ViaMaster)
 	}
-	return hs.backend.CreateToken(r.Context(), peerOf(r.Context()).actor(), ttl, req.Uses, req.Via)
+	return hs.backend.CreateToken(r.Context(), door.Of(r.Context()).Actor(), ttl, req.Uses, req.Via)
 }
 
 func (hs *handlers) revokeToken(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -157,7 +158,7 @@ func (hs *handlers) revokeToken(_ http.ResponseWriter, r *http.Request) (any, er
 	if len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		return nil, api.Errorf(api.CodeNotFound, "no invite %.64q", id)
 	}
-	if err := hs.backend.RevokeToken(r.Context(), peerOf(r.Context()).actor(), id); err != nil {
+	if err := hs.backend.RevokeToken(r.Context(), door.Of(r.Context()).Actor(), id); err != nil {
 		return nil, err
 	}
 	return api.Header{}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state/history"
+	"github.com/skein-project/skein/status/door"
 )
 
 // history tells every change of state of a job, read from its events.
@@ -68,5 +69,5 @@ func (hs *handlers) setGroup(w http.ResponseWriter, r *http.Request) (any, error
 	if err := set.Check(); err != nil {
 		return nil, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
-	return hs.backend.SetGroup(r.Context(), peerOf(r.Context()).actor(), set)
+	return hs.backend.SetGroup(r.Context(), door.Of(r.Context()).Actor(), set)
 }

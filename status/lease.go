@@ -5,6 +5,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/status/door"
 )
 
 func (hs *handlers) stepDown(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -20,7 +21,7 @@ func (hs *handlers) stepDown(w http.ResponseWriter, r *http.Request) (any, error
 			return nil, api.Errorf(api.CodeInvalidRequest, "to: %s", err)
 		}
 	}
-	return hs.backend.StepDown(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.StepDown(r.Context(), door.Of(r.Context()).Actor(), req)
 }
 
 func (hs *handlers) setVoters(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -31,5 +32,5 @@ func (hs *handlers) setVoters(w http.ResponseWriter, r *http.Request) (any, erro
 	if err := req.Check(); err != nil {
 		return nil, err
 	}
-	return hs.backend.SetVoters(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.SetVoters(r.Context(), door.Of(r.Context()).Actor(), req)
 }

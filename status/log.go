@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/status/door"
 )
 
 // checkLog answers GET /v1/events/verify: without run it starts a check, or
@@ -40,5 +41,5 @@ func (hs *handlers) takeSnapshot(w http.ResponseWriter, r *http.Request) (any, e
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	return hs.backend.TakeSnapshot(r.Context(), peerOf(r.Context()).actor())
+	return hs.backend.TakeSnapshot(r.Context(), door.Of(r.Context()).Actor())
 }

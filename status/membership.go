@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/status/door"
 )
 
 // members answers GET /v1/members, with ?all also who is gone.
@@ -44,7 +45,7 @@ func (hs *handlers) leave(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := noBody(w, r); err != nil {
 		return nil, err
 	}
-	return hs.backend.Leave(r.Context(), peerOf(r.Context()).actor())
+	return hs.backend.Leave(r.Context(), door.Of(r.Context()).Actor())
 }
 
 func (hs *handlers) remove(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -62,14 +63,14 @@ func (hs *handlers) remove(w http.ResponseWriter, r *http.Request) (any, error) 
 	if node == hs.backend.Header().Node {
 		return nil, api.Errorf(api.CodeConflict, "%s is this host", node).WithHint("to leave the cluster: `skein leave`")
 	}
-	return hs.backend.Remove(r.Context(), peerOf(r.Context()).actor(), node, req.Reason)
+	return hs.backend.Remove(r.Context(), door.Of(r.Context()).Actor(), node, req.Reason)
 }
 
 func (hs *handlers) rotate(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := noBody(w, r); err != nil {
 		return nil, err
 	}
-	return hs.backend.RotateKey(r.Context(), peerOf(r.Context()).actor())
+	return hs.backend.RotateKey(r.Context(), door.Of(r.Context()).Actor())
 }
 
 // doctor runs one examination at a time: it writes to the disk.

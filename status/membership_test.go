@@ -1,7 +1,6 @@
 package status
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/status/door"
 )
 
 func TestMembershipChanges(t *testing.T) {
@@ -92,9 +92,9 @@ func TestMembershipNeedsAdmin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/v1/leave", "/v1/members/n3/remove", "/v1/mesh/rotate"} {
-		for name, p := range map[string]peer{"reader": {uid: 1000}, "over TCP": {tcp: true}} {
+		for name, p := range map[string]door.Peer{"reader": {UID: 1000}, "over TCP": {TCP: true}} {
 			w := httptest.NewRecorder()
-			s.mux.ServeHTTP(w, httptest.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, p), http.MethodPost, path, nil))
+			s.mux.ServeHTTP(w, httptest.NewRequestWithContext(door.With(t.Context(), p), http.MethodPost, path, nil))
 			if w.Code != http.StatusForbidden || len(f.actors) > 0 {
 				t.Errorf("%s by %s: %d %s", path, name, w.Code, w.Body)
 			}
@@ -102,7 +102,7 @@ func TestMembershipNeedsAdmin(t *testing.T) {
 	}
 	// What the doctor finds is for this machine only.
 	w := httptest.NewRecorder()
-	s.mux.ServeHTTP(w, httptest.NewRequestWithContext(context.WithValue(t.Context(), peerKey{}, peer{tcp: true}), http.MethodGet, "/v1/doctor", nil))
+	s.mux.ServeHTTP(w, httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{TCP: true}), http.MethodGet, "/v1/doctor", nil))
 	if w.Code != http.StatusForbidden {
 		t.Errorf("doctor over TCP: %d", w.Code)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/status/door"
 )
 
 // OnionControl shows and changes the onion addresses of the cluster. Addresses
@@ -31,12 +32,12 @@ func (hs *handlers) onionRoutes() []route {
 		change(http.MethodPost, "/v1/onion/drain", hs.drainOnion),
 		change(http.MethodPost, "/v1/onion/rotate", hs.rotateOnion),
 		change(http.MethodDelete, "/v1/onion/{address}", func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			return b.RemoveOnion(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"))
+			return b.RemoveOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"))
 		}),
 		change(http.MethodPut, "/v1/onion/{address}/clients", hs.setOnionClients),
 		change(http.MethodPost, "/v1/onion/{address}/grant", hs.grantOnion),
 		change(http.MethodPost, "/v1/onion/{address}/export", func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			return b.ExportOnion(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"))
+			return b.ExportOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"))
 		}),
 		change(http.MethodPost, "/v1/onion/{address}/verify", func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			return b.VerifyOnion(r.Context(), r.PathValue("address"))
@@ -49,7 +50,7 @@ func (hs *handlers) addOnion(w http.ResponseWriter, r *http.Request) (any, error
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	return hs.backend.AddOnion(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.AddOnion(r.Context(), door.Of(r.Context()).Actor(), req)
 }
 
 func (hs *handlers) setOnionClients(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -57,7 +58,7 @@ func (hs *handlers) setOnionClients(w http.ResponseWriter, r *http.Request) (any
 	if err := decode(w, r, &req); err != nil {
 		return nil, err
 	}
-	return hs.backend.SetOnionClients(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"), req)
+	return hs.backend.SetOnionClients(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"), req)
 }
 
 func (hs *handlers) grantOnion(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -68,7 +69,7 @@ func (hs *handlers) grantOnion(w http.ResponseWriter, r *http.Request) (any, err
 	if _, err := cluster.ParseNodeID(string(req.Node)); err != nil {
 		return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 	}
-	return hs.backend.GrantOnion(r.Context(), peerOf(r.Context()).actor(), r.PathValue("address"), req.Node)
+	return hs.backend.GrantOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"), req.Node)
 }
 
 func (hs *handlers) drainOnion(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -81,9 +82,9 @@ func (hs *handlers) drainOnion(w http.ResponseWriter, r *http.Request) (any, err
 			return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 		}
 	}
-	return hs.backend.DrainOnion(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.DrainOnion(r.Context(), door.Of(r.Context()).Actor(), req)
 }
 
 func (hs *handlers) rotateOnion(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return hs.backend.RotateOnion(r.Context(), peerOf(r.Context()).actor())
+	return hs.backend.RotateOnion(r.Context(), door.Of(r.Context()).Actor())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -20,12 +21,18 @@ type Options struct {
 	// Group may change things, besides root and the daemon's own user; empty
 	// or unknown to the system: nobody else.
 	Group string
+	// Endpoints are where this host takes requests of users.
+	Endpoints []api.Endpoint
 	// ListenTCP opens the read-only listener; nil: there is none.
 	ListenTCP func(ctx context.Context) (net.Listener, error)
 	// Hosts are further names that TCP requests may be addressed to; the
 	// listener's own address is always one, localhost if that is a loopback.
 	Hosts   []string
 	Backend Backend
+	// ClusterID is what proofs of users name.
+	ClusterID string
+	// Bearer is what tokens of users are good for: off, read (the default) or all.
+	Bearer  string
 	Version string
 	Cluster string // its name
 	Log     zerolog.Logger
@@ -52,6 +59,9 @@ func (o *Options) check() error {
 	}
 	if o.MaxArtefactBytes == 0 {
 		o.MaxArtefactBytes = int64(job.MaxModuleBytes)
+	}
+	if o.Bearer == "" {
+		o.Bearer = "read"
 	}
 	if o.MaxFollowers == 0 {
 		o.MaxFollowers = 128

@@ -13,15 +13,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/status/door"
 )
 
 // route is one method of one path.
 type route struct {
 	method, path string
-	// local routes are not served over TCP, change routes need an
-	// administrator on the socket.
-	local, change bool
+	needs        access.Right // see door.Rule
+	open, change bool
+	long         bool
+	// holder routes are the holder's to carry out: users' requests go there, with the
+	// proof.
+	holder bool
 	// timeout bounds the handler; 0: it sets its own.
 	timeout time.Duration
 	// answer makes a body; stream writes the answer itself.
@@ -31,50 +36,60 @@ type route struct {
 
 func (hs *handlers) table() []route {
 	b := hs.backend
+	get := func(needs access.Right, path string, f func(http.ResponseWriter, *http.Request) (any, error)) route {
+		return route{method: http.MethodGet, path: path, needs: needs, timeout: readTimeout, answer: f}
+	}
+	history := get(access.Read, "/v1/jobs/{id}/history", hs.history)
+	history.timeout = changeTimeout
 	list := []route{
 		read("/v1/status", b.Status),
-		{method: http.MethodGet, path: "/v1/members", timeout: readTimeout, answer: hs.members},
+		get(access.Look, "/v1/members", hs.members),
 		read("/v1/mesh", b.Mesh),
 		read("/v1/lease", b.Lease),
 		read("/v1/lease/history", b.LeaseHistory),
 		read("/v1/lease/voters", b.Voters),
-		{method: http.MethodGet, path: "/v1/jobs", timeout: readTimeout, answer: hs.jobs},
 		read("/v1/workers", b.Workers),
-		{method: http.MethodGet, path: "/v1/jobs/{id}", timeout: readTimeout, answer: hs.job},
-		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", stream: hs.watchJob},
-		{method: http.MethodGet, path: "/v1/jobs/{id}/chunks", stream: hs.chunks},
-		{method: http.MethodGet, path: "/v1/jobs/{id}/history", timeout: changeTimeout, answer: hs.history},
-		local(read("/v1/groups", b.Groups)),
-		change(http.MethodPut, "/v1/groups/{name}", hs.setGroup),
-		{method: http.MethodGet, path: "/v1/events", stream: hs.events},
-		{method: http.MethodGet, path: "/v1/watch", stream: hs.watch},
-		local(route{method: http.MethodGet, path: "/v1/events/verify", timeout: readTimeout, answer: hs.checkLog}),
 		read("/v1/log/snapshots", b.Snapshots),
-		change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot),
-		{method: http.MethodGet, path: "/v1/version", timeout: readTimeout, answer: hs.version},
-		{method: http.MethodGet, path: "/healthz", timeout: readTimeout, stream: hs.probe(b.Healthy)},
-		{method: http.MethodGet, path: "/readyz", timeout: readTimeout, stream: hs.probe(b.Ready)},
-		local(read("/v1/config", b.Config)),
-		local(route{method: http.MethodGet, path: "/v1/doctor", timeout: readTimeout, answer: hs.doctor}),
-		local(read("/v1/tokens", b.Tokens)),
+		get(access.Read, "/v1/jobs", hs.jobs),
+		get(access.Read, "/v1/jobs/{id}", hs.job),
+		history,
+		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", needs: access.Read, stream: hs.watchJob},
+		{method: http.MethodGet, path: "/v1/jobs/{id}/chunks", needs: access.Read, stream: hs.chunks},
+		{method: http.MethodGet, path: "/v1/events", needs: access.Read, stream: hs.events},
+		{method: http.MethodGet, path: "/v1/watch", needs: access.Read, stream: hs.watch},
+		{method: http.MethodGet, path: "/v1/version", open: true, timeout: readTimeout, answer: hs.version},
+		{method: http.MethodGet, path: "/healthz", open: true, timeout: readTimeout, stream: hs.probe(b.Healthy)},
+		{method: http.MethodGet, path: "/readyz", open: true, timeout: readTimeout, stream: hs.probe(b.Ready)},
+
+		toHolder(use(http.MethodPost, "/v1/jobs", hs.submit)),
+		toHolder(use(http.MethodPost, "/v1/jobs/{id}/stop", hs.stopJob)),
+		toHolder(use(http.MethodPost, "/v1/jobs/{id}/release", hs.releaseJob)),
+		upload(use(http.MethodPut, "/v1/artefacts", hs.putArtefact)),
+
+		get(access.Operate, "/v1/users", of(b.Users)),
+		toHolder(change(http.MethodPut, "/v1/users/{name}", hs.setUser)),
+		toHolder(change(http.MethodPut, "/v1/members/{node}/owner", hs.setOwner)),
+		get(access.Operate, "/v1/groups", of(b.Groups)),
+		toHolder(change(http.MethodPut, "/v1/groups/{name}", hs.setGroup)),
+		get(access.Operate, "/v1/events/verify", hs.checkLog),
+		get(access.Operate, "/v1/config", of(b.Config)),
+		get(access.Operate, "/v1/doctor", hs.doctor),
+		get(access.Operate, "/v1/tokens", of(b.Tokens)),
+		toHolder(change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot)),
 		change(http.MethodPost, "/v1/tokens", hs.createToken),
 		change(http.MethodDelete, "/v1/tokens/{id}", hs.revokeToken),
-		change(http.MethodPost, "/v1/lease/step-down", hs.stepDown),
-		change(http.MethodPost, "/v1/lease/voters", hs.setVoters),
+		toHolder(change(http.MethodPost, "/v1/lease/step-down", hs.stepDown)),
+		toHolder(change(http.MethodPost, "/v1/lease/voters", hs.setVoters)),
 		change(http.MethodPost, "/v1/leave", hs.leave),
 		change(http.MethodPost, "/v1/members/{node}/remove", hs.remove),
 		change(http.MethodPost, "/v1/mesh/rotate", hs.rotate),
-		change(http.MethodPost, "/v1/jobs", hs.submit),
-		change(http.MethodPost, "/v1/jobs/{id}/stop", hs.stopJob),
-		change(http.MethodPost, "/v1/jobs/{id}/release", hs.releaseJob),
 		change(http.MethodPost, "/v1/worker/drain", hs.drain),
-		upload(change(http.MethodPut, "/v1/artefacts", hs.putArtefact)),
 	}
 	list = append(list, hs.onionRoutes()...)
 	if hs.o.Gatherer != nil {
 		show := promhttp.HandlerFor(hs.o.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: readTimeout})
 		list = append(list, route{
-			method: http.MethodGet, path: "/metrics", timeout: readTimeout,
+			method: http.MethodGet, path: "/metrics", needs: access.Look, timeout: readTimeout,
 			stream: func(w http.ResponseWriter, r *http.Request) error {
 				show.ServeHTTP(w, r)
 				return nil
@@ -84,24 +99,33 @@ func (hs *handlers) table() []route {
 	return list
 }
 
-func read[T any](path string, f func(context.Context) (T, error)) route {
-	return route{
-		method: http.MethodGet, path: path, timeout: readTimeout,
-		answer: func(_ http.ResponseWriter, r *http.Request) (any, error) { return f(r.Context()) },
-	}
+// of makes an answer of what needs no more than a context.
+func of[T any](f func(context.Context) (T, error)) func(http.ResponseWriter, *http.Request) (any, error) {
+	return func(_ http.ResponseWriter, r *http.Request) (any, error) { return f(r.Context()) }
 }
 
-func local(r route) route {
-	r.local = true
-	return r
+func read[T any](path string, f func(context.Context) (T, error)) route {
+	return route{method: http.MethodGet, path: path, needs: access.Look, timeout: readTimeout, answer: of(f)}
 }
 
 func change(method, path string, f func(http.ResponseWriter, *http.Request) (any, error)) route {
-	return route{method: method, path: path, local: true, change: true, timeout: changeTimeout, answer: f}
+	return route{method: method, path: path, needs: access.Operate, change: true, timeout: changeTimeout, answer: f}
+}
+
+// use is a change of what users own.
+func use(method, path string, f func(http.ResponseWriter, *http.Request) (any, error)) route {
+	r := change(method, path, f)
+	r.needs = access.Use
+	return r
+}
+
+func toHolder(r route) route {
+	r.holder = true
+	return r
 }
 
 func upload(r route) route {
-	r.timeout = uploadTimeout
+	r.timeout, r.long = uploadTimeout, true
 	return r
 }
 
@@ -109,7 +133,8 @@ func upload(r route) route {
 // writes its answer or the problem with it.
 type responder struct {
 	header   func() api.Header
-	group    string // whose members may change things; empty: nobody's
+	users    UserControl
+	door     *door.Door
 	log      zerolog.Logger
 	requests *prometheus.CounterVec
 	fresh    freshness
@@ -152,21 +177,17 @@ func (re *responder) dispatch(w http.ResponseWriter, r *http.Request, list []rou
 }
 
 func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
-	p := peerOf(r.Context())
-	switch {
-	case rt.local && p.tcp:
-		re.problem(w, r, rt.path, api.Errorf(api.CodeForbidden, "%s is served on the unix socket only", rt.path))
-		return
-	case rt.change && !p.admin:
-		prob := api.Errorf(api.CodeForbidden, "uid %d may read, not change", p.uid)
-		if re.group != "" {
-			prob = prob.WithHint("become root, or a member of group %s", re.group)
-		} else {
-			prob = prob.WithHint("become root")
-		}
+	// A proof may be over a body, which must come.
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
+	p, r, prob := re.door.Admit(r, door.Rule{
+		Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Change: rt.change, Long: rt.long,
+	})
+	if prob != nil {
 		re.problem(w, r, rt.path, prob)
 		return
 	}
+	_ = rc.SetReadDeadline(time.Time{})
 	if rt.method == http.MethodGet {
 		fresh, err := re.fresh.await(r)
 		if err != nil {
@@ -181,14 +202,25 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		r = r.WithContext(ctx)
 		// The connection outlives the handler's deadline, to carry its answer.
 		deadline := time.Now().Add(rt.timeout + stallTimeout)
-		rc := http.NewResponseController(w)
-		_ = rc.SetReadDeadline(deadline) // not possible on a test recorder
+		_ = rc.SetReadDeadline(deadline)
 		_ = rc.SetWriteDeadline(deadline)
 	}
+	if rt.holder && p.User != "" {
+		if to := re.users.Holder(); to != re.header().Node {
+			re.carry(w, r, rt, p, to)
+			return
+		}
+	}
 	if rt.change {
-		re.log.Debug().Str("peer", p.actor()).Str("request", rt.method+" "+rt.path).Msg("change requested")
+		re.log.Debug().Str("peer", p.Actor()).Str("request", rt.method+" "+rt.path).Msg("change requested")
 	}
 	if rt.stream != nil {
+		if p.User != "" {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			go re.door.Watch(ctx, cancel, p)
+			r = r.WithContext(ctx)
+		}
 		if err := rt.stream(w, r); err != nil {
 			re.problem(w, r, rt.path, asProblem(err))
 			return

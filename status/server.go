@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime"
+	"github.com/skein-project/skein/status/door"
 )
 
 // Times and limits of the server.
@@ -44,7 +45,7 @@ type Server struct {
 	followers *followers
 	hub       *realtime.Hub
 	up        chan struct{} // closed when all listeners are open
-	identify  func(conn net.Conn, group string) (peer, error)
+	identify  func(conn net.Conn, group string) (door.Peer, error)
 
 	mu    sync.Mutex
 	hosts map[string]bool // names for TCP requests; guarded by mu
@@ -60,8 +61,14 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("status server: %w", err)
 	}
 	logger := o.Log.With().Str("component", "status").Logger()
-	answers := &responder{
-		header: o.Backend.Header, group: o.Group, log: logger, requests: m.requests,
+	who := door.New(door.Options{
+		Cluster: o.ClusterID, Group: o.Group, Bearer: o.Bearer, Directory: o.Backend.Directory, MaxBody: maxGroupBody, Log: logger,
+		Owner: func(ctx context.Context, id job.ID) (string, error) {
+			j, err := o.Backend.Job(ctx, id)
+			return j.Owner, err
+		},
+	})
+	answers := &responder{header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,
 		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed},
 	}
 	streams := &followers{
@@ -153,7 +160,7 @@ func (s *Server) httpServer(base context.Context) *http.Server {
 			if err != nil {
 				s.log.Warn().Err(err).Msg("peer of the socket not identified, it may only read")
 			}
-			return context.WithValue(ctx, peerKey{}, p)
+			return door.With(ctx, p)
 		},
 		ErrorLog: log.New(serverLog{s.log}, "", 0),
 	}
@@ -196,7 +203,7 @@ func (s *Server) hostAllowed(host string) bool {
 
 // serve is the outermost handler.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if p := peerOf(r.Context()); p.tcp && !s.hostAllowed(r.Host) {
+	if p := door.Of(r.Context()); p.TCP && !s.hostAllowed(r.Host) {
 		s.answers.problem(w, r, "", api.Errorf(api.CodeForbidden, "host %q is not served here", r.Host).
 			WithHint("use the address of the listener"))
 		return
@@ -219,4 +226,12 @@ func asProblem(err error) *api.Problem {
 		return api.Errorf(api.CodeNotReady, "the daemon stops")
 	}
 	return api.Errorf(api.CodeInternal, "%s", err)
+}
+
+// identify says who is at the other end of conn.
+func identify(conn net.Conn, group string) (door.Peer, error) {
+	if c, ok := conn.(*counted); ok {
+		conn = c.Conn
+	}
+	return door.Identify(conn, group)
 }

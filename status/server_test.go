@@ -22,6 +22,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/door"
 )
 
 // running is a server under test.
@@ -275,7 +276,7 @@ func TestReadersMayNotChange(t *testing.T) {
 	f := newFake()
 	r := start(t, f, func(_ *Options, s *Server) {
 		if s != nil {
-			s.identify = func(net.Conn, string) (peer, error) { return peer{uid: 1234}, nil }
+			s.identify = func(net.Conn, string) (door.Peer, error) { return door.Peer{UID: 1234}, nil }
 		}
 	})
 	if _, err := r.client.Status(t.Context()); err != nil {

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime"
 	"github.com/skein-project/skein/realtime/delta"
+	"github.com/skein-project/skein/status/door"
 )
 
 // watch sends snapshots of topics, what changes in them, and the log.
@@ -93,7 +95,11 @@ func (ws *watchStream) bye(p *api.Problem, h api.Header) {
 // parseWatch reads the query.
 func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	h := hs.backend.Header()
-	req := realtime.Request{MayChange: peerOf(r.Context()).admin, Cluster: hs.o.Cluster}
+	p := door.Of(r.Context())
+	req := realtime.Request{MayChange: p.Role == access.Operator, Cluster: hs.o.Cluster}
+	if p.Only != "" {
+		req.May = func(_, owner string) bool { return owner == p.Only }
+	}
 	values := r.URL.Query()
 	topics, err := realtime.ParseTopics(values.Get("topics"))
 	if err != nil {
@@ -103,7 +109,7 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	for _, text := range values["job"] {
 		id, err := job.ParseID(text)
 		if err != nil {
-			if id, err = hs.backend.FindJob(r.Context(), text); err != nil {
+			if id, err = hs.backend.FindJob(r.Context(), text, p.Only); err != nil {
 				return req, err
 			}
 		}
@@ -144,9 +150,13 @@ func (hs *handlers) selectEvents(req *realtime.Request, q eventQuery, r *http.Re
 		return api.Errorf(api.CodeInvalidRequest, "after: no host of this cluster is in the cursor")
 	}
 	req.After, req.Since, req.About = q.After, q.Since, q.About
-	if len(q.kinds) > 0 || q.Node != "" || q.About != (event.Subject{}) {
+	only := door.Of(r.Context()).Only
+	if only != "" {
+		q.own = ownEvents(r.Context(), hs.backend, only)
+	}
+	if len(q.kinds) > 0 || q.Node != "" || q.About != (event.Subject{}) || only != "" {
 		req.Match = func(e *event.Event) bool { return q.match(*e) }
-		text, err := json.Marshal([]any{q.Kind, q.Node, q.About})
+		text, err := json.Marshal([]any{q.Kind, q.Node, q.About, only})
 		if err != nil {
 			return err
 		}

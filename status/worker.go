@@ -5,6 +5,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/status/door"
 )
 
 func (hs *handlers) drain(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -17,5 +18,5 @@ func (hs *handlers) drain(w http.ResponseWriter, r *http.Request) (any, error) {
 			return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 		}
 	}
-	return hs.backend.Drain(r.Context(), peerOf(r.Context()).actor(), req)
+	return hs.backend.Drain(r.Context(), door.Of(r.Context()).Actor(), req)
 }

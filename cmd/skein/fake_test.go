@@ -42,6 +42,7 @@ const (
 type fakeCluster struct {
 	fakeonion.Backend
 	mu       sync.Mutex
+	users    map[string]api.User
 	state    api.State
 	holder   cluster.NodeID
 	ready    bool
@@ -449,7 +450,7 @@ func (w fakeWatch) Job(ctx context.Context) (api.Job, error) { return w.f.Job(ct
 func (w fakeWatch) Changed() <-chan struct{}                 { return nil }
 func (w fakeWatch) Close()                                   {}
 
-func (f *fakeCluster) FindJob(_ context.Context, prefix string) (job.ID, error) {
+func (f *fakeCluster) FindJob(_ context.Context, prefix, _ string) (job.ID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id, j := range f.jobs {

@@ -1,4 +1,4 @@
-package status
+package door
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 // maxGroups is NGROUPS_MAX of Linux.
 const maxGroups = 65536
 
-// credentials reads the uid, gid and supplementary groups that the peer had
+// Credentials reads the uid, gid and supplementary groups that the peer had
 // when it connected.
-func credentials(conn *net.UnixConn) (peer, error) {
+func Credentials(conn *net.UnixConn) (Peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return peer{}, err
+		return Peer{}, err
 	}
-	var p peer
+	var p Peer
 	var failed error
 	err = raw.Control(func(fd uintptr) {
 		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -26,11 +26,11 @@ func credentials(conn *net.UnixConn) (peer, error) {
 			failed = err
 			return
 		}
-		p.uid = cred.Uid
-		p.groups = append(supplementary(fd), cred.Gid)
+		p.UID = cred.Uid
+		p.Groups = append(supplementary(fd), cred.Gid)
 	})
 	if err != nil {
-		return peer{}, err
+		return Peer{}, err
 	}
 	return p, failed
 }

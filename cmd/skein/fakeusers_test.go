@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+)
+
+func (f *fakeCluster) Directory() *access.Directory { return access.NewDirectory(nil) }
+
+func (f *fakeCluster) Users(context.Context) (api.Users, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := api.Users{}
+	for _, name := range slices.Sorted(maps.Keys(f.users)) {
+		out.Users = append(out.Users, f.users[name])
+	}
+	return out, nil
+}
+
+func (f *fakeCluster) SetUser(_ context.Context, actor string, set event.UserSet) (api.UserSet, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := api.User{Name: set.Name, Role: set.Role, UIDs: set.UIDs, Disabled: set.Disabled, Actor: actor, At: fakeNow}
+	for _, k := range set.Keys {
+		u.Keys, u.KeyIDs = append(u.Keys, access.FormatPublicKey(k)), append(u.KeyIDs, access.KeyID(k))
+	}
+	if f.users == nil {
+		f.users = map[string]api.User{}
+	}
+	f.users[set.Name] = u
+	return api.UserSet{User: u}, nil
+}
+
+func (f *fakeCluster) SetOwner(_ context.Context, _ string, set event.HostOwnerSet) (api.OwnerSet, error) {
+	return api.OwnerSet{Node: set.Node, Owner: set.Owner}, nil
+}
+
+func (f *fakeCluster) Holder() cluster.NodeID { return "n1" }
+
+func (f *fakeCluster) Carry(context.Context, cluster.NodeID, api.Carried) (api.Answered, error) {
+	return api.Answered{}, nil
+}

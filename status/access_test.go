@@ -1,0 +1,390 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/status/door"
+)
+
+const testCluster = "c1"
+
+func userKey(name string) ed25519.PrivateKey {
+	seed := sha256.Sum256([]byte(name))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+func someone(name string, role access.Role) access.User {
+	return access.User{Name: name, Role: role, Keys: []ed25519.PublicKey{userKey(name).Public().(ed25519.PublicKey)}}
+}
+
+// usersServer is a server that knows a user of each role; ann's is the job.
+func usersServer(t testing.TB, change func(*fake, *Options)) (*Server, *fake) {
+	t.Helper()
+	f := newFake()
+	f.job.Owner = "user:ann"
+	f.users = access.NewDirectory([]access.User{
+		someone("vic", access.Viewer), someone("ann", access.Submitter), someone("sam", access.Submitter), someone("olga", access.Operator),
+	})
+	reg := prometheus.NewRegistry()
+	o := Options{Socket: "/x", Backend: f, ClusterID: testCluster, Log: zerolog.Nop(), Gatherer: reg}
+	if change != nil {
+		change(f, &o)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, f
+}
+
+var nonces uint32 // used so far
+
+// asUser makes a request that a user has signed.
+func asUser(t testing.TB, name, method, path, body string, now time.Time) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}), method, "http://h1:7443"+path, strings.NewReader(body))
+	sum := sha256.Sum256([]byte(body))
+	nonces++
+	p, err := access.Sign(access.Request{Cluster: testCluster, Method: method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: sum},
+		userKey(name), [access.NonceBytes]byte(binary.BigEndian.AppendUint32(make([]byte, 12), nonces)), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Put(r.Header)
+	if strings.HasPrefix(path, "/v1/artefacts") {
+		r.Header.Set(access.HeaderBody, hex.EncodeToString(sum[:]))
+	}
+	return r
+}
+
+// TestEveryRoleOnEveryRoute walks the whole table: who may, may not, and is told that
+// there is no such thing.
+func TestEveryRoleOnEveryRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour)
+		s, _ := usersServer(t, nil)
+		time.Sleep(2 * access.Window)
+		routes := s.handlers.table()
+		if len(routes) < 40 {
+			t.Fatalf("%d routes", len(routes))
+		}
+		for _, rt := range routes {
+			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a").Replace(rt.path)
+			for who, role := range map[string]access.Role{
+				"": access.Nobody, "vic": access.Viewer, "ann": access.Submitter, "sam": access.Submitter, "olga": access.Operator,
+			} {
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // streams go on
+				var r *http.Request
+				if who == "" {
+					r = httptest.NewRequest(rt.method, path, strings.NewReader(""))
+					r = r.WithContext(door.With(ctx, door.Peer{TCP: true, Users: true}))
+				} else {
+					r = asUser(t, who, rt.method, path, "", time.Now())
+					r = r.WithContext(door.With(ctx, door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}))
+				}
+				w := httptest.NewRecorder()
+				s.mux.ServeHTTP(w, r)
+				cancel()
+				reach := access.Allowed(role, rt.needs)
+				want := 0 // anything but a refusal
+				switch {
+				case rt.open:
+				case who == "":
+					want = http.StatusUnauthorized
+				case reach == access.None:
+					want = http.StatusForbidden
+				case reach == access.Own && who == "sam" && strings.Contains(rt.path, "{id}"):
+					want = http.StatusNotFound
+				}
+				refused := w.Code == http.StatusUnauthorized || w.Code == http.StatusForbidden || w.Code == http.StatusNotFound && strings.Contains(rt.path, "/jobs/{id}")
+				if want != 0 && w.Code != want || want == 0 && refused {
+					t.Errorf("%s %s by %q: %d %s, want %d", rt.method, rt.path, who, w.Code, w.Body, want)
+				}
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+// TestOwnJobsOnly: a list and the events show a submitter what is the submitter's.
+func TestOwnJobsOnly(t *testing.T) {
+	s, f := usersServer(t, nil)
+	time.Sleep(2 * time.Millisecond) // proofs are of milliseconds
+	for who, want := range map[string]int{"ann": 1, "sam": 0, "vic": 1} {
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, asUser(t, who, "GET", "/v1/jobs/"+string(jobA[:6]), "", time.Now()))
+		if (w.Code == http.StatusOK) != (want == 1) {
+			t.Errorf("%s by part of an id: %d %s", who, w.Code, w.Body)
+		}
+	}
+	events := func(who string) int {
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, asUser(t, who, "GET", "/v1/events", "", time.Now()))
+		return strings.Count(w.Body.String(), `"kind"`)
+	}
+	add := func(kind event.Kind, body string) {
+		f.log = append(f.log, event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: uint64(len(f.log) + 1), Kind: kind, Body: json.RawMessage(body)})
+	}
+	add(event.KindChunkFailed, `{"job":"`+string(jobA)+`","worker":"n2"}`)
+	add(event.KindChunkFailed, `{"job":"jbbbbbbbbbbbbbbbbbbbbbbbbb","worker":"n2"}`)
+	add(event.KindJobSubmitted, `{"job":"jbbbbbbbbbbbbbbbbbbbbbbbbb","owner":"user:sam"}`)
+	add(event.KindHostStarted, `{"version":"1"}`)
+	for who, want := range map[string]int{"ann": 1, "sam": 1, "vic": 4} {
+		if n := events(who); n != want {
+			t.Errorf("%s sees %d events, want %d", who, n, want)
+		}
+	}
+}
+
+// TestProofsRefused: whatever is wrong, the answer is one, with the clock of the host.
+func TestProofsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := usersServer(t, nil)
+		time.Sleep(2 * access.Window)
+		good := func() *http.Request {
+			return asUser(t, "ann", "POST", "/v1/jobs/"+string(jobA)+"/stop", "{}", time.Now())
+		}
+		ask := func(r *http.Request) (int, api.Problem) {
+			w := httptest.NewRecorder()
+			s.mux.ServeHTTP(w, r)
+			var p api.Problem
+			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+				t.Fatal(err)
+			}
+			return w.Code, p
+		}
+		if code, p := ask(good()); code != http.StatusOK {
+			t.Fatalf("%d %s", code, p.Detail)
+		}
+		again := good()
+		again.Body = io.NopCloser(strings.NewReader("{}"))
+		first := again.Clone(again.Context())
+		first.Body = io.NopCloser(strings.NewReader("{}"))
+		if code, _ := ask(first); code != http.StatusOK {
+			t.Fatal("the first use")
+		}
+		token := func(cl, who string, role access.Role, key ed25519.PrivateKey) string {
+			text, err := access.Mint(cl, who, role, key, "id", time.Now(), time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		bearer := func(text string) *http.Request {
+			r := httptest.NewRequest("GET", "/v1/jobs", nil)
+			r.Header.Set("Authorization", "Bearer "+text)
+			return r.WithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}))
+		}
+		if code, p := ask(bearer(token(testCluster, "ann", access.Submitter, userKey("ann")))); code != http.StatusOK {
+			t.Fatalf("a good token: %d %s", code, p.Detail)
+		}
+		actors := len(f.actors)
+		for name, r := range map[string]*http.Request{
+			"again":           again,
+			"old":             asUser(t, "ann", "GET", "/v1/jobs", "", time.Now().Add(-access.Window-time.Second)),
+			"from ahead":      asUser(t, "ann", "GET", "/v1/jobs", "", time.Now().Add(access.Window+time.Second)),
+			"another's key":   asUser(t, "nobody", "GET", "/v1/jobs", "", time.Now()),
+			"of another path": func() *http.Request { r := good(); r.URL.Path = "/v1/jobs/" + string(jobA) + "/release"; return r }(),
+			"another body": func() *http.Request {
+				r := good()
+				r.Body = io.NopCloser(strings.NewReader(`{"reason":"x"}`))
+				return r
+			}(),
+			"to another host":   func() *http.Request { r := good(); r.Host = "h2:7443"; return r }(),
+			"half a proof":      func() *http.Request { r := good(); r.Header.Del(access.HeaderNonce); return r }(),
+			"two proofs":        func() *http.Request { r := good(); r.Header.Set("Authorization", "Bearer x"); return r }(),
+			"garbage token":     bearer("a.b.c"),
+			"foreign cluster":   bearer(token("c2", "ann", access.Viewer, userKey("ann"))),
+			"above its role":    bearer(token(testCluster, "ann", access.Operator, userKey("ann"))),
+			"another's token":   bearer(token(testCluster, "olga", access.Viewer, userKey("ann"))),
+			"token of a minted": bearer(token(testCluster, "ann", access.Viewer, userKey("nobody"))),
+		} {
+			code, p := ask(r)
+			if code != http.StatusUnauthorized || p.Code != api.CodeUnauthorized || p.ServerTime == nil || p.Detail != "this needs a user who proves to ask: a signed request, or a token that is good" {
+				t.Errorf("%s: %d %+v", name, code, p)
+			}
+		}
+		if len(f.actors) != actors {
+			t.Errorf("the backend was asked by %v", f.actors[actors:])
+		}
+		// A token changes nothing unless the host says so.
+		change := bearer(token(testCluster, "ann", access.Submitter, userKey("ann")))
+		change.Method, change.URL.Path = "POST", "/v1/jobs/"+string(jobA)+"/stop"
+		if code, p := ask(change); code != http.StatusForbidden {
+			t.Errorf("a change with a token: %d %s", code, p.Detail)
+		}
+		// 20 a minute, then nothing of this address is looked at for a while.
+		for range 20 {
+			ask(bearer("x"))
+		}
+		if code, p := ask(good()); code != http.StatusTooManyRequests || p.RetryAfterSeconds == nil {
+			t.Errorf("after 20 refusals: %d %s", code, p.Detail)
+		}
+		time.Sleep(time.Minute)
+		f.users = access.NewDirectory([]access.User{func() access.User { u := someone("ann", access.Submitter); u.Disabled = true; return u }()})
+		if code, p := ask(good()); code != http.StatusUnauthorized {
+			t.Errorf("a disabled user: %d %s", code, p.Detail)
+		}
+	})
+}
+
+// TestForgedUser: the holder checks the proof that another host brings, whatever that
+// host says.
+func TestForgedUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holder, hf := usersServer(t, nil)
+		edge, ef := usersServer(t, nil)
+		var change func(*api.Carried)
+		ef.holder = "n2"
+		ef.carry = func(ctx context.Context, c api.Carried) api.Answered {
+			if change != nil {
+				change(&c)
+			}
+			return holder.Carried(ctx, c)
+		}
+		time.Sleep(2 * access.Window)
+		path := "/v1/jobs/" + string(jobA) + "/stop"
+		ask := func(r *http.Request) (int, string) {
+			w := httptest.NewRecorder()
+			edge.mux.ServeHTTP(w, r)
+			return w.Code, w.Body.String()
+		}
+		if code, text := ask(asUser(t, "ann", "POST", path, "{}", time.Now())); code != http.StatusOK || len(hf.actors) != 1 || hf.actors[0] != "user:ann" || len(ef.actors) != 0 {
+			t.Fatalf("%d %s, actors %v at the holder, %v here", code, text, hf.actors, ef.actors)
+		}
+		var kept api.Carried
+		for name, forge := range map[string]func(*api.Carried){
+			"another body": func(c *api.Carried) { c.Body = []byte(`{"reason":"forged"}`) },
+			"another path": func(c *api.Carried) { c.Path = "/v1/jobs/" + string(jobA) + "/release" },
+			"another key": func(c *api.Carried) {
+				c.Header[access.HeaderKey] = access.KeyID(userKey("olga").Public().(ed25519.PublicKey))
+			},
+			"no proof":      func(c *api.Carried) { c.Header = nil },
+			"another query": func(c *api.Carried) { c.Query = "a=1" },
+			"another host":  func(c *api.Carried) { c.Host = "h9:1" },
+			"a word for it": func(c *api.Carried) {
+				c.Header = map[string]string{"X-Actor": "user:ann", access.HeaderKey: "user:ann"}
+			},
+			"a second time": func(c *api.Carried) { *c = kept },
+		} {
+			change = func(c *api.Carried) { kept = *c }
+			if code, text := ask(asUser(t, "ann", "POST", path, "{}", time.Now())); code != http.StatusOK {
+				t.Fatalf("%d %s", code, text)
+			}
+			before := len(hf.actors)
+			change = forge
+			if code, text := ask(asUser(t, "ann", "POST", path, "{}", time.Now())); code != http.StatusUnauthorized || len(hf.actors) != before {
+				t.Errorf("%s: %d %s, the holder did %v", name, code, text, hf.actors[before:])
+			}
+			time.Sleep(time.Minute)
+		}
+		// A host that is not the holder carries nothing on.
+		hf.holder = "n3"
+		change = nil
+		if code, _ := ask(asUser(t, "ann", "POST", path, "{}", time.Now())); code != http.StatusServiceUnavailable {
+			t.Errorf("the lease has moved: %d", code)
+		}
+	})
+}
+
+// TestDisabledUsersStreamsEnd within a second.
+func TestDisabledUsersStreamsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := usersServer(t, nil)
+		time.Sleep(2 * access.Window)
+		ended := make(chan time.Duration, 1)
+		began := time.Now()
+		go func() {
+			s.mux.ServeHTTP(httptest.NewRecorder(), asUser(t, "vic", "GET", "/v1/events?follow=true", "", time.Now()))
+			ended <- time.Since(began)
+		}()
+		time.Sleep(10 * time.Second)
+		select {
+		case d := <-ended:
+			t.Fatalf("the stream ended after %v", d)
+		default:
+		}
+		vic := someone("vic", access.Viewer)
+		vic.Disabled = true
+		f.mu.Lock()
+		f.users = access.NewDirectory([]access.User{vic})
+		f.mu.Unlock()
+		disabled := time.Now()
+		<-ended
+		if took := time.Since(disabled); took > time.Second {
+			t.Errorf("ended after %v", took)
+		}
+	})
+}
+
+// TestUIDsOfUsers: on the socket a uid may have a user's role.
+func TestUIDsOfUsers(t *testing.T) {
+	s, f := usersServer(t, nil)
+	u := someone("ann", access.Submitter)
+	u.UIDs = []uint64{1000}
+	f.users = access.NewDirectory([]access.User{u})
+	for uid, want := range map[uint32]int{1000: http.StatusUnprocessableEntity, 1001: http.StatusForbidden} {
+		r := httptest.NewRequest("POST", "/v1/jobs", strings.NewReader("{}"))
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, r.WithContext(door.With(t.Context(), door.Peer{UID: uid})))
+		if w.Code != want {
+			t.Errorf("uid %d: %d %s", uid, w.Code, w.Body)
+		}
+	}
+}
+
+func TestSetUser(t *testing.T) {
+	s, f := usersServer(t, nil)
+	key := access.FormatPublicKey(userKey("new").Public().(ed25519.PublicKey))
+	for body, want := range map[string]int{
+		fmt.Sprintf(`{"role":"viewer","keys":[%q,%q],"uids":[7,7]}`, key, key): http.StatusOK,
+		`{"role":"root"}`:                   http.StatusBadRequest,
+		`{"role":"viewer","keys":["AAAA"]}`: http.StatusBadRequest,
+	} {
+		r := httptest.NewRequest("PUT", "/v1/users/new", bytes.NewReader([]byte(body)))
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, r.WithContext(door.With(t.Context(), door.Peer{Admin: true})))
+		if w.Code != want {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if len(f.actors) != 1 {
+		t.Errorf("actors %v", f.actors)
+	}
+}
+
+// BenchmarkSigned is what a signed request costs over one on the socket.
+func BenchmarkSigned(b *testing.B) {
+	s, _ := usersServer(b, nil)
+	time.Sleep(2 * time.Millisecond) // proofs are of milliseconds
+	rule := door.Rule{Needs: access.Use}
+	body := strings.Repeat("x", 1000)
+	for b.Loop() {
+		b.StopTimer()
+		r := asUser(b, "ann", "POST", "/v1/jobs", body, time.Now())
+		b.StartTimer()
+		if _, _, p := s.answers.door.Admit(r, rule); p != nil {
+			b.Fatal(p)
+		}
+	}
+}

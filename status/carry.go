@@ -1,0 +1,125 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/status/door"
+)
+
+// carriedHeaders are those of a request that go with it to the host that acts.
+var carriedHeaders = []string{
+	access.HeaderKey, access.HeaderTime, access.HeaderNonce, access.HeaderSignature, "Authorization", "Content-Type", "Idempotency-Key",
+}
+
+// carry has the holder carry out the request of a user, which proves itself there
+// again.
+func (re *responder) carry(w http.ResponseWriter, r *http.Request, rt route, p door.Peer, to cluster.NodeID) {
+	if p.Carried || to == "" {
+		re.problem(w, r, rt.path, api.Errorf(api.CodeNoHolder, "%s does not hold the lease", re.header().Node))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxGroupBody))
+	if err != nil {
+		re.problem(w, r, rt.path, asProblem(bodyError(err, maxGroupBody)))
+		return
+	}
+	req := api.Carried{Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: map[string]string{}, Body: body}
+	for _, name := range carriedHeaders {
+		if v := r.Header.Get(name); v != "" {
+			req.Header[name] = v
+		}
+	}
+	out, err := re.users.Carry(r.Context(), to, req)
+	if err != nil {
+		re.problem(w, r, rt.path, asProblem(err))
+		return
+	}
+	for name, v := range out.Header {
+		w.Header().Set(name, v)
+	}
+	re.caughtUp(r.Context(), out)
+	re.send(w, rt.path, out.Status, bytes.TrimSuffix(out.Body, []byte("\n")))
+}
+
+// caughtUp waits until this host's log has what the host that acted had logged, so
+// that whoever asked finds it here.
+func (re *responder) caughtUp(ctx context.Context, out api.Answered) {
+	var did api.Header
+	if out.Status >= http.StatusMultipleChoices || json.Unmarshal(out.Body, &did) != nil {
+		return
+	}
+	at, err := event.ParseCursor(did.Cursor)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, caughtUpTime)
+	defer cancel()
+	for {
+		changed := re.fresh.changed()
+		if re.fresh.positions.Has(at) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// caughtUpTime bounds the wait for what another host has done.
+const caughtUpTime = 5 * time.Second
+
+// recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+
+// Carried carries out the request of a user that another host brings: its proof is
+// checked here, whatever that host says.
+func (s *Server) Carried(ctx context.Context, c api.Carried) api.Answered {
+	out := &recorder{header: http.Header{}}
+	url := "http://" + "carried" + c.Path
+	if c.Query != "" {
+		url += "?" + c.Query
+	}
+	r, err := http.NewRequestWithContext(door.With(ctx, door.Peer{TCP: true, Users: true, Carried: true, Addr: "carried"}), c.Method, url, bytes.NewReader(c.Body))
+	if err != nil || !strings.HasPrefix(c.Path, "/") {
+		p := api.Errorf(api.CodeInvalidRequest, "request of another host cannot be read")
+		return api.Answered{Status: p.Status, Body: []byte(`{"code":"invalid_request"}`)}
+	}
+	r.Host, r.RemoteAddr = c.Host, "carried"
+	for _, name := range carriedHeaders {
+		if v := c.Header[name]; v != "" {
+			r.Header.Set(name, v)
+		}
+	}
+	s.mux.ServeHTTP(out, r)
+	a := api.Answered{Status: max(out.status, http.StatusOK), Body: out.body.Bytes(), Header: map[string]string{}}
+	for _, name := range []string{"Content-Type", "Retry-After"} {
+		if v := out.header.Get(name); v != "" {
+			a.Header[name] = v
+		}
+	}
+	return a
+}

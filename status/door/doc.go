@@ -1,0 +1,9 @@
+// Package door finds out who asks something of the status server, on the socket by
+// what the kernel says, elsewhere by the proof of a user, and what they may do.
+// Package access has the rules; a Door remembers which proofs were used, and how
+// many of an address were refused.
+//
+// Non-goals: it answers nothing itself and knows no route.
+//
+// Goroutines: none of its own; Watch runs in that of its caller until a stream ends.
+package door

@@ -1,0 +1,290 @@
+package door
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/bucket"
+)
+
+// Limits of proofs.
+const (
+	maxNonces = 200_000 // remembered; each is of a request that was signed
+	maxAddrs  = 4096    // whose refused proofs are counted
+)
+
+// refusals bounds how often one address may show a proof that is refused.
+var refusals = bucket.Rate{PerSecond: 20.0 / 60, Burst: 20}
+
+// Rule is what a route wants of who asks.
+type Rule struct {
+	Method, Path string
+	// Needs is the right that it takes. Routes under /v1/jobs/{id} are about a job,
+	// which has an owner.
+	Needs access.Right
+	// Open routes tell nothing of the cluster: everybody may ask.
+	Open bool
+	// Change routes change something.
+	Change bool
+	// Long bodies are taken as they come: a proof is over the hash that is told before.
+	Long bool
+}
+
+// Options of a Door; all must be set, but for Group.
+type Options struct {
+	Cluster string // id, which proofs name
+	Group   string // whose members are operators on the socket
+	Bearer  string // what tokens are good for: off, read or all
+	// Directory finds users; it is another one when a user has changed.
+	Directory func() *access.Directory
+	// Owner tells whose a job is.
+	Owner   func(ctx context.Context, id job.ID) (string, error)
+	MaxBody int64 // bytes of a body that is not Long
+	Log     zerolog.Logger
+}
+
+// Door finds out who asks and says what they may do. Its methods may be called from
+// any goroutine.
+type Door struct {
+	o     Options
+	began time.Time
+
+	mu      sync.Mutex
+	nonces  *access.Nonces
+	refused map[string]*bucket.Bucket // by address
+}
+
+// New returns a Door. It begins to remember proofs now.
+func New(o Options) *Door {
+	began := time.Now()
+	return &Door{o: o, began: began, nonces: access.NewNonces(maxNonces, began), refused: map[string]*bucket.Bucket{}}
+}
+
+// unauthorized is all that anybody learns of a proof that is refused.
+func (d *Door) unauthorized() *api.Problem {
+	p := api.Errorf(api.CodeUnauthorized, "this needs a user who proves to ask: a signed request, or a token that is good")
+	p.ServerTime = new(time.Now().UTC())
+	return p.WithHint("skein --key FILE, or `Authorization: Bearer $(skein auth token)`; the clock must be right")
+}
+
+// Admit says who asks, and refuses who may not.
+func (d *Door) Admit(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem) {
+	p, r, prob := d.who(r, rt)
+	if prob != nil {
+		return p, r, prob
+	}
+	if rt.Open {
+		return p, r.WithContext(With(r.Context(), p)), nil
+	}
+	switch access.Allowed(p.Role, rt.Needs) {
+	case access.All:
+	case access.Own:
+		p.Only = p.Actor()
+	default:
+		return p, r, d.forbidden(p, rt)
+	}
+	r = r.WithContext(With(r.Context(), p))
+	if p.Only != "" && strings.HasPrefix(rt.Path, "/v1/jobs/{id}") {
+		if prob := d.own(r, p); prob != nil {
+			return p, r, prob
+		}
+	}
+	return p, r, nil
+}
+
+// own refuses a job of somebody else's as one that there is not.
+func (d *Door) own(r *http.Request, p Peer) *api.Problem {
+	id, err := job.ParseID(r.PathValue("id"))
+	if err != nil {
+		return nil // part of an id, or a name: it is looked for among the peer's own
+	}
+	if owner, err := d.o.Owner(r.Context(), id); err != nil || owner != p.Only {
+		return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+	}
+	return nil
+}
+
+func (d *Door) forbidden(p Peer, rt Rule) *api.Problem {
+	switch {
+	case p.Users && p.User == "":
+		return d.unauthorized()
+	case p.TCP && !p.Users:
+		return api.Errorf(api.CodeForbidden, "%s is served on the unix socket only", rt.Path)
+	}
+	prob := api.Errorf(api.CodeForbidden, "%s may not do this as %s", strings.Replace(p.Actor(), ":", " ", 1), p.Role)
+	if p.User == "" && rt.Change {
+		prob = api.Errorf(api.CodeForbidden, "uid %d may read, not change", p.UID)
+	}
+	switch {
+	case p.User != "":
+		return prob.WithHint("an operator can: `skein user add NAME --role ...`")
+	case d.o.Group != "":
+		return prob.WithHint("become root, or a member of group %s", d.o.Group)
+	}
+	return prob.WithHint("become root")
+}
+
+// who finds out who asks.
+func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem) {
+	p := Of(r.Context())
+	proof, signed, err := access.ProofOf(r.Header)
+	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case !signed && !bearer:
+		p.Role = d.roleOf(p)
+		return p, r, nil
+	case !d.mayTry(p.Addr):
+		prob := api.Errorf(api.CodeOverloaded, "too many proofs of this address were refused")
+		prob.RetryAfterSeconds = new(60.0)
+		return p, r, prob
+	case signed && bearer:
+		err = errors.New("two proofs")
+	case err != nil:
+	case signed:
+		p, err = d.signed(p, r, rt, proof)
+	default:
+		p, err = d.token(p, rt, text)
+	}
+	if errors.Is(err, access.ErrFull) {
+		return p, r, api.Errorf(api.CodeOverloaded, "%v", err)
+	}
+	if prob, ok := errors.AsType[*api.Problem](err); ok {
+		return p, r, prob
+	}
+	if err != nil {
+		d.failed(p.Addr)
+		d.o.Log.Info().Err(err).Str("addr", p.Addr).Str("request", rt.Method+" "+rt.Path).Msg("proof of a user refused")
+		return p, r, d.unauthorized()
+	}
+	return p, r, nil
+}
+
+// roleOf is the role of who shows no proof.
+func (d *Door) roleOf(p Peer) access.Role {
+	switch {
+	case p.Users:
+		return access.Nobody
+	case p.TCP:
+		return access.Viewer
+	case p.Admin:
+		return access.Operator
+	}
+	if u := d.o.Directory().UID(uint64(p.UID)); u.Name != "" && !u.Disabled {
+		return max(u.Role, access.Viewer)
+	}
+	return access.Viewer
+}
+
+// signed checks a signed request, and keeps its nonce.
+func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Peer, error) {
+	req := access.Request{
+		Cluster: d.o.Cluster, Method: r.Method, Host: strings.ToLower(r.Host), Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+	}
+	if rt.Long {
+		sum, err := hex.DecodeString(r.Header.Get(access.HeaderBody))
+		if err != nil || len(sum) != len(req.Body) {
+			return p, errors.New("no hash of the body")
+		}
+		req.Body = [sha256.Size]byte(sum)
+	} else {
+		text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, d.o.MaxBody))
+		if err != nil {
+			return p, bodyError(err, d.o.MaxBody)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		req.Body = sha256.Sum256(text)
+	}
+	now := time.Now()
+	u, err := d.o.Directory().Proven(proof, req, now)
+	if err != nil {
+		return p, err
+	}
+	d.mu.Lock()
+	err = d.nonces.Use(proof, now)
+	d.mu.Unlock()
+	p.Role, p.User = u.Role, u.Principal()
+	return p, err
+}
+
+// bodyError is what whoever sent a body is told.
+func bodyError(err error, limit int64) error {
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", limit)
+	}
+	return api.Errorf(api.CodeInvalidRequest, "body: %s", err)
+}
+
+// token checks a token that a user's key signed.
+func (d *Door) token(p Peer, rt Rule, text string) (Peer, error) {
+	if d.o.Bearer == "off" || d.o.Bearer != "all" && rt.Change {
+		return p, api.Errorf(api.CodeForbidden, "no token is good for this here: sign the request").WithHint("api.bearer is %s on this host", d.o.Bearer)
+	}
+	dir := d.o.Directory()
+	t, err := access.ParseToken(text, d.o.Cluster, time.Now(), dir.Key)
+	if err != nil {
+		return p, err
+	}
+	u, _ := dir.User(t.User)
+	p.Role, p.User, p.Ends = min(t.Role, u.Role), u.Principal(), t.Expires.Add(access.Window)
+	return p, nil
+}
+
+// mayTry reports whether proofs of an address are looked at.
+func (d *Door) mayTry(addr string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.refused[addr]
+	return b == nil || b.Left(refusals, time.Now().Sub(d.began)) >= 1
+}
+
+// failed counts a proof that was refused.
+func (d *Door) failed(addr string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refused[addr] == nil {
+		if len(d.refused) >= maxAddrs {
+			clear(d.refused) // who floods from so many is bounded elsewhere
+		}
+		d.refused[addr] = &bucket.Bucket{}
+	}
+	d.refused[addr].Take(refusals, time.Now().Sub(d.began))
+}
+
+// watchUser is how soon the stream of somebody who may no longer see it ends.
+const watchUser = 500 * time.Millisecond
+
+// Watch ends a stream when its user is disabled or gets another role, or the token
+// ends. It ends with ctx.
+func (d *Door) Watch(ctx context.Context, end context.CancelFunc, p Peer) {
+	began := d.o.Directory()
+	name := strings.TrimPrefix(p.User, "user:")
+	was, _ := began.User(name)
+	tick := time.NewTicker(watchUser)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := d.o.Directory()
+		u, ok := now.User(name)
+		if !ok || u.Disabled || u.Role != was.Role || !p.Ends.IsZero() && time.Now().After(p.Ends) {
+			end()
+			return
+		}
+	}
+}

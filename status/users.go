@@ -1,0 +1,52 @@
+package status
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/status/door"
+)
+
+// setUser says who a user is.
+func (hs *handlers) setUser(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.UserRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	set := event.UserSet{
+		Name: r.PathValue("name"), Role: req.Role, Disabled: req.Disabled, UIDs: slices.Compact(slices.Sorted(slices.Values(req.UIDs))),
+	}
+	for _, text := range req.Keys {
+		k, err := access.ParsePublicKey([]byte(text))
+		if err != nil {
+			return nil, api.Errorf(api.CodeInvalidRequest, "keys: %v", err)
+		}
+		set.Keys = append(set.Keys, k)
+	}
+	slices.SortFunc(set.Keys, bytes.Compare)
+	set.Keys = slices.CompactFunc(set.Keys, bytes.Equal)
+	if err := set.Check(); err != nil {
+		return nil, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	}
+	out, err := hs.backend.SetUser(r.Context(), door.Of(r.Context()).Actor(), set)
+	out.Endpoints = slices.Clone(hs.o.Endpoints)
+	return out, err
+}
+
+// setOwner says whose a host is.
+func (hs *handlers) setOwner(w http.ResponseWriter, r *http.Request) (any, error) {
+	var req api.OwnerRequest
+	if err := decode(w, r, &req); err != nil {
+		return nil, err
+	}
+	set := event.HostOwnerSet{Node: cluster.NodeID(r.PathValue("node")), Owner: req.Owner}
+	if err := set.Check(); err != nil {
+		return nil, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	}
+	return hs.backend.SetOwner(r.Context(), door.Of(r.Context()).Actor(), set)
+}
