@@ -247,7 +247,7 @@ func (d *Door) mayTry(addr string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b := d.refused[addr]
-	return b == nil || b.Left(refusals, time.Now().Sub(d.began)) >= 1
+	return b == nil || b.Left(refusals, time.Since(d.began)) >= 1
 }
 
 // failed counts a proof that was refused.
@@ -260,7 +260,7 @@ func (d *Door) failed(addr string) {
 		}
 		d.refused[addr] = &bucket.Bucket{}
 	}
-	d.refused[addr].Take(refusals, time.Now().Sub(d.began))
+	d.refused[addr].Take(refusals, time.Since(d.began))
 }
 
 // watchUser is how soon the stream of somebody who may no longer see it ends.
