@@ -68,7 +68,8 @@ func New(o Options) (*Server, error) {
 			return j.Owner, err
 		},
 	})
-	answers := &responder{header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,
+	answers := &responder{
+		header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,
 		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed},
 	}
 	streams := &followers{
