@@ -197,6 +197,7 @@ var exceptions = map[of]string{
 	{"coord/swim", "Core"}:    "the machine of one protocol in 1,600 lines; every step reads what the others write, and walls would pass all of it around",
 	{"internal/sim", "World"}: model,
 	{"internal/sim", "node"}:  model,
+	{"scheduler/plan", "WorkerView"}: report,
 	{"lease", "State"}:        "one exhaustively explored machine: its state is compared and copied as a value, and the mutants name its fields",
 	{"lease", "Status"}:       "a report: copied out of the state for operators, it holds none",
 	{"lease", "Timing"}:       "configuration: the durations of one profile",

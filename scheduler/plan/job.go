@@ -17,6 +17,7 @@ import (
 type openJob struct {
 	id    job.ID
 	spec  job.Spec
+	owner string
 	class *eligible.Class
 	kind  *pace.Kind
 	place fair.Place[*openJob] // in the line of its owner

@@ -36,6 +36,7 @@ type twinWorker struct {
 	health                          cluster.Health
 	slots                           int
 	owner, zone                     string
+	accept                          job.Acceptance
 	queue                           []job.Attempt
 	kept                            []step.Result
 	lies                            bool
@@ -105,6 +106,21 @@ func (w *twin) may(n cluster.NodeID, j *twinJob) string {
 		if !ok {
 			return "the job's permission does not name its owner"
 		}
+	}
+	mine := j.owner == m.owner
+	ok := true
+	switch m.accept.Accept {
+	case job.AcceptNone:
+		ok = false
+	case job.AcceptOwner:
+		ok = mine
+	case job.AcceptUser:
+		ok = mine || slices.Contains(m.accept.Names, j.owner)
+	case job.AcceptGroup:
+		ok = mine || slices.Contains(w.groups["g"], j.owner)
+	}
+	if !ok {
+		return "it does not accept the job's owner"
 	}
 	return ""
 }
@@ -309,13 +325,24 @@ func (w *twin) answer(n cluster.NodeID, what int) {
 func (w *twin) connect(n cluster.NodeID) {
 	m := w.workers[n]
 	if w.p.roster.byNode[n] == nil { // it left and comes back: as a new one
-		m.health, m.zone = "", ""
+		m.health, m.zone = "", "" // what it accepts comes with its welcome
 	}
 	m.up, m.draining, m.unready = true, false, false
-	w.do(step.WorkerConnected{Worker: n, Slots: m.slots, Credits: 8, Executors: []string{job.ExecutorWASM}, Assigned: slices.Clone(m.queue), Owner: m.owner, Stranger: m.stranger})
+	w.do(step.WorkerConnected{
+		Worker: n, Slots: m.slots, Credits: 8, Executors: []string{job.ExecutorWASM}, Assigned: slices.Clone(m.queue),
+		Owner: m.owner, Accept: m.accept, Stranger: m.stranger,
+	})
 	for _, r := range slices.Clone(m.kept) {
 		w.do(r)
 	}
+}
+
+// narrow lets a host run other jobs than before.
+func (m *twinWorker) narrow(rng *rand.Rand) {
+	m.accept = []job.Acceptance{
+		{}, {Accept: job.AcceptPublic}, {Accept: job.AcceptOwner}, {Accept: job.AcceptNone},
+		{Accept: job.AcceptUser, Names: []string{"alice", "bob"}[:1+rng.IntN(2)]}, {Accept: job.AcceptGroup, Names: []string{"g"}},
+	}[rng.IntN(6)]
 }
 
 func (w *twin) chaos(rng *rand.Rand) {
@@ -324,7 +351,16 @@ func (w *twin) chaos(rng *rand.Rand) {
 	if w.p.roster.byNode[n] == nil {
 		m.health, m.zone = "", ""
 	}
-	switch rng.IntN(22) {
+	switch rng.IntN(24) {
+	case 22:
+		m.narrow(rng)
+		w.connect(n)
+	case 23:
+		if w.p.roster.byNode[n] != nil {
+			m.narrow(rng)
+			m.owner = []string{"", "alice", "bob"}[rng.IntN(3)]
+			w.do(step.OwnerChanged{Worker: n, Owner: m.owner, Accept: m.accept})
+		}
 	case 0:
 		if len(w.ids) < 8 {
 			w.submit(rng)
@@ -389,7 +425,7 @@ func (w *twin) heal() {
 	w.do(step.GroupChanged{Group: "g", Members: w.groups["g"]})
 	for _, n := range w.names {
 		m := w.workers[n]
-		m.health, m.zone, m.lies = cluster.Alive, "fra", false
+		m.health, m.zone, m.lies, m.accept = cluster.Alive, "fra", false, job.Acceptance{}
 		if m.owner == "" {
 			m.owner = "bob"
 		}

@@ -141,6 +141,10 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 		w := p.roster.get(e.Worker, now)
 		w.host.Zone = e.Zone
 		p.roster.review(w, now)
+	case step.OwnerChanged:
+		w := p.roster.get(e.Worker, now)
+		p.accepts(w, e.Owner, e.Accept)
+		p.roster.review(w, now)
 	case step.GroupChanged:
 		p.roster.setGroup(e.Group, e.Members)
 	case step.HealthChanged:

@@ -14,7 +14,8 @@ import (
 func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 	w := p.roster.get(e.Worker, now)
 	w.connected, w.slots, w.credits, w.host.Executors = true, e.Slots, e.Credits, slices.Clone(e.Executors)
-	w.draining, w.unready, w.host.Owner, w.stranger = e.Draining, false, e.Owner, e.Stranger
+	w.draining, w.unready, w.stranger = e.Draining, false, e.Stranger
+	p.accepts(w, e.Owner, e.Accept)
 	if w.output = now; w.signal == Stuck && now >= w.until {
 		w.signal = Idle
 	}
@@ -39,6 +40,15 @@ func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 	p.roster.review(w, now)
 }
 
+// accepts takes in whose worker w is and whose jobs it runs. While any worker
+// narrows, jobs of two owners are held against the workers apart.
+func (p *Plan) accepts(w *worker, owner string, a job.Acceptance) {
+	p.roster.accepts(w, owner, a)
+	if p.roster.classes.Narrow(p.roster.narrow > 0) {
+		p.work.reclass()
+	}
+}
+
 // meet decides about an attempt that a worker has and the plan does not know:
 // an assignment that was lost with the holder that made it.
 func (p *Plan) meet(w *worker, r job.Attempt, now time.Duration) {
@@ -49,7 +59,7 @@ func (p *Plan) meet(w *worker, r job.Attempt, now time.Duration) {
 	}
 	c := &j.chunks[r.Chunk]
 	if c.state > assigned || r.Number > int(c.attempts)+job.MaxAttempts || len(w.tries) >= w.holds(p.cfg) ||
-		!p.roster.classes.Allows(j.class, &w.host) || c.at(w) != nil || w.gone() {
+		!p.roster.classes.Began(j.class, &w.host) || c.at(w) != nil || w.gone() {
 		p.out.cancel(w.node, r, "the attempt is not needed")
 		return
 	}

@@ -25,6 +25,7 @@ type roster struct {
 	byNode   map[cluster.NodeID]*worker
 	roomy    int // workers that may get something now
 	spare    int // those of them with a free slot
+	narrow   int // workers that accept not everybody's jobs
 	doubtful []*worker
 }
 
@@ -32,6 +33,7 @@ type roster struct {
 type listed struct {
 	open     bool // it may get something now
 	spare    bool // and it has a free slot
+	narrow   bool // it accepts not everybody's jobs
 	doubtful bool
 }
 
@@ -64,11 +66,24 @@ func (r *roster) forget(w *worker, now time.Duration) {
 		return
 	}
 	r.review(w, now) // it leaves every class
+	r.accepts(w, w.host.Owner, job.Acceptance{})
 	r.timers.stop(&w.timer)
 	r.kinds.Drop(&w.pace)
 	delete(r.byNode, w.node)
 	r.workers[w.host.Index] = nil
 	r.vacant = append(r.vacant, w.host.Index)
+}
+
+// accepts takes in whose worker w is and whose jobs it runs. The caller reviews w.
+func (r *roster) accepts(w *worker, owner string, a job.Acceptance) {
+	w.host.Owner, w.host.Accept = owner, a
+	switch is := a.Narrows(); {
+	case is && !w.narrow:
+		r.narrow++
+	case !is && w.narrow:
+		r.narrow--
+	}
+	w.narrow = a.Narrows()
 }
 
 // class returns the class of a job that begins.
@@ -218,6 +233,8 @@ type WorkerView struct {
 	Window    int           // attempts that it may hold
 	Draining  bool
 	Ready     bool
+	Owner     string         // whose worker it is; empty: nobody's in particular
+	Accept    job.Acceptance // whose jobs it runs
 	Signal    Signal
 	Verdict   Verdict
 	Trusted   bool          // its results are believed without another's
@@ -234,7 +251,7 @@ func (r *roster) views(now time.Duration) []WorkerView {
 		v := WorkerView{
 			Worker: w.node, Connected: w.connected, Health: w.health, Slots: w.slots, Tries: len(w.tries), Backlog: w.backlog,
 			Drain: w.load / time.Duration(max(1, w.slots)), Window: w.holds(r.cfg), Draining: w.draining, Ready: !w.unready,
-			Signal: w.signal, Verdict: w.verdict(), Trusted: w.trusted(), Rate: w.pace.Latest() * float64(w.slots),
+			Owner: w.host.Owner, Accept: w.host.Accept, Signal: w.signal, Verdict: w.verdict(), Trusted: w.trusted(), Rate: w.pace.Latest() * float64(w.slots),
 		}
 		if w.until > now {
 			v.Until = w.until

@@ -32,7 +32,7 @@ func (k *work) addJob(e step.JobAdded, now time.Duration) {
 		return
 	}
 	j := &openJob{
-		id: e.Job, spec: e.Spec, board: newBoard(e.Job, e.Spec.Chunks()), term: jobTerm{added: now - e.Age, idle: now},
+		id: e.Job, spec: e.Spec, owner: e.Owner, board: newBoard(e.Job, e.Spec.Chunks()), term: jobTerm{added: now - e.Age, idle: now},
 		class: k.roster.class(e.Spec, e.Owner), kind: k.roster.kind(e.Spec), metrics: results.NewPool(), failures: newFailures(),
 	}
 	lag := time.Duration(min(e.Spec.EffectivePriority(), job.MaxPriority)) * k.cfg.Ageing
@@ -52,6 +52,15 @@ func (k *work) addJob(e step.JobAdded, now time.Duration) {
 	}
 	k.arm(j, now)
 	k.line(j)
+}
+
+// reclass finds the classes of all jobs anew.
+func (k *work) reclass() {
+	for _, j := range k.jobs {
+		c := k.roster.class(j.spec, j.owner)
+		k.roster.classes.Close(j.class)
+		j.class = c
+	}
 }
 
 // restore takes over what the log says of a job.

@@ -14,6 +14,8 @@ type Worker struct {
 	Owner     string   // whose worker it is; empty: nobody's in particular
 	Zone      string   // empty: it is in none
 	Executors []string // see job.Spec.Needs
+	// Accept is whose jobs its host runs, settled; zero: everybody's.
+	Accept job.Acceptance
 }
 
 // need is what makes a worker eligible. Jobs with the same need share a class.
@@ -22,13 +24,16 @@ type need struct {
 	executor string
 	zones    string // joined by line ends, as the others
 	access   job.Access
-	owner    string // with any access but public
+	owner    string // with any access but public, or while a worker narrows
 	users    string
 	groups   string
 }
 
-func needOf(spec job.Spec, owner string) need {
+func needOf(spec job.Spec, owner string, narrow bool) need {
 	n := need{executor: spec.Needs(), zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic}
+	if narrow {
+		n.owner = owner
+	}
 	if a := spec.Permission.Access; a != "" && a != job.AccessPublic {
 		n.access, n.owner = a, owner
 		n.users, n.groups = strings.Join(spec.Permission.Users, "\n"), strings.Join(spec.Permission.Groups, "\n")
@@ -63,6 +68,16 @@ func (c *Class) Room() *order.Queue { return &c.open }
 type Classes struct {
 	list   []*Class
 	groups map[string]map[string]bool
+	narrow bool // jobs of two owners do not share a class
+}
+
+// Narrow says whether some worker accepts not everybody's jobs. If it reports true
+// the classes of open jobs no longer are what Open would return: the caller opens
+// them all again.
+func (t *Classes) Narrow(on bool) (changed bool) {
+	changed = on != t.narrow
+	t.narrow = on
+	return changed
 }
 
 // NewClasses returns no classes and no groups.
@@ -71,7 +86,7 @@ func NewClasses() *Classes { return &Classes{groups: make(map[string]map[string]
 // Open returns the class of a job that begins. The workers of a new one are not
 // in it yet: the caller lets each Enter.
 func (t *Classes) Open(spec job.Spec, owner string) (c *Class, fresh bool) {
-	c = newClass(spec, owner)
+	c = newClass(spec, owner, t.narrow)
 	for _, have := range t.list {
 		if have.need == c.need {
 			have.jobs++
@@ -83,8 +98,8 @@ func (t *Classes) Open(spec job.Spec, owner string) (c *Class, fresh bool) {
 }
 
 // newClass is the class of one job.
-func newClass(spec job.Spec, owner string) *Class {
-	return &Class{need: needOf(spec, owner), zoneSet: spec.Zones, permission: spec.Permission, jobs: 1}
+func newClass(spec job.Spec, owner string, narrow bool) *Class {
+	return &Class{need: needOf(spec, owner, narrow), zoneSet: spec.Zones, permission: spec.Permission, jobs: 1}
 }
 
 // Close forgets a class that no job needs any more.
@@ -95,25 +110,36 @@ func (t *Classes) Close(c *Class) {
 }
 
 // Lacks says what keeps w from the jobs of c whatever it does now, or "": the
-// first that it finds of executor, zone and permission.
+// first that it finds of executor, zone, permission and what its host accepts.
 func (t *Classes) Lacks(c *Class, w *Worker) Reason {
 	switch {
 	case !slices.Contains(w.Executors, c.executor):
 		return LacksExecutor
 	case len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.Zone):
 		return LacksZone
-	case !c.permission.Allows(c.owner, w.Owner, func(group, who string) bool { return t.groups[group][who] }):
+	case !c.permission.Allows(c.owner, w.Owner, t.member):
 		return LacksPermission
+	case !w.Accept.Allows(w.Owner, c.owner, t.member):
+		return LacksAccept
 	}
 	return ""
 }
 
+func (t *Classes) member(group, who string) bool { return t.groups[group][who] }
+
 // Allows reports whether w may run the jobs of c, whatever it does now.
 func (t *Classes) Allows(c *Class, w *Worker) bool { return t.Lacks(c, w) == "" }
 
+// Began reports whether w may go on with a job of c that it began: what its host
+// accepts is asked only for what is new.
+func (t *Classes) Began(c *Class, w *Worker) bool {
+	lacks := t.Lacks(c, w)
+	return lacks == "" || lacks == LacksAccept
+}
+
 // Takes reports whether w may run a job of owner, whatever it does now.
 func (t *Classes) Takes(spec job.Spec, owner string, w *Worker) bool {
-	return t.Allows(newClass(spec, owner), w)
+	return t.Allows(newClass(spec, owner, true), w)
 }
 
 // Standing is how a worker does now.
@@ -173,7 +199,7 @@ func (t *Classes) SetGroup(group string, members []string) (touched []*Class) {
 		t.groups[group] = set
 	}
 	for _, c := range t.list {
-		if slices.Contains(c.permission.Groups, group) {
+		if t.narrow || slices.Contains(c.permission.Groups, group) {
 			touched = append(touched, c)
 		}
 	}

@@ -69,3 +69,50 @@ func TestClassesFollowTheirWorkers(t *testing.T) {
 		t.Error("a class without jobs is kept")
 	}
 }
+
+// TestHostsNarrow lets hosts refuse jobs that permit them: two friends' hosts and
+// a stranger's job.
+func TestHostsNarrow(t *testing.T) {
+	classes := NewClasses()
+	wasm := []string{job.ExecutorWASM}
+	ann := &Worker{Index: 0, Owner: "ann", Executors: wasm, Accept: job.Acceptance{Accept: job.AcceptUser, Names: []string{"bob"}}}
+	bob := &Worker{Index: 1, Owner: "bob", Executors: wasm, Accept: job.Acceptance{Accept: job.AcceptGroup, Names: []string{"friends"}}}
+	all := &Worker{Index: 2, Owner: "carl", Executors: wasm}
+	public := job.Spec{}.WithDefaults()
+	shared, _ := classes.Open(public, "ann")
+	if again, fresh := classes.Open(public, "eve"); fresh || again != shared {
+		t.Error("without narrowing workers two owners have two classes")
+	}
+	if !classes.Narrow(true) || classes.Narrow(true) {
+		t.Error("the first narrowing worker changes the classes, and only that")
+	}
+	of := map[string]*Class{}
+	for _, owner := range []string{"ann", "bob", "eve"} {
+		of[owner], _ = classes.Open(public, owner)
+	}
+	if of["ann"] == of["eve"] {
+		t.Error("two owners share a class although a worker narrows")
+	}
+	if got := classes.SetGroup("friends", []string{"ann"}); len(got) < 3 {
+		t.Errorf("a group that a host names touches %d classes", len(got))
+	}
+	for owner, want := range map[string][]Reason{
+		"ann": {"", "", ""}, "bob": {"", "", ""}, "eve": {LacksAccept, LacksAccept, ""},
+	} {
+		for i, w := range []*Worker{ann, bob, all} {
+			if got := classes.Lacks(of[owner], w); got != want[i] || classes.Takes(public, owner, w) != (want[i] == "") || !classes.Began(of[owner], w) {
+				t.Errorf("job of %s on the host of %s: %q, want %q", owner, w.Owner, got, want[i])
+			}
+		}
+	}
+	got := classes.Explain(public, "eve", []Candidate{{Worker: ann, Node: "n1"}, {Worker: bob, Node: "n2"}, {Worker: all, Node: "n3"}})
+	if want := "1 of 3 workers eligible: n1, n2: its host does not run the jobs of eve"; got.String() != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	// A host can only narrow: what the job does not permit stays so.
+	private := public
+	private.Permission.Access = job.AccessOwner
+	if classes.Takes(private, "bob", ann) || !classes.Takes(private, "ann", ann) {
+		t.Error("a host that accepts a user's jobs runs one that does not admit it")
+	}
+}

@@ -13,12 +13,13 @@ import (
 // Reason is what keeps a worker from a job.
 type Reason string
 
-// Reasons. The first three are what a worker is, and lasts until somebody
+// Reasons. The first four are what a worker is, and lasts until somebody
 // configures something else; the others are how it does now, as the caller says.
 const (
 	LacksExecutor   Reason = "executor"   // it does not run what the job runs
 	LacksZone       Reason = "zone"       // it is in none of the job's zones
 	LacksPermission Reason = "permission" // the job does not admit whose worker it is
+	LacksAccept     Reason = "accept"     // its host does not run the jobs of whose job it is
 
 	Gone     Reason = "gone"      // its host is dead
 	NoStream Reason = "no_stream" // it is not reached
@@ -97,7 +98,7 @@ func (o Obstacle) String() string {
 
 // Explain holds workers against a job of owner.
 func (t *Classes) Explain(spec job.Spec, owner string, workers []Candidate) Explanation {
-	return t.ExplainClass(newClass(spec, owner), workers)
+	return t.ExplainClass(newClass(spec, owner, true), workers)
 }
 
 // ExplainClass holds workers against the jobs of c.
@@ -150,6 +151,8 @@ func (t *Classes) text(c *Class, why Reason) string {
 		return "not in zone " + oneOf(c.zoneSet)
 	case LacksPermission:
 		return t.admits(c)
+	case LacksAccept:
+		return "its host does not run the jobs of " + c.owner
 	case Gone:
 		return "dead"
 	case NoStream:

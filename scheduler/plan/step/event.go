@@ -66,8 +66,9 @@ type WorkerConnected struct {
 	Credits   int      // attempts that it takes in all; 0: it does not say
 	Executors []string // see job.Spec.Needs
 	Assigned  []job.Attempt
-	Owner     string // whose worker it is; empty: nobody's in particular
-	Stranger  bool   // it is not run by a member of the cluster
+	Owner     string         // whose worker it is; empty: nobody's in particular
+	Accept    job.Acceptance // whose jobs its host runs, settled
+	Stranger  bool           // it is not run by a member of the cluster
 	Draining  bool
 }
 
@@ -110,6 +111,13 @@ type RoundTrip struct {
 type HostKnown struct {
 	Worker cluster.NodeID
 	Zone   string
+}
+
+// OwnerChanged says whose worker one is from now on, and whose jobs it runs.
+type OwnerChanged struct {
+	Worker cluster.NodeID
+	Owner  string         // empty: nobody's in particular
+	Accept job.Acceptance // settled
 }
 
 // GroupChanged replaces the members of a group: owners, as jobs and workers
@@ -159,6 +167,7 @@ func (Draining) event()           {}
 func (RoundTrip) event()          {}
 func (HostKnown) event()          {}
 func (GroupChanged) event()       {}
+func (OwnerChanged) event()       {}
 func (Result) event()             {}
 func (Tick) event()               {}
 func (Quiesce) event()            {}
@@ -175,7 +184,7 @@ func (e JobReleased) String() string { return fmt.Sprintf("job_released %s by %s
 
 // String implements fmt.Stringer.
 func (e WorkerConnected) String() string {
-	return fmt.Sprintf("worker_connected %s slots=%d assigned=%v", e.Worker, e.Slots, e.Assigned)
+	return fmt.Sprintf("worker_connected %s slots=%d assigned=%v accepts %s", e.Worker, e.Slots, e.Assigned, e.Accept)
 }
 
 // String implements fmt.Stringer.
@@ -202,6 +211,11 @@ func (e RoundTrip) String() string { return fmt.Sprintf("round_trip %s %s", e.Wo
 
 // String implements fmt.Stringer.
 func (e HostKnown) String() string { return fmt.Sprintf("host_known %s zone=%q", e.Worker, e.Zone) }
+
+// String implements fmt.Stringer.
+func (e OwnerChanged) String() string {
+	return fmt.Sprintf("owner_changed %s %q accepts %s", e.Worker, e.Owner, e.Accept)
+}
 
 // String implements fmt.Stringer.
 func (e GroupChanged) String() string {
