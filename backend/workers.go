@@ -1,11 +1,13 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/scheduler/plan"
 )
@@ -31,7 +33,7 @@ func listWorkers(holder cluster.NodeID, term cluster.Term, all []plan.WorkerView
 		x := api.Worker{
 			Node: v.Worker, Live: v.Health, Connected: v.Connected, Ready: v.Ready && v.Slots > 0, Draining: v.Draining,
 			Progress: v.Signal.String(), Verdict: string(v.Verdict), Slots: v.Slots, Assigned: v.Tries, Window: v.Window,
-			BacklogIterations: v.Backlog, DrainSeconds: v.Drain.Seconds(), Trusted: v.Trusted,
+			Owner: v.Owner, Accept: string(cmp.Or(v.Accept.Accept, job.AcceptPublic)), AcceptNames: v.Accept.Names, BacklogIterations: v.Backlog, DrainSeconds: v.Drain.Seconds(), Trusted: v.Trusted,
 		}
 		if v.Rate > 0 {
 			x.RatePerSecond = &v.Rate

@@ -46,6 +46,10 @@ func CheckPrincipal(s string) error {
 	return nil
 }
 
+// NodePrincipal is who a host is: whose worker its own is while the host is
+// nobody's.
+func NodePrincipal(n NodeID) string { return "node:" + string(n) }
+
 // CheckGroupName checks the name of a group: 1 to MaxGroupName of a-z, 0-9,
 // '.', '-' and '_'.
 func CheckGroupName(s string) error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
 )
 
 // Config is the whole configuration, checked. Load makes it. A daemon keeps it
@@ -56,6 +57,9 @@ type Live struct {
 	LogLevel  string // trace, debug, info, warn, error
 	// GroupsFile says who belongs to the groups of permissions; empty: none.
 	GroupsFile string
+	// Accept is whose jobs this host runs, AcceptNames who or what groups that are.
+	Accept      job.Accept
+	AcceptNames []string
 	// OnionWeight is this host's share of the introduction points.
 	OnionWeight uint32
 }

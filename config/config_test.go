@@ -110,6 +110,9 @@ n2 = ["192.0.2.2:51820"]
 render = ["/usr/bin/render", "--batch"]
 [clock]
 tolerance_seconds = 2
+[worker]
+accept = "user"
+accept_names = ["user:bob", "uid:1000", "user:bob"]
 [status]
 listen = "127.0.0.1:9464"
 [tor]
@@ -125,6 +128,9 @@ check_status = "204"
 	want := map[cluster.NodeID][]netip.AddrPort{"n2": {netip.MustParseAddrPort("192.0.2.2:51820")}}
 	if !reflect.DeepEqual(c.Live.Peers, want) || len(c.Live.Advertise) != 2 || c.Live.Tolerance != 2*time.Second {
 		t.Errorf("%+v", c)
+	}
+	if got := c.Live.Acceptance().String(); got != "user uid:1000, user:bob" {
+		t.Errorf("accepts %s", got)
 	}
 	if want := []string{"127.0.0.1:8080", "unix:/run/app.sock", "127.0.0.1:8081"}; !reflect.DeepEqual(c.Onion.Targets, want) {
 		t.Errorf("targets %q", c.Onion.Targets)
@@ -199,6 +205,11 @@ func TestRefusals(t *testing.T) {
 		{"negative", "[node]\npriority = -1\n", 2, "node.priority", "out of range"},
 		{"too far off", "[clock]\ntolerance_seconds = 3600\n", 2, "clock.tolerance_seconds", "out of range"},
 		{"not a number", "[clock]\ntolerance_seconds = nan\n", 2, "clock.tolerance_seconds", "out of range"},
+		{"whose jobs", "[worker]\naccept = \"friends\"\n", 2, "worker.accept", "want one of: public, owner, user, group, none"},
+		{"whose jobs without names", "[worker]\naccept = \"user\"\n", 2, "worker.accept", "needs names"},
+		{"names without use", "[worker]\naccept_names = [\"uid:1\"]\n", 2, "worker.accept_names", "only"},
+		{"a group that is none", "[worker]\naccept = \"group\"\naccept_names = [\"user:ann\"]\n", 3, "worker.accept_names", "is not a name"},
+		{"257 names", "[worker]\naccept = \"user\"\naccept_names = [" + strings.Repeat("\"uid:1\", ", 257) + "]\n", 3, "worker.accept_names", "257 names, at most 256"},
 		{"bad enum", "[lease]\nprofile = \"slow\"\n", 2, "lease.profile", "want one of: classic, lan, fast"},
 		{"other backend", "[mesh]\nbackend = \"ppp\"\n", 2, "mesh.backend", "want one of: auto, kernel, tun, netstack"},
 		{"name", "[node]\nname = \"N_1\"\n", 2, "node.name", "node id must be"},

@@ -55,7 +55,7 @@ func Default() Config {
 		},
 		Live: Live{
 			Priority: 100, Eligible: true, Tolerance: 5 * time.Second, LogLevel: "info", OnionWeight: 100,
-			ProbeMTU: true, Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
+			ProbeMTU: true, AcceptNames: []string{}, Advertise: []netip.AddrPort{}, Peers: map[cluster.NodeID][]netip.AddrPort{},
 		},
 		origin: map[string]Origin{},
 	}
@@ -66,7 +66,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), execKeys(), torKeys(), onionKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys())
 }
 
 func hostKeys() []key {
@@ -188,6 +188,11 @@ func serviceKeys() []key {
 			"Memory that all running chunks may use together."),
 		intKey("worker.queue", func(c *Fixed) *int { return &c.Worker.Queue }, 1, 65536,
 			"Chunks that may wait on this host for a slot."),
+	}
+}
+
+func statusKeys() []key {
+	return []key{
 		stringKey("status.socket", func(c *Fixed) *string { return &c.Status.Socket }, socketPath,
 			"The socket of the skein commands."),
 		valueKey("status.listen", func(c *Fixed) *netip.AddrPort { return &c.Status.Listen }, optional(parseListen), showAddr,
@@ -335,8 +340,10 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 	if c.Worker.Slots == 0 {
 		c.Worker.Slots = runtime.NumCPU()
 	}
-	if e := c.settleTor(); e != nil {
-		return e
+	for _, settle := range []func() *Error{c.settleAccept, c.settleTor} {
+		if e := settle(); e != nil {
+			return e
+		}
 	}
 	if e := c.settleOnion(); e != nil {
 		return e

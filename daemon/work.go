@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -59,6 +61,8 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		OutboxFile: filepath.Join(g.cfg.StateDir, "outbox"),
 		DrainFile:  filepath.Join(g.cfg.StateDir, "worker-drained"),
 		Now:        bootTime,
+		Accept:     func() job.Acceptance { return g.conf().Acceptance() },
+		Runs:       func(a job.Acceptance, owner string) bool { return hostRuns(h, id.Node, a, owner) },
 		MinTerm:    p.promised, CheckHolder: p.checkHolder,
 		Logger: g.log, Registerer: g.reg,
 	}); err != nil {
@@ -69,6 +73,20 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), Trial: w.wasm.Trial, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err
+}
+
+// hostRuns reports that a host which accepts that runs the jobs of owner, by the
+// log of this host.
+func hostRuns(h *history, self cluster.NodeID, a job.Acceptance, owner string) (ok bool) {
+	h.View(func(s *state.State) {
+		host := s.Owner(self)
+		ok = a.Settle(host).Allows(cmp.Or(host, cluster.NodePrincipal(self)), owner, func(group, who string) bool {
+			g, _ := s.Group(group)
+			_, in := slices.BinarySearch(g.Members, who)
+			return in
+		})
+	})
+	return ok
 }
 
 // newExec makes what runs this host's own programs.

@@ -68,9 +68,11 @@ func (t *term) act(action step.Action) {
 	case step.Assign:
 		count("assigned", len(a.Chunks))
 		count("copied", a.Copies)
-		if spec, ok := t.jobs.specs[a.Job]; ok {
+		if j, ok := t.jobs.specs[a.Job]; ok {
 			t.s.orders++
-			t.links.push(a.Worker, stream.Frame{Assign: &stream.Assign{Term: t.id, Seq: t.s.orders, Job: a.Job, Spec: spec, Chunks: onWire(a.Chunks)}})
+			t.links.push(a.Worker, stream.Frame{Assign: &stream.Assign{
+				Term: t.id, Seq: t.s.orders, Job: a.Job, Spec: j.spec, Owner: j.owner, Chunks: onWire(a.Chunks),
+			}})
 		}
 	case step.Accept:
 		count("accepted", 1)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -154,10 +155,23 @@ func resultOf(w cluster.NodeID, r stream.Result) step.Result {
 	return step.Result{Attempt: r.At(w), Result: r.Result, Error: r.Error, Class: r.Class, Seconds: r.Seconds}
 }
 
-func welcomeOf(w cluster.NodeID, m stream.Welcome) step.WorkerConnected {
+// welcomeOf says what a worker is, whose host belongs to owner; empty: to nobody.
+func welcomeOf(w cluster.NodeID, m stream.Welcome, owner string) step.WorkerConnected {
+	own := ownerOf(w, m, owner)
 	return step.WorkerConnected{
-		Worker: w, Slots: m.Slots, Credits: m.Room, Executors: m.Executors, Draining: m.Draining, Owner: workerOwner(w), Assigned: m.Assigned,
+		Worker: w, Slots: m.Slots, Credits: m.Room, Executors: m.Executors, Draining: m.Draining, Owner: own.Owner, Accept: own.Accept,
+		Assigned: m.Assigned,
 	}
+}
+
+// ownerOf says whose worker one is, and whose jobs it runs: a worker that does not
+// tell runs everybody's.
+func ownerOf(w cluster.NodeID, m stream.Welcome, owner string) step.OwnerChanged {
+	accept := job.Acceptance{Accept: job.AcceptPublic}
+	if m.Accept != nil {
+		accept = m.Accept.Settle(owner)
+	}
+	return step.OwnerChanged{Worker: w, Owner: cmp.Or(owner, cluster.NodePrincipal(w)), Accept: accept}
 }
 
 // holdsOf lists all that a worker has.

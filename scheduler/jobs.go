@@ -20,13 +20,19 @@ const (
 // submitted and are not forgotten.
 type jobs struct {
 	log     Log
-	specs   map[job.ID]job.Spec     // of open jobs
+	specs   map[job.ID]owned        // of open jobs
 	created map[job.ID]cluster.Hash // fingerprints of jobs submitted in this run
 	swept   time.Duration           // when ended jobs were looked through; 0: never
 }
 
+// owned is a job that somebody owns.
+type owned struct {
+	spec  job.Spec
+	owner string
+}
+
 func newJobs(log Log) *jobs {
-	return &jobs{log: log, specs: make(map[job.ID]job.Spec), created: make(map[job.ID]cluster.Hash)}
+	return &jobs{log: log, specs: make(map[job.ID]owned), created: make(map[job.ID]cluster.Hash)}
 }
 
 // load takes over the open jobs of the log and returns them, with their ages at
@@ -44,15 +50,15 @@ func (js *jobs) load(now time.Time) []step.JobAdded {
 		}
 	})
 	for _, j := range open {
-		js.specs[j.Job] = j.Spec
+		js.specs[j.Job] = owned{j.Spec, j.Owner}
 	}
 	return open
 }
 
 // add takes in a job that was submitted.
-func (js *jobs) add(id job.ID, spec job.Spec, fingerprint cluster.Hash) {
+func (js *jobs) add(id job.ID, j owned, fingerprint cluster.Hash) {
 	js.created[id] = fingerprint
-	js.specs[id] = spec
+	js.specs[id] = j
 }
 
 // end takes in that a job has ended.
@@ -80,8 +86,8 @@ func (js *jobs) fingerprint(id job.ID) (f cluster.Hash, ok bool) {
 
 // spec is that of a job as it was logged, or else asked.
 func (js *jobs) spec(id job.ID, asked job.Spec) job.Spec {
-	if s, ok := js.specs[id]; ok {
-		return s
+	if j, ok := js.specs[id]; ok {
+		return j.spec
 	}
 	js.log.View(func(st *state.State) {
 		if j, ok := st.Job(id); ok {

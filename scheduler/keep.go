@@ -44,8 +44,13 @@ func (t *term) set(b event.Register) error {
 		return ErrNoRoom
 	}
 	t.batch.add(event.Draft{Term: t.id, Kind: b.Kind(), Body: b})
-	if g, ok := b.(event.GroupSet); ok {
-		t.step(step.GroupChanged{Group: g.Group, Members: g.Members})
+	switch b := b.(type) {
+	case event.GroupSet:
+		t.step(step.GroupChanged{Group: b.Group, Members: b.Members})
+	case event.HostOwnerSet:
+		if s := t.links.session(b.Node); s != nil { // who has none says what it accepts when it comes
+			t.step(ownerOf(b.Node, s.begin, b.Owner))
+		}
 	}
 	return nil
 }
@@ -72,5 +77,9 @@ func (t *term) fits(b event.Register) error {
 	return nil
 }
 
-// workerOwner is whose worker that of a host is.
-func workerOwner(n cluster.NodeID) string { return "node:" + string(n) }
+// hostOwner is whose a host is by the log; empty: nobody's in particular. The host
+// itself has no say in it.
+func (t *term) hostOwner(n cluster.NodeID) (owner string) {
+	t.o.Log.View(func(st *state.State) { owner = st.Owner(n) })
+	return owner
+}

@@ -232,7 +232,7 @@ func (t *term) link(e linkEvent) {
 	if e.up {
 		l.sess, e.sess.asked = e.sess, t.o.Now()
 		t.log.Debug().Str("peer", string(l.node)).Int("slots", e.sess.begin.Slots).Msg("worker connected")
-		t.step(welcomeOf(l.node, e.sess.begin))
+		t.step(welcomeOf(l.node, e.sess.begin, t.hostOwner(l.node)))
 		t.roundTrip(l.node, e.sess.rtt)
 		t.runs(l.node, e.sess.begin.Assigned, true)
 		return
@@ -356,7 +356,7 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 	if r := t.plan.Admit(b.Owner, b.Chunks, int64(weight(event.Draft{Body: b.JobSubmitted})), t.o.Now()); r != nil {
 		return false, spec, t.busy(r)
 	}
-	t.jobs.add(b.Job, b.Spec, want)
+	t.jobs.add(b.Job, owned{b.Spec, b.Owner}, want)
 	t.batch.add(event.Draft{Term: t.id, Kind: event.KindJobSubmitted, Body: b.JobSubmitted})
 	t.step(step.JobAdded{Job: b.Job, Spec: b.Spec, Owner: b.Owner})
 	t.log.Info().Str("job", string(b.Job)).Int("chunks", b.Chunks).Str("owner", b.Owner).Msg("job submitted")

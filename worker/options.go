@@ -52,6 +52,13 @@ type Options struct {
 	DrainTimeout time.Duration
 	// FenceAfter is how long work goes on while no holder is heard.
 	FenceAfter time.Duration
+	// Accept is whose jobs this host runs, as configured now. It is asked every
+	// StatusEvery. Nil: everybody's.
+	Accept func() job.Acceptance
+	// Runs reports that a host which accepts that runs the jobs of owner: whose the
+	// host is, and who is in groups, is in the log. Nil: it is nobody's, and there
+	// are no groups.
+	Runs func(a job.Acceptance, owner string) bool
 	// Now is a clock that goes on in suspend; nil: one that does not.
 	Now func() time.Duration
 	// StatusEvery is the period of Status frames; of those that say once more that
@@ -80,6 +87,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Now == nil {
 		began := time.Now()
 		o.Now = func() time.Duration { return time.Since(began) }
+	}
+	if o.Accept == nil {
+		o.Accept = func() job.Acceptance { return job.Acceptance{Accept: job.AcceptPublic} }
+	}
+	if o.Runs == nil {
+		o.Runs = func(a job.Acceptance, owner string) bool {
+			return a.Settle("").Allows("", owner, func(string, string) bool { return false })
+		}
 	}
 	if o.MinTerm == nil {
 		o.MinTerm = func() cluster.Term { return 0 }

@@ -99,6 +99,7 @@ func (l *loop) assign(a stream.Assign) bool {
 		l.closeSession(fmt.Sprintf("queue is full: %d waiting, %d more assigned, room for %d", len(l.queue), len(a.Chunks), room))
 		return true // answered
 	}
+	wanted := l.runs(a.Owner)
 	queued := make(map[job.Attempt]bool, len(l.queue))
 	for _, t := range l.queue {
 		queued[t.Attempt] = true
@@ -116,9 +117,11 @@ func (l *loop) assign(a stream.Assign) bool {
 		case order == orderAgain: // it was done, and its fate is known
 		case l.stopping || l.drained:
 			l.handBack(ref)
+		case !wanted:
+			l.refuse(ref, a.Owner)
 		default:
 			queued[ref] = true
-			l.queue = append(l.queue, queuedTask{Task: executor.Task{Attempt: ref, Spec: a.Spec}, at: l.opts.Now()})
+			l.queue = append(l.queue, queuedTask{Task: executor.Task{Attempt: ref, Spec: a.Spec}, owner: a.Owner, at: l.opts.Now()})
 		}
 	}
 	return true
@@ -168,8 +171,7 @@ func (l *loop) handBack(ref job.Attempt) {
 	if l.stopping {
 		why = "worker stops"
 	}
-	l.m.chunks.WithLabelValues("returned").Inc()
-	l.keep(stream.Result{Attempt: ref, Error: why, Class: job.HandedBack})
+	l.giveBack(ref, why)
 }
 
 // keep puts a result into the outbox and offers it to the holder.

@@ -153,9 +153,10 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 	l.closeSession("replaced by a newer stream")
 	l.term, l.holder, l.sess = s.term, s.from, s
 	l.heard = l.opts.Now()
-	assigned := l.assigned()
+	assigned, accept := l.assigned(), l.accept
 	s.reply(stream.Frame{Welcome: &stream.Welcome{
 		Slots: l.opts.Slots, Executors: l.needs(), Assigned: assigned, Room: min(l.room(), stream.MaxRefs), Draining: l.drained,
+		Accept: &accept,
 	}})
 	s.unsent = l.outbox.Refs()
 	l.m.streams.Inc()

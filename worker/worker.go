@@ -101,8 +101,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		ending:  map[*run]bool{},
 		floors:  floors{},
 		outbox:  outbox.New(w.opts.OutboxBytes, w.opts.KeepFor),
-		drained: w.View().Draining,
-		heard:   w.opts.Now(),
+		drained: w.View().Draining, accept: w.opts.Accept(), may: make(map[string]bool),
+		heard: w.opts.Now(),
 	}
 	for i := range w.opts.Slots {
 		l.free = append(l.free, w.opts.Slots-1-i)
@@ -160,15 +160,18 @@ type loop struct {
 	free     []int         // slots
 	floors   floors
 	outbox   *outbox.Outbox
-	drained  bool          // an operator wants nothing to begin
-	stopping bool          // Run's context has ended
-	heard    time.Duration // last frame of a holder
+	drained  bool            // an operator wants nothing to begin
+	accept   job.Acceptance  // whose jobs are run, as it was last told
+	may      map[string]bool // owners whose jobs are, for a moment
+	stopping bool            // Run's context has ended
+	heard    time.Duration   // last frame of a holder
 }
 
 // queuedTask waits for a slot.
 type queuedTask struct {
 	executor.Task
-	at time.Duration // since when
+	owner string        // whose job
+	at    time.Duration // since when
 }
 
 // run is one running attempt.
@@ -379,6 +382,7 @@ func (l *loop) onStatus() {
 		l.log.Warn().Int("results", n).Msg("outbox full, oldest results given up")
 	}
 	l.fence()
+	l.heed()
 	now := l.opts.Now()
 	st := stream.Status{
 		Running: l.refs(), Queued: len(l.queue), Kept: l.outbox.Len(), Draining: l.drained,

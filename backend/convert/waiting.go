@@ -28,6 +28,8 @@ func WaitHint(why eligible.Explanation) string {
 		return "`skein members` shows the zones; node.zone in a host's configuration puts it into one"
 	case eligible.LacksPermission:
 		return "name workers as node:HOST: in --permit user:node:HOST, or in a group: `skein group set`"
+	case eligible.LacksAccept:
+		return "`skein workers` shows whose jobs each host runs; worker.accept in a host's configuration says it"
 	case eligible.Draining:
 		return "end a drain: `skein worker drain --undo NODE`"
 	case eligible.Gone, eligible.NoStream:

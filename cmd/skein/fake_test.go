@@ -506,10 +506,12 @@ func (f *fakeCluster) Workers(context.Context) (api.Workers, error) {
 		{
 			Node: "n1", Live: cluster.Alive, Connected: true, Ready: true, Progress: "normal", Verdict: "route", Slots: 4,
 			Assigned: 6, Window: 12, BacklogIterations: 1_500_000, DrainSeconds: 1.2, RatePerSecond: new(1.25e6), Trusted: true,
+			Owner: "user:ann", Accept: "user", AcceptNames: []string{"uid:1000", "user:bob"},
 		},
 		{
 			Node: "n3", Live: cluster.Suspect, Ready: true, Draining: true, Progress: "stuck", Verdict: "evict", Slots: 2,
 			Assigned: 1, Window: 2, BacklogIterations: 10, ExcludedSeconds: new(30.0),
+			Owner: "node:n3", Accept: "public",
 		},
 	}}, nil
 }

@@ -606,3 +606,36 @@ func TestMoves(t *testing.T) {
 		}
 	}
 }
+
+// TestHostsAccept lets hosts narrow and widen while jobs are open: what runs goes
+// on, and what is new goes where both sides agree.
+func TestHostsAccept(t *testing.T) {
+	b := newBench(t)
+	up := func(n cluster.NodeID, owner string, a job.Acceptance, has ...job.Attempt) []step.Action {
+		t.Helper()
+		return b.do(step.WorkerConnected{Worker: n, Slots: 1, Credits: 1, Executors: []string{job.ExecutorWASM}, Owner: owner, Accept: a, Assigned: has})
+	}
+	owner := job.Acceptance{Accept: job.AcceptOwner}
+	up("a", "ann", job.Acceptance{Accept: job.AcceptPublic})
+	b.want(b.add("of-eve", "eve", 3, nil), "assign of-eve to a: [{0 1}]")
+	b.want(b.add("of-ann", "ann", 2, nil))
+	// It narrows while a chunk of eve's runs: that goes on, ann's come next.
+	b.want(up("a", "ann", owner, job.Attempt{Job: "of-eve", Chunk: 0, Number: 1}))
+	b.has(b.says("a", "of-eve", 0, 1, 1), "accept of-eve/0", "assign of-ann to a: [{0 1}]")
+	b.has(b.says("a", "of-ann", 0, 1, 1), "assign of-ann to a: [{1 1}]")
+	if got := text(b.says("a", "of-ann", 1, 1, 1)); strings.Contains(got, "assign") {
+		t.Errorf("then it gets\n%s", got)
+	}
+	if why := b.p.Explain(specOf(1, 1), "eve", b.now).String(); why != "0 of 1 workers eligible: a: its host does not run the jobs of eve" {
+		t.Error(why)
+	}
+	// Another holder meets a chunk that began before.
+	b.want(up("b", "bob", owner, job.Attempt{Job: "of-eve", Chunk: 1, Number: 1}), "adopt of-eve at b: [{1 1}]")
+	// Its owner changes, and then it accepts everybody's again.
+	b.want(b.do(step.OwnerChanged{Worker: "a", Owner: "eve", Accept: owner}), "assign of-eve to a: [{2 1}]")
+	b.do(step.OwnerChanged{Worker: "a", Owner: "eve", Accept: job.Acceptance{}})
+	b.do(step.OwnerChanged{Worker: "b", Owner: "bob", Accept: job.Acceptance{}})
+	if b.p.roster.narrow != 0 {
+		t.Errorf("%d workers narrow", b.p.roster.narrow)
+	}
+}

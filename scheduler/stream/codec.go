@@ -20,7 +20,7 @@ const (
 )
 
 // Encoder makes the frames of one direction of one stream. It sends the spec
-// of a job, which never changes, once, and then only names the job. The zero value
+// of a job and its owner, which never change, once, and then only names the job. The zero value
 // is ready.
 type Encoder struct {
 	sent map[job.ID]bool // jobs whose spec was sent
@@ -64,7 +64,7 @@ func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 // Decoder reads the frames that an Encoder made.
 type Decoder struct {
 	r     *bufio.Reader
-	specs map[job.ID]job.Spec
+	known map[job.ID]Assign // the spec and the owner of each job
 	last  job.ID // of the Result before
 }
 
@@ -99,9 +99,9 @@ func (d *Decoder) Read() (Frame, error) {
 // decode reads one frame; nothing of it refers to b afterwards.
 func (d *Decoder) decode(b []byte) (f Frame, err error) {
 	if len(b) > 0 && b[0] >= compactAssign && b[0] <= compactResult {
-		f, err = expand(b, d.last, func(id job.ID) (s job.Spec, ok bool) {
-			s, ok = d.specs[id]
-			return s, ok
+		f, err = expand(b, d.last, func(id job.ID) (a Assign, ok bool) {
+			a, ok = d.known[id]
+			return a, ok
 		})
 		if err != nil {
 			return Frame{}, err
@@ -118,19 +118,19 @@ func (d *Decoder) decode(b []byte) (f Frame, err error) {
 		return f, err
 	}
 	if f.Assign != nil {
-		d.remember(f.Assign.Job, f.Assign.Spec)
+		d.remember(f.Assign)
 	}
 	return f, nil
 }
 
-func (d *Decoder) remember(id job.ID, s job.Spec) {
-	if _, ok := d.specs[id]; !ok && len(d.specs) >= maxSpecs {
-		clear(d.specs)
+func (d *Decoder) remember(a *Assign) {
+	if _, ok := d.known[a.Job]; !ok && len(d.known) >= maxSpecs {
+		clear(d.known)
 	}
-	if d.specs == nil {
-		d.specs = make(map[job.ID]job.Spec)
+	if d.known == nil {
+		d.known = make(map[job.ID]Assign)
 	}
-	d.specs[id] = s
+	d.known[a.Job] = Assign{Spec: a.Spec, Owner: a.Owner}
 }
 
 // length reads how long the next frame is. A length over MaxFrame is refused

@@ -60,8 +60,8 @@ func fill(v reflect.Value) {
 func TestShortFormsTellAll(t *testing.T) {
 	var assign Assign
 	fill(reflect.ValueOf(&assign).Elem())
-	specs := func(job.ID) (job.Spec, bool) { return assign.Spec, true }
-	got, err := expand(appendAssign(nil, &assign), "", specs)
+	before := func(job.ID) (Assign, bool) { return Assign{Spec: assign.Spec, Owner: assign.Owner}, true }
+	got, err := expand(appendAssign(nil, &assign), "", before)
 	if err != nil || !reflect.DeepEqual(*got.Assign, assign) {
 		t.Errorf("assign: %+v, %v; want %+v", got.Assign, err, assign)
 	}
@@ -69,7 +69,7 @@ func TestShortFormsTellAll(t *testing.T) {
 	fill(reflect.ValueOf(&accepted).Elem())
 	accepted.Refs = append(accepted.Refs, accepted.Refs[0], job.Attempt{Job: "other", Chunk: 1, Number: 2})
 	b, ok := compact(nil, &Frame{Accepted: &accepted})
-	got, err = expand(b, "", specs)
+	got, err = expand(b, "", before)
 	if !ok || err != nil || !reflect.DeepEqual(*got.Accepted, accepted) {
 		t.Errorf("accepted: %+v, %v; want %+v", got.Accepted, err, accepted)
 	}
@@ -83,7 +83,7 @@ func TestShortFormsTellAll(t *testing.T) {
 		"a": {N: 9, Mean: 1, M2: 2, Min: 0, Max: 3}, "b": {N: 8, Mean: -1, M2: 2, Min: -2, Max: 3},
 	}}}
 	b, ok = compact(nil, &Frame{Result: &result})
-	got, err = expand(b, "", specs)
+	got, err = expand(b, "", before)
 	if !ok || err != nil || !reflect.DeepEqual(*got.Result, result) {
 		t.Errorf("result: %+v, %v; want %+v", got.Result, err, result)
 	}
@@ -201,17 +201,17 @@ func FuzzDecoder(f *testing.F) {
 		var again Encoder
 		var sent []byte
 		var frames int
-		specs := make(map[job.ID]job.Spec)
+		known := make(map[job.ID]Assign)
 		for {
 			g, err := in.Read()
 			if err != nil {
 				break
 			}
 			if a := g.Assign; a != nil {
-				if s, ok := specs[a.Job]; ok && !reflect.DeepEqual(s, a.Spec) {
-					break // no holder does that: a job's spec never changes
+				if s, ok := known[a.Job]; ok && (s.Owner != a.Owner || !reflect.DeepEqual(s.Spec, a.Spec)) {
+					break // no holder does that: a job's spec and owner never change
 				}
-				specs[a.Job] = a.Spec
+				known[a.Job] = *a
 			}
 			frames++
 			if sent, err = again.Append(sent, g); err != nil {

@@ -167,14 +167,14 @@ func (c *cursor) float() float64 {
 
 // expand reads the short form in b; job is the one that the frame before this
 // one named.
-func expand(b []byte, job job.ID, spec func(job.ID) (job.Spec, bool)) (Frame, error) {
+func expand(b []byte, job job.ID, before func(job.ID) (Assign, bool)) (Frame, error) {
 	c := &cursor{b: b[1:], last: string(job)}
 	var f Frame
 	switch b[0] {
 	case compactAssign:
 		a := c.assign()
-		known := false
-		if a.Spec, known = spec(a.Job); !known && !c.bad {
+		known, ok := before(a.Job)
+		if a.Spec, a.Owner = known.Spec, known.Owner; !ok && !c.bad {
 			return Frame{}, fmt.Errorf("%w: assign of job %.64q, whose spec was not sent", ErrFrame, a.Job)
 		}
 		f.Assign = a

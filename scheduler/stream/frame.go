@@ -50,6 +50,9 @@ type Welcome struct {
 	Assigned  []job.Attempt `json:"assigned"`       // queued or running
 	Room      int           `json:"room,omitempty"` // attempts it takes in all; more ends the stream; 0: not told
 	Draining  bool          `json:"draining,omitempty"`
+	// Accept is whose jobs the host runs; nil, of a worker that does not know this:
+	// everybody's.
+	Accept *job.Acceptance `json:"accept,omitempty"`
 }
 
 // Refused ends a stream: the worker has seen MaxTerm.
@@ -69,6 +72,7 @@ type Assign struct {
 	Seq    uint64        `json:"seq,omitempty"` // 0: not ordered
 	Job    job.ID        `json:"job"`
 	Spec   job.Spec      `json:"spec"`
+	Owner  string        `json:"owner,omitempty"` // whose job; empty: the holder does not say
 	Chunks []job.Attempt `json:"chunks"`
 }
 
@@ -269,12 +273,17 @@ func (w Welcome) validate() error {
 			return fmt.Errorf("%w: name of an executor of %d bytes", ErrFrame, len(e))
 		}
 	}
+	if w.Accept != nil {
+		if err := w.Accept.Check(); err != nil {
+			return fmt.Errorf("%w: %w", ErrFrame, err)
+		}
+	}
 	return validRefs(w.Assigned)
 }
 
 func (a Assign) validate() error {
-	if a.Term == 0 || !validJob(a.Job) {
-		return fmt.Errorf("%w: assign without term or job", ErrFrame)
+	if a.Term == 0 || !validJob(a.Job) || len(a.Owner) > cluster.MaxPrincipal {
+		return fmt.Errorf("%w: assign without term or job, or of an owner of %d bytes", ErrFrame, len(a.Owner))
 	}
 	if err := a.Spec.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrFrame, err)

@@ -21,6 +21,8 @@ func goodFrames() []Frame {
 		{Welcome: &Welcome{Slots: 4, Executors: []string{"wasm"}, Assigned: []job.Attempt{ref}}},
 		{Refused: &Refused{MaxTerm: 9, Reason: "stale term"}},
 		{Assign: &Assign{Term: 2, Job: "j1", Spec: spec, Chunks: []job.Attempt{{Chunk: 9, Number: 1}}}},
+		{Assign: &Assign{Term: 2, Job: "j2", Spec: spec, Owner: "user:ann", Chunks: []job.Attempt{{Chunk: 9, Number: 1}}}},
+		{Welcome: &Welcome{Slots: 1, Executors: []string{"wasm"}, Accept: &job.Acceptance{Accept: job.AcceptUser, Names: []string{"user:ann"}}}},
 		{Cancel: &Cancel{Term: 2, Job: "j1"}},
 		{Accepted: &Accepted{Term: 2, Refs: []job.Attempt{ref}}},
 		{Result: &Result{Attempt: ref, Result: &job.ChunkResult{Iterations: 10}, Seconds: 1.5}},

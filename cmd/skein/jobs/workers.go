@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ func workersCommand(a *cli.App) *cobra.Command {
 			"alive, whether it is ready, and how it progresses (idle, normal, slow, degraded,\n" +
 			"stuck). VERDICT is what follows: route; investigate, it comes after the others;\n" +
 			"drain, it gets no more; or evict, its work runs elsewhere. DRAIN is the time until\n" +
-			"its BACKLOG is done.",
+			"its BACKLOG is done. ACCEPTS is whose jobs the host runs (worker.accept).",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				w, raw, err := cli.Fetch[api.Workers](ctx, c, "/v1/workers")
@@ -37,8 +38,9 @@ func workersCommand(a *cli.App) *cobra.Command {
 func workersTable(w api.Workers, f cli.Form) cli.Table {
 	t := cli.Table{Head: []string{"WORKER", "LIVE", "READY", "PROGRESS", "VERDICT", "SLOTS", "ASSIGNED", "BACKLOG", "RATE", "DRAIN"}}
 	if f.Wide() {
-		t.Head = append(t.Head, "WINDOW", "CONNECTED", "DRAINING", "TRUSTED", "EXCLUDED")
+		t.Head = append(t.Head, "WINDOW", "CONNECTED", "DRAINING", "TRUSTED", "EXCLUDED", "OWNER")
 	}
+	t.Head = append(t.Head, "ACCEPTS")
 	for _, x := range w.Workers {
 		ready := cli.YesNo(x.Ready)
 		if x.Draining && !f.Wide() {
@@ -61,8 +63,13 @@ func workersTable(w api.Workers, f cli.Form) cli.Table {
 			strconv.Itoa(x.Assigned), backlog, speed, f.Age(&x.DrainSeconds),
 		}
 		if f.Wide() {
-			row = append(row, strconv.Itoa(x.Window), cli.YesNo(x.Connected), cli.YesNo(x.Draining), cli.YesNo(x.Trusted), f.Age(x.ExcludedSeconds))
+			row = append(row, strconv.Itoa(x.Window), cli.YesNo(x.Connected), cli.YesNo(x.Draining), cli.YesNo(x.Trusted), f.Age(x.ExcludedSeconds), cli.OrDash(x.Owner))
 		}
+		accepts := x.Accept
+		if len(x.AcceptNames) > 0 && f.Wide() {
+			accepts += ":" + strings.Join(x.AcceptNames, ",")
+		}
+		row = append(row, cli.OrDash(accepts))
 		t.Add(row...)
 	}
 	return t
