@@ -174,6 +174,8 @@ type fakeWorker struct {
 	hostile func(net.Conn, *stream.Decoder)
 
 	delay time.Duration // run time of a chunk
+	// accept is told in the welcome; nil: of an earlier version.
+	accept *job.Acceptance
 
 	mu     sync.Mutex
 	down   bool
@@ -186,6 +188,7 @@ type fakeWorker struct {
 	busy   int
 	kept   []stream.Frame
 	ran    map[job.Attempt]int
+	owners []string // of the chunks that it was given
 	forgot int // results that the holder let it drop
 	dials  int
 	asked  int // queries
@@ -280,7 +283,7 @@ func (w *fakeWorker) serve(conn net.Conn) {
 	for _, q := range w.queue {
 		has = append(has, q.ref)
 	}
-	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has}}
+	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has, Accept: w.accept}}
 	for _, k := range w.kept {
 		out <- k
 	}
@@ -339,6 +342,7 @@ func (w *fakeWorker) on(f stream.Frame) {
 	case f.Assign != nil:
 		for _, c := range f.Assign.Chunks {
 			_, n := f.Assign.Spec.ChunkRange(c.Chunk)
+			w.owners = append(w.owners, f.Assign.Owner)
 			w.queue = append(w.queue, work{job.Attempt{Job: f.Assign.Job, Chunk: c.Chunk, Number: c.Number}, n})
 		}
 		w.start()
