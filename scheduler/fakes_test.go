@@ -189,7 +189,7 @@ type fakeWorker struct {
 	kept   []stream.Frame
 	ran    map[job.Attempt]int
 	owners []string // of the chunks that it was given
-	forgot int // results that the holder let it drop
+	forgot int      // results that the holder let it drop
 	dials  int
 	asked  int // queries
 }

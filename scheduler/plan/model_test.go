@@ -340,8 +340,12 @@ func (w *twin) connect(n cluster.NodeID) {
 // narrow lets a host run other jobs than before.
 func (m *twinWorker) narrow(rng *rand.Rand) {
 	m.accept = []job.Acceptance{
-		{}, {Accept: job.AcceptPublic}, {Accept: job.AcceptOwner}, {Accept: job.AcceptNone},
-		{Accept: job.AcceptUser, Names: []string{"alice", "bob"}[:1+rng.IntN(2)]}, {Accept: job.AcceptGroup, Names: []string{"g"}},
+		{},
+		{Accept: job.AcceptPublic},
+		{Accept: job.AcceptOwner},
+		{Accept: job.AcceptNone},
+		{Accept: job.AcceptUser, Names: []string{"alice", "bob"}[:1+rng.IntN(2)]},
+		{Accept: job.AcceptGroup, Names: []string{"g"}},
 	}[rng.IntN(6)]
 }
 

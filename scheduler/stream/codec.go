@@ -65,7 +65,7 @@ func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 type Decoder struct {
 	r     *bufio.Reader
 	known map[job.ID]Assign // the spec and the owner of each job
-	last  job.ID // of the Result before
+	last  job.ID            // of the Result before
 }
 
 // NewDecoder reads from r, and more than it needs at once.
