@@ -192,15 +192,15 @@ const (
 
 // exceptions lists what exceeds a bound of size.go, and why it may.
 var exceptions = map[of]string{
-	{"api", "Client"}:         "one method for each route of the API",
-	{"coord", "MemberView"}:   report,
-	{"coord/swim", "Core"}:    "the machine of one protocol in 1,600 lines; every step reads what the others write, and walls would pass all of it around",
-	{"internal/sim", "World"}: model,
-	{"internal/sim", "node"}:  model,
+	{"api", "Client"}:                "one method for each route of the API",
+	{"coord", "MemberView"}:          report,
+	{"coord/swim", "Core"}:           "the machine of one protocol in 1,600 lines; every step reads what the others write, and walls would pass all of it around",
+	{"internal/sim", "World"}:        model,
+	{"internal/sim", "node"}:         model,
 	{"scheduler/plan", "WorkerView"}: report,
-	{"lease", "State"}:        "one exhaustively explored machine: its state is compared and copied as a value, and the mutants name its fields",
-	{"lease", "Status"}:       "a report: copied out of the state for operators, it holds none",
-	{"lease", "Timing"}:       "configuration: the durations of one profile",
-	{"lease", "machine"}:      "one step of that machine; the methods are its cases, in a file per role",
-	{"lease", "tenure"}:       "part of that state: what a holder knows in one term",
+	{"lease", "State"}:               "one exhaustively explored machine: its state is compared and copied as a value, and the mutants name its fields",
+	{"lease", "Status"}:              "a report: copied out of the state for operators, it holds none",
+	{"lease", "Timing"}:              "configuration: the durations of one profile",
+	{"lease", "machine"}:             "one step of that machine; the methods are its cases, in a file per role",
+	{"lease", "tenure"}:              "part of that state: what a holder knows in one term",
 }
