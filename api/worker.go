@@ -29,10 +29,10 @@ type Worker struct {
 	// Verdict is what follows: route, investigate (after others), drain or evict.
 	Verdict string `json:"verdict"`
 	Slots   int    `json:"slots"`
-	Owner   string `json:"owner"` // whose worker it is: "user:ann", or "node:n4" of a host that is nobody's in particular
+	Owner   string `json:"owner,omitempty"` // whose worker it is: "user:ann", or "node:n4" of a host that is nobody's in particular
 	// Accept is whose jobs its host runs of those that permit it: public, owner, user,
 	// group or none; AcceptNames the users or groups.
-	Accept      string   `json:"accept"`
+	Accept      string   `json:"accept,omitempty"`
 	AcceptNames []string `json:"accept_names,omitempty"`
 	// Assigned counts the attempts that it has, of at most Window.
 	Assigned          int      `json:"assigned"`
