@@ -7,6 +7,12 @@ import (
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
+// wishes is whose jobs are run here.
+type wishes struct {
+	accept job.Acceptance  // as it was last told
+	may    map[string]bool // owners whose jobs are, for a moment
+}
+
 // heed looks whether this host's owner wants other jobs to run here than before.
 // The holder then learns it on a new stream; what runs goes on, and what waits and
 // is not wanted any more is given back.

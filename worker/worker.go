@@ -101,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		ending:  map[*run]bool{},
 		floors:  floors{},
 		outbox:  outbox.New(w.opts.OutboxBytes, w.opts.KeepFor),
-		drained: w.View().Draining, accept: w.opts.Accept(), may: make(map[string]bool),
+		drained: w.View().Draining, wishes: wishes{accept: w.opts.Accept(), may: make(map[string]bool)},
 		heard: w.opts.Now(),
 	}
 	for i := range w.opts.Slots {
@@ -160,11 +160,10 @@ type loop struct {
 	free     []int         // slots
 	floors   floors
 	outbox   *outbox.Outbox
-	drained  bool            // an operator wants nothing to begin
-	accept   job.Acceptance  // whose jobs are run, as it was last told
-	may      map[string]bool // owners whose jobs are, for a moment
-	stopping bool            // Run's context has ended
-	heard    time.Duration   // last frame of a holder
+	drained  bool          // an operator wants nothing to begin
+	wishes                 // whose jobs are run
+	stopping bool          // Run's context has ended
+	heard    time.Duration // last frame of a holder
 }
 
 // queuedTask waits for a slot.
