@@ -1,10 +1,8 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -62,7 +60,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		DrainFile:  filepath.Join(g.cfg.StateDir, "worker-drained"),
 		Now:        bootTime,
 		Accept:     func() job.Acceptance { return g.conf().Acceptance() },
-		Runs:       func(a job.Acceptance, owner string) bool { return hostRuns(h, id.Node, a, owner) },
+		Runs:       func(a job.Acceptance, owner string) bool { return scheduler.HostRuns(h, id.Node, a, owner) },
 		MinTerm:    p.promised, CheckHolder: p.checkHolder,
 		Logger: g.log, Registerer: g.reg,
 	}); err != nil {
@@ -73,20 +71,6 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), Trial: w.wasm.Trial, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err
-}
-
-// hostRuns reports that a host which accepts that runs the jobs of owner, by the
-// log of this host.
-func hostRuns(h *history, self cluster.NodeID, a job.Acceptance, owner string) (ok bool) {
-	h.View(func(s *state.State) {
-		host := s.Owner(self)
-		ok = a.Settle(host).Allows(cmp.Or(host, cluster.NodePrincipal(self)), owner, func(group, who string) bool {
-			g, _ := s.Group(group)
-			_, in := slices.BinarySearch(g.Members, who)
-			return in
-		})
-	})
-	return ok
 }
 
 // newExec makes what runs this host's own programs.
