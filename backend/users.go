@@ -27,7 +27,7 @@ type users struct {
 	view   func() *coord.View
 	remote *forward.Router
 	known  atomic.Pointer[directory]
-	serve  atomic.Pointer[func(context.Context, api.Carried) api.Answered]
+	serve  atomic.Pointer[func(context.Context, cluster.NodeID, api.Carried) api.Answered]
 }
 
 // directory is made of the users of one moment.
@@ -147,7 +147,7 @@ func (u *users) setOwner(ctx context.Context, by forward.Asker, set event.HostOw
 func (u *users) Holder() cluster.NodeID { return u.view().Lease.Holder }
 
 // ServeCarried says who carries out the requests of users that other hosts bring.
-func (u *users) ServeCarried(f func(context.Context, api.Carried) api.Answered) { u.serve.Store(&f) }
+func (u *users) ServeCarried(f func(context.Context, cluster.NodeID, api.Carried) api.Answered) { u.serve.Store(&f) }
 
 // Carry implements status.UserControl: the holder carries it out, wherever it is.
 func (u *users) Carry(ctx context.Context, to cluster.NodeID, req api.Carried) (api.Answered, error) {
@@ -155,12 +155,12 @@ func (u *users) Carry(ctx context.Context, to cluster.NodeID, req api.Carried) (
 }
 
 // carried carries out what another host brings.
-func (u *users) carried(ctx context.Context, _ forward.Asker, req api.Carried) (api.Answered, error) {
+func (u *users) carried(ctx context.Context, by forward.Asker, req api.Carried) (api.Answered, error) {
 	f := u.serve.Load()
 	if f == nil {
 		return api.Answered{}, api.Errorf(api.CodeNotReady, "%s is starting", u.self)
 	}
-	return (*f)(ctx, req), nil
+	return (*f)(ctx, by.From, req), nil
 }
 
 // sameUser reports whether both say the same of one user.

@@ -260,7 +260,7 @@ func TestForgedUser(t *testing.T) {
 			if change != nil {
 				change(&c)
 			}
-			return holder.Carried(ctx, c)
+			return holder.Carried(ctx, "n2", c)
 		}
 		time.Sleep(2 * access.Window)
 		path := "/v1/jobs/" + string(jobA) + "/stop"
@@ -297,6 +297,17 @@ func TestForgedUser(t *testing.T) {
 				t.Errorf("%s: %d %s, the holder did %v", name, code, text, hf.actors[before:])
 			}
 			time.Sleep(time.Minute)
+		}
+		// What one host forges is no burden for those who come by another.
+		bad := api.Carried{Method: "POST", Host: "h", Path: path, Header: map[string]string{access.HeaderSignature: "x"}, Body: []byte("{}")}
+		for range 25 {
+			holder.Carried(t.Context(), "n4", bad)
+		}
+		if a := holder.Carried(t.Context(), "n4", bad); a.Status != http.StatusTooManyRequests {
+			t.Errorf("n4 after 25 forged requests: %d", a.Status)
+		}
+		if a := holder.Carried(t.Context(), "n5", bad); a.Status != http.StatusUnauthorized {
+			t.Errorf("n5 is told %d", a.Status)
 		}
 		// A host that is not the holder carries nothing on.
 		hf.holder = "n3"

@@ -95,20 +95,20 @@ func (r *recorder) WriteHeader(status int) {
 }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 
-// Carried carries out the request of a user that another host brings: its proof is
-// checked here, whatever that host says.
-func (s *Server) Carried(ctx context.Context, c api.Carried) api.Answered {
+// Carried carries out the request of a user that host from brings: its proof is
+// checked here, whatever that host says, and what is refused counts against it.
+func (s *Server) Carried(ctx context.Context, from cluster.NodeID, c api.Carried) api.Answered {
 	out := &recorder{header: http.Header{}}
 	url := "http://" + "carried" + c.Path
 	if c.Query != "" {
 		url += "?" + c.Query
 	}
-	r, err := http.NewRequestWithContext(door.With(ctx, door.Peer{TCP: true, Users: true, Carried: true, Addr: "carried"}), c.Method, url, bytes.NewReader(c.Body))
+	r, err := http.NewRequestWithContext(door.With(ctx, door.Peer{TCP: true, Users: true, Carried: true, Addr: "node:" + string(from)}), c.Method, url, bytes.NewReader(c.Body))
 	if err != nil || !strings.HasPrefix(c.Path, "/") {
 		p := api.Errorf(api.CodeInvalidRequest, "request of another host cannot be read")
 		return api.Answered{Status: p.Status, Body: []byte(`{"code":"invalid_request"}`)}
 	}
-	r.Host, r.RemoteAddr = c.Host, "carried"
+	r.Host, r.RemoteAddr = c.Host, "node:"+string(from)
 	for _, name := range carriedHeaders {
 		if v := c.Header[name]; v != "" {
 			r.Header.Set(name, v)
