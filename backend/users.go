@@ -147,7 +147,9 @@ func (u *users) setOwner(ctx context.Context, by forward.Asker, set event.HostOw
 func (u *users) Holder() cluster.NodeID { return u.view().Lease.Holder }
 
 // ServeCarried says who carries out the requests of users that other hosts bring.
-func (u *users) ServeCarried(f func(context.Context, cluster.NodeID, api.Carried) api.Answered) { u.serve.Store(&f) }
+func (u *users) ServeCarried(f func(context.Context, cluster.NodeID, api.Carried) api.Answered) {
+	u.serve.Store(&f)
+}
 
 // Carry implements status.UserControl: the holder carries it out, wherever it is.
 func (u *users) Carry(ctx context.Context, to cluster.NodeID, req api.Carried) (api.Answered, error) {
