@@ -7,16 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/internal/wait"
 )
 
 // Bounds of the client.
@@ -24,13 +20,11 @@ const (
 	dialTimeout = 3 * time.Second
 	maxAnswer   = 64 << 20 // bytes of a body that is not a stream
 	maxLine     = 8 << 20  // bytes of one line of a stream
-	maxTries    = 4        // of a request that is refused for now
-	maxPause    = 30 * time.Second
 )
 
-// Client speaks to one daemon. Its methods may be called from any goroutine.
-// Each takes its deadline from the context. What is refused as overloaded is sent
-// again when the answer says, a few times, if the deadline leaves time for it.
+// Client speaks to a daemon. Its methods may be called from any goroutine.
+// Each takes its deadline from the context. It asks once: package client is what
+// tries again, signs and finds another host.
 type Client struct {
 	target string
 	base   string
@@ -40,34 +34,19 @@ type Client struct {
 // Dial returns a client for target: the path of a unix socket, or host:port,
 // or http://host:port. Nothing is connected yet.
 func Dial(target string) (*Client, error) {
-	c := &Client{target: target}
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	transport := &http.Transport{
-		MaxIdleConns: 2, IdleConnTimeout: 10 * time.Second, DisableCompression: true,
-		ResponseHeaderTimeout: 0, // the context's deadline holds
+	t, err := ParseTarget(target)
+	if err != nil {
+		return nil, err
 	}
-	addr, isHTTP := strings.CutPrefix(target, "http://")
-	addr = strings.TrimSuffix(addr, "/")
-	_, _, err := net.SplitHostPort(addr)
-	switch {
-	case target == "":
-		return nil, errors.New("dial daemon: no socket given")
-	case !isHTTP && (strings.Contains(target, "/") || err != nil):
-		path := strings.TrimPrefix(target, "unix:")
-		c.base = "http://skein"
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", path)
-		}
-	case err != nil:
-		return nil, fmt.Errorf("dial daemon at %s: %w", target, err)
-	default:
-		c.base = "http://" + addr
-		transport.DialContext = dialer.DialContext
-	}
-	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return New(target, t.Base(), t.Transport(nil)), nil
+}
+
+// New returns a client whose requests to URLs that begin with base go through rt;
+// target names who is asked.
+func New(target, base string, rt http.RoundTripper) *Client {
+	return &Client{target: target, base: base, http: &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
-	}}
-	return c, nil
+	}}}
 }
 
 // Close drops idle connections.
@@ -209,7 +188,14 @@ func (c *Client) SetGroup(ctx context.Context, name string, members []string) (G
 
 // Submit submits a job. With the same key it may be repeated after any error.
 func (c *Client) Submit(ctx context.Context, req SubmitRequest) (SubmitResponse, error) {
-	return send[SubmitResponse](ctx, c, http.MethodPost, "/v1/jobs", req)
+	r, err := c.request(ctx, http.MethodPost, "/v1/jobs", req)
+	if err != nil {
+		return SubmitResponse{}, err
+	}
+	if req.Spec.Key != "" {
+		r.Header.Set("Idempotency-Key", req.Spec.Key)
+	}
+	return do[SubmitResponse](c, r, 0)
 }
 
 // StopJob ends a job.
@@ -223,14 +209,30 @@ func (c *Client) Release(ctx context.Context, id string) (Released, error) {
 }
 
 // PutArtefact uploads a module or a config and returns its hash. The daemon
-// has it on disk when the call returns.
+// has it on disk when the call returns. What can be read twice, like a file, may be
+// sent again, and signed.
 func (c *Client) PutArtefact(ctx context.Context, r io.Reader) (Artefact, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, c.base+"/v1/artefacts", io.NopCloser(r))
 	if err != nil {
 		return Artefact{}, fmt.Errorf("upload: %w", err)
 	}
+	if twice, ok := r.(interface {
+		io.ReaderAt
+		io.Seeker
+	}); ok {
+		size, err := twice.Seek(0, io.SeekEnd)
+		if err != nil {
+			return Artefact{}, fmt.Errorf("upload: %w", err)
+		}
+		// Sections share no position: the try before may still be reading.
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(twice, 0, size)), nil }
+		req.ContentLength = size
+		if req.Body, err = req.GetBody(); err != nil {
+			return Artefact{}, fmt.Errorf("upload: %w", err)
+		}
+	}
 	req.Header.Set("Content-Type", "application/octet-stream")
-	return do[Artefact](c, req)
+	return do[Artefact](c, req, 0)
 }
 
 // CreateToken makes an invite on this host.
@@ -278,64 +280,37 @@ func getAny[T any](ctx context.Context, c *Client, path string, also int) (T, er
 	if err != nil {
 		return zero, fmt.Errorf("request %s: %w", path, err)
 	}
-	return doAny[T](c, req, also)
+	return do[T](c, req, also)
 }
 
 func send[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
-	var zero T
+	req, err := c.request(ctx, method, path, body)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return do[T](c, req, 0)
+}
+
+// request makes a request with body as JSON; nil: with none.
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	var b []byte
 	if body != nil {
 		var err error
 		if b, err = json.Marshal(body); err != nil {
-			return zero, fmt.Errorf("encode request %s: %w", path, err)
+			return nil, fmt.Errorf("encode request %s: %w", path, err)
 		}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(b))
 	if err != nil {
-		return zero, fmt.Errorf("request %s: %w", path, err)
+		return nil, fmt.Errorf("request %s: %w", path, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	return do[T](c, req)
+	return req, nil
 }
 
-func do[T any](c *Client, req *http.Request) (T, error) { return doAny[T](c, req, 0) }
-
-// doAny sends req, and again if it was refused because too much is asked for at
-// once: nothing was done then.
-func doAny[T any](c *Client, req *http.Request, also int) (T, error) {
-	for tries := 1; ; tries++ {
-		out, err := once[T](c, req, also)
-		if tries == maxTries || !awaitTurn(req, err) {
-			return out, err
-		}
-		if req.GetBody == nil {
-			continue
-		}
-		body, again := req.GetBody()
-		if again != nil {
-			return out, err
-		}
-		req = req.Clone(req.Context())
-		req.Body = body
-	}
-}
-
-// awaitTurn waits as long as err asks for, if req may be sent again then and
-// there is time for that.
-func awaitTurn(req *http.Request, err error) bool {
-	p, ok := errors.AsType[*Problem](err)
-	if !ok || p.Code != CodeOverloaded || p.RetryAfterSeconds == nil || req.Body != nil && req.GetBody == nil {
-		return false
-	}
-	// Whoever was refused at the same time comes again at another.
-	pause := time.Duration((*p.RetryAfterSeconds) * (1 + rand.Float64()/5) * float64(time.Second))
-	if until, bounded := req.Context().Deadline(); pause > maxPause || pause < 0 || bounded && time.Until(until) <= pause {
-		return false
-	}
-	return wait.For(req.Context(), pause) == nil
-}
-
-func once[T any](c *Client, req *http.Request, also int) (T, error) {
+// do sends req; a body of status also is an answer, too.
+func do[T any](c *Client, req *http.Request, also int) (T, error) {
 	var out T
 	resp, err := c.roundTrip(req)
 	if err != nil {
@@ -363,9 +338,8 @@ func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		return resp, nil
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return nil, &UnreachableError{Target: c.target, Err: op.Err}
+	if away, ok := errors.AsType[*UnreachableError](err); ok {
+		return nil, away
 	}
 	return nil, c.broke(req, err)
 }

@@ -23,12 +23,6 @@ import (
 // server sends at least an empty line every third of it.
 const silence = 15 * time.Second
 
-// Bounds of the pause between connections of a follower.
-const (
-	followPause    = 200 * time.Millisecond
-	followPauseMax = 2 * time.Second
-)
-
 // ErrStop is what a callback returns to end a follow call without error.
 var ErrStop = errors.New("stop")
 
@@ -158,8 +152,7 @@ var errStreamEnd = errors.New("end of stream")
 
 // follow repeats once until it ends for good.
 func (c *Client) follow(ctx context.Context, o FollowOptions, once func(context.Context) error) error {
-	pause := followPause
-	for {
+	for n := 0; ; n++ {
 		started := time.Now()
 		err := once(ctx)
 		switch {
@@ -176,12 +169,11 @@ func (c *Client) follow(ctx context.Context, o FollowOptions, once func(context.
 			}
 		}
 		if time.Since(started) > silence {
-			pause = followPause
+			n = 0
 		}
-		if err := wait.For(ctx, pause); err != nil {
+		if err := wait.For(ctx, wait.Backoff(n)); err != nil {
 			return err
 		}
-		pause = min(2*pause, followPauseMax)
 	}
 }
 

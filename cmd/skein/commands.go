@@ -50,8 +50,10 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		Long:          "skein runs jobs on a mesh of hosts and survives the loss of any of them.\n`skein run` is the daemon; every other command is a client of its socket.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cli.CommandsOnly,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// What stands before the command is for all: `skein --key FILE job run --key TEXT`.
+		TraverseChildren: true,
+		Args:             cli.CommandsOnly,
+		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return a.Settle(cmd)
 		},

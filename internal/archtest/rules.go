@@ -99,6 +99,7 @@ var adapters = map[string][]string{
 	"internal/tornet":    nil,
 	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner"},
 	"api":                nil,
+	"client":             {"api"},
 	"status/door":        {"api"},
 	"status":             {"api", "status/door", "realtime"},
 	"mesh/device":        nil,
@@ -134,11 +135,11 @@ var rooms = map[string][]string{
 // what adapters may.
 var top = map[string][]string{
 	"daemon":          {"*"},
-	"internal/demo":   {"api", "internal/tornet", "internal/wait"},
+	"internal/demo":   {"api", "client", "internal/tornet", "internal/wait"},
 	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local"},
-	"cmd/skein/cli":   {"api", "config", "present"},
+	"cmd/skein/cli":   {"api", "client", "config", "present"},
 	"cmd/skein/hosts": {"offline", "api", "config", "present", "cmd/skein/cli"},
-	"cmd/skein/jobs":  {"offline", "api", "config", "present", "cmd/skein/cli"},
+	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "cmd/skein/cli"},
 }
 

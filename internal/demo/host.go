@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/client"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/wait"
@@ -78,8 +79,12 @@ socket = %q
 	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	h.api, err = api.Dial(socket)
-	return h, err
+	c, err := client.Dial(client.Options{Endpoints: []string{socket}, Once: true})
+	if err != nil {
+		return nil, err
+	}
+	h.api = c.API()
+	return h, nil
 }
 
 func (h *host) stateDir() string { return filepath.Join(h.dir, "state") }

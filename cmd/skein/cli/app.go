@@ -3,15 +3,19 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/client"
 	"github.com/skein-project/skein/config"
 )
 
@@ -40,7 +44,8 @@ type App struct {
 	Terminal
 	// Global flags.
 	Output, socket, color string
-	config                string // file
+	config, key           string // files
+	pins                  []string
 	Timeout               time.Duration
 	TimeoutSet            bool
 	Quiet, Verbose, yes   bool
@@ -54,7 +59,9 @@ const DefaultTimeout = 5 * time.Second
 func (a *App) AddFlags(f *pflag.FlagSet) {
 	f.StringVarP(&a.Output, "output", "o", "table", "form of the result: table, wide, tsv, csv, json, jsonl, or toml for a job")
 	f.StringVar(&a.config, "config", "", "configuration file (default "+config.DefaultPath+", which may be missing)")
-	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or host:port (default: from the configuration)")
+	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or https://host:port of hosts, with commas (default: from the configuration)")
+	f.StringVar(&a.key, "key", "", "file with a user's private key, which signs what is asked; before the command")
+	f.StringSliceVar(&a.pins, "pin", nil, "key of a host's certificate, sha256:HEX: that host and no other")
 	f.DurationVar(&a.Timeout, "timeout", DefaultTimeout, "how long to wait for the daemon")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never")
 	f.BoolVarP(&a.Quiet, "quiet", "q", false, "no notes and no progress on stderr")
@@ -65,7 +72,9 @@ func (a *App) AddFlags(f *pflag.FlagSet) {
 // Settle applies the environment and checks the global flags.
 func (a *App) Settle(cmd *cobra.Command) error {
 	flags := cmd.Root().PersistentFlags()
-	for flag, env := range map[string]string{"output": "SKEIN_OUTPUT", "timeout": "SKEIN_TIMEOUT", "color": "SKEIN_COLOR"} {
+	for flag, env := range map[string]string{
+		"output": "SKEIN_OUTPUT", "timeout": "SKEIN_TIMEOUT", "color": "SKEIN_COLOR", "key": "SKEIN_KEY", "pin": "SKEIN_PIN",
+	} {
 		if v := a.Getenv(env); v != "" && !flags.Changed(flag) {
 			if err := flags.Set(flag, v); err != nil {
 				return Usagef("environment %s: %s", env, err)
@@ -117,20 +126,41 @@ func (a *App) ConfigPath() (path string, asked bool) {
 	return config.DefaultPath, false
 }
 
-// Client is a client of the daemon that --socket or the configuration names.
+// Client is a client of the daemon that --socket or the configuration names, or of
+// several of a cluster.
 func (a *App) Client() (*api.Client, error) {
 	target := a.socket
 	if target == "" {
 		target = a.defaultSocket()
 	}
-	c, err := api.Dial(target)
+	o := client.Options{Endpoints: strings.Split(target, ","), Pins: a.pins, Once: true}
+	if a.key != "" {
+		var err error
+		if o.Key, err = readKey(a.key); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.Dial(o)
 	if err != nil {
 		return nil, Usagef("--socket: %s", err)
 	}
 	if a.Verbose {
 		a.Note("asking %s", target)
 	}
-	return c, nil
+	return c.API(), nil
+}
+
+// readKey reads a user's private key.
+func readKey(path string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, Usagef("--key: %s", err)
+	}
+	key, err := access.ParsePrivateKey(text)
+	if err != nil {
+		return nil, Usagef("--key: %s: %s", path, err)
+	}
+	return key, nil
 }
 
 // WithClient runs f with a client and the timeout of one request.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/client"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
@@ -327,16 +328,9 @@ func upload(a *cli.App, ctx context.Context, c *api.Client, flag, path string, l
 		return cluster.Hash{}, err
 	}
 	defer f.Close()
-	var art api.Artefact
-	err = patiently(a, ctx, func(ctx context.Context) error {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(ctx, uploadTime)
-		defer cancel()
-		art, err = c.PutArtefact(ctx, f)
-		return err
-	})
+	ctx, cancel := context.WithTimeout(patiently(a, ctx), uploadTime)
+	defer cancel()
+	art, err := c.PutArtefact(ctx, f)
 	if err != nil {
 		return cluster.Hash{}, fmt.Errorf("upload %s: %w", path, err)
 	}
@@ -344,43 +338,26 @@ func upload(a *cli.App, ctx context.Context, c *api.Client, flag, path string, l
 }
 
 func submit(a *cli.App, ctx context.Context, c *api.Client, req api.SubmitRequest) (api.SubmitResponse, error) {
-	var resp api.SubmitResponse
-	err := patiently(a, ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
-		defer cancel()
-		var err error
-		resp, err = c.Submit(ctx, req)
-		return err
-	})
-	return resp, err
+	ctx, cancel := context.WithTimeout(patiently(a, ctx), submitPatience+max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
+	defer cancel()
+	return c.Submit(ctx, req)
 }
 
-// patiently repeats f while its error passes: what it sends is idempotent. A
-// daemon that was never there is reported at once.
-func patiently(a *cli.App, ctx context.Context, f func(context.Context) error) error {
+// patiently has a request tried again while its error passes: what is sent is
+// idempotent. A daemon that was never there is reported at once.
+func patiently(a *cli.App, ctx context.Context) context.Context {
 	began, said := time.Now(), ""
-	for {
-		err := f(ctx)
-		_, away := errors.AsType[*api.UnreachableError](err)
-		if err == nil || !api.Temporary(err) || ctx.Err() != nil || time.Since(began) > submitPatience || away && said == "" {
-			return err
+	return client.Patiently(ctx, func(cause error) error {
+		_, away := errors.AsType[*api.UnreachableError](cause)
+		if time.Since(began) > submitPatience || away && said == "" {
+			return cause
 		}
-		if err.Error() != said {
-			said = err.Error()
+		if cause.Error() != said {
+			said = cause.Error()
 			a.Note("waiting: %s", said)
 		}
-		pause := 500 * time.Millisecond
-		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeOverloaded && p.RetryAfterSeconds != nil {
-			pause = max(pause, time.Duration(*p.RetryAfterSeconds*float64(time.Second)))
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		case <-timer.C:
-		}
-	}
+		return nil
+	})
 }
 
 // followJob watches a job to its end and shows what came of it.
