@@ -40,7 +40,7 @@ func TestSigned(t *testing.T) {
 				Cluster: "c1", Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: sha256.Sum256(body),
 			}, key.Public().(ed25519.PublicKey), time.Now())
 		}
-		if err != nil || !ok || r.Header.Get(headerBody) != fmt.Sprintf("%x", sha256.Sum256(body)) {
+		if err != nil || !ok || r.Header.Get(access.HeaderBody) != fmt.Sprintf("%x", sha256.Sum256(body)) {
 			t.Errorf("%s %s: %v, %v", r.Method, r.URL, ok, err)
 		}
 		proved++
@@ -128,7 +128,9 @@ func newTwoHosts(t *testing.T) *twoHosts {
 			from := 0
 			if after := r.URL.Query().Get("after"); after != "" {
 				h.resumed <- after
-				fmt.Sscanf(after, "n1/1:%d", &from)
+				if _, err := fmt.Sscanf(after, "n1/1:%d", &from); err != nil {
+					t.Error(err)
+				}
 			}
 			for i := from; i < 6; i++ {
 				if first && i == 3 {

@@ -18,9 +18,6 @@ import (
 	"github.com/skein-project/skein/api"
 )
 
-// headerBody tells the hash of a body before it comes.
-const headerBody = "Skein-Body"
-
 // signer proves requests with a user's key.
 type signer struct {
 	key ed25519.PrivateKey
@@ -63,7 +60,7 @@ func (s *signer) sign(req *http.Request, e *endpoint) error {
 		return err
 	}
 	proof.Put(req.Header)
-	req.Header.Set(headerBody, hex.EncodeToString(digest[:]))
+	req.Header.Set(access.HeaderBody, hex.EncodeToString(digest[:]))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 // carriedHeaders are those of a request that go with it to the host that acts.
 var carriedHeaders = []string{
 	access.HeaderKey, access.HeaderTime, access.HeaderNonce, access.HeaderSignature, "Authorization", "Content-Type", "Idempotency-Key",
+	api.HeaderTimeout,
 }
 
 // carry has the holder carry out the request of a user, which proves itself there
@@ -38,6 +40,9 @@ func (re *responder) carry(w http.ResponseWriter, r *http.Request, rt route, p d
 		if v := r.Header.Get(name); v != "" {
 			req.Header[name] = v
 		}
+	}
+	if until, bounded := r.Context().Deadline(); bounded {
+		req.Header[api.HeaderTimeout] = strconv.FormatInt(max(1, time.Until(until).Milliseconds()), 10)
 	}
 	out, err := re.users.Carry(r.Context(), to, req)
 	if err != nil {

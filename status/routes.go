@@ -188,6 +188,16 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		return
 	}
 	_ = rc.SetReadDeadline(time.Time{})
+	timeout, err := patience(r, rt.timeout)
+	if err != nil {
+		re.problem(w, r, rt.path, asProblem(err))
+		return
+	}
+	if timeout > 0 {
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	if rt.method == http.MethodGet {
 		fresh, err := re.fresh.await(r)
 		if err != nil {
@@ -197,9 +207,6 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		r = fresh
 	}
 	if rt.timeout > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
 		// The connection outlives the handler's deadline, to carry its answer.
 		deadline := time.Now().Add(rt.timeout + stallTimeout)
 		_ = rc.SetReadDeadline(deadline)
@@ -238,6 +245,24 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		h.Cursor = re.fresh.after(r.Context())
 	}
 	re.writeUnder(h, w, rt.path, http.StatusOK, body)
+}
+
+// patience is how long a request may take: most, 0 for no bound, or as long as whoever
+// asks waits. The context carries it to the hosts that are asked.
+func patience(r *http.Request, most time.Duration) (time.Duration, error) {
+	text := r.Header.Get(api.HeaderTimeout)
+	if text == "" {
+		return most, nil
+	}
+	ms, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || ms == 0 {
+		return 0, api.Errorf(api.CodeInvalidRequest, "header %s is %.32q, want milliseconds above 0", api.HeaderTimeout, text)
+	}
+	told := time.Duration(ms) * time.Millisecond
+	if most > 0 {
+		told = min(told, most)
+	}
+	return told, nil
 }
 
 func (re *responder) write(w http.ResponseWriter, path string, code int, body any) {
