@@ -137,7 +137,7 @@ var top = map[string][]string{
 	"daemon":          {"*"},
 	"internal/demo":   {"api", "client", "internal/tornet", "internal/wait"},
 	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local"},
-	"cmd/skein/cli":   {"api", "client", "config", "present"},
+	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
 	"cmd/skein/hosts": {"offline", "api", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "cmd/skein/cli"},
