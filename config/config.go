@@ -137,6 +137,8 @@ type Jobs struct {
 	OwnerJobs, OwnerChunks int
 	// Open bounds the open jobs, OwnerOpen those of one owner.
 	Open, OwnerOpen int
+	// LogStarts says which starts of chunks are logged: auto, always or never.
+	LogStarts string
 }
 
 // Origin says where a value came from.

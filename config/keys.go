@@ -51,7 +51,7 @@ func Default() Config {
 				Mode: "http", Port: 80, SingleHost: true, CheckPath: "/", CheckStatus: Statuses{100, 499},
 				Connections: 512, PerCircuit: 32, BodyBytes: 64 << 20, BodyRate: 500, Answer: time.Minute, Idle: 5 * time.Minute,
 			},
-			Jobs: Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000},
+			Jobs: Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
 		},
 		Live: Live{
 			Priority: 100, Eligible: true, Tolerance: 5 * time.Second, LogLevel: "info", OnionWeight: 100,
@@ -216,6 +216,9 @@ func statusKeys() []key {
 			"Open jobs at a time; more are refused, with a time to try again. 0: no limit."),
 		intKey("jobs.owner_open", func(c *Fixed) *int { return &c.Jobs.OwnerOpen }, 0, 1<<20,
 			"Open jobs of one owner at a time. 0: no limit."),
+		valueKey("jobs.log_starts", func(c *Fixed) *string { return &c.Jobs.LogStarts }, oneOf("auto", "always", "never"), word,
+			"Which starts of chunks the holder logs (chunks_started): of those that run for a second",
+			"or more (auto), of all that it hears of, or none."),
 		stringKey("jobs.groups_file", func(c *Live) *string { return &c.GroupsFile }, optionalPath,
 			"Groups that permissions of jobs may name: a TOML file of lines such as",
 			"render = [\"uid:1000\", \"node:n4\"], up to 10 000 members each. It is read at the",

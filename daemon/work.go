@@ -68,7 +68,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 	}
 	w.sched, err = scheduler.New(scheduler.Options{
 		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), Now: bootTime,
-		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), Trial: w.wasm.Trial, Logger: g.log, Registerer: g.reg,
+		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err
 }

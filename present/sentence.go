@@ -261,6 +261,19 @@ var sentences = map[event.Kind]sayer{
 		}
 		return fmt.Sprintf("%s is the host of %s%s", b.Node, b.Owner, by(b.Actor))
 	}),
+	event.KindWorkerUp: of(func(_ cluster.NodeID, b event.WorkerUp) string {
+		return fmt.Sprintf("worker %s of %s: %s at once of %s, accepts %s", b.Worker, b.Owner, count(b.Slots, "chunk"), list(b.Executors), b.Accept)
+	}),
+	event.KindWorkerDown: of(func(_ cluster.NodeID, b event.WorkerDown) string {
+		return fmt.Sprintf("worker %s is down%s", b.Worker, because(b.Reason))
+	}),
+	event.KindChunksStarted: of(func(_ cluster.NodeID, b event.ChunksStarted) string {
+		chunks := make(map[cluster.NodeID][]job.Span)
+		for _, a := range b.Starts {
+			chunks[a.Worker] = append(chunks[a.Worker], job.Span{First: a.Chunk, Last: a.Chunk})
+		}
+		return fmt.Sprintf("job %s: %s", b.Job, shares(chunks, "began on "))
+	}),
 	event.KindChunksAssigned: of(func(_ cluster.NodeID, b event.ChunksAssigned) string {
 		chunks := make(map[cluster.NodeID][]job.Span)
 		for _, a := range b.Assignments {

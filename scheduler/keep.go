@@ -50,6 +50,7 @@ func (t *term) set(b event.Register) error {
 	case event.HostOwnerSet:
 		if s := t.links.session(b.Node); s != nil { // who has none says what it accepts when it comes
 			t.step(ownerOf(b.Node, s.begin, b.Owner))
+			t.tellUp(b.Node, s.begin, b.Owner)
 		}
 	}
 	return nil

@@ -56,6 +56,9 @@ type Options struct {
 	Trial func(ctx context.Context, spec job.Spec) float64
 	// Unaware lists the members that live and do not know events of a kind. May be nil.
 	Unaware func(event.Kind) []cluster.NodeID
+	// LogStarts says which starts of chunks are logged: StartsAuto, the default,
+	// StartsAlways or StartsNever.
+	LogStarts string
 	// Tick is how often deadlines are looked at while there are any; default 100 ms.
 	Tick time.Duration
 
@@ -66,6 +69,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Tick == 0 {
 		o.Tick = 100 * time.Millisecond
+	}
+	if o.LogStarts == "" {
+		o.LogStarts = StartsAuto
 	}
 	if o.Unaware == nil {
 		o.Unaware = func(event.Kind) []cluster.NodeID { return nil }

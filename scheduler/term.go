@@ -41,6 +41,7 @@ type term struct {
 	settling settling
 	links    *links
 	jobs     *jobs
+	lives    *lives
 	stops    stops
 	quiet    bool
 	held     bool // the log has no room for new work
@@ -56,7 +57,7 @@ func (s *Scheduler) newTerm(id cluster.Term) *term {
 	return &term{
 		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(s.o.Plan),
 		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settling{by: newSettler(s.o.Log)},
-		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), stops: make(stops),
+		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), lives: newLives(s.o.LogStarts), stops: make(stops),
 	}
 }
 
@@ -135,6 +136,7 @@ func (t *term) loop(ctx context.Context) error {
 func (t *term) tick() {
 	t.step(step.Tick{})
 	t.tendStopping()
+	t.tellLives()
 	if !t.quiet {
 		t.links.query(t.o.Now())
 	}
@@ -220,6 +222,9 @@ func (t *term) load() {
 // meetMembers follows the membership, and tells the plan of every change.
 func (t *term) meetMembers(ctx context.Context) {
 	t.links.meet(ctx, t.s.members(), t.s.zones(), t.step)
+	for _, e := range t.lives.left(func(n cluster.NodeID) bool { return t.links.byNode[n] != nil }) {
+		t.fact(event.KindWorkerDown, e)
+	}
 }
 
 // link handles what a worker's link tells; what comes from a stream that was
@@ -232,7 +237,9 @@ func (t *term) link(e linkEvent) {
 	if e.up {
 		l.sess, e.sess.asked = e.sess, t.o.Now()
 		t.log.Debug().Str("peer", string(l.node)).Int("slots", e.sess.begin.Slots).Msg("worker connected")
-		t.step(welcomeOf(l.node, e.sess.begin, t.hostOwner(l.node)))
+		owner := t.hostOwner(l.node)
+		t.step(welcomeOf(l.node, e.sess.begin, owner))
+		t.tellUp(l.node, e.sess.begin, owner)
 		t.roundTrip(l.node, e.sess.rtt)
 		t.runs(l.node, e.sess.begin.Assigned, true)
 		return
@@ -250,6 +257,7 @@ func (t *term) link(e linkEvent) {
 	}
 	if e.status != nil {
 		t.step(statusOf(l.node, *e.status))
+		t.lives.running(l.node, *e.status)
 		t.runs(l.node, e.status.Running, false)
 		return
 	}
@@ -267,6 +275,7 @@ func (t *term) link(e linkEvent) {
 	}
 	l.sess = nil
 	t.step(step.WorkerDisconnected{Worker: l.node})
+	t.lives.lost(l.node, endReason(e.down), t.o.Now())
 }
 
 // roundTrip tells the plan how long it takes to hear from a worker of what it

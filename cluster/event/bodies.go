@@ -382,6 +382,37 @@ func (b HostOwnerSet) Check() error {
 	return cluster.CheckPrincipal(b.Owner)
 }
 
+// WorkerUp says that the holder has a stream to a worker, or that a worker is
+// something else than before.
+type WorkerUp struct {
+	Worker    cluster.NodeID `json:"worker"`    // its host
+	Slots     int            `json:"slots"`     // chunks that it runs at once
+	Executors []string       `json:"executors"` // what it runs: "wasm", "exec:render"
+	Owner     string         `json:"owner"`     // whose worker it is
+	Accept    job.Acceptance `json:"accept"`    // whose jobs its host runs
+}
+
+// WorkerDown says that the holder has had no stream to a worker for 10 s. Of one that
+// comes and goes it is said once in 30 s.
+type WorkerDown struct {
+	Worker cluster.NodeID `json:"worker"` // its host
+	Reason string         `json:"reason"` // how its stream ended: closed, lost, refused, slow, protocol
+}
+
+// ChunksStarted says what workers began to run, as far as the holder heard of it.
+type ChunksStarted struct {
+	Job    job.ID       `json:"job"`    // its id
+	Starts []ChunkStart `json:"starts"` // in the order in which they were heard of
+}
+
+// ChunkStart is one attempt that runs.
+type ChunkStart struct {
+	Chunk   int            `json:"chunk"`   // from 0
+	Attempt int            `json:"attempt"` // from 1
+	Worker  cluster.NodeID `json:"worker"`  // the host that runs it
+	Seconds float64        `json:"seconds"` // for so long when the holder heard of it
+}
+
 // ChunksAssigned is one batch of assignments of a job.
 type ChunksAssigned struct {
 	Job         job.ID        `json:"job"`         // its id

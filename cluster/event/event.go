@@ -131,6 +131,9 @@ const (
 	KindGroupSet       Kind = "group_set"          // GroupSet, authority
 	KindUserSet        Kind = "user_set"           // UserSet, authority
 	KindHostOwnerSet   Kind = "host_owner_set"     // HostOwnerSet, authority
+	KindWorkerUp       Kind = "worker_up"          // WorkerUp
+	KindWorkerDown     Kind = "worker_down"        // WorkerDown
+	KindChunksStarted  Kind = "chunks_started"     // ChunksStarted
 	KindChunksAssigned Kind = "chunks_assigned"    // ChunksAssigned, authority
 	KindChunkFailed    Kind = "chunk_failed"       // ChunkFailed, authority
 	KindChunkReclaimed Kind = "chunk_reclaimed"    // ChunkReclaimed, authority

@@ -38,7 +38,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 1
+const Level = 2
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -51,7 +51,7 @@ var classes = func() map[Kind]Class {
 
 // since lists the kinds that not every program knows, with the Level from which on
 // they do.
-var since = map[Kind]uint32{KindUserSet: 1, KindHostOwnerSet: 1}
+var since = map[Kind]uint32{KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2}
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -210,6 +210,14 @@ func KindTable() []KindInfo {
 			KindHostOwnerSet, Authority, "the holder", "an operator, or the invite with which it joined, said whose host it is",
 			HostOwnerSet{Node: "n4", Owner: "user:ann", Actor: "uid:0@n1"},
 		},
+		{KindWorkerUp, Fact, "the holder", "a worker can be given chunks, or is something else than before", WorkerUp{
+			Worker: "n2", Slots: 8, Executors: []string{"exec:render", "wasm"}, Owner: "user:ann",
+			Accept: job.Acceptance{Accept: job.AcceptUser, Names: []string{"user:bob"}},
+		}},
+		{KindWorkerDown, Fact, "the holder", "a worker has not been reached for 10 s", WorkerDown{Worker: "n2", Reason: "lost"}},
+		{KindChunksStarted, Fact, "the holder", "workers began to run chunks", ChunksStarted{
+			Job: "j2kq6", Starts: []ChunkStart{{Chunk: 3, Attempt: 1, Worker: "n2", Seconds: 1.5}},
+		}},
 		{KindChunksAssigned, Authority | Compact, "the holder", "attempts were handed to workers", ChunksAssigned{
 			Job: "j2kq6", Assignments: []job.Attempt{{Chunk: 3, Number: 1, Worker: "n2"}},
 		}},

@@ -32,12 +32,12 @@ func TestSubject(t *testing.T) {
 		want []Kind
 	}{
 		{Subject{Job: "j2kq6"}, []Kind{
-			KindJobSubmitted, KindJobQueued, KindJobStopped, KindJobDone, KindJobsForgotten, KindChunksAssigned, KindChunkFailed,
+			KindJobSubmitted, KindJobQueued, KindJobStopped, KindJobDone, KindJobsForgotten, KindChunksStarted, KindChunksAssigned, KindChunkFailed,
 			KindChunkReclaimed, KindChunksReleased, KindChunkAccepted, KindChunksAccepted,
 		}},
 		{Subject{Job: "j2kq"}, nil},
 		{Subject{Job: "uid:1000@n1"}, nil},
-		{Subject{Worker: "n2"}, []Kind{KindJobDone, KindChunksAssigned, KindChunkFailed, KindChunkReclaimed}},
+		{Subject{Worker: "n2"}, []Kind{KindJobDone, KindWorkerUp, KindWorkerDown, KindChunksStarted, KindChunksAssigned, KindChunkFailed, KindChunkReclaimed}},
 		{Subject{Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
 		{Subject{Job: "j2kq6", Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
 		{Subject{Job: "j2kq6", User: "uid:0"}, nil},
