@@ -24,6 +24,7 @@ type links struct {
 	events chan<- linkEvent
 
 	byNode map[cluster.NodeID]*link
+	lives  *lives                            // what the log knows of them
 	health map[cluster.NodeID]cluster.Health // as the plan knows it
 	nonce  uint64                            // of the latest query of a worker
 	wg     sync.WaitGroup
@@ -32,7 +33,7 @@ type links struct {
 func newLinks(o *Options, m *metrics, log zerolog.Logger, term cluster.Term, events chan<- linkEvent) *links {
 	return &links{
 		o: o, m: m, log: log, term: term, events: events,
-		byNode: make(map[cluster.NodeID]*link), health: make(map[cluster.NodeID]cluster.Health),
+		byNode: make(map[cluster.NodeID]*link), lives: newLives(o.LogStarts), health: make(map[cluster.NodeID]cluster.Health),
 	}
 }
 

@@ -152,7 +152,7 @@ func (t *term) fact(kind event.Kind, body any) {
 func (t *term) tellUp(n cluster.NodeID, m stream.Welcome, owner string) {
 	own := ownerOf(n, m, owner)
 	e := event.WorkerUp{Worker: n, Slots: m.Slots, Executors: m.Executors, Owner: own.Owner, Accept: own.Accept}
-	if t.lives.up(e) {
+	if t.links.lives.up(e) {
 		t.fact(event.KindWorkerUp, e)
 	}
 }
@@ -160,10 +160,10 @@ func (t *term) tellUp(n cluster.NodeID, m stream.Welcome, owner string) {
 // tellLives logs which workers are down, and what began.
 func (t *term) tellLives() {
 	now := t.o.Now()
-	for _, e := range t.lives.due(now) {
+	for _, e := range t.links.lives.due(now) {
 		t.fact(event.KindWorkerDown, e)
 	}
-	for _, e := range t.lives.begun(now) {
+	for _, e := range t.links.lives.begun(now) {
 		t.fact(event.KindChunksStarted, e)
 	}
 }

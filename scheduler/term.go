@@ -41,7 +41,6 @@ type term struct {
 	settling settling
 	links    *links
 	jobs     *jobs
-	lives    *lives
 	stops    stops
 	quiet    bool
 	held     bool // the log has no room for new work
@@ -57,7 +56,7 @@ func (s *Scheduler) newTerm(id cluster.Term) *term {
 	return &term{
 		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(s.o.Plan),
 		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settling{by: newSettler(s.o.Log)},
-		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), lives: newLives(s.o.LogStarts), stops: make(stops),
+		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), stops: make(stops),
 	}
 }
 
@@ -222,7 +221,7 @@ func (t *term) load() {
 // meetMembers follows the membership, and tells the plan of every change.
 func (t *term) meetMembers(ctx context.Context) {
 	t.links.meet(ctx, t.s.members(), t.s.zones(), t.step)
-	for _, e := range t.lives.left(func(n cluster.NodeID) bool { return t.links.byNode[n] != nil }) {
+	for _, e := range t.links.lives.left(func(n cluster.NodeID) bool { return t.links.byNode[n] != nil }) {
 		t.fact(event.KindWorkerDown, e)
 	}
 }
@@ -257,7 +256,7 @@ func (t *term) link(e linkEvent) {
 	}
 	if e.status != nil {
 		t.step(statusOf(l.node, *e.status))
-		t.lives.running(l.node, *e.status)
+		t.links.lives.running(l.node, *e.status)
 		t.runs(l.node, e.status.Running, false)
 		return
 	}
@@ -275,7 +274,7 @@ func (t *term) link(e linkEvent) {
 	}
 	l.sess = nil
 	t.step(step.WorkerDisconnected{Worker: l.node})
-	t.lives.lost(l.node, endReason(e.down), t.o.Now())
+	t.links.lives.lost(l.node, endReason(e.down), t.o.Now())
 }
 
 // roundTrip tells the plan how long it takes to hear from a worker of what it
