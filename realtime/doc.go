@@ -2,8 +2,7 @@
 // changes, and the event log from where they are.
 //
 // A Hub reads the views of its host for all watchers together, a feed for each
-// topic, at most every 200 ms and a twentieth of the time, and only while somebody
-// watches. It puts the differences into one ring (package delta), from which each
+// topic, at most every 200 ms and only while somebody watches. It puts the differences into one ring (package delta), from which each
 // Watch takes what it selected, at its own pace: a slow one holds up nobody, and
 // is told everything anew once it has fallen behind the ring.
 //

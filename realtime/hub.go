@@ -18,7 +18,8 @@ import (
 const (
 	paceMin   = 200 * time.Millisecond // between two looks at a view
 	paceMax   = time.Second            // without a change of the log
-	paceShare = 20                     // a look may take this part of the time
+	paceShare = 20                     // a look may take this part of the time,
+	paceSlow  = 2 * time.Second        // but is not put off for longer
 	readTime  = 5 * time.Second        // bounds a look
 	gaugeMin  = time.Second            // between two tellings of gauges
 	gaugeMany = 5 * time.Second        // the same with more than many rows
@@ -156,7 +157,7 @@ func (h *Hub) read(ctx context.Context, topic string, f *feed) {
 			close(f.looked)
 			first = false
 		}
-		if err := pause(ctx, changed, max(paceMin, paceShare*time.Since(began)), paceMax); err != nil {
+		if err := pause(ctx, changed, min(max(paceMin, paceShare*time.Since(began)), paceSlow), paceMax); err != nil {
 			return
 		}
 	}
@@ -196,13 +197,12 @@ func (h *Hub) wakeLocked() {
 func (h *Hub) follow(ctx context.Context, at api.Cursor) {
 	for {
 		changed := h.o.Log.Changed() // before the look, so that nothing is missed
-		began := time.Now()
 		if err := h.batches(ctx, at); err != nil && ctx.Err() == nil {
 			h.o.Logger.Debug().Err(err).Msg("log cannot be followed, going on at its end")
 			at = h.o.Log.Cursor().Clone()
 			h.put(&delta.Frame{Topic: TopicEvents, Event: delta.Log}) // each Watch reads it itself
 		}
-		if err := pause(ctx, changed, max(paceMin, paceShare*time.Since(began)), paceMax); err != nil {
+		if err := pause(ctx, changed, paceMin, paceMax); err != nil {
 			return
 		}
 	}

@@ -351,8 +351,7 @@ func (w *Watch) frame(out []Message, f *delta.Frame) ([]Message, error) {
 		w.tail.behind, w.tail.again, w.tail.shared = true, true, false
 		return out, nil
 	}
-	fresh := make([]event.Event, 0, len(f.Events))
-	at := w.tail.at.Clone()
+	at, fresh := w.tail.at.Clone(), 0
 	for _, e := range f.Events {
 		switch have := at[e.Source]; {
 		case e.Seq > have+1: // what is between is in the log
@@ -360,18 +359,23 @@ func (w *Watch) frame(out []Message, f *delta.Frame) ([]Message, error) {
 			return out, nil
 		case e.Seq == have+1:
 			at[e.Source] = e.Seq
-			fresh = append(fresh, e)
+			fresh++
 		}
 	}
-	if !w.tail.shared || len(fresh) < len(f.Events) {
-		cursor, err := event.ParseCursor(f.Cursor)
-		w.tail.shared = err == nil && maps.Equal(cursor, at)
-	}
+	before := w.tail.at
 	w.tail.at = at
-	if w.tail.shared && len(fresh) == len(f.Events) && w.r.Match == nil {
+	if fresh == len(f.Events) && w.tail.shared && w.r.Match == nil {
 		return append(out, Message{Event: f.Event, Data: f.Data}), nil
 	}
-	return w.log(out, fresh)
+	cursor, err := event.ParseCursor(f.Cursor)
+	w.tail.shared = err == nil && maps.Equal(cursor, at)
+	events := make([]event.Event, 0, fresh)
+	for _, e := range f.Events {
+		if e.Seq > before[e.Source] {
+			events = append(events, e)
+		}
+	}
+	return w.log(out, events)
 }
 
 // log appends the events that the reader wants.

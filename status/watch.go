@@ -52,20 +52,32 @@ type watchStream struct {
 	buf []byte
 }
 
+// large is what is not copied to be written with what stands beside it.
+const large = 16 << 10
+
 // send writes messages, or that there is none.
 func (ws *watchStream) send(list []realtime.Message) error {
 	ws.buf = ws.buf[:0]
 	for _, m := range list {
-		if ws.out.sse {
-			ws.buf = appendSSE(ws.buf, m.ID, m.Event, m.Data)
+		before, after := frameOf(m, ws.out.sse)
+		ws.buf = append(ws.buf, before...)
+		if len(m.Data) < large {
+			ws.buf = append(append(ws.buf, m.Data...), after...)
+			if len(ws.buf) < large {
+				continue
+			}
+			if err := ws.flush(); err != nil {
+				return err
+			}
 			continue
 		}
-		ws.buf = append(ws.buf, '{')
-		if m.ID != "" {
-			ws.buf = append(append(append(ws.buf, `"id":"`...), m.ID...), `",`...)
+		if err := ws.flush(); err != nil {
+			return err
 		}
-		ws.buf = append(append(append(ws.buf, `"event":"`...), m.Event...), `","data":`...)
-		ws.buf = append(append(ws.buf, m.Data...), "}\n"...)
+		if err := ws.out.send(m.Data); err != nil {
+			return err
+		}
+		ws.buf = append(ws.buf, after...)
 	}
 	if len(list) == 0 {
 		ws.buf = append(ws.buf, '\n')
@@ -73,14 +85,30 @@ func (ws *watchStream) send(list []realtime.Message) error {
 			ws.buf = append(ws.buf[:0], sseComment...)
 		}
 	}
-	err := ws.out.send(ws.buf)
-	if cap(ws.buf) > 1<<20 {
-		ws.buf = nil // a snapshot is large, what follows is not
-	}
-	if err != nil {
+	if err := ws.flush(); err != nil {
 		return err
 	}
 	return ws.out.flush()
+}
+
+// flush writes what was gathered.
+func (ws *watchStream) flush() error {
+	err := ws.out.send(ws.buf)
+	ws.buf = ws.buf[:0]
+	return err
+}
+
+// frameOf is what stands around the data of a message.
+func frameOf(m realtime.Message, sse bool) (before, after string) {
+	switch {
+	case sse && m.ID != "":
+		return "id: " + m.ID + "\nevent: " + m.Event + "\ndata: ", "\n\n"
+	case sse:
+		return "event: " + m.Event + "\ndata: ", "\n\n"
+	case m.ID != "":
+		return `{"id":"` + m.ID + `","event":"` + m.Event + `","data":`, "}\n"
+	}
+	return `{"event":"` + m.Event + `","data":`, "}\n"
 }
 
 // bye ends the stream; the reader may be gone.
