@@ -86,7 +86,7 @@ fuzz: ## fuzz every decoder for FUZZTIME=30s each
 			echo "$$p $$f"; $(GO) test -run xxx -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; \
 		done; done
 
-bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, river, NATS and onionbalance; writes bench/results.json
+bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, river, NATS, onionbalance and gorilla/websocket; writes bench/results.json
 	-@scripts/bench-deps
 	cd bench && $(GO) run . -out results.json $(BENCHFLAGS)
 

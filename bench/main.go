@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/bench/onionbench"
 	"github.com/skein-project/skein/bench/queuebench"
 	"github.com/skein-project/skein/bench/suite"
+	"github.com/skein-project/skein/bench/watchbench"
 	"github.com/skein-project/skein/worker/runner"
 )
 
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -87,6 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"members", memberbench.Membership},
 		{"tunnel", tunnel},
 		{"onion", onionbench.Onion},
+		{"watch", watchbench.FanOut},
 	} {
 		if !groups.MatchString(g.name) {
 			continue

@@ -208,38 +208,50 @@ func (h *Hub) follow(ctx context.Context, at api.Cursor) {
 	}
 }
 
+// mostAtOnce bounds the frames that are put into the ring together: readers wake
+// once for all of them.
+const mostAtOnce = 32
+
 // batches puts the events after at into the ring.
 func (h *Hub) batches(ctx context.Context, at api.Cursor) error {
 	var b batch
+	var list []*delta.Frame
+	encode := func() error {
+		if len(b.events) == 0 {
+			return nil
+		}
+		f, err := delta.NewLog(TopicEvents, b.events, at)
+		b, list = batch{}, append(list, f)
+		return err
+	}
 	for e, err := range h.o.Log.Events(ctx, at, time.Time{}, event.Subject{}) {
 		if err != nil {
 			return err
 		}
-		if b.add(e) {
-			if err := h.append(&b, at); err != nil {
-				return err
-			}
+		if !b.add(e) {
+			continue
+		}
+		if err := encode(); err != nil {
+			return err
+		}
+		if len(list) == mostAtOnce {
+			h.put(list...)
+			list = nil
 		}
 	}
-	return h.append(&b, at)
-}
-
-func (h *Hub) append(b *batch, at api.Cursor) error {
-	if len(b.events) == 0 {
-		return nil
-	}
-	f, err := delta.NewLog(TopicEvents, b.events, at)
-	*b = batch{}
-	if err == nil {
-		h.put(f)
+	err := encode()
+	if err == nil && len(list) > 0 {
+		h.put(list...)
 	}
 	return err
 }
 
-func (h *Hub) put(f *delta.Frame) {
+func (h *Hub) put(list ...*delta.Frame) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.differ.Append(f)
+	for _, f := range list {
+		h.differ.Append(f)
+	}
 	h.wakeLocked()
 }
 

@@ -127,7 +127,7 @@ func (f *follower) write(v any) error {
 
 // send writes lines, each piece of which the reader must take in time.
 func (f *follower) send(text []byte) error {
-	const piece = 64 << 10
+	const piece = 128 << 10
 	f.begun = true
 	for len(text) > 0 {
 		f.last = time.Now()
