@@ -439,6 +439,8 @@ func TestJudgeHost(t *testing.T) {
 	}{
 		{"not root", judgeModes(h, modes{err: fs.ErrPermission}), api.VerdictSkip, "uid 1000"},
 		{"open keys", judgeModes(h, modes{dir: 0o700, open: []string{"root.key"}}), api.VerdictWarn, "root.key"},
+		{"another's directory", judgeModes(up, modes{dir: 0o700, owner: 4711}), api.VerdictFail, "belongs to 4711, and the daemon runs as"},
+		{"more than can be looked at", judgeModes(h, modes{dir: 0o700, owner: 1000, cut: true}), api.VerdictOK, "only the first"},
 		{"not the daemon's user", judgeStateDir(h, writing{write: fs.ErrPermission}), api.VerdictSkip, "uid 1000 may not write"},
 		{"the daemon may not write", judgeStateDir(up, writing{write: fs.ErrPermission}), api.VerdictFail, "writable"},
 		{"disk broken", judgeStateDir(h, writing{write: syscall.EIO}), api.VerdictFail, "input/output"},

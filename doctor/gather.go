@@ -3,13 +3,11 @@ package doctor
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/skein-project/skein/config"
@@ -44,56 +42,6 @@ func gatherAlone(cfg config.Config) (h Host, towards []netip.Addr) {
 // Networks returns the networks of a member's cluster.
 func Networks(id *join.Identity) []netip.Prefix {
 	return []netip.Prefix{id.Network.Masked(), member.ULAPrefix(id.Cluster)}
-}
-
-// maxSecretFiles bounds how many files readModes looks at.
-const maxSecretFiles = 1000
-
-func checkFileModes(_ context.Context, h Host) verdict {
-	return judgeModes(h, readModes(h.Config.StateDir, h.NamesFile))
-}
-
-// readModes reads the modes of a directory and of the files in it but public,
-// which is meant to be read.
-func readModes(dir, public string) modes {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return modes{err: err}
-	}
-	m := modes{dir: info.Mode()}
-	if m.dir.Perm()&0o077 != 0 {
-		return m // what is in it does not matter then
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return modes{err: err}
-	}
-	for _, e := range entries[:min(len(entries), maxSecretFiles)] {
-		if filepath.Join(dir, e.Name()) == public {
-			continue
-		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-			m.open = append(m.open, e.Name())
-		}
-	}
-	m.open = append(m.open, openKeys(dir)...)
-	return m
-}
-
-// openKeys are the keys of onion services in a state directory that others may
-// read: the daemon does not use one of an address, nor tor its own.
-func openKeys(dir string) (open []string) {
-	seen := 0
-	_ = filepath.WalkDir(filepath.Join(dir, "onion"), func(path string, e fs.DirEntry, err error) error {
-		if seen++; err != nil || seen > maxSecretFiles {
-			return fs.SkipAll // what cannot be read others do not read either
-		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), "_secret_key") && info.Mode().Perm()&0o077 != 0 {
-			open = append(open, strings.TrimPrefix(path, dir+"/"))
-		}
-		return nil
-	})
-	return open
 }
 
 func checkStateDir(_ context.Context, h Host) verdict {

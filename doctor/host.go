@@ -57,27 +57,6 @@ func hostChecks(f Host) []check {
 	}
 }
 
-// modes are the modes of a directory with secrets.
-type modes struct {
-	dir  fs.FileMode
-	open []string // files that others may read or write
-	err  error
-}
-
-// judgeModes finds keys and votes that others may read or write.
-func judgeModes(h Host, m modes) verdict {
-	dir := h.Config.StateDir
-	switch {
-	case m.err != nil:
-		return unseen(h, dir, m.err)
-	case m.dir.Perm()&0o077 != 0:
-		return failure("%s has mode %04o: others may look in", dir, m.dir.Perm()).advise("chmod 0700 %s", dir)
-	case len(m.open) > 0:
-		return warning("others may read %s in %s", strings.Join(m.open, ", "), dir).advise("cd %s && chmod go= %s; think of who may have read a key", dir, strings.Join(m.open, " "))
-	}
-	return good("%s is for its owner only", dir)
-}
-
 // unseen says why a file or directory could not be examined.
 func unseen(h Host, path string, err error) verdict {
 	switch {

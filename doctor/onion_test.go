@@ -98,31 +98,3 @@ func TestTorProgram(t *testing.T) {
 		}
 	}
 }
-
-// TestOpenKeys: a key of an onion address that others may read is named.
-func TestOpenKeys(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
-		t.Fatal(err)
-	}
-	keys := filepath.Join(dir, "onion", "keys", "abc")
-	if err := os.MkdirAll(keys, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(keys, "hs_ed25519_secret_key")
-	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h := Host{}
-	h.Config.StateDir = dir
-	if v := checkFileModes(t.Context(), h); v.v != api.VerdictOK {
-		t.Errorf("%+v", v)
-	}
-	if err := os.Chmod(file, 0o644); err != nil { //nolint:gosec // that is what the test is about
-		t.Fatal(err)
-	}
-	const name = "onion/keys/abc/hs_ed25519_secret_key"
-	if v := checkFileModes(t.Context(), h); v.v != api.VerdictWarn || !strings.Contains(v.detail, name) || !strings.Contains(v.hint, "chmod go= "+name) {
-		t.Errorf("%+v", v)
-	}
-}
