@@ -25,7 +25,7 @@ func VerifyLog(ctx context.Context, stateDir string) (api.LogVerify, error) {
 	})
 	out, err := convert.LogVerify(report, err)
 	if err != nil {
-		return out, fmt.Errorf("verify event log of %s: %w", stateDir, err)
+		return out, fmt.Errorf("%s: %w", stateDir, err)
 	}
 	return out, nil
 }

@@ -74,15 +74,25 @@ func (d *voteOnDisk) sum(vote []byte) cluster.Hash {
 // of an unknown format is election.ErrVoteLost: a voter that forgot its promises is a
 // danger to the others, so nothing falls back to an empty record.
 func (s *File) LoadVote() (lease.VoteRecord, bool, error) {
-	name := filepath.Join(s.dir, voteFile)
+	v, found, err := s.loadVote()
+	switch {
+	case errors.Is(err, election.ErrVoteLost):
+		err = fmt.Errorf("load vote: %s: %w", filepath.Join(s.dir, voteFile), err)
+	case err != nil:
+		err = fmt.Errorf("load vote: %w", err) // it has the path
+	}
+	return v, found, err
+}
+
+func (s *File) loadVote() (lease.VoteRecord, bool, error) {
 	counted := s.counted()
 	s.writes, s.slots = counted, false
-	data, err := readBounded(name, maxVoteFile)
+	data, err := readBounded(filepath.Join(s.dir, voteFile), maxVoteFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return lease.VoteRecord{}, false, nil
 	}
 	if err != nil {
-		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %s: %w", name, err)
+		return lease.VoteRecord{}, false, err
 	}
 	v, writes, damaged, err := s.newest(data)
 	switch {
@@ -93,7 +103,7 @@ func (s *File) LoadVote() (lease.VoteRecord, bool, error) {
 		err = damaged // nothing says that it was not the newer one
 	}
 	if err != nil {
-		return lease.VoteRecord{}, false, fmt.Errorf("load vote: %s: %w", name, err)
+		return lease.VoteRecord{}, false, err
 	}
 	s.writes, s.slots = writes, len(data) == 2*slotSize
 	return v, true, nil
@@ -123,8 +133,11 @@ func (s *File) newest(data []byte) (v lease.VoteRecord, writes uint64, damaged, 
 			v, writes, found = got, n, true
 		}
 	}
+	if !found && damaged == nil {
+		damaged = fmt.Errorf("%w: nothing is in it", election.ErrVoteLost)
+	}
 	if !found {
-		return v, 0, nil, errors.Join(election.ErrVoteLost, damaged)
+		return v, 0, nil, damaged
 	}
 	return v, writes, damaged, nil
 }
@@ -176,7 +189,7 @@ func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 // run before, so that there must be one.
 func (s *File) CheckVote(ran bool) error {
 	probe := New(s.dir, s.cluster, s.self) // loading decides how the next write goes
-	_, found, err := probe.LoadVote()
+	_, found, err := probe.loadVote()
 	switch {
 	case errors.Is(err, election.ErrVoteLost):
 		return durable.Votes.Damaged(s.dir, "%v", err)

@@ -108,7 +108,7 @@ func (c *cleaner) snapshots() error {
 		if !snapshots.Damaged(err) {
 			return err
 		}
-		if err := c.move(files.Path(name), err.Error()); err != nil {
+		if err := c.move(files.Path(name), segment.Damaged(files.Path(name), err).Reason); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ func loadPast(files snapshots.Files, lenient bool) (p past, err error) {
 			continue
 		}
 		if err != nil {
-			return p, &segment.CorruptError{Segment: files.Path(name), Reason: err.Error()}
+			return p, segment.Damaged(files.Path(name), err)
 		}
 		_ = f.Close() // opened for reading
 		p.kept = append(p.kept, t)
@@ -70,7 +70,7 @@ func (p *past) load(t *event.SnapshotTaken) (*state.State, error) {
 	name := snapshot.FileName(t)
 	_, st, err := p.files.Load(name)
 	if err != nil {
-		return nil, &segment.CorruptError{Segment: p.files.Path(name), Reason: err.Error()}
+		return nil, segment.Damaged(p.files.Path(name), err)
 	}
 	return st, nil
 }
@@ -229,12 +229,12 @@ func (v *verifier) compare(st *state.State, t *event.SnapshotTaken) error {
 func (v *verifier) checkSigners(st *state.State, t *event.SnapshotTaken) error {
 	q, _, err := snapshots.QuorumOf(st)
 	if err != nil {
-		return &segment.CorruptError{Segment: v.past.files.Path(snapshot.FileName(t)), Reason: err.Error()}
+		return segment.Damaged(v.past.files.Path(snapshot.FileName(t)), err)
 	}
 	good, err := snapshot.Check(v.o.Cluster, t, q, v.o.KeyOf)
 	unknown := slices.ContainsFunc(q.Voters, func(n cluster.NodeID) bool { return v.o.KeyOf(n) == nil })
 	if errors.Is(err, snapshot.ErrForged) || err != nil && !unknown && !v.attested(t) {
-		return &segment.CorruptError{Segment: v.past.files.Path(snapshot.FileName(t)), Reason: err.Error()}
+		return segment.Damaged(v.past.files.Path(snapshot.FileName(t)), err)
 	}
 	v.report.Signers = len(good)
 	return nil

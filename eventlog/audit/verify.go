@@ -164,7 +164,7 @@ func verify(ctx context.Context, o VerifyOptions) (Report, error) {
 func (v *verifier) all(ctx context.Context) (*state.State, error) {
 	var err error
 	if v.report.Forks, err = store.LoadForks(v.o.Dir, v.o.Cluster, v.o.KeyOf); err != nil {
-		return nil, &segment.CorruptError{Segment: filepath.Join(v.o.Dir, segment.ProofDir), Reason: err.Error()}
+		return nil, segment.Damaged(filepath.Join(v.o.Dir, segment.ProofDir), err)
 	}
 	for _, f := range v.report.Forks {
 		v.forks[f.Source] = f.Seq

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -23,6 +24,14 @@ func WriteAt(f File, b []byte, off int64, path string) error {
 		return fmt.Errorf("write %s at %d: %d of %d bytes written", path, off, n, len(b))
 	}
 	return nil
+}
+
+// ReadError says which file could not be read, unless err does.
+func ReadError(path string, err error) error {
+	if named, ok := errors.AsType[*fs.PathError](err); ok && named.Path == path {
+		return err
+	}
+	return &fs.PathError{Op: "read", Path: path, Err: err}
 }
 
 // ReadRange reads the bytes [from, to), fewer if the file ends before to.
@@ -110,7 +119,7 @@ func Sum(ctx context.Context, fsys FS, path string, size int64, pause func() boo
 			break
 		}
 		if err != nil {
-			return sum, fmt.Errorf("read %s: %w", path, err)
+			return sum, ReadError(path, err)
 		}
 		if pause != nil && !pause() {
 			return sum, context.Cause(ctx)

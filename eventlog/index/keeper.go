@@ -202,7 +202,7 @@ func (k *Keeper) with(s store.Segment, path string, f func(*opened) error) error
 		err = f(o)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return disk.ReadError(path, err)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (k *Keeper) make(ctx context.Context, s store.Segment, path string) error {
 		return err
 	})
 	if err == nil && (t.end.Seq != s.Last || t.end.Hash != s.Hash) {
-		err = fmt.Errorf("read %s: %w", s.Path, errChain)
+		err = disk.ReadError(s.Path, errChain)
 	}
 	if err != nil {
 		return err

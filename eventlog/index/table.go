@@ -3,7 +3,6 @@ package index
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -95,15 +94,15 @@ func (t *table) read(fsys disk.FS, s store.Segment, rest func() error) error {
 		off := d.Offset()
 		fr, err := d.Next()
 		if err != nil {
-			return fmt.Errorf("read %s: %w", s.Path, err)
+			return disk.ReadError(s.Path, err)
 		}
 		if fr.Type == record.TypeEvent {
 			e, err := record.DecodeNext(fr.Payload, s.Source.Node)
 			if err != nil {
-				return fmt.Errorf("read %s: %w", s.Path, err)
+				return disk.ReadError(s.Path, err)
 			}
 			if e.Seq != t.end.Seq+1 || e.Prev != t.end.Hash {
-				return fmt.Errorf("read %s: %w", s.Path, errChain)
+				return disk.ReadError(s.Path, errChain)
 			}
 			t.add(&e, off)
 			if e.Seq%1024 == 0 {

@@ -1,7 +1,9 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/skein-project/skein/cluster/event"
 )
@@ -17,6 +19,14 @@ type CorruptError struct {
 	Seq     uint64 // the event that should stand there
 	Reason  string
 	Own     bool // the chain was written by this host
+}
+
+// Damaged is the error for a file of no chain that cannot be what was written.
+func Damaged(path string, err error) *CorruptError {
+	if named, ok := errors.AsType[*fs.PathError](err); ok && named.Path == path {
+		err = named.Err
+	}
+	return &CorruptError{Segment: path, Reason: err.Error()}
 }
 
 // Error implements error.

@@ -79,7 +79,7 @@ func (s *Scan) Run(f io.ReaderAt, size int64) error {
 func (s *Scan) read(f io.ReaderAt, size int64) error {
 	magic := make([]byte, min(size, int64(len(record.Magic))))
 	if _, err := f.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read %s: %w", s.Path, err)
+		return disk.ReadError(s.Path, err)
 	}
 	if string(magic) != record.Magic {
 		return s.headless(f, size, 0, "not a segment file")
@@ -93,7 +93,7 @@ func (s *Scan) read(f io.ReaderAt, size int64) error {
 		if err == nil || isDamage(err) || errors.Is(err, io.EOF) {
 			return s.headless(f, size, start, "segment header unreadable")
 		}
-		return fmt.Errorf("read %s: %w", s.Path, err)
+		return disk.ReadError(s.Path, err)
 	}
 	h, err := record.DecodeHeader(fr.Payload)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Scan) event(it item, tail event.Mark, hlc cluster.HLC, off int64, rec i
 // interrupted write, or damage.
 func (s *Scan) finish(f io.ReaderAt, size, off int64, rec int, cause error) error {
 	if !errors.Is(cause, io.EOF) && !isDamage(cause) {
-		return fmt.Errorf("read %s: %w", s.Path, cause)
+		return disk.ReadError(s.Path, cause)
 	}
 	switch {
 	case !s.Last && errors.Is(cause, io.EOF) && s.Sealed:
@@ -207,14 +207,14 @@ func (s *Scan) finish(f io.ReaderAt, size, off int64, rec int, cause error) erro
 	}
 	blank, err := isBlank(f, s.End, size)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", s.Path, err)
+		return disk.ReadError(s.Path, err)
 	}
 	if blank {
 		return nil
 	}
 	rest, err := disk.ReadRange(f, off, size)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", s.Path, err)
+		return disk.ReadError(s.Path, err)
 	}
 	if _, _, err := record.ParseFrame(rest); err == nil && !s.Sealed {
 		return nil // another process goes on writing: it was not whole yet when it was read before
@@ -242,7 +242,7 @@ func reason(err error) string {
 func (s *Scan) headless(f io.ReaderAt, size, off int64, why string) error {
 	rest, err := disk.ReadRange(f, 0, size)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", s.Path, err)
+		return disk.ReadError(s.Path, err)
 	}
 	if !s.Last || s.Known >= s.First || record.LaterGroup(rest, 0) >= 0 {
 		return s.Corrupt(off, 0, "%s", why)

@@ -80,11 +80,11 @@ func (s Files) ReadManifest(name string) (*snapshot.Manifest, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, disk.ReadError(path, err)
 	}
 	m, err := snapshot.DecodeManifest(s.Cluster, b)
 	if err != nil {
-		return nil, &segment.CorruptError{Segment: path, Reason: err.Error()}
+		return nil, segment.Damaged(path, err)
 	}
 	return m, nil
 }
@@ -141,7 +141,7 @@ func (s Files) Open(name string) (f disk.File, t *event.SnapshotTaken, at int64,
 	}
 	if t, at, err = s.readMeta(f, name); err != nil {
 		_ = f.Close() // opened for reading
-		return nil, nil, 0, fmt.Errorf("read %s: %w", name, err)
+		return nil, nil, 0, disk.ReadError(s.Path(name), err)
 	}
 	return f, t, at, nil
 }
@@ -184,11 +184,11 @@ func (s Files) Load(name string) (*event.SnapshotTaken, *state.State, error) {
 	defer f.Close()
 	b, err := disk.ReadRange(f, at, at+t.Size)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, nil, disk.ReadError(s.Path(name), err)
 	}
 	st, err := decodeState(t, b)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, nil, disk.ReadError(s.Path(name), err)
 	}
 	return t, st, nil
 }

@@ -82,8 +82,11 @@ func (s *signing) collect(ctx context.Context, t *event.SnapshotTaken, q snapsho
 		sigs = snapshot.Add(sigs, a.sig)
 	}
 	if len(sigs) < q.Need() {
-		return nil, fmt.Errorf("%w: %d of %d voters signed, %d are needed: %w",
-			snapshot.ErrSignatures, len(sigs), len(q.Voters), q.Need(), errors.Join(errs...))
+		err := fmt.Errorf("%w: %d of %d voters signed, %d are needed", snapshot.ErrSignatures, len(sigs), len(q.Voters), q.Need())
+		if len(errs) > 0 {
+			err = fmt.Errorf("%w: %w", err, errors.Join(errs...))
+		}
+		return nil, err
 	}
 	return sigs, nil
 }

@@ -90,7 +90,7 @@ func (d *Dir) segment(c *chain, seg *file, last bool) error {
 	}
 	head := make([]byte, min(seg.size, int64(len(record.Magic)+record.FrameHeaderLen+record.MaxCluster+256)))
 	if n, err := f.ReadAt(head, 0); err != nil && n < len(head) {
-		return fmt.Errorf("read %s: %w", seg.path, err)
+		return disk.ReadError(seg.path, err)
 	}
 	s := &segment.Scan{ScanOptions: segment.ScanOptions{
 		Path: seg.path, Cluster: d.o.Cluster, Source: c.src, Own: c.src.Node == d.o.Self, First: seg.first, Last: last,

@@ -148,7 +148,7 @@ func (r *Reader) frame() (record.Frame, error) {
 				return record.Frame{}, err
 			}
 		case err != nil:
-			return record.Frame{}, fmt.Errorf("read %s: %w", r.path, err)
+			return record.Frame{}, disk.ReadError(r.path, err)
 		case fr.Type == record.TypeEvent || fr.Type == record.TypeHead:
 			return fr, nil
 		}
@@ -180,7 +180,7 @@ func (r *Reader) Event() (event.Event, error) {
 		}
 		e, err := record.DecodeEvent(fr.Payload)
 		if err != nil {
-			return e, fmt.Errorf("read %s: %w", r.path, err)
+			return e, disk.ReadError(r.path, err)
 		}
 		if e.Seq != r.next {
 			return e, fmt.Errorf("read %s: event %d of %s where %d should stand", r.path, e.Seq, r.src, r.next)
@@ -219,7 +219,7 @@ func (r *Reader) Run(limit int) (frames []byte, last uint64, err error) {
 			if len(frames) > cut {
 				h, err := record.DecodeHead(fr.Payload)
 				if err != nil {
-					return nil, 0, fmt.Errorf("read %s: %w", r.path, err)
+					return nil, 0, disk.ReadError(r.path, err)
 				}
 				head, cut, last = bytes.Clone(fr.Payload), len(frames), h.Seq
 				place, path = r.d.Offset(), r.path
@@ -231,7 +231,7 @@ func (r *Reader) Run(limit int) (frames []byte, last uint64, err error) {
 		}
 		seq, err := record.EventSeq(fr.Payload)
 		if err != nil {
-			return nil, 0, fmt.Errorf("read %s: %w", r.path, err)
+			return nil, 0, disk.ReadError(r.path, err)
 		}
 		if seq < r.next {
 			continue

@@ -394,7 +394,7 @@ func (r *recovering) repairTail(s *segment.Scan, size int64) error {
 	}
 	last, err := disk.ReadRange(f, s.LastGroup, s.End)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", s.Path, err)
+		return disk.ReadError(s.Path, err)
 	}
 	if err := disk.WriteAt(f, last, s.LastGroup, s.Path); err != nil {
 		return err

@@ -118,7 +118,7 @@ func readMark(fsys disk.FS, name string) (count uint64, heads []event.Head, err 
 	}
 	b, err := disk.ReadRange(f, 0, size)
 	if err != nil {
-		return 0, nil, fmt.Errorf("read %s: %w", name, err)
+		return 0, nil, disk.ReadError(name, err)
 	}
 	return decodeMark(b)
 }
