@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -139,6 +141,66 @@ func TestTrialIsWithinLimits(t *testing.T) {
 			if _, err := r.s.Submit(t.Context(), spec, "uid:1", WaitLocal, false); !errors.Is(err, want) || tried != 1 {
 				t.Errorf("submission %d: %v after %d trials, want %v after one", i, err, tried, want)
 			}
+		}
+		_ = stop()
+	})
+}
+
+// TestTrialsAreFair: whoever submits ever new modules that take long to try, another
+// owner's module is tried within some seconds. Without others a trial has its time.
+func TestTrialsAreFair(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		r.s.o.Plan.Owner = fair.Limits{}
+		var mu sync.Mutex
+		hangs := map[byte]bool{'a': true, 'h': true}
+		tried := map[string]time.Duration{} // by the key of the job: how long
+		r.s.o.Trial = func(ctx context.Context, spec job.Spec) float64 {
+			began, rate := time.Now(), 10.0
+			if hangs[spec.Key[0]] {
+				<-ctx.Done()
+				rate = 0
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			tried[spec.Key] = time.Since(began)
+			return rate
+		}
+		stop := r.run(1)
+		time.Sleep(time.Second)
+		modules := 0
+		submit := func(owner, key string) job.Spec {
+			spec := testSpec(key, 1)
+			mu.Lock()
+			modules++
+			spec.Artefact = cluster.Hash{byte(modules), byte(modules >> 8)}
+			mu.Unlock()
+			spec.Iterations, spec.Chunk, spec.TimeoutSeconds = 100_000, 0, 600
+			sub, err := r.s.Submit(t.Context(), spec, owner, WaitLocal, false)
+			if err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+			return sub.Spec
+		}
+		submit("uid:2", "alone")
+		if tried["alone"] != trialTime {
+			t.Errorf("a trial without others had %s", tried["alone"])
+		}
+		var hogs sync.WaitGroup
+		for i := range 20 {
+			hogs.Go(func() { submit("uid:2", fmt.Sprint("hog", i)) })
+		}
+		synctest.Wait()
+		for i := range 5 {
+			began := time.Now()
+			s := submit("uid:1", fmt.Sprint("mine", i))
+			if took := time.Since(began); s.Chunk != 300 || took > trialShare+time.Second {
+				t.Errorf("after %s: %d iterations, want 300, by a trial", took, s.Chunk)
+			}
+		}
+		hogs.Wait()
+		submit("uid:1", "last")
+		if len(r.s.trials.called) != 0 || r.s.trials.ends != nil {
+			t.Errorf("left behind: %+v", r.s.trials)
 		}
 		_ = stop()
 	})

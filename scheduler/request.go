@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -110,23 +109,17 @@ func (s *Scheduler) Submit(ctx context.Context, spec job.Spec, owner string, wai
 	return out, nil
 }
 
-// trialTime bounds a trial, and the wait for those of others. A module that was never
-// here is compiled within it, which the first chunk need not do then.
-const trialTime = 15 * time.Second
-
 // tryAndAsk measures the work of a job before it is submitted. There is one trial at a
-// time; what others measured meanwhile needs none.
+// time, of the owners in turn; what others measured meanwhile needs none.
 func (s *Scheduler) tryAndAsk(ctx context.Context, b submission) (reply, error) {
-	trying, cancel := context.WithTimeout(ctx, trialTime)
+	waiting, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
-	select {
-	case s.trials <- struct{}{}:
-		defer func() { <-s.trials }()
+	if trying, leave, ok := s.trials.begin(waiting, b.Owner); ok {
+		defer leave()
 		if a, err := s.ask(ctx, request{submit: &b}); !errors.Is(err, errUnmeasured) {
 			return a, err
 		}
 		b.rate = s.o.Trial(trying, b.Spec)
-	case <-trying.Done(): // without
 	}
 	b.tried = true
 	return s.ask(ctx, request{submit: &b})

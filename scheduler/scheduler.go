@@ -24,7 +24,7 @@ type Scheduler struct {
 	log zerolog.Logger
 	m   *metrics
 
-	trials  chan struct{}                     // capacity 1: a token to run the one trial at a time
+	trials  *trials
 	workers atomic.Pointer[[]plan.WorkerView] // nil: no term runs
 	waiting atomic.Pointer[[]Waiting]
 
@@ -58,7 +58,7 @@ func New(o Options) (*Scheduler, error) {
 		member:  map[cluster.NodeID]bool{o.Self: true},
 		health:  make(map[cluster.NodeID]cluster.Health),
 		changed: make(chan struct{}, 1),
-		trials:  make(chan struct{}, 1),
+		trials:  newTrials(),
 	}, nil
 }
 
