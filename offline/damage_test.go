@@ -220,11 +220,11 @@ var (
 func repeated(text, dir string) string {
 	files := map[string]bool{}
 	for _, f := range anyFile.FindAllString(text, -1) {
-		if name := filepath.Base(f); files[name] {
+		name := filepath.Base(f)
+		if files[name] {
 			return name
-		} else {
-			files[name] = true
 		}
+		files[name] = true
 	}
 	clauses := strings.Split(strings.ReplaceAll(text, dir, ""), ": ")
 	for i, c := range clauses {
@@ -236,11 +236,11 @@ func repeated(text, dir string) string {
 	}
 	last, at := "", 0
 	for _, w := range anyWord.FindAllStringIndex(text, -1) {
-		if word := text[w[0]:w[1]]; word == last && strings.TrimSpace(text[at:w[0]]) == "" {
+		word := text[w[0]:w[1]]
+		if word == last && strings.TrimSpace(text[at:w[0]]) == "" {
 			return word
-		} else {
-			last, at = word, w[1]
 		}
+		last, at = word, w[1]
 	}
 	return ""
 }
