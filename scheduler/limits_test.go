@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/stream"
+	"github.com/skein-project/skein/scheduler/trials"
 )
 
 // TestSubmissionsAreLimited: what an owner submits beyond its rate is refused
@@ -182,7 +183,7 @@ func TestTrialsAreFair(t *testing.T) {
 			return sub.Spec
 		}
 		submit("uid:2", "alone")
-		if tried["alone"] != trialTime {
+		if tried["alone"] != trials.Time {
 			t.Errorf("a trial without others had %s", tried["alone"])
 		}
 		var hogs sync.WaitGroup
@@ -193,14 +194,14 @@ func TestTrialsAreFair(t *testing.T) {
 		for i := range 5 {
 			began := time.Now()
 			s := submit("uid:1", fmt.Sprint("mine", i))
-			if took := time.Since(began); s.Chunk != 300 || took > trialShare+time.Second {
+			if took := time.Since(began); s.Chunk != 300 || took > trials.Share+time.Second {
 				t.Errorf("after %s: %d iterations, want 300, by a trial", took, s.Chunk)
 			}
 		}
 		hogs.Wait()
 		submit("uid:1", "last")
-		if len(r.s.trials.called) != 0 || r.s.trials.ends != nil {
-			t.Errorf("left behind: %+v", r.s.trials)
+		if !r.s.trials.Idle() {
+			t.Error("a trial is left behind")
 		}
 		_ = stop()
 	})

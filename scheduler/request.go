@@ -9,6 +9,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/trials"
 )
 
 const (
@@ -112,9 +113,9 @@ func (s *Scheduler) Submit(ctx context.Context, spec job.Spec, owner string, wai
 // tryAndAsk measures the work of a job before it is submitted. There is one trial at a
 // time, of the owners in turn; what others measured meanwhile needs none.
 func (s *Scheduler) tryAndAsk(ctx context.Context, b submission) (reply, error) {
-	waiting, cancel := context.WithTimeout(ctx, trialTime)
+	waiting, cancel := context.WithTimeout(ctx, trials.Time)
 	defer cancel()
-	if trying, leave, ok := s.trials.begin(waiting, b.Owner); ok {
+	if trying, leave, ok := s.trials.Begin(waiting, b.Owner); ok {
 		defer leave()
 		if a, err := s.ask(ctx, request{submit: &b}); !errors.Is(err, errUnmeasured) {
 			return a, err

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
+	"github.com/skein-project/skein/scheduler/trials"
 )
 
 // Scheduler schedules while its host holds the lease. Its methods may be
@@ -24,7 +25,7 @@ type Scheduler struct {
 	log zerolog.Logger
 	m   *metrics
 
-	trials  *trials
+	trials  *trials.Line
 	workers atomic.Pointer[[]plan.WorkerView] // nil: no term runs
 	waiting atomic.Pointer[[]Waiting]
 
@@ -58,7 +59,7 @@ func New(o Options) (*Scheduler, error) {
 		member:  map[cluster.NodeID]bool{o.Self: true},
 		health:  make(map[cluster.NodeID]cluster.Health),
 		changed: make(chan struct{}, 1),
-		trials:  newTrials(),
+		trials:  trials.New(),
 	}, nil
 }
 

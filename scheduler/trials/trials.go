@@ -1,4 +1,4 @@
-package scheduler
+package trials
 
 import (
 	"context"
@@ -10,18 +10,18 @@ import (
 
 // Bounds of trials.
 const (
-	// trialTime bounds a trial, and the wait for those of others. A module that was
+	// Time bounds a trial, and the wait for those of others. A module that was
 	// never here is compiled within it, which the first chunk need not do then.
-	trialTime = 15 * time.Second
-	// trialShare is how long a trial takes while another owner waits.
-	trialShare = 4 * time.Second
-	// maxTrials wait, maxOwnerTrials of one owner; further jobs have none.
-	maxTrials      = 256
-	maxOwnerTrials = 64
+	Time = 15 * time.Second
+	// Share is how long a trial takes while another owner waits.
+	Share = 4 * time.Second
+	// maxWait wait, maxOwnerWait of one owner; further jobs have none.
+	maxWait      = 256
+	maxOwnerWait = 64
 )
 
-// trials has one trial run at a time, of the owners in turn.
-type trials struct {
+// Line has one trial run at a time, of the owners in turn.
+type Line struct {
 	mu     sync.Mutex
 	turns  fair.Turns
 	asked  uint64                   // numbers who asks
@@ -29,16 +29,17 @@ type trials struct {
 	// Of the trial that runs:
 	ends  context.CancelFunc
 	began time.Time
-	short bool // it ends after trialShare
+	short bool // it ends after Share
 }
 
-func newTrials() *trials {
-	return &trials{turns: fair.Turns{Most: maxTrials, Each: maxOwnerTrials}, called: make(map[uint64]chan struct{})}
+// New returns a line in which nobody waits.
+func New() *Line {
+	return &Line{turns: fair.Turns{Most: maxWait, Each: maxOwnerWait}, called: make(map[uint64]chan struct{})}
 }
 
-// begin waits for owner's turn, for as long as ctx allows. The trial is to end with
+// Begin waits for owner's turn, for as long as ctx allows. The trial is to end with
 // its context, and leave is to be called then. It is not ok if there is to be none.
-func (t *trials) begin(ctx context.Context, owner string) (trying context.Context, leave func(), ok bool) {
+func (t *Line) Begin(ctx context.Context, owner string) (trying context.Context, leave func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked++
@@ -73,15 +74,15 @@ func (t *trials) begin(ctx context.Context, owner string) (trying context.Contex
 
 // hurry ends the trial that runs after its share, if another owner waits. The caller
 // holds mu.
-func (t *trials) hurry() {
+func (t *Line) hurry() {
 	if t.ends == nil || t.short || !t.turns.Others() {
 		return
 	}
 	t.short = true
-	time.AfterFunc(trialShare-time.Since(t.began), t.ends) // what is over already it ends no more
+	time.AfterFunc(Share-time.Since(t.began), t.ends) // what is over already it ends no more
 }
 
-func (t *trials) leave() {
+func (t *Line) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ends()
@@ -89,9 +90,16 @@ func (t *trials) leave() {
 }
 
 // next calls who is next. The caller holds mu.
-func (t *trials) next() {
+func (t *Line) next() {
 	t.ends = nil
 	if id, next := t.turns.Done(); next {
 		close(t.called[id])
 	}
+}
+
+// Idle reports that no trial runs or waits.
+func (t *Line) Idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ends == nil && len(t.called) == 0
 }
