@@ -32,6 +32,17 @@ func RepairLog(ctx context.Context, stateDir string, peer cluster.NodeID, accept
 	return r, adviseCommand(err)
 }
 
+// LogDamaged reports whether RepairLog has anything to do, or to say. It changes
+// nothing.
+func LogDamaged(ctx context.Context, stateDir string) bool {
+	v, err := VerifyLog(ctx, stateDir)
+	if err != nil || !v.OK {
+		return true
+	}
+	fetching, err := audit.LoadRepairs(LogDir(stateDir))
+	return err != nil || len(fetching) > 0
+}
+
 func repairLog(ctx context.Context, stateDir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error) {
 	id, records, err := join.Load(stateDir)
 	if err != nil {

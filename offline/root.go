@@ -21,7 +21,18 @@ func ExportRoot(cfg config.Config, out string, remove bool) error {
 // ImportRoot puts a root key that ExportRoot wrote into the state directory. A
 // running daemon finds it, and makes its host a sponsor.
 func ImportRoot(cfg config.Config, in string) error {
-	return adviseCommand(join.ImportRoot(cfg.StateDir, in))
+	err := join.ImportRoot(cfg.StateDir, in)
+	hint := "name a file that `skein root export --out FILE` wrote; without one the cluster goes on with the sponsors that it has"
+	damaged, ok := errors.AsType[*durable.DamagedError](err)
+	switch {
+	case err == nil, ok && damaged.Hint() != "", errors.Is(err, fs.ErrPermission):
+		return adviseCommand(err)
+	case errors.Is(err, join.ErrNotInitialised), errors.Is(err, join.ErrLeft), errors.Is(err, join.ErrRemoved):
+		hint = "import it on a member; if this is one, name its directory with --state-dir"
+	case errors.Is(err, join.ErrOtherCluster):
+		hint = "name an export of this cluster, or import this one on a member of its own"
+	}
+	return &hinted{error: err, hint: hint}
 }
 
 // CleanupNetwork removes the device that a daemon left behind, and reports whether

@@ -31,6 +31,38 @@ func TestRootKeyMoves(t *testing.T) {
 	if err := ImportRoot(cfg, out); err != nil {
 		t.Fatal(err)
 	}
+	// Whatever is wrong with an import, the error says what next.
+	other, none := statetest.Config(t), statetest.Config(t)
+	if err := Init(other, InitOptions{ClusterName: "red"}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "root.json")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"no file", ImportRoot(cfg, out+"3"), "skein root export --out FILE"},
+		{"half a file", ImportRoot(cfg, file(string(whole[:len(whole)/2]))), "skein root export --out FILE"},
+		{"another file", ImportRoot(cfg, file("{}")), "skein root export --out FILE"},
+		{"another key", ImportRoot(cfg, file(strings.Replace(string(whole), `"root_key": "`, `"root_key": "AAAA`, 1))), "skein root export --out FILE"},
+		{"another cluster", ImportRoot(other, out), "member of its own"},
+		{"no member", ImportRoot(none, out), "--state-dir"},
+	} {
+		if !errors.As(c.err, &advised) || !strings.Contains(advised.Hint(), c.want) {
+			t.Errorf("%s: %v, want a hint with %q", c.name, c.err, c.want)
+		}
+	}
 	if err := ExportRoot(cfg, out, false); !errors.Is(err, os.ErrExist) {
 		t.Errorf("over a file: %v", err)
 	}

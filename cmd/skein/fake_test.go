@@ -684,6 +684,7 @@ func fakeDeps() deps {
 				}
 				return r, nil
 			},
+			Damaged: func(_ context.Context, dir string) bool { return strings.Contains(dir, "damaged") },
 			Repair: func(_ context.Context, dir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error) {
 				if !strings.Contains(dir, "damaged") {
 					return api.LogRepair{Chains: []api.ChainRepair{}}, nil

@@ -61,6 +61,7 @@ func main() {
 			},
 			Init:       offline.Init,
 			Verify:     offline.VerifyLog,
+			Damaged:    offline.LogDamaged,
 			Repair:     offline.RepairLog,
 			Export:     offline.ExportLog,
 			Replay:     offline.ReplayLog,

@@ -2,9 +2,54 @@ package durable
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
+
+// TestDocumentedDowngrade: after the command of docs/operations.md no file has a
+// checksum, and each has what was written.
+func TestDocumentedDowngrade(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("`(sed -i [^`]+)`").FindStringSubmatch(string(text))
+	if command == nil {
+		t.Fatal("no command")
+	}
+	dir := t.TempDir()
+	at := func(f *File) string {
+		switch f {
+		case Repairs:
+			return filepath.Join(dir, "log")
+		case Generation:
+			return filepath.Join(dir, "onion")
+		}
+		return dir
+	}
+	files := append(Sealed(), Repairs, Generation)
+	for _, f := range files {
+		if err := os.MkdirAll(at(f), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Write(at(f), []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sed := exec.CommandContext(t.Context(), "sh", "-c", command[1])
+	sed.Dir = dir
+	if out, err := sed.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, f := range files {
+		if data, sealed, err := f.Read(at(f)); err != nil || sealed || string(data) != "{}\n" {
+			t.Errorf("%s: %q, with a checksum: %t, %v", f.Name, data, sealed, err)
+		}
+	}
+}
 
 // TestCatalogIsDocumented: every file is in the table of docs/operations.md, with
 // whether it is secret.

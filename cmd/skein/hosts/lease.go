@@ -100,7 +100,7 @@ func leaseStepDown(a *cli.App) *cobra.Command {
 				case "json", "jsonl":
 					return a.Show(cli.View{Body: l})
 				}
-				a.Note("%s hands over", fmt.Sprintf("term %s of %s", cli.TermOf(uint64(l.Term)), cli.OrDash(l.Holder)))
+				a.Note("%s", handedOver(l))
 				return nil
 			})
 		},
@@ -108,6 +108,15 @@ func leaseStepDown(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "", "the next holder (default: the best host)")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
 	return cmd
+}
+
+// handedOver says what becomes of a lease whose holder was told to step down.
+func handedOver(l api.Lease) string {
+	term := fmt.Sprintf("term %s of %s", cli.TermOf(uint64(l.Term)), cli.OrDash(l.Holder))
+	if len(l.Config.Voters) == 1 && l.Config.Voters[0] == l.Holder {
+		return term + " ends, but there is nobody to hand over to: it is the only voter, and takes the lease again under the next term"
+	}
+	return term + " hands over"
 }
 
 // leaseRecover gives up a lost majority. It works on the state directory.

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,5 +53,17 @@ func TestVotersQuestion(t *testing.T) {
 		if got := votersQuestion(now, req); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
+	}
+}
+
+// TestHandedOver: an only voter hands over to nobody.
+func TestHandedOver(t *testing.T) {
+	l := api.Lease{LeaseSummary: api.LeaseSummary{Term: 42, Holder: "n1"}, Config: api.LeaseConfig{Voters: []cluster.NodeID{"n1", "n2", "n3"}}}
+	if got := handedOver(l); got != "term 42 of n1 hands over" {
+		t.Error(got)
+	}
+	l.Config.Voters = l.Config.Voters[:1]
+	if got := handedOver(l); !strings.Contains(got, "nobody to hand over to") || !strings.Contains(got, "next term") {
+		t.Error(got)
 	}
 }

@@ -23,6 +23,7 @@ type Options struct {
 	Run       func(context.Context, config.Config, daemon.RunOptions) error
 	Init      func(config.Config, offline.InitOptions) error
 	Verify    func(ctx context.Context, stateDir string) (api.LogVerify, error)
+	Damaged   func(ctx context.Context, stateDir string) bool
 	Repair    func(ctx context.Context, stateDir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error)
 	Export    func(ctx context.Context, stateDir string, o offline.ExportOptions, w io.Writer) (api.ExportEnd, error)
 	Replay    func(ctx context.Context, stateDir string, o offline.ReplayOptions) (api.LogReplay, error)

@@ -35,7 +35,7 @@ func logRepair(a *cli.App, d Options) *cobra.Command {
 					return cli.Usagef("--from-peer: %v", err)
 				}
 			}
-			if acceptLoss {
+			if acceptLoss = acceptLoss && d.Damaged(cmd.Context(), cfg.StateDir); acceptLoss {
 				if err := a.Confirm("give up events that no other host has"); err != nil {
 					return err
 				}
