@@ -2,11 +2,13 @@ package backend
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
@@ -157,6 +159,9 @@ func New(o Options) *Backend {
 		onion: o.Onion, stopping: o.Stopping,
 	}
 	b.file = newGroupsFile(func() string { return o.Live().GroupsFile }, b.groups, o.Logger)
+	b.file.url = groupsync.New(func() (url, credential string) { return o.Live().GroupsURL, o.Live().GroupsCredential },
+		groupsync.Members(o.Log), b.file.set, o.Logger)
+	b.hostStatus.groups = b.file.url
 	return b
 }
 
@@ -185,8 +190,14 @@ func (b *Backend) Handle(r *forward.Router) {
 // ends.
 func (b *Backend) RunLogChecks(ctx context.Context) error { return b.checks.run(ctx) }
 
-// RunGroupsFile takes the groups of jobs.groups_file into the log, until ctx ends.
-func (b *Backend) RunGroupsFile(ctx context.Context) error { return b.file.run(ctx) }
+// RunGroupsFile takes the groups of jobs.groups_file and jobs.groups_url into the
+// log, until ctx ends.
+func (b *Backend) RunGroupsFile(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { _ = b.file.url.Run(ctx) }) // it ends with ctx only
+	return b.file.run(ctx)
+}
 
 // ReloadGroups has the groups file read again.
 func (b *Backend) ReloadGroups() { b.file.wake() }

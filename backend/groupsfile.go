@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/eventlog/state"
@@ -27,6 +28,7 @@ const groupsRetry = 30 * time.Second
 type groupsFile struct {
 	name   func() string // of the file, as configured now; empty: none
 	groups *groups
+	url    *groupsync.Sync // of jobs.groups_url
 	logger zerolog.Logger
 	// again has capacity 1; if it is full the file will be read again anyway.
 	again chan struct{}

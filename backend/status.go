@@ -13,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -67,6 +68,7 @@ type hostStatus struct {
 	onion    OnionHost // nil: no tor
 	stopping func() bool
 	wasReady atomic.Bool // has been in a current view since the start
+	groups   *groupsync.Sync
 }
 
 // Header implements status.ClusterReader.
@@ -122,6 +124,7 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 	if d := h.log.Disk(); d.State == disk.Low || d.State == disk.Full {
 		st.Reasons = append(st.Reasons, "event log: "+convert.Room(d))
 	}
+	st.Reasons = append(st.Reasons, h.groups.Reasons()...)
 	st.Reasons = append(st.Reasons, repairReasons(h.log)...)
 	for _, c := range h.log.Ahead() {
 		st.Reasons = append(st.Reasons, "event log: "+c.String())

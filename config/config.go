@@ -57,6 +57,9 @@ type Live struct {
 	LogLevel  string // trace, debug, info, warn, error
 	// GroupsFile says who belongs to the groups of permissions; empty: none.
 	GroupsFile string
+	// GroupsURL is where groups are fetched from, GroupsCredential the file of the
+	// token for that; empty: none.
+	GroupsURL, GroupsCredential string
 	// Accept is whose jobs this host runs, AcceptNames who or what groups that are.
 	Accept      job.Accept
 	AcceptNames []string

@@ -205,6 +205,7 @@ func TestRefusals(t *testing.T) {
 		{"negative", "[node]\npriority = -1\n", 2, "node.priority", "out of range"},
 		{"too far off", "[clock]\ntolerance_seconds = 3600\n", 2, "clock.tolerance_seconds", "out of range"},
 		{"not a number", "[clock]\ntolerance_seconds = nan\n", 2, "clock.tolerance_seconds", "out of range"},
+		{"groups in the open", "[jobs]\ngroups_url = \"http://x/g\"\n", 2, "jobs.groups_url", "https://host"},
 		{"whose jobs", "[worker]\naccept = \"friends\"\n", 2, "worker.accept", "want one of: public, owner, user, group, none"},
 		{"whose jobs without names", "[worker]\naccept = \"user\"\n", 2, "worker.accept", "needs names"},
 		{"names without use", "[worker]\naccept_names = [\"uid:1\"]\n", 2, "worker.accept_names", "only"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -224,6 +225,12 @@ func statusKeys() []key {
 			"render = [\"uid:1000\", \"node:n4\"], up to 10 000 members each. It is read at the",
 			"start and with the configuration. Groups that it does not name stay; [] ends a",
 			"group. Keep it on one host: the last one read decides. Empty: none."),
+		stringKey("jobs.groups_url", func(c *Live) *string { return &c.GroupsURL }, optionalHTTPS,
+			"The same from an https address, asked every minute. A group that would lose more than half",
+			"of its members waits for `skein group set`, as `skein status` says. Empty: none."),
+		stringKey("jobs.groups_credential", func(c *Live) *string { return &c.GroupsCredential }, optionalPath,
+			"A file with the token that jobs.groups_url is asked with (Authorization: Bearer).",
+			"Empty: none."),
 	}
 }
 
@@ -259,6 +266,17 @@ func absolute(s string) error {
 		return fmt.Errorf("%q is not an absolute path", s)
 	case strings.ContainsRune(s, 0):
 		return errors.New("a path cannot contain a zero byte")
+	}
+	return nil
+}
+
+func optionalHTTPS(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return fmt.Errorf("%.80q is no address like \"https://host/groups.toml\"", s)
 	}
 	return nil
 }

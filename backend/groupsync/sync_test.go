@@ -1,0 +1,109 @@
+package groupsync
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/config"
+)
+
+func TestDropsHalf(t *testing.T) {
+	have := []string{"a", "b", "c", "d"}
+	for next, want := range map[string]bool{"a,b,c,d": false, "a,b": false, "a": true, "": true, "b,c,x,y,z": false, "x,y": true} {
+		if got := dropsHalf(have, strings.Split(next, ",")); got != want {
+			t.Errorf("%q: %t", next, got)
+		}
+	}
+	if dropsHalf(nil, nil) || dropsHalf(nil, have) {
+		t.Error("a new group waits")
+	}
+}
+
+// TestGroupsURL fetches groups: by a credential, once per version, and holds back
+// what would drop most of a group.
+func TestGroupsURL(t *testing.T) {
+	var text, etag atomic.Value
+	text.Store("a = [\"user:ann\", \"user:bob\", \"user:carl\"]\n")
+	etag.Store(`"1"`)
+	var asked, same atomic.Int64
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		switch {
+		case r.Header.Get("Authorization") != "Bearer s3cret":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/moved":
+			http.Redirect(w, r, "/", http.StatusFound)
+		case r.URL.Path == "/huge":
+			_, _ = w.Write(make([]byte, config.MaxGroupsFile+2))
+		case r.Header.Get("If-None-Match") == etag.Load().(string):
+			same.Add(1)
+			w.WriteHeader(http.StatusNotModified)
+		default:
+			w.Header().Set("ETag", etag.Load().(string))
+			_, _ = w.Write([]byte(text.Load().(string)))
+		}
+	}))
+	defer srv.Close()
+	secret := filepath.Join(t.TempDir(), "credential")
+	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	have := map[string][]string{}
+	set := func(_ context.Context, sets []event.GroupSet) error {
+		for _, b := range sets {
+			have[b.Group] = b.Members
+		}
+		return nil
+	}
+	g := New(nil, func(group string) []string { return have[group] }, set, zerolog.Nop())
+	g.client.Transport = srv.Client().Transport
+	members := func() string { return strings.Join(have["a"], " ") }
+	look := func(want string) {
+		t.Helper()
+		if err := g.look(t.Context(), srv.URL, secret); err != nil {
+			t.Fatal(err)
+		}
+		if got := members(); got != want {
+			t.Fatalf("members %s, want %s", got, want)
+		}
+	}
+	all := "user:ann user:bob user:carl"
+	look(all)
+	look(all)
+	if same.Load() != 1 {
+		t.Errorf("%d of %d questions found the same", same.Load(), asked.Load())
+	}
+	text.Store("a = [\"user:ann\"]\nb = [\"user:x\"]\n")
+	etag.Store(`"2"`)
+	look(all)
+	if why := g.Waiting(); !strings.Contains(why, "group a") {
+		t.Errorf("nothing says what waits: %q", why)
+	}
+	have["a"] = []string{"user:ann", "user:bob"} // an operator decides
+	look("user:ann")
+	if why := g.Waiting(); why != "" {
+		t.Errorf("still %q", why)
+	}
+	for path, want := range map[string]string{"/moved": "redirected", "/huge": "at most"} {
+		if err := g.look(t.Context(), srv.URL+path, secret); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := g.look(t.Context(), srv.URL, ""); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("without credential: %v", err)
+	}
+	text.Store("a = [\"user ann\"]\n")
+	etag.Store(`"3"`)
+	if err := g.look(t.Context(), srv.URL, secret); err == nil || members() != "user:ann" {
+		t.Errorf("a wrong text: %v, members %s", err, members())
+	}
+}
