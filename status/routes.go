@@ -58,6 +58,7 @@ func (hs *handlers) table() []route {
 		{method: http.MethodGet, path: "/v1/events", needs: access.Read, stream: hs.events},
 		{method: http.MethodGet, path: "/v1/watch", needs: access.Read, stream: hs.watch},
 		{method: http.MethodGet, path: "/v1/version", open: true, timeout: readTimeout, answer: hs.version},
+		{method: http.MethodGet, path: "/v1/openapi.json", open: true, timeout: readTimeout, stream: hs.showOpenAPI},
 		{method: http.MethodGet, path: "/healthz", open: true, timeout: readTimeout, stream: hs.probe(b.Healthy)},
 		{method: http.MethodGet, path: "/readyz", open: true, timeout: readTimeout, stream: hs.probe(b.Ready)},
 

@@ -111,6 +111,7 @@ func (r *running) ask(t *testing.T, method, path, body string, header ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
+	conforms(t, method, path, body, resp.StatusCode, string(text))
 	return resp.StatusCode, resp.Header, string(text)
 }
 
