@@ -11,6 +11,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/status/openapi"
 )
 
 const openAPIFile = "../docs/openapi.json"
@@ -19,7 +21,7 @@ func described(t testing.TB) ([]byte, []route) {
 	t.Helper()
 	s, _ := usersServer(t, func(_ *fake, o *Options) { o.Gatherer = prometheus.NewRegistry() })
 	table := s.handlers.table()
-	text, err := json.MarshalIndent(openAPI(table), "", " ")
+	text, err := json.MarshalIndent(openapi.Describe(told(table)), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +36,11 @@ func TestOpenAPI(t *testing.T) {
 	for _, rt := range table {
 		name := rt.method + " " + rt.path
 		routes[name] = true
-		if _, ok := shapes[name]; !ok && !strings.HasPrefix(rt.path, "/v1/onion") && rt.path != "/v1/openapi.json" {
+		if _, ok := openapi.Shapes[name]; !ok && !strings.HasPrefix(rt.path, "/v1/onion") && rt.path != "/v1/openapi.json" {
 			t.Errorf("%s has no shape", name)
 		}
 	}
-	for name := range shapes {
+	for name := range openapi.Shapes {
 		if !routes[name] {
 			t.Errorf("%s is no route", name)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/openapi"
 )
 
 // route is one method of one path.
@@ -58,7 +59,7 @@ func (hs *handlers) table() []route {
 		{method: http.MethodGet, path: "/v1/events", needs: access.Read, stream: hs.events},
 		{method: http.MethodGet, path: "/v1/watch", needs: access.Read, stream: hs.watch},
 		{method: http.MethodGet, path: "/v1/version", open: true, timeout: readTimeout, answer: hs.version},
-		{method: http.MethodGet, path: "/v1/openapi.json", open: true, timeout: readTimeout, stream: hs.showOpenAPI},
+		{method: http.MethodGet, path: "/v1/openapi.json", open: true, timeout: readTimeout, stream: func(w http.ResponseWriter, _ *http.Request) error { return openapi.Write(w, told(hs.table())) }},
 		{method: http.MethodGet, path: "/healthz", open: true, timeout: readTimeout, stream: hs.probe(b.Healthy)},
 		{method: http.MethodGet, path: "/readyz", open: true, timeout: readTimeout, stream: hs.probe(b.Ready)},
 
@@ -96,6 +97,15 @@ func (hs *handlers) table() []route {
 				return nil
 			},
 		})
+	}
+	return list
+}
+
+// told is what the description of the API tells of routes.
+func told(table []route) []openapi.Route {
+	var list []openapi.Route
+	for _, rt := range table {
+		list = append(list, openapi.Route{Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open})
 	}
 	return list
 }

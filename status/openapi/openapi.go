@@ -1,4 +1,4 @@
-package status
+package openapi
 
 import (
 	"encoding"
@@ -13,15 +13,15 @@ import (
 	"github.com/skein-project/skein/api"
 )
 
-// shape says what a route takes and gives; nil: nothing, or no JSON. Lines has each
+// Shape says what a route takes and gives; nil: nothing, or no JSON. Lines has each
 // line of the answer be one.
-type shape struct {
+type Shape struct {
 	takes, gives any
 	lines        bool
 }
 
-// shapes are those of all routes.
-var shapes = map[string]shape{
+// Shapes are those of all routes.
+var Shapes = map[string]Shape{
 	"GET /v1/status":                 {gives: api.Status{}},
 	"GET /v1/members":                {gives: api.Members{}},
 	"GET /v1/mesh":                   {gives: api.Mesh{}},
@@ -67,9 +67,16 @@ var shapes = map[string]shape{
 
 var parameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// openAPI describes the routes in OpenAPI 3.1. Routes without a shape, those of the
+// Route is what is told of a route.
+type Route struct {
+	Method, Path string
+	Needs        access.Right
+	Open         bool
+}
+
+// Describe describes the routes in OpenAPI 3.1. Routes without a shape, those of the
 // onion addresses, are there without their bodies.
-func openAPI(table []route) map[string]any {
+func Describe(table []Route) map[string]any {
 	s := schemas{}
 	paths := map[string]map[string]any{}
 	problem := map[string]any{
@@ -77,7 +84,7 @@ func openAPI(table []route) map[string]any {
 	}
 	rights := map[access.Right]string{access.Look: "viewer", access.Read: "viewer, of own jobs submitter", access.Use: "submitter", access.Operate: "operator"}
 	for _, rt := range table {
-		about := shapes[rt.method+" "+rt.path]
+		about := Shapes[rt.Method+" "+rt.Path]
 		answer := map[string]any{"description": "done"}
 		if about.gives != nil {
 			kind := "application/json"
@@ -87,23 +94,23 @@ func openAPI(table []route) map[string]any {
 			answer["content"] = map[string]any{kind: map[string]any{"schema": s.of(reflect.TypeOf(about.gives), "")}}
 		}
 		op := map[string]any{"responses": map[string]any{"200": answer, "default": problem}}
-		if !rt.open {
-			op["description"] = "needs the role " + rights[rt.needs]
+		if !rt.Open {
+			op["description"] = "needs the role " + rights[rt.Needs]
 		}
 		if about.takes != nil {
 			op["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": s.of(reflect.TypeOf(about.takes), "Asked")}}}
 		}
 		var params []any
-		for _, m := range parameter.FindAllStringSubmatch(rt.path, -1) {
+		for _, m := range parameter.FindAllStringSubmatch(rt.Path, -1) {
 			params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
 		}
 		if params != nil {
 			op["parameters"] = params
 		}
-		if paths[rt.path] == nil {
-			paths[rt.path] = map[string]any{}
+		if paths[rt.Path] == nil {
+			paths[rt.Path] = map[string]any{}
 		}
-		paths[rt.path][strings.ToLower(rt.method)] = op
+		paths[rt.Path][strings.ToLower(rt.Method)] = op
 	}
 	return map[string]any{
 		"openapi":    "3.1.0",
@@ -181,8 +188,8 @@ func (s schemas) fields(t reflect.Type, suffix string, props map[string]any, req
 	}
 }
 
-// showOpenAPI answers GET /v1/openapi.json.
-func (hs *handlers) showOpenAPI(w http.ResponseWriter, _ *http.Request) error {
+// Write answers with the description.
+func Write(w http.ResponseWriter, table []Route) error {
 	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(openAPI(hs.table()))
+	return json.NewEncoder(w).Encode(Describe(table))
 }
