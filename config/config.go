@@ -33,6 +33,7 @@ type Fixed struct {
 	Jobs     Jobs
 	Tor      Tor
 	Onion    Onion
+	API      API
 }
 
 // Live holds the keys that a reload changes.

@@ -52,6 +52,7 @@ func Default() Config {
 				Mode: "http", Port: 80, SingleHost: true, CheckPath: "/", CheckStatus: Statuses{100, 499},
 				Connections: 512, PerCircuit: 32, BodyBytes: 64 << 20, BodyRate: 500, Answer: time.Minute, Idle: 5 * time.Minute,
 			},
+			API:  API{Listen: []netip.AddrPort{}, Bearer: "read", Origins: []string{}},
 			Jobs: Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
 		},
 		Live: Live{
@@ -67,7 +68,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys())
 }
 
 func hostKeys() []key {
@@ -367,6 +368,9 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 		}
 	}
 	if e := c.settleOnion(); e != nil {
+		return e
+	}
+	if e := c.checkAPI(); e != nil {
 		return e
 	}
 	if c.Exec.ScratchDir == "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,6 +31,7 @@ import (
 	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/status"
+	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/worker/artefact"
 )
 
@@ -285,7 +287,10 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
-		ClusterID: d.id.Cluster.String(), Log: d.log, Registerer: d.reg, Gatherer: d.reg,
+		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
+		API: door.API{
+			Listen: d.cfg.API.Listen, Open: d.listen, TLSCert: d.cfg.API.TLSCert, TLSKey: d.cfg.API.TLSKey, Dir: d.cfg.StateDir, Origins: d.cfg.API.Origins,
+		},
 	}
 	if d.cfg.Status.Listen.IsValid() {
 		so.ListenTCP = d.listenStatus
@@ -299,15 +304,21 @@ func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	return l.await(ctx, srv.Up())
 }
 
-// listenStatus opens the read-only listener: inside the mesh if the address is
-// this host's mesh address, else on the machine itself.
+// listenStatus opens the read-only listener.
 func (d *daemon) listenStatus(ctx context.Context) (net.Listener, error) {
-	at := d.cfg.Status.Listen
+	l, _, err := d.listen(ctx, d.cfg.Status.Listen)
+	return l, err
+}
+
+// listen opens an address, inside the mesh if it is this host's mesh address, else on
+// the machine itself. Inside says that nobody listens in on the way.
+func (d *daemon) listen(ctx context.Context, at netip.AddrPort) (l net.Listener, inside bool, err error) {
 	if self, ok := d.id.roster.Self(); ok && (at.Addr() == self.IP4 || at.Addr() == self.IP6) {
-		return d.device.Listen(ctx, at)
+		l, err = d.device.Listen(ctx, at)
+		return l, true, err
 	}
-	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", at.String())
+	l, err = new(net.ListenConfig).Listen(ctx, "tcp", at.String())
+	return l, at.Addr().IsLoopback(), err
 }
 
 // statusEvery is how often the status line for the service manager is updated.

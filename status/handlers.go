@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime"
@@ -186,6 +187,9 @@ func (hs *handlers) putArtefact(w http.ResponseWriter, r *http.Request) (any, er
 	}
 	if err != nil {
 		return nil, err
+	}
+	if told := r.Header.Get(access.HeaderBody); told != "" && told != hash.String() {
+		return nil, api.Errorf(api.CodeInvalidRequest, "the body is another than the one that %s tells", access.HeaderBody)
 	}
 	_ = rc.SetWriteDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
 	return api.Artefact{Hash: hash, SizeBytes: size}, nil

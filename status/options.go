@@ -12,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/door"
 )
 
 // Options configures a Server.
@@ -21,7 +22,9 @@ type Options struct {
 	// Group may change things, besides root and the daemon's own user; empty
 	// or unknown to the system: nobody else.
 	Group string
-	// Endpoints are where this host takes requests of users.
+	// API is where users reach this host. Endpoints is that as users are told it; Run
+	// fills it.
+	API       door.API
 	Endpoints []api.Endpoint
 	// ListenTCP opens the read-only listener; nil: there is none.
 	ListenTCP func(ctx context.Context) (net.Listener, error)

@@ -114,17 +114,29 @@ func (s *Server) Run(ctx context.Context) error {
 		s.allow(tcp.Addr())
 		listeners = append(listeners, tcp)
 	}
+	at := s.o.API
+	at.Name = string(s.o.Backend.Header().Node)
+	at.Limit = func(l net.Listener) net.Listener { return newConnLimit(l, whoConnects, s.metrics.refused.Inc) }
+	forUsers, ends, err := at.OpenAll(ctx)
+	if err != nil {
+		door.CloseAll(listeners)
+		return err
+	}
+	s.handlers.o.Endpoints = ends
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	srv := s.httpServer(base)
-	failed := make(chan error, len(listeners)) // one result each
+	srv, users := s.httpServer(base, s.identify), s.httpServer(base, door.IdentifyUser)
+	failed := make(chan error, len(listeners)+len(forUsers)) // one result each
 	for _, l := range listeners {
 		go func() { failed <- srv.Serve(newConnLimit(l, whoConnects, s.metrics.refused.Inc)) }()
+	}
+	for _, l := range forUsers {
+		go func() { failed <- users.Serve(l) }()
 	}
 	close(s.up)
 	s.log.Info().Str("addr", s.o.Socket).Msg("status socket open")
 	var cause error
-	left := len(listeners)
+	left := len(listeners) + len(forUsers)
 	select {
 	case <-ctx.Done():
 	case cause = <-failed:
@@ -134,9 +146,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.hub.Stop()
 	grace, stop := context.WithTimeout(base, stopGrace)
 	defer stop()
-	if err := srv.Shutdown(grace); err != nil {
+	if err := errors.Join(srv.Shutdown(grace), users.Shutdown(grace)); err != nil {
 		cancel()
-		_ = srv.Close() // what did not end in time is cut
+		_, _ = srv.Close(), users.Close() // what did not end in time is cut
 	}
 	for range left {
 		if err := <-failed; cause == nil && !errors.Is(err, http.ErrServerClosed) {
@@ -149,7 +161,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-func (s *Server) httpServer(base context.Context) *http.Server {
+func (s *Server) httpServer(base context.Context, identify func(net.Conn, string) (door.Peer, error)) *http.Server {
 	return &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: headerTimeout,
@@ -157,7 +169,7 @@ func (s *Server) httpServer(base context.Context) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			p, err := s.identify(conn, s.o.Group)
+			p, err := identify(conn, s.o.Group)
 			if err != nil {
 				s.log.Warn().Err(err).Msg("peer of the socket not identified, it may only read")
 			}
@@ -204,7 +216,11 @@ func (s *Server) hostAllowed(host string) bool {
 
 // serve is the outermost handler.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if p := door.Of(r.Context()); p.TCP && !s.hostAllowed(r.Host) {
+	p := door.Of(r.Context())
+	if p.Users && s.o.API.CrossOrigin(w, r) {
+		return
+	}
+	if p.TCP && !p.Users && !s.hostAllowed(r.Host) {
 		s.answers.problem(w, r, "", api.Errorf(api.CodeForbidden, "host %q is not served here", r.Host).
 			WithHint("use the address of the listener"))
 		return

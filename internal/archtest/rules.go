@@ -141,13 +141,14 @@ var top = map[string][]string{
 	"internal/demo":   {"api", "client", "internal/tornet", "internal/wait"},
 	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local"},
 	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
-	"cmd/skein/hosts": {"offline", "api", "config", "present", "cmd/skein/cli"},
+	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "cmd/skein/cli"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.
 var inTests = map[string][]string{
+	"status":             {"client"},
 	"eventlog/replicate": {"eventlog/disk"},
 	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }

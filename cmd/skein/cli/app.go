@@ -134,11 +134,12 @@ func (a *App) Client() (*api.Client, error) {
 		target = a.defaultSocket()
 	}
 	o := client.Options{Endpoints: strings.Split(target, ","), Pins: a.pins, Once: true}
-	if a.key != "" {
-		var err error
-		if o.Key, err = readKey(a.key); err != nil {
-			return nil, err
-		}
+	if env := a.Getenv("SKEIN_PIN"); env != "" && len(o.Pins) == 0 {
+		o.Pins = strings.Split(env, ",")
+	}
+	var err error
+	if o.Key, err = a.Key(); err != nil {
+		return nil, err
 	}
 	c, err := client.Dial(o)
 	if err != nil {
@@ -150,17 +151,26 @@ func (a *App) Client() (*api.Client, error) {
 	return c.API(), nil
 }
 
-// readKey reads a user's private key.
-func readKey(path string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, Usagef("--key: %s", err)
+// Key is the user's private key that signs what is asked; nil if none was given.
+func (a *App) Key() (ed25519.PrivateKey, error) {
+	file := cmp.Or(a.key, a.Getenv("SKEIN_KEY"))
+	if file == "" {
+		return nil, nil
 	}
-	key, err := access.ParsePrivateKey(text)
+	key, err := ReadKey(file)
 	if err != nil {
-		return nil, Usagef("--key: %s: %s", path, err)
+		return nil, Usagef("--key: %s", err).WithHint("`skein auth key FILE` makes one")
 	}
 	return key, nil
+}
+
+// ReadKey reads a user's private key.
+func ReadKey(file string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return access.ParsePrivateKey(text)
 }
 
 // WithClient runs f with a client and the timeout of one request.

@@ -1,0 +1,153 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/event"
+)
+
+// TestUserFromOutside: a user whose machine is no member submits a job with a key of
+// its own and follows it; the host that it asked is killed on the way, and it goes on
+// by the next one.
+func TestUserFromOutside(t *testing.T) {
+	ports := map[int]int{}
+	d, ctx := startWith(t, 3, func(d *demo) {
+		calm(d)
+		before := d.settings
+		d.settings = func(i int) string {
+			port, err := d.freePort()
+			if err != nil {
+				t.Error(err)
+			}
+			ports[i] = port
+			text := fmt.Sprintf("[api]\nlisten = [\"127.0.0.1:%d\"]\n", port)
+			if before != nil {
+				text = before(i) + text
+			}
+			return text
+		}
+	})
+	holder, err := d.holder(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	key := filepath.Join(dir, "ann.key")
+	public, err := exec.CommandContext(ctx, d.o.Exe, "auth", "key", key).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.api.SetUser(ctx, "ann", api.UserRequest{Role: "submitter", Keys: []string{string(public)}}); err != nil {
+		t.Fatal(err)
+	}
+	// Two hosts, of which the first is not the holder.
+	var first *host
+	var targets []string
+	for i, h := range d.hosts {
+		switch {
+		case h == holder:
+		case first == nil:
+			first = h
+			fallthrough
+		default:
+			targets = append(targets, fmt.Sprintf("http://127.0.0.1:%d", ports[i]))
+		}
+	}
+	for _, h := range d.hosts {
+		eventually(ctx, t, 20*time.Second, h.name+" knows ann", func() error {
+			list, err := h.api.Users(ctx)
+			if err == nil && len(list.Users) == 0 {
+				return fmt.Errorf("no users on %s", h.name)
+			}
+			return err
+		})
+	}
+	args := []string{"--socket", strings.Join(targets, ","), "--key", key, "--timeout", "30s"}
+	ann := func(more ...string) *exec.Cmd { return exec.CommandContext(ctx, d.o.Exe, append(args, more...)...) }
+	run := ann("job", "run", "--wasm", filepath.Join(bin, "examples", "pi.wasm"), "--iterations", "20000", "--chunk", "100", "--key", "outside", "--follow", "-o", "json")
+	var out, notes bytes.Buffer
+	run.Stdout, run.Stderr = &out, &notes
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	eventually(ctx, t, 30*time.Second, "the job of ann runs", func() error {
+		list, err := holder.api.Jobs(ctx)
+		if err != nil {
+			return err
+		}
+		for _, j := range list.Jobs {
+			if j.Owner == "user:ann" && j.Chunks.Accepted > 0 {
+				id = string(j.ID)
+				return nil
+			}
+		}
+		return fmt.Errorf("%d jobs, none of ann's runs; %s", len(list.Jobs), notes.String())
+	})
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.done
+	if err := run.Wait(); err != nil || !strings.Contains(out.String(), `"completed"`) {
+		t.Fatalf("job run: %v\n%s\n%s", err, out.String(), notes.String())
+	}
+	if text, err := ann("job", "ls").CombinedOutput(); err != nil || !bytes.Contains(text, []byte("user:ann")) {
+		t.Errorf("job ls: %v\n%s", err, text)
+	}
+	if text, err := ann("user", "ls").CombinedOutput(); err == nil || !bytes.Contains(text, []byte("may not do this as submitter")) {
+		t.Errorf("user ls by a submitter: %v\n%s", err, text)
+	}
+	token, err := ann("auth", "token", "--user", "ann", "--role", "submitter").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bearer(ctx, t, targets[1]+"/v1/jobs/"+id, strings.TrimSpace(string(token)), http.StatusOK)
+	bearer(ctx, t, targets[1]+"/v1/jobs/"+id, "", http.StatusUnauthorized)
+	if _, err := holder.api.SetUser(ctx, "ann", api.UserRequest{Role: "submitter", Keys: []string{string(public)}, Disabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(ctx, t, 10*time.Second, "ann is disabled", func() error {
+		if text, err := ann("job", "ls").CombinedOutput(); err == nil {
+			return fmt.Errorf("job ls: %s", text)
+		}
+		return nil
+	})
+	actor := ""
+	if err := holder.api.Events(ctx, api.EventQuery{Kind: string(event.KindJobSubmitted)}, api.FollowOptions{}, func(e api.Event) error {
+		actor += string(e.Body)
+		return nil
+	}); err != nil || !strings.Contains(actor, `"owner":"user:ann"`) {
+		t.Errorf("logged: %v %s", err, actor)
+	}
+	_ = os.Remove(key) // with the directory
+}
+
+// bearer asks with a token.
+func bearer(ctx context.Context, t *testing.T, url, token string, want int) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != want {
+		t.Errorf("%s: %s, want %d", url, resp.Status, want)
+	}
+}
