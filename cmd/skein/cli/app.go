@@ -170,7 +170,11 @@ func ReadKey(file string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return access.ParsePrivateKey(text)
+	key, err := access.ParsePrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
 }
 
 // WithClient runs f with a client and the timeout of one request.
