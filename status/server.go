@@ -86,7 +86,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o: o, log: logger, metrics: m, mux: answers.routes(routes.table()), answers: answers, handlers: routes, followers: streams, hub: hub,
-		up: make(chan struct{}), identify: identify, hosts: map[string]bool{},
+		up: make(chan struct{}), identify: door.Identify, hosts: map[string]bool{},
 	}
 	for _, h := range o.Hosts {
 		s.hosts[strings.ToLower(h)] = true
@@ -116,7 +116,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	at := s.o.API
 	at.Name = string(s.o.Backend.Header().Node)
-	at.Limit = func(l net.Listener) net.Listener { return newConnLimit(l, whoConnects, s.metrics.refused.Inc) }
+	at.Limit = func(l net.Listener) net.Listener {
+		return door.NewConnLimit(l, door.WhoConnects, s.metrics.refused.Inc)
+	}
 	forUsers, ends, err := at.OpenAll(ctx)
 	if err != nil {
 		door.CloseAll(listeners)
@@ -128,7 +130,7 @@ func (s *Server) Run(ctx context.Context) error {
 	srv, users := s.httpServer(base, s.identify), s.httpServer(base, door.IdentifyUser)
 	failed := make(chan error, len(listeners)+len(forUsers)) // one result each
 	for _, l := range listeners {
-		go func() { failed <- srv.Serve(newConnLimit(l, whoConnects, s.metrics.refused.Inc)) }()
+		go func() { failed <- srv.Serve(door.NewConnLimit(l, door.WhoConnects, s.metrics.refused.Inc)) }()
 	}
 	for _, l := range forUsers {
 		go func() { failed <- users.Serve(l) }()
@@ -243,12 +245,4 @@ func asProblem(err error) *api.Problem {
 		return api.Errorf(api.CodeNotReady, "the daemon stops")
 	}
 	return api.Errorf(api.CodeInternal, "%s", err)
-}
-
-// identify says who is at the other end of conn.
-func identify(conn net.Conn, group string) (door.Peer, error) {
-	if c, ok := conn.(*counted); ok {
-		conn = c.Conn
-	}
-	return door.Identify(conn, group)
 }

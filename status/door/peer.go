@@ -57,6 +57,9 @@ func With(ctx context.Context, p Peer) context.Context { return context.WithValu
 // Identify finds out who is at the other end of conn. Whoever cannot be
 // identified may not change anything.
 func Identify(conn net.Conn, group string) (Peer, error) {
+	if c, ok := conn.(*counted); ok {
+		conn = c.Conn
+	}
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
 		return Peer{TCP: true, Addr: hostOf(conn.RemoteAddr().String())}, nil

@@ -1,11 +1,9 @@
-package status
+package door
 
 import (
 	"net"
 	"strconv"
 	"sync"
-
-	"github.com/skein-project/skein/status/door"
 )
 
 // maxConnections bounds the connections of one user, or over TCP of one
@@ -24,7 +22,8 @@ type connLimit struct {
 	open map[string]int
 }
 
-func newConnLimit(l net.Listener, who func(net.Conn) string, refused func()) *connLimit {
+// NewConnLimit returns l with that bound.
+func NewConnLimit(l net.Listener, who func(net.Conn) string, refused func()) *connLimit {
 	return &connLimit{Listener: l, who: who, refused: refused, open: make(map[string]int)}
 }
 
@@ -77,10 +76,10 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// whoConnects names who a connection counts for.
-func whoConnects(conn net.Conn) string {
+// WhoConnects names who a connection counts for.
+func WhoConnects(conn net.Conn) string {
 	if uc, ok := conn.(*net.UnixConn); ok {
-		switch p, err := door.Credentials(uc); {
+		switch p, err := Credentials(uc); {
 		case err != nil:
 			return "unknown"
 		case p.UID == 0:

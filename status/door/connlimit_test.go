@@ -1,4 +1,4 @@
-package status
+package door
 
 import (
 	"net"
@@ -16,7 +16,7 @@ func TestConnLimit(t *testing.T) {
 	}
 	var refused atomic.Int32
 	names := make(chan string, 1) // who comes next
-	c := newConnLimit(l, func(net.Conn) string { return <-names }, func() { refused.Add(1) })
+	c := NewConnLimit(l, func(net.Conn) string { return <-names }, func() { refused.Add(1) })
 	taken := make(chan net.Conn, 1)
 	go func() {
 		defer close(taken)
