@@ -44,7 +44,8 @@ type VoterConfig struct {
 	Slots []int `json:"slots,omitempty"`
 	// Spent has a bit for each slot of a voter that went without acknowledging
 	// it, and may hold alone for ever: no other voter gets that slot, and as
-	// long as there is one the slots stay.
+	// long as there is one the slots stay. The bit of a voter's own slot says
+	// that it joins, see Joining.
 	Spent uint64 `json:"spent,omitempty"`
 	// Issuer is the holder that issued the record, and Proof its signature.
 	// Neither takes part in comparisons.
@@ -166,6 +167,14 @@ func (c *VoterConfig) UnmarshalJSON(b []byte) error {
 // this record or under an earlier one that a voter may still go by: terms are
 // unique then, and holders are not.
 func (c VoterConfig) Split() bool { return c.Mode == ModeAvailable || len(c.Slots) > 0 }
+
+// Joining reports whether n votes under this record but may not hold alone yet: a
+// voter that has not heard that n joined could lead the others out of mode
+// available while n, of which they know nothing, holds alone.
+func (c VoterConfig) Joining(n NodeID) bool {
+	slot, ok := c.Slot(n)
+	return ok && c.Spent&(1<<slot) != 0
+}
 
 // Slot returns the slot of a voter; ok is false if there is none for n.
 func (c VoterConfig) Slot(n NodeID) (slot int, ok bool) {

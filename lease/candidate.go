@@ -99,10 +99,13 @@ func (m *machine) onAnswer(from cluster.NodeID, msg *Message) {
 		}
 		return
 	}
-	if msg.Reason == refusedLost && m.vote.Config.Mode == cluster.ModeAvailable {
+	switch {
+	case msg.Reason == refusedLost && m.vote.Config.Mode == cluster.ModeAvailable:
 		i, _ := slices.BinarySearch(m.vote.Config.Voters, from)
 		m.cand.absent |= 1 << i // it cannot act either
-	} else {
+	case msg.Granted && m.vote.Config.Joining(m.self) && m.vote.Config.Newer(msg.Config):
+		return // it does not know that this host joined
+	default:
 		m.mark(from, msg.Granted)
 	}
 	m.count(false)
@@ -139,6 +142,12 @@ func (m *machine) outcome(timeout bool) outcome {
 			continue
 		}
 		p := m.lookup(v)
+		if c.Joining(m.self) && (p == nil || !p.Gone) { // it needs all the others
+			if timeout {
+				return failed
+			}
+			return open
+		}
 		if !timeout && (p == nil || p.Alive) {
 			return open
 		}

@@ -103,6 +103,18 @@ func (m *machine) heard() (slots uint64) {
 	return slots & m.vote.Config.Spent
 }
 
+// joined returns the slots of the voters that join. Once every voter has the
+// record, whoever comes to hold knows of them, and they may hold alone as well.
+func (m *machine) joined() (slots uint64) {
+	c := &m.vote.Config
+	for _, v := range c.Voters {
+		if slot, ok := c.Slot(v); ok {
+			slots |= 1 << slot
+		}
+	}
+	return slots & c.Spent
+}
+
 // allAcked reports whether every voter has the newest record, so that none
 // goes by an older one any more. One that left for good counts as well: nobody
 // knows which terms it took alone before.
@@ -184,6 +196,9 @@ func (m *machine) next() (next cluster.VoterConfig, ok bool) {
 		next.Voters = without(cur.Voters, out)
 	case lost:
 		next.Voters, next.Target = without(cur.Voters, out), goal
+	case m.joined() != 0 && m.allAcked():
+		next.Spent &^= m.joined()
+		return next, true
 	case cur.Mode == cluster.ModeAvailable && mode == cluster.ModeQuorum:
 		next.Mode, next.Slots = cluster.ModeQuorum, slotsOf(&cur)
 		return next, true
@@ -236,7 +251,8 @@ func (m *machine) dense(cur *cluster.VoterConfig) bool {
 // record. Two holders that do not hear each other may both add a voter; then
 // the records have different numbers, since the later holder began with one of
 // its own. The slot of a voter that is taken out is spent at once, until settle
-// knows that the voter heard: a holder that fell in between could not tell.
+// knows that the voter heard: a holder that fell in between could not tell. That of
+// a new one is spent until all have heard of it.
 func (m *machine) slotted(next cluster.VoterConfig, cur *cluster.VoterConfig) cluster.VoterConfig {
 	if next.Mode != cluster.ModeAvailable && len(next.Slots) == 0 && !cur.Split() {
 		return next
@@ -249,6 +265,9 @@ func (m *machine) slotted(next cluster.VoterConfig, cur *cluster.VoterConfig) cl
 			continue
 		}
 		next.Slots[i] = freeSlot(int((cur.Epoch+1)%cluster.TermSlots), had, next.Slots[:i], cur.Spent)
+		if next.Mode == cluster.ModeAvailable && len(cur.Voters) > 1 { // the only one has heard
+			next.Spent |= 1 << next.Slots[i]
+		}
 	}
 	for i, v := range cur.Voters {
 		if !next.Has(v) {

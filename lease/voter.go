@@ -125,17 +125,19 @@ func (m *machine) answer(to cluster.NodeID, req *Message, p Phase, reason string
 }
 
 // learn takes over the record of a candidate if this host has none and is
-// named in it. The record is a holder's all the same: were it not believed
-// until a holder brings it, a holder that falls right after it had added this
-// host would leave behind a majority that cannot be had.
-func (m *machine) learn(msg *Message) {
-	if m.vote.Config.IsZero() && msg.Config.Has(m.self) && m.adopt(msg.Config) {
+// named in it, or if it has an earlier one and the candidate joins the voters. The
+// record is a holder's all the same: were it not believed until a holder brings it,
+// a holder that falls right after it had added this host, or the candidate, would
+// leave behind voters who cannot be had.
+func (m *machine) learn(from cluster.NodeID, msg *Message) {
+	c := &m.vote.Config
+	if (c.IsZero() || !m.holds() && msg.Config.Joining(from) && msg.Config.Newer(*c)) && msg.Config.Has(m.self) && m.adopt(msg.Config) {
 		m.persist()
 	}
 }
 
 func (m *machine) onPreVote(from cluster.NodeID, msg *Message) {
-	m.learn(msg)
+	m.learn(from, msg)
 	m.repeated(msg)
 	reason := m.refusal(from, msg)
 	named := msg.Released != nil && msg.Released.Successor == from && msg.Released.Term >= m.last.Term
@@ -155,7 +157,7 @@ func (m *machine) repeated(msg *Message) {
 }
 
 func (m *machine) onVote(from cluster.NodeID, msg *Message) {
-	m.learn(msg)
+	m.learn(from, msg)
 	m.repeated(msg)
 	reason := m.refusal(from, msg)
 	v := &m.vote
