@@ -147,6 +147,18 @@ func mutants() []mutant {
 			"!m.vote.Config.Has(v) && m.acked(v) {", "!m.vote.Config.Has(v) {",
 		},
 		{
+			"voters: one that joins holds alone", "lease/candidate.go",
+			"if c.Joining(m.self) && (p == nil || !p.Gone) {", "if false {",
+		},
+		{
+			"voters: one that joins counts who does not know", "lease/candidate.go",
+			"case msg.Granted && m.vote.Config.Joining(m.self) && m.vote.Config.Newer(msg.Config):", "case false:",
+		},
+		{
+			"voters: a new one may hold alone at once", "lease/config.go",
+			"next.Spent |= 1 << next.Slots[i]", "next.Spent |= 0",
+		},
+		{
 			"voters: changed before the log is with them", "lease/config.go",
 			"!t.ready || !t.stable || t.readyEpoch < m.vote.Config.Epoch", "!t.stable",
 		},
