@@ -130,6 +130,15 @@ func (b *jobs) FindJob(_ context.Context, text, owner string) (job.ID, error) {
 	return findJob(list, text)
 }
 
+// JobOwner implements status.JobControl.
+func (b *jobs) JobOwner(id job.ID) (owner string) {
+	b.log.View(func(s *state.State) {
+		j, _ := s.Job(id)
+		owner = j.Owner
+	})
+	return owner
+}
+
 // maxNamed is how many jobs a refusal names.
 const maxNamed = 8
 

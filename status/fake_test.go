@@ -209,6 +209,17 @@ func (f *fake) Job(_ context.Context, id job.ID) (api.Job, error) {
 	return f.job, nil
 }
 
+func (f *fake) JobOwner(id job.ID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range append([]api.Job{f.job}, f.more...) {
+		if j.ID == id {
+			return j.Owner
+		}
+	}
+	return ""
+}
+
 func (f *fake) FindJob(_ context.Context, prefix, owner string) (job.ID, error) {
 	if owner != "" && owner != f.job.Owner {
 		return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix)
