@@ -195,7 +195,7 @@ func (f *fake) Stop(_ context.Context, actor string, id job.ID, _ string) (api.J
 
 func (f *fake) Jobs(context.Context) (api.Jobs, error) {
 	if f.more != nil {
-		return api.Jobs{Jobs: f.more}, nil
+		return api.Jobs{Jobs: slices.Clone(f.more)}, nil
 	}
 	return api.Jobs{Jobs: []api.Job{{}}}, nil
 }
