@@ -124,10 +124,14 @@ func (b *jobs) WatchJob(id job.ID) status.JobWatch { return b.watches.Watch(id) 
 func (b *jobs) FindJob(_ context.Context, text, owner string) (job.ID, error) {
 	var list []state.Job
 	b.log.View(func(s *state.State) { list = s.Jobs() })
-	if owner != "" {
-		list = slices.DeleteFunc(list, func(j state.Job) bool { return j.Owner != owner })
-	}
+	list = slices.DeleteFunc(list, func(j state.Job) bool { return owner != "" && j.Owner != owner })
 	return findJob(list, text)
+}
+
+// JobOwner implements status.JobControl.
+func (b *jobs) JobOwner(id job.ID) (owner string) {
+	b.log.View(func(s *state.State) { j, _ := s.Job(id); owner = j.Owner })
+	return owner
 }
 
 // maxNamed is how many jobs a refusal names.

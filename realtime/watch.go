@@ -25,9 +25,7 @@ const (
 	idMin     = time.Second            // between two positions
 	idMany    = 5 * time.Second        // the same with more than many sources
 	keepalive = 5 * time.Second        // after which Next returns nothing
-	// checkEvery is how soon a stream ends that may not go on.
-	checkEvery = 500 * time.Millisecond
-	mostOnce   = 256 // frames that Next returns
+	mostOnce  = 256                    // frames that Next returns
 )
 
 // Request is what somebody wants to watch.
@@ -48,8 +46,6 @@ type Request struct {
 	// Selected tells apart what Match and May let through: a position is good for
 	// the same text only.
 	Selected string
-	// Check is asked now and then whether the stream may go on; nil: it may.
-	Check func() error
 	// MayChange is told in the hello.
 	MayChange bool
 	Cluster   string
@@ -161,14 +157,8 @@ func (w *Watch) Next(ctx context.Context) ([]Message, error) {
 	}
 	silence := time.NewTimer(keepalive)
 	defer silence.Stop()
-	var check <-chan time.Time
-	if w.r.Check != nil {
-		tick := time.NewTicker(checkEvery)
-		defer tick.Stop()
-		check = tick.C
-	}
 	for {
-		if err := w.allowed(); err != nil {
+		if err := w.allowed(ctx); err != nil {
 			return nil, err
 		}
 		out, changed, err := w.take()
@@ -182,9 +172,6 @@ func (w *Watch) Next(ctx context.Context) ([]Message, error) {
 			return out, err
 		}
 		if w.tail.behind {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
 			continue
 		}
 		select {
@@ -192,24 +179,20 @@ func (w *Watch) Next(ctx context.Context) ([]Message, error) {
 			return nil, ctx.Err()
 		case <-w.h.stopped:
 		case <-changed:
-		case <-check:
 		case <-silence.C:
 			return nil, nil
 		}
 	}
 }
 
-// allowed reports whether the stream may go on.
-func (w *Watch) allowed() error {
+// allowed reports whether the stream may go on, however much there is to tell.
+func (w *Watch) allowed(ctx context.Context) error {
 	select {
 	case <-w.h.stopped:
 		return ErrStopped
 	default:
+		return ctx.Err()
 	}
-	if w.r.Check != nil {
-		return w.r.Check()
-	}
-	return nil
 }
 
 // start says hello.

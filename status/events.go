@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/skein-project/skein/api"
@@ -39,26 +40,27 @@ func (q eventQuery) match(e event.Event) bool {
 	return q.About.Match(&e) && (q.own == nil || q.own(e))
 }
 
-// ownEvents tells the events that are about somebody's own jobs, or name the user.
-func ownEvents(ctx context.Context, b JobControl, who string) func(event.Event) bool {
-	known := map[job.ID]bool{}
+// ownEvents tells the events that are about somebody's own jobs, and of those about no
+// job the ones that name the user. It may be called while watchers wait.
+func ownEvents(b JobControl, who string) func(event.Event) bool {
+	own := map[job.ID]bool{} // were seen to begin: they may be here before the state knows them
 	return func(e event.Event) bool {
-		if (event.Subject{User: who}).Match(&e) {
-			return true
-		}
 		var about struct {
-			Job job.ID `json:"job"`
+			Job   job.ID `json:"job"`
+			Owner string `json:"owner"`
+			Actor string `json:"actor"`
 		}
-		if json.Unmarshal(e.Body, &about) != nil || about.Job == "" {
+		if json.Unmarshal(e.Body, &about) != nil {
 			return false
 		}
-		own, ok := known[about.Job]
-		if !ok {
-			j, err := b.Job(ctx, about.Job)
-			own = err == nil && j.Owner == who
-			known[about.Job] = own
+		if about.Job == "" {
+			actor, _, _ := strings.Cut(about.Actor, "@")
+			return about.Owner == who || actor == who
 		}
-		return own
+		if e.Kind == event.KindJobSubmitted && about.Owner == who {
+			own[about.Job] = true
+		}
+		return own[about.Job] || b.JobOwner(about.Job) == who
 	}
 }
 
@@ -77,17 +79,18 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 	if err := hs.knownHosts(q); err != nil {
 		return err
 	}
+	only := door.Of(r.Context()).Only
 	if q.About.Job != "" {
-		id, err := hs.backend.FindJob(r.Context(), q.About.Job, door.Of(r.Context()).Only)
+		id, err := hs.backend.FindJob(r.Context(), q.About.Job, only)
 		switch p, ok := errors.AsType[*api.Problem](err); {
 		case err == nil:
 			q.About.Job = string(id)
-		case !ok || p.Code != api.CodeNotFound: // the log knows more jobs than the state does
+		case !ok || p.Code != api.CodeNotFound || only != "": // the log knows more jobs than the state does
 			return err
 		}
 	}
-	if only := door.Of(r.Context()).Only; only != "" {
-		q.own = ownEvents(r.Context(), hs.backend, only)
+	if only != "" {
+		q.own = ownEvents(hs.backend, only)
 	}
 	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}

@@ -195,7 +195,7 @@ func (f *fake) Stop(_ context.Context, actor string, id job.ID, _ string) (api.J
 
 func (f *fake) Jobs(context.Context) (api.Jobs, error) {
 	if f.more != nil {
-		return api.Jobs{Jobs: f.more}, nil
+		return api.Jobs{Jobs: slices.Clone(f.more)}, nil
 	}
 	return api.Jobs{Jobs: []api.Job{{}}}, nil
 }
@@ -207,6 +207,17 @@ func (f *fake) Job(_ context.Context, id job.ID) (api.Job, error) {
 		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id)
 	}
 	return f.job, nil
+}
+
+func (f *fake) JobOwner(id job.ID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range append([]api.Job{f.job}, f.more...) {
+		if j.ID == id {
+			return j.Owner
+		}
+	}
+	return ""
 }
 
 func (f *fake) FindJob(_ context.Context, prefix, owner string) (job.ID, error) {

@@ -81,16 +81,27 @@ func (fs *followers) stream(places chan struct{}, w http.ResponseWriter, r *http
 		fs.log.Info().Str("request", out.path).Str("peer", door.Of(r.Context()).Actor()).
 			Float64("dur_seconds", fs.stall.Seconds()).Msg("follower cut: it did not read for too long")
 		return nil
+	case ended(r.Context()) != nil:
+		err = ended(r.Context())
 	case r.Context().Err() != nil:
 		return nil // the reader went away
-	case !out.begun:
-		return err
 	case errors.Is(err, errStopping):
 		fs.metrics.cut.WithLabelValues(cutStop).Inc()
+	}
+	if !out.begun {
+		return err
 	}
 	p := asProblem(err)
 	p.Header = fs.header()
 	_ = out.line(api.StreamProblem{Problem: p}) // the reader may be gone
+	return nil
+}
+
+// ended is why a reader may see no more; nil: it may, or it went away.
+func ended(ctx context.Context) error {
+	if p, ok := errors.AsType[*api.Problem](context.Cause(ctx)); ok {
+		return p
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
 )
@@ -229,16 +230,21 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 			return
 		}
 	}
+	// Only now: this host may have learned of the job meanwhile. Part of an id, or a
+	// name, is looked for among the peer's own.
+	if id, err := job.ParseID(r.PathValue("id")); err == nil {
+		if prob := re.door.Own(p, id); prob != nil {
+			re.problem(w, r, rt.path, prob)
+			return
+		}
+	}
 	if rt.change {
 		re.log.Debug().Str("peer", p.Actor()).Str("request", rt.method+" "+rt.path).Msg("change requested")
 	}
 	if rt.stream != nil {
-		if p.User != "" {
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			go re.door.Watch(ctx, cancel, p)
-			r = r.WithContext(ctx)
-		}
+		ctx, cancel := re.door.While(r.Context(), p)
+		defer cancel()
+		r = r.WithContext(ctx)
 		if err := rt.stream(w, r); err != nil {
 			re.problem(w, r, rt.path, asProblem(err))
 			return

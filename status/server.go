@@ -63,10 +63,7 @@ func New(o Options) (*Server, error) {
 	logger := o.Log.With().Str("component", "status").Logger()
 	who := door.New(door.Options{
 		Cluster: o.ClusterID, Group: o.Group, Bearer: o.Bearer, Directory: o.Backend.Directory, MaxBody: maxGroupBody, Log: logger,
-		Owner: func(ctx context.Context, id job.ID) (string, error) {
-			j, err := o.Backend.Job(ctx, id)
-			return j.Owner, err
-		},
+		Owner: o.Backend.JobOwner,
 	})
 	answers := &responder{
 		header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,

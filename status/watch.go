@@ -34,7 +34,11 @@ func (hs *handlers) watch(w http.ResponseWriter, r *http.Request) error {
 			switch {
 			case err == nil:
 				continue
-			case errors.Is(err, os.ErrDeadlineExceeded) || r.Context().Err() != nil:
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				return err
+			case ended(r.Context()) != nil:
+				err = ended(r.Context())
+			case r.Context().Err() != nil:
 				return err
 			case errors.Is(err, realtime.ErrStopped):
 				err = errStopping
@@ -141,6 +145,9 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 				return req, err
 			}
 		}
+		if prob := hs.answers.door.Own(p, id); prob != nil {
+			return req, prob
+		}
 		req.Topics = append(req.Topics, realtime.JobTopic(id))
 	}
 	if len(req.Topics) > realtime.MaxTopics {
@@ -180,7 +187,7 @@ func (hs *handlers) selectEvents(req *realtime.Request, q eventQuery, r *http.Re
 	req.After, req.Since, req.About = q.After, q.Since, q.About
 	only := door.Of(r.Context()).Only
 	if only != "" {
-		q.own = ownEvents(r.Context(), hs.backend, only)
+		q.own = ownEvents(hs.backend, only)
 	}
 	if len(q.kinds) > 0 || q.Node != "" || q.About != (event.Subject{}) || only != "" {
 		req.Match = func(e *event.Event) bool { return q.match(*e) }

@@ -450,6 +450,8 @@ func (w fakeWatch) Job(ctx context.Context) (api.Job, error) { return w.f.Job(ct
 func (w fakeWatch) Changed() <-chan struct{}                 { return nil }
 func (w fakeWatch) Close()                                   {}
 
+func (f *fakeCluster) JobOwner(job.ID) string { return "uid:0" }
+
 func (f *fakeCluster) FindJob(_ context.Context, prefix, _ string) (job.ID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,5 +5,5 @@
 //
 // Non-goals: it answers nothing itself and knows no route.
 //
-// Goroutines: none of its own; Watch runs in that of its caller until a stream ends.
+// Goroutines: While starts one for each stream, which ends with it.
 package door

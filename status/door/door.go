@@ -33,7 +33,7 @@ var refusals = bucket.Rate{PerSecond: 20.0 / 60, Burst: 20}
 type Rule struct {
 	Method, Path string
 	// Needs is the right that it takes. Routes under /v1/jobs/{id} are about a job,
-	// which has an owner.
+	// which has an owner: see Own.
 	Needs access.Right
 	// Open routes tell nothing of the cluster: everybody may ask.
 	Open bool
@@ -50,8 +50,8 @@ type Options struct {
 	Bearer  string // what tokens are good for: off, read or all
 	// Directory finds users; it is another one when a user has changed.
 	Directory func() *access.Directory
-	// Owner tells whose a job is.
-	Owner   func(ctx context.Context, id job.ID) (string, error)
+	// Owner tells whose a job is; empty: there is no such job.
+	Owner   func(id job.ID) string
 	MaxBody int64 // bytes of a body that is not Long
 	Log     zerolog.Logger
 }
@@ -96,25 +96,15 @@ func (d *Door) Admit(r *http.Request, rt Rule) (Peer, *http.Request, *api.Proble
 	default:
 		return p, r, d.forbidden(p, rt)
 	}
-	r = r.WithContext(With(r.Context(), p))
-	if p.Only != "" && strings.HasPrefix(rt.Path, "/v1/jobs/{id}") {
-		if prob := d.own(r, p); prob != nil {
-			return p, r, prob
-		}
-	}
-	return p, r, nil
+	return p, r.WithContext(With(r.Context(), p)), nil
 }
 
-// own refuses a job of somebody else's as one that there is not.
-func (d *Door) own(r *http.Request, p Peer) *api.Problem {
-	id, err := job.ParseID(r.PathValue("id"))
-	if err != nil {
-		return nil // part of an id, or a name: it is looked for among the peer's own
+// Own refuses p a job of somebody else's as one that there is not.
+func (d *Door) Own(p Peer, id job.ID) *api.Problem {
+	if p.Only == "" || d.o.Owner(id) == p.Only {
+		return nil
 	}
-	if owner, err := d.o.Owner(r.Context(), id); err != nil || owner != p.Only {
-		return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
-	}
-	return nil
+	return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
 }
 
 func (d *Door) forbidden(p Peer, rt Rule) *api.Problem {
@@ -215,7 +205,7 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	d.mu.Lock()
 	err = d.nonces.Use(proof, now)
 	d.mu.Unlock()
-	p.Role, p.User = u.Role, u.Principal()
+	p.Role, p.User, p.Key, p.Had = u.Role, u.Principal(), proof.Key, u.Role
 	return p, err
 }
 
@@ -238,7 +228,7 @@ func (d *Door) token(p Peer, rt Rule, text string) (Peer, error) {
 		return p, err
 	}
 	u, _ := dir.User(t.User)
-	p.Role, p.User, p.Ends = min(t.Role, u.Role), u.Principal(), t.Expires.Add(access.Window)
+	p.Role, p.User, p.Key, p.Had, p.Ends = min(t.Role, u.Role), u.Principal(), t.Key, u.Role, t.Expires.Add(access.Window)
 	return p, nil
 }
 
@@ -266,25 +256,48 @@ func (d *Door) failed(addr string) {
 // watchUser is how soon the stream of somebody who may no longer see it ends.
 const watchUser = 500 * time.Millisecond
 
-// Watch ends a stream when its user is disabled or gets another role, or the token
-// ends. It ends with ctx.
-func (d *Door) Watch(ctx context.Context, end context.CancelFunc, p Peer) {
-	began := d.o.Directory()
-	name := strings.TrimPrefix(p.User, "user:")
-	was, _ := began.User(name)
-	tick := time.NewTicker(watchUser)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		now := d.o.Directory()
-		u, ok := now.User(name)
-		if !ok || u.Disabled || u.Role != was.Role || !p.Ends.IsZero() && time.Now().After(p.Ends) {
-			end()
-			return
-		}
+// While returns a context that ends, with a problem as its cause, once p is no longer
+// who was admitted: the user is disabled or has another role, the key that proved the
+// request is gone, or the token ends.
+func (d *Door) While(ctx context.Context, p Peer) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	stop := func() { end(nil) }
+	if p.User == "" && (p.TCP || p.Admin) {
+		return ctx, stop // no user can change what it may
 	}
+	go func() {
+		tick := time.NewTicker(watchUser)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if prob := d.still(p, time.Now()); prob != nil {
+				end(prob)
+				return
+			}
+		}
+	}()
+	return ctx, stop
+}
+
+// still tells why p, which was admitted, would be somebody else now.
+func (d *Door) still(p Peer, now time.Time) *api.Problem {
+	const changed = "who asks has another role now: ask again"
+	if p.User == "" {
+		if d.roleOf(p) != p.Role {
+			return api.Errorf(api.CodeNotReady, changed)
+		}
+		return nil
+	}
+	u, key := d.o.Directory().Key(p.Key)
+	switch {
+	case key == nil || u.Principal() != p.User || u.Disabled || !p.Ends.IsZero() && now.After(p.Ends):
+		return d.unauthorized()
+	case u.Role != p.Had:
+		return api.Errorf(api.CodeNotReady, changed)
+	}
+	return nil
 }

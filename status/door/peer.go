@@ -26,10 +26,13 @@ type Peer struct {
 
 	Role access.Role
 	User string // principal of the user who proved to ask; empty: nobody did
+	Key  string // access.KeyID of the key that did
 	// Only is set where the role reaches what is the peer's own: its principal.
 	Only string
 	// Ends is when the proof does, for streams; zero: never.
 	Ends time.Time
+	// Had is the role that the user had then: a token may lend less.
+	Had access.Role
 }
 
 // Actor names p in the event log.
