@@ -190,6 +190,11 @@ func TestIndexGoesWithItsSegments(t *testing.T) {
 			files := indexFiles(t, o)
 			return len(files) == len(want) && !slices.ContainsFunc(files, func(f string) bool { return !want[f] })
 		})
+		eventually(t, "nothing more is dropped", func() bool {
+			oldest := l.Oldest()[l.Source()]
+			time.Sleep(300 * time.Millisecond)
+			return l.Oldest()[l.Source()] == oldest
+		})
 		search(t, l, l.Oldest())
 	}))
 }
@@ -209,8 +214,7 @@ func TestIndexIsOfNoUseToTheLog(t *testing.T) {
 }
 
 // BenchmarkFindEntity looks for the 20 events about one job in a log of
-// SKEIN_EVENTS events, by default 300,000. The bound is 50 ms in
-// 10,000,000.
+// SKEIN_EVENTS events, by default 300,000. The bound is 50 ms in 10,000,000.
 func BenchmarkFindEntity(b *testing.B) {
 	n, _ := strconv.Atoi(os.Getenv("SKEIN_EVENTS"))
 	if n == 0 {

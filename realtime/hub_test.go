@@ -234,21 +234,24 @@ func TestWatch(t *testing.T) {
 		if slices.Contains(names(got), delta.Delta) {
 			t.Errorf("an age made a difference: %s", texts(got))
 		}
-		o.mu.Lock()
-		before := o.looks
-		o.mu.Unlock()
+		looks := func() int {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return o.looks
+		}
+		before := looks()
 		for range 1000 {
 			o.update(func() {})
 			time.Sleep(10 * time.Millisecond)
 		}
-		if n := o.looks - before; n > 51 {
+		if n := looks() - before; n > 51 {
 			t.Errorf("%d looks in 10 s", n)
 		}
 		w.Close()
 		synctest.Wait()
-		n := o.looks
+		n := looks()
 		time.Sleep(time.Minute)
-		if o.looks != n {
+		if looks() != n {
 			t.Error("looks after the last reader went")
 		}
 	})
