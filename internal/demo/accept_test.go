@@ -103,7 +103,7 @@ func TestHostsAccept(t *testing.T) {
 	}
 
 	// The last host narrows while a long chunk runs: it ends, what waits stays.
-	id = submit("long", 12_000_000_000, 3_000_000_000)
+	id = submit("long", 2_400_000_000, 600_000_000)
 	runsAt := func() (n int) {
 		w, err := list()
 		if err != nil {
@@ -122,7 +122,7 @@ func TestHostsAccept(t *testing.T) {
 	})
 	reload(d.hosts[2], "accept = \"none\"\n")
 	why := "n1, n2, n3: its host does not run the jobs of " + me
-	eventually(ctx, t, time.Minute, "what runs ends, and the job waits", func() error {
+	eventually(ctx, t, 3*time.Minute, "what runs ends, and the job waits", func() error {
 		j, err := d.hosts[1].api.Job(ctx, id)
 		if err == nil && (!strings.Contains(j.Waits, why) || runsAt() > 0) {
 			err = fmt.Errorf("waits %q, %d chunks run, %d accepted", j.Waits, runsAt(), j.Chunks.Accepted)
