@@ -194,6 +194,8 @@ func (f *fake) Stop(_ context.Context, actor string, id job.ID, _ string) (api.J
 }
 
 func (f *fake) Jobs(context.Context) (api.Jobs, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.more != nil {
 		return api.Jobs{Jobs: slices.Clone(f.more)}, nil
 	}
