@@ -137,7 +137,7 @@ func TestNonces(t *testing.T) {
 			t.Errorf("%s after %v: %v, want %v", p.Nonce, now, err, want)
 		}
 	}
-	use(at("before the start", -1), 0, ErrProof)
+	use(at("before the start", -1), 0, ErrEarly)
 	// The latest that a proof can come, and the latest that it can come again.
 	use(at("a", Window), 0, nil)
 	use(at("a", Window), 2*Window, ErrProof)

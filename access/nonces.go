@@ -13,6 +13,10 @@ const keep = 2*Window + 10*time.Second
 // taken, and whoever asked may come again.
 var ErrFull = errors.New("too many signed requests at this time")
 
+// ErrEarly reports a proof, which may well be good, of before the host began to remember
+// them: nothing was taken, and whoever asked may come again with another.
+var ErrEarly = errors.New("signed before this host could know whether it was used: it has just started")
+
 // Nonces remembers which proofs were used. It is owned by one goroutine, or
 // guarded by its owner. Two generations, each of keep: a nonce is forgotten
 // between keep and twice keep after its use.
@@ -24,16 +28,16 @@ type Nonces struct {
 }
 
 // NewNonces makes a Nonces with room for limit nonces in keep. It knows nothing of
-// before since, and refuses proofs of that time.
+// before since, and takes no proofs of that time.
 func NewNonces(limit int, since time.Time) *Nonces {
 	return &Nonces{limit: limit, since: since, now: map[string]struct{}{}}
 }
 
 // Use takes the nonce of a verified proof at the time now. It returns an error of
-// ErrProof if it was used before, and ErrFull.
+// ErrProof if it was used before, ErrEarly and ErrFull.
 func (n *Nonces) Use(p Proof, now time.Time) error {
 	if p.Time.Before(n.since) {
-		return refused("signed before this host could know whether it was used")
+		return ErrEarly
 	}
 	switch age := now.Sub(n.turned); {
 	case age < 0:

@@ -46,7 +46,7 @@ func usersServer(t testing.TB, change func(*fake, *Options)) (*Server, *fake) {
 		someone("vic", access.Viewer), someone("ann", access.Submitter), someone("sam", access.Submitter), someone("olga", access.Operator),
 	})
 	reg := prometheus.NewRegistry()
-	o := Options{Socket: "/x", Backend: f, ClusterID: testCluster, Log: zerolog.Nop(), Gatherer: reg}
+	o := Options{Socket: "/x", Backend: f, ClusterID: testCluster, Hosts: []string{"h1"}, Log: zerolog.Nop(), Gatherer: reg}
 	if change != nil {
 		change(f, &o)
 	}
@@ -59,13 +59,13 @@ func usersServer(t testing.TB, change func(*fake, *Options)) (*Server, *fake) {
 
 var nonces uint32 // used so far
 
-// asUser makes a request that a user has signed.
-func asUser(t testing.TB, name, method, path, body string, now time.Time) *http.Request {
+// asUser makes a request that a user has signed, for h1 unless another host is named.
+func asUser(t testing.TB, name, method, path, body string, now time.Time, host ...string) *http.Request {
 	t.Helper()
-	r := httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}), method, "http://h1:7443"+path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}), method, "http://"+append(host, "h1:7443")[0]+path, strings.NewReader(body))
 	sum := sha256.Sum256([]byte(body))
 	nonces++
-	p, err := access.Sign(access.Request{Cluster: testCluster, Method: method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: sum},
+	p, err := access.Sign(access.Request{Cluster: testCluster, Method: method, Host: strings.ToLower(r.Host), Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: sum},
 		userKey(name), [access.NonceBytes]byte(binary.BigEndian.AppendUint32(make([]byte, 12), nonces)), now)
 	if err != nil {
 		t.Fatal(err)

@@ -189,11 +189,17 @@ func (re *responder) dispatch(w http.ResponseWriter, r *http.Request, list []rou
 }
 
 func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
+	if door.Of(r.Context()).Carried && !rt.holder {
+		// A proof of what one host is to do, or to tell, is worth nothing at another.
+		re.problem(w, r, rt.path, api.Errorf(api.CodeForbidden, "%s %s is no request that hosts carry to each other", rt.method, rt.path))
+		return
+	}
 	// A proof may be over a body, which must come.
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
 	p, r, prob := re.door.Admit(r, door.Rule{
 		Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Change: rt.change, Long: rt.long,
+		Here: rt.change && rt.needs == access.Operate && !rt.holder,
 	})
 	if prob != nil {
 		re.problem(w, r, rt.path, prob)
@@ -210,7 +216,7 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	if rt.method == http.MethodGet {
+	if rt.method == http.MethodGet && !rt.open {
 		fresh, err := re.fresh.await(r)
 		if err != nil {
 			re.problem(w, r, rt.path, asProblem(err))

@@ -63,7 +63,7 @@ func New(o Options) (*Server, error) {
 	logger := o.Log.With().Str("component", "status").Logger()
 	who := door.New(door.Options{
 		Cluster: o.ClusterID, Group: o.Group, Bearer: o.Bearer, Directory: o.Backend.Directory, MaxBody: maxGroupBody, Log: logger,
-		Owner: o.Backend.JobOwner,
+		Owner: o.Backend.JobOwner, Node: string(o.Backend.Header().Node), Names: o.Hosts,
 	})
 	answers := &responder{
 		header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,

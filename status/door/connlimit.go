@@ -7,7 +7,7 @@ import (
 )
 
 // maxConnections bounds the connections of one user, or over TCP of one
-// address, so that none uses up the descriptors of the daemon. Root's have no
+// address (of IPv6, of one network of 64 bits), so that none uses up the descriptors of the daemon. Root's have no
 // bound: root must always get through.
 const maxConnections = 64
 
@@ -92,5 +92,5 @@ func WhoConnects(conn net.Conn) string {
 	if err != nil {
 		return "unknown"
 	}
-	return host
+	return addrOf(host)
 }

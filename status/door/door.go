@@ -7,7 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,13 +44,18 @@ type Rule struct {
 	Change bool
 	// Long bodies are taken as they come: a proof is over the hash that is told before.
 	Long bool
+	// Here routes are carried out by whichever host is asked, so that a proof must name
+	// this one: who got it could show it to all others.
+	Here bool
 }
 
-// Options of a Door; all must be set, but for Group.
+// Options of a Door; all must be set, but for Group and Names.
 type Options struct {
-	Cluster string // id, which proofs name
-	Group   string // whose members are operators on the socket
-	Bearer  string // what tokens are good for: off, read or all
+	Cluster string   // id, which proofs name
+	Group   string   // whose members are operators on the socket
+	Node    string   // name of this host
+	Names   []string // further ones that proofs may name it by, in lower case
+	Bearer  string   // what tokens are good for: off, read or all
 	// Directory finds users; it is another one when a user has changed.
 	Directory func() *access.Directory
 	// Owner tells whose a job is; empty: there is no such job.
@@ -132,11 +140,12 @@ func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem)
 	p := Of(r.Context())
 	proof, signed, err := access.ProofOf(r.Header)
 	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	whom := countedFor(p, proof)
 	switch {
 	case !signed && !bearer:
 		p.Role = d.roleOf(p)
 		return p, r, nil
-	case !d.mayTry(p.Addr):
+	case !d.mayTry(whom):
 		prob := api.Errorf(api.CodeOverloaded, "too many proofs of this address were refused")
 		prob.RetryAfterSeconds = new(60.0)
 		return p, r, prob
@@ -148,14 +157,18 @@ func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem)
 	default:
 		p, err = d.token(p, rt, text)
 	}
-	if errors.Is(err, access.ErrFull) {
-		return p, r, api.Errorf(api.CodeOverloaded, "%v", err)
+	if errors.Is(err, access.ErrFull) || errors.Is(err, access.ErrEarly) {
+		prob := api.Errorf(api.CodeOverloaded, "%v", err)
+		if ahead := d.began.Sub(proof.Time); errors.Is(err, access.ErrEarly) && ahead > 0 {
+			prob.RetryAfterSeconds = new(ahead.Seconds())
+		}
+		return p, r, prob
 	}
 	if prob, ok := errors.AsType[*api.Problem](err); ok {
 		return p, r, prob
 	}
 	if err != nil {
-		d.failed(p.Addr)
+		d.failed(whom)
 		d.o.Log.Info().Err(err).Str("addr", p.Addr).Str("request", rt.Method+" "+rt.Path).Msg("proof of a user refused")
 		return p, r, d.unauthorized()
 	}
@@ -183,6 +196,9 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	req := access.Request{
 		Cluster: d.o.Cluster, Method: r.Method, Host: strings.ToLower(r.Host), Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 	}
+	if _, key := d.o.Directory().Key(proof.Key); key == nil {
+		return p, errors.New("a key of nobody's") // whose body is not worth reading
+	}
 	if rt.Long {
 		sum, err := hex.DecodeString(r.Header.Get(access.HeaderBody))
 		if err != nil || len(sum) != len(req.Body) {
@@ -202,11 +218,38 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	if err != nil {
 		return p, err
 	}
+	if rt.Here && p.TCP && !d.named(r) {
+		return p, api.Errorf(api.CodeForbidden, "what only this host is to do must be signed for it: %.64q is neither its name, %s, nor the address that was asked", r.Host, d.o.Node).
+			WithHint("ask %s by its name or address, or on the host itself", d.o.Node)
+	}
 	d.mu.Lock()
 	err = d.nonces.Use(proof, now)
 	d.mu.Unlock()
 	p.Role, p.User, p.Key, p.Had = u.Role, u.Principal(), proof.Key, u.Role
 	return p, err
+}
+
+// named reports whether a request names this host: by its name, which may have a domain
+// behind it, or by the address that was connected to.
+func (d *Door) named(r *http.Request) bool {
+	host := strings.Trim(hostOf(strings.ToLower(r.Host)), "[]")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		at, ok := localAddr(r)
+		return ok && at == ip.Unmap()
+	}
+	name, _, _ := strings.Cut(host, ".")
+	at, ok := localAddr(r)
+	return name == d.o.Node || slices.Contains(d.o.Names, host) || host == "localhost" && ok && at.IsLoopback()
+}
+
+// localAddr is the address on this host that a request came to.
+func localAddr(r *http.Request) (netip.Addr, bool) {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return netip.Addr{}, false
+	}
+	at, err := netip.ParseAddrPort(addr.String())
+	return at.Addr().Unmap().WithZone(""), err == nil
 }
 
 // bodyError is what whoever sent a body is told.
@@ -230,6 +273,33 @@ func (d *Door) token(p Peer, rt Rule, text string) (Peer, error) {
 	u, _ := dir.User(t.User)
 	p.Role, p.User, p.Key, p.Had, p.Ends = min(t.Role, u.Role), u.Principal(), t.Key, u.Role, t.Expires.Add(access.Window)
 	return p, nil
+}
+
+// countedFor is whom a refused proof counts for: an address, a uid on the socket, or
+// the key that another host says to bring something of: no user makes that host mute
+// for all others.
+func countedFor(p Peer, proof access.Proof) string {
+	switch {
+	case p.Carried:
+		return p.Addr + " " + proof.Key
+	case !p.TCP:
+		return p.Actor()
+	}
+	return addrOf(p.Addr)
+}
+
+// addrOf is an address, or of IPv6 the network of 64 bits, any address of which one
+// machine may have.
+func addrOf(addr string) string {
+	ip, err := netip.ParseAddr(addr)
+	if err != nil || ip.Unmap().Is4() {
+		return addr
+	}
+	network, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return addr
+	}
+	return network.String()
 }
 
 // mayTry reports whether proofs of an address are looked at.

@@ -1,0 +1,174 @@
+package status
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/status/door"
+)
+
+// carriedBy is a request as a host would bring it that got it from a user.
+func carriedBy(t *testing.T, r *http.Request) api.Carried {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := api.Carried{Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: map[string]string{}, Body: body}
+	for name := range r.Header {
+		c.Header[name] = r.Header.Get(name)
+	}
+	return c
+}
+
+// TestProofOfOneHostElsewhere: a host that an operator asked to do something itself cannot
+// have others do the same, neither as what it brings them nor where users ask.
+func TestProofOfOneHostElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := usersServer(t, nil)
+		time.Sleep(2 * access.Window)
+		local := 0
+		for _, rt := range s.handlers.table() {
+			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a").Replace(rt.path)
+			if !rt.holder {
+				f.actors = nil
+				if a := s.Carried(t.Context(), "n2", carriedBy(t, asUser(t, "olga", rt.method, path, "", time.Now()))); a.Status != http.StatusForbidden || len(f.actors) > 0 {
+					t.Errorf("%s %s, brought by n2: %d %s, done by %v", rt.method, rt.path, a.Status, a.Body, f.actors)
+				}
+			}
+			if !rt.change || rt.holder || rt.needs != access.Operate {
+				continue
+			}
+			local++
+			ask := func(host string) (int, string) {
+				r := asUser(t, "olga", rt.method, path, "", time.Now(), host)
+				ctx := door.With(r.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"})
+				w := httptest.NewRecorder()
+				ctx = context.WithValue(ctx, http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7443})
+				s.mux.ServeHTTP(w, r.WithContext(ctx))
+				return w.Code, w.Body.String()
+			}
+			for _, host := range []string{"n2:7443", "10.0.0.2:7443", "localhost:7443", "127.0.0.1:7443", "[::1]:7443", "h2", "xn1:7443", "skein"} {
+				if code, text := ask(host); code != http.StatusForbidden || !strings.Contains(text, "n1") {
+					t.Errorf("%s %s signed for %s: %d %s", rt.method, rt.path, host, code, text)
+				}
+			}
+			for _, host := range []string{"n1:7443", "N1.example.org", "10.0.0.1:1234", "[::ffff:10.0.0.1]:7443", "h1:7443"} {
+				if code, text := ask(host); code == http.StatusForbidden || code == http.StatusUnauthorized {
+					t.Errorf("%s %s signed for %s: %d %s", rt.method, rt.path, host, code, text)
+				}
+			}
+		}
+		if local < 8 {
+			t.Errorf("%d routes", local)
+		}
+	})
+}
+
+// TestRefusalsOfOneUser: who has requests refused that a host carries does not close that
+// way for others, and strangers on one machine are told apart from who is next to them.
+func TestRefusalsOfOneUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := usersServer(t, nil)
+		time.Sleep(2 * access.Window)
+		path := "/v1/jobs/" + string(jobA) + "/stop"
+		old := func(who string) *http.Request {
+			return asUser(t, who, "POST", path, "{}", time.Now().Add(-2*access.Window))
+		}
+		for range 25 {
+			s.Carried(t.Context(), "n2", carriedBy(t, old("sam")))
+		}
+		if a := s.Carried(t.Context(), "n2", carriedBy(t, asUser(t, "sam", "POST", path, "{}", time.Now()))); a.Status != http.StatusTooManyRequests {
+			t.Errorf("sam after 25 refusals: %d", a.Status)
+		}
+		if a := s.Carried(t.Context(), "n2", carriedBy(t, asUser(t, "ann", "POST", path, "{}", time.Now()))); a.Status != http.StatusOK {
+			t.Errorf("ann by the same host: %d %s", a.Status, a.Body)
+		}
+		from := func(p door.Peer, r *http.Request) int {
+			w := httptest.NewRecorder()
+			s.mux.ServeHTTP(w, r.WithContext(door.With(r.Context(), p)))
+			return w.Code
+		}
+		for range 25 {
+			from(door.Peer{UID: 7}, old("sam"))
+			from(door.Peer{TCP: true, Users: true, Addr: "2001:db8::1"}, old("sam"))
+		}
+		for name, c := range map[string]struct {
+			p    door.Peer
+			want int
+		}{
+			"the same uid":     {door.Peer{UID: 7}, http.StatusTooManyRequests},
+			"another uid":      {door.Peer{UID: 8}, http.StatusOK},
+			"the same network": {door.Peer{TCP: true, Users: true, Addr: "2001:db8::2:1"}, http.StatusTooManyRequests},
+			"another network":  {door.Peer{TCP: true, Users: true, Addr: "2001:db8:0:1::1"}, http.StatusOK},
+		} {
+			if code := from(c.p, asUser(t, "ann", "POST", path, "{}", time.Now())); code != c.want {
+				t.Errorf("%s: %d, want %d", name, code, c.want)
+			}
+		}
+	})
+}
+
+// TestSignedBeforeTheStart: a proof that may have been used before this host started is
+// not taken; whoever asked is told to come again, not that the key is wrong.
+func TestSignedBeforeTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f := usersServer(t, nil)
+		time.Sleep(time.Second)
+		ask := func(who string, at time.Time) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			s.mux.ServeHTTP(w, asUser(t, who, "POST", "/v1/jobs/"+string(jobA)+"/stop", "{}", at))
+			return w
+		}
+		if w := ask("ann", time.Now().Add(-6*time.Second)); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "5" || len(f.actors) > 0 {
+			t.Errorf("5 s before the start: %d, again after %s, done by %v", w.Code, w.Header().Get("Retry-After"), f.actors)
+		}
+		if w := ask("nobody", time.Now().Add(-6*time.Second)); w.Code != http.StatusUnauthorized {
+			t.Errorf("the key of nobody: %d", w.Code)
+		}
+		if w := ask("ann", time.Now()); w.Code != http.StatusOK {
+			t.Errorf("after the start: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// endless is a body that never ends.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return len(p), nil
+}
+
+// TestNobodysBodyIsNotRead: whoever has no key has the host read nothing, and wait for
+// nothing.
+func TestNobodysBodyIsNotRead(t *testing.T) {
+	s, f := usersServer(t, nil)
+	time.Sleep(2 * time.Millisecond) // proofs are of milliseconds
+	ask := func(r *http.Request) int {
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, r)
+		return w.Code
+	}
+	body := &endless{}
+	r := asUser(t, "nobody", "POST", "/v1/jobs", "", time.Now())
+	r.Body = io.NopCloser(body)
+	if code := ask(r); code != http.StatusUnauthorized || body.read > 0 {
+		t.Errorf("%d, %d bytes read", code, body.read)
+	}
+	began := time.Now()
+	f.agreed = api.Cursor{}
+	r = httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true}), "GET", "/v1/version?consistency=strong&min=n9/1:99", nil)
+	if code := ask(r); code != http.StatusOK || time.Since(began) > time.Second {
+		t.Errorf("%d after %v", code, time.Since(began))
+	}
+}
