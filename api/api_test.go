@@ -7,7 +7,9 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -173,5 +175,16 @@ func TestEventsGoOnFromPosition(t *testing.T) {
 	bad := client(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"cursor":"nonsense"}`+"\n") })
 	if err := bad.Events(t.Context(), EventQuery{}, FollowOptions{}, func(Event) error { return nil }); !errors.Is(err, ErrAnswer) {
 		t.Fatalf("a position that is none: %v", err)
+	}
+}
+
+// TestCodes: the list of codes has all constants.
+func TestCodes(t *testing.T) {
+	text, err := os.ReadFile("problem.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(regexp.MustCompile(`(?m)^\tCode\w+ +Code *= "`).FindAll(text, -1)); n != len(Codes()) {
+		t.Errorf("%d codes, %d in the list", n, len(Codes()))
 	}
 }

@@ -28,6 +28,14 @@ const (
 	CodeInternal       Code = "internal"
 )
 
+// Codes are all of them.
+func Codes() []Code {
+	return []Code{
+		CodeInvalidRequest, CodeInvalidJob, CodeNotFound, CodeUnauthorized, CodeForbidden, CodeConflict, CodeTooLarge, CodeMethod, CodeOverloaded,
+		CodeNoHolder, CodeNotStable, CodeNotReady, CodeCompacted, CodeTimeout, CodeInternal,
+	}
+}
+
 // Problem is the body of every error (RFC 9457), and the error itself.
 type Problem struct {
 	Header

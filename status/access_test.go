@@ -50,11 +50,7 @@ func usersServer(t testing.TB, change func(*fake, *Options)) (*Server, *fake) {
 	if change != nil {
 		change(f, &o)
 	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, f
+	return newServer(t, o), f
 }
 
 var nonces uint32 // used so far

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/openapi"
 )
 
 // chunks sends the accepted results of a job's chunks, and goes on until the job
@@ -34,6 +35,8 @@ func (hs *handlers) chunks(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
+var chunkParams = slices.Concat([]openapi.Param{{Name: "after", Type: "", About: "a cursor: go on behind it"}}, followParams[:1])
+
 func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
 	at = api.Cursor{}
 	for name, values := range r.URL.Query() {
@@ -42,8 +45,6 @@ func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
 			at, err = event.ParseCursor(values[0])
 		case "follow":
 			follow, err = parseFlag(values[0])
-		default:
-			return nil, false, api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
 		}
 		if err != nil {
 			return nil, false, api.Errorf(api.CodeInvalidRequest, "%s: %s", name, err)

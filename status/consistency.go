@@ -12,10 +12,16 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/openapi"
 )
 
 // freshTime bounds the wait for this host to know what a reader asks for.
 const freshTime = 5 * time.Second
+
+var freshParams = []openapi.Param{
+	{Name: "min", Type: "", About: "a cursor: answer once this host has all up to it"},
+	{Name: "consistency", Type: "", About: "strong: answer once this host has all that was acknowledged before; local, the default, does not wait"},
+}
 
 // freshness is what readers may ask of any answer: that it is not older than a
 // position, or than all that was acknowledged before.
@@ -94,14 +100,14 @@ func (f freshness) after(ctx context.Context) string {
 const maxPage = 1000
 
 // jobs lists the jobs, or a page of them.
-func (hs *handlers) jobs(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) jobs(r *http.Request) (api.Jobs, error) {
 	limit, after, err := parsePage(r)
 	if err != nil {
-		return nil, err
+		return api.Jobs{}, err
 	}
 	list, err := hs.backend.Jobs(r.Context())
 	if err != nil {
-		return nil, err
+		return api.Jobs{}, err
 	}
 	if only := door.Of(r.Context()).Only; only != "" {
 		list.Jobs = slices.DeleteFunc(list.Jobs, func(j api.Job) bool { return j.Owner != only })
@@ -112,7 +118,7 @@ func (hs *handlers) jobs(_ http.ResponseWriter, r *http.Request) (any, error) {
 			i++
 		}
 		if i == len(list.Jobs) {
-			return nil, api.Errorf(api.CodeNotFound, "no job %s to go on after", after).WithHint("begin with the first page")
+			return api.Jobs{}, api.Errorf(api.CodeNotFound, "no job %s to go on after", after).WithHint("begin with the first page")
 		}
 		list.Jobs = list.Jobs[i+1:]
 	}
@@ -120,6 +126,11 @@ func (hs *handlers) jobs(_ http.ResponseWriter, r *http.Request) (any, error) {
 		list.Jobs, list.Next = list.Jobs[:limit], list.Jobs[limit-1].ID
 	}
 	return list, nil
+}
+
+var pageParams = []openapi.Param{
+	{Name: "limit", Type: uint64(0), About: "at most so many; next then says how to go on"},
+	{Name: "after", Type: "", About: "what next said"},
 }
 
 func parsePage(r *http.Request) (limit int, after job.ID, err error) {
@@ -134,8 +145,6 @@ func parsePage(r *http.Request) (limit int, after job.ID, err error) {
 			if after, err = job.ParseID(values[0]); err != nil {
 				return 0, "", api.Errorf(api.CodeInvalidRequest, "after: %s", err)
 			}
-		default:
-			return 0, "", api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
 		}
 	}
 	return limit, after, nil

@@ -20,14 +20,9 @@ const maxBody = 64 << 10
 // to read the answer instead of a broken pipe.
 const maxDrain = 4 << 20
 
-// decode reads a body as strict JSON into out; an empty body leaves out as it
-// is.
-func decode(w http.ResponseWriter, r *http.Request, out any) error {
-	return decodeUpTo(w, r, out, maxBody)
-}
-
-// decodeUpTo is decode of a body of at most so many bytes.
-func decodeUpTo(w http.ResponseWriter, r *http.Request, out any, limit int64) error {
+// decode reads a body of at most so many bytes as strict JSON into out; an empty body
+// leaves out as it is.
+func decode(w http.ResponseWriter, r *http.Request, out any, limit int64) error {
 	if ct := r.Header.Get("Content-Type"); ct != "" && !strings.HasPrefix(ct, "application/json") {
 		return api.Errorf(api.CodeInvalidRequest, "content type %q", ct).WithHint("send application/json")
 	}

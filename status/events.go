@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/openapi"
 )
 
 // eventQuery is what a request of events asks for.
@@ -225,6 +226,25 @@ func apiEvent(e event.Event, h api.Header) api.Event {
 	}
 }
 
+// eventParams say which events, from where on; followParams how they come.
+var (
+	eventParams = []openapi.Param{
+		{Name: "since", Type: "", About: "from then on: a time, a date, a duration ago, or a cursor"},
+		{Name: "kind", Type: "", About: "of these kinds: names or patterns, with commas"},
+		{Name: "node", Type: "", About: "of the chain of this host"},
+		{Name: "member", Type: "", About: "about this member"},
+		{Name: "worker", Type: "", About: "about this worker"},
+		{Name: "user", Type: "", About: "about this user, uid or host as who asks"},
+		{Name: "after", Type: "", About: "a cursor: go on behind it"},
+	}
+	followParams = []openapi.Param{
+		{Name: "follow", Type: false, About: "go on with what happens"},
+		{Name: "job", Type: "", About: "about this job, by its id"},
+		{Name: "positions", Type: false, About: "tell also how far the stream is, where nothing was selected"},
+		{Name: "limit", Type: uint64(0), About: "at most so many"},
+	}
+)
+
 // parseEventQuery reads the query.
 func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 	var q eventQuery
@@ -273,8 +293,6 @@ func (q *eventQuery) set(name, v string, now time.Time) (err error) {
 		}
 	case "after":
 		err = q.after(v)
-	default:
-		return api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
 	}
 	return err
 }
@@ -308,6 +326,19 @@ func (q *eventQuery) after(v string) error {
 	var err error
 	q.After, err = event.ParseCursor(v)
 	return err
+}
+
+// flag reads a parameter that is true or false; without it it is false.
+func flag(r *http.Request, name string) (bool, error) {
+	q := r.URL.Query()
+	if !q.Has(name) {
+		return false, nil
+	}
+	on, err := parseFlag(q.Get(name))
+	if err != nil {
+		return false, api.Errorf(api.CodeInvalidRequest, "%s: %s", name, err)
+	}
+	return on, nil
 }
 
 func parseFlag(v string) (bool, error) {

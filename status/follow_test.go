@@ -93,11 +93,7 @@ func TestEventsSurviveRestart(t *testing.T) {
 					next <- err
 					return
 				}
-				s, err := New(Options{Socket: r.socket, Backend: f})
-				if err != nil {
-					next <- err
-					return
-				}
+				s := newServer(t, Options{Socket: r.socket, Backend: f})
 				go func() { next <- s.Run(ctx) }()
 				<-s.Up()
 				f.update(func() { f.log = append(f.log, testEvent(3, "term_start", base)) })

@@ -40,15 +40,15 @@ func (hs *handlers) jobID(r *http.Request) (job.ID, error) {
 	return hs.backend.FindJob(r.Context(), text, door.Of(r.Context()).Only)
 }
 
-func (hs *handlers) job(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) job(r *http.Request) (api.Job, error) {
 	id, err := hs.jobID(r)
 	if err != nil {
-		return nil, err
+		return api.Job{}, err
 	}
 	return hs.backend.Job(r.Context(), id)
 }
 
-func (hs *handlers) version(http.ResponseWriter, *http.Request) (any, error) {
+func (hs *handlers) version(*http.Request) (api.Version, error) {
 	return api.Version{Version: hs.o.Version, Cluster: hs.o.ClusterID, GoVersion: runtime.Version()}, nil
 }
 
@@ -64,14 +64,10 @@ func (hs *handlers) probe(check func() error) func(http.ResponseWriter, *http.Re
 	}
 }
 
-func (hs *handlers) submit(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.SubmitRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) submit(r *http.Request, req api.SubmitRequest) (api.SubmitResponse, error) {
 	if key := r.Header.Get("Idempotency-Key"); key != "" {
 		if req.Spec.Key != "" && req.Spec.Key != key {
-			return nil, api.Errorf(api.CodeInvalidRequest, "the header Idempotency-Key and spec.key differ")
+			return api.SubmitResponse{}, api.Errorf(api.CodeInvalidRequest, "the header Idempotency-Key and spec.key differ")
 		}
 		req.Spec.Key = key
 	}
@@ -80,15 +76,15 @@ func (hs *handlers) submit(w http.ResponseWriter, r *http.Request) (any, error) 
 		req.Wait = api.WaitStable
 	case api.WaitLocal, api.WaitStable:
 	default:
-		return nil, api.Errorf(api.CodeInvalidRequest, "wait is %q, want local or stable", req.Wait)
+		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidRequest, "wait is %q, want local or stable", req.Wait)
 	}
 	if req.Spec.Key == "" {
-		return nil, api.Errorf(api.CodeInvalidJob, "the idempotency key is missing").
+		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "the idempotency key is missing").
 			WithHint("set spec.key or the header Idempotency-Key to a text of your own; the same text again is the same job")
 	}
 	req.Spec = req.Spec.WithDefaults()
 	if err := req.Spec.Validate(); err != nil {
-		return nil, err
+		return api.SubmitResponse{}, err
 	}
 	return hs.backend.Submit(r.Context(), door.Of(r.Context()).Actor(), req)
 }
@@ -103,29 +99,21 @@ func checkReason(reason string) error {
 	return nil
 }
 
-func (hs *handlers) stopJob(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.StopRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) stopJob(r *http.Request, req api.StopRequest) (api.Job, error) {
 	if err := checkReason(req.Reason); err != nil {
-		return nil, err
+		return api.Job{}, err
 	}
 	id, err := hs.jobID(r)
 	if err != nil {
-		return nil, err
+		return api.Job{}, err
 	}
 	return hs.backend.Stop(r.Context(), door.Of(r.Context()).Actor(), id, req.Reason)
 }
 
-func (hs *handlers) releaseJob(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req struct{}
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) releaseJob(r *http.Request, _ nothing) (api.Released, error) {
 	id, err := hs.jobID(r)
 	if err != nil {
-		return nil, err
+		return api.Released{}, err
 	}
 	return hs.backend.Release(r.Context(), door.Of(r.Context()).Actor(), id)
 }
@@ -136,60 +124,56 @@ const (
 	maxUses       = 64
 )
 
-func (hs *handlers) createToken(w http.ResponseWriter, r *http.Request) (any, error) {
-	req := api.TokenRequest{TTLSeconds: 3600, Uses: 1}
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) createToken(r *http.Request, req api.TokenRequest) (api.TokenCreated, error) {
 	if !(req.TTLSeconds >= 1) || req.TTLSeconds > maxTTLSeconds {
-		return nil, api.Errorf(api.CodeInvalidRequest, "ttl_seconds is %g, want 1 to %d", req.TTLSeconds, maxTTLSeconds)
+		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "ttl_seconds is %g, want 1 to %d", req.TTLSeconds, maxTTLSeconds)
 	}
 	if req.Uses < 1 || req.Uses > maxUses {
-		return nil, api.Errorf(api.CodeInvalidRequest, "uses is %d, want 1 to %d", req.Uses, maxUses)
+		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "uses is %d, want 1 to %d", req.Uses, maxUses)
 	}
 	ttl := time.Duration(req.TTLSeconds * float64(time.Second))
 	if !req.Via.Valid() {
-		return nil, api.Errorf(api.CodeInvalidRequest, "via %q is neither %s nor %s", req.Via, api.ViaOnion, api.ViaMaster)
+		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "via %q is neither %s nor %s", req.Via, api.ViaOnion, api.ViaMaster)
 	}
 	return hs.backend.CreateToken(r.Context(), door.Of(r.Context()).Actor(), ttl, req.Uses, req.Via)
 }
 
-func (hs *handlers) revokeToken(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) revokeToken(r *http.Request, _ nothing) (api.Header, error) {
 	id := r.PathValue("id")
 	if len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-		return nil, api.Errorf(api.CodeNotFound, "no invite %.64q", id)
+		return api.Header{}, api.Errorf(api.CodeNotFound, "no invite %.64q", id)
 	}
 	if err := hs.backend.RevokeToken(r.Context(), door.Of(r.Context()).Actor(), id); err != nil {
-		return nil, err
+		return api.Header{}, err
 	}
 	return api.Header{}, nil
 }
 
 // putArtefact streams the body to the store. Each read has its own deadline: a
 // slow upload is fine, a stalled one is cut.
-func (hs *handlers) putArtefact(w http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) putArtefact(w http.ResponseWriter, r *http.Request) (api.Artefact, error) {
 	select {
 	case hs.uploads <- struct{}{}:
 		defer func() { <-hs.uploads }()
 	default:
-		return nil, api.Errorf(api.CodeOverloaded, "%d uploads are running already", maxUploads)
+		return api.Artefact{}, api.Errorf(api.CodeOverloaded, "%d uploads are running already", maxUploads)
 	}
 	limit := hs.o.MaxArtefactBytes
 	if r.ContentLength > limit {
-		return nil, api.Errorf(api.CodeTooLarge, "body of %d bytes, at most %d are allowed", r.ContentLength, limit)
+		return api.Artefact{}, api.Errorf(api.CodeTooLarge, "body of %d bytes, at most %d are allowed", r.ContentLength, limit)
 	}
 	rc := http.NewResponseController(w)
 	body := &stallReader{r: http.MaxBytesReader(w, r.Body, limit), rc: rc, end: time.Now().Add(uploadTimeout)}
 	hash, size, err := hs.backend.PutArtefact(r.Context(), body)
 	// What the client sent wrong is the cause of what the store says.
 	if body.err != nil {
-		return nil, bodyError(body.err, limit)
+		return api.Artefact{}, bodyError(body.err, limit)
 	}
 	if err != nil {
-		return nil, err
+		return api.Artefact{}, err
 	}
 	if told := r.Header.Get(access.HeaderBody); told != "" && told != hash.String() {
-		return nil, api.Errorf(api.CodeInvalidRequest, "the body is another than the one that %s tells", access.HeaderBody)
+		return api.Artefact{}, api.Errorf(api.CodeInvalidRequest, "the body is another than the one that %s tells", access.HeaderBody)
 	}
 	_ = rc.SetWriteDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
 	return api.Artefact{Hash: hash, SizeBytes: size}, nil

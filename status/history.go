@@ -13,24 +13,18 @@ import (
 )
 
 // history tells every change of state of a job, read from its events.
-func (hs *handlers) history(_ http.ResponseWriter, r *http.Request) (any, error) {
-	chunks := false
-	for name, values := range r.URL.Query() {
-		if name != "chunks" {
-			return nil, api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
-		}
-		var err error
-		if chunks, err = parseFlag(values[0]); err != nil {
-			return nil, api.Errorf(api.CodeInvalidRequest, "%s: %s", name, err)
-		}
+func (hs *handlers) history(r *http.Request) (api.JobHistory, error) {
+	chunks, err := flag(r, "chunks")
+	if err != nil {
+		return api.JobHistory{}, err
 	}
 	id, err := hs.jobID(r)
 	if err != nil {
-		return nil, err
+		return api.JobHistory{}, err
 	}
 	job, err := hs.backend.Job(r.Context(), id)
 	if err != nil {
-		return nil, err
+		return api.JobHistory{}, err
 	}
 	at := hs.backend.Oldest().Clone()
 	compacted := len(at) > 0
@@ -38,7 +32,7 @@ func (hs *handlers) history(_ http.ResponseWriter, r *http.Request) (any, error)
 	about := event.Subject{Job: string(id)}
 	for e, err := range hs.backend.Events(r.Context(), at, job.SubmittedAt.Add(-time.Second), about) {
 		if err != nil {
-			return nil, err
+			return api.JobHistory{}, err
 		}
 		if e.Kind.Authority() && about.Match(&e) && !hs.backend.Void(e) {
 			fold.Apply(e)
@@ -60,14 +54,10 @@ func (hs *handlers) history(_ http.ResponseWriter, r *http.Request) (any, error)
 const maxGroupBody = cluster.MaxGroupMembers*(cluster.MaxPrincipal+8) + maxBody
 
 // setGroup says who belongs to a group.
-func (hs *handlers) setGroup(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.GroupRequest
-	if err := decodeUpTo(w, r, &req, maxGroupBody); err != nil {
-		return nil, err
-	}
+func (hs *handlers) setGroup(r *http.Request, req api.GroupRequest) (api.GroupSet, error) {
 	set := event.GroupSet{Group: r.PathValue("name"), Members: slices.Compact(slices.Sorted(slices.Values(req.Members)))}
 	if err := set.Check(); err != nil {
-		return nil, api.Errorf(api.CodeInvalidRequest, "%v", err)
+		return api.GroupSet{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
 	return hs.backend.SetGroup(r.Context(), door.Of(r.Context()).Actor(), set)
 }

@@ -31,60 +31,44 @@ func (hs *handlers) onionRoutes() []route {
 		change(http.MethodPost, "/v1/onion", hs.addOnion),
 		change(http.MethodPost, "/v1/onion/drain", hs.drainOnion),
 		change(http.MethodPost, "/v1/onion/rotate", hs.rotateOnion),
-		change(http.MethodDelete, "/v1/onion/{address}", func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		change(http.MethodDelete, "/v1/onion/{address}", func(r *http.Request, _ nothing) (api.OnionChanged, error) {
 			return b.RemoveOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"))
 		}),
 		change(http.MethodPut, "/v1/onion/{address}/clients", hs.setOnionClients),
 		change(http.MethodPost, "/v1/onion/{address}/grant", hs.grantOnion),
-		change(http.MethodPost, "/v1/onion/{address}/export", func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		change(http.MethodPost, "/v1/onion/{address}/export", func(r *http.Request, _ nothing) (api.OnionKey, error) {
 			return b.ExportOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"))
 		}),
-		change(http.MethodPost, "/v1/onion/{address}/verify", func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		change(http.MethodPost, "/v1/onion/{address}/verify", func(r *http.Request, _ nothing) (api.OnionVerified, error) {
 			return b.VerifyOnion(r.Context(), r.PathValue("address"))
 		}),
 	}
 }
 
-func (hs *handlers) addOnion(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.OnionRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) addOnion(r *http.Request, req api.OnionRequest) (api.OnionChanged, error) {
 	return hs.backend.AddOnion(r.Context(), door.Of(r.Context()).Actor(), req)
 }
 
-func (hs *handlers) setOnionClients(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.OnionClientsRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) setOnionClients(r *http.Request, req api.OnionClientsRequest) (api.OnionChanged, error) {
 	return hs.backend.SetOnionClients(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"), req)
 }
 
-func (hs *handlers) grantOnion(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.OnionGrantRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) grantOnion(r *http.Request, req api.OnionGrantRequest) (api.OnionGranted, error) {
 	if _, err := cluster.ParseNodeID(string(req.Node)); err != nil {
-		return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
+		return api.OnionGranted{}, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 	}
 	return hs.backend.GrantOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"), req.Node)
 }
 
-func (hs *handlers) drainOnion(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.OnionDrainRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) drainOnion(r *http.Request, req api.OnionDrainRequest) (api.OnionDrained, error) {
 	if req.Node != "" {
 		if _, err := cluster.ParseNodeID(string(req.Node)); err != nil {
-			return nil, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
+			return api.OnionDrained{}, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
 		}
 	}
 	return hs.backend.DrainOnion(r.Context(), door.Of(r.Context()).Actor(), req)
 }
 
-func (hs *handlers) rotateOnion(_ http.ResponseWriter, r *http.Request) (any, error) {
+func (hs *handlers) rotateOnion(r *http.Request, _ nothing) (api.OnionRotated, error) {
 	return hs.backend.RotateOnion(r.Context(), door.Of(r.Context()).Actor())
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +33,9 @@ type route struct {
 	holder bool
 	// timeout bounds the handler; 0: it sets its own.
 	timeout time.Duration
+	// shape has the parameters that the route takes, all others are refused, and
+	// what its handler takes and gives.
+	shape openapi.Shape
 	// answer makes a body; stream writes the answer itself.
 	answer func(w http.ResponseWriter, r *http.Request) (any, error)
 	stream func(w http.ResponseWriter, r *http.Request) error
@@ -38,48 +43,45 @@ type route struct {
 
 func (hs *handlers) table() []route {
 	b := hs.backend
-	get := func(needs access.Right, path string, f func(http.ResponseWriter, *http.Request) (any, error)) route {
-		return route{method: http.MethodGet, path: path, needs: needs, timeout: readTimeout, answer: f}
-	}
-	history := get(access.Read, "/v1/jobs/{id}/history", hs.history)
+	history := get(access.Read, "/v1/jobs/{id}/history", hs.history, openapi.Param{Name: "chunks", Type: false, About: "also those of its chunks"})
 	history.timeout = changeTimeout
 	list := []route{
 		read("/v1/status", b.Status),
-		get(access.Look, "/v1/members", hs.members),
+		get(access.Look, "/v1/members", hs.members, openapi.Param{Name: "all", Type: false, About: "also who is gone"}),
 		read("/v1/mesh", b.Mesh),
 		read("/v1/lease", b.Lease),
 		read("/v1/lease/history", b.LeaseHistory),
 		read("/v1/lease/voters", b.Voters),
 		read("/v1/workers", b.Workers),
 		read("/v1/log/snapshots", b.Snapshots),
-		get(access.Read, "/v1/jobs", hs.jobs),
+		get(access.Read, "/v1/jobs", hs.jobs, pageParams...),
 		get(access.Read, "/v1/jobs/{id}", hs.job),
 		history,
-		{method: http.MethodGet, path: "/v1/jobs/{id}/watch", needs: access.Read, stream: hs.watchJob},
-		{method: http.MethodGet, path: "/v1/jobs/{id}/chunks", needs: access.Read, stream: hs.chunks},
-		{method: http.MethodGet, path: "/v1/events", needs: access.Read, stream: hs.events},
-		{method: http.MethodGet, path: "/v1/watch", needs: access.Read, stream: hs.watch},
-		{method: http.MethodGet, path: "/v1/version", open: true, timeout: readTimeout, answer: hs.version},
-		{method: http.MethodGet, path: "/v1/openapi.json", open: true, timeout: readTimeout, stream: func(w http.ResponseWriter, _ *http.Request) error { return openapi.Write(w, told(hs.table())) }},
-		{method: http.MethodGet, path: "/healthz", open: true, timeout: readTimeout, stream: hs.probe(b.Healthy)},
-		{method: http.MethodGet, path: "/readyz", open: true, timeout: readTimeout, stream: hs.probe(b.Ready)},
+		stream("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
+		stream("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
+		stream("/v1/events", hs.events, slices.Concat(eventParams, followParams), api.Event{}, api.StreamPosition{}),
+		stream("/v1/watch", hs.watch, slices.Concat(watchParams, eventParams), api.WatchMessage{}),
+		open("/v1/version", hs.version),
+		document("/v1/openapi.json", json.RawMessage{}, func(w http.ResponseWriter, _ *http.Request) error { return openapi.Write(w, told(hs.table())) }),
+		document("/healthz", api.Health{}, hs.probe(b.Healthy)),
+		document("/readyz", api.Health{}, hs.probe(b.Ready)),
 
-		toHolder(use(http.MethodPost, "/v1/jobs", hs.submit)),
+		toHolder(use(http.MethodPost, "/v1/jobs", hs.submit, openapi.Param{Name: "Idempotency-Key", Header: true, Type: "", About: "instead of spec.key: the same key again is the same job"})),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/stop", hs.stopJob)),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/release", hs.releaseJob)),
-		upload(use(http.MethodPut, "/v1/artefacts", hs.putArtefact)),
+		upload("/v1/artefacts", hs.putArtefact),
 
 		get(access.Operate, "/v1/users", of(b.Users)),
 		toHolder(change(http.MethodPut, "/v1/users/{name}", hs.setUser)),
 		toHolder(change(http.MethodPut, "/v1/members/{node}/owner", hs.setOwner)),
 		get(access.Operate, "/v1/groups", of(b.Groups)),
-		toHolder(change(http.MethodPut, "/v1/groups/{name}", hs.setGroup)),
-		get(access.Operate, "/v1/events/verify", hs.checkLog),
+		toHolder(changeUpTo(http.MethodPut, "/v1/groups/{name}", maxGroupBody, api.GroupRequest{}, hs.setGroup)),
+		get(access.Operate, "/v1/events/verify", hs.checkLog, checkParams...),
 		get(access.Operate, "/v1/config", of(b.Config)),
 		get(access.Operate, "/v1/doctor", hs.doctor),
 		get(access.Operate, "/v1/tokens", of(b.Tokens)),
 		toHolder(change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot)),
-		change(http.MethodPost, "/v1/tokens", hs.createToken),
+		changeUpTo(http.MethodPost, "/v1/tokens", maxBody, api.TokenRequest{TTLSeconds: 3600, Uses: 1}, hs.createToken),
 		change(http.MethodDelete, "/v1/tokens/{id}", hs.revokeToken),
 		toHolder(change(http.MethodPost, "/v1/lease/step-down", hs.stepDown)),
 		toHolder(change(http.MethodPost, "/v1/lease/voters", hs.setVoters)),
@@ -91,13 +93,17 @@ func (hs *handlers) table() []route {
 	list = append(list, hs.onionRoutes()...)
 	if hs.o.Gatherer != nil {
 		show := promhttp.HandlerFor(hs.o.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: readTimeout})
-		list = append(list, route{
-			method: http.MethodGet, path: "/metrics", needs: access.Look, timeout: readTimeout,
-			stream: func(w http.ResponseWriter, r *http.Request) error {
-				show.ServeHTTP(w, r)
-				return nil
-			},
+		metrics := document("/metrics", openapi.Text{}, func(w http.ResponseWriter, r *http.Request) error {
+			show.ServeHTTP(w, r)
+			return nil
 		})
+		metrics.open, metrics.needs = false, access.Look
+		list = append(list, metrics)
+	}
+	for i, rt := range list {
+		if rt.method == http.MethodGet && strings.HasPrefix(rt.path, "/v1/") {
+			list[i].shape.Params = slices.Concat(rt.shape.Params, freshParams)
+		}
 	}
 	return list
 }
@@ -106,29 +112,94 @@ func (hs *handlers) table() []route {
 func told(table []route) []openapi.Route {
 	var list []openapi.Route
 	for _, rt := range table {
-		list = append(list, openapi.Route{Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open})
+		list = append(list, openapi.Route{Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Shape: rt.shape})
 	}
 	return list
 }
 
+// unknown refuses what a route does not take. A handler never sees a parameter that
+// is not described.
+func (rt route) unknown(r *http.Request) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return api.Errorf(api.CodeInvalidRequest, "query: %s", err)
+	}
+	for name, values := range q {
+		i := slices.IndexFunc(rt.shape.Params, func(p openapi.Param) bool { return p.Name == name && !p.Header })
+		switch {
+		case i < 0:
+			return api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
+		case len(values) > 1 && !rt.shape.Params[i].Many():
+			return api.Errorf(api.CodeInvalidRequest, "%s stands there %d times", name, len(values))
+		}
+	}
+	return nil
+}
+
 // of makes an answer of what needs no more than a context.
-func of[T any](f func(context.Context) (T, error)) func(http.ResponseWriter, *http.Request) (any, error) {
-	return func(_ http.ResponseWriter, r *http.Request) (any, error) { return f(r.Context()) }
+func of[T any](f func(context.Context) (T, error)) func(*http.Request) (T, error) {
+	return func(r *http.Request) (T, error) { return f(r.Context()) }
+}
+
+func get[T any](needs access.Right, path string, f func(*http.Request) (T, error), params ...openapi.Param) route {
+	return route{
+		method: http.MethodGet, path: path, needs: needs, timeout: readTimeout, shape: openapi.Shape{Params: params, Gives: []any{*new(T)}},
+		answer: func(_ http.ResponseWriter, r *http.Request) (any, error) { return f(r) },
+	}
 }
 
 func read[T any](path string, f func(context.Context) (T, error)) route {
-	return route{method: http.MethodGet, path: path, needs: access.Look, timeout: readTimeout, answer: of(f)}
+	return get(access.Look, path, of(f))
 }
 
-func change(method, path string, f func(http.ResponseWriter, *http.Request) (any, error)) route {
-	return route{method: method, path: path, needs: access.Operate, change: true, timeout: changeTimeout, answer: f}
+// open routes tell nothing of the cluster.
+func open[T any](path string, f func(*http.Request) (T, error)) route {
+	rt := get(access.Look, path, f)
+	rt.open = true
+	return rt
 }
+
+// document is an open route that writes its answer itself.
+func document(path string, gives any, f func(http.ResponseWriter, *http.Request) error) route {
+	return route{method: http.MethodGet, path: path, open: true, timeout: readTimeout, shape: openapi.Shape{Gives: []any{gives}}, stream: f}
+}
+
+// stream is one about jobs, each line of which is one of those.
+func stream(path string, f func(http.ResponseWriter, *http.Request) error, params []openapi.Param, of ...any) route {
+	return route{method: http.MethodGet, path: path, needs: access.Read, shape: openapi.Shape{Params: params, Gives: of, Lines: true}, stream: f}
+}
+
+func change[Q, T any](method, path string, f func(*http.Request, Q) (T, error)) route {
+	return changeUpTo(method, path, maxBody, *new(Q), f)
+}
+
+// changeUpTo is a change asked for in a body of at most so many bytes; what that
+// leaves out is as in usual.
+func changeUpTo[Q, T any](method, path string, limit int64, usual Q, f func(*http.Request, Q) (T, error)) route {
+	rt := route{
+		method: method, path: path, needs: access.Operate, change: true, timeout: changeTimeout, shape: openapi.Shape{Gives: []any{*new(T)}},
+		answer: func(w http.ResponseWriter, r *http.Request) (any, error) {
+			req := usual
+			if err := decode(w, r, &req, limit); err != nil {
+				return nil, err
+			}
+			return f(r, req)
+		},
+	}
+	if any(usual) != any(nothing{}) {
+		rt.shape.Takes = usual
+	}
+	return rt
+}
+
+// nothing is what a body says that has nothing to say.
+type nothing struct{}
 
 // use is a change of what users own.
-func use(method, path string, f func(http.ResponseWriter, *http.Request) (any, error)) route {
-	r := change(method, path, f)
-	r.needs = access.Use
-	return r
+func use[Q, T any](method, path string, f func(*http.Request, Q) (T, error), params ...openapi.Param) route {
+	rt := change(method, path, f)
+	rt.needs, rt.shape.Params = access.Use, params
+	return rt
 }
 
 func toHolder(r route) route {
@@ -136,9 +207,15 @@ func toHolder(r route) route {
 	return r
 }
 
-func upload(r route) route {
-	r.timeout, r.long = uploadTimeout, true
-	return r
+func upload[T any](path string, f func(http.ResponseWriter, *http.Request) (T, error)) route {
+	return route{
+		method: http.MethodPut, path: path, needs: access.Use, change: true, timeout: uploadTimeout, long: true,
+		shape: openapi.Shape{
+			Params: []openapi.Param{{Name: access.HeaderBody, Header: true, Type: "", About: "SHA-256 of the body in hex, which a signature needs"}},
+			Takes:  openapi.Bytes{}, Gives: []any{*new(T)},
+		},
+		answer: func(w http.ResponseWriter, r *http.Request) (any, error) { return f(w, r) },
+	}
 }
 
 // responder picks the route of a request, checks what its peer may do, and
@@ -206,6 +283,10 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		return
 	}
 	_ = rc.SetReadDeadline(time.Time{})
+	if err := rt.unknown(r); err != nil {
+		re.problem(w, r, rt.path, asProblem(err))
+		return
+	}
 	timeout, err := patience(r, rt.timeout)
 	if err != nil {
 		re.problem(w, r, rt.path, asProblem(err))

@@ -39,7 +39,7 @@ type Server struct {
 	o         Options
 	log       zerolog.Logger
 	metrics   *metrics
-	mux       *http.ServeMux
+	mux       http.Handler
 	answers   *responder
 	handlers  *handlers
 	followers *followers

@@ -13,25 +13,21 @@ import (
 )
 
 // setUser says who a user is.
-func (hs *handlers) setUser(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.UserRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) setUser(r *http.Request, req api.UserRequest) (api.UserSet, error) {
 	set := event.UserSet{
 		Name: r.PathValue("name"), Role: req.Role, Disabled: req.Disabled, UIDs: slices.Compact(slices.Sorted(slices.Values(req.UIDs))),
 	}
 	for _, text := range req.Keys {
 		k, err := access.ParsePublicKey([]byte(text))
 		if err != nil {
-			return nil, api.Errorf(api.CodeInvalidRequest, "keys: %v", err)
+			return api.UserSet{}, api.Errorf(api.CodeInvalidRequest, "keys: %v", err)
 		}
 		set.Keys = append(set.Keys, k)
 	}
 	slices.SortFunc(set.Keys, bytes.Compare)
 	set.Keys = slices.CompactFunc(set.Keys, bytes.Equal)
 	if err := set.Check(); err != nil {
-		return nil, api.Errorf(api.CodeInvalidRequest, "%v", err)
+		return api.UserSet{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
 	out, err := hs.backend.SetUser(r.Context(), door.Of(r.Context()).Actor(), set)
 	out.Endpoints = slices.Clone(hs.o.Endpoints)
@@ -39,14 +35,10 @@ func (hs *handlers) setUser(w http.ResponseWriter, r *http.Request) (any, error)
 }
 
 // setOwner says whose a host is.
-func (hs *handlers) setOwner(w http.ResponseWriter, r *http.Request) (any, error) {
-	var req api.OwnerRequest
-	if err := decode(w, r, &req); err != nil {
-		return nil, err
-	}
+func (hs *handlers) setOwner(r *http.Request, req api.OwnerRequest) (api.OwnerSet, error) {
 	set := event.HostOwnerSet{Node: cluster.NodeID(r.PathValue("node")), Owner: req.Owner}
 	if err := set.Check(); err != nil {
-		return nil, api.Errorf(api.CodeInvalidRequest, "%v", err)
+		return api.OwnerSet{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
 	return hs.backend.SetOwner(r.Context(), door.Of(r.Context()).Actor(), set)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/realtime"
 	"github.com/skein-project/skein/realtime/delta"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/openapi"
 )
 
 // watch sends snapshots of topics, what changes in them, and the log.
@@ -124,6 +125,12 @@ func (ws *watchStream) bye(p *api.Problem, h api.Header) {
 	}
 }
 
+var watchParams = []openapi.Param{
+	{Name: "topics", Type: "", About: "what to show, with commas; without it, all but events"},
+	{Name: "job", Type: []string{}, About: "also this job, by its id, part of it, or its name"},
+	{Name: "Last-Event-ID", Header: true, Type: "", About: "the last id that came: go on behind it"},
+}
+
 // parseWatch reads the query.
 func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	h := hs.backend.Header()
@@ -158,10 +165,8 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 		switch name {
 		case "topics", "job":
 			continue
-		case "since", "kind", "node", "member", "worker", "user", "after":
-			err = q.set(name, list[0], h.ObservedAt)
 		default:
-			err = api.Errorf(api.CodeInvalidRequest, "unknown parameter %.64q", name)
+			err = q.set(name, list[0], h.ObservedAt)
 		}
 		if err == nil && !req.Has(realtime.TopicEvents) {
 			err = api.Errorf(api.CodeInvalidRequest, "%s is about events, which are not among the topics", name)

@@ -1,190 +1,174 @@
 package openapi
 
 import (
-	"encoding"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 )
 
-// Shape says what a route takes and gives; nil: nothing, or no JSON. Lines has each
-// line of the answer be one.
+// Param is a parameter of a request, beside those in its path.
+type Param struct {
+	Name   string
+	Header bool // or else in the query
+	Type   any  // a value of it; a slice: it may be there more than once
+	About  string
+}
+
+// Shape says what a route takes and gives, by values of the types.
 type Shape struct {
-	takes, gives any
-	lines        bool
+	Params []Param
+	Takes  any   // nil: no body; Bytes: not JSON
+	Gives  []any // an answer, or each line of a stream, is one of them
+	Lines  bool
 }
 
-// Shapes are those of all routes.
-var Shapes = map[string]Shape{
-	"GET /v1/status":                 {gives: api.Status{}},
-	"GET /v1/members":                {gives: api.Members{}},
-	"GET /v1/mesh":                   {gives: api.Mesh{}},
-	"GET /v1/lease":                  {gives: api.Lease{}},
-	"GET /v1/lease/history":          {gives: api.LeaseHistory{}},
-	"GET /v1/lease/voters":           {gives: api.Voters{}},
-	"GET /v1/workers":                {gives: api.Workers{}},
-	"GET /v1/log/snapshots":          {gives: api.LogSnapshots{}},
-	"GET /v1/jobs":                   {gives: api.Jobs{}},
-	"GET /v1/jobs/{id}":              {gives: api.Job{}},
-	"GET /v1/jobs/{id}/history":      {gives: api.JobHistory{}},
-	"GET /v1/jobs/{id}/watch":        {gives: api.Job{}, lines: true},
-	"GET /v1/jobs/{id}/chunks":       {gives: api.ChunkResult{}, lines: true},
-	"GET /v1/events":                 {gives: api.Event{}, lines: true},
-	"GET /v1/watch":                  {gives: api.WatchMessage{}, lines: true},
-	"GET /v1/version":                {gives: api.Version{}},
-	"GET /healthz":                   {gives: api.Health{}},
-	"GET /readyz":                    {gives: api.Health{}},
-	"GET /metrics":                   {},
-	"POST /v1/jobs":                  {takes: api.SubmitRequest{}, gives: api.SubmitResponse{}},
-	"POST /v1/jobs/{id}/stop":        {takes: api.StopRequest{}, gives: api.Job{}},
-	"POST /v1/jobs/{id}/release":     {gives: api.Released{}},
-	"PUT /v1/artefacts":              {gives: api.Artefact{}},
-	"GET /v1/users":                  {gives: api.Users{}},
-	"PUT /v1/users/{name}":           {takes: api.UserRequest{}, gives: api.UserSet{}},
-	"PUT /v1/members/{node}/owner":   {takes: api.OwnerRequest{}, gives: api.OwnerSet{}},
-	"GET /v1/groups":                 {gives: api.Groups{}},
-	"PUT /v1/groups/{name}":          {takes: api.GroupRequest{}, gives: api.GroupSet{}},
-	"GET /v1/events/verify":          {gives: api.LogCheck{}},
-	"GET /v1/config":                 {gives: api.Config{}},
-	"GET /v1/doctor":                 {gives: api.Doctor{}},
-	"GET /v1/tokens":                 {gives: api.Tokens{}},
-	"POST /v1/log/snapshots":         {gives: api.LogSnapshotTaken{}},
-	"POST /v1/tokens":                {takes: api.TokenRequest{}, gives: api.TokenCreated{}},
-	"DELETE /v1/tokens/{id}":         {gives: api.Header{}},
-	"POST /v1/lease/step-down":       {takes: api.StepDownRequest{}, gives: api.Lease{}},
-	"POST /v1/lease/voters":          {takes: api.VotersRequest{}, gives: api.Voters{}},
-	"POST /v1/leave":                 {gives: api.Left{}},
-	"POST /v1/members/{node}/remove": {takes: api.RemoveRequest{}, gives: api.Removed{}},
-	"POST /v1/mesh/rotate":           {gives: api.Rotated{}},
-	"POST /v1/worker/drain":          {takes: api.DrainRequest{}, gives: api.Drain{}},
-}
-
-var parameter = regexp.MustCompile(`\{(\w+)\}`)
+// Bodies that are no JSON.
+type (
+	// Bytes are any.
+	Bytes struct{}
+	// Text is for people, or of a format of its own.
+	Text struct{}
+)
 
 // Route is what is told of a route.
 type Route struct {
 	Method, Path string
 	Needs        access.Right
 	Open         bool
+	Shape
 }
 
-// Describe describes the routes in OpenAPI 3.1. Routes without a shape, those of the
-// onion addresses, are there without their bodies.
+// Many says that it may be there more than once.
+func (p Param) Many() bool { return reflect.TypeOf(p.Type).Kind() == reflect.Slice }
+
+var inPath = regexp.MustCompile(`\{(\w+)\}`)
+
+type object = map[string]any
+
+func ref(kind, name string) object { return object{"$ref": "#/components/" + kind + "/" + name} }
+
+// Describe describes the routes in OpenAPI 3.1.
 func Describe(table []Route) map[string]any {
 	s := schemas{}
-	paths := map[string]map[string]any{}
-	problem := map[string]any{
-		"description": "what is wrong", "content": map[string]any{"application/problem+json": map[string]any{"schema": s.of(reflect.TypeFor[api.Problem](), "")}},
-	}
-	rights := map[access.Right]string{access.Look: "viewer", access.Read: "viewer, of own jobs submitter", access.Use: "submitter", access.Operate: "operator"}
+	paths := map[string]object{}
 	for _, rt := range table {
-		about := Shapes[rt.Method+" "+rt.Path]
-		answer := map[string]any{"description": "done"}
-		if about.gives != nil {
-			kind := "application/json"
-			if about.lines {
-				kind = "application/x-ndjson"
-			}
-			answer["content"] = map[string]any{kind: map[string]any{"schema": s.of(reflect.TypeOf(about.gives), "")}}
-		}
-		op := map[string]any{"responses": map[string]any{"200": answer, "default": problem}}
-		if !rt.Open {
-			op["description"] = "needs the role " + rights[rt.Needs]
-		}
-		if about.takes != nil {
-			op["requestBody"] = map[string]any{"content": map[string]any{"application/json": map[string]any{"schema": s.of(reflect.TypeOf(about.takes), "Asked")}}}
-		}
-		var params []any
-		for _, m := range parameter.FindAllStringSubmatch(rt.Path, -1) {
-			params = append(params, map[string]any{"name": m[1], "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
-		}
-		if params != nil {
-			op["parameters"] = params
-		}
 		if paths[rt.Path] == nil {
-			paths[rt.Path] = map[string]any{}
+			paths[rt.Path] = object{}
 		}
-		paths[rt.Path][strings.ToLower(rt.Method)] = op
+		paths[rt.Path][strings.ToLower(rt.Method)] = s.operation(rt)
 	}
-	return map[string]any{
-		"openapi":    "3.1.0",
-		"info":       map[string]any{"title": "skein", "version": api.APIVersion},
-		"paths":      paths,
-		"components": map[string]any{"schemas": s},
+	proofs := object{}
+	for name, about := range map[string]string{
+		access.HeaderKey: "id of the user's key", access.HeaderTime: "Unix time in milliseconds", access.HeaderNonce: "16 random bytes in base64url, used once",
+		access.HeaderSignature: "of the request, by the user's key: see docs/api.md",
+	} {
+		proofs[name] = object{"type": "apiKey", "in": "header", "name": name, "description": about}
+	}
+	proofs["token"] = object{
+		"type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+		"description": "signed by the user's own key, for 15 minutes at most; reads only, unless api.bearer is all",
+	}
+	return object{
+		"openapi":  "3.1.0",
+		"info":     object{"title": "skein", "version": api.APIVersion},
+		"servers":  []any{object{"url": "/"}},
+		"paths":    paths,
+		"security": []any{object{access.HeaderKey: []any{}, access.HeaderTime: []any{}, access.HeaderNonce: []any{}, access.HeaderSignature: []any{}}, object{"token": []any{}}, object{}},
+		"components": object{
+			"schemas": s, "securitySchemes": proofs, "responses": object{"Problem": s.problem()},
+			"parameters": object{"patience": param(Param{Name: api.HeaderTimeout, Header: true, Type: 0, About: "for how many milliseconds the caller waits"})},
+		},
 	}
 }
 
-// schemas are those of named structs, by name.
-type schemas map[string]any
-
-// of returns the schema of t. Suffix tells what is asked, all of which may be left
-// out, from what is answered.
-func (s schemas) of(t reflect.Type, suffix string) map[string]any {
-	switch {
-	case t.Kind() == reflect.Pointer:
-		return map[string]any{"anyOf": []any{s.of(t.Elem(), suffix), map[string]any{"type": "null"}}}
-	case t == reflect.TypeFor[time.Time]():
-		return map[string]any{"type": "string", "format": "date-time"}
-	case t == reflect.TypeFor[json.RawMessage](), t.Implements(reflect.TypeFor[json.Marshaler]()):
-		return map[string]any{}
-	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-		return map[string]any{"type": "string"}
+// operation describes one route.
+func (s schemas) operation(rt Route) object {
+	answers := object{"200": s.answer(rt.Shape), "default": ref("responses", "Problem")}
+	op := object{"responses": answers}
+	if _, probe := rt.Gives[0].(api.Health); probe {
+		answers["503"] = s.answer(rt.Shape)
 	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return map[string]any{"type": "boolean"}
-	case reflect.String:
-		return map[string]any{"type": "string"}
-	case reflect.Float32, reflect.Float64:
-		return map[string]any{"type": "number"}
-	case reflect.Slice, reflect.Array:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return map[string]any{"type": "string"}
-		}
-		return map[string]any{"type": "array", "items": s.of(t.Elem(), suffix)}
-	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem(), suffix)}
-	case reflect.Struct:
-		name := t.Name() + suffix
-		if s[name] == nil {
-			o := map[string]any{"type": "object"}
-			s[name] = o // before its fields: it may be one of them
-			props, required := map[string]any{}, []any{}
-			s.fields(t, suffix, props, &required)
-			o["properties"] = props
-			if suffix == "" && len(required) > 0 {
-				o["required"] = required
-			}
-		}
-		return map[string]any{"$ref": "#/components/schemas/" + name}
-	case reflect.Interface:
-		return map[string]any{}
+	if rt.Open {
+		op["security"] = []any{}
+	} else {
+		op["description"] = "needs the role " + map[access.Right]string{
+			access.Look: "viewer", access.Read: "viewer, of own jobs submitter", access.Use: "submitter", access.Operate: "operator",
+		}[rt.Needs]
 	}
-	return map[string]any{"type": "integer"}
+	if rt.Takes != nil {
+		media, schema := "application/json", object{}
+		if rt.Takes == any(Bytes{}) {
+			media = "application/octet-stream"
+		} else {
+			schema = s.of(reflect.TypeOf(rt.Takes), "Asked")
+		}
+		op["requestBody"] = object{"content": object{media: object{"schema": schema}}}
+	}
+	var params []any
+	for _, m := range inPath.FindAllStringSubmatch(rt.Path, -1) {
+		params = append(params, object{"name": m[1], "in": "path", "required": true, "schema": object{"type": "string"}})
+	}
+	for _, p := range rt.Params {
+		params = append(params, param(p))
+	}
+	if strings.HasPrefix(rt.Path, "/v1/") {
+		params = append(params, ref("parameters", "patience"))
+	}
+	if params != nil {
+		op["parameters"] = params
+	}
+	return op
 }
 
-func (s schemas) fields(t reflect.Type, suffix string, props map[string]any, required *[]any) {
-	for f := range t.Fields() {
-		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case name == "-" || !f.IsExported():
-		case f.Anonymous && name == "":
-			s.fields(f.Type, suffix, props, required)
-		default:
-			if name == "" {
-				name = f.Name
-			}
-			props[name] = s.of(f.Type, suffix)
-			if !strings.Contains(opts, "omit") {
-				*required = append(*required, name)
-			}
+func param(p Param) object {
+	out := object{"name": p.Name, "in": "query", "description": p.About, "schema": schemas{}.of(reflect.TypeOf(p.Type), "")}
+	if p.Header {
+		out["in"] = "header"
+	}
+	if p.Type == any(false) {
+		out["allowEmptyValue"] = true // which is yes
+	}
+	return out
+}
+
+// answer describes what is answered when all is well.
+func (s schemas) answer(about Shape) object {
+	out := object{"description": "done"}
+	var list []any
+	for _, v := range about.Gives {
+		list = append(list, s.of(reflect.TypeOf(v), ""))
+	}
+	switch _, text := about.Gives[0].(Text); {
+	case text:
+		out["content"] = object{"text/plain": object{"schema": object{"type": "string"}}}
+	case about.Lines:
+		out["description"] = "each line is one of these; empty lines keep the stream alive. " +
+			"As server-sent events: data is the line (of a watch what it has as data), event says what it is, id where to go on"
+		out["content"] = object{
+			"application/x-ndjson": object{"schema": object{"anyOf": append(list, s.of(reflect.TypeFor[api.StreamProblem](), ""))}},
+			"text/event-stream":    object{"schema": object{"type": "string"}},
 		}
+	default:
+		out["content"] = object{"application/json": object{"schema": list[0]}}
+	}
+	return out
+}
+
+// problem describes the answer to what fails.
+func (s schemas) problem() object {
+	var codes []string
+	for _, code := range api.Codes() {
+		codes = append(codes, fmt.Sprintf("%s (%d)", code, api.Errorf(code, "").Status))
+	}
+	return object{
+		"description": "what is wrong; code is one of " + strings.Join(codes, ", "),
+		"content":     object{"application/problem+json": object{"schema": s.of(reflect.TypeFor[api.Problem](), "")}},
 	}
 }
 
