@@ -12,7 +12,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 .PHONY: help map build examples demo test check lint fuzz sim mutants bench bench-go \
-	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-onion prove-upgrade prove-files prove-demo prove-idle clean FORCE
+	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion prove-upgrade prove-files prove-demo prove-idle clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,7 +131,15 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 	$(GO) test -run xxx -bench 'Choose|Step' -benchtime 2s -benchmem ./scheduler/plan
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 120m -run 'JobsNemesis|TestCancel|RollingRestart' ./test/netns
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'CancelEndsAll|RollingRestart|LocalJob|InTheMiddle|KilledWorker|RefusalSaysWhen|GroupsFile' -p 1 ./daemon ./internal/demo
-	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker
+	$(GO) test -run xxx -bench Overhead -benchtime 1x ./worker/executor
+
+# About 25 minutes, and 4 GB of disk for a while.
+prove-access: build ## users, roles, streams and limits ten times over, parsers fuzzed, hosts and users of real clusters, 10 M events looked through
+	$(GO) test -race -count=10 -timeout 60m ./access ./status/... ./realtime/... ./client ./backend/groupsync ./scheduler/plan/eligible
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./access ./status ./realtime/delta ./eventlog/index"
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'HostsAccept|UserFromOutside|WatchGoesOn' ./internal/demo
+	SKEIN_PROVE=1 $(GO) test -run xxx -bench 'Verify|Signed' -benchtime 2s -benchmem ./access ./status
+	SKEIN_PROVE=1 SKEIN_EVENTS=10000000 $(GO) test -run xxx -bench FindEntity -benchtime 20x -timeout 60m ./eventlog
 
 # One case at a time, so that what they time is theirs.
 prove-onion: ## every case on the private Tor network in full, and 10 minutes of fuzzing for each parser

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -338,6 +339,9 @@ func BenchmarkVerify(b *testing.B) {
 		if err := p.Verify(request(), pub(key), start); err != nil {
 			b.Fatal(err)
 		}
+	}
+	if each := b.Elapsed() / time.Duration(b.N); os.Getenv("SKEIN_PROVE") == "1" && each > 100*time.Microsecond {
+		b.Errorf("%s, bound 100µs", each)
 	}
 }
 

@@ -265,4 +265,7 @@ func BenchmarkFindEntity(b *testing.B) {
 			b.Fatalf("%d of 20 events found", found)
 		}
 	}
+	if each := b.Elapsed() / time.Duration(b.N); n >= 10_000_000 && each > 50*time.Millisecond {
+		b.Errorf("%s, bound 50ms", each)
+	}
 }
