@@ -27,7 +27,16 @@ import (
 // once for this test run.
 var bin string
 
+// This program with wakesOnly in its environment only sleeps wakes at a time.
+const (
+	wakesOnly = "SKEIN_TEST_WAKES"
+	wakes     = 50 * time.Millisecond
+)
+
 func TestMain(m *testing.M) {
+	for os.Getenv(wakesOnly) != "" {
+		time.Sleep(wakes)
+	}
 	// Daemons built with the race detector end at the first race.
 	os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=100") //nolint:errcheck,usetesting // cannot fail; for children
 	code := func() int {

@@ -2,8 +2,10 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,6 +94,22 @@ func load(t *testing.T) string {
 	return strings.Fields(string(text))[0]
 }
 
+// waker starts a program that only sleeps wakes again and again, and returns its
+// process: it shows what waking costs here.
+func waker(ctx context.Context, t *testing.T) int {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), wakesOnly+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	})
+	return cmd.Process.Pid
+}
+
 // TestIdle measures what three hosts that have nothing to do take of the machine:
 // an operator does not want to notice that skein is there.
 func TestIdle(t *testing.T) {
@@ -119,7 +137,12 @@ func TestIdle(t *testing.T) {
 	}
 	pause(time.Now().Add(idleSettle))
 
+	waker := waker(ctx, t)
 	first, most := map[*host]use{}, map[*host]int64{}
+	waking, err := usedBy(waker)
+	if err != nil {
+		t.Fatal(err)
+	}
 	began := time.Now()
 	for _, h := range d.hosts {
 		first[h] = look(h)
@@ -134,6 +157,11 @@ func TestIdle(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("load average after: %s; others that compute make the figures of this machine larger", load(t))
+	woken, err := usedBy(waker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("for comparison, a Go program that only sleeps %s at a time: %.2f %% of a core", wakes, 100*float64(woken.cpu-waking.cpu)/float64(took))
 	for _, h := range d.hosts {
 		u := look(h)
 		cpu := float64(u.cpu-first[h].cpu) / float64(took)
