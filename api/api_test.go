@@ -2,9 +2,12 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -186,5 +189,30 @@ func TestCodes(t *testing.T) {
 	}
 	if n := len(regexp.MustCompile(`(?m)^\tCode\w+ +Code *= "`).FindAll(text, -1)); n != len(Codes()) {
 		t.Errorf("%d codes, %d in the list", n, len(Codes()))
+	}
+}
+
+// TestCertificateOfAnAuthority: a host without a pin is known by the name in its
+// certificate.
+func TestCertificateOfAnAuthority(t *testing.T) {
+	host := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }))
+	defer host.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(host.Certificate()) // for 127.0.0.1, not for localhost
+	_, port, err := net.SplitHostPort(host.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, good := range map[string]bool{"127.0.0.1": true, "localhost": false} {
+		target, err := ParseTarget("https://" + net.JoinHostPort(name, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := target.Transport(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots})
+		_, err = New("h1", target.Base(), tr).Version(t.Context())
+		tr.CloseIdleConnections()
+		if (err == nil) != good || !good && !strings.Contains(err.Error(), "localhost") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

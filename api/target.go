@@ -58,8 +58,11 @@ func (t Target) Base() string {
 }
 
 // Transport carries requests to the target. What ends before a request was sent is
-// an *UnreachableError. conf is for https.
+// an *UnreachableError. conf is for https; where it names no server, the target is.
 func (t Target) Transport(conf *tls.Config) *http.Transport {
+	if conf = conf.Clone(); conf != nil && conf.ServerName == "" {
+		conf.ServerName, _, _ = net.SplitHostPort(t.addr)
+	}
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
 	}}

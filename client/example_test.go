@@ -19,35 +19,32 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	text, err := os.ReadFile("ann.key")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	key, err := access.ParsePrivateKey(text)
-	if err != nil {
-		log.Fatal(err)
-	}
-	c, err := client.Dial(client.Options{Endpoints: []string{"https://h2:7443", "https://h3:7443"}, Key: key, Pins: os.Args[1:]})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	c, err := client.Dial(client.Options{
+		Endpoints: []string{"https://h1:7443", "https://h2:7443"}, Key: key,
+		Pins: []string{os.Getenv("PIN1"), os.Getenv("PIN2")},
+	})
+	check(err)
 	defer c.Close()
 	module, err := os.Open("pi.wasm")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	put, err := c.API().PutArtefact(ctx, module)
-	if err != nil {
-		log.Fatal(err)
-	}
-	spec := job.Spec{Name: "pi", Artefact: put.Hash, Iterations: 1e9}
-	j, err := c.Submit(ctx, spec, client.Callbacks{
+	check(err)
+	j, err := c.Submit(ctx, job.Spec{Name: "pi", Artefact: put.Hash, Iterations: 1e9}, client.Callbacks{
 		OnStats: func(j api.Job) { fmt.Printf("%d of %d chunks\n", j.Chunks.Accepted, j.Chunks.Total) },
 	})
+	check(err)
+	last, err := j.Wait(ctx)
+	check(err)
+	fmt.Println(last.State, last.Aggregates["pi"].Mean)
+}
+
+func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	last, err := j.Wait(ctx)
-	fmt.Println(last.State, last.Aggregates["pi"].Mean, err)
 }
 
 // Read the results of a job's chunks, and go on after a restart of this program from

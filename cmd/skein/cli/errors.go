@@ -118,7 +118,7 @@ func problemExit(code api.Code) int {
 		return ExitUsage
 	case api.CodeNotFound:
 		return ExitNotFound
-	case api.CodeForbidden:
+	case api.CodeForbidden, api.CodeUnauthorized:
 		return ExitForbidden
 	case api.CodeTimeout, api.CodeNotStable:
 		return ExitTimeout

@@ -21,6 +21,7 @@ func TestForbiddenExits5(t *testing.T) {
 	for _, err := range []error{
 		&api.UnreachableError{Target: "/run/skein/skein.sock", Err: syscall.EACCES},
 		fmt.Errorf("read: %w", &fs.PathError{Op: "open", Path: "/var/lib/skein/identity.json", Err: syscall.EACCES}),
+		api.Errorf(api.CodeUnauthorized, "this needs a user").WithHint("skein --key FILE"),
 	} {
 		if code, _, hint := a.Classify(t.Context(), err); code != ExitForbidden || hint == "" {
 			t.Errorf("%v: exit %d, hint %q", err, code, hint)

@@ -189,7 +189,11 @@ func hostOwner(a *cli.App) *cobra.Command {
 				if a.Output == "json" || a.Output == "jsonl" {
 					return a.Show(cli.View{Body: out})
 				}
-				a.Note("%s is the host of %s", args[0], args[1])
+				if owner == "" {
+					a.Note("%s is the host of nobody in particular", args[0])
+					return nil
+				}
+				a.Note("%s is the host of %s", args[0], owner)
 				return nil
 			})
 		},

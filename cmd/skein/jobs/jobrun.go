@@ -135,6 +135,11 @@ func (f jobFlags) overlay(permit, early string, over func(flag, key string, v an
 		case access == string(job.AccessGroup):
 			over("permit", "permission.groups", list)
 		case access == string(job.AccessUser), names != "":
+			for i, name := range list {
+				if name != "" && !strings.Contains(name, ":") {
+					list[i] = access + ":" + name // user:ann,user:bob and user:ann,bob are the same
+				}
+			}
 			over("permit", "permission.users", list)
 		}
 	}
