@@ -40,7 +40,7 @@ func TestJobWithoutWorker(t *testing.T) {
 	})
 	for want, args := range map[string][]string{
 		"n1, n2, n3: program render is not allowed there": {"job", "run", "--program", "render", "--iterations", "100"},
-		"n1, n2, n3: not a worker of user:nobody":              append(submitted, "--permit", "user:nobody"),
+		"n1, n2, n3: not a worker of user:nobody":         append(submitted, "--permit", "user:nobody"),
 		"n1, n2, n3: there is no group crew":              append(submitted, "--permit", "group:crew"),
 	} {
 		if _, errs, code := run(args...); code != 2 || !strings.Contains(errs, want) {
