@@ -216,13 +216,19 @@ const mostAtOnce = 32
 func (h *Hub) batches(ctx context.Context, at api.Cursor) error {
 	var b batch
 	var list []*delta.Frame
+	before := at.Clone()
 	encode := func() error {
 		if len(b.events) == 0 {
 			return nil
 		}
 		f, err := delta.NewLog(TopicEvents, b.events, at)
+		if err != nil {
+			return err
+		}
+		f.Follows = advance(before, b.events) == len(b.events)
+		before = f.At.Clone()
 		b, list = batch{}, append(list, f)
-		return err
+		return nil
 	}
 	for e, err := range h.o.Log.Events(ctx, at, time.Time{}, event.Subject{}) {
 		if err != nil {
@@ -244,6 +250,21 @@ func (h *Hub) batches(ctx context.Context, at api.Cursor) error {
 		h.put(list...)
 	}
 	return err
+}
+
+// advance moves at along over events, up to the first one that does not follow, and
+// returns how many of them are new.
+func advance(at api.Cursor, events []event.Event) (fresh int) {
+	for _, e := range events {
+		switch have := at[e.Source]; {
+		case e.Seq > have+1:
+			return -1
+		case e.Seq == have+1:
+			at[e.Source] = e.Seq
+			fresh++
+		}
+	}
+	return fresh
 }
 
 func (h *Hub) put(list ...*delta.Frame) {

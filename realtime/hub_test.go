@@ -567,3 +567,36 @@ func TestParseTopics(t *testing.T) {
 		}
 	}
 }
+
+// TestReadersShareWhatIsWritten: the log is encoded once for all that read it at its
+// end in one form, whatever else they watch.
+func TestReadersShareWhatIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newWorld()
+		h := o.hub("b")
+		var list []*Watch
+		for _, r := range []Request{
+			{Topics: []string{TopicEvents}}, {Topics: []string{TopicEvents, TopicTerms}}, {Topics: []string{TopicEvents}, Form: delta.ServerSent},
+		} {
+			w := h.Watch(r)
+			defer w.Close()
+			until(t, w, delta.Synced)
+			list = append(list, w)
+		}
+		for round := range 3 {
+			time.Sleep(time.Second) // the hub has all so far
+			o.write("n1", 3)
+			var texts [][]byte
+			for _, w := range list {
+				got := until(t, w, delta.Log)
+				texts = append(texts, got[len(got)-1].Text)
+			}
+			if round > 0 && &texts[0][0] != &texts[1][0] { // in the first one they catch up
+				t.Errorf("round %d: two readers do not share what is written", round)
+			}
+			if !strings.HasPrefix(string(texts[0]), `{"event":"log","data":{"events":[`) || !strings.HasPrefix(string(texts[2]), "event: log\ndata: {") {
+				t.Errorf("round %d: %.40s, %.40s", round, texts[0], texts[2])
+			}
+		}
+	})
+}

@@ -49,6 +49,8 @@ type Request struct {
 	// MayChange is told in the hello.
 	MayChange bool
 	Cluster   string
+	// Form is how Message.Text is written.
+	Form delta.Form
 }
 
 // Has reports whether a topic is among those of r.
@@ -58,7 +60,10 @@ func (r *Request) Has(topic string) bool { return slices.Contains(r.Topics, topi
 type Message struct {
 	Event string
 	ID    string // the position behind it; empty: not told
-	Data  []byte // JSON in one line; others may have it too
+	Data  []byte // JSON in one line
+	// Text is all but the ID in the form that was asked for. Others may have it and
+	// Data too.
+	Text []byte
 }
 
 // Watch is the stream of one reader.
@@ -80,7 +85,7 @@ type Watch struct {
 
 // tail is where a Watch is in the log.
 type tail struct {
-	at       api.Cursor // all up to it was told, or is not wanted
+	at       api.Cursor // all up to it was told, or is not wanted; while shared also a frame's
 	behind   bool       // events between at and the ring are to be read
 	again    bool       // some came into the ring meanwhile
 	shared   bool       // at is where the ring is
@@ -206,7 +211,7 @@ func (w *Watch) start() []Message {
 		w.resumed = w.why == ""
 	}
 	head := d.o.Header()
-	return []Message{message(delta.Hello, struct {
+	return []Message{w.own(delta.Hello, struct {
 		APIVersion string         `json:"api_version"`
 		Node       cluster.NodeID `json:"node"`
 		Cluster    string         `json:"cluster"`
@@ -235,12 +240,18 @@ func (w *Watch) look(ctx context.Context) error {
 	return nil
 }
 
-func message(name string, v any) Message {
+// message is a frame as the reader gets it.
+func (w *Watch) message(f *delta.Frame) Message {
+	return Message{Event: f.Event, Data: f.Data, Text: f.Text(w.r.Form)}
+}
+
+// own is a message to this reader alone.
+func (w *Watch) own(name string, v any) Message {
 	data, err := json.Marshal(v)
 	if err != nil { // strings and numbers always encode
 		panic("realtime: encode " + name + ": " + err.Error())
 	}
-	return Message{Event: name, Data: data}
+	return w.message(&delta.Frame{Event: name, Data: data})
 }
 
 // may returns what decides on the rows of a topic.
@@ -282,7 +293,7 @@ func (w *Watch) take() (out []Message, changed <-chan struct{}, err error) {
 func (w *Watch) tell() (out []Message, err error) {
 	d := w.h.differ
 	if w.why != "" {
-		out = append(out, message(delta.Reset, struct {
+		out = append(out, w.own(delta.Reset, struct {
 			Reason delta.Reason `json:"reason"`
 		}{w.why}))
 	}
@@ -295,7 +306,7 @@ func (w *Watch) tell() (out []Message, err error) {
 			return nil, err
 		}
 		for _, f := range parts {
-			out = append(out, Message{Event: f.Event, Data: f.Data})
+			out = append(out, w.message(f))
 		}
 		w.gauges[topic] = w.h.feeds[topic].told
 	}
@@ -311,7 +322,7 @@ func (w *Watch) tell() (out []Message, err error) {
 // synced says that all before is one view.
 func (w *Watch) synced() Message {
 	head := w.h.o.Header()
-	m := message(delta.Synced, struct {
+	m := w.own(delta.Synced, struct {
 		Position   uint64    `json:"position"`
 		ObservedAt time.Time `json:"observed_at"`
 	}{head.Position, head.ObservedAt})
@@ -326,39 +337,33 @@ func (w *Watch) frame(out []Message, f *delta.Frame) ([]Message, error) {
 	}
 	if f.Event != delta.Log {
 		if f = f.Visible(w.may(f.Topic)); f != nil {
-			out = append(out, Message{Event: f.Event, Data: f.Data})
+			out = append(out, w.message(f))
 		}
 		return out, nil
 	}
-	if w.tail.behind || len(f.Events) == 0 {
+	before := w.tail.at
+	switch {
+	case w.tail.behind || len(f.Events) == 0:
+		w.tail.behind, w.tail.again, w.tail.shared = true, true, false
+		return out, nil
+	case w.tail.shared && f.Follows:
+		w.tail.at = f.At
+		if w.r.Match != nil {
+			return w.log(out, slices.Clone(f.Events))
+		}
+		return append(out, w.message(f)), nil
+	}
+	at := before.Clone()
+	fresh := advance(at, f.Events)
+	if fresh < 0 { // what is between is in the log
 		w.tail.behind, w.tail.again, w.tail.shared = true, true, false
 		return out, nil
 	}
-	at, fresh := w.tail.at.Clone(), 0
-	for _, e := range f.Events {
-		switch have := at[e.Source]; {
-		case e.Seq > have+1: // what is between is in the log
-			w.tail.behind, w.tail.again, w.tail.shared = true, true, false
-			return out, nil
-		case e.Seq == have+1:
-			at[e.Source] = e.Seq
-			fresh++
-		}
-	}
-	before := w.tail.at
-	w.tail.at = at
+	w.tail.at, w.tail.shared = at, maps.Equal(f.At, at)
 	if fresh == len(f.Events) && w.tail.shared && w.r.Match == nil {
-		return append(out, Message{Event: f.Event, Data: f.Data}), nil
+		return append(out, w.message(f)), nil
 	}
-	cursor, err := event.ParseCursor(f.Cursor)
-	w.tail.shared = err == nil && maps.Equal(cursor, at)
-	events := make([]event.Event, 0, fresh)
-	for _, e := range f.Events {
-		if e.Seq > before[e.Source] {
-			events = append(events, e)
-		}
-	}
-	return w.log(out, events)
+	return w.log(out, slices.DeleteFunc(slices.Clone(f.Events), func(e event.Event) bool { return e.Seq <= before[e.Source] }))
 }
 
 // log appends the events that the reader wants.
@@ -378,13 +383,13 @@ func (w *Watch) logged(out []Message, events []event.Event) ([]Message, error) {
 		return nil, err
 	}
 	w.tail.loggedAt = time.Now()
-	return append(out, Message{Event: f.Event, Data: f.Data}), nil
+	return append(out, w.message(f)), nil
 }
 
 // search reads the log, for a short while, up to where the ring is.
 func (w *Watch) search(ctx context.Context, out []Message) ([]Message, error) {
 	if w.tail.next == nil {
-		w.tail.again = false
+		w.tail.again, w.tail.shared, w.tail.at = false, false, w.tail.at.Clone()
 		w.tail.next, w.tail.stop = iter.Pull2(w.h.o.Log.Events(ctx, w.tail.at, w.r.Since, w.r.About))
 	}
 	var b batch
@@ -426,7 +431,7 @@ func (w *Watch) gaugesOf(out []Message) []Message {
 		}
 		w.gauges[topic] = f.told
 		if g := w.h.differ.Gauges(topic, w.may(topic)); g != nil {
-			out = append(out, Message{Event: g.Event, Data: g.Data})
+			out = append(out, w.message(g))
 		}
 	}
 	return out

@@ -24,9 +24,11 @@ func (hs *handlers) watch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return hs.followers.stream(hs.followers.watches, w, r, func(ctx context.Context, out *follower) error {
+		// The stream ends with its connection: chunks would break each write in two.
+		w.Header().Set("Transfer-Encoding", "identity")
 		watch := hs.hub.Watch(req)
 		defer watch.Close()
-		ws := watchStream{out: out}
+		ws := watchStream{out: out, form: req.Form}
 		for {
 			list, err := watch.Next(ctx)
 			if err == nil {
@@ -53,45 +55,49 @@ func (hs *handlers) watch(w http.ResponseWriter, r *http.Request) error {
 
 // watchStream writes one watch.
 type watchStream struct {
-	out *follower
-	buf []byte
+	out  *follower
+	form delta.Form
+	buf  []byte
 }
 
 // large is what is not copied to be written with what stands beside it.
 const large = 16 << 10
 
-// send writes messages, or that there is none.
+// send writes messages, or that there is none. What is large goes out as it is, in a
+// write of its own: others read the same bytes.
 func (ws *watchStream) send(list []realtime.Message) error {
 	ws.buf = ws.buf[:0]
-	for _, m := range list {
-		before, after := frameOf(m, ws.out.sse)
-		ws.buf = append(ws.buf, before...)
-		if len(m.Data) < large {
-			ws.buf = append(append(ws.buf, m.Data...), after...)
-			if len(ws.buf) < large {
-				continue
-			}
-			if err := ws.flush(); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := ws.flush(); err != nil {
-			return err
-		}
-		if err := ws.out.send(m.Data); err != nil {
-			return err
-		}
-		ws.buf = append(ws.buf, after...)
-	}
 	if len(list) == 0 {
 		ws.buf = append(ws.buf, '\n')
 		if ws.out.sse {
 			ws.buf = append(ws.buf[:0], sseComment...)
 		}
 	}
+	for _, m := range list {
+		switch {
+		case m.ID != "":
+			ws.buf = ws.form.AppendID(ws.buf, m.ID, m.Text)
+		case len(m.Text) < large:
+			ws.buf = append(ws.buf, m.Text...)
+		default:
+			if err := ws.flush(); err != nil {
+				return err
+			}
+			if err := ws.out.send(m.Text); err != nil {
+				return err
+			}
+		}
+		if len(ws.buf) >= large {
+			if err := ws.flush(); err != nil {
+				return err
+			}
+		}
+	}
 	if err := ws.flush(); err != nil {
 		return err
+	}
+	if cap(ws.buf) > 2*large { // a position with a large message: comes once a second at most
+		ws.buf = nil
 	}
 	return ws.out.flush()
 }
@@ -103,25 +109,12 @@ func (ws *watchStream) flush() error {
 	return err
 }
 
-// frameOf is what stands around the data of a message.
-func frameOf(m realtime.Message, sse bool) (before, after string) {
-	switch {
-	case sse && m.ID != "":
-		return "id: " + m.ID + "\nevent: " + m.Event + "\ndata: ", "\n\n"
-	case sse:
-		return "event: " + m.Event + "\ndata: ", "\n\n"
-	case m.ID != "":
-		return `{"id":"` + m.ID + `","event":"` + m.Event + `","data":`, "}\n"
-	}
-	return `{"event":"` + m.Event + `","data":`, "}\n"
-}
-
 // bye ends the stream; the reader may be gone.
 func (ws *watchStream) bye(p *api.Problem, h api.Header) {
 	p.Header = h
 	text, err := json.Marshal(api.WatchBye{Problem: p, RetryAfterSeconds: p.RetryAfterSeconds})
 	if err == nil {
-		_ = ws.send([]realtime.Message{{Event: delta.Bye, Data: text}})
+		_ = ws.send([]realtime.Message{{Text: ws.form.Write(delta.Bye, text)}})
 	}
 }
 
@@ -136,6 +129,9 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	h := hs.backend.Header()
 	p := door.Of(r.Context())
 	req := realtime.Request{MayChange: p.Role == access.Operator, Cluster: hs.o.Cluster}
+	if wantsSSE(r) {
+		req.Form = delta.ServerSent
+	}
 	if p.Only != "" {
 		req.May = func(_, owner string) bool { return owner == p.Only }
 	}

@@ -135,6 +135,9 @@ func (r *running) open(t *testing.T, path string, header ...string) *bufio.Reade
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", path, resp.Status)
 	}
+	if whole := strings.HasPrefix(path, "/v1/watch"); whole != (len(resp.TransferEncoding) == 0) {
+		t.Errorf("%s: sent %q: what many readers get is to be written as it is", path, resp.TransferEncoding)
+	}
 	want := "application/x-ndjson"
 	if strings.Contains(strings.Join(header, "\n"), sseType) {
 		want = sseType

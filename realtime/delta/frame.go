@@ -19,21 +19,63 @@ const (
 	Bye      = "bye"
 )
 
-// Frame is one event of a stream, encoded. It does not change.
+// Form is how events are written.
+type Form uint8
+
+// Forms.
+const (
+	Lines      Form = iota // {"event":...,"data":...} in a line
+	ServerSent             // text/event-stream (HTML, section 9.2)
+	forms
+)
+
+// Write encodes an event whose data has no line break.
+func (f Form) Write(event string, data []byte) []byte {
+	before, between, after := `{"event":"`, `","data":`, "}\n"
+	if f == ServerSent {
+		before, between, after = "event: ", "\ndata: ", "\n\n"
+	}
+	b := make([]byte, 0, len(before)+len(event)+len(between)+len(data)+len(after))
+	b = append(append(append(b, before...), event...), between...)
+	return append(append(b, data...), after...)
+}
+
+// AppendID appends what Write has made, with the position behind it.
+func (f Form) AppendID(b []byte, id string, text []byte) []byte {
+	if f == ServerSent {
+		return append(append(append(append(b, "id: "...), id...), '\n'), text...)
+	}
+	return append(append(append(append(b, `{"id":"`...), id...), `",`...), text[1:]...)
+}
+
+// Frame is one event of a stream, encoded. It does not change, but for what Text
+// keeps.
 type Frame struct {
 	Topic string
 	Event string
 	Data  []byte // JSON without a line break
 	items []item // of a difference
-	// Events are those of a Log frame, Cursor is where a reader is behind them.
-	Events []event.Event
-	Cursor string
+	texts [forms][]byte
+	// Events are those of a Log frame, At is where a reader is behind them. Follows
+	// says that one who has all up to the Log frame before lacks just these.
+	Events  []event.Event
+	At      event.Cursor
+	Follows bool
 }
 
-// size is what a frame costs.
+// Text is the frame in a form, made once for all its readers. It belongs to whoever
+// guards the Differ.
+func (f *Frame) Text(form Form) []byte {
+	if f.texts[form] == nil {
+		f.texts[form] = form.Write(f.Event, f.Data)
+	}
+	return f.texts[form]
+}
+
+// size is what a frame costs: in most cases it is wanted in one form.
 func (f *Frame) size() int64 {
 	const overhead = 256
-	n := int64(len(f.Data)) + overhead
+	n := 2*int64(len(f.Data)) + overhead
 	for _, it := range f.items {
 		n += int64(len(it.text)+len(it.key)+len(it.owner)) + overhead/2
 	}
@@ -104,5 +146,5 @@ func NewLog(topic string, events []event.Event, cursor event.Cursor) (*Frame, er
 	if err != nil {
 		return nil, err
 	}
-	return &Frame{Topic: topic, Event: Log, Data: data, Events: events, Cursor: d.Cursor}, nil
+	return &Frame{Topic: topic, Event: Log, Data: data, Events: events, At: cursor.Clone()}, nil
 }
