@@ -28,8 +28,9 @@ type WatchBye struct {
 
 // WatchQuery says what to watch.
 type WatchQuery struct {
-	Topics []string // none: all but the events
+	Topics []string // none: all but the links and the events
 	Jobs   []string // ids, each with all its figures
+	Links  []string // hosts, each with all its half-edges
 	// Events selects among the events, if they are a topic: Since, Kind, Node, After
 	// and About without a job. With neither Since nor After they are those that come;
 	// an empty After that is not nil is the beginning.
@@ -81,6 +82,9 @@ func (q WatchQuery) values() url.Values {
 	v.Del("job")
 	for _, id := range q.Jobs {
 		v.Add("job", id)
+	}
+	for _, node := range q.Links {
+		v.Add("link", node)
 	}
 	return v
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/forward/jobwatch"
+	"github.com/skein-project/skein/forward/linkwatch"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/status"
 )
@@ -123,6 +124,9 @@ func New(o Options) *Backend {
 		checks: newLogChecks(self, o.Log, hash, o.Logger),
 		meshes: &meshes{
 			self: self, listen: o.Config.Mesh.Listen.String(), autoMTU: func() bool { return o.Live().MTU == 0 }, device: o.Mesh, view: view, own: o.Own,
+			links: linkwatch.New(linkwatch.Options{
+				Self: self, View: view, Peers: o.Mesh.Observe, Stopping: o.Stopping, Router: o.Forward, Logger: o.Logger,
+			}),
 		},
 		leases: &leases{
 			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, coord: o.Coord, record: o.Recorder, remote: o.Forward,
@@ -173,6 +177,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.HandleStream(r, forward.FollowJob, b.watches.Serve)
 	forward.Handle(r, forward.Group, b.setGroup)
 	forward.Handle(r, forward.HostOwner, b.setOwner)
+	forward.HandleStream(r, forward.Links, b.meshes.links.Serve)
 	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
 	forward.Handle(r, forward.OnionGrant, b.takeGrant)
 	forward.Handle(r, forward.Position, b.positionHere)

@@ -8,6 +8,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/forward/linkwatch"
 	"github.com/skein-project/skein/mesh"
 	"github.com/skein-project/skein/mesh/topo"
 )
@@ -29,6 +30,12 @@ type meshes struct {
 	device  Device
 	view    func() *coord.View
 	own     Own
+	links   *linkwatch.Hub
+}
+
+// Links implements status.ClusterReader.
+func (m *meshes) Links(ctx context.Context, of cluster.NodeID) (api.Links, error) {
+	return m.links.Links(ctx, of)
 }
 
 func (m *meshes) summary(v *coord.View) api.MeshSummary {

@@ -130,7 +130,7 @@ func (h *Hub) leave(list []string) {
 		}
 		f.stop()
 		delete(h.feeds, topic)
-		if isJob(topic) {
+		if single(topic) {
 			h.differ.Forget(topic)
 		}
 	}

@@ -135,7 +135,8 @@ func (*world) Lease(context.Context) (api.Lease, error)   { return api.Lease{}, 
 func (*world) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 	return api.LeaseHistory{Terms: []api.TermRecord{{Term: 1}}}, nil
 }
-func (*world) Onion(context.Context) (api.Onion, error) { return api.Onion{}, nil }
+func (*world) Links(context.Context, cluster.NodeID) (api.Links, error) { return api.Links{}, nil }
+func (*world) Onion(context.Context) (api.Onion, error)                 { return api.Onion{}, nil }
 
 // Workers does not answer: nobody holds.
 func (*world) Workers(ctx context.Context) (api.Workers, error) {

@@ -26,12 +26,15 @@ const (
 	TopicJobs    = "jobs"
 	TopicOnion   = "onion"
 	TopicEvents  = "events"
+	TopicLinks   = "links"
 	// topicJob and an id is one job with all its figures.
 	topicJob = "job/"
+	// topicLinks and a name are all half-edges of one host.
+	topicLinks = "links/"
 )
 
 // Topics lists the topics that can be chosen.
-var topics = []string{TopicStatus, TopicMembers, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicOnion, TopicEvents}
+var topics = []string{TopicStatus, TopicMembers, TopicLinks, TopicLease, TopicTerms, TopicWorkers, TopicJobs, TopicOnion, TopicEvents}
 
 // MaxTopics bounds the topics of one watch, jobs included.
 const MaxTopics = 64
@@ -39,10 +42,14 @@ const MaxTopics = 64
 // JobTopic is the topic of one job.
 func JobTopic(id job.ID) string { return topicJob + string(id) }
 
-// ParseTopics reads a list that is separated by commas; empty: all but the events.
+// LinksTopic is the topic of all half-edges of one host.
+func LinksTopic(node cluster.NodeID) string { return topicLinks + string(node) }
+
+// ParseTopics reads a list that is separated by commas; empty: all but the links and
+// the events.
 func ParseTopics(text string) ([]string, error) {
 	if text == "" {
-		return slices.DeleteFunc(slices.Clone(topics), func(t string) bool { return t == TopicEvents }), nil
+		return slices.DeleteFunc(slices.Clone(topics), func(t string) bool { return t == TopicEvents || t == TopicLinks }), nil
 	}
 	list := strings.Split(text, ",")
 	if len(list) > MaxTopics {
@@ -67,6 +74,7 @@ type Source interface {
 	Jobs(ctx context.Context) (api.Jobs, error)
 	Onion(ctx context.Context) (api.Onion, error)
 	Job(ctx context.Context, id job.ID) (api.Job, error)
+	Links(ctx context.Context, of cluster.NodeID) (api.Links, error)
 }
 
 // reader reads the rows of a topic.
@@ -116,6 +124,13 @@ func readerOf(s Source, topic string) reader {
 		return onionKind.one(func(ctx context.Context) (onionRow, error) {
 			o, err := s.Onion(ctx)
 			return onionRow{Onion: o}, err
+		})
+	}
+	if topic == TopicLinks || strings.HasPrefix(topic, topicLinks) {
+		of := cluster.NodeID(strings.TrimPrefix(strings.TrimPrefix(topic, TopicLinks), "/"))
+		return linkKind.many(func(ctx context.Context) ([]api.Link, error) {
+			list, err := s.Links(ctx, of)
+			return list.Links, err
 		})
 	}
 	id := job.ID(strings.TrimPrefix(topic, topicJob))
@@ -286,6 +301,16 @@ var (
 			{"rtt_seconds", func(m *api.Member) any { return &m.RTTSeconds }},
 			{"skew_seconds", func(m *api.Member) any { return &m.SkewSeconds }},
 			{"lag_events", func(m *api.Member) any { return &m.LagEvents }},
+		},
+	}
+	linkKind = kind[api.Link]{
+		key:   func(l *api.Link) string { return string(l.From) + ">" + string(l.To) },
+		quiet: func(l *api.Link) { l.ReportedAt = nil },
+		gauges: []gauge[api.Link]{
+			{"handshake_seconds", func(l *api.Link) any { return &l.HandshakeSeconds }},
+			{"rtt_seconds", func(l *api.Link) any { return &l.RTTSeconds }},
+			{"receive_bytes_per_second", func(l *api.Link) any { return &l.ReceiveBytesPerSecond }},
+			{"transmit_bytes_per_second", func(l *api.Link) any { return &l.TransmitBytesPerSecond }},
 		},
 	}
 	leaseKind = kind[leaseRow]{

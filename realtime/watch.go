@@ -298,7 +298,7 @@ func (w *Watch) tell() (out []Message, err error) {
 		}{w.why}))
 	}
 	for _, topic := range w.r.Topics {
-		if topic == TopicEvents || w.resumed && !isJob(topic) {
+		if topic == TopicEvents || w.resumed && !single(topic) {
 			continue
 		}
 		parts, err := d.Snapshot(topic, w.may(topic))
@@ -459,5 +459,7 @@ func (w *Watch) identify(out []Message) {
 	}
 }
 
-// isJob reports whether a topic is one job.
-func isJob(topic string) bool { return strings.HasPrefix(topic, topicJob) }
+// single reports whether a topic is one job, or one host.
+func single(topic string) bool {
+	return strings.HasPrefix(topic, topicJob) || strings.HasPrefix(topic, topicLinks)
+}

@@ -43,6 +43,9 @@ type ClusterReader interface {
 	// Members lists the members, and with all also who left or was removed.
 	Members(ctx context.Context, all bool) (api.Members, error)
 	Mesh(ctx context.Context) (api.Mesh, error)
+	// Links tells how the hosts see each other, or with a name how that host and the
+	// others do. It asks them from the first call on, until 15 s after the last.
+	Links(ctx context.Context, of cluster.NodeID) (api.Links, error)
 	Config(ctx context.Context) (api.Config, error)
 	// Doctor examines the host and the cluster; it takes seconds at most.
 	Doctor(ctx context.Context) (api.Doctor, error)

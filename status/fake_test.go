@@ -24,6 +24,7 @@ const jobA = job.ID("jaaaaaaaaaaaaaaaaaaaaaaaaaa")
 // fake is a Backend of plain values.
 type fake struct {
 	fakeonion.Backend
+	links     api.Links
 	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
 	mu        sync.Mutex
 	job       api.Job
@@ -148,6 +149,8 @@ func (f *fake) RotateKey(_ context.Context, actor string) (api.Rotated, error) {
 func (f *fake) Doctor(context.Context) (api.Doctor, error) {
 	return api.Doctor{Findings: []api.Finding{{Group: "mesh", Check: "mtu", Verdict: api.VerdictOK}}}, nil
 }
+func (f *fake) Links(context.Context, cluster.NodeID) (api.Links, error) { return f.links, nil }
+
 func (f *fake) Mesh(context.Context) (api.Mesh, error)     { return api.Mesh{}, nil }
 func (f *fake) Config(context.Context) (api.Config, error) { return api.Config{}, nil }
 func (f *fake) Lease(context.Context) (api.Lease, error)   { return api.Lease{}, nil }

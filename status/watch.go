@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime"
@@ -153,13 +154,23 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 		}
 		req.Topics = append(req.Topics, realtime.JobTopic(id))
 	}
+	for _, text := range values["link"] {
+		node, err := cluster.ParseNodeID(text)
+		if err != nil {
+			return req, api.Errorf(api.CodeInvalidRequest, "link: %s", err)
+		}
+		if err := hs.knownHosts(eventQuery{EventQuery: api.EventQuery{Node: node}}); err != nil {
+			return req, err
+		}
+		req.Topics = append(req.Topics, realtime.LinksTopic(node))
+	}
 	if len(req.Topics) > realtime.MaxTopics {
 		return req, api.Errorf(api.CodeInvalidRequest, "%d topics, at most %d are allowed", len(req.Topics), realtime.MaxTopics)
 	}
 	var q eventQuery
 	for name, list := range values {
 		switch name {
-		case "topics", "job":
+		case "topics", "job", "link":
 			continue
 		default:
 			err = q.set(name, list[0], h.ObservedAt)

@@ -84,7 +84,7 @@ func TestWatchRefuses(t *testing.T) {
 	f := newFake()
 	r := start(t, f, nil)
 	for query, detail := range map[string]string{
-		"topics=links": "not a topic",
+		"topics=edges": "not a topic",
 		"topics=":      "", // all but the events
 		"topics=jobs,": "not a topic",
 		"topics=" + strings.Repeat("jobs,", 64) + "jobs":         "65 topics",
@@ -103,6 +103,9 @@ func TestWatchRefuses(t *testing.T) {
 		if code, _, text := r.ask(t, http.MethodGet, "/v1/watch?"+query, ""); code != http.StatusBadRequest || !strings.Contains(text, detail) {
 			t.Errorf("%.60s: %d %s, want %q", query, code, text, detail)
 		}
+	}
+	if code, _, text := r.ask(t, http.MethodGet, "/v1/watch?link=n99", ""); code != http.StatusNotFound {
+		t.Errorf("half-edges of a host that never was: %d %s", code, text)
 	}
 	if code, _, text := r.ask(t, http.MethodGet, "/v1/watch?topics=events&node=n99", ""); code != http.StatusNotFound {
 		t.Errorf("events of a host that never was: %d %s", code, text)
@@ -183,6 +186,24 @@ func TestServerSentEvents(t *testing.T) {
 	got = lines(t, r.open(t, "/v1/jobs/"+string(jobA)+"/watch", "Accept", sseType), 3)
 	if got[0] != "event: job" || !strings.HasPrefix(got[1], "data: {") || got[2] != "" {
 		t.Errorf("job: %q", got)
+	}
+}
+
+// TestWatchLinks: half-edges are rows, whose age makes no difference.
+func TestWatchLinks(t *testing.T) {
+	f := newFake()
+	f.links.Links = []api.Link{{From: "n1", To: "n2", State: "unknown", ReportedAt: new(time.Unix(1_800_000_000, 0).UTC())}}
+	r := start(t, f, nil)
+	got := lines(t, r.open(t, "/v1/watch?topics=links&link=n1"), 4)
+	const row = `{"from":"n1","to":"n2","state":"unknown","path":"","handshake_seconds":null,"rtt_seconds":null,` +
+		`"receive_bytes_per_second":null,"transmit_bytes_per_second":null,"reported_at":"2027-01-15T08:00:00Z"}`
+	for i, topic := range []string{"links", "links/n1"} {
+		if want := `{"event":"snapshot","data":{"topic":"` + topic + `","rows":[` + row + `],"last":true}}`; got[1+i] != want {
+			t.Errorf("%s\nwant %s", got[1+i], want)
+		}
+	}
+	if !strings.Contains(got[3], `"event":"synced"`) {
+		t.Errorf("after the snapshots %s", got[3])
 	}
 }
 

@@ -223,6 +223,10 @@ func (f *fakeCluster) Knows(node cluster.NodeID) bool {
 	return err == nil && slices.ContainsFunc(m.Members, func(x api.Member) bool { return x.Node == node })
 }
 
+func (*fakeCluster) Links(context.Context, cluster.NodeID) (api.Links, error) {
+	return api.Links{}, nil
+}
+
 func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {
 	m := fakeMesh()
 	f.mu.Lock()

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,6 +145,7 @@ func TestWatchGoesOnElsewhere(t *testing.T) {
 	ends, n := endsOf(t, holder)
 	eventually(ctx, t, 10*time.Second, "the watcher has seen the log", func() error { return w.covers(ends) })
 	t.Logf("%d events, each once", n)
+	seesLinks(ctx, t, d, holder, first.name)
 }
 
 // endsOf reads a host's log and returns where each source ends.
@@ -162,4 +164,41 @@ func endsOf(t *testing.T, h *host) (ends map[event.SourceID]uint64, n int) {
 		t.Fatal(err)
 	}
 	return ends, n
+}
+
+// seesLinks watches the half-edges at a host: those of hosts that live are alive and
+// direct once they have told them, those of one that was killed unknown.
+func seesLinks(ctx context.Context, t *testing.T, d *demo, at *host, killed string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	rows := map[string]api.Link{}
+	err := at.api.Watch(ctx, api.WatchQuery{Topics: []string{"links"}}, api.FollowOptions{}, func(m api.WatchMessage) error {
+		var x struct{ Rows, Set []api.Link }
+		if m.Event != "snapshot" && m.Event != "delta" {
+			return nil
+		}
+		if err := json.Unmarshal(m.Data, &x); err != nil {
+			return err
+		}
+		well := 0
+		for _, l := range append(x.Rows, x.Set...) {
+			rows[string(l.From)+">"+string(l.To)] = l
+		}
+		for _, l := range rows {
+			switch {
+			case string(l.From) == killed && l.State != "unknown":
+				return fmt.Errorf("a host that is dead reports %+v", l)
+			case string(l.From) != killed && string(l.To) != killed && l.State == "alive" && l.Path == "direct":
+				well++
+			}
+		}
+		if n := len(d.hosts); well < (n-1)*(n-2) {
+			return nil
+		}
+		return api.ErrStop
+	})
+	if err != nil {
+		t.Errorf("half-edges %v: %v", rows, err)
+	}
 }

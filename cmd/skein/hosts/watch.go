@@ -19,9 +19,10 @@ func watchCommand(a *cli.App) *cobra.Command {
 		Use:   "watch",
 		Short: "What the cluster shows, and each change of it, for programs",
 		Long: "Prints one JSON value per line, as docs/watch.md describes: a snapshot of each topic,\n" +
-			"then what changes. Topics are status, members, lease, terms, workers, jobs, onion and\n" +
-			"events; without --topics all but the events. It survives restarts of the daemon: it\n" +
-			"then begins again with snapshots, and no event of the log is missed or comes twice.",
+			"then what changes. Topics are status, members, links, lease, terms, workers, jobs, onion\n" +
+			"and events; without --topics all but the links and the events. It survives restarts of\n" +
+			"the daemon: it then begins again with snapshots, and no event of the log is missed or\n" +
+			"comes twice.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.Output != "" && a.Output != "table" && a.Output != "jsonl" {
@@ -68,6 +69,7 @@ func watchCommand(a *cli.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&q.Topics, "topics", nil, "what to watch, like jobs,events")
 	f.StringSliceVar(&q.Jobs, "job", nil, "also all figures of this job, by id or name")
+	f.StringSliceVar(&q.Links, "link", nil, "also all half-edges of this host")
 	f.StringVar(&since, "since", "", "begin with earlier events: an age like 10m or 3d, a time, a date, or a position")
 	f.StringVar(&q.Events.Kind, "kind", "", "only events of these kinds, like 'lease_*,term_start'")
 	f.BoolVar(&once, "once", false, "end when all topics were shown once")

@@ -1,0 +1,10 @@
+// Package linkwatch lets any host show how all hosts see each other.
+//
+// While somebody asks Hub.Links, the hub has each other host that lives send its
+// half-edges (forward.Links), once for all who ask; 15 s after the last question it
+// stops. What a host that does not answer sees is unknown. Hub.Serve is the side of
+// the host that sends.
+//
+// Goroutines: one while there is interest, and one for each host that is asked; they
+// end with the interest, or when the daemon stops.
+package linkwatch
