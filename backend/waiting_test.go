@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
@@ -74,7 +75,7 @@ func TestFindJob(t *testing.T) {
 		gone:   "not_found: no job is called or begins with \"" + gone + "\"",
 		"none": "not_found: no job is called or begins with \"none\"",
 	} {
-		id, err := findJob(list, text)
+		id, err := convert.FindJob(list, text)
 		got := string(id)
 		if p, ok := errors.AsType[*api.Problem](err); ok {
 			got = string(p.Code) + ": " + p.Detail

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Subject is what an event is asked about. The zero value matches every event;
@@ -12,7 +13,7 @@ type Subject struct {
 	Job    string // its id
 	Member string // the name of a host: what is said of it, and the facts that it wrote
 	Worker string // the host that runs chunks
-	User   string // who asked or owns: "uid:1000", "node:n1"; with or without "@HOST"
+	User   string // who asked, owns or is said to be something: "ann" or "user:ann", "uid:1000", "node:n1"; with or without "@HOST"
 }
 
 // Part is a part of a Subject.
@@ -33,9 +34,17 @@ type Name struct {
 }
 
 // partOf is the part that the strings of a field of a body name, wherever in a
-// body it stands; the same in every kind. 0: none.
-func partOf(field []byte) Part {
+// body it stands; but for who a user or a group is, the same in every kind. 0: none.
+func (k Kind) partOf(field []byte) Part {
 	switch string(field) {
+	case "name":
+		if k == KindUserSet {
+			return PartUser
+		}
+	case "members":
+		if k == KindGroupSet {
+			return PartUser
+		}
 	case "job", "jobs":
 		return PartJob
 	case "worker":
@@ -50,6 +59,9 @@ func partOf(field []byte) Part {
 
 // Names returns the parts of s that are set; an event must name each of them.
 func (s Subject) Names() []Name {
+	if s.User != "" {
+		s.User = string(userOf([]byte(s.User)))
+	}
 	return slices.DeleteFunc([]Name{{PartJob, s.Job}, {PartMember, s.Member}, {PartWorker, s.Worker}, {PartUser, s.User}},
 		func(n Name) bool { return n.Text == "" })
 }
@@ -61,7 +73,11 @@ func (s Subject) Match(e *Event) bool {
 
 func (n Name) in(e *Event) (found bool) {
 	// Most events are about something else: their bodies are not parsed.
-	if n.Part == PartMember && string(e.Source.Node) == n.Text || bytes.Contains(e.Body, []byte(n.Text)) {
+	text := n.Text
+	if n.Part == PartUser {
+		text = strings.TrimPrefix(text, userPrefix)
+	}
+	if n.Part == PartMember && string(e.Source.Node) == n.Text || bytes.Contains(e.Body, []byte(text)) {
 		e.Named(func(p Part, text []byte) bool {
 			found = p == n.Part && string(text) == n.Text
 			return !found
@@ -100,7 +116,7 @@ func (e *Event) Named(f func(p Part, text []byte) bool) {
 				continue
 			}
 			if p := &open[len(open)-1]; isKey(rest) {
-				*p = partOf(text)
+				*p = e.Kind.partOf(text)
 			} else if *p != 0 && !tell(*p, text, f) {
 				return
 			}
@@ -113,11 +129,22 @@ func (e *Event) Named(f func(p Part, text []byte) bool) {
 // maxNesting is how deep names are looked for.
 const maxNesting = 64
 
+// userPrefix stands before the names of users; whoever has none of it is one of them.
+const userPrefix = "user:"
+
+func userOf(text []byte) []byte {
+	if bytes.IndexByte(text, ':') >= 0 {
+		return text
+	}
+	return append([]byte(userPrefix), text...)
+}
+
 func tell(p Part, text []byte, f func(Part, []byte) bool) bool {
 	if len(text) == 0 {
 		return true
 	}
 	if p == PartUser {
+		text = userOf(text)
 		if name, _, at := bytes.Cut(text, []byte("@")); at && len(name) > 0 && !f(p, name) {
 			return false
 		}

@@ -41,7 +41,13 @@ func TestSubject(t *testing.T) {
 		{Subject{Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
 		{Subject{Job: "j2kq6", Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
 		{Subject{Job: "j2kq6", User: "uid:0"}, nil},
-		{Subject{User: "uid:1000"}, []Kind{KindJobSubmitted, KindJobStopped, KindChunksReleased}},
+		{Subject{User: "uid:1000"}, []Kind{KindJobSubmitted, KindJobStopped, KindGroupSet, KindChunksReleased}},
+		{Subject{User: "ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerUp}},
+		{Subject{User: "user:ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerUp}},
+		{Subject{User: "an"}, nil},
+		{Subject{User: "render"}, nil},
+		{Subject{User: "pi"}, nil}, // a job's name
+		{Subject{Member: "ann"}, nil},
 		{Subject{User: "uid:1000@n1"}, []Kind{KindJobSubmitted, KindJobStopped, KindChunksReleased}},
 		{Subject{User: "uid:1000@n2"}, nil},
 		{Subject{User: "uid:100"}, nil},
@@ -140,7 +146,7 @@ func read(d *json.Decoder, p Part, into map[Name]bool) {
 				if err != nil {
 					return
 				}
-				p = partOf([]byte(key.(string)))
+				p = Kind("").partOf([]byte(key.(string)))
 			}
 			read(d, p, into)
 		}

@@ -18,7 +18,7 @@ import (
 
 // The file of a segment, numbers in big endian:
 //
-//	"skidx1\r\n", key of the segment, number of blocks u32, of entries u32
+//	"skidx2\r\n", key of the segment, number of blocks u32, of entries u32
 //	each block: seq less the segment's first u32, offset u32
 //	CRC-32C of all of this
 //	pages of 341 entries {hash u64, block u32} in order, each with its CRC-32C

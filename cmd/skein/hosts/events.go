@@ -59,7 +59,7 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	f.StringVar(&q.About.Job, "job", "", "only those about this job, by id or name")
 	f.StringVar(&q.About.Member, "member", "", "only those about this host: facts that it wrote, and what names it")
 	f.StringVar(&q.About.Worker, "worker", "", "only those about chunks on this host")
-	f.StringVar(&q.About.User, "user", "", "only what this user asked for, like uid:1000")
+	f.StringVar(&q.About.User, "user", "", "only what this user asked for or is named in, like ann or uid:1000")
 	return cmd
 }
 
