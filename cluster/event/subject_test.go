@@ -134,6 +134,9 @@ func read(d *json.Decoder, p Part, into map[Name]bool) {
 	switch v := t.(type) {
 	case string:
 		if p != 0 && v != "" {
+			if p == PartUser && !strings.Contains(v, ":") {
+				v = "user:" + v
+			}
 			into[Name{p, v}] = true
 			if name, _, _ := strings.Cut(v, "@"); p == PartUser && name != "" {
 				into[Name{p, name}] = true
