@@ -120,8 +120,9 @@ func (ws *watchStream) bye(p *api.Problem, h api.Header) {
 }
 
 var watchParams = []openapi.Param{
-	{Name: "topics", Type: "", About: "what to show, with commas; without it, all but events"},
+	{Name: "topics", Type: "", About: "what to show, with commas; without it, all but links and events"},
 	{Name: "job", Type: []string{}, About: "also this job, by its id, part of it, or its name"},
+	{Name: "link", Type: []string{}, About: "also all half-edges of this host"},
 	{Name: "Last-Event-ID", Header: true, Type: "", About: "the last id that came: go on behind it"},
 }
 
