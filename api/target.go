@@ -57,6 +57,18 @@ func (t Target) Base() string {
 	return "http://" + t.addr
 }
 
+// secured is conf for the target: a certificate must be one of its name.
+func (t Target) secured(conf *tls.Config) *tls.Config {
+	named := conf.Clone()
+	if named == nil {
+		named = &tls.Config{MinVersion: tls.VersionTLS13}
+	}
+	if host, _, err := net.SplitHostPort(t.addr); err == nil && named.ServerName == "" {
+		named.ServerName = host
+	}
+	return named
+}
+
 // Transport carries requests to the target. What ends before a request was sent is
 // an *UnreachableError. conf is for https; where it names no server, the target is.
 func (t Target) Transport(conf *tls.Config) *http.Transport {
@@ -85,7 +97,7 @@ func (t Target) Transport(conf *tls.Config) *http.Transport {
 			}
 			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
-			secure := tls.Client(conn, conf)
+			secure := tls.Client(conn, t.secured(conf))
 			if err := secure.HandshakeContext(ctx); err != nil {
 				conn.Close()
 				return nil, &UnreachableError{Target: t.name, Err: err}

@@ -74,7 +74,7 @@ func TestSigned(t *testing.T) {
 	other := dial("sha256:" + strings.Repeat("00", 32))
 	defer other.Close()
 	_, err := other.API().Job(t.Context(), "j1")
-	if away, ok := errors.AsType[*api.UnreachableError](err); !ok || !strings.Contains(away.Error(), "not pinned") {
+	if away, ok := errors.AsType[*api.UnreachableError](err); !ok || !errors.Is(err, ErrNotPinned) || !strings.Contains(away.Error(), "not pinned") {
 		t.Errorf("a host with another key: %v", err)
 	}
 	if proved != 3 {

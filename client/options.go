@@ -57,7 +57,7 @@ func (o Options) check() (*tls.Config, error) {
 	conf.VerifyConnection = func(s tls.ConnectionState) error {
 		sum := sha256.Sum256(s.PeerCertificates[0].RawSubjectPublicKeyInfo)
 		if !slices.ContainsFunc(pins, func(p []byte) bool { return string(p) == string(sum[:]) }) {
-			return fmt.Errorf("its key is sha256:%x, which is not pinned", sum)
+			return fmt.Errorf("its key is sha256:%x, %w", sum, ErrNotPinned)
 		}
 		return nil
 	}
@@ -68,6 +68,13 @@ func (o Options) check() (*tls.Config, error) {
 func Pin(cert *x509.Certificate) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(cert.RawSubjectPublicKeyInfo))
 }
+
+// ErrNotPinned is wrapped by errors about a host whose key is none of Options.Pins:
+// another one, or somebody in between.
+var ErrNotPinned = errors.New("which is not pinned")
+
+// ErrNotAPI is wrapped by errors about what answers and takes no requests of users.
+var ErrNotAPI = errors.New("no host that users may ask")
 
 type patienceKey struct{}
 

@@ -86,7 +86,7 @@ func (s *signer) clusterID(req *http.Request, e *endpoint) (string, error) {
 		Cluster string `json:"cluster"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxProblem)).Decode(&v); err != nil || v.Cluster == "" {
-		return "", &api.UnreachableError{Target: e.name, Err: errors.New("it does not say of which cluster it is")}
+		return "", &api.UnreachableError{Target: e.name, Err: fmt.Errorf("it answers %q and does not say of which cluster it is: %w", resp.Status, ErrNotAPI)}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,6 +74,34 @@ func TestProofOfOneHostElsewhere(t *testing.T) {
 	})
 }
 
+// TestTokenOfALesserRole: a viewer sees all jobs and a submitter the own ones, and a token
+// for a viewer that a submitter signed shows no more than that.
+func TestTokenOfALesserRole(t *testing.T) {
+	s, f := usersServer(t, nil)
+	twoOwners(f)
+	for who, want := range map[string][2]bool{"ann": {true, false}, "vic": {true, true}, "olga": {true, true}} {
+		text, err := access.Mint(testCluster, who, access.Viewer, userKey(who), "id", time.Now(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(method, path string) (int, string) {
+			r := httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true}), method, path, nil)
+			r.Header.Set("Authorization", "Bearer "+text)
+			w := askFor(t, s, r, time.Second)
+			return w.Code, w.Body.String()
+		}
+		for _, path := range []string{"/v1/jobs", "/v1/events", "/v1/watch?topics=jobs"} {
+			_, shown := ask("GET", path)
+			if got := [2]bool{strings.Contains(shown, string(jobA)), strings.Contains(shown, string(jobB))}; got != want {
+				t.Errorf("%s by %s as a viewer: %s", path, who, shown)
+			}
+		}
+		if code, _ := ask("GET", "/v1/users"); code != http.StatusForbidden {
+			t.Errorf("the users by %s as a viewer: %d", who, code)
+		}
+	}
+}
+
 // TestRefusalsOfOneUser: who has requests refused that a host carries does not close that
 // way for others, and strangers on one machine are told apart from who is next to them.
 func TestRefusalsOfOneUser(t *testing.T) {
@@ -164,6 +192,12 @@ func TestNobodysBodyIsNotRead(t *testing.T) {
 	r.Body = io.NopCloser(body)
 	if code := ask(r); code != http.StatusUnauthorized || body.read > 0 {
 		t.Errorf("%d, %d bytes read", code, body.read)
+	}
+	body = &endless{}
+	r = asUser(t, "ann", "POST", "/v1/jobs", "", time.Now())
+	r.Body, r.ContentLength = io.NopCloser(body), 10<<30
+	if code := ask(r); code != http.StatusRequestEntityTooLarge || body.read > 0 {
+		t.Errorf("10 GiB: %d, %d bytes read", code, body.read)
 	}
 	began := time.Now()
 	f.agreed = api.Cursor{}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -97,7 +98,12 @@ func (d *Door) Admit(r *http.Request, rt Rule) (Peer, *http.Request, *api.Proble
 	if rt.Open {
 		return p, r.WithContext(With(r.Context(), p)), nil
 	}
-	switch access.Allowed(p.Role, rt.Needs) {
+	reach := access.Allowed(p.Role, rt.Needs)
+	if p.User != "" {
+		// A token that a submitter lends as a viewer's shows the submitter's own jobs.
+		reach = min(reach, access.Allowed(p.Had, rt.Needs))
+	}
+	switch reach {
 	case access.All:
 	case access.Own:
 		p.Only = p.Actor()
@@ -199,13 +205,16 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	if _, key := d.o.Directory().Key(proof.Key); key == nil {
 		return p, errors.New("a key of nobody's") // whose body is not worth reading
 	}
-	if rt.Long {
+	switch {
+	case rt.Long:
 		sum, err := hex.DecodeString(r.Header.Get(access.HeaderBody))
 		if err != nil || len(sum) != len(req.Body) {
 			return p, errors.New("no hash of the body")
 		}
 		req.Body = [sha256.Size]byte(sum)
-	} else {
+	case r.ContentLength > d.o.MaxBody:
+		return p, bodyError(&http.MaxBytesError{}, d.o.MaxBody)
+	default:
 		text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, d.o.MaxBody))
 		if err != nil {
 			return p, bodyError(err, d.o.MaxBody)
@@ -256,6 +265,9 @@ func localAddr(r *http.Request) (netip.Addr, bool) {
 func bodyError(err error, limit int64) error {
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
 		return api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return api.Errorf(api.CodeInvalidRequest, "the body did not come in time")
 	}
 	return api.Errorf(api.CodeInvalidRequest, "body: %s", err)
 }

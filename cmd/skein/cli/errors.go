@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/client"
 	"github.com/skein-project/skein/config"
 )
 
@@ -145,7 +147,14 @@ func (a *App) unlessElsewhere(hint string) string {
 // socketHint tells apart a daemon that does not run, a wrong path and a
 // missing group.
 func (a *App) socketHint(e *api.UnreachableError) string {
+	_, distrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
 	switch {
+	case distrusted:
+		return "give the pin of its key with --pin: `skein user add` and `skein user enable`, on that host, print it"
+	case errors.Is(e.Err, client.ErrNotPinned):
+		return "somebody stands in between, or the host has another key now: compare with what `skein user enable` prints on that host, then give it with --pin"
+	case errors.Is(e.Err, client.ErrNotAPI):
+		return "is it an address of api.listen, and is it https:// or http://? `skein user add` prints what to use"
 	case errors.Is(e.Err, fs.ErrPermission):
 		if group := socketGroup(e.Target); group != "" {
 			return fmt.Sprintf("your user may not open the socket: join its group, `usermod -aG %s $USER`, then log in again", group)

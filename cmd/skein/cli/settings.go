@@ -41,9 +41,11 @@ func (a *App) Settings(cmd *cobra.Command) (config.Config, error) {
 			o.Flags[one.key] = f.Value.String()
 		}
 	}
-	if a.socket != "" {
+	// Where a daemon elsewhere is asked is no setting of one here.
+	elsewhere := func(target string) bool { return strings.Contains(target, "://") }
+	if a.socket != "" && !elsewhere(a.socket) {
 		o.Flags["status.socket"] = a.socket
-	} else if env := a.Getenv("SKEIN_SOCKET"); env != "" && a.Getenv(config.Env("status.socket")) == "" {
+	} else if env := a.Getenv("SKEIN_SOCKET"); a.socket == "" && env != "" && !elsewhere(env) && a.Getenv(config.Env("status.socket")) == "" {
 		o.Env = append(slices.Clip(o.Env), config.Env("status.socket")+"="+env)
 	}
 	cfg, err := config.Load(o)
