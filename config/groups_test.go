@@ -36,8 +36,16 @@ func TestParseGroups(t *testing.T) {
 		"a = [\"x\"]\na = [\"y\"]":                    "line 2",
 		"[render]\nuid = [\"x\"]":                     "incompatible types",
 		strings.Replace(b.String(), "]", "\"z\"]", 1): "members has 10001 entries",
-		many:   "at most 33554432",
-		groups: "1025 groups, at most 1024",
+		many: "at most 33554432",
+		// What would take all stack, or all time.
+		"a = " + strings.Repeat("[", MaxGroupsFile-10):         "line 1: want the name of a group",
+		"a = " + strings.Repeat("[\n", MaxGroupsFile/2-10):     "line 2: want the name of a group",
+		"x = []\na = " + strings.Repeat("{a=", 1<<20):          "line 2: want the name of a group",
+		strings.Repeat("a.", 1<<20) + "a = []":                 "line 1: want the name of a group",
+		"a = [\"\"\" \" \"\"\", " + strings.Repeat("[", 1<<24): "several lines",
+		"a = [\"x\\\", \"" + strings.Repeat("[", 1<<24):        "line 1: want",
+		"a = " + strings.Repeat("1", 1<<20):                    "groups: toml",
+		groups:                                                 "1025 groups, at most 1024",
 	} {
 		if got, err := ParseGroups([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, %v, want %q", text, got, err, want)
