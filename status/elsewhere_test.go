@@ -206,3 +206,17 @@ func TestNobodysBodyIsNotRead(t *testing.T) {
 		t.Errorf("%d after %v", code, time.Since(began))
 	}
 }
+
+// TestOwnerIsAUser: a host is not made that of nobody by a slip of the pen, since it
+// would then run nothing.
+func TestOwnerIsAUser(t *testing.T) {
+	s, _ := usersServer(t, nil)
+	for owner, want := range map[string]int{"user:anm": http.StatusNotFound, "user:ann": http.StatusOK, "": http.StatusOK} {
+		r := httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{Admin: true}), "PUT", "/v1/members/n2/owner", strings.NewReader(`{"owner":"`+owner+`"}`))
+		w := httptest.NewRecorder()
+		s.mux.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%q: %d %s", owner, w.Code, w.Body)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
@@ -39,6 +40,11 @@ func (hs *handlers) setOwner(r *http.Request, req api.OwnerRequest) (api.OwnerSe
 	set := event.HostOwnerSet{Node: cluster.NodeID(r.PathValue("node")), Owner: req.Owner}
 	if err := set.Check(); err != nil {
 		return api.OwnerSet{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	}
+	if name, isUser := strings.CutPrefix(set.Owner, cluster.UserPrincipal("")); isUser {
+		if _, known := hs.backend.Directory().User(name); !known { // whose jobs would be the only ones there
+			return api.OwnerSet{}, api.Errorf(api.CodeNotFound, "no user %q", name).WithHint("see `skein user ls`, or make it first: `skein user add`")
+		}
 	}
 	return hs.backend.SetOwner(r.Context(), door.Of(r.Context()).Actor(), set)
 }

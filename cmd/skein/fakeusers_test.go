@@ -11,7 +11,15 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 )
 
-func (f *fakeCluster) Directory() *access.Directory { return access.NewDirectory(nil) }
+func (f *fakeCluster) Directory() *access.Directory {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []access.User
+	for name := range f.users {
+		list = append(list, access.User{Name: name})
+	}
+	return access.NewDirectory(list)
+}
 
 func (f *fakeCluster) Users(context.Context) (api.Users, error) {
 	f.mu.Lock()

@@ -11,6 +11,9 @@ import (
 // bound: root must always get through.
 const maxConnections = 64
 
+// maxTogether bounds those of all that are counted: addresses are many.
+const maxTogether = 4096
+
 // connLimit is a listener that bounds the connections of each user, or address:
 // it closes those beyond.
 type connLimit struct {
@@ -20,6 +23,7 @@ type connLimit struct {
 
 	mu   sync.Mutex
 	open map[string]int
+	all  int
 }
 
 // NewConnLimit returns l with that bound.
@@ -49,16 +53,18 @@ func (l *connLimit) Accept() (net.Conn, error) {
 func (l *connLimit) enter(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[key] >= maxConnections {
+	if l.open[key] >= maxConnections || l.all >= maxTogether {
 		return false
 	}
 	l.open[key]++
+	l.all++
 	return true
 }
 
 func (l *connLimit) leave(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.all--
 	if l.open[key]--; l.open[key] <= 0 {
 		delete(l.open, key)
 	}

@@ -80,6 +80,18 @@ func TestConnLimit(t *testing.T) {
 	if n := refused.Load(); n != 3 {
 		t.Errorf("%d refusals are counted, want 3", n)
 	}
+	if connect("uid:8") == nil {
+		t.Error("another is refused")
+	}
+	c.mu.Lock()
+	c.all = maxTogether
+	c.mu.Unlock()
+	if connect("uid:8") != nil {
+		t.Error("taken though all are too many")
+	}
+	if connect("") == nil {
+		t.Error("root is refused")
+	}
 	l.Close()
 	for conn := range taken {
 		conn.Close()
