@@ -111,6 +111,7 @@ func FuzzMembershipRequests(f *testing.F) {
 	f.Add("n3", `{"reason":"gone"}`, "all=true")
 	f.Add("n1", "", "all")
 	f.Add("N", "{}", "x=1;y")
+	f.Add(".", "", "")
 	f.Add("n3", `{"reason":"\u00fc"}`, "")
 	f.Add("../n3", `{"reason":1}`, "all=%31")
 	f.Fuzz(func(t *testing.T, node, body, query string) {

@@ -279,6 +279,9 @@ func (a *answered) check(r *http.Request, asked []byte, lax bool) error {
 		method = http.MethodGet
 	}
 	kind := a.Header().Get("Content-Type")
+	if a.status == http.StatusTemporaryRedirect {
+		return nil // to the same path without dots
+	}
 	if item == nil || item.GetOperation(method) == nil {
 		if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
 			return fmt.Errorf("no operation of %q", r.Pattern)
