@@ -31,6 +31,13 @@ type EventQuery struct {
 	Follow bool           // go on with what comes
 	After  Cursor         // per source: only later events; empty: all
 	Limit  uint64         // end after so many; 0: no limit
+	// Tail begins with the last so many of those that are selected; 0: with the first.
+	Tail uint64
+	// Entity is what they are about: "node:n1", "job:ID", "term:7", "actor:uid:0" or
+	// "onion:ADDRESS"; empty: anything.
+	Entity string
+	Until  time.Time // by the writers' clocks; zero: to the end
+	Before Cursor    // only what stands before it; nil: all
 }
 
 // Cursor is how far a reader has read each source. It stays valid across

@@ -66,7 +66,9 @@ func (c *Client) Events(ctx context.Context, q EventQuery, o FollowOptions, f fu
 	cursor, left := q.After.Clone(), q.Limit
 	limited := left > 0
 	once := func(ctx context.Context) error {
-		q.After, q.Limit = cursor, left
+		if q.After, q.Limit = cursor, left; len(cursor) > 0 {
+			q.Tail = 0
+		}
 		err := c.stream(ctx, "/v1/events?"+q.values().Encode(), nil, func(line []byte) error {
 			if bytes.HasPrefix(line, []byte(`{"cursor":`)) {
 				return position(line, cursor, o.Position)
@@ -134,6 +136,18 @@ func (q EventQuery) values() url.Values {
 		if value != "" {
 			v.Set(name, value)
 		}
+	}
+	if q.Tail > 0 {
+		v.Set("tail", strconv.FormatUint(q.Tail, 10))
+	}
+	if q.Entity != "" {
+		v.Set("entity", q.Entity)
+	}
+	if !q.Until.IsZero() {
+		v.Set("until", q.Until.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Before != nil {
+		v.Set("before", q.Before.String())
 	}
 	if q.Follow {
 		v.Set("follow", "true")

@@ -98,7 +98,7 @@ func (c *Client) Watch(ctx context.Context, q WatchQuery, o FollowOptions, f fun
 		header := http.Header{}
 		if text := at.String(); text != "" {
 			header.Set("Last-Event-ID", text)
-			q.Events.Since, q.Events.After = time.Time{}, nil
+			q.Events.Since, q.Events.After, q.Events.Tail = time.Time{}, nil, 0
 		}
 		return c.stream(ctx, "/v1/watch?"+q.values().Encode(), header, func(line []byte) error {
 			var m WatchMessage

@@ -41,6 +41,9 @@ type Request struct {
 	Since time.Time
 	About event.Subject
 	Match func(*event.Event) bool
+	// Tail begins with the last so many events instead, unless Position says where; 0: it
+	// does not.
+	Tail int
 	// May says whether a row of a topic may be seen, by its owner; nil: all may.
 	May func(topic, owner string) bool
 	// Selected tells apart what Match and May let through: a position is good for
@@ -87,6 +90,7 @@ type Watch struct {
 type tail struct {
 	at       api.Cursor // all up to it was told, or is not wanted; while shared also a frame's
 	behind   bool       // events between at and the ring are to be read
+	last     int        // so many before the end are to be read first
 	again    bool       // some came into the ring meanwhile
 	shared   bool       // at is where the ring is
 	next     func() (event.Event, error, bool)
@@ -124,6 +128,8 @@ func (w *Watch) begin() {
 	switch {
 	case p != nil && p.Cursor != nil:
 		w.tail.at, w.tail.behind = p.Cursor.Clone(), true
+	case w.r.Tail > 0:
+		w.tail.at, w.tail.behind, w.tail.last = api.Cursor{}, true, w.r.Tail
 	case w.r.After != nil || !w.r.Since.IsZero():
 		w.tail.at, w.tail.behind = w.r.After.Clone(), true
 	default:
@@ -388,6 +394,9 @@ func (w *Watch) logged(out []Message, events []event.Event) ([]Message, error) {
 
 // search reads the log, for a short while, up to where the ring is.
 func (w *Watch) search(ctx context.Context, out []Message) ([]Message, error) {
+	if w.tail.last > 0 {
+		return w.lastOnes(ctx, out)
+	}
 	if w.tail.next == nil {
 		w.tail.again, w.tail.shared, w.tail.at = false, false, w.tail.at.Clone()
 		w.tail.next, w.tail.stop = iter.Pull2(w.h.o.Log.Events(ctx, w.tail.at, w.r.Since, w.r.About))
@@ -420,6 +429,25 @@ func (w *Watch) search(ctx context.Context, out []Message) ([]Message, error) {
 		return out, nil
 	}
 	return w.logged(out, b.events)
+}
+
+// lastOnes appends the last events, behind which the Watch then is.
+func (w *Watch) lastOnes(ctx context.Context, out []Message) ([]Message, error) {
+	list, at, err := Last(ctx, w.h.o.Log, w.tail.last, w.r.Since, w.h.o.Header().ObservedAt, w.r.About, w.r.Match)
+	if err != nil {
+		return nil, err
+	}
+	w.tail.last, w.tail.at = 0, at
+	var b batch
+	for i, e := range list {
+		if b.add(e) || i+1 == len(list) {
+			if out, err = w.logged(out, b.events); err != nil {
+				return nil, err
+			}
+			b = batch{}
+		}
+	}
+	return out, nil
 }
 
 // gaugesOf appends the gauges that were told anew.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/realtime"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
 )
@@ -25,6 +27,8 @@ type eventQuery struct {
 	api.EventQuery
 	kinds     []string               // patterns, any of them; none: all
 	own       func(event.Event) bool // nil: all that there is
+	term      uint64                 // that an event is of or names; 0: any
+	onion     string                 // an address that it names; empty: any
 	positions bool                   // lines of api.StreamPosition between the events
 }
 
@@ -36,6 +40,9 @@ func (q eventQuery) match(e event.Event) bool {
 		ok, err := path.Match(pattern, string(e.Kind))
 		return ok && err == nil
 	}) {
+		return false
+	}
+	if !q.Until.IsZero() && e.HLC.Time().After(q.Until) || q.Before != nil && e.Seq > q.Before[e.Source] || !q.names(&e) {
 		return false
 	}
 	return q.About.Match(&e) && (q.own == nil || q.own(e))
@@ -81,14 +88,8 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	only := door.Of(r.Context()).Only
-	if q.About.Job != "" {
-		id, err := hs.backend.FindJob(r.Context(), q.About.Job, only)
-		switch p, ok := errors.AsType[*api.Problem](err); {
-		case err == nil:
-			q.About.Job = string(id)
-		case !ok || p.Code != api.CodeNotFound || only != "": // the log knows more jobs than the state does
-			return err
-		}
+	if err := hs.findAbout(r, &q); err != nil {
+		return err
 	}
 	if only != "" {
 		q.own = ownEvents(hs.backend, only)
@@ -97,6 +98,22 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}
 		return es.run(ctx)
 	})
+}
+
+// findAbout finds the job that events are asked about.
+func (hs *handlers) findAbout(r *http.Request, q *eventQuery) error {
+	if q.About.Job == "" {
+		return nil
+	}
+	only := door.Of(r.Context()).Only
+	id, err := hs.backend.FindJob(r.Context(), q.About.Job, only)
+	switch p, ok := errors.AsType[*api.Problem](err); {
+	case err == nil:
+		q.About.Job = string(id)
+	case !ok || p.Code != api.CodeNotFound || only != "": // the log knows more jobs than the state does
+		return err
+	}
+	return nil
 }
 
 // knownHosts refuses names of hosts that never were.
@@ -120,6 +137,11 @@ type eventStream struct {
 
 func (es *eventStream) run(ctx context.Context) error {
 	b := es.hs.backend
+	if es.q.Tail > 0 {
+		if err := es.tail(ctx); err != nil || !es.q.Follow {
+			return err
+		}
+	}
 	if len(es.at) == 0 {
 		es.at = b.Oldest().Clone()
 		if len(es.at) > 0 && es.q.positions {
@@ -147,6 +169,30 @@ func (es *eventStream) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// tail sends the last events.
+func (es *eventStream) tail(ctx context.Context) error {
+	h := es.hs.backend.Header()
+	now := h.ObservedAt
+	if !es.q.Until.IsZero() {
+		now = es.q.Until
+	}
+	list, at, err := realtime.Last(ctx, es.hs.backend, int(es.q.Tail), es.q.Since, now, es.q.About, //nolint:gosec // at most MaxTail
+		func(e *event.Event) bool { return es.q.match(*e) })
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if err := es.out.write(apiEvent(e, h)); err != nil {
+			return err
+		}
+	}
+	es.at = at
+	if err := es.out.flush(); err != nil {
+		return err
+	}
+	return es.alive(es.q.positions)
 }
 
 // send sends what there is. It returns api.ErrStop at the limit.
@@ -236,11 +282,15 @@ var (
 		{Name: "worker", Type: "", About: "about this worker"},
 		{Name: "user", Type: "", About: "about this user, uid or host as who asks"},
 		{Name: "after", Type: "", About: "a cursor: go on behind it"},
+		{Name: "tail", Type: uint64(0), About: "begin with the last so many, at most 10000"},
+		{Name: "entity", Type: "", About: "about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS"},
 	}
 	followParams = []openapi.Param{
 		{Name: "follow", Type: false, About: "go on with what happens"},
 		{Name: "job", Type: "", About: "about this job, by its id"},
 		{Name: "positions", Type: false, About: "tell also how far the stream is, where nothing was selected"},
+		{Name: "until", Type: "", About: "not after then: a time, a date, or a duration ago"},
+		{Name: "before", Type: "", About: "a cursor: only what stands before it"},
 		{Name: "limit", Type: uint64(0), About: "at most so many"},
 	}
 )
@@ -260,6 +310,12 @@ func parseEventQuery(r *http.Request, now time.Time) (eventQuery, error) {
 		if err != nil {
 			return bad("%s: %s", name, err)
 		}
+	}
+	switch {
+	case q.Tail > 0 && (q.Limit > 0 || q.After != nil):
+		return bad("tail: it begins at the end, and goes with neither limit nor a cursor to go on behind")
+	case q.Follow && (q.Before != nil || !q.Until.IsZero()):
+		return bad("follow: what comes is after until and before")
 	}
 	return q, nil
 }
@@ -293,6 +349,20 @@ func (q *eventQuery) set(name, v string, now time.Time) (err error) {
 		}
 	case "after":
 		err = q.after(v)
+	case "tail":
+		q.Tail, err = strconv.ParseUint(v, 10, 63)
+		if err != nil || q.Tail == 0 || q.Tail > realtime.MaxTail {
+			return fmt.Errorf("%.32q is not a number from 1 to %d", v, realtime.MaxTail)
+		}
+	case "entity":
+		err = q.entity(v)
+	case "until":
+		var cursor api.Cursor
+		if q.Until, cursor, err = api.ParseSince(v, now); err == nil && cursor != nil {
+			err = errors.New("want a time; a position is said as before")
+		}
+	case "before":
+		q.Before, err = event.ParseCursor(v)
 	}
 	return err
 }
@@ -308,6 +378,42 @@ func (q *eventQuery) since(v string, now time.Time) error {
 	}
 	q.Since = at
 	return nil
+}
+
+// entity reads what events are about, as "job:ID".
+func (q *eventQuery) entity(v string) (err error) {
+	q.Entity = v
+	kind, name, _ := strings.Cut(v, ":")
+	switch kind {
+	case "node":
+		err = about(&q.About.Member, name)
+	case "job":
+		err = about(&q.About.Job, name)
+	case "actor":
+		err = about(&q.About.User, name)
+	case "term":
+		if q.term, err = strconv.ParseUint(name, 10, 63); err == nil && q.term == 0 {
+			err = errors.New("terms begin at 1")
+		}
+	case "onion":
+		err = about(&q.onion, name)
+	default:
+		err = fmt.Errorf("%.32q: want node:, job:, term:, actor: or onion: and a name", v)
+	}
+	return err
+}
+
+// names reports whether an event is of a term and names an onion address.
+func (q *eventQuery) names(e *event.Event) bool {
+	if q.term != 0 && uint64(e.Term) != q.term {
+		var b struct {
+			Term uint64 `json:"term"`
+		}
+		if json.Unmarshal(e.Body, &b) != nil || b.Term != q.term {
+			return false
+		}
+	}
+	return q.onion == "" || bytes.Contains(e.Body, []byte(`"`+q.onion+`"`))
 }
 
 // about reads a name that events are asked about.

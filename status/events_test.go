@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +196,61 @@ func TestCheckLogQuery(t *testing.T) {
 	for _, bad := range []string{"run=x", "node=_", "what=1"} {
 		if code, _, text := r.ask(t, http.MethodGet, "/v1/events/verify?"+bad, ""); code != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", bad, code, text)
+		}
+	}
+}
+
+// TestTail: the last events that are selected, before a time or a position, and then
+// what comes; a watch begins with them as well.
+func TestTail(t *testing.T) {
+	f := newFake()
+	longLog(f, 700)
+	f.log[5].Term = 7
+	r := start(t, f, nil)
+	read := func(q api.EventQuery, n int) (seqs []uint64) {
+		t.Helper()
+		err := r.client.Events(t.Context(), q, api.FollowOptions{}, func(e api.Event) error {
+			if seqs = append(seqs, e.Seq); len(seqs) == n {
+				return api.ErrStop
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%+v: %v", q, err)
+		}
+		return seqs
+	}
+	src := event.SourceID{Node: "n1", Inc: 1}
+	for _, c := range []struct {
+		q    api.EventQuery
+		want []uint64
+	}{
+		{api.EventQuery{Tail: 3}, []uint64{698, 699, 700}},
+		{api.EventQuery{Tail: 2, Before: api.Cursor{src: 10}}, []uint64{9, 10}},
+		{api.EventQuery{Tail: 2, Until: time.Unix(1, 0)}, nil},
+		{api.EventQuery{Tail: 2, Kind: "job_done"}, nil},
+		{api.EventQuery{Tail: 2, Entity: "node:n1"}, []uint64{697, 699}}, // what it wrote as the holder is of others
+		{api.EventQuery{Tail: 2, Entity: "term:7"}, []uint64{6}},
+		{api.EventQuery{Tail: 2, Entity: "term:99"}, nil},
+	} {
+		if got := read(c.q, -1); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.q, got, c.want)
+		}
+	}
+	time.AfterFunc(200*time.Millisecond, func() { f.update(func() { longLogMore(f, 1) }) })
+	if got := read(api.EventQuery{Tail: 2, Follow: true}, 3); !slices.Equal(got, []uint64{699, 700, 701}) {
+		t.Errorf("followed %v", got)
+	}
+	line := ""
+	for stream := r.open(t, "/v1/watch?topics=events&tail=2"); !strings.Contains(line, `"event":"log"`); {
+		line = lines(t, stream, 1)[0]
+	}
+	if n := strings.Count(line, `"seq":`); n != 2 || !strings.Contains(line, `"seq":700,`) || !strings.Contains(line, `"seq":701,`) {
+		t.Errorf("a watch begins with %d events: %s", n, line)
+	}
+	for _, query := range []string{"tail=0", "tail=10001", "tail=3&limit=2", "tail=3&after=n1/1:3", "entity=x", "entity=term:x", "until=1h&follow", "before=x"} {
+		if code, _, text := r.ask(t, http.MethodGet, "/v1/events?"+query, ""); code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", query, code, text)
 		}
 	}
 }

@@ -197,14 +197,20 @@ func (hs *handlers) selectEvents(req *realtime.Request, q eventQuery, r *http.Re
 	if !hs.ours(q.After) {
 		return api.Errorf(api.CodeInvalidRequest, "after: no host of this cluster is in the cursor")
 	}
-	req.After, req.Since, req.About = q.After, q.Since, q.About
+	if q.Tail > 0 && q.After != nil {
+		return api.Errorf(api.CodeInvalidRequest, "tail: it begins at the end, and goes with no cursor to go on behind")
+	}
+	if err := hs.findAbout(r, &q); err != nil {
+		return err
+	}
+	req.After, req.Since, req.About, req.Tail = q.After, q.Since, q.About, int(q.Tail) //nolint:gosec // at most realtime.MaxTail
 	only := door.Of(r.Context()).Only
 	if only != "" {
 		q.own = ownEvents(hs.backend, only)
 	}
-	if len(q.kinds) > 0 || q.Node != "" || q.About != (event.Subject{}) || only != "" {
+	if len(q.kinds) > 0 || q.Node != "" || q.About != (event.Subject{}) || q.Entity != "" || only != "" {
 		req.Match = func(e *event.Event) bool { return q.match(*e) }
-		text, err := json.Marshal([]any{q.Kind, q.Node, q.About, only})
+		text, err := json.Marshal([]any{q.Kind, q.Node, q.About, q.Entity, only})
 		if err != nil {
 			return err
 		}

@@ -53,6 +53,8 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "keep printing new events")
 	f.StringVar(&since, "since", "", "only later ones: an age like 10m or 3d, a time like 2026-01-02T15:04:05Z, a date, or a position")
+	f.Uint64Var(&q.Tail, "tail", 0, "begin with the last so many events")
+	f.StringVar(&q.Entity, "entity", "", "only events about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS")
 	f.StringVar(&q.Kind, "kind", "", "only of these kinds, like 'lease_*,term_start'")
 	f.Uint64Var(&q.Limit, "limit", 0, "stop after this many")
 	f.StringVar(&node, "node", "", "only those that this host wrote")

@@ -71,6 +71,8 @@ func watchCommand(a *cli.App) *cobra.Command {
 	f.StringSliceVar(&q.Jobs, "job", nil, "also all figures of this job, by id or name")
 	f.StringSliceVar(&q.Links, "link", nil, "also all half-edges of this host")
 	f.StringVar(&since, "since", "", "begin with earlier events: an age like 10m or 3d, a time, a date, or a position")
+	f.Uint64Var(&q.Events.Tail, "tail", 0, "begin with the last so many events")
+	f.StringVar(&q.Events.Entity, "entity", "", "only events about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS")
 	f.StringVar(&q.Events.Kind, "kind", "", "only events of these kinds, like 'lease_*,term_start'")
 	f.BoolVar(&once, "once", false, "end when all topics were shown once")
 	return cmd
