@@ -8,9 +8,6 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 )
 
-// MaxTail bounds the events that are looked for from the end.
-const MaxTail = 10_000
-
 // Last returns the last n events that are about something, that match and that are not
 // before since, and where the log ends behind them. It looks back from now, further and
 // further, so that what is asked for is found without reading all of the log.

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/query"
 )
 
 // chunks sends the accepted results of a job's chunks, and goes on until the job
@@ -35,7 +36,7 @@ func (hs *handlers) chunks(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-var chunkParams = slices.Concat([]openapi.Param{{Name: "after", Type: "", About: "a cursor: go on behind it"}}, followParams[:1])
+var chunkParams = slices.Concat([]openapi.Param{{Name: "after", Type: "", About: "a cursor: go on behind it"}}, query.FollowParams[:1])
 
 func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
 	at = api.Cursor{}
@@ -44,7 +45,7 @@ func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
 		case "after":
 			at, err = event.ParseCursor(values[0])
 		case "follow":
-			follow, err = parseFlag(values[0])
+			follow, err = query.Flag(values[0])
 		}
 		if err != nil {
 			return nil, false, api.Errorf(api.CodeInvalidRequest, "%s: %s", name, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/query"
 )
 
 // asked is a request of root's, on the socket.
@@ -70,18 +71,18 @@ func FuzzEventQuery(f *testing.F) {
 	for _, s := range []string{"since=10m", "since=2026-01-02T03:04:05Z&kind=lease_*", "node=n1&follow", "after=n1/1:5,n2/3:1", "kind=[a-", "%zz", "since=n1/1:5", "limit=5&positions"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, query string) {
-		r := &http.Request{URL: &url.URL{RawQuery: query}}
-		q, err := parseEventQuery(r, time.Unix(1_700_000_000, 0))
+	f.Fuzz(func(t *testing.T, text string) {
+		r := &http.Request{URL: &url.URL{RawQuery: text}}
+		q, err := query.Parse(r, time.Unix(1_700_000_000, 0))
 		if err != nil {
 			if asProblem(err).Code != api.CodeInvalidRequest {
-				t.Fatalf("%q: %v", query, err)
+				t.Fatalf("%q: %v", text, err)
 			}
 			return
 		}
-		q.match(event.Event{Kind: event.KindTermStart})
-		if len(q.kinds) > 0 == (q.Kind == "") {
-			t.Fatalf("%q: kinds %q of %q", query, q.kinds, q.Kind)
+		q.Match(event.Event{Kind: event.KindTermStart})
+		if len(q.Kinds) > 0 == (q.Kind == "") {
+			t.Fatalf("%q: kinds %q of %q", text, q.Kinds, q.Kind)
 		}
 	})
 }

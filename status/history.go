@@ -10,11 +10,12 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state/history"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/query"
 )
 
 // history tells every change of state of a job, read from its events.
 func (hs *handlers) history(r *http.Request) (api.JobHistory, error) {
-	chunks, err := flag(r, "chunks")
+	chunks, err := query.FlagOf(r, "chunks")
 	if err != nil {
 		return api.JobHistory{}, err
 	}

@@ -6,11 +6,12 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/query"
 )
 
 // members answers GET /v1/members, with ?all also who is gone.
 func (hs *handlers) members(r *http.Request) (api.Members, error) {
-	all, err := flag(r, "all")
+	all, err := query.FlagOf(r, "all")
 	if err != nil {
 		return api.Members{}, err
 	}

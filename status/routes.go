@@ -20,6 +20,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/query"
 )
 
 // route is one method of one path.
@@ -59,8 +60,8 @@ func (hs *handlers) table() []route {
 		history,
 		stream("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
 		stream("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
-		stream("/v1/events", hs.events, slices.Concat(eventParams, followParams), api.Event{}, api.StreamPosition{}),
-		stream("/v1/watch", hs.watch, slices.Concat(watchParams, eventParams), api.WatchMessage{}),
+		stream("/v1/events", hs.events, slices.Concat(query.Params, query.FollowParams), api.Event{}, api.StreamPosition{}),
+		stream("/v1/watch", hs.watch, slices.Concat(watchParams, query.Params), api.WatchMessage{}),
 		open("/v1/version", hs.version),
 		document("/v1/openapi.json", json.RawMessage{}, func(w http.ResponseWriter, _ *http.Request) error { return openapi.Write(w, told(hs.table())) }),
 		document("/healthz", api.Health{}, hs.probe(b.Healthy)),

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/realtime/delta"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/query"
 )
 
 // watch sends snapshots of topics, what changes in them, and the log.
@@ -160,7 +161,7 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 		if err != nil {
 			return req, api.Errorf(api.CodeInvalidRequest, "link: %s", err)
 		}
-		if err := hs.knownHosts(eventQuery{EventQuery: api.EventQuery{Node: node}}); err != nil {
+		if err := hs.knownHosts(query.Query{EventQuery: api.EventQuery{Node: node}}); err != nil {
 			return req, err
 		}
 		req.Topics = append(req.Topics, realtime.LinksTopic(node))
@@ -168,13 +169,13 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	if len(req.Topics) > realtime.MaxTopics {
 		return req, api.Errorf(api.CodeInvalidRequest, "%d topics, at most %d are allowed", len(req.Topics), realtime.MaxTopics)
 	}
-	var q eventQuery
+	var q query.Query
 	for name, list := range values {
 		switch name {
 		case "topics", "job", "link":
 			continue
 		default:
-			err = q.set(name, list[0], h.ObservedAt)
+			err = q.Set(name, list[0], h.ObservedAt)
 		}
 		if err == nil && !req.Has(realtime.TopicEvents) {
 			err = api.Errorf(api.CodeInvalidRequest, "%s is about events, which are not among the topics", name)
@@ -190,7 +191,7 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 }
 
 // selectEvents says which events, and from where on.
-func (hs *handlers) selectEvents(req *realtime.Request, q eventQuery, r *http.Request) error {
+func (hs *handlers) selectEvents(req *realtime.Request, q query.Query, r *http.Request) error {
 	if err := hs.knownHosts(q); err != nil {
 		return err
 	}
@@ -200,16 +201,16 @@ func (hs *handlers) selectEvents(req *realtime.Request, q eventQuery, r *http.Re
 	if q.Tail > 0 && q.After != nil {
 		return api.Errorf(api.CodeInvalidRequest, "tail: it begins at the end, and goes with no cursor to go on behind")
 	}
-	if err := hs.findAbout(r, &q); err != nil {
+	if err := findAbout(hs.backend, r, &q); err != nil {
 		return err
 	}
-	req.After, req.Since, req.About, req.Tail = q.After, q.Since, q.About, int(q.Tail) //nolint:gosec // at most realtime.MaxTail
+	req.After, req.Since, req.About, req.Tail = q.After, q.Since, q.About, int(q.Tail) //nolint:gosec // at most query.MaxTail
 	only := door.Of(r.Context()).Only
 	if only != "" {
-		q.own = ownEvents(hs.backend, only)
+		q.Own = ownEvents(hs.backend, only)
 	}
-	if len(q.kinds) > 0 || q.Node != "" || q.About != (event.Subject{}) || q.Entity != "" || only != "" {
-		req.Match = func(e *event.Event) bool { return q.match(*e) }
+	if q.Kind != "" || q.Node != "" || q.About != (event.Subject{}) || q.Entity != "" || only != "" {
+		req.Match = func(e *event.Event) bool { return q.Match(*e) }
 		text, err := json.Marshal([]any{q.Kind, q.Node, q.About, q.Entity, only})
 		if err != nil {
 			return err
