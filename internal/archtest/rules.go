@@ -103,7 +103,7 @@ var adapters = map[string][]string{
 	"api":                nil,
 	"client":             {"api"},
 	"status/door":        {"api"},
-	"status/query":      {"api", "status/openapi"},
+	"status/query":       {"api", "status/openapi"},
 	"status/openapi":     {"api"},
 	"status":             {"api", "status/door", "status/openapi", "status/query", "realtime"},
 	"mesh/device":        nil,
