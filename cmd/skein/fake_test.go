@@ -135,7 +135,7 @@ func (f *fakeCluster) set(change func()) {
 }
 
 func (f *fakeCluster) start() error {
-	s, err := status.New(status.Options{Socket: f.socket, Backend: f, Version: "v9.9.9", Log: zerolog.Nop()})
+	s, err := status.New(status.Options{Socket: f.socket, Backend: f, ClusterID: "c1", Version: "v9.9.9", Log: zerolog.Nop()})
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,11 @@ func TestUserFromOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	key := filepath.Join(dir, "ann.key")
-	public, err := exec.CommandContext(ctx, d.o.Exe, "auth", "key", key).Output()
+	home := append(os.Environ(), "XDG_CONFIG_HOME="+dir)
+	makeKey := exec.CommandContext(ctx, d.o.Exe, "auth", "key", "--user", "ann")
+	makeKey.Env = home
+	key := filepath.Join(dir, "skein", "ann.key")
+	public, err := makeKey.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,11 +110,19 @@ func TestUserFromOutside(t *testing.T) {
 	if text, err := ann("user", "ls").CombinedOutput(); err == nil || !bytes.Contains(text, []byte("may not do this as submitter")) {
 		t.Errorf("user ls by a submitter: %v\n%s", err, text)
 	}
-	token, err := ann("auth", "token", "--user", "ann", "--role", "submitter").Output()
-	if err != nil {
-		t.Fatal(err)
+	// As in the README: the environment says where, the own configuration who.
+	token := func(more ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(ctx, d.o.Exe, append([]string{"auth", "token"}, more...)...)
+		cmd.Env = append(home, "SKEIN_SOCKET="+targets[1])
+		text, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
 	}
-	bearer(ctx, t, targets[1]+"/v1/jobs/"+id, strings.TrimSpace(string(token)), http.StatusOK)
+	bearer(ctx, t, targets[1]+"/v1/jobs/"+id, token("--role", "submitter"), http.StatusOK)
+	bearer(ctx, t, targets[1]+"/v1/watch?topics=jobs", token(), http.StatusOK)
 	bearer(ctx, t, targets[1]+"/v1/jobs/"+id, "", http.StatusUnauthorized)
 	if _, err := holder.api.SetUser(ctx, "ann", api.UserRequest{Role: "submitter", Keys: []string{string(public)}, Disabled: true}); err != nil {
 		t.Fatal(err)

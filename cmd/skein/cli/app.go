@@ -6,14 +6,12 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/client"
 	"github.com/skein-project/skein/config"
@@ -129,17 +127,26 @@ func (a *App) ConfigPath() (path string, asked bool) {
 // Client is a client of the daemon that --socket or the configuration names, or of
 // several of a cluster.
 func (a *App) Client() (*api.Client, error) {
-	target := a.socket
-	if target == "" {
-		target = a.defaultSocket()
+	key, err := a.signer(a.target())
+	if err != nil {
+		return nil, err
 	}
-	o := client.Options{Endpoints: strings.Split(target, ","), Pins: a.pins, Once: true}
+	return a.Dial(key)
+}
+
+func (a *App) target() string {
+	if a.socket != "" {
+		return a.socket
+	}
+	return a.defaultSocket()
+}
+
+// Dial is Client with this key; without one it proves nothing.
+func (a *App) Dial(key ed25519.PrivateKey) (*api.Client, error) {
+	target := a.target()
+	o := client.Options{Endpoints: strings.Split(target, ","), Pins: a.pins, Key: key, Once: true}
 	if env := a.Getenv("SKEIN_PIN"); env != "" && len(o.Pins) == 0 {
 		o.Pins = strings.Split(env, ",")
-	}
-	var err error
-	if o.Key, err = a.Key(); err != nil {
-		return nil, err
 	}
 	c, err := client.Dial(o)
 	if err != nil {
@@ -149,32 +156,6 @@ func (a *App) Client() (*api.Client, error) {
 		a.Note("asking %s", target)
 	}
 	return c.API(), nil
-}
-
-// Key is the user's private key that signs what is asked; nil if none was given.
-func (a *App) Key() (ed25519.PrivateKey, error) {
-	file := cmp.Or(a.key, a.Getenv("SKEIN_KEY"))
-	if file == "" {
-		return nil, nil
-	}
-	key, err := ReadKey(file)
-	if err != nil {
-		return nil, Usagef("--key: %s", err).WithHint("`skein auth key FILE` makes one")
-	}
-	return key, nil
-}
-
-// ReadKey reads a user's private key.
-func ReadKey(file string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	key, err := access.ParsePrivateKey(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return key, nil
 }
 
 // WithClient runs f with a client and the timeout of one request.

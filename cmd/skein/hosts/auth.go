@@ -1,13 +1,14 @@
 package hosts
 
 import (
-	"context"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,27 +23,52 @@ func authCommand(a *cli.App) *cobra.Command {
 }
 
 func authKey(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "key FILE", Short: "Make a key, or show the public half of one",
+	var user string
+	cmd := &cobra.Command{
+		Use: "key [FILE]", Short: "Make a key, or show the public half of one",
 		Long: "Writes a new Ed25519 key to FILE, readable by you only, unless there is one, and prints\n" +
-			"its public half: that is what an operator wants for `skein user add`.",
-		Args: cli.Exactly(1, "the file of the key"),
+			"its public half: that is what an operator wants for `skein user add`. Without FILE it is\n" +
+			"NAME.key in ~/.config/skein, where other commands find it: the only key there signs what\n" +
+			"goes to hosts at https addresses, and tokens. Of several, SKEIN_USER says whose.",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			key, err := cli.ReadKey(args[0])
+			file := ""
+			if len(args) == 1 {
+				file = args[0]
+			} else {
+				name := cmp.Or(user, a.Getenv("SKEIN_USER"), a.Getenv("USER"))
+				if err := cli.UserNamed(name); err != nil {
+					return err
+				}
+				var err error
+				if file, err = a.KeyFile(name); err != nil {
+					return err
+				}
+				a.Note("the key of user %s is in %s", name, file)
+			}
+			key, err := cli.ReadKey(file)
 			if errors.Is(err, fs.ErrNotExist) {
-				key, err = makeKey(args[0])
+				key, err = makeKey(file, len(args) == 0)
 			}
 			if err != nil {
-				return cli.Failf(cli.ExitFailed, "key %s: %s", args[0], err)
+				return cli.Failf(cli.ExitFailed, "key %s: %s", file, err)
 			}
 			public, _ := key.Public().(ed25519.PublicKey)
 			fmt.Fprintln(a.Out, access.FormatPublicKey(public))
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&user, "user", "", "whose key it is (default: SKEIN_USER, or the name you are logged in by)")
+	return cmd
 }
 
-func makeKey(file string) (ed25519.PrivateKey, error) {
+// makeKey writes a new key; ours says that the directory may be made too.
+func makeKey(file string, ours bool) (ed25519.PrivateKey, error) {
+	if ours {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return nil, err
+		}
+	}
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
@@ -63,29 +89,30 @@ func authToken(a *cli.App) *cobra.Command {
 	var life time.Duration
 	var role, user, of string
 	cmd := &cobra.Command{
-		Use: "token --user NAME", Short: "Print a token for a browser or curl",
-		Long: "The token is signed by the key of --key or SKEIN_KEY, and good for 15 minutes at most.\n" +
-			"It is a secret: until it ends, whoever has it may do what the role may.",
-		Example: "  curl -H \"Authorization: Bearer $(skein --key ann.key auth token --user ann)\" https://h1:7443/v1/jobs",
+		Use: "token", Short: "Print a token for a browser or curl",
+		Long: "The token is signed by the key of --key or SKEIN_KEY, else by the one that `skein auth\n" +
+			"key` made, and good for 15 minutes at most. Whose key it is its file is named for, as\n" +
+			"ann.key, unless --user or SKEIN_USER says so. The cluster is that of --socket or\n" +
+			"SKEIN_SOCKET. It is a secret: until it ends, whoever has it may do what the role may.",
+		Example: "  curl -H \"Authorization: Bearer $(skein auth token)\" https://h1:7443/v1/jobs",
 		Args:    cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			key, err := a.Key()
-			switch {
-			case err != nil:
-				return err
-			case key == nil:
-				return cli.Usagef("no key to sign with").WithHint("give its file before the command: skein --key FILE auth token, or SKEIN_KEY")
-			case life < time.Second || life > access.MaxTokenLife:
+			if life < time.Second || life > access.MaxTokenLife {
 				return cli.Usagef("--ttl is %s, want 1s to %s", life, access.MaxTokenLife)
-			case user == "":
-				return cli.Usagef("--user is missing").WithHint("name the user whose key it is")
+			}
+			key, name, err := a.Signer(user)
+			if err == nil {
+				err = cli.UserNamed(name)
+			}
+			if err != nil {
+				return err
 			}
 			r, err := access.ParseRole(role)
 			if err != nil {
 				return cli.Usagef("--role: %s", err)
 			}
 			mint := func(clusterID string) error {
-				text, err := access.Mint(clusterID, user, r, key, rand.Text(), time.Now(), life)
+				text, err := access.Mint(clusterID, name, r, key, rand.Text(), time.Now(), life)
 				if err == nil {
 					fmt.Fprintln(a.Out, text)
 				}
@@ -94,18 +121,27 @@ func authToken(a *cli.App) *cobra.Command {
 			if of != "" {
 				return mint(of)
 			}
-			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				v, err := c.Version(ctx)
-				if err != nil {
-					return err
-				}
-				return mint(v.Cluster)
-			})
+			c, err := a.Dial(nil) // who has no key yet that is known may ask
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := a.Limited(cmd.Context())
+			defer cancel()
+			v, err := c.Version(ctx)
+			if away, ok := errors.AsType[*api.UnreachableError](err); ok {
+				return cli.Failf(cli.ExitUnreachable, "for which cluster: %s", away).
+					WithHint("name a host in SKEIN_SOCKET, as https://h1:7443, with its SKEIN_PIN; or the id of the cluster: --cluster")
+			}
+			if err != nil {
+				return err
+			}
+			return mint(v.Cluster)
 		},
 	}
 	cmd.Flags().DurationVar(&life, "ttl", access.MaxTokenLife, "how long it is good")
 	cmd.Flags().StringVar(&role, "role", "viewer", "what it is good for, at most the user's role: viewer, submitter or operator")
-	cmd.Flags().StringVar(&user, "user", "", "whose key it is")
+	cmd.Flags().StringVar(&user, "user", "", "whose key it is (default: SKEIN_USER, or as its file is called)")
 	cmd.Flags().StringVar(&of, "cluster", "", "id of the cluster (default: that of --socket)")
 	return cmd
 }
