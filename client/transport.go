@@ -149,10 +149,10 @@ func (t *transport) again(req *http.Request, cause error, n int) (time.Duration,
 	if !away && !overloaded && !repeatable(req) {
 		return 0, false // it may have taken effect
 	}
-	pause, most := wait.Backoff(n-1), len(t.list)
+	pause, most, told := wait.Backoff(n-1), len(t.list), overloaded && n >= len(t.list)
 	if overloaded {
 		most = max(most, maxTurns)
-		if n >= len(t.list) {
+		if told {
 			// Whoever was refused at the same time comes again at another.
 			pause = time.Duration(*p.RetryAfterSeconds * (1 + rand.Float64()/5) * float64(time.Second))
 		}
@@ -163,7 +163,8 @@ func (t *transport) again(req *http.Request, cause error, n int) (time.Duration,
 	if until, bounded := req.Context().Deadline(); pause > maxPause || pause < 0 || bounded && time.Until(until) <= pause {
 		return 0, false
 	}
-	return pause, t.budget.take(time.Now())
+	// A try at the time that the host told is at its pace.
+	return pause, told || t.budget.take(time.Now())
 }
 
 // patient reports whether a request goes on that every endpoint has failed. A stream

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/bucket"
 )
 
 // asked is a request that a fake host got.
@@ -27,7 +28,7 @@ type asked struct {
 // fakeHosts answers for several hosts: each by its answers in turn, of which the last
 // goes on.
 type fakeHosts struct {
-	answers map[string][]any // *api.Problem, error, or what to encode
+	answers map[string][]any // *api.Problem, error, what to encode, or a func that returns one
 	took    map[string]time.Duration
 	asked   []asked
 }
@@ -57,6 +58,9 @@ func (f *fakeHosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := f.answers[host][0]
 	if len(f.answers[host]) > 1 {
 		f.answers[host] = f.answers[host][1:]
+	}
+	if decide, ok := answer.(func() any); ok {
+		answer = decide()
 	}
 	status := http.StatusOK
 	switch a := answer.(type) {
@@ -166,6 +170,32 @@ func TestOverloadedWaits(t *testing.T) {
 			if gap := f.asked[i+1].at.Sub(f.asked[i].at); gap < want || gap > want*6/5 {
 				t.Errorf("asked again after %s, want %s and up to a fifth more", gap, want)
 			}
+		}
+	})
+}
+
+// TestBusySubmitter: a host that allows ten a second after a burst gets all, at that
+// pace, whatever the budget of tries.
+func TestBusySubmitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit, began := bucket.Rate{PerSecond: 10, Burst: 100}, time.Now()
+		var used bucket.Bucket
+		f := &fakeHosts{answers: map[string][]any{"h1": {func() any {
+			if now := time.Since(began); !used.Take(limit, now) {
+				return overloaded(used.Wait(limit, 1, now).Seconds())
+			}
+			return "{}"
+		}}}}
+		c := f.client(Options{Once: true}, "h1")
+		defer c.Close()
+		const calls = 400
+		for i := range calls {
+			if _, err := c.API().Submit(t.Context(), api.SubmitRequest{Spec: job.Spec{Key: strconv.Itoa(i)}}); err != nil {
+				t.Fatalf("number %d: %v", i, err)
+			}
+		}
+		if took := time.Since(began); took < 30*time.Second || took > 37*time.Second {
+			t.Errorf("%d submitted in %v, want 30 s and up to a fifth more", calls, took)
 		}
 	})
 }

@@ -1,12 +1,17 @@
 package status
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/status/door"
+)
 
 type metrics struct {
 	requests  *prometheus.CounterVec
 	followers prometheus.Gauge
 	cut       *prometheus.CounterVec
 	refused   prometheus.Counter
+	limited   *prometheus.CounterVec
 }
 
 // Reasons for ending a follower early.
@@ -29,13 +34,19 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skein_api_connections_refused_total", Help: "Connections closed because their user or address has too many open.",
 		}),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_api_limited_total", Help: "Requests of users that were told to wait, by the limit that they exceeded.",
+		}, []string{"limit"}),
+	}
+	for _, limit := range door.Paces() {
+		m.limited.WithLabelValues(limit)
 	}
 	m.cut.WithLabelValues(cutSlow)
 	m.cut.WithLabelValues(cutStop)
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.followers, m.cut, m.refused} {
+	for _, c := range []prometheus.Collector{m.requests, m.followers, m.cut, m.refused, m.limited} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -29,6 +29,7 @@ type route struct {
 	needs        access.Right // see door.Rule
 	open, change bool
 	long         bool
+	pace         door.Pace
 	// holder routes are the holder's to carry out: users' requests go there, with the
 	// proof.
 	holder bool
@@ -67,7 +68,7 @@ func (hs *handlers) table() []route {
 		document("/healthz", api.Health{}, hs.probe(b.Healthy)),
 		document("/readyz", api.Health{}, hs.probe(b.Ready)),
 
-		toHolder(use(http.MethodPost, "/v1/jobs", hs.submit, openapi.Param{Name: "Idempotency-Key", Header: true, Type: "", About: "instead of spec.key: the same key again is the same job"})),
+		paced(door.Submit, toHolder(use(http.MethodPost, "/v1/jobs", hs.submit, openapi.Param{Name: "Idempotency-Key", Header: true, Type: "", About: "instead of spec.key: the same key again is the same job"}))),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/stop", hs.stopJob)),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/release", hs.releaseJob)),
 		upload("/v1/artefacts", hs.putArtefact),
@@ -82,7 +83,7 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/doctor", hs.doctor),
 		get(access.Operate, "/v1/tokens", of(b.Tokens)),
 		toHolder(change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot)),
-		changeUpTo(http.MethodPost, "/v1/tokens", maxBody, api.TokenRequest{TTLSeconds: 3600, Uses: 1}, hs.createToken),
+		paced(door.Invite, changeUpTo(http.MethodPost, "/v1/tokens", maxBody, api.TokenRequest{TTLSeconds: 3600, Uses: 1}, hs.createToken)),
 		change(http.MethodDelete, "/v1/tokens/{id}", hs.revokeToken),
 		toHolder(change(http.MethodPost, "/v1/lease/step-down", hs.stepDown)),
 		toHolder(change(http.MethodPost, "/v1/lease/voters", hs.setVoters)),
@@ -167,7 +168,7 @@ func document(path string, gives any, f func(http.ResponseWriter, *http.Request)
 
 // stream is one about jobs, each line of which is one of those.
 func stream(path string, f func(http.ResponseWriter, *http.Request) error, params []openapi.Param, of ...any) route {
-	return route{method: http.MethodGet, path: path, needs: access.Read, shape: openapi.Shape{Params: params, Gives: of, Lines: true}, stream: f}
+	return route{method: http.MethodGet, path: path, needs: access.Read, pace: door.Stream, shape: openapi.Shape{Params: params, Gives: of, Lines: true}, stream: f}
 }
 
 func change[Q, T any](method, path string, f func(*http.Request, Q) (T, error)) route {
@@ -217,6 +218,11 @@ func upload[T any](path string, f func(http.ResponseWriter, *http.Request) (T, e
 		},
 		answer: func(w http.ResponseWriter, r *http.Request) (any, error) { return f(w, r) },
 	}
+}
+
+func paced(p door.Pace, r route) route {
+	r.pace = p
+	return r
 }
 
 // responder picks the route of a request, checks what its peer may do, and
@@ -277,7 +283,7 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 	_ = rc.SetReadDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
 	p, r, prob := re.door.Admit(r, door.Rule{
 		Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Change: rt.change, Long: rt.long,
-		Here: rt.change && rt.needs == access.Operate && !rt.holder,
+		Here: rt.change && rt.needs == access.Operate && !rt.holder, Pace: rt.pace,
 	})
 	if prob != nil {
 		re.problem(w, r, rt.path, prob)

@@ -64,6 +64,7 @@ func New(o Options) (*Server, error) {
 	who := door.New(door.Options{
 		Cluster: o.ClusterID, Group: o.Group, Bearer: o.Bearer, Directory: o.Backend.Directory, MaxBody: maxGroupBody, Log: logger,
 		Owner: o.Backend.JobOwner, Node: string(o.Backend.Header().Node), Names: o.Hosts,
+		Limited: func(pace string) { m.limited.WithLabelValues(pace).Inc() },
 	})
 	answers := &responder{
 		header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,

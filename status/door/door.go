@@ -21,17 +21,10 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
-	"github.com/skein-project/skein/internal/bucket"
 )
 
-// Limits of proofs.
-const (
-	maxNonces = 200_000 // remembered; each is of a request that was signed
-	maxAddrs  = 4096    // whose refused proofs are counted
-)
-
-// refusals bounds how often one address may show a proof that is refused.
-var refusals = bucket.Rate{PerSecond: 20.0 / 60, Burst: 20}
+// maxNonces bounds how many are remembered; each is of a request that was signed.
+const maxNonces = 200_000
 
 // Rule is what a route wants of who asks.
 type Rule struct {
@@ -48,9 +41,10 @@ type Rule struct {
 	// Here routes are carried out by whichever host is asked, so that a proof must name
 	// this one: who got it could show it to all others.
 	Here bool
+	Pace Pace
 }
 
-// Options of a Door; all must be set, but for Group and Names.
+// Options of a Door; all must be set, but for Group, Names and Limited.
 type Options struct {
 	Cluster string   // id, which proofs name
 	Group   string   // whose members are operators on the socket
@@ -62,6 +56,8 @@ type Options struct {
 	// Owner tells whose a job is; empty: there is no such job.
 	Owner   func(id job.ID) string
 	MaxBody int64 // bytes of a body that is not Long
+	// Limited hears of each request that one of Paces refuses.
+	Limited func(pace string)
 	Log     zerolog.Logger
 }
 
@@ -71,15 +67,15 @@ type Door struct {
 	o     Options
 	began time.Time
 
-	mu      sync.Mutex
-	nonces  *access.Nonces
-	refused map[string]*bucket.Bucket // by address
+	mu     sync.Mutex
+	nonces *access.Nonces
+	limits limits
 }
 
 // New returns a Door. It begins to remember proofs now.
 func New(o Options) *Door {
 	began := time.Now()
-	return &Door{o: o, began: began, nonces: access.NewNonces(maxNonces, began), refused: map[string]*bucket.Bucket{}}
+	return &Door{o: o, began: began, nonces: access.NewNonces(maxNonces, began)}
 }
 
 // unauthorized is all that anybody learns of a proof that is refused.
@@ -92,6 +88,9 @@ func (d *Door) unauthorized() *api.Problem {
 // Admit says who asks, and refuses who may not.
 func (d *Door) Admit(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem) {
 	p, r, prob := d.who(r, rt)
+	if prob == nil {
+		prob = d.paced(p, rt)
+	}
 	if prob != nil {
 		return p, r, prob
 	}
@@ -147,14 +146,12 @@ func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem)
 	proof, signed, err := access.ProofOf(r.Header)
 	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	whom := countedFor(p, proof)
-	switch {
+	switch wait := d.mustWait(whom); {
 	case !signed && !bearer:
 		p.Role = d.roleOf(p)
 		return p, r, nil
-	case !d.mayTry(whom):
-		prob := api.Errorf(api.CodeOverloaded, "too many proofs of this address were refused")
-		prob.RetryAfterSeconds = new(60.0)
-		return p, r, prob
+	case wait > 0:
+		return p, r, d.limited(Refused, wait, "too many proofs of this address were refused")
 	case signed && bearer:
 		err = errors.New("two proofs")
 	case err != nil:
@@ -314,25 +311,47 @@ func addrOf(addr string) string {
 	return network.String()
 }
 
-// mayTry reports whether proofs of an address are looked at.
-func (d *Door) mayTry(addr string) bool {
+// paced counts the request of a user, or of an address from where nobody proves to
+// ask. On the socket, and where viewers need no proof, nothing is counted.
+func (d *Door) paced(p Peer, rt Rule) *api.Problem {
+	pace, who := rt.Pace, p.User
+	switch {
+	case !p.Users:
+		return nil
+	case who == "":
+		pace, who = Unknown, addrOf(p.Addr)
+	}
+	d.mu.Lock()
+	wait := d.limits.take(pace, who, time.Since(d.began))
+	d.mu.Unlock()
+	if wait == 0 {
+		return nil
+	}
+	return d.limited(pace, wait, "%s asks too often", who)
+}
+
+// limited tells somebody to wait.
+func (d *Door) limited(pace Pace, wait time.Duration, why string, args ...any) *api.Problem {
+	if d.o.Limited != nil {
+		d.o.Limited(paces[pace].name)
+	}
+	prob := api.Errorf(api.CodeOverloaded, why, args...)
+	prob.RetryAfterSeconds = new(wait.Seconds())
+	return prob
+}
+
+// mustWait is how long no proof of somebody is looked at.
+func (d *Door) mustWait(whom string) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b := d.refused[addr]
-	return b == nil || b.Left(refusals, time.Since(d.began)) >= 1
+	return d.limits.wait(Refused, whom, time.Since(d.began))
 }
 
 // failed counts a proof that was refused.
-func (d *Door) failed(addr string) {
+func (d *Door) failed(whom string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.refused[addr] == nil {
-		if len(d.refused) >= maxAddrs {
-			clear(d.refused) // who floods from so many is bounded elsewhere
-		}
-		d.refused[addr] = &bucket.Bucket{}
-	}
-	d.refused[addr].Take(refusals, time.Since(d.began))
+	d.limits.take(Refused, whom, time.Since(d.began))
 }
 
 // watchUser is how soon the stream of somebody who may no longer see it ends.
