@@ -1,5 +1,18 @@
 package api
 
+import "github.com/skein-project/skein/cluster"
+
+// Elsewhere says that another host must do what a user asked for: the first of Hosts
+// that can. What the user asked goes there with its proof. It is Problem for whoever
+// has proven nothing that could be checked there.
+type Elsewhere struct {
+	Hosts []cluster.NodeID
+	*Problem
+}
+
+// Unwrap returns the problem.
+func (e *Elsewhere) Unwrap() error { return e.Problem }
+
 // Carried is the request of a user as it came to a host, with its proof. The host
 // that acts checks the proof anew: it believes no other host who asked.
 type Carried struct {

@@ -44,6 +44,16 @@ type Transition struct {
 type Groups struct {
 	Header
 	Groups []Group `json:"groups"`
+	// Waiting are those that a file or address of this host's configuration would take
+	// more than half of the members from. They stay until somebody sets them.
+	Waiting []GroupWaiting `json:"waiting,omitempty"`
+}
+
+// GroupWaiting is a group as the configuration has it.
+type GroupWaiting struct {
+	Name    string   `json:"name"`
+	Members []string `json:"members"` // sorted
+	From    string   `json:"from"`    // the key of the configuration
 }
 
 // Group is a set of users whose workers may run jobs that name it.

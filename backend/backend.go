@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -111,7 +110,7 @@ type Backend struct {
 	*members
 
 	checks *logChecks
-	file   *groupsFile
+	sync   *groupsync.Sync
 }
 
 var _ status.Backend = (*Backend)(nil)
@@ -144,7 +143,9 @@ func New(o Options) *Backend {
 		onions: &onions{
 			id: o.Identity, host: o.Onion, tor: o.Tor, view: view, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
 		},
-		tokens: &tokens{id: o.Identity, sponsor: o.Sponsor, addrs: o.JoinAddrs, record: o.Recorder, logger: o.Logger},
+		tokens: &tokens{
+			id: o.Identity, sponsor: o.Sponsor, others: o.Forward.Sponsors, addrs: o.JoinAddrs, record: o.Recorder, logger: o.Logger,
+		},
 	}
 	b.watches = jobwatch.New(jobwatch.Options{
 		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
@@ -162,10 +163,12 @@ func New(o Options) *Backend {
 		now:   o.Now, view: view, roster: o.Roster, log: o.Log, hash: hash, leases: b.leases, meshes: b.meshes, workers: b.workers,
 		onion: o.Onion, stopping: o.Stopping,
 	}
-	b.file = newGroupsFile(func() string { return o.Live().GroupsFile }, b.groups, o.Logger)
-	b.file.url = groupsync.New(func() (url, credential string) { return o.Live().GroupsURL, o.Live().GroupsCredential },
-		groupsync.Members(o.Log), b.file.set, o.Logger)
-	b.hostStatus.groups = b.file.url
+	b.sync = groupsync.New(groupsync.Options{
+		File: func() string { return o.Live().GroupsFile },
+		URL:  func() (url, credential string) { return o.Live().GroupsURL, o.Live().GroupsCredential },
+		Have: groupsync.Members(o.Log), Set: b.groups.fromConfig, Logger: o.Logger,
+	})
+	b.hostStatus.groups, b.groups.sync, b.diagnosis.groups = b.sync, b.sync, b.sync
 	return b
 }
 
@@ -197,15 +200,10 @@ func (b *Backend) RunLogChecks(ctx context.Context) error { return b.checks.run(
 
 // RunGroupsFile takes the groups of jobs.groups_file and jobs.groups_url into the
 // log, until ctx ends.
-func (b *Backend) RunGroupsFile(ctx context.Context) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { _ = b.file.url.Run(ctx) }) // it ends with ctx only
-	return b.file.run(ctx)
-}
+func (b *Backend) RunGroupsFile(ctx context.Context) error { return b.sync.Run(ctx) }
 
 // ReloadGroups has the groups file read again.
-func (b *Backend) ReloadGroups() { b.file.wake() }
+func (b *Backend) ReloadGroups() { b.sync.Reload() }
 
 // at names who asked on this host.
 func at(actor string, self cluster.NodeID) string { return actor + "@" + string(self) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
@@ -52,6 +53,7 @@ type diagnosis struct {
 	tor      Tor
 	// waiting asks the holder which jobs no worker may run.
 	waiting func(context.Context, job.ID) (forward.JobsWaiting, bool)
+	groups  *groupsync.Sync
 }
 
 // Doctor implements status.ClusterReader.
@@ -75,6 +77,9 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 	f.Chains = doctor.Chains{Forks: d.log.Forks(), Ahead: d.log.Ahead()}
 	f.Snapshots = doctor.Snapshots{Status: d.log.Snapshots(), Every: d.fixed.EventLog.SnapshotEvents}
 	f.Starved = d.starved(ctx)
+	for _, h := range d.groups.Waiting() {
+		f.Groups = append(f.Groups, doctor.WaitingGroup{Name: h.Group, Left: len(h.Members), From: h.From})
+	}
 	return api.Doctor{Findings: doctor.Examine(ctx, host, f)}, nil
 }
 

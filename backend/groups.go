@@ -2,9 +2,11 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
@@ -17,6 +19,7 @@ type groups struct {
 	log    fold
 	sched  setter
 	remote *forward.Router
+	sync   *groupsync.Sync
 }
 
 // setter logs what registers are to say, on the holder.
@@ -32,7 +35,17 @@ func (g *groups) Groups(context.Context) (api.Groups, error) {
 			out.Groups = append(out.Groups, api.Group{Name: x.Name, Members: x.Members, Actor: x.Actor, At: x.At.Time()})
 		}
 	})
+	for _, h := range g.sync.Waiting() {
+		out.Waiting = append(out.Waiting, api.GroupWaiting{Name: h.Group, Members: h.Members, From: h.From})
+	}
 	return out, nil
+}
+
+// fromConfig has the holder log a group that the configuration names.
+func (g *groups) fromConfig(ctx context.Context, b event.GroupSet) (again bool, err error) {
+	_, err = forward.AskHolder(ctx, g.remote, forward.Group, at("config", g.self), b)
+	p, ok := errors.AsType[*api.Problem](err)
+	return !ok || p.Retryable() || p.Code == api.CodeTimeout, err
 }
 
 // SetGroup implements status.JobControl.

@@ -26,6 +26,7 @@ type Sponsor interface {
 type tokens struct {
 	id      *join.Identity
 	sponsor Sponsor
+	others  func() []cluster.NodeID                  // sponsors
 	addrs   func(via api.TokenVia) ([]string, error) // where newcomers reach this host
 	record  Recorder
 	logger  zerolog.Logger
@@ -77,7 +78,7 @@ func (t *tokens) Tokens(context.Context) (api.Tokens, error) {
 func (t *tokens) RevokeToken(ctx context.Context, actor, id string) error {
 	invites := t.sponsor.Invites()
 	if invites == nil {
-		return t.sponsor.NotSponsor()
+		return &api.Elsewhere{Hosts: t.others(), Problem: t.sponsor.NotSponsor()}
 	}
 	changed := event.TokenChanged{Invite: id, Actor: at(actor, t.id.Node)}
 	for _, i := range invites.List() {
@@ -86,8 +87,8 @@ func (t *tokens) RevokeToken(ctx context.Context, actor, id string) error {
 		}
 	}
 	if err := invites.Revoke(id); errors.Is(err, door.ErrNoInvite) {
-		return api.Errorf(api.CodeNotFound, "no invite %s on %s", id, t.id.Node).
-			WithHint("an invite ends on the sponsor that made it: see `skein token ls` there")
+		return &api.Elsewhere{Hosts: t.others(), Problem: api.Errorf(api.CodeNotFound, "no invite %s on %s", id, t.id.Node).
+			WithHint("an invite ends on the sponsor that made it: see `skein token ls` there")}
 	} else if err != nil {
 		return err
 	}

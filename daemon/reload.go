@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/skein-project/skein/backend"
+	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
@@ -45,7 +45,7 @@ func (d *daemon) tryReload() error {
 		}
 		d.log.Warn().Str("key", c.Key).Str("running", c.Old).Str("new", c.New).Msg("setting needs a restart")
 	}
-	if _, err := backend.ReadGroups(next.Live.GroupsFile); err != nil {
+	if _, err := groupsync.ReadFile(next.Live.GroupsFile); err != nil {
 		return err
 	}
 	if err := d.level.set(next.Live.LogLevel); err != nil {

@@ -43,6 +43,7 @@ type Cluster struct {
 type Daemon struct {
 	Version string
 	Uptime  time.Duration
+	Groups  []WaitingGroup // of its configuration
 }
 
 // Chains are those of the event log with which something is wrong: they have two
@@ -312,6 +313,27 @@ func judgeJobs(f Cluster) verdict {
 	return v.advise("%s. `skein job status %s` shows it, `skein job stop %s` ends it", hint, first.ID, first.ID)
 }
 
+// WaitingGroup is a group that the configuration would take more than half of the
+// members from.
+type WaitingGroup struct {
+	Name string
+	Left int    // members that it would have
+	From string // the key of the configuration
+}
+
+// judgeGroups finds groups that wait for an operator.
+func judgeGroups(f Cluster) verdict {
+	if len(f.Groups) == 0 {
+		return good("none waits for an operator")
+	}
+	var list []string
+	for _, g := range f.Groups {
+		list = append(list, fmt.Sprintf("%s (%d left, %s)", g.Name, g.Left, g.From))
+	}
+	return warning("more than half of the members would leave: %s", strings.Join(list, ", ")).
+		advise("if that is right: `skein group set --force %s` on this host; else mend the source, or name the members: `skein group set %[1]s MEMBER...`", f.Groups[0].Name)
+}
+
 func judgeVersions(f Cluster) verdict {
 	var list []verdict
 	for _, m := range f.others() {
@@ -373,6 +395,7 @@ func clusterChecks(f Cluster, kernelClock func() verdict) []check {
 		one(groupCluster, "identity", judgeIdentity),
 		later(groupCluster, "local-health", judgeLocalHealth),
 		one(groupCluster, "jobs", judgeJobs),
+		one(groupCluster, "groups", judgeGroups),
 		one(groupCluster, "onion-hosts", judgeOnionHosts),
 		later(groupCluster, "onion-keys", judgeOnionKeys),
 		later(groupCluster, "onion-publisher", judgeOnionPublisher),

@@ -48,7 +48,7 @@ func healthy(t *testing.T) Cluster {
 	v.Lease.Holder, v.Lease.Term, v.Lease.Until = "n1", 7, time.Hour+time.Second
 	v.Publisher, v.Lease.Publisher, v.Lease.PublishWhy = "n1", "n1", lease.PublishByLease
 	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Mode: cluster.ModeQuorum}
-	f := Cluster{View: v, Wall: wall, MTU: 1420, Timing: timing, Tolerance: 5 * time.Second, Daemon: Daemon{"0.4.0", time.Hour}, Profile: cluster.ProfileLAN}
+	f := Cluster{View: v, Wall: wall, MTU: 1420, Timing: timing, Tolerance: 5 * time.Second, Daemon: Daemon{"0.4.0", time.Hour, nil}, Profile: cluster.ProfileLAN}
 	f.Onion = served("n1", "n2")
 	for _, n := range []cluster.NodeID{"n1", "n2", "n3"} {
 		m := coord.MemberView{Health: cluster.Alive, Heard: true, LastHeard: time.Hour - time.Second, RTT: time.Millisecond, Answered: true, Version: "0.4.0"}
@@ -209,6 +209,9 @@ func TestJudges(t *testing.T) {
 			f.Starved = []StarvedJob{{ID: "j1", Why: "0 of 3 workers eligible: n1, n2: not in zone mars; n3: draining"}}
 		}, "jobs", api.VerdictWarn, "job j1 waits: 0 of 3 workers eligible: n1, n2: not in zone mars; n3: draining"},
 		{"jobs without a worker", func(f *Cluster) { f.Starved = make([]StarvedJob, 2) }, "jobs", api.VerdictWarn, "2 jobs wait"},
+		{"groups that wait", func(f *Cluster) {
+			f.Groups = []WaitingGroup{{Name: "a", Left: 1, From: "jobs.groups_url"}, {Name: "b", From: "jobs.groups_file"}}
+		}, "groups", api.VerdictWarn, "more than half of the members would leave: a (1 left, jobs.groups_url), b (0 left, jobs.groups_file)"},
 		{"log never checked", func(f *Cluster) { f.LogCheck = nil }, "log-verify", api.VerdictSkip, "not checked since the start"},
 		{"log check broke off", func(f *Cluster) { f.LogCheck.Error = "deadline" }, "log-verify", api.VerdictWarn, "broke off: deadline"},
 		{"log damaged", func(f *Cluster) {

@@ -1,6 +1,7 @@
-// Package groupsync fetches the groups behind jobs.groups_url. A group that would
-// lose more than half of its members at once is left as it is until an operator sets
-// it: an empty answer of a directory must not end everybody's permissions.
+// Package groupsync takes the groups of jobs.groups_file and behind jobs.groups_url into
+// the log. A group that would lose more than half of its members at once is left as it
+// is until an operator sets it: an empty answer of a directory, or half a file, must not
+// end everybody's permissions.
 //
-// Goroutines: Run, which ends with its context.
+// Goroutines: Run and one that reads the file, which end with its context.
 package groupsync

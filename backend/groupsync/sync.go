@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,28 +27,36 @@ const (
 	maxCredential = 8 << 10
 )
 
-// Sync takes groups into the log.
-type Sync struct {
-	from   func() (url, credential string) // as configured now; empty: none
-	set    func(ctx context.Context, sets []event.GroupSet) error
-	have   func(group string) []string // members, sorted
-	client *http.Client
-	every  time.Duration
-	logger zerolog.Logger
-
-	mu   sync.Mutex
-	held []string // groups that wait for an operator
-
-	etag, url string // of the latest answer that was taken over
+// Options of a Sync; all must be set.
+type Options struct {
+	// File and URL are as configured now; empty: none.
+	File func() string
+	URL  func() (url, credential string)
+	// Have returns the members of a group in the log, sorted.
+	Have func(group string) []string
+	// Set has the holder log a group; again says that an error may pass.
+	Set    func(ctx context.Context, b event.GroupSet) (again bool, err error)
+	Logger zerolog.Logger
 }
 
-// New returns a Sync that fetches from there, holds the groups against those that
-// have tells, and has them set.
-func New(from func() (url, credential string), have func(group string) []string,
-	set func(ctx context.Context, sets []event.GroupSet) error, logger zerolog.Logger,
-) *Sync {
+// Sync takes groups into the log. Groups that neither source names stay as they are.
+type Sync struct {
+	o      Options
+	client *http.Client
+	every  time.Duration
+	// again has capacity 1; if it is full the file will be read again anyway.
+	again chan struct{}
+
+	mu   sync.Mutex
+	held map[string][]Held // by source
+
+	etag, url string // of the latest answer that was taken over; of whoever fetches
+}
+
+// New returns a Sync. It starts nothing.
+func New(o Options) *Sync {
 	return &Sync{
-		from: from, have: have, set: set, every: groupsEvery, logger: logger,
+		o: o, every: groupsEvery, again: make(chan struct{}, 1),
 		client: &http.Client{Timeout: groupsAnswer, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("redirected: name the address itself in jobs.groups_url")
 		}},
@@ -67,36 +74,20 @@ func Members(log interface{ View(func(*state.State)) }) func(group string) []str
 	}
 }
 
-// Reasons is Waiting, if there is anything to say; a nil Sync has nothing.
-func (g *Sync) Reasons() []string {
-	if g == nil || g.Waiting() == "" {
-		return nil
-	}
-	return []string{g.Waiting()}
-}
-
-// Waiting says which groups wait for an operator.
-func (g *Sync) Waiting() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.held) == 0 {
-		return ""
-	}
-	return "jobs.groups_url: more than half of the members would leave group " + strings.Join(g.held, ", ") +
-		"; it stays until `skein group set` says who belongs to it"
-}
-
-// Run looks again and again until ctx ends.
+// Run takes both sources over, again and again, until ctx ends.
 func (g *Sync) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { g.runFile(ctx) })
 	tick := time.NewTicker(g.every)
 	defer tick.Stop()
 	for {
-		if url, credential := g.from(); url != "" {
+		if url, credential := g.o.URL(); url != "" {
 			if err := g.look(ctx, url, credential); err != nil && ctx.Err() == nil {
-				g.logger.Warn().Err(err).Msg("groups of jobs.groups_url not taken over: groups left as they are")
+				g.o.Logger.Warn().Err(err).Msg("groups of jobs.groups_url not taken over: groups left as they are")
 			}
 		} else {
-			g.hold(nil)
+			g.hold("jobs.groups_url", nil)
 		}
 		select {
 		case <-ctx.Done():
@@ -111,42 +102,14 @@ func (g *Sync) look(ctx context.Context, url, credential string) error {
 	if err != nil || sets == nil {
 		return err
 	}
-	var held []string
-	sets = slices.DeleteFunc(sets, func(b event.GroupSet) bool {
-		if !dropsHalf(g.have(b.Group), b.Members) {
-			return false
-		}
-		held = append(held, b.Group)
-		return true
-	})
-	g.hold(held)
-	if err := g.set(ctx, sets); err != nil {
+	if _, err := g.take(ctx, "jobs.groups_url", sets); err != nil {
 		return err
 	}
-	if len(held) == 0 { // else it is looked at again, until an operator has decided
-		g.etag, g.url = etag, url
+	g.etag, g.url = etag, url
+	if len(g.Waiting()) > 0 {
+		g.etag = "" // it is looked at again, until an operator has decided
 	}
 	return nil
-}
-
-func (g *Sync) hold(groups []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(groups) > 0 && !slices.Equal(groups, g.held) {
-		g.logger.Warn().Strs("groups", groups).Msg("more than half of the members would leave: groups wait for an operator")
-	}
-	g.held = groups
-}
-
-// dropsHalf reports that more than half of have are not in next; both are sorted.
-func dropsHalf(have, next []string) bool {
-	gone := 0
-	for _, m := range have {
-		if _, stays := slices.BinarySearch(next, m); !stays {
-			gone++
-		}
-	}
-	return 2*gone > len(have)
 }
 
 // fetch asks for the groups; none: they are the same as before.

@@ -59,13 +59,13 @@ func TestGroupsURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := map[string][]string{}
-	set := func(_ context.Context, sets []event.GroupSet) error {
-		for _, b := range sets {
+	g := New(Options{
+		Have: func(group string) []string { return have[group] }, Logger: zerolog.Nop(),
+		Set: func(_ context.Context, b event.GroupSet) (bool, error) {
 			have[b.Group] = b.Members
-		}
-		return nil
-	}
-	g := New(nil, func(group string) []string { return have[group] }, set, zerolog.Nop())
+			return false, nil
+		},
+	})
 	g.client.Transport, g.client.Timeout = srv.Client().Transport, 5*time.Minute // on a machine with much else to do
 	members := func() string { return strings.Join(have["a"], " ") }
 	look := func(want string) {
@@ -86,12 +86,18 @@ func TestGroupsURL(t *testing.T) {
 	text.Store("a = [\"user:ann\"]\nb = [\"user:x\"]\n")
 	etag.Store(`"2"`)
 	look(all)
-	if why := g.Waiting(); !strings.Contains(why, "group a") {
+	if why := g.Reasons(); len(why) != 1 || !strings.Contains(why[0], "group a") {
 		t.Errorf("nothing says what waits: %q", why)
 	}
+	if held := g.Waiting(); len(held) != 1 || held[0].Group != "a" || strings.Join(held[0].Members, " ") != "user:ann" || held[0].From != "jobs.groups_url" {
+		t.Errorf("waits: %+v", held)
+	}
 	have["a"] = []string{"user:ann", "user:bob"} // an operator decides
+	if held := g.Waiting(); len(held) > 0 {
+		t.Errorf("still waits: %+v", held)
+	}
 	look("user:ann")
-	if why := g.Waiting(); why != "" {
+	if why := g.Reasons(); len(why) > 0 {
 		t.Errorf("still %q", why)
 	}
 	for path, want := range map[string]string{"/moved": "redirected", "/huge": "at most"} {

@@ -501,7 +501,9 @@ func (f *fakeCluster) Events(_ context.Context, at api.Cursor, since time.Time, 
 	}
 }
 
-func (f *fakeCluster) Groups(context.Context) (api.Groups, error) { return api.Groups{}, nil }
+func (f *fakeCluster) Groups(context.Context) (api.Groups, error) {
+	return api.Groups{Waiting: []api.GroupWaiting{{Name: "crowd", Members: []string{"uid:7"}, From: "jobs.groups_url"}}}, nil
+}
 
 func (f *fakeCluster) SetGroup(_ context.Context, _ string, set event.GroupSet) (api.GroupSet, error) {
 	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,7 +91,30 @@ func TestGroupsFile(t *testing.T) {
 	if err := h.run(); err != nil {
 		t.Fatal(err)
 	}
+	// Most of both would leave: they wait for an operator, and the doctor says so.
+	eventually(ctx, t, 30*time.Second, "the doctor names what waits", func() error {
+		found, err := h.api.Doctor(ctx)
+		if err != nil {
+			return err
+		}
+		for _, f := range found.Findings {
+			if f.Check == "groups" && strings.Contains(f.Detail, "few (1 left, jobs.groups_file), many (0 left") && strings.Contains(f.Hint, "skein group set --force few") {
+				return nil
+			}
+		}
+		return fmt.Errorf("findings: %+v", found.Findings)
+	})
+	has("few", 2)
+	has("many", cluster.MaxGroupMembers)
+	for _, name := range []string{"few", "many"} {
+		if text, err := exec.CommandContext(ctx, d.o.Exe, "--socket", filepath.Join(h.dir, "sock"), "group", "set", "--force", name).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
 	has("few", 1)
 	has("many", 0)
 	has("byhand", 1)
+	if all, err := h.api.Groups(ctx); err != nil || len(all.Waiting) > 0 {
+		t.Errorf("still waits: %+v, %v", all.Waiting, err)
+	}
 }

@@ -44,11 +44,14 @@ func groupList(a *cli.App) *cobra.Command {
 
 func groupSet(a *cli.App) *cobra.Command {
 	var file string
+	var force bool
 	cmd := &cobra.Command{
 		Use: "set NAME [MEMBER...]", Short: "Say who belongs to a group; naming nobody ends it",
 		Long: "Members are names of users such as uid:1000, or node:n4 for the worker of host n4; with\n" +
 			"--file, one per line. Every call names all members. Once the command returns, it\n" +
-			"applies to chunks assigned from then on.",
+			"applies to chunks assigned from then on. With --force and without members they are those of\n" +
+			"jobs.groups_file or jobs.groups_url of this host, which waits where more than half of\n" +
+			"the members would leave: `skein doctor` names such groups.",
 		Args: cli.AtLeastOne("the name of a group"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			members := args[1:]
@@ -59,7 +62,16 @@ func groupSet(a *cli.App) *cobra.Command {
 				}
 				members = append(members, strings.Fields(string(text))...)
 			}
+			if force && len(members) > 0 {
+				return cli.Usagef("--force takes the members from the configuration: name none")
+			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				if force {
+					var err error
+					if members, err = waitingMembers(ctx, c, args[0]); err != nil {
+						return err
+					}
+				}
 				g, err := c.SetGroup(ctx, args[0], members)
 				if err != nil {
 					return err
@@ -80,5 +92,22 @@ func groupSet(a *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&file, "file", "", "file of members, one per line")
+	cmd.Flags().BoolVar(&force, "force", false, "let the group have the members for which it waits")
 	return cmd
+}
+
+// waitingMembers are those that a group would have by the configuration of the host
+// that is asked.
+func waitingMembers(ctx context.Context, c *api.Client, name string) ([]string, error) {
+	all, err := c.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range all.Waiting {
+		if g.Name == name {
+			return g.Members, nil
+		}
+	}
+	return nil, cli.Failf(cli.ExitNotFound, "group %s does not wait on %s", name, all.Node).
+		WithHint("it waits on the host that has jobs.groups_file or jobs.groups_url: `skein doctor` there names it")
 }
