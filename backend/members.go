@@ -51,7 +51,9 @@ func (m *members) Remove(ctx context.Context, actor string, node cluster.NodeID,
 		}
 	}
 	if node == m.self {
-		return api.Removed{}, api.Errorf(api.CodeConflict, "%s is the host that was asked", node).WithHint("run `skein leave` here, or remove it on another host")
+		return api.Removed{}, &api.Elsewhere{
+			Hosts: m.remote.Sponsors(), Problem: api.Errorf(api.CodeConflict, "%s is this host", node).WithHint("to leave the cluster: `skein leave`"),
+		}
 	}
 	removed, err := forward.AskSponsor(ctx, m.remote, forward.Remove, at(actor, m.self), forward.RemoveNode{Node: node, Reason: reason})
 	if err != nil {

@@ -121,7 +121,7 @@ func onionHost(m coord.MemberView, s onion.HostStatus) api.OnionHost {
 // onionOf parses an address. It fails on a host without tor.
 func (b *onions) onionOf(text string) (OnionHost, descriptor.Address, error) {
 	if b.host == nil {
-		return nil, descriptor.Address{}, noOnions()
+		return nil, descriptor.Address{}, &api.Elsewhere{Hosts: b.withTor(), Problem: noOnions()}
 	}
 	a, err := descriptor.ParseAddress(text)
 	if err != nil {
@@ -130,12 +130,22 @@ func (b *onions) onionOf(text string) (OnionHost, descriptor.Address, error) {
 	return b.host, a, nil
 }
 
-func noKey(a descriptor.Address, keepers []cluster.NodeID) *api.Problem {
+// withTor lists the other hosts that have an onion service of their own.
+func (b *onions) withTor() (list []cluster.NodeID) {
+	for _, m := range b.view().Members {
+		if m.Onion != "" && m.Node != b.id.Node && m.Health == cluster.Alive {
+			list = append(list, m.Node)
+		}
+	}
+	return list
+}
+
+func noKey(a descriptor.Address, keepers []cluster.NodeID) error {
 	p := api.Errorf(api.CodeConflict, "this host does not have the key of %s", a)
 	if len(keepers) > 0 {
 		p = p.WithHint("do it on %s", keepers[0])
 	}
-	return p
+	return &api.Elsewhere{Hosts: keepers, Problem: p}
 }
 
 // AddOnion implements status.OnionControl.
@@ -249,7 +259,7 @@ func (b *onions) GrantOnion(ctx context.Context, actor, address string, node clu
 	if err != nil {
 		return api.OnionGranted{}, err
 	}
-	if _, err := forward.AskHost(ctx, b.remote, forward.OnionGrant, node, actor, forward.OnionKey{Address: a.String(), Sealed: sealed}); err != nil {
+	if _, err := forward.AskHost(ctx, b.remote, forward.OnionGrant, node, "", forward.OnionKey{Address: a.String(), Sealed: sealed}); err != nil {
 		return api.OnionGranted{}, err
 	}
 	b.record.Record(ctx, event.KindOnionGranted, event.OnionGranted{Address: a.String(), Node: node, Actor: at(actor, b.id.Node)})
@@ -286,6 +296,9 @@ func (b *onions) takeGrant(ctx context.Context, by forward.Asker, g forward.Onio
 // ExportOnion implements status.OnionControl.
 func (b *onions) ExportOnion(_ context.Context, actor, address string) (api.OnionKey, error) {
 	_, a, key, err := b.keptOnion(address)
+	if away, ok := errors.AsType[*api.Elsewhere](err); ok {
+		err = away.Problem // a host that brought the key here could read it
+	}
 	if err != nil {
 		return api.OnionKey{}, err
 	}

@@ -73,7 +73,7 @@ func AskHolderOnce[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Re
 // AskSponsor asks a host that may certify others: this one if it may, then the
 // others that are alive, in turn. A sponsor that refuses may lack the root key
 // that the next one has; of several refusals the most informative is returned.
-// The error is a *api.Problem.
+// The error is a *api.Problem, or *api.Elsewhere where a user asks.
 func AskSponsor[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp], actor string, req Req) (Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -83,7 +83,16 @@ func AskSponsor[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp]
 		if err == nil {
 			return resp, nil
 		}
-		why.add(failureOf(err, r.o.Problem))
+		f := failureOf(err, r.o.Problem)
+		if forged(actor) && !f.Lacks {
+			var none Resp
+			return none, f.Problem
+		}
+		why.add(f)
+	}
+	if forged(actor) {
+		var none Resp
+		return none, &api.Elsewhere{Hosts: r.o.Sponsors(), Problem: why.worst()}
 	}
 	for _, to := range r.o.Sponsors() {
 		resp, f, err := ask(ctx, r, op, to, actor, req)
@@ -100,8 +109,8 @@ func AskSponsor[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp]
 	return none, why.worst()
 }
 
-// AskHost asks one member, which may be this host. The error is a
-// *api.Problem.
+// AskHost asks one member, which may be this host. The error is a *api.Problem, or
+// *api.Elsewhere where a user asks.
 func AskHost[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp], to cluster.NodeID, actor string, req Req) (Resp, error) {
 	var none Resp
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -113,6 +122,11 @@ func AskHost[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp], t
 		}
 		return resp, nil
 	}
+	if forged(actor) {
+		return none, &api.Elsewhere{
+			Hosts: []cluster.NodeID{to}, Problem: api.Errorf(api.CodeConflict, "only %s itself can do that for a user", to),
+		}
+	}
 	resp, f, err := ask(ctx, r, op, to, actor, req)
 	switch {
 	case err != nil:
@@ -122,6 +136,9 @@ func AskHost[Req, Resp any](ctx context.Context, r *Router, op *Op[Req, Resp], t
 	}
 	return resp, nil
 }
+
+// Sponsors lists the other sponsors that are alive, the best first.
+func (r *Router) Sponsors() []cluster.NodeID { return r.o.Sponsors() }
 
 func noHolder() *api.Problem {
 	return api.Errorf(api.CodeNoHolder, "no holder is known").

@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -23,16 +24,26 @@ var carriedHeaders = []string{
 	api.HeaderTimeout,
 }
 
-// carry has the holder carry out the request of a user, which proves itself there
-// again.
-func (re *responder) carry(w http.ResponseWriter, r *http.Request, rt route, p door.Peer, to cluster.NodeID) {
-	if p.Carried || to == "" {
-		re.problem(w, r, rt.path, api.Errorf(api.CodeNoHolder, "%s does not hold the lease", re.header().Node))
-		return
-	}
+// elsewhere marks the answer of a host that cannot do what was brought to it, so that
+// another one is asked.
+const elsewhere = "Skein-Elsewhere"
+
+// keep reads the body of a user's request, which may have to go to another host.
+func keep(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxGroupBody))
 	if err != nil {
-		re.problem(w, r, rt.path, asProblem(bodyError(err, maxGroupBody)))
+		return nil, bodyError(err, maxGroupBody)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
+}
+
+// carry has another host carry out the request of a user, which proves itself there
+// again: the first that can.
+func (re *responder) carry(w http.ResponseWriter, r *http.Request, rt route, p door.Peer, body []byte, away *api.Elsewhere) {
+	if p.Carried || len(away.Hosts) == 0 {
+		w.Header().Set(elsewhere, "yes")
+		re.problem(w, r, rt.path, asProblem(away))
 		return
 	}
 	req := api.Carried{Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: map[string]string{}, Body: body}
@@ -44,11 +55,23 @@ func (re *responder) carry(w http.ResponseWriter, r *http.Request, rt route, p d
 	if until, bounded := r.Context().Deadline(); bounded {
 		req.Header[api.HeaderTimeout] = strconv.FormatInt(max(1, time.Until(until).Milliseconds()), 10)
 	}
-	out, err := re.users.Carry(r.Context(), to, req)
-	if err != nil {
-		re.problem(w, r, rt.path, asProblem(err))
+	var out api.Answered
+	var failed error
+	for _, to := range away.Hosts {
+		answer, err := re.users.Carry(r.Context(), to, req)
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		if out = answer; out.Header[elsewhere] == "" {
+			break
+		}
+	}
+	if out.Status == 0 {
+		re.problem(w, r, rt.path, asProblem(failed))
 		return
 	}
+	delete(out.Header, elsewhere)
 	for name, v := range out.Header {
 		w.Header().Set(name, v)
 	}
@@ -121,7 +144,7 @@ func (s *Server) Carried(ctx context.Context, from cluster.NodeID, c api.Carried
 	}
 	s.mux.ServeHTTP(out, r)
 	a := api.Answered{Status: max(out.status, http.StatusOK), Body: out.body.Bytes(), Header: map[string]string{}}
-	for _, name := range []string{"Content-Type", "Retry-After"} {
+	for _, name := range []string{"Content-Type", "Retry-After", elsewhere} {
 		if v := out.header.Get(name); v != "" {
 			a.Header[name] = v
 		}

@@ -30,7 +30,7 @@ func (hs *handlers) remove(r *http.Request, req api.RemoveRequest) (api.Removed,
 	if err != nil {
 		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member %.64q", r.PathValue("node")).WithHint("see `skein members`")
 	}
-	if node == hs.backend.Header().Node {
+	if node == hs.backend.Header().Node && door.Of(r.Context()).User == "" { // a user may mean any host
 		return api.Removed{}, api.Errorf(api.CodeConflict, "%s is this host", node).WithHint("to leave the cluster: `skein leave`")
 	}
 	return hs.backend.Remove(r.Context(), door.Of(r.Context()).Actor(), node, req.Reason)

@@ -29,19 +29,19 @@ func (hs *handlers) onionRoutes() []route {
 	return []route{
 		read("/v1/onion", b.Onion),
 		change(http.MethodPost, "/v1/onion", hs.addOnion),
-		change(http.MethodPost, "/v1/onion/drain", hs.drainOnion),
+		named(change(http.MethodPost, "/v1/onion/drain", hs.drainOnion)),
 		change(http.MethodPost, "/v1/onion/rotate", hs.rotateOnion),
-		change(http.MethodDelete, "/v1/onion/{address}", func(r *http.Request, _ nothing) (api.OnionChanged, error) {
+		named(change(http.MethodDelete, "/v1/onion/{address}", func(r *http.Request, _ nothing) (api.OnionChanged, error) {
 			return b.RemoveOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"))
-		}),
-		change(http.MethodPut, "/v1/onion/{address}/clients", hs.setOnionClients),
-		change(http.MethodPost, "/v1/onion/{address}/grant", hs.grantOnion),
+		})),
+		named(change(http.MethodPut, "/v1/onion/{address}/clients", hs.setOnionClients)),
+		named(change(http.MethodPost, "/v1/onion/{address}/grant", hs.grantOnion)),
 		change(http.MethodPost, "/v1/onion/{address}/export", func(r *http.Request, _ nothing) (api.OnionKey, error) {
 			return b.ExportOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"))
 		}),
-		change(http.MethodPost, "/v1/onion/{address}/verify", func(r *http.Request, _ nothing) (api.OnionVerified, error) {
+		named(change(http.MethodPost, "/v1/onion/{address}/verify", func(r *http.Request, _ nothing) (api.OnionVerified, error) {
 			return b.VerifyOnion(r.Context(), r.PathValue("address"))
-		}),
+		})),
 	}
 }
 
@@ -61,10 +61,8 @@ func (hs *handlers) grantOnion(r *http.Request, req api.OnionGrantRequest) (api.
 }
 
 func (hs *handlers) drainOnion(r *http.Request, req api.OnionDrainRequest) (api.OnionDrained, error) {
-	if req.Node != "" {
-		if _, err := cluster.ParseNodeID(string(req.Node)); err != nil {
-			return api.OnionDrained{}, api.Errorf(api.CodeInvalidRequest, "node: %s", err)
-		}
+	if err := target(hs.answers.door, r, req.Node); err != nil {
+		return api.OnionDrained{}, err
 	}
 	return hs.backend.DrainOnion(r.Context(), door.Of(r.Context()).Actor(), req)
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
@@ -33,6 +35,9 @@ type route struct {
 	// holder routes are the holder's to carry out: users' requests go there, with the
 	// proof.
 	holder bool
+	// named routes say by themselves what is to be done at which host: any host may
+	// bring the request there, again with the proof.
+	named bool
 	// timeout bounds the handler; 0: it sets its own.
 	timeout time.Duration
 	// shape has the parameters that the route takes, all others are refused, and
@@ -84,13 +89,13 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/tokens", of(b.Tokens)),
 		toHolder(change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot)),
 		paced(door.Invite, changeUpTo(http.MethodPost, "/v1/tokens", maxBody, api.TokenRequest{TTLSeconds: 3600, Uses: 1}, hs.createToken)),
-		change(http.MethodDelete, "/v1/tokens/{id}", hs.revokeToken),
+		named(change(http.MethodDelete, "/v1/tokens/{id}", hs.revokeToken)),
 		toHolder(change(http.MethodPost, "/v1/lease/step-down", hs.stepDown)),
 		toHolder(change(http.MethodPost, "/v1/lease/voters", hs.setVoters)),
 		change(http.MethodPost, "/v1/leave", hs.leave),
-		change(http.MethodPost, "/v1/members/{node}/remove", hs.remove),
+		named(change(http.MethodPost, "/v1/members/{node}/remove", hs.remove)),
 		change(http.MethodPost, "/v1/mesh/rotate", hs.rotate),
-		change(http.MethodPost, "/v1/worker/drain", hs.drain),
+		named(change(http.MethodPost, "/v1/worker/drain", hs.drain)),
 	}
 	list = append(list, hs.onionRoutes()...)
 	if hs.o.Gatherer != nil {
@@ -220,6 +225,11 @@ func upload[T any](path string, f func(http.ResponseWriter, *http.Request) (T, e
 	}
 }
 
+func named(r route) route {
+	r.named = true
+	return r
+}
+
 func paced(p door.Pace, r route) route {
 	r.pace = p
 	return r
@@ -273,7 +283,7 @@ func (re *responder) dispatch(w http.ResponseWriter, r *http.Request, list []rou
 }
 
 func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
-	if door.Of(r.Context()).Carried && !rt.holder {
+	if door.Of(r.Context()).Carried && !rt.holder && !rt.named {
 		// A proof of what one host is to do, or to tell, is worth nothing at another.
 		re.problem(w, r, rt.path, api.Errorf(api.CodeForbidden, "%s %s is no request that hosts carry to each other", rt.method, rt.path))
 		return
@@ -283,7 +293,7 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 	_ = rc.SetReadDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
 	p, r, prob := re.door.Admit(r, door.Rule{
 		Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Change: rt.change, Long: rt.long,
-		Here: rt.change && rt.needs == access.Operate && !rt.holder, Pace: rt.pace,
+		Here: rt.change && rt.needs == access.Operate && !rt.holder && !rt.named, Pace: rt.pace,
 	})
 	if prob != nil {
 		re.problem(w, r, rt.path, prob)
@@ -318,9 +328,14 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		_ = rc.SetReadDeadline(deadline)
 		_ = rc.SetWriteDeadline(deadline)
 	}
-	if rt.holder && p.User != "" {
-		if to := re.users.Holder(); to != re.header().Node {
-			re.carry(w, r, rt, p, to)
+	var body []byte // kept where it may have to go elsewhere
+	if rt.change && !rt.long && p.User != "" {
+		if body, err = keep(w, r); err != nil {
+			re.problem(w, r, rt.path, asProblem(err))
+			return
+		}
+		if away := re.holderOf(rt); away != nil {
+			re.carry(w, r, rt, p, body, away)
 			return
 		}
 	}
@@ -346,7 +361,11 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		re.count(rt.path, http.StatusOK)
 		return
 	}
-	body, err := rt.answer(w, r)
+	answer, err := rt.answer(w, r)
+	if away, ok := errors.AsType[*api.Elsewhere](err); ok && p.User != "" {
+		re.carry(w, r, rt, p, body, away)
+		return
+	}
 	if err != nil {
 		re.problem(w, r, rt.path, asProblem(err))
 		return
@@ -355,7 +374,19 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 	if rt.change {
 		h.Cursor = re.fresh.after(r.Context())
 	}
-	re.writeUnder(h, w, rt.path, http.StatusOK, body)
+	re.writeUnder(h, w, rt.path, http.StatusOK, answer)
+}
+
+// holderOf says who carries out a request that is the holder's; nil: this host.
+func (re *responder) holderOf(rt route) *api.Elsewhere {
+	self, to := re.header().Node, re.users.Holder()
+	switch {
+	case !rt.holder || to == self:
+		return nil
+	case to == "":
+		return &api.Elsewhere{Problem: api.Errorf(api.CodeNoHolder, "%s does not hold the lease", self)}
+	}
+	return &api.Elsewhere{Hosts: []cluster.NodeID{to}, Problem: api.Errorf(api.CodeNoHolder, "%s does not hold the lease", self)}
 }
 
 // patience is how long a request may take: most, 0 for no bound, or as long as whoever

@@ -98,7 +98,7 @@ func (s *Server) Up() <-chan struct{} { return s.up }
 // Run serves until ctx ends. Then followers are cut, running requests get a
 // short grace, and the socket is removed.
 func (s *Server) Run(ctx context.Context) error {
-	unix, err := listenUnix(s.o.Socket)
+	unix, err := door.ListenUnix(s.o.Socket)
 	if err != nil {
 		return err
 	}

@@ -353,7 +353,7 @@ func TestSocket(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	second := newServer(t, Options{Socket: r.socket, Backend: newFake()})
-	if err := second.Run(t.Context()); !errors.Is(err, ErrSocketInUse) {
+	if err := second.Run(t.Context()); !errors.Is(err, door.ErrSocketInUse) {
 		t.Errorf("second daemon: %v", err)
 	}
 	if _, err := r.client.Status(t.Context()); err != nil {
@@ -372,7 +372,7 @@ func TestSocket(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	fresh, err := listenUnix(r.socket)
+	fresh, err := door.ListenUnix(r.socket)
 	if err != nil {
 		t.Fatalf("stale socket: %v", err)
 	}
@@ -380,7 +380,7 @@ func TestSocket(t *testing.T) {
 	if err := os.WriteFile(r.socket, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenUnix(r.socket); err == nil || !strings.Contains(err.Error(), "not a socket") {
+	if _, err := door.ListenUnix(r.socket); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("file: %v", err)
 	}
 }

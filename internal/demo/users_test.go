@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,4 +162,94 @@ func bearer(ctx context.Context, t *testing.T, url, token string, want int) {
 	if resp.StatusCode != want {
 		t.Errorf("%s: %s, want %d", url, resp.Status, want)
 	}
+}
+
+// TestOperatorAtAnyHost: a host that is neither holder nor sponsor takes all that an
+// operator wants changed elsewhere, with the operator's proof.
+func TestOperatorAtAnyHost(t *testing.T) {
+	ports := map[int]int{}
+	d, ctx := startWith(t, 4, func(d *demo) {
+		calm(d)
+		before := d.settings
+		d.settings = func(i int) string {
+			port, err := d.freePort()
+			if err != nil {
+				t.Error(err)
+			}
+			ports[i] = port
+			text := fmt.Sprintf("[api]\nlisten = [\"127.0.0.1:%d\"]\n", port)
+			if before != nil {
+				text = before(i) + text
+			}
+			return text
+		}
+	})
+	key := filepath.Join(t.TempDir(), "olga.key")
+	public, err := exec.CommandContext(ctx, d.o.Exe, "auth", "key", key).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.hosts[0].api.SetUser(ctx, "olga", api.UserRequest{Role: "operator", Keys: []string{string(public)}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range d.hosts {
+		eventually(ctx, t, 20*time.Second, h.name+" knows olga", func() error {
+			list, err := h.api.Users(ctx)
+			if err == nil && len(list.Users) == 0 {
+				return fmt.Errorf("no users on %s", h.name)
+			}
+			return err
+		})
+	}
+	// The one of four that is no sponsor, and another that is not the first host.
+	edge, other := 0, 0
+	list, err := d.hosts[0].api.Members(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range d.hosts {
+		m := list.Members[slices.IndexFunc(list.Members, func(m api.Member) bool { return string(m.Node) == h.name })]
+		if !m.Sponsor {
+			edge = i
+		} else if i > 0 {
+			other = i
+		}
+	}
+	drained := d.hosts[other]
+	olga := func(want int, text string, args ...string) {
+		t.Helper()
+		args = append([]string{"--socket", fmt.Sprintf("http://127.0.0.1:%d", ports[edge]), "--key", key, "--timeout", "30s", "--yes"}, args...)
+		cmd := exec.CommandContext(ctx, d.o.Exe, args...)
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != want || !strings.Contains(string(out), text) {
+			t.Fatalf("skein %s: exit code %d, want %d and %q:\n%s", strings.Join(args, " "), code, want, text, out)
+		}
+	}
+	olga(0, "", "worker", "drain", drained.name)
+	if w, err := drained.api.Status(ctx); err != nil || !w.Worker.Draining {
+		t.Errorf("%s does not drain: %+v, %v", drained.name, w.Worker, err)
+	}
+	olga(0, "", "worker", "drain", "--undo", drained.name)
+	invite, err := d.hosts[0].api.CreateToken(ctx, time.Hour, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	olga(0, "revoked", "token", "revoke", invite.ID)
+	olga(1, "do it on a sponsor: ", "token", "create")
+	olga(0, "", "lease", "step-down")
+	olga(0, "", "remove", drained.name)
+	eventually(ctx, t, 20*time.Second, drained.name+" is removed, and the log says by whom", func() error {
+		var actor string
+		err := d.hosts[0].api.Events(ctx, api.EventQuery{Kind: string(event.KindMemberRemoved)}, api.FollowOptions{}, func(e api.Event) error {
+			actor += string(e.Body)
+			return nil
+		})
+		if err == nil && !strings.Contains(actor, `"actor":"user:olga@n1"`) {
+			return fmt.Errorf("logged: %s", actor)
+		}
+		return err
+	})
 }

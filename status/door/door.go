@@ -225,14 +225,26 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 		return p, err
 	}
 	if rt.Here && p.TCP && !d.named(r) {
-		return p, api.Errorf(api.CodeForbidden, "what only this host is to do must be signed for it: %.64q is neither its name, %s, nor the address that was asked", r.Host, d.o.Node).
-			WithHint("ask %s by its name or address, or on the host itself", d.o.Node)
+		return p, d.notHere(r)
 	}
 	d.mu.Lock()
 	err = d.nonces.Use(proof, now)
 	d.mu.Unlock()
 	p.Role, p.User, p.Key, p.Had = u.Role, u.Principal(), proof.Key, u.Role
 	return p, err
+}
+
+// Here refuses a request that a user has signed for another host, or another host brings.
+func (d *Door) Here(r *http.Request) *api.Problem {
+	if p := Of(r.Context()); p.Carried || p.User != "" && p.TCP && p.Ends.IsZero() && !d.named(r) {
+		return d.notHere(r)
+	}
+	return nil
+}
+
+func (d *Door) notHere(r *http.Request) *api.Problem {
+	return api.Errorf(api.CodeForbidden, "what only this host is to do must be signed for it: %.64q is neither its name, %s, nor the address that was asked", r.Host, d.o.Node).
+		WithHint("ask %s by its name or address, or on the host itself", d.o.Node)
 }
 
 // named reports whether a request names this host: by its name, which may have a domain

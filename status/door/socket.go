@@ -1,4 +1,4 @@
-package status
+package door
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ var ErrSocketInUse = errors.New("another daemon answers on this socket")
 // socketMode lets the owner and the group connect.
 const socketMode = 0o660
 
-// listenUnix opens the socket at path. What an earlier daemon left there is
+// ListenUnix opens the socket at path. What an earlier daemon left there is
 // removed only when nobody answers on it.
-func listenUnix(path string) (net.Listener, error) {
+func ListenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("listen on socket: %w", err)
 	}
