@@ -108,25 +108,10 @@ func (re *responder) caughtUp(ctx context.Context, out api.Answered) {
 // caughtUpTime bounds the wait for what another host has done.
 const caughtUpTime = 5 * time.Second
 
-// recorder keeps an answer.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header { return r.header }
-func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
-}
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
-
 // Carried carries out the request of a user that host from brings: its proof is
 // checked here, whatever that host says, and what is refused counts against it.
 func (s *Server) Carried(ctx context.Context, from cluster.NodeID, c api.Carried) api.Answered {
-	out := &recorder{header: http.Header{}}
+	out := door.NewRecorder()
 	url := "http://" + "carried" + c.Path
 	if c.Query != "" {
 		url += "?" + c.Query
@@ -143,9 +128,9 @@ func (s *Server) Carried(ctx context.Context, from cluster.NodeID, c api.Carried
 		}
 	}
 	s.mux.ServeHTTP(out, r)
-	a := api.Answered{Status: max(out.status, http.StatusOK), Body: out.body.Bytes(), Header: map[string]string{}}
+	a := api.Answered{Status: max(out.Status, http.StatusOK), Body: out.Body.Bytes(), Header: map[string]string{}}
 	for _, name := range []string{"Content-Type", "Retry-After", elsewhere} {
-		if v := out.header.Get(name); v != "" {
+		if v := out.Header().Get(name); v != "" {
 			a.Header[name] = v
 		}
 	}
