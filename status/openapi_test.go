@@ -73,7 +73,10 @@ func TestUnknownParameters(t *testing.T) {
 			}
 		}
 		for _, p := range rt.shape.Params {
-			if code, text := ask(rt, p.Name+"=1&"+p.Name+"=1"); !p.Header && !p.Many() && (code != http.StatusBadRequest || !strings.Contains(text, "2 times")) {
+			if p.Header || p.Many() {
+				continue
+			}
+			if code, text := ask(rt, p.Name+"=1&"+p.Name+"=1"); code != http.StatusBadRequest || !strings.Contains(text, "2 times") {
 				t.Errorf("%s %s with two of %s: %d %s", rt.method, rt.path, p.Name, code, text)
 			}
 		}
