@@ -237,13 +237,12 @@ func (c *Client) PutArtefact(ctx context.Context, r io.Reader) (Artefact, error)
 
 // CreateToken makes an invite on this host.
 func (c *Client) CreateToken(ctx context.Context, ttl time.Duration, uses int) (TokenCreated, error) {
-	return c.CreateTokenVia(ctx, ttl, uses, "")
+	return c.Invite(ctx, TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses})
 }
 
-// CreateTokenVia makes an invite that names onion addresses only, unless via is
-// empty.
-func (c *Client) CreateTokenVia(ctx context.Context, ttl time.Duration, uses int, via TokenVia) (TokenCreated, error) {
-	return send[TokenCreated](ctx, c, http.MethodPost, "/v1/tokens", TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses, Via: via})
+// Invite makes an invite on this host, as req says.
+func (c *Client) Invite(ctx context.Context, req TokenRequest) (TokenCreated, error) {
+	return send[TokenCreated](ctx, c, http.MethodPost, "/v1/tokens", req)
 }
 
 // Tokens lists this host's invites.

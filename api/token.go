@@ -20,6 +20,7 @@ type Token struct {
 	Uses      int              `json:"uses"`
 	Spent     []cluster.NodeID `json:"spent"` // who joined by it
 	Revoked   bool             `json:"revoked"`
+	Owner     string           `json:"owner,omitempty"` // whose these hosts are; empty: nobody's
 }
 
 // TokenRequest is the body of POST /v1/tokens.
@@ -29,6 +30,8 @@ type TokenRequest struct {
 	// Via is which addresses the token names; empty: those of the host itself,
 	// its own onion service last.
 	Via TokenVia `json:"via,omitempty"`
+	// Owner is whose the hosts are that join by it, "user:ann"; empty: nobody's.
+	Owner string `json:"owner,omitempty"`
 }
 
 // TokenVia is how a new host reaches the cluster.

@@ -33,27 +33,29 @@ type tokens struct {
 }
 
 // CreateToken implements status.TokenKeeper.
-func (t *tokens) CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int, via api.TokenVia) (api.TokenCreated, error) {
+func (t *tokens) CreateToken(ctx context.Context, actor string, req api.TokenRequest) (api.TokenCreated, error) {
 	invites := t.sponsor.Invites()
 	if invites == nil {
 		return api.TokenCreated{}, t.sponsor.NotSponsor()
 	}
-	addrs, err := t.addrs(via)
+	addrs, err := t.addrs(req.Via)
 	if err != nil {
 		return api.TokenCreated{}, err
 	}
 	now := time.Now()
-	token, err := invites.Create(t.id, addrs, ttl, uses, now)
+	ttl := time.Duration(req.TTLSeconds * float64(time.Second))
+	token, err := invites.CreateFor(req.Owner, t.id, addrs, ttl, req.Uses, now)
 	if err != nil {
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
-	t.logger.Info().Str("actor", actor).Str("invite", token.Invite).Int("uses", uses).Msg("invite created")
+	t.logger.Info().Str("actor", actor).Str("invite", token.Invite).Int("uses", req.Uses).Msg("invite created")
 	t.record.Record(ctx, event.KindTokenCreated, event.TokenChanged{
-		Invite: token.Invite, Uses: uses, Expires: token.Deadline.Unix(), Actor: at(actor, t.id.Node),
+		Invite: token.Invite, Uses: req.Uses, Expires: token.Deadline.Unix(), Actor: at(actor, t.id.Node),
 	})
 	return api.TokenCreated{
 		Token: api.Token{
-			ID: token.Invite, CreatedAt: now.UTC(), ExpiresAt: token.Deadline.UTC(), Uses: uses, Spent: []cluster.NodeID{},
+			ID: token.Invite, CreatedAt: now.UTC(), ExpiresAt: token.Deadline.UTC(), Uses: req.Uses, Spent: []cluster.NodeID{},
+			Owner: req.Owner,
 		},
 		Secret: api.Secret(token.Reveal()),
 	}, nil
@@ -68,7 +70,7 @@ func (t *tokens) Tokens(context.Context) (api.Tokens, error) {
 	}
 	for _, i := range invites.List() {
 		out.Tokens = append(out.Tokens, api.Token{
-			ID: i.ID, CreatedAt: i.Created, ExpiresAt: i.Expires, Uses: i.Uses, Spent: i.Spent, Revoked: i.Revoked,
+			ID: i.ID, CreatedAt: i.Created, ExpiresAt: i.Expires, Uses: i.Uses, Spent: i.Spent, Revoked: i.Revoked, Owner: i.Owner,
 		})
 	}
 	return out, nil

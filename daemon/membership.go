@@ -63,6 +63,10 @@ func (m *members) build(g *ground, id *identity, h *history, d device, router *f
 		Identity: id.Identity, StateDir: g.cfg.StateDir, Listen: g.cfg.Join.Listen, CertLife: g.o.CertLife,
 		Roster: id.roster, Coord: p.svc, Journal: h.journal, Depart: depart, Others: p.sponsors,
 		Handle: func(proto string, serve func(context.Context, cluster.NodeID, net.Conn)) { p.svc.Handle(proto, serve) },
+		SetOwner: func(ctx context.Context, actor string, set event.HostOwnerSet) error {
+			_, err := forward.AskHolder(ctx, router, forward.HostOwner, actor, set)
+			return err
+		},
 		Logger: g.log, Registerer: g.reg,
 	}
 	if t != nil && t.Own() {

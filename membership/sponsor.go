@@ -60,6 +60,8 @@ type SponsorOptions struct {
 	Journal Journal
 	// Depart asks the holder to go on without a voter that is to be removed.
 	Depart func(ctx context.Context, actor string, node cluster.NodeID) error
+	// SetOwner asks the holder to log whose a host is.
+	SetOwner func(ctx context.Context, actor string, set event.HostOwnerSet) error
 	// Others lists the other sponsors that are alive.
 	Others     func() []cluster.NodeID
 	Logger     zerolog.Logger
@@ -229,6 +231,12 @@ func (s *Sponsor) openJoins(ctx context.Context, sponsor *join.Sponsor, invites 
 // admit is called for each newcomer: its records are merged, and its admission
 // is logged, before it gets its answer.
 func (s *Sponsor) admit(ctx context.Context, a join.Admission) error {
+	if a.Owner != "" && !a.Again { // before it is a member, so that it runs nobody else's jobs
+		set := event.HostOwnerSet{Node: a.Member.Node, Owner: a.Owner}
+		if err := s.o.SetOwner(ctx, "invite:"+a.Invite, set); err != nil {
+			return fmt.Errorf("owner of %s: %w", a.Member.Node, err)
+		}
+	}
 	if err := s.o.Coord.AddRecords(ctx, member.Records{Certs: []member.Signed{a.Cert}, Anns: []member.Signed{a.Ann}}); err != nil {
 		return err
 	}

@@ -192,7 +192,7 @@ type SnapshotKeeper interface {
 
 // TokenKeeper keeps this host's invites.
 type TokenKeeper interface {
-	CreateToken(ctx context.Context, actor string, ttl time.Duration, uses int, via api.TokenVia) (api.TokenCreated, error)
+	CreateToken(ctx context.Context, actor string, req api.TokenRequest) (api.TokenCreated, error)
 	Tokens(ctx context.Context) (api.Tokens, error)
 	RevokeToken(ctx context.Context, actor, id string) error
 }

@@ -214,12 +214,14 @@ func TestNobodysBodyIsNotRead(t *testing.T) {
 // would then run nothing.
 func TestOwnerIsAUser(t *testing.T) {
 	s, _ := usersServer(t, nil)
-	for owner, want := range map[string]int{"user:anm": http.StatusNotFound, "user:ann": http.StatusOK, "": http.StatusOK} {
-		r := httptest.NewRequestWithContext(door.With(t.Context(), door.Peer{Admin: true}), "PUT", "/v1/members/n2/owner", strings.NewReader(`{"owner":"`+owner+`"}`))
-		w := httptest.NewRecorder()
-		s.mux.ServeHTTP(w, r)
-		if w.Code != want {
-			t.Errorf("%q: %d %s", owner, w.Code, w.Body)
+	for owner, want := range map[string]int{
+		"user:anm": http.StatusNotFound, "user:ann": http.StatusOK, "": http.StatusOK, strings.Repeat("u", 300): http.StatusBadRequest,
+	} {
+		if code, text := asAdmin(t, s, "PUT", "/v1/members/n2/owner", `{"owner":"`+owner+`"}`); code != want {
+			t.Errorf("%q: %d %s", owner, code, text)
+		}
+		if code, text := asAdmin(t, s, "POST", "/v1/tokens", `{"ttl_seconds":60,"uses":1,"owner":"`+owner+`"}`); code != want {
+			t.Errorf("an invite for hosts of %q: %d %s", owner, code, text)
 		}
 	}
 }

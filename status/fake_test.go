@@ -311,9 +311,9 @@ func (f *fake) Changed() <-chan struct{} {
 	return f.changed
 }
 
-func (f *fake) CreateToken(_ context.Context, actor string, ttl time.Duration, uses int, _ api.TokenVia) (api.TokenCreated, error) {
+func (f *fake) CreateToken(_ context.Context, actor string, req api.TokenRequest) (api.TokenCreated, error) {
 	f.did(actor)
-	return api.TokenCreated{Token: api.Token{ID: "abc", Uses: uses, ExpiresAt: time.Unix(0, 0).Add(ttl)}, Secret: "s3cret"}, nil
+	return api.TokenCreated{Token: api.Token{ID: "abc", Uses: req.Uses, Owner: req.Owner, ExpiresAt: time.Unix(int64(req.TTLSeconds), 0)}, Secret: "s3cret"}, nil
 }
 func (f *fake) Tokens(context.Context) (api.Tokens, error) { return api.Tokens{}, nil }
 func (f *fake) RevokeToken(_ context.Context, actor, id string) error {

@@ -131,11 +131,13 @@ func (hs *handlers) createToken(r *http.Request, req api.TokenRequest) (api.Toke
 	if req.Uses < 1 || req.Uses > maxUses {
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "uses is %d, want 1 to %d", req.Uses, maxUses)
 	}
-	ttl := time.Duration(req.TTLSeconds * float64(time.Second))
 	if !req.Via.Valid() {
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "via %q is neither %s nor %s", req.Via, api.ViaOnion, api.ViaMaster)
 	}
-	return hs.backend.CreateToken(r.Context(), door.Of(r.Context()).Actor(), ttl, req.Uses, req.Via)
+	if err := hs.ownerIsThere(req.Owner); err != nil {
+		return api.TokenCreated{}, err
+	}
+	return hs.backend.CreateToken(r.Context(), door.Of(r.Context()).Actor(), req)
 }
 
 func (hs *handlers) revokeToken(r *http.Request, _ nothing) (api.Header, error) {

@@ -41,10 +41,25 @@ func (hs *handlers) setOwner(r *http.Request, req api.OwnerRequest) (api.OwnerSe
 	if err := set.Check(); err != nil {
 		return api.OwnerSet{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
-	if name, isUser := strings.CutPrefix(set.Owner, cluster.UserPrincipal("")); isUser {
-		if _, known := hs.backend.Directory().User(name); !known { // whose jobs would be the only ones there
-			return api.OwnerSet{}, api.Errorf(api.CodeNotFound, "no user %q", name).WithHint("see `skein user ls`, or make it first: `skein user add`")
-		}
+	if err := hs.ownerIsThere(set.Owner); err != nil {
+		return api.OwnerSet{}, err
 	}
 	return hs.backend.SetOwner(r.Context(), door.Of(r.Context()).Actor(), set)
+}
+
+// ownerIsThere refuses a user that there is not, whose jobs would be the only ones on
+// a host.
+func (hs *handlers) ownerIsThere(owner string) error {
+	if owner == "" {
+		return nil
+	}
+	if err := cluster.CheckPrincipal(owner); err != nil {
+		return api.Errorf(api.CodeInvalidRequest, "owner: %v", err)
+	}
+	if name, isUser := strings.CutPrefix(owner, cluster.UserPrincipal("")); isUser {
+		if _, known := hs.backend.Directory().User(name); !known {
+			return api.Errorf(api.CodeNotFound, "no user %q", name).WithHint("see `skein user ls`, or make it first: `skein user add`")
+		}
+	}
+	return nil
 }

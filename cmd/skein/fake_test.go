@@ -548,9 +548,9 @@ func (f *fakeCluster) Changed() <-chan struct{} {
 	return f.changed
 }
 
-func (f *fakeCluster) CreateToken(_ context.Context, _ string, ttl time.Duration, uses int, _ api.TokenVia) (api.TokenCreated, error) {
+func (f *fakeCluster) CreateToken(_ context.Context, _ string, req api.TokenRequest) (api.TokenCreated, error) {
 	return api.TokenCreated{
-		Token:  api.Token{ID: "abcdefghij", CreatedAt: fakeNow, ExpiresAt: fakeNow.Add(ttl), Uses: uses},
+		Token:  api.Token{ID: "abcdefghij", CreatedAt: fakeNow, ExpiresAt: fakeNow.Add(time.Duration(req.TTLSeconds) * time.Second), Uses: req.Uses, Owner: req.Owner},
 		Secret: "skein-join-1.c2VjcmV0",
 	}, nil
 }

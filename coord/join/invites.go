@@ -36,6 +36,7 @@ type Invite struct {
 	Uses    int              `json:"uses"`
 	Revoked bool             `json:"revoked"`
 	Spent   []cluster.NodeID `json:"spent"` // who joined by it
+	Owner   string           `json:"owner"` // whose these hosts are; empty: nobody's
 }
 
 // Open reports whether a new host may still use i at now.
@@ -66,6 +67,7 @@ type inviteFile struct {
 	Uses    int       `json:"uses"`
 	Revoked bool      `json:"revoked,omitempty"`
 	Spent   []spent   `json:"spent,omitempty"`
+	Owner   string    `json:"owner,omitempty"`
 
 	client [32]byte // see setClient
 }
@@ -117,6 +119,8 @@ func (f invitesFile) check() error {
 			return fmt.Errorf("invite %s: secret of wrong length", i.ID)
 		case i.Uses < 1 || i.Uses > MaxUses || len(i.Spent) > i.Uses:
 			return fmt.Errorf("invite %s: %d of %d uses spent", i.ID, len(i.Spent), i.Uses)
+		case i.Owner != "" && cluster.CheckPrincipal(i.Owner) != nil:
+			return fmt.Errorf("invite %s: owner %q", i.ID, i.Owner)
 		}
 		for _, u := range i.Spent {
 			if len(u.IDPub) != ed25519.PublicKeySize || u.Cert.IsZero() || len(u.Answer) == 0 {
@@ -131,6 +135,11 @@ func (f invitesFile) check() error {
 // its token. Addrs are the sponsor's join addresses, host:port; id is the
 // identity that the Sponsor has.
 func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (token.Token, error) {
+	return s.CreateFor("", id, addrs, ttl, uses, now)
+}
+
+// CreateFor is Create for hosts that are owner's, "user:ann".
+func (s *Invites) CreateFor(owner string, id *Identity, addrs []string, ttl time.Duration, uses int, now time.Time) (token.Token, error) {
 	if ttl < time.Second || ttl > MaxTTL {
 		return token.Token{}, fmt.Errorf("create invite: ttl %s, want 1s-%s", ttl, MaxTTL)
 	}
@@ -140,9 +149,14 @@ func (s *Invites) Create(id *Identity, addrs []string, ttl time.Duration, uses i
 	if err := token.CheckAddrs(addrs); err != nil {
 		return token.Token{}, fmt.Errorf("create invite: %w", err)
 	}
+	if owner != "" {
+		if err := cluster.CheckPrincipal(owner); err != nil {
+			return token.Token{}, fmt.Errorf("create invite: owner: %w", err)
+		}
+	}
 	inv := inviteFile{
 		ID: token.NewID(id.ClusterSecret(), id.Node), Secret: token.RandomSecret(token.SecretLen).Bytes(),
-		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses,
+		Created: now.UTC(), Expires: now.Add(ttl).UTC(), Uses: uses, Owner: owner,
 	}
 	inv.setClient()
 	s.mu.Lock()
@@ -168,7 +182,7 @@ func (s *Invites) List() []Invite {
 	defer s.mu.Unlock()
 	out := make([]Invite, 0, len(s.state.Invites))
 	for _, i := range s.state.Invites {
-		v := Invite{ID: i.ID, Created: i.Created, Expires: i.Expires, Uses: i.Uses, Revoked: i.Revoked, Spent: []cluster.NodeID{}}
+		v := Invite{ID: i.ID, Created: i.Created, Expires: i.Expires, Uses: i.Uses, Revoked: i.Revoked, Spent: []cluster.NodeID{}, Owner: i.Owner}
 		for _, u := range i.Spent {
 			v.Spent = append(v.Spent, u.Node)
 		}

@@ -159,6 +159,34 @@ func TestJoin(t *testing.T) {
 }
 
 // TestJoinedHostSponsors lets the second host admit a third.
+// TestInviteSaysWhose: a host is whose the invite says, also by an invite that was read
+// again from the disk.
+func TestInviteSaysWhose(t *testing.T) {
+	s := newSite(t)
+	tok, err := s.invites.CreateFor("user:ann", s.id, []string{s.addr}, time.Hour, 1, s.wall())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.invites.CreateFor(strings.Repeat("u", 300), s.id, []string{s.addr}, time.Hour, 1, s.wall()); err == nil {
+		t.Error("an invite for hosts of what is no principal")
+	}
+	again, err := OpenInvites(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := again.List(); len(list) != 1 || list[0].Owner != "user:ann" {
+		t.Errorf("read again: %+v", list)
+	}
+	for _, one := range []token.Token{tok, s.token(1)} {
+		if err := Join(t.Context(), one, t.TempDir(), s.options(cluster.NodeID("n"+one.Invite[:5]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := s.admissions(); len(a) != 2 || a[0].Owner != "user:ann" || a[1].Owner != "" {
+		t.Errorf("admitted %+v", a)
+	}
+}
+
 func TestJoinedHostSponsors(t *testing.T) {
 	s := newSite(t)
 	dir := t.TempDir()

@@ -35,6 +35,7 @@ type Admission struct {
 	Cert   member.Signed
 	Ann    member.Signed
 	Invite string
+	Owner  string // whose the host is to be, as the invite says; empty: nobody's
 	// Again says that the hook had succeeded for this host before. Only a
 	// crash right after the hook can make it false twice.
 	Again bool
@@ -391,6 +392,9 @@ func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now ti
 		}
 	}
 	a := Admission{Member: m, Cert: u.Cert, Ann: req.Ann, Invite: invite, Again: u.Told}
+	if i, ok := s.o.Invites.get(invite); ok {
+		a.Owner = i.Owner
+	}
 	if err := s.o.OnAdmit(ctx, a); err != nil {
 		return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
 	}

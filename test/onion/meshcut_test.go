@@ -363,7 +363,7 @@ func killTor(t *testing.T, dir string) {
 func token(t *testing.T, r *real, via api.TokenVia) (text string) {
 	t.Helper()
 	until(t, "a token", 2*limit, func(ctx context.Context) error {
-		tok, err := r.api.CreateTokenVia(ctx, 10*time.Minute, 1, via)
+		tok, err := r.api.Invite(ctx, api.TokenRequest{TTLSeconds: 600, Uses: 1, Via: via})
 		if err == nil {
 			text = tok.Secret.Reveal()
 		}

@@ -25,7 +25,7 @@ const (
 func tokenCreate(a *cli.App) *cobra.Command {
 	var ttl time.Duration
 	var uses int
-	var via string
+	var via, owner string
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create an invite and print its token",
@@ -42,7 +42,7 @@ func tokenCreate(a *cli.App) *cobra.Command {
 				return cli.Usagef("--via is %q, want %s or %s", via, api.ViaOnion, api.ViaMaster).WithHint("how the new host reaches the cluster over tor")
 			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				t, err := c.CreateTokenVia(ctx, ttl, uses, api.TokenVia(via))
+				t, err := c.Invite(ctx, api.TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses, Via: api.TokenVia(via), Owner: owner})
 				if err != nil {
 					return err
 				}
@@ -58,6 +58,7 @@ func tokenCreate(a *cli.App) *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it is valid")
 	cmd.Flags().IntVar(&uses, "uses", 1, "how many hosts may join with it")
+	cmd.Flags().StringVar(&owner, "owner", "", "whose the hosts are that join with it, as of host owner: user:ann")
 	cmd.Flags().StringVar(&via, "via", "", "name only onion addresses: onion (this host's own) or master (the cluster's, through any host)")
 	return cmd
 }
