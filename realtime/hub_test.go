@@ -554,6 +554,47 @@ func TestSelectedEvents(t *testing.T) {
 	})
 }
 
+// TestTail: who breaks off behind any frame of a tail and goes on behind its cursor
+// gets the rest of it, once.
+func TestTail(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			o := newWorld()
+			for range 200 {
+				o.write(cluster.NodeID(fmt.Sprintf("n%d", rng.IntN(4))), 1+rng.IntN(9))
+			}
+			o.write("n9", 1) // its only event
+			const tail = 600
+			odd := func(e *event.Event) bool { return e.Seq%2 == 1 }
+			var want []string
+			for _, e := range o.log {
+				if odd(&e) {
+					want = append(want, fmt.Sprintf("%s:%d", e.Source, e.Seq))
+				}
+			}
+			want = want[max(0, len(want)-tail):]
+			tailed := func(r Request) (frames []Message) {
+				r.Topics, r.Match = []string{TopicEvents}, odd
+				w := o.hub("b").Watch(r)
+				defer w.Close()
+				return slices.DeleteFunc(during(t, w, time.Second), func(m Message) bool { return m.Event != delta.Log })
+			}
+			frames := tailed(Request{Tail: tail})
+			if len(frames) < 2 {
+				t.Fatalf("%d frames of %d events", len(frames), len(want))
+			}
+			for i := range frames {
+				at := cursorOf(t, frames[:i+1], nil)
+				got := append(seqs(t, frames[:i+1]), seqs(t, tailed(Request{Position: &delta.Position{Boot: "b", Cursor: at}}))...)
+				if !slices.Equal(got, want) {
+					t.Errorf("seed %d: behind frame %d of %d: %d events, want %d", seed, i+1, len(frames), len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
 func TestParseTopics(t *testing.T) {
 	got, err := ParseTopics("jobs,events,jobs")
 	if err != nil || !reflect.DeepEqual(got, []string{"events", "jobs"}) {
