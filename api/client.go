@@ -176,6 +176,11 @@ func (c *Client) JobHistory(ctx context.Context, id string, chunks bool) (JobHis
 	return get[JobHistory](ctx, c, path)
 }
 
+// ChunkMap tells where in a job its chunks are how far.
+func (c *Client) ChunkMap(ctx context.Context, id string) (ChunkMap, error) {
+	return get[ChunkMap](ctx, c, "/v1/jobs/"+url.PathEscape(id)+"/map")
+}
+
 // Groups lists the groups that permissions of jobs may name.
 func (c *Client) Groups(ctx context.Context) (Groups, error) {
 	return get[Groups](ctx, c, "/v1/groups")

@@ -84,6 +84,21 @@ func (b *jobs) Job(ctx context.Context, id job.ID) (api.Job, error) {
 	return j, err
 }
 
+// ChunkMap implements status.JobControl.
+func (b *jobs) ChunkMap(id job.ID, most int) (api.ChunkRuns, error) {
+	var m state.ChunkMap
+	ok := false
+	b.log.View(func(s *state.State) { m, ok = s.Map(id, most) })
+	if !ok {
+		return api.ChunkRuns{}, noJob(id)
+	}
+	return convert.ChunkRuns(m), nil
+}
+
+func noJob(id job.ID) error {
+	return api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+}
+
 // jobHere is what this host knows of a job.
 func (b *jobs) jobHere(_ context.Context, id job.ID) (api.Job, error) {
 	var (
@@ -96,7 +111,7 @@ func (b *jobs) jobHere(_ context.Context, id job.ID) (api.Job, error) {
 		open = s.Open(id)
 	})
 	if !ok {
-		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id).WithHint("skein job ls")
+		return api.Job{}, noJob(id)
 	}
 	out := b.jobOf(job)
 	convert.JobDetails(&out, job, open)

@@ -29,6 +29,7 @@ type world struct {
 	mu      sync.Mutex
 	members []api.Member
 	jobs    []api.Job
+	runs    api.ChunkRuns
 	looks   int
 	log     []event.Event
 	at      api.Cursor // its end
@@ -128,6 +129,12 @@ func (w *world) Job(_ context.Context, id job.ID) (api.Job, error) {
 		}
 	}
 	return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id)
+}
+
+func (w *world) ChunkMap(id job.ID, _ int) (api.ChunkRuns, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runs, nil
 }
 
 func (*world) Status(context.Context) (api.Status, error) { return api.Status{Cluster: "blue"}, nil }
@@ -380,6 +387,35 @@ func TestOwnJobs(t *testing.T) {
 	})
 }
 
+// TestChunkMap: a job that was chosen comes with its map, complete and without a header,
+// and many chunks make one difference.
+func TestChunkMap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newWorld()
+		id := job.ID("j" + strings.Repeat("a", 26))
+		o.jobs = []api.Job{{ID: id}}
+		o.runs = api.ChunkRuns{Chunks: 100, Step: 1, Runs: []api.ChunkRun{{State: "pending", Count: 100}}}
+		w := o.hub("b").Watch(Request{Topics: []string{JobTopic(id)}})
+		defer w.Close()
+		all := strings.Join(texts(until(t, w, delta.Synced)), "\n")
+		if !strings.Contains(all, `"map":{"chunks":100,"step":1,"runs":[{"state":"pending","count":100}]}`) || !strings.Contains(all, `"workers":[]`) || strings.Contains(all, `"api_version":"",`) {
+			t.Error(all)
+		}
+		var got []Message
+		for i := range 100 {
+			o.update(func() {
+				o.runs.Runs = []api.ChunkRun{{State: "accepted", Count: i + 1}, {State: "pending", Count: 99 - i}}
+			})
+			got = append(got, during(t, w, 10*time.Millisecond)...)
+		}
+		got = append(got, during(t, w, time.Second)...)
+		deltas := slices.DeleteFunc(texts(got), func(s string) bool { return !strings.HasPrefix(s, delta.Delta) })
+		if n := len(deltas); n == 0 || n > 6 || !strings.Contains(deltas[n-1], `{"state":"accepted","count":100}`) {
+			t.Errorf("%d differences in a second: %s", n, deltas)
+		}
+	})
+}
+
 func TestCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newWorld()
@@ -554,6 +590,47 @@ func TestSelectedEvents(t *testing.T) {
 	})
 }
 
+// TestTail: who breaks off behind any frame of a tail and goes on behind its cursor
+// gets the rest of it, once.
+func TestTail(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			o := newWorld()
+			for range 200 {
+				o.write(cluster.NodeID(fmt.Sprintf("n%d", rng.IntN(4))), 1+rng.IntN(9))
+			}
+			o.write("n9", 1) // its only event
+			const tail = 600
+			odd := func(e *event.Event) bool { return e.Seq%2 == 1 }
+			var want []string
+			for _, e := range o.log {
+				if odd(&e) {
+					want = append(want, fmt.Sprintf("%s:%d", e.Source, e.Seq))
+				}
+			}
+			want = want[max(0, len(want)-tail):]
+			tailed := func(r Request) (frames []Message) {
+				r.Topics, r.Match = []string{TopicEvents}, odd
+				w := o.hub("b").Watch(r)
+				defer w.Close()
+				return slices.DeleteFunc(during(t, w, time.Second), func(m Message) bool { return m.Event != delta.Log })
+			}
+			frames := tailed(Request{Tail: tail})
+			if len(frames) < 2 {
+				t.Fatalf("%d frames of %d events", len(frames), len(want))
+			}
+			for i := range frames {
+				at := cursorOf(t, frames[:i+1], nil)
+				got := append(seqs(t, frames[:i+1]), seqs(t, tailed(Request{Position: &delta.Position{Boot: "b", Cursor: at}}))...)
+				if !slices.Equal(got, want) {
+					t.Errorf("seed %d: behind frame %d of %d: %d events, want %d", seed, i+1, len(frames), len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
 func TestParseTopics(t *testing.T) {
 	got, err := ParseTopics("jobs,events,jobs")
 	if err != nil || !reflect.DeepEqual(got, []string{"events", "jobs"}) {
@@ -562,7 +639,7 @@ func TestParseTopics(t *testing.T) {
 	if got, err := ParseTopics(""); err != nil || slices.Contains(got, TopicEvents) || len(got) != 7 {
 		t.Error(got, err)
 	}
-	for _, text := range []string{"links", "jobs,", "job/x", strings.Repeat("jobs,", 64) + "jobs"} {
+	for _, text := range []string{"links/n1", "jobs,", "job/x", strings.Repeat("jobs,", 64) + "jobs"} {
 		if _, err := ParseTopics(text); err == nil {
 			t.Errorf("%.20q is read", text)
 		}

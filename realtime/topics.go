@@ -74,6 +74,7 @@ type Source interface {
 	Jobs(ctx context.Context) (api.Jobs, error)
 	Onion(ctx context.Context) (api.Onion, error)
 	Job(ctx context.Context, id job.ID) (api.Job, error)
+	ChunkMap(id job.ID, most int) (api.ChunkRuns, error)
 	Links(ctx context.Context, of cluster.NodeID) (api.Links, error)
 }
 
@@ -134,13 +135,21 @@ func readerOf(s Source, topic string) reader {
 		})
 	}
 	id := job.ID(strings.TrimPrefix(topic, topicJob))
-	return wholeJobKind.many(func(ctx context.Context) ([]jobRow, error) {
-		j, err := s.Job(ctx, id)
+	return wholeJobKind.many(func(ctx context.Context) ([]wholeJobRow, error) {
+		row, err := wholeJob(ctx, s, id)
 		if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeNotFound {
 			return nil, nil
 		}
-		return []jobRow{{Job: j}}, err
+		return []wholeJobRow{row}, err
 	})
+}
+
+// wholeJob reads a job, and then its map: what comes between makes another look.
+func wholeJob(ctx context.Context, s Source, id job.ID) (row wholeJobRow, err error) {
+	if row.Job, err = s.Job(ctx, id); err == nil {
+		row.Map, err = s.ChunkMap(id, api.MaxWatchedRuns)
+	}
+	return row, err
 }
 
 // kind is what is known of the rows of a topic.
@@ -264,6 +273,12 @@ type (
 		headless
 		api.Job
 	}
+	// wholeJobRow is what was chosen of jobs.
+	wholeJobRow struct {
+		headless
+		api.Job
+		Map api.ChunkRuns `json:"map"`
+	}
 	onionRow struct {
 		headless
 		api.Onion
@@ -332,7 +347,7 @@ var (
 	jobKind = kind[jobRow]{
 		key:   func(j *jobRow) string { return string(j.ID) },
 		owner: func(j *jobRow) string { return j.Owner },
-		gauges: append(jobAges(),
+		gauges: append(jobAges(func(j *jobRow) *api.Job { return &j.Job }),
 			gauge[jobRow]{"chunks.pending", func(j *jobRow) any { return &j.Chunks.Pending }},
 			gauge[jobRow]{"chunks.assigned", func(j *jobRow) any { return &j.Chunks.Assigned }},
 			gauge[jobRow]{"chunks.accepted", func(j *jobRow) any { return &j.Chunks.Accepted }},
@@ -341,16 +356,18 @@ var (
 		),
 	}
 	// A job that was chosen makes a difference with each of its chunks.
-	wholeJobKind = kind[jobRow]{
-		key: func(j *jobRow) string { return string(j.ID) }, owner: func(j *jobRow) string { return j.Owner }, gauges: jobAges(),
+	wholeJobKind = kind[wholeJobRow]{
+		key: func(j *wholeJobRow) string { return string(j.ID) }, owner: func(j *wholeJobRow) string { return j.Owner },
+		gauges: jobAges(func(j *wholeJobRow) *api.Job { return &j.Job }),
 	}
 	onionKind = kind[onionRow]{key: func(*onionRow) string { return TopicOnion }}
 )
 
-func jobAges() []gauge[jobRow] {
-	return []gauge[jobRow]{
-		{"elapsed_seconds", func(j *jobRow) any { return &j.ElapsedSeconds }},
-		{"rate_per_second", func(j *jobRow) any { return &j.RatePerSecond }},
-		{"eta_seconds", func(j *jobRow) any { return &j.ETASeconds }},
+// jobAges are those of a job.
+func jobAges[T any](at func(*T) *api.Job) []gauge[T] {
+	return []gauge[T]{
+		{"elapsed_seconds", func(v *T) any { return &at(v).ElapsedSeconds }},
+		{"rate_per_second", func(v *T) any { return &at(v).RatePerSecond }},
+		{"eta_seconds", func(v *T) any { return &at(v).ETASeconds }},
 	}
 }

@@ -439,12 +439,23 @@ func (w *Watch) lastOnes(ctx context.Context, out []Message) ([]Message, error) 
 	}
 	w.tail.last, w.tail.at = 0, at
 	var b batch
+	var frames []batch
 	for i, e := range list {
 		if b.add(e) || i+1 == len(list) {
-			if out, err = w.logged(out, b.events); err != nil {
-				return nil, err
-			}
-			b = batch{}
+			frames, b = append(frames, b), batch{}
+		}
+	}
+	cursors := make([]api.Cursor, len(frames))
+	for i, b := range slices.Backward(frames) { // who breaks off behind one wants those behind it
+		cursors[i], at = at, at.Clone()
+		for _, e := range slices.Backward(b.events) {
+			at[e.Source] = e.Seq - 1
+		}
+	}
+	for i, b := range frames {
+		w.tail.at = cursors[i]
+		if out, err = w.logged(out, b.events); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -93,6 +93,8 @@ type JobControl interface {
 	Jobs(ctx context.Context) (api.Jobs, error)
 	// Job finds a job by its id; FindJob by a unique prefix of it, or a unique name.
 	Job(ctx context.Context, id job.ID) (api.Job, error)
+	// ChunkMap tells of a job's chunks in at most so many runs, and asks nobody.
+	ChunkMap(id job.ID, most int) (api.ChunkRuns, error)
 	// Of an owner, unless that is empty, no other job exists.
 	FindJob(ctx context.Context, text, owner string) (job.ID, error)
 	// JobOwner tells whose a job is, and asks nobody; empty: there is no such job.

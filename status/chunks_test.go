@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -140,5 +141,38 @@ func TestChunksGoOnFromAnyCursor(t *testing.T) {
 		if err := read(last, 9); err != nil || len(seen) != 2 || seen[0] != 1 || seen[1] != 0 {
 			t.Errorf("cut at %d: chunks %v, %v", cut, seen, err)
 		}
+	}
+}
+
+// TestChunkMap asks for the map of a job, and of one that is not there; a watch of the job
+// has it too.
+func TestChunkMap(t *testing.T) {
+	f := newFake()
+	f.runs = api.ChunkRuns{Chunks: 400, Step: 1, Runs: []api.ChunkRun{{State: "accepted", Count: 120}, {State: "assigned", Count: 3}, {State: "pending", Count: 277}}}
+	r := start(t, f, nil)
+	m, err := r.client.ChunkMap(t.Context(), string(jobA[:6]))
+	if err != nil || m.Job != jobA || !reflect.DeepEqual(m.ChunkRuns, f.runs) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	var p *api.Problem
+	if _, err := r.client.ChunkMap(t.Context(), "j"+strings.Repeat("z", 26)); !errors.As(err, &p) || p.Code != api.CodeNotFound {
+		t.Errorf("of no job: %v", err)
+	}
+	var row struct {
+		Topic string
+		Rows  []struct{ Map api.ChunkRuns }
+	}
+	q := api.WatchQuery{Topics: []string{"lease"}, Jobs: []string{string(jobA)}}
+	err = r.client.Watch(t.Context(), q, api.FollowOptions{Retry: func(err error) error { return err }}, func(m api.WatchMessage) error {
+		switch m.Event {
+		case "synced":
+			return api.ErrStop
+		case "snapshot":
+			return json.Unmarshal(m.Data, &row)
+		}
+		return nil
+	})
+	if err != nil || row.Topic != "job/"+string(jobA) || len(row.Rows) != 1 || !reflect.DeepEqual(row.Rows[0].Map, f.runs) {
+		t.Errorf("a watch: %+v, %v", row, err)
 	}
 }

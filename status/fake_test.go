@@ -28,6 +28,7 @@ type fake struct {
 	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
 	mu        sync.Mutex
 	job       api.Job
+	runs      api.ChunkRuns
 	more      []api.Job // what the list has; nil: a job
 	log       []event.Event
 	oldest    api.Cursor // what stands before it is kept no more
@@ -212,6 +213,16 @@ func (f *fake) Job(_ context.Context, id job.ID) (api.Job, error) {
 		return api.Job{}, api.Errorf(api.CodeNotFound, "no job %s", id)
 	}
 	return f.job, nil
+}
+
+func (f *fake) ChunkMap(id job.ID, most int) (api.ChunkRuns, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if id != jobA {
+		return api.ChunkRuns{}, api.Errorf(api.CodeNotFound, "no job %s", id)
+	}
+	f.runs.Step = min(f.runs.Step, most)
+	return f.runs, nil
 }
 
 func (f *fake) JobOwner(id job.ID) string {

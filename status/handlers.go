@@ -48,6 +48,18 @@ func (hs *handlers) job(r *http.Request) (api.Job, error) {
 	return hs.backend.Job(r.Context(), id)
 }
 
+// chunkMap tells where in a job its chunks are how far.
+func chunkMap(hs *handlers) func(*http.Request) (api.ChunkMap, error) {
+	return func(r *http.Request) (api.ChunkMap, error) {
+		id, err := hs.jobID(r)
+		if err != nil {
+			return api.ChunkMap{}, err
+		}
+		runs, err := hs.backend.ChunkMap(id, api.MaxChunkRuns)
+		return api.ChunkMap{Job: id, ChunkRuns: runs}, err
+	}
+}
+
 func (hs *handlers) version(*http.Request) (api.Version, error) {
 	return api.Version{Version: hs.o.Version, Cluster: hs.o.ClusterID, GoVersion: runtime.Version()}, nil
 }

@@ -63,6 +63,7 @@ func (hs *handlers) table() []route {
 		read("/v1/log/snapshots", b.Snapshots),
 		get(access.Read, "/v1/jobs", hs.jobs, pageParams...),
 		get(access.Read, "/v1/jobs/{id}", hs.job),
+		get(access.Read, "/v1/jobs/{id}/map", chunkMap(hs)),
 		history,
 		stream("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
 		stream("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),

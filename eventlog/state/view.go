@@ -12,6 +12,8 @@ type (
 	Job = jobs.Job
 	// OpenChunk is a chunk that is not accepted for good.
 	OpenChunk = jobs.OpenChunk
+	// ChunkMap says where in a job its chunks are how far.
+	ChunkMap = jobs.Map
 	// ChunkCounts says how many chunks of a job are in each state.
 	ChunkCounts = jobs.ChunkCounts
 )
@@ -32,6 +34,9 @@ func (s *State) Job(id job.ID) (Job, bool) { return s.jobs.Job(id) }
 // Jobs returns all jobs in order of submission, without failures, aggregates
 // and workers.
 func (s *State) Jobs() []Job { return s.jobs.Jobs() }
+
+// Map returns the map of a job's chunks in at most so many runs.
+func (s *State) Map(id job.ID, most int) (ChunkMap, bool) { return s.jobs.Map(id, most) }
 
 // Open returns the open chunks of a job by index: what a new holder needs to
 // go on. It is empty for a job that is unknown or done.
