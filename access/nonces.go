@@ -33,6 +33,9 @@ func NewNonces(limit int, since time.Time) *Nonces {
 	return &Nonces{limit: limit, since: since, now: map[string]struct{}{}}
 }
 
+// Forget gives a nonce back that was just taken: what it proved was not done.
+func (n *Nonces) Forget(p Proof) { delete(n.now, p.Key+" "+p.Nonce) }
+
 // Use takes the nonce of a verified proof at the time now. It returns an error of
 // ErrProof if it was used before, ErrEarly and ErrFull.
 func (n *Nonces) Use(p Proof, now time.Time) error {

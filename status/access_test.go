@@ -194,6 +194,11 @@ func TestProofsRefused(t *testing.T) {
 		if code, p := ask(bearer(token(testCluster, "ann", access.Submitter, userKey("ann")))); code != http.StatusOK {
 			t.Fatalf("a good token: %d %s", code, p.Detail)
 		}
+		lower := bearer(token(testCluster, "ann", access.Submitter, userKey("ann")))
+		lower.Header.Set("Authorization", "b"+lower.Header.Get("Authorization")[1:])
+		if code, p := ask(lower); code != http.StatusOK {
+			t.Errorf("a good token of the scheme bearer: %d %s", code, p.Detail)
+		}
 		actors := len(f.actors)
 		for name, r := range map[string]*http.Request{
 			"again":           again,

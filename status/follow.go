@@ -23,13 +23,11 @@ const (
 
 // followers serves the answers that are streams.
 type followers struct {
-	header  func() api.Header
-	log     zerolog.Logger
-	metrics *metrics
-	// places holds one token per stream in progress, watches one per watch; when
-	// full, further ones are refused with overloaded.
-	places   chan struct{}
-	watches  chan struct{}
+	header   func() api.Header
+	log      zerolog.Logger
+	metrics  *metrics
+	places   *door.Places // of streams but watches
+	watches  *door.Places
 	stopping chan struct{} // closed when they must end
 	stall    time.Duration // what a reader may take for a line
 }
@@ -55,13 +53,12 @@ func (fs *followers) follow(w http.ResponseWriter, r *http.Request, f func(ctx c
 }
 
 // stream is follow for one of places.
-func (fs *followers) stream(places chan struct{}, w http.ResponseWriter, r *http.Request, f func(ctx context.Context, out *follower) error) error {
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-	default:
-		return api.Errorf(api.CodeOverloaded, "%d followers are served already", cap(places))
+func (fs *followers) stream(places *door.Places, w http.ResponseWriter, r *http.Request, f func(ctx context.Context, out *follower) error) error {
+	leave, prob := places.Enter(door.Of(r.Context()))
+	if prob != nil {
+		return prob
 	}
+	defer leave()
 	fs.metrics.followers.Inc()
 	defer fs.metrics.followers.Dec()
 	ctx, cancel := context.WithCancel(r.Context())

@@ -23,9 +23,10 @@ type handlers struct {
 	answers   *responder
 	followers *followers
 	hub       *realtime.Hub
-	// uploads and examining hold one token per exchange in progress; when full,
-	// further ones are refused with overloaded.
-	uploads, examining chan struct{}
+	uploads   *door.Places
+	// examining holds one token per exchange in progress; when full, further ones are
+	// refused with overloaded.
+	examining chan struct{}
 }
 
 // jobID resolves the id in the path: whole, or a unique prefix.
@@ -166,12 +167,11 @@ func (hs *handlers) revokeToken(r *http.Request, _ nothing) (api.Header, error) 
 // putArtefact streams the body to the store. Each read has its own deadline: a
 // slow upload is fine, a stalled one is cut.
 func (hs *handlers) putArtefact(w http.ResponseWriter, r *http.Request) (api.Artefact, error) {
-	select {
-	case hs.uploads <- struct{}{}:
-		defer func() { <-hs.uploads }()
-	default:
-		return api.Artefact{}, api.Errorf(api.CodeOverloaded, "%d uploads are running already", maxUploads)
+	leave, prob := hs.uploads.Enter(door.Of(r.Context()))
+	if prob != nil {
+		return api.Artefact{}, prob
 	}
+	defer leave()
 	limit := hs.o.MaxArtefactBytes
 	if r.ContentLength > limit {
 		return api.Artefact{}, api.Errorf(api.CodeTooLarge, "body of %d bytes, at most %d are allowed", r.ContentLength, limit)

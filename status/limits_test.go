@@ -1,7 +1,9 @@
 package status
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,11 +86,61 @@ func TestRequestsOfUsersAreLimited(t *testing.T) {
 		if a := s.Carried(t.Context(), "n2", c); a.Status != http.StatusTooManyRequests || a.Header["Retry-After"] == "" {
 			t.Errorf("by another host: %d", a.Status)
 		}
+		// Who was told to wait may send the very same again: its nonce takes no room.
+		again := asUser(t, "ann", "POST", stop, "{}", time.Now())
+		code, wait := ask(again)
+		if code != http.StatusTooManyRequests {
+			t.Errorf("one too many: %d", code)
+		}
+		time.Sleep(wait)
+		again.Body = io.NopCloser(strings.NewReader("{}"))
+		if code, _ := ask(again); code != http.StatusOK {
+			t.Errorf("the same after the wait: %d", code)
+		}
+		// A key proves as seldom on the socket of a host, where anybody may be.
+		uid := asUser(t, "ann", "POST", stop, "{}", time.Now())
+		if code, _ := ask(uid.WithContext(door.With(t.Context(), door.Peer{UID: 7}))); code != http.StatusTooManyRequests {
+			t.Errorf("on the socket by a key: %d", code)
+		}
 		// On the socket nothing is counted.
 		for range 1000 {
 			r := httptest.NewRequest("POST", stop, strings.NewReader("{}"))
 			if code, _ := ask(r.WithContext(door.With(t.Context(), door.Peer{Admin: true}))); code != http.StatusOK {
 				t.Fatalf("on the socket: %d", code)
+			}
+		}
+	})
+}
+
+// TestStreamsOfAUser: one user takes a quarter of the watches and followers, and leaves the rest to others.
+func TestStreamsOfAUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := usersServer(t, func(_ *fake, o *Options) { o.MaxWatchers, o.MaxFollowers = 8, 8 })
+		time.Sleep(2 * access.Window)
+		for _, path := range []string{"/v1/watch?topics=lease", "/v1/events?follow=true"} {
+			open := func(who string) (code func() int) {
+				r := asUser(t, who, "GET", path, "", time.Now())
+				ctx, cancel := context.WithCancel(r.Context())
+				w, done := httptest.NewRecorder(), make(chan struct{})
+				go func() {
+					defer close(done)
+					s.mux.ServeHTTP(w, r.WithContext(ctx))
+				}()
+				synctest.Wait()
+				return func() int {
+					cancel()
+					<-done
+					return w.Code
+				}
+			}
+			var codes []func() int
+			for _, who := range []string{"vic", "vic", "vic", "ann"} {
+				codes = append(codes, open(who))
+			}
+			for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests, http.StatusOK} {
+				if code := codes[i](); code != want {
+					t.Errorf("%s: number %d is told %d", path, i, code)
+				}
 			}
 		}
 	})

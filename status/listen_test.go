@@ -109,5 +109,10 @@ func TestCrossOrigin(t *testing.T) {
 		if got := resp.Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("%s: %q", origin, got)
 		}
+		for name, value := range map[string]string{"Access-Control-Allow-Headers": api.HeaderTimeout, "Access-Control-Expose-Headers": "Retry-After"} {
+			if got := resp.Header.Get(name); strings.Contains(got, value) != (want != "") {
+				t.Errorf("%s: %s: %q", origin, name, got)
+			}
+		}
 	}
 }

@@ -20,6 +20,9 @@ const (
 	cutStop = "stop"
 )
 
+// limitPlaces is the limit of what one user or address has at once: streams, uploads.
+const limitPlaces = "places"
+
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -41,6 +44,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	for _, limit := range door.Paces() {
 		m.limited.WithLabelValues(limit)
 	}
+	m.limited.WithLabelValues(limitPlaces)
 	m.cut.WithLabelValues(cutSlow)
 	m.cut.WithLabelValues(cutStop)
 	if reg == nil {

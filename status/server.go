@@ -30,7 +30,7 @@ const (
 	uploadTimeout = 10 * time.Minute
 	stopGrace     = 2 * time.Second
 	maxHeader     = 64 << 10 // a cursor over many sources travels in the URL
-	maxUploads    = 4
+	maxUploads    = 8
 )
 
 // Server serves a Backend: it owns the listeners and their connections. New
@@ -70,9 +70,10 @@ func New(o Options) (*Server, error) {
 		header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,
 		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed},
 	}
+	full := func() { m.limited.WithLabelValues(limitPlaces).Inc() }
 	streams := &followers{
-		header: o.Backend.Header, log: logger, metrics: m, places: make(chan struct{}, o.MaxFollowers),
-		watches:  make(chan struct{}, o.MaxWatchers),
+		header: o.Backend.Header, log: logger, metrics: m, places: door.NewPlaces("followers", o.MaxFollowers, full),
+		watches:  door.NewPlaces("watches", o.MaxWatchers, full),
 		stopping: make(chan struct{}), stall: stallTimeout,
 	}
 	hub := realtime.New(realtime.Options{
@@ -80,7 +81,7 @@ func New(o Options) (*Server, error) {
 	})
 	routes := &handlers{
 		o: o, backend: o.Backend, answers: answers, followers: streams, hub: hub,
-		uploads: make(chan struct{}, maxUploads), examining: make(chan struct{}, 1),
+		uploads: door.NewPlaces("uploads", maxUploads, full), examining: make(chan struct{}, 1),
 	}
 	s := &Server{
 		o: o, log: logger, metrics: m, mux: answers.routes(routes.table()), answers: answers, handlers: routes, followers: streams, hub: hub,

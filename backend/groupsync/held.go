@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/cluster/event"
 )
 
-// Held is a group that waits for an operator: more than half of its members would
-// leave.
+// Held is a group that waits for an operator: more than half of those who were its
+// members within a day would leave.
 type Held struct {
 	Group   string
 	Members []string // that it would have, sorted
@@ -24,9 +26,9 @@ func (g *Sync) take(ctx context.Context, from string, sets []event.GroupSet) (ag
 	var held []Held
 	var next []event.GroupSet
 	for _, b := range sets {
-		switch have := g.o.Have(b.Group); {
+		switch have, _ := g.o.Have(b.Group); {
 		case slices.Equal(have, b.Members):
-		case dropsHalf(have, b.Members):
+		case g.drops(b):
 			held = append(held, Held{Group: b.Group, Members: b.Members, From: from})
 		default:
 			next = append(next, b)
@@ -73,7 +75,10 @@ func (g *Sync) Waiting() []Held {
 	g.mu.Lock()
 	all := slices.Concat(g.held["jobs.groups_file"], g.held["jobs.groups_url"])
 	g.mu.Unlock()
-	all = slices.DeleteFunc(all, func(h Held) bool { return !dropsHalf(g.o.Have(h.Group), h.Members) }) // an operator has decided
+	all = slices.DeleteFunc(all, func(h Held) bool { // what an operator has decided
+		have, _ := g.o.Have(h.Group)
+		return slices.Equal(have, h.Members) || !g.drops(event.GroupSet{Group: h.Group, Members: h.Members})
+	})
 	slices.SortStableFunc(all, func(a, b Held) int { return cmp.Compare(a.Group, b.Group) })
 	return all
 }
@@ -86,6 +91,51 @@ func (g *Sync) Reasons() []string {
 	}
 	return []string{fmt.Sprintf("%s: more than half of the members would leave group %s; it stays until `skein group set --force`",
 		held[0].From, strings.Join(names(held), ", "))}
+}
+
+// lately is how far back what a group was counts, so that many small losses are held
+// as one large one would be.
+const lately = 24 * time.Hour
+
+// past is when each was last seen in a group.
+type past map[string]time.Time
+
+// fromConfig begins the actor of what a host took from its configuration.
+const fromConfig = "config"
+
+// drops reports that more than half of those who were in a group of late would leave,
+// since an operator last set it.
+func (g *Sync) drops(b event.GroupSet) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return dropsHalf(slices.Sorted(maps.Keys(g.was(b.Group))), b.Members)
+}
+
+// remember looks at the groups that were looked at before: another host may have
+// changed them.
+func (g *Sync) remember() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for group := range g.past {
+		if len(g.was(group)) == 0 {
+			delete(g.past, group)
+		}
+	}
+}
+
+// was looks at a group now, and returns it with what it was of late; mu is held.
+func (g *Sync) was(group string) past {
+	have, actor := g.o.Have(group)
+	p, now := g.past[group], g.now()
+	if p == nil || !strings.HasPrefix(actor, fromConfig) { // an operator has decided
+		p = past{}
+		g.past[group] = p
+	}
+	for _, m := range have {
+		p[m] = now
+	}
+	maps.DeleteFunc(p, func(_ string, seen time.Time) bool { return now.Sub(seen) > lately })
+	return p
 }
 
 // dropsHalf reports that more than half of have are not in next; both are sorted.

@@ -25,6 +25,8 @@ const (
 	groupsAnswer = 20 * time.Second
 	// maxCredential bounds jobs.groups_credential, in bytes.
 	maxCredential = 8 << 10
+	// maxETag bounds what is kept and sent again, in bytes; a longer one is ignored.
+	maxETag = 256
 )
 
 // Options of a Sync; all must be set.
@@ -32,8 +34,8 @@ type Options struct {
 	// File and URL are as configured now; empty: none.
 	File func() string
 	URL  func() (url, credential string)
-	// Have returns the members of a group in the log, sorted.
-	Have func(group string) []string
+	// Have returns the members of a group in the log, sorted, and who set it.
+	Have func(group string) (members []string, actor string)
 	// Set has the holder log a group; again says that an error may pass.
 	Set    func(ctx context.Context, b event.GroupSet) (again bool, err error)
 	Logger zerolog.Logger
@@ -44,11 +46,13 @@ type Sync struct {
 	o      Options
 	client *http.Client
 	every  time.Duration
+	now    func() time.Time
 	// again has capacity 1; if it is full the file will be read again anyway.
 	again chan struct{}
 
 	mu   sync.Mutex
 	held map[string][]Held // by source
+	past map[string]past   // by group: what it was of late
 
 	etag, url string // of the latest answer that was taken over; of whoever fetches
 }
@@ -56,7 +60,7 @@ type Sync struct {
 // New returns a Sync. It starts nothing.
 func New(o Options) *Sync {
 	return &Sync{
-		o: o, every: groupsEvery, again: make(chan struct{}, 1),
+		o: o, every: groupsEvery, now: time.Now, past: map[string]past{}, again: make(chan struct{}, 1),
 		client: &http.Client{Timeout: groupsAnswer, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("redirected: name the address itself in jobs.groups_url")
 		}},
@@ -64,13 +68,13 @@ func New(o Options) *Sync {
 }
 
 // Members looks groups up in the fold of a log.
-func Members(log interface{ View(func(*state.State)) }) func(group string) []string {
-	return func(group string) (members []string) {
+func Members(log interface{ View(func(*state.State)) }) func(group string) (members []string, actor string) {
+	return func(group string) (members []string, actor string) {
 		log.View(func(s *state.State) {
 			g, _ := s.Group(group)
-			members = g.Members
+			members, actor = g.Members, g.Actor
 		})
-		return members
+		return members, actor
 	}
 }
 
@@ -82,6 +86,7 @@ func (g *Sync) Run(ctx context.Context) error {
 	tick := time.NewTicker(g.every)
 	defer tick.Stop()
 	for {
+		g.remember()
 		if url, credential := g.o.URL(); url != "" {
 			if err := g.look(ctx, url, credential); err != nil && ctx.Err() == nil {
 				g.o.Logger.Warn().Err(err).Msg("groups of jobs.groups_url not taken over: groups left as they are")
@@ -147,7 +152,10 @@ func (g *Sync) fetch(ctx context.Context, url, credential string) (sets []event.
 	if sets, err = config.ParseGroups(text); err != nil {
 		return nil, "", fmt.Errorf("jobs.groups_url: %w", err)
 	}
-	return sets, resp.Header.Get("ETag"), nil
+	if etag = resp.Header.Get("ETag"); len(etag) > maxETag {
+		etag = ""
+	}
+	return sets, etag, nil
 }
 
 func readCredential(name string) (config.Secret, error) {

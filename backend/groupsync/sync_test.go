@@ -58,11 +58,11 @@ func TestGroupsURL(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	have := map[string][]string{}
+	have, actor := map[string][]string{}, "config@n1"
 	g := New(Options{
-		Have: func(group string) []string { return have[group] }, Logger: zerolog.Nop(),
+		Have: func(group string) ([]string, string) { return have[group], actor }, Logger: zerolog.Nop(),
 		Set: func(_ context.Context, b event.GroupSet) (bool, error) {
-			have[b.Group] = b.Members
+			have[b.Group], actor = b.Members, "config@n1"
 			return false, nil
 		},
 	})
@@ -92,7 +92,7 @@ func TestGroupsURL(t *testing.T) {
 	if held := g.Waiting(); len(held) != 1 || held[0].Group != "a" || strings.Join(held[0].Members, " ") != "user:ann" || held[0].From != "jobs.groups_url" {
 		t.Errorf("waits: %+v", held)
 	}
-	have["a"] = []string{"user:ann", "user:bob"} // an operator decides
+	have["a"], actor = []string{"user:ann", "user:bob"}, "uid:0@n1" // an operator decides
 	if held := g.Waiting(); len(held) > 0 {
 		t.Errorf("still waits: %+v", held)
 	}
@@ -112,5 +112,66 @@ func TestGroupsURL(t *testing.T) {
 	etag.Store(`"3"`)
 	if err := g.look(t.Context(), srv.URL, secret); err == nil || members() != "user:ann" {
 		t.Errorf("a wrong text: %v, members %s", err, members())
+	}
+}
+
+// TestSmallLosses: many losses of a few count as one of all of them, for a day or until
+// an operator decides.
+func TestSmallLosses(t *testing.T) {
+	have, actor := strings.Fields("user:a user:b user:c user:d user:e user:f user:g user:h"), "config@n2"
+	now := time.Now()
+	g := New(Options{
+		Have: func(string) ([]string, string) { return have, actor }, Logger: zerolog.Nop(),
+		Set: func(_ context.Context, b event.GroupSet) (bool, error) {
+			have, actor = b.Members, "config@n1"
+			return false, nil
+		},
+	})
+	g.now = func() time.Time { return now }
+	take := func(members, want string) {
+		t.Helper()
+		g.remember()
+		if _, err := g.take(t.Context(), "jobs.groups_url", []event.GroupSet{{Group: "a", Members: strings.Fields(members)}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(have, " "); got != want {
+			t.Fatalf("%s: members %s, want %s", members, got, want)
+		}
+		if waits := len(g.Waiting()) > 0; waits != (members != want) {
+			t.Fatalf("%s: waits %t", members, waits)
+		}
+		now = now.Add(time.Minute)
+	}
+	take("user:a user:b user:c user:d user:e user:f", "user:a user:b user:c user:d user:e user:f")
+	take("user:a user:b user:c user:d", "user:a user:b user:c user:d")
+	take("user:a user:b", "user:a user:b user:c user:d")
+	have = strings.Fields("user:a user:b user:c") // another host takes away what it may
+	take("user:a user:b", "user:a user:b user:c")
+	actor = "user:olga@n3"
+	take("user:a user:b", "user:a user:b")
+	take("user:a", "user:a user:b")
+	now = now.Add(lately)
+	take("user:a", "user:a")
+}
+
+// TestLongETag: what is no version of a file but a load is not kept.
+func TestLongETag(t *testing.T) {
+	tag := `"` + strings.Repeat("x", maxETag) + `"`
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("If-None-Match") != "" {
+			t.Error("a long ETag is sent again")
+		}
+		w.Header().Set("ETag", tag)
+		_, _ = w.Write([]byte("a = [\"user:ann\"]\n"))
+	}))
+	defer srv.Close()
+	g := New(Options{
+		Have: func(string) ([]string, string) { return nil, "" }, Logger: zerolog.Nop(),
+		Set: func(context.Context, event.GroupSet) (bool, error) { return false, nil },
+	})
+	for range 2 {
+		if err := g.look(t.Context(), srv.URL, ""); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -54,8 +54,11 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		TraverseChildren: true,
 		Args:             cli.CommandsOnly,
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.Settle(cmd)
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.Settle(cmd); err != nil {
+				return err
+			}
+			return a.OneHost(cmd, args)
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

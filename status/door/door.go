@@ -89,7 +89,9 @@ func (d *Door) unauthorized() *api.Problem {
 func (d *Door) Admit(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem) {
 	p, r, prob := d.who(r, rt)
 	if prob == nil {
-		prob = d.paced(p, rt)
+		if prob = d.paced(p, rt); prob != nil {
+			d.forget(r) // else who is told to wait could fill the room of all others
+		}
 	}
 	if prob != nil {
 		return p, r, prob
@@ -144,7 +146,7 @@ func (d *Door) forbidden(p Peer, rt Rule) *api.Problem {
 func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem) {
 	p := Of(r.Context())
 	proof, signed, err := access.ProofOf(r.Header)
-	text, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	text, bearer := bearerToken(r.Header.Get("Authorization"))
 	whom := countedFor(p, proof)
 	switch wait := d.mustWait(whom); {
 	case !signed && !bearer:
@@ -176,6 +178,12 @@ func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem)
 		return p, r, d.unauthorized()
 	}
 	return p, r, nil
+}
+
+// bearerToken is the token of a header; a scheme has no case (RFC 9110).
+func bearerToken(header string) (text string, ok bool) {
+	scheme, text, ok := strings.Cut(header, " ")
+	return strings.TrimLeft(text, " "), ok && strings.EqualFold(scheme, "Bearer")
 }
 
 // roleOf is the role of who shows no proof.
@@ -328,7 +336,7 @@ func addrOf(addr string) string {
 func (d *Door) paced(p Peer, rt Rule) *api.Problem {
 	pace, who := rt.Pace, p.User
 	switch {
-	case !p.Users:
+	case !p.Users && (p.User == "" || p.Admin):
 		return nil
 	case who == "":
 		pace, who = Unknown, addrOf(p.Addr)
@@ -340,6 +348,15 @@ func (d *Door) paced(p Peer, rt Rule) *api.Problem {
 		return nil
 	}
 	return d.limited(pace, wait, "%s asks too often", who)
+}
+
+// forget gives the nonce of a request back that was admitted by its proof, but not done.
+func (d *Door) forget(r *http.Request) {
+	if proof, signed, err := access.ProofOf(r.Header); signed && err == nil {
+		d.mu.Lock()
+		d.nonces.Forget(proof)
+		d.mu.Unlock()
+	}
 }
 
 // limited tells somebody to wait.

@@ -116,13 +116,14 @@ func (a API) CrossOrigin(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Retry-After")
 	h.Add("Vary", "Origin")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 	h.Set("Access-Control-Allow-Headers", strings.Join([]string{
-		"Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID",
+		"Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", api.HeaderTimeout,
 		access.HeaderKey, access.HeaderTime, access.HeaderNonce, access.HeaderSignature, access.HeaderBody,
 	}, ", "))
 	h.Set("Access-Control-Max-Age", "600")

@@ -141,6 +141,29 @@ func (a *App) target() string {
 	return a.defaultSocket()
 }
 
+// here are the commands about the one host that is asked, unless an argument names
+// another: of several any could be meant.
+var here = map[string]bool{
+	"skein leave": true, "skein mesh rotate": true, "skein worker drain": true, "skein log snapshots": true,
+	"skein token create": true, "skein token ls": true,
+	"skein onion init": true, "skein onion import": true, "skein onion export": true, "skein onion rotate": true, "skein onion drain": true,
+}
+
+// OneHost refuses a command about this host where several are to be asked.
+func (a *App) OneHost(cmd *cobra.Command, args []string) error {
+	path := cmd.CommandPath()
+	node := strings.Contains(cmd.Use, "NODE")
+	forced := path == "skein group set" && cmd.Flags().Changed("force") // what waits on this host
+	if !here[path] && !forced || node && len(args) > 0 || !strings.Contains(a.target(), ",") {
+		return nil
+	}
+	e := Usagef("%s is about one host, and --socket or SKEIN_SOCKET names several", path)
+	if node {
+		return e.WithHint("name the host: `%s NODE`, or give one --socket", path)
+	}
+	return e.WithHint("give the --socket of the host that is meant")
+}
+
 // Dial is Client with this key; without one it proves nothing.
 func (a *App) Dial(key ed25519.PrivateKey) (*api.Client, error) {
 	target := a.target()
