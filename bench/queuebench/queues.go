@@ -126,7 +126,7 @@ func completionBurst(ctx context.Context, s *suite.Suite, p queuePeer, workers, 
 	}
 	// One that looks for work now and then is timed from when it found some.
 	var before int64
-	err = suite.Poll(ctx, "a first piece is done", 10*time.Second, func() bool {
+	err = suite.Poll(ctx, "a first piece is done", time.Minute, func() bool {
 		before, err = q.done(ctx)
 		return err != nil || before > 0
 	})
