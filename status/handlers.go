@@ -147,7 +147,7 @@ func (hs *handlers) createToken(r *http.Request, req api.TokenRequest) (api.Toke
 	if !req.Via.Valid() {
 		return api.TokenCreated{}, api.Errorf(api.CodeInvalidRequest, "via %q is neither %s nor %s", req.Via, api.ViaOnion, api.ViaMaster)
 	}
-	if err := hs.ownerIsThere(req.Owner); err != nil {
+	if err := ownerIsThere(hs.backend.Directory(), req.Owner); err != nil {
 		return api.TokenCreated{}, err
 	}
 	return hs.backend.CreateToken(r.Context(), door.Of(r.Context()).Actor(), req)

@@ -41,7 +41,7 @@ func (hs *handlers) setOwner(r *http.Request, req api.OwnerRequest) (api.OwnerSe
 	if err := set.Check(); err != nil {
 		return api.OwnerSet{}, api.Errorf(api.CodeInvalidRequest, "%v", err)
 	}
-	if err := hs.ownerIsThere(set.Owner); err != nil {
+	if err := ownerIsThere(hs.backend.Directory(), set.Owner); err != nil {
 		return api.OwnerSet{}, err
 	}
 	return hs.backend.SetOwner(r.Context(), door.Of(r.Context()).Actor(), set)
@@ -49,7 +49,7 @@ func (hs *handlers) setOwner(r *http.Request, req api.OwnerRequest) (api.OwnerSe
 
 // ownerIsThere refuses a user that there is not, whose jobs would be the only ones on
 // a host.
-func (hs *handlers) ownerIsThere(owner string) error {
+func ownerIsThere(users *access.Directory, owner string) error {
 	if owner == "" {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (hs *handlers) ownerIsThere(owner string) error {
 		return api.Errorf(api.CodeInvalidRequest, "owner: %v", err)
 	}
 	if name, isUser := strings.CutPrefix(owner, cluster.UserPrincipal("")); isUser {
-		if _, known := hs.backend.Directory().User(name); !known {
+		if _, known := users.User(name); !known {
 			return api.Errorf(api.CodeNotFound, "no user %q", name).WithHint("see `skein user ls`, or make it first: `skein user add`")
 		}
 	}

@@ -548,6 +548,8 @@ func (f *fakeCluster) Changed() <-chan struct{} {
 	return f.changed
 }
 
+func (f *fakeCluster) ChunkMap(job.ID, int) (api.ChunkRuns, error) { return api.ChunkRuns{}, nil }
+
 func (f *fakeCluster) CreateToken(_ context.Context, _ string, req api.TokenRequest) (api.TokenCreated, error) {
 	return api.TokenCreated{
 		Token:  api.Token{ID: "abcdefghij", CreatedAt: fakeNow, ExpiresAt: fakeNow.Add(time.Duration(req.TTLSeconds) * time.Second), Uses: req.Uses, Owner: req.Owner},

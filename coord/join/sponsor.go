@@ -391,10 +391,8 @@ func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now ti
 			return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
 		}
 	}
-	a := Admission{Member: m, Cert: u.Cert, Ann: req.Ann, Invite: invite, Again: u.Told}
-	if i, ok := s.o.Invites.get(invite); ok {
-		a.Owner = i.Owner
-	}
+	made, _ := s.o.Invites.get(invite) // it is there: it was spent
+	a := Admission{Member: m, Cert: u.Cert, Ann: req.Ann, Invite: invite, Owner: made.Owner, Again: u.Told}
 	if err := s.o.OnAdmit(ctx, a); err != nil {
 		return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
 	}
