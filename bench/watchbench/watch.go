@@ -98,7 +98,7 @@ func newWatch(ctx context.Context, socket string, n int) (*fan, error) {
 	src := &source{changed: make(chan struct{})}
 	var addr net.Addr
 	srv, err := status.New(status.Options{
-		Socket: socket, Backend: src, Log: zerolog.Nop(), MaxWatchers: n,
+		Socket: socket, Backend: src, Log: zerolog.Nop(), MaxWatchers: 4 * n, // one address has a quarter
 		ListenTCP: func(context.Context) (net.Listener, error) {
 			l, err := net.Listen("tcp4", "127.0.0.1:0") //nolint:noctx // closed by the server
 			if err == nil {
