@@ -70,11 +70,10 @@ func (t Target) secured(conf *tls.Config) *tls.Config {
 }
 
 // Transport carries requests to the target. What ends before a request was sent is
-// an *UnreachableError. conf is for https; where it names no server, the target is.
+// an *UnreachableError. conf is for https, nil for the usual one; where it names no
+// server, the target is.
 func (t Target) Transport(conf *tls.Config) *http.Transport {
-	if conf = conf.Clone(); conf != nil && conf.ServerName == "" {
-		conf.ServerName, _, _ = net.SplitHostPort(t.addr)
-	}
+	conf = t.secured(conf)
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3,
 	}}
@@ -97,7 +96,7 @@ func (t Target) Transport(conf *tls.Config) *http.Transport {
 			}
 			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
-			secure := tls.Client(conn, t.secured(conf))
+			secure := tls.Client(conn, conf)
 			if err := secure.HandshakeContext(ctx); err != nil {
 				conn.Close()
 				return nil, &UnreachableError{Target: t.name, Err: err}

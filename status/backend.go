@@ -91,10 +91,10 @@ type JobControl interface {
 	// Release lets what was given up of an open job be tried again.
 	Release(ctx context.Context, actor string, id job.ID) (api.Released, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
-	// Job finds a job by its id; FindJob by a unique prefix of it, or a unique name.
-	Job(ctx context.Context, id job.ID) (api.Job, error)
 	// ChunkMap tells of a job's chunks in at most so many runs, and asks nobody.
 	ChunkMap(id job.ID, most int) (api.ChunkRuns, error)
+	// Job finds a job by its id; FindJob by a unique prefix of it, or a unique name.
+	Job(ctx context.Context, id job.ID) (api.Job, error)
 	// Of an owner, unless that is empty, no other job exists.
 	FindJob(ctx context.Context, text, owner string) (job.ID, error)
 	// JobOwner tells whose a job is, and asks nobody; empty: there is no such job.

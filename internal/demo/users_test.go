@@ -17,12 +17,10 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 )
 
-// TestUserFromOutside: a user whose machine is no member submits a job with a key of
-// its own and follows it; the host that it asked is killed on the way, and it goes on
-// by the next one.
-func TestUserFromOutside(t *testing.T) {
+// startForUsers starts hosts that take requests of users, each at a port.
+func startForUsers(t *testing.T, hosts int) (*demo, context.Context, map[int]int) {
 	ports := map[int]int{}
-	d, ctx := startWith(t, 3, func(d *demo) {
+	d, ctx := startWith(t, hosts, func(d *demo) {
 		calm(d)
 		before := d.settings
 		d.settings = func(i int) string {
@@ -38,6 +36,14 @@ func TestUserFromOutside(t *testing.T) {
 			return text
 		}
 	})
+	return d, ctx, ports
+}
+
+// TestUserFromOutside: a user whose machine is no member submits a job with a key of
+// its own and follows it; the host that it asked is killed on the way, and it goes on
+// by the next one.
+func TestUserFromOutside(t *testing.T) {
+	d, ctx, ports := startForUsers(t, 3)
 	holder, err := d.holder(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -167,23 +173,7 @@ func bearer(ctx context.Context, t *testing.T, url, token string, want int) {
 // TestOperatorAtAnyHost: a host that is neither holder nor sponsor takes all that an
 // operator wants changed elsewhere, with the operator's proof.
 func TestOperatorAtAnyHost(t *testing.T) {
-	ports := map[int]int{}
-	d, ctx := startWith(t, 4, func(d *demo) {
-		calm(d)
-		before := d.settings
-		d.settings = func(i int) string {
-			port, err := d.freePort()
-			if err != nil {
-				t.Error(err)
-			}
-			ports[i] = port
-			text := fmt.Sprintf("[api]\nlisten = [\"127.0.0.1:%d\"]\n", port)
-			if before != nil {
-				text = before(i) + text
-			}
-			return text
-		}
-	})
+	d, ctx, ports := startForUsers(t, 4)
 	key := filepath.Join(t.TempDir(), "olga.key")
 	public, err := exec.CommandContext(ctx, d.o.Exe, "auth", "key", key).Output()
 	if err != nil {

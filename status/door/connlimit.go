@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// maxConnections bounds the connections of one user, or over TCP of one
-// address (of IPv6, of one network of 64 bits), so that none uses up the descriptors of the daemon. Root's have no
-// bound: root must always get through.
+// maxConnections bounds the connections of one user, or over TCP of one address (of
+// IPv6, of one network of 64 bits), so that none uses up the descriptors of the
+// daemon. Root's have no bound: root must always get through.
 const maxConnections = 64
 
 // maxTogether bounds those of all that are counted: addresses are many.
