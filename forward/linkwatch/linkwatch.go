@@ -252,6 +252,9 @@ func (h *Hub) follow(ctx context.Context, node cluster.NodeID, few bool) {
 		}
 		reached := sync.OnceFunc(func() { <-h.dials })
 		err := forward.FollowHost(ctx, h.o.Router, forward.Links, node, "", forward.WatchLinks{Few: few}, func(r links.Report) error {
+			if err := r.Check(); err != nil {
+				return err
+			}
 			reached()
 			retry = retryMin
 			h.take(node, r, nil)

@@ -1,6 +1,7 @@
 package links
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -12,8 +13,11 @@ import (
 // Unknown is the state of a half of which there is no report.
 const Unknown cluster.Health = "unknown"
 
-// Direct is the path of packets over the mesh.
-const Direct = "direct"
+// Paths: over the mesh, or over tor.
+const (
+	Direct = "direct"
+	Onion  = "onion"
+)
 
 // Half is what a host knows of its way to another.
 type Half struct {
@@ -54,6 +58,33 @@ type Report struct {
 	All bool             `json:"all,omitempty"`
 	Set []Half           `json:"set,omitempty"`
 	Del []cluster.NodeID `json:"del,omitempty"`
+}
+
+// MaxHalves bounds what is kept of one host.
+const MaxHalves = 1024
+
+// Check refuses what no host tells: reports come from other hosts.
+func (r Report) Check() error {
+	if n := len(r.Set) + len(r.Del); n > MaxHalves {
+		return fmt.Errorf("report of %d half-edges, at most %d are allowed", n, MaxHalves)
+	}
+	for _, h := range r.Set {
+		if _, err := cluster.ParseNodeID(string(h.To)); err != nil {
+			return fmt.Errorf("half-edge: %w", err)
+		}
+		switch h.State {
+		case cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead:
+		default:
+			return fmt.Errorf("half-edge to %s: state %.16q", h.To, h.State)
+		}
+		if h.Path != "" && h.Path != Direct && h.Path != Onion {
+			return fmt.Errorf("half-edge to %s: path %.16q", h.To, h.Path)
+		}
+		if h.Handshake < 0 || h.RTT < 0 || h.Receive < 0 || h.Transmit < 0 { // JSON has neither NaN nor infinity
+			return fmt.Errorf("half-edge to %s: a figure is below 0", h.To)
+		}
+	}
+	return nil
 }
 
 // Peer is what is seen of another host at one moment.
@@ -119,7 +150,9 @@ func apply(halves map[cluster.NodeID]Half, r Report) map[cluster.NodeID]Half {
 		maps.Copy(out, halves)
 	}
 	for _, h := range r.Set {
-		out[h.To] = h
+		if _, known := out[h.To]; known || len(out) < MaxHalves {
+			out[h.To] = h
+		}
 	}
 	for _, node := range r.Del {
 		delete(out, node)

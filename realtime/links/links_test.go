@@ -61,6 +61,38 @@ func text(r Report) string {
 	return s
 }
 
+// TestCheck: a host that lies is refused, and fills no memory.
+func TestCheck(t *testing.T) {
+	good := Half{To: "n2", State: cluster.Alive, Path: Direct, RTT: 0.1}
+	for name, change := range map[string]func(r *Report){
+		"no host":        func(r *Report) { r.Set[0].To = "../n2" },
+		"no state":       func(r *Report) { r.Set[0].State = "fine" },
+		"left":           func(r *Report) { r.Set[0].State = cluster.Left },
+		"no path":        func(r *Report) { r.Set[0].Path = "by foot" },
+		"time below 0":   func(r *Report) { r.Set[0].RTT = -1 },
+		"handshake":      func(r *Report) { r.Set[0].Handshake = -1 },
+		"rate":           func(r *Report) { r.Set[0].Transmit = -1 },
+		"too many":       func(r *Report) { r.Set = slices.Repeat(r.Set, MaxHalves+1) },
+		"too many gone":  func(r *Report) { r.Del = make([]cluster.NodeID, MaxHalves) },
+		"":               func(*Report) {},
+		" over tor":      func(r *Report) { r.Set[0].Path = Onion },
+		" not connected": func(r *Report) { r.Set[0] = Half{To: "n3", State: cluster.Dead} },
+	} {
+		r := Report{Set: []Half{good}}
+		change(&r)
+		if err := r.Check(); (err == nil) != (name == "" || name[0] == ' ') {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	var table Table
+	for i := range 2 * MaxHalves {
+		table.Take("n1", Report{Set: []Half{{To: cluster.NodeID(fmt.Sprint("x", i)), State: cluster.Alive}}}, 0)
+	}
+	if n := len(table.hosts["n1"].halves); n != MaxHalves {
+		t.Errorf("%d half-edges are kept of one host", n)
+	}
+}
+
 // TestTakeWhatWasTold: after any reports a table shows what is seen.
 func TestTakeWhatWasTold(t *testing.T) {
 	var table Table
