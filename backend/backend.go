@@ -2,6 +2,8 @@ package backend
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -124,7 +126,7 @@ func New(o Options) *Backend {
 		meshes: &meshes{
 			self: self, listen: o.Config.Mesh.Listen.String(), autoMTU: func() bool { return o.Live().MTU == 0 }, device: o.Mesh, view: view, own: o.Own,
 			links: linkwatch.New(linkwatch.Options{
-				Self: self, View: view, Peers: o.Mesh.Observe, Stopping: o.Stopping, Router: o.Forward, Logger: o.Logger,
+				Self: self, View: view, Peers: o.Mesh.Observe, Router: o.Forward, Logger: o.Logger,
 			}),
 		},
 		leases: &leases{
@@ -194,13 +196,18 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Workers, b.workersHere)
 }
 
-// RunLogChecks checks the whole log when asked to, and slowly once a day, until ctx
-// ends.
-func (b *Backend) RunLogChecks(ctx context.Context) error { return b.checks.run(ctx) }
-
-// RunGroupsFile takes the groups of jobs.groups_file and jobs.groups_url into the
-// log, until ctx ends.
-func (b *Backend) RunGroupsFile(ctx context.Context) error { return b.sync.Run(ctx) }
+// Run does what nobody waits for, until ctx ends: it checks the whole log, when asked
+// to and slowly once a day, takes the groups of jobs.groups_file and jobs.groups_url
+// into it, and gathers half-edges while somebody looks at them.
+func (b *Backend) Run(ctx context.Context) error {
+	errs := make([]error, 3)
+	var all sync.WaitGroup
+	for i, run := range []func(context.Context) error{b.checks.run, b.sync.Run, b.links.Run} {
+		all.Go(func() { errs[i] = run(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
 
 // ReloadGroups has the groups file read again.
 func (b *Backend) ReloadGroups() { b.sync.Reload() }

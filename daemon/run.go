@@ -219,10 +219,9 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})
 	l.start(stage{name: "own records", run: m.own.Run, grace: 3 * time.Second})
 	l.start(stage{name: "artefacts", run: w.tend, grace: time.Second})
-	l.start(stage{name: "log checks", run: d.backend.RunLogChecks, grace: 3 * time.Second})
+	l.start(stage{name: "backend", run: d.backend.Run, grace: 3 * time.Second})
 	l.start(stage{name: "repair", run: func(ctx context.Context) error { return h.mend(ctx, d.log) }, grace: time.Second})
 	l.start(stage{name: "own chain", run: d.ownChain(id, h).Run, grace: time.Second})
-	l.start(stage{name: "groups file", run: d.backend.RunGroupsFile, grace: time.Second})
 	d.startDuty(l, w, o)
 	return d.open(ctx, l, m, o)
 }

@@ -5,6 +5,5 @@
 // stops. What a host that does not answer sees is unknown. Hub.Serve is the side of
 // the host that sends.
 //
-// Goroutines: one while there is interest, and one for each host that is asked; they
-// end with the interest, or when the daemon stops.
+// Goroutines: Run, and one of it for each host that is asked, while there is interest.
 package linkwatch

@@ -32,13 +32,11 @@ const (
 
 // Options of a Hub; all but Logger are needed.
 type Options struct {
-	Self  cluster.NodeID
-	View  func() *coord.View
-	Peers func() []mesh.PeerStatus
-	// Stopping reports whether the daemon is shutting down.
-	Stopping func() bool
-	Router   *forward.Router
-	Logger   zerolog.Logger
+	Self   cluster.NodeID
+	View   func() *coord.View
+	Peers  func() []mesh.PeerStatus
+	Router *forward.Router
+	Logger zerolog.Logger
 }
 
 // Hub shows half-edges. It is safe for concurrent use.
@@ -46,19 +44,19 @@ type Hub struct {
 	o     Options
 	start time.Time
 	dials chan struct{} // a token for each host that is being reached
+	asked chan struct{} // holds one: somebody has asked
 
 	mu    sync.Mutex
 	table links.Table
 	// until is when the interest ends, whole the same for hosts whose halves are all
-	// wanted. Running says that there is a goroutine.
-	until   time.Time
-	whole   map[cluster.NodeID]time.Time
-	running bool
+	// wanted.
+	until time.Time
+	whole map[cluster.NodeID]time.Time
 }
 
 // New returns a Hub that nobody asks.
 func New(o Options) *Hub {
-	return &Hub{o: o, start: time.Now(), dials: make(chan struct{}, dials), whole: map[cluster.NodeID]time.Time{}}
+	return &Hub{o: o, start: time.Now(), dials: make(chan struct{}, dials), asked: make(chan struct{}, 1), whole: map[cluster.NodeID]time.Time{}}
 }
 
 // Serve sends this host's halves to another host. It is the handler of
@@ -116,9 +114,9 @@ func (h *Hub) Links(_ context.Context, of cluster.NodeID) (api.Links, error) {
 	if of != "" {
 		h.whole[of] = h.until
 	}
-	if !h.running {
-		h.running = true
-		go h.run()
+	select {
+	case h.asked <- struct{}{}:
+	default:
 	}
 	edges := h.table.Edges(h.o.Self, of, members, time.Since(h.start))
 	out := api.Links{Links: make([]api.Link, 0, len(edges))}
@@ -166,9 +164,24 @@ type asked struct {
 	stop context.CancelFunc
 }
 
-// run has the hosts send their halves while there is interest.
-func (h *Hub) run() {
+// Run has the hosts send their halves while somebody asks, until ctx ends.
+func (h *Hub) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.asked:
+			h.gather(ctx)
+		}
+	}
+}
+
+// gather has the hosts send their halves while there is interest.
+func (h *Hub) gather(ctx context.Context) {
 	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	hosts := map[cluster.NodeID]asked{}
 	own := links.Teller{}
 	for h.wanted() {
@@ -188,26 +201,17 @@ func (h *Hub) run() {
 			if _, known := hosts[node]; known {
 				continue
 			}
-			ctx, stop := context.WithCancel(context.Background())
+			one, stop := context.WithCancel(ctx)
 			hosts[node] = asked{few: few, stop: stop}
-			all.Go(func() { h.follow(ctx, node, few) })
+			all.Go(func() { h.follow(one, node, few) })
 		}
 		if few := many && !h.inWhole(h.o.Self); few != own.Few {
 			own = links.Teller{Few: few}
 		}
 		h.take(h.o.Self, own.Tell(h.own(), time.Since(h.start)), members)
-		time.Sleep(pace)
-	}
-	for _, a := range hosts {
-		a.stop()
-	}
-	all.Wait()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.running = false
-	if time.Now().Before(h.until) && !h.o.Stopping() { // somebody asked meanwhile
-		h.running = true
-		go h.run()
+		if wait.For(ctx, pace) != nil {
+			return
+		}
 	}
 }
 
@@ -221,7 +225,7 @@ func (h *Hub) wanted() bool {
 			delete(h.whole, node)
 		}
 	}
-	return now.Before(h.until) && !h.o.Stopping()
+	return now.Before(h.until)
 }
 
 func (h *Hub) inWhole(node cluster.NodeID) bool {

@@ -70,7 +70,7 @@ func start(t *testing.T, n int) *hosts {
 		}
 		began := time.Now()
 		h := New(Options{
-			Self: self, Router: r, Stopping: func() bool { return false },
+			Self: self, Router: r,
 			View: func() *coord.View {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -98,6 +98,15 @@ func start(t *testing.T, n int) *hosts {
 			return h.Serve(ctx, a, req, send)
 		})
 		w.hubs[self], routers[self] = h, r
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- h.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	return w
 }
