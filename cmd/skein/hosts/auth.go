@@ -91,9 +91,10 @@ func authToken(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "token", Short: "Print a token for a browser or curl",
 		Long: "The token is signed by the key of --key or SKEIN_KEY, else by the one that `skein auth\n" +
-			"key` made, and good for 15 minutes at most. Whose key it is its file is named for, as\n" +
-			"ann.key, unless --user or SKEIN_USER says so. The cluster is that of --socket or\n" +
-			"SKEIN_SOCKET. It is a secret: until it ends, whoever has it may do what the role may.",
+			"key` made, and good for 15 minutes at most. The user is the one whom the key's file is\n" +
+			"named after, ann of ann.key, unless --user or SKEIN_USER names another. The cluster is\n" +
+			"that of --socket or SKEIN_SOCKET. It is a secret: until it ends, whoever has it may do\n" +
+			"what the role may.",
 		Example: "  curl -H \"Authorization: Bearer $(skein auth token)\" https://h1:7443/v1/jobs",
 		Args:    cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
