@@ -93,12 +93,34 @@ var ErrStopped = errors.New("the daemon stops")
 // Stop ends all streams.
 func (h *Hub) Stop() { h.stop() }
 
+// maxSingle bounds the topics of one job or host each that are read at once, for all
+// watches: each costs a look of its own.
+const maxSingle = 256
+
 // enter begins to read the topics that nobody has watched, and returns what is
-// closed once each of them was read.
-func (h *Hub) enter(list []string) []<-chan struct{} {
+// closed once each of them was read. An error says that they would be too many, and
+// nothing has begun.
+func (h *Hub) enter(list []string) ([]<-chan struct{}, error) {
 	tail := h.o.Log.Cursor().Clone()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	singles, more := 0, false
+	for topic := range h.feeds {
+		if single(topic) {
+			singles++
+		}
+	}
+	for _, topic := range list {
+		if h.feeds[topic] == nil && single(topic) {
+			singles++
+			more = true
+		}
+	}
+	if more && singles > maxSingle {
+		p := api.Errorf(api.CodeOverloaded, "%d topics of one job or host each are watched at most", maxSingle)
+		p.RetryAfterSeconds = new(10.0)
+		return nil, p
+	}
 	var looked []<-chan struct{}
 	for _, topic := range list {
 		f := h.feeds[topic]
@@ -116,7 +138,7 @@ func (h *Hub) enter(list []string) []<-chan struct{} {
 		f.watches++
 		looked = append(looked, f.looked)
 	}
-	return looked
+	return looked, nil
 }
 
 // leave ends what enter began.

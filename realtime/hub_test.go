@@ -387,6 +387,51 @@ func TestOwnJobs(t *testing.T) {
 	})
 }
 
+// TestManyJobsAtOnce: watchers of many jobs each do not have a host read any number of
+// them; whoever watches the same, or something else, is served.
+func TestManyJobsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newWorld()
+		h := o.hub("b")
+		watch := func(from, n int, more ...string) (*Watch, error) {
+			topics := more
+			for i := range n {
+				topics = append(topics, JobTopic(job.ID(fmt.Sprintf("j%026d", from+i))))
+			}
+			w := h.Watch(Request{Topics: topics})
+			_, err := w.Next(t.Context())
+			return w, err
+		}
+		var open []*Watch
+		for i := range maxSingle / 64 {
+			w, err := watch(64*i, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, w)
+		}
+		w, err := watch(maxSingle-1, 2)
+		if p, ok := errors.AsType[*api.Problem](err); !ok || p.Code != api.CodeOverloaded || p.RetryAfterSeconds == nil {
+			t.Errorf("one more job: %v", err)
+		}
+		w.Close()
+		for _, w := range open[1:] {
+			defer w.Close()
+		}
+		for _, again := range []func() (*Watch, error){
+			func() (*Watch, error) { return watch(0, 64) },
+			func() (*Watch, error) { return watch(0, 0, TopicMembers) },
+		} {
+			w, err := again()
+			if err != nil {
+				t.Errorf("what is read already, or nothing of one job: %v", err)
+			}
+			defer w.Close()
+		}
+		open[0].Close()
+	})
+}
+
 // TestChunkMap: a job that was chosen comes with its map, complete and without a header,
 // and many chunks make one difference.
 func TestChunkMap(t *testing.T) {

@@ -75,7 +75,9 @@ type Watch struct {
 	r      Request
 	boot   string // of its positions
 	looked []<-chan struct{}
-	events bool
+	// refused says why nothing is watched.
+	refused error
+	events  bool
 
 	stage   stage
 	resumed bool
@@ -118,7 +120,7 @@ func (h *Hub) Watch(r Request) *Watch {
 	if w.events {
 		w.begin()
 	}
-	w.looked = h.enter(r.Topics)
+	w.looked, w.refused = h.enter(r.Topics)
 	return w
 }
 
@@ -143,7 +145,9 @@ func (w *Watch) begin() {
 // Close ends the stream.
 func (w *Watch) Close() {
 	w.rest()
-	w.h.leave(w.r.Topics)
+	if w.refused == nil {
+		w.h.leave(w.r.Topics)
+	}
 }
 
 // rest ends reading the log.
@@ -158,6 +162,9 @@ func (w *Watch) rest() {
 // silence. An error ends the stream. The log is read with the context of whichever
 // call began that: all calls have the same one.
 func (w *Watch) Next(ctx context.Context) ([]Message, error) {
+	if w.refused != nil {
+		return nil, w.refused
+	}
 	switch w.stage {
 	case starting:
 		return w.start(), nil
