@@ -86,7 +86,7 @@ func TestQuietStreams(t *testing.T) {
 		least, most int64
 	}{
 		{"a majority", voters("a", "b", "c"), 2 * 5, 2 * 6},
-		{"all that can be reached", voters("a", "b"), 58, 60},
+		{"all that can be reached", voters("a", "b"), 58, 61}, // both ends of the minute may have one
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			withVoters(t, c.cfg, func(t *testing.T, _ *Log, v *ackingVoter) {
