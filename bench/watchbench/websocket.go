@@ -31,7 +31,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // it was answered
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // nothing is lost with it
 	queue := make(chan *websocket.PreparedMessage, 256)
 	h.mu.Lock()
 	h.queues[queue] = true
