@@ -59,12 +59,12 @@ func TestTakeBack(t *testing.T) {
 	if got := metric(t, b, "ahead_seconds", "node", "a"); got < 3600 {
 		t.Errorf("metric says %v", got)
 	}
-	catchUp := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	catchUp := func(most time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), most)
 		defer cancel()
 		return b.CatchUp(ctx, 8, []cluster.NodeID{"a", "b"}, 2)
 	}
-	if err := catchUp(); err == nil {
+	if err := catchUp(200 * time.Millisecond); err == nil {
 		t.Fatal("caught up with a chain that is refused")
 	}
 
@@ -103,7 +103,7 @@ func TestTakeBack(t *testing.T) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	mustAppend(t, a, append(again, note(5))...)
-	if err := catchUp(); err != nil {
+	if err := catchUp(patience); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the logs are equal", func() bool {

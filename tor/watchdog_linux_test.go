@@ -48,7 +48,8 @@ func doomedDaemon(dir, program, stuck string) int {
 		last := ""
 		for ; ; time.Sleep(20 * time.Millisecond) {
 			if pid := x.Status().Pid; pid != 0 {
-				if line := fmt.Sprint(pid, childrenBut(pid)); line != last && childrenBut(pid) != "" {
+				others := childrenBut(pid)
+				if line := fmt.Sprint(pid, others); line != last && others != "" {
 					fmt.Println(line)
 					last = line
 				}
