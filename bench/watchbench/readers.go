@@ -34,14 +34,16 @@ func (r *readers) expect(marker string) {
 	r.marker.Store(&text)
 }
 
-func (r *readers) wait(ctx context.Context) (time.Duration, error) {
+// wait returns when the first reader had the first byte and when the last one had all,
+// since expect.
+func (r *readers) wait(ctx context.Context) (first, last time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	select {
 	case <-r.done:
-		return time.Since(r.start) - time.Duration(r.first.Load()), nil
+		return time.Duration(r.first.Load()), time.Since(r.start), nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%d of %d readers do not have all after a minute", r.left.Load(), len(r.conns))
+		return 0, 0, fmt.Errorf("%d of %d readers do not have all after a minute", r.left.Load(), len(r.conns))
 	}
 }
 
