@@ -6,9 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/gauges"
 	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -92,7 +94,8 @@ type Options struct {
 	Onion OnionHost
 	Tor   Tor
 
-	Logger zerolog.Logger
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Backend implements status.Backend.
@@ -121,6 +124,7 @@ var _ status.Backend = (*Backend)(nil)
 func New(o Options) *Backend {
 	self, view := o.Identity.Node, o.Coord.View
 	hash := &stateHash{}
+	o.Registerer.MustRegister(gauges.New(gauges.Options{Version: o.Version, View: view, Now: o.Now, Wall: time.Now}))
 	b := &Backend{
 		checks: newLogChecks(self, o.Log, hash, o.Logger),
 		meshes: &meshes{
