@@ -116,6 +116,29 @@ func (c LogCheck) Bad() string {
 	return ""
 }
 
+// ReplayAt says up to where a log is replayed: at most one of Time and Position is
+// set; none means the whole log. Hindsight leaves out what later terms made void.
+type ReplayAt struct {
+	Time      time.Time
+	Position  Cursor
+	Hindsight bool
+}
+
+// Replay is the answer of GET /v1/replay.
+type Replay struct {
+	Header
+	Replay LogReplay `json:"replay"`
+}
+
+// LogDensity tells how many events the log has of each of some equal spans of time,
+// from From to before To.
+type LogDensity struct {
+	Header
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Events []uint64  `json:"events"`
+}
+
 // LogReplay is what a log says of the cluster as of a position: the fold of
 // the events up to it.
 type LogReplay struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/gauges"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
@@ -157,7 +158,7 @@ func New(o Options) *Backend {
 		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
 	})
-	b.logs = &logs{self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
+	b.logs = &logs{Past: past.New(self, o.Log), self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
 	b.positions = &positions{self: self, view: view, log: o.Log, coord: o.Coord, remote: o.Forward}
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/snapshots"
@@ -20,10 +21,8 @@ import (
 
 // eventLog is what readers of the event log need.
 type eventLog interface {
+	past.Log
 	View(func(*state.State))
-	After(ctx context.Context, at event.Cursor, f store.Filter) iter.Seq2[event.Event, error]
-	Oldest() event.Cursor
-	Heads() []event.Head
 	Changed() <-chan struct{}
 	Snapshots() snapshots.Status
 	TakeSnapshot(ctx context.Context, actor string) (snapshots.Info, error)
@@ -31,6 +30,8 @@ type eventLog interface {
 
 // logs reads the event log, has snapshots of it taken, and has it checked.
 type logs struct {
+	*past.Past
+
 	self   cluster.NodeID
 	log    eventLog
 	roster Roster

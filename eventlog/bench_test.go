@@ -3,7 +3,9 @@ package eventlog
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -133,5 +135,31 @@ func TestRecoveryOfAMillion(t *testing.T) {
 	}
 	if read != n {
 		t.Fatalf("read %d of %d events", read, n)
+	}
+}
+
+// BenchmarkReplay replays a running log of 200,000 events as of ten moments, as one who
+// drags a slider does. The bound is a second.
+func BenchmarkReplay(b *testing.B) {
+	o := testOptions(filepath.Join(b.TempDir(), "log"), "n1")
+	o.FS = quickFS()
+	l, err := Open(o)
+	check(b, err)
+	for range 2000 {
+		r, err := l.prepare(slices.Repeat([]event.Draft{draft300()}, 100))
+		check(b, err)
+		r.weight = 0 // it does not pass the intake
+		check(b, l.w.commit([]*request{r}))
+	}
+	check(b, l.Close())
+	l, stop := start(b, o)
+	defer func() { check(b, stop()) }()
+	i := uint64(0)
+	for b.Loop() {
+		i++
+		at := audit.At{Position: event.Cursor{l.Source(): l.Head(l.Source()).Seq * (i%10 + 1) / 10}}
+		if _, r, err := l.ReplayAt(b.Context(), at); err != nil || r.Events != at.Position[l.Source()] {
+			b.Fatalf("%+v, %v", r, err)
+		}
 	}
 }

@@ -429,13 +429,28 @@ func (l *Log) Verify(ctx context.Context, progress func(events uint64)) (audit.R
 		known[s.ID] = true
 	}
 	began := time.Now()
-	r, err := audit.Verify(ctx, audit.VerifyOptions{
-		Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.KeyOf, Self: l.o.Self, FS: l.o.FS, Progress: progress,
-		Limits: l.Limits(), Known: known,
-	})
+	o := l.files()
+	o.Progress, o.Limits, o.Known = progress, l.Limits(), known
+	r, err := audit.Verify(ctx, o)
 	l.m.verified.Add(float64(r.Events))
 	if err == nil {
 		l.m.verifyRate.Set(float64(r.Events) / max(time.Since(began), time.Microsecond).Seconds())
 	}
 	return r, err
+}
+
+// ReplayAt folds this log up to at, see audit.Dir.ReplayAt, of what its files hold
+// when it starts.
+func (l *Log) ReplayAt(ctx context.Context, at audit.At) (*state.State, audit.Replayed, error) {
+	defer l.snaps.Hold()() // what is dropped waits until this is over
+	d, err := audit.OpenDir(l.files())
+	if err != nil {
+		return nil, audit.Replayed{}, fmt.Errorf("replay event log: %w", err)
+	}
+	return d.ReplayAt(ctx, at)
+}
+
+// files says where the log is.
+func (l *Log) files() audit.VerifyOptions {
+	return audit.VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.KeyOf, Self: l.o.Self, FS: l.o.FS}
 }

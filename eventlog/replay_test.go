@@ -145,6 +145,23 @@ func TestReplayAt(t *testing.T) {
 	}
 }
 
+// TestReplayOfARunningLog replays a log while it is written, and finds what it held.
+func TestReplayOfARunningLog(t *testing.T) {
+	a, _ := history(t)
+	_, before, err := a.ReplayAt(t.Context(), audit.At{})
+	if err != nil || before.StateHash != stateHash(a) {
+		t.Fatalf("%+v, %v, the log has state %s", before, err, stateHash(a))
+	}
+	mustAppend(t, a, note(1), note(2))
+	_, r, err := a.ReplayAt(t.Context(), audit.At{Position: before.Position})
+	if err != nil || r.StateHash != before.StateHash || r.Events != before.Events {
+		t.Fatalf("%+v, %v, want %+v", r, err, before)
+	}
+	if _, r, err = a.ReplayAt(t.Context(), audit.At{}); err != nil || r.Events != before.Events+2 {
+		t.Fatalf("%+v, %v, want %d events", r, err, before.Events+2)
+	}
+}
+
 // TestReplayHindsight asks about the moment before term 2 began: the job that
 // a submitted unseen counted then, and with hindsight it does not.
 func TestReplayHindsight(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/past"
 )
 
 // Backend is what the server shows and changes; package backend implements it.
@@ -28,6 +29,7 @@ type Backend interface {
 	WorkerControl
 	OnionControl
 	EventReader
+	past.Log
 	Positions
 	SnapshotKeeper
 	TokenKeeper

@@ -305,6 +305,20 @@ func (f *fake) CheckLog(_ context.Context, node cluster.NodeID, run uint64) (api
 	return api.LogCheck{Host: node, Run: run + 1, Running: true}, nil
 }
 
+func (f *fake) Replay(_ context.Context, at api.ReplayAt) (api.LogReplay, error) {
+	if len(at.Position) > 0 {
+		return api.LogReplay{}, api.Errorf(api.CodeInvalidRequest, "at: not there")
+	}
+	return api.LogReplay{
+		Position: at.Time.Format(time.RFC3339), Hindsight: at.Hindsight, Actions: []api.ReplayAction{{Kind: event.KindHostStarted}},
+		Jobs: []api.ReplayJob{{ID: jobA, Owner: "user:ann"}, {ID: jobB, Owner: "user:sam"}},
+	}, nil
+}
+
+func (f *fake) Density(_ context.Context, from, to time.Time, spans int) (api.LogDensity, error) {
+	return api.LogDensity{From: from, To: to, Events: make([]uint64, spans)}, nil
+}
+
 // fakeWatch watches the one job of a fake.
 type fakeWatch struct {
 	f  *fake

@@ -22,6 +22,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/query"
 )
 
@@ -52,6 +53,8 @@ func (hs *handlers) table() []route {
 	b := hs.backend
 	history := get(access.Read, "/v1/jobs/{id}/history", hs.history, openapi.Param{Name: "chunks", Type: false, About: "also those of its chunks"})
 	history.timeout = changeTimeout
+	replay := get(access.Read, "/v1/replay", ofPast(b, past.Replay), past.ReplayParams...)
+	replay.timeout = changeTimeout
 	list := []route{
 		read("/v1/status", b.Status),
 		get(access.Look, "/v1/members", hs.members, openapi.Param{Name: "all", Type: false, About: "also who is gone"}),
@@ -65,6 +68,8 @@ func (hs *handlers) table() []route {
 		get(access.Read, "/v1/jobs/{id}", hs.job),
 		get(access.Read, "/v1/jobs/{id}/map", chunkMap(hs)),
 		history,
+		replay,
+		get(access.Look, "/v1/log/density", ofPast(b, past.Density), past.DensityParams...),
 		stream("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
 		stream("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
 		stream("/v1/events", hs.events, slices.Concat(query.Params, query.FollowParams), api.Event{}, api.StreamPosition{}),
@@ -147,6 +152,11 @@ func (rt route) unknown(r *http.Request) error {
 // of makes an answer of what needs no more than a context.
 func of[T any](f func(context.Context) (T, error)) func(*http.Request) (T, error) {
 	return func(r *http.Request) (T, error) { return f(r.Context()) }
+}
+
+// ofPast makes an answer of what reads the log's past.
+func ofPast[T any](log past.Log, f func(past.Log, *http.Request) (T, error)) func(*http.Request) (T, error) {
+	return func(r *http.Request) (T, error) { return f(log, r) }
 }
 
 func get[T any](needs access.Right, path string, f func(*http.Request) (T, error), params ...openapi.Param) route {
