@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Unknown stands for what is not known, never zero.
@@ -42,4 +43,30 @@ func BytesOf(n uint64) string {
 		i++
 	}
 	return fmt.Sprintf("%.1f%ciB", f, units[i])
+}
+
+// Count shows a number with a decimal prefix.
+func Count(f float64) string {
+	const units = " kMGTPE"
+	i := 0
+	for f >= 999.5 && i < len(units)-1 {
+		f /= 1000
+		i++
+	}
+	if i == 0 && f == math.Trunc(f) {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64) + strings.TrimSpace(units[i:i+1])
+}
+
+// MeanError shows a mean to the digit that its error allows, and the error.
+func MeanError(mean float64, se *float64) string {
+	if se == nil || !(*se > 0) {
+		return strconv.FormatFloat(mean, 'g', 10, 64)
+	}
+	digits := max(0, 1-int(math.Floor(math.Log10(*se))))
+	if digits > 15 || math.Abs(mean) > 1e15 {
+		return fmt.Sprintf("%.10g ± %.2g", mean, *se)
+	}
+	return fmt.Sprintf("%.*f ± %.*f", digits, mean, digits, *se)
 }

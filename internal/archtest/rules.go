@@ -46,7 +46,7 @@ var pure = []string{
 }
 
 // pureDeps lists what pure packages import beyond the vocabulary: other pure
-// packages.
+// packages, and for those that show what the API says its types.
 var pureDeps = map[string][]string{
 	"coord/endpoint":          {"coord/wire"},
 	"coord/swim":              {"coord/wire"},
@@ -57,6 +57,7 @@ var pureDeps = map[string][]string{
 	"scheduler/plan/eligible": {"scheduler/plan/order"},
 	"scheduler/plan/fair":     {"scheduler/plan/order", "internal/bucket"},
 	"onion/policy":            {"lease", "publisher/descriptor"},
+	"present":                 {"api"},
 }
 
 // adapters lists the packages that do I/O. They import the vocabulary, any pure

@@ -7,58 +7,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/skein-project/skein/present"
 )
-
-// Table is a list of rows under a header.
-type Table struct {
-	Head []string
-	Rows [][]string
-}
-
-// Add adds a row.
-func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
-
-// Form is how much a table shows, and for whom.
-type Form int
-
-// Forms. A wide table has everything, with exact times; the one for scripts
-// has also plain numbers: seconds and bytes.
-const (
-	FormTable Form = iota
-	FormWide
-	FormTSV
-)
-
-// Wide says that a table has everything.
-func (f Form) Wide() bool { return f != FormTable }
-
-// Age shows a number of seconds, or - for nil.
-func (f Form) Age(seconds *float64) string {
-	if f == FormTSV && seconds != nil {
-		return PlainSeconds(*seconds)
-	}
-	return AgeOf(seconds)
-}
-
-// Bytes shows a size.
-func (f Form) Bytes(n uint64) string {
-	if f == FormTSV {
-		return strconv.FormatUint(n, 10)
-	}
-	return present.BytesOf(n)
-}
-
-// PlainSeconds is a number of seconds to the microsecond.
-func PlainSeconds(s float64) string {
-	return strconv.FormatFloat(math.Round(s*1e6)/1e6, 'f', -1, 64)
-}
 
 // View is one result in all its forms.
 type View struct {
@@ -68,7 +21,7 @@ type View struct {
 	// Items are the lines of jsonl; nil: the body is the only one.
 	Items []any
 	// Table makes the rows.
-	Table func(f Form) Table
+	Table func() present.Table
 	// Page writes the pretty form; nil: the table.
 	Page func(w io.Writer)
 	// Toml makes the form that skein reads again; nil: there is none.
@@ -98,9 +51,9 @@ func (a *App) Show(v View) error {
 	case "jsonl":
 		return v.writeLines(a.Out)
 	case "tsv":
-		WriteTSV(a.Out, v.Table(FormTSV))
+		WriteTSV(a.Out, v.Table())
 	case "csv":
-		WriteCSV(a.Out, v.Table(FormTSV))
+		WriteCSV(a.Out, v.Table())
 	case "toml":
 		if v.Toml == nil {
 			return Usagef("this has no TOML form").WithHint("`skein job status ID -o toml` shows a job as a job file")
@@ -112,13 +65,13 @@ func (a *App) Show(v View) error {
 		_, err = a.Out.Write(b)
 		return err
 	case "wide":
-		a.WriteTable(v.Table(FormWide))
+		a.writeTable(v.Table(), present.FormWide)
 	default:
 		if v.Page != nil {
 			v.Page(a.Out)
 			return nil
 		}
-		a.WriteTable(v.Table(FormTable))
+		a.WriteTable(v.Table())
 	}
 	return nil
 }
@@ -180,9 +133,15 @@ func Items[T any](list []T) []any {
 }
 
 // WriteTSV separates cells by tabs; the script's twin of the table.
-func WriteTSV(w io.Writer, t Table) {
+func WriteTSV(w io.Writer, t present.Table) {
+	WriteTSVRows(w, [][]string{t.Names(present.FormPlain)})
+	WriteTSVRows(w, t.Lines(present.FormPlain))
+}
+
+// WriteTSVRows is WriteTSV without the names of the columns.
+func WriteTSVRows(w io.Writer, rows [][]string) {
 	clean := strings.NewReplacer("\t", " ", "\n", " ")
-	for row := range t.plain() {
+	for row := range plain(rows) {
 		for i, c := range row {
 			row[i] = clean.Replace(c)
 		}
@@ -192,19 +151,25 @@ func WriteTSV(w io.Writer, t Table) {
 
 // WriteCSV writes the same cells as RFC 4180 wants them, but for the ends of
 // lines.
-func WriteCSV(w io.Writer, t Table) {
+func WriteCSV(w io.Writer, t present.Table) {
+	WriteCSVRows(w, [][]string{t.Names(present.FormPlain)})
+	WriteCSVRows(w, t.Lines(present.FormPlain))
+}
+
+// WriteCSVRows is WriteCSV without the names of the columns.
+func WriteCSVRows(w io.Writer, rows [][]string) {
 	c := csv.NewWriter(w)
-	for row := range t.plain() {
+	for row := range plain(rows) {
 		_ = c.Write(row) // w keeps its error
 	}
 	c.Flush()
 }
 
-// plain are copies of the lines for programs. What is not known is an empty cell
+// plain are copies of rows for programs. What is not known is an empty cell
 // there: a column of numbers stays one.
-func (t Table) plain() iter.Seq[[]string] {
+func plain(rows [][]string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
-		for _, row := range t.lines() {
+		for _, row := range rows {
 			row = slices.Clone(row)
 			for i, cell := range row {
 				if cell == present.Unknown {
@@ -218,81 +183,35 @@ func (t Table) plain() iter.Seq[[]string] {
 	}
 }
 
-// lines are the head, if there is one, and the rows.
-func (t Table) lines() [][]string {
-	if t.Head == nil {
-		return t.Rows
+// WriteTable writes a table for people, as wide as the terminal.
+func (a *App) WriteTable(t present.Table) { a.writeTable(t, present.FormTable) }
+
+func (a *App) writeTable(t present.Table, f present.Form) {
+	paint := Paint
+	if !a.Colored() {
+		paint = nil
 	}
-	return append([][]string{t.Head}, t.Rows...)
+	fmt.Fprint(a.Out, t.Write(f, a.OutWidth, paint))
 }
 
-// WriteTable aligns columns by two spaces and cuts lines on a terminal only. Names
-// may be those of others, or of a job's program: no control character gets through.
-func (a *App) WriteTable(t Table) {
-	widths := make([]int, len(t.Head))
-	rows := append([][]string{t.Head}, t.Rows...)
-	for n, row := range rows {
-		row = slices.Clone(row)
-		rows[n] = row
-		for i, c := range row {
-			row[i] = present.Plain(c)
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-		}
-	}
-	colored := a.Colored()
-	for n, row := range rows {
-		var line strings.Builder
-		used := 0
-		for i, c := range row {
-			size := utf8.RuneCountInString(c)
-			if a.OutWidth > 0 && used+size > a.OutWidth {
-				c = Cut(c, a.OutWidth-used)
-				size = utf8.RuneCountInString(c)
-			}
-			if colored && n > 0 {
-				line.WriteString(Paint(c))
-			} else {
-				line.WriteString(c)
-			}
-			used += size
-			if i == len(row)-1 || a.OutWidth > 0 && used+2 >= a.OutWidth {
-				break
-			}
-			pad := widths[i] - size + 2
-			line.WriteString(strings.Repeat(" ", pad))
-			used += pad
-		}
-		fmt.Fprintln(a.Out, strings.TrimRight(line.String(), " "))
-	}
-}
-
-// Cut shortens s to n columns.
-func Cut(s string, n int) string {
-	if n <= 0 {
-		return ""
-	}
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	return string(r[:n-1]) + "…"
-}
-
-// Paint colours the words that stand for a state. The word stays: colour is
-// never the only signal.
+// Paint colours the words that stand for a state.
 func Paint(word string) string {
-	color := ""
-	switch word {
-	case "alive", "completed", "ok", "holder", "up":
-		color = "32"
-	case "suspect", "joining", "partial", "degraded", "connecting", "warn":
-		color = "33"
-	case "dead", "failed", "left", "removed", "down", "fail":
-		color = "31"
-	default:
+	color := map[present.Tone]string{present.Good: "32", present.Doubtful: "33", present.Bad: "31"}[present.ToneOf(word)]
+	if color == "" {
 		return word
 	}
 	return "\x1b[" + color + "m" + word + "\x1b[0m"
+}
+
+// WriteFields writes the lines of a page, names aligned.
+func WriteFields(w io.Writer, fields []present.Field) {
+	width := 0
+	for _, f := range fields {
+		width = max(width, len(f.Name))
+	}
+	for _, f := range fields {
+		fmt.Fprintf(w, "  %-*s  %s\n", width, f.Name, present.Plain(f.Text))
+	}
 }
 
 // EndArray ends a JSON array whose items were written one by one; some says

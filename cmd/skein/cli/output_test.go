@@ -10,7 +10,10 @@ import (
 // TestAbsentNumbers: what is not known is an empty cell of CSV and TSV, so that a column of
 // numbers is one to every reader; other forms show a dash.
 func TestAbsentNumbers(t *testing.T) {
-	table := Table{Head: []string{"NODE", "SEEN"}, Rows: [][]string{{"n1", "0.4"}, {"n2", present.Unknown}, {"-3", "-"}}}
+	table := present.NewTable("NODE", "SEEN")
+	table.Add("n1", "0.4")
+	table.Add("n2", present.Unknown)
+	table.Add("-3", "-")
 	var csv, tsv bytes.Buffer
 	WriteCSV(&csv, table)
 	WriteTSV(&tsv, table)
@@ -20,7 +23,7 @@ func TestAbsentNumbers(t *testing.T) {
 	if want := "NODE\tSEEN\nn1\t0.4\nn2\t\n-3\t\n"; tsv.String() != want {
 		t.Errorf("tsv %q, want %q", tsv.String(), want)
 	}
-	if table.Rows[1][1] != present.Unknown {
+	if table.Rows[1][1].Text != present.Unknown {
 		t.Error("the table was changed")
 	}
 }

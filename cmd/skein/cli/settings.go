@@ -2,14 +2,12 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/config"
 )
 
@@ -56,23 +54,6 @@ func (a *App) Settings(cmd *cobra.Command) (config.Config, error) {
 		return cfg, Failf(ExitUsage, "%s", err).WithHint("give the file with --config")
 	}
 	return cfg, nil
-}
-
-// EntriesTable turns the shown keys into a table.
-func EntriesTable(list []api.ConfigEntry) Table {
-	t := Table{Head: []string{"KEY", "VALUE", "ORIGIN", "RELOAD"}}
-	for _, e := range list {
-		t.Add(e.Key, e.Value, e.Origin, OrDash(e.Reload))
-	}
-	return t
-}
-
-// Plural is "1 host", "2 hosts".
-func Plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // OneOf refuses a flag's value that is not empty and none of words.

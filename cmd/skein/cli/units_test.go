@@ -3,11 +3,6 @@ package cli
 import "testing"
 
 func TestUnits(t *testing.T) {
-	for n, want := range map[float64]string{0: "0", 12.3456: "12.3", 999: "999", 1000: "1k", 1.25e6: "1.25M", 1e8: "100M"} {
-		if got := Count(n); got != want {
-			t.Errorf("count(%g) = %s, want %s", n, got, want)
-		}
-	}
 	for s, want := range map[string]uint64{"7": 7, "1_000": 1000, "1e6": 1e6, "2.5e3": 2500, "18446744073709551615": 1<<64 - 1} {
 		if got, err := ParseCount(s); err != nil || got != want {
 			t.Errorf("parseCount(%q) = %d, %v", s, got, err)
@@ -26,15 +21,6 @@ func TestUnits(t *testing.T) {
 	for _, s := range []string{"", "M", "-1M", "1T", "99999999999999999G", "1MM"} {
 		if got, err := ParseBytes(s); err == nil {
 			t.Errorf("parseBytes(%q) = %d", s, got)
-		}
-	}
-	for _, tc := range []struct {
-		mean float64
-		se   *float64
-		want string
-	}{{3.14159265, new(0.00123), "3.1416 ± 0.0012"}, {3.14159265, nil, "3.14159265"}, {1234.5, new(50.0), "1234 ± 50"}, {1, new(0.0), "1"}} {
-		if got := MeanError(tc.mean, tc.se); got != tc.want {
-			t.Errorf("meanError(%g) = %s, want %s", tc.mean, got, tc.want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // Exit codes of check, as monitoring systems want them.
@@ -37,11 +38,11 @@ func checkCommand(a *cli.App) *cobra.Command {
 				return a.Show(cli.View{
 					Raw:  raw,
 					Page: func(w io.Writer) { fmt.Fprintln(w, line) },
-					Table: func(cli.Form) cli.Table {
-						t := cli.Table{Head: []string{"VERDICT", "NODE", "ALIVE", "MEMBERS", "TERM", "REASONS"}}
+					Table: func() present.Table {
+						t := present.NewTable("VERDICT", "NODE", "ALIVE", "MEMBERS", "TERM", "REASONS")
 						verdict, _, _ := strings.Cut(line, ":")
 						t.Add(verdict, string(s.Node), fmt.Sprint(s.Members.Alive), fmt.Sprint(s.Members.Total),
-							cli.TermOf(uint64(s.Term)), cli.OrDash(strings.Join(s.Reasons, "; ")))
+							present.TermOf(uint64(s.Term)), present.OrDash(strings.Join(s.Reasons, "; ")))
 						return t
 					},
 				})
@@ -72,7 +73,7 @@ func judge(s api.Status) (int, string) {
 	if s.Lease.Holder != "" {
 		holder = "holder " + string(s.Lease.Holder)
 	}
-	parts := append(slices.Clip(what), fmt.Sprintf("%s %s", s.Node, cli.OrDash(s.Role)), "term "+cli.TermOf(uint64(s.Term)),
+	parts := append(slices.Clip(what), fmt.Sprintf("%s %s", s.Node, present.OrDash(s.Role)), "term "+present.TermOf(uint64(s.Term)),
 		holder, fmt.Sprintf("%d of %d alive", s.Members.Alive, s.Members.Total))
 	return code, fmt.Sprintf("%s: %s | alive=%d members=%d term=%d", word, strings.Join(parts, ", "),
 		s.Members.Alive, s.Members.Total, s.Term)

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // departTime is the timeout of leaving and removing: others are asked.
@@ -49,7 +50,7 @@ func leaveCommand(a *cli.App) *cobra.Command {
 				case "json", "jsonl":
 					return a.Show(cli.View{Body: left})
 				}
-				a.Note("%s left; %s told, the daemon ends", left.Node, cli.Plural(len(left.Told), "member"))
+				a.Note("%s left; %s told, the daemon ends", left.Node, present.Plural(len(left.Told), "member"))
 				return nil
 			})
 		},
@@ -87,7 +88,7 @@ func removeCommand(a *cli.App) *cobra.Command {
 				case "json", "jsonl":
 					return a.Show(cli.View{Body: r})
 				}
-				a.Note("%s removed by %s", r.Member, cli.OrDash(r.By))
+				a.Note("%s removed by %s", r.Member, present.OrDash(r.By))
 				return nil
 			})
 		},
@@ -110,11 +111,11 @@ func whatIsRemoved(ctx context.Context, c *api.Client, node cluster.NodeID) (str
 		seen := "never heard of"
 		switch {
 		case x.GoneAt != nil:
-			seen = "gone " + cli.When(*x.GoneAt, m.ObservedAt, false) + " ago"
+			seen = "gone " + present.When(*x.GoneAt, m.ObservedAt, false) + " ago"
 		case x.SeenSeconds != nil:
-			seen = "seen " + cli.AgeOf(x.SeenSeconds) + " ago"
+			seen = "seen " + present.AgeOf(x.SeenSeconds) + " ago"
 		}
-		return fmt.Sprintf("%s (%s, %s, %s)", node, cli.OrDash(x.Addr), cli.OrDash(stateOf(x)), seen), nil
+		return fmt.Sprintf("%s (%s, %s, %s)", node, present.OrDash(x.Addr), present.OrDash(present.StateOf(x)), seen), nil
 	}
 	return "", cli.Failf(cli.ExitNotFound, "no member %s", node).WithHint("see `skein members --all`")
 }

@@ -126,13 +126,13 @@ const (
 )
 
 func eventHead(a *cli.App) {
-	names := cli.Table{Head: []string{"TIME", "NODE", "INC", "SEQ", "TERM", "KIND", "HASH", "BODY"}}
+	names := [][]string{{"TIME", "NODE", "INC", "SEQ", "TERM", "KIND", "HASH", "BODY"}}
 	switch a.Output {
 	case "tsv":
-		cli.WriteTSV(a.Out, names)
+		cli.WriteTSVRows(a.Out, names)
 		return
 	case "csv":
-		cli.WriteCSV(a.Out, names)
+		cli.WriteCSVRows(a.Out, names)
 		return
 	case "wide":
 		fmt.Fprintf(a.Out, wideEventColumns, "TIME", "NODE", "SEQ", "TERM", "KIND", "EVENT", "BODY")
@@ -166,11 +166,11 @@ func eventLine(a *cli.App, e api.Event) error {
 		return err
 	case "tsv", "csv":
 		row := []string{
-			cli.Stamp(e.Time), string(e.Source.Node), strconv.FormatUint(e.Source.Inc, 10), strconv.FormatUint(e.Seq, 10),
+			present.Stamp(e.Time), string(e.Source.Node), strconv.FormatUint(e.Source.Inc, 10), strconv.FormatUint(e.Seq, 10),
 			strconv.FormatUint(uint64(e.Term), 10), string(e.Kind), e.Hash.String(), string(e.Body),
 		}
 		if a.Output == "csv" {
-			cli.WriteCSV(a.Out, cli.Table{Rows: [][]string{row}})
+			cli.WriteCSVRows(a.Out, [][]string{row})
 			return nil
 		}
 		_, err := fmt.Fprintln(a.Out, strings.Join(row, "\t"))
@@ -178,10 +178,10 @@ func eventLine(a *cli.App, e api.Event) error {
 	}
 	what := present.Sentence(e.Source.Node, e.Kind, e.Body)
 	if a.Output == "wide" {
-		_, err := fmt.Fprintf(a.Out, wideEventColumns, cli.Stamp(e.Time), e.Source.Node, strconv.FormatUint(e.Seq, 10),
-			cli.TermOf(uint64(e.Term)), e.Kind, what, present.Plain(string(e.Body)))
+		_, err := fmt.Fprintf(a.Out, wideEventColumns, present.Stamp(e.Time), e.Source.Node, strconv.FormatUint(e.Seq, 10),
+			present.TermOf(uint64(e.Term)), e.Kind, what, present.Plain(string(e.Body)))
 		return err
 	}
-	_, err := fmt.Fprintf(a.Out, eventColumns, cli.Stamp(e.Time), e.Source.Node, e.Kind, what)
+	_, err := fmt.Fprintf(a.Out, eventColumns, present.Stamp(e.Time), e.Source.Node, e.Kind, what)
 	return err
 }

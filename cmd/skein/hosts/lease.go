@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -26,32 +27,14 @@ func leaseCommand(a *cli.App, d Options) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Show(cli.View{Raw: raw, Table: func(f cli.Form) cli.Table { return leaseTable(l, f) }})
+				return a.Show(cli.View{Raw: raw, Table: func() present.Table { return present.Lease(l) }, Page: func(w io.Writer) {
+					cli.WriteFields(w, present.LeasePage(l))
+				}})
 			})
 		},
 	}
 	cmd.AddCommand(leaseVoters(a), leaseHistory(a), leaseStepDown(a), leaseRecover(a, d))
 	return cmd
-}
-
-func leaseTable(l api.Lease, f cli.Form) cli.Table {
-	ready := present.Unknown
-	if l.Ready != nil {
-		ready = cli.YesNo(*l.Ready)
-	}
-	t := cli.Table{Head: []string{
-		"HOLDER", "TERM", "PUBLISHER", "MODE", "PROFILE", "TENURE", "RENEWED", "EXPIRES", "READY", "EPOCH", "VOTERS",
-	}}
-	row := []string{
-		cli.OrDash(l.Holder), cli.TermOf(uint64(l.Term)), cli.OrDash(l.Publisher), cli.OrDash(l.Mode), cli.OrDash(l.Profile), f.Age(l.TenureSeconds),
-		f.Age(l.RenewedSeconds), f.Age(l.ExpiresSeconds), ready, cli.TermOf(l.Config.Epoch), cli.Joined(l.Config.Voters),
-	}
-	if f.Wide() {
-		t.Head = append(t.Head, "PUBLISH_WHY", "ABSTAINING", "BLOCKED", "PROMISED")
-		row = append(row, cli.OrDash(l.PublishWhy), cli.Joined(l.Abstaining), cli.OrDash(l.Blocked), cli.TermOf(uint64(l.Promised)))
-	}
-	t.Add(row...)
-	return t
 }
 
 func leaseHistory(a *cli.App) *cobra.Command {
@@ -66,21 +49,7 @@ func leaseHistory(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Show(cli.View{Raw: raw, Items: cli.Items(h.Terms), Table: func(f cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"TERM", "HOLDER", "STARTED", "ENDED", "LATE", "CAUSE", "SUCCESSOR", "PREVIOUS", "GRANTS"}}
-					for _, r := range h.Terms {
-						ended, late := present.Unknown, present.Unknown
-						if r.EndedAt != nil {
-							ended = cli.When(*r.EndedAt, h.ObservedAt, f.Wide())
-							if r.ToldAt != nil {
-								late = f.Age(new(r.ToldAt.Sub(*r.EndedAt).Seconds()))
-							}
-						}
-						t.Add(cli.TermOf(uint64(r.Term)), cli.OrDash(r.Holder), cli.When(r.StartedAt, h.ObservedAt, f.Wide()), ended, late,
-							cli.OrDash(r.Cause), cli.OrDash(r.Successor), cli.OrDash(r.Previous), cli.Joined(r.Grants))
-					}
-					return t
-				}})
+				return a.Show(cli.View{Raw: raw, Items: cli.Items(h.Terms), Table: func() present.Table { return present.Terms(h) }})
 			})
 		},
 	}
@@ -112,7 +81,7 @@ func leaseStepDown(a *cli.App) *cobra.Command {
 
 // handedOver says what becomes of a lease whose holder was told to step down.
 func handedOver(l api.Lease) string {
-	term := fmt.Sprintf("term %s of %s", cli.TermOf(uint64(l.Term)), cli.OrDash(l.Holder))
+	term := fmt.Sprintf("term %s of %s", present.TermOf(uint64(l.Term)), present.OrDash(l.Holder))
 	if len(l.Config.Voters) == 1 && l.Config.Voters[0] == l.Holder {
 		return term + " ends, but there is nobody to hand over to: it is the only voter, and takes the lease again under the next term"
 	}
@@ -139,7 +108,7 @@ func leaseRecover(a *cli.App, d Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.Confirm("make %s the only voter in place of %s. %s", plan.Node, cli.Joined(plan.Previous.Voters), givenUp(plan, time.Now())); err != nil {
+			if err := a.Confirm("make %s the only voter in place of %s. %s", plan.Node, present.Joined(plan.Previous.Voters), givenUp(plan, time.Now())); err != nil {
 				return err
 			}
 			r, err := d.RecoverLease(cfg, fmt.Sprintf("uid:%d", os.Getuid()))
@@ -150,7 +119,7 @@ func leaseRecover(a *cli.App, d Options) *cobra.Command {
 			case "json", "jsonl":
 				return a.Show(cli.View{Body: r})
 			}
-			a.Note("%s is the only voter, epoch %d of term %d; before: %s. Start the daemon now", r.Node, r.Config.Epoch, r.Config.Term, cli.Joined(r.Previous.Voters))
+			a.Note("%s is the only voter, epoch %d of term %d; before: %s. Start the daemon now", r.Node, r.Config.Epoch, r.Config.Term, present.Joined(r.Previous.Voters))
 			return nil
 		},
 	}
@@ -182,5 +151,5 @@ func givenUp(p offline.RecoveryPlan, now time.Time) string {
 		return "When " + who + " were last heard is not known: if they live, " + without
 	}
 	return fmt.Sprintf("When its daemon stopped %s ago, it had not heard %s: if they live, %s",
-		cli.When(p.Stopped, now, false), strings.Join(silent, " and "), without)
+		present.When(p.Stopped, now, false), strings.Join(silent, " and "), without)
 }

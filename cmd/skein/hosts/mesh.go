@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -41,10 +40,13 @@ func meshCommand(a *cli.App) *cobra.Command {
 						return err
 					}
 					m.Peers = []api.MeshPeer{p}
-					v = cli.View{Body: m, Page: func(w io.Writer) { writeFields(w, string(p.Node), peerFields(m, p)) }}
+					v = cli.View{Body: m, Page: func(w io.Writer) {
+						fmt.Fprintln(w, p.Node)
+						cli.WriteFields(w, present.Peer(m, p))
+					}}
 				}
 				v.Items = cli.Items(m.Peers)
-				v.Table = func(f cli.Form) cli.Table { return meshTable(m, f) }
+				v.Table = func() present.Table { return present.Peers(m) }
 				return a.Show(v)
 			})
 		},
@@ -74,12 +76,12 @@ func findPeer(peers []api.MeshPeer, text string) (api.MeshPeer, error) {
 	for i, p := range found {
 		names[i] = p.Node
 	}
-	return api.MeshPeer{}, cli.Usagef("%s fits several peers: %s", text, cli.Joined(names)).WithHint("give more of the name")
+	return api.MeshPeer{}, cli.Usagef("%s fits several peers: %s", text, present.Joined(names)).WithHint("give more of the name")
 }
 
 // meshPage is the device in one line, and its peers.
 func meshPage(a *cli.App, w io.Writer, m api.Mesh) {
-	parts := []string{deviceOf(m.MeshSummary), cli.OrDash(m.Address), "mtu " + meshMTU(m)}
+	parts := []string{present.Device(m.MeshSummary), present.OrDash(m.Address), "mtu " + present.MTU(m)}
 	if m.PublicEndpoint != "" {
 		parts = append(parts, "seen at "+m.PublicEndpoint)
 	}
@@ -87,104 +89,10 @@ func meshPage(a *cli.App, w io.Writer, m api.Mesh) {
 		parts = append(parts, "behind NAT")
 	}
 	if m.NextAt != nil {
-		parts = append(parts, "new key "+expiry(*m.NextAt, m.ObservedAt, false))
+		parts = append(parts, "new key "+present.Ahead(*m.NextAt, m.ObservedAt))
 	}
 	fmt.Fprintln(w, strings.Join(parts, "  "))
-	a.WriteTable(meshTable(m, cli.FormTable))
-}
-
-// deviceOf names the device and how it is made.
-func deviceOf(m api.MeshSummary) string {
-	if m.Interface == "" {
-		return cli.OrDash(m.Backend)
-	}
-	return m.Interface + " (" + m.Backend + ")"
-}
-
-func meshMTU(m api.Mesh) string {
-	mtu := cli.TermOf(uint64(max(0, m.MTU)))
-	if m.MTUAuto {
-		mtu += " auto"
-	}
-	return mtu
-}
-
-func meshTable(m api.Mesh, f cli.Form) cli.Table {
-	t := cli.Table{Head: []string{"NODE", "ADDR", "STATE", "PATH", "ENDPOINT", "HANDSHAKE", "RECEIVED", "SENT", "RTT"}}
-	if f.Wide() {
-		t.Head = append(t.Head, "MTU", "KEEPALIVE", "ADDR6", "KEY", "NEXT_KEY", "CANDIDATES")
-	}
-	for _, p := range m.Peers {
-		row := []string{
-			string(p.Node), cli.OrDash(p.Addr), cli.OrDash(p.State), cli.OrDash(p.Path), cli.OrDash(p.Endpoint), f.Age(p.HandshakeSeconds),
-			f.Bytes(p.ReceivedBytes), f.Bytes(p.SentBytes), f.Age(p.RTTSeconds),
-		}
-		if f.Wide() {
-			row = append(row, mtuOf(p.MTU), keepalive(f, p.KeepaliveSeconds), cli.OrDash(p.Addr6), cli.OrDash(p.PublicKey),
-				cli.OrDash(p.NextPublicKey), cli.Joined(p.Candidates))
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
-}
-
-func mtuOf(mtu *int) string {
-	if mtu == nil {
-		return present.Unknown
-	}
-	return strconv.Itoa(*mtu)
-}
-
-func keepalive(f cli.Form, seconds float64) string {
-	if seconds <= 0 {
-		return "off"
-	}
-	return f.Age(&seconds)
-}
-
-// pathOf says how messages reach a peer.
-func pathOf(p api.MeshPeer) string {
-	if p.Path == "onion" {
-		return "onion, the mesh has not carried messages for " + cli.AgeOf(p.PathSeconds)
-	}
-	return cli.OrDash(p.Path)
-}
-
-// peerFields is all that is known of the way to one peer.
-func peerFields(m api.Mesh, p api.MeshPeer) [][2]string {
-	fields := [][2]string{
-		{"state", cli.OrDash(p.State)},
-		{"address", cli.OrDash(p.Addr) + ", " + cli.OrDash(p.Addr6)},
-		{"path", pathOf(p)},
-		{"endpoint", cli.OrDash(p.Endpoint)},
-		{"tried", cli.OrDash(strings.Join(p.Candidates, ", "))},
-		{"handshake", cli.AgeOf(p.HandshakeSeconds)},
-		{"rtt", cli.AgeOf(p.RTTSeconds)},
-		{"received", present.BytesOf(p.ReceivedBytes)},
-		{"sent", present.BytesOf(p.SentBytes)},
-		{"mtu", mtuOf(p.MTU) + " to this peer, " + meshMTU(m) + " on the device"},
-		{"keepalive", keepalive(cli.FormTable, p.KeepaliveSeconds)},
-		{"key", cli.OrDash(p.PublicKey)},
-	}
-	if p.Onion != "" {
-		fields = append(fields, [2]string{"onion", p.Onion})
-	}
-	if p.NextPublicKey != "" {
-		fields = append(fields, [2]string{"next key", p.NextPublicKey})
-	}
-	return fields
-}
-
-// writeFields writes names and values under a title.
-func writeFields(w io.Writer, title string, fields [][2]string) {
-	fmt.Fprintln(w, title)
-	width := 0
-	for _, f := range fields {
-		width = max(width, len(f[0]))
-	}
-	for _, f := range fields {
-		fmt.Fprintf(w, "  %-*s  %s\n", width, f[0], f[1])
-	}
+	a.WriteTable(present.Peers(m))
 }
 
 func meshRotate(a *cli.App) *cobra.Command {
@@ -202,14 +110,14 @@ func meshRotate(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.Note("%s changes its key when the others have the next one, %s at the latest if one has it by then", r.Node, expiry(r.At, r.ObservedAt, false))
+			a.Note("%s changes its key when the others have the next one, %s at the latest if one has it by then", r.Node, present.Ahead(r.At, r.ObservedAt))
 			if err := awaitKey(cmd.Context(), a, r); err != nil {
 				return err
 			}
 			if slices.Contains([]string{"json", "jsonl", "tsv"}, a.Output) {
-				return a.Show(cli.View{Body: r, Table: func(cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"NODE", "AT"}}
-					t.Add(string(r.Node), cli.Stamp(r.At))
+				return a.Show(cli.View{Body: r, Table: func() present.Table {
+					t := present.NewTable("NODE", "AT")
+					t.Add(string(r.Node), present.Stamp(r.At))
 					return t
 				}})
 			}
@@ -258,7 +166,7 @@ func awaitKey(ctx context.Context, a *cli.App, r api.Rotated) error {
 		}
 		if now.Sub(note) >= rotateGrace {
 			note = now
-			a.Note("%s still waits for another host to have the next key, until %s", r.Node, cli.Stamp(r.Until))
+			a.Note("%s still waits for another host to have the next key, until %s", r.Node, present.Stamp(r.Until))
 		}
 		select {
 		case <-ctx.Done():

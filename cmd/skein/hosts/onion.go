@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,19 +42,19 @@ func onionStatus(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := a.Show(cli.View{Raw: raw, Body: o, Items: cli.Items(o.Addresses), Table: func(f cli.Form) cli.Table { return addressTable(o, f) }}); err != nil {
+				if err := a.Show(cli.View{Raw: raw, Body: o, Items: cli.Items(o.Addresses), Table: func() present.Table { return present.Addresses(o) }}); err != nil {
 					return err
 				}
 				if a.Output == "json" || a.Output == "jsonl" {
 					return nil
 				}
 				for _, h := range o.Hosts {
-					a.Note("%s", hostLine(h))
+					a.Note("%s", present.OnionHost(h))
 				}
 				if o.Check != "" {
 					a.Note("a target of this host is healthy if it %s", o.Check)
 				}
-				a.Note("tor %s", torLine(o.Tor))
+				a.Note("tor %s", present.Tor(o.Tor))
 				for _, p := range o.Problems {
 					a.Note("problem: %s", p)
 				}
@@ -63,92 +62,6 @@ func onionStatus(a *cli.App) *cobra.Command {
 			})
 		},
 	}
-}
-
-func addressTable(o api.Onion, f cli.Form) cli.Table {
-	t := cli.Table{Head: []string{"ADDRESS", "KEY", "PUBLISHER", "PUBLISHED", "POINTS", "KEEPERS", "CLIENTS"}}
-	for _, x := range o.Addresses {
-		published, points := present.Unknown, []string{}
-		if x.PublishedAt != nil {
-			published = cli.When(*x.PublishedAt, o.ObservedAt, f.Wide())
-		}
-		for n, c := range x.Points {
-			points = append(points, string(n)+":"+strconv.Itoa(c))
-		}
-		slices.Sort(points)
-		clients := "all"
-		if len(x.Clients) > 0 {
-			clients = cli.Joined(x.Clients)
-		}
-		t.Add(x.Address, cli.YesNo(x.Key), publisherOf(x), published, cli.Joined(points), cli.Joined(x.Keepers), clients)
-	}
-	return t
-}
-
-// publisherOf names who publishes an address, and what it does about it if that is
-// this host.
-func publisherOf(x api.OnionAddress) string {
-	name := cli.OrDash(x.Publisher)
-	switch {
-	case len(x.Awaited) > 0:
-		return name + ", once " + cli.Joined(x.Awaited) + " has points"
-	case x.Fenced:
-		return name + ", fenced: another has a later term"
-	case x.Solo:
-		return name + ", by tor"
-	}
-	return name
-}
-
-func hostLine(h api.OnionHost) string {
-	points := cli.Plural(h.Points, "point") + " standing"
-	if h.Asked > 0 {
-		points += fmt.Sprintf(" of %d asked for", h.Asked)
-	}
-	words := []string{string(h.Node), string(h.Health), fmt.Sprintf("weight %d, %s", h.Weight, points)}
-	switch {
-	case h.Address == "":
-		words = append(words, "serves nothing")
-	case h.Weight == 0:
-		words = append(words, "drained")
-	case h.LeftOut != "":
-		words = append(words, "left out: "+h.LeftOut)
-	case !h.Serving:
-		words = append(words, "left out")
-	}
-	switch failing := failingBackends(h.Backends); {
-	case len(failing) > 0:
-		words = append(words, fmt.Sprintf("%d of %s unhealthy: %s", len(failing), cli.Plural(len(h.Backends), "backend"), strings.Join(failing, " ")))
-	case !h.Healthy:
-		words = append(words, "its target fails")
-	}
-	if h.Reason != "" {
-		words = append(words, "refused: "+h.Reason)
-	}
-	return strings.Join(words, ", ")
-}
-
-func failingBackends(list []api.OnionBackend) (names []string) {
-	for _, b := range list {
-		if !b.Healthy {
-			names = append(names, b.Name)
-		}
-	}
-	return names
-}
-
-func torLine(t api.OnionTor) string {
-	if !t.Enabled {
-		return "is off: set tor.enabled"
-	}
-	line := fmt.Sprintf("%s %s, %d %%, %s", t.Version, t.State, t.Bootstrap, cli.Plural(t.Restarts, "restart"))
-	if t.WrongMaster > 0 {
-		line += fmt.Sprintf(", %d introductions for an address that this host does not serve", t.WrongMaster)
-	}
-	if t.Reason != "" {
-		line += ": " + t.Reason
-	}
-	return strings.TrimSpace(line)
 }
 
 // changed says what became of an address.
@@ -202,7 +115,7 @@ func onionImport(a *cli.App) *cobra.Command {
 				}
 				switch others, known := otherKeepers(ctx, c, o); {
 				case len(others) > 0:
-					return changed(a, o, "imported; %s also %s its key", cli.Joined(others), map[bool]string{true: "has", false: "have"}[len(others) == 1])
+					return changed(a, o, "imported; %s also %s its key", present.Joined(others), map[bool]string{true: "has", false: "have"}[len(others) == 1])
 				case !known:
 					return changed(a, o, "imported; `skein onion status` says which hosts have its key")
 				}
@@ -361,7 +274,7 @@ func onionClients(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return changed(a, o, "%s may find %s", cli.Plural(len(req.Clients), "client"), o.Address)
+				return changed(a, o, "%s may find %s", present.Plural(len(req.Clients), "client"), o.Address)
 			})
 		},
 	}
@@ -379,17 +292,7 @@ func onionVerify(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := a.Show(cli.View{Body: v, Items: cli.Items(v.Dirs), Table: func(cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"DIRECTORY", "REVISION", "POINTS", "REASON"}}
-					for _, d := range v.Dirs {
-						points := strconv.Itoa(d.Points)
-						if d.Revision == "" || d.Points < 0 {
-							points = present.Unknown
-						}
-						t.Add(d.Dir, cli.OrDash(d.Revision), points, cli.OrDash(d.Reason))
-					}
-					return t
-				}}); err != nil {
+				if err := a.Show(cli.View{Body: v, Items: cli.Items(v.Dirs), Table: func() present.Table { return present.Directories(v) }}); err != nil {
 					return err
 				}
 				if 2*v.Found < len(v.Dirs) || v.Found == 0 {

@@ -51,7 +51,7 @@ func tokenCreate(a *cli.App) *cobra.Command {
 					return a.Show(cli.View{Body: t})
 				}
 				fmt.Fprintln(a.Out, t.Secret.Reveal())
-				a.Note("invite %s for %s, expires %s", t.ID, cli.Plural(t.Uses, "host"), cli.Stamp(t.ExpiresAt))
+				a.Note("invite %s for %s, expires %s", t.ID, present.Plural(t.Uses, "host"), present.Stamp(t.ExpiresAt))
 				return nil
 			})
 		},
@@ -72,40 +72,10 @@ func tokenList(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Show(cli.View{Raw: raw, Items: cli.Items(list.Tokens), Table: func(f cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"ID", "STATE", "USES", "EXPIRES", "SPENT"}}
-					for _, one := range list.Tokens {
-						t.Add(one.ID, tokenState(one, list.ObservedAt), fmt.Sprintf("%d/%d", len(one.Spent), one.Uses),
-							expiry(one.ExpiresAt, list.ObservedAt, f.Wide()), cli.Joined(one.Spent))
-					}
-					return t
-				}})
+				return a.Show(cli.View{Raw: raw, Items: cli.Items(list.Tokens), Table: func() present.Table { return present.Tokens(list) }})
 			})
 		},
 	}
-}
-
-func tokenState(t api.Token, now time.Time) string {
-	switch {
-	case t.Revoked:
-		return "revoked"
-	case len(t.Spent) >= t.Uses:
-		return "spent"
-	case !now.Before(t.ExpiresAt):
-		return "expired"
-	}
-	return "open"
-}
-
-// expiry shows a time that lies ahead.
-func expiry(t, now time.Time, wide bool) string {
-	switch {
-	case wide:
-		return cli.Stamp(t)
-	case !now.Before(t):
-		return present.Age(now.Sub(t).Seconds()) + " ago"
-	}
-	return "in " + present.Age(t.Sub(now).Seconds())
 }
 
 func tokenRevoke(a *cli.App) *cobra.Command {

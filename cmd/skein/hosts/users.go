@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func usersCommand(a *cli.App) *cobra.Command {
@@ -92,7 +92,7 @@ func setUser(a *cli.App, ctx context.Context, c *api.Client, name string, req ap
 	if req.Disabled {
 		state = "is disabled"
 	}
-	a.Note("user %s %s, with %s", name, state, cli.Plural(len(req.Keys), "key"))
+	a.Note("user %s %s, with %s", name, state, present.Plural(len(req.Keys), "key"))
 	for _, e := range u.Endpoints {
 		fmt.Fprintln(a.Out, strings.TrimSpace(e.URL+" "+e.Pin))
 	}
@@ -111,25 +111,7 @@ func userList(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Show(cli.View{Raw: raw, Body: list, Items: cli.Items(list.Users), Table: func(f cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"USER", "ROLE", "STATE", "KEYS", "UIDS", "SET", "BY"}}
-					for _, u := range list.Users {
-						state := "active"
-						if u.Disabled {
-							state = "disabled"
-						}
-						keys := strconv.Itoa(len(u.Keys))
-						if f.Wide() {
-							keys = cli.Joined(u.KeyIDs)
-						}
-						uids := make([]string, len(u.UIDs))
-						for i, uid := range u.UIDs {
-							uids[i] = strconv.FormatUint(uid, 10)
-						}
-						t.Add(u.Name, u.Role, state, keys, cli.Joined(uids), cli.When(u.At, list.ObservedAt, f.Wide()), cli.OrDash(u.Actor))
-					}
-					return t
-				}})
+				return a.Show(cli.View{Raw: raw, Body: list, Items: cli.Items(list.Users), Table: func() present.Table { return present.Users(list) }})
 			})
 		},
 	}

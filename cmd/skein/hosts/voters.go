@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // leaseVoters shows and changes who grants the lease.
@@ -155,7 +156,7 @@ func votersQuestion(now api.Voters, req api.VotersRequest) string {
 	case req.Remove != "":
 		what = fmt.Sprintf("go on without %s", req.Remove)
 	case len(req.Voters) > 0:
-		what = "become " + cli.Joined(req.Voters)
+		what = "become " + present.Joined(req.Voters)
 	}
 	switch {
 	case req.Mode == "":
@@ -164,7 +165,7 @@ func votersQuestion(now api.Voters, req api.VotersRequest) string {
 	default:
 		what += fmt.Sprintf(", in mode %s", req.Mode)
 	}
-	return fmt.Sprintf("have the voters, now %s in mode %s, %s", cli.Joined(now.Config.Voters), cli.OrDash(now.Config.Mode), what)
+	return fmt.Sprintf("have the voters, now %s in mode %s, %s", present.Joined(now.Config.Voters), present.OrDash(now.Config.Mode), what)
 }
 
 func votersWanted(v api.Voters) string {
@@ -172,40 +173,23 @@ func votersWanted(v api.Voters) string {
 	if v.TargetAuto {
 		by = "the holder"
 	}
-	return fmt.Sprintf("%s (chosen by %s)", cli.Joined(v.Target), by)
+	return fmt.Sprintf("%s (chosen by %s)", present.Joined(v.Target), by)
 }
 
 func votersView(a *cli.App, v api.Voters, raw []byte) cli.View {
-	rows := func(f cli.Form) cli.Table { return votersTable(v, f) }
+	rows := func() present.Table { return present.Voters(v) }
 	return cli.View{Raw: raw, Items: cli.Items(v.Voters), Table: rows, Page: func(w io.Writer) {
 		pending := ""
 		if v.Pending != nil && *v.Pending {
 			pending = ", not agreed upon yet"
 		}
-		fmt.Fprintf(w, "mode %s, epoch %s of term %s%s\n", cli.OrDash(v.Config.Mode), cli.TermOf(v.Config.Epoch), cli.TermOf(uint64(v.Config.Term)), pending)
+		fmt.Fprintf(w, "mode %s, epoch %s of term %s%s\n", present.OrDash(v.Config.Mode), present.TermOf(v.Config.Epoch), present.TermOf(uint64(v.Config.Term)), pending)
 		fmt.Fprintf(w, "wanted: %s\n", votersWanted(v))
 		if v.Holder == "" {
 			fmt.Fprintln(w, "nobody holds the lease: nothing changes until somebody does")
 		}
-		a.WriteTable(rows(cli.FormTable))
+		a.WriteTable(rows())
 	}}
-}
-
-func votersTable(v api.Voters, f cli.Form) cli.Table {
-	t := cli.Table{Head: []string{"NODE", "ZONE", "STATE", "VOTER", "WANTED", "EPOCH", "ABSTAINING"}}
-	if f.Wide() {
-		t.Head = append(t.Head, "PRIORITY", "WITNESS")
-	}
-	for _, x := range v.Voters {
-		row := []string{
-			string(x.Node), cli.OrDash(x.Zone), cli.OrDash(x.State), cli.YesNo(x.Voter), cli.YesNo(x.Target), cli.Lag(x.Epoch), cli.OrDash(x.Abstaining),
-		}
-		if f.Wide() {
-			row = append(row, cli.Lag(new(uint64(x.Priority))), cli.YesNo(x.Witness))
-		}
-		t.Add(row...)
-	}
-	return t
 }
 
 // some wants at least one argument.

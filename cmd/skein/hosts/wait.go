@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // waitDefault is how long wait waits unless told otherwise.
@@ -128,7 +129,7 @@ func haveMembers(n int) condition {
 				alive++
 			}
 		}
-		return alive >= n, cli.Plural(alive, "member") + " alive", err
+		return alive >= n, present.Plural(alive, "member") + " alive", err
 	}
 }
 
@@ -139,8 +140,8 @@ func haveJob(id string) condition {
 			return false, "", err
 		}
 		if j.State.Final() && j.State != job.Completed {
-			return false, "", cli.Failf(cli.ExitGoal, "job %s is %s", cli.Short(j.ID), j.State).WithHint("why: `skein job status %s`", cli.Short(j.ID))
+			return false, "", cli.Failf(cli.ExitGoal, "job %s is %s", present.Short(j.ID), j.State).WithHint("why: `skein job status %s`", present.Short(j.ID))
 		}
-		return j.State == job.Completed, "the job is " + string(j.State) + ", " + cli.Percent(j), nil
+		return j.State == job.Completed, "the job is " + string(j.State) + ", " + present.Percent(j), nil
 	}
 }

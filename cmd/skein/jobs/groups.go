@@ -4,13 +4,13 @@ import (
 	"context"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func groupsCommand(a *cli.App) *cobra.Command {
@@ -26,17 +26,7 @@ func groupList(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.Show(cli.View{Raw: raw, Body: g, Items: cli.Items(g.Groups), Table: func(f cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"GROUP", "MEMBERS", "SET", "BY"}}
-					for _, x := range g.Groups {
-						members := strconv.Itoa(len(x.Members))
-						if f.Wide() {
-							members = cli.Joined(x.Members)
-						}
-						t.Add(x.Name, members, cli.When(x.At, g.ObservedAt, f.Wide()), cli.OrDash(x.Actor))
-					}
-					return t
-				}})
+				return a.Show(cli.View{Raw: raw, Body: g, Items: cli.Items(g.Groups), Table: func() present.Table { return present.Groups(g) }})
 			})
 		},
 	}
@@ -83,7 +73,7 @@ func groupSet(a *cli.App) *cobra.Command {
 					a.Note("group %s has ended", g.Name)
 					return nil
 				}
-				a.Note("group %s has %s", g.Name, cli.Plural(g.Members, "member"))
+				a.Note("group %s has %s", g.Name, present.Plural(g.Members, "member"))
 				if i := slices.IndexFunc(members, func(m string) bool { return !strings.Contains(m, ":") }); i >= 0 {
 					a.Note("warning: %q is no user of skein, which are called uid:1000 and the like; the worker of a host of that name is node:%[1]s", members[i])
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -46,43 +45,13 @@ func jobList(a *cli.App) *cobra.Command {
 					v = cli.View{Body: list}
 				}
 				v.Items = cli.Items(list.Jobs)
-				v.Table = func(f cli.Form) cli.Table { return jobsTable(list, f) }
+				v.Table = func() present.Table { return present.Jobs(list) }
 				return a.Show(v)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only jobs in this state")
 	return cmd
-}
-
-func jobsTable(list api.Jobs, f cli.Form) cli.Table {
-	wide := f.Wide()
-	t := cli.Table{Head: []string{"ID", "NAME", "STATE", "DONE", "ITERATIONS", "CHUNKS", "FAILED", "RATE", "ETA", "SUBMITTED", "OWNER"}}
-	for _, j := range list.Jobs {
-		id := string(j.ID)
-		if !wide {
-			id = cli.Short(j.ID)
-		}
-		t.Add(id, cli.OrDash(j.Name), string(j.State), cli.Percent(j), strconv.FormatUint(j.Iterations.Total, 10),
-			fmt.Sprintf("%d/%d", j.Chunks.Accepted, j.Chunks.Total), strconv.FormatUint(j.Attempts.Failed, 10),
-			rateIn(f, j), f.Age(j.ETASeconds), cli.When(j.SubmittedAt, list.ObservedAt, wide), cli.OrDash(j.Owner))
-	}
-	return t
-}
-
-// rate shows iterations a second.
-func rateIn(f cli.Form, j api.Job) string {
-	if f == cli.FormTSV && j.RatePerSecond != nil {
-		return number(*j.RatePerSecond)
-	}
-	return rate(j)
-}
-
-func rate(j api.Job) string {
-	if j.RatePerSecond == nil {
-		return present.Unknown
-	}
-	return cli.Count(*j.RatePerSecond) + "/s"
 }
 
 func jobStatus(a *cli.App) *cobra.Command {
@@ -139,7 +108,7 @@ func jobStop(a *cli.App) *cobra.Command {
 // showJob writes a job in the form that -o asks for.
 func showJob(a *cli.App, j api.Job, raw []byte) error {
 	v := cli.View{
-		Raw: raw, Body: j, Table: func(cli.Form) cli.Table { return jobFields(j) },
+		Raw: raw, Body: j, Table: func() present.Table { return jobFields(j) },
 		Toml: func() ([]byte, error) { return specTOML(j.Spec) },
 	}
 	if a.Output == "table" || a.Output == "wide" {
@@ -162,20 +131,20 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		reason = ": " + j.Reason
 	}
 	fmt.Fprintf(w, "job %s%s   %s%s\n", j.ID, present.Plain(name), j.State, present.Plain(reason))
-	field("iterations", "%d of %d (%s)", j.Iterations.Accepted, j.Iterations.Total, cli.Percent(j))
+	field("iterations", "%d of %d (%s)", j.Iterations.Accepted, j.Iterations.Total, present.Percent(j))
 	field("chunks", "%d of %d accepted, %d assigned, %d pending, %d given up",
 		j.Chunks.Accepted, j.Chunks.Total, j.Chunks.Assigned, j.Chunks.Pending, j.Chunks.Failed)
 	field("attempts", "%d assigned, %d failed, %d reclaimed", j.Attempts.Assigned, j.Attempts.Failed, j.Attempts.Reclaimed)
-	if r := rate(j); j.State.Final() || r == present.Unknown && j.ETASeconds == nil {
+	if r := present.Rate(j.RatePerSecond); j.State.Final() || r == present.Unknown && j.ETASeconds == nil {
 		field("time", "%s", present.Age(j.ElapsedSeconds))
 	} else {
-		field("time", "%s, %s, eta %s", present.Age(j.ElapsedSeconds), r, cli.AgeOf(j.ETASeconds))
+		field("time", "%s, %s, eta %s", present.Age(j.ElapsedSeconds), r, present.AgeOf(j.ETASeconds))
 	}
-	field("submitted", "%s by %s", cli.When(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), cli.OrDash(j.Owner))
+	field("submitted", "%s by %s", present.When(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), present.OrDash(j.Owner))
 	if why := waits(j); why != "" {
 		field("waits", "%s", why)
 		if w := j.Waiting; w != nil {
-			field("since", "%s", cli.When(w.Since, j.ObservedAt, wide)+ago(wide))
+			field("since", "%s", present.When(w.Since, j.ObservedAt, wide)+ago(wide))
 			field("hint", "%s", w.Hint)
 		}
 	}
@@ -183,7 +152,7 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		field("warning", "%s", j.Warning)
 	}
 	if j.StopReason != "" || j.State == job.Cancelling {
-		field("stopped", "by %s: %s", cli.OrDash(j.StoppedBy), cli.OrDash(j.StopReason))
+		field("stopped", "by %s: %s", present.OrDash(j.StoppedBy), present.OrDash(j.StopReason))
 	}
 	if len(j.Skipped) > 0 {
 		field("skipped", "chunks %s", spansText(j.Skipped))
@@ -192,7 +161,7 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		field("odd", "chunk %d of %s: %s", x.Chunk, x.Worker, x.Reason)
 	}
 	if n := j.Chunks.Parked; n > 0 {
-		field("parked", "%s of those given up: no host could run them", cli.Plural(n, "chunk"))
+		field("parked", "%s of those given up: no host could run them", present.Plural(n, "chunk"))
 	}
 	if len(j.Workers) > 0 {
 		parts := make([]string, len(j.Workers))
@@ -211,11 +180,11 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 	}
 	if len(j.Aggregates) > 0 {
 		fmt.Fprintln(w)
-		a.WriteTable(metricsTable(j))
+		a.WriteTable(present.Metrics(j))
 	}
 	if len(j.Failures) > 0 {
 		fmt.Fprintln(w)
-		a.WriteTable(failuresTable(j, wide))
+		a.WriteTable(present.Failures(j))
 	}
 }
 
@@ -228,30 +197,30 @@ func waits(j api.Job) string {
 }
 
 // jobFields is the page for scripts.
-func jobFields(j api.Job) cli.Table {
-	t := cli.Table{Head: []string{"KEY", "VALUE"}}
+func jobFields(j api.Job) present.Table {
+	t := present.NewTable("KEY", "VALUE")
 	whole := func(key string, n uint64) { t.Add(key, strconv.FormatUint(n, 10)) }
 	t.Add("id", string(j.ID))
-	t.Add("name", cli.OrDash(j.Name))
+	t.Add("name", present.OrDash(j.Name))
 	t.Add("state", string(j.State))
-	t.Add("reason", cli.OrDash(j.Reason))
+	t.Add("reason", present.OrDash(j.Reason))
 	whole("iterations", j.Iterations.Total)
 	whole("iterations_accepted", j.Iterations.Accepted)
 	whole("chunks", uint64(j.Chunks.Total))
 	whole("chunks_accepted", uint64(j.Chunks.Accepted))
 	whole("chunks_failed", uint64(j.Chunks.Failed))
 	whole("chunks_parked", uint64(j.Chunks.Parked))
-	t.Add("skipped", cli.OrDash(spansText(j.Skipped)))
+	t.Add("skipped", present.OrDash(spansText(j.Skipped)))
 	whole("attempts", j.Attempts.Assigned)
 	whole("attempts_failed", j.Attempts.Failed)
 	whole("attempts_reclaimed", j.Attempts.Reclaimed)
-	t.Add("elapsed_seconds", cli.PlainSeconds(j.ElapsedSeconds))
-	t.Add("rate_per_second", rateIn(cli.FormTSV, j))
-	t.Add("eta_seconds", cli.FormTSV.Age(j.ETASeconds))
-	t.Add("submitted_at", cli.Stamp(j.SubmittedAt))
-	t.Add("owner", cli.OrDash(j.Owner))
-	t.Add("waits", cli.OrDash(waits(j)))
-	for _, name := range metricNames(j) {
+	t.Add("elapsed_seconds", present.PlainSeconds(j.ElapsedSeconds))
+	t.Add("rate_per_second", exactNumber(j.RatePerSecond))
+	t.Add("eta_seconds", plainAge(j.ETASeconds))
+	t.Add("submitted_at", present.Stamp(j.SubmittedAt))
+	t.Add("owner", present.OrDash(j.Owner))
+	t.Add("waits", present.OrDash(waits(j)))
+	for _, name := range present.MetricNames(j) {
 		m := j.Aggregates[name]
 		for _, v := range []struct {
 			key   string
@@ -271,7 +240,7 @@ func jobFields(j api.Job) cli.Table {
 		} {
 			text := present.Unknown
 			if v.value != nil {
-				text = number(*v.value)
+				text = present.Digits(*v.value)
 			}
 			t.Add("metric."+name+"."+v.key, text)
 		}
@@ -280,60 +249,23 @@ func jobFields(j api.Job) cli.Table {
 	return t
 }
 
+func exactNumber(v *float64) string {
+	if v == nil {
+		return present.Unknown
+	}
+	return present.Digits(*v)
+}
+
+func plainAge(seconds *float64) string {
+	if seconds == nil {
+		return present.Unknown
+	}
+	return present.PlainSeconds(*seconds)
+}
+
 func ago(wide bool) string {
 	if wide {
 		return ""
 	}
 	return " ago"
-}
-
-func metricsTable(j api.Job) cli.Table {
-	t := cli.Table{Head: []string{"METRIC", "MEAN", "SE", "STD", "MIN", "MAX", "CI95", "N"}}
-	quantiles := false
-	for _, m := range j.Aggregates {
-		quantiles = quantiles || m.P50 != nil
-	}
-	if quantiles {
-		t.Head = append(t.Head, "P50", "P90", "P99")
-	}
-	for _, name := range metricNames(j) {
-		m := j.Aggregates[name]
-		ci := present.Unknown
-		if m.CI95Low != nil && m.CI95High != nil {
-			ci = number(*m.CI95Low) + ".." + number(*m.CI95High)
-		}
-		row := []string{name, number(m.Mean), optional(m.SE), optional(m.Std), number(m.Min), number(m.Max), ci, strconv.FormatUint(m.N, 10)}
-		if quantiles {
-			row = append(row, optional(m.P50), optional(m.P90), optional(m.P99))
-		}
-		t.Add(row...)
-	}
-	return t
-}
-
-func metricNames(j api.Job) []string {
-	names := make([]string, 0, len(j.Aggregates))
-	for name := range j.Aggregates {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
-
-func number(f float64) string { return strconv.FormatFloat(f, 'g', 10, 64) }
-
-func optional(f *float64) string {
-	if f == nil {
-		return present.Unknown
-	}
-	return strconv.FormatFloat(*f, 'g', 4, 64)
-}
-
-func failuresTable(j api.Job, wide bool) cli.Table {
-	t := cli.Table{Head: []string{"CHUNK", "ATTEMPT", "WORKER", "WHEN", "FINAL", "REASON"}}
-	for _, f := range j.Failures {
-		t.Add(strconv.Itoa(f.Chunk), strconv.Itoa(f.Attempt), cli.OrDash(f.Worker), cli.When(f.At, j.ObservedAt, wide),
-			cli.YesNo(f.Final), strings.ReplaceAll(f.Reason, "\n", " "))
-	}
-	return t
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/present"
 )
 
 // runLocal runs a job on this machine alone and shows what came of it. Which
@@ -41,7 +42,7 @@ func runLocal(a *cli.App, ctx context.Context, d Options, spec job.Spec, wasm, i
 	job, err := d.Local(ctx, j)
 	bar.end()
 	if errors.Is(err, context.Canceled) {
-		a.Note("stopped with %d of %s done", job.Chunks.Accepted, cli.Plural(job.Chunks.Total, "chunk"))
+		a.Note("stopped with %d of %s done", job.Chunks.Accepted, present.Plural(job.Chunks.Total, "chunk"))
 		a.Code = cli.ExitInterrupted
 		return nil
 	}
@@ -82,5 +83,5 @@ func ended(a *cli.App, j api.Job) error {
 	if j.Reason != "" {
 		reason = ": " + j.Reason
 	}
-	return cli.Failf(cli.ExitGoal, "job %s is %s%s", cli.Short(j.ID), j.State, reason)
+	return cli.Failf(cli.ExitGoal, "job %s is %s%s", present.Short(j.ID), j.State, reason)
 }

@@ -62,14 +62,14 @@ type metricLine struct {
 
 func results(a *cli.App, ctx context.Context, id string, follow bool) error {
 	show := func(j api.Job, raw []byte) error {
-		v := cli.View{Raw: raw, Body: j, Items: []any{}, Table: func(f cli.Form) cli.Table { return resultsTable(j, f) }}
-		for _, name := range metricNames(j) {
+		v := cli.View{Raw: raw, Body: j, Items: []any{}, Table: func() present.Table { return resultsTable(a, j) }}
+		for _, name := range present.MetricNames(j) {
 			v.Items = append(v.Items, metricLine{Job: j.ID, State: j.State, Metric: name, Summary: j.Aggregates[name]})
 		}
 		if len(j.Skipped) > 0 {
-			a.Note("job %s is %s: without chunks %s", cli.Short(j.ID), j.State, spansText(j.Skipped))
+			a.Note("job %s is %s: without chunks %s", present.Short(j.ID), j.State, spansText(j.Skipped))
 		} else if !j.State.Final() {
-			a.Note("job %s is %s: %s so far", cli.Short(j.ID), j.State, cli.Percent(j))
+			a.Note("job %s is %s: %s so far", present.Short(j.ID), j.State, present.Percent(j))
 		}
 		return a.Show(v)
 	}
@@ -85,29 +85,11 @@ func results(a *cli.App, ctx context.Context, id string, follow bool) error {
 	})
 }
 
-func resultsTable(j api.Job, f cli.Form) cli.Table {
-	if !f.Wide() {
-		return metricsTable(j)
+func resultsTable(a *cli.App, j api.Job) present.Table {
+	if a.Output == "table" {
+		return present.Metrics(j)
 	}
-	t := cli.Table{Head: []string{
-		"METRIC", "N", "MEAN", "SE", "STD", "MIN", "MAX", "CI95_LOW", "CI95_HIGH", "RELATIVE_ERROR", "P50", "P90", "P99", "QUANTILE_ERROR",
-	}}
-	for _, name := range metricNames(j) {
-		m := j.Aggregates[name]
-		row := []string{name, strconv.FormatUint(m.N, 10)}
-		for _, v := range []*float64{&m.Mean, m.SE, m.Std, &m.Min, &m.Max, m.CI95Low, m.CI95High, m.RelativeError, m.P50, m.P90, m.P99, m.QuantileError} {
-			row = append(row, exactNumber(v))
-		}
-		t.Add(row...)
-	}
-	return t
-}
-
-func exactNumber(v *float64) string {
-	if v == nil {
-		return present.Unknown
-	}
-	return number(*v)
+	return present.Results(j)
 }
 
 // spansText names chunks: "3, 7-9".
@@ -196,27 +178,27 @@ func chunkLines(a *cli.App, r api.ChunkResult, first bool) error {
 		_, err = fmt.Fprintln(a.Out, string(b))
 		return err
 	}
-	write := cli.WriteTSV
+	write := cli.WriteTSVRows
 	if a.Output == "csv" {
-		write = cli.WriteCSV
+		write = cli.WriteCSVRows
 	}
-	t := cli.Table{}
+	var rows [][]string
 	if first {
-		t.Head = chunkHead[:]
+		rows = append(rows, chunkHead[:])
 	}
 	head := []string{
-		strconv.Itoa(r.Chunk), strconv.Itoa(r.Attempt), string(r.Worker), cli.Stamp(r.At), cli.PlainSeconds(r.Seconds),
+		strconv.Itoa(r.Chunk), strconv.Itoa(r.Attempt), string(r.Worker), present.Stamp(r.At), present.PlainSeconds(r.Seconds),
 		strconv.FormatUint(r.Offset, 10), strconv.FormatUint(r.Iterations, 10),
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		m := r.Metrics[name]
-		t.Add(append(slices.Clone(head), name, strconv.FormatUint(m.N, 10), fullNumber(m.Mean), fullNumber(m.M2),
-			fullNumber(m.Min), fullNumber(m.Max), r.Cursor)...)
+		rows = append(rows, append(slices.Clone(head), name, strconv.FormatUint(m.N, 10), fullNumber(m.Mean), fullNumber(m.M2),
+			fullNumber(m.Min), fullNumber(m.Max), r.Cursor))
 	}
 	if len(r.Metrics) == 0 {
-		t.Add(append(head, present.Unknown, "0", present.Unknown, present.Unknown, present.Unknown, present.Unknown, r.Cursor)...)
+		rows = append(rows, append(head, present.Unknown, "0", present.Unknown, present.Unknown, present.Unknown, present.Unknown, r.Cursor))
 	}
-	write(a.Out, t)
+	write(a.Out, rows)
 	return nil
 }
 

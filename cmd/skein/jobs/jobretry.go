@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // waitForWorker explains --wait-for-worker.
@@ -55,29 +56,29 @@ func retry(a *cli.App, ctx context.Context, id string, forWorker bool) error {
 	case !j.State.Final() && j.Chunks.Failed > 0:
 		return release(a, ctx, c, j)
 	case !j.State.Final():
-		return cli.Failf(cli.ExitFailed, "job %s is %s and goes on by itself", cli.Short(j.ID), j.State).WithHint("`skein job stop %s` ends it", cli.Short(j.ID))
+		return cli.Failf(cli.ExitFailed, "job %s is %s and goes on by itself", present.Short(j.ID), j.State).WithHint("`skein job stop %s` ends it", present.Short(j.ID))
 	case len(j.Skipped) == 0:
-		return cli.Failf(cli.ExitFailed, "job %s is %s and lacks no chunk", cli.Short(j.ID), j.State)
+		return cli.Failf(cli.ExitFailed, "job %s is %s and lacks no chunk", present.Short(j.ID), j.State)
 	case len(j.Skipped) == job.MaxSpans:
-		a.Note("job %s may lack more than these chunks", cli.Short(j.ID))
+		a.Note("job %s may lack more than these chunks", present.Short(j.ID))
 	}
 	made := make([]retried, 0, len(j.Skipped))
 	for _, span := range j.Skipped {
 		spec := retryOf(j, span)
 		resp, err := submit(a, ctx, c, api.SubmitRequest{Spec: spec, Wait: api.WaitStable, WaitForWorker: forWorker})
 		if err != nil {
-			return fmt.Errorf("retry chunks %s of job %s: %w", spansText([]job.Span{span}), cli.Short(j.ID), err)
+			return fmt.Errorf("retry chunks %s of job %s: %w", spansText([]job.Span{span}), present.Short(j.ID), err)
 		}
 		made = append(made, retried{Job: resp.Job, RetryOf: j.ID, Chunks: span, Iterations: spec.Iterations, Created: resp.Created})
 	}
-	return a.Show(cli.View{Body: made, Items: cli.Items(made), Table: func(f cli.Form) cli.Table {
-		t := cli.Table{Head: []string{"JOB", "RETRY_OF", "CHUNKS", "ITERATIONS", "NEW"}}
+	return a.Show(cli.View{Body: made, Items: cli.Items(made), Table: func() present.Table {
+		t := present.NewTable("JOB", "RETRY_OF", "CHUNKS", "ITERATIONS", "NEW")
 		for _, m := range made {
 			made, of := string(m.Job), string(m.RetryOf)
-			if !f.Wide() {
-				made, of = cli.Short(m.Job), cli.Short(m.RetryOf)
+			if a.Output == "table" {
+				made, of = present.Short(m.Job), present.Short(m.RetryOf)
 			}
-			t.Add(made, of, spansText([]job.Span{m.Chunks}), strconv.FormatUint(m.Iterations, 10), cli.YesNo(m.Created))
+			t.Add(made, of, spansText([]job.Span{m.Chunks}), strconv.FormatUint(m.Iterations, 10), present.YesNo(m.Created))
 		}
 		return t
 	}})
@@ -94,7 +95,7 @@ func release(a *cli.App, ctx context.Context, c *api.Client, j api.Job) error {
 	if a.Output == "json" || a.Output == "jsonl" {
 		return a.Show(cli.View{Body: r})
 	}
-	a.Note("job %s tries %s again", cli.Short(j.ID), cli.Plural(r.Chunks, "chunk"))
+	a.Note("job %s tries %s again", present.Short(j.ID), present.Plural(r.Chunks, "chunk"))
 	return nil
 }
 

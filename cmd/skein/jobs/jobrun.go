@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // submitPatience is how long a submit is repeated while no holder answers: a
@@ -242,8 +243,8 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 	if !resp.Created {
 		what = "submitted before, the same"
 	}
-	a.Note("job %s %s: %d iterations in %s, on the disks of %s", cli.Short(resp.Job), what, resp.Spec.Iterations,
-		cli.Plural(resp.Spec.Chunks(), "chunk"), cli.Plural(resp.StableVoters, "voter"))
+	a.Note("job %s %s: %d iterations in %s, on the disks of %s", present.Short(resp.Job), what, resp.Spec.Iterations,
+		present.Plural(resp.Spec.Chunks(), "chunk"), present.Plural(resp.StableVoters, "voter"))
 	if f.follow {
 		return followJob(a, ctx, string(resp.Job), f.metric)
 	}
@@ -293,7 +294,7 @@ func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
 	if err != nil {
 		return err
 	}
-	chunks := cli.Plural(spec.Chunks(), "chunk")
+	chunks := present.Plural(spec.Chunks(), "chunk")
 	if spec.ChunkAuto {
 		chunks = "chunks of the size that the holder chooses"
 	}
@@ -421,8 +422,8 @@ func endOf(j api.Job) error {
 	if j.State == job.TimedOut {
 		code = cli.ExitTimeout
 	}
-	return cli.Failf(code, "job %s is %s%s", cli.Short(j.ID), j.State, reason).
-		WithHint("the reasons of each failure: `skein job status %s`", cli.Short(j.ID))
+	return cli.Failf(code, "job %s is %s%s", present.Short(j.ID), j.State, reason).
+		WithHint("the reasons of each failure: `skein job status %s`", present.Short(j.ID))
 }
 
 func pathEscape(s string) string { return url.PathEscape(s) }

@@ -49,7 +49,7 @@ func (p *progress) update(j api.Job) {
 	p.sayWaits(j)
 	if j.Warning != p.warned {
 		if p.warned = j.Warning; j.Warning != "" {
-			p.say("warning: " + cli.Short(j.ID) + ": " + j.Warning)
+			p.say("warning: " + present.Short(j.ID) + ": " + j.Warning)
 		}
 	}
 	if p.live {
@@ -74,7 +74,7 @@ func (p *progress) sayWaits(j api.Job) {
 	}
 	// Who follows another host now may hear of it again a moment later.
 	if why != "" {
-		p.say(cli.Short(j.ID) + " waits: " + why)
+		p.say(present.Short(j.ID) + " waits: " + why)
 		if j.Waiting != nil && j.Waiting.Hint != "" {
 			p.say("hint: " + j.Waiting.Hint)
 		}
@@ -121,11 +121,11 @@ func (p *progress) end() {
 
 // barLine is the line on a terminal, at most columns wide.
 func barLine(j api.Job, metric string, columns int) string {
-	tail := fmt.Sprintf(" %4s  %s", cli.Percent(j), facts(j, metric))
+	tail := fmt.Sprintf(" %4s  %s", present.Percent(j), facts(j, metric))
 	room := columns - 1 - utf8.RuneCountInString(tail) - 2
 	size := min(30, room)
 	if size < 5 {
-		return cli.Cut(strings.TrimSpace(tail), max(0, columns-1))
+		return present.Cut(strings.TrimSpace(tail), max(0, columns-1))
 	}
 	share := 0.0
 	if j.Iterations.Total > 0 {
@@ -136,24 +136,24 @@ func barLine(j api.Job, metric string, columns int) string {
 }
 
 func plainLine(j api.Job, metric string) string {
-	return fmt.Sprintf("%s %s %s  %s", cli.Short(j.ID), j.State, cli.Percent(j), facts(j, metric))
+	return fmt.Sprintf("%s %s %s  %s", present.Short(j.ID), j.State, present.Percent(j), facts(j, metric))
 }
 
 // facts is rate, time left, and the current mean with its error.
 func facts(j api.Job, metric string) string {
-	parts := []string{fmt.Sprintf("%s/%s it", cli.Count(float64(j.Iterations.Accepted)), cli.Count(float64(j.Iterations.Total)))}
+	parts := []string{fmt.Sprintf("%s/%s it", present.Count(float64(j.Iterations.Accepted)), present.Count(float64(j.Iterations.Total)))}
 	if j.State.Final() {
 		parts = append(parts, string(j.State)+" in "+present.Age(j.ElapsedSeconds))
 	} else {
-		parts = append(parts, rate(j), "eta "+cli.AgeOf(j.ETASeconds))
+		parts = append(parts, present.Rate(j.RatePerSecond), "eta "+present.AgeOf(j.ETASeconds))
 	}
 	if metric == "" {
-		if names := metricNames(j); len(names) > 0 {
+		if names := present.MetricNames(j); len(names) > 0 {
 			metric = names[0]
 		}
 	}
 	if m, ok := j.Aggregates[metric]; ok {
-		parts = append(parts, metric+" "+cli.MeanError(m.Mean, m.SE))
+		parts = append(parts, metric+" "+present.MeanError(m.Mean, m.SE))
 	}
 	if j.Attempts.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", j.Attempts.Failed))

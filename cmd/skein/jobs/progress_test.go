@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func TestBar(t *testing.T) {
@@ -123,7 +124,7 @@ func TestProgressOfWaiting(t *testing.T) {
 			said = append(said, strings.TrimSpace(line))
 		}
 	}
-	id := cli.Short(j.ID)
+	id := present.Short(j.ID)
 	want := []string{
 		"skein: " + id + " waits: 0 of 2 workers eligible: n1, n2: not in zone mars", "skein: hint: move one there",
 		"skein: " + id + " waits: 0 of 2 workers eligible: n1: not in zone mars; n2: dead", "skein: hint: move one there",

@@ -8,6 +8,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func workerCommand(a *cli.App) *cobra.Command {
@@ -48,7 +49,7 @@ func workerDrain(a *cli.App) *cobra.Command {
 				case undo:
 					a.Note("%s takes chunks again", d.Node)
 				default:
-					a.Note("%s drains: %s still run", d.Node, cli.Plural(d.Worker.Running, "chunk"))
+					a.Note("%s drains: %s still run", d.Node, present.Plural(d.Worker.Running, "chunk"))
 				}
 				return nil
 			})

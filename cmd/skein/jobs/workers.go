@@ -2,8 +2,6 @@ package jobs
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,50 +25,10 @@ func workersCommand(a *cli.App) *cobra.Command {
 					return err
 				}
 				if w.Omitted > 0 {
-					a.Note("%s more are not listed; skein_workers counts all", cli.Plural(w.Omitted, "worker"))
+					a.Note("%s more are not listed; skein_workers counts all", present.Plural(w.Omitted, "worker"))
 				}
-				return a.Show(cli.View{Raw: raw, Body: w, Items: cli.Items(w.Workers), Table: func(f cli.Form) cli.Table { return workersTable(w, f) }})
+				return a.Show(cli.View{Raw: raw, Body: w, Items: cli.Items(w.Workers), Table: func() present.Table { return present.Workers(w) }})
 			})
 		},
 	}
-}
-
-func workersTable(w api.Workers, f cli.Form) cli.Table {
-	t := cli.Table{Head: []string{"WORKER", "LIVE", "READY", "PROGRESS", "VERDICT", "SLOTS", "ASSIGNED", "BACKLOG", "RATE", "DRAIN"}}
-	if f.Wide() {
-		t.Head = append(t.Head, "WINDOW", "CONNECTED", "DRAINING", "TRUSTED", "EXCLUDED", "OWNER")
-	}
-	t.Head = append(t.Head, "ACCEPTS")
-	for _, x := range w.Workers {
-		ready := cli.YesNo(x.Ready)
-		if x.Draining && !f.Wide() {
-			ready = "draining"
-		}
-		speed := present.Unknown
-		switch {
-		case x.RatePerSecond == nil:
-		case f == cli.FormTSV:
-			speed = number(*x.RatePerSecond)
-		default:
-			speed = cli.Count(*x.RatePerSecond) + "/s"
-		}
-		backlog := strconv.FormatUint(x.BacklogIterations, 10)
-		if f == cli.FormTable {
-			backlog = cli.Count(float64(x.BacklogIterations))
-		}
-		row := []string{
-			string(x.Node), cli.OrDash(x.Live), ready, cli.OrDash(x.Progress), cli.OrDash(x.Verdict), strconv.Itoa(x.Slots),
-			strconv.Itoa(x.Assigned), backlog, speed, f.Age(&x.DrainSeconds),
-		}
-		if f.Wide() {
-			row = append(row, strconv.Itoa(x.Window), cli.YesNo(x.Connected), cli.YesNo(x.Draining), cli.YesNo(x.Trusted), f.Age(x.ExcludedSeconds), cli.OrDash(x.Owner))
-		}
-		accepts := x.Accept
-		if len(x.AcceptNames) > 0 && f.Wide() {
-			accepts += ":" + strings.Join(x.AcceptNames, ",")
-		}
-		row = append(row, cli.OrDash(accepts))
-		t.Add(row...)
-	}
-	return t
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/present"
 )
 
 func configCommand(a *cli.App) *cobra.Command {
@@ -55,7 +56,7 @@ func configShow(a *cli.App) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return a.Show(cli.View{Raw: raw, Items: cli.Items(cfg.Entries), Table: func(cli.Form) cli.Table { return cli.EntriesTable(cfg.Entries) }})
+					return a.Show(cli.View{Raw: raw, Items: cli.Items(cfg.Entries), Table: func() present.Table { return present.Config(cfg.Entries) }})
 				})
 			}
 			cfg, err := a.Settings(cmd)
@@ -68,7 +69,7 @@ func configShow(a *cli.App) *cobra.Command {
 					Entries []api.ConfigEntry `json:"entries"`
 				}{entries},
 				Items: cli.Items(entries),
-				Table: func(cli.Form) cli.Table { return cli.EntriesTable(entries) },
+				Table: func() present.Table { return present.Config(entries) },
 			})
 		},
 	}
@@ -121,10 +122,10 @@ func configDiff(a *cli.App) *cobra.Command {
 						Changes []difference `json:"changes"`
 					}{list},
 					Items: cli.Items(list),
-					Table: func(cli.Form) cli.Table {
-						t := cli.Table{Head: []string{"KEY", "RUNNING", "READ", "TAKES"}}
+					Table: func() present.Table {
+						t := present.NewTable("KEY", "RUNNING", "READ", "TAKES")
 						for _, d := range list {
-							t.Add(d.Key, cli.OrDash(d.Running), cli.OrDash(d.Read), d.Reload)
+							t.Add(d.Key, present.OrDash(d.Running), present.OrDash(d.Read), d.Reload)
 						}
 						return t
 					},

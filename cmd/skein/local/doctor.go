@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/present"
 )
 
 func doctorCommand(a *cli.App, d Options) *cobra.Command {
@@ -60,13 +61,7 @@ func diagnose(a *cli.App, cmd *cobra.Command, d Options, pre bool) error {
 		Body:  api.Doctor{Header: header, Findings: list},
 		Items: cli.Items(list),
 		Page:  func(w io.Writer) { doctorPage(a, w, list) },
-		Table: func(cli.Form) cli.Table {
-			t := cli.Table{Head: []string{"GROUP", "CHECK", "VERDICT", "DETAIL", "HINT", "DOC"}}
-			for _, f := range list {
-				t.Add(f.Group, f.Check, string(f.Verdict), cli.OrDash(f.Detail), cli.OrDash(f.Hint), cli.OrDash(f.Doc))
-			}
-			return t
-		},
+		Table: func() present.Table { return present.Findings(list) },
 	})
 }
 

@@ -3,7 +3,6 @@ package local
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,43 +61,35 @@ func logVerify(a *cli.App, d Options) *cobra.Command {
 func verifyView(r api.LogVerify) cli.View {
 	return cli.View{
 		Body: r, Items: cli.Items(r.Sources),
-		Table: func(cli.Form) cli.Table { return sourcesTable(r.Sources) },
+		Table: func() present.Table { return present.Sources(r.Sources) },
 		Page: func(w io.Writer) {
 			if !r.OK {
-				fmt.Fprintf(w, "DAMAGED after %s\n", cli.Plural(int(r.Events), "good event"))
+				fmt.Fprintf(w, "DAMAGED after %s\n", present.Plural(int(r.Events), "good event"))
 				if r.BadSource != nil {
 					fmt.Fprintf(w, "  first bad: %s at seq %d\n", r.BadSource, r.BadSeq)
 				}
 				return
 			}
-			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", cli.Plural(int(r.Events), "event"),
-				cli.Plural(len(r.Sources), "source"), cli.Plural(r.Segments, "segment"), present.BytesOf(r.SizeBytes), r.StateHash.String()[:12])
+			fmt.Fprintf(w, "good: %s in %s and %s, %s, state %s\n", present.Plural(int(r.Events), "event"),
+				present.Plural(len(r.Sources), "source"), present.Plural(r.Segments, "segment"), present.BytesOf(r.SizeBytes), r.StateHash.String()[:12])
 			if r.TornBytes > 0 {
 				fmt.Fprintf(w, "  %d bytes at the end were never acknowledged\n", r.TornBytes)
 			}
 			if r.Snapshots+int(r.DroppedEvents) > 0 {
-				fmt.Fprintf(w, "  %s replayed and right, the newest signed by %s; %s only in a snapshot\n", cli.Plural(r.Snapshots, "snapshot"),
-					cli.Plural(r.Signers, "voter"), cli.Plural(int(r.DroppedEvents), "event"))
+				fmt.Fprintf(w, "  %s replayed and right, the newest signed by %s; %s only in a snapshot\n", present.Plural(r.Snapshots, "snapshot"),
+					present.Plural(r.Signers, "voter"), present.Plural(int(r.DroppedEvents), "event"))
 			}
 			for _, s := range r.Forked {
 				fmt.Fprintf(w, "  %s is proven to have two histories: see `skein doctor`\n", s)
 			}
 			if r.Unsigned > 0 {
-				fmt.Fprintf(w, "  %s of hosts whose key is not known here\n", cli.Plural(int(r.Unsigned), "signature"))
+				fmt.Fprintf(w, "  %s of hosts whose key is not known here\n", present.Plural(int(r.Unsigned), "signature"))
 			}
 			for _, s := range r.Sources {
 				fmt.Fprintf(w, "  %-12s up to %d, %s\n", s.Source, s.Seq, s.Hash.String()[:12])
 			}
 		},
 	}
-}
-
-func sourcesTable(list []api.LogSource) cli.Table {
-	t := cli.Table{Head: []string{"NODE", "INC", "SEQ", "HASH"}}
-	for _, s := range list {
-		t.Add(string(s.Source.Node), strconv.FormatUint(s.Source.Inc, 10), strconv.FormatUint(s.Seq, 10), s.Hash.String())
-	}
-	return t
 }
 
 func logHeads(a *cli.App, d Options) *cobra.Command {
@@ -132,7 +123,7 @@ func logHeads(a *cli.App, d Options) *cobra.Command {
 					Position string       `json:"position"`
 					Heads    []event.Head `json:"heads"`
 				}{at.String(), heads},
-				Items: cli.Items(heads), Table: func(cli.Form) cli.Table { return sourcesTable(list) },
+				Items: cli.Items(heads), Table: func() present.Table { return present.Sources(list) },
 			})
 		},
 	}

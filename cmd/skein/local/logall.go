@@ -75,7 +75,7 @@ func verifyAll(a *cli.App, ctx context.Context, settle time.Duration) error {
 	asking.Wait()
 	awaitEqual(a, ctx, c, m.Members, hosts, settle)
 	compareLogs(hosts)
-	if err := a.Show(verifyAllView(hosts)); err != nil {
+	if err := a.Show(verifyAllView(hosts, a.Output == "table")); err != nil {
 		return err
 	}
 	return judgeLogs(a, hosts)
@@ -163,18 +163,19 @@ func compareLogs(hosts []hostLog) {
 		}
 		if 2*mine <= total {
 			hosts[i].State = logDiffers
-			hosts[i].Reason = fmt.Sprintf("same events, another state than %s", cli.Plural(total-mine, "other host"))
+			hosts[i].Reason = fmt.Sprintf("same events, another state than %s", present.Plural(total-mine, "other host"))
 		}
 	}
 }
 
-func verifyAllView(hosts []hostLog) cli.View {
+// verifyAllView shows the logs; short: only the beginning of the hashes.
+func verifyAllView(hosts []hostLog, short bool) cli.View {
 	return cli.View{
 		Body: struct {
 			Hosts []hostLog `json:"hosts"`
 		}{hosts}, Items: cli.Items(hosts),
-		Table: func(f cli.Form) cli.Table {
-			t := cli.Table{Head: []string{"HOST", "LOG", "EVENTS", "HEADS", "STATE", "FIRST_BAD", "REASON"}}
+		Table: func() present.Table {
+			t := present.NewTable("HOST", "LOG", "EVENTS", "HEADS", "STATE", "FIRST_BAD", "REASON")
 			for _, h := range hosts {
 				events, state, bad := present.Unknown, present.Unknown, present.Unknown
 				if h.Check != nil && h.Check.Result != nil {
@@ -182,7 +183,7 @@ func verifyAllView(hosts []hostLog) cli.View {
 					events = fmt.Sprint(r.Events)
 					if r.OK {
 						state = r.StateHash.String()
-						if !f.Wide() {
+						if short {
 							state = state[:12]
 						}
 					}
@@ -190,7 +191,7 @@ func verifyAllView(hosts []hostLog) cli.View {
 						bad = fmt.Sprintf("%s:%d", r.BadSource, r.BadSeq)
 					}
 				}
-				t.Add(string(h.Node), h.State, events, cli.OrDash(h.Heads), state, bad, cli.OrDash(h.Reason))
+				t.Add(string(h.Node), h.State, events, present.OrDash(h.Heads), state, bad, present.OrDash(h.Reason))
 			}
 			return t
 		},

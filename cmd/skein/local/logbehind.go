@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 const (
@@ -62,7 +63,7 @@ func lacking(h hostLog, ends map[event.SourceID]chainEnd) string {
 	for src, end := range ends {
 		switch s := have[src]; {
 		case s.Seq < end.Seq:
-			out = append(out, fmt.Sprintf("lacks %s of %s that %s has", cli.Plural(int(end.Seq-s.Seq), "event"), src, end.on))
+			out = append(out, fmt.Sprintf("lacks %s of %s that %s has", present.Plural(int(end.Seq-s.Seq), "event"), src, end.on))
 		case s.Seq == end.Seq && s.Hash != end.Hash:
 			out = append(out, fmt.Sprintf("event %d of %s is another one than on %s", s.Seq, src, end.on))
 		}

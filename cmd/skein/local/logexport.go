@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/present"
 )
 
 func logExport(a *cli.App, d Options) *cobra.Command {
@@ -76,11 +77,11 @@ func writeExport(a *cli.App, ctx context.Context, d Options, stateDir string, o 
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			a.Note("broken off after %s; go on with --since %s", cli.Plural(int(end.Events), "event"), end.Cursor)
+			a.Note("broken off after %s; go on with --since %s", present.Plural(int(end.Events), "event"), end.Cursor)
 		}
 		return err
 	}
-	a.Note("%s up to %s", cli.Plural(int(end.Events), "event"), end.Cursor)
+	a.Note("%s up to %s", present.Plural(int(end.Events), "event"), end.Cursor)
 	return nil
 }
 
@@ -136,21 +137,21 @@ func parseAt(s string, now time.Time, o *offline.ReplayOptions) error {
 
 func replayView(a *cli.App, r api.LogReplay) cli.View {
 	return cli.View{
-		Body: r, Table: func(cli.Form) cli.Table { return replayFields(r) },
+		Body: r, Table: func() present.Table { return replayFields(r) },
 		Page: func(w io.Writer) {
 			what := "as of the beginning"
 			if r.LastAt != nil {
-				what = "as of " + cli.Stamp(*r.LastAt)
+				what = "as of " + present.Stamp(*r.LastAt)
 			}
 			if r.Hindsight {
 				what += ", with hindsight"
 			}
-			fmt.Fprintf(w, "%s: %s, %d void, state %s\n", what, cli.Plural(int(r.Events), "event"), r.Void, r.StateHash.String()[:12])
-			fmt.Fprintf(w, "  position  %s\n", cli.OrDash(r.Position))
+			fmt.Fprintf(w, "%s: %s, %d void, state %s\n", what, present.Plural(int(r.Events), "event"), r.Void, r.StateHash.String()[:12])
+			fmt.Fprintf(w, "  position  %s\n", present.OrDash(r.Position))
 			fmt.Fprintf(w, "  lease     %s\n", leaseThen(r.Lease))
-			fmt.Fprintf(w, "  voters    %s, mode %s, epoch %s of term %s\n", cli.Joined(r.Config.Voters), cli.OrDash(r.Config.Mode),
-				cli.TermOf(r.Config.Epoch), cli.TermOf(uint64(r.Config.Term)))
-			for _, t := range []cli.Table{replayMembers(r), replayJobs(r), replayActions(r)} {
+			fmt.Fprintf(w, "  voters    %s, mode %s, epoch %s of term %s\n", present.Joined(r.Config.Voters), present.OrDash(r.Config.Mode),
+				present.TermOf(r.Config.Epoch), present.TermOf(uint64(r.Config.Term)))
+			for _, t := range []present.Table{replayMembers(r), replayJobs(r), replayActions(r)} {
 				if len(t.Rows) > 0 {
 					fmt.Fprintln(w)
 					a.WriteTable(t)
@@ -164,54 +165,54 @@ func leaseThen(l api.ReplayLease) string {
 	if l.Term == 0 {
 		return "no term has begun"
 	}
-	text := fmt.Sprintf("term %s of %s, since %s", cli.TermOf(uint64(l.Term)), cli.OrDash(l.Holder), cli.StampOf(l.StartedAt))
+	text := fmt.Sprintf("term %s of %s, since %s", present.TermOf(uint64(l.Term)), present.OrDash(l.Holder), present.StampOf(l.StartedAt))
 	if l.EndedAt != nil {
-		text += fmt.Sprintf(", ended %s: %s", cli.StampOf(l.EndedAt), cli.OrDash(l.Reason))
+		text += fmt.Sprintf(", ended %s: %s", present.StampOf(l.EndedAt), present.OrDash(l.Reason))
 	}
 	return text
 }
 
-func replayMembers(r api.LogReplay) cli.Table {
-	t := cli.Table{Head: []string{"NODE", "STATUS", "ADDR", "HEALTH", "VERSION", "JOINED", "STARTED", "ENDED", "BY"}}
+func replayMembers(r api.LogReplay) present.Table {
+	t := present.NewTable("NODE", "STATUS", "ADDR", "HEALTH", "VERSION", "JOINED", "STARTED", "ENDED", "BY")
 	for _, m := range r.Members {
-		t.Add(string(m.Node), m.Status, cli.OrDash(m.Addr), cli.OrDash(m.Health), cli.OrDash(m.Version), cli.StampOf(m.JoinedAt),
-			cli.StampOf(m.StartedAt), cli.StampOf(m.EndedAt), cli.OrDash(m.EndedBy))
+		t.Add(string(m.Node), m.Status, present.OrDash(m.Addr), present.OrDash(m.Health), present.OrDash(m.Version), present.StampOf(m.JoinedAt),
+			present.StampOf(m.StartedAt), present.StampOf(m.EndedAt), present.OrDash(m.EndedBy))
 	}
 	return t
 }
 
-func replayJobs(r api.LogReplay) cli.Table {
-	t := cli.Table{Head: []string{"JOB", "NAME", "STATE", "CHUNKS", "OWNER", "SUBMITTED", "FINISHED"}}
+func replayJobs(r api.LogReplay) present.Table {
+	t := present.NewTable("JOB", "NAME", "STATE", "CHUNKS", "OWNER", "SUBMITTED", "FINISHED")
 	for _, j := range r.Jobs {
-		t.Add(string(j.ID), cli.OrDash(j.Name), string(j.State), fmt.Sprintf("%d/%d", j.Chunks.Accepted, j.Chunks.Total),
-			cli.OrDash(j.Owner), cli.StampOf(j.SubmittedAt), cli.StampOf(j.FinishedAt))
+		t.Add(string(j.ID), present.OrDash(j.Name), string(j.State), fmt.Sprintf("%d/%d", j.Chunks.Accepted, j.Chunks.Total),
+			present.OrDash(j.Owner), present.StampOf(j.SubmittedAt), present.StampOf(j.FinishedAt))
 	}
 	return t
 }
 
-func replayActions(r api.LogReplay) cli.Table {
-	t := cli.Table{Head: []string{"TIME", "NODE", "ACTION", "ACTOR", "SUBJECT", "REASON"}}
+func replayActions(r api.LogReplay) present.Table {
+	t := present.NewTable("TIME", "NODE", "ACTION", "ACTOR", "SUBJECT", "REASON")
 	for _, x := range r.Actions {
-		t.Add(cli.Stamp(x.At), string(x.Node), string(x.Kind), cli.OrDash(x.Actor), cli.OrDash(x.Subject), cli.OrDash(x.Reason))
+		t.Add(present.Stamp(x.At), string(x.Node), string(x.Kind), present.OrDash(x.Actor), present.OrDash(x.Subject), present.OrDash(x.Reason))
 	}
 	return t
 }
 
 // replayFields is the page for scripts.
-func replayFields(r api.LogReplay) cli.Table {
-	t := cli.Table{Head: []string{"KEY", "VALUE"}}
+func replayFields(r api.LogReplay) present.Table {
+	t := present.NewTable("KEY", "VALUE")
 	t.Add("position", r.Position)
-	t.Add("last_at", cli.StampOf(r.LastAt))
+	t.Add("last_at", present.StampOf(r.LastAt))
 	t.Add("last_hlc", strconv.FormatUint(uint64(r.LastHLC), 10))
 	t.Add("events", strconv.FormatUint(r.Events, 10))
 	t.Add("void", strconv.FormatUint(r.Void, 10))
 	t.Add("state_hash", r.StateHash.String())
-	t.Add("term", cli.TermOf(uint64(r.Lease.Term)))
-	t.Add("holder", cli.OrDash(r.Lease.Holder))
-	t.Add("started_at", cli.StampOf(r.Lease.StartedAt))
-	t.Add("ended_at", cli.StampOf(r.Lease.EndedAt))
-	t.Add("voters", cli.Joined(r.Config.Voters))
-	t.Add("mode", cli.OrDash(r.Config.Mode))
+	t.Add("term", present.TermOf(uint64(r.Lease.Term)))
+	t.Add("holder", present.OrDash(r.Lease.Holder))
+	t.Add("started_at", present.StampOf(r.Lease.StartedAt))
+	t.Add("ended_at", present.StampOf(r.Lease.EndedAt))
+	t.Add("voters", present.Joined(r.Config.Voters))
+	t.Add("mode", present.OrDash(r.Config.Mode))
 	for _, m := range r.Members {
 		t.Add("member."+string(m.Node), m.Status)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // logRepair sets aside what is damaged. It works on the state directory.
@@ -56,8 +57,8 @@ func logRepair(a *cli.App, d Options) *cobra.Command {
 func repairView(r api.LogRepair) cli.View {
 	return cli.View{
 		Body: r, Items: cli.Items(r.Chains),
-		Table: func(cli.Form) cli.Table {
-			t := cli.Table{Head: []string{"SOURCE", "KEPT", "KNOWN", "ASIDE"}}
+		Table: func() present.Table {
+			t := present.NewTable("SOURCE", "KEPT", "KNOWN", "ASIDE")
 			for _, c := range r.Chains {
 				t.Add(c.Source.String(), fmt.Sprint(c.Kept), fmt.Sprint(c.Known), c.Aside)
 			}

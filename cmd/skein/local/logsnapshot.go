@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -23,17 +22,10 @@ func logSnapshots(a *cli.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := a.Show(cli.View{Raw: raw, Items: cli.Items(s.Snapshots), Table: func(f cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"ID", "EVENTS", "LAST", "SIZE", "TERM", "SIGNERS", "STATE"}}
-					for _, one := range s.Snapshots {
-						t.Add(one.ID.String()[:12], strconv.FormatUint(one.Events, 10), cli.When(one.LastAt, s.ObservedAt, f.Wide()),
-							f.Bytes(one.SizeBytes), cli.TermOf(uint64(one.Term)), cli.Joined(one.Signers), one.StateHash.String()[:12])
-					}
-					return t
-				}}); err != nil {
+				if err := a.Show(cli.View{Raw: raw, Items: cli.Items(s.Snapshots), Table: func() present.Table { return present.Snapshots(s) }}); err != nil {
 					return err
 				}
-				a.Note("%s since, %d dropped; %s could be dropped", cli.Plural(int(s.EventsSince), "event"), s.DroppedEvents, present.BytesOf(s.ReclaimableBytes))
+				a.Note("%s since, %d dropped; %s could be dropped", present.Plural(int(s.EventsSince), "event"), s.DroppedEvents, present.BytesOf(s.ReclaimableBytes))
 				if bad := s.Mismatch + s.Trouble; bad != "" {
 					a.Note("trouble: %s", bad)
 				}
@@ -59,7 +51,7 @@ func logSnapshot(a *cli.App) *cobra.Command {
 				case "json", "jsonl":
 					return a.Show(cli.View{Body: s})
 				}
-				a.Note("snapshot %s of %s, signed by %s", s.ID.String()[:12], cli.Plural(int(s.Events), "event"), cli.Joined(s.Signers))
+				a.Note("snapshot %s of %s, signed by %s", s.ID.String()[:12], present.Plural(int(s.Events), "event"), present.Joined(s.Signers))
 				return nil
 			})
 		},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func versionCommand(a *cli.App, d Options) *cobra.Command {
@@ -23,8 +24,8 @@ func versionCommand(a *cli.App, d Options) *cobra.Command {
 			return a.Show(cli.View{
 				Body: body,
 				Page: func(w io.Writer) { fmt.Fprintf(w, "skein %s %s\n", body.Version, body.GoVersion) },
-				Table: func(cli.Form) cli.Table {
-					t := cli.Table{Head: []string{"VERSION", "GO", "API"}}
+				Table: func() present.Table {
+					t := present.NewTable("VERSION", "GO", "API")
 					t.Add(body.Version, body.GoVersion, body.APIVersion)
 					return t
 				},

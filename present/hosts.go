@@ -1,0 +1,160 @@
+package present
+
+import (
+	"strconv"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+)
+
+// Removed is how tables call a host that others took out of the cluster; the API
+// says left, with a mark.
+const Removed cluster.Health = "removed"
+
+// StateOf is the state of a host in one word.
+func StateOf(m api.Member) cluster.Health {
+	if m.Removed {
+		return Removed
+	}
+	return m.State
+}
+
+// Members shows the hosts of the cluster.
+func Members(m api.Members) Table {
+	type M = api.Member
+	observed := m.ObservedAt
+	return tableOf(m.Members,
+		col("NODE", Text, 0, func(x M) Cell {
+			if x.Self {
+				return Cell{Text: string(x.Node) + "*", Plain: string(x.Node)}
+			}
+			return Cell{Text: string(x.Node)}
+		}),
+		col("ADDR", Text, 5, func(x M) Cell { return word(x.Addr) }),
+		col("STATE", State, 0, func(x M) Cell { return word(StateOf(x)) }),
+		col("ROLE", State, 0, func(x M) Cell { return word(x.Role) }),
+		col("TERM", Number, 4, func(x M) Cell { return term(x.Term) }),
+		col("SEEN", Time, 1, func(x M) Cell { return since(x.SeenSeconds, observed) }),
+		col("RTT", Time, 2, func(x M) Cell {
+			// What was measured before a host fell silent says nothing of now.
+			if x.State != cluster.Alive && x.State != cluster.Joining {
+				return Cell{Text: Unknown}
+			}
+			return span(x.RTTSeconds)
+		}),
+		col("PATH", Text, 3, func(x M) Cell { return word(x.Path) }),
+		col("VERSION", Text, 6, func(x M) Cell { return word(x.Version) }),
+		more("VOTER", Text, func(x M) Cell { return yes(x.Voter) }),
+		more("PUBLISHER", Text, func(x M) Cell { return yes(x.Publisher) }),
+		more("LAG", Number, func(x M) Cell { return Cell{Text: Lag(x.LagEvents)} }),
+		more("PRIORITY", Number, func(x M) Cell { return whole(x.Priority) }),
+		more("ZONE", Text, func(x M) Cell { return word(x.Zone) }),
+		more("ADDR6", Text, func(x M) Cell { return word(x.Addr6) }),
+		more("ENDPOINTS", Text, func(x M) Cell { return names(x.Endpoints) }),
+		more("SPONSOR", Text, func(x M) Cell { return yes(x.Sponsor) }),
+		more("NAT", Text, func(x M) Cell { return yes(x.NAT) }),
+		more("SKEW", Number, func(x M) Cell { return skew(x.SkewSeconds) }),
+		more("CERT", Time, func(x M) Cell { return moment(x.CertExpiresAt) }),
+		more("GONE", Time, func(x M) Cell { return moment(x.GoneAt) }),
+		more("REASON", Text, func(x M) Cell { return word(x.Reason) }),
+	)
+}
+
+// skew is a difference of clocks with its sign.
+func skew(seconds *float64) Cell {
+	if seconds == nil {
+		return Cell{Text: Unknown}
+	}
+	return Cell{Text: strconv.FormatFloat(*seconds, 'f', 3, 64) + "s", Plain: PlainSeconds(*seconds)}
+}
+
+// Peers shows the peers of a host's device.
+func Peers(m api.Mesh) Table {
+	type P = api.MeshPeer
+	observed := m.ObservedAt
+	return tableOf(m.Peers,
+		col("NODE", Text, 0, func(p P) Cell { return word(p.Node) }),
+		col("ADDR", Text, 7, func(p P) Cell { return word(p.Addr) }),
+		col("STATE", State, 0, func(p P) Cell { return word(p.State) }),
+		col("PATH", Text, 3, func(p P) Cell { return word(p.Path) }),
+		col("ENDPOINT", Text, 4, func(p P) Cell { return word(p.Endpoint) }),
+		col("HANDSHAKE", Time, 2, func(p P) Cell { return since(p.HandshakeSeconds, observed) }),
+		col("RECEIVED", Number, 6, func(p P) Cell { return size(p.ReceivedBytes) }),
+		col("SENT", Number, 5, func(p P) Cell { return size(p.SentBytes) }),
+		col("RTT", Time, 1, func(p P) Cell { return span(p.RTTSeconds) }),
+		more("MTU", Number, func(p P) Cell { return Cell{Text: peerMTU(p)} }),
+		more("KEEPALIVE", Time, func(p P) Cell { return keepalive(p) }),
+		more("ADDR6", Text, func(p P) Cell { return word(p.Addr6) }),
+		more("KEY", Text, func(p P) Cell { return word(p.PublicKey) }),
+		more("NEXT_KEY", Text, func(p P) Cell { return word(p.NextPublicKey) }),
+		more("CANDIDATES", Text, func(p P) Cell { return names(p.Candidates) }),
+	)
+}
+
+func peerMTU(p api.MeshPeer) string {
+	if p.MTU == nil {
+		return Unknown
+	}
+	return strconv.Itoa(*p.MTU)
+}
+
+func keepalive(p api.MeshPeer) Cell {
+	if p.KeepaliveSeconds <= 0 {
+		return Cell{Text: "off"}
+	}
+	return span(&p.KeepaliveSeconds)
+}
+
+// Device names the device of the mesh and how it is made.
+func Device(m api.MeshSummary) string {
+	if m.Interface == "" {
+		return OrDash(m.Backend)
+	}
+	return m.Interface + " (" + m.Backend + ")"
+}
+
+// MTU is the size of packets inside the mesh.
+func MTU(m api.Mesh) string {
+	mtu := TermOf(uint64(max(0, m.MTU)))
+	if m.MTUAuto {
+		mtu += " auto"
+	}
+	return mtu
+}
+
+// Peer is all that is known of the way to one peer.
+func Peer(m api.Mesh, p api.MeshPeer) []Field {
+	path := OrDash(p.Path)
+	if p.Path == "onion" {
+		path = "onion, the mesh has not carried messages for " + AgeOf(p.PathSeconds)
+	}
+	tried := Unknown
+	for i, c := range p.Candidates {
+		if i == 0 {
+			tried = c
+			continue
+		}
+		tried += ", " + c
+	}
+	fields := []Field{
+		{"state", OrDash(p.State)},
+		{"address", OrDash(p.Addr) + ", " + OrDash(p.Addr6)},
+		{"path", path},
+		{"endpoint", OrDash(p.Endpoint)},
+		{"tried", tried},
+		{"handshake", AgeOf(p.HandshakeSeconds)},
+		{"rtt", AgeOf(p.RTTSeconds)},
+		{"received", BytesOf(p.ReceivedBytes)},
+		{"sent", BytesOf(p.SentBytes)},
+		{"mtu", peerMTU(p) + " to this peer, " + MTU(m) + " on the device"},
+		{"keepalive", keepalive(p).Text},
+		{"key", OrDash(p.PublicKey)},
+	}
+	if p.Onion != "" {
+		fields = append(fields, Field{"onion", p.Onion})
+	}
+	if p.NextPublicKey != "" {
+		fields = append(fields, Field{"next key", p.NextPublicKey})
+	}
+	return fields
+}

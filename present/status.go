@@ -1,0 +1,59 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/skein-project/skein/api"
+)
+
+// Headline answers in one line: what is this host, is all well.
+func Headline(s api.Status) string {
+	line := fmt.Sprintf("%s %s   cluster %s   term %s   %s", s.Node, OrDash(s.Role), OrDash(s.Cluster), TermOf(uint64(s.Term)), s.State)
+	if len(s.Reasons) > 0 {
+		line += ": " + strings.Join(s.Reasons, ", ")
+	}
+	return line
+}
+
+// Status is what stands below the headline.
+func Status(s api.Status) []Field {
+	lease := fmt.Sprintf("mode %s, %s, profile %s", OrDash(s.Lease.Mode), Plural(s.Lease.Voters, "voter"), OrDash(s.Lease.Profile))
+	if len(s.Lease.Abstaining) > 0 {
+		lease += ", abstaining " + Joined(s.Lease.Abstaining)
+	}
+	m := s.Members
+	members := []string{fmt.Sprintf("%d of %d alive", m.Alive, m.Total)}
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{m.Joining, "joining"}, {m.Suspect, "suspect"}, {m.Dead, "dead"}} {
+		if p.n > 0 {
+			members = append(members, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	mesh := fmt.Sprintf("%s %s, %s", Device(s.Mesh), OrDash(s.Mesh.Address), Plural(s.Mesh.PeerCount, "peer"))
+	if s.Mesh.PeerCount > 0 {
+		mesh += ", oldest handshake " + AgeOf(s.Mesh.OldestHandshakeSeconds)
+	}
+	log := fmt.Sprintf("%s in %s, %s, state %s", count(s.Log.Events, "event"), Plural(s.Log.Sources, "source"),
+		BytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12])
+	worker := fmt.Sprintf("%d of %s busy, %d queued", s.Worker.Running, Plural(s.Worker.Slots, "slot"), s.Worker.Queued)
+	if s.Worker.Draining {
+		worker += ", draining: nothing new begins"
+	}
+	fields := []Field{
+		{"holder", Holder(s.Lease)},
+		{"publisher", Publisher(s.Lease)},
+		{"members", strings.Join(members, ", ")},
+		{"lease", lease},
+		{"mesh", mesh},
+		{"log", log},
+	}
+	if snap := s.Log.Snapshot; snap != nil {
+		fields = append(fields, Field{"snapshot", fmt.Sprintf("%s, signed by %s", count(snap.Events, "event"), Joined(snap.Signers))})
+	}
+	return append(fields,
+		Field{"worker", worker},
+		Field{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)})
+}

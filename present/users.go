@@ -1,0 +1,96 @@
+package present
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/skein-project/skein/api"
+)
+
+// Tokens shows the invites of a host.
+func Tokens(list api.Tokens) Table {
+	type T = api.Token
+	observed := list.ObservedAt
+	return tableOf(list.Tokens,
+		col("ID", Text, 0, func(t T) Cell { return Cell{Text: t.ID} }),
+		col("STATE", State, 0, func(t T) Cell { return Cell{Text: tokenState(t, observed)} }),
+		col("USES", Text, 1, func(t T) Cell { return Cell{Text: fmt.Sprintf("%d/%d", len(t.Spent), t.Uses)} }),
+		col("EXPIRES", Time, 0, func(t T) Cell { return Cell{Text: Ahead(t.ExpiresAt, observed), Exact: Stamp(t.ExpiresAt)} }),
+		col("SPENT", Text, 2, func(t T) Cell { return names(t.Spent) }),
+	)
+}
+
+func tokenState(t api.Token, now time.Time) string {
+	switch {
+	case t.Revoked:
+		return "revoked"
+	case len(t.Spent) >= t.Uses:
+		return "spent"
+	case !now.Before(t.ExpiresAt):
+		return "expired"
+	}
+	return "open"
+}
+
+// Users shows the users.
+func Users(list api.Users) Table {
+	type U = api.User
+	observed := list.ObservedAt
+	return tableOf(list.Users,
+		col("USER", Text, 0, func(u U) Cell { return Cell{Text: u.Name} }),
+		col("ROLE", Text, 0, func(u U) Cell { return Cell{Text: u.Role} }),
+		col("STATE", State, 0, func(u U) Cell {
+			if u.Disabled {
+				return Cell{Text: "disabled"}
+			}
+			return Cell{Text: "active"}
+		}),
+		col("KEYS", Text, 1, func(u U) Cell { return Cell{Text: strconv.Itoa(len(u.Keys)), Exact: Joined(u.KeyIDs)} }),
+		col("UIDS", Text, 4, func(u U) Cell {
+			uids := make([]string, len(u.UIDs))
+			for i, uid := range u.UIDs {
+				uids[i] = strconv.FormatUint(uid, 10)
+			}
+			return names(uids)
+		}),
+		col("SET", Time, 3, func(u U) Cell { return at(u.At, observed) }),
+		col("BY", Text, 2, func(u U) Cell { return word(u.Actor) }),
+	)
+}
+
+// Groups shows the groups of users.
+func Groups(list api.Groups) Table {
+	type G = api.Group
+	observed := list.ObservedAt
+	return tableOf(list.Groups,
+		col("GROUP", Text, 0, func(g G) Cell { return Cell{Text: g.Name} }),
+		col("MEMBERS", Text, 0, func(g G) Cell { return Cell{Text: strconv.Itoa(len(g.Members)), Exact: Joined(g.Members)} }),
+		col("SET", Time, 2, func(g G) Cell { return at(g.At, observed) }),
+		col("BY", Text, 1, func(g G) Cell { return word(g.Actor) }),
+	)
+}
+
+// Config shows the keys of a configuration.
+func Config(list []api.ConfigEntry) Table {
+	type E = api.ConfigEntry
+	return tableOf(list,
+		col("KEY", Text, 0, func(e E) Cell { return Cell{Text: e.Key} }),
+		col("VALUE", Text, 0, func(e E) Cell { return Cell{Text: e.Value} }),
+		col("ORIGIN", Text, 1, func(e E) Cell { return Cell{Text: e.Origin} }),
+		col("RELOAD", Text, 2, func(e E) Cell { return word(e.Reload) }),
+	)
+}
+
+// Findings shows what was examined.
+func Findings(list []api.Finding) Table {
+	type F = api.Finding
+	return tableOf(list,
+		col("GROUP", Text, 3, func(f F) Cell { return Cell{Text: f.Group} }),
+		col("CHECK", Text, 0, func(f F) Cell { return Cell{Text: f.Check} }),
+		col("VERDICT", State, 0, func(f F) Cell { return word(f.Verdict) }),
+		col("DETAIL", Text, 0, func(f F) Cell { return word(f.Detail) }),
+		col("HINT", Text, 1, func(f F) Cell { return word(f.Hint) }),
+		col("DOC", Text, 2, func(f F) Cell { return word(f.Doc) }),
+	)
+}
