@@ -20,7 +20,7 @@ import (
 
 // carriedHeaders are those of a request that go with it to the host that acts.
 var carriedHeaders = []string{
-	access.HeaderKey, access.HeaderTime, access.HeaderNonce, access.HeaderSignature, "Authorization", "Content-Type", "Idempotency-Key",
+	access.HeaderKey, access.HeaderTime, access.HeaderNonce, access.HeaderSignature, "Authorization", "Content-Type", idempotencyKey,
 	api.HeaderTimeout,
 }
 

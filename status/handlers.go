@@ -78,7 +78,7 @@ func (hs *handlers) probe(check func() error) func(http.ResponseWriter, *http.Re
 }
 
 func (hs *handlers) submit(r *http.Request, req api.SubmitRequest) (api.SubmitResponse, error) {
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
+	if key := r.Header.Get(idempotencyKey); key != "" {
 		if req.Spec.Key != "" && req.Spec.Key != key {
 			return api.SubmitResponse{}, api.Errorf(api.CodeInvalidRequest, "the header Idempotency-Key and spec.key differ")
 		}

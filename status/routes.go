@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/once"
 	"github.com/skein-project/skein/status/openapi"
 	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/query"
@@ -39,6 +40,8 @@ type route struct {
 	// named routes say by themselves what is to be done at which host: any host may
 	// bring the request there, again with the proof.
 	named bool
+	// once: asked for again under the same Idempotency-Key, it is not done again.
+	once bool
 	// timeout bounds the handler; 0: it sets its own.
 	timeout time.Duration
 	// shape has the parameters that the route takes, all others are refused, and
@@ -79,7 +82,7 @@ func (hs *handlers) table() []route {
 		document("/healthz", api.Health{}, hs.probe(b.Healthy)),
 		document("/readyz", api.Health{}, hs.probe(b.Ready)),
 
-		paced(door.Submit, toHolder(use(http.MethodPost, "/v1/jobs", hs.submit, openapi.Param{Name: "Idempotency-Key", Header: true, Type: "", About: "instead of spec.key: the same key again is the same job"}))),
+		paced(door.Submit, toHolder(keyed(use(http.MethodPost, "/v1/jobs", hs.submit)))),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/stop", hs.stopJob)),
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/release", hs.releaseJob)),
 		upload("/v1/artefacts", hs.putArtefact),
@@ -195,7 +198,8 @@ func change[Q, T any](method, path string, f func(*http.Request, Q) (T, error)) 
 // leaves out is as in usual.
 func changeUpTo[Q, T any](method, path string, limit int64, usual Q, f func(*http.Request, Q) (T, error)) route {
 	rt := route{
-		method: method, path: path, needs: access.Operate, change: true, timeout: changeTimeout, shape: openapi.Shape{Gives: []any{*new(T)}},
+		method: method, path: path, needs: access.Operate, change: true, once: true, timeout: changeTimeout,
+		shape: openapi.Shape{Params: onceParams, Gives: []any{*new(T)}},
 		answer: func(w http.ResponseWriter, r *http.Request) (any, error) {
 			req := usual
 			if err := decode(w, r, &req, limit); err != nil {
@@ -214,10 +218,19 @@ func changeUpTo[Q, T any](method, path string, limit int64, usual Q, f func(*htt
 type nothing struct{}
 
 // use is a change of what users own.
-func use[Q, T any](method, path string, f func(*http.Request, Q) (T, error), params ...openapi.Param) route {
+func use[Q, T any](method, path string, f func(*http.Request, Q) (T, error)) route {
 	rt := change(method, path, f)
-	rt.needs, rt.shape.Params = access.Use, params
+	rt.needs = access.Use
 	return rt
+}
+
+var onceParams = []openapi.Param{{Name: idempotencyKey, Header: true, Type: "", About: "the same key again within 10 minutes is answered as before, and nothing is done"}}
+
+// keyed is a change whose key is part of what it makes.
+func keyed(r route) route {
+	r.once = false
+	r.shape.Params = []openapi.Param{{Name: idempotencyKey, Header: true, Type: "", About: "instead of spec.key: the same key again is the same job"}}
+	return r
 }
 
 func toHolder(r route) route {
@@ -255,6 +268,7 @@ type responder struct {
 	log      zerolog.Logger
 	requests *prometheus.CounterVec
 	fresh    freshness
+	once     *once.Keeper
 }
 
 // routes builds the mux: one handler per path, which then picks the method,
@@ -372,7 +386,7 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		re.count(rt.path, http.StatusOK)
 		return
 	}
-	answer, err := rt.answer(w, r)
+	answer, err := re.act(w, r, rt, p)
 	if away, ok := errors.AsType[*api.Elsewhere](err); ok && p.User != "" {
 		re.carry(w, r, rt, p, body, away)
 		return
@@ -386,6 +400,25 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 		h.Cursor = re.fresh.after(r.Context())
 	}
 	re.writeUnder(h, w, rt.path, http.StatusOK, answer)
+}
+
+const idempotencyKey = "Idempotency-Key"
+
+// act has the handler answer.
+func (re *responder) act(w http.ResponseWriter, r *http.Request, rt route, p door.Peer) (any, error) {
+	key := r.Header.Get(idempotencyKey)
+	if key == "" || !rt.once {
+		return rt.answer(w, r)
+	}
+	if prob := once.CheckKey(key); prob != nil {
+		return nil, prob
+	}
+	body, err := keep(w, r)
+	if err != nil {
+		return nil, err
+	}
+	req := once.Request{Who: p.Actor(), What: rt.method + " " + r.URL.Path, Key: key, Body: body}
+	return re.once.Do(r.Context(), req, func() (any, error) { return rt.answer(w, r) })
 }
 
 // holderOf says who carries out a request that is the holder's; nil: this host.

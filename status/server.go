@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/once"
 )
 
 // Times and limits of the server.
@@ -68,7 +69,7 @@ func New(o Options) (*Server, error) {
 	})
 	answers := &responder{
 		header: o.Backend.Header, users: o.Backend, door: who, log: logger, requests: m.requests,
-		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed},
+		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed}, once: once.New(),
 	}
 	full := func() { m.limited.WithLabelValues(limitPlaces).Inc() }
 	streams := &followers{
