@@ -12,7 +12,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 .PHONY: help map build examples demo test check lint fuzz sim mutants bench bench-go \
-	deps vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion prove-upgrade prove-files prove-demo prove-idle clean FORCE
+	deps observability vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion prove-upgrade prove-files prove-demo prove-idle clean FORCE
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,13 +43,18 @@ vmtest: ## boot guests under QEMU: kernel WireGuard, and systemd with the units
 tornet: ## leave a private Tor network running to play with
 	$(GO) run ./internal/tornet/play
 
+observability: ## promtool over the alerts, their tests, the dashboard, and the metrics of a daemon
+	-@scripts/deps
+	REQUIRE=prom $(GO) test -count=1 -v ./observability
+	REQUIRE=prom $(GO) test -count=1 -v -run 'Metrics' ./daemon
+
 TORNET = ./test/onion
 
 tornet-test: ## the cases on the private Tor network, with reduced counts
 	-@scripts/deps
 	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
-# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor
+# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom
 # turns these skips into failures. internal/testrun/parts.go says what is run with
 # the race detector and what beside what; TESTFLAGS="-run daemons" runs some parts.
 test: bin/race/skein ## everything once, with the race detector where threads meet (what CI runs)

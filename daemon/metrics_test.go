@@ -2,10 +2,14 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/observability"
 	"github.com/skein-project/skein/offline"
 )
 
@@ -38,8 +44,9 @@ func metricsOf(t *testing.T, reg *prometheus.Registry) map[string][2]string {
 	return out
 }
 
-// startAlone runs a founder without others, and returns what it registered.
-func startAlone(t *testing.T) map[string][2]string {
+// startAlone runs a founder without others, and returns what it registered, and what
+// /metrics answers.
+func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
 	if err != nil {
@@ -77,17 +84,97 @@ func startAlone(t *testing.T) map[string][2]string {
 	defer d.close()
 	l := newLifecycle(d.log)
 	err = d.start(t.Context(), l)
-	found := metricsOf(t, d.reg)
+	known = metricsOf(t, d.reg)
+	if err == nil {
+		text = scrape(t, filepath.Join(dir, "s"))
+	}
 	if stopErr := l.stop(); err != nil || stopErr != nil {
 		t.Fatal(err, stopErr)
 	}
-	return found
+	return known, text
+}
+
+// scrape asks for /metrics at a socket.
+func scrape(t *testing.T, socket string) []byte {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://skein/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status, err)
+	}
+	return text
+}
+
+// TestMetricsUsed: what rules and dashboard name is registered, histograms by their
+// parts and nothing else by such.
+func TestMetricsUsed(t *testing.T) {
+	known, text := startAlone(t)
+	kinds := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllSubmatch(text, -1) {
+		kinds[string(m[1])] = string(m[2])
+	}
+	seen := 0
+	for where, expr := range observability.Expressions() {
+		for _, name := range observability.Metrics(expr) {
+			base, part := observability.Base(name)
+			if _, ok := known[name]; ok {
+				base, part = name, false
+			}
+			if _, ok := known[base]; !ok {
+				t.Errorf("%s: no daemon has %s", where, name)
+			}
+			kind, live := kinds[base]
+			if !live {
+				continue // a vector that is empty yet
+			}
+			seen++
+			if part != (kind == "histogram") {
+				t.Errorf("%s: %s of a %s", where, name, kind)
+			}
+		}
+	}
+	if seen < 40 {
+		t.Errorf("only %d of the names are in what a daemon answers", seen)
+	}
+}
+
+// TestMetricsLint has promtool judge what a daemon answers.
+func TestMetricsLint(t *testing.T) {
+	require.Need(t, require.Prom)
+	path, err := require.Promtool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text := startAlone(t)
+	lint := func(text []byte) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), path, "check", "metrics")
+		cmd.Stdin = bytes.NewReader(text)
+		return cmd.CombinedOutput()
+	}
+	if out, err := lint(text); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := lint(append(text, "skein_bad_total{ 1\n"...)); err == nil {
+		t.Error("promtool takes anything")
+	}
 }
 
 // TestMetricsReference keeps docs/metrics.md equal to what a daemon registers,
 // and lets no document name a metric that does not exist.
 func TestMetricsReference(t *testing.T) {
-	known := startAlone(t)
+	known, _ := startAlone(t)
 	var want bytes.Buffer
 	want.WriteString("# Metrics\n\nMade from what a daemon registers, by the tests of `daemon`. They are at `/metrics` of the socket\n" +
 		"(`curl --unix-socket /run/skein/skein.sock http://skein/metrics`) and of `status.listen`, beside those of the Go runtime\n" +

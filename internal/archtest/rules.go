@@ -177,6 +177,7 @@ var testOnly = map[string][]string{
 	"internal/statetest":         {"config", "coord/join", "eventlog"},
 	"internal/tornet/tornettest": {"internal/require", "internal/tornet"},
 	"internal/vmtest":            {"internal/require"},
+	"observability":              {"internal/require"},
 	"test/onion":                 {"api", "config", "coord/join", "daemon", "offline", "proxy", "publisher", "tor", "internal/clusterslot", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
 	"test/netns":                 {"api", "config", "coord/join", "coord/join/token", "daemon", "mesh", "internal/clusterslot", "internal/logaudit"},
 	"internal/wasmtest":          nil,

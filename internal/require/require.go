@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -35,6 +36,8 @@ const (
 	Cgroup What = "cgroup"
 	// Tor is the programs tor and tor-gencert.
 	Tor What = "tor"
+	// Prom is promtool, which judges rules and metrics of Prometheus.
+	Prom What = "prom"
 )
 
 // covers names, for a need, the other words of REQUIRE that demand it as well.
@@ -95,6 +98,10 @@ func checks() map[What]func() error {
 			})
 		},
 		Tor: func() error { return programs("tor", "tor-gencert") },
+		Prom: func() error {
+			_, err := Promtool()
+			return err
+		},
 	}
 }
 
@@ -103,7 +110,7 @@ func checks() map[What]func() error {
 func validate(list string) error {
 	for word := range words(list) {
 		if _, ok := checks()[What(word)]; !ok {
-			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, kernelwg, netns, rootfs, systemd, tor, tun, vm", Variable, list, word)
+			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, kernelwg, netns, prom, rootfs, systemd, tor, tun, vm", Variable, list, word)
 		}
 	}
 	return nil
@@ -139,6 +146,31 @@ func programs(names ...string) error {
 		return fmt.Errorf("not installed: %s", strings.Join(missing, " "))
 	}
 	return nil
+}
+
+// Promtool returns where promtool is: in the search path, or where scripts/deps puts it,
+// since the package that has it would start a server.
+func Promtool() (string, error) {
+	if path, err := exec.LookPath("promtool"); err == nil {
+		return path, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("not installed: promtool")
+		}
+	}
+	path := filepath.Join(dir, "bin", "tools", "promtool")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("not installed: promtool, nor at %s", path)
+	}
+	return path, nil
 }
 
 func root() error {

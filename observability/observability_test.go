@@ -1,0 +1,265 @@
+package observability
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skein-project/skein/internal/require"
+)
+
+// TestFiles keeps the files that operators take equal to the tables.
+func TestFiles(t *testing.T) {
+	dashboard, err := DashboardJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]byte{RulesFile: Rules(), RulesTestFile: RulesTest(false), LongTestFile: RulesTest(true), DashboardFile: dashboard} {
+		if os.Getenv("SKEIN_UPDATE") == "1" {
+			if err := os.WriteFile(name, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if have, err := os.ReadFile(name); err != nil || !bytes.Equal(have, want) {
+			t.Errorf("%s is stale (%v): run SKEIN_UPDATE=1 go test ./observability", name, err)
+		}
+	}
+}
+
+// TestAlerts: each alert has a history in which it fires, one in which it must not, and a
+// section in the handbook to which its rule leads.
+func TestAlerts(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, m := range regexp.MustCompile(`(?m)^### (Skein\w+)$`).FindAllSubmatch(text, -1) {
+		have = append(have, string(m[1]))
+	}
+	var want []string
+	for _, a := range Alerts() {
+		want = append(want, a.Name)
+		if len(a.Fires) == 0 || len(a.Quiet) == 0 {
+			t.Errorf("%s has %d histories in which it fires and %d in which it does not", a.Name, len(a.Fires), len(a.Quiet))
+		}
+		for _, h := range a.Fires {
+			if len(h.Want) == 0 {
+				t.Errorf("%s: %q does not say which alerts fire", a.Name, h.Name)
+			}
+		}
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("docs/operations.md has sections about %q, and the alerts are %q", have, want)
+	}
+}
+
+// documented reads which labels each metric of docs/metrics.md has; a test of daemon
+// keeps that file equal to what a daemon registers.
+func documented(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(skein_[a-z0-9_]+)` \\| ([^|]*) \\|").FindAllSubmatch(text, -1) {
+		out[string(m[1])] = strings.FieldsFunc(string(m[2]), func(r rune) bool { return strings.ContainsRune("`, -", r) })
+	}
+	if len(out) < 100 {
+		t.Fatalf("only %d metrics found", len(out))
+	}
+	return out
+}
+
+// unknown says what an expression names that no daemon has.
+func unknown(expr string, known map[string][]string) (wrong []string) {
+	for _, name := range Metrics(expr) {
+		base, histogram := Base(name)
+		labels, ok := known[name]
+		if !ok && histogram {
+			labels, ok = known[base]
+		}
+		if !ok {
+			wrong = append(wrong, name)
+			continue
+		}
+		for _, l := range Matched(expr, name) {
+			if !slices.Contains(append(labels, "job", "instance", "le"), l) {
+				wrong = append(wrong, name+"{"+l+"}")
+			}
+		}
+	}
+	return wrong
+}
+
+// TestRegistered: rules and dashboard name only metrics and labels that exist.
+func TestRegistered(t *testing.T) {
+	known := documented(t)
+	for where, expr := range Expressions() {
+		if wrong := unknown(expr, known); wrong != nil {
+			t.Errorf("%s: %s names %q, which no daemon has", where, expr, wrong)
+		}
+	}
+	for _, a := range Alerts() {
+		for _, h := range slices.Concat(a.Fires, a.Quiet) {
+			for series := range h.Series {
+				if wrong := unknown(series, known); wrong != nil {
+					t.Errorf("%s: %q has %q, which no daemon has", a.Name, h.Name, wrong)
+				}
+			}
+		}
+	}
+	if wrong := unknown(`skein_no_such_total + skein_coord_peers{job="x", colour="red"}`, known); len(wrong) != 2 {
+		t.Errorf("noticed %q", wrong)
+	}
+}
+
+// TestDashboard: no row is collapsed, no panel is empty or lies upon another, every
+// query is about the chosen cluster.
+func TestDashboard(t *testing.T) {
+	text, err := DashboardJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Panels []struct {
+			ID          int
+			Type, Title string
+			Collapsed   bool
+			GridPos     struct{ X, Y, W, H int }
+			Targets     []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	taken, ids := map[[2]int]string{}, map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] {
+			t.Errorf("two panels have the id %d", p.ID)
+		}
+		ids[p.ID] = true
+		if p.Type == "row" {
+			rows = append(rows, p.Title)
+		} else if len(p.Targets) == 0 {
+			t.Errorf("%s shows nothing", p.Title)
+		}
+		if p.Collapsed {
+			t.Errorf("%s is collapsed", p.Title)
+		}
+		for _, q := range p.Targets {
+			for _, name := range regexp.MustCompile(`\b(?:skein|go|process)_[a-z0-9_]+`).FindAllStringIndex(q.Expr, -1) {
+				if !strings.HasPrefix(q.Expr[name[1]:], `{job="$job"`) {
+					t.Errorf("%s: %s is of all clusters", p.Title, q.Expr)
+				}
+			}
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other, ok := taken[[2]int{x, y}]; ok || x >= across {
+					t.Fatalf("%s lies upon %q or beside the page", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+	if want := "Cluster Lease Mesh Log Jobs Onion API"; strings.Join(rows, " ") != want {
+		t.Errorf("rows %q, want %s", rows, want)
+	}
+}
+
+// promtool runs it in a directory.
+func promtool(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	path, err := require.Promtool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestRules: promtool finds the rules right, and each alert fires where it should and
+// only there.
+func TestRules(t *testing.T) {
+	require.Need(t, require.Prom)
+	if out, err := promtool(t, ".", "check", "rules", RulesFile); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := promtool(t, ".", "test", "rules", RulesTestFile, LongTestFile); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestPatience: were the alerts to wait for nothing, the histories in which they must not
+// fire would show it for each that waits; were they to fire never, the others would.
+func TestPatience(t *testing.T) {
+	require.Need(t, require.Prom)
+	broken := func(change func(rules string) string) string {
+		dir := t.TempDir()
+		for name, text := range map[string]string{RulesFile: change(string(Rules())), RulesTestFile: string(RulesTest(false)), LongTestFile: string(RulesTest(true))} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := promtool(t, dir, "test", "rules", RulesTestFile, LongTestFile)
+		if err == nil {
+			t.Error("promtool found nothing")
+		}
+		return out
+	}
+	hasty := broken(func(rules string) string { return regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAllString(rules, "") })
+	never := broken(func(rules string) string {
+		return regexp.MustCompile(`(?m)^( +expr: ).*$`).ReplaceAllString(rules, "${1}vector(0) > 1")
+	})
+	for _, a := range Alerts() {
+		if a.For > 0 && !strings.Contains(hasty, "alertname: "+a.Name) {
+			t.Errorf("no history shows that %s waits for %s", a.Name, a.For)
+		}
+		if !strings.Contains(never, "alertname: "+a.Name) {
+			t.Errorf("no history shows that %s fires", a.Name)
+		}
+	}
+}
+
+// TestExpressions has promtool read every expression of the dashboard.
+func TestExpressions(t *testing.T) {
+	require.Need(t, require.Prom)
+	check := func(exprs map[string]string) (string, error) {
+		var b strings.Builder
+		b.WriteString("groups:\n  - name: panels\n    rules:\n")
+		i := 0
+		for _, expr := range exprs {
+			fmt.Fprintf(&b, "      - record: panel:%d\n        expr: %s\n", i, quote(expr))
+			i++
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "panels.yml"), []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return promtool(t, dir, "check", "rules", "panels.yml")
+	}
+	all := Expressions()
+	if len(all) < 50 {
+		t.Errorf("only %d expressions", len(all))
+	}
+	if out, err := check(all); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := check(map[string]string{"broken": "sum by (rate(skein_jobs[5m])"}); err == nil {
+		t.Errorf("promtool takes anything: %s", out)
+	}
+}
