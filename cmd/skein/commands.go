@@ -47,6 +47,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "skein",
 		Short:         "One lease, one log and many jobs on a mesh of hosts",
+		Version:       d.local.Version,
 		Long:          "skein runs jobs on a mesh of hosts and survives the loss of any of them.\n`skein run` is the daemon; every other command is a client of its socket.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -64,9 +65,23 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return cli.Usagef("%s", err).WithHint("see `%s --help`", cmd.CommandPath())
 	})
+	root.Flags().Bool("version", false, "print the version of this program")
+	root.SetVersionTemplate("skein {{.Version}}\n")
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.WriteHelp(cmd.OutOrStdout(), cmd) })
 	a.AddFlags(root.PersistentFlags())
-	root.AddCommand(hosts.Commands(a, d.hosts)...)
-	root.AddCommand(jobs.Commands(a, d.jobs)...)
-	root.AddCommand(local.Commands(a, d.local)...)
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"cluster", "The cluster", hosts.Commands(a, d.hosts)},
+		{"jobs", "Jobs", jobs.Commands(a, d.jobs)},
+		{"host", "This host", local.Commands(a, d.local)},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.id
+			root.AddCommand(cmd)
+		}
+	}
 	return root
 }

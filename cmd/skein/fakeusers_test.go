@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
@@ -53,4 +54,14 @@ func (f *fakeCluster) Holder() cluster.NodeID { return "n1" }
 
 func (f *fakeCluster) Carry(context.Context, cluster.NodeID, api.Carried) (api.Answered, error) {
 	return api.Answered{}, nil
+}
+
+// Replay and Density are not asked by any command: `log replay` reads the state
+// directory.
+func (f *fakeCluster) Replay(context.Context, api.ReplayAt) (api.LogReplay, error) {
+	return api.LogReplay{}, nil
+}
+
+func (f *fakeCluster) Density(context.Context, time.Time, time.Time, int) (api.LogDensity, error) {
+	return api.LogDensity{}, nil
 }

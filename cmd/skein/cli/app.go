@@ -222,9 +222,14 @@ func CommandsOnly(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	e := Usagef("unknown command %q of %s", args[0], cmd.CommandPath())
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return e.WithHint("did you mean `%s %s`?", cmd.CommandPath(), near[0])
+	var known []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(append(known, sub.Name()), sub.Aliases...)
+		}
+	}
+	if near := Nearest(args[0], known); near != "" {
+		return e.WithHint("did you mean `%s %s`?", cmd.CommandPath(), near)
 	}
 	return e.WithHint("see `%s --help`", cmd.CommandPath())
 }
@@ -239,6 +244,16 @@ func Exactly(n int, names string) cobra.PositionalArgs {
 			return Usagef("%s takes no argument, got %q", cmd.CommandPath(), args[0])
 		}
 		return Usagef("%s wants %s, got %d arguments", cmd.CommandPath(), names, len(args)).WithHint("see `%s --help`", cmd.CommandPath())
+	}
+}
+
+// AtMostOne takes one argument or none, named for the message.
+func AtMostOne(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= 1 {
+			return nil
+		}
+		return Usagef("%s takes one %s, got %d arguments", cmd.CommandPath(), name, len(args)).WithHint("see `%s --help`", cmd.CommandPath())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,16 +59,28 @@ func Usagef(format string, args ...any) *Error { return Failf(ExitUsage, format,
 func (a *App) Report(ctx context.Context, err error) int {
 	if faults, ok := errors.AsType[config.Errors](err); ok {
 		for _, f := range faults {
-			a.complain(f.Error(), f.Hint)
+			a.complain(ExitUsage, f.Error(), f.Hint)
 		}
 		return ExitUsage
 	}
 	code, msg, hint := a.Classify(ctx, err)
-	a.complain(msg, hint)
+	a.complain(code, msg, hint)
 	return code
 }
 
-func (a *App) complain(msg, hint string) {
+// complain writes an error: for people, or for a program that asked for JSON.
+func (a *App) complain(code int, msg, hint string) {
+	if a.Output == "json" || a.Output == "jsonl" {
+		text, err := json.Marshal(map[string]any{"error": struct {
+			Exit    int    `json:"exit"`
+			Message string `json:"message"`
+			Hint    string `json:"hint,omitempty"`
+		}{code, strings.TrimSpace(msg), hint}})
+		if err == nil {
+			fmt.Fprintln(a.Err, string(text))
+			return
+		}
+	}
 	fmt.Fprintf(a.Err, "skein: error: %s\n", strings.TrimSpace(msg))
 	if hint != "" {
 		fmt.Fprintf(a.Err, "skein: hint: %s\n", hint)

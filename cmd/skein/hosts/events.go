@@ -19,10 +19,13 @@ import (
 func eventsCommand(a *cli.App) *cobra.Command {
 	var q api.EventQuery
 	var since, node string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "The event log, oldest first",
-		Long: "Each event is a sentence; -o wide shows its body as well, other forms all of it.\n" +
+		Long: "Each event is a sentence; -o wide shows its body as well, other forms all of it. Times\n" +
+			"are UTC. For people it begins with the last 200, with -f the last 10, unless -n, --all,\n" +
+			"--since or --limit says otherwise; the forms for programs begin with the first.\n" +
 			"With -f it keeps printing new events and survives restarts of the daemon: no event is\n" +
 			"missed or shown twice. A position is what `skein log heads --position` prints; it\n" +
 			"means the same on every host. With -v the last position read is printed at the end.",
@@ -47,13 +50,23 @@ func eventsCommand(a *cli.App) *cobra.Command {
 			if q.Follow && a.Output == "json" {
 				return cli.Usagef("one JSON value cannot be followed").WithHint("use -o jsonl: one value in each line")
 			}
+			switch {
+			case all && q.Tail > 0:
+				return cli.Usagef("--all and -n contradict each other")
+			case q.Tail == 0 && !all && since == "" && q.Limit == 0 && forPeople(a):
+				q.Tail = lastEvents
+				if q.Follow {
+					q.Tail = lastFollowed
+				}
+			}
 			return events(a, cmd.Context(), q)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "keep printing new events")
 	f.StringVar(&since, "since", "", "only later ones: an age like 10m or 3d, a time like 2026-01-02T15:04:05Z, a date, or a position")
-	f.Uint64Var(&q.Tail, "tail", 0, "begin with the last so many events")
+	f.Uint64VarP(&q.Tail, "tail", "n", 0, "begin with the last so many events, up to 10000")
+	f.BoolVar(&all, "all", false, "begin with the first event")
 	f.StringVar(&q.Entity, "entity", "", "only events about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS")
 	f.StringVar(&q.Kind, "kind", "", "only of these kinds, like 'lease_*,term_start'")
 	f.Uint64Var(&q.Limit, "limit", 0, "stop after this many")
@@ -64,6 +77,15 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	f.StringVar(&q.About.User, "user", "", "only what this user asked for or is named in, like ann or uid:1000")
 	return cmd
 }
+
+// How many events people see that do not say how many: some screens, or what there
+// was just before.
+const (
+	lastEvents   = 200
+	lastFollowed = 10
+)
+
+func forPeople(a *cli.App) bool { return a.Output == "table" || a.Output == "wide" }
 
 func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 	c, err := a.Client()
@@ -78,6 +100,8 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 		defer cancel()
 	}
 	headed, seen, at := false, false, ""
+	shown := uint64(0)
+	p := &eventPrinter{App: a}
 	err = c.Events(ctx, q, api.FollowOptions{Retry: func(cause error) error {
 		if _, away := cause.(*api.UnreachableError); away && !seen { //nolint:errorlint // the first dial's own error
 			return cause
@@ -96,14 +120,18 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 		seen = true
 		first := !headed
 		headed = true
+		shown++
 		if a.Output == "json" {
 			return eventItem(a, e, first)
 		}
 		if first && a.Output != "jsonl" {
-			eventHead(a)
+			p.head()
 		}
-		return eventLine(a, e)
+		return p.line(e)
 	})
+	if q.Tail == lastEvents && shown == q.Tail && !q.Follow && err == nil {
+		a.Note("these are the last %d: --all shows all", shown)
+	}
 	if a.Verbose && at != "" {
 		a.Note("read up to %s", at)
 	}
@@ -119,26 +147,46 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 	return err
 }
 
-// eventColumns are fixed widths: lines come one by one.
+// Columns have fixed widths: lines come one by one.
 const (
-	eventColumns     = "%-24s  %-8s  %-16s  %s\n"
+	eventColumns     = "%-20s  %-8s  %-16s  %s"
 	wideEventColumns = "%-24s  %-8s  %6s  %5s  %-16s  %s  %s\n"
 )
 
-func eventHead(a *cli.App) {
+// eventPrinter writes one event after the other. On a terminal each day has a line of
+// its own and each event one line, which is cut; elsewhere lines are whole.
+type eventPrinter struct {
+	*cli.App
+	day string
+}
+
+func (p *eventPrinter) head() {
 	names := [][]string{{"TIME", "NODE", "INC", "SEQ", "TERM", "KIND", "HASH", "BODY"}}
-	switch a.Output {
-	case "tsv":
-		cli.WriteTSVRows(a.Out, names)
-		return
-	case "csv":
-		cli.WriteCSVRows(a.Out, names)
-		return
-	case "wide":
-		fmt.Fprintf(a.Out, wideEventColumns, "TIME", "NODE", "SEQ", "TERM", "KIND", "EVENT", "BODY")
-		return
+	switch {
+	case p.Output == "tsv":
+		cli.WriteTSVRows(p.Out, names)
+	case p.Output == "csv":
+		cli.WriteCSVRows(p.Out, names)
+	case p.Output == "wide":
+		fmt.Fprintf(p.Out, wideEventColumns, "TIME", "NODE", "SEQ", "TERM", "KIND", "EVENT", "BODY")
+	case p.OutWidth == 0:
+		fmt.Fprintf(p.Out, eventColumns+"\n", "TIME", "NODE", "KIND", "EVENT")
 	}
-	fmt.Fprintf(a.Out, eventColumns, "TIME", "NODE", "KIND", "EVENT")
+}
+
+// sentence is an event for people.
+func (p *eventPrinter) sentence(e api.Event) error {
+	what, at := present.Sentence(e.Source.Node, e.Kind, e.Body), e.Time.UTC()
+	if p.OutWidth == 0 {
+		_, err := fmt.Fprintf(p.Out, eventColumns+"\n", at.Format(time.RFC3339), e.Source.Node, e.Kind, what)
+		return err
+	}
+	if day := at.Format("Monday 2 January 2006, UTC"); day != p.day {
+		p.day = day
+		fmt.Fprintln(p.Out, present.Cut(day, p.OutWidth))
+	}
+	_, err := fmt.Fprintln(p.Out, present.Cut(fmt.Sprintf("%s  %-4s  %s", at.Format(time.TimeOnly), e.Source.Node, what), p.OutWidth))
+	return err
 }
 
 // eventItem writes one element of the list that -o json is.
@@ -155,7 +203,8 @@ func eventItem(a *cli.App, e api.Event, first bool) error {
 	return err
 }
 
-func eventLine(a *cli.App, e api.Event) error {
+func (p *eventPrinter) line(e api.Event) error {
+	a := p.App
 	switch a.Output {
 	case "jsonl":
 		b, err := json.Marshal(e)
@@ -176,12 +225,11 @@ func eventLine(a *cli.App, e api.Event) error {
 		_, err := fmt.Fprintln(a.Out, strings.Join(row, "\t"))
 		return err
 	}
-	what := present.Sentence(e.Source.Node, e.Kind, e.Body)
 	if a.Output == "wide" {
+		what := present.Sentence(e.Source.Node, e.Kind, e.Body)
 		_, err := fmt.Fprintf(a.Out, wideEventColumns, present.Stamp(e.Time), e.Source.Node, strconv.FormatUint(e.Seq, 10),
 			present.TermOf(uint64(e.Term)), e.Kind, what, present.Plain(string(e.Body)))
 		return err
 	}
-	_, err := fmt.Fprintf(a.Out, eventColumns, present.Stamp(e.Time), e.Source.Node, e.Kind, what)
-	return err
+	return p.sentence(e)
 }

@@ -21,12 +21,7 @@ func meshCommand(a *cli.App) *cobra.Command {
 		Use: "mesh [NODE]", Short: "The WireGuard mesh: peers, paths, handshakes",
 		Long: "Without NODE, the device and its peers; with NODE, or a prefix that fits only one\n" +
 			"peer, all that is known of the path to it.",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("%s wants at most one node", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: cli.AtMostOne("node"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				m, raw, err := cli.Fetch[api.Mesh](ctx, c, "/v1/mesh")

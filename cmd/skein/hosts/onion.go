@@ -284,11 +284,16 @@ func onionClients(a *cli.App) *cobra.Command {
 
 func onionVerify(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "verify ADDRESS", Short: "Ask every directory for the descriptor that clients find", Args: cli.Exactly(1, "ADDRESS"),
-		Long: "A directory has 15 s to answer, so this may take as long.",
+		Use: "verify [ADDRESS]", Short: "Ask every directory for the descriptor that clients find", Args: cli.AtMostOne("address"),
+		Long: "Without ADDRESS, that of the cluster, if it serves only one. A directory has 15 s to\n" +
+			"answer, so this may take as long.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return patiently(a, cmd.Context(), verifyTime, func(ctx context.Context, c *api.Client) error {
-				v, err := c.VerifyOnion(ctx, args[0])
+				address, err := oneAddress(ctx, c, args)
+				if err != nil {
+					return err
+				}
+				v, err := c.VerifyOnion(ctx, address)
 				if err != nil {
 					return err
 				}
@@ -305,6 +310,25 @@ func onionVerify(a *cli.App) *cobra.Command {
 	}
 }
 
+// oneAddress is the address that is named, or the only one.
+func oneAddress(ctx context.Context, c *api.Client, args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	o, err := c.Onion(ctx)
+	if err != nil {
+		return "", err
+	}
+	switch n := len(o.Addresses); n {
+	case 0:
+		return "", cli.Failf(cli.ExitNotFound, "the cluster serves no onion address").WithHint("`skein onion init` makes one")
+	case 1:
+		return o.Addresses[0].Address, nil
+	default:
+		return "", cli.Usagef("the cluster serves %d addresses: name one", n).WithHint("see `skein onion status`")
+	}
+}
+
 func onionDrain(a *cli.App) *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
@@ -312,7 +336,7 @@ func onionDrain(a *cli.App) *cobra.Command {
 		Long: "From the next descriptor on, clients go to the other hosts; those with an older one\n" +
 			"are still served. The drain survives restarts, until --undo. Without NODE, this host.\n" +
 			"A daemon that stops leaves the descriptors by itself.",
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.AtMostOne("host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := api.OnionDrainRequest{Undo: undo}
 			if len(args) > 0 {

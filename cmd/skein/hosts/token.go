@@ -2,7 +2,9 @@ package hosts
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,13 +27,15 @@ const (
 func tokenCreate(a *cli.App) *cobra.Command {
 	var ttl time.Duration
 	var uses int
-	var via, owner string
+	var via, owner, out string
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create an invite and print its token",
-		Long: "Prints the token on stdout. It is a secret: put it into a file that only you can\n" +
-			"read, copy that to the new host, and run `skein run --join @FILE` there.",
-		Args: cli.Exactly(0, ""),
+		Long: "Prints the token on stdout, or writes it with --out into a new file that only you can\n" +
+			"read. It is a secret: copy the file to the new host, and run `skein run --join @FILE`\n" +
+			"there.",
+		Example: "  skein token create --ttl 24h --out n4.token",
+		Args:    cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case ttl < time.Second || ttl > maxTTL:
@@ -41,10 +45,21 @@ func tokenCreate(a *cli.App) *cobra.Command {
 			case !api.TokenVia(via).Valid():
 				return cli.Usagef("--via is %q, want %s or %s", via, api.ViaOnion, api.ViaMaster).WithHint("how the new host reaches the cluster over tor")
 			}
-			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+			var file *os.File
+			if out != "" {
+				var err error // before the invite is made: it would be for nobody
+				if file, err = os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
+					return cli.Failf(cli.ExitFailed, "--out: %s", err).WithHint("name a file that is not there yet")
+				}
+				defer file.Close()
+			}
+			err := a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				t, err := c.Invite(ctx, api.TokenRequest{TTLSeconds: ttl.Seconds(), Uses: uses, Via: api.TokenVia(via), Owner: owner})
 				if err != nil {
 					return err
+				}
+				if file != nil {
+					return keepToken(a, file, t)
 				}
 				switch a.Output {
 				case "json", "jsonl":
@@ -54,13 +69,28 @@ func tokenCreate(a *cli.App) *cobra.Command {
 				a.Note("invite %s for %s, expires %s", t.ID, present.Plural(t.Uses, "host"), present.Stamp(t.ExpiresAt))
 				return nil
 			})
+			if err != nil && file != nil {
+				err = errors.Join(err, os.Remove(out)) // nothing worth keeping is in it
+			}
+			return err
 		},
 	}
+	cmd.Flags().StringVar(&out, "out", "", "write the token into this new file, mode 0600")
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it is valid")
 	cmd.Flags().IntVar(&uses, "uses", 1, "how many hosts may join with it")
 	cmd.Flags().StringVar(&owner, "owner", "", "whose the hosts are that join with it, as of host owner: user:ann")
 	cmd.Flags().StringVar(&via, "via", "", "name only onion addresses: onion (this host's own) or master (the cluster's, through any host)")
 	return cmd
+}
+
+// keepToken writes a token into its file, down to the disk.
+func keepToken(a *cli.App, file *os.File, t api.TokenCreated) error {
+	_, err := fmt.Fprintln(file, t.Secret.Reveal())
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return cli.Failf(cli.ExitFailed, "--out: %s", err)
+	}
+	a.Note("invite %s for %s, expires %s: its token is in %s", t.ID, present.Plural(t.Uses, "host"), present.Stamp(t.ExpiresAt), file.Name())
+	return nil
 }
 
 func tokenList(a *cli.App) *cobra.Command {

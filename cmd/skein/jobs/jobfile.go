@@ -142,8 +142,7 @@ func (t *jobText) spec() (job.Spec, error) {
 		}
 		typ, known := fields[key]
 		if !known {
-			return s, t.fail(key, "unknown key").WithHint("the keys are %s, %s, %s, %s", keyWasm, keyInput, keyWait,
-				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			return s, unknownKey(t.fail(key, "unknown key"), key, append([]string{keyWasm, keyInput, keyWait}, slices.Sorted(maps.Keys(fields))...))
 		}
 		v, err := fieldValue(key, typ, t.values[key])
 		if err != nil {
@@ -301,4 +300,12 @@ func plainNumbers(tree map[string]any) {
 			}
 		}
 	}
+}
+
+// unknownKey says which key may be meant, or which there are.
+func unknownKey(e *cli.Error, key string, known []string) error {
+	if near := cli.Nearest(key, known); near != "" {
+		return e.WithHint("did you mean %s?", near)
+	}
+	return e.WithHint("the keys are %s", strings.Join(known, ", "))
 }

@@ -77,7 +77,8 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 			"checks, with --chunk the same results to the last bit, and nothing is left behind.\n" +
 			"Ctrl-C ends it.",
 		Example: "  skein job run --wasm pi.wasm --iterations 1e9 --follow\n" +
-			"  skein job run --wasm options.wasm --input book.json --iterations 1e8 --early-stop put=0.001\n" +
+			"  skein job run --wasm options.wasm --input book.json --iterations 1e8 \\\n" +
+			"    --early-stop put=0.001\n" +
 			"  skein job run --file job.toml --iterations 1e6 --dry-run -o toml",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

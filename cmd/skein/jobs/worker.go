@@ -23,12 +23,7 @@ func workerDrain(a *cli.App) *cobra.Command {
 			"nothing new starts, across restarts too, until --undo. The host stays a member, votes\n" +
 			"and may hold the lease. Without NODE, this host.",
 		Example: "  skein worker drain n3\n  skein worker drain --undo n3",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("%s takes one host, got %d arguments", cmd.CommandPath(), len(args)).WithHint("see `%s --help`", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args:    cli.AtMostOne("host"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := api.DrainRequest{Undo: undo}
 			if len(args) > 0 {

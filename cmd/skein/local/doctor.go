@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,12 +152,17 @@ func doctorLine(a *cli.App, w io.Writer, f api.Finding, width int) {
 	if a.Colored() {
 		verdict = cli.Paint(string(f.Verdict)) + verdict[len(f.Verdict):]
 	}
-	fmt.Fprintf(w, "  %s  %-*s  %s\n", verdict, width, f.Check, f.Detail)
+	// A terminal gets lines that end between words, a pipe each thing in one line.
+	lead := strings.Repeat(" ", width+10)
+	text := func(s string, used int) string {
+		return cli.Wrap(present.Plain(s), a.OutWidth-min(used, a.OutWidth), lead[:used])
+	}
+	fmt.Fprintf(w, "  %s  %-*s  %s\n", verdict, width, f.Check, text(f.Detail, width+10))
 	if f.Verdict != api.VerdictWarn && f.Verdict != api.VerdictFail {
 		return
 	}
 	if f.Hint != "" {
-		fmt.Fprintf(w, "        hint: %s\n", f.Hint)
+		fmt.Fprintf(w, "        hint: %s\n", text(f.Hint, 14))
 	}
 	if f.Doc != "" {
 		fmt.Fprintf(w, "        see:  %s\n", f.Doc)

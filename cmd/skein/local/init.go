@@ -36,7 +36,10 @@ func initCommand(a *cli.App, d Options) *cobra.Command {
 				return err
 			}
 			a.Note("cluster %s made in %s, this host is %s", name, cfg.StateDir, cfg.Node.Name)
-			a.Note("start it with `skein run` or `systemctl start skein`, invite others with `skein token create`")
+			a.Note("next:\n" +
+				"  1. start it:    systemctl enable --now skein, or skein run\n" +
+				"  2. look at it:  skein status\n" +
+				"  3. add a host:  skein token create --out FILE here; with FILE there: skein run --join @FILE")
 			return nil
 		},
 	}
