@@ -11,7 +11,7 @@ TOOLS    := $(CURDIR)/bin/tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-.PHONY: help map build examples demo test check lint fuzz sim mutants bench bench-go \
+.PHONY: help map build examples web web-check demo test check lint fuzz sim mutants bench bench-go \
 	deps observability vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion prove-upgrade prove-files prove-demo prove-idle clean FORCE
 
 help: ## show this help
@@ -27,6 +27,19 @@ bin/examples/%.wasm: FORCE
 
 demo: build ## three hosts on this machine, a job, the holder killed, nothing lost
 	bin/skein demo
+
+# web/dist is committed: only who changes the page needs npm.
+web/ui/node_modules: web/ui/package-lock.json
+	cd web/ui && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+web: web/ui/node_modules ## make web/dist of web/ui (needs npm); commit both
+	cd web/ui && node_modules/.bin/tsc -p .
+	cd web/build && $(GO) run .
+
+web-check: web/ui/node_modules ## types of the page; web/dist is byte for byte what web/ui makes (needs npm)
+	cd web/ui && node_modules/.bin/tsc -p .
+	cd web/build && $(GO) run . -check
 
 # The end-to-end tests run real daemons that are built with the race detector;
 # chunks run in the plain build.

@@ -70,6 +70,10 @@ func (c *Client) over(name string, t *transport) *Client {
 // the same.
 func (c *Client) API() *api.Client { return c.api }
 
+// Transport carries requests to the cluster, whatever host their URLs name, signed and
+// tried again just the same.
+func (c *Client) Transport() http.RoundTripper { return c.transport }
+
 // Close ends what the Client began, waits for it and drops the connections. What
 // callers wait for elsewhere ends by their contexts.
 func (c *Client) Close() {

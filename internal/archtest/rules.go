@@ -99,6 +99,7 @@ var adapters = map[string][]string{
 	"scheduler/trials":   nil,
 	"systemd":            nil,
 	"tor":                nil,
+	"web":                {"api"},
 	"internal/tornet":    nil,
 	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner"},
 	"api":                nil,
@@ -151,7 +152,7 @@ var top = map[string][]string{
 	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
 	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "cmd/skein/cli"},
-	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "cmd/skein/cli"},
+	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.

@@ -166,19 +166,23 @@ func (a *App) OneHost(cmd *cobra.Command, args []string) error {
 
 // Dial is Client with this key; without one it proves nothing.
 func (a *App) Dial(key ed25519.PrivateKey) (*api.Client, error) {
-	target := a.target()
-	o := client.Options{Endpoints: strings.Split(target, ","), Pins: a.pins, Key: key, Once: true}
-	if env := a.Getenv("SKEIN_PIN"); env != "" && len(o.Pins) == 0 {
-		o.Pins = strings.Split(env, ",")
-	}
-	c, err := client.Dial(o)
+	c, err := client.Dial(a.reach(key))
 	if err != nil {
 		return nil, Usagef("--socket: %s", err)
 	}
 	if a.Verbose {
-		a.Note("asking %s", target)
+		a.Note("asking %s", a.target())
 	}
 	return c.API(), nil
+}
+
+// reach says which hosts are asked, by whom.
+func (a *App) reach(key ed25519.PrivateKey) client.Options {
+	o := client.Options{Endpoints: strings.Split(a.target(), ","), Pins: a.pins, Key: key, Once: true}
+	if env := a.Getenv("SKEIN_PIN"); env != "" && len(o.Pins) == 0 {
+		o.Pins = strings.Split(env, ",")
+	}
+	return o
 }
 
 // WithClient runs f with a client and the timeout of one request.

@@ -56,6 +56,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		netCommand(a, d),
 		doctorCommand(a, d),
 		demoCommand(a, d),
+		uiCommand(a),
 		versionCommand(a, d),
 	}
 }

@@ -1,0 +1,9 @@
+// The build of the page is a module of its own, so that the product does not depend
+// on esbuild.
+module github.com/skein-project/skein/web/build
+
+go 1.26.0
+
+require github.com/evanw/esbuild v0.28.2
+
+require golang.org/x/sys v0.0.0-20220715151400-c0bba94af5f8 // indirect

@@ -1,0 +1,223 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Card, Facts, Host, Text } from "../parts";
+import { go, link, type Route } from "../route";
+import { ask, readLines } from "../session";
+import { eventKey, get } from "../store";
+import { clean, clock, hlcTime, lines } from "../text";
+import type { Entry, Source } from "../types";
+
+export interface Filter { kinds: string[]; node: string; job: string; terms: [number, number] | null; since: string; words: string[]; wrong: string[] }
+
+/** parseFilter reads `kind:lease* node:n3 job:j43 term:40-42 since:2h words`. */
+export function parseFilter(text: string): Filter {
+  const f: Filter = { kinds: [], node: "", job: "", terms: null, since: "", words: [], wrong: [] };
+  for (const part of text.slice(0, 1000).split(/\s+/).filter(Boolean)) {
+    const [, key = "", value = ""] = /^(kind|node|job|term|since):(.+)$/.exec(part) ?? [];
+    const span = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(value);
+    if (key === "kind") f.kinds.push(...value.split(",").filter(Boolean));
+    else if (key === "node") f.node = value;
+    else if (key === "job") f.job = value;
+    else if (key === "term" && span) f.terms = [Number(span[1]), Number(span[2] ?? span[1])];
+    else if (key === "since" && sinceSeconds(value) !== null) f.since = value;
+    else if (/^(kind|node|job|term|since):/.test(part)) f.wrong.push(part);
+    else f.words.push(part.toLowerCase());
+  }
+  return f;
+}
+
+function sinceSeconds(text: string): number | null {
+  const m = /^(\d{1,6})(s|m|h|d)$/.exec(text);
+  return m ? Number(m[1]) * { s: 1, m: 60, h: 3600, d: 86400 }[m[2] as "s"]! : null;
+}
+
+function matchesKind(pattern: string, kind: string): boolean {
+  const parts = pattern.split("*");
+  if (parts.length === 1) return pattern === kind;
+  if (!kind.startsWith(parts[0]!) || !kind.endsWith(parts[parts.length - 1]!)) return false;
+  let at = 0;
+  for (const p of parts) { const i = kind.indexOf(p, at); if (i < 0) return false; at = i + p.length; }
+  return true;
+}
+
+/** termOf is the term that an event belongs to, or tells of. */
+function termOf(e: Entry): number {
+  const b = e.body as Record<string, unknown> | null;
+  return e.term || (b && typeof b.term === "number" ? b.term : 0);
+}
+
+function names(body: unknown, name: string, deep = 0): boolean {
+  if (typeof body === "string") return body === name || body.startsWith(name) && name.length >= 4;
+  if (deep > 6 || !body || typeof body !== "object") return false;
+  return Object.values(body).some((v) => names(v, name, deep + 1));
+}
+
+export function matches(f: Filter, e: Entry, now = Date.now()): boolean {
+  const since = sinceSeconds(f.since);
+  return (f.kinds.length === 0 || f.kinds.some((k) => matchesKind(k, e.kind)))
+    && (!f.node || e.source.node === f.node || names(e.body, f.node))
+    && (!f.job || names(e.body, f.job))
+    && (!f.terms || (termOf(e) >= f.terms[0] && termOf(e) <= f.terms[1]))
+    && (since === null || hlcTime(e.hlc) >= now - since * 1000)
+    && f.words.every((w) => (e.kind + " " + (e.text ?? "")).toLowerCase().includes(w));
+}
+
+/** asked is the part of a filter that the daemon applies. */
+function asked(f: Filter): URLSearchParams {
+  const q = new URLSearchParams();
+  if (f.kinds.length) q.set("kind", f.kinds.join(","));
+  if (f.job) q.set("entity", "job:" + f.job);
+  else if (f.node) q.set("entity", "node:" + f.node);
+  else if (f.terms && f.terms[0] === f.terms[1]) q.set("entity", "term:" + f.terms[0]);
+  if (f.since) q.set("since", new Date(Date.now() - sinceSeconds(f.since)! * 1000).toISOString());
+  return q;
+}
+
+export function command(f: Filter): string {
+  const parts = ["skein events"];
+  if (f.kinds.length) parts.push(`--kind '${f.kinds.join(",")}'`);
+  if (f.job) parts.push(`--entity job:${f.job}`);
+  else if (f.node) parts.push(`--entity node:${f.node}`);
+  else if (f.terms && f.terms[0] === f.terms[1]) parts.push(`--entity term:${f.terms[0]}`);
+  if (f.since) parts.push(`--since ${f.since}`);
+  return parts.join(" ");
+}
+
+/** fetchEvents reads events that the stream did not bring. */
+async function fetchEvents(q: URLSearchParams, signal?: AbortSignal): Promise<Entry[]> {
+  const r = await ask("/v1/events?" + q, { signal: signal ?? AbortSignal.timeout(20000) });
+  if (!r.ok) throw new Error((await r.json().catch(() => null))?.detail ?? `refused (${r.status})`);
+  const out: Entry[] = [];
+  await readLines(r, () => {}, (line) => {
+    const v = JSON.parse(line);
+    if (v.problem) throw new Error(v.problem.detail);
+    if (v.source && v.kind) out.push(v);
+  });
+  return out;
+}
+
+const tones: [RegExp, string][] = [
+  [/^(lease_lost|equivocation|member_conflict|chunk_failed|publish_failed|publish_foreign|duplicate|chain_ahead|worker_down|mtu_)/, "bad"],
+  [/^(term_start|lease_|step_down|voters_|config_changed)/, "info"],
+  [/^(member_|token_|host_|incarnation)/, "ok"],
+];
+
+const toneOf = (kind: string) => tones.find(([re]) => re.test(kind))?.[1] ?? "dim";
+
+/** chips are the nouns of an event: each filters by itself. */
+function chips(e: Entry): [string, string][] {
+  const b = (e.body && typeof e.body === "object" ? e.body : {}) as Record<string, unknown>, out: [string, string][] = [];
+  for (const key of ["node", "worker", "successor", "peer", "host"]) if (typeof b[key] === "string" && b[key]) out.push(["node", b[key] as string]);
+  if (typeof b.job === "string" && b.job) out.push(["job", b.job]);
+  return out.filter(([k, v], i) => out.findIndex(([k2, v2]) => k === k2 && v === v2) === i && !/\s/.test(v)).slice(0, 3);
+}
+
+export function EventList({ events, route }: { events: Entry[]; route: Route }) {
+  if (events.length === 0) return <p class="none">No event.</p>;
+  const filter = (q: string) => link("events", [], { q });
+  return <ol class="events">{events.map((e) => <li key={eventKey(e)}>
+    <a class="time" href={link("events", [e.source.node, String(e.source.inc), String(e.seq)], route.page === "events" ? Object.fromEntries(route.query) : {})} title={`event ${e.seq} of ${clean(e.source.node)}`}>
+      <time dateTime={new Date(hlcTime(e.hlc) || 0).toISOString()}>{clock(hlcTime(e.hlc))}</time></a>
+    <a class="by" href={filter("node:" + e.source.node)}><Text most={20}>{e.source.node}</Text></a>
+    <a class={"kind " + toneOf(e.kind)} href={filter("kind:" + e.kind)}><Text most={40}>{e.kind}</Text></a>
+    <span class="says"><Text most={400}>{e.text || e.kind}</Text>
+      {chips(e).map(([k, v]) => <a key={k + v} class="chip" href={filter(`${k}:${v}`)} title={`events about ${k} ${clean(v, 60)}`}>{k} <Text most={10}>{v}</Text></a>)}</span>
+  </li>)}</ol>;
+}
+
+const page = 200;
+
+/** useHistory has what the daemon knows of a filter, beyond what the stream brought. */
+function useHistory(f: Filter, text: string) {
+  const [got, set] = useState<{ text: string; list: Entry[]; all: boolean; busy: boolean; wrong: string }>({ text: "", list: [], all: false, busy: false, wrong: "" });
+  const load = async (older: boolean, oldest: Entry[], signal?: AbortSignal) => {
+    set((g) => ({ ...g, busy: true, wrong: "" }));
+    const q = asked(f);
+    q.set("tail", String(page));
+    if (older && oldest.length) q.set("until", new Date(hlcTime(oldest[0]!.hlc) + 1).toISOString());
+    try {
+      const list = await fetchEvents(q, signal);
+      set((g) => ({ text, list: (g.text === text ? g.list : []).concat(list), all: list.length < page, busy: false, wrong: "" }));
+    } catch (e) {
+      if (!signal?.aborted) set((g) => ({ ...g, text, busy: false, wrong: String((e as Error).message ?? e) }));
+    }
+  };
+  useEffect(() => {
+    const stop = new AbortController();
+    if (f.wrong.length === 0) void load(false, [], stop.signal);
+    return () => stop.abort();
+  }, [text]);
+  return { got: got.text === text ? got : { ...got, list: [], all: false }, older: (list: Entry[]) => load(true, list) };
+}
+
+export function EventsPage({ route }: { route: Route }) {
+  const [node, inc, seq] = route.rest;
+  const text = route.query.get("q") ?? "", f = parseFilter(text);
+  const [typed, type] = useState(text);
+  const [paused, pause] = useState<number | null>(null);
+  const input = useRef<HTMLInputElement>(null);
+  const { got, older } = useHistory(f, text);
+  useEffect(() => type(text), [text]);
+  useEffect(() => {
+    const keys = (e: KeyboardEvent) => {
+      if (e.target instanceof HTMLInputElement || e.ctrlKey || e.metaKey || e.altKey) return;
+      if (e.key === "/") { e.preventDefault(); input.current?.focus(); }
+      if (e.key === "p") pause((p) => (p === null ? Date.now() : null));
+    };
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  }, []);
+  const byKey = new Map<string, Entry>();
+  for (const e of got.list.concat(get.events())) if (!byKey.has(eventKey(e)) && matches(f, e)) byKey.set(eventKey(e), e);
+  const list = [...byKey.values()].sort((a, b) => a.hlc - b.hlc);
+  const held = paused === null ? list : list.filter((e) => hlcTime(e.hlc) <= paused);
+  const fresh = list.length - held.length;
+  return <div class="grid">
+    {node && inc && seq && <One source={{ node, inc: Number(inc) }} seq={Number(seq)} route={route} />}
+    <Card title="Events" wide more={<span class="buttons">
+      <button type="button" aria-pressed={paused !== null} onClick={() => pause(paused === null ? Date.now() : null)}>{paused === null ? "Pause" : fresh ? `Follow (${fresh} new)` : "Follow"}</button></span>}>
+      <form class="filter" role="search" onSubmit={(e) => { e.preventDefault(); go(link("events", [], { q: typed.trim() })); }}>
+        <label for="filter">Filter</label>
+        <input id="filter" ref={input} type="search" value={typed} onInput={(e) => type(e.currentTarget.value)} spellcheck={false} autocomplete="off"
+          placeholder="kind:lease* node:n3 job:pi term:40-42 since:2h text" />
+        <button type="submit">Apply</button>
+        {text && <a href={link("events")}>all events</a>}
+      </form>
+      {f.wrong.length > 0 && <p class="bad" role="alert">Not understood: <Text>{f.wrong.join(" ")}</Text>. A filter is like kind:lease* node:n3 job:ID term:40-42 since:2h, and words.</p>}
+      {got.wrong && <p class="bad" role="alert"><Text>{got.wrong}</Text></p>}
+      <EventList events={held.slice(-1000).reverse()} route={route} />
+      <p class="buttons">
+        {!got.all && f.wrong.length === 0 && <button type="button" disabled={got.busy} onClick={() => older(list)}>{got.busy ? "Loading\u2026" : "Older"}</button>}
+        {got.all && <span class="dim">These are all that are kept.</span>}
+        <span class="dim">At a terminal: <code><Text>{command(f)}</Text></code></span>
+      </p>
+    </Card>
+  </div>;
+}
+
+/** One is an event by its permalink. */
+function One({ source, seq, route }: { source: Source; seq: number; route: Route }) {
+  const key = `${source.node}/${source.inc}:${seq}`;
+  const [found, set] = useState<{ key: string; entry: Entry | null; wrong: string }>({ key: "", entry: null, wrong: "" });
+  const near = get.events().find((e) => eventKey(e) === key);
+  useEffect(() => {
+    if (near || found.key === key) return;
+    const q = new URLSearchParams({ node: source.node, after: seq > 1 ? `${source.node}/${source.inc}:${seq - 1}` : "", limit: "1" });
+    fetchEvents(q).then((l) => set({ key, entry: l.find((e) => eventKey(e) === key) ?? null, wrong: "" }))
+      .catch((e) => set({ key, entry: null, wrong: String(e.message ?? e) }));
+  }, [key, !near]);
+  const e = near ?? (found.key === key ? found.entry : null);
+  const close = <a href={link("events", [], Object.fromEntries(route.query))}>close</a>;
+  if (!e) return <Card title={`Event ${seq} of ${clean(source.node, 40)}`} wide more={close}><p class="none">{found.key !== key ? "Loading\u2026" : found.wrong ? <Text>{found.wrong}</Text> : "There is no such event here: not yet, or not any more."}</p></Card>;
+  return <Card title={`Event ${seq} of ${clean(source.node, 40)}`} wide more={close}>
+    <p class="sentence"><Text most={2000}>{e.text || e.kind}</Text></p>
+    <Facts of={[
+      ["kind", <a href={link("events", [], { q: "kind:" + e.kind })}><Text>{e.kind}</Text></a>],
+      ["written", clock(hlcTime(e.hlc), 0)], ["by", <><Host node={source.node} route={route} /> <span class="dim">chain {source.inc}</span></>],
+      ["term", e.term || "none: written without the lease"],
+      ["hash", <code class="hash">{clean(e.hash)}</code>],
+      ["before it", seq > 1 ? <a href={link("events", [source.node, String(source.inc), String(seq - 1)])}>event {seq - 1}</a> : "the first of its chain"],
+    ]} />
+    <pre tabIndex={0} aria-label="body of the event">{lines(JSON.stringify(e.body, null, 2) ?? "")}</pre>
+  </Card>;
+}
+

@@ -1,0 +1,81 @@
+import { Act, actions } from "../actions";
+import { Card, Facts, Host, Job, Progress, State, Table, Text } from "../parts";
+import { link, type Route } from "../route";
+import { get } from "../store";
+import { age, bytes, count, many, millis } from "../text";
+import type { Member } from "../types";
+import { EventList } from "./events";
+import { Lanes } from "./lease";
+
+/** sentence says in one line how the cluster is. */
+export function sentence(): { tone: string; text: string } {
+  const s = get.status(), l = get.lease();
+  if (!s) return { tone: "dim", text: "Waiting for the first picture" };
+  const holder = l?.holder || s.lease.holder, term = l?.term ?? s.lease.term;
+  const lease = holder ? `${holder} holds the lease of term ${term}${l?.tenure_seconds != null ? ", for " + age(l.tenure_seconds) : ""}` : "nobody holds the lease";
+  const m = s.members, alive = m.alive === m.total ? `all ${many(m.total, "host")} are alive` : `${m.alive} of ${many(m.total, "host")} are alive`;
+  const jobs = s.jobs.running ? `${many(s.jobs.running, "job")} ${s.jobs.running === 1 ? "runs" : "run"}` : "no job runs";
+  const why = s.reasons?.length ? ` (${s.reasons.join(", ")})` : "";
+  return { tone: !holder ? "bad" : s.state === "ok" ? "ok" : "warn", text: `${s.state}${why}: ${lease}; ${alive}; ${jobs}.` };
+}
+
+export function memberColumns(route: Route) {
+  return [
+    { head: "host", cell: (m: Member) => <><Host node={m.node} route={route} />{m.self && <span class="dim"> (asked)</span>}</> },
+    { head: "state", cell: (m: Member) => <State of={m.state} /> },
+    { head: "role", cell: (m: Member) => <>{m.role || "-"}{m.voter && <span class="dim"> voter</span>}{m.publisher && <span class="dim"> publishes</span>}</> },
+    { head: "seen", right: true, cell: (m: Member) => (m.self ? "-" : age(m.seen_seconds)) },
+    { head: "rtt", right: true, low: true, cell: (m: Member) => (m.state === "alive" ? millis(m.rtt_seconds) : "-") },
+    { head: "path", low: true, cell: (m: Member) => m.path || "-" },
+    { head: "lacks", right: true, low: true, cell: (m: Member) => (m.self ? "-" : count(m.lag_events)) },
+  ];
+}
+
+export function Overview({ route }: { route: Route }) {
+  const s = get.status(), l = get.lease(), members = get.members(), jobs = get.jobs();
+  const says = sentence();
+  const open = jobs.filter((j) => !j.finished_at).concat(jobs.filter((j) => j.finished_at)).slice(0, 6);
+  return <div class="grid">
+    <p class={"sentence wide " + says.tone}><State of={says.tone === "bad" ? "failed" : says.tone === "warn" ? "degraded" : says.tone === "ok" ? "ok" : "unknown"} word="" /> <Text most={400}>{says.text}</Text></p>
+    <Card title="Duties" more={l?.holder && <Act of={actions.stepDown(l.holder)} />}>
+      {l && <Facts of={[
+        ["holds the lease", <Host node={l.holder} route={route} />],
+        ["term", `${l.term}, ${l.mode}, ${many(l.voters, "voter")}`],
+        ["renewed", l.renewed_seconds == null ? "-" : age(l.renewed_seconds) + " ago"],
+        ["publishes", <Host node={l.publisher} route={route} />],
+        ...(l.blocked ? [["does not stand", <Text>{l.blocked}</Text>] as [string, any]] : []),
+        ...(l.abstaining.length ? [["abstain", <Text>{l.abstaining.join(", ")}</Text>] as [string, any]] : []),
+      ]} />}
+    </Card>
+    <Card title="Log" more={<a href={link("events")}>events</a>}>
+      {s && <Facts of={[
+        ["events", `${count(s.log.events)} of ${many(s.log.sources, "source")}`],
+        ["size", bytes(s.log.size_bytes)],
+        ["state", <code title={s.log.state_hash}>{s.log.state_hash.slice(0, 12)}</code>],
+        ["chains", s.log.forked?.length ? <State of="dead" word={"two histories of " + s.log.forked.map((f) => f.node).join(", ")} /> : <State of="ok" word="no contradiction found" />],
+      ]} />}
+    </Card>
+    <Card title="Hosts" wide more={<a href={link("network")}>network</a>}>
+      <Table label="hosts" columns={memberColumns(route)} rows={shortList(members)} keyOf={(m) => m.node} none="No member is known." current={(m) => m.node === l?.holder} />
+      {members.length > 12 && <p class="dim">{members.length - shortList(members).length} more, <a href={link("network", [], { view: "hosts" })}>all hosts</a></p>}
+    </Card>
+    <Card title="Lease, last hour" wide more={<a href={link("lease")}>history</a>}><Lanes hours={1} small /></Card>
+    <Card title="Jobs" wide more={<a href={link("jobs")}>all</a>}>
+      <Table label="jobs" rows={open} keyOf={(j) => j.id} none="No job was submitted." columns={[
+        { head: "job", cell: (j) => <Job id={j.id} name={j.name} /> },
+        { head: "state", cell: (j) => <State of={j.state} /> },
+        { head: "done", cell: (j) => <Progress part={j.iterations.accepted} whole={j.iterations.total} label={"job " + j.id} /> },
+        { head: "rate", right: true, low: true, cell: (j) => (j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s") },
+        { head: "left", right: true, cell: (j) => (j.finished_at ? "-" : age(j.eta_seconds)) },
+      ]} />
+    </Card>
+    <Card title="Last events" wide more={<a href={link("events")}>all</a>}><EventList events={get.events().slice(-10).reverse()} route={route} /></Card>
+  </div>;
+}
+
+/** shortList has those that are not well first, of many. */
+function shortList(members: Member[]): Member[] {
+  if (members.length <= 12) return members;
+  const rank = (m: Member) => (m.state !== "alive" ? 0 : m.role === "holder" ? 1 : m.self ? 2 : 3);
+  return [...members].sort((a, b) => rank(a) - rank(b)).slice(0, 10);
+}

@@ -1,0 +1,25 @@
+import { Act, actions } from "../actions";
+import { Card, Host, State, Table, Text } from "../parts";
+import { type Route } from "../route";
+import { get } from "../store";
+import { age, count } from "../text";
+
+export function WorkersPage({ route }: { route: Route }) {
+  const workers = get.workers(), l = get.lease();
+  return <div class="grid"><Card title="Workers" wide>
+    <p class="dim">As the holder sees them{l?.holder ? <>: <Text>{l.holder}</Text></> : ""}. After a change of the holder the list is empty for a moment.</p>
+    <Table label="workers" rows={workers} keyOf={(w) => w.node} none="The holder knows no worker: there is none, or nobody holds the lease." columns={[
+      { head: "host", cell: (w) => <Host node={w.node} route={route} /> },
+      { head: "lives", cell: (w) => <State of={w.live} /> },
+      { head: "takes work", cell: (w) => (w.draining ? <State of="degraded" word="draining" /> : !w.connected ? <State of="dead" word="no stream" /> : w.ready ? <State of="ok" word="ready" /> : <State of="suspect" word="not ready" />) },
+      { head: "progress", cell: (w) => <State of={w.progress} /> },
+      { head: "verdict", low: true, cell: (w) => <Text>{w.verdict}</Text> },
+      { head: "has", right: true, cell: (w) => `${w.assigned}/${w.window}` },
+      { head: "slots", right: true, low: true, cell: (w) => w.slots },
+      { head: "rate", right: true, cell: (w) => (w.rate_per_second == null ? "-" : count(w.rate_per_second) + "/s") },
+      { head: "done in", right: true, low: true, cell: (w) => (w.assigned ? age(w.drain_seconds) : "-") },
+      { head: "accepts", low: true, cell: (w) => <Text most={60}>{[w.accept, ...(w.accept_names ?? [])].filter(Boolean).join(" ") || "-"}</Text> },
+      { head: "", right: true, cell: (w) => <Act of={actions.drain(w.node, w.draining)} /> },
+    ]} />
+  </Card></div>;
+}

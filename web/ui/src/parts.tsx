@@ -1,0 +1,96 @@
+// Pieces that every page is made of.
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { here, link, type Route } from "./route";
+import { clean } from "./text";
+
+/** Text shows what somebody else wrote. */
+export function Text({ children, most }: { children: unknown; most?: number }) {
+  return <bdi>{clean(children, most)}</bdi>;
+}
+
+const glyphs: Record<string, [string, string]> = {
+  alive: ["\u25CF", "ok"], suspect: ["\u25B2", "warn"], dead: ["\u2715", "bad"], joining: ["\u25D0", "info"], left: ["\u25CB", "dim"],
+  unknown: ["?", "dim"], ok: ["\u25CF", "ok"], degraded: ["\u25B2", "warn"], stopping: ["\u25CB", "dim"],
+  pending: ["\u25CB", "dim"], running: ["\u25B6", "info"], completed: ["\u2713", "ok"], failed: ["\u2715", "bad"], partial: ["\u25D0", "warn"],
+  cancelled: ["\u25A0", "dim"], timeout: ["\u2715", "bad"], stopping_job: ["\u25A0", "warn"],
+  idle: ["\u25CB", "dim"], normal: ["\u25CF", "ok"], slow: ["\u25B2", "warn"], stuck: ["\u2715", "bad"],
+  accepted: ["\u2713", "ok"], assigned: ["\u25B6", "info"], parked: ["\u25A0", "warn"],
+};
+
+/** State is a word, a shape and a colour. */
+export function State({ of, word }: { of: string; word?: string }) {
+  const [glyph, tone] = glyphs[of] ?? ["\u25C6", "dim"];
+  return <span class={"state " + tone}><span aria-hidden="true">{glyph}</span> <Text most={24}>{word ?? of}</Text></span>;
+}
+
+export function toneOf(of: string): string { return glyphs[of]?.[1] ?? "dim"; }
+
+/** Host is a name that opens what is known of it. */
+export function Host({ node, route }: { node: string; route: Route }) {
+  if (!node) return <span class="dim">none</span>;
+  return <a href={here(route, { host: node })}><Text most={40}>{node}</Text></a>;
+}
+
+export function Job({ id, name }: { id: string; name?: string }) {
+  return <a href={link("jobs", [id])}><Text most={40}>{name || id}</Text></a>;
+}
+
+export function Card({ title, children, wide, more }: { title: string; children: ComponentChildren; wide?: boolean; more?: ComponentChildren }) {
+  return <section class={"card" + (wide ? " wide" : "")} aria-label={title}><h2>{title}{more && <span class="more">{more}</span>}</h2>{children}</section>;
+}
+
+export function Facts({ of }: { of: [string, ComponentChildren][] }) {
+  return <dl class="facts">{of.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
+}
+
+export interface Column<T> { head: string; cell: (row: T) => ComponentChildren; right?: boolean; low?: boolean }
+
+/** Table is rows of columns; those that are low leave first where it is narrow. */
+export function Table<T>({ label, columns, rows, keyOf, none, current }: {
+  label: string; columns: Column<T>[]; rows: T[]; keyOf: (row: T) => string; none: string; current?: (row: T) => boolean;
+}) {
+  if (rows.length === 0) return <p class="none">{none}</p>;
+  const classOf = (c: Column<T>) => [c.right && "right", c.low && "low"].filter(Boolean).join(" ") || undefined;
+  return <div class="scroll" tabIndex={0} role="region" aria-label={label}><table>
+    <thead><tr>{columns.map((c) => <th key={c.head} scope="col" class={classOf(c)}>{c.head}</th>)}</tr></thead>
+    <tbody>{rows.map((r) => <tr key={keyOf(r)} class={current?.(r) ? "current" : undefined}>
+      {columns.map((c) => <td key={c.head} class={classOf(c)}>{c.cell(r)}</td>)}</tr>)}</tbody>
+  </table></div>;
+}
+
+export function Progress({ part, whole, label }: { part: number; whole: number; label: string }) {
+  const share = whole > 0 ? Math.min(1, Math.max(0, part / whole)) : 0;
+  return <span class="progress"><span class="bar" role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100}
+    aria-valuenow={Math.round(share * 100)}><span style={{ width: share * 100 + "%" }} /></span><span class="num">{Math.floor(share * 100)}%</span></span>;
+}
+
+/** Choice is a few ways to see the same, each a link. */
+export function Choice({ label, of, now }: { label: string; of: [string, string][]; now: string }) {
+  return <nav class="choice" aria-label={label}>{of.map(([name, to]) =>
+    <a key={name} href={to} aria-current={name === now ? "true" : undefined}>{name}</a>)}</nav>;
+}
+
+/** useWidth is the width of what ref holds, in pixels. */
+export function useWidth(): [{ current: HTMLDivElement | null }, number] {
+  const ref = useRef<HTMLDivElement>(null);
+  const [width, set] = useState(600);
+  useEffect(() => {
+    const el = ref.current;
+    if (!el) return;
+    const o = new ResizeObserver(() => set(Math.max(240, Math.floor(el.clientWidth))));
+    o.observe(el);
+    return () => o.disconnect();
+  }, []);
+  return [ref, width];
+}
+
+/** Dialog keeps the keyboard inside until it is closed. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+  const ref = useRef<HTMLDialogElement>(null);
+  useEffect(() => { const d = ref.current; if (d && !d.open) d.showModal(); }, []);
+  return <dialog ref={ref} aria-label={title} onClose={close} onCancel={close}
+    onClick={(e: JSX.TargetedMouseEvent<HTMLDialogElement>) => { if (e.target === ref.current) ref.current?.close(); }}>
+    <div class="inside"><h2>{title}<button type="button" class="x" aria-label="close" onClick={() => ref.current?.close()}>{"\u00D7"}</button></h2>{children}</div>
+  </dialog>;
+}

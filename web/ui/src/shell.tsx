@@ -1,0 +1,147 @@
+import { useEffect, useState } from "preact/hooks";
+import { Confirm } from "./actions";
+import { EventsPage } from "./pages/events";
+import { JobsPage } from "./pages/jobs";
+import { LeasePage } from "./pages/lease";
+import { Drawer } from "./pages/member";
+import { NetworkPage } from "./pages/network";
+import { OnionPage } from "./pages/onion";
+import { Overview, sentence } from "./pages/overview";
+import { WorkersPage } from "./pages/workers";
+import { Dialog, Text } from "./parts";
+import { go, here, link, parse, type Route } from "./route";
+import { again, get, state, useStore, watchAlso } from "./store";
+import { age, clean } from "./text";
+
+const pages: [string, string, (p: { route: Route }) => any][] = [
+  ["overview", "Overview", Overview], ["network", "Network", NetworkPage], ["events", "Events", EventsPage], ["lease", "Lease", LeasePage],
+  ["jobs", "Jobs", JobsPage], ["workers", "Workers", WorkersPage], ["onion", "Onion", OnionPage],
+];
+
+function useRoute(): Route {
+  const [r, set] = useState(() => parse(location.hash));
+  useEffect(() => {
+    const f = () => set(parse(location.hash));
+    addEventListener("hashchange", f);
+    return () => removeEventListener("hashchange", f);
+  }, []);
+  return r;
+}
+
+type Theme = "" | "light" | "dark";
+
+function useTheme(): [Theme, () => void] {
+  const [theme, set] = useState<Theme>(() => (localStorage.getItem("skein-theme") as Theme | null) ?? "");
+  useEffect(() => {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    localStorage.setItem("skein-theme", theme);
+  }, [theme]);
+  return [theme, () => set(theme === "" ? "light" : theme === "light" ? "dark" : "")];
+}
+
+/** rows walks the rows of a page by j and k. */
+function walkRows(step: number): void {
+  const all = [...document.querySelectorAll<HTMLElement>("main tbody tr, main .events li")].map((r) => r.querySelector<HTMLElement>("a")).filter((a) => a !== null);
+  const i = all.findIndex((a) => a.closest("tr, li")!.contains(document.activeElement));
+  all[Math.max(0, Math.min(all.length - 1, i + step))]?.focus();
+}
+
+export function Shell() {
+  useStore();
+  const route = useRoute(), [theme, turn] = useTheme();
+  const [help, showHelp] = useState(false);
+  const host = route.query.get("host") ?? "";
+  useEffect(() => {
+    watchAlso(route.page === "jobs" ? (route.rest[0] ?? "") : "", host && get.members().length > 64 ? host : "");
+    document.title = `${pages.find(([p]) => p === route.page)?.[1] ?? "skein"} \u00B7 ${clean(state.hello?.cluster ?? "skein", 40)}`;
+  }, [route.page, route.rest[0], host, state.hello?.cluster]);
+  useEffect(() => {
+    const keys = (e: KeyboardEvent) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
+      if (e.key === "Escape") {
+        if (document.activeElement instanceof HTMLInputElement) document.activeElement.blur();
+        else if (parse(location.hash).query.get("host")) go(here(parse(location.hash), { host: "" }));
+        return;
+      }
+      if (e.target instanceof HTMLInputElement) return;
+      const n = Number(e.key);
+      if (n >= 1 && n <= pages.length && e.key.length === 1) go(link(pages[n - 1]![0], [], host ? { host } : {}));
+      if (e.key === "?") showHelp(true);
+      if (e.key === "j" || e.key === "k") walkRows(e.key === "j" ? 1 : -1);
+      if (e.key === "/" && parse(location.hash).page !== "events") { e.preventDefault(); go(link("events")); setTimeout(() => document.getElementById("filter")?.focus(), 50); }
+    };
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  }, [host]);
+  if (state.stream === "locked") return <Locked />;
+  const page = pages.find(([p]) => p === route.page), Page = page?.[2], silent = (Date.now() - state.heardAt) / 1000;
+  return <>
+    <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the page</a>
+    <header>
+      <div class="brand"><strong>skein</strong> <span class="cluster"><Text most={40}>{state.hello?.cluster ?? ""}</Text></span>
+        {state.hello && <span class="dim">seen from <Text most={40}>{state.hello.node}</Text></span>}</div>
+      <nav aria-label="pages">{pages.map(([p, name], i) => <a key={p} href={link(p, [], host ? { host } : {})} aria-current={p === route.page ? "page" : undefined}>
+        <kbd aria-hidden="true">{i + 1}</kbd> {name}</a>)}</nav>
+      <div class="tools">
+        <Live silent={silent} />
+        <button type="button" onClick={turn} aria-label={`colours: ${theme || "as the system"}`} title="light, dark, as the system">{theme === "dark" ? "\u263E" : theme === "light" ? "\u2600" : "\u25D1"}</button>
+        <button type="button" onClick={() => showHelp(true)} aria-label="keys and help">?</button>
+      </div>
+    </header>
+    {state.stream === "stale" && <p class="banner warn" role="alert">Stale: nothing was heard from the daemon for {age(silent)}. What you see is the last picture; trying again.{state.problem && <> <Text>{state.problem.detail}</Text></>}</p>}
+    {state.stream === "ended" && <p class="banner bad" role="alert">The stream has ended: <Text>{state.problem?.detail ?? "no reason was given"}</Text> {state.problem?.hint && <Text>{state.problem.hint}</Text>} <button type="button" onClick={again}>Begin anew</button></p>}
+    <Said />
+    <div class={host ? "with-drawer" : undefined}>
+      <main id="main" tabIndex={-1} aria-label={page?.[1] ?? "page"}>
+        <h1 class="quiet">{page?.[1] ?? "No such page"}</h1>
+        {Page ? <Page route={route} /> : <p class="none alone">There is no page <Text>{route.page}</Text>. <a href={link("overview")}>Overview</a></p>}
+      </main>
+      {host && <Drawer node={host} route={route} />}
+    </div>
+    <Confirm />
+    {help && <Help close={() => showHelp(false)} />}
+  </>;
+}
+
+function Live({ silent }: { silent: number }) {
+  if (state.stream === "live" && silent < 8) return <span class="live ok"><span aria-hidden="true">{"\u25CF"}</span> live</span>;
+  return <span class="live warn"><span aria-hidden="true">{"\u25B2"}</span> {state.stream === "connecting" ? "connecting" : "stale " + age(silent)}</span>;
+}
+
+/** Said tells a screen reader how the cluster is when that changes; not each second. */
+function Said() {
+  const s = get.status(), l = get.lease();
+  const key = `${s?.state} ${l?.holder} ${l?.term} ${s?.members.alive}/${s?.members.total}`;
+  const [said, say] = useState({ key: "", text: "" });
+  useEffect(() => { if (s && key !== said.key) say({ key, text: sentence().text }); }, [key]);
+  return <p class="quiet" aria-live="polite" id="said">{clean(said.text, 300)}</p>;
+}
+
+function Locked() {
+  return <main class="alone"><h1>This page is closed</h1>
+    <p>The link was used, is older than two minutes, or the command that served the page has ended.</p>
+    <p>Run <code>skein ui</code> again, and open the link that it prints.</p></main>;
+}
+
+const keyList: [string, string][] = [
+  ["1 to 7", "the pages"], ["/", "filter the events"], ["p", "pause and follow the events"], ["j k", "next and previous row"], ["enter", "open"],
+  ["arrows", "from host to host in the picture"], ["esc", "close"], ["?", "this"],
+];
+
+const wordList: [string, string][] = [
+  ["lease, holder, term", "One host holds the lease and schedules. Its term is a number that only rises: a later holder has a higher one."],
+  ["voter, witness", "Voters grant the lease. A witness votes and never holds it."],
+  ["publisher", "The host that publishes the onion addresses: the holder, or the best host alive where no lease is visible."],
+  ["suspect, dead", "A host that is not heard of is suspect first; its work goes elsewhere when it is dead, two minutes after its last sign of life."],
+  ["source, chain", "Each host writes its own chain of events; every event names the hash of the one before it."],
+  ["chunk, attempt", "A job is cut into chunks. A chunk may run more than once, and counts exactly once."],
+];
+
+function Help({ close }: { close: () => void }) {
+  return <Dialog title="Keys and words" close={close}>
+    <dl class="facts">{keyList.map(([k, v]) => <div key={k}><dt><kbd>{k}</kbd></dt><dd>{v}</dd></div>)}</dl>
+    <h3>Words</h3>
+    <dl class="words">{wordList.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
+  </Dialog>;
+}

@@ -1,0 +1,254 @@
+// What the page knows: the rows of each topic, the log, and how the stream is. One
+// watch feeds it; whoever shows it is told at most ten times a second.
+
+import { useEffect, useState } from "preact/hooks";
+import { ask, readLines } from "./session";
+import type { Entry, Job, Lease, Link, Member, Onion, Problem, Status, Term, Worker } from "./types";
+
+export const topics = ["status", "members", "links", "lease", "terms", "workers", "jobs", "onion", "events"];
+export const mostEvents = 2000;
+
+type Row = Record<string, unknown>;
+
+export interface Hello { node: string; cluster: string; boot: string; may_change: boolean }
+
+const rows = new Map<string, Map<string, Row>>();
+let events: Entry[] = []; // as the log has them, oldest first
+const known = new Set<string>();
+
+export const state = {
+  hello: null as Hello | null,
+  /** connecting, live, stale (trying again), ended (for good) or locked (without a bearer) */
+  stream: "connecting" as "connecting" | "live" | "stale" | "ended" | "locked",
+  problem: null as Problem | null,
+  heardAt: Date.now(),
+  synced: false,
+  /** counts what was received, for tests and for whoever draws only what changed */
+  seen: 0,
+};
+
+const watchers = new Set<() => void>();
+let due = false;
+
+export function changed(): void {
+  if (due) return;
+  due = true;
+  setTimeout(() => { due = false; for (const w of watchers) w(); }, 100);
+}
+
+/** useStore draws a component anew when something has changed, and each second for what ages. */
+export function useStore(): void {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const f = () => tick((n) => n + 1);
+    watchers.add(f);
+    const timer = setInterval(f, 1000);
+    return () => { watchers.delete(f); clearInterval(timer); };
+  }, []);
+}
+
+function all<T>(topic: string): T[] {
+  return [...(rows.get(topic)?.values() ?? [])] as unknown as T[];
+}
+
+function one<T>(topic: string): T | null {
+  return all<T>(topic)[0] ?? null;
+}
+
+const byNode = <T extends { node: string }>(list: T[]) => list.sort((a, b) => (a.node < b.node ? -1 : 1));
+
+export const get = {
+  status: () => one<Status>("status"),
+  lease: () => one<Lease>("lease"),
+  onion: () => one<Onion>("onion"),
+  members: () => byNode(all<Member>("members")),
+  member: (node: string) => all<Member>("members").find((m) => m.node === node),
+  links: () => [...rows].filter(([t]) => t === "links" || t.startsWith("links/"))
+    .flatMap(([, m]) => [...m]).reduce((m, [k, v]) => m.set(k, v as unknown as Link), new Map<string, Link>()),
+  terms: () => all<Term>("terms").sort((a, b) => b.term - a.term),
+  workers: () => byNode(all<Worker>("workers")),
+  jobs: () => all<Job>("jobs").sort((a, b) => (a.submitted_at < b.submitted_at ? 1 : -1)),
+  job: (id: string) => [...rows].filter(([t]) => t.startsWith("job/")).flatMap(([, m]) => [...m.values()] as unknown as Job[])
+    .find((j) => j.id === id || j.id.startsWith(id) || j.name === id),
+  events: () => events,
+};
+
+function keyOf(topic: string, r: Row): string {
+  switch (topic.split("/")[0]) {
+    case "members": case "workers": return String(r.node);
+    case "links": return `${r.from}>${r.to}`;
+    case "terms": return String(r.term);
+    case "jobs": case "job": return String(r.id);
+  }
+  return topic;
+}
+
+export const eventKey = (e: Entry) => `${e.source.node}/${e.source.inc}:${e.seq}`;
+
+/** add takes events in, each once; they stay in the order of the cluster's clock. */
+export function add(list: Entry[]): void {
+  const fresh = list.filter((e) => e?.source && !known.has(eventKey(e)));
+  if (fresh.length === 0) return;
+  for (const e of fresh) known.add(eventKey(e));
+  const sorted = events.length === 0 || fresh.every((e) => e.hlc >= events[events.length - 1]!.hlc);
+  events = events.concat(fresh);
+  if (!sorted || fresh.length > 1) events.sort((a, b) => a.hlc - b.hlc || (eventKey(a) < eventKey(b) ? -1 : 1));
+  if (events.length > mostEvents) {
+    for (const e of events.slice(0, events.length - mostEvents)) known.delete(eventKey(e));
+    events = events.slice(-mostEvents);
+  }
+}
+
+interface Message { id?: string; event: string; data: any } // eslint-disable-line
+
+/** parts of a snapshot, until its last */
+const parts = new Map<string, Row[]>();
+let place = "", cursor = "";
+
+export function take(m: Message): void {
+  const d = m.data ?? {};
+  state.seen++;
+  if (m.id) { const [p = "", ...c] = m.id.split(";"); place = p; if (c.length) cursor = c.join(";") || cursor; }
+  switch (m.event) {
+    case "hello":
+      state.hello = d; parts.clear();
+      break;
+    case "snapshot": {
+      const got = (parts.get(d.topic) ?? []).concat(d.rows ?? []);
+      if (!d.last) { parts.set(d.topic, got); break; }
+      parts.delete(d.topic);
+      rows.set(d.topic, new Map(got.map((r) => [keyOf(d.topic, r), r])));
+      break;
+    }
+    case "synced":
+      state.synced = true;
+      break;
+    case "delta": {
+      const t = rows.get(d.topic) ?? new Map<string, Row>();
+      rows.set(d.topic, t);
+      for (const r of d.set ?? []) t.set(keyOf(d.topic, r), r);
+      for (const k of d.del ?? []) t.delete(String(k));
+      break;
+    }
+    case "gauges":
+      gauges(d.topic, d.keys ?? [], d.cols ?? {});
+      break;
+    case "log":
+      add(d.events ?? []);
+      if (typeof d.cursor === "string") cursor = d.cursor;
+      break;
+    case "bye":
+      throw new Bye(d.problem ?? null, d.retry_after_seconds ?? null);
+  }
+  changed();
+}
+
+function gauges(topic: string, keys: string[], cols: Record<string, unknown[]>): void {
+  const t = rows.get(topic);
+  if (!t) return;
+  keys.forEach((key, i) => {
+    const r = t.get(key);
+    if (!r) return;
+    for (const [name, values] of Object.entries(cols)) {
+      const [first = "", rest] = name.split(/\.(.*)/s);
+      if (rest === undefined) { r[first] = values[i]; continue; }
+      const inner = r[first];
+      if (inner && typeof inner === "object" && !["__proto__", "constructor"].includes(rest)) (inner as Row)[rest] = values[i];
+    }
+  });
+}
+
+class Bye extends Error {
+  constructor(readonly problem: Problem | null, readonly after: number | null) { super("bye"); }
+}
+
+/** what is watched beside the topics */
+let extra = { job: "", link: "" };
+let current: AbortController | null = null;
+let wake: (() => void) | null = null;
+let hiddenSince = 0, paused = false;
+
+/** watchAlso has the stream tell one job, and all links of one host. */
+export function watchAlso(job: string, link: string): void {
+  if (extra.job === job && extra.link === link) return;
+  extra = { job, link };
+  for (const t of [...rows.keys()]) if (t.startsWith("job/") || t.startsWith("links/")) rows.delete(t);
+  current?.abort();
+  wake?.();
+}
+
+function query(): string {
+  const q = new URLSearchParams({ topics: topics.join(",") });
+  if (extra.job) q.append("job", extra.job);
+  if (extra.link) q.append("link", extra.link);
+  if (!cursor && !place) q.set("tail", "300");
+  return "/v1/watch?" + q;
+}
+
+async function once(): Promise<void> {
+  const stop = new AbortController();
+  current = stop;
+  state.heardAt = Date.now();
+  // A line comes at least every five seconds.
+  const silence = setInterval(() => { if (Date.now() - state.heardAt > 13000) stop.abort(); }, 1000);
+  try {
+    const headers: Record<string, string> = place ? { "Last-Event-ID": cursor ? `${place};${cursor}` : place } : {};
+    const r = await ask(query(), { signal: stop.signal, headers });
+    if (!r.ok) {
+      const p = (await r.json().catch(() => null)) as Problem | null;
+      if (r.status === 401) { state.stream = "locked"; state.problem = p; return; }
+      throw new Bye(p, p?.retry_after_seconds ?? null);
+    }
+    await readLines(r, () => {
+      state.heardAt = Date.now();
+      if (state.stream !== "live") { state.stream = "live"; state.problem = null; changed(); }
+    }, (line) => take(JSON.parse(line)));
+  } finally {
+    clearInterval(silence);
+  }
+}
+
+const pause = (ms: number) => new Promise<void>((done) => {
+  const t = setTimeout(done, ms);
+  wake = () => { clearTimeout(t); done(); };
+});
+
+/** follow reads the watch for as long as the page is open. */
+export async function follow(): Promise<void> {
+  document.addEventListener("visibilitychange", () => {
+    hiddenSince = document.hidden ? Date.now() : 0;
+    if (!document.hidden && paused) { paused = false; wake?.(); }
+  });
+  setInterval(() => {
+    if (hiddenSince && Date.now() - hiddenSince > 30000 && !paused) { paused = true; current?.abort(); }
+  }, 5000);
+  for (let failed = 0; ;) {
+    const watched = extra, began = Date.now();
+    let after: number | null = null;
+    try {
+      await once();
+    } catch (e) {
+      if (e instanceof Bye) {
+        state.problem = e.problem;
+        after = e.after;
+        // A job or host that does not exist is not asked for again; the rest goes on.
+        if (e.problem?.code === "not_found" || e.problem?.code === "invalid_request") {
+          if (extra.job || extra.link) extra = { job: "", link: "" };
+          else if (place) place = cursor = "";
+          else after = -1;
+        } else if (e.after === null && e.problem) after = -1;
+      }
+    }
+    if (state.stream === "locked") { changed(); return; }
+    if (after === -1) { state.stream = "ended"; changed(); await pause(1 << 30); after = null; failed = 0; }
+    if (paused) { await pause(1 << 30); failed = 0; continue; }
+    if (watched !== extra) continue; // asked for something else
+    failed = Date.now() - began > 10000 ? 1 : failed + 1;
+    state.stream = "stale";
+    changed();
+    await pause(Math.max((after ?? 0) * 1000, Math.min(8000, 250 * 2 ** failed)) * (0.75 + Math.random() / 2));
+  }
+}
+
+/** again has an ended stream begin anew. */
+export function again(): void { state.stream = "connecting"; changed(); wake?.(); }
