@@ -183,5 +183,24 @@ prove-demo: build ## 20 demos per signal and profile
 prove-idle: build ## 10 minutes of three hosts with nothing to do: at most 40 MB and 0.5 % of a core each, nothing written
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 20m -run TestIdle ./internal/demo
 
+NFPM    := v2.45.0
+.PHONY: install package
+PREFIX  ?= /usr
+DESTDIR ?=
+install: build ## install the program, units, manual and completions below DESTDIR and PREFIX=/usr
+	packaging/stage bin/skein bin/skein '$(PREFIX)' '$(DESTDIR)'
+
+# The comparison of two builds has them in directories of its own.
+PACKAGES ?= bin/package
+ARCHS    ?= amd64 arm64
+package: $(TOOLS)/nfpm-$(NFPM) ## a .deb and a tarball for ARCHS="amd64 arm64", and their checksums, in PACKAGES=bin/package
+	NFPM=$< GO='$(GO)' packaging/build '$(PACKAGES)' $(ARCHS)
+
+# A program of its own that the product does not depend on.
+$(TOOLS)/nfpm-$(NFPM):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) GOFLAGS= $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM)
+	mv $(TOOLS)/nfpm $@
+
 clean: ## remove what the build made
 	rm -rf bin

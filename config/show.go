@@ -15,6 +15,26 @@ type Entry struct {
 	Live bool
 }
 
+// Key documents one key.
+type Key struct {
+	Name    string
+	Doc     []string // lines
+	Default string   // TOML form
+	Env     string   // the variable that overrides it
+	// Live keys take effect by a reload, the others by a restart.
+	Live bool
+}
+
+// Keys documents every key, in the order of Show.
+func Keys() []Key {
+	def := Default()
+	var out []Key
+	for _, k := range keys() {
+		out = append(out, Key{Name: k.name, Doc: k.doc, Default: k.show(&def), Env: Env(k.name), Live: k.live})
+	}
+	return out
+}
+
 // Change is one key whose value is another than before.
 type Change struct {
 	Key      string
@@ -107,12 +127,11 @@ func WriteReference(w io.Writer) error {
 		"environment beats the file. Unknown keys, wrong types and values out of range are errors, all reported at once.\n\n" +
 		"*reload*: `systemctl reload skein` (SIGHUP) applies it; *restart*: only a new start does. `skein config diff` shows what\n" +
 		"either would change.\n")
-	def := Default()
 	section := "-"
-	for _, k := range keys() {
+	for _, k := range Keys() {
 		at := ""
-		if i := strings.IndexByte(k.name, '.'); i >= 0 {
-			at = k.name[:i]
+		if i := strings.IndexByte(k.Name, '.'); i >= 0 {
+			at = k.Name[:i]
 		}
 		if at != section {
 			section = at
@@ -122,10 +141,10 @@ func WriteReference(w io.Writer) error {
 			fmt.Fprintf(&b, "\n## %s\n\n| Key | Default | Environment | Applied by | |\n|---|---|---|---|---|\n", at)
 		}
 		by := "restart"
-		if k.live {
+		if k.Live {
 			by = "reload"
 		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s | %s |\n", k.name, k.show(&def), Env(k.name), by, strings.Join(k.doc, " "))
+		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s | %s |\n", k.Name, k.Default, k.Env, by, strings.Join(k.Doc, " "))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write reference of the configuration: %w", err)

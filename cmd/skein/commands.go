@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cmd/skein/hosts"
 	"github.com/skein-project/skein/cmd/skein/jobs"
 	"github.com/skein-project/skein/cmd/skein/local"
+	"github.com/skein-project/skein/cmd/skein/man"
 )
 
 // deps is what the commands reach beyond the socket.
@@ -75,7 +76,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 	}{
 		{"cluster", "The cluster", hosts.Commands(a, d.hosts)},
 		{"jobs", "Jobs", jobs.Commands(a, d.jobs)},
-		{"host", "This host", local.Commands(a, d.local)},
+		{"host", "This host", append(local.Commands(a, d.local), man.Command(d.local.Version))},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, cmd := range group.commands {

@@ -148,11 +148,12 @@ var rooms = map[string][]string{
 var top = map[string][]string{
 	"daemon":          {"*"},
 	"internal/demo":   {"api", "client", "internal/tornet", "internal/wait"},
-	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local"},
+	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
 	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
 	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "cmd/skein/cli"},
 	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
+	"cmd/skein/man":   {"config", "cmd/skein/cli"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.
