@@ -41,6 +41,33 @@ type Status struct {
 	Log     LogSummary    `json:"log"`
 	Worker  WorkerSummary `json:"worker"`
 	Jobs    JobCounts     `json:"jobs"`
+	// Publish is how the publishing of the onion addresses goes.
+	Publish PublishSummary `json:"publish"`
+}
+
+// States of publishing.
+const (
+	PublishOff     = "off"     // no address is served
+	PublishOK      = "ok"      // clients found the newest descriptor
+	PublishFailing = "failing" // the last one could not be made, or is at too few directories
+	PublishUnknown = "unknown" // nothing is written of it in the log, of the last hours
+)
+
+// PublishSummary is how the publishing of the onion addresses goes, as their
+// publishers wrote it in the log; of several addresses, of the one that is worst off.
+type PublishSummary struct {
+	State string `json:"state"`
+	// PublishedAt is when clients last found a new descriptor, which By had made; null
+	// and empty: not known. NextAt is when the next is due, within some minutes.
+	PublishedAt *time.Time     `json:"published_at"`
+	By          cluster.NodeID `json:"by"`
+	NextAt      *time.Time     `json:"next_at"`
+	// FailingSince is when the first failure since then was written; Stored of Asked
+	// directories had the last descriptor that failed, Asked 0: there was none.
+	FailingSince *time.Time `json:"failing_since"`
+	Stored       int        `json:"stored"`
+	Asked        int        `json:"asked"`
+	Reason       string     `json:"reason"`
 }
 
 // MemberCounts counts members by health. Left counts the hosts that are none

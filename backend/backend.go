@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/backend/gauges"
 	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/backend/past"
+	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
@@ -165,10 +166,11 @@ func New(o Options) *Backend {
 		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
 		onion: o.Onion, tor: o.Tor, waiting: b.jobs.waiting,
 	}
+	reports := published.New(published.Options{Log: o.Log, Served: func() []string { return served(o.Log) }})
 	b.hostStatus = &hostStatus{
 		about: about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing},
 		now:   o.Now, view: view, roster: o.Roster, log: o.Log, hash: hash, leases: b.leases, meshes: b.meshes, workers: b.workers,
-		onion: o.Onion, stopping: o.Stopping,
+		onion: o.Onion, stopping: o.Stopping, published: reports,
 	}
 	b.sync = groupsync.New(groupsync.Options{
 		File: func() string { return o.Live().GroupsFile },
@@ -203,11 +205,12 @@ func (b *Backend) Handle(r *forward.Router) {
 
 // Run does what nobody waits for, until ctx ends: it checks the whole log, when asked
 // to and slowly once a day, takes the groups of jobs.groups_file and jobs.groups_url
-// into it, and gathers half-edges while somebody looks at them.
+// into it, gathers half-edges while somebody looks at them, and reads how the publishing
+// goes.
 func (b *Backend) Run(ctx context.Context) error {
-	errs := make([]error, 3)
+	errs := make([]error, 4)
 	var all sync.WaitGroup
-	for i, run := range []func(context.Context) error{b.checks.run, b.sync.Run, b.links.Run} {
+	for i, run := range []func(context.Context) error{b.checks.run, b.sync.Run, b.links.Run, b.hostStatus.published.Run} {
 		all.Go(func() { errs[i] = run(ctx) })
 	}
 	all.Wait()

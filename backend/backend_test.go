@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -102,6 +103,7 @@ func TestStatus(t *testing.T) {
 		hash: &stateHash{}, leases: &leases{self: "n1", timing: timing, now: now, view: view, log: log},
 		meshes:  &meshes{self: "n1", device: fakeDevice{}, view: view},
 		workers: &workers{self: "n1", worker: fakeWorker{}}, stopping: func() bool { return false },
+		published: published.New(published.Options{Served: func() []string { return nil }}),
 	}
 	expect := func(want api.State, reasons ...string) {
 		t.Helper()
@@ -109,13 +111,16 @@ func TestStatus(t *testing.T) {
 		if err != nil || st.State != want || !slices.Equal(st.Reasons, reasons) {
 			t.Errorf("%s for %q, %v, want %s for %q", st.State, st.Reasons, err, want, reasons)
 		}
-		if st.Members.Alive != 2 || st.Worker.Slots != 4 || st.Log.SizeBytes != 4096 || st.Mesh.Backend != "netstack" {
+		if st.Members.Alive != 2 || st.Worker.Slots != 4 || st.Log.SizeBytes != 4096 || st.Mesh.Backend != "netstack" || st.Publish.State != api.PublishOff {
 			t.Errorf("%+v", st)
 		}
 	}
 	expect(api.StateJoining, "no holder known")
 	v.Lease.Holder, v.Lease.Term = "n2", 3
 	expect(api.StateOK)
+	if line := h.Line(); line != ", term 3, holder n2, 2/2 alive" {
+		t.Errorf("line %q", line)
+	}
 	v.Lease.Holder = ""
 	expect(api.StateDegraded, "no holder known")
 	v.Lease.Holder, log.disk = "n2", disk.Report{State: disk.Low, Free: 7 << 20}

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -27,6 +28,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/publisher/descriptor"
 )
 
 // statusLog is what the status shows of the event log.
@@ -57,18 +59,29 @@ type about struct {
 // hostStatus answers how this host and its members are.
 type hostStatus struct {
 	about
-	now      func() time.Duration
-	view     func() *coord.View
-	roster   Roster
-	log      statusLog
-	hash     *stateHash
-	leases   *leases
-	meshes   *meshes
-	workers  *workers
-	onion    OnionHost // nil: no tor
-	stopping func() bool
-	wasReady atomic.Bool // has been in a current view since the start
-	groups   *groupsync.Sync
+	now       func() time.Duration
+	view      func() *coord.View
+	roster    Roster
+	log       statusLog
+	hash      *stateHash
+	leases    *leases
+	meshes    *meshes
+	workers   *workers
+	onion     OnionHost // nil: no tor
+	stopping  func() bool
+	wasReady  atomic.Bool // has been in a current view since the start
+	groups    *groupsync.Sync
+	published *published.Published
+}
+
+// served are the addresses that the cluster serves, as the log says it.
+func served(log interface{ View(func(*state.State)) }) (list []string) {
+	log.View(func(s *state.State) {
+		for _, o := range s.Onions() {
+			list = append(list, descriptor.Address(o.Key).String())
+		}
+	})
+	return list
 }
 
 // Header implements status.ClusterReader.
@@ -150,6 +163,7 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 	}
 	st.Log = h.logSummary()
 	st.Worker = h.workers.summary()
+	st.Publish = h.published.Summary()
 	h.log.View(func(s *state.State) {
 		for _, j := range s.Jobs() {
 			switch j.State {
@@ -171,6 +185,26 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 		}
 	})
 	return st, nil
+}
+
+// Line is one sentence for systemd: what this host is, and whether all is well.
+func (h *hostStatus) Line() string {
+	v := h.view()
+	alive := 0
+	for _, m := range v.Members {
+		if m.Health == cluster.Alive {
+			alive++
+		}
+	}
+	holder := "no holder"
+	if v.Lease.Holder != "" {
+		holder = "holder " + string(v.Lease.Holder)
+	}
+	line := fmt.Sprintf("%s, term %d, %s, %d/%d alive", v.Lease.Role, v.Lease.Term, holder, alive, len(v.Members))
+	if p := h.published.Summary(); p.State != api.PublishOff {
+		line += ", publish " + p.State
+	}
+	return line
 }
 
 func (h *hostStatus) logSummary() api.LogSummary {

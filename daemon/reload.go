@@ -21,7 +21,7 @@ func (d *daemon) reload() {
 	if err := d.tryReload(); err != nil {
 		d.log.Error().Err(err).Msg("configuration refused: the previous one stays in effect")
 	}
-	d.notified(d.notify.Ready(d.statusLine()))
+	d.notified(d.notify.Ready(d.backend.Line()))
 }
 
 func (d *daemon) tryReload() error {

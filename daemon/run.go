@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/backend"
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/duty"
 	"github.com/skein-project/skein/eventlog/audit"
@@ -325,7 +323,7 @@ const statusEvery = time.Second
 
 // watch runs until ctx ends or a stage fails, keeping the status line up to date.
 func (d *daemon) watch(ctx context.Context, l *lifecycle) error {
-	line := d.statusLine()
+	line := d.backend.Line()
 	d.notified(d.notify.Ready(line))
 	tick := wait.NewTicker(statusEvery)
 	defer tick.Stop()
@@ -344,27 +342,11 @@ func (d *daemon) watch(ctx context.Context, l *lifecycle) error {
 			d.reload()
 		case <-tick.C:
 			tick.Next()
-			if next := d.statusLine(); next != line {
+			if next := d.backend.Line(); next != line {
 				line = next
 				d.notified(d.notify.Status(line))
 			}
 			d.history.check()
 		}
 	}
-}
-
-// statusLine is one sentence: what this host is and whether all is well.
-func (d *daemon) statusLine() string {
-	v := d.history.peers.svc.View()
-	alive := 0
-	for _, m := range v.Members {
-		if m.Health == cluster.Alive {
-			alive++
-		}
-	}
-	holder := "no holder"
-	if v.Lease.Holder != "" {
-		holder = "holder " + string(v.Lease.Holder)
-	}
-	return fmt.Sprintf("%s, term %d, %s, %d/%d alive", v.Lease.Role, v.Lease.Term, holder, alive, len(v.Members))
 }

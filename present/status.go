@@ -3,6 +3,7 @@ package present
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/api"
 )
@@ -45,6 +46,7 @@ func Status(s api.Status) []Field {
 	fields := []Field{
 		{"holder", Holder(s.Lease)},
 		{"publisher", Publisher(s.Lease)},
+		{"publish", Publish(s.Publish, s.ObservedAt)},
 		{"members", strings.Join(members, ", ")},
 		{"lease", lease},
 		{"mesh", mesh},
@@ -56,4 +58,40 @@ func Status(s api.Status) []Field {
 	return append(fields,
 		Field{"worker", worker},
 		Field{"jobs", fmt.Sprintf("%d running, %d pending, %d completed, %d failed", s.Jobs.Running, s.Jobs.Pending, s.Jobs.Completed, s.Jobs.Failed+s.Jobs.Partial)})
+}
+
+// Publish says how the publishing of the onion addresses goes.
+func Publish(p api.PublishSummary, now time.Time) string {
+	last := ""
+	if p.PublishedAt != nil {
+		last = When(*p.PublishedAt, now, false) + " ago by " + OrDash(p.By)
+	}
+	switch p.State {
+	case api.PublishFailing:
+		text := "failing"
+		if p.FailingSince != nil {
+			text += " " + When(*p.FailingSince, now, false)
+		}
+		switch {
+		case p.Asked > 0:
+			text += fmt.Sprintf(": %d of %d directories", p.Stored, p.Asked)
+		case p.Reason != "":
+			text += ": " + p.Reason
+		}
+		if last != "" {
+			text += ", last " + last
+		}
+		return text
+	case api.PublishOK:
+		text := "ok " + last
+		switch {
+		case p.NextAt == nil:
+		case now.Before(*p.NextAt):
+			text += ", next " + Ahead(*p.NextAt, now)
+		default:
+			text += ", next is due"
+		}
+		return text
+	}
+	return OrDash(p.State)
 }

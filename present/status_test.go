@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
@@ -28,6 +29,17 @@ func TestPages(t *testing.T) {
 	s.State, s.Reasons, s.Lease = api.StateDegraded, []string{"n3 suspect"}, api.LeaseSummary{Publisher: "n2", PublishWhy: api.PublishNoLease, Abstaining: []cluster.NodeID{"n3"}}
 	s.Members, s.Mesh, s.Log.Snapshot, s.Worker.Draining = api.MemberCounts{Total: 3, Alive: 1, Joining: 1, Suspect: 1, Dead: 1}, api.MeshSummary{Backend: "netstack"}, nil, true
 	page(Headline(s), Status(s))
+	for _, p := range []api.PublishSummary{
+		{},
+		{State: api.PublishOff},
+		{State: api.PublishUnknown},
+		{State: api.PublishOK, PublishedAt: ago(12 * time.Minute), By: "n1", NextAt: ago(-48 * time.Minute)},
+		{State: api.PublishOK, PublishedAt: ago(72 * time.Minute), By: "n1", NextAt: ago(12 * time.Minute)},
+		{State: api.PublishFailing, PublishedAt: ago(2 * time.Hour), By: "n1", FailingSince: ago(5 * time.Minute), Stored: 2, Asked: 8, Reason: "too few directories have it"},
+		{State: api.PublishFailing, FailingSince: ago(5 * time.Minute), Reason: "no points"},
+	} {
+		fmt.Fprintf(&got, "  publish     %s\n", Publish(p, noon))
+	}
 	page("lease", LeasePage(api.Lease{Header: header, LeaseSummary: well, Ready: new(false), Config: api.LeaseConfig{Epoch: 5, Voters: []cluster.NodeID{"n1", "n2", "n3"}}}))
 	page("lease", LeasePage(api.Lease{Header: header, LeaseSummary: api.LeaseSummary{Abstaining: []cluster.NodeID{"n3"}, Blocked: "its disk is full"}}))
 	page("peer", Peer(api.Mesh{MTU: 1420, MTUAuto: true}, api.MeshPeer{Node: "n1", State: api.PeerDown, Path: "onion", PathSeconds: new(90.0), Candidates: []string{"192.0.2.1:51820", "192.0.2.2:51820"}, Onion: "abc.onion", NextPublicKey: "bmV3"}))

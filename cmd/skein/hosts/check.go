@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,8 @@ const (
 func checkCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: CheckName, Short: "One line and an exit code for monitoring", Args: cli.Exactly(0, ""),
-		Long: "Exits 0 if all is well, 1 if something is degraded, 2 if nobody holds the lease or\n" +
+		Long: "Exits 0 if all is well, 1 if something is degraded or publishing has failed for ten\n" +
+			"minutes, 2 if nobody holds the lease or\n" +
 			"no more than half of the members are alive, 3 if the daemon does not answer.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
@@ -63,11 +65,16 @@ func judge(s api.Status) (int, string) {
 		code, word = checkCritical, "CRITICAL"
 	case s.Members.Total > 2 && 2*s.Members.Alive <= s.Members.Total:
 		code, word = checkCritical, "CRITICAL"
+	case failsLong(s):
+		code, word = checkWarning, "WARNING"
 	case s.State != api.StateOK:
 		code, word = checkWarning, "WARNING"
 		if len(what) == 0 {
 			what = []string{"the daemon is " + string(s.State)}
 		}
+	}
+	if failsLong(s) {
+		what = append(slices.Clip(what), "publish "+present.Publish(s.Publish, s.ObservedAt))
 	}
 	holder := "no holder"
 	if s.Lease.Holder != "" {
@@ -75,8 +82,18 @@ func judge(s api.Status) (int, string) {
 	}
 	parts := append(slices.Clip(what), fmt.Sprintf("%s %s", s.Node, present.OrDash(s.Role)), "term "+present.TermOf(uint64(s.Term)),
 		holder, fmt.Sprintf("%d of %d alive", s.Members.Alive, s.Members.Total))
+	if s.Publish.State == api.PublishOK {
+		parts = append(parts, "publish "+present.Publish(s.Publish, s.ObservedAt))
+	}
 	return code, fmt.Sprintf("%s: %s | alive=%d members=%d term=%d", word, strings.Join(parts, ", "),
 		s.Members.Alive, s.Members.Total, s.Term)
+}
+
+// failsLong reports whether publishing has failed for longer than the tries after a
+// change take. What clients have is good for three hours.
+func failsLong(s api.Status) bool {
+	p := s.Publish
+	return p.State == api.PublishFailing && p.FailingSince != nil && s.ObservedAt.Sub(*p.FailingSince) > 10*time.Minute
 }
 
 // CheckFailed is how check reports that it could not find out.

@@ -1,7 +1,9 @@
 package hosts
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
@@ -30,6 +32,24 @@ func TestJudge(t *testing.T) {
 		s.Members.Alive, s.Members.Total = tc.alive, tc.total
 		if code, line := judge(s); code != tc.code || line != tc.line {
 			t.Errorf("%s: %d %s", tc.name, code, line)
+		}
+	}
+}
+
+// TestJudgePublishing: monitoring hears of a descriptor that is not published, once it
+// is more than a moment.
+func TestJudgePublishing(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) *time.Time { return new(now.Add(-d)) }
+	for want, p := range map[string]api.PublishSummary{
+		"OK: n1 standby, term 7, holder n1, 3 of 3 alive, publish ok 12m ago by n1, next in 48m | alive=3 members=3 term=7":        {State: api.PublishOK, PublishedAt: ago(12 * time.Minute), By: "n1", NextAt: ago(-48 * time.Minute)},
+		"OK: n1 standby, term 7, holder n1, 3 of 3 alive | alive=3 members=3 term=7":                                               {State: api.PublishFailing, FailingSince: ago(5 * time.Minute)},
+		"WARNING: publish failing 11m: 2 of 8 directories, n1 standby, term 7, holder n1, 3 of 3 alive | alive=3 members=3 term=7": {State: api.PublishFailing, FailingSince: ago(11 * time.Minute), Stored: 2, Asked: 8},
+	} {
+		s := api.Status{State: api.StateOK, Role: cluster.RoleStandby, Term: 7, Publish: p}
+		s.ObservedAt, s.Node, s.Lease.Holder, s.Members.Alive, s.Members.Total = now, "n1", "n1", 3, 3
+		if code, line := judge(s); line != want || (code == checkOK) != strings.HasPrefix(want, "OK") {
+			t.Errorf("%d %s\nwant %s", code, line, want)
 		}
 	}
 }
