@@ -32,6 +32,7 @@ var pure = []string{
 	"mesh/topo",
 	"onion/policy",
 	"present",
+	"present/trace",
 	"publisher/descriptor",
 	"realtime/delta",
 	"realtime/links",
@@ -58,6 +59,7 @@ var pureDeps = map[string][]string{
 	"scheduler/plan/fair":     {"scheduler/plan/order", "internal/bucket"},
 	"onion/policy":            {"lease", "publisher/descriptor"},
 	"present":                 {"api"},
+	"present/trace":           {"api"},
 }
 
 // adapters lists the packages that do I/O. They import the vocabulary, any pure
@@ -152,7 +154,7 @@ var top = map[string][]string{
 	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
 	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
 	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "cmd/skein/cli"},
-	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "cmd/skein/cli"},
+	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
 	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/man":   {"config", "cmd/skein/cli"},
 }

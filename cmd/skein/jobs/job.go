@@ -16,7 +16,7 @@ import (
 )
 
 func jobCommand(a *cli.App, d Options) *cobra.Command {
-	return cli.Group("job", "Submit, watch and stop jobs", jobRun(a, d), jobList(a), jobStatus(a), jobResults(a), jobStop(a), jobRetry(a))
+	return cli.Group("job", "Submit, watch and stop jobs", jobRun(a, d), jobList(a), jobStatus(a), jobResults(a), jobStop(a), jobRetry(a), jobTrace(a))
 }
 
 func jobList(a *cli.App) *cobra.Command {
