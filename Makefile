@@ -11,7 +11,7 @@ TOOLS    := $(CURDIR)/bin/tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-.PHONY: help map build examples web web-check demo test check lint fuzz sim mutants bench bench-go \
+.PHONY: help map build examples web web-check test-web demo test check lint fuzz sim mutants bench bench-go \
 	deps observability vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion prove-upgrade prove-files prove-demo prove-idle clean FORCE
 
 help: ## show this help
@@ -34,8 +34,13 @@ web/ui/node_modules: web/ui/package-lock.json
 	@touch $@
 
 web: web/ui/node_modules ## make web/dist of web/ui (needs npm); commit both
-	cd web/ui && node_modules/.bin/tsc -p .
+	cd web/ui && node_modules/.bin/tsc -p . && gzip -9nc node_modules/axe-core/axe.min.js > ../browser/testdata/axe.min.js.gz
 	cd web/build && $(GO) run .
+
+test-web: build ## the page in Chromium: three real daemons, 500 hosts and a hostile cluster that are made up
+	-@scripts/deps
+	REQUIRE=web SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 ./web
+	cd web/browser && REQUIRE=web SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v ./...
 
 web-check: web/ui/node_modules ## types of the page; web/dist is byte for byte what web/ui makes (needs npm)
 	cd web/ui && node_modules/.bin/tsc -p .
@@ -82,9 +87,9 @@ map: ## print every package with its size and imports
 
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## static checks, pinned; go.mod names what is imported
 	$(GO) mod tidy -diff
-	cd bench && $(GO) mod tidy -diff
+	for m in bench web/build web/browser; do (cd $$m && $(GO) mod tidy -diff) || exit; done
 	$< run ./...
-	cd bench && $< run ./...
+	for m in bench web/build web/browser; do (cd $$m && $< run ./...) || exit; done
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	@mkdir -p $(TOOLS)

@@ -38,6 +38,8 @@ const (
 	Tor What = "tor"
 	// Prom is promtool, which judges rules and metrics of Prometheus.
 	Prom What = "prom"
+	// Web is the browser Chromium.
+	Web What = "web"
 )
 
 // covers names, for a need, the other words of REQUIRE that demand it as well.
@@ -98,6 +100,7 @@ func checks() map[What]func() error {
 			})
 		},
 		Tor: func() error { return programs("tor", "tor-gencert") },
+		Web: func() error { return programs("chromium") },
 		Prom: func() error {
 			_, err := Promtool()
 			return err
@@ -110,7 +113,7 @@ func checks() map[What]func() error {
 func validate(list string) error {
 	for word := range words(list) {
 		if _, ok := checks()[What(word)]; !ok {
-			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, kernelwg, netns, prom, rootfs, systemd, tor, tun, vm", Variable, list, word)
+			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, kernelwg, netns, prom, rootfs, systemd, tor, tun, vm, web", Variable, list, word)
 		}
 	}
 	return nil

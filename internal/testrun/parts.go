@@ -99,6 +99,7 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 			// Once the clusters are done: its servers wait for the disk as much as they compute.
 			{name: "bench", dir: "bench", args: test("-short", "./...")},
 		}},
+		{parts: []part{{name: "browser", dir: "web/browser", keepsTime: true, env: shipped, args: test("./...")}}},
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
 		{parts: []part{{name: "namespaces", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/netns")}}},

@@ -15,6 +15,9 @@ export interface Action {
 
 const quoted = (s: string) => (/^[\w.:@-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
 
+/** typable is the name, if it can be typed as it is shown. */
+const typable = (name: string, id: string) => (name && name.length <= 60 && name === name.trim() && clean(name) === name ? name : id);
+
 export const actions = {
   stepDown: (holder: string): Action => ({
     title: "Step down", path: "/v1/lease/step-down", body: { reason: "asked in the page" }, name: holder,
@@ -32,11 +35,11 @@ export const actions = {
     command: `skein onion drain ${undo ? "--undo " : ""}${quoted(node)}`,
   }),
   stop: (id: string, name: string): Action => ({
-    title: "Stop job", path: `/v1/jobs/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: name || id, danger: true,
+    title: "Stop job", path: `/v1/jobs/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
     consequence: "Its chunks that run are ended. What counts already stays; the job does not go on.", command: `skein job stop ${quoted(id)}`,
   }),
   retry: (id: string, name: string): Action => ({
-    title: "Retry chunks", path: `/v1/jobs/${encodeURIComponent(id)}/release`, body: {}, name: name || id,
+    title: "Retry chunks", path: `/v1/jobs/${encodeURIComponent(id)}/release`, body: {}, name: typable(name, id),
     consequence: "The chunks that were given up are tried again.", command: `skein job retry ${quoted(id)}`,
   }),
 };

@@ -37,7 +37,8 @@ export function Job({ id, name }: { id: string; name?: string }) {
 }
 
 export function Card({ title, children, wide, more }: { title: string; children: ComponentChildren; wide?: boolean; more?: ComponentChildren }) {
-  return <section class={"card" + (wide ? " wide" : "")} aria-label={title}><h2>{title}{more && <span class="more">{more}</span>}</h2>{children}</section>;
+  const name = clean(title, 120);
+  return <section class={"card" + (wide ? " wide" : "")}><h2><bdi>{name}</bdi>{more && <span class="more">{more}</span>}</h2>{children}</section>;
 }
 
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
@@ -71,18 +72,17 @@ export function Choice({ label, of, now }: { label: string; of: [string, string]
     <a key={name} href={to} aria-current={name === now ? "true" : undefined}>{name}</a>)}</nav>;
 }
 
-/** useWidth is the width of what ref holds, in pixels. */
-export function useWidth(): [{ current: HTMLDivElement | null }, number] {
-  const ref = useRef<HTMLDivElement>(null);
+/** useWidth is a ref, and the width of what it is put on, in pixels. */
+export function useWidth(): [(el: HTMLDivElement | null) => void, number] {
+  const [el, put] = useState<HTMLDivElement | null>(null);
   const [width, set] = useState(600);
   useEffect(() => {
-    const el = ref.current;
     if (!el) return;
     const o = new ResizeObserver(() => set(Math.max(240, Math.floor(el.clientWidth))));
     o.observe(el);
     return () => o.disconnect();
-  }, []);
-  return [ref, width];
+  }, [el]);
+  return [put, width];
 }
 
 /** Dialog keeps the keyboard inside until it is closed. */

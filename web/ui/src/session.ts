@@ -9,10 +9,6 @@ export function bearer(): string {
   return sessionStorage.getItem(key) ?? "";
 }
 
-export function forget(): void {
-  sessionStorage.removeItem(key);
-}
-
 function share(): void {
   channel = new BroadcastChannel("skein-session");
   channel.onmessage = (m: MessageEvent) => {
@@ -38,8 +34,8 @@ export async function enter(): Promise<boolean> {
     const r = await fetch("/ui/session", {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code: fragment }),
     }).catch(() => null);
+    // What this tab has from before may still be good where the code was used.
     if (r?.ok) sessionStorage.setItem(key, (await r.json()).bearer);
-    else if (r?.status === 401) forget();
   }
   if (!bearer()) {
     const b = await askTabs();

@@ -54,6 +54,7 @@ export function Shell() {
   const host = route.query.get("host") ?? "";
   useEffect(() => {
     watchAlso(route.page === "jobs" ? (route.rest[0] ?? "") : "", host && get.members().length > 64 ? host : "");
+    document.querySelector("header nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = `${pages.find(([p]) => p === route.page)?.[1] ?? "skein"} \u00B7 ${clean(state.hello?.cluster ?? "skein", 40)}`;
   }, [route.page, route.rest[0], host, state.hello?.cluster]);
   useEffect(() => {

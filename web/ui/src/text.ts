@@ -73,7 +73,8 @@ export function clock(ms: number, now = Date.now()): string {
   const d = new Date(ms), two = (n: number) => String(n).padStart(2, "0");
   const time = `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
   if (d.toDateString() === new Date(now).toDateString()) return time;
-  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${time}`;
+  const day = `${two(d.getMonth() + 1)}-${two(d.getDate())} ${time}`;
+  return d.getFullYear() === new Date(now).getFullYear() ? day : `${d.getFullYear()}-${day}`;
 }
 
 /** Milliseconds since 1970 of a hybrid clock: its upper 48 bits. */

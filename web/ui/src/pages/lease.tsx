@@ -60,7 +60,7 @@ function ticks(from: number, to: number, most: number): number[] {
 
 function tickText(t: number, span: number): string {
   const text = clock(t, t);
-  if (span > 3 * 86400e3) return clock(t, 0).slice(5, 10);
+  if (span > 3 * 86400e3) return clock(t, 0).slice(-14, -9);
   return span > 600e3 ? text.slice(0, 5) : text;
 }
 
@@ -84,7 +84,7 @@ export function LeasePage({ route }: { route: Route }) {
     </Card>
     <Card title="Who held it" wide more={<Choice label="span of time" now={chosen} of={windows.map(([n]) => [n, here(route, { span: n })])} />}>
       <Lanes hours={hours} />
-      <p class="legend"><span class="key bar-key" /> a term <span class="key now-key" /> the present one <span class="key gap-key" /> no holder <span class="key cut-key" /> ran out: its holder said nothing of the end</p>
+      <p class="legend"><span><span class="key bar-key" /> a term</span> <span><span class="key now-key" /> the present one</span> <span><span class="key gap-key" /> no holder</span> <span><span class="key cut-key" /> ran out: its holder said nothing of the end</span></p>
     </Card>
     <Card title="Terms" wide>
       <Table label="terms" rows={terms.slice(0, 200)} keyOf={(t) => String(t.term)} none="No term is in the log yet." current={(t) => !t.ended_at && t.term === l?.term} columns={[

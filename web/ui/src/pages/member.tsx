@@ -2,7 +2,7 @@ import { Act, actions } from "../actions";
 import { Facts, State, Text } from "../parts";
 import { here, link, type Route } from "../route";
 import { get } from "../store";
-import { age, clock, count, many, millis, when } from "../text";
+import { age, clean, clock, count, many, millis, when } from "../text";
 
 /** Drawer is what is known of one host, beside any page. */
 export function Drawer({ node, route }: { node: string; route: Route }) {
@@ -11,7 +11,7 @@ export function Drawer({ node, route }: { node: string; route: Route }) {
   const links = [...get.links().values()].filter((x) => x.from === node);
   const up = links.filter((x) => x.state === "alive").length, unknown = links.filter((x) => x.state === "unknown").length;
   const skew = m?.skew_seconds;
-  return <aside class="drawer" aria-label={"host " + node}>
+  return <aside class="drawer" aria-label={"host " + clean(node, 60)}>
     <h2><Text most={40}>{node}</Text><a class="x" href={here(route, { host: "" })} aria-label="close">{"\u00D7"}</a></h2>
     {!m ? <p class="none">No member has this name now.</p> : <>
       <p><State of={m.state} />{m.self && <span class="dim"> the page asks this host</span>}</p>

@@ -98,7 +98,7 @@ function Bands({ p, links }: { p: Picture; links: Map<string, Link> }) {
   return <>{p.zones.flatMap((a, i) => p.zones.slice(i + 1).map((b) => {
     const n = wrong.get([a.name, b.name].sort().join("\n")) ?? 0;
     return <line key={a.name + "\n" + b.name} x1={a.at.x} y1={a.at.y} x2={b.at.x} y2={b.at.y} class={"band" + (n ? " wrong" : "")} stroke-width={Math.min(26, 3 + Math.sqrt(a.nodes.length * b.nodes.length) / 3)}>
-      <title>{`${clean(a.name) || "no zone"} and ${clean(b.name) || "no zone"}: ${n ? many(n, "half") + " not up" : "all up"}`}</title></line>;
+      <title>{`${clean(a.name) || "no zone"} and ${clean(b.name) || "no zone"}: ${n ? n + (n === 1 ? " half" : " halves") + " not up" : "all up"}`}</title></line>;
   }))}</>;
 }
 
@@ -140,18 +140,19 @@ function Node({ m, at, big, lease, chosen, named, to, hover }: {
   const label = [clean(m.node, 60), m.state, holds && `holds the lease of term ${lease?.term}`, m.publisher && "publishes", m.voter && "votes", m.self && "the page asks it",
     !m.self && m.state !== "alive" && `seen ${age(m.seen_seconds)} ago`].filter(Boolean).join(", ");
   const state = ["alive", "suspect", "dead", "joining", "left"].includes(m.state) ? m.state : "unknown";
-  return <a class={"node " + state + (chosen ? " chosen" : "")} href={to} aria-label={label} data-node={m.node}
+  return <><a class={"node " + state + (chosen ? " chosen" : "")} href={to} aria-label={label} data-node={m.node}
     onMouseEnter={() => hover(m.node)} onMouseLeave={() => hover("")} onFocus={() => hover(m.node)} onBlur={() => hover("")}>
     <title>{label}</title>
     {m.voter && big && <circle cx={x} cy={y} r={r + 5} class="voter" />}
     {m.witness ? <rect x={x - r} y={y - r} width={2 * r} height={2 * r} class="dot" /> : <circle cx={x} cy={y} r={r} class="dot" />}
     {(big || state !== "alive") && <text x={x} y={y + (big ? 6 : 4)} text-anchor="middle" class={big ? "mark" : "mark small"}>{marks[state] ?? "?"}</text>}
     {big && m.self && state === "alive" && <circle cx={x} cy={y} r={4} class="self" />}
-    {holds && <g data-crown={m.node}><Crown x={x} y={y - r - (big ? 8 : 3)} />{big && <text x={x + 13} y={y - r - 9} class="term">{"term " + lease?.term}</text>}</g>}
     {m.publisher && big && <Flag x={x + r - 1} y={y - r + 8} />}
     {named && <text x={x} y={y + r + (big ? 20 : 13)} text-anchor="middle" class={big ? "name" : "name small"}>{clean(m.node, 16)}</text>}
-    {big && !m.self && m.state !== "alive" && <text x={x} y={y + r + 35} text-anchor="middle" class="age">{m.state} {age(m.seen_seconds)}</text>}
-  </a>;
+  </a>
+    {holds && <g data-crown={m.node} aria-hidden="true"><Crown x={x} y={y - r - (big ? 8 : 3)} />{big && <text x={x + 13} y={y - r - 9} class="note">{"term " + lease?.term}</text>}</g>}
+    {big && !m.self && m.state !== "alive" && <text x={x} y={y + r + 35} text-anchor="middle" class="note" aria-hidden="true">{clean(m.state, 20)} {age(m.seen_seconds)}</text>}
+  </>;
 }
 
 function Links({ links, chosen, route }: { links: Link[]; chosen: string; route: Route }) {

@@ -34,7 +34,7 @@ export function OnionPage({ route }: { route: Route }) {
         { head: "points", right: true, cell: (h) => (h.asked ? `${h.points}/${h.asked}` : h.points) },
         { head: "service", low: true, cell: (h) => (h.healthy ? <State of="ok" word="healthy" /> : <State of="dead" word="fails" />) },
         { head: "why left out", cell: (h) => <Text>{h.left_out || h.reason || "-"}</Text> },
-        { head: "", right: true, cell: (h) => <Act of={actions.onionDrain(h.node, h.weight === 0)} /> },
+        { head: "action", right: true, cell: (h) => <Act of={actions.onionDrain(h.node, h.weight === 0)} /> },
       ]} /></Card>}
     <Card title="tor of this host">{o.tor.enabled ? <Facts of={[
       ["state", <State of={o.tor.state === "ready" ? "ok" : o.tor.state === "faulty" ? "dead" : "joining"} word={o.tor.state} />], ["version", <Text>{o.tor.version}</Text>],

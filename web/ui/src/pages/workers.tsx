@@ -12,14 +12,14 @@ export function WorkersPage({ route }: { route: Route }) {
       { head: "host", cell: (w) => <Host node={w.node} route={route} /> },
       { head: "lives", cell: (w) => <State of={w.live} /> },
       { head: "takes work", cell: (w) => (w.draining ? <State of="degraded" word="draining" /> : !w.connected ? <State of="dead" word="no stream" /> : w.ready ? <State of="ok" word="ready" /> : <State of="suspect" word="not ready" />) },
-      { head: "progress", cell: (w) => <State of={w.progress} /> },
+      { head: "progress", low: true, cell: (w) => <State of={w.progress} /> },
       { head: "verdict", low: true, cell: (w) => <Text>{w.verdict}</Text> },
       { head: "has", right: true, cell: (w) => `${w.assigned}/${w.window}` },
       { head: "slots", right: true, low: true, cell: (w) => w.slots },
-      { head: "rate", right: true, cell: (w) => (w.rate_per_second == null ? "-" : count(w.rate_per_second) + "/s") },
+      { head: "rate", right: true, low: true, cell: (w) => (w.rate_per_second == null ? "-" : count(w.rate_per_second) + "/s") },
       { head: "done in", right: true, low: true, cell: (w) => (w.assigned ? age(w.drain_seconds) : "-") },
       { head: "accepts", low: true, cell: (w) => <Text most={60}>{[w.accept, ...(w.accept_names ?? [])].filter(Boolean).join(" ") || "-"}</Text> },
-      { head: "", right: true, cell: (w) => <Act of={actions.drain(w.node, w.draining)} /> },
+      { head: "action", right: true, cell: (w) => <Act of={actions.drain(w.node, w.draining)} /> },
     ]} />
   </Card></div>;
 }

@@ -1,0 +1,143 @@
+package browser
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/skein-project/skein/api"
+)
+
+// TestDaemons: the page of three daemons. It says what the API says, follows when the
+// holder is killed without being loaded again, acts, and is usable by everybody.
+func TestDaemons(t *testing.T) {
+	needBrowser(t)
+	hosts := cluster(t)
+	seen := hosts[1]
+	id := skein(t, "--socket", seen.socket(), "job", "run", "--wasm", filepath.Join(filepath.Dir(program(t)), "examples", "pi.wasm"),
+		"--iterations", "12000", "--chunk", "1000", "--name", "pi<b>", "--key", "k")
+	p := open(t, seen.ui(t))
+	p.says("n1 holds the lease of term 1", "all 3 hosts are alive", "seen from n2")
+	p.until("the code is not in the address", `location.hash === "#/"`)
+	p.run(`window.loadedOnce = 1`)
+
+	// As the API has it.
+	var members api.Members
+	seen.raw(t, "/v1/members", &members)
+	p.at("network?view=hosts")
+	for _, m := range members.Members {
+		p.until("host "+string(m.Node), fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].some((r) => r.textContent.startsWith(%q) && r.textContent.includes("alive"))`, m.Node))
+		p.at("network?view=hosts&host=" + string(m.Node))
+		p.says(m.Addr, m.Version)
+	}
+	p.at("network?view=links")
+	p.until("each host's word of each other one", `[...document.querySelectorAll("tbody tr")].filter((r) => /alive/.test(r.textContent) && /direct/.test(r.textContent)).length === 6`)
+	p.at("network")
+	p.until("the crown", `document.querySelector("[data-crown]")?.dataset.crown === "n1"`)
+	p.until("no half of a link that is not up", `document.querySelectorAll("line.half.up").length >= 6 && document.querySelectorAll(".edge line.half:not(.up)").length === 0`)
+	p.at("jobs")
+	p.says("pi<b>")
+	p.at("jobs/" + id)
+	p.says("completed", "100%", "12 accepted")
+	p.until("the map of the chunks", `document.querySelector("path.chunk.accepted")`)
+	var j api.Job
+	seen.raw(t, "/v1/jobs/"+id, &j)
+	p.says(fmt.Sprint(j.Aggregates["pi"].Mean)[:6], string(j.ID))
+	p.at("events?q=kind:term_start")
+	p.says("term 1: n1 holds the lease")
+	p.at("events/n1/1/1")
+	p.says("Event 1 of n1", "the first of its chain")
+	p.at("events?q=kind%3Ano_such")
+	p.says("No event.")
+
+	t.Run("keys", func(t *testing.T) {
+		defer p.as(t)()
+		for key, title := range map[string]string{"2": "Network", "4": "Lease", "7": "Onion", "1": "Overview"} {
+			p.do(chromedp.KeyEvent(key))
+			p.until("page "+title+" by its key", fmt.Sprintf(`document.querySelector("h1").textContent === %q`, title))
+		}
+		p.do(chromedp.KeyEvent("?"))
+		p.until("help", `document.querySelector("dialog[open]")`)
+		p.do(chromedp.KeyEvent("\x1b"))
+		p.until("no help", `!document.querySelector("dialog")`)
+	})
+
+	t.Run("an action", func(t *testing.T) {
+		defer p.as(t)()
+		p.at("workers")
+		p.until("a button", `[...document.querySelectorAll("tbody button")].length === 3`)
+		p.run(`[...document.querySelectorAll("tbody tr")].find((r) => r.textContent.startsWith("n3")).querySelector("button").click(), 1`)
+		p.until("the question", `document.querySelector("dialog[open] input")`)
+		p.says("skein worker drain n3")
+		p.do(chromedp.SendKeys("dialog input", "n2"))
+		p.until("another name confirms nothing", `document.querySelector("dialog button[type=submit]").disabled`)
+		p.run(`document.querySelector("dialog input").select(), 1`)
+		p.do(chromedp.KeyEvent("n3"))
+		p.until("its name does", `!document.querySelector("dialog button[type=submit]").disabled`)
+		p.do(chromedp.KeyEvent("\r"))
+		p.until("it is done", `document.querySelector("dialog [role=status]").textContent.includes("Done")`)
+		hosts[2].await(t, "draining", func(s api.Status) error {
+			if !s.Worker.Draining {
+				return fmt.Errorf("it is not")
+			}
+			return nil
+		})
+		p.do(chromedp.KeyEvent("\x1b"))
+		p.says("draining")
+	})
+
+	t.Run("everybody", func(t *testing.T) {
+		defer p.as(t)()
+		p.accessible(append(paths(), "jobs/"+id, "events/n1/1/1"), looks()...)
+	})
+
+	t.Run("the holder is killed", func(t *testing.T) {
+		defer p.as(t)()
+		p.at("network")
+		p.until("the crown", `document.querySelector("[data-crown]")?.dataset.crown === "n1"`)
+		began := time.Now()
+		hosts[0].kill()
+		var told time.Duration
+		s := seen.await(t, "under another holder", func(s api.Status) error {
+			if s.Lease.Holder == "n1" || s.Lease.Holder == "" || s.Lease.Term < 2 {
+				return fmt.Errorf("%q holds the lease", s.Lease.Holder)
+			}
+			told = time.Since(began)
+			return nil
+		})
+		p.until("the crown moves", fmt.Sprintf(`document.querySelector("[data-crown]")?.dataset.crown === %q`, s.Lease.Holder))
+		moved := time.Since(began)
+		t.Logf("another holder after %s, its crown after %s", told.Round(time.Millisecond), moved.Round(time.Millisecond))
+		if moved-told > 20*time.Second {
+			t.Errorf("the page is %s behind the API", moved-told)
+		}
+		p.until("n1 stands apart", `[...document.querySelectorAll("text.island")].some((e) => e.textContent === "not reached")`)
+		p.at("events?q=kind:term_start")
+		p.says(fmt.Sprintf("term %d: %s holds the lease", s.Lease.Term, s.Lease.Holder), "after n1")
+		p.at("lease")
+		p.until("a bar for each term", `document.querySelectorAll(".lanes a.bar").length >= 2`)
+		p.at("")
+		p.says(fmt.Sprintf("%s holds the lease of term %d", s.Lease.Holder, s.Lease.Term), "n1 suspect")
+		p.until("it was loaded once", `window.loadedOnce === 1`)
+	})
+}
+
+// TestLink: it opens one page, once; another tab of it is let in by the first.
+func TestLink(t *testing.T) {
+	needBrowser(t)
+	d := newDouble(t, 3)
+	p := open(t, d.link)
+	p.says("holds the lease")
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(d.link))
+	p.says("holds the lease") // this tab has its key
+	other := open(t, d.link)
+	other.says("This page is closed", "skein ui")
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	if n := len(other.asked); n > 6 {
+		t.Errorf("it asked %d times: %v", n, other.asked)
+	}
+}
