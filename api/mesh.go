@@ -37,6 +37,7 @@ const (
 	PeerUp         PeerState = "up"         // a session is alive
 	PeerConnecting PeerState = "connecting" // none yet; the candidates are tried in turn
 	PeerDown       PeerState = "down"       // there was one, it ended, and the candidates are tried in turn
+	PeerSilent     PeerState = "silent"     // a session is not over yet, but the host is suspect or dead
 )
 
 // MeshPeer is one peer of the WireGuard device.
@@ -61,7 +62,7 @@ type MeshPeer struct {
 	HandshakeSeconds *float64 `json:"handshake_seconds"`
 	ReceivedBytes    uint64   `json:"received_bytes"`
 	SentBytes        uint64   `json:"sent_bytes"`
-	RTTSeconds       *float64 `json:"rtt_seconds"`
+	RTTSeconds       *float64 `json:"rtt_seconds"` // null: not known, as of a host that is not heard
 	// MTU is the largest packet known to reach the peer; null: not known.
 	MTU *int `json:"mtu"`
 	// KeepaliveSeconds is 0 where no side is behind NAT.

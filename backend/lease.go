@@ -70,7 +70,11 @@ func (l *leases) Lease(context.Context) (api.Lease, error) {
 func (l *leases) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 	var terms []state.Term
 	l.log.View(func(s *state.State) { terms = s.Terms() })
-	return api.LeaseHistory{Terms: convert.Terms(terms)}, nil
+	out := convert.Terms(terms)
+	if len(out) > 0 && out[0].Cause == "" && l.view().Lease.Holder == "" {
+		out[0].Cause = "expired" // nobody renews it; when it ended is not known yet
+	}
+	return api.LeaseHistory{Terms: out}, nil
 }
 
 // showVotersTime bounds asking the holder, which knows more of the voters.

@@ -80,6 +80,7 @@ func (m *meshes) Mesh(context.Context) (api.Mesh, error) {
 }
 
 func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
+	silent := false
 	mp := api.MeshPeer{
 		Node: p.Node, PublicKey: keyText(p.Key), NextPublicKey: keyText(p.Next), State: api.PeerConnecting,
 		Candidates: endpointTexts(p.Candidates), ReceivedBytes: p.Rx, SentBytes: p.Tx, KeepaliveSeconds: p.Keepalive.Seconds(),
@@ -96,7 +97,8 @@ func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
 		}
 		mp.Onion = m.Onion
 		mp.Addr, mp.Addr6 = addrText(m.IP4), addrText(m.IP6)
-		if m.RTT > 0 {
+		silent = m.Health == cluster.Suspect || m.Health == cluster.Dead
+		if m.RTT > 0 && !silent {
 			mp.RTTSeconds = new(m.RTT.Seconds())
 		}
 		if m.PathMTU > 0 {
@@ -112,6 +114,9 @@ func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
 	}
 	if p.Reachable {
 		mp.State = api.PeerUp
+		if silent {
+			mp.State = api.PeerSilent // a session outlives its host by up to three minutes
+		}
 	}
 	return mp
 }

@@ -84,5 +84,6 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 			root.AddCommand(cmd)
 		}
 	}
+	a.Complete(root)
 	return root
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// completions is what the shell is offered, and the directive: 4 for no files, 0 for
+// files.
+func completions(t *testing.T, f *fakeCluster, words ...string) (offers []string, directive string) {
+	t.Helper()
+	code, out, _ := inProcess(t, f, cli.Terminal{}, append([]string{"__complete"}, words...)...)
+	if code != 0 {
+		t.Fatalf("%q: exit %d", words, code)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for _, l := range lines[:len(lines)-1] {
+		word, _, _ := strings.Cut(l, "\t")
+		offers = append(offers, word)
+	}
+	return offers, lines[len(lines)-1]
+}
+
+// TestCompletion: hosts, jobs, kinds and states where they are meant, files only where
+// files are.
+func TestCompletion(t *testing.T) {
+	f := started(t)
+	for _, c := range []struct{ line, offers, directive string }{
+		{"mesh n", "n1 n2 n3", ":4"},
+		{"mesh n1 ", "", ":4"},
+		{"worker drain n3", "n3", ":4"},
+		{"lease voters set n1 n", "n1 n2 n3", ":4"},
+		{"onion grant x n", "n1 n2 n3", ":4"},
+		{"onion grant ", "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion", ":4"},
+		{"onion export x ", "", ":0"},
+		{"onion import ", "", ":0"},
+		{"events --node n1", "n1", ":4"},
+		{"events --kind lease_", "lease_released lease_lost", ":4"},
+		{"job ls --state run", "running", ":4"},
+		{"members --state de", "dead", ":4"},
+		{"members --role ", "holder standby witness", ":4"},
+		{"run --profile ", "classic lan fast", ":4"},
+		{"run --state-dir ", "", ":0"},
+		{"job run --wasm ", "", ":0"},
+		{"job run --key ", "", ":4"},
+		{"job run --name ", "", ":4"},
+		{"lease voters mode a", "auto available", ":4"},
+		{"status -o j", "json jsonl", ":4"},
+		{"token revoke a", "abc", ":4"},
+		{"status ", "", ":4"},
+	} {
+		words := strings.Split(c.line, " ")
+		// What the daemon is asked comes in time or not at all: this machine may be busy.
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			offers, directive := completions(t, f, words...)
+			if strings.Join(offers, " ") == c.offers && directive == c.directive {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("%q: %q %s, want %q %s", c.line, offers, directive, c.offers, c.directive)
+				break
+			}
+		}
+	}
+	if offers, _ := completions(t, f, "job", "stop", ""); len(offers) > 4 || len(offers) > 0 && len(offers[0]) != 9 {
+		t.Errorf("jobs: %q", offers)
+	}
+}
+
+// TestCompletionAlone: without a daemon nothing is offered, nothing is said, and it does
+// not take long.
+func TestCompletionAlone(t *testing.T) {
+	begun := time.Now()
+	for _, words := range [][]string{{"worker", "drain", ""}, {"job", "stop", ""}, {"onion", "verify", ""}, {"events", "--node", ""}} {
+		if offers, directive := completions(t, &fakeCluster{socket: t.TempDir() + "/none"}, words...); len(offers) > 0 || directive != ":4" {
+			t.Errorf("%q: %q %s", words, offers, directive)
+		}
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
