@@ -60,6 +60,24 @@ func Members(m api.Members) Table {
 	)
 }
 
+// Hosts is Members with what the hosts compute, as far as the holder tells.
+func Hosts(m api.Members, workers []api.Worker) Table {
+	of := make(map[cluster.NodeID]api.Worker, len(workers))
+	for _, w := range workers {
+		of[w.Node] = w
+	}
+	t := Members(m)
+	t.Columns = append(t.Columns, Column{Name: "SLOTS", Kind: Text, Rank: 3}, Column{Name: "RATE", Kind: Number, Rank: 3})
+	for i, x := range m.Members {
+		slots, speed := Cell{Text: Unknown}, Cell{Text: Unknown}
+		if w, ok := of[x.Node]; ok {
+			slots.Text, speed = strconv.Itoa(w.Assigned)+"/"+strconv.Itoa(w.Slots), rate(w.RatePerSecond)
+		}
+		t.Rows[i] = append(t.Rows[i], slots, speed)
+	}
+	return t
+}
+
 // skew is a difference of clocks with its sign.
 func skew(seconds *float64) Cell {
 	if seconds == nil {

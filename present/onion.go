@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -69,6 +70,21 @@ func Directories(v api.OnionVerified) Table {
 			return whole(d.Points)
 		}),
 		col("REASON", Text, 0, func(d D) Cell { return word(d.Reason) }),
+	)
+}
+
+// OnionHosts shows what each host contributes to the addresses.
+func OnionHosts(o api.Onion) Table {
+	type H = api.OnionHost
+	return tableOf(o.Hosts,
+		col("NODE", Text, 0, func(h H) Cell { return word(h.Node) }),
+		col("STATE", State, 0, func(h H) Cell { return word(h.Health) }),
+		col("POINTS", Number, 0, func(h H) Cell { return whole(h.Points) }),
+		col("WEIGHT", Number, 3, func(h H) Cell { return whole(h.Weight) }),
+		col("HEALTHY", Text, 2, func(h H) Cell { return yes(h.Healthy) }),
+		col("SERVING", Text, 1, func(h H) Cell { return yes(h.Serving) }),
+		col("KEYS", Number, 4, func(h H) Cell { return whole(h.Keys) }),
+		col("WHY", Text, 0, func(h H) Cell { return Cell{Text: OrDash(cmp.Or(h.LeftOut, h.Reason))} }),
 	)
 }
 

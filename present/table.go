@@ -230,6 +230,15 @@ func ToneOf(word string) Tone {
 	return Neutral
 }
 
+// Paint colours the words that stand for a state, for terminals.
+func Paint(word string) string {
+	color := map[Tone]string{Good: "32", Doubtful: "33", Bad: "31"}[ToneOf(word)]
+	if color == "" {
+		return word
+	}
+	return "\x1b[" + color + "m" + word + "\x1b[0m"
+}
+
 // Field is one line of a page: what it is about, and what is said of it.
 type Field struct{ Name, Text string }
 

@@ -81,6 +81,18 @@ func examples() map[string]Table {
 		"addresses": Addresses(api.Onion{Header: header, Addresses: []api.OnionAddress{
 			{Address: onion, Key: true, Publisher: "frankfurt-17", PublishedAt: ago(12 * time.Minute), Points: map[cluster.NodeID]int{"rome": 3, "frankfurt-17": 3}, Keepers: []cluster.NodeID{"frankfurt-17", "rome"}},
 		}}),
+		"hosts": Hosts(api.Members{Header: header, Members: []api.Member{
+			{Node: "frankfurt-17", Addr: "10.86.0.17", State: cluster.Alive, Role: cluster.RoleHolder, Term: 1024, SeenSeconds: new(0.4), RTTSeconds: new(0.0123), Path: "direct"},
+			{Node: "paris-2", Self: true, State: cluster.Alive, Role: cluster.RoleStandby, Term: 1024, Path: "self"},
+		}}, []api.Worker{{Node: "frankfurt-17", Assigned: 2, Slots: 8, RatePerSecond: new(1.49e8)}}),
+		"links": Links(api.Links{Header: header, Links: []api.Link{
+			{From: "frankfurt-17", To: "rome", State: cluster.Alive, Path: "direct", HandshakeSeconds: new(41.0), RTTSeconds: new(0.0123), ReceiveBytesPerSecond: new(12345.6), TransmitBytesPerSecond: new(0.0), ReportedAt: ago(2 * time.Second)},
+			{From: "rome", To: "frankfurt-17", State: "unknown", RTTSeconds: new(0.0123)},
+		}}),
+		"onionhosts": OnionHosts(api.Onion{Header: header, Hosts: []api.OnionHost{
+			{Node: "frankfurt-17", Health: cluster.Alive, Weight: 1, Points: 3, Healthy: true, Serving: true, Keys: 1},
+			{Node: "rome", Health: cluster.Suspect, Weight: 1, LeftOut: "its points answer nobody"},
+		}}),
 		"directories": Directories(api.OnionVerified{Dirs: []api.OnionDirView{
 			{Dir: strings.Repeat("AB", 20), Revision: "17", Points: 6},
 			{Dir: strings.Repeat("CD", 20), Points: -1, Reason: "no answer within 15 s"},

@@ -136,6 +136,9 @@ var rooms = map[string][]string{
 	"doctor":            {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
 	"offline":           {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
+	// The live terminal: nobody but its command imports it.
+	"tui": {"api"},
+
 	// What a host does as a member and as the holder.
 	"duty":                  {"coord"},
 	"journal":               {"coord", "eventlog", "eventlog/audit"},
@@ -153,7 +156,7 @@ var top = map[string][]string{
 	"internal/demo":   {"api", "client", "internal/tornet", "internal/wait"},
 	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
 	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
-	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "cmd/skein/cli"},
+	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
 	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
 	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/man":   {"config", "cmd/skein/cli"},

@@ -187,20 +187,11 @@ func plain(rows [][]string) iter.Seq[[]string] {
 func (a *App) WriteTable(t present.Table) { a.writeTable(t, present.FormTable) }
 
 func (a *App) writeTable(t present.Table, f present.Form) {
-	paint := Paint
+	paint := present.Paint
 	if !a.Colored() {
 		paint = nil
 	}
 	fmt.Fprint(a.Out, t.Write(f, a.OutWidth, paint))
-}
-
-// Paint colours the words that stand for a state.
-func Paint(word string) string {
-	color := map[present.Tone]string{present.Good: "32", present.Doubtful: "33", present.Bad: "31"}[present.ToneOf(word)]
-	if color == "" {
-		return word
-	}
-	return "\x1b[" + color + "m" + word + "\x1b[0m"
 }
 
 // WriteFields writes the lines of a page, names aligned.

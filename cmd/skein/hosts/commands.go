@@ -20,6 +20,7 @@ type Options struct {
 func Commands(a *cli.App, d Options) []*cobra.Command {
 	return []*cobra.Command{
 		statusCommand(a),
+		topCommand(a),
 		membersCommand(a),
 		leaseCommand(a, d),
 		meshCommand(a),

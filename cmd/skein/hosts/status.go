@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/present"
+	"github.com/skein-project/skein/tui"
 )
 
 func statusCommand(a *cli.App) *cobra.Command {
@@ -30,11 +31,14 @@ func statusCommand(a *cli.App) *cobra.Command {
 			if interval < 100*time.Millisecond {
 				return cli.Usagef("--interval is %s, want at least 100ms", interval)
 			}
+			if _, _, ok := a.Screen(); ok && a.Output == "table" {
+				return live(a, cmd.Context(), tui.Options{Page: true}, api.WatchQuery{Topics: []string{"status"}})
+			}
 			return statusWatch(a, cmd.Context(), interval)
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "keep showing it until Ctrl-C")
-	cmd.Flags().DurationVar(&interval, "interval", time.Second, "time between updates of --watch")
+	cmd.Flags().BoolVar(&watch, "watch", false, "keep showing it until Ctrl-C: on a terminal as it changes, elsewhere one after another")
+	cmd.Flags().DurationVar(&interval, "interval", time.Second, "time between updates of --watch, where it prints them below each other")
 	return cmd
 }
 
@@ -52,14 +56,11 @@ func statusOnce(a *cli.App, ctx context.Context) error {
 	})
 }
 
-// statusWatch repeats the page; a daemon that restarts is waited for.
+// statusWatch prints the result again and again; a daemon that restarts is waited for.
 func statusWatch(a *cli.App, ctx context.Context, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if a.OutWidth > 0 && (a.Output == "table" || a.Output == "wide") {
-			fmt.Fprint(a.Out, "\x1b[H\x1b[2J")
-		}
 		if err := statusOnce(a, ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil

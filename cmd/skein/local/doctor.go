@@ -150,7 +150,7 @@ func doctorPage(a *cli.App, w io.Writer, list []api.Finding) {
 func doctorLine(a *cli.App, w io.Writer, f api.Finding, width int) {
 	verdict := fmt.Sprintf("%-4s", f.Verdict)
 	if a.Colored() {
-		verdict = cli.Paint(string(f.Verdict)) + verdict[len(f.Verdict):]
+		verdict = present.Paint(string(f.Verdict)) + verdict[len(f.Verdict):]
 	}
 	// A terminal gets lines that end between words, a pipe each thing in one line.
 	lead := strings.Repeat(" ", width+10)

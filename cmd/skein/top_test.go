@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/skein-project/skein/cmd/skein/cli"
+)
+
+// patience bounds what a test waits for.
+const patience = 60 * time.Second
+
+// pty is a terminal that a command runs on, and what came to it.
+type pty struct {
+	master, slave *os.File
+	mu            sync.Mutex
+	text          bytes.Buffer
+}
+
+func openPty(t *testing.T, width, height uint16) *pty {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pty{master: os.NewFile(uintptr(fd), "ptmx")}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err := errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0), unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height})); err != nil {
+		t.Fatal(err)
+	}
+	if p.slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		b := make([]byte, 4096)
+		for {
+			n, err := p.master.Read(b)
+			p.mu.Lock()
+			p.text.Write(b[:n])
+			p.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_, _ = p.master.Close(), p.slave.Close()
+		<-read
+	})
+	return p
+}
+
+func (p *pty) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// sees waits for a text to come, after so many bytes.
+func (p *pty) sees(t *testing.T, text string, after int) {
+	t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(p.String()[after:], text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no %q within %s: %q", text, patience, p.String()[after:])
+		}
+	}
+}
+
+func (p *pty) press(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := p.master.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command runs a command on the terminal; the channel has its exit code.
+func (p *pty) command(t *testing.T, f *fakeCluster, env []string, args ...string) (code <-chan int, errs *bytes.Buffer) {
+	ended := make(chan int, 1)
+	errs = &bytes.Buffer{}
+	term := cli.Terminal{
+		In: p.slave, Out: p.slave, Err: errs, OutWidth: width(p.slave),
+		Env: append([]string{"SKEIN_SOCKET=" + f.socket, "TERM=xterm-256color", "LANG=C.UTF-8"}, env...),
+	}
+	go func() { ended <- execute(t.Context(), args, term, fakeDeps()) }()
+	return ended, errs
+}
+
+func exited(t *testing.T, code <-chan int) int {
+	t.Helper()
+	select {
+	case n := <-code:
+		return n
+	case <-time.After(patience):
+		t.Fatalf("it does not end within %s", patience)
+		return 0
+	}
+}
+
+// TestTop: keys on a real terminal, and a daemon that goes away and comes back.
+func TestTop(t *testing.T) {
+	f := started(t)
+	p := openPty(t, 80, 24)
+	code, errs := p.command(t, f, nil, "top")
+	p.sees(t, "[1 hosts]", 0)
+	p.sees(t, "suspect", 0)
+	p.press(t, "3")
+	p.sees(t, "[3 events]", 0)
+	if err := f.stop(); err != nil {
+		t.Fatal(err)
+	}
+	p.sees(t, "daemon unreachable", 0)
+	before := len(p.String())
+	if err := f.start(); err != nil {
+		t.Fatal(err)
+	}
+	p.sees(t, "live", before)
+	p.press(t, "q")
+	if n := exited(t, code); n != 0 {
+		t.Errorf("exit %d %s", n, errs)
+	}
+	p.sees(t, "\x1b[?1049l", before) // the screen of before is back
+}
+
+// TestTopWithoutTerminal: what became of the terminal ends it within a second; where
+// there is none it says what else there is.
+func TestTopWithoutTerminal(t *testing.T) {
+	f := started(t)
+	p := openPty(t, 80, 24)
+	code, _ := p.command(t, f, nil, "top")
+	p.sees(t, "[1 hosts]", 0)
+	gone := time.Now()
+	if err := p.master.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := exited(t, code); n != cli.ExitFailed {
+		t.Errorf("exit %d", n)
+	}
+	t.Logf("ended %s after the terminal", time.Since(gone).Round(time.Millisecond))
+
+	p = openPty(t, 80, 24)
+	code, errs := p.command(t, f, []string{"TERM=dumb"}, "top")
+	if n := exited(t, code); n != cli.ExitUsage || !strings.Contains(errs.String(), "hint: `skein status --watch`") {
+		t.Errorf("TERM=dumb: exit %d %s", n, errs)
+	}
+	n, out, text := inProcess(t, f, cli.Terminal{}, "top")
+	if n != cli.ExitUsage || !strings.Contains(text, "hint: `skein status --watch`") {
+		t.Errorf("no terminal: exit %d %s%s", n, out, text)
+	}
+	if n, _, text := inProcess(t, &fakeCluster{socket: "/nonexistent/sock"}, cli.Terminal{}, "top"); n != cli.ExitUsage {
+		t.Errorf("exit %d %s", n, text)
+	}
+}
+
+// TestStatusWatchOnTerminal: the page is drawn where it changes, and not anew each
+// second.
+func TestStatusWatchOnTerminal(t *testing.T) {
+	f := started(t)
+	p := openPty(t, 80, 24)
+	code, errs := p.command(t, f, nil, "status", "--watch")
+	p.sees(t, "holder", 0)
+	p.sees(t, "worker", 0)
+	was := p.String()
+	time.Sleep(3 * time.Second) // what it writes meanwhile is looked at
+	later := p.String()[len(was):]
+	if strings.Contains(later, "\x1b[2J") || strings.Contains(later, "holder") || later == "" {
+		t.Errorf("in three seconds it wrote %q", later)
+	}
+	t.Logf("%d bytes in 3 s", len(later))
+	p.press(t, "q")
+	if n := exited(t, code); n != 0 {
+		t.Errorf("exit %d %s", n, errs)
+	}
+}
