@@ -101,7 +101,11 @@ const tones: [RegExp, string][] = [
   [/^(member_|token_|host_|incarnation)/, "ok"],
 ];
 
-const toneOf = (kind: string) => tones.find(([re]) => re.test(kind))?.[1] ?? "dim";
+function toneOf(e: Entry): string {
+  const to = (e.body as { to?: unknown } | null)?.to;
+  if (e.kind === "member_health" && (to === "suspect" || to === "dead")) return to === "dead" ? "bad" : "warn";
+  return tones.find(([re]) => re.test(e.kind))?.[1] ?? "dim";
+}
 
 /** chips are the nouns of an event: each filters by itself. */
 function chips(e: Entry): [string, string][] {
@@ -118,7 +122,7 @@ export function EventList({ events, route }: { events: Entry[]; route: Route }) 
     <a class="time" href={link("events", [e.source.node, String(e.source.inc), String(e.seq)], route.page === "events" ? Object.fromEntries(route.query) : {})} title={`event ${e.seq} of ${clean(e.source.node)}`}>
       <time dateTime={new Date(hlcTime(e.hlc) || 0).toISOString()}>{clock(hlcTime(e.hlc))}</time></a>
     <a class="by" href={filter("node:" + e.source.node)}><Text most={20}>{e.source.node}</Text></a>
-    <a class={"kind " + toneOf(e.kind)} href={filter("kind:" + e.kind)}><Text most={40}>{e.kind}</Text></a>
+    <a class={"kind " + toneOf(e)} href={filter("kind:" + e.kind)}><Text most={40}>{e.kind}</Text></a>
     <span class="says"><Text most={400}>{e.text || e.kind}</Text>
       {chips(e).map(([k, v]) => <a key={k + v} class="chip" href={filter(`${k}:${v}`)} title={`events about ${k} ${clean(v, 60)}`}>{k} <Text most={10}>{v}</Text></a>)}</span>
   </li>)}</ol>;

@@ -69,6 +69,7 @@ const windows: [string, number][] = [["15m", 0.25], ["1h", 1], ["6h", 6], ["1d",
 export function LeasePage({ route }: { route: Route }) {
   const l = get.lease(), terms = get.terms(), now = Date.now();
   const chosen = route.query.get("span") ?? "1h", hours = windows.find(([n]) => n === chosen)?.[1] ?? 1;
+  const silent = new Set(terms.filter((t) => t.cause === "expired").map((t) => t.term));
   const gap = new Map(gaps(terms).map((g) => [g.term, g.to - g.from]));
   return <div class="grid">
     <Card title="Lease" wide more={l?.holder && <Act of={actions.stepDown(l.holder)} />}>
@@ -93,8 +94,8 @@ export function LeasePage({ route }: { route: Route }) {
         { head: "from", cell: (t) => clock(when(t.started_at)) },
         { head: "to", cell: (t) => (t.ended_at ? clock(when(t.ended_at)) : t.term === l?.term ? "now" : "not known") },
         { head: "held", right: true, low: true, cell: (t) => (t.ended_at || t.term === l?.term ? age(((when(t.ended_at) || now) - when(t.started_at)) / 1000) : "-") },
-        { head: "ended", cell: (t) => <><Text>{t.cause || "-"}</Text>{t.successor && <> to <Host node={t.successor} route={route} /></>}</> },
-        { head: "gap before", right: true, cell: (t) => { const g = gap.get(t.term); return g ? <span class="bad">{g < 1000 ? g + "ms" : age(g / 1000)}</span> : "-"; } },
+        { head: "ended", cell: (t) => <><Text>{t.cause || "-"}</Text>{t.successor && <>, then <Host node={t.successor} route={route} /></>}</> },
+        { head: "gap before", right: true, cell: (t) => { const g = gap.get(t.term); return g ? <span class="bad">{g < 1000 ? g + "ms" : age(g / 1000)}</span> : silent.has(t.term - 1) ? "not known" : "-"; } },
         { head: "granted by", low: true, cell: (t) => <><Text>{t.grants.join(", ")}</Text> <span class="dim">of {many(t.voters.length, "voter")}</span></> },
       ]} />
       {terms.length > 200 && <p class="dim">The newest 200 of {terms.length}.</p>}

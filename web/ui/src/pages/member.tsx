@@ -17,9 +17,9 @@ export function Drawer({ node, route }: { node: string; route: Route }) {
       <p><State of={m.state} />{m.self && <span class="dim"> the page asks this host</span>}</p>
       <Facts of={[
         ["seen", m.self ? "-" : m.seen_seconds == null ? "never" : age(m.seen_seconds) + " ago"],
-        ["role", <>{m.role || "not known"}{m.voter ? ", votes" : ""}{m.witness ? ", witness" : ""}{m.publisher ? ", publishes" : ""}</>],
+        ["role", <>{m.role || "not known"}{m.voter ? ", votes" : ""}{m.witness ? ", witness" : ""}{m.publisher && m.state === "alive" ? ", publishes" : ""}</>],
         ["term", m.term || "not known"], ["zone", <Text>{m.zone || "-"}</Text>], ["priority", m.priority],
-        ["rtt", m.state === "alive" ? millis(m.rtt_seconds) : "-"], ["path", m.path || "none known"],
+        ["rtt", m.state === "alive" ? millis(m.rtt_seconds) : "-"], ["path", ((m.self || m.state === "alive") && m.path) || "none known"],
         ["sees others", links.length ? `${up} alive${links.length - up - unknown ? `, ${links.length - up - unknown} not` : ""}${unknown ? `, ${unknown} unknown` : ""}` : "-"],
         ["clock", skew == null ? "-" : (skew >= 0 ? "+" : "") + skew.toFixed(3) + "s"],
         ["log lacks", m.self ? "-" : m.lag_events == null ? "not known" : many(m.lag_events, "event")],

@@ -137,7 +137,7 @@ function Node({ m, at, big, lease, chosen, named, to, hover }: {
 }) {
   if (!at) return null;
   const holds = lease?.holder === m.node, r = big ? 19 : holds ? 8 : 5, { x, y } = at;
-  const label = [clean(m.node, 60), m.state, holds && `holds the lease of term ${lease?.term}`, m.publisher && "publishes", m.voter && "votes", m.self && "the page asks it",
+  const label = [clean(m.node, 60), m.state, holds && `holds the lease of term ${lease?.term}`, m.publisher && m.state === "alive" && "publishes", m.voter && "votes", m.self && "the page asks it",
     !m.self && m.state !== "alive" && `seen ${age(m.seen_seconds)} ago`].filter(Boolean).join(", ");
   const state = ["alive", "suspect", "dead", "joining", "left"].includes(m.state) ? m.state : "unknown";
   return <><a class={"node " + state + (chosen ? " chosen" : "")} href={to} aria-label={label} data-node={m.node}
@@ -147,7 +147,7 @@ function Node({ m, at, big, lease, chosen, named, to, hover }: {
     {m.witness ? <rect x={x - r} y={y - r} width={2 * r} height={2 * r} class="dot" /> : <circle cx={x} cy={y} r={r} class="dot" />}
     {(big || state !== "alive") && <text x={x} y={y + (big ? 6 : 4)} text-anchor="middle" class={big ? "mark" : "mark small"}>{marks[state] ?? "?"}</text>}
     {big && m.self && state === "alive" && <circle cx={x} cy={y} r={4} class="self" />}
-    {m.publisher && big && <Flag x={x + r - 1} y={y - r + 8} />}
+    {m.publisher && big && state === "alive" && <Flag x={x + r - 1} y={y - r + 8} />}
     {named && <text x={x} y={y + r + (big ? 20 : 13)} text-anchor="middle" class={big ? "name" : "name small"}>{clean(m.node, 16)}</text>}
   </a>
     {holds && <g data-crown={m.node} aria-hidden="true"><Crown x={x} y={y - r - (big ? 8 : 3)} />{big && <text x={x + 13} y={y - r - 9} class="note">{"term " + lease?.term}</text>}</g>}

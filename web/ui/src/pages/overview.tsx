@@ -23,10 +23,10 @@ export function memberColumns(route: Route) {
   return [
     { head: "host", cell: (m: Member) => <><Host node={m.node} route={route} />{m.self && <span class="dim"> (asked)</span>}</> },
     { head: "state", cell: (m: Member) => <State of={m.state} /> },
-    { head: "role", cell: (m: Member) => <>{m.role || "-"}{m.voter && <span class="dim"> voter</span>}{m.publisher && <span class="dim"> publishes</span>}</> },
+    { head: "role", cell: (m: Member) => <>{m.role || "-"}{m.voter && <span class="dim"> voter</span>}{m.publisher && m.state === "alive" && <span class="dim"> publishes</span>}</> },
     { head: "seen", right: true, cell: (m: Member) => (m.self ? "-" : age(m.seen_seconds)) },
     { head: "rtt", right: true, low: true, cell: (m: Member) => (m.state === "alive" ? millis(m.rtt_seconds) : "-") },
-    { head: "path", low: true, cell: (m: Member) => m.path || "-" },
+    { head: "path", low: true, cell: (m: Member) => ((m.self || m.state === "alive") && m.path) || "-" },
     { head: "lacks", right: true, low: true, cell: (m: Member) => (m.self ? "-" : count(m.lag_events)) },
   ];
 }
