@@ -54,6 +54,7 @@ func first(mayChange bool) []api.WatchMessage {
 			Cluster: "blue", State: api.StateDegraded, Reasons: []string{"n3 suspect"}, Role: cluster.RoleStandby, Term: 42,
 			Lease:   api.LeaseSummary{Holder: "n1", Term: 42, Voters: 3, Mode: cluster.ModeQuorum, Profile: "lan", Publisher: "n1", RenewedSeconds: new(0.4)},
 			Members: api.MemberCounts{Total: 3, Alive: 2, Suspect: 1}, Log: api.LogSummary{Events: 1175}, Jobs: api.JobCounts{Running: 1},
+			Publish: api.PublishSummary{State: api.PublishOK, By: "n1", PublishedAt: new(noon.Add(-12 * time.Minute))},
 		}),
 		snapshot("members",
 			api.Member{Node: "n1", Addr: "10.86.11.250", State: cluster.Alive, Role: cluster.RoleHolder, Term: 42, SeenSeconds: new(0.4), RTTSeconds: new(0.0011), Path: "direct", Voter: true},

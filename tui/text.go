@@ -154,12 +154,18 @@ func (m *Model) summary(s api.Status, known bool) string {
 	if s.Lease.Publisher != s.Lease.Holder {
 		parts = append(parts, "publisher "+present.OrDash(s.Lease.Publisher))
 	}
+	if s.Publish.State == api.PublishFailing {
+		parts = append(parts, "publishing fails")
+	}
 	log := fmt.Sprintf("log %d", s.Log.Events)
 	if len(s.Log.Forked) > 0 {
 		log += fmt.Sprintf(" forked: %s", s.Log.Forked[0])
 	}
 	parts = append(parts, log, fmt.Sprintf("jobs %d run %d wait", s.Jobs.Running, s.Jobs.Pending),
 		fmt.Sprintf("%d/%d alive", s.Members.Alive, s.Members.Total))
+	if s.Publish.State == api.PublishOK && s.Publish.PublishedAt != nil {
+		parts = append(parts, "published "+present.When(*s.Publish.PublishedAt, m.line.now.Add(m.said.ahead), false)+" ago")
+	}
 	return strings.Join(parts, "  ")
 }
 
@@ -313,7 +319,7 @@ func (m *Model) statusPage() []string {
 	if !known {
 		return []string{m.ends(m.headline(s, known), m.state())}
 	}
-	s.Node = cluster.NodeID(m.said.hello.Node)
+	s.Node, s.ObservedAt = cluster.NodeID(m.said.hello.Node), m.line.now.Add(m.said.ahead)
 	lines := []string{m.ends("* "+present.Headline(s), m.state())}
 	wide := 0
 	fields := present.Status(s)
