@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/bundle"
 	"github.com/skein-project/skein/backend/gauges"
 	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/backend/past"
@@ -96,8 +97,10 @@ type Options struct {
 	Onion OnionHost
 	Tor   Tor
 
-	Logger     zerolog.Logger
-	Registerer prometheus.Registerer
+	Logger zerolog.Logger
+	// Warnings are the last ones of Logger, a line each.
+	Warnings func() []byte
+	Metrics  *prometheus.Registry
 }
 
 // Backend implements status.Backend.
@@ -126,7 +129,7 @@ var _ status.Backend = (*Backend)(nil)
 func New(o Options) *Backend {
 	self, view := o.Identity.Node, o.Coord.View
 	hash := &stateHash{}
-	o.Registerer.MustRegister(gauges.New(gauges.Options{Version: o.Version, View: view, Now: o.Now, Wall: time.Now}))
+	o.Metrics.MustRegister(gauges.New(gauges.Options{Version: o.Version, View: view, Now: o.Now, Wall: time.Now}))
 	b := &Backend{
 		checks: newLogChecks(self, o.Log, hash, o.Logger),
 		meshes: &meshes{
@@ -177,6 +180,15 @@ func New(o Options) *Backend {
 		URL:  func() (url, credential string) { return o.Live().GroupsURL, o.Live().GroupsCredential },
 		Have: groupsync.Members(o.Log), Set: b.groups.fromConfig, Logger: o.Logger,
 	})
+	b.hostStatus.Hosts = bundle.NewHosts(bundle.HostsOptions{Self: self, Version: o.Version, Known: known(o.Roster), Remote: o.Forward, Gather: bundle.New(bundle.Options{
+		Views: map[string]bundle.View{
+			"config": bundle.Of(b.Config), "doctor": bundle.Of(b.Doctor), "jobs": bundle.Of(b.Jobs), "lease": bundle.Of(b.Lease),
+			"lease-history": bundle.Of(b.LeaseHistory), "log-snapshots": bundle.Of(b.Snapshots), "mesh": bundle.Of(b.Mesh), "status": bundle.Of(b.Status),
+			"members": bundle.Of(func(ctx context.Context) (api.Members, error) { return b.Members(ctx, true) }),
+			"voters":  bundle.Of(b.Voters), "workers": bundle.Of(b.Workers),
+		},
+		Metrics: o.Metrics, Warnings: o.Warnings,
+	})})
 	b.hostStatus.groups, b.groups.sync, b.diagnosis.groups = b.sync, b.sync, b.sync
 	return b
 }
@@ -185,6 +197,7 @@ func New(o Options) *Backend {
 func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Carry, b.carried)
 	forward.Handle(r, forward.CheckLog, b.checkLogFor)
+	forward.Handle(r, forward.Debug, b.hostStatus.Hosts.Serve)
 	forward.Handle(r, forward.Drain, b.drainFor)
 	forward.HandleStream(r, forward.FollowJob, b.watches.Serve)
 	forward.Handle(r, forward.Group, b.setGroup)

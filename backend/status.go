@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/bundle"
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/backend/published"
@@ -59,6 +60,7 @@ type about struct {
 // hostStatus answers how this host and its members are.
 type hostStatus struct {
 	about
+	*bundle.Hosts
 	now       func() time.Duration
 	view      func() *coord.View
 	roster    Roster

@@ -18,7 +18,7 @@ func (d *daemon) newBackend(h *history, w *work, m *members, o onions, router *f
 		Config: d.cfg, Live: d.conf, Running: d.running, Stopping: d.stopping.Load,
 		Log: h.Log, Coord: h.peers.svc, Mesh: d.device.Mesh, Roster: id.roster, Worker: w.worker, Scheduler: w.sched,
 		Artefacts: w.artefacts, Compiler: w.wasm, Recorder: h.journal, Forward: router,
-		Own: m.own, Sponsor: m.sponsor, JoinAddrs: addrs.List, Logger: d.log, Registerer: d.reg,
+		Own: m.own, Sponsor: m.sponsor, JoinAddrs: addrs.List, Logger: d.log, Metrics: d.reg, Warnings: d.last.Text,
 	}
 	if o.host != nil {
 		bo.Onion, bo.Tor = o.host, o.tor

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/internal/durable"
+	"github.com/skein-project/skein/internal/recent"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/systemd"
@@ -29,6 +30,7 @@ type ground struct {
 	config  *config.Current
 	started time.Time
 	log     zerolog.Logger
+	last    *recent.Log // of log
 	level   *logLevel
 	reg     *prometheus.Registry
 	notify  *systemd.Notifier
@@ -67,7 +69,8 @@ func (g *ground) notified(err error) {
 
 // prepare takes the state directory and joins a cluster if asked to.
 func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*ground, func(), error) {
-	log, level, err := newLogger(cfg.Log.Format, cfg.Live.LogLevel, o.Stderr)
+	last := &recent.Log{}
+	log, level, err := newLogger(cfg.Log.Format, cfg.Live.LogLevel, o.Stderr, last)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,7 +111,7 @@ func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*ground, fun
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	g := &ground{
-		o: o, cfg: cfg.Fixed, config: config.NewCurrent(cfg), started: time.Now(), log: log, level: level, reg: reg, notify: notify,
+		o: o, cfg: cfg.Fixed, config: config.NewCurrent(cfg), started: time.Now(), log: log, last: last, level: level, reg: reg, notify: notify,
 		timing: timing, ended: make(chan error, 1),
 	}
 	return g, unlock, nil

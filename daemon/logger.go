@@ -8,6 +8,9 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
+
+	"github.com/skein-project/skein/internal/recent"
+	"github.com/skein-project/skein/systemd"
 )
 
 // logLevel is the lowest level that is written; it may change at any time. It is
@@ -27,8 +30,9 @@ func (l *logLevel) set(name string) error {
 }
 
 // newLogger makes the daemon's logger: a console form on a terminal, else
-// JSON, with journald's priority prefix when the journal listens.
-func newLogger(format, level string, w io.Writer) (zerolog.Logger, *logLevel, error) {
+// JSON, with journald's priority prefix when the journal listens. Warnings also go to
+// last.
+func newLogger(format, level string, w io.Writer, last *recent.Log) (zerolog.Logger, *logLevel, error) {
 	least := &logLevel{}
 	if err := least.set(level); err != nil {
 		return zerolog.Nop(), nil, err
@@ -44,31 +48,8 @@ func newLogger(format, level string, w io.Writer) (zerolog.Logger, *logLevel, er
 	case console:
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000"}
 	case os.Getenv("JOURNAL_STREAM") != "":
-		w = priorityWriter{w}
+		w = systemd.PriorityWriter{W: w}
 	}
-	log := zerolog.New(zerolog.SyncWriter(w)).Level(zerolog.TraceLevel).Sample(least).With().Timestamp().Logger()
+	log := zerolog.New(zerolog.MultiLevelWriter(zerolog.SyncWriter(w), last)).Level(zerolog.TraceLevel).Sample(least).With().Timestamp().Logger()
 	return log, least, nil
-}
-
-// priorityWriter puts the priority in front of each line, as in sd-daemon(3).
-type priorityWriter struct{ w io.Writer }
-
-// Write implements io.Writer.
-func (j priorityWriter) Write(p []byte) (int, error) { return j.WriteLevel(zerolog.InfoLevel, p) }
-
-// WriteLevel implements zerolog.LevelWriter.
-func (j priorityWriter) WriteLevel(level zerolog.Level, p []byte) (int, error) {
-	priority := "<6>"
-	switch level {
-	case zerolog.TraceLevel, zerolog.DebugLevel:
-		priority = "<7>"
-	case zerolog.WarnLevel:
-		priority = "<4>"
-	case zerolog.ErrorLevel, zerolog.FatalLevel, zerolog.PanicLevel:
-		priority = "<3>"
-	}
-	if _, err := j.w.Write(append([]byte(priority), p...)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/debug"
 	"github.com/skein-project/skein/status/past"
 )
 
@@ -30,6 +31,7 @@ type Backend interface {
 	OnionControl
 	EventReader
 	past.Log
+	debug.Source
 	Positions
 	SnapshotKeeper
 	TokenKeeper

@@ -298,6 +298,13 @@ func (f *fake) Oldest() api.Cursor {
 	return f.oldest
 }
 
+func (f *fake) Debug(_ context.Context, _ string, node cluster.NodeID, _ time.Duration) (api.DebugFiles, error) {
+	if node == "n9" {
+		return api.DebugFiles{}, api.Errorf(api.CodeNotReady, "n9 not reached")
+	}
+	return api.DebugFiles{Host: node, Version: "1", Files: []api.DebugFile{{Name: "status.json", Size: 1, Gzip: []byte{1}}}}, nil
+}
+
 func (f *fake) CheckLog(_ context.Context, node cluster.NodeID, run uint64) (api.LogCheck, error) {
 	if node == "n9" {
 		return api.LogCheck{}, api.Errorf(api.CodeNotReady, "n9 not reached")

@@ -20,6 +20,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/status/debug"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/once"
 	"github.com/skein-project/skein/status/openapi"
@@ -56,6 +57,8 @@ func (hs *handlers) table() []route {
 	b := hs.backend
 	history := get(access.Read, "/v1/jobs/{id}/history", hs.history, openapi.Param{Name: "chunks", Type: false, About: "also those of its chunks"})
 	history.timeout = changeTimeout
+	bundled := get(access.Operate, "/v1/debug", func(r *http.Request) (api.DebugFiles, error) { return debug.Files(b, r) }, debug.Params...)
+	bundled.timeout = changeTimeout
 	replay := get(access.Read, "/v1/replay", ofPast(b, past.Replay), past.ReplayParams...)
 	replay.timeout = changeTimeout
 	list := []route{
@@ -95,6 +98,7 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/events/verify", hs.checkLog, checkParams...),
 		get(access.Operate, "/v1/config", of(b.Config)),
 		get(access.Operate, "/v1/doctor", hs.doctor),
+		bundled,
 		get(access.Operate, "/v1/tokens", of(b.Tokens)),
 		toHolder(change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot)),
 		paced(door.Invite, changeUpTo(http.MethodPost, "/v1/tokens", maxBody, api.TokenRequest{TTLSeconds: 3600, Uses: 1}, hs.createToken)),

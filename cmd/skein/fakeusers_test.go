@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"maps"
 	"slices"
@@ -64,4 +66,17 @@ func (f *fakeCluster) Replay(context.Context, api.ReplayAt) (api.LogReplay, erro
 
 func (f *fakeCluster) Density(context.Context, time.Time, time.Time, int) (api.LogDensity, error) {
 	return api.LogDensity{}, nil
+}
+
+func (f *fakeCluster) Debug(_ context.Context, _ string, node cluster.NodeID, _ time.Duration) (api.DebugFiles, error) {
+	if node == "n3" {
+		return api.DebugFiles{}, api.Errorf(api.CodeNotReady, "n3 not reached: no route")
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte("{}"))
+	_ = w.Close()
+	return api.DebugFiles{Host: node, Version: "v9.9.9", Files: []api.DebugFile{
+		{Name: "status.json", Size: 2, Gzip: b.Bytes()}, {Name: "../evil.json", Gzip: b.Bytes()}, {Name: "doctor.json", Error: "no answer"},
+	}}, nil
 }

@@ -107,11 +107,12 @@ var adapters = map[string][]string{
 	"api":                nil,
 	"client":             {"api"},
 	"status/door":        {"api"},
+	"status/debug":       {"api", "status/door", "status/openapi"},
 	"status/query":       {"api", "status/openapi"},
 	"status/once":        {"api"},
 	"status/openapi":     {"api"},
 	"status/past":        {"api", "status/door", "status/openapi", "status/query"},
-	"status":             {"api", "status/door", "status/once", "status/openapi", "status/past", "status/query", "realtime"},
+	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/past", "status/query", "realtime"},
 	"mesh/device":        nil,
 	"mesh/hostnet":       {"mesh/device"},
 	"mesh/netstack":      {"mesh/device"},
@@ -122,12 +123,13 @@ var adapters = map[string][]string{
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit", "internal/pipe", "internal/wait"}
+var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":           {"api", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/published", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/published", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend/bundle":    {"api", "forward"},
 	"backend/gauges":    {"coord"},
 	"backend/groupsync": {"config"},
 	"backend/past":      {"api", "backend/convert", "eventlog/audit", "eventlog/store"},

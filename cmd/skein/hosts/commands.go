@@ -35,5 +35,6 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		leaveCommand(a),
 		removeCommand(a),
 		checkCommand(a),
+		debugCommand(a),
 	}
 }
