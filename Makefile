@@ -72,7 +72,7 @@ tornet-test: ## the cases on the private Tor network, with reduced counts
 	-@scripts/deps
 	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
-# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web
+# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web,deb
 # turns these skips into failures. internal/testrun/parts.go says what is run with
 # the race detector and what beside what; TESTFLAGS="-run daemons" runs some parts.
 test: bin/race/skein ## everything once, with the race detector where threads meet (what CI runs)
@@ -189,7 +189,7 @@ prove-idle: build ## 10 minutes of three hosts with nothing to do: at most 40 MB
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 20m -run TestIdle ./internal/demo
 
 NFPM    := v2.45.0
-.PHONY: install package
+.PHONY: install package package-test
 PREFIX  ?= /usr
 DESTDIR ?=
 install: build ## install the program, units, manual and completions below DESTDIR and PREFIX=/usr
@@ -200,6 +200,11 @@ PACKAGES ?= bin/package
 ARCHS    ?= amd64 arm64
 package: $(TOOLS)/nfpm-$(NFPM) ## a .deb and a tarball for ARCHS="amd64 arm64", and their checksums, in PACKAGES=bin/package
 	NFPM=$< GO='$(GO)' packaging/build '$(PACKAGES)' $(ARCHS)
+
+package-test: ## the package: equal builds, lintian, installed, upgraded, removed and purged in a Debian
+	-@scripts/deps
+	REQUIRE=deb $(GO) test -count=1 -v -timeout 30m ./test/deb
+	REQUIRE=deb $(GO) test -count=1 -v -run Manual ./cmd/skein
 
 # A program of its own that the product does not depend on.
 $(TOOLS)/nfpm-$(NFPM):

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/cmd/skein/man"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/internal/require"
 )
 
 func manual() map[string]string {
@@ -64,7 +65,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// TestManualFormat has mandoc and groff, where they are, find nothing wrong.
+// TestManualFormat has mandoc and groff find nothing wrong.
 func TestManualFormat(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -79,11 +80,8 @@ func TestManualFormat(t *testing.T) {
 	if err := os.WriteFile(bad, []byte(".TH bad 8\n.SH NAME\nbad \\- bad\n.NoSuchMacro\n.SH\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	require.Need(t, require.Man)
 	for _, tool := range [][]string{{"mandoc", "-T", "lint", "-W", "warning"}, {"groff", "-man", "-Tutf8", "-ww", "-z"}} {
-		if _, err := exec.LookPath(tool[0]); err != nil {
-			t.Logf("skipped: no %s", tool[0])
-			continue
-		}
 		check := func(files ...string) string {
 			var said bytes.Buffer
 			cmd := exec.CommandContext(t.Context(), tool[0], slices.Concat(tool[1:], files)...)

@@ -189,6 +189,7 @@ var testOnly = map[string][]string{
 	"internal/vmtest":            {"internal/require"},
 	"observability":              {"internal/require"},
 	"test/onion":                 {"api", "config", "coord/join", "daemon", "offline", "proxy", "publisher", "tor", "internal/clusterslot", "internal/onionnet", "internal/require", "internal/tornet", "internal/tornet/tornettest"},
+	"test/deb":                   {"internal/require", "internal/vmtest"},
 	"test/netns":                 {"api", "config", "coord/join", "coord/join/token", "daemon", "mesh", "internal/clusterslot", "internal/logaudit"},
 	"internal/wasmtest":          nil,
 }

@@ -36,6 +36,11 @@ const (
 	Cgroup What = "cgroup"
 	// Tor is the programs tor and tor-gencert.
 	Tor What = "tor"
+	// Deb is what builds the Debian package and judges it, and what a Debian tree
+	// to install it in is built with.
+	Deb What = "deb"
+	// Man is mandoc and groff, which judge manual pages; REQUIRE=deb covers it.
+	Man What = "man"
 	// Prom is promtool, which judges rules and metrics of Prometheus.
 	Prom What = "prom"
 	// Web is the browser Chromium.
@@ -43,7 +48,7 @@ const (
 )
 
 // covers names, for a need, the other words of REQUIRE that demand it as well.
-var covers = map[What]string{TUN: "netns", Rootfs: "vm"}
+var covers = map[What]string{TUN: "netns", Rootfs: "vm", Man: "deb"}
 
 // Need skips the test if the machine lacks w, or fails it if REQUIRE names w.
 func Need(t testing.TB, w What) {
@@ -101,6 +106,12 @@ func checks() map[What]func() error {
 		},
 		Tor: func() error { return programs("tor", "tor-gencert") },
 		Web: func() error { return programs("chromium") },
+		Deb: func() error {
+			return firstError(root, amd64, func() error {
+				return programs("lintian", "dpkg-deb", "debootstrap", "mkfs.ext4", "git", "make")
+			})
+		},
+		Man: func() error { return programs("mandoc", "groff") },
 		Prom: func() error {
 			_, err := Promtool()
 			return err
@@ -113,7 +124,7 @@ func checks() map[What]func() error {
 func validate(list string) error {
 	for word := range words(list) {
 		if _, ok := checks()[What(word)]; !ok {
-			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, kernelwg, netns, prom, rootfs, systemd, tor, tun, vm, web", Variable, list, word)
+			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, deb, kernelwg, man, netns, prom, rootfs, systemd, tor, tun, vm, web", Variable, list, word)
 		}
 	}
 	return nil

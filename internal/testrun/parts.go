@@ -62,7 +62,7 @@ const (
 // Packages that start clusters of real daemons, tor networks and guests. The
 // daemons of ./internal/demo are built with the race detector, those of the
 // others as they are shipped.
-var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./internal/vmtest"}
+var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./test/deb", "./internal/vmtest"}
 
 // lanes lists everything that `make test` runs. bin is the directory of the
 // program as shipped, with race below it; list is `go list`.
@@ -103,6 +103,8 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
 		{parts: []part{{name: "namespaces", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
+		// It compiles nfpm, and builds packages.
+		{nice: computes, parts: []part{{name: "package", args: test("./test/deb")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", keepsTime: true, env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
 			{name: "race", env: race, args: test(append([]string{"-race", "-skip=" + slowWithRace}, others...)...)},

@@ -20,10 +20,20 @@ const rootPackages = "systemd,systemd-sysv,udev,kmod,iproute2,tor"
 // FetchRootfs returns an ext4 image of a minimal Debian with systemd, in the
 // cache; the first call makes it. It needs root.
 func FetchRootfs(ctx context.Context) (string, error) {
-	// Another list of packages is another tree.
-	name := fmt.Sprintf("rootfs-%08x", crc32.ChecksumIEEE([]byte(rootPackages)))
-	dir, err := cached(ctx, name, bootstrap)
+	dir, err := rootfs(ctx)
 	return filepath.Join(dir, "root.ext4"), err
+}
+
+// FetchTree returns the directory that FetchRootfs' image was made of, to be
+// copied and not to be changed.
+func FetchTree(ctx context.Context) (string, error) {
+	dir, err := rootfs(ctx)
+	return filepath.Join(dir, "tree"), err
+}
+
+func rootfs(ctx context.Context) (string, error) {
+	// Another list of packages is another tree.
+	return cached(ctx, fmt.Sprintf("debian-%08x", crc32.ChecksumIEEE([]byte(rootPackages))), bootstrap)
 }
 
 func bootstrap(ctx context.Context, dir string) error {
@@ -41,10 +51,8 @@ func bootstrap(ctx context.Context, dir string) error {
 		}
 	}
 	image := filepath.Join(dir, "root.ext4")
-	if _, err := command(ctx, dir, "mkfs.ext4", "-q", "-d", tree, "-E", "root_owner=0:0", image, "768M"); err != nil {
-		return err
-	}
-	return os.RemoveAll(tree)
+	_, err = command(ctx, dir, "mkfs.ext4", "-q", "-d", tree, "-E", "root_owner=0:0", image, "768M")
+	return err
 }
 
 // release is this machine's Debian release and where it gets its packages.
