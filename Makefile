@@ -201,9 +201,9 @@ ARCHS    ?= amd64 arm64
 package: $(TOOLS)/nfpm-$(NFPM) ## a .deb and a tarball for ARCHS="amd64 arm64", and their checksums, in PACKAGES=bin/package
 	NFPM=$< GO='$(GO)' packaging/build '$(PACKAGES)' $(ARCHS)
 
-package-test: ## the package: equal builds, lintian, installed, upgraded, removed and purged in a Debian
+package-test: ## the package: equal builds, lintian, installed, upgraded, removed and purged in a Debian and in a guest
 	-@scripts/deps
-	REQUIRE=deb $(GO) test -count=1 -v -timeout 30m ./test/deb
+	REQUIRE=deb,vm $(GO) test -count=1 -v -timeout 30m ./test/deb
 	REQUIRE=deb $(GO) test -count=1 -v -run Manual ./cmd/skein
 
 # A program of its own that the product does not depend on.

@@ -103,7 +103,7 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
 		{parts: []part{{name: "namespaces", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
-		// It compiles nfpm, and builds packages.
+		// It compiles nfpm, builds packages and then emulates a guest.
 		{nice: computes, parts: []part{{name: "package", args: test("./test/deb")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", keepsTime: true, env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{

@@ -126,12 +126,9 @@ func TestSameBytes(t *testing.T) {
 
 // TestLintian: what Debian's policy asks holds, but for what is overridden with a reason.
 func TestLintian(t *testing.T) {
-	out, err := command("", nil, "lintian", "--allow-root", "--show-overrides", "--display-info", "--fail-on", "error,warning,info", built(t))
-	if err != nil {
-		t.Error(err)
-	}
-	if !strings.Contains(out, "O: skein: statically-linked-binary") {
-		t.Errorf("lintian did not look at the program:\n%s", out)
+	// An override that fits nothing is a finding, so this fails too if lintian does not look.
+	if out, err := command("", nil, "lintian", "--allow-root", "--display-info", "--fail-on", "error,warning,info", built(t)); err != nil || out != "" {
+		t.Errorf("%v\n%s", err, out)
 	}
 	text, err := os.ReadFile(filepath.Join(root, "packaging", "lintian-overrides"))
 	if err != nil {

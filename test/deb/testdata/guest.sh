@@ -1,0 +1,64 @@
+# Runs in a Debian guest as root: the package is installed, its unit founds a
+# cluster with a second daemon, hands over when it is upgraded, and goes.
+fail() {
+	echo "FAIL: $*"
+	journalctl -b --no-pager -n 60 -u skein
+	tail -n 20 /run/second.log
+	exit 1
+}
+# soon COMMAND: it succeeds within a minute or two of a slow machine.
+soon() {
+	tries=0
+	until "$@" >/run/soon.log 2>&1; do
+		tries=$((tries + 1))
+		[ $tries -lt 240 ] || fail "$*: $(cat /run/soon.log)"
+		sleep 0.5
+	done
+}
+
+ip link add name under0 type dummy && ip address add 192.0.2.1/24 dev under0 && ip link set under0 up || fail "no address"
+dpkg -i /vmtest/skein.deb || fail "install"
+[ "$(systemctl is-enabled skein)" = disabled ] && [ "$(systemctl is-active skein)" = inactive ] || fail "installing enabled or started the unit"
+# Not the program of the package, which is removed before this daemon ends.
+cp /usr/bin/skein /vmtest/skein
+setpriv --reuid=skein --regid=skein --clear-groups skein init --cluster vm || fail "init"
+systemctl enable --now skein || fail "start"
+soon skein check
+skein status || fail "status"
+index=$(cat /sys/class/net/skein0/ifindex) || fail "no device"
+
+(umask 077 && skein token create >/run/join.token) || fail "no token"
+env SKEIN_STATE_DIR=/var/lib/second SKEIN_NODE_NAME=second SKEIN_MESH_BACKEND=netstack SKEIN_MESH_LISTEN=192.0.2.1:51900 \
+	SKEIN_STATUS_SOCKET=/run/second.sock /vmtest/skein run --join @/run/join.token >/run/second.log 2>&1 &
+second=$!
+voters() { [ "$(skein lease voters -o tsv | cut -f 4 | grep -c yes)" = 2 ]; }
+soon voters
+soon skein check
+soon /vmtest/skein check --socket /run/second.sock
+echo "READY installed"
+
+sed -i 's/^zone = ""/zone = "east"/' /etc/skein/skein.toml
+pid=$(systemctl show -P MainPID skein)
+dpkg --force-confold -i /vmtest/later.deb || fail "upgrade"
+[ "$(systemctl is-active skein)" = active ] || fail "the unit did not outlive the upgrade"
+[ "$(systemctl show -P MainPID skein)" != "$pid" ] || fail "the upgrade did not restart the unit"
+[ "$(cat /sys/class/net/skein0/ifindex)" = "$index" ] || fail "the device did not outlive the upgrade"
+soon skein check
+soon /vmtest/skein check --socket /run/second.sock
+/vmtest/skein lease history --socket /run/second.sock -o tsv >/run/history || fail "history"
+awk -F '\t' '$2 == "vm" && $6 == "shutdown" && $7 == "second" { found = 1 } END { exit !found }' /run/history ||
+	fail "the upgrade did not hand over: $(cat /run/history)"
+skein config show -o tsv | grep -q '^node.zone.*east' || fail "the upgrade lost a change of the configuration"
+echo "READY upgraded"
+
+dpkg --remove skein || fail "remove"
+[ "$(systemctl is-active skein)" != active ] || fail "the daemon outlived the program"
+[ ! -e /sys/class/net/skein0 ] || fail "the device outlived the program"
+[ -e /var/lib/skein/identity.json ] || fail "removal took the state"
+dpkg --purge skein || fail "purge"
+for left in /var/lib/skein /var/lib/private/skein /etc/skein /run/skein /run/skein-root /etc/systemd/system/multi-user.target.wants/skein.service; do
+	[ ! -e "$left" ] && [ ! -L "$left" ] || fail "a purge leaves $left"
+done
+! id skein 2>/dev/null || fail "a purge leaves the user"
+echo "READY purged"
+kill $second
