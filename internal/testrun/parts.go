@@ -86,7 +86,7 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 	twice = slices.DeleteFunc(twice, func(p string) bool { return slices.Contains(once, p) })
 	others := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) })
 	test := func(args ...string) []string {
-		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=30m"}, args)
+		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m"}, args)
 	}
 	shipped := []string{"SKEIN_BIN=" + bin}
 	race := []string{"SKEIN_BIN=" + filepath.Join(bin, "race")}
@@ -98,13 +98,13 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 			{name: "onion", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/onion")},
 			// Once the clusters are done: its servers wait for the disk as much as they compute.
 			{name: "bench", dir: "bench", args: test("-short", "./...")},
+			// Last: it compiles nfpm, builds packages and then emulates a guest.
+			{name: "package", args: test("./test/deb")},
 		}},
 		{parts: []part{{name: "browser", dir: "web/browser", keepsTime: true, env: shipped, args: test("./...")}}},
 		// What it imports is the most that there is to compile.
 		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
 		{parts: []part{{name: "namespaces", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
-		// It compiles nfpm, builds packages and then emulates a guest.
-		{nice: computes, parts: []part{{name: "package", args: test("./test/deb")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", keepsTime: true, env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
 			{name: "race", env: race, args: test(append([]string{"-race", "-skip=" + slowWithRace}, others...)...)},
