@@ -20,7 +20,7 @@ var root = filepath.Join("..", "..")
 
 // patience bounds one command: all of them are much quicker, even on a machine
 // that does much else.
-const patience = "600"
+const patience = "1500"
 
 // command runs a program that ends soon, and returns what it printed.
 func command(dir string, env []string, args ...string) (string, error) {
