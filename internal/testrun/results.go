@@ -154,6 +154,17 @@ func (s *stream) end(err error) {
 	}
 }
 
+func (c *testCase) bad() bool { return c.ended == "fail" || c.ended == "" }
+
+// blame has each test count that failed by itself: all its subtests passed.
+func (p *pkgRun) blame() {
+	for _, c := range p.order {
+		c.parent = c.parent && (!c.bad() || slices.ContainsFunc(p.order, func(sub *testCase) bool {
+			return sub.bad() && strings.HasPrefix(sub.name, c.name+"/")
+		}))
+	}
+}
+
 // complete prints the result of a package: its last line, and before that, if
 // it failed, what a reader needs.
 func (r *results) complete(part string, e event, p *pkgRun, build []string) {
@@ -165,13 +176,14 @@ func (r *results) complete(part string, e event, p *pkgRun, build []string) {
 	}
 	var text strings.Builder
 	var failed []string
+	p.blame()
 	if e.Action == "fail" {
 		fmt.Fprintf(&text, "--- part %q, package %s\n", part, e.Package)
 		for _, line := range build {
 			text.WriteString(line)
 		}
 		for _, c := range p.order {
-			if c.ended != "fail" && c.ended != "" {
+			if !c.bad() {
 				continue
 			}
 			for _, line := range c.output {
@@ -258,7 +270,7 @@ func (r *results) forgive(part string) {
 		return f.part == part
 	})
 	for _, c := range r.cases {
-		if c.part == part && (c.ended == "fail" || c.ended == "") {
+		if c.part == part && c.bad() {
 			c.ended = "forgiven"
 		}
 	}

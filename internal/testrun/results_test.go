@@ -108,6 +108,24 @@ func TestGoodAndEmptyRun(t *testing.T) {
 	}
 }
 
+// TestItsOwnFault: a test that failed though all its subtests passed is named, counted
+// and run again.
+func TestItsOwnFault(t *testing.T) {
+	var out bytes.Buffer
+	r := &results{out: &out}
+	feed(r, "one", errors.New("exit status 1"), strings.Split(`{"Action":"run","Package":"m/e","Test":"TestPage"}
+{"Action":"run","Package":"m/e","Test":"TestPage/sub"}
+{"Action":"pass","Package":"m/e","Test":"TestPage/sub","Elapsed":1}
+{"Action":"fail","Package":"m/e","Test":"TestPage","Elapsed":2}
+{"Action":"fail","Package":"m/e","Elapsed":2}`, "\n")...)
+	if got := r.suspects("one", 1); !slices.Equal(got, []string{"TestPage"}) {
+		t.Errorf("suspects are %v", got)
+	}
+	if r.summary(0) || !strings.HasSuffix(out.String(), "failed: one: m/e TestPage\n1 passed, 1 failed, 0 skipped\n") {
+		t.Errorf("summary is\n%s", out.String())
+	}
+}
+
 // TestAgain: a test that failed beside others and passes alone is named, and
 // nothing else is forgiven.
 func TestAgain(t *testing.T) {
