@@ -96,7 +96,7 @@ export function Shell() {
     <div class={host ? "with-drawer" : undefined}>
       <main id="main" tabIndex={-1} aria-label={page?.[1] ?? "page"}>
         <h1 class="quiet">{page?.[1] ?? "No such page"}</h1>
-        {Page ? <Page route={route} /> : <p class="none alone">There is no page <Text>{route.page}</Text>. <a href={link("overview")}>Overview</a></p>}
+        {Page ? state.synced ? <Page route={route} /> : <p class="none alone">Waiting for the first picture.</p> : <p class="none alone">There is no page <Text>{route.page}</Text>. <a href={link("overview")}>Overview</a></p>}
       </main>
       {host && <Drawer node={host} route={route} />}
     </div>
