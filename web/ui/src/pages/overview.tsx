@@ -13,7 +13,7 @@ export function sentence(): { tone: string; text: string } {
   if (!s) return { tone: "dim", text: "Waiting for the first picture" };
   const holder = l?.holder || s.lease.holder, term = l?.term ?? s.lease.term;
   const lease = holder ? `${holder} holds the lease of term ${term}${l?.tenure_seconds != null ? ", for " + age(l.tenure_seconds) : ""}` : "nobody holds the lease";
-  const m = s.members, alive = m.alive === m.total ? `all ${many(m.total, "host")} are alive` : `${m.alive} of ${many(m.total, "host")} are alive`;
+  const m = s.members, alive = m.total === 1 && m.alive === 1 ? "its one host is alive" : m.alive === m.total ? `all ${many(m.total, "host")} are alive` : `${m.alive} of ${many(m.total, "host")} are alive`;
   const jobs = s.jobs.running ? `${many(s.jobs.running, "job")} ${s.jobs.running === 1 ? "runs" : "run"}` : "no job runs";
   const why = s.reasons?.length ? ` (${s.reasons.join(", ")})` : "";
   return { tone: !holder ? "bad" : s.state === "ok" ? "ok" : "warn", text: `${s.state}${why}: ${lease}; ${alive}; ${jobs}.` };
