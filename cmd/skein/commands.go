@@ -48,14 +48,19 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "skein",
 		Short:         "One lease, one log and many jobs on a mesh of hosts",
-		Version:       d.local.Version,
 		Long:          "skein runs jobs on a mesh of hosts and survives the loss of any of them.\n`skein run` is the daemon; every other command is a client of its socket.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// What stands before the command is for all: `skein --key FILE job run --key TEXT`.
 		TraverseChildren: true,
 		Args:             cli.CommandsOnly,
-		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asked, _ := cmd.Flags().GetBool("version"); asked { // it is defined below
+				_, err := fmt.Fprintln(a.Out, "skein", d.local.Version)
+				return err
+			}
+			return cmd.Help()
+		},
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.Settle(cmd); err != nil {
 				return err
@@ -67,7 +72,6 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		return cli.Usagef("%s", err).WithHint("see `%s --help`", cmd.CommandPath())
 	})
 	root.Flags().Bool("version", false, "print the version of this program")
-	root.SetVersionTemplate("skein {{.Version}}\n")
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.WriteHelp(cmd.OutOrStdout(), cmd) })
 	a.AddFlags(root.PersistentFlags())
 	for _, group := range []struct {
