@@ -2,7 +2,6 @@ package demo
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -96,9 +95,9 @@ func load(t *testing.T) string {
 
 // waker starts a program that only sleeps wakes again and again, and returns its
 // process: it shows what waking costs here.
-func waker(ctx context.Context, t *testing.T) int {
+func waker(t *testing.T) int {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), wakesOnly+"=1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -137,7 +136,7 @@ func TestIdle(t *testing.T) {
 	}
 	pause(time.Now().Add(idleSettle))
 
-	waker := waker(ctx, t)
+	waker := waker(t)
 	first, most := map[*host]use{}, map[*host]int64{}
 	waking, err := usedBy(waker)
 	if err != nil {
