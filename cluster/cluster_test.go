@@ -20,6 +20,37 @@ func TestParseNodeID(t *testing.T) {
 	}
 }
 
+// No host may have the name of an outside worker.
+func TestHostNames(t *testing.T) {
+	id := OutsideID([]byte("some public key"))
+	if _, err := ParseNodeID(string(id)); err != nil || !IsOutside(id) || id != OutsideID([]byte("some public key")) || id == OutsideID(nil) {
+		t.Errorf("%q is not an outside worker's id: %v", id, err)
+	}
+	long := strings.Repeat("a", 26)
+	for n, want := range map[NodeID]bool{
+		id: true, NodeID("w-" + long): true, "w-234567abcdefghijklmnopqrst": true,
+		"": false, "w-": false, "w-others": false, "w-1": false, NodeID("w-" + long + "a"): false, NodeID("w-" + long[1:]): false,
+		NodeID("v-" + long): false, NodeID("w-1" + long[1:]): false, NodeID("w--" + long[1:]): false, NodeID("w-" + long[1:] + "A"): false,
+	} {
+		if IsOutside(n) != want {
+			t.Errorf("%q is outside: %t", n, !want)
+		}
+	}
+	for _, n := range []NodeID{id, OutsideOthers} {
+		if _, err := ParseHostName(string(n)); !errors.Is(err, ErrHostName) {
+			t.Errorf("a host %s: %v", n, err)
+		}
+	}
+	if _, err := ParseHostName("N_1"); !errors.Is(err, ErrNodeID) {
+		t.Errorf("a host N_1: %v", err)
+	}
+	for _, n := range []string{"n1", "w-1", "w-other", "w-" + long[1:]} {
+		if got, err := ParseHostName(n); err != nil || string(got) != n {
+			t.Errorf("a host %s: %v", n, err)
+		}
+	}
+}
+
 func TestHashText(t *testing.T) {
 	h := Hash{1, 2, 0xff}
 	got, err := ParseHash(h.String())

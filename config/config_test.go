@@ -214,6 +214,8 @@ func TestRefusals(t *testing.T) {
 		{"bad enum", "[lease]\nprofile = \"slow\"\n", 2, "lease.profile", "want one of: classic, lan, fast"},
 		{"other backend", "[mesh]\nbackend = \"ppp\"\n", 2, "mesh.backend", "want one of: auto, kernel, tun, netstack"},
 		{"name", "[node]\nname = \"N_1\"\n", 2, "node.name", "node id must be"},
+		{"name of an outside worker", "[node]\nname = \"w-aaaaaaaaaaaaaaaaaaaaaaaaaa\"\n", 2, "node.name", "kept for outside workers"},
+		{"name of all others", "[node]\nname = \"w-others\"\n", 2, "node.name", "kept for outside workers"},
 		{"relative", "state_dir = \"x\"\n", 1, "state_dir", "not an absolute path"},
 		{"long socket", "[status]\nsocket = \"/" + strings.Repeat("x", 120) + "\"\n", 2, "status.socket", "at most 100"},
 		{"api address", "[api]\nlisten = [\"h1:7443\"]\n", 2, "api.listen", "h1:7443"},

@@ -75,7 +75,7 @@ func hostKeys() []key {
 	return []key{
 		stringKey("state_dir", func(c *Fixed) *string { return &c.StateDir }, absolute,
 			"Identity, event log, votes and artefacts. One daemon per directory."),
-		valueKey(KeyNodeName, func(c *Fixed) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseNodeID), word,
+		valueKey(KeyNodeName, func(c *Fixed) *cluster.NodeID { return &c.Node.Name }, optional(cluster.ParseHostName), word,
 			"Name of this host in the cluster, permanent: a-z, 0-9 and '-', at most 32.",
 			"Empty: the first label of the host name."),
 		stringKey("node.zone", func(c *Live) *string { return &c.Zone }, label,
@@ -350,7 +350,7 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 			return &Error{Key: "node.name", Msg: "the host name is unknown: " + err.Error(), Hint: "set node.name"}
 		}
 		first, _, _ := strings.Cut(strings.ToLower(host), ".")
-		name, err := cluster.ParseNodeID(first)
+		name, err := cluster.ParseHostName(first)
 		if err != nil {
 			return &Error{Key: "node.name", Msg: "the host name cannot be used: " + err.Error(), Hint: "set node.name"}
 		}

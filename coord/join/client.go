@@ -85,7 +85,7 @@ type joiner struct {
 }
 
 func (j *joiner) run(ctx context.Context) error {
-	if _, err := cluster.ParseNodeID(string(j.o.Node)); err != nil {
+	if _, err := cluster.ParseHostName(string(j.o.Node)); err != nil {
 		return err
 	}
 	switch id, err := loadIdentity(j.dir); {

@@ -79,7 +79,7 @@ func (f identityFile) identity() (*Identity, error) {
 	if f.Version != fileVersion {
 		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, fileVersion)
 	}
-	if _, err := cluster.ParseNodeID(string(f.Node)); err != nil {
+	if _, err := cluster.ParseHostName(string(f.Node)); err != nil {
 		return nil, err
 	}
 	if len(f.IDKey) != ed25519.SeedSize || len(f.RootPub) != ed25519.PublicKeySize {

@@ -70,7 +70,7 @@ func Init(dir string, o InitOptions) error {
 }
 
 func (o *InitOptions) check() error {
-	if _, err := cluster.ParseNodeID(string(o.Node)); err != nil {
+	if _, err := cluster.ParseHostName(string(o.Node)); err != nil {
 		return err
 	}
 	if len(o.ClusterName) > maxClusterName {

@@ -59,6 +59,8 @@ func TestInitMakesAMember(t *testing.T) {
 func TestInitRefuses(t *testing.T) {
 	for name, change := range map[string]func(*InitOptions){
 		"node":      func(o *InitOptions) { o.Node = "N 1" },
+		"outside":   func(o *InitOptions) { o.Node = cluster.OutsideID(nil) },
+		"others":    func(o *InitOptions) { o.Node = cluster.OutsideOthers },
 		"network":   func(o *InitOptions) { o.Network = netip.MustParsePrefix("10.0.0.1/16") },
 		"no net":    func(o *InitOptions) { o.Network = netip.Prefix{} },
 		"name":      func(o *InitOptions) { o.ClusterName = strings.Repeat("x", 100) },

@@ -201,7 +201,7 @@ func parseRequest(body []byte) (*request, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, err
 	}
-	if _, err := cluster.ParseNodeID(string(r.Node)); err != nil {
+	if _, err := cluster.ParseHostName(string(r.Node)); err != nil {
 		return nil, err
 	}
 	return &r, nil

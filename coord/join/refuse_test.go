@@ -476,3 +476,15 @@ func TestRackJoins(t *testing.T) {
 		}
 	}
 }
+
+// A sponsor does not even read the request of a host under an outside worker's name.
+func TestOutsideNamesAreNotSponsored(t *testing.T) {
+	for _, name := range []cluster.NodeID{cluster.OutsideOthers, cluster.OutsideID(nil)} {
+		if _, err := parseRequest([]byte(`{"node_id":"` + string(name) + `"}`)); !errors.Is(err, cluster.ErrHostName) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := Join(t.Context(), token.Token{}, t.TempDir(), Options{Node: name}); !errors.Is(err, cluster.ErrHostName) {
+			t.Errorf("%s joins: %v", name, err)
+		}
+	}
+}

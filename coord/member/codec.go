@@ -131,7 +131,7 @@ func (c Cert) validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("cert: %w: "+format, append([]any{ErrFormat}, args...)...)
 	}
-	if _, err := cluster.ParseNodeID(string(c.Node)); err != nil {
+	if _, err := cluster.ParseHostName(string(c.Node)); err != nil {
 		return bad("%v", err)
 	}
 	if len(c.IDPub) != 32 || len(c.Issuer) != 32 {

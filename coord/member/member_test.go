@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,22 @@ func TestRefusedCerts(t *testing.T) {
 		}
 		if (ch.Stored && len(ch.Evidence) == 0) || tab.Digest() != before || !reflect.DeepEqual(tab.Members(), members) {
 			t.Errorf("%s: the table changed", name)
+		}
+	}
+}
+
+// No host is certified under a name of outside workers.
+func TestCertsOfOutsideNames(t *testing.T) {
+	for _, name := range []cluster.NodeID{cluster.OutsideOthers, cluster.OutsideID([]byte("key"))} {
+		c := newHost(3).cert(0, 3)
+		if c.Node = name; c.validate() == nil {
+			t.Errorf("%s is signed", name)
+		}
+		c.Node = cluster.NodeID(strings.Replace(string(name), "w-", "h-", 1))
+		s := signCert(t, c, testKey(1))
+		s.Bytes = bytes.Replace(s.Bytes, []byte("h-"), []byte("w-"), 1)
+		if _, err := ParseCert(s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "outside workers") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
