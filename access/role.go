@@ -62,6 +62,16 @@ const (
 	All
 )
 
+var reachNames = [...]string{None: "none", Own: "own", All: "all"}
+
+// String returns the word that the API uses.
+func (r Reach) String() string {
+	if int(r) < len(reachNames) {
+		return reachNames[r]
+	}
+	return fmt.Sprintf("reach %d", uint8(r))
+}
+
 // Allowed returns whose things a role may use a right on. Nothing has an owner
 // under Look and Operate: there the answer is None or All.
 func Allowed(role Role, right Right) Reach {

@@ -27,6 +27,31 @@ type User struct {
 	At       time.Time `json:"at"`
 }
 
+// Whoami answers GET /v1/whoami: as whom the host takes who asks.
+type Whoami struct {
+	Header
+	Name string `json:"name"` // "user:ann" or "uid:1000"; empty: anybody who may read here
+	Role string `json:"role"` // viewer, submitter or operator
+	// Proof is what says so: socket, the kernel's word for a uid; signature, of this request;
+	// token, that was signed before; none, where everybody may read.
+	Proof string  `json:"proof"`
+	UID   *uint32 `json:"uid"`              // on the socket; null: not there
+	KeyID string  `json:"key_id,omitempty"` // of the key that signed
+	// Rights say whose things each right reaches: all, own or none.
+	Rights Rights `json:"rights"`
+	// MayChange says that any change is possible, also if only of what is the asker's own.
+	MayChange bool       `json:"may_change"`
+	EndsAt    *time.Time `json:"ends_at"` // when the token does; null: there is none
+}
+
+// Rights are those of the roles, in docs/access.md.
+type Rights struct {
+	Look    string `json:"look"`    // hosts, lease, workers, metrics
+	Read    string `json:"read"`    // jobs
+	Use     string `json:"use"`     // submit, stop and retry jobs
+	Operate string `json:"operate"` // everything else
+}
+
 // UserRequest is the body of PUT /v1/users/{name}: all that is to hold of the user.
 type UserRequest struct {
 	Role     string   `json:"role"`
@@ -59,6 +84,11 @@ type OwnerSet struct {
 	Header
 	Node  cluster.NodeID `json:"host"`
 	Owner string         `json:"owner"`
+}
+
+// Whoami says as whom the host takes who asks.
+func (c *Client) Whoami(ctx context.Context) (Whoami, error) {
+	return get[Whoami](ctx, c, "/v1/whoami")
 }
 
 // Users lists the users.

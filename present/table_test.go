@@ -75,6 +75,7 @@ func examples() map[string]Table {
 			{Name: "ann", Role: "submitter", Keys: []string{"k"}, KeyIDs: []string{"k1aaaaaaaaaa"}, UIDs: []uint64{1000, 1001}, At: noon.Add(-72 * time.Hour), Actor: "uid:0@frankfurt-17"},
 			{Name: "bob", Role: "viewer", Disabled: true, Actor: "uid:0@frankfurt-17"},
 		}}),
+		"whoami":   Whoami(api.Whoami{Header: header, Name: "user:annemarie", Role: "submitter", Proof: "token", KeyID: "k1aaaaaaaaaa", Rights: api.Rights{Look: "all", Read: "own", Use: "own", Operate: "none"}, EndsAt: ago(-time.Minute)}),
 		"groups":   Groups(api.Groups{Header: header, Groups: []api.Group{{Name: "render", Members: []string{"uid:1000", "node:n4"}, At: noon.Add(-72 * time.Hour), Actor: "uid:0@frankfurt-17"}}}),
 		"config":   Config([]api.ConfigEntry{{Key: "eventlog.retain_bytes", Value: "1073741824", Origin: "/etc/skein/skein.toml", Reload: "now"}}),
 		"findings": Findings([]api.Finding{{Group: "host", Check: "clock", Verdict: api.VerdictWarn, Detail: "it is 0.7 s ahead of the others", Hint: "run an NTP client", Doc: "docs/operations.md#clock"}}),

@@ -94,3 +94,54 @@ func Findings(list []api.Finding) Table {
 		col("DOC", Text, 2, func(f F) Cell { return word(f.Doc) }),
 	)
 }
+
+// Whoami shows as whom a host takes who asks.
+func Whoami(w api.Whoami) Table {
+	type W = api.Whoami
+	return tableOf([]W{w},
+		col("NAME", Text, 0, func(w W) Cell { return word(w.Name) }),
+		col("ROLE", Text, 0, func(w W) Cell { return word(w.Role) }),
+		col("PROOF", Text, 1, func(w W) Cell { return word(w.Proof) }),
+		col("LOOK", Text, 3, func(w W) Cell { return word(w.Rights.Look) }),
+		col("READ", Text, 3, func(w W) Cell { return word(w.Rights.Read) }),
+		col("USE", Text, 3, func(w W) Cell { return word(w.Rights.Use) }),
+		col("OPERATE", Text, 3, func(w W) Cell { return word(w.Rights.Operate) }),
+		col("MAY_CHANGE", Text, 2, func(w W) Cell { return yes(w.MayChange) }),
+		more("ENDS", Time, func(w W) Cell { return moment(w.EndsAt) }),
+		more("KEY", Text, func(w W) Cell { return word(w.KeyID) }),
+	)
+}
+
+// WhoamiPage says the same in lines.
+func WhoamiPage(w api.Whoami) []Field {
+	who := w.Name
+	if who == "" {
+		who = "anybody who may read here"
+	}
+	proof := map[string]string{
+		"socket": "the socket: the kernel says who asks", "signature": "a signature of this request by key " + w.KeyID,
+		"token": "a token of key " + w.KeyID, "none": "none is wanted here",
+	}[w.Proof]
+	if w.EndsAt != nil {
+		proof += ", until " + Stamp(*w.EndsAt)
+	}
+	reaches := func(word string) string {
+		return map[string]string{"all": "all", "own": "your own", "none": "no"}[word]
+	}
+	changes := "no"
+	switch {
+	case !w.MayChange && w.Proof == "token" && w.Rights.Use != "none":
+		changes = "no: this host takes tokens for reading only (api.bearer)"
+	case w.MayChange && w.Rights.Operate == "all":
+		changes = "everything"
+	case w.MayChange:
+		changes = "jobs, " + reaches(w.Rights.Use)
+	}
+	return []Field{
+		{"name", who},
+		{"role", OrDash(w.Role)},
+		{"proof", OrDash(proof)},
+		{"sees", "the cluster; jobs: " + OrDash(reaches(w.Rights.Read))},
+		{"changes", changes},
+	}
+}

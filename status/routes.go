@@ -81,6 +81,7 @@ func (hs *handlers) table() []route {
 		stream("/v1/events", hs.events, slices.Concat(query.Params, query.FollowParams), api.Event{}, api.StreamPosition{}),
 		stream("/v1/watch", hs.watch, slices.Concat(watchParams, query.Params), api.WatchMessage{}),
 		open("/v1/version", hs.version),
+		get(access.Look, "/v1/whoami", hs.answers.door.Whoami),
 		document("/v1/openapi.json", json.RawMessage{}, func(w http.ResponseWriter, _ *http.Request) error { return openapi.Write(w, told(hs.table())) }),
 		document("/healthz", api.Health{}, hs.probe(b.Healthy)),
 		document("/readyz", api.Health{}, hs.probe(b.Ready)),

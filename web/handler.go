@@ -42,7 +42,7 @@ type handler struct {
 // reads are what the page asks; actions all that it can change.
 var (
 	reads = []string{
-		"/v1/watch", "/v1/events", "/v1/status", "/v1/members", "/v1/version", "/v1/lease/history",
+		"/v1/watch", "/v1/events", "/v1/whoami", "/v1/status", "/v1/members", "/v1/version", "/v1/lease/history",
 		"/v1/jobs/{id}", "/v1/jobs/{id}/map", "/v1/jobs/{id}/history",
 	}
 	actions = []string{

@@ -99,12 +99,7 @@ func (d *Door) Admit(r *http.Request, rt Rule) (Peer, *http.Request, *api.Proble
 	if rt.Open {
 		return p, r.WithContext(With(r.Context(), p)), nil
 	}
-	reach := access.Allowed(p.Role, rt.Needs)
-	if p.User != "" {
-		// A token that a submitter lends as a viewer's shows the submitter's own jobs.
-		reach = min(reach, access.Allowed(p.Had, rt.Needs))
-	}
-	switch reach {
+	switch p.reach(rt.Needs) {
 	case access.All:
 	case access.Own:
 		p.Only = p.Actor()

@@ -2,10 +2,12 @@ package hosts
 
 import (
 	"cmp"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,10 +18,11 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 func authCommand(a *cli.App) *cobra.Command {
-	return cli.Group("auth", "A user's key, and tokens that it signs", authKey(a), authToken(a))
+	return cli.Group("auth", "A user's key, tokens that it signs, and who you are", authKey(a), authToken(a), authWhoami(a))
 }
 
 func authKey(a *cli.App) *cobra.Command {
@@ -145,4 +148,24 @@ func authToken(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&user, "user", "", "whose key it is (default: SKEIN_USER, or as its file is called)")
 	cmd.Flags().StringVar(&of, "cluster", "", "id of the cluster (default: that of --socket)")
 	return cmd
+}
+
+func authWhoami(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "whoami", Short: "As whom a host takes you, and what you may", Args: cli.Exactly(0, ""),
+		Long: "Asks the host of --socket, with the key of --key if there is one, as every other command\n" +
+			"does. A right reaches all that there is, what is yours, or nothing.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				w, raw, err := cli.Fetch[api.Whoami](ctx, c, "/v1/whoami")
+				if err != nil {
+					return err
+				}
+				return a.Show(cli.View{
+					Raw: raw, Body: w, Table: func() present.Table { return present.Whoami(w) },
+					Page: func(out io.Writer) { cli.WriteFields(out, present.WhoamiPage(w)) },
+				})
+			})
+		},
+	}
 }
