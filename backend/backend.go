@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/backend/gauges"
 	"github.com/skein-project/skein/backend/groupsync"
 	"github.com/skein-project/skein/backend/past"
+	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -162,7 +163,10 @@ func New(o Options) *Backend {
 		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
 	})
-	b.logs = &logs{Past: past.New(self, o.Log), self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
+	proofs := proof.New(proof.Options{
+		Cluster: o.Identity.Cluster, RootKey: o.Identity.RootPub, Head: o.Log.Head, Group: proof.Of(o.Log), Records: o.Coord.Records, Checked: b.checks.ended,
+	})
+	b.logs = &logs{Past: past.New(self, o.Log), Proofs: proofs, self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
 	b.positions = &positions{self: self, view: view, log: o.Log, coord: o.Coord, remote: o.Forward}
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/past"
+	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/snapshots"
@@ -22,6 +23,7 @@ import (
 // eventLog is what readers of the event log need.
 type eventLog interface {
 	past.Log
+	proof.Log
 	View(func(*state.State))
 	Changed() <-chan struct{}
 	Snapshots() snapshots.Status
@@ -31,6 +33,7 @@ type eventLog interface {
 // logs reads the event log, has snapshots of it taken, and has it checked.
 type logs struct {
 	*past.Past
+	*proof.Proofs
 
 	self   cluster.NodeID
 	log    eventLog

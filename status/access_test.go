@@ -85,7 +85,7 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 			t.Fatalf("%d routes", len(routes))
 		}
 		for _, rt := range routes {
-			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a").Replace(rt.path)
+			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a", "{inc}", "1", "{seq}", "1").Replace(rt.path)
 			for who, role := range map[string]access.Role{
 				"": access.Nobody, "vic": access.Viewer, "ann": access.Submitter, "sam": access.Submitter, "olga": access.Operator,
 			} {

@@ -97,7 +97,7 @@ func TestChangesGoWhereTheyAreMade(t *testing.T) {
 				continue
 			}
 			walked++
-			path := strings.NewReplacer("{node}", "n3", "{id}", "abc", "{address}", "a").Replace(rt.path)
+			path := strings.NewReplacer("{node}", "n3", "{id}", "abc", "{address}", "a", "{inc}", "1", "{seq}", "1").Replace(rt.path)
 			body := "{}"
 			if strings.HasSuffix(path, "/drain") || strings.HasSuffix(path, "/grant") {
 				body = `{"node":"n3"}`

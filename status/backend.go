@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/debug"
 	"github.com/skein-project/skein/status/past"
+	"github.com/skein-project/skein/status/proof"
 )
 
 // Backend is what the server shows and changes; package backend implements it.
@@ -31,6 +32,7 @@ type Backend interface {
 	OnionControl
 	EventReader
 	past.Log
+	proof.Log
 	debug.Source
 	Positions
 	SnapshotKeeper

@@ -38,7 +38,7 @@ func TestProofOfOneHostElsewhere(t *testing.T) {
 		time.Sleep(2 * access.Window)
 		local := 0
 		for _, rt := range s.handlers.table() {
-			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a").Replace(rt.path)
+			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a", "{inc}", "1", "{seq}", "1").Replace(rt.path)
 			if rt.named && !strings.HasSuffix(rt.path, "/drain") { // a drain may name no host
 				continue
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/internal/fakeonion"
 )
 
@@ -324,6 +325,29 @@ func (f *fake) Replay(_ context.Context, at api.ReplayAt) (api.LogReplay, error)
 
 func (f *fake) Density(_ context.Context, from, to time.Time, spans int) (api.LogDensity, error) {
 	return api.LogDensity{From: from, To: to, Events: make([]uint64, spans)}, nil
+}
+
+// Proof has the log from an event on; its hashes are those that the log has.
+func (f *fake) Proof(_ context.Context, src event.SourceID, seq uint64) (out api.EventProof, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.log {
+		if e.Source != src || e.Seq < seq {
+			continue
+		}
+		raw, err := record.AppendEvent(nil, e)
+		if err != nil {
+			return out, err
+		}
+		out.Events = append(out.Events, api.RawEvent{Source: src, Seq: e.Seq, Prev: e.Prev, Hash: e.Hash, Raw: raw})
+		out.Head = event.Head{Source: src, Seq: e.Seq, Sig: make([]byte, 64)}
+	}
+	if len(out.Events) == 0 {
+		return out, api.Errorf(api.CodeNotFound, "no event %d of %s", seq, src)
+	}
+	out.Cluster, out.Certs, out.RootKey = "blue", []string{"a.b", "c.d"}, make([]byte, 32)
+	out.Checked = &api.EventCheck{At: time.Unix(1_800_000_000, 0).UTC(), OK: true}
+	return out, nil
 }
 
 // fakeWatch watches the one job of a fake.

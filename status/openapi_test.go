@@ -63,7 +63,7 @@ func TestOpenAPI(t *testing.T) {
 func TestUnknownParameters(t *testing.T) {
 	s, _ := usersServer(t, nil)
 	ask := func(rt route, query string) (int, string) {
-		path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a").Replace(rt.path)
+		path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a", "{inc}", "1", "{seq}", "1").Replace(rt.path)
 		return asAdmin(t, s, rt.method, path+"?"+query, "")
 	}
 	for _, rt := range s.handlers.table() {

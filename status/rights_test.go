@@ -75,7 +75,7 @@ func TestAnothersJobIsNone(t *testing.T) {
 				}
 				continue
 			}
-			if rt.method != http.MethodGet {
+			if rt.method != http.MethodGet || rt.path == "/v1/events/{node}/{inc}/{seq}" { // whose bytes TestProofOfOwn reads
 				continue
 			}
 			path := rt.path

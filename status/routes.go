@@ -19,12 +19,14 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/debug"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/once"
 	"github.com/skein-project/skein/status/openapi"
 	"github.com/skein-project/skein/status/past"
+	"github.com/skein-project/skein/status/proof"
 	"github.com/skein-project/skein/status/query"
 )
 
@@ -78,6 +80,7 @@ func (hs *handlers) table() []route {
 		get(access.Look, "/v1/log/density", ofPast(b, past.Density), past.DensityParams...),
 		stream("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
 		stream("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
+		get(access.Read, "/v1/events/{node}/{inc}/{seq}", proof.Of(b, func(who string) func(event.Event) bool { return ownEvents(b, who) })),
 		stream("/v1/events", hs.events, slices.Concat(query.Params, query.FollowParams), api.Event{}, api.StreamPosition{}),
 		stream("/v1/watch", hs.watch, slices.Concat(watchParams, query.Params), api.WatchMessage{}),
 		open("/v1/version", hs.version),

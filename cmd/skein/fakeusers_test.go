@@ -68,6 +68,11 @@ func (f *fakeCluster) Density(context.Context, time.Time, time.Time, int) (api.L
 	return api.LogDensity{}, nil
 }
 
+// Proof is not asked by any command: `log verify` checks the whole log.
+func (f *fakeCluster) Proof(context.Context, event.SourceID, uint64) (api.EventProof, error) {
+	return api.EventProof{}, nil
+}
+
 func (f *fakeCluster) Debug(_ context.Context, _ string, node cluster.NodeID, _ time.Duration) (api.DebugFiles, error) {
 	if node == "n3" {
 		return api.DebugFiles{}, api.Errorf(api.CodeNotReady, "n3 not reached: no route")

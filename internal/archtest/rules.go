@@ -112,7 +112,8 @@ var adapters = map[string][]string{
 	"status/once":        {"api"},
 	"status/openapi":     {"api"},
 	"status/past":        {"api", "status/door", "status/openapi", "status/query"},
-	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/past", "status/query", "realtime"},
+	"status/proof":       {"api", "status/door"},
+	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/past", "status/proof", "status/query", "realtime"},
 	"mesh/device":        nil,
 	"mesh/hostnet":       {"mesh/device"},
 	"mesh/netstack":      {"mesh/device"},
@@ -128,11 +129,12 @@ var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit"
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/published", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/proof", "backend/published", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/bundle":    {"api", "forward"},
 	"backend/gauges":    {"coord"},
 	"backend/groupsync": {"config"},
 	"backend/past":      {"api", "backend/convert", "eventlog/audit", "eventlog/store"},
+	"backend/proof":     {"api", "eventlog/store"},
 	"backend/published": {"api", "eventlog/store"},
 	"backend/convert":   {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
 	"doctor":            {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
