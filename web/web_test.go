@@ -344,45 +344,75 @@ type deadlines struct {
 
 func (d deadlines) SetWriteDeadline(t time.Time) error { d.set <- t; return nil }
 
-// TestAssets: what index.html names is there, gzipped for those who take it, and
-// never changes under its name.
+// TestAssets: what index.html names, and what that loads, is there, gzipped for those
+// who take it, and never changes under its name. The first look at the page is small.
 func TestAssets(t *testing.T) {
 	h := newPage(t, Options{API: &daemon{}})
 	page := exchange{path: "/"}.do(t, h)
 	if page.Header().Get("Cache-Control") != "no-store" {
 		t.Error("the page itself may be kept")
 	}
-	named := regexp.MustCompile(`"(/assets/[^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1)
-	if len(named) != 3 {
-		t.Errorf("it names %v", named)
-	}
-	first := 0
-	for _, m := range named {
-		plain := exchange{path: m[1]}.do(t, h)
-		sum := sha256.Sum256(plain.Body.Bytes())
-		if plain.Code != 200 || !strings.Contains(m[1], fmt.Sprintf("-%x.", sum[:6])) || !strings.Contains(plain.Header().Get("Cache-Control"), "immutable") {
-			t.Errorf("%s: %d %v", m[1], plain.Code, plain.Header())
+	text := page.Body.String()
+	first, size := map[string]bool{}, map[string]int{}
+	var look func(path string)
+	look = func(path string) {
+		if _, seen := size[path]; seen {
+			return
 		}
-		zip := exchange{path: m[1], header: map[string]string{"Accept-Encoding": "gzip, br"}}.do(t, h)
-		first += zip.Body.Len()
+		plain := exchange{path: path}.do(t, h)
+		if plain.Code != 200 || !strings.Contains(plain.Header().Get("Cache-Control"), "immutable") || !regexp.MustCompile(`^/assets/\w+-(\w{8}|\w{12})\.`).MatchString(path) {
+			t.Fatalf("%s: %d %v", path, plain.Code, plain.Header())
+		}
+		zip := exchange{path: path, header: map[string]string{"Accept-Encoding": "gzip, br"}}.do(t, h)
+		size[path] = zip.Body.Len()
 		r, err := gzip.NewReader(zip.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := io.ReadAll(r)
-		if err != nil || !bytes.Equal(text, plain.Body.Bytes()) {
-			t.Errorf("%s: zipped it is another, %v", m[1], err)
+		if unzipped, err := io.ReadAll(r); err != nil || !bytes.Equal(unzipped, plain.Body.Bytes()) {
+			t.Errorf("%s: zipped it is another, %v", path, err)
 		}
 		if foreign := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(strings.ReplaceAll(plain.Body.String(), "http://www.w3.org/", ""), -1); len(foreign) > 0 {
-			t.Errorf("%s names %q", m[1], foreign)
+			t.Errorf("%s names %q", path, foreign)
+		}
+		for _, m := range regexp.MustCompile(`(from|import|import\()"\./([^"]+)"`).FindAllStringSubmatch(plain.Body.String(), -1) {
+			to := "/assets/" + m[2]
+			if m[1] != "import(" && !first[to] && first[path] {
+				t.Errorf("%s needs %s, which the page does not name", path, to)
+			}
+			look(to)
 		}
 	}
-	if strings.Contains(page.Body.String(), "<style") || strings.Contains(page.Body.String(), " style=") || regexp.MustCompile(`<script[^>]*>[^<]`).MatchString(page.Body.String()) {
-		t.Error("the page has what its policy forbids")
+	for _, m := range regexp.MustCompile(`"(/assets/[^"]+)"`).FindAllStringSubmatch(text, -1) {
+		first[m[1]] = true
 	}
-	t.Logf("first load, gzipped: %d bytes", first)
-	if first > 60<<10 {
-		t.Errorf("first load is %d bytes gzipped, want at most 60 KiB", first)
+	for path := range first {
+		look(path)
+	}
+	begin, all := 0, 0
+	for path, n := range size {
+		if strings.HasSuffix(path, ".svg") {
+			continue
+		}
+		all += n
+		if first[path] {
+			begin += n
+		}
+	}
+	t.Logf("gzipped: %d bytes to begin with, %d in all, in %d files", begin, all, len(size))
+	if len(size) < len(first)+5 {
+		t.Errorf("%d files, %d of them to begin with: nothing is loaded later", len(size), len(first))
+	}
+	const mostFirst, most = 25_000, 60_000
+	if begin > mostFirst || all > most {
+		t.Errorf("gzipped, the page begins with %d bytes of script and style and has %d: want at most %d and %d", begin, all, mostFirst, most)
+	}
+	files, err := fs.Glob(dist, "dist/assets/*")
+	if err != nil || len(files) != len(size) {
+		t.Errorf("%d files are there and %d are used: %v", len(files), len(size), err)
+	}
+	if strings.Contains(text, "<style") || strings.Contains(text, " style=") || regexp.MustCompile(`<script[^>]*>[^<]`).MatchString(text) {
+		t.Error("the page has what its policy forbids")
 	}
 }
 

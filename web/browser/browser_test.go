@@ -209,7 +209,7 @@ func (tb *tab) at(path string) {
 	if want == "" {
 		want = "overview"
 	}
-	tb.until("page "+want, fmt.Sprintf(`document.querySelector("h1")?.textContent.toLowerCase() === %q`, want))
+	tb.until("page "+want, fmt.Sprintf(`document.querySelector("h1")?.textContent.toLowerCase() === %q && !document.querySelector(".loading")`, want))
 }
 
 // look sets colours and width.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // double is a daemon of a cluster that is made up.
 type double struct {
 	link  string
+	close func()      // nothing answers any more
 	lines chan string // of the watch, after the first picture; nobody closes it
 	first []string
 }
@@ -91,7 +93,8 @@ func newDouble(t *testing.T, n int) *double {
 		t.Fatal(err)
 	}
 	s := httptest.NewServer(h)
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	d.close = sync.OnceFunc(func() { s.CloseClientConnections(); s.Close() })
+	t.Cleanup(d.close)
 	d.link = s.URL + "/#" + code
 	return d
 }
@@ -187,6 +190,21 @@ func TestStreamCut(t *testing.T) {
 	p.until("it goes on", `document.querySelector(".live").textContent.includes("live")`)
 	d.lines <- `{"event":"delta","data":{"topic":"lease","set":[{"holder":"host2","term":8,"mode":"quorum","voters":5,"abstaining":[],"config":{"voters":[]}}]}}`
 	p.says("host2 holds the lease of term 8")
+}
+
+// TestParts: a page comes in parts. What was not shown comes by itself, to be there
+// when nothing can be asked any more; what does not come is told.
+func TestParts(t *testing.T) {
+	needBrowser(t)
+	d := newDouble(t, 3)
+	p := open(t, d.link)
+	p.says("holds the lease", "live")
+	p.until("the other parts come", `["network", "events", "lease", "jobs", "workers", "onion", "member", "confirm", "help"].every((n) => performance.getEntriesByType("resource").some((e) => e.name.includes("/assets/" + n + "-")))`)
+	d.close()
+	p.at("workers")
+	p.says("As the holder sees them")
+	p.at("network")
+	p.until("the hosts", `document.querySelectorAll("a.node").length === 3`)
 }
 
 // TestLarge: 500 hosts are drawn by zones, with what is not well, and in time.

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
@@ -54,8 +57,35 @@ func build(ui string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for mark, source := range map[string]string{"APP.js": "main.tsx", "APP.css": "style.css", "ICON.svg": "icon.svg"} {
-		text, err := bundle(filepath.Join(ui, "src", source))
+	fill := func(mark, with string) error {
+		if !bytes.Contains(page, []byte(mark)) {
+			return fmt.Errorf("index.html does not name %s", mark)
+		}
+		page = bytes.ReplaceAll(page, []byte(mark), []byte(with))
+		return nil
+	}
+	scripts, app, first, err := split(filepath.Join(ui, "src", "main.tsx"))
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range scripts {
+		made["assets/"+name] = text
+	}
+	if err := fill("APP.js", "/assets/"+app); err != nil {
+		return nil, err
+	}
+	var links strings.Builder
+	for _, name := range first {
+		fmt.Fprintf(&links, "<link rel=\"modulepreload\" href=\"/assets/%s\">\n", name)
+	}
+	if err := fill("FIRST\n", links.String()); err != nil {
+		return nil, err
+	}
+	for mark, source := range map[string]string{"APP.css": "style.css", "ICON.svg": "icon.svg"} {
+		text, err := os.ReadFile(filepath.Join(ui, "src", source))
+		if err == nil && path.Ext(source) == ".css" {
+			text, err = style(filepath.Join(ui, "src", source))
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -63,42 +93,97 @@ func build(ui string) (map[string][]byte, error) {
 		sum := sha256.Sum256(text)
 		name := fmt.Sprintf("assets/%s-%s.%s", base, hex.EncodeToString(sum[:6]), ext)
 		made[name] = text
-		if !bytes.Contains(page, []byte(mark)) {
-			return nil, fmt.Errorf("index.html does not name %s", mark)
+		if err := fill(mark, "/"+name); err != nil {
+			return nil, err
 		}
-		page = bytes.ReplaceAll(page, []byte(mark), []byte("/"+name))
 	}
 	made["index.html"] = page
 	made["sources.sum"], err = sources(ui)
 	return made, err
 }
 
-// bundle makes one file of a source and what that imports.
-func bundle(source string) ([]byte, error) {
-	if filepath.Ext(source) == ".svg" {
-		return os.ReadFile(source)
-	}
-	r := api.Build(api.BuildOptions{
+// options are those of every build.
+func options(source string) api.BuildOptions {
+	return api.BuildOptions{
 		EntryPoints: []string{source}, Bundle: true, Outdir: "out",
 		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true,
-		Target: api.ES2022, Format: api.FormatIIFE, Charset: api.CharsetASCII,
-		JSX: api.JSXAutomatic, JSXImportSource: "preact", LegalComments: api.LegalCommentsEndOfFile,
-	})
-	var wrong []error
+		Target: api.ES2022, Charset: api.CharsetASCII, LegalComments: api.LegalCommentsEndOfFile,
+	}
+}
+
+// split makes scripts of a source and what that imports, by their names, which are
+// others for other contents. App is the one that the page names; first are those
+// without which that cannot run. The others are loaded when they are wanted.
+func split(source string) (scripts map[string][]byte, app string, first []string, err error) {
+	o := options(source)
+	o.Format, o.Splitting, o.Metafile = api.FormatESModule, true, true
+	o.EntryNames, o.ChunkNames = "app-[hash]", "[name]-[hash]"
+	o.JSX, o.JSXImportSource = api.JSXAutomatic, "preact"
+	r := api.Build(o)
+	if err := wrong(source, r); err != nil {
+		return nil, "", nil, err
+	}
+	var meta struct {
+		Outputs map[string]struct {
+			EntryPoint string
+			Imports    []struct{ Path, Kind string }
+		}
+	}
+	if err := json.Unmarshal([]byte(r.Metafile), &meta); err != nil {
+		return nil, "", nil, fmt.Errorf("what %s was made into: %w", source, err)
+	}
+	scripts = make(map[string][]byte)
+	for _, f := range r.OutputFiles {
+		scripts[filepath.Base(f.Path)] = f.Contents
+	}
+	var walk func(out string)
+	walk = func(out string) {
+		for _, i := range meta.Outputs[out].Imports {
+			if name := path.Base(i.Path); i.Kind == "import-statement" && !slices.Contains(first, name) {
+				first = append(first, name)
+				walk(i.Path)
+			}
+		}
+	}
+	for out, m := range meta.Outputs {
+		if m.EntryPoint != "" && strings.HasPrefix(path.Base(out), "app-") {
+			app = path.Base(out)
+			walk(out)
+		}
+	}
+	slices.Sort(first)
+	if app == "" || len(scripts) != len(meta.Outputs) {
+		return nil, "", nil, fmt.Errorf("%s makes %d files, and none that begins", source, len(scripts))
+	}
+	return scripts, app, first, nil
+}
+
+// style makes one file of a style.
+func style(source string) ([]byte, error) {
+	r := api.Build(options(source))
+	if err := wrong(source, r); err != nil {
+		return nil, err
+	}
+	return r.OutputFiles[0].Contents, nil
+}
+
+// wrong is what a build complains of.
+func wrong(source string, r api.BuildResult) error {
+	var list []error
 	for _, m := range append(r.Errors, r.Warnings...) {
 		at := ""
 		if m.Location != nil {
 			at = fmt.Sprintf("%s:%d: ", m.Location.File, m.Location.Line)
 		}
-		wrong = append(wrong, errors.New(at+m.Text))
+		list = append(list, errors.New(at+m.Text))
 	}
-	if len(r.OutputFiles) != 1 && wrong == nil {
-		wrong = append(wrong, fmt.Errorf("%s makes %d files", source, len(r.OutputFiles)))
+	if len(r.OutputFiles) == 0 && list == nil {
+		list = append(list, errors.New("it makes no file"))
 	}
-	if wrong != nil {
-		return nil, fmt.Errorf("bundle %s (after `npm ci --ignore-scripts` in web/ui): %w", source, errors.Join(wrong...))
+	if list == nil {
+		return nil
 	}
-	return r.OutputFiles[0].Contents, nil
+	return fmt.Errorf("bundle %s (after `npm ci --ignore-scripts` in web/ui): %w", source, errors.Join(list...))
 }
 
 // sources is a line for each source with its hash, as sha256sum writes them: a test

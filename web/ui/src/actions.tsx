@@ -1,7 +1,6 @@
 // The actions of the page: a closed list, each confirmed by the name that it is about.
 import { useState } from "preact/hooks";
-import { Dialog, Text } from "./parts";
-import { ask } from "./session";
+import { later } from "./later";
 import { state } from "./store";
 import { clean } from "./text";
 
@@ -52,46 +51,11 @@ export function Act({ of }: { of: Action }) {
   return <button type="button" class={of.danger ? "danger" : undefined} onClick={() => show?.(of)}>{of.title}</button>;
 }
 
+const Asked = later(() => import("./confirm").then((m) => m.Asked));
+
 /** Confirm is where an action is confirmed, and tells how it went. */
 export function Confirm() {
   const [action, set] = useState<Action | null>(null);
   show = set;
   return action && <Asked key={action.title + action.name} action={action} close={() => set(null)} />;
-}
-
-function Asked({ action, close }: { action: Action; close: () => void }) {
-  const [typed, type] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [said, say] = useState<{ text: string; hint?: string; bad: boolean } | null>(null);
-  const [once] = useState(() => crypto.randomUUID()); // the same again is the same
-  const act = async (e: Event) => {
-    e.preventDefault();
-    if (typed !== action.name || busy) return;
-    setBusy(true);
-    say(null);
-    try {
-      const r = await ask(action.path, {
-        method: "POST", headers: { "Content-Type": "application/json", "Idempotency-Key": once }, body: JSON.stringify(action.body),
-        signal: AbortSignal.timeout(30000),
-      });
-      const p = r.ok ? null : await r.json().catch(() => null);
-      say(r.ok ? { text: "Done.", bad: false } : { text: p?.detail ?? `refused (${r.status})`, hint: p?.hint, bad: true });
-    } catch (err) {
-      say({ text: "No answer: it may have taken effect. Look at the events.", hint: String(err), bad: true });
-    }
-    setBusy(false);
-  };
-  const done = said !== null && !said.bad;
-  return <Dialog title={action.title} close={close}>
-    <form onSubmit={act}>
-      <p><Text most={400}>{action.consequence}</Text></p>
-      <p class="dim">The same at a terminal: <code><Text>{action.command}</Text></code></p>
-      {!done && <label>To confirm, type <strong class="typed"><Text>{action.name}</Text></strong>
-        <input type="text" autocomplete="off" spellcheck={false} autofocus value={typed} onInput={(e) => type(e.currentTarget.value)} /></label>}
-      <p role="status" class={said?.bad ? "bad" : "ok"}>{said && <Text most={400}>{said.text}</Text>}{said?.hint && <span class="dim"> {clean(said.hint)}</span>}</p>
-      <p class="buttons">{done ? <button type="button" onClick={close}>Close</button>
-        : <><button type="submit" class={action.danger ? "danger" : "main"} disabled={typed !== action.name || busy}>{busy ? "\u2026" : action.title}</button>
-          <button type="button" onClick={close}>Cancel</button></>}</p>
-    </form>
-  </Dialog>;
 }

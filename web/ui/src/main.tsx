@@ -1,4 +1,4 @@
-/*! preact 10.29.8 is in this file: MIT license, Copyright (c) 2015-present Jason Miller */
+/*! preact 10.29.8 is in this page: MIT license, Copyright (c) 2015-present Jason Miller */
 import { render } from "preact";
 import { enter } from "./session";
 import { changed, follow, state } from "./store";

@@ -1,22 +1,23 @@
 import { useEffect, useState } from "preact/hooks";
 import { Confirm } from "./actions";
-import { EventsPage } from "./pages/events";
-import { JobsPage } from "./pages/jobs";
-import { LeasePage } from "./pages/lease";
-import { Drawer } from "./pages/member";
-import { NetworkPage } from "./pages/network";
-import { OnionPage } from "./pages/onion";
+import { fetchAll, later } from "./later";
 import { Overview, sentence } from "./pages/overview";
-import { WorkersPage } from "./pages/workers";
-import { Dialog, Text } from "./parts";
+import { Text } from "./parts";
 import { go, here, link, parse, type Route } from "./route";
 import { again, get, state, useStore, watchAlso } from "./store";
 import { age, clean } from "./text";
 
 const pages: [string, string, (p: { route: Route }) => any][] = [
-  ["overview", "Overview", Overview], ["network", "Network", NetworkPage], ["events", "Events", EventsPage], ["lease", "Lease", LeasePage],
-  ["jobs", "Jobs", JobsPage], ["workers", "Workers", WorkersPage], ["onion", "Onion", OnionPage],
+  ["overview", "Overview", Overview],
+  ["network", "Network", later(() => import("./pages/network").then((m) => m.NetworkPage))],
+  ["events", "Events", later(() => import("./pages/events").then((m) => m.EventsPage))],
+  ["lease", "Lease", later(() => import("./pages/lease").then((m) => m.LeasePage))],
+  ["jobs", "Jobs", later(() => import("./pages/jobs").then((m) => m.JobsPage))],
+  ["workers", "Workers", later(() => import("./pages/workers").then((m) => m.WorkersPage))],
+  ["onion", "Onion", later(() => import("./pages/onion").then((m) => m.OnionPage))],
 ];
+const Drawer = later(() => import("./pages/member").then((m) => m.Drawer));
+const Help = later(() => import("./help").then((m) => m.Help));
 
 function useRoute(): Route {
   const [r, set] = useState(() => parse(location.hash));
@@ -57,6 +58,11 @@ export function Shell() {
     document.querySelector("header nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = `${pages.find(([p]) => p === route.page)?.[1] ?? "skein"} \u00B7 ${clean(state.hello?.cluster ?? "skein", 40)}`;
   }, [route.page, route.rest[0], host, state.hello?.cluster]);
+  useEffect(() => {
+    if (!state.synced) return;
+    const soon = setTimeout(fetchAll, 2000);
+    return () => clearTimeout(soon);
+  }, [state.synced]);
   useEffect(() => {
     const keys = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
@@ -123,26 +129,4 @@ function Locked() {
   return <main class="alone"><h1>This page is closed</h1>
     <p>The link was used, is older than two minutes, or the command that served the page has ended.</p>
     <p>Run <code>skein ui</code> again, and open the link that it prints.</p></main>;
-}
-
-const keyList: [string, string][] = [
-  ["1 to 7", "the pages"], ["/", "filter the events"], ["p", "pause and follow the events"], ["j k", "next and previous row"], ["enter", "open"],
-  ["arrows", "from host to host in the picture"], ["esc", "close"], ["?", "this"],
-];
-
-const wordList: [string, string][] = [
-  ["lease, holder, term", "One host holds the lease and schedules. Its term is a number that only rises: a later holder has a higher one."],
-  ["voter, witness", "Voters grant the lease. A witness votes and never holds it."],
-  ["publisher", "The host that publishes the onion addresses: the holder, or the best host alive where no lease is visible."],
-  ["suspect, dead", "A host that is not heard of is suspect first; its work goes elsewhere when it is dead, two minutes after its last sign of life."],
-  ["source, chain", "Each host writes its own chain of events; every event names the hash of the one before it."],
-  ["chunk, attempt", "A job is cut into chunks. A chunk may run more than once, and counts exactly once."],
-];
-
-function Help({ close }: { close: () => void }) {
-  return <Dialog title="Keys and words" close={close}>
-    <dl class="facts">{keyList.map(([k, v]) => <div key={k}><dt><kbd>{k}</kbd></dt><dd>{v}</dd></div>)}</dl>
-    <h3>Words</h3>
-    <dl class="words">{wordList.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
-  </Dialog>;
 }

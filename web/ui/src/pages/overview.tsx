@@ -1,11 +1,11 @@
 import { Act, actions } from "../actions";
+import { EventList } from "../eventlist";
+import { Lanes } from "../lanes";
 import { Card, Facts, Host, Job, Progress, State, Table, Text } from "../parts";
 import { link, type Route } from "../route";
 import { get } from "../store";
 import { age, bytes, count, many, millis } from "../text";
 import type { Member } from "../types";
-import { EventList } from "./events";
-import { Lanes } from "./lease";
 
 /** sentence says in one line how the cluster is. */
 export function sentence(): { tone: string; text: string } {
