@@ -115,6 +115,7 @@ type Voter struct {
 	Node     cluster.NodeID `json:"node"`
 	Zone     string         `json:"zone"`
 	State    cluster.Health `json:"state"`
+	Stopped  bool           `json:"stopped,omitempty"` // it said that it stops
 	Priority uint32         `json:"priority"`
 	Witness  bool           `json:"witness"`
 	// Voter: it votes now. Target: it is wanted as a voter.

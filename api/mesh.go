@@ -49,7 +49,9 @@ type MeshPeer struct {
 	// NextPublicKey is the key that the peer announced, base64; empty: none.
 	NextPublicKey string    `json:"next_public_key"`
 	State         PeerState `json:"state"`
-	Endpoint      string    `json:"endpoint"` // in use, empty: none yet
+	// Stopped hosts said that they stop.
+	Stopped  bool   `json:"stopped,omitempty"`
+	Endpoint string `json:"endpoint"` // in use, empty: none yet
 	// Candidates are where the peer may be, in the order of trying.
 	Candidates []string `json:"candidates"`
 	// Path is how the daemons' messages reach the peer: direct, onion (over its

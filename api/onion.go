@@ -69,6 +69,7 @@ type OnionAddress struct {
 type OnionHost struct {
 	Node    cluster.NodeID `json:"node"`
 	Health  cluster.Health `json:"health"`
+	Stopped bool           `json:"stopped,omitempty"`  // it said that it stops
 	Address string         `json:"address"`            // of its own; empty: it serves nothing
 	Weight  uint32         `json:"weight"`             // 0: drained
 	Points  int            `json:"points"`             // standing: they have a circuit

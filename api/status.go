@@ -70,14 +70,16 @@ type PublishSummary struct {
 	Reason       string     `json:"reason"`
 }
 
-// MemberCounts counts members by health. Left counts the hosts that are none
-// any more and whose names are not free yet; they are not in Total.
+// MemberCounts counts members by health. Stopped are those of Dead that said that they
+// stop. Left counts the hosts that are none any more
+// and whose names are not free yet; they are not in Total.
 type MemberCounts struct {
 	Total   int `json:"total"`
 	Joining int `json:"joining"`
 	Alive   int `json:"alive"`
 	Suspect int `json:"suspect"`
 	Dead    int `json:"dead"`
+	Stopped int `json:"stopped"`
 	Left    int `json:"left"`
 }
 
@@ -157,8 +159,11 @@ type Member struct {
 	Addr  string         `json:"addr"`
 	Addr6 string         `json:"addr6"`
 	State cluster.Health `json:"state"`
-	Role  cluster.Role   `json:"role"` // empty: unknown
-	Voter bool           `json:"voter"`
+	// Stopped says that it is dead because it said that it stops: nothing was heard of
+	// it since.
+	Stopped bool         `json:"stopped,omitempty"`
+	Role    cluster.Role `json:"role"` // empty: unknown
+	Voter   bool         `json:"voter"`
 	// Publisher hosts say that they have the publishing duty.
 	Publisher bool         `json:"publisher"`
 	Term      cluster.Term `json:"term"` // 0: unknown

@@ -22,10 +22,11 @@ const MaxWorkers = 4096
 type Worker struct {
 	Node      cluster.NodeID `json:"node"`
 	Live      cluster.Health `json:"live"`
-	Connected bool           `json:"connected"` // its stream is open
-	Ready     bool           `json:"ready"`     // it takes work
-	Draining  bool           `json:"draining"`  // it finishes what it has and takes no more
-	Progress  string         `json:"progress"`  // idle, normal, slow, degraded or stuck
+	Stopped   bool           `json:"stopped,omitempty"` // it said that it stops
+	Connected bool           `json:"connected"`         // its stream is open
+	Ready     bool           `json:"ready"`             // it takes work
+	Draining  bool           `json:"draining"`          // it finishes what it has and takes no more
+	Progress  string         `json:"progress"`          // idle, normal, slow, degraded or stuck
 	// Verdict is what follows: route, investigate (after others), drain or evict.
 	Verdict string `json:"verdict"`
 	Slots   int    `json:"slots"`

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/backend/published"
+	"github.com/skein-project/skein/backend/stops"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
@@ -128,7 +129,8 @@ var _ status.Backend = (*Backend)(nil)
 
 // New returns a Backend. It starts nothing.
 func New(o Options) *Backend {
-	self, view := o.Identity.Node, o.Coord.View
+	gone := stops.New(o.Log, o.Coord.View)
+	self, view := o.Identity.Node, gone.View
 	hash := &stateHash{}
 	o.Metrics.MustRegister(gauges.New(gauges.Options{Version: o.Version, View: view, Now: o.Now, Wall: time.Now}))
 	b := &Backend{
@@ -151,7 +153,7 @@ func New(o Options) *Backend {
 		workers: &workers{
 			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, remote: o.Forward, logger: o.Logger,
 		},
-		members: &members{self: self, own: o.Own, roster: o.Roster, remote: o.Forward},
+		members: &members{gone: gone, self: self, own: o.Own, roster: o.Roster, remote: o.Forward},
 		onions: &onions{
 			id: o.Identity, host: o.Onion, tor: o.Tor, view: view, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
 		},
@@ -222,12 +224,12 @@ func (b *Backend) Handle(r *forward.Router) {
 
 // Run does what nobody waits for, until ctx ends: it checks the whole log, when asked
 // to and slowly once a day, takes the groups of jobs.groups_file and jobs.groups_url
-// into it, gathers half-edges while somebody looks at them, and reads how the publishing
-// goes.
+// into it, gathers half-edges while somebody looks at them, and reads in the log how the
+// publishing goes and which hosts stopped.
 func (b *Backend) Run(ctx context.Context) error {
-	errs := make([]error, 4)
+	errs := make([]error, 5)
 	var all sync.WaitGroup
-	for i, run := range []func(context.Context) error{b.checks.run, b.sync.Run, b.links.Run, b.hostStatus.published.Run} {
+	for i, run := range []func(context.Context) error{b.checks.run, b.sync.Run, b.links.Run, b.hostStatus.published.Run, b.members.gone.Run} {
 		all.Go(func() { errs[i] = run(ctx) })
 	}
 	all.Wait()

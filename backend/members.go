@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/stops"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/forward"
 )
@@ -20,6 +21,7 @@ type Own interface {
 
 // members changes who is in the mesh, and under which key.
 type members struct {
+	gone   *stops.Stops
 	self   cluster.NodeID
 	own    Own
 	roster Roster

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/forward/linkwatch"
@@ -43,7 +44,7 @@ func (m *meshes) summary(v *coord.View) api.MeshSummary {
 		Backend: m.device.Backend(), Interface: m.device.Interface(), Listen: m.listen,
 	}
 	if self, ok := v.Member(m.self); ok {
-		sum.Address, sum.Address6 = addrText(self.IP4), addrText(self.IP6)
+		sum.Address, sum.Address6 = convert.AddrText(self.IP4), convert.AddrText(self.IP6)
 	}
 	oldest, all := 0.0, true
 	for _, p := range m.device.Observe() {
@@ -83,7 +84,7 @@ func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
 	silent := false
 	mp := api.MeshPeer{
 		Node: p.Node, PublicKey: keyText(p.Key), NextPublicKey: keyText(p.Next), State: api.PeerConnecting,
-		Candidates: endpointTexts(p.Candidates), ReceivedBytes: p.Rx, SentBytes: p.Tx, KeepaliveSeconds: p.Keepalive.Seconds(),
+		Candidates: convert.EndpointTexts(p.Candidates), ReceivedBytes: p.Rx, SentBytes: p.Tx, KeepaliveSeconds: p.Keepalive.Seconds(),
 	}
 	if p.Reachable {
 		mp.Path = "direct"
@@ -95,8 +96,8 @@ func meshPeer(v *coord.View, p mesh.PeerStatus) api.MeshPeer {
 		if m.PathSince > 0 {
 			mp.PathSeconds = new((v.At - m.PathSince).Seconds())
 		}
-		mp.Onion = m.Onion
-		mp.Addr, mp.Addr6 = addrText(m.IP4), addrText(m.IP6)
+		mp.Onion, mp.Stopped = m.Onion, m.Stopped
+		mp.Addr, mp.Addr6 = convert.AddrText(m.IP4), convert.AddrText(m.IP6)
 		silent = m.Health == cluster.Suspect || m.Health == cluster.Dead
 		if m.RTT > 0 && !silent {
 			mp.RTTSeconds = new(m.RTT.Seconds())

@@ -106,7 +106,7 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 // onionHost converts what is known of one host.
 func onionHost(m coord.MemberView, s onion.HostStatus) api.OnionHost {
 	h := api.OnionHost{
-		Node: m.Node, Health: m.Health, Weight: s.Share.Weight, Points: len(s.Share.Relays), Asked: s.Asked, Healthy: !s.Failing,
+		Node: m.Node, Health: m.Health, Stopped: m.Stopped, Weight: s.Share.Weight, Points: len(s.Share.Relays), Asked: s.Asked, Healthy: !s.Failing,
 		Serving: s.Placed && !s.Reserve, Keys: len(s.Share.Keys), Reason: s.Err, LeftOut: s.LeftOut,
 	}
 	if !s.Share.Address.IsZero() {

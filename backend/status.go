@@ -1,11 +1,9 @@
 package backend
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,7 +18,6 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
-	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
@@ -118,9 +115,13 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 		case cluster.Dead:
 			st.Members.Dead++
 		}
+		health := m.Health
+		if m.Stopped {
+			st.Members.Stopped, health = st.Members.Stopped+1, "stopped"
+		}
 		// A daemon that just started has not heard all hosts yet.
 		if m.Health != cluster.Alive && (m.Health != cluster.Joining || doctor.Settled(h.timing, time.Since(h.started))) {
-			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, m.Health))
+			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, health))
 		}
 		if m.Incompatible != "" {
 			st.Reasons = append(st.Reasons, fmt.Sprintf("%s: %s", m.Node, m.Incompatible))
@@ -234,65 +235,15 @@ func (h *hostStatus) Members(_ context.Context, all bool) (api.Members, error) {
 	own := events(h.log)
 	out := api.Members{Members: make([]api.Member, 0, len(v.Members))}
 	for _, m := range v.Members {
-		out.Members = append(out.Members, h.member(v, m, own))
+		out.Members = append(out.Members, convert.Member(v, m, own, h.now()))
 	}
 	if all {
 		for _, r := range h.roster.Retired() {
-			out.Members = append(out.Members, retiredMember(r))
+			out.Members = append(out.Members, convert.Retired(r))
 		}
 		slices.SortStableFunc(out.Members, func(x, y api.Member) int { return strings.Compare(string(x.Node), string(y.Node)) })
 	}
 	return out, nil
-}
-
-func (h *hostStatus) member(v *coord.View, m coord.MemberView, own uint64) api.Member {
-	self := m.Node == h.self
-	am := api.Member{
-		Node: m.Node, Self: self, Addr: addrText(m.IP4), Addr6: addrText(m.IP6), State: m.Health, Role: m.Role,
-		Voter: v.Lease.Config.Has(m.Node), Publisher: m.Publishing, Term: m.Term, Version: m.Version, Zone: m.Zone, Priority: m.Priority,
-		Witness: m.Witness, Stale: m.Stale, NAT: m.NAT, Endpoints: endpointTexts(m.Endpoints),
-		Sponsor: slices.Contains(m.Caps, member.CapSponsor),
-	}
-	if m.CertExpires != 0 {
-		am.CertExpiresAt = new(time.Unix(m.CertExpires, 0).UTC())
-	}
-	switch {
-	case self:
-		am.Path = "self"
-	case m.Heard:
-		am.Path = cmp.Or(m.Path, "direct")
-		am.SeenSeconds = new((h.now() - m.LastHeard).Seconds())
-		am.SkewSeconds = new(m.Skew.Seconds())
-		am.LagEvents = new(own - min(own, m.LogEvents))
-		if m.RTT > 0 {
-			am.RTTSeconds = new(m.RTT.Seconds())
-		}
-	}
-	return am
-}
-
-// retiredMember shows a host that is no longer a member.
-func retiredMember(r member.Retired) api.Member {
-	return api.Member{
-		Node: r.Node, Addr: addrText(r.Cert.IP4), Addr6: addrText(r.Cert.IP6), State: cluster.Left, Endpoints: []string{},
-		Removed: !r.Left, GoneAt: new(r.At), Reason: r.Reason,
-	}
-}
-
-// addrText is empty for an address that a host does not have.
-func addrText(a netip.Addr) string {
-	if !a.IsValid() {
-		return ""
-	}
-	return a.String()
-}
-
-func endpointTexts(list []netip.AddrPort) []string {
-	out := make([]string, 0, len(list))
-	for _, e := range list {
-		out = append(out, e.String())
-	}
-	return out
 }
 
 // Healthy implements status.Probe.

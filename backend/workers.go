@@ -21,7 +21,13 @@ func (w *workers) Workers(ctx context.Context) (api.Workers, error) {
 
 // workersHere lists what the scheduler of this host knows of the workers.
 func (w *workers) workersHere(context.Context, forward.Asker, forward.None) (api.Workers, error) {
-	return listWorkers(w.self, w.view().Lease.Term, w.sched.Workers(), w.now()), nil
+	v := w.view()
+	out := listWorkers(w.self, v.Lease.Term, w.sched.Workers(), w.now())
+	for i, x := range out.Workers {
+		m, _ := v.Member(x.Node)
+		out.Workers[i].Stopped = m.Stopped
+	}
+	return out, nil
 }
 
 // listWorkers lists the first api.MaxWorkers of all; more do not fit in a message

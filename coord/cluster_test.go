@@ -158,12 +158,20 @@ func TestStopHandsOver(t *testing.T) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			m, _ := b.svc.View().Member(a.node)
-			return w.holder(b.node, c.node) == b.node && m.Health == cluster.Dead && b.health[a.node] == cluster.Dead
+			return w.holder(b.node, c.node) == b.node && m.Health == cluster.Dead && m.Stopped && b.health[a.node] == cluster.Dead
 		})
 		a.restart()
 		w.until("back alive", 5*time.Second, func() bool {
 			m, _ := b.svc.View().Member(a.node)
-			return m.Health == cluster.Alive
+			return m.Health == cluster.Alive && !m.Stopped
+		})
+		a.crash()
+		w.until("lost", 3*time.Minute, func() bool {
+			m, _ := b.svc.View().Member(a.node)
+			if m.Stopped {
+				t.Fatal("a host that was killed has stopped")
+			}
+			return m.Health == cluster.Dead
 		})
 	})
 }

@@ -184,7 +184,7 @@ func (h *host) baseOptions(boot uint64) Options {
 			defer h.mu.Unlock()
 			h.members = ms
 		},
-		OnHealth: func(n cluster.NodeID, v cluster.Health) {
+		OnHealth: func(n cluster.NodeID, v cluster.Health, _ bool) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.health[n] = v

@@ -159,7 +159,7 @@ func (m *Members) recordsMerged(ch member.Change, from cluster.NodeID, push bool
 		m.log.Info().Str("peer", string(n)).Str("from", string(from)).Bool("left", slices.Contains(ch.Left, n)).Msg("member removed")
 	}
 	for _, n := range ch.Left {
-		m.notifier.SetHealth(n, cluster.Left)
+		m.notifier.SetHealth(n, cluster.Left, false)
 	}
 	if push {
 		m.records.Push(slices.Concat(ch.Joined, ch.Updated))
@@ -176,8 +176,9 @@ func (m *Members) healthChanged(t member.Transition) {
 	if m.hosts.peers[t.Node] == nil {
 		return
 	}
-	m.log.Info().Str("peer", string(t.Node)).Str("from", string(t.From)).Str("to", string(t.To)).Msg("health changed")
-	m.notifier.SetHealth(t.Node, t.To)
+	stopped := m.health.HasStopped(t.Node)
+	m.log.Info().Str("peer", string(t.Node)).Str("from", string(t.From)).Str("to", string(t.To)).Bool("stopped", stopped).Msg("health changed")
+	m.notifier.SetHealth(t.Node, t.To, stopped)
 	if t.To == cluster.Suspect || t.To == cluster.Dead {
 		m.net.Paths().Lost(t.Node)
 	}

@@ -112,11 +112,11 @@ type Options struct {
 	// OnMembers gets the members, this host included, after every change of
 	// them, of the endpoints at which they are seen, or of this host's
 	// PublicEndpoint or NAT, and once at the start. OnHealth gets what is believed of another
-	// host after every change. Both are optional and called by one goroutine,
+	// host after every change, and whether that is because it said that it stops. Both are optional and called by one goroutine,
 	// which a slow callee delays without delaying the loop; what came
 	// meanwhile is collapsed to the latest.
 	OnMembers func([]cluster.Member)
-	OnHealth  func(cluster.NodeID, cluster.Health)
+	OnHealth  func(node cluster.NodeID, h cluster.Health, stopped bool)
 	// OnChange gets what records did to the membership, with the contradictions
 	// among them that are new, each once and in order. It is called by the same
 	// goroutine, before OnMembers. If more than 256 wait, the oldest are lost,

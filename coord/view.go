@@ -54,6 +54,8 @@ type Clock = clocks.View
 type MemberView struct {
 	cluster.Member
 	Health cluster.Health
+	// Stopped says that it said that it stops, and nothing was heard of it since.
+	Stopped bool
 	// LastHeard is the local time of the last sign of life; Heard is false if
 	// there was none.
 	LastHeard time.Duration

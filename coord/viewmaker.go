@@ -89,7 +89,7 @@ func (v *viewMaker) member(m cluster.Member, st lease.Status, now time.Duration)
 		mv.Duplicate = v.duplicates.own
 		return mv
 	}
-	mv.Health = v.health.Of(m.Node)
+	mv.Health, mv.Stopped = v.health.Of(m.Node), v.health.HasStopped(m.Node)
 	mv.LastHeard, mv.Heard = v.health.LastHeard(m.Node)
 	p := v.hosts.peers[m.Node]
 	if p == nil {

@@ -63,9 +63,9 @@ func (f *follower) onMembers(ms []cluster.Member) {
 }
 
 // onHealth follows what is believed of the others.
-func (f *follower) onHealth(id cluster.NodeID, h cluster.Health) {
+func (f *follower) onHealth(id cluster.NodeID, h cluster.Health, stopped bool) {
 	f.sched.SetHealth(id, h)
-	f.beliefs.Changed(id, h)
+	f.beliefs.Changed(id, journal.Belief{Health: h, Stopped: stopped})
 }
 
 // onChange has contradictions among the records logged.

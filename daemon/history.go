@@ -128,7 +128,7 @@ func (g *ground) logForced(ctx context.Context, h *history) error {
 
 // Begin implements duty.Members: this host holds the lease with an open term.
 func (h *history) Begin() {
-	logged, believed := map[cluster.NodeID]cluster.Health{}, map[cluster.NodeID]cluster.Health{}
+	logged, believed := map[cluster.NodeID]cluster.Health{}, map[cluster.NodeID]journal.Belief{}
 	h.View(func(s *state.State) {
 		for _, m := range s.Members() {
 			if m.Health != "" {
@@ -137,7 +137,7 @@ func (h *history) Begin() {
 		}
 	})
 	for _, m := range h.peers.svc.View().Members {
-		believed[m.Node] = m.Health
+		believed[m.Node] = journal.Belief{Health: m.Health, Stopped: m.Stopped}
 	}
 	h.beliefs.Begin(logged, believed)
 }

@@ -22,13 +22,20 @@ type Members struct {
 	logged map[cluster.NodeID]cluster.Health // as the log says; nil while this host does not hold
 }
 
+// Belief is what a host believes of another.
+type Belief struct {
+	Health cluster.Health
+	// Stopped hosts are dead because they said that they stop.
+	Stopped bool
+}
+
 // NewMembers returns Members that queue their events with note.
 func NewMembers(note func([]event.Draft)) *Members { return &Members{note: note} }
 
 // Begin writes what differs between what the log says of members' health and
 // what this host believes, now that it holds the lease and knows the log of a
 // majority. Until End each change is written.
-func (m *Members) Begin(logged, believed map[cluster.NodeID]cluster.Health) {
+func (m *Members) Begin(logged map[cluster.NodeID]cluster.Health, believed map[cluster.NodeID]Belief) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.logged = maps.Clone(logged)
@@ -45,10 +52,10 @@ func (m *Members) Begin(logged, believed map[cluster.NodeID]cluster.Health) {
 }
 
 // Changed notes that this host believes something else of a member.
-func (m *Members) Changed(id cluster.NodeID, h cluster.Health) {
+func (m *Members) Changed(id cluster.NodeID, b Belief) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if d, ok := m.change(id, h); ok {
+	if d, ok := m.change(id, b); ok {
 		m.note([]event.Draft{d})
 	}
 }
@@ -61,7 +68,8 @@ func (m *Members) End() {
 }
 
 // change is the event that the log lacks, if it lacks one. mu is held.
-func (m *Members) change(id cluster.NodeID, h cluster.Health) (event.Draft, bool) {
+func (m *Members) change(id cluster.NodeID, b Belief) (event.Draft, bool) {
+	h := b.Health
 	if m.logged == nil || h == cluster.Joining { // a host that was not heard yet is no news
 		return event.Draft{}, false
 	}
@@ -73,5 +81,5 @@ func (m *Members) change(id cluster.NodeID, h cluster.Health) (event.Draft, bool
 		return event.Draft{}, false
 	}
 	m.logged[id] = h
-	return event.Draft{Kind: event.KindMemberHealth, Body: event.MemberHealth{Node: id, From: was, To: h}}, true
+	return event.Draft{Kind: event.KindMemberHealth, Body: event.MemberHealth{Node: id, From: was, To: h, Stopped: b.Stopped && h == cluster.Dead}}, true
 }

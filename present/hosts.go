@@ -11,12 +11,31 @@ import (
 // says left, with a mark.
 const Removed cluster.Health = "removed"
 
+// Stopped is how tables call a host that said that it stops; the API says dead, with
+// a mark.
+const Stopped cluster.Health = "stopped"
+
 // StateOf is the state of a host in one word.
 func StateOf(m api.Member) cluster.Health {
 	if m.Removed {
 		return Removed
 	}
-	return m.State
+	return health(m.State, m.Stopped)
+}
+
+func health(h cluster.Health, stopped bool) cluster.Health {
+	if stopped {
+		return Stopped
+	}
+	return h
+}
+
+// peerState is how the way to a peer is, in one word.
+func peerState(p api.MeshPeer) string {
+	if p.Stopped {
+		return string(Stopped)
+	}
+	return string(p.State)
 }
 
 // Members shows the hosts of the cluster.
@@ -93,7 +112,7 @@ func Peers(m api.Mesh) Table {
 	return tableOf(m.Peers,
 		col("NODE", Text, 0, func(p P) Cell { return word(p.Node) }),
 		col("ADDR", Text, 7, func(p P) Cell { return word(p.Addr) }),
-		col("STATE", State, 0, func(p P) Cell { return word(p.State) }),
+		col("STATE", State, 0, func(p P) Cell { return word(peerState(p)) }),
 		col("PATH", Text, 3, func(p P) Cell { return word(p.Path) }),
 		col("ENDPOINT", Text, 4, func(p P) Cell { return word(p.Endpoint) }),
 		col("HANDSHAKE", Time, 2, func(p P) Cell { return since(p.HandshakeSeconds, observed) }),
@@ -155,7 +174,7 @@ func Peer(m api.Mesh, p api.MeshPeer) []Field {
 		tried += ", " + c
 	}
 	fields := []Field{
-		{"state", OrDash(p.State)},
+		{"state", OrDash(peerState(p))},
 		{"address", OrDash(p.Addr) + ", " + OrDash(p.Addr6)},
 		{"path", path},
 		{"endpoint", OrDash(p.Endpoint)},

@@ -155,7 +155,7 @@ func Workers(w api.Workers) Table {
 	observed := w.ObservedAt
 	return tableOf(w.Workers,
 		col("WORKER", Text, 0, func(x W) Cell { return word(x.Node) }),
-		col("LIVE", State, 0, func(x W) Cell { return word(x.Live) }),
+		col("LIVE", State, 0, func(x W) Cell { return word(health(x.Live, x.Stopped)) }),
 		col("READY", Text, 0, func(x W) Cell {
 			if x.Draining {
 				return Cell{Text: "draining", Exact: YesNo(x.Ready)}

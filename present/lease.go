@@ -120,7 +120,7 @@ func Voters(v api.Voters) Table {
 	return tableOf(v.Voters,
 		col("NODE", Text, 0, func(x V) Cell { return word(x.Node) }),
 		col("ZONE", Text, 3, func(x V) Cell { return word(x.Zone) }),
-		col("STATE", State, 0, func(x V) Cell { return word(x.State) }),
+		col("STATE", State, 0, func(x V) Cell { return word(health(x.State, x.Stopped)) }),
 		col("VOTER", Text, 0, func(x V) Cell { return yes(x.Voter) }),
 		col("WANTED", Text, 0, func(x V) Cell { return yes(x.Target) }),
 		col("EPOCH", Number, 2, func(x V) Cell { return Cell{Text: Lag(x.Epoch)} }),

@@ -78,7 +78,7 @@ func OnionHosts(o api.Onion) Table {
 	type H = api.OnionHost
 	return tableOf(o.Hosts,
 		col("NODE", Text, 0, func(h H) Cell { return word(h.Node) }),
-		col("STATE", State, 0, func(h H) Cell { return word(h.Health) }),
+		col("STATE", State, 0, func(h H) Cell { return word(health(h.Health, h.Stopped)) }),
 		col("POINTS", Number, 0, func(h H) Cell { return whole(h.Points) }),
 		col("WEIGHT", Number, 3, func(h H) Cell { return whole(h.Weight) }),
 		col("HEALTHY", Text, 2, func(h H) Cell { return yes(h.Healthy) }),
@@ -94,7 +94,7 @@ func OnionHost(h api.OnionHost) string {
 	if h.Asked > 0 {
 		points += fmt.Sprintf(" of %d asked for", h.Asked)
 	}
-	words := []string{string(h.Node), string(h.Health), fmt.Sprintf("weight %d, %s", h.Weight, points)}
+	words := []string{string(h.Node), string(health(h.Health, h.Stopped)), fmt.Sprintf("weight %d, %s", h.Weight, points)}
 	switch {
 	case h.Address == "":
 		words = append(words, "serves nothing")

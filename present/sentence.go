@@ -81,6 +81,9 @@ var sentences = map[event.Kind]sayer{
 		return fmt.Sprintf("%s changed its WireGuard key%s", b.Node, by(b.Actor))
 	}),
 	event.KindMemberHealth: of(func(_ cluster.NodeID, b event.MemberHealth) string {
+		if b.Stopped {
+			return fmt.Sprintf("%s stopped, was %s", b.Node, b.From)
+		}
 		return fmt.Sprintf("%s is %s, was %s", b.Node, b.To, b.From)
 	}),
 	event.KindMemberLeft: of(func(_ cluster.NodeID, b event.MemberLeft) string {

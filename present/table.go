@@ -222,7 +222,7 @@ func ToneOf(word string) Tone {
 	switch word {
 	case "alive", "completed", "ok", "holder", "up":
 		return Good
-	case "suspect", "joining", "partial", "degraded", "connecting", "warn", "silent":
+	case "suspect", "joining", "partial", "degraded", "connecting", "warn", "silent", "stopped":
 		return Doubtful
 	case "dead", "failed", "left", "removed", "down", "fail":
 		return Bad

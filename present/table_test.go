@@ -29,6 +29,7 @@ func examples() map[string]Table {
 			{Node: "frankfurt-17", Addr: "10.86.0.17", State: cluster.Alive, Role: cluster.RoleHolder, Term: 1024, Voter: true, SeenSeconds: new(0.4), RTTSeconds: new(0.0123), Path: "direct", Version: "v0.12.0-14-gabcdef0"},
 			{Node: "paris-2", Self: true, Addr: "10.86.0.18", State: cluster.Alive, Role: cluster.RoleStandby, Term: 1024, Path: "self", Version: "v0.12.0-14-gabcdef0", Endpoints: []string{"192.0.2.1:51820", "[2001:db8::1]:51820"}},
 			{Node: "rome", Addr: "10.86.0.19", State: cluster.Suspect, Role: cluster.RoleStandby, Term: 1023, SeenSeconds: new(7.2), RTTSeconds: new(0.001), Path: "onion", Version: "v0.12.0"},
+			{Node: "lima", Addr: "10.86.0.18", State: cluster.Dead, Stopped: true, Role: cluster.RoleStandby, Term: 1023, SeenSeconds: new(40.0), Path: "direct", Version: "v0.12.0"},
 			{Node: "oslo", Addr: "10.86.0.20", State: cluster.Left, Removed: true, GoneAt: ago(time.Hour), Reason: "stolen"},
 		}}),
 		"mesh": Peers(api.Mesh{MeshSummary: api.MeshSummary{Interface: "skein0"}, Header: header, Peers: []api.MeshPeer{

@@ -128,7 +128,7 @@ func (f *fleet) start(id *testbed.Identity) error {
 		return err
 	}
 	h := &fleetHost{id: id, socks: socks}
-	o.OnHealth = func(node cluster.NodeID, health cluster.Health) {
+	o.OnHealth = func(node cluster.NodeID, health cluster.Health, _ bool) {
 		// Beyond the profile's suspect and grace a host does not count as
 		// present any more: work and lease go elsewhere.
 		if health == cluster.Suspect || health == cluster.Dead {

@@ -66,6 +66,8 @@ type MemberHealth struct {
 	Node cluster.NodeID `json:"node"` // the member
 	From cluster.Health `json:"from"` // as the log had it; joining if it said nothing
 	To   cluster.Health `json:"to"`   // believed now: joining, alive, suspect, dead or left
+	// Stopped says that it is dead because it said that it stops; else it fell silent.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // MemberLeft is written by a host that leaves the cluster for good.

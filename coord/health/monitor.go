@@ -63,6 +63,9 @@ func (m *Monitor) Forget(node cluster.NodeID) {
 // Of returns what is believed of node, "" if it is not known.
 func (m *Monitor) Of(node cluster.NodeID) cluster.Health { return m.detector.Health(node) }
 
+// HasStopped reports whether node is dead because it said that it stops.
+func (m *Monitor) HasStopped(node cluster.NodeID) bool { return m.detector.Stopped(node) }
+
 // LastHeard returns the local time of node's last sign of life; ok is false if
 // there was none.
 func (m *Monitor) LastHeard(node cluster.NodeID) (at time.Duration, ok bool) {

@@ -52,6 +52,8 @@ type peer struct {
 	judged bool          // silence says nothing, see Judge
 	lost   bool          // by verdict
 	lostAt time.Duration // last sign of life, by that verdict
+	// stopped says that it said so: it is Dead, and not for its silence.
+	stopped bool
 }
 
 // quiet is how long p's silence counts, and whether it counts at all.
@@ -151,10 +153,18 @@ func (d *Detector) verdict(p *peer, now time.Duration) cluster.Health {
 
 // Leaving notes that node said it stops: it is Dead without a doubt.
 func (d *Detector) Leaving(node cluster.NodeID) (Transition, bool) {
-	if d.peers[node] == nil {
+	p := d.peers[node]
+	if p == nil {
 		return Transition{}, false
 	}
+	p.stopped = true
 	return d.set(node, cluster.Dead)
+}
+
+// Stopped reports whether node is Dead because it said that it stops.
+func (d *Detector) Stopped(node cluster.NodeID) bool {
+	p := d.peers[node]
+	return p != nil && p.stopped
 }
 
 // Tick lets time pass and returns what changed, ordered by node id.
@@ -245,6 +255,6 @@ func (d *Detector) set(node cluster.NodeID, to cluster.Health) (Transition, bool
 		return Transition{}, false
 	}
 	t := Transition{Node: node, From: p.health, To: to}
-	p.health = to
+	p.health, p.stopped = to, p.stopped && to == cluster.Dead
 	return t, true
 }

@@ -52,8 +52,21 @@ func TestDetectorLife(t *testing.T) {
 	if tr, ok := d.Leaving("a"); !ok || tr.To != cluster.Dead || d.Present("a", 3*time.Hour) {
 		t.Errorf("stopped: %v, %t", tr, ok)
 	}
+	if !d.Stopped("a") {
+		t.Error("that it stopped is not known")
+	}
 	if ts := d.Tick(9 * time.Hour); len(ts) != 0 {
 		t.Errorf("a host that stopped is judged: %v", ts)
+	}
+	if d.Heard("a", 9*time.Hour); d.Stopped("a") {
+		t.Error("a host that is heard has stopped")
+	}
+	d.Tick(10 * time.Hour)
+	if d.Health("a") != cluster.Dead || d.Stopped("a") {
+		t.Errorf("fell silent: %s, stopped %t", d.Health("a"), d.Stopped("a"))
+	}
+	if tr, ok := d.Leaving("a"); ok || !d.Stopped("a") { // it was cut off, and ended before it was heard again
+		t.Errorf("%v", tr)
 	}
 	d.Forget("a")
 	if _, ok := d.Leaving("a"); ok || d.Health("a") != "" {

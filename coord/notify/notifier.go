@@ -16,23 +16,29 @@ const maxNotices = 256
 // about how that state came about.
 type Notifier struct {
 	onMembers func([]cluster.Member)
-	onHealth  func(cluster.NodeID, cluster.Health)
+	onHealth  func(node cluster.NodeID, h cluster.Health, stopped bool)
 	wake      chan struct{} // capacity 1; a full one already wakes
 	dropped   func()
 
 	mu      sync.Mutex
 	notices []func()
 	members []cluster.Member // nil: nothing new
-	health  map[cluster.NodeID]cluster.Health
+	health  map[cluster.NodeID]belief
 	order   []cluster.NodeID // of health
+}
+
+// belief is what is believed of a host, and whether it said so itself.
+type belief struct {
+	health  cluster.Health
+	stopped bool
 }
 
 // New returns a Notifier of these hooks, either of which may be nil. Dropped is
 // called for each notice that was lost.
-func New(onMembers func([]cluster.Member), onHealth func(cluster.NodeID, cluster.Health), dropped func()) *Notifier {
+func New(onMembers func([]cluster.Member), onHealth func(node cluster.NodeID, h cluster.Health, stopped bool), dropped func()) *Notifier {
 	return &Notifier{
 		onMembers: onMembers, onHealth: onHealth, wake: make(chan struct{}, 1), dropped: dropped,
-		health: make(map[cluster.NodeID]cluster.Health),
+		health: make(map[cluster.NodeID]belief),
 	}
 }
 
@@ -56,13 +62,14 @@ func (n *Notifier) SetMembers(ms []cluster.Member) {
 	n.kick()
 }
 
-// SetHealth reports the health of a host, the latest that it was given.
-func (n *Notifier) SetHealth(node cluster.NodeID, h cluster.Health) {
+// SetHealth reports the health of a host, and whether the host said that it stops;
+// the latest that it was given.
+func (n *Notifier) SetHealth(node cluster.NodeID, h cluster.Health, stopped bool) {
 	n.mu.Lock()
 	if _, ok := n.health[node]; !ok {
 		n.order = append(n.order, node)
 	}
-	n.health[node] = h
+	n.health[node] = belief{h, stopped}
 	n.mu.Unlock()
 	n.kick()
 }
@@ -102,14 +109,14 @@ func (n *Notifier) flush() {
 	n.flushNotices()
 	n.mu.Lock()
 	members, order, health := n.members, n.order, n.health
-	n.members, n.order, n.health = nil, nil, make(map[cluster.NodeID]cluster.Health)
+	n.members, n.order, n.health = nil, nil, make(map[cluster.NodeID]belief)
 	n.mu.Unlock()
 	if members != nil && n.onMembers != nil {
 		n.onMembers(members)
 	}
 	for _, node := range order {
 		if n.onHealth != nil {
-			n.onHealth(node, health[node])
+			n.onHealth(node, health[node].health, health[node].stopped)
 		}
 	}
 }

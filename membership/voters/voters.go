@@ -35,7 +35,7 @@ func Of(v *coord.View) api.Voters {
 		known[id] = true
 		x := api.Voter{Node: id, State: cluster.Left, Voter: l.Config.Has(id), Target: slices.Contains(l.Target, id)}
 		if m, ok := v.Member(id); ok {
-			x.Zone, x.State, x.Priority, x.Witness = m.Zone, m.Health, m.Priority, m.Witness
+			x.Zone, x.State, x.Stopped, x.Priority, x.Witness = m.Zone, m.Health, m.Stopped, m.Priority, m.Witness
 			x.Abstaining = v.Abstains(id)
 		}
 		if i := slices.IndexFunc(l.Acks, func(a lease.VoterStatus) bool { return a.Node == id && a.Epoch != 0 }); i >= 0 {

@@ -83,7 +83,7 @@ var (
 		}
 		return names
 	})
-	completeStates = fixed(cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left, present.Removed)
+	completeStates = fixed(cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, present.Stopped, cluster.Left, present.Removed)
 	completeKinds  = completer{words: func(context.Context, *App) (kinds []string) {
 		for _, k := range event.KindTable() {
 			kinds = append(kinds, string(k.Kind))

@@ -20,7 +20,7 @@ func membersCommand(a *cli.App) *cobra.Command {
 		Long: "With --all, also the hosts that left or were removed, until their names and addresses\n" +
 			"may be given to others.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cli.OneOf("--state", state, cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, cluster.Left, present.Removed); err != nil {
+			if err := cli.OneOf("--state", state, cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, present.Stopped, cluster.Left, present.Removed); err != nil {
 				return err
 			}
 			if err := cli.OneOf("--role", role, cluster.RoleHolder, cluster.RoleStandby, cluster.RoleWitness); err != nil {
@@ -49,7 +49,7 @@ func membersCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also hosts that left or were removed")
-	cmd.Flags().StringVar(&state, "state", "", "only joining, alive, suspect, dead, left or removed")
+	cmd.Flags().StringVar(&state, "state", "", "only joining, alive, suspect, dead, stopped, left or removed")
 	cmd.Flags().StringVar(&role, "role", "", "only holder, standby or witness")
 	return cmd
 }

@@ -12,8 +12,8 @@ const tones: [RegExp, string][] = [
 ];
 
 function toneOf(e: Entry): string {
-  const to = (e.body as { to?: unknown } | null)?.to;
-  if (e.kind === "member_health" && (to === "suspect" || to === "dead")) return to === "dead" ? "bad" : "warn";
+  const { to, stopped } = (e.body ?? {}) as { to?: unknown; stopped?: unknown };
+  if (e.kind === "member_health" && (to === "suspect" || to === "dead")) return to === "dead" && stopped !== true ? "bad" : "warn";
   return tones.find(([re]) => re.test(e.kind))?.[1] ?? "dim";
 }
 

@@ -10,7 +10,7 @@ const wordList: [string, string][] = [
   ["lease, holder, term", "One host holds the lease and schedules. Its term is a number that only rises: a later holder has a higher one."],
   ["voter, witness", "Voters grant the lease. A witness votes and never holds it."],
   ["publisher", "The host that publishes the onion addresses: the holder, or the best host alive where no lease is visible."],
-  ["suspect, dead", "A host that is not heard of is suspect first; its work goes elsewhere when it is dead, two minutes after its last sign of life."],
+  ["suspect, dead, stopped", "A host that is not heard of is suspect first; its work goes elsewhere when it is dead, two minutes after its last sign of life, or at once when it said that it stops."],
   ["source, chain", "Each host writes its own chain of events; every event names the hash of the one before it."],
   ["chunk, attempt", "A job is cut into chunks. A chunk may run more than once, and counts exactly once."],
 ];

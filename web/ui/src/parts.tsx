@@ -10,7 +10,7 @@ export function Text({ children, most }: { children: unknown; most?: number }) {
 }
 
 const glyphs: Record<string, [string, string]> = {
-  alive: ["\u25CF", "ok"], suspect: ["\u25B2", "warn"], dead: ["\u2715", "bad"], joining: ["\u25D0", "info"], left: ["\u25CB", "dim"],
+  alive: ["\u25CF", "ok"], suspect: ["\u25B2", "warn"], dead: ["\u2715", "bad"], joining: ["\u25D0", "info"], stopped: ["\u25A0", "warn"], left: ["\u25CB", "dim"],
   unknown: ["?", "dim"], ok: ["\u25CF", "ok"], degraded: ["\u25B2", "warn"], stopping: ["\u25CB", "dim"],
   pending: ["\u25CB", "dim"], running: ["\u25B6", "info"], completed: ["\u2713", "ok"], failed: ["\u2715", "bad"], partial: ["\u25D0", "warn"],
   cancelled: ["\u25A0", "dim"], timeout: ["\u2715", "bad"], stopping_job: ["\u25A0", "warn"],
@@ -23,6 +23,9 @@ export function State({ of, word }: { of: string; word?: string }) {
   const [glyph, tone] = glyphs[of] ?? ["\u25C6", "dim"];
   return <span class={"state " + tone}><span aria-hidden="true">{glyph}</span> <Text most={24}>{word ?? of}</Text></span>;
 }
+
+/** A host that said that it stops is dead to the API, and stopped to people. */
+export function healthOf(state: string, stopped?: boolean): string { return stopped ? "stopped" : state; }
 
 export function toneOf(of: string): string { return glyphs[of]?.[1] ?? "dim"; }
 

@@ -20,7 +20,7 @@ export interface Status {
 }
 
 export interface Member {
-  node: string; self: boolean; addr: string; addr6: string; state: Health; role: string; voter: boolean; publisher: boolean; term: number;
+  node: string; self: boolean; addr: string; addr6: string; state: Health; stopped?: boolean; role: string; voter: boolean; publisher: boolean; term: number;
   seen_seconds: number | null; rtt_seconds: number | null; path: string; version: string; zone: string; priority: number; witness: boolean;
   lag_events: number | null; endpoints: string[]; stale: boolean; nat: boolean; skew_seconds: number | null; sponsor: boolean;
   cert_expires_at: string | null; removed: boolean; gone_at: string | null; reason: string;
@@ -42,7 +42,7 @@ export interface Term {
 }
 
 export interface Worker {
-  node: string; live: Health; connected: boolean; ready: boolean; draining: boolean; progress: string; verdict: string; slots: number;
+  node: string; live: Health; stopped?: boolean; connected: boolean; ready: boolean; draining: boolean; progress: string; verdict: string; slots: number;
   owner?: string; accept?: string; accept_names?: string[]; assigned: number; window: number; backlog_iterations: number;
   drain_seconds: number; rate_per_second: number | null; trusted: boolean; excluded_seconds: number | null;
 }
@@ -73,7 +73,7 @@ export interface Onion {
     fenced: boolean; solo: boolean;
   }[];
   hosts: {
-    node: string; health: Health; address: string; weight: number; points: number; asked: number; healthy: boolean; serving: boolean;
+    node: string; health: Health; stopped?: boolean; address: string; weight: number; points: number; asked: number; healthy: boolean; serving: boolean;
     keys: number; reason: string; left_out?: string; backends?: { name: string; healthy: boolean }[];
   }[];
   check: string; problems: string[];

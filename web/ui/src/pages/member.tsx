@@ -1,5 +1,5 @@
 import { Act, actions } from "../actions";
-import { Facts, State, Text } from "../parts";
+import { Facts, healthOf, State, Text } from "../parts";
 import { here, link, type Route } from "../route";
 import { get } from "../store";
 import { age, clean, clock, count, many, millis, when } from "../text";
@@ -14,7 +14,7 @@ export function Drawer({ node, route }: { node: string; route: Route }) {
   return <aside class="drawer" aria-label={"host " + clean(node, 60)}>
     <h2><Text most={40}>{node}</Text><a class="x" href={here(route, { host: "" })} aria-label="close">{"\u00D7"}</a></h2>
     {!m ? <p class="none">No member has this name now.</p> : <>
-      <p><State of={m.state} />{m.self && <span class="dim"> the page asks this host</span>}</p>
+      <p><State of={healthOf(m.state, m.stopped)} />{m.self && <span class="dim"> the page asks this host</span>}</p>
       <Facts of={[
         ["seen", m.self ? "-" : m.seen_seconds == null ? "never" : age(m.seen_seconds) + " ago"],
         ["role", <>{m.role || "not known"}{m.voter ? ", votes" : ""}{m.witness ? ", witness" : ""}{m.publisher && m.state === "alive" ? ", publishes" : ""}</>],

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { arrange, kindOf, type Picture, type Point } from "../layout";
-import { Card, Choice, Host, State, Table, Text, useWidth } from "../parts";
+import { Card, Choice, healthOf, Host, State, Table, Text, useWidth } from "../parts";
 import { go, here, type Route } from "../route";
 import { get } from "../store";
 import { age, bytes, clean, count, many, millis, when } from "../text";
@@ -130,16 +130,16 @@ function Flag({ x, y }: Point) {
   return <g class="flag"><line x1={x} x2={x} y1={y} y2={y - 13} /><path d={`M${x} ${y - 13}h10l-3 3.5 3 3.5h-10z`} /></g>;
 }
 
-const marks: Record<string, string> = { alive: "", suspect: "!", dead: "\u2715", joining: "\u2026", left: "\u2212" };
+const marks: Record<string, string> = { alive: "", suspect: "!", dead: "\u2715", stopped: "\u25A0", joining: "\u2026", left: "\u2212" };
 
 function Node({ m, at, big, lease, chosen, named, to, hover }: {
   m: Member; at: Point | undefined; big: boolean; lease: Lease | null; chosen: boolean; named: boolean; to: string; hover: (n: string) => void;
 }) {
   if (!at) return null;
   const holds = lease?.holder === m.node, r = big ? 19 : holds ? 8 : 5, { x, y } = at;
-  const label = [clean(m.node, 60), m.state, holds && `holds the lease of term ${lease?.term}`, m.publisher && m.state === "alive" && "publishes", m.voter && "votes", m.self && "the page asks it",
+  const label = [clean(m.node, 60), healthOf(m.state, m.stopped), holds && `holds the lease of term ${lease?.term}`, m.publisher && m.state === "alive" && "publishes", m.voter && "votes", m.self && "the page asks it",
     !m.self && m.state !== "alive" && `seen ${age(m.seen_seconds)} ago`].filter(Boolean).join(", ");
-  const state = ["alive", "suspect", "dead", "joining", "left"].includes(m.state) ? m.state : "unknown";
+  const state = m.stopped ? "stopped" : ["alive", "suspect", "dead", "joining", "left"].includes(m.state) ? m.state : "unknown";
   return <><a class={"node " + state + (chosen ? " chosen" : "")} href={to} aria-label={label} data-node={m.node}
     onMouseEnter={() => hover(m.node)} onMouseLeave={() => hover("")} onFocus={() => hover(m.node)} onBlur={() => hover("")}>
     <title>{label}</title>
@@ -151,7 +151,7 @@ function Node({ m, at, big, lease, chosen, named, to, hover }: {
     {named && <text x={x} y={y + r + (big ? 20 : 13)} text-anchor="middle" class={big ? "name" : "name small"}>{clean(m.node, 16)}</text>}
   </a>
     {holds && <g data-crown={m.node} aria-hidden="true"><Crown x={x} y={y - r - (big ? 8 : 3)} />{big && <text x={x + 13} y={y - r - 9} class="note">{"term " + lease?.term}</text>}</g>}
-    {big && !m.self && m.state !== "alive" && <text x={x} y={y + r + 35} text-anchor="middle" class="note" aria-hidden="true">{clean(m.state, 20)} {age(m.seen_seconds)}</text>}
+    {big && !m.self && m.state !== "alive" && <text x={x} y={y + r + 35} text-anchor="middle" class="note" aria-hidden="true">{clean(healthOf(m.state, m.stopped), 20)} {age(m.seen_seconds)}</text>}
   </>;
 }
 

@@ -1,5 +1,5 @@
 import { Act, actions } from "../actions";
-import { Card, Facts, Host, State, Table, Text } from "../parts";
+import { Card, Facts, healthOf, Host, State, Table, Text } from "../parts";
 import { link, type Route } from "../route";
 import { get } from "../store";
 import { age, bytes, clock, count, when } from "../text";
@@ -29,7 +29,7 @@ export function OnionPage({ route }: { route: Route }) {
     {o.hosts.length > 0 && <Card title="Hosts" wide>
       <Table label="hosts that serve onion addresses" rows={o.hosts} keyOf={(h) => h.node} none="" columns={[
         { head: "host", cell: (h) => <Host node={h.node} route={route} /> },
-        { head: "state", cell: (h) => <State of={h.health} /> },
+        { head: "state", cell: (h) => <State of={healthOf(h.health, h.stopped)} /> },
         { head: "serves", cell: (h) => (h.serving ? <State of="ok" word="yes" /> : <State of={h.weight === 0 ? "degraded" : "unknown"} word={h.weight === 0 ? "drained" : "no"} />) },
         { head: "points", right: true, cell: (h) => (h.asked ? `${h.points}/${h.asked}` : h.points) },
         { head: "service", low: true, cell: (h) => (h.healthy ? <State of="ok" word="healthy" /> : <State of="dead" word="fails" />) },

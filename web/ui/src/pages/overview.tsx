@@ -1,7 +1,7 @@
 import { Act, actions } from "../actions";
 import { EventList } from "../eventlist";
 import { Lanes } from "../lanes";
-import { Card, Facts, Host, Job, Progress, State, Table, Text } from "../parts";
+import { Card, Facts, healthOf, Host, Job, Progress, State, Table, Text } from "../parts";
 import { link, type Route } from "../route";
 import { get } from "../store";
 import { age, bytes, count, many, millis } from "../text";
@@ -22,7 +22,7 @@ export function sentence(): { tone: string; text: string } {
 export function memberColumns(route: Route) {
   return [
     { head: "host", cell: (m: Member) => <><Host node={m.node} route={route} />{m.self && <span class="dim"> (asked)</span>}</> },
-    { head: "state", cell: (m: Member) => <State of={m.state} /> },
+    { head: "state", cell: (m: Member) => <State of={healthOf(m.state, m.stopped)} /> },
     { head: "role", cell: (m: Member) => <>{m.role || "-"}{m.voter && <span class="dim"> voter</span>}{m.publisher && m.state === "alive" && <span class="dim"> publishes</span>}</> },
     { head: "seen", right: true, cell: (m: Member) => (m.self ? "-" : age(m.seen_seconds)) },
     { head: "rtt", right: true, low: true, cell: (m: Member) => (m.state === "alive" ? millis(m.rtt_seconds) : "-") },

@@ -1,5 +1,5 @@
 import { Act, actions } from "../actions";
-import { Card, Host, State, Table, Text } from "../parts";
+import { Card, healthOf, Host, State, Table, Text } from "../parts";
 import { type Route } from "../route";
 import { get } from "../store";
 import { age, count } from "../text";
@@ -10,7 +10,7 @@ export function WorkersPage({ route }: { route: Route }) {
     <p class="dim">As the holder sees them{l?.holder ? <>: <Text>{l.holder}</Text></> : ""}. After a change of the holder the list is empty for a moment.</p>
     <Table label="workers" rows={workers} keyOf={(w) => w.node} none="The holder knows no worker: there is none, or nobody holds the lease." columns={[
       { head: "host", cell: (w) => <Host node={w.node} route={route} /> },
-      { head: "lives", cell: (w) => <State of={w.live} /> },
+      { head: "lives", cell: (w) => <State of={healthOf(w.live, w.stopped)} /> },
       { head: "takes work", cell: (w) => (w.draining ? <State of="degraded" word="draining" /> : !w.connected ? <State of="dead" word="no stream" /> : w.ready ? <State of="ok" word="ready" /> : <State of="suspect" word="not ready" />) },
       { head: "progress", low: true, cell: (w) => <State of={w.progress} /> },
       { head: "verdict", low: true, cell: (w) => <Text>{w.verdict}</Text> },
