@@ -1,7 +1,8 @@
 // Package web serves the page that shows a cluster: its files, which are in the
 // program, and the part of the API that it needs, from any daemon that can be
 // reached. Every answer forbids the browser to load anything from elsewhere and to
-// run anything but the script that came with the page.
+// run anything but the script that came with the page. Beside it there are plain pages,
+// tables that need neither script nor picture.
 //
 // It keeps no state of the cluster, and decides nothing about who may do what: the
 // daemon does, of whoever the requests reach it as. What is refused here is what no

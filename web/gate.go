@@ -36,6 +36,31 @@ func NewGate(now func() time.Time) (*Gate, string) {
 	return &Gate{now: now, until: now().Add(CodeLife), code: sha256.Sum256([]byte(code)), shut: make(chan struct{})}, code
 }
 
+// NewStanding returns a gate that knows a secret for as long as it is there: no code is
+// traded for it.
+func NewStanding() (*Gate, string) {
+	secret := secret()
+	return &Gate{now: time.Now, shut: make(chan struct{}), traded: true, bearer: sha256.Sum256([]byte(secret))}, secret
+}
+
+// Knows is Admits; what is wrong counts as a try.
+func (g *Gate) Knows(secret string) bool {
+	if g.Admits(secret) {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tryLocked()
+	return false
+}
+
+// tryLocked counts a wrong code.
+func (g *Gate) tryLocked() {
+	if g.wrong++; g.wrong == maxTries {
+		close(g.shut)
+	}
+}
+
 // Trade answers the bearer for the code. A code that was used, is late or is wrong
 // has none; they are not told apart.
 func (g *Gate) Trade(code string) (bearer string, ok bool) {
@@ -44,9 +69,7 @@ func (g *Gate) Trade(code string) (bearer string, ok bool) {
 	defer g.mu.Unlock()
 	good := subtle.ConstantTimeCompare(sum[:], g.code[:]) == 1
 	if g.wrong >= maxTries || !good || g.traded || !g.now().Before(g.until) {
-		if g.wrong++; g.wrong == maxTries {
-			close(g.shut)
-		}
+		g.tryLocked()
 		return "", false
 	}
 	g.traded, bearer = true, secret()

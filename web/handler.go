@@ -27,15 +27,24 @@ type Options struct {
 	API http.RoundTripper
 	// Names are those under which this page may be asked for, without ports.
 	Names []string
+	// Naming is what says the names, for those who ask under another; empty: --host.
+	Naming string
 	// Gate says who may read; nil: whoever reaches it.
 	Gate *Gate
+	// Plain serves nothing but the plain pages, below the secret of the gate.
+	Plain bool
 	// ReadOnly refuses every action.
 	ReadOnly bool
+	// Base is the path below which the page asks the API, where /v1 itself is the
+	// daemon's own.
+	Base string
 }
 
 type handler struct {
 	o     Options
 	files map[string]asset
+	style string // path of the style sheet
+	pages []plainPage
 	mux   *http.ServeMux
 }
 
@@ -56,17 +65,31 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handler{o: o, files: files, mux: http.NewServeMux()}
-	h.mux.HandleFunc("GET /{$}", files["/index.html"].serve)
-	h.mux.HandleFunc("GET /assets/", h.asset)
-	h.mux.HandleFunc("POST /ui/session", h.trade)
+	h := &handler{o: o, files: files, pages: plainPages(), mux: http.NewServeMux()}
+	for name := range files {
+		if strings.HasSuffix(name, ".css") {
+			h.style = name
+		}
+	}
+	h.mux.HandleFunc("GET /assets/{file}", h.asset)
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(w, notFound(r)) })
+	switch {
+	case o.Plain:
+		h.mux.HandleFunc("GET /{secret}/p/{page}", h.secret)
+		return h, nil
+	case o.Gate != nil:
+		h.mux.HandleFunc("GET /{$}", files["/index.html"].serve)
+		h.mux.HandleFunc("POST /ui/session", h.trade)
+	default:
+		h.mux.HandleFunc("GET /{$}", h.open)
+		h.mux.HandleFunc("GET /p/{page}", h.plain)
+	}
 	for _, path := range reads {
-		h.mux.HandleFunc("GET "+path, h.guarded(h.relay))
+		h.mux.HandleFunc("GET "+o.Base+path, h.guarded(h.relay))
 	}
 	for _, path := range actions {
-		h.mux.HandleFunc("POST "+path, h.guarded(h.act))
+		h.mux.HandleFunc("POST "+o.Base+path, h.guarded(h.act))
 	}
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(w, notFound(r)) })
 	return h, nil
 }
 
@@ -91,15 +114,23 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) stranger(r *http.Request) *api.Problem {
 	if !slices.Contains(h.o.Names, hostname(r.Host)) {
 		return api.Errorf(api.CodeForbidden, "this page is not served as host %.100q", r.Host).
-			WithHint("ask for %s, or start it with --host %.100s", strings.Join(h.o.Names, " or "), hostname(r.Host))
+			WithHint("ask for %s%s", strings.Join(h.o.Names, " or "), h.naming(hostname(r.Host)))
 	}
 	if from := r.Header.Get("Origin"); from != "" {
 		if u, err := url.Parse(from); err != nil || u.Host != r.Host {
 			return api.Errorf(api.CodeForbidden, "a page of %.100q asks, this one is served as %.100q", from, r.Host).
-				WithHint("open the page itself; for another name of this host, start it with --host NAME")
+				WithHint("open the page itself%s", h.naming("NAME"))
 		}
 	}
 	return nil
+}
+
+// naming says how the page gets another name.
+func (h *handler) naming(name string) string {
+	if h.o.Naming != "" {
+		return ": it has the names of " + h.o.Naming
+	}
+	return ", or start it with --host " + clean(name, 100)
 }
 
 // hostname is a host without its port, in lower case.
@@ -112,13 +143,13 @@ func hostname(host string) string {
 
 // sameSite is why a request came from another page, as the browser says; programs
 // that are no browsers say nothing.
-func sameSite(r *http.Request) *api.Problem {
+func (h *handler) sameSite(r *http.Request) *api.Problem {
 	switch site := r.Header.Get("Sec-Fetch-Site"); site {
 	case "", "same-origin", "none":
 		return nil
 	default:
 		return api.Errorf(api.CodeForbidden, "a request of another page (%.20q) to host %.100q", site, r.Host).
-			WithHint("open the page itself; for another name of this host, start it with --host NAME")
+			WithHint("open the page itself%s", h.naming("NAME"))
 	}
 }
 
@@ -141,12 +172,21 @@ func locked() *api.Problem {
 	return api.Errorf(api.CodeUnauthorized, "this link was used, is too old or is not right").WithHint("run `skein ui` again")
 }
 
+// secret serves the plain pages to who knows where.
+func (h *handler) secret(w http.ResponseWriter, r *http.Request) {
+	if !h.o.Gate.Knows(r.PathValue("secret")) {
+		refuse(w, locked())
+		return
+	}
+	h.plain(w, r)
+}
+
 // trade answers the bearer for a code.
 func (h *handler) trade(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		Code string `json:"code"`
 	}
-	body, p := bodyOf(w, r)
+	body, p := h.bodyOf(w, r)
 	switch {
 	case p != nil:
 	case h.o.Gate == nil:
@@ -171,7 +211,7 @@ func (h *handler) trade(w http.ResponseWriter, r *http.Request) {
 // guarded lets in who has the bearer, from this page.
 func (h *handler) guarded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if p := sameSite(r); p != nil {
+		if p := h.sameSite(r); p != nil {
 			refuse(w, p)
 			return
 		}
@@ -189,10 +229,10 @@ func (h *handler) guarded(next http.HandlerFunc) http.HandlerFunc {
 // act carries out an action of the list.
 func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	if h.o.ReadOnly {
-		refuse(w, api.Errorf(api.CodeForbidden, "this page only shows").WithHint("start `skein ui` without --read-only"))
+		refuse(w, api.Errorf(api.CodeForbidden, "this page only shows").WithHint("start `skein ui` on a host of the cluster, without --read-only"))
 		return
 	}
-	body, p := bodyOf(w, r)
+	body, p := h.bodyOf(w, r)
 	if p != nil {
 		refuse(w, p)
 		return
@@ -201,8 +241,8 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 }
 
 // bodyOf reads a small body of JSON. No form of another page sends this type.
-func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, *api.Problem) {
-	if p := sameSite(r); p != nil {
+func (h *handler) bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, *api.Problem) {
+	if p := h.sameSite(r); p != nil {
 		return nil, p
 	}
 	if kind := r.Header.Get("Content-Type"); kind != "application/json" {

@@ -29,7 +29,7 @@ func (h *handler) relay(w http.ResponseWriter, r *http.Request) { h.forward(w, r
 // forward asks the daemon and hands its answer on: streams line by line, with a
 // sentence for each event.
 func (h *handler) forward(w http.ResponseWriter, r *http.Request, body []byte) {
-	to := url.URL{Scheme: "http", Host: "skein", Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	to := url.URL{Scheme: "http", Host: "skein", Path: strings.TrimPrefix(r.URL.Path, h.o.Base), RawPath: strings.TrimPrefix(r.URL.RawPath, h.o.Base), RawQuery: r.URL.RawQuery}
 	req, err := http.NewRequestWithContext(r.Context(), r.Method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		refuse(w, api.Errorf(api.CodeInvalidRequest, "path or query: %s", err))
@@ -62,6 +62,10 @@ func (h *handler) forward(w http.ResponseWriter, r *http.Request, body []byte) {
 	out := &patient{w: w, c: http.NewResponseController(w)}
 	if resp.StatusCode == http.StatusOK && strings.HasPrefix(kind, "application/x-ndjson") {
 		_ = lines(out, resp.Body, h.o.ReadOnly) // it has begun: the page sees that it ended, and asks again
+		return
+	}
+	if h.o.ReadOnly && to.Path == "/v1/whoami" && resp.StatusCode == http.StatusOK {
+		_, _ = out.Write(onlyReading(resp.Body)) // as above
 		return
 	}
 	_, _ = io.Copy(out, resp.Body) // as above

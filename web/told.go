@@ -3,7 +3,9 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/present"
 )
@@ -44,6 +46,20 @@ func told(line []byte, readOnly bool) []byte {
 		return again(&m.Data, d, &m, line)
 	}
 	return line
+}
+
+// onlyReading is who asks, as told in a page that changes nothing.
+func onlyReading(body io.Reader) []byte {
+	var w api.Whoami
+	if json.NewDecoder(io.LimitReader(body, maxLine)).Decode(&w) != nil {
+		return []byte("{}")
+	}
+	w.MayChange, w.Rights.Use, w.Rights.Operate = false, "none", "none"
+	text, err := json.Marshal(w)
+	if err != nil {
+		return []byte("{}")
+	}
+	return text
 }
 
 // again writes whole with data in it, or line where that cannot be.

@@ -31,11 +31,14 @@ type daemon struct {
 
 func (d *daemon) RoundTrip(r *http.Request) (*http.Response, error) {
 	d.asked.Store(r)
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
+	body := ""
+	if r.Body != nil {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = string(text)
 	}
-	body := string(text)
 	d.body.Store(&body)
 	if d.say != nil {
 		return d.say(r)

@@ -189,3 +189,31 @@ func TestUIRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestUIPlain: the link is a secret that goes on, to pages that change nothing.
+func TestUIPlain(t *testing.T) {
+	p := startUI(t, started(t), nil, "--plain")
+	u, err := url.Parse(p.link)
+	if err != nil || u.Fragment != "" || !strings.HasSuffix(u.Path, "/p/overview") || len(u.Path) < 43 {
+		t.Fatalf("link %q, %v", p.link, err)
+	}
+	p.link = "http://" + u.Host + "/"
+	for range 2 {
+		if code, body := p.post(t, u.Path, "", ""); code != 200 || !strings.Contains(body, "Cluster blue is ok") || strings.Contains(body, "<script") {
+			t.Errorf("%d %s", code, body)
+		}
+	}
+	for path, want := range map[string]int{u.Path: 404, "/v1/lease/step-down": 404, strings.TrimSuffix(u.Path, "p/overview") + "v1/lease/step-down": 404} {
+		if code, _ := p.post(t, path, "", "{}"); code != want {
+			t.Errorf("POST %s: %d", path, code)
+		}
+	}
+	for range 10 {
+		if code, _ := p.post(t, "/guess/p/overview", "", ""); code != 401 {
+			t.Errorf("a guess: %d", code)
+		}
+	}
+	if code := p.wait(t); code != cli.ExitForbidden {
+		t.Errorf("exit %d\n%s", code, p.notes.String())
+	}
+}

@@ -20,9 +20,9 @@ import (
 )
 
 type uiOptions struct {
-	open, readOnly bool
-	port           int
-	hosts          []string
+	open, readOnly, plain bool
+	port                  int
+	hosts                 []string
 }
 
 func uiCommand(a *cli.App) *cobra.Command {
@@ -32,7 +32,8 @@ func uiCommand(a *cli.App) *cobra.Command {
 		Short: "The cluster as a page in a browser on this machine",
 		Long: "Serves the page on 127.0.0.1 for as long as this command runs, and asks the daemon as\n" +
 			"the user who runs it. The link that it prints works once, within two minutes. A browser\n" +
-			"on another machine reaches it through ssh -L.",
+			"on another machine reaches it through ssh -L. With --plain it is tables, for browsers\n" +
+			"without script; whoever knows their link may read, and nobody act.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveUI(cmd.Context(), a, o) },
 	}
@@ -40,6 +41,7 @@ func uiCommand(a *cli.App) *cobra.Command {
 	f.BoolVar(&o.open, "open", false, "open the page in the browser of this desktop")
 	f.IntVar(&o.port, "port", 0, "port on 127.0.0.1 (default any that is free)")
 	f.BoolVar(&o.readOnly, "read-only", false, "a page that changes nothing")
+	f.BoolVar(&o.plain, "plain", false, "pages without script, which change nothing; the link is good until the command ends")
 	f.StringSliceVar(&o.hosts, "host", nil, "another name under which the page may be asked for, such as that of a proxy")
 	return cmd
 }
@@ -63,8 +65,13 @@ func serveUI(ctx context.Context, a *cli.App, o uiOptions) error {
 	if err := answers(ctx, a, c.Raw); err != nil {
 		return err
 	}
-	gate, code := web.NewGate(time.Now)
-	h, err := web.New(web.Options{API: through, Names: names, Gate: gate, ReadOnly: o.readOnly})
+	gate, secret := web.NewGate(time.Now)
+	path, life := "/#"+secret, "works once, within "+plainly(web.CodeLife)
+	if o.plain {
+		gate, secret = web.NewStanding()
+		path, life = "/"+secret+"/p/overview", "is a secret: whoever has it may read"
+	}
+	h, err := web.New(web.Options{API: through, Names: names, Gate: gate, Plain: o.plain, ReadOnly: o.readOnly})
 	if err != nil {
 		return err
 	}
@@ -73,12 +80,12 @@ func serveUI(ctx context.Context, a *cli.App, o uiOptions) error {
 		return cli.Failf(cli.ExitFailed, "listen for the browser: %s", err).WithHint("choose another --port, or leave it out")
 	}
 	at := l.Addr().String()
-	link := "http://" + at + "/#" + code
+	link := "http://" + at + path
 	if _, err := fmt.Fprintln(a.Out, link); err != nil {
 		l.Close()
 		return err
 	}
-	a.Note("the link works once, within %s; the page ends with this command (Ctrl-C)", plainly(web.CodeLife))
+	a.Note("the link %s; the page ends with this command (Ctrl-C)", life)
 	if line := tunnel(a.Getenv("SSH_CONNECTION"), at); line != "" {
 		a.Note("from your machine: %s", line)
 	}
@@ -90,7 +97,7 @@ func serveUI(ctx context.Context, a *cli.App, o uiOptions) error {
 			defer forget()
 		}
 	}
-	return until(ctx, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10}, l, gate)
+	return until(ctx, web.Server(h), l, gate)
 }
 
 // answers asks the daemon once: a page of nothing helps nobody.

@@ -10,6 +10,8 @@ export interface Action {
   consequence: string; command: string;
   /** what has to be typed */
   name: string; danger?: boolean;
+  /** whose it is, where users may do it to what is theirs */
+  owner?: string;
 }
 
 const quoted = (s: string) => (/^[\w.:@-]+$/.test(s) ? s : "'" + s.replaceAll("'", "'\\''") + "'");
@@ -33,21 +35,29 @@ export const actions = {
     consequence: undo ? `The points of ${node} come back into the descriptors.` : `The points of ${node} leave the descriptors: new visitors reach other hosts.`,
     command: `skein onion drain ${undo ? "--undo " : ""}${quoted(node)}`,
   }),
-  stop: (id: string, name: string): Action => ({
-    title: "Stop job", path: `/v1/jobs/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
+  stop: (id: string, name: string, owner: string): Action => ({
+    title: "Stop job", owner, path: `/v1/jobs/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
     consequence: "Its chunks that run are ended. What counts already stays; the job does not go on.", command: `skein job stop ${quoted(id)}`,
   }),
-  retry: (id: string, name: string): Action => ({
-    title: "Retry chunks", path: `/v1/jobs/${encodeURIComponent(id)}/release`, body: {}, name: typable(name, id),
+  retry: (id: string, name: string, owner: string): Action => ({
+    title: "Retry chunks", owner, path: `/v1/jobs/${encodeURIComponent(id)}/release`, body: {}, name: typable(name, id),
     consequence: "The chunks that were given up are tried again.", command: `skein job retry ${quoted(id)}`,
   }),
 };
 
 let show: ((a: Action | null) => void) | null = null;
 
+/** may says whether this page may ask for an action. */
+function may(of: Action): boolean {
+  const rights = state.who?.rights;
+  if (!rights) return state.hello?.may_change === true;
+  if (of.owner === undefined) return rights.operate === "all";
+  return rights.use === "all" || (rights.use === "own" && of.owner === state.who?.name);
+}
+
 /** Act is a button for an action; where nobody may change anything there is none. */
 export function Act({ of }: { of: Action }) {
-  if (!state.hello?.may_change) return null;
+  if (!may(of)) return null;
   return <button type="button" class={of.danger ? "danger" : undefined} onClick={() => show?.(of)}>{of.title}</button>;
 }
 

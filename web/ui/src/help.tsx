@@ -1,5 +1,7 @@
 // What the keys do, and what words mean.
-import { Dialog } from "./parts";
+import { Dialog, Text } from "./parts";
+import { state } from "./store";
+import { clean } from "./text";
 
 const keyList: [string, string][] = [
   ["1 to 7", "the pages"], ["/", "filter the events"], ["p", "pause and follow the events"], ["j k", "next and previous row"], ["enter", "open"],
@@ -15,9 +17,17 @@ const wordList: [string, string][] = [
   ["chunk, attempt", "A job is cut into chunks. A chunk may run more than once, and counts exactly once."],
 ];
 
+function youMay(): string {
+  const r = state.who?.rights;
+  if (r?.operate === "all") return "this page may read and act";
+  if (r?.use === "own") return "this page may read, and act on your own jobs";
+  return "this page may read, and act on nothing";
+}
+
 export function Help({ close }: { close: () => void }) {
   return <Dialog title="Keys and words" close={close}>
     <dl class="facts">{keyList.map(([k, v]) => <div key={k}><dt><kbd>{k}</kbd></dt><dd>{v}</dd></div>)}</dl>
+    {state.who && <p>You ask as <Text>{state.who.name || "anybody who may read here"}</Text>, {clean(state.who.role, 20)}: {youMay()}.</p>}
     <h3>Words</h3>
     <dl class="words">{wordList.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
   </Dialog>;

@@ -5,6 +5,9 @@
 const key = "skein-bearer";
 let channel: BroadcastChannel | null = null;
 
+/** where the API is: a page that everybody may read says so, and needs no bearer */
+const open = document.getElementById("plain"), base = open?.dataset.base ?? "";
+
 export function bearer(): string {
   return sessionStorage.getItem(key) ?? "";
 }
@@ -28,6 +31,7 @@ function askTabs(): Promise<string> {
 
 /** enter reports whether this tab may read. */
 export async function enter(): Promise<boolean> {
+  if (open) return true;
   const fragment = location.hash.slice(1);
   if (fragment && !fragment.startsWith("/")) {
     location.replace("#/"); // before anything can fail: the code is worth nothing afterwards
@@ -48,8 +52,8 @@ export async function enter(): Promise<boolean> {
 /** ask is fetch with the bearer. */
 export function ask(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
-  headers.set("Authorization", "Bearer " + bearer());
-  return fetch(path, { ...init, headers, cache: "no-store", redirect: "error" });
+  if (bearer()) headers.set("Authorization", "Bearer " + bearer());
+  return fetch(base + path, { ...init, headers, cache: "no-store", redirect: "error" });
 }
 
 /** readLines calls f with each line as it comes, and heard with every sign of life. */

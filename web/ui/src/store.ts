@@ -10,6 +10,9 @@ export const mostEvents = 2000;
 
 type Row = Record<string, unknown>;
 
+/** as whom the daemon takes this page */
+export interface Who { name: string; role: string; rights: Record<"look" | "read" | "use" | "operate", "all" | "own" | "none"> }
+
 export interface Hello { node: string; cluster: string; boot: string; may_change: boolean }
 
 const rows = new Map<string, Map<string, Row>>();
@@ -18,6 +21,7 @@ const known = new Set<string>();
 
 export const state = {
   hello: null as Hello | null,
+  who: null as Who | null,
   /** connecting, live, stale (trying again), ended (for good) or locked (without a bearer) */
   stream: "connecting" as "connecting" | "live" | "stale" | "ended" | "locked",
   problem: null as Problem | null,
@@ -29,6 +33,14 @@ export const state = {
 
 const watchers = new Set<() => void>();
 let due = false;
+
+/** learn asks who this is; a daemon that does not know has the page ask for each action. */
+export async function learn(): Promise<void> {
+  const r = await ask("/v1/whoami").catch(() => null);
+  const who = r?.ok ? await r.json().catch(() => null) : null;
+  if (who?.rights) state.who = who;
+  changed();
+}
 
 export function changed(): void {
   if (due) return;

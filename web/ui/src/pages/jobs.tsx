@@ -32,8 +32,8 @@ function One({ id, route }: { id: string; route: Route }) {
   const c = j.chunks, givenUp = c.failed + c.parked;
   return <div class="grid">
     <Card title={`Job ${j.name || j.id}`} wide more={<span class="buttons">
-      {!j.finished_at && <Act of={actions.stop(j.id, j.name)} />}
-      {!j.finished_at && givenUp > 0 && <Act of={actions.retry(j.id, j.name)} />}
+      {!j.finished_at && <Act of={actions.stop(j.id, j.name, j.owner)} />}
+      {!j.finished_at && givenUp > 0 && <Act of={actions.retry(j.id, j.name, j.owner)} />}
       <a href={link("jobs")}>all jobs</a></span>}>
       <p class="sentence"><State of={j.state} />{j.reason && <>: <Text>{j.reason}</Text></>} <Progress part={j.iterations.accepted} whole={j.iterations.total} label="progress" /></p>
       {j.waits && <p class="warn">It waits: <Text most={500}>{j.waits}</Text></p>}
