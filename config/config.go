@@ -126,6 +126,8 @@ type Worker struct {
 type Status struct {
 	Socket string
 	Listen netip.AddrPort // zero: no TCP listener
+	// UI serves the page there as well.
+	UI bool
 	// Group is the group whose members may change things.
 	Group string
 }

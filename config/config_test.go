@@ -115,6 +115,7 @@ accept = "user"
 accept_names = ["user:bob", "uid:1000", "user:bob"]
 [status]
 listen = "127.0.0.1:9464"
+ui = true
 [tor]
 enabled = true
 [onion]
@@ -146,6 +147,7 @@ check_status = "204"
 		"clock.tolerance_seconds": "2",
 		"node.name":               `"n1"`,
 		"status.listen":           `"127.0.0.1:9464"`,
+		"status.ui":               "true",
 		"onion.check_path":        `"/up?deep=1"`,
 		"onion.check_status":      `"204"`,
 		"onion.target":            `"127.0.0.1:8080, unix:/run/app.sock, 127.0.0.1:8081"`,
@@ -246,6 +248,7 @@ func TestRefusals(t *testing.T) {
 		{"path of checks", "[onion]\ncheck_path = \"up\"\n", 2, "onion.check_path", `"up" is no path`},
 		{"status of checks", "[onion]\ncheck_status = \"500-200\"\n", 2, "onion.check_status", "like 200-399"},
 		{"targets without tor", "[onion]\ntarget = \"a,b\"\n", 2, "onion.target", "needs tor"},
+		{"page without address", "[status]\nui = true\n", 2, "status.ui", "no address for the page"},
 		{"beside a retired key", "[coord]\nlegaci = []\n", 2, "coord.legaci", "unknown key"},
 		{"twice", "[node]\nzone = \"a\"\nzone = \"b\"\n", 3, "", "already"},
 	} {

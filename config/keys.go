@@ -199,6 +199,9 @@ func statusKeys() []key {
 			"The socket of the skein commands."),
 		valueKey("status.listen", func(c *Fixed) *netip.AddrPort { return &c.Status.Listen }, optional(parseListen), showAddr,
 			"Read-only HTTP with /metrics, on a loopback or mesh address. Empty: none."),
+		boolKey("status.ui", func(c *Fixed) *bool { return &c.Status.UI },
+			"Serve the page of the cluster there too, for whoever reaches it: it shows, and changes",
+			"nothing. See docs/web.md."),
 		stringKey("status.group", func(c *Fixed) *string { return &c.Status.Group }, groupName,
 			"Members of this group may change things; whoever can open the socket may",
 			"read. Empty: only root and the daemon's own user."),
@@ -375,6 +378,9 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 	}
 	if c.Exec.ScratchDir == "" {
 		c.Exec.ScratchDir = filepath.Join(c.StateDir, "scratch")
+	}
+	if c.Status.UI && !c.Status.Listen.IsValid() {
+		return &Error{Key: "status.ui", Msg: "there is no address for the page", Hint: "set status.listen, as to 127.0.0.1:7441; or use `skein ui`, which needs neither"}
 	}
 	if a := c.Status.Listen; a.IsValid() && !a.Addr().IsLoopback() && !meshAddr(a.Addr()) {
 		return &Error{

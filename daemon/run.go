@@ -30,6 +30,7 @@ import (
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/status"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/web"
 	"github.com/skein-project/skein/worker/artefact"
 )
 
@@ -292,6 +293,12 @@ func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	if d.cfg.Status.Listen.IsValid() {
 		so.ListenTCP = d.listenStatus
 	}
+	if d.cfg.Status.UI {
+		so.Inside = door.NewInside()
+		so.Page = web.Lazily(func() web.Options {
+			return web.Options{API: so.Inside.Transport(), Names: d.statusNames(), Naming: "status.listen", ReadOnly: true, Base: "/ui"}
+		})
+	}
 	srv, err := status.New(so)
 	if err != nil {
 		return err
@@ -299,6 +306,15 @@ func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	d.backend.ServeCarried(srv.Carried)
 	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
 	return l.await(ctx, srv.Up())
+}
+
+// statusNames are those of the page on the read-only listener.
+func (d *daemon) statusNames() []string {
+	at := d.cfg.Status.Listen.Addr()
+	if at.IsLoopback() {
+		return []string{at.String(), "localhost"}
+	}
+	return []string{at.String()}
 }
 
 // listenStatus opens the read-only listener.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,10 @@ type Options struct {
 	Endpoints []api.Endpoint
 	// ListenTCP opens the read-only listener; nil: there is none.
 	ListenTCP func(ctx context.Context) (net.Listener, error)
+	// Page is served there as well, beside the API; nil: there is none. Inside is how a
+	// page of this process asks what everybody may read; nil: none does.
+	Page   http.Handler
+	Inside *door.Inside
 	// Hosts are further names that TCP requests may be addressed to; the
 	// listener's own address is always one, localhost if that is a loopback.
 	Hosts   []string

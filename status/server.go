@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -47,9 +46,7 @@ type Server struct {
 	hub       *realtime.Hub
 	up        chan struct{} // closed when all listeners are open
 	identify  func(conn net.Conn, group string) (door.Peer, error)
-
-	mu    sync.Mutex
-	hosts map[string]bool // names for TCP requests; guarded by mu
+	names     *door.Names // for TCP requests
 }
 
 // New checks o and returns a Server. It opens nothing.
@@ -86,10 +83,10 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o: o, log: logger, metrics: m, mux: answers.routes(routes.table()), answers: answers, handlers: routes, followers: streams, hub: hub,
-		up: make(chan struct{}), identify: door.Identify, hosts: map[string]bool{},
+		up: make(chan struct{}), identify: door.Identify, names: &door.Names{},
 	}
 	for _, h := range o.Hosts {
-		s.hosts[strings.ToLower(h)] = true
+		s.names.Add(h)
 	}
 	return s, nil
 }
@@ -111,8 +108,11 @@ func (s *Server) Run(ctx context.Context) error {
 			unix.Close()
 			return fmt.Errorf("listen for read-only requests: %w", err)
 		}
-		s.allow(tcp.Addr())
+		s.names.AddAddr(tcp.Addr())
 		listeners = append(listeners, tcp)
+	}
+	if s.o.Inside != nil {
+		listeners = append(listeners, s.o.Inside)
 	}
 	at := s.o.API
 	at.Name = string(s.o.Backend.Header().Node)
@@ -190,42 +190,22 @@ func (l serverLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// allow lets requests be addressed to the listener itself.
-func (s *Server) allow(addr net.Addr) {
-	host, _, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hosts[host] = true
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
-		s.hosts["localhost"] = true
-	}
-}
-
-// hostAllowed keeps web pages of strangers from reading through a browser: a
-// name of theirs that resolves to this address is refused.
-func (s *Server) hostAllowed(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.Trim(strings.ToLower(host), "[]")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hosts[host]
-}
-
 // serve is the outermost handler.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	p := door.Of(r.Context())
 	if p.Users && s.o.API.CrossOrigin(w, r) {
 		return
 	}
-	if p.TCP && !p.Users && !s.hostAllowed(r.Host) {
-		s.answers.problem(w, r, "", api.Errorf(api.CodeForbidden, "host %q is not served here", r.Host).
-			WithHint("use the address of the listener"))
-		return
+	if p.TCP && !p.Users && !p.Inside {
+		if !s.names.Has(r.Host) {
+			s.answers.problem(w, r, "", api.Errorf(api.CodeForbidden, "host %.100q is not served here", r.Host).
+				WithHint("ask for %s: the names of status.listen", strings.Join(s.names.List(), " or ")))
+			return
+		}
+		if s.o.Page != nil && door.OfPage(r.URL.Path) {
+			s.o.Page.ServeHTTP(w, r)
+			return
+		}
 	}
 	s.mux.ServeHTTP(w, r)
 }

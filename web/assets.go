@@ -83,5 +83,5 @@ func (a asset) serve(w http.ResponseWriter, r *http.Request) {
 		body = a.zip
 	}
 	h.Set("Content-Length", fmt.Sprint(len(body)))
-	_, _ = w.Write(body) // who reads no more has gone
+	_, _ = (&patient{w: w, c: http.NewResponseController(w)}).Write(body) // who reads no more has gone
 }

@@ -180,6 +180,11 @@ func TestRules(t *testing.T) {
 		{"coord", "mesh"},
 		{"scheduler", "eventlog"},
 		{"status", "daemon"},
+		// The page is served by who starts it: the daemon, and a command.
+		{"status", "web"},
+		{"backend", "web"},
+		{"onion", "web"},
+		{"cmd/skein/hosts", "web"},
 		{"daemon", "cmd/skein"},
 		{"daemon", "internal/sim"},
 		{"worker", "scheduler"},

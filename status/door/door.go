@@ -122,7 +122,7 @@ func (d *Door) forbidden(p Peer, rt Rule) *api.Problem {
 	case p.Users && p.User == "":
 		return d.unauthorized()
 	case p.TCP && !p.Users:
-		return api.Errorf(api.CodeForbidden, "%s is served on the unix socket only", rt.Path)
+		return api.Errorf(api.CodeForbidden, "%s is served on the unix socket only", rt.Path).WithHint("here everybody may read and nobody change: use the commands, or `skein ui`, on the host")
 	}
 	prob := api.Errorf(api.CodeForbidden, "%s may not do this as %s", strings.Replace(p.Actor(), ":", " ", 1), p.Role)
 	if p.User == "" && rt.Change {

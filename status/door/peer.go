@@ -19,6 +19,7 @@ type Peer struct {
 	Groups []uint32
 	Admin  bool // an operator by the socket
 	TCP    bool // came over TCP
+	Inside bool // came by an Inside; counts as TCP
 	// Users is set where only users are served, and the proof of one is wanted.
 	Users   bool
 	Carried bool   // brought by another host
@@ -64,6 +65,9 @@ func Identify(conn net.Conn, group string) (Peer, error) {
 		conn = c.Conn
 	}
 	uc, ok := conn.(*net.UnixConn)
+	if _, inside := conn.(insideConn); inside {
+		return Peer{TCP: true, Inside: true}, nil
+	}
 	if !ok {
 		return Peer{TCP: true, Addr: hostOf(conn.RemoteAddr().String())}, nil
 	}
