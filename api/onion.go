@@ -18,6 +18,10 @@ type Onion struct {
 	Hosts     []OnionHost    `json:"hosts"`
 	// Check says what makes a target of this host healthy; empty without one.
 	Check string `json:"check"`
+	// OperatorAddress is the onion address at which the Operators of this host's
+	// configuration find its page; empty: there are none, or tor has not made its key.
+	OperatorAddress string   `json:"operator_address,omitempty"`
+	Operators       []string `json:"operators,omitempty"`
 	// Problems are what an operator should mend, such as keys that cannot be
 	// read.
 	Problems []string `json:"problems"`

@@ -74,6 +74,7 @@ func (b *onions) Onion(context.Context) (api.Onion, error) {
 		Node: b.tor.Address(), WrongMaster: st.WrongMaster,
 	}
 	out.Problems, out.Check = append(out.Problems, st.Problems...), st.Check
+	out.OperatorAddress, out.Operators = st.OperatorAddress, st.Operators
 	for _, s := range st.Addresses {
 		v := api.OnionAddress{
 			Address: descriptor.Address(s.Key).String(), Version: s.Version, SetAt: s.At.Time(), Actor: s.Actor, Clients: []string{},

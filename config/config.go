@@ -132,6 +132,15 @@ type Status struct {
 	Group string
 }
 
+// Names are those under which the listener is asked for.
+func (s Status) Names() []string {
+	at := s.Listen.Addr().WithZone("").String()
+	if s.Listen.Addr().IsLoopback() {
+		return []string{at, "localhost"}
+	}
+	return []string{at}
+}
+
 // Jobs is [jobs].
 type Jobs struct {
 	// ArtefactBytes bounds what uploads may take on disk.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"crypto/ecdh"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/publisher/descriptor"
 )
 
 const examplePath = "../config.example.toml"
@@ -57,7 +59,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range fromFile.Show() {
-		if e.Origin != FromFile && e.Key != "mesh.peers" && e.Key != "exec.programs" {
+		if e.Origin != FromFile && e.Key != "mesh.peers" && e.Key != "exec.programs" && e.Key != "onion.operators" {
 			t.Errorf("%s is not in the example", e.Key)
 		}
 	}
@@ -189,6 +191,49 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// operatorKey is the public key of an operator.
+func operatorKey(n byte) string {
+	k, err := ecdh.X25519().NewPrivateKey(bytes.Repeat([]byte{n}, 32))
+	if err != nil {
+		panic(err)
+	}
+	return descriptor.FormatClientKey(k.PublicKey())
+}
+
+func manyOperators(n int) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, "a%d = %q\n", i, operatorKey(byte(i+1)))
+	}
+	return out.String()
+}
+
+// TestOperators: a table of keys, in the file and in the environment.
+func TestOperators(t *testing.T) {
+	want := `{ alice = "` + operatorKey(1) + `", bob = "` + operatorKey(2) + `" }`
+	shown := func(c Config) string {
+		for _, e := range c.Show() {
+			if e.Key == "onion.operators" {
+				return e.Value
+			}
+		}
+		return ""
+	}
+	c, err := load(t, "[tor]\nenabled = true\n[onion.operators]\nbob = \""+operatorKey(2)+"\"\nalice = \""+operatorKey(1)+"\"\n")
+	if err != nil || shown(c) != want || len(c.Onion.Operators) != 2 {
+		t.Errorf("%s, %v", shown(c), err)
+	}
+	env := []string{"SKEIN_TOR_ENABLED=true", "SKEIN_ONION_OPERATORS=alice=" + operatorKey(1) + ", bob=" + operatorKey(2)}
+	if c, err = Load(Options{Hostname: host, Env: env}); err != nil || shown(c) != want {
+		t.Errorf("%s, %v", shown(c), err)
+	}
+	for _, bad := range []string{"alice", "alice=" + operatorKey(1) + ",alice=" + operatorKey(2)} {
+		if _, err := Load(Options{Hostname: host, Env: []string{"SKEIN_TOR_ENABLED=true", "SKEIN_ONION_OPERATORS=" + bad}}); err == nil || !strings.Contains(err.Error(), "want name=key") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
@@ -249,6 +294,16 @@ func TestRefusals(t *testing.T) {
 		{"status of checks", "[onion]\ncheck_status = \"500-200\"\n", 2, "onion.check_status", "like 200-399"},
 		{"targets without tor", "[onion]\ntarget = \"a,b\"\n", 2, "onion.target", "needs tor"},
 		{"page without address", "[status]\nui = true\n", 2, "status.ui", "no address for the page"},
+		{"operator without tor", "[onion]\noperators = { alice = \"" + operatorKey(1) + "\" }\n", 2, "onion.operators", "needs tor"},
+		{"key of an operator", "[onion.operators]\nalice = \"x25519:AAAA\"\n", 1, "onion.operators", "alice: bad client key: does not begin with descriptor:x25519:"},
+		{"short key", "[onion.operators]\nalice = \"descriptor:x25519:AAAA\"\n", 1, "onion.operators", "alice: bad client key: not base32 of 32 bytes"},
+		{"weak key", "[onion.operators]\nalice = \"descriptor:x25519:" + strings.Repeat("A", 52) + "\"\n", 1, "onion.operators", "small order"},
+		{"secret key", "[onion.operators]\nalice = \"" + strings.Repeat("a", 56) + ":" + operatorKey(1) + "\"\n", 1, "onion.operators", "does not begin with"},
+		{"list of keys", "[onion.operators]\nalice = [\"" + operatorKey(1) + "\"]\n", 1, "onion.operators", "alice: want a string, got a list"},
+		{"operators as a list", "[onion]\noperators = [\"" + operatorKey(1) + "\"]\n", 2, "onion.operators", "want a table of name = key"},
+		{"name of an operator", "[onion.operators]\nAlice = \"" + operatorKey(1) + "\"\n", 1, "onion.operators", "no name of an operator"},
+		{"same key twice", "[onion.operators]\nalice = \"" + operatorKey(1) + "\"\nbob = \"" + operatorKey(1) + "\"\n", 1, "onion.operators", "alice and bob have the same key"},
+		{"too many operators", "[onion.operators]\n" + manyOperators(33), 1, "onion.operators", "33 operators, at most 32"},
 		{"beside a retired key", "[coord]\nlegaci = []\n", 2, "coord.legaci", "unknown key"},
 		{"twice", "[node]\nzone = \"a\"\nzone = \"b\"\n", 3, "", "already"},
 	} {

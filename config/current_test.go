@@ -14,7 +14,7 @@ func TestKeysLieWhereTheySay(t *testing.T) {
 		"mesh.peers": "n9=192.0.2.1:1", "mesh.backend": "tun", "join.listen": "127.0.0.1:1",
 		"lease.profile": "fast", "lease.mode": "quorum", "log.level": "warn", "log.format": "json", "eventlog.archive_dir": "/x",
 		"worker.accept": "owner", "jobs.log_starts": "never", "jobs.groups_url": "https://x/", "jobs.groups_credential": "/x", "status.socket": "/x", "status.listen": "127.0.0.1:1", "api.listen": "127.0.0.1:1", "api.tls_cert": "/x", "api.tls_key": "/x", "api.bearer": "all", "api.origins": "https://x", "jobs.groups_file": "/x", "exec.cgroup": "/x", "exec.scratch_dir": "/x",
-		"exec.programs": "p=/x", "tor.program": "/x", "tor.cookie": "/x", "onion.mode": "tcp", "onion.check_path": "/x", "onion.check_status": "200",
+		"exec.programs": "p=/x", "tor.program": "/x", "tor.cookie": "/x", "onion.mode": "tcp", "onion.operators": "a=" + operatorKey(1), "onion.check_path": "/x", "onion.check_status": "200",
 		"onion.single_host": "false", "mesh.probe_mtu": "false", "lease.eligible": "false", "mesh.mtu": "1300",
 	}
 	live := 0

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/ecdh"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord/wire"
+	"github.com/skein-project/skein/publisher/descriptor"
 )
 
 // Tor is [tor]: the tor process, or the one attached to.
@@ -33,6 +35,9 @@ type Onion struct {
 	// CheckPath is asked of HTTP targets, whose status is to be one of CheckStatus.
 	CheckPath   string
 	CheckStatus Statuses
+
+	// Operators find the page of this host: public keys of clients, by name.
+	Operators map[string]*ecdh.PublicKey
 
 	Connections  int
 	PerCircuit   int // of them
@@ -120,6 +125,15 @@ func onionKeys() []key {
 			func(c *Fixed) float64 { return c.Onion.Idle.Seconds() },
 			func(c *Fixed, f float64) { c.Onion.Idle = time.Duration(f * float64(time.Second)) }, 1, 86400,
 			"A connection that is idle for this long is closed."),
+		spec[Fixed]{
+			name: "onion.operators", kind: "a table of name = key",
+			doc: []string{
+				"Who finds this host's page at an onion address of its own, which `skein onion status`",
+				"prints: alice = \"descriptor:x25519:<52 characters>\", the public key of alice's tor. It shows,",
+				"and changes nothing; whoever has no key does not find it. Needs tor.enabled.",
+			},
+			parse: parseOperators, set: setOperators, show: showOperators,
+		}.key(),
 	}
 }
 
@@ -160,10 +174,75 @@ func (c *Config) settleOnion() *Error {
 		return &Error{Key: "onion.target", Msg: "an onion address needs tor", Hint: "set tor.enabled = true"}
 	case len(o.Targets) > 0 && c.Tor.Control != "":
 		return &Error{Key: "onion.target", Msg: "a tor that runs already serves no onion of this host", Hint: "leave tor.control empty, or onion.target"}
+	case len(o.Operators) > 0 && !c.Tor.Enabled:
+		return &Error{Key: "onion.operators", Msg: "an onion address needs tor", Hint: "set tor.enabled = true"}
+	case len(o.Operators) > 0 && c.Tor.Control != "":
+		return &Error{Key: "onion.operators", Msg: "a tor that runs already serves no onion of this host", Hint: "leave tor.control empty, or onion.operators"}
 	case o.Points == 1 || o.Points == 2:
 		return &Error{Key: "onion.intro_points", Msg: fmt.Sprintf("%d is out of range, want 3 to 10, or 0", o.Points), Hint: "0 chooses by the number of hosts"}
 	}
 	return nil
+}
+
+// maxOperators is far below what fits in a descriptor.
+const maxOperators = 32
+
+// setOperators takes public keys by the names of who has them.
+func setOperators(c *Fixed, v any) error {
+	table, ok := v.(map[string]any)
+	if !ok {
+		return errType{"a table of name = key", typeName(v)}
+	}
+	if len(table) > maxOperators {
+		return fmt.Errorf("%d operators, at most %d are allowed", len(table), maxOperators)
+	}
+	keys, whose := map[string]*ecdh.PublicKey{}, map[string]string{}
+	for _, name := range sortedKeys(table) {
+		if len(name) > 32 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || name == "" {
+			return fmt.Errorf("%.64q is no name of an operator: want a-z, 0-9 and '-', at most 32", name)
+		}
+		text, ok := table[name].(string)
+		if !ok {
+			return fmt.Errorf("%s: %w", name, errType{"a string", typeName(table[name])})
+		}
+		key, err := descriptor.ParseClientKey(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if other, twice := whose[string(key.Bytes())]; twice {
+			return fmt.Errorf("%s and %s have the same key: give each a key of their own, or name it once", other, name)
+		}
+		keys[name], whose[string(key.Bytes())] = key, name
+	}
+	c.Onion.Operators = keys
+	return nil
+}
+
+// parseOperators reads "alice=descriptor:x25519:...,bob=descriptor:x25519:...".
+func parseOperators(s string) (any, error) {
+	table := map[string]any{}
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, key, ok := strings.Cut(part, "=")
+		if _, twice := table[name]; !ok || twice {
+			return nil, errType{"name=key,...", strconv.Quote(part)}
+		}
+		table[name] = key
+	}
+	return table, nil
+}
+
+func showOperators(c *Fixed) string {
+	var parts []string
+	for _, name := range sortedKeys(c.Onion.Operators) {
+		parts = append(parts, name+" = "+quote(descriptor.FormatClientKey(c.Onion.Operators[name])))
+	}
+	if parts == nil {
+		return "{}"
+	}
+	return "{ " + strings.Join(parts, ", ") + " }"
 }
 
 // Bounds of tor.torrc.

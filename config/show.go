@@ -82,7 +82,7 @@ func WriteExample(w io.Writer) error {
 		if i := strings.LastIndexByte(k.name, '.'); i >= 0 {
 			at, name = k.name[:i], k.name[i+1:]
 		}
-		if k.name == "mesh.peers" || k.name == "exec.programs" { // a table of its own
+		if k.name == "mesh.peers" || k.name == "exec.programs" || k.name == "onion.operators" { // a table of its own
 			fmt.Fprintf(&b, "\n%s[%s]\n", comment(k.text()), k.name)
 			section = k.name
 			continue

@@ -18,6 +18,8 @@ import (
 	"github.com/skein-project/skein/onion"
 	"github.com/skein-project/skein/proxy"
 	"github.com/skein-project/skein/publisher/descriptor"
+	entry "github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/web"
 	"github.com/skein-project/skein/worker/artefact"
 )
 
@@ -55,7 +57,7 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 			Check:       proxy.Check{Path: set.CheckPath, Low: set.CheckStatus.Low, High: set.CheckStatus.High},
 			Connections: set.Connections, PerCircuit: set.PerCircuit, Body: set.BodyBytes, BodyRate: set.BodyRate, Answer: set.Answer, Idle: set.Idle,
 		},
-		Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: bootTime,
+		Operators: set.Operators, Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: bootTime,
 		Tor: o.tor, Log: onionLog{h}, Cluster: onionCluster{id.roster, h.peers, m}, Logger: g.log, Registerer: g.reg,
 	}); err != nil {
 		return o, err
@@ -78,6 +80,20 @@ func (o onions) start(ctx context.Context, l *lifecycle, serves bool, keeper *do
 		l.start(stage{name: "onion proxy", run: p.Run, grace: onionGrace})
 	}
 	l.start(stage{name: "onion", run: o.host.Run, stop: o.host.Leave, grace: onion.LeaveTime + onionGrace})
+	return nil
+}
+
+// servePage serves this host's page at the onion address that its operators find.
+func (o onions) servePage(ctx context.Context, l *lifecycle, inside *entry.Inside) error {
+	if o.host == nil {
+		return nil
+	}
+	at, err := o.host.ListenOperators(ctx)
+	if at == nil || err != nil {
+		return err
+	}
+	h := page(inside, "onion.operators", "", func() []string { return []string{o.host.Status().OperatorAddress} })
+	l.start(stage{name: "operators' page", grace: time.Second, run: func(ctx context.Context) error { return web.Serve(ctx, at, h) }})
 	return nil
 }
 

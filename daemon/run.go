@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -279,10 +280,10 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 		return err
 	}
 	l.start(stage{name: "join", run: m.sponsor.Run, grace: 3 * time.Second})
-	return d.startStatus(ctx, l)
+	return d.startStatus(ctx, l, o)
 }
 
-func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
+func (d *daemon) startStatus(ctx context.Context, l *lifecycle, o onions) error {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
 		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
@@ -293,11 +294,11 @@ func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	if d.cfg.Status.Listen.IsValid() {
 		so.ListenTCP = d.listenStatus
 	}
-	if d.cfg.Status.UI {
+	if d.cfg.Status.UI || len(d.cfg.Onion.Operators) > 0 {
 		so.Inside = door.NewInside()
-		so.Page = web.Lazily(func() web.Options {
-			return web.Options{API: so.Inside.Transport(), Names: d.statusNames(), Naming: "status.listen", ReadOnly: true, Base: "/ui"}
-		})
+	}
+	if d.cfg.Status.UI {
+		so.Page = page(so.Inside, "status.listen", "/ui", d.cfg.Status.Names)
 	}
 	srv, err := status.New(so)
 	if err != nil {
@@ -305,16 +306,17 @@ func (d *daemon) startStatus(ctx context.Context, l *lifecycle) error {
 	}
 	d.backend.ServeCarried(srv.Carried)
 	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
-	return l.await(ctx, srv.Up())
+	if err := l.await(ctx, srv.Up()); err != nil {
+		return err
+	}
+	return o.servePage(ctx, l, so.Inside)
 }
 
-// statusNames are those of the page on the read-only listener.
-func (d *daemon) statusNames() []string {
-	at := d.cfg.Status.Listen.Addr()
-	if at.IsLoopback() {
-		return []string{at.String(), "localhost"}
-	}
-	return []string{at.String()}
+// page is the page for who may read and no more, made when it is first asked for.
+func page(inside *door.Inside, naming, base string, names func() []string) http.Handler {
+	return web.Lazily(func() web.Options {
+		return web.Options{API: inside.Transport(), Names: names(), Naming: naming, ReadOnly: true, Base: base}
+	})
 }
 
 // listenStatus opens the read-only listener.

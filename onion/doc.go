@@ -11,6 +11,7 @@
 //   - LocalTor is the host's one tor process, or another's that it attaches to,
 //     and the host's own onion service, which only members and newcomers find.
 //   - Host is the loop; services, shares and publishers are its parts.
+//   - ListenOperators takes what comes to the service that operators find.
 //   - Seal and Host.AcceptKey carry the key of an address to another host.
 //
 // What it needs of membership, coordination and the log are the interfaces

@@ -2,6 +2,7 @@ package onion
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/ed25519"
 	"net"
 	"path/filepath"
@@ -68,7 +69,9 @@ type Options struct {
 	Client []byte             // public key by which this host finds others' own services
 	Dir    string             // of services, keys and marks
 	Site   Site
-	Points int // introduction points that this host keeps; 0: by the number of hosts
+	// Operators find this host's page, at an onion service of its own; none: nobody does.
+	Operators map[string]*ecdh.PublicKey
+	Points    int // introduction points that this host keeps; 0: by the number of hosts
 	// SingleHost lets tor publish by itself while this host is the only member.
 	SingleHost bool
 	Weight     func() uint32 // this host's share of the points, as configured now
@@ -102,6 +105,7 @@ type Host struct {
 
 	imports imports
 	group   sync.WaitGroup // of what Run starts
+	operators
 	*loop
 }
 
@@ -126,7 +130,7 @@ const (
 func New(o Options) (*Host, error) {
 	h := &Host{
 		o: o, log: o.Logger.With().Str("component", "onion").Logger(), limit: newRepeats(), wake: make(chan struct{}, 1),
-		imports: imports{at: map[descriptor.Address]time.Time{}},
+		imports: imports{at: map[descriptor.Address]time.Time{}}, operators: newOperators(o),
 	}
 	h.status.Store(&Status{})
 	var err error
@@ -418,7 +422,7 @@ func (h *Host) wanted(settings []state.Onion, solo bool) []tor.Service {
 		h.log.Warn().Int("left_out", left).Int("limit", maxAdmitted).Msg("not all members and invites find this host's own onion")
 	}
 	node.Clients = h.admission.clients
-	list := []tor.Service{node}
+	list := append([]tor.Service{node}, h.operators.offered()...)
 	if len(h.o.Site.Targets) == 0 || len(settings) == 0 {
 		return list
 	}

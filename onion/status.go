@@ -19,6 +19,10 @@ type Status struct {
 	Hosts     map[cluster.NodeID]HostStatus
 	// Check is what makes a target of this host healthy; empty without one.
 	Check string
+	// OperatorAddress is where Operators find this host's page; empty: nobody does, or
+	// tor has not made its key.
+	OperatorAddress string
+	Operators       []string
 	// Problems are keys that could not be read, for people.
 	Problems []string
 	// WrongMaster counts introductions for an address that this host does not
@@ -120,6 +124,7 @@ func (h *Host) Status() Status {
 	}
 	st.Hosts = maps.Clone(st.Hosts)
 	st.Problems, st.WrongMaster = h.keys.problems(), h.wrong.Load()
+	st.OperatorAddress, st.Operators = h.operators.found()
 	return st
 }
 

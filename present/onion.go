@@ -123,6 +123,14 @@ func OnionHost(h api.OnionHost) string {
 	return strings.Join(words, ", ")
 }
 
+// Operators says where the operators of a host find its page; empty: it has none.
+func Operators(o api.Onion) string {
+	if o.OperatorAddress == "" {
+		return ""
+	}
+	return Joined(o.Operators) + " with their keys, at http://" + o.OperatorAddress + "/"
+}
+
 // Tor says in one line how a host's tor is.
 func Tor(t api.OnionTor) string {
 	if !t.Enabled {

@@ -253,6 +253,9 @@ func onionPage(ctx context.Context, c *api.Client, _ query) (view, error) {
 	o, err := c.Onion(ctx)
 	addresses, hosts := present.Addresses(o), present.OnionHosts(o)
 	tor := []present.Field{{Name: "tor", Text: present.Tor(o.Tor)}}
+	if text := present.Operators(o); text != "" {
+		tor = append(tor, present.Field{Name: "page found by", Text: text})
+	}
 	for _, p := range o.Problems {
 		tor = append(tor, present.Field{Name: "problem", Text: p})
 	}

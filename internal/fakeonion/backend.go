@@ -31,7 +31,8 @@ func (Backend) Onion(context.Context) (api.Onion, error) {
 			},
 			{Node: "n3", Health: cluster.Suspect, Address: Address, Points: 3},
 		},
-		Check:    "answers GET / with status 100 to 499 within 5s",
+		Check:           "answers GET / with status 100 to 499 within 5s",
+		OperatorAddress: "opsaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.onion", Operators: []string{"alice", "bob"},
 		Problems: []string{},
 	}, nil
 }

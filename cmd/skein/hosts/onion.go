@@ -55,6 +55,9 @@ func onionStatus(a *cli.App) *cobra.Command {
 					a.Note("a target of this host is healthy if it %s", o.Check)
 				}
 				a.Note("tor %s", present.Tor(o.Tor))
+				if text := present.Operators(o); text != "" {
+					a.Note("this host's page is found by %s", text)
+				}
 				for _, p := range o.Problems {
 					a.Note("problem: %s", p)
 				}
