@@ -38,7 +38,7 @@ func (d *doc) body(p plainPage, below string, pages []plainPage, v view, problem
 		d.text(string(v.header.Node), mostWord)
 		d.put(`</span>`)
 	}
-	d.put(`</div><nav aria-label="pages">`)
+	d.put(`</div><nav aria-label="pages" class="wrap">`)
 	for _, other := range pages {
 		d.put(`<a`)
 		d.attr("href", below+other.name)

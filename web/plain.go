@@ -196,9 +196,13 @@ func lastEvents(ctx context.Context, c *api.Client, q api.EventQuery) ([]api.Eve
 }
 
 func eventsPart(title string, list []api.Event) part {
-	t := present.NewTable("TIME", "BY", "TERM", "KIND", "EVENT")
+	t := present.NewTable("TIME (UTC)", "BY", "TERM", "KIND", "EVENT")
 	for _, e := range list {
-		t.Add(e.Time.UTC().Format("2006-01-02 15:04:05"), string(e.Source.Node), present.TermOf(uint64(e.Term)), string(e.Kind), present.Sentence(e.Source.Node, e.Kind, e.Body))
+		form := "15:04:05"
+		if e.Time.UTC().Format(time.DateOnly) != e.ObservedAt.UTC().Format(time.DateOnly) {
+			form = "2006-01-02 15:04:05"
+		}
+		t.Add(e.Time.UTC().Format(form), string(e.Source.Node), present.TermOf(uint64(e.Term)), string(e.Kind), present.Sentence(e.Source.Node, e.Kind, e.Body))
 	}
 	t.Columns[2].Rank, t.Columns[3].Rank = lowRank, lowRank
 	return part{title: title, table: &t, none: "No such event.", said: map[string]struct{}{"EVENT": {}}}
