@@ -58,7 +58,7 @@ func (c *Client) Chunks(ctx context.Context, id string, q ChunkQuery, o FollowOp
 			v.Set("after", at.String())
 		}
 		ended := false
-		err := c.stream(ctx, "/v1/jobs/"+url.PathEscape(id)+"/chunks?"+v.Encode(), nil, func(line []byte) error {
+		err := c.stream(ctx, "/v1/jobs/"+url.PathEscape(id)+"/chunks"+o.query(v), nil, func(line []byte) error {
 			if bytes.HasPrefix(line, []byte(`{"cursor":`)) {
 				ended = bytes.Contains(line, []byte(`"end":true`))
 				return position(line, at, o.Position)

@@ -28,6 +28,9 @@ var ErrStop = errors.New("stop")
 
 // FollowOptions tells a follow call what to do when the connection breaks.
 type FollowOptions struct {
+	// Min is the Cursor of a change that must be seen, by FollowJob and Chunks: a host
+	// that does not know of it yet answers when it does. Empty: none.
+	Min string
 	// Retry is called before each new connection, with why the last one
 	// ended; an error ends the call. Nil: reconnect until the context ends.
 	Retry func(cause error) error
@@ -36,12 +39,23 @@ type FollowOptions struct {
 	Position func(StreamPosition)
 }
 
+// query is v with what o adds to it.
+func (o FollowOptions) query(v url.Values) string {
+	if o.Min != "" {
+		v.Set("min", o.Min)
+	}
+	if len(v) == 0 {
+		return ""
+	}
+	return "?" + v.Encode()
+}
+
 // FollowJob calls f with snapshots of a job until it is final, reconnecting
 // when the daemon restarts. It returns the last snapshot that f saw.
 func (c *Client) FollowJob(ctx context.Context, id string, o FollowOptions, f func(Job) error) (Job, error) {
 	var last Job
 	err := c.follow(ctx, o, func(ctx context.Context) error {
-		return c.stream(ctx, "/v1/jobs/"+url.PathEscape(id)+"/watch", nil, func(line []byte) error {
+		return c.stream(ctx, "/v1/jobs/"+url.PathEscape(id)+"/watch"+o.query(url.Values{}), nil, func(line []byte) error {
 			var j Job
 			if err := json.Unmarshal(line, &j); err != nil {
 				return fmt.Errorf("job %s: %w: %w", id, ErrAnswer, err)

@@ -88,7 +88,11 @@ func (c *Client) Close() {
 
 // Wait waits for the end of a job, by its id or a unique part of it or its name.
 func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
-	return c.api.FollowJob(ctx, id, api.FollowOptions{}, func(api.Job) error { return nil })
+	return c.wait(ctx, id, api.FollowOptions{})
+}
+
+func (c *Client) wait(ctx context.Context, id string, o api.FollowOptions) (api.Job, error) {
+	return c.api.FollowJob(ctx, id, o, func(api.Job) error { return nil })
 }
 
 // StreamResults calls f with the results of a job's chunks, those there are and those

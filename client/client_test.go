@@ -256,6 +256,43 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
+// TestSubmittedElsewhere: a host that has not heard of the job yet is told what it must
+// know first, and does not say that there is none.
+func TestSubmittedElsewhere(t *testing.T) {
+	const behind = "n1/1:7"
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, _ *http.Request) {
+		line(w, api.SubmitResponse{Header: api.Header{Cursor: behind}, Job: "j1"})
+	})
+	ifKnown := func(answer any) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("min") != behind {
+				http.NotFound(w, r)
+				return
+			}
+			line(w, answer)
+		}
+	}
+	mux.HandleFunc("GET /v1/jobs/{id}/watch", ifKnown(api.Job{ID: "j1", State: job.Completed}))
+	mux.HandleFunc("GET /v1/jobs/{id}/chunks", ifKnown(api.ChunkEnd{Cursor: behind, End: true}))
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	c, err := Dial(Options{Endpoints: []string{s.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for name, call := range map[string]Callbacks{"waited for": {}, "followed": {OnResult: func(api.ChunkResult) {}}} {
+		j, err := c.Submit(t.Context(), job.Spec{Key: "j1"}, call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last, err := j.Wait(t.Context()); err != nil || last.State != job.Completed {
+			t.Errorf("%s: %s, %v", name, last.State, err)
+		}
+	}
+}
+
 // TestCallbackPanics: a panic ends the callbacks and is the error of Wait.
 func TestCallbackPanics(t *testing.T) {
 	h := newTwoHosts(t)

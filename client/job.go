@@ -57,11 +57,14 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec, call Callbacks) (*Jo
 	return j, nil
 }
 
+// seen has a host that does not know of the job yet answer when it does.
+func (j *Job) seen() api.FollowOptions { return api.FollowOptions{Min: j.Cursor} }
+
 // Wait waits for the end of the job, after the last callback. The error is why that is
 // not known, or that a callback panicked; a job that failed is none.
 func (j *Job) Wait(ctx context.Context) (api.Job, error) {
 	if j.done == nil {
-		return j.c.Wait(ctx, string(j.Job))
+		return j.c.wait(ctx, string(j.Job), j.seen())
 	}
 	select {
 	case <-j.done:
@@ -92,7 +95,7 @@ func (j *Job) follow(ctx context.Context, call Callbacks) {
 	id := string(j.Job)
 	readers.Go(func() {
 		state := job.State("")
-		_, err := j.c.api.FollowJob(ctx, id, api.FollowOptions{}, func(now api.Job) error {
+		_, err := j.c.api.FollowJob(ctx, id, j.seen(), func(now api.Job) error {
 			last = now
 			return pass(func() {
 				if call.OnStatus != nil && now.State != state {
@@ -110,7 +113,7 @@ func (j *Job) follow(ctx context.Context, call Callbacks) {
 	})
 	if call.OnResult != nil {
 		readers.Go(func() {
-			_, err := j.c.StreamResults(ctx, id, nil, func(r api.ChunkResult) error {
+			_, err := j.c.api.Chunks(ctx, id, api.ChunkQuery{Follow: true}, j.seen(), func(r api.ChunkResult) error {
 				return pass(func() { call.OnResult(r) })
 			})
 			if err != nil {

@@ -61,7 +61,7 @@ func jobStatus(a *cli.App) *cobra.Command {
 		Use: "status ID", Aliases: []string{"show"}, Short: "One job: progress, results, failures with reasons", Args: cli.Exactly(1, "the id or the name of a job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if follow {
-				return followJob(a, cmd.Context(), args[0], metric)
+				return followJob(a, cmd.Context(), args[0], "", metric)
 			}
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				if history || chunks {

@@ -74,7 +74,7 @@ func results(a *cli.App, ctx context.Context, id string, follow bool) error {
 		return a.Show(v)
 	}
 	if follow {
-		return followTo(a, ctx, id, "", func(j api.Job) error { return show(j, nil) })
+		return followTo(a, ctx, id, "", "", func(j api.Job) error { return show(j, nil) })
 	}
 	return a.WithClient(ctx, func(ctx context.Context, c *api.Client) error {
 		j, raw, err := cli.Fetch[api.Job](ctx, c, "/v1/jobs/"+pathEscape(id))

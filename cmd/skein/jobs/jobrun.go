@@ -247,7 +247,7 @@ func runJob(a *cli.App, ctx context.Context, d Options, f jobFlags, t *jobText) 
 	a.Note("job %s %s: %d iterations in %s, on the disks of %s", present.Short(resp.Job), what, resp.Spec.Iterations,
 		present.Plural(resp.Spec.Chunks(), "chunk"), present.Plural(resp.StableVoters, "voter"))
 	if f.follow {
-		return followJob(a, ctx, string(resp.Job), f.metric)
+		return followJob(a, ctx, string(resp.Job), resp.Cursor, f.metric)
 	}
 	switch a.Output {
 	case "json", "jsonl":
@@ -367,13 +367,14 @@ func patiently(a *cli.App, ctx context.Context) context.Context {
 	})
 }
 
-// followJob watches a job to its end and shows what came of it.
-func followJob(a *cli.App, ctx context.Context, id, metric string) error {
-	return followTo(a, ctx, id, metric, func(j api.Job) error { return showJob(a, j, nil) })
+// followJob watches a job to its end and shows what came of it. A host answers when it
+// is at the position after, which may be empty.
+func followJob(a *cli.App, ctx context.Context, id, after, metric string) error {
+	return followTo(a, ctx, id, after, metric, func(j api.Job) error { return showJob(a, j, nil) })
 }
 
 // followTo watches a job to its end, and then shows it.
-func followTo(a *cli.App, ctx context.Context, id, metric string, show func(api.Job) error) error {
+func followTo(a *cli.App, ctx context.Context, id, after, metric string, show func(api.Job) error) error {
 	c, err := a.Client()
 	if err != nil {
 		return err
@@ -381,7 +382,7 @@ func followTo(a *cli.App, ctx context.Context, id, metric string, show func(api.
 	defer c.Close()
 	bar := newProgress(a, metric)
 	seen := false
-	last, err := c.FollowJob(ctx, id, api.FollowOptions{Retry: func(cause error) error {
+	last, err := c.FollowJob(ctx, id, api.FollowOptions{Min: after, Retry: func(cause error) error {
 		if _, away := errors.AsType[*api.UnreachableError](cause); away && !seen {
 			return cause
 		}
