@@ -141,6 +141,8 @@ func TestInstall(t *testing.T) {
 		"/usr/share/fish/vendor_completions.d/skein.fish": "-rw-r--r--",
 		"/usr/share/skein/observability/rules.yml":        "-rw-r--r--",
 		"/usr/share/skein/observability/dashboard.json":   "-rw-r--r--",
+		"/usr/share/skein/examples/pi.wasm":               "-rw-r--r--",
+		"/usr/share/doc/skein/docs/operations.md.gz":      "-rw-r--r--",
 		"/etc/credstore":                                  "drwx------",
 	} {
 		if have[path] != mode {

@@ -49,7 +49,7 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 				return err
 			}
 			if o.Wasm == "" {
-				o.Wasm = filepath.Join(filepath.Dir(exe), "examples", "pi.wasm")
+				o.Wasm = pi(filepath.Dir(exe))
 			}
 			_, err = d.Demo(cmd.Context(), o)
 			return err
@@ -57,10 +57,25 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&profile, "profile", string(cluster.ProfileLAN), "timing: classic, lan or fast")
-	f.StringVar(&o.Wasm, "wasm", "", "module of the pi example (default examples/pi.wasm beside the program)")
+	f.StringVar(&o.Wasm, "wasm", "", "module of the pi example (default: the one that came with the program)")
 	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: about 15 s of work)")
 	f.BoolVar(&o.Handover, "handover", false, "stop the holder with SIGTERM instead of killing it")
 	f.BoolVar(&onion, "onion", false, "serve one onion address on a private Tor network instead of a job")
 	f.BoolVar(&o.Keep, "keep", false, "leave the state directories behind")
 	return cmd
+}
+
+// pi is the example module of the program in bin: beside it where it was built, in
+// share where it was installed.
+func pi(bin string) string {
+	built := filepath.Join(bin, "examples", "pi.wasm")
+	if installed := filepath.Join(bin, "..", "share", "skein", "examples", "pi.wasm"); !exists(built) && exists(installed) {
+		return installed
+	}
+	return built
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
