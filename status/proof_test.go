@@ -64,9 +64,14 @@ func TestProofOfOwn(t *testing.T) {
 			who, seq string
 			events   []uint64 // none: there is none
 		}{
-			{"ann", "1", []uint64{1}}, {"ann", "2", nil}, {"ann", "4", nil},
-			{"sam", "1", nil}, {"sam", "2", []uint64{2}}, {"sam", "5", []uint64{5}},
-			{"vic", "1", []uint64{1, 2, 3, 4, 5}}, {"olga", "4", []uint64{4, 5}},
+			{"ann", "1", []uint64{1}},
+			{"ann", "2", nil},
+			{"ann", "4", nil},
+			{"sam", "1", nil},
+			{"sam", "2", []uint64{2}},
+			{"sam", "5", []uint64{5}},
+			{"vic", "1", []uint64{1, 2, 3, 4, 5}},
+			{"olga", "4", []uint64{4, 5}},
 		} {
 			w := httptest.NewRecorder()
 			s.mux.ServeHTTP(w, asUser(t, c.who, "GET", "/v1/events/n1/1/"+c.seq, "", time.Now()))
