@@ -60,18 +60,19 @@ type Job struct {
 	Failures []Failure `json:"failures"`
 }
 
-// Waiting says why no worker may run a job.
+// Waiting says why nothing of a job runs though something is to be done.
 type Waiting struct {
 	Since    time.Time    `json:"since"`    // as the holder of this term knows it
 	Workers  int          `json:"workers"`  // members, those that are dead included
-	Eligible int          `json:"eligible"` // of them, those that may run it
+	Eligible int          `json:"eligible"` // of them, those that may run it, busy ones included
 	Reasons  []WaitReason `json:"reasons"`  // the most frequent first
 	Hint     string       `json:"hint"`     // what to do about it
 }
 
-// WaitReason is what keeps some workers from a job: executor, zone or permission,
-// which last until somebody configures something else, or gone, no_stream, draining,
-// unready or stuck.
+// WaitReason is what keeps some workers from a job: gone, no_stream, draining, unready
+// or stuck; executor, memory, zone, permission or not_accepted, which last until somebody
+// configures something else; or excluded, opinion or busy. Held, backoff and operator
+// keep the job from all workers, and name none.
 type WaitReason struct {
 	Reason   string           `json:"reason"`
 	Text     string           `json:"text"` // the same in words, of the workers

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/backend/stops"
+	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
@@ -147,6 +148,7 @@ func New(o Options) *Backend {
 		jobs: &jobs{
 			self: self, view: view, log: o.Log, artefacts: o.Artefacts, compiler: o.Compiler, sched: o.Scheduler, remote: o.Forward,
 			logger: o.Logger,
+			waits:  waits.New(waits.Options{Holder: func() cluster.NodeID { return view().Lease.Holder }, Scheduler: o.Scheduler, Remote: o.Forward, Logger: o.Logger}),
 		},
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users:  &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward},
@@ -173,7 +175,7 @@ func New(o Options) *Backend {
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,
 		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
-		onion: o.Onion, tor: o.Tor, waiting: b.jobs.waiting,
+		onion: o.Onion, tor: o.Tor, waits: b.jobs.waits,
 	}
 	reports := published.New(published.Options{Log: o.Log, Served: func() []string { return served(o.Log) }})
 	b.hostStatus = &hostStatus{
@@ -218,7 +220,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Stop, b.stopJob)
 	forward.Handle(r, forward.Submit, b.submitHere)
 	forward.Handle(r, forward.User, b.setUser)
-	forward.Handle(r, forward.Waiting, b.waitingHere)
+	forward.Handle(r, forward.Waiting, b.jobs.waits.Serve)
 	forward.Handle(r, forward.Workers, b.workersHere)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
@@ -17,7 +18,6 @@ import (
 	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
-	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/lease"
 )
@@ -51,9 +51,8 @@ type diagnosis struct {
 	checks   *logChecks
 	onion    OnionHost // nil, as is tor: it is off
 	tor      Tor
-	// waiting asks the holder which jobs no worker may run.
-	waiting func(context.Context, job.ID) (forward.JobsWaiting, bool)
-	groups  *groupsync.Sync
+	waits    *waits.Waits
+	groups   *groupsync.Sync
 }
 
 // Doctor implements status.ClusterReader.
@@ -83,11 +82,11 @@ func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
 	return api.Doctor{Findings: doctor.Examine(ctx, host, f)}, nil
 }
 
-// starved lists the jobs that no worker may run, as the holder says, else as the log
+// starved lists the jobs that no worker may run, or that wait for long, as the holder says, else as the log
 // says.
 func (d *diagnosis) starved(ctx context.Context) (out []doctor.StarvedJob) {
-	if list, ok := d.waiting(ctx, ""); ok {
-		for _, w := range list.Jobs {
+	if list, ok := d.waits.Troubled(ctx); ok {
+		for _, w := range list {
 			out = append(out, doctor.StarvedJob{ID: w.Job, Why: w.Waits, Hint: w.Why.Hint})
 		}
 		return out

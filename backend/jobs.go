@@ -10,6 +10,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
@@ -31,7 +32,7 @@ type jobScheduler interface {
 	Submit(ctx context.Context, spec job.Spec, owner string, wait scheduler.Wait, forWorker bool) (scheduler.Submission, error)
 	Stop(ctx context.Context, id job.ID, actor, reason string) error
 	Release(ctx context.Context, id job.ID, actor string) (int, error)
-	Waiting() []scheduler.Waiting
+	waits.Scheduler
 }
 
 // Artefacts are the modules and configs that this host keeps.
@@ -60,6 +61,7 @@ type jobs struct {
 	logger    zerolog.Logger
 	rates     rateTracker
 	watches   *jobwatch.Hub
+	waits     *waits.Waits
 }
 
 // Jobs implements status.JobControl, newest first.
@@ -76,10 +78,8 @@ func (b *jobs) Jobs(context.Context) (api.Jobs, error) {
 // Job implements status.JobControl. Why it waits only the holder knows.
 func (b *jobs) Job(ctx context.Context, id job.ID) (api.Job, error) {
 	j, err := b.jobHere(ctx, id)
-	if err == nil && j.Waiting == nil && mayWait(j) && j.Holder != b.self {
-		if list, ok := b.waiting(ctx, id); ok {
-			addWaiting(&j, list)
-		}
+	if err == nil && j.Holder != b.self {
+		b.waits.There(ctx, &j)
 	}
 	return j, err
 }
@@ -115,9 +115,7 @@ func (b *jobs) jobHere(_ context.Context, id job.ID) (api.Job, error) {
 	}
 	out := b.jobOf(job)
 	convert.JobDetails(&out, job, open)
-	if mayWait(out) {
-		addWaiting(&out, listWaiting(b.sched.Waiting(), id))
-	}
+	b.waits.Here(&out)
 	return out, nil
 }
 

@@ -188,7 +188,7 @@ func serviceKeys() []key {
 		intKey("worker.slots", func(c *Fixed) *int { return &c.Worker.Slots }, 0, 4096,
 			"Chunks that run at the same time. 0: one per processor."),
 		intKey("worker.memory_bytes", func(c *Fixed) *uint64 { return &c.Worker.MemoryBytes }, 1<<20, 1<<44,
-			"Memory that all running chunks may use together."),
+			"The most memory that a chunk may ask for here. Jobs that ask for more run elsewhere."),
 		intKey("worker.queue", func(c *Fixed) *int { return &c.Worker.Queue }, 1, 65536,
 			"Chunks that may wait on this host for a slot."),
 	}

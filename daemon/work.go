@@ -54,7 +54,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		}
 	}
 	if w.worker, err = worker.New(worker.Options{
-		Slots: g.cfg.Worker.Slots, Queue: g.cfg.Worker.Queue,
+		Slots: g.cfg.Worker.Slots, Queue: g.cfg.Worker.Queue, MemoryBytes: g.cfg.Worker.MemoryBytes,
 		Executors:  executors,
 		OutboxFile: filepath.Join(g.cfg.StateDir, "outbox"),
 		DrainFile:  filepath.Join(g.cfg.StateDir, "worker-drained"),

@@ -63,7 +63,7 @@ func (t *term) barrier(ctx context.Context) error {
 // act carries out a decision that is durable.
 func (t *term) act(action step.Action) {
 	count := func(state string, n int) { t.m.chunks.WithLabelValues(state).Add(float64(n)) }
-	t.m.service.acted(action, t.batch.began, time.Now())
+	t.m.service.Acted(action, t.batch.began, time.Now())
 	switch a := action.(type) {
 	case step.Assign:
 		count("assigned", len(a.Chunks))

@@ -160,7 +160,7 @@ func welcomeOf(w cluster.NodeID, m stream.Welcome, owner string) step.WorkerConn
 	own := ownerOf(w, m, owner)
 	return step.WorkerConnected{
 		Worker: w, Slots: m.Slots, Credits: m.Room, Executors: m.Executors, Draining: m.Draining, Owner: own.Owner, Accept: own.Accept,
-		Assigned: m.Assigned,
+		Memory: m.MemoryBytes, Assigned: m.Assigned,
 	}
 }
 

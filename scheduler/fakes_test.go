@@ -176,6 +176,7 @@ type fakeWorker struct {
 	delay time.Duration // run time of a chunk
 	// accept is told in the welcome; nil: of an earlier version.
 	accept *job.Acceptance
+	memory uint64 // as well
 
 	mu     sync.Mutex
 	down   bool
@@ -283,7 +284,7 @@ func (w *fakeWorker) serve(conn net.Conn) {
 	for _, q := range w.queue {
 		has = append(has, q.ref)
 	}
-	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has, Accept: w.accept}}
+	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has, Accept: w.accept, MemoryBytes: w.memory}}
 	for _, k := range w.kept {
 		out <- k
 	}

@@ -23,6 +23,7 @@ type jobs struct {
 	specs   map[job.ID]owned        // of open jobs
 	created map[job.ID]cluster.Hash // fingerprints of jobs submitted in this run
 	swept   time.Duration           // when ended jobs were looked through; 0: never
+	looked  time.Duration           // when those that wait were; 0: never
 }
 
 // owned is a job that somebody owns.

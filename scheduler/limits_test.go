@@ -228,6 +228,64 @@ func TestZonesReachThePlan(t *testing.T) {
 
 // TestLanes: every request and every word of a worker has its lane, and a queue
 // full of submissions keeps no stop out.
+// TestMemory: a job goes where an attempt may have the memory that it asks for. A
+// worker of an earlier version does not say how much that is, and is given what it may
+// refuse; one that does not allow it is not, so that nothing of the job's budget is lost.
+func TestMemory(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, b, c *fakeWorker) {
+		a.memory, b.memory = 512<<20, 1<<30
+		stop := r.run(1)
+		time.Sleep(15 * time.Second)
+		ran := func(w *fakeWorker, id job.ID) (n int) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for ref := range w.ran {
+				if ref.Job == id {
+					n++
+				}
+			}
+			return n
+		}
+		submit := func(key string, memory uint64) (job.ID, error) {
+			spec := testSpec(key, 24)
+			spec.MemoryBytes = memory
+			sub, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false)
+			return sub.Job, err
+		}
+		for key, c := range map[string]struct {
+			memory uint64
+			where  [3]bool
+		}{
+			"small": {256 << 20, [3]bool{true, true, true}}, "large": {512<<20 + 1<<16, [3]bool{false, true, true}}, "huge": {2 << 30, [3]bool{false, false, true}},
+		} {
+			id, err := submit(key, c.memory)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := r.ended(id, time.Minute)
+			wantDone(t, j)
+			for i, w := range []*fakeWorker{r.workers["a"], r.workers["b"], r.workers["c"]} {
+				if (ran(w, id) > 0) != c.where[i] {
+					t.Errorf("%s: %s ran %d chunks", key, w.node, ran(w, id))
+				}
+			}
+			if j.Reclaims+j.Failures > 0 {
+				t.Errorf("%s: %d lost, %d failed", key, j.Reclaims, j.Failures)
+			}
+		}
+		// Once all hosts say, what none allows is refused.
+		c.mu.Lock()
+		c.memory = 1 << 30
+		c.mu.Unlock()
+		c.cut()
+		time.Sleep(15 * time.Second)
+		if _, err := submit("more", 2<<30); !errors.Is(err, ErrNoWorker) || !strings.Contains(err.Error(), "0 of 3 workers eligible: a, b, c: it allows less memory than 2048 MiB") {
+			t.Errorf("%v, want ErrNoWorker", err)
+		}
+		_ = stop()
+	})
+}
+
 func TestLanes(t *testing.T) {
 	for r, want := range map[*request]lane{
 		{stop: &event.JobStopped{}}: laneControl,

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/skein-project/skein/scheduler/meters"
 )
 
 // metrics are those of one Scheduler.
@@ -20,12 +22,12 @@ type metrics struct {
 	shed      prometheus.Counter
 	unsettled prometheus.Gauge
 	appendDur prometheus.Histogram
-	service   *serviceMetrics
+	service   *meters.Service
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		service: newServiceMetrics(),
+		service: meters.NewService(),
 		jobs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_jobs", Help: "Open jobs that this host schedules, by state.",
 		}, []string{"state"}),
@@ -73,7 +75,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range append(m.service.collectors(),
+	for _, c := range append(m.service.Collectors(),
 		m.jobs, m.chunks, m.open, m.starved, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.shed, m.unsettled, m.appendDur,
 	) {
 		if err := reg.Register(c); err != nil {

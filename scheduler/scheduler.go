@@ -137,16 +137,16 @@ func (s *Scheduler) Workers() []plan.WorkerView {
 	return nil
 }
 
-// Waiting is a job that waits while no worker may run it.
+// Waiting is a job of which nothing runs though something is to be done.
 type Waiting struct {
 	Job   job.ID
 	Since time.Time
 	Why   eligible.Explanation
 }
 
-// Waiting lists the jobs that wait while no worker may run them, those that wait
-// longest first, as of at most one tick ago; nil while no term runs. The caller must
-// not change it.
+// Waiting lists the jobs that wait, those that wait longest first, as of a moment ago:
+// at once those that no worker may run, others after some seconds. It is nil while no
+// term runs. The caller must not change it.
 func (s *Scheduler) Waiting() []Waiting {
 	if w := s.waiting.Load(); w != nil {
 		return *w
@@ -200,7 +200,7 @@ func (s *Scheduler) Run(ctx context.Context, id cluster.Term) error {
 	t.m.jobs.Reset()
 	t.m.open.Reset()
 	t.m.unsettled.Set(0)
-	t.m.service.end()
+	t.m.service.End()
 	s.workers.Store(nil)
 	s.waiting.Store(nil)
 	if errors.Is(err, ErrLeaseLost) {

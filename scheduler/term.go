@@ -193,7 +193,7 @@ func (t *term) step(e step.Event) {
 	if t.batch.began.IsZero() {
 		t.batch.began = now
 	}
-	t.m.service.begin(e, now)
+	t.m.service.Begin(e, now)
 	actions := t.plan.Step(e, t.o.Now())
 	for i, a := range actions {
 		if f, ok := a.(step.Finish); ok && t.holdBack(f, actions[i+1:]) {
@@ -294,19 +294,26 @@ func (t *term) observe() {
 	t.m.unsettled.Set(float64(t.settling.open()))
 	views := t.plan.Workers()
 	t.s.workers.Store(&views)
-	t.s.waiting.Store(t.waiting())
-	t.m.service.look(views, time.Now())
+	t.lookAtWaiting()
+	t.m.service.Look(views, time.Now())
 }
 
-// waiting lists the jobs that wait while no worker may run them.
-func (t *term) waiting() *[]Waiting {
+// waitingEvery is how often is looked which jobs wait: there may be many of them.
+const waitingEvery = 500 * time.Millisecond
+
+// lookAtWaiting lists the jobs that wait.
+func (t *term) lookAtWaiting() {
 	now, wall := t.o.Now(), t.o.Wall()
+	if t.jobs.looked > 0 && now-t.jobs.looked < waitingEvery {
+		return
+	}
+	t.jobs.looked = max(now, 1)
 	var out []Waiting
 	for _, w := range t.plan.Waiting(now) {
 		// To the second: the two clocks do not go alike.
 		out = append(out, Waiting{Job: w.Job, Since: wall.Add(w.Since - now).Truncate(time.Second), Why: w.Why})
 	}
-	return &out
+	t.s.waiting.Store(&out)
 }
 
 // request decides about one request; it is answered after the commit.
@@ -342,7 +349,7 @@ func (t *term) submit(b submission) (created bool, spec job.Spec, err error) {
 		}
 		return false, t.jobs.spec(b.Job, b.Spec), nil
 	}
-	if why := t.plan.Explain(b.Spec, b.Owner, t.o.Now()); why.Never && !b.waits {
+	if why := t.plan.Foresee(b.Spec, b.Owner, t.o.Now()); why.Never && !b.waits {
 		return false, spec, &NoWorkerError{Why: why}
 	}
 	if t.lookForRoom(); t.held {

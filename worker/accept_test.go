@@ -26,12 +26,13 @@ func (h *holder) of(owner string, seq uint64, chunks ...int) {
 func TestHostRunsOnlyWhatItAccepts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBench(t, func(o *Options) {
+			o.MemoryBytes = 512 << 20
 			o.Accept = func() job.Acceptance { return job.Acceptance{Accept: job.AcceptUser, Names: []string{"user:bob"}} }
 			o.Runs = func(a job.Acceptance, owner string) bool { return a.Allows("user:ann", owner, nil) }
 		})
 		h := b.dial("n1", 1)
-		if w := h.welcome(); w.Accept == nil || w.Accept.String() != "user user:bob" {
-			t.Fatalf("told %v", w.Accept)
+		if w := h.welcome(); w.Accept == nil || w.Accept.String() != "user user:bob" || w.MemoryBytes != 512<<20 {
+			t.Fatalf("told %+v", w)
 		}
 		for i, owner := range []string{"user:eve", ""} {
 			h.of(owner, uint64(i+1), 0)

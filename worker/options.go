@@ -35,6 +35,8 @@ type Options struct {
 	// 16 per slot, at least 256. An Assign that does not fit ends the stream
 	// with Refused, and nothing of it is taken.
 	Queue int
+	// MemoryBytes is how much an attempt may have here; 0: holders are not told.
+	MemoryBytes uint64
 	// Executors by name, at least one. The Worker runs them.
 	Executors map[string]Executor
 	// OutboxFile keeps results over the end of this process, whatever ends it;

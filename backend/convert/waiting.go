@@ -4,26 +4,32 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 )
 
-// Waiting shows what keeps the workers from a job.
+// Waiting shows what keeps the workers from a job, or the job from all of them.
 func Waiting(why eligible.Explanation, since time.Time) api.Waiting {
 	out := api.Waiting{Since: since, Workers: why.Workers, Eligible: why.Eligible, Reasons: []api.WaitReason{}, Hint: WaitHint(why)}
-	for _, o := range why.Reasons {
-		out.Reasons = append(out.Reasons, api.WaitReason{Reason: string(o.Reason), Text: o.Text, Workers: len(o.Workers), Examples: o.Examples()})
+	reasons := why.Reasons
+	if why.Job.Reason != "" {
+		reasons = []eligible.Obstacle{why.Job}
+	}
+	for _, o := range reasons {
+		out.Reasons = append(out.Reasons, api.WaitReason{Reason: string(o.Reason), Text: o.Text, Workers: len(o.Workers), Examples: append([]cluster.NodeID{}, o.Examples()...)})
 	}
 	return out
 }
 
-// WaitHint says what to do about the reason that keeps most workers from a job.
+// WaitHint says what to do about the reason that keeps a job, or most workers from it.
 func WaitHint(why eligible.Explanation) string {
-	if len(why.Reasons) == 0 {
+	switch why.Main() {
+	case "":
 		return "`skein members` shows which hosts there are"
-	}
-	switch why.Reasons[0].Reason {
 	case eligible.LacksExecutor:
 		return "allow its program on a host: exec.programs in the host's configuration"
+	case eligible.LacksMemory:
+		return "ask for less with memory_bytes, or let a host allow more: worker.memory_bytes in its configuration"
 	case eligible.LacksZone:
 		return "`skein members` shows the zones; node.zone in a host's configuration puts it into one"
 	case eligible.LacksPermission:
@@ -34,7 +40,15 @@ func WaitHint(why eligible.Explanation) string {
 		return "end a drain: `skein worker drain --undo NODE`"
 	case eligible.Gone, eligible.NoStream:
 		return "`skein members` shows which hosts are reached"
-	case eligible.Unready, eligible.Stuck:
+	case eligible.Held:
+		return "make room on the disk of the host that holds the lease: `skein doctor` there"
+	case eligible.Operator:
+		return "`skein job retry` has what was given up tried again, `skein job stop` ends the job"
+	case eligible.Backoff, eligible.Excluded:
+		return "`skein job status` shows what failed"
+	case eligible.Opinion:
+		return "the job wants each result of several hosts: let another one run it"
+	case eligible.Unready, eligible.Stuck, eligible.Busy:
 	}
 	return "`skein workers` shows how the workers do"
 }

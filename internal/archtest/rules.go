@@ -97,7 +97,8 @@ var adapters = map[string][]string{
 	"proxy":              nil,
 	"publisher":          nil,
 	"realtime":           {"api"},
-	"scheduler":          {"scheduler/trials"},
+	"scheduler":          {"scheduler/meters", "scheduler/trials"},
+	"scheduler/meters":   nil,
 	"scheduler/trials":   nil,
 	"systemd":            nil,
 	"tor":                nil,
@@ -129,7 +130,7 @@ var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit"
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/proof", "backend/published", "backend/stops", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/proof", "backend/published", "backend/stops", "backend/waits", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/bundle":    {"api", "forward"},
 	"backend/gauges":    {"coord"},
 	"backend/groupsync": {"config"},
@@ -137,6 +138,7 @@ var rooms = map[string][]string{
 	"backend/proof":     {"api", "eventlog/store"},
 	"backend/published": {"api", "eventlog/store"},
 	"backend/stops":     {"coord", "eventlog/store"},
+	"backend/waits":     {"api", "backend/convert", "forward", "scheduler"},
 	"backend/convert":   {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
 	"doctor":            {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
 	"offline":           {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},

@@ -95,6 +95,25 @@ func (b *board) ready() bool {
 	return false
 }
 
+// next lists the chunks of which one may be given out next: the first that were tried
+// before, and the first that was not.
+func (b *board) next() (out []int) {
+	if !b.ready() {
+		return nil
+	}
+	for _, i := range b.retry[:min(scanLimit, len(b.retry))] {
+		if b.chunks[i].state == pending {
+			out = append(out, int(i))
+		}
+	}
+	for i := b.fresh; i < len(b.chunks); i++ {
+		if c := &b.chunks[i]; c.state == pending && c.attempts == 0 {
+			return append(out, i)
+		}
+	}
+	return out
+}
+
 // requeue puts a chunk that was tried before into line.
 func (b *board) requeue(index int) {
 	if c := &b.chunks[index]; !c.queued && c.state == pending {

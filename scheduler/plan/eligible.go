@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,54 +32,111 @@ func (w *worker) lacks() eligible.Reason {
 	return ""
 }
 
-// candidates are all workers but those that left, as jobs are held against them.
-func (r *roster) candidates(now time.Duration) []eligible.Candidate {
+// candidates are all workers but those that left, as jobs are held against them; then,
+// if there is one, says what keeps a worker from one job that may run it.
+func (r *roster) candidates(now time.Duration, then func(*worker) eligible.Reason) []eligible.Candidate {
 	out := make([]eligible.Candidate, 0, len(r.workers))
 	for _, w := range r.workers {
-		if w != nil && w.health != cluster.Left {
-			out = append(out, eligible.Candidate{Worker: &w.host, Node: w.node, Now: w.lacks(), Coming: w.coming(now)})
+		if w == nil || w.health == cluster.Left {
+			continue
 		}
+		c := eligible.Candidate{Worker: &w.host, Node: w.node, Now: w.lacks(), Coming: w.coming(now)}
+		switch {
+		case !w.open:
+			c.Then = eligible.Busy
+		case then != nil:
+			c.Then = then(w)
+		}
+		out = append(out, c)
 	}
 	return out
 }
 
-// explain says what keeps workers from the jobs of c.
-func (r *roster) explain(c *eligible.Class, now time.Duration) eligible.Explanation {
-	return r.classes.ExplainClass(c, r.candidates(now))
+// Foresee says which workers may run a job of owner that may be submitted, and what
+// keeps the others from it.
+func (p *Plan) Foresee(spec job.Spec, owner string, now time.Duration) eligible.Explanation {
+	return p.roster.classes.Foresee(spec, owner, p.roster.candidates(now, nil))
 }
 
-// Explain says which workers may run a job of owner, and what keeps the others
-// from it.
-func (p *Plan) Explain(spec job.Spec, owner string, now time.Duration) eligible.Explanation {
-	return p.roster.classes.Explain(spec, owner, p.roster.candidates(now))
+// Explain says which workers may be given a chunk of an open job now, and what keeps
+// the others from it, or the job from all of them: as choose does. It also tells since when
+// nothing of the job runs though something is to be done; 0: it runs, or waits for nothing.
+func (p *Plan) Explain(id job.ID, now time.Duration) (why eligible.Explanation, since time.Duration, ok bool) {
+	j := p.work.byID[id]
+	if j == nil {
+		return why, 0, false
+	}
+	return p.explain(j, now), j.idle(), true
 }
 
-// Waiting is a job that waits while no worker may run it.
+func (p *Plan) explain(j *openJob, now time.Duration) eligible.Explanation {
+	next := j.next()
+	why := p.roster.classes.Explain(j.class, p.roster.candidates(now, func(w *worker) eligible.Reason { return p.choice.keeps(j, next, w, now) }))
+	why.Job = p.obstacle(j)
+	return why
+}
+
+// keeps says what keeps from w, which may run j and has room, all those chunks of j, or
+// "". It is the other side of choose.
+func (h *chooser) keeps(j *openJob, chunks []int, w *worker, now time.Duration) (why eligible.Reason) {
+	for _, i := range chunks {
+		switch c := &j.chunks[i]; {
+		case c.check.knows(w):
+			why = eligible.Opinion
+		case (slices.Contains(c.avoid, w.node) || w.pace.LeftOut(j.kind, now)) && h.others(j, c, now):
+			why = eligible.Excluded
+		default:
+			return ""
+		}
+	}
+	return why
+}
+
+// obstacle is what keeps j from all workers, if anything does.
+func (p *Plan) obstacle(j *openJob) eligible.Obstacle {
+	switch {
+	case j.waits:
+		return eligible.Obstacle{Reason: eligible.Operator, Text: fmt.Sprintf("for an operator, %s given up", j.share(givenUp))}
+	case p.held && j.count[pending] > 0:
+		return eligible.Obstacle{Reason: eligible.Held, Text: "the event log has no room for new work"}
+	case j.waiting > 0 && j.waiting == j.count[pending]:
+		return eligible.Obstacle{Reason: eligible.Backoff, Text: "what failed is tried again in a moment"}
+	}
+	return eligible.Obstacle{}
+}
+
+// Waiting is a job of which nothing runs though something is to be done.
 type Waiting struct {
 	Job   job.ID
 	Since time.Duration // as the times that Step is given
 	Why   eligible.Explanation
 }
 
-// Waiting lists the jobs that wait while no worker may run them, those that wait
-// longest first. One for which a worker may just be on its way is not among
-// them yet.
-func (p *Plan) Waiting(now time.Duration) []Waiting { return p.work.starving(now) }
+// queueing is how long a job may be without a chunk that runs before it counts as
+// waiting, if workers may run it: one ends, and another begins.
+const queueing = 5 * time.Second
 
-func (k *work) starving(now time.Duration) (out []Waiting) {
+// Waiting lists the jobs that wait, those that wait longest first: at once where no
+// worker may run them, unless one may just be on its way.
+func (p *Plan) Waiting(now time.Duration) (out []Waiting) {
 	by := make(map[*eligible.Class]eligible.Explanation)
-	for _, j := range k.jobs {
-		if j.starved.since == 0 {
+	for _, j := range p.work.jobs {
+		if j.idle() == 0 || j.starved.since == 0 && now-j.idle() < queueing {
 			continue
 		}
 		why, ok := by[j.class]
-		if !ok {
-			why = k.roster.explain(j.class, now)
+		obstacle := p.obstacle(j)
+		switch {
+		case obstacle.Reason == "" && j.class.Room().Len() > 0: // what was tried of the job decides
+			why = p.explain(j, now)
+		case !ok:
+			why = p.roster.classes.Explain(j.class, p.roster.candidates(now, nil))
 			by[j.class] = why
 		}
-		if !why.Coming {
-			out = append(out, Waiting{Job: j.id, Since: j.starved.since, Why: why})
+		if why.Job = obstacle; obstacle.Reason == "" && why.Eligible == 0 && why.Coming {
+			continue
 		}
+		out = append(out, Waiting{Job: j.id, Since: j.idle(), Why: why})
 	}
 	slices.SortStableFunc(out, func(a, b Waiting) int { return cmp.Compare(a.Since, b.Since) })
 	return out

@@ -626,7 +626,7 @@ func TestHostsAccept(t *testing.T) {
 	if got := text(b.says("a", "of-ann", 1, 1, 1)); strings.Contains(got, "assign") {
 		t.Errorf("then it gets\n%s", got)
 	}
-	if why := b.p.Explain(specOf(1, 1), "eve", b.now).String(); why != "0 of 1 worker eligible: a: its host does not run the jobs of eve" {
+	if why := b.p.Foresee(specOf(1, 1), "eve", b.now).String(); why != "0 of 1 worker eligible: a: its host does not run the jobs of eve" {
 		t.Error(why)
 	}
 	// Another holder meets a chunk that began before.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -89,11 +90,25 @@ func (j *openJob) enough() string {
 // starves says whether it has to be reported now that the job waits while no
 // worker is eligible.
 func (j *openJob) starves(limit, now time.Duration) bool {
+	if j.count[assigned] == 0 && (j.count[pending] > 0 || j.waits) {
+		j.starved.idle = cmp.Or(j.starved.idle, max(now, 1))
+	} else {
+		j.starved.idle = 0
+	}
 	if j.count[assigned] > 0 || j.count[pending] == 0 || j.class.Fit() > 0 {
-		j.starved = starvation{}
+		j.starved.since, j.starved.reported = 0, false
 		return false
 	}
 	return j.starved.due(limit, now)
+}
+
+// idle is since when nothing of the job runs though something is to be done; 0: it
+// is not so.
+func (j *openJob) idle() time.Duration {
+	if j.count[assigned] > 0 {
+		return 0
+	}
+	return j.starved.idle
 }
 
 // jobTerm is how long a job may take.
@@ -150,8 +165,9 @@ func (f *failures) reset() {
 	clear(f.on)
 }
 
-// starvation is how long a job has waited while no worker is eligible.
+// starvation is how long a job has waited, and how long while no worker is eligible.
 type starvation struct {
+	idle     time.Duration // nothing runs since though something is to be done; 0: it is not so
 	since    time.Duration // 0: it does not
 	reported bool
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
@@ -29,12 +30,14 @@ type twin struct {
 	accepts  int
 	releases int
 	ends     map[job.State]int
+	reasons  map[eligible.Reason]int // that were told
 }
 
 type twinWorker struct {
 	up, draining, unready, stranger bool
 	health                          cluster.Health
 	slots                           int
+	memory                          uint64 // 0: of an earlier version, which does not say
 	owner, zone                     string
 	accept                          job.Acceptance
 	queue                           []job.Attempt
@@ -56,13 +59,16 @@ type twinJob struct {
 func newTwin(t testing.TB, workers int) *twin {
 	w := &twin{
 		t: t, now: time.Hour, workers: make(map[cluster.NodeID]*twinWorker), groups: make(map[string][]string),
-		jobs: make(map[job.ID]*twinJob), ends: make(map[job.State]int),
+		jobs: make(map[job.ID]*twinJob), ends: make(map[job.State]int), reasons: make(map[eligible.Reason]int),
 		p: New(Config{Completions: bucket.Rate{PerSecond: 50, Burst: 100}}),
 	}
 	for i := range workers {
 		n := cluster.NodeID(nodeName(i))
 		w.names = append(w.names, n)
-		w.workers[n] = &twinWorker{slots: 1 + i%3, owner: []string{"", "alice", "bob"}[i%3], stranger: i%4 == 3, lies: i == 7}
+		w.workers[n] = &twinWorker{
+			slots: 1 + i%3, owner: []string{"", "alice", "bob"}[i%3], stranger: i%4 == 3, lies: i == 7,
+			memory: []uint64{0, 1 << 30, 1 << 30, 128 << 20}[i%4],
+		}
 	}
 	return w
 }
@@ -85,6 +91,51 @@ func (w *twin) do(e step.Event) {
 	if err := w.p.Check(); err != nil {
 		w.fatalf("after %s: %v", e, err)
 	}
+	w.explained(e)
+}
+
+// explained holds what is said of each worker against the naive account, and against
+// what was given out: no chunk is left that a worker could have.
+func (w *twin) explained(e step.Event) {
+	for _, j := range w.p.work.jobs {
+		why, since, ok := w.p.Explain(j.id, w.now)
+		if !ok || why.Workers != len(why.Rows()) || since > w.now {
+			w.fatalf("after %s: job %s: %t, since %s, %+v", e, j.id, ok, since, why)
+		}
+		if ready := why.Job.Reason == "" && !w.p.held && j.ready(); ready && len(why.Free) > 0 {
+			w.fatalf("after %s: job %s has chunks to give out, nothing keeps %v from them", e, j.id, why.Free)
+		}
+		may := 0
+		for _, r := range why.Rows() {
+			w.reasons[r.Reason]++
+			if r.Eligible {
+				may++
+			}
+			if naive := w.may(r.Node, w.jobs[j.id]); !slices.Contains(reasons[naive], r.Reason) {
+				w.fatalf("after %s: job %s on %s: %q (%s), by the naive account: %q", e, j.id, r.Node, r.Reason, r.Text, naive)
+			}
+		}
+		w.reasons[why.Job.Reason]++
+		if may != why.Eligible {
+			w.fatalf("after %s: job %s: %d are eligible, %d are counted", e, j.id, may, why.Eligible)
+		}
+	}
+	for _, x := range w.p.Waiting(w.now) {
+		if why, _, ok := w.p.Explain(x.Job, w.now); !ok || why.Job.Reason != x.Why.Job.Reason || why.Job.Reason == "" && why.String() != x.Why.String() {
+			w.fatalf("after %s: job %s waits for %s, explained is %s", e, x.Job, x.Why, why)
+		}
+	}
+}
+
+// reasons are the answers that go with one of the naive account.
+var reasons = map[string][]eligible.Reason{
+	"it is not live":                               {eligible.Gone, eligible.NoStream},
+	"it is not ready":                              {eligible.Draining, eligible.Unready},
+	"it allows too little memory":                  {eligible.LacksMemory, eligible.Stuck},
+	"it is in another zone":                        {eligible.LacksZone, eligible.Stuck},
+	"the job's permission does not name its owner": {eligible.LacksPermission, eligible.Stuck},
+	"it does not accept the job's owner":           {eligible.LacksAccept, eligible.Stuck},
+	"":                                             {"", eligible.Stuck, eligible.Excluded, eligible.Opinion, eligible.Busy},
 }
 
 // may is who may get a chunk of a job, said as simply as can be.
@@ -95,6 +146,8 @@ func (w *twin) may(n cluster.NodeID, j *twinJob) string {
 		return "it is not live"
 	case m.draining || m.unready:
 		return "it is not ready"
+	case m.memory > 0 && j.spec.MemoryBytes > m.memory:
+		return "it allows too little memory"
 	case len(j.spec.Zones) > 0 && !slices.Contains(j.spec.Zones, m.zone):
 		return "it is in another zone"
 	}
@@ -273,6 +326,9 @@ func (w *twin) submit(rng *rand.Rand) {
 	if rng.IntN(6) == 0 {
 		spec.DeadlineSeconds = 300
 	}
+	if rng.IntN(4) == 0 {
+		spec.MemoryBytes = []uint64{128 << 20, 512 << 20}[rng.IntN(2)]
+	}
 	spec.OnPartial = []job.OnPartial{"", "", job.PartialWait, job.PartialFail}[rng.IntN(4)]
 	spec.Priority = uint32(100 + rng.IntN(3))
 	spec.Artefact[1] = byte(rng.IntN(3))
@@ -330,7 +386,7 @@ func (w *twin) connect(n cluster.NodeID) {
 	m.up, m.draining, m.unready = true, false, false
 	w.do(step.WorkerConnected{
 		Worker: n, Slots: m.slots, Credits: 8, Executors: []string{job.ExecutorWASM}, Assigned: slices.Clone(m.queue),
-		Owner: m.owner, Accept: m.accept, Stranger: m.stranger,
+		Owner: m.owner, Accept: m.accept, Stranger: m.stranger, Memory: m.memory,
 	})
 	for _, r := range slices.Clone(m.kept) {
 		w.do(r)
@@ -429,12 +485,14 @@ func (w *twin) heal() {
 	w.do(step.GroupChanged{Group: "g", Members: w.groups["g"]})
 	for _, n := range w.names {
 		m := w.workers[n]
-		m.health, m.zone, m.lies, m.accept = cluster.Alive, "fra", false, job.Acceptance{}
+		m.health, m.lies = cluster.Alive, false
+		w.do(step.HealthChanged{Worker: n, Health: m.health})
+		m.zone = "fra"
+		w.do(step.HostKnown{Worker: n, Zone: m.zone})
+		m.accept, m.memory = job.Acceptance{}, 0
 		if m.owner == "" {
 			m.owner = "bob"
 		}
-		w.do(step.HealthChanged{Worker: n, Health: m.health})
-		w.do(step.HostKnown{Worker: n, Zone: m.zone})
 		w.connect(n)
 	}
 	for range 5000 {
@@ -456,7 +514,7 @@ func (w *twin) heal() {
 	for _, j := range w.p.work.jobs {
 		for i, c := range j.chunks {
 			if c.state <= assigned {
-				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %s", j.id, i, c.state, j.class.Fit(), c.avoid, c.check, len(c.tries), c.queued, w.p.roster.explain(j.class, w.now)))
+				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %s", j.id, i, c.state, j.class.Fit(), c.avoid, c.check, len(c.tries), c.queued, w.p.explain(j, w.now)))
 			}
 		}
 	}
@@ -473,6 +531,7 @@ func TestTwin(t *testing.T) {
 		seeds = 5000
 	}
 	ends := make(map[job.State]int)
+	told := make(map[eligible.Reason]int)
 	assigned, accepts, releases := 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 77))
@@ -486,9 +545,20 @@ func TestTwin(t *testing.T) {
 		for s, n := range w.ends {
 			ends[s] += n
 		}
+		for r, n := range w.reasons {
+			told[r] += n
+		}
 		assigned, accepts, releases = assigned+w.assigned, accepts+w.accepts, releases+w.releases
 	}
-	t.Logf("%d histories, %d assignments, %d accepts, %d releases, jobs by end: %v", seeds, assigned, accepts, releases, ends)
+	t.Logf("%d histories, %d assignments, %d accepts, %d releases, jobs by end: %v; told: %v", seeds, assigned, accepts, releases, ends, told)
+	for _, r := range []eligible.Reason{
+		"", eligible.Gone, eligible.NoStream, eligible.Draining, eligible.Unready, eligible.Stuck, eligible.LacksMemory, eligible.LacksZone,
+		eligible.LacksPermission, eligible.LacksAccept, eligible.Excluded, eligible.Opinion, eligible.Busy, eligible.Held, eligible.Backoff, eligible.Operator,
+	} {
+		if told[r] == 0 {
+			t.Errorf("nothing was kept from a job by %q: the test lost its point", r)
+		}
+	}
 	if releases == 0 {
 		t.Error("nothing was released: the test lost its point")
 	}

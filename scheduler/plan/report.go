@@ -14,7 +14,7 @@ import (
 func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 	w := p.roster.get(e.Worker, now)
 	w.connected, w.slots, w.credits, w.host.Executors = true, e.Slots, e.Credits, slices.Clone(e.Executors)
-	w.draining, w.unready, w.stranger = e.Draining, false, e.Stranger
+	w.draining, w.unready, w.stranger, w.host.Memory = e.Draining, false, e.Stranger, e.Memory
 	p.accepts(w, e.Owner, e.Accept)
 	if w.output = now; w.signal == Stuck && now >= w.until {
 		w.signal = Idle

@@ -287,7 +287,7 @@ func (k *work) find(w *worker, r job.Attempt) *try {
 func (k *work) starve(now time.Duration) {
 	for _, j := range k.jobs {
 		if j.starves(k.cfg.Starve, now) {
-			k.out.emit(step.Starved{Job: j.id, Reason: clip(k.roster.explain(j.class, now).String())})
+			k.out.emit(step.Starved{Job: j.id, Reason: clip(k.roster.classes.Explain(j.class, k.roster.candidates(now, nil)).String())})
 		}
 	}
 }

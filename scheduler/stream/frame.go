@@ -50,6 +50,9 @@ type Welcome struct {
 	Assigned  []job.Attempt `json:"assigned"`       // queued or running
 	Room      int           `json:"room,omitempty"` // attempts it takes in all; more ends the stream; 0: not told
 	Draining  bool          `json:"draining,omitempty"`
+	// MemoryBytes is how much an attempt may have; 0, of a worker that does not know
+	// this: as much as it asks for, as far as is known.
+	MemoryBytes uint64 `json:"memory_bytes,omitempty"`
 	// Accept is whose jobs the host runs; nil, of a worker that does not know this:
 	// everybody's.
 	Accept *job.Acceptance `json:"accept,omitempty"`

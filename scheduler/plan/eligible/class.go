@@ -14,6 +14,7 @@ type Worker struct {
 	Owner     string   // whose worker it is; empty: nobody's in particular
 	Zone      string   // empty: it is in none
 	Executors []string // see job.Spec.Needs
+	Memory    uint64   // bytes that an attempt may have there; 0: it did not say
 	// Accept is whose jobs its host runs, settled; zero: everybody's.
 	Accept job.Acceptance
 }
@@ -22,6 +23,7 @@ type Worker struct {
 // Permission is decided on exact sets, never by a filter.
 type need struct {
 	executor string
+	memory   uint64 // bytes of an attempt
 	zones    string // joined by line ends, as the others
 	access   job.Access
 	owner    string // with any access but public, or while a worker narrows
@@ -30,7 +32,7 @@ type need struct {
 }
 
 func needOf(spec job.Spec, owner string, narrow bool) need {
-	n := need{executor: spec.Needs(), zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic}
+	n := need{executor: spec.Needs(), memory: spec.MemoryBytes, zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic}
 	if narrow {
 		n.owner = owner
 	}
@@ -110,11 +112,13 @@ func (t *Classes) Close(c *Class) {
 }
 
 // Lacks says what keeps w from the jobs of c whatever it does now, or "": the
-// first that it finds of executor, zone, permission and what its host accepts.
+// first that it finds of executor, memory, zone, permission and what its host accepts.
 func (t *Classes) Lacks(c *Class, w *Worker) Reason {
 	switch {
 	case !slices.Contains(w.Executors, c.executor):
 		return LacksExecutor
+	case w.Memory > 0 && c.memory > w.Memory:
+		return LacksMemory
 	case len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.Zone):
 		return LacksZone
 	case !c.permission.Allows(c.owner, w.Owner, t.member):

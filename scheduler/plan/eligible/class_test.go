@@ -105,7 +105,7 @@ func TestHostsNarrow(t *testing.T) {
 			}
 		}
 	}
-	got := classes.Explain(public, "eve", []Candidate{{Worker: ann, Node: "n1"}, {Worker: bob, Node: "n2"}, {Worker: all, Node: "n3"}})
+	got := classes.Foresee(public, "eve", []Candidate{{Worker: ann, Node: "n1"}, {Worker: bob, Node: "n2"}, {Worker: all, Node: "n3"}})
 	if want := "1 of 3 workers eligible: n1, n2: its host does not run the jobs of eve"; got.String() != want {
 		t.Errorf("%s, want %s", got, want)
 	}

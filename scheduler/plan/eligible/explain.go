@@ -10,22 +10,36 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 )
 
-// Reason is what keeps a worker from a job.
+// Reason is what keeps a worker from a job, or a job from all workers.
 type Reason string
 
-// Reasons. The first four are what a worker is, and lasts until somebody
-// configures something else; the others are how it does now, as the caller says.
+// Reasons of a worker, in the order in which the first of them is told: how it does
+// now, as the caller says; what it is, which lasts until somebody configures something
+// else; and what the chunks that are to be given out have been through. A worker that
+// is busy may run the job all the same.
 const (
-	LacksExecutor   Reason = "executor"   // it does not run what the job runs
-	LacksZone       Reason = "zone"       // it is in none of the job's zones
-	LacksPermission Reason = "permission" // the job does not admit whose worker it is
-	LacksAccept     Reason = "accept"     // its host does not run the jobs of whose job it is
-
 	Gone     Reason = "gone"      // its host is dead
 	NoStream Reason = "no_stream" // it is not reached
 	Draining Reason = "draining"  // it finishes what it has
 	Unready  Reason = "unready"   // it cannot take anything now
 	Stuck    Reason = "stuck"     // nothing comes from it
+
+	LacksExecutor   Reason = "executor"     // it does not run what the job runs
+	LacksMemory     Reason = "memory"       // it allows less memory than the job asks for
+	LacksZone       Reason = "zone"         // it is in none of the job's zones
+	LacksPermission Reason = "permission"   // the job does not admit whose worker it is
+	LacksAccept     Reason = "not_accepted" // its host does not run the jobs of whose job it is
+
+	Excluded Reason = "excluded" // attempts failed there, and others come first
+	Opinion  Reason = "opinion"  // its result is known, another's is wanted
+	Busy     Reason = "busy"     // it has no room
+)
+
+// Reasons of a job, which come before those of any worker.
+const (
+	Held     Reason = "held"     // nothing new is given out
+	Backoff  Reason = "backoff"  // what failed is not to be tried again yet
+	Operator Reason = "operator" // all that is open was given up, and an operator is to say what becomes of it
 )
 
 // Candidate is a worker that a job is held against.
@@ -33,6 +47,8 @@ type Candidate struct {
 	*Worker
 	Node cluster.NodeID
 	Now  Reason // what keeps it from every job now, ""
+	// Then is what keeps a worker from the job that may run it, "": nothing.
+	Then Reason
 	// Coming says that it may yet tell what it runs, and that it is something
 	// else than is known.
 	Coming bool
@@ -44,13 +60,47 @@ func (w *Candidate) heard() bool { return len(w.Executors) > 0 }
 // Explanation is how many workers may run a job, and what keeps the others from
 // it. They stand there by their first Reason.
 type Explanation struct {
+	// Job is what keeps the job from all workers; without a Reason: nothing.
+	Job      Obstacle
 	Workers  int // members that are or were heard of
-	Eligible int // that may run it now
+	Eligible int // that may run it now, those that are busy included
 	Reasons  []Obstacle
+	Free     []cluster.NodeID // that nothing keeps from it
 	// Coming says that workers are on their way, so that nothing is sure yet.
 	Coming bool
 	// Never says that no worker may ever run it, as far as is known.
 	Never bool
+}
+
+// Row is what an Explanation says of one worker.
+type Row struct {
+	Node     cluster.NodeID
+	Eligible bool
+	Reason   Reason // "": nothing keeps it from the job
+	Text     string // the same in words
+}
+
+// Rows are all workers by name.
+func (e Explanation) Rows() []Row {
+	rows := make([]Row, 0, e.Workers)
+	for _, n := range e.Free {
+		rows = append(rows, Row{Node: n, Eligible: true})
+	}
+	for _, o := range e.Reasons {
+		for _, n := range o.Workers {
+			rows = append(rows, Row{Node: n, Eligible: o.Reason == Busy, Reason: o.Reason, Text: o.Text})
+		}
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Node, b.Node) })
+	return rows
+}
+
+// Main is the reason that says most: that of the job, else that of the most workers.
+func (e Explanation) Main() Reason {
+	if e.Job.Reason == "" && len(e.Reasons) > 0 {
+		return e.Reasons[0].Reason
+	}
+	return e.Job.Reason
 }
 
 // Obstacle is what keeps some workers from a job.
@@ -68,6 +118,9 @@ func (o Obstacle) Examples() []cluster.NodeID { return o.Workers[:min(len(o.Work
 
 // String implements fmt.Stringer.
 func (e Explanation) String() string {
+	if e.Job.Reason != "" {
+		return e.Job.Text
+	}
 	noun := "workers"
 	if e.Workers == 1 {
 		noun = "worker"
@@ -96,39 +149,55 @@ func (o Obstacle) String() string {
 	return out + ": " + o.Text
 }
 
-// Explain holds workers against a job of owner.
-func (t *Classes) Explain(spec job.Spec, owner string, workers []Candidate) Explanation {
-	return t.ExplainClass(newClass(spec, owner, true), workers)
+// Foresee holds workers against a job of owner that may be submitted. If none of them
+// may ever run it, they stand there by what lasts, and not by how they do now.
+func (t *Classes) Foresee(spec job.Spec, owner string, workers []Candidate) Explanation {
+	c := newClass(spec, owner, true)
+	out := t.explain(c, workers, false)
+	if out.Never {
+		out = t.explain(c, workers, true)
+	}
+	return out
 }
 
-// ExplainClass holds workers against the jobs of c.
-func (t *Classes) ExplainClass(c *Class, workers []Candidate) Explanation {
+// Explain holds workers against the jobs of c.
+func (t *Classes) Explain(c *Class, workers []Candidate) Explanation {
+	return t.explain(c, workers, false)
+}
+
+func (t *Classes) explain(c *Class, workers []Candidate, lasting bool) Explanation {
 	out := Explanation{Workers: len(workers), Never: true}
 	heard := false
 	by := make(map[Reason]*Obstacle)
 	for i := range workers {
 		w := &workers[i]
-		lacks := t.Lacks(c, w.Worker)
-		if !w.heard() {
-			lacks = cmp.Or(w.Now, NoStream)
+		lacks, now := t.Lacks(c, w.Worker), w.Now
+		if w.heard() {
+			heard = true
+			// One that lacks nothing may run it some day.
+			out.Never = out.Never && lacks != ""
+		} else {
+			lacks, now = "", cmp.Or(now, NoStream)
 		}
-		heard = heard || w.heard()
 		out.Coming = out.Coming || w.Coming
-		// A worker that was heard and lacks nothing may run it some day.
-		if w.heard() && lacks == "" {
-			out.Never = false
+		why := cmp.Or(now, lacks, w.Then)
+		if lasting {
+			why = cmp.Or(lacks, why)
 		}
-		lacks = cmp.Or(lacks, w.Now)
-		if lacks == "" {
+		if why == "" || why == Busy {
 			out.Eligible++
+		}
+		if why == "" {
+			out.Free = append(out.Free, w.Node)
 			continue
 		}
-		if by[lacks] == nil {
-			by[lacks] = &Obstacle{Reason: lacks, Text: t.text(c, lacks)}
+		if by[why] == nil {
+			by[why] = &Obstacle{Reason: why, Text: t.text(c, why)}
 		}
-		by[lacks].Workers = append(by[lacks].Workers, w.Node)
+		by[why].Workers = append(by[why].Workers, w.Node)
 	}
 	out.Never = out.Never && heard && !out.Coming
+	slices.Sort(out.Free)
 	for _, o := range by {
 		slices.Sort(o.Workers)
 		out.Reasons = append(out.Reasons, *o)
@@ -147,6 +216,8 @@ func (t *Classes) text(c *Class, why Reason) string {
 			return "program " + program + " is not allowed there"
 		}
 		return "no executor " + c.executor
+	case LacksMemory:
+		return fmt.Sprintf("it allows less memory than %d MiB", c.memory>>20)
 	case LacksZone:
 		return "not in zone " + oneOf(c.zoneSet)
 	case LacksPermission:
@@ -159,6 +230,12 @@ func (t *Classes) text(c *Class, why Reason) string {
 		return "not reached"
 	case Unready:
 		return "not ready"
+	case Excluded:
+		return "attempts failed there, others come first"
+	case Opinion:
+		return "its result is known, another host's is wanted"
+	case Busy:
+		return "has no room"
 	}
 	return string(why)
 }

@@ -65,6 +65,7 @@ type WorkerConnected struct {
 	Slots     int
 	Credits   int      // attempts that it takes in all; 0: it does not say
 	Executors []string // see job.Spec.Needs
+	Memory    uint64   // bytes that an attempt may have there; 0: it does not say
 	Assigned  []job.Attempt
 	Owner     string         // whose worker it is; empty: nobody's in particular
 	Accept    job.Acceptance // whose jobs its host runs, settled

@@ -1,4 +1,4 @@
-package scheduler
+package meters
 
 import (
 	"testing"
@@ -11,12 +11,12 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
-func TestServiceMetrics(t *testing.T) {
-	s := newServiceMetrics()
+func TestService(t *testing.T) {
+	s := NewService()
 	at := time.Unix(1000, 0)
-	s.begin(step.JobAdded{Job: "a", Age: time.Minute}, at)
-	s.begin(step.JobAdded{Job: "b"}, at)
-	s.look([]plan.WorkerView{{Verdict: plan.VerdictRoute, Drain: time.Second}, {Verdict: plan.VerdictEvict, Drain: 3 * time.Second}}, at)
+	s.Begin(step.JobAdded{Job: "a", Age: time.Minute}, at)
+	s.Begin(step.JobAdded{Job: "b"}, at)
+	s.Look([]plan.WorkerView{{Verdict: plan.VerdictRoute, Drain: time.Second}, {Verdict: plan.VerdictEvict, Drain: 3 * time.Second}}, at)
 	want := func(what string, m prometheus.Metric, v float64) {
 		t.Helper()
 		var d dto.Metric
@@ -32,16 +32,16 @@ func TestServiceMetrics(t *testing.T) {
 	want("mean drain", s.drain.WithLabelValues("mean"), 2)
 	want("highest drain", s.drain.WithLabelValues("highest"), 3)
 	want("evicted", s.workers.WithLabelValues("evict"), 1)
-	s.acted(step.Assign{Job: "a"}, at, at.Add(time.Second))
-	s.acted(step.Assign{Job: "a"}, at, at.Add(time.Second)) // its wait is over
+	s.Acted(step.Assign{Job: "a"}, at, at.Add(time.Second))
+	s.Acted(step.Assign{Job: "a"}, at, at.Add(time.Second)) // its wait is over
 	want("queue", s.queued, 61)
 	want("assign", s.assign, 2)
-	s.acted(step.Finish{Job: "b"}, at, at)
-	s.look(nil, at.Add(time.Hour))
+	s.Acted(step.Finish{Job: "b"}, at, at)
+	s.Look(nil, at.Add(time.Hour))
 	want("oldest", s.oldest, 0)
-	s.acted(step.Fail{Reason: "invalid result: n is 0"}, at, at)
-	s.acted(step.Fail{Reason: "exit code 1"}, at, at)
-	s.acted(step.Offence{}, at, at)
+	s.Acted(step.Fail{Reason: "invalid result: n is 0"}, at, at)
+	s.Acted(step.Fail{Reason: "exit code 1"}, at, at)
+	s.Acted(step.Offence{}, at, at)
 	want("invalid", s.refused.WithLabelValues("invalid"), 1)
 	want("misplaced", s.refused.WithLabelValues("misplaced"), 1)
 	want("closed", s.refused.WithLabelValues("closed"), 0)

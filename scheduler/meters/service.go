@@ -1,4 +1,4 @@
-package scheduler
+package meters
 
 import (
 	"strings"
@@ -11,9 +11,8 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
-// serviceMetrics measures what operators want to know of a scheduler: how long
-// work waits, and how long workers will be busy.
-type serviceMetrics struct {
+// Service measures one scheduler. It belongs to one goroutine.
+type Service struct {
 	waits map[job.ID]time.Time // jobs of which nothing was assigned yet, since when
 
 	assign  prometheus.Histogram
@@ -24,8 +23,8 @@ type serviceMetrics struct {
 	refused *prometheus.CounterVec
 }
 
-func newServiceMetrics() *serviceMetrics {
-	s := &serviceMetrics{
+func NewService() *Service {
+	s := &Service{
 		waits: make(map[job.ID]time.Time),
 		assign: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skein_assign_duration_seconds", Help: "From what made chunks assignable to the handing over to the worker's stream, the assignment being durable.",
@@ -54,20 +53,21 @@ func newServiceMetrics() *serviceMetrics {
 	return s
 }
 
-func (s *serviceMetrics) collectors() []prometheus.Collector {
+// Collectors are what is to be registered.
+func (s *Service) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{s.assign, s.queued, s.oldest, s.drain, s.workers, s.refused}
 }
 
-// begin is called with each event that the plan gets.
-func (s *serviceMetrics) begin(e step.Event, now time.Time) {
+// Begin is called with each event that the plan gets.
+func (s *Service) Begin(e step.Event, now time.Time) {
 	if j, ok := e.(step.JobAdded); ok {
 		s.waits[j.Job] = now.Add(-j.Age)
 	}
 }
 
-// acted is called with each action that is durable; began is when the first
+// Acted is called with each action that is durable; began is when the first
 // event of its batch was taken.
-func (s *serviceMetrics) acted(action step.Action, began, now time.Time) {
+func (s *Service) Acted(action step.Action, began, now time.Time) {
 	switch a := action.(type) {
 	case step.Assign:
 		s.assign.Observe(now.Sub(began).Seconds())
@@ -88,8 +88,8 @@ func (s *serviceMetrics) acted(action step.Action, began, now time.Time) {
 	}
 }
 
-// look is called at every tick.
-func (s *serviceMetrics) look(views []plan.WorkerView, now time.Time) {
+// Look is called at every tick.
+func (s *Service) Look(views []plan.WorkerView, now time.Time) {
 	oldest := time.Duration(0)
 	for _, since := range s.waits {
 		oldest = max(oldest, now.Sub(since))
@@ -108,8 +108,8 @@ func (s *serviceMetrics) look(views []plan.WorkerView, now time.Time) {
 	}
 }
 
-// end forgets what was of a term.
-func (s *serviceMetrics) end() {
+// End forgets what was of a term.
+func (s *Service) End() {
 	clear(s.waits)
 	s.oldest.Set(0)
 	s.drain.Reset()
