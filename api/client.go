@@ -176,6 +176,11 @@ func (c *Client) JobHistory(ctx context.Context, id string, chunks bool) (JobHis
 	return get[JobHistory](ctx, c, path)
 }
 
+// Explain tells what keeps each worker from a job.
+func (c *Client) Explain(ctx context.Context, id string) (JobExplanation, error) {
+	return get[JobExplanation](ctx, c, "/v1/jobs/"+url.PathEscape(id)+"/explain")
+}
+
 // ChunkMap tells where in a job its chunks are how far.
 func (c *Client) ChunkMap(ctx context.Context, id string) (ChunkMap, error) {
 	return get[ChunkMap](ctx, c, "/v1/jobs/"+url.PathEscape(id)+"/map")

@@ -148,7 +148,6 @@ func New(o Options) *Backend {
 		jobs: &jobs{
 			self: self, view: view, log: o.Log, artefacts: o.Artefacts, compiler: o.Compiler, sched: o.Scheduler, remote: o.Forward,
 			logger: o.Logger,
-			waits:  waits.New(waits.Options{Holder: func() cluster.NodeID { return view().Lease.Holder }, Scheduler: o.Scheduler, Remote: o.Forward, Logger: o.Logger}),
 		},
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users:  &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward},
@@ -163,6 +162,7 @@ func New(o Options) *Backend {
 			id: o.Identity, sponsor: o.Sponsor, others: o.Forward.Sponsors, addrs: o.JoinAddrs, record: o.Recorder, logger: o.Logger,
 		},
 	}
+	b.jobs.Waits = waits.New(waits.Options{Holder: func() cluster.NodeID { return view().Lease.Holder }, Scheduler: o.Scheduler, Job: b.jobHere, Remote: o.Forward, Logger: o.Logger})
 	b.watches = jobwatch.New(jobwatch.Options{
 		Job: b.jobHere, Changed: o.Log.Changed, Router: o.Forward, Logger: o.Logger,
 		Elsewhere: func() bool { holder := view().Lease.Holder; return holder != "" && holder != self },
@@ -175,7 +175,7 @@ func New(o Options) *Backend {
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,
 		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
-		onion: o.Onion, tor: o.Tor, waits: b.jobs.waits,
+		onion: o.Onion, tor: o.Tor, waits: b.jobs.Waits,
 	}
 	reports := published.New(published.Options{Log: o.Log, Served: func() []string { return served(o.Log) }})
 	b.hostStatus = &hostStatus{
@@ -207,6 +207,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.CheckLog, b.checkLogFor)
 	forward.Handle(r, forward.Debug, b.hostStatus.Hosts.Serve)
 	forward.Handle(r, forward.Drain, b.drainFor)
+	forward.Handle(r, forward.Explain, b.jobs.ServeExplain)
 	forward.HandleStream(r, forward.FollowJob, b.watches.Serve)
 	forward.Handle(r, forward.Group, b.setGroup)
 	forward.Handle(r, forward.HostOwner, b.setOwner)
@@ -220,7 +221,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Stop, b.stopJob)
 	forward.Handle(r, forward.Submit, b.submitHere)
 	forward.Handle(r, forward.User, b.setUser)
-	forward.Handle(r, forward.Waiting, b.jobs.waits.Serve)
+	forward.Handle(r, forward.Waiting, b.jobs.Serve)
 	forward.Handle(r, forward.Workers, b.workersHere)
 }
 

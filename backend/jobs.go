@@ -51,6 +51,7 @@ type Compiler interface {
 
 // jobs submits, shows and stops jobs.
 type jobs struct {
+	*waits.Waits
 	self      cluster.NodeID
 	view      func() *coord.View
 	log       fold
@@ -61,7 +62,6 @@ type jobs struct {
 	logger    zerolog.Logger
 	rates     rateTracker
 	watches   *jobwatch.Hub
-	waits     *waits.Waits
 }
 
 // Jobs implements status.JobControl, newest first.
@@ -79,7 +79,7 @@ func (b *jobs) Jobs(context.Context) (api.Jobs, error) {
 func (b *jobs) Job(ctx context.Context, id job.ID) (api.Job, error) {
 	j, err := b.jobHere(ctx, id)
 	if err == nil && j.Holder != b.self {
-		b.waits.There(ctx, &j)
+		b.There(ctx, &j)
 	}
 	return j, err
 }
@@ -115,7 +115,7 @@ func (b *jobs) jobHere(_ context.Context, id job.ID) (api.Job, error) {
 	}
 	out := b.jobOf(job)
 	convert.JobDetails(&out, job, open)
-	b.waits.Here(&out)
+	b.Here(&out)
 	return out, nil
 }
 

@@ -85,7 +85,7 @@ func (s *Stream[Req, Frame]) info() Info {
 // Operations lists all operations, sorted by name.
 func Operations() []Info {
 	list := []Info{
-		Carry.info(), CheckLog.info(), Conflict.info(), Debug.info(), Depart.info(), Drain.info(), FollowJob.info(), Group.info(), HostOwner.info(), Links.info(),
+		Carry.info(), CheckLog.info(), Conflict.info(), Debug.info(), Depart.info(), Drain.info(), Explain.info(), FollowJob.info(), Group.info(), HostOwner.info(), Links.info(),
 		OnionDrain.info(), OnionGrant.info(), Position.info(), Release.info(), Remove.info(), Renew.info(), ShowVoters.info(),
 		Snapshot.info(), StepDown.info(), Stop.info(), Submit.info(), User.info(), Voters.info(), Waiting.info(), Workers.info(),
 	}

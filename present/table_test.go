@@ -66,6 +66,11 @@ func examples() map[string]Table {
 			{Node: "frankfurt-17", Live: cluster.Alive, Connected: true, Ready: true, Progress: "normal", Verdict: "route", Slots: 8, Owner: "user:ann", Accept: "group", AcceptNames: []string{"render", "risk"}, Assigned: 16, Window: 16, BacklogIterations: 12500000, DrainSeconds: 7.5, RatePerSecond: new(1.6e6), Trusted: true},
 			{Node: "rome", Live: cluster.Suspect, Progress: "idle", Verdict: "investigate", Slots: 4, Accept: "public", Draining: true, ExcludedSeconds: new(30.0)},
 		}}),
+		"explained": Explained(api.JobExplanation{Header: header, Workers: []api.ExplainedWorker{
+			{Node: "frankfurt-17", Eligible: true, Reason: "busy", Text: "has no room", Assigned: 16, Accepted: 1200},
+			{Node: "oslo", Eligible: true},
+			{Node: "rome", Reason: "not_accepted", Text: "its host does not run the jobs of user:annemarie"},
+		}}),
 		"tokens": Tokens(api.Tokens{Header: header, Tokens: []api.Token{
 			{ID: "i1aaaaaaaa", ExpiresAt: noon.Add(time.Hour), Uses: 3, Spent: []cluster.NodeID{"rome"}},
 			{ID: "i2aaaaaaaa", ExpiresAt: noon.Add(-time.Hour), Uses: 1},

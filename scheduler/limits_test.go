@@ -286,6 +286,52 @@ func TestMemory(t *testing.T) {
 	})
 }
 
+// TestExplain: whoever asks is told what keeps each worker from a job, while it waits
+// and while it runs.
+func TestExplain(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, a, _, _ *fakeWorker) {
+		if _, err := r.s.Explain(t.Context(), "j"); !errors.Is(err, ErrNotHolder) {
+			t.Errorf("without a term: %v", err)
+		}
+		a.memory = 256 << 20
+		r.s.SetZones(map[cluster.NodeID]string{"a": "osl", "b": "fra", "c": "osl"})
+		stop := r.run(1)
+		time.Sleep(15 * time.Second)
+		if _, err := r.s.Explain(t.Context(), "j"); !errors.Is(err, ErrUnknownJob) {
+			t.Errorf("of no job: %v", err)
+		}
+		spec := testSpec("k", 20)
+		spec.Zones, spec.MemoryBytes = []string{"osl"}, 512<<20
+		sub, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		explained := func(want string) Waiting {
+			t.Helper()
+			w, err := r.s.Explain(t.Context(), sub.Job)
+			if got := w.Why.String(); err != nil || got != want || w.Job != sub.Job {
+				t.Errorf("%q %v, want %q", got, err, want)
+			}
+			return w
+		}
+		if w := explained("1 of 3 workers eligible: c: has no room; a: it allows less memory than 512 MiB; b: not in zone osl"); !w.Since.IsZero() {
+			t.Errorf("it waits since %s", w.Since)
+		}
+		r.s.SetZones(nil)
+		time.Sleep(15 * time.Second)
+		if w := explained("0 of 3 workers eligible: b, c: not in zone osl; a: it allows less memory than 512 MiB"); time.Since(w.Since) > 15*time.Second || w.Since.IsZero() {
+			t.Errorf("it waits since %s", w.Since)
+		}
+		if err := r.s.Stop(t.Context(), sub.Job, "uid:1", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.s.Explain(t.Context(), sub.Job); !errors.Is(err, ErrJobOver) {
+			t.Errorf("of a job that is over: %v", err)
+		}
+		_ = stop()
+	})
+}
+
 func TestLanes(t *testing.T) {
 	for r, want := range map[*request]lane{
 		{stop: &event.JobStopped{}}: laneControl,

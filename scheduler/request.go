@@ -24,6 +24,7 @@ type request struct {
 	stop    *event.JobStopped
 	set     event.Register
 	release *step.JobReleased
+	explain job.ID
 	quiesce bool
 	reply   chan reply // capacity 1
 }
@@ -32,6 +33,7 @@ type reply struct {
 	created bool
 	spec    job.Spec // of a submission, as it is logged
 	chunks  int
+	why     Waiting
 	seq     uint64 // own event after which the answer is stable, 0: it is already
 	err     error
 }
@@ -165,6 +167,17 @@ func (s *Scheduler) Release(ctx context.Context, id job.ID, actor string) (chunk
 		return 0, fmt.Errorf("release chunks of job %s: %w", id, err)
 	}
 	return a.chunks, nil
+}
+
+// Explain says what keeps each worker from an open job now; Since is zero if something
+// of it runs, or nothing is to be done. Errors wrap ErrUnknownJob, ErrJobOver,
+// ErrNotHolder or ErrBusy.
+func (s *Scheduler) Explain(ctx context.Context, id job.ID) (Waiting, error) {
+	a, err := s.ask(ctx, request{explain: id})
+	if err != nil {
+		return Waiting{}, fmt.Errorf("explain job %s: %w", id, err)
+	}
+	return a.why, nil
 }
 
 // Set logs what a register is to say: a group, a user, whose a host is. It answers

@@ -310,10 +310,28 @@ func (t *term) lookAtWaiting() {
 	t.jobs.looked = max(now, 1)
 	var out []Waiting
 	for _, w := range t.plan.Waiting(now) {
-		// To the second: the two clocks do not go alike.
-		out = append(out, Waiting{Job: w.Job, Since: wall.Add(w.Since - now).Truncate(time.Second), Why: w.Why})
+		out = append(out, Waiting{Job: w.Job, Since: wallOf(w.Since, now, wall), Why: w.Why})
 	}
 	t.s.waiting.Store(&out)
+}
+
+// wallOf is when at was, to the second: the two clocks do not go alike.
+func wallOf(at, now time.Duration, wall time.Time) time.Time {
+	return wall.Add(at - now).Truncate(time.Second)
+}
+
+// explain says what keeps each worker from a job.
+func (t *term) explain(id job.ID) (Waiting, error) {
+	now := t.o.Now()
+	why, since, ok := t.plan.Explain(id, now)
+	if !ok {
+		return Waiting{}, t.jobs.notOpen(id)
+	}
+	out := Waiting{Job: id, Why: why}
+	if since > 0 {
+		out.Since = wallOf(since, now, t.o.Wall())
+	}
+	return out, nil
 }
 
 // request decides about one request; it is answered after the commit.
@@ -333,6 +351,9 @@ func (t *term) request(r request) {
 		answer(reply{created: created, spec: spec, err: err})
 	case r.set != nil:
 		answer(reply{err: t.set(r.set)})
+	case r.explain != "":
+		why, err := t.explain(r.explain)
+		answer(reply{why: why, err: err})
 	case r.release != nil:
 		n, err := t.release(*r.release)
 		answer(reply{chunks: n, err: err})

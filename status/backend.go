@@ -103,6 +103,8 @@ type JobControl interface {
 	Job(ctx context.Context, id job.ID) (api.Job, error)
 	// Of an owner, unless that is empty, no other job exists.
 	FindJob(ctx context.Context, text, owner string) (job.ID, error)
+	// Explain says what keeps each worker from a job.
+	Explain(ctx context.Context, id job.ID) (api.JobExplanation, error)
 	// JobOwner tells whose a job is, and asks nobody; empty: there is no such job.
 	JobOwner(id job.ID) string
 	// WatchJob begins to watch a job, which the holder may have to be asked for.

@@ -226,6 +226,19 @@ func (f *fake) ChunkMap(id job.ID, most int) (api.ChunkRuns, error) {
 	return f.runs, nil
 }
 
+func (f *fake) Explain(_ context.Context, id job.ID) (api.JobExplanation, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if id != jobA {
+		return api.JobExplanation{}, api.Errorf(api.CodeNotFound, "no job %s", id)
+	}
+	return api.JobExplanation{
+		Job: id, State: job.Pending, Holder: "n1", Term: 7, Waits: "0 of 1 worker eligible: zone 1", Since: new(time.Unix(1000, 0).UTC()), Hint: "move one there",
+		Reasons: []api.WaitReason{{Reason: "zone", Text: "not in zone mars", Workers: 1, Examples: []cluster.NodeID{"n1"}}},
+		Workers: []api.ExplainedWorker{{Node: "n1", Reason: "zone", Text: "not in zone mars"}},
+	}, nil
+}
+
 func (f *fake) JobOwner(id job.ID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

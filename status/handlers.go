@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -41,24 +42,21 @@ func (hs *handlers) jobID(r *http.Request) (job.ID, error) {
 	return hs.backend.FindJob(r.Context(), text, door.Of(r.Context()).Only)
 }
 
-func (hs *handlers) job(r *http.Request) (api.Job, error) {
-	id, err := hs.jobID(r)
-	if err != nil {
-		return api.Job{}, err
+// ofJob makes an answer of what needs no more than a job.
+func ofJob[T any](hs *handlers, f func(context.Context, job.ID) (T, error)) func(*http.Request) (T, error) {
+	return func(r *http.Request) (T, error) {
+		id, err := hs.jobID(r)
+		if err != nil {
+			return *new(T), err
+		}
+		return f(r.Context(), id)
 	}
-	return hs.backend.Job(r.Context(), id)
 }
 
 // chunkMap tells where in a job its chunks are how far.
-func chunkMap(hs *handlers) func(*http.Request) (api.ChunkMap, error) {
-	return func(r *http.Request) (api.ChunkMap, error) {
-		id, err := hs.jobID(r)
-		if err != nil {
-			return api.ChunkMap{}, err
-		}
-		runs, err := hs.backend.ChunkMap(id, api.MaxChunkRuns)
-		return api.ChunkMap{Job: id, ChunkRuns: runs}, err
-	}
+func (hs *handlers) chunkMap(_ context.Context, id job.ID) (api.ChunkMap, error) {
+	runs, err := hs.backend.ChunkMap(id, api.MaxChunkRuns)
+	return api.ChunkMap{Job: id, ChunkRuns: runs}, err
 }
 
 func (hs *handlers) version(*http.Request) (api.Version, error) {

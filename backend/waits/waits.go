@@ -25,6 +25,7 @@ const longWait = 5 * time.Minute
 // Scheduler is the one of this host.
 type Scheduler interface {
 	Waiting() []scheduler.Waiting
+	Explain(ctx context.Context, id job.ID) (scheduler.Waiting, error)
 }
 
 // Options of Waits. All must be set.
@@ -32,8 +33,10 @@ type Options struct {
 	// Holder is who holds the lease; empty: nobody, as far as this host knows.
 	Holder    func() cluster.NodeID
 	Scheduler Scheduler
-	Remote    *forward.Router
-	Logger    zerolog.Logger
+	// Job tells what this host's log says of a job.
+	Job    func(ctx context.Context, id job.ID) (api.Job, error)
+	Remote *forward.Router
+	Logger zerolog.Logger
 }
 
 // Waits tells why jobs wait. Its methods may be called from any goroutine.

@@ -1,6 +1,9 @@
 package waits
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,7 +34,7 @@ func TestWaiting(t *testing.T) {
 	}
 	some := list(all, "j2")
 	j := api.Job{ID: "j2", State: job.Pending, Chunks: api.ChunkCounts{Total: 3, Pending: 3}}
-	w := New(Options{Scheduler: fixed(all)})
+	w := New(Options{Scheduler: fixed{list: all}})
 	w.Here(&j)
 	why := j.Waiting
 	if j.Waits != text || why == nil || !why.Since.Equal(since) || why.Workers != 6 || len(why.Reasons) != 2 || why.Reasons[0].Workers != 5 || len(why.Reasons[0].Examples) != 4 || why.Reasons[1].Reason != "gone" || why.Hint == "" {
@@ -59,9 +62,57 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-type fixed []scheduler.Waiting
+// fixed is a scheduler that says always the same.
+type fixed struct {
+	list []scheduler.Waiting
+	err  error
+}
 
-func (f fixed) Waiting() []scheduler.Waiting { return f }
+func (f fixed) Waiting() []scheduler.Waiting { return f.list }
+
+func (f fixed) Explain(context.Context, job.ID) (scheduler.Waiting, error) { return f.list[0], f.err }
+
+// The holder says of each worker what keeps it from a job, and what it has of it; of a
+// job that is over, or about to be, nothing.
+func TestExplain(t *testing.T) {
+	j := api.Job{
+		ID: "j1", State: job.Running, Holder: "n1", Term: 7, Chunks: api.ChunkCounts{Total: 9, Pending: 2, Assigned: 3, Accepted: 4},
+		Workers: []api.JobWorker{{Node: "n2", Assigned: 3, Accepted: 4}, {Node: "gone", Accepted: 1}},
+	}
+	why := scheduler.Waiting{Job: "j1", Why: eligible.Explanation{Workers: 3, Eligible: 2, Free: []cluster.NodeID{"n3"}, Reasons: []eligible.Obstacle{
+		{Reason: eligible.Busy, Text: "has no room", Workers: []cluster.NodeID{"n2"}}, {Reason: eligible.LacksZone, Text: "not in zone mars", Workers: []cluster.NodeID{"n1"}},
+	}}}
+	ask := func(s fixed) (api.JobExplanation, error) {
+		w := New(Options{Scheduler: s, Job: func(context.Context, job.ID) (api.Job, error) { return j, nil }})
+		return w.ServeExplain(t.Context(), forward.Asker{}, forward.JobName{Job: "j1"})
+	}
+	e, err := ask(fixed{list: []scheduler.Waiting{why}})
+	want := []api.ExplainedWorker{
+		{Node: "n1", Reason: "zone", Text: "not in zone mars"}, {Node: "n2", Eligible: true, Reason: "busy", Text: "has no room", Assigned: 3, Accepted: 4}, {Node: "n3", Eligible: true},
+	}
+	if err != nil || !slices.Equal(e.Workers, want) || e.Waits != "2 of 3 workers eligible: busy 1, zone 1" || e.Since != nil || e.Hint != "" || e.Eligible != 2 || e.Holder != "n1" || e.Term != 7 {
+		t.Errorf("%+v %v", e, err)
+	}
+	why.Since = time.Unix(1e9, 0)
+	if e, err = ask(fixed{list: []scheduler.Waiting{why}}); err != nil || e.Since == nil || !e.Since.Equal(why.Since) || e.Hint == "" {
+		t.Errorf("%+v %v", e, err)
+	}
+	why.Why = eligible.Explanation{Workers: api.MaxWorkers + 2, Free: make([]cluster.NodeID, api.MaxWorkers+2)}
+	if e, err = ask(fixed{list: []scheduler.Waiting{why}}); err != nil || len(e.Workers) != api.MaxWorkers || e.Omitted != 2 {
+		t.Errorf("%d workers, %d left out, %v", len(e.Workers), e.Omitted, err)
+	}
+	nothing := scheduler.Waiting{}
+	if e, err = ask(fixed{list: []scheduler.Waiting{nothing}, err: scheduler.ErrJobOver}); err != nil || e.State != job.Running || e.Waits != "" || len(e.Workers) > 0 {
+		t.Errorf("%+v %v", e, err)
+	}
+	if _, err = ask(fixed{list: []scheduler.Waiting{nothing}, err: scheduler.ErrNotHolder}); !errors.Is(err, scheduler.ErrNotHolder) {
+		t.Errorf("%v", err)
+	}
+	j.State = job.Completed
+	if e, err = ask(fixed{}); err != nil || e.State != job.Completed || e.Workers == nil || e.Reasons == nil {
+		t.Errorf("%+v %v", e, err)
+	}
+}
 
 // What an operator should know: at once where no worker may run a job, else after five
 // minutes, and never of a job that waits for its turn.

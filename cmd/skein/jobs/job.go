@@ -16,7 +16,7 @@ import (
 )
 
 func jobCommand(a *cli.App, d Options) *cobra.Command {
-	return cli.Group("job", "Submit, watch and stop jobs", jobRun(a, d), jobList(a), jobStatus(a), jobResults(a), jobStop(a), jobRetry(a), jobTrace(a))
+	return cli.Group("job", "Submit, watch and stop jobs", jobRun(a, d), jobList(a), jobStatus(a), jobExplain(a), jobResults(a), jobStop(a), jobRetry(a), jobTrace(a))
 }
 
 func jobList(a *cli.App) *cobra.Command {
@@ -141,12 +141,16 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		field("time", "%s, %s, eta %s", present.Age(j.ElapsedSeconds), r, present.AgeOf(j.ETASeconds))
 	}
 	field("submitted", "%s by %s", present.When(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), present.OrDash(j.Owner))
-	if why := waits(j); why != "" {
-		field("waits", "%s", why)
-		if w := j.Waiting; w != nil {
-			field("since", "%s", present.When(w.Since, j.ObservedAt, wide)+ago(wide))
-			field("hint", "%s", w.Hint)
+	switch why, w := waits(j), j.Waiting; {
+	case why != "" && w != nil:
+		field("waits", "%s", present.Waiting(*w))
+		if len(w.Reasons) > 0 && w.Reasons[0].Workers > 0 {
+			field("why", "%s", why)
 		}
+		field("since", "%s", present.When(w.Since, j.ObservedAt, wide)+ago(wide))
+		field("hint", "%s", w.Hint)
+	case why != "":
+		field("waits", "%s", why)
 	}
 	if j.Warning != "" {
 		field("warning", "%s", j.Warning)

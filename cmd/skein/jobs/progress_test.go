@@ -133,10 +133,11 @@ func TestProgressOfWaiting(t *testing.T) {
 	if !slices.Equal(said, want) {
 		t.Errorf("said\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
 	}
-	j.State, j.Waits, j.Waiting = job.Queued, "0 of 1 worker eligible: n1: dead", &api.Waiting{Since: j.SubmittedAt, Hint: "look"}
+	gone := api.WaitReason{Reason: "gone", Text: "dead", Workers: 1}
+	j.State, j.Waits, j.Waiting = job.Queued, "0 of 1 worker eligible: n1: dead", &api.Waiting{Since: j.SubmittedAt, Workers: 1, Hint: "look", Reasons: []api.WaitReason{gone}}
 	out.Reset()
 	jobPage(a, &out, j, false)
-	for _, want := range []string{"  waits       0 of 1 worker eligible: n1: dead\n", "  since       ", "  hint        look\n", "  warning     no such metric\n"} {
+	for _, want := range []string{"  waits       0 of 1 worker eligible: gone 1\n", "  why         0 of 1 worker eligible: n1: dead\n", "  since       ", "  hint        look\n", "  warning     no such metric\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, out.String())
 		}
