@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -263,6 +264,13 @@ var sentences = map[event.Kind]sayer{
 			return fmt.Sprintf("%s is nobody's in particular%s", b.Node, by(b.Actor))
 		}
 		return fmt.Sprintf("%s is the host of %s%s", b.Node, b.Owner, by(b.Actor))
+	}),
+	event.KindJobWaits: of(func(_ cluster.NodeID, b event.JobWaits) string {
+		w := api.Waiting{Workers: b.Workers, Eligible: b.Eligible}
+		for _, r := range b.Reasons {
+			w.Reasons = append(w.Reasons, api.WaitReason{Reason: r.Reason, Text: r.Reason, Workers: r.Workers})
+		}
+		return fmt.Sprintf("job %s waits: %s", b.Job, Waiting(w))
 	}),
 	event.KindWorkerUp: of(func(_ cluster.NodeID, b event.WorkerUp) string {
 		return fmt.Sprintf("worker %s of %s: %s at once of %s, accepts %s", b.Worker, b.Owner, count(b.Slots, "chunk"), list(b.Executors), b.Accept)

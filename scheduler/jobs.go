@@ -7,6 +7,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/waits"
 )
 
 const (
@@ -24,6 +25,7 @@ type jobs struct {
 	created map[job.ID]cluster.Hash // fingerprints of jobs submitted in this run
 	swept   time.Duration           // when ended jobs were looked through; 0: never
 	looked  time.Duration           // when those that wait were; 0: never
+	waits   waits.Log               // what the log was told of them
 }
 
 // owned is a job that somebody owns.

@@ -2,8 +2,10 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -318,9 +320,29 @@ func TestExplain(t *testing.T) {
 			t.Errorf("it waits since %s", w.Since)
 		}
 		r.s.SetZones(nil)
+		if n := r.log.count(event.KindJobWaits); n != 0 {
+			t.Errorf("%d events of a job that ran", n)
+		}
 		time.Sleep(15 * time.Second)
 		if w := explained("0 of 3 workers eligible: b, c: not in zone osl; a: it allows less memory than 512 MiB"); time.Since(w.Since) > 15*time.Second || w.Since.IsZero() {
 			t.Errorf("it waits since %s", w.Since)
+		}
+		time.Sleep(10 * time.Minute)
+		var told event.JobWaits
+		if e := r.log.last(event.KindJobWaits); r.log.count(event.KindJobWaits) != 1 || e.Term != 0 || json.Unmarshal(e.Body, &told) != nil || told.Job != sub.Job ||
+			told.Eligible != 0 || !slices.Equal(told.Reasons, []event.WaitReason{{Reason: "zone", Workers: 2}, {Reason: "memory", Workers: 1}}) {
+			t.Errorf("%d events, %+v", r.log.count(event.KindJobWaits), told)
+		}
+		r.unaware = []cluster.NodeID{"z"}
+		r.s.SetHealth("c", cluster.Suspect)
+		time.Sleep(10 * time.Minute)
+		if n := r.log.count(event.KindJobWaits); n != 1 {
+			t.Errorf("%d events in a log that not all understand", n)
+		}
+		r.unaware = nil
+		time.Sleep(time.Minute)
+		if n := r.log.count(event.KindJobWaits); n != 2 {
+			t.Errorf("%d events once all do", n)
 		}
 		if err := r.s.Stop(t.Context(), sub.Job, "uid:1", ""); err != nil {
 			t.Fatal(err)

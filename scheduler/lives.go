@@ -142,10 +142,13 @@ func (ls *lives) begun(now time.Duration) (out []event.ChunksStarted) {
 
 // fact logs what is no decision, as long as there is room and everybody knows what it means.
 func (t *term) fact(kind event.Kind, body any) {
-	if t.quiet || t.held || len(t.o.Unaware(kind)) > 0 {
-		return
+	if t.tells(kind) {
+		t.batch.add(event.Draft{Kind: kind, Body: body})
 	}
-	t.batch.add(event.Draft{Kind: kind, Body: body})
+}
+
+func (t *term) tells(kind event.Kind) bool {
+	return !t.quiet && !t.held && len(t.o.Unaware(kind)) == 0
 }
 
 // tellUp logs that a worker has a stream, and what it is.

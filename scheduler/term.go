@@ -301,15 +301,22 @@ func (t *term) observe() {
 // waitingEvery is how often is looked which jobs wait: there may be many of them.
 const waitingEvery = 500 * time.Millisecond
 
-// lookAtWaiting lists the jobs that wait.
+// lookAtWaiting lists the jobs that wait, counts them, and tells the log why.
 func (t *term) lookAtWaiting() {
 	now, wall := t.o.Now(), t.o.Wall()
 	if t.jobs.looked > 0 && now-t.jobs.looked < waitingEvery {
 		return
 	}
 	t.jobs.looked = max(now, 1)
+	list := t.plan.Waiting(now)
+	t.m.service.Waiting(list)
+	if t.tells(event.KindJobWaits) {
+		for _, e := range t.jobs.waits.Look(list, t.jobs.open, now) {
+			t.fact(event.KindJobWaits, e)
+		}
+	}
 	var out []Waiting
-	for _, w := range t.plan.Waiting(now) {
+	for _, w := range list {
 		out = append(out, Waiting{Job: w.Job, Since: wallOf(w.Since, now, wall), Why: w.Why})
 	}
 	t.s.waiting.Store(&out)

@@ -260,6 +260,22 @@ type JobWaiting struct {
 	Reason string `json:"reason"` // at most MaxReason bytes
 }
 
+// JobWaits says why nothing of a job runs though something is to be done: once that has
+// held for 30 s, and again when the reasons have been others for as long, at most eight
+// times in a term. The latest is what it waits for.
+type JobWaits struct {
+	Job      job.ID       `json:"job"`      // its id
+	Workers  int          `json:"workers"`  // members
+	Eligible int          `json:"eligible"` // of them, those that may run it, busy ones included
+	Reasons  []WaitReason `json:"reasons"`  // the most frequent first
+}
+
+// WaitReason is what keeps some workers from a job.
+type WaitReason struct {
+	Reason  string `json:"reason"`  // "zone", as `skein job explain` has them
+	Workers int    `json:"workers"` // 0: it keeps the job from all of them
+}
+
 // JobStopped records the intent to end a job: nothing more of it is given out.
 // Its end follows when every attempt has stopped or is fenced off.
 type JobStopped struct {

@@ -125,6 +125,7 @@ const (
 	KindConfigChanged  Kind = "config_changed"     // ConfigChanged, authority
 	KindJobSubmitted   Kind = "job_submitted"      // JobSubmitted, authority
 	KindJobQueued      Kind = "job_queued"         // JobWaiting, authority
+	KindJobWaits       Kind = "job_waits"          // JobWaits
 	KindJobStopped     Kind = "job_stopped"        // JobStopped, authority
 	KindJobDone        Kind = "job_done"           // JobDone, authority
 	KindJobsForgotten  Kind = "jobs_forgotten"     // JobsForgotten, authority

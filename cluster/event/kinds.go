@@ -38,7 +38,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 2
+const Level = 3
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -51,7 +51,7 @@ var classes = func() map[Kind]Class {
 
 // since lists the kinds that not every program knows, with the Level from which on
 // they do.
-var since = map[Kind]uint32{KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2}
+var since = map[Kind]uint32{KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2, KindJobWaits: 3}
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -188,6 +188,9 @@ func KindTable() []KindInfo {
 			Name: "pi", Key: "pi-1", Iterations: 1000, Chunk: 100, Seed: 1,
 		}.WithDefaults()}},
 		{KindJobQueued, Authority | Essential, "the holder", "a job was taken in and waits", JobWaiting{Job: "j2kq6", Reason: "0 of 3 workers eligible: n1, n2: not in zone mars; n3: draining"}},
+		{KindJobWaits, Fact, "the holder", "nothing of a job runs though something is to be done, and why", JobWaits{
+			Job: "j2kq6", Workers: 3, Reasons: []WaitReason{{Reason: "permission", Workers: 2}, {Reason: "zone", Workers: 1}},
+		}},
 		{KindJobStopped, Authority | Essential, "the holder", "a job is to end: somebody asked for it, or its time is over", JobStopped{Job: "j2kq6", Actor: "uid:1000@n1", Reason: "wrong seed"}},
 		{KindJobDone, Authority | Essential, "the holder", "a job ended, and this is its result", JobDone{
 			Job: "j2kq6", State: job.Partial, Reason: "1 of 10 chunks given up",

@@ -32,7 +32,7 @@ func TestSubject(t *testing.T) {
 		want []Kind
 	}{
 		{Subject{Job: "j2kq6"}, []Kind{
-			KindJobSubmitted, KindJobQueued, KindJobStopped, KindJobDone, KindJobsForgotten, KindChunksStarted, KindChunksAssigned, KindChunkFailed,
+			KindJobSubmitted, KindJobQueued, KindJobWaits, KindJobStopped, KindJobDone, KindJobsForgotten, KindChunksStarted, KindChunksAssigned, KindChunkFailed,
 			KindChunkReclaimed, KindChunksReleased, KindChunkAccepted, KindChunksAccepted,
 		}},
 		{Subject{Job: "j2kq"}, nil},

@@ -44,6 +44,7 @@ var pure = []string{
 	"scheduler/plan/results",
 	"scheduler/plan/step",
 	"scheduler/stream",
+	"scheduler/waits",
 }
 
 // pureDeps lists what pure packages import beyond the vocabulary: other pure
@@ -57,6 +58,7 @@ var pureDeps = map[string][]string{
 	"scheduler/plan":          {"scheduler/plan/eligible", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "internal/bucket"},
 	"scheduler/plan/eligible": {"scheduler/plan/order"},
 	"scheduler/plan/fair":     {"scheduler/plan/order", "internal/bucket"},
+	"scheduler/waits":         {"scheduler/plan", "scheduler/plan/eligible"},
 	"onion/policy":            {"lease", "publisher/descriptor"},
 	"present":                 {"api"},
 	"present/trace":           {"api"},

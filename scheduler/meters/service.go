@@ -1,6 +1,7 @@
 package meters
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type Service struct {
 	assign  prometheus.Histogram
 	queued  prometheus.Histogram
 	oldest  prometheus.Gauge
+	waiting *prometheus.GaugeVec
 	drain   *prometheus.GaugeVec
 	workers *prometheus.GaugeVec
 	refused *prometheus.CounterVec
@@ -37,6 +39,9 @@ func NewService() *Service {
 		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "skein_job_queue_oldest_seconds", Help: "Age of the oldest open job of which nothing was assigned yet; 0: there is none.",
 		}),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "skein_jobs_waiting", Help: "Open jobs of which nothing runs though something is to be done, by what keeps them from most workers.",
+		}, []string{"reason"}),
 		drain: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "skein_workers_drain_seconds", Help: "Time until workers are done with what they have: the mean and the highest.",
 		}, []string{"of"}),
@@ -55,7 +60,7 @@ func NewService() *Service {
 
 // Collectors are what is to be registered.
 func (s *Service) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.assign, s.queued, s.oldest, s.drain, s.workers, s.refused}
+	return []prometheus.Collector{s.assign, s.queued, s.oldest, s.waiting, s.drain, s.workers, s.refused}
 }
 
 // Begin is called with each event that the plan gets.
@@ -108,10 +113,19 @@ func (s *Service) Look(views []plan.WorkerView, now time.Time) {
 	}
 }
 
+// Waiting is called with the jobs that wait.
+func (s *Service) Waiting(list []plan.Waiting) {
+	s.waiting.Reset()
+	for _, w := range list {
+		s.waiting.WithLabelValues(cmp.Or(string(w.Why.Main()), "none")).Inc()
+	}
+}
+
 // End forgets what was of a term.
 func (s *Service) End() {
 	clear(s.waits)
 	s.oldest.Set(0)
+	s.waiting.Reset()
 	s.drain.Reset()
 	s.workers.Reset()
 }

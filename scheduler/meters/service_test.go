@@ -8,6 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/step"
 )
 
@@ -32,6 +33,14 @@ func TestService(t *testing.T) {
 	want("mean drain", s.drain.WithLabelValues("mean"), 2)
 	want("highest drain", s.drain.WithLabelValues("highest"), 3)
 	want("evicted", s.workers.WithLabelValues("evict"), 1)
+	zone := eligible.Explanation{Workers: 3, Reasons: []eligible.Obstacle{{Reason: eligible.LacksZone}, {Reason: eligible.Gone}}}
+	held := eligible.Explanation{Job: eligible.Obstacle{Reason: eligible.Held}}
+	s.Waiting([]plan.Waiting{{Why: zone}, {Why: held}, {Why: zone}, {}})
+	want("waiting for a zone", s.waiting.WithLabelValues("zone"), 2)
+	want("held", s.waiting.WithLabelValues("held"), 1)
+	want("waiting for nothing", s.waiting.WithLabelValues("none"), 1)
+	s.Waiting(nil)
+	want("waiting for a zone", s.waiting.WithLabelValues("zone"), 0)
 	s.Acted(step.Assign{Job: "a"}, at, at.Add(time.Second))
 	s.Acted(step.Assign{Job: "a"}, at, at.Add(time.Second)) // its wait is over
 	want("queue", s.queued, 61)

@@ -52,8 +52,13 @@ export interface Summary {
   p50: number | null; p90: number | null; p99: number | null;
 }
 
+export interface Waiting {
+  since: string; workers: number; eligible: number; hint: string;
+  reasons: { reason: string; text: string; workers: number; examples: string[] }[];
+}
+
 export interface Job {
-  id: string; name: string; state: string; reason: string; waits?: string; warning?: string; stopped_by?: string; stop_reason?: string;
+  id: string; name: string; state: string; reason: string; waits?: string; waiting?: Waiting; warning?: string; stopped_by?: string; stop_reason?: string;
   owner: string; submitted_at: string; finished_at: string | null; elapsed_seconds: number; holder: string; term: number;
   chunks: { total: number; pending: number; assigned: number; accepted: number; failed: number; parked: number };
   iterations: { total: number; accepted: number };

@@ -3,7 +3,7 @@ import { Card, Facts, Host, Job as JobLink, Progress, State, Table, Text, toneOf
 import { link, type Route } from "../route";
 import { get } from "../store";
 import { age, clock, count, figure, many, when } from "../text";
-import type { Job } from "../types";
+import type { Job, Waiting } from "../types";
 
 const chunkStates = ["accepted", "assigned", "pending", "failed", "parked", "skipped", "unknown"];
 
@@ -37,6 +37,8 @@ function One({ id, route }: { id: string; route: Route }) {
       <a href={link("jobs")}>all jobs</a></span>}>
       <p class="sentence"><State of={j.state} />{j.reason && <>: <Text>{j.reason}</Text></>} <Progress part={j.iterations.accepted} whole={j.iterations.total} label="progress" /></p>
       {j.waits && <p class="warn">It waits: <Text most={500}>{j.waits}</Text></p>}
+      {j.waiting?.reasons.filter((r) => r.workers > 0).map((r) => <p class="dim" key={r.reason}><Text most={200}>{reasonText(r)}</Text></p>)}
+      {j.waiting && <p class="dim"><Text most={300}>{j.waiting.hint}</Text></p>}
       {j.warning && <p class="warn"><Text most={500}>{j.warning}</Text></p>}
       <Facts of={[
         ["id", <code><Text>{j.id}</Text></code>], ["owner", <Text>{j.owner}</Text>], ["submitted", clock(when(j.submitted_at))],
@@ -72,6 +74,12 @@ function One({ id, route }: { id: string; route: Route }) {
       ]} />
       {j.failures.length > 0 && <p class="dim">Of the last {many(j.failures.length, "failure")}.</p>}</Card>}
   </div>;
+}
+
+// reasonText says of whom a reason is: "zone: n1, n2 and 3 more: not in zone mars".
+function reasonText(r: Waiting["reasons"][number]) {
+  const more = r.workers - r.examples.length;
+  return `${r.reason}: ${r.examples.join(", ")}${more > 0 ? ` and ${more} more` : ""}: ${r.text}`;
 }
 
 function reasons(j: Job) {
