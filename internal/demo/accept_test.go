@@ -97,6 +97,27 @@ func TestHostsAccept(t *testing.T) {
 		})
 	}
 	id := submit("public", 3000, 100)
+	// explained tells on another host than the holder what keeps each worker from a job,
+	// and how many of its chunks they have.
+	explained := func(id string) (reasons string, has int) {
+		t.Helper()
+		e, err := d.hosts[1].api.Explain(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range e.Workers {
+			r := w.Reason
+			if w.Eligible {
+				r = "eligible" // busy or not
+			}
+			reasons += string(w.Node) + " " + r + ", "
+			has += w.Assigned
+		}
+		return reasons, has
+	}
+	if got, _ := explained(id); got != "" && got != "n1 not_accepted, n2 not_accepted, n3 eligible, " { // "": it is over already
+		t.Errorf("explained is %s", got)
+	}
 	done(id)
 	if w := workers(id); w["n1"]+w["n2"] > 0 || w["n3"] == 0 {
 		t.Errorf("a stranger's chunks ran at %v", w)
@@ -120,7 +141,16 @@ func TestHostsAccept(t *testing.T) {
 		}
 		return nil
 	})
+	run("job", "explain", id)
+	if got, has := explained(id); got != "n1 not_accepted, n2 not_accepted, n3 eligible, " || has == 0 {
+		t.Errorf("while chunks run, explained is %s, %d run", got, has)
+	}
 	reload(d.hosts[2], "accept = \"none\"\n")
+	accepts("n1 user, n2 user, n3 none, ")
+	run("job", "explain", id)
+	if got, _ := explained(id); got != "n1 not_accepted, n2 not_accepted, n3 not_accepted, " {
+		t.Errorf("after n3 has narrowed, explained is %s", got)
+	}
 	why := "n1, n2, n3: its host does not run the jobs of " + me
 	eventually(ctx, t, 3*time.Minute, "what runs ends, and the job waits", func() error {
 		j, err := d.hosts[1].api.Job(ctx, id)
@@ -132,6 +162,9 @@ func TestHostsAccept(t *testing.T) {
 	before := workers(id)
 	if before["n3"] == 0 {
 		t.Error("what ran when the host narrowed did not count")
+	}
+	if out, _, _ := run("job", "explain", id); strings.Count(out, "not_accepted  0") != 3 {
+		t.Error("the page does not explain why it waits")
 	}
 	for _, args := range [][]string{{"job", "status", id}, {"workers"}, {"doctor"}} {
 		out, _, _ := run(args...)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -66,6 +67,20 @@ func TestJobWithoutWorker(t *testing.T) {
 		t.Errorf("the page does not say why it waits")
 	}
 	run("job", "status", id, "-o", "json")
+	for _, x := range d.hosts {
+		e, err := x.api.Explain(ctx, id)
+		if err != nil || e.Waits != "0 of 3 workers eligible: permission 3" || e.Since == nil || e.Holder != cluster.NodeID(holder.name) || len(e.Workers) != 3 {
+			t.Errorf("%s explains %+v: %v", x.name, e, err)
+		}
+		for _, w := range e.Workers {
+			if w.Eligible || w.Reason != "permission" {
+				t.Errorf("%s explains %+v", x.name, w)
+			}
+		}
+	}
+	if out, _, code := run("job", "explain", id); code != 0 || strings.Count(out, "permission  0     0     there is no group crew") != 3 {
+		t.Errorf("the page does not explain it")
+	}
 	if out, _, _ := run("doctor"); !strings.Contains(out, why) {
 		t.Errorf("doctor does not say why it waits")
 	}
