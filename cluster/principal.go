@@ -46,6 +46,22 @@ func CheckPrincipal(s string) error {
 	return nil
 }
 
+// visitorPrefix begins the names of owners of outside workers of whom nothing is known
+// but from where they come.
+const visitorPrefix = "visitor:"
+
+// CheckGrantee checks the name of somebody whom a permission or a group may name:
+// anybody but a visitor.
+func CheckGrantee(s string) error {
+	if err := CheckPrincipal(s); err != nil {
+		return err
+	}
+	if strings.HasPrefix(s, visitorPrefix) {
+		return fmt.Errorf("%.64q is a visitor, whom nothing can be granted", s)
+	}
+	return nil
+}
+
 // NodePrincipal is who a host is: whose worker its own is while the host is
 // nobody's.
 func NodePrincipal(n NodeID) string { return "node:" + string(n) }

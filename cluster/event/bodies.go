@@ -328,7 +328,7 @@ func (b GroupSet) Check() error {
 	if err := cluster.CheckGroupName(b.Group); err != nil {
 		return err
 	}
-	return cluster.CheckSet("members", b.Members, cluster.MaxGroupMembers, func(m string) bool { return cluster.CheckPrincipal(m) == nil })
+	return cluster.CheckSet("members", b.Members, cluster.MaxGroupMembers, func(m string) bool { return cluster.CheckGrantee(m) == nil })
 }
 
 // UserSet says who a user is; the latest event decides.

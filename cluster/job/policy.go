@@ -85,15 +85,23 @@ type Permission struct {
 	Access Access   `json:"access,omitempty"` // public, owner, user or group; none: public
 	Users  []string `json:"users,omitempty"`  // with access user, sorted
 	Groups []string `json:"groups,omitempty"` // with access group, sorted
+	// Outside lets a public job go to workers that no host runs, which see its module
+	// and config; none: only to those of its owner.
+	Outside bool `json:"outside,omitempty"`
 }
 
 // IsZero reports whether p is the default.
-func (p Permission) IsZero() bool { return p.Access == "" && len(p.Users) == 0 && len(p.Groups) == 0 }
+func (p Permission) IsZero() bool {
+	return p.Access == "" && len(p.Users) == 0 && len(p.Groups) == 0 && !p.Outside
+}
+
+// Public reports whether p names nobody.
+func (p Permission) Public() bool { return p.Access == "" || p.Access == AccessPublic }
 
 // Allows decides whether the workers of who may run a job of owner. The sets
 // are exact: member tells whether who is in a group.
 func (p Permission) Allows(owner, who string, member func(group, who string) bool) bool {
-	if p.Access == "" || p.Access == AccessPublic || who == owner {
+	if p.Public() || who == owner {
 		return true
 	}
 	switch p.Access {
@@ -104,6 +112,15 @@ func (p Permission) Allows(owner, who string, member func(group, who string) boo
 		return slices.ContainsFunc(p.Groups, func(g string) bool { return member(g, who) })
 	}
 	return false
+}
+
+// AllowsOutside is Allows for a worker that no host runs: a public job is not for it
+// unless the job says so.
+func (p Permission) AllowsOutside(owner, who string, member func(group, who string) bool) bool {
+	if p.Public() && !p.Outside {
+		return who == owner && who != ""
+	}
+	return p.Allows(owner, who, member)
 }
 
 // CheckPolicy says which results are computed more than once.
@@ -249,7 +266,10 @@ func (p Permission) check() error {
 	if (p.Access == AccessGroup) != (len(p.Groups) > 0) {
 		return fmt.Errorf("permission.groups has %d names with access %.32q: access %s needs some, the others take none", len(p.Groups), p.Access, AccessGroup)
 	}
-	if err := cluster.CheckSet("permission.users", p.Users, MaxUsers, func(u string) bool { return cluster.CheckPrincipal(u) == nil }); err != nil {
+	if p.Outside && !p.Public() {
+		return fmt.Errorf("permission.outside is set with access %.32q: it is about access %s, others name whose workers they admit", p.Access, AccessPublic)
+	}
+	if err := cluster.CheckSet("permission.users", p.Users, MaxUsers, func(u string) bool { return cluster.CheckGrantee(u) == nil }); err != nil {
 		return err
 	}
 	return cluster.CheckSet("permission.groups", p.Groups, MaxGroups, func(g string) bool { return cluster.CheckGroupName(g) == nil })

@@ -44,6 +44,8 @@ func TestJobPolicy(t *testing.T) {
 		"many groups":   func(p *Policy) { p.Permission = Permission{Access: AccessGroup, Groups: many(MaxGroups + 1)} },
 		"group name":    func(p *Policy) { p.Permission = Permission{Access: AccessGroup, Groups: []string{"A/B"}} },
 		"group empty":   func(p *Policy) { p.Permission = Permission{Access: AccessGroup, Groups: []string{""}} },
+		"visitor":       func(p *Policy) { p.Permission.Users = []string{"visitor:1f"} },
+		"outside users": func(p *Policy) { p.Permission.Outside = true },
 		"owner's group": func(p *Policy) { p.Permission = Permission{Access: AccessOwner, Groups: []string{"g"}} },
 		"priority":      func(p *Policy) { p.Priority = MaxPriority + 1 },
 		"zones":         func(p *Policy) { p.Zones = many(MaxZones + 1) },
@@ -115,6 +117,48 @@ func TestPermission(t *testing.T) {
 		if got := c.p.Allows("alice", c.who, member); got != c.want {
 			t.Errorf("%+v for %q: %v", c.p, c.who, got)
 		}
+	}
+}
+
+// Workers that no host runs get what names their owner, and public jobs only where
+// these say so.
+func TestOutsidePermission(t *testing.T) {
+	member := func(group, who string) bool { return group == "g" && who == "carol" }
+	public := Permission{Access: AccessPublic, Outside: true}
+	for _, c := range []struct {
+		p    Permission
+		who  string
+		want bool
+	}{
+		{Permission{}, "bob", false},
+		{Permission{}, "", false},
+		{Permission{}, "alice", true},
+		{Permission{Access: AccessPublic}, "visitor:1f", false},
+		{public, "visitor:1f", true},
+		{public, "", true},
+		{Permission{Outside: true}, "bob", true},
+		{Permission{Access: AccessOwner}, "bob", false},
+		{Permission{Access: AccessOwner}, "alice", true},
+		{Permission{Access: AccessUser, Users: []string{"bob"}}, "bob", true},
+		{Permission{Access: AccessUser, Users: []string{"bob"}}, "visitor:1f", false},
+		{Permission{Access: AccessGroup, Groups: []string{"g"}}, "carol", true},
+		{Permission{Access: AccessGroup, Groups: []string{"g"}}, "bob", false},
+	} {
+		if got := c.p.AllowsOutside("alice", c.who, member); got != c.want {
+			t.Errorf("%+v for %q: %v", c.p, c.who, got)
+		}
+	}
+	if (Permission{}).AllowsOutside("", "", member) {
+		t.Error("a job of nobody goes to a worker of nobody")
+	}
+	good := spec()
+	good.Permission = public
+	if err := good.WithDefaults().Validate(); err != nil || good.Permission.IsZero() {
+		t.Errorf("%v", err)
+	}
+	again, err := json.Marshal(spec().WithDefaults())
+	if err != nil || strings.Contains(string(again), "outside") {
+		t.Errorf("a job that says nothing of it is written %s, %v", again, err)
 	}
 }
 

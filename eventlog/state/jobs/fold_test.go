@@ -132,6 +132,23 @@ func written(f *Fold) []byte {
 	return w.Written()
 }
 
+// What outside workers lose of a chunk uses up nothing of it, whoever goes on.
+func TestOutsideLossesDoNotCount(t *testing.T) {
+	w := &writer{}
+	f := New()
+	f.Apply(w.submit("j", 60, 10))
+	outside := cluster.OutsideID([]byte("a key"))
+	for i, n := range []cluster.NodeID{outside, "n1", outside, cluster.OutsideOthers} {
+		try := job.Attempt{Chunk: 2, Number: i + 1, Worker: n}
+		f.Apply(w.event(2, event.KindChunksAssigned, event.ChunksAssigned{Job: "j", Assignments: []job.Attempt{try}}))
+		f.Apply(w.event(3, event.KindChunkReclaimed, event.ChunkReclaimed{Job: "j", Chunk: 2, Attempt: i + 1, Worker: n}))
+	}
+	open := f.Unfinished("j")
+	if o := open[2]; o.Reclaims != 2 || o.Failed != 0 || o.Attempts != 4 || len(o.FailedOn) != 3 {
+		t.Errorf("%+v, want the losses of n1 and of %s", o, cluster.OutsideOthers)
+	}
+}
+
 // TestSealedJobForgetsItsChunks: nothing is kept of the chunks of a job whose
 // end tells the result.
 func TestSealedJobForgetsItsChunks(t *testing.T) {

@@ -88,7 +88,7 @@ type OpenChunk struct {
 	Disputed bool             // accepted, of the only host in FailedOn, with results that differ
 	Attempts int              // the highest attempt number used
 	Failed   int              // attempts that failed
-	Reclaims int              // attempts taken back
+	Reclaims int              // attempts taken back, but of outside workers, which come and go
 	FailedOn []cluster.NodeID // workers on which it failed or was taken back, by name
 	Open     []job.Attempt    // attempts that may still run; none: pending
 }
@@ -212,8 +212,9 @@ func (c *chunk) openView(index int) OpenChunk {
 			continue // a release took it back
 		case t.failed:
 			o.Failed++
-		case t.reclaimed:
+		case t.reclaimed && !cluster.IsOutside(t.worker):
 			o.Reclaims++
+		case t.reclaimed:
 		case t.assigned:
 			o.Open = append(o.Open, job.Attempt{Chunk: index, Number: t.attempt, Worker: t.worker})
 		}
