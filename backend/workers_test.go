@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 // TestManyWorkersFitAMessage: however many workers there are, the list of them
@@ -19,7 +20,7 @@ func TestManyWorkersFitAMessage(t *testing.T) {
 	for i := range all {
 		all[i] = plan.WorkerView{
 			Worker: cluster.NodeID(fmt.Sprintf("a-worker-with-a-name-of-forty-bytes-%05d", i)), Connected: true, Health: cluster.Suspect, Slots: 4096, Tries: 1 << 16, Backlog: 1 << 62,
-			Drain: time.Duration(1<<62 + i), Rate: 1.2345678901234567e100, Window: 1 << 16, Draining: true, Verdict: plan.VerdictInvestigate, Until: 1 << 62,
+			Drain: time.Duration(1<<62 + i), Rate: 1.2345678901234567e100, Window: 1 << 16, Draining: true, Verdict: vital.VerdictInvestigate, Until: 1 << 62,
 		}
 	}
 	out := listWorkers("n1", 1<<60, all, 1)

@@ -1,12 +1,17 @@
 package scheduler
 
 import (
+	"bytes"
+	"context"
+	"net"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // TestOwnersOfHostsComeFromTheLog: a host accepts its owner's jobs by default, and
@@ -40,4 +45,33 @@ func TestOwnersOfHostsComeFromTheLog(t *testing.T) {
 			t.Errorf("chunks of %v at a, %v at b, %v at c", a.owners, b.owners, c.owners)
 		}
 	})
+}
+
+// Each term has a salt of its own, which nobody chose.
+func TestSaltOfTerms(t *testing.T) {
+	o, err := Options{
+		Self: "a", Log: newMemLog("a"), MayAct: func(cluster.Term) bool { return true },
+		Dial: func(context.Context, cluster.NodeID) (net.Conn, error) { return nil, net.ErrClosed }, Now: func() time.Duration { return 0 },
+	}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := o.Salt(), o.Salt(); a == b || a == (trust.Salt{}) {
+		t.Errorf("two terms have the salts %x and %x", a, b)
+	}
+	var made []byte
+	o.Salt = func() trust.Salt {
+		made = append(made, byte(len(made)+1))
+		return trust.Salt(bytes.Repeat(made[len(made)-1:], 32))
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for term := range cluster.Term(3) {
+		s.newTerm(term + 1)
+	}
+	if len(made) != 3 {
+		t.Errorf("three terms asked for %d salts", len(made))
+	}
 }

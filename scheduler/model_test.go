@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // world is a cluster around the plan: a log whose unstable end a crash may
@@ -35,6 +36,7 @@ type world struct {
 	waiting []settlement
 	old     []step.Result // results that may be repeated at any time
 	healed  bool
+	strange int // accepted results of outside workers
 	trace   []string
 }
 
@@ -46,6 +48,8 @@ type modelWorker struct {
 	health    cluster.Health
 	queue     []job.Attempt
 	kept      []step.Result
+	owner     string // of an outside worker; "": it is a member
+	lies      bool
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -54,6 +58,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 		n := cluster.NodeID(fmt.Sprintf("w%d", i))
 		w.names = append(w.names, n)
 		w.workers[n] = &modelWorker{node: n, slots: 1 + w.rng.IntN(3), health: cluster.Alive}
+	}
+	for i, owner := range []string{"visitor:1", "visitor:1", "visitor:2", "visitor:3"} {
+		n := cluster.OutsideID([]byte{byte(i)})
+		w.names = append(w.names, n)
+		w.workers[n] = &modelWorker{node: n, slots: 1 + w.rng.IntN(3), health: cluster.Alive, owner: owner, lies: owner == "visitor:1"}
 	}
 	w.newTerm()
 	return w
@@ -79,7 +88,7 @@ func (w *world) newTerm() {
 	w.term++
 	w.waiting = nil
 	w.trace = append(w.trace, fmt.Sprintf("--- term %d", w.term))
-	w.plan = plan.New(plan.Config{})
+	w.plan = plan.New(plan.Config{Salt: trust.Salt{byte(w.term)}})
 	for _, n := range w.names {
 		w.workers[n].connected, w.workers[n].reachable = false, false
 	}
@@ -139,6 +148,10 @@ func (w *world) act(action step.Action) {
 				m.queue = append(m.queue, job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number})
 			}
 		}
+	case step.Adopt:
+		if cluster.IsOutside(a.Worker) {
+			w.fatalf("%s: it was not given to it", a)
+		}
 	case step.Accept:
 		w.settle(a.Attempt)
 	case step.Fail:
@@ -174,7 +187,8 @@ func (w *world) stabilise() {
 func (w *world) submit() {
 	n := uint64(1 + w.rng.IntN(200))
 	spec := job.Spec{
-		Key: fmt.Sprint(len(w.jobs)), Artefact: cluster.Hash{1}, Iterations: n, Chunk: 1 + uint64(w.rng.IntN(int(n))),
+		Policy: job.Policy{Permission: job.Permission{Outside: w.rng.IntN(4) > 0}},
+		Key:    fmt.Sprint(len(w.jobs)), Artefact: cluster.Hash{1}, Iterations: n, Chunk: 1 + uint64(w.rng.IntN(int(n))),
 		Attempts: 1 + w.rng.IntN(4), TimeoutSeconds: float64(1 + w.rng.IntN(100)),
 	}.WithDefaults()
 	if w.rng.IntN(2) == 0 {
@@ -202,6 +216,9 @@ func (w *world) run(m *modelWorker) {
 	if w.healed {
 		what = 0
 	}
+	if m.lies {
+		res.Metrics["x"] = job.Metric{N: n, Mean: -1, Min: -1, Max: -1}
+	}
 	switch what {
 	case 15:
 		out.Error = "exit 1"
@@ -228,7 +245,11 @@ func (w *world) run(m *modelWorker) {
 
 func (w *world) connect(m *modelWorker) {
 	m.connected, m.reachable = true, true
-	w.do(step.WorkerConnected{Worker: m.node, Slots: m.slots, Executors: []string{job.ExecutorWASM}, Assigned: slices.Clone(m.queue)})
+	e := step.WorkerConnected{Worker: m.node, Slots: m.slots, Executors: []string{job.ExecutorWASM}, Assigned: slices.Clone(m.queue), Owner: m.owner, Stranger: m.owner != ""}
+	if m.lies && len(w.jobs) > 0 { // it would choose its chunks
+		e.Assigned = append(e.Assigned, job.Attempt{Job: w.jobs[w.rng.IntN(len(w.jobs))].Job, Chunk: w.rng.IntN(20), Number: 1 + w.rng.IntN(3)})
+	}
+	w.do(e)
 	for _, r := range slices.Clone(m.kept) {
 		w.do(r)
 	}
@@ -330,6 +351,8 @@ func (w *world) verify() {
 	}
 	accepts := make(map[cell]int)
 	ends := make(map[job.ID]int)
+	spent := make(map[cell]int)   // by members: failures, and losses
+	strange := make(map[cell]int) // bad ends at outside workers
 	for _, e := range w.events {
 		switch e.Kind {
 		case event.KindChunksAccepted:
@@ -342,6 +365,22 @@ func (w *world) verify() {
 				if accepts[at]++; accepts[at] > 1 || ends[b.Job] > 0 {
 					w.fatalf("chunk %s/%d accepted twice or after the end", b.Job, a.Chunk)
 				} // one that was given up may still come while the job is open
+				if m, ok := a.Result.Metrics["x"]; ok && m.Mean != float64(a.Chunk) {
+					w.fatalf("chunk %s/%d: the result of %s is wrong, and counts", b.Job, a.Chunk, a.Worker)
+				}
+				if cluster.IsOutside(a.Worker) {
+					w.strange++
+				}
+			}
+		case event.KindChunkReclaimed:
+			var b event.ChunkReclaimed
+			if err := json.Unmarshal(e.Body, &b); err != nil {
+				w.fatalf("%v", err)
+			}
+			if cluster.IsOutside(b.Worker) {
+				strange[cell{b.Job, b.Chunk}]++
+			} else {
+				spent[cell{b.Job, b.Chunk}]++
 			}
 		case event.KindChunkFailed:
 			var b event.ChunkFailed
@@ -350,6 +389,13 @@ func (w *world) verify() {
 			}
 			if b.Final && accepts[cell{b.Job, b.Chunk}] > 0 {
 				w.fatalf("chunk %s/%d given up after it was accepted", b.Job, b.Chunk)
+			}
+			at := cell{b.Job, b.Chunk}
+			switch out := cluster.IsOutside(b.Worker); {
+			case !out:
+				spent[at]++
+			case strange[at] < trust.BadEnds && spent[at] == 0:
+				w.fatalf("chunk %s/%d: a failure of %s counts, the first after %d bad ends", b.Job, b.Chunk, b.Worker, strange[at])
 			}
 		case event.KindJobDone:
 			var b event.JobDone
@@ -390,7 +436,7 @@ func rounds(few, many int) int {
 
 func TestModel(t *testing.T) {
 	ends := make(map[job.State]int)
-	terms := 0
+	terms, strange := 0, 0
 	for seed := range uint64(rounds(100, 20000)) {
 		w := newWorld(t, seed)
 		w.trace = append(w.trace, fmt.Sprintf("seed %d", seed))
@@ -404,8 +450,12 @@ func TestModel(t *testing.T) {
 			ends[j.State]++
 		}
 		terms += int(w.term)
+		strange += w.strange
 	}
-	t.Logf("%d terms, jobs by end: %v", terms, ends)
+	t.Logf("%d terms, %d results of outside workers count, jobs by end: %v", terms, strange, ends)
+	if strange == 0 {
+		t.Error("outside workers did nothing: the model lost its point")
+	}
 	for _, s := range []job.State{job.Completed, job.Partial, job.Failed, job.Cancelled} {
 		if ends[s] == 0 {
 			t.Errorf("no job ended %s: the model lost its point", s)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -50,6 +52,8 @@ type Options struct {
 	// Plan holds the times and limits of the decisions; zero: the defaults, and
 	// no limits.
 	Plan plan.Config
+	// Salt makes the plan's Salt of one term; default random.
+	Salt func() trust.Salt
 	// Trial runs some iterations of a job on this host and says how many one slot does
 	// per second, 0: it cannot tell. It is asked about work that was not measured yet,
 	// if this host's worker may run the job. May be nil.
@@ -79,6 +83,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
+	if o.Salt == nil {
+		o.Salt = randomSalt
+	}
 	if _, err := cluster.ParseNodeID(string(o.Self)); err != nil {
 		return o, err
 	}
@@ -95,4 +102,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("tick is negative")
 	}
 	return o, nil
+}
+
+func randomSalt() (s trust.Salt) {
+	_, _ = rand.Read(s[:]) // never fails
+	return s
 }

@@ -53,8 +53,10 @@ type pendingReply struct {
 
 func (s *Scheduler) newTerm(id cluster.Term) *term {
 	log, in := s.log.With().Uint64("term", uint64(id)).Logger(), newInbox()
+	cfg := s.o.Plan
+	cfg.Salt = s.o.Salt()
 	return &term{
-		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(s.o.Plan),
+		s: s, o: &s.o, m: s.m, id: id, log: log, inbox: in, plan: plan.New(cfg),
 		appender: &appender{to: s.o.Log, m: s.m, log: log}, settling: settling{by: newSettler(s.o.Log)},
 		links: newLinks(&s.o, s.m, log, id, in.frames), jobs: newJobs(s.o.Log), stops: make(stops),
 	}

@@ -48,7 +48,7 @@ func WaitHint(why eligible.Explanation) string {
 		return "`skein job status` shows what failed"
 	case eligible.Opinion:
 		return "the job wants each result of several hosts: let another one run it"
-	case eligible.Unready, eligible.Stuck, eligible.Busy:
+	case eligible.Unready, eligible.Stuck, eligible.Busy, eligible.Reserved, eligible.Distrusted:
 	}
 	return "`skein workers` shows how the workers do"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 // Service measures one scheduler. It belongs to one goroutine.
@@ -101,7 +102,7 @@ func (s *Service) Look(views []plan.WorkerView, now time.Time) {
 	}
 	s.oldest.Set(oldest.Seconds())
 	var sum, most time.Duration
-	verdicts := map[plan.Verdict]int{plan.VerdictRoute: 0, plan.VerdictInvestigate: 0, plan.VerdictDrain: 0, plan.VerdictEvict: 0}
+	verdicts := map[vital.Verdict]int{vital.VerdictRoute: 0, vital.VerdictInvestigate: 0, vital.VerdictDrain: 0, vital.VerdictEvict: 0}
 	for _, w := range views {
 		sum, most = sum+w.Drain, max(most, w.Drain)
 		verdicts[w.Verdict]++

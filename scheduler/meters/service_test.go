@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 func TestService(t *testing.T) {
@@ -17,7 +18,7 @@ func TestService(t *testing.T) {
 	at := time.Unix(1000, 0)
 	s.Begin(step.JobAdded{Job: "a", Age: time.Minute}, at)
 	s.Begin(step.JobAdded{Job: "b"}, at)
-	s.Look([]plan.WorkerView{{Verdict: plan.VerdictRoute, Drain: time.Second}, {Verdict: plan.VerdictEvict, Drain: 3 * time.Second}}, at)
+	s.Look([]plan.WorkerView{{Verdict: vital.VerdictRoute, Drain: time.Second}, {Verdict: vital.VerdictEvict, Drain: 3 * time.Second}}, at)
 	want := func(what string, m prometheus.Metric, v float64) {
 		t.Helper()
 		var d dto.Metric

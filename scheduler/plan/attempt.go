@@ -5,8 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/eligible"
+	"github.com/skein-project/skein/scheduler/plan/ends"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // open starts an attempt.
@@ -16,7 +20,7 @@ func (k *work) open(j *openJob, index, attempt int, w *worker, now time.Duration
 	limit := j.limit(k.cfg) * time.Duration(len(w.tries)/max(1, w.slots)+1)
 	t := &try{
 		job: j, chunk: index, attempt: attempt, worker: w, iterations: n, load: w.pace.Estimate(j.kind, n, j.spec.Chunk),
-		started: now, progress: progress{moved: now}, deadline: deadline{limit: limit},
+		started: now, marks: marks{strange: w.Stranger}, Progress: ends.Progress{Moved: now}, Deadline: ends.Deadline{Limit: limit},
 	}
 	t.timer.try = t
 	if c.state == pending {
@@ -31,8 +35,8 @@ func (k *work) open(j *openJob, index, attempt int, w *worker, now time.Duration
 	c.tries = append(c.tries, t)
 	j.add(t)
 	w.add(t)
-	if len(j.tries) == 1 {
-		j.term.idle = now
+	if !t.strange && len(j.tries) == j.strange+1 {
+		j.term.Idle = now
 		if j.term.timer.pos == 0 {
 			k.arm(j, now)
 		}
@@ -86,22 +90,27 @@ func (k *work) reclaim(t *try, reason string, now time.Duration) {
 	j, c := t.job, &t.job.chunks[t.chunk]
 	counted := c.counted
 	k.close(t, now)
-	c.lost++
-	c.avoidHost(t.worker.node)
+	c.ended(t)
+	outside, pause := cluster.IsOutside(t.worker.node), time.Duration(0)
+	if outside {
+		pause = min(MaxBackoff, firstBackoff<<min(c.strange, 10))
+	} else {
+		c.lost++
+	}
 	if counted && j.spent(c) {
 		reason = fmt.Sprintf("%s; another attempt at the same time failed, which was the last try", reason)
-		k.out.emit(step.Fail{Attempt: t.ref(), Reason: clip(reason), Class: job.FailedInfra, Final: true})
+		k.out.Emit(step.Fail{Attempt: t.ref(), Reason: step.Clip(reason), Class: job.FailedInfra, Final: true})
 		k.giveUp(j, t.chunk, reason, now)
 		return
 	}
-	if int(c.lost) >= j.spec.LossBudget() {
+	if !outside && int(c.lost) >= j.spec.LossBudget() {
 		reason = fmt.Sprintf("%d attempts were lost with their workers, the last: %s", c.lost, reason)
-		k.out.emit(step.Fail{Attempt: t.ref(), Reason: clip(reason), Class: job.FailedInfra, Final: true, Parked: true})
+		k.out.Emit(step.Fail{Attempt: t.ref(), Reason: step.Clip(reason), Class: job.FailedInfra, Final: true, Parked: true})
 		k.giveUp(j, t.chunk, reason, now)
 		return
 	}
-	k.out.emit(step.Reclaim{Attempt: t.ref(), Reason: clip(reason)})
-	k.back(j, t.chunk, now, now)
+	k.out.Emit(step.Reclaim{Attempt: t.ref(), Reason: step.Clip(reason)})
+	k.back(j, t.chunk, now+pause, now)
 }
 
 // reclaimAll takes back everything that w has. With cancelled the worker is told.
@@ -111,7 +120,7 @@ func (k *work) reclaimAll(w *worker, reason string, cancelled bool, now time.Dur
 			continue
 		}
 		if cancelled {
-			k.out.cancel(w.node, t.ref(), reason)
+			k.out.Cancel(w.node, t.ref(), reason)
 		}
 		k.reclaim(t, reason, now)
 	}
@@ -124,7 +133,10 @@ func (k *work) blame(w *worker, j *openJob, reason string, now time.Duration) {
 	d := w.pace.Fail(j.kind, now)
 	k.roster.place(w, now) // its window may have changed
 	if d > 0 {
-		k.out.emit(step.Notice{What: step.NoticeExcluded, Worker: w.node, Job: j.id, Reason: "left out for " + d.String() + ", several attempts failed, the last: " + reason})
+		if w.Stranger { // else nobody else is looked at, where there are many of them
+			k.roster.rest(w, max(w.until, now+d), now)
+		}
+		k.out.Emit(step.Notice{What: step.NoticeExcluded, Worker: w.node, Job: j.id, Reason: "left out for " + d.String() + ", several attempts failed, the last: " + reason})
 	}
 }
 
@@ -133,33 +145,45 @@ func (k *work) blame(w *worker, j *openJob, reason string, now time.Duration) {
 // chunk is given up only when none of them is left.
 func (k *work) fail(t *try, reason string, now time.Duration) {
 	j, c := t.job, &t.job.chunks[t.chunk]
-	reason = clip(reason)
+	reason = step.Clip(reason)
+	if k.forgives(t) {
+		k.blame(t.worker, j, reason, now)
+		k.reclaim(t, reason, now)
+		return
+	}
 	counted := c.counted
 	k.close(t, now)
 	k.blame(t.worker, j, reason, now)
-	c.avoidHost(t.worker.node)
+	c.ended(t)
 	if !counted {
-		j.failures.add(t.worker.node, c.failed == 0)
+		j.failures.Add(t.worker.node, c.failed == 0)
 		c.failed++
 		c.counted = len(c.tries) > 0
 	}
 	final := j.spent(c)
 	parked := false
-	if hosts := len(c.avoid); !final && len(c.tries) == 0 && int(c.failed) >= maxHosts && hosts >= maxHosts {
+	if hosts := c.hosts(); !final && len(c.tries) == 0 && int(c.failed) >= maxHosts && hosts >= maxHosts {
 		final, parked = true, true
-		reason = clip(fmt.Sprintf("parked: it failed on %d hosts, the last: %s", hosts, reason))
+		reason = step.Clip(fmt.Sprintf("parked: it failed on %d hosts, the last: %s", hosts, reason))
 	}
-	k.out.emit(step.Fail{Attempt: t.ref(), Reason: reason, Final: final, Parked: parked})
+	k.out.Emit(step.Fail{Attempt: t.ref(), Reason: reason, Final: final, Parked: parked})
 	if final {
 		k.giveUp(j, t.chunk, reason, now)
 		return
 	}
-	j.failures.reason = fmt.Sprintf("chunk %d: %s", t.chunk, reason)
+	j.failures.Reason = fmt.Sprintf("chunk %d: %s", t.chunk, reason)
 	if j.hopeless() {
-		k.finish(j, failed, fmt.Sprintf("the first %d attempts failed, the last at %s", j.failures.attempts, j.failures.reason), now)
+		k.finish(j, failed, fmt.Sprintf("the first %d attempts failed, the last at %s", j.failures.Attempts, j.failures.Reason), now)
 		return
 	}
 	k.back(j, t.chunk, now+min(MaxBackoff, firstBackoff<<min(c.failed-1, 10)), now)
+}
+
+// forgives reports that a failure of an attempt says nothing of its chunk: it is a
+// stranger's, and the chunk may yet be tried by others. It is logged as a loss, which
+// does not count either.
+func (k *work) forgives(t *try) bool {
+	return t.worker.Stranger && (t.job.chunks[t.chunk].strange < trust.BadEnds || t.job.class.Fit(eligible.Own) > 0)
 }
 
 // shorten brings an attempt's deadline forward.
@@ -174,21 +198,21 @@ func (k *work) shorten(t *try, at time.Duration) {
 func (k *work) overdue(t *try, now time.Duration) {
 	w := t.worker
 	most := max(0, t.job.spec.HardTimeout()-t.job.spec.Timeout())
-	if left := t.extension(most); left > 0 && !t.lost && w.healthy() && t.done > 0 && t.moved > t.started {
-		t.extend(left)
+	if left := t.Extension(most); left > 0 && !t.Lost && w.Healthy() && t.Done > 0 && t.Moved > t.started {
+		t.Extend(left)
 		k.timers.set(&t.timer, now+left)
 		return
 	}
-	if w.connected {
-		k.out.cancel(w.node, t.ref(), "its time is up")
+	if w.Connected {
+		k.out.Cancel(w.node, t.ref(), "its time is up")
 	}
 	switch {
-	case t.lost:
+	case t.Lost:
 		k.reclaim(t, "worker does not have it any more", now)
-	case !w.healthy():
-		k.reclaim(t, fmt.Sprintf("no result within %s and no healthy worker", t.total()), now)
+	case !w.Healthy():
+		k.reclaim(t, fmt.Sprintf("no result within %s and no healthy worker", t.Total()), now)
 	default:
-		k.fail(t, fmt.Sprintf("no result within %s", t.total()), now)
+		k.fail(t, fmt.Sprintf("no result within %s", t.Total()), now)
 	}
 }
 
@@ -206,12 +230,14 @@ func (k *work) advance(w *worker, list []step.Progress, now time.Duration) {
 			k.shorten(t, now+t.job.limit(k.cfg))
 		}
 		if t.report(r.Done, now) {
-			w.output, t.job.term.idle = now, now
+			if w.output = now; !w.Stranger {
+				t.job.term.Idle = now
+			}
 			continue
 		}
-		if limit := k.cfg.Stuck; t.still(limit, now) {
-			k.out.cancel(w.node, t.ref(), "it is stuck")
-			k.fail(t, fmt.Sprintf("stuck: no progress for %s after %d of %d iterations", limit, t.done, t.iterations), now)
+		if limit := k.cfg.Stuck; t.Still(limit, now) {
+			k.out.Cancel(w.node, t.ref(), "it is stuck")
+			k.fail(t, fmt.Sprintf("stuck: no progress for %s after %d of %d iterations", limit, t.Done, t.iterations), now)
 		}
 	}
 }

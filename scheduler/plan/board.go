@@ -6,20 +6,24 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // chunk is a part of a job.
 type chunk struct {
 	state    chunkState
 	queued   bool // stands in board.retry
+	kept     bool // for members: strangers contradicted each other
 	disputed bool // it has a result already, beside others that differ
 	counted  bool // an attempt failed that ran beside all that are open: they are no further try
 	attempts int32
 	failed   int16
 	lost     int16
+	strange  int16            // attempts that ended badly at strangers
 	tries    []*try           // open attempts
 	avoid    []cluster.NodeID // where it failed or was lost
-	check    *check           // results that wait for a second opinion
+	past     trust.Past       // attempts that strangers had
+	check    *trust.Check     // results that wait for a second opinion
 	wait     *timer           // it may not be tried again before
 }
 
@@ -33,11 +37,30 @@ func (c *chunk) at(w *worker) *try {
 	return nil
 }
 
-// avoidHost has the chunk go elsewhere if it can.
-func (c *chunk) avoidHost(n cluster.NodeID) {
-	if !slices.Contains(c.avoid, n) {
+// ended takes in that an attempt ended without a result: the chunk goes elsewhere if it
+// can.
+func (c *chunk) ended(t *try) {
+	if n := t.worker.node; !slices.Contains(c.avoid, n) {
 		c.avoid = append(c.avoid, n)
 	}
+	if !t.worker.Stranger {
+		return
+	}
+	c.strange = min(c.strange+1, 1<<10)
+	c.past.Add(t.ref(), t.started)
+	if i := slices.IndexFunc(c.avoid, cluster.IsOutside); i >= 0 && len(c.avoid) > trust.MaxPast+maxHosts {
+		c.avoid = slices.Delete(c.avoid, i, i+1)
+	}
+}
+
+// hosts counts where the chunk failed or was lost, strangers left out.
+func (c *chunk) hosts() (n int) {
+	for _, a := range c.avoid {
+		if !cluster.IsOutside(a) {
+			n++
+		}
+	}
+	return n
 }
 
 // board is the chunks of one job: the state of each, and which may be given out

@@ -57,10 +57,17 @@
 //
 // Trust. Members of the cluster are believed, unless the job asks for checks
 // (job.Policy.Replication): operators let in their own hosts and vouch for
-// them. Strangers never are at once: their results count when other hosts
-// computed the same, all of them at first, one in sampleOneIn once ten in a row
-// were right. When results differ, more hosts are asked until enough agree; who
-// was wrong starts over.
+// them. When results differ, more hosts are asked until enough agree; who was
+// wrong starts over.
+//
+// Strangers. Workers that no member runs may lie, fail, vanish and be one another.
+// They get only what is for them, and they are given it: what one says that it has
+// is not adopted. Its results count as package trust says, and once three were wrong
+// it gets nothing more. What a member says where only strangers have spoken decides at
+// once, so lies cost members nothing. Bad ends at strangers use up no budget, and after
+// three of them a chunk goes to members, as long as one is fit. How long a stranger took
+// the holder's clock says, when the result counts, and of that stranger alone. Free
+// members' slots, for which nothing is pending, get copies of what only strangers have.
 //
 // Deadlines. Every attempt has one, and more time only for real progress, at
 // most as much again; a failed chunk waits at most MaxBackoff for its next

@@ -9,25 +9,24 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
-
-// firstContact is how long a host that was just learned of, lost or heard again
-// may take to open its stream before it counts as one without a worker.
-const firstContact = 10 * time.Second
 
 // lacks says what keeps w from every job now, or "".
 func (w *worker) lacks() eligible.Reason {
 	switch {
-	case w.gone():
+	case w.Gone():
 		return eligible.Gone
-	case !w.healthy():
+	case !w.Healthy():
 		return eligible.NoStream
 	case w.draining:
 		return eligible.Draining
 	case !w.ready():
 		return eligible.Unready
-	case w.signal == Stuck:
+	case w.signal == vital.Stuck:
 		return eligible.Stuck
+	case w.Distrusted():
+		return eligible.Distrusted
 	}
 	return ""
 }
@@ -37,10 +36,10 @@ func (w *worker) lacks() eligible.Reason {
 func (r *roster) candidates(now time.Duration, then func(*worker) eligible.Reason) []eligible.Candidate {
 	out := make([]eligible.Candidate, 0, len(r.workers))
 	for _, w := range r.workers {
-		if w == nil || w.health == cluster.Left {
+		if w == nil || w.Health == cluster.Left {
 			continue
 		}
-		c := eligible.Candidate{Worker: &w.host, Node: w.node, Now: w.lacks(), Coming: w.coming(now)}
+		c := eligible.Candidate{Worker: &w.host, Node: w.node, Now: w.lacks(), Coming: w.Coming(now)}
 		switch {
 		case !w.open:
 			c.Then = eligible.Busy
@@ -80,10 +79,13 @@ func (p *Plan) explain(j *openJob, now time.Duration) eligible.Explanation {
 // "". It is the other side of choose.
 func (h *chooser) keeps(j *openJob, chunks []int, w *worker, now time.Duration) (why eligible.Reason) {
 	for _, i := range chunks {
-		switch c := &j.chunks[i]; {
-		case c.check.knows(w):
+		c := &j.chunks[i]
+		switch of := h.work.audience(j, c); {
+		case c.check.Knows(w.node):
 			why = eligible.Opinion
-		case (slices.Contains(c.avoid, w.node) || w.pace.LeftOut(j.kind, now)) && h.others(j, c, now):
+		case !of.Admits(&w.host):
+			why = eligible.Reserved
+		case (slices.Contains(c.avoid, w.node) || w.pace.LeftOut(j.kind, now)) && h.others(j, c, of, now):
 			why = eligible.Excluded
 		default:
 			return ""
@@ -121,7 +123,7 @@ const queueing = 5 * time.Second
 func (p *Plan) Waiting(now time.Duration) (out []Waiting) {
 	by := make(map[*eligible.Class]eligible.Explanation)
 	for _, j := range p.work.jobs {
-		if j.idle() == 0 || j.starved.since == 0 && now-j.idle() < queueing {
+		if j.idle() == 0 || j.starved.Since == 0 && now-j.idle() < queueing {
 			continue
 		}
 		why, ok := by[j.class]

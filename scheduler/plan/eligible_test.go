@@ -9,6 +9,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 // A job that no worker may run says what keeps each of them from it.
@@ -37,7 +38,7 @@ func TestStarvedSaysWhy(t *testing.T) {
 	if got := b.p.Waiting(b.now); len(got) != 0 {
 		t.Errorf("%v while e may be on its way", got)
 	}
-	b.now += firstContact
+	b.now += vital.FirstContact
 	got := b.p.Waiting(b.now)
 	if want := "0 of 5 workers eligible: c, d: draining; a, b: not a worker of its owner uid:1; e: dead"; len(got) != 1 || got[0].Why.String() != want || b.now-got[0].Since < time.Minute {
 		t.Errorf("%v, want %s", got, want)
@@ -66,7 +67,7 @@ func TestNeverRuns(t *testing.T) {
 	b.up("a", 1)
 	b.do(step.HealthChanged{Worker: "b", Health: cluster.Alive})
 	want(render, "") // b may have it
-	b.now += firstContact
+	b.now += vital.FirstContact
 	want(render, "0 of 2 workers eligible: a: program render is not allowed there; b: not reached")
 	want(zoned, "0 of 2 workers eligible: b: not reached; a: not in zone fra or osl")
 	want(secret, "0 of 2 workers eligible: b: not reached; a: there is no group ghosts")
@@ -81,7 +82,7 @@ func TestNeverRuns(t *testing.T) {
 	want(render, "") // it does not drain for ever
 	b.do(step.HealthChanged{Worker: "b", Health: cluster.Dead})
 	b.do(step.WorkerDisconnected{Worker: "b"})
-	b.now += firstContact
+	b.now += vital.FirstContact
 	want(render, "") // it may come back, and is waited for
 	b.do(step.HealthChanged{Worker: "b", Health: cluster.Alive})
 	b.do(step.WorkerConnected{Worker: "b", Slots: 1, Executors: []string{job.ExecutorWASM}})

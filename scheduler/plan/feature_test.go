@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/scheduler/plan/pace"
 	"github.com/skein-project/skein/scheduler/plan/results"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // add submits a job of 10 iterations per chunk with a policy of its own.
@@ -28,11 +29,19 @@ func (b *bench) add(id job.ID, owner string, chunks int, change func(*job.Spec))
 	return b.do(step.JobAdded{Job: id, Spec: spec, Owner: owner})
 }
 
-// stranger connects a worker of nobody in the cluster.
+// stranger connects a worker of an owner of its own, whom nobody in the cluster knows.
 func (b *bench) stranger(n cluster.NodeID, slots int) []step.Action {
 	b.t.Helper()
-	return b.do(step.WorkerConnected{Worker: n, Slots: slots, Executors: []string{job.ExecutorWASM}, Stranger: true})
+	return b.strangerOf("visitor:"+string(n), n, slots)
 }
+
+func (b *bench) strangerOf(owner string, n cluster.NodeID, slots int, has ...job.Attempt) []step.Action {
+	b.t.Helper()
+	return b.do(step.WorkerConnected{Worker: n, Slots: slots, Executors: []string{job.ExecutorWASM}, Owner: owner, Stranger: true, Assigned: has})
+}
+
+// outside lets a job go to strangers.
+func outside(s *job.Spec) { s.Permission.Outside = true }
 
 // says is a result with that mean.
 func (b *bench) says(n cluster.NodeID, id job.ID, chunk, attempt int, mean float64) []step.Action {
@@ -147,24 +156,29 @@ func TestStrangersAreChecked(t *testing.T) {
 	b := newBench(t)
 	b.stranger("a", 1)
 	b.stranger("b", 1)
-	b.want(b.add("j", "o", 1, nil), "assign j to a: [{0 1}]")
+	b.stranger("c", 1)
+	b.want(b.add("j", "o", 1, outside), "assign j to a: [{0 1}]")
 	b.want(b.says("b", "j", 0, 1, 5), "settled j/0#1 of b") // nobody asked it
 	b.want(b.says("a", "j", 0, 1, 5), "assign j to b: [{0 2}]")
 	b.want(b.says("a", "j", 0, 1, 5), "settled j/0#1 of a") // its own word twice is one opinion
-	b.want(b.says("b", "j", 0, 2, 5), "settled j/0#2 of b", "accept j/0#1 of a", "finish j completed: ")
+	b.want(b.says("b", "j", 0, 2, 5), "assign j to c: [{0 3}]")
+	b.want(b.says("c", "j", 0, 3, 5), "settled j/0#2 of b", "settled j/0#3 of c", "accept j/0#1 of a", "finish j completed: ")
+	if got := b.p.roster.get("a", b.now).Standing; got.Agreed != 0 {
+		t.Errorf("strangers make each other good: %+v", got)
+	}
 }
 
 func TestDisputeIsDecidedByAThird(t *testing.T) {
 	b := newBench(t)
-	for _, n := range []cluster.NodeID{"a", "b", "c"} {
-		b.stranger(n, 1)
-	}
-	b.p.roster.get("b", b.now).trust.agreed = 5
-	b.want(b.add("j", "o", 1, nil), "assign j to a: [{0 1}]")
+	b.up("a", 1)
+	b.stranger("b", 1)
+	b.up("c", 1)
+	b.p.roster.get("b", b.now).Agreed = 5
+	b.want(b.add("j", "o", 1, func(s *job.Spec) { outside(s); s.Replication.Policy = job.CheckAll }), "assign j to a: [{0 1}]")
 	b.want(b.says("a", "j", 0, 1, 5), "assign j to b: [{0 2}]")
 	b.has(b.says("b", "j", 0, 2, 6), "notice dispute of b", "assign j to c: [{0 3}]")
 	b.has(b.says("c", "j", 0, 3, 5), "notice distrust of b", "settled j/0#2 of b", "accept j/0#1 of a", "finish j completed")
-	if got := b.p.roster.get("b", b.now).trust; got.agreed != 0 || got.wrong != 1 {
+	if got := b.p.roster.get("b", b.now).Standing; got.Agreed != 0 || got.Wrong != 1 {
 		t.Errorf("trust of who was wrong: %+v", got)
 	}
 }
@@ -173,12 +187,14 @@ func TestTrustedAreSampled(t *testing.T) {
 	b := newBench(t)
 	b.stranger("a", 2)
 	b.stranger("b", 2)
-	b.p.roster.get("a", b.now).trust.agreed = trustAfter
-	j := func(s *job.Spec) { s.Replication.Policy = job.CheckAdaptive }
-	b.add("j", "o", 4000, j)
+	b.p.roster.get("a", b.now).Agreed = trust.After
+	must := func(id job.ID, n cluster.NodeID, i int) bool {
+		return b.p.intake.mustCheck(b.p.work.byID[id], b.p.roster.get(n, b.now), i, false)
+	}
+	b.add("j", "o", 4000, func(s *job.Spec) { outside(s); s.Replication.Policy = job.CheckAdaptive })
 	checked := 0
 	for i := range 4000 {
-		if b.p.work.byID["j"].mustCheck(b.p.roster.get("a", b.now), i, false) {
+		if must("j", "a", i) {
 			checked++
 		}
 	}
@@ -188,7 +204,7 @@ func TestTrustedAreSampled(t *testing.T) {
 	for n, want := range map[job.CheckPolicy]bool{job.CheckNone: false, job.CheckAdaptive: true, job.CheckAll: true} {
 		b.up("m", 1)
 		b.add(job.ID(n), "o", 9, func(s *job.Spec) { s.Replication.Policy = n })
-		if got := b.p.work.byID[job.ID(n)].mustCheck(b.p.roster.get("m", b.now), 0, false); got != want {
+		if got := must(job.ID(n), "m", 0); got != want {
 			t.Errorf("policy %q: a new member is checked: %t", n, got)
 		}
 	}
@@ -196,12 +212,12 @@ func TestTrustedAreSampled(t *testing.T) {
 
 func TestUndecidedChunkIsGivenUp(t *testing.T) {
 	b := newBench(t)
-	for i := range maxOpinions {
-		b.stranger(cluster.NodeID(nodeName(i)), 1)
+	for i := range trust.MaxOpinions {
+		b.up(cluster.NodeID(nodeName(i)), 1)
 	}
-	b.add("j", "o", 1, nil)
+	b.add("j", "o", 1, func(s *job.Spec) { s.Replication.Policy = job.CheckAll })
 	var got []step.Action
-	for i := range maxOpinions {
+	for i := range trust.MaxOpinions {
 		got = b.says(b.p.work.byID["j"].tries[0].worker.node, "j", 0, i+1, float64(i))
 	}
 	b.has(got, "final=true: 7 hosts computed results of which too few are the same", "finish j failed")
@@ -285,7 +301,7 @@ func TestExtensions(t *testing.T) {
 			if moves && b.now%(10*time.Second) == 0 && done < 10 {
 				done++
 			} else if moves {
-				b.p.work.byID["j"].tries[0].moved, b.p.work.byID["j"].tries[0].granted = b.now, 0
+				b.p.work.byID["j"].tries[0].Moved, b.p.work.byID["j"].tries[0].Granted = b.now, 0
 			}
 		}
 		took := b.now - start
@@ -533,28 +549,6 @@ func TestHolds(t *testing.T) {
 	b.want(holds(job.Attempt{Job: "j", Chunk: 0, Number: 1}, job.Attempt{Job: "x", Chunk: 0, Number: 1}))
 	b.want(holds(job.Attempt{Job: "j", Chunk: 0, Number: 1}, job.Attempt{Job: "x", Chunk: 0, Number: 1}), `notice stray of a, job "x": it runs x/0#1, and nobody asked for that`, "cancel x at a: [{0 1}]", "cancel j at a: [{1 1}]",
 		"reclaim j/1#1 of a: worker does not have it any more", "assign j to a: [{1 2}]")
-}
-
-func TestVerdicts(t *testing.T) {
-	for _, c := range []struct {
-		live, ready bool
-		s           Signal
-		want        Verdict
-	}{
-		{true, true, Normal, VerdictRoute},
-		{true, true, Idle, VerdictRoute},
-		{true, true, Slow, VerdictInvestigate},
-		{true, true, Degraded, VerdictInvestigate},
-		{true, false, Slow, VerdictDrain},
-		{true, false, Idle, VerdictDrain},
-		{true, true, Stuck, VerdictEvict},
-		{true, false, Stuck, VerdictEvict},
-		{false, true, Normal, VerdictEvict},
-	} {
-		if got := verdict(c.live, c.ready, c.s); got != c.want {
-			t.Errorf("live %t, ready %t, %s: %s, want %s", c.live, c.ready, c.s, got, c.want)
-		}
-	}
 }
 
 // The slots of the workers and the rate at that kind of work give the size; see

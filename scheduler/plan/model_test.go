@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +13,10 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
+	"github.com/skein-project/skein/scheduler/plan/pace"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 // twin is the naive account of what a plan was told and said: what may go where
@@ -30,7 +35,13 @@ type twin struct {
 	accepts  int
 	releases int
 	ends     map[job.State]int
-	reasons  map[eligible.Reason]int // that were told
+	reasons  map[eligible.Reason]int       // that were told
+	sure     map[cluster.NodeID]bool       // strangers that had shown enough before this step
+	wrongs   map[cluster.NodeID]int        // results that others contradicted
+	given    map[job.Attempt]time.Duration // what was ever given to whom, and when
+	heard    map[job.Attempt][]float64     // seconds until each time that its result came
+	said     []step.Result                 // by strangers
+	strange  int                           // accepted results of strangers
 }
 
 type twinWorker struct {
@@ -42,7 +53,7 @@ type twinWorker struct {
 	accept                          job.Acceptance
 	queue                           []job.Attempt
 	kept                            []step.Result
-	lies                            bool
+	lies, lied, fails               bool
 }
 
 type twinJob struct {
@@ -52,29 +63,48 @@ type twinJob struct {
 	accepted map[int]bool
 	final    map[int]bool
 	waiting  bool
-	told     map[int]map[cluster.NodeID]float64 // what who computed of a chunk
+	told     map[int]map[cluster.NodeID]said // what who computed of a chunk
+	strange  map[int]int                     // attempts that ended badly at strangers
 	ended    bool
+}
+
+// said is what a worker said of a chunk.
+type said struct {
+	means []float64 // it may say something else after a release
+	owner string
+}
+
+// strangers are workers that no host runs: honest ones, one of which is a user's, those
+// that tell the same lie under one owner and under several, and one that only fails.
+var strangers = []twinWorker{
+	{owner: "visitor:1"}, {owner: "alice"}, {owner: "visitor:2", lies: true}, {owner: "visitor:2", lies: true},
+	{owner: "visitor:2", lies: true}, {owner: "visitor:2", lies: true},
+	{owner: "visitor:3", lies: true}, {owner: "visitor:4", lies: true}, {owner: "visitor:5", fails: true},
 }
 
 func newTwin(t testing.TB, workers int) *twin {
 	w := &twin{
 		t: t, now: time.Hour, workers: make(map[cluster.NodeID]*twinWorker), groups: make(map[string][]string),
-		jobs: make(map[job.ID]*twinJob), ends: make(map[job.State]int), reasons: make(map[eligible.Reason]int),
-		p: New(Config{Completions: bucket.Rate{PerSecond: 50, Burst: 100}}),
+		jobs: make(map[job.ID]*twinJob), ends: make(map[job.State]int), reasons: make(map[eligible.Reason]int), wrongs: make(map[cluster.NodeID]int), given: make(map[job.Attempt]time.Duration), heard: make(map[job.Attempt][]float64),
+		p: New(Config{Completions: bucket.Rate{PerSecond: 50, Burst: 100}, Salt: trust.Salt{1}}),
 	}
 	for i := range workers {
 		n := cluster.NodeID(nodeName(i))
 		w.names = append(w.names, n)
-		w.workers[n] = &twinWorker{
-			slots: 1 + i%3, owner: []string{"", "alice", "bob"}[i%3], stranger: i%4 == 3, lies: i == 7,
-			memory: []uint64{0, 1 << 30, 1 << 30, 128 << 20}[i%4],
-		}
+		w.workers[n] = &twinWorker{slots: 1 + i%3, owner: []string{"", "alice", "bob"}[i%3], memory: []uint64{0, 1 << 30, 1 << 30, 128 << 20}[i%4]}
+	}
+	for i, s := range strangers {
+		n := cluster.OutsideID([]byte{byte(i)})
+		w.names = append(w.names, n)
+		s.slots, s.stranger = 1+i%2, true
+		w.workers[n] = &s
 	}
 	return w
 }
 
 func (w *twin) fatalf(format string, args ...any) {
 	w.t.Helper()
+	w.t.Log(w.trace[0])
 	for _, line := range w.trace[max(0, len(w.trace)-60):] {
 		w.t.Log(line)
 	}
@@ -83,6 +113,17 @@ func (w *twin) fatalf(format string, args ...any) {
 
 func (w *twin) do(e step.Event) {
 	w.trace = append(w.trace, fmt.Sprintf("%s %s", w.now, e))
+	w.sure = make(map[cluster.NodeID]bool)
+	for n, m := range w.workers {
+		if r := w.p.roster.byNode[n]; m.stranger && r != nil {
+			w.sure[n] = r.Established()
+		}
+	}
+	if r, ok := e.(step.Result); ok {
+		if at, was := w.given[r.Attempt]; was {
+			w.heard[r.Attempt] = append(w.heard[r.Attempt], max((w.now-at).Seconds(), pace.MinSeconds))
+		}
+	}
 	actions := slices.Clone(w.p.Step(e, w.now))
 	for _, a := range actions {
 		w.trace = append(w.trace, "    "+a.String())
@@ -131,11 +172,13 @@ func (w *twin) explained(e step.Event) {
 var reasons = map[string][]eligible.Reason{
 	"it is not live":                               {eligible.Gone, eligible.NoStream},
 	"it is not ready":                              {eligible.Draining, eligible.Unready},
+	"it was wrong too often":                       {eligible.Distrusted, eligible.Stuck},
+	"it is outside":                                {eligible.LacksPermission, eligible.Stuck},
 	"it allows too little memory":                  {eligible.LacksMemory, eligible.Stuck},
 	"it is in another zone":                        {eligible.LacksZone, eligible.Stuck},
 	"the job's permission does not name its owner": {eligible.LacksPermission, eligible.Stuck},
 	"it does not accept the job's owner":           {eligible.LacksAccept, eligible.Stuck},
-	"":                                             {"", eligible.Stuck, eligible.Excluded, eligible.Opinion, eligible.Busy},
+	"":                                             {"", eligible.Stuck, eligible.Excluded, eligible.Opinion, eligible.Reserved, eligible.Busy},
 }
 
 // may is who may get a chunk of a job, said as simply as can be.
@@ -146,12 +189,16 @@ func (w *twin) may(n cluster.NodeID, j *twinJob) string {
 		return "it is not live"
 	case m.draining || m.unready:
 		return "it is not ready"
+	case m.stranger && w.wrongs[n] >= trust.MaxWrong:
+		return "it was wrong too often"
 	case m.memory > 0 && j.spec.MemoryBytes > m.memory:
 		return "it allows too little memory"
 	case len(j.spec.Zones) > 0 && !slices.Contains(j.spec.Zones, m.zone):
 		return "it is in another zone"
 	}
-	if a := j.spec.Permission; a.Access != "" && m.owner != j.owner {
+	if a := j.spec.Permission; m.stranger && a.Access == "" && !a.Outside && m.owner != j.owner {
+		return "it is outside"
+	} else if a.Access != "" && m.owner != j.owner {
 		ok := a.Access == job.AccessUser && slices.Contains(a.Users, m.owner)
 		for _, g := range a.Groups {
 			ok = ok || slices.Contains(w.groups[g], m.owner)
@@ -177,6 +224,50 @@ func (w *twin) may(n cluster.NodeID, j *twinJob) string {
 	}
 	return ""
 }
+
+// anyone reports that some worker that counts may get a chunk of j.
+func (w *twin) anyone(j *twinJob, counts func(cluster.NodeID) bool) bool {
+	return slices.ContainsFunc(w.names, func(n cluster.NodeID) bool {
+		m := w.p.roster.byNode[n] // one that was evicted is not fit
+		return counts(n) && w.may(n, j) == "" && m != nil && m.signal != vital.Stuck
+	})
+}
+
+func (w *twin) member(n cluster.NodeID) bool { return !w.workers[n].stranger }
+
+// believed says why a result may not count, or "".
+func (w *twin) believed(j *twinJob, a step.Accept) string {
+	m, told := w.workers[a.Worker], j.told[a.Chunk]
+	mean, votes, word := a.Result.Metrics["x"].Mean, 0, false
+	owners := make(map[string]bool)
+	for n, s := range told {
+		switch {
+		case !slices.Contains(s.means, mean):
+		case w.member(n):
+			votes, word = votes+1, true
+		default:
+			owners[s.owner] = true
+			word = word || s.owner == j.owner || w.sure[n]
+		}
+	}
+	votes += len(owners)
+	switch _, was := w.given[a.Attempt]; {
+	case votes == 0, m.stranger && !was:
+		return "it was not given to it"
+	case m.stranger && !slices.ContainsFunc(w.heard[a.Attempt], func(s float64) bool { return math.Abs(s-a.Seconds) < 1e-6 }):
+		return fmt.Sprintf("it is said to have taken %g s", a.Seconds)
+	case votes < j.spec.Replication.Wanted() && j.spec.Replication.Policy == job.CheckAll:
+		return fmt.Sprintf("%d hosts say so", votes)
+	case !word && (len(owners) < 3 || w.anyone(j, func(n cluster.NodeID) bool { return w.member(n) || w.sure[n] })):
+		return fmt.Sprintf("only strangers of %d owners say so", len(owners))
+	case mean != truth(a.Chunk) && w.anyone(j, w.member):
+		return "it is wrong, and a member is fit"
+	}
+	return ""
+}
+
+// truth is what an honest worker computes of a chunk.
+func truth(chunk int) float64 { return float64(10 + chunk%3) }
 
 func (w *twin) take(action step.Action) {
 	theJob := func(id job.ID) *twinJob {
@@ -216,10 +307,14 @@ func (w *twin) take(action step.Action) {
 				w.fatalf("%s: the attempt is open already", a)
 			}
 			j.open[c.Chunk][c.Number] = a.Worker
+			w.given[job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number, Worker: a.Worker}] = w.now
 			w.workers[a.Worker].queue = append(w.workers[a.Worker].queue, job.Attempt{Job: a.Job, Chunk: c.Chunk, Number: c.Number})
 		}
 	case step.Adopt:
 		j := theJob(a.Job)
+		if !w.member(a.Worker) {
+			w.fatalf("%s: a stranger chose", a)
+		}
 		for _, c := range a.Chunks {
 			if j.open[c.Chunk] == nil {
 				j.open[c.Chunk] = make(map[int]cluster.NodeID)
@@ -236,17 +331,11 @@ func (w *twin) take(action step.Action) {
 		}
 		j.accepted[a.Chunk], j.final[a.Chunk] = true, false
 		w.accepts++
-		votes := 0
-		for _, mean := range j.told[a.Chunk] {
-			if mean == a.Result.Metrics["x"].Mean {
-				votes++
-			}
+		if why := w.believed(j, a); why != "" {
+			w.fatalf("%s: %s", a, why)
 		}
-		if want := j.spec.Replication.Wanted(); votes < 1 || votes < want && j.spec.Replication.Policy == job.CheckAll {
-			w.fatalf("%s: %d hosts say so", a, votes)
-		}
-		if m := w.workers[a.Worker]; m.stranger && votes < 2 && w.p.roster.byNode[a.Worker].trust.agreed < trustAfter {
-			w.fatalf("%s: a stranger was believed at once", a)
+		if w.workers[a.Worker].stranger {
+			w.strange++
 		}
 		for at, n := range j.open[a.Chunk] { // its own ends; others are cancelled
 			if n == a.Worker && at == a.Number {
@@ -256,9 +345,25 @@ func (w *twin) take(action step.Action) {
 	case step.Fail:
 		j := theJob(a.Job)
 		delete(j.open[a.Chunk], a.Number)
+		if !w.member(a.Worker) && !strings.Contains(a.Reason, "another attempt at the same time failed") {
+			if w.anyone(j, w.member) || j.strange[a.Chunk] < 3 && !strings.Contains(a.Reason, "too few are the same") {
+				w.fatalf("%s: a stranger's, which cost the job something", a)
+			}
+			j.strange[a.Chunk]++
+		}
 		j.final[a.Chunk] = j.final[a.Chunk] || a.Final
 	case step.Reclaim:
 		end(a.Attempt, a.Worker)
+		if !w.member(a.Worker) {
+			theJob(a.Job).strange[a.Chunk]++
+		}
+	case step.Notice:
+		if a.What == step.NoticeDistrust && !w.member(a.Worker) {
+			w.wrongs[a.Worker]++
+			if !w.workers[a.Worker].lied {
+				w.fatalf("%s: it was right", a)
+			}
+		}
 	case step.Cancel:
 		hit := func(r job.Attempt) bool {
 			return r.Job == a.Job && (len(a.Chunks) == 0 || slices.Contains(a.Chunks, job.Attempt{Chunk: r.Chunk, Number: r.Number, Worker: a.Worker}))
@@ -287,6 +392,7 @@ func (w *twin) take(action step.Action) {
 					w.fatalf("%s: chunk %d is not given up", a, i)
 				}
 				j.final[i] = false
+				j.strange[i] = 0
 				clear(j.open[i]) // results that waited for another opinion when it was given up
 			}
 		}
@@ -310,14 +416,18 @@ func (w *twin) take(action step.Action) {
 func (w *twin) submit(rng *rand.Rand) {
 	spec := specOf(1+rng.IntN(30), 1+rng.IntN(5))
 	switch rng.IntN(8) {
-	case 0:
-		spec.Zones = []string{"fra"}
+	case 0, 4:
+		spec.Zones = []string{"fra", "out"}[:1+rng.IntN(2)] // often there is no member
 	case 1:
 		spec.Permission = job.Permission{Access: job.AccessOwner}
 	case 2:
 		spec.Permission = job.Permission{Access: job.AccessUser, Users: []string{"bob"}}
 	case 3:
 		spec.Permission = job.Permission{Access: job.AccessGroup, Groups: []string{"g"}}
+	}
+	spec.Permission.Outside = spec.Permission.Access == "" && rng.IntN(4) > 0
+	if spec.Permission.Outside && len(spec.Zones) == 0 && rng.IntN(4) == 0 {
+		spec.Zones = []string{"out"} // there is no member
 	}
 	spec.Replication.Policy = []job.CheckPolicy{"", "", job.CheckAdaptive, job.CheckAll}[rng.IntN(4)]
 	if rng.IntN(4) == 0 {
@@ -338,10 +448,10 @@ func (w *twin) submit(rng *rand.Rand) {
 	id := job.ID(fmt.Sprint("j", len(w.ids)))
 	j := &twinJob{
 		spec: spec, owner: []string{"alice", "bob"}[rng.IntN(2)], open: make(map[int]map[int]cluster.NodeID),
-		accepted: make(map[int]bool), final: make(map[int]bool), told: make(map[int]map[cluster.NodeID]float64),
+		accepted: make(map[int]bool), final: make(map[int]bool), told: make(map[int]map[cluster.NodeID]said), strange: make(map[int]int),
 	}
 	for i := range spec.Chunks() {
-		j.told[i] = make(map[cluster.NodeID]float64)
+		j.told[i] = make(map[cluster.NodeID]said)
 	}
 	w.jobs[id] = j
 	w.ids = append(w.ids, id)
@@ -357,9 +467,15 @@ func (w *twin) answer(n cluster.NodeID, what int) {
 	r := m.queue[0]
 	m.queue = m.queue[1:]
 	out := step.Result{Attempt: r.At(n), Seconds: float64(1 + r.Chunk%5)}
-	mean := float64(10 + r.Chunk%3)
+	mean := truth(r.Chunk)
 	if m.lies {
-		mean++
+		mean, m.lied = mean+1, true
+	}
+	if m.stranger {
+		out.Seconds = []float64{1e-9, 1e6, -1}[r.Chunk%3]
+	}
+	if m.fails {
+		what %= 3
 	}
 	switch what {
 	case 0:
@@ -370,11 +486,56 @@ func (w *twin) answer(n cluster.NodeID, what int) {
 		return // never heard of again
 	default:
 		out.Result = &job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: mean, M2: 1, Min: mean - 1, Max: mean + 1}}}
-		w.jobs[r.Job].told[r.Chunk][n] = mean
+		w.say(out.Attempt, mean)
 	}
+	w.said = append(w.said, out)
 	m.kept = append(m.kept, out)
 	if m.up {
 		w.do(out)
+	}
+}
+
+// say takes in that a worker says a result of a chunk, which it was given.
+func (w *twin) say(r job.Attempt, mean float64) {
+	told := w.jobs[r.Job].told[r.Chunk]
+	if _, was := w.given[r]; told != nil && (was || w.member(r.Worker)) {
+		told[r.Worker] = said{means: append(told[r.Worker].means, mean), owner: w.workers[r.Worker].owner}
+	}
+}
+
+// attack lets a stranger say again what it or another said, send a result that nobody
+// asked for, and claim to have what it was not given.
+func (w *twin) attack(rng *rand.Rand) {
+	n := w.names[len(w.names)-1-rng.IntN(len(strangers))]
+	made := job.Attempt{Job: w.ids[rng.IntN(len(w.ids))], Chunk: rng.IntN(30), Number: 1 + rng.IntN(4)}
+	m := w.workers[n]
+	if w.p.roster.byNode[n] == nil {
+		m.health, m.zone = "", ""
+	}
+	switch rng.IntN(4) {
+	case 0:
+		if len(w.said) > 0 {
+			r := w.said[rng.IntN(len(w.said))]
+			r.Attempt = r.At(n)
+			if _, was := w.given[r.Attempt]; !was {
+				w.do(r)
+			}
+		}
+	case 1:
+		if _, was := w.given[made.At(n)]; !was {
+			r := &job.ChunkResult{Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: -1, M2: 1, Min: -2, Max: 1}}}
+			for range 1 + rng.IntN(200)*rng.IntN(2) {
+				w.do(step.Result{Attempt: made.At(n), Result: r})
+			}
+		}
+	case 2:
+		if m.up {
+			w.do(step.WorkerHolds{Worker: n, Refs: append(slices.Clone(m.queue), made)})
+		}
+	case 3:
+		m.queue = append(m.queue, made)
+		w.connect(n)
+		m.queue = slices.DeleteFunc(m.queue, func(r job.Attempt) bool { return r == made })
 	}
 }
 
@@ -411,12 +572,18 @@ func (w *twin) chaos(rng *rand.Rand) {
 	if w.p.roster.byNode[n] == nil {
 		m.health, m.zone = "", ""
 	}
-	switch rng.IntN(24) {
+	switch rng.IntN(26) {
+	case 24, 25:
+		if len(w.ids) > 0 {
+			w.attack(rng)
+		}
 	case 22:
-		m.narrow(rng)
+		if !m.stranger {
+			m.narrow(rng)
+		}
 		w.connect(n)
 	case 23:
-		if w.p.roster.byNode[n] != nil {
+		if !m.stranger && w.p.roster.byNode[n] != nil {
 			m.narrow(rng)
 			m.owner = []string{"", "alice", "bob"}[rng.IntN(3)]
 			w.do(step.OwnerChanged{Worker: n, Owner: m.owner, Accept: m.accept})
@@ -453,6 +620,9 @@ func (w *twin) chaos(rng *rand.Rand) {
 		}
 	case 9:
 		m.zone = []string{"", "fra", "osl"}[rng.IntN(3)]
+		if m.stranger {
+			m.zone = "out"
+		}
 		w.do(step.HostKnown{Worker: n, Zone: m.zone})
 	case 10:
 		w.groups["g"] = [][]string{nil, {"alice"}, {"bob", "carl"}}[rng.IntN(3)]
@@ -483,15 +653,17 @@ func (w *twin) heal() {
 	w.do(step.Hold{})
 	w.groups["g"] = []string{"alice"}
 	w.do(step.GroupChanged{Group: "g", Members: w.groups["g"]})
-	for _, n := range w.names {
+	for i, n := range w.names {
 		m := w.workers[n]
-		m.health, m.lies = cluster.Alive, false
+		m.health, m.lies, m.fails = cluster.Alive, false, false
 		w.do(step.HealthChanged{Worker: n, Health: m.health})
-		m.zone = "fra"
+		if m.zone = "fra"; m.stranger {
+			m.zone = "out"
+		}
 		w.do(step.HostKnown{Worker: n, Zone: m.zone})
 		m.accept, m.memory = job.Acceptance{}, 0
-		if m.owner == "" {
-			m.owner = "bob"
+		if !m.stranger { // there are enough of each owner to check with
+			m.owner = []string{"bob", "alice"}[i%2]
 		}
 		w.connect(n)
 	}
@@ -514,7 +686,7 @@ func (w *twin) heal() {
 	for _, j := range w.p.work.jobs {
 		for i, c := range j.chunks {
 			if c.state <= assigned {
-				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %s", j.id, i, c.state, j.class.Fit(), c.avoid, c.check, len(c.tries), c.queued, w.p.explain(j, w.now)))
+				w.trace = append(w.trace, fmt.Sprintf("%s/%d %s: fit %d, avoid %v, check %+v, %d tries, queued %t, %s", j.id, i, c.state, j.class.Fit(eligible.All), c.avoid, c.check, len(c.tries), c.queued, w.p.explain(j, w.now)))
 			}
 		}
 	}
@@ -532,7 +704,7 @@ func TestTwin(t *testing.T) {
 	}
 	ends := make(map[job.State]int)
 	told := make(map[eligible.Reason]int)
-	assigned, accepts, releases := 0, 0, 0
+	assigned, accepts, releases, strange, wrongs := 0, 0, 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 77))
 		w := newTwin(t, 9) // enough of each owner to check with
@@ -549,8 +721,12 @@ func TestTwin(t *testing.T) {
 			told[r] += n
 		}
 		assigned, accepts, releases = assigned+w.assigned, accepts+w.accepts, releases+w.releases
+		strange += w.strange
+		for _, n := range w.wrongs {
+			wrongs += n
+		}
 	}
-	t.Logf("%d histories, %d assignments, %d accepts, %d releases, jobs by end: %v; told: %v", seeds, assigned, accepts, releases, ends, told)
+	t.Logf("%d histories, %d assignments, %d accepts, %d of strangers, of whom %d results were contradicted, %d releases, jobs by end: %v; told: %v", seeds, assigned, accepts, strange, wrongs, releases, ends, told)
 	for _, r := range []eligible.Reason{
 		"", eligible.Gone, eligible.NoStream, eligible.Draining, eligible.Unready, eligible.Stuck, eligible.LacksMemory, eligible.LacksZone,
 		eligible.LacksPermission, eligible.LacksAccept, eligible.Excluded, eligible.Opinion, eligible.Busy, eligible.Held, eligible.Backoff, eligible.Operator,
@@ -559,8 +735,8 @@ func TestTwin(t *testing.T) {
 			t.Errorf("nothing was kept from a job by %q: the test lost its point", r)
 		}
 	}
-	if releases == 0 {
-		t.Error("nothing was released: the test lost its point")
+	if releases == 0 || strange == 0 || wrongs == 0 {
+		t.Error("nothing was released, or strangers did nothing: the test lost its point")
 	}
 	for _, s := range []job.State{job.Completed, job.Partial, job.Failed, job.Cancelled, job.TimedOut} {
 		if ends[s] == 0 {

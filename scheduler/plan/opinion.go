@@ -2,158 +2,191 @@ package plan
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
-	"github.com/skein-project/skein/scheduler/plan/results"
+	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
-// Replication of chunks of workers that must be checked.
-const (
-	// trustAfter is how many confirmed results in a row make a host trusted.
-	trustAfter = 10
-	// sampleOneIn is how seldom a trusted host's results are checked.
-	sampleOneIn = 64
-	// maxOpinions is how many different results of a chunk are gathered before
-	// it is given up.
-	maxOpinions = 7
-)
-
-// trust is how far a host's results are believed without another's.
-type trust struct {
-	stranger bool // not run by a member of the cluster
-	agreed   int  // confirmed results since the last that was not
-	wrong    int  // results that a majority contradicted
-}
-
-// trusted reports that the host's results are believed without another's, unless
-// the job asks for checks.
-func (t *trust) trusted() bool { return !t.stranger || t.agreed >= trustAfter }
-
-// contradict takes in that other hosts agree on another result.
-func (t *trust) contradict() {
-	t.agreed = 0
-	t.wrong++
-}
-
-// check gathers results of one chunk by different hosts.
-type check struct{ seen []opinion }
-
-// opinion is a valid result that is not accepted yet. Its worker keeps it.
-type opinion struct {
-	node    cluster.NodeID
-	attempt int
-	result  *job.ChunkResult
-	seconds float64
-}
-
-// knows reports that w has sent its result already. A nil check knows nobody.
-func (c *check) knows(w *worker) bool {
-	return c != nil && slices.ContainsFunc(c.seen, func(o opinion) bool { return o.node == w.node })
+// voice is what the word of w weighs about j. A stranger is believed for the jobs of its
+// own owner.
+func (j *openJob) voice(w *worker) trust.Voice {
+	switch {
+	case !w.Stranger:
+		return trust.Member
+	case w.Established():
+		return trust.Established
+	case w.host.Owner != "" && w.host.Owner == j.owner:
+		return trust.Owned
+	}
+	return trust.Doubted
 }
 
 // mustCheck reports that a result of w needs another host's. Members of the
 // cluster are believed unless the job asks for checks; strangers never are at
 // once.
-func (j *openJob) mustCheck(w *worker, index int, odd bool) bool {
+func (in *intake) mustCheck(j *openJob, w *worker, index int, odd bool) bool {
+	believed := !w.Stranger || w.host.Owner != "" && w.host.Owner == j.owner
 	switch policy := j.spec.Replication.Policy; {
 	case policy == job.CheckAll:
 		return true
-	case policy != job.CheckAdaptive && !w.stranger:
+	case policy != job.CheckAdaptive && believed:
 		return false
-	case odd, w.trust.agreed < trustAfter:
+	case odd, !w.Established():
 		return true
 	}
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s/%d", j.id, index)
-	return h.Sum64()%sampleOneIn == 0
+	return in.cfg.Salt.Samples(j.id, index)
+}
+
+// rule is how the opinions about a chunk of j settle it.
+func (j *openJob) rule() trust.Rule {
+	r := j.spec.Replication
+	return trust.Rule{Wanted: r.Wanted(), Tolerance: r.Tolerance, Fit: j.class.Fit(eligible.Firm) > 0}
 }
 
 // weigh adds a result to those of other hosts. When enough agree they decide, and
-// the hosts of the others lose their trust.
-func (in *intake) weigh(j *openJob, index int, o opinion, now time.Duration) {
+// the hosts of the others lose their trust. With alone it decides by itself.
+func (in *intake) weigh(j *openJob, index int, o trust.Opinion, alone bool, now time.Duration) {
 	c := &j.chunks[index]
 	if c.check == nil {
-		c.check = &check{}
+		c.check = &trust.Check{}
 	}
-	if i := slices.IndexFunc(c.check.seen, func(s opinion) bool { return s.node == o.node }); i >= 0 {
-		in.out.emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: o.attempt}.At(o.node)}) // it said so before
+	if c.check.Knows(o.Node) {
+		in.out.Emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: o.Attempt}.At(o.Node)}) // it said so before
 		in.work.back(j, index, now, now)
 		return
 	}
-	seen := append(c.check.seen, o)
-	c.check.seen = seen
-	same := func(s opinion) bool { return results.Agree(*s.result, *o.result, j.spec.Replication.Tolerance) }
-	votes := 0
-	for _, s := range seen {
-		if same(s) {
-			votes++
-		}
+	rule := j.rule()
+	c.check.Seen = append(c.check.Seen, o)
+	if w := in.roster.byNode[o.Node]; o.Voice == trust.Doubted {
+		w.Open++
+		in.roster.place(w, now)
 	}
-	if votes < j.spec.Replication.Wanted() {
-		if c.disputed && in.alone(j, c) {
-			// Nobody else can be asked: the first result stands.
-			in.settleAs(j, index, 0, now)
-			return
-		}
-		if votes < len(seen) {
-			in.out.emit(step.Notice{What: step.NoticeDispute, Worker: o.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: the results of %d hosts are not the same", index, len(seen))})
-		}
-		if len(seen) >= maxOpinions {
-			in.undecided(j, index, seen, now)
-			return
-		}
-		in.work.back(j, index, now, now)
+	agree := c.check.Equal(o, rule)
+	enough, shows := rule.Enough(agree)
+	if enough || alone {
+		in.settle(j, index, agree, shows, now)
 		return
 	}
-	win := slices.IndexFunc(seen, same)
+	if c.disputed && in.alone(j, c) {
+		in.stand(j, index, now)
+		return
+	}
+	standing := c.check.Standing(rule)
+	if len(agree) < len(c.check.Seen) {
+		in.out.Emit(step.Notice{What: step.NoticeDispute, Worker: o.Node, Job: j.id, Reason: fmt.Sprintf("chunk %d: the results of %d hosts are not the same", index, len(c.check.Seen))})
+		if o.Voice != trust.Member {
+			c.kept = true
+		}
+	}
+	if standing >= trust.MaxOpinions && !(c.check.Doubtful() && in.work.left(j, c, eligible.Firm) > 0) {
+		in.undecided(j, index, now)
+		return
+	}
+	in.work.back(j, index, now, now)
+}
+
+// settle accepts the first of the results of a chunk that agree; all other hosts may
+// forget theirs. If it shows who was right, that is kept in mind.
+func (in *intake) settle(j *openJob, index int, agree []trust.Opinion, shows bool, now time.Duration) {
+	seen := j.chunks[index].check.Seen
+	var liars []*worker
 	for _, s := range seen {
-		if w := in.roster.byNode[s.node]; w != nil && same(s) {
-			w.trust.agreed++
-		} else if w != nil {
-			w.contradict()
-			in.out.emit(step.Notice{What: step.NoticeDistrust, Worker: s.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: %d other hosts agree on another result", index, votes)})
+		right := slices.ContainsFunc(agree, func(a trust.Opinion) bool { return a.Node == s.Node })
+		w := in.roster.byNode[s.Node]
+		switch {
+		case w == nil || !shows:
+		case right && len(agree) > 1:
+			w.Confirm()
+		case right:
+		default:
+			w.Contradict()
+			in.out.Emit(step.Notice{What: step.NoticeDistrust, Worker: s.Node, Job: j.id, Reason: fmt.Sprintf("chunk %d: others computed another result", index)})
+			if w.Distrusted() && w.Wrong == trust.MaxWrong {
+				liars = append(liars, w)
+			}
+		}
+		if right && w != nil && w.Stranger && s.Seconds > 0 {
+			w.pace.MeasureApart(j.kind, s.Result.Iterations, s.Seconds)
+		}
+		if w != nil {
+			in.roster.learn(w)
+			in.roster.review(w, now)
+		}
+		if s.Node != agree[0].Node {
+			in.out.Emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: s.Attempt}.At(s.Node)})
 		}
 	}
-	in.settleAs(j, index, win, now)
-}
-
-// settleAs accepts one of the results of a chunk; the other hosts may forget
-// theirs.
-func (in *intake) settleAs(j *openJob, index, win int, now time.Duration) {
-	seen := j.chunks[index].check.seen
-	for i, s := range seen {
-		if i != win {
-			in.out.emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: s.attempt}.At(s.node)})
-		}
+	in.accept(j, index, agree[0], now)
+	for _, w := range liars {
+		reason := fmt.Sprintf("distrusted: %d of its results were wrong", w.Wrong)
+		in.work.reclaimAll(w, reason, true, now)
+		in.out.Emit(step.Offence{Worker: w.node, Reason: reason})
 	}
-	in.accept(j, index, seen[win], now)
 }
 
-// alone reports that every worker that may run a chunk has sent its result.
+// stand ends the dispute about a chunk when nobody else can be asked: the first result
+// stands, or if only strangers sent one, what was accepted before.
+func (in *intake) stand(j *openJob, index int, now time.Duration) {
+	seen := j.chunks[index].check.Seen
+	if i := slices.IndexFunc(seen, func(o trust.Opinion) bool { return o.Voice == trust.Member }); i >= 0 {
+		in.settle(j, index, seen[i:i+1], false, now)
+		return
+	}
+	for _, s := range seen {
+		in.out.Emit(step.Settled{Attempt: job.Attempt{Job: j.id, Chunk: index, Number: s.Attempt}.At(s.Node)})
+	}
+	in.work.giveUp(j, index, "only strangers were asked", now)
+}
+
+// alone reports that every worker that may be asked about a chunk has sent its result.
 func (in *intake) alone(j *openJob, c *chunk) bool {
-	left := j.class.Fit()
-	for _, o := range c.check.seen {
-		if w := in.roster.byNode[o.node]; w != nil && j.class.Has(w.host.Index) {
-			left--
+	return in.work.left(j, c, in.work.audience(j, c)) <= 0
+}
+
+// left is how many of an audience may be asked about a chunk and have not spoken.
+func (k *work) left(j *openJob, c *chunk, a eligible.Audience) int {
+	n := j.class.Fit(a)
+	if c.check == nil {
+		return n
+	}
+	for _, o := range c.check.Seen {
+		if w := k.roster.byNode[o.Node]; w != nil && j.class.Has(w.host.Index) && a.Admits(&w.host) {
+			n--
 		}
 	}
-	return left <= 0
+	return n
+}
+
+// audience is to whom a chunk may go. One that strangers ended badly, or that is disputed,
+// is for members, and one of which only strangers have spoken for those whose word
+// counts: as long as there are any.
+func (k *work) audience(j *openJob, c *chunk) eligible.Audience {
+	if !j.class.Strange() {
+		return eligible.All
+	}
+	if (c.disputed || c.kept || c.strange >= trust.BadEnds) && k.left(j, c, eligible.Own) > 0 {
+		return eligible.Own
+	}
+	if c.check.Doubtful() && k.left(j, c, eligible.Firm) > 0 {
+		return eligible.Firm
+	}
+	return eligible.All
 }
 
 // undecided gives a chunk up on which no two hosts agree.
-func (in *intake) undecided(j *openJob, index int, seen []opinion, now time.Duration) {
+func (in *intake) undecided(j *openJob, index int, now time.Duration) {
+	seen := j.chunks[index].check.Seen
 	reason := fmt.Sprintf("%d hosts computed results of which too few are the same", len(seen))
 	for i, s := range seen {
-		ref := job.Attempt{Job: j.id, Chunk: index, Number: s.attempt}
+		ref := job.Attempt{Job: j.id, Chunk: index, Number: s.Attempt}
 		if i == len(seen)-1 {
-			in.out.emit(step.Fail{Attempt: ref.At(s.node), Reason: reason, Final: true})
+			in.out.Emit(step.Fail{Attempt: ref.At(s.Node), Reason: reason, Final: true})
 		} else {
-			in.out.emit(step.Settled{Attempt: ref.At(s.node)})
+			in.out.Emit(step.Settled{Attempt: ref.At(s.Node)})
 		}
 	}
 	in.work.giveUp(j, index, reason, now)

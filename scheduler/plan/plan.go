@@ -9,6 +9,7 @@ import (
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // Limits of the plan.
@@ -20,10 +21,9 @@ const (
 	MaxCells = 1 << 21
 
 	firstBackoff = 100 * time.Millisecond
-	maxAttempt   = 1 << 20 // attempt numbers above are no honest worker's
-	scanLimit    = 16      // chunks of a job looked at for one assignment
-	maxHosts     = 4       // hosts on which a chunk may fail before it is parked
-	minExtension = time.Second
+	maxAttempt   = 1 << 20         // attempt numbers above are no honest worker's
+	scanLimit    = 16              // chunks of a job looked at for one assignment
+	maxHosts     = 4               // hosts on which a chunk may fail before it is parked
 	minTimed     = 3               // run times to know before attempts count as late
 	minCopyAge   = 2 * time.Second // of an attempt that is copied near the end
 	floodFactor  = 4
@@ -58,6 +58,8 @@ type Config struct {
 	// Completions bounds how many results per second one worker is given work
 	// for; zero: no limit.
 	Completions bucket.Rate
+	// Salt hides which results are checked; random in each term.
+	Salt trust.Salt
 }
 
 func (c Config) withDefaults() Config {
@@ -81,7 +83,7 @@ type Plan struct {
 	quiet bool
 	held  bool // nothing new is given out
 
-	out    *actions
+	out    *step.Actions
 	timers *timers
 	roster *roster
 	round  *fair.Round[*openJob]
@@ -95,7 +97,7 @@ type Plan struct {
 func New(cfg Config) *Plan {
 	cfg = cfg.withDefaults()
 	p := &Plan{
-		cfg: &cfg, out: &actions{}, timers: &timers{},
+		cfg: &cfg, out: &step.Actions{}, timers: &timers{},
 		round: fair.NewRound[*openJob](cfg.Owner, cfg.MaxJobs), watch: watch{stuck: cfg.Stuck},
 	}
 	p.roster = newRoster(p.cfg, p.timers)
@@ -111,7 +113,7 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 	if p.quiet {
 		return nil
 	}
-	p.out.begin()
+	p.out.Begin()
 	p.now = now
 	p.expire(now)
 	switch e := e.(type) {
@@ -158,7 +160,7 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 		p.held = e.On
 	case step.Quiesce:
 		p.quiet = true
-		return p.out.list
+		return p.out.List
 	}
 	if !p.held {
 		p.round.Fill(p.choice, now)
@@ -167,7 +169,7 @@ func (p *Plan) Step(e step.Event, now time.Duration) []step.Action {
 			p.choice.copyLast(now)
 		}
 	}
-	return p.out.list
+	return p.out.List
 }
 
 // expire handles everything that is due, in the order of time.

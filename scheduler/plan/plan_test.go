@@ -377,7 +377,7 @@ func naive(p *Plan, j *openJob, index int, idle bool, now time.Duration) (least 
 	var good, bad []*worker
 	waitFor := false
 	for _, w := range p.roster.byNode {
-		if !w.serves() || !p.roster.classes.Allows(j.class, &w.host) || slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) || c.check.knows(w) {
+		if !w.serves() || !p.roster.classes.Allows(j.class, &w.host) || slices.ContainsFunc(c.tries, func(t *try) bool { return t.worker == w }) || c.check.Knows(w.node) {
 			continue
 		}
 		avoid := slices.Contains(c.avoid, w.node) || w.pace.LeftOut(j.kind, now)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -8,23 +9,30 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 // connect compares what the worker has with what the plan thinks it has.
 func (p *Plan) connect(e step.WorkerConnected, now time.Duration) {
 	w := p.roster.get(e.Worker, now)
-	w.connected, w.slots, w.credits, w.host.Executors = true, e.Slots, e.Credits, slices.Clone(e.Executors)
-	w.draining, w.unready, w.stranger, w.host.Memory = e.Draining, false, e.Stranger, e.Memory
+	w.Connected, w.slots, w.credits, w.host.Executors = true, e.Slots, e.Credits, slices.Clone(e.Executors)
+	w.draining, w.unready, w.Stranger, w.host.Memory = e.Draining, false, e.Stranger, e.Memory
+	if w.Stranger {
+		w.slots = min(e.Slots, trust.MaxSlots)
+		w.credits = min(cmp.Or(e.Credits, 2*w.slots), 2*w.slots)
+	}
+	p.roster.learn(w)
 	p.accepts(w, e.Owner, e.Accept)
-	if w.output = now; w.signal == Stuck && now >= w.until {
-		w.signal = Idle
+	if w.output = now; w.signal == vital.Stuck && now >= w.until {
+		w.signal = vital.Idle
 	}
 	has := make(map[job.Attempt]bool, len(e.Assigned))
 	for _, r := range e.Assigned {
 		has[r.At(w.node)] = true
 	}
 	for _, t := range w.tries {
-		if t.lost = !has[t.ref()]; t.lost {
+		if t.Lost = !has[t.ref()]; t.Lost {
 			// Its result may follow on this stream; else it never got there, or
 			// was lost in a restart.
 			p.work.shorten(t, now+p.cfg.Recover)
@@ -54,22 +62,26 @@ func (p *Plan) accepts(w *worker, owner string, a job.Acceptance) {
 func (p *Plan) meet(w *worker, r job.Attempt, now time.Duration) {
 	j := p.work.byID[r.Job]
 	if j == nil || !j.has(r.Chunk) || r.Number < 1 {
-		p.out.cancel(w.node, r, "the attempt is unknown")
+		p.out.Cancel(w.node, r, "the attempt is unknown")
+		return
+	}
+	if w.Stranger { // it would choose its chunks
+		p.out.Cancel(w.node, r, "nobody gave it")
 		return
 	}
 	c := &j.chunks[r.Chunk]
 	if c.state > assigned || r.Number > int(c.attempts)+job.MaxAttempts || len(w.tries) >= w.holds(p.cfg) ||
-		!p.roster.classes.Began(j.class, &w.host) || c.at(w) != nil || w.gone() {
-		p.out.cancel(w.node, r, "the attempt is not needed")
+		!p.roster.classes.Began(j.class, &w.host) || c.at(w) != nil || w.Gone() {
+		p.out.Cancel(w.node, r, "the attempt is not needed")
 		return
 	}
 	p.work.open(j, r.Chunk, r.Number, w, now)
-	p.out.emit(step.Adopt{Worker: w.node, Job: j.id, Chunks: []job.Attempt{{Chunk: r.Chunk, Number: r.Number, Worker: w.node}}})
+	p.out.Emit(step.Adopt{Worker: w.node, Job: j.id, Chunks: []job.Attempt{{Chunk: r.Chunk, Number: r.Number, Worker: w.node}}})
 }
 
 func (p *Plan) disconnect(e step.WorkerDisconnected, now time.Duration) {
 	w := p.roster.get(e.Worker, now)
-	w.lose(now)
+	w.Lose(now)
 	p.roster.review(w, now)
 	p.roster.forget(w, now)
 }
@@ -78,7 +90,7 @@ func (p *Plan) disconnect(e step.WorkerDisconnected, now time.Duration) {
 // taken back.
 func (p *Plan) setHealth(e step.HealthChanged, now time.Duration) {
 	w := p.roster.get(e.Worker, now)
-	w.believe(e.Health, now)
+	w.Believe(e.Health, now)
 	reason := "worker is dead"
 	switch e.Health {
 	case cluster.Dead:
@@ -116,9 +128,9 @@ func (p *Plan) holds(e step.WorkerHolds, now time.Duration) {
 	for _, t := range w.tries {
 		switch {
 		case has[t.ref()]:
-			t.misses = 0
+			t.Misses = 0
 		case now-t.started < p.cfg.Recover:
-		case t.missed():
+		case t.Missed():
 			p.work.shorten(t, now)
 		}
 	}
@@ -128,9 +140,13 @@ func (p *Plan) holds(e step.WorkerHolds, now time.Duration) {
 		if p.work.find(w, r) != nil {
 			continue
 		}
+		if w.stray[r] && w.Stranger {
+			p.out.Cancel(w.node, r, "nobody gave it")
+			continue
+		}
 		if w.stray[r] {
-			p.out.emit(step.Notice{What: step.NoticeStray, Worker: w.node, Job: r.Job, Reason: fmt.Sprintf("it runs %s, and nobody asked for that", r)})
-			p.out.cancel(w.node, r, "nobody asked for it")
+			p.out.Emit(step.Notice{What: step.NoticeStray, Worker: w.node, Job: r.Job, Reason: fmt.Sprintf("it runs %s, and nobody asked for that", r)})
+			p.out.Cancel(w.node, r, "nobody asked for it")
 			continue
 		}
 		if stray == nil {
@@ -146,7 +162,7 @@ func (p *Plan) holds(e step.WorkerHolds, now time.Duration) {
 func (p *Plan) evictStuck(now time.Duration) {
 	for _, w := range p.watch.look(p.roster.workers, now) {
 		reason := p.roster.evict(w, now)
-		p.out.emit(step.Notice{What: step.NoticeEvicted, Worker: w.node, Reason: reason})
+		p.out.Emit(step.Notice{What: step.NoticeEvicted, Worker: w.node, Reason: reason})
 		p.work.reclaimAll(w, reason, true, now)
 	}
 }

@@ -2,19 +2,19 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/pace"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // intake decides about results: whether one counts, and what a chunk's are in the
 // end.
 type intake struct {
 	cfg    *Config
-	out    *actions
+	out    *step.Actions
 	roster *roster
 	work   *work
 }
@@ -29,7 +29,7 @@ func (in *intake) result(e step.Result, now time.Duration) {
 		return
 	}
 	if !j.has(e.Chunk) || e.Number < 1 || e.Number > maxAttempt {
-		in.out.emit(step.Offence{Worker: e.Worker, Reason: fmt.Sprintf("result for chunk %d attempt %d of a job of %d chunks", e.Chunk, e.Number, len(j.chunks))})
+		in.out.Emit(step.Offence{Worker: e.Worker, Reason: fmt.Sprintf("result for chunk %d attempt %d of a job of %d chunks", e.Chunk, e.Number, len(j.chunks))})
 		return
 	}
 	c := &j.chunks[e.Chunk]
@@ -37,7 +37,11 @@ func (in *intake) result(e step.Result, now time.Duration) {
 	if own != nil && own.attempt != e.Number {
 		own = nil
 	}
-	if c.state == accepted || c.state == givenUp && !j.welcomes(e, w) || own == nil && w.stranger && !slices.Contains(c.avoid, w.node) {
+	given := !w.Stranger || own != nil
+	if !given {
+		_, given = c.past.Began(e.Attempt)
+	}
+	if c.state == accepted || c.state == givenUp && !in.welcomes(j, e, w) || !given || w.Distrusted() {
 		in.unasked(w, e, now)
 		return
 	}
@@ -53,16 +57,22 @@ func (in *intake) result(e step.Result, now time.Duration) {
 		in.valid(j, e, w, own, now)
 	case own == nil:
 		// The attempt was taken back before; it counts no second time.
-		in.out.emit(step.Settled{Attempt: e.Attempt})
+		in.out.Emit(step.Settled{Attempt: e.Attempt})
 	case e.Result == nil && e.Class == job.FailedInfra:
 		// No verdict about the work: it is not the chunk that failed. The
 		// worker may forget it once that is logged.
 		in.work.blame(w, j, reason, now)
 		in.work.reclaim(own, reason, now)
-		in.out.emit(step.Settled{Attempt: e.Attempt})
+		in.out.Emit(step.Settled{Attempt: e.Attempt})
 	case e.Result == nil && e.Class == job.HandedBack:
+		if w.Stranger {
+			in.work.blame(w, j, reason, now)
+		}
 		in.work.reclaim(own, reason, now)
-		in.out.emit(step.Settled{Attempt: e.Attempt})
+		in.out.Emit(step.Settled{Attempt: e.Attempt})
+	case in.work.forgives(own):
+		in.work.fail(own, reason, now)
+		in.out.Emit(step.Settled{Attempt: e.Attempt})
 	default:
 		in.work.fail(own, reason, now)
 	}
@@ -70,8 +80,8 @@ func (in *intake) result(e step.Result, now time.Duration) {
 
 // welcomes reports that a result may close a chunk that was given up: it came too
 // late, and there is no better.
-func (j *openJob) welcomes(e step.Result, w *worker) bool {
-	return e.Result != nil && !w.stranger && !j.mustCheck(w, e.Chunk, false)
+func (in *intake) welcomes(j *openJob, e step.Result, w *worker) bool {
+	return e.Result != nil && !w.Stranger && !in.mustCheck(j, w, e.Chunk, false)
 }
 
 // unasked lets a worker forget a result that nobody waits for. One that sends
@@ -79,9 +89,9 @@ func (j *openJob) welcomes(e step.Result, w *worker) bool {
 func (in *intake) unasked(w *worker, e step.Result, now time.Duration) {
 	in.spend(w, now)
 	if r := in.cfg.Completions; r.PerSecond > 0 && w.spent.Used() > floodFactor*max(r.Burst, r.PerSecond) {
-		in.out.emit(step.Offence{Worker: w.node, Reason: fmt.Sprintf("flood: %.0f results beyond %g per second", w.spent.Used()-r.Burst, r.PerSecond)})
+		in.out.Emit(step.Offence{Worker: w.node, Reason: fmt.Sprintf("flood: %.0f results beyond %g per second", w.spent.Used()-r.Burst, r.PerSecond)})
 	}
-	in.out.emit(step.Settled{Attempt: e.Attempt})
+	in.out.Emit(step.Settled{Attempt: e.Attempt})
 }
 
 // spend counts a result against the worker's rate. Beyond it no result is
@@ -105,43 +115,63 @@ func (j *openJob) reject(index int, r job.ChunkResult) string {
 	return ""
 }
 
-// valid handles a result that can be accepted, at once or when another host
-// has confirmed it.
-func (in *intake) valid(j *openJob, e step.Result, w *worker, own *try, now time.Duration) {
+// seconds is how long an attempt ran. Members tell it: one that claims to be slow cannot
+// have been slower than it was. Of a stranger the holder's own clock does.
+func (in *intake) seconds(c *chunk, e step.Result, w *worker, own *try, now time.Duration) float64 {
+	if w.Stranger {
+		began, _ := c.past.Began(e.Attempt)
+		if own != nil {
+			began = own.started
+		}
+		return min(max((now-began).Seconds(), pace.MinSeconds), pace.MaxSeconds)
+	}
 	seconds := min(max(e.Seconds, pace.MinSeconds), pace.MaxSeconds)
 	if own != nil {
-		// A worker that claims to be slow cannot have been slower than it was.
 		seconds = max(pace.MinSeconds, min(seconds, max((now-own.started).Seconds(), pace.MinSeconds)))
 		if e.Seconds <= 0 {
 			seconds = pace.MinSeconds
 		}
 	}
-	w.pace.Measure(j.kind, e.Result.Iterations, seconds)
+	return seconds
+}
+
+// valid handles a result that can be accepted, at once or when another host
+// has confirmed it.
+func (in *intake) valid(j *openJob, e step.Result, w *worker, own *try, now time.Duration) {
+	c := &j.chunks[e.Chunk]
+	seconds := in.seconds(c, e, w, own, now)
+	if !w.Stranger { // of a stranger it counts when the result does, and for itself alone
+		w.pace.Measure(j.kind, e.Result.Iterations, seconds)
+		j.times.Add(seconds)
+		j.term.Idle = now
+	}
 	w.answers(now)
-	j.term.idle = now
-	j.times.Add(seconds)
 	odd := j.metrics.Odd(*e.Result)
 	if odd != "" {
-		in.out.emit(step.Notice{What: step.NoticeAlarm, Worker: w.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: %s", e.Chunk, odd)})
+		in.out.Emit(step.Notice{What: step.NoticeAlarm, Worker: w.node, Job: j.id, Reason: fmt.Sprintf("chunk %d: %s", e.Chunk, odd)})
 	}
 	if own != nil {
 		in.work.close(own, now)
 	} else {
 		in.roster.place(w, now) // its window may have changed
 	}
-	o := opinion{node: w.node, attempt: e.Number, result: e.Result, seconds: seconds}
-	c := &j.chunks[e.Chunk]
-	if c.check == nil && !j.mustCheck(w, e.Chunk, odd != "") {
+	voice := j.voice(w)
+	o := trust.Opinion{Node: w.node, Attempt: e.Number, Owner: w.host.Owner, Voice: voice, Result: e.Result, Seconds: seconds}
+	believed := !in.mustCheck(j, w, e.Chunk, odd != "")
+	if c.check == nil && believed && !w.Stranger {
 		in.accept(j, e.Chunk, o, now)
 		return
 	}
-	in.weigh(j, e.Chunk, o, now)
+	// Strangers alone have spoken: what a member says needs nobody else.
+	alone := believed && !c.disputed && (c.check == nil || c.check.Doubtful() && voice != trust.Established)
+	in.weigh(j, e.Chunk, o, alone, now)
 }
 
-func (in *intake) accept(j *openJob, index int, o opinion, now time.Duration) {
-	j.metrics.Add(*o.result)
-	ref := job.Attempt{Job: j.id, Chunk: index, Number: o.attempt}
-	in.out.emit(step.Accept{Attempt: ref.At(o.node), Result: *o.result, Seconds: o.seconds, Settles: j.chunks[index].disputed})
+func (in *intake) accept(j *openJob, index int, o trust.Opinion, now time.Duration) {
+	j.metrics.Add(*o.Result)
+	j.term.Idle = now
+	ref := job.Attempt{Job: j.id, Chunk: index, Number: o.Attempt}
+	in.out.Emit(step.Accept{Attempt: ref.At(o.Node), Result: *o.Result, Seconds: o.Seconds, Settles: j.chunks[index].disputed})
 	in.work.leave(j, index, accepted, now)
 	if in.work.conclude(j, now) {
 		return

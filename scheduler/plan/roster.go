@@ -10,6 +10,8 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/pace"
+	"github.com/skein-project/skein/scheduler/plan/trust"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 // roster is all workers: who may get something now, and from whom it should be
@@ -27,6 +29,7 @@ type roster struct {
 	spare    int // those of them with a free slot
 	narrow   int // workers that accept not everybody's jobs
 	doubtful []*worker
+	book     trust.Book
 }
 
 // listed says in which of the roster's counts and lists a worker is.
@@ -46,8 +49,9 @@ func (r *roster) get(n cluster.NodeID, now time.Duration) *worker {
 	if w := r.byNode[n]; w != nil {
 		return w
 	}
-	w := &worker{node: n, contact: contact{since: now, revived: now}, vitals: vitals{output: now}}
+	w := &worker{node: n, Contact: vital.Contact{Since: now, Revived: now}, vitals: vitals{output: now}, Standing: r.book.Standing(n)}
 	w.timer.worker = w
+	r.learn(w)
 	if free := len(r.vacant); free > 0 {
 		w.host.Index, r.vacant = r.vacant[free-1], r.vacant[:free-1]
 		r.workers[w.host.Index] = w
@@ -62,10 +66,12 @@ func (r *roster) get(n cluster.NodeID, now time.Duration) *worker {
 
 // forget drops a worker that is gone for good.
 func (r *roster) forget(w *worker, now time.Duration) {
-	if w.health != cluster.Left || w.connected || len(w.tries) > 0 {
+	if w.Health != cluster.Left || w.Connected || len(w.tries) > 0 {
 		return
 	}
 	r.review(w, now) // it leaves every class
+	r.book.Keep(w.node, w.Standing)
+	w.host.Stranger = false
 	r.accepts(w, w.host.Owner, job.Acceptance{})
 	r.timers.stop(&w.timer)
 	r.kinds.Drop(&w.pace)
@@ -77,13 +83,19 @@ func (r *roster) forget(w *worker, now time.Duration) {
 // accepts takes in whose worker w is and whose jobs it runs. The caller reviews w.
 func (r *roster) accepts(w *worker, owner string, a job.Acceptance) {
 	w.host.Owner, w.host.Accept = owner, a
-	switch is := a.Narrows(); {
+	is := w.host.Narrows()
+	switch {
 	case is && !w.narrow:
 		r.narrow++
 	case !is && w.narrow:
 		r.narrow--
 	}
-	w.narrow = a.Narrows()
+	w.narrow = is
+}
+
+// learn takes in how far w is believed. The caller reviews w.
+func (r *roster) learn(w *worker) {
+	w.host.Stranger, w.host.Established = w.Stranger, w.Stranger && w.Established()
 }
 
 // class returns the class of a job that begins.
@@ -175,8 +187,8 @@ func (r *roster) doubt(w *worker, now time.Duration) {
 		}
 	}
 	switch {
-	case !w.connected && !w.doubtful:
-		r.timers.set(&w.timer, w.since+r.cfg.Grace)
+	case !w.Connected && !w.doubtful:
+		r.timers.set(&w.timer, w.Since+w.grace(r.cfg))
 	case now < w.until:
 		r.timers.set(&w.timer, w.until)
 	}
@@ -184,8 +196,8 @@ func (r *roster) doubt(w *worker, now time.Duration) {
 
 // wake handles a worker's timer.
 func (r *roster) wake(w *worker, now time.Duration) {
-	if w.signal == Stuck && now >= w.until {
-		w.signal, w.output = Idle, now // another chance
+	if w.signal == vital.Stuck && now >= w.until {
+		w.signal, w.output = vital.Idle, now // another chance
 	}
 	r.review(w, now)
 }
@@ -200,7 +212,7 @@ func (r *roster) rest(w *worker, until, now time.Duration) {
 // evict lets w take no part for a while, and says why.
 func (r *roster) evict(w *worker, now time.Duration) (reason string) {
 	reason = fmt.Sprintf("worker is stuck: nothing came from it for %s", (now - w.output).Round(time.Second))
-	w.signal = Stuck
+	w.signal = vital.Stuck
 	w.until = now + min(lastEvict, firstEvict<<min(w.evictions, 10))
 	w.evictions++
 	r.timers.set(&w.timer, w.until)
@@ -208,12 +220,12 @@ func (r *roster) evict(w *worker, now time.Duration) (reason string) {
 	return reason
 }
 
-// slots counts the slots of all workers that take part and have the executor;
-// empty: any.
+// slots counts the slots of all members that take part and have the executor; empty:
+// any. What strangers say of theirs decides nothing.
 func (r *roster) slots(executor string) int {
 	n := 0
 	for _, w := range r.workers {
-		if w != nil && w.serves() && (executor == "" || slices.Contains(w.host.Executors, executor)) {
+		if w != nil && !w.Stranger && w.serves() && (executor == "" || slices.Contains(w.host.Executors, executor)) {
 			n += w.slots
 		}
 	}
@@ -235,8 +247,8 @@ type WorkerView struct {
 	Ready     bool
 	Owner     string         // whose worker it is; empty: nobody's in particular
 	Accept    job.Acceptance // whose jobs it runs
-	Signal    Signal
-	Verdict   Verdict
+	Signal    vital.Signal
+	Verdict   vital.Verdict
 	Trusted   bool          // its results are believed without another's
 	Until     time.Duration // it gets nothing until then; 0: it does
 }
@@ -249,9 +261,9 @@ func (r *roster) views(now time.Duration) []WorkerView {
 			continue
 		}
 		v := WorkerView{
-			Worker: w.node, Connected: w.connected, Health: w.health, Slots: w.slots, Tries: len(w.tries), Backlog: w.backlog,
+			Worker: w.node, Connected: w.Connected, Health: w.Health, Slots: w.slots, Tries: len(w.tries), Backlog: w.backlog,
 			Drain: w.load / time.Duration(max(1, w.slots)), Window: w.holds(r.cfg), Draining: w.draining, Ready: !w.unready,
-			Owner: w.host.Owner, Accept: w.host.Accept, Signal: w.signal, Verdict: w.verdict(), Trusted: w.trusted(), Rate: w.pace.Latest() * float64(w.slots),
+			Owner: w.host.Owner, Accept: w.host.Accept, Signal: w.signal, Verdict: w.verdict(), Trusted: w.Trusted(), Rate: w.pace.Latest() * float64(w.slots),
 		}
 		if w.until > now {
 			v.Until = w.until

@@ -6,17 +6,20 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/scheduler/plan/ends"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/plan/results"
 	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
 )
 
 // work is the open jobs and all attempts at them: how each begins and ends, and
 // what follows for the workers that have it.
 type work struct {
 	cfg    *Config
-	out    *actions
+	out    *step.Actions
 	timers *timers
 	roster *roster
 	round  *fair.Round[*openJob]
@@ -32,8 +35,8 @@ func (k *work) addJob(e step.JobAdded, now time.Duration) {
 		return
 	}
 	j := &openJob{
-		id: e.Job, spec: e.Spec, owner: e.Owner, board: newBoard(e.Job, e.Spec.Chunks()), term: jobTerm{added: now - e.Age, idle: now},
-		class: k.roster.class(e.Spec, e.Owner), kind: k.roster.kind(e.Spec), metrics: results.NewPool(), failures: newFailures(),
+		id: e.Job, spec: e.Spec, owner: e.Owner, board: newBoard(e.Job, e.Spec.Chunks()), term: jobTerm{Term: ends.Term{Added: now - e.Age, Idle: now}},
+		class: k.roster.class(e.Spec, e.Owner), kind: k.roster.kind(e.Spec), metrics: results.NewPool(), failures: ends.NewFailures(),
 	}
 	lag := time.Duration(min(e.Spec.EffectivePriority(), job.MaxPriority)) * k.cfg.Ageing
 	k.round.Open(&j.place, j, e.Owner, lag)
@@ -65,7 +68,7 @@ func (k *work) reclass() {
 
 // restore takes over what the log says of a job.
 func (k *work) restore(j *openJob, r *step.Restore, now time.Duration) {
-	j.failures.attempts, j.failures.reason = r.Failures, r.Reason
+	j.failures.Attempts, j.failures.Reason = r.Failures, r.Reason
 	j.metrics = results.NewPool(r.Metrics...)
 	open := make([]bool, len(j.chunks))
 	for _, o := range r.Open {
@@ -90,16 +93,20 @@ func (k *work) restore(j *openJob, r *step.Restore, now time.Duration) {
 			continue
 		}
 		if o.Disputed {
-			c.disputed, c.check = true, &check{}
+			c.disputed, c.check = true, &trust.Check{}
 		}
 		if o.Failed > 0 {
-			j.failures.chunks++
+			j.failures.Chunks++
 			for _, n := range o.FailedOn {
-				j.failures.on[n] = true
+				if !cluster.IsOutside(n) { // it was taken back there
+					j.failures.On[n] = true
+				}
 			}
 		}
 		for _, t := range o.Tries {
-			k.open(j, o.Chunk, t.Number, k.roster.get(t.Worker, now), now)
+			w := k.roster.get(t.Worker, now)
+			k.open(j, o.Chunk, t.Number, w, now)
+			k.roster.review(w, now)
 		}
 		if int(c.failed) >= j.spec.Attempts {
 			// It was not given up, so some of them were copies: see fail.
@@ -125,14 +132,14 @@ func (k *work) release(e step.JobReleased, now time.Duration) {
 	for _, s := range spans {
 		for i := s.First; i <= s.Last; i++ {
 			c := &j.chunks[i]
-			c.attempts, c.failed, c.lost, c.check = int32(attempt), 0, 0, nil
+			c.attempts, c.failed, c.lost, c.strange, c.kept, c.check = int32(attempt), 0, 0, 0, false, nil
 			j.move(i, pending)
 			j.requeue(i)
 		}
 	}
-	j.waits, j.term.idle = false, now
-	j.failures.reset()
-	k.out.emit(step.Released{Job: j.id, Actor: e.Actor, Chunks: spans, Attempt: attempt})
+	j.waits, j.term.Idle = false, now
+	j.failures.Reset()
+	k.out.Emit(step.Released{Job: j.id, Actor: e.Actor, Chunks: spans, Attempt: attempt})
 	k.line(j)
 }
 
@@ -147,7 +154,7 @@ func (k *work) line(j *openJob) {
 	if j.place.Waits() || j.state > running || !j.ready() {
 		return
 	}
-	k.round.Wait(&j.place, j.term.added)
+	k.round.Wait(&j.place, j.term.Added)
 }
 
 // retry lets a chunk be tried again whose time to wait is over.
@@ -166,9 +173,9 @@ func (k *work) giveUp(j *openJob, index int, reason string, now time.Duration) {
 		return
 	}
 	k.leave(j, index, givenUp, now)
-	j.failures.reason = fmt.Sprintf("chunk %d: %s", index, reason)
+	j.failures.Reason = fmt.Sprintf("chunk %d: %s", index, reason)
 	if j.spec.Partial() == job.PartialFail && !j.closed() {
-		k.finish(j, failed, "given up, as the job wants no part of a result: "+j.failures.reason, now)
+		k.finish(j, failed, "given up, as the job wants no part of a result: "+j.failures.Reason, now)
 		return
 	}
 	k.conclude(j, now)
@@ -182,17 +189,31 @@ func (k *work) leave(j *openJob, index int, to chunkState, now time.Duration) {
 	for _, t := range slices.Clone(c.tries) {
 		k.close(t, now)
 		switch {
-		case t.worker.connected:
-			k.out.cancel(t.worker.node, t.ref(), "the chunk is "+to.String())
+		case t.worker.Connected:
+			k.out.Cancel(t.worker.node, t.ref(), "the chunk is "+to.String())
 		case to == accepted:
-			k.out.emit(step.Reclaim{Attempt: t.ref(), Reason: "worker is lost, and a copy was accepted"})
+			k.out.Emit(step.Reclaim{Attempt: t.ref(), Reason: "worker is lost, and a copy was accepted"})
 		}
 	}
 	if c.wait != nil && c.wait.pos != 0 {
 		k.timers.stop(c.wait)
 		j.waiting--
 	}
-	c.tries, c.avoid, c.check, c.wait, c.disputed = nil, nil, nil, nil, false
+	k.unburden(c, now)
+	c.tries, c.avoid, c.past, c.check, c.wait, c.disputed, c.kept = nil, nil, nil, nil, nil, false, false
+}
+
+// unburden takes in that nothing is to be made any more of what strangers said of a chunk.
+func (k *work) unburden(c *chunk, now time.Duration) {
+	if c.check == nil {
+		return
+	}
+	for _, o := range c.check.Seen {
+		if w := k.roster.byNode[o.Node]; w != nil && o.Voice == trust.Doubted && w.Open > 0 {
+			w.Open--
+			k.roster.place(w, now)
+		}
+	}
 }
 
 // conclude ends a job whose chunks are all closed.
@@ -206,13 +227,13 @@ func (k *work) conclude(j *openJob, now time.Duration) bool {
 	case j.spec.Partial() == job.PartialWait:
 		if !j.waits {
 			j.waits = true
-			k.out.emit(step.Waiting{Job: j.id, Reason: clip(fmt.Sprintf("%s given up, an operator decides; the last at %s", j.share(givenUp), j.failures.reason))})
+			k.out.Emit(step.Waiting{Job: j.id, Reason: step.Clip(fmt.Sprintf("%s given up, an operator decides; the last at %s", j.share(givenUp), j.failures.Reason))})
 		}
 		return false
 	case j.count[accepted] == 0 || j.spec.Partial() == job.PartialFail:
-		k.finish(j, failed, fmt.Sprintf("%s given up, the last at %s", j.share(givenUp), j.failures.reason), now)
+		k.finish(j, failed, fmt.Sprintf("%s given up, the last at %s", j.share(givenUp), j.failures.Reason), now)
 	default:
-		k.finish(j, partial, fmt.Sprintf("%d of %d chunks given up, the last at %s", j.count[givenUp], len(j.chunks), j.failures.reason), now)
+		k.finish(j, partial, fmt.Sprintf("%d of %d chunks given up, the last at %s", j.count[givenUp], len(j.chunks), j.failures.Reason), now)
 	}
 	return true
 }
@@ -220,7 +241,7 @@ func (k *work) conclude(j *openJob, now time.Duration) bool {
 // finish takes a job out of the plan.
 func (k *work) finish(j *openJob, to jobState, reason string, now time.Duration) {
 	j.become(to)
-	k.out.emit(step.Finish{Job: j.id, State: job.State(to.String()), Reason: clip(reason)})
+	k.out.Emit(step.Finish{Job: j.id, State: job.State(to.String()), Reason: step.Clip(reason)})
 	k.timers.stop(&j.term.timer)
 	had := make(map[*worker]bool)
 	for i := range j.chunks {
@@ -229,11 +250,12 @@ func (k *work) finish(j *openJob, to jobState, reason string, now time.Duration)
 			k.timers.stop(c.wait)
 		}
 		if c.check != nil {
-			for _, o := range c.check.seen {
-				if w := k.roster.byNode[o.node]; w != nil {
+			for _, o := range c.check.Seen {
+				if w := k.roster.byNode[o.Node]; w != nil {
 					had[w] = true
 				}
 			}
+			k.unburden(c, now)
 		}
 	}
 	for _, t := range slices.Clone(j.tries) {
@@ -241,8 +263,8 @@ func (k *work) finish(j *openJob, to jobState, reason string, now time.Duration)
 		had[t.worker] = true
 	}
 	for _, w := range slices.SortedFunc(maps.Keys(had), byName) {
-		if w.connected {
-			k.out.emit(step.Cancel{Worker: w.node, Job: j.id, Reason: "the job is " + to.String()})
+		if w.Connected {
+			k.out.Emit(step.Cancel{Worker: w.node, Job: j.id, Reason: "the job is " + to.String()})
 		}
 	}
 	k.jobs = slices.DeleteFunc(k.jobs, func(o *openJob) bool { return o == j })
@@ -253,18 +275,18 @@ func (k *work) finish(j *openJob, to jobState, reason string, now time.Duration)
 
 // timeUp ends a job that took too long, if it is so still.
 func (k *work) timeUp(j *openJob, now time.Duration) {
-	cause, reason := j.term.over(j.spec, len(j.tries) > 0, now)
+	cause, reason := j.term.Over(j.spec, j.runs(), now)
 	if reason == "" {
 		k.arm(j, now)
 		return
 	}
-	k.out.emit(step.Stop{Job: j.id, Cause: cause, Reason: reason})
+	k.out.Emit(step.Stop{Job: j.id, Cause: cause, Reason: reason})
 	k.finish(j, timeout, fmt.Sprintf("%s: %s accepted", reason, j.share(accepted)), now)
 }
 
 // arm sets a job's timer to the next time at which it could be over.
 func (k *work) arm(j *openJob, now time.Duration) {
-	if at, ok := j.term.next(j.spec, len(j.tries) > 0); ok {
+	if at, ok := j.term.Next(j.spec, j.runs()); ok {
 		k.timers.set(&j.term.timer, max(at, now))
 	} else {
 		k.timers.stop(&j.term.timer)
@@ -287,7 +309,7 @@ func (k *work) find(w *worker, r job.Attempt) *try {
 func (k *work) starve(now time.Duration) {
 	for _, j := range k.jobs {
 		if j.starves(k.cfg.Starve, now) {
-			k.out.emit(step.Starved{Job: j.id, Reason: clip(k.roster.classes.Explain(j.class, k.roster.candidates(now, nil)).String())})
+			k.out.Emit(step.Starved{Job: j.id, Reason: step.Clip(k.roster.classes.Explain(j.class, k.roster.candidates(now, nil)).String())})
 		}
 	}
 }
@@ -307,7 +329,7 @@ func (k *work) stats() Stats {
 		} else {
 			s.JobsRunning++
 		}
-		if j.starved.since > 0 {
+		if j.starved.Since > 0 {
 			s.JobsStarved++
 		}
 		s.ChunksAssigned += j.count[assigned]

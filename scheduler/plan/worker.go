@@ -10,6 +10,9 @@ import (
 	"github.com/skein-project/skein/internal/bucket"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/pace"
+	"github.com/skein-project/skein/scheduler/plan/step"
+	"github.com/skein-project/skein/scheduler/plan/trust"
+	"github.com/skein-project/skein/scheduler/plan/vital"
 )
 
 const maxRTT = 10 * time.Second
@@ -18,60 +21,18 @@ const maxRTT = 10 * time.Second
 type worker struct {
 	node cluster.NodeID
 	host eligible.Worker // its index in the roster, too
-	contact
+	vital.Contact
 	capacity
 	queue
 	vitals
 	listed
-	trust
+	trust.Standing
 	pace   pace.Worker
-	orders orders
+	orders step.Orders
 	spent  bucket.Bucket // completions
 	until  time.Duration // it gets nothing new before
 	timer  timer         // wakes it at until, or when it becomes doubtful
 	stray  map[job.Attempt]bool
-}
-
-// contact is whether a worker can be reached.
-type contact struct {
-	health    cluster.Health // "" : nothing known, counts as alive
-	connected bool
-	since     time.Duration // when its stream was lost, or it was first heard of
-	revived   time.Duration // when it was last heard again after it counted as dead
-}
-
-// healthy reports that the worker may get new work: it is alive and its stream
-// is open.
-func (c *contact) healthy() bool {
-	switch c.health {
-	case cluster.Suspect, cluster.Dead, cluster.Left:
-		return false
-	}
-	return c.connected
-}
-
-// gone reports that what the worker had is lost.
-func (c *contact) gone() bool { return c.health == cluster.Dead || c.health == cluster.Left }
-
-// coming reports that the worker was learned of, lost or heard again a moment
-// ago, and may yet open its stream.
-func (c *contact) coming(now time.Duration) bool {
-	return !c.connected && (now-c.since < firstContact || now-c.revived < firstContact)
-}
-
-// believe takes in what is believed of the worker's host.
-func (c *contact) believe(h cluster.Health, now time.Duration) {
-	if c.health == cluster.Dead && h != cluster.Dead {
-		c.revived = now
-	}
-	c.health = h
-}
-
-// lose takes in that the stream ended.
-func (c *contact) lose(now time.Duration) {
-	if c.connected {
-		c.connected, c.since = false, now
-	}
 }
 
 // capacity is how much a worker takes.
@@ -131,14 +92,24 @@ func (q *queue) remove(t *try) {
 }
 
 // serves reports that the worker takes part.
-func (w *worker) serves() bool { return w.healthy() && w.ready() && w.signal != Stuck }
+func (w *worker) serves() bool {
+	return w.Healthy() && w.ready() && w.signal != vital.Stuck && !w.Distrusted()
+}
+
+// grace is how long it may be without a stream.
+func (w *worker) grace(cfg *Config) time.Duration {
+	if w.Stranger {
+		return max(cfg.Grace, trust.Grace)
+	}
+	return cfg.Grace
+}
 
 // uncertain reports that what the worker has should run elsewhere too.
 func (w *worker) uncertain(cfg *Config, now time.Duration) bool {
-	if w.connected {
-		return !w.healthy() || w.signal == Stuck
+	if w.Connected {
+		return !w.Healthy() || w.signal == vital.Stuck
 	}
-	return w.health == cluster.Suspect || now-w.since >= cfg.Grace
+	return w.Health == cluster.Suspect || now-w.Since >= w.grace(cfg)
 }
 
 // holds is how many attempts the worker may have.
@@ -147,7 +118,7 @@ func (w *worker) holds(cfg *Config) int { return w.window(w.unit, w.pace.Latest(
 // hasRoom reports that the worker should get more. A window much wider than
 // the slots is filled a quarter at a time, so that one batch carries many.
 func (w *worker) hasRoom(cfg *Config, now time.Duration) bool {
-	if now < w.until {
+	if now < w.until || w.Full(len(w.tries)) {
 		return false
 	}
 	n, window := len(w.tries), w.holds(cfg)

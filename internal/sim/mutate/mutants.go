@@ -13,6 +13,8 @@ func (m mutant) tests() (pkg, run string) {
 	switch {
 	case strings.HasPrefix(m.file, "coord/"):
 		return "./coord", "Config|Proof|Vote|Lost"
+	case strings.HasPrefix(m.file, "scheduler/"):
+		return "./scheduler/...", "Model|Twin|Hostile|Sleepers|Strangers|TakeOver|Salt|Liars|Enough|Samples"
 	case strings.HasPrefix(m.file, "eventlog/state/"):
 		return "./eventlog/state", "Order|Fork|Term|First"
 	case strings.HasPrefix(m.file, "eventlog/"):
@@ -24,7 +26,7 @@ func (m mutant) tests() (pkg, run string) {
 // mutants returns the table. The first six are the classic mistakes of lease
 // protocols, the rest are ours.
 func mutants() []mutant {
-	return append(logMutants(), []mutant{
+	return append(append(logMutants(), planMutants()...), []mutant{
 		{
 			"vote not persisted", "lease/voter.go",
 			"m.seen = max(m.seen, term)\n\t\tm.persist()", "m.seen = max(m.seen, term)",

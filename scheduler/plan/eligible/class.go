@@ -17,7 +17,13 @@ type Worker struct {
 	Memory    uint64   // bytes that an attempt may have there; 0: it did not say
 	// Accept is whose jobs its host runs, settled; zero: everybody's.
 	Accept job.Acceptance
+
+	Stranger    bool // no member of the cluster runs it
+	Established bool // with Stranger: it has shown that its results are right
 }
+
+// Narrows reports that w runs not everybody's jobs.
+func (w *Worker) Narrows() bool { return w.Stranger || w.Accept.Narrows() }
 
 // need is what makes a worker eligible. Jobs with the same need share a class.
 // Permission is decided on exact sets, never by a filter.
@@ -26,13 +32,14 @@ type need struct {
 	memory   uint64 // bytes of an attempt
 	zones    string // joined by line ends, as the others
 	access   job.Access
+	outside  bool
 	owner    string // with any access but public, or while a worker narrows
 	users    string
 	groups   string
 }
 
 func needOf(spec job.Spec, owner string, narrow bool) need {
-	n := need{executor: spec.Needs(), memory: spec.MemoryBytes, zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic}
+	n := need{executor: spec.Needs(), memory: spec.MemoryBytes, zones: strings.Join(spec.Zones, "\n"), access: job.AccessPublic, outside: spec.Permission.Outside}
 	if narrow {
 		n.owner = owner
 	}
@@ -50,20 +57,9 @@ type Class struct {
 	zoneSet    []string
 	permission job.Permission
 	jobs       int // open ones
-	member     order.Set
-	fit        int // members
-	open       order.Queue
+	parts
+	open order.Queue
 }
-
-// Fit is how many workers may run the jobs now.
-func (c *Class) Fit() int { return c.fit }
-
-// Has reports that the worker of that index is one of them.
-func (c *Class) Has(index int32) bool { return c.member.Has(index) }
-
-// Room is those with room for more, the first that drain first. The caller must
-// not change it.
-func (c *Class) Room() *order.Queue { return &c.open }
 
 // Classes is the classes of all open jobs, and who belongs to the groups that
 // they name. NewClasses makes it.
@@ -115,13 +111,13 @@ func (t *Classes) Close(c *Class) {
 // first that it finds of executor, memory, zone, permission and what its host accepts.
 func (t *Classes) Lacks(c *Class, w *Worker) Reason {
 	switch {
-	case !slices.Contains(w.Executors, c.executor):
+	case !slices.Contains(w.Executors, c.executor), w.Stranger && c.executor != job.ExecutorWASM:
 		return LacksExecutor
 	case w.Memory > 0 && c.memory > w.Memory:
 		return LacksMemory
 	case len(c.zoneSet) > 0 && !slices.Contains(c.zoneSet, w.Zone):
 		return LacksZone
-	case !c.permission.Allows(c.owner, w.Owner, t.member):
+	case w.Stranger && !c.permission.AllowsOutside(c.owner, w.Owner, t.member), !w.Stranger && !c.permission.Allows(c.owner, w.Owner, t.member):
 		return LacksPermission
 	case !w.Accept.Allows(w.Owner, c.owner, t.member):
 		return LacksAccept
@@ -156,18 +152,22 @@ type Standing struct {
 // Enter looks again whether w belongs to c, and where it stands.
 func (t *Classes) Enter(c *Class, w *Worker, s Standing) {
 	is := s.Serves && t.Allows(c, w)
-	if was := c.member.Has(w.Index); was != is {
-		c.member.Put(w.Index, is)
-		if is {
-			c.fit++
-		} else {
-			c.fit--
-		}
-	}
-	if is && s.Open {
-		c.open.Set(w.Index, s.Drain)
-	} else {
+	c.put(w, is)
+	c.stand(w, s)
+}
+
+// stand puts w where its load belongs.
+func (c *Class) stand(w *Worker, s Standing) {
+	if !s.Open || !c.Has(w.Index) {
 		c.open.Remove(w.Index)
+		c.own.Remove(w.Index)
+		return
+	}
+	c.open.Set(w.Index, s.Drain)
+	if !w.Stranger {
+		c.own.Set(w.Index, s.Drain)
+	} else {
+		c.own.Remove(w.Index)
 	}
 }
 
@@ -181,12 +181,7 @@ func (t *Classes) Review(w *Worker, s Standing) {
 // Place puts w where its load belongs, after a change of nothing else.
 func (t *Classes) Place(w *Worker, s Standing) {
 	for _, c := range t.list {
-		switch {
-		case !s.Open:
-			c.open.Remove(w.Index)
-		case c.member.Has(w.Index):
-			c.open.Set(w.Index, s.Drain)
-		}
+		c.stand(w, s)
 	}
 }
 

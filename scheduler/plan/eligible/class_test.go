@@ -34,8 +34,8 @@ func TestClassesFollowTheirWorkers(t *testing.T) {
 	if other, fresh := classes.Open(spec, "dave"); !fresh || other == c {
 		t.Error("another owner's jobs share the class")
 	}
-	if c.Fit() != 0 {
-		t.Errorf("%d workers fit without a group", c.Fit())
+	if c.Fit(All) != 0 {
+		t.Errorf("%d workers fit without a group", c.Fit(All))
 	}
 	if got := classes.SetGroup("other", []string{"alice"}); len(got) != 0 {
 		t.Errorf("a group that nobody names touches %d classes", len(got))
@@ -53,14 +53,14 @@ func TestClassesFollowTheirWorkers(t *testing.T) {
 		t.Errorf("room at %v", got)
 	}
 	classes.Place(workers[0], Standing{Serves: true})
-	if c.Room().Len() != 0 || c.Fit() != 1 {
+	if c.Room().Len() != 0 || c.Fit(All) != 1 {
 		t.Error("a busy worker is offered work")
 	}
 	if err := classes.Check(workers[0], here); err == nil {
 		t.Error("what is out of place passes")
 	}
 	classes.Review(workers[0], Standing{})
-	if c.Fit() != 0 {
+	if c.Fit(All) != 0 {
 		t.Error("who does not serve fits")
 	}
 	classes.Close(c)
@@ -114,5 +114,58 @@ func TestHostsNarrow(t *testing.T) {
 	private.Permission.Access = job.AccessOwner
 	if classes.Takes(private, "bob", ann) || !classes.Takes(private, "ann", ann) {
 		t.Error("a host that accepts a user's jobs runs one that does not admit it")
+	}
+}
+
+// Strangers get what is for them, and are told apart from those whose word counts.
+func TestStrangersStandApart(t *testing.T) {
+	classes := NewClasses()
+	both := []string{job.ExecutorWASM, "exec:render"}
+	workers := []*Worker{
+		{Index: 0, Owner: "alice", Executors: both},
+		{Index: 1, Owner: "visitor:1", Executors: both, Stranger: true},
+		{Index: 2, Owner: "visitor:2", Executors: both, Stranger: true, Established: true},
+		{Index: 3, Owner: "alice", Executors: both, Stranger: true},
+	}
+	open := func(change func(*job.Spec)) *Class {
+		spec := job.Spec{}.WithDefaults()
+		change(&spec)
+		c, _ := classes.Open(spec, "alice")
+		for _, w := range workers {
+			classes.Enter(c, w, Standing{Serves: true, Open: true, Drain: 1})
+		}
+		return c
+	}
+	classes.Narrow(true) // as the plan does while there are strangers
+	for name, c := range map[string]struct {
+		change         func(*job.Spec)
+		all, firm, own int
+	}{
+		"outside": {func(s *job.Spec) { s.Permission.Outside = true }, 4, 2, 1},
+		"public":  {func(*job.Spec) {}, 2, 1, 1},
+		"owner":   {func(s *job.Spec) { s.Permission.Access = job.AccessOwner }, 2, 1, 1},
+		"program": {func(s *job.Spec) { s.Executor, s.Program, s.Permission.Outside = job.ExecutorExec, "render", true }, 1, 1, 1},
+	} {
+		got := open(c.change)
+		if got.Fit(All) != c.all || got.Fit(Firm) != c.firm || got.Fit(Own) != c.own || got.Room().Len() != c.all || got.RoomOwn().Len() != c.own {
+			t.Errorf("%s: %d fit, the word of %d counts, %d are members", name, got.Fit(All), got.Fit(Firm), got.Fit(Own))
+		}
+		for _, w := range workers {
+			if err := classes.Check(w, Standing{Serves: true, Open: true, Drain: 1}); err != nil {
+				t.Errorf("%s: worker %d %v", name, w.Index, err)
+			}
+		}
+	}
+	c := open(func(s *job.Spec) { s.Permission.Outside = true })
+	workers[1].Established = true
+	classes.Review(workers[1], Standing{Serves: true, Open: true, Drain: 1})
+	if c.Fit(Firm) != 3 || !c.Strange() {
+		t.Errorf("the word of %d counts once another has shown enough", c.Fit(Firm))
+	}
+	for _, w := range workers[1:] {
+		classes.Review(w, Standing{})
+	}
+	if c.Fit(All) != 1 || c.Strange() {
+		t.Errorf("%d fit when the strangers went", c.Fit(All))
 	}
 }

@@ -24,6 +24,8 @@ const (
 	Unready  Reason = "unready"   // it cannot take anything now
 	Stuck    Reason = "stuck"     // nothing comes from it
 
+	Distrusted Reason = "distrusted" // what it computed was wrong too often
+
 	LacksExecutor   Reason = "executor"     // it does not run what the job runs
 	LacksMemory     Reason = "memory"       // it allows less memory than the job asks for
 	LacksZone       Reason = "zone"         // it is in none of the job's zones
@@ -32,6 +34,7 @@ const (
 
 	Excluded Reason = "excluded" // attempts failed there, and others come first
 	Opinion  Reason = "opinion"  // its result is known, another's is wanted
+	Reserved Reason = "reserved" // its word alone does not count, and that of others does
 	Busy     Reason = "busy"     // it has no room
 )
 
@@ -234,6 +237,10 @@ func (t *Classes) text(c *Class, why Reason) string {
 		return "attempts failed there, others come first"
 	case Opinion:
 		return "its result is known, another host's is wanted"
+	case Reserved:
+		return "its word alone does not count, others come first"
+	case Distrusted:
+		return "too many of its results were wrong"
 	case Busy:
 		return "has no room"
 	}
@@ -243,6 +250,8 @@ func (t *Classes) text(c *Class, why Reason) string {
 // admits says whose workers alone the jobs of c admit.
 func (t *Classes) admits(c *Class) string {
 	switch c.access {
+	case job.AccessPublic:
+		return "run by no host, and the job does not go outside"
 	case job.AccessUser:
 		return "not a worker of " + oneOf(c.permission.Users)
 	case job.AccessGroup:

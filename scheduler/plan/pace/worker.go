@@ -70,13 +70,18 @@ func (w *Worker) Estimate(k *Kind, n, chunk uint64) time.Duration {
 
 // Measure takes in that w did n iterations at k in that time.
 func (w *Worker) Measure(k *Kind, n uint64, seconds float64) {
+	w.MeasureApart(k, n, seconds)
+	blend(&k.rate, float64(n)/seconds)
+}
+
+// MeasureApart is Measure where that says nothing of others.
+func (w *Worker) MeasureApart(k *Kind, n uint64, seconds float64) {
 	rate := float64(n) / seconds
 	own := w.at(k)
 	if k.rate > 0 {
 		blend(&w.speed, min(max(rate/k.rate, 1e-3), 1e3))
 	}
 	blend(&own.rate, rate)
-	blend(&k.rate, rate)
 	if own.bad > 0 || own.excludes > 0 {
 		own.bad, own.excludes, own.until = 0, 0, 0
 		k.readmit(w)
