@@ -270,20 +270,24 @@ func onionPage(ctx context.Context, c *api.Client, _ query) (view, error) {
 	}}, err
 }
 
+// taken is why a request is one of another page that takes parts of this one; a link
+// leads here from anywhere.
+func (h *handler) taken(r *http.Request) *api.Problem {
+	if r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+		return nil
+	}
+	return h.sameSite(r)
+}
+
 // plain serves the pages that need no script.
 func (h *handler) plain(w http.ResponseWriter, r *http.Request) {
 	i := slices.IndexFunc(h.pages, func(p plainPage) bool { return p.name == r.PathValue("page") })
-	// A link leads here from anywhere; other pages may not take parts of this one.
-	p := h.sameSite(r)
-	if r.Header.Get("Sec-Fetch-Mode") == "navigate" {
-		p = nil
+	p := h.taken(r)
+	if p == nil && i < 0 {
+		p = notFound(r)
 	}
-	switch {
-	case p != nil:
+	if p != nil {
 		refuse(w, p)
-		return
-	case i < 0:
-		refuse(w, notFound(r))
 		return
 	}
 	at := h.pages[i]
@@ -332,6 +336,10 @@ func send(w http.ResponseWriter, status int, text string) {
 // open serves the page where everybody may read: with data, until its script has
 // some of its own.
 func (h *handler) open(w http.ResponseWriter, r *http.Request) {
+	if p := h.taken(r); p != nil {
+		refuse(w, p)
+		return
+	}
 	const mark = `<div id="app"></div>`
 	before, after, ok := bytes.Cut(h.files["/index.html"].plain, []byte(mark))
 	if from, rest, has := bytes.Cut(before, []byte("<noscript>")); has {

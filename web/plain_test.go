@@ -289,6 +289,7 @@ func TestBase(t *testing.T) {
 		{exchange{path: "/p/members", host: "evil.example:80"}, 403, "status.listen"},
 		{exchange{path: "/p/members", header: map[string]string{"Origin": "http://evil.example"}}, 403, "status.listen"},
 		{exchange{path: "/p/members", header: map[string]string{"Sec-Fetch-Site": "cross-site"}}, 403, "status.listen"},
+		{exchange{path: "/", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}}, 403, "status.listen"},
 		{exchange{path: "/ui/v1/status", header: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}}, 403, "status.listen"},
 	} {
 		if w := e.do(t, h); w.Code != e.code || !strings.Contains(w.Body.String(), e.says) {
