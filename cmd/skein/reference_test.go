@@ -40,23 +40,15 @@ or give something up ask for confirmation on a terminal and need ` + "`--yes`" +
 
 | Exit | Meaning |
 |---|---|
-| 0 | ok |
-| 1 | failed |
-| 2 | usage, a faulty configuration, or ` + "`run`" + ` on a host that is no member: trying again would not help |
-| 3 | the daemon does not answer |
-| 4 | not found |
-| 5 | not permitted |
-| 6 | the daemon answers and something is degraded (` + "`status`, `doctor`" + `) |
-| 7 | timed out; a followed job ended as timeout |
-| 8 | the goal was missed: a followed job ended as failed, partial or cancelled (` + "`job run\\|status\\|results --follow`, `wait --for job=`" + `) |
-| 130 | interrupted |
-
-` + "`check` alone exits 0 ok, 1 warning, 2 critical, 3 unknown." + `
 `
 
 func reference(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
+	for _, e := range cli.Exits() {
+		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, strings.ReplaceAll(e.Text, "|", "\\|"))
+	}
+	b.WriteString("\n" + cli.CheckExits + "\n")
 	b.WriteString("\nEvery command takes:\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	cli.AddSettings(set)

@@ -21,6 +21,7 @@ var pure = []string{
 	"coord/path",
 	"coord/swim",
 	"coord/wire",
+	"docs",
 	"eventlog/record",
 	"eventlog/snapshot",
 	"eventlog/stamps",

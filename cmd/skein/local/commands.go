@@ -55,6 +55,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 		rootCommand(a, d),
 		netCommand(a, d),
 		doctorCommand(a, d),
+		explainCommand(a),
 		demoCommand(a, d),
 		uiCommand(a),
 		versionCommand(a, d),

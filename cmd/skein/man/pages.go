@@ -27,23 +27,6 @@ type Page struct {
 	Text []byte
 }
 
-// exits are the exit codes of all commands but check.
-var exits = []struct {
-	code int
-	text string
-}{
-	{cli.ExitOK, "ok"},
-	{cli.ExitFailed, "failed"},
-	{cli.ExitUsage, "usage, a faulty configuration, or run on a host that is no member: trying again would not help"},
-	{cli.ExitUnreachable, "the daemon does not answer"},
-	{cli.ExitNotFound, "not found"},
-	{cli.ExitForbidden, "not permitted"},
-	{cli.ExitDegraded, "the daemon answers and something is degraded (status, doctor)"},
-	{cli.ExitTimeout, "timed out; a followed job ended as timeout"},
-	{cli.ExitGoal, "the goal was missed: a followed job ended as failed, partial or cancelled (job run|status|results --follow, wait --for job=)"},
-	{cli.ExitInterrupted, "interrupted"},
-}
-
 // environment are the variables that stand for flags of all commands.
 var environment = []struct{ name, text string }{
 	{"SKEIN_SOCKET", "as --socket"},
@@ -106,11 +89,11 @@ func overview(root *cobra.Command, o Options) []byte {
 	cli.AddSettings(settings)
 	p.flags(settings)
 	p.section("EXIT STATUS")
-	for _, e := range exits {
-		p.item(bold(fmt.Sprint(e.code)), e.text)
+	for _, e := range cli.Exits() {
+		p.item(bold(fmt.Sprint(e.Code)), strings.ReplaceAll(e.Text, "`", ""))
 	}
 	p.b.WriteString(".PP\n")
-	p.lines("skein check alone exits with 0 ok, 1 warning, 2 critical, 3 unknown.")
+	p.lines("skein " + strings.ReplaceAll(cli.CheckExits, "`", ""))
 	p.section("ENVIRONMENT")
 	for _, e := range environment {
 		p.item(bold(e.name), e.text)

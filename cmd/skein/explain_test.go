@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/config"
+)
+
+// TestEverythingIsExplained: each kind of event, alert, check, metric, key and exit code
+// has its section, which fits a terminal of 80 columns.
+func TestEverythingIsExplained(t *testing.T) {
+	read := func(path ...string) string {
+		text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	words := map[string][]string{}
+	for _, k := range event.KindTable() {
+		words["event"] = append(words["event"], string(k.Kind))
+	}
+	for _, k := range config.Keys() {
+		words["key"] = append(words["key"], k.Name)
+	}
+	for _, e := range cli.Exits() {
+		words["exit code"] = append(words["exit code"], fmt.Sprint(e.Code))
+	}
+	// Other tests hold these files equal to what a daemon registers, to the alerts and
+	// to the checks.
+	for kind, in := range map[string]struct{ text, word string }{
+		"alert":  {read("observability", "rules.yml"), `alert: "?(\w+)`},
+		"metric": {read("docs", "metrics.md"), "(?m)^\\| `(skein_[a-z_]+)`"},
+		"check":  {read("docs", "operations.md"), `(?m)^### ([a-z0-9-]+)$`},
+	} {
+		for _, m := range regexp.MustCompile(in.word).FindAllStringSubmatch(in.text, -1) {
+			words[kind] = append(words[kind], m[1])
+		}
+	}
+	offers, _ := completions(t, &fakeCluster{}, "explain", "")
+	for _, kind := range []string{"event", "alert", "check", "metric", "key", "exit code"} {
+		if len(words[kind]) < 8 {
+			t.Errorf("%d of kind %s", len(words[kind]), kind)
+		}
+		for _, word := range words[kind] {
+			if !slices.Contains(offers, word) {
+				t.Errorf("%s is not offered", word)
+			}
+			code, out, errs := inProcess(t, &fakeCluster{}, cli.Terminal{OutWidth: 80}, "explain", word)
+			if code != 0 || !strings.Contains(out, word+" ("+kind+", docs/") {
+				t.Errorf("%s %s: exit %d %s%s", kind, word, code, out, errs)
+			}
+			for line := range strings.Lines(out) {
+				if utf8.RuneCountInString(line) > 81 && strings.Contains(line, " ") && !strings.HasPrefix(line, "    ") && !strings.Contains(line, "docs/") && !strings.Contains(line, "`") {
+					t.Errorf("%s: %q", word, line)
+				}
+			}
+		}
+	}
+	if bytes.Contains([]byte(strings.Join(offers, " ")), []byte("#")) {
+		t.Errorf("%q", offers)
+	}
+}
