@@ -72,7 +72,7 @@ tornet-test: ## the cases on the private Tor network, with reduced counts
 	-@scripts/deps
 	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
-# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web,deb
+# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web,deb,tmux
 # turns these skips into failures. internal/testrun/parts.go says what is run with
 # the race detector and what beside what; TESTFLAGS="-run daemons" runs some parts.
 test: bin/race/skein ## everything once, with the race detector where threads meet (what CI runs)

@@ -106,6 +106,11 @@ type LogSummary struct {
 	Snapshot *LogSnapshot `json:"snapshot"`
 	// ReclaimableBytes is how much retention may drop.
 	ReclaimableBytes uint64 `json:"reclaimable_bytes"`
+	// CheckedAt is when the last check of the whole log ended on this host since its
+	// daemon started; null: none has. CheckProblem says what it found wrong; empty:
+	// nothing.
+	CheckedAt    *time.Time `json:"checked_at"`
+	CheckProblem string     `json:"check_problem,omitempty"`
 	// Forked names the chains of which two signed histories were found.
 	Forked []event.SourceID `json:"forked,omitempty"`
 }

@@ -180,7 +180,7 @@ func New(o Options) *Backend {
 	reports := published.New(published.Options{Log: o.Log, Served: func() []string { return served(o.Log) }})
 	b.hostStatus = &hostStatus{
 		about: about{self: self, cluster: o.ClusterName, version: o.Version, started: o.Started, timing: o.Timing},
-		now:   o.Now, view: view, roster: o.Roster, log: o.Log, hash: hash, leases: b.leases, meshes: b.meshes, workers: b.workers,
+		now:   o.Now, view: view, roster: o.Roster, log: o.Log, checks: b.checks, leases: b.leases, meshes: b.meshes, workers: b.workers,
 		onion: o.Onion, stopping: o.Stopping, published: reports,
 	}
 	b.sync = groupsync.New(groupsync.Options{

@@ -100,7 +100,7 @@ func TestStatus(t *testing.T) {
 	h := &hostStatus{
 		about: about{self: "n1", cluster: "blue", started: time.Now(), timing: timing},
 		now:   now, view: view, roster: fakeRoster{"n1", "n2"}, log: log,
-		hash: &stateHash{}, leases: &leases{self: "n1", timing: timing, now: now, view: view, log: log},
+		checks: newLogChecks("n1", nil, &stateHash{}, zerolog.Nop()), leases: &leases{self: "n1", timing: timing, now: now, view: view, log: log},
 		meshes:  &meshes{self: "n1", device: fakeDevice{}, view: view},
 		workers: &workers{self: "n1", worker: fakeWorker{}}, stopping: func() bool { return false },
 		published: published.New(published.Options{Served: func() []string { return nil }}),
@@ -115,6 +115,22 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 	}
+	if h.logSummary().CheckedAt != nil {
+		t.Error("a log that nobody checked was checked")
+	}
+	h.checks.last = &api.LogCheck{EndedAt: new(time.Now()), Result: &api.LogVerify{Problem: "event 7 is damaged"}}
+	if s := h.logSummary(); s.CheckedAt == nil || s.CheckProblem != "event 7 is damaged" {
+		t.Errorf("%+v", s)
+	}
+	h.checks.last.Result.OK = true
+	if s := h.logSummary(); s.CheckedAt == nil || s.CheckProblem != "" {
+		t.Errorf("%+v", s)
+	}
+	v.Members[1].Health, v.Members[1].Stopped = cluster.Dead, true
+	if s, err := h.Status(t.Context()); err != nil || s.Members.Dead != 1 || s.Members.Stopped != 1 || !slices.Contains(s.Reasons, "n2 stopped") {
+		t.Errorf("%+v %v", s, err)
+	}
+	v.Members[1].Health, v.Members[1].Stopped = cluster.Alive, false
 	expect(api.StateJoining, "no holder known")
 	v.Lease.Holder, v.Lease.Term = "n2", 3
 	expect(api.StateOK)

@@ -62,7 +62,7 @@ type hostStatus struct {
 	view      func() *coord.View
 	roster    Roster
 	log       statusLog
-	hash      *stateHash
+	checks    *logChecks
 	leases    *leases
 	meshes    *meshes
 	workers   *workers
@@ -211,7 +211,10 @@ func (h *hostStatus) Line() string {
 }
 
 func (h *hostStatus) logSummary() api.LogSummary {
-	sum := api.LogSummary{StateHash: h.hash.now(h.log)}
+	sum := api.LogSummary{StateHash: h.checks.hash.now(h.log)}
+	if c := h.checks.ended(); c != nil {
+		sum.CheckedAt, sum.CheckProblem = c.EndedAt, c.Bad()
+	}
 	for _, x := range h.log.Heads() {
 		sum.Sources++
 		sum.Events += x.Seq

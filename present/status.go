@@ -39,6 +39,12 @@ func Status(s api.Status) []Field {
 	}
 	log := fmt.Sprintf("%s in %s, %s, state %s", count(s.Log.Events, "event"), Plural(s.Log.Sources, "source"),
 		BytesOf(s.Log.SizeBytes), s.Log.StateHash.String()[:12])
+	switch {
+	case s.Log.CheckProblem != "":
+		log += ", " + s.Log.CheckProblem
+	case s.Log.CheckedAt != nil:
+		log += ", found whole " + When(*s.Log.CheckedAt, s.ObservedAt, false) + " ago"
+	}
 	worker := fmt.Sprintf("%d of %s busy, %d queued", s.Worker.Running, Plural(s.Worker.Slots, "slot"), s.Worker.Queued)
 	if s.Worker.Draining {
 		worker += ", draining: nothing new begins"

@@ -23,11 +23,12 @@ func TestPages(t *testing.T) {
 	s := api.Status{
 		Header: header, Cluster: "blue", State: api.StateOK, Role: cluster.RoleStandby, Term: 42, Lease: well,
 		Members: api.MemberCounts{Total: 3, Alive: 3}, Mesh: api.MeshSummary{Backend: "kernel", Interface: "skein0", Address: "10.86.0.2", PeerCount: 2, OldestHandshakeSeconds: new(41.0)},
-		Log: api.LogSummary{Events: 1175, Sources: 3, SizeBytes: 4096, Snapshot: &api.LogSnapshot{Events: 1000, Signers: []cluster.NodeID{"n1", "n2"}}},
+		Log: api.LogSummary{Events: 1175, Sources: 3, SizeBytes: 4096, CheckedAt: ago(36 * time.Minute), Snapshot: &api.LogSnapshot{Events: 1000, Signers: []cluster.NodeID{"n1", "n2"}}},
 	}
 	page(Headline(s), Status(s))
 	s.State, s.Reasons, s.Lease = api.StateDegraded, []string{"n3 suspect"}, api.LeaseSummary{Publisher: "n2", PublishWhy: api.PublishNoLease, Abstaining: []cluster.NodeID{"n3"}}
-	s.Members, s.Mesh, s.Log.Snapshot, s.Worker.Draining = api.MemberCounts{Total: 3, Alive: 1, Joining: 1, Suspect: 1, Dead: 1}, api.MeshSummary{Backend: "netstack"}, nil, true
+	s.Log.CheckProblem = "event 512 of n3/1 is damaged"
+	s.Members, s.Mesh, s.Log.Snapshot, s.Worker.Draining = api.MemberCounts{Total: 5, Alive: 1, Joining: 1, Suspect: 1, Dead: 2, Stopped: 1}, api.MeshSummary{Backend: "netstack"}, nil, true
 	page(Headline(s), Status(s))
 	for _, p := range []api.PublishSummary{
 		{},

@@ -17,6 +17,9 @@ import (
 type Options struct {
 	Color bool
 	ASCII bool // the terminal has no UTF-8
+	// Mouse has the terminal tell of clicks and of the wheel, which it then no longer
+	// uses to select text.
+	Mouse bool
 	// Page shows the page of `skein status` instead of the views; no key but those
 	// that end does anything.
 	Page bool
@@ -124,6 +127,9 @@ func (m *Model) Init() tea.Cmd { return nil }
 func (m *Model) View() tea.View {
 	v := tea.NewView(m.Text())
 	v.AltScreen = true
+	if m.o.Mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
 	return v
 }
 
@@ -147,6 +153,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if cmd := m.key(msg.String()); cmd != nil {
 			return m, cmd
 		}
+	case tea.MouseClickMsg:
+		m.clicked(msg.X, msg.Y)
+	case tea.MouseWheelMsg:
+		m.turned(msg.Button)
 	case tea.PasteMsg:
 		if m.ask.what != promptNone {
 			m.typed(msg.Content)

@@ -53,7 +53,7 @@ func first(mayChange bool) []api.WatchMessage {
 		snapshot("status", api.Status{
 			Cluster: "blue", State: api.StateDegraded, Reasons: []string{"n3 suspect"}, Role: cluster.RoleStandby, Term: 42,
 			Lease:   api.LeaseSummary{Holder: "n1", Term: 42, Voters: 3, Mode: cluster.ModeQuorum, Profile: "lan", Publisher: "n1", RenewedSeconds: new(0.4)},
-			Members: api.MemberCounts{Total: 3, Alive: 2, Suspect: 1}, Log: api.LogSummary{Events: 1175}, Jobs: api.JobCounts{Running: 1},
+			Members: api.MemberCounts{Total: 3, Alive: 2, Suspect: 1}, Log: api.LogSummary{Events: 1175, CheckedAt: new(noon.Add(-36 * time.Minute))}, Jobs: api.JobCounts{Running: 1},
 			Publish: api.PublishSummary{State: api.PublishOK, By: "n1", PublishedAt: new(noon.Add(-12 * time.Minute))},
 		}),
 		snapshot("members",

@@ -158,6 +158,12 @@ func (m *Model) summary(s api.Status, known bool) string {
 		parts = append(parts, "publishing fails")
 	}
 	log := fmt.Sprintf("log %d", s.Log.Events)
+	switch {
+	case s.Log.CheckProblem != "":
+		log += " damaged"
+	case s.Log.CheckedAt != nil:
+		log += " ok " + present.When(*s.Log.CheckedAt, m.line.now.Add(m.said.ahead), false)
+	}
 	if len(s.Log.Forked) > 0 {
 		log += fmt.Sprintf(" forked: %s", s.Log.Forked[0])
 	}

@@ -24,7 +24,9 @@ func TestMain(m *testing.M) {
 		// skein is the real command line over a daemon that is not there.
 		"skein": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			code := execute(ctx, os.Args[1:], cli.Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}, fakeDeps())
+			code := execute(ctx, os.Args[1:], cli.Terminal{
+				In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ(), OutWidth: width(os.Stdout), ErrWidth: width(os.Stderr),
+			}, fakeDeps())
 			stop()
 			os.Exit(code)
 		},

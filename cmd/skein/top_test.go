@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/internal/require"
 )
 
 // patience bounds what a test waits for.
@@ -131,6 +134,127 @@ func TestTop(t *testing.T) {
 	p.sees(t, "\x1b[?1049l", before) // the screen of before is back
 }
 
+// resize tells the program that its terminal has another size. The terminal is not the
+// one that controls this process, so that the signal is sent by hand.
+func (p *pty) resize(t *testing.T, width, height uint16) {
+	t.Helper()
+	fd := int(p.slave.Fd())
+	if err := errors.Join(unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height}), unix.Kill(unix.Getpid(), unix.SIGWINCH)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTopResized: a terminal whose size changes all the time is drawn no more often than
+// one that does not, too small ones among them, and at last as large as it is.
+func TestTopResized(t *testing.T) {
+	f := started(t)
+	p := openPty(t, 80, 24)
+	code, errs := p.command(t, f, nil, "top")
+	p.sees(t, "[1 hosts]", 0)
+	p.resize(t, 20, 5)
+	p.sees(t, "20x5 is too small", 0)
+	before, begun := len(p.String()), time.Now()
+	const storm = 400
+	for i := range uint16(storm) {
+		p.resize(t, 1+i*7%150, 1+i*5%50)
+		time.Sleep(5 * time.Millisecond) // a hand that drags is no faster
+	}
+	storms, took := p.String()[before:], time.Since(begun)
+	// A screen of 150x50 is 7,500 bytes, and is drawn five times a second.
+	if most := 20_000 * (1 + int(took/time.Second)) * 5; len(storms) > most {
+		t.Errorf("%d bytes in %s of %d sizes, want at most %d", len(storms), took, storm, most)
+	}
+	t.Logf("%d bytes in %s of %d sizes", len(storms), took.Round(time.Millisecond), storm)
+	after := len(p.String())
+	p.resize(t, 100, 30)
+	p.sees(t, "6 onion", after)
+	p.sees(t, "? help", after)
+	p.press(t, "q")
+	if n := exited(t, code); n != 0 {
+		t.Errorf("exit %d %s", n, errs)
+	}
+}
+
+// TestTopWithMouse: clicks as a terminal sends them.
+func TestTopWithMouse(t *testing.T) {
+	f := started(t)
+	p := openPty(t, 80, 24)
+	code, errs := p.command(t, f, nil, "top", "--mouse")
+	p.sees(t, "[1 hosts]", 0)
+	p.sees(t, "\x1b[?1006h", 0) // clicks are to be told, in this form
+	p.press(t, "\x1b[<0;25;3M\x1b[<0;25;3m")
+	p.sees(t, "[3 events]", 0)
+	p.press(t, "q")
+	if n := exited(t, code); n != 0 {
+		t.Errorf("exit %d %s", n, errs)
+	}
+	p.sees(t, "\x1b[?1006l", 0)
+}
+
+// TestTopInTmux: keys as a terminal sends them, to the program as people start it, on a
+// terminal of 80x24 that somebody else wrote.
+func TestTopInTmux(t *testing.T) {
+	require.Need(t, require.Tmux)
+	f := started(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	link := dir + "/skein" // by which the test binary is the program
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	tmux := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("tmux", append([]string{"-S", dir + "/tmux", "-f", "/dev/null"}, args...)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SKEIN_SOCKET="+f.socket, "SHELL=/bin/sh", "TERM=xterm-256color")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("tmux %q: %v %s", args, err, out)
+		}
+		return string(out)
+	}
+	tmux("new-session", "-d", "-x", "80", "-y", "24", link+" top; echo exit $?; sleep 600")
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", dir+"/tmux", "kill-server").Run() }) // it may have ended
+	sees := func(texts ...string) string {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			screen := tmux("capture-pane", "-p")
+			missing := slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return strings.Contains(screen, s) })
+			if len(missing) == 0 {
+				return screen
+			}
+			if time.Now().After(end) {
+				t.Fatalf("no %q on the screen:\n%s", missing, screen)
+			}
+		}
+	}
+	keys := func(list ...string) { tmux(append([]string{"send-keys"}, list...)...) }
+	screen := sees("[1 hosts]", "> n1", "n3", "suspect", "live", "? help")
+	if n := strings.Count(screen, "\n"); n != 24 {
+		t.Errorf("%d lines:\n%s", n, screen)
+	}
+	keys("Down", "Down")
+	sees("> n3")
+	keys("Enter")
+	sees("ENDPOINTS")
+	keys("Escape")
+	sees("> n3")
+	keys("3")
+	sees("[3 events]", "n1 started, version 1.4.0")
+	keys("4", "/", "p", "i", "Enter")
+	sees("[4 jobs]", "/pi", "> j")
+	keys("?")
+	sees("pause: the table stays")
+	keys("q")
+	sees("exit 0")
+}
+
 // TestTopWithoutTerminal: what became of the terminal ends it within a second; where
 // there is none it says what else there is.
 func TestTopWithoutTerminal(t *testing.T) {
@@ -145,7 +269,12 @@ func TestTopWithoutTerminal(t *testing.T) {
 	if n := exited(t, code); n != cli.ExitFailed {
 		t.Errorf("exit %d", n)
 	}
-	t.Logf("ended %s after the terminal", time.Since(gone).Round(time.Millisecond))
+	took := time.Since(gone)
+	t.Logf("ended %s after the terminal", took.Round(time.Millisecond))
+	// It looks five times a second; a machine that does much else is no reason to fail.
+	if took > 10*time.Second {
+		t.Errorf("ended %s after the terminal", took)
+	}
 
 	p = openPty(t, 80, 24)
 	code, errs := p.command(t, f, []string{"TERM=dumb"}, "top")

@@ -21,7 +21,6 @@ var pure = []string{
 	"coord/path",
 	"coord/swim",
 	"coord/wire",
-	"docs",
 	"eventlog/record",
 	"eventlog/snapshot",
 	"eventlog/stamps",
@@ -87,6 +86,7 @@ var adapters = map[string][]string{
 	"coord/join/starts": nil,
 	"coord/join/door":   {"coord/join/token"},
 	"coord/join/token":  nil,
+	"docs":              nil, // pages, and the topics in them
 	"eventlog":          {"eventlog/audit", "eventlog/disk", "eventlog/index", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
 	"eventlog/audit":    {"eventlog/disk", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
 	"eventlog/disk":     nil,
@@ -172,7 +172,7 @@ var top = map[string][]string{
 	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
 	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
 	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
-	"cmd/skein/local": {"daemon", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
+	"cmd/skein/local": {"daemon", "docs", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/man":   {"config", "cmd/skein/cli"},
 }
 

@@ -1,5 +1,5 @@
 // Package require lets a test say what it needs of the machine: namespaces, a
-// TUN device, kernel WireGuard, a virtual machine, systemd, tor, promtool, lintian. What
+// TUN device, kernel WireGuard, a virtual machine, systemd, tor, promtool, lintian, tmux. What
 // is missing skips the test with a one-line reason, or fails it if the
 // environment variable REQUIRE names the need, as in REQUIRE=vm,netns. A
 // machine that is set up for all tests names all of them, so that none is lost

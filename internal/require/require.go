@@ -45,6 +45,8 @@ const (
 	Prom What = "prom"
 	// Web is the browser Chromium.
 	Web What = "web"
+	// Tmux is tmux, a terminal in which programs are typed to.
+	Tmux What = "tmux"
 )
 
 // covers names, for a need, the other words of REQUIRE that demand it as well.
@@ -104,8 +106,9 @@ func checks() map[What]func() error {
 				return err
 			})
 		},
-		Tor: func() error { return programs("tor", "tor-gencert") },
-		Web: func() error { return programs("chromium") },
+		Tor:  func() error { return programs("tor", "tor-gencert") },
+		Web:  func() error { return programs("chromium") },
+		Tmux: func() error { return programs("tmux") },
 		Deb: func() error {
 			return firstError(root, amd64, func() error {
 				return programs("lintian", "dpkg-deb", "debootstrap", "mkfs.ext4", "git", "make")
@@ -124,7 +127,7 @@ func checks() map[What]func() error {
 func validate(list string) error {
 	for word := range words(list) {
 		if _, ok := checks()[What(word)]; !ok {
-			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, deb, kernelwg, man, netns, prom, rootfs, systemd, tor, tun, vm, web", Variable, list, word)
+			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, deb, kernelwg, man, netns, prom, rootfs, systemd, tmux, tor, tun, vm, web", Variable, list, word)
 		}
 	}
 	return nil

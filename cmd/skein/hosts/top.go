@@ -14,16 +14,20 @@ import (
 )
 
 func topCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	var o tui.Options
+	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "The cluster live on this terminal: hosts, mesh, events, jobs",
 		Long: "Shows what the cluster does as it happens; ? in it says which keys there are. Changes\n" +
-			"that are asked for after a colon are made after the name was typed once more.",
+			"that are asked for after a colon are made after the name was typed once more. With\n" +
+			"--mouse a click chooses a view or a row, a second one shows all of it.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return live(a, cmd.Context(), tui.Options{}, api.WatchQuery{Topics: tui.Topics, Events: api.EventQuery{Tail: tui.Tail}})
+			return live(a, cmd.Context(), o, api.WatchQuery{Topics: tui.Topics, Events: api.EventQuery{Tail: tui.Tail}})
 		},
 	}
+	cmd.Flags().BoolVar(&o.Mouse, "mouse", false, "take clicks and the wheel, which the terminal then does not use to select text")
+	return cmd
 }
 
 // live shows a watch on the terminal.
