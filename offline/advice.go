@@ -48,7 +48,7 @@ func Advise(err error) error {
 		hint string
 	}{
 		{durable.ErrLocked, "another daemon uses this directory; give each daemon its own state_dir, mesh.listen and status.socket"},
-		{join.ErrNotInitialised, "make it the first host with `skein init`, or join a cluster with `skein run --join @FILE`"},
+		{join.ErrNotInitialised, "the first host of a cluster: 1. `skein init`, 2. `skein run`, 3. `skein status`; another host: `skein token create --out FILE` at a member, and with FILE here `skein run --join @FILE`"},
 		{join.ErrInitialised, "start it with `skein run`; for a new cluster choose another state_dir"},
 		{join.ErrLeft, "to join a cluster again, empty state_dir or choose another, get a token there, and run `skein run --join @FILE`"},
 		{join.ErrRemoved, "who removed it, and why, is in the event log of the others; to join again, empty state_dir and get a new token"},

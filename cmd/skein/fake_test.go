@@ -736,6 +736,7 @@ func fakeDeps() deps {
 				fmt.Fprintf(o.Out, "demo profile=%s iterations=%d wasm=%s\n", o.Profile, o.Iterations, filepath.Base(o.Wasm))
 				return demo.Result{}, nil
 			},
+			DemoShow: fakeShow,
 			DemoOnion: func(_ context.Context, o demo.Options) (demo.OnionResult, error) {
 				fmt.Fprintf(o.Out, "onion demo profile=%s\n", o.Profile)
 				return demo.OnionResult{}, nil

@@ -68,6 +68,7 @@ func main() {
 			Heads:      offline.LogHeads,
 			Demo:       demo.Run,
 			DemoOnion:  demo.RunOnion,
+			DemoShow:   demo.Show,
 			Doctor:     doctor.Alone,
 			ExportRoot: offline.ExportRoot,
 			ImportRoot: offline.ImportRoot,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/internal/demo"
 )
 
 // notes is what a command writes to stderr while others read it.
@@ -216,4 +218,10 @@ func TestUIPlain(t *testing.T) {
 	if code := p.wait(t); code != cli.ExitForbidden {
 		t.Errorf("exit %d\n%s", code, p.notes.String())
 	}
+}
+
+// fakeShow is a demo with a page.
+func fakeShow(_ context.Context, o demo.Options, page demo.Page) error {
+	_, err := fmt.Fprintf(o.Out, "demo with a page %t\n", page != nil)
+	return err
 }

@@ -1,8 +1,9 @@
 // Package demo runs real daemons on this machine, each a process with its own
 // state directory, and drives them as an operator would: by commands and through
 // the API. Run loses the lease holder in the middle of a job and checks that
-// nothing was lost; RunOnion serves an onion address on a private Tor network and
-// loses the host that publishes it.
+// nothing was lost; Show goes on losing it while somebody looks at the page; RunOnion
+// serves an onion address on a private Tor network and loses the host that publishes
+// it.
 //
 // The package's tests use the same hosts for what only several whole daemons can
 // show: they need the program, which they build unless SKEIN_BIN names where it is.
@@ -11,5 +12,7 @@
 //
 // Goroutines: one per daemon waits for its process and ends with it; one per web
 // server of RunOnion ends when the server is closed; one client of RunOnion ends
-// when the next publisher was found. All have ended when Run or RunOnion returns.
+// when the next publisher was found; those of Show, for the page, the jobs, the mishaps
+// and what passes between hosts, end with its context. All have ended when Run, Show or
+// RunOnion returns.
 package demo

@@ -29,6 +29,9 @@ type Options struct {
 	Handover bool
 	// Keep leaves the state directories behind.
 	Keep bool
+
+	// within is where the directory is made; empty: where temporary files are.
+	within string
 }
 
 // Result is what one demo measured.
@@ -67,7 +70,7 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 func inDirectory(ctx context.Context, o Options, within time.Duration, f func(context.Context, *demo) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "skein-demo-")
+	dir, err := os.MkdirTemp(o.within, "skein-demo-")
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}

@@ -53,7 +53,7 @@ func newHost(d *demo, i int) (*host, error) {
 	if d.env != nil {
 		h.env = d.env(i, port)
 	}
-	socket := filepath.Join(h.dir, "sock")
+	socket := h.socket()
 	h.config = filepath.Join(h.dir, "skein.toml")
 	text := fmt.Sprintf(`state_dir = %q
 [node]

@@ -526,13 +526,18 @@ func TestRecoverLease(t *testing.T) {
 // is healed one host holds, every job is everywhere, and each chunk counts once.
 func TestAvailableThree(t *testing.T) {
 	parallel(t)
-	cut := newCutter(t)
+	cut := newCutter()
+	t.Cleanup(cut.close)
 	var ports []int
 	d, ctx := startWith(t, 3, func(d *demo) {
 		d.mode = cluster.ModeAvailable
 		d.env = func(_, port int) []string {
 			ports = append(ports, port)
-			return []string{"SKEIN_LEASE_MODE=available", "SKEIN_MESH_ADVERTISE=" + cut.front(port).String()}
+			at, err := cut.front(port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return []string{"SKEIN_LEASE_MODE=available", "SKEIN_MESH_ADVERTISE=" + at.String()}
 		}
 	})
 	n3 := d.hosts[2]

@@ -14,7 +14,16 @@ func (a *App) Proxied() (http.RoundTripper, *api.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := client.Dial(a.reach(key))
+	return proxied(a.reach(key))
+}
+
+// ProxiedTo is Proxied for the daemon at a socket, whatever the flags say.
+func ProxiedTo(socket string) (http.RoundTripper, *api.Client, error) {
+	return proxied(client.Options{Endpoints: []string{socket}, Once: true})
+}
+
+func proxied(o client.Options) (http.RoundTripper, *api.Client, error) {
+	c, err := client.Dial(o)
 	if err != nil {
 		return nil, nil, Usagef("--socket: %s", err)
 	}

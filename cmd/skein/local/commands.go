@@ -30,6 +30,7 @@ type Options struct {
 	Heads     func(stateDir string) ([]event.Head, error)
 	Demo      func(context.Context, demo.Options) (demo.Result, error)
 	DemoOnion func(context.Context, demo.Options) (demo.OnionResult, error)
+	DemoShow  func(context.Context, demo.Options, demo.Page) error
 	Doctor    func(context.Context, config.Config) []api.Finding
 	// ExportRoot copies the root key to a file, or moves it there.
 	ExportRoot func(cfg config.Config, out string, remove bool) error

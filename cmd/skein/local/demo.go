@@ -14,14 +14,16 @@ import (
 func demoCommand(a *cli.App, d Options) *cobra.Command {
 	var o demo.Options
 	var profile, iterations string
-	var onion bool
+	var onion, ui bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Three hosts on this machine, a job, the holder killed, nothing lost",
 		Long: "Starts three daemons on this machine, submits a job, kills the lease holder at\n" +
 			"40 % and lets the job finish; then checks that nothing was lost or counted\ntwice. It needs no privileges and leaves nothing behind.\n\n" +
 			"With --onion the three daemons serve one onion address on a private Tor network,\n" +
-			"which needs tor and tor-gencert. A client fetches from it, the publishing host\nis killed, and the client continues.",
+			"which needs tor and tor-gencert. A client fetches from it, the publishing host\nis killed, and the client continues.\n\n" +
+			"With --ui it prints a link to the page of the cluster and goes on until Ctrl-C: one\n" +
+			"job follows another, hosts are killed, cut off and asked to hand the lease over.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch o.Profile = cluster.Profile(profile); o.Profile {
@@ -31,6 +33,9 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 			}
 			if onion && (o.Handover || iterations != "" || o.Wasm != "") {
 				return cli.Usagef("--onion runs no job: leave out --handover, --iterations and --wasm")
+			}
+			if ui && (onion || o.Handover) {
+				return cli.Usagef("--ui has mishaps of its own: leave out --onion and --handover")
 			}
 			if iterations != "" {
 				n, err := cli.ParseCount(iterations)
@@ -51,6 +56,9 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 			if o.Wasm == "" {
 				o.Wasm = pi(filepath.Dir(exe))
 			}
+			if ui {
+				return d.DemoShow(cmd.Context(), o, demoPage)
+			}
 			_, err = d.Demo(cmd.Context(), o)
 			return err
 		},
@@ -61,6 +69,7 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: about 15 s of work)")
 	f.BoolVar(&o.Handover, "handover", false, "stop the holder with SIGTERM instead of killing it")
 	f.BoolVar(&onion, "onion", false, "serve one onion address on a private Tor network instead of a job")
+	f.BoolVar(&ui, "ui", false, "show the cluster as a page, and go on until Ctrl-C")
 	f.BoolVar(&o.Keep, "keep", false, "leave the state directories behind")
 	return cmd
 }

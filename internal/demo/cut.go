@@ -2,49 +2,49 @@ package demo
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
-	"testing"
 )
 
 // cutter stands between the hosts of a cluster and drops packets between hosts on
 // different sides. Each host announces one of its sockets as its endpoint, so that
 // all packets of the mesh pass through it.
 type cutter struct {
-	t     *testing.T
 	mu    sync.Mutex
 	side  map[int]int // by the port of a host
 	conns []*net.UDPConn
-	wg    sync.WaitGroup
+	// closed: nothing passes any more.
+	closed bool
+	wg     sync.WaitGroup
 }
 
-func newCutter(t *testing.T) *cutter {
-	c := &cutter{t: t, side: map[int]int{}}
-	t.Cleanup(func() {
-		c.mu.Lock()
-		for _, conn := range c.conns {
-			_ = conn.Close() // ends its reader
-		}
-		c.conns = nil
-		c.mu.Unlock()
-		c.wg.Wait()
-	})
-	return c
+func newCutter() *cutter { return &cutter{side: map[int]int{}} }
+
+// close ends everything that passes.
+func (c *cutter) close() {
+	c.mu.Lock()
+	for _, conn := range c.conns {
+		_ = conn.Close() // ends its reader
+	}
+	c.conns, c.closed = nil, true
+	c.mu.Unlock()
+	c.wg.Wait()
 }
 
 // front opens the endpoint that stands for the host at port.
-func (c *cutter) front(port int) netip.AddrPort {
+func (c *cutter) front(port int) (netip.AddrPort, error) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		c.t.Fatal(err)
+		return netip.AddrPort{}, fmt.Errorf("endpoint of a host: %w", err)
 	}
 	c.mu.Lock()
 	c.conns = append(c.conns, conn)
 	c.side[port] = 0
 	c.mu.Unlock()
 	c.wg.Go(func() { c.forward(conn, port) })
-	return conn.LocalAddr().(*net.UDPAddr).AddrPort() //nolint:errcheck,forcetypeassert // always this type
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort(), nil //nolint:errcheck,forcetypeassert // always this type
 }
 
 // put moves the host at port to a side.
@@ -89,11 +89,11 @@ func (c *cutter) back(front *net.UDPConn, from netip.AddrPort, port int) *net.UD
 		return nil
 	}
 	c.mu.Lock()
-	closed := c.conns == nil
+	closed := c.closed
 	c.conns = append(c.conns, back)
 	c.mu.Unlock()
 	if closed {
-		_ = back.Close() // the test is over
+		_ = back.Close() // it is over
 		return nil
 	}
 	c.wg.Go(func() {
