@@ -28,6 +28,10 @@ bin/examples/%.wasm: FORCE
 demo: build ## three hosts on this machine, a job, the holder killed, nothing lost
 	bin/skein demo
 
+pictures: build ## make docs/pictures of a demo: the page and skein top (needs chromium and tmux)
+	-@scripts/deps
+	$(GO) run ./internal/pictures -skein bin/skein -out docs/pictures
+
 # web/dist is committed: only who changes the page needs npm.
 web/ui/node_modules: web/ui/package-lock.json
 	cd web/ui && npm ci --ignore-scripts --no-audit --no-fund

@@ -212,7 +212,7 @@ var smaller = map[string]int{"daemon": 2000}
 
 // free lists packages outside the rules: example jobs and tools, programs of
 // their own that no package imports.
-var free = []string{"examples", "internal/sim/mutate", "internal/testrun", "internal/tornet/play"}
+var free = []string{"examples", "internal/pictures", "internal/sim/mutate", "internal/testrun", "internal/tornet/play"}
 
 // wire lists the packages, with those below, whose structs are records that
 // other programs or hosts read: the bound of fields is not about them.

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// most bounds a picture: people load the README over slow lines.
+const most = 60_000
+
+// patience bounds the whole, calm is how long the picture settles.
+const (
+	patience = 5 * time.Minute
+	calm     = 8 * time.Second
+)
+
+func main() {
+	skein := flag.String("skein", "bin/skein", "program, with examples/pi.wasm beside it")
+	out := flag.String("out", "docs/pictures", "directory of the pictures")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	err := run(ctx, *skein, *out)
+	cancel()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "pictures:", err)
+		os.Exit(1)
+	}
+}
+
+var (
+	linkOf   = regexp.MustCompile(`http://127\.0\.0\.1:\d+/#\S+`)
+	socketOf = regexp.MustCompile(`top --socket (\S+)`)
+)
+
+func run(ctx context.Context, skein, out string) (err error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	demo := exec.Command(skein, "demo", "--ui") //nolint:noctx // ended cleanly below
+	demo.Stderr = os.Stderr
+	said, err := demo.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := demo.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = demo.Process.Signal(syscall.SIGINT) // it may have ended
+		err = errors.Join(err, demo.Wait())
+	}()
+	lines := make(chan string)
+	go func() { // ends with the demo
+		defer close(lines)
+		for s := bufio.NewScanner(said); s.Scan(); {
+			select {
+			case lines <- s.Text():
+			case <-ctx.Done():
+			}
+		}
+	}()
+	link, socket := "", ""
+	for moved := false; !moved; {
+		select {
+		case line, more := <-lines:
+			if !more {
+				return errors.New("the demo ended")
+			}
+			fmt.Println(line)
+			if m := linkOf.FindString(line); m != "" {
+				link = m
+			}
+			if m := socketOf.FindStringSubmatch(line); m != nil {
+				socket = m[1]
+			}
+			moved = strings.Contains(line, " s later")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if link == "" || socket == "" {
+		return errors.New("the demo named no link or no socket")
+	}
+	go func() { // what it says now is not needed
+		for range lines { //nolint:revive // emptied
+		}
+	}()
+	if err := terminal(ctx, skein, socket, filepath.Join(out, "top.svg")); err != nil {
+		return fmt.Errorf("skein top: %w", err)
+	}
+	if err := page(ctx, link, filepath.Join(out, "page.png")); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	return nil
+}
+
+// page has Chromium open the link and draw what it shows.
+func page(ctx context.Context, link, file string) error {
+	dir, err := os.MkdirTemp("", "pictures-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
+	shot := filepath.Join(dir, "page.png")
+	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+dir,
+		"--window-size=1100,760", "--virtual-time-budget=3000", "--screenshot="+shot, link)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("chromium: %w: %s", err, text)
+	}
+	text, err := os.ReadFile(shot)
+	if err != nil {
+		return err
+	}
+	small, err := smaller(text)
+	if err != nil {
+		return err
+	}
+	return write(file, small)
+}
+
+// terminal runs `skein top` in tmux and draws its screen.
+func terminal(ctx context.Context, skein, socket, file string) error {
+	dir, err := os.MkdirTemp("", "pictures-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
+	skein, err = filepath.Abs(skein)
+	if err != nil {
+		return err
+	}
+	tmux := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, "tmux", append([]string{"-S", dir + "/tmux", "-f", "/dev/null", "-u"}, args...)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SHELL=/bin/sh")
+		return cmd.Output()
+	}
+	if _, err := tmux("new-session", "-d", "-x", fmt.Sprint(columns), "-y", fmt.Sprint(rows), skein+" top --socket "+socket); err != nil {
+		return err
+	}
+	defer tmux("kill-server") //nolint:errcheck // it may have ended
+	select {
+	case <-time.After(calm):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	screen, err := tmux("capture-pane", "-p", "-e")
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(screen, []byte("live")) {
+		return fmt.Errorf("no picture: %q", screen)
+	}
+	return write(file, drawScreen(string(screen)))
+}
+
+func write(file string, text []byte) error {
+	if len(text) > most {
+		return fmt.Errorf("%s has %d bytes, at most %d are wanted", file, len(text), most)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil { //nolint:gosec // for all
+		return err
+	}
+	fmt.Printf("%s: %d bytes\n", file, len(text))
+	return nil
+}
