@@ -65,7 +65,7 @@ func TestStops(t *testing.T) {
 		}
 		return v
 	})
-	is := func(what string, want string) {
+	is := func(what, want string) {
 		t.Helper()
 		s.look(t.Context())
 		got := ""

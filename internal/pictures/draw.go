@@ -36,7 +36,7 @@ type style struct {
 }
 
 func (s style) apply(codes string) style {
-	for _, c := range strings.Split(codes, ";") {
+	for c := range strings.SplitSeq(codes, ";") {
 		switch n, _ := strconv.Atoi(c); { // none is 0
 		case n == 0:
 			s = style{}

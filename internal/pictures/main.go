@@ -80,7 +80,7 @@ func run(ctx context.Context, skein, out string) (err error) {
 			if !more {
 				return errors.New("the demo ended")
 			}
-			fmt.Println(line)
+			fmt.Fprintln(os.Stdout, line)
 			if m := linkOf.FindString(line); m != "" {
 				link = m
 			}
@@ -174,6 +174,6 @@ func write(file string, text []byte) error {
 	if err := os.WriteFile(file, text, 0o644); err != nil { //nolint:gosec // for all
 		return err
 	}
-	fmt.Printf("%s: %d bytes\n", file, len(text))
-	return nil
+	_, err := fmt.Fprintf(os.Stdout, "%s: %d bytes\n", file, len(text))
+	return err
 }

@@ -53,7 +53,7 @@ func demoPage(ctx context.Context, socket string, link func(string)) error {
 		select {
 		case <-ctx.Done():
 			_ = s.Close() // Ctrl-C is how it ends
-			<-served
+			_ = <-served  // and that is all it says
 			return nil
 		case err := <-served:
 			return fmt.Errorf("serve the page: %w", err)
@@ -67,7 +67,7 @@ func demoPage(ctx context.Context, socket string, link func(string)) error {
 		}
 		if gate, err = open(); err != nil {
 			_ = s.Close() // it ends all the same
-			<-served
+			_ = <-served  // as above
 			return err
 		}
 		late.Reset(web.CodeLife)

@@ -225,10 +225,12 @@ func writeRows(w io.Writer, table [][]string, width int) {
 		if i == 1 || strings.Join(row, "") == "" {
 			continue
 		}
-		head := " "
+		var b strings.Builder
+		b.WriteByte(' ')
 		for j, c := range row[:len(row)-1] {
-			head += fmt.Sprintf(" %-*s ", wide[j], c)
+			fmt.Fprintf(&b, " %-*s ", wide[j], c)
 		}
+		head := b.String()
 		room := 0
 		if width > 0 {
 			room = max(20, width-utf8.RuneCountInString(head)-1)
