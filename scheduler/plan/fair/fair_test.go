@@ -12,14 +12,18 @@ type jobs struct {
 	cost  map[string]time.Duration
 	given map[string]int
 	shut  map[string]bool // no worker takes these
+	over  map[string]bool // these have nothing to give out
 }
 
-func (g *jobs) Room() bool        { return g.room > 0 }
-func (g *jobs) Ready(string) bool { return true }
+func (g *jobs) Room() bool          { return g.room > 0 }
+func (g *jobs) Ready(j string) bool { return !g.over[j] }
 
 func (g *jobs) Cost(j string) (time.Duration, bool) { return g.cost[j], !g.shut[j] }
 
 func (g *jobs) Give(j string, _ time.Duration) bool {
+	if g.over[j] {
+		return false
+	}
 	g.room--
 	g.given[j]++
 	return true
@@ -43,6 +47,21 @@ func TestSharesAreOfTime(t *testing.T) {
 	}
 	if l, s := g.given["long"], g.given["short"]; g.given["shut"] != 0 || 4*l < s-8 || 4*l > s+8 {
 		t.Errorf("given %v, want four short ones for each long one", g.given)
+	}
+}
+
+// Owners whose jobs have nothing to give out any more do not end the round of the others.
+func TestWhoLeavesHoldsNobodyUp(t *testing.T) {
+	r := NewRound[string](Limits{}, 0)
+	g := &jobs{cost: map[string]time.Duration{}, given: map[string]int{}, over: map[string]bool{"a": true, "b": true}}
+	places := make([]Place[string], 3)
+	for i, j := range []string{"a", "b", "c"} {
+		r.Open(&places[i], j, "owner of "+j, 0)
+		r.Wait(&places[i], 0)
+	}
+	g.room = 3
+	if r.Fill(g, 0); g.given["c"] != 3 || len(r.ring) != 1 {
+		t.Errorf("given %v", g.given)
 	}
 }
 

@@ -138,7 +138,9 @@ func (r *Round[J]) Fill(g Giver[J], now time.Duration) {
 			blocked = 0
 			r.pass(a)
 		case stuckFast:
-			blocked++
+			if a.ringed { // one that left, as its jobs have nothing any more, is none of those that are
+				blocked++
+			}
 			r.pass(a)
 		}
 	}
