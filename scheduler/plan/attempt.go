@@ -9,6 +9,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 	"github.com/skein-project/skein/scheduler/plan/ends"
+	"github.com/skein-project/skein/scheduler/plan/pace"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/plan/trust"
 )
@@ -20,7 +21,7 @@ func (k *work) open(j *openJob, index, attempt int, w *worker, now time.Duration
 	limit := j.limit(k.cfg) * time.Duration(len(w.tries)/max(1, w.slots)+1)
 	t := &try{
 		job: j, chunk: index, attempt: attempt, worker: w, iterations: n, load: w.pace.Estimate(j.kind, n, j.spec.Chunk),
-		started: now, marks: marks{strange: w.Stranger}, Progress: ends.Progress{Moved: now}, Deadline: ends.Deadline{Limit: limit},
+		started: now, marks: marks{strange: w.Stranger}, Progress: pace.Progress{Moved: now}, Deadline: ends.Deadline{Limit: limit},
 	}
 	t.timer.try = t
 	if c.state == pending {
@@ -227,9 +228,11 @@ func (k *work) advance(w *worker, list []step.Progress, now time.Duration) {
 		if !t.runs {
 			// It queued until now, and has its time from here.
 			t.runs = true
+			t.Begin(r.Done, now)
 			k.shorten(t, now+t.job.limit(k.cfg))
 		}
-		if t.report(r.Done, now) {
+		if t.Rise(r.Done, t.iterations, now) {
+			t.Granted = 0
 			if w.output = now; !w.Stranger {
 				t.job.term.Idle = now
 			}

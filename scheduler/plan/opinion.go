@@ -111,6 +111,7 @@ func (in *intake) settle(j *openJob, index int, agree []trust.Opinion, shows boo
 		}
 		if right && w != nil && w.Stranger && s.Seconds > 0 {
 			w.pace.MeasureApart(j.kind, s.Result.Iterations, s.Seconds)
+			w.pace.Succeed(j.kind)
 		}
 		if w != nil {
 			in.roster.learn(w)

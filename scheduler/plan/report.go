@@ -75,7 +75,7 @@ func (p *Plan) meet(w *worker, r job.Attempt, now time.Duration) {
 		p.out.Cancel(w.node, r, "the attempt is not needed")
 		return
 	}
-	p.work.open(j, r.Chunk, r.Number, w, now)
+	p.work.open(j, r.Chunk, r.Number, w, now).Adopted = true
 	p.out.Emit(step.Adopt{Worker: w.node, Job: j.id, Chunks: []job.Attempt{{Chunk: r.Chunk, Number: r.Number, Worker: w.node}}})
 }
 

@@ -116,21 +116,21 @@ func (j *openJob) reject(index int, r job.ChunkResult) string {
 }
 
 // seconds is how long an attempt ran. Members tell it: one that claims to be slow cannot
-// have been slower than it was. Of a stranger the holder's own clock does.
+// have been slower than it was. Of a stranger the holder's own clock does; 0: nobody
+// knows, as it began before this plan.
 func (in *intake) seconds(c *chunk, e step.Result, w *worker, own *try, now time.Duration) float64 {
 	if w.Stranger {
 		began, _ := c.past.Began(e.Attempt)
 		if own != nil {
-			began = own.started
+			if began = own.started; own.Adopted {
+				return 0
+			}
 		}
 		return min(max((now-began).Seconds(), pace.MinSeconds), pace.MaxSeconds)
 	}
 	seconds := min(max(e.Seconds, pace.MinSeconds), pace.MaxSeconds)
-	if own != nil {
-		seconds = max(pace.MinSeconds, min(seconds, max((now-own.started).Seconds(), pace.MinSeconds)))
-		if e.Seconds <= 0 {
-			seconds = pace.MinSeconds
-		}
+	if own != nil && !own.Adopted {
+		seconds = max(pace.MinSeconds, min(seconds, (now-own.started).Seconds()))
 	}
 	return seconds
 }
@@ -141,8 +141,11 @@ func (in *intake) valid(j *openJob, e step.Result, w *worker, own *try, now time
 	c := &j.chunks[e.Chunk]
 	seconds := in.seconds(c, e, w, own, now)
 	if !w.Stranger { // of a stranger it counts when the result does, and for itself alone
-		w.pace.Measure(j.kind, e.Result.Iterations, seconds)
-		j.times.Add(seconds)
+		w.pace.Succeed(j.kind)
+		if own != nil && !own.Adopted { // else this plan has nothing but the worker's word
+			w.pace.Measure(j.kind, e.Result.Iterations, seconds)
+			j.times.Add(seconds)
+		}
 		j.term.Idle = now
 	}
 	w.answers(now)

@@ -249,8 +249,9 @@ type WorkerView struct {
 	Accept    job.Acceptance // whose jobs it runs
 	Signal    vital.Signal
 	Verdict   vital.Verdict
-	Trusted   bool          // its results are believed without another's
-	Until     time.Duration // it gets nothing until then; 0: it does
+	Trusted   bool           // its results are believed without another's
+	Until     time.Duration  // it gets nothing until then; 0: it does
+	Running   []pace.Running // what it said of the attempts that it runs
 }
 
 // views describes the workers by name.
@@ -267,6 +268,14 @@ func (r *roster) views(now time.Duration) []WorkerView {
 		}
 		if w.until > now {
 			v.Until = w.until
+		}
+		for _, t := range w.tries {
+			if t.runs && t.job.chunks[t.chunk].tries[0] == t {
+				v.Running = pace.Run(v.Running, t.job.id, &t.Progress, now)
+			}
+		}
+		if rate, left := pace.Left(v.Running, v.Backlog); v.Rate == 0 && rate > 0 { // no result yet
+			v.Rate, v.Drain = rate, left
 		}
 		out = append(out, v)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/plan/ends"
+	"github.com/skein-project/skein/scheduler/plan/pace"
 )
 
 // try is one open attempt. It stands in its chunk, in its job and in its
@@ -19,7 +20,7 @@ type try struct {
 	started    time.Duration
 	timer      timer // of its deadline
 	ends.Deadline
-	ends.Progress
+	pace.Progress
 	ends.Presence
 	marks
 	inJob    int // index in job.tries
@@ -36,14 +37,4 @@ type marks struct {
 
 func (t *try) ref() job.Attempt {
 	return job.Attempt{Job: t.job.id, Chunk: t.chunk, Number: t.attempt, Worker: t.worker.node}
-}
-
-// report takes in that done iterations are done, and says whether that is more
-// than before.
-func (t *try) report(done uint64, now time.Duration) bool {
-	if done <= t.Done {
-		return false
-	}
-	t.Done, t.Moved, t.Granted = min(done, t.iterations), now, 0
-	return true
 }

@@ -105,7 +105,7 @@ func (k *work) restore(j *openJob, r *step.Restore, now time.Duration) {
 		}
 		for _, t := range o.Tries {
 			w := k.roster.get(t.Worker, now)
-			k.open(j, o.Chunk, t.Number, w, now)
+			k.open(j, o.Chunk, t.Number, w, now).Adopted = true
 			k.roster.review(w, now)
 		}
 		if int(c.failed) >= j.spec.Attempts {

@@ -30,19 +30,11 @@ func (d *Deadline) Extend(by time.Duration) {
 // Total is the time that the attempt had in all.
 func (d *Deadline) Total() time.Duration { return d.Limit + d.Extended }
 
-// Progress is how far an attempt is, as its worker says.
-type Progress struct {
-	Done  uint64        // iterations
-	Moved time.Duration // when Done rose last
-}
-
-// Still reports that the attempt got on once, and has not for that long.
-func (p *Progress) Still(limit, now time.Duration) bool { return p.Done > 0 && now-p.Moved >= limit }
-
 // Presence is whether the worker has the attempt.
 type Presence struct {
-	Misses int  // times in a row that it was not in the worker's list
-	Lost   bool // the worker does not have it
+	Misses  int  // times in a row that it was not in the worker's list
+	Lost    bool // the worker does not have it
+	Adopted bool // the worker had it before the plan knew of it, nobody here knows since when
 }
 
 // Missed takes in that the attempt is not in the worker's list, and says whether

@@ -82,7 +82,11 @@ func (w *Worker) MeasureApart(k *Kind, n uint64, seconds float64) {
 		blend(&w.speed, min(max(rate/k.rate, 1e-3), 1e3))
 	}
 	blend(&own.rate, rate)
-	if own.bad > 0 || own.excludes > 0 {
+}
+
+// Succeed takes in that an attempt of w at k had a result: it is no longer left out.
+func (w *Worker) Succeed(k *Kind) {
+	if own := w.at(k); own.bad > 0 || own.excludes > 0 {
 		own.bad, own.excludes, own.until = 0, 0, 0
 		k.readmit(w)
 	}
