@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/door"
 	"github.com/skein-project/skein/coord/join/token"
+	"github.com/skein-project/skein/eventlog/segment"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/mesh/device"
 )
@@ -32,8 +33,24 @@ func (e *hinted) Final() bool { return e.final }
 func (e *hinted) Unwrap() error { return e.error }
 
 // Advise adds a hint on what to do next to the errors that an operator may meet when
-// a daemon starts. Errors with a hint, and unknown ones, are returned as they are.
+// a daemon starts, and says of those that no other start mends that they are final.
+// Other errors with a hint, and unknown ones, are returned as they are.
 func Advise(err error) error {
+	err = advise(err)
+	if !isLasting(err) {
+		return err
+	}
+	out := &hinted{error: err, final: true}
+	if h, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok {
+		out.hint = h.Hint()
+	}
+	return out
+}
+
+func advise(err error) error {
 	if _, ok := errors.AsType[interface {
 		error
 		Hint() string
@@ -56,6 +73,8 @@ func Advise(err error) error {
 		{join.ErrNoRoot, "it lies on the first host, or was taken away with `skein root export --remove`: `skein root import FILE` puts it back"},
 		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the token was changed on its way, the name belongs to another host, or the clocks differ"},
 		{join.ErrAnswer, "the token was changed on its way, or what answers is not of its cluster; nothing was spent unless it admitted this host at once: get the token again, by a way that nobody else writes to"},
+		{token.ErrToken, "give the whole text that `skein token create` printed, as one line; a token that was changed is of no use: create another"},
+		{token.ErrExpired, "create another with `skein token create` on a sponsor; if it is fresh, the clock of this host is wrong"},
 		{join.ErrNeedTor, "set tor.enabled, or get a token that names other addresses"},
 		{door.ErrDoor, "the sponsor that made the invite is out of reach of the hosts behind that address, or the invite is over: try again, or get another token"},
 		{device.ErrPermission, "start the daemon by its unit or as root, or set mesh.backend to \"netstack\", which needs no rights"},
@@ -89,6 +108,17 @@ func unansweredHint(e *join.UnansweredError) string {
 		", and does the sponsor's daemon run? `--timeout 10m` asks for longer"
 }
 
+// isLasting reports whether a daemon that starts once more would end in the same
+// way: with this token, or with this log, it never runs.
+func isLasting(err error) bool {
+	if _, damaged := errors.AsType[*segment.CorruptError](err); damaged {
+		return true
+	}
+	return slices.ContainsFunc([]error{
+		join.ErrRefused, join.ErrAnswer, join.ErrOtherCluster, join.ErrNeedTor, token.ErrToken, token.ErrExpired,
+	}, func(e error) bool { return errors.Is(err, e) })
+}
+
 // isFinal reports whether only an operator can help: the host is not a member.
 func isFinal(err error) bool {
 	return errors.Is(err, join.ErrLeft) || errors.Is(err, join.ErrRemoved) || errors.Is(err, join.ErrNotInitialised)
@@ -105,5 +135,5 @@ func adviseCommand(err error) error {
 	case errors.Is(err, fs.ErrExist):
 		return &hinted{error: err, hint: "name a file that does not exist yet"}
 	}
-	return Advise(err)
+	return advise(err)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/token"
+	"github.com/skein-project/skein/eventlog/segment"
 	"github.com/skein-project/skein/mesh/device"
 )
 
@@ -54,12 +56,25 @@ func TestUnansweredAdvice(t *testing.T) {
 	}
 }
 
-// TestFinalErrors tells a service manager when to stop trying.
+// TestFinalErrors tells a service manager when to stop trying: what a restart cannot
+// mend it must not try for ever. For a command the same is a failure like another.
 func TestFinalErrors(t *testing.T) {
-	for err, want := range map[error]bool{join.ErrLeft: true, join.ErrRemoved: true, join.ErrNotInitialised: true, join.ErrRefused: false, device.ErrPermission: false} {
+	for err, want := range map[error]bool{
+		join.ErrLeft: true, join.ErrRemoved: true, join.ErrNotInitialised: true, join.ErrRefused: true, join.ErrAnswer: true,
+		join.ErrOtherCluster: true, token.ErrToken: true, token.ErrExpired: true, &segment.CorruptError{Segment: "s"}: true,
+		device.ErrPermission: false, syscall.EADDRINUSE: false, &join.UnansweredError{Err: io.EOF}: false,
+	} {
 		var final interface{ Final() bool }
-		if got := Advise(fmt.Errorf("start: %w", err)); !errors.As(got, &final) || final.Final() != want {
+		var advice interface{ Hint() string }
+		got := Advise(fmt.Errorf("start: %w", err))
+		if !errors.As(got, &final) || final.Final() != want {
 			t.Errorf("%v: %v", err, got)
 		}
+		if !errors.As(got, &advice) || advice.Hint() == "" {
+			t.Errorf("%v: no hint", err)
+		}
+	}
+	if got := adviseCommand(&segment.CorruptError{Segment: "s"}); errors.As(got, new(interface{ Final() bool })) {
+		t.Errorf("%v is final for a command", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -72,6 +73,9 @@ func Join(ctx context.Context, cfg config.Config, jo JoinOptions) error {
 		return err
 	}
 	tok, err := token.Read(jo.Token, jo.Stdin)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &hinted{error: err, hint: "--join @FILE wants the file of a token: make one with `skein token create --out FILE` on a sponsor, and copy it here"}
+	}
 	if err != nil {
 		return err
 	}

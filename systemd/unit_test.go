@@ -78,7 +78,7 @@ func TestExposure(t *testing.T) {
 func TestUnitFiles(t *testing.T) {
 	both := []string{
 		"Type=notify", "NotifyAccess=main", "WatchdogSec=30", "ExecStart=/usr/bin/skein run", "KillSignal=SIGTERM",
-		"TimeoutStopSec=60", "Restart=always", "StateDirectory=skein", "LoadCredential=skein.token", "NoNewPrivileges=yes",
+		"TimeoutStopSec=60", "Restart=always", "RestartPreventExitStatus=2", "StateDirectory=skein", "LoadCredential=skein.token", "NoNewPrivileges=yes",
 		`ExecReload=/bin/sh -c "kill -HUP $MAINPID"`, "SystemCallFilter=~@privileged @resources",
 	}
 	for name, want := range map[string][]string{

@@ -11,7 +11,7 @@ func Exits() []Exit {
 	return []Exit{
 		{ExitOK, "ok"},
 		{ExitFailed, "failed"},
-		{ExitUsage, "usage, a faulty configuration, or `run` on a host that is no member: trying again would not help"},
+		{ExitUsage, "usage, a faulty configuration, or what keeps `run` from starting until somebody acts: not a member, a refused or spent token, a damaged log or file. The unit does not try again"},
 		{ExitUnreachable, "the daemon does not answer"},
 		{ExitNotFound, "not found"},
 		{ExitForbidden, "not permitted"},
