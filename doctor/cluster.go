@@ -104,6 +104,7 @@ func judgePeers(f Cluster) verdict {
 	}
 	var list []verdict
 	unheard := 0
+	var absent, unreached, mute, gone []string // by what to do about them
 	for _, m := range others {
 		if silent(f, m) {
 			unheard++
@@ -112,20 +113,17 @@ func judgePeers(f Cluster) verdict {
 		switch {
 		case m.Incompatible != "": // version-skew has it
 		case i < 0:
-			list = append(list, warning("%s is no peer of the device", m.Node).
-				advise("its record contradicts another: see check evidence and `skein events --kind member_conflict`"))
+			list, absent = append(list, warning("%s is no peer of the device", m.Node)), append(absent, string(m.Node))
 		case f.Peers[i].LastHandshake.IsZero():
-			list = append(list, warning("%s was never reached", m.Node).
-				advise("is UDP to it open, and from it to here? `skein mesh %s` shows which addresses are tried; set mesh.advertise there or mesh.peers here", m.Node))
+			list, unreached = append(list, warning("%s was never reached", m.Node)), append(unreached, string(m.Node))
 		case silent(f, m):
-			list = append(list, warning("%s is silent", m.Node).
-				advise("is its daemon running? If the host is gone for good: `skein remove %s`", m.Node))
+			list, gone = append(list, warning("%s is silent", m.Node)), append(gone, string(m.Node))
 		case !m.Answered:
-			list = append(list, warning("%s is heard, and does not answer", m.Node).
-				advise("packets from here do not arrive there: run `skein doctor` on %s too", m.Node))
+			list, mute = append(list, warning("%s is heard, and does not answer", m.Node)), append(mute, string(m.Node))
 		}
 	}
 	v := worse(list, good("%d of %d answer", len(others), len(others)))
+	v.hint = adviceOnPeers(absent, unreached, mute, gone)
 	if why := CutOff(f.View, f.Uptime); why != "" {
 		return warning("%s", why).
 			advise("is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
@@ -136,6 +134,44 @@ func judgePeers(f Cluster) verdict {
 			"Or this host was removed while it was down: `skein members --all` on another host says so")
 	}
 	return v
+}
+
+// namedHosts is how many hosts a hint names.
+const namedHosts = 8
+
+// adviceOnPeers says what to do about each kind of hosts of which something is wrong.
+func adviceOnPeers(absent, unreached, mute, gone []string) string {
+	var out []string
+	each := func(nodes []string, command string) string {
+		var list []string
+		for _, n := range nodes[:min(len(nodes), namedHosts)] {
+			list = append(list, "`"+command+" "+n+"`")
+		}
+		if more := len(nodes) - namedHosts; more > 0 {
+			list = append(list, fmt.Sprintf("and %d more", more))
+		}
+		return strings.Join(list, ", ")
+	}
+	if len(gone) == 1 {
+		out = append(out, "is its daemon running? If the host is gone for good: "+each(gone, "skein remove"))
+	} else if len(gone) > 1 {
+		out = append(out, "are their daemons running? Each host that is gone for good: "+each(gone, "skein remove"))
+	}
+	if len(unreached) > 0 {
+		out = append(out, "is UDP open to what was never reached, and from there to here? "+each(unreached, "skein mesh")+
+			" shows which addresses are tried; set mesh.advertise there or mesh.peers here")
+	}
+	if len(mute) > 0 {
+		list := strings.Join(mute[:min(len(mute), namedHosts)], ", ")
+		if more := len(mute) - namedHosts; more > 0 {
+			list += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, "packets from here do not arrive there: run `skein doctor` on "+list+" too")
+	}
+	if len(absent) > 0 {
+		out = append(out, "the record of what is no peer contradicts another: see check evidence and `skein events --kind member_conflict`")
+	}
+	return strings.Join(out, ". ")
 }
 
 // silent reports whether too little is heard of m: in time, or for the status to

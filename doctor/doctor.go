@@ -91,9 +91,10 @@ func Examine(ctx context.Context, h Host, c Cluster) []api.Finding {
 }
 
 // Alone examines this host without a daemon: before the first start, or when
-// none answers.
-func Alone(ctx context.Context, cfg config.Config) []api.Finding {
+// none answers; unasked says that one seems to run that may not be asked.
+func Alone(ctx context.Context, cfg config.Config, unasked bool) []api.Finding {
 	h, towards := gatherAlone(cfg)
+	h.Unasked = unasked
 	return run(ctx, append(hostChecks(h),
 		check{groupHost, "event-log", func(ctx context.Context) verdict { return checkLog(ctx, h) }},
 		check{groupHost, "clock-sync", func(context.Context) verdict { return checkKernelClock() }},

@@ -86,6 +86,23 @@ func TestJudgeLeaseOfOthers(t *testing.T) {
 	}
 }
 
+// Of several silent hosts the hint names each, and of very many some.
+func TestAdviceOnPeers(t *testing.T) {
+	f := healthy(t)
+	f.View.Members[2].LastHeard = time.Minute
+	f.Peers[0].LastHandshake = time.Time{}
+	f.View.Members = append(f.View.Members, f.View.Members[2])
+	f.View.Members[3].Node = "n4"
+	f.Peers = append(f.Peers, f.Peers[1])
+	f.Peers[2].Node = "n4"
+	if v := judgePeers(f); !strings.Contains(v.hint, "`skein remove n3`, `skein remove n4`") || !strings.Contains(v.hint, "`skein mesh n2`") {
+		t.Errorf("%+v", v)
+	}
+	if many := adviceOnPeers(nil, nil, nil, strings.Split("a b c d e f g h i j", " ")); !strings.Contains(many, "`skein remove h`, and 2 more") {
+		t.Error(many)
+	}
+}
+
 // TestJudges changes one fact at a time and looks which check notices.
 func TestJudges(t *testing.T) {
 	month := int64(30 * 24 * 3600)
@@ -405,6 +422,17 @@ func TestHostChecks(t *testing.T) {
 	defer taken.Close()
 	f.Config.Mesh.Listen = netip.MustParseAddrPort(taken.LocalAddr().String())
 	expect("port", checkUDPPort(ctx, f), api.VerdictFail, "skein net cleanup")
+	f.Unasked = true
+	expect("port of a daemon that may not be asked", checkUDPPort(ctx, f), api.VerdictSkip, "may not ask")
+	stream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	joins := f
+	joins.Config.Join.Listen = netip.MustParseAddrPort(stream.Addr().String())
+	expect("join port of a daemon that may not be asked", checkJoinPort(ctx, joins), api.VerdictSkip, "may not ask")
+	f.Unasked = false
 	f.Backend = "netstack"
 	expect("own port", checkUDPPort(ctx, f), api.VerdictOK, "this daemon")
 	f.Backend = ""
@@ -471,7 +499,7 @@ func TestJudgeHost(t *testing.T) {
 func TestDoctorAlone(t *testing.T) {
 	cfg := statetest.Config(t)
 	seen := map[string]bool{}
-	for _, f := range Alone(t.Context(), cfg) {
+	for _, f := range Alone(t.Context(), cfg, false) {
 		if f.Detail == "" || f.Verdict == "" || seen[f.Check] || f.Doc != "docs/operations.md#"+f.Check {
 			t.Errorf("%+v", f)
 		}

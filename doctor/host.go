@@ -26,6 +26,8 @@ type Host struct {
 	Networks []netip.Prefix
 	// Backend is the mesh backend in use; empty if no daemon runs in this process.
 	Backend string
+	// Unasked says that a daemon seems to run here that may not be asked.
+	Unasked bool
 
 	uid int // of this process
 }
@@ -203,7 +205,7 @@ func judgeUDPPort(h Host, bind error, left bool) verdict {
 	case errors.Is(bind, syscall.EADDRINUSE) && left && h.needsAdmin():
 		return skipped("%s is taken, as by the device %s that a daemon leaves for its next start", at, h.Config.Mesh.Interface)
 	case bind != nil:
-		return portTaken("mesh.listen", bind)
+		return portTaken(h, "mesh.listen", bind)
 	}
 	return good("%s is free", at)
 }
@@ -211,14 +213,16 @@ func judgeUDPPort(h Host, bind error, left bool) verdict {
 // judgeJoinPort judges the outcome of binding join.listen.
 func judgeJoinPort(h Host, bind error) verdict {
 	if bind != nil {
-		return portTaken("join.listen", bind)
+		return portTaken(h, "join.listen", bind)
 	}
 	return good("%s is free", h.Config.Join.Listen)
 }
 
-func portTaken(key string, err error) verdict {
+func portTaken(h Host, key string, err error) verdict {
 	v := failure("%s: %v", key, err)
 	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && h.Unasked:
+		return skipped("%s is taken, as by the daemon, which uid %d may not ask", key, h.uid).advise("to see whether it is the daemon, run this as one who may ask it")
 	case errors.Is(err, syscall.EADDRINUSE):
 		return v.advise("another program has it, or a daemon of skein that does not answer, or the kernel device that one left "+
 			"(`skein net cleanup`): see `ss -lntup`, or set %s", key)

@@ -741,7 +741,7 @@ func fakeDeps() deps {
 				fmt.Fprintf(o.Out, "onion demo profile=%s\n", o.Profile)
 				return demo.OnionResult{}, nil
 			},
-			Doctor: func(context.Context, config.Config) []api.Finding {
+			Doctor: func(context.Context, config.Config, bool) []api.Finding {
 				return []api.Finding{{Group: "host", Check: "disk-space", Verdict: api.VerdictFail, Detail: "0B free", Hint: "make room"}}
 			},
 			ExportRoot: func(cfg config.Config, out string, remove bool) error {

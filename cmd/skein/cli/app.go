@@ -134,6 +134,10 @@ func (a *App) Client() (*api.Client, error) {
 	return a.Dial(key)
 }
 
+// Elsewhere says that hosts are asked over the network, of which this machine need
+// not be one.
+func (a *App) Elsewhere() bool { return strings.Contains(a.target(), "://") }
+
 func (a *App) target() string {
 	if a.socket != "" {
 		return a.socket

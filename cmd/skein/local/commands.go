@@ -31,7 +31,7 @@ type Options struct {
 	Demo      func(context.Context, demo.Options) (demo.Result, error)
 	DemoOnion func(context.Context, demo.Options) (demo.OnionResult, error)
 	DemoShow  func(context.Context, demo.Options, demo.Page) error
-	Doctor    func(context.Context, config.Config) []api.Finding
+	Doctor    func(ctx context.Context, cfg config.Config, unasked bool) []api.Finding
 	// ExportRoot copies the root key to a file, or moves it there.
 	ExportRoot func(cfg config.Config, out string, remove bool) error
 	ImportRoot func(cfg config.Config, in string) error

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,8 @@ func doctorCommand(a *cli.App, d Options) *cobra.Command {
 		Use: "doctor", Short: "Find out what is wrong, and what to do about it",
 		Long: "Examines the configuration, this host and, through its daemon, the mesh and the\n" +
 			"cluster. With --pre no daemon is asked: use it before the first start. Exits 0 if all\n" +
-			"is well, 6 after a warning, 1 after a failure.",
+			"is well, 6 after a warning, 1 after a failure. Of a host that is asked over the\n" +
+			"network, only its daemon examines anything.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return diagnose(a, cmd, d, pre) },
 	}
@@ -33,25 +35,36 @@ func doctorCommand(a *cli.App, d Options) *cobra.Command {
 
 func diagnose(a *cli.App, cmd *cobra.Command, d Options, pre bool) error {
 	cfg, err := a.Settings(cmd)
-	list := []api.Finding{configFinding(err)}
 	usable := err == nil
 	if err != nil {
 		cfg = config.Default()
 	}
-	answered, header := false, api.NewHeader(cfg.Node.Name, time.Now(), 0)
+	elsewhere := !pre && a.Elsewhere()
+	var list []api.Finding
+	if !elsewhere {
+		list = append(list, configFinding(err))
+	}
+	answered, unasked, header := false, false, api.NewHeader(cfg.Node.Name, time.Now(), 0)
 	if !pre {
 		got, err := askDoctor(a, cmd)
 		if answered = err == nil; answered {
 			header = got.Header
 		}
+		_, refused := errors.AsType[*api.Problem](err)
+		unasked = refused || errors.Is(err, fs.ErrPermission)
 		list = append(list, daemonFinding(a, cmd, err))
 		list = append(list, got.Findings...)
 	}
 	// The daemon examines its own host best: with its rights, in its namespaces.
 	switch {
 	case answered:
+	case elsewhere:
+		list = append(list, api.Finding{
+			Group: "host", Check: "host", Verdict: api.VerdictSkip,
+			Detail: "another machine was asked, and its configuration is not here: run `skein doctor` there",
+		})
 	case usable:
-		list = append(list, d.Doctor(cmd.Context(), cfg)...)
+		list = append(list, d.Doctor(cmd.Context(), cfg, unasked)...)
 	default:
 		list = append(list, api.Finding{
 			Group: "host", Check: "host", Verdict: api.VerdictSkip, Detail: "the configuration cannot be read",
