@@ -10,6 +10,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/backend/rates"
 	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -18,6 +19,7 @@ import (
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/forward/jobwatch"
 	"github.com/skein-project/skein/scheduler"
+	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/status"
 )
 
@@ -33,6 +35,7 @@ type jobScheduler interface {
 	Stop(ctx context.Context, id job.ID, actor, reason string) error
 	Release(ctx context.Context, id job.ID, actor string) (int, error)
 	waits.Scheduler
+	Workers() []plan.WorkerView
 }
 
 // Artefacts are the modules and configs that this host keeps.
@@ -60,7 +63,7 @@ type jobs struct {
 	sched     jobScheduler
 	remote    *forward.Router
 	logger    zerolog.Logger
-	rates     rateTracker
+	rates     rates.Tracker
 	watches   *jobwatch.Hub
 }
 
@@ -69,8 +72,9 @@ func (b *jobs) Jobs(context.Context) (api.Jobs, error) {
 	var jobs []state.Job
 	b.log.View(func(s *state.State) { jobs = s.Jobs() })
 	out := api.Jobs{Jobs: make([]api.Job, 0, len(jobs))}
+	running := rates.Of(b.sched.Workers())
 	for _, j := range slices.Backward(jobs) {
-		out.Jobs = append(out.Jobs, b.jobOf(j))
+		out.Jobs = append(out.Jobs, b.jobOf(j, running[j.ID]))
 	}
 	return out, nil
 }
@@ -113,17 +117,21 @@ func (b *jobs) jobHere(_ context.Context, id job.ID) (api.Job, error) {
 	if !ok {
 		return api.Job{}, noJob(id)
 	}
-	out := b.jobOf(job)
+	out := b.jobOf(job, rates.Of(b.sched.Workers())[id])
 	convert.JobDetails(&out, job, open)
 	b.Here(&out)
 	return out, nil
 }
 
 // jobOf converts what the list of jobs shows.
-func (b *jobs) jobOf(j state.Job) api.Job {
+func (b *jobs) jobOf(j state.Job, run rates.Running) api.Job {
 	v := b.view()
 	now := time.Now()
-	out := convert.Job(j, b.rates.rate(j, now), now)
+	rate := b.rates.Rate(j, run, now)
+	out := convert.Job(j, rate, now)
+	if eta := out.ETASeconds; eta != nil {
+		*eta = max(0, *eta-float64(run.Done)/rate)
+	}
 	out.Holder, out.Term = v.Lease.Holder, v.Lease.Term
 	return out
 }

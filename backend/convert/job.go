@@ -33,7 +33,11 @@ func Job(j state.Job, rate float64, now time.Time) api.Job {
 		out.Waits = j.Queued
 	}
 	if c := j.Counts; !j.State.Final() && j.Spec.Partial() == job.PartialWait && c.Failed > 0 && c.Pending+c.Assigned == 0 {
-		out.Waits = fmt.Sprintf("for an operator, %d chunks were given up: retry it, or stop it", c.Failed)
+		what := "1 chunk was"
+		if c.Failed > 1 {
+			what = fmt.Sprintf("%d chunks were", c.Failed)
+		}
+		out.Waits = fmt.Sprintf("for an operator, %s given up: retry it, or stop it", what)
 	}
 	end := now
 	if j.Finished != 0 {
@@ -43,8 +47,9 @@ func Job(j state.Job, rate float64, now time.Time) api.Job {
 	out.ElapsedSeconds = max(0, end.Sub(j.Submitted.Time()).Seconds())
 	if rate > 0 {
 		out.RatePerSecond = &rate
-		if !j.State.Final() {
-			out.ETASeconds = new(float64(j.Spec.Iterations-j.Iterations) / rate)
+		if c := j.Counts; !j.State.Final() && c.Pending+c.Assigned > 0 {
+			givenUp := min(uint64(c.Failed)*j.Spec.Chunk, j.Spec.Iterations-j.Iterations)
+			out.ETASeconds = new(float64(j.Spec.Iterations-j.Iterations-givenUp) / rate)
 		}
 	}
 	return out

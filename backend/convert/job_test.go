@@ -2,6 +2,7 @@ package convert
 
 import (
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
@@ -36,5 +37,19 @@ func TestNeverEarly(t *testing.T) {
 		if JobDetails(&out, j, nil); out.Warning != c.want {
 			t.Errorf("%+v: %q, want %q", c, out.Warning, c.want)
 		}
+	}
+}
+
+// What was given up does not count to what is left, and a job of which nothing else
+// is left has no end in sight.
+func TestETA(t *testing.T) {
+	j := state.Job{State: job.Running, Spec: job.Spec{Iterations: 1000, Chunk: 100, Policy: job.Policy{OnPartial: job.PartialWait}}, Iterations: 500}
+	j.Counts.Accepted, j.Counts.Failed, j.Counts.Assigned = 5, 2, 3
+	if out := Job(j, 10, time.Now()); out.ETASeconds == nil || *out.ETASeconds != 30 || out.Waits != "" {
+		t.Errorf("three chunks to go: %v, %q", out.ETASeconds, out.Waits)
+	}
+	j.Counts.Failed, j.Counts.Assigned = 1, 0
+	if out := Job(j, 10, time.Now()); out.ETASeconds != nil || out.Waits != "for an operator, 1 chunk was given up: retry it, or stop it" {
+		t.Errorf("nothing to go: %v, %q", out.ETASeconds, out.Waits)
 	}
 }

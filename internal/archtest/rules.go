@@ -137,18 +137,19 @@ var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit"
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/proof", "backend/published", "backend/stops", "backend/waits", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/stops", "backend/waits", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/bundle":    {"api", "forward"},
 	"backend/gauges":    {"coord"},
 	"backend/groupsync": {"config"},
 	"backend/past":      {"api", "backend/convert", "eventlog/audit", "eventlog/store"},
 	"backend/proof":     {"api", "eventlog/store"},
 	"backend/published": {"api", "eventlog/store"},
+	"backend/rates":     {},
 	"backend/stops":     {"coord", "eventlog/store"},
 	"backend/waits":     {"api", "backend/convert", "forward", "scheduler"},
 	"backend/convert":   {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
 	"doctor":            {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
-	"offline":           {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
+	"offline":           {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
 	// The live terminal: nobody but its command imports it.
 	"tui": {"api"},
