@@ -24,7 +24,10 @@ func TestCommandAdvice(t *testing.T) {
 		&fs.PathError{Op: "open", Path: "/var/lib/skein/identity.json", Err: syscall.EACCES}: "become root",
 		fmt.Errorf("%w: %w", device.ErrPermission, syscall.EPERM):                            "become root",
 		&fs.PathError{Op: "open", Path: "root.key", Err: syscall.EEXIST}:                     "does not exist yet",
-		join.ErrNoRoot: "root import",
+		join.ErrNoRoot:  "root import",
+		join.ErrLeft:    "under another name",
+		join.ErrRemoved: "under another name",
+		join.ErrRefused: "left or was removed (take another",
 	} {
 		if h, ok := errors.AsType[*hinted](adviseCommand(err)); !ok || !strings.Contains(h.Hint(), want) || !errors.Is(h, err) {
 			t.Errorf("%v: %+v, want a hint with %q", err, h, want)

@@ -46,6 +46,7 @@ type fakeCluster struct {
 	state    api.State
 	holder   cluster.NodeID
 	ready    bool
+	alone    bool // n2 is all there is
 	wanted   *api.VotersRequest
 	rotated  int    // looks at a change of key, one more; 0: none is under way
 	notYet   int    // submits refused with no_holder before one is taken
@@ -215,6 +216,9 @@ func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) 
 				GoneAt: new(fakeNow.Add(-2 * time.Hour)), Reason: "stolen",
 			})
 	}
+	if f.alone {
+		list = list[1:2]
+	}
 	return api.Members{Members: list}, nil
 }
 
@@ -268,6 +272,9 @@ func (f *fakeCluster) Leave(context.Context, string) (api.Left, error) {
 func (f *fakeCluster) Remove(_ context.Context, _ string, node cluster.NodeID, reason string) (api.Removed, error) {
 	if node == "n9" {
 		return api.Removed{}, api.Errorf(api.CodeNotFound, "no member n9").WithHint("see `skein members --all`")
+	}
+	if node == "n5" {
+		return api.Removed{Member: node}, nil
 	}
 	f.set(func() {
 		f.addEvent("n1", event.KindMemberRemoved, fakeNow, map[string]string{"node": string(node), "reason": reason})

@@ -71,7 +71,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// clusterCommand changes the fake: start, stop, degrade, lose-holder, unready,
+// clusterCommand changes the fake: start, stop, degrade, lose-holder, unready, alone,
 // refuse N, accept CHUNK, finish STATE, await-follower, await-reader, event KIND,
 // compact, log damaged or differs.
 func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
@@ -92,6 +92,8 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 		f.set(func() { f.state = api.StateDegraded })
 	case "lose-holder":
 		f.set(func() { f.holder = "" })
+	case "alone":
+		f.set(func() { f.alone = true })
 	case "unready":
 		f.set(func() { f.ready = false })
 	case "refuse":

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,10 +39,18 @@ func leaveCommand(a *cli.App) *cobra.Command {
 			"again: to come back it needs an empty state directory, another name and a token. For\n" +
 			"a pause, just stop the daemon.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.Confirm("take this host out of the cluster for good and end its daemon"); err != nil {
-				return err
-			}
 			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				m, _, err := cli.Fetch[api.Members](ctx, c, "/v1/members")
+				if err != nil {
+					return err
+				}
+				if len(m.Members) == 1 {
+					a.Note("this is the last host: the cluster ends with it. Its event log, and its root key if that lies here, stay in the\n" +
+						"state directory, and no host can join by them any more")
+				}
+				if err := a.Confirm("take this host out of the cluster for good and end its daemon"); err != nil {
+					return err
+				}
 				left, err := c.Leave(ctx)
 				if err != nil {
 					return err
@@ -51,6 +60,9 @@ func leaveCommand(a *cli.App) *cobra.Command {
 					return a.Show(cli.View{Body: left})
 				}
 				a.Note("%s left; %s told, the daemon ends", left.Node, present.Plural(len(left.Told), "member"))
+				if len(m.Members) > 1 {
+					a.Note("to come back it needs an empty state directory, a token, and another name")
+				}
 				return nil
 			})
 		},
@@ -73,12 +85,14 @@ func removeCommand(a *cli.App) *cobra.Command {
 				return cli.Usagef("--reason: %s", p.Detail)
 			}
 			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				what, err := whatIsRemoved(ctx, c, node)
+				what, already, err := whatIsRemoved(ctx, c, node)
 				if err != nil {
 					return err
 				}
-				if err := a.Confirm("remove %s from the cluster for good", what); err != nil {
-					return err
+				if already == "" {
+					if err := a.Confirm("remove %s from the cluster for good", what); err != nil {
+						return err
+					}
 				}
 				r, err := c.Remove(ctx, node, reason)
 				if err != nil {
@@ -88,7 +102,11 @@ func removeCommand(a *cli.App) *cobra.Command {
 				case "json", "jsonl":
 					return a.Show(cli.View{Body: r})
 				}
-				a.Note("%s removed by %s", r.Member, present.OrDash(r.By))
+				if r.By == "" {
+					a.Note("nothing done: %s %s", r.Member, cmp.Or(already, "is no member any more"))
+					return nil
+				}
+				a.Note("%s removed by %s; to come back it needs an empty state directory, a token, and another name", r.Member, r.By)
 				return nil
 			})
 		},
@@ -97,12 +115,12 @@ func removeCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// whatIsRemoved says which host it is. One that nobody knows is refused here, before
-// anybody is asked.
-func whatIsRemoved(ctx context.Context, c *api.Client, node cluster.NodeID) (string, error) {
+// whatIsRemoved says which host it is, and of one that was removed before, that it
+// was. One that nobody knows is refused here, before anybody is asked.
+func whatIsRemoved(ctx context.Context, c *api.Client, node cluster.NodeID) (what, already string, err error) {
 	m, _, err := cli.Fetch[api.Members](ctx, c, "/v1/members?all=true")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	for _, x := range m.Members {
 		if x.Node != node {
@@ -111,11 +129,14 @@ func whatIsRemoved(ctx context.Context, c *api.Client, node cluster.NodeID) (str
 		seen := "never heard of"
 		switch {
 		case x.GoneAt != nil:
-			seen = "gone " + present.When(*x.GoneAt, m.ObservedAt, false) + " ago"
+			ago := present.When(*x.GoneAt, m.ObservedAt, false) + " ago"
+			if seen = "gone " + ago; x.Removed {
+				already = "was removed already, " + ago
+			}
 		case x.SeenSeconds != nil:
 			seen = "seen " + present.AgeOf(x.SeenSeconds) + " ago"
 		}
-		return fmt.Sprintf("%s (%s, %s, %s)", node, present.OrDash(x.Addr), present.OrDash(present.StateOf(x)), seen), nil
+		return fmt.Sprintf("%s (%s, %s, %s)", node, present.OrDash(x.Addr), present.OrDash(present.StateOf(x)), seen), already, nil
 	}
-	return "", cli.Failf(cli.ExitNotFound, "no member %s", node).WithHint("see `skein members --all`")
+	return "", "", cli.Failf(cli.ExitNotFound, "no member %s", node).WithHint("see `skein members --all`")
 }
