@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -100,13 +101,17 @@ func (js *jobs) spec(id job.ID, asked job.Spec) job.Spec {
 	return asked
 }
 
-// notOpen says why a job cannot be changed: ErrJobOver or ErrUnknownJob.
+// notOpen says why a job cannot be changed: ErrJobOver, with how it ended if the log
+// has that here, or ErrUnknownJob.
 func (js *jobs) notOpen(id job.ID) error {
-	_, known := js.created[id]
-	if !known {
-		js.log.View(func(st *state.State) { _, known = st.Job(id) })
-	}
-	if known {
+	var j state.Job
+	_, created := js.created[id]
+	known := false
+	js.log.View(func(st *state.State) { j, known = st.Job(id) })
+	switch {
+	case known && j.State.Final():
+		return fmt.Errorf("%w: it is %s", ErrJobOver, j.State)
+	case known, created:
 		return ErrJobOver
 	}
 	return ErrUnknownJob

@@ -285,7 +285,7 @@ func TestStop(t *testing.T) {
 			}
 			w.mu.Unlock()
 		}
-		if err := r.s.Stop(t.Context(), id, "uid:7", ""); !errors.Is(err, ErrJobOver) {
+		if err := r.s.Stop(t.Context(), id, "uid:7", ""); !errors.Is(err, ErrJobOver) || !strings.Contains(err.Error(), "it is cancelled") {
 			t.Errorf("again: %v", err)
 		}
 		if err := r.s.Stop(t.Context(), "j-none", "uid:7", ""); !errors.Is(err, ErrUnknownJob) {

@@ -156,14 +156,23 @@ func (s *File) counted() uint64 {
 	return n
 }
 
+// unreadable says where a vote record stops being one, in other words than those of a
+// decoder.
+func unreadable(err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("%w: damaged at byte %d", election.ErrVoteLost, syntax.Offset)
+	}
+	return fmt.Errorf("%w: not as it was written", election.ErrVoteLost)
+}
+
 func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 	var d voteOnDisk
 	if err := json.Unmarshal(data, &d); err != nil {
-		return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", election.ErrVoteLost, err)
+		return lease.VoteRecord{}, 0, unreadable(err)
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, d.Vote); err != nil {
-		return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", election.ErrVoteLost, err)
+		return lease.VoteRecord{}, 0, unreadable(err)
 	}
 	switch {
 	case d.Format != 1 && d.Format != 2:
@@ -175,7 +184,7 @@ func (s *File) decodeVote(data []byte) (lease.VoteRecord, uint64, error) {
 	}
 	var v lease.VoteRecord
 	if err := json.Unmarshal(d.Vote, &v); err != nil {
-		return lease.VoteRecord{}, 0, fmt.Errorf("%w: %w", election.ErrVoteLost, err)
+		return lease.VoteRecord{}, 0, unreadable(err)
 	}
 	if !v.Config.IsZero() {
 		if err := v.Config.Validate(); err != nil {

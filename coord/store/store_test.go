@@ -53,6 +53,9 @@ func TestFile(t *testing.T) {
 			if !same && !errors.Is(err, election.ErrVoteLost) {
 				t.Fatalf("damage at %d: %+v, %t, %v", i, v, found, err)
 			}
+			if err != nil && strings.Contains(err.Error(), "invalid character") {
+				t.Fatalf("damage at %d is told in the words of a decoder: %v", i, err)
+			}
 		}
 	}
 	if err := os.WriteFile(name, good, 0o600); err != nil {

@@ -213,6 +213,19 @@ func (a *App) Note(format string, args ...any) {
 	}
 }
 
+// Once returns a Note that says the same only once in a row, and what has it forget
+// what it said.
+func (a *App) Once() (note func(format string, args ...any), forget func()) {
+	last := ""
+	note = func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); text != last {
+			last = text
+			a.Note("%s", text)
+		}
+	}
+	return note, func() { last = "" }
+}
+
 // Colored reports whether results may carry colour.
 func (a *App) Colored() bool {
 	switch {

@@ -31,3 +31,18 @@ func TestConfirmUnasked(t *testing.T) {
 		t.Errorf("with --yes: %v", err)
 	}
 }
+
+// What is said again and again is said once, until it was forgotten or is something else.
+func TestOnce(t *testing.T) {
+	var out bytes.Buffer
+	a := &App{Terminal: Terminal{Err: &out}}
+	note, forget := a.Once()
+	note("waiting: %s", "x")
+	note("waiting: %s", "x")
+	note("waiting: %s", "y")
+	forget()
+	note("waiting: %s", "y")
+	if got := out.String(); got != "waiting: x\nwaiting: y\nwaiting: y\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -102,12 +102,13 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 	headed, seen, at := false, false, ""
 	shown := uint64(0)
 	p := &eventPrinter{App: a}
+	note, forget := a.Once()
 	err = c.Events(ctx, q, api.FollowOptions{Retry: func(cause error) error {
 		if _, away := cause.(*api.UnreachableError); away && !seen { //nolint:errorlint // the first dial's own error
 			return cause
 		}
 		if seen {
-			a.Note("waiting for the daemon: %s", cause)
+			note("waiting for the daemon: %s", cause)
 		}
 		seen = true
 		return nil
@@ -118,6 +119,7 @@ func events(a *cli.App, ctx context.Context, q api.EventQuery) error {
 		at = p.Cursor
 	}}, func(e api.Event) error {
 		seen = true
+		forget()
 		first := !headed
 		headed = true
 		shown++

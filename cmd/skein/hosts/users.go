@@ -93,6 +93,9 @@ func setUser(a *cli.App, ctx context.Context, c *api.Client, name string, req ap
 		state = "is disabled"
 	}
 	a.Note("user %s %s, with %s", name, state, present.Plural(len(req.Keys), "key"))
+	if len(req.Keys)+len(req.UIDs) == 0 && !req.Disabled {
+		a.Note("nobody is that user yet: give the public half of a key that the user made with `skein auth key`, --key FILE, or who it is on a host's socket, --uid N")
+	}
 	for _, e := range u.Endpoints {
 		fmt.Fprintln(a.Out, strings.TrimSpace(e.URL+" "+e.Pin))
 	}

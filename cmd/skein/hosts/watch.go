@@ -40,14 +40,16 @@ func watchCommand(a *cli.App) *cobra.Command {
 			}
 			defer c.Close()
 			seen := false
+			note, forget := a.Once()
 			err = c.Watch(cmd.Context(), q, api.FollowOptions{Retry: func(cause error) error {
 				if !seen {
 					return cause
 				}
-				a.Note("waiting for the daemon: %s", cause)
+				note("waiting for the daemon: %s", cause)
 				return nil
 			}}, func(m api.WatchMessage) error {
 				seen = true
+				forget()
 				text, err := json.Marshal(m)
 				if err != nil {
 					return fmt.Errorf("encode message: %w", err)

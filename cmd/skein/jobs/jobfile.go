@@ -268,7 +268,7 @@ func specTOML(s job.Spec) ([]byte, error) {
 	if err := d.Decode(&tree); err != nil {
 		return nil, fmt.Errorf("encode job: %w", err)
 	}
-	for key, zero := range map[string]bool{"artefact": s.Artefact.IsZero(), "config": s.Config.IsZero()} {
+	for key, zero := range map[string]bool{"artefact": s.Artefact.IsZero(), "config": s.Config.IsZero(), "chunk": s.Chunk == 0} {
 		if zero {
 			delete(tree, key)
 		}

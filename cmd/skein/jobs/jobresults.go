@@ -119,12 +119,13 @@ func chunkResults(a *cli.App, ctx context.Context, id string, q api.ChunkQuery) 
 	}
 	defer c.Close()
 	headed, seen := false, false
+	note, forget := a.Once()
 	at, err := c.Chunks(ctx, id, q, api.FollowOptions{Retry: func(cause error) error {
 		if _, away := cause.(*api.UnreachableError); away && !seen { //nolint:errorlint // the first dial's own error
 			return cause
 		}
 		seen = true
-		a.Note("waiting for the daemon: %s", cause)
+		note("waiting for the daemon: %s", cause)
 		return nil
 	}, Position: func(p api.StreamPosition) {
 		if p.Compacted {
@@ -133,6 +134,7 @@ func chunkResults(a *cli.App, ctx context.Context, id string, q api.ChunkQuery) 
 	}}, func(r api.ChunkResult) error {
 		first := !headed
 		headed, seen = true, true
+		forget()
 		return chunkLines(a, r, first)
 	})
 	if a.Output == "json" && err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func jobRetry(a *cli.App) *cobra.Command {
 			"\n" +
 			"A job that has ended stays as it is. Each run of missing chunks becomes a job of its\n" +
 			"own, with the same iterations, seed and limits, so the results are those that the\n" +
-			"first job would have had; retry_of names that job. Repeating the command is harmless.",
+			"first job would have had; retry_of names that job, and the name becomes NAME~CHUNKS. Repeating the command is harmless.",
 		RunE: func(cmd *cobra.Command, args []string) error { return retry(a, cmd.Context(), args[0], forWorker) },
 	}
 	cmd.Flags().BoolVar(&forWorker, "wait-for-worker", false, waitForWorker)
@@ -99,6 +100,16 @@ func release(a *cli.App, ctx context.Context, c *api.Client, j api.Job) error {
 	return nil
 }
 
+// retryName is the name of the job that computes a span of one that is called name: a
+// job is found by its name only if no other has it.
+func retryName(name string, span job.Span) string {
+	if name == "" {
+		return ""
+	}
+	more := "~" + spansText([]job.Span{span})
+	return strings.ToValidUTF8(name[:min(len(name), job.MaxName-len(more))], "") + more
+}
+
 // retryOf is the job that computes a span of another one's chunks. Its key
 // follows from both, so a retry that is repeated is the same.
 func retryOf(j api.Job, span job.Span) job.Spec {
@@ -106,6 +117,7 @@ func retryOf(j api.Job, span job.Span) job.Spec {
 	first, _ := j.Spec.ChunkRange(span.First)
 	last, n := j.Spec.ChunkRange(span.Last)
 	spec.Key = fmt.Sprintf("retry %s %d-%d", j.ID, span.First, span.Last)
+	spec.Name = retryName(spec.Name, span)
 	spec.RetryOf, spec.FirstIteration, spec.Iterations = j.ID, first, last+n-first
 	spec.Chunk, spec.ChunkAuto = min(spec.Chunk, spec.Iterations), false
 	spec.EarlyStop = job.EarlyStop{} // it judged the whole

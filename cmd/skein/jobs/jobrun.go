@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"strconv"
@@ -24,9 +25,16 @@ import (
 	"github.com/skein-project/skein/present"
 )
 
-// submitPatience is how long a submit is repeated while no holder answers: a
-// failover takes less.
+// submitPatience is how long a submit is repeated while no holder answers, unless
+// --timeout says for how long: a failover takes less.
 const submitPatience = time.Minute
+
+func patience(a *cli.App) time.Duration {
+	if a.TimeoutSet {
+		return a.Timeout
+	}
+	return submitPatience
+}
 
 // uploadTime bounds one upload.
 const uploadTime = 10 * time.Minute
@@ -71,6 +79,7 @@ func jobRun(a *cli.App, d Options) *cobra.Command {
 		Long: "Uploads the module and its input, submits the job and prints its id. With\n" +
 			"--follow it shows the progress until the end, prints the results, and exits 8\n" +
 			"if the job did not complete. Ctrl-C detaches; the job continues.\n" +
+			"While nobody holds the lease it tries again for a minute, or as long as --timeout says.\n" +
 			"A job file is TOML with the fields of the API's job spec; flags override it.\n" +
 			"--dry-run checks everything and submits nothing.\n" +
 			"--local runs it on this machine alone, on all processors, without a daemon: the same\n" +
@@ -287,6 +296,11 @@ func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
 		}
 		*file.to = cluster.Hash(sum.Sum(nil))
 	}
+	chunks := present.Plural(spec.Chunks(), "chunk")
+	if spec.ChunkAuto {
+		chunks = "chunks of the size that the holder chooses"
+		spec.Chunk = 0
+	}
 	switch a.Output {
 	case "json", "jsonl":
 		return a.Show(cli.View{Body: spec})
@@ -294,10 +308,6 @@ func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
 	text, err := specTOML(spec)
 	if err != nil {
 		return err
-	}
-	chunks := present.Plural(spec.Chunks(), "chunk")
-	if spec.ChunkAuto {
-		chunks = "chunks of the size that the holder chooses"
 	}
 	a.Note("nothing was submitted: %d iterations in %s", spec.Iterations, chunks)
 	_, err = a.Out.Write(text)
@@ -307,6 +317,9 @@ func dryRun(a *cli.App, spec job.Spec, wasm, input string) error {
 // openUpload opens a file that is to be uploaded.
 func openUpload(flag, path string, limit int64) (*os.File, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Usagef("%s: %s", flag, err).WithHint("give the path of a file on this machine, as seen from the current directory")
+	}
 	if err != nil {
 		return nil, cli.Usagef("%s: %s", flag, err)
 	}
@@ -345,7 +358,7 @@ func upload(a *cli.App, ctx context.Context, c *api.Client, flag, path string, l
 }
 
 func submit(a *cli.App, ctx context.Context, c *api.Client, req api.SubmitRequest) (api.SubmitResponse, error) {
-	ctx, cancel := context.WithTimeout(patiently(a, ctx), submitPatience+max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
+	ctx, cancel := context.WithTimeout(patiently(a, ctx), patience(a)+max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
 	defer cancel()
 	return c.Submit(ctx, req)
 }
@@ -353,10 +366,10 @@ func submit(a *cli.App, ctx context.Context, c *api.Client, req api.SubmitReques
 // patiently has a request tried again while its error passes: what is sent is
 // idempotent. A daemon that was never there is reported at once.
 func patiently(a *cli.App, ctx context.Context) context.Context {
-	began, said := time.Now(), ""
+	began, said, limit := time.Now(), "", patience(a)
 	return client.Patiently(ctx, func(cause error) error {
 		_, away := errors.AsType[*api.UnreachableError](cause)
-		if time.Since(began) > submitPatience || away && said == "" {
+		if time.Since(began) > limit || away && said == "" {
 			return cause
 		}
 		if cause.Error() != said {
