@@ -115,13 +115,12 @@ func (h *hostStatus) Status(context.Context) (api.Status, error) {
 		case cluster.Dead:
 			st.Members.Dead++
 		}
-		health := m.Health
 		if m.Stopped {
-			st.Members.Stopped, health = st.Members.Stopped+1, "stopped"
+			st.Members.Stopped++
 		}
 		// A daemon that just started has not heard all hosts yet.
 		if m.Health != cluster.Alive && (m.Health != cluster.Joining || doctor.Settled(h.timing, time.Since(h.started))) {
-			st.Reasons = append(st.Reasons, fmt.Sprintf("%s %s", m.Node, health))
+			st.Reasons = append(st.Reasons, convert.Ailing(m))
 		}
 		if m.Incompatible != "" {
 			st.Reasons = append(st.Reasons, fmt.Sprintf("%s: %s", m.Node, m.Incompatible))

@@ -28,7 +28,7 @@ func Status(s api.Status) []Field {
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{m.Joining, "joining"}, {m.Suspect, "suspect"}, {m.Dead - m.Stopped, "dead"}, {m.Stopped, "stopped"}} {
+	}{{m.Joining, "not heard yet"}, {m.Suspect, "suspect"}, {m.Dead - m.Stopped, "dead"}, {m.Stopped, "stopped"}} {
 		if p.n > 0 {
 			members = append(members, fmt.Sprintf("%d %s", p.n, p.word))
 		}

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -62,4 +63,16 @@ func EndpointTexts(list []netip.AddrPort) []string {
 		out = append(out, e.String())
 	}
 	return out
+}
+
+// Ailing says in words how a host is that is not alive. One that this host knows and has
+// not heard since its start need not be new.
+func Ailing(m coord.MemberView) string {
+	switch {
+	case m.Stopped:
+		return string(m.Node) + " stopped"
+	case m.Health == cluster.Joining:
+		return string(m.Node) + " not heard yet"
+	}
+	return fmt.Sprintf("%s %s", m.Node, m.Health)
 }
