@@ -17,6 +17,10 @@ func compute(c skeinwasm.Chunk, _ []byte) (map[string]skeinwasm.Metric, error) {
 	return map[string]skeinwasm.Metric{"pi": summary(inside(c), c.Iterations)}, nil
 }
 
+// block is the iterations, about a second of them, after which a chunk says how far it
+// is: that makes its rate and its end known while it runs.
+const block = 1 << 26
+
 // inside counts the points of the chunk's iterations that fall inside. Each
 // takes 60 random bits: a cell of a grid of 2^30 by 2^30, whose centre is the
 // point, in units of 2^-31.
@@ -24,11 +28,17 @@ func inside(c skeinwasm.Chunk) uint64 {
 	const radius2 = 1 << 62
 	s := skeinwasm.NewStream(c.Seed, 0)
 	var n uint64
-	for i := range c.Iterations {
-		z := s.At(c.Offset + i)
-		x, y := z>>33|1, z&(1<<31-1)|1
-		// 1 if x*x+y*y < radius2, without a branch that nobody can predict.
-		n += (x*x + y*y - radius2) >> 63
+	for done := uint64(0); done < c.Iterations; {
+		end := min(done+block, c.Iterations)
+		for i := done; i < end; i++ {
+			z := s.At(c.Offset + i)
+			x, y := z>>33|1, z&(1<<31-1)|1
+			// 1 if x*x+y*y < radius2, without a branch that nobody can predict.
+			n += (x*x + y*y - radius2) >> 63
+		}
+		if done = end; done < c.Iterations {
+			skeinwasm.Progress(done)
+		}
 	}
 	return n
 }
