@@ -8,6 +8,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/scheduler/plan"
+	"github.com/skein-project/skein/scheduler/plan/pace"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -80,8 +81,8 @@ func TestShortChunks(t *testing.T) {
 // Attempts that began a moment ago do as the others.
 func TestOf(t *testing.T) {
 	got := Of([]plan.WorkerView{
-		{Running: []plan.RunningJob{{Job: "j", Attempts: 2, Measured: 1, Done: 30, Rate: 10}, {Job: "k", Attempts: 1}}},
-		{Running: []plan.RunningJob{{Job: "j", Attempts: 2, Measured: 2, Done: 50, Rate: 20}}},
+		{Running: []pace.Running{{Job: "j", Attempts: 2, Measured: 1, Done: 30, Rate: 10}, {Job: "k", Attempts: 1}}},
+		{Running: []pace.Running{{Job: "j", Attempts: 2, Measured: 2, Done: 50, Rate: 20}}},
 	})
 	if want := (Running{Attempts: 4, Done: 80, Rate: 40}); got["j"] != want || got["k"] != (Running{Attempts: 1}) {
 		t.Errorf("%+v", got)

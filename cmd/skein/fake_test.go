@@ -282,13 +282,6 @@ func (f *fakeCluster) Remove(_ context.Context, _ string, node cluster.NodeID, r
 	return api.Removed{Member: node, By: "n1"}, nil
 }
 
-func (f *fakeCluster) RotateKey(context.Context, string) (api.Rotated, error) {
-	f.set(func() { f.rotated = 1 })
-	return api.Rotated{
-		PublicKey: fakeMesh().PublicKey, NextPublicKey: "bmV3", At: fakeNow.Add(30 * time.Second), Until: fakeNow.Add(5 * time.Minute),
-	}, nil
-}
-
 func (f *fakeCluster) Doctor(context.Context) (api.Doctor, error) {
 	d := api.Doctor{Findings: []api.Finding{
 		{Group: "host", Check: "disk-space", Verdict: api.VerdictOK, Detail: "40.0GiB free"},
