@@ -186,6 +186,15 @@ func (c *Client) ChunkMap(ctx context.Context, id string) (ChunkMap, error) {
 	return get[ChunkMap](ctx, c, "/v1/jobs/"+url.PathEscape(id)+"/map")
 }
 
+// JobSeries tells how a job went, in so many spans of time; 0: UsualPoints.
+func (c *Client) JobSeries(ctx context.Context, id string, points int) (JobSeries, error) {
+	path := "/v1/jobs/" + url.PathEscape(id) + "/series"
+	if points > 0 {
+		path += "?points=" + strconv.Itoa(points)
+	}
+	return get[JobSeries](ctx, c, path)
+}
+
 // Groups lists the groups that permissions of jobs may name.
 func (c *Client) Groups(ctx context.Context) (Groups, error) {
 	return get[Groups](ctx, c, "/v1/groups")

@@ -57,12 +57,6 @@ type route struct {
 
 func (hs *handlers) table() []route {
 	b := hs.backend
-	history := get(access.Read, "/v1/jobs/{id}/history", hs.history, openapi.Param{Name: "chunks", Type: false, About: "also those of its chunks"})
-	history.timeout = changeTimeout
-	bundled := get(access.Operate, "/v1/debug", func(r *http.Request) (api.DebugFiles, error) { return debug.Files(b, r) }, debug.Params...)
-	bundled.timeout = changeTimeout
-	replay := get(access.Read, "/v1/replay", ofPast(b, past.Replay), past.ReplayParams...)
-	replay.timeout = changeTimeout
 	list := []route{
 		read("/v1/status", b.Status),
 		get(access.Look, "/v1/members", hs.members, openapi.Param{Name: "all", Type: false, About: "also who is gone"}),
@@ -76,8 +70,9 @@ func (hs *handlers) table() []route {
 		get(access.Read, "/v1/jobs/{id}", ofJob(hs, b.Job)),
 		get(access.Read, "/v1/jobs/{id}/explain", ofJob(hs, b.Explain)),
 		get(access.Read, "/v1/jobs/{id}/map", ofJob(hs, hs.chunkMap)),
-		history,
-		replay,
+		slow(get(access.Read, "/v1/jobs/{id}/series", past.Series(b, hs.jobID), past.SeriesParams...)),
+		slow(get(access.Read, "/v1/jobs/{id}/history", hs.history, openapi.Param{Name: "chunks", Type: false, About: "also those of its chunks"})),
+		slow(get(access.Read, "/v1/replay", ofPast(b, past.Replay), past.ReplayParams...)),
 		get(access.Look, "/v1/log/density", ofPast(b, past.Density), past.DensityParams...),
 		stream("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
 		stream("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
@@ -103,7 +98,7 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/events/verify", hs.checkLog, checkParams...),
 		get(access.Operate, "/v1/config", of(b.Config)),
 		get(access.Operate, "/v1/doctor", hs.doctor),
-		bundled,
+		slow(get(access.Operate, "/v1/debug", func(r *http.Request) (api.DebugFiles, error) { return debug.Files(b, r) }, debug.Params...)),
 		get(access.Operate, "/v1/tokens", of(b.Tokens)),
 		toHolder(change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot)),
 		paced(door.Invite, changeUpTo(http.MethodPost, "/v1/tokens", maxBody, api.TokenRequest{TTLSeconds: 3600, Uses: 1}, hs.createToken)),
@@ -176,6 +171,12 @@ func get[T any](needs access.Right, path string, f func(*http.Request) (T, error
 		method: http.MethodGet, path: path, needs: needs, timeout: readTimeout, shape: openapi.Shape{Params: params, Gives: []any{*new(T)}},
 		answer: func(_ http.ResponseWriter, r *http.Request) (any, error) { return f(r) },
 	}
+}
+
+// slow routes read much of the log, or ask others.
+func slow(r route) route {
+	r.timeout = changeTimeout
+	return r
 }
 
 func read[T any](path string, f func(context.Context) (T, error)) route {

@@ -32,6 +32,7 @@ var pure = []string{
 	"mesh/topo",
 	"onion/policy",
 	"present",
+	"present/series",
 	"present/trace",
 	"publisher/descriptor",
 	"realtime/delta",
@@ -65,6 +66,7 @@ var pureDeps = map[string][]string{
 	"scheduler/waits":         {"scheduler/plan", "scheduler/plan/eligible"},
 	"onion/policy":            {"lease", "publisher/descriptor"},
 	"present":                 {"api"},
+	"present/series":          {"api"},
 	"present/trace":           {"api"},
 }
 
