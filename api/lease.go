@@ -77,13 +77,20 @@ type TermRecord struct {
 	// when the next term began, which waits for that; null: not ended, or not known.
 	// ToldAt is when its holder wrote of the end, if that was only later, as after
 	// it was stopped or cut off: what it wrote in between is void; else null.
-	EndedAt   *time.Time       `json:"ended_at"`
-	ToldAt    *time.Time       `json:"told_at"`
-	Cause     string           `json:"cause"` // why it ended, as its holder says; "expired": it said nothing; empty: not ended
-	Successor cluster.NodeID   `json:"successor"`
-	Previous  cluster.NodeID   `json:"previous"`
-	Grants    []cluster.NodeID `json:"grants"`
-	Voters    []cluster.NodeID `json:"voters"`
+	EndedAt *time.Time `json:"ended_at"`
+	ToldAt  *time.Time `json:"told_at"`
+	// LastEvidenceAt is until when its holder is known by the log to have held it: when it
+	// told of the end in time, else its last event before the next term; null: it has not
+	// ended. A holder that has nothing to do writes little.
+	LastEvidenceAt *time.Time `json:"last_evidence_at"`
+	// GapSeconds is how long, at most, nobody held before it: since the last evidence of
+	// the terms before; 0: there was somebody. Null: no term before it is known.
+	GapSeconds *float64         `json:"gap_seconds"`
+	Cause      string           `json:"cause"` // why it ended, as its holder says; "expired": it said nothing; empty: not ended
+	Successor  cluster.NodeID   `json:"successor"`
+	Previous   cluster.NodeID   `json:"previous"`
+	Grants     []cluster.NodeID `json:"grants"`
+	Voters     []cluster.NodeID `json:"voters"`
 }
 
 // StepDownRequest is the body of POST /v1/lease/step-down.

@@ -143,7 +143,7 @@ func New(o Options) *Backend {
 			}),
 		},
 		leases: &leases{
-			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, coord: o.Coord, record: o.Recorder, remote: o.Forward,
+			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, past: past.New(self, o.Log), coord: o.Coord, record: o.Recorder, remote: o.Forward,
 		},
 		jobs: &jobs{
 			self: self, view: view, log: o.Log, artefacts: o.Artefacts, compiler: o.Compiler, sched: o.Scheduler, remote: o.Forward,
@@ -170,7 +170,7 @@ func New(o Options) *Backend {
 	proofs := proof.New(proof.Options{
 		Cluster: o.Identity.Cluster, RootKey: o.Identity.RootPub, Head: o.Log.Head, Group: proof.Of(o.Log), Records: o.Coord.Records, Checked: b.checks.ended,
 	})
-	b.logs = &logs{Past: past.New(self, o.Log), Proofs: proofs, self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
+	b.logs = &logs{Past: b.past, Proofs: proofs, self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
 	b.positions = &positions{self: self, view: view, log: o.Log, coord: o.Coord, remote: o.Forward}
 	b.diagnosis = &diagnosis{
 		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
+	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog/state"
@@ -27,6 +28,7 @@ type leases struct {
 	now    func() time.Duration
 	view   func() *coord.View
 	log    fold
+	past   *past.Past
 	coord  leaseCoord
 	record Recorder
 	remote *forward.Router
@@ -67,14 +69,10 @@ func (l *leases) Lease(context.Context) (api.Lease, error) {
 }
 
 // LeaseHistory implements status.LeaseControl.
-func (l *leases) LeaseHistory(context.Context) (api.LeaseHistory, error) {
+func (l *leases) LeaseHistory(ctx context.Context) (api.LeaseHistory, error) {
 	var terms []state.Term
 	l.log.View(func(s *state.State) { terms = s.Terms() })
-	out := convert.Terms(terms)
-	if len(out) > 0 && out[0].Cause == "" && l.view().Lease.Holder == "" {
-		out[0].Cause = "expired" // nobody renews it; when it ended is not known yet
-	}
-	return api.LeaseHistory{Terms: out}, nil
+	return api.LeaseHistory{Terms: l.past.Terms(ctx, terms, l.view().Lease.Holder == "")}, nil
 }
 
 // showVotersTime bounds asking the holder, which knows more of the voters.

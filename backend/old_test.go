@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
@@ -29,13 +30,19 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
+// noPast is a log in which nothing is.
+type noPast struct{ past.Log }
+
+func (noPast) Heads() []event.Head  { return nil }
+func (noPast) Oldest() event.Cursor { return nil }
+
 // TestLastTermWithoutHolder: a term that nobody renews does not look as if it ran.
 func TestLastTermWithoutHolder(t *testing.T) {
 	log := &fakeLog{state: state.New()}
 	start := event.Event{Source: event.SourceID{Node: "n2", Inc: 1}, Seq: 1, HLC: cluster.NewHLC(time.Now(), 0), Term: 7, Kind: event.KindTermStart, Body: []byte(`{"term":7,"voters":["n1","n2","n3"],"grants":["n1","n2"]}`)}
 	log.state.Apply(start)
 	v := &coord.View{Self: "n1"}
-	l := &leases{self: "n1", log: log, view: func() *coord.View { return v }}
+	l := &leases{self: "n1", log: log, past: past.New("n1", noPast{}), view: func() *coord.View { return v }}
 	for holder, want := range map[cluster.NodeID]string{"": "expired", "n2": ""} {
 		v.Lease.Holder = holder
 		h, err := l.LeaseHistory(t.Context())

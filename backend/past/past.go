@@ -28,11 +28,13 @@ type Past struct {
 	self cluster.NodeID
 	log  Log
 	turn *turn
+
+	words words
 }
 
 // New returns a Past of the log of host self.
 func New(self cluster.NodeID, log Log) *Past {
-	return &Past{self: self, log: log, turn: newTurn()}
+	return &Past{self: self, log: log, turn: newTurn(), words: words{list: map[span]word{}}}
 }
 
 // Replay implements status/past.Log.

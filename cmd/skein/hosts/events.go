@@ -18,7 +18,7 @@ import (
 
 func eventsCommand(a *cli.App) *cobra.Command {
 	var q api.EventQuery
-	var since, node string
+	var since, until, node string
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "events",
@@ -36,6 +36,19 @@ func eventsCommand(a *cli.App) *cobra.Command {
 				if q.Since, q.After, err = cli.ParseSince("--since", since, time.Now()); err != nil {
 					return err
 				}
+			}
+			if until != "" {
+				at, position, err := cli.ParseSince("--until", until, time.Now())
+				if err == nil && position != nil {
+					err = cli.Usagef("--until: want a time, not a position")
+				}
+				if err == nil && q.Follow {
+					err = cli.Usagef("--until and -f contradict each other")
+				}
+				if err != nil {
+					return err
+				}
+				q.Until = at
 			}
 			if node != "" {
 				id, err := cluster.ParseNodeID(node)
@@ -65,6 +78,7 @@ func eventsCommand(a *cli.App) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "keep printing new events")
 	f.StringVar(&since, "since", "", "only later ones: an age like 10m or 3d, a time like 2026-01-02T15:04:05Z, a date, or a position")
+	f.StringVar(&until, "until", "", "not later than then: an age, a time or a date")
 	f.Uint64VarP(&q.Tail, "tail", "n", 0, "begin with the last so many events, up to 10000")
 	f.BoolVar(&all, "all", false, "begin with the first event")
 	f.StringVar(&q.Entity, "entity", "", "only events about this: node:NAME, job:ID, term:N, actor:USER or onion:ADDRESS")
