@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -119,6 +120,7 @@ func split(source string) (scripts map[string][]byte, app string, first []string
 	o.Format, o.Splitting, o.Metafile = api.FormatESModule, true, true
 	o.EntryNames, o.ChunkNames = "app-[hash]", "[name]-[hash]"
 	o.JSX, o.JSXImportSource = api.JSXAutomatic, "preact"
+	o.Plugins = []api.Plugin{lines}
 	r := api.Build(o)
 	if err := wrong(source, r); err != nil {
 		return nil, "", nil, err
@@ -157,6 +159,34 @@ func split(source string) (scripts map[string][]byte, app string, first []string
 	}
 	return scripts, app, first, nil
 }
+
+// lines leaves of uPlot what draws lines on straight scales. Other shapes and scales, its
+// own legend, pointer and words for times would make it a third larger; what is left out
+// is never called, or does nothing.
+var lines = api.Plugin{Name: "lines", Setup: func(b api.PluginBuild) {
+	b.OnLoad(api.OnLoadOptions{Filter: `[/\\\\]uPlot\.esm\.js$`}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		text, err := os.ReadFile(a.Path)
+		if err != nil {
+			return api.OnLoadResult{}, err
+		}
+		made := string(text)
+		for _, name := range []string{
+			"join", "fmtDate", "stepped", "bars", "monotoneCubic", "rangeLog", "rangeAsinh", "logAxisSplits", "asinhAxisSplits", "log10AxisValsFilt",
+			"log2AxisValsFilt", "snapLogY", "snapAsinhY", "timeAxisVals", "timeSeriesVal", "legendStroke", "legendFill",
+			"initLegendRow", "setLegend", "setLegendValues", "delSeries", "updateCursor", "cacheMouse", "mouseMove", "mouseDown", "mouseUp", "mouseLeave", "dblClick",
+		} {
+			whole := ""
+			for _, tab := range []string{"", "\t"} { // one that lies in another is indented
+				whole += regexp.MustCompile(`(?s)\n` + tab + `function ` + name + `\(.*?\n` + tab + `}\n`).FindString(made)
+			}
+			if whole == "" {
+				return api.OnLoadResult{}, fmt.Errorf("%s has no function %s", a.Path, name)
+			}
+			made = strings.Replace(made, whole, "\nfunction "+name+"() {}\n", 1)
+		}
+		return api.OnLoadResult{Contents: &made, Loader: api.LoaderJS}, nil
+	})
+}}
 
 // style makes one file of a style.
 func style(source string) ([]byte, error) {

@@ -3,8 +3,11 @@ import { useState } from "preact/hooks";
 import { later } from "./later";
 import { state } from "./store";
 import { clean } from "./text";
+import type { Entry } from "./types";
 
 export interface Action {
+  /** whether an event is the log's word of it; none: the log has no event of such */
+  audit?: (e: Entry) => boolean;
   title: string; path: string; body: Record<string, unknown>;
   /** what follows, and the command that does the same */
   consequence: string; command: string;
@@ -19,11 +22,13 @@ const quoted = (s: string) => (/^[\w.:@-]+$/.test(s) ? s : "'" + s.replaceAll("'
 /** typable is the name, if it can be typed as it is shown. */
 const typable = (name: string, id: string) => (name && name.length <= 60 && name === name.trim() && clean(name) === name ? name : id);
 
+const field = (e: Entry, name: string) => (e.body as Record<string, unknown> | null)?.[name];
+
 export const actions = {
   stepDown: (holder: string): Action => ({
     title: "Step down", path: "/v1/lease/step-down", body: { reason: "asked in the page" }, name: holder,
     consequence: `${holder} hands the lease over to the best host. Jobs go on; nothing is scheduled for about a second.`,
-    command: "skein lease step-down",
+    command: "skein lease step-down", audit: (e) => e.kind === "step_down_asked" && e.source.node === holder,
   }),
   drain: (node: string, undo: boolean): Action => ({
     title: undo ? "Undo drain" : "Drain", path: "/v1/worker/drain", body: undo ? { node, undo } : { node }, name: node,
@@ -34,14 +39,17 @@ export const actions = {
     title: undo ? "Undo onion drain" : "Onion drain", path: "/v1/onion/drain", body: undo ? { node, undo } : { node }, name: node,
     consequence: undo ? `The points of ${node} come back into the descriptors.` : `The points of ${node} leave the descriptors: new visitors reach other hosts.`,
     command: `skein onion drain ${undo ? "--undo " : ""}${quoted(node)}`,
+    audit: (e) => e.kind === "onion_drained" && e.source.node === node && field(e, "drained") === !undo,
   }),
   stop: (id: string, name: string, owner: string): Action => ({
     title: "Stop job", owner, path: `/v1/jobs/${encodeURIComponent(id)}/stop`, body: { reason: "asked in the page" }, name: typable(name, id), danger: true,
     consequence: "Its chunks that run are ended. What counts already stays; the job does not go on.", command: `skein job stop ${quoted(id)}`,
+    audit: (e) => e.kind === "job_stopped" && field(e, "job") === id,
   }),
   retry: (id: string, name: string, owner: string): Action => ({
     title: "Retry chunks", owner, path: `/v1/jobs/${encodeURIComponent(id)}/release`, body: {}, name: typable(name, id),
     consequence: "The chunks that were given up are tried again.", command: `skein job retry ${quoted(id)}`,
+    audit: (e) => e.kind === "chunks_released" && field(e, "job") === id,
   }),
 };
 
@@ -61,7 +69,7 @@ export function Act({ of }: { of: Action }) {
   return <button type="button" class={of.danger ? "danger" : undefined} onClick={() => show?.(of)}>{of.title}</button>;
 }
 
-const Asked = later(() => import("./confirm").then((m) => m.Asked));
+const Asked = later(() => import("./rest").then((m) => m.Asked));
 
 /** Confirm is where an action is confirmed, and tells how it went. */
 export function Confirm() {

@@ -9,15 +9,15 @@ import { age, clean } from "./text";
 
 const pages: [string, string, (p: { route: Route }) => any][] = [
   ["overview", "Overview", Overview],
-  ["network", "Network", later(() => import("./pages/network").then((m) => m.NetworkPage))],
-  ["events", "Events", later(() => import("./pages/events").then((m) => m.EventsPage))],
-  ["lease", "Lease", later(() => import("./pages/lease").then((m) => m.LeasePage))],
-  ["jobs", "Jobs", later(() => import("./pages/jobs").then((m) => m.JobsPage))],
-  ["workers", "Workers", later(() => import("./pages/workers").then((m) => m.WorkersPage))],
-  ["onion", "Onion", later(() => import("./pages/onion").then((m) => m.OnionPage))],
+  ["network", "Network", later(() => import("./rest").then((m) => m.NetworkPage))],
+  ["events", "Events", later(() => import("./rest").then((m) => m.EventsPage))],
+  ["lease", "Lease", later(() => import("./rest").then((m) => m.LeasePage))],
+  ["jobs", "Jobs", later(() => import("./rest").then((m) => m.JobsPage))],
+  ["workers", "Workers", later(() => import("./rest").then((m) => m.WorkersPage))],
+  ["onion", "Onion", later(() => import("./rest").then((m) => m.OnionPage))],
 ];
-const Drawer = later(() => import("./pages/member").then((m) => m.Drawer));
-const Help = later(() => import("./help").then((m) => m.Help));
+const Drawer = later(() => import("./rest").then((m) => m.Drawer));
+const Help = later(() => import("./rest").then((m) => m.Help));
 
 function useRoute(): Route {
   const [r, set] = useState(() => parse(location.hash));

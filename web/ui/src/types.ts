@@ -38,6 +38,7 @@ export interface Lease extends LeaseSummary {
 
 export interface Term {
   term: number; holder: string; started_at: string; ended_at: string | null; told_at: string | null; cause: string;
+  last_evidence_at: string | null; gap_seconds: number | null;
   successor: string; previous: string; grants: string[]; voters: string[];
 }
 
@@ -91,3 +92,9 @@ export interface Entry {
 }
 
 export interface Problem { code: string; detail: string; hint?: string; retry_after_seconds: number | null }
+
+export interface Series {
+  job: string; from: string; to: string; step_seconds: number; total: number; iterations: number[]; rate_per_second: number[]; compacted: boolean;
+  metrics: { name: string; n: number[]; mean: (number | null)[]; low: (number | null)[]; high: (number | null)[] }[]; metrics_omitted: number;
+  workers: { node: string; iterations: number[] }[]; failures: { reason: string; reclaimed: boolean; attempts: number[] }[];
+}

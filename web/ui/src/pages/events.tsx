@@ -7,28 +7,31 @@ import { eventKey, get } from "../store";
 import { clean, clock, hlcTime, lines } from "../text";
 import type { Entry, Source } from "../types";
 
-export interface Filter { kinds: string[]; node: string; job: string; terms: [number, number] | null; since: string; words: string[]; wrong: string[] }
+export interface Filter { kinds: string[]; node: string; job: string; terms: [number, number] | null; since: string; until: string; words: string[]; wrong: string[] }
 
 /** parseFilter reads `kind:lease* node:n3 job:j43 term:40-42 since:2h words`. */
 export function parseFilter(text: string): Filter {
-  const f: Filter = { kinds: [], node: "", job: "", terms: null, since: "", words: [], wrong: [] };
+  const f: Filter = { kinds: [], node: "", job: "", terms: null, since: "", until: "", words: [], wrong: [] };
   for (const part of text.slice(0, 1000).split(/\s+/).filter(Boolean)) {
-    const [, key = "", value = ""] = /^(kind|node|job|term|since):(.+)$/.exec(part) ?? [];
+    const [, key = "", value = ""] = /^(kind|node|job|term|since|until):(.+)$/.exec(part) ?? [];
     const span = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(value);
     if (key === "kind") f.kinds.push(...value.split(",").filter(Boolean));
     else if (key === "node") f.node = value;
     else if (key === "job") f.job = value;
     else if (key === "term" && span) f.terms = [Number(span[1]), Number(span[2] ?? span[1])];
-    else if (key === "since" && sinceSeconds(value) !== null) f.since = value;
-    else if (/^(kind|node|job|term|since):/.test(part)) f.wrong.push(part);
+    else if ((key === "since" || key === "until") && moment(value, 0) !== null) f[key] = value;
+    else if (/^(kind|node|job|term|since|until):/.test(part)) f.wrong.push(part);
     else f.words.push(part.toLowerCase());
   }
   return f;
 }
 
-function sinceSeconds(text: string): number | null {
+/** moment is a time, or so long ago. */
+function moment(text: string, now: number): number | null {
   const m = /^(\d{1,6})(s|m|h|d)$/.exec(text);
-  return m ? Number(m[1]) * { s: 1, m: 60, h: 3600, d: 86400 }[m[2] as "s"]! : null;
+  if (m) return now - Number(m[1]) * { s: 1, m: 60, h: 3600, d: 86400 }[m[2] as "s"]! * 1000;
+  const at = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : NaN;
+  return Number.isFinite(at) ? at : null;
 }
 
 function matchesKind(pattern: string, kind: string): boolean {
@@ -53,12 +56,12 @@ function names(body: unknown, name: string, deep = 0): boolean {
 }
 
 export function matches(f: Filter, e: Entry, now = Date.now()): boolean {
-  const since = sinceSeconds(f.since);
+  const since = moment(f.since, now), until = moment(f.until, now);
   return (f.kinds.length === 0 || f.kinds.some((k) => matchesKind(k, e.kind)))
     && (!f.node || e.source.node === f.node || names(e.body, f.node))
     && (!f.job || names(e.body, f.job))
     && (!f.terms || (termOf(e) >= f.terms[0] && termOf(e) <= f.terms[1]))
-    && (since === null || hlcTime(e.hlc) >= now - since * 1000)
+    && (since === null || hlcTime(e.hlc) >= since) && (until === null || hlcTime(e.hlc) <= until)
     && f.words.every((w) => (e.kind + " " + (e.text ?? "")).toLowerCase().includes(w));
 }
 
@@ -69,22 +72,59 @@ function asked(f: Filter): URLSearchParams {
   if (f.job) q.set("entity", "job:" + f.job);
   else if (f.node) q.set("entity", "node:" + f.node);
   else if (f.terms && f.terms[0] === f.terms[1]) q.set("entity", "term:" + f.terms[0]);
-  if (f.since) q.set("since", new Date(Date.now() - sinceSeconds(f.since)! * 1000).toISOString());
+  for (const key of ["since", "until"] as const) if (f[key]) q.set(key, new Date(moment(f[key], Date.now())!).toISOString());
   return q;
 }
 
-export function command(f: Filter): string {
-  const parts = ["skein events"];
+/** command is what prints the same at a terminal; of what it cannot, beside tells. */
+export function command(f: Filter): { line: string; beside: string } {
+  const parts = ["skein events --all -o jsonl"], beside = f.words.map((w) => `"${w}"`);
   if (f.kinds.length) parts.push(`--kind '${f.kinds.join(",")}'`);
   if (f.job) parts.push(`--entity job:${f.job}`);
   else if (f.node) parts.push(`--entity node:${f.node}`);
   else if (f.terms && f.terms[0] === f.terms[1]) parts.push(`--entity term:${f.terms[0]}`);
-  if (f.since) parts.push(`--since ${f.since}`);
-  return parts.join(" ");
+  if (f.job && f.node) beside.unshift("node:" + f.node);
+  if (f.terms && (f.job || f.node || f.terms[0] !== f.terms[1])) beside.unshift(`term:${f.terms[0]}-${f.terms[1]}`);
+  for (const key of ["since", "until"] as const) if (f[key]) parts.push(`--${key} ${f[key]}`);
+  return { line: parts.join(" "), beside: beside.join(" ") };
+}
+
+/** own is the part of a filter that the daemon does not apply. */
+function own(f: Filter): Filter {
+  const one = f.terms !== null && f.terms[0] === f.terms[1];
+  return { ...f, kinds: [], job: "", since: "", until: "", node: f.job ? f.node : "", terms: one && !f.job && !f.node ? null : f.terms };
+}
+
+const mostExported = 100000;
+
+/** exported are the lines of what a filter selects in the whole log, as `skein events -o jsonl` prints them. */
+export async function exported(f: Filter): Promise<{ lines: string[]; more: boolean }> {
+  const q = asked(f), rest = own(f), lines: string[] = [];
+  q.set("limit", String(mostExported));
+  let seen = 0;
+  const r = await ask("/v1/events?" + q);
+  if (!r.ok) throw new Error((await r.json().catch(() => null))?.detail ?? `refused (${r.status})`);
+  await readLines(r, () => {}, (line) => {
+    const v = JSON.parse(line);
+    if (v.problem) throw new Error(v.problem.detail);
+    if (!v.source || !v.kind) return;
+    seen++;
+    // The sentence is this page's own; numbers stay as they are written.
+    if (matches(rest, v)) lines.push(v.text === undefined ? line : line.slice(0, line.lastIndexOf(',"text":')) + "}");
+  });
+  return { lines, more: seen === mostExported };
+}
+
+function save(name: string, lines: string[]): void {
+  const url = URL.createObjectURL(new Blob(lines.map((l) => l + "\n"), { type: "application/jsonl" })), a = document.createElement("a");
+  a.href = url;
+  a.download = name;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
 /** fetchEvents reads events that the stream did not bring. */
-async function fetchEvents(q: URLSearchParams, signal?: AbortSignal): Promise<Entry[]> {
+export async function fetchEvents(q: URLSearchParams, signal?: AbortSignal): Promise<Entry[]> {
   const r = await ask("/v1/events?" + q, { signal: signal ?? AbortSignal.timeout(20000) });
   if (!r.ok) throw new Error((await r.json().catch(() => null))?.detail ?? `refused (${r.status})`);
   const out: Entry[] = [];
@@ -160,10 +200,27 @@ export function EventsPage({ route }: { route: Route }) {
       <p class="buttons">
         {!got.all && f.wrong.length === 0 && <button type="button" disabled={got.busy} onClick={() => older(list)}>{got.busy ? "Loading\u2026" : "Older"}</button>}
         {got.all && <span class="dim">These are all that are kept.</span>}
-        <span class="dim">At a terminal: <code><Text>{command(f)}</Text></code></span>
+        {f.wrong.length === 0 && <Export f={f} />}
       </p>
     </Card>
   </div>;
+}
+
+/** Export saves what the filter selects, of the whole log. */
+function Export({ f }: { f: Filter }) {
+  const [said, say] = useState("");
+  const { line, beside } = command(f);
+  const go = () => {
+    say("Reading the log\u2026");
+    exported(f).then(({ lines, more }) => {
+      save(`events-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.jsonl`, lines);
+      say(`${lines.length} events` + (more ? `, of the first ${mostExported} that the daemon found` : ""));
+    }).catch((e) => say(String(e.message ?? e)));
+  };
+  return <>
+    <button type="button" onClick={go}>Export</button> <span role="status" class="dim"><Text>{said}</Text></span>
+    <span class="dim">The same at a terminal: <code><Text>{line}</Text></code>{beside && <>, of which <Text>{beside}</Text> is looked for in the page alone</>}</span>
+  </>;
 }
 
 /** One is an event by its permalink. */

@@ -1,9 +1,12 @@
 import { Act, actions } from "../actions";
+import { later } from "../later";
 import { Card, Facts, Host, Job as JobLink, Progress, State, Table, Text, toneOf, useWidth } from "../parts";
 import { link, type Route } from "../route";
 import { get } from "../store";
 import { age, clock, count, figure, many, when } from "../text";
 import type { Job, Waiting } from "../types";
+
+const JobCharts = later(() => import("../charts").then((m) => m.JobCharts), true);
 
 const chunkStates = ["accepted", "assigned", "pending", "failed", "parked", "skipped", "unknown"];
 
@@ -51,6 +54,7 @@ function One({ id, route }: { id: string; route: Route }) {
       ]} />
     </Card>
     <Card title="Chunks" wide><ChunkMap job={j} /></Card>
+    <JobCharts job={j} route={route} />
     {j.aggregates && <Card title="Results" wide>
       <Table label="results" rows={Object.entries(j.aggregates).sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, 200)} keyOf={([n]) => n} none="No chunk counts yet." columns={[
         { head: "metric", cell: ([n]) => <Text most={60}>{n}</Text> },
