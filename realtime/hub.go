@@ -70,9 +70,7 @@ type feed struct {
 	watches int
 	stop    context.CancelFunc
 	looked  chan struct{} // closed after the first look
-	// told counts the tellings of gauges, toldAt is when the last one was.
-	told   uint64
-	toldAt time.Time
+	toldAt  time.Time     // of its gauges
 }
 
 // New returns a Hub that nobody watches.
@@ -201,8 +199,8 @@ func (h *Hub) take(topic string, f *feed, cols delta.Columns, rows []delta.Row, 
 	if len(rows) > many {
 		every = gaugeMany
 	}
-	if now := time.Now(); len(cols) > 0 && now.Sub(f.toldAt) >= every {
-		f.told, f.toldAt, changed = f.told+1, now, true
+	if now := time.Now(); now.Sub(f.toldAt) >= every && h.differ.Tell(topic) {
+		f.toldAt, changed = now, true
 	}
 	if changed {
 		h.wakeLocked()

@@ -237,8 +237,8 @@ func TestWatch(t *testing.T) {
 		if d := got[len(got)-1]; !strings.HasPrefix(string(d.Data), `{"topic":"members","set":[{"node":"n1",`) || !strings.HasSuffix(string(d.Data), `"del":["n2"]}`) {
 			t.Errorf("delta %s", d.Data)
 		}
-		o.update(func() { o.members[0].SeenSeconds = new(1.25) })
-		got = until(t, w, `gauges {"topic":"members","keys":["n1"],"cols":{"seen_seconds":[1.25]`)
+		o.update(func() { o.members[0].SeenSeconds = new(4.25) })
+		got = until(t, w, `gauges {"topic":"members","keys":["n1"],"cols":{"seen_seconds":[4.25]}}`)
 		if slices.Contains(names(got), delta.Delta) {
 			t.Errorf("an age made a difference: %s", texts(got))
 		}

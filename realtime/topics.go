@@ -163,9 +163,22 @@ type kind[T any] struct {
 
 // gauge is a field of T that only ages or grows: at returns where it is.
 type gauge[T any] struct {
-	name string
-	at   func(*T) any
+	name  string
+	slack delta.Slack
+	at    func(*T) any
 }
+
+// How far what a watcher has may be from what is: nobody is told of an age that rises
+// and falls with each heartbeat, nor that it is a second more than an hour.
+var (
+	exact   = delta.Slack{}
+	aging   = delta.Slack{Least: 2, Part: 1.0 / 8}    // seconds
+	session = delta.Slack{Least: 15, Part: 1.0 / 8}   // seconds of what is renewed every two minutes
+	trip    = delta.Slack{Least: 5e-4, Part: 1.0 / 4} // seconds
+	skew    = delta.Slack{Least: 0.01, Part: 1.0 / 8} // seconds
+	traffic = delta.Slack{Least: 1024, Part: 1.0 / 2} // bytes per second
+	speed   = delta.Slack{Part: 1.0 / 16}
+)
 
 func (k kind[T]) one(read func(context.Context) (T, error)) reader {
 	return k.many(func(ctx context.Context) ([]T, error) {
@@ -191,7 +204,7 @@ func (k kind[T]) many(read func(context.Context) ([]T, error)) reader {
 		return rows, nil
 	}}
 	for _, g := range k.gauges {
-		r.cols = append(r.cols, g.name)
+		r.cols = append(r.cols, delta.Column{Name: g.name, Slack: g.slack})
 	}
 	return r
 }
@@ -288,9 +301,9 @@ type (
 // leaseGauges are the ages in a summary of the lease.
 func leaseGauges[T any](prefix string, at func(*T) *api.LeaseSummary) []gauge[T] {
 	return []gauge[T]{
-		{prefix + "renewed_seconds", func(v *T) any { return &at(v).RenewedSeconds }},
-		{prefix + "expires_seconds", func(v *T) any { return &at(v).ExpiresSeconds }},
-		{prefix + "tenure_seconds", func(v *T) any { return &at(v).TenureSeconds }},
+		{prefix + "renewed_seconds", aging, func(v *T) any { return &at(v).RenewedSeconds }},
+		{prefix + "expires_seconds", aging, func(v *T) any { return &at(v).ExpiresSeconds }},
+		{prefix + "tenure_seconds", aging, func(v *T) any { return &at(v).TenureSeconds }},
 	}
 }
 
@@ -299,33 +312,33 @@ var (
 		key:   func(*statusRow) string { return TopicStatus },
 		quiet: func(s *statusRow) { s.Log.StateHash = cluster.Hash{} },
 		gauges: append(leaseGauges("lease.", func(s *statusRow) *api.LeaseSummary { return &s.Lease }),
-			gauge[statusRow]{"uptime_seconds", func(s *statusRow) any { return &s.UptimeSeconds }},
-			gauge[statusRow]{"mesh.oldest_handshake_seconds", func(s *statusRow) any { return &s.Mesh.OldestHandshakeSeconds }},
-			gauge[statusRow]{"log.events", func(s *statusRow) any { return &s.Log.Events }},
-			gauge[statusRow]{"log.size_bytes", func(s *statusRow) any { return &s.Log.SizeBytes }},
-			gauge[statusRow]{"log.reclaimable_bytes", func(s *statusRow) any { return &s.Log.ReclaimableBytes }},
-			gauge[statusRow]{"worker.running", func(s *statusRow) any { return &s.Worker.Running }},
-			gauge[statusRow]{"worker.queued", func(s *statusRow) any { return &s.Worker.Queued }},
-			gauge[statusRow]{"worker.kept", func(s *statusRow) any { return &s.Worker.Kept }},
+			gauge[statusRow]{"uptime_seconds", aging, func(s *statusRow) any { return &s.UptimeSeconds }},
+			gauge[statusRow]{"mesh.oldest_handshake_seconds", session, func(s *statusRow) any { return &s.Mesh.OldestHandshakeSeconds }},
+			gauge[statusRow]{"log.events", exact, func(s *statusRow) any { return &s.Log.Events }},
+			gauge[statusRow]{"log.size_bytes", exact, func(s *statusRow) any { return &s.Log.SizeBytes }},
+			gauge[statusRow]{"log.reclaimable_bytes", exact, func(s *statusRow) any { return &s.Log.ReclaimableBytes }},
+			gauge[statusRow]{"worker.running", exact, func(s *statusRow) any { return &s.Worker.Running }},
+			gauge[statusRow]{"worker.queued", exact, func(s *statusRow) any { return &s.Worker.Queued }},
+			gauge[statusRow]{"worker.kept", exact, func(s *statusRow) any { return &s.Worker.Kept }},
 		),
 	}
 	memberKind = kind[api.Member]{
 		key: func(m *api.Member) string { return string(m.Node) },
 		gauges: []gauge[api.Member]{
-			{"seen_seconds", func(m *api.Member) any { return &m.SeenSeconds }},
-			{"rtt_seconds", func(m *api.Member) any { return &m.RTTSeconds }},
-			{"skew_seconds", func(m *api.Member) any { return &m.SkewSeconds }},
-			{"lag_events", func(m *api.Member) any { return &m.LagEvents }},
+			{"seen_seconds", aging, func(m *api.Member) any { return &m.SeenSeconds }},
+			{"rtt_seconds", trip, func(m *api.Member) any { return &m.RTTSeconds }},
+			{"skew_seconds", skew, func(m *api.Member) any { return &m.SkewSeconds }},
+			{"lag_events", exact, func(m *api.Member) any { return &m.LagEvents }},
 		},
 	}
 	linkKind = kind[api.Link]{
 		key:   func(l *api.Link) string { return string(l.From) + ">" + string(l.To) },
 		quiet: func(l *api.Link) { l.ReportedAt = nil },
 		gauges: []gauge[api.Link]{
-			{"handshake_seconds", func(l *api.Link) any { return &l.HandshakeSeconds }},
-			{"rtt_seconds", func(l *api.Link) any { return &l.RTTSeconds }},
-			{"receive_bytes_per_second", func(l *api.Link) any { return &l.ReceiveBytesPerSecond }},
-			{"transmit_bytes_per_second", func(l *api.Link) any { return &l.TransmitBytesPerSecond }},
+			{"handshake_seconds", session, func(l *api.Link) any { return &l.HandshakeSeconds }},
+			{"rtt_seconds", trip, func(l *api.Link) any { return &l.RTTSeconds }},
+			{"receive_bytes_per_second", traffic, func(l *api.Link) any { return &l.ReceiveBytesPerSecond }},
+			{"transmit_bytes_per_second", traffic, func(l *api.Link) any { return &l.TransmitBytesPerSecond }},
 		},
 	}
 	leaseKind = kind[leaseRow]{
@@ -336,23 +349,23 @@ var (
 	workerKind = kind[api.Worker]{
 		key: func(w *api.Worker) string { return string(w.Node) },
 		gauges: []gauge[api.Worker]{
-			{"assigned", func(w *api.Worker) any { return &w.Assigned }},
-			{"window", func(w *api.Worker) any { return &w.Window }},
-			{"backlog_iterations", func(w *api.Worker) any { return &w.BacklogIterations }},
-			{"drain_seconds", func(w *api.Worker) any { return &w.DrainSeconds }},
-			{"rate_per_second", func(w *api.Worker) any { return &w.RatePerSecond }},
-			{"excluded_seconds", func(w *api.Worker) any { return &w.ExcludedSeconds }},
+			{"assigned", exact, func(w *api.Worker) any { return &w.Assigned }},
+			{"window", exact, func(w *api.Worker) any { return &w.Window }},
+			{"backlog_iterations", exact, func(w *api.Worker) any { return &w.BacklogIterations }},
+			{"drain_seconds", aging, func(w *api.Worker) any { return &w.DrainSeconds }},
+			{"rate_per_second", speed, func(w *api.Worker) any { return &w.RatePerSecond }},
+			{"excluded_seconds", aging, func(w *api.Worker) any { return &w.ExcludedSeconds }},
 		},
 	}
 	jobKind = kind[jobRow]{
 		key:   func(j *jobRow) string { return string(j.ID) },
 		owner: func(j *jobRow) string { return j.Owner },
 		gauges: append(jobAges(func(j *jobRow) *api.Job { return &j.Job }),
-			gauge[jobRow]{"chunks.pending", func(j *jobRow) any { return &j.Chunks.Pending }},
-			gauge[jobRow]{"chunks.assigned", func(j *jobRow) any { return &j.Chunks.Assigned }},
-			gauge[jobRow]{"chunks.accepted", func(j *jobRow) any { return &j.Chunks.Accepted }},
-			gauge[jobRow]{"iterations.accepted", func(j *jobRow) any { return &j.Iterations.Accepted }},
-			gauge[jobRow]{"attempts.assigned", func(j *jobRow) any { return &j.Attempts.Assigned }},
+			gauge[jobRow]{"chunks.pending", exact, func(j *jobRow) any { return &j.Chunks.Pending }},
+			gauge[jobRow]{"chunks.assigned", exact, func(j *jobRow) any { return &j.Chunks.Assigned }},
+			gauge[jobRow]{"chunks.accepted", exact, func(j *jobRow) any { return &j.Chunks.Accepted }},
+			gauge[jobRow]{"iterations.accepted", exact, func(j *jobRow) any { return &j.Iterations.Accepted }},
+			gauge[jobRow]{"attempts.assigned", exact, func(j *jobRow) any { return &j.Attempts.Assigned }},
 		),
 	}
 	// A job that was chosen makes a difference with each of its chunks.
@@ -366,8 +379,8 @@ var (
 // jobAges are those of a job.
 func jobAges[T any](at func(*T) *api.Job) []gauge[T] {
 	return []gauge[T]{
-		{"elapsed_seconds", func(v *T) any { return &at(v).ElapsedSeconds }},
-		{"rate_per_second", func(v *T) any { return &at(v).RatePerSecond }},
-		{"eta_seconds", func(v *T) any { return &at(v).ETASeconds }},
+		{"elapsed_seconds", aging, func(v *T) any { return &at(v).ElapsedSeconds }},
+		{"rate_per_second", speed, func(v *T) any { return &at(v).RatePerSecond }},
+		{"eta_seconds", aging, func(v *T) any { return &at(v).ETASeconds }},
 	}
 }

@@ -321,7 +321,7 @@ func (w *Watch) tell() (out []Message, err error) {
 		for _, f := range parts {
 			out = append(out, w.message(f))
 		}
-		w.gauges[topic] = w.h.feeds[topic].told
+		w.gauges[topic] = d.Tellings(topic)
 	}
 	if !w.resumed {
 		w.offset = d.Head()
@@ -468,17 +468,13 @@ func (w *Watch) lastOnes(ctx context.Context, out []Message) ([]Message, error) 
 	return out, nil
 }
 
-// gaugesOf appends the gauges that were told anew.
+// gaugesOf appends the gauges that were told since the reader was last here.
 func (w *Watch) gaugesOf(out []Message) []Message {
 	for _, topic := range w.r.Topics {
-		f := w.h.feeds[topic]
-		if f == nil || f.told == w.gauges[topic] {
-			continue
-		}
-		w.gauges[topic] = f.told
-		if g := w.h.differ.Gauges(topic, w.may(topic)); g != nil {
+		if g := w.h.differ.Gauges(topic, w.gauges[topic], w.may(topic)); g != nil {
 			out = append(out, w.message(g))
 		}
+		w.gauges[topic] = w.h.differ.Tellings(topic)
 	}
 	return out
 }

@@ -139,6 +139,13 @@ func TestWatchOfASubmitter(t *testing.T) {
 					logged(f, event.KindChunkFailed, `{"job":"`+string(f.more[i].ID)+`","worker":"n2"}`)
 				}
 			})
+			time.Sleep(5 * time.Second)
+			f.update(func() {
+				f.more = slices.Clone(f.more)
+				for i := range f.more {
+					f.more[i].ElapsedSeconds += 100
+				}
+			})
 		}
 		last := ""
 		for _, role := range []access.Role{access.Viewer, access.Submitter, access.Operator, access.Submitter} {

@@ -21,7 +21,7 @@ type host struct {
 	Seen  float64 `json:"seen_seconds"`
 }
 
-var cols = Columns{"seen_seconds"}
+var cols = Columns{{Name: "seen_seconds"}}
 
 func rowOf(h host, owner string) Row {
 	still := h
@@ -72,7 +72,10 @@ func TestDelta(t *testing.T) {
 	if update(t, d, "members", rowsOf(host{"n1", "alive", 7.25}, host{"n2", "alive", math.Pi})) || d.Head() != at {
 		t.Error("an age makes a difference")
 	}
-	f := d.Gauges("members", nil)
+	if !d.Tell("members") || d.Tell("members") {
+		t.Error("an age is not told once")
+	}
+	f := d.Gauges("members", 0, nil)
 	if want := `{"topic":"members","keys":["n1","n2"],"cols":{"seen_seconds":[7.25,3.14159]}}`; string(f.Data) != want {
 		t.Errorf("gauges %s, want %s", f.Data, want)
 	}
@@ -121,7 +124,10 @@ func TestOwnRowsOnly(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
-	if f := d.Gauges("jobs", may); f != nil {
+	late := rows("c")[1:]
+	late[0].Gauges = []float64{7}
+	update(t, d, "jobs", late)
+	if f := d.Gauges("jobs", 0, may); !d.Tell("jobs") || f != nil {
 		t.Errorf("gauges of another's: %s", f.Data)
 	}
 }
@@ -153,11 +159,16 @@ func (v view) apply(t *testing.T, f *Frame) {
 }
 
 // TestApplyIsRefetch: a reader that starts anywhere, and leaves out or repeats
-// what it likes of the past, has in the end what a snapshot says.
+// what it likes of the past, has in the end what a snapshot says, and of a gauge what
+// is not further from it than twice its slack.
 func TestApplyIsRefetch(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		d := NewDiffer("b", RingBytes)
+		cols := Columns{{Name: "seen_seconds"}}
+		if seed%2 == 1 {
+			cols[0].Slack.Least = 3
+		}
 		hosts := map[string]host{}
 		step := func() {
 			for range rng.IntN(5) {
@@ -169,10 +180,15 @@ func TestApplyIsRefetch(t *testing.T) {
 				}
 			}
 			for name, h := range hosts {
-				h.Seen++
+				h.Seen += float64(rng.IntN(3))
 				hosts[name] = h
 			}
-			update(t, d, "members", rowsOf(slices.Collect(maps.Values(hosts))...))
+			if _, err := d.Update("members", cols, rowsOf(slices.Collect(maps.Values(hosts))...)); err != nil {
+				t.Fatal(err)
+			}
+			if rng.IntN(3) > 0 {
+				d.Tell("members")
+			}
 		}
 		for range rng.IntN(50) {
 			step()
@@ -182,7 +198,16 @@ func TestApplyIsRefetch(t *testing.T) {
 		for _, f := range snap {
 			v.apply(t, f)
 		}
-		at := d.Head()
+		at, told := d.Head(), d.Tellings("members")
+		gauges := func() {
+			if rng.IntN(4) == 0 {
+				told = rng.Uint64N(told + 1)
+			}
+			if f := d.Gauges("members", told, nil); f != nil {
+				v.apply(t, f)
+			}
+			told = d.Tellings("members")
+		}
 		for range rng.IntN(50) {
 			step()
 			if rng.IntN(2) == 0 {
@@ -195,18 +220,73 @@ func TestApplyIsRefetch(t *testing.T) {
 					v.apply(t, f)
 				}
 				at = d.Head()
+				if from < at {
+					told = 0 // as for one who goes on from a position
+				}
+				gauges()
 			}
 		}
 		list, _ := d.After(at, math.MaxInt)
 		for _, f := range list {
 			v.apply(t, f)
 		}
-		if f := d.Gauges("members", nil); f != nil {
-			v.apply(t, f)
+		d.Tell("members")
+		gauges()
+		for name, h := range hosts {
+			have := v[name]
+			if math.Abs(have.Seen-h.Seen) <= 2*cols[0].Slack.Least {
+				have.Seen = h.Seen
+			}
+			v[name] = have
 		}
 		if !maps.Equal(v, hosts) {
 			t.Fatalf("seed %d: the reader has %v, the view %v", seed, v, hosts)
 		}
+	}
+}
+
+// TestSlack: a gauge is told when it is no longer what was told, not when it is no
+// longer what it just was; with it come those rows and columns only.
+func TestSlack(t *testing.T) {
+	d := NewDiffer("b", RingBytes)
+	cols := Columns{{Name: "a", Slack: Slack{Least: 1, Part: 0.5}}, {Name: "b"}}
+	tell := func(values ...float64) string {
+		t.Helper()
+		rows := []Row{{Key: "x", Gauges: values[:2], Value: 1}, {Key: "y", Gauges: values[2:], Value: 2}}
+		if _, err := d.Update("t", cols, rows); err != nil {
+			t.Fatal(err)
+		}
+		before := d.Tellings("t")
+		if !d.Tell("t") {
+			return ""
+		}
+		return string(d.Gauges("t", before, nil).Data)
+	}
+	nan := math.NaN()
+	for i, c := range []struct {
+		values []float64
+		want   string
+	}{
+		{[]float64{0, 5, 10, 5}, ``}, // with the rows
+		{[]float64{1, 5, 15, 5}, ``},
+		{[]float64{-1, 5, 5, 5}, ``},
+		{[]float64{1.23456, 5, 12, 5}, `{"topic":"t","keys":["x"],"cols":{"a":[1.235]}}`},
+		{[]float64{2, 5, 15.5, 5}, `{"topic":"t","keys":["y"],"cols":{"a":[15.5]}}`},
+		{[]float64{2, 5.0000001, 15.5, 5}, `{"topic":"t","keys":["x"],"cols":{"b":[5]}}`},
+		{[]float64{nan, 5.0000001, 15.5, 6}, `{"topic":"t","keys":["x","y"],"cols":{"a":[null,15.5],"b":[5,6]}}`},
+		{[]float64{nan, 5.0000001, 15.5, 6}, ``},
+		{[]float64{0, 5.0000001, 15.5, 6}, `{"topic":"t","keys":["x"],"cols":{"a":[0]}}`},
+	} {
+		if got := tell(c.values...); got != c.want {
+			t.Errorf("%d: %s, want %s", i, got, c.want)
+		}
+	}
+	// Who was away has all that was told since.
+	if f := d.Gauges("t", 1, nil); string(f.Data) != `{"topic":"t","keys":["x","y"],"cols":{"a":[0,15.5],"b":[5,6]}}` {
+		t.Errorf("of several tellings: %s", f.Data)
+	}
+	if f := d.Gauges("t", d.Tellings("t"), nil); f != nil {
+		t.Errorf("of none: %s", f.Data)
 	}
 }
 

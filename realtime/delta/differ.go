@@ -21,8 +21,11 @@ type table struct {
 	changes uint64   // how often rows came
 	parts   []*Frame // of the snapshot after so many changes; nil: not made yet
 	made    uint64
-	gauges  *Frame
-	told    uint64
+
+	told    []*told // of each row
+	telling uint64  // how often gauges were told
+	gauges  *Frame  // of the last telling alone, after so many changes; nil: none, or not made
+	of      struct{ changes, telling uint64 }
 }
 
 // RingBytes is how much the frames of a ring may take.
@@ -55,6 +58,7 @@ func (d *Differ) Update(topic string, cols Columns, rows []Row) (changed bool, e
 	if err != nil {
 		return false, err
 	}
+	t.told = t.carry(next)
 	t.cols, t.rows = cols, next
 	t.changes++
 	for part := range slices.Chunk(list, PartRows) {
@@ -120,18 +124,62 @@ func (d *Differ) Snapshot(topic string, may func(owner string) bool) ([]*Frame, 
 	return t.parts, nil
 }
 
-// Gauges encodes the gauges of a topic, of the rows that may be seen; nil: all.
-// There may be none.
-func (d *Differ) Gauges(topic string, may func(owner string) bool) *Frame {
+// carry is what was told of the next rows: of one that is not told as a whole now, what
+// was before.
+func (t *table) carry(next []*Row) []*told {
+	list := make([]*told, 0, len(next))
+	i := 0
+	for _, r := range next {
+		for i < len(t.rows) && t.rows[i].Key < r.Key {
+			i++
+		}
+		if i < len(t.rows) && t.rows[i].Key == r.Key && bytes.Equal(t.rows[i].Still, r.Still) {
+			list = append(list, t.told[i])
+			continue
+		}
+		list = append(list, toldWith(r))
+	}
+	return list
+}
+
+// Tell has the gauges that are no longer what was told be told, and reports whether
+// there are any. It counts as a telling then.
+func (d *Differ) Tell(topic string) bool {
 	t := d.tables[topic]
-	if t == nil {
+	if t == nil || len(t.cols) == 0 {
+		return false
+	}
+	some := false
+	for i, r := range t.rows {
+		some = t.told[i].tell(t.cols, r, t.telling+1) || some
+	}
+	if some {
+		t.telling++
+	}
+	return some
+}
+
+// Tellings counts those of a topic: where a reader is that has its snapshot.
+func (d *Differ) Tellings(topic string) uint64 {
+	if t := d.tables[topic]; t != nil {
+		return t.telling
+	}
+	return 0
+}
+
+// Gauges encodes what was told after so many tellings of a topic, of the rows that may
+// be seen; nil: all. There may be none.
+func (d *Differ) Gauges(topic string, after uint64, may func(owner string) bool) *Frame {
+	t := d.tables[topic]
+	if t == nil || after >= t.telling {
 		return nil
 	}
-	if may != nil {
-		return gauges(topic, t.cols, t.rows, may)
+	if may != nil || after+1 < t.telling {
+		return gauges(topic, t, after, may)
 	}
-	if t.told != t.changes {
-		t.gauges, t.told = gauges(topic, t.cols, t.rows, nil), t.changes
+	if t.of.changes != t.changes || t.of.telling != t.telling {
+		t.gauges = gauges(topic, t, after, nil)
+		t.of.changes, t.of.telling = t.changes, t.telling
 	}
 	return t.gauges
 }

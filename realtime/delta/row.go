@@ -3,6 +3,7 @@ package delta
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -103,54 +104,115 @@ func deltaData(topic string, list []item) []byte {
 	return append(b, `]}`...)
 }
 
-// Columns names the gauges of a topic's rows.
-type Columns []string
+// Column is a gauge of a topic's rows.
+type Column struct {
+	Name string
+	// Slack is how far a value may be from the one that was told last.
+	Slack Slack
+}
 
-// gauges encodes the gauges of rows, in columns; nil without any.
-func gauges(topic string, cols Columns, rows []*Row, may func(owner string) bool) *Frame {
-	if len(cols) == 0 {
-		return nil
+// Slack is up to how much a value is the same: Least, or a Part of the one that was
+// told if that is more. The zero Slack is none at all.
+type Slack struct{ Least, Part float64 }
+
+func (s Slack) same(told, v float64) bool {
+	if math.IsNaN(told) || math.IsNaN(v) {
+		return math.IsNaN(told) == math.IsNaN(v)
 	}
-	b := append(appendTopic(nil, topic), `,"keys":[`...)
+	return told == v || math.Abs(v-told) <= max(s.Least, s.Part*math.Abs(told))
+}
+
+// Columns are the gauges of a topic's rows.
+type Columns []Column
+
+// told is what was told last of the gauges of a row, and in which telling.
+type told struct {
+	values []float64
+	at     []uint64 // 0: with the whole row
+}
+
+// toldWith is what was told of a row that was told as a whole.
+func toldWith(r *Row) *told {
+	return &told{values: slices.Clone(r.Gauges), at: make([]uint64, len(r.Gauges))}
+}
+
+// tell notes which gauges of a row are told now, and reports whether there are any.
+func (t *told) tell(cols Columns, r *Row, telling uint64) (some bool) {
+	for i, c := range cols {
+		if !c.Slack.same(t.values[i], r.Gauges[i]) {
+			t.values[i], t.at[i], some = r.Gauges[i], telling, true
+		}
+	}
+	return some
+}
+
+// gauges encodes those of the rows and columns of which anything was told after a
+// telling; nil if there are none.
+func gauges(topic string, t *table, after uint64, may func(owner string) bool) *Frame {
 	var shown []*Row
-	for _, r := range rows {
+	of := make([]bool, len(t.cols))
+	for i, r := range t.rows {
 		if may != nil && !may(r.Owner) {
 			continue
 		}
-		if len(shown) > 0 {
-			b = append(b, ',')
+		some := false
+		for k, at := range t.told[i].at {
+			if at > after {
+				of[k], some = true, true
+			}
 		}
-		b, shown = appendText(b, r.Key), append(shown, r)
+		if some {
+			shown = append(shown, r)
+		}
 	}
 	if len(shown) == 0 {
 		return nil
 	}
-	b = append(b, `],"cols":{`...)
-	for i, name := range cols {
+	b := append(appendTopic(nil, topic), `,"keys":[`...)
+	for i, r := range shown {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendText(b, name), `:[`...)
+		b = appendText(b, r.Key)
+	}
+	b = append(b, `],"cols":{`...)
+	n := 0
+	for i, c := range t.cols {
+		if !of[i] {
+			continue
+		}
+		if n++; n > 1 {
+			b = append(b, ',')
+		}
+		b = append(appendText(b, c.Name), `:[`...)
 		for j, r := range shown {
 			if j > 0 {
 				b = append(b, ',')
 			}
-			b = appendGauge(b, r.Gauges[i])
+			b = appendGauge(b, r.Gauges[i], c.Slack.digits())
 		}
 		b = append(b, ']')
 	}
 	return &Frame{Topic: topic, Event: Gauges, Data: append(b, `}}`...)}
 }
 
-// appendGauge writes whole numbers as they are, others with six digits.
-func appendGauge(b []byte, v float64) []byte {
+// digits are as many as a value with this slack is worth.
+func (s Slack) digits() int {
+	if s == (Slack{}) {
+		return 6
+	}
+	return 4
+}
+
+// appendGauge writes whole numbers as they are, others with so many digits.
+func appendGauge(b []byte, v float64, digits int) []byte {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return append(b, `null`...)
 	case v == math.Trunc(v) && math.Abs(v) < 1<<53:
 		return strconv.AppendFloat(b, v, 'f', -1, 64)
 	}
-	return strconv.AppendFloat(b, v, 'g', 6, 64)
+	return strconv.AppendFloat(b, v, 'g', digits, 64)
 }
 
 func appendTopic(b []byte, topic string) []byte {
