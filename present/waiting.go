@@ -28,6 +28,22 @@ func Waiting(w api.Waiting) string {
 	return out
 }
 
+// WaitReason says of whom a reason is: "n1, n2 and 3 more: not in zone mars".
+func WaitReason(r api.WaitReason) string {
+	names := make([]string, len(r.Examples))
+	for i, n := range r.Examples {
+		names[i] = string(n)
+	}
+	out := strings.Join(names, ", ")
+	if more := r.Workers - len(names); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	if out != "" {
+		out += ": "
+	}
+	return out + r.Text
+}
+
 // Explained shows what keeps each worker from a job, and what it does of it.
 func Explained(e api.JobExplanation) Table {
 	type W = api.ExplainedWorker

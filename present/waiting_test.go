@@ -21,4 +21,11 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	for want, r := range map[string]api.WaitReason{
+		"n1, n2 and 3 more: not in zone mars": zone, "n6: dead": gone, "the event log has no room for new work": held,
+	} {
+		if got := WaitReason(r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/present"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan/eligible"
 )
@@ -105,7 +106,7 @@ func may(j api.Job) bool {
 func add(j *api.Job, list forward.JobsWaiting) {
 	for _, w := range list.Jobs {
 		if w.Job == j.ID {
-			j.Waits, j.Waiting = w.Waits, &w.Why
+			j.Waits, j.Waiting = present.Waiting(w.Why), &w.Why
 		}
 	}
 }

@@ -25,7 +25,7 @@ func mars() eligible.Explanation {
 
 // A job that waits says why, in words and in parts, with what to do.
 func TestWaiting(t *testing.T) {
-	const text = "0 of 6 workers eligible: n1, n2, n3, n4 and 1 more: not in zone mars; n6: dead"
+	const text, short = "0 of 6 workers eligible: n1, n2, n3, n4 and 1 more: not in zone mars; n6: dead", "0 of 6 workers eligible: zone 5, gone 1"
 	since := time.Unix(1e9, 0)
 	held := eligible.Explanation{Job: eligible.Obstacle{Reason: eligible.Operator, Text: "for an operator"}, Workers: 6, Eligible: 6}
 	all := []scheduler.Waiting{{Job: "j1", Since: since, Why: held}, {Job: "j2", Since: since, Why: mars()}}
@@ -37,7 +37,7 @@ func TestWaiting(t *testing.T) {
 	w := New(Options{Scheduler: fixed{list: all}})
 	w.Here(&j)
 	why := j.Waiting
-	if j.Waits != text || why == nil || !why.Since.Equal(since) || why.Workers != 6 || len(why.Reasons) != 2 || why.Reasons[0].Workers != 5 || len(why.Reasons[0].Examples) != 4 || why.Reasons[1].Reason != "gone" || why.Hint == "" {
+	if j.Waits != short || why == nil || !why.Since.Equal(since) || why.Workers != 6 || len(why.Reasons) != 2 || why.Reasons[0].Workers != 5 || len(why.Reasons[0].Examples) != 4 || why.Reasons[1].Reason != "gone" || why.Hint == "" {
 		t.Fatalf("%+v %+v", j, why)
 	}
 	for name, change := range map[string]func(*api.Job){

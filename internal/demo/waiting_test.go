@@ -53,7 +53,7 @@ func TestJobWithoutWorker(t *testing.T) {
 		t.Fatal(errs)
 	}
 	id := strings.TrimSpace(out)
-	const why = "0 of 3 workers eligible: n1, n2, n3: there is no group crew"
+	const why, named = "0 of 3 workers eligible: permission 3", "n1, n2, n3: there is no group crew"
 	for _, x := range d.hosts {
 		eventually(ctx, t, 20*time.Second, "every host says why it waits", func() error {
 			j, err := x.api.Job(ctx, id)
@@ -63,13 +63,13 @@ func TestJobWithoutWorker(t *testing.T) {
 			return nil
 		})
 	}
-	if out, _, _ := run("job", "status", id); !strings.Contains(out, why) || !strings.Contains(out, "skein group set") {
+	if out, _, _ := run("job", "status", id); !strings.Contains(out, why) || !strings.Contains(out, named) || !strings.Contains(out, "skein group set") {
 		t.Errorf("the page does not say why it waits")
 	}
 	run("job", "status", id, "-o", "json")
 	for _, x := range d.hosts {
 		e, err := x.api.Explain(ctx, id)
-		if err != nil || e.Waits != "0 of 3 workers eligible: permission 3" || e.Since == nil || e.Holder != cluster.NodeID(holder.name) || len(e.Workers) != 3 {
+		if err != nil || e.Waits != why || e.Since == nil || e.Holder != cluster.NodeID(holder.name) || len(e.Workers) != 3 {
 			t.Errorf("%s explains %+v: %v", x.name, e, err)
 		}
 		for _, w := range e.Workers {
@@ -81,7 +81,7 @@ func TestJobWithoutWorker(t *testing.T) {
 	if out, _, code := run("job", "explain", id); code != 0 || strings.Count(out, "permission  0     0     there is no group crew") != 3 {
 		t.Errorf("the page does not explain it")
 	}
-	if out, _, _ := run("doctor"); !strings.Contains(out, why) {
+	if out, _, _ := run("doctor"); !strings.Contains(out, named) {
 		t.Errorf("doctor does not say why it waits")
 	}
 
@@ -107,7 +107,7 @@ func TestJobWithoutWorker(t *testing.T) {
 		})
 		return string(text)
 	}
-	says("waits: " + why)
+	says("waits: " + why + "\nskein: permission: " + named)
 	group := func(members ...string) {
 		t.Helper()
 		if _, err := h.api.SetGroup(ctx, "crew", members); err != nil {
@@ -115,7 +115,7 @@ func TestJobWithoutWorker(t *testing.T) {
 		}
 	}
 	group("uid:12345")
-	says("waits: 0 of 3 workers eligible: n1, n2, n3: not in group crew")
+	says("permission: n1, n2, n3: not in group crew")
 	group("node:n2")
 	err = follow.Wait()
 	text := says("completed")

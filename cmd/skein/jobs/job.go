@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -141,16 +142,15 @@ func jobPage(a *cli.App, w io.Writer, j api.Job, wide bool) {
 		field("time", "%s, %s, eta %s", present.Age(j.ElapsedSeconds), r, present.AgeOf(j.ETASeconds))
 	}
 	field("submitted", "%s by %s", present.When(j.SubmittedAt, j.ObservedAt, wide)+ago(wide), present.OrDash(j.Owner))
-	switch why, w := waits(j), j.Waiting; {
-	case why != "" && w != nil:
-		field("waits", "%s", present.Waiting(*w))
-		if len(w.Reasons) > 0 && w.Reasons[0].Workers > 0 {
-			field("why", "%s", why)
-		}
-		field("since", "%s", present.When(w.Since, j.ObservedAt, wide)+ago(wide))
-		field("hint", "%s", w.Hint)
-	case why != "":
+	if why := waits(j); why != "" {
 		field("waits", "%s", why)
+		if w := j.Waiting; w != nil {
+			for _, r := range named(w) {
+				field("", "%s: %s", r.Reason, present.WaitReason(r))
+			}
+			field("since", "%s", present.When(w.Since, j.ObservedAt, wide)+ago(wide))
+			field("hint", "%s", w.Hint)
+		}
 	}
 	if j.Warning != "" {
 		field("warning", "%s", j.Warning)
@@ -198,6 +198,11 @@ func waits(j api.Job) string {
 		return ""
 	}
 	return j.Waits
+}
+
+// named are the reasons that name workers: the sentence about all says the other.
+func named(w *api.Waiting) []api.WaitReason {
+	return slices.DeleteFunc(slices.Clone(w.Reasons), func(r api.WaitReason) bool { return r.Workers == 0 })
 }
 
 // jobFields is the page for scripts.

@@ -68,16 +68,25 @@ func (p *progress) update(j api.Job) {
 
 // sayWaits says why the job waits, when it begins to and when that changes.
 func (p *progress) sayWaits(j api.Job) {
-	why := waits(j)
+	var lines []string
+	if why := waits(j); why != "" {
+		lines = append(lines, present.Short(j.ID)+" waits: "+why)
+		if w := j.Waiting; w != nil {
+			for _, r := range named(w) {
+				lines = append(lines, r.Reason+": "+present.WaitReason(r))
+			}
+			if w.Hint != "" {
+				lines = append(lines, "hint: "+w.Hint)
+			}
+		}
+	}
+	why := strings.Join(lines, "\n")
 	if why == p.waits {
 		return
 	}
 	// Who follows another host now may hear of it again a moment later.
-	if why != "" {
-		p.say(present.Short(j.ID) + " waits: " + why)
-		if j.Waiting != nil && j.Waiting.Hint != "" {
-			p.say("hint: " + j.Waiting.Hint)
-		}
+	for _, line := range lines {
+		p.say(line)
 	}
 	if why != "" || j.Chunks.Assigned > 0 {
 		p.waits = why

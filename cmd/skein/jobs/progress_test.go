@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/present"
@@ -104,14 +105,18 @@ func TestProgressOfWaiting(t *testing.T) {
 	j := sampleJob(job.Pending, 0)
 	j.Attempts, j.Aggregates, j.Failures = api.AttemptCounts{}, nil, nil
 	p.update(j)
-	j.Waits, j.Waiting = "0 of 2 workers eligible: n1, n2: not in zone mars", &api.Waiting{Workers: 2, Hint: "move one there"}
+	mars := api.WaitReason{Reason: "zone", Text: "not in zone mars", Workers: 2, Examples: []cluster.NodeID{"n1", "n2"}}
+	j.Waits, j.Waiting = "0 of 2 workers eligible: zone 2", &api.Waiting{Workers: 2, Hint: "move one there", Reasons: []api.WaitReason{mars}}
 	p.update(j)
 	p.update(j)
 	lost := j
 	lost.Waits, lost.Waiting = "", nil // the holder is not reached
 	p.update(lost)
 	p.update(j)
-	j.Waits = "0 of 2 workers eligible: n1: not in zone mars; n2: dead"
+	mars.Text = "not in zone mars or venus" // the reason is the same, what it says is not
+	j.Waiting = &api.Waiting{Workers: 2, Hint: "move one there", Reasons: []api.WaitReason{mars}}
+	p.update(j)
+	j.Waits, j.Waiting = "for an operator, 2 chunks given up", &api.Waiting{Reasons: []api.WaitReason{{Reason: "operator", Text: "for an operator, 2 chunks given up"}}}
 	p.update(j)
 	j.State, j.Waits, j.Waiting, j.Chunks.Assigned = job.Running, "", nil, 1
 	p.update(j)
@@ -126,18 +131,19 @@ func TestProgressOfWaiting(t *testing.T) {
 	}
 	id := present.Short(j.ID)
 	want := []string{
-		"skein: " + id + " waits: 0 of 2 workers eligible: n1, n2: not in zone mars", "skein: hint: move one there",
-		"skein: " + id + " waits: 0 of 2 workers eligible: n1: not in zone mars; n2: dead", "skein: hint: move one there",
+		"skein: " + id + " waits: 0 of 2 workers eligible: zone 2", "skein: zone: n1, n2: not in zone mars", "skein: hint: move one there",
+		"skein: " + id + " waits: 0 of 2 workers eligible: zone 2", "skein: zone: n1, n2: not in zone mars or venus", "skein: hint: move one there",
+		"skein: " + id + " waits: for an operator, 2 chunks given up",
 		"skein: warning: " + id + ": no such metric",
 	}
 	if !slices.Equal(said, want) {
 		t.Errorf("said\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(want, "\n"))
 	}
-	gone := api.WaitReason{Reason: "gone", Text: "dead", Workers: 1}
-	j.State, j.Waits, j.Waiting = job.Queued, "0 of 1 worker eligible: n1: dead", &api.Waiting{Since: j.SubmittedAt, Workers: 1, Hint: "look", Reasons: []api.WaitReason{gone}}
+	gone := api.WaitReason{Reason: "gone", Text: "dead", Workers: 1, Examples: []cluster.NodeID{"n1"}}
+	j.State, j.Waits, j.Waiting = job.Queued, "0 of 1 worker eligible: gone 1", &api.Waiting{Since: j.SubmittedAt, Hint: "look", Reasons: []api.WaitReason{gone}}
 	out.Reset()
 	jobPage(a, &out, j, false)
-	for _, want := range []string{"  waits       0 of 1 worker eligible: gone 1\n", "  why         0 of 1 worker eligible: n1: dead\n", "  since       ", "  hint        look\n", "  warning     no such metric\n"} {
+	for _, want := range []string{"  waits       0 of 1 worker eligible: gone 1\n", "  since       ", "              gone: n1: dead\n", "  hint        look\n", "  warning     no such metric\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, out.String())
 		}
