@@ -69,9 +69,9 @@ type Waiting struct {
 	Hint     string       `json:"hint"`     // what to do about it
 }
 
-// WaitReason is what keeps some workers from a job: gone, no_stream, draining, unready
-// or stuck; executor, memory, zone, permission or not_accepted, which last until somebody
-// configures something else; or excluded, opinion or busy. Held, backoff and operator
+// WaitReason is what keeps some workers from a job: gone, no_stream, draining, unready,
+// stuck or distrusted; executor, memory, zone, permission or not_accepted, which last until somebody
+// configures something else; or excluded, opinion, reserved or busy. Held, backoff and operator
 // keep the job from all workers, and name none.
 type WaitReason struct {
 	Reason   string           `json:"reason"`
