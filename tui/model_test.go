@@ -211,6 +211,12 @@ func TestFollows(t *testing.T) {
 	m.shows(t, true, "n7", "n8")
 	m.shows(t, false, "n4")
 	again := eventAt("n1", 4, 0, event.KindMemberHealth, event.MemberHealth{Node: "n3", From: cluster.Suspect, To: cluster.Dead})
+	hear(message("delta", map[string]any{"topic": "members", "set": []api.Member{{Node: "n3", State: cluster.Dead, Stopped: true}}}),
+		message("delta", map[string]any{"topic": "links", "set": []api.Link{{From: "n1", To: "n3", State: cluster.Dead}, {From: "n1", To: "n4", State: cluster.Dead}}}))
+	m.shows(t, true, "stopped")
+	press(m, "2")
+	m.shows(t, true, "n3  stopped", "n4  dead")
+	press(m, "1")
 	hear(message("log", map[string]any{"events": []event.Event{again, again}}))
 	if n := len(m.said.events); n != 4 {
 		t.Errorf("%d events, want 4: one came twice", n)

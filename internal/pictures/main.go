@@ -117,7 +117,7 @@ func page(ctx context.Context, link, file string) error {
 	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
 	shot := filepath.Join(dir, "page.png")
 	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+dir,
-		"--window-size=1100,760", "--virtual-time-budget=3000", "--screenshot="+shot, link)
+		"--window-size=1280,800", "--virtual-time-budget=3000", "--screenshot="+shot, link)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("chromium: %w: %s", err, text)
 	}
