@@ -105,6 +105,8 @@ func TestDaemons(t *testing.T) {
 		p.says("draining")
 	})
 
+	t.Run("proof", func(t *testing.T) { testProof(t, seen) })
+
 	t.Run("everybody", func(t *testing.T) {
 		defer p.as(t)()
 		p.accessible(append(paths(), "jobs/"+id, "events/n1/1/1"), looks()...)

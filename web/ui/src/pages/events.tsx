@@ -1,11 +1,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { EventList } from "../eventlist";
+import { later } from "../later";
 import { Card, Facts, Host, Text } from "../parts";
 import { go, link, type Route } from "../route";
 import { ask, readLines } from "../session";
 import { eventKey, get } from "../store";
 import { clean, clock, hlcTime, lines } from "../text";
 import type { Entry, Source } from "../types";
+
+const Badge = later(() => import("../badge").then((m) => m.Badge));
+const BadgeOfAll = later(() => import("../badge").then((m) => m.BadgeOfAll));
 
 export interface Filter { kinds: string[]; node: string; job: string; terms: [number, number] | null; since: string; until: string; words: string[]; wrong: string[] }
 
@@ -196,6 +200,7 @@ export function EventsPage({ route }: { route: Route }) {
       </form>
       {f.wrong.length > 0 && <p class="bad" role="alert">Not understood: <Text>{f.wrong.join(" ")}</Text>. A filter is like kind:lease* node:n3 job:ID term:40-42 since:2h, and words.</p>}
       {got.wrong && <p class="bad" role="alert"><Text>{got.wrong}</Text></p>}
+      {!node && <BadgeOfAll key={text} of={held.slice(-1000)} />}
       <EventList events={held.slice(-1000).reverse()} route={route} />
       <p class="buttons">
         {!got.all && f.wrong.length === 0 && <button type="button" disabled={got.busy} onClick={() => older(list)}>{got.busy ? "Loading\u2026" : "Older"}</button>}
@@ -246,6 +251,7 @@ function One({ source, seq, route }: { source: Source; seq: number; route: Route
       ["hash", <code class="hash">{clean(e.hash)}</code>],
       ["before it", seq > 1 ? <a href={link("events", [source.node, String(source.inc), String(seq - 1)])}>event {seq - 1}</a> : "the first of its chain"],
     ]} />
+    <Badge of={e} />
     <pre tabIndex={0} aria-label="body of the event">{lines(JSON.stringify(e.body, null, 2) ?? "")}</pre>
   </Card>;
 }
