@@ -22,6 +22,7 @@ func TestDaemons(t *testing.T) {
 	needBrowser(t)
 	hosts := cluster(t)
 	seen := hosts[1]
+	before := momentOfThree(t, seen)
 	id := skein(t, "--socket", seen.socket(), "job", "run", "--wasm", filepath.Join(filepath.Dir(program(t)), "examples", "pi.wasm"),
 		"--iterations", "12000", "--chunk", "1000", "--name", "pi<b>", "--key", "k")
 	p := open(t, seen.ui(t))
@@ -106,6 +107,8 @@ func TestDaemons(t *testing.T) {
 	})
 
 	t.Run("proof", func(t *testing.T) { testProof(t, seen) })
+
+	t.Run("as of", func(t *testing.T) { testAsOf(t, seen, before, time.Now(), id) })
 
 	t.Run("everybody", func(t *testing.T) {
 		defer p.as(t)()

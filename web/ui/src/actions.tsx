@@ -1,7 +1,7 @@
 // The actions of the page: a closed list, each confirmed by the name that it is about.
 import { useState } from "preact/hooks";
 import { later } from "./later";
-import { state } from "./store";
+import { looksBack, state } from "./store";
 import { clean } from "./text";
 import type { Entry } from "./types";
 
@@ -63,9 +63,9 @@ function may(of: Action): boolean {
   return rights.use === "all" || (rights.use === "own" && of.owner === state.who?.name);
 }
 
-/** Act is a button for an action; where nobody may change anything there is none. */
+/** Act is a button for an action; where nobody may change anything, and in the past, there is none. */
 export function Act({ of }: { of: Action }) {
-  if (!may(of)) return null;
+  if (!may(of) || looksBack()) return null;
   return <button type="button" class={of.danger ? "danger" : undefined} onClick={() => show?.(of)}>{of.title}</button>;
 }
 

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { useWidth } from "./parts";
 import { link } from "./route";
-import { get } from "./store";
+import { get, now as moment } from "./store";
 import { age, clean, clock, when } from "./text";
 import type { Term } from "./types";
 
@@ -37,7 +37,7 @@ export function overlaps(terms: Term[], now: number): Span[] {
 export function Lanes({ hours, small, chosen, choose }: { hours: number; small?: boolean; chosen?: [number, number] | null; choose?: (from: number, to: number) => void }) {
   const [ref, width] = useWidth();
   const drag = useRef<[number, number] | null>(null), drawn = useRef(false), [, draw] = useState({});
-  const terms = get.terms(), now = Date.now();
+  const terms = get.terms(), now = moment();
   const first = Math.min(now - 60000, ...terms.map((t) => when(t.started_at)).filter(Number.isFinite));
   const from = hours > 0 ? now - hours * 3600e3 : first;
   const shown = terms.filter((t) => (when(t.ended_at) || now) >= from);

@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { here, link, type Route } from "./route";
+import { looksBack } from "./store";
 import { clean } from "./text";
 
 /** Text shows what somebody else wrote. */
@@ -48,13 +49,14 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return <dl class="facts">{of.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
 }
 
-export interface Column<T> { head: string; cell: (row: T) => ComponentChildren; right?: boolean; low?: boolean }
+export interface Column<T> { head: string; cell: (row: T) => ComponentChildren; right?: boolean; low?: boolean; /** of what is now: no log has it */ live?: boolean }
 
 /** Table is rows of columns; those that are low leave first where it is narrow. */
-export function Table<T>({ label, columns, rows, keyOf, none, current }: {
+export function Table<T>({ label, columns: all, rows, keyOf, none, current }: {
   label: string; columns: Column<T>[]; rows: T[]; keyOf: (row: T) => string; none: string; current?: (row: T) => boolean;
 }) {
   if (rows.length === 0) return <p class="none">{none}</p>;
+  const columns = looksBack() ? all.filter((c) => !c.live) : all;
   const classOf = (c: Column<T>) => [c.right && "right", c.low && "low"].filter(Boolean).join(" ") || undefined;
   return <div class="scroll" tabIndex={0} role="region" aria-label={label}><table>
     <thead><tr>{columns.map((c) => <th key={c.head} scope="col" class={classOf(c)}>{c.head}</th>)}</tr></thead>

@@ -13,7 +13,9 @@ export function parse(hash: string): Route {
   return { page: page || "overview", rest: rest.filter(Boolean), query: new URLSearchParams(query) };
 }
 
+/** link is one to a page; who looks back goes on doing so, unless it says at. */
 export function link(page: string, rest: string[] = [], query: Record<string, string> = {}): string {
+  query = { at: parse(location.hash).query.get("at") ?? "", ...query };
   const path = [page === "overview" ? "" : page, ...rest].map(encodeURIComponent).join("/");
   const q = new URLSearchParams(Object.entries(query).filter(([, v]) => v !== "")).toString();
   return "#/" + path + (q ? "?" + q : "");

@@ -4,8 +4,8 @@ import { fetchAll, later } from "./later";
 import { Overview, sentence } from "./pages/overview";
 import { Text } from "./parts";
 import { go, here, link, parse, type Route } from "./route";
-import { again, get, state, useStore, watchAlso } from "./store";
-import { age, clean } from "./text";
+import { again, get, looksBack, state, useStore, watchAlso } from "./store";
+import { age, clean, clock } from "./text";
 
 const pages: [string, string, (p: { route: Route }) => any][] = [
   ["overview", "Overview", Overview],
@@ -17,6 +17,7 @@ const pages: [string, string, (p: { route: Route }) => any][] = [
   ["onion", "Onion", later(() => import("./rest").then((m) => m.OnionPage))],
 ];
 const Drawer = later(() => import("./rest").then((m) => m.Drawer));
+const AsOf = later(() => import("./asof").then((m) => m.AsOf));
 const Help = later(() => import("./rest").then((m) => m.Help));
 
 function useRoute(): Route {
@@ -83,6 +84,7 @@ export function Shell() {
   }, [host]);
   if (state.stream === "locked") return <Locked />;
   const page = pages.find(([p]) => p === route.page), Page = page?.[2], silent = (Date.now() - state.heardAt) / 1000;
+  const at = route.query.get("at");
   return <>
     <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the page</a>
     <header>
@@ -92,17 +94,19 @@ export function Shell() {
         <kbd aria-hidden="true">{i + 1}</kbd> {name}</a>)}</nav>
       <div class="tools">
         <Live silent={silent} />
+        <button type="button" aria-pressed={!!at} onClick={() => go(here(route, { at: at ? "" : new Date().toISOString() }))}>as of</button>
         <button type="button" onClick={turn} aria-label={`colours: ${theme || "as the system"}`} title="light, dark, as the system">{theme === "dark" ? "\u263E" : theme === "light" ? "\u2600" : "\u25D1"}</button>
         <button type="button" onClick={() => showHelp(true)} aria-label="keys and help">?</button>
       </div>
     </header>
     {state.stream === "stale" && <p class="banner warn" role="alert">Stale: nothing was heard from the daemon for {age(silent)}. What you see is the last picture; trying again.{state.problem && <> <Text>{state.problem.detail}</Text></>}</p>}
     {state.stream === "ended" && <p class="banner bad" role="alert">The stream has ended: <Text>{state.problem?.detail ?? "no reason was given"}</Text> {state.problem?.hint && <Text>{state.problem.hint}</Text>} <button type="button" onClick={again}>Begin anew</button></p>}
+    {at && state.synced && <AsOf route={route} />}
     <Said />
     <div class={host ? "with-drawer" : undefined}>
       <main id="main" tabIndex={-1} aria-label={page?.[1] ?? "page"}>
         <h1 class="quiet">{page?.[1] ?? "No such page"}</h1>
-        {Page ? state.synced ? <Page route={route} /> : <p class="none alone">Waiting for the first picture.</p> : <p class="none alone">There is no page <Text>{route.page}</Text>. <a href={link("overview")}>Overview</a></p>}
+        {Page ? state.synced ? at && !looksBack() ? <p class="none alone">Nothing is shown until the log was read.</p> : <Page route={route} /> : <p class="none alone">Waiting for the first picture.</p> : <p class="none alone">There is no page <Text>{route.page}</Text>. <a href={link("overview")}>Overview</a></p>}
       </main>
       {host && <Drawer node={host} route={route} />}
     </div>
@@ -112,6 +116,8 @@ export function Shell() {
 }
 
 function Live({ silent }: { silent: number }) {
+  const past = looksBack();
+  if (past) return <span class="live info"><span aria-hidden="true">{"\u25C0"}</span> as of {clock(past.at)}</span>;
   if (state.stream === "live" && silent < 8) return <span class="live ok"><span aria-hidden="true">{"\u25CF"}</span> live</span>;
   return <span class="live warn"><span aria-hidden="true">{"\u25B2"}</span> {state.stream === "connecting" ? "connecting" : "stale " + age(silent)}</span>;
 }

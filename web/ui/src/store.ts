@@ -31,6 +31,18 @@ export const state = {
   seen: 0,
 };
 
+/** Past is what the log said as of a moment, which is shown in the place of what is. */
+export interface Past { at: number; rows: Map<string, Map<string, Row>>; events: Entry[] }
+
+let past: Past | null = null;
+export const looksBack = () => past;
+export function showPast(p: Past | null): void { past = p; changed(); }
+/** now is the moment that is shown. */
+export const now = () => past?.at ?? Date.now();
+const shown = () => past?.rows ?? rows;
+/** termsOfNow are all terms, also those after the moment that is shown. */
+export const termsOfNow = () => [...(rows.get("terms")?.values() ?? [])] as unknown as Term[];
+
 const watchers = new Set<() => void>();
 let due = false;
 
@@ -60,7 +72,7 @@ export function useStore(): void {
 }
 
 function all<T>(topic: string): T[] {
-  return [...(rows.get(topic)?.values() ?? [])] as unknown as T[];
+  return [...(shown().get(topic)?.values() ?? [])] as unknown as T[];
 }
 
 function one<T>(topic: string): T | null {
@@ -75,14 +87,14 @@ export const get = {
   onion: () => one<Onion>("onion"),
   members: () => byNode(all<Member>("members")),
   member: (node: string) => all<Member>("members").find((m) => m.node === node),
-  links: () => [...rows].filter(([t]) => t === "links" || t.startsWith("links/"))
+  links: () => [...shown()].filter(([t]) => t === "links" || t.startsWith("links/"))
     .flatMap(([, m]) => [...m]).reduce((m, [k, v]) => m.set(k, v as unknown as Link), new Map<string, Link>()),
   terms: () => all<Term>("terms").sort((a, b) => b.term - a.term),
   workers: () => byNode(all<Worker>("workers")),
   jobs: () => all<Job>("jobs").sort((a, b) => (a.submitted_at < b.submitted_at ? 1 : -1)),
-  job: (id: string) => [...rows].filter(([t]) => t.startsWith("job/")).flatMap(([, m]) => [...m.values()] as unknown as Job[])
+  job: (id: string) => [...shown()].filter(([t]) => t.startsWith("job/")).flatMap(([, m]) => [...m.values()] as unknown as Job[])
     .find((j) => j.id === id || j.id.startsWith(id) || j.name === id),
-  events: () => events,
+  events: () => past?.events ?? events,
 };
 
 function keyOf(topic: string, r: Row): string {

@@ -4,7 +4,7 @@ import { later } from "../later";
 import { Card, Facts, Host, Text } from "../parts";
 import { go, link, type Route } from "../route";
 import { ask, readLines } from "../session";
-import { eventKey, get } from "../store";
+import { eventKey, get, looksBack, now } from "../store";
 import { clean, clock, hlcTime, lines } from "../text";
 import type { Entry, Source } from "../types";
 
@@ -59,13 +59,14 @@ function names(body: unknown, name: string, deep = 0): boolean {
   return Object.values(body).some((v) => names(v, name, deep + 1));
 }
 
-export function matches(f: Filter, e: Entry, now = Date.now()): boolean {
-  const since = moment(f.since, now), until = moment(f.until, now);
+export function matches(f: Filter, e: Entry, at = now()): boolean {
+  const since = moment(f.since, at), until = moment(f.until, at);
   return (f.kinds.length === 0 || f.kinds.some((k) => matchesKind(k, e.kind)))
     && (!f.node || e.source.node === f.node || names(e.body, f.node))
     && (!f.job || names(e.body, f.job))
     && (!f.terms || (termOf(e) >= f.terms[0] && termOf(e) <= f.terms[1]))
     && (since === null || hlcTime(e.hlc) >= since) && (until === null || hlcTime(e.hlc) <= until)
+    && (!looksBack() || hlcTime(e.hlc) <= at)
     && f.words.every((w) => (e.kind + " " + (e.text ?? "")).toLowerCase().includes(w));
 }
 
@@ -76,7 +77,8 @@ function asked(f: Filter): URLSearchParams {
   if (f.job) q.set("entity", "job:" + f.job);
   else if (f.node) q.set("entity", "node:" + f.node);
   else if (f.terms && f.terms[0] === f.terms[1]) q.set("entity", "term:" + f.terms[0]);
-  for (const key of ["since", "until"] as const) if (f[key]) q.set(key, new Date(moment(f[key], Date.now())!).toISOString());
+  for (const key of ["since", "until"] as const) if (f[key]) q.set(key, new Date(moment(f[key], now())!).toISOString());
+  if (looksBack()) q.set("until", new Date(Math.min(now(), moment(f.until, now()) ?? Infinity) + 1).toISOString());
   return q;
 }
 
@@ -161,7 +163,7 @@ function useHistory(f: Filter, text: string) {
     const stop = new AbortController();
     if (f.wrong.length === 0) void load(false, [], stop.signal);
     return () => stop.abort();
-  }, [text]);
+  }, [text, looksBack()?.at]);
   return { got: got.text === text ? got : { ...got, list: [], all: false }, older: (list: Entry[]) => load(true, list) };
 }
 

@@ -2,7 +2,7 @@ import { Act, actions } from "../actions";
 import { later } from "../later";
 import { Card, Facts, Host, Job as JobLink, Progress, State, Table, Text, toneOf, useWidth } from "../parts";
 import { link, type Route } from "../route";
-import { get } from "../store";
+import { get, looksBack } from "../store";
 import { age, clock, count, figure, many, when } from "../text";
 import type { Job, Waiting } from "../types";
 
@@ -20,9 +20,9 @@ export function JobsPage({ route }: { route: Route }) {
       { head: "owner", low: true, cell: (j) => <Text most={24}>{j.owner}</Text> },
       { head: "done", cell: (j) => <Progress part={j.iterations.accepted} whole={j.iterations.total} label={"job " + j.id} /> },
       { head: "chunks", right: true, cell: (j) => `${j.chunks.accepted}/${j.chunks.total}` },
-      { head: "failed", right: true, low: true, cell: (j) => (j.chunks.failed + j.attempts.failed ? <span class="bad">{j.attempts.failed}</span> : "0") },
-      { head: "rate", right: true, low: true, cell: (j) => (j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s") },
-      { head: "left", right: true, cell: (j) => (j.finished_at ? "-" : age(j.eta_seconds)) },
+      { head: "failed", live: true, right: true, low: true, cell: (j) => (j.chunks.failed + j.attempts.failed ? <span class="bad">{j.attempts.failed}</span> : "0") },
+      { head: "rate", live: true, right: true, low: true, cell: (j) => (j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s") },
+      { head: "left", live: true, right: true, cell: (j) => (j.finished_at ? "-" : age(j.eta_seconds)) },
       { head: "submitted", low: true, cell: (j) => clock(when(j.submitted_at)) },
     ]} />
     {jobs.length > 500 && <p class="dim">The newest 500 of {jobs.length}.</p>}
@@ -32,7 +32,7 @@ export function JobsPage({ route }: { route: Route }) {
 function One({ id, route }: { id: string; route: Route }) {
   const j = get.job(id) ?? get.jobs().find((x) => x.id === id || x.name === id);
   if (!j) return <div class="grid"><Card title="Job" wide more={<a href={link("jobs")}>all jobs</a>}><p class="none">No job has this id or name.</p></Card></div>;
-  const c = j.chunks, givenUp = c.failed + c.parked;
+  const c = j.chunks, givenUp = c.failed + c.parked, back = looksBack();
   return <div class="grid">
     <Card title={`Job ${j.name || j.id}`} wide more={<span class="buttons">
       {!j.finished_at && <Act of={actions.stop(j.id, j.name, j.owner)} />}
@@ -47,14 +47,16 @@ function One({ id, route }: { id: string; route: Route }) {
         ["id", <code><Text>{j.id}</Text></code>], ["owner", <Text>{j.owner}</Text>], ["submitted", clock(when(j.submitted_at))],
         [j.finished_at ? "took" : "runs for", age(j.elapsed_seconds)],
         ["iterations", `${count(j.iterations.accepted)} of ${count(j.iterations.total)}`],
-        ["rate", j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s"], ["left", j.finished_at ? "-" : age(j.eta_seconds)],
-        ["attempts", `${count(j.attempts.assigned)}, ${count(j.attempts.failed)} failed, ${count(j.attempts.reclaimed)} taken back`],
-        ["scheduled by", <Host node={j.holder} route={route} />],
+        ...(back ? [["chunks", ["accepted", "assigned", "pending", "failed"].map((n) => `${c[n as "failed"]} ${n}`).join(", ")]] : [
+          ["rate", j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s"], ["left", j.finished_at ? "-" : age(j.eta_seconds)],
+          ["attempts", `${count(j.attempts.assigned)}, ${count(j.attempts.failed)} failed, ${count(j.attempts.reclaimed)} taken back`],
+          ["scheduled by", <Host node={j.holder} route={route} />],
+        ] as [string, any][]) as [string, any][],
         ["events", <a href={link("events", [], { q: "job:" + j.id })}>of this job</a>],
       ]} />
     </Card>
-    <Card title="Chunks" wide><ChunkMap job={j} /></Card>
-    <JobCharts job={j} route={route} />
+    {!back && <Card title="Chunks" wide><ChunkMap job={j} /></Card>}
+    {!back && <JobCharts job={j} route={route} />}
     {j.aggregates && <Card title="Results" wide>
       <Table label="results" rows={Object.entries(j.aggregates).sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, 200)} keyOf={([n]) => n} none="No chunk counts yet." columns={[
         { head: "metric", cell: ([n]) => <Text most={60}>{n}</Text> },

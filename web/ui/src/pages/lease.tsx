@@ -4,7 +4,7 @@ import { EventList } from "../eventlist";
 import { Lanes } from "../lanes";
 import { Card, Choice, Facts, Host, Table, Text } from "../parts";
 import { go, here, link, type Route } from "../route";
-import { get } from "../store";
+import { get, looksBack, now as moment } from "../store";
 import { age, clock, many, when } from "../text";
 import type { Entry } from "../types";
 import { fetchEvents } from "./events";
@@ -12,7 +12,7 @@ import { fetchEvents } from "./events";
 const windows: [string, number][] = [["15m", 0.25], ["1h", 1], ["6h", 6], ["1d", 24], ["7d", 168], ["all", 0]];
 
 export function LeasePage({ route }: { route: Route }) {
-  const l = get.lease(), terms = get.terms(), now = Date.now();
+  const l = get.lease(), terms = get.terms(), now = moment();
   const chosen = route.query.get("span") ?? "1h", hours = windows.find(([n]) => n === chosen)?.[1] ?? 1;
   const from = Date.parse(route.query.get("from") ?? ""), to = Date.parse(route.query.get("to") ?? "");
   const choose = (a: number, b: number) => go(here(route, { from: new Date(a).toISOString(), to: new Date(b).toISOString() }));
@@ -20,12 +20,14 @@ export function LeasePage({ route }: { route: Route }) {
   return <div class="grid">
     <Card title="Lease" wide more={l?.holder && <Act of={actions.stepDown(l.holder)} />}>
       {l && <Facts of={[
-        ["holder", <Host node={l.holder} route={route} />], ["term", l.term], ["mode", l.mode], ["profile", l.profile],
-        ["renewed", l.renewed_seconds == null ? "-" : age(l.renewed_seconds) + " ago"],
-        ["guard ends", l.expires_seconds == null ? "-" : "in " + age(l.expires_seconds)],
+        ["holder", <Host node={l.holder} route={route} />], ["term", l.term], ["mode", l.mode], ...(looksBack() ? [] : [["profile", l.profile] as [string, any]]),
+        ...(looksBack() ? [] : [
+          ["renewed", l.renewed_seconds == null ? "-" : age(l.renewed_seconds) + " ago"],
+          ["guard ends", l.expires_seconds == null ? "-" : "in " + age(l.expires_seconds)],
+        ] as [string, any][]),
         ["held for", age(l.tenure_seconds)],
         ["voters", <Text>{l.config.voters.join(", ")}</Text>], ["publishes", <Host node={l.publisher} route={route} />],
-        ["why", l.publish_why || "-"],
+        ...(looksBack() ? [] : [["why", l.publish_why || "-"] as [string, any]]),
         ...(l.blocked ? [["does not stand", <Text>{l.blocked}</Text>] as [string, any]] : []),
       ]} />}
     </Card>

@@ -1,8 +1,13 @@
 import { Act, actions } from "../actions";
 import { Facts, healthOf, State, Text } from "../parts";
 import { here, link, type Route } from "../route";
-import { get } from "../store";
+import { get, looksBack } from "../store";
 import { age, clean, clock, count, many, millis, when } from "../text";
+
+/** told leaves out of what is known of a host what no log says. */
+function told(facts: [string, any][]): [string, any][] {
+  return looksBack() ? facts.filter(([name]) => ["role", "address", "version"].includes(name)) : facts;
+}
 
 /** Drawer is what is known of one host, beside any page. */
 export function Drawer({ node, route }: { node: string; route: Route }) {
@@ -15,7 +20,7 @@ export function Drawer({ node, route }: { node: string; route: Route }) {
     <h2><Text most={40}>{node}</Text><a class="x" href={here(route, { host: "" })} aria-label="close">{"\u00D7"}</a></h2>
     {!m ? <p class="none">No member has this name now.</p> : <>
       <p><State of={healthOf(m.state, m.stopped)} />{m.self && <span class="dim"> the page asks this host</span>}</p>
-      <Facts of={[
+      <Facts of={told([
         ["seen", m.self ? "-" : m.seen_seconds == null ? "never" : age(m.seen_seconds) + " ago"],
         ["role", <>{m.role || "not known"}{m.voter ? ", votes" : ""}{m.witness ? ", witness" : ""}{m.publisher && m.state === "alive" ? ", publishes" : ""}</>],
         ["term", m.term || "not known"], ["zone", <Text>{m.zone || "-"}</Text>], ["priority", m.priority],
@@ -29,7 +34,7 @@ export function Drawer({ node, route }: { node: string; route: Route }) {
         ["certificate", m.cert_expires_at ? "until " + clock(when(m.cert_expires_at), 0) : "does not expire"],
         ...(w ? [["worker", <><State of={w.progress} />, {w.assigned} of {w.window}{w.rate_per_second != null && <>, {count(w.rate_per_second)}/s</>}{w.draining && ", draining"}</>] as [string, any]] : []),
         ...(onion ? [["onion", `${onion.points} points${onion.left_out ? ", left out: " + onion.left_out : ""}`] as [string, any]] : []),
-      ]} />
+      ])} />
       <p class="buttons">
         {w && <Act of={actions.drain(node, w.draining)} />}
         {onion?.address && <Act of={actions.onionDrain(node, onion.weight === 0)} />}

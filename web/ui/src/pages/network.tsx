@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { arrange, kindOf, type Picture, type Point } from "../layout";
 import { Card, Choice, healthOf, Host, State, Table, Text, useWidth } from "../parts";
 import { go, here, type Route } from "../route";
-import { get } from "../store";
+import { get, looksBack } from "../store";
 import { age, bytes, clean, count, many, millis, when } from "../text";
 import type { Lease, Link, Member } from "../types";
 import { memberColumns } from "./overview";
@@ -16,6 +16,7 @@ export function NetworkPage({ route }: { route: Route }) {
   const views = ["graph", "matrix", "links", "hosts"];
   return <div class="grid"><Card title="Network" wide more={<Choice label="view" now={view} of={views.map((v) => [v, here(route, { view: v })])} />}>
     {members.length === 0 ? <p class="none">Waiting for the first picture.</p>
+      : looksBack() && (view === "matrix" || view === "links") ? <p class="none">How the hosts saw each other is in no log.</p>
       : view === "matrix" ? <Matrix members={members} links={links} />
       : view === "links" ? <Links links={[...links.values()]} chosen={chosen} route={route} />
       : view === "hosts" ? <Table label="hosts" columns={memberColumns(route)} rows={members} keyOf={(m) => m.node} none="" current={(m) => m.node === l?.holder} />
@@ -48,12 +49,12 @@ function Graph({ members, links, lease, chosen, route }: { members: Member[]; li
         to={here(route, { host: chosen === m.node ? "" : m.node })} hover={hover} />)}
     </svg></div>
     <p class="legend">
-      <Key kind="up" text="up" /> <Key kind="old" text="no handshake for 3 minutes" /> <Key kind="onion" text="over onion" /> <Key kind="suspect" text="suspect" /> <Key kind="down" text="down" /> <Key kind="unknown" text="not known" />
+      {!looksBack() && <><Key kind="up" text="up" /> <Key kind="old" text="no handshake for 3 minutes" /> <Key kind="onion" text="over onion" /> <Key kind="suspect" text="suspect" /> <Key kind="down" text="down" /> <Key kind="unknown" text="not known" /></>}
       <span><svg width="22" height="14" aria-hidden="true"><Crown x={11} y={12} /></svg> lease</span>
       <span><svg width="18" height="16" aria-hidden="true"><circle cx="9" cy="8" r="7" class="voter" /></svg> votes</span>
       <span><svg width="16" height="16" aria-hidden="true"><Flag x={4} y={14} /></svg> publishes</span>
     </p>
-    <p class="dim">{p.ring ? "Each half of a line is what the host at its end knows of the other." : `Of ${many(members.length, "host")} only what is not up is drawn, and the links of the host that is chosen; a band stands for each pair of zones.`}
+    <p class="dim">{looksBack() ? "How the hosts saw each other is in no log: there are no lines." : p.ring ? "Each half of a line is what the host at its end knows of the other." : `Of ${many(members.length, "host")} only what is not up is drawn, and the links of the host that is chosen; a band stands for each pair of zones.`}
       {edges.length > shown.length && <> +{edges.length - shown.length} in the <a href={here(route, { view: "links" })}>table</a>.</>}</p>
   </>;
 }

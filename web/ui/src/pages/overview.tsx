@@ -3,7 +3,7 @@ import { EventList } from "../eventlist";
 import { Lanes } from "../lanes";
 import { Card, Facts, healthOf, Host, Job, Progress, State, Table, Text } from "../parts";
 import { link, type Route } from "../route";
-import { get } from "../store";
+import { get, looksBack } from "../store";
 import { age, bytes, count, many, millis } from "../text";
 import type { Member } from "../types";
 
@@ -16,7 +16,8 @@ export function sentence(): { tone: string; text: string } {
   const m = s.members, alive = m.total === 1 && m.alive === 1 ? "its one host is alive" : m.alive === m.total ? `all ${many(m.total, "host")} are alive` : `${m.alive} of ${many(m.total, "host")} are alive`;
   const jobs = s.jobs.running ? `${many(s.jobs.running, "job")} ${s.jobs.running === 1 ? "runs" : "run"}` : "no job runs";
   const why = s.reasons?.length ? ` (${s.reasons.join(", ")})` : "";
-  return { tone: !holder ? "bad" : s.state === "ok" ? "ok" : "warn", text: `${s.state}${why}: ${lease}; ${alive}; ${jobs}.` };
+  const well = looksBack() ? m.alive === m.total : s.state === "ok";
+  return { tone: !holder ? "bad" : well ? "ok" : "warn", text: `${s.state}${why}: ${lease}; ${alive}; ${jobs}.` };
 }
 
 export function memberColumns(route: Route) {
@@ -24,10 +25,10 @@ export function memberColumns(route: Route) {
     { head: "host", cell: (m: Member) => <><Host node={m.node} route={route} />{m.self && <span class="dim"> (asked)</span>}</> },
     { head: "state", cell: (m: Member) => <State of={healthOf(m.state, m.stopped)} /> },
     { head: "role", cell: (m: Member) => <>{m.role || "-"}{m.voter && <span class="dim"> voter</span>}{m.publisher && m.state === "alive" && <span class="dim"> publishes</span>}</> },
-    { head: "seen", right: true, cell: (m: Member) => (m.self ? "-" : age(m.seen_seconds)) },
-    { head: "rtt", right: true, low: true, cell: (m: Member) => (m.state === "alive" ? millis(m.rtt_seconds) : "-") },
-    { head: "path", low: true, cell: (m: Member) => ((m.self || m.state === "alive") && m.path) || "-" },
-    { head: "lacks", right: true, low: true, cell: (m: Member) => (m.self ? "-" : count(m.lag_events)) },
+    { head: "seen", live: true, right: true, cell: (m: Member) => (m.self ? "-" : age(m.seen_seconds)) },
+    { head: "rtt", live: true, right: true, low: true, cell: (m: Member) => (m.state === "alive" ? millis(m.rtt_seconds) : "-") },
+    { head: "path", live: true, low: true, cell: (m: Member) => ((m.self || m.state === "alive") && m.path) || "-" },
+    { head: "lacks", live: true, right: true, low: true, cell: (m: Member) => (m.self ? "-" : count(m.lag_events)) },
   ];
 }
 
@@ -41,7 +42,7 @@ export function Overview({ route }: { route: Route }) {
       {l && <Facts of={[
         ["holds the lease", <Host node={l.holder} route={route} />],
         ["term", `${l.term}, ${l.mode}, ${many(l.voters, "voter")}`],
-        ["renewed", l.renewed_seconds == null ? "-" : age(l.renewed_seconds) + " ago"],
+        ...(looksBack() ? [] : [["renewed", l.renewed_seconds == null ? "-" : age(l.renewed_seconds) + " ago"] as [string, any]]),
         ["publishes", <Host node={l.publisher} route={route} />],
         ...(l.blocked ? [["does not stand", <Text>{l.blocked}</Text>] as [string, any]] : []),
         ...(l.abstaining.length ? [["abstain", <Text>{l.abstaining.join(", ")}</Text>] as [string, any]] : []),
@@ -50,9 +51,9 @@ export function Overview({ route }: { route: Route }) {
     <Card title="Log" more={<a href={link("events")}>events</a>}>
       {s && <Facts of={[
         ["events", `${count(s.log.events)} of ${many(s.log.sources, "source")}`],
-        ["size", bytes(s.log.size_bytes)],
+        ...(looksBack() ? [] : [["size", bytes(s.log.size_bytes)] as [string, any]]),
         ["state", <code title={s.log.state_hash}>{s.log.state_hash.slice(0, 12)}</code>],
-        ["chains", s.log.forked?.length ? <State of="dead" word={"two histories of " + s.log.forked.map((f) => f.node).join(", ")} /> : <State of="ok" word="no contradiction found" />],
+        ...(looksBack() ? [] : [["chains", s.log.forked?.length ? <State of="dead" word={"two histories of " + s.log.forked.map((f) => f.node).join(", ")} /> : <State of="ok" word="no contradiction found" />] as [string, any]]),
       ]} />}
     </Card>
     <Card title="Hosts" wide more={<a href={link("network")}>network</a>}>
@@ -65,8 +66,8 @@ export function Overview({ route }: { route: Route }) {
         { head: "job", cell: (j) => <Job id={j.id} name={j.name} /> },
         { head: "state", cell: (j) => <State of={j.state} /> },
         { head: "done", cell: (j) => <Progress part={j.iterations.accepted} whole={j.iterations.total} label={"job " + j.id} /> },
-        { head: "rate", right: true, low: true, cell: (j) => (j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s") },
-        { head: "left", right: true, cell: (j) => (j.finished_at ? "-" : age(j.eta_seconds)) },
+        { head: "rate", live: true, right: true, low: true, cell: (j) => (j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s") },
+        { head: "left", live: true, right: true, cell: (j) => (j.finished_at ? "-" : age(j.eta_seconds)) },
       ]} />
     </Card>
     <Card title="Last events" wide more={<a href={link("events")}>all</a>}><EventList events={get.events().slice(-10).reverse()} route={route} /></Card>
