@@ -143,7 +143,7 @@ func New(o Options) *Backend {
 			}),
 		},
 		leases: &leases{
-			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, past: past.New(self, o.Log), coord: o.Coord, record: o.Recorder, remote: o.Forward,
+			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, past: past.New(self, o.Log, o.Log.Rewind().At), coord: o.Coord, record: o.Recorder, remote: o.Forward,
 		},
 		jobs: &jobs{
 			self: self, view: view, log: o.Log, artefacts: o.Artefacts, compiler: o.Compiler, sched: o.Scheduler, remote: o.Forward,

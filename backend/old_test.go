@@ -42,7 +42,7 @@ func TestLastTermWithoutHolder(t *testing.T) {
 	start := event.Event{Source: event.SourceID{Node: "n2", Inc: 1}, Seq: 1, HLC: cluster.NewHLC(time.Now(), 0), Term: 7, Kind: event.KindTermStart, Body: []byte(`{"term":7,"voters":["n1","n2","n3"],"grants":["n1","n2"]}`)}
 	log.state.Apply(start)
 	v := &coord.View{Self: "n1"}
-	l := &leases{self: "n1", log: log, past: past.New("n1", noPast{}), view: func() *coord.View { return v }}
+	l := &leases{self: "n1", log: log, past: past.New("n1", noPast{}, nil), view: func() *coord.View { return v }}
 	for holder, want := range map[cluster.NodeID]string{"": "expired", "n2": ""} {
 		v.Lease.Holder = holder
 		h, err := l.LeaseHistory(t.Context())

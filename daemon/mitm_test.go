@@ -357,7 +357,7 @@ func TestResultsInTheMiddle(t *testing.T) {
 		}
 	}
 	accepts := make(map[string]int)
-	for e, err := range log.Export() {
+	for e, err := range log.Between(log.Oldest(), log.Heads()) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,8 @@ package eventlog
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -138,28 +140,90 @@ func TestRecoveryOfAMillion(t *testing.T) {
 	}
 }
 
-// BenchmarkReplay replays a running log of 200,000 events as of ten moments, as one who
-// drags a slider does. The bound is a second.
-func BenchmarkReplay(b *testing.B) {
-	o := testOptions(filepath.Join(b.TempDir(), "log"), "n1")
+// running writes n events of jobs that run: every second one gives a chunk out, the others
+// bring results. None of the jobs ends, so that the state keeps every chunk.
+func running(tb testing.TB, o Options, n int) {
+	tb.Helper()
+	const chunks = 500
 	o.FS = quickFS()
 	l, err := Open(o)
-	check(b, err)
-	for range 2000 {
-		r, err := l.prepare(slices.Repeat([]event.Draft{draft300()}, 100))
-		check(b, err)
+	check(tb, err)
+	defer l.Close()
+	write := func(drafts ...event.Draft) {
+		r, err := l.prepare(drafts)
+		check(tb, err)
 		r.weight = 0 // it does not pass the intake
-		check(b, l.w.commit([]*request{r}))
+		check(tb, l.w.commit([]*request{r}))
 	}
-	check(b, l.Close())
+	write(event.Draft{Term: 1, Kind: event.KindTermStart, Body: event.TermStart{Term: 1}})
+	for i := 0; n > 1; i++ {
+		id := job.NewID("o", fmt.Sprint(i))
+		spec := job.Spec{Key: fmt.Sprint(i), Artefact: cluster.Hash{1}, Iterations: chunks * 1000, Chunk: 1000}.WithDefaults()
+		drafts := []event.Draft{{Term: 1, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{Job: id, Spec: spec, Owner: "o", Chunks: chunks}}}
+		for c := range min(chunks, n/2) {
+			worker := cluster.NodeID(fmt.Sprintf("host-%03d", c%50))
+			drafts = append(drafts, event.Draft{Term: 1, Kind: event.KindChunksAssigned, Body: event.ChunksAssigned{
+				Job: id, Assignments: []job.Attempt{{Chunk: c, Number: 1, Worker: worker}},
+			}}, event.Draft{Term: 1, Kind: event.KindChunksAccepted, Body: event.ChunksAccepted{Job: id, Accepts: []event.Accept{{
+				Chunk: c, Attempt: 1, Worker: worker, Seconds: 0.125, Result: job.ChunkResult{Iterations: 1000, Metrics: map[string]job.Metric{
+					"hits": {N: 1000, Mean: 0.785, M2: 168.775, Min: 0, Max: 1},
+				}},
+			}}}})
+		}
+		n -= len(drafts)
+		for part := range slices.Chunk(drafts, 100) {
+			write(part...)
+		}
+	}
+}
+
+// BenchmarkReplay replays a running log of 200,000 events as of some moments: the first
+// one, the next ones as somebody drags a slider asks for them, and from the files.
+func BenchmarkReplay(b *testing.B) {
+	o := testOptions(filepath.Join(b.TempDir(), "log"), "n1")
+	running(b, o, 200_000)
 	l, stop := start(b, o)
 	defer func() { check(b, stop()) }()
-	i := uint64(0)
-	for b.Loop() {
-		i++
-		at := audit.At{Position: event.Cursor{l.Source(): l.Head(l.Source()).Seq * (i%10 + 1) / 10}}
-		if _, r, err := l.ReplayAt(b.Context(), at); err != nil || r.Events != at.Position[l.Source()] {
+	var clocks []cluster.HLC
+	for e, err := range l.Between(l.Oldest(), l.Heads()) {
+		check(b, err)
+		clocks = append(clocks, e.HLC)
+	}
+	ask := func(b *testing.B, i int, f func(cluster.HLC) (audit.Replayed, error)) {
+		b.Helper()
+		r, err := f(clocks[i])
+		if err != nil || r.Events != uint64(i+1) || r.Malformed > 0 {
 			b.Fatalf("%+v, %v", r, err)
 		}
 	}
+	rewind := func(r *audit.Rewind) func(cluster.HLC) (audit.Replayed, error) {
+		return func(at cluster.HLC) (audit.Replayed, error) {
+			_, is, err := r.At(b.Context(), at)
+			return is, err
+		}
+	}
+	b.Run("cold", func(b *testing.B) {
+		for b.Loop() {
+			ask(b, len(clocks)-1, rewind(l.Rewind()))
+		}
+	})
+	b.Run("warm", func(b *testing.B) {
+		r := l.Rewind()
+		ask(b, len(clocks)-1, rewind(r))
+		rnd, most := rand.New(rand.NewPCG(1, 2)), time.Duration(0)
+		for b.Loop() {
+			began := time.Now()
+			ask(b, rnd.IntN(len(clocks)), rewind(r))
+			most = max(most, time.Since(began))
+		}
+		b.ReportMetric(float64(most.Milliseconds()), "most-ms")
+	})
+	b.Run("files", func(b *testing.B) {
+		for b.Loop() {
+			ask(b, len(clocks)-1, func(at cluster.HLC) (audit.Replayed, error) {
+				_, is, err := l.ReplayAt(b.Context(), audit.At{Clock: at})
+				return is, err
+			})
+		}
+	})
 }

@@ -450,6 +450,9 @@ func (l *Log) ReplayAt(ctx context.Context, at audit.At) (*state.State, audit.Re
 	return d.ReplayAt(ctx, at)
 }
 
+// Rewind returns what replays this log up to one moment after the other.
+func (l *Log) Rewind() *audit.Rewind { return audit.NewRewind(l, l.snaps.Hold, l.files(), 0) }
+
 // files says where the log is.
 func (l *Log) files() audit.VerifyOptions {
 	return audit.VerifyOptions{Dir: l.o.Dir, Cluster: l.o.Cluster, KeyOf: l.KeyOf, Self: l.o.Self, FS: l.o.FS}

@@ -199,7 +199,7 @@ func TestReplayHindsight(t *testing.T) {
 func TestSeekTime(t *testing.T) {
 	a, _ := history(t)
 	var all []event.Event
-	for e, err := range a.Export() {
+	for e, err := range a.Between(a.Oldest(), a.Heads()) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -569,7 +569,7 @@ func (w *simWorld) checkHeld(h *simHost) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	held := map[event.SourceID]map[uint64]cluster.Hash{}
-	for e, err := range h.life.log.Export() {
+	for e, err := range h.life.log.Between(h.life.log.Oldest(), h.life.log.Heads()) {
 		if err != nil {
 			w.failLocked("%s: export: %v", h.id, err)
 			return

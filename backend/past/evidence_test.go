@@ -84,7 +84,7 @@ func TestEvidence(t *testing.T) {
 		},
 	} {
 		l := &fakeLog{chains: tc.chains, oldest: tc.oldest}
-		p := New("n9", l)
+		p := New("n9", l, nil)
 		for range 2 { // the second time what was found is remembered
 			var got []string
 			for _, r := range slices.Backward(p.Terms(t.Context(), tc.terms, tc.nobody)) {
@@ -110,7 +110,7 @@ func TestEvidence(t *testing.T) {
 
 	// What comes late is found, until the chain is known beyond the term.
 	l := &fakeLog{chains: map[event.SourceID][]time.Time{n1: chain(0, 3)}}
-	p := New("n9", l)
+	p := New("n9", l, nil)
 	terms := []state.Term{{Term: 1, Holder: "n1", Started: at(0)}, {Term: 2, Holder: "n2", Started: at(10)}}
 	for _, c := range []struct {
 		chain []time.Time

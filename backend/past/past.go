@@ -19,22 +19,27 @@ type Log interface {
 	ReplayAt(ctx context.Context, at audit.At) (*state.State, audit.Replayed, error)
 	Heads() []event.Head
 	Oldest() event.Cursor
+	Rewind() *audit.Rewind
 	LastBefore(h event.Head, before func(cluster.HLC) bool) (uint64, error)
 	After(ctx context.Context, at event.Cursor, f store.Filter) iter.Seq2[event.Event, error]
 }
 
 // Past answers what is asked about the past of the log.
 type Past struct {
-	self cluster.NodeID
-	log  Log
-	turn *turn
+	self   cluster.NodeID
+	log    Log
+	rewind Rewind
+	turn   *turn
 
 	words words
 }
 
+// Rewind replays a log up to the last event whose clock is at most at.
+type Rewind func(ctx context.Context, at cluster.HLC) (*state.State, audit.Replayed, error)
+
 // New returns a Past of the log of host self.
-func New(self cluster.NodeID, log Log) *Past {
-	return &Past{self: self, log: log, turn: newTurn(), words: words{list: map[span]word{}}}
+func New(self cluster.NodeID, log Log, rewind Rewind) *Past {
+	return &Past{self: self, log: log, rewind: rewind, turn: newTurn(), words: words{list: map[span]word{}}}
 }
 
 // Replay implements status/past.Log.
@@ -48,7 +53,13 @@ func (p *Past) Replay(ctx context.Context, at api.ReplayAt) (api.LogReplay, erro
 	if !at.Time.IsZero() {
 		to.Clock = cluster.NewHLC(at.Time, 0xffff)
 	}
-	st, r, err := p.log.ReplayAt(ctx, to)
+	var st *state.State
+	var r audit.Replayed
+	if to.Clock > 0 && !to.Hindsight {
+		st, r, err = p.rewind(ctx, to.Clock)
+	} else {
+		st, r, err = p.log.ReplayAt(ctx, to)
+	}
 	if err != nil {
 		return api.LogReplay{}, problem(err)
 	}

@@ -34,6 +34,9 @@ func (l *fakeLog) ReplayAt(ctx context.Context, at audit.At) (*state.State, audi
 	return state.New(), audit.Replayed{Last: at.Clock}, nil
 }
 
+// Rewind is not asked by these tests, see past.
+func (l *fakeLog) Rewind() *audit.Rewind { return nil }
+
 func (l *fakeLog) Heads() (list []event.Head) {
 	for src, times := range l.chains {
 		list = append(list, event.Head{Source: src, Seq: uint64(len(times))})
@@ -71,6 +74,13 @@ func (l *fakeLog) After(_ context.Context, at event.Cursor, _ store.Filter) iter
 	}
 }
 
+// past is one of a log that is replayed alike, whatever it is asked.
+func past(l *fakeLog) *Past {
+	return New("n1", l, func(ctx context.Context, at cluster.HLC) (*state.State, audit.Replayed, error) {
+		return l.ReplayAt(ctx, audit.At{Clock: at})
+	})
+}
+
 // TestDensity counts events by their borders, and compares with counting each.
 func TestDensity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -86,7 +96,7 @@ func TestDensity(t *testing.T) {
 			l.chains[src] = append(l.chains[src], at)
 		}
 	}
-	p := New("n1", l)
+	p := past(l)
 	for _, c := range []struct {
 		from  time.Time
 		to    time.Time
@@ -129,7 +139,7 @@ func TestDensity(t *testing.T) {
 			t.Errorf("from %s to %s: %v", c[0], c[1], err)
 		}
 	}
-	if _, err := New("n1", &fakeLog{}).Density(t.Context(), time.Time{}, begin, 5); !isCode(err, api.CodeInvalidRequest) {
+	if _, err := past(&fakeLog{}).Density(t.Context(), time.Time{}, begin, 5); !isCode(err, api.CodeInvalidRequest) {
 		t.Errorf("of an empty log: %v", err)
 	}
 }
@@ -157,7 +167,7 @@ func TestLatestReplayWins(t *testing.T) {
 				return ctx.Err()
 			}
 		}}
-		p := New("n1", l)
+		p := past(l)
 		begin := time.Now()
 		results := make([]error, 50)
 		var all sync.WaitGroup
@@ -195,7 +205,7 @@ func TestLatestReplayWins(t *testing.T) {
 
 func TestReplayProblems(t *testing.T) {
 	var err error
-	p := New("n1", &fakeLog{replay: func(context.Context, audit.At) error { return err }})
+	p := past(&fakeLog{replay: func(context.Context, audit.At) error { return err }})
 	for _, c := range []struct {
 		err  error
 		code api.Code

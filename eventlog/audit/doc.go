@@ -5,7 +5,8 @@
 // starts and the snapshots. Dir.ReplayAt folds a log up to a position or time.
 // Repair sets damaged files aside, and a Mender fetches what was lost again.
 //
-// It starts no goroutines but those with which package segment reads.
+// It starts no goroutines but those with which package segment reads, and a timer that
+// ends what a Rewind keeps.
 //
 // # Non-goals
 //

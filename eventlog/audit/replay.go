@@ -189,9 +189,14 @@ func (p *replaying) beyond(limits map[event.SourceID]limit, e event.Event) bool 
 	return e.Seq > l.seq
 }
 
+// seeker finds moments in chains.
+type seeker interface {
+	LastBefore(h event.Head, before func(cluster.HLC) bool) (uint64, error)
+}
+
 // endsAt returns the ends of the chains at at; one that stands before the head
 // has no hash.
-func endsAt(d *Dir, heads []event.Head, at At) ([]event.Head, error) {
+func endsAt(d seeker, heads []event.Head, at At) ([]event.Head, error) {
 	have := store.EndOf(heads)
 	for _, src := range at.Position.Sources() {
 		if at.Position[src] > have[src] {

@@ -408,10 +408,10 @@ func (s *Store) HashAt(src event.SourceID, seq uint64) (hash cluster.Hash, ok bo
 	return hash, false, nil
 }
 
-// Export yields all events that are durable when it starts, in total order.
-// An error ends it.
-func (s *Store) Export() iter.Seq2[event.Event, error] {
-	return between(s, s.Oldest(), s.Heads(), nil)
+// Between yields, in total order, the events after from up to and including to;
+// a head without hash names any event. An error ends it.
+func (s *Store) Between(from event.Cursor, to []event.Head) iter.Seq2[event.Event, error] {
+	return between(s, from, to, nil)
 }
 
 // After yields the events after at that f selects, in total order, up to what
