@@ -4,7 +4,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Text, useWidth } from "./parts";
 import { here, type Route } from "./route";
-import { ask, readLines } from "./session";
+import { fetchEvents } from "./pages/events";
+import { ask } from "./session";
 import { looksBack, showPast, termsOfNow, type Past } from "./store";
 import { clean, clock, lines, when } from "./text";
 import type { Entry, Term } from "./types";
@@ -19,7 +20,7 @@ interface Replayed {
 
 const step = 500; // milliseconds from one picture to the next while it plays
 const speeds = [1, 10, 60];
-const spans: [string, number][] = [["1h", 3600e3], ["1d", 86400e3], ["7d", 7 * 86400e3], ["all", 0]];
+const spans: [string, number][] = [["1h", 3600e3], ["1d", 86400e3], ["all", 0]];
 
 const rowsOf = (list: Record<string, unknown>[], key: string) => new Map(list.map((r) => [String(r[key]), r]));
 
@@ -70,12 +71,6 @@ async function replay(at: string, signal: AbortSignal): Promise<Replayed> {
   }
 }
 
-async function eventsUntil(at: number, signal: AbortSignal): Promise<Entry[]> {
-  const r = await ask("/v1/events?" + new URLSearchParams({ tail: "200", until: new Date(at + 1).toISOString() }), { signal }), out: Entry[] = [];
-  if (r.ok) await readLines(r, () => {}, (line) => { const v = JSON.parse(line); if (v.source && v.kind) out.push(v); });
-  return out;
-}
-
 const text = (at: number) => new Date(at).toISOString();
 
 /** AsOf is the bar under the head of the page while it looks back. */
@@ -93,7 +88,7 @@ export function AsOf({ route }: { route: Route }) {
   useEffect(() => {
     if (!Number.isFinite(at)) { say(`${clean(asked, 60)} is no time; it is written like ${text(Date.now())}`); showPast(null); return; }
     const stop = new AbortController(), began = Date.now();
-    Promise.all([replay(text(at), stop.signal), eventsUntil(at, stop.signal)]).then(async ([r, events]) => {
+    Promise.all([replay(text(at), stop.signal), fetchEvents(new URLSearchParams({ tail: "200", until: text(at + 1) }), stop.signal)]).then(async ([r, events]) => {
       if (speed) await pause(Math.max(0, step - (Date.now() - began)), stop.signal);
       say("");
       keep({ at: asked, json: JSON.stringify(r, null, 2) });
@@ -116,7 +111,7 @@ export function AsOf({ route }: { route: Route }) {
     <Slider at={at} move={(to) => { play(0); move(to); }} />
     <p class="buttons">
       <strong>as of {Number.isFinite(at) ? clock(at) : "?"}</strong>
-      {speeds.map((n) => <button key={n} type="button" aria-pressed={speed === n} aria-label={`play ${n} times as fast as it was`} onClick={() => (speed === n ? play(0) : start(n))}>{"\u25B6"} {"\u00D7"}{n}</button>)}
+      {speeds.map((n) => <button key={n} type="button" aria-pressed={speed === n} aria-label={`play ${n} times as fast`} onClick={() => (speed === n ? play(0) : start(n))}>{"\u25B6"} {"\u00D7"}{n}</button>)}
       <a href={here(route, { at: "" })}>now</a>
       <span class="dim">At a terminal: <code>skein log replay --at <Text>{asked}</Text></code></span>
     </p>

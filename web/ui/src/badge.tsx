@@ -1,4 +1,4 @@
-// What the page knows of whether events are what their hosts wrote. Loaded with proof.ts.
+// What the page knows of whether events are what their hosts wrote.
 import { useEffect, useState } from "preact/hooks";
 import { Text } from "./parts";
 import { prove, type Verdict } from "./proof";
@@ -48,7 +48,7 @@ function words(v: Verdict | null): [string, string, any, any] {
   if (v.kind === "proved") {
     const [c] = v.chains, several = v.shown > 1;
     return ["ok", "\u2713", "proved in this page", several
-      ? <>{many(v.shown, "event")} of {many(v.chains.length, "chain")}, each up to a head that its host signed; the keys are certified, up to the root key <Root print={v.root} /></>
+      ? <>{many(v.shown, "event")} of {many(v.chains.length, "chain")}, up to signed heads; the keys are certified by the root key <Root print={v.root} /></>
       : <><Text>{c?.source.node}</Text> signed its event {c?.head}{c && c.events > 1 && `, which vouches for this one, ${many(c.events - 1, "event")} before it`};
         its key is certified by {c?.by ? <><Text>{c.by}</Text>, and that one's by </> : ""}the root key <Root print={v.root} /></>];
   }

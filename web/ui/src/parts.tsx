@@ -45,6 +45,11 @@ export function Card({ title, children, wide, more }: { title: string; children:
   return <section class={"card" + (wide ? " wide" : "")}><h2><bdi>{name}</bdi>{more && <span class="more">{more}</span>}</h2>{children}</section>;
 }
 
+/** Untold stands where something of now would. */
+export function Untold({ title }: { title: string }) {
+  return <div class="grid"><Card title={title} wide><p class="none">No log tells of it: this is shown of now only.</p></Card></div>;
+}
+
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
   return <dl class="facts">{of.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
 }

@@ -1,7 +1,7 @@
 // Whether an event is what its host wrote, found out in this page and not believed of
 // whoever brought it: the bytes of the event hash to what the next event names, and so
 // on up to a head that the host signed; the key of the host is certified, up to the root
-// key of the cluster. docs/log-format.md has the bytes. Loaded when it is needed.
+// key of the cluster. docs/log-format.md has the bytes.
 import { ask } from "./session";
 import type { Entry, Source } from "./types";
 
@@ -29,12 +29,13 @@ const most = 32 << 20, longest = 5000;
 
 /** bytes of a text; what may be shared memory elsewhere is not here. */
 type Bytes = Uint8Array<ArrayBuffer>;
+const torn = new Error("not what it should be");
 const utf8 = (s: string) => new TextEncoder().encode(s) as Bytes;
 const hex = (b: Uint8Array) => [...b].map((x) => x.toString(16).padStart(2, "0")).join("");
 const same = (a: Uint8Array, b: Uint8Array) => hex(a) === hex(b);
 
 function base64(text: unknown): Bytes {
-  if (typeof text !== "string") throw new Error("no bytes");
+  if (typeof text !== "string") throw torn;
   return Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
 }
 
@@ -55,47 +56,37 @@ class Reader {
   private at = 0;
   constructor(private readonly b: Bytes) {}
   take(n: number): Bytes {
-    if (this.at + n > this.b.length) throw new Error("cut short");
+    if (this.at + n > this.b.length) throw torn;
     return this.b.slice(this.at, (this.at += n));
   }
   u8(): number { return this.take(1)[0]!; }
   u32(): number { return new DataView(this.take(4).buffer).getUint32(0); }
   u64(): bigint { return new DataView(this.take(8).buffer).getBigUint64(0); }
   text(n = this.u8()): string { return new TextDecoder().decode(this.take(n)); }
-  end(): void { if (this.at !== this.b.length) throw new Error("bytes too many"); }
+  end(): void { if (this.at !== this.b.length) throw torn; }
 }
 
 interface Decoded { node: string; inc: bigint; seq: bigint; prev: Bytes; hlc: bigint; term: bigint; kind: string; body: string }
 
 function decode(raw: Bytes): Decoded {
   const r = new Reader(raw);
-  if (r.u8() !== 1) throw new Error("another version");
+  if (r.u8() !== 1) throw torn;
   const e = { node: r.text(), inc: r.u64(), seq: r.u64(), prev: r.take(32), hlc: r.u64(), term: r.u64(), kind: r.text(), body: r.text(r.u32()) };
   r.end();
   return e;
 }
 
-interface Cert { cluster: Bytes; node: string; key: Bytes; sponsor: boolean; issuer: Bytes; bytes: Bytes; sig: Bytes }
+interface Cert { node: string; key: Bytes; sponsor: boolean; issuer: Bytes; bytes: Bytes; sig: Bytes }
 
 function certificate(text: string): Cert {
   const [record = "", sig = ""] = text.split("."), bytes = base64(record), r = new Reader(bytes);
-  if (r.u8() !== 1) throw new Error("another version");
-  const cluster = r.take(16), node = r.text(), key = r.take(32);
+  if (r.u8() !== 1) throw torn;
+  r.take(16);
+  const node = r.text(), key = r.take(32);
   r.take(4 + 16);
   const sponsor = (r.u8() & 1) === 1;
   r.take((sponsor ? 5 : 0) + 4 * 8);
-  return { cluster, node, key, sponsor, issuer: r.take(32), bytes, sig: base64(sig) };
-}
-
-/** base32 is the text of a cluster's id. */
-function base32(b: Uint8Array): string {
-  let out = "", rest = 0, bits = 0;
-  for (const x of b) {
-    rest = (rest << 8) | x;
-    for (bits += 8; bits >= 5; bits -= 5) out += "abcdefghijklmnopqrstuvwxyz234567"[(rest >> (bits - 5)) & 31];
-    rest &= (1 << bits) - 1;
-  }
-  return bits ? out + "abcdefghijklmnopqrstuvwxyz234567"[(rest << (5 - bits)) & 31] : out;
+  return { node, key, sponsor, issuer: r.take(32), bytes, sig: base64(sig) };
 }
 
 const sha256 = async (b: Bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", b));
@@ -111,7 +102,7 @@ async function signed(key: Bytes, message: Bytes, sig: Bytes): Promise<boolean> 
   return crypto.subtle.verify({ name: "Ed25519" }, k, sig, message);
 }
 
-const named = (s: Source, seq: number | bigint) => `${s.node}/${s.inc}:${seq}`;
+const named = (s: { node: string; inc: number | bigint }, seq: number | bigint) => `${s.node}/${s.inc}:${seq}`;
 
 async function fetchProof(s: Source, seq: number): Promise<Answer> {
   let text: string, ok: boolean;
@@ -125,7 +116,7 @@ async function fetchProof(s: Source, seq: number): Promise<Answer> {
   let v: any; // eslint-disable-line
   try { v = JSON.parse(text); } catch { v = null; }
   if (!ok) throw new Unable(typeof v?.detail === "string" ? v.detail : "the host does not tell");
-  if (!Array.isArray(v?.events) || v.events.length === 0 || !Array.isArray(v.certs) || !v.head?.source) throw new Broken(named(s, seq), "what came is no event with its proof");
+  if (!Array.isArray(v?.events) || v.events.length === 0 || !Array.isArray(v.certs) || !v.head?.source) throw new Broken(named(s, seq), "what came is no proof");
   return v;
 }
 
@@ -133,14 +124,14 @@ async function fetchProof(s: Source, seq: number): Promise<Answer> {
  * that each event names the hash of the one before it, and tells of each. */
 async function walk(s: Source, from: number, to: number, each: (seq: number, d: Decoded, hash: string) => void): Promise<Answer> {
   let prev: Bytes | null = null, next = from, size = 0;
-  if (to - from > longest) throw new Unable(`more than ${longest} events stand between the first and the last of ${s.node}`);
+  if (to - from > longest) throw new Unable(`the events of ${s.node} are too far apart`);
   for (;;) {
     const a: Answer = await fetchProof(s, next);
     for (const e of a.events) {
       const at = named(s, next);
       let raw: Bytes, d: Decoded;
-      try { raw = base64(e.raw); d = decode(raw); } catch (err) { throw new Broken(at, "its bytes are no event: " + (err as Error).message); }
-      if (d.node !== s.node || d.inc !== BigInt(s.inc) || d.seq !== BigInt(next)) throw new Broken(at, "its bytes are those of another event");
+      try { raw = base64(e.raw); d = decode(raw); } catch { throw new Broken(at, "its bytes are no event"); }
+      if (named(d, d.seq) !== at) throw new Broken(at, "its bytes are another event");
       const sum: Bytes = await sha256(join(utf8("evt1"), d.prev, raw));
       if (hex(sum) !== e.hash) throw new Broken(at, "its bytes do not have its hash");
       if (prev && !same(prev, d.prev)) throw new Broken(at, "it does not follow from the event before it");
@@ -149,13 +140,11 @@ async function walk(s: Source, from: number, to: number, each: (seq: number, d: 
       next++;
       size += raw.length;
     }
-    if (next - 1 > a.head.seq) throw new Broken(named(s, a.head.seq), "events stand behind the head");
-    if (next - 1 === a.head.seq && next > to) {
-      if (a.head.source.node !== s.node || a.head.source.inc !== s.inc || a.head.hash !== hex(prev!)) throw new Broken(named(s, a.head.seq), "the head of the chain is not that of its events");
+    if (next - 1 >= a.head.seq && next > to) {
+      if (named(a.head.source, 0) !== named(s, 0) || a.head.hash !== hex(prev!)) throw new Broken(named(s, a.head.seq), "the head is not that of its events");
       return a;
     }
-    if (a.withheld) throw new Unable("the next events of its chain are not for you");
-    if (size > most) throw new Unable("the next head of its chain is too far away");
+    if (a.withheld || size > most) throw new Unable("the events up to the next head are not for you, or too many");
   }
 }
 
@@ -168,9 +157,8 @@ async function authority(a: Answer): Promise<{ by: string; root: string }> {
     certs = a.certs.slice(0, 2).map(certificate);
     root = base64(a.root_key);
     sig = base64(a.head.sig);
-  } catch { throw new Broken(at, "the certificate of its key is none"); }
+  } catch { throw new Broken(at, "its certificate is none"); }
   const [host, sponsor] = certs, id = utf8(a.cluster);
-  if (certs.some((c) => base32(c.cluster) !== a.cluster)) throw new Broken(at, "the certificate of its key is of another cluster");
   if (host!.node !== a.head.source.node) throw new Broken(at, "the key that signed it is another host's");
   const message = join(utf8("skein/head/1\n"), Uint8Array.of(id.length), id, Uint8Array.of(utf8(host!.node).length), utf8(host!.node), u64(BigInt(a.head.source.inc)), u64(BigInt(a.head.seq)),
     Uint8Array.from(a.head.hash.match(/../g) ?? [], (h) => parseInt(h, 16)));
@@ -181,11 +169,7 @@ async function authority(a: Answer): Promise<{ by: string; root: string }> {
   for (const [c, key] of [[host!, sponsor?.key ?? root], [last, root]] as const) {
     if (!await signed(key, join(utf8("skein/cert/1\n"), c.bytes), c.sig)) throw new Broken(at, `the certificate of ${c.node} is not signed`);
   }
-  // What this browser has seen once of a cluster stays.
-  const print = hex(await sha256(root)), known = "skein-root-" + a.cluster, was = localStorage.getItem(known);
-  if (was && was !== print) throw new Broken(at, `the root key is another one than before (${was.slice(0, 16)})`);
-  localStorage.setItem(known, print);
-  return { by: sponsor?.node ?? "", root: print };
+  return { by: sponsor?.node ?? "", root: hex(await sha256(root)) };
 }
 
 /** differs says what is shown otherwise than it was written; empty: nothing. */

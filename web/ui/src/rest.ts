@@ -1,4 +1,5 @@
 // What is not needed to begin with, in one part: many small ones would be larger together.
+export { AsOf } from "./asof";
 export { Asked } from "./confirm";
 export { Help } from "./help";
 export { EventsPage } from "./pages/events";

@@ -17,7 +17,7 @@ const pages: [string, string, (p: { route: Route }) => any][] = [
   ["onion", "Onion", later(() => import("./rest").then((m) => m.OnionPage))],
 ];
 const Drawer = later(() => import("./rest").then((m) => m.Drawer));
-const AsOf = later(() => import("./asof").then((m) => m.AsOf));
+const AsOf = later(() => import("./rest").then((m) => m.AsOf));
 const Help = later(() => import("./rest").then((m) => m.Help));
 
 function useRoute(): Route {

@@ -1,15 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { EventList } from "../eventlist";
-import { later } from "../later";
+import { Badge, BadgeOfAll } from "../badge";
 import { Card, Facts, Host, Text } from "../parts";
 import { go, link, type Route } from "../route";
 import { ask, readLines } from "../session";
 import { eventKey, get, looksBack, now } from "../store";
 import { clean, clock, hlcTime, lines } from "../text";
 import type { Entry, Source } from "../types";
-
-const Badge = later(() => import("../badge").then((m) => m.Badge));
-const BadgeOfAll = later(() => import("../badge").then((m) => m.BadgeOfAll));
 
 export interface Filter { kinds: string[]; node: string; job: string; terms: [number, number] | null; since: string; until: string; words: string[]; wrong: string[] }
 

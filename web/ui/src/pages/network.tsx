@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { arrange, kindOf, type Picture, type Point } from "../layout";
-import { Card, Choice, healthOf, Host, State, Table, Text, useWidth } from "../parts";
+import { Card, Choice, healthOf, Host, State, Table, Text, useWidth, Untold } from "../parts";
 import { go, here, type Route } from "../route";
 import { get, looksBack } from "../store";
 import { age, bytes, clean, count, many, millis, when } from "../text";
@@ -16,7 +16,7 @@ export function NetworkPage({ route }: { route: Route }) {
   const views = ["graph", "matrix", "links", "hosts"];
   return <div class="grid"><Card title="Network" wide more={<Choice label="view" now={view} of={views.map((v) => [v, here(route, { view: v })])} />}>
     {members.length === 0 ? <p class="none">Waiting for the first picture.</p>
-      : looksBack() && (view === "matrix" || view === "links") ? <p class="none">How the hosts saw each other is in no log.</p>
+      : looksBack() && (view === "matrix" || view === "links") ? <Untold title="Links" />
       : view === "matrix" ? <Matrix members={members} links={links} />
       : view === "links" ? <Links links={[...links.values()]} chosen={chosen} route={route} />
       : view === "hosts" ? <Table label="hosts" columns={memberColumns(route)} rows={members} keyOf={(m) => m.node} none="" current={(m) => m.node === l?.holder} />
@@ -54,7 +54,7 @@ function Graph({ members, links, lease, chosen, route }: { members: Member[]; li
       <span><svg width="18" height="16" aria-hidden="true"><circle cx="9" cy="8" r="7" class="voter" /></svg> votes</span>
       <span><svg width="16" height="16" aria-hidden="true"><Flag x={4} y={14} /></svg> publishes</span>
     </p>
-    <p class="dim">{looksBack() ? "How the hosts saw each other is in no log: there are no lines." : p.ring ? "Each half of a line is what the host at its end knows of the other." : `Of ${many(members.length, "host")} only what is not up is drawn, and the links of the host that is chosen; a band stands for each pair of zones.`}
+    <p class="dim">{looksBack() ? "" : p.ring ? "Each half of a line is what the host at its end knows of the other." : `Of ${many(members.length, "host")} only what is not up is drawn, and the links of the host that is chosen; a band stands for each pair of zones.`}
       {edges.length > shown.length && <> +{edges.length - shown.length} in the <a href={here(route, { view: "links" })}>table</a>.</>}</p>
   </>;
 }

@@ -1,12 +1,12 @@
 import { Act, actions } from "../actions";
-import { Card, Facts, healthOf, Host, State, Table, Text } from "../parts";
+import { Card, Facts, healthOf, Host, State, Table, Text, Untold } from "../parts";
 import { link, type Route } from "../route";
 import { get, looksBack } from "../store";
 import { age, bytes, clock, count, when } from "../text";
 
 export function OnionPage({ route }: { route: Route }) {
   const o = get.onion();
-  if (looksBack()) return <div class="grid"><Card title="Onion addresses" wide more={<a href={link("events", [], { q: "kind:publish*,onion*" })}>events</a>}><p class="none">How the hosts served them is in no log; the events tell what was published.</p></Card></div>;
+  if (looksBack()) return <Untold title="Onion addresses" />;
   if (!o) return <div class="grid"><Card title="Onion addresses" wide><p class="none">Waiting for the first picture.</p></Card></div>;
   return <div class="grid">
     {o.problems.length > 0 && <Card title="To be mended" wide><ul>{o.problems.map((p) => <li key={p} class="bad"><Text most={400}>{p}</Text></li>)}</ul></Card>}

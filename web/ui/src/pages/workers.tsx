@@ -1,12 +1,12 @@
 import { Act, actions } from "../actions";
-import { Card, healthOf, Host, State, Table, Text } from "../parts";
+import { Card, healthOf, Host, State, Table, Text, Untold } from "../parts";
 import { type Route } from "../route";
 import { get, looksBack } from "../store";
 import { age, count } from "../text";
 
 export function WorkersPage({ route }: { route: Route }) {
   const workers = get.workers(), l = get.lease();
-  if (looksBack()) return <div class="grid"><Card title="Workers" wide><p class="none">What the holder knew of its workers is in no log.</p></Card></div>;
+  if (looksBack()) return <Untold title="Workers" />;
   return <div class="grid"><Card title="Workers" wide>
     <p class="dim">As the holder sees them{l?.holder ? <>: <Text>{l.holder}</Text></> : ""}. After a change of the holder the list is empty for a moment.</p>
     <Table label="workers" rows={workers} keyOf={(w) => w.node} none="The holder knows no worker: there is none, or nobody holds the lease." columns={[
