@@ -35,7 +35,8 @@ func onionStatus(a *cli.App) *cobra.Command {
 		Use: "status", Short: "The addresses, who publishes them, and what each host contributes", Args: cli.Exactly(0, ""),
 		Long: "Introduction points are counted three times: asked for is what a host's tor is to\n" +
 			"keep, standing are those that have a circuit now, sometimes a few more, and POINTS are\n" +
-			"those in the newest descriptor, which clients find; only the publisher knows these.",
+			"those in the newest descriptor, which clients find; only the publisher knows these.\n" +
+			"Where onion.operators names somebody, the address of this host's page is said, too.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				o, raw, err := cli.Fetch[api.Onion](ctx, c, "/v1/onion")
