@@ -55,10 +55,20 @@ var hostilities = []struct {
 	owners int
 	n      int
 }{
-	{"lie", 10, 10}, {"collude", 1, 10}, {"collude", 5, 10}, {"vanish", 10, 10}, {"silent", 10, 10}, {"fail", 10, 10},
-	{"infra", 5, 5}, {"return", 10, 10}, {"flood", 5, 5}, {"claim", 5, 5},
+	{"lie", 10, 10},
+	{"collude", 1, 10},
+	{"collude", 5, 10},
+	{"vanish", 10, 10},
+	{"silent", 10, 10},
+	{"fail", 10, 10},
+	{"infra", 5, 5},
+	{"return", 10, 10},
+	{"flood", 5, 5},
+	{"claim", 5, 5},
 	// What these say counts some time.
-	{"hurry", 5, 5}, {"slow", 5, 5}, {"sleep", 2, 2},
+	{"hurry", 5, 5},
+	{"slow", 5, 5},
+	{"sleep", 2, 2},
 }
 
 const useless = 10 // of hostilities
@@ -140,8 +150,7 @@ func (s *siege) take(a step.Action) {
 		}
 	case step.Cancel:
 		b := s.hosts[a.Worker]
-		for i := len(b.queue) - 1; i >= 0; i-- {
-			r := b.queue[i]
+		for i, r := range slices.Backward(b.queue) {
 			if r.Job != a.Job || len(a.Chunks) > 0 && !slices.Contains(a.Chunks, job.Attempt{Chunk: r.Chunk, Number: r.Number, Worker: a.Worker}) {
 				continue
 			}

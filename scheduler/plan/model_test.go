@@ -77,9 +77,15 @@ type said struct {
 // strangers are workers that no host runs: honest ones, one of which is a user's, those
 // that tell the same lie under one owner and under several, and one that only fails.
 var strangers = []twinWorker{
-	{owner: "visitor:1"}, {owner: "alice"}, {owner: "visitor:2", lies: true}, {owner: "visitor:2", lies: true},
-	{owner: "visitor:2", lies: true}, {owner: "visitor:2", lies: true},
-	{owner: "visitor:3", lies: true}, {owner: "visitor:4", lies: true}, {owner: "visitor:5", fails: true},
+	{owner: "visitor:1"},
+	{owner: "alice"},
+	{owner: "visitor:2", lies: true},
+	{owner: "visitor:2", lies: true},
+	{owner: "visitor:2", lies: true},
+	{owner: "visitor:2", lies: true},
+	{owner: "visitor:3", lies: true},
+	{owner: "visitor:4", lies: true},
+	{owner: "visitor:5", fails: true},
 }
 
 func newTwin(t testing.TB, workers int) *twin {

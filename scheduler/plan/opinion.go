@@ -82,7 +82,7 @@ func (in *intake) weigh(j *openJob, index int, o trust.Opinion, alone bool, now 
 			c.kept = true
 		}
 	}
-	if standing >= trust.MaxOpinions && !(c.check.Doubtful() && in.work.left(j, c, eligible.Firm) > 0) {
+	if standing >= trust.MaxOpinions && (!c.check.Doubtful() || in.work.left(j, c, eligible.Firm) <= 0) {
 		in.undecided(j, index, now)
 		return
 	}

@@ -113,8 +113,10 @@ func TestStrangersLeaveABudgetToTheNextHolder(t *testing.T) {
 func TestStrangersMakeNoJobHopeless(t *testing.T) {
 	b := newBench(t)
 	b.do(step.JobAdded{Job: "j", Spec: specOf(4, 5), Restore: &step.Restore{Failures: 9, Open: []step.OpenChunk{
-		{Attempts: 2, Failed: 1, FailedOn: []cluster.NodeID{alien(1), "m"}}, {Chunk: 1, Attempts: 2, Failed: 1, FailedOn: []cluster.NodeID{alien(2), "m"}},
-		{Chunk: 2}, {Chunk: 3},
+		{Attempts: 2, Failed: 1, FailedOn: []cluster.NodeID{alien(1), "m"}},
+		{Chunk: 1, Attempts: 2, Failed: 1, FailedOn: []cluster.NodeID{alien(2), "m"}},
+		{Chunk: 2},
+		{Chunk: 3},
 	}}})
 	b.up("m", 4)
 	b.up("n", 4)
