@@ -50,6 +50,10 @@ const (
 	// Operate is everything else: hosts, users, groups, voters, tokens, onion
 	// addresses, configuration.
 	Operate
+	// Debug is to gather what a host knows of itself for a bundle: stacks, warnings,
+	// profiles, its part of the log. Each host that gathers asks for it, not only the
+	// one that was asked.
+	Debug
 )
 
 // Reach is whose things a role may use a right on.
@@ -73,7 +77,7 @@ func (r Reach) String() string {
 }
 
 // Allowed returns whose things a role may use a right on. Nothing has an owner
-// under Look and Operate: there the answer is None or All.
+// under Look, Operate and Debug: there the answer is None or All.
 func Allowed(role Role, right Right) Reach {
 	switch role {
 	case Operator:

@@ -302,3 +302,24 @@ type ExportLine struct {
 	Export *ExportHead `json:"export,omitempty"`
 	End    *ExportEnd  `json:"end,omitempty"`
 }
+
+// ExportCheck is what an exported log proves.
+type ExportCheck struct {
+	OK      bool   `json:"ok"`
+	Problem string `json:"problem,omitempty"` // what is wrong first
+	// Who wrote it, of which cluster.
+	Cluster     string         `json:"cluster"`
+	ClusterName string         `json:"cluster_name,omitempty"`
+	Host        cluster.NodeID `json:"host"`
+	ExportedAt  time.Time      `json:"exported_at"`
+	From        string         `json:"from"` // behind which it begins; empty: at the beginning
+	// Partial says that events were selected: each was checked by itself, and others may
+	// be missing between them.
+	Partial bool        `json:"partial,omitempty"`
+	Events  uint64      `json:"events"`
+	Sources []LogSource `json:"sources"` // the signed ends of the chains of which events are there
+	// RootKey is the fingerprint of the cluster's key, which certifies the keys of all
+	// hosts but those of Uncertified. That it is the right one must be known from elsewhere.
+	RootKey     string           `json:"root_key"`
+	Uncertified []cluster.NodeID `json:"uncertified"`
+}

@@ -101,8 +101,10 @@ type Options struct {
 	Tor   Tor
 
 	Logger zerolog.Logger
-	// Warnings are the last ones of Logger, a line each.
+	// Warnings are the last ones of Logger, a line each. Events is the newest part of Log
+	// with what proves it: see offline.RecentEvents.
 	Warnings func() []byte
+	Events   func(ctx context.Context, span time.Duration, most int) ([]byte, time.Time, error)
 	Metrics  *prometheus.Registry
 }
 
@@ -195,7 +197,7 @@ func New(o Options) *Backend {
 			"members": bundle.Of(func(ctx context.Context) (api.Members, error) { return b.Members(ctx, true) }),
 			"voters":  bundle.Of(b.Voters), "workers": bundle.Of(b.Workers),
 		},
-		Metrics: o.Metrics, Warnings: o.Warnings,
+		Metrics: o.Metrics, Warnings: o.Warnings, Events: o.Events,
 	})})
 	b.hostStatus.groups, b.groups.sync, b.diagnosis.groups = b.sync, b.sync, b.sync
 	return b

@@ -5,20 +5,21 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/membership"
+	"github.com/skein-project/skein/offline"
 )
 
 // newBackend makes what answers the status socket.
 func (d *daemon) newBackend(h *history, w *work, m *members, o onions, router *forward.Router) *backend.Backend {
 	id := d.id
-	addrs := membership.JoinAddrs{
-		Listen: d.cfg.Join.Listen, About: func() (join.About, error) { return d.about(id) }, Onion: o.tor.JoinAddress, View: h.View,
-	}
+	about := func() (join.About, error) { return d.about(id) }
+	addrs := membership.JoinAddrs{Listen: d.cfg.Join.Listen, About: about, Onion: o.tor.JoinAddress, View: h.View}
 	bo := backend.Options{
 		Identity: id.Identity, ClusterName: id.clusterName(), Version: d.o.Version, Started: d.started, Timing: d.timing, Now: bootTime,
 		Config: d.cfg, Live: d.conf, Running: d.running, Stopping: d.stopping.Load,
 		Log: h.Log, Coord: h.peers.svc, Mesh: d.device.Mesh, Roster: id.roster, Worker: w.worker, Scheduler: w.sched,
 		Artefacts: w.artefacts, Compiler: w.wasm, Recorder: h.journal, Forward: router,
 		Own: m.own, Sponsor: m.sponsor, JoinAddrs: addrs.List, Logger: d.log, Metrics: d.reg, Warnings: d.last.Text,
+		Events: offline.RecentEvents(h.Log, id.Identity, h.peers.svc.Records),
 	}
 	if o.host != nil {
 		bo.Onion, bo.Tor = o.host, o.tor

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +47,16 @@ func TestExportConvincesThirdParty(t *testing.T) {
 	}
 	if _, err := logaudit.ReadExport(strings.NewReader(second), strings.NewReader(first)); err == nil {
 		t.Error("parts in the wrong order")
+	}
+	// The founder is certified by the root key; without the certificate that is unknown.
+	file := filepath.Join(t.TempDir(), "export.jsonl")
+	for text, uncertified := range map[string]int{first: 0, second: 0, regexp.MustCompile(`"certs":\[[^]]+\]`).ReplaceAllString(first, `"certs":[]`): 1} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := CheckExport(file); err != nil || !c.OK || len(c.Uncertified) != uncertified || c.ClusterName != "blue" || len(c.Sources) != 1 {
+			t.Errorf("%+v %v, want %d uncertified", c, err, uncertified)
+		}
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(first, "\n"), "\n")
 	for i := range lines {

@@ -77,6 +77,44 @@ func TestProofOfOneHostElsewhere(t *testing.T) {
 	})
 }
 
+// TestDebugChecksAnew: what a host is brought it gathers for an operator who has signed
+// it for this host; whatever the host says that brings it.
+func TestDebugChecksAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := usersServer(t, nil)
+		time.Sleep(2 * access.Window)
+		brought := func(who, query string) int {
+			return s.Carried(t.Context(), "n2", carriedBy(t, asUser(t, who, "GET", "/v1/debug"+query, "", time.Now()))).Status
+		}
+		for _, c := range []struct {
+			who, query string
+			want       int
+		}{
+			{"olga", "?node=n1", http.StatusOK}, {"olga", "", http.StatusForbidden},
+			{"ann", "?node=n1", http.StatusForbidden}, {"vic", "?node=n1", http.StatusForbidden}, {"nobody", "?node=n1", http.StatusUnauthorized},
+		} {
+			if got := brought(c.who, c.query); got != c.want {
+				t.Errorf("%s asks %q: %d, want %d", c.who, c.query, got, c.want)
+			}
+		}
+		again := carriedBy(t, asUser(t, "olga", "GET", "/v1/debug?node=n1", "", time.Now()))
+		other := again
+		other.Query = "node=n1&profile_seconds=10"
+		for _, c := range []struct {
+			req  api.Carried
+			want int
+		}{{other, http.StatusUnauthorized}, {again, http.StatusOK}, {again, http.StatusUnauthorized}} {
+			if got := s.Carried(t.Context(), "n2", c.req).Status; got != c.want {
+				t.Errorf("%s: %d, want %d", c.req.Query, got, c.want)
+			}
+		}
+		unsigned := api.Carried{Method: "GET", Host: "n1", Path: "/v1/debug", Query: "node=n1"}
+		if got := s.Carried(t.Context(), "n2", unsigned).Status; got != http.StatusUnauthorized {
+			t.Errorf("without a proof: %d", got)
+		}
+	})
+}
+
 // TestTokenOfALesserRole: a viewer sees all jobs and a submitter the own ones, and a token
 // for a viewer that a submitter signed shows no more than that.
 func TestTokenOfALesserRole(t *testing.T) {

@@ -312,7 +312,7 @@ func (f *fake) Oldest() api.Cursor {
 	return f.oldest
 }
 
-func (f *fake) Debug(_ context.Context, _ string, node cluster.NodeID, _ time.Duration) (api.DebugFiles, error) {
+func (f *fake) Debug(_ context.Context, _ string, node cluster.NodeID, _ api.DebugAsk) (api.DebugFiles, error) {
 	if node == "n9" {
 		return api.DebugFiles{}, api.Errorf(api.CodeNotReady, "n9 not reached")
 	}

@@ -98,7 +98,7 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/events/verify", hs.checkLog, checkParams...),
 		get(access.Operate, "/v1/config", of(b.Config)),
 		get(access.Operate, "/v1/doctor", hs.doctor),
-		slow(get(access.Operate, "/v1/debug", func(r *http.Request) (api.DebugFiles, error) { return debug.Files(b, r) }, debug.Params...)),
+		named(slow(get(access.Debug, "/v1/debug", func(r *http.Request) (api.DebugFiles, error) { return debug.Files(b, r) }, debug.Params...))),
 		get(access.Operate, "/v1/tokens", of(b.Tokens)),
 		toHolder(change(http.MethodPost, "/v1/log/snapshots", hs.takeSnapshot)),
 		paced(door.Invite, changeUpTo(http.MethodPost, "/v1/tokens", maxBody, api.TokenRequest{TTLSeconds: 3600, Uses: 1}, hs.createToken)),

@@ -34,6 +34,9 @@ type Options struct {
 	Views    map[string]View // by name of the file, without .json
 	Metrics  prometheus.Gatherer
 	Warnings func() []byte
+	// Events is the event log of so long back, or of less if there are more bytes than
+	// most, and from when on.
+	Events func(ctx context.Context, span time.Duration, most int) (text []byte, from time.Time, err error)
 	// Wait waits, for the profile of the processor; nil: as the clock goes.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -54,10 +57,7 @@ func New(o Options) *Gatherer {
 
 // Gather returns the files. What cannot be had is named with the reason; the first files
 // are whole, and what exceeds the bounds of the api is cut.
-func (g *Gatherer) Gather(ctx context.Context, profile time.Duration) ([]api.DebugFile, error) {
-	if profile < 0 || profile > api.MaxDebugProfile {
-		return nil, api.Errorf(api.CodeInvalidRequest, "a profile takes %s at most", api.MaxDebugProfile)
-	}
+func (g *Gatherer) Gather(ctx context.Context, ask api.DebugAsk) ([]api.DebugFile, error) {
 	select {
 	case g.busy <- struct{}{}:
 		defer func() { <-g.busy }()
@@ -65,6 +65,9 @@ func (g *Gatherer) Gather(ctx context.Context, profile time.Duration) ([]api.Deb
 		return nil, api.Errorf(api.CodeOverloaded, "this is being gathered for somebody else")
 	}
 	p := packer{size: api.MaxDebugHost, packed: api.MaxDebugPacked}
+	if ask.Carried {
+		p.packed = api.MaxDebugCarried
+	}
 	for _, name := range slices.Sorted(maps.Keys(g.o.Views)) {
 		body, err := g.o.Views[name](ctx)
 		var text []byte
@@ -74,23 +77,71 @@ func (g *Gatherer) Gather(ctx context.Context, profile time.Duration) ([]api.Deb
 		p.add(name+".json", text, err)
 	}
 	p.with("metrics.txt", g.metrics)
-	p.add("warnings.jsonl", g.o.Warnings(), nil)
+	p.add("warnings.jsonl", newer(g.o.Warnings(), ask.Since), nil)
 	for _, name := range []string{"goroutine", "heap"} {
 		p.with(name+map[string]string{"goroutine": ".txt", "heap": ".pprof"}[name], func(b *bytes.Buffer) error {
 			// As text goroutines come grouped, without the values of their arguments.
 			return pprof.Lookup(name).WriteTo(b, map[string]int{"goroutine": 1, "heap": 0}[name])
 		})
 	}
-	if profile > 0 {
+	if ask.Profile > 0 {
 		p.with("cpu.pprof", func(b *bytes.Buffer) error {
 			if err := pprof.StartCPUProfile(b); err != nil {
 				return err
 			}
 			defer pprof.StopCPUProfile()
-			return g.o.Wait(ctx, profile)
+			return g.o.Wait(ctx, ask.Profile)
 		})
 	}
+	if ask.Log {
+		p.files = append(p.files, g.events(ctx, ask.Since))
+	}
 	return p.files, ctx.Err()
+}
+
+// events is the file with the event log: as much of what was asked for as there is room
+// for. It is never cut, since only the whole of a part proves itself.
+func (g *Gatherer) events(ctx context.Context, since time.Duration) api.DebugFile {
+	f := api.DebugFile{Name: api.DebugLogFile}
+	fail := func(err error) api.DebugFile {
+		f.Error = err.Error()
+		return f
+	}
+	if since == 0 {
+		since = api.MaxDebugSince
+	}
+	now := time.Now()
+	for most := api.MaxDebugLog; ; most /= 2 {
+		text, from, err := g.o.Events(ctx, since, most)
+		if err != nil {
+			return fail(err)
+		}
+		if packed := pack(text); len(packed) <= api.MaxDebugLogPacked {
+			f.Gzip, f.Size = packed, len(text)
+			if from.After(now.Add(-since / 2)) {
+				f.Error = fmt.Sprintf("it has the last %s: there is room for %d bytes", now.Sub(from).Round(time.Second), most)
+			}
+			return f
+		}
+	}
+}
+
+// newer leaves out the lines that are older than since; 0: none. What has no time stays.
+func newer(lines []byte, since time.Duration) []byte {
+	if since == 0 {
+		return lines
+	}
+	then := time.Now().Add(-since)
+	var out []byte
+	for line := range bytes.Lines(lines) {
+		var l struct {
+			Time time.Time `json:"time"`
+		}
+		if json.Unmarshal(line, &l) != nil || l.Time.IsZero() || l.Time.After(then) {
+			out = append(out, line...)
+		}
+	}
+	return out
 }
 
 func (g *Gatherer) metrics(b *bytes.Buffer) error {

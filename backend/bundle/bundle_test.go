@@ -56,7 +56,7 @@ func unpacked(t *testing.T, files []api.DebugFile) (texts, faults map[string]str
 func TestGather(t *testing.T) {
 	o := options()
 	o.Views["broken"] = func(context.Context) (any, error) { return nil, errors.New("no answer") }
-	files, err := New(o).Gather(t.Context(), time.Second)
+	files, err := New(o).Gather(t.Context(), api.DebugAsk{Profile: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +74,6 @@ func TestGather(t *testing.T) {
 	if faults["broken.json"] != "no answer" || len(faults) != 1 {
 		t.Errorf("faults %q", faults)
 	}
-	if _, err := New(o).Gather(t.Context(), time.Hour); !api.IsCode(err, api.CodeInvalidRequest) {
-		t.Errorf("a profile of an hour: %v", err)
-	}
 }
 
 // TestBounds: what is too large or does not pack is cut, and it says so.
@@ -89,7 +86,7 @@ func TestBounds(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		o.Views[name] = func(context.Context) (any, error) { return strings.Repeat(name, 3<<20), nil }
 	}
-	files, err := New(o).Gather(t.Context(), 0)
+	files, err := New(o).Gather(t.Context(), api.DebugAsk{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,16 +110,31 @@ func TestOneAtATime(t *testing.T) {
 	asked := false
 	o.Wait = func(ctx context.Context, _ time.Duration) error {
 		asked = true
-		if _, err := g.Gather(ctx, 0); !api.IsCode(err, api.CodeOverloaded) {
+		if _, err := g.Gather(ctx, api.DebugAsk{}); !api.IsCode(err, api.CodeOverloaded) {
 			t.Errorf("a second one: %v", err)
 		}
 		return nil
 	}
 	g = New(o)
-	if _, err := g.Gather(t.Context(), time.Second); err != nil || !asked {
+	if _, err := g.Gather(t.Context(), api.DebugAsk{Profile: time.Second}); err != nil || !asked {
 		t.Error(err, asked)
 	}
-	if _, err := g.Gather(t.Context(), 0); err != nil {
+	if _, err := g.Gather(t.Context(), api.DebugAsk{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNewer: old warnings are left out, and those whose time cannot be read are not.
+func TestNewer(t *testing.T) {
+	line := func(ago time.Duration) string {
+		return `{"time":"` + time.Now().Add(-ago).Format(time.RFC3339) + `","level":"warn"}` + "\n"
+	}
+	old, recent, cut := line(2*time.Hour), line(time.Minute), `{"level":"warn","mess`
+	text := []byte(old + recent + cut)
+	if got := string(newer(text, time.Hour)); got != recent+cut {
+		t.Errorf("of an hour: %s", got)
+	}
+	if got := string(newer(text, 0)); got != string(text) {
+		t.Errorf("all: %s", got)
 	}
 }

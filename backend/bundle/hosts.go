@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"context"
-	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
@@ -26,27 +25,27 @@ type Hosts struct{ o HostsOptions }
 func NewHosts(o HostsOptions) *Hosts { return &Hosts{o} }
 
 // Debug implements status/debug.Source.
-func (h *Hosts) Debug(ctx context.Context, actor string, node cluster.NodeID, profile time.Duration) (api.DebugFiles, error) {
+func (h *Hosts) Debug(ctx context.Context, actor string, node cluster.NodeID, ask api.DebugAsk) (api.DebugFiles, error) {
+	if err := ask.Check(); err != nil {
+		return api.DebugFiles{}, err
+	}
 	if node == "" || node == h.o.Self {
-		return h.here(ctx, profile)
+		return h.here(ctx, ask)
 	}
 	if err := h.o.Known(node); err != nil {
 		return api.DebugFiles{}, err
 	}
-	out, err := forward.AskHost(ctx, h.o.Remote, forward.Debug, node, actor+"@"+string(h.o.Self), forward.DebugRequest{ProfileSeconds: int(profile.Seconds())})
+	out, err := forward.AskHost(ctx, h.o.Remote, forward.Debug, node, actor+"@"+string(h.o.Self), forward.NewDebugRequest(ask))
 	out.Header, out.Host = api.Header{}, node
 	return out, err
 }
 
 // Serve answers another member.
 func (h *Hosts) Serve(ctx context.Context, _ forward.Asker, req forward.DebugRequest) (api.DebugFiles, error) {
-	if req.ProfileSeconds < 0 || req.ProfileSeconds > int(api.MaxDebugProfile.Seconds()) {
-		return api.DebugFiles{}, api.Errorf(api.CodeInvalidRequest, "a profile of %d seconds", req.ProfileSeconds)
-	}
-	return h.here(ctx, time.Duration(req.ProfileSeconds)*time.Second)
+	return h.here(ctx, req.Ask())
 }
 
-func (h *Hosts) here(ctx context.Context, profile time.Duration) (api.DebugFiles, error) {
-	files, err := h.o.Gather.Gather(ctx, profile)
+func (h *Hosts) here(ctx context.Context, ask api.DebugAsk) (api.DebugFiles, error) {
+	files, err := h.o.Gather.Gather(ctx, ask)
 	return api.DebugFiles{Host: h.o.Self, Version: h.o.Version, Files: files}, err
 }

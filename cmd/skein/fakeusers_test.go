@@ -73,7 +73,7 @@ func (f *fakeCluster) Proof(context.Context, event.SourceID, uint64) (api.EventP
 	return api.EventProof{}, nil
 }
 
-func (f *fakeCluster) Debug(_ context.Context, _ string, node cluster.NodeID, _ time.Duration) (api.DebugFiles, error) {
+func (f *fakeCluster) Debug(_ context.Context, _ string, node cluster.NodeID, _ api.DebugAsk) (api.DebugFiles, error) {
 	if node == "n3" {
 		return api.DebugFiles{}, api.Errorf(api.CodeNotReady, "n3 not reached: no route")
 	}

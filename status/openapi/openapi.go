@@ -98,7 +98,7 @@ func (s schemas) operation(rt Route) object {
 		op["security"] = []any{}
 	} else {
 		op["description"] = "needs the role " + map[access.Right]string{
-			access.Look: "viewer", access.Read: "viewer, of own jobs submitter", access.Use: "submitter", access.Operate: "operator",
+			access.Look: "viewer", access.Read: "viewer, of own jobs submitter", access.Use: "submitter", access.Operate: "operator", access.Debug: "operator",
 		}[rt.Needs]
 	}
 	if rt.Takes != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,30 +38,40 @@ func debugCommand(a *cli.App) *cobra.Command {
 }
 
 func debugBundle(a *cli.App) *cobra.Command {
-	var nodes, out string
-	var profile time.Duration
+	var b bundling
+	ask := &b.ask
 	cmd := &cobra.Command{
 		Use: "bundle", Short: "Gather what the hosts know of themselves into one file", Args: cli.Exactly(0, ""),
 		Long: "Asks each host for its views, metrics, last warnings, goroutines and heap, and writes\n" +
-			"them into one tar.gz for whoever looks for a fault. There are no keys, tokens or\n" +
-			"passwords in it; names, addresses and jobs of the cluster are. manifest.json has the\n" +
-			"hash of each file, and which hosts did not answer. For administrators, on the socket.",
-		Example: "  skein debug bundle\n  skein debug bundle --nodes n1,n3 --profile 10s --out slow.tar.gz",
+			"them into one tar.gz for whoever looks for a fault; of this host also the events of\n" +
+			"the log since then, which `skein log verify FILE` proves anywhere. There are no keys,\n" +
+			"tokens or passwords in it; names, addresses and jobs of the cluster are. manifest.json\n" +
+			"has the hash of each file, and which hosts did not answer. For administrators, on the\n" +
+			"socket; on a host that is no sponsor the others want an operator's key as well. With\n" +
+			"--pseudonyms hosts, users, zones, the cluster, addresses and domains have other\n" +
+			"names, each the same everywhere; the log then proves nothing any more.",
+		Example: "  skein debug bundle\n  skein debug bundle --nodes n1,n3 --since 24h --out slow.tar.gz\n" +
+			"  skein --key olga.key debug bundle",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if profile < 0 || profile > api.MaxDebugProfile {
-				return cli.Usagef("--profile is %s, at most %s are allowed", profile, api.MaxDebugProfile)
+			if ask.Profile < 0 || ask.Profile > api.MaxDebugProfile {
+				return cli.Usagef("--profile is %s, at most %s are allowed", ask.Profile, api.MaxDebugProfile)
+			}
+			if ask.Since < time.Second || ask.Since > api.MaxDebugSince {
+				return cli.Usagef("--since is %s, want 1s to %s", ask.Since, api.MaxDebugSince)
 			}
 			c, err := a.Client()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return bundle(a, cmd.Context(), c, nodes, out, profile)
+			return b.run(a, cmd.Context(), c)
 		},
 	}
-	cmd.Flags().StringVar(&nodes, "nodes", "all", "all, self, or names with commas")
-	cmd.Flags().DurationVar(&profile, "profile", 0, "also where each host's processor is, over so long")
-	cmd.Flags().StringVar(&out, "out", "", "file to write, which must not exist (default: skein-debug-TIME.tar.gz)")
+	cmd.Flags().StringVar(&b.nodes, "nodes", "all", "all, self, or names with commas")
+	cmd.Flags().DurationVar(&ask.Since, "since", time.Hour, "warnings and events of so long back")
+	cmd.Flags().DurationVar(&ask.Profile, "profile", api.MaxDebugProfile, "where each host's processor is, over so long; 0: not")
+	cmd.Flags().BoolVar(&b.pseudonyms, "pseudonyms", false, "other names for hosts, users and addresses; which is which is in OUT.names.json")
+	cmd.Flags().StringVar(&b.out, "out", "", "file to write, which must not exist (default: skein-debug-TIME.tar.gz)")
 	return cmd
 }
 
@@ -81,49 +92,96 @@ type bundleFile struct {
 	Error  string `json:"error,omitempty"` // it is missing, or cut
 }
 
-func bundle(a *cli.App, ctx context.Context, c *api.Client, nodes, out string, profile time.Duration) error {
-	names, self, err := bundleNodes(a, ctx, c, nodes)
+// bundling is what one call of the command is to do.
+type bundling struct {
+	nodes, out string
+	ask        api.DebugAsk
+	pseudonyms bool
+}
+
+// created is a file that was not there before. It goes again unless it is kept.
+func created(name string) (f *os.File, done func(error) error, err error) {
+	f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("write bundle: %w", err)
+	}
+	return f, func(err error) error {
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+		if err == nil {
+			return nil
+		}
+		_ = os.Remove(name) // half of it is of no use
+		return fmt.Errorf("write bundle: %w", err)
+	}, nil
+}
+
+func (b bundling) run(a *cli.App, ctx context.Context, c *api.Client) error {
+	nodes, self, err := bundleNodes(a, ctx, c, b.nodes)
 	if err != nil {
 		return err
 	}
 	at := time.Now().UTC()
-	if out == "" {
-		out = "skein-debug-" + at.Format("20060102T150405Z") + ".tar.gz"
+	if b.out == "" {
+		b.out = "skein-debug-" + at.Format("20060102T150405Z") + ".tar.gz"
 	}
-	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // before anybody is asked
+	f, done, err := created(b.out) // before anybody is asked
 	if err != nil {
-		return fmt.Errorf("write bundle: %w", err)
+		return err
 	}
-	hosts := make([]bundleHost, len(names))
+	hosts := make([]bundleHost, len(nodes))
 	slots := make(chan struct{}, debugAtOnce)
 	var asking sync.WaitGroup
-	for i, node := range names {
+	for i, node := range nodes {
 		asking.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			hosts[i] = bundleOf(a, ctx, c, node, node == self, profile)
+			hosts[i] = bundleOf(a, ctx, c, node, node == self, b.ask)
 		})
 	}
 	asking.Wait()
-	err = writeBundle(f, at, hosts)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		_ = os.Remove(out) // half of it is of no use
-		return fmt.Errorf("write bundle: %w", err)
-	}
+	unreached := 0
 	for _, h := range hosts {
 		if h.Error != "" {
+			unreached++
 			a.Note("%s is not in it: %s", h.Node, h.Error)
 			a.Code = cli.ExitDegraded
 		}
 	}
-	fmt.Fprintln(a.Out, out)
-	if len(hosts) == 1 && hosts[0].Error != "" {
+	if b.pseudonyms {
+		err = b.disguise(a, ctx, c, nodes, hosts)
+	}
+	if err == nil {
+		err = writeBundle(f, at, b, hosts)
+	}
+	if err = done(err); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out, b.out)
+	if len(hosts) == 1 && unreached == 1 {
 		a.Code = cli.ExitFailed
 	}
 	return nil
+}
+
+// disguise replaces the names in what hosts gave, and writes which they were beside the
+// bundle.
+func (b bundling) disguise(a *cli.App, ctx context.Context, c *api.Client, nodes []cluster.NodeID, hosts []bundleHost) error {
+	list := strings.TrimSuffix(b.out, ".tar.gz") + ".names.json"
+	f, done, err := created(list)
+	if err != nil {
+		return err
+	}
+	names, err := namesOf(a, ctx, c, nodes)
+	if err == nil {
+		disguise(names, hosts)
+		err = writeNames(f, names)
+	}
+	if err = done(err); err == nil {
+		a.Note("which name is which is in %s: keep that", list)
+	}
+	return err
 }
 
 // bundleNodes are the hosts to ask, and which of them answers.
@@ -161,28 +219,29 @@ func bundleNodes(a *cli.App, ctx context.Context, c *api.Client, nodes string) (
 }
 
 // bundleOf asks one host.
-func bundleOf(a *cli.App, ctx context.Context, c *api.Client, node cluster.NodeID, self bool, profile time.Duration) bundleHost {
+func bundleOf(a *cli.App, ctx context.Context, c *api.Client, node cluster.NodeID, self bool, ask api.DebugAsk) bundleHost {
 	h := bundleHost{Node: node, Files: []bundleFile{}}
 	ctx, cancel := context.WithTimeout(ctx, debugTime)
 	defer cancel()
-	ask := node
+	of := node
 	if self {
-		ask = ""
+		of, ask.Log = "", true
 	}
-	d, err := c.Debug(ctx, ask, profile)
+	d, err := c.Debug(ctx, of, ask)
 	if err != nil {
 		_, h.Error, _ = a.Classify(ctx, err)
 		return h
 	}
 	h.Version = d.Version
-	h.take(d.Files)
+	h.take(d.Files, self)
 	return h
 }
 
 var fileName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}\.[a-z]{1,8}$`)
 
-// take unpacks files that a host sent: it may send anything.
-func (h *bundleHost) take(files []api.DebugFile) {
+// take unpacks files that a host sent: it may send anything. The log of the host that was
+// asked has room of its own.
+func (h *bundleHost) take(files []api.DebugFile, self bool) {
 	left := int64(api.MaxDebugHost)
 	for _, f := range files[:min(len(files), maxDebugFile)] {
 		if !fileName.MatchString(f.Name) || slices.ContainsFunc(h.Files, func(x bundleFile) bool { return x.Name == f.Name }) {
@@ -192,11 +251,17 @@ func (h *bundleHost) take(files []api.DebugFile) {
 		var text []byte
 		if len(f.Gzip) > 0 {
 			var err error
-			if text, err = unpack(f.Gzip, left); err != nil {
+			most := left
+			if f.Name == api.DebugLogFile && self {
+				most = api.MaxDebugLog
+			}
+			if text, err = unpack(f.Gzip, most); err != nil {
 				text, file.Error = nil, err.Error()
 			}
 		}
-		left -= int64(len(text))
+		if f.Name != api.DebugLogFile || !self {
+			left -= int64(len(text))
+		}
 		file.Size = len(text)
 		h.Files, h.texts = append(h.Files, file), append(h.texts, text)
 	}
@@ -212,13 +277,13 @@ func unpack(packed []byte, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	if int64(len(text)) > most {
-		return nil, fmt.Errorf("a host gives at most %d bytes", int64(api.MaxDebugHost))
+		return nil, errors.New("larger than a host may give")
 	}
 	return text, nil
 }
 
 // writeBundle writes the files of all hosts that there is room for, and the manifest last.
-func writeBundle(w io.Writer, at time.Time, hosts []bundleHost) error {
+func writeBundle(w io.Writer, at time.Time, b bundling, hosts []bundleHost) error {
 	packed := gzip.NewWriter(w)
 	archive := tar.NewWriter(packed)
 	write := func(name string, text []byte) error {
@@ -248,9 +313,11 @@ func writeBundle(w io.Writer, at time.Time, hosts []bundleHost) error {
 		}
 	}
 	manifest, err := json.MarshalIndent(struct {
-		CreatedAt time.Time    `json:"created_at"`
-		Hosts     []bundleHost `json:"hosts"`
-	}{at, hosts}, "", " ")
+		CreatedAt    time.Time    `json:"created_at"`
+		SinceSeconds float64      `json:"since_seconds"` // how far back warnings and events go
+		Pseudonyms   bool         `json:"pseudonyms,omitempty"`
+		Hosts        []bundleHost `json:"hosts"`
+	}{at, b.ask.Since.Seconds(), b.pseudonyms, hosts}, "", " ")
 	if err != nil {
 		return err
 	}

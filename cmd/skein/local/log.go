@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/present"
 )
 
@@ -22,15 +23,23 @@ func logVerify(a *cli.App, d Options) *cobra.Command {
 	var all bool
 	var settle time.Duration
 	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Check every record, hash and signature of the log",
+		Use:   "verify [FILE]",
+		Short: "Check every record, hash and signature of the log, or of an export",
 		Long: "Reads the log in the state directory, even while a daemon uses it. Exits 1 and names\n" +
 			"segment, offset, record, source and sequence if anything is wrong. With --all-hosts\n" +
 			"the daemon of each member checks its own log, and hosts that hold the same events\n" +
 			"must have the same state; what one holds the others must hold within --settle. It\n" +
-			"then exits 1 and names the hosts where that is not so, 6 if a host cannot be asked.",
-		Args: cli.Exactly(0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+			"then exits 1 and names the hosts where that is not so, 6 if a host cannot be asked.\n" +
+			"FILE is what `skein log export` wrote, or the log.jsonl of a bundle: it is checked\n" +
+			"anywhere, against the keys in it and what certifies them.",
+		Args: cli.AtMostOne("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0 && (all || cmd.Flags().Changed("state-dir") || cmd.Flags().Changed("settle")):
+				return cli.Usagef("FILE goes with none of --all-hosts, --settle and --state-dir")
+			case len(args) > 0:
+				return verifyExport(a, args[0])
+			}
 			if all {
 				return verifyAll(a, cmd.Context(), settle)
 			}
@@ -56,6 +65,50 @@ func logVerify(a *cli.App, d Options) *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all-hosts", false, "ask the daemons of all members instead")
 	cmd.Flags().DurationVar(&settle, "settle", settleTime, "with --all-hosts: how long hosts may take to get what others hold")
 	return cmd
+}
+
+// verifyExport checks a file.
+func verifyExport(a *cli.App, file string) error {
+	c, err := offline.CheckExport(file)
+	if err != nil {
+		return err
+	}
+	if err := a.Show(exportView(c)); err != nil {
+		return err
+	}
+	if !c.OK {
+		return cli.Failf(cli.ExitFailed, "%s proves nothing: %s", file, c.Problem)
+	}
+	return nil
+}
+
+func exportView(c api.ExportCheck) cli.View {
+	return cli.View{
+		Body: c, Items: cli.Items(c.Sources),
+		Table: func() present.Table { return present.Sources(c.Sources) },
+		Page: func(w io.Writer) {
+			if !c.OK {
+				fmt.Fprintf(w, "DAMAGED after %s\n", present.Plural(int(c.Events), "good event"))
+				return
+			}
+			what := "every event up to the signed ends of the chains"
+			if c.Partial {
+				what = "events that were selected, others may be missing"
+			}
+			fmt.Fprintf(w, "good: %s in %s, %s\n", present.Plural(int(c.Events), "event"), present.Plural(len(c.Sources), "source"), what)
+			fmt.Fprintf(w, "  of cluster %s, written by %s at %s\n", present.OrDash(c.ClusterName), present.OrDash(string(c.Host)), present.Stamp(c.ExportedAt))
+			if c.From != "" {
+				fmt.Fprintf(w, "  begins behind %s\n", c.From)
+			}
+			fmt.Fprintf(w, "  root key %s; that this is the cluster's must be known from elsewhere\n", c.RootKey)
+			for _, n := range c.Uncertified {
+				fmt.Fprintf(w, "  nothing in it certifies the key of %s\n", n)
+			}
+			for _, s := range c.Sources {
+				fmt.Fprintf(w, "  %-12s up to %d, %s\n", s.Source, s.Seq, s.Hash.String()[:12])
+			}
+		},
+	}
 }
 
 func verifyView(r api.LogVerify) cli.View {
