@@ -94,6 +94,38 @@ func leaseAlerts() []Alert {
 			}},
 		},
 		{
+			// The others are silent where there is nothing to judge.
+			Name: "SkeinNotScraped", Severity: critical, For: 2 * minute,
+			Expr: `count by (job) (last_over_time(skein_lease_holder[1d])) unless on (job) count by (job) (skein_lease_holder) or ` +
+				`label_replace(absent_over_time(skein_lease_holder[1d]), "job", "any cluster", "", "")`,
+			Summary: "No host of {{ $labels.job }} is scraped: nobody knows whether it has a holder.",
+			Fires: []History{{
+				Name: "all hosts of a cluster are gone, those of another are not", At: 5 * minute, Want: job,
+				Series: map[string]string{
+					blue("skein_lease_holder", "n1", ""):      "1x4 stale",
+					blue("skein_lease_holder", "n2", ""):      "0x4 stale",
+					`skein_lease_holder{job="red"}`:           "1x30",
+					`up{job="blue", instance="no metric of"}`: "1x4 0x26",
+				},
+			}, {
+				Name: "none was ever scraped", At: 5 * minute, Want: []map[string]string{labels("job", "any cluster")},
+				Series: map[string]string{`up{job="something else"}`: "1x30"},
+			}},
+			Quiet: []History{{
+				Name: "one host of two is gone", At: 10 * minute,
+				Series: map[string]string{
+					blue("skein_lease_holder", "n1", ""): "1x4 stale",
+					blue("skein_lease_holder", "n2", ""): "0x6 1x40",
+				},
+			}, {
+				Name: "all are restarted at once", At: 10 * minute,
+				Series: map[string]string{
+					blue("skein_lease_holder", "n1", ""): "1x4 stale _x4 0x40",
+					blue("skein_lease_holder", "n2", ""): "0x4 stale _x4 0x1 1x40",
+				},
+			}},
+		},
+		{
 			Name: "SkeinTwoHolders", Severity: critical, For: minute,
 			Expr:    `count by (job) (skein_lease_holder == 1) > 1 unless on (job) max by (job) (skein_lease_mode{mode="available"}) == 1`,
 			Summary: "More than one host of {{ $labels.job }} says that it holds the lease.",
