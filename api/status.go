@@ -58,7 +58,8 @@ const (
 type PublishSummary struct {
 	State string `json:"state"`
 	// PublishedAt is when clients last found a new descriptor, which By had made; null
-	// and empty: not known. NextAt is when the next is due, within some minutes.
+	// and empty: not known. NextAt is when its publisher makes the next, unless something
+	// changes before.
 	PublishedAt *time.Time     `json:"published_at"`
 	By          cluster.NodeID `json:"by"`
 	NextAt      *time.Time     `json:"next_at"`

@@ -170,7 +170,7 @@ func (p *publishers) report(pub *publishing, r publisher.Report) {
 		points := map[cluster.NodeID]int{}
 		maps.Copy(points, st.Points)
 		p.note(event.KindPublishDone, event.PublishDone{
-			Address: a, Term: r.Published.Term, Points: points, Stored: r.Published.Stored, Asked: r.Published.Asked,
+			Address: a, Term: r.Published.Term, Points: points, Stored: r.Published.Stored, Asked: r.Published.Asked, NextAt: r.Next.Unix(),
 		})
 	case r.Unpublished != nil:
 		p.m.posts.WithLabelValues("failed").Inc()

@@ -78,10 +78,11 @@ func (o *Options) check() error {
 }
 
 // Report is something that an operator should know. One field is set beside
-// the address.
+// the address, and Next with Published.
 type Report struct {
 	Address     descriptor.Address
 	Published   *Published
+	Next        time.Time // when the next descriptor is built, unless something changes before
 	Unpublished *Unpublished
 	Fenced      *Fenced
 	Foreign     *Foreign

@@ -249,7 +249,7 @@ func (r *run) tell(a Action) {
 	switch a := a.(type) {
 	case Published:
 		r.state.Published = time.Now()
-		r.report(Report{Published: &a})
+		r.report(Report{Published: &a, Next: r.begin.Add(r.core.pace.refresh)})
 	case Unpublished:
 		r.o.Log.Warn().Stringer("period", a.Period).Int("stored", a.Stored).Int("asked", a.Asked).Msg("too few directories have the descriptor")
 		r.report(Report{Unpublished: &a})

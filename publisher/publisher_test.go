@@ -180,6 +180,9 @@ func (s *stage) note(r Report) {
 	defer s.mu.Unlock()
 	switch {
 	case r.Published != nil:
+		if d := time.Until(r.Next); d < 40*time.Minute || d > 70*time.Minute {
+			s.t.Errorf("the next one is due in %s", d)
+		}
 		s.reports = append(s.reports, r.Published.String())
 	case r.Unpublished != nil:
 		s.reports = append(s.reports, r.Unpublished.String())

@@ -3,8 +3,8 @@
 //
 // Non-goals: publishing, and what a publisher knows of its own work (package onion).
 //
-// Goroutines: none of its own. Run reads what is new in the log every five seconds
-// and ends with its context; Summary may be called by anybody.
+// Goroutines: none of its own. Run reads what is new in the log, every five seconds at
+// most, and ends with its context; Summary may be called by anybody.
 //
 //	p := published.New(published.Options{Log: log, Served: addresses})
 //	go p.Run(ctx)

@@ -18,18 +18,21 @@ import (
 )
 
 const (
-	// every is how often the log is read, back how far at the start: a descriptor is
-	// good for three hours.
+	// every is how often the log is read at most, back how far at the start: a descriptor
+	// is good for three hours.
 	every = 5 * time.Second
 	back  = 3 * time.Hour
-	// renewal is when a publisher makes the next descriptor, within some minutes.
-	renewal = time.Hour
+	// renewal is when a publisher that does not tell makes the next descriptor, within some
+	// minutes. None plans further ahead than maxRenewal.
+	renewal    = time.Hour
+	maxRenewal = 24 * time.Hour
 )
 
 // Log is the event log.
 type Log interface {
 	Oldest() event.Cursor
 	Heads() []event.Head
+	Changed() <-chan struct{}
 	After(ctx context.Context, at event.Cursor, f store.Filter) iter.Seq2[event.Event, error]
 }
 
@@ -43,6 +46,7 @@ type Options struct {
 // outcome is what was written of one address.
 type outcome struct {
 	done         time.Time // zero: never
+	next         time.Time // when the next one is due
 	by           cluster.NodeID
 	failing      time.Time // the first failure since; zero: none
 	stored, asks int
@@ -62,19 +66,21 @@ type Published struct {
 // New returns a Published that knows nothing yet.
 func New(o Options) *Published { return &Published{o: o, known: map[string]outcome{}} }
 
-// Run reads the log until ctx ends.
+// Run reads the log when it has grown, until ctx ends. Which addresses are served is
+// there as well.
 func (p *Published) Run(ctx context.Context) error {
-	tick := wait.NewTicker(every)
-	defer tick.Stop()
 	for {
+		changed := p.o.Log.Changed() // before the look, so that nothing is missed
 		if len(p.o.Served()) > 0 {
 			p.read(ctx, time.Now())
+		}
+		if wait.For(ctx, every) != nil {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-			tick.Next()
+		case <-changed:
 		}
 	}
 }
@@ -116,7 +122,10 @@ func (p *Published) take(e event.Event) {
 		}
 		x := p.known[b.Address]
 		if at := e.HLC.Time(); at.After(x.done) {
-			x.done, x.by = at, e.Source.Node
+			x.done, x.by, x.next = at, e.Source.Node, at.Add(renewal)
+			if told := time.Unix(b.NextAt, 0); told.After(at) && told.Before(at.Add(maxRenewal)) {
+				x.next = told
+			}
 			if !x.failing.After(at) {
 				x.failing, x.reason = time.Time{}, ""
 			}
@@ -163,7 +172,7 @@ func (p *Published) Summary() api.PublishSummary {
 	x := p.known[worst]
 	out := api.PublishSummary{State: api.PublishUnknown, By: x.by}
 	if !x.done.IsZero() {
-		out.State, out.PublishedAt, out.NextAt = api.PublishOK, new(x.done.UTC()), new(x.done.Add(renewal).UTC())
+		out.State, out.PublishedAt, out.NextAt = api.PublishOK, new(x.done.UTC()), new(x.next.UTC())
 	}
 	if !x.failing.IsZero() {
 		out.State, out.NextAt, out.FailingSince = api.PublishFailing, nil, new(x.failing.UTC())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skein-project/skein/api"
@@ -19,6 +20,8 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 type memory struct {
 	events []event.Event
 	read   int // events that were looked at
+	looks  int // how often
+	grown  chan struct{}
 }
 
 var source = event.SourceID{Node: "n1", Inc: 1}
@@ -28,7 +31,10 @@ func (m *memory) Heads() []event.Head {
 	return []event.Head{{Source: source, Seq: uint64(len(m.events))}}
 }
 
+func (m *memory) Changed() <-chan struct{} { return m.grown }
+
 func (m *memory) After(_ context.Context, at event.Cursor, f store.Filter) iter.Seq2[event.Event, error] {
+	m.looks++
 	return func(yield func(event.Event, error) bool) {
 		for _, e := range m.events[at[source]:] {
 			m.read++
@@ -88,6 +94,16 @@ func TestSummary(t *testing.T) {
 	if s := p.Summary(); !s.NextAt.Equal(noon.Add(40 * time.Minute)) {
 		t.Errorf("next at %s", s.NextAt)
 	}
+	// What the publisher has planned counts, unless it is nonsense.
+	for i, c := range []struct{ told, want time.Duration }{{53 * time.Minute, 53 * time.Minute}, {-30 * time.Minute, 41 * time.Minute}, {48 * time.Hour, 42 * time.Minute}} {
+		m.add(t, noon.Add(time.Duration(i-20)*time.Minute+time.Second), event.KindPublishDone, event.PublishDone{Address: "a", NextAt: noon.Add(c.told).Unix()})
+		p.read(t.Context(), noon)
+		if s := p.Summary(); s.NextAt.Sub(noon).Round(time.Minute) != c.want {
+			t.Errorf("told %s: next at %s, want %s", c.told, s.NextAt.Sub(noon), c.want)
+		}
+	}
+	m.events, p.at, p.known = m.events[:0], nil, map[string]outcome{}
+	done("a", 20*time.Minute)
 
 	// Of several the one that is worst off; one that is served no more does not count.
 	served = []string{"a", "b"}
@@ -107,4 +123,44 @@ func TestSummary(t *testing.T) {
 	if m.read != before {
 		t.Errorf("%d events were read again", m.read-before)
 	}
+}
+
+// TestRunOnlyWhenTheLogGrows: while nothing happens nothing is read, and what happens is
+// seen at once, then every five seconds at most.
+func TestRunOnlyWhenTheLogGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{grown: make(chan struct{})}
+		p := New(Options{Log: m, Served: func() []string { return []string{"a"} }})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if m.looks != 1 {
+			t.Errorf("%d looks in an hour in which nothing happened", m.looks)
+		}
+		grow := func() {
+			was := m.grown
+			m.grown = make(chan struct{})
+			close(was)
+			synctest.Wait()
+		}
+		m.add(t, time.Now(), event.KindPublishDone, event.PublishDone{Address: "a"})
+		grow()
+		if s := p.Summary(); s.State != api.PublishOK {
+			t.Errorf("%+v", s)
+		}
+		for range 20 {
+			grow()
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		if m.looks < 5 || m.looks > 7 {
+			t.Errorf("%d looks while the log grew for 20 s", m.looks)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

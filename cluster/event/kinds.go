@@ -165,7 +165,7 @@ func KindTable() []KindInfo {
 		{KindWrongMaster, Fact, "every host", "clients are sent to this host for an address that it does not know", OnionWrongMaster{Count: 3}},
 		{
 			KindPublishDone, Fact, "the publisher", "clients find the new descriptor",
-			PublishDone{Address: onion, Term: 7, Points: map[cluster.NodeID]int{"n1": 3, "n2": 3}, Stored: 6, Asked: 6},
+			PublishDone{Address: onion, Term: 7, Points: map[cluster.NodeID]int{"n1": 3, "n2": 3}, Stored: 6, Asked: 6, NextAt: 1_800_003_600},
 		},
 		{
 			KindPublishFailed, Fact, "the publisher", "no descriptor could be made, or too few directories have it",

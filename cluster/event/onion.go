@@ -142,11 +142,12 @@ type OnionWrongMaster struct {
 
 // PublishDone is written by a publisher when clients find its new descriptor.
 type PublishDone struct {
-	Address string                 `json:"address"`          // 56 characters and .onion
-	Term    cluster.Term           `json:"term"`             // under which it was made
-	Points  map[cluster.NodeID]int `json:"points,omitempty"` // introduction points per host
-	Stored  int                    `json:"stored"`           // directories that have it
-	Asked   int                    `json:"asked"`            // directories that clients ask
+	Address string                 `json:"address"`           // 56 characters and .onion
+	Term    cluster.Term           `json:"term"`              // under which it was made
+	Points  map[cluster.NodeID]int `json:"points,omitempty"`  // introduction points per host
+	Stored  int                    `json:"stored"`            // directories that have it
+	Asked   int                    `json:"asked"`             // directories that clients ask
+	NextAt  int64                  `json:"next_at,omitempty"` // when the publisher makes the next one, unless something changes before; seconds since the Unix epoch, 0: not told
 }
 
 // PublishFailed is written by a publisher whose descriptor could not be made,
