@@ -193,7 +193,7 @@ prove-idle: build ## 10 minutes of three hosts with nothing to do: at most 40 MB
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 20m -run TestIdle ./internal/demo
 
 NFPM    := v2.45.0
-.PHONY: install package package-test
+.PHONY: install package package-test prove-package
 PREFIX  ?= /usr
 DESTDIR ?=
 install: build ## install the program, units, manual and completions below DESTDIR and PREFIX=/usr
@@ -208,6 +208,11 @@ package: $(TOOLS)/nfpm-$(NFPM) ## a .deb and a tarball for ARCHS="amd64 arm64", 
 package-test: ## the package: equal builds, lintian, installed, upgraded, removed and purged in a Debian and in a guest
 	-@scripts/deps
 	REQUIRE=deb,vm $(GO) test -count=1 -v -timeout 30m ./test/deb
+	REQUIRE=deb $(GO) test -count=1 -v -run Manual ./cmd/skein
+
+prove-package: ## the same, with both architectures built twice, in each compression
+	-@scripts/deps
+	SKEIN_PROVE=1 REQUIRE=deb,vm $(GO) test -count=1 -v -timeout 120m ./test/deb
 	REQUIRE=deb $(GO) test -count=1 -v -run Manual ./cmd/skein
 
 # A program of its own that the product does not depend on.

@@ -39,6 +39,9 @@ const (
 	// Deb is what builds the Debian package and judges it, and what a Debian tree
 	// to install it in is built with.
 	Deb What = "deb"
+	// Image is buildah, which builds images and runs them without a daemon; REQUIRE=deb
+	// covers it.
+	Image What = "image"
 	// Man is mandoc and groff, which judge manual pages; REQUIRE=deb covers it.
 	Man What = "man"
 	// Prom is promtool, which judges rules and metrics of Prometheus.
@@ -50,7 +53,7 @@ const (
 )
 
 // covers names, for a need, the other words of REQUIRE that demand it as well.
-var covers = map[What]string{TUN: "netns", Rootfs: "vm", Man: "deb"}
+var covers = map[What]string{TUN: "netns", Rootfs: "vm", Man: "deb", Image: "deb"}
 
 // Need skips the test if the machine lacks w, or fails it if REQUIRE names w.
 func Need(t testing.TB, w What) {
@@ -113,6 +116,9 @@ func checks() map[What]func() error {
 			return firstError(root, amd64, func() error {
 				return programs("lintian", "dpkg-deb", "debootstrap", "mkfs.ext4", "git", "make")
 			})
+		},
+		Image: func() error {
+			return firstError(root, func() error { return programs("buildah", "busybox", "install", "ldd") })
 		},
 		Man: func() error { return programs("mandoc", "groff") },
 		Prom: func() error {

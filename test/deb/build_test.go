@@ -94,23 +94,49 @@ func one(t *testing.T, pattern string) string {
 }
 
 // TestSameBytes builds once more, in another directory, time zone and language,
-// and for a user who lets nobody read new files.
+// and for a user who lets nobody read new files. In full it does so for both
+// architectures, and compressed as what is handed out is.
 func TestSameBytes(t *testing.T) {
 	version := must(t, "", nil, "dpkg-deb", "-f", built(t), "Version")
+	equal(t, dir, runtime.GOARCH, strings.TrimSpace(version), quick)
+	if os.Getenv("SKEIN_PROVE") == "" {
+		return
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		for _, env := range [][]string{quick, {"COMPRESSION=xz"}} {
+			t.Run(arch+" "+env[0], func(t *testing.T) {
+				first := t.TempDir()
+				must(t, root, env, "make", "package", "PACKAGES="+first, "ARCHS="+arch)
+				deb := one(t, filepath.Join(first, "*.deb"))
+				if got := strings.TrimSpace(must(t, "", nil, "dpkg-deb", "-f", deb, "Architecture")); got != arch {
+					t.Errorf("%s is for %s", deb, got)
+				}
+				if list := must(t, "", nil, "ar", "t", deb); !strings.Contains(list, "data.tar."+map[bool]string{true: "xz", false: "gz"}[env[0] == "COMPRESSION=xz"]) {
+					t.Errorf("compressed otherwise: %s", list)
+				}
+				equal(t, first, arch, strings.TrimSpace(version), env)
+			})
+		}
+	}
+}
+
+// equal builds elsewhere what is in first, and compares.
+func equal(t *testing.T, first, arch, version string, env []string) {
+	t.Helper()
 	other := filepath.Join(t.TempDir(), "elsewhere")
 	out := t.TempDir()
 	if err := os.Mkdir(other, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	must(t, root, nil, "sh", "-c", `umask 077 && git ls-files -z | tar -c --null -T - | tar -x --no-same-permissions -C "$1"`, "sh", other)
+	copied(t, "umask 077", other)
 	nfpm, err := filepath.Abs(one(t, filepath.Join(root, "bin", "tools", "nfpm-*")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	epoch := strings.TrimSpace(must(t, root, nil, "git", "log", "-1", "--format=%ct"))
-	must(t, other, []string{
-		quick[0], "NFPM=" + nfpm, "VERSION=" + strings.TrimSpace(version), "SOURCE_DATE_EPOCH=" + epoch, "TZ=Asia/Tokyo", "LANG=C.UTF-8",
-	}, "sh", "-c", `umask 077 && packaging/build "$1" "$2"`, "sh", out, runtime.GOARCH)
+	must(t, other, append([]string{
+		"NFPM=" + nfpm, "VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "TZ=Asia/Tokyo", "LANG=C.UTF-8",
+	}, env...), "sh", "-c", `umask 077 && packaging/build "$1" "$2"`, "sh", out, arch)
 	sums := func(dir string) string {
 		text, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 		if err != nil {
@@ -118,10 +144,45 @@ func TestSameBytes(t *testing.T) {
 		}
 		return string(text)
 	}
-	if a, b := sums(dir), sums(out); a != b || strings.Count(a, "\n") != 2 {
+	if a, b := sums(first), sums(out); a != b || strings.Count(a, "\n") != 2 {
 		t.Errorf("two builds differ:\n%s%s", a, b)
 	}
-	must(t, dir, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	must(t, first, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+}
+
+// copied copies what git has of this tree, as it is now.
+func copied(t *testing.T, before, to string) {
+	t.Helper()
+	must(t, root, nil, "sh", "-c", before+` && git ls-files -z | tar -c --null -T - | tar -x --no-same-permissions -C "$1"`, "sh", to)
+}
+
+// TestTarball: whoever has no dpkg finds all files, which belong to nobody else, and a
+// program that runs; the units name it where the handbook has it copied.
+func TestTarball(t *testing.T) {
+	version := strings.TrimSpace(must(t, "", nil, "dpkg-deb", "-f", built(t), "Version"))
+	tarball := one(t, filepath.Join(dir, "*.tar.gz"))
+	work := t.TempDir()
+	must(t, work, nil, "tar", "-xzf", tarball)
+	top := filepath.Join(work, "skein-"+version+"-linux-"+runtime.GOARCH)
+	for _, name := range []string{
+		"LICENSE", "CHANGELOG.md", "lib/systemd/system/skein.service", "lib/systemd/system/skein-netstack.service", "share/man/man8/skein.8.gz",
+		"share/man/man5/skein.toml.5.gz", "share/bash-completion/completions/skein", "share/skein/observability/rules.yml",
+	} {
+		if info, err := os.Stat(filepath.Join(top, name)); err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("%s: %v %v", name, info, err)
+		}
+	}
+	if unit := show(filepath.Join(top, "lib/systemd/system/skein.service")); !strings.Contains(unit, "ExecStart=/usr/bin/skein run") {
+		t.Errorf("the unit starts another program:\n%s", unit)
+	}
+	if out := must(t, top, nil, "bin/skein", "version"); !strings.Contains(out, version) {
+		t.Errorf("the program is %s, the tarball %s", out, version)
+	}
+	for line := range strings.Lines(must(t, "", nil, "tar", "--numeric-owner", "-tvzf", tarball)) {
+		if fields := strings.Fields(line); fields[1] != "0/0" {
+			t.Errorf("belongs to somebody: %s", line)
+		}
+	}
 }
 
 // TestLintian: what Debian's policy asks holds, but for what is overridden with a reason.
