@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -426,7 +427,7 @@ type rig struct {
 	workers map[cluster.NodeID]*fakeWorker
 	mayAct  func(cluster.Term) bool
 	start   time.Time
-	unaware []cluster.NodeID // of any kind
+	unaware atomic.Pointer[cluster.NodeID] // of any kind; nil: nobody is
 }
 
 func newRig(t *testing.T, log *memLog, workers ...*fakeWorker) *rig {
@@ -445,7 +446,12 @@ func newRig(t *testing.T, log *memLog, workers ...*fakeWorker) *rig {
 		Self: workers[0].node, Log: log, MayAct: func(term cluster.Term) bool { return r.mayAct(term) },
 		Dial: func(_ context.Context, to cluster.NodeID) (net.Conn, error) { return r.workers[to].dial() },
 		Now:  func() time.Duration { return time.Since(r.start) }, Logger: zerolog.Nop(), Registerer: r.reg,
-		Unaware: func(event.Kind) []cluster.NodeID { return r.unaware },
+		Unaware: func(event.Kind) []cluster.NodeID {
+			if n := r.unaware.Load(); n != nil {
+				return []cluster.NodeID{*n}
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -333,13 +333,13 @@ func TestExplain(t *testing.T) {
 			told.Eligible != 0 || !slices.Equal(told.Reasons, []event.WaitReason{{Reason: "zone", Workers: 2}, {Reason: "memory", Workers: 1}}) {
 			t.Errorf("%d events, %+v", r.log.count(event.KindJobWaits), told)
 		}
-		r.unaware = []cluster.NodeID{"z"}
+		r.unaware.Store(new(cluster.NodeID("z")))
 		r.s.SetHealth("c", cluster.Suspect)
 		time.Sleep(10 * time.Minute)
 		if n := r.log.count(event.KindJobWaits); n != 1 {
 			t.Errorf("%d events in a log that not all understand", n)
 		}
-		r.unaware = nil
+		r.unaware.Store(nil)
 		time.Sleep(time.Minute)
 		if n := r.log.count(event.KindJobWaits); n != 2 {
 			t.Errorf("%d events once all do", n)

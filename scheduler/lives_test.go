@@ -117,7 +117,7 @@ func TestLogHearsOfWorkers(t *testing.T) {
 		if e := r.log.last(event.KindWorkerDown); e.Term != 0 || json.Unmarshal(e.Body, &down) != nil || down.Worker != "b" {
 			t.Errorf("%+v", e)
 		}
-		r.unaware = []cluster.NodeID{"z"}
+		r.unaware.Store(new(cluster.NodeID("z")))
 		c.kill()
 		time.Sleep(time.Minute)
 		if n := r.log.count(event.KindWorkerDown); n != 1 {

@@ -544,7 +544,7 @@ func TestFullLogTakesNoNewWork(t *testing.T) {
 				t.Errorf("user %+v, owner %q", u, st.Owner("n2"))
 			}
 		})
-		r.unaware = []cluster.NodeID{"n3"}
+		r.unaware.Store(new(cluster.NodeID("n3")))
 		if old, ok := errors.AsType[*UnawareError](r.s.Set(t.Context(), ann)); !ok || old.Error() != "the skein of n3 is too old for user_set" {
 			t.Errorf("a user while n3 is too old: %v", old)
 		}

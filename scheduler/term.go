@@ -312,7 +312,7 @@ func (t *term) lookAtWaiting() {
 	t.jobs.looked = max(now, 1)
 	list := t.plan.Waiting(now)
 	t.m.service.Waiting(list)
-	if t.tells(event.KindJobWaits) {
+	if len(list) == 0 || t.tells(event.KindJobWaits) {
 		for _, e := range t.jobs.waits.Look(list, t.jobs.open, now) {
 			t.fact(event.KindJobWaits, e)
 		}

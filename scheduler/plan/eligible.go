@@ -31,8 +31,8 @@ func (w *worker) lacks() eligible.Reason {
 	return ""
 }
 
-// candidates are all workers but those that left, as jobs are held against them; then,
-// if there is one, says what keeps a worker from one job that may run it.
+// candidates are all workers but those that left, as jobs are held against them; then
+// says what keeps a worker that has room from a job that it may run.
 func (r *roster) candidates(now time.Duration, then func(*worker) eligible.Reason) []eligible.Candidate {
 	out := make([]eligible.Candidate, 0, len(r.workers))
 	for _, w := range r.workers {
@@ -40,10 +40,7 @@ func (r *roster) candidates(now time.Duration, then func(*worker) eligible.Reaso
 			continue
 		}
 		c := eligible.Candidate{Worker: &w.host, Node: w.node, Now: w.lacks(), Coming: w.Coming(now)}
-		switch {
-		case !w.open:
-			c.Then = eligible.Busy
-		case then != nil:
+		if c.Then = eligible.Busy; w.open {
 			c.Then = then(w)
 		}
 		out = append(out, c)
@@ -51,15 +48,15 @@ func (r *roster) candidates(now time.Duration, then func(*worker) eligible.Reaso
 	return out
 }
 
-// Foresee says which workers may run a job of owner that may be submitted, and what
-// keeps the others from it.
+func nothing(*worker) eligible.Reason { return "" }
+
+// Foresee says the same of a job of owner that may be submitted as Explain of an open one.
 func (p *Plan) Foresee(spec job.Spec, owner string, now time.Duration) eligible.Explanation {
-	return p.roster.classes.Foresee(spec, owner, p.roster.candidates(now, nil))
+	return p.roster.classes.Foresee(spec, owner, p.roster.candidates(now, nothing))
 }
 
-// Explain says which workers may be given a chunk of an open job now, and what keeps
-// the others from it, or the job from all of them: as choose does. It also tells since when
-// nothing of the job runs though something is to be done; 0: it runs, or waits for nothing.
+// Explain says what keeps workers from an open job now, or the job from all: as choose does. It also tells
+// since when nothing of the job runs though something is to be done; 0: it runs, or waits for nothing.
 func (p *Plan) Explain(id job.ID, now time.Duration) (why eligible.Explanation, since time.Duration, ok bool) {
 	j := p.work.byID[id]
 	if j == nil {
@@ -75,8 +72,7 @@ func (p *Plan) explain(j *openJob, now time.Duration) eligible.Explanation {
 	return why
 }
 
-// keeps says what keeps from w, which may run j and has room, all those chunks of j, or
-// "". It is the other side of choose.
+// keeps says what keeps all those chunks of j from w, which may run them and has room, or "".
 func (h *chooser) keeps(j *openJob, chunks []int, w *worker, now time.Duration) (why eligible.Reason) {
 	for _, i := range chunks {
 		c := &j.chunks[i]
@@ -114,14 +110,18 @@ type Waiting struct {
 	Why   eligible.Explanation
 }
 
-// queueing is how long a job may be without a chunk that runs before it counts as
-// waiting, if workers may run it: one ends, and another begins.
-const queueing = 5 * time.Second
+const (
+	// queueing is how long a job may be without a chunk that runs before it counts as waiting.
+	queueing = 5 * time.Second
+	// maxExplained bounds the jobs that are held against the workers one by one at a look.
+	maxExplained = 64
+)
 
 // Waiting lists the jobs that wait, those that wait longest first: at once where no
 // worker may run them, unless one may just be on its way.
 func (p *Plan) Waiting(now time.Duration) (out []Waiting) {
 	by := make(map[*eligible.Class]eligible.Explanation)
+	each := maxExplained
 	for _, j := range p.work.jobs {
 		if j.idle() == 0 || j.starved.Since == 0 && now-j.idle() < queueing {
 			continue
@@ -129,10 +129,11 @@ func (p *Plan) Waiting(now time.Duration) (out []Waiting) {
 		why, ok := by[j.class]
 		obstacle := p.obstacle(j)
 		switch {
-		case obstacle.Reason == "" && j.class.Room().Len() > 0: // what was tried of the job decides
+		case obstacle.Reason == "" && j.class.Room().Len() > 0 && each > 0: // what was tried of the job decides
 			why = p.explain(j, now)
+			each--
 		case !ok:
-			why = p.roster.classes.Explain(j.class, p.roster.candidates(now, nil))
+			why = p.roster.classes.Explain(j.class, p.roster.candidates(now, nothing))
 			by[j.class] = why
 		}
 		if why.Job = obstacle; obstacle.Reason == "" && why.Eligible == 0 && why.Coming {

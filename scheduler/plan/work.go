@@ -309,7 +309,7 @@ func (k *work) find(w *worker, r job.Attempt) *try {
 func (k *work) starve(now time.Duration) {
 	for _, j := range k.jobs {
 		if j.starves(k.cfg.Starve, now) {
-			k.out.Emit(step.Starved{Job: j.id, Reason: step.Clip(k.roster.classes.Explain(j.class, k.roster.candidates(now, nil)).String())})
+			k.out.Emit(step.Starved{Job: j.id, Reason: step.Clip(k.roster.classes.Explain(j.class, k.roster.candidates(now, nothing)).String())})
 		}
 	}
 }
