@@ -44,8 +44,9 @@ func demoPage(ctx context.Context, socket string, link func(string)) error {
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*page.Load()).ServeHTTP(w, r) }),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }() // ends with Close
+	served := make(chan struct{})
+	var ended error                                   // set when served is closed
+	go func() { ended = s.Serve(l); close(served) }() // ends with Close
 	late := time.NewTicker(web.CodeLife)
 	defer late.Stop()
 	for {
@@ -53,10 +54,10 @@ func demoPage(ctx context.Context, socket string, link func(string)) error {
 		select {
 		case <-ctx.Done():
 			_ = s.Close() // Ctrl-C is how it ends
-			_ = <-served  // and that is all it says
+			<-served
 			return nil
-		case err := <-served:
-			return fmt.Errorf("serve the page: %w", err)
+		case <-served:
+			return fmt.Errorf("serve the page: %w", ended)
 		case <-gate.Shut():
 			again = true
 		case <-late.C:
@@ -67,7 +68,7 @@ func demoPage(ctx context.Context, socket string, link func(string)) error {
 		}
 		if gate, err = open(); err != nil {
 			_ = s.Close() // it ends all the same
-			_ = <-served  // as above
+			<-served
 			return err
 		}
 		late.Reset(web.CodeLife)
