@@ -228,7 +228,7 @@ func (d *demo) stopAll() {
 
 // saveLogs writes the logs of all hosts into one file.
 func (d *demo) saveLogs() (name string, err error) {
-	f, err := os.CreateTemp("", "skein-demo-*.log")
+	f, err := os.CreateTemp(d.o.within, "skein-demo-*.log")
 	if err != nil {
 		return "", err
 	}

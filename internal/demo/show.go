@@ -41,11 +41,13 @@ func show(ctx context.Context, o Options, page Page, p pace) error {
 	if _, err := os.Stat(o.Wasm); err != nil {
 		return fmt.Errorf("the demo's module is missing: %w (make build compiles it)", err)
 	}
-	err := inDirectory(ctx, o, showTime, func(ctx context.Context, d *demo) error { return d.show(ctx, page, p) })
-	if ctx.Err() != nil {
-		return nil // that is how it ends
-	}
-	return err
+	return inDirectory(ctx, o, showTime, func(within context.Context, d *demo) error {
+		err := d.show(within, page, p)
+		if ctx.Err() != nil {
+			return nil // that is how it ends, and no failure whose logs are kept
+		}
+		return err
+	})
 }
 
 func (d *demo) show(ctx context.Context, page Page, p pace) error {
