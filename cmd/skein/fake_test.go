@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -46,7 +47,8 @@ type fakeCluster struct {
 	state    api.State
 	holder   cluster.NodeID
 	ready    bool
-	alone    bool // n2 is all there is
+	alone    bool        // n2 is all there is
+	private  atomic.Bool // nobody may have anything for a bundle
 	wanted   *api.VotersRequest
 	rotated  int    // looks at a change of key, one more; 0: none is under way
 	notYet   int    // submits refused with no_holder before one is taken
@@ -220,15 +222,6 @@ func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) 
 		list = list[1:2]
 	}
 	return api.Members{Members: list}, nil
-}
-
-func (f *fakeCluster) Knows(node cluster.NodeID) bool {
-	m, err := f.Members(context.Background(), true)
-	return err == nil && slices.ContainsFunc(m.Members, func(x api.Member) bool { return x.Node == node })
-}
-
-func (*fakeCluster) Links(context.Context, cluster.NodeID) (api.Links, error) {
-	return api.Links{}, nil
 }
 
 func (f *fakeCluster) Mesh(context.Context) (api.Mesh, error) {

@@ -74,6 +74,9 @@ func (f *fakeCluster) Proof(context.Context, event.SourceID, uint64) (api.EventP
 }
 
 func (f *fakeCluster) Debug(_ context.Context, _ string, node cluster.NodeID, _ api.DebugAsk) (api.DebugFiles, error) {
+	if f.private.Load() {
+		return api.DebugFiles{}, api.Errorf(api.CodeForbidden, "only administrators")
+	}
 	if node == "n3" {
 		return api.DebugFiles{}, api.Errorf(api.CodeNotReady, "n3 not reached: no route")
 	}

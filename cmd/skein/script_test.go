@@ -71,7 +71,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// clusterCommand changes the fake: start, stop, degrade, lose-holder, unready, alone,
+// clusterCommand changes the fake: start, stop, degrade, lose-holder, unready, alone, forbid-debug,
+// allow-debug,
 // refuse N, accept CHUNK, finish STATE, await-follower, await-reader, event KIND,
 // compact, log damaged or differs.
 func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
@@ -92,6 +93,8 @@ func clusterCommand(ts *testscript.TestScript, neg bool, args []string) {
 		f.set(func() { f.state = api.StateDegraded })
 	case "lose-holder":
 		f.set(func() { f.holder = "" })
+	case "forbid-debug", "allow-debug":
+		f.private.Store(args[0] == "forbid-debug")
 	case "alone":
 		f.set(func() { f.alone = true })
 	case "unready":

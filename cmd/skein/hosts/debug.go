@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"regexp"
@@ -82,6 +83,7 @@ type bundleHost struct {
 	Error   string         `json:"error,omitempty"` // it was not reached
 	Files   []bundleFile   `json:"files"`
 	texts   [][]byte
+	err     error // as Error
 }
 
 // bundleFile is one file of the manifest.
@@ -102,6 +104,9 @@ type bundling struct {
 // created is a file that was not there before. It goes again unless it is kept.
 func created(name string) (f *os.File, done func(error) error, err error) {
 	f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, nil, cli.Failf(cli.ExitFailed, "write bundle: %s", err).WithHint("it is never written over: name another with --out, or remove it")
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("write bundle: %w", err)
 	}
@@ -141,6 +146,10 @@ func (b bundling) run(a *cli.App, ctx context.Context, c *api.Client) error {
 		})
 	}
 	asking.Wait()
+	if err := refused(hosts); err != nil {
+		_ = done(err) // nothing is to be written
+		return err
+	}
 	unreached := 0
 	for _, h := range hosts {
 		if h.Error != "" {
@@ -163,6 +172,17 @@ func (b bundling) run(a *cli.App, ctx context.Context, c *api.Client) error {
 		a.Code = cli.ExitFailed
 	}
 	return nil
+}
+
+// refused is why no host gave anything to who asks: none of them may.
+func refused(hosts []bundleHost) error {
+	var last error
+	for _, h := range hosts {
+		if last = h.err; !api.IsCode(last, api.CodeForbidden) {
+			return nil
+		}
+	}
+	return last
 }
 
 // disguise replaces the names in what hosts gave, and writes which they were beside the
@@ -230,6 +250,7 @@ func bundleOf(a *cli.App, ctx context.Context, c *api.Client, node cluster.NodeI
 	d, err := c.Debug(ctx, of, ask)
 	if err != nil {
 		_, h.Error, _ = a.Classify(ctx, err)
+		h.err = err
 		return h
 	}
 	h.Version = d.Version
