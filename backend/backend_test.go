@@ -246,6 +246,11 @@ func TestSubmit(t *testing.T) {
 		t.Fatalf("an artefact that nobody has: %v, %d jobs", err, len(sched.got))
 	}
 	spec.Config = config
+	outside := spec
+	outside.Permission.Outside = true
+	if _, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: outside}); !api.IsCode(err, api.CodeInvalidJob) || len(sched.got) != 0 {
+		t.Errorf("for outside workers: %v, %d jobs", err, len(sched.got))
+	}
 	out, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: spec})
 	if err != nil || !out.Created || len(sched.got) != 1 || sched.sent == 0 {
 		t.Fatalf("%+v, %v: %d jobs, artefact on %d other voters", out, err, len(sched.got), sched.sent)

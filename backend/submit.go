@@ -31,6 +31,9 @@ const (
 // Submit implements status.JobControl: the artefacts go to the voters, so that the
 // job survives the loss of this host, then the job goes to the holder.
 func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
+	if req.Spec.Permission.Outside {
+		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "permission.outside: there are no outside workers yet, and older hosts do not know of them")
+	}
 	if err := b.checkModule(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
