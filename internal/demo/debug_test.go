@@ -4,16 +4,21 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skein-project/skein/api"
 )
 
 // secretsOf are the keys, and the secrets of invites, in the state directory of a host.
@@ -75,6 +80,13 @@ func TestDebugBundle(t *testing.T) {
 	if len(secrets) < 10 {
 		t.Fatalf("only %d secrets", len(secrets))
 	}
+	public, err := exec.CommandContext(ctx, d.o.Exe, "auth", "key", filepath.Join(t.TempDir(), "u.key")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.hosts[0].api.SetUser(ctx, "planted-user", api.UserRequest{Role: "submitter", Keys: []string{string(public)}}); err != nil {
+		t.Fatal(err)
+	}
 	kill(t, d.hosts[2])
 
 	out := filepath.Join(t.TempDir(), "b.tar.gz")
@@ -97,6 +109,22 @@ func TestDebugBundle(t *testing.T) {
 	if !bytes.Contains(files["n2/metrics.txt"], []byte("skein_build_info{")) || !bytes.Contains(files["manifest.json"], []byte(`"node": "n3"`)) {
 		t.Error("metrics or manifest lack what they should have")
 	}
+	// What the asked host knows of the log proves itself to whoever has the file.
+	log := filepath.Join(t.TempDir(), "log.jsonl")
+	if err := os.WriteFile(log, files["n1/log.jsonl"], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verified, err := exec.CommandContext(ctx, d.o.Exe, "log", "verify", log).CombinedOutput()
+	if err != nil || !regexp.MustCompile(`^good: \d+ events in [23] sources, every event`).Match(verified) || bytes.Contains(verified, []byte("certifies")) {
+		t.Errorf("%v\n%s", err, verified)
+	}
+	broken := bytes.Replace(files["n1/log.jsonl"], []byte(`"host_started"`), []byte(`"host_stopped"`), 1)
+	if err := os.WriteFile(log, broken, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(ctx, d.o.Exe, "log", "verify", log).CombinedOutput(); err == nil {
+		t.Errorf("after a change: %s", out)
+	}
 	for name, text := range files {
 		for _, secret := range secrets {
 			for _, form := range forms(secret) {
@@ -108,6 +136,55 @@ func TestDebugBundle(t *testing.T) {
 	}
 	if _, stderr, code := d.cli(ctx, d.hosts[0], "debug", "bundle", "--out", out); code != 1 || !strings.Contains(stderr, "exists") {
 		t.Errorf("written over: exit %d, %s", code, stderr)
+	}
+	disguised(ctx, t, d)
+}
+
+// disguised has another bundle made, in which nobody has the name that is known here.
+func disguised(ctx context.Context, t *testing.T, d *demo) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "p.tar.gz")
+	if stdout, stderr, code := d.cli(ctx, d.hosts[0], "debug", "bundle", "--profile", "1s", "--pseudonyms", "--out", out); code != 6 || !strings.Contains(stderr, "p.names.json") {
+		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
+	}
+	names, err := os.ReadFile(strings.TrimSuffix(out, ".tar.gz") + ".names.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	planted := []string{"planted-user", "demo", "n1", "n2", "n3"}
+	for _, h := range d.hosts {
+		planted = append(planted, h.last.Mesh.Address, h.last.Mesh.Address6)
+	}
+	for _, p := range planted {
+		if !bytes.Contains(names, []byte(`"`+p+`"`)) {
+			t.Errorf("what stands for %s is not in %s", p, names)
+		}
+	}
+	as := regexp.MustCompile(`(?i)(?:^|[^a-z0-9])(?:` + strings.ReplaceAll(strings.Join(planted, "|"), ".", `\.`) + `)(?:$|[^a-z0-9])`)
+	files := untar(t, out)
+	if len(files) < 25 {
+		t.Errorf("only %d files", len(files))
+	}
+	for name, text := range files {
+		if strings.HasSuffix(name, ".pprof") {
+			r, err := gzip.NewReader(bytes.NewReader(text))
+			if err == nil {
+				text, err = io.ReadAll(r)
+			}
+			if err != nil || bytes.Contains(text, []byte("planted-user")) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if at := as.FindIndex([]byte(name + "\n" + string(text))); at != nil {
+			t.Errorf("%s has a name: %.200s", name, (name + "\n" + string(text))[max(0, at[0]-80):])
+		}
+		if strings.HasSuffix(name, ".json") && !json.Valid(text) {
+			t.Errorf("%s is no JSON any more", name)
+		}
+	}
+	if !bytes.Contains(files["host-1/status.json"], []byte(`"holder": "host-1"`)) {
+		t.Errorf("who is who cannot be followed: %s", files["host-1/status.json"])
 	}
 }
 

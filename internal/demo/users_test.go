@@ -230,6 +230,7 @@ func TestOperatorAtAnyHost(t *testing.T) {
 	olga(0, "revoked", "token", "revoke", invite.ID)
 	olga(1, "do it on a sponsor: ", "token", "create")
 	olga(0, "", "lease", "step-down")
+	bundles(ctx, t, d, d.hosts[edge], key)
 	olga(0, "", "remove", drained.name)
 	eventually(ctx, t, 20*time.Second, drained.name+" is removed, and the log says by whom", func() error {
 		var actor string
@@ -242,4 +243,31 @@ func TestOperatorAtAnyHost(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// bundles has a host that is no sponsor gather of all: for its administrator alone the
+// others do not, for an operator they do.
+func bundles(ctx context.Context, t *testing.T, d *demo, edge *host, key string) {
+	t.Helper()
+	for _, c := range []struct {
+		args []string
+		code int
+		said string
+		of   []string
+	}{
+		{nil, 6, "is not in it: " + edge.name + " is no sponsor", []string{edge.name}},
+		{[]string{"--key", key}, 0, "", []string{"n1", "n2", "n3", "n4"}},
+	} {
+		out := filepath.Join(t.TempDir(), "b.tar.gz")
+		stdout, stderr, code := d.cli(ctx, edge, slices.Concat(c.args, []string{"debug", "bundle", "--profile", "0", "--out", out})...)
+		if code != c.code || !strings.Contains(stderr, c.said) {
+			t.Fatalf("debug bundle of %s: exit %d, want %d and %q: %s%s", edge.name, code, c.code, c.said, stdout, stderr)
+		}
+		files := untar(t, out)
+		for _, h := range d.hosts {
+			if _, have := files[h.name+"/status.json"]; have != slices.Contains(c.of, h.name) {
+				t.Errorf("with %q: %s is in it: %t", c.args, h.name, have)
+			}
+		}
+	}
 }
