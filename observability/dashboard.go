@@ -173,6 +173,7 @@ func DashboardJSON() ([]byte, error) {
 	out, err := json.MarshalIndent(object{
 		"uid": "skein", "title": "skein", "tags": []string{"skein"}, "schemaVersion": 38, "version": 1, "editable": true,
 		"refresh": "15s", "time": object{"from": "now-3h", "to": "now"}, "timezone": "", "panels": panels,
+		"annotations": object{"list": []object{}},
 		"description": "A skein cluster, all of whose hosts are scraped under one job.",
 		"templating": object{"list": []object{
 			{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
@@ -205,11 +206,14 @@ func (p Panel) object(source object) object {
 	out := object{
 		"type": "timeseries", "title": p.Title, "datasource": source, "targets": targets,
 		"fieldConfig": object{"defaults": object{"unit": p.Unit}, "overrides": []object{}},
-		"options":     object{"legend": object{"displayMode": "list", "placement": "bottom", "showLegend": true}, "tooltip": object{"mode": "multi", "sort": "desc"}},
+		"options":     object{"legend": object{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}}, "tooltip": object{"mode": "multi", "sort": "desc"}},
 	}
 	if p.Now {
 		out["type"] = "stat"
-		out["options"] = object{"reduceOptions": object{"calcs": []string{"lastNotNull"}}, "colorMode": "none", "graphMode": "none"}
+		out["options"] = object{
+			"reduceOptions": object{"calcs": []string{"lastNotNull"}}, "colorMode": "none", "graphMode": "none",
+			"textMode": "auto", "orientation": "auto", "justifyMode": "auto", "wideLayout": true, "showPercentChange": false, "percentChangeColorMode": "standard",
+		}
 	}
 	return out
 }

@@ -263,3 +263,42 @@ func TestExpressions(t *testing.T) {
 		t.Errorf("promtool takes anything: %s", out)
 	}
 }
+
+// TestDashboardIsWhole: what the schema of Grafana's dashboards and panels calls required
+// is there (grafana-foundation-sdk v0.0.22 reads dashboard.json strictly).
+func TestDashboardIsWhole(t *testing.T) {
+	text, err := os.ReadFile(DashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Annotations map[string]any
+		Panels      []struct {
+			Type, Title string
+			Options     map[string]any
+		}
+	}
+	if err := json.Unmarshal(text, &d); err != nil || d.Annotations["list"] == nil || len(d.Panels) < 50 {
+		t.Fatalf("%v, annotations %v, %d panels", err, d.Annotations, len(d.Panels))
+	}
+	need := map[string][]string{
+		"stat": {
+			"graphMode", "colorMode", "justifyMode", "textMode", "wideLayout", "showPercentChange", "percentChangeColorMode", "orientation", "reduceOptions",
+		},
+		"timeseries": {"legend", "tooltip"},
+		"legend":     {"displayMode", "placement", "showLegend", "calcs"},
+	}
+	for _, p := range d.Panels {
+		legend, _ := p.Options["legend"].(map[string]any)
+		for _, name := range need[p.Type] {
+			if p.Options[name] == nil {
+				t.Errorf("%s lacks %s", p.Title, name)
+			}
+		}
+		for _, name := range need["legend"] {
+			if p.Type == "timeseries" && legend[name] == nil {
+				t.Errorf("%s: its legend lacks %s", p.Title, name)
+			}
+		}
+	}
+}
