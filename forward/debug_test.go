@@ -27,9 +27,12 @@ func TestDebugOfASponsor(t *testing.T) {
 		req  DebugRequest
 		want api.Code
 	}{
-		{"n2", DebugRequest{ProfileSeconds: 10}, ""}, {"n3", DebugRequest{}, api.CodeForbidden},
-		{"n2", DebugRequest{ProfileSeconds: 11}, api.CodeInvalidRequest}, {"n2", DebugRequest{ProfileSeconds: -1}, api.CodeInvalidRequest},
-		{"n2", DebugRequest{SinceSeconds: -1}, api.CodeInvalidRequest}, {"n2", DebugRequest{SinceSeconds: 1 << 62}, api.CodeInvalidRequest},
+		{"n2", DebugRequest{ProfileSeconds: 10}, ""},
+		{"n3", DebugRequest{}, api.CodeForbidden},
+		{"n2", DebugRequest{ProfileSeconds: 11}, api.CodeInvalidRequest},
+		{"n2", DebugRequest{ProfileSeconds: -1}, api.CodeInvalidRequest},
+		{"n2", DebugRequest{SinceSeconds: -1}, api.CodeInvalidRequest},
+		{"n2", DebugRequest{SinceSeconds: 1 << 62}, api.CodeInvalidRequest},
 	} {
 		asking, err := New(Options{Self: c.from, Lease: func() Lease { return Lease{} }, Dial: pipes(c.from, &r)})
 		if err != nil {

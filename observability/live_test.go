@@ -175,10 +175,10 @@ func (h *running) run(ctx context.Context, args ...string) {
 	h.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		select {
-		case <-ended:
+		case <-ended: //nolint:errcheck // it was asked to end
 		case <-time.After(time.Minute):
 			_ = cmd.Process.Kill()
-			<-ended
+			<-ended //nolint:errcheck // it was killed
 		}
 		_ = log.Close()
 		if text, err := os.ReadFile(h.config + ".log"); err == nil && h.t.Failed() {

@@ -136,8 +136,10 @@ func TestRecent(t *testing.T) {
 		events uint64
 		from   time.Duration
 	}{
-		{time.Hour, 1 << 20, 12, time.Hour}, {24 * time.Hour, 1 << 20, 72, 24 * time.Hour},
-		{6 * time.Hour, 20_000, 36, 3 * time.Hour}, {time.Minute, 1 << 20, 0, time.Minute},
+		{time.Hour, 1 << 20, 12, time.Hour},
+		{24 * time.Hour, 1 << 20, 72, 24 * time.Hour},
+		{6 * time.Hour, 20_000, 36, 3 * time.Hour},
+		{time.Minute, 1 << 20, 0, time.Minute},
 	} {
 		text, from, err := RecentLog(t.Context(), m, aboutBlue(), noon, c.span, c.most)
 		if err != nil {
@@ -219,10 +221,19 @@ func TestCheckRefuses(t *testing.T) {
 		line     int
 		old, new string
 	}{
-		{event, `"boot":1`, `"boot":7`}, {event, `"seq":31`, `"seq":32`}, {event, `host_started`, `host_stopped`}, {event, `"term":0`, `"term":1`},
-		{event, `"raw":"AQ`, `"raw":"AR`}, {event, `2026-01-02T11`, `2026-01-02T10`}, {event, `"hash":"`, `"hash":"0`},
-		{0, `"from":"n1/1:30`, `"from":"n1/1:29`}, {0, `"cluster":"a`, `"cluster":"b`}, {0, `"version":1`, `"version":2`},
-		{0, `"sig":"`, `"sig":"AA`}, {0, `{"node":"n1","key"`, `{"node":"n7","key"`}, {13, `"events":12`, `"events":11`},
+		{event, `"boot":1`, `"boot":7`},
+		{event, `"seq":31`, `"seq":32`},
+		{event, `host_started`, `host_stopped`},
+		{event, `"term":0`, `"term":1`},
+		{event, `"raw":"AQ`, `"raw":"AR`},
+		{event, `2026-01-02T11`, `2026-01-02T10`},
+		{event, `"hash":"`, `"hash":"0`},
+		{0, `"from":"n1/1:30`, `"from":"n1/1:29`},
+		{0, `"cluster":"a`, `"cluster":"b`},
+		{0, `"version":1`, `"version":2`},
+		{0, `"sig":"`, `"sig":"AA`},
+		{0, `{"node":"n1","key"`, `{"node":"n7","key"`},
+		{13, `"events":12`, `"events":11`},
 	} {
 		changed := slices.Clone(lines)
 		if changed[c.line] = strings.Replace(lines[c.line], c.old, c.new, 1); changed[c.line] == lines[c.line] {

@@ -90,8 +90,11 @@ func TestDebugChecksAnew(t *testing.T) {
 			who, query string
 			want       int
 		}{
-			{"olga", "?node=n1", http.StatusOK}, {"olga", "", http.StatusForbidden},
-			{"ann", "?node=n1", http.StatusForbidden}, {"vic", "?node=n1", http.StatusForbidden}, {"nobody", "?node=n1", http.StatusUnauthorized},
+			{"olga", "?node=n1", http.StatusOK},
+			{"olga", "", http.StatusForbidden},
+			{"ann", "?node=n1", http.StatusForbidden},
+			{"vic", "?node=n1", http.StatusForbidden},
+			{"nobody", "?node=n1", http.StatusUnauthorized},
 		} {
 			if got := brought(c.who, c.query); got != c.want {
 				t.Errorf("%s asks %q: %d, want %d", c.who, c.query, got, c.want)

@@ -65,8 +65,12 @@ func plainPages() []plainPage {
 		{"members", "Members", []field{words, state("alive", "joining", "suspect", "dead", "left", "removed"), {name: "gone", label: "also who is gone", check: true}, all}, membersPage},
 		{"lease", "Lease", []field{words, all}, leasePage},
 		{"events", "Events", []field{
-			words, {name: "kind", label: "kind, as lease*"}, {name: "node", label: "of host"}, {name: "entity", label: "about, as node:n1"},
-			{name: "since", label: "since, as 2h"}, {name: "last", label: "how many", options: []string{"100", "500", "10", "50"}},
+			words,
+			{name: "kind", label: "kind, as lease*"},
+			{name: "node", label: "of host"},
+			{name: "entity", label: "about, as node:n1"},
+			{name: "since", label: "since, as 2h"},
+			{name: "last", label: "how many", options: []string{"100", "500", "10", "50"}},
 		}, eventsPage},
 		{"jobs", "Jobs", []field{words, state("pending", "queued", "running", "cancelling", "completed", "partial", "failed", "cancelled", "timeout"), all}, jobsPage},
 		{"workers", "Workers", []field{words, all}, workersPage},
@@ -231,8 +235,11 @@ func jobPage(ctx context.Context, c *api.Client, id string) (view, error) {
 	}
 	results, failures := present.Metrics(j), present.Failures(j)
 	fields := []present.Field{
-		{Name: "name", Text: present.OrDash(j.Name)}, {Name: "state", Text: string(j.State)}, {Name: "owner", Text: present.OrDash(j.Owner)},
-		{Name: "submitted", Text: present.Stamp(j.SubmittedAt)}, {Name: "done", Text: present.Percent(j)},
+		{Name: "name", Text: present.OrDash(j.Name)},
+		{Name: "state", Text: string(j.State)},
+		{Name: "owner", Text: present.OrDash(j.Owner)},
+		{Name: "submitted", Text: present.Stamp(j.SubmittedAt)},
+		{Name: "done", Text: present.Percent(j)},
 		{Name: "chunks", Text: strconv.Itoa(j.Chunks.Accepted) + " of " + strconv.Itoa(j.Chunks.Total) + " accepted"},
 	}
 	for _, f := range []present.Field{{Name: "reason", Text: j.Reason}, {Name: "waits", Text: j.Waits}} {

@@ -112,7 +112,7 @@ func judge(t *testing.T, what, page string) {
 		t.Fatal(err)
 	}
 	elements := map[string]bool{}
-	for _, e := range strings.Fields("html head meta title link body header div strong span nav a main h1 h2 p section dl dt dd table thead tbody tr th td bdi form label input select option button script noscript code") {
+	for e := range strings.FieldsSeq("html head meta title link body header div strong span nav a main h1 h2 p section dl dt dd table thead tbody tr th td bdi form label input select option button script noscript code") {
 		elements[e] = true
 	}
 	for n := range root.Descendants() {

@@ -26,6 +26,7 @@ type Service struct {
 	refused *prometheus.CounterVec
 }
 
+// NewService returns the metrics of a service without jobs.
 func NewService() *Service {
 	s := &Service{
 		waits: make(map[job.ID]time.Time),

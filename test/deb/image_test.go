@@ -172,7 +172,7 @@ func TestImage(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it does not stop")
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		<-ended
+		<-ended //nolint:errcheck // it was killed
 	}
 	if !strings.Contains(said.String(), "shutdown") {
 		t.Error("it was not stopped in order")
