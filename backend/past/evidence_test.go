@@ -71,7 +71,8 @@ func TestEvidence(t *testing.T) {
 			name: "two sides of a cut, and one again",
 			terms: []state.Term{
 				{Term: 1, Holder: "n1", Started: at(0), Split: true, Released: at(45), Reason: "a better host"},
-				{Term: 2, Holder: "n2", Started: at(10), Split: true}, {Term: 3, Holder: "n2", Started: at(50), Split: true},
+				{Term: 2, Holder: "n2", Started: at(10), Split: true},
+				{Term: 3, Holder: "n2", Started: at(50), Split: true},
 			},
 			chains: map[event.SourceID][]time.Time{n1: chain(0, 45), n2: chain(10, 44, 50, 60)},
 			want:   "1 until 45 gap -, 2 until 44 gap 0, 3 until - gap 5",
