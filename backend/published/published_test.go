@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,9 @@ type memory struct {
 	events []event.Event
 	read   int // events that were looked at
 	looks  int // how often
-	grown  chan struct{}
+
+	mu    sync.Mutex
+	grown chan struct{}
 }
 
 var source = event.SourceID{Node: "n1", Inc: 1}
@@ -31,7 +34,19 @@ func (m *memory) Heads() []event.Head {
 	return []event.Head{{Source: source, Seq: uint64(len(m.events))}}
 }
 
-func (m *memory) Changed() <-chan struct{} { return m.grown }
+func (m *memory) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.grown
+}
+
+// grow says that there is more.
+func (m *memory) grow() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.grown)
+	m.grown = make(chan struct{})
+}
 
 func (m *memory) After(_ context.Context, at event.Cursor, f store.Filter) iter.Seq2[event.Event, error] {
 	m.looks++
@@ -140,9 +155,7 @@ func TestRunOnlyWhenTheLogGrows(t *testing.T) {
 			t.Errorf("%d looks in an hour in which nothing happened", m.looks)
 		}
 		grow := func() {
-			was := m.grown
-			m.grown = make(chan struct{})
-			close(was)
+			m.grow()
 			synctest.Wait()
 		}
 		m.add(t, time.Now(), event.KindPublishDone, event.PublishDone{Address: "a"})
