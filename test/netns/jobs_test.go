@@ -266,7 +266,7 @@ func TestRollingRestart(t *testing.T) {
 			return believes(f.ctx, f.all, f.all, cluster.Alive)
 		})
 		j, err := progress(d)
-		t.Logf("%s restarted: %d accepted before, %+v after, %v", d.Name(), before, j.Chunks, err)
+		t.Logf("%s restarted: %d accepted before, %+v after, failures %+v, %v", d.Name(), before, j.Chunks, j.Failures, err)
 		if proving() && j.State.Final() {
 			t.Errorf("the job ended before all hosts were restarted: %s", j.State)
 		}
