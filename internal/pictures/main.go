@@ -17,8 +17,12 @@ import (
 	"time"
 )
 
-// most bounds a picture: people load the README over slow lines.
-const most = 60_000
+// most bounds a picture: people load the README over slow lines. A page that still
+// waits for the cluster has far less than least.
+const (
+	most  = 60_000
+	least = 15_000
+)
 
 // patience bounds the whole, calm is how long the picture settles.
 const (
@@ -128,6 +132,9 @@ func page(ctx context.Context, link, file string) error {
 	small, err := smaller(text)
 	if err != nil {
 		return err
+	}
+	if len(small) < least {
+		return fmt.Errorf("a picture of %d bytes: the page was not there yet, try again on a machine that does less", len(small))
 	}
 	return write(file, small)
 }
