@@ -290,6 +290,8 @@ func TestBubbleRoam(t *testing.T) {
 		if took > 5*time.Second {
 			t.Errorf("took %s", took)
 		}
+		// What was under way at the move came from the old address.
+		until(t, 5*time.Second, func() bool { return hosts[1].Observe()[0].Endpoint == moved })
 		hosts[1].mustSet(t, members) // still announces the old address
 		if got := hosts[1].Observe()[0].Endpoint; got != moved {
 			t.Errorf("endpoint is %s, want the learned %s", got, moved)

@@ -218,6 +218,8 @@ func (f *fakeCluster) Members(_ context.Context, all bool) (api.Members, error) 
 				GoneAt: new(fakeNow.Add(-2 * time.Hour)), Reason: "stolen",
 			})
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.alone {
 		list = list[1:2]
 	}
