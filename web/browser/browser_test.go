@@ -155,10 +155,21 @@ func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// leftPage is what Chromium says of a page that is being left.
+const leftPage = "Inspected target navigated or closed"
+
 // value is what an expression is in the page.
 func (tb *tab) value(expression string, into any) {
 	tb.t.Helper()
-	text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string]("JSON.stringify("+expression+")"))
+	var text string
+	var err error
+	for range 10 { // asked while one page gives way to the next, it is asked of that one
+		text, err = chromedp.Run(tb.ctx, chromedp.Evaluate[string]("JSON.stringify("+expression+")"))
+		if err == nil || !strings.Contains(err.Error(), leftPage) {
+			break
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
 	if err != nil {
 		tb.t.Fatalf("%s: %v", expression, err)
 	}
