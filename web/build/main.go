@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -175,10 +176,10 @@ var lines = api.Plugin{Name: "lines", Setup: func(b api.PluginBuild) {
 			"log2AxisValsFilt", "snapLogY", "snapAsinhY", "timeAxisVals", "timeSeriesVal", "legendStroke", "legendFill",
 			"initLegendRow", "setLegend", "setLegendValues", "delSeries", "updateCursor", "cacheMouse", "mouseMove", "mouseDown", "mouseUp", "mouseLeave", "dblClick",
 		} {
-			whole := ""
-			for _, tab := range []string{"", "\t"} { // one that lies in another is indented
-				whole += regexp.MustCompile(`(?s)\n` + tab + `function ` + name + `\(.*?\n` + tab + `}\n`).FindString(made)
+			find := func(tab string) string {
+				return regexp.MustCompile(`(?s)\n` + tab + `function ` + name + `\(.*?\n` + tab + `}\n`).FindString(made)
 			}
+			whole := cmp.Or(find(""), find("\t")) // one that lies in another is indented
 			if whole == "" {
 				return api.OnLoadResult{}, fmt.Errorf("%s has no function %s", a.Path, name)
 			}
