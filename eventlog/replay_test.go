@@ -374,16 +374,17 @@ func total(d *audit.Dir) (n uint64) {
 	return n
 }
 
-// TestReplayFromSnapshot replays a log whose beginning was dropped: on both
-// sides of what a later term made void, and not below the snapshot.
-func TestReplayFromSnapshot(t *testing.T) {
+// dropped returns the log of b, which no longer has the beginning of a's chain and
+// whose term 2 made void what a wrote unseen, and a's chain.
+func dropped(t *testing.T) (b *Log, src event.SourceID) {
+	t.Helper()
 	tr := newSnapTrio(t, nil)
 	a, b := tr.logs["a"], tr.logs["b"]
 	for i := range 3 {
 		work(t, a, 1, fmt.Sprintf("j%d", i), 60)
 		tr.level(t, mustSnapshot(t, a).ID)
 	}
-	src := a.Source()
+	src = a.Source()
 	eventually(t, "segments dropped", func() bool { return b.Oldest()[src] > 60 })
 	// a goes on unseen; b begins term 2 without it.
 	cut := b.Cut()
@@ -394,6 +395,13 @@ func TestReplayFromSnapshot(t *testing.T) {
 	}})
 	tr.net.setDown("a", false)
 	eventually(t, "b has what a did", func() bool { return b.Head(src).Seq == a.Head(src).Seq })
+	return b, src
+}
+
+// TestReplayFromSnapshot replays a log whose beginning was dropped: on both
+// sides of what a later term made void, and not below the snapshot.
+func TestReplayFromSnapshot(t *testing.T) {
+	b, src := dropped(t)
 	d := openDir(t, b)
 	before := total(d)
 	at := store.EndOf(d.Heads())

@@ -3,14 +3,12 @@ package eventlog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
-	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/store"
 )
@@ -99,22 +97,7 @@ func TestRewindGoesOn(t *testing.T) {
 
 // TestRewindFromSnapshot looks at a log of which a part was dropped.
 func TestRewindFromSnapshot(t *testing.T) {
-	tr := newSnapTrio(t, nil)
-	a, b := tr.logs["a"], tr.logs["b"]
-	for i := range 3 {
-		work(t, a, 1, fmt.Sprintf("j%d", i), 60)
-		tr.level(t, mustSnapshot(t, a).ID)
-	}
-	src := a.Source()
-	eventually(t, "segments dropped", func() bool { return b.Oldest()[src] > 60 })
-	cut := b.Cut()
-	tr.net.setDown("a", true)
-	work(t, a, 1, "lost", 3)
-	mustAppend(t, b, event.Draft{Term: 2, Kind: event.KindTermStart, Body: event.TermStart{
-		Term: 2, Cut: cut, Voters: []cluster.NodeID{"a", "b", "c"}, Epoch: 1, ConfigTerm: 1,
-	}})
-	tr.net.setDown("a", false)
-	eventually(t, "b has what a did", func() bool { return b.Head(src).Seq == a.Head(src).Seq })
+	b, _ := dropped(t)
 	rewinds(t, b)
 	if _, _, err := b.Rewind().At(t.Context(), cluster.NewHLC(time.Unix(1, 0), 0)); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("before what is kept: %v", err)
