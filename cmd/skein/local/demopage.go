@@ -40,35 +40,27 @@ func demoPage(ctx context.Context, socket string, link func(string)) error {
 		l.Close()
 		return err
 	}
-	s := &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*page.Load()).ServeHTTP(w, r) }),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
-	}
-	served := make(chan struct{})
-	var ended error                                   // set when served is closed
-	go func() { ended = s.Serve(l); close(served) }() // ends with Close
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { // ends with ctx
+		served <- web.Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*page.Load()).ServeHTTP(w, r) }))
+	}()
 	late := time.NewTicker(web.CodeLife)
 	defer late.Stop()
 	for {
-		again := false
 		select {
-		case <-ctx.Done():
-			_ = s.Close() // Ctrl-C is how it ends
-			<-served
-			return nil
-		case <-served:
-			return fmt.Errorf("serve the page: %w", ended)
+		case err := <-served: // nil: ctx has ended
+			return err
 		case <-gate.Shut():
-			again = true
 		case <-late.C:
-			again = !gate.Opened()
-		}
-		if !again {
-			continue
+			if gate.Opened() {
+				continue
+			}
 		}
 		if gate, err = open(); err != nil {
-			_ = s.Close() // it ends all the same
-			<-served
+			stop()
+			<-served //nolint:errcheck // it was stopped
 			return err
 		}
 		late.Reset(web.CodeLife)
