@@ -26,15 +26,19 @@ const (
 
 // garbage decides gcIdle or gcBusy by how often memory is collected.
 type garbage struct {
-	busy bool
-	last time.Time // of the last collection
-	runs int       // in a row that came soon
+	busy  bool
+	quiet bool      // idleGap lay before the last collection
+	last  time.Time // of the last collection
+	runs  int       // in a row that came soon
 }
 
-// collected notes a collection and returns the percentage from now on.
-func (g *garbage) collected(now time.Time) int {
+// collected notes a collection, and returns the percentage from now on and whether
+// a start or some work is over with it.
+func (g *garbage) collected(now time.Time) (percent int, over bool) {
 	gap := now.Sub(g.last)
 	g.last = now
+	over = gap > idleGap && !g.quiet
+	g.quiet = gap > idleGap
 	if g.runs++; gap > busyGap {
 		g.runs = 0
 	}
@@ -45,22 +49,27 @@ func (g *garbage) collected(now time.Time) int {
 		g.busy = false
 	}
 	if g.busy {
-		return gcBusy
+		return gcBusy, over
 	}
-	return gcIdle
+	return gcIdle, over
 }
 
-// limitGarbage has the percentage follow what the process does: every collection
-// finds an object that nothing refers to, and that is when to decide.
+// limitGarbage has the percentage follow what the process does, and forgets what of
+// the program only a start or some work needed: every collection finds an object
+// that nothing refers to, and that is when to decide.
 func limitGarbage() {
 	set := gcIdle
 	debug.SetGCPercent(set)
 	var arm func(*garbage)
 	arm = func(g *garbage) {
 		runtime.AddCleanup(&garbage{}, func(g *garbage) {
-			if next := g.collected(time.Now()); next != set {
+			next, over := g.collected(time.Now())
+			if next != set {
 				set = next
 				debug.SetGCPercent(set)
+			}
+			if over {
+				_, _ = forgetProgram() // else it stays resident
 			}
 			arm(g)
 		}, g)

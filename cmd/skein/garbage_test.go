@@ -10,12 +10,15 @@ import (
 func TestGarbage(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	g := &garbage{last: now}
+	overs := 0
 	after := func(gap time.Duration, times, want int) {
 		t.Helper()
-		got := 0
+		got, over := 0, false
 		for range times {
 			now = now.Add(gap)
-			got = g.collected(now)
+			if got, over = g.collected(now); over {
+				overs++
+			}
 		}
 		if got != want {
 			t.Errorf("%d collections with %s between them: %d percent, want %d", times, gap, got, want)
@@ -30,4 +33,7 @@ func TestGarbage(t *testing.T) {
 	after(time.Second, busyRuns-1, gcIdle)
 	after(3*time.Second, 1, gcIdle)
 	after(time.Second, busyRuns-1, gcIdle)
+	if overs != 2 { // the start, and the work
+		t.Errorf("%d times something was over, want 2", overs)
+	}
 }
