@@ -406,7 +406,7 @@ func TestAssets(t *testing.T) {
 	if len(size) < len(first)+2 {
 		t.Errorf("%d files, %d of them to begin with: nothing is loaded later", len(size), len(first))
 	}
-	const mostFirst, most = 25 << 10, 62 << 10
+	const mostFirst, most = 25_000, 60_000
 	if begin > mostFirst || all > most {
 		t.Errorf("gzipped, the page begins with %d bytes of script and style and has %d: want at most %d and %d", begin, all, mostFirst, most)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -160,34 +158,6 @@ func split(source string) (scripts map[string][]byte, app string, first []string
 	}
 	return scripts, app, first, nil
 }
-
-// lines leaves of uPlot what draws lines on straight scales. Other shapes and scales, its
-// own legend, pointer and words for times would make it a third larger; what is left out
-// is never called, or does nothing.
-var lines = api.Plugin{Name: "lines", Setup: func(b api.PluginBuild) {
-	b.OnLoad(api.OnLoadOptions{Filter: `[/\\\\]uPlot\.esm\.js$`}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
-		text, err := os.ReadFile(a.Path)
-		if err != nil {
-			return api.OnLoadResult{}, err
-		}
-		made := string(text)
-		for _, name := range []string{
-			"join", "fmtDate", "stepped", "bars", "monotoneCubic", "rangeLog", "rangeAsinh", "logAxisSplits", "asinhAxisSplits", "log10AxisValsFilt",
-			"log2AxisValsFilt", "snapLogY", "snapAsinhY", "timeAxisVals", "timeSeriesVal", "legendStroke", "legendFill",
-			"initLegendRow", "setLegend", "setLegendValues", "delSeries", "updateCursor", "cacheMouse", "mouseMove", "mouseDown", "mouseUp", "mouseLeave", "dblClick",
-		} {
-			find := func(tab string) string {
-				return regexp.MustCompile(`(?s)\n` + tab + `function ` + name + `\(.*?\n` + tab + `}\n`).FindString(made)
-			}
-			whole := cmp.Or(find(""), find("\t")) // one that lies in another is indented
-			if whole == "" {
-				return api.OnLoadResult{}, fmt.Errorf("%s has no function %s", a.Path, name)
-			}
-			made = strings.Replace(made, whole, "\nfunction "+name+"() {}\n", 1)
-		}
-		return api.OnLoadResult{Contents: &made, Loader: api.LoaderJS}, nil
-	})
-}}
 
 // style makes one file of a style.
 func style(source string) ([]byte, error) {
