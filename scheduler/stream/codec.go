@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -23,7 +24,8 @@ const (
 // of a job and its owner, which never change, once, and then only names the job. The zero value
 // is ready.
 type Encoder struct {
-	sent map[job.ID]bool // jobs whose spec was sent
+	sent   map[job.ID]bool // jobs whose spec was sent
+	worker cluster.NodeID  // of the last frame in short form that named one
 }
 
 // Append appends f with its length to b. After an error the stream cannot be
@@ -31,12 +33,7 @@ type Encoder struct {
 func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0)
-	var short bool
-	if f.Assign != nil && e.sent[f.Assign.Job] {
-		b, short = appendAssign(b, f.Assign), true
-	} else {
-		b, short = compact(b, &f)
-	}
+	b, short := e.short(b, &f)
 	if !short {
 		j, err := json.Marshal(f)
 		if err != nil {
@@ -61,11 +58,37 @@ func (e *Encoder) Append(b []byte, f Frame) ([]byte, error) {
 	return b, nil
 }
 
+// short appends the short form of f, if it has one.
+func (e *Encoder) short(b []byte, f *Frame) ([]byte, bool) {
+	before := len(b)
+	if f.Worker != "" {
+		b = append(b, compactWorker)
+		if f.Worker == e.worker {
+			b = appendString(b, "")
+		} else {
+			b = appendString(b, string(f.Worker))
+		}
+	}
+	short := f.Assign != nil && e.sent[f.Assign.Job]
+	if short {
+		b = appendAssign(b, f.Assign)
+	} else if b, short = compact(b, f); !short {
+		return b[:before], false
+	}
+	if f.Worker != "" {
+		e.worker = f.Worker
+	}
+	return b, true
+}
+
 // Decoder reads the frames that an Encoder made.
 type Decoder struct {
 	r     *bufio.Reader
+	crew  bool              // of stream CrewProto
 	known map[job.ID]Assign // the spec and the owner of each job
 	last  job.ID            // of the Result before
+
+	worker cluster.NodeID // of the last frame in short form that named one
 }
 
 // NewDecoder reads from r, and more than it needs at once.
@@ -98,27 +121,48 @@ func (d *Decoder) Read() (Frame, error) {
 
 // decode reads one frame; nothing of it refers to b afterwards.
 func (d *Decoder) decode(b []byte) (f Frame, err error) {
-	if len(b) > 0 && b[0] >= compactAssign && b[0] <= compactResult {
-		f, err = expand(b, d.last, func(id job.ID) (a Assign, ok bool) {
-			a, ok = d.known[id]
-			return a, ok
-		})
-		if err != nil {
-			return Frame{}, err
-		}
-		if f.Result != nil {
-			d.last = f.Result.Job
-		}
-		return f, f.Validate()
+	short := len(b) > 0 && b[0] >= compactAssign && b[0] <= compactWorker
+	if short {
+		f, err = d.expand(b)
+	} else if err = json.Unmarshal(b, &f); err != nil {
+		err = fmt.Errorf("%w: %w", ErrFrame, err)
 	}
-	if err := json.Unmarshal(b, &f); err != nil {
-		return Frame{}, fmt.Errorf("%w: %w", ErrFrame, err)
+	if err != nil {
+		return Frame{}, err
 	}
 	if err := f.Validate(); err != nil {
 		return f, err
 	}
-	if f.Assign != nil {
+	if err := f.placed(d.crew); err != nil {
+		return f, err
+	}
+	if f.Assign != nil && !short {
 		d.remember(f.Assign)
+	}
+	return f, nil
+}
+
+// expand reads a short form, of which compactWorker names the worker of another.
+func (d *Decoder) expand(b []byte) (Frame, error) {
+	var worker cluster.NodeID
+	if b[0] == compactWorker {
+		c := &cursor{b: b[1:], last: string(d.worker)}
+		if n := c.string(); n != "" {
+			d.worker = cluster.NodeID(n)
+		}
+		if worker, b = d.worker, c.b; c.bad || len(b) == 0 || worker == "" || b[0] >= compactWorker {
+			return Frame{}, fmt.Errorf("%w: about no worker, or nothing", ErrFrame)
+		}
+	}
+	f, err := expand(b, d.last, func(id job.ID) (a Assign, ok bool) {
+		a, ok = d.known[id]
+		return a, ok
+	})
+	if err != nil {
+		return Frame{}, err
+	}
+	if f.Worker = worker; f.Result != nil {
+		d.last = f.Result.Job
 	}
 	return f, nil
 }

@@ -17,6 +17,7 @@ const (
 	compactAssign   = 1 // an Assign of a job whose spec was sent on this stream before
 	compactAccepted = 2
 	compactResult   = 3 // a Result without error
+	compactWorker   = 4 // one of the others about a worker: its name, none if as before, and the frame
 )
 
 // compact appends the short form of f, if it has one.

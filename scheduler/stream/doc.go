@@ -12,4 +12,10 @@
 // a Cancel with Stopped, and sends Result, Status and Pong. Each holder frame
 // carries the holder's term; a worker keeps the highest term that it has seen and
 // refuses a lower one. A worker keeps a result until Accepted names it.
+//
+// A host that lets outside workers in says so in its Welcome, and the holder opens a
+// second stream to it, CrewProto. All frames but those about the stream itself name the
+// worker that they are about: the host tells with Join and Part who is there, the holder
+// with Drop whom it does not want. A Status that names nobody is the host's own, every
+// 2 s. A frame that cannot be read ends a stream; what a worker does wrong never does.
 package stream

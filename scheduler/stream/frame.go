@@ -19,8 +19,11 @@ const MaxFrame = 4 << 20
 // ErrFrame is wrapped by every decoding error.
 var ErrFrame = errors.New("invalid worker frame")
 
-// Frame is one message; exactly one field is set.
+// Frame is one message; exactly one field beside Worker is set.
 type Frame struct {
+	// Worker is the outside worker that the frame is about, of stream CrewProto alone.
+	Worker cluster.NodeID `json:"worker,omitempty"`
+
 	Hello    *Hello    `json:"hello,omitempty"`
 	Welcome  *Welcome  `json:"welcome,omitempty"`
 	Refused  *Refused  `json:"refused,omitempty"`
@@ -34,6 +37,9 @@ type Frame struct {
 	Status   *Status   `json:"status,omitempty"`
 	Ping     *Ping     `json:"ping,omitempty"`
 	Pong     *Ping     `json:"pong,omitempty"`
+	Join     *Join     `json:"join,omitempty"`
+	Part     *Part     `json:"part,omitempty"`
+	Drop     *Drop     `json:"drop,omitempty"`
 }
 
 // Hello opens a stream in Term.
@@ -56,6 +62,8 @@ type Welcome struct {
 	// Accept is whose jobs the host runs; nil, of a worker that does not know this:
 	// everybody's.
 	Accept *job.Acceptance `json:"accept,omitempty"`
+	// Crew says that the host serves CrewProto as well.
+	Crew bool `json:"crew,omitempty"`
 }
 
 // Refused ends a stream: the worker has seen MaxTerm.
@@ -195,13 +203,14 @@ const (
 	maxSlots     = 4096
 )
 
-// Validate checks that exactly one field is set and that numbers are in
+// Validate checks that exactly one field beside Worker is set and that numbers are in
 // range.
 func (f Frame) Validate() error {
 	set := 0
 	for _, on := range []bool{
 		f.Hello != nil, f.Welcome != nil, f.Refused != nil, f.Assign != nil, f.Cancel != nil, f.Accepted != nil, f.Query != nil,
 		f.Assigned != nil, f.Stopped != nil, f.Result != nil, f.Status != nil, f.Ping != nil, f.Pong != nil,
+		f.Join != nil, f.Part != nil, f.Drop != nil,
 	} {
 		if on {
 			set++
@@ -233,6 +242,12 @@ func (f Frame) Validate() error {
 		return f.Result.validate()
 	case f.Status != nil:
 		return f.Status.validate()
+	case f.Join != nil:
+		return f.Join.validate()
+	case f.Part != nil:
+		return f.Part.validate()
+	case f.Drop != nil:
+		return f.Drop.validate()
 	}
 	return nil
 }
@@ -251,8 +266,12 @@ func validAttempt(r job.Attempt) error {
 }
 
 func validRefs(refs []job.Attempt) error {
-	if len(refs) > MaxRefs {
-		return fmt.Errorf("%w: %d attempts, at most %d are allowed", ErrFrame, len(refs), MaxRefs)
+	return atMost(MaxRefs, refs)
+}
+
+func atMost(most int, refs []job.Attempt) error {
+	if len(refs) > most {
+		return fmt.Errorf("%w: %d attempts, at most %d are allowed", ErrFrame, len(refs), most)
 	}
 	for _, r := range refs {
 		if err := validAttempt(r); err != nil {
@@ -268,13 +287,9 @@ func (w Welcome) validate() error {
 		return fmt.Errorf("%w: %d slots", ErrFrame, w.Slots)
 	case w.Room < 0 || w.Room > MaxRefs:
 		return fmt.Errorf("%w: room for %d attempts", ErrFrame, w.Room)
-	case len(w.Executors) > maxExecutors:
-		return fmt.Errorf("%w: %d executors, at most %d are allowed", ErrFrame, len(w.Executors), maxExecutors)
 	}
-	for _, e := range w.Executors {
-		if e == "" || len(e) > maxName {
-			return fmt.Errorf("%w: name of an executor of %d bytes", ErrFrame, len(e))
-		}
+	if err := validExecutors(w.Executors); err != nil {
+		return err
 	}
 	if w.Accept != nil {
 		if err := w.Accept.Check(); err != nil {
@@ -282,6 +297,18 @@ func (w Welcome) validate() error {
 		}
 	}
 	return validRefs(w.Assigned)
+}
+
+func validExecutors(names []string) error {
+	if len(names) > maxExecutors {
+		return fmt.Errorf("%w: %d executors, at most %d are allowed", ErrFrame, len(names), maxExecutors)
+	}
+	for _, e := range names {
+		if e == "" || len(e) > maxName {
+			return fmt.Errorf("%w: name of an executor of %d bytes", ErrFrame, len(e))
+		}
+	}
+	return nil
 }
 
 func (a Assign) validate() error {
