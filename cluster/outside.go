@@ -16,6 +16,15 @@ const (
 	OutsideOthers NodeID = outsidePrefix + "others"
 )
 
+// OutsideZone is where outside workers are of which nobody says more.
+const OutsideZone = "outside"
+
+// Bounds of the registry of outside workers, those that are revoked included.
+const (
+	MaxOutsideWorkers = 100_000
+	MaxAccessTokens   = 10_000
+)
+
 // ErrHostName reports a name that is kept for outside workers.
 var ErrHostName = errors.New("is kept for outside workers, no host may have it")
 

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -264,6 +265,28 @@ var sentences = map[event.Kind]sayer{
 			return fmt.Sprintf("%s is nobody's in particular%s", b.Node, by(b.Actor))
 		}
 		return fmt.Sprintf("%s is the host of %s%s", b.Node, b.Owner, by(b.Actor))
+	}),
+	event.KindWorkerEnrolled: of(func(_ cluster.NodeID, b event.WorkerEnrolled) string {
+		trust := "a stranger"
+		if b.Trusted {
+			trust = "trusted as a host is"
+		}
+		if b.Name != "" {
+			trust += fmt.Sprintf(", called %s", b.Name)
+		}
+		return fmt.Sprintf("outside worker %s is %s's, %s, in zone %s%s", b.Worker, b.Owner, trust, cmp.Or(b.Zone, cluster.OutsideZone), by(b.Actor))
+	}),
+	event.KindWorkerRevoked: of(func(_ cluster.NodeID, b event.WorkerRevoked) string {
+		return fmt.Sprintf("outside worker %s is shut out for ever%s", b.Worker, by(b.Actor))
+	}),
+	event.KindAccessSet: of(func(_ cluster.NodeID, b event.AccessSet) string {
+		if len(b.Roles) == 0 {
+			return fmt.Sprintf("access token %s of %s is revoked%s", b.ID, b.Owner, by(b.Actor))
+		}
+		return fmt.Sprintf("access token %s of %s may %s until %s%s", b.ID, b.Owner, strings.Join(b.Roles, ", "), Stamp(time.Unix(b.Expires, 0)), by(b.Actor))
+	}),
+	event.KindGatewayOpened: of(func(n cluster.NodeID, b event.GatewayOpened) string {
+		return fmt.Sprintf("%s is a gateway at %s, by key %s until %s", n, b.URL, b.KID, Stamp(time.Unix(b.Until, 0)))
 	}),
 	event.KindJobWaits: of(func(_ cluster.NodeID, b event.JobWaits) string {
 		w := api.Waiting{Workers: b.Workers, Eligible: b.Eligible}

@@ -132,6 +132,10 @@ const (
 	KindGroupSet       Kind = "group_set"          // GroupSet, authority
 	KindUserSet        Kind = "user_set"           // UserSet, authority
 	KindHostOwnerSet   Kind = "host_owner_set"     // HostOwnerSet, authority
+	KindWorkerEnrolled Kind = "worker_enrolled"    // WorkerEnrolled, authority
+	KindWorkerRevoked  Kind = "worker_revoked"     // WorkerRevoked, authority
+	KindAccessSet      Kind = "access_set"         // AccessSet, authority
+	KindGatewayOpened  Kind = "gateway_opened"     // GatewayOpened
 	KindWorkerUp       Kind = "worker_up"          // WorkerUp
 	KindWorkerDown     Kind = "worker_down"        // WorkerDown
 	KindChunksStarted  Kind = "chunks_started"     // ChunksStarted

@@ -38,7 +38,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 3
+const Level = 4
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -51,7 +51,10 @@ var classes = func() map[Kind]Class {
 
 // since lists the kinds that not every program knows, with the Level from which on
 // they do.
-var since = map[Kind]uint32{KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2, KindJobWaits: 3}
+var since = map[Kind]uint32{
+	KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2, KindJobWaits: 3,
+	KindWorkerEnrolled: 4, KindWorkerRevoked: 4, KindAccessSet: 4, KindGatewayOpened: 4,
+}
 
 // Kinds lists the kinds of event that this version knows, in the order of
 // KindTable.
@@ -213,6 +216,21 @@ func KindTable() []KindInfo {
 			KindHostOwnerSet, Authority, "the holder", "an operator, or the invite with which it joined, said whose host it is",
 			HostOwnerSet{Node: "n4", Owner: "user:ann", Actor: "uid:0@n1"},
 		},
+		{
+			KindWorkerEnrolled, Authority, "the holder", "an operator said whose an outside worker is, which no host runs, and whether it is trusted", WorkerEnrolled{
+				Worker: cluster.OutsideID(user), Key: user, Owner: "user:ann", Name: "attic", Zone: "home", Actor: "uid:0@n1",
+			},
+		},
+		{
+			KindWorkerRevoked, Authority, "the holder", "an operator shut an outside worker out for ever",
+			WorkerRevoked{Worker: cluster.OutsideID(user), Actor: "uid:0@n1"},
+		},
+		{KindAccessSet, Authority, "the holder", "an operator made an access token, or revoked one", AccessSet{
+			ID: "k7f2c3m5n2p4q6r7", Hash: cluster.Hash(user), Owner: "user:ann", Roles: []string{"submit", "watch"}, Expires: 1767225600, Actor: "uid:0@n1",
+		}},
+		{KindGatewayOpened, Fact, "every gateway", "a host serves as a gateway for outside workers", GatewayOpened{
+			URL: "https://gw.example.org", KID: "n1-1", Key: user, Store: "memory", Until: 1767225600,
+		}},
 		{KindWorkerUp, Fact, "the holder", "a worker can be given chunks, or is something else than before", WorkerUp{
 			Worker: "n2", Slots: 8, Executors: []string{"exec:render", "wasm"}, Owner: "user:ann",
 			Accept: job.Acceptance{Accept: job.AcceptUser, Names: []string{"user:bob"}},

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 )
 
@@ -39,11 +40,12 @@ func TestSubject(t *testing.T) {
 		{Subject{Job: "uid:1000@n1"}, nil},
 		{Subject{Worker: "n2"}, []Kind{KindJobDone, KindWorkerUp, KindWorkerDown, KindChunksStarted, KindChunksAssigned, KindChunkFailed, KindChunkReclaimed}},
 		{Subject{Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
+		{Subject{Worker: string(cluster.OutsideID(bytes.Repeat([]byte{0x3f, 0x01, 0x9a, 0x77}, 8)))}, []Kind{KindWorkerEnrolled, KindWorkerRevoked}},
 		{Subject{Job: "j2kq6", Worker: "n3"}, []Kind{KindChunkAccepted, KindChunksAccepted}},
 		{Subject{Job: "j2kq6", User: "uid:0"}, nil},
 		{Subject{User: "uid:1000"}, []Kind{KindJobSubmitted, KindJobStopped, KindGroupSet, KindChunksReleased}},
-		{Subject{User: "ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerUp}},
-		{Subject{User: "user:ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerUp}},
+		{Subject{User: "ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerEnrolled, KindAccessSet, KindWorkerUp}},
+		{Subject{User: "user:ann"}, []Kind{KindUserSet, KindHostOwnerSet, KindWorkerEnrolled, KindAccessSet, KindWorkerUp}},
 		{Subject{User: "an"}, nil},
 		{Subject{User: "render"}, nil},
 		{Subject{User: "pi"}, nil}, // a job's name

@@ -14,24 +14,29 @@ import (
 type format struct{ magic, hash string }
 
 // What begins the encoding of a State, its last byte being the version, and what
-// begins the bytes that Hash is over. A State without users and owners is written
-// as before there were any: programs of both versions agree on it, and nobody
-// makes a user before all members that live know what one is.
+// begins the bytes that Hash is over. A State without what a version added is written
+// as before: programs of both versions agree on it, and nobody makes the first user,
+// or lets the first worker in from outside, before all members that live know what
+// that is.
 var (
 	format3 = format{magic: "skstate\x03", hash: "state3"}
-	format4 = format{magic: "skstate\x04", hash: "state4"}
+	format4 = format{magic: "skstate\x04", hash: "state4"} // with users and owners
+	format5 = format{magic: "skstate\x05", hash: "state5"} // and who is let in from outside
 )
 
 // format is the version in which s is written.
 func (s *State) format() format {
-	if len(s.users.set) == 0 && len(s.owners) == 0 {
-		return format3
+	switch {
+	case !s.outside.Empty():
+		return format5
+	case len(s.users.set) > 0 || len(s.owners) > 0:
+		return format4
 	}
-	return format4
+	return format3
 }
 
 // versions are those that Decode reads, by their magic.
-var versions = map[string]format{format3.magic: format3, format4.magic: format4}
+var versions = map[string]format{format3.magic: format3, format4.magic: format4, format5.magic: format5}
 
 // magicLen is the length of every magic.
 const magicLen = len("skstate\x03")
@@ -68,7 +73,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return w.Written(), nil
 }
 
-// Hash is the SHA-256 of "state3" or "state4" and the meaning of the State in canonical
+// Hash is the SHA-256 of "state3", "state4" or "state5" and the meaning of the State in canonical
 // bytes: equal on every host that applied the same events, whatever their
 // order, and different when a job, a term, a member, an action or the voters
 // differ. Positions of sources are not part of it: an event without effect
@@ -131,9 +136,13 @@ func (s *State) writeMeaning(w *canon.Writer) {
 	s.writeForks(w)
 	s.groups.write(w)
 	s.onions.write(w)
-	if s.format() == format4 {
+	version := s.format()
+	if version != format3 {
 		s.users.write(w)
 		s.owners.write(w)
+	}
+	if version == format5 {
+		s.outside.Write(w)
 	}
 	s.jobs.Write(w)
 }
@@ -144,9 +153,12 @@ func (s *State) readMeaning(r *canon.Reader, version format) {
 	s.readForks(r)
 	s.groups.read(r)
 	s.onions.read(r)
-	if version == format4 {
+	if version != format3 {
 		s.users.read(r)
 		s.owners.read(r)
+	}
+	if version == format5 {
+		s.outside.Read(r)
 	}
 	s.jobs.Read(r)
 }

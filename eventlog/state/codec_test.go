@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/eventlog/state/registry"
 )
 
 // encoded returns the canonical bytes of s, which decode to an equal state.
@@ -44,14 +45,15 @@ func encoded(t testing.TB, s *State) []byte {
 	return b
 }
 
-// example3 is example without what version 3 did not know.
-func example3() *State { return exampleOf(false) }
+// example3 and example4 are example without what these versions did not know.
+func example3() *State { return exampleOf(format3) }
+func example4() *State { return exampleOf(format4) }
 
 // example has something in every table: all kinds of event, a fence that is
 // not settled, and an event that waits for its submission.
-func example() *State { return exampleOf(true) }
+func example() *State { return exampleOf(format5) }
 
-func exampleOf(users bool) *State {
+func exampleOf(version format) *State {
 	a, b := newChain("a"), newChain("b")
 	a.add(1, 0, event.KindHostStarted, event.HostStarted{Version: "1.4.0", Boot: 3})
 	a.begin(2, 1, true)
@@ -85,11 +87,28 @@ func exampleOf(users bool) *State {
 	}})
 	a.add(13, 2, event.KindJobsForgotten, event.JobsForgotten{Jobs: []job.ID{"j4"}})
 	a.add(13, 2, event.KindGroupSet, event.GroupSet{Group: "render", Members: []string{"node:n4", "uid:1000"}, Actor: "uid:0@a"})
-	if users {
+	if version != format3 {
 		a.add(13, 2, event.KindUserSet, event.UserSet{Name: "ann", Role: "submitter", Keys: [][]byte{bytes.Repeat([]byte{3}, 32)}, UIDs: []uint64{7, 1000}, Actor: "uid:0@a"})
 		a.add(13, 2, event.KindUserSet, event.UserSet{Name: "bob", Role: "viewer", Disabled: true, Actor: "uid:0@a"})
 		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "b", Owner: "user:ann", Actor: "uid:0@a"})
 		a.add(13, 2, event.KindHostOwnerSet, event.HostOwnerSet{Node: "c", Actor: "uid:0@a"})
+	}
+	if version == format5 {
+		w := enrolled(5, "user:ann")
+		w.Name, w.Zone, w.Actor = "attic", "home", "uid:0@a"
+		a.add(13, 2, event.KindWorkerEnrolled, w)
+		w = enrolled(6, "node:b")
+		w.Trusted = true
+		a.add(13, 2, event.KindWorkerEnrolled, w)
+		a.add(13, 2, event.KindWorkerRevoked, event.WorkerRevoked{Worker: w.Worker, Actor: "uid:0@a"})
+		a.add(13, 2, event.KindWorkerRevoked, event.WorkerRevoked{Worker: enrolled(7, "").Worker, Actor: "uid:0@a"})
+		a.add(13, 2, event.KindAccessSet, event.AccessSet{
+			ID: "abcdefghijklmnop", Hash: cluster.Hash{1}, Owner: "user:ann", Roles: []string{"submit", "work"}, Expires: 1767225600, Actor: "uid:0@a",
+		})
+		a.add(13, 2, event.KindAccessSet, event.AccessSet{ID: "abcdefghijklmno2", Hash: cluster.Hash{2}, Owner: "user:ann", Expires: 1767225600})
+		for _, kid := range []string{"k2", "k1", "k3"} { // of which the last two are kept
+			a.add(13, 0, event.KindGatewayOpened, event.GatewayOpened{URL: "https://gw.example.org", KID: kid, Key: bytes.Repeat([]byte{4}, 32), Store: "memory", Until: 1767225600})
+		}
 	}
 	a.add(13, 0, event.KindOnionSet, onionOf(1, 3, event.OnionClient{Name: "ann", Key: make([]byte, 32)}))
 	a.accept(14, 2, "j3", 0, 1, result(10, 1)) // nobody submitted it
@@ -122,7 +141,8 @@ func exampleOf(users bool) *State {
 // format was made: other bytes need another version.
 func TestGoldenBytes(t *testing.T) {
 	golden(t, "state3.bin", format3, example3())
-	s := golden(t, "state4.bin", format4, example())
+	golden(t, "state4.bin", format4, example4())
+	s := golden(t, "state5.bin", format5, example())
 	u, ok := s.User("ann")
 	if all := s.Users(); !ok || len(all.All) != 2 || u.Role != "submitter" || len(u.Keys) != 1 || !slices.Equal(u.UIDs, []uint64{7, 1000}) || s.Users() != all {
 		t.Errorf("user %+v of %+v", u, all)
@@ -134,14 +154,31 @@ func TestGoldenBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if w, ok := d.Outside().Worker(enrolled(5, "").Worker); !ok || w.Owner != "user:ann" || w.Name != "attic" || w.Zone != "home" || w.Trusted || w.Revoked {
+		t.Errorf("outside worker %+v", w)
+	}
+	if w, ok := d.Outside().Worker(enrolled(6, "").Worker); !ok || !w.Trusted || !w.Revoked || w.RevokedBy != "uid:0@a" {
+		t.Errorf("revoked worker %+v", w)
+	}
+	if _, ok := d.Outside().Worker(enrolled(7, "").Worker); ok || !d.Outside().Revoked(enrolled(7, "").Worker) {
+		t.Error("a worker that was never enrolled is there, or is not revoked")
+	}
+	if tok, ok := d.Outside().Token("abcdefghijklmnop"); !ok || tok.Hash != (cluster.Hash{1}) || len(tok.Roles) != 2 {
+		t.Errorf("access token %+v", tok)
+	}
+	if gws := d.Outside().Gateways(); len(gws) != 2 || gws[0].KID != "k1" || gws[1].KID != "k3" || gws[0].Node != "a" {
+		t.Errorf("gateways %+v", gws)
+	}
 	if again, ok := d.User("ann"); !ok || !reflect.DeepEqual(again, u) {
 		t.Errorf("decoded %+v, was %+v", again, u)
 	}
-	// No users in the bytes of version 4 is another encoding of version 3.
-	b := encoded(t, New())
-	b = append([]byte(format4.magic), b[magicLen:]...)
-	if _, err := Decode(b); !errors.Is(err, ErrEncoding) {
-		t.Errorf("version 4 of a state without users: %v", err)
+	// No users in the bytes of version 4 is another encoding of version 3, and so on.
+	for _, version := range []format{format4, format5} {
+		b := encoded(t, New())
+		b = append([]byte(version.magic), b[magicLen:]...)
+		if _, err := Decode(b); !errors.Is(err, ErrEncoding) {
+			t.Errorf("version %q of a state that has nothing of it: %v", version.hash, err)
+		}
 	}
 }
 
@@ -227,6 +264,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, New()))
 	f.Add(encoded(f, example()))
 	f.Add(encoded(f, example3()))
+	f.Add(encoded(f, example4()))
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		s, _ := fold(rng, history(rng)...)
@@ -293,8 +331,10 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[termInfo](): 5, reflect.TypeFor[olderTerms](): 3, reflect.TypeFor[release](): 4, reflect.TypeFor[leaseHistory](): 4,
 		reflect.TypeFor[cluster.VoterConfig](): 11, reflect.TypeFor[group](): 2, reflect.TypeFor[onion](): 4, reflect.TypeFor[event.OnionClient](): 2,
 		reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3, reflect.TypeFor[fences](): 5, reflect.TypeFor[chains](): 5,
-		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 12,
+		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 13,
 		reflect.TypeFor[users](): 2 /* with list, which follows from set */, reflect.TypeFor[event.UserSet](): 6, reflect.TypeFor[owner](): 2,
+		reflect.TypeFor[registry.Registry](): 3, reflect.TypeFor[event.WorkerEnrolled](): 7, reflect.TypeFor[event.WorkerRevoked](): 2,
+		reflect.TypeFor[event.AccessSet](): 6, reflect.TypeFor[event.GatewayOpened](): 5,
 	} {
 		if typ.NumField() != want {
 			t.Errorf("%s has %d fields, the encoding knows %d", typ, typ.NumField(), want)

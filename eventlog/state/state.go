@@ -7,6 +7,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state/canon"
 	"github.com/skein-project/skein/eventlog/state/jobs"
+	"github.com/skein-project/skein/eventlog/state/registry"
 )
 
 // State is the meaning of the events applied so far. The zero value is not
@@ -22,7 +23,8 @@ type State struct {
 	onions
 	users
 	owners
-	jobs *jobs.Fold
+	outside registry.Registry
+	jobs    *jobs.Fold
 	bodies
 
 	applied uint64
@@ -34,7 +36,7 @@ type State struct {
 func New() *State {
 	return &State{
 		chains: newChains(), leaseHistory: newLeaseHistory(), hosts: newHosts(), groups: make(groups), onions: make(onions),
-		users: newUsers(), owners: make(owners),
+		users: newUsers(), owners: make(owners), outside: registry.New(),
 		jobs: jobs.New(),
 	}
 }
@@ -43,7 +45,8 @@ func New() *State {
 func (s *State) Clone() *State {
 	return &State{
 		chains: s.chains.clone(), leaseHistory: s.leaseHistory.clone(), hosts: s.hosts.clone(),
-		groups: maps.Clone(s.groups), onions: maps.Clone(s.onions), users: s.users.clone(), owners: maps.Clone(s.owners), jobs: s.jobs.Clone(),
+		groups: maps.Clone(s.groups), onions: maps.Clone(s.onions), users: s.users.clone(), owners: maps.Clone(s.owners),
+		outside: s.outside.Clone(), jobs: s.jobs.Clone(),
 		bodies:  bodies{malformed: s.malformed},
 		applied: s.applied, void: s.void, stale: s.stale,
 	}
@@ -174,6 +177,10 @@ func (s *State) applyPlain(e *event.Event) {
 		if b, ok := read[event.OnionSet](&s.bodies, e); ok {
 			s.note(s.onions.set(e, b))
 		}
+	case event.KindGatewayOpened:
+		if b, ok := read[event.GatewayOpened](&s.bodies, e); ok {
+			s.note(s.outside.Open(e, b))
+		}
 	default:
 		s.hosts.apply(e, &s.bodies)
 	}
@@ -205,6 +212,21 @@ func (s *State) applyAuthority(src *source, e *event.Event) (rebuild bool) {
 	case event.KindHostOwnerSet:
 		if b, ok := read[event.HostOwnerSet](&s.bodies, e); ok {
 			s.note(s.setOwner(e, b))
+		}
+		return false
+	case event.KindWorkerEnrolled:
+		if b, ok := read[event.WorkerEnrolled](&s.bodies, e); ok {
+			s.note(s.outside.Enrol(e, b))
+		}
+		return false
+	case event.KindWorkerRevoked:
+		if b, ok := read[event.WorkerRevoked](&s.bodies, e); ok {
+			s.note(s.outside.Revoke(e, b))
+		}
+		return false
+	case event.KindAccessSet:
+		if b, ok := read[event.AccessSet](&s.bodies, e); ok {
+			s.note(s.outside.Access(e, b))
 		}
 		return false
 	}

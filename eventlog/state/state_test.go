@@ -140,10 +140,16 @@ func history(rng *rand.Rand) []*chain {
 	return chains
 }
 
+// enrolled is an outside worker, one for each number.
+func enrolled(n byte, owner string) event.WorkerEnrolled {
+	key := bytes.Repeat([]byte{n}, 32)
+	return event.WorkerEnrolled{Worker: cluster.OutsideID(key), Key: key, Owner: owner}
+}
+
 func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, id job.ID) {
 	chunk, attempt := rng.IntN(7), 1+rng.IntN(3)
 	worker := []cluster.NodeID{"w1", "w2"}[rng.IntN(2)]
-	switch rng.IntN(22) {
+	switch rng.IntN(26) {
 	case 0, 1, 2:
 		// Mostly the same spec; a split may submit another one under the same name.
 		c.submit(hlc, term, id, testSpec("k", 60+10*uint64(rng.IntN(8)/7), 10))
@@ -200,6 +206,21 @@ func randomEvent(rng *rand.Rand, c *chain, hlc cluster.HLC, term cluster.Term, i
 	case 21:
 		c.add(hlc, term, event.KindHostOwnerSet, event.HostOwnerSet{
 			Node: []cluster.NodeID{"a", "b", ""}[rng.IntN(3)], Owner: []string{"", "user:ann", "user:bob"}[rng.IntN(3)], Actor: string(worker),
+		})
+	case 22:
+		b := enrolled(byte(rng.IntN(3)), []string{"user:ann", "user:bob", "node:a"}[rng.IntN(3)])
+		b.Trusted, b.Actor = rng.IntN(2) == 0, string(worker)
+		c.add(hlc, term, event.KindWorkerEnrolled, b)
+	case 23:
+		c.add(hlc, term, event.KindWorkerRevoked, event.WorkerRevoked{Worker: enrolled(byte(rng.IntN(9)), "").Worker, Actor: string(worker)})
+	case 24:
+		c.add(hlc, term, event.KindAccessSet, event.AccessSet{
+			ID: []string{"aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaa2", "a"}[rng.IntN(3)], Hash: cluster.Hash{1, byte(rng.IntN(2))}, Owner: "user:ann",
+			Roles: []string{"submit", "watch", "work"}[:rng.IntN(4)], Expires: int64(rng.IntN(4)), Actor: string(worker),
+		})
+	case 25:
+		c.add(hlc, 0, event.KindGatewayOpened, event.GatewayOpened{
+			URL: "https://gw", KID: []string{"k1", "k2", "k3", "k4"}[rng.IntN(4)], Key: make([]byte, 32), Store: []string{"memory", "redis", "x"}[rng.IntN(3)], Until: 1 + int64(rng.IntN(4)),
 		})
 	case 18:
 		c.add(hlc, 0, event.KindOnionSet, onionOf(byte(rng.IntN(3)), uint64(rng.IntN(4))))

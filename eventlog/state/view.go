@@ -4,6 +4,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state/jobs"
+	"github.com/skein-project/skein/eventlog/state/registry"
 )
 
 // What package jobs tells of jobs.
@@ -17,6 +18,10 @@ type (
 	// ChunkCounts says how many chunks of a job are in each state.
 	ChunkCounts = jobs.ChunkCounts
 )
+
+// Outside returns who is let in from outside. It is not to be changed, and read only
+// while the State is.
+func (s *State) Outside() *registry.Registry { return &s.outside }
 
 // Result returns the result of a job so far: what the event that ends it says.
 // A stale State has none.

@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/eventlog/state"
+	fold "github.com/skein-project/skein/eventlog/state/registry"
+)
+
+// Log is what the registry is read from.
+type Log interface {
+	View(fn func(*state.State))
+}
+
+// Registry answers who is let in from outside.
+type Registry struct{ log Log }
+
+// New returns the Registry of a log.
+func New(log Log) *Registry { return &Registry{log: log} }
+
+// Worker is an outside worker that is enrolled.
+type Worker struct {
+	ID    cluster.NodeID
+	Key   []byte // Ed25519; not to be changed
+	Owner string // "user:ann", "node:n1"
+	Name  string // what its owner calls it; may be empty
+	// Trusted workers are given what a host is given, and believed as one. All others
+	// are strangers.
+	Trusted bool
+	Zone    string // never empty
+	// Revoked workers are never let in again.
+	Revoked bool
+	// Disabled says that the owner is a user who may do nothing at present, or whom
+	// there is not.
+	Disabled bool
+}
+
+// Admitted reports whether the worker is to be given anything.
+func (w Worker) Admitted() bool { return !w.Revoked && !w.Disabled }
+
+// Worker returns the worker of this id; false if nobody enrolled it.
+func (r *Registry) Worker(id cluster.NodeID) (w Worker, enrolled bool) {
+	r.log.View(func(s *state.State) {
+		var known fold.Worker
+		if known, enrolled = s.Outside().Worker(id); enrolled {
+			w = workerOf(s, known)
+		}
+	})
+	return w, enrolled
+}
+
+// WorkerOf is Worker for the worker that has this Ed25519 key.
+func (r *Registry) WorkerOf(key []byte) (Worker, bool) { return r.Worker(cluster.OutsideID(key)) }
+
+func workerOf(s *state.State, w fold.Worker) Worker {
+	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, Revoked: w.Revoked, Disabled: disabled(s, w.Owner)}
+	if out.Zone == "" {
+		out.Zone = cluster.OutsideZone
+	}
+	return out
+}
+
+// disabled reports whether who is a user that is disabled or is not there.
+func disabled(s *state.State, who string) bool {
+	name, isUser := strings.CutPrefix(who, cluster.UserPrincipal(""))
+	if !isUser {
+		return false
+	}
+	u, known := s.User(name)
+	return !known || u.Disabled
+}
+
+// Access is what a token is good for.
+type Access struct {
+	ID    string
+	Owner string // "user:ann"
+	// Of Roles, at least one of submit, watch and work.
+	Roles   []string // not to be changed
+	Expires time.Time
+}
+
+// Access returns what a token, the whole text, is good for at the time now; false if it is
+// none, is revoked or over, or its owner is disabled: who asks learns no more.
+func (r *Registry) Access(text string, now time.Time) (a Access, ok bool) {
+	t, err := ParseToken(text)
+	if err != nil {
+		return Access{}, false
+	}
+	r.log.View(func(s *state.State) {
+		known, there := s.Outside().Token(t.ID)
+		// The hash is compared also where nothing is known: it takes as long.
+		if !t.Has(known.Hash) || !there || ended(known, now) || disabled(s, known.Owner) {
+			return
+		}
+		a, ok = Access{ID: known.ID, Owner: known.Owner, Roles: known.Roles, Expires: time.Unix(known.Expires, 0)}, true
+	})
+	return a, ok
+}
+
+// ended reports whether a token is good for nothing any more.
+func ended(t fold.Token, now time.Time) bool { return len(t.Roles) == 0 || now.Unix() >= t.Expires }
+
+// GatewayKey returns the key by which a gateway of a host signs, by its name; false if
+// no host of the log has it at the time now.
+func (r *Registry) GatewayKey(node cluster.NodeID, kid string, now time.Time) (key []byte, ok bool) {
+	for _, g := range r.Gateways() {
+		if g.Node == node && g.KID == kid && now.Unix() < g.Until {
+			return g.Key, true
+		}
+	}
+	return nil, false
+}
+
+// Gateway is what a host said of its gateway.
+type Gateway struct {
+	event.GatewayOpened // not to be changed
+	Node                cluster.NodeID
+	At                  time.Time
+}
+
+// Gateways lists what hosts said of their gateways, two keys of each host at most.
+func (r *Registry) Gateways() (out []Gateway) {
+	r.log.View(func(s *state.State) {
+		for _, g := range s.Outside().Gateways() {
+			out = append(out, Gateway{GatewayOpened: g.GatewayOpened, Node: g.Node, At: g.At.Time()})
+		}
+	})
+	return out
+}
