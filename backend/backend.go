@@ -154,7 +154,7 @@ func New(o Options) *Backend {
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users:  &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward},
 		workers: &workers{
-			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, remote: o.Forward, logger: o.Logger,
+			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
 		},
 		members: &members{gone: gone, self: self, own: o.Own, roster: o.Roster, remote: o.Forward},
 		onions: &onions{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/scheduler/plan"
@@ -33,6 +34,7 @@ type workers struct {
 	view   func() *coord.View
 	now    func() time.Duration
 	roster Roster
+	record Recorder
 	remote *forward.Router
 	logger zerolog.Logger
 }
@@ -45,7 +47,7 @@ func (w *workers) summary() api.WorkerSummary {
 // Drain implements status.WorkerControl.
 func (w *workers) Drain(ctx context.Context, actor string, req api.DrainRequest) (api.Drain, error) {
 	if req.Node == "" || req.Node == w.self {
-		return w.drainHere(ctx, actor, req.Undo)
+		return w.drainHere(ctx, at(actor, w.self), req.Undo)
 	}
 	if _, ok := w.roster.Member(req.Node); !ok {
 		return api.Drain{}, noMember(req.Node)
@@ -62,6 +64,9 @@ func (w *workers) drainHere(ctx context.Context, actor string, undo bool) (api.D
 		return api.Drain{}, api.Errorf(api.CodeNotReady, "%v", err)
 	}
 	w.logger.Info().Str("actor", actor).Bool("draining", !undo).Msg("drain of the worker changed")
+	if len(w.view().Unaware(event.KindWorkerDrained)) == 0 {
+		w.record.Record(ctx, event.KindWorkerDrained, event.WorkerDrained{Drained: !undo, Actor: actor})
+	}
 	sum := w.summary()
 	sum.Draining = !undo
 	return api.Drain{Node: w.self, Worker: sum}, nil

@@ -1,13 +1,19 @@
 package backend
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/vital"
@@ -30,5 +36,36 @@ func TestManyWorkersFitAMessage(t *testing.T) {
 	}
 	if len(b) > forward.MaxMessage/2 || len(out.Workers) != api.MaxWorkers || out.Omitted != 10_000-api.MaxWorkers {
 		t.Errorf("%d bytes for %d workers, %d omitted", len(b), len(out.Workers), out.Omitted)
+	}
+}
+
+// recorded are the events that were written.
+type recorded []string
+
+func (r *recorded) Record(_ context.Context, kind event.Kind, body any) {
+	*r = append(*r, fmt.Sprintf("%s %+v", kind, body))
+}
+
+// TestDrainIsLogged: the log says who drained a worker and who undid it, once every
+// member that lives understands it.
+func TestDrainIsLogged(t *testing.T) {
+	var log recorded
+	v := &coord.View{Self: "n1", Members: []coord.MemberView{
+		{Member: cluster.Member{Node: "n1"}, Health: cluster.Alive, Heard: true, Level: event.Level},
+		{Member: cluster.Member{Node: "n2"}, Health: cluster.Alive, Heard: true, Level: 3},
+	}}
+	w := &workers{self: "n1", worker: fakeWorker{}, view: func() *coord.View { return v }, record: &log, logger: zerolog.Nop()}
+	if _, err := w.Drain(t.Context(), "uid:0", api.DrainRequest{}); err != nil || len(log) != 0 {
+		t.Fatalf("beside an older member %v, %v", log, err)
+	}
+	v.Members[1].Level = event.Level
+	if out, err := w.Drain(t.Context(), "uid:0", api.DrainRequest{Node: "n1"}); err != nil || !out.Worker.Draining {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if _, err := w.drainFor(t.Context(), forward.Asker{Actor: "uid:7@n2"}, api.DrainRequest{Node: "n1", Undo: true}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"worker_drained {Drained:true Actor:uid:0@n1}", "worker_drained {Drained:false Actor:uid:7@n2}"}; !slices.Equal(log, want) {
+		t.Errorf("in the log %q, want %q", log, want)
 	}
 }

@@ -301,6 +301,12 @@ var sentences = map[event.Kind]sayer{
 	event.KindWorkerDown: of(func(_ cluster.NodeID, b event.WorkerDown) string {
 		return fmt.Sprintf("worker %s is down%s", b.Worker, because(b.Reason))
 	}),
+	event.KindWorkerDrained: of(func(w cluster.NodeID, b event.WorkerDrained) string {
+		if b.Drained {
+			return fmt.Sprintf("worker %s finishes what it has and begins no chunk%s", w, by(b.Actor))
+		}
+		return fmt.Sprintf("worker %s begins chunks again%s", w, by(b.Actor))
+	}),
 	event.KindChunksStarted: of(func(_ cluster.NodeID, b event.ChunksStarted) string {
 		chunks := make(map[cluster.NodeID][]job.Span)
 		for _, a := range b.Starts {

@@ -68,6 +68,7 @@ func TestSentenceVariants(t *testing.T) {
 		"outside worker w-x is node:n1's, trusted as a host is, in zone outside, by uid:0@n1": {event.KindWorkerEnrolled, event.WorkerEnrolled{Worker: "w-x", Owner: "node:n1", Trusted: true, Actor: "uid:0@n1"}},
 		"access token k of user:ann is revoked, by uid:0@n1":                                  {event.KindAccessSet, event.AccessSet{ID: "k", Owner: "user:ann", Actor: "uid:0@n1"}},
 		"job j is to end: deadline":                                                           {event.KindJobStopped, event.JobStopped{Job: "j", Cause: "deadline"}},
+		"worker n1 begins chunks again, by uid:0@n1":                                          {event.KindWorkerDrained, event.WorkerDrained{Actor: "uid:0@n1"}},
 		"service 127.0.0.1:80 on n1 is healthy again":                                         {event.KindOnionTarget, event.OnionTarget{Target: "127.0.0.1:80", Healthy: true}},
 		"disk of n1: room for the log is out":                                                 {event.KindHostDisk, event.HostDisk{State: "out", Free: -1}},
 		"n4 was removed, by uid:0@n1: \uFFFD[31mred\uFFFD":                                    {event.KindMemberRemoved, event.MemberRemoved{Node: "n4", Actor: "uid:0@n1", Reason: "\x1b[31mred\n"}},

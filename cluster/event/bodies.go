@@ -417,6 +417,13 @@ type WorkerDown struct {
 	Reason string         `json:"reason"` // how its stream ended: closed, lost, refused, slow, protocol
 }
 
+// WorkerDrained is written by a host whose worker an operator has begin nothing new, or
+// lets begin again.
+type WorkerDrained struct {
+	Drained bool   `json:"drained"` // whether it begins nothing new
+	Actor   string `json:"actor"`   // who asked, "uid:0@n1"
+}
+
 // ChunksStarted says what workers began to run, as far as the holder heard of it.
 type ChunksStarted struct {
 	Job    job.ID       `json:"job"`    // its id

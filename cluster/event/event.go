@@ -138,6 +138,7 @@ const (
 	KindGatewayOpened  Kind = "gateway_opened"     // GatewayOpened
 	KindWorkerUp       Kind = "worker_up"          // WorkerUp
 	KindWorkerDown     Kind = "worker_down"        // WorkerDown
+	KindWorkerDrained  Kind = "worker_drained"     // WorkerDrained
 	KindChunksStarted  Kind = "chunks_started"     // ChunksStarted
 	KindChunksAssigned Kind = "chunks_assigned"    // ChunksAssigned, authority
 	KindChunkFailed    Kind = "chunk_failed"       // ChunkFailed, authority

@@ -38,7 +38,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 4
+const Level = 5
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -54,6 +54,7 @@ var classes = func() map[Kind]Class {
 var since = map[Kind]uint32{
 	KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2, KindJobWaits: 3,
 	KindWorkerEnrolled: 4, KindWorkerRevoked: 4, KindAccessSet: 4, KindGatewayOpened: 4,
+	KindWorkerDrained: 5,
 }
 
 // Kinds lists the kinds of event that this version knows, in the order of
@@ -236,6 +237,7 @@ func KindTable() []KindInfo {
 			Accept: job.Acceptance{Accept: job.AcceptUser, Names: []string{"user:bob"}},
 		}},
 		{KindWorkerDown, Fact, "the holder", "a worker has not been reached for 10 s", WorkerDown{Worker: "n2", Reason: "lost"}},
+		{KindWorkerDrained, Fact, "every host", "an operator had its worker begin no chunk, or undid that", WorkerDrained{Drained: true, Actor: "uid:0@n2"}},
 		{KindChunksStarted, Fact, "the holder", "workers began to run chunks", ChunksStarted{
 			Job: "j2kq6", Starts: []ChunkStart{{Chunk: 3, Attempt: 1, Worker: "n2", Seconds: 1.5}},
 		}},

@@ -6,8 +6,8 @@ import { clean } from "./text";
 import type { Entry } from "./types";
 
 export interface Action {
-  /** whether an event is the log's word of it; none: the log has no event of such */
-  audit?: (e: Entry) => boolean;
+  /** whether an event is the log's word of it */
+  audit: (e: Entry) => boolean;
   title: string; path: string; body: Record<string, unknown>;
   /** what follows, and the command that does the same */
   consequence: string; command: string;
@@ -34,6 +34,7 @@ export const actions = {
     title: undo ? "Undo drain" : "Drain", path: "/v1/worker/drain", body: undo ? { node, undo } : { node }, name: node,
     consequence: undo ? `${node} gets chunks again.` : `${node} finishes the chunks that it has and gets no others, until it is undone.`,
     command: `skein worker drain ${undo ? "--undo " : ""}${quoted(node)}`,
+    audit: (e) => e.kind === "worker_drained" && e.source.node === node && field(e, "drained") === !undo,
   }),
   onionDrain: (node: string, undo: boolean): Action => ({
     title: undo ? "Undo onion drain" : "Onion drain", path: "/v1/onion/drain", body: undo ? { node, undo } : { node }, name: node,

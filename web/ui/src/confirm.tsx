@@ -33,7 +33,7 @@ export function Asked({ action, close }: { action: Action; close: () => void }) 
     setBusy(false);
   };
   const done = said !== null && !said.bad;
-  const told = done && action.audit ? get.events().find((e) => !before.current?.has(eventKey(e)) && action.audit!(e)) : undefined;
+  const told = done ? get.events().find((e) => !before.current?.has(eventKey(e)) && action.audit(e)) : undefined;
   return <Dialog title={action.title} close={close}>
     <form onSubmit={act}>
       <p><Text most={400}>{action.consequence}</Text></p>
@@ -41,7 +41,7 @@ export function Asked({ action, close }: { action: Action; close: () => void }) 
       {!done && <label>To confirm, type <strong class="typed"><Text>{action.name}</Text></strong>
         <input type="text" autocomplete="off" spellcheck={false} autofocus value={typed} onInput={(e) => type(e.currentTarget.value)} /></label>}
       <p role="status" class={said?.bad ? "bad" : "ok"}>{said && <Text most={400}>{said.text}</Text>}{said?.hint && <span class="dim"> {clean(said.hint)}</span>}</p>
-      {done && action.audit && <p>{told ? <>In the log: <a href={link("events", [told.source.node, String(told.source.inc), String(told.seq)])} onClick={close}>event {told.seq} of <Text most={40}>{told.source.node}</Text></a></> : <span class="dim">Its event is on its way.</span>}</p>}
+      {done && <p>{told ? <>In the log: <a href={link("events", [told.source.node, String(told.source.inc), String(told.seq)])} onClick={close}>event {told.seq} of <Text most={40}>{told.source.node}</Text></a></> : <span class="dim">Its event is on its way.</span>}</p>}
       <p class="buttons">{done ? <button type="button" onClick={close}>Close</button>
         : <><button type="submit" class={action.danger ? "danger" : "main"} disabled={typed !== action.name || busy}>{busy ? "\u2026" : action.title}</button>
           <button type="button" onClick={close}>Cancel</button></>}</p>
