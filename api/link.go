@@ -18,7 +18,9 @@ type Link struct {
 	From  cluster.NodeID `json:"from"`
 	To    cluster.NodeID `json:"to"`
 	State cluster.Health `json:"state"`
-	Path  string         `json:"path"` // direct, onion, or empty: none
+	// Stopped says that To is dead to From because it said that it stops, as who answers knows.
+	Stopped bool   `json:"stopped,omitempty"`
+	Path    string `json:"path"` // direct, onion, or empty: none
 	// HandshakeSeconds is the age of the last handshake; null: never, or unknown.
 	HandshakeSeconds       *float64 `json:"handshake_seconds"`
 	RTTSeconds             *float64 `json:"rtt_seconds"`

@@ -14,7 +14,7 @@ func Links(l api.Links) Table {
 	return tableOf(l.Links,
 		col("FROM", Text, 0, func(x L) Cell { return word(x.From) }),
 		col("TO", Text, 0, func(x L) Cell { return word(x.To) }),
-		col("STATE", State, 0, func(x L) Cell { return word(x.State) }),
+		col("STATE", State, 0, func(x L) Cell { return word(health(x.State, x.Stopped)) }),
 		col("PATH", Text, 3, func(x L) Cell { return word(x.Path) }),
 		col("HANDSHAKE", Time, 2, func(x L) Cell { return since(x.HandshakeSeconds, observed) }),
 		col("RTT", Time, 1, func(x L) Cell {

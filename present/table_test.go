@@ -95,6 +95,7 @@ func examples() map[string]Table {
 		"links": Links(api.Links{Header: header, Links: []api.Link{
 			{From: "frankfurt-17", To: "rome", State: cluster.Alive, Path: "direct", HandshakeSeconds: new(41.0), RTTSeconds: new(0.0123), ReceiveBytesPerSecond: new(12345.6), TransmitBytesPerSecond: new(0.0), ReportedAt: ago(2 * time.Second)},
 			{From: "rome", To: "frankfurt-17", State: "unknown", RTTSeconds: new(0.0123)},
+			{From: "rome", To: "paris-2", State: cluster.Dead, Stopped: true},
 		}}),
 		"onionhosts": OnionHosts(api.Onion{Header: header, Hosts: []api.OnionHost{
 			{Node: "frankfurt-17", Health: cluster.Alive, Weight: 1, Points: 3, Healthy: true, Serving: true, Keys: 1},

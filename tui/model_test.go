@@ -212,7 +212,7 @@ func TestFollows(t *testing.T) {
 	m.shows(t, false, "n4")
 	again := eventAt("n1", 4, 0, event.KindMemberHealth, event.MemberHealth{Node: "n3", From: cluster.Suspect, To: cluster.Dead})
 	hear(message("delta", map[string]any{"topic": "members", "set": []api.Member{{Node: "n3", State: cluster.Dead, Stopped: true}}}),
-		message("delta", map[string]any{"topic": "links", "set": []api.Link{{From: "n1", To: "n3", State: cluster.Dead}, {From: "n1", To: "n4", State: cluster.Dead}}}))
+		message("delta", map[string]any{"topic": "links", "set": []api.Link{{From: "n1", To: "n3", State: cluster.Dead, Stopped: true}, {From: "n1", To: "n4", State: cluster.Dead}}}))
 	m.shows(t, true, "stopped")
 	press(m, "2")
 	m.shows(t, true, "n3  stopped", "n4  dead")

@@ -51,11 +51,6 @@ func (w *watched) pageOf(v view, about event.Subject, now time.Time) (p page) {
 		}
 	case viewMesh:
 		list := rowsOf[api.Link](w, "links")
-		for i, l := range list {
-			if w.stopped(l.To) && l.State == cluster.Dead {
-				list[i].State = present.Stopped // a link does not say so itself
-			}
-		}
 		p.table = present.Links(api.Links{Header: head, Links: list})
 		for _, l := range list {
 			p.row(string(l.From)+">"+string(l.To), event.Subject{Member: string(l.To)})
@@ -79,12 +74,6 @@ func (w *watched) pageOf(v view, about event.Subject, now time.Time) (p page) {
 		p = onionOf(w, head)
 	}
 	return p
-}
-
-// stopped reports whether a host said that it stops.
-func (w *watched) stopped(node cluster.NodeID) bool {
-	said, _ := w.rows["members"][string(node)]["stopped"].(bool)
-	return said
 }
 
 func eventsOf(list []event.Event, about event.Subject) (p page) {

@@ -106,7 +106,8 @@ func (h *Hub) own() []links.Peer {
 // Links returns how the hosts see each other, or how one host and the others do.
 // Who has not reported yet is asked from now on.
 func (h *Hub) Links(_ context.Context, of cluster.NodeID) (api.Links, error) {
-	members, _ := h.members()
+	v := h.o.View()
+	members, _ := h.members(v)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -121,7 +122,12 @@ func (h *Hub) Links(_ context.Context, of cluster.NodeID) (api.Links, error) {
 	edges := h.table.Edges(h.o.Self, of, members, time.Since(h.start))
 	out := api.Links{Links: make([]api.Link, 0, len(edges))}
 	for _, e := range edges {
-		out.Links = append(out.Links, h.link(e, now))
+		l := h.link(e, now)
+		// Hosts tell each other health only; that it is a stop, this host knows itself.
+		if m, ok := v.Member(e.To); ok && m.Stopped && e.State == cluster.Dead {
+			l.Stopped = true
+		}
+		out.Links = append(out.Links, l)
 	}
 	return out, nil
 }
@@ -145,8 +151,8 @@ func (h *Hub) link(e links.Edge, now time.Time) api.Link {
 }
 
 // members lists the members, and those of them that may answer.
-func (h *Hub) members() (all, alive []cluster.NodeID) {
-	for _, m := range h.o.View().Members {
+func (h *Hub) members(v *coord.View) (all, alive []cluster.NodeID) {
+	for _, m := range v.Members {
 		if m.Health == cluster.Left {
 			continue
 		}
@@ -185,7 +191,7 @@ func (h *Hub) gather(ctx context.Context) {
 	hosts := map[cluster.NodeID]asked{}
 	own := links.Teller{}
 	for h.wanted() {
-		members, alive := h.members()
+		members, alive := h.members(h.o.View())
 		many := len(members) > links.Many
 		want := map[cluster.NodeID]bool{} // few
 		for _, node := range alive {

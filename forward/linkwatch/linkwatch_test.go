@@ -22,6 +22,7 @@ type hosts struct {
 	mu     sync.Mutex
 	health map[string]cluster.Health // "a>b"; none: alive
 	down   map[cluster.NodeID]bool   // cannot be reached
+	ended  map[string]bool           // "a>b": a knows that b said that it stops
 	open   map[cluster.NodeID]int    // streams that it serves
 	few    map[cluster.NodeID]bool   // what it was asked for last
 	hubs   map[cluster.NodeID]*Hub
@@ -45,7 +46,7 @@ func (w *hosts) streams() (n int) {
 // start returns hosts n01 to n, each with a hub and a way to all others.
 func start(t *testing.T, n int) *hosts {
 	t.Helper()
-	w := &hosts{health: map[string]cluster.Health{}, down: map[cluster.NodeID]bool{}, open: map[cluster.NodeID]int{}, few: map[cluster.NodeID]bool{}, hubs: map[cluster.NodeID]*Hub{}}
+	w := &hosts{health: map[string]cluster.Health{}, down: map[cluster.NodeID]bool{}, ended: map[string]bool{}, open: map[cluster.NodeID]int{}, few: map[cluster.NodeID]bool{}, hubs: map[cluster.NodeID]*Hub{}}
 	routers := map[cluster.NodeID]*forward.Router{}
 	var names []cluster.NodeID
 	for i := range n {
@@ -80,6 +81,7 @@ func start(t *testing.T, n int) *hosts {
 					if state, ok := w.health[string(self)+">"+string(node)]; ok {
 						m.Health = state
 					}
+					m.Stopped = w.ended[string(self)+">"+string(node)]
 					v.Members = append(v.Members, m)
 				}
 				return v
@@ -195,5 +197,37 @@ func TestManyHosts(t *testing.T) {
 			t.Errorf("asked for few: %v, %v", w.few["n05"], w.few["n06"])
 		}
 		time.Sleep(time.Minute)
+	})
+}
+
+// TestStopped: of a host that stopped, who answers says so of every half that leads to
+// it and is dead, whoever's word that is; of one that others still see, it does not.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, 3)
+		w.set(func() {
+			w.down["n03"] = true
+			w.health["n01>n03"], w.health["n02>n03"] = cluster.Dead, cluster.Dead
+		})
+		if l := w.show(t, "n01", "", 5*time.Second)["n02>n03"]; l.State != cluster.Dead || l.Stopped {
+			t.Errorf("before anybody knows why: %+v", l)
+		}
+		w.set(func() { w.ended["n01>n03"] = true }) // n02 did not hear it
+		all := w.show(t, "n01", "", 5*time.Second)
+		for _, key := range []string{"n01>n03", "n02>n03"} {
+			if l := all[key]; l.State != cluster.Dead || !l.Stopped {
+				t.Errorf("%s: %+v", key, l)
+			}
+		}
+		if l := all["n01>n02"]; l.Stopped {
+			t.Errorf("n02 lives: %+v", l)
+		}
+		if l := w.show(t, "n02", "", 5*time.Second)["n02>n03"]; l.Stopped {
+			t.Errorf("n02 did not hear it: %+v", l)
+		}
+		w.set(func() { w.health["n02>n03"] = cluster.Alive })
+		if l := w.show(t, "n01", "", 5*time.Second)["n02>n03"]; l.State != cluster.Alive || l.Stopped {
+			t.Errorf("n02 sees it: %+v", l)
+		}
 	})
 }

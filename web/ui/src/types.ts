@@ -27,7 +27,7 @@ export interface Member {
 }
 
 export interface Link {
-  from: string; to: string; state: Health; path: string; handshake_seconds: number | null; rtt_seconds: number | null;
+  from: string; to: string; state: Health; stopped?: boolean; path: string; handshake_seconds: number | null; rtt_seconds: number | null;
   receive_bytes_per_second: number | null; transmit_bytes_per_second: number | null; reported_at: string | null;
 }
 

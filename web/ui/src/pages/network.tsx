@@ -120,7 +120,7 @@ function Half({ l, from, to, a, b }: { l: Link | undefined; from: Point; to: Poi
 
 function words(l: Link | undefined, a: string, b: string): string {
   if (!l || l.state === "unknown") return `${clean(a, 40)} has not said how it sees ${clean(b, 40)}${l?.reported_at ? `, last ${age((Date.now() - when(l.reported_at)) / 1000)} ago` : ""}`;
-  return `${clean(a, 40)} sees ${clean(b, 40)}: ${clean(l.state, 20)}${l.path ? ", " + clean(l.path, 20) : ""}, handshake ${age(l.handshake_seconds)} ago, rtt ${millis(l.rtt_seconds)}`;
+  return `${clean(a, 40)} sees ${clean(b, 40)}: ${clean(healthOf(l.state, l.stopped), 20)}${l.path ? ", " + clean(l.path, 20) : ""}, handshake ${age(l.handshake_seconds)} ago, rtt ${millis(l.rtt_seconds)}`;
 }
 
 function Crown({ x, y }: Point) {
@@ -164,7 +164,7 @@ function Links({ links, chosen, route }: { links: Link[]; chosen: string; route:
     {chosen && <p>Links of <Text>{chosen}</Text>. <a href={here(route, { host: "" })}>All links</a></p>}
     <Table label="links" rows={rows.slice(0, 500)} keyOf={(l) => `${l.from}>${l.to}`} none="No link is known." columns={[
       { head: "from", cell: (l) => <Host node={l.from} route={route} /> }, { head: "to", cell: (l) => <Host node={l.to} route={route} /> },
-      { head: "sees it", cell: (l) => <State of={l.state} /> }, { head: "path", cell: (l) => l.path || "-" },
+      { head: "sees it", cell: (l) => <State of={healthOf(l.state, l.stopped)} /> }, { head: "path", cell: (l) => l.path || "-" },
       { head: "handshake", right: true, cell: (l) => age(l.handshake_seconds) }, { head: "rtt", right: true, cell: (l) => millis(l.rtt_seconds) },
       { head: "receives", right: true, low: true, cell: (l) => bytes(l.receive_bytes_per_second) + (l.receive_bytes_per_second == null ? "" : "/s") },
       { head: "sends", right: true, low: true, cell: (l) => bytes(l.transmit_bytes_per_second) + (l.transmit_bytes_per_second == null ? "" : "/s") },
@@ -183,6 +183,6 @@ function Matrix({ members, links }: { members: Member[]; links: Map<string, Link
       <tbody>{members.map((a) => <tr key={a.node}><th scope="row" onClick={() => open(a.node)}><Text most={20}>{a.node}</Text></th>{members.map((b) => {
         const l = links.get(`${a.node}>${b.node}`), kind = kindOf(l);
         if (a.node === b.node) return <td key={b.node} class="self" />;
-        return <td key={b.node} class={"cell " + kind} title={words(l, a.node, b.node)}>{kind === "unknown" ? "?" : kind === "down" ? "\u2715" : kind === "suspect" ? "!" : l?.rtt_seconds == null ? "-" : (l.rtt_seconds * 1000).toFixed(1)}</td>;
+        return <td key={b.node} class={"cell " + kind} title={words(l, a.node, b.node)}>{kind === "unknown" ? "?" : kind === "down" ? (l?.stopped ? marks.stopped : marks.dead) : kind === "suspect" ? "!" : l?.rtt_seconds == null ? "-" : (l.rtt_seconds * 1000).toFixed(1)}</td>;
       })}</tr>)}</tbody></table></div></>;
 }
