@@ -1,13 +1,16 @@
 package status
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/status/door"
@@ -122,5 +125,91 @@ func TestInsideEnds(t *testing.T) {
 	if resp, err := l.Transport().RoundTrip(req); err == nil {
 		resp.Body.Close()
 		t.Error("an answer of nobody")
+	}
+}
+
+// TestPageConnections: one address may have 64 connections to the page. Beyond them one is
+// closed without a word, and counted; other addresses and the socket are served as before,
+// and whoever closes a connection, or leaves in the middle of a stream, may come again.
+func TestPageConnections(t *testing.T) {
+	const most = 64
+	var addr string
+	r := start(t, newFake(), func(o *Options, _ *Server) {
+		o.Page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "page") })
+		o.ListenTCP = func(ctx context.Context) (net.Listener, error) {
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+			if err == nil {
+				addr = l.Addr().String()
+			}
+			return l, err
+		}
+	})
+	// open asks for a path on a connection of its own, which stays; nil: it was closed.
+	open := func(from, path string) net.Conn {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}
+		conn, err := d.DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		// It may have been closed already: then there is nothing to read either.
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path)
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil {
+			if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+				t.Fatalf("neither answered nor closed: %v", err)
+			}
+			return nil
+		}
+		if !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Fatalf("%s from %s: %s", path, from, line)
+		}
+		return conn
+	}
+	again := func(what string) net.Conn {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			if conn := open("127.0.0.1", "/"); conn != nil {
+				return conn
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no place %s", what)
+			}
+		}
+	}
+	var held []net.Conn
+	for i := range most {
+		path := "/"
+		if i == 1 {
+			path = "/v1/watch?topics=lease"
+		}
+		conn := open("127.0.0.1", path)
+		if conn == nil {
+			t.Fatalf("connection %d of %d is closed", i+1, most)
+		}
+		held = append(held, conn)
+	}
+	for range 3 {
+		if open("127.0.0.1", "/") != nil {
+			t.Errorf("connection %d is served", most+1)
+		}
+	}
+	if _, _, text := r.ask(t, "GET", "/metrics", ""); !strings.Contains(text, "\nskein_api_connections_refused_total 3\n") {
+		t.Error("not all refusals are counted")
+	}
+	if open("127.0.0.2", "/") == nil {
+		t.Error("another address is refused")
+	}
+	if _, err := r.client.Status(t.Context()); err != nil {
+		t.Errorf("at the socket: %v", err)
+	}
+	for i, what := range []string{"after one was closed", "after a reader of a stream has gone"} {
+		held[i].Close()
+		held[i] = again(what)
+		if open("127.0.0.1", "/") != nil {
+			t.Errorf("more than one place %s", what)
+		}
 	}
 }
