@@ -1,12 +1,15 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
@@ -78,12 +81,49 @@ func (a *appender) withResult(b event.JobDone) event.JobDone {
 				Msg("job ends without its result in the log")
 			return
 		}
+		r.Workers = named(r.Workers)
 		b.Result = &r
 	})
 	if b.Result != nil && weight(event.Draft{Body: b}) > appendBytes {
 		b.Result = nil
 	}
 	return b
+}
+
+// maxShares is how many workers the end of a job names.
+const maxShares = 1024
+
+// named are the shares that the end of a job tells: those of all hosts, and the largest
+// of outside workers. What more of these did stands together.
+func named(shares []job.WorkShare) []job.WorkShare {
+	if len(shares) <= maxShares {
+		return shares
+	}
+	shares = slices.Clone(shares)
+	slices.SortFunc(shares, func(a, b job.WorkShare) int {
+		switch out := cluster.IsOutside(a.Worker); {
+		case out == cluster.IsOutside(b.Worker):
+			return cmp.Or(cmp.Compare(b.Iterations, a.Iterations), cmp.Compare(a.Worker, b.Worker))
+		case out:
+			return 1
+		}
+		return -1
+	})
+	others := job.WorkShare{Worker: cluster.OutsideOthers}
+	out := shares[:maxShares-1]
+	for _, sh := range shares[maxShares-1:] {
+		if !cluster.IsOutside(sh.Worker) {
+			out = append(out, sh)
+			continue
+		}
+		others.Chunks += sh.Chunks
+		others.Iterations += sh.Iterations
+	}
+	if others.Chunks > 0 {
+		out = append(out, others)
+	}
+	slices.SortFunc(out, func(a, b job.WorkShare) int { return cmp.Compare(a.Worker, b.Worker) })
+	return out
 }
 
 func (a *appender) append(ctx context.Context, drafts []event.Draft) error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/plan/step"
 	"github.com/skein-project/skein/scheduler/stream"
 )
@@ -34,6 +35,7 @@ func (t *term) commit(ctx context.Context) error {
 		r.to <- r.reply
 	}
 	t.batch = batch{}
+	t.links.tellLater(t.step) // what follows goes with the next commit
 	return nil
 }
 
@@ -96,16 +98,29 @@ func (t *term) act(action step.Action) {
 		t.m.finished.WithLabelValues(string(a.State)).Inc()
 		t.log.Info().Str("job", string(a.Job)).Str("state", string(a.State)).Str("reason", a.Reason).Msg("job ended")
 	case step.Offence:
-		t.m.offences.Inc()
-		t.log.Warn().Str("peer", string(a.Worker)).Str("reason", a.Reason).Msg("worker broke the protocol, stream ended")
-		t.links.end(a.Worker, errOffence)
+		t.offence(a)
 	case step.Notice:
 		t.m.notices.WithLabelValues(string(a.What)).Inc()
 		t.log.Warn().Str("peer", string(a.Worker)).Str("job", string(a.Job)).Str("notice", string(a.What)).Str("reason", a.Reason).
 			Msg("scheduler noticed something about a worker")
+		if a.What == step.NoticeDistrust {
+			t.links.drop(t.links.seats.Contradicted(a.Worker, t.links.putOff))
+		}
 	case step.Waiting:
 		t.log.Warn().Str("job", string(a.Job)).Str("reason", a.Reason).Msg("job waits for an operator")
 	case step.Starved:
 		t.log.Warn().Str("job", string(a.Job)).Str("reason", a.Reason).Msg("job waits, no worker may run it")
 	}
+}
+
+// offence ends the stream of a worker that broke the protocol. An outside worker's is
+// that of many others as well: it alone is detached.
+func (t *term) offence(a step.Offence) {
+	t.m.links.Offences.Inc()
+	t.log.Warn().Str("peer", string(a.Worker)).Str("reason", a.Reason).Msg("worker broke the protocol, stream ended")
+	if s := t.links.session(a.Worker); s != nil {
+		s.End(link.ErrOffence)
+		return
+	}
+	t.links.expel(a)
 }

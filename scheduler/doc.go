@@ -12,7 +12,8 @@
 // Parts. term is the loop: it takes what the inbox holds, lets the plan decide and
 // carries it out. Beside the plan it has the batch (decided, not carried out), the
 // appender (into the log), settling (what waits for stability), links (streams to
-// workers), jobs (which there are) and stops (which are to end). None of them
+// hosts, package link, and the workers that they lead to: a host's own, and with package
+// seats those that no host runs), jobs (which there are) and stops (which are to end). None of them
 // refers back to it.
 //
 // Non-goals: who holds the lease (lease), what runs where (scheduler/plan),
@@ -21,15 +22,14 @@
 // Goroutines. Run owns them all and waits for them: the loop, which owns the
 // plan and the links (ends when Run's context ends, the lease is lost or the
 // log refuses an append); one settler, which waits for stability (ends with
-// the loop); per known host one link that dials, reads and waits between tries
-// (ends with the loop, or when the host is no longer a member), and per open
-// stream one writer (ends with its stream).
+// the loop); per known host one link, and one more to its outside workers if it lets
+// any in (both end with the loop, or when the host is no longer a member).
 //
 // Channels. Requests: capacity 64, when full Submit answers ErrBusy; stops and
 // handing over have as many places of their own, and go first. Worker frames:
 // capacity 1024, when full the links block, which their workers see as a slow
-// reader; status frames are dropped then, and counted. Frames to one worker:
-// capacity 256, when full its stream is closed, counted, and opened again.
+// reader; status frames are dropped then, and counted. Frames to one host: 256, to its
+// outside workers 16384; when as many wait the stream is closed, counted, and opened again.
 // Settlements: handed over one batch at a time; while too many wait, the loop
 // reads no worker frames.
 package scheduler

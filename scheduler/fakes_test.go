@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -177,7 +178,8 @@ type fakeWorker struct {
 	delay time.Duration // run time of a chunk
 	// accept is told in the welcome; nil: of an earlier version.
 	accept *job.Acceptance
-	memory uint64 // as well
+	memory uint64       // as well
+	crew   *fakeGateway // not nil: the host lets outside workers in
 
 	mu     sync.Mutex
 	down   bool
@@ -285,7 +287,7 @@ func (w *fakeWorker) serve(conn net.Conn) {
 	for _, q := range w.queue {
 		has = append(has, q.ref)
 	}
-	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has, Accept: w.accept, MemoryBytes: w.memory}}
+	out <- stream.Frame{Welcome: &stream.Welcome{Slots: w.slots, Executors: []string{job.ExecutorWASM}, Assigned: has, Accept: w.accept, MemoryBytes: w.memory, Crew: w.crew != nil}}
 	for _, k := range w.kept {
 		out <- k
 	}
@@ -444,8 +446,9 @@ func newRig(t *testing.T, log *memLog, workers ...*fakeWorker) *rig {
 	var err error
 	r.s, err = New(Options{
 		Self: workers[0].node, Log: log, MayAct: func(term cluster.Term) bool { return r.mayAct(term) },
-		Dial: func(_ context.Context, to cluster.NodeID) (net.Conn, error) { return r.workers[to].dial() },
-		Now:  func() time.Duration { return time.Since(r.start) }, Logger: zerolog.Nop(), Registerer: r.reg,
+		Dial:     func(_ context.Context, to cluster.NodeID) (net.Conn, error) { return r.workers[to].dial() },
+		DialCrew: func(_ context.Context, to cluster.NodeID) (net.Conn, error) { return r.workers[to].crew.dial() },
+		Now:      func() time.Duration { return time.Since(r.start) }, Logger: zerolog.Nop(), Registerer: r.reg,
 		Unaware: func(event.Kind) []cluster.NodeID {
 			if n := r.unaware.Load(); n != nil {
 				return []cluster.NodeID{*n}
@@ -524,4 +527,14 @@ func (r *rig) metric(name string) float64 {
 		}
 	}
 	return sum
+}
+
+// view is a worker as the running term sees it.
+func (r *rig) view(n cluster.NodeID) plan.WorkerView {
+	for _, v := range r.s.Workers() {
+		if v.Worker == n {
+			return v
+		}
+	}
+	return plan.WorkerView{}
 }

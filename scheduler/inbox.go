@@ -1,24 +1,26 @@
 package scheduler
 
+import "github.com/skein-project/skein/scheduler/link"
+
 // inbox is what waits for the loop of a term.
 type inbox struct {
-	urgent   chan request   // in laneControl; capacity maxRequests, when full callers get ErrBusy; never closed
-	requests chan request   // the others, as urgent
-	frames   chan linkEvent // capacity maxFrames, when full links block; never closed
+	urgent   chan request    // in link.Control; capacity maxRequests, when full callers get ErrBusy; never closed
+	requests chan request    // the others, as urgent
+	frames   chan link.Event // capacity maxFrames, when full links block; never closed
 }
 
 func newInbox() inbox {
 	return inbox{
 		urgent:   make(chan request, maxRequests),
 		requests: make(chan request, maxRequests),
-		frames:   make(chan linkEvent, maxFrames),
+		frames:   make(chan link.Event, maxFrames),
 	}
 }
 
 // put hands r to the loop, if there is room.
 func (i *inbox) put(r request) bool {
 	to := i.requests
-	if r.lane() == laneControl {
+	if r.lane() == link.Control {
 		to = i.urgent
 	}
 	select {
@@ -41,4 +43,13 @@ func (i *inbox) refuse() {
 			return
 		}
 	}
+}
+
+// lane says how urgent a request is. Stops and handing over have a queue of
+// their own, so that no flood of submissions keeps them out.
+func (r request) lane() link.Lane {
+	if r.stop != nil || r.quiesce {
+		return link.Control
+	}
+	return link.Dispatch
 }

@@ -47,10 +47,14 @@ func (t *term) set(b event.Register) error {
 	switch b := b.(type) {
 	case event.GroupSet:
 		t.step(step.GroupChanged{Group: b.Group, Members: b.Members})
+	case event.WorkerEnrolled:
+		t.links.review = append(t.links.review, b.Worker)
+	case event.WorkerRevoked:
+		t.links.review = append(t.links.review, b.Worker)
 	case event.HostOwnerSet:
 		if s := t.links.session(b.Node); s != nil { // who has none says what it accepts when it comes
-			t.step(ownerOf(b.Node, s.begin, b.Owner))
-			t.tellUp(b.Node, s.begin, b.Owner)
+			t.step(ownerOf(b.Node, s.Begin, b.Owner))
+			t.tellUp(b.Node, s.Begin, b.Owner)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/scheduler/trials"
@@ -355,26 +356,26 @@ func TestExplain(t *testing.T) {
 }
 
 func TestLanes(t *testing.T) {
-	for r, want := range map[*request]lane{
-		{stop: &event.JobStopped{}}: laneControl,
-		{quiesce: true}:             laneControl,
-		{submit: &submission{}}:     laneDispatch,
-		{set: event.GroupSet{}}:     laneDispatch,
+	for r, want := range map[*request]link.Lane{
+		{stop: &event.JobStopped{}}: link.Control,
+		{quiesce: true}:             link.Control,
+		{submit: &submission{}}:     link.Dispatch,
+		{set: event.GroupSet{}}:     link.Dispatch,
 	} {
 		if got := r.lane(); got != want {
 			t.Errorf("%+v is in lane %s, want %s", r, got, want)
 		}
 	}
-	for e, want := range map[*linkEvent]lane{
-		{up: true}:                   laneControl,
-		{down: errSlow}:              laneControl,
-		{stopped: &stream.Stopped{}}: laneControl,
-		{holds: &stream.Assigned{}}:  laneControl,
-		{result: &stream.Result{}}:   laneData,
-		{status: &stream.Status{}}:   laneTelemetry,
-		{pong: time.Second}:          laneTelemetry,
+	for e, want := range map[*link.Event]link.Lane{
+		{Up: true}:                   link.Control,
+		{Down: link.ErrSlow}:         link.Control,
+		{Stopped: &stream.Stopped{}}: link.Control,
+		{Holds: &stream.Assigned{}}:  link.Control,
+		{Result: &stream.Result{}}:   link.Data,
+		{Status: &stream.Status{}}:   link.Telemetry,
+		{Pong: time.Second}:          link.Telemetry,
 	} {
-		if got := e.lane(); got != want {
+		if got := e.Lane(); got != want {
 			t.Errorf("%+v is in lane %s, want %s", e, got, want)
 		}
 	}
@@ -389,14 +390,6 @@ func TestLanes(t *testing.T) {
 		}
 		if err := r.s.Stop(ctx, "j", "uid:1", ""); !errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("stop: %v, want it taken and not answered", err)
-		}
-		// A link whose events nobody takes drops telemetry only.
-		l := &link{m: r.s.m, events: make(chan linkEvent)}
-		if !l.tell(ctx, linkEvent{pong: 1}) || r.metric("skein_worker_telemetry_shed_total") != 1 {
-			t.Error("telemetry was not shed")
-		}
-		if l.tell(ctx, linkEvent{result: &stream.Result{}}) {
-			t.Error("a result was shed")
 		}
 		r.s.term = nil
 	})

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/meters"
 )
 
@@ -15,11 +16,9 @@ type metrics struct {
 	finished  *prometheus.CounterVec
 	fenced    prometheus.Counter
 	busy      prometheus.Counter
-	links     prometheus.Gauge
-	streams   *prometheus.CounterVec
-	offences  prometheus.Counter
+	links     link.Metrics
+	crewDrops *prometheus.CounterVec
 	notices   *prometheus.CounterVec
-	shed      prometheus.Counter
 	unsettled prometheus.Gauge
 	appendDur prometheus.Histogram
 	service   *meters.Service
@@ -49,18 +48,23 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		busy: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skein_scheduler_busy_total", Help: "Requests refused because too many waited.",
 		}),
-		links: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "skein_worker_streams", Help: "Open streams to workers.",
-		}),
-		streams: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "skein_worker_stream_ends_total", Help: "Ends of streams to workers, by reason.",
+		links: link.Metrics{
+			Open: prometheus.NewGauge(prometheus.GaugeOpts{
+				Name: "skein_worker_streams", Help: "Open streams to workers.",
+			}),
+			Ends: prometheus.NewCounterVec(prometheus.CounterOpts{
+				Name: "skein_worker_stream_ends_total", Help: "Ends of streams to workers, by reason.",
+			}, []string{"reason"}),
+			Offences: prometheus.NewCounter(prometheus.CounterOpts{
+				Name: "skein_worker_offences_total", Help: "Messages of workers that no correct one sends.",
+			}),
+			Shed: prometheus.NewCounter(prometheus.CounterOpts{
+				Name: "skein_worker_telemetry_shed_total", Help: "Status messages of workers that were dropped because too many frames waited.",
+			}),
+		},
+		crewDrops: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_outside_drops_total", Help: "Outside workers that this host had detached as the holder, by reason.",
 		}, []string{"reason"}),
-		offences: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "skein_worker_offences_total", Help: "Messages of workers that no correct one sends.",
-		}),
-		shed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "skein_worker_telemetry_shed_total", Help: "Status messages of workers that were dropped because too many frames waited.",
-		}),
 		notices: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_worker_notices_total", Help: "What the scheduler noticed about workers: alarm, dispute, distrust, excluded, evicted, stray.",
 		}, []string{"notice"}),
@@ -76,7 +80,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range append(m.service.Collectors(),
-		m.jobs, m.chunks, m.open, m.starved, m.finished, m.fenced, m.busy, m.links, m.streams, m.offences, m.notices, m.shed, m.unsettled, m.appendDur,
+		m.jobs, m.chunks, m.open, m.starved, m.finished, m.fenced, m.busy, m.links.Open, m.links.Ends, m.links.Offences, m.notices, m.links.Shed, m.crewDrops, m.unsettled, m.appendDur,
 	) {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -19,8 +19,12 @@ import (
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
-// Proto is the mesh protocol between scheduler and worker.
-const Proto = stream.Proto
+// Proto is the mesh protocol between scheduler and worker, CrewProto that with the
+// outside workers of a host.
+const (
+	Proto     = stream.Proto
+	CrewProto = stream.CrewProto
+)
 
 // Log is what the scheduler needs of the event log.
 type Log interface {
@@ -45,6 +49,9 @@ type Options struct {
 	// Dial opens a stream of protocol Proto to a host's worker, this host's
 	// included.
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
+	// DialCrew opens one of protocol CrewProto to a host that lets outside workers in.
+	// nil: they are left alone.
+	DialCrew func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Now is a clock that goes on in suspend.
 	Now func() time.Duration
 	// Wall is the time of the day; default time.Now.

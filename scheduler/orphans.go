@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -17,22 +18,33 @@ const queryEvery = 10 * time.Second
 // the same, so that not all are asked at once.
 func (ls *links) query(now time.Duration) {
 	for _, n := range slices.Sorted(maps.Keys(ls.byNode)) {
-		s := ls.session(n)
-		if s == nil || now-s.asked < queryEvery {
+		l := ls.byNode[n]
+		if l.sess == nil || now-l.asked < queryEvery {
 			continue
 		}
 		ls.nonce++
-		s.asked, s.nonce = now, ls.nonce
-		s.send(stream.Frame{Query: &stream.Ping{Term: ls.term, Nonce: ls.nonce}})
+		l.asked, l.nonce = now, ls.nonce
+		ls.ask(n, ls.nonce)
 	}
+	for _, q := range ls.seats.Queries(now) {
+		ls.ask(q.Worker, q.Nonce)
+	}
+}
+
+func (ls *links) ask(n cluster.NodeID, nonce uint64) {
+	ls.push(n, stream.Frame{Query: &stream.Ping{Term: ls.term, Nonce: nonce}})
 }
 
 // answers takes the answer to the latest query and reports that it is one; a list
 // that nobody asked for, or that comes late, says nothing.
-func (s *session) answers(m stream.Assigned) bool {
-	if s.nonce == 0 || m.Nonce != s.nonce {
+func (ls *links) answers(n cluster.NodeID, nonce uint64) bool {
+	l := ls.byNode[n]
+	if l == nil {
+		return ls.seats.Answers(n, nonce)
+	}
+	if l.nonce == 0 || nonce != l.nonce {
 		return false
 	}
-	s.nonce = 0
+	l.nonce = 0
 	return true
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -353,7 +354,7 @@ func TestHungHost(t *testing.T) {
 		start := time.Now()
 		wantDone(t, r.ended(id, time.Minute))
 		// 24 chunks on 4 slots, and b's are copied once its silence was noticed.
-		if d := time.Since(start); d > silence+4*time.Second {
+		if d := time.Since(start); d > link.Silence+4*time.Second {
 			t.Errorf("took %s after the host hung", d)
 		}
 		close(b.thaw)

@@ -141,7 +141,7 @@ func (t *term) holdBack(f step.Finish, rest []step.Action) bool {
 		}
 	})
 	for _, a := range rest {
-		if c, ok := a.(step.Cancel); ok && c.Job == f.Job {
+		if c, ok := a.(step.Cancel); ok && c.Job == f.Job && (!cluster.IsOutside(c.Worker) || t.mayRun(c.Worker)) {
 			workers = append(workers, c.Worker)
 		}
 	}
@@ -152,8 +152,12 @@ func (t *term) holdBack(f step.Finish, rest []step.Action) bool {
 	return true
 }
 
-// mayRun reports whether what was assigned to a host may still run there.
+// mayRun reports whether what was assigned to a worker may still run there, as far as
+// anybody waits for it.
 func (t *term) mayRun(n cluster.NodeID) bool {
+	if cluster.IsOutside(n) {
+		return t.links.seats.Awaited(n)
+	}
 	h, ok := t.links.health[n]
 	if !ok {
 		// Before the members are met, nobody is known.
@@ -201,7 +205,7 @@ func (t *term) tendStopping() {
 	now := t.o.Now()
 	for _, id := range slices.Sorted(maps.Keys(t.stops)) {
 		s := t.stops[id]
-		silent, again := s.tend(now, t.mayRun, func(n cluster.NodeID) bool { return t.links.session(n) != nil })
+		silent, again := s.tend(now, t.mayRun, func(n cluster.NodeID) bool { return t.links.reach(n) != nil })
 		for _, n := range again {
 			t.cancel(step.Cancel{Worker: n, Job: id})
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/wait"
+	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/scheduler/plan/step"
@@ -106,7 +107,7 @@ func (t *term) loop(ctx context.Context) error {
 		case r := <-t.inbox.requests:
 			t.request(r)
 		case e := <-frames:
-			t.link(e)
+			t.link(ctx, e)
 		case <-t.s.changed:
 			t.meetMembers(ctx)
 		case <-tick.C:
@@ -123,7 +124,7 @@ func (t *term) loop(ctx context.Context) error {
 			t.links.settled(done)
 			continue
 		}
-		t.drain(frames)
+		t.drain(ctx, frames)
 		if lull { // what came may have opened something, or set a timer
 			pause := t.pause()
 			lull = pause > t.o.Tick
@@ -138,10 +139,15 @@ func (t *term) tick() {
 	t.step(step.Tick{})
 	t.tendStopping()
 	t.tellLives()
-	if !t.quiet {
-		t.links.query(t.o.Now())
-	}
+	now := t.o.Now()
+	t.links.seats.Look(now, t.step)
 	t.sweep()
+	if !t.links.walks(now) {
+		return
+	}
+	if !t.quiet {
+		t.links.query(now)
+	}
 	t.observe()
 }
 
@@ -161,7 +167,7 @@ func (t *term) pause() time.Duration {
 
 // drain takes what has come meanwhile, so that one append carries it all; what
 // is urgent first.
-func (t *term) drain(frames <-chan linkEvent) {
+func (t *term) drain(ctx context.Context, frames <-chan link.Event) {
 	for range maxBatch {
 		select {
 		case r := <-t.inbox.urgent:
@@ -173,7 +179,7 @@ func (t *term) drain(frames <-chan linkEvent) {
 		case r := <-t.inbox.requests:
 			t.request(r)
 		case e := <-frames:
-			t.link(e)
+			t.link(ctx, e)
 		default:
 			return
 		}
@@ -215,6 +221,13 @@ func (t *term) step(e step.Event) {
 func (t *term) load() {
 	open := t.jobs.load(time.Now())
 	for _, j := range open {
+		for _, c := range j.Restore.Open {
+			for _, r := range c.Tries {
+				if cluster.IsOutside(r.Worker) {
+					t.links.seats.Restore(r.Worker, t.o.Now())
+				}
+			}
+		}
 		t.step(j)
 	}
 	t.log.Info().Int("jobs", len(open)).Msg("scheduling")
@@ -228,55 +241,63 @@ func (t *term) meetMembers(ctx context.Context) {
 	}
 }
 
-// link handles what a worker's link tells; what comes from a stream that was
-// replaced or from a host that left is void.
-func (t *term) link(e linkEvent) {
-	l, ok := t.links.byNode[e.sess.node]
+// link handles what a link tells; what comes from a stream that was replaced or
+// from a host that left is void.
+func (t *term) link(ctx context.Context, e link.Event) {
+	l, ok := t.links.byNode[e.Sess.Node]
 	if !ok {
 		return
 	}
-	if e.up {
-		l.sess, e.sess.asked = e.sess, t.o.Now()
-		t.log.Debug().Str("peer", string(l.node)).Int("slots", e.sess.begin.Slots).Msg("worker connected")
-		owner := t.hostOwner(l.node)
-		t.step(welcomeOf(l.node, e.sess.begin, owner))
-		t.tellUp(l.node, e.sess.begin, owner)
-		t.roundTrip(l.node, e.sess.rtt)
-		t.runs(l.node, e.sess.begin.Assigned, true)
-		return
-	}
-	if l.sess != e.sess {
-		return
-	}
-	if e.result != nil {
-		t.step(resultOf(l.node, *e.result))
-		return
-	}
-	if e.pong > 0 {
-		t.roundTrip(l.node, e.pong)
-		return
-	}
-	if e.status != nil {
-		t.step(statusOf(l.node, *e.status))
-		t.links.lives.running(l.node, *e.status)
-		t.runs(l.node, e.status.Running, false)
-		return
-	}
-	if e.stopped != nil {
-		if t.stops.stopped(l.node, *e.stopped) {
-			t.end(e.stopped.Job)
+	if e.Sess.Crew {
+		if t.links.hear(l, e, t.step) {
+			t.says(e.Worker, e)
 		}
 		return
 	}
-	if e.holds != nil {
-		if l.sess.answers(*e.holds) {
-			t.step(holdsOf(l.node, *e.holds))
-		}
+	n, begin := e.Sess.Node, e.Sess.Begin
+	if e.Up {
+		l.sess, l.nonce, l.asked = e.Sess, 0, t.o.Now()
+		t.log.Debug().Str("peer", string(n)).Int("slots", begin.Slots).Msg("worker connected")
+		owner := t.hostOwner(n)
+		t.step(welcomeOf(n, begin, owner))
+		t.tellUp(n, begin, owner)
+		t.roundTrip(n, e.Sess.RTT)
+		t.runs(n, begin.Assigned, true)
+		t.links.followCrew(ctx, l, t.step)
+		return
+	}
+	if l.sess != e.Sess {
+		return
+	}
+	if e.Down == nil {
+		t.says(n, e)
 		return
 	}
 	l.sess = nil
-	t.step(step.WorkerDisconnected{Worker: l.node})
-	t.links.lives.lost(l.node, endReason(e.down), t.o.Now())
+	t.step(step.WorkerDisconnected{Worker: n})
+	t.links.lives.lost(n, link.EndReason(e.Down), t.o.Now())
+}
+
+// says handles what a worker says on its stream.
+func (t *term) says(n cluster.NodeID, e link.Event) {
+	switch {
+	case e.Result != nil:
+		t.step(resultOf(n, *e.Result))
+	case e.Pong > 0:
+		t.roundTrip(n, e.Pong)
+	case e.Status != nil:
+		t.step(statusOf(n, *e.Status))
+		t.links.lives.running(n, *e.Status)
+		t.runs(n, e.Status.Running, false)
+	case e.Stopped != nil:
+		if t.stops.stopped(n, *e.Stopped) {
+			t.end(e.Stopped.Job)
+		}
+	case e.Holds != nil:
+		if t.links.answers(n, e.Holds.Nonce) {
+			t.step(holdsOf(n, *e.Holds))
+		}
+	}
 }
 
 // roundTrip tells the plan how long it takes to hear from a worker of what it

@@ -89,7 +89,7 @@ func (in *intake) welcomes(j *openJob, e step.Result, w *worker) bool {
 func (in *intake) unasked(w *worker, e step.Result, now time.Duration) {
 	in.spend(w, now)
 	if r := in.cfg.Completions; r.PerSecond > 0 && w.spent.Used() > floodFactor*max(r.Burst, r.PerSecond) {
-		in.out.Emit(step.Offence{Worker: w.node, Reason: fmt.Sprintf("flood: %.0f results beyond %g per second", w.spent.Used()-r.Burst, r.PerSecond)})
+		in.out.Emit(step.Offence{Worker: w.node, Flood: true, Reason: fmt.Sprintf("flood: %.0f results beyond %g per second", w.spent.Used()-r.Burst, r.PerSecond)})
 	}
 	in.out.Emit(step.Settled{Attempt: e.Attempt})
 }

@@ -117,6 +117,7 @@ const (
 type Offence struct {
 	Worker cluster.NodeID
 	Reason string
+	Flood  bool // it was too much, not wrong
 }
 
 // Waiting says that all that is open of a job was given up, and that it goes on
