@@ -84,6 +84,8 @@ func New(o Options) (http.Handler, error) {
 		h.mux.HandleFunc("GET /{$}", h.open)
 		h.mux.HandleFunc("GET /p/{page}", h.plain)
 	}
+	h.mux.HandleFunc("GET "+o.Base+"/topics", h.guarded(h.topics))
+	h.mux.HandleFunc("GET "+o.Base+"/topics/{name}", h.guarded(h.topic))
 	for _, path := range reads {
 		h.mux.HandleFunc("GET "+o.Base+path, h.guarded(h.relay))
 	}

@@ -456,3 +456,39 @@ func TestHostname(t *testing.T) {
 		}
 	}
 }
+
+// TestTopics: the page gets what `skein explain` prints, in parts, and who may not read
+// gets nothing.
+func TestTopics(t *testing.T) {
+	gate, code := NewGate(time.Now)
+	bearer, _ := gate.Trade(code)
+	may := map[string]string{"Authorization": "Bearer " + bearer}
+	for _, c := range []struct {
+		o            Options
+		path, says   string
+		header       map[string]string
+		code, atMost int
+	}{
+		{Options{}, "/topics", `{"name":"term_start","kind":"event"}`, nil, 200, 50_000},
+		{Options{Base: "/ui"}, "/ui/topics", `{"name":"status.ui","kind":"key"}`, nil, 200, 50_000},
+		{Options{Gate: gate}, "/topics", "skein ui", nil, 401, 500},
+		{Options{Gate: gate}, "/topics/6", "skein ui", nil, 401, 500},
+		{Options{Gate: gate}, "/topics/6", `"kind":"exit code","doc":"docs/cli.md","parts":[{"is":"text","text":"the daemon answers and something is degraded`, may, 200, 500},
+		{Options{}, "/topics/noholder", `{"name":"SkeinNoHolder","kind":"alert"`, nil, 200, 20_000},
+		{Options{}, "/topics/lease.profile", `["Environment","`, nil, 200, 20_000},
+		{Options{}, "/topics/voters", `{"name":"voters","kind":"guide"`, nil, 200, 20_000},
+		{Options{}, "/topics/" + strings.Repeat("x", 5000), "nothing is called", nil, 404, 500},
+		{Options{}, "/topics/%3Cimg%3E", `nothing is called \"`, nil, 404, 500},
+		{Options{Plain: true, Gate: gate}, "/topics", "not_found", nil, 404, 500},
+	} {
+		d := &daemon{}
+		c.o.API = d
+		w := exchange{path: c.path, header: c.header}.do(t, newPage(t, c.o))
+		if body := w.Body.String(); w.Code != c.code || !strings.Contains(body, c.says) || len(body) > c.atMost {
+			t.Errorf("%.40s: %d, %d bytes: %.600s", c.path, w.Code, len(body), body)
+		}
+		if d.asked.Load() != nil {
+			t.Errorf("%.40s: the daemon was asked", c.path)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/docs/topics"
 )
 
 // TestEverythingIsExplained: each kind of event, alert, check, metric, key and exit code
@@ -33,7 +34,7 @@ func TestEverythingIsExplained(t *testing.T) {
 	for _, k := range config.Keys() {
 		words["key"] = append(words["key"], k.Name)
 	}
-	for _, e := range cli.Exits() {
+	for _, e := range topics.Exits() {
 		words["exit code"] = append(words["exit code"], fmt.Sprint(e.Code))
 	}
 	// Other tests hold these files equal to what a daemon registers, to the alerts and
@@ -69,5 +70,20 @@ func TestEverythingIsExplained(t *testing.T) {
 	}
 	if bytes.Contains([]byte(strings.Join(offers, " ")), []byte("#")) {
 		t.Errorf("%q", offers)
+	}
+}
+
+// TestExits: each code with which commands end is explained, and no other.
+func TestExits(t *testing.T) {
+	codes := []int{
+		cli.ExitOK, cli.ExitFailed, cli.ExitUsage, cli.ExitUnreachable, cli.ExitNotFound, cli.ExitForbidden, cli.ExitDegraded, cli.ExitTimeout, cli.ExitGoal,
+		cli.ExitInterrupted,
+	}
+	var told []int
+	for _, e := range topics.Exits() {
+		told = append(told, e.Code)
+	}
+	if !slices.Equal(told, codes) {
+		t.Errorf("explained are %v, want %v", told, codes)
 	}
 }

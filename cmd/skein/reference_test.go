@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/docs/topics"
 )
 
 // TestReference keeps docs/cli.md equal to the commands.
@@ -45,10 +46,10 @@ or give something up ask for confirmation on a terminal and need ` + "`--yes`" +
 func reference(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	b.WriteString(referenceHead)
-	for _, e := range cli.Exits() {
+	for _, e := range topics.Exits() {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, strings.ReplaceAll(e.Text, "|", "\\|"))
 	}
-	b.WriteString("\n" + cli.CheckExits + "\n")
+	b.WriteString("\n" + topics.CheckExits + "\n")
 	b.WriteString("\nEvery command takes:\n\n```\n" + root.PersistentFlags().FlagUsages() + "```\n")
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	cli.AddSettings(set)

@@ -93,6 +93,7 @@ var adapters = map[string][]string{
 	"coord/join/door":   {"coord/join/token"},
 	"coord/join/token":  nil,
 	"docs":              nil, // pages, and the topics in them
+	"docs/topics":       {"docs", "config"},
 	"eventlog":          {"eventlog/audit", "eventlog/disk", "eventlog/index", "eventlog/replicate", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
 	"eventlog/audit":    {"eventlog/disk", "eventlog/segment", "eventlog/snapshots", "eventlog/store", "eventlog/wire"},
 	"eventlog/disk":     nil,
@@ -117,7 +118,7 @@ var adapters = map[string][]string{
 	"scheduler/trials":   nil,
 	"systemd":            nil,
 	"tor":                nil,
-	"web":                {"api"},
+	"web":                {"api", "docs/topics"},
 	"internal/tornet":    nil,
 	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner"},
 	"api":                nil,
@@ -181,8 +182,8 @@ var top = map[string][]string{
 	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
 	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
 	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
-	"cmd/skein/local": {"daemon", "docs", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
-	"cmd/skein/man":   {"config", "cmd/skein/cli"},
+	"cmd/skein/local": {"daemon", "docs", "docs/topics", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
+	"cmd/skein/man":   {"config", "docs/topics", "cmd/skein/cli"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.

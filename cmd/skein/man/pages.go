@@ -10,6 +10,7 @@ import (
 
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/docs/topics"
 )
 
 // Options is what stands in the margins of every page.
@@ -89,11 +90,11 @@ func overview(root *cobra.Command, o Options) []byte {
 	cli.AddSettings(settings)
 	p.flags(settings)
 	p.section("EXIT STATUS")
-	for _, e := range cli.Exits() {
+	for _, e := range topics.Exits() {
 		p.item(bold(fmt.Sprint(e.Code)), strings.ReplaceAll(e.Text, "`", ""))
 	}
 	p.b.WriteString(".PP\n")
-	p.lines("skein " + strings.ReplaceAll(cli.CheckExits, "`", ""))
+	p.lines("skein " + strings.ReplaceAll(topics.CheckExits, "`", ""))
 	p.section("ENVIRONMENT")
 	for _, e := range environment {
 		p.item(bold(e.name), e.text)

@@ -1,5 +1,7 @@
 // What the keys do, and what words mean.
+import { useEffect, useState } from "preact/hooks";
 import { Dialog, Text } from "./parts";
+import { ask } from "./session";
 import { state } from "./store";
 import { clean } from "./text";
 
@@ -30,5 +32,38 @@ export function Help({ close }: { close: () => void }) {
     {state.who && <p>You ask as <Text>{state.who.name || "anybody who may read here"}</Text>, {clean(state.who.role, 20)}: {youMay()}.</p>}
     <h3>Words</h3>
     <dl class="words">{wordList.map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>
+    <Explain />
   </Dialog>;
+}
+
+interface Topic { name: string; kind: string; doc: string; parts: { is: string; text: string; rows: string[][] }[] }
+
+/** Marked is a text in which words between backticks are code. */
+const Marked = ({ of }: { of: string }) => <>{of.split("`").map((s, i) => (i % 2 ? <code>{s}</code> : s))}</>;
+
+/** Explain shows what `skein explain` prints, which the host has. */
+function Explain() {
+  const [all, list] = useState<Topic[]>([]), [found, show] = useState<Topic[]>([]), [typed, type] = useState(""), [wrong, say] = useState("");
+  const get = async (name: string) => {
+    const r = await ask("/topics" + name), v = await r.json();
+    if (!r.ok) throw new Error(v.detail);
+    say("");
+    return v.topics as Topic[];
+  };
+  const failed = (e: Error) => { show([]); say(e.message); };
+  useEffect(() => { get("").then(list, failed); }, []);
+  return <>
+    <h3>Explained</h3>
+    <form class="filter" onSubmit={(e) => { e.preventDefault(); get("/" + encodeURIComponent(typed.trim())).then(show, failed); }}>
+      <label for="topic">A kind of event, alert, check, metric, key or exit code</label>
+      <input id="topic" list="topics" value={typed} onInput={(e) => type(e.currentTarget.value)} spellcheck={false} autocomplete="off" />
+      <datalist id="topics">{all.map((t) => <option value={t.name}>{t.kind}</option>)}</datalist>
+      <button type="submit">Explain</button>
+    </form>
+    <div role="status">{wrong && <p class="bad"><Text>{wrong}</Text></p>}
+      {found.map((t) => <section class="topic"><h3><Text>{t.name}</Text> <span class="dim">{t.kind}, {t.doc}</span></h3>
+        {t.parts.map((p) => p.is === "code" ? <pre tabIndex={0}>{p.text}</pre>
+          : p.is === "table" ? <div class="scroll" tabIndex={0}><table>{p.rows.map((r) => <tr>{r.map((c) => <td><Marked of={c} /></td>)}</tr>)}</table></div>
+          : p.is === "head" ? <h3>{p.text}</h3> : <p><Marked of={p.text} /></p>)}</section>)}</div>
+  </>;
 }
