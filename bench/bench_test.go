@@ -52,8 +52,8 @@ func TestSmoke(t *testing.T) {
 			others++
 		}
 	}
-	if others != 41 || queues < 9 {
-		t.Errorf("%d rows and %d of queues, want 41 and at least 9", others, queues)
+	if others != 52 || queues < 9 {
+		t.Errorf("%d rows and %d of queues, want 52 and at least 9", others, queues)
 	}
 	want := []string{"name", "ok", "ours", "peer", "ratio", "target", "unit"}
 	for _, r := range got.Results {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/skein-project/skein/bench/facebench"
 	"github.com/skein-project/skein/bench/logbench"
 	"github.com/skein-project/skein/bench/memberbench"
 	"github.com/skein-project/skein/bench/onionbench"
@@ -40,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, replay, web-size, top-idle, top-binary")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -89,6 +90,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"tunnel", tunnel},
 		{"onion", onionbench.Onion},
 		{"watch", watchbench.FanOut},
+		{"watch-idle", watchbench.Idle},
+		{"watch-followers", watchbench.Followers},
+		{"replay", logbench.Replay},
+		{"web-size", facebench.WebSize},
+		{"top-idle", facebench.TopIdle},
+		{"top-binary", facebench.TopBinary},
 	} {
 		if !groups.MatchString(g.name) {
 			continue

@@ -3,8 +3,6 @@ package realtime
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,96 +10,25 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/internal/idlehosts"
 )
 
-// idle is a cluster in which nothing happens: heartbeats come each second, leases are
-// renewed, round trips and traffic are never the same, and everything gets older.
+// idle is a world in whose cluster nothing happens.
 type idle struct {
 	*world
-	n     int
-	began time.Time
-	rng   *rand.Rand
+	hosts *idlehosts.Cluster
 }
 
-func newIdle(n int) *idle {
-	return &idle{world: newWorld(), n: n, began: time.Now().Add(-time.Hour), rng: rand.New(rand.NewPCG(uint64(n), 7))}
+func newIdle(n int) *idle { return &idle{world: newWorld(), hosts: idlehosts.New(n)} }
+
+func (w *idle) Members(ctx context.Context, all bool) (api.Members, error) {
+	return w.hosts.Members(ctx, all)
 }
-
-// ago is how long ago something was that happens at regular intervals.
-func (w *idle) ago(every time.Duration, shift int) *float64 {
-	at := time.Since(w.began) + time.Duration(shift)*37*time.Millisecond
-	return new((at % every).Seconds() + 0.2*w.rng.Float64())
-}
-
-// about is a value that is measured.
-func (w *idle) about(v float64) *float64 { return new(v * math.Exp(0.15*w.rng.NormFloat64())) }
-
-func (w *idle) node(i int) cluster.NodeID { return cluster.NodeID(fmt.Sprintf("host%d", i)) }
-
-func (w *idle) Members(context.Context, bool) (api.Members, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out api.Members
-	for i := range w.n {
-		m := api.Member{Node: w.node(i), State: cluster.Alive, Self: i == 0, LagEvents: new(uint64(0))}
-		if i > 0 {
-			m.SeenSeconds, m.RTTSeconds, m.SkewSeconds = w.ago(time.Second, i), w.about(0.0007), new(0.003*w.rng.NormFloat64())
-		}
-		if w.n > many && i > 0 { // of so many each is heard of now and then only
-			m.SeenSeconds = w.ago(time.Minute, 17*i)
-		}
-		out.Members = append(out.Members, m)
-	}
-	return out, nil
-}
-
-func (w *idle) summary() api.LeaseSummary {
-	renewed := *w.ago(time.Second, 3)
-	return api.LeaseSummary{
-		Holder: "host1", Term: 4, RenewedSeconds: &renewed, ExpiresSeconds: new(5 - renewed), TenureSeconds: new(time.Since(w.began).Seconds()),
-	}
-}
-
-func (w *idle) Status(context.Context) (api.Status, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := api.Status{Cluster: "blue", State: "ok", Lease: w.summary(), UptimeSeconds: time.Since(w.began).Seconds()}
-	s.Log.Events, s.Log.SizeBytes = 1175, 1<<20
-	s.Mesh.OldestHandshakeSeconds = w.ago(2*time.Minute, 0)
-	return s, nil
-}
-
-func (w *idle) Lease(context.Context) (api.Lease, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return api.Lease{LeaseSummary: w.summary()}, nil
-}
-
-func (w *idle) Links(context.Context, cluster.NodeID) (api.Links, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out api.Links
-	for i := range w.n {
-		for k := range w.n {
-			if i != k && w.n <= many {
-				out.Links = append(out.Links, api.Link{
-					From: w.node(i), To: w.node(k), State: cluster.Alive, Path: "direct", HandshakeSeconds: w.ago(2*time.Minute, 31*i+700*k),
-					RTTSeconds: w.about(0.0007), ReceiveBytesPerSecond: w.about(700), TransmitBytesPerSecond: w.about(700), ReportedAt: new(time.Now()),
-				})
-			}
-		}
-	}
-	return out, nil
-}
-
-func (w *idle) Workers(context.Context) (api.Workers, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out api.Workers
-	for i := range w.n {
-		out.Workers = append(out.Workers, api.Worker{Node: w.node(i), Live: cluster.Alive, Connected: true, Ready: true, Slots: 4, Window: 8, RatePerSecond: new(1e6)})
-	}
-	return out, nil
+func (w *idle) Status(ctx context.Context) (api.Status, error)   { return w.hosts.Status(ctx) }
+func (w *idle) Lease(ctx context.Context) (api.Lease, error)     { return w.hosts.Lease(ctx) }
+func (w *idle) Workers(ctx context.Context) (api.Workers, error) { return w.hosts.Workers(ctx) }
+func (w *idle) Links(ctx context.Context, of cluster.NodeID) (api.Links, error) {
+	return w.hosts.Links(ctx, of)
 }
 
 // TestIdleIsQuiet: who watches all of a cluster in which nothing happens is told

@@ -14,11 +14,14 @@ import (
 
 // fill writes n events of the usual kind, a thousand at a time.
 func fill(ctx context.Context, o eventlog.Options, n int) error {
+	return fillWith(ctx, o, n, history{})
+}
+
+func fillWith(ctx context.Context, o eventlog.Options, n int, h history) error {
 	l, stop, err := testbed.RunLog(o)
 	if err != nil {
 		return err
 	}
-	h := history{}
 	for left := n; left > 0 && err == nil; {
 		group := h.next(min(left, 1000))
 		left -= len(group)
@@ -30,6 +33,7 @@ func fill(ctx context.Context, o eventlog.Options, n int) error {
 // history is what a cluster logs that works: a term, and under it one job
 // after the other. Nearly all of it are results of chunks, of about 300 bytes.
 type history struct {
+	open    bool // no job ends
 	jobs    int
 	pending []event.Draft
 }
@@ -81,7 +85,9 @@ func (h *history) job() {
 			})
 		}
 	}
-	h.add(event.KindJobDone, event.JobDone{Job: id, State: job.Completed})
+	if !h.open {
+		h.add(event.KindJobDone, event.JobDone{Job: id, State: job.Completed})
+	}
 }
 
 func workerOf(chunk int) cluster.NodeID { return cluster.NodeID(fmt.Sprintf("host-%03d", 1+chunk%50)) }

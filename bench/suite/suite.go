@@ -28,6 +28,9 @@ type Options struct {
 	Tunnel             bool
 	OnionRounds        int // of the publisher beside onionbalance; 0: none
 	Watchers           int
+	Followers          int // beside as many that poll
+	Replayed           int // events
+	Appends            int // that are followed
 }
 
 // The full run gives percentiles of takeovers enough samples; the tiny one is
@@ -37,11 +40,13 @@ var (
 		Crashes: 30, Handovers: 50, Rounds: 5, Burst: time.Second, Events: 300_000,
 		History: 1_000_000, CatchUps: 3, Propagations: 200, Workers: []int{1, TargetWorkers, 500}, Submits: 40,
 		Hosts: 100, Kills: 5, Window: 10 * time.Second, Loss: time.Minute, Tunnel: true, OnionRounds: 3, Watchers: 1000,
+		Followers: 100, Replayed: 200_000, Appends: 100,
 	}
 	Tiny = Options{
 		Crashes: 1, Handovers: 1, Rounds: 1, Burst: 50 * time.Millisecond, Events: 2000,
 		History: 3000, CatchUps: 1, Propagations: 2, Workers: []int{TargetWorkers}, Submits: 10,
 		Hosts: 4, Kills: 1, Window: time.Second, Loss: time.Second, Watchers: 20,
+		Followers: 5, Replayed: 3000, Appends: 2,
 	}
 )
 

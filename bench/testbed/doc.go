@@ -1,4 +1,4 @@
-// Package testbed runs three hosts of skein and three nodes of hashicorp/raft in
+// Package testbed runs three hosts of skein, in this process or as daemons, and three nodes of hashicorp/raft in
 // this process, on sockets of the loopback device that can be counted, delayed and
 // cut, with stores on disk.
 //

@@ -200,6 +200,7 @@ var testOnly = map[string][]string{
 	"internal/archtest":          nil,
 	"internal/clusterslot":       nil,
 	"internal/fakeonion":         {"api"},
+	"internal/idlehosts":         {"api"},
 	"internal/logaudit":          nil,
 	"internal/nstest":            {"internal/require"},
 	"internal/onionnet":          {"proxy", "publisher", "tor", "internal/tornet"},
