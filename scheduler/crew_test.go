@@ -150,14 +150,15 @@ func inCrew(t *testing.T, f func(t *testing.T, r *rig, a, b *fakeGateway)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := newFakeWorker("a", 2), newFakeWorker("b", 2), newFakeWorker("c", 2)
-		a.crew, b.crew = &fakeGateway{on: honest}, &fakeGateway{on: honest}
+		ga, gb := &fakeGateway{on: honest}, &fakeGateway{on: honest}
+		a.crew, b.crew = ga, gb
 		r := newRig(t, newMemLog("a"), a, b, c)
-		f(t, r, a.crew, b.crew)
+		f(t, r, ga, gb)
 		for _, w := range r.workers {
 			w.kill()
 		}
-		a.crew.cut()
-		b.crew.cut()
+		ga.cut()
+		gb.cut()
 	})
 }
 

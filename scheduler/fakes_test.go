@@ -178,8 +178,8 @@ type fakeWorker struct {
 	delay time.Duration // run time of a chunk
 	// accept is told in the welcome; nil: of an earlier version.
 	accept *job.Acceptance
-	memory uint64       // as well
-	crew   *fakeGateway // not nil: the host lets outside workers in
+	memory uint64                                // as well
+	crew   interface{ dial() (net.Conn, error) } // not nil: the host lets outside workers in
 
 	mu     sync.Mutex
 	down   bool

@@ -1,65 +1,14 @@
 package worker
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/worker/executor"
 )
-
-// maxFloors bounds how many jobs have a floor; the oldest go first.
-const maxFloors = 8192
-
-// mark orders the commands of holders about one job.
-type mark struct {
-	term cluster.Term
-	seq  uint64
-}
-
-func (m mark) compare(o mark) int {
-	return cmp.Or(cmp.Compare(m.term, o.term), cmp.Compare(m.seq, o.seq))
-}
-
-// floors keeps for each job the last command that was obeyed, also after its
-// work is done: a dispatch that the network delivers late must start nothing.
-type floors map[job.ID]mark
-
-// Answers of floors.take.
-const (
-	orderNew   = iota // higher than any before
-	orderAgain        // the same as the last
-	orderStale        // lower: refused
-)
-
-// take says what a command means and raises the floor; one without order (seq
-// 0) is new.
-func (f floors) take(j job.ID, m mark) int {
-	if m.seq == 0 {
-		return orderNew
-	}
-	if have, ok := f[j]; ok {
-		switch d := m.compare(have); {
-		case d == 0:
-			return orderAgain
-		case d < 0:
-			return orderStale
-		}
-	}
-	f[j] = m
-	if len(f) > maxFloors {
-		jobs := slices.SortedFunc(maps.Keys(f), func(a, b job.ID) int { return f[a].compare(f[b]) })
-		for _, old := range jobs[:maxFloors/2] {
-			delete(f, old)
-		}
-	}
-	return orderNew
-}
 
 // cancelOrder is a Cancel whose attempts are still ending.
 type cancelOrder struct {
@@ -88,8 +37,8 @@ func (l *loop) answer(f stream.Frame) {
 // assign queues new attempts. What is queued or runs already is left as it
 // is; what was finished is sent again. A draining worker gives all back.
 func (l *loop) assign(a stream.Assign) bool {
-	order := l.floors.take(a.Job, mark{a.Term, a.Seq})
-	if order == orderStale {
+	order := l.floors.Take(a.Job, a.Term, a.Seq)
+	if order == stream.OrderStale {
 		l.m.refused.WithLabelValues("stale_order").Inc()
 		l.log.Warn().Str("job", string(a.Job)).Uint64("term", uint64(a.Term)).Uint64("order", a.Seq).Msg("late assignment refused")
 		return true
@@ -114,7 +63,7 @@ func (l *loop) assign(a stream.Assign) bool {
 			continue
 		}
 		switch {
-		case order == orderAgain: // it was done, and its fate is known
+		case order == stream.OrderAgain: // it was done, and its fate is known
 		case l.stopping || l.drained:
 			l.handBack(ref)
 		case !wanted:
@@ -130,7 +79,7 @@ func (l *loop) assign(a stream.Assign) bool {
 // cancel forgets attempts wherever they are and kills those that run. It is
 // confirmed when they have ended.
 func (l *loop) cancel(c stream.Cancel) {
-	if l.floors.take(c.Job, mark{c.Term, c.Seq}) == orderStale {
+	if l.floors.Take(c.Job, c.Term, c.Seq) == stream.OrderStale {
 		l.m.refused.WithLabelValues("stale_order").Inc() // and obeyed: a stop is always safe
 	}
 	named := make(map[job.Attempt]bool, len(c.Chunks))

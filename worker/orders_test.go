@@ -62,25 +62,6 @@ func TestLateDispatchStartsNothing(t *testing.T) {
 	})
 }
 
-func TestFloorsAreBounded(t *testing.T) {
-	f := floors{}
-	for i := range uint64(maxFloors + 10) {
-		f.take(job.ID("j"+string(rune(i+0x4e00))), mark{1, i + 1})
-	}
-	if len(f) > maxFloors {
-		t.Errorf("%d floors", len(f))
-	}
-	if got := f.take(job.ID("j"+string(rune(maxFloors+9+0x4e00))), mark{1, 1}); got != orderStale {
-		t.Errorf("the newest floor was forgotten: %d", got)
-	}
-	if got := f.take("other", mark{2, 1}); got != orderNew {
-		t.Errorf("new job: %d", got)
-	}
-	if got := f.take("other", mark{1, 9}); got != orderStale {
-		t.Errorf("lower term: %d", got)
-	}
-}
-
 // A cancel is confirmed when the last attempt has really ended, a second cancel
 // of the same as well.
 func TestCancelIsConfirmedAtTheEnd(t *testing.T) {

@@ -99,7 +99,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		Worker:  w,
 		running: map[job.Attempt]*run{},
 		ending:  map[*run]bool{},
-		floors:  floors{},
+		floors:  stream.Floors{},
 		outbox:  outbox.New(w.opts.OutboxBytes, w.opts.KeepFor),
 		drained: w.View().Draining, wishes: wishes{accept: w.opts.Accept(), may: make(map[string]bool)},
 		heard: w.opts.Now(),
@@ -158,7 +158,7 @@ type loop struct {
 	running  map[job.Attempt]*run
 	ending   map[*run]bool // cancelled attempts that have not ended
 	free     []int         // slots
-	floors   floors
+	floors   stream.Floors
 	outbox   *outbox.Outbox
 	drained  bool          // an operator wants nothing to begin
 	wishes                 // whose jobs are run

@@ -14,6 +14,7 @@ var vocabulary = []string{"cluster", "cluster/job", "cluster/event"}
 // import them; they import only the vocabulary and what pureDeps says.
 var pure = []string{
 	"access",
+	"gateway/desk",
 	"lease",
 	"coord/clockwatch",
 	"coord/endpoint",
@@ -61,6 +62,7 @@ var pureDeps = map[string][]string{
 	"eventlog/state":          {"eventlog/state/canon", "eventlog/state/jobs", "eventlog/state/registry"},
 	"eventlog/state/jobs":     {"eventlog/state/canon"},
 	"eventlog/state/registry": {"eventlog/state/canon"},
+	"gateway/desk":            {"scheduler/stream"},
 	"mesh/reach":              {"mesh/topo", "internal/bucket"},
 	"scheduler/plan":          {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
 	"scheduler/plan/eligible": {"scheduler/plan/order"},
@@ -105,6 +107,7 @@ var adapters = map[string][]string{
 	"eventlog/replicate": {"eventlog/store", "eventlog/wire"},
 	"eventlog/snapshots": {"eventlog/disk", "eventlog/segment", "eventlog/store", "eventlog/wire"},
 	"forward":            {"api"},
+	"gateway/crew":       nil,
 	"gateway/registry":   nil,
 	"mesh":               {"mesh/device", "mesh/hostnet", "mesh/netstack"},
 	"mesh/hostsfile":     nil,
@@ -190,6 +193,7 @@ var top = map[string][]string{
 var inTests = map[string][]string{
 	"status":             {"client"},
 	"eventlog/replicate": {"eventlog/disk"},
+	"scheduler":          {"gateway/crew"},
 	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
 
