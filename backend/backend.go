@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/backend/bundle"
 	"github.com/skein-project/skein/backend/gauges"
 	"github.com/skein-project/skein/backend/groupsync"
+	"github.com/skein-project/skein/backend/outside"
 	"github.com/skein-project/skein/backend/past"
 	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/backend/published"
@@ -152,7 +153,9 @@ func New(o Options) *Backend {
 			logger: o.Logger,
 		},
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
-		users:  &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward},
+		users: &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward, Desk: outside.New(outside.Options{
+			Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Aware: func(kind event.Kind) error { return aware(view(), kind) },
+		})},
 		workers: &workers{
 			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
 		},
@@ -205,6 +208,7 @@ func New(o Options) *Backend {
 
 // Handle registers what this host carries out for others.
 func (b *Backend) Handle(r *forward.Router) {
+	b.users.Desk.Handle(r)
 	forward.Handle(r, forward.Carry, b.carried)
 	forward.Handle(r, forward.CheckLog, b.checkLogFor)
 	forward.Handle(r, forward.Debug, b.hostStatus.Hosts.Serve)

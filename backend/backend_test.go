@@ -212,7 +212,7 @@ func (s *holding) Submit(_ context.Context, spec job.Spec, owner string, _ sched
 	if err != nil {
 		return scheduler.Submission{}, err
 	}
-	s.log.state.Apply(event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 2, Term: 1, Kind: event.KindJobSubmitted, Body: body})
+	s.log.state.Apply(event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: uint64(1 + len(s.got)), Term: 1, Kind: event.KindJobSubmitted, Body: body})
 	return scheduler.Submission{Job: id, Created: true}, nil
 }
 
@@ -247,12 +247,25 @@ func TestSubmit(t *testing.T) {
 	}
 	spec.Config = config
 	outside := spec
-	outside.Permission.Outside = true
-	if _, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: outside}); !api.IsCode(err, api.CodeInvalidJob) || len(sched.got) != 0 {
+	outside.Permission.Outside, outside.Key = true, "outside"
+	for _, n := range v.Lease.Config.Voters {
+		v.Members = append(v.Members, coord.MemberView{Member: cluster.Member{Node: n}, Health: cluster.Alive, Heard: true, Level: event.Level})
+	}
+	v.Members[2].Level = event.KindWorkerEnrolled.Since() - 1
+	const old = "permission.outside: the skein of n3 is too old for worker_enrolled"
+	if _, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: outside}); !api.IsCode(err, api.CodeConflict) || !strings.Contains(err.Error(), old) || len(sched.got) != 0 {
 		t.Errorf("for outside workers: %v, %d jobs", err, len(sched.got))
 	}
+	// Whoever brings it here: a host that has not heard of the old member.
+	if _, err := forward.AskHolder(ctx, router, forward.Submit, "uid:1", api.SubmitRequest{Spec: outside}); !api.IsCode(err, api.CodeConflict) || len(sched.got) != 0 {
+		t.Errorf("for outside workers, by another host: %v, %d jobs", err, len(sched.got))
+	}
+	v.Members[2].Level = event.Level
+	if _, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: outside}); err != nil || len(sched.got) != 1 {
+		t.Errorf("for outside workers, now that all members know them: %v, %d jobs", err, len(sched.got))
+	}
 	out, err := b.Submit(ctx, "uid:1", api.SubmitRequest{Spec: spec})
-	if err != nil || !out.Created || len(sched.got) != 1 || sched.sent == 0 {
+	if err != nil || !out.Created || len(sched.got) != 2 || sched.sent == 0 {
 		t.Fatalf("%+v, %v: %d jobs, artefact on %d other voters", out, err, len(sched.got), sched.sent)
 	}
 	if found, err := b.FindJob(ctx, string(out.Job)[:8], ""); err != nil || found != out.Job {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/internal/wait"
@@ -31,8 +33,8 @@ const (
 // Submit implements status.JobControl: the artefacts go to the voters, so that the
 // job survives the loss of this host, then the job goes to the holder.
 func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) (api.SubmitResponse, error) {
-	if req.Spec.Permission.Outside {
-		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "permission.outside: there are no outside workers yet, and older hosts do not know of them")
+	if err := b.outsideIsKnown(req.Spec); err != nil {
+		return api.SubmitResponse{}, err
 	}
 	if err := b.checkModule(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
@@ -59,6 +61,27 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	}
 	b.awaitJob(ctx, out.Job)
 	return out, nil
+}
+
+// outsideIsKnown refuses a job for outside workers while a member that lives does not know
+// of them: it would fold another job.
+func (b *jobs) outsideIsKnown(spec job.Spec) error {
+	if !spec.Permission.Outside {
+		return nil
+	}
+	err := aware(b.view(), event.KindWorkerEnrolled)
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		p.Detail = "permission.outside: " + p.Detail
+	}
+	return err
+}
+
+// aware refuses events of a kind that a member which lives does not know.
+func aware(v *coord.View, kind event.Kind) error {
+	if who := v.Unaware(kind); len(who) > 0 {
+		return ProblemOf(&scheduler.UnawareError{Kind: kind, Nodes: who})
+	}
+	return nil
 }
 
 // checkModule refuses a job that cannot run, before anything is logged.
@@ -177,6 +200,9 @@ func (b *jobs) spreadOne(ctx context.Context, voters []cluster.NodeID, need int,
 
 // submitHere gives a job to this host's scheduler; this host is the holder.
 func (b *jobs) submitHere(ctx context.Context, by forward.Asker, req api.SubmitRequest) (api.SubmitResponse, error) {
+	if err := b.outsideIsKnown(req.Spec); err != nil {
+		return api.SubmitResponse{}, err
+	}
 	if err := b.checkModule(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}

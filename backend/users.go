@@ -10,6 +10,7 @@ import (
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/outside"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
@@ -20,6 +21,8 @@ import (
 // users shows and changes users and the owners of hosts, and carries requests of users
 // to other hosts.
 type users struct {
+	*outside.Desk // who is let in from outside
+
 	self   cluster.NodeID
 	log    fold
 	sched  setter

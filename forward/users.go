@@ -29,6 +29,6 @@ func mayAppoint(a Asker) error {
 	if a.Own() || a.Sponsor() {
 		return nil
 	}
-	return api.Errorf(api.CodeForbidden, "%s is no sponsor: it may not change users and the owners of hosts", a.From).
+	return api.Errorf(api.CodeForbidden, "%s is no sponsor: it may not say who users are, whose hosts are, and who is let in from outside", a.From).
 		WithHint("do it on the holder, %s, or on a sponsor: see `skein members -o wide`", a.Self)
 }

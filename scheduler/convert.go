@@ -116,7 +116,7 @@ func weight(d event.Draft) int {
 		return frame + 6*maxOwner + 32*len(b.Chunks)
 	case event.JobsForgotten:
 		return frame + 64*len(b.Jobs)
-	case event.UserSet, event.HostOwnerSet:
+	case event.UserSet, event.HostOwnerSet, event.WorkerEnrolled, event.WorkerRevoked, event.AccessSet:
 		return 2*frame + 6*maxOwner + 6*cluster.MaxPrincipal + 48*cluster.MaxUserKeys + 12*cluster.MaxUserUIDs
 	case event.GroupSet:
 		n := frame + 6*maxOwner

@@ -72,8 +72,16 @@ func (t *term) fits(b event.Register) error {
 		case event.UserSet:
 			_, known = st.User(b.Name)
 			count, most = len(st.Users().All), cluster.MaxUsers
+		case event.WorkerEnrolled:
+			_, known = st.Outside().Worker(b.Worker)
+			count, _ = st.Outside().Counts()
+			most = cluster.MaxOutsideWorkers
+		case event.AccessSet:
+			_, known = st.Outside().Token(b.ID)
+			_, count = st.Outside().Counts()
+			most = cluster.MaxAccessTokens
 		default:
-			known = true // one for each member
+			known = true // one for each member, or worker
 		}
 	})
 	if !known && count >= most {

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/debug"
+	"github.com/skein-project/skein/status/outside"
 	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/proof"
 )
@@ -28,6 +29,7 @@ type Backend interface {
 	MeshControl
 	JobControl
 	UserControl
+	outside.Registry
 	WorkerControl
 	OnionControl
 	EventReader

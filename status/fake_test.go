@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/internal/fakeonion"
+	"github.com/skein-project/skein/internal/fakeoutside"
 )
 
 const jobA = job.ID("jaaaaaaaaaaaaaaaaaaaaaaaaaa")
@@ -25,6 +26,7 @@ const jobA = job.ID("jaaaaaaaaaaaaaaaaaaaaaaaaaa")
 // fake is a Backend of plain values.
 type fake struct {
 	fakeonion.Backend
+	fakeoutside.Registry
 	links     api.Links
 	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
 	mu        sync.Mutex

@@ -25,6 +25,7 @@ import (
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/once"
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/outside"
 	"github.com/skein-project/skein/status/past"
 	"github.com/skein-project/skein/status/proof"
 	"github.com/skein-project/skein/status/query"
@@ -57,6 +58,7 @@ type route struct {
 
 func (hs *handlers) table() []route {
 	b := hs.backend
+	known := func(owner string) error { return ownerIsThere(b.Directory(), owner) }
 	list := []route{
 		read("/v1/status", b.Status),
 		get(access.Look, "/v1/members", hs.members, openapi.Param{Name: "all", Type: false, About: "also who is gone"}),
@@ -93,6 +95,12 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/users", of(b.Users)),
 		toHolder(change(http.MethodPut, "/v1/users/{name}", hs.setUser)),
 		toHolder(change(http.MethodPut, "/v1/members/{node}/owner", hs.setOwner)),
+		get(access.Operate, "/v1/gateway/workers", outside.Workers(b), outside.PageParams...),
+		toHolder(change(http.MethodPost, "/v1/gateway/workers", outside.Enrol(b, known))),
+		toHolder(change(http.MethodDelete, "/v1/gateway/workers/{worker}", outside.Revoke[nothing](b))),
+		get(access.Operate, "/v1/gateway/tokens", of(b.AccessTokens)),
+		toHolder(changeUpTo(http.MethodPost, "/v1/gateway/tokens", maxBody, outside.UsualAccess, outside.CreateAccess(b, known))),
+		toHolder(change(http.MethodDelete, "/v1/gateway/tokens/{id}", outside.RevokeAccess[nothing](b))),
 		get(access.Operate, "/v1/groups", of(b.Groups)),
 		toHolder(changeUpTo(http.MethodPut, "/v1/groups/{name}", maxGroupBody, api.GroupRequest{}, hs.setGroup)),
 		get(access.Operate, "/v1/events/verify", hs.checkLog, checkParams...),

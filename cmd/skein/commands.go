@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/cmd/skein/gateway"
 	"github.com/skein-project/skein/cmd/skein/hosts"
 	"github.com/skein-project/skein/cmd/skein/jobs"
 	"github.com/skein-project/skein/cmd/skein/local"
@@ -78,7 +79,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"cluster", "The cluster", hosts.Commands(a, d.hosts)},
+		{"cluster", "The cluster", append(hosts.Commands(a, d.hosts), gateway.Command(a))},
 		{"jobs", "Jobs", jobs.Commands(a, d.jobs)},
 		{"host", "This host", append(local.Commands(a, d.local), man.Command(d.local.Version))},
 	} {

@@ -28,6 +28,7 @@ import (
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/internal/demo"
 	"github.com/skein-project/skein/internal/fakeonion"
+	"github.com/skein-project/skein/internal/fakeoutside"
 	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/status"
 )
@@ -42,6 +43,7 @@ const (
 // fakeCluster is a daemon's backend with fixed answers that scripts change.
 type fakeCluster struct {
 	fakeonion.Backend
+	fakeoutside.Registry
 	mu       sync.Mutex
 	users    map[string]api.User
 	state    api.State

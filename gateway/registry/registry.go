@@ -56,15 +56,15 @@ func (r *Registry) Worker(id cluster.NodeID) (w Worker, enrolled bool) {
 func (r *Registry) WorkerOf(key []byte) (Worker, bool) { return r.Worker(cluster.OutsideID(key)) }
 
 func workerOf(s *state.State, w fold.Worker) Worker {
-	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, Revoked: w.Revoked, Disabled: disabled(s, w.Owner)}
+	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, Revoked: w.Revoked, Disabled: Disabled(s, w.Owner)}
 	if out.Zone == "" {
 		out.Zone = cluster.OutsideZone
 	}
 	return out
 }
 
-// disabled reports whether who is a user that is disabled or is not there.
-func disabled(s *state.State, who string) bool {
+// Disabled reports whether who is a user that is disabled or is not there.
+func Disabled(s *state.State, who string) bool {
 	name, isUser := strings.CutPrefix(who, cluster.UserPrincipal(""))
 	if !isUser {
 		return false
@@ -92,7 +92,7 @@ func (r *Registry) Access(text string, now time.Time) (a Access, ok bool) {
 	r.log.View(func(s *state.State) {
 		known, there := s.Outside().Token(t.ID)
 		// The hash is compared also where nothing is known: it takes as long.
-		if !t.Has(known.Hash) || !there || ended(known, now) || disabled(s, known.Owner) {
+		if !t.Has(known.Hash) || !there || Ended(known, now) || Disabled(s, known.Owner) {
 			return
 		}
 		a, ok = Access{ID: known.ID, Owner: known.Owner, Roles: known.Roles, Expires: time.Unix(known.Expires, 0)}, true
@@ -100,8 +100,8 @@ func (r *Registry) Access(text string, now time.Time) (a Access, ok bool) {
 	return a, ok
 }
 
-// ended reports whether a token is good for nothing any more.
-func ended(t fold.Token, now time.Time) bool { return len(t.Roles) == 0 || now.Unix() >= t.Expires }
+// Ended reports whether a token is good for nothing any more.
+func Ended(t fold.Token, now time.Time) bool { return len(t.Roles) == 0 || now.Unix() >= t.Expires }
 
 // GatewayKey returns the key by which a gateway of a host signs, by its name; false if
 // no host of the log has it at the time now.

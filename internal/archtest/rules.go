@@ -131,9 +131,10 @@ var adapters = map[string][]string{
 	"status/query":       {"api", "status/openapi"},
 	"status/once":        {"api"},
 	"status/openapi":     {"api"},
+	"status/outside":     {"api", "status/door", "status/openapi"},
 	"status/past":        {"api", "status/door", "status/openapi", "status/query"},
 	"status/proof":       {"api", "status/door"},
-	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/past", "status/proof", "status/query", "realtime"},
+	"status":             {"api", "status/debug", "status/door", "status/once", "status/openapi", "status/outside", "status/past", "status/proof", "status/query", "realtime"},
 	"mesh/device":        nil,
 	"mesh/hostnet":       {"mesh/device"},
 	"mesh/netstack":      {"mesh/device"},
@@ -149,10 +150,11 @@ var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit"
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/stops", "backend/waits", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":           {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/stops", "backend/waits", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/bundle":    {"api", "forward"},
 	"backend/gauges":    {"coord"},
 	"backend/groupsync": {"config"},
+	"backend/outside":   {"api", "forward", "gateway/registry", "scheduler", "status/outside"},
 	"backend/past":      {"api", "backend/convert", "eventlog/audit", "eventlog/store"},
 	"backend/proof":     {"api", "eventlog/store"},
 	"backend/published": {"api", "eventlog/store"},
@@ -179,14 +181,15 @@ var rooms = map[string][]string{
 // top lists the packages that know everyone, and what they may import beyond
 // what adapters may.
 var top = map[string][]string{
-	"daemon":          {"*"},
-	"internal/demo":   {"api", "client", "internal/tornet", "internal/wait"},
-	"cmd/skein":       {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
-	"cmd/skein/cli":   {"access", "api", "client", "config", "present"},
-	"cmd/skein/hosts": {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
-	"cmd/skein/jobs":  {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
-	"cmd/skein/local": {"daemon", "docs", "docs/topics", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
-	"cmd/skein/man":   {"config", "docs/topics", "cmd/skein/cli"},
+	"daemon":            {"*"},
+	"internal/demo":     {"api", "client", "internal/tornet", "internal/wait"},
+	"cmd/skein":         {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
+	"cmd/skein/cli":     {"access", "api", "client", "config", "present"},
+	"cmd/skein/gateway": {"access", "api", "present", "cmd/skein/cli"},
+	"cmd/skein/hosts":   {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
+	"cmd/skein/jobs":    {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
+	"cmd/skein/local":   {"daemon", "docs", "docs/topics", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
+	"cmd/skein/man":     {"config", "docs/topics", "cmd/skein/cli"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.
@@ -204,6 +207,7 @@ var testOnly = map[string][]string{
 	"internal/archtest":          nil,
 	"internal/clusterslot":       nil,
 	"internal/fakeonion":         {"api"},
+	"internal/fakeoutside":       {"api"},
 	"internal/idlehosts":         {"api"},
 	"internal/logaudit":          nil,
 	"internal/nstest":            {"internal/require"},

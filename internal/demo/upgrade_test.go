@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -42,6 +44,7 @@ func TestRollingUpgrade(t *testing.T) {
 		u.versions(ctx, i)
 		u.work(ctx, h.name+" upgraded")
 		u.operate(ctx)
+		u.letIn(ctx, h, i == 0)
 		for _, to := range d.hosts {
 			u.holds(ctx, to)
 			u.work(ctx, h.name+" upgraded, held by "+to.name)
@@ -127,6 +130,34 @@ func (u *upgrade) operate(ctx context.Context) {
 		}
 	}
 	verifyAllHosts(ctx, u.t, u.d)
+}
+
+// letIn enrols an outside worker through an upgraded host, and submits a job for such:
+// while there is a host that does not know them both are refused, which names it.
+func (u *upgrade) letIn(ctx context.Context, h *host, all bool) {
+	u.t.Helper()
+	old := u.d.hosts[0]
+	if _, err := old.api.OutsideWorkers(ctx, ""); all != (err == nil) {
+		u.t.Fatalf("the old program knows outside workers (%v), with all upgraded %t: nothing is proved", err, all)
+	}
+	spec, err := u.d.upload(ctx, filepath.Join(bin, "examples", "pi.wasm"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	spec.Iterations, spec.Chunk, spec.Key, spec.Permission.Outside = 2000, 1000, "outside", true
+	_, enrolErr := h.api.EnrolWorker(ctx, api.OutsideWorkerRequest{Key: access.FormatPublicKey(make([]byte, 32)), Owner: "node:n1", Trusted: true})
+	sub, submitErr := h.api.Submit(ctx, api.SubmitRequest{Spec: spec})
+	for what, err := range map[string]error{"enrol": enrolErr, "submit": submitErr} {
+		switch {
+		case all && err != nil:
+			u.t.Fatalf("%s, all upgraded: %v", what, err)
+		case !all && (!api.IsCode(err, api.CodeConflict) || !strings.Contains(err.Error(), old.name) || !strings.Contains(err.Error(), "too old")):
+			u.t.Fatalf("%s, while %s is old: %v", what, old.name, err)
+		}
+	}
+	if all {
+		u.finished(ctx, h, sub.Job, spec.Iterations)
+	}
 }
 
 func (u *upgrade) finished(ctx context.Context, h *host, id job.ID, iterations uint64) {

@@ -83,6 +83,31 @@ var (
 		}
 		return names
 	})
+	completeOutside = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.OutsideWorkers(ctx, "")
+		for _, w := range list.Workers {
+			if w.State != api.StateRevoked {
+				names = append(names, string(w.Worker)+"\t"+strings.TrimSpace(w.Name+" "+w.Owner))
+			}
+		}
+		return names
+	})
+	completeAccess = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.AccessTokens(ctx)
+		for _, t := range list.Tokens {
+			if t.State != api.StateRevoked {
+				names = append(names, t.ID+"\t"+t.Owner)
+			}
+		}
+		return names
+	})
+	completePrincipals = asked(func(ctx context.Context, c *api.Client) (names []string) {
+		list, _ := c.Users(ctx)
+		for _, u := range list.Users {
+			names = append(names, cluster.UserPrincipal(u.Name))
+		}
+		return names
+	})
 	completeStates = fixed(cluster.Joining, cluster.Alive, cluster.Suspect, cluster.Dead, present.Stopped, cluster.Left, present.Removed)
 	completeKinds  = completer{words: func(context.Context, *App) (kinds []string) {
 		for _, k := range event.KindTable() {
@@ -96,19 +121,19 @@ var (
 // argument is what the words of a usage line stand for.
 var argument = map[string]completer{
 	"NODE": completeNodes, "ID": completeJobs, "ADDRESS": completeAddresses, "FILE": completeFiles, "DIR": completeFiles,
-	"MODE": fixed(cluster.ModeAuto, cluster.ModeQuorum, cluster.ModeAvailable),
+	"WORKER": completeOutside, "MODE": fixed(cluster.ModeAuto, cluster.ModeQuorum, cluster.ModeAvailable),
 }
 
 // argumentOf is argument where a word stands for something else than elsewhere.
 var argumentOf = map[string]completer{
-	"skein token revoke": completeInvites, "skein user enable": completeUsers, "skein user disable": completeUsers,
+	"skein token revoke": completeInvites, "skein user enable": completeUsers, "skein user disable": completeUsers, "skein gateway token revoke": completeAccess,
 }
 
 // flagValue is what the values of flags are; of flags that are not here, nothing that
 // can be known.
 var flagValue = map[string]completer{
 	"config": completeFiles, "file": completeFiles, "input": completeFiles, "key": completeFiles, "out": completeFiles, "socket": completeFiles,
-	"state-dir": completeFiles, "wasm": completeFiles, "join": completeFiles,
+	"state-dir": completeFiles, "wasm": completeFiles, "join": completeFiles, "key-file": completeFiles,
 	"node": completeNodes, "member": completeNodes, "worker": completeNodes, "to": completeNodes, "link": completeNodes, "from-peer": completeNodes,
 	"job": completeJobs, "kind": completeKinds, "user": completeUsers,
 	"color": fixed("auto", "always", "never"), "output": fixed("table", "wide", "tsv", "csv", "json", "jsonl", "toml"),
@@ -121,6 +146,8 @@ var flagValue = map[string]completer{
 var flagValueOf = map[string]completer{
 	"skein members --state": completeStates, "skein members --role": fixed(cluster.RoleHolder, cluster.RoleStandby, cluster.RoleWitness),
 	"skein job ls --state": jobStates, "skein user add --role": fixed("viewer", "submitter", "operator"),
+	"skein gateway worker add --owner": completePrincipals, "skein gateway token create --owner": completePrincipals,
+	"skein gateway token create --role": fixed("submit", "watch", "work"), "skein gateway worker add --key": fixed[string](),
 	"skein job run --key": fixed[string](), // no file, but the key of the job
 }
 

@@ -15,7 +15,7 @@ const maxText = 256 // bytes of the longest text in it
 // Write writes all of r as docs/state-format.md has it.
 func (r *Registry) Write(w *canon.Writer) {
 	w.Count(len(r.workers))
-	for _, id := range slices.Sorted(maps.Keys(r.workers)) {
+	for _, id := range r.ids() {
 		one := r.workers[id]
 		w.Text(string(id))
 		w.Flag(one.enrolled != nil)

@@ -22,6 +22,9 @@ type Registry struct {
 	workers  map[cluster.NodeID]worker
 	tokens   map[string]canon.Register[event.AccessSet]
 	gateways map[cluster.NodeID][]opened // by kid
+	// sorted are the ids of workers, none of which ever goes; with another number of
+	// them than there are workers it is to be made again.
+	sorted []cluster.NodeID
 }
 
 // worker is what is known of an outside worker.
@@ -65,7 +68,15 @@ func New() Registry {
 
 // Clone returns an independent copy.
 func (r *Registry) Clone() Registry {
-	return Registry{workers: maps.Clone(r.workers), tokens: maps.Clone(r.tokens), gateways: maps.Clone(r.gateways)}
+	return Registry{workers: maps.Clone(r.workers), tokens: maps.Clone(r.tokens), gateways: maps.Clone(r.gateways), sorted: r.sorted}
+}
+
+// ids are those of all workers, sorted; not to be changed.
+func (r *Registry) ids() []cluster.NodeID {
+	if len(r.sorted) != len(r.workers) {
+		r.sorted = slices.Sorted(maps.Keys(r.workers))
+	}
+	return r.sorted
 }
 
 // Empty reports whether nothing was ever said of anybody.
@@ -172,10 +183,12 @@ func (r *Registry) Revoked(id cluster.NodeID) bool { return r.workers[id].revoke
 // Workers yields the workers that were enrolled, by id, from the first one behind after.
 func (r *Registry) Workers(after cluster.NodeID) iter.Seq[Worker] {
 	return func(yield func(Worker) bool) {
-		for _, id := range slices.Sorted(maps.Keys(r.workers)) {
-			if id <= after {
-				continue
-			}
+		ids := r.ids()
+		first, found := slices.BinarySearch(ids, after)
+		if found {
+			first++
+		}
+		for _, id := range ids[first:] {
 			if w, ok := r.Worker(id); ok && !yield(w) {
 				return
 			}
