@@ -123,6 +123,7 @@ var adapters = map[string][]string{
 	"tor":                nil,
 	"web":                {"api", "docs/topics"},
 	"internal/tornet":    nil,
+	"internal/cut":       nil,
 	"worker":             {"worker/artefact", "worker/executor", "worker/outbox", "worker/runner"},
 	"api":                nil,
 	"client":             {"api"},
@@ -182,7 +183,7 @@ var rooms = map[string][]string{
 // what adapters may.
 var top = map[string][]string{
 	"daemon":            {"*"},
-	"internal/demo":     {"api", "client", "internal/tornet", "internal/wait"},
+	"internal/demo":     {"api", "client", "internal/cut", "internal/tornet", "internal/wait"},
 	"cmd/skein":         {"daemon", "doctor", "offline", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
 	"cmd/skein/cli":     {"access", "api", "client", "config", "present"},
 	"cmd/skein/gateway": {"access", "api", "present", "cmd/skein/cli"},

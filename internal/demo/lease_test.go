@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/cut"
 )
 
 // agree waits until ok accepts the status of every host.
@@ -526,14 +527,14 @@ func TestRecoverLease(t *testing.T) {
 // is healed one host holds, every job is everywhere, and each chunk counts once.
 func TestAvailableThree(t *testing.T) {
 	parallel(t)
-	cut := newCutter()
-	t.Cleanup(cut.close)
+	apart := cut.New()
+	t.Cleanup(apart.Close)
 	var ports []int
 	d, ctx := startWith(t, 3, func(d *demo) {
 		d.mode = cluster.ModeAvailable
 		d.env = func(_, port int) []string {
 			ports = append(ports, port)
-			at, err := cut.front(port)
+			at, err := apart.Front(port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -559,7 +560,7 @@ func TestAvailableThree(t *testing.T) {
 		return sub
 	}
 	shared := submit(n3, "shared", 200_000_000, 3)
-	cut.put(ports[2], 1)
+	apart.Put(ports[2], 1)
 	agree(ctx, t, []*host{n3}, "it holds and publishes alone", func(s api.Status) bool { return s.Lease.Holder == "n3" && s.Lease.Publisher == "n3" })
 	oneHolds(ctx, t, d.hosts[:2])
 	here, there := submit(n3, "here", 1_000_000, 1), submit(d.hosts[1], "there", 1_000_000, 2)
@@ -568,7 +569,7 @@ func TestAvailableThree(t *testing.T) {
 	finish(ctx, t, n3, shared.Job)
 	finish(ctx, t, d.hosts[0], shared.Job)
 
-	cut.put(ports[2], 0)
+	apart.Put(ports[2], 0)
 	oneHolds(ctx, t, d.hosts)
 	clusterIs(ctx, t, d.hosts, 3, 3)
 	var hashes []cluster.Hash

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/cut"
 	"github.com/skein-project/skein/internal/wait"
 )
 
@@ -51,11 +52,11 @@ func show(ctx context.Context, o Options, page Page, p pace) error {
 }
 
 func (d *demo) show(ctx context.Context, page Page, p pace) error {
-	cut := newCutter()
-	defer cut.close()
+	apart := cut.New()
+	defer apart.Close()
 	var failed error
 	d.env = func(_, port int) []string {
-		at, err := cut.front(port)
+		at, err := apart.Front(port)
 		failed = errors.Join(failed, err)
 		return []string{"SKEIN_MESH_ADVERTISE=" + at.String()}
 	}
@@ -106,7 +107,7 @@ func (d *demo) show(ctx context.Context, page Page, p pace) error {
 	say("on a terminal:  %s top --socket %s", d.o.Exe, shown.socket())
 	say("Ctrl-C ends all of it. Who holds the lease? Why did it move? Which host ran a chunk?")
 	run("jobs", func() error { return d.work(ctx, shown, spec, say) })
-	run("mishaps", func() error { return d.mishaps(ctx, shown, cut, p, say) })
+	run("mishaps", func() error { return d.mishaps(ctx, shown, apart, p, say) })
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -156,7 +157,7 @@ func (d *demo) insist(ctx context.Context, try func() error) error {
 
 // mishaps lets hosts fail, one after the other, and mends what it broke. The host that
 // the page asks is spared: it takes part as one that survives.
-func (d *demo) mishaps(ctx context.Context, shown *host, cut *cutter, p pace, say func(string, ...any)) error {
+func (d *demo) mishaps(ctx context.Context, shown *host, apart *cut.Cutter, p pace, say func(string, ...any)) error {
 	for n := 0; ; n++ {
 		if err := wait.For(ctx, p.calm); err != nil {
 			return err
@@ -190,7 +191,7 @@ func (d *demo) mishaps(ctx context.Context, shown *host, cut *cutter, p pace, sa
 		default:
 			say("%s, which holds the lease, is cut off from the others", holder.name)
 			port := d.ports[slices.Index(d.hosts, holder)]
-			cut.put(port, 1)
+			apart.Put(port, 1)
 			if err := d.moved(ctx, shown, holder, say); err != nil {
 				return err
 			}
@@ -198,7 +199,7 @@ func (d *demo) mishaps(ctx context.Context, shown *host, cut *cutter, p pace, sa
 				return err
 			}
 			say("the network of %s is mended", holder.name)
-			cut.put(port, 0)
+			apart.Put(port, 0)
 		}
 		if err := d.insist(ctx, func() error {
 			s, err := shown.api.Status(ctx)

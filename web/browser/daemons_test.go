@@ -17,6 +17,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/internal/clusterslot"
+	"github.com/skein-project/skein/internal/cut"
 )
 
 // host is a daemon.
@@ -25,6 +26,8 @@ type host struct {
 	api       *api.Client
 	cmd       *exec.Cmd
 	done      chan struct{} // closed when it has ended
+	// off cuts it off from the others, or ends that.
+	off func(bool)
 }
 
 func program(t *testing.T) string {
@@ -52,6 +55,8 @@ func cluster(t *testing.T) []*host {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	apart := cut.New()
+	t.Cleanup(apart.Close) // after the daemons have ended
 	var hosts []*host
 	for i := range 3 {
 		h := &host{name: fmt.Sprintf("n%d", i+1)}
@@ -59,8 +64,14 @@ func cluster(t *testing.T) []*host {
 		if err := os.Mkdir(h.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		conf := fmt.Sprintf("state_dir = %q\n[node]\nname = %q\npriority = %d\n[mesh]\nbackend = \"netstack\"\nlisten = \"127.0.0.1:%d\"\n"+
-			"[lease]\nprofile = \"lan\"\n[worker]\nslots = 1\n[status]\nsocket = %q\n", filepath.Join(h.dir, "state"), h.name, 10*(i+1), port(t), h.socket())
+		at := port(t)
+		front, err := apart.Front(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.off = func(on bool) { apart.Put(at, map[bool]int{true: 1 + i}[on]) }
+		conf := fmt.Sprintf("state_dir = %q\n[node]\nname = %q\npriority = %d\n[mesh]\nbackend = \"netstack\"\nlisten = \"127.0.0.1:%d\"\nadvertise = [%q]\n"+
+			"[lease]\nprofile = \"lan\"\n[worker]\nslots = 1\n[status]\nsocket = %q\n", filepath.Join(h.dir, "state"), h.name, 10*(i+1), at, front, h.socket())
 		if err := os.WriteFile(h.config(), []byte(conf), 0o600); err != nil {
 			t.Fatal(err)
 		}

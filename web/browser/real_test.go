@@ -115,6 +115,8 @@ func TestDaemons(t *testing.T) {
 		p.accessible(append(paths(), "jobs/"+id, "events/n1/1/1"), looks()...)
 	})
 
+	t.Run("islands", func(t *testing.T) { testIslands(t, p, hosts) })
+
 	t.Run("the holder is killed", func(t *testing.T) {
 		defer p.as(t)()
 		p.at("network")

@@ -1,4 +1,4 @@
-package demo
+package cut
 
 import (
 	"errors"
@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// cutter stands between the hosts of a cluster and drops packets between hosts on
+// Cutter stands between the hosts of a cluster and drops packets between hosts on
 // different sides. Each host announces one of its sockets as its endpoint, so that
 // all packets of the mesh pass through it.
-type cutter struct {
+type Cutter struct {
 	mu    sync.Mutex
 	side  map[int]int // by the port of a host
 	conns []*net.UDPConn
@@ -20,10 +20,11 @@ type cutter struct {
 	wg     sync.WaitGroup
 }
 
-func newCutter() *cutter { return &cutter{side: map[int]int{}} }
+// New returns a Cutter through which nothing passes yet.
+func New() *Cutter { return &Cutter{side: map[int]int{}} }
 
-// close ends everything that passes.
-func (c *cutter) close() {
+// Close ends everything that passes.
+func (c *Cutter) Close() {
 	c.mu.Lock()
 	for _, conn := range c.conns {
 		_ = conn.Close() // ends its reader
@@ -33,8 +34,8 @@ func (c *cutter) close() {
 	c.wg.Wait()
 }
 
-// front opens the endpoint that stands for the host at port.
-func (c *cutter) front(port int) (netip.AddrPort, error) {
+// Front opens the endpoint that stands for the host at port.
+func (c *Cutter) Front(port int) (netip.AddrPort, error) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("endpoint of a host: %w", err)
@@ -47,14 +48,14 @@ func (c *cutter) front(port int) (netip.AddrPort, error) {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort(), nil //nolint:errcheck,forcetypeassert // always this type
 }
 
-// put moves the host at port to a side.
-func (c *cutter) put(port, side int) {
+// Put moves the host at port to a side.
+func (c *Cutter) Put(port, side int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.side[port] = side
 }
 
-func (c *cutter) apart(a, b int) bool {
+func (c *Cutter) apart(a, b int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.side[a] != c.side[b]
@@ -62,7 +63,7 @@ func (c *cutter) apart(a, b int) bool {
 
 // forward hands what comes to front on to the host, each sender by a socket of
 // its own, through which the answers come back; until front is closed.
-func (c *cutter) forward(front *net.UDPConn, port int) {
+func (c *Cutter) forward(front *net.UDPConn, port int) {
 	backs := map[netip.AddrPort]*net.UDPConn{}
 	buf := make([]byte, 64<<10)
 	for {
@@ -83,7 +84,7 @@ func (c *cutter) forward(front *net.UDPConn, port int) {
 	}
 }
 
-func (c *cutter) back(front *net.UDPConn, from netip.AddrPort, port int) *net.UDPConn {
+func (c *Cutter) back(front *net.UDPConn, from netip.AddrPort, port int) *net.UDPConn {
 	back, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 	if err != nil {
 		return nil

@@ -1,0 +1,7 @@
+// Package cut stands between the hosts of a cluster on this machine and cuts them off from
+// each other: for the demo, and for tests.
+//
+// Non-goals: delay and loss; joins, which do not come over the mesh.
+//
+// Goroutines: one for each socket. They end with Close.
+package cut
