@@ -246,7 +246,8 @@ func (h *host) run(o Options) *Service {
 }
 
 // large marks a test of many simulated minutes, which take ten to thirty times
-// as long under the race detector: `make test` runs it without.
+// as long under the race detector: `make test` runs it without
+// (internal/testrun/parts.go lists them).
 func large(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

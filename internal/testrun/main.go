@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -48,7 +49,11 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	all, err := lanes(filepath.Join(root, "bin"), func(patterns ...string) ([]string, error) { return goList(ctx, patterns) })
+	single, err := singleThreads(ctx)
+	if err != nil {
+		return false, err
+	}
+	all, err := lanes(filepath.Join(root, "bin"), func(patterns ...string) ([]string, error) { return goList(ctx, patterns...) }, single)
 	if err != nil {
 		return false, err
 	}
@@ -99,14 +104,36 @@ func (r *results) again(ctx context.Context, all []lane) {
 	}
 }
 
-func goList(ctx context.Context, patterns []string) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list"}, patterns...)...)
+func goList(ctx context.Context, args ...string) ([]string, error) {
+	out, err := goListed(ctx, args...)
+	return strings.Fields(string(out)), err
+}
+
+func goListed(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list"}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
-	return strings.Fields(string(out)), nil
+	return out, nil
+}
+
+// singleThreads returns the packages that run on one thread.
+func singleThreads(ctx context.Context) ([]string, error) {
+	out, err := goListed(ctx, "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")
+	if err != nil {
+		return nil, err
+	}
+	var all []goPackage
+	for in := json.NewDecoder(bytes.NewReader(out)); in.More(); {
+		var p goPackage
+		if err := in.Decode(&p); err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		all = append(all, p)
+	}
+	return oneThread(all, os.ReadFile)
 }
 
 // command is how a part is started.

@@ -43,21 +43,19 @@ const (
 const beside = "8"
 
 // Packages that simulate on one thread at a time, for which the race detector
-// takes ten to thirty times as long: they run without it, and those of coord
-// also with it, but for what is large.
-var (
-	simulated    = []string{"./coord/...", "./lease", "./internal/sim", "./eventlog/state", "./publisher/descriptor", "./examples/..."}
-	alsoWithRace = []string{"./coord/..."}
-	neverWith    = []string{"./coord/swim", "./coord/wire"} // no goroutine in them
-)
+// takes ten to thirty times as long, or that only read and compile source: they
+// run without it, and so do those in which threads.go finds a single thread.
+var withoutRace = []string{"./lease", "./internal/sim/...", "./eventlog/state", "./publisher/descriptor", "./examples/...", "./internal/archtest"}
+
+// Cases of coord of many simulated minutes (`large` there): they run without the
+// race detector, the others with it.
+const largeOfCoord = "^Test(Backends|BothSidesOfACutPublish|FloodsStarveNobody|LostRecordIsAnnouncedAgain|RevocationReachesAll|" +
+	"LossIsNoBlackHole|FiveHundredMembers|ShareBounds|LargeCluster|SizePassesDirect|OwnRecordReachesAll)$"
 
 // Cases of mesh on fake time whose devices encrypt for minutes of it: the race
 // detector takes ten times as long for them as for the others, so they run
 // without it here, and with it in `make prove-mesh`.
-const (
-	fakeTime     = "^TestFakeTime$"
-	slowWithRace = fakeTime + "/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"
-)
+const slowOfMesh = "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"
 
 // Packages that start clusters of real daemons, tor networks and guests. The
 // daemons of ./internal/demo are built with the race detector, those of the
@@ -65,26 +63,24 @@ const (
 var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./test/deb", "./internal/vmtest"}
 
 // lanes lists everything that `make test` runs. bin is the directory of the
-// program as shipped, with race below it; list is `go list`.
-func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane, error) {
+// program as shipped, with race below it; list is `go list`; single are the packages
+// with one thread.
+func lanes(bin string, list func(patterns ...string) ([]string, error), single []string) ([]lane, error) {
 	all, err := list("./...")
 	if err != nil {
 		return nil, err
 	}
-	apart, err := list(slices.Concat(simulated, clusters)...)
+	plain, err := list(withoutRace...)
 	if err != nil {
 		return nil, err
 	}
-	twice, err := list(alsoWithRace...)
+	apart, err := list(slices.Concat(clusters, []string{"./coord"})...)
 	if err != nil {
 		return nil, err
 	}
-	once, err := list(neverWith...)
-	if err != nil {
-		return nil, err
-	}
-	twice = slices.DeleteFunc(twice, func(p string) bool { return slices.Contains(once, p) })
-	others := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) })
+	single = slices.DeleteFunc(slices.Clone(single), func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
+	plain = slices.Concat(plain, single)
+	others := slices.DeleteFunc(all, func(p string) bool { return slices.Contains(apart, p) || slices.Contains(plain, p) })
 	test := func(args ...string) []string {
 		return slices.Concat([]string{"test", "-json", "-count=1", "-timeout=60m"}, args)
 	}
@@ -107,12 +103,13 @@ func lanes(bin string, list func(patterns ...string) ([]string, error)) ([]lane,
 		{parts: []part{{name: "namespaces", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
 		{nice: guests, first: true, parts: []part{{name: "guests", keepsTime: true, env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
-			{name: "race", env: race, args: test(append([]string{"-race", "-skip=" + slowWithRace}, others...)...)},
+			{name: "race", env: race, args: test(append([]string{"-race", "-skip=" + slowOfMesh}, others...)...)},
 		}},
 		{nice: computes, parts: []part{
-			{name: "mesh on fake time", args: test("-run="+fakeTime, "./mesh")},
-			{name: "simulated", args: test(simulated...)},
-			{name: "simulated, race", args: test(append([]string{"-race", "-short"}, twice...)...)},
+			{name: "coord, race", args: test("-race", "-skip="+largeOfCoord, "./coord")},
+			{name: "coord, large", args: test("-run="+largeOfCoord, "./coord")},
+			{name: "mesh on fake time", args: test("-run="+slowOfMesh, "./mesh")},
+			{name: "without race", args: test(plain...)},
 		}},
 	}, nil
 }

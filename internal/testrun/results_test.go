@@ -163,24 +163,42 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestLanes has the packages that need nothing special in the part that is left.
+// TestLanes has the packages that need nothing special in the part that is left, and
+// each package in one part, or the tests of it that one part skips in another.
 func TestLanes(t *testing.T) {
 	list := func(patterns ...string) ([]string, error) {
 		if slices.Equal(patterns, []string{"./..."}) {
-			return []string{"m/coord", "m/internal/demo", "m/mesh", "m/test/netns"}, nil
+			return []string{"m/coord", "m/internal/demo", "m/lease", "m/mesh", "m/mesh/topo"}, nil
+		} else if slices.Contains(patterns, "./lease") {
+			return []string{"m/lease"}, nil
 		}
-		return []string{"m/coord", "m/internal/demo", "m/test/netns"}, nil
+		return []string{"m/coord", "m/internal/demo"}, nil
 	}
-	all, err := lanes("/bin", list)
+	all, err := lanes("/bin", list, []string{"m/mesh/topo", "m/lease", "m/internal/demo"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err = named(all, func(name string) bool { return name == "race" })
-	if err != nil || len(all) != 1 || len(all[0].parts) != 1 {
-		t.Fatalf("%+v, %v", all, err)
+	args := map[string][]string{}
+	for _, l := range all {
+		for _, p := range l.parts {
+			args[p.name] = p.args
+		}
 	}
-	if args := all[0].parts[0].args; !slices.Contains(args, "-race") || !slices.Contains(args, "m/mesh") || slices.Contains(args, "m/internal/demo") {
-		t.Errorf("part race runs %v", args)
+	ends := func(part string, race bool, want ...string) {
+		t.Helper()
+		got := args[part]
+		if len(got) < len(want) || !slices.Equal(got[len(got)-len(want):], want) || slices.Contains(got, "-race") != race {
+			t.Errorf("part %s runs %v", part, got)
+		}
+	}
+	ends("race", true, "-skip="+slowOfMesh, "m/mesh")
+	ends("mesh on fake time", false, "-run="+slowOfMesh, "./mesh")
+	ends("without race", false, "-timeout=60m", "m/lease", "m/mesh/topo")
+	ends("coord, race", true, "-skip="+largeOfCoord, "./coord")
+	ends("coord, large", false, "-run="+largeOfCoord, "./coord")
+	ends("daemons", true, "./internal/demo")
+	if one, err := named(all, func(name string) bool { return name == "race" }); err != nil || len(one) != 1 || len(one[0].parts) != 1 {
+		t.Errorf("%+v, %v", one, err)
 	}
 	if _, err := named(all, func(string) bool { return false }); err == nil {
 		t.Error("no part at all is fine")
