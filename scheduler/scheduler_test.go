@@ -612,6 +612,34 @@ func TestMembersComeAndGo(t *testing.T) {
 	})
 }
 
+// TestRemovedBetweenTwoTerms: what a host had that was removed while nobody scheduled
+// goes elsewhere at once, and the host is no worker any more.
+func TestRemovedBetweenTwoTerms(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, b, _ *fakeWorker) {
+		b.mu.Lock()
+		b.delay = time.Hour
+		b.mu.Unlock()
+		stop := r.run(1)
+		id := r.submit("k", 40)
+		r.until(5*time.Second, "work for b", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.queue) > 0 })
+		_ = stop()
+		reclaimed := r.job(id).Reclaims
+		r.s.SetWorkers([]cluster.NodeID{"c"})
+		stop = r.run(2)
+		r.until(2*time.Second, "a view of the workers", func() bool { return len(r.s.Workers()) > 0 })
+		for _, w := range r.s.Workers() {
+			if w.Worker == "b" {
+				t.Errorf("a host that was removed is a worker: %+v", w)
+			}
+		}
+		if n := r.job(id).Reclaims; n <= reclaimed {
+			t.Errorf("%d attempts were taken back of a host that was removed, %d before", n, reclaimed)
+		}
+		wantDone(t, r.ended(id, 20*time.Second))
+		_ = stop()
+	})
+}
+
 func TestOptions(t *testing.T) {
 	good := newRig(t, newMemLog("a"), newFakeWorker("a", 1)).s.o
 	good.Registerer = nil

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -217,18 +219,28 @@ func (t *term) step(e step.Event) {
 	}
 }
 
-// load takes over the open jobs of the log.
+// load takes over the open jobs of the log. Hosts that have something by the log and
+// are no members any more have left: they were removed while nobody scheduled, and
+// nothing else would ever say so of them.
 func (t *term) load() {
 	open := t.jobs.load(time.Now())
+	members, left := t.s.members(), make(map[cluster.NodeID]bool)
 	for _, j := range open {
 		for _, c := range j.Restore.Open {
 			for _, r := range c.Tries {
-				if cluster.IsOutside(r.Worker) {
+				_, member := members[r.Worker]
+				switch {
+				case cluster.IsOutside(r.Worker):
 					t.links.seats.Restore(r.Worker, t.o.Now())
+				case !member:
+					left[r.Worker] = true
 				}
 			}
 		}
 		t.step(j)
+	}
+	for _, n := range slices.Sorted(maps.Keys(left)) {
+		t.step(step.HealthChanged{Worker: n, Health: cluster.Left})
 	}
 	t.log.Info().Int("jobs", len(open)).Msg("scheduling")
 }
