@@ -251,12 +251,21 @@ func judgeClock(f Cluster, kernel verdict) verdict {
 			advise("let a time service move it slowly; peers ignore handshakes of a clock that went back"))
 	}
 	if c.Peers > 0 {
-		kernel.detail += fmt.Sprintf("; %s from the clocks of %d other hosts", off.Round(time.Millisecond), c.Peers)
+		apart := fmt.Sprintf("%s from the clocks of %s", off.Round(time.Millisecond), others(c.Peers))
+		kernel.detail += "; " + apart
 		if kernel.v == "skip" {
-			kernel = good("%s from the clocks of %d other hosts", off.Round(time.Millisecond), c.Peers)
+			kernel = good("%s", apart)
 		}
 	}
 	return worse(list, kernel)
+}
+
+// others counts other hosts.
+func others(n int) string {
+	if n == 1 {
+		return "1 other host"
+	}
+	return fmt.Sprintf("%d other hosts", n)
 }
 
 // wantSponsors is how many hosts should be able to admit others.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +18,9 @@ import (
 
 // checkFiles reads the small files of the state directory.
 func checkFiles(_ context.Context, h Host) verdict {
+	if _, err := os.Stat(h.Config.StateDir); errors.Is(err, fs.ErrNotExist) {
+		return skipped("%s does not exist yet", h.Config.StateDir)
+	}
 	return judgeFiles(h, DamagedFiles(h.Config.StateDir))
 }
 

@@ -221,7 +221,7 @@ func TestProofsRefused(t *testing.T) {
 			"token of a minted": bearer(token(testCluster, "ann", access.Viewer, userKey("nobody"))),
 		} {
 			code, p := ask(r)
-			if code != http.StatusUnauthorized || p.Code != api.CodeUnauthorized || p.ServerTime == nil || p.Detail != "this needs a user who proves to ask: a signed request, or a token that is good" {
+			if code != http.StatusUnauthorized || p.Code != api.CodeUnauthorized || p.ServerTime == nil || p.Detail != "no good proof of a user: this needs a signed request, or a token" {
 				t.Errorf("%s: %d %+v", name, code, p)
 			}
 		}

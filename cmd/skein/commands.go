@@ -70,7 +70,7 @@ func newRoot(a *cli.App, d deps) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Usagef("%s", err).WithHint("see `%s --help`", cmd.CommandPath())
+		return cli.FlagError(cmd, err)
 	})
 	root.Flags().Bool("version", false, "print the version of this program")
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { a.WriteHelp(cmd.OutOrStdout(), cmd) })

@@ -28,7 +28,7 @@ func (o RepairOptions) renew() (r Repairing, lost bool) {
 	if !o.Used || Lost(o.Dir) == nil {
 		return r, false
 	}
-	r = Repairing{Own: true, Segment: o.Dir, Reason: "nothing was left of the event log", Peer: o.Peer}
+	r = Repairing{Own: true, Segment: o.Dir, Reason: "the event log was gone", Peer: o.Peer}
 	r.Source.Node, r.Source.Inc = o.Self, uint64(max(o.Now.Unix(), 1))
 	return r, true
 }

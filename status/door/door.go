@@ -80,9 +80,9 @@ func New(o Options) *Door {
 
 // unauthorized is all that anybody learns of a proof that is refused.
 func (d *Door) unauthorized() *api.Problem {
-	p := api.Errorf(api.CodeUnauthorized, "this needs a user who proves to ask: a signed request, or a token that is good")
+	p := api.Errorf(api.CodeUnauthorized, "no good proof of a user: this needs a signed request, or a token")
 	p.ServerTime = new(time.Now().UTC())
-	return p.WithHint("skein --key FILE, or `Authorization: Bearer $(skein auth token)`; the clock must be right")
+	return p.WithHint("skein --key FILE, or `Authorization: Bearer $(skein auth token)`; the key must be that of a user who is not disabled, and the clock right")
 }
 
 // Admit says who asks, and refuses who may not.
@@ -130,7 +130,7 @@ func (d *Door) forbidden(p Peer, rt Rule) *api.Problem {
 	}
 	switch {
 	case p.User != "":
-		return prob.WithHint("an operator can: `skein user add NAME --role ...`")
+		return prob.WithHint("ask an operator to do it, or for the role: `skein user add NAME --role ROLE`")
 	case d.o.Group != "":
 		return prob.WithHint("become root, or a member of group %s", d.o.Group)
 	}

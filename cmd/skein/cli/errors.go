@@ -154,6 +154,9 @@ func (a *App) unlessElsewhere(hint string) string {
 	if faults, ok := errors.AsType[config.Errors](err); ok {
 		err = faults[0]
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("there is no configuration to name another socket: %s. Else: %s", err, hint)
+	}
 	return fmt.Sprintf("the configuration, which may name another socket, is faulty: %s. If it names none: %s", err, hint)
 }
 

@@ -49,7 +49,14 @@ func (a *App) Signer(user string) (ed25519.PrivateKey, string, error) {
 	}
 	key, err := ReadKey(file)
 	if err != nil {
-		return nil, "", Usagef("--key: %s", err).WithHint("`skein auth key` makes one")
+		e := Usagef("--key: %s", err)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, "", e.WithHint("run the command as the owner of the key")
+		}
+		return nil, "", e.WithHint("`skein auth key` makes one")
+	}
+	if mode, open := othersRead(file); open {
+		a.Note("warning: %s has mode %s: others may read the key: run chmod go= on it", file, mode)
 	}
 	if name, named := strings.CutSuffix(filepath.Base(file), keySuffix); named && user == "" {
 		user = name
@@ -109,6 +116,16 @@ func ReadKey(file string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return key, nil
+}
+
+// othersRead reports whether not only the owner of a file may read it.
+func othersRead(file string) (mode fs.FileMode, open bool) {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, false
+	}
+	mode = info.Mode().Perm()
+	return mode, mode&0o077 != 0
 }
 
 // UserNamed checks the name of the user whose key it is.

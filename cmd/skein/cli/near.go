@@ -1,6 +1,25 @@
 package cli
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// FlagError is a usage error of cmd for err, with the flag that was probably meant.
+func FlagError(cmd *cobra.Command, err error) error {
+	e := Usagef("%s", err)
+	if typed, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near := Nearest(typed, known); near != "" {
+			return e.WithHint("did you mean --%s? See `%s --help`", near, cmd.CommandPath())
+		}
+	}
+	return e.WithHint("see `%s --help`", cmd.CommandPath())
+}
 
 // Nearest is the known word that is most like one that was typed, or "" if none is
 // close: at most a letter in three is wrong.

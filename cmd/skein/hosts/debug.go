@@ -24,6 +24,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 )
 
 // Bounds of a bundle.
@@ -71,7 +72,7 @@ func debugBundle(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&b.nodes, "nodes", "all", "all, self, or names with commas")
 	cmd.Flags().DurationVar(&ask.Since, "since", time.Hour, "warnings and events of so long back")
 	cmd.Flags().DurationVar(&ask.Profile, "profile", api.MaxDebugProfile, "where each host's processor is, over so long; 0: not")
-	cmd.Flags().BoolVar(&b.pseudonyms, "pseudonyms", false, "other names for hosts, users and addresses; which is which is in OUT.names.json")
+	cmd.Flags().BoolVar(&b.pseudonyms, "pseudonyms", false, "other names for hosts, users and addresses; which is which is in NAME.names.json beside NAME.tar.gz")
 	cmd.Flags().StringVar(&b.out, "out", "", "file to write, which must not exist (default: skein-debug-TIME.tar.gz)")
 	return cmd
 }
@@ -134,6 +135,9 @@ func (b bundling) run(a *cli.App, ctx context.Context, c *api.Client) error {
 	f, done, err := created(b.out) // before anybody is asked
 	if err != nil {
 		return err
+	}
+	if b.ask.Profile > 0 && a.ErrWidth > 0 { // who waits at a terminal wants to know for what
+		a.Note("asking %s, each with a profile of %s", present.Plural(len(nodes), "host"), b.ask.Profile)
 	}
 	hosts := make([]bundleHost, len(nodes))
 	slots := make(chan struct{}, debugAtOnce)

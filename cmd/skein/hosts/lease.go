@@ -85,7 +85,7 @@ func handedOver(l api.Lease) string {
 	if len(l.Config.Voters) == 1 && l.Config.Voters[0] == l.Holder {
 		return term + " ends, but there is nobody to hand over to: it is the only voter, and takes the lease again under the next term"
 	}
-	return term + " hands over"
+	return term + " ends: it hands the lease over"
 }
 
 // leaseRecover gives up a lost majority. It works on the state directory.

@@ -59,7 +59,7 @@ func TestVotersQuestion(t *testing.T) {
 // TestHandedOver: an only voter hands over to nobody.
 func TestHandedOver(t *testing.T) {
 	l := api.Lease{LeaseSummary: api.LeaseSummary{Term: 42, Holder: "n1"}, Config: api.LeaseConfig{Voters: []cluster.NodeID{"n1", "n2", "n3"}}}
-	if got := handedOver(l); got != "term 42 of n1 hands over" {
+	if got := handedOver(l); got != "term 42 of n1 ends: it hands the lease over" {
 		t.Error(got)
 	}
 	l.Config.Voters = l.Config.Voters[:1]

@@ -105,7 +105,7 @@ func meshRotate(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.Note("%s changes its key when the others have the next one, %s at the latest if one has it by then", r.Node, present.Ahead(r.At, r.ObservedAt))
+			a.Note("%s announces its next key and changes to it once the others know it, %s at the latest", r.Node, present.Ahead(r.At, r.ObservedAt))
 			if err := awaitKey(cmd.Context(), a, r); err != nil {
 				return err
 			}

@@ -399,7 +399,7 @@ func followTo(a *cli.App, ctx context.Context, id, after, metric string, show fu
 		if _, away := errors.AsType[*api.UnreachableError](cause); away && !seen {
 			return cause
 		}
-		bar.lost(cause)
+		bar.lost(cause, time.Now())
 		return nil
 	}}, func(j api.Job) error {
 		seen = true

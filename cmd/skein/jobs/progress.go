@@ -3,9 +3,11 @@ package jobs
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/present"
 )
@@ -23,7 +25,10 @@ type progress struct {
 	holder  string
 	waits   string // why it waits, as was said last
 	warned  string // of what, last
+	id      job.ID
 	gone    bool
+	since   time.Time     // when the daemon was lost
+	next    time.Duration // after since it is said again
 }
 
 func newProgress(a *cli.App, metric string) *progress {
@@ -34,6 +39,7 @@ func (p *progress) update(j api.Job) {
 	if p.a.Quiet {
 		return
 	}
+	p.id = j.ID
 	if p.gone {
 		p.say("reconnected to " + string(j.Node))
 		p.gone = false
@@ -93,13 +99,30 @@ func (p *progress) sayWaits(j api.Job) {
 	}
 }
 
-// lost says once that the daemon went away.
-func (p *progress) lost(cause error) {
-	if p.a.Quiet || p.gone {
+// sayLost is when it is said again that the daemon is away; after that whenever the
+// wait has doubled.
+const sayLost = 10 * time.Second
+
+// lost says that the daemon went away, and again as the wait grows: the job may
+// long have ended elsewhere.
+func (p *progress) lost(cause error, now time.Time) {
+	if p.a.Quiet {
 		return
 	}
-	p.gone = true
-	p.say(fmt.Sprintf("waiting for the daemon: %s", cause))
+	if !p.gone {
+		p.gone, p.since, p.next = true, now, sayLost
+		p.say(fmt.Sprintf("waiting for the daemon: %s", cause))
+		return
+	}
+	away := now.Sub(p.since)
+	if away < p.next {
+		return
+	}
+	for p.next <= away {
+		p.next *= 2
+	}
+	p.say(fmt.Sprintf("waiting for the daemon for %s; the job goes on without it: at another host, `skein job status --follow %s`",
+		away.Round(time.Second), p.id))
 }
 
 // say writes a line of its own above the bar.

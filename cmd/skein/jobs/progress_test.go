@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
@@ -41,8 +42,11 @@ func TestProgressOnTerminal(t *testing.T) {
 	a := &cli.App{Terminal: cli.Terminal{Err: &out, ErrWidth: 100}}
 	p := newProgress(a, "")
 	p.update(sampleJob(job.Running, 100))
-	p.lost(&api.UnreachableError{Target: "/s", Err: syscall.ECONNREFUSED})
-	p.lost(&api.UnreachableError{Target: "/s", Err: syscall.ECONNREFUSED})
+	now := time.Unix(1_700_000_000, 0)
+	for range 45 { // a try each second
+		p.lost(&api.UnreachableError{Target: "/s", Err: syscall.ECONNREFUSED}, now)
+		now = now.Add(time.Second)
+	}
 	j := sampleJob(job.Running, 200)
 	j.Node, j.Holder = "n2", "n3"
 	p.update(j)
@@ -56,7 +60,12 @@ func TestProgressOnTerminal(t *testing.T) {
 			t.Errorf("%q lacks %q", text, want)
 		}
 	}
-	if strings.Count(text, "waiting") != 1 || !strings.HasSuffix(text, "\n") {
+	for _, again := range []string{"10s", "20s", "40s"} {
+		if want := "skein: waiting for the daemon for " + again + "; the job goes on without it: at another host, `skein job status --follow jx`\n"; strings.Count(text, want) != 1 {
+			t.Errorf("%q lacks %q", text, want)
+		}
+	}
+	if strings.Count(text, "waiting") != 4 || !strings.HasSuffix(text, "\n") {
 		t.Errorf("%q", text)
 	}
 }

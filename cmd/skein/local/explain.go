@@ -16,7 +16,7 @@ import (
 
 func explainCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "explain [TOPIC]", Short: "What a word of skein means, and what to do about it",
+		Use: "explain [TOPIC]", Short: "What an event, alert, check, metric, key or exit code means",
 		Long: "Explains a kind of event, an alert, a check of doctor, a metric, a key of the\n" +
 			"configuration or an exit code, or shows a section of docs/operations.md. Without a\n" +
 			"topic it lists all of them. No daemon is asked.",

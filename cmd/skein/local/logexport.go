@@ -108,6 +108,9 @@ func logReplay(a *cli.App, d Options) *cobra.Command {
 			if err := parseAt(at, time.Now(), &o); err != nil {
 				return err
 			}
+			if o.Time.After(time.Now()) {
+				a.Note("%s is yet to come: this is the end of the log", present.Stamp(o.Time))
+			}
 			r, err := d.Replay(cmd.Context(), cfg.StateDir, o)
 			if err != nil {
 				return err

@@ -98,6 +98,6 @@ func showChain(w io.Writer, c api.ChainRepair) {
 		fmt.Fprintf(w, "  damaged files: %s\n", c.Aside)
 	}
 	if c.Own {
-		fmt.Fprintln(w, "  this host goes on as a new incarnation")
+		fmt.Fprintln(w, "  this host goes on with a new chain, of its next incarnation")
 	}
 }

@@ -68,7 +68,7 @@ func rootImport(a *cli.App, d Options) *cobra.Command {
 			if err := d.ImportRoot(cfg, args[0]); err != nil {
 				return err
 			}
-			a.Note("root key is in %s: this host is a sponsor in some seconds, if the daemon runs", cfg.StateDir)
+			a.Note("root key is in %s: if the daemon runs, this host is a sponsor within seconds", cfg.StateDir)
 			return nil
 		},
 	}
