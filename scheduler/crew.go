@@ -16,10 +16,19 @@ func enrolled(log Log) func(cluster.NodeID) (seats.Enrolled, bool) {
 	return func(n cluster.NodeID) (out seats.Enrolled, ok bool) {
 		log.View(func(st *state.State) {
 			w, known := st.Outside().Worker(n)
-			out = seats.Enrolled{Owner: w.Owner, Zone: w.Zone, Trusted: w.Trusted, Revoked: st.Outside().Revoked(n)}
+			out = seats.Enrolled{Owner: w.Owner, Zone: w.Zone, Trusted: w.Trusted, Revoked: st.Outside().Revoked(n) || st.Barred(w.Owner)}
 			ok = known || out.Revoked
 		})
 		return out, ok
+	}
+}
+
+// reviewOf holds all outside workers of an owner against the log.
+func (ls *links) reviewOf(owner string) {
+	for n := range ls.seats.All() {
+		if is, _ := enrolled(ls.o.Log)(n); is.Owner == owner {
+			ls.review = append(ls.review, n)
+		}
 	}
 }
 

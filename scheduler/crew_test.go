@@ -346,6 +346,10 @@ func TestCrewRegistry(t *testing.T) {
 	inCrew(t, func(t *testing.T, r *rig, a, _ *fakeGateway) {
 		stop := r.run(1)
 		time.Sleep(time.Second)
+		ann := event.UserSet{Name: "ann", Role: "submitter", Actor: "uid:0"}
+		if err := r.s.Set(t.Context(), ann); err != nil {
+			t.Fatal(err)
+		}
 		key := make([]byte, 32)
 		n := cluster.OutsideID(key)
 		enrol := event.WorkerEnrolled{Worker: n, Key: key, Owner: "user:ann", Trusted: true, Actor: "uid:0"}
@@ -364,15 +368,29 @@ func TestCrewRegistry(t *testing.T) {
 		if v := r.view(n); !v.Trusted || v.Owner != "user:ann" {
 			t.Errorf("%+v, want it ann's and trusted", v)
 		}
+		// So it is while its owner may do nothing, and of its owner alone.
+		for i, u := range []event.UserSet{{Name: "bob", Role: "viewer", Disabled: true}, {Name: "ann", Role: "submitter", Disabled: true}, ann} {
+			if err := r.s.Set(t.Context(), u); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if d, want := a.took(drops), 1+min(i, 1); len(d) != want || d[want-1].Drop.Reason != []stream.DropReason{stream.DropStale, stream.DropRevoked}[want-1] {
+				t.Fatalf("%+v: %+v", u, d)
+			}
+		}
+		a.say(joinOf(n, 7, "visitor:1"))
+		if v := r.view(n); v.Worker != n || v.Owner != "user:ann" {
+			t.Errorf("its owner may do things again: %+v", v)
+		}
 		if err := r.s.Set(t.Context(), event.WorkerRevoked{Worker: n, Actor: "uid:0"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if d := a.took(drops); len(d) != 2 || d[1].Drop.Reason != stream.DropRevoked {
+		if d := a.took(drops); len(d) != 3 || d[2].Drop.Reason != stream.DropRevoked {
 			t.Fatalf("revoked: %+v", d)
 		}
-		a.say(joinOf(n, 7, "visitor:1"))
-		if d := a.took(drops); len(d) != 3 || d[2].Drop.Reason != stream.DropRevoked {
+		a.say(joinOf(n, 8, "visitor:1"))
+		if d := a.took(drops); len(d) != 4 || d[3].Drop.Reason != stream.DropRevoked {
 			t.Fatalf("it comes again: %+v", d)
 		}
 		if v := r.view(n); v.Worker == n {

@@ -47,6 +47,10 @@ func (t *term) set(b event.Register) error {
 	switch b := b.(type) {
 	case event.GroupSet:
 		t.step(step.GroupChanged{Group: b.Group, Members: b.Members})
+	case event.UserSet:
+		if b.Disabled {
+			t.links.reviewOf(cluster.UserPrincipal(b.Name))
+		}
 	case event.WorkerEnrolled:
 		t.links.review = append(t.links.review, b.Worker)
 	case event.WorkerRevoked:

@@ -156,7 +156,7 @@ func token(s *state.State, t fold.Token, now time.Time) api.AccessToken {
 		out.State = api.StateRevoked
 	case registry.Ended(t, now):
 		out.State = api.StateExpired
-	case registry.Disabled(s, t.Owner):
+	case s.Barred(t.Owner):
 		out.State = api.StateDisabled
 	}
 	return out

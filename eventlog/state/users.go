@@ -3,6 +3,7 @@ package state
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -60,6 +61,14 @@ func (us *users) Users() *Users {
 func (us *users) User(name string) (User, bool) {
 	u, ok := us.set[name]
 	return User{UserSet: u.V, At: u.At.HLC}, ok
+}
+
+// Barred reports whether who is a user that may do nothing, or whom there is not: nobody is
+// let in for that one.
+func (us *users) Barred(who string) bool {
+	name, isUser := strings.CutPrefix(who, cluster.UserPrincipal(""))
+	u, known := us.set[name]
+	return isUser && (!known || u.V.Disabled)
 }
 
 func (us *users) write(w *canon.Writer) {

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"strings"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -56,21 +55,11 @@ func (r *Registry) Worker(id cluster.NodeID) (w Worker, enrolled bool) {
 func (r *Registry) WorkerOf(key []byte) (Worker, bool) { return r.Worker(cluster.OutsideID(key)) }
 
 func workerOf(s *state.State, w fold.Worker) Worker {
-	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, Revoked: w.Revoked, Disabled: Disabled(s, w.Owner)}
+	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, Revoked: w.Revoked, Disabled: s.Barred(w.Owner)}
 	if out.Zone == "" {
 		out.Zone = cluster.OutsideZone
 	}
 	return out
-}
-
-// Disabled reports whether who is a user that is disabled or is not there.
-func Disabled(s *state.State, who string) bool {
-	name, isUser := strings.CutPrefix(who, cluster.UserPrincipal(""))
-	if !isUser {
-		return false
-	}
-	u, known := s.User(name)
-	return !known || u.Disabled
 }
 
 // Access is what a token is good for.
@@ -92,7 +81,7 @@ func (r *Registry) Access(text string, now time.Time) (a Access, ok bool) {
 	r.log.View(func(s *state.State) {
 		known, there := s.Outside().Token(t.ID)
 		// The hash is compared also where nothing is known: it takes as long.
-		if !t.Has(known.Hash) || !there || Ended(known, now) || Disabled(s, known.Owner) {
+		if !t.Has(known.Hash) || !there || Ended(known, now) || s.Barred(known.Owner) {
 			return
 		}
 		a, ok = Access{ID: known.ID, Owner: known.Owner, Roles: known.Roles, Expires: time.Unix(known.Expires, 0)}, true

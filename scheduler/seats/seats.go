@@ -2,6 +2,8 @@ package seats
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +42,7 @@ type Enrolled struct {
 	Owner   string
 	Zone    string // "": outside
 	Trusted bool   // it gets what a host gets, and is believed as one
-	Revoked bool
+	Revoked bool   // or its owner may do nothing
 }
 
 // Seats are the outside workers of one term. They belong to one caller at a time.
@@ -88,6 +90,9 @@ type Drop struct {
 
 // Len is how many there are.
 func (s *Seats) Len() int { return len(s.of) }
+
+// All yields them, in no order.
+func (s *Seats) All() iter.Seq[cluster.NodeID] { return maps.Keys(s.of) }
 
 // Restore takes in that by the log a worker has something.
 func (s *Seats) Restore(worker cluster.NodeID, now time.Duration) {
