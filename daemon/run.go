@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/membership"
@@ -63,6 +64,8 @@ type RunOptions struct {
 	// Only tests set it, and LogFS, the file system under the event log.
 	CertLife time.Duration
 	LogFS    disk.FS
+	// Outside has outside workers attach; nil: none may. It ends with ctx. Only tests set it.
+	Outside func(ctx context.Context, c *crew.Crew, a *artefact.Store) error
 }
 
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
@@ -210,11 +213,18 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 	p.svc.Handle(artefact.Proto, w.artefacts.Serve)
 	p.svc.Handle(scheduler.Proto, w.worker.Serve)
 	p.svc.Handle(forward.Proto, router.Serve)
+	if w.crew != nil {
+		p.svc.Handle(scheduler.CrewProto, w.crew.Serve)
+	}
 
 	l.start(stage{name: "mesh plan", run: d.device.planner.Run, grace: deviceplan.StopTime})
 	l.start(stage{name: "event log", run: h.Run, grace: 3 * time.Second})
 	l.start(stage{name: "coordination", run: d.remembering(id, p.svc), grace: 3 * time.Second})
 	l.start(stage{name: "worker", run: w.worker.Run, grace: 15 * time.Second})
+	if w.crew != nil {
+		l.start(stage{name: "crew", run: w.crew.Run, grace: time.Second})
+		l.start(stage{name: "outside workers", run: func(ctx context.Context) error { return d.o.Outside(ctx, w.crew, w.artefacts) }, grace: time.Second})
+	}
 	l.start(stage{name: "journal", run: h.journal.Run, grace: time.Second})
 	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})
 	l.start(stage{name: "own records", run: m.own.Run, grace: 3 * time.Second})

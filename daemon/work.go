@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/internal/bucket"
-	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
@@ -28,6 +27,7 @@ type work struct {
 	artefacts *artefact.Store
 	wasm      *executor.WASM
 	worker    *worker.Worker
+	crew      *crew.Crew // nil: nobody from outside is let in
 	sched     *scheduler.Scheduler
 }
 
@@ -53,6 +53,11 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 			return nil, err
 		}
 	}
+	if g.o.Outside != nil {
+		if w.crew, err = crew.New(crew.Options{MinTerm: p.promised, CheckHolder: p.checkHolder, Now: bootTime, Logger: g.log}); err != nil {
+			return nil, err
+		}
+	}
 	if w.worker, err = worker.New(worker.Options{
 		Slots: g.cfg.Worker.Slots, Queue: g.cfg.Worker.Queue, MemoryBytes: g.cfg.Worker.MemoryBytes,
 		Executors:  executors,
@@ -61,13 +66,13 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		Now:        bootTime,
 		Accept:     func() job.Acceptance { return g.conf().Acceptance() },
 		Runs:       func(a job.Acceptance, owner string) bool { return scheduler.HostRuns(h, id.Node, a, owner) },
-		MinTerm:    p.promised, CheckHolder: p.checkHolder,
+		MinTerm:    p.promised, CheckHolder: p.checkHolder, Crew: w.crew != nil,
 		Logger: g.log, Registerer: g.reg,
 	}); err != nil {
 		return nil, err
 	}
 	w.sched, err = scheduler.New(scheduler.Options{
-		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), Now: bootTime,
+		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: p.dialer(scheduler.CrewProto), Now: bootTime,
 		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err
@@ -95,27 +100,10 @@ func planConfig(c config.Jobs) plan.Config {
 	}
 }
 
-// Periods of fetching and removing artefacts.
-const (
-	tendEvery    = 3 * time.Second
-	collectEvery = 10 * time.Minute
-	keepArtefact = 24 * time.Hour
-)
-
-// tend fetches the artefacts that open jobs need, so that a job survives the loss
-// of the hosts to which its module was uploaded, and removes those that no open
-// job needs and that were not stored recently. It ends with ctx.
+// tend keeps the artefacts that open jobs need, so that a job survives the loss of the
+// hosts to which its module was uploaded. It ends with ctx.
 func (w *work) tend(ctx context.Context) error {
-	tick := wait.NewTicker(tendEvery)
-	defer tick.Stop()
-	collected := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-			tick.Next()
-		}
+	return w.artefacts.Tend(ctx, func() map[cluster.Hash]bool {
 		keep := map[cluster.Hash]bool{}
 		w.history.View(func(s *state.State) {
 			for _, j := range s.Jobs() {
@@ -126,22 +114,6 @@ func (w *work) tend(ctx context.Context) error {
 				}
 			}
 		})
-		for h := range keep {
-			if _, ok := w.artefacts.Has(h); !ok {
-				if err := w.artefacts.Fetch(ctx, h, nil); err != nil {
-					w.log.Debug().Err(err).Msg("artefact of an open job not fetched")
-				}
-			}
-		}
-		if time.Since(collected) < collectEvery {
-			continue
-		}
-		collected = time.Now()
-		freed, err := w.artefacts.Collect(func(h cluster.Hash) bool { return keep[h] }, keepArtefact)
-		if err != nil {
-			w.log.Warn().Err(err).Msg("artefacts not collected")
-		} else if freed > 0 {
-			w.log.Info().Int64("bytes", freed).Msg("artefacts collected")
-		}
-	}
+		return keep
+	})
 }

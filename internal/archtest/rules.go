@@ -198,7 +198,7 @@ var inTests = map[string][]string{
 	"status":             {"client"},
 	"eventlog/replicate": {"eventlog/disk"},
 	"scheduler":          {"gateway/crew"},
-	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
+	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "gateway/crew", "membership/deviceplan", "worker/artefact", "worker/executor"},
 }
 
 // testOnly lists packages that only tests may import, and what they may

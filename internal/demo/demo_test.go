@@ -37,6 +37,13 @@ func TestMain(m *testing.M) {
 	for os.Getenv(wakesOnly) != "" {
 		time.Sleep(wakes)
 	}
+	if os.Getenv(outsideHost) != "" {
+		if err := runOutsideHost(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	// Daemons built with the race detector end at the first race.
 	os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=100") //nolint:errcheck,usetesting // cannot fail; for children
 	code := func() int {
