@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,25 @@ type double struct {
 	close func()      // nothing answers any more
 	lines chan string // of the watch, after the first picture; nobody closes it
 	first []string
+	// answer is asked before all else, if it is set; nil: it does not know either.
+	answer func(*http.Request) *http.Response
+	// streams are the watches that are open; query is what was asked of the last one.
+	streams atomic.Int32
+	query   atomic.Pointer[url.Values]
+}
+
+// watched waits until one watch is open alone, of which ok is true: before, a line may go
+// to one that nobody reads any more.
+func (d *double) watched(t *testing.T, what string, ok func(url.Values) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		if q := d.query.Load(); d.streams.Load() == 1 && q != nil && ok(*q) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no watch %s: %v, %d open", what, d.query.Load(), d.streams.Load())
+		}
+	}
 }
 
 // hostile is what somebody may write wherever texts are taken.
@@ -110,10 +131,25 @@ func (d *double) snapshot(topic string, rows ...fields) {
 	d.watch("snapshot", fields{"topic": topic, "rows": rows, "last": true})
 }
 
-// RoundTrip answers a watch; nothing else is known here.
+func answer(status int, kind string, body io.ReadCloser) *http.Response {
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: body}
+}
+
+// said is a whole answer.
+func said(status int, body string) *http.Response {
+	kind := "application/json"
+	if status >= 400 {
+		kind = "application/problem+json"
+	}
+	return answer(status, kind, io.NopCloser(strings.NewReader(body)))
+}
+
+// RoundTrip answers a watch; nothing else is known here but what the test adds.
 func (d *double) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := func(status int, kind string, body io.ReadCloser) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: body}
+	if d.answer != nil {
+		if resp := d.answer(r); resp != nil {
+			return resp, nil
+		}
 	}
 	switch r.URL.Path {
 	case "/v1/events":
@@ -123,7 +159,11 @@ func (d *double) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(404, "application/problem+json", io.NopCloser(strings.NewReader(`{"code":"not_found","detail":"no"}`))), nil
 	}
 	from, to := io.Pipe()
+	q := r.URL.Query()
+	d.streams.Add(1)
+	d.query.Store(&q)
 	go func() { // ends with the request
+		defer d.streams.Add(-1)
 		defer to.Close()
 		for _, line := range d.first {
 			if _, err := io.WriteString(to, line+"\n"); err != nil {
