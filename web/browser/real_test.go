@@ -70,41 +70,7 @@ func TestDaemons(t *testing.T) {
 	p.at("events?q=kind%3Ano_such")
 	p.says("No event.")
 
-	t.Run("keys", func(t *testing.T) {
-		defer p.as(t)()
-		for key, title := range map[string]string{"2": "Network", "4": "Lease", "7": "Onion", "1": "Overview"} {
-			p.do(chromedp.KeyEvent(key))
-			p.until("page "+title+" by its key", fmt.Sprintf(`document.querySelector("h1").textContent === %q`, title))
-		}
-		p.do(chromedp.KeyEvent("?"))
-		p.until("help", `document.querySelector("dialog[open]")`)
-		p.do(chromedp.KeyEvent("\x1b"))
-		p.until("no help", `!document.querySelector("dialog")`)
-	})
-
-	t.Run("an action", func(t *testing.T) {
-		defer p.as(t)()
-		p.at("workers")
-		p.until("a button", `[...document.querySelectorAll("tbody button")].length === 3`)
-		p.run(`[...document.querySelectorAll("tbody tr")].find((r) => r.textContent.startsWith("n3")).querySelector("button").click(), 1`)
-		p.until("the question", `document.querySelector("dialog[open] input")`)
-		p.says("skein worker drain n3")
-		p.do(chromedp.SendKeys("dialog input", "n2"))
-		p.until("another name confirms nothing", `document.querySelector("dialog button[type=submit]").disabled`)
-		p.run(`document.querySelector("dialog input").select(), 1`)
-		p.do(chromedp.KeyEvent("n3"))
-		p.until("its name does", `!document.querySelector("dialog button[type=submit]").disabled`)
-		p.do(chromedp.KeyEvent("\r"))
-		p.until("it is done", `document.querySelector("dialog [role=status]").textContent.includes("Done")`)
-		hosts[2].await(t, "draining", func(s api.Status) error {
-			if !s.Worker.Draining {
-				return fmt.Errorf("it is not")
-			}
-			return nil
-		})
-		p.do(chromedp.KeyEvent("\x1b"))
-		p.says("draining")
-	})
+	t.Run("keys", func(t *testing.T) { testKeys(t, p, hosts, id) })
 
 	t.Run("proof", func(t *testing.T) { testProof(t, seen) })
 

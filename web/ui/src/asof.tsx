@@ -2,7 +2,7 @@
 // log said then in the place of what is. What no log has, as round trips and traffic, is
 // absent. Loaded when somebody looks back.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Text, useWidth } from "./parts";
+import { Text, useReturn, useWidth } from "./parts";
 import { here, type Route } from "./route";
 import { fetchEvents } from "./pages/events";
 import { ask } from "./session";
@@ -78,7 +78,7 @@ export function AsOf({ route }: { route: Route }) {
   const asked = route.query.get("at") ?? "", at = when(asked), past = looksBack();
   const [raw, keep] = useState<{ at: string; json: string } | null>(null);
   const [wrong, say] = useState("");
-  const [speed, play] = useState(0);
+  const [speed, play] = useState(0), ref = useReturn();
   const clockAt = useRef<[number, number]>([0, 0]); // when it began to play, and from where
   const move = (to: number) => {
     if (to >= Date.now()) { play(0); location.replace(here(route, { at: "" })); } // it has come to what is
@@ -107,7 +107,7 @@ export function AsOf({ route }: { route: Route }) {
     move(Math.max(at + 1, from + (Date.now() - wall) * speed));
   }, [speed, past]);
   const start = (n: number) => { clockAt.current = [Date.now(), at]; play(n); };
-  return <section class="asof" aria-label="as of an earlier moment">
+  return <section ref={ref} class="asof" aria-label="as of an earlier moment">
     <Slider at={at} move={(to) => { play(0); move(to); }} />
     <p class="buttons">
       <strong>as of {Number.isFinite(at) ? clock(at) : "?"}</strong>

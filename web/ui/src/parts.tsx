@@ -95,11 +95,26 @@ export function useWidth(): [(el: HTMLDivElement | null) => void, number] {
   return [put, width];
 }
 
+/** useReturn is a ref of what is beside a page; when that goes, the keyboard goes back to where it came from. */
+export function useReturn(enter?: boolean): { current: HTMLElement | null } {
+  const ref = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const from = document.activeElement as HTMLElement | null, el = ref.current;
+    if (enter && from !== document.body) el?.focus();
+    return () => { if (el?.contains(document.activeElement)) from?.focus(); };
+  }, []);
+  return ref;
+}
+
 /** Dialog keeps the keyboard inside until it is closed. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => { const d = ref.current; if (d && !d.open) d.showModal(); }, []);
-  return <dialog ref={ref} aria-label={title} onClose={close} onCancel={close}
+  useEffect(() => {
+    const d = ref.current;
+    d?.showModal();
+    return () => d?.close(); // the keyboard goes back to where it was
+  }, []);
+  return <dialog ref={ref} aria-label={title} onClose={close}
     onClick={(e: JSX.TargetedMouseEvent<HTMLDialogElement>) => { if (e.target === ref.current) ref.current?.close(); }}>
     <div class="inside"><h2>{title}<button type="button" class="x" aria-label="close" onClick={() => ref.current?.close()}>{"\u00D7"}</button></h2>{children}</div>
   </dialog>;

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Confirm } from "./actions";
 import { fetchAll, later } from "./later";
 import { Overview, sentence } from "./pages/overview";
@@ -49,6 +49,13 @@ function walkRows(step: number): void {
   all[Math.max(0, Math.min(all.length - 1, i + step))]?.focus();
 }
 
+/** focusFilter waits for the filter of the events: its page may still be on the way. */
+function focusFilter(tries: number): void {
+  const el = document.getElementById("filter");
+  if (el) el.focus();
+  else if (tries) setTimeout(focusFilter, 50, tries - 1);
+}
+
 export function Shell() {
   useStore();
   const route = useRoute(), [theme, turn] = useTheme();
@@ -59,6 +66,12 @@ export function Shell() {
     document.querySelector("header nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = `${pages.find(([p]) => p === route.page)?.[1] ?? "skein"} \u00B7 ${clean(state.hello?.cluster ?? "skein", 40)}`;
   }, [route.page, route.rest[0], host, state.hello?.cluster]);
+  const shown = useRef(route);
+  useEffect(() => {
+    // What had the keyboard has gone with its page: it begins with the next one.
+    if (shown.current !== route && document.activeElement === document.body) document.getElementById("main")?.focus();
+    shown.current = route;
+  }, [route.page, route.rest[0]]);
   useEffect(() => {
     if (!state.synced) return;
     const soon = setTimeout(fetchAll, 2000);
@@ -77,7 +90,7 @@ export function Shell() {
       if (n >= 1 && n <= pages.length && e.key.length === 1) go(link(pages[n - 1]![0], [], host ? { host } : {}));
       if (e.key === "?") showHelp(true);
       if (e.key === "j" || e.key === "k") walkRows(e.key === "j" ? 1 : -1);
-      if (e.key === "/" && parse(location.hash).page !== "events") { e.preventDefault(); go(link("events")); setTimeout(() => document.getElementById("filter")?.focus(), 50); }
+      if (e.key === "/" && parse(location.hash).page !== "events") { e.preventDefault(); go(link("events")); focusFilter(40); }
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);

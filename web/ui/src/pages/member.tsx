@@ -1,5 +1,5 @@
 import { Act, actions } from "../actions";
-import { Facts, healthOf, State, Text } from "../parts";
+import { Facts, healthOf, State, Text, useReturn } from "../parts";
 import { here, link, type Route } from "../route";
 import { get, looksBack } from "../store";
 import { age, clean, clock, count, many, millis, when } from "../text";
@@ -15,8 +15,8 @@ export function Drawer({ node, route }: { node: string; route: Route }) {
   const onion = get.onion()?.hosts.find((h) => h.node === node);
   const links = [...get.links().values()].filter((x) => x.from === node);
   const up = links.filter((x) => x.state === "alive").length, unknown = links.filter((x) => x.state === "unknown").length;
-  const skew = m?.skew_seconds;
-  return <aside class="drawer" aria-label={"host " + clean(node, 60)}>
+  const skew = m?.skew_seconds, ref = useReturn(true);
+  return <aside ref={ref} tabIndex={-1} class="drawer" aria-label={"host " + clean(node, 60)}>
     <h2><Text most={40}>{node}</Text><a class="x" href={here(route, { host: "" })} aria-label="close">{"\u00D7"}</a></h2>
     {!m ? <p class="none">No member has this name now.</p> : <>
       <p><State of={healthOf(m.state, m.stopped)} />{m.self && <span class="dim"> the page asks this host</span>}</p>
