@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("out", "", "file of results to write")
-	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, replay, web-size, top-idle, top-binary")
+	only := flags.String("run", "", "only the groups that match this expression: takeover, log-append, log-spread, log-verify, log-catchup, queues, plan, guests, members, tunnel, onion, watch, watch-idle, watch-followers, watch-append, replay, web-size, web-paint, web-network, web-events, top-idle, top-binary")
 	short := flags.Bool("short", false, "one tiny round of each, to see that all works")
 	burst := flags.Duration("burst", 0, "how long one round of a throughput takes; 0: a second, or with -short as long as shows that it works")
 	dir := flags.String("dir", "", "where the stores lie for the time of the run; a temporary directory by default")
@@ -92,8 +92,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		{"watch", watchbench.FanOut},
 		{"watch-idle", watchbench.Idle},
 		{"watch-followers", watchbench.Followers},
+		{"watch-append", facebench.Append},
 		{"replay", logbench.Replay},
 		{"web-size", facebench.WebSize},
+		{"web-paint", facebench.WebPaint},
+		{"web-network", facebench.WebNetwork},
+		{"web-events", facebench.WebEvents},
 		{"top-idle", facebench.TopIdle},
 		{"top-binary", facebench.TopBinary},
 	} {

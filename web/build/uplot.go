@@ -49,6 +49,8 @@ var settled = []struct{ of, is string }{
 	{`(?s)const (months|days|_timeAxisStamps) = \[.*?\n\t*\];`, "const $1 = [];"},
 	{`(?s)const subs = \{.*?\n\};`, ""},
 	{`(?s)\nuPlot\.assign = assign;.*\n}\n`, "\n"},
+	{`(?s)const cursorOpts = \{.*?\n\};`, "const cursorOpts = {left: -10, top: -10, points: {}, drag: {}};"},
+	{`(?s)const legendOpts = \{.*?\n\};`, "const legendOpts = {markers: {}, values: []};"},
 	// Charts do not follow each other's pointer.
 	{`(?s)\n\tconst syncOpts = assign\(.*?cursor\.sync = syncOpts;`, ""},
 	{`(?m)^\s*(const sync|const syncKey|sync\.sub|sync\.unsub|self\.pub)\b.*$`, ""},

@@ -6,7 +6,8 @@ import { ask, readLines } from "./session";
 import type { Entry, Job, Lease, Link, Member, Onion, Problem, Status, Term, Worker } from "./types";
 
 export const topics = ["status", "members", "links", "lease", "terms", "workers", "jobs", "onion", "events"];
-export const mostEvents = 2000;
+/** what is kept of the log: so many events, of so many characters as they came */
+const mostEvents = 100000, mostText = 64e6;
 
 type Row = Record<string, unknown>;
 
@@ -17,7 +18,8 @@ export interface Hello { node: string; cluster: string; boot: string; may_change
 
 const rows = new Map<string, Map<string, Row>>();
 let events: Entry[] = []; // as the log has them, oldest first
-const known = new Set<string>();
+const known = new Map<string, number>(); // those, with their length
+let text = 0;
 
 export const state = {
   hello: null as Hello | null,
@@ -109,18 +111,27 @@ function keyOf(topic: string, r: Row): string {
 
 export const eventKey = (e: Entry) => `${e.source.node}/${e.source.inc}:${e.seq}`;
 
-/** add takes events in, each once; they stay in the order of the cluster's clock. */
-export function add(list: Entry[]): void {
-  const fresh = list.filter((e) => e?.source && !known.has(eventKey(e)));
+/** has says whether the page knows an event. */
+export const has = (e: Entry) => known.has(eventKey(e));
+
+const inOrder = (a: Entry, b: Entry) => a.hlc - b.hlc || (eventKey(a) < eventKey(b) ? -1 : 1);
+
+/** add takes events in, each once; they stay in the order of the cluster's clock. Size is the length of all. */
+export function add(list: Entry[], size: number): void {
+  const fresh = list.filter((e) => e?.source && !known.has(eventKey(e))).sort(inOrder), each = size / list.length;
   if (fresh.length === 0) return;
-  for (const e of fresh) known.add(eventKey(e));
-  const sorted = events.length === 0 || fresh.every((e) => e.hlc >= events[events.length - 1]!.hlc);
+  for (const e of fresh) { known.set(eventKey(e), each); text += each; }
+  const late = events.length > 0 && fresh[0]!.hlc < events[events.length - 1]!.hlc;
   events = events.concat(fresh);
-  if (!sorted || fresh.length > 1) events.sort((a, b) => a.hlc - b.hlc || (eventKey(a) < eventKey(b) ? -1 : 1));
-  if (events.length > mostEvents) {
-    for (const e of events.slice(0, events.length - mostEvents)) known.delete(eventKey(e));
-    events = events.slice(-mostEvents);
+  if (late) events.sort(inOrder);
+  if (events.length <= mostEvents && text <= mostText) return;
+  let n = 0; // a tenth more than must go, so that this is rare
+  for (; n < events.length - 1 && (events.length - n > 0.9 * mostEvents || text > 0.9 * mostText); n++) {
+    const k = eventKey(events[n]!);
+    text -= known.get(k) ?? 0;
+    known.delete(k);
   }
+  events = events.slice(n);
 }
 
 interface Message { id?: string; event: string; data: any } // eslint-disable-line
@@ -129,7 +140,7 @@ interface Message { id?: string; event: string; data: any } // eslint-disable-li
 const parts = new Map<string, Row[]>();
 let place = "", cursor = "";
 
-export function take(m: Message): void {
+export function take(m: Message, size = 0): void {
   const d = m.data ?? {};
   state.seen++;
   if (m.id) { const [p = "", ...c] = m.id.split(";"); place = p; if (c.length) cursor = c.join(";") || cursor; }
@@ -158,7 +169,7 @@ export function take(m: Message): void {
       gauges(d.topic, d.keys ?? [], d.cols ?? {});
       break;
     case "log":
-      add(d.events ?? []);
+      add(d.events ?? [], size);
       if (typeof d.cursor === "string") cursor = d.cursor;
       break;
     case "bye":
@@ -226,7 +237,7 @@ async function once(): Promise<void> {
     await readLines(r, () => {
       state.heardAt = Date.now();
       if (state.stream !== "live") { state.stream = "live"; state.problem = null; changed(); }
-    }, (line) => take(JSON.parse(line)));
+    }, (line) => take(JSON.parse(line), line.length));
   } finally {
     clearInterval(silence);
   }

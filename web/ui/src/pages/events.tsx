@@ -1,10 +1,10 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { EventList } from "../eventlist";
 import { Badge, BadgeOfAll } from "../badge";
 import { Card, Facts, Host, Text } from "../parts";
 import { go, link, type Route } from "../route";
 import { ask, readLines } from "../session";
-import { eventKey, get, looksBack, now } from "../store";
+import { eventKey, get, has, looksBack, now } from "../store";
 import { clean, clock, hlcTime, lines } from "../text";
 import type { Entry, Source } from "../types";
 
@@ -35,13 +35,15 @@ function moment(text: string, now: number): number | null {
   return Number.isFinite(at) ? at : null;
 }
 
-function matchesKind(pattern: string, kind: string): boolean {
-  const parts = pattern.split("*");
-  if (parts.length === 1) return pattern === kind;
-  if (!kind.startsWith(parts[0]!) || !kind.endsWith(parts[parts.length - 1]!)) return false;
-  let at = 0;
-  for (const p of parts) { const i = kind.indexOf(p, at); if (i < 0) return false; at = i + p.length; }
-  return true;
+function ofKind(pattern: string): (kind: string) => boolean {
+  const parts = pattern.split("*"), first = parts[0]!, last = parts[parts.length - 1]!;
+  if (parts.length === 1) return (kind) => kind === pattern;
+  return (kind) => {
+    if (!kind.startsWith(first) || !kind.endsWith(last)) return false;
+    let at = 0;
+    for (const p of parts) { const i = kind.indexOf(p, at); if (i < 0) return false; at = i + p.length; }
+    return true;
+  };
 }
 
 /** termOf is the term that an event belongs to, or tells of. */
@@ -56,15 +58,23 @@ function names(body: unknown, name: string, deep = 0): boolean {
   return Object.values(body).some((v) => names(v, name, deep + 1));
 }
 
-export function matches(f: Filter, e: Entry, at = now()): boolean {
-  const since = moment(f.since, at), until = moment(f.until, at);
-  return (f.kinds.length === 0 || f.kinds.some((k) => matchesKind(k, e.kind)))
+/** matcher says of an event whether a filter selects it. */
+export function matcher(f: Filter, at = now()): (e: Entry) => boolean {
+  const since = moment(f.since, at) ?? -Infinity, until = Math.min(moment(f.until, at) ?? Infinity, looksBack() ? at : Infinity), kinds = f.kinds.map(ofKind);
+  return (e) => (kinds.length === 0 || kinds.some((k) => k(e.kind)))
     && (!f.node || e.source.node === f.node || names(e.body, f.node))
     && (!f.job || names(e.body, f.job))
     && (!f.terms || (termOf(e) >= f.terms[0] && termOf(e) <= f.terms[1]))
-    && (since === null || hlcTime(e.hlc) >= since) && (until === null || hlcTime(e.hlc) <= until)
-    && (!looksBack() || hlcTime(e.hlc) <= at)
+    && !(hlcTime(e.hlc) < since) && !(hlcTime(e.hlc) > until)
     && f.words.every((w) => (e.kind + " " + (e.text ?? "")).toLowerCase().includes(w));
+}
+
+/** selected are the events of a filter that the page has: of the stream, and what was read beside it. */
+function selected(f: Filter, stream: Entry[], beside: Entry[]): Entry[] {
+  const ok = matcher(f), there = looksBack() ? new Set(stream.map(eventKey)) : null, more = new Map<string, Entry>();
+  for (const e of beside) if (!(there ? there.has(eventKey(e)) : has(e)) && ok(e)) more.set(eventKey(e), e);
+  const list = stream.filter(ok);
+  return more.size === 0 ? list : [...more.values(), ...list].sort((a, b) => a.hlc - b.hlc);
 }
 
 /** asked is the part of a filter that the daemon applies. */
@@ -102,7 +112,7 @@ const mostExported = 100000;
 
 /** exported are the lines of what a filter selects in the whole log, as `skein events -o jsonl` prints them. */
 export async function exported(f: Filter): Promise<{ lines: string[]; more: boolean }> {
-  const q = asked(f), rest = own(f), lines: string[] = [];
+  const q = asked(f), rest = matcher(own(f)), lines: string[] = [];
   q.set("limit", String(mostExported));
   let seen = 0;
   const r = await ask("/v1/events?" + q);
@@ -113,7 +123,7 @@ export async function exported(f: Filter): Promise<{ lines: string[]; more: bool
     if (!v.source || !v.kind) return;
     seen++;
     // The sentence is this page's own; numbers stay as they are written.
-    if (matches(rest, v)) lines.push(v.text === undefined ? line : line.slice(0, line.lastIndexOf(',"text":')) + "}");
+    if (rest(v)) lines.push(v.text === undefined ? line : line.slice(0, line.lastIndexOf(',"text":')) + "}");
   });
   return { lines, more: seen === mostExported };
 }
@@ -139,7 +149,7 @@ export async function fetchEvents(q: URLSearchParams, signal?: AbortSignal): Pro
   return out;
 }
 
-const page = 200;
+const page = 200, none: Entry[] = [];
 
 /** useHistory has what the daemon knows of a filter, beyond what the stream brought. */
 function useHistory(f: Filter, text: string) {
@@ -161,7 +171,7 @@ function useHistory(f: Filter, text: string) {
     if (f.wrong.length === 0) void load(false, [], stop.signal);
     return () => stop.abort();
   }, [text, looksBack()?.at]);
-  return { got: got.text === text ? got : { ...got, list: [], all: false }, older: (list: Entry[]) => load(true, list) };
+  return { got: got.text === text ? got : { ...got, list: none, all: false }, older: (list: Entry[]) => load(true, list) };
 }
 
 export function EventsPage({ route }: { route: Route }) {
@@ -181,10 +191,11 @@ export function EventsPage({ route }: { route: Route }) {
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
   }, []);
-  const byKey = new Map<string, Entry>();
-  for (const e of got.list.concat(get.events())) if (!byKey.has(eventKey(e)) && matches(f, e)) byKey.set(eventKey(e), e);
-  const list = [...byKey.values()].sort((a, b) => a.hlc - b.hlc);
-  const held = paused === null ? list : list.filter((e) => hlcTime(e.hlc) <= paused);
+  // A filter that says how long ago is looked at again now and then.
+  const stream = get.events(), turn = f.since || f.until ? Math.floor(now() / 10000) : 0;
+  const list = useMemo(() => selected(f, stream, got.list), [stream, got.list, text, looksBack()?.at, turn]);
+  const held = useMemo(() => (paused === null ? list : list.filter((e) => hlcTime(e.hlc) <= paused)), [list, paused]);
+  const shown = useMemo(() => held.slice().reverse(), [held]), last = useMemo(() => held.slice(-1000), [held]);
   const fresh = list.length - held.length;
   return <div class="grid">
     {node && inc && seq && <One source={{ node, inc: Number(inc) }} seq={Number(seq)} route={route} />}
@@ -199,8 +210,8 @@ export function EventsPage({ route }: { route: Route }) {
       </form>
       {f.wrong.length > 0 && <p class="bad" role="alert">Not understood: <Text>{f.wrong.join(" ")}</Text>. A filter is like kind:lease* node:n3 job:ID term:40-42 since:2h, and words.</p>}
       {got.wrong && <p class="bad" role="alert"><Text>{got.wrong}</Text></p>}
-      {!node && <BadgeOfAll key={text} of={held.slice(-1000)} />}
-      <EventList events={held.slice(-1000).reverse()} route={route} />
+      {!node && <BadgeOfAll key={text} of={last} />}
+      <EventList events={shown} route={route} />
       <p class="buttons">
         {!got.all && f.wrong.length === 0 && <button type="button" disabled={got.busy} onClick={() => older(list)}>{got.busy ? "Loading\u2026" : "Older"}</button>}
         {got.all && <span class="dim">These are all that are kept.</span>}
