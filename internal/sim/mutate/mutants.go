@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // mutant is one defect.
 type mutant struct {
@@ -13,6 +16,10 @@ func (m mutant) tests() (pkg, run string) {
 	switch {
 	case strings.HasPrefix(m.file, "coord/"):
 		return "./coord", "Config|Proof|Vote|Lost"
+	case strings.HasPrefix(m.file, "gateway/"):
+		return "./gateway/...", "."
+	case strings.HasPrefix(m.name, "crew:"):
+		return "./scheduler/...", "Crew|Named|Belief|Sessions|Health|Restored|Liars|Expelled|Queries|Awaited"
 	case strings.HasPrefix(m.file, "scheduler/"):
 		return "./scheduler/...", "Model|Twin|Hostile|Sleepers|Strangers|TakeOver|Salt|Liars|Enough|Samples"
 	case strings.HasPrefix(m.file, "eventlog/state/"):
@@ -26,7 +33,7 @@ func (m mutant) tests() (pkg, run string) {
 // mutants returns the table. The first six are the classic mistakes of lease
 // protocols, the rest are ours.
 func mutants() []mutant {
-	return append(append(logMutants(), planMutants()...), []mutant{
+	return append(slices.Concat(logMutants(), planMutants(), crewMutants()), []mutant{
 		{
 			"vote not persisted", "lease/voter.go",
 			"m.seen = max(m.seen, term)\n\t\tm.persist()", "m.seen = max(m.seen, term)",
