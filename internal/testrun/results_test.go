@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +198,9 @@ func TestLanes(t *testing.T) {
 	ends("coord, race", true, "-skip="+largeOfCoord, "./coord")
 	ends("coord, large", false, "-run="+largeOfCoord, "./coord")
 	ends("daemons", true, "./internal/demo")
+	if makefile, err := os.ReadFile("../../Makefile"); err != nil || !strings.Contains(string(makefile), "\nRACE := "+strings.Join(withRace, " ")+"\n") {
+		t.Errorf("the daemons are built otherwise than the tests: %v", err)
+	}
 	if one, err := named(all, func(name string) bool { return name == "race" }); err != nil || len(one) != 1 || len(one[0].parts) != 1 {
 		t.Errorf("%+v, %v", one, err)
 	}
