@@ -66,15 +66,14 @@ type queue struct {
 	ready chan struct{} // capacity 1, full: the writer knows that something waits; never closed
 
 	mu      sync.Mutex
-	waiting []stream.Frame
-	writing int // frames that the writer has taken and not written
+	waiting []stream.Frame // beside those that the writer has taken and not written
 }
 
 // put reports false if there is no room.
 func (q *queue) put(f stream.Frame) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting)+q.writing >= q.most {
+	if len(q.waiting) >= q.most {
 		return false
 	}
 	q.waiting = append(q.waiting, f)
@@ -91,15 +90,8 @@ func (q *queue) take(buf []stream.Frame) []stream.Frame {
 	defer q.mu.Unlock()
 	out := q.waiting
 	clear(buf)
-	q.waiting, q.writing = buf[:0], len(out)
+	q.waiting = buf[:0]
 	return out
-}
-
-// wrote takes in that n frames of those taken were written.
-func (q *queue) wrote(n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.writing -= n
 }
 
 // write sends all frames that wait, as many at once as fit.
@@ -140,9 +132,7 @@ func (l *Link) write(ctx context.Context, conn net.Conn, s *Session) error {
 			if err != nil {
 				return fmt.Errorf("worker %s: %w", l.o.Node, err)
 			}
-			if left = left[n:]; taken {
-				s.out.wrote(n)
-			}
+			left = left[n:]
 		}
 		if spare = frames; !taken || cap(spare) > 2*outFrames {
 			spare = nil // a rush is over
