@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,12 +18,15 @@ type API struct {
 	Bearer string
 	// Origins are those of web pages that may ask through a browser.
 	Origins []string
+	// Names are further ones of this host, in lower case, that requests may be signed for.
+	Names []string
 }
 
 // Limits of [api].
 const (
 	maxAPIListen = 8
 	maxOrigins   = 16
+	maxAPINames  = 16
 )
 
 func apiKeys() []key {
@@ -52,8 +56,36 @@ func apiKeys() []key {
 		valueKey("api.origins", func(c *Fixed) *[]string { return &c.API.Origins }, parseOrigins, func(list []string) string { return strings.Join(list, ", ") },
 			"Web pages that may use the API from a browser, like \"https://portal.example.org\",",
 			"separated by commas. Empty: none."),
+		valueKey("api.names", func(c *Fixed) *[]string { return &c.API.Names }, parseAPINames, func(list []string) string { return strings.Join(list, ", ") },
+			"Further names and addresses of this host, without ports, separated by commas: a request must",
+			"be signed for the host that it asks. Its own name and the address that was asked always are",
+			"good; those of a balancer or behind NAT are not unless they stand here. A name that several",
+			"hosts have lets a request for one be shown to each of them once."),
 	}
 }
+
+// parseAPINames reads names of hosts and addresses that are separated by commas.
+func parseAPINames(s string) ([]string, error) {
+	out := []string{}
+	for one := range strings.SplitSeq(s, ",") {
+		if one = strings.ToLower(strings.TrimSpace(one)); one == "" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(one); err == nil && ip.Zone() == "" {
+			one = ip.String()
+		} else if len(one) > 253 || !apiName.MatchString(one) {
+			return nil, fmt.Errorf("%.64q is not a name or an address of a host: want both without scheme and port", one)
+		}
+		out = append(out, one)
+	}
+	if len(out) > maxAPINames {
+		return nil, fmt.Errorf("%d names, at most %d are allowed", len(out), maxAPINames)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+var apiName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*$`)
 
 // parseOrigins reads origins (RFC 6454) that are separated by commas.
 func parseOrigins(s string) ([]string, error) {

@@ -268,6 +268,7 @@ func TestRefusals(t *testing.T) {
 		{"api address", "[api]\nlisten = [\"h1:7443\"]\n", 2, "api.listen", "h1:7443"},
 		{"half a certificate", "[api]\ntls_cert = \"/c.pem\"\n", 2, "api.tls_cert", "belong together"},
 		{"no origin", "[api]\norigins = \"https://x/y\"\n", 2, "api.origins", "is not an origin"},
+		{"name with a port", "[api]\nnames = \"api.example.org:443\"\n", 2, "api.names", "without scheme and port"},
 		{"bearer", "[api]\nbearer = \"some\"\n", 2, "api.bearer", "want one of: off, read, all"},
 		{"open listener", "[status]\nlisten = \"0.0.0.0:80\"\n", 2, "status.listen", "neither a loopback nor a mesh address"},
 		{"host name endpoint", "[mesh]\nadvertise = [\"a.example:1\"]\n", 2, "mesh.advertise", "is not an address"},

@@ -53,7 +53,7 @@ func Default() Config {
 				Mode: "http", Port: 80, SingleHost: true, CheckPath: "/", CheckStatus: Statuses{100, 499},
 				Operators: map[string]*ecdh.PublicKey{}, Connections: 512, PerCircuit: 32, BodyBytes: 64 << 20, BodyRate: 500, Answer: time.Minute, Idle: 5 * time.Minute,
 			},
-			API:  API{Listen: []netip.AddrPort{}, Bearer: "read", Origins: []string{}},
+			API:  API{Listen: []netip.AddrPort{}, Bearer: "read", Origins: []string{}, Names: []string{}},
 			Jobs: Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
 		},
 		Live: Live{

@@ -296,7 +296,7 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 func (d *daemon) startStatus(ctx context.Context, l *lifecycle, o onions) error {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
-		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
+		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
 		API: door.API{
 			Listen: d.cfg.API.Listen, Open: d.listen, TLSCert: d.cfg.API.TLSCert, TLSKey: d.cfg.API.TLSKey, Dir: d.cfg.StateDir, Origins: d.cfg.API.Origins,
 		},

@@ -75,6 +75,7 @@ func TestChangesGoWhereTheyAreMade(t *testing.T) {
 			servers[name], _ = usersServer(t, func(f *fake, o *Options) {
 				fakes[name] = &placed{fake: f}
 				o.Backend = fakes[name]
+				o.Hosts = []string{"host-" + string(name)}
 			})
 		}
 		edge, f := servers["n1"], fakes["n1"]
@@ -108,7 +109,7 @@ func TestChangesGoWhereTheyAreMade(t *testing.T) {
 					x.actors = nil
 				}
 				w := httptest.NewRecorder()
-				edge.mux.ServeHTTP(w, asUser(t, who, rt.method, path, body, time.Now(), "h9:7443"))
+				edge.mux.ServeHTTP(w, asUser(t, who, rt.method, path, body, time.Now(), "host-n1:7443"))
 				return w
 			}
 			f.refuse, fakes["n2"].refuse, fakes["n3"].refuse = away("n4", "n2", "n3"), away("n1", "n3"), nil

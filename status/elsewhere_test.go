@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,12 +61,12 @@ func TestProofOfOneHostElsewhere(t *testing.T) {
 				s.mux.ServeHTTP(w, r.WithContext(ctx))
 				return w.Code, w.Body.String()
 			}
-			for _, host := range []string{"n2:7443", "10.0.0.2:7443", "localhost:7443", "127.0.0.1:7443", "[::1]:7443", "h2", "xn1:7443", "skein"} {
+			for _, host := range []string{"n2:7443", "10.0.0.2:7443", "10.0.0.1:7444", "10.0.0.1", "localhost:7443", "127.0.0.1:7443", "[::1]:7443", "h2", "xn1:7443", "skein"} {
 				if code, text := ask(host); code != http.StatusForbidden || !strings.Contains(text, "n1") {
 					t.Errorf("%s %s signed for %s: %d %s", rt.method, rt.path, host, code, text)
 				}
 			}
-			for _, host := range []string{"n1:7443", "N1.example.org", "10.0.0.1:1234", "[::ffff:10.0.0.1]:7443", "h1:7443"} {
+			for _, host := range []string{"n1:7443", "N1.example.org", "10.0.0.1:7443", "[::ffff:10.0.0.1]:7443", "h1:7443"} {
 				if code, text := ask(host); code == http.StatusForbidden || code == http.StatusUnauthorized {
 					t.Errorf("%s %s signed for %s: %d %s", rt.method, rt.path, host, code, text)
 				}
@@ -73,6 +74,49 @@ func TestProofOfOneHostElsewhere(t *testing.T) {
 		}
 		if local < 7 {
 			t.Errorf("%d routes", local)
+		}
+	})
+}
+
+// TestSignedForTheAskedHost: what a host was shown it cannot show to another one, a read
+// as little as a change, though both be on one machine.
+func TestSignedForTheAskedHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := usersServer(t, nil)
+		time.Sleep(2 * access.Window)
+		ask := func(r *http.Request, p door.Peer, local *net.TCPAddr) (int, string) {
+			ctx := context.WithValue(door.With(r.Context(), p), http.LocalAddrContextKey, net.Addr(local))
+			w := httptest.NewRecorder()
+			s.mux.ServeHTTP(w, r.WithContext(ctx))
+			return w.Code, w.Body.String()
+		}
+		user := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}
+		for _, p := range []door.Peer{user, {TCP: true, Addr: "127.0.0.1"}} {
+			for _, c := range []struct {
+				host  string
+				local string
+				want  int
+			}{
+				{"127.0.0.1:24441", "127.0.0.1:24441", http.StatusOK},
+				{"127.0.0.1:24441", "127.0.0.1:24443", http.StatusForbidden},
+				{"localhost:24441", "127.0.0.1:24441", http.StatusOK},
+				{"localhost:24441", "127.0.0.1:24443", http.StatusForbidden},
+				{"[::1]:24441", "[::1]:24441", http.StatusOK},
+				{"10.0.0.1:24441", "10.0.0.2:24441", http.StatusForbidden},
+				{"10.0.0.1", "10.0.0.1:80", http.StatusOK},
+				{"10.0.0.1", "10.0.0.1:443", http.StatusForbidden}, // it came without TLS
+				{"n1:1", "10.0.0.1:24441", http.StatusOK},
+				{"n1.example.org", "10.0.0.1:24441", http.StatusOK},
+				{"h1:9", "10.0.0.1:24441", http.StatusOK}, // a further name
+				{"n2:24441", "10.0.0.1:24441", http.StatusForbidden},
+				{"balancer.example.org", "10.0.0.1:24441", http.StatusForbidden},
+			} {
+				local := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.local))
+				code, text := ask(asUser(t, "ann", "GET", "/v1/jobs", "", time.Now(), c.host), p, local)
+				if code != c.want || c.want != http.StatusOK && !strings.Contains(text, "api.names") {
+					t.Errorf("signed for %s, asked at %s: %d %s, want %d", c.host, c.local, code, text, c.want)
+				}
+			}
 		}
 	})
 }

@@ -33,8 +33,9 @@ type Options struct {
 	// page of this process asks what everybody may read; nil: none does.
 	Page   http.Handler
 	Inside *door.Inside
-	// Hosts are further names that TCP requests may be addressed to; the
-	// listener's own address is always one, localhost if that is a loopback.
+	// Hosts are further names of this host, in lower case, which TCP requests and what
+	// is signed may name; the listener's own address is always one, localhost if that is
+	// a loopback.
 	Hosts   []string
 	Backend Backend
 	// ClusterID is what proofs of users name.

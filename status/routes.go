@@ -335,8 +335,7 @@ func (re *responder) handle(w http.ResponseWriter, r *http.Request, rt route) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(stallTimeout)) // not possible on a test recorder
 	p, r, prob := re.door.Admit(r, door.Rule{
-		Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Change: rt.change, Long: rt.long,
-		Here: rt.change && rt.needs == access.Operate && !rt.holder && !rt.named, Pace: rt.pace,
+		Method: rt.method, Path: rt.path, Needs: rt.needs, Open: rt.open, Change: rt.change, Long: rt.long, Pace: rt.pace,
 	})
 	if prob != nil {
 		re.problem(w, r, rt.path, prob)

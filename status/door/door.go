@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -38,9 +39,6 @@ type Rule struct {
 	Change bool
 	// Long bodies are taken as they come: a proof is over the hash that is told before.
 	Long bool
-	// Here routes are carried out by whichever host is asked, so that a proof must name
-	// this one: who got it could show it to all others.
-	Here bool
 	Pace Pace
 }
 
@@ -227,7 +225,9 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	if err != nil {
 		return p, err
 	}
-	if rt.Here && p.TCP && !d.named(r) {
+	// Each host remembers by itself which proofs were used: one that does not name this
+	// host may have been shown to another, who shows it here.
+	if p.TCP && !p.Carried && !d.named(r) {
 		return p, d.notHere(r)
 	}
 	d.mu.Lock()
@@ -237,40 +237,54 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	return p, err
 }
 
-// Here refuses a request that a user has signed for another host, or another host brings.
+// Here refuses a request that another host brings.
 func (d *Door) Here(r *http.Request) *api.Problem {
-	if p := Of(r.Context()); p.Carried || p.User != "" && p.TCP && p.Ends.IsZero() && !d.named(r) {
+	if Of(r.Context()).Carried {
 		return d.notHere(r)
 	}
 	return nil
 }
 
 func (d *Door) notHere(r *http.Request) *api.Problem {
-	return api.Errorf(api.CodeForbidden, "what only this host is to do must be signed for it: %.64q is neither its name, %s, nor the address that was asked", r.Host, d.o.Node).
-		WithHint("ask %s by its name or address, or on the host itself", d.o.Node)
+	return api.Errorf(api.CodeForbidden, "a request must be signed for the host that is asked: %.64q is neither a name of this one, %s, nor the address and port that were asked", r.Host, d.o.Node).
+		WithHint("ask %s by its name or address, or on the host itself; other names of it, as behind a balancer, go into api.names there", d.o.Node)
 }
 
 // named reports whether a request names this host: by its name, which may have a domain
-// behind it, or by the address that was connected to.
+// behind it, by a further name, or by the address and port that were connected to, which
+// several hosts of one machine have in common but for the port.
 func (d *Door) named(r *http.Request) bool {
 	host := strings.Trim(hostOf(strings.ToLower(r.Host)), "[]")
-	if ip, err := netip.ParseAddr(host); err == nil {
-		at, ok := localAddr(r)
-		return ok && at == ip.Unmap()
+	if name, _, _ := strings.Cut(host, "."); name == d.o.Node || slices.Contains(d.o.Names, host) {
+		return true
 	}
-	name, _, _ := strings.Cut(host, ".")
 	at, ok := localAddr(r)
-	return name == d.o.Node || slices.Contains(d.o.Names, host) || host == "localhost" && ok && at.IsLoopback()
+	if !ok || portOf(r) != strconv.Itoa(int(at.Port())) {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap() == at.Addr() || host == "localhost" && at.Addr().IsLoopback()
+}
+
+// portOf is the port that a request names, or that its scheme has.
+func portOf(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		return port
+	}
+	if r.TLS != nil {
+		return "443"
+	}
+	return "80"
 }
 
 // localAddr is the address on this host that a request came to.
-func localAddr(r *http.Request) (netip.Addr, bool) {
+func localAddr(r *http.Request) (netip.AddrPort, bool) {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
-		return netip.Addr{}, false
+		return netip.AddrPort{}, false
 	}
 	at, err := netip.ParseAddrPort(addr.String())
-	return at.Addr().Unmap().WithZone(""), err == nil
+	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port()), err == nil
 }
 
 // bodyError is what whoever sent a body is told.
