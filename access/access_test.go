@@ -24,12 +24,12 @@ func keyOf(t testing.TB, seed byte) ed25519.PrivateKey {
 func pub(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519.PublicKey) }
 
 func TestAllowed(t *testing.T) {
-	want := map[Role][5]Reach{ // Look, Read, Use, Operate, Debug
-		Nobody:    {None, None, None, None, None},
-		Viewer:    {All, All, None, None, None},
-		Submitter: {All, Own, Own, None, None},
-		Operator:  {All, All, All, All, All},
-		99:        {None, None, None, None, None},
+	want := map[Role][6]Reach{ // none, Look, Read, Use, Operate, Debug
+		Nobody:    {None, None, None, None, None, None},
+		Viewer:    {None, All, All, None, None, None},
+		Submitter: {None, All, Own, Own, None, None},
+		Operator:  {None, All, All, All, All, All},
+		99:        {None, None, None, None, None, None},
 	}
 	for role, reaches := range want {
 		for right, reach := range reaches {

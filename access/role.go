@@ -36,13 +36,13 @@ func ParseRole(s string) (Role, error) {
 	return Nobody, fmt.Errorf("%.32q is not a role: want %s", s, strings.Join(roleNames[Viewer:], ", "))
 }
 
-// Right is what a request needs.
+// Right is what a request needs. The zero value is none that anybody has.
 type Right uint8
 
 // Rights.
 const (
 	// Look is to see the cluster: hosts, lease, workers, metrics.
-	Look Right = iota
+	Look Right = iota + 1
 	// Read is to see a job: its state, results, history and events.
 	Read
 	// Use is to submit, stop or retry a job, and to read its outputs and logs.
@@ -81,7 +81,9 @@ func (r Reach) String() string {
 func Allowed(role Role, right Right) Reach {
 	switch role {
 	case Operator:
-		return All
+		if right != 0 {
+			return All
+		}
 	case Submitter:
 		switch right {
 		case Look:

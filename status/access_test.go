@@ -24,6 +24,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/openapi"
 )
 
 const testCluster = "c1"
@@ -73,51 +74,146 @@ func asUser(t testing.TB, name, method, path, body string, now time.Time, host .
 	return r
 }
 
+// rights is what each route takes, said a second time: a change of it is meant.
+var rights = map[access.Right][]string{
+	0: {
+		"GET /v1/version", "GET /v1/openapi.json", "GET /healthz", "GET /readyz",
+	},
+	access.Look: {
+		"GET /v1/status", "GET /v1/members", "GET /v1/mesh", "GET /v1/lease",
+		"GET /v1/lease/history", "GET /v1/lease/voters", "GET /v1/workers", "GET /v1/log/snapshots",
+		"GET /v1/log/density", "GET /v1/whoami", "GET /v1/onion", "GET /metrics",
+	},
+	access.Read: {
+		"GET /v1/jobs", "GET /v1/jobs/{id}", "GET /v1/jobs/{id}/explain", "GET /v1/jobs/{id}/map",
+		"GET /v1/jobs/{id}/series", "GET /v1/jobs/{id}/history", "GET /v1/replay", "GET /v1/jobs/{id}/watch",
+		"GET /v1/jobs/{id}/chunks", "GET /v1/events/{node}/{inc}/{seq}", "GET /v1/events", "GET /v1/watch",
+	},
+	access.Use: {
+		"POST /v1/jobs", "POST /v1/jobs/{id}/stop", "POST /v1/jobs/{id}/release", "PUT /v1/artefacts",
+	},
+	access.Operate: {
+		"GET /v1/users", "PUT /v1/users/{name}", "PUT /v1/members/{node}/owner", "GET /v1/gateway/workers",
+		"POST /v1/gateway/workers", "DELETE /v1/gateway/workers/{worker}", "GET /v1/gateway/tokens", "POST /v1/gateway/tokens",
+		"DELETE /v1/gateway/tokens/{id}", "GET /v1/groups", "PUT /v1/groups/{name}", "GET /v1/events/verify",
+		"GET /v1/config", "GET /v1/doctor", "GET /v1/tokens", "POST /v1/log/snapshots",
+		"POST /v1/tokens", "DELETE /v1/tokens/{id}", "POST /v1/lease/step-down", "POST /v1/lease/voters",
+		"POST /v1/leave", "POST /v1/members/{node}/remove", "POST /v1/mesh/rotate", "POST /v1/worker/drain",
+		"POST /v1/onion", "POST /v1/onion/drain", "POST /v1/onion/rotate", "DELETE /v1/onion/{address}",
+		"PUT /v1/onion/{address}/clients", "POST /v1/onion/{address}/grant", "POST /v1/onion/{address}/export", "POST /v1/onion/{address}/verify",
+	},
+	access.Debug: {
+		"GET /v1/debug",
+	},
+}
+
+// TestRightsOfRoutes: each route needs what is said here, and none is left out.
+func TestRightsOfRoutes(t *testing.T) {
+	s, _ := usersServer(t, nil)
+	want := map[string]access.Right{}
+	for right, list := range rights {
+		for _, rt := range list {
+			want[rt] = right
+		}
+	}
+	for _, rt := range s.handlers.table() {
+		name := rt.method + " " + rt.path
+		right, said := want[name]
+		if !said || rt.open != (right == 0) || !rt.open && rt.needs != right {
+			t.Errorf("%s: right %d, open %t; the table of this test: %d, %t", name, rt.needs, rt.open, right, said)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("no routes: %v", want)
+	}
+	if err := openapi.CheckRights([]openapi.Route{{Method: "GET", Path: "/v1/new"}}); err == nil {
+		t.Error("a route without a right is served")
+	}
+}
+
 // TestEveryRoleOnEveryRoute walks the whole table: who may, may not, and is told that
-// there is no such thing.
+// there is no such thing; by a signature, by tokens for each role, and by a uid.
 func TestEveryRoleOnEveryRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
-		s, _ := usersServer(t, nil)
+		s, f := usersServer(t, func(_ *fake, o *Options) { o.Bearer = "all" })
+		roles := map[string]access.Role{"vic": access.Viewer, "ann": access.Submitter, "sam": access.Submitter, "olga": access.Operator}
+		var users []access.User
+		for i, who := range []string{"vic", "ann", "sam", "olga"} {
+			u := someone(who, roles[who])
+			u.UIDs = []uint64{1000 + uint64(i)}
+			users = append(users, u)
+		}
+		f.users = access.NewDirectory(users)
 		time.Sleep(2 * access.Window)
 		routes := s.handlers.table()
 		if len(routes) < 40 {
 			t.Fatalf("%d routes", len(routes))
 		}
+		overTCP := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}
+		type caller struct {
+			how      string
+			role     access.Role // what is asked as
+			had      access.Role // what the user is
+			owner    bool        // of the job
+			asks     func(method, path string) *http.Request
+			as       door.Peer
+			unproven bool
+		}
+		plain := func(method, path string) *http.Request {
+			return httptest.NewRequestWithContext(t.Context(), method, "http://h1:7443"+path, strings.NewReader(""))
+		}
+		callers := []caller{
+			{how: "nobody over TCP", unproven: true, asks: plain, as: overTCP},
+			{how: "uid 7, no user's", role: access.Viewer, had: access.Viewer, asks: plain, as: door.Peer{UID: 7}},
+			{how: "root", role: access.Operator, had: access.Operator, asks: plain, as: door.Peer{Admin: true}},
+		}
+		for i, who := range []string{"vic", "ann", "sam", "olga"} {
+			role := roles[who]
+			callers = append(callers,
+				caller{how: who + " signed", role: role, had: role, owner: who == "ann", as: overTCP, asks: func(method, path string) *http.Request {
+					return asUser(t, who, method, path, "", time.Now())
+				}},
+				// A uid owns what it submitted as that, not what its user did with a key.
+				caller{how: "the uid of " + who, role: role, had: role, asks: plain, as: door.Peer{UID: uint32(1000 + i)}})
+			for lent := access.Viewer; lent <= role; lent++ {
+				callers = append(callers, caller{how: who + " by a token for a " + lent.String(), role: lent, had: role, owner: who == "ann", as: overTCP, asks: func(method, path string) *http.Request {
+					text, err := access.Mint(testCluster, who, lent, userKey(who), "id", time.Now(), time.Minute)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r := plain(method, path)
+					r.Header.Set("Authorization", "Bearer "+text)
+					return r
+				}})
+			}
+		}
 		for _, rt := range routes {
 			path := strings.NewReplacer("{id}", string(jobA), "{name}", "x", "{node}", "n3", "{address}", "a", "{inc}", "1", "{seq}", "1").Replace(rt.path)
-			for who, role := range map[string]access.Role{
-				"": access.Nobody, "vic": access.Viewer, "ann": access.Submitter, "sam": access.Submitter, "olga": access.Operator,
-			} {
+			for _, c := range callers {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // streams go on
-				var r *http.Request
-				if who == "" {
-					r = httptest.NewRequest(rt.method, path, strings.NewReader(""))
-					r = r.WithContext(door.With(ctx, door.Peer{TCP: true, Users: true}))
-				} else {
-					r = asUser(t, who, rt.method, path, "", time.Now())
-					r = r.WithContext(door.With(ctx, door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}))
-				}
 				w := httptest.NewRecorder()
-				s.mux.ServeHTTP(w, r)
+				s.mux.ServeHTTP(w, c.asks(rt.method, path).WithContext(door.With(ctx, c.as)))
 				cancel()
-				reach := access.Allowed(role, rt.needs)
+				reach := min(access.Allowed(c.role, rt.needs), access.Allowed(c.had, rt.needs))
 				want := 0 // anything but a refusal
 				switch {
 				case rt.open:
-				case who == "":
+				case c.unproven:
 					want = http.StatusUnauthorized
-				case reach == access.None || rt.path == "/v1/debug": // that is asked on the socket alone
+				case reach == access.None || rt.path == "/v1/debug" && !c.as.Admin: // of an administrator's, on the socket
 					want = http.StatusForbidden
-				case reach == access.Own && who == "sam" && strings.Contains(rt.path, "{id}"):
+				case reach == access.Own && !c.owner && strings.HasPrefix(rt.path, "/v1/jobs/{id}"):
 					want = http.StatusNotFound
 				}
-				refused := w.Code == http.StatusUnauthorized || w.Code == http.StatusForbidden || w.Code == http.StatusNotFound && strings.Contains(rt.path, "/jobs/{id}")
+				refused := w.Code == http.StatusUnauthorized || w.Code == http.StatusForbidden || w.Code == http.StatusTooManyRequests || w.Code == http.StatusNotFound && strings.Contains(rt.path, "/jobs/{id}")
 				if want != 0 && w.Code != want || want == 0 && refused {
-					t.Errorf("%s %s by %q: %d %s, want %d", rt.method, rt.path, who, w.Code, w.Body, want)
+					t.Errorf("%s %s by %s: %d %s, want %d", rt.method, rt.path, c.how, w.Code, w.Body, want)
 				}
 			}
 			synctest.Wait()
+			time.Sleep(time.Minute) // what somebody may ask is counted
 		}
 	})
 }

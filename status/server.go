@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/realtime"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/once"
+	"github.com/skein-project/skein/status/openapi"
 )
 
 // Times and limits of the server.
@@ -81,8 +82,12 @@ func New(o Options) (*Server, error) {
 		o: o, backend: o.Backend, answers: answers, followers: streams, hub: hub,
 		uploads: door.NewPlaces("uploads", maxUploads, full), examining: make(chan struct{}, 1),
 	}
+	table := routes.table()
+	if err := openapi.CheckRights(told(table)); err != nil {
+		return nil, err
+	}
 	s := &Server{
-		o: o, log: logger, metrics: m, mux: answers.routes(routes.table()), answers: answers, handlers: routes, followers: streams, hub: hub,
+		o: o, log: logger, metrics: m, mux: answers.routes(table), answers: answers, handlers: routes, followers: streams, hub: hub,
 		up: make(chan struct{}), identify: door.Identify, names: &door.Names{},
 	}
 	for _, h := range o.Hosts {

@@ -44,6 +44,16 @@ type Route struct {
 	Shape
 }
 
+// CheckRights refuses routes of which nobody said who may ask.
+func CheckRights(table []Route) error {
+	for _, rt := range table {
+		if rt.Needs == 0 && !rt.Open {
+			return fmt.Errorf("%s %s needs no right and is not open", rt.Method, rt.Path)
+		}
+	}
+	return nil
+}
+
 // Many says that it may be there more than once.
 func (p Param) Many() bool { return reflect.TypeOf(p.Type).Kind() == reflect.Slice }
 
