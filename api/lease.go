@@ -33,7 +33,8 @@ type LeaseSummary struct {
 	// Abstaining are hosts known to grant nothing, because their record of
 	// votes was lost; sorted. Each knows it of itself, the holder of its voters.
 	Abstaining []cluster.NodeID `json:"abstaining"`
-	// Blocked says why this host does not stand for the lease; empty: it does.
+	// Blocked says why this host does not stand for the lease, or which voters are
+	// missing for anybody to hold it; empty: neither.
 	Blocked string `json:"blocked"`
 }
 

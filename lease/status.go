@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +40,8 @@ type Status struct {
 	// Abstaining says why this voter grants nothing until it is admitted
 	// again, empty if it does.
 	Abstaining string
-	// Blocked says why this host does not stand, empty if it would.
+	// Blocked says why this host does not stand, or that it cannot win because voters
+	// are missing; empty if it could.
 	Blocked  string
 	LastLoss Loss
 	// Publisher is who this host believes to have the publishing duty, empty
@@ -80,8 +82,8 @@ func (s State) Status() Status {
 	if !s.holds() && s.holder.Holder != "" {
 		st.Until = s.guard.until
 	}
-	if other := s.needed(); st.Blocked == "" && other != "" {
-		st.Blocked = "quorum of two voters needs " + string(other) + ", which is not there: a third voter, a witness perhaps, would do"
+	if st.Blocked == "" {
+		st.Blocked = s.short()
 	}
 	if st.Holder == "" {
 		// Renewals go to voters and to some others only. Whom they do not
@@ -93,21 +95,38 @@ func (s State) Status() Status {
 	return st
 }
 
-// needed is the other one of two voters that go by majority, if it is not
-// there and this host does not hold: nobody can.
-func (s *State) needed() cluster.NodeID {
+// short says which voters are missing, if those that are there are too few for anybody
+// to hold and no lease is visible; empty: they are enough. It says nothing of times,
+// so that it changes with the voters only: it is pushed to who watches.
+func (s *State) short() string {
 	c := &s.vote.Config
-	if c.Mode != cluster.ModeQuorum || len(c.Voters) != 2 || !c.Has(s.self) || s.holds() {
+	if c.Mode != cluster.ModeQuorum || s.holds() || s.holder.Holder != "" || s.declared() != nil {
 		return ""
 	}
-	other := c.Voters[0]
-	if other == s.self {
-		other = c.Voters[1]
+	var silent, abstain []string
+	for _, v := range c.Voters {
+		switch p := s.lookup(v); {
+		case v == s.self:
+		case p == nil || !p.Alive || p.Gone:
+			silent = append(silent, string(v))
+		case p.Abstains:
+			abstain = append(abstain, string(v))
+		}
 	}
-	if p := s.lookup(other); p != nil && p.Alive {
+	if len(c.Voters)-len(silent)-len(abstain) >= c.Majority() {
 		return ""
 	}
-	return other
+	if len(c.Voters) == 2 && len(silent) == 1 {
+		return "quorum of two voters needs " + silent[0] + ", which is not there: a third voter, a witness perhaps, would do"
+	}
+	text := fmt.Sprintf("needs %d of %d voters", c.Majority(), len(c.Voters))
+	if len(silent) > 0 {
+		text += "; not heard: " + strings.Join(silent, ", ")
+	}
+	if len(abstain) > 0 {
+		text += "; abstaining: " + strings.Join(abstain, ", ")
+	}
+	return text
 }
 
 // ackStatus is what a holder knows of its voters.

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -457,6 +458,49 @@ func TestTwoByMajority(t *testing.T) {
 	s, _ = Step(s, PeerChanged{Node: "b", Priority: 2, Eligible: true, Alive: true}, 0)
 	if got := s.Status().Blocked; got != "" {
 		t.Errorf("blocked %q while the other is there", got)
+	}
+}
+
+// TestTooFewVotersSaysSo: where nobody can hold, a host that is left says which voters
+// it takes, whether it votes itself or not; where somebody may, it says nothing.
+func TestTooFewVotersSaysSo(t *testing.T) {
+	three := []cluster.NodeID{"a", "b", "c"}
+	there := func(n cluster.NodeID) PeerChanged {
+		return PeerChanged{Node: n, Priority: 2, Eligible: true, Alive: true}
+	}
+	abstains := there("b")
+	abstains.Abstains = true
+	declares := there("d")
+	declares.Holds = 1
+	for name, c := range map[string]struct {
+		self  cluster.NodeID
+		mode  cluster.Mode
+		peers []PeerChanged
+		want  string
+	}{
+		"alone":             {self: "a", want: "needs 2 of 3 voters; not heard: b, c"},
+		"lost again":        {self: "a", peers: []PeerChanged{there("b"), {Node: "b", Priority: 2}}, want: "needs 2 of 3 voters; not heard: b, c"},
+		"removed":           {self: "a", peers: []PeerChanged{there("b"), {Node: "b", Gone: true}}, want: "needs 2 of 3 voters; not heard: b, c"},
+		"two of three":      {self: "a", peers: []PeerChanged{there("b")}},
+		"one abstains":      {self: "a", peers: []PeerChanged{abstains}, want: "needs 2 of 3 voters; not heard: c; abstaining: b"},
+		"no voter":          {self: "d", peers: []PeerChanged{there("c")}, want: "needs 2 of 3 voters; not heard: a, b"},
+		"a holder is heard": {self: "a", peers: []PeerChanged{declares}},
+		"mode available":    {self: "a", mode: cluster.ModeAvailable},
+	} {
+		mode := cmp.Or(c.mode, cluster.ModeQuorum)
+		s, err := New(Options{
+			Self: c.self, Priority: 1, Timing: timing(t, cluster.ProfileLAN), ModeSetting: mode,
+			Vote: VoteRecord{Config: cluster.VoterConfig{Epoch: 1, Voters: three, Mode: mode}},
+		}, 0)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, p := range c.peers {
+			s, _ = Step(s, p, 0)
+		}
+		if got := s.Status().Blocked; got != c.want {
+			t.Errorf("%s: blocked %q, want %q", name, got, c.want)
+		}
 	}
 }
 

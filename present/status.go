@@ -51,13 +51,18 @@ func Status(s api.Status) []Field {
 	}
 	fields := []Field{
 		{"holder", Holder(s.Lease)},
+	}
+	if s.Lease.Holder == "" && s.Lease.Blocked != "" { // else it is about this host alone: see `skein lease`
+		fields = append(fields, Field{"blocked", s.Lease.Blocked})
+	}
+	fields = append(fields, []Field{
 		{"publisher", Publisher(s.Lease)},
 		{"publish", Publish(s.Publish, s.ObservedAt)},
 		{"members", strings.Join(members, ", ")},
 		{"lease", lease},
 		{"mesh", mesh},
 		{"log", log},
-	}
+	}...)
 	if snap := s.Log.Snapshot; snap != nil {
 		fields = append(fields, Field{"snapshot", fmt.Sprintf("%s, signed by %s", count(snap.Events, "event"), Joined(snap.Signers))})
 	}

@@ -26,7 +26,7 @@ func TestPages(t *testing.T) {
 		Log: api.LogSummary{Events: 1175, Sources: 3, SizeBytes: 4096, CheckedAt: ago(36 * time.Minute), Snapshot: &api.LogSnapshot{Events: 1000, Signers: []cluster.NodeID{"n1", "n2"}}},
 	}
 	page(Headline(s), Status(s))
-	s.State, s.Reasons, s.Lease = api.StateDegraded, []string{"n3 suspect"}, api.LeaseSummary{Publisher: "n2", PublishWhy: api.PublishNoLease, Abstaining: []cluster.NodeID{"n3"}}
+	s.State, s.Reasons, s.Lease = api.StateDegraded, []string{"n3 suspect"}, api.LeaseSummary{Publisher: "n2", PublishWhy: api.PublishNoLease, Abstaining: []cluster.NodeID{"n3"}, Blocked: "needs 2 of 3 voters; not heard: n4, n5"}
 	s.Log.CheckProblem = "event 512 of n3/1 is damaged"
 	s.Members, s.Mesh, s.Log.Snapshot, s.Worker.Draining = api.MemberCounts{Total: 5, Alive: 1, Joining: 1, Suspect: 1, Dead: 2, Stopped: 1}, api.MeshSummary{Backend: "netstack"}, nil, true
 	page(Headline(s), Status(s))
