@@ -96,6 +96,7 @@ func Alone(ctx context.Context, cfg config.Config, unasked bool) []api.Finding {
 	h, towards := gatherAlone(cfg)
 	h.Unasked = unasked
 	return run(ctx, append(hostChecks(h),
+		check{groupHost, "membership", func(ctx context.Context) verdict { return checkMembership(ctx, h) }},
 		check{groupHost, "event-log", func(ctx context.Context) verdict { return checkLog(ctx, h) }},
 		check{groupHost, "clock-sync", func(context.Context) verdict { return checkKernelClock() }},
 		check{groupHost, "tor", func(ctx context.Context) verdict { return checkTorProgram(ctx, h) }},
