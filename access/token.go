@@ -75,6 +75,8 @@ func ParseToken(text, cluster string, now time.Time, find func(keyID string) (Us
 	switch {
 	case err != nil:
 		return Token{}, refused("%v", err)
+	case !now.Before(c.ExpiresAt.Time): // the leeway is for clocks that are ahead
+		return Token{}, refused("expired at %v", c.ExpiresAt.Time)
 	case owner.Disabled:
 		return Token{}, refused("user %s is disabled", owner.Name)
 	case owner.Name != c.Subject:

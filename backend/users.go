@@ -133,9 +133,16 @@ func (u *users) await(ctx context.Context, here func(*state.State) bool) {
 func (u *users) setUser(ctx context.Context, by forward.Asker, set event.UserSet) (forward.None, error) {
 	set.Actor = by.Actor
 	var taken string
-	u.log.View(func(s *state.State) { taken = takenKey(s.Users(), set) })
-	if taken != "" {
+	var as state.User
+	u.log.View(func(s *state.State) {
+		taken = takenKey(s.Users(), set)
+		as, _ = s.User(set.Name)
+	})
+	switch {
+	case taken != "":
 		return forward.None{}, api.Errorf(api.CodeConflict, "%s: a key or a uid is one user's only", taken)
+	case as.Name == set.Name && sameUser(as.UserSet, set):
+		return forward.None{}, nil // said again, as to see another host's pin
 	}
 	return forward.None{}, u.sched.Set(ctx, set)
 }

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -9,7 +10,16 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/forward"
 )
+
+// sets are the registers that a scheduler was to log.
+type sets []event.Register
+
+func (s *sets) Set(_ context.Context, b event.Register) error {
+	*s = append(*s, b)
+	return nil
+}
 
 // TestDirectory: it is made of the log, and again only when a user has changed.
 func TestDirectory(t *testing.T) {
@@ -42,6 +52,22 @@ func TestDirectory(t *testing.T) {
 		if got := takenKey(s.Users(), set); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	// What is said again is not logged again, whoever says it.
+	var logged sets
+	u.sched = &logged
+	for _, set := range []event.UserSet{
+		{Name: "ann", Role: "submitter", Keys: [][]byte{key(1)}, UIDs: []uint64{7}},
+		{Name: "ann", Role: "viewer", Keys: [][]byte{key(1)}, UIDs: []uint64{7}},
+		{Name: "eve", Role: "viewer"},
+		{Name: "ann", Role: "submitter", Keys: [][]byte{key(1)}, UIDs: []uint64{7}, Disabled: true},
+	} {
+		if _, err := u.setUser(t.Context(), forward.Asker{Actor: "user:olga"}, set); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(logged) != 3 {
+		t.Errorf("logged: %+v", logged)
 	}
 	add(event.KindUserSet, event.UserSet{Name: "ann", Role: "submitter", Disabled: true, Keys: [][]byte{key(1)}})
 	if x, _ := u.Directory().Key(access.KeyID(key(1))); !x.Disabled {

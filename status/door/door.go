@@ -309,7 +309,7 @@ func (d *Door) token(p Peer, rt Rule, text string) (Peer, error) {
 		return p, err
 	}
 	u, _ := dir.User(t.User)
-	p.Role, p.User, p.Key, p.Had, p.Ends = min(t.Role, u.Role), u.Principal(), t.Key, u.Role, t.Expires.Add(access.Window)
+	p.Role, p.User, p.Key, p.Had, p.Ends = min(t.Role, u.Role), u.Principal(), t.Key, u.Role, t.Expires
 	return p, nil
 }
 
