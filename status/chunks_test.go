@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,24 @@ func withChunks() *fake {
 		acceptedEvent(9, acceptOf(jobA, 1, 10)), // a second time
 	}
 	return f
+}
+
+// TestReadsOfOneJob: what is about a job is asked of the log by that job, so that a log
+// of any length is not read for it.
+func TestReadsOfOneJob(t *testing.T) {
+	for _, path := range []string{"/chunks", "/history"} {
+		f := withChunks()
+		r := start(t, f, nil)
+		if code, _, text := r.ask(t, http.MethodGet, "/v1/jobs/"+string(jobA)+path, ""); code != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, code, text)
+		}
+		f.mu.Lock()
+		about := slices.Clone(f.about)
+		f.mu.Unlock()
+		if len(about) == 0 || slices.ContainsFunc(about, func(s event.Subject) bool { return s != event.Subject{Job: string(jobA)} }) {
+			t.Errorf("%s asks the log about %+v", path, about)
+		}
+	}
 }
 
 func TestChunks(t *testing.T) {

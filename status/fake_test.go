@@ -31,6 +31,7 @@ type fake struct {
 	moreOfJob chan struct{} // what a JobWatch says beyond the log; nil: nothing
 	mu        sync.Mutex
 	job       api.Job
+	about     []event.Subject // what Events was asked about
 	runs      api.ChunkRuns
 	more      []api.Job // what the list has; nil: a job
 	log       []event.Event
@@ -262,9 +263,10 @@ func (f *fake) FindJob(_ context.Context, prefix, owner string) (job.ID, error) 
 	return "", api.Errorf(api.CodeNotFound, "no job begins with %q", prefix)
 }
 
-func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time, _ event.Subject) iter.Seq2[event.Event, error] {
+func (f *fake) Events(_ context.Context, at api.Cursor, since time.Time, about event.Subject) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		f.mu.Lock()
+		f.about = append(f.about, about)
 		list, oldest := slices.Clone(f.log), f.oldest
 		f.mu.Unlock()
 		for s, seq := range oldest {
