@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -80,6 +81,17 @@ func TestUsersListener(t *testing.T) {
 	}
 	if err := ask(secure, client.Options{Key: userKey("ann")}); err == nil {
 		t.Error("no pin: the certificate is nobody's")
+	}
+	for version, want := range map[uint16]bool{tls.VersionTLS12: false, tls.VersionTLS13: true} {
+		// Which key it is the pin says; here it is how they speak.
+		conf := &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: version, InsecureSkipVerify: true} //nolint:gosec // see above
+		conn, err := (&tls.Dialer{Config: conf}).DialContext(t.Context(), "tcp", strings.TrimPrefix(secure, "https://"))
+		if err == nil {
+			conn.Close()
+		}
+		if (err == nil) != want {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
 	}
 	ann.Endpoints = []string{secure}
 	c, err := client.Dial(ann)
