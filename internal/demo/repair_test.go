@@ -67,7 +67,7 @@ func TestRepairOfADamagedHost(t *testing.T) {
 		t.Fatalf("the daemon does not name the remedy: %v", err)
 	}
 	out, errs, code := d.cli(ctx, n3, "log", "repair", "--from-peer", "n2", "--config", n3.config)
-	if code != 0 || !strings.Contains(out, "n1/1\n") || !strings.Contains(out, "n3/1\n") || !strings.Contains(out, "new incarnation") {
+	if code != 0 || !strings.Contains(out, "n1/1\n") || !strings.Contains(out, "n3/1\n") || !strings.Contains(out, "of its next incarnation") {
 		t.Fatalf("log repair: exit %d\n%s%s", code, out, errs)
 	}
 	if err := n3.run(); err != nil {
@@ -111,7 +111,7 @@ func TestRepairOfADamagedHost(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s%s", command, code, out, errs)
 		}
 	}
-	if out, errs, code := d.cli(ctx, n3, "log", "repair", "--config", n3.config); code != 0 || !strings.Contains(out, "new incarnation") {
+	if out, errs, code := d.cli(ctx, n3, "log", "repair", "--config", n3.config); code != 0 || !strings.Contains(out, "of its next incarnation") {
 		t.Fatalf("log repair: exit %d\n%s%s", code, out, errs)
 	}
 	if err := n3.run(); err != nil {
