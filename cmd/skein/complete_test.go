@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cmd/skein/cli"
 )
 
@@ -28,6 +30,14 @@ func completions(t *testing.T, f *fakeCluster, words ...string) (offers []string
 // files are.
 func TestCompletion(t *testing.T) {
 	f := started(t)
+	ctx := t.Context()
+	worker, gone := event.WorkerEnrolled{Worker: cluster.OutsideID([]byte("a"))}, event.WorkerEnrolled{Worker: cluster.OutsideID([]byte("b"))}
+	_, _ = f.SetUser(ctx, "uid:0", event.UserSet{Name: "ann", Role: "viewer"})
+	for _, w := range []event.WorkerEnrolled{worker, gone} {
+		_, _ = f.EnrolWorker(ctx, "uid:0", w)
+	}
+	_, _ = f.RevokeWorker(ctx, "uid:0", gone.Worker)
+	_, _ = f.CreateAccess(ctx, "uid:0", "user:ann", []string{"work"}, time.Hour)
 	for _, c := range []struct{ line, offers, directive string }{
 		{"mesh n", "n1 n2 n3", ":4"},
 		{"mesh n1 ", "", ":4"},
@@ -50,6 +60,13 @@ func TestCompletion(t *testing.T) {
 		{"lease voters mode a", "auto available", ":4"},
 		{"status -o j", "json jsonl", ":4"},
 		{"token revoke a", "abc", ":4"},
+		{"gateway worker revoke ", string(worker.Worker), ":4"},
+		{"gateway worker add --owner ", "user:ann", ":4"},
+		{"gateway worker add --key-file ", "", ":0"},
+		{"gateway worker add --key ", "", ":4"},
+		{"gateway token revoke ", "aaaaaaaaaaaaaaaa", ":4"},
+		{"gateway token create --role w", "watch work", ":4"},
+		{"gateway token create --out ", "", ":0"},
 		{"status ", "", ":4"},
 	} {
 		words := strings.Split(c.line, " ")
