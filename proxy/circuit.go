@@ -150,5 +150,8 @@ func parseCircuit(line string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	id, err := netip.ParseAddr(words[2])
-	return id, err == nil && id.Is6() && id.Zone() == ""
+	if err != nil || !id.Is6() || id.Zone() != "" {
+		return netip.Addr{}, false
+	}
+	return id, true
 }

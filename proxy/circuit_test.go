@@ -155,6 +155,7 @@ func TestCircuitLine(t *testing.T) {
 
 func FuzzCircuit(f *testing.F) {
 	f.Add("PROXY TCP6 fc00:dead:beef:4dad::1:2 ::1 65535 80")
+	f.Add("PROXY TCP6 fe80::1%eth0 ::1 1 2")
 	f.Fuzz(func(t *testing.T, line string) {
 		if id, ok := parseCircuit(line); ok != id.IsValid() {
 			t.Errorf("%q: %v %t", line, id, ok)

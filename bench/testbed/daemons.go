@@ -18,7 +18,7 @@ import (
 // Program builds skein as it is shipped, with more arguments for the compiler, and
 // returns its path. What a group before has built is there already.
 func Program(ctx context.Context, dir, name string, args ...string) (string, error) {
-	out := filepath.Join(dir, name)
+	out := filepath.Join(dir, "bin", name)
 	if _, err := os.Stat(out); err == nil {
 		return out, nil
 	}
@@ -50,7 +50,7 @@ type Daemon struct {
 func (d *Daemon) Socket() string { return filepath.Join(d.dir, "sock") }
 
 // NewDaemons starts three daemons that need no privileges, and waits until all vote.
-func NewDaemons(ctx context.Context, s *suite.Suite) (ds *Daemons, err error) {
+func NewDaemons(ctx context.Context, s *suite.Suite) (_ *Daemons, err error) {
 	exe, err := Program(ctx, s.Dir, "skein")
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func NewDaemons(ctx context.Context, s *suite.Suite) (ds *Daemons, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ds = &Daemons{Exe: exe, dir: dir}
+	ds := &Daemons{Exe: exe, dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ds.Close())
