@@ -145,6 +145,14 @@ type OnionDrained struct {
 	Drained bool           `json:"drained"`
 }
 
+// OnionPublished answers one who has an address published anew.
+type OnionPublished struct {
+	Header
+	Address string         `json:"address"`
+	Node    cluster.NodeID `json:"node"` // that publishes it
+	Term    cluster.Term   `json:"term"` // under which the new descriptors are made
+}
+
 // OnionRotated answers a change of this host's own onion key.
 type OnionRotated struct {
 	Header
@@ -202,6 +210,11 @@ func (c *Client) ExportOnion(ctx context.Context, address string) (OnionKey, err
 // VerifyOnion asks every directory for an address's descriptor.
 func (c *Client) VerifyOnion(ctx context.Context, address string) (OnionVerified, error) {
 	return send[OnionVerified](ctx, c, http.MethodPost, onionPath(address, "/verify"), nil)
+}
+
+// PublishOnion has the host that publishes an address make and post new descriptors.
+func (c *Client) PublishOnion(ctx context.Context, address string) (OnionPublished, error) {
+	return send[OnionPublished](ctx, c, http.MethodPost, onionPath(address, "/publish"), nil)
 }
 
 // DrainOnion takes a host out of the descriptors, or undoes that.

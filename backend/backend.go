@@ -220,6 +220,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.HandleStream(r, forward.Links, b.meshes.links.Serve)
 	forward.Handle(r, forward.OnionDrain, b.drainOnionFor)
 	forward.Handle(r, forward.OnionGrant, b.takeGrant)
+	forward.Handle(r, forward.OnionPublish, b.publishOnionFor)
 	forward.Handle(r, forward.Position, b.positionHere)
 	forward.Handle(r, forward.Release, b.release)
 	forward.Handle(r, forward.Snapshot, b.snapshotHere)

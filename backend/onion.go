@@ -33,6 +33,7 @@ type OnionHost interface {
 	AcceptKey(ctx context.Context, a descriptor.Address, sealed []byte) error
 	Set(ctx context.Context, key descriptor.SecretKey, actor string, change func(*event.OnionSet)) (uint64, error)
 	Verify(ctx context.Context, a descriptor.Address) ([]onion.DirectoryView, error)
+	Publish(descriptor.Address)
 	Drain(drained bool) error
 	Rotate() (from string, err error)
 }
@@ -338,6 +339,72 @@ func (b *onions) VerifyOnion(ctx context.Context, address string) (api.OnionVeri
 		out.Dirs[i] = d
 	}
 	return out, nil
+}
+
+// PublishOnion implements status.OnionControl.
+func (b *onions) PublishOnion(ctx context.Context, actor, address string) (api.OnionPublished, error) {
+	o, a, err := b.onionOf(address)
+	if err != nil {
+		return api.OnionPublished{}, err
+	}
+	x, err := servedAs(o, a)
+	switch {
+	case err != nil:
+		return api.OnionPublished{}, err
+	case x.PublishedBy == "":
+		return api.OnionPublished{}, api.Errorf(api.CodeConflict, "nobody is known to publish %s", a).WithHint("`skein onion status` says which hosts have its key")
+	case x.PublishedBy == b.id.Node:
+		return b.publishHere(ctx, at(actor, b.id.Node), a)
+	}
+	return forward.AskHost(ctx, b.remote, forward.OnionPublish, x.PublishedBy, actor, forward.OnionNamed{Address: a.String()})
+}
+
+// publishOnionFor answers another member.
+func (b *onions) publishOnionFor(ctx context.Context, by forward.Asker, req forward.OnionNamed) (api.OnionPublished, error) {
+	_, a, err := b.onionOf(req.Address)
+	if away, ok := errors.AsType[*api.Elsewhere](err); ok {
+		err = away.Problem // who asked chose this host
+	}
+	if err != nil {
+		return api.OnionPublished{}, err
+	}
+	return b.publishHere(ctx, by.Actor, a)
+}
+
+// publishHere makes new descriptors, if this host publishes the address.
+func (b *onions) publishHere(ctx context.Context, actor string, a descriptor.Address) (out api.OnionPublished, err error) {
+	x, err := servedAs(b.host, a)
+	if err != nil {
+		return out, err
+	}
+	switch p := x.Publisher; {
+	case p == nil || !p.Publishing:
+		err := api.Errorf(api.CodeConflict, "%s does not publish %s", b.id.Node, a)
+		if x.PublishedBy != "" && x.PublishedBy != b.id.Node {
+			err = err.WithHint("%s does", x.PublishedBy)
+		}
+		return out, err
+	case p.Fenced:
+		return out, api.Errorf(api.CodeConflict, "a publisher of a later term than %d is at work: %s stands back", p.Term, b.id.Node)
+	case p.Solo:
+		return out, api.Errorf(api.CodeConflict, "%s is the only host, and its tor publishes %s by itself", b.id.Node, a)
+	default:
+		b.host.Publish(a)
+		if len(b.view().Unaware(event.KindPublishAsked)) == 0 {
+			b.record.Record(ctx, event.KindPublishAsked, event.PublishAsked{Address: a.String(), Term: p.Term, Actor: actor})
+		}
+		return api.OnionPublished{Address: a.String(), Node: b.id.Node, Term: p.Term}, nil
+	}
+}
+
+// servedAs is how an address is that the cluster serves.
+func servedAs(o OnionHost, a descriptor.Address) (onion.AddressStatus, error) {
+	for _, x := range o.Status().Addresses {
+		if x.Key == a {
+			return x, nil
+		}
+	}
+	return onion.AddressStatus{}, api.Errorf(api.CodeNotFound, "the cluster does not serve %s", a).WithHint("`skein onion status` lists what it serves")
 }
 
 // DrainOnion implements status.OnionControl.

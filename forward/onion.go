@@ -25,6 +25,18 @@ var OnionGrant = &Op[OnionKey, None]{
 	Who: "any member with that key", Quota: onionQuota(true),
 }
 
+// OnionNamed names an onion address.
+type OnionNamed struct {
+	Address string `json:"address"`
+}
+
+// OnionPublish has the publisher of an address make and post new descriptors.
+var OnionPublish = &Op[OnionNamed, api.OnionPublished]{
+	Name: "onion_publish", At: Host,
+	Doc: "has the host, which publishes the onion address, make and post new descriptors", Answers: "under which term",
+	Who: "any member", Quota: onionQuota(false),
+}
+
 // OnionDrain takes a host out of the descriptors, or puts it back.
 var OnionDrain = &Op[api.OnionDrainRequest, None]{
 	Name: "onion_drain", At: Host,

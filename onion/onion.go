@@ -182,6 +182,13 @@ func (h *Host) SetDuty(d lease.Duty) {
 	h.look()
 }
 
+// Publish has new descriptors of an address made and posted, though nothing changed, if
+// this host publishes it.
+func (h *Host) Publish(a descriptor.Address) {
+	h.inbox.publish(a)
+	h.look()
+}
+
 // inbox is what comes from other goroutines for the loop.
 type inbox struct {
 	mu      sync.Mutex
@@ -189,6 +196,7 @@ type inbox struct {
 	net     *publisher.Network
 	version uint64 // of net
 	answers []answer
+	again   []descriptor.Address // to be published anew
 }
 
 // answer is the result of a probe.
@@ -204,13 +212,23 @@ func (i *inbox) answer(a answer) {
 	i.answers = append(i.answers, a)
 }
 
-// take returns the duty and the answers since it was last called.
-func (i *inbox) take() (lease.Duty, []answer) {
+// take returns the duty, and the answers and what is to be published anew since it was
+// last called.
+func (i *inbox) take() (duty lease.Duty, list []answer, again []descriptor.Address) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	list := i.answers
-	i.answers = nil
-	return i.duty, list
+	list, again = i.answers, i.again
+	i.answers, i.again = nil, nil
+	return i.duty, list, again
+}
+
+// publish asks for new descriptors of an address, once for however often it is called.
+func (i *inbox) publish(a descriptor.Address) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !slices.Contains(i.again, a) {
+		i.again = append(i.again, a)
+	}
 }
 
 func (i *inbox) setDuty(d lease.Duty) {
@@ -310,7 +328,7 @@ func (h *Host) turn(ctx context.Context) {
 		h.pubs.refused("", r)
 	}
 	h.pubs.keep(ctx, settings)
-	duty, answers := h.inbox.take()
+	duty, answers, again := h.inbox.take()
 	for _, a := range answers {
 		h.policy.Answered(a.node, a.ok, a.at)
 	}
@@ -319,6 +337,11 @@ func (h *Host) turn(ctx context.Context) {
 		h.probe(ctx, p)
 	}
 	h.carryOut(d, v, settings, duty, solo)
+	for _, a := range again {
+		if pub := h.pubs.running[a]; pub != nil {
+			pub.p.Again()
+		}
+	}
 }
 
 // input is what the policy decides from.

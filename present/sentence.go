@@ -195,6 +195,9 @@ var sentences = map[event.Kind]sayer{
 	event.KindWrongMaster: of(func(w cluster.NodeID, b event.OnionWrongMaster) string {
 		return fmt.Sprintf("clients are sent to %s for an address that it does not know, %s", w, count(b.Count, "time"))
 	}),
+	event.KindPublishAsked: of(func(w cluster.NodeID, b event.PublishAsked) string {
+		return fmt.Sprintf("%s is to publish %s anew under term %d%s", w, short(b.Address), b.Term, by(b.Actor))
+	}),
 	event.KindPublishDone: of(func(_ cluster.NodeID, b event.PublishDone) string {
 		var hosts []string
 		for _, n := range slices.Sorted(maps.Keys(b.Points)) {

@@ -91,6 +91,10 @@ func (c *Core) Step(e Event, now time.Duration) (acts []Action) {
 		}
 	case SetTargets:
 		c.setTargets(e.Targets, now)
+	case Again:
+		if c.publishing {
+			c.pace.again(now)
+		}
 	case Built:
 		c.built(e, now)
 	case Answered:

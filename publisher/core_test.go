@@ -280,6 +280,37 @@ func TestChangesAreGathered(t *testing.T) {
 	}
 }
 
+// TestAgain: new descriptors are made at once for who asks, also after builds that
+// failed, but keep their distance; without the duty nothing happens.
+func TestAgain(t *testing.T) {
+	w := newWorld(t).begin()
+	w.run(time.Minute)
+	w.tell(Again{})
+	w.run(time.Second)
+	w.want(2)
+	for range 30 {
+		w.tell(Again{})
+		w.run(time.Second)
+	}
+	if n := w.count("build"); n < 5 || n > 2+4+6 {
+		t.Errorf("%d descriptors for one who asks each second for 30 s", n)
+	}
+	w.broken = true
+	w.tell(SetContent{[32]byte{2}})
+	w.run(30 * time.Minute)
+	w.broken = false
+	before := w.count("build")
+	w.tell(Again{})
+	w.run(time.Second)
+	w.want(uint64(before + 1))
+	w.tell(SetDuty{false, 1, false})
+	w.tell(Again{})
+	w.run(time.Hour)
+	if n := w.count("build"); n != before+1 {
+		t.Errorf("%d descriptors without the duty", n-before-1)
+	}
+}
+
 func TestRefresh(t *testing.T) {
 	w := newWorld(t).begin()
 	w.run(48 * time.Hour)

@@ -42,6 +42,9 @@ func (t Target) equal(o Target) bool {
 	return t.Period == o.Period && t.Fetched == o.Fetched && slices.Equal(t.Store, o.Store) && slices.Equal(t.Fetch, o.Fetch)
 }
 
+// Again asks for new descriptors, though nothing changed.
+type Again struct{}
+
 // Built answers a Build: revisions in the order of its periods, or none if it
 // failed.
 type Built struct {
@@ -84,6 +87,7 @@ type Tick struct{}
 func (SetDuty) isEvent()    {}
 func (SetContent) isEvent() {}
 func (SetTargets) isEvent() {}
+func (Again) isEvent()      {}
 func (Built) isEvent()      {}
 func (Answered) isEvent()   {}
 func (Seen) isEvent()       {}
@@ -92,6 +96,7 @@ func (Tick) isEvent()       {}
 func (e SetDuty) String() string    { return fmt.Sprintf("duty %t term %d", e.Publishing, e.Term) }
 func (e SetContent) String() string { return fmt.Sprintf("content %x", e.Digest[:4]) }
 func (e SetTargets) String() string { return fmt.Sprintf("%d targets", len(e.Targets)) }
+func (Again) String() string        { return "again" }
 func (e Built) String() string      { return fmt.Sprintf("built %d: %d", e.Version, e.Revisions) }
 func (e Answered) String() string   { return fmt.Sprintf("%s: %s", e.Post, e.Outcome) }
 func (e Seen) String() string       { return fmt.Sprintf("%s: %t %d", e.Fetch, e.OK, e.Revision) }

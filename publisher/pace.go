@@ -25,6 +25,12 @@ func (p *pacer) touch(now time.Duration) {
 	}
 }
 
+// again makes the next build due at once, whatever failed before; builds keep their
+// distance.
+func (p *pacer) again(now time.Duration) {
+	p.dirty, p.changed, p.notBefore = true, now-p.timing.Coalesce, 0
+}
+
 // idle reports whether a descriptor stands and nothing is to be built.
 func (p *pacer) idle() bool { return !p.dirty && !p.building && p.version > 0 }
 

@@ -39,6 +39,7 @@ type inbox struct {
 	hosts   *[]Host
 	network *Network
 	solo    *bool
+	again   bool
 }
 
 // New checks the options. Nothing is published before Run.
@@ -77,6 +78,10 @@ func (p *Publisher) SetNetwork(n Network) { p.set(func(b *inbox) { b.network = &
 // are below those of this package: periods in which this one has published stay
 // its affair, and new ones are left to that tor.
 func (p *Publisher) SetSolo(solo bool) { p.set(func(b *inbox) { b.solo = &solo }) }
+
+// Again has new descriptors made and posted, though nothing changed. It does nothing
+// where nothing is published.
+func (p *Publisher) Again() { p.set(func(b *inbox) { b.again = true }) }
 
 func (p *Publisher) set(put func(*inbox)) {
 	p.mu.Lock()
@@ -186,6 +191,9 @@ func (r *run) look(b inbox) {
 		r.term = max(r.term, b.duty.Term)
 		r.state.Publishing, r.state.Term = b.duty.Publishing, r.term
 		r.step(SetDuty{b.duty.Publishing, r.term, b.duty.Publishing && b.duty.ByLease})
+	}
+	if b.again {
+		r.step(Again{})
 	}
 }
 

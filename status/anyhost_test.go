@@ -61,6 +61,10 @@ func (p *placed) VerifyOnion(ctx context.Context, _ string) (api.OnionVerified, 
 	return api.OnionVerified{}, p.done(ctx)
 }
 
+func (p *placed) PublishOnion(ctx context.Context, _, _ string) (api.OnionPublished, error) {
+	return api.OnionPublished{}, p.done(ctx)
+}
+
 func (p *placed) DrainOnion(ctx context.Context, _ string, _ api.OnionDrainRequest) (api.OnionDrained, error) {
 	return api.OnionDrained{}, p.done(ctx)
 }

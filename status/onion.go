@@ -20,6 +20,8 @@ type OnionControl interface {
 	GrantOnion(ctx context.Context, actor, address string, node cluster.NodeID) (api.OnionGranted, error)
 	ExportOnion(ctx context.Context, actor, address string) (api.OnionKey, error)
 	VerifyOnion(ctx context.Context, address string) (api.OnionVerified, error)
+	// PublishOnion has the host that publishes the address make new descriptors.
+	PublishOnion(ctx context.Context, actor, address string) (api.OnionPublished, error)
 	DrainOnion(ctx context.Context, actor string, req api.OnionDrainRequest) (api.OnionDrained, error)
 	RotateOnion(ctx context.Context, actor string) (api.OnionRotated, error)
 }
@@ -41,6 +43,9 @@ func (hs *handlers) onionRoutes() []route {
 		}),
 		named(change(http.MethodPost, "/v1/onion/{address}/verify", func(r *http.Request, _ nothing) (api.OnionVerified, error) {
 			return b.VerifyOnion(r.Context(), r.PathValue("address"))
+		})),
+		named(change(http.MethodPost, "/v1/onion/{address}/publish", func(r *http.Request, _ nothing) (api.OnionPublished, error) {
+			return b.PublishOnion(r.Context(), door.Of(r.Context()).Actor(), r.PathValue("address"))
 		})),
 	}
 }

@@ -116,6 +116,7 @@ const (
 	KindOnionRotated   Kind = "onion_rotated"      // OnionRotated
 	KindOnionTarget    Kind = "onion_target"       // OnionTarget
 	KindWrongMaster    Kind = "onion_wrong_master" // OnionWrongMaster
+	KindPublishAsked   Kind = "publish_asked"      // PublishAsked
 	KindPublishDone    Kind = "publish_done"       // PublishDone
 	KindPublishFailed  Kind = "publish_failed"     // PublishFailed
 	KindPublishFenced  Kind = "publish_fenced"     // PublishFenced

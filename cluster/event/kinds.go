@@ -38,7 +38,7 @@ type KindInfo struct {
 
 // Level counts the sets of kinds that programs have known. Hosts tell each other
 // theirs: nobody writes a kind that a member which lives would not understand.
-const Level = 5
+const Level = 6
 
 // classes is KindTable's column, by kind.
 var classes = func() map[Kind]Class {
@@ -54,7 +54,7 @@ var classes = func() map[Kind]Class {
 var since = map[Kind]uint32{
 	KindUserSet: 1, KindHostOwnerSet: 1, KindWorkerUp: 2, KindWorkerDown: 2, KindChunksStarted: 2, KindJobWaits: 3,
 	KindWorkerEnrolled: 4, KindWorkerRevoked: 4, KindAccessSet: 4, KindGatewayOpened: 4,
-	KindWorkerDrained: 5,
+	KindWorkerDrained: 5, KindPublishAsked: 6,
 }
 
 // Kinds lists the kinds of event that this version knows, in the order of
@@ -167,6 +167,10 @@ func KindTable() []KindInfo {
 			OnionTarget{Target: "127.0.0.1:8080", Reason: "connection refused"},
 		},
 		{KindWrongMaster, Fact, "every host", "clients are sent to this host for an address that it does not know", OnionWrongMaster{Count: 3}},
+		{
+			KindPublishAsked, Fact, "the publisher", "an operator has new descriptors of an onion address made",
+			PublishAsked{Address: onion, Term: 7, Actor: "uid:0@n2"},
+		},
 		{
 			KindPublishDone, Fact, "the publisher", "clients find the new descriptor",
 			PublishDone{Address: onion, Term: 7, Points: map[cluster.NodeID]int{"n1": 3, "n2": 3}, Stored: 6, Asked: 6, NextAt: 1_800_003_600},

@@ -140,6 +140,14 @@ type OnionWrongMaster struct {
 	Count uint64 `json:"count"` // of such introductions since the start
 }
 
+// PublishAsked is written by a publisher that an operator has make new descriptors,
+// though nothing changed.
+type PublishAsked struct {
+	Address string       `json:"address"` // 56 characters and .onion
+	Term    cluster.Term `json:"term"`    // under which they are made
+	Actor   string       `json:"actor"`   // who asked, "uid:0@n1"
+}
+
 // PublishDone is written by a publisher when clients find its new descriptor.
 type PublishDone struct {
 	Address string                 `json:"address"`           // 56 characters and .onion

@@ -73,6 +73,10 @@ func (h *hosts) applyAction(e *event.Event, from *bodies) {
 		if b, ok := read[event.OnionRotated](from, e); ok {
 			h.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: b.From})
 		}
+	case event.KindPublishAsked:
+		if b, ok := read[event.PublishAsked](from, e); ok {
+			h.act(e, Action{Actor: b.Actor, Subject: string(e.Source.Node), Reason: b.Address})
+		}
 	case event.KindConfigReloaded:
 		if b, ok := read[event.ConfigReloaded](from, e); ok {
 			h.act(e, Action{Subject: strings.Join(b.Keys[:min(len(b.Keys), maxActor)], " ")})

@@ -73,6 +73,11 @@ func (Backend) VerifyOnion(_ context.Context, address string) (api.OnionVerified
 	return api.OnionVerified{Address: address, Found: 1, Dirs: []api.OnionDirView{{Dir: "AA", Revision: "12", Points: 6}, {Dir: "CC"}, {Dir: "BB", Reason: "NOT_FOUND"}}}, nil
 }
 
+// PublishOnion says that n2 does.
+func (Backend) PublishOnion(_ context.Context, _, address string) (api.OnionPublished, error) {
+	return api.OnionPublished{Address: address, Node: "n2", Term: 7}, nil
+}
+
 // DrainOnion says that the host is drained.
 func (Backend) DrainOnion(_ context.Context, _ string, req api.OnionDrainRequest) (api.OnionDrained, error) {
 	return api.OnionDrained{Node: req.Node, Drained: !req.Undo}, nil

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/internal/tornet"
 	"github.com/skein-project/skein/internal/tornet/tornettest"
 	"github.com/skein-project/skein/publisher/descriptor"
@@ -97,6 +99,7 @@ func TestOneAddressThreeHosts(t *testing.T) {
 		}
 		return err
 	})
+	f.publishedAnew(n3, address)
 	dead := f.publisher("before the kill", func(api.OnionAddress) bool { return true })
 	at := time.Now()
 	dead.kill()
@@ -135,6 +138,53 @@ func TestOneAddressThreeHosts(t *testing.T) {
 	f.publisher("with it again", func(a api.OnionAddress) bool { return has(a.Points, left...) })
 	f.failBackends(next, f.named(other))
 	f.stopUnnoticed(client, address, other)
+}
+
+// publishedAnew has one of the hosts asked for new descriptors, which the publisher makes,
+// and the directories get.
+func (f *fleet) publishedAnew(asked *host, address string) {
+	f.t.Helper()
+	newest := func(ctx context.Context) (newest uint64, err error) {
+		v, err := asked.api.VerifyOnion(ctx, address)
+		for _, d := range v.Dirs {
+			if r, err := strconv.ParseUint(d.Revision, 10, 64); err == nil {
+				newest = max(newest, r)
+			}
+		}
+		return newest, err
+	}
+	before, err := newest(f.ctx)
+	if err != nil || before == 0 {
+		f.t.Fatalf("at the directories is %d, %v", before, err)
+	}
+	p, err := asked.api.PublishOnion(f.ctx, address)
+	if err != nil || p.Address != address || p.Term == 0 {
+		f.t.Fatalf("publish: %+v, %v", p, err)
+	}
+	if by := f.publisher("who was asked", func(a api.OnionAddress) bool { return a.Term == p.Term }); string(p.Node) != by.name {
+		f.t.Errorf("%s publishes, the answer says %s", by.name, p.Node)
+	}
+	eventually(f.t, "directories have what was asked for", func(ctx context.Context) error {
+		now, err := newest(ctx)
+		if err == nil && now <= before {
+			err = fmt.Errorf("revision %d still", now)
+		}
+		return err
+	})
+	eventually(f.t, "the log says who asked", func(ctx context.Context) error {
+		found := 0
+		err := asked.api.Events(ctx, api.EventQuery{}, api.FollowOptions{}, func(e api.Event) error {
+			if e.Kind == event.KindPublishAsked && e.Source.Node == p.Node {
+				found++
+			}
+			return nil
+		})
+		if err == nil && found != 1 {
+			err = fmt.Errorf("%d events", found)
+		}
+		return err
+	})
+	f.say("published anew for %s, by %s under term %d", asked.name, p.Node, p.Term)
 }
 
 func (f *fleet) named(node cluster.NodeID) *host {

@@ -27,7 +27,7 @@ const verifyTime = 20 * time.Second
 func onionCommand(a *cli.App) *cobra.Command {
 	return cli.Group("onion", "Onion addresses that every host serves",
 		onionStatus(a), onionInit(a), onionImport(a), onionExport(a), onionGrant(a), onionClients(a),
-		onionVerify(a), onionDrain(a), onionRotate(a), onionRemove(a))
+		onionVerify(a), onionPublish(a), onionDrain(a), onionRotate(a), onionRemove(a))
 }
 
 func onionStatus(a *cli.App) *cobra.Command {
@@ -309,6 +309,29 @@ func onionVerify(a *cli.App) *cobra.Command {
 						WithHint("`skein onion status` says who publishes, `skein events --kind publish_failed` why not")
 				}
 				return nil
+			})
+		},
+	}
+}
+
+func onionPublish(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "publish [ADDRESS]", Short: "Have new descriptors of an address made and posted now", Args: cli.AtMostOne("address"),
+		Long: "The host that publishes the address does it, whichever is asked, under its term.\n" +
+			"Descriptors are otherwise made when something changes, and every hour; however often\n" +
+			"it is asked, no more than one in 5 s on average. Without ADDRESS, that of the cluster,\n" +
+			"if it serves only one.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
+				address, err := oneAddress(ctx, c, args)
+				if err != nil {
+					return err
+				}
+				p, err := c.PublishOnion(ctx, address)
+				if err != nil {
+					return err
+				}
+				return changed(a, p, "%s publishes %s anew, under term %d; `skein onion verify` asks the directories", p.Node, p.Address, p.Term)
 			})
 		},
 	}
