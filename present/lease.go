@@ -101,16 +101,28 @@ func Terms(h api.LeaseHistory) Table {
 			}
 			return at(*r.EndedAt, observed)
 		}),
-		col("LATE", Time, 2, func(r T) Cell {
+		col("EVIDENCE", Time, 3, func(r T) Cell {
+			if r.LastEvidenceAt == nil {
+				return Cell{Text: Unknown}
+			}
+			return at(*r.LastEvidenceAt, observed)
+		}),
+		col("GAP", Time, 1, func(r T) Cell {
+			if r.GapSeconds != nil && *r.GapSeconds == 0 {
+				return Cell{Text: "none", Plain: "0"}
+			}
+			return span(r.GapSeconds)
+		}),
+		col("LATE", Time, 4, func(r T) Cell {
 			if r.EndedAt == nil || r.ToldAt == nil {
 				return Cell{Text: Unknown}
 			}
 			return span(new(r.ToldAt.Sub(*r.EndedAt).Seconds()))
 		}),
 		col("CAUSE", Text, 0, func(r T) Cell { return word(r.Cause) }),
-		col("SUCCESSOR", Text, 3, func(r T) Cell { return word(r.Successor) }),
-		col("PREVIOUS", Text, 4, func(r T) Cell { return word(r.Previous) }),
-		col("GRANTS", Text, 1, func(r T) Cell { return names(r.Grants) }),
+		col("SUCCESSOR", Text, 5, func(r T) Cell { return word(r.Successor) }),
+		col("PREVIOUS", Text, 6, func(r T) Cell { return word(r.Previous) }),
+		col("GRANTS", Text, 2, func(r T) Cell { return names(r.Grants) }),
 	)
 }
 

@@ -40,8 +40,8 @@ func examples() map[string]Table {
 			Holder: "frankfurt-17", Term: 1024, Mode: cluster.ModeQuorum, Voters: 5, Profile: "classic", RenewedSeconds: new(1.2), ExpiresSeconds: new(3.8), TenureSeconds: new(7300.0), Publisher: "frankfurt-17", PublishWhy: api.PublishLease,
 		}, Ready: new(true), Config: api.LeaseConfig{Epoch: 5, Voters: []cluster.NodeID{"frankfurt-17", "paris-2", "rome", "oslo", "n5"}}}),
 		"terms": Terms(api.LeaseHistory{Header: header, Terms: []api.TermRecord{
-			{Term: 42, Holder: "frankfurt-17", StartedAt: noon.Add(-time.Hour), Previous: "rome", Grants: []cluster.NodeID{"frankfurt-17", "paris-2", "rome"}},
-			{Term: 41, Holder: "rome", StartedAt: noon.Add(-5 * time.Hour), EndedAt: ago(time.Hour), ToldAt: ago(59 * time.Minute), Cause: "no majority", Successor: "frankfurt-17", Grants: []cluster.NodeID{"paris-2", "rome"}},
+			{Term: 42, Holder: "frankfurt-17", StartedAt: noon.Add(-time.Hour), GapSeconds: new(3.4), Previous: "rome", Grants: []cluster.NodeID{"frankfurt-17", "paris-2", "rome"}},
+			{Term: 41, Holder: "rome", StartedAt: noon.Add(-5 * time.Hour), EndedAt: ago(time.Hour), ToldAt: ago(59 * time.Minute), LastEvidenceAt: ago(time.Hour + 3400*time.Millisecond), GapSeconds: new(0.0), Cause: "no majority", Successor: "frankfurt-17", Grants: []cluster.NodeID{"paris-2", "rome"}},
 		}}),
 		"voters": Voters(api.Voters{Header: header, Voters: []api.Voter{
 			{Node: "frankfurt-17", Zone: "frankfurt", State: cluster.Alive, Priority: 10, Voter: true, Target: true, Epoch: new(uint64(5))},

@@ -307,11 +307,11 @@ func (f *fakeCluster) Lease(context.Context) (api.Lease, error) {
 
 func (f *fakeCluster) LeaseHistory(context.Context) (api.LeaseHistory, error) {
 	return api.LeaseHistory{Terms: []api.TermRecord{
-		{Term: 42, Holder: "n1", StartedAt: fakeNow.Add(-time.Hour), Previous: "n3", Grants: []cluster.NodeID{"n1", "n2"}},
-		{Term: 41, Holder: "n3", StartedAt: fakeNow.Add(-3 * time.Hour), EndedAt: new(fakeNow.Add(-time.Hour)), Cause: "released", Successor: "n1", Grants: []cluster.NodeID{"n1", "n3"}},
+		{Term: 42, Holder: "n1", StartedAt: fakeNow.Add(-time.Hour), GapSeconds: new(0.0), Previous: "n3", Grants: []cluster.NodeID{"n1", "n2"}},
+		{Term: 41, Holder: "n3", StartedAt: fakeNow.Add(-3 * time.Hour), EndedAt: new(fakeNow.Add(-time.Hour)), LastEvidenceAt: new(fakeNow.Add(-time.Hour)), GapSeconds: new(42.5), Cause: "released", Successor: "n1", Grants: []cluster.NodeID{"n1", "n3"}},
 		{
 			Term: 40, Holder: "n2", StartedAt: fakeNow.Add(-5 * time.Hour), EndedAt: new(fakeNow.Add(-3 * time.Hour)), ToldAt: new(fakeNow.Add(-3*time.Hour + 35*time.Second)),
-			Cause: "no majority", Successor: "n3", Grants: []cluster.NodeID{"n1", "n2"},
+			LastEvidenceAt: new(fakeNow.Add(-3*time.Hour - 42500*time.Millisecond)), Cause: "no majority", Successor: "n3", Grants: []cluster.NodeID{"n1", "n2"},
 		},
 	}}, nil
 }

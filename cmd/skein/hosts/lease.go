@@ -41,8 +41,10 @@ func leaseHistory(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "history", Short: "Past terms and why they ended", Args: cli.Exactly(0, ""),
 		Long: "ENDED is when a term's authority ended, at the latest: as its holder says, or when\n" +
-			"the next term began, which waits for that. LATE is how much later its holder wrote\n" +
-			"of the end, since it was stopped or cut off: what it wrote in between is void.",
+			"the next term began, which waits for that. EVIDENCE is until when the log knows that\n" +
+			"its holder held it, and GAP how long, at most, nobody held before it: one that has\n" +
+			"nothing to do writes little. LATE is how much later its holder wrote of the end,\n" +
+			"since it was stopped or cut off: what it wrote in between is void.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				h, raw, err := cli.Fetch[api.LeaseHistory](ctx, c, "/v1/lease/history")
