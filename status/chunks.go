@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/status/openapi"
 	"github.com/skein-project/skein/status/query"
+	"github.com/skein-project/skein/status/stream"
 )
 
 // chunks sends the accepted results of a job's chunks, and goes on until the job
@@ -30,7 +31,7 @@ func (hs *handlers) chunks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
+	return hs.followers.Serve(hs.places, w, r, func(ctx context.Context, out *stream.Writer) error {
 		cs := chunkStream{hs: hs, out: out, id: id, spec: job.Spec, at: at, sent: make(map[int]bool)}
 		return cs.run(ctx, follow)
 	})
@@ -57,7 +58,7 @@ func parseChunkQuery(r *http.Request) (at api.Cursor, follow bool, err error) {
 // chunkStream serves one reader of results.
 type chunkStream struct {
 	hs   *handlers
-	out  *follower
+	out  *stream.Writer
 	id   job.ID
 	spec job.Spec
 	at   api.Cursor   // all up to it was sent
@@ -68,7 +69,7 @@ func (cs *chunkStream) run(ctx context.Context, follow bool) error {
 	b := cs.hs.backend
 	if len(cs.at) == 0 {
 		if cs.at = b.Oldest().Clone(); len(cs.at) > 0 {
-			if err := cs.out.line(api.StreamPosition{Cursor: cs.at.String(), Compacted: true}); err != nil {
+			if err := cs.out.Line(api.StreamPosition{Cursor: cs.at.String(), Compacted: true}); err != nil {
 				return err
 			}
 		}
@@ -83,14 +84,14 @@ func (cs *chunkStream) run(ctx context.Context, follow bool) error {
 			return err
 		}
 		if !follow || job.State.Final() {
-			return cs.out.line(api.ChunkEnd{Cursor: cs.at.String(), End: job.State.Final()})
+			return cs.out.Line(api.ChunkEnd{Cursor: cs.at.String(), End: job.State.Final()})
 		}
-		did, err := cs.hs.followers.wait(ctx, changed, nil, eventsMin, keepalive)
+		did, err := cs.hs.followers.Wait(ctx, changed, nil, eventsMin, keepalive)
 		if err != nil {
 			return err
 		}
 		if !did {
-			if err := cs.out.line(api.StreamPosition{Cursor: cs.at.String()}); err != nil {
+			if err := cs.out.Line(api.StreamPosition{Cursor: cs.at.String()}); err != nil {
 				return err
 			}
 		}
@@ -109,17 +110,17 @@ func (cs *chunkStream) send(ctx context.Context) error {
 			}
 		}
 		switch now := time.Now(); {
-		case now.Sub(cs.out.last) > keepalive:
-			if err := cs.out.line(api.StreamPosition{Cursor: cs.at.String()}); err != nil {
+		case now.Sub(cs.out.Last) > keepalive:
+			if err := cs.out.Line(api.StreamPosition{Cursor: cs.at.String()}); err != nil {
 				return err
 			}
-		case now.Sub(cs.out.flushed) > eventsMin:
-			if err := cs.out.flush(); err != nil {
+		case now.Sub(cs.out.Flushed) > eventsMin:
+			if err := cs.out.Flush(); err != nil {
 				return err
 			}
 		}
 	}
-	if err := cs.out.flush(); err != nil {
+	if err := cs.out.Flush(); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -138,7 +139,7 @@ func (cs *chunkStream) event(e event.Event) error {
 		}
 		offset, _ := cs.spec.ChunkRange(a.Chunk)
 		cs.sent[a.Chunk] = true
-		if err := cs.out.write(api.ChunkResult{
+		if err := cs.out.Write(api.ChunkResult{
 			Job: cs.id, Chunk: a.Chunk, Attempt: a.Attempt, Worker: a.Worker, At: e.HLC.Time(), Seconds: a.Seconds, Settles: a.Settles,
 			Offset: offset, Iterations: a.Result.Iterations, Metrics: a.Result.Metrics, Hash: a.Result.Hash(), Cursor: cursor.String(),
 		}); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/realtime"
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/query"
+	"github.com/skein-project/skein/status/stream"
 )
 
 // ownEvents tells the events that are about somebody's own jobs, and of those about no
@@ -47,7 +48,7 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if text := r.Header.Get("Last-Event-ID"); text != "" && wantsSSE(r) {
+	if text := r.Header.Get("Last-Event-ID"); text != "" && stream.WantsSSE(r) {
 		q.After = nil // it has gone on since
 		if err := q.ReadAfter(text); err != nil {
 			return api.Errorf(api.CodeInvalidRequest, "Last-Event-ID: %s", err)
@@ -63,7 +64,7 @@ func (hs *handlers) events(w http.ResponseWriter, r *http.Request) error {
 	if only != "" {
 		q.Own = ownEvents(hs.backend, only)
 	}
-	return hs.followers.follow(w, r, func(ctx context.Context, out *follower) error {
+	return hs.followers.Serve(hs.places, w, r, func(ctx context.Context, out *stream.Writer) error {
 		es := eventStream{hs: hs, out: out, q: q, at: q.After.Clone(), left: q.Limit}
 		return es.run(ctx)
 	})
@@ -98,7 +99,7 @@ func (hs *handlers) knownHosts(q query.Query) error {
 // eventStream serves one reader of events.
 type eventStream struct {
 	hs   *handlers
-	out  *follower
+	out  *stream.Writer
 	q    query.Query
 	at   api.Cursor // all up to it was sent, or is not selected
 	left uint64     // of the limit
@@ -114,7 +115,7 @@ func (es *eventStream) run(ctx context.Context) error {
 	if len(es.at) == 0 {
 		es.at = b.Oldest().Clone()
 		if len(es.at) > 0 && es.q.Positions {
-			if err := es.out.line(api.StreamPosition{Cursor: es.at.String(), Compacted: true}); err != nil {
+			if err := es.out.Line(api.StreamPosition{Cursor: es.at.String(), Compacted: true}); err != nil {
 				return err
 			}
 		}
@@ -128,7 +129,7 @@ func (es *eventStream) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		did, err := es.hs.followers.wait(ctx, changed, nil, eventsMin, keepalive)
+		did, err := es.hs.followers.Wait(ctx, changed, nil, eventsMin, keepalive)
 		if err != nil {
 			return err
 		}
@@ -153,12 +154,12 @@ func (es *eventStream) tail(ctx context.Context) error {
 		return err
 	}
 	for _, e := range list {
-		if err := es.out.write(apiEvent(e, h)); err != nil {
+		if err := es.out.Write(apiEvent(e, h)); err != nil {
 			return err
 		}
 	}
 	es.at = at
-	if err := es.out.flush(); err != nil {
+	if err := es.out.Flush(); err != nil {
 		return err
 	}
 	return es.alive(es.q.Positions)
@@ -178,7 +179,7 @@ func (es *eventStream) send(ctx context.Context) error {
 			continue
 		}
 		es.identify()
-		if err := es.out.write(apiEvent(e, h)); err != nil {
+		if err := es.out.Write(apiEvent(e, h)); err != nil {
 			return err
 		}
 		if err := es.soon(); err != nil {
@@ -190,7 +191,7 @@ func (es *eventStream) send(ctx context.Context) error {
 			}
 		}
 	}
-	if err := es.out.flush(); err != nil {
+	if err := es.out.Flush(); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -200,10 +201,10 @@ func (es *eventStream) send(ctx context.Context) error {
 // the search goes on.
 func (es *eventStream) soon() error {
 	switch now := time.Now(); {
-	case now.Sub(es.out.last) > keepalive:
+	case now.Sub(es.out.Last) > keepalive:
 		return es.alive(true)
-	case now.Sub(es.out.flushed) > eventsMin:
-		return es.out.flush()
+	case now.Sub(es.out.Flushed) > eventsMin:
+		return es.out.Flush()
 	}
 	return nil
 }
@@ -216,17 +217,17 @@ func (es *eventStream) alive(send bool) error {
 		return nil
 	case es.q.Positions:
 		es.identify()
-		return es.out.line(api.StreamPosition{Cursor: es.at.String()})
+		return es.out.Line(api.StreamPosition{Cursor: es.at.String()})
 	}
-	return es.out.line(nil)
+	return es.out.Line(nil)
 }
 
 // identify gives the next line of server-sent events its position, by which a browser
 // goes on, unless that is long beside it.
 func (es *eventStream) identify() {
 	const many = 64
-	if es.out.sse && len(es.at) <= many {
-		es.out.id = es.at.String()
+	if es.out.SSE && len(es.at) <= many {
+		es.out.ID = es.at.String()
 	}
 }
 

@@ -118,7 +118,7 @@ func TestSlowFollowerIsCut(t *testing.T) {
 	longLog(f, 20_000) // more than the buffers of a socket hold
 	r := start(t, f, func(_ *Options, s *Server) {
 		if s != nil {
-			s.followers.stall = 300 * time.Millisecond
+			s.followers.Stall = 300 * time.Millisecond
 		}
 	})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", r.socket)

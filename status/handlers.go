@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/realtime"
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/stream"
 )
 
 // handlers are what the routes do: they check a request's form and ask the
@@ -22,7 +23,9 @@ type handlers struct {
 	o         Options
 	backend   Backend
 	answers   *responder
-	followers *followers
+	followers *stream.Pool
+	places    *door.Places // of streams but watches
+	watches   *door.Places
 	hub       *realtime.Hub
 	uploads   *door.Places
 	// examining holds one token per exchange in progress; when full, further ones are

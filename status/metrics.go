@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/status/door"
+	"github.com/skein-project/skein/status/stream"
 )
 
 type metrics struct {
@@ -13,12 +14,6 @@ type metrics struct {
 	refused   prometheus.Counter
 	limited   *prometheus.CounterVec
 }
-
-// Reasons for ending a follower early.
-const (
-	cutSlow = "slow"
-	cutStop = "stop"
-)
 
 // limitPlaces is the limit of what one user or address has at once: streams, uploads.
 const limitPlaces = "places"
@@ -45,8 +40,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		m.limited.WithLabelValues(limit)
 	}
 	m.limited.WithLabelValues(limitPlaces)
-	m.cut.WithLabelValues(cutSlow)
-	m.cut.WithLabelValues(cutStop)
+	m.cut.WithLabelValues(stream.CutSlow)
+	m.cut.WithLabelValues(stream.CutStop)
 	if reg == nil {
 		return m, nil
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/stream"
 )
 
 const openAPIFile = "../docs/openapi.json"
@@ -324,7 +325,7 @@ func (a *answered) check(r *http.Request, asked []byte, lax bool) error {
 			return openapi3filter.ValidateResponse(r.Context(), out.SetBodyBytes(a.body.Bytes()))
 		})
 	}
-	for line := range linesOf(kind == sseType, r.Pattern == "/v1/watch", a.body.String()) {
+	for line := range linesOf(kind == stream.SSEType, r.Pattern == "/v1/watch", a.body.String()) {
 		if err := asBefore(where+"\n"+line, func() error { return schema.Schema.Value.VisitJSON(decoded([]byte(line))) }); err != nil {
 			return fmt.Errorf("line %.300s: %w", line, err)
 		}

@@ -76,11 +76,11 @@ func (hs *handlers) table() []route {
 		slow(get(access.Read, "/v1/jobs/{id}/history", hs.history, openapi.Param{Name: "chunks", Type: false, About: "also those of its chunks"})),
 		slow(get(access.Read, "/v1/replay", ofPast(b, past.Replay), past.ReplayParams...)),
 		get(access.Look, "/v1/log/density", ofPast(b, past.Density), past.DensityParams...),
-		stream("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
-		stream("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
+		streamed("/v1/jobs/{id}/watch", hs.watchJob, nil, api.Job{}),
+		streamed("/v1/jobs/{id}/chunks", hs.chunks, chunkParams, api.ChunkResult{}, api.StreamPosition{}, api.ChunkEnd{}),
 		get(access.Read, "/v1/events/{node}/{inc}/{seq}", proof.Of(b, func(who string) func(event.Event) bool { return ownEvents(b, who) })),
-		stream("/v1/events", hs.events, slices.Concat(query.Params, query.FollowParams), api.Event{}, api.StreamPosition{}),
-		stream("/v1/watch", hs.watch, slices.Concat(watchParams, query.Params), api.WatchMessage{}),
+		streamed("/v1/events", hs.events, slices.Concat(query.Params, query.FollowParams), api.Event{}, api.StreamPosition{}),
+		streamed("/v1/watch", hs.watch, slices.Concat(watchParams, query.Params), api.WatchMessage{}),
 		open("/v1/version", hs.version),
 		get(access.Look, "/v1/whoami", hs.answers.door.Whoami),
 		document("/v1/openapi.json", json.RawMessage{}, func(w http.ResponseWriter, _ *http.Request) error { return openapi.Write(w, told(hs.table())) }),
@@ -203,8 +203,8 @@ func document(path string, gives any, f func(http.ResponseWriter, *http.Request)
 	return route{method: http.MethodGet, path: path, open: true, timeout: readTimeout, shape: openapi.Shape{Gives: []any{gives}}, stream: f}
 }
 
-// stream is one about jobs, each line of which is one of those.
-func stream(path string, f func(http.ResponseWriter, *http.Request) error, params []openapi.Param, of ...any) route {
+// streamed is one about jobs, each line of which is one of those.
+func streamed(path string, f func(http.ResponseWriter, *http.Request) error, params []openapi.Param, of ...any) route {
 	return route{method: http.MethodGet, path: path, needs: access.Read, pace: door.Stream, shape: openapi.Shape{Params: params, Gives: of, Lines: true}, stream: f}
 }
 

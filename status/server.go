@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/once"
 	"github.com/skein-project/skein/status/openapi"
+	"github.com/skein-project/skein/status/stream"
 )
 
 // Times and limits of the server.
@@ -43,7 +44,7 @@ type Server struct {
 	mux       http.Handler
 	answers   *responder
 	handlers  *handlers
-	followers *followers
+	followers *stream.Pool
 	hub       *realtime.Hub
 	up        chan struct{} // closed when all listeners are open
 	identify  func(conn net.Conn, group string) (door.Peer, error)
@@ -70,16 +71,15 @@ func New(o Options) (*Server, error) {
 		fresh: freshness{positions: o.Backend, changed: o.Backend.Changed}, once: once.New(),
 	}
 	full := func() { m.limited.WithLabelValues(limitPlaces).Inc() }
-	streams := &followers{
-		header: o.Backend.Header, log: logger, metrics: m, places: door.NewPlaces("followers", o.MaxFollowers, full),
-		watches:  door.NewPlaces("watches", o.MaxWatchers, full),
-		stopping: make(chan struct{}), stall: stallTimeout,
-	}
+	streams := stream.New(stream.Options{
+		Header: o.Backend.Header, Problem: asProblem, Log: logger, Open: m.followers, Cut: m.cut, Stall: stallTimeout,
+	})
 	hub := realtime.New(realtime.Options{
 		Boot: strings.ToLower(rand.Text()), Source: o.Backend, Log: o.Backend, Header: o.Backend.Header, Logger: logger,
 	})
 	routes := &handlers{
 		o: o, backend: o.Backend, answers: answers, followers: streams, hub: hub,
+		places: door.NewPlaces("followers", o.MaxFollowers, full), watches: door.NewPlaces("watches", o.MaxWatchers, full),
 		uploads: door.NewPlaces("uploads", maxUploads, full), examining: make(chan struct{}, 1),
 	}
 	table := routes.table()
@@ -149,7 +149,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case cause = <-failed:
 		left--
 	}
-	close(s.followers.stopping)
+	s.followers.Stop()
 	s.hub.Stop()
 	grace, stop := context.WithTimeout(base, stopGrace)
 	defer stop()

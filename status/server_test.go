@@ -417,7 +417,7 @@ func TestShutdownWaits(t *testing.T) {
 	}()
 	<-f.entered
 	go func() { stopped <- r.stop() }()
-	<-r.followers.stopping
+	<-r.followers.Stopping()
 	close(f.block)
 	if err := <-answer; err != nil {
 		t.Error(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/status/door"
 	"github.com/skein-project/skein/status/openapi"
 	"github.com/skein-project/skein/status/query"
+	"github.com/skein-project/skein/status/stream"
 )
 
 // watch sends snapshots of topics, what changes in them, and the log.
@@ -25,7 +26,7 @@ func (hs *handlers) watch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return hs.followers.stream(hs.followers.watches, w, r, func(ctx context.Context, out *follower) error {
+	return hs.followers.Serve(hs.watches, w, r, func(ctx context.Context, out *stream.Writer) error {
 		// The stream ends with its connection: chunks would break each write in two.
 		w.Header().Set("Transfer-Encoding", "identity")
 		watch := hs.hub.Watch(req)
@@ -41,13 +42,13 @@ func (hs *handlers) watch(w http.ResponseWriter, r *http.Request) error {
 				continue
 			case errors.Is(err, os.ErrDeadlineExceeded):
 				return err
-			case ended(r.Context()) != nil:
-				err = ended(r.Context())
+			case stream.Ended(r.Context()) != nil:
+				err = stream.Ended(r.Context())
 			case r.Context().Err() != nil:
 				return err
 			case errors.Is(err, realtime.ErrStopped):
-				err = errStopping
-				hs.followers.metrics.cut.WithLabelValues(cutStop).Inc()
+				err = stream.ErrStopping
+				hs.followers.Cut.WithLabelValues(stream.CutStop).Inc()
 			}
 			ws.bye(asProblem(err), hs.backend.Header())
 			return nil
@@ -57,7 +58,7 @@ func (hs *handlers) watch(w http.ResponseWriter, r *http.Request) error {
 
 // watchStream writes one watch.
 type watchStream struct {
-	out  *follower
+	out  *stream.Writer
 	form delta.Form
 	buf  []byte
 }
@@ -71,8 +72,8 @@ func (ws *watchStream) send(list []realtime.Message) error {
 	ws.buf = ws.buf[:0]
 	if len(list) == 0 {
 		ws.buf = append(ws.buf, '\n')
-		if ws.out.sse {
-			ws.buf = append(ws.buf[:0], sseComment...)
+		if ws.out.SSE {
+			ws.buf = append(ws.buf[:0], stream.SSEComment...)
 		}
 	}
 	for _, m := range list {
@@ -85,7 +86,7 @@ func (ws *watchStream) send(list []realtime.Message) error {
 			if err := ws.flush(); err != nil {
 				return err
 			}
-			if err := ws.out.send(m.Text); err != nil {
+			if err := ws.out.Send(m.Text); err != nil {
 				return err
 			}
 		}
@@ -101,12 +102,12 @@ func (ws *watchStream) send(list []realtime.Message) error {
 	if cap(ws.buf) > 2*large { // a position with a large message: comes once a second at most
 		ws.buf = nil
 	}
-	return ws.out.flush()
+	return ws.out.Flush()
 }
 
 // flush writes what was gathered.
 func (ws *watchStream) flush() error {
-	err := ws.out.send(ws.buf)
+	err := ws.out.Send(ws.buf)
 	ws.buf = ws.buf[:0]
 	return err
 }
@@ -132,7 +133,7 @@ func (hs *handlers) parseWatch(r *http.Request) (realtime.Request, error) {
 	h := hs.backend.Header()
 	p := door.Of(r.Context())
 	req := realtime.Request{MayChange: p.Role == access.Operator, Cluster: hs.o.Cluster}
-	if wantsSSE(r) {
+	if stream.WantsSSE(r) {
 		req.Form = delta.ServerSent
 	}
 	if p.Only != "" {

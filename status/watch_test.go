@@ -14,6 +14,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/status/stream"
 )
 
 // TestWatch reads a stream with the client: what was before, what comes, and after a
@@ -142,8 +143,8 @@ func (r *running) open(t *testing.T, path string, header ...string) *bufio.Reade
 		t.Errorf("%s: sent %q: what many readers get is to be written as it is", path, resp.TransferEncoding)
 	}
 	want := "application/x-ndjson"
-	if strings.Contains(strings.Join(header, "\n"), sseType) {
-		want = sseType
+	if strings.Contains(strings.Join(header, "\n"), stream.SSEType) {
+		want = stream.SSEType
 	}
 	if got := resp.Header.Get("Content-Type"); got != want {
 		t.Errorf("%s: type %q, want %q", path, got, want)
@@ -170,7 +171,7 @@ func TestServerSentEvents(t *testing.T) {
 	f := newFake()
 	longLog(f, 4)
 	r := start(t, f, nil)
-	got := lines(t, r.open(t, "/v1/watch?topics=terms", "Accept", sseType, "Last-Event-ID", "no position"), 13)
+	got := lines(t, r.open(t, "/v1/watch?topics=terms", "Accept", stream.SSEType, "Last-Event-ID", "no position"), 13)
 	for i, want := range []string{
 		"event: hello", "data: {", "", "event: reset", `data: {"reason":"restart"}`, "", "event: snapshot", `data: {"topic":"terms","rows":[{"term":1,`, "", "id: ",
 		"event: synced", "data: {", "",
@@ -183,7 +184,7 @@ func TestServerSentEvents(t *testing.T) {
 	if got[0] != "id: n1/1:4" || got[1] != "event: event" || !strings.HasPrefix(got[2], `data: {"api_version"`) || got[3] != "" {
 		t.Errorf("events: %q", got)
 	}
-	got = lines(t, r.open(t, "/v1/jobs/"+string(jobA)+"/watch", "Accept", sseType), 3)
+	got = lines(t, r.open(t, "/v1/jobs/"+string(jobA)+"/watch", "Accept", stream.SSEType), 3)
 	if got[0] != "event: job" || !strings.HasPrefix(got[1], "data: {") || got[2] != "" {
 		t.Errorf("job: %q", got)
 	}
@@ -235,7 +236,7 @@ func TestSleepingWatcher(t *testing.T) {
 	f := newFake()
 	r := start(t, f, func(_ *Options, s *Server) {
 		if s != nil {
-			s.followers.stall = 500 * time.Millisecond
+			s.followers.Stall = 500 * time.Millisecond
 		}
 	})
 	r.open(t, "/v1/watch?topics=events")

@@ -1,4 +1,4 @@
-package status
+package stream
 
 import (
 	"net/http"
@@ -7,18 +7,19 @@ import (
 	"github.com/skein-project/skein/api"
 )
 
-// sseType is the type of a stream of server-sent events (HTML, section 9.2), which
+// SSEType is the type of a stream of server-sent events (HTML, section 9.2), which
 // whoever accepts it gets instead of lines.
-const sseType = "text/event-stream"
+const SSEType = "text/event-stream"
 
-// sseComment keeps such a stream alive.
-const sseComment = ":\n\n"
+// SSEComment keeps such a stream alive.
+const SSEComment = ":\n\n"
 
-func wantsSSE(r *http.Request) bool {
+// WantsSSE reports whether a request accepts server-sent events.
+func WantsSSE(r *http.Request) bool {
 	for _, accept := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(accept, ",") {
 			kind, _, _ := strings.Cut(part, ";")
-			if strings.EqualFold(strings.TrimSpace(kind), sseType) {
+			if strings.EqualFold(strings.TrimSpace(kind), SSEType) {
 				return true
 			}
 		}
