@@ -101,6 +101,7 @@ var rights = map[access.Right][]string{
 		"POST /v1/leave", "POST /v1/members/{node}/remove", "POST /v1/mesh/rotate", "POST /v1/worker/drain",
 		"POST /v1/onion", "POST /v1/onion/drain", "POST /v1/onion/rotate", "DELETE /v1/onion/{address}",
 		"PUT /v1/onion/{address}/clients", "POST /v1/onion/{address}/grant", "POST /v1/onion/{address}/export", "POST /v1/onion/{address}/verify",
+		"POST /v1/onion/{address}/publish",
 	},
 	access.Debug: {
 		"GET /v1/debug",
