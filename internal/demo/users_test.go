@@ -17,8 +17,8 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 )
 
-// startForUsers starts hosts that take requests of users, each at a port.
-func startForUsers(t *testing.T, hosts int) (*demo, context.Context, map[int]int) {
+// startForUsers starts hosts that take requests of users, each at a port of ip.
+func startForUsers(t *testing.T, hosts int, ip string) (*demo, context.Context, map[int]int) {
 	ports := map[int]int{}
 	d, ctx := startWith(t, hosts, func(d *demo) {
 		calm(d)
@@ -29,7 +29,7 @@ func startForUsers(t *testing.T, hosts int) (*demo, context.Context, map[int]int
 				t.Error(err)
 			}
 			ports[i] = port
-			text := fmt.Sprintf("[api]\nlisten = [\"127.0.0.1:%d\"]\n", port)
+			text := fmt.Sprintf("[api]\nlisten = [\"%s:%d\"]\n", ip, port)
 			if before != nil {
 				text = before(i) + text
 			}
@@ -43,7 +43,7 @@ func startForUsers(t *testing.T, hosts int) (*demo, context.Context, map[int]int
 // its own and follows it; the host that it asked is killed on the way, and it goes on
 // by the next one.
 func TestUserFromOutside(t *testing.T) {
-	d, ctx, ports := startForUsers(t, 3)
+	d, ctx, ports := startForUsers(t, 3, "127.0.0.1")
 	holder, err := d.holder(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func bearer(ctx context.Context, t *testing.T, url, token string, want int) {
 // TestOperatorAtAnyHost: a host that is neither holder nor sponsor takes all that an
 // operator wants changed elsewhere, with the operator's proof.
 func TestOperatorAtAnyHost(t *testing.T) {
-	d, ctx, ports := startForUsers(t, 4)
+	d, ctx, ports := startForUsers(t, 4, "127.0.0.1")
 	key := filepath.Join(t.TempDir(), "olga.key")
 	public, err := exec.CommandContext(ctx, d.o.Exe, "auth", "key", key).Output()
 	if err != nil {
