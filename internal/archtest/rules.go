@@ -210,6 +210,7 @@ var testOnly = map[string][]string{
 	"internal/clusterslot":       nil,
 	"internal/fakeonion":         {"api"},
 	"internal/fakeoutside":       {"api"},
+	"internal/fastest":           nil,
 	"internal/idlehosts":         {"api"},
 	"internal/logaudit":          nil,
 	"internal/nstest":            {"internal/require"},
