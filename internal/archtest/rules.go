@@ -147,7 +147,7 @@ var adapters = map[string][]string{
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/bucket", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/wait"}
+var leaves = []string{"internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
@@ -190,7 +190,7 @@ var top = map[string][]string{
 	"cmd/skein/gateway": {"access", "api", "present", "cmd/skein/cli"},
 	"cmd/skein/hosts":   {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
 	"cmd/skein/jobs":    {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
-	"cmd/skein/local":   {"daemon", "docs", "docs/topics", "offline", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
+	"cmd/skein/local":   {"daemon", "docs", "docs/topics", "offline", "internal/certfile", "internal/demo", "api", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/man":     {"config", "docs/topics", "cmd/skein/cli"},
 }
 

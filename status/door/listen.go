@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/internal/certfile"
 )
 
 // API is where users, who prove each request, reach this host.
@@ -74,7 +76,7 @@ func (a API) shown(addr net.Addr) string {
 // host made it.
 func (a API) tls() (*tls.Config, string, error) {
 	if a.TLSCert != "" {
-		cert, err := tls.LoadX509KeyPair(a.TLSCert, a.TLSKey)
+		cert, err := certfile.Load(a.TLSCert, a.TLSKey, time.Now())
 		if err != nil {
 			return nil, "", fmt.Errorf("api.tls_cert: %w", err)
 		}

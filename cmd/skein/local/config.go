@@ -2,12 +2,15 @@ package local
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
 	"github.com/skein-project/skein/config"
+	"github.com/skein-project/skein/internal/certfile"
 	"github.com/skein-project/skein/present"
 )
 
@@ -19,7 +22,11 @@ func configCheck(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "Check the configuration: file, environment, flags", Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := a.Settings(cmd); err != nil {
+			cfg, err := a.Settings(cmd)
+			if err != nil {
+				return err
+			}
+			if err := certificate(cfg); err != nil {
 				return err
 			}
 			switch a.Output {
@@ -34,6 +41,23 @@ func configCheck(a *cli.App) *cobra.Command {
 	}
 	cli.AddSettings(cmd.Flags())
 	return cmd
+}
+
+// certificate says what the daemon would say of the certificate for users.
+func certificate(cfg config.Config) error {
+	if cfg.API.TLSCert == "" {
+		return nil
+	}
+	_, err := certfile.Load(cfg.API.TLSCert, cfg.API.TLSKey, time.Now())
+	wrong, ok := errors.AsType[*certfile.Error](err)
+	if !ok {
+		return err
+	}
+	key := "api.tls_cert"
+	if wrong.OfKey {
+		key = "api.tls_key"
+	}
+	return config.Errors{{Key: key, Msg: wrong.Msg, Hint: wrong.Hint}}
 }
 
 func configInit(a *cli.App) *cobra.Command {
