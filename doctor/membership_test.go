@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -28,15 +29,32 @@ func TestMembership(t *testing.T) {
 		}
 	}
 	check("member", checkMembership(context.Background(), h), api.VerdictOK, "is a member")
+	if err := Ended(dir); err != nil {
+		t.Errorf("a member: %v", err)
+	}
 	own := member.Retired{Node: id.Node, Cert: member.Cert{IDPub: id.IDPub}, Reason: "stolen"}
-	check("removed", judgeMembership(id, []member.Retired{{Node: "n9"}, own}), api.VerdictFail, join.ErrRemoved.Error()+": stolen")
+	if err := endOf(id, []member.Retired{{Node: "n9"}, own}); !errors.Is(err, join.ErrRemoved) || !strings.HasSuffix(err.Error(), ": stolen") {
+		t.Errorf("removed: %v", err)
+	}
 	namesake := own
 	namesake.Cert.IDPub = make([]byte, len(id.IDPub))
-	check("another of that name", judgeMembership(id, []member.Retired{namesake}), api.VerdictOK, "is a member")
+	if err := endOf(id, []member.Retired{namesake}); err != nil {
+		t.Errorf("another of that name: %v", err)
+	}
+	own.Left = true
+	if err := endOf(id, []member.Retired{own}); !errors.Is(err, join.ErrLeft) {
+		t.Errorf("left, by the records: %v", err)
+	}
 	if err := join.MarkLeft(dir); err != nil {
 		t.Fatal(err)
 	}
 	check("left", checkMembership(context.Background(), h), api.VerdictFail, join.ErrLeft.Error())
+	if err := Ended(dir); !errors.Is(err, join.ErrLeft) {
+		t.Errorf("left: %v", err)
+	}
 	h.Config.StateDir = t.TempDir()
+	if err := Ended(h.Config.StateDir); err != nil {
+		t.Errorf("none: %v", err)
+	}
 	check("none", checkMembership(context.Background(), h), api.VerdictSkip, "no member's")
 }

@@ -19,13 +19,14 @@ type deps struct {
 	hosts hosts.Options
 	jobs  jobs.Options
 	local local.Options
+	ended func(stateDir string) error
 }
 
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, t cli.Terminal, d deps) int {
 	out := &cli.CheckedWriter{W: t.Out}
 	t.Out = out
-	a := &cli.App{Terminal: t}
+	a := &cli.App{Terminal: t, Ended: d.ended}
 	root := newRoot(a, d)
 	root.SetArgs(args)
 	root.SetIn(t.In)

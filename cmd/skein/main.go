@@ -76,6 +76,7 @@ func main() {
 			Runner:     daemon.Runner,
 			Watchdog:   daemon.TorWatchdog,
 		},
+		ended: doctor.Ended,
 	})
 	stop()
 	os.Exit(code)

@@ -48,6 +48,9 @@ type App struct {
 	TimeoutSet            bool
 	Quiet, Verbose, yes   bool
 	Code                  int // exit code without an error
+	// Ended says that the host of a state directory was removed or left, nil if it
+	// was not, or cannot be known.
+	Ended func(stateDir string) error
 }
 
 // DefaultTimeout is how long a command waits for the daemon.

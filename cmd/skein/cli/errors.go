@@ -103,6 +103,9 @@ func (a *App) Classify(ctx context.Context, err error) (code int, msg, hint stri
 		if errors.Is(unreachable.Err, fs.ErrPermission) {
 			return ExitForbidden, err.Error(), a.socketHint(unreachable)
 		}
+		if hint := a.endedHint(unreachable); hint != "" {
+			return ExitUnreachable, err.Error(), hint
+		}
 		return ExitUnreachable, err.Error(), a.unlessElsewhere(a.socketHint(unreachable))
 	case errors.Is(err, api.ErrInterrupted):
 		return ExitUnreachable, err.Error(), "the daemon may have restarted: try again"
@@ -158,6 +161,27 @@ func (a *App) unlessElsewhere(hint string) string {
 		return fmt.Sprintf("there is no configuration to name another socket: %s. Else: %s", err, hint)
 	}
 	return fmt.Sprintf("the configuration, which may name another socket, is faulty: %s. If it names none: %s", err, hint)
+}
+
+// endedHint says that nobody answers because the host of this configuration was removed
+// or left. A socket that it does not name is that of another host.
+func (a *App) endedHint(e *api.UnreachableError) string {
+	if a.Ended == nil || !errors.Is(e.Err, syscall.ECONNREFUSED) && !errors.Is(e.Err, fs.ErrNotExist) {
+		return ""
+	}
+	cfg, err := a.configured()
+	if err != nil || cfg.Status.Socket != e.Target {
+		return ""
+	}
+	err = a.Ended(cfg.StateDir)
+	if err == nil {
+		return ""
+	}
+	hint := fmt.Sprintf("by its state directory %s, %s", cfg.StateDir, err)
+	if advised, ok := err.(interface{ Hint() string }); ok { //nolint:errorlint // its own word, not that of a cause
+		hint += ": " + advised.Hint()
+	}
+	return hint
 }
 
 // socketHint tells apart a daemon that does not run, a wrong path and a

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -65,5 +66,44 @@ func TestSocketHints(t *testing.T) {
 		if got := a.socketHint(&api.UnreachableError{Target: shared, Err: syscall.EACCES}); !strings.Contains(got, "usermod -aG daemon $USER") {
 			t.Errorf("%q does not name the group", got)
 		}
+	}
+}
+
+// TestEndedHint: where the host of this configuration was removed, nobody answers for
+// that reason; a socket of another host says nothing about it.
+func TestEndedHint(t *testing.T) {
+	dir := t.TempDir()
+	sock := filepath.Join(dir, "s")
+	removed := errors.New("this host was removed from the cluster: stolen")
+	a := &App{
+		Terminal: Terminal{Env: []string{"SKEIN_CONFIG=" + filepath.Join(dir, "c.toml")}},
+		Ended: func(stateDir string) error {
+			if stateDir != dir {
+				t.Errorf("asked about %s", stateDir)
+			}
+			return removed
+		},
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c.toml"), fmt.Appendf(nil, "state_dir = %q\n[status]\nsocket = %q\n", dir, sock), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, target string
+		err          error
+		want         bool
+	}{
+		{"socket gone", sock, syscall.ENOENT, true},
+		{"socket stale", sock, syscall.ECONNREFUSED, true},
+		{"another socket", sock + "2", syscall.ENOENT, false},
+		{"no permission", sock, syscall.EACCES, false},
+	} {
+		code, _, hint := a.Classify(t.Context(), &api.UnreachableError{Target: c.target, Err: c.err})
+		if strings.Contains(hint, removed.Error()) != c.want || c.want && code != ExitUnreachable {
+			t.Errorf("%s: exit %d, hint %q", c.name, code, hint)
+		}
+	}
+	removed = nil
+	if _, _, hint := a.Classify(t.Context(), &api.UnreachableError{Target: sock, Err: syscall.ENOENT}); !strings.Contains(hint, "daemon is not running") {
+		t.Errorf("a member: %q", hint)
 	}
 }
