@@ -322,6 +322,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestSyntaxInOneLine: what is no TOML is told in one line, with where it is and the text there.
+func TestSyntaxInOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"state_dir = \"/x\"\n[node\nname = \"n1\"\n":       `skein.toml:2:6: expected '.' or ']' to end table name, but got '\n' instead, in "[node"`,
+		"[node]\n  name = \"n1\npriority = 3\n":            `skein.toml:2:13: node.name: strings cannot contain newlines, in "name = \"n1"`,
+		"[node]\r\nname = \"a\"\r\nname = \"b\"\r\n":       `skein.toml:3:1: node.name: Key 'node.name' has already been defined, in "name = \"b\""`,
+		"\ufeff[node]\nname = n1":                          `skein.toml:2:8: node.name: expected value but found "n" instead, in "name = n1"`,
+		"# \u00e4\n\u00e4 = 1\n":                           `skein.toml:2:1: `,
+		"name = \"\x1b[2J\"\n":                             `in "name = \"\x1b[2J\""`,
+		"name = \"" + strings.Repeat("y", 5000) + "\nx=\n": `in "name = \"y`,
+		"[node]\nname =":                                   "skein.toml:2:6: node.name: unexpected EOF",
+	} {
+		_, err := load(t, text)
+		var list Errors
+		if !errors.As(err, &list) || len(list) != 1 {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := list[0].Error(); !strings.Contains(got, want) || strings.ContainsAny(got, "\n\r\x1b") || len(list[0].Msg) > 400 {
+			t.Errorf("%.60q:\n%s\nlacks\n%s", text, got, want)
+		}
+	}
+}
+
 func TestAllFaultsAtOnce(t *testing.T) {
 	_, err := load(t, "[status]\nx = 1\n[node]\npriority = -1\n")
 	var list Errors

@@ -9,18 +9,22 @@ import (
 type Error struct {
 	File string // path, "environment" or "flags"
 	Line int    // 0: not from a file, or not known
+	Col  int    // in characters, from 1; 0: the line as a whole
 	Key  string // dotted path; empty: the file as a whole
 	Msg  string
 	Hint string // what to do about it
 }
 
-// Error returns "file:line: key: message".
+// Error returns "file:line: key: message", or "file:line:column: key: message".
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" {
 		b.WriteString(e.File)
 		if e.Line > 0 {
 			fmt.Fprintf(&b, ":%d", e.Line)
+		}
+		if e.Col > 0 {
+			fmt.Fprintf(&b, ":%d", e.Col)
 		}
 		b.WriteString(": ")
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
@@ -99,10 +100,9 @@ func (l *loader) file(path string, text []byte) {
 	if err != nil {
 		e := &Error{File: path, Msg: err.Error(), Hint: "the file must be TOML, https://toml.io"}
 		if pe, ok := errors.AsType[toml.ParseError](err); ok {
-			e.Line, e.Msg = pe.Position.Line, pe.Message
-			if pe.LastKey != "" {
-				e.Key = pe.LastKey
-			}
+			var shown string
+			e.Line, e.Col, shown = locate(string(text), pe.Position.Start)
+			e.Key, e.Msg = pe.LastKey, fmt.Sprintf("%.256s, in %.80q", strings.TrimSuffix(pe.Message, "."), shown)
 		}
 		l.errs = append(l.errs, e)
 		return
@@ -110,6 +110,16 @@ func (l *loader) file(path string, text []byte) {
 	w := walker{md: &md, path: path, l: l}
 	w.table("", top)
 	slices.SortStableFunc(l.errs, func(a, b *Error) int { return a.Line - b.Line })
+}
+
+// locate returns the line, the column in characters, and the line's text of a byte of a
+// TOML text. The decoder's own line is the next one where a line lacks something at its end.
+func locate(text string, at int) (line, col int, shown string) {
+	text = strings.TrimPrefix(text, "\ufeff") // the decoder does not count it
+	before := text[:min(max(at, 0), len(text))]
+	begin := strings.LastIndexByte(before, '\n') + 1
+	shown, _, _ = strings.Cut(text[begin:], "\n")
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[begin:]) + 1, strings.TrimSpace(shown)
 }
 
 // walker visits the tree that the decoder made.
