@@ -16,7 +16,8 @@ type InitOptions struct {
 }
 
 // Init makes cfg.StateDir the state directory of the first host of a new cluster.
-// It refuses a directory that belongs to a cluster already.
+// It refuses a directory that belongs to a cluster already. What root makes there is for
+// the directory's owner.
 func Init(cfg config.Config, o InitOptions) error { return Advise(initialise(cfg, o)) }
 
 func initialise(cfg config.Config, o InitOptions) error {
@@ -35,7 +36,10 @@ func initialise(cfg config.Config, o InitOptions) error {
 	if err != nil {
 		return err
 	}
-	return join.Init(cfg.StateDir, join.InitOptions{
+	if err := join.Init(cfg.StateDir, join.InitOptions{
 		Node: cfg.Node.Name, ClusterName: o.ClusterName, Network: o.Network, About: about,
-	})
+	}); err != nil {
+		return err
+	}
+	return handBack(cfg.StateDir)
 }

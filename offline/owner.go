@@ -5,8 +5,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"syscall"
 )
+
+// OnlyRoot reports that root, who runs this, made a state directory which a daemon that
+// runs as the user of this name could not use. It is false where nobody has that name.
+func OnlyRoot(stateDir, name string) bool {
+	u, err := user.Lookup(name)
+	if err != nil || u.Uid == "0" || os.Geteuid() != 0 {
+		return false
+	}
+	info, err := os.Stat(stateDir)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Uid == 0
+}
 
 // handBack gives the files that root made in a state directory to the directory's
 // owner, the daemon's user, who could not read them otherwise.

@@ -682,6 +682,7 @@ func fakeDeps() deps {
 				}
 				return nil
 			},
+			OnlyRoot: func(dir, user string) bool { return user == "skein" && filepath.Base(dir) == "roots" },
 			Verify: func(_ context.Context, dir string) (api.LogVerify, error) {
 				r := api.LogVerify{OK: true, Forked: []event.SourceID{}, Events: 3, SizeBytes: 2048, Segments: 1, StateHash: cluster.Hash{0xab}, Sources: []api.LogSource{
 					{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: 3, Hash: cluster.Hash{0xcd}},

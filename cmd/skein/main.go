@@ -60,6 +60,7 @@ func main() {
 				return daemon.Run(ctx, cfg, o)
 			},
 			Init:       offline.Init,
+			OnlyRoot:   offline.OnlyRoot,
 			Verify:     offline.VerifyLog,
 			Damaged:    offline.LogDamaged,
 			Repair:     offline.RepairLog,

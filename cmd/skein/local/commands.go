@@ -22,6 +22,7 @@ type Options struct {
 	Version   string
 	Run       func(context.Context, config.Config, daemon.RunOptions) error
 	Init      func(config.Config, offline.InitOptions) error
+	OnlyRoot  func(stateDir, user string) bool
 	Verify    func(ctx context.Context, stateDir string) (api.LogVerify, error)
 	Damaged   func(ctx context.Context, stateDir string) bool
 	Repair    func(ctx context.Context, stateDir string, peer cluster.NodeID, acceptLoss bool) (api.LogRepair, error)

@@ -10,6 +10,9 @@ import (
 	"github.com/skein-project/skein/offline"
 )
 
+// serviceUser is the user of the package's unit.
+const serviceUser = "skein"
+
 func initCommand(a *cli.App, d Options) *cobra.Command {
 	var name, network string
 	cmd := &cobra.Command{
@@ -36,6 +39,9 @@ func initCommand(a *cli.App, d Options) *cobra.Command {
 				return err
 			}
 			a.Note("cluster %s made in %s, this host is %s", name, cfg.StateDir, cfg.Node.Name)
+			if d.OnlyRoot(cfg.StateDir, serviceUser) {
+				a.Note("warning: it is root's, and the package's daemon runs as %s: `chown -R %[1]s:%[1]s %s` before the start", serviceUser, cfg.StateDir)
+			}
 			a.Note("next:\n" +
 				"  1. start it:    systemctl enable --now skein, or skein run\n" +
 				"  2. look at it:  skein status\n" +
