@@ -147,3 +147,24 @@ func TestStaleSocket(t *testing.T) {
 		t.Errorf("exit %d %s", code, errs)
 	}
 }
+
+// TestTraceOnATerminal: a person gets no screens of JSON, unless asked for; a pipe gets it.
+func TestTraceOnATerminal(t *testing.T) {
+	f := started(t)
+	for _, c := range []struct {
+		name  string
+		width int
+		args  []string
+		raw   bool
+	}{
+		{"terminal", 80, nil, false},
+		{"pipe", 0, nil, true},
+		{"format", 80, []string{"--format", "otlp"}, true},
+		{"json", 80, []string{"-o", "json"}, true},
+	} {
+		code, out, errs := inProcess(t, f, cli.Terminal{OutWidth: c.width}, append([]string{"job", "trace", "jgood"}, c.args...)...)
+		if code != cli.ExitOK || strings.HasPrefix(out, "{") != c.raw || strings.Contains(out, "skein job status jgood") == c.raw {
+			t.Errorf("%s: exit %d\n%.300s\n%s", c.name, code, out, errs)
+		}
+	}
+}

@@ -2,11 +2,13 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/present"
 	"github.com/skein-project/skein/present/trace"
 )
 
@@ -23,7 +25,8 @@ func jobTrace(a *cli.App) *cobra.Command {
 		Long: "Writes the job and each attempt at its chunks as spans, made from the event log:\n" +
 			"any host has it, at any time, and makes the same. otlp is the JSON that a collector\n" +
 			"of OpenTelemetry takes at /v1/traces; chrome is for ui.perfetto.dev and\n" +
-			"chrome://tracing. Times are those of the events.",
+			"chrome://tracing. Times are those of the events. On a terminal it says only what\n" +
+			"there is, unless --format or -o json is given.",
 		Example: "  skein job trace jabc > t.json\n" +
 			"  curl -H 'Content-Type: application/json' -d @t.json localhost:4318/v1/traces\n" +
 			"  skein job trace jabc --format chrome > jabc.json",
@@ -43,6 +46,12 @@ func jobTrace(a *cli.App) *cobra.Command {
 				t := trace.Of(j, h)
 				if h.Omitted > 0 {
 					a.Note("the trace lacks the first %d changes: a host tells the last %d", h.Omitted, api.MaxTransitions)
+				}
+				if a.OutWidth > 0 && !cmd.Flags().Changed("format") && a.Output != "json" {
+					_, err := fmt.Fprintf(a.Out, "the trace of %s, with %s, is for a viewer: write it to a file, as with `skein job trace %[1]s > trace.json`,\n"+
+						"or with --format chrome for ui.perfetto.dev. To read here: `skein job status %[1]s --history --chunks`.\n",
+						present.Short(j.ID), present.Plural(len(t.Attempts), "attempt"))
+					return err
 				}
 				encode := t.OTLP
 				if form == formChrome {
