@@ -30,14 +30,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// How a daemon of these tests is.
+const (
+	alone = "alone" // without a watchdog
+	stuck = "stuck" // its loop hangs
+)
+
 // testSilence is how long a daemon of these tests may be silent.
 const testSilence = 600 * time.Millisecond
 
 // doomedDaemon runs a tor and prints its process id and that of its watchdog,
-// of each one that it has. If stuck it makes no progress after that.
-func doomedDaemon(dir, program, stuck string) int {
+// of each one that it has. If stuck it makes no progress after that; if alone it has
+// no watchdog, whose process id is 0 then.
+func doomedDaemon(dir, program, how string) int {
+	watchdog := []string{"/proc/self/exe", "watchdog"}
+	if how == alone {
+		watchdog = nil
+	}
 	x, err := New(Options{
-		Program: program, Dir: dir, Log: zerolog.Nop(), Watchdog: []string{"/proc/self/exe", "watchdog"},
+		Program: program, Dir: dir, Log: zerolog.Nop(), Watchdog: watchdog,
 		Silence: testSilence, stuck: time.Second,
 	})
 	if err != nil {
@@ -49,12 +60,15 @@ func doomedDaemon(dir, program, stuck string) int {
 		for ; ; time.Sleep(20 * time.Millisecond) {
 			if pid := x.Status().Pid; pid != 0 {
 				others := childrenBut(pid)
+				if how == alone {
+					others = " 0"
+				}
 				if line := fmt.Sprint(pid, others); line != last && others != "" {
 					fmt.Println(line)
 					last = line
 				}
 			}
-			if stuck == "" || last == "" {
+			if how != stuck || last == "" {
 				x.Beat()
 			}
 		}
@@ -102,16 +116,16 @@ func TestEndsWithItsDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name, stuck string
-		do          func(t *testing.T, daemon *os.Process, watchdog int)
+		name, how string
+		do        func(t *testing.T, daemon *os.Process, watchdog int)
 	}{
 		{"killed", "", func(t *testing.T, daemon *os.Process, _ int) { send(t, daemon.Pid, syscall.SIGKILL) }},
 		{"hangs", "", func(t *testing.T, daemon *os.Process, _ int) { send(t, daemon.Pid, syscall.SIGSTOP) }},
-		{"loop hangs", "stuck", func(*testing.T, *os.Process, int) {}},
+		{"loop hangs", stuck, func(*testing.T, *os.Process, int) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			d := startDoomed(t, program, c.stuck)
+			d := startDoomed(t, program, c.how)
 			tor, watchdog := d.next(t)
 			c.do(t, d.cmd.Process, watchdog)
 			d.awaitEnd(t, tor, time.Minute)
@@ -131,6 +145,40 @@ func TestEndsWithItsDaemon(t *testing.T) {
 	})
 }
 
+// TestKernelEndsIt: tor dies with its daemon by the kernel's signal alone, without a
+// watchdog and without a process of this test in between.
+func TestKernelEndsIt(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "tor")
+	text := "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Tor version 0.4.9.11.' && exit 0\nexec sleep 60\n"
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := startDoomed(t, program, alone)
+	tor, watchdog := d.next(t)
+	if watchdog != 0 {
+		t.Fatalf("there is a watchdog, %d", watchdog)
+	}
+	if parent := parentOf(t, tor); parent != d.cmd.Process.Pid {
+		t.Fatalf("tor is a child of %d, its daemon is %d", parent, d.cmd.Process.Pid)
+	}
+	send(t, d.cmd.Process.Pid, syscall.SIGKILL)
+	d.awaitEnd(t, tor, 30*time.Second) // by itself it ends after 60 s
+}
+
+// parentOf is the parent of a process that lives.
+func parentOf(t *testing.T, pid int) (parent int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	if _, err := fmt.Sscanf(rest, "%c %d", new(rune), &parent); err != nil {
+		t.Fatal(err)
+	}
+	return parent
+}
+
 func send(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
 	if pid <= 1 {
@@ -147,9 +195,9 @@ type doomed struct {
 	lines *bufio.Scanner
 }
 
-func startDoomed(t *testing.T, program, stuck string) *doomed {
+func startDoomed(t *testing.T, program, how string) *doomed {
 	t.Helper()
-	d := &doomed{cmd: exec.Command("/proc/self/exe", "daemon", filepath.Join(t.TempDir(), "t"), program, stuck)} //nolint:noctx // killed below
+	d := &doomed{cmd: exec.Command("/proc/self/exe", "daemon", filepath.Join(t.TempDir(), "t"), program, how)} //nolint:noctx // killed below
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
