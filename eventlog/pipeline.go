@@ -42,6 +42,7 @@ type stage struct {
 	groups  store.Batch
 	bytes   int64
 	records int
+	foreign bool // some of it is of another host's chain, and that host waits for the answer
 }
 
 // full says that the batch is as large as one should be.
@@ -87,6 +88,9 @@ func (p *pipeline) run(ctx context.Context) error {
 				return err
 			}
 		case len(p.next.batch) > 0:
+			if err := p.together(); err != nil {
+				return err
+			}
 			if err := p.launch(); err != nil {
 				return err
 			}
@@ -127,6 +131,42 @@ func (p *pipeline) collect(answered int) error {
 		p.gather.alone = gatherNot
 	}
 	return nil
+}
+
+// together waits a moment until earlier events are stable, if at least as many callers
+// wait for that as have staged something, and for what they append then: a way to the
+// disks of a majority and back costs about the same however many share it, and without
+// this the callers fall into groups of which each goes it by itself.
+func (p *pipeline) together() error {
+	if p.gather.apart > 0 {
+		p.gather.apart--
+		return nil
+	}
+	staged := len(p.next.batch)
+	still, left, changed := p.w.stab.Waiting(togetherMax)
+	all := max(left, still+staged)
+	if staged == all || left == 0 && still < staged || p.next.foreign || p.next.full() {
+		return nil
+	}
+	patience := time.NewTimer(togetherMax)
+	defer patience.Stop()
+	for {
+		select {
+		case <-changed:
+		case <-p.w.in.wake:
+			runtime.Gosched() // other goroutines may have something to append, too
+		case <-patience.C:
+			p.gather.apart = gatherNot
+			return nil
+		}
+		if err := p.take(); err != nil {
+			return err
+		}
+		staged = len(p.next.batch)
+		if still, _, changed = p.w.stab.Waiting(togetherMax); staged >= all || still > 0 && still < staged || p.next.foreign || p.next.full() {
+			return nil
+		}
+	}
 }
 
 // rest waits for work. It reports true when ctx has ended and there is none.
@@ -286,11 +326,14 @@ type gather struct {
 	launched time.Time
 	took     time.Duration // from the launch of the last group to its end
 	alone    int           // how many more groups do not wait
+	apart    int           // how many more do not wait for a majority
 }
 
 const (
 	// gatherMax bounds the wait, as does half of what the disk takes.
 	gatherMax = time.Millisecond
+	// togetherMax bounds the wait for a majority, which may be far.
+	togetherMax = 2 * time.Millisecond
 	// gatherSteps bounds it where the clock stands still, as in simulations.
 	gatherSteps = 1000
 	// gatherNot is how many groups do not wait after fewer than half of the

@@ -166,6 +166,7 @@ func (w *writer) stageAll(batch []*request, s *stage) {
 		default:
 			r.err = w.stageOwn(r, s, at)
 		}
+		s.foreign = s.foreign || r.class == foreign
 		s.bytes += r.weight
 		s.records += r.records
 	}
@@ -299,6 +300,7 @@ func (w *writer) poison(err error, written, absent []*request) {
 	w.refuse(absent, poisoned)
 	w.refuseQueued(poisoned)
 	w.disk.Notify()
+	w.stab.Wake()
 	w.o.OnPoison(err)
 }
 

@@ -30,7 +30,11 @@ func commits(ctx context.Context, s *suite.Suite, ours *testbed.Trio, peer *test
 				if holder == nil {
 					return 0, errors.New("no holder to write to")
 				}
-				draft := testbed.Draft(holder.Svc.View().Lease.Term)
+				term := holder.Svc.View().Lease.Term
+				if err := stable(ctx, holder.Log, testbed.Submission(term)); err != nil {
+					return 0, err
+				}
+				draft := testbed.Draft(term)
 				return hammer(writers, s.Size.Burst, func() error { return stable(ctx, holder.Log, draft) })
 			})
 			return err

@@ -45,6 +45,9 @@ func openLog(dir string) (store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := l.Append(context.Background(), testbed.Submission(1)); err != nil {
+		return nil, errors.Join(err, stop())
+	}
 	return &logStore{log: l, stop: stop, draft: testbed.Draft(1)}, nil
 }
 

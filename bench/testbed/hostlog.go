@@ -14,11 +14,23 @@ import (
 	"github.com/skein-project/skein/eventlog"
 )
 
+// measured is the job that the events of Draft are of.
+var measured = job.NewID("uid:1000", "bench")
+
+// Submission is of the job of Draft. It comes first, as in every log: what is said of a
+// job that nobody submitted is kept in memory until somebody does.
+func Submission(term cluster.Term) []event.Draft {
+	spec := job.Spec{Name: "bench", Key: "bench", Artefact: cluster.Hash{1}, Iterations: 100_000, Chunk: 1000}.WithDefaults()
+	return []event.Draft{{Term: term, Kind: event.KindJobSubmitted, Body: event.JobSubmitted{
+		Job: measured, Spec: spec, Owner: "uid:1000", Chunks: spec.Chunks(),
+	}}}
+}
+
 // Draft is of an event as most are in a log: the result of a chunk, about 300
 // bytes on disk. The host that appends it holds the lease of term.
 func Draft(term cluster.Term) []event.Draft {
 	return []event.Draft{{Term: term, Kind: event.KindChunkAccepted, Body: event.ChunkAccepted{
-		Job: job.NewID("uid:1000", "bench"), Chunk: 17, Attempt: 1, Worker: "host-017", Seconds: 0.125,
+		Job: measured, Chunk: 17, Attempt: 1, Worker: "host-017", Seconds: 0.125,
 		Result: job.ChunkResult{Iterations: 1000, Metrics: map[string]job.Metric{
 			"hits": {N: 1000, Mean: 0.785, M2: 168.775, Min: 0, Max: 1},
 		}},

@@ -28,11 +28,21 @@ type Stability struct {
 	own     voter                     // this host, whether it votes or not
 	src     event.SourceID            // the own chain
 	pending []ownTerm                 // own events after the last stable one, dense
-	changed chan struct{}             // closed and replaced on every change
 	stable  uint64                    // highest own event known to be stable
+	reached uint64                    // what enough voters and this host hold, at the last look
+	waiters waiters
 	// lost are own events at or below stable that are not stable themselves:
 	// a majority had promised a higher term before it held them.
 	lost map[uint64]bool
+}
+
+// waiters are the callers of Wait.
+type waiters struct {
+	changed chan struct{} // closed and replaced when a Wait may end
+	inside  int
+	left    int       // when the last own event became stable
+	at      time.Time // when that was
+	round   uint64    // how often it was
 }
 
 // ownTerm is the term of one own event.
@@ -55,13 +65,13 @@ func newStability(o Options, m *metrics) *Stability {
 	return &Stability{
 		self: o.Self, st: o.Store, mayAct: o.MayAct, promised: o.Promised, m: m,
 		voters: map[cluster.NodeID]*voter{}, own: voter{refused: map[uint64]bool{}},
-		changed: make(chan struct{}), lost: map[uint64]bool{},
+		waiters: waiters{changed: make(chan struct{})}, lost: map[uint64]bool{},
 	}
 }
 
 func (s *Stability) notifyLocked() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	close(s.waiters.changed)
+	s.waiters.changed = make(chan struct{})
 }
 
 // SetVoters tells who votes. New own events are pushed to the other voters at
@@ -101,7 +111,7 @@ func (s *Stability) others() (voters map[cluster.NodeID]bool, changed <-chan str
 	for v := range s.voters {
 		voters[v] = true
 	}
-	return voters, s.changed
+	return voters, s.waiters.changed
 }
 
 // acknowledged says up to where each other voter holds the own chain.
@@ -137,26 +147,30 @@ func (s *Stability) acked(v cluster.NodeID, src event.SourceID, a wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if vt := s.voters[v]; vt != nil && src == s.src && a.Mark.Seq > vt.acked {
-		vt.hold(s.pending, a)
+		s.hold(vt, a)
 		result := "stored"
 		if vt.refused[a.Mark.Seq] {
 			result = "refused"
 		}
 		s.m.acks.WithLabelValues(result).Inc()
-		s.notifyLocked()
 	}
 	s.advanceLocked()
 }
 
 // hold notes that the voter holds the own chain up to a.Mark.Seq, and that the
-// events of lower terms than it had promised by then do not count.
-func (v *voter) hold(events []ownTerm, a wire.Ack) {
-	for _, e := range beyond(upTo(events, a.Mark.Seq), v.acked) {
+// events of lower terms than it had promised by then do not count. s.mu is held.
+func (s *Stability) hold(v *voter, a wire.Ack) {
+	refused := false
+	for _, e := range beyond(upTo(s.pending, a.Mark.Seq), v.acked) {
 		if e.term > 0 && e.term < a.Promised {
 			v.refused[e.seq] = true
+			refused = true
 		}
 	}
 	v.acked = a.Mark.Seq
+	if refused {
+		s.notifyLocked() // for who waits there may be no hope
+	}
 }
 
 // forget drops what it knows of events below seq.
@@ -182,8 +196,7 @@ func (s *Stability) Durable(head event.Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if head.Source == s.src && head.Seq > s.own.acked {
-		s.own.hold(s.pending, a)
-		s.notifyLocked()
+		s.hold(&s.own, a)
 	}
 	s.advanceLocked()
 }
@@ -299,9 +312,15 @@ func upTo(pending []ownTerm, seq uint64) []ownTerm {
 }
 
 // advanceLocked moves the mark of the highest stable event, and forgets what
-// is needed for events below it only.
+// is needed for events below it only. Those who wait are woken when enough voters
+// hold more, not with every answer.
 func (s *Stability) advanceLocked() {
-	for _, e := range slices.Backward(upTo(s.pending, s.held())) {
+	held := s.held()
+	if reached := min(held, s.own.acked); reached != s.reached {
+		s.reached = reached
+		s.notifyLocked()
+	}
+	for _, e := range slices.Backward(upTo(s.pending, held)) {
 		if e.seq <= s.stable {
 			break
 		}
@@ -319,10 +338,13 @@ func (s *Stability) advanceLocked() {
 		}
 		s.own.forget(e.seq)
 		s.m.stable.Set(float64(e.seq))
-		s.notifyLocked()
 		break
 	}
 	s.pending = s.pending[len(upTo(s.pending, s.stable)):]
+	if w := &s.waiters; len(s.pending) == 0 && w.inside > 0 {
+		w.left, w.inside, w.at = w.inside, 0, time.Now()
+		w.round++
+	}
 }
 
 // Wait waits until the own event seq, 0 for the last one, is stable and returns
@@ -338,22 +360,61 @@ func (s *Stability) Wait(ctx context.Context, seq uint64) (voters int, err error
 		seq = s.st.Head(src).Seq
 	}
 	term := s.termOf(seq)
+	if _, n, done, err := s.now(src, seq, term); done || err != nil {
+		return n, err
+	}
+	defer s.waits()()
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
-		durable := s.st.Changed()
 		acked, n, done, err := s.now(src, seq, term)
 		if done || err != nil {
 			return n, err
 		}
 		select {
-		case <-durable:
 		case <-acked:
 		case <-tick.C:
 		case <-ctx.Done():
 			return n, fmt.Errorf("wait until event %d is stable: %w: %w", seq, ErrUnknown, context.Cause(ctx))
 		}
 	}
+}
+
+// waits counts a caller of Wait until leave is called, or it is counted among those who left.
+func (s *Stability) waits() (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiters.inside++
+	round := s.waiters.round
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waiters.round == round {
+			s.waiters.inside--
+		}
+	}
+}
+
+// Waiting returns how many callers of Wait there are while own events are not stable, or
+// how many left when the last one became stable, less than recent ago; changed is closed
+// when that may be another number.
+func (s *Stability) Waiting(recent time.Duration) (still, left int, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(s.pending) > 0:
+		still = s.waiters.inside
+	case time.Since(s.waiters.at) < recent:
+		left = s.waiters.left
+	}
+	return still, left, s.waiters.changed
+}
+
+// Wake has those who wait look again: the store says why nothing more is written.
+func (s *Stability) Wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notifyLocked()
 }
 
 func (s *Stability) termOf(seq uint64) cluster.Term {
@@ -377,13 +438,13 @@ func (s *Stability) now(src event.SourceID, seq uint64, term cluster.Term) (acke
 	case s.lost[seq] || !ok && hopeless:
 		err = fmt.Errorf("event %d: %w: %w", seq, ErrUnknown, ErrRefused)
 	case ok || seq <= s.stable && seq > 0:
-		return s.changed, n, true, nil
+		return s.waiters.changed, n, true, nil
 	case poisoned != nil:
 		err = fmt.Errorf("event %d: %w: %w", seq, ErrUnknown, poisoned)
 	case term > 0 && !s.mayAct(term):
 		err = fmt.Errorf("event %d: %w: lease of term %d lost", seq, ErrUnknown, term)
 	}
-	return s.changed, n, false, err
+	return s.waiters.changed, n, false, err
 }
 
 // Voters is who votes, as far as is known.
