@@ -1,5 +1,5 @@
 // Pieces that every page is made of.
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { here, link, type Route } from "./route";
 import { looksBack } from "./store";
@@ -119,3 +119,9 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
     <div class="inside"><h2>{title}<button type="button" class="x" aria-label="close" onClick={() => ref.current?.close()}>{"\u00D7"}</button></h2>{children}</div>
   </dialog>;
 }
+
+/** still is a component that is drawn again only with another property. */
+export const still = <P extends object>(draw: (p: P) => any) => class extends Component<P> {
+  override shouldComponentUpdate(next: any) { return Object.keys(next).some((k) => next[k] !== (this.props as any)[k]); }
+  override render() { return draw(this.props); }
+};

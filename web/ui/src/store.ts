@@ -46,7 +46,7 @@ const shown = () => past?.rows ?? rows;
 export const termsOfNow = () => [...(rows.get("terms")?.values() ?? [])] as unknown as Term[];
 
 const watchers = new Set<() => void>();
-let due = false;
+let due = false, drawnAt = 0;
 
 /** learn asks who this is; a daemon that does not know has the page ask for each action. */
 export async function learn(): Promise<void> {
@@ -59,7 +59,7 @@ export async function learn(): Promise<void> {
 export function changed(): void {
   if (due) return;
   due = true;
-  setTimeout(() => { due = false; for (const w of watchers) w(); }, 100);
+  setTimeout(() => { due = false; drawnAt = Date.now(); for (const w of watchers) w(); }, Math.min(100, drawnAt + 100 - Date.now()));
 }
 
 /** useStore draws a component anew when something has changed, and each second for what ages. */

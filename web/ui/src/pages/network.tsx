@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { arrange, kindOf, type Picture, type Point } from "../layout";
-import { Card, Choice, healthOf, Host, State, Table, Text, useWidth, Untold } from "../parts";
+import { Card, Choice, healthOf, Host, State, still, Table, Text, useWidth, Untold } from "../parts";
 import { go, here, type Route } from "../route";
 import { get, looksBack } from "../store";
 import { age, bytes, clean, count, many, millis, when } from "../text";
@@ -27,7 +27,8 @@ export function NetworkPage({ route }: { route: Route }) {
 function Graph({ members, links, lease, chosen, route }: { members: Member[]; links: Map<string, Link>; lease: Lease | null; chosen: string; route: Route }) {
   const [ref, width] = useWidth();
   const [over, hover] = useState("");
-  const p = arrange(members, links, width), near = over || chosen;
+  // While the pointer goes from host to host only what that changes is drawn: lists and maps are others when something else has changed.
+  const near = over || chosen, p = useMemo(() => arrange(members, links, width), [members, links, width]);
   const walk = (e: JSX.TargetedKeyboardEvent<SVGSVGElement>) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
     if (!step) return;
@@ -35,9 +36,10 @@ function Graph({ members, links, lease, chosen, route }: { members: Member[]; li
     e.preventDefault();
     all[(i + step + all.length) % all.length]?.focus();
   };
-  const edges = p.ring ? ringEdges(members, links) : exceptions(links, near);
+  const edges = useMemo(() => (p.ring ? ringEdges(members, links) : exceptions(links, near)), [p, p.ring || near]);
   const shown = edges.slice(0, mostEdges);
-  const order = p.ring ? members : [...members].sort((a, b) => rank(b, lease) - rank(a, lease));
+  const order = useMemo(() => (p.ring ? members : [...members].sort((a, b) => rank(b, lease) - rank(a, lease)))
+    .map((m): [Member, string] => [m, here(route, { host: chosen === m.node ? "" : m.node })]), [p, lease, route, chosen]);
   const label = `${many(members.length, "host")}, ${lease?.holder ? clean(lease.holder) + " holds the lease" : "nobody holds the lease"}; the table of links says the same in words`;
   return <>
     <div ref={ref}><svg class="graph" width={p.width} height={p.height} role="group" aria-label={label} onKeyDown={walk}>
@@ -45,8 +47,7 @@ function Graph({ members, links, lease, chosen, route }: { members: Member[]; li
       {!p.ring && <Bands p={p} links={links} />}
       {shown.map(([a, b]) => <Edge key={a + ">" + b} a={a} b={b} p={p} links={links} dim={near !== "" && near !== a && near !== b} />)}
       {p.labels.map((t, i) => <text key={i} x={t.at.x} y={t.at.y} text-anchor="middle" class="island">{clean(t.text, 40)}</text>)}
-      {order.map((m) => <Node key={m.node} m={m} at={p.at.get(m.node)} big={p.ring} lease={lease} chosen={chosen === m.node} named={p.ring || members.length <= 64 || rank(m, lease) > 0 || near === m.node}
-        to={here(route, { host: chosen === m.node ? "" : m.node })} hover={hover} />)}
+      {order.map(([m, to]) => <Node key={m.node} m={m} p={p} lease={lease} chosen={chosen === m.node} named={p.ring || members.length <= 64 || rank(m, lease) > 0 || near === m.node} to={to} hover={hover} />)}
     </svg></div>
     <p class="legend">
       {!looksBack() && <><Key kind="up" text="up" /> <Key kind="old" text="no handshake for 3 minutes" /> <Key kind="onion" text="over onion" /> <Key kind="suspect" text="suspect" /> <Key kind="down" text="down" /> <Key kind="unknown" text="not known" /></>}
@@ -88,7 +89,7 @@ function exceptions(links: Map<string, Link>, near: string): [string, string][] 
 }
 
 /** Bands join zones: as wide as the hosts on both sides, marked where something is wrong. */
-function Bands({ p, links }: { p: Picture; links: Map<string, Link> }) {
+const Bands = still(({ p, links }: { p: Picture; links: Map<string, Link> }) => {
   const of = new Map(p.zones.flatMap((z) => z.nodes.map((n) => [n, z.name] as const))), wrong = new Map<string, number>();
   for (const l of links.values()) {
     const a = of.get(l.from), b = of.get(l.to);
@@ -101,16 +102,16 @@ function Bands({ p, links }: { p: Picture; links: Map<string, Link> }) {
     return <line key={a.name + "\n" + b.name} x1={a.at.x} y1={a.at.y} x2={b.at.x} y2={b.at.y} class={"band" + (n ? " wrong" : "")} stroke-width={Math.min(26, 3 + Math.sqrt(a.nodes.length * b.nodes.length) / 3)}>
       <title>{`${clean(a.name) || "no zone"} and ${clean(b.name) || "no zone"}: ${n ? n + (n === 1 ? " half" : " halves") + " not up" : "all up"}`}</title></line>;
   }))}</>;
-}
+});
 
-function Edge({ a, b, p, links, dim }: { a: string; b: string; p: Picture; links: Map<string, Link>; dim: boolean }) {
+const Edge = still(({ a, b, p, links, dim }: { a: string; b: string; p: Picture; links: Map<string, Link>; dim: boolean }) => {
   const from = p.at.get(a), to = p.at.get(b);
   if (!from || !to) return null;
   const mid = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
   return <g class={dim ? "edge dimmed" : "edge"}>
     <Half l={links.get(`${a}>${b}`)} from={from} to={mid} a={a} b={b} />
     <Half l={links.get(`${b}>${a}`)} from={to} to={mid} a={b} b={a} /></g>;
-}
+});
 
 function Half({ l, from, to, a, b }: { l: Link | undefined; from: Point; to: Point; a: string; b: string }) {
   const rate = (l?.receive_bytes_per_second ?? 0) + (l?.transmit_bytes_per_second ?? 0), kind = kindOf(l);
@@ -133,9 +134,10 @@ function Flag({ x, y }: Point) {
 
 const marks: Record<string, string> = { alive: "", suspect: "!", dead: "\u2715", stopped: "\u25A0", joining: "\u2026", left: "\u2212" };
 
-function Node({ m, at, big, lease, chosen, named, to, hover }: {
-  m: Member; at: Point | undefined; big: boolean; lease: Lease | null; chosen: boolean; named: boolean; to: string; hover: (n: string) => void;
-}) {
+const Node = still(({ m, p, lease, chosen, named, to, hover }: {
+  m: Member; p: Picture; lease: Lease | null; chosen: boolean; named: boolean; to: string; hover: (n: string) => void;
+}) => {
+  const at = p.at.get(m.node), big = p.ring;
   if (!at) return null;
   const holds = lease?.holder === m.node, r = big ? 19 : holds ? 8 : 5, { x, y } = at;
   const label = [clean(m.node, 60), healthOf(m.state, m.stopped), holds && `holds the lease of term ${lease?.term}`, m.publisher && m.state === "alive" && "publishes", m.voter && "votes", m.self && "the page asks it",
@@ -154,7 +156,7 @@ function Node({ m, at, big, lease, chosen, named, to, hover }: {
     {holds && <g data-crown={m.node} aria-hidden="true"><Crown x={x} y={y - r - (big ? 8 : 3)} />{big && <text x={x + 13} y={y - r - 9} class="note">{"term " + lease?.term}</text>}</g>}
     {big && !m.self && m.state !== "alive" && <text x={x} y={y + r + 35} text-anchor="middle" class="note" aria-hidden="true">{clean(healthOf(m.state, m.stopped), 20)} {age(m.seen_seconds)}</text>}
   </>;
-}
+});
 
 function Links({ links, chosen, route }: { links: Link[]; chosen: string; route: Route }) {
   const order = ["down", "suspect", "old", "onion", "unknown", "up"];
