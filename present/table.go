@@ -26,6 +26,8 @@ type Column struct {
 	Rank int
 	// Wide columns are shown only where everything is.
 	Wide bool
+	// Least is the width that it has at least.
+	Least int
 }
 
 // Cell is one value in all its forms.
@@ -146,7 +148,7 @@ func (t Table) widths(f Form) []int {
 	at := t.shown(f)
 	widths := make([]int, len(at))
 	for k, i := range at {
-		widths[k] = utf8.RuneCountInString(t.Columns[i].Name)
+		widths[k] = max(t.Columns[i].Least, utf8.RuneCountInString(t.Columns[i].Name))
 		for _, row := range t.Rows {
 			widths[k] = max(widths[k], utf8.RuneCountInString(row[i].In(f)))
 		}

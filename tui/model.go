@@ -188,6 +188,7 @@ func (m *Model) list() *list { return &m.lists[m.view] }
 func (m *Model) refresh() {
 	if !m.stopped {
 		m.page = m.said.pageOf(m.view, m.about, m.line.now)
+		m.page.steady()
 		m.page.narrow(m.list().filter)
 		m.page.order(m.list().sort)
 	}

@@ -229,6 +229,26 @@ func TestFollows(t *testing.T) {
 	m.shows(t, true, "1 messages not understood")
 }
 
+// TestSteady: the columns stay where they are when a host becomes suspect and alive again,
+// or else a terminal is written anew.
+func TestSteady(t *testing.T) {
+	for _, key := range []string{"1", "2", "5"} {
+		head := func(state cluster.Health) string {
+			m := started(Options{}, 80, 24, true)
+			press(m, key)
+			m.Update(Heard{noon.Add(time.Second), []api.WatchMessage{
+				message("delta", map[string]any{"topic": "members", "set": []api.Member{{Node: "n3", State: state}}}),
+				message("delta", map[string]any{"topic": "links", "set": []api.Link{{From: "n1", To: "n3", State: state}}}),
+				message("delta", map[string]any{"topic": "workers", "set": []api.Worker{{Node: "n1", Live: state}}}),
+			}})
+			return strings.Split(m.Text(), "\n")[3]
+		}
+		if a, b := head(cluster.Suspect), head(cluster.Alive); a != b {
+			t.Errorf("view %s: the columns move:\n%s\n%s", key, a, b)
+		}
+	}
+}
+
 // TestStale: a picture that is not renewed says how old it is.
 func TestStale(t *testing.T) {
 	m := started(Options{}, 80, 24, true)

@@ -39,6 +39,16 @@ func (p *page) row(key string, about event.Subject) {
 	p.keys, p.about = append(p.keys, key), append(p.about, about)
 }
 
+// steady keeps the columns in their places when a host becomes suspect and alive again:
+// else all of the table is written anew.
+func (p *page) steady() {
+	for i := range p.table.Columns {
+		if c := &p.table.Columns[i]; c.Kind == present.State {
+			c.Least = len(cluster.Suspect)
+		}
+	}
+}
+
 // pageOf makes a view of what was said; only events about a subject are shown.
 func (w *watched) pageOf(v view, about event.Subject, now time.Time) (p page) {
 	head := api.Header{Node: cluster.NodeID(w.hello.Node), ObservedAt: now.Add(w.ahead)}
