@@ -43,7 +43,7 @@ func TopIdle(ctx context.Context, s *suite.Suite) error {
 	go func() {
 		defer close(changed)
 		for i := 0; suite.Pause(run, time.Second/2) == nil; i++ {
-			made.Change(1 + i%2)
+			made.Change(i % 2)
 		}
 	}()
 	err = top(ctx, s, ds.Exe, made.Socket, suite.Series{Name: "skein top, 3 hosts, 2 changes a second", Unit: "B/s", Target: want, Digest: suite.Median})

@@ -37,13 +37,18 @@ type Made struct {
 // Close ends it.
 func (m *Made) Close() error { return m.end() }
 
-// Change has one host be suspect, which is logged, and the one before it alive again.
+// Change has one host be suspect, and the one before it alive again; 0: all are alive.
+// It is logged.
 func (m *Made) Change(host int) {
 	m.hosts.Suspect(host)
 	m.seq++
+	from, to := "alive", "suspect"
+	if host == 0 {
+		host, from, to = 1, to, from
+	}
 	m.log.add([]event.Event{{
 		Source: event.SourceID{Node: "host1", Inc: 1}, Seq: m.seq, HLC: cluster.NewHLC(time.Now(), 0), Kind: event.KindMemberHealth,
-		Body: fmt.Appendf(nil, `{"node":"host%d","from":"alive","to":"suspect"}`, host),
+		Body: fmt.Appendf(nil, `{"node":"host%d","from":%q,"to":%q}`, host, from, to),
 	}})
 }
 
