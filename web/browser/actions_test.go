@@ -89,20 +89,41 @@ func TestActions(t *testing.T) {
 		by, other        string // hosts that write the event, and one like it
 		own, foreign     any
 	}{
-		{"Step down", "lease", "host1", func() {}, "/v1/lease/step-down", `{"reason":"asked in the page"}`, event.KindStepDownAsked, "host1", "host2",
-			event.StepDownAsked{Term: 7}, event.StepDownAsked{Term: 7}},
-		{"Drain", "workers", "host2", func() { worker(false) }, "/v1/worker/drain", `{"node":"host2"}`, event.KindWorkerDrained, "host2", "host1",
-			event.WorkerDrained{Drained: true}, event.WorkerDrained{Drained: true}},
-		{"Undo drain", "workers", "host2", func() { worker(true) }, "/v1/worker/drain", `{"node":"host2","undo":true}`, event.KindWorkerDrained, "host2", "host2",
-			event.WorkerDrained{}, event.WorkerDrained{Drained: true}},
-		{"Onion drain", "onion", "host2", func() { onion(1) }, "/v1/onion/drain", `{"node":"host2"}`, event.KindOnionDrained, "host2", "host0",
-			event.OnionDrained{Drained: true}, event.OnionDrained{Drained: true}},
-		{"Undo onion drain", "onion", "host2", func() { onion(0) }, "/v1/onion/drain", `{"node":"host2","undo":true}`, event.KindOnionDrained, "host2", "host2",
-			event.OnionDrained{}, event.OnionDrained{Drained: true}},
-		{"Retry chunks", "jobs/j7", "pi", func() { job(2) }, "/v1/jobs/j7/release", `{}`, event.KindChunksReleased, "host1", "host1",
-			event.ChunksReleased{Job: "j7", Attempt: 2}, event.ChunksReleased{Job: "j1", Attempt: 2}},
-		{"Stop job", "jobs/j7", "pi", func() { job(0) }, "/v1/jobs/j7/stop", `{"reason":"asked in the page"}`, event.KindJobStopped, "host1", "host1",
-			event.JobStopped{Job: "j7"}, event.JobStopped{Job: "j1"}},
+		{
+			"Step down", "lease", "host1", func() {}, "/v1/lease/step-down", `{"reason":"asked in the page"}`, event.KindStepDownAsked, "host1", "host2",
+			event.StepDownAsked{Term: 7},
+			event.StepDownAsked{Term: 7},
+		},
+		{
+			"Drain", "workers", "host2", func() { worker(false) }, "/v1/worker/drain", `{"node":"host2"}`, event.KindWorkerDrained, "host2", "host1",
+			event.WorkerDrained{Drained: true},
+			event.WorkerDrained{Drained: true},
+		},
+		{
+			"Undo drain", "workers", "host2", func() { worker(true) }, "/v1/worker/drain", `{"node":"host2","undo":true}`, event.KindWorkerDrained, "host2", "host2",
+			event.WorkerDrained{},
+			event.WorkerDrained{Drained: true},
+		},
+		{
+			"Onion drain", "onion", "host2", func() { onion(1) }, "/v1/onion/drain", `{"node":"host2"}`, event.KindOnionDrained, "host2", "host0",
+			event.OnionDrained{Drained: true},
+			event.OnionDrained{Drained: true},
+		},
+		{
+			"Undo onion drain", "onion", "host2", func() { onion(0) }, "/v1/onion/drain", `{"node":"host2","undo":true}`, event.KindOnionDrained, "host2", "host2",
+			event.OnionDrained{},
+			event.OnionDrained{Drained: true},
+		},
+		{
+			"Retry chunks", "jobs/j7", "pi", func() { job(2) }, "/v1/jobs/j7/release", `{}`, event.KindChunksReleased, "host1", "host1",
+			event.ChunksReleased{Job: "j7", Attempt: 2},
+			event.ChunksReleased{Job: "j1", Attempt: 2},
+		},
+		{
+			"Stop job", "jobs/j7", "pi", func() { job(0) }, "/v1/jobs/j7/stop", `{"reason":"asked in the page"}`, event.KindJobStopped, "host1", "host1",
+			event.JobStopped{Job: "j7"},
+			event.JobStopped{Job: "j1"},
+		},
 	} {
 		t.Run(c.button, func(t *testing.T) {
 			defer p.as(t)()
