@@ -214,7 +214,7 @@ func TestHanging(t *testing.T) {
 	for _, x := range []string{a, b, c} {
 		n.set(x, "hangs")
 	}
-	p := unwatched(t, Options{Targets: []string{a, b, c}, Dial: n.dial, Connect: 50 * time.Millisecond})
+	p := unwatched(t, Options{Targets: []string{a, b, c}, Dial: n.dial, Connect: time.Second / 2})
 	if got := ask(t, p, http.MethodGet, ""); got != "504" {
 		t.Errorf("answer %s", got)
 	}

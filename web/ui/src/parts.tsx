@@ -95,12 +95,16 @@ export function useWidth(): [(el: HTMLDivElement | null) => void, number] {
   return [put, width];
 }
 
+// Whether somebody went from page to page: what a link from elsewhere shows does not take the keyboard.
+let moved = false;
+addEventListener("hashchange", () => { moved = true; });
+
 /** useReturn is a ref of what is beside a page; when that goes, the keyboard goes back to where it came from. */
 export function useReturn(enter?: boolean): { current: HTMLElement | null } {
   const ref = useRef<HTMLElement>(null);
   useEffect(() => {
     const from = document.activeElement as HTMLElement | null, el = ref.current;
-    if (enter && from !== document.body) el?.focus();
+    if (enter && moved) el?.focus(); // the row that led here may be drawn anew by now
     return () => { if (el?.contains(document.activeElement)) from?.focus(); };
   }, []);
   return ref;
