@@ -86,13 +86,19 @@ func chromium(t *testing.T) context.Context {
 // forbids and what its script throws fails the test at its end.
 func open(t *testing.T, link string) *tab {
 	t.Helper()
+	return openWith(t, link, "")
+}
+
+// openWith runs a script before those of the page.
+func openWith(t *testing.T, link, script string) *tab {
+	t.Helper()
 	base, _, _ := strings.Cut(link, "#")
 	tb := &tab{t: t, base: base}
 	ctx, end := chromedp.NewContext(chromium(t), chromedp.WithNewBrowserContext(), chromedp.WithListener(tb.hear))
 	t.Cleanup(end)
 	tb.ctx = ctx
 	// What the policy forbids is told to the page only; it must not be missed.
-	watch := `window.__forbidden = []; addEventListener("securitypolicyviolation", (e) => __forbidden.push(e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile))`
+	watch := `window.__forbidden = []; addEventListener("securitypolicyviolation", (e) => __forbidden.push(e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile)); ` + script
 	tb.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 		return chromedp.Void{}, err

@@ -201,7 +201,7 @@ class Bye extends Error {
 let extra = { job: "", link: "" };
 let current: AbortController | null = null;
 let wake: (() => void) | null = null;
-let hiddenSince = 0, paused = false;
+let paused = false;
 
 /** watchAlso has the stream tell one job, and all links of one host. */
 export function watchAlso(job: string, link: string): void {
@@ -223,9 +223,9 @@ function query(): string {
 async function once(): Promise<void> {
   const stop = new AbortController();
   current = stop;
-  state.heardAt = Date.now();
+  const began = Date.now();
   // A line comes at least every five seconds.
-  const silence = setInterval(() => { if (Date.now() - state.heardAt > 13000) stop.abort(); }, 1000);
+  const silence = setInterval(() => { if (Date.now() - Math.max(began, state.heardAt) > 13000) stop.abort(); }, 1000);
   try {
     const headers: Record<string, string> = place ? { "Last-Event-ID": cursor ? `${place};${cursor}` : place } : {};
     const r = await ask(query(), { signal: stop.signal, headers });
@@ -250,14 +250,17 @@ const pause = (ms: number) => new Promise<void>((done) => {
 
 /** follow reads the watch for as long as the page is open. */
 export async function follow(): Promise<void> {
-  document.addEventListener("visibilitychange", () => {
-    hiddenSince = document.hidden ? Date.now() : 0;
-    if (!document.hidden && paused) { paused = false; wake?.(); }
-  });
-  setInterval(() => {
-    if (hiddenSince && Date.now() - hiddenSince > 30000 && !paused) { paused = true; current?.abort(); }
-  }, 5000);
+  // Who does not see the page for a while needs no stream, of which a browser has few; it goes on where it was.
+  let soon = 0;
+  const seen = () => {
+    clearTimeout(soon);
+    if (document.hidden) soon = setTimeout(() => { paused = true; current?.abort(); }, 30000);
+    else if (paused) { paused = false; wake?.(); }
+  };
+  document.addEventListener("visibilitychange", seen);
+  seen();
   for (let failed = 0; ;) {
+    while (paused) { await pause(1 << 30); failed = 0; }
     const watched = extra, began = Date.now();
     let after: number | null = null;
     try {
@@ -276,8 +279,7 @@ export async function follow(): Promise<void> {
     }
     if (state.stream === "locked") { changed(); return; }
     if (after === -1) { state.stream = "ended"; changed(); await pause(1 << 30); after = null; failed = 0; }
-    if (paused) { await pause(1 << 30); failed = 0; continue; }
-    if (watched !== extra) continue; // asked for something else
+    if (paused || watched !== extra) continue; // not seen, or asked for something else
     failed = Date.now() - began > 10000 ? 1 : failed + 1;
     state.stream = "stale";
     changed();
