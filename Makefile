@@ -11,8 +11,10 @@ TOOLS    := $(CURDIR)/bin/tools
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
-.PHONY: help map build examples web web-check test-web demo test check lint fuzz sim mutants bench bench-go \
-	deps observability vmtest tornet tornet-test prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion prove-upgrade prove-files prove-demo prove-idle clean FORCE
+.PHONY: help map build examples demo pictures web web-check test-web deps vmtest tornet tornet-test observability test check lint \
+	sim mutants fuzz bench bench-go install package package-test clean FORCE \
+	prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion \
+	prove-upgrade prove-files prove-demo prove-idle prove-package
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,7 +43,7 @@ web: web/ui/node_modules ## make web/dist of web/ui (needs npm); commit both
 	cd web/ui && node_modules/.bin/tsc -p . && gzip -9nc node_modules/axe-core/axe.min.js > ../browser/testdata/axe.min.js.gz
 	cd web/build && $(GO) run .
 
-test-web: build ## the page in Chromium: three real daemons, 500 hosts and a hostile cluster that are made up
+test-web: build web-check ## the page: its types, web/dist is what they make (needs npm), and in Chromium: three real daemons, 500 hosts and a hostile cluster that are made up
 	-@scripts/deps
 	REQUIRE=web SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 ./web
 	cd web/browser && REQUIRE=web SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v ./...
@@ -194,7 +196,6 @@ prove-idle: build ## 10 minutes of three hosts with nothing to do: at most 40 MB
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 20m -run TestIdle ./internal/demo
 
 NFPM    := v2.45.0
-.PHONY: install package package-test prove-package
 PREFIX  ?= /usr
 DESTDIR ?=
 install: build ## install the program, units, manual and completions below DESTDIR and PREFIX=/usr
