@@ -72,9 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 				first.Wait()
 			}
 			for _, p := range l.parts {
-				began := time.Now()
 				r.part(ctx, p, command(l, p))
-				r.write(fmt.Sprintf("part %q took %s\n", p.name, time.Since(began).Round(time.Second)))
 			}
 		})
 	}
@@ -163,6 +161,7 @@ func (r *results) part(ctx context.Context, p part, argv []string) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
+	began := time.Now()
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -178,6 +177,8 @@ func (r *results) part(ctx context.Context, p part, argv []string) {
 		s.line(strings.TrimSuffix(line, "\n"))
 	}
 	s.end(err)
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.write(fmt.Sprintf("part %q took %s, %s of a processor\n", p.name, time.Since(began).Round(time.Second), used.Round(time.Second)))
 }
 
 // read takes all lines of a part's output.
