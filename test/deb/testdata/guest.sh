@@ -46,7 +46,8 @@ dpkg --force-confold -i /vmtest/later.deb || fail "upgrade"
 soon skein check
 soon /vmtest/skein check --socket /run/second.sock
 /vmtest/skein lease history --socket /run/second.sock -o tsv >/run/history || fail "history"
-awk -F '\t' '$2 == "vm" && $6 == "shutdown" && $7 == "second" { found = 1 } END { exit !found }' /run/history ||
+awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+	$at["HOLDER"] == "vm" && $at["CAUSE"] == "shutdown" && $at["SUCCESSOR"] == "second" { found = 1 } END { exit !found }' /run/history ||
 	fail "the upgrade did not hand over: $(cat /run/history)"
 skein config show -o tsv | grep -q '^node.zone.*east' || fail "the upgrade lost a change of the configuration"
 echo "READY upgraded"
