@@ -291,6 +291,27 @@ func TestSubmittedElsewhere(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, last.State, err)
 		}
 	}
+	if last, err := c.Wait(t.Context(), "j1"); err != nil || last.State != job.Completed {
+		t.Errorf("by its id: %s, %v", last.State, err)
+	}
+	if _, err := c.StreamResults(t.Context(), "j1", api.Cursor{}, func(api.ChunkResult) error { return nil }); err != nil {
+		t.Errorf("results by its id: %v", err)
+	}
+}
+
+// TestSeen: what several hosts answered holds together.
+func TestSeen(t *testing.T) {
+	c := &Client{}
+	for _, cursor := range []string{"n1/1:7,n2/1:3", "n1/1:5,n3/2:1", ""} {
+		c.note(cursor)
+	}
+	if got, want := c.known().Min, "n1/1:7,n2/1:3,n3/2:1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.note("nonsense")
+	if got := c.known().Min; got != "" {
+		t.Errorf("after nonsense: %q", got)
+	}
 }
 
 // TestCallbackPanics: a panic ends the callbacks and is the error of Wait.

@@ -43,6 +43,7 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec, call Callbacks) (*Jo
 	if err != nil {
 		return nil, err
 	}
+	c.note(resp.Cursor)
 	j := &Job{SubmitResponse: resp, c: c}
 	if call.OnStatus == nil && call.OnStats == nil && call.OnResult == nil {
 		return j, nil
@@ -57,14 +58,11 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec, call Callbacks) (*Jo
 	return j, nil
 }
 
-// seen has a host that does not know of the job yet answer when it does.
-func (j *Job) seen() api.FollowOptions { return api.FollowOptions{Min: j.Cursor} }
-
 // Wait waits for the end of the job, after the last callback. The error is why that is
 // not known, or that a callback panicked; a job that failed is none.
 func (j *Job) Wait(ctx context.Context) (api.Job, error) {
 	if j.done == nil {
-		return j.c.wait(ctx, string(j.Job), j.seen())
+		return j.c.Wait(ctx, string(j.Job))
 	}
 	select {
 	case <-j.done:
@@ -95,7 +93,7 @@ func (j *Job) follow(ctx context.Context, call Callbacks) {
 	id := string(j.Job)
 	readers.Go(func() {
 		state := job.State("")
-		_, err := j.c.api.FollowJob(ctx, id, j.seen(), func(now api.Job) error {
+		_, err := j.c.api.FollowJob(ctx, id, j.c.known(), func(now api.Job) error {
 			last = now
 			return pass(func() {
 				if call.OnStatus != nil && now.State != state {
@@ -113,7 +111,7 @@ func (j *Job) follow(ctx context.Context, call Callbacks) {
 	})
 	if call.OnResult != nil {
 		readers.Go(func() {
-			_, err := j.c.api.Chunks(ctx, id, api.ChunkQuery{Follow: true}, j.seen(), func(r api.ChunkResult) error {
+			_, err := j.c.api.Chunks(ctx, id, api.ChunkQuery{Follow: true}, j.c.known(), func(r api.ChunkResult) error {
 				return pass(func() { call.OnResult(r) })
 			})
 			if err != nil {
