@@ -672,3 +672,34 @@ func BenchmarkApplyAccepted(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*len(a.events))/b.Elapsed().Seconds(), "events/s")
 }
+
+// TestSubmittedAnewAfterALoser forgets a job that two terms had submitted with
+// different specs, of which the later was read first; what was submitted anew
+// since is a job of its own, in every order.
+func TestSubmittedAnewAfterALoser(t *testing.T) {
+	a, b, c := newChain("a"), newChain("b"), newChain("c")
+	void := a.add(10, 2, event.KindJobQueued, event.JobWaiting{Job: "other"})
+	lost := a.submit(30, 3, "j", testSpec("k", 70, 10))
+	anew := a.submit(50, 7, "j", testSpec("k", 60, 10))
+	forgotten := b.add(40, 6, event.KindJobsForgotten, event.JobsForgotten{Jobs: []job.ID{"j"}})
+	opened := c.start(15, 3) // its cut has nothing of a
+	won := c.submit(20, 3, "j", testSpec("k", 60, 10))
+
+	want := New()
+	in := []event.Event{opened, void, won, lost, forgotten, anew}
+	for i, e := range in {
+		if want.Apply(e) {
+			want.Refold(nil, slices.Values(in[:i+1]))
+		}
+	}
+	got := New()
+	got.Refold(nil, slices.Values([]event.Event{void, lost, anew, forgotten, opened, won}))
+	for name, s := range map[string]*State{"in order": want, "the later first": got} {
+		if j, ok := s.Job("j"); !ok || j.Spec.Iterations != 60 {
+			t.Errorf("%s: %+v, %v: the job that was submitted anew is lost", name, j, ok)
+		}
+	}
+	if !bytes.Equal(encoded(t, got), encoded(t, want)) {
+		t.Error("the order matters")
+	}
+}

@@ -20,7 +20,8 @@ type tombstone = canon.Key
 const tombstoneLife = 30 * 24 * time.Hour
 
 // forget folds that ended jobs are to be forgotten. It reports true when events
-// that came after a job's tombstone were folded into the forgotten job.
+// that came after a job's tombstone were folded into the forgotten job, or a
+// submission after it gave way to one that is forgotten.
 func (f *Fold) forget(e *event.Event, b event.JobsForgotten) (rebuild bool, refused []string) {
 	at := canon.KeyOf(e)
 	for _, id := range b.Jobs {
@@ -38,15 +39,24 @@ func (f *Fold) forget(e *event.Event, b event.JobsForgotten) (rebuild bool, refu
 			refused = append(refused, "job "+string(id)+" was submitted anew below the base")
 			continue
 		}
+		gaveWay := f.gaveWay(id, at)
 		f.tombstones[id] = at
 		delete(f.winners, id) // it may be erased; if not, it is found again
-		if beyond {
+		if beyond || gaveWay {
 			rebuild = true
 		} else {
 			f.erase(id, at)
 		}
 	}
 	return rebuild, refused
+}
+
+// gaveWay reports whether a submission after a tombstone does not count, because
+// one did that the tombstone ends.
+func (f *Fold) gaveWay(id job.ID, at tombstone) bool {
+	winner, ok := f.winners[id]
+	lost := f.waiting[id]
+	return ok && winner.Less(at) && lost != nil && !lost.top.Less(at)
 }
 
 // erase drops what is known of a job before its tombstone.
