@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/audit"
+	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/record"
 	"github.com/skein-project/skein/eventlog/segment"
 	"github.com/skein-project/skein/eventlog/state"
@@ -270,6 +272,55 @@ func TestDirBesideWriter(t *testing.T) {
 			}
 			return
 		default:
+		}
+	}
+}
+
+// lateFS reads zeros where a writer that runs beside has made room and not
+// written yet: the first reads of a file say nothing.
+type lateFS struct {
+	disk.FS
+	path string
+	late int
+}
+
+func (f *lateFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
+	file, err := f.FS.OpenFile(name, flag, perm)
+	if err != nil || name != f.path {
+		return file, err
+	}
+	return &lateFile{File: file, late: f.late}, nil
+}
+
+type lateFile struct {
+	disk.File
+	late int
+}
+
+func (f *lateFile) ReadAt(b []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(b, off)
+	if f.late > 0 {
+		f.late--
+		clear(b[:n])
+	}
+	return n, err
+}
+
+// TestHeaderWrittenMeanwhile reads a log whose writer has just begun a segment.
+func TestHeaderWrittenMeanwhile(t *testing.T) {
+	dir, events, _ := sample(t)
+	paths := segmentPaths(t, dir, events[0].Source)
+	for late := range 4 {
+		o := audit.VerifyOptions{
+			Dir: dir, Cluster: testCluster, KeyOf: pubFor,
+			FS: &lateFS{FS: disk.OSFS(), path: paths[len(paths)-1], late: late},
+		}
+		if _, err := audit.OpenDir(o); err != nil {
+			t.Errorf("open, %d early reads: %v", late, err)
+		}
+		o.ChainsOnly = true
+		if _, err := audit.Verify(t.Context(), o); err != nil {
+			t.Errorf("verify, %d early reads: %v", late, err)
 		}
 	}
 }

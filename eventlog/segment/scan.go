@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,9 @@ type ScanOptions struct {
 	Own     bool
 	First   uint64
 	Last    bool // the chain's last file: its tail may be torn
+	// Adopt takes what lies before the segment from its header, instead of Tail:
+	// only this file of the chain is read.
+	Adopt bool
 	// Known is a seq up to which the chain was durable for certain: what is
 	// missing of it was not torn.
 	Known uint64
@@ -98,6 +102,9 @@ func (s *Scan) read(f io.ReaderAt, size int64) error {
 	h, err := record.DecodeHeader(fr.Payload)
 	if err != nil {
 		return s.Corrupt(start, 0, "%v", err)
+	}
+	if s.Adopt {
+		s.Tail = event.Mark{Seq: s.First - 1, Hash: h.Prev}
 	}
 	want := record.Header{Cluster: s.Cluster, Source: s.Source, First: s.First, Prev: s.Tail.Hash}
 	if h != want {
@@ -244,11 +251,23 @@ func (s *Scan) headless(f io.ReaderAt, size, off int64, why string) error {
 	if err != nil {
 		return disk.ReadError(s.Path, err)
 	}
+	if fr, err := firstFrame(rest); err == nil && fr.Type == record.TypeHeader {
+		return s.read(f, size) // another process goes on writing: it was not whole yet when it was read before
+	}
 	if !s.Last || s.Known >= s.First || record.LaterGroup(rest, 0) >= 0 {
 		return s.Corrupt(off, 0, "%s", why)
 	}
 	s.NoHeader, s.Torn = true, size
 	return nil
+}
+
+// firstFrame reads the frame at the start of a segment, which holds its header.
+func firstFrame(b []byte) (record.Frame, error) {
+	if !bytes.HasPrefix(b, []byte(record.Magic)) {
+		return record.Frame{}, record.ErrCorrupt
+	}
+	fr, _, err := record.ParseFrame(b[len(record.Magic):])
+	return fr, err
 }
 
 func isBlank(f io.ReaderAt, from, to int64) (bool, error) {

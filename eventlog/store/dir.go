@@ -88,38 +88,18 @@ func (d *Dir) segment(c *chain, seg *file, last bool) error {
 	if seg.size, err = f.Size(); err != nil || c.head.Seq > 0 {
 		return err // a sealed segment is as long as its file
 	}
-	head := make([]byte, min(seg.size, int64(len(record.Magic)+record.FrameHeaderLen+record.MaxCluster+256)))
-	if n, err := f.ReadAt(head, 0); err != nil && n < len(head) {
-		return disk.ReadError(seg.path, err)
-	}
 	s := &segment.Scan{ScanOptions: segment.ScanOptions{
-		Path: seg.path, Cluster: d.o.Cluster, Source: c.src, Own: c.src.Node == d.o.Self, First: seg.first, Last: last,
+		Path: seg.path, Cluster: d.o.Cluster, Source: c.src, Own: c.src.Node == d.o.Self, First: seg.first, Last: last, Adopt: true,
 		Commit: func(g segment.Group) error {
 			c.head = g.Head
 			return nil
 		},
 	}}
-	if h, ok := peekHeader(head); ok {
-		s.Tail = event.Mark{Seq: h.First - 1, Hash: h.Prev}
-	}
 	if err := s.Run(f, seg.size); err != nil {
 		return err
 	}
 	seg.size, seg.index = s.End, s.Index
 	return nil
-}
-
-// peekHeader reads the header at the start of a segment, if there is one.
-func peekHeader(b []byte) (record.Header, bool) {
-	if len(b) < len(record.Magic) || string(b[:len(record.Magic)]) != record.Magic {
-		return record.Header{}, false
-	}
-	fr, _, err := record.ParseFrame(b[len(record.Magic):])
-	if err != nil || fr.Type != record.TypeHeader {
-		return record.Header{}, false
-	}
-	h, err := record.DecodeHeader(fr.Payload)
-	return h, err == nil
 }
 
 func (d *Dir) place(src event.SourceID, seq uint64) (place, bool) { return d.chains[src].place(seq) }
