@@ -90,7 +90,8 @@ func Hosts(m api.Members, workers []api.Worker) Table {
 	for i, x := range m.Members {
 		slots, speed := Cell{Text: Unknown}, Cell{Text: Unknown}
 		if w, ok := of[x.Node]; ok {
-			slots.Text, speed = strconv.Itoa(w.Assigned)+"/"+strconv.Itoa(w.Slots), rate(w.RatePerSecond)
+			// What it has beyond its slots waits there.
+			slots.Text, speed = strconv.Itoa(min(w.Assigned, w.Slots))+"/"+strconv.Itoa(w.Slots), rate(w.RatePerSecond)
 		}
 		t.Rows[i] = append(t.Rows[i], slots, speed)
 	}

@@ -229,6 +229,22 @@ func TestFollows(t *testing.T) {
 	m.shows(t, true, "1 messages not understood")
 }
 
+// TestLatest: chunks that go well do not hide what happened before.
+func TestLatest(t *testing.T) {
+	m := started(Options{}, 80, 24, true)
+	work := func(seq uint64, kind event.Kind, body any) api.WatchMessage {
+		return message("log", map[string]any{"events": []event.Event{eventAt("n1", seq, 0, kind, body)}})
+	}
+	m.Update(Heard{noon.Add(time.Second), []api.WatchMessage{
+		work(7, event.KindLeaseReleased, event.LeaseReleased{Term: 42, Reason: "the test"}),
+		work(8, event.KindChunksAssigned, event.ChunksAssigned{Job: "j", Assignments: []job.Attempt{{Chunk: 3, Worker: "n2"}}}),
+		work(9, event.KindChunksAccepted, event.ChunksAccepted{Job: "j"}),
+	}})
+	m.shows(t, true, "n1 gave up the lease of term 42: the test")
+	press(m, "3")
+	m.shows(t, true, "job j: chunk 3 to n2")
+}
+
 // TestSteady: the columns stay where they are when a host becomes suspect and alive again,
 // or else a terminal is written anew.
 func TestSteady(t *testing.T) {

@@ -306,8 +306,7 @@ func (m *Model) last() string {
 	if m.line.cause != nil {
 		parts = append(parts, m.line.cause.Error())
 	}
-	if n := len(m.said.events); len(parts) == 0 && m.view != viewEvents && n > 0 {
-		e := m.said.events[n-1]
+	if e, ok := m.said.latest(); ok && len(parts) == 0 && m.view != viewEvents {
 		parts = append(parts, e.HLC.Time().Format(time.TimeOnly)+"  "+present.Sentence(e.Source.Node, e.Kind, e.Body))
 	}
 	return m.cut(" " + strings.Join(parts, "  "))

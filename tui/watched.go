@@ -249,3 +249,20 @@ func one[T any](w *watched, topic string) (v T, ok bool) {
 	}
 	return v, false
 }
+
+// latest is the last event but for those of chunks that go well: each running job writes
+// many of them a second, and they would hide why the holder is another. Only where nothing
+// else is known it is one of them.
+func (w *watched) latest() (e event.Event, ok bool) {
+	for _, e := range slices.Backward(w.events) {
+		switch e.Kind {
+		case event.KindChunksStarted, event.KindChunksAssigned, event.KindChunkAccepted, event.KindChunksAccepted:
+		default:
+			return e, true
+		}
+	}
+	if n := len(w.events); n > 0 {
+		return w.events[n-1], true
+	}
+	return e, false
+}

@@ -4,9 +4,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Text, useReturn, useWidth } from "./parts";
 import { here, type Route } from "./route";
-import { fetchEvents } from "./pages/events";
 import { ask } from "./session";
-import { looksBack, showPast, termsOfNow, type Past } from "./store";
+import { fetchEvents, looksBack, type Past, showPast, termsOfNow } from "./store";
 import { clean, clock, lines, when } from "./text";
 import type { Entry, Term } from "./types";
 

@@ -6,6 +6,7 @@ import { tickText } from "./lanes";
 import { Card, Choice, Table, Text, useWidth } from "./parts";
 import { here, type Route } from "./route";
 import { ask } from "./session";
+import "./shell"; // as in rest.ts
 import { clean, clock, count, figure, num, when } from "./text";
 import type { Job, Series } from "./types";
 
@@ -85,7 +86,7 @@ function Drawn({ title, plot, more }: { title: string; plot: Plot; more?: any })
   return <Card title={title} more={more}>
     <div ref={ref}><div ref={box} onPointerMove={over} onPointerLeave={() => tell(null)} role="img" aria-label={`${clean(plot.label, 100)}, ${clean(words(plot, last), 300)}`} /></div>
     <p class="legend">{plot.lines.map((l, i) => <span key={l.name}><svg width="24" height="8" aria-hidden="true"><line x1="0" x2="24" y1="4" y2="4" stroke-width="2.5" stroke={`var(${inks[i % inks.length]})`}
-      stroke-dasharray={dashes[Math.floor(i / inks.length) % dashes.length]!.join(" ") || undefined} /></svg> <Text most={40}>{l.name}</Text></span>)}{plot.band && <span>shaded: 95 % interval</span>}</p>
+      stroke-dasharray={dashes[Math.floor(i / inks.length) % dashes.length]!.join(" ") || undefined} /></svg> <Text most={90}>{l.name}</Text></span>)}{plot.band && <span>shaded: 95 % interval</span>}</p>
     <p class="under num" ref={under} aria-hidden="true">{"\u00A0"}</p>
     <details><summary>As a table</summary>
       <Table label={plot.label} rows={plot.times.map((t, i) => ({ t, i })).reverse()} keyOf={(r) => String(r.i)} none="Nothing yet." columns={[

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Text } from "./parts";
 import { link, type Route } from "./route";
-import { eventKey } from "./store";
+import { eventKey, get } from "./store";
 import { clean, clock, hlcTime } from "./text";
 import type { Entry } from "./types";
 
@@ -35,7 +35,7 @@ function Row({ e, route, of, at }: { e: Entry; route: Route; of?: number; at?: n
     <a class="by" href={filter("node:" + e.source.node)}><Text most={20}>{e.source.node}</Text></a>
     <a class={"kind " + toneOf(e)} href={filter("kind:" + e.kind)}><Text most={40}>{e.kind}</Text></a>
     <span class="says"><Text most={400}>{e.text || e.kind}</Text>
-      {chips(e).map(([k, v]) => <a key={k + v} class="chip" href={filter(`${k}:${v}`)} title={`events about ${k} ${clean(v, 60)}`}>{k} <Text most={10}>{v}</Text></a>)}</span>
+      {chips(e).map(([k, v]) => <a key={k + v} class="chip" href={filter(`${k}:${v}`)} title={`events about ${k} ${clean(v, 60)}`}>{k} <Text most={16}>{k === "job" ? get.nameOf(v) : v}</Text></a>)}</span>
   </li>;
 }
 

@@ -39,7 +39,7 @@ export function Lanes({ hours, small, chosen, choose }: { hours: number; small?:
   const drag = useRef<[number, number] | null>(null), drawn = useRef(false), [, draw] = useState({});
   const terms = get.terms(), now = moment();
   const first = Math.min(now - 60000, ...terms.map((t) => when(t.started_at)).filter(Number.isFinite));
-  const from = hours > 0 ? now - hours * 3600e3 : first;
+  const from = hours > 0 ? Math.max(first, now - hours * 3600e3) : first;
   const shown = terms.filter((t) => (when(t.ended_at) || now) >= from);
   const names = [...new Set(shown.map((t) => t.holder))].sort();
   const left = Math.min(140, Math.max(40, ...names.map((n) => clean(n, 18).length * 7.5 + 12)));

@@ -97,6 +97,8 @@ export const get = {
   job: (id: string) => [...shown()].filter(([t]) => t.startsWith("job/")).flatMap(([, m]) => [...m.values()] as unknown as Job[])
     .find((j) => j.id === id || j.id.startsWith(id) || j.name === id),
   events: () => past?.events ?? events,
+  /** what a job is called */
+  nameOf: (id: string) => (shown().get("jobs")?.get(id)?.name as string | undefined) || id,
 };
 
 function keyOf(topic: string, r: Row): string {
@@ -132,6 +134,19 @@ export function add(list: Entry[], size: number): void {
     known.delete(k);
   }
   events = events.slice(n);
+}
+
+/** fetchEvents reads events that the stream did not bring. */
+export async function fetchEvents(q: URLSearchParams, signal?: AbortSignal): Promise<Entry[]> {
+  const r = await ask("/v1/events?" + q, { signal: signal ?? AbortSignal.timeout(20000) });
+  if (!r.ok) throw new Error((await r.json().catch(() => null))?.detail ?? `refused (${r.status})`);
+  const out: Entry[] = [];
+  await readLines(r, () => {}, (line) => {
+    const v = JSON.parse(line);
+    if (v.problem) throw new Error(v.problem.detail);
+    if (v.source && v.kind) out.push(v);
+  });
+  return out;
 }
 
 interface Message { id?: string; event: string; data: any } // eslint-disable-line

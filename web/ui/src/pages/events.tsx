@@ -4,7 +4,7 @@ import { Badge, BadgeOfAll } from "../badge";
 import { Card, Facts, Host, Text } from "../parts";
 import { go, link, type Route } from "../route";
 import { ask, readLines } from "../session";
-import { eventKey, get, has, looksBack, now } from "../store";
+import { eventKey, fetchEvents, get, has, looksBack, now } from "../store";
 import { clean, clock, hlcTime, lines } from "../text";
 import type { Entry, Source } from "../types";
 
@@ -134,19 +134,6 @@ function save(name: string, lines: string[]): void {
   a.download = name;
   a.click();
   setTimeout(() => URL.revokeObjectURL(url), 10000);
-}
-
-/** fetchEvents reads events that the stream did not bring. */
-export async function fetchEvents(q: URLSearchParams, signal?: AbortSignal): Promise<Entry[]> {
-  const r = await ask("/v1/events?" + q, { signal: signal ?? AbortSignal.timeout(20000) });
-  if (!r.ok) throw new Error((await r.json().catch(() => null))?.detail ?? `refused (${r.status})`);
-  const out: Entry[] = [];
-  await readLines(r, () => {}, (line) => {
-    const v = JSON.parse(line);
-    if (v.problem) throw new Error(v.problem.detail);
-    if (v.source && v.kind) out.push(v);
-  });
-  return out;
 }
 
 const page = 200, none: Entry[] = [];

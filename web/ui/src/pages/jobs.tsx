@@ -1,10 +1,11 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { Act, actions } from "../actions";
 import { later } from "../later";
 import { Card, Facts, Host, Job as JobLink, Progress, State, Table, Text, toneOf, useWidth } from "../parts";
 import { link, type Route } from "../route";
-import { get, looksBack } from "../store";
-import { age, clock, count, figure, many, when } from "../text";
-import type { Job, Waiting } from "../types";
+import { fetchEvents, get, looksBack } from "../store";
+import { age, clock, count, figure, hlcTime, many, when } from "../text";
+import type { Entry, Job, Waiting } from "../types";
 
 const JobCharts = later(() => import("../charts").then((m) => m.JobCharts), true);
 
@@ -56,6 +57,7 @@ function One({ id, route }: { id: string; route: Route }) {
       ]} />
     </Card>
     {!back && <Card title="Chunks" wide><ChunkMap job={j} /></Card>}
+    {!back && !j.finished_at && j.map?.step === 1 && <Out key={j.id} job={j} route={route} />}
     {!back && <JobCharts job={j} route={route} />}
     {j.aggregates && <Card title="Results" wide>
       <Table label="results" rows={Object.entries(j.aggregates).sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, 200)} keyOf={([n]) => n} none="No chunk counts yet." columns={[
@@ -74,7 +76,7 @@ function One({ id, route }: { id: string; route: Route }) {
         { head: "count", right: true, cell: (w) => w.accepted }, { head: "runs", right: true, cell: (w) => w.assigned },
       ]} /></Card>}
     {j.failures && <Card title="Failures">
-      <Table label="failures by reason" rows={reasons(j)} keyOf={(f) => f.reason} none="No attempt failed." columns={[
+      <Table label="failures by reason" rows={reasons(j)} keyOf={(f) => f.reason} none={"No attempt failed" + (j.attempts.reclaimed ? `; ${j.attempts.reclaimed} taken back.` : ".")} columns={[
         { head: "reason", cell: (f) => <Text most={200}>{f.reason}</Text> }, { head: "times", right: true, cell: (f) => f.times },
         { head: "hosts", cell: (f) => <Text>{f.hosts.join(", ")}</Text> }, { head: "last", right: true, low: true, cell: (f) => clock(f.last) },
       ]} />
@@ -98,6 +100,42 @@ function reasons(j: Job) {
     by.set(f.reason, r);
   }
   return [...by.values()].sort((a, b) => b.times - a.times);
+}
+
+const mostRead = 1000;
+
+/** Out are the chunks that hosts have, the longest first: what is slow is at the top. */
+function Out({ job, route }: { job: Job; route: Route }) {
+  const [older, set] = useState<Entry[]>([]), stream = get.events();
+  useEffect(() => {
+    const stop = new AbortController();
+    fetchEvents(new URLSearchParams({ entity: "job:" + job.id, kind: "chunks_assigned", tail: String(mostRead) }), stop.signal).then(set, () => {}); // without them fewer are known
+    return () => stop.abort();
+  }, []);
+  const given = useMemo(() => {
+    const at = new Map<number, { worker: string; since: number }>();
+    for (const e of older.concat(stream)) {
+      const b = e.kind === "chunks_assigned" ? e.body as { job?: unknown; assignments?: unknown } | null : null;
+      if (b?.job === job.id && Array.isArray(b.assignments)) for (const a of b.assignments) if (a) at.set(a.chunk, { worker: a.worker, since: hlcTime(e.hlc) });
+    }
+    return at;
+  }, [older, stream]);
+  // What was read has no event of a chunk: it was given out long before, or only now.
+  const unknown = { worker: "", since: older.length < mostRead ? Infinity : 0 }, out: { chunk: number; worker: string; since: number }[] = [];
+  let n = 0;
+  for (const r of job.map!.runs) {
+    if (r.state === "assigned") for (let i = n; i < n + r.count && out.length < 5000; i++) out.push({ chunk: i, ...given.get(i) ?? unknown });
+    n += r.count;
+  }
+  out.sort((a, b) => (a.since < b.since ? -1 : 1));
+  return <Card title="Chunks that hosts have, the longest first" wide>
+    <Table label="chunks that hosts have" rows={out.slice(0, 8)} keyOf={(o) => String(o.chunk)} none="No host has one." columns={[
+      { head: "chunk", cell: (o) => o.chunk },
+      { head: "host", cell: (o) => (o.worker ? <Host node={o.worker} route={route} /> : "-") },
+      { head: "for", right: true, cell: (o) => (o.since ? age((Date.now() - Math.min(Date.now(), o.since)) / 1000) : "long") },
+    ]} />
+    {out.length > 8 && <p class="dim">And {out.length - 8} more.</p>}
+  </Card>;
 }
 
 /** ChunkMap draws a cell for each chunk, or for several where there are many. */

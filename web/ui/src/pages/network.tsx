@@ -167,7 +167,7 @@ function Links({ links, chosen, route }: { links: Link[]; chosen: string; route:
     <Table label="links" rows={rows.slice(0, 500)} keyOf={(l) => `${l.from}>${l.to}`} none="No link is known." columns={[
       { head: "from", cell: (l) => <Host node={l.from} route={route} /> }, { head: "to", cell: (l) => <Host node={l.to} route={route} /> },
       { head: "sees it", cell: (l) => <State of={healthOf(l.state, l.stopped)} /> }, { head: "path", cell: (l) => l.path || "-" },
-      { head: "handshake", right: true, cell: (l) => age(l.handshake_seconds) }, { head: "rtt", right: true, cell: (l) => millis(l.rtt_seconds) },
+      { head: "handshake", low: true, right: true, cell: (l) => age(l.handshake_seconds) }, { head: "rtt", right: true, cell: (l) => millis(l.rtt_seconds) },
       { head: "receives", right: true, low: true, cell: (l) => bytes(l.receive_bytes_per_second) + (l.receive_bytes_per_second == null ? "" : "/s") },
       { head: "sends", right: true, low: true, cell: (l) => bytes(l.transmit_bytes_per_second) + (l.transmit_bytes_per_second == null ? "" : "/s") },
       { head: "said", right: true, low: true, cell: (l) => (l.reported_at ? age((Date.now() - when(l.reported_at)) / 1000) + " ago" : "never") },

@@ -2,10 +2,11 @@ import { Act, actions } from "../actions";
 import { EventList } from "../eventlist";
 import { Lanes } from "../lanes";
 import { Card, Facts, healthOf, Host, Job, Progress, State, Table, Text } from "../parts";
+import { useEffect, useState } from "preact/hooks";
 import { link, type Route } from "../route";
-import { get, looksBack } from "../store";
-import { age, bytes, count, many, millis } from "../text";
-import type { Member } from "../types";
+import { eventKey, fetchEvents, get, looksBack, now } from "../store";
+import { age, bytes, count, hlcTime, many, millis } from "../text";
+import type { Entry, Member } from "../types";
 
 /** sentence says in one line how the cluster is. */
 export function sentence(): { tone: string; text: string } {
@@ -32,6 +33,28 @@ export function memberColumns(route: Route) {
   ];
 }
 
+/** takenOver says of whom the present holder has the lease, and why. */
+export function takenOver(route: Route): [string, any][] {
+  const terms = get.terms(), l = get.lease(), i = l?.holder ? terms.findIndex((t) => t.term === l.term) : -1, was = terms[i + 1], gap = terms[i]?.gap_seconds;
+  if (!was || i < 0 && l?.holder) return [];
+  return [[i < 0 ? "last held by" : "taken over from", <><Host node={was.holder} route={route} />{was.cause && <>: <Text most={60}>{was.cause}</Text></>}{!!gap && gap >= 1 && <span class="dim">, nobody for {age(gap)}</span>}</>]];
+}
+
+/** Each running job writes many of these a second. */
+const busy = /^chunks?_(started|assigned|accepted)$/, others = "term*,lease*,step*,voters*,member*,host*,worker*,job*,chunk_failed,chunk_reclaimed,publish*,onion*,config*,token*";
+
+/** Latest are the last events that are not of chunks that go well. */
+function Latest({ route }: { route: Route }) {
+  const [older, set] = useState<Entry[]>([]);
+  useEffect(() => {
+    const stop = new AbortController();
+    fetchEvents(new URLSearchParams({ kind: others, tail: "10" }), stop.signal).then(set, () => {}); // without them there are those of the stream
+    return () => stop.abort();
+  }, []);
+  const all = new Map([...older.filter((e) => hlcTime(e.hlc) <= now()), ...get.events().filter((e) => !busy.test(e.kind)).slice(-10)].map((e) => [eventKey(e), e]));
+  return <EventList events={[...all.values()].sort((a, b) => b.hlc - a.hlc).slice(0, 10)} route={route} />;
+}
+
 export function Overview({ route }: { route: Route }) {
   const s = get.status(), l = get.lease(), members = get.members(), jobs = get.jobs();
   const says = sentence();
@@ -44,6 +67,7 @@ export function Overview({ route }: { route: Route }) {
         ["term", `${l.term}, ${l.mode}, ${many(l.voters, "voter")}`],
         ...(looksBack() ? [] : [["renewed", l.renewed_seconds == null ? "-" : age(l.renewed_seconds) + " ago"] as [string, any]]),
         ["publishes", <Host node={l.publisher} route={route} />],
+        ...takenOver(route),
         ...(l.blocked ? [["does not stand", <Text>{l.blocked}</Text>] as [string, any]] : []),
         ...(l.abstaining.length ? [["abstain", <Text>{l.abstaining.join(", ")}</Text>] as [string, any]] : []),
       ]} />}
@@ -60,7 +84,7 @@ export function Overview({ route }: { route: Route }) {
       <Table label="hosts" columns={memberColumns(route)} rows={shortList(members)} keyOf={(m) => m.node} none="No member is known." current={(m) => m.node === l?.holder} />
       {members.length > 12 && <p class="dim">{members.length - shortList(members).length} more, <a href={link("network", [], { view: "hosts" })}>all hosts</a></p>}
     </Card>
-    <Card title="Lease, last hour" wide more={<a href={link("lease")}>history</a>}><Lanes hours={1} small /></Card>
+    <Card title="Who held the lease in the last hour" wide more={<a href={link("lease")}>history</a>}><Lanes hours={1} small /></Card>
     <Card title="Jobs" wide more={<a href={link("jobs")}>all</a>}>
       <Table label="jobs" rows={open} keyOf={(j) => j.id} none="No job was submitted." columns={[
         { head: "job", cell: (j) => <Job id={j.id} name={j.name} /> },
@@ -70,7 +94,7 @@ export function Overview({ route }: { route: Route }) {
         { head: "left", live: true, right: true, cell: (j) => (j.finished_at ? "-" : age(j.eta_seconds)) },
       ]} />
     </Card>
-    <Card title="Last events" wide more={<a href={link("events")}>all</a>}><EventList events={get.events().slice(-10).reverse()} route={route} /></Card>
+    <Card title="Last events, but for chunks that go well" wide more={<a href={link("events")}>all</a>}><Latest route={route} /></Card>
   </div>;
 }
 
