@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
@@ -69,6 +70,30 @@ func TestInterruptedRun(t *testing.T) {
 		if cancel(); code != cli.ExitInterrupted || !strings.Contains(errs.String(), want) || f.onSubmit != nil && !strings.Contains(errs.String(), "--key k7") {
 			t.Errorf("exit %d, want %s\n%s", code, want, errs.String())
 		}
+	}
+}
+
+// TestSilentSubmit: who submits where no majority answers is soon told what that
+// waits for.
+func TestSilentSubmit(t *testing.T) {
+	f := started(t)
+	module := filepath.Join(t.TempDir(), "m.wasm")
+	if err := os.WriteFile(module, []byte("\x00asm"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{})
+	errs := &hook{on: "waiting: n1 holds the lease; a majority of the voters must have the job on disk", do: func() { close(told) }}
+	f.onSubmit = func() {
+		select {
+		case <-told:
+		case <-time.After(30 * time.Second):
+			t.Error("not told for 30 s what the command waits for")
+		}
+	}
+	var out bytes.Buffer
+	term := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: errs, Env: []string{"SKEIN_SOCKET=" + f.socket, "SKEIN_TIMEOUT=1m"}}
+	if code := execute(t.Context(), []string{"job", "run", "--wasm", module, "--iterations", "1000"}, term, fakeDeps()); code != 0 {
+		t.Errorf("exit %d\n%s", code, errs.String())
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/client"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
@@ -348,7 +347,7 @@ func upload(a *cli.App, ctx context.Context, c *api.Client, flag, path string, l
 		return cluster.Hash{}, err
 	}
 	defer f.Close()
-	ctx, cancel := context.WithTimeout(patiently(a, ctx), uploadTime)
+	ctx, cancel := context.WithTimeout((&waiting{a: a}).patiently(ctx), uploadTime)
 	defer cancel()
 	art, err := c.PutArtefact(ctx, f)
 	if err != nil {
@@ -358,26 +357,11 @@ func upload(a *cli.App, ctx context.Context, c *api.Client, flag, path string, l
 }
 
 func submit(a *cli.App, ctx context.Context, c *api.Client, req api.SubmitRequest) (api.SubmitResponse, error) {
-	ctx, cancel := context.WithTimeout(patiently(a, ctx), patience(a)+max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
+	w := &waiting{a: a}
+	ctx, cancel := context.WithTimeout(ctx, patience(a)+max(a.Timeout, 35*time.Second)) // a submit may wait for a majority
 	defer cancel()
-	return c.Submit(ctx, req)
-}
-
-// patiently has a request tried again while its error passes: what is sent is
-// idempotent. A daemon that was never there is reported at once.
-func patiently(a *cli.App, ctx context.Context) context.Context {
-	began, said, limit := time.Now(), "", patience(a)
-	return client.Patiently(ctx, func(cause error) error {
-		_, away := errors.AsType[*api.UnreachableError](cause)
-		if time.Since(began) > limit || away && said == "" {
-			return cause
-		}
-		if cause.Error() != said {
-			said = cause.Error()
-			a.Note("waiting: %s", said)
-		}
-		return nil
-	})
+	defer w.explain(ctx, c, req.Wait)()
+	return c.Submit(w.patiently(ctx), req)
 }
 
 // followJob watches a job to its end and shows what came of it. A host answers when it
