@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/binary"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/member"
@@ -20,12 +21,27 @@ type signer struct {
 	keyOf   func(cluster.NodeID) (ed25519.PublicKey, bool)
 	former  func(cluster.NodeID) []ed25519.PublicKey
 
-	signed  proven // last voter configuration that this host signed
-	checked proven // last one of another that was good
+	signed   proven // last voter configuration that this host signed
+	checked  proven // last one of another that was good
+	released proven // last release of this host
+	heard    proven // last one of another that was good, its key before it
 }
 
 // proven is a signature over a record, made or found to be good.
 type proven struct{ text, proof []byte }
+
+// is reports whether p is that signature over that text.
+func (p proven) is(text, proof []byte) bool {
+	return len(proof) > 0 && bytes.Equal(proof, p.proof) && bytes.Equal(text, p.text)
+}
+
+// sign signs text, unless that was the last one.
+func (p *proven) sign(key ed25519.PrivateKey, text []byte) (proof []byte) {
+	if !bytes.Equal(text, p.text) {
+		*p = proven{text: text, proof: ed25519.Sign(key, text)}
+	}
+	return p.proof
+}
 
 // ConfigBytes is what the proof of a voter configuration signs.
 func ConfigBytes(id member.ClusterID, c cluster.VoterConfig) []byte {
@@ -44,11 +60,7 @@ func (s *signer) config(c *cluster.VoterConfig) {
 	if c.Issuer != s.self {
 		return
 	}
-	text := ConfigBytes(s.cluster, *c)
-	if !bytes.Equal(text, s.signed.text) {
-		s.signed = proven{text: text, proof: ed25519.Sign(s.key, text)}
-	}
-	c.Proof = s.signed.proof
+	c.Proof = s.signed.sign(s.key, ConfigBytes(s.cluster, *c))
 }
 
 // checkConfig refuses a voter configuration that no holder signed: its issuer
@@ -58,7 +70,7 @@ func (s *signer) checkConfig(from cluster.NodeID, c cluster.VoterConfig) error {
 		return nil
 	}
 	text := ConfigBytes(s.cluster, c)
-	if len(c.Proof) > 0 && bytes.Equal(c.Proof, s.checked.proof) && bytes.Equal(text, s.checked.text) {
+	if s.checked.is(text, c.Proof) {
 		return nil
 	}
 	keys := s.former(c.Issuer)
@@ -80,7 +92,7 @@ func (s *signer) release(r *lease.Release) *lease.Release {
 		return r
 	}
 	signed := *r
-	signed.Proof = ed25519.Sign(s.key, s.releaseBytes(signed))
+	signed.Proof = s.released.sign(s.key, s.releaseBytes(signed))
 	return &signed
 }
 
@@ -89,9 +101,16 @@ func (s *signer) checkRelease(from cluster.NodeID, r *lease.Release) error {
 	if r == nil {
 		return nil
 	}
-	if key, ok := s.keyOf(r.Holder); !ok || !ed25519.Verify(key, s.releaseBytes(*r), r.Proof) {
+	key, ok := s.keyOf(r.Holder)
+	text := s.releaseBytes(*r)
+	known := slices.Concat(key, text)
+	if ok && s.heard.is(known, r.Proof) {
+		return nil
+	}
+	if !ok || !ed25519.Verify(key, text, r.Proof) {
 		return wire.Refuse(ReasonProof, "release of term %d by %s, brought by %s", r.Term, r.Holder, from)
 	}
+	s.heard = proven{text: known, proof: bytes.Clone(r.Proof)}
 	return nil
 }
 
