@@ -300,7 +300,7 @@ func (d *Duty) open(ctx context.Context, held *heldTerm, a lease.Acquired) error
 	return nil
 }
 
-// quiesce stops issuing, flushes and logs the release, then tells the core.
+// quiesce stops issuing, flushes, logs the release and tells the core.
 func (d *Duty) quiesce(ctx context.Context, a lease.Quiesce) {
 	if d.held == nil || d.held.term != a.Term {
 		d.o.Elector.Quiesced(a.Term)
@@ -317,12 +317,17 @@ func (d *Duty) quiesce(ctx context.Context, a lease.Quiesce) {
 		Body: event.LeaseReleased{Term: a.Term, Successor: a.Successor, Reason: a.Reason},
 	}})
 	if err == nil {
-		_, err = d.o.History.WaitStable(flush, events[len(events)-1].Seq)
+		_, err = d.o.History.WaitStable(flush, events[0].Seq-1)
+	}
+	// That the term was released may become stable while the successor asks for votes,
+	// but before this host may stop.
+	d.o.Elector.Quiesced(a.Term)
+	if err == nil {
+		_, err = d.o.History.WaitStable(flush, events[0].Seq)
 	}
 	if err != nil {
 		d.o.Logger.Warn().Err(err).Uint64("term", uint64(a.Term)).Msg("release not flushed to the voters")
 	}
-	d.o.Elector.Quiesced(a.Term)
 }
 
 // end stops the goroutine of the held term and waits for it.

@@ -156,7 +156,7 @@ func TestDuty(t *testing.T) {
 		},
 		"flushes before a release": {
 			actions: []lease.Action{won, lease.Quiesce{Term: 3, Successor: "b"}},
-			want:    append(slices.Clone(opened), "quiesce", "unschedule 3", "no members", "append lease_released 0", "stable 2", "quiesced 3"),
+			want:    append(slices.Clone(opened), "quiesce", "unschedule 3", "no members", "append lease_released 0", "stable 1", "quiesced 3", "stable 2"),
 		},
 		"releases although the flush fails": {
 			fail:    map[string]int{"quiesce": 1, "append lease_released 0": 1},
@@ -165,7 +165,7 @@ func TestDuty(t *testing.T) {
 		},
 		"says why a term was released, and that it is over only once": {
 			actions: []lease.Action{won, lease.Quiesce{Term: 3, Reason: "draining"}, lease.Lost{Term: 3, Reason: "draining"}},
-			want:    append(slices.Clone(opened), "quiesce", "unschedule 3", "no members", "append lease_released 0", "stable 2", "quiesced 3"),
+			want:    append(slices.Clone(opened), "quiesce", "unschedule 3", "no members", "append lease_released 0", "stable 1", "quiesced 3", "stable 2"),
 		},
 		"passes every change of the publishing duty on, and notes those of this host": {
 			actions: []lease.Action{

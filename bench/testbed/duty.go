@@ -161,9 +161,12 @@ func (d *duty) quiesce(ctx context.Context, a lease.Quiesce) {
 		Kind: event.KindLeaseReleased, Body: event.LeaseReleased{Term: a.Term, Successor: a.Successor, Reason: "released"},
 	}})
 	if err == nil {
-		_, _ = d.log.WaitStable(flush, events[0].Seq) // the successor catches up in any case
+		_, err = d.log.WaitStable(flush, events[0].Seq-1) // term_start is before it
 	}
 	d.svc.Quiesced(a.Term)
+	if err == nil {
+		_, _ = d.log.WaitStable(flush, events[0].Seq) // the successor catches up in any case
+	}
 }
 
 func (d *duty) end() {

@@ -104,7 +104,7 @@ func (s *signer) checkRelease(from cluster.NodeID, r *lease.Release) error {
 	key, ok := s.keyOf(r.Holder)
 	text := s.releaseBytes(*r)
 	known := slices.Concat(key, text)
-	if ok && s.heard.is(known, r.Proof) {
+	if ok && (s.heard.is(known, r.Proof) || r.Holder == s.self && s.released.is(text, r.Proof)) {
 		return nil
 	}
 	if !ok || !ed25519.Verify(key, text, r.Proof) {
