@@ -71,7 +71,7 @@ func advise(err error) error {
 		{join.ErrRemoved, "who removed it, and why, is in the event log of the others; to join again, empty state_dir, get a new token, and join under another name (--name, node.name), as the old one stays taken for weeks"},
 		{join.ErrOtherCluster, "choose another state_dir, or remove this one if its cluster is gone"},
 		{join.ErrNoRoot, "it lies on the first host, or was taken away with `skein root export --remove`: `skein root import FILE` puts it back"},
-		{join.ErrRefused, "the sponsor's log says why: the invite is used up, revoked or expired, the token was changed on its way, the name belongs to another host, or to one that left or was removed (take another: --name, node.name), or the clocks differ"},
+		{join.ErrRefused, refusedHint},
 		{join.ErrAnswer, "the token was changed on its way, or what answers is not of its cluster; nothing was spent unless it admitted this host at once: get the token again, by a way that nobody else writes to"},
 		{token.ErrToken, "give the whole text that `skein token create` printed, as one line; a token that was changed is of no use: create another"},
 		{token.ErrExpired, "create another with `skein token create` on a sponsor; if it is fresh, the clock of this host is wrong"},
@@ -90,6 +90,15 @@ func advise(err error) error {
 	}
 	return err
 }
+
+// refusedHint names what a sponsor refuses for, the likeliest first, with where to
+// look. That the token is over by its own text is found before it is asked.
+const refusedHint = "on the sponsor, `journalctl -u skein -g 'join request refused'` says which of these it was: " +
+	"(1) the invite is used up or revoked (`skein token ls` there), or over by the sponsor's clock; " +
+	"(2) another host has the name, or one had it that left or was removed (`skein members --all` there): take another, --name or node.name; " +
+	"(3) the clock here is more than a minute ahead of the sponsor's or five behind (`date -u` on both); " +
+	"(4) the token was changed on its way: copy it again; " +
+	"(5) many requests from this address were refused just before: wait a minute"
 
 // unansweredHint says where to look for a sponsor that does not answer.
 func unansweredHint(e *join.UnansweredError) string {

@@ -27,7 +27,7 @@ func TestCommandAdvice(t *testing.T) {
 		join.ErrNoRoot:  "root import",
 		join.ErrLeft:    "under another name",
 		join.ErrRemoved: "under another name",
-		join.ErrRefused: "left or was removed (take another",
+		join.ErrRefused: "(2) another host has the name, or one had it that left or was removed (`skein members --all` there): take another",
 	} {
 		if h, ok := errors.AsType[*hinted](adviseCommand(err)); !ok || !strings.Contains(h.Hint(), want) || !errors.Is(h, err) {
 			t.Errorf("%v: %+v, want a hint with %q", err, h, want)

@@ -116,6 +116,11 @@ func (j *joiner) run(ctx context.Context) error {
 		return err
 	}
 	a, err := j.ask(ctx, id, ann)
+	if errors.Is(err, ErrRefused) {
+		// What this host can tell of why; the sponsor tells nothing.
+		return fmt.Errorf("%w as %s by invite %s, which ends at %s: it is %s by the clock here", err, j.o.Node, j.token.Invite,
+			j.token.Deadline.UTC().Format(time.RFC3339), j.o.Wall().UTC().Format(time.RFC3339))
+	}
 	if err != nil {
 		return err
 	}

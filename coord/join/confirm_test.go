@@ -17,6 +17,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/refusals"
 	"github.com/skein-project/skein/coord/join/token"
 )
 
@@ -72,8 +73,8 @@ func TestChangedTokenIsNamed(t *testing.T) {
 	if err := Join(t.Context(), tok, t.TempDir(), s.options("n2")); !errors.Is(err, ErrRefused) {
 		t.Errorf("%v", err)
 	}
-	if s.count(resultToken) != 1 || !strings.Contains(s.log.String(), "changed on its way") || !strings.Contains(s.log.String(), "n2") {
-		t.Errorf("%d times, log:\n%s", s.count(resultToken), s.log)
+	if s.count(refusals.Token) != 1 || !strings.Contains(s.log.String(), "changed on its way") || !strings.Contains(s.log.String(), "n2") {
+		t.Errorf("%d times, log:\n%s", s.count(refusals.Token), s.log)
 	}
 }
 

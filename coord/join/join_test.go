@@ -294,7 +294,8 @@ func TestCrashBetweenSpendAndAnswer(t *testing.T) {
 	if a := s.admissions(); len(a) != 2 || !a[1].Again || !a[1].Cert.Equal(want.Cert) || a[1].Member.Epoch <= a[0].Member.Epoch {
 		t.Errorf("third try: %+v", a)
 	}
-	if err := Join(t.Context(), tok, t.TempDir(), s.options("n3")); !errors.Is(err, ErrRefused) {
+	if err := Join(t.Context(), tok, t.TempDir(), s.options("n3")); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "as n3 by invite "+tok.Invite) || !strings.Contains(err.Error(), "by the clock here") {
 		t.Errorf("another host with a spent invite: %v", err)
 	}
 	if n := len(s.invites.List()[0].Spent); n != 1 {

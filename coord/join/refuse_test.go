@@ -23,6 +23,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/refusals"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 )
@@ -132,36 +133,36 @@ func TestEveryFailureIsTheSame404(t *testing.T) {
 	type try struct{ method, path, body, result string }
 	path := door.PathPrefix + tok.Invite
 	tries := map[string]try{
-		"GET":               {"GET", path, good(tok, nil), resultRequest},
-		"another path":      {"POST", "/", good(tok, nil), resultRequest},
-		"query":             {"POST", path + "?x=1", good(tok, nil), resultRequest},
-		"long path":         {"POST", path + "a", good(tok, nil), resultRequest},
-		"empty":             {"POST", path, "", resultRequest},
-		"not JSON":          {"POST", path, "node_id", resultRequest},
-		"above 8 KiB":       {"POST", path, `{"x":"` + strings.Repeat("x", maxRequest) + `"}`, resultRequest},
-		"repeated field":    {"POST", path, strings.Replace(good(tok, nil), `{`, `{"node_id":"n9",`, 1), resultRequest},
-		"bad node id":       {"POST", path, good(tok, func(r *request) { r.Node = "N" }), resultRequest},
-		"unknown invite":    {"POST", door.PathPrefix + unknown.Invite, good(unknown, nil), resultInvite},
-		"other invite":      {"POST", path, good(other, nil), resultSecret},
-		"wrong secret":      {"POST", path, good(wrongSecret, nil), resultSecret},
-		"for other sponsor": {"POST", path, good(wrongSponsor, nil), resultSecret},
-		"revoked invite":    {"POST", door.PathPrefix + revoked.Invite, good(revoked, nil), resultInvite},
-		"used invite":       {"POST", door.PathPrefix + used.Invite, good(used, nil), resultInvite},
-		"expired invite":    {"POST", door.PathPrefix + expired.Invite, good(expired, nil), resultInvite},
-		"old request":       {"POST", path, encode(t, c.request(t, tok, wall.Add(-301*time.Second), nil)), resultClock},
-		"future request":    {"POST", path, encode(t, c.request(t, tok, wall.Add(61*time.Second), nil)), resultClock},
-		"other identity":    {"POST", path, good(tok, func(r *request) { r.IDPub = thief.id.IDPub }), resultKeys},
-		"no identity":       {"POST", path, good(tok, func(r *request) { r.IDPub = nil }), resultKeys},
-		"short nonce":       {"POST", path, good(tok, func(r *request) { r.Nonce = r.Nonce[1:] }), resultKeys},
-		"stolen WG key":     {"POST", path, good(tok, func(r *request) { r.WGPub = thief.id.WGPub }), resultKeys},
-		"zero WG key":       {"POST", path, good(tok, func(r *request) { r.WGPub = [32]byte{} }), resultKeys},
-		"other's ann":       {"POST", path, good(tok, func(r *request) { r.Ann = thief.ann }), resultKeys},
-		"changed after all": {"POST", path, changed(func(r *request) { r.Node = "n5" }), resultSecret},
-		"wrong signature":   {"POST", path, changed(func(r *request) { r.Sig[0] ^= 1 }), resultKeys},
-		"wrong possession":  {"POST", path, changed(func(r *request) { r.Possession[0] ^= 1 }), resultKeys},
-		"no possession":     {"POST", path, changed(func(r *request) { r.Possession = nil }), resultKeys},
-		"node id taken":     {"POST", path, good(tok, func(r *request) { r.Node = "n1" }), resultConflict},
-		"node id was given": {"POST", path, good(tok, func(r *request) { r.Node = "n2" }), resultConflict},
+		"GET":               {"GET", path, good(tok, nil), refusals.Request},
+		"another path":      {"POST", "/", good(tok, nil), refusals.Request},
+		"query":             {"POST", path + "?x=1", good(tok, nil), refusals.Request},
+		"long path":         {"POST", path + "a", good(tok, nil), refusals.Request},
+		"empty":             {"POST", path, "", refusals.Request},
+		"not JSON":          {"POST", path, "node_id", refusals.Request},
+		"above 8 KiB":       {"POST", path, `{"x":"` + strings.Repeat("x", maxRequest) + `"}`, refusals.Request},
+		"repeated field":    {"POST", path, strings.Replace(good(tok, nil), `{`, `{"node_id":"n9",`, 1), refusals.Request},
+		"bad node id":       {"POST", path, good(tok, func(r *request) { r.Node = "N" }), refusals.Request},
+		"unknown invite":    {"POST", door.PathPrefix + unknown.Invite, good(unknown, nil), refusals.Invite},
+		"other invite":      {"POST", path, good(other, nil), refusals.Secret},
+		"wrong secret":      {"POST", path, good(wrongSecret, nil), refusals.Secret},
+		"for other sponsor": {"POST", path, good(wrongSponsor, nil), refusals.Secret},
+		"revoked invite":    {"POST", door.PathPrefix + revoked.Invite, good(revoked, nil), refusals.Invite},
+		"used invite":       {"POST", door.PathPrefix + used.Invite, good(used, nil), refusals.Invite},
+		"expired invite":    {"POST", door.PathPrefix + expired.Invite, good(expired, nil), refusals.Invite},
+		"old request":       {"POST", path, encode(t, c.request(t, tok, wall.Add(-301*time.Second), nil)), refusals.Clock},
+		"future request":    {"POST", path, encode(t, c.request(t, tok, wall.Add(61*time.Second), nil)), refusals.Clock},
+		"other identity":    {"POST", path, good(tok, func(r *request) { r.IDPub = thief.id.IDPub }), refusals.Keys},
+		"no identity":       {"POST", path, good(tok, func(r *request) { r.IDPub = nil }), refusals.Keys},
+		"short nonce":       {"POST", path, good(tok, func(r *request) { r.Nonce = r.Nonce[1:] }), refusals.Keys},
+		"stolen WG key":     {"POST", path, good(tok, func(r *request) { r.WGPub = thief.id.WGPub }), refusals.Keys},
+		"zero WG key":       {"POST", path, good(tok, func(r *request) { r.WGPub = [32]byte{} }), refusals.Keys},
+		"other's ann":       {"POST", path, good(tok, func(r *request) { r.Ann = thief.ann }), refusals.Keys},
+		"changed after all": {"POST", path, changed(func(r *request) { r.Node = "n5" }), refusals.Secret},
+		"wrong signature":   {"POST", path, changed(func(r *request) { r.Sig[0] ^= 1 }), refusals.Keys},
+		"wrong possession":  {"POST", path, changed(func(r *request) { r.Possession[0] ^= 1 }), refusals.Keys},
+		"no possession":     {"POST", path, changed(func(r *request) { r.Possession = nil }), refusals.Keys},
+		"node id taken":     {"POST", path, good(tok, func(r *request) { r.Node = "n1" }), refusals.Conflict},
+		"node id was given": {"POST", path, good(tok, func(r *request) { r.Node = "n2" }), refusals.Conflict},
 	}
 	var want string
 	i := 0
@@ -190,8 +191,17 @@ func TestEveryFailureIsTheSame404(t *testing.T) {
 	for range door.MaxTries {
 		s.ask("198.51.100.1:1", "GET", "/", "")
 	}
-	if got := dump(t, s.ask("198.51.100.1:2", "POST", path, good(tok, nil))); got != want || s.count(resultRate) != 1 {
+	if got := dump(t, s.ask("198.51.100.1:2", "POST", path, good(tok, nil))); got != want || s.count(refusals.Rate) != 1 {
 		t.Errorf("above the rate:\n%s", got)
+	}
+	s.ask("198.51.100.1:3", "POST", path, good(tok, nil))
+	if n := strings.Count(s.log.String(), `"result":"rate"`); n != 1 || s.count(refusals.Rate) != 2 {
+		t.Errorf("%d lines of the log tell that a source is not listened to, want one for its two requests", n)
+	}
+	for _, why := range []string{"invite " + used.Invite + " is used up", "invite " + revoked.Invite + " was revoked", "invite " + expired.Invite + " expired 59s ago"} {
+		if !strings.Contains(s.log.String(), why) {
+			t.Errorf("the log does not say %q", why)
+		}
 	}
 	if n := len(s.admissions()); n != 1 {
 		t.Errorf("%d hosts were admitted, want only the first", n)
@@ -209,7 +219,7 @@ func pubOf(t *testing.T, n byte) ed25519.PublicKey {
 
 func (s *site) count(result string) int {
 	var m dto.Metric
-	if err := s.sponsor.results.WithLabelValues(result).Write(&m); err != nil {
+	if err := s.sponsor.tally.Results().WithLabelValues(result).Write(&m); err != nil {
 		s.t.Fatal(err)
 	}
 	return int(m.GetCounter().GetValue())
@@ -256,7 +266,7 @@ func TestWrongPin(t *testing.T) {
 	if !errors.Is(err, ErrPin) {
 		t.Fatalf("%v, want ErrPin", err)
 	}
-	for _, r := range []string{resultInvite, resultSecret, resultRequest} {
+	for _, r := range []string{refusals.Invite, refusals.Secret, refusals.Request} {
 		if fake.count(r) != 0 {
 			t.Error("a request was sent to the wrong server")
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/refusals"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/coord/wire"
@@ -70,45 +71,16 @@ type SponsorOptions struct {
 // Sponsor admits, renews and removes hosts. It is the handler of
 // POST /.rb/<invite>. Its methods may be called from any goroutine.
 type Sponsor struct {
-	o       SponsorOptions
-	log     zerolog.Logger
-	limit   *door.Limiter
-	results *prometheus.CounterVec
+	o     SponsorOptions
+	log   zerolog.Logger
+	limit *door.Limiter
+	tally *refusals.Tally
 	// slot serialises all that signs: capacity 1, waited for until the
 	// request's deadline.
 	slot chan struct{}
 	// known is all that this host knows of members, and what it signed itself
 	// and Records may not show yet; owned by who has the slot.
 	known *member.Table
-}
-
-// Results of a request; the label of a counter.
-const (
-	resultOffered  = "offered" // to be confirmed
-	resultAdmitted = "admitted"
-	resultAgain    = "again"
-	resultRate     = "rate"
-	resultRequest  = "request"  // not a well-formed request
-	resultInvite   = "invite"   // unknown, revoked, expired, used up
-	resultSecret   = "secret"   // secret not proven
-	resultToken    = "token"    // changed on its way
-	resultClock    = "clock"    // request_time outside the window
-	resultKeys     = "keys"     // keys not proven
-	resultConflict = "conflict" // node id or key belongs to another
-	resultInternal = "internal" // store, hook, address space
-)
-
-// refusal is why a request failed; only the log and a counter tell it.
-type refusal struct {
-	result string
-	err    error
-}
-
-func (r *refusal) Error() string { return r.result + ": " + r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
-
-func refuse(result, format string, args ...any) error {
-	return &refusal{result: result, err: fmt.Errorf(format, args...)}
 }
 
 // NewSponsor returns a Sponsor. The error wraps ErrNotSponsor if this host's
@@ -130,9 +102,6 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	s := &Sponsor{
 		o: o, log: o.Logger.With().Str("component", "join").Logger(), limit: door.NewLimiter(), slot: make(chan struct{}, 1),
 		known: member.NewTable(o.Identity.Verifier()),
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "skein_join_requests_total", Help: "Requests to be admitted, by result.",
-		}, []string{"result"}),
 	}
 	now := o.Wall()
 	t := s.table(now)
@@ -149,16 +118,8 @@ func NewSponsor(o SponsorOptions) (*Sponsor, error) {
 	if _, err := s.own(t); err != nil && root == nil {
 		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
-	for _, r := range []string{
-		resultOffered, resultAdmitted, resultAgain, resultRate, resultRequest, resultInvite, resultSecret,
-		resultToken, resultClock, resultKeys, resultConflict, resultInternal,
-	} {
-		s.results.WithLabelValues(r)
-	}
-	if o.Registerer != nil {
-		if err := o.Registerer.Register(s.results); err != nil {
-			return nil, fmt.Errorf("new sponsor: %w", err)
-		}
+	if s.tally, err = refusals.NewTally(s.log, o.Registerer); err != nil {
+		return nil, fmt.Errorf("new sponsor: %w", err)
 	}
 	return s, nil
 }
@@ -195,20 +156,15 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	done, ok := s.limit.Take(by, now)
 	if !ok {
-		s.results.WithLabelValues(resultRate).Inc()
+		s.tally.Limited(r.RemoteAddr, by.From.String()+by.Invite)
 		door.NotFound(w)
 		return
 	}
 	body, tag, err := s.serve(ctx, r, now)
 	done(err != nil)
 	if err != nil {
-		result := resultInternal
-		if ref, ok := errors.AsType[*refusal](err); ok {
-			result = ref.result
-		}
-		s.results.WithLabelValues(result).Inc()
 		// Not from, which stands for all that come by loopback or through Tor.
-		s.log.Warn().Str("addr", r.RemoteAddr).Str("result", result).Err(err).Msg("join request refused")
+		s.tally.Refused(r.RemoteAddr, err)
 		door.NotFound(w)
 		return
 	}
@@ -223,7 +179,7 @@ func (s *Sponsor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (body, tag []byte, err error) {
 	invite, ok := strings.CutPrefix(r.URL.Path, door.PathPrefix)
 	if r.Method != http.MethodPost || !ok || !token.Valid(invite) || r.URL.RawQuery != "" {
-		return nil, nil, refuse(resultRequest, "not a join request")
+		return nil, nil, refusals.New(refusals.Request, "not a join request")
 	}
 	id := s.o.Identity
 	inv, known := s.o.Invites.get(invite)
@@ -240,34 +196,36 @@ func (s *Sponsor) serve(ctx context.Context, r *http.Request, now time.Time) (bo
 	} // else of a host that knows no first step: it confirms what it did not see
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
 	if err != nil || len(raw) > maxRequest {
-		return nil, nil, refuse(resultRequest, "body unreadable or above %d bytes", maxRequest)
+		return nil, nil, refusals.New(refusals.Request, "body unreadable or above %d bytes", maxRequest)
 	}
 	req, err := parseRequest(raw)
 	if err != nil {
-		return nil, nil, refuse(resultRequest, "%w", err)
+		return nil, nil, refusals.New(refusals.Request, "%w", err)
 	}
 	transcript := req.transcript(id.Cluster, id.IDPub, invite)
 	proven := req.checkSecret(transcript, secret)
 	switch {
 	case !known:
-		return nil, nil, refuse(resultInvite, "unknown invite")
+		return nil, nil, refusals.New(refusals.Invite, "unknown invite %s: it was made on another host, or is long over", invite)
 	case !proven:
-		return nil, nil, refuse(resultSecret, "secret of invite %s not proven: the token is another's, or its secret, cluster or sponsor was changed on its way", invite)
+		return nil, nil, refusals.New(refusals.Secret, "secret of invite %s not proven: the token is another's, or its secret, cluster or sponsor was changed on its way", invite)
 	case !same:
-		return nil, nil, refuse(resultToken, "the token of invite %s was changed on its way: the root key, network or end that %s read in it is another: nothing is spent, hand the token over again", invite, req.Node)
-	case inv.Revoked || !now.Before(inv.Expires):
-		return nil, nil, refuse(resultInvite, "invite %s is over", invite)
+		return nil, nil, refusals.New(refusals.Token, "the token of invite %s was changed on its way: the root key, network or end that %s read in it is another: nothing is spent, hand the token over again", invite, req.Node)
+	case inv.Revoked:
+		return nil, nil, refusals.New(refusals.Invite, "invite %s was revoked, asked by %s", invite, req.Node)
+	case !now.Before(inv.Expires):
+		return nil, nil, refusals.New(refusals.Invite, "invite %s expired %s ago, asked by %s", invite, now.Sub(inv.Expires).Truncate(time.Second), req.Node)
 	}
 	if age := now.Sub(time.Unix(req.RequestTime, 0)); age > requestPast || age < -requestAhead {
-		return nil, nil, refuse(resultClock, "request of %s is %s old", req.Node, age.Truncate(time.Second))
+		return nil, nil, refusals.New(refusals.Clock, "request of %s is %s old by this host's clock: one of the two clocks is wrong", req.Node, age.Truncate(time.Second))
 	}
 	if err := req.checkKeys(transcript, id.tokenKeys(now)); err != nil {
-		return nil, nil, refuse(resultKeys, "request of %s: %w", req.Node, err)
+		return nil, nil, refusals.New(refusals.Keys, "request of %s: %w", req.Node, err)
 	}
 	conn.Whole()
 	leave, err := s.enter(ctx)
 	if err != nil {
-		return nil, nil, refuse(resultInternal, "%w", err)
+		return nil, nil, refusals.New(refusals.Internal, "%w", err)
 	}
 	defer leave()
 	if step == token.Ask {
@@ -319,9 +277,9 @@ func (s *Sponsor) offer(invite string, req *request, now time.Time) ([]byte, err
 	}
 	body, err := json.Marshal(offer{Node: s.o.Identity.Node, Network: s.o.Identity.Network, Records: t.Chain(s.o.Identity.Node)})
 	if err != nil {
-		return nil, refuse(resultInternal, "encode offer: %w", err)
+		return nil, refusals.New(refusals.Internal, "encode offer: %w", err)
 	}
-	s.results.WithLabelValues(resultOffered).Inc()
+	s.tally.Count(refusals.Offered)
 	s.log.Debug().Str("peer", string(req.Node)).Str("invite", invite).Msg("host may join when it confirms")
 	return body, nil
 }
@@ -333,16 +291,16 @@ func (s *Sponsor) entitled(t *member.Table, invite string, req *request) (u spen
 	u, again = inv.by(req.IDPub)
 	switch {
 	case again && u.Node != req.Node:
-		return u, again, refuse(resultConflict, "host was admitted as %s, now asks as %s", u.Node, req.Node)
+		return u, again, refusals.New(refusals.Conflict, "host was admitted as %s, now asks as %s", u.Node, req.Node)
 	case !again && len(inv.Spent) >= inv.Uses:
-		return u, again, refuse(resultInvite, "invite %s is used up, asked by %s", invite, req.Node)
+		return u, again, refusals.New(refusals.Invite, "invite %s is used up, asked by %s", invite, req.Node)
 	case t.Revoked(req.IDPub):
-		return u, again, refuse(resultConflict, "the key of %s was revoked: it must join with an empty state directory", req.Node)
+		return u, again, refusals.New(refusals.Conflict, "the key of %s was revoked: it must join with an empty state directory", req.Node)
 	case again:
 		return u, again, nil
 	}
 	if old, ok := t.Cert(req.Node); ok && !old.IDPub.Equal(ed25519.PublicKey(req.IDPub)) {
-		return u, again, refuse(resultConflict, "node id %s belongs to another host", req.Node)
+		return u, again, refusals.New(refusals.Conflict, "node id %s belongs to another host", req.Node)
 	} else if ok {
 		return u, again, nil
 	}
@@ -350,7 +308,7 @@ func (s *Sponsor) entitled(t *member.Table, invite string, req *request) (u spen
 	// what it signed is still about: its events are verified by that key.
 	for _, r := range t.Retired() {
 		if r.Node == req.Node {
-			return u, again, refuse(resultConflict, "node id %s belongs to a host that is gone, %s: the new host must choose another", req.Node, until(r))
+			return u, again, refusals.New(refusals.Conflict, "node id %s belongs to a host that is gone, %s: the new host must choose another", req.Node, until(r))
 		}
 	}
 	return u, again, nil
@@ -377,35 +335,35 @@ func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now ti
 	}
 	// The records must hold together before anything is written.
 	if _, err := t.AddCert(u.Cert, now); err != nil {
-		return nil, refuse(resultConflict, "%w", err)
+		return nil, refusals.New(refusals.Conflict, "%w", err)
 	}
 	if _, err := t.AddAnn(req.Ann, now); err != nil {
-		return nil, refuse(resultConflict, "%w", err)
+		return nil, refusals.New(refusals.Conflict, "%w", err)
 	}
 	m, ok := t.MemberByKey(req.IDPub)
 	if !ok {
-		return nil, refuse(resultConflict, "%s lost its certificate", req.Node)
+		return nil, refusals.New(refusals.Conflict, "%s lost its certificate", req.Node)
 	}
 	if !again {
 		if err := s.o.Invites.spend(invite, u, s.o.Invites.nextSerial(), now); err != nil {
-			return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
+			return nil, refusals.New(refusals.Internal, "admit %s: %w", req.Node, err)
 		}
 	}
 	made, _ := s.o.Invites.get(invite) // it is there: it was spent
 	a := Admission{Member: m, Cert: u.Cert, Ann: req.Ann, Invite: invite, Owner: made.Owner, Again: u.Told}
 	if err := s.o.OnAdmit(ctx, a); err != nil {
-		return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
+		return nil, refusals.New(refusals.Internal, "admit %s: %w", req.Node, err)
 	}
 	if !u.Told {
 		if err := s.o.Invites.told(invite, req.IDPub); err != nil {
-			return nil, refuse(resultInternal, "admit %s: %w", req.Node, err)
+			return nil, refusals.New(refusals.Internal, "admit %s: %w", req.Node, err)
 		}
 	}
-	result := resultAdmitted
+	result := refusals.Admitted
 	if again {
-		result = resultAgain
+		result = refusals.Again
 	}
-	s.results.WithLabelValues(result).Inc()
+	s.tally.Count(result)
 	s.log.Info().Str("peer", string(m.Node)).Stringer("addr", m.IP4).Str("invite", invite).Bool("again", again).Msg("host admitted")
 	return u.Answer, nil
 }
@@ -414,13 +372,13 @@ func (s *Sponsor) admit(ctx context.Context, invite string, req *request, now ti
 func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time.Time) (member.Signed, error) {
 	own, err := s.own(t)
 	if err != nil {
-		return member.Signed{}, refuse(resultInternal, "%w", err)
+		return member.Signed{}, refusals.New(refusals.Internal, "%w", err)
 	}
 	if old, ok := t.Cert(req.Node); ok {
 		if t.RenewDue(req.Node, now) { // it comes back after a long time
 			cert, err := s.recertify(t, own, old, serial, now)
 			if err != nil {
-				return member.Signed{}, refuse(resultInternal, "certify %s again: %w", req.Node, err)
+				return member.Signed{}, refusals.New(refusals.Internal, "certify %s again: %w", req.Node, err)
 			}
 			return cert, nil
 		}
@@ -434,7 +392,7 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 	}
 	root, err := s.root()
 	if err != nil {
-		return member.Signed{}, refuse(resultInternal, "%w", err)
+		return member.Signed{}, refusals.New(refusals.Internal, "%w", err)
 	}
 	key := s.o.Identity.IDKey()
 	if slice, free := s.promotion(t, root); free {
@@ -444,7 +402,7 @@ func (s *Sponsor) certify(t *member.Table, req *request, serial uint64, now time
 	}
 	cert, err := certify(key, c, t.Taken)
 	if err != nil {
-		return member.Signed{}, refuse(resultInternal, "certify %s: %w", req.Node, err)
+		return member.Signed{}, refusals.New(refusals.Internal, "certify %s: %w", req.Node, err)
 	}
 	return cert, nil
 }
@@ -484,7 +442,7 @@ func (s *Sponsor) answer(t *member.Table, cert member.Signed) ([]byte, error) {
 	id := s.o.Identity
 	self, ok := t.Member(id.Node)
 	if !ok {
-		return nil, refuse(resultInternal, "%s has no announcement of its own", id.Node)
+		return nil, refusals.New(refusals.Internal, "%s has no announcement of its own", id.Node)
 	}
 	a := answer{
 		Success: true, Node: id.Node, WGPub: id.WGPub, Endpoint: first(self.Endpoints), TunnelIP: self.IP4,
@@ -499,10 +457,10 @@ func (s *Sponsor) answer(t *member.Table, cert member.Signed) ([]byte, error) {
 	}
 	body, err := json.Marshal(a)
 	if err != nil {
-		return nil, refuse(resultInternal, "encode answer: %w", err)
+		return nil, refusals.New(refusals.Internal, "encode answer: %w", err)
 	}
 	if len(body) > maxAnswer {
-		return nil, refuse(resultInternal, "answer of %d bytes", len(body))
+		return nil, refusals.New(refusals.Internal, "answer of %d bytes", len(body))
 	}
 	return body, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/coord/join/door"
+	"github.com/skein-project/skein/coord/join/refusals"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/coord/wire"
 )
@@ -146,7 +147,7 @@ func TestInviteNotSpentWhenStoreFails(t *testing.T) {
 	if err := Join(t.Context(), tok, t.TempDir(), s.options("n2")); !errors.Is(err, ErrRefused) {
 		t.Errorf("%v, want ErrRefused", err)
 	}
-	if len(s.admissions()) != 0 || s.count(resultInternal) != 1 {
+	if len(s.admissions()) != 0 || s.count(refusals.Internal) != 1 {
 		t.Error("a host was admitted though its use was not written")
 	}
 	s.invites.dir = s.dir
