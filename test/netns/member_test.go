@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/join/token"
 	"github.com/skein-project/skein/internal/nstest"
+	"github.com/skein-project/skein/lease"
 )
 
 // TestSecretsStayHidden looks for the invite's secret, and for the one that
@@ -204,7 +205,10 @@ func (d *daemon) peer(o *daemon) (api.MeshPeer, error) {
 // settled waits until all hosts vote.
 func (f *fleet) settled() {
 	f.t.Helper()
-	want := min(len(f.all), cluster.MaxVoters)
+	want := len(f.all)
+	if want > cluster.MaxVoters {
+		want = lease.DefaultVoters
+	}
 	f.await("all vote", time.Minute, func() error {
 		for _, d := range f.all {
 			s, err := d.api.Status(f.ctx)
