@@ -65,3 +65,32 @@ func TestAtAGlance(t *testing.T) {
 		return rows.length === 3 && /^1host2\d+[sm]$/.test(rows[0]) && /^2host1[\d.]+[sm]$/.test(rows[1]) && /^3-0\.0s$/.test(rows[2]);
 	})()`, rows))
 }
+
+// TestPastPublisher: a host that was killed never said that it publishes no more; looking
+// back, another one publishes.
+func TestPastPublisher(t *testing.T) {
+	needBrowser(t)
+	d := newDouble(t, 3)
+	at := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	member := func(node, health string, publishing bool) fields {
+		return fields{"node": node, "status": "member", "addr": "10.0.0.1", "version": "v1", "health": health, "publishing": publishing}
+	}
+	d.answer = func(r *http.Request) *http.Response {
+		switch r.URL.Path {
+		case "/v1/replay":
+			return said(200, row(fields{"replay": fields{
+				"host": "host0", "position": "host0/1:5", "events": 5, "state_hash": "abcdef0123456789", "jobs": []fields{},
+				"lease": fields{"term": 7, "holder": "host2", "started_at": at, "ended_at": nil}, "config": fields{"mode": "quorum", "voters": []string{"host2"}},
+				"members": []fields{member("host1", "suspect", true), member("host2", "alive", true)},
+			}}))
+		case "/v1/log/density":
+			return said(200, row(fields{"from": at, "to": at, "events": []int{1, 2}}))
+		}
+		return nil
+	}
+	p := open(t, d.link)
+	p.says("holds the lease", "live")
+	p.at("?at=" + at)
+	p.says("as of", "host2 holds the lease of term 7")
+	p.until("who published", `[...document.querySelectorAll("dl.facts div")].some((e) => e.textContent === "publisheshost2")`)
+}

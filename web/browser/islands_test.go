@@ -58,3 +58,27 @@ func testIslands(t *testing.T, p *tab, hosts []*host) {
 		tb.until("it was loaded once", `window.loadedOnce === 1`)
 	}
 }
+
+// TestNarrowIslands: on a small screen islands stand below each other, and no host on the
+// line between two others, which it would hide.
+func TestNarrowIslands(t *testing.T) {
+	needBrowser(t)
+	for _, lost := range [][]string{{"host2"}, {"host1", "host2"}} {
+		d := newDouble(t, 3)
+		p := open(t, d.link)
+		p.says("holds the lease", "live")
+		p.look("light", 360)
+		p.at("network")
+		for _, node := range lost {
+			d.lines <- fmt.Sprintf(`{"event":"delta","data":{"topic":"members","set":[{"node":%q,"state":"suspect","endpoints":[]}]}}`, node)
+		}
+		p.until("who is not reached", fmt.Sprintf(`document.querySelectorAll("a.node.suspect").length === %d && document.querySelector("text.island")`, len(lost)))
+		p.until("nobody hides a line", `(() => {
+			const at = [...document.querySelectorAll("a.node .dot")].map((e) => ["cx", "cy"].map((k) => Number(e.getAttribute(k))));
+			const [a, b, c] = at, twice = Math.abs((b[0] - a[0]) * (c[1] - a[1]) - (c[0] - a[0]) * (b[1] - a[1]));
+			const longest = Math.max(...[[a, b], [b, c], [a, c]].map(([p, q]) => Math.hypot(p[0] - q[0], p[1] - q[1])));
+			const width = document.querySelector("svg.graph").width.baseVal.value;
+			return at.length === 3 && twice / longest > 40 && at.every(([x, y]) => x > 25 && x < width - 25 && y > 25);
+		})()`)
+	}
+}

@@ -26,7 +26,7 @@ const rowsOf = (list: Record<string, unknown>[], key: string) => new Map(list.ma
 /** pastOf makes the rows of the page of what the log said. */
 function pastOf(at: number, r: Replayed, events: Entry[]): Past {
   const ended = r.lease.ended_at !== null, holder = ended ? "" : r.lease.holder;
-  const publisher = r.members.find((m) => m.publishing)?.node ?? "";
+  const publisher = r.members.find((m) => m.publishing && !/suspect|dead/.test(m.health))?.node ?? "";
   const lease = {
     holder, term: r.lease.term, mode: r.config.mode, voters: r.config.voters.length, publisher, config: r.config, abstaining: [],
     tenure_seconds: holder && r.lease.started_at ? (at - when(r.lease.started_at)) / 1000 : null,

@@ -53,24 +53,27 @@ export function arrange(members: Member[], links: Map<string, Link>, width: numb
   const parts = islands(members, links), at = new Map<string, Point>(), labels: Picture["labels"] = [];
   const narrow = width < 560, main = parts[0]?.nodes.length ?? 0, others = parts.slice(1);
   const radius = Math.max(62, Math.min(width / 2 - 60, 80 + main * 10, 220));
-  const top = 66, height0 = main === 1 ? 150 : 2 * radius + 130;
+  // Islands below each other: two hosts stand beside each other, or one would hide the line of the other to what is below.
+  const flat = (n: number) => narrow && others.length > 0 && n === 2, deep = (n: number, r: number) => (n === 1 || flat(n) ? 0 : r);
+  const top = 75 + Math.max(0, deep(main, radius) - 9), height0 = 2 * deep(main, radius) + (main > 2 ? 130 : 150);
   const room = others.length && !narrow ? width * 0.62 : width;
-  ring(parts[0]?.nodes ?? [], zone, { x: room / 2, y: main === 1 ? 75 : top + radius }, main === 1 ? 0 : radius, at);
+  ring(parts[0]?.nodes ?? [], zone, { x: room / 2, y: top }, main === 1 ? 0 : radius, at, flat(main));
   let y = narrow ? height0 : 30, height = height0;
   for (const o of others) {
     const r = o.nodes.length === 1 ? 0 : Math.min(radius, 40 + o.nodes.length * 9), x = narrow ? width / 2 : width * 0.81;
     labels.push({ text: "not reached", at: { x, y: y + 12 } });
-    ring(o.nodes, zone, { x, y: y + 75 + r }, r, at);
-    y += 2 * r + 160;
+    const n = o.nodes.length, half = deep(n, r);
+    ring(o.nodes, zone, { x, y: y + 75 + half }, r, at, flat(n));
+    y += 2 * half + 160;
     height = Math.max(height, y);
   }
   return { at, zones: [], labels, ring: true, width, height };
 }
 
-function ring(nodes: string[], zone: Map<string, string>, c: Point, r: number, at: Map<string, Point>): void {
+function ring(nodes: string[], zone: Map<string, string>, c: Point, r: number, at: Map<string, Point>, flat: boolean): void {
   const order = [...nodes].sort((a, b) => key(zone.get(a)) .localeCompare(key(zone.get(b))) || (a < b ? -1 : 1));
   order.forEach((n, i) => {
-    const turn = (i / order.length) * 2 * Math.PI - Math.PI / 2;
+    const turn = (i / order.length) * 2 * Math.PI + (flat ? Math.PI : -Math.PI / 2);
     at.set(n, { x: c.x + r * Math.cos(turn), y: c.y + r * Math.sin(turn) });
   });
 }

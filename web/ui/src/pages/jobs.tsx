@@ -20,7 +20,7 @@ export function JobsPage({ route }: { route: Route }) {
       { head: "state", cell: (j) => <><State of={j.state} />{j.waits && <span class="dim"> <Text most={60}>{j.waits}</Text></span>}</> },
       { head: "owner", low: true, cell: (j) => <Text most={24}>{j.owner}</Text> },
       { head: "done", cell: (j) => <Progress part={j.iterations.accepted} whole={j.iterations.total} label={"job " + j.id} /> },
-      { head: "chunks", right: true, cell: (j) => `${j.chunks.accepted}/${j.chunks.total}` },
+      { head: "chunks", right: true, low: true, cell: (j) => `${j.chunks.accepted}/${j.chunks.total}` },
       { head: "failed", live: true, right: true, low: true, cell: (j) => (j.chunks.failed + j.attempts.failed ? <span class="bad">{j.attempts.failed}</span> : "0") },
       { head: "rate", live: true, right: true, low: true, cell: (j) => (j.rate_per_second == null ? "-" : count(j.rate_per_second) + "/s") },
       { head: "left", live: true, right: true, cell: (j) => (j.finished_at ? "-" : age(j.eta_seconds)) },

@@ -32,7 +32,7 @@ export function Drawer({ node, route }: { node: string; route: Route }) {
         ["reached at", <Text>{m.endpoints.join(", ") || "-"}</Text>], ["behind NAT", m.nat ? "yes" : "no"],
         ["version", <Text>{m.version}</Text>],
         ["certificate", m.cert_expires_at ? "until " + clock(when(m.cert_expires_at), 0) : "does not expire"],
-        ...(w ? [["worker", <><State of={w.progress} />, {w.assigned} of {w.window}{w.rate_per_second != null && <>, {count(w.rate_per_second)}/s</>}{w.draining && ", draining"}</>] as [string, any]] : []),
+        ...(w ? [["worker", <><State of={w.progress} />, {w.assigned} of {Math.max(w.assigned, w.window)}{w.rate_per_second != null && <>, {count(w.rate_per_second)}/s</>}{w.draining && ", draining"}</>] as [string, any]] : []),
         ...(onion ? [["onion", `${onion.points} points${onion.left_out ? ", left out: " + onion.left_out : ""}`] as [string, any]] : []),
       ])} />
       <p class="buttons">
