@@ -3,13 +3,18 @@ package executor
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/wasmtest"
@@ -50,10 +55,83 @@ func TestKilledDaemonLeavesNoChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	poll(t, "the child to die", func() bool {
-		// A zombie that nobody reaps in a container is dead as well.
-		return errors.Is(syscall.Kill(child, 0), syscall.ESRCH) || strings.Contains(stat(child), ") Z ")
+	poll(t, "the child to die", func() bool { return dead(child) })
+}
+
+// doomedExecDaemon runs a program that does not end, until it is killed.
+func doomedExecDaemon(mode, dir, mark string) int {
+	store, err := artefact.New(artefact.Options{Dir: filepath.Join(dir, "artefacts")})
+	if err != nil {
+		return 1
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	e, err := NewExec(ExecOptions{
+		Artefacts: store, ScratchDir: filepath.Join(dir, "scratch"), Logger: zerolog.Nop(), MemoryBytes: job.MaxMemoryBytes,
+		Programs: map[string][]string{mode: {exe, "program", mode, mark}},
 	})
+	if err != nil {
+		return 1
+	}
+	_, err = e.Execute(context.Background(), 0, execHost{}.task(mode))
+	fmt.Println("ended:", err)
+	return 1
+}
+
+// A daemon that is killed leaves no program behind: the supervisor sees that its
+// orders end, and ends all that the program has started, wherever that went. If the
+// supervisor is killed as well, the kernel ends the program.
+func TestKilledDaemonLeavesNoProgram(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode, last string // last: the mode of the process that starts last
+		supervisor bool   // is killed, and first
+	}{
+		"daemon":     {"escapes", "sleep", false},
+		"supervisor": {"deaf", "deaf", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := execHost{mark: "mark-" + strings.ReplaceAll(t.TempDir(), "/", "-")}
+			cmd := exec.Command("/proc/self/exe", "exec daemon", c.mode, t.TempDir(), h.mark)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = cmd.Process.Kill() // it was, unless the test failed before
+				_ = cmd.Wait()
+			}()
+			programs := func(mode string) (pids []int) {
+				for _, line := range h.processes() {
+					before, _, ok := strings.Cut(line, " program "+mode)
+					pid, _, _ := strings.Cut(before, "/")
+					if n, err := strconv.Atoi(pid); ok && err == nil {
+						pids = append(pids, n)
+					}
+				}
+				return pids
+			}
+			poll(t, "the program to run", func() bool { return len(programs(c.last)) > 0 })
+			if c.supervisor {
+				supervisor, err := strconv.Atoi(statField(t, programs(c.mode)[0], 3))
+				if err != nil || statField(t, supervisor, 3) != strconv.Itoa(cmd.Process.Pid) {
+					t.Fatalf("the program runs under %d, %v, which is no child of the daemon", supervisor, err)
+				}
+				if err := syscall.Kill(supervisor, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			poll(t, "all programs to die", func() bool { return len(programs("")) == 0 })
+		})
+	}
+}
+
+// dead reports whether a process has ended. A zombie that nobody reaps in a container is
+// dead as well.
+func dead(pid int) bool {
+	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || strings.Contains(stat(pid), ") Z ")
 }
 
 // A service manager's stop signal is for the daemon, which drains.

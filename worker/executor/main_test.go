@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 			os.Exit(program(os.Args[2], os.Args[3]))
 		case "daemon":
 			os.Exit(doomedDaemon(os.Args[2], os.Args[3]))
+		case "exec daemon":
+			os.Exit(doomedExecDaemon(os.Args[2], os.Args[3], os.Args[4]))
 		}
 	}
 	var err error
