@@ -132,6 +132,9 @@ func TestStatus(t *testing.T) {
 	}
 	v.Members[1].Health, v.Members[1].Stopped = cluster.Alive, false
 	expect(api.StateJoining, "no holder known")
+	v.Lease.Holder, v.Lease.Role = "n1", cluster.RoleHolder // and has not opened its term
+	expect(api.StateJoining)
+	v.Lease.Role = ""
 	v.Lease.Holder, v.Lease.Term = "n2", 3
 	expect(api.StateOK)
 	if line := h.Line(); line != ", term 3, holder n2, 2/2 alive" {

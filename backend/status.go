@@ -252,13 +252,17 @@ func (h *hostStatus) Members(_ context.Context, all bool) (api.Members, error) {
 func (h *hostStatus) Healthy() error { return h.log.Err() }
 
 // Ready implements status.Probe: this host has a current view once it knows a
-// holder.
+// holder. Where that is itself, its first term must be open: until then nobody may
+// schedule, and a majority that does not answer takes the lease away again.
 func (h *hostStatus) Ready() error {
 	if h.stopping() {
 		return fmt.Errorf("%s is stopping", h.self)
 	}
-	if v := h.view(); v.Lease.Holder == "" {
+	switch v := h.view(); {
+	case v.Lease.Holder == "":
 		return fmt.Errorf("%s knows no holder", h.self)
+	case v.Lease.Role == cluster.RoleHolder && !v.Lease.Ready && !h.wasReady.Load():
+		return fmt.Errorf("%s has the lease of term %d and has not opened the term yet", h.self, v.Lease.Term)
 	}
 	h.wasReady.Store(true)
 	return nil
