@@ -30,7 +30,7 @@ bin/examples/%.wasm: FORCE
 demo: build ## three hosts on this machine, a job, the holder killed, nothing lost
 	bin/skein demo
 
-pictures: build ## make docs/pictures of a demo: the page and skein top (needs chromium and tmux)
+pictures: build ## make docs/pictures of a demo: pages and skein top (needs chromium and tmux)
 	-@scripts/deps
 	$(GO) run ./internal/pictures -skein bin/skein -out docs/pictures
 

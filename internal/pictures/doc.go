@@ -1,4 +1,4 @@
-// Package main makes the pictures of the README: the page and `skein top` of a demo whose
+// Package main makes the pictures of the README: pages and `skein top` of a demo whose
 // holder was just killed. It needs chromium and tmux.
 //
 //	go run ./internal/pictures -skein bin/skein -out docs/pictures

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -45,8 +47,12 @@ func main() {
 	}
 }
 
+// pages are the pictures of the page, by their names; that of a job is of the latest one.
+var pages = map[string]string{"page": "", "network": "network", "lease": "lease", "job": "jobs/"}
+
 var (
 	linkOf   = regexp.MustCompile(`http://127\.0\.0\.1:\d+/#\S+`)
+	jobOf    = regexp.MustCompile(`\bj[a-z2-7]{26}\b`)
 	socketOf = regexp.MustCompile(`top --socket (\S+)`)
 )
 
@@ -77,7 +83,7 @@ func run(ctx context.Context, skein, out string) (err error) {
 			}
 		}
 	}()
-	link, socket := "", ""
+	socket := ""
 	for moved := false; !moved; {
 		select {
 		case line, more := <-lines:
@@ -85,9 +91,6 @@ func run(ctx context.Context, skein, out string) (err error) {
 				return errors.New("the demo ended")
 			}
 			fmt.Fprintln(os.Stdout, line)
-			if m := linkOf.FindString(line); m != "" {
-				link = m
-			}
 			if m := socketOf.FindStringSubmatch(line); m != nil {
 				socket = m[1]
 			}
@@ -96,8 +99,8 @@ func run(ctx context.Context, skein, out string) (err error) {
 			return ctx.Err()
 		}
 	}
-	if link == "" || socket == "" {
-		return errors.New("the demo named no link or no socket")
+	if socket == "" {
+		return errors.New("the demo named no socket")
 	}
 	go func() { // what it says now is not needed
 		for range lines { //nolint:revive // emptied
@@ -106,10 +109,43 @@ func run(ctx context.Context, skein, out string) (err error) {
 	if err := terminal(ctx, skein, socket, filepath.Join(out, "top.svg")); err != nil {
 		return fmt.Errorf("skein top: %w", err)
 	}
-	if err := page(ctx, link, filepath.Join(out, "page.png")); err != nil {
-		return fmt.Errorf("page: %w", err)
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		at := pages[name]
+		if strings.HasSuffix(at, "/") {
+			job, err := exec.CommandContext(ctx, skein, "--socket", socket, "job", "ls", "--quiet", "-o", "tsv").Output()
+			if err != nil {
+				return fmt.Errorf("jobs: %w", err)
+			}
+			at += jobOf.FindString(string(job))
+		}
+		if err := served(ctx, skein, socket, func(link string) error { return page(ctx, link+"/"+at, filepath.Join(out, name+".png")) }); err != nil {
+			return fmt.Errorf("page %s: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// served calls f with the link to the page of the daemon at socket.
+func served(ctx context.Context, skein, socket string, f func(link string) error) (err error) {
+	ui := exec.CommandContext(ctx, skein, "--socket", socket, "ui", "--read-only")
+	ui.Cancel = func() error { return ui.Process.Signal(os.Interrupt) }
+	said, err := ui.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := ui.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = ui.Process.Signal(os.Interrupt) // it may have ended
+		err = errors.Join(err, ui.Wait())
+	}()
+	for s := bufio.NewScanner(said); s.Scan(); {
+		if link := linkOf.FindString(s.Text()); link != "" {
+			return f(link)
+		}
+	}
+	return errors.New("`skein ui` printed no link")
 }
 
 // page has Chromium open the link and draw what it shows.

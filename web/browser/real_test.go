@@ -28,6 +28,8 @@ func TestDaemons(t *testing.T) {
 	p := open(t, seen.ui(t))
 	p.says("n1 holds the lease of term 1", "all 3 hosts are alive", "seen from n2")
 	p.until("the code is not in the address", `location.hash === "#/"`)
+	other := open(t, seen.ui(t)+"/lease")
+	other.until("the page that the link names", `location.hash === "#/lease" && document.querySelector("h1").textContent === "Lease"`)
 	p.run(`window.loadedOnce = 1`)
 
 	// As the API has it.

@@ -31,9 +31,10 @@ func uiCommand(a *cli.App) *cobra.Command {
 		Use:   "ui",
 		Short: "The cluster as a page in a browser on this machine",
 		Long: "Serves the page on 127.0.0.1 for as long as this command runs, and asks the daemon as\n" +
-			"the user who runs it. The link that it prints works once, within two minutes. A browser\n" +
-			"on another machine reaches it through ssh -L. With --plain it is tables, for browsers\n" +
-			"without script; whoever knows their link may read, and nobody act.",
+			"the user who runs it. The link that it prints works once, within two minutes; with\n" +
+			"/jobs after it, or the name of another page, it begins there. A browser on another\n" +
+			"machine reaches it through ssh -L. With --plain it is tables, for browsers without\n" +
+			"script; whoever knows their link may read, and nobody act.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveUI(cmd.Context(), a, o) },
 	}

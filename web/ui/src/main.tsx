@@ -6,6 +6,7 @@ import { Shell } from "./shell";
 
 const root = document.getElementById("app"), plain = document.getElementById("plain");
 if (root) {
+  const entered = enter(); // first: it leaves the code out of the address, and the page that is shown in it
   // What came with the page stays until there is a picture of its own.
   const show = () => { plain?.remove(); render(<Shell />, root); };
   if (plain) {
@@ -15,7 +16,7 @@ if (root) {
       show();
     }, 50);
   } else show();
-  void enter().then((may) => {
+  void entered.then((may) => {
     if (may) void learn();
     if (may) return follow();
     state.stream = "locked";

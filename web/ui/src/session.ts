@@ -34,9 +34,10 @@ export async function enter(): Promise<boolean> {
   if (open) return true;
   const fragment = location.hash.slice(1);
   if (fragment && !fragment.startsWith("/")) {
-    location.replace("#/"); // before anything can fail: the code is worth nothing afterwards
+    const [code, ...to] = fragment.split("/"); // what follows the code is a page
+    location.replace("#/" + to.join("/")); // before anything can fail: the code is worth nothing afterwards
     const r = await fetch("/ui/session", {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code: fragment }),
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code }),
     }).catch(() => null);
     // What this tab has from before may still be good where the code was used.
     if (r?.ok) sessionStorage.setItem(key, (await r.json()).bearer);
