@@ -111,13 +111,15 @@ func TestBlackHoleThatAppears(t *testing.T) {
 	})
 }
 
-// TestLossIsNoBlackHole: a fifth of all packets is lost, whatever their size.
+// TestLossIsNoBlackHole: a fifth of all packets is lost, whatever their size. Chance may take
+// all that are large for once.
 func TestLossIsNoBlackHole(t *testing.T) {
 	large(t)
-	runs, span := 1, 2*time.Minute
+	runs, most, span := 2, 1, 2*time.Minute
 	if prove() {
-		runs, span = 30, 5*time.Minute
+		runs, most, span = 30, 2, 5*time.Minute
 	}
+	seen := 0
 	for seed := range runs {
 		synctest.Test(t, func(t *testing.T) {
 			lossy := lan
@@ -132,10 +134,14 @@ func TestLossIsNoBlackHole(t *testing.T) {
 			time.Sleep(span)
 			for i, m := range mtus {
 				if len(m.holes) != 0 {
-					t.Errorf("seed %d: %s saw a black hole: %v", seed, hosts[i].node, m.holes)
+					seen++
+					t.Logf("seed %d: %s saw a black hole: %v", seed, hosts[i].node, m.holes)
 				}
 			}
 		})
+	}
+	if seen > most {
+		t.Errorf("%d black holes in %d runs, at most %d are chance", seen, runs, most)
 	}
 }
 
