@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/cluster/event"
 )
 
 // ErrClosed ends what runs when its Client is closed.
@@ -30,7 +29,6 @@ type Client struct {
 	close context.CancelCauseFunc
 	mu    sync.Mutex
 	jobs  sync.WaitGroup // added to under mu, while base lasts
-	seen  event.Cursor   // what hosts answered to submissions; under mu
 }
 
 // Dial checks o and returns a Client. Nothing is connected yet.
@@ -88,40 +86,16 @@ func (c *Client) Close() {
 	}
 }
 
-// note keeps up to where a host had the log when it answered to a submission.
-func (c *Client) note(cursor string) {
-	at, err := event.ParseCursor(cursor)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil || len(c.seen) >= event.MaxCursorSources {
-		c.seen = nil
-	}
-	if c.seen == nil {
-		c.seen = event.Cursor{}
-	}
-	for source, seq := range at {
-		c.seen.Advance(source, seq)
-	}
-}
-
-// known has a host that does not know yet what this Client submitted answer when it does:
-// the next one may have begun a moment ago.
-func (c *Client) known() api.FollowOptions {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return api.FollowOptions{Min: c.seen.String()}
-}
-
 // Wait waits for the end of a job, by its id or a unique part of it or its name.
 func (c *Client) Wait(ctx context.Context, id string) (api.Job, error) {
-	return c.api.FollowJob(ctx, id, c.known(), func(api.Job) error { return nil })
+	return c.api.FollowJob(ctx, id, api.FollowOptions{}, func(api.Job) error { return nil })
 }
 
 // StreamResults calls f with the results of a job's chunks, those there are and those
 // to come, until the job has ended: each chunk once, over any number of hosts. It
 // returns where to go on: as after, in this process or another.
 func (c *Client) StreamResults(ctx context.Context, id string, after api.Cursor, f func(api.ChunkResult) error) (api.Cursor, error) {
-	return c.api.Chunks(ctx, id, api.ChunkQuery{After: after, Follow: true}, c.known(), f)
+	return c.api.Chunks(ctx, id, api.ChunkQuery{After: after, Follow: true}, api.FollowOptions{}, f)
 }
 
 // Watch calls f with what happens until the context ends or f returns an error. At

@@ -301,16 +301,82 @@ func TestSubmittedElsewhere(t *testing.T) {
 
 // TestSeen: what several hosts answered holds together.
 func TestSeen(t *testing.T) {
-	c := &Client{}
-	for _, cursor := range []string{"n1/1:7,n2/1:3", "n1/1:5,n3/2:1", ""} {
-		c.note(cursor)
+	s := &seen{}
+	asks := func(url string) string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		s.ask(r)
+		return r.URL.RequestURI()
 	}
-	if got, want := c.known().Min, "n1/1:7,n2/1:3,n3/2:1"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	hears := func(method, path string, status int, body string) {
+		resp := &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}
+		s.hear(httptest.NewRequestWithContext(t.Context(), method, path, nil), resp)
+		if text, err := io.ReadAll(resp.Body); err != nil || string(text) != body {
+			t.Errorf("the body was %q, %v", text, err)
+		}
 	}
-	c.note("nonsense")
-	if got := c.known().Min; got != "" {
-		t.Errorf("after nonsense: %q", got)
+	if got := asks("/v1/jobs/j1"); got != "/v1/jobs/j1" {
+		t.Errorf("before anything was seen: %s", got)
+	}
+	hears("POST", "/v1/jobs", 201, `{"cursor":"n1/1:7,n2/1:3"}`)
+	hears("POST", "/v1/jobs/j1/stop", 200, `{"cursor":"n1/1:5,n3/2:1"}`)
+	for _, body := range []string{"", "nonsense", `{"cursor":"nonsense"}`, `{"cursor":7}`, strings.Repeat(" ", maxProblem+1)} {
+		hears("POST", "/v1/jobs", 200, body)
+	}
+	hears("POST", "/v1/jobs", 409, `{"cursor":"n1/1:90"}`)
+	hears("GET", "/v1/jobs", 200, `{"cursor":"n1/1:91"}`)
+	hears("PUT", "/v1/artefacts", 200, `{"cursor":"n1/1:92"}`)
+	const all = "min=n1%2F1%3A7%2Cn2%2F1%3A3%2Cn3%2F2%3A1"
+	for url, want := range map[string]string{
+		"/v1/jobs/j1":                 "/v1/jobs/j1?" + all,
+		"/v1/jobs?limit=2":            "/v1/jobs?limit=2&" + all,
+		"/v1/jobs/j1/chunks?min=n9/1": "/v1/jobs/j1/chunks?min=n9/1",
+		"/v1/jobsworth":               "/v1/jobsworth",
+		"/v1/status":                  "/v1/status",
+	} {
+		if got := asks(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+// TestHostThatBeganNow: of two hosts the one that does not know a job yet is asked first.
+// It says so, and the other one is asked.
+func TestHostThatBeganNow(t *testing.T) {
+	behind := api.Errorf(api.CodeTimeout, "not yet")
+	behind.RetryAfterSeconds = new(1.0)
+	h := func(status int, answer any) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodPost:
+				line(w, api.SubmitResponse{Header: api.Header{Cursor: "n1/1:7"}, Job: "j1"})
+			case r.URL.Query().Get("min") == "n1/1:7":
+				w.WriteHeader(status)
+				line(w, answer)
+			default:
+				w.WriteHeader(http.StatusNotFound)
+				line(w, api.Errorf(api.CodeNotFound, "no job"))
+			}
+		}))
+		t.Cleanup(s.Close)
+		return s
+	}
+	began, knows := h(http.StatusGatewayTimeout, behind), h(http.StatusOK, api.Job{ID: "j1", State: job.Completed})
+	c, err := Dial(Options{Endpoints: []string{began.URL, knows.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if _, err := c.API().Submit(t.Context(), api.SubmitRequest{Spec: job.Spec{Key: "j1"}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() (api.Job, error){
+		"waited for": func() (api.Job, error) { return c.Wait(t.Context(), "j1") },
+		"read":       func() (api.Job, error) { return c.API().Job(t.Context(), "j1") },
+	} {
+		c.transport.list[1].failed(time.Now()) // so that the other one is better
+		if j, err := read(); err != nil || j.State != job.Completed {
+			t.Errorf("%s: %s, %v", name, j.State, err)
+		}
 	}
 }
 

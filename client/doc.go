@@ -9,6 +9,9 @@
 // are told how long the caller waits, and give up then. A submit has a key, so that
 // however often it is sent there is one job.
 //
+// What is read of jobs is not older than what a Client changed: a host that has not
+// heard of it yet answers when it has, or another one does.
+//
 // Non-goals: it decides nothing about the cluster, keeps nothing on disk, and knows no
 // endpoint that it was not told. Client.API has a method for each route; what is here
 // is made of those.

@@ -43,7 +43,6 @@ func (c *Client) Submit(ctx context.Context, spec job.Spec, call Callbacks) (*Jo
 	if err != nil {
 		return nil, err
 	}
-	c.note(resp.Cursor)
 	j := &Job{SubmitResponse: resp, c: c}
 	if call.OnStatus == nil && call.OnStats == nil && call.OnResult == nil {
 		return j, nil
@@ -93,7 +92,7 @@ func (j *Job) follow(ctx context.Context, call Callbacks) {
 	id := string(j.Job)
 	readers.Go(func() {
 		state := job.State("")
-		_, err := j.c.api.FollowJob(ctx, id, j.c.known(), func(now api.Job) error {
+		_, err := j.c.api.FollowJob(ctx, id, api.FollowOptions{}, func(now api.Job) error {
 			last = now
 			return pass(func() {
 				if call.OnStatus != nil && now.State != state {
@@ -111,7 +110,7 @@ func (j *Job) follow(ctx context.Context, call Callbacks) {
 	})
 	if call.OnResult != nil {
 		readers.Go(func() {
-			_, err := j.c.api.Chunks(ctx, id, api.ChunkQuery{Follow: true}, j.c.known(), func(r api.ChunkResult) error {
+			_, err := j.c.api.Chunks(ctx, id, api.ChunkQuery{Follow: true}, api.FollowOptions{}, func(r api.ChunkResult) error {
 				return pass(func() { call.OnResult(r) })
 			})
 			if err != nil {

@@ -29,6 +29,7 @@ type transport struct {
 	once   bool
 	signer *signer // nil: nothing is signed
 	budget budget
+	seen   seen
 }
 
 // RoundTrip implements http.RoundTripper. Its errors are those that package api
@@ -45,6 +46,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err := t.try(req, t.list[i])
 		cause := failure(resp, err)
 		if cause == nil {
+			t.seen.hear(req, resp)
 			return resp, nil
 		}
 		pause, again := t.again(req, cause, n)
@@ -62,6 +64,7 @@ func (t *transport) try(req *http.Request, e *endpoint) (*http.Response, error) 
 	ctx := req.Context()
 	one := req.Clone(ctx)
 	one.URL.Scheme, one.URL.Host, one.Host = e.base.Scheme, e.base.Host, e.base.Host
+	t.seen.ask(one)
 	if req.GetBody != nil {
 		body, err := req.GetBody()
 		if err != nil {

@@ -190,11 +190,11 @@ func (a *App) socketHint(e *api.UnreachableError) string {
 	_, distrusted := errors.AsType[*tls.CertificateVerificationError](e.Err)
 	switch {
 	case distrusted:
-		return "give the pin of its key with --pin: `skein user add` and `skein user enable`, on that host, print it"
+		return "give the pin of its key with --pin: `skein user enable NAME` on that host, with your name, prints it to an operator"
 	case errors.Is(e.Err, client.ErrNotPinned):
-		return "somebody stands in between, or the host has another key now: compare with what `skein user enable` prints on that host, then give it with --pin"
+		return "somebody stands in between, or the host has another key now: compare with what `skein user enable NAME` on that host, with your name, prints to an operator, then give it with --pin"
 	case errors.Is(e.Err, client.ErrNotAPI):
-		return "is it an address of api.listen, and is it https:// or http://? `skein user add` prints what to use"
+		return "is it an address of api.listen, and is it https:// or http://? `skein user enable NAME` on that host, with your name, prints to an operator what to use"
 	case errors.Is(e.Err, fs.ErrPermission):
 		if group := socketGroup(e.Target); group != "" {
 			return fmt.Sprintf("your user may not open the socket: join its group, `usermod -aG %s $USER`, then log in again", group)
