@@ -56,8 +56,6 @@ func TestAtAGlance(t *testing.T) {
 	p.says("host1 holds the lease of term 7", "taken over from", "host2: lease expired, nobody for 4.6s")
 	p.until("what happened before the chunks", `[...document.querySelectorAll(".events li")].some((e) => e.textContent.includes("lease_lost"))`)
 	p.until("no chunk that went well", `document.querySelectorAll(".events li").length > 1 && ![...document.querySelectorAll(".events li")].some((e) => /chunks_(accepted|assigned)/.test(e.textContent))`)
-	p.at("lease")
-	p.says("host2: lease expired, nobody for 4.6s")
 	p.at("jobs/j7")
 	rows := `[...document.querySelectorAll("table")].filter((t) => t.textContent.startsWith("chunk"))[0]`
 	p.until("the chunk that takes long, the next, and one that was given out only now", fmt.Sprintf(`(() => {

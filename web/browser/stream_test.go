@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +87,7 @@ func TestStreamCut(t *testing.T) {
 	p := openWith(t, d.link, hurried)
 	p.says("holds the lease", "live")
 	p.at("events?q=kind%3Aworker_up")
+	p.until("the first picture is whole", `document.getElementById("filter")`) // from then on it knows where it is
 	const cuts = 12
 	for i := range cuts {
 		// A change, a deletion and an event; the stream ends in the middle of one of them.
@@ -95,6 +97,7 @@ func TestStreamCut(t *testing.T) {
 			said.log(i + 1),
 		}
 		in := i % len(lines)
+		d.watched(t, "alone", func(url.Values) bool { return true })
 		d.half.Store(&half{mark: fmt.Sprintf(`"id":"b.%d"`, 2+3*i+in), aborted: i%2 == 0, keep: func(line string) int {
 			switch at := strings.Index(line, "ü"); i / len(lines) {
 			case 0: // in the middle of a character, where there is one
@@ -142,6 +145,7 @@ func TestHidden(t *testing.T) {
 	p := openWith(t, d.link, hurried)
 	p.says("holds the lease", "live")
 	p.at("events?q=kind%3Aworker_up")
+	p.until("the first picture is whole", `document.getElementById("filter")`) // from then on it knows where it is
 	hide := func(yes bool) {
 		p.run(fmt.Sprintf(`(Object.defineProperty(document, "hidden", {value: %t, configurable: true}), document.dispatchEvent(new Event("visibilitychange")), 1)`, yes))
 	}

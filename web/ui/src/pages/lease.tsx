@@ -7,7 +7,6 @@ import { go, here, link, type Route } from "../route";
 import { fetchEvents, get, looksBack, now as moment } from "../store";
 import { age, clock, many, when } from "../text";
 import type { Entry } from "../types";
-import { takenOver } from "./overview";
 
 const windows: [string, number][] = [["15m", 0.25], ["1h", 1], ["6h", 6], ["1d", 24], ["7d", 168], ["all", 0]];
 
@@ -27,7 +26,6 @@ export function LeasePage({ route }: { route: Route }) {
         ] as [string, any][]),
         ["held for", age(l.tenure_seconds)],
         ["voters", <Text>{l.config.voters.join(", ")}</Text>], ["publishes", <><Host node={l.publisher} route={route} />{!looksBack() && l.publish_why && <span class="dim"> {l.publish_why === "lease" ? "as the holder" : l.publish_why}</span>}</>],
-        ...takenOver(route),
         ...(l.blocked ? [["does not stand", <Text>{l.blocked}</Text>] as [string, any]] : []),
       ]} />}
     </Card>

@@ -34,7 +34,7 @@ export function memberColumns(route: Route) {
 }
 
 /** takenOver says of whom the present holder has the lease, and why. */
-export function takenOver(route: Route): [string, any][] {
+function takenOver(route: Route): [string, any][] {
   const terms = get.terms(), l = get.lease(), i = l?.holder ? terms.findIndex((t) => t.term === l.term) : -1, was = terms[i + 1], gap = terms[i]?.gap_seconds;
   if (!was || i < 0 && l?.holder) return [];
   return [[i < 0 ? "last held by" : "taken over from", <><Host node={was.holder} route={route} />{was.cause && <>: <Text most={60}>{was.cause}</Text></>}{!!gap && gap >= 1 && <span class="dim">, nobody for {age(gap)}</span>}</>]];
