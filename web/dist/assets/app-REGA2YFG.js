@@ -1,2 +1,0 @@
-import{b as r,c as n,ha as i,j as e,o as l,p as m,v as a,w as d}from"./chunk-UUCEL2IF.js";var f=document.getElementById("app"),s=document.getElementById("plain");if(f){let o=()=>{s?.remove(),r(d(i,{}),f)};if(s){let t=Date.now(),c=setInterval(()=>{!e.synced&&e.stream!=="locked"&&e.stream!=="ended"&&Date.now()-t<4e3||(clearInterval(c),o())},50)}else o();n().then(t=>{if(t&&l(),t)return a();e.stream="locked",m()})}
-/*! preact 10.29.8 is in this page: MIT license, Copyright (c) 2015-present Jason Miller */
