@@ -365,7 +365,8 @@ func submit(a *cli.App, ctx context.Context, c *api.Client, req api.SubmitReques
 }
 
 // followJob watches a job to its end and shows what came of it. A host answers when it
-// is at the position after, which may be empty.
+// is at the position after, which is that of its submission; empty: it was submitted by
+// another command.
 func followJob(a *cli.App, ctx context.Context, id, after, metric string) error {
 	return followTo(a, ctx, id, after, metric, func(j api.Job) error { return showJob(a, j, nil) })
 }
@@ -378,7 +379,7 @@ func followTo(a *cli.App, ctx context.Context, id, after, metric string, show fu
 	}
 	defer c.Close()
 	bar := newProgress(a, metric)
-	seen := false
+	seen := after != "" // hosts that took the job are there, whoever is not just now
 	last, err := c.FollowJob(ctx, id, api.FollowOptions{Min: after, Retry: func(cause error) error {
 		if _, away := errors.AsType[*api.UnreachableError](cause); away && !seen {
 			return cause
