@@ -44,6 +44,8 @@ type Transition struct {
 type Groups struct {
 	Header
 	Groups []Group `json:"groups"`
+	// Next is what to give as after for those behind the last one; empty: there are none.
+	Next string `json:"next,omitempty"`
 	// Waiting are those that a file or address of this host's configuration would take
 	// more than half of the members from. They stay until somebody sets them.
 	Waiting []GroupWaiting `json:"waiting,omitempty"`

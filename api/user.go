@@ -13,6 +13,8 @@ import (
 type Users struct {
 	Header
 	Users []User `json:"users"`
+	// Next is what to give as after for those behind the last one; empty: there are none.
+	Next string `json:"next,omitempty"`
 }
 
 // User is who may ask for something.

@@ -92,7 +92,7 @@ func (hs *handlers) table() []route {
 		toHolder(use(http.MethodPost, "/v1/jobs/{id}/release", hs.releaseJob)),
 		upload("/v1/artefacts", hs.putArtefact),
 
-		get(access.Operate, "/v1/users", of(b.Users)),
+		get(access.Operate, "/v1/users", outside.Users(b.Users), outside.NamesParams...),
 		toHolder(change(http.MethodPut, "/v1/users/{name}", hs.setUser)),
 		toHolder(change(http.MethodPut, "/v1/members/{node}/owner", hs.setOwner)),
 		get(access.Operate, "/v1/gateway/workers", outside.Workers(b), outside.PageParams...),
@@ -101,7 +101,7 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/gateway/tokens", of(b.AccessTokens)),
 		toHolder(changeUpTo(http.MethodPost, "/v1/gateway/tokens", maxBody, outside.UsualAccess, outside.CreateAccess(b, known))),
 		toHolder(change(http.MethodDelete, "/v1/gateway/tokens/{id}", outside.RevokeAccess[nothing](b))),
-		get(access.Operate, "/v1/groups", of(b.Groups)),
+		get(access.Operate, "/v1/groups", outside.Groups(b.Groups), outside.NamesParams...),
 		toHolder(changeUpTo(http.MethodPut, "/v1/groups/{name}", maxGroupBody, api.GroupRequest{}, hs.setGroup)),
 		get(access.Operate, "/v1/events/verify", hs.checkLog, checkParams...),
 		get(access.Operate, "/v1/config", of(b.Config)),
