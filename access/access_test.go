@@ -56,6 +56,37 @@ func request() Request {
 	return Request{Cluster: "c1", Method: "POST", Host: "h1:7443", Path: "/v1/jobs", Query: "a=1", Body: sha256.Sum256([]byte("{}"))}
 }
 
+// TestProofOfOlderRelease: what the first release with users signed is good, and what is
+// signed today is the same, so that hosts and programs of both work together.
+func TestProofOfOlderRelease(t *testing.T) {
+	old := map[string]string{
+		HeaderKey: "p5jpgvab3es2hxucjnj7ddnq6i", HeaderTime: "1767323045000", HeaderNonce: "AQAAAAAAAAAAAAAAAAAAAA",
+		HeaderSignature: "SlJxUax1tkTmIh-9ti5AWr7UXFWTfxEhY3tkMrbvr_6Oqz5HHOyLPf0sKXP5D-taoply-XZkukbpxVHIZwAaBA",
+	}
+	h := http.Header{}
+	for name, value := range old {
+		h.Set(name, value)
+	}
+	p, ok, err := ProofOf(h)
+	if err != nil || !ok {
+		t.Fatalf("%v, %v", ok, err)
+	}
+	if err := p.Verify(request(), pub(keyOf(t, 0)), start); err != nil {
+		t.Error(err)
+	}
+	today, err := Sign(request(), keyOf(t, 0), [NonceBytes]byte{1}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h = http.Header{}
+	today.Put(h)
+	for name, value := range old {
+		if h.Get(name) != value {
+			t.Errorf("%s is %s, was %s", name, h.Get(name), value)
+		}
+	}
+}
+
 func TestProof(t *testing.T) {
 	key, other := keyOf(t, 0), keyOf(t, 1)
 	p, err := Sign(request(), key, [NonceBytes]byte{1}, start)
