@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -166,5 +167,40 @@ func TestOutsider(t *testing.T) {
 	}
 	if len(f.actors) > 0 {
 		t.Errorf("something was done by %v", f.actors)
+	}
+}
+
+// TestSlowHeaders: who sends a header byte by byte is cut off.
+func TestSlowHeaders(t *testing.T) {
+	t.Parallel()
+	plain, _, _ := listening(t, newFake())
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", strings.TrimPrefix(plain, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	cut := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, conn)
+		cut <- err
+	}()
+	if _, err := io.WriteString(conn, "GET /v1/jobs HTTP/1.1\r\nX: "); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-cut:
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("it was read for a minute")
+			}
+			return
+		case <-tick.C:
+			_, _ = io.WriteString(conn, "x") // fails once it is cut off
+		}
 	}
 }
