@@ -40,6 +40,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.budget.call(time.Now())
 	tried := make([]int, len(t.list))
+	var busy *api.Problem // the last that a host was overloaded: it is there, whoever is gone
 	for n := 1; ; n++ {
 		i := pick(t.list, tried, time.Now())
 		tried[i]++
@@ -49,7 +50,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			t.seen.hear(req, resp)
 			return resp, nil
 		}
-		pause, again := t.again(req, cause, n)
+		if p, refused := errors.AsType[*api.Problem](cause); refused && p.Code == api.CodeOverloaded {
+			busy = p
+		}
+		pause, again := t.again(req, cause, busy, n)
 		if !again || wait.For(req.Context(), pause) != nil {
 			return resp, err
 		}
@@ -141,14 +145,14 @@ func failure(resp *http.Response, err error) error {
 }
 
 // again reports whether req, which was sent n times, is sent once more, and after
-// what pause.
-func (t *transport) again(req *http.Request, cause error, n int) (time.Duration, bool) {
+// what pause; busy is nil if no host was overloaded.
+func (t *transport) again(req *http.Request, cause error, busy *api.Problem, n int) (time.Duration, bool) {
 	if req.Context().Err() != nil || req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return 0, false
 	}
 	p, refused := errors.AsType[*api.Problem](cause)
 	_, away := errors.AsType[*api.UnreachableError](cause)
-	overloaded := refused && p.Code == api.CodeOverloaded
+	overloaded := busy != nil && (away || refused && p.Code == api.CodeOverloaded)
 	if !away && !overloaded && !repeatable(req) {
 		return 0, false // it may have taken effect
 	}
@@ -157,7 +161,7 @@ func (t *transport) again(req *http.Request, cause error, n int) (time.Duration,
 		most = max(most, maxTurns)
 		if told {
 			// Whoever was refused at the same time comes again at another.
-			pause = time.Duration(*p.RetryAfterSeconds * (1 + rand.Float64()/5) * float64(time.Second))
+			pause = time.Duration(*busy.RetryAfterSeconds * (1 + rand.Float64()/5) * float64(time.Second))
 		}
 	}
 	if n >= most && !t.patient(req, cause) {

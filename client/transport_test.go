@@ -118,6 +118,7 @@ func TestAgain(t *testing.T) {
 		"nobody there":               {false, read, []any{away, away, away, ok}, nil, time.Minute, 4, true},
 		"one of two is there":        {true, stop, []any{away}, []any{ok}, time.Minute, -2, true},
 		"none of two is there, once": {true, stop, []any{away}, []any{away}, time.Minute, 2, false},
+		"one is busy, one gone":      {true, stop, []any{overloaded(0.5), ok}, []any{away}, time.Minute, -4, true},
 		"a read broke":               {true, read, []any{broken}, []any{ok}, time.Minute, -2, true},
 		"a change broke":             {false, stop, []any{broken}, nil, time.Minute, 1, false},
 		"a submit broke":             {false, submit, []any{broken, holding, ok}, nil, time.Minute, 3, true},
