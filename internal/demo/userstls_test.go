@@ -106,6 +106,11 @@ func outlived(ctx context.Context, t *testing.T, d *demo, ends map[*host]api.End
 	ended := make(chan error, 1)
 	go func() { ended <- way(ctx, d, o) }()
 	eventually(ctx, t, 2*time.Minute, "the job of ann runs", func() error {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended before the job ran: %v", err)
+		default:
+		}
 		list, err := holder.api.Jobs(ctx)
 		if err != nil {
 			return err
