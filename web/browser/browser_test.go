@@ -202,7 +202,9 @@ func (tb *tab) until(what, expression string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			tb.t.Fatalf("not within %s: %s\n%s", patience, what, tb.text("#app"))
+			var at string
+			tb.value(`document.activeElement.outerHTML.slice(0, 200)`, &at)
+			tb.t.Fatalf("not within %s: %s; the keyboard is at %s\n%s", patience, what, at, tb.text("#app"))
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
