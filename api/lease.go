@@ -87,12 +87,16 @@ type TermRecord struct {
 	// GapSeconds is how long, at most, nobody held before it: since the last evidence of
 	// the terms before; 0: there was somebody. Null: no term before it is known.
 	GapSeconds *float64         `json:"gap_seconds"`
-	Cause      string           `json:"cause"` // why it ended, as its holder says; "expired": it said nothing; empty: not ended
+	Cause      string           `json:"cause"` // why it ended, as its holder says; CauseExpired; empty: not ended
 	Successor  cluster.NodeID   `json:"successor"`
 	Previous   cluster.NodeID   `json:"previous"`
 	Grants     []cluster.NodeID `json:"grants"`
 	Voters     []cluster.NodeID `json:"voters"`
 }
+
+// CauseExpired ends a term whose holder no longer had the voters renew it, whether it
+// says so or was not heard of any more.
+const CauseExpired = "expired"
 
 // StepDownRequest is the body of POST /v1/lease/step-down.
 type StepDownRequest struct {

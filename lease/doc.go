@@ -10,7 +10,7 @@
 //	 |  <------------------------------------+        |            preempt v
 //	 |  <---------------------------------------------+                 quiesce
 //	 |                                                                     |
-//	 +---- lease expired, higher term, better claim, self-check -----------+
+//	 +---- expired, higher term, better claim, self-check -----------------+
 //	 +---- released: Quiesced, or Timing.Quiesce has passed ---------------+
 //
 // docs/lease.md explains guards and promises, the modes, how voters change and

@@ -69,7 +69,7 @@ func (m *machine) send(to cluster.NodeID, msg Message) {
 // expire ends what has run out, before anything else is looked at.
 func (m *machine) expire() {
 	if m.holds() && m.now >= m.hold.until {
-		m.lose("lease expired", "")
+		m.lose("expired", "")
 	}
 	if m.guard.node != "" && m.now >= m.guard.until {
 		m.vacate()

@@ -13,6 +13,9 @@ func LeaseConfig(c cluster.VoterConfig) api.LeaseConfig {
 	return api.LeaseConfig{Epoch: c.Epoch, Term: c.Term, Voters: append([]cluster.NodeID{}, c.Voters...), Mode: c.Mode}
 }
 
+// formerlyExpired is what holders wrote whose skein is older.
+const formerlyExpired = "lease expired"
+
 // Terms converts the history of the lease, the lowest term first, to the form that
 // begins with the newest.
 func Terms(terms []state.Term) []api.TermRecord {
@@ -23,8 +26,8 @@ func Terms(terms []state.Term) []api.TermRecord {
 			Term: t.Term, Holder: t.Holder, StartedAt: t.Started.Time(), Cause: t.Reason, Successor: t.Successor,
 			Previous: t.Previous, Grants: append([]cluster.NodeID{}, t.Grants...), Voters: append([]cluster.NodeID{}, t.Voters...),
 		}
-		if t.Released == 0 && i+1 < len(terms) { // its holder said nothing: it died
-			r.Cause = "expired"
+		if t.Released == 0 && i+1 < len(terms) || t.Reason == formerlyExpired { // without a reason its holder said nothing: it died
+			r.Cause = api.CauseExpired
 		}
 		fenced := fence > t.Started
 		switch {

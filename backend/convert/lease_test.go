@@ -40,6 +40,9 @@ func TestTermsDoNotOverlap(t *testing.T) {
 		{"died", []state.Term{
 			{Term: 1, Holder: "n1", Started: at(0)}, {Term: 2, Holder: "n2", Started: at(10)},
 		}, "1 n1 0..10 told -: expired -> n2\n2 n2 10..- told -:  -> "},
+		{"could not renew, by an earlier version", []state.Term{
+			{Term: 1, Holder: "n1", Started: at(0), Released: at(9), Reason: "lease expired"}, {Term: 2, Holder: "n2", Started: at(10)},
+		}, "1 n1 0..9 told -: expired -> \n2 n2 10..- told -:  -> "},
 		{"stopped, and goes on", []state.Term{
 			{Term: 1, Holder: "n1", Started: at(0), Released: at(45), Reason: "no majority"}, {Term: 2, Holder: "n2", Started: at(10)},
 		}, "1 n1 0..10 told 45: no majority -> n2\n2 n2 10..- told -:  -> "},

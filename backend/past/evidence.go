@@ -19,7 +19,7 @@ import (
 func (p *Past) Terms(ctx context.Context, terms []state.Term, nobody bool) []api.TermRecord {
 	out := convert.Terms(terms)
 	if len(out) > 0 && out[0].Cause == "" && nobody {
-		out[0].Cause = "expired" // nobody renews it; when it ended is not known yet
+		out[0].Cause = api.CauseExpired // nobody renews it; when it ended is not known yet
 	}
 	var held time.Time // until when somebody is known to have
 	for i, t := range terms {

@@ -33,7 +33,7 @@ func TestAtAGlance(t *testing.T) {
 	d.snapshot("jobs", job)
 	d.snapshot("job/j7", job)
 	d.snapshot("terms", fields{"term": 7, "holder": "host1", "started_at": time.Now().Add(-time.Minute), "gap_seconds": 4.6, "grants": []string{}, "voters": []string{}},
-		fields{"term": 6, "holder": "host2", "started_at": time.Now().Add(-20 * time.Minute), "ended_at": time.Now().Add(-time.Minute), "cause": "lease expired", "grants": []string{}, "voters": []string{}})
+		fields{"term": 6, "holder": "host2", "started_at": time.Now().Add(-20 * time.Minute), "ended_at": time.Now().Add(-time.Minute), "cause": "expired", "grants": []string{}, "voters": []string{}})
 	// The stream has chunks alone, the last 5 s; what is older is asked for.
 	var busy []fields
 	for i := range 30 {
@@ -48,12 +48,12 @@ func TestAtAGlance(t *testing.T) {
 		case q.Get("kind") == "chunks_assigned" && q.Get("entity") == "job:j7":
 			return said(200, row(logged(10, 80*time.Second, "chunks_assigned", given(1, "host2")))+"\n"+row(logged(11, 70*time.Second, "chunks_assigned", given(2, "host2")))+"\n")
 		case q.Get("tail") == "10":
-			return said(200, row(logged(9, time.Minute, "lease_lost", fields{"term": 6, "cause": "lease expired"}))+"\n")
+			return said(200, row(logged(9, time.Minute, "lease_lost", fields{"term": 6, "cause": "expired"}))+"\n")
 		}
 		return nil
 	}
 	p := open(t, d.link)
-	p.says("host1 holds the lease of term 7", "taken over from", "host2: lease expired, nobody for 4.6s")
+	p.says("host1 holds the lease of term 7", "taken over from", "host2: expired, nobody for 4.6s")
 	p.until("what happened before the chunks", `[...document.querySelectorAll(".events li")].some((e) => e.textContent.includes("lease_lost"))`)
 	p.until("no chunk that went well", `document.querySelectorAll(".events li").length > 1 && ![...document.querySelectorAll(".events li")].some((e) => /chunks_(accepted|assigned)/.test(e.textContent))`)
 	p.at("jobs/j7")
