@@ -4,6 +4,7 @@ import (
 	"github.com/skein-project/skein/backend"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/offline"
 )
@@ -14,7 +15,7 @@ func (d *daemon) newBackend(h *history, w *work, m *members, o onions, router *f
 	about := func() (join.About, error) { return d.about(id) }
 	addrs := membership.JoinAddrs{Listen: d.cfg.Join.Listen, About: about, Onion: o.tor.JoinAddress, View: h.View}
 	bo := backend.Options{
-		Identity: id.Identity, ClusterName: id.clusterName(), Version: d.o.Version, Started: d.started, Timing: d.timing, Now: bootTime,
+		Identity: id.Identity, ClusterName: id.clusterName(), Version: d.o.Version, Started: d.started, Timing: d.timing, Now: sysclock.Boot,
 		Config: d.cfg, Live: d.conf, Running: d.running, Stopping: d.stopping.Load,
 		Log: h.Log, Coord: h.peers.svc, Mesh: d.device.Mesh, Roster: id.roster, Worker: w.worker, Scheduler: w.sched,
 		Artefacts: w.artefacts, Compiler: w.wasm, Recorder: h.journal, Forward: router,

@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/coord/store"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/internal/durable"
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/membership/deviceplan"
 	"github.com/skein-project/skein/membership/voters"
@@ -59,7 +60,7 @@ func (g *ground) newCoordination(
 		Profile: g.cfg.Lease.Profile, Mode: g.cfg.Lease.Mode, Tolerance: g.conf().Tolerance,
 		Observed: d.Endpoints, Interfaces: func() []netip.Addr { return deviceplan.Interfaces(id.networks()) },
 		MTU: d.planner.ProbeMTU, OnBlackhole: d.planner.Blackhole, OnDuplicate: h.onDuplicate,
-		Now: bootTime, Wall: g.o.Wall, Version: g.o.Version, Log: h.summary,
+		Now: sysclock.Boot, Wall: g.o.Wall, Version: g.o.Version, Log: h.summary,
 		Local:    func() coord.Local { return g.local(w, o) },
 		OnChange: f.onChange, OnMembers: f.onMembers, OnHealth: f.onHealth,
 		OnLoop: func() {
@@ -78,7 +79,7 @@ func (g *ground) remembering(id *identity, svc *coord.Service) func(context.Cont
 	return func(ctx context.Context) error {
 		files.DropSeen()
 		err := svc.Run(ctx)
-		seen := seenBy(svc.View(), bootTime(), time.Now())
+		seen := seenBy(svc.View(), sysclock.Boot(), time.Now())
 		if err := files.SaveSeen(seen.After(former)); err != nil {
 			g.log.Warn().Err(err).Msg("not written down when the other voters were last heard")
 		}
@@ -121,7 +122,7 @@ func (g *ground) newRouter(id *identity, p *peers, m *members) (*forward.Router,
 	return forward.New(forward.Options{
 		Self: id.Node, Dial: p.dialer(forward.Proto), Lease: p.lease,
 		IsSponsor: id.roster.IsSponsor, Sponsors: p.sponsors, Sponsoring: func() bool { return m.sponsor.Active() },
-		Now: bootTime, Problem: backend.ProblemOf, Logger: g.log, Registerer: g.reg,
+		Now: sysclock.Boot, Problem: backend.ProblemOf, Logger: g.log, Registerer: g.reg,
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/internal/durable"
 	"github.com/skein-project/skein/internal/recent"
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/lease"
 	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/systemd"
@@ -49,7 +50,7 @@ func (g *ground) synced() bool {
 	if g.o.Synced != nil {
 		return g.o.Synced()
 	}
-	return clockSynced()
+	return sysclock.Synced()
 }
 
 // finish ends the daemon for reason, unless another caller gave one before.

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/offline"
 )
@@ -41,7 +42,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 	h.gate = journal.NewGate(journal.GateOptions{
 		Log:  func() journal.Stamped { return h },
 		View: func() *coord.View { return p.svc.View() }, Tolerance: func() time.Duration { return g.conf().Tolerance },
-		Boot: bootTime, Synced: g.synced, Opened: h.journal.Opened(), Logger: g.log,
+		Boot: sysclock.Boot, Synced: g.synced, Opened: h.journal.Opened(), Logger: g.log,
 	})
 	dir := offline.LogDir(g.cfg.StateDir)
 	if !id.first {
@@ -64,7 +65,7 @@ func (g *ground) openHistory(id *identity, p *peers) (*history, error) {
 		Peers:          p.reachable,
 		Said:           p.logOf,
 		Wall:           g.o.Wall,
-		Stamp:          journal.NewClock(wall, bootTime, func() bool { return journal.Agreed(p.svc.View(), g.conf().Tolerance) }, g.timing).Now,
+		Stamp:          journal.NewClock(wall, sysclock.Boot, func() bool { return journal.Agreed(p.svc.View(), g.conf().Tolerance) }, g.timing).Now,
 		Float:          rand.Float64,
 		SegmentSize:    g.cfg.EventLog.SegmentBytes,
 		SnapshotEvents: orNever(g.cfg.EventLog.SnapshotEvents),

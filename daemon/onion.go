@@ -13,6 +13,7 @@ import (
 	"github.com/skein-project/skein/coord/transport"
 	"github.com/skein-project/skein/coord/wire"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/membership"
 	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/onion"
@@ -57,7 +58,7 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 			Check:       proxy.Check{Path: set.CheckPath, Low: set.CheckStatus.Low, High: set.CheckStatus.High},
 			Connections: set.Connections, PerCircuit: set.PerCircuit, Body: set.BodyBytes, BodyRate: set.BodyRate, Answer: set.Answer, Idle: set.Idle,
 		},
-		Operators: set.Operators, Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: bootTime,
+		Operators: set.Operators, Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: sysclock.Boot,
 		Tor: o.tor, Log: onionLog{h}, Cluster: onionCluster{id.roster, h.peers, m}, Logger: g.log, Registerer: g.reg,
 	}); err != nil {
 		return o, err

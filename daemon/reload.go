@@ -8,6 +8,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/internal/sysclock"
 )
 
 // errNoReload refuses a reload of a daemon that has no means to read its
@@ -17,7 +18,7 @@ var errNoReload = errors.New("this daemon cannot read its configuration again")
 // reload reads the configuration again and applies what may change while the
 // daemon runs. An invalid configuration changes nothing.
 func (d *daemon) reload() {
-	d.notified(d.notify.Reloading(monotonic()))
+	d.notified(d.notify.Reloading(sysclock.Monotonic()))
 	if err := d.tryReload(); err != nil {
 		d.log.Error().Err(err).Msg("configuration refused: the previous one stays in effect")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
@@ -54,7 +55,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		}
 	}
 	if g.o.Outside != nil {
-		if w.crew, err = crew.New(crew.Options{MinTerm: p.promised, CheckHolder: p.checkHolder, Now: bootTime, Logger: g.log}); err != nil {
+		if w.crew, err = crew.New(crew.Options{MinTerm: p.promised, CheckHolder: p.checkHolder, Now: sysclock.Boot, Logger: g.log}); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +64,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		Executors:  executors,
 		OutboxFile: filepath.Join(g.cfg.StateDir, "outbox"),
 		DrainFile:  filepath.Join(g.cfg.StateDir, "worker-drained"),
-		Now:        bootTime,
+		Now:        sysclock.Boot,
 		Accept:     func() job.Acceptance { return g.conf().Acceptance() },
 		Runs:       func(a job.Acceptance, owner string) bool { return scheduler.HostRuns(h, id.Node, a, owner) },
 		MinTerm:    p.promised, CheckHolder: p.checkHolder, Crew: w.crew != nil,
@@ -72,7 +73,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		return nil, err
 	}
 	w.sched, err = scheduler.New(scheduler.Options{
-		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: p.dialer(scheduler.CrewProto), Now: bootTime,
+		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: p.dialer(scheduler.CrewProto), Now: sysclock.Boot,
 		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err

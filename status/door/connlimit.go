@@ -21,14 +21,23 @@ type connLimit struct {
 	who     func(net.Conn) string // empty: not counted
 	refused func()                // counts
 
+	together int
+
 	mu   sync.Mutex
 	open map[string]int
 	all  int
 }
 
+// AtMost bounds those of all that are counted otherwise than the usual way. It is called
+// before the first one is accepted.
+func (l *connLimit) AtMost(together int) net.Listener {
+	l.together = together
+	return l
+}
+
 // NewConnLimit returns l with that bound.
 func NewConnLimit(l net.Listener, who func(net.Conn) string, refused func()) *connLimit {
-	return &connLimit{Listener: l, who: who, refused: refused, open: make(map[string]int)}
+	return &connLimit{Listener: l, who: who, refused: refused, together: maxTogether, open: make(map[string]int)}
 }
 
 // Accept implements net.Listener.
@@ -53,7 +62,7 @@ func (l *connLimit) Accept() (net.Conn, error) {
 func (l *connLimit) enter(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[key] >= maxConnections || l.all >= maxTogether {
+	if l.open[key] >= maxConnections || l.all >= l.together {
 		return false
 	}
 	l.open[key]++
@@ -98,5 +107,5 @@ func WhoConnects(conn net.Conn) string {
 	if err != nil {
 		return "unknown"
 	}
-	return addrOf(host)
+	return Network(host)
 }

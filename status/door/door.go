@@ -22,6 +22,7 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/bucket"
 )
 
 // maxNonces bounds how many are remembered; each is of a request that was signed.
@@ -67,13 +68,13 @@ type Door struct {
 
 	mu     sync.Mutex
 	nonces *access.Nonces
-	limits limits
+	limits *bucket.Table // by Pace
 }
 
 // New returns a Door. It begins to remember proofs now.
 func New(o Options) *Door {
 	began := time.Now()
-	return &Door{o: o, began: began, nonces: access.NewNonces(maxNonces, began)}
+	return &Door{o: o, began: began, nonces: access.NewNonces(maxNonces, began), limits: newLimits()}
 }
 
 // unauthorized is all that anybody learns of a proof that is refused.
@@ -324,12 +325,12 @@ func countedFor(p Peer, proof access.Proof) string {
 	case !p.TCP:
 		return p.Actor()
 	}
-	return addrOf(p.Addr)
+	return Network(p.Addr)
 }
 
-// addrOf is an address, or of IPv6 the network of 64 bits, any address of which one
+// Network is an address, or of IPv6 the network of 64 bits, any address of which one
 // machine may have.
-func addrOf(addr string) string {
+func Network(addr string) string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil || ip.Unmap().Is4() {
 		return addr
@@ -349,10 +350,10 @@ func (d *Door) paced(p Peer, rt Rule) *api.Problem {
 	case !p.Users && (p.User == "" || p.Admin):
 		return nil
 	case who == "":
-		pace, who = Unknown, addrOf(p.Addr)
+		pace, who = Unknown, Network(p.Addr)
 	}
 	d.mu.Lock()
-	wait := d.limits.take(pace, who, time.Since(d.began))
+	wait := d.limits.Take(int(pace), who, time.Since(d.began))
 	d.mu.Unlock()
 	if wait == 0 {
 		return nil
@@ -383,14 +384,14 @@ func (d *Door) limited(pace Pace, wait time.Duration, why string, args ...any) *
 func (d *Door) mustWait(whom string) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.limits.wait(Refused, whom, time.Since(d.began))
+	return d.limits.Wait(int(Refused), whom, time.Since(d.began))
 }
 
 // failed counts a proof that was refused.
 func (d *Door) failed(whom string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.limits.take(Refused, whom, time.Since(d.began))
+	d.limits.Take(int(Refused), whom, time.Since(d.began))
 }
 
 // watchUser is how soon the stream of somebody who may no longer see it ends.

@@ -66,7 +66,7 @@ func placeOf(p Peer) string {
 	case p.User != "":
 		return p.User
 	case p.TCP:
-		return addrOf(p.Addr)
+		return Network(p.Addr)
 	}
 	return "uid:" + strconv.FormatUint(uint64(p.UID), 10)
 }

@@ -1,4 +1,4 @@
-package daemon
+package sysclock
 
 import (
 	"time"
@@ -6,29 +6,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootTime reads CLOCK_BOOTTIME: unlike Go's monotonic clock it goes on while
+// Boot reads CLOCK_BOOTTIME: unlike Go's monotonic clock it goes on while
 // the machine is suspended, so a lease runs out in sleep.
-func bootTime() time.Duration {
+func Boot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic("daemon: CLOCK_BOOTTIME is not readable: " + err.Error())
+		panic("sysclock: CLOCK_BOOTTIME is not readable: " + err.Error())
 	}
 	return time.Duration(ts.Nano())
 }
 
-// clockSynced asks the kernel whether a time service keeps its clock right. A
+// Synced asks the kernel whether a time service keeps its clock right. A
 // machine without one never says so.
-func clockSynced() bool {
+func Synced() bool {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
 	return err == nil && state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0
 }
 
-// monotonic reads the clock by which the service manager orders messages.
-func monotonic() time.Duration {
+// Monotonic reads the clock by which the service manager orders messages.
+func Monotonic() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic("daemon: CLOCK_MONOTONIC is not readable: " + err.Error())
+		panic("sysclock: CLOCK_MONOTONIC is not readable: " + err.Error())
 	}
 	return time.Duration(ts.Nano())
 }
