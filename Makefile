@@ -165,9 +165,9 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 
 # About 25 minutes, and 4 GB of disk for a while.
 prove-access: build ## users, roles, streams and limits three times over, parsers fuzzed, hosts and users of real clusters (over TLS too), 10 M events looked through
-	$(GO) test -race -count=3 -timeout 60m ./access ./status/... ./realtime/... ./client ./backend/groupsync ./backend/outside ./gateway/registry ./eventlog/state/registry ./scheduler/plan/eligible
-	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./access ./status ./realtime/delta ./eventlog/index ./gateway/registry ./cluster/event"
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'HostsAccept|UserFromOutside|WatchGoesOn|RegistryOutlives' ./internal/demo
+	$(GO) test -race -count=3 -timeout 60m ./access ./status/... ./realtime/... ./client ./backend/groupsync ./backend/outside ./gateway ./gateway/registry ./eventlog/state/registry ./scheduler/plan/eligible
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./access ./status ./realtime/delta ./eventlog/index ./gateway/auth ./gateway/registry ./cluster/event"
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'HostsAccept|UserFromOutside|WatchGoesOn|RegistryOutlives|Gateways' ./internal/demo
 	SKEIN_PROVE=1 $(GO) test -run xxx -bench 'Verify|Signed' -benchtime 2s -benchmem ./access ./status
 	SKEIN_PROVE=1 SKEIN_EVENTS=10000000 $(GO) test -run xxx -bench FindEntity -benchtime 20x -timeout 60m ./eventlog
 

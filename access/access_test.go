@@ -14,6 +14,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/skein-project/skein/internal/fastest"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -104,6 +106,12 @@ func TestProof(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	outside := request()
+	outside.Outside = true
+	if p, err := Sign(outside, key, [NonceBytes]byte{1}, start); err != nil || p.Key != string(cluster.OutsideID(pub(key))) || p.Verify(outside, pub(key), start) != nil || p.Verify(request(), pub(key), start) == nil {
+		t.Errorf("an outside worker's proof: %v, %+v", err, p)
+	}
+
 	for name, change := range map[string]func(*Request, *Proof, *time.Time, *ed25519.PublicKey){
 		"another cluster": func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Cluster = "c2" },
 		"another method":  func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Method = "DELETE" },
@@ -111,15 +119,18 @@ func TestProof(t *testing.T) {
 		"another path":    func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Path = "/v1/jobs/x" },
 		"another query":   func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Query = "" },
 		"another body":    func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Body[0]++ },
-		"a line end":      func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Path += "\n" },
-		"too old":         func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(Window + 1) },
-		"from ahead":      func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(-Window - 1) },
-		"another time":    func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Time = p.Time.Add(time.Millisecond) },
-		"another nonce":   func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = strings.Repeat("A", 22) },
-		"no nonce":        func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = "" },
-		"no signature":    func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature = nil },
-		"a changed one":   func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature[7] ^= 1 },
-		"another's key":   func(_ *Request, _ *Proof, _ *time.Time, k *ed25519.PublicKey) { *k = pub(other) },
+		"an outside worker's": func(r *Request, p *Proof, _ *time.Time, k *ed25519.PublicKey) {
+			r.Outside, p.Key = true, string(cluster.OutsideID(*k))
+		},
+		"a line end":    func(r *Request, _ *Proof, _ *time.Time, _ *ed25519.PublicKey) { r.Path += "\n" },
+		"too old":       func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(Window + 1) },
+		"from ahead":    func(_ *Request, _ *Proof, now *time.Time, _ *ed25519.PublicKey) { *now = start.Add(-Window - 1) },
+		"another time":  func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Time = p.Time.Add(time.Millisecond) },
+		"another nonce": func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = strings.Repeat("A", 22) },
+		"no nonce":      func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Nonce = "" },
+		"no signature":  func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature = nil },
+		"a changed one": func(_ *Request, p *Proof, _ *time.Time, _ *ed25519.PublicKey) { p.Signature[7] ^= 1 },
+		"another's key": func(_ *Request, _ *Proof, _ *time.Time, k *ed25519.PublicKey) { *k = pub(other) },
 		"another's id": func(_ *Request, p *Proof, _ *time.Time, k *ed25519.PublicKey) {
 			p.Key, *k = KeyID(pub(other)), pub(other)
 		},
@@ -372,10 +383,10 @@ func FuzzRequests(f *testing.F) {
 			return // it has what no request may have
 		}
 		if err := p.Verify(a, pub(key), start); err != nil {
-			t.Fatalf("%q: %v", a, err)
+			t.Fatalf("%+v: %v", a, err)
 		}
 		if err := p.Verify(b, pub(key), start); (err == nil) != (a == b) {
-			t.Fatalf("signed %q, verified %q: %v", a, b, err)
+			t.Fatalf("signed %+v, verified %+v: %v", a, b, err)
 		}
 	})
 }

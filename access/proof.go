@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/skein-project/skein/cluster"
 )
 
 // Window is how far the time of a proof may be from the clock that checks it.
@@ -20,7 +22,7 @@ const NonceBytes = 16
 
 // Headers of a signed request.
 const (
-	HeaderKey       = "Skein-Key"       // KeyID
+	HeaderKey       = "Skein-Key"       // KeyID, or the id of an outside worker
 	HeaderTime      = "Skein-Time"      // Unix time, ms
 	HeaderNonce     = "Skein-Nonce"     // NonceBytes in base64url
 	HeaderSignature = "Skein-Signature" // Ed25519, base64url
@@ -45,6 +47,17 @@ type Request struct {
 	Path    string // escaped
 	Query   string // raw, without '?'
 	Body    [sha256.Size]byte
+	// Outside is of an outside worker: its key is named by its id, and no signature of a
+	// worker is one of a user who has the same key.
+	Outside bool
+}
+
+// keyID is how r names the key that signs it.
+func (r Request) keyID(key ed25519.PublicKey) string {
+	if r.Outside {
+		return string(cluster.OutsideID(key))
+	}
+	return KeyID(key)
 }
 
 // Proof says which key signed a request, and when. It travels in headers.
@@ -55,12 +68,20 @@ type Proof struct {
 	Signature []byte
 }
 
-const domain = "skein-request-1"
+// What begins the text that is signed.
+const (
+	domain        = "skein-request-1"
+	outsideDomain = "skein-gw-v1"
+)
 
 // message is what is signed: fields that hold no line end, each ended by one.
 func (p Proof) message(r Request) ([]byte, error) {
+	begin := domain
+	if r.Outside {
+		begin = outsideDomain
+	}
 	fields := []string{
-		domain, r.Cluster, r.Method, r.Host, r.Path, r.Query,
+		begin, r.Cluster, r.Method, r.Host, r.Path, r.Query,
 		strconv.FormatInt(p.Time.UnixMilli(), 10), p.Nonce, p.Key, hex.EncodeToString(r.Body[:]),
 	}
 	var b []byte
@@ -76,7 +97,7 @@ func (p Proof) message(r Request) ([]byte, error) {
 // Sign proves r with key at the time now; nonce is random.
 func Sign(r Request, key ed25519.PrivateKey, nonce [NonceBytes]byte, now time.Time) (Proof, error) {
 	p := Proof{
-		Key:   KeyID(key.Public().(ed25519.PublicKey)),
+		Key:   r.keyID(key.Public().(ed25519.PublicKey)),
 		Time:  time.UnixMilli(now.UnixMilli()),
 		Nonce: base64.RawURLEncoding.EncodeToString(nonce[:]),
 	}
@@ -128,7 +149,7 @@ func ProofOf(h Header) (Proof, bool, error) {
 
 // check refuses what Sign would not have made.
 func (p Proof) check() error {
-	if len(p.Key) != len(KeyID(nil)) {
+	if len(p.Key) != len(KeyID(nil)) && !cluster.IsOutside(cluster.NodeID(p.Key)) {
 		return refused("key %.32q is no id of a key", p.Key)
 	}
 	if n, err := base64.RawURLEncoding.Strict().DecodeString(p.Nonce); err != nil || len(n) != NonceBytes {
@@ -150,7 +171,7 @@ func (p Proof) Verify(r Request, key ed25519.PublicKey, now time.Time) error {
 	if d := now.Sub(p.Time).Abs(); d > Window {
 		return refused("signed %v away from the time here", d.Round(time.Second))
 	}
-	if p.Key != KeyID(key) {
+	if p.Key != r.keyID(key) {
 		return refused("signed by key %.32q", p.Key)
 	}
 	text, err := p.message(r)

@@ -34,6 +34,7 @@ type Fixed struct {
 	Tor      Tor
 	Onion    Onion
 	API      API
+	Gateway  Gateway
 }
 
 // Live holds the keys that a reload changes.

@@ -53,8 +53,9 @@ func Default() Config {
 				Mode: "http", Port: 80, SingleHost: true, CheckPath: "/", CheckStatus: Statuses{100, 499},
 				Operators: map[string]*ecdh.PublicKey{}, Connections: 512, PerCircuit: 32, BodyBytes: 64 << 20, BodyRate: 500, Answer: time.Minute, Idle: 5 * time.Minute,
 			},
-			API:  API{Listen: []netip.AddrPort{}, Bearer: "read", Origins: []string{}, Names: []string{}},
-			Jobs: Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
+			API:     API{Listen: []netip.AddrPort{}, Bearer: "read", Origins: []string{}, Names: []string{}},
+			Gateway: Gateway{Proxies: []netip.Prefix{}, Origins: []string{}, MaxClients: 20_000},
+			Jobs:    Jobs{ArtefactBytes: 4 << 30, WorkerResults: 100, OwnerJobs: 20, OwnerChunks: 100_000, Open: 10_000, OwnerOpen: 5000, LogStarts: "auto"},
 		},
 		Live: Live{
 			Priority: 100, Eligible: true, Tolerance: 5 * time.Second, LogLevel: "info", OnionWeight: 100,
@@ -69,7 +70,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys(), gatewayKeys())
 }
 
 func hostKeys() []key {
@@ -374,8 +375,10 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 	if e := c.settleOnion(); e != nil {
 		return e
 	}
-	if e := c.checkAPI(); e != nil {
-		return e
+	for _, check := range []func() *Error{c.checkAPI, c.checkGateway} {
+		if e := check(); e != nil {
+			return e
+		}
 	}
 	if c.Exec.ScratchDir == "" {
 		c.Exec.ScratchDir = filepath.Join(c.StateDir, "scratch")

@@ -53,20 +53,13 @@ func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := probe.Addr().String()
-	if err := probe.Close(); err != nil {
-		t.Fatal(err)
-	}
+	at, gateway := freeAddr(t), freeAddr(t)
 	cfg, err := config.Load(config.Options{
 		Hostname: func() (string, error) { return "n1", nil },
 		Flags: map[string]string{
 			"state_dir": filepath.Join(dir, "state"), "mesh.backend": config.BackendNetstack, "mesh.listen": at,
 			"status.socket": filepath.Join(dir, "s"), "lease.profile": "fast",
-			"exec.programs": "none=/bin/false", "tor.enabled": "true", "tor.program": "/bin/false",
+			"gateway.listen": gateway, "exec.programs": "none=/bin/false", "tor.enabled": "true", "tor.program": "/bin/false",
 		},
 	})
 	if err != nil {
@@ -92,6 +85,17 @@ func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 		t.Fatal(err, stopErr)
 	}
 	return known, text
+}
+
+// freeAddr is an address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = probe.Close() }()
+	return probe.Addr().String()
 }
 
 // scrape asks for /metrics at a socket.

@@ -290,6 +290,9 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 		return err
 	}
 	l.start(stage{name: "join", run: m.sponsor.Run, grace: 3 * time.Second})
+	if err := d.startGateway(ctx, l); err != nil {
+		return err
+	}
 	return d.startStatus(ctx, l, o)
 }
 

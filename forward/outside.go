@@ -2,7 +2,11 @@ package forward
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 )
 
@@ -50,4 +54,40 @@ var RevokeAccess = &Op[AccessToken, None]{
 	Who:   "the holder itself, sponsors",
 	Check: func(t AccessToken) error { return event.CheckTokenID(t.ID) },
 	Allow: func(a Asker, _ AccessToken) error { return mayAppoint(a) },
+}
+
+// OwnWorker is what a user wants of a worker of the user's own, proven by an access token:
+// no gateway has to be believed for that.
+type OwnWorker struct {
+	Token  api.Secret     `json:"token"` // for work
+	Worker cluster.NodeID `json:"worker"`
+	Key    []byte         `json:"key,omitempty"`  // none: the worker is shut out
+	Name   string         `json:"name,omitempty"` // what its owner calls it
+}
+
+// Enrolled is the worker as owner's.
+func (w OwnWorker) Enrolled(owner string) event.WorkerEnrolled {
+	return event.WorkerEnrolled{Worker: w.Worker, Key: w.Key, Owner: owner, Name: w.Name}
+}
+
+func (w OwnWorker) check() error {
+	if w.Token == "" || len(w.Token) > 128 {
+		return errors.New("token: it is none")
+	}
+	if len(w.Key) == 0 {
+		return event.WorkerRevoked{Worker: w.Worker}.Check()
+	}
+	if err := w.Enrolled("user:x").Check(); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// Own makes an outside worker one of the owner of an access token, or shuts it out.
+var Own = &Op[OwnWorker, None]{
+	Name: "own_worker", At: Holder,
+	Doc: "makes an outside worker one of the owner of an access token, or shuts out one that is", Answers: "nothing, once it is logged",
+	Who:   "any member, with the token",
+	Quota: Quota{Name: "own_worker", Burst: 64, Every: time.Second},
+	Check: OwnWorker.check,
 }

@@ -63,6 +63,7 @@ func (d *Desk) Handle(r *forward.Router) {
 	forward.Handle(r, forward.RevokeWorker, d.revoke)
 	forward.Handle(r, forward.Access, d.access)
 	forward.Handle(r, forward.RevokeAccess, d.revokeAccess)
+	forward.Handle(r, forward.Own, d.own)
 }
 
 // OutsideWorkers implements status/outside.Registry.

@@ -29,7 +29,8 @@ type Worker struct {
 	// Trusted workers are given what a host is given, and believed as one. All others
 	// are strangers.
 	Trusted bool
-	Zone    string // never empty
+	Zone    string    // never empty
+	At      time.Time // when it was enrolled
 	// Revoked workers are never let in again.
 	Revoked bool
 	// Disabled says that the owner is a user who may do nothing at present, or whom
@@ -55,7 +56,7 @@ func (r *Registry) Worker(id cluster.NodeID) (w Worker, enrolled bool) {
 func (r *Registry) WorkerOf(key []byte) (Worker, bool) { return r.Worker(cluster.OutsideID(key)) }
 
 func workerOf(s *state.State, w fold.Worker) Worker {
-	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, Revoked: w.Revoked, Disabled: s.Barred(w.Owner)}
+	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, At: w.At.Time(), Revoked: w.Revoked, Disabled: s.Barred(w.Owner)}
 	if out.Zone == "" {
 		out.Zone = cluster.OutsideZone
 	}

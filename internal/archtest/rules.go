@@ -14,6 +14,7 @@ var vocabulary = []string{"cluster", "cluster/job", "cluster/event"}
 // import them; they import only the vocabulary and what pureDeps says.
 var pure = []string{
 	"access",
+	"gateway/auth",
 	"gateway/desk",
 	"lease",
 	"coord/clockwatch",
@@ -62,6 +63,7 @@ var pureDeps = map[string][]string{
 	"eventlog/state":          {"eventlog/state/canon", "eventlog/state/jobs", "eventlog/state/registry"},
 	"eventlog/state/jobs":     {"eventlog/state/canon"},
 	"eventlog/state/registry": {"eventlog/state/canon"},
+	"gateway/auth":            {"access"},
 	"gateway/desk":            {"scheduler/stream"},
 	"mesh/reach":              {"mesh/topo", "internal/bucket"},
 	"scheduler/plan":          {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
@@ -108,6 +110,7 @@ var adapters = map[string][]string{
 	"eventlog/replicate": {"eventlog/store", "eventlog/wire"},
 	"eventlog/snapshots": {"eventlog/disk", "eventlog/segment", "eventlog/store", "eventlog/wire"},
 	"forward":            {"api"},
+	"gateway":            {"api", "gateway/registry", "status/door"},
 	"gateway/crew":       nil,
 	"gateway/registry":   nil,
 	"mesh":               {"mesh/device", "mesh/hostnet", "mesh/netstack"},
@@ -148,7 +151,7 @@ var adapters = map[string][]string{
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/wait"}
+var leaves = []string{"internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.

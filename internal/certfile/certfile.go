@@ -46,7 +46,7 @@ func Load(cert, key string, now time.Time) (tls.Certificate, error) {
 	}
 	switch leaf := pair.Leaf; {
 	case now.After(leaf.NotAfter):
-		return tls.Certificate{}, &Error{Msg: fmt.Sprintf("%s ended %s", cert, leaf.NotAfter.UTC().Format(time.RFC3339)), Hint: "have it renewed, or remove api.tls_cert and api.tls_key: the host makes one then, which clients pin"}
+		return tls.Certificate{}, &Error{Msg: fmt.Sprintf("%s ended %s", cert, leaf.NotAfter.UTC().Format(time.RFC3339)), Hint: "have it renewed"}
 	case now.Before(leaf.NotBefore):
 		return tls.Certificate{}, &Error{Msg: fmt.Sprintf("%s begins %s", cert, leaf.NotBefore.UTC().Format(time.RFC3339)), Hint: "is the clock of this host right?"}
 	}

@@ -26,7 +26,7 @@ func configCheck(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := certificate(cfg); err != nil {
+			if err := certificates(cfg); err != nil {
 				return err
 			}
 			switch a.Output {
@@ -43,21 +43,28 @@ func configCheck(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// certificate says what the daemon would say of the certificate for users.
-func certificate(cfg config.Config) error {
-	if cfg.API.TLSCert == "" {
+// certificates says what the daemon would say of the certificates that it shows.
+func certificates(cfg config.Config) error {
+	if err := certificate("api", cfg.API.TLSCert, cfg.API.TLSKey); err != nil || !cfg.Gateway.Listen.IsValid() {
+		return err
+	}
+	return certificate("gateway", cfg.Gateway.TLSCert, cfg.Gateway.TLSKey)
+}
+
+func certificate(table, cert, key string) error {
+	if cert == "" {
 		return nil
 	}
-	_, err := certfile.Load(cfg.API.TLSCert, cfg.API.TLSKey, time.Now())
+	_, err := certfile.Load(cert, key, time.Now())
 	wrong, ok := errors.AsType[*certfile.Error](err)
 	if !ok {
 		return err
 	}
-	key := "api.tls_cert"
+	at := table + ".tls_cert"
 	if wrong.OfKey {
-		key = "api.tls_key"
+		at = table + ".tls_key"
 	}
-	return config.Errors{{Key: key, Msg: wrong.Msg, Hint: wrong.Hint}}
+	return config.Errors{{Key: at, Msg: wrong.Msg, Hint: wrong.Hint}}
 }
 
 func configInit(a *cli.App) *cobra.Command {

@@ -1,0 +1,42 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/gateway"
+	"github.com/skein-project/skein/internal/sysclock"
+)
+
+// startGateway opens this host for workers that no host runs, if it is a gateway.
+func (d *daemon) startGateway(ctx context.Context, l *lifecycle) error {
+	c, h := d.cfg.Gateway, d.history
+	if !c.Listen.IsValid() {
+		return nil
+	}
+	g, err := gateway.New(gateway.Options{
+		Cluster: d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
+		HTTP: gateway.HTTP{
+			Open: func(ctx context.Context) (net.Listener, error) {
+				l, _, err := d.listen(ctx, c.Listen)
+				return l, err
+			},
+			URL: c.URL, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Proxies: c.Proxies, Origins: c.Origins, MaxClients: c.MaxClients,
+		},
+		Announce: func(ctx context.Context, b event.GatewayOpened) error {
+			if old := h.peers.unaware(event.KindGatewayOpened); len(old) > 0 {
+				return fmt.Errorf("the skein of %s is too old for it", old[0])
+			}
+			_, err := h.journal.Append(ctx, event.KindGatewayOpened, b)
+			return err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	l.start(stage{name: "gateway", run: g.Run, grace: 3 * time.Second})
+	return l.await(ctx, g.Up())
+}

@@ -1,0 +1,152 @@
+package gateway
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/registry"
+	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/internal/certfile"
+	"github.com/skein-project/skein/status/door"
+)
+
+// Times and bounds of connections.
+const (
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 16 << 10
+	maxBody       = 64 << 10
+	stopGrace     = time.Second
+	maxNonces     = 200_000
+)
+
+// Gateway serves outside workers and their owners. Its methods may be called from any
+// goroutine.
+type Gateway struct {
+	o    Options
+	log  zerolog.Logger
+	reg  *registry.Registry
+	file string // of its key
+	up   chan struct{}
+	key  atomic.Pointer[key]
+	// announced is the name of the key that this run has announced; keep's own.
+	announced string
+	metrics   *metrics
+	claims    *claims
+	mux       *http.ServeMux
+
+	mu     sync.Mutex // for what follows
+	nonces *access.Nonces
+	limits *bucket.Table
+}
+
+// New returns a Gateway. It opens nothing.
+func New(o Options) (*Gateway, error) {
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.HTTP.host() == "" {
+		return nil, fmt.Errorf("gateway: %q is no address", o.HTTP.URL)
+	}
+	g := &Gateway{
+		o: o, log: o.Logger.With().Str("component", "gateway").Logger(), reg: registry.New(o.Log), file: keyPath(o.Dir),
+		up: make(chan struct{}), claims: newClaims(), nonces: access.NewNonces(maxNonces, o.Wall()), limits: newLimits(),
+	}
+	g.key.Store(&key{why: "it is starting"})
+	var err error
+	if g.metrics, err = newMetrics(o.Registerer, g); err != nil {
+		return nil, err
+	}
+	g.mux = g.routes()
+	return g, nil
+}
+
+// Up is closed once the address is open.
+func (g *Gateway) Up() <-chan struct{} { return g.up }
+
+func (g *Gateway) wall() time.Time { return g.o.Wall() }
+
+// keyOf is the key of a gateway; nil if the log names none.
+func (g *Gateway) keyOf(node cluster.NodeID, kid string) ed25519.PublicKey {
+	k, _ := g.reg.GatewayKey(node, kid, g.wall())
+	return k
+}
+
+// Run serves until ctx ends; then running requests get a short grace.
+func (g *Gateway) Run(ctx context.Context) error {
+	var secure *tls.Config
+	if g.o.HTTP.TLSCert != "" {
+		cert, err := certfile.Load(g.o.HTTP.TLSCert, g.o.HTTP.TLSKey, time.Now())
+		if err != nil {
+			return fmt.Errorf("gateway.tls_cert: %w", err)
+		}
+		secure = &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}
+	}
+	l, err := g.o.HTTP.Open(ctx)
+	if err != nil {
+		return fmt.Errorf("listen for outside workers: %w", err)
+	}
+	l = door.NewConnLimit(l, g.counted, g.metrics.refused.Inc).AtMost(g.o.HTTP.MaxClients)
+	if secure != nil {
+		l = tls.NewListener(l, secure)
+	}
+	srv := &http.Server{
+		Handler: http.HandlerFunc(g.serve), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(quiet{g.log}, "", 0),
+	}
+	var keeper sync.WaitGroup
+	keeping, stop := context.WithCancel(ctx)
+	keeper.Go(func() { g.keep(keeping) })
+	defer keeper.Wait()
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	close(g.up)
+	select {
+	case err := <-failed:
+		return fmt.Errorf("gateway: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	if srv.Shutdown(grace) != nil {
+		_ = srv.Close() // what did not end in time is cut
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	return ctx.Err()
+}
+
+// counted is for whom a connection counts; proxies have any number.
+func (g *Gateway) counted(conn net.Conn) string {
+	if host, _, err := net.SplitHostPort(conn.RemoteAddr().String()); err == nil && g.trusted(host) {
+		return ""
+	}
+	return door.WhoConnects(conn)
+}
+
+// quiet takes net/http's complaints: strangers cause most of them.
+type quiet struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (q quiet) Write(p []byte) (int, error) {
+	q.log.Debug().Str("err", strings.TrimSpace(string(p))).Msg("http server")
+	return len(p), nil
+}

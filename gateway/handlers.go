@@ -1,0 +1,279 @@
+package gateway
+
+import (
+	"cmp"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/registry"
+)
+
+// maxListed bounds GET /v1/workers.
+const maxListed = 1000
+
+// routes is who answers what.
+func (g *Gateway) routes() *http.ServeMux {
+	m := http.NewServeMux()
+	for path, h := range map[string]handler{
+		"GET /v1/info":                g.info,
+		"GET /healthz":                func(*http.Request) (int, any, error) { return http.StatusOK, struct{}{}, nil },
+		"GET /readyz":                 g.readyz,
+		"GET /.well-known/jwks.json":  g.jwks,
+		"POST /v1/workers/register":   g.register,
+		"POST /v1/workers/token":      g.token,
+		"POST /v1/workers/claim":      g.claim,
+		"GET /v1/workers":             g.workers,
+		"GET /v1/workers/{worker}":    g.worker,
+		"DELETE /v1/workers/{worker}": g.remove,
+	} {
+		m.HandleFunc(path, g.answer(path, h))
+	}
+	return m
+}
+
+func (g *Gateway) info(*http.Request) (int, any, error) {
+	now := g.wall()
+	out := api.GatewayInfo{Cluster: g.o.Cluster, Node: g.o.Self, URLs: []string{g.o.HTTP.URL}, ServerTime: now.UTC(), MinClient: api.GatewayClient}
+	for _, x := range g.reg.Gateways() {
+		if now.Unix() < x.Until && !slices.Contains(out.URLs, x.URL) {
+			out.URLs = append(out.URLs, x.URL)
+		}
+	}
+	return http.StatusOK, out, nil
+}
+
+func (g *Gateway) readyz(*http.Request) (int, any, error) {
+	if k := g.key.Load(); k.why != "" {
+		return 0, nil, api.Errorf(api.CodeNotReady, "the gateway lets no worker in: %s", k.why)
+	}
+	return http.StatusOK, struct{}{}, nil
+}
+
+func (g *Gateway) jwks(*http.Request) (int, any, error) {
+	out := api.JWKS{Keys: []json.RawMessage{}}
+	for _, x := range g.reg.Gateways() {
+		if g.wall().Unix() >= x.Until {
+			continue
+		}
+		text, err := json.Marshal(auth.PublicJWK(x.KID, x.Key))
+		if err != nil {
+			return 0, nil, err
+		}
+		out.Keys = append(out.Keys, text)
+	}
+	return http.StatusOK, out, nil
+}
+
+// tooOld refuses clients that would not understand this gateway.
+func tooOld(client int) error {
+	if client < api.GatewayClient {
+		return api.Errorf(api.CodeInvalidRequest, "client %d is too old: this gateway serves client %d and newer", client, api.GatewayClient).
+			WithHint("update skein on the computer that wants to work")
+	}
+	return nil
+}
+
+// register lets a worker in, or tells it by which code its owner claims it.
+func (g *Gateway) register(r *http.Request) (int, any, error) {
+	text, err := body(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	var req api.WorkerRegister
+	if err := decode(text, &req); err != nil {
+		return 0, nil, err
+	}
+	public, err := access.ParsePublicKey([]byte(req.PublicKey))
+	if err != nil {
+		return 0, nil, api.Errorf(api.CodeInvalidRequest, "public_key: %v", err)
+	}
+	id := cluster.OutsideID(public)
+	if err := g.signed(r, text, id, public); err != nil {
+		return 0, nil, err
+	}
+	if err := tooOld(req.Client); err != nil {
+		return 0, nil, err
+	}
+	if err := (event.WorkerEnrolled{Worker: id, Key: public, Owner: "user:x", Name: req.Name}).Check(); err != nil {
+		return 0, nil, api.Errorf(api.CodeInvalidRequest, "%v", err)
+	}
+	out := api.WorkerRegistered{Worker: id, State: api.StateEnrolled, Fingerprint: auth.Fingerprint(public)}
+	if w, known := g.reg.Worker(id); known {
+		out.Owner = w.Owner
+		return http.StatusOK, out, admitted(w)
+	}
+	if req.AccessToken != "" {
+		a, err := g.access(r, req.AccessToken.Reveal(), "work")
+		if err != nil {
+			return 0, nil, err
+		}
+		if _, err := g.o.Owners.OwnWorker(r.Context(), req.AccessToken, id, public, req.Name); err != nil {
+			return 0, nil, err
+		}
+		out.Owner = a.Owner
+		return http.StatusCreated, out, nil
+	}
+	if err := g.limit(limitRegister, g.from(r)); err != nil {
+		return 0, nil, err
+	}
+	code, ok := g.claims.add(claim{worker: id, key: public, name: req.Name}, g.o.Now())
+	if !ok {
+		return 0, nil, api.Errorf(api.CodeOverloaded, "%d workers wait for their owners already", maxClaims)
+	}
+	out.State, out.ClaimCode, out.ExpiresAt = api.StateUnclaimed, api.Secret(code.Text()), new(g.wall().Add(claimLife).UTC())
+	return http.StatusCreated, out, nil
+}
+
+// admitted says why a worker gets nothing.
+func admitted(w registry.Worker) error {
+	switch {
+	case w.Revoked:
+		return api.Errorf(api.CodeForbidden, "%s was revoked: its key is never let in again", w.ID).WithHint("begin with a new key")
+	case w.Disabled:
+		return api.Errorf(api.CodeForbidden, "the owner of %s may do nothing at present", w.ID)
+	}
+	return nil
+}
+
+// token gives a worker a short token.
+func (g *Gateway) token(r *http.Request) (int, any, error) {
+	text, err := body(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	id := cluster.NodeID(r.Header.Get(access.HeaderKey))
+	w, known := g.reg.Worker(id)
+	if !known {
+		// Whose key it is nobody knows; who has a claim open learns no more than others.
+		return 0, nil, g.refuse(r, api.Errorf(api.CodeForbidden, "nobody has claimed this worker").WithHint("register it, and have its owner claim it"))
+	}
+	if err := g.signed(r, text, id, ed25519.PublicKey(w.Key)); err != nil {
+		return 0, nil, err
+	}
+	var req api.WorkerTokenRequest
+	if err := decode(text, &req); err != nil {
+		return 0, nil, err
+	}
+	if err := cmp.Or(tooOld(req.Client), admitted(w)); err != nil {
+		return 0, nil, err
+	}
+	if err := g.limit(limitToken, string(id)); err != nil {
+		return 0, nil, err
+	}
+	k := g.key.Load()
+	if k.why != "" {
+		return 0, nil, api.Errorf(api.CodeNotReady, "the gateway lets no worker in: %s", k.why)
+	}
+	token, expires, err := k.Mint(id, random(), g.wall())
+	if err != nil {
+		return 0, nil, fmt.Errorf("token: %w", err)
+	}
+	return http.StatusOK, api.WorkerToken{Token: api.Secret(token), ExpiresAt: expires.UTC()}, nil
+}
+
+// claim makes a worker that waits for its owner one of who knows its code.
+func (g *Gateway) claim(r *http.Request) (int, any, error) {
+	if err := g.limit(limitClaim, g.from(r)); err != nil {
+		return 0, nil, err
+	}
+	token, a, err := g.owner(r, "work")
+	if err != nil {
+		return 0, nil, err
+	}
+	text, err := body(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	var req api.WorkerClaim
+	if err := decode(text, &req); err != nil {
+		return 0, nil, err
+	}
+	if wait := g.mustWait(limitGuess, a.ID); wait > 0 {
+		return 0, nil, g.limited(limitGuess, wait)
+	}
+	code, err := auth.ParseCode(req.ClaimCode.Reveal())
+	x, ok := claim{}, false
+	if err == nil {
+		x, ok = g.claims.take(code, g.o.Now())
+	}
+	if !ok {
+		g.metrics.failed.Inc()
+		if err := g.limit(limitGuess, a.ID); err != nil {
+			return 0, nil, err
+		}
+		return 0, nil, api.Errorf(api.CodeNotFound, "no worker waits under this claim code").WithHint("a code is good for %v, once, at the gateway that gave it", claimLife)
+	}
+	if _, err := g.o.Owners.OwnWorker(r.Context(), api.Secret(token), x.worker, x.key, x.name); err != nil {
+		g.claims.back(code, x)
+		return 0, nil, err
+	}
+	return http.StatusOK, api.WorkerClaimed{Worker: x.worker, Fingerprint: auth.Fingerprint(x.key), Name: x.name}, nil
+}
+
+// workers lists those of who asks.
+func (g *Gateway) workers(r *http.Request) (int, any, error) {
+	_, a, err := g.owner(r, "")
+	if err != nil {
+		return 0, nil, err
+	}
+	out := api.GatewayWorkers{Workers: []api.GatewayWorker{}}
+	for _, w := range g.o.Owners.OwnWorkers(a.Owner, maxListed) {
+		out.Workers = append(out.Workers, shown(w))
+	}
+	return http.StatusOK, out, nil
+}
+
+func shown(w api.OutsideWorker) api.GatewayWorker {
+	return api.GatewayWorker{Worker: w.Worker, Name: w.Name, Owner: w.Owner, State: w.State, Trusted: w.Trusted, Zone: w.Zone, At: w.At}
+}
+
+// worker shows a worker to itself and to its owner.
+func (g *Gateway) worker(r *http.Request) (int, any, error) {
+	id := cluster.NodeID(r.PathValue("worker"))
+	by, owner, err := g.workerOrOwner(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	w, known := g.reg.Worker(id)
+	if !known || by != id && owner != w.Owner {
+		return 0, nil, noWorker(id)
+	}
+	out := api.GatewayWorker{Worker: id, Name: w.Name, Owner: w.Owner, State: api.StateEnrolled, Trusted: w.Trusted, Zone: w.Zone, At: w.At}
+	switch {
+	case w.Revoked:
+		out.State = api.StateRevoked
+	case w.Disabled:
+		out.State = api.StateDisabled
+	}
+	return http.StatusOK, out, nil
+}
+
+func noWorker(id cluster.NodeID) error {
+	return api.Errorf(api.CodeNotFound, "you have no worker %.64q", string(id))
+}
+
+// remove shuts out a worker of who asks, for ever.
+func (g *Gateway) remove(r *http.Request) (int, any, error) {
+	id := cluster.NodeID(r.PathValue("worker"))
+	token, a, err := g.owner(r, "work")
+	if err != nil {
+		return 0, nil, err
+	}
+	if w, known := g.reg.Worker(id); !known || w.Owner != a.Owner {
+		return 0, nil, noWorker(id)
+	}
+	w, err := g.o.Owners.OwnWorker(r.Context(), api.Secret(token), id, nil, "")
+	return http.StatusOK, shown(w), err
+}
+
+// deadline is how long a handler may take.
+const deadline = 30 * time.Second

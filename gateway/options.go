@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/gateway/registry"
+)
+
+// Options configures a Gateway. All must be set but what says otherwise.
+type Options struct {
+	Cluster string // id, which signed requests name
+	Self    cluster.NodeID
+	Dir     string // where its key lies
+	HTTP    HTTP
+	Log     registry.Log
+	Owners  Owners
+	// Announce has an event logged, when this host may write; it fails while a member that
+	// lives does not know its kind.
+	Announce func(ctx context.Context, b event.GatewayOpened) error
+	// Now is a clock that goes on in suspend; Wall the time of the day, default time.Now.
+	Now        func() time.Duration
+	Wall       func() time.Time
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer
+}
+
+// HTTP is how clients reach the gateway.
+type HTTP struct {
+	// Open opens its address.
+	Open func(ctx context.Context) (net.Listener, error)
+	// URL is where clients reach it: scheme, host and maybe port.
+	URL string
+	// TLSCert and TLSKey are PEM files; empty: plain HTTP.
+	TLSCert, TLSKey string
+	// Proxies are whose X-Forwarded-For counts; may be nil.
+	Proxies []netip.Prefix
+	// Origins are those of web pages that may ask through a browser; may be nil.
+	Origins    []string
+	MaxClients int
+}
+
+// host is what signed requests name.
+func (h HTTP) host() string {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// Owners carries out what owners of outside workers want, and shows what they have.
+type Owners interface {
+	// OwnWorker makes a worker one of the owner of an access token, or without a key shuts
+	// out one that is.
+	OwnWorker(ctx context.Context, token api.Secret, id cluster.NodeID, key []byte, name string) (api.OutsideWorker, error)
+	// OwnWorkers lists the workers of an owner, at most limit.
+	OwnWorkers(owner string, limit int) []api.OutsideWorker
+}

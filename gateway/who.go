@@ -1,0 +1,240 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/registry"
+	"github.com/skein-project/skein/status/door"
+)
+
+// handler answers a request: a status and a body, or an error.
+type handler func(r *http.Request) (status int, body any, err error)
+
+// serve is the outermost handler.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	if (door.API{Origins: g.o.HTTP.Origins}).CrossOrigin(w, r) {
+		return
+	}
+	if err := g.limit(limitAddress, g.from(r)); err != nil {
+		g.problem(w, "other", err)
+		return
+	}
+	if _, known := g.mux.Handler(r); known == "" {
+		g.problem(w, "other", api.Errorf(api.CodeNotFound, "%s %.100q is not served here", r.Method, r.URL.Path))
+		return
+	}
+	g.mux.ServeHTTP(w, r)
+}
+
+// answer makes an http.HandlerFunc of h.
+func (g *Gateway) answer(route string, h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), deadline)
+		defer cancel()
+		status, out, err := h(r.WithContext(ctx))
+		if err != nil {
+			g.problem(w, route, err)
+			return
+		}
+		g.write(w, route, status, "application/json", out)
+	}
+}
+
+func (g *Gateway) problem(w http.ResponseWriter, route string, err error) {
+	p, ok := errors.AsType[*api.Problem](err)
+	if !ok {
+		g.log.Warn().Err(err).Str("request", route).Msg("request of the gateway failed")
+		p = api.Errorf(api.CodeInternal, "it failed: the host's log says why")
+	}
+	told := *p
+	told.Header = api.Header{APIVersion: api.APIVersion, Node: g.o.Self, ObservedAt: g.wall().UTC()}
+	if told.RetryAfterSeconds != nil {
+		w.Header().Set("Retry-After", strconv.Itoa(int(*told.RetryAfterSeconds)+1))
+	}
+	if told.Code == api.CodeUnauthorized {
+		told.ServerTime = new(g.wall().UTC())
+	}
+	g.write(w, route, told.Status, "application/problem+json", told)
+}
+
+func (g *Gateway) write(w http.ResponseWriter, route string, status int, kind string, out any) {
+	g.metrics.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
+	text, err := json.Marshal(out)
+	if err != nil {
+		g.log.Error().Err(err).Str("request", route).Msg("answer cannot be written")
+		status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // who asked may have gone
+}
+
+// body reads what came.
+func body(r *http.Request) ([]byte, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return nil, api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", maxBody)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.CodeInvalidRequest, "the body did not come whole")
+	}
+	return text, nil
+}
+
+// decode reads one JSON value without unknown fields.
+func decode(text []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return api.Errorf(api.CodeInvalidRequest, "body: %.200s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return api.Errorf(api.CodeInvalidRequest, "body: more than one JSON value")
+	}
+	return nil
+}
+
+// unauthorized is all that anybody learns of a proof that is refused.
+func unauthorized() *api.Problem {
+	return api.Errorf(api.CodeUnauthorized, "no good proof of who asks").
+		WithHint("a worker signs, or shows its token; an owner shows an access token; the clock must be right")
+}
+
+// refuse counts a refused proof of an address, and says prob unless it must wait.
+func (g *Gateway) refuse(r *http.Request, prob *api.Problem) error {
+	g.metrics.failed.Inc()
+	if err := g.limit(limitProof, g.from(r)); err != nil {
+		return err
+	}
+	return prob
+}
+
+// signed checks that the worker id signed a request, whose body is text, just now and for
+// this gateway, for the first time.
+func (g *Gateway) signed(r *http.Request, text []byte, id cluster.NodeID, key ed25519.PublicKey) error {
+	if wait := g.mustWait(limitProof, g.from(r)); wait > 0 {
+		return g.limited(limitProof, wait)
+	}
+	proof, there, err := access.ProofOf(r.Header)
+	if err == nil && !there {
+		err = errors.New("not signed")
+	}
+	now := g.wall()
+	if err == nil {
+		err = proof.Verify(access.Request{
+			Cluster: g.o.Cluster, Method: r.Method, Host: g.o.HTTP.host(), Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+			Body: sha256.Sum256(text), Outside: true,
+		}, key, now)
+	}
+	if err == nil {
+		g.mu.Lock()
+		err = g.nonces.Use(proof, now)
+		g.mu.Unlock()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, access.ErrFull), errors.Is(err, access.ErrEarly):
+		return api.Errorf(api.CodeOverloaded, "%v", err)
+	}
+	g.log.Debug().Err(err).Str("addr", g.from(r)).Str("worker", string(id)).Msg("proof of a worker refused")
+	return g.refuse(r, unauthorized())
+}
+
+func bearer(r *http.Request) string {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}
+
+// owner is who asks with an access token that is for role; empty: for any.
+func (g *Gateway) owner(r *http.Request, role string) (text string, a registry.Access, err error) {
+	text = bearer(r)
+	a, err = g.access(r, text, role)
+	return text, a, err
+}
+
+// access is what the access token text is good for, at least role.
+func (g *Gateway) access(r *http.Request, text, role string) (registry.Access, error) {
+	if wait := g.mustWait(limitProof, g.from(r)); wait > 0 {
+		return registry.Access{}, g.limited(limitProof, wait)
+	}
+	a, ok := g.reg.Access(text, g.wall())
+	if !ok {
+		return registry.Access{}, g.refuse(r, unauthorized())
+	}
+	if role != "" && !slices.Contains(a.Roles, role) {
+		return registry.Access{}, api.Errorf(api.CodeForbidden, "this access token is not for %s", role).WithHint("`skein gateway token create --role %s` makes one", role)
+	}
+	return a, g.limit(limitOwner, a.ID)
+}
+
+// workerOrOwner is the worker that shows its token, or the owner that shows an access
+// token.
+func (g *Gateway) workerOrOwner(r *http.Request) (worker cluster.NodeID, owner string, err error) {
+	text := bearer(r)
+	if strings.Count(text, ".") != 2 {
+		_, a, err := g.owner(r, "")
+		return "", a.Owner, err
+	}
+	if wait := g.mustWait(limitProof, g.from(r)); wait > 0 {
+		return "", "", g.limited(limitProof, wait)
+	}
+	worker, err = auth.Parse(text, g.o.Cluster, g.wall(), g.keyOf)
+	if err != nil {
+		return "", "", g.refuse(r, unauthorized())
+	}
+	return worker, "", nil
+}
+
+// limit counts what somebody asks for; the error says how long to wait.
+func (g *Gateway) limit(of int, who string) error {
+	g.mu.Lock()
+	wait := g.limits.Take(of, who, g.o.Now())
+	g.mu.Unlock()
+	if wait == 0 {
+		return nil
+	}
+	return g.limited(of, wait)
+}
+
+func (g *Gateway) limited(of int, wait time.Duration) error {
+	g.metrics.limited.WithLabelValues(limits[of].name).Inc()
+	p := api.Errorf(api.CodeOverloaded, "too many requests: limit %s", limits[of].name)
+	p.RetryAfterSeconds = new(wait.Seconds())
+	return p
+}
+
+// mustWait is how long somebody has to wait.
+func (g *Gateway) mustWait(of int, who string) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limits.Wait(of, who, g.o.Now())
+}
+
+func random() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
