@@ -126,8 +126,8 @@ func (c *Cluster) Workers(context.Context) (api.Workers, error) {
 	return out, nil
 }
 
-// Jobs: there are none.
+// Jobs are none.
 func (c *Cluster) Jobs(context.Context) (api.Jobs, error) { return api.Jobs{}, nil }
 
-// Onion: there are no addresses.
+// Onion has no addresses.
 func (c *Cluster) Onion(context.Context) (api.Onion, error) { return api.Onion{}, nil }
