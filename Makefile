@@ -14,7 +14,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 .PHONY: help map build examples demo pictures web web-check test-web deps vmtest tornet tornet-test observability test check lint \
 	sim mutants fuzz bench bench-go install package package-test clean FORCE \
 	prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion \
-	prove-upgrade prove-files prove-demo prove-idle prove-package
+	prove-gateway prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,17 +39,24 @@ web/ui/node_modules: web/ui/package-lock.json
 	cd web/ui && npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-web: web/ui/node_modules ## make web/dist of web/ui (needs npm); commit both
-	cd web/ui && node_modules/.bin/tsc -p . && gzip -9nc node_modules/axe-core/axe.min.js > ../browser/testdata/axe.min.js.gz
+web/worker/node_modules: web/worker/package-lock.json
+	cd web/worker && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+web: web/ui/node_modules web/worker/node_modules ## make web/dist of web/ui (needs npm); commit both
+	cd web/ui && node_modules/.bin/tsc -p ../worker && node_modules/.bin/tsc -p . && gzip -9nc node_modules/axe-core/axe.min.js > ../browser/testdata/axe.min.js.gz
 	cd web/build && $(GO) run .
 
-test-web: build web-check ## the page: its types, web/dist is what they make (needs npm), and in Chromium: three real daemons, 500 hosts and a hostile cluster that are made up
+test-web: build web-check ## the page: its types, web/dist is what they make (needs npm), and in Chromium: three real daemons, 500 hosts and a hostile cluster that are made up, guests
 	-@scripts/deps
 	REQUIRE=web SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 ./web
 	cd web/browser && REQUIRE=web SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v ./...
 
-web-check: web/ui/node_modules ## types of the page; web/dist is byte for byte what web/ui makes (needs npm)
-	cd web/ui && node_modules/.bin/tsc -p .
+prove-web: build ## the page in both colours, wide and narrow, each with each
+	cd web/browser && SKEIN_PROVE=1 REQUIRE=web SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 60m -run 'Looks|Daemons|Hostile' ./...
+
+web-check: web/ui/node_modules web/worker/node_modules ## types of the page; web/dist and web/worker/dist are byte for byte what their sources make (needs npm)
+	cd web/ui && node_modules/.bin/tsc -p . && node_modules/.bin/tsc -p ../worker
 	cd web/build && $(GO) run . -check
 
 # The end-to-end tests run real daemons that are built with the race detector;
@@ -79,7 +86,7 @@ tornet-test: ## the cases on the private Tor network, with reduced counts
 	-@scripts/deps
 	REQUIRE=tor $(GO) test -count=1 -v -timeout 15m $(TORNET)
 
-# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web,deb,tmux
+# What a machine cannot do is skipped with its reason; REQUIRE=vm,netns,systemd,tor,prom,web,deb,tmux,postgres
 # turns these skips into failures. internal/testrun/parts.go says what is run with
 # the race detector and what beside what; TESTFLAGS="-run daemons" runs some parts.
 test: bin/race/skein ## everything once, with the race detector where threads meet (what CI runs)
@@ -116,7 +123,7 @@ fuzz: ## fuzz every decoder for FUZZTIME=30s each
 			echo "$$p $$f"; $(GO) test -run xxx -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$p; \
 		done; done
 
-bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, river, NATS, onionbalance and gorilla/websocket; writes bench/results.json
+bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, river, NATS, onionbalance, gorilla/websocket and centrifuge; writes bench/results.json
 	-@scripts/bench-deps
 	cd bench && $(GO) run . -out results.json $(BENCHFLAGS)
 
@@ -167,9 +174,17 @@ prove-jobs: build ## 20 000 histories, 10 000 workers, the choice beside a binar
 prove-access: build ## users, roles, streams and limits three times over, parsers fuzzed, hosts and users of real clusters (over TLS too), 10 M events looked through
 	$(GO) test -race -count=3 -timeout 60m ./access ./status/... ./realtime/... ./client ./backend/groupsync ./backend/outside ./gateway ./gateway/registry ./eventlog/state/registry ./scheduler/plan/eligible
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./access ./status ./realtime/delta ./eventlog/index ./gateway/auth ./gateway/registry ./cluster/event"
-	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'HostsAccept|UserFromOutside|WatchGoesOn|RegistryOutlives|Gateways' ./internal/demo
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 30m -run 'HostsAccept|UserFromOutside|UsersOverTheMesh|CurlOfDocuments|WatchGoesOn|ManyFollowers|RegistryOutlives|Gateways' ./internal/demo
 	SKEIN_PROVE=1 $(GO) test -run xxx -bench 'Verify|Signed' -benchtime 2s -benchmem ./access ./status
 	SKEIN_PROVE=1 SKEIN_EVENTS=10000000 $(GO) test -run xxx -bench FindEntity -benchtime 20x -timeout 60m ./eventlog
+
+prove-gateway: build ## gateways and outside workers in full: hostile visitors, faults of real clusters, browsers, an hour of an open page, every parser fuzzed for a minute
+	-@scripts/deps
+	SKEIN_PROVE=1 $(GO) test -race -count=1 -timeout 60m ./gateway/... ./outside ./scheduler/seats ./eventlog/state/registry
+	SKEIN_PROVE=1 $(GO) test -count=1 -v -timeout 120m -run 'Hostile|Outsiders|Crew|Strangers|Liars|Model|Twin' ./scheduler ./scheduler/plan
+	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'OutsideWorkers|Gateways|RegistryOutlives' ./internal/demo
+	cd web/browser && REQUIRE=web SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 150m -run 'Work|Gateway|Portal|Client|PageStays|PageHas|PageIsSent' ./...
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./gateway/... ./access ./cluster/event ./cluster/job ./scheduler/stream ./scheduler/plan"
 
 # One case at a time, so that what they time is theirs.
 prove-onion: ## every case on the private Tor network in full, and 10 minutes of fuzzing for each parser

@@ -93,9 +93,14 @@ func (c *Client) Mesh(ctx context.Context) (Mesh, error) { return get[Mesh](ctx,
 // Lease shows the lease.
 func (c *Client) Lease(ctx context.Context) (Lease, error) { return get[Lease](ctx, c, "/v1/lease") }
 
-// LeaseHistory lists the terms, newest first.
+// LeaseHistory lists the terms, newest first: those of the first page.
 func (c *Client) LeaseHistory(ctx context.Context) (LeaseHistory, error) {
-	return get[LeaseHistory](ctx, c, "/v1/lease/history")
+	return c.LeaseHistoryPage(ctx, Page{})
+}
+
+// LeaseHistoryPage is a page of LeaseHistory.
+func (c *Client) LeaseHistoryPage(ctx context.Context, p Page) (LeaseHistory, error) {
+	return get[LeaseHistory](ctx, c, p.of("/v1/lease/history"))
 }
 
 // StepDown asks the holder to hand over.
@@ -162,6 +167,11 @@ func (c *Client) Ready(ctx context.Context) (Health, error) {
 // Jobs lists the jobs, newest first.
 func (c *Client) Jobs(ctx context.Context) (Jobs, error) { return get[Jobs](ctx, c, "/v1/jobs") }
 
+// JobsPage is a page of Jobs.
+func (c *Client) JobsPage(ctx context.Context, p Page) (Jobs, error) {
+	return get[Jobs](ctx, c, p.of("/v1/jobs"))
+}
+
 // Job shows a job by its id or any unique prefix of it.
 func (c *Client) Job(ctx context.Context, id string) (Job, error) {
 	return get[Job](ctx, c, "/v1/jobs/"+url.PathEscape(id))
@@ -198,6 +208,11 @@ func (c *Client) JobSeries(ctx context.Context, id string, points int) (JobSerie
 // Groups lists the groups that permissions of jobs may name.
 func (c *Client) Groups(ctx context.Context) (Groups, error) {
 	return get[Groups](ctx, c, "/v1/groups")
+}
+
+// GroupsPage is a page of Groups.
+func (c *Client) GroupsPage(ctx context.Context, p Page) (Groups, error) {
+	return get[Groups](ctx, c, p.of("/v1/groups"))
 }
 
 // SetGroup says who belongs to a group; nobody ends it.

@@ -67,6 +67,8 @@ type LeaseConfig struct {
 type LeaseHistory struct {
 	Header
 	Terms []TermRecord `json:"terms"`
+	// Next is what to give as after for those before the last one; 0: there are none.
+	Next cluster.Term `json:"next,omitempty"`
 }
 
 // TermRecord is one past or present term.

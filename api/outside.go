@@ -17,6 +17,23 @@ type OutsideWorkers struct {
 	Next cluster.NodeID `json:"next,omitempty"`
 }
 
+// Gateways answers GET /v1/gateway, by host.
+type Gateways struct {
+	Header
+	Gateways []Gateway `json:"gateways"`
+}
+
+// Gateway is a host at which outside workers attach, as the log has it.
+type Gateway struct {
+	Node    cluster.NodeID `json:"node"`
+	URL     string         `json:"url"`
+	Live    cluster.Health `json:"live"`
+	Opened  time.Time      `json:"opened"`   // when it was started last
+	KeyEnds time.Time      `json:"key_ends"` // unless it announces another
+	// Workers are those that the holder reaches through it; null: no holder says.
+	Workers *int `json:"workers"`
+}
+
 // The states of outside workers and of access tokens.
 const (
 	StateEnrolled = "enrolled"
@@ -103,13 +120,14 @@ type AccessSet struct {
 	Token AccessToken `json:"access_token"`
 }
 
-// OutsideWorkers lists the outside workers behind one, a page of them.
-func (c *Client) OutsideWorkers(ctx context.Context, after cluster.NodeID) (OutsideWorkers, error) {
-	path := "/v1/gateway/workers"
-	if after != "" {
-		path += "?" + url.Values{"after": {string(after)}}.Encode()
-	}
-	return get[OutsideWorkers](ctx, c, path)
+// Gateways lists the hosts at which outside workers attach.
+func (c *Client) Gateways(ctx context.Context) (Gateways, error) {
+	return get[Gateways](ctx, c, "/v1/gateway")
+}
+
+// OutsideWorkersPage lists the outside workers, a page of them.
+func (c *Client) OutsideWorkersPage(ctx context.Context, p Page) (OutsideWorkers, error) {
+	return get[OutsideWorkers](ctx, c, p.of("/v1/gateway/workers"))
 }
 
 // EnrolWorker says whose an outside worker is.

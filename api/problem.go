@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -74,6 +75,19 @@ func Errorf(code Code, format string, args ...any) *Problem {
 func (p *Problem) WithHint(format string, args ...any) *Problem {
 	p.Hint = fmt.Sprintf(format, args...)
 	return p
+}
+
+// NoPath is the problem of a path that the host does not have.
+func NoPath(path string) *Problem {
+	return Errorf(CodeNotFound, noPath+"%s", path).WithHint("paths begin with /v1/, or are /healthz, /readyz and /metrics")
+}
+
+const noPath = "nothing at "
+
+// OfAnotherRelease reports that the host does not have a path of this package: its skein
+// is of another release.
+func (p *Problem) OfAnotherRelease() bool {
+	return p.Code == CodeNotFound && strings.HasPrefix(p.Detail, noPath+"/v1/")
 }
 
 // Error returns the detail.

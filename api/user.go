@@ -96,6 +96,11 @@ func (c *Client) Whoami(ctx context.Context) (Whoami, error) {
 // Users lists the users.
 func (c *Client) Users(ctx context.Context) (Users, error) { return get[Users](ctx, c, "/v1/users") }
 
+// UsersPage is a page of Users.
+func (c *Client) UsersPage(ctx context.Context, p Page) (Users, error) {
+	return get[Users](ctx, c, p.of("/v1/users"))
+}
+
 // SetUser says who a user is.
 func (c *Client) SetUser(ctx context.Context, name string, u UserRequest) (UserSet, error) {
 	return send[UserSet](ctx, c, http.MethodPut, "/v1/users/"+url.PathEscape(name), u)

@@ -17,10 +17,38 @@ type Workers struct {
 // MaxWorkers bounds Workers.Workers.
 const MaxWorkers = 4096
 
+// WorkerKind is what a worker is, or that it is many.
+type WorkerKind string
+
+// Values of WorkerKind. Results of strangers, named and visitor, are not believed alone.
+const (
+	WorkerHost    WorkerKind = "host"
+	WorkerTrusted WorkerKind = "trusted" // no host runs it, and it gets what a host gets
+	WorkerNamed   WorkerKind = "named"   // a user's
+	WorkerVisitor WorkerKind = "visitor" // nobody's that is known
+	WorkerGroup   WorkerKind = "outside" // all of the last three that are attached at one gateway
+)
+
+// WorkerOwner counts the workers of one owner in a group. Without an owner it counts those
+// of all others.
+type WorkerOwner struct {
+	Owner   string     `json:"owner"`
+	Kind    WorkerKind `json:"kind"`
+	Workers int        `json:"workers"`
+}
+
+// MaxWorkerOwners bounds Worker.Owners.
+const MaxWorkerOwners = 16
+
 // Worker is a host as the scheduler sees it. Three signals decide what it gets:
-// whether it lives, whether it is ready, and how it gets on.
+// whether it lives, whether it is ready, and how it gets on. In a watch one row is all
+// outside workers of a gateway; its numbers are their sums.
 type Worker struct {
-	Node      cluster.NodeID `json:"node"`
+	Node      cluster.NodeID `json:"node"` // of a group "outside@" and the gateway, of those that are attached at none "outside@"
+	Kind      WorkerKind     `json:"kind,omitempty"`
+	Workers   int            `json:"workers,omitempty"` // in a group
+	Owners    []WorkerOwner  `json:"owners,omitempty"`  // of a group, those with most workers
+	Via       cluster.NodeID `json:"via,omitempty"`     // the gateway at which an outside worker is attached
 	Live      cluster.Health `json:"live"`
 	Stopped   bool           `json:"stopped,omitempty"` // it said that it stops
 	Connected bool           `json:"connected"`         // its stream is open

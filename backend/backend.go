@@ -155,6 +155,13 @@ func New(o Options) *Backend {
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users: &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward, Desk: outside.New(outside.Options{
 			Self: self, Log: o.Log, Scheduler: o.Scheduler, Remote: o.Forward, Aware: func(kind event.Kind) error { return aware(view(), kind) },
+			Workers: func(ctx context.Context) (api.Workers, error) { return workerGroups(ctx, o.Forward) },
+			Health: func(n cluster.NodeID) cluster.Health {
+				if m, ok := view().Member(n); ok {
+					return m.Health
+				}
+				return cluster.Left
+			},
 		})},
 		workers: &workers{
 			self: self, worker: o.Worker, sched: o.Scheduler, view: view, now: o.Now, roster: o.Roster, record: o.Recorder, remote: o.Forward, logger: o.Logger,
@@ -230,6 +237,7 @@ func (b *Backend) Handle(r *forward.Router) {
 	forward.Handle(r, forward.User, b.setUser)
 	forward.Handle(r, forward.Waiting, b.jobs.Serve)
 	forward.Handle(r, forward.Workers, b.workersHere)
+	forward.Handle(r, forward.WorkerGroups, b.workerGroupsHere)
 }
 
 // Run does what nobody waits for, until ctx ends: it checks the whole log, when asked

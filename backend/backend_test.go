@@ -135,9 +135,11 @@ func TestStatus(t *testing.T) {
 	v.Lease.Holder, v.Lease.Role = "n1", cluster.RoleHolder // and has not opened its term
 	expect(api.StateJoining)
 	v.Lease.Role = ""
-	v.Lease.Holder, v.Lease.Term = "n2", 3
+	v.Lease.Holder, v.Lease.Term = "n2", 3 // and has not read who votes
+	expect(api.StateJoining)
+	v.Lease.Config = cluster.VoterConfig{Epoch: 1, Mode: cluster.ModeQuorum, Voters: []cluster.NodeID{"n1", "n2"}}
 	expect(api.StateOK)
-	if line := h.Line(); line != ", term 3, holder n2, 2/2 alive" {
+	if line := h.Line(); line != ", term 3, holder n2, 2/2 alive, publish off" {
 		t.Errorf("line %q", line)
 	}
 	v.Lease.Holder = ""

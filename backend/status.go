@@ -26,6 +26,7 @@ import (
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/lease"
+	"github.com/skein-project/skein/present"
 	"github.com/skein-project/skein/publisher/descriptor"
 )
 
@@ -202,11 +203,8 @@ func (h *hostStatus) Line() string {
 	if v.Lease.Holder != "" {
 		holder = "holder " + string(v.Lease.Holder)
 	}
-	line := fmt.Sprintf("%s, term %d, %s, %d/%d alive", v.Lease.Role, v.Lease.Term, holder, alive, len(v.Members))
-	if p := h.published.Summary(); p.State != api.PublishOff {
-		line += ", publish " + p.State
-	}
-	return line
+	return fmt.Sprintf("%s, term %d, %s, %d/%d alive, publish %s", v.Lease.Role, v.Lease.Term, holder, alive, len(v.Members),
+		present.Publish(h.published.Summary(), time.Now()))
 }
 
 func (h *hostStatus) logSummary() api.LogSummary {
@@ -251,9 +249,10 @@ func (h *hostStatus) Members(_ context.Context, all bool) (api.Members, error) {
 // Healthy implements status.Probe.
 func (h *hostStatus) Healthy() error { return h.log.Err() }
 
-// Ready implements status.Probe: this host has a current view once it knows a
-// holder. Where that is itself, its first term must be open: until then nobody may
-// schedule, and a majority that does not answer takes the lease away again.
+// Ready implements status.Probe: this host has a current view once it knows a holder and
+// its log says who votes; one that has joined just now hears of the one before it reads
+// the other. Where the holder is itself, its first term must be open: until then nobody
+// may schedule, and a majority that does not answer takes the lease away again.
 func (h *hostStatus) Ready() error {
 	if h.stopping() {
 		return fmt.Errorf("%s is stopping", h.self)
@@ -261,6 +260,8 @@ func (h *hostStatus) Ready() error {
 	switch v := h.view(); {
 	case v.Lease.Holder == "":
 		return fmt.Errorf("%s knows no holder", h.self)
+	case v.Lease.Config.IsZero() && !h.wasReady.Load():
+		return fmt.Errorf("%s has not read yet who votes", h.self)
 	case v.Lease.Role == cluster.RoleHolder && !v.Lease.Ready && !h.wasReady.Load():
 		return fmt.Errorf("%s has the lease of term %d and has not opened the term yet", h.self, v.Lease.Term)
 	}

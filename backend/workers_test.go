@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/backend/workerlist"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/coord"
@@ -29,7 +30,7 @@ func TestManyWorkersFitAMessage(t *testing.T) {
 			Drain: time.Duration(1<<62 + i), Rate: 1.2345678901234567e100, Window: 1 << 16, Draining: true, Verdict: vital.VerdictInvestigate, Until: 1 << 62,
 		}
 	}
-	out := listWorkers("n1", 1<<60, all, 1)
+	out := firstOf("n1", 1<<60, workerlist.Of(all, 1))
 	b, err := json.Marshal(map[string]any{forward.Workers.Key: out})
 	if err != nil {
 		t.Fatal(err)

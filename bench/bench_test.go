@@ -9,13 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skein-project/skein/bench/gatebench"
 	"github.com/skein-project/skein/worker/runner"
 )
 
-// TestMain also is a runner of chunks for the comparison with native code.
+// TestMain also is a runner of chunks for the comparison with native code, and the other
+// ends of many connections.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == runnerRole {
 		os.Exit(runner.Main(os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == gatebench.CrowdRole {
+		os.Exit(gatebench.Crowd(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -54,8 +59,8 @@ func TestSmoke(t *testing.T) {
 			others++
 		}
 	}
-	if others != 51 || queues < 9 || pages != 2 && pages != 12 {
-		t.Errorf("%d rows, %d of queues and %d of the page, want 51, at least 9, and 2 without Chromium, 12 with it", others, queues, pages)
+	if others != 62 || queues < 9 || pages != 2 && pages != 13 {
+		t.Errorf("%d rows, %d of queues and %d of the page, want 62, at least 9, and 2 without Chromium, 13 with it", others, queues, pages)
 	}
 	want := []string{"name", "ok", "ours", "peer", "ratio", "target", "unit"}
 	for _, r := range got.Results {

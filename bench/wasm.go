@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skein-project/skein/bench/facebench"
 	"github.com/skein-project/skein/bench/suite"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/worker/artefact"
@@ -57,6 +59,46 @@ func guests(ctx context.Context, s *suite.Suite) error {
 	}
 	s.Add(rate)
 	s.Add(empty)
+	return nil
+}
+
+// browserGuest compares an example job as a guest of a browser that works with the same
+// module as a guest of the wasm executor.
+func browserGuest(ctx context.Context, s *suite.Suite) error {
+	const job = "pi"
+	row := suite.Series{
+		Name: "page: iterations of " + job + " as a guest", Unit: "iterations/s", Digest: suite.Median, Target: suite.Want("ratio", ">=", 0.5),
+		With: "the same module, a guest of a host's wasm executor",
+	}
+	g, err := newGuest(ctx, filepath.Join(s.Dir, "page-guest"), job)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	for i := range s.Size.Rounds + 1 {
+		s.Progress("%s as a guest in Chromium, round %d of %d", job, i, s.Size.Rounds)
+		var a map[string][]float64
+		var b figures
+		err := suite.InTurn(i, func() (err error) {
+			a, err = facebench.Measured(ctx, s, "-rounds", "1", "-for", s.Size.Burst.String(), "-module", g.program+".wasm",
+				"-scripts", filepath.Join("..", "web", "worker", "dist"), "guest")
+			return err
+		}, func() (err error) {
+			b, err = measure(s.Size.Burst, func(n uint64) error { return g.execute(ctx, n) })
+			return err
+		})
+		if absent, ok := errors.AsType[*facebench.NoBrowserError](err); ok {
+			s.Skip(row.Name, absent.Error())
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if i > 0 { // the first compiles and warms up
+			row.Ours, row.Peer = append(row.Ours, a["guest"]...), append(row.Peer, b.perSecond)
+		}
+	}
+	s.Add(row)
 	return nil
 }
 

@@ -34,19 +34,29 @@ type Options struct {
 
 // check returns what TLS is to ask for.
 func (o Options) check() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS13}
 	if len(o.Endpoints) == 0 {
 		return nil, errors.New("dial cluster: no endpoint given")
 	}
 	if o.Key != nil && len(o.Key) != ed25519.PrivateKeySize {
 		return nil, errors.New("dial cluster: the key is none of Ed25519")
 	}
+	conf, err := TLS(o.Pins)
+	if err != nil {
+		return nil, fmt.Errorf("dial cluster: %w", err)
+	}
+	return conf, nil
+}
+
+// TLS is what to ask of a host that has one of these pins, or with none a certificate
+// that this machine trusts.
+func TLS(pinned []string) (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS13}
 	var pins [][]byte
-	for _, text := range o.Pins {
+	for _, text := range pinned {
 		digits, ok := strings.CutPrefix(text, "sha256:")
 		pin, err := hex.DecodeString(digits)
 		if !ok || err != nil || len(pin) != sha256.Size {
-			return nil, fmt.Errorf("dial cluster: pin %.80q, want sha256: and %d hex digits", text, 2*sha256.Size)
+			return nil, fmt.Errorf("pin %.80q, want sha256: and %d hex digits", text, 2*sha256.Size)
 		}
 		pins = append(pins, pin)
 	}

@@ -41,6 +41,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.budget.call(time.Now())
 	tried := make([]int, len(t.list))
 	var busy *api.Problem // the last that a host was overloaded: it is there, whoever is gone
+	var said told         // by the last one that is there
 	for n := 1; ; n++ {
 		i := pick(t.list, tried, time.Now())
 		tried[i]++
@@ -50,17 +51,36 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			t.seen.hear(req, resp)
 			return resp, nil
 		}
-		if p, refused := errors.AsType[*api.Problem](cause); refused && p.Code == api.CodeOverloaded {
-			busy = p
+		if p, refused := errors.AsType[*api.Problem](cause); refused {
+			if said = (told{resp, p}); p.Code == api.CodeOverloaded {
+				busy = p
+			}
 		}
-		pause, again := t.again(req, cause, busy, n)
+		why, other := said.instead(cause)
+		pause, again := t.again(req, cause, why, busy, n)
 		if !again || wait.For(req.Context(), pause) != nil {
+			if other {
+				return said.resp, nil
+			}
 			return resp, err
 		}
-		if resp != nil {
-			resp.Body.Close()
-		}
 	}
+}
+
+// told is what a host answered with a problem that may pass. Its body is in memory.
+type told struct {
+	resp *http.Response
+	prob *api.Problem // nil: none did
+}
+
+// instead is what is known of the cluster when a request failed for cause, and whether that
+// is another thing: what a host that is there said counts for more than that another one is
+// gone.
+func (t told) instead(cause error) (why error, other bool) {
+	if _, away := errors.AsType[*api.UnreachableError](cause); away && t.prob != nil {
+		return t.prob, true
+	}
+	return cause, false
 }
 
 // try sends req to e, once.
@@ -145,8 +165,8 @@ func failure(resp *http.Response, err error) error {
 }
 
 // again reports whether req, which was sent n times, is sent once more, and after
-// what pause; busy is nil if no host was overloaded.
-func (t *transport) again(req *http.Request, cause error, busy *api.Problem, n int) (time.Duration, bool) {
+// what pause; why is what whoever waits hears of it, busy is nil if no host was overloaded.
+func (t *transport) again(req *http.Request, cause, why error, busy *api.Problem, n int) (time.Duration, bool) {
 	if req.Context().Err() != nil || req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return 0, false
 	}
@@ -164,7 +184,7 @@ func (t *transport) again(req *http.Request, cause error, busy *api.Problem, n i
 			pause = time.Duration(*busy.RetryAfterSeconds * (1 + rand.Float64()/5) * float64(time.Second))
 		}
 	}
-	if n >= most && !t.patient(req, cause) {
+	if n >= most && !t.patient(req, why) {
 		return 0, false
 	}
 	if until, bounded := req.Context().Deadline(); pause > maxPause || pause < 0 || bounded && time.Until(until) <= pause {

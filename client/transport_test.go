@@ -236,6 +236,34 @@ func TestPatiently(t *testing.T) {
 	})
 }
 
+// TestOneIsThere: of a host that answers and one that is gone, what the first said counts,
+// whichever was asked last.
+func TestOneIsThere(t *testing.T) {
+	for _, names := range [][]string{{"h1", "h2"}, {"h2", "h1"}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeHosts{answers: map[string][]any{"h1": {holding}, "h2": {away}}}
+			c := f.client(Options{Once: true}, names...)
+			defer c.Close()
+			if _, err := c.API().Job(t.Context(), "j1"); !api.IsCode(err, api.CodeNoHolder) || len(f.asked) != 2 {
+				t.Errorf("%v: %v, asked %d", names, err, len(f.asked))
+			}
+			var heard []error
+			ctx := Patiently(t.Context(), func(cause error) error {
+				if heard = append(heard, cause); len(heard) == 4 {
+					return cause
+				}
+				return nil
+			})
+			_, err := c.API().Job(ctx, "j1")
+			for _, h := range append(heard, err) {
+				if !api.IsCode(h, api.CodeNoHolder) {
+					t.Errorf("%v: %v", names, h)
+				}
+			}
+		})
+	}
+}
+
 // TestBudget: a cluster that fails gets a tenth of the calls more, and one a second.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

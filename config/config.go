@@ -35,6 +35,7 @@ type Fixed struct {
 	Onion    Onion
 	API      API
 	Gateway  Gateway
+	Postgres Postgres
 }
 
 // Live holds the keys that a reload changes.

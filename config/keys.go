@@ -70,7 +70,7 @@ const KeyNodeName = "node.name"
 
 // keys returns the table of keys, in the order of the example file.
 func keys() []key {
-	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys(), gatewayKeys())
+	return slices.Concat(hostKeys(), meshKeys(), serviceKeys(), acceptKeys(), statusKeys(), execKeys(), torKeys(), onionKeys(), apiKeys(), gatewayKeys(), postgresKeys())
 }
 
 func hostKeys() []key {
@@ -375,7 +375,7 @@ func (c *Config) settle(hostname func() (string, error)) *Error {
 	if e := c.settleOnion(); e != nil {
 		return e
 	}
-	for _, check := range []func() *Error{c.checkAPI, c.checkGateway} {
+	for _, check := range []func() *Error{c.checkAPI, c.checkGateway, c.checkPostgres} {
 		if e := check(); e != nil {
 			return e
 		}

@@ -122,7 +122,8 @@ func (g *ground) newRouter(id *identity, p *peers, m *members) (*forward.Router,
 	return forward.New(forward.Options{
 		Self: id.Node, Dial: p.dialer(forward.Proto), Lease: p.lease,
 		IsSponsor: id.roster.IsSponsor, Sponsors: p.sponsors, Sponsoring: func() bool { return m.sponsor.Active() },
-		Now: sysclock.Boot, Problem: backend.ProblemOf, Logger: g.log, Registerer: g.reg,
+		Version: func(id cluster.NodeID) string { m, _ := p.svc.View().Member(id); return m.Version },
+		Now:     sysclock.Boot, Problem: backend.ProblemOf, Logger: g.log, Registerer: g.reg,
 	})
 }
 

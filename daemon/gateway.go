@@ -4,21 +4,28 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway"
 	"github.com/skein-project/skein/internal/sysclock"
+	"github.com/skein-project/skein/web"
 )
 
 // startGateway opens this host for workers that no host runs, if it is a gateway.
-func (d *daemon) startGateway(ctx context.Context, l *lifecycle) error {
+func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, users http.Handler) error {
 	c, h := d.cfg.Gateway, d.history
 	if !c.Listen.IsValid() {
 		return nil
 	}
+	page, err := web.Portal()
+	if err != nil {
+		return err
+	}
 	g, err := gateway.New(gateway.Options{
-		Cluster: d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
+		Page: page, Users: users,
+		Cluster: d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Crew: w.crew, Artefacts: w.artefacts, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
 		HTTP: gateway.HTTP{
 			Open: func(ctx context.Context) (net.Listener, error) {
 				l, _, err := d.listen(ctx, c.Listen)

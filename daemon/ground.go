@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/internal/durable"
+	"github.com/skein-project/skein/internal/logger"
 	"github.com/skein-project/skein/internal/recent"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/lease"
@@ -32,7 +33,7 @@ type ground struct {
 	started time.Time
 	log     zerolog.Logger
 	last    *recent.Log // of log
-	level   *logLevel
+	level   *logger.Level
 	reg     *prometheus.Registry
 	notify  *systemd.Notifier
 	timing  lease.Timing
@@ -71,7 +72,7 @@ func (g *ground) notified(err error) {
 // prepare takes the state directory and joins a cluster if asked to.
 func prepare(ctx context.Context, cfg config.Config, o RunOptions) (*ground, func(), error) {
 	last := &recent.Log{}
-	log, level, err := newLogger(cfg.Log.Format, cfg.Live.LogLevel, o.Stderr, last)
+	log, level, err := logger.New(cfg.Log.Format, cfg.Live.LogLevel, o.Stderr, last)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -198,6 +198,18 @@ func (h *history) summary() coord.LogState {
 	return s
 }
 
+// settle waits until what this host has written by now survives its loss.
+func (h *history) settle(ctx context.Context) error {
+	var own event.Head
+	for _, head := range h.Heads() {
+		if head.Source.Node == h.peers.self && head.Source.Inc >= own.Source.Inc {
+			own = head
+		}
+	}
+	_, err := h.WaitStable(ctx, own.Seq)
+	return err
+}
+
 // lastTerm is the highest term in the log.
 func (h *history) lastTerm() (term cluster.Term) {
 	h.View(func(s *state.State) {

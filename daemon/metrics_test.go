@@ -60,6 +60,7 @@ func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 			"state_dir": filepath.Join(dir, "state"), "mesh.backend": config.BackendNetstack, "mesh.listen": at,
 			"status.socket": filepath.Join(dir, "s"), "lease.profile": "fast",
 			"gateway.listen": gateway, "exec.programs": "none=/bin/false", "tor.enabled": "true", "tor.program": "/bin/false",
+			"postgres.dsn_file": "/nonexistent", "postgres.sink": "true",
 		},
 	})
 	if err != nil {
@@ -128,6 +129,9 @@ func TestMetricsUsed(t *testing.T) {
 	kinds := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllSubmatch(text, -1) {
 		kinds[string(m[1])] = string(m[2])
+		if _, ok := known[string(m[1])]; !ok {
+			known[string(m[1])] = [2]string{} // of the runtime or the process
+		}
 	}
 	seen := 0
 	for where, expr := range observability.Expressions() {

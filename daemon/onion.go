@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/coord/join/door"
 	"github.com/skein-project/skein/coord/transport"
@@ -53,17 +54,22 @@ func (g *ground) newOnions(id *identity, h *history, m *members) (o onions, err 
 	set := g.cfg.Onion
 	if o.host, err = onion.New(onion.Options{
 		Node: id.Node, Key: id.IDKey(), Client: id.OnionClient().PublicKey().Bytes(), Dir: filepath.Join(g.cfg.StateDir, "onion"),
-		Site: onion.Site{
-			Targets: set.Targets, Mode: set.Mode, Port: set.Port, Host: set.Host,
-			Check:       proxy.Check{Path: set.CheckPath, Low: set.CheckStatus.Low, High: set.CheckStatus.High},
-			Connections: set.Connections, PerCircuit: set.PerCircuit, Body: set.BodyBytes, BodyRate: set.BodyRate, Answer: set.Answer, Idle: set.Idle,
-		},
+		Site:      siteOf(set),
 		Operators: set.Operators, Points: set.Points, SingleHost: set.SingleHost, Weight: func() uint32 { return g.conf().OnionWeight }, Now: sysclock.Boot,
 		Tor: o.tor, Log: onionLog{h}, Cluster: onionCluster{id.roster, h.peers, m}, Logger: g.log, Registerer: g.reg,
 	}); err != nil {
 		return o, err
 	}
 	return o, nil
+}
+
+// siteOf is what the configuration says of what this host serves.
+func siteOf(set config.Onion) onion.Site {
+	return onion.Site{
+		Targets: set.Targets, Mode: set.Mode, Port: set.Port, Host: set.Host,
+		Check:       proxy.Check{Path: set.CheckPath, Low: set.CheckStatus.Low, High: set.CheckStatus.High},
+		Connections: set.Connections, PerCircuit: set.PerCircuit, Body: set.BodyBytes, BodyRate: set.BodyRate, Answer: set.Answer, Idle: set.Idle,
+	}
 }
 
 // start starts this host's part in the onion addresses; tor runs already.

@@ -49,7 +49,7 @@ func (d *daemon) tryReload() error {
 	if _, err := groupsync.ReadFile(next.Live.GroupsFile); err != nil {
 		return err
 	}
-	if err := d.level.set(next.Live.LogLevel); err != nil {
+	if err := d.level.Set(next.Live.LogLevel); err != nil {
 		return err
 	}
 	d.config.Replace(next)

@@ -21,7 +21,6 @@ import (
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/forward"
-	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/membership"
@@ -64,8 +63,6 @@ type RunOptions struct {
 	// Only tests set it, and LogFS, the file system under the event log.
 	CertLife time.Duration
 	LogFS    disk.FS
-	// Outside has outside workers attach; nil: none may. It ends with ctx. Only tests set it.
-	Outside func(ctx context.Context, c *crew.Crew, a *artefact.Store) error
 }
 
 // Run is the daemon: it starts the stages, runs until ctx ends or a stage
@@ -223,7 +220,6 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 	l.start(stage{name: "worker", run: w.worker.Run, grace: 15 * time.Second})
 	if w.crew != nil {
 		l.start(stage{name: "crew", run: w.crew.Run, grace: time.Second})
-		l.start(stage{name: "outside workers", run: func(ctx context.Context) error { return d.o.Outside(ctx, w.crew, w.artefacts) }, grace: time.Second})
 	}
 	l.start(stage{name: "journal", run: h.journal.Run, grace: time.Second})
 	l.start(stage{name: "conflicts", run: m.conflicts.Run, grace: time.Second})
@@ -233,7 +229,7 @@ func (d *daemon) start(ctx context.Context, l *lifecycle) (err error) {
 	l.start(stage{name: "repair", run: func(ctx context.Context) error { return h.mend(ctx, d.log) }, grace: time.Second})
 	l.start(stage{name: "own chain", run: d.ownChain(id, h).Run, grace: time.Second})
 	d.startDuty(l, w, o)
-	return d.open(ctx, l, m, o)
+	return d.open(ctx, l, w, m, o)
 }
 
 // startMesh makes the mesh device and has it follow the membership once.
@@ -260,7 +256,7 @@ func (d *daemon) startMesh(ctx context.Context, l *lifecycle) error {
 func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
 	h := d.history
 	do := duty.Options{
-		Profile: d.cfg.Lease.Profile, Ready: h.journal.Opened(), Elector: h.peers.svc, History: h, Scheduler: w.sched,
+		Profile: d.cfg.Lease.Profile, Ready: h.journal.Opened(), Elector: h.peers.svc, History: h, Scheduler: w.database.Beside(w.sched, d.backend.Submit),
 		Members: h, Note: h.journal.Note, Logger: d.log,
 	}
 	if o.host != nil {
@@ -276,7 +272,7 @@ func (d *daemon) startDuty(l *lifecycle, w *work, o onions) {
 
 // open starts what clients and newcomers reach: the onion addresses, the join
 // listener, the status socket.
-func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) error {
+func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o onions) error {
 	if o.host != nil {
 		keeper, err := d.newDoor(d.id, d.history.peers)
 		if err != nil {
@@ -290,13 +286,22 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, m *members, o onions) e
 		return err
 	}
 	l.start(stage{name: "join", run: m.sponsor.Run, grace: 3 * time.Second})
-	if err := d.startGateway(ctx, l); err != nil {
+	srv, inside, err := d.newStatus()
+	if err != nil {
 		return err
 	}
-	return d.startStatus(ctx, l, o)
+	if err := d.startGateway(ctx, l, w, srv.ForUsers()); err != nil {
+		return err
+	}
+	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
+	if err := l.await(ctx, srv.Up()); err != nil {
+		return err
+	}
+	return o.servePage(ctx, l, inside)
 }
 
-func (d *daemon) startStatus(ctx context.Context, l *lifecycle, o onions) error {
+// newStatus makes what serves the API, and the way to it that a page of this process has.
+func (d *daemon) newStatus() (*status.Server, *door.Inside, error) {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
 		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
@@ -315,14 +320,10 @@ func (d *daemon) startStatus(ctx context.Context, l *lifecycle, o onions) error 
 	}
 	srv, err := status.New(so)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	d.backend.ServeCarried(srv.Carried)
-	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
-	if err := l.await(ctx, srv.Up()); err != nil {
-		return err
-	}
-	return o.servePage(ctx, l, so.Inside)
+	return srv, so.Inside, nil
 }
 
 // page is the page for who may read and no more, made when it is first asked for.

@@ -16,6 +16,7 @@ import (
 	"github.com/skein-project/skein/scheduler"
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
+	"github.com/skein-project/skein/store/postgres"
 	"github.com/skein-project/skein/worker"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/executor"
@@ -30,6 +31,7 @@ type work struct {
 	worker    *worker.Worker
 	crew      *crew.Crew // nil: nobody from outside is let in
 	sched     *scheduler.Scheduler
+	database  *postgres.Service // nil: there is none
 }
 
 // newWork makes what runs jobs.
@@ -54,7 +56,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 			return nil, err
 		}
 	}
-	if g.o.Outside != nil {
+	if g.cfg.Gateway.Listen.IsValid() {
 		if w.crew, err = crew.New(crew.Options{MinTerm: p.promised, CheckHolder: p.checkHolder, Now: sysclock.Boot, Logger: g.log}); err != nil {
 			return nil, err
 		}
@@ -72,9 +74,17 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 	}); err != nil {
 		return nil, err
 	}
+	if c := g.cfg.Postgres; c.DSNFile != "" {
+		if w.database, err = postgres.New(postgres.Options{
+			Cluster: id.Cluster.String(), Self: id.Node, DSNFile: c.DSNFile, Intake: c.Intake, Sink: c.Sink,
+			Log: h, Settle: h.settle, Logger: g.log, Registerer: g.reg,
+		}); err != nil {
+			return nil, err
+		}
+	}
 	w.sched, err = scheduler.New(scheduler.Options{
 		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: p.dialer(scheduler.CrewProto), Now: sysclock.Boot,
-		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, Logger: g.log, Registerer: g.reg,
+		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, MayForget: w.database.MayForget, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err
 }

@@ -103,17 +103,22 @@ func judgePeers(f Cluster) verdict {
 		return skipped("this host is alone")
 	}
 	var list []verdict
-	unheard := 0
+	awaited, unheard := 0, 0                   // of those that did not say that they stop
 	var absent, unreached, mute, gone []string // by what to do about them
 	for _, m := range others {
-		if silent(f, m) {
-			unheard++
+		if !m.Stopped {
+			awaited++
+			if silent(f, m) {
+				unheard++
+			}
 		}
 		i := slices.IndexFunc(f.Peers, func(p mesh.PeerStatus) bool { return p.Node == m.Node })
 		switch {
 		case m.Incompatible != "": // version-skew has it
 		case i < 0:
 			list, absent = append(list, warning("%s is no peer of the device", m.Node)), append(absent, string(m.Node))
+		case m.Stopped:
+			list, gone = append(list, warning("%s was stopped", m.Node)), append(gone, string(m.Node))
 		case f.Peers[i].LastHandshake.IsZero():
 			list, unreached = append(list, warning("%s was never reached", m.Node)), append(unreached, string(m.Node))
 		case silent(f, m):
@@ -129,7 +134,7 @@ func judgePeers(f Cluster) verdict {
 			advise("is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
 				"Members do not talk to a host that they removed: `skein members --all` on another host says whether they did")
 	}
-	if unheard == len(others) && len(list) > 0 {
+	if awaited > 0 && unheard == awaited && len(list) > 0 {
 		return v.advise("nobody is heard: is the network of this host up, is UDP open? `skein mesh NODE` shows which addresses are tried. " +
 			"Or this host was removed while it was down: `skein members --all` on another host says so")
 	}

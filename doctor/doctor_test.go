@@ -313,6 +313,23 @@ func TestJudges(t *testing.T) {
 	}
 }
 
+// TestStoppedIsNotCutOff: hosts that said that they stop are no sign of a cut, not
+// even when they are all others.
+func TestStoppedIsNotCutOff(t *testing.T) {
+	f := healthy(t)
+	for i := range f.View.Members[1:] {
+		m := &f.View.Members[i+1]
+		m.Health, m.Stopped, m.LastHeard = cluster.Dead, true, f.View.At-time.Minute
+	}
+	if v := judgePeers(f); v.v != api.VerdictWarn || v.detail != "n2 was stopped; n3 was stopped" || strings.Contains(v.hint, "network") || !strings.Contains(v.hint, "`skein remove n2`") {
+		t.Errorf("%+v", v)
+	}
+	f.View.Members[2].Stopped = false
+	if v := judgePeers(f); v.detail != "n2 was stopped; n3 is silent" || !strings.Contains(v.hint, "nobody is heard") {
+		t.Errorf("%+v", v)
+	}
+}
+
 // TestCutOffIsNotLost: a host that no longer hears the others is told of the network
 // and of their life behind a cut before it is told to give them up.
 func TestCutOffIsNotLost(t *testing.T) {
@@ -477,6 +494,7 @@ func TestJudgeHost(t *testing.T) {
 		{"disk broken", judgeStateDir(h, writing{write: syscall.EIO}), api.VerdictFail, "input/output"},
 		{"names not there yet", judgeNamesFile(h, false, writing{stat: fs.ErrNotExist}), api.VerdictSkip, "/run/skein does not exist"},
 		{"names gone", judgeNamesFile(up, false, writing{stat: fs.ErrNotExist}), api.VerdictFail, "does not exist"},
+		{"log of a host that never ran", judgeLog(h, 0, fs.ErrNotExist), api.VerdictSkip, "/var/lib/skein/log does not exist yet"},
 		{"rights", judgeCapabilities(up, true, nil), api.VerdictOK, "is there"},
 		{"no rights here", judgeCapabilities(h, false, nil), api.VerdictSkip, "the unit gives it"},
 		{"no rights", judgeCapabilities(up, false, nil), api.VerdictFail, "is missing"},

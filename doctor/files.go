@@ -90,7 +90,7 @@ func judgeLog(h Host, events uint64, err error) verdict {
 	case errors.Is(err, context.DeadlineExceeded):
 		return skipped("it takes longer than %s", checkTime).advise("run `skein log verify`")
 	case err != nil:
-		return unseen(h, h.Config.StateDir, err)
+		return unseen(h, filepath.Join(h.Config.StateDir, starts.LogDir), err)
 	}
 	return good("%d events", events)
 }

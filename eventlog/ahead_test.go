@@ -59,13 +59,16 @@ func TestTakeBack(t *testing.T) {
 	if got := metric(t, b, "ahead_seconds", "node", "a"); got < 3600 {
 		t.Errorf("metric says %v", got)
 	}
-	catchUp := func(most time.Duration) error {
+	catchUp := func(most time.Duration, voters ...cluster.NodeID) error {
 		ctx, cancel := context.WithTimeout(t.Context(), most)
 		defer cancel()
-		return b.CatchUp(ctx, 8, []cluster.NodeID{"a", "b"}, 2)
+		return b.CatchUp(ctx, 8, voters, 2)
 	}
-	if err := catchUp(200 * time.Millisecond); err == nil {
+	if err := catchUp(200*time.Millisecond, "a", "b"); err == nil {
 		t.Fatal("caught up with a chain that is refused")
+	}
+	if err := catchUp(patience, "a", "b", "c"); err != nil {
+		t.Fatalf("the others wait for a chain that is refused: %v", err)
 	}
 
 	net.setDown("c", true)
@@ -103,7 +106,7 @@ func TestTakeBack(t *testing.T) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	mustAppend(t, a, append(again, note(5))...)
-	if err := catchUp(patience); err != nil {
+	if err := catchUp(patience, "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the logs are equal", func() bool {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/disk"
@@ -22,6 +23,7 @@ type faultFS struct {
 	disk.FS
 	real bool
 
+	took time.Duration // of a sync; not under mu: time stands still for who waits for that
 	mu   sync.Mutex
 	ops  int
 	fail func(op string, n int) error // n counts operations, from 1
@@ -104,6 +106,7 @@ func (f *faultFile) Preallocate(off, n int64) error {
 }
 
 func (f *faultFile) Sync() error {
+	time.Sleep(f.fs.took)
 	if err := f.fs.check("sync"); err != nil || !f.fs.real {
 		return err
 	}

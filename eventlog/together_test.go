@@ -14,12 +14,7 @@ import (
 // slowDisk is a file system of which each sync takes so long.
 func slowDisk(took time.Duration) *faultFS {
 	fs := quickFS()
-	fs.set(func(op string, _ int) error {
-		if op == "sync" {
-			time.Sleep(took)
-		}
-		return nil
-	})
+	fs.took = took
 	return fs
 }
 

@@ -163,18 +163,18 @@ func ask[Req, Resp any](
 	if err != nil {
 		return none, failure{}, fmt.Errorf("ask %s: %w", to, c.why(err))
 	}
-	return resp, knownTo(to, op.info(), f), nil
+	return resp, r.knownTo(to, op.info(), f), nil
 }
 
 // knownTo recognises the answer of a host that does not know the operation.
 // Hosts from before this package take it for an empty request to the holder.
-func knownTo(to cluster.NodeID, op Info, f failure) failure {
+func (r *Router) knownTo(to cluster.NodeID, op Info, f failure) failure {
 	switch p := f.Problem; {
 	case p == nil:
 	case f.Unknown,
 		p.Code == api.CodeInvalidRequest && p.Detail == "empty request",
 		p.Code == api.CodeNoHolder && op.At != Holder && p.Detail == string(to)+" does not hold the lease":
-		return failure{Problem: tooOld(to, op.Name), Unknown: true}
+		return failure{Problem: tooOld(to, r.o.Version(to), op.Name), Unknown: true}
 	}
 	return f
 }

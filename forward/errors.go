@@ -26,10 +26,15 @@ func (r *Router) unknown(name string) error {
 	return unknownError{api.Errorf(api.CodeInvalidRequest, "%s does not know the operation %.64q", r.o.Self, name)}
 }
 
-// tooOld is what the asker returns when to does not know an operation.
-func tooOld(to cluster.NodeID, name string) *api.Problem {
-	return api.Errorf(api.CodeConflict, "%s does not know the operation %q", to, name).
-		WithHint("its skein is older than this host's: upgrade it, see `skein members -o wide`")
+// tooOld is what the asker returns when to, whose skein is of that version, does not
+// know an operation.
+func tooOld(to cluster.NodeID, version, name string) *api.Problem {
+	of := ""
+	if version != "" {
+		of = " (" + version + ")"
+	}
+	return api.Errorf(api.CodeConflict, "the skein of %s%s is too old: it does not know the operation %q", to, of, name).
+		WithHint("upgrade it, see `skein members -o wide`")
 }
 
 // refusals collects the reasons why sponsors did not do what was asked.

@@ -165,6 +165,7 @@ func TestOldHostAnswers(t *testing.T) {
 	for _, holds := range []bool{true, false} {
 		r, err := New(Options{
 			Self: "n2", Lease: func() Lease { return Lease{Holder: "n1"} },
+			Version: func(id cluster.NodeID) string { return map[cluster.NodeID]string{"n1": "0.3.1", "n2": "9"}[id] },
 			Dial: func(context.Context, cluster.NodeID) (net.Conn, error) {
 				near, far := net.Pipe()
 				go legacyHost(far, holds, map[string]string{Release.Name: g.answers[Release.Name][0]})
@@ -179,7 +180,7 @@ func TestOldHostAnswers(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 		_, err = AskHost(t.Context(), r, Drain, "n1", "uid:0", api.DrainRequest{Node: "n1"})
-		if !api.IsCode(err, api.CodeConflict) || !strings.Contains(err.Error(), `n1 does not know the operation "drain"`) {
+		if !api.IsCode(err, api.CodeConflict) || !strings.Contains(err.Error(), `the skein of n1 (0.3.1) is too old: it does not know the operation "drain"`) {
 			t.Errorf("an operation that the other does not know: %v", err)
 		}
 	}

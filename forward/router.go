@@ -37,6 +37,8 @@ type Options struct {
 	Sponsors func() []cluster.NodeID
 	// Sponsoring reports whether this host certifies others itself.
 	Sponsoring func() bool
+	// Version is that of a member's program; empty: not known. nil: of none it is.
+	Version func(cluster.NodeID) string
 	// Now is the clock for quotas; nil: time since New.
 	Now func() time.Duration
 	// Problem turns a handler's error into what the asker gets; nil: whatever
@@ -80,6 +82,9 @@ func New(o Options) (*Router, error) {
 	}
 	if o.Problem == nil {
 		o.Problem = internal
+	}
+	if o.Version == nil {
+		o.Version = func(cluster.NodeID) string { return "" }
 	}
 	if o.Sponsoring == nil {
 		o.Sponsoring = func() bool { return false }

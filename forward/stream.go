@@ -205,7 +205,7 @@ func FollowHost[Req, Frame any](
 			return unreached(to, c.why(err))
 		case x.Problem != nil:
 			if first {
-				return knownTo(to, info, x.failure).Problem
+				return r.knownTo(to, info, x.failure).Problem
 			}
 			return x.Problem
 		case x.End:

@@ -8,3 +8,10 @@ var Workers = &Op[None, api.Workers]{
 	Doc: "says what the scheduler knows of the workers", Answers: "the first 4096 of them",
 	Who: "any member",
 }
+
+// WorkerGroups is Workers with the outside workers of each gateway as one.
+var WorkerGroups = &Op[None, api.Workers]{
+	Name: "worker_groups", At: Holder, Key: "workers",
+	Doc: "says what the scheduler knows of the workers, those of each gateway as one", Answers: "the first 4096 of them",
+	Who: "any member",
+}

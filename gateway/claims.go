@@ -81,6 +81,14 @@ func (c *claims) take(code auth.Code, now time.Duration) (claim, bool) {
 	return x, ok && now < x.ends
 }
 
+// key is that of a worker which waits for its owner.
+func (c *claims) key(worker cluster.NodeID, now time.Duration) ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x, ok := c.open[c.of[worker]]
+	return x.key, ok && now < x.ends
+}
+
 // back gives a code back that was taken and did nothing.
 func (c *claims) back(code auth.Code, x claim) {
 	h := code.Hash(c.secret)

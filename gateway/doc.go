@@ -8,7 +8,8 @@
 // stranger says alone is logged as an event: claims that are open are in memory. The event
 // of a worker is the holder's, by an access token that the holder checks itself.
 //
-// Non-goals: jobs of users (package status), browsers' pages (package web).
+// Non-goals: jobs of users, which are handed to package status, as they come, with the
+// proof; browsers' pages (package web).
 //
 // Goroutines: Run serves, and one goroutine keeps the key; both end with its context.
 // Handlers are net/http's.

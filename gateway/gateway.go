@@ -17,9 +17,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/access"
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/push"
 	"github.com/skein-project/skein/gateway/registry"
-	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/internal/certfile"
 	"github.com/skein-project/skein/status/door"
 )
@@ -31,7 +33,11 @@ const (
 	writeTimeout  = 60 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
+	deadline      = 30 * time.Second // of a handler
 	maxBody       = 64 << 10
+	maxRPC        = 3 << 20    // an output of job.MaxResultBytes, as a string of JSON
+	maxReading    = 256 << 20  // bodies that are read at once
+	maxReadingOf  = 5 * maxRPC // those of one worker, or address
 	stopGrace     = time.Second
 	maxNonces     = 200_000
 )
@@ -39,21 +45,23 @@ const (
 // Gateway serves outside workers and their owners. Its methods may be called from any
 // goroutine.
 type Gateway struct {
-	o    Options
-	log  zerolog.Logger
-	reg  *registry.Registry
-	file string // of its key
-	up   chan struct{}
-	key  atomic.Pointer[key]
+	o   Options
+	log zerolog.Logger
+	reg *registry.Registry
+	up  chan struct{}
+	key atomic.Pointer[key]
 	// announced is the name of the key that this run has announced; keep's own.
 	announced string
 	metrics   *metrics
+	limits    *limiter
 	claims    *claims
 	mux       *http.ServeMux
+	push      *push.Node
+	rpc       *rpc.Service
+	reading   reading
 
-	mu     sync.Mutex // for what follows
+	mu     sync.Mutex
 	nonces *access.Nonces
-	limits *bucket.Table
 }
 
 // New returns a Gateway. It opens nothing.
@@ -65,12 +73,22 @@ func New(o Options) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: %q is no address", o.HTTP.URL)
 	}
 	g := &Gateway{
-		o: o, log: o.Logger.With().Str("component", "gateway").Logger(), reg: registry.New(o.Log), file: keyPath(o.Dir),
-		up: make(chan struct{}), claims: newClaims(), nonces: access.NewNonces(maxNonces, o.Wall()), limits: newLimits(),
+		o: o, log: o.Logger.With().Str("component", "gateway").Logger(), reg: registry.New(o.Log),
+		up: make(chan struct{}), claims: newClaims(), reading: reading{of: map[string]int64{}}, nonces: access.NewNonces(maxNonces, o.Wall()),
 	}
 	g.key.Store(&key{why: "it is starting"})
 	var err error
 	if g.metrics, err = newMetrics(o.Registerer, g); err != nil {
+		return nil, err
+	}
+	g.limits = newLimiter(o.Now, g.metrics.limited)
+	g.rpc = rpc.New(rpc.Options{
+		Crew: o.Crew, Owner: g.ownerOf, Push: func(w cluster.NodeID, p api.WorkPush) { g.push.Push(w, p) }, Wall: g.wall,
+		Pushed: func(took time.Duration) { g.metrics.pushed.Observe(took.Seconds()) },
+	})
+	if g.push, err = push.New(push.Options{
+		Who: g.workerOf, Call: g.overConn, Gone: g.rpc.Gone, Origin: o.HTTP.allows, Now: o.Now, Logger: g.o.Logger,
+	}); err != nil {
 		return nil, err
 	}
 	g.mux = g.routes()
@@ -102,7 +120,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for outside workers: %w", err)
 	}
-	l = door.NewConnLimit(l, g.counted, g.metrics.refused.Inc).AtMost(g.o.HTTP.MaxClients)
+	l = door.NewConnLimit(l, g.o.HTTP.MaxClients, g.counted, g.metrics.refused.Inc)
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
@@ -110,17 +128,27 @@ func (g *Gateway) Run(ctx context.Context) error {
 		Handler: http.HandlerFunc(g.serve), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(quiet{g.log}, "", 0),
 	}
-	var keeper sync.WaitGroup
-	keeping, stop := context.WithCancel(ctx)
-	keeper.Go(func() { g.keep(keeping) })
-	defer keeper.Wait()
+	var own sync.WaitGroup
+	running, stop := context.WithCancel(ctx)
+	failed := make(chan error, 2)
+	own.Go(func() { g.keep(running) })
+	own.Go(func() {
+		if err := g.push.Run(running); running.Err() == nil {
+			failed <- err
+		}
+	})
+	defer own.Wait()
+	defer g.rpc.Close()
 	defer stop()
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(l) }()
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
 	close(g.up)
 	select {
-	case err := <-failed:
+	case err := <-served:
 		return fmt.Errorf("gateway: %w", err)
+	case err := <-failed:
+		_ = srv.Close()
+		return err
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -128,7 +156,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if srv.Shutdown(grace) != nil {
 		_ = srv.Close() // what did not end in time is cut
 	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	return ctx.Err()

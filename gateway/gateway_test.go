@@ -44,6 +44,7 @@ type world struct {
 	g    *Gateway
 	o    Options
 	addr string
+	stop func()
 }
 
 func (w *world) clock() time.Time {
@@ -158,12 +159,13 @@ func start(t *testing.T, change func(*Options)) *world {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
-	t.Cleanup(func() {
+	w.stop = sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(w.stop)
 	<-g.Up()
 	w.addr = <-opened
 	w.pass(time.Second) // proofs are of after its start
@@ -485,6 +487,93 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
+// enrol has the log say that a computer is of ann's.
+func (w *world) enrol(c *computer) {
+	w.add("n1", event.KindWorkerEnrolled, event.WorkerEnrolled{Worker: c.id(), Key: c.public(), Owner: "user:ann", Actor: "uid:0@n1"})
+}
+
+func (w *world) tokenOf(c *computer) (int, api.Problem) {
+	return w.do(c.signed(w, "/v1/workers/token", api.WorkerTokenRequest{Client: api.GatewayClient}, nil), nil)
+}
+
+// TestWaitingForOwners: computers of one address that wait to be claimed, and ask whether
+// they were, keep out none that is enrolled.
+func TestWaitingForOwners(t *testing.T) {
+	w := start(t, nil)
+	w.ready()
+	good := newComputer(1)
+	w.enrol(good)
+	for n := range byte(5) {
+		c := newComputer(10 + n)
+		if status, p := w.do(c.signed(w, "/v1/workers/register", c.register(""), nil), nil); status != 201 {
+			t.Fatalf("%d %+v", status, p)
+		}
+		for range 6 {
+			if status, p := w.tokenOf(c); status != 403 {
+				t.Fatalf("one that waits: %d %+v", status, p)
+			}
+		}
+		if status, p := w.tokenOf(c); status != 429 || !strings.Contains(p.Detail, "token") {
+			t.Errorf("the seventh time at once: %d %+v", status, p)
+		}
+		if status, _ := w.do(newComputer(100).signed(w, "/v1/workers/token", api.WorkerTokenRequest{Client: api.GatewayClient}, func(r *access.Request, _ *time.Time) { r.Host = "x" }), nil); status != 403 {
+			t.Errorf("one that nobody knows: %d", status)
+		}
+	}
+	if status, p := w.tokenOf(good); status != 200 {
+		t.Errorf("one that is enrolled: %d %+v", status, p)
+	}
+}
+
+// TestRoomForProofs: who is told to wait, or refused, fills no room of those who are let in.
+func TestRoomForProofs(t *testing.T) {
+	w := start(t, nil)
+	w.ready()
+	w.g.mu.Lock()
+	w.g.nonces = access.NewNonces(10, w.o.Wall())
+	w.g.mu.Unlock()
+	w.pass(time.Second)
+	good, off := newComputer(1), newComputer(2)
+	w.enrol(good)
+	w.add("n1", event.KindWorkerEnrolled, event.WorkerEnrolled{Worker: off.id(), Key: off.public(), Owner: "user:nobody", Actor: "uid:0@n1"})
+	for n := range byte(20) {
+		c := newComputer(10 + n)
+		if status, _ := w.do(c.signed(w, "/v1/workers/register", c.register(""), nil), nil); status != 201 && status != 429 {
+			t.Fatal(status)
+		}
+		c.nonce = 100
+		old := c.register("")
+		old.Client = 0
+		if status, _ := w.do(c.signed(w, "/v1/workers/register", old, nil), nil); status != 400 {
+			t.Fatal(status)
+		}
+		for _, path := range []string{"/v1/workers/register", "/v1/workers/token"} {
+			var body any = off.register("")
+			if path == "/v1/workers/token" {
+				body = api.WorkerTokenRequest{Client: api.GatewayClient}
+			}
+			if status, _ := w.do(off.signed(w, path, body, nil), nil); status != 403 && status != 429 {
+				t.Fatal(status)
+			}
+		}
+	}
+	if status, p := w.tokenOf(good); status != 200 {
+		t.Errorf("%d %+v", status, p)
+	}
+	req := good.signed(w, "/v1/workers/token", api.WorkerTokenRequest{Client: api.GatewayClient}, nil)
+	if status, p := w.do(req, nil); status != 200 {
+		t.Errorf("%d %+v", status, p)
+	}
+	again := good.signed(w, "/v1/workers/token", api.WorkerTokenRequest{Client: api.GatewayClient}, nil)
+	again.Header = req.Header
+	for range 2 { // that it is refused gives nothing back
+		again.Body, _ = again.GetBody()
+		if status, p := w.do(again, nil); status != 401 {
+			t.Errorf("shown again: %d %+v", status, p)
+		}
+	}
+}
+
 // TestSilentConnections: connections that say nothing keep nobody out: their address has a
 // bound, and others get in.
 func TestSilentConnections(t *testing.T) {
@@ -573,7 +662,7 @@ func TestKey(t *testing.T) {
 		t.Errorf("%q", k.why)
 	}
 	damaged := again(func(o *Options) { o.Dir = t.TempDir() })
-	if err := os.WriteFile(damaged.file, []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(keyPath(damaged.o.Dir), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if k := look(damaged); !strings.Contains(k.why, "remove it, another is made then") {
@@ -599,6 +688,24 @@ func TestFrom(t *testing.T) {
 			t.Errorf("%s with %q: %s, want %s", c.remote, c.told, got, c.want)
 		}
 	}
+}
+
+// FuzzFrom: whatever is said to be before a proxy, a request comes from somewhere, and from
+// where it was sent if no proxy that is trusted sent it.
+func FuzzFrom(f *testing.F) {
+	f.Add("10.0.0.1:1", "203.0.113.9, 198.51.100.7")
+	f.Add("192.0.2.1:1", "198.51.100.7")
+	f.Add("[2001:db8::1]:1", ",, ::ffff:10.0.0.2 ,")
+	f.Add("", "")
+	g := &Gateway{o: Options{HTTP: HTTP{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}}
+	f.Fuzz(func(t *testing.T, remote, told string) {
+		sent := g.from(&http.Request{RemoteAddr: remote, Header: http.Header{}})
+		got := g.from(&http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": {told}}})
+		host, _, err := net.SplitHostPort(remote)
+		if (err != nil || !g.trusted(host)) && got != sent || len(got) > max(len(remote), len(told), 64) {
+			t.Errorf("from %q by %q: %q, want %q", told, remote, got, sent)
+		}
+	})
 }
 
 // TestClaimsAreBounded: there is an end to what strangers begin, and old ones make room.

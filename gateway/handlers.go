@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
@@ -15,6 +14,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/registry"
+	"github.com/skein-project/skein/gateway/rpc"
 )
 
 // maxListed bounds GET /v1/workers.
@@ -34,8 +34,20 @@ func (g *Gateway) routes() *http.ServeMux {
 		"GET /v1/workers":             g.workers,
 		"GET /v1/workers/{worker}":    g.worker,
 		"DELETE /v1/workers/{worker}": g.remove,
+		"POST /v1/rpc/{method}":       g.work,
 	} {
 		m.HandleFunc(path, g.answer(path, h))
+	}
+	m.HandleFunc("GET /v1/artefacts/{hash}", g.artefact)
+	m.Handle("GET /v1/realtime", g.push)
+	if g.o.Users != nil {
+		for _, path := range []string{"/v1/jobs", "/v1/jobs/", "/v1/artefacts", "/v1/whoami", "/v1/version"} {
+			m.Handle(path, asUser(g.o.Users, g.o.HTTP.host(), g.from))
+		}
+	}
+	if g.o.Page != nil {
+		m.Handle("GET /{file}", g.o.Page)
+		m.Handle("GET /{$}", g.o.Page)
 	}
 	return m
 }
@@ -73,34 +85,34 @@ func (g *Gateway) jwks(*http.Request) (int, any, error) {
 	return http.StatusOK, out, nil
 }
 
-// tooOld refuses clients that would not understand this gateway.
-func tooOld(client int) error {
-	if client < api.GatewayClient {
-		return api.Errorf(api.CodeInvalidRequest, "client %d is too old: this gateway serves client %d and newer", client, api.GatewayClient).
-			WithHint("update skein on the computer that wants to work")
-	}
-	return nil
-}
-
 // register lets a worker in, or tells it by which code its owner claims it.
 func (g *Gateway) register(r *http.Request) (int, any, error) {
-	text, err := body(r)
+	text, err := g.body(r, g.from(r), maxBody)
 	if err != nil {
 		return 0, nil, err
 	}
 	var req api.WorkerRegister
-	if err := decode(text, &req); err != nil {
+	if err := rpc.Decode(text, &req); err != nil {
 		return 0, nil, err
 	}
 	public, err := access.ParsePublicKey([]byte(req.PublicKey))
 	if err != nil {
 		return 0, nil, api.Errorf(api.CodeInvalidRequest, "public_key: %v", err)
 	}
-	id := cluster.OutsideID(public)
-	if err := g.signed(r, text, id, public); err != nil {
+	if err := g.signed(r, text, cluster.OutsideID(public), public); err != nil {
 		return 0, nil, err
 	}
-	if err := tooOld(req.Client); err != nil {
+	status, out, err := g.registered(r, req, public)
+	if err != nil {
+		g.forget(r)
+	}
+	return status, out, err
+}
+
+// registered is what comes of the registration of a worker that has proved its key.
+func (g *Gateway) registered(r *http.Request, req api.WorkerRegister, public ed25519.PublicKey) (int, any, error) {
+	id := cluster.OutsideID(public)
+	if err := rpc.TooOld(req.Client); err != nil {
 		return 0, nil, err
 	}
 	if err := (event.WorkerEnrolled{Worker: id, Key: public, Owner: "user:x", Name: req.Name}).Check(); err != nil {
@@ -109,7 +121,7 @@ func (g *Gateway) register(r *http.Request) (int, any, error) {
 	out := api.WorkerRegistered{Worker: id, State: api.StateEnrolled, Fingerprint: auth.Fingerprint(public)}
 	if w, known := g.reg.Worker(id); known {
 		out.Owner = w.Owner
-		return http.StatusOK, out, admitted(w)
+		return http.StatusOK, out, cmp.Or(admitted(w), g.limits.take(limitToken, string(id)))
 	}
 	if req.AccessToken != "" {
 		a, err := g.access(r, req.AccessToken.Reveal(), "work")
@@ -122,7 +134,7 @@ func (g *Gateway) register(r *http.Request) (int, any, error) {
 		out.Owner = a.Owner
 		return http.StatusCreated, out, nil
 	}
-	if err := g.limit(limitRegister, g.from(r)); err != nil {
+	if err := g.limits.take(limitRegister, g.from(r)); err != nil {
 		return 0, nil, err
 	}
 	code, ok := g.claims.add(claim{worker: id, key: public, name: req.Name}, g.o.Now())
@@ -146,59 +158,76 @@ func admitted(w registry.Worker) error {
 
 // token gives a worker a short token.
 func (g *Gateway) token(r *http.Request) (int, any, error) {
-	text, err := body(r)
+	text, err := g.body(r, g.from(r), maxBody)
 	if err != nil {
 		return 0, nil, err
 	}
 	id := cluster.NodeID(r.Header.Get(access.HeaderKey))
-	w, known := g.reg.Worker(id)
-	if !known {
-		// Whose key it is nobody knows; who has a claim open learns no more than others.
-		return 0, nil, g.refuse(r, api.Errorf(api.CodeForbidden, "nobody has claimed this worker").WithHint("register it, and have its owner claim it"))
+	w, enrolled := g.reg.Worker(id)
+	key, known := w.Key, enrolled
+	if !enrolled {
+		key, known = g.claims.key(id, g.o.Now())
 	}
-	if err := g.signed(r, text, id, ed25519.PublicKey(w.Key)); err != nil {
+	if !known { // who has a claim open is told the same
+		return 0, nil, g.refuse(r, unclaimed())
+	}
+	if err := g.signed(r, text, id, key); err != nil {
 		return 0, nil, err
 	}
+	out, err := g.minted(text, w, id)
+	if err != nil {
+		g.forget(r)
+	}
+	return http.StatusOK, out, err
+}
+
+func unclaimed() *api.Problem {
+	return api.Errorf(api.CodeForbidden, "nobody has claimed this worker").WithHint("register it, and have its owner claim it")
+}
+
+// minted is a token for a worker that has proved its key; w is empty while it waits for its
+// owner.
+func (g *Gateway) minted(text []byte, w registry.Worker, id cluster.NodeID) (out api.WorkerToken, err error) {
 	var req api.WorkerTokenRequest
-	if err := decode(text, &req); err != nil {
-		return 0, nil, err
+	if err := rpc.Decode(text, &req); err != nil {
+		return out, err
 	}
-	if err := cmp.Or(tooOld(req.Client), admitted(w)); err != nil {
-		return 0, nil, err
+	if err := cmp.Or(rpc.TooOld(req.Client), admitted(w), g.limits.take(limitToken, string(id))); err != nil {
+		return out, err
 	}
-	if err := g.limit(limitToken, string(id)); err != nil {
-		return 0, nil, err
+	if w.ID == "" {
+		return out, unclaimed()
 	}
 	k := g.key.Load()
 	if k.why != "" {
-		return 0, nil, api.Errorf(api.CodeNotReady, "the gateway lets no worker in: %s", k.why)
+		return out, api.Errorf(api.CodeNotReady, "the gateway lets no worker in: %s", k.why)
 	}
 	token, expires, err := k.Mint(id, random(), g.wall())
 	if err != nil {
-		return 0, nil, fmt.Errorf("token: %w", err)
+		return out, fmt.Errorf("token: %w", err)
 	}
-	return http.StatusOK, api.WorkerToken{Token: api.Secret(token), ExpiresAt: expires.UTC()}, nil
+	return api.WorkerToken{Token: api.Secret(token), ExpiresAt: expires.UTC()}, nil
 }
 
 // claim makes a worker that waits for its owner one of who knows its code.
 func (g *Gateway) claim(r *http.Request) (int, any, error) {
-	if err := g.limit(limitClaim, g.from(r)); err != nil {
+	if err := g.limits.take(limitClaim, g.from(r)); err != nil {
 		return 0, nil, err
 	}
 	token, a, err := g.owner(r, "work")
 	if err != nil {
 		return 0, nil, err
 	}
-	text, err := body(r)
+	text, err := g.body(r, g.from(r), maxBody)
 	if err != nil {
 		return 0, nil, err
 	}
 	var req api.WorkerClaim
-	if err := decode(text, &req); err != nil {
+	if err := rpc.Decode(text, &req); err != nil {
 		return 0, nil, err
 	}
-	if wait := g.mustWait(limitGuess, a.ID); wait > 0 {
-		return 0, nil, g.limited(limitGuess, wait)
+	if err := g.limits.wait(limitGuess, a.ID); err != nil {
+		return 0, nil, err
 	}
 	code, err := auth.ParseCode(req.ClaimCode.Reveal())
 	x, ok := claim{}, false
@@ -207,7 +236,7 @@ func (g *Gateway) claim(r *http.Request) (int, any, error) {
 	}
 	if !ok {
 		g.metrics.failed.Inc()
-		if err := g.limit(limitGuess, a.ID); err != nil {
+		if err := g.limits.take(limitGuess, a.ID); err != nil {
 			return 0, nil, err
 		}
 		return 0, nil, api.Errorf(api.CodeNotFound, "no worker waits under this claim code").WithHint("a code is good for %v, once, at the gateway that gave it", claimLife)
@@ -217,6 +246,58 @@ func (g *Gateway) claim(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	return http.StatusOK, api.WorkerClaimed{Worker: x.worker, Fingerprint: auth.Fingerprint(x.key), Name: x.name}, nil
+}
+
+// work is what a worker asks by HTTP.
+func (g *Gateway) work(r *http.Request) (int, any, error) {
+	worker, err := g.workerAlone(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	text, err := g.body(r, string(worker), maxRPC)
+	if err != nil {
+		return 0, nil, err
+	}
+	out, err := g.call(rpc.Caller{Worker: worker}, r.PathValue("method"), text)
+	return http.StatusOK, out, err
+}
+
+// call is what a worker asks, as often as it may.
+func (g *Gateway) call(by rpc.Caller, method string, text []byte) (any, error) {
+	of := limitCall
+	switch method {
+	case api.RPCAttach:
+		of = limitAttach
+	case api.RPCBeat:
+		of = limitBeat
+	case api.RPCComplete:
+		of = limitComplete
+	}
+	err := g.limits.take(of, string(by.Worker))
+	var out any
+	if err == nil {
+		out, err = g.rpc.Call(by, method, text)
+	}
+	g.metrics.call(method, out, err)
+	return out, err
+}
+
+// overConn is what a worker asks over its connection.
+func (g *Gateway) overConn(worker cluster.NodeID, conn, method string, text []byte) (any, *api.Problem) {
+	out, err := g.call(rpc.Caller{Worker: worker, Conn: conn}, method, text)
+	if err != nil {
+		return nil, g.told("over a connection", err)
+	}
+	return out, nil
+}
+
+// ownerOf is whose a worker is, or why it gets nothing.
+func (g *Gateway) ownerOf(worker cluster.NodeID) (string, error) {
+	w, known := g.reg.Worker(worker)
+	if !known {
+		return "", unclaimed()
+	}
+	return w.Owner, admitted(w)
 }
 
 // workers lists those of who asks.
@@ -274,6 +355,3 @@ func (g *Gateway) remove(r *http.Request) (int, any, error) {
 	w, err := g.o.Owners.OwnWorker(r.Context(), api.Secret(token), id, nil, "")
 	return http.StatusOK, shown(w), err
 }
-
-// deadline is how long a handler may take.
-const deadline = 30 * time.Second

@@ -75,9 +75,9 @@ func (g *Gateway) look(ctx context.Context) key {
 		}
 	}
 	own := latest[g.o.Self]
-	private, err := readKey(g.file)
+	private, err := readKey(keyPath(g.o.Dir))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && own.KID == kidOf(private) && own.Until-now.Unix() < int64(keyRenew.Seconds()) {
-		private, err = makeKey(g.file)
+		private, err = makeKey(keyPath(g.o.Dir))
 	}
 	if err != nil {
 		return key{why: err.Error()}

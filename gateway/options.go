@@ -3,8 +3,11 @@ package gateway
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/gateway/registry"
 )
 
@@ -25,6 +29,14 @@ type Options struct {
 	HTTP    HTTP
 	Log     registry.Log
 	Owners  Owners
+	// Crew is where workers attach, Artefacts what their chunks need.
+	Crew      *crew.Crew
+	Artefacts Artefacts
+	// Users serves users, who prove each request, their jobs and artefacts: it finds who
+	// asks as a door.Peer; nil: they are not served here.
+	Users http.Handler
+	// Page serves a page for browsers at "/", and its files beside it; nil: there is none.
+	Page http.Handler
 	// Announce has an event logged, when this host may write; it fails while a member that
 	// lives does not know its kind.
 	Announce func(ctx context.Context, b event.GatewayOpened) error
@@ -57,6 +69,20 @@ func (h HTTP) host() string {
 		return ""
 	}
 	return strings.ToLower(u.Host)
+}
+
+// allows says whether the web page that asks may connect: one of this gateway, or one of
+// Origins.
+func (h HTTP) allows(r *http.Request) bool {
+	o := r.Header.Get("Origin")
+	return o == "" || o == h.URL || slices.Contains(h.Origins, o)
+}
+
+// Artefacts are modules and configs by their hash.
+type Artefacts interface {
+	// Fetch makes one available here; from, may be nil, are hosts that have it.
+	Fetch(ctx context.Context, h cluster.Hash, from []cluster.NodeID) error
+	Open(h cluster.Hash) (*os.File, int64, error)
 }
 
 // Owners carries out what owners of outside workers want, and shows what they have.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -34,7 +33,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	if (door.API{Origins: g.o.HTTP.Origins}).CrossOrigin(w, r) {
 		return
 	}
-	if err := g.limit(limitAddress, g.from(r)); err != nil {
+	if err := g.limits.take(limitAddress, g.from(r)); err != nil {
 		g.problem(w, "other", err)
 		return
 	}
@@ -59,7 +58,8 @@ func (g *Gateway) answer(route string, h handler) http.HandlerFunc {
 	}
 }
 
-func (g *Gateway) problem(w http.ResponseWriter, route string, err error) {
+// told is what somebody learns of an error.
+func (g *Gateway) told(route string, err error) *api.Problem {
 	p, ok := errors.AsType[*api.Problem](err)
 	if !ok {
 		g.log.Warn().Err(err).Str("request", route).Msg("request of the gateway failed")
@@ -67,11 +67,16 @@ func (g *Gateway) problem(w http.ResponseWriter, route string, err error) {
 	}
 	told := *p
 	told.Header = api.Header{APIVersion: api.APIVersion, Node: g.o.Self, ObservedAt: g.wall().UTC()}
-	if told.RetryAfterSeconds != nil {
-		w.Header().Set("Retry-After", strconv.Itoa(int(*told.RetryAfterSeconds)+1))
-	}
 	if told.Code == api.CodeUnauthorized {
 		told.ServerTime = new(g.wall().UTC())
+	}
+	return &told
+}
+
+func (g *Gateway) problem(w http.ResponseWriter, route string, err error) {
+	told := g.told(route, err)
+	if told.RetryAfterSeconds != nil {
+		w.Header().Set("Retry-After", strconv.Itoa(int(*told.RetryAfterSeconds)+1))
 	}
 	g.write(w, route, told.Status, "application/problem+json", told)
 }
@@ -88,29 +93,28 @@ func (g *Gateway) write(w http.ResponseWriter, route string, status int, kind st
 	_, _ = w.Write(append(text, '\n')) // who asked may have gone
 }
 
-// body reads what came.
-func body(r *http.Request) ([]byte, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+// body reads what came of who, at most limit bytes of it. All bodies together have a bound,
+// and so have those of one.
+func (g *Gateway) body(r *http.Request, who string, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", limit)
+	}
+	if r.ContentLength >= 0 {
+		limit = r.ContentLength
+	}
+	leave, ok := g.reading.enter(who, limit)
+	if !ok {
+		return nil, api.Errorf(api.CodeNotReady, "too many bodies are read already: at most %d bytes at once, %d of one that asks", maxReading, maxReadingOf)
+	}
+	defer leave()
+	text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return nil, api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", maxBody)
+		return nil, api.Errorf(api.CodeTooLarge, "body is longer than %d bytes", limit)
 	}
 	if err != nil {
 		return nil, api.Errorf(api.CodeInvalidRequest, "the body did not come whole")
 	}
 	return text, nil
-}
-
-// decode reads one JSON value without unknown fields.
-func decode(text []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return api.Errorf(api.CodeInvalidRequest, "body: %.200s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return api.Errorf(api.CodeInvalidRequest, "body: more than one JSON value")
-	}
-	return nil
 }
 
 // unauthorized is all that anybody learns of a proof that is refused.
@@ -122,7 +126,7 @@ func unauthorized() *api.Problem {
 // refuse counts a refused proof of an address, and says prob unless it must wait.
 func (g *Gateway) refuse(r *http.Request, prob *api.Problem) error {
 	g.metrics.failed.Inc()
-	if err := g.limit(limitProof, g.from(r)); err != nil {
+	if err := g.limits.take(limitProof, g.from(r)); err != nil {
 		return err
 	}
 	return prob
@@ -131,8 +135,8 @@ func (g *Gateway) refuse(r *http.Request, prob *api.Problem) error {
 // signed checks that the worker id signed a request, whose body is text, just now and for
 // this gateway, for the first time.
 func (g *Gateway) signed(r *http.Request, text []byte, id cluster.NodeID, key ed25519.PublicKey) error {
-	if wait := g.mustWait(limitProof, g.from(r)); wait > 0 {
-		return g.limited(limitProof, wait)
+	if err := g.limits.wait(limitProof, g.from(r)); err != nil {
+		return err
 	}
 	proof, there, err := access.ProofOf(r.Header)
 	if err == nil && !there {
@@ -160,6 +164,16 @@ func (g *Gateway) signed(r *http.Request, text []byte, id cluster.NodeID, key ed
 	return g.refuse(r, unauthorized())
 }
 
+// forget gives the nonce of a request back that was signed well, but not done: else who is
+// refused, or told to wait, could fill the room of all others.
+func (g *Gateway) forget(r *http.Request) {
+	if proof, there, err := access.ProofOf(r.Header); there && err == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.nonces.Forget(proof)
+	}
+}
+
 func bearer(r *http.Request) string {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -177,8 +191,8 @@ func (g *Gateway) owner(r *http.Request, role string) (text string, a registry.A
 
 // access is what the access token text is good for, at least role.
 func (g *Gateway) access(r *http.Request, text, role string) (registry.Access, error) {
-	if wait := g.mustWait(limitProof, g.from(r)); wait > 0 {
-		return registry.Access{}, g.limited(limitProof, wait)
+	if err := g.limits.wait(limitProof, g.from(r)); err != nil {
+		return registry.Access{}, err
 	}
 	a, ok := g.reg.Access(text, g.wall())
 	if !ok {
@@ -187,7 +201,7 @@ func (g *Gateway) access(r *http.Request, text, role string) (registry.Access, e
 	if role != "" && !slices.Contains(a.Roles, role) {
 		return registry.Access{}, api.Errorf(api.CodeForbidden, "this access token is not for %s", role).WithHint("`skein gateway token create --role %s` makes one", role)
 	}
-	return a, g.limit(limitOwner, a.ID)
+	return a, g.limits.take(limitOwner, a.ID)
 }
 
 // workerOrOwner is the worker that shows its token, or the owner that shows an access
@@ -198,39 +212,27 @@ func (g *Gateway) workerOrOwner(r *http.Request) (worker cluster.NodeID, owner s
 		_, a, err := g.owner(r, "")
 		return "", a.Owner, err
 	}
-	if wait := g.mustWait(limitProof, g.from(r)); wait > 0 {
-		return "", "", g.limited(limitProof, wait)
+	if err := g.limits.wait(limitProof, g.from(r)); err != nil {
+		return "", "", err
 	}
-	worker, err = auth.Parse(text, g.o.Cluster, g.wall(), g.keyOf)
-	if err != nil {
+	if worker, _, err = g.workerOf(text); err != nil {
 		return "", "", g.refuse(r, unauthorized())
 	}
 	return worker, "", nil
 }
 
-// limit counts what somebody asks for; the error says how long to wait.
-func (g *Gateway) limit(of int, who string) error {
-	g.mu.Lock()
-	wait := g.limits.Take(of, who, g.o.Now())
-	g.mu.Unlock()
-	if wait == 0 {
-		return nil
+// workerOf is whose token text is, and until when.
+func (g *Gateway) workerOf(text string) (cluster.NodeID, time.Time, error) {
+	return auth.Parse(text, g.o.Cluster, g.wall(), g.keyOf)
+}
+
+// workerAlone is the worker that shows its token.
+func (g *Gateway) workerAlone(r *http.Request) (cluster.NodeID, error) {
+	worker, _, err := g.workerOrOwner(r)
+	if err == nil && worker == "" {
+		err = api.Errorf(api.CodeForbidden, "only a worker, by its own token, may ask for this")
 	}
-	return g.limited(of, wait)
-}
-
-func (g *Gateway) limited(of int, wait time.Duration) error {
-	g.metrics.limited.WithLabelValues(limits[of].name).Inc()
-	p := api.Errorf(api.CodeOverloaded, "too many requests: limit %s", limits[of].name)
-	p.RetryAfterSeconds = new(wait.Seconds())
-	return p
-}
-
-// mustWait is how long somebody has to wait.
-func (g *Gateway) mustWait(of int, who string) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.limits.Wait(of, who, g.o.Now())
+	return worker, err
 }
 
 func random() string {

@@ -59,7 +59,7 @@ func blue(metric, instance, more string) string {
 // Alerts returns all of them.
 func Alerts() []Alert {
 	var out []Alert
-	for _, group := range [][]Alert{leaseAlerts(), onionAlerts(), logAlerts(), hostAlerts()} {
+	for _, group := range [][]Alert{leaseAlerts(), onionAlerts(), logAlerts(), hostAlerts(), gatewayAlerts()} {
 		out = append(out, group...)
 	}
 	return out
@@ -418,6 +418,85 @@ func hostAlerts() []Alert {
 					blue("skein_build_info", "n1", `version="1.2.0", goversion="go1.26"`): "1x130",
 					blue("skein_build_info", "n2", `version="1.1.0", goversion="go1.26"`): "1x96 stale",
 					blue("skein_build_info", "n2", `version="1.2.0", goversion="go1.26"`): "_x97 1x40",
+				},
+			}},
+		},
+	}
+}
+
+func gatewayAlerts() []Alert {
+	job := []map[string]string{labels("job", "blue")}
+	n1 := []map[string]string{labels("job", "blue", "instance", "n1")}
+	return []Alert{
+		{
+			Name: "SkeinGatewayClosed", Severity: warning, For: 5 * minute,
+			Expr:    `skein_gateway_ready == 0`,
+			Summary: "The gateway on {{ $labels.instance }} lets no outside worker in.",
+			Fires: []History{{
+				Name: "another was started at its URL", Step: minute, At: 8 * minute, Want: n1,
+				Series: map[string]string{
+					blue("skein_gateway_ready", "n1", ""): "1x1 0x20",
+					blue("skein_gateway_ready", "n2", ""): "1x21",
+				},
+			}},
+			Quiet: []History{{
+				Name: "it starts, and waits for a holder that logs its key", Step: minute, At: 20 * minute,
+				Series: map[string]string{
+					blue("skein_gateway_ready", "n1", ""): "1x3 stale 0x3 1x20",
+					blue("skein_gateway_ready", "n2", ""): "1x30",
+				},
+			}},
+		},
+		{
+			// Three quarters of gateway.desk's bound, at which it refuses results.
+			Name: "SkeinGatewayResultsWait", Severity: warning, For: 2 * minute,
+			Expr:    `skein_gateway_results_bytes > 48 * 1024 * 1024`,
+			Summary: "More than 48 MiB of results wait at the gateway on {{ $labels.instance }}, which refuses more than 64: the holder does not take them.",
+			Fires: []History{{
+				Name: "nobody settles results", At: 6 * minute, Want: n1,
+				Series: map[string]string{
+					blue("skein_gateway_results_bytes", "n1", ""): "0+5000000x12 62000000x30",
+					blue("skein_gateway_results_bytes", "n2", ""): "1000000x42",
+				},
+			}},
+			Quiet: []History{{
+				Name: "a minute without a holder", At: 8 * minute,
+				Series: map[string]string{blue("skein_gateway_results_bytes", "n1", ""): "1000000x4 0+14000000x4 55000000x3 0x30"},
+			}},
+		},
+		{
+			Name: "SkeinGatewayRefusals", Severity: warning, For: 10 * minute,
+			Expr:    `sum by (job) (rate(skein_gateway_auth_failures_total[5m])) > 1`,
+			Summary: "The gateways of {{ $labels.job }} refuse more than one proof, token or claim code a second.",
+			Fires: []History{{
+				Name: "somebody guesses at two gateways", Step: minute, At: 20 * minute, Want: job,
+				Series: map[string]string{
+					blue("skein_gateway_auth_failures_total", "n1", ""): "0x3 0+60x30",
+					blue("skein_gateway_auth_failures_total", "n2", ""): "0x3 0+50x30",
+				},
+			}},
+			Quiet: []History{{
+				Name: "a school's computers come back with the wrong time", Step: minute, At: 30 * minute,
+				Series: map[string]string{blue("skein_gateway_auth_failures_total", "n1", ""): "0x3 0+200x5 1000x30"},
+			}},
+		},
+		{
+			Name: "SkeinOutsideDistrusted", Severity: warning,
+			Expr:    `sum by (job) (increase(skein_outside_drops_total{reason="distrusted"}[1h])) > 2`,
+			Summary: "Holders of {{ $labels.job }} have shut out more than two outside workers within an hour, whose results others contradicted.",
+			Fires: []History{{
+				Name: "many keys of somebody who lies", Step: minute, At: 30 * minute, Want: job,
+				Series: map[string]string{
+					blue("skein_outside_drops_total", "n1", `reason="distrusted"`): "0x5 0+1x30",
+					blue("skein_outside_drops_total", "n1", `reason="replaced"`):   "0+1x35",
+					blue("skein_outside_drops_total", "n2", `reason="distrusted"`): "0x35",
+				},
+			}},
+			Quiet: []History{{
+				Name: "one broken computer, and many that move", Step: minute, At: 60 * minute,
+				Series: map[string]string{
+					blue("skein_outside_drops_total", "n1", `reason="distrusted"`): "0x5 1x60",
+					blue("skein_outside_drops_total", "n1", `reason="replaced"`):   "0+4x65",
 				},
 			}},
 		},

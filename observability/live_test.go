@@ -30,7 +30,7 @@ var silent = map[string]string{
 // patience is how long it may take until everything has been measured once.
 const patience = time.Minute
 
-// TestEveryPanelShowsSomething starts two hosts that do a job, and has promtool evaluate
+// TestEveryPanelShowsSomething starts two hosts that do a job, both of them gateways, and has promtool evaluate
 // every expression of the dashboard over what they answer.
 func TestEveryPanelShowsSomething(t *testing.T) {
 	if testing.Short() {
@@ -45,7 +45,8 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	a, b := newDaemon(t, bin, dir, "n1"), newDaemon(t, bin, dir, "n2")
+	ports := freePorts(t, 4)
+	a, b := newDaemon(t, bin, dir, "n1", ports[0], ports[1]), newDaemon(t, bin, dir, "n2", ports[2], ports[3])
 	a.skein(ctx, "init", "--config", a.config, "--cluster", "blue")
 	a.run(ctx)
 	token := filepath.Join(dir, "token")
@@ -54,6 +55,7 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 	a.skein(ctx, "wait", "--for", "members=2", "--timeout", "2m", "--socket", a.socket)
 	a.skein(ctx, "job", "run", "--wasm", filepath.Join(bin, "examples", "pi.wasm"), "--iterations", "200000", "--chunk", "10000", "--wait-for-worker", "--follow", "--socket", a.socket)
 
+	a.asked(ctx)
 	work, began := t.TempDir(), time.Now()
 	var said string
 	var left []string
@@ -123,32 +125,61 @@ func program(t *testing.T) string {
 type running struct {
 	t                   *testing.T
 	exe, config, socket string
+	gateway             string // its URL
 }
 
-func newDaemon(t *testing.T, bin, dir, name string) *running {
+func newDaemon(t *testing.T, bin, dir, name string, port, gateway int) *running {
 	t.Helper()
-	port := 0
-	for range 50 { // free for both UDP and TCP
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := tcp.Addr().(*net.TCPAddr)
-		udp, err := net.ListenPacket("udp", addr.String())
-		_ = tcp.Close() // only probed
-		if err == nil {
-			_ = udp.Close() // only probed
-			port = addr.Port
-			break
-		}
+	h := &running{
+		t: t, exe: filepath.Join(bin, "skein"), config: filepath.Join(dir, name+".toml"), socket: filepath.Join(dir, name+".sock"),
+		gateway: fmt.Sprintf("http://127.0.0.1:%d", gateway),
 	}
-	h := &running{t: t, exe: filepath.Join(bin, "skein"), config: filepath.Join(dir, name+".toml"), socket: filepath.Join(dir, name+".sock")}
-	text := fmt.Sprintf("state_dir = %q\n[node]\nname = %q\n[mesh]\nbackend = \"netstack\"\nlisten = \"127.0.0.1:%d\"\n[status]\nsocket = %q\n[tor]\nenabled = true\nprogram = \"/bin/false\"\n",
-		filepath.Join(dir, name), name, port, h.socket)
+	text := fmt.Sprintf("state_dir = %q\n[node]\nname = %q\n[mesh]\nbackend = \"netstack\"\nlisten = \"127.0.0.1:%d\"\n[status]\nsocket = %q\n[tor]\nenabled = true\nprogram = \"/bin/false\"\n[gateway]\nlisten = \"127.0.0.1:%d\"\n",
+		filepath.Join(dir, name), name, port, h.socket, gateway)
 	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// freePorts are n that are free for both UDP and TCP.
+func freePorts(t *testing.T, n int) (out []int) {
+	t.Helper()
+	for range 50 + n {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tcp.Close() // once all are found, which so are different
+		addr := tcp.Addr().(*net.TCPAddr)
+		udp, err := net.ListenPacket("udp", addr.String())
+		if err != nil {
+			continue
+		}
+		defer udp.Close()
+		if out = append(out, addr.Port); len(out) == n {
+			return out
+		}
+	}
+	t.Fatal("no free ports")
+	return nil
+}
+
+// asked has the gateway answer somebody, which not only counts from 0.
+func (h *running) asked(ctx context.Context) {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.gateway+"/v1/info", nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_ = resp.Body.Close() // its status is enough
+	if resp.StatusCode != http.StatusOK {
+		h.t.Fatal(resp.Status)
+	}
 }
 
 func (h *running) skein(ctx context.Context, args ...string) {

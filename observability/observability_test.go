@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
 	"github.com/skein-project/skein/internal/require"
 )
 
@@ -78,6 +81,20 @@ func documented(t *testing.T) map[string][]string {
 	if len(out) < 100 {
 		t.Fatalf("only %d metrics found", len(out))
 	}
+	// Those of the runtime and the process, which a daemon registers by the same collectors.
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		var names []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			names = append(names, l.GetName())
+		}
+		out[f.GetName()] = names
+	}
 	return out
 }
 
@@ -119,8 +136,10 @@ func TestRegistered(t *testing.T) {
 			}
 		}
 	}
-	if wrong := unknown(`skein_no_such_total + skein_coord_peers{job="x", colour="red"}`, known); len(wrong) != 2 {
-		t.Errorf("noticed %q", wrong)
+	for _, expr := range []string{`skein_no_such_total`, `skein_coord_peers{job="x", colour="red"}`, `sum(go_no_such)`, `go_goroutines{colour="red"}`, `rate(process_no_such_total[5m])`} {
+		if wrong := unknown(expr, known); len(wrong) != 1 {
+			t.Errorf("%s: noticed %q", expr, wrong)
+		}
 	}
 }
 
@@ -174,7 +193,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	if want := "Cluster Lease Mesh Log Jobs Onion API"; strings.Join(rows, " ") != want {
+	if want := "Cluster Lease Mesh Log Jobs Onion Gateway API"; strings.Join(rows, " ") != want {
 		t.Errorf("rows %q, want %s", rows, want)
 	}
 }

@@ -28,26 +28,26 @@ func Expressions() map[string]string {
 var filled = strings.NewReplacer("$job", "blue", "$__rate_interval", "5m", "$node", "n1")
 
 var (
-	ours   = regexp.MustCompile(`\bskein_[a-z0-9_]+`)
-	choice = regexp.MustCompile(`(skein_[a-z0-9_]+)\{([^}]*)\}`)
+	metric = regexp.MustCompile(`\b(?:skein|go|process)_[a-z0-9_]+`)
+	choice = regexp.MustCompile(`\b((?:skein|go|process)_[a-z0-9_]+)\{([^}]*)\}`)
 	match  = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
 )
 
-// Metrics lists the metrics of ours in an expression, sorted; those of a histogram with
-// their suffix.
+// Metrics lists the metrics in an expression, ours and those of the Go runtime and the
+// process, sorted; those of a histogram with their suffix.
 func Metrics(expr string) []string {
 	seen := map[string]bool{}
-	for _, name := range ours.FindAllString(expr, -1) {
+	for _, name := range metric.FindAllString(expr, -1) {
 		seen[name] = true
 	}
 	return slices.Sorted(maps.Keys(seen))
 }
 
 // Matched lists the labels by which an expression chooses series of a metric.
-func Matched(expr, metric string) []string {
+func Matched(expr, name string) []string {
 	seen := map[string]bool{}
 	for _, m := range choice.FindAllStringSubmatch(expr, -1) {
-		if m[1] == metric {
+		if m[1] == name {
 			for _, l := range match.FindAllStringSubmatch(m[2], -1) {
 				seen[l[1]] = true
 			}

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -51,6 +52,48 @@ func TestInitRefusesOverlap(t *testing.T) {
 	cfg.Mesh.Backend = config.BackendNetstack // uses no routes
 	if err := Init(cfg, InitOptions{Network: taken}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestJoinIsPatient: who says how long a sponsor is asked that does not answer gets
+// that time; without that, one that is not there is asked once.
+func TestJoinIsPatient(t *testing.T) {
+	first := statetest.Config(t)
+	if err := Init(first, InitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	id, _, err := join.Load(first.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	invites, err := join.OpenInvites(first.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := invites.Create(id, []string{"127.0.0.1:1"}, time.Hour, 1, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token.Reveal()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, patience := range []time.Duration{0, 3 * time.Second} {
+		cfg := statetest.Config(t)
+		free, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Mesh.Listen, cfg.Join.Listen = netip.MustParseAddrPort(free.LocalAddr().String()), netip.MustParseAddrPort("127.0.0.1:0")
+		if err := free.Close(); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		err = Join(t.Context(), cfg, JoinOptions{Token: file, Patience: patience, Logger: zerolog.Nop()})
+		silent, ok := errors.AsType[*join.UnansweredError](err)
+		if !ok || silent.Tries > 1 != (patience > 0) || time.Since(begin) < patience {
+			t.Errorf("patience %s: after %s %+v, %v", patience, time.Since(begin), silent, err)
+		}
 	}
 }
 

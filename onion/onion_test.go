@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/cluster"
@@ -220,7 +222,7 @@ func runHost(t *testing.T, targets ...string) *hostTest {
 	var err error
 	if h.Host, err = New(Options{
 		Node: "n1", Key: ed25519.NewKeyFromSeed(make([]byte, 32)), Client: clientPub(t, 1), Dir: filepath.Join(dir, "onion"),
-		Site:   Site{Targets: targets, Mode: proxy.ModeHTTP, Port: 80},
+		Site:   Site{Targets: targets, Mode: proxy.ModeHTTP, Port: 80, PerCircuit: 32},
 		Weight: func() uint32 { return 100 }, Now: func() time.Duration { return time.Since(time.Unix(0, 0)) },
 		Tor: h.tor, Log: h.cluster, Cluster: h.cluster, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 	}); err != nil {
@@ -278,13 +280,26 @@ func TestHost(t *testing.T) {
 			t.Errorf("share %+v", s)
 		}
 
+		metrics := func(when string, healthy, failing float64) {
+			t.Helper()
+			var own, all dto.Metric
+			if err := errors.Join(h.m.healthy.Write(&own), h.m.failing.Write(&all)); err != nil {
+				t.Fatal(err)
+			}
+			if own.Gauge.GetValue() != healthy || all.Gauge.GetValue() != failing {
+				t.Errorf("%s: the metrics say healthy %v, failing hosts %v", when, own.Gauge.GetValue(), all.Gauge.GetValue())
+			}
+		}
+
 		c.set(memberOf(t, "n2", cluster.Alive, &h.other))
 		h.reserves("all is well")
+		metrics("all is well", 1, 0)
 		if k := h.Keepers(h.master); !slices.Equal(k, []cluster.NodeID{"n2"}) {
 			t.Errorf("keepers %v", k)
 		}
 		h.onBackend("127.0.0.1:8080", false, errors.New("refused"))
 		h.reserves("own backend fails", "n1")
+		metrics("own backend fails", 0, 1)
 		if want := []wire.Backend{{Name: "127.0.0.1:8080"}}; !slices.Equal(c.backends, want) || c.share(t).Healthy || !slices.Contains(c.notes, event.KindOnionTarget) {
 			t.Errorf("others hear of %v, notes %v", c.backends, c.notes)
 		}
@@ -292,11 +307,13 @@ func TestHost(t *testing.T) {
 		failing.Backends = []wire.Backend{{Name: "a"}, {Name: "b"}}
 		c.set(failing)
 		h.reserves("the other's fail as well")
+		metrics("the other's fail as well", 0, 2)
 		failing.Backends = []wire.Backend{{Name: "a"}, {Name: "b", Healthy: true}}
 		c.set(failing)
 		h.reserves("one of the other's is back", "n1")
 		h.onBackend("127.0.0.1:8080", true, nil)
 		h.reserves("own backend is back")
+		metrics("own backend is back", 1, 0)
 
 		c.set(memberOf(t, "n2", cluster.Suspect, &h.other))
 		h.settle()
@@ -311,6 +328,32 @@ func TestHost(t *testing.T) {
 			t.Error("drained, and has a weight")
 		}
 	})
+}
+
+// TestCircuitsAreBounded: tor tells the circuits of clients apart and bounds the
+// streams of each, above what the proxy refuses; of what a host serves, all that
+// bounds its clients reaches the proxy.
+func TestCircuitsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runHost(t, "127.0.0.1:8080")
+		if s := h.tor.Services()[1]; !s.CircuitID || s.MaxStreams != 64 {
+			t.Errorf("tor is told %+v", s)
+		}
+	})
+	s := Site{
+		Targets: []string{"a"}, Mode: "m", Port: 80, Host: "h", Check: proxy.Check{Path: "/"},
+		Connections: 1, PerCircuit: 2, Body: 3, BodyRate: 4, Answer: 5, Idle: 6,
+	}
+	got, want := reflect.ValueOf(s.proxy()), reflect.ValueOf(s)
+	for i := range want.NumField() {
+		name := want.Type().Field(i).Name
+		if name == "Port" { // tor's
+			continue
+		}
+		if f := got.FieldByName(name); !f.IsValid() || !reflect.DeepEqual(f.Interface(), want.Field(i).Interface()) {
+			t.Errorf("%s does not reach the proxy", name)
+		}
+	}
 }
 
 // TestProbe: a suspected host answers if its proxy does, or, where that passes bytes
@@ -428,5 +471,41 @@ func TestSeveralBackends(t *testing.T) {
 		h.onBackend(app, true, nil)
 		h.reserves("one is back")
 		says("one is back", true, wire.Backend{Name: web}, wire.Backend{Name: app, Healthy: true})
+	})
+}
+
+// TestForeignPublisherIsLogged: what a publisher finds of another one with the key
+// is counted and written down, with the revision and the directory that has it.
+func TestForeignPublisherIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runHost(t, "127.0.0.1:8080")
+		key := descriptor.NewSecretKey([32]byte{7})
+		if err := h.AddKey(key, true); err != nil {
+			t.Fatal(err)
+		}
+		h.cluster.mu.Lock()
+		h.cluster.onions = append(slices.Clone(h.cluster.onions), state.Onion{Key: key.Address(), Version: 1})
+		h.cluster.mu.Unlock()
+		time.Sleep(4 * time.Second) // services change after reloadGap
+		h.settle()
+		pub := h.pubs.running[key.Address()]
+		if pub == nil {
+			t.Fatal("nothing publishes the address")
+		}
+		var noted []any
+		p := publishers{m: h.m, limit: h.pubs.limit, note: func(kind event.Kind, body any) {
+			if kind == event.KindPublishForeign {
+				noted = append(noted, body)
+			}
+		}}
+		p.report(pub, publisher.Report{Address: key.Address(), Foreign: &publisher.Foreign{Dir: descriptor.Fingerprint{0xab}, Revision: 5_700_000_000}})
+		var foreign dto.Metric
+		if err := h.m.posts.WithLabelValues("foreign").Write(&foreign); err != nil {
+			t.Fatal(err)
+		}
+		want := event.PublishForeign{Address: key.Address().String(), Revision: 5_700_000_000, Dir: descriptor.Fingerprint{0xab}.String()}
+		if len(noted) != 1 || noted[0] != any(want) || foreign.Counter.GetValue() != 1 {
+			t.Errorf("noted %+v, want %+v; counted %v", noted, want, foreign.Counter.GetValue())
+		}
 	})
 }

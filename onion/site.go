@@ -29,6 +29,14 @@ type Site struct {
 	Idle        time.Duration
 }
 
+// proxy is what the proxy is to do of it.
+func (s Site) proxy() proxy.Options {
+	return proxy.Options{
+		Targets: s.Targets, Mode: s.Mode, Host: s.Host, Check: s.Check,
+		Connections: s.Connections, PerCircuit: s.PerCircuit, Body: s.Body, BodyRate: s.BodyRate, Answer: s.Answer, Idle: s.Idle,
+	}
+}
+
 // site is how what this host serves is.
 type site struct {
 	drained atomic.Bool // by an operator
@@ -100,22 +108,19 @@ func (h *Host) Proxy(ctx context.Context, joins http.Handler, path string) (*pro
 	if err != nil {
 		return nil, err
 	}
-	s := h.o.Site
-	p, err := proxy.New(proxy.Options{
-		Listen: l, Targets: s.Targets, Mode: s.Mode, Host: s.Host, Public: h.names,
-		Dial: func(ctx context.Context, address string) (net.Conn, error) {
-			return h.o.Tor.Dial(ctx, "proxy", address)
-		},
-		Join: joins, JoinPath: path,
-		Connections: s.Connections, PerCircuit: s.PerCircuit, Body: s.Body, BodyRate: s.BodyRate, Answer: s.Answer, Idle: s.Idle, Check: s.Check,
-		Log: h.log, OnHealth: h.onBackend, OnCut: func(why string) { h.m.cut.WithLabelValues(why).Inc() },
-	})
+	o := h.o.Site.proxy()
+	o.Listen, o.Public, o.Join, o.JoinPath, o.Log, o.OnHealth = l, h.names, joins, path, h.log, h.onBackend
+	o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+		return h.o.Tor.Dial(ctx, "proxy", address)
+	}
+	o.OnCut = func(why string) { h.m.cut.WithLabelValues(why).Inc() }
+	p, err := proxy.New(o)
 	if err != nil {
 		_ = l.Close() // nobody uses it
 		return nil, err
 	}
 	var backends []wire.Backend
-	for _, t := range s.Targets {
+	for _, t := range o.Targets {
 		backends = h.site.see(t, true) // until it fails
 	}
 	h.o.Cluster.ReportBackends(backends)

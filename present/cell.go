@@ -43,6 +43,9 @@ func ahead(seconds *float64, observed time.Time) Cell { return shifted(seconds, 
 
 func shifted(seconds *float64, observed time.Time, sign float64) Cell {
 	c := span(seconds)
+	if seconds != nil {
+		c.Text = old(*seconds)
+	}
 	if seconds != nil && !observed.IsZero() && *seconds >= 0 && *seconds < 1e9 {
 		c.Exact = Stamp(observed.Add(time.Duration(sign * *seconds * float64(time.Second))))
 	}
@@ -92,7 +95,7 @@ func AgeOf(seconds *float64) string {
 	if seconds == nil {
 		return Unknown
 	}
-	return Age(*seconds)
+	return old(*seconds)
 }
 
 // Stamp is a time as wide tables show it.
@@ -119,7 +122,7 @@ func When(t, now time.Time, wide bool) string {
 	case wide:
 		return Stamp(t)
 	}
-	return Age(max(0, now.Sub(t).Seconds()))
+	return old(max(0, now.Sub(t).Seconds()))
 }
 
 // Ahead shows a time that lies ahead.

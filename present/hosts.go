@@ -38,6 +38,33 @@ func peerState(p api.MeshPeer) string {
 	return string(p.State)
 }
 
+// fresh is a round trip where the host answers; what was measured before it fell silent
+// says nothing of now.
+func fresh(answers bool, seconds *float64) *float64 {
+	if !answers {
+		return nil
+	}
+	return seconds
+}
+
+// answers says whether a host in this state does: how it was reached and how fast it is are
+// true of now.
+func answers(h cluster.Health) bool { return h == cluster.Alive || h == cluster.Joining }
+
+// way is by what path a host that answers is reached.
+func way(answers bool, path string) Cell {
+	if !answers {
+		path = ""
+	}
+	return word(path)
+}
+
+// tripTo is the round trip to a peer, over whatever path: without a session it may be its
+// onion service.
+func tripTo(p api.MeshPeer) *float64 { return fresh(peerAnswers(p), p.RTTSeconds) }
+
+func peerAnswers(p api.MeshPeer) bool { return p.State != api.PeerSilent && !p.Stopped }
+
 // Members shows the hosts of the cluster.
 func Members(m api.Members) Table {
 	type M = api.Member
@@ -54,14 +81,8 @@ func Members(m api.Members) Table {
 		col("ROLE", State, 0, func(x M) Cell { return word(x.Role) }),
 		col("TERM", Number, 4, func(x M) Cell { return term(x.Term) }),
 		col("SEEN", Time, 1, func(x M) Cell { return since(x.SeenSeconds, observed) }),
-		col("RTT", Time, 2, func(x M) Cell {
-			// What was measured before a host fell silent says nothing of now.
-			if x.State != cluster.Alive && x.State != cluster.Joining {
-				return Cell{Text: Unknown}
-			}
-			return span(x.RTTSeconds)
-		}),
-		col("PATH", Text, 3, func(x M) Cell { return word(x.Path) }),
+		col("RTT", Time, 2, func(x M) Cell { return span(fresh(answers(x.State), x.RTTSeconds)) }),
+		col("PATH", Text, 3, func(x M) Cell { return way(x.Self || answers(x.State), x.Path) }),
 		col("VERSION", Text, 6, func(x M) Cell { return word(x.Version) }),
 		more("VOTER", Text, func(x M) Cell { return yes(x.Voter) }),
 		more("PUBLISHER", Text, func(x M) Cell { return yes(x.Publisher) }),
@@ -89,7 +110,7 @@ func Hosts(m api.Members, workers []api.Worker) Table {
 	t.Columns = append(t.Columns, Column{Name: "SLOTS", Kind: Text, Rank: 3}, Column{Name: "RATE", Kind: Number, Rank: 3})
 	for i, x := range m.Members {
 		slots, speed := Cell{Text: Unknown}, Cell{Text: Unknown}
-		if w, ok := of[x.Node]; ok {
+		if w, ok := of[x.Node]; ok && (x.Self || answers(x.State)) {
 			// What it has beyond its slots waits there.
 			slots.Text, speed = strconv.Itoa(min(w.Assigned, w.Slots))+"/"+strconv.Itoa(w.Slots), rate(w.RatePerSecond)
 		}
@@ -114,12 +135,12 @@ func Peers(m api.Mesh) Table {
 		col("NODE", Text, 0, func(p P) Cell { return word(p.Node) }),
 		col("ADDR", Text, 7, func(p P) Cell { return word(p.Addr) }),
 		col("STATE", State, 0, func(p P) Cell { return word(peerState(p)) }),
-		col("PATH", Text, 3, func(p P) Cell { return word(p.Path) }),
+		col("PATH", Text, 3, func(p P) Cell { return way(peerAnswers(p), p.Path) }),
 		col("ENDPOINT", Text, 4, func(p P) Cell { return word(p.Endpoint) }),
 		col("HANDSHAKE", Time, 2, func(p P) Cell { return since(p.HandshakeSeconds, observed) }),
 		col("RECEIVED", Number, 6, func(p P) Cell { return size(p.ReceivedBytes) }),
 		col("SENT", Number, 5, func(p P) Cell { return size(p.SentBytes) }),
-		col("RTT", Time, 1, func(p P) Cell { return span(p.RTTSeconds) }),
+		col("RTT", Time, 1, func(p P) Cell { return span(tripTo(p)) }),
 		more("MTU", Number, func(p P) Cell { return Cell{Text: peerMTU(p)} }),
 		more("KEEPALIVE", Time, func(p P) Cell { return keepalive(p) }),
 		more("ADDR6", Text, func(p P) Cell { return word(p.Addr6) }),
@@ -162,8 +183,8 @@ func MTU(m api.Mesh) string {
 
 // Peer is all that is known of the way to one peer.
 func Peer(m api.Mesh, p api.MeshPeer) []Field {
-	path := OrDash(p.Path)
-	if p.Path == "onion" {
+	path := way(peerAnswers(p), p.Path).Text
+	if path == "onion" {
 		path = "onion, the mesh has not carried messages for " + AgeOf(p.PathSeconds)
 	}
 	tried := Unknown
@@ -181,7 +202,7 @@ func Peer(m api.Mesh, p api.MeshPeer) []Field {
 		{"endpoint", OrDash(p.Endpoint)},
 		{"tried", tried},
 		{"handshake", AgeOf(p.HandshakeSeconds)},
-		{"rtt", AgeOf(p.RTTSeconds)},
+		{"rtt", span(tripTo(p)).Text},
 		{"received", BytesOf(p.ReceivedBytes)},
 		{"sent", BytesOf(p.SentBytes)},
 		{"mtu", peerMTU(p) + " to this peer, " + MTU(m) + " on the device"},

@@ -154,7 +154,13 @@ func Workers(w api.Workers) Table {
 	type W = api.Worker
 	observed := w.ObservedAt
 	return tableOf(w.Workers,
-		col("WORKER", Text, 0, func(x W) Cell { return word(x.Node) }),
+		col("WORKER", Text, 0, func(x W) Cell {
+			if x.Kind == api.WorkerGroup {
+				return Cell{Text: fmt.Sprintf("%s (%d)", x.Node, x.Workers), Exact: string(x.Node)}
+			}
+			return word(x.Node)
+		}),
+		more("KIND", Text, func(x W) Cell { return word(x.Kind) }),
 		col("LIVE", State, 0, func(x W) Cell { return word(health(x.Live, x.Stopped)) }),
 		col("READY", Text, 0, func(x W) Cell {
 			if x.Draining {
@@ -176,6 +182,7 @@ func Workers(w api.Workers) Table {
 			}
 			return span(&x.DrainSeconds)
 		}),
+		more("VIA", Text, func(x W) Cell { return word(x.Via) }),
 		more("WINDOW", Number, func(x W) Cell { return whole(x.Window) }),
 		more("CONNECTED", Text, func(x W) Cell { return yes(x.Connected) }),
 		more("DRAINING", Text, func(x W) Cell { return yes(x.Draining) }),

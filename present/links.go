@@ -15,15 +15,9 @@ func Links(l api.Links) Table {
 		col("FROM", Text, 0, func(x L) Cell { return word(x.From) }),
 		col("TO", Text, 0, func(x L) Cell { return word(x.To) }),
 		col("STATE", State, 0, func(x L) Cell { return word(health(x.State, x.Stopped)) }),
-		col("PATH", Text, 3, func(x L) Cell { return word(x.Path) }),
+		col("PATH", Text, 3, func(x L) Cell { return way(x.State == cluster.Alive, x.Path) }),
 		col("HANDSHAKE", Time, 2, func(x L) Cell { return since(x.HandshakeSeconds, observed) }),
-		col("RTT", Time, 1, func(x L) Cell {
-			// What was measured before a host fell silent says nothing of now.
-			if x.State != cluster.Alive {
-				return Cell{Text: Unknown}
-			}
-			return span(x.RTTSeconds)
-		}),
+		col("RTT", Time, 1, func(x L) Cell { return span(fresh(x.State == cluster.Alive, x.RTTSeconds)) }),
 		col("RECEIVE", Number, 4, func(x L) Cell { return flow(x.ReceiveBytesPerSecond) }),
 		col("TRANSMIT", Number, 5, func(x L) Cell { return flow(x.TransmitBytesPerSecond) }),
 		more("REPORTED", Time, func(x L) Cell { return moment(x.ReportedAt) }),

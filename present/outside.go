@@ -2,6 +2,25 @@ package present
 
 import "github.com/skein-project/skein/api"
 
+// Gateways shows where outside workers attach.
+func Gateways(list api.Gateways) Table {
+	type G = api.Gateway
+	observed := list.ObservedAt
+	return tableOf(list.Gateways,
+		col("HOST", Text, 0, func(g G) Cell { return word(g.Node) }),
+		col("LIVE", State, 0, func(g G) Cell { return word(g.Live) }),
+		col("WORKERS", Number, 0, func(g G) Cell {
+			if g.Workers == nil {
+				return Cell{Text: Unknown}
+			}
+			return whole(*g.Workers)
+		}),
+		col("URL", Text, 0, func(g G) Cell { return word(g.URL) }),
+		col("STARTED", Time, 1, func(g G) Cell { return at(g.Opened, observed) }),
+		col("KEY_ENDS", Time, 2, func(g G) Cell { return Cell{Text: Ahead(g.KeyEnds, observed), Exact: Stamp(g.KeyEnds)} }),
+	)
+}
+
 // OutsideWorkers shows the workers that no host runs.
 func OutsideWorkers(list api.OutsideWorkers) Table {
 	type W = api.OutsideWorker

@@ -18,10 +18,10 @@ import (
 
 // Sentence says in one line what an event is about: of which kind it is and who
 // wrote it stands beside it. An event of a kind that this version does not know,
-// or whose body is not what its kind says, is shown as its body. Bodies come from
-// other hosts: no control character gets through.
+// or whose body is not what its kind says, is shown as its kind and body. Bodies come
+// from other hosts: no control character gets through.
 func Sentence(writer cluster.NodeID, kind event.Kind, body json.RawMessage) string {
-	text := string(body)
+	text := string(kind) + ": " + string(body)
 	if say := sentences[kind]; say != nil {
 		if s, err := say(writer, body); err == nil {
 			text = s

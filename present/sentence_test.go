@@ -72,11 +72,11 @@ func TestSentenceVariants(t *testing.T) {
 		"service 127.0.0.1:80 on n1 is healthy again":                                         {event.KindOnionTarget, event.OnionTarget{Target: "127.0.0.1:80", Healthy: true}},
 		"disk of n1: room for the log is out":                                                 {event.KindHostDisk, event.HostDisk{State: "out", Free: -1}},
 		"n4 was removed, by uid:0@n1: \uFFFD[31mred\uFFFD":                                    {event.KindMemberRemoved, event.MemberRemoved{Node: "n4", Actor: "uid:0@n1", Reason: "\x1b[31mred\n"}},
-		`{"x":1}`:   {"other_kind", map[string]int{"x": 1}},
-		`{"job":1}`: {event.KindJobDone, map[string]int{"job": 1}},
-		"term 7: n1 holds the lease, granted by n1, n2 of 3 voters": {event.KindTermStart, event.TermStart{Term: 7, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Grants: []cluster.NodeID{"n1", "n2"}, Previous: "n1"}},
-		"n1 gave up the lease of term 7: shutdown":                  {event.KindLeaseReleased, event.LeaseReleased{Term: 7, Reason: "shutdown"}},
-		"an onion address is no longer served, by uid:0@n1":         {event.KindOnionSet, event.OnionSet{Removed: true, Actor: "uid:0@n1"}},
+		`other_kind: {"x":1}`:                                                                 {"other_kind", map[string]int{"x": 1}},
+		`job_done: {"job":1}`:                                                                 {event.KindJobDone, map[string]int{"job": 1}},
+		"term 7: n1 holds the lease, granted by n1, n2 of 3 voters":                           {event.KindTermStart, event.TermStart{Term: 7, Voters: []cluster.NodeID{"n1", "n2", "n3"}, Grants: []cluster.NodeID{"n1", "n2"}, Previous: "n1"}},
+		"n1 gave up the lease of term 7: shutdown":                                            {event.KindLeaseReleased, event.LeaseReleased{Term: 7, Reason: "shutdown"}},
+		"an onion address is no longer served, by uid:0@n1":                                   {event.KindOnionSet, event.OnionSet{Removed: true, Actor: "uid:0@n1"}},
 	} {
 		if got := say(t, c.kind, c.body); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", c.kind, got, want)

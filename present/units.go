@@ -31,6 +31,15 @@ func Age(s float64) string {
 	return Unknown
 }
 
+// old shows how long ago something was: nobody needs the milliseconds of that, and a column
+// of ages keeps its width.
+func old(s float64) string {
+	if s >= 0 && s < 0.1 {
+		return strconv.FormatFloat(s, 'f', 1, 64) + "s"
+	}
+	return Age(s)
+}
+
 // BytesOf shows a size in binary units.
 func BytesOf(n uint64) string {
 	const units = "KMGTPE"

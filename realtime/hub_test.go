@@ -146,7 +146,7 @@ func (*world) Links(context.Context, cluster.NodeID) (api.Links, error) { return
 func (*world) Onion(context.Context) (api.Onion, error)                 { return api.Onion{}, nil }
 
 // Workers does not answer: nobody holds.
-func (*world) Workers(ctx context.Context) (api.Workers, error) {
+func (*world) WorkerGroups(ctx context.Context) (api.Workers, error) {
 	<-ctx.Done()
 	return api.Workers{}, ctx.Err()
 }

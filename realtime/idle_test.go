@@ -24,9 +24,10 @@ func newIdle(n int) *idle { return &idle{world: newWorld(), hosts: idlehosts.New
 func (w *idle) Members(ctx context.Context, all bool) (api.Members, error) {
 	return w.hosts.Members(ctx, all)
 }
-func (w *idle) Status(ctx context.Context) (api.Status, error)   { return w.hosts.Status(ctx) }
-func (w *idle) Lease(ctx context.Context) (api.Lease, error)     { return w.hosts.Lease(ctx) }
-func (w *idle) Workers(ctx context.Context) (api.Workers, error) { return w.hosts.Workers(ctx) }
+func (w *idle) Status(ctx context.Context) (api.Status, error)        { return w.hosts.Status(ctx) }
+func (w *idle) Lease(ctx context.Context) (api.Lease, error)          { return w.hosts.Lease(ctx) }
+func (w *idle) WorkerGroups(ctx context.Context) (api.Workers, error) { return w.hosts.Workers(ctx) }
+
 func (w *idle) Links(ctx context.Context, of cluster.NodeID) (api.Links, error) {
 	return w.hosts.Links(ctx, of)
 }

@@ -70,7 +70,8 @@ type Source interface {
 	Members(ctx context.Context, all bool) (api.Members, error)
 	Lease(ctx context.Context) (api.Lease, error)
 	LeaseHistory(ctx context.Context) (api.LeaseHistory, error)
-	Workers(ctx context.Context) (api.Workers, error)
+	// WorkerGroups has one row for all outside workers of a gateway.
+	WorkerGroups(ctx context.Context) (api.Workers, error)
 	Jobs(ctx context.Context) (api.Jobs, error)
 	Onion(ctx context.Context) (api.Onion, error)
 	Job(ctx context.Context, id job.ID) (api.Job, error)
@@ -109,7 +110,7 @@ func readerOf(s Source, topic string) reader {
 		})
 	case TopicWorkers:
 		return workerKind.many(func(ctx context.Context) ([]api.Worker, error) {
-			list, err := s.Workers(ctx)
+			list, err := s.WorkerGroups(ctx)
 			return list.Workers, err
 		})
 	case TopicJobs:
@@ -349,6 +350,7 @@ var (
 	workerKind = kind[api.Worker]{
 		key: func(w *api.Worker) string { return string(w.Node) },
 		gauges: []gauge[api.Worker]{
+			{"workers", exact, func(w *api.Worker) any { return &w.Workers }},
 			{"assigned", exact, func(w *api.Worker) any { return &w.Assigned }},
 			{"window", exact, func(w *api.Worker) any { return &w.Window }},
 			{"backlog_iterations", exact, func(w *api.Worker) any { return &w.BacklogIterations }},

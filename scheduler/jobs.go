@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -13,9 +15,10 @@ import (
 
 const (
 	// sweepEvery is how often ended jobs are looked through, maxSweep how many
-	// one event forgets.
-	sweepEvery = 10 * time.Second
-	maxSweep   = 256
+	// one event forgets. A job is not kept for longer than forgetLatest after its time.
+	sweepEvery   = 10 * time.Second
+	maxSweep     = 256
+	forgetLatest = 7 * 24 * time.Hour
 )
 
 // jobs is which jobs there are: the open ones, and with the log all that were
@@ -119,13 +122,20 @@ func (js *jobs) notOpen(id job.ID) error {
 
 // expire returns jobs whose time is over and forgets them. It returns none if it
 // did that less than sweepEvery ago.
-func (js *jobs) expire(now time.Duration, wall time.Time) []job.ID {
+func (js *jobs) expire(now time.Duration, wall time.Time, may func(job.ID) bool) []job.ID {
 	if js.swept != 0 && now-js.swept < sweepEvery {
 		return nil
 	}
 	js.swept = max(now, 1)
 	var over []job.ID
-	js.log.View(func(st *state.State) { over = st.Expired(cluster.NewHLC(wall, 0), maxSweep) })
+	js.log.View(func(st *state.State) {
+		latest := st.Expired(cluster.NewHLC(wall.Add(-forgetLatest), 0), math.MaxInt)
+		over = slices.DeleteFunc(st.Expired(cluster.NewHLC(wall, 0), math.MaxInt), func(id job.ID) bool {
+			_, late := slices.BinarySearch(latest, id)
+			return !late && !may(id)
+		})
+	})
+	over = over[:min(len(over), maxSweep)]
 	for _, id := range over {
 		delete(js.created, id)
 	}

@@ -15,7 +15,7 @@ func (t *term) sweep() {
 	if t.quiet {
 		return
 	}
-	over := t.jobs.expire(t.o.Now(), t.o.Wall())
+	over := t.jobs.expire(t.o.Now(), t.o.Wall(), t.o.MayForget)
 	if len(over) == 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/skein-project/skein/scheduler/link"
 	"github.com/skein-project/skein/scheduler/meters"
+	"github.com/skein-project/skein/scheduler/stream"
 )
 
 // metrics are those of one Scheduler.
@@ -85,6 +86,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
+	}
+	for _, why := range stream.DropReasons() {
+		m.crewDrops.WithLabelValues(string(why)) // what rises from nothing is seen to rise
 	}
 	return m, nil
 }

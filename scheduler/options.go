@@ -67,6 +67,9 @@ type Options struct {
 	Trial func(ctx context.Context, spec job.Spec) float64
 	// Unaware lists the members that live and do not know events of a kind. May be nil.
 	Unaware func(event.Kind) []cluster.NodeID
+	// MayForget says whether an ended job whose time is over may be forgotten now, though
+	// not when it is over for longer than forgetLatest. nil: any may.
+	MayForget func(job.ID) bool
 	// LogStarts says which starts of chunks are logged: StartsAuto, the default,
 	// StartsAlways or StartsNever.
 	LogStarts string
@@ -86,6 +89,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Unaware == nil {
 		o.Unaware = func(event.Kind) []cluster.NodeID { return nil }
+	}
+	if o.MayForget == nil {
+		o.MayForget = func(job.ID) bool { return true }
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now

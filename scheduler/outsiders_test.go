@@ -98,6 +98,8 @@ type outsider struct {
 	id       cluster.NodeID
 	owner    string
 	lies     bool
+	hostile  string // what else it does; see finish and complete
+	heard    job.ID // of which it had chunks
 	gateways []*gatewayHost
 
 	mu    sync.Mutex
@@ -164,6 +166,7 @@ func (o *outsider) attach() (*crew.Seat, *crew.Crew) {
 
 func (o *outsider) take(g desk.Given) {
 	for _, r := range g.Refs {
+		o.heard = r.Job
 		if _, done := o.kept[r]; !done && o.specs[r] == nil {
 			o.specs[r] = g.Spec
 			o.queue = append(o.queue, r)
@@ -241,7 +244,7 @@ func (o *outsider) serve(ctx context.Context, s *crew.Seat, c *crew.Crew) {
 func (o *outsider) finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) == 0 {
+	if len(o.queue) == 0 || o.hostile == "silent" {
 		return
 	}
 	r := o.queue[0]
@@ -253,6 +256,12 @@ func (o *outsider) finish() {
 	if o.lies {
 		res.Result.Metrics["x"] = job.Metric{N: n, Mean: -1, Min: -1, Max: -1}
 	}
+	switch o.hostile {
+	case "fail":
+		res.Result, res.Error, res.Class = nil, "exit status 1", job.FailedWork
+	case "hurry":
+		res.Seconds = 1e-9
+	}
 	o.kept[r] = res
 }
 
@@ -263,6 +272,11 @@ func (o *outsider) complete(s *crew.Seat) {
 	for _, k := range o.kept {
 		if all = append(all, k); len(all) == desk.MaxResults {
 			break
+		}
+	}
+	if o.hostile == "flood" && o.heard != "" { // of what others have
+		for i := range desk.MaxResults - len(all) {
+			all = append(all, *goodResult(job.Attempt{Job: o.heard, Chunk: i, Number: 1}, 10).Result)
 		}
 	}
 	said, err := s.Complete(all)

@@ -489,6 +489,32 @@ func TestForget(t *testing.T) {
 	})
 }
 
+// TestKept: a job that may not be forgotten is kept beyond its time, though not for ever.
+func TestKept(t *testing.T) {
+	in(t, func(t *testing.T, r *rig, _, _, _ *fakeWorker) {
+		stop := r.run(1)
+		spec := testSpec("k", 3)
+		spec.KeepSeconds = 120
+		first, err := r.s.Submit(t.Context(), spec, "uid:1", WaitStable, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ended(first.Job, time.Minute)
+		_ = stop()
+		over := time.Now().Add(2 * time.Minute)
+		for _, c := range []struct {
+			wall time.Time
+			may  bool
+			want int
+		}{{over.Add(-time.Minute), true, 0}, {over, true, 1}, {over, false, 0}, {over.Add(forgetLatest - time.Minute), false, 0}, {over.Add(forgetLatest), false, 1}} {
+			got := newJobs(r.log).expire(time.Hour, c.wall, func(id job.ID) bool { return c.may && id == first.Job })
+			if len(got) != c.want {
+				t.Errorf("%s after its end, may be forgotten: %v: %v are", c.wall.Sub(over)+2*time.Minute, c.may, got)
+			}
+		}
+	})
+}
+
 // TestFullLogTakesNoNewWork fills the disk in the middle of a job: what runs ends
 // and counts, the job can be stopped, nothing new begins; with room again all
 // goes on by itself.

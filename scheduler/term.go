@@ -328,6 +328,9 @@ func (t *term) observe() {
 	t.m.open.WithLabelValues("assigned").Set(float64(s.ChunksAssigned))
 	t.m.unsettled.Set(float64(t.settling.open()))
 	views := t.plan.Workers()
+	for i := range views {
+		views[i].Via, _ = t.links.seats.At(views[i].Worker)
+	}
 	t.s.workers.Store(&views)
 	t.lookAtWaiting()
 	t.m.service.Look(views, time.Now())

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,7 +96,7 @@ var rights = map[access.Right][]string{
 		"POST /v1/jobs", "POST /v1/jobs/{id}/stop", "POST /v1/jobs/{id}/release", "PUT /v1/artefacts",
 	},
 	access.Operate: {
-		"GET /v1/users", "PUT /v1/users/{name}", "PUT /v1/members/{node}/owner", "GET /v1/gateway/workers",
+		"GET /v1/users", "PUT /v1/users/{name}", "PUT /v1/members/{node}/owner", "GET /v1/gateway", "GET /v1/gateway/workers",
 		"POST /v1/gateway/workers", "DELETE /v1/gateway/workers/{worker}", "GET /v1/gateway/tokens", "POST /v1/gateway/tokens",
 		"DELETE /v1/gateway/tokens/{id}", "GET /v1/groups", "PUT /v1/groups/{name}", "GET /v1/events/verify",
 		"GET /v1/config", "GET /v1/doctor", "GET /v1/tokens", "POST /v1/log/snapshots",
@@ -154,18 +155,21 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 		if len(routes) < 40 {
 			t.Fatalf("%d routes", len(routes))
 		}
+		const here, gateway = "h1:7443", "gw1.example.org:8443"
 		overTCP := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}
+		atGateway := &contract{t: t, next: s.ForUsers()}
+		served := 0 // there
 		type caller struct {
 			how      string
 			role     access.Role // what is asked as
 			had      access.Role // what the user is
 			owner    bool        // of the job
-			asks     func(method, path string) *http.Request
+			asks     func(host, method, path string) *http.Request
 			as       door.Peer
 			unproven bool
 		}
-		plain := func(method, path string) *http.Request {
-			return httptest.NewRequestWithContext(t.Context(), method, "http://h1:7443"+path, strings.NewReader(""))
+		plain := func(host, method, path string) *http.Request {
+			return httptest.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(""))
 		}
 		callers := []caller{
 			{how: "nobody over TCP", unproven: true, asks: plain, as: overTCP},
@@ -175,18 +179,18 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 		for i, who := range []string{"vic", "ann", "sam", "olga"} {
 			role := roles[who]
 			callers = append(callers,
-				caller{how: who + " signed", role: role, had: role, owner: who == "ann", as: overTCP, asks: func(method, path string) *http.Request {
-					return asUser(t, who, method, path, "", time.Now())
+				caller{how: who + " signed", role: role, had: role, owner: who == "ann", as: overTCP, asks: func(host, method, path string) *http.Request {
+					return asUser(t, who, method, path, "", time.Now(), host)
 				}},
 				// A uid owns what it submitted as that, not what its user did with a key.
 				caller{how: "the uid of " + who, role: role, had: role, asks: plain, as: door.Peer{UID: uint32(1000 + i)}})
 			for lent := access.Viewer; lent <= role; lent++ {
-				callers = append(callers, caller{how: who + " by a token for a " + lent.String(), role: lent, had: role, owner: who == "ann", as: overTCP, asks: func(method, path string) *http.Request {
+				callers = append(callers, caller{how: who + " by a token for a " + lent.String(), role: lent, had: role, owner: who == "ann", as: overTCP, asks: func(host, method, path string) *http.Request {
 					text, err := access.Mint(testCluster, who, lent, userKey(who), "id", time.Now(), time.Minute)
 					if err != nil {
 						t.Fatal(err)
 					}
-					r := plain(method, path)
+					r := plain(host, method, path)
 					r.Header.Set("Authorization", "Bearer "+text)
 					return r
 				}})
@@ -197,7 +201,7 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 			for _, c := range callers {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // streams go on
 				w := httptest.NewRecorder()
-				s.mux.ServeHTTP(w, c.asks(rt.method, path).WithContext(door.With(ctx, c.as)))
+				s.mux.ServeHTTP(w, c.asks(here, rt.method, path).WithContext(door.With(ctx, c.as)))
 				cancel()
 				reach := min(access.Allowed(c.role, rt.needs), access.Allowed(c.had, rt.needs))
 				want := 0 // anything but a refusal
@@ -214,9 +218,30 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 				if want != 0 && w.Code != want || want == 0 && refused {
 					t.Errorf("%s %s by %s: %d %s, want %d", rt.method, rt.path, c.how, w.Code, w.Body, want)
 				}
+				if !c.as.Users {
+					continue
+				}
+				// At a gateway the same, and of all other routes nothing.
+				ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+				as := c.as
+				as.Host = gateway
+				again, code := httptest.NewRecorder(), w.Code
+				if slices.Contains(ofUsers, rt.path) {
+					served++
+				} else {
+					code = http.StatusNotFound
+				}
+				atGateway.ServeHTTP(again, c.asks(gateway, rt.method, path).WithContext(door.With(ctx, as)))
+				cancel()
+				if again.Code != code {
+					t.Errorf("at a gateway: %s %s by %s: %d %s, want %d", rt.method, rt.path, c.how, again.Code, again.Body, code)
+				}
 			}
 			synctest.Wait()
 			time.Sleep(time.Minute) // what somebody may ask is counted
+		}
+		if want := 8 * 13; served != want {
+			t.Errorf("%d requests are served at a gateway, want %d", served, want)
 		}
 	})
 }

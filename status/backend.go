@@ -113,6 +113,8 @@ type JobControl interface {
 	WatchJob(id job.ID) JobWatch
 	// Workers tells what the holder knows of them.
 	Workers(ctx context.Context) (api.Workers, error)
+	// WorkerGroups is the same, with the outside workers of each gateway as one.
+	WorkerGroups(ctx context.Context) (api.Workers, error)
 	// Groups tells who belongs to the groups that permissions name; SetGroup
 	// replaces the members of one. Set was checked by itself.
 	Groups(ctx context.Context) (api.Groups, error)

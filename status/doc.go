@@ -5,7 +5,8 @@
 // Who may do what: whoever can open the socket may read; root, the user that
 // runs the daemon and the members of the administrators' group may change.
 // The peer's credentials come from the kernel. Over TCP nobody changes
-// anything, and requests for another host name are refused.
+// anything, and requests for another host name are refused. Users prove each request, at
+// listeners of theirs or at a gateway, which hands on what ForUsers serves.
 //
 // Bounds: every body has a limit, every request a deadline, bodies are strict
 // JSON without unknown fields. Readers that do not keep up are cut, they never

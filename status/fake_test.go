@@ -302,6 +302,8 @@ func (f *fake) SetGroup(_ context.Context, _ string, set event.GroupSet) (api.Gr
 	return api.GroupSet{Name: set.Group, Members: len(set.Members)}, nil
 }
 
+func (f *fake) WorkerGroups(ctx context.Context) (api.Workers, error) { return f.Workers(ctx) }
+
 func (f *fake) Workers(context.Context) (api.Workers, error) {
 	return api.Workers{Workers: []api.Worker{{Node: "n1"}}}, nil
 }

@@ -22,6 +22,9 @@ func TestPast(t *testing.T) {
 		"/v1/replay?at=n1/1:5":                         http.StatusBadRequest, // the fake has none
 		"/v1/replay?at=yesterday":                      http.StatusBadRequest,
 		"/v1/replay?hindsight=maybe":                   http.StatusBadRequest,
+		"/v1/lease/history?limit=1&after=9":            http.StatusOK,
+		"/v1/lease/history?limit=1001":                 http.StatusBadRequest,
+		"/v1/lease/history?after=n1":                   http.StatusBadRequest,
 		"/v1/log/density":                              http.StatusOK,
 		"/v1/log/density?since=2h&until=1h&spans=1000": http.StatusOK,
 		"/v1/log/density?spans=0":                      http.StatusBadRequest,

@@ -64,7 +64,7 @@ func (hs *handlers) table() []route {
 		get(access.Look, "/v1/members", hs.members, openapi.Param{Name: "all", Type: false, About: "also who is gone"}),
 		read("/v1/mesh", b.Mesh),
 		read("/v1/lease", b.Lease),
-		read("/v1/lease/history", b.LeaseHistory),
+		get(access.Look, "/v1/lease/history", past.Terms(b.LeaseHistory), past.TermsParams...),
 		read("/v1/lease/voters", b.Voters),
 		read("/v1/workers", b.Workers),
 		read("/v1/log/snapshots", b.Snapshots),
@@ -95,6 +95,7 @@ func (hs *handlers) table() []route {
 		get(access.Operate, "/v1/users", outside.Users(b.Users), outside.NamesParams...),
 		toHolder(change(http.MethodPut, "/v1/users/{name}", hs.setUser)),
 		toHolder(change(http.MethodPut, "/v1/members/{node}/owner", hs.setOwner)),
+		get(access.Operate, "/v1/gateway", of(b.Gateways)),
 		get(access.Operate, "/v1/gateway/workers", outside.Workers(b), outside.PageParams...),
 		toHolder(change(http.MethodPost, "/v1/gateway/workers", outside.Enrol(b, known))),
 		toHolder(change(http.MethodDelete, "/v1/gateway/workers/{worker}", outside.Revoke[nothing](b))),
@@ -306,8 +307,7 @@ func (re *responder) routes(table []route) *http.ServeMux {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { re.dispatch(w, r, list) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		re.problem(w, r, "none", api.Errorf(api.CodeNotFound, "nothing at %s", r.URL.Path).
-			WithHint("paths begin with /v1/, or are /healthz, /readyz and /metrics"))
+		re.problem(w, r, "none", api.NoPath(r.URL.Path))
 	})
 	return mux
 }

@@ -122,7 +122,7 @@ func (s *Server) Run(ctx context.Context) error {
 	at := s.o.API
 	at.Name = string(s.o.Backend.Header().Node)
 	at.Limit = func(l net.Listener) net.Listener {
-		return door.NewConnLimit(l, door.WhoConnects, s.metrics.refused.Inc)
+		return door.NewConnLimit(l, door.MaxTogether, door.WhoConnects, s.metrics.refused.Inc)
 	}
 	forUsers, ends, err := at.OpenAll(ctx)
 	if err != nil {
@@ -135,7 +135,9 @@ func (s *Server) Run(ctx context.Context) error {
 	srv, users := s.httpServer(base, s.identify), s.httpServer(base, door.IdentifyUser)
 	failed := make(chan error, len(listeners)+len(forUsers)) // one result each
 	for _, l := range listeners {
-		go func() { failed <- srv.Serve(door.NewConnLimit(l, door.WhoConnects, s.metrics.refused.Inc)) }()
+		go func() {
+			failed <- srv.Serve(door.NewConnLimit(l, door.MaxTogether, door.WhoConnects, s.metrics.refused.Inc))
+		}()
 	}
 	for _, l := range forUsers {
 		go func() { failed <- users.Serve(l) }()

@@ -61,6 +61,16 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestUserUnit: the unit of `skein work` is one that a user's manager takes.
+func TestUserUnit(t *testing.T) {
+	require.Need(t, require.Systemd)
+	cmd := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--user", "--man=no", installed(t, "skein-work.service"))
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir(), "HOME="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("systemd-analyze verify --user: %v\n%s", err, out)
+	}
+}
+
 func TestExposure(t *testing.T) {
 	require.Need(t, require.Systemd)
 	for name, threshold := range units {

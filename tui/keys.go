@@ -20,6 +20,7 @@ e           its events
 s           sort by the next column
 /           only rows that contain a text; empty: all
 p           pause: the table stays as it is
+c           events of chunks that go well: shown, or not
 esc         back; then all rows, all events
 :           change something, after the name was typed once more:
               :step-down     the holder hands the lease over
@@ -66,6 +67,8 @@ func (m *Model) key(key string) tea.Cmd {
 		}
 	case "s":
 		m.nextSort()
+	case "c":
+		m.chunks = !m.chunks
 	case "p":
 		m.stopped, m.missed = !m.stopped, 0
 	default:

@@ -106,6 +106,7 @@ type Model struct {
 	ask     asking
 	notice  string
 	about   event.Subject // of the events
+	chunks  bool          // the events of those that go well are shown
 	page    page          // of the view, as filtered and sorted
 	missed  int           // events since the pause
 	stopped bool          // paused: the page stays
@@ -187,7 +188,8 @@ func (m *Model) list() *list { return &m.lists[m.view] }
 // refresh makes the page anew, and finds the chosen row in it.
 func (m *Model) refresh() {
 	if !m.stopped {
-		m.page = m.said.pageOf(m.view, m.about, m.line.now)
+		all := m.chunks || m.about != (event.Subject{}) || m.list().filter != ""
+		m.page = m.said.pageOf(m.view, m.about, all, m.line.now)
 		m.page.steady()
 		m.page.narrow(m.list().filter)
 		m.page.order(m.list().sort)

@@ -226,7 +226,7 @@ func TestFollows(t *testing.T) {
 		t.Errorf("%d messages not understood", m.line.unread)
 	}
 	hear(api.WatchMessage{Event: "delta", Data: []byte(`{"topic":7}`)})
-	m.shows(t, true, "1 messages not understood")
+	m.shows(t, true, "1 message not understood")
 }
 
 // TestLatest: chunks that go well do not hide what happened before.
@@ -242,7 +242,41 @@ func TestLatest(t *testing.T) {
 	}})
 	m.shows(t, true, "n1 gave up the lease of term 42: the test")
 	press(m, "3")
+	m.shows(t, true, "n1 gave up the lease of term 42: the test", "c shows all")
+	m.shows(t, false, "job j: chunk 3 to n2")
+	press(m, "c")
+	m.shows(t, true, "n1 gave up the lease of term 42: the test", "job j: chunk 3 to n2")
+	press(m, "c", "/", "c", "h", "u", "n", "k", "enter")
 	m.shows(t, true, "job j: chunk 3 to n2")
+	press(m, "esc")
+	m.shows(t, false, "job j: chunk 3 to n2")
+	press(m, "1")
+	m.Update(Heard{noon.Add(2 * time.Second), []api.WatchMessage{
+		work(10, event.KindTermStart, event.TermStart{Term: 43, Voters: []cluster.NodeID{"n1"}, Grants: []cluster.NodeID{"n1"}, Previous: "n3"}),
+		work(11, event.KindConfigChanged, event.ConfigChanged{}), work(12, event.KindWorkerUp, event.WorkerUp{}),
+	}})
+	m.shows(t, true, "term 43: n1 holds the lease, granted by n1 of 1 voter, after n3")
+}
+
+// TestTakenOver: a new holder is shown with whom it follows and why, as long as that is news.
+func TestTakenOver(t *testing.T) {
+	m := started(Options{}, 80, 24, true)
+	m.shows(t, false, " after ")
+	was := api.TermRecord{Term: 40, Holder: "n3", StartedAt: noon.Add(-time.Hour), Cause: "expired"}
+	for _, c := range []struct {
+		is   api.TermRecord
+		says bool
+	}{
+		{api.TermRecord{Term: 42, Holder: "n1", StartedAt: noon.Add(-time.Minute)}, true},
+		{api.TermRecord{Term: 42, Holder: "n1", StartedAt: noon.Add(-time.Hour)}, false},
+		{api.TermRecord{Term: 42, Holder: "n2", StartedAt: noon.Add(-time.Minute)}, false}, // the status is of before
+		{api.TermRecord{Term: 43, Holder: "n1", StartedAt: noon.Add(-time.Minute)}, false},
+	} {
+		m.Update(Heard{noon, []api.WatchMessage{snapshot("terms", c.is, was)}})
+		m.shows(t, c.says, "holder n1 0.4s after n3 (expired)")
+	}
+	m.Update(Heard{noon, []api.WatchMessage{snapshot("terms", api.TermRecord{Term: 42, Holder: "n1", StartedAt: noon})}})
+	m.shows(t, false, " after ") // the first that is known
 }
 
 // TestSteady: the columns stay where they are when a host becomes suspect and alive again,
@@ -450,6 +484,16 @@ func TestManyRows(t *testing.T) {
 	}
 	if n := len(w.events); n != maxEvents || w.events[n-1].Seq != 3*maxEvents {
 		t.Errorf("%d events are kept, want the last %d", n, maxEvents)
+	}
+	list = nil
+	for i := range 3 * maxEvents {
+		list = append(list, eventAt("n1", uint64(10*maxEvents+i), 0, event.KindChunksAccepted, nil))
+	}
+	if err := w.apply(message("log", map[string]any{"events": list}), noon); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.events); n != maxEvents || w.events[0].Seq != 2*maxEvents+1 || w.events[n-1].Kind != "x" {
+		t.Errorf("chunks put others out: %d events are kept, the last a %s", n, w.events[n-1].Kind)
 	}
 }
 

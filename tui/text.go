@@ -34,7 +34,7 @@ func (m *Model) Text() string {
 		return m.plain(strings.Join(m.small(), "\n"))
 	}
 	s, known := one[api.Status](&m.said, "status")
-	lines := []string{m.ends(m.headline(s, known), m.state()), m.cut(" " + m.summary(s, known)), m.tabs()}
+	lines := []string{m.ends(m.headline(s, known), m.state()), m.fitting(m.summary(s, known)), m.tabs()}
 	switch m.mode {
 	case modeHelp:
 		lines = append(lines, m.window(strings.Split(help, "\n"))...)
@@ -142,13 +142,33 @@ func (m *Model) state() string {
 	return clock + "live "
 }
 
-func (m *Model) summary(s api.Status, known bool) string {
+// fitting is a line of as many of the parts as have room: a part is not cut, it is left out.
+func (m *Model) fitting(parts []string) string {
+	line := ""
+	for i, s := range parts {
+		s = present.Plain(s)
+		if i > 0 && utf8.RuneCountInString(line)+2+utf8.RuneCountInString(s) > m.screen.width {
+			continue
+		}
+		line += strings.Repeat(" ", min(2, i+1)) + s
+	}
+	return m.cut(line)
+}
+
+// summary are the parts of the second line, what matters most first.
+func (m *Model) summary(s api.Status, known bool) []string {
 	if !known {
-		return ""
+		return nil
 	}
 	holder := "holder " + present.OrDash(s.Lease.Holder)
 	if s.Lease.RenewedSeconds != nil {
 		holder += " " + present.AgeOf(s.Lease.RenewedSeconds)
+	}
+	if was, cause := m.said.before(s, m.line.now.Add(m.said.ahead)); was != "" {
+		holder += " after " + string(was)
+		if cause != "" {
+			holder += " (" + cause + ")"
+		}
 	}
 	parts := []string{holder}
 	if s.Lease.Publisher != s.Lease.Holder {
@@ -157,22 +177,23 @@ func (m *Model) summary(s api.Status, known bool) string {
 	if s.Publish.State == api.PublishFailing {
 		parts = append(parts, "publishing fails")
 	}
+	if s.Publish.State == api.PublishOK && s.Publish.PublishedAt != nil {
+		parts = append(parts, "published "+present.When(*s.Publish.PublishedAt, m.line.now.Add(m.said.ahead), false))
+	}
 	log := fmt.Sprintf("log %d", s.Log.Events)
 	switch {
 	case s.Log.CheckProblem != "":
 		log += " damaged"
 	case s.Log.CheckedAt != nil:
 		log += " ok " + present.When(*s.Log.CheckedAt, m.line.now.Add(m.said.ahead), false)
+	default:
+		log += " not checked"
 	}
 	if len(s.Log.Forked) > 0 {
 		log += fmt.Sprintf(" forked: %s", s.Log.Forked[0])
 	}
-	parts = append(parts, log, fmt.Sprintf("jobs %d run %d wait", s.Jobs.Running, s.Jobs.Pending),
+	return append(parts, log, fmt.Sprintf("jobs %d run %d wait", s.Jobs.Running, s.Jobs.Pending),
 		fmt.Sprintf("%d/%d alive", s.Members.Alive, s.Members.Total))
-	if s.Publish.State == api.PublishOK && s.Publish.PublishedAt != nil {
-		parts = append(parts, "published "+present.When(*s.Publish.PublishedAt, m.line.now.Add(m.said.ahead), false)+" ago")
-	}
-	return strings.Join(parts, "  ")
 }
 
 func (m *Model) tabs() string {
@@ -224,6 +245,10 @@ func (m *Model) table() []string {
 // nothing says why a table has no row.
 func (m *Model) nothing() string {
 	switch {
+	case m.line.heard.IsZero():
+		return "nothing was heard of the cluster yet"
+	case !m.said.tells(topicOf[m.view]):
+		return "the daemon does not tell of " + topicOf[m.view] + ": is it of another version?"
 	case m.list().filter != "":
 		return "no row contains that; esc shows all"
 	case m.view == viewEvents && m.about != event.Subject{}:
@@ -301,7 +326,7 @@ func (m *Model) last() string {
 		parts = append(parts, fmt.Sprintf("%d of %d", l.at+1, n))
 	}
 	if m.line.unread > 0 {
-		parts = append(parts, fmt.Sprintf("%d messages not understood: is the daemon of another version?", m.line.unread))
+		parts = append(parts, present.Plural(m.line.unread, "message")+" not understood: is the daemon of another version?")
 	}
 	if m.line.cause != nil {
 		parts = append(parts, m.line.cause.Error())

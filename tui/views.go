@@ -26,6 +26,9 @@ const (
 
 var viewNames = [views]string{"hosts", "mesh", "events", "jobs", "workers", "onion"}
 
+// topicOf is of what a view is made.
+var topicOf = [views]string{"members", "links", "events", "jobs", "workers", "onion"}
+
 // page is what a view shows: a table whose rows have keys, under lines of its own.
 type page struct {
 	above []string
@@ -49,8 +52,9 @@ func (p *page) steady() {
 	}
 }
 
-// pageOf makes a view of what was said; only events about a subject are shown.
-func (w *watched) pageOf(v view, about event.Subject, now time.Time) (p page) {
+// pageOf makes a view of what was said; only events about a subject are shown, and those of
+// chunks that go well only with all.
+func (w *watched) pageOf(v view, about event.Subject, all bool, now time.Time) (p page) {
 	head := api.Header{Node: cluster.NodeID(w.hello.Node), ObservedAt: now.Add(w.ahead)}
 	switch v {
 	case viewHosts:
@@ -66,7 +70,7 @@ func (w *watched) pageOf(v view, about event.Subject, now time.Time) (p page) {
 			p.row(string(l.From)+">"+string(l.To), event.Subject{Member: string(l.To)})
 		}
 	case viewEvents:
-		p = eventsOf(w.events, about)
+		p = eventsOf(w.events, about, all)
 	case viewJobs:
 		list := rowsOf[api.Job](w, "jobs")
 		slices.SortStableFunc(list, func(a, b api.Job) int { return b.SubmittedAt.Compare(a.SubmittedAt) })
@@ -86,13 +90,17 @@ func (w *watched) pageOf(v view, about event.Subject, now time.Time) (p page) {
 	return p
 }
 
-func eventsOf(list []event.Event, about event.Subject) (p page) {
+func eventsOf(list []event.Event, about event.Subject, all bool) (p page) {
 	p.table = present.NewTable("TIME", "EVENT", "NODE", "SEQ", "TERM", "KIND", "HASH", "BODY")
 	for i := range p.table.Columns {
 		p.table.Columns[i].Wide = i > 1
 	}
 	for _, e := range list {
 		if !about.Match(&e) {
+			continue
+		}
+		if !all && routine(e.Kind) {
+			p.above = []string{"without chunks that go well; c shows all"}
 			continue
 		}
 		at := e.HLC.Time()

@@ -3,6 +3,7 @@ package tui
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,19 +11,24 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 )
 
 // Topics are those that the picture is made of.
-var Topics = []string{"status", "members", "links", "workers", "jobs", "onion", "events"}
+var Topics = []string{"status", "terms", "members", "links", "workers", "jobs", "onion", "events"}
 
-// Tail is with how many past events the picture begins.
-const Tail = 200
+// Tail is with how many past events the picture begins: as many as it keeps, for while a job
+// runs most are of chunks.
+const Tail = maxEvents
 
 // Bounds of what is kept of a watch.
 const (
 	maxRows   = 1 << 16 // of one topic
 	maxEvents = 1000
+
+	// news is how long a change of the holder is.
+	news = 10 * time.Minute
 )
 
 // object is a row as it came.
@@ -34,6 +40,8 @@ type watched struct {
 		Node      string `json:"node"`
 		Cluster   string `json:"cluster"`
 		MayChange bool   `json:"may_change"`
+		// Topics are those that the daemon tells of; none: it does not say.
+		Topics []string `json:"topics"`
 	}
 	rows   map[string]map[string]object // by topic and key
 	parts  map[string]map[string]object // of snapshots that are not whole yet
@@ -47,7 +55,7 @@ func (w *watched) apply(m api.WatchMessage, now time.Time) error {
 	var err error
 	switch m.Event {
 	case "hello":
-		w.parts = nil
+		w.parts, w.hello.Topics = nil, nil
 		err = json.Unmarshal(m.Data, &w.hello)
 	case "snapshot":
 		err = w.snapshot(m.Data)
@@ -78,6 +86,20 @@ func decode(data []byte, into any) error {
 	return d.Decode(into)
 }
 
+// about decodes what is said of a topic, unless nothing is made of that: then its form
+// is not looked at.
+func about(data []byte, into any) (known bool, err error) {
+	var d struct{ Topic string }
+	if err := json.Unmarshal(data, &d); err != nil {
+		return false, err
+	}
+	if !slices.Contains(Topics, d.Topic) {
+		return false, nil
+	}
+	err = decode(data, into)
+	return err == nil, err
+}
+
 // keyOf is how deltas and gauges name a row.
 func keyOf(topic string, row object) string {
 	text := func(field string) string {
@@ -89,24 +111,59 @@ func keyOf(topic string, row object) string {
 		return text("node")
 	case "jobs":
 		return text("id")
+	case "terms":
+		n, _ := row["term"].(json.Number)
+		return n.String()
 	case "links":
 		return text("from") + ">" + text("to")
 	}
 	return topic // of which there is one
 }
 
+// put takes rows in. It says what of them cannot be shown; the others are taken all the
+// same.
 func put(rows map[string]object, topic string, list []object) error {
+	var err error
 	for _, row := range list {
 		key := keyOf(topic, row)
-		if key == "" || key == ">" {
-			return fmt.Errorf("a row of %.32q without a key", topic)
-		}
-		if _, known := rows[key]; !known && len(rows) >= maxRows {
+		_, known := rows[key]
+		switch {
+		case key == "" || key == ">":
+			err = fmt.Errorf("a row of %.32q without a key", topic)
+			continue
+		case !known && len(rows) >= maxRows:
 			return fmt.Errorf("more than %d rows of %.32q", maxRows, topic)
 		}
 		rows[key] = row
+		if read, told := readable[topic]; told {
+			if e := read(row); e != nil {
+				err = fmt.Errorf("%.64q of %.32q: %w", key, topic, e)
+			}
+		}
 	}
-	return nil
+	return err
+}
+
+// readable reads a row of each topic as the picture does.
+var readable = map[string]func(object) error{
+	"status": reads[api.Status], "terms": reads[api.TermRecord], "members": reads[api.Member], "links": reads[api.Link], "workers": reads[api.Worker], "jobs": reads[api.Job], "onion": reads[api.Onion],
+}
+
+func reads[T any](row object) error {
+	_, _, err := read[T](row)
+	return err
+}
+
+// read makes of a row what is shown. A field of another type than here, as another
+// version may have it, is left out and named in the error, and the rest can be shown.
+func read[T any](row object) (v T, shown bool, err error) {
+	text, err := json.Marshal(row)
+	if err != nil {
+		return v, false, err
+	}
+	err = json.Unmarshal(text, &v)
+	_, other := errors.AsType[*json.UnmarshalTypeError](err)
+	return v, err == nil || other, err
 }
 
 func (w *watched) snapshot(data []byte) error {
@@ -115,11 +172,8 @@ func (w *watched) snapshot(data []byte) error {
 		Rows  []object
 		Last  bool
 	}
-	if err := decode(data, &d); err != nil {
+	if known, err := about(data, &d); !known {
 		return err
-	}
-	if !slices.Contains(Topics, d.Topic) {
-		return nil
 	}
 	if w.parts[d.Topic] == nil {
 		if w.parts == nil {
@@ -144,7 +198,7 @@ func (w *watched) delta(data []byte) error {
 		Set   []object
 		Del   []string
 	}
-	if err := decode(data, &d); err != nil {
+	if known, err := about(data, &d); !known {
 		return err
 	}
 	rows := w.rows[d.Topic]
@@ -163,7 +217,7 @@ func (w *watched) gauges(data []byte) error {
 		Keys  []string
 		Cols  map[string][]*json.Number
 	}
-	if err := decode(data, &d); err != nil {
+	if known, err := about(data, &d); !known {
 		return err
 	}
 	for name, values := range d.Cols {
@@ -204,20 +258,72 @@ func set(at map[string]any, path []string, value *json.Number) {
 
 func (w *watched) log(data []byte) error {
 	var d struct {
-		Events []event.Event `json:"events"`
+		Events []json.RawMessage `json:"events"`
 	}
 	if err := json.Unmarshal(data, &d); err != nil {
 		return err
 	}
-	for _, e := range d.Events {
+	var unread error
+	for _, text := range d.Events {
+		var e event.Event
+		if err := json.Unmarshal(text, &e); err != nil {
+			unread = err
+			continue
+		}
 		if !slices.ContainsFunc(w.events, func(o event.Event) bool { return o.Source == e.Source && o.Seq == e.Seq }) {
 			w.events = append(w.events, e)
 		}
 	}
-	if over := len(w.events) - maxEvents; over > 0 {
+	w.forget()
+	return unread
+}
+
+// forget bounds what is kept. Chunks that go well go first: a job writes many of them a
+// second, and the others would last a minute.
+func (w *watched) forget() {
+	over := len(w.events) - maxEvents
+	w.events = slices.DeleteFunc(w.events, func(e event.Event) bool {
+		if over > 0 && routine(e.Kind) {
+			over--
+			return true
+		}
+		return false
+	})
+	if over > 0 {
 		w.events = slices.Delete(w.events, 0, over)
 	}
-	return nil
+}
+
+// routine says that an event is of a chunk that goes well.
+func routine(kind event.Kind) bool {
+	switch kind {
+	case event.KindChunksStarted, event.KindChunksAssigned, event.KindChunkAccepted, event.KindChunksAccepted:
+		return true
+	}
+	return false
+}
+
+// before is who held the lease before it came to its holder, and why that ended, as far as
+// this is news.
+func (w *watched) before(s api.Status, now time.Time) (node cluster.NodeID, cause string) {
+	var is, was api.TermRecord
+	for _, t := range rowsOf[api.TermRecord](w, "terms") {
+		switch {
+		case t.Term == s.Lease.Term:
+			is = t
+		case t.Term < s.Lease.Term && t.Term > was.Term:
+			was = t
+		}
+	}
+	if is.Holder != s.Lease.Holder || was.Holder == "" || was.Holder == is.Holder || now.Sub(is.StartedAt) > news {
+		return "", ""
+	}
+	return was.Holder, was.Cause
+}
+
+// tells says whether the daemon tells of a topic.
+func (w *watched) tells(topic string) bool {
+	return len(w.hello.Topics) == 0 || slices.Contains(w.hello.Topics, topic)
 }
 
 // rowsOf are the rows of a topic that can be read, by their keys.
@@ -230,12 +336,7 @@ func rowsOf[T any](w *watched, topic string) []T {
 	slices.Sort(keys)
 	list := make([]T, 0, len(rows))
 	for _, key := range keys {
-		text, err := json.Marshal(rows[key])
-		if err != nil {
-			continue
-		}
-		var v T
-		if err := json.Unmarshal(text, &v); err == nil {
+		if v, shown, _ := read[T](rows[key]); shown { // what is missing was counted when it came
 			list = append(list, v)
 		}
 	}
@@ -250,14 +351,12 @@ func one[T any](w *watched, topic string) (v T, ok bool) {
 	return v, false
 }
 
-// latest is the last event but for those of chunks that go well: each running job writes
-// many of them a second, and they would hide why the holder is another. Only where nothing
-// else is known it is one of them.
+// latest is the last event that is news: chunks that go well, and what each new holder
+// writes of the workers and voters that it finds, would hide why it is the holder. Only
+// where nothing else is known it is one of them.
 func (w *watched) latest() (e event.Event, ok bool) {
 	for _, e := range slices.Backward(w.events) {
-		switch e.Kind {
-		case event.KindChunksStarted, event.KindChunksAssigned, event.KindChunkAccepted, event.KindChunksAccepted:
-		default:
+		if !routine(e.Kind) && e.Kind != event.KindWorkerUp && e.Kind != event.KindConfigChanged {
 			return e, true
 		}
 	}

@@ -30,10 +30,10 @@ type asset struct {
 	immutable bool
 }
 
-// assets reads the files by the paths at which they are served.
-func assets(files fs.FS) (map[string]asset, error) {
+// assets reads the files in dir by the paths at which they are served.
+func assets(files fs.FS, dir string) (map[string]asset, error) {
 	out := make(map[string]asset)
-	err := fs.WalkDir(files, "dist", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -56,7 +56,7 @@ func assets(files fs.FS) (map[string]asset, error) {
 		if err := w.Close(); err != nil {
 			return err
 		}
-		at := strings.TrimPrefix(name, "dist")
+		at := strings.TrimPrefix(name, dir)
 		out[at] = asset{kind: kind, plain: text, zip: zip.Bytes(), immutable: strings.HasPrefix(at, "/assets/")}
 		return nil
 	})

@@ -61,7 +61,7 @@ var (
 
 // New returns a handler of the page.
 func New(o Options) (http.Handler, error) {
-	files, err := assets(dist)
+	files, err := assets(dist, "dist")
 	if err != nil {
 		return nil, err
 	}

@@ -137,9 +137,13 @@ func TestWhoAsks(t *testing.T) {
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
-			for _, name := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy"} {
-				if w.Header().Get(name) == "" {
-					t.Errorf("no %s", name)
+			for name, want := range map[string]string{
+				"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; " +
+					"form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+				"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			} {
+				if got := w.Header().Get(name); got != want {
+					t.Errorf("%s: %s, want %s", name, got, want)
 				}
 			}
 			if w.Header().Get("Set-Cookie") != "" {
@@ -419,25 +423,32 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestDistIsOfTheSources: web/dist was made of web/ui as it is.
+// TestDistIsOfTheSources: web/dist was made of web/ui as it is, web/worker/dist of web/worker.
 func TestDistIsOfTheSources(t *testing.T) {
-	want, err := os.ReadFile(filepath.Join("dist", "sources.sum"))
+	for sources, dist := range map[string]string{"ui": "dist", "worker": "worker/dist"} {
+		t.Run(sources, func(t *testing.T) { isOf(t, sources, filepath.FromSlash(dist)) })
+	}
+}
+
+func isOf(t *testing.T, sources, dist string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join(dist, "sources.sum"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	err = filepath.WalkDir("ui", func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(sources, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && d.Name() == "node_modules" {
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "dist") {
 			return fs.SkipDir
 		}
 		if d.IsDir() || d.Name() == ".gitignore" {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		rel, _ := filepath.Rel("ui", path)
+		rel, _ := filepath.Rel(sources, path)
 		fmt.Fprintf(&got, "%x  %s\n", sha256.Sum256(text), filepath.ToSlash(rel))
 		return err
 	})
@@ -445,7 +456,7 @@ func TestDistIsOfTheSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.String() != string(want) {
-		t.Errorf("web/ui has changed since web/dist was made: run `make web` and commit web/dist\n%s\nmade of\n%s", got.String(), want)
+		t.Errorf("web/%s has changed since web/%s was made: run `make web` and commit it\n%s\nmade of\n%s", sources, dist, got.String(), want)
 	}
 }
 

@@ -362,6 +362,10 @@ func (l *loop) onFinished(f finished) {
 		l.m.seconds.Observe(f.seconds)
 	}
 	l.keep(res)
+	if f.err == nil { // said once it is kept: who reads it may rely on the result
+		l.log.Debug().Str("job", string(ref.Job)).Int("chunk", ref.Chunk).Int("attempt", ref.Number).Float64("seconds", f.seconds).
+			Msg("attempt done")
+	}
 }
 
 // outcomeOf is the label of a failure.

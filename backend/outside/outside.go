@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/access"
@@ -20,6 +22,9 @@ import (
 
 // awaitTime is how long a change waits for this host's log, at most.
 const awaitTime = 5 * time.Second
+
+// askTime bounds the question to the holder which workers there are.
+const askTime = 2 * time.Second
 
 // Log is the event log of this host.
 type Log interface {
@@ -38,6 +43,10 @@ type Options struct {
 	Log       Log
 	Scheduler Scheduler
 	Remote    *forward.Router
+	// Workers lists the workers that the holder has, those of a gateway as one.
+	Workers func(context.Context) (api.Workers, error)
+	// Health is how a host is, as this one sees it.
+	Health func(cluster.NodeID) cluster.Health
 	// Aware refuses events of a kind that a member which lives does not know.
 	Aware func(event.Kind) error
 }
@@ -64,6 +73,35 @@ func (d *Desk) Handle(r *forward.Router) {
 	forward.Handle(r, forward.Access, d.access)
 	forward.Handle(r, forward.RevokeAccess, d.revokeAccess)
 	forward.Handle(r, forward.Own, d.own)
+}
+
+// Gateways implements status/outside.Registry. Of each host it names what it said last.
+func (d *Desk) Gateways(ctx context.Context) (api.Gateways, error) {
+	latest := map[cluster.NodeID]registry.Gateway{}
+	for _, g := range d.reg.Gateways() {
+		if g.At.After(latest[g.Node].At) {
+			latest[g.Node] = g
+		}
+	}
+	attached := map[cluster.NodeID]int{}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	workers, err := d.o.Workers(ctx)
+	for _, w := range workers.Workers {
+		if w.Via != "" {
+			attached[w.Via] += w.Workers
+		}
+	}
+	out := api.Gateways{Gateways: []api.Gateway{}}
+	for _, n := range slices.Sorted(maps.Keys(latest)) {
+		g := latest[n]
+		x := api.Gateway{Node: n, URL: g.URL, Live: d.o.Health(n), Opened: g.At, KeyEnds: time.Unix(g.Until, 0).UTC()}
+		if err == nil {
+			x.Workers = new(attached[n])
+		}
+		out.Gateways = append(out.Gateways, x)
+	}
+	return out, nil
 }
 
 // OutsideWorkers implements status/outside.Registry.

@@ -27,6 +27,7 @@ type host struct {
 	seq     uint64
 	changed chan struct{}
 	many    bool // there is room for nothing more
+	down    bool // nobody says which workers there are
 	old     cluster.NodeID
 }
 
@@ -52,13 +53,15 @@ func (h *host) Set(_ context.Context, b event.Register) error {
 	return h.add(b.Kind(), b)
 }
 
-func (h *host) add(kind event.Kind, body any) error {
+func (h *host) add(kind event.Kind, body any) error { return h.addAs("n1", kind, body) }
+
+func (h *host) addAs(node cluster.NodeID, kind event.Kind, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
 	h.seq++
-	h.st.Apply(event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: h.seq, HLC: cluster.HLC(h.seq), Term: 1, Kind: kind, Body: text})
+	h.st.Apply(event.Event{Source: event.SourceID{Node: node, Inc: 1}, Seq: h.seq, HLC: cluster.HLC(h.seq << 16), Term: 1, Kind: kind, Body: text})
 	close(h.changed)
 	h.changed = make(chan struct{})
 	if _, _, bad := h.st.Counts(); bad > 0 {
@@ -84,9 +87,46 @@ func newDesk(t *testing.T) (*Desk, *host) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := New(Options{Self: "n1", Log: h, Scheduler: h, Remote: r, Aware: h.aware})
+	workers := func(context.Context) (api.Workers, error) {
+		if h.down {
+			return api.Workers{}, api.Errorf(api.CodeNoHolder, "nobody holds")
+		}
+		return api.Workers{Workers: []api.Worker{{Node: "n1"}, {Node: "outside@n1", Via: "n1", Kind: api.WorkerGroup, Workers: 7000}}}, nil
+	}
+	d := New(Options{Self: "n1", Log: h, Scheduler: h, Remote: r, Workers: workers, Aware: h.aware, Health: func(n cluster.NodeID) cluster.Health {
+		if n == "n1" {
+			return cluster.Alive
+		}
+		return cluster.Dead
+	}})
 	d.Handle(r)
 	return d, h
+}
+
+// TestGateways: each host is listed once, by what it said last, with the workers that the
+// holder reaches through it.
+func TestGateways(t *testing.T) {
+	d, h := newDesk(t)
+	for i, kid := range []string{"a", "b", "c"} {
+		b := event.GatewayOpened{URL: "https://" + kid, KID: strings.Repeat(kid, 16), Key: bytes.Repeat([]byte{byte(i)}, 32), Store: "memory", Until: int64(1_800_000_000 + i)}
+		if err := h.addAs([]cluster.NodeID{"n1", "n1", "n2"}[i], event.KindGatewayOpened, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := d.Gateways(t.Context())
+	if err != nil || len(out.Gateways) != 2 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if g := out.Gateways[0]; g.Node != "n1" || g.URL != "https://b" || g.Live != cluster.Alive || g.KeyEnds.Unix() != 1_800_000_001 || g.Workers == nil || *g.Workers != 7000 {
+		t.Errorf("%+v", g)
+	}
+	if g := out.Gateways[1]; g.Node != "n2" || g.Live != cluster.Dead || g.Workers == nil || *g.Workers != 0 {
+		t.Errorf("%+v", g)
+	}
+	h.down = true
+	if out, err := d.Gateways(t.Context()); err != nil || len(out.Gateways) != 2 || out.Gateways[0].Workers != nil {
+		t.Errorf("without a holder: %+v, %v", out, err)
+	}
 }
 
 func attic(n byte) event.WorkerEnrolled {

@@ -38,29 +38,48 @@ type bound struct {
 	target          suite.Target
 }
 
-// page adds rows of what the program measures.
-func page(ctx context.Context, s *suite.Suite, what string, rows ...bound) error {
+// NoBrowserError says that there is no Chromium, and why.
+type NoBrowserError struct{ said string }
+
+func (e *NoBrowserError) Error() string {
+	return "no Chromium, which scripts/deps installs: " + e.said
+}
+
+// Measured is what the program that measures the page prints.
+func Measured(ctx context.Context, s *suite.Suite, args ...string) (map[string][]float64, error) {
 	exe, err := measure(ctx, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.Progress("%s in Chromium, %d rounds", what, s.Size.Rounds)
-	cmd := exec.CommandContext(ctx, exe, "-rounds", fmt.Sprint(s.Size.Rounds), "-for", (3 * s.Size.Burst).String(),
-		"-hosts", fmt.Sprint(s.Size.PageHosts), "-events", fmt.Sprint(s.Size.PageEvents), what)
+	cmd := exec.CommandContext(ctx, exe, args...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == noBrowser {
-			for _, r := range rows {
-				s.Skip(r.name, "no Chromium, which scripts/deps installs: "+said.String())
-			}
-			return nil
+			return nil, &NoBrowserError{said.String()}
 		}
-		return fmt.Errorf("%w: %s", err, said.String())
+		return nil, fmt.Errorf("%w: %s", err, said.String())
 	}
 	var got map[string][]float64
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
-		return fmt.Errorf("web/browser/measure printed %q: %w", out.String(), err)
+		return nil, fmt.Errorf("web/browser/measure printed %q: %w", out.String(), err)
+	}
+	return got, nil
+}
+
+// page adds rows of what the program measures.
+func page(ctx context.Context, s *suite.Suite, what string, rows ...bound) error {
+	s.Progress("%s in Chromium, %d rounds", what, s.Size.Rounds)
+	got, err := Measured(ctx, s, "-rounds", fmt.Sprint(s.Size.Rounds), "-for", (3 * s.Size.Burst).String(),
+		"-hosts", fmt.Sprint(s.Size.PageHosts), "-events", fmt.Sprint(s.Size.PageEvents), what)
+	if absent, ok := errors.AsType[*NoBrowserError](err); ok {
+		for _, r := range rows {
+			s.Skip(r.name, absent.Error())
+		}
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	for _, r := range rows {
 		if len(got[r.key]) == 0 {

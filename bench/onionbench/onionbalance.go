@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/skein-project/skein/bench/suite"
+	"github.com/skein-project/skein/internal/servertest"
 	"github.com/skein-project/skein/internal/tornet"
 )
 
@@ -28,7 +28,7 @@ sys.exit(main())`
 type balance struct {
 	version string
 	tor     *tornet.Tor
-	server  *suite.Server
+	server  *servertest.Server
 }
 
 func startBalance(ctx context.Context, o *onionStage) (b *balance, err error) {
@@ -64,7 +64,7 @@ func startBalance(ctx context.Context, o *onionStage) (b *balance, err error) {
 		return nil, err
 	}
 	// In testnet mode it looks thirty times as often as it does elsewhere.
-	b.server, err = suite.StartServer(dir, syscall.SIGKILL, nil, python, "-c", steadyAge, "--is-testnet", "-v", "info", "-s", b.tor.ControlSocket(), "-c", file)
+	b.server, err = servertest.Start(dir, syscall.SIGKILL, nil, python, "-c", steadyAge, "--is-testnet", "-v", "info", "-s", b.tor.ControlSocket(), "-c", file)
 	if err != nil {
 		return nil, fmt.Errorf("start onionbalance: %w", err)
 	}

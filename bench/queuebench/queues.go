@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skein-project/skein/bench/suite"
+	"github.com/skein-project/skein/internal/servertest"
 )
 
 // queue hands pieces of work to workers and makes durable that they are done.
@@ -245,7 +246,7 @@ func queuePeers(ctx context.Context, s *suite.Suite) (peers []queuePeer, stop fu
 		{"NATS JetStream", startJetStream},
 	} {
 		got, end, err := of.start(ctx, s.Dir)
-		if absent, ok := errors.AsType[*suite.AbsentError](err); ok {
+		if absent, ok := errors.AsType[*servertest.AbsentError](err); ok {
 			s.Skip("durable chunks and submission to worker against "+of.names, absent.Error())
 			continue
 		}

@@ -14,17 +14,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/skein-project/skein/bench/suite"
+	"github.com/skein-project/skein/internal/servertest"
 )
 
 // redisServer is Redis on a unix socket, with an append-only file that it
 // syncs before it answers.
 type redisServer struct {
-	*suite.Server
+	*servertest.Server
 	socket string
 }
 
 func startRedis(ctx context.Context, base string) (*redisServer, error) {
-	program, err := suite.Find("redis-server", "redis-server")
+	program, err := servertest.Find("redis-server", "redis-server")
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func startRedis(ctx context.Context, base string) (*redisServer, error) {
 		return nil, err
 	}
 	socket := filepath.Join(dir, "s")
-	srv, err := suite.StartServer(dir, syscall.SIGKILL, nil, program, "--port", "0", "--unixsocket", socket, "--save", "",
+	srv, err := servertest.Start(dir, syscall.SIGKILL, nil, program, "--port", "0", "--unixsocket", socket, "--save", "",
 		"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0", "--dir", dir)
 	if err != nil {
 		return nil, err

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/exec"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,14 +13,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
-	"github.com/skein-project/skein/bench/suite"
+	"github.com/skein-project/skein/internal/servertest"
 )
-
-// postgres is a PostgreSQL of its own on a unix socket.
-type postgres struct {
-	*suite.Server
-	dsn string
-}
 
 // tuned is what its manual recommends for a machine with room; everything
 // committed is on the disk all the same.
@@ -32,58 +23,14 @@ var tunedPostgres = []string{
 	"wal_buffers=64MB", "autovacuum_naptime=10s", "max_connections=200",
 }
 
-func startPostgres(ctx context.Context, base string) (*postgres, error) {
-	initdb, err := suite.Find("initdb", "postgresql")
-	if err != nil {
-		return nil, err
-	}
-	program, err := suite.Find("postgres", "postgresql")
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(base, "postgres")
-	cred, err := suite.Servant(base, dir)
-	if err != nil {
-		return nil, err
-	}
-	data := filepath.Join(dir, "data")
-	create := exec.CommandContext(ctx, initdb, "-D", data, "-U", "bench", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-instructions")
-	create.Dir = dir
-	create.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
-	if out, err := create.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb, as user nobody if this is root, who must be able to enter %s: %w\n%s", dir, err, out)
-	}
-	args := []string{"-D", data, "-k", dir, "-c", "listen_addresses="}
-	for _, set := range tunedPostgres {
-		args = append(args, "-c", set)
-	}
-	srv, err := suite.StartServer(dir, syscall.SIGQUIT, cred, program, args...)
-	if err != nil {
-		return nil, err
-	}
-	p := &postgres{Server: srv, dsn: "host=" + dir + " user=bench dbname=postgres sslmode=disable"}
-	err = srv.Ready(ctx, func(ctx context.Context) error {
-		pool, err := pgxpool.New(ctx, p.dsn)
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		return pool.Ping(ctx)
-	})
-	if err != nil {
-		return nil, errors.Join(err, srv.Stop())
-	}
-	return p, nil
-}
-
 // startRiver starts PostgreSQL with river's tables.
 func startRiver(ctx context.Context, dir string) ([]queuePeer, func() error, error) {
-	p, err := startPostgres(ctx, dir)
+	p, err := servertest.StartPostgres(ctx, dir, tunedPostgres...)
 	if err != nil {
 		return nil, nil, err
 	}
 	migrate := func() error {
-		pool, err := pgxpool.New(ctx, p.dsn)
+		pool, err := pgxpool.New(ctx, p.DSN)
 		if err != nil {
 			return err
 		}
@@ -100,11 +47,11 @@ func startRiver(ctx context.Context, dir string) ([]queuePeer, func() error, err
 	}
 	const how = "PostgreSQL on a unix socket, synchronous_commit on, buffers and log enlarged; "
 	return []queuePeer{{
-		name: "river", perSecond: 30_000, slow: true, open: p.open(func(workers int) river.Config {
+		name: "river", perSecond: 30_000, slow: true, open: openRiver(p.DSN, func(workers int) river.Config {
 			return river.Config{Queues: queueOf(river.QueueConfig{MaxWorkers: workers})}
 		}), with: how + "river v0.51.1, defaults but MaxWorkers = workers",
 	}, {
-		name: "river, tuned", perSecond: 60_000, open: p.open(func(int) river.Config {
+		name: "river, tuned", perSecond: 60_000, open: openRiver(p.DSN, func(int) river.Config {
 			return river.Config{
 				FetchCooldown: time.Millisecond, FetchPollInterval: 5 * time.Millisecond,
 				Queues: queueOf(river.QueueConfig{MaxWorkers: 2000}),
@@ -134,9 +81,9 @@ type riverQueue struct {
 	seen   chan time.Time // when a worker had a piece; capacity 1, full: nobody asked
 }
 
-func (p *postgres) open(config func(workers int) river.Config) func(context.Context, string, int) (queue, error) {
+func openRiver(dsn string, config func(workers int) river.Config) func(context.Context, string, int) (queue, error) {
 	return func(ctx context.Context, _ string, workers int) (_ queue, err error) {
-		c, err := pgxpool.ParseConfig(p.dsn)
+		c, err := pgxpool.ParseConfig(dsn)
 		if err != nil {
 			return nil, err
 		}

@@ -56,6 +56,7 @@ func peerModule(path string) bool {
 		slices.Contains([]string{
 			"github.com/cockroachdb/pebble/v2", "go.etcd.io/bbolt", "modernc.org/sqlite", "github.com/hibiken/asynq",
 			"github.com/redis/go-redis/v9", "github.com/riverqueue/river", "github.com/nats-io/nats-server/v2",
+			"github.com/centrifugal/centrifuge",
 		}, path)
 }
 

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -87,11 +93,14 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// asking are commands whose next word is the daemon's to say.
+var asking = [][]string{{"worker", "drain", ""}, {"job", "stop", ""}, {"onion", "verify", ""}, {"events", "--node", ""}}
+
 // TestCompletionAlone: without a daemon nothing is offered, nothing is said, and it does
 // not take long.
 func TestCompletionAlone(t *testing.T) {
 	begun := time.Now()
-	for _, words := range [][]string{{"worker", "drain", ""}, {"job", "stop", ""}, {"onion", "verify", ""}, {"events", "--node", ""}} {
+	for _, words := range asking {
 		if offers, directive := completions(t, &fakeCluster{socket: t.TempDir() + "/none"}, words...); len(offers) > 0 || directive != ":4" {
 			t.Errorf("%q: %q %s", words, offers, directive)
 		}
@@ -99,4 +108,97 @@ func TestCompletionAlone(t *testing.T) {
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("took %s", took)
 	}
+}
+
+// soon is how long whoever types waits at most: 50 ms, and what the detector of races takes.
+const soon = 100 * time.Millisecond
+
+// TestCompletionOfSilent: a daemon that takes the question and does not answer, or begins
+// to and never ends, costs whoever types a moment, and says no word.
+func TestCompletionOfSilent(t *testing.T) {
+	for name, answer := range map[string]string{
+		"nothing":         "",
+		"half a head":     "HTTP/1.1 200 OK\r\nContent-",
+		"half an answer":  "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"members\":[{\"node\":\"n1\"",
+		"no HTTP":         "skein-join-1.c2VjcmV0\n",
+		"another service": "HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nnope\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket := silent(t, answer)
+			for _, words := range asking {
+				fastest := time.Hour
+				// This machine may be busy: one time of many tells how long it takes.
+				for deadline := time.Now().Add(patience); fastest > soon && time.Now().Before(deadline); {
+					code, out, errs, took := typed(t, socket, words)
+					said := strings.ReplaceAll(errs, "Completion ended with directive: ShellCompDirectiveNoFileComp\n", "")
+					if fastest = min(fastest, took); code != 0 || out != ":4\n" || said != "" {
+						t.Fatalf("%q: exit %d %q %q", words, code, out, said)
+					}
+				}
+				if t.Logf("%q: %s", words, fastest); fastest > soon {
+					t.Errorf("%q: never sooner than %s", words, fastest)
+				}
+			}
+		})
+	}
+}
+
+// silent is the socket of a daemon that answers so much, and then keeps the connection and
+// says no more.
+func silent(t *testing.T, answer string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []net.Conn
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			held = append(held, conn)
+			if _, err := conn.Read(make([]byte, 4096)); err == nil { // who is asked answers, and no sooner
+				_, _ = io.WriteString(conn, answer)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-ended
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return l.Addr().String()
+}
+
+// typed completes as a shell does, whose user has set the command a long deadline.
+func typed(t *testing.T, socket string, words []string) (code int, out, errs string, took time.Duration) {
+	t.Helper()
+	ended := make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var o, e bytes.Buffer
+	begun := time.Now()
+	go func() {
+		defer close(ended)
+		code = execute(ctx, append([]string{"__complete"}, words...), cli.Terminal{
+			In: strings.NewReader(""), Out: &o, Err: &e, Env: []string{"SKEIN_SOCKET=" + socket, "SKEIN_CONFIG=/nonexistent/skein.toml", "SKEIN_TIMEOUT=10m"},
+		}, fakeDeps())
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatalf("%q: no end within %s", words, patience)
+	}
+	return code, o.String(), e.String(), time.Since(begun)
 }

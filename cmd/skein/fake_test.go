@@ -30,6 +30,7 @@ import (
 	"github.com/skein-project/skein/internal/fakeonion"
 	"github.com/skein-project/skein/internal/fakeoutside"
 	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/outside"
 	"github.com/skein-project/skein/status"
 )
 
@@ -509,7 +510,7 @@ func (f *fakeCluster) SetGroup(_ context.Context, _ string, set event.GroupSet) 
 func (f *fakeCluster) Workers(context.Context) (api.Workers, error) {
 	return api.Workers{Holder: "n1", Term: 42, Workers: []api.Worker{
 		{
-			Node: "n1", Live: cluster.Alive, Connected: true, Ready: true, Progress: "normal", Verdict: "route", Slots: 4,
+			Node: "n1", Kind: api.WorkerHost, Live: cluster.Alive, Connected: true, Ready: true, Progress: "normal", Verdict: "route", Slots: 4,
 			Assigned: 6, Window: 12, BacklogIterations: 1_500_000, DrainSeconds: 1.2, RatePerSecond: new(1.25e6), Trusted: true,
 			Owner: "user:ann", Accept: "user", AcceptNames: []string{"uid:1000", "user:bob"},
 		},
@@ -655,6 +656,7 @@ func fakeDeps() deps {
 		},
 		local: local.Options{
 			Version: "v9.9.9",
+			Work:    outside.Run, // it asks nobody in these tests
 			Run: func(ctx context.Context, cfg config.Config, o daemon.RunOptions) error {
 				if _, err := os.Stat(filepath.Join(cfg.StateDir, "locked")); err == nil {
 					return fmt.Errorf("lock %s: in use by another process", cfg.StateDir)

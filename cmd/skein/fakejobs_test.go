@@ -8,6 +8,8 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 )
 
+func (f *fakeCluster) WorkerGroups(ctx context.Context) (api.Workers, error) { return f.Workers(ctx) }
+
 func (f *fakeCluster) Explain(_ context.Context, id job.ID) (api.JobExplanation, error) {
 	out := api.JobExplanation{Job: id, State: f.jobs[id].State, Holder: "n1", Term: 42, Reasons: []api.WaitReason{}, Workers: []api.ExplainedWorker{}}
 	if id != jobBad {

@@ -24,6 +24,10 @@ const (
 	idleGap  = 30 * time.Second
 )
 
+// startTime is how long a start takes at most, as a rule: what of the program only that
+// needed is forgotten then, and not two minutes later with the first collection.
+const startTime = 20 * time.Second
+
 // garbage decides gcIdle or gcBusy by how often memory is collected.
 type garbage struct {
 	busy  bool
@@ -75,4 +79,5 @@ func limitGarbage() {
 		}, g)
 	}
 	arm(&garbage{last: time.Now()})
+	time.AfterFunc(startTime, func() { _, _ = forgetProgram() })
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/internal/demo"
 	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/outside"
 )
 
 // Set by the linker. chunkRunner is another build of this program that runs the
@@ -58,6 +59,12 @@ func main() {
 					limitGarbage()
 				}
 				return daemon.Run(ctx, cfg, o)
+			},
+			Work: func(ctx context.Context, o outside.Options) error {
+				if chunkRunner != "" {
+					o.RunnerArgv = []string{chunkRunner, local.RunnerName}
+				}
+				return outside.Run(ctx, o)
 			},
 			Init:       offline.Init,
 			OnlyRoot:   offline.OnlyRoot,

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/cmd/skein/cli"
+	"github.com/skein-project/skein/offline"
 )
 
 func started(t *testing.T) *fakeCluster {
@@ -54,9 +56,10 @@ func TestInterruptedRun(t *testing.T) {
 	if err := os.WriteFile(module, []byte("\x00asm"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	left := make(chan struct{}) // closed when who submits has gone: no answer is as fast
 	for want, at := range map[string]func(context.CancelFunc){
 		"interrupted: no job was submitted":                                    func(stop context.CancelFunc) { stop() },
-		"interrupted while it was being submitted: the job may be there":       func(stop context.CancelFunc) { f.onSubmit = stop },
+		"interrupted while it was being submitted: the job may be there":       func(stop context.CancelFunc) { f.onSubmit = func() { stop(); <-left } },
 		"detached, the job goes on; see it again with `skein job status --fol": nil,
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -67,6 +70,9 @@ func TestInterruptedRun(t *testing.T) {
 		}
 		term := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: errs, Env: []string{"SKEIN_SOCKET=" + f.socket}}
 		code := execute(ctx, []string{"job", "run", "--wasm", module, "--iterations", "1000", "--key", "k7", "--follow"}, term, fakeDeps())
+		if f.onSubmit != nil {
+			close(left)
+		}
 		if cancel(); code != cli.ExitInterrupted || !strings.Contains(errs.String(), want) || f.onSubmit != nil && !strings.Contains(errs.String(), "--key k7") {
 			t.Errorf("exit %d, want %s\n%s", code, want, errs.String())
 		}
@@ -93,6 +99,31 @@ func TestSilentSubmit(t *testing.T) {
 	var out bytes.Buffer
 	term := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: errs, Env: []string{"SKEIN_SOCKET=" + f.socket, "SKEIN_TIMEOUT=1m"}}
 	if code := execute(t.Context(), []string{"job", "run", "--wasm", module, "--iterations", "1000"}, term, fakeDeps()); code != 0 {
+		t.Errorf("exit %d\n%s", code, errs.String())
+	}
+}
+
+// TestSilentLocalRun: who runs a job without a cluster is told why nothing runs yet.
+func TestSilentLocalRun(t *testing.T) {
+	module := filepath.Join(t.TempDir(), "m.wasm")
+	if err := os.WriteFile(module, []byte("\x00asm"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{})
+	errs := &hook{on: "waiting: the module is compiled for this machine", do: func() { close(told) }}
+	d := fakeDeps()
+	d.jobs.Local = func(_ context.Context, j offline.LocalJob) (api.Job, error) {
+		select {
+		case <-told:
+		case <-time.After(30 * time.Second):
+			t.Error("not told for 30 s what the command waits for")
+		}
+		j.Progress(api.Job{ID: "j1", State: job.Running})
+		return api.Job{ID: "j1", State: job.Completed}, nil
+	}
+	var out bytes.Buffer
+	term := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: errs}
+	if code := execute(t.Context(), []string{"job", "run", "--local", "--wasm", module, "--iterations", "1000"}, term, d); code != 0 {
 		t.Errorf("exit %d\n%s", code, errs.String())
 	}
 }

@@ -259,24 +259,27 @@ func TestTopInTmux(t *testing.T) {
 // there is none it says what else there is.
 func TestTopWithoutTerminal(t *testing.T) {
 	f := started(t)
-	p := openPty(t, 80, 24)
-	code, _ := p.command(t, f, nil, "top")
-	p.sees(t, "[1 hosts]", 0)
-	gone := time.Now()
-	if err := p.master.Close(); err != nil {
-		t.Fatal(err)
+	// This machine may be busy: one time of many tells how long it takes.
+	took := time.Hour
+	for deadline := time.Now().Add(patience); took > time.Second && time.Now().Before(deadline); {
+		p := openPty(t, 80, 24)
+		code, _ := p.command(t, f, nil, "top")
+		p.sees(t, "[1 hosts]", 0)
+		gone := time.Now()
+		if err := p.master.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := exited(t, code); n != cli.ExitFailed {
+			t.Errorf("exit %d", n)
+		}
+		took = min(took, time.Since(gone))
 	}
-	if n := exited(t, code); n != cli.ExitFailed {
-		t.Errorf("exit %d", n)
-	}
-	took := time.Since(gone)
 	t.Logf("ended %s after the terminal", took.Round(time.Millisecond))
-	// It looks five times a second; a machine that does much else is no reason to fail.
-	if took > 10*time.Second {
-		t.Errorf("ended %s after the terminal", took)
+	if took > time.Second {
+		t.Errorf("ended no sooner than %s after the terminal", took)
 	}
 
-	p = openPty(t, 80, 24)
+	p := openPty(t, 80, 24)
 	code, errs := p.command(t, f, []string{"TERM=dumb"}, "top")
 	if n := exited(t, code); n != cli.ExitUsage || !strings.Contains(errs.String(), "hint: `skein status --watch`") {
 		t.Errorf("TERM=dumb: exit %d %s", n, errs)

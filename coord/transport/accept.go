@@ -289,14 +289,16 @@ func (a *acceptor) refuse(m wire.Message, from net.Addr, err error) {
 	if _, ok := dir.member[m.Node]; ok {
 		key += "/" + string(m.Node) // never keyed by what a stranger wrote
 	}
-	if !a.gate.Pass(key) {
-		return
-	}
 	// Clocks have their own warning; what was on its way when this host
 	// started is nothing to warn of.
 	level := zerolog.WarnLevel
 	if reason == wire.ReasonClock {
 		level = zerolog.DebugLevel
+	} else if source, ok := packetAddr(from); ok && reason == wire.ReasonUnknownSender {
+		level = dir.refusalLevel(source)
+	}
+	if !a.gate.Pass(key + "/" + level.String()) {
+		return
 	}
 	a.log.WithLevel(level).Err(err).Stringer("addr", from).Msg("datagram refused")
 }

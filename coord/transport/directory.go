@@ -2,9 +2,14 @@ package transport
 
 import (
 	"crypto/ed25519"
+	"iter"
+	"maps"
 	"net/netip"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/coord/member"
 )
 
 // Directory is the membership, looked up by name, address and key. It is
@@ -13,6 +18,8 @@ type Directory struct {
 	member map[cluster.NodeID]cluster.Member
 	byAddr map[netip.Addr]cluster.NodeID
 	byKey  map[[ed25519.PublicKeySize]byte]cluster.NodeID
+	// former are addresses of hosts that were members while this one was up.
+	former map[netip.Addr]bool
 }
 
 // NewDirectory returns the Directory of members.
@@ -36,6 +43,27 @@ func NewDirectory(members []cluster.Member) *Directory {
 		}
 	}
 	return d
+}
+
+// after notes whose addresses are nobody's any more since before.
+func (d *Directory) after(before *Directory) {
+	d.former = make(map[netip.Addr]bool)
+	for _, addrs := range []iter.Seq[netip.Addr]{maps.Keys(before.former), maps.Keys(before.byAddr)} {
+		for addr := range addrs {
+			if _, ok := d.byAddr[addr]; !ok && len(d.former) < member.MaxMembers {
+				d.former[addr] = true
+			}
+		}
+	}
+}
+
+// refusalLevel is how loud the refusal of a stranger at addr is: one that was a
+// member until now may still have something on its way.
+func (d *Directory) refusalLevel(addr netip.Addr) zerolog.Level {
+	if d.former[addr.Unmap()] {
+		return zerolog.DebugLevel
+	}
+	return zerolog.WarnLevel
 }
 
 // Member returns the member that is called node.

@@ -150,8 +150,10 @@ func (s *streams) accept(
 		}
 		s.m.streamErrors.WithLabelValues(reason).Inc()
 		level := zerolog.WarnLevel
-		if hungUp(err) {
+		if from, ok := connAddr(conn); hungUp(err) {
 			level = zerolog.DebugLevel // it no longer wants it: as when its daemon stops, or found another way
+		} else if ok && reason == "not_member" {
+			level = s.dir.Load().refusalLevel(from)
 		}
 		if s.gate.Pass("stream/" + reason + "/" + level.String()) {
 			s.log.WithLevel(level).Err(err).Stringer("addr", conn.RemoteAddr()).Msg("stream refused")

@@ -125,6 +125,7 @@ func (t *Transport) Inbox() <-chan Delivery { return t.inbox }
 // refused from now on, and their open streams closed. It is for the owner.
 func (t *Transport) SetMembers(members []cluster.Member) *Directory {
 	dir := NewDirectory(members)
+	dir.after(t.dir.Load())
 	t.dir.Store(dir)
 	t.streams.reg.prune(dir)
 	return dir

@@ -124,8 +124,8 @@ func TestTransport(t *testing.T) {
 	})
 }
 
-// TestHangingUpIsNoWarning: a member that ends a stream before it began is nothing
-// that an operator must see; a stranger is.
+// TestHangingUpIsNoWarning: a member that ends a stream before it began, or that was
+// one until now, is nothing that an operator must see; a stranger is.
 func TestHangingUpIsNoWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, ms := simnet.New(1, simnet.Link{}), members()
@@ -145,6 +145,10 @@ func TestHangingUpIsNoWarning(t *testing.T) {
 		}
 		b.SetMembers(ms[1:])
 		dial(ms[0].IP4)
+		if got := log.String(); strings.Contains(got, `"level":"warn"`) || !strings.Contains(got, ErrNotMember.Error()) {
+			t.Errorf("a former member hung up: %s", got)
+		}
+		dial(netip.MustParseAddr("10.0.0.99"))
 		if got := log.String(); strings.Count(got, `"level":"warn"`) != 1 || !strings.Contains(got, ErrNotMember.Error()) {
 			t.Errorf("a stranger hung up: %s", got)
 		}

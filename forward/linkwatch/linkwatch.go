@@ -122,6 +122,10 @@ func (h *Hub) Links(_ context.Context, of cluster.NodeID) (api.Links, error) {
 	edges := h.table.Edges(h.o.Self, of, members, time.Since(h.start))
 	out := api.Links{Links: make([]api.Link, 0, len(edges))}
 	for _, e := range edges {
+		// What a host said before it fell silent is not how it sees the others now.
+		if m, ok := v.Member(e.From); ok && e.From != h.o.Self && (m.Health == cluster.Suspect || m.Health == cluster.Dead) {
+			e.Half = links.Half{To: e.To, State: links.Unknown}
+		}
 		l := h.link(e, now)
 		// Hosts tell each other health only; that it is a stop, this host knows itself.
 		if m, ok := v.Member(e.To); ok && m.Stopped && e.State == cluster.Dead {

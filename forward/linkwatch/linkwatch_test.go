@@ -156,7 +156,16 @@ func TestLinks(t *testing.T) {
 		if age := time.Since(*l.ReportedAt); age > 6*time.Second {
 			t.Errorf("reported %v ago", age)
 		}
-		w.set(func() { w.health["n02>n03"], w.down["n03"] = cluster.Dead, true })
+		w.set(func() { w.health["n02>n03"], w.down["n03"] = cluster.Suspect, true })
+		got = w.show(t, "n02", "", time.Second)
+		l = got["n03>n01"]
+		if age := time.Since(*l.ReportedAt); l.State != "unknown" || l.Path != "" || l.RTTSeconds != nil || age > 15*time.Second {
+			t.Errorf("of a host that has just fallen silent %+v, %v ago", l, age)
+		}
+		if l := got["n02>n03"]; l.State != cluster.Suspect {
+			t.Errorf("what the asked host sees of it: %v", l)
+		}
+		w.set(func() { w.health["n02>n03"] = cluster.Dead })
 		got = w.show(t, "n02", "", 30*time.Second)
 		l = got["n03>n01"]
 		if age := time.Since(*l.ReportedAt); l.State != "unknown" || l.RTTSeconds != nil || age < 15*time.Second || age > 40*time.Second {

@@ -39,7 +39,7 @@ func TestToken(t *testing.T) {
 		t.Fatal(expires, err)
 	}
 	for _, at := range []time.Duration{0, -access.Window, TokenLife - time.Second} {
-		if got, err := Parse(text, "c1", noon.Add(at), find); err != nil || got != worker {
+		if got, until, err := Parse(text, "c1", noon.Add(at), find); err != nil || got != worker || !until.Equal(expires) {
 			t.Errorf("after %v: %q %v", at, got, err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestToken(t *testing.T) {
 		return text
 	}
 	same := func(*jwt.RegisteredClaims, map[string]any) {}
-	if _, err := Parse(sign(jwt.SigningMethodEdDSA, key, same), "c1", noon, find); err != nil {
+	if _, _, err := Parse(sign(jwt.SigningMethodEdDSA, key, same), "c1", noon, find); err != nil {
 		t.Fatal(err)
 	}
 	for name, bad := range map[string]struct {
@@ -83,11 +83,11 @@ func TestToken(t *testing.T) {
 		"no kid":           {sign(jwt.SigningMethodEdDSA, key, func(_ *jwt.RegisteredClaims, h map[string]any) { delete(h, "kid") }), 0},
 		"kid is a number":  {sign(jwt.SigningMethodEdDSA, key, func(_ *jwt.RegisteredClaims, h map[string]any) { h["kid"] = 7 }), 0},
 	} {
-		if got, err := Parse(bad.text, "c1", noon.Add(bad.at), find); err == nil || !errors.Is(err, access.ErrProof) || got != "" {
+		if got, _, err := Parse(bad.text, "c1", noon.Add(bad.at), find); err == nil || !errors.Is(err, access.ErrProof) || got != "" {
 			t.Errorf("%s: %q %v", name, got, err)
 		}
 	}
-	if _, err := Parse(text, "c2", noon, find); err == nil {
+	if _, _, err := Parse(text, "c2", noon, find); err == nil {
 		t.Error("good in another cluster")
 	}
 	if j := PublicJWK(KID(public), public); j.Kty != "OKP" || j.KID != KID(public) || len(j.X) != base64.RawURLEncoding.EncodedLen(32) {
@@ -136,7 +136,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("a.b.c")
 	f.Add(strings.Replace(text, ".", "..", 1))
 	f.Fuzz(func(t *testing.T, in string) {
-		got, err := Parse(in, "c1", noon, find)
+		got, _, err := Parse(in, "c1", noon, find)
 		if (err == nil) != (got != "") || err != nil && !errors.Is(err, access.ErrProof) {
 			t.Fatalf("%q: %v", got, err)
 		}

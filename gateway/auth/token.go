@@ -50,11 +50,11 @@ func (s Signer) Mint(worker cluster.NodeID, id string, now time.Time) (text stri
 	return text, expires, err
 }
 
-// Parse returns whose token text is, at the time now. find returns the key of a gateway by
+// Parse returns whose token text is at the time now, and until when. find returns the key of a gateway by
 // its name; nil if no gateway has it. Every error is one of access.ErrProof.
-func Parse(text, clusterID string, now time.Time, find func(gateway cluster.NodeID, kid string) ed25519.PublicKey) (cluster.NodeID, error) {
+func Parse(text, clusterID string, now time.Time, find func(gateway cluster.NodeID, kid string) ed25519.PublicKey) (cluster.NodeID, time.Time, error) {
 	if len(text) > MaxToken {
-		return "", refused("token larger than %d bytes", MaxToken)
+		return "", time.Time{}, refused("token larger than %d bytes", MaxToken)
 	}
 	var c jwt.RegisteredClaims
 	p := jwt.NewParser(
@@ -70,18 +70,18 @@ func Parse(text, clusterID string, now time.Time, find func(gateway cluster.Node
 		return key, nil
 	})
 	if err != nil {
-		return "", refused("%v", err)
+		return "", time.Time{}, refused("%v", err)
 	}
 	worker, ok := strings.CutPrefix(c.Subject, subject)
 	switch {
 	case !now.Before(c.ExpiresAt.Time): // the leeway is for clocks that are ahead
-		return "", refused("expired at %v", c.ExpiresAt.Time)
+		return "", time.Time{}, refused("expired at %v", c.ExpiresAt.Time)
 	case c.ExpiresAt.Sub(now) > TokenLife+access.Window:
-		return "", refused("good until %v", c.ExpiresAt.Time)
+		return "", time.Time{}, refused("good until %v", c.ExpiresAt.Time)
 	case !ok || !cluster.IsOutside(cluster.NodeID(worker)):
-		return "", refused("%.64q is no worker", c.Subject)
+		return "", time.Time{}, refused("%.64q is no worker", c.Subject)
 	}
-	return cluster.NodeID(worker), nil
+	return cluster.NodeID(worker), c.ExpiresAt.Time, nil
 }
 
 func refused(format string, args ...any) error {

@@ -115,10 +115,15 @@ type Seat struct {
 	worker  cluster.NodeID
 	session uint64
 	ready   chan struct{} // capacity 1, full: pushes wait; never closed
+	over    chan struct{} // closed when the session is over; what waits then are its last pushes
 	waiting []desk.Push   // guarded by the Crew
+	since   time.Duration // when the first of waiting came; guarded by the Crew
 }
 
 func (s *Seat) put(p desk.Push) {
+	if len(s.waiting) == 0 {
+		s.since = s.c.o.Now()
+	}
 	if len(s.waiting) >= maxPushes {
 		s.waiting = append(s.waiting[:0], s.waiting[1:]...)
 	}
@@ -127,8 +132,8 @@ func (s *Seat) put(p desk.Push) {
 	case s.ready <- struct{}{}:
 	default:
 	}
-	if p.Kind == desk.PushGone && s.c.seats[s.worker] == s {
-		delete(s.c.seats, s.worker)
+	if p.Kind == desk.PushGone {
+		s.away()
 	}
 }
 
@@ -146,11 +151,33 @@ func (c *Crew) Attach(a desk.Attach) (*Seat, desk.State, error) {
 			for _, p := range c.desk.Pushes() {
 				before.put(p)
 			}
+			before.away()
 		}
-		s = &Seat{c: c, worker: a.Worker, session: st.Session, ready: make(chan struct{}, 1)}
+		s = &Seat{c: c, worker: a.Worker, session: st.Session, ready: make(chan struct{}, 1), over: make(chan struct{})}
 		c.seats[a.Worker] = s
 	})
 	return s, st, err
+}
+
+// Seat returns the session of a worker; an error of package desk if it is not this one.
+func (c *Crew) Seat(worker cluster.NodeID, session uint64) (*Seat, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch s := c.seats[worker]; {
+	case s == nil:
+		return nil, desk.ErrUnknown
+	case s.session != session:
+		return nil, desk.ErrSession
+	default:
+		return s, nil
+	}
+}
+
+// Names is desk.Desk.Names.
+func (c *Crew) Names(worker cluster.NodeID, h cluster.Hash) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.desk.Names(worker, h)
 }
 
 // Session is its number.
@@ -158,6 +185,20 @@ func (s *Seat) Session() uint64 { return s.session }
 
 // Ready has a value when pushes wait.
 func (s *Seat) Ready() <-chan struct{} { return s.ready }
+
+// Over is closed when the session is over. Then Take returns its last pushes.
+func (s *Seat) Over() <-chan struct{} { return s.over }
+
+// Waited is for how long the first of the pushes has waited that Take returns; 0: there is
+// none.
+func (s *Seat) Waited() time.Duration {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return 0
+	}
+	return s.c.o.Now() - s.since
+}
 
 // Take returns the pushes that wait, in order.
 func (s *Seat) Take() []desk.Push {
@@ -198,9 +239,11 @@ func (s *Seat) Lose() (err error) {
 	return err
 }
 
+// away ends the session once. The caller has mu.
 func (s *Seat) away() {
 	if s.c.seats[s.worker] == s {
 		delete(s.c.seats, s.worker)
+		close(s.over)
 	}
 }
 

@@ -47,7 +47,7 @@ var (
 // Options are the bounds of a Desk.
 type Options struct {
 	Workers     int // attached at once; default 20000
-	ResultBytes int // of results whose fate is not known; default 64 MiB
+	ResultBytes int // of results whose fate is not known, of one worker a quarter; default 64 MiB
 }
 
 // Desk is the outside workers of one host. It belongs to one caller at a time.
@@ -78,6 +78,7 @@ type record struct {
 	seq     uint64        // of the latest push
 	has     map[job.Attempt]*task
 	results map[job.Attempt]*result
+	bytes   int // of results
 }
 
 // task is what a worker has and has not answered.
@@ -376,8 +377,8 @@ func (d *Desk) Complete(worker cluster.NodeID, session uint64, results []stream.
 		}
 		bytes += sizeOf(&results[i])
 	}
-	if d.bytes+bytes > d.o.ResultBytes {
-		return nil, fmt.Errorf("%w: results of %d bytes wait for the holder", ErrBusy, d.bytes)
+	if d.bytes+bytes > d.o.ResultBytes || r.bytes+bytes > d.o.ResultBytes/4 {
+		return nil, fmt.Errorf("%w: results of %d bytes wait for the holder, %d of this worker", ErrBusy, d.bytes, r.bytes)
 	}
 	r.heard = now
 	out := make([]Verdict, len(results))
@@ -403,6 +404,7 @@ func (d *Desk) keep(r *record, res stream.Result) {
 	k := &result{Result: res, at: d.count, size: sizeOf(&res)}
 	r.results[res.Attempt] = k
 	d.bytes += k.size
+	r.bytes += k.size
 	if r.joined {
 		d.say(r.id, stream.Frame{Result: &k.Result})
 	}
@@ -427,6 +429,20 @@ func (d *Desk) Assigned(worker cluster.NodeID, session uint64, now time.Duration
 	}
 	r.heard = now
 	return d.state(r), nil
+}
+
+// Names reports that a worker has a chunk whose job needs the artefact h.
+func (d *Desk) Names(worker cluster.NodeID, h cluster.Hash) bool {
+	r := d.of[worker]
+	if r == nil {
+		return false
+	}
+	for _, t := range r.has {
+		if t.spec != nil && (t.spec.Artefact == h || t.spec.Config == h) {
+			return true
+		}
+	}
+	return false
 }
 
 // Bye ends a session for good: what the worker has goes to others.
@@ -496,9 +512,7 @@ func (d *Desk) limit(r *record) time.Duration {
 
 // forget drops all that is known of a worker.
 func (d *Desk) forget(r *record) {
-	for _, k := range r.results {
-		d.bytes -= k.size
-	}
+	d.bytes -= r.bytes
 	delete(d.of, r.id)
 }
 

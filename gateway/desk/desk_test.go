@@ -311,7 +311,7 @@ func TestTimes(t *testing.T) {
 
 // TestBounds: what is too much or wrong is refused, and changes nothing.
 func TestBounds(t *testing.T) {
-	d := &table{Desk: New(Options{Workers: 2, ResultBytes: 1000}), t: t, now: time.Hour}
+	d := &table{Desk: New(Options{Workers: 2, ResultBytes: 4000}), t: t, now: time.Hour}
 	many := make([]job.Attempt, MaxRefs+1)
 	for i := range many {
 		many[i] = ref(i)
@@ -370,6 +370,27 @@ func TestBounds(t *testing.T) {
 	}
 	if back := d.Frames(); len(back) != 3 || back[0].Result == nil || back[0].Result.Class != job.HandedBack || back[0].Worker != bob {
 		t.Errorf("%+v", back)
+	}
+}
+
+// TestShare: one worker's results leave room for those of others.
+func TestShare(t *testing.T) {
+	d := &table{Desk: New(Options{ResultBytes: 4 * (sizeOf(new(good(0))) + 1)}), t: t, now: time.Hour}
+	a := d.attach(attaching(ann))
+	b := d.attach(attaching(bob))
+	d.Open(1)
+	d.assign(ann, 1, 0, 1, 2)
+	d.assign(bob, 2, 3)
+	d.complete(ann, a.Session, 0)
+	if _, err := d.Complete(ann, a.Session, []stream.Result{good(1)}, d.now); !errors.Is(err, ErrBusy) {
+		t.Errorf("more than a quarter: %v", err)
+	}
+	if v := d.complete(bob, b.Session, 3); !slices.Equal(v, []Verdict{Taken}) {
+		t.Errorf("another worker: %v", v)
+	}
+	d.frame(stream.Frame{Worker: ann, Accepted: &stream.Accepted{Term: 1, Refs: []job.Attempt{ref(0)}}})
+	if v := d.complete(ann, a.Session, 1); !slices.Equal(v, []Verdict{Taken}) {
+		t.Errorf("after one was settled: %v", v)
 	}
 }
 

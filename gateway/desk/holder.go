@@ -184,6 +184,7 @@ func (d *Desk) cancel(r *record, c *stream.Cancel) {
 func (d *Desk) lose(r *record, ref job.Attempt) {
 	if k := r.results[ref]; k != nil {
 		d.bytes -= k.size
+		r.bytes -= k.size
 		delete(r.results, ref)
 	}
 }

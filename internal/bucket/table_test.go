@@ -49,8 +49,8 @@ func TestTableIsBounded(t *testing.T) {
 			passed++
 		}
 	}
-	if len(tab.used) > MaxCounted+1 {
-		t.Errorf("%d are counted, at most %d are to be", len(tab.used), MaxCounted)
+	if len(tab.by[0].used) > MaxCounted+1 {
+		t.Errorf("%d are counted, at most %d are to be", len(tab.by[0].used), MaxCounted)
 	}
 	if passed > MaxCounted+50 {
 		t.Errorf("%d of those who found no place passed", passed-MaxCounted)
@@ -60,8 +60,22 @@ func TestTableIsBounded(t *testing.T) {
 	}
 	now += 2 * time.Minute // all have waited long enough: there are places again
 	for i := range 100 {
-		if who := fmt.Sprint("new", i); tab.Take(0, who, now) != 0 || tab.used[count{0, who}] == nil {
-			t.Fatalf("no place for %s among %d", who, len(tab.used))
+		if who := fmt.Sprint("new", i); tab.Take(0, who, now) != 0 || tab.by[0].used[who] == nil {
+			t.Fatalf("no place for %s among %d", who, len(tab.by[0].used))
+		}
+	}
+}
+
+// TestRatesAreApart: a flood that is counted by one rate takes no place of those who are
+// counted by another.
+func TestRatesAreApart(t *testing.T) {
+	tab, now := NewTable(Rate{PerSecond: 5.0 / 3600, Burst: 5}, Rate{PerSecond: 1, Burst: 10}), time.Hour
+	for i := range 2 * MaxCounted {
+		tab.Take(0, fmt.Sprint(i), now)
+	}
+	for i := range 100 {
+		if wait := tab.Take(1, fmt.Sprint("worker", i), now); wait != 0 {
+			t.Fatalf("worker %d has to wait %v for what it asks first", i, wait)
 		}
 	}
 }

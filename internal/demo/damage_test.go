@@ -236,12 +236,15 @@ func (w *wrecker) mustName(m mishap) bool {
 	return false
 }
 
-// back waits until the host is in the cluster again, with what the others have.
+// back waits until the host is in the cluster again, with what the others have, and
+// votes: what befalls the next one before that would leave one voter of two, which
+// no host can mend by itself.
 func (w *wrecker) back(m mishap) error {
 	ctx, cancel := context.WithTimeout(w.ctx, damageTime)
 	defer cancel()
 	if err := m.h.await(ctx, "was in the cluster again", func(s api.Status) bool {
-		return s.State == api.StateOK && s.Members.Alive == len(w.d.hosts) && s.Lease.Holder != ""
+		return s.State == api.StateOK && s.Members.Alive == len(w.d.hosts) && s.Lease.Holder != "" &&
+			s.Lease.Voters == len(w.d.hosts) && len(s.Lease.Abstaining) == 0
 	}); err != nil {
 		return fmt.Errorf("%w: %v", err, m.h.last.Reasons)
 	}

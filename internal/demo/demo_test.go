@@ -37,13 +37,6 @@ func TestMain(m *testing.M) {
 	for os.Getenv(wakesOnly) != "" {
 		time.Sleep(wakes)
 	}
-	if os.Getenv(outsideHost) != "" {
-		if err := runOutsideHost(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	// Daemons built with the race detector end at the first race.
 	os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=100") //nolint:errcheck,usetesting // cannot fail; for children
 	code := func() int {
@@ -114,7 +107,11 @@ func environ(vars ...string) func(*demo) {
 func startWith(t *testing.T, size int, shape func(*demo)) (*demo, context.Context) {
 	t.Helper()
 	slot := clusterslot.Take(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	most := 10 * time.Minute
+	if proving() {
+		most = time.Hour
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	d := &demo{
 		o:   Options{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileFast},
 		dir: t.TempDir(), start: time.Now(), size: size, port: slot.Port,

@@ -21,18 +21,25 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 )
 
-// startGateways starts hosts that are all gateways, and says where.
-func startGateways(t *testing.T, hosts int) (*demo, context.Context, map[*host]string) {
+// startGateways starts hosts that are all gateways, with more in their configuration, and
+// says where.
+func startGateways(t *testing.T, hosts int, more ...string) (*demo, context.Context, map[*host]string) {
+	return startGatewaysIn(t, hosts, func(*demo) {}, more...)
+}
+
+// startGatewaysIn is startGateways in another shape of the cluster.
+func startGatewaysIn(t *testing.T, hosts int, shape func(*demo), more ...string) (*demo, context.Context, map[*host]string) {
 	ports := map[int]int{}
 	d, ctx := startWith(t, hosts, func(d *demo) {
 		calm(d)
+		shape(d)
 		d.settings = func(i int) string {
 			port, err := d.freePort()
 			if err != nil {
 				t.Error(err)
 			}
 			ports[i] = port
-			return fmt.Sprintf("[gateway]\nlisten = \"127.0.0.1:%d\"\n", port)
+			return fmt.Sprintf("[gateway]\nlisten = \"127.0.0.1:%d\"\n", port) + strings.Join(more, "")
 		}
 	})
 	urls := map[*host]string{}
@@ -232,8 +239,11 @@ func TestGateways(t *testing.T) {
 	eventually(ctx, t, time.Minute, at.name+" is a gateway again", func() error {
 		return outsideAsk(ctx, http.MethodGet, urls[at]+"/readyz", "", nil, nil)
 	})
-	if _, err := pc.register(ctx, urls[at]); !api.IsCode(err, api.CodeForbidden) {
-		t.Errorf("it registers again: %v", err)
-	}
+	eventually(ctx, t, 30*time.Second, at.name+" has heard that it was shut out", func() error {
+		if _, err := pc.register(ctx, urls[at]); !api.IsCode(err, api.CodeForbidden) {
+			return fmt.Errorf("it registers: %w", err)
+		}
+		return nil
+	})
 	verifyAllHosts(ctx, t, d)
 }

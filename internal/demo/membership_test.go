@@ -149,6 +149,16 @@ func TestLeave(t *testing.T) {
 	}
 	clusterIs(ctx, t, []*host{n1}, 1, 1)
 
+	text, err := os.ReadFile(filepath.Join(n1.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) { // an orderly leave troubles nobody
+		if strings.Contains(line, `"level":"warn"`) || strings.Contains(line, `"level":"error"`) {
+			t.Errorf("%s: %s", n1.name, line)
+		}
+	}
+
 	for _, h := range []*host{n2, n3} {
 		if _, _, err := join.Load(h.stateDir()); !errors.Is(err, join.ErrLeft) {
 			t.Errorf("state directory of %s: %v, want %v", h.name, err, join.ErrLeft)

@@ -139,7 +139,7 @@ func registryOf(ctx context.Context, t *testing.T, h *host) string {
 }
 
 func readRegistry(ctx context.Context, h *host) (string, error) {
-	workers, err := h.api.OutsideWorkers(ctx, "")
+	workers, err := h.api.OutsideWorkersPage(ctx, api.Page{})
 	if err != nil {
 		return "", err
 	}

@@ -137,7 +137,7 @@ func (u *upgrade) operate(ctx context.Context) {
 func (u *upgrade) letIn(ctx context.Context, h *host, all bool) {
 	u.t.Helper()
 	old := u.d.hosts[0]
-	if _, err := old.api.OutsideWorkers(ctx, ""); all != (err == nil) {
+	if _, err := old.api.OutsideWorkersPage(ctx, api.Page{}); all != (err == nil) {
 		u.t.Fatalf("the old program knows outside workers (%v), with all upgraded %t: nothing is proved", err, all)
 	}
 	spec, err := u.d.upload(ctx, filepath.Join(bin, "examples", "pi.wasm"))

@@ -24,6 +24,14 @@ type Registry struct {
 	tokens  map[string]api.AccessToken
 }
 
+// Gateways lists one.
+func (r *Registry) Gateways(context.Context) (api.Gateways, error) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	return api.Gateways{Gateways: []api.Gateway{{
+		Node: "n1", URL: "https://gw1.example.org:8443", Live: cluster.Alive, Opened: at, KeyEnds: at.Add(30 * 24 * time.Hour), Workers: new(3),
+	}}}, nil
+}
+
 // OutsideWorkers lists the workers.
 func (r *Registry) OutsideWorkers(_ context.Context, after cluster.NodeID, limit int) (api.OutsideWorkers, error) {
 	r.mu.Lock()

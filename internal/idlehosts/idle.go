@@ -117,6 +117,9 @@ func (c *Cluster) Links(context.Context, cluster.NodeID) (api.Links, error) {
 	return out, nil
 }
 
+// WorkerGroups are the same: none is outside.
+func (c *Cluster) WorkerGroups(ctx context.Context) (api.Workers, error) { return c.Workers(ctx) }
+
 // Workers are idle.
 func (c *Cluster) Workers(context.Context) (api.Workers, error) {
 	var out api.Workers

@@ -26,6 +26,14 @@ const (
 	least = 15_000
 )
 
+// A page is given some time to show what it has, and more each time that it was too little.
+const (
+	budget = 3 * time.Second
+	tries  = 4
+)
+
+var errEarly = errors.New("the page was not there yet, try again on a machine that does less")
+
 // patience bounds the whole, calm is how long the picture settles.
 const (
 	patience = 5 * time.Minute
@@ -118,7 +126,14 @@ func run(ctx context.Context, skein, out string) (err error) {
 			}
 			at += jobOf.FindString(string(job))
 		}
-		if err := served(ctx, skein, socket, func(link string) error { return page(ctx, link+"/"+at, filepath.Join(out, name+".png")) }); err != nil {
+		err := errEarly
+		for try := 1; try <= tries && errors.Is(err, errEarly); try++ {
+			early := time.Duration(try) * budget
+			err = served(ctx, skein, socket, func(link string) error {
+				return page(ctx, link+"/"+at, filepath.Join(out, name+".png"), early)
+			})
+		}
+		if err != nil {
 			return fmt.Errorf("page %s: %w", name, err)
 		}
 	}
@@ -148,8 +163,8 @@ func served(ctx context.Context, skein, socket string, f func(link string) error
 	return errors.New("`skein ui` printed no link")
 }
 
-// page has Chromium open the link and draw what it shows.
-func page(ctx context.Context, link, file string) error {
+// page has Chromium open the link and draw what it shows after a while.
+func page(ctx context.Context, link, file string, after time.Duration) error {
 	dir, err := os.MkdirTemp("", "pictures-")
 	if err != nil {
 		return err
@@ -157,7 +172,7 @@ func page(ctx context.Context, link, file string) error {
 	defer os.RemoveAll(dir) //nolint:errcheck // a leftover in the temporary directory
 	shot := filepath.Join(dir, "page.png")
 	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir="+dir,
-		"--window-size=1280,800", "--virtual-time-budget=3000", "--screenshot="+shot, link)
+		"--window-size=1280,800", fmt.Sprintf("--virtual-time-budget=%d", after.Milliseconds()), "--screenshot="+shot, link)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("chromium: %w: %s", err, text)
 	}
@@ -170,7 +185,7 @@ func page(ctx context.Context, link, file string) error {
 		return err
 	}
 	if len(small) < least {
-		return fmt.Errorf("a picture of %d bytes: the page was not there yet, try again on a machine that does less", len(small))
+		return fmt.Errorf("a picture of %d bytes: %w", len(small), errEarly)
 	}
 	return write(file, small)
 }

@@ -48,6 +48,8 @@ const (
 	Prom What = "prom"
 	// Web is the browser Chromium.
 	Web What = "web"
+	// Postgres is the programs of a PostgreSQL server.
+	Postgres What = "postgres"
 	// Tmux is tmux, a terminal in which programs are typed to.
 	Tmux What = "tmux"
 )
@@ -109,8 +111,14 @@ func checks() map[What]func() error {
 				return err
 			})
 		},
-		Tor:  func() error { return programs("tor", "tor-gencert") },
-		Web:  func() error { return programs("chromium") },
+		Tor: func() error { return programs("tor", "tor-gencert") },
+		Web: func() error { return programs("chromium") },
+		Postgres: func() error {
+			if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres"); len(found) > 0 { // where Debian keeps it
+				return nil
+			}
+			return programs("postgres", "initdb")
+		},
 		Tmux: func() error { return programs("tmux") },
 		Deb: func() error {
 			return firstError(root, amd64, func() error {
@@ -133,7 +141,7 @@ func checks() map[What]func() error {
 func validate(list string) error {
 	for word := range words(list) {
 		if _, ok := checks()[What(word)]; !ok {
-			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, deb, kernelwg, man, netns, prom, rootfs, systemd, tmux, tor, tun, vm, web", Variable, list, word)
+			return fmt.Errorf("%s=%s: %q is no need; known are cgroup, deb, kernelwg, man, netns, postgres, prom, rootfs, systemd, tmux, tor, tun, vm, web", Variable, list, word)
 		}
 	}
 	return nil

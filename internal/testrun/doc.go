@@ -9,8 +9,8 @@
 // many clusters live at once, and the lanes that compute have a lower priority than
 // those that keep times. The result of a package is printed when it is complete, all
 // of it together: one line if it passed, the output of what failed otherwise.
-// The few tests that keep times and failed are run once more when all else has
-// ended: they fail if they fail again, and are named if not.
+// Where few tests of a part failed, and none of a data race or a panic, they are run
+// once more when all else has ended: they fail if they fail again, and are named if not.
 // At the end come the slowest cases, all results once more, and the counts. The
 // exit code is 1 if anything failed, was not built, or ran no test.
 //

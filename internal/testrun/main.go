@@ -82,19 +82,20 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	return r.summary(*slowest), nil
 }
 
-// again runs the few tests that keep times and failed once more, alone. On a
-// machine that had too much to do they pass, and the summary names them; what is
-// wrong with the program or the test fails again.
+// again runs the few tests of a part that failed once more, alone: on a machine
+// that had too much to do they were late. They pass then, and the summary names
+// them; what is wrong with the program or the test fails again.
 func (r *results) again(ctx context.Context, all []lane) {
 	for _, l := range all {
 		for _, p := range l.parts {
-			tests := r.suspects(p.name, mostAgain)
-			if !p.keepsTime || len(tests) == 0 {
+			tests, pkgs := r.suspects(p.name, mostAgain)
+			if len(tests) == 0 {
 				continue
 			}
 			former := p.name
 			p.name += ", alone"
-			p.args = append(slices.Clone(p.args), "-run=^("+strings.Join(tests, "|")+")$")
+			p.args = slices.DeleteFunc(slices.Clone(p.args), func(arg string) bool { return !strings.HasPrefix(arg, "-") && arg != "test" })
+			p.args = slices.Concat(p.args, []string{"-run=^(" + strings.Join(tests, "|") + ")$"}, pkgs)
 			if r.part(ctx, p, command(l, p)); r.good(p.name) {
 				r.forgive(former)
 			}

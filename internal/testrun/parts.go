@@ -13,9 +13,6 @@ type part struct {
 	dir  string // below the root
 	env  []string
 	args []string
-	// keepsTime says that its tests bound how long real daemons take: the few of
-	// them that fail are run once more, alone.
-	keepsTime bool
 }
 
 // mostAgain bounds the tests of a part that are run once more; of a part that is
@@ -96,19 +93,20 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 	// Each lane that computes ends with a package that uses one processor; the
 	// others then have the rest.
 	return []lane{
-		{parts: []part{{name: "daemons", keepsTime: true, env: race, args: raced("-parallel="+beside, "./internal/demo")}}},
+		{parts: []part{{name: "daemons", env: race, args: raced("-parallel="+beside, "./internal/demo")}}},
 		{parts: []part{
-			{name: "onion", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/onion")},
-			// Once the clusters are done: its servers wait for the disk as much as they compute.
-			{name: "bench", dir: "bench", args: test("-short", "./...")},
+			{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")},
 			// Last: it compiles nfpm, builds packages and then emulates a guest.
 			{name: "package", args: test("./test/deb")},
 		}},
-		{parts: []part{{name: "browser", dir: "web/browser", keepsTime: true, env: shipped, args: test("./...")}}},
+		{parts: []part{{name: "browser", dir: "web/browser", env: shipped, args: test("./...")}}},
 		// What it imports is the most that there is to compile.
-		{nice: computes, parts: []part{{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}}}},
-		{parts: []part{{name: "namespaces", keepsTime: true, env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
-		{nice: guests, first: true, parts: []part{{name: "guests", keepsTime: true, env: shipped, args: test("./internal/vmtest")}}},
+		{nice: computes, parts: []part{
+			{name: "bench vet", dir: "bench", args: []string{"vet", "./..."}},
+			{name: "bench", dir: "bench", args: test("-short", "./...")},
+		}},
+		{parts: []part{{name: "namespaces", env: shipped, args: test("-parallel="+beside, "./test/netns")}}},
+		{nice: guests, first: true, parts: []part{{name: "guests", env: shipped, args: test("./internal/vmtest")}}},
 		{nice: computes, parts: []part{
 			{name: "race", env: race, args: raced(append([]string{"-skip=" + slowOfMesh}, others...)...)},
 		}},

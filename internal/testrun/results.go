@@ -226,25 +226,25 @@ func (r *results) fail(part, why string) {
 	}
 }
 
-// suspects returns the tests of a part that failed, if these are at most most and
-// all that went wrong with it. Neither a data race nor a panic comes from a machine
+// suspects returns the tests of a part that failed and their packages, if these tests
+// are at most most and all that went wrong with it. Neither a data race nor a panic comes from a machine
 // that has too much to do.
-func (r *results) suspects(part string, most int) []string {
+func (r *results) suspects(part string, most int) (tests, pkgs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.cases {
 		if c.part == part && slices.ContainsFunc(c.output, func(line string) bool { return fault.MatchString(line) }) {
-			return nil
+			return nil, nil
 		}
 	}
-	var tests []string
 	for _, f := range r.failed {
 		if f.part != part {
 			continue
 		}
 		if len(f.cases) == 0 {
-			return nil
+			return nil, nil
 		}
+		pkgs = append(pkgs, f.pkg)
 		for _, c := range f.cases {
 			test, _, _ := strings.Cut(c, "/")
 			tests = append(tests, test)
@@ -252,9 +252,9 @@ func (r *results) suspects(part string, most int) []string {
 	}
 	slices.Sort(tests)
 	if tests = slices.Compact(tests); len(tests) > most {
-		return nil
+		return nil, nil
 	}
-	return tests
+	return tests, pkgs
 }
 
 var fault = regexp.MustCompile(`DATA RACE|panic:|fatal error:`)

@@ -42,7 +42,7 @@ type Guest struct {
 	Disk string
 	// Memory is in MiB; zero: 512.
 	Memory int
-	// Timeout ends the guest; zero: 600 s.
+	// Timeout ends the guest; zero: 1200 s.
 	Timeout time.Duration
 	// Console receives what the guest prints, as it comes; nil: nobody.
 	Console io.Writer
@@ -66,7 +66,7 @@ func Boot(ctx context.Context, dir string, g Guest) (*Result, error) {
 		return nil, errors.New("boot guest: no kernel")
 	}
 	if g.Timeout == 0 {
-		g.Timeout = 600 * time.Second
+		g.Timeout = 1200 * time.Second
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()

@@ -123,7 +123,7 @@ Requires=basic.target
 After=basic.target
 [Service]
 Type=oneshot
-TimeoutStartSec=580
+TimeoutStartSec=1180
 ExecStart=/vmtest/run
 StandardOutput=tty
 StandardError=tty

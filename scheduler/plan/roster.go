@@ -235,6 +235,7 @@ func (r *roster) slots(executor string) int {
 // WorkerView is what the plan knows of a worker.
 type WorkerView struct {
 	Worker    cluster.NodeID
+	Via       cluster.NodeID // the host at which an outside worker is attached; the scheduler's
 	Connected bool
 	Health    cluster.Health
 	Slots     int
@@ -250,6 +251,7 @@ type WorkerView struct {
 	Signal    vital.Signal
 	Verdict   vital.Verdict
 	Trusted   bool           // its results are believed without another's
+	Stranger  bool           // and if so, because it was right often
 	Until     time.Duration  // it gets nothing until then; 0: it does
 	Running   []pace.Running // what it said of the attempts that it runs
 }
@@ -264,7 +266,7 @@ func (r *roster) views(now time.Duration) []WorkerView {
 		v := WorkerView{
 			Worker: w.node, Connected: w.Connected, Health: w.Health, Slots: w.slots, Tries: len(w.tries), Backlog: w.backlog,
 			Drain: w.load / time.Duration(max(1, w.slots)), Window: w.holds(r.cfg), Draining: w.draining, Ready: !w.unready,
-			Owner: w.host.Owner, Accept: w.host.Accept, Signal: w.signal, Verdict: w.verdict(), Trusted: w.Trusted(), Rate: w.pace.Latest() * float64(w.slots),
+			Owner: w.host.Owner, Accept: w.host.Accept, Signal: w.signal, Verdict: w.verdict(), Trusted: w.Trusted(), Stranger: w.Stranger, Rate: w.pace.Latest() * float64(w.slots),
 		}
 		if w.until > now {
 			v.Until = w.until

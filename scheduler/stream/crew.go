@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -52,14 +53,13 @@ const (
 	DropDistrusted DropReason = "distrusted"    // too many of its results were wrong
 )
 
-// Known reports that r is one of the values.
-func (r DropReason) Known() bool {
-	switch r {
-	case DropReplaced, DropStale, DropFlood, DropOffence, DropRevoked, DropDistrusted:
-		return true
-	}
-	return false
+// DropReasons lists all of them.
+func DropReasons() []DropReason {
+	return []DropReason{DropReplaced, DropStale, DropFlood, DropOffence, DropRevoked, DropDistrusted}
 }
+
+// Known reports that r is one of the values.
+func (r DropReason) Known() bool { return slices.Contains(DropReasons(), r) }
 
 // Drop has the host detach an outside worker, if it has Session or an earlier one.
 type Drop struct {

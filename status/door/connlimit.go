@@ -11,8 +11,8 @@ import (
 // daemon. Root's have no bound: root must always get through.
 const maxConnections = 64
 
-// maxTogether bounds those of all that are counted: addresses are many.
-const maxTogether = 4096
+// MaxTogether bounds those of all that are counted: addresses are many.
+const MaxTogether = 4096
 
 // connLimit is a listener that bounds the connections of each user, or address:
 // it closes those beyond.
@@ -20,24 +20,16 @@ type connLimit struct {
 	net.Listener
 	who     func(net.Conn) string // empty: not counted
 	refused func()                // counts
-
-	together int
+	most    int                   // of all that are counted
 
 	mu   sync.Mutex
 	open map[string]int
 	all  int
 }
 
-// AtMost bounds those of all that are counted otherwise than the usual way. It is called
-// before the first one is accepted.
-func (l *connLimit) AtMost(together int) net.Listener {
-	l.together = together
-	return l
-}
-
-// NewConnLimit returns l with that bound.
-func NewConnLimit(l net.Listener, who func(net.Conn) string, refused func()) *connLimit {
-	return &connLimit{Listener: l, who: who, refused: refused, together: maxTogether, open: make(map[string]int)}
+// NewConnLimit returns l with that bound, and most for all together.
+func NewConnLimit(l net.Listener, most int, who func(net.Conn) string, refused func()) *connLimit {
+	return &connLimit{Listener: l, most: most, who: who, refused: refused, open: make(map[string]int)}
 }
 
 // Accept implements net.Listener.
@@ -62,7 +54,7 @@ func (l *connLimit) Accept() (net.Conn, error) {
 func (l *connLimit) enter(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[key] >= maxConnections || l.all >= l.together {
+	if l.open[key] >= maxConnections || l.all >= l.most {
 		return false
 	}
 	l.open[key]++

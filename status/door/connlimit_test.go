@@ -16,7 +16,7 @@ func TestConnLimit(t *testing.T) {
 	}
 	var refused atomic.Int32
 	names := make(chan string, 1) // who comes next
-	c := NewConnLimit(l, func(net.Conn) string { return <-names }, func() { refused.Add(1) })
+	c := NewConnLimit(l, MaxTogether, func(net.Conn) string { return <-names }, func() { refused.Add(1) })
 	taken := make(chan net.Conn, 1)
 	go func() {
 		defer close(taken)
@@ -84,7 +84,7 @@ func TestConnLimit(t *testing.T) {
 		t.Error("another is refused")
 	}
 	c.mu.Lock()
-	c.all = maxTogether
+	c.all = MaxTogether
 	c.mu.Unlock()
 	if connect("uid:8") != nil {
 		t.Error("taken though all are too many")

@@ -229,7 +229,7 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	}
 	// Each host remembers by itself which proofs were used: one that does not name this
 	// host may have been shown to another, who shows it here.
-	if p.TCP && !p.Carried && !d.named(r) {
+	if p.TCP && !p.Carried && (p.Host == "" || req.Host != p.Host) && !d.named(r) {
 		return p, d.notHere(r)
 	}
 	d.mu.Lock()

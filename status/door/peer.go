@@ -24,6 +24,9 @@ type Peer struct {
 	Users   bool
 	Carried bool   // brought by another host
 	Addr    string // over TCP: from where
+	// Host is what requests may be signed for besides the names of this host, as the
+	// header Host has it; empty: nothing.
+	Host string
 
 	Role access.Role
 	User string // principal of the user who proved to ask; empty: nobody did

@@ -22,6 +22,7 @@ const maxPage = 1000
 // voters has it, and this host too unless it is slow; what it is given was checked by
 // itself.
 type Registry interface {
+	Gateways(ctx context.Context) (api.Gateways, error)
 	// OutsideWorkers lists workers by id, at most limit, from the first one behind after.
 	OutsideWorkers(ctx context.Context, after cluster.NodeID, limit int) (api.OutsideWorkers, error)
 	EnrolWorker(ctx context.Context, actor string, b event.WorkerEnrolled) (api.OutsideWorkerSet, error)

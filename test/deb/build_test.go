@@ -165,7 +165,7 @@ func TestTarball(t *testing.T) {
 	must(t, work, nil, "tar", "-xzf", tarball)
 	top := filepath.Join(work, "skein-"+version+"-linux-"+runtime.GOARCH)
 	for _, name := range []string{
-		"LICENSE", "CHANGELOG.md", "lib/systemd/system/skein.service", "lib/systemd/system/skein-netstack.service", "share/man/man8/skein.8.gz",
+		"LICENSE", "CHANGELOG.md", "lib/systemd/system/skein.service", "lib/systemd/system/skein-netstack.service", "lib/systemd/user/skein-work.service", "share/man/man8/skein.8.gz",
 		"share/man/man5/skein.toml.5.gz", "share/bash-completion/completions/skein", "share/skein/observability/rules.yml",
 	} {
 		if info, err := os.Stat(filepath.Join(top, name)); err != nil || info.Mode().Perm() != 0o644 {

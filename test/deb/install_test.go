@@ -133,6 +133,7 @@ func TestInstall(t *testing.T) {
 		"/etc/skein/skein.toml":                           "-rw-r--r--",
 		"/usr/lib/systemd/system/skein.service":           "-rw-r--r--",
 		"/usr/lib/systemd/system/skein-netstack.service":  "-rw-r--r--",
+		"/usr/lib/systemd/user/skein-work.service":        "-rw-r--r--",
 		"/usr/share/man/man8/skein.8.gz":                  "-rw-r--r--",
 		"/usr/share/man/man8/skein-job.8.gz":              "-rw-r--r--",
 		"/usr/share/man/man5/skein.toml.5.gz":             "-rw-r--r--",

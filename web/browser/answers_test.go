@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -62,6 +63,28 @@ func TestAtAGlance(t *testing.T) {
 		const rows = [...(%s?.querySelectorAll("tbody tr") ?? [])].map((r) => r.textContent);
 		return rows.length === 3 && /^1host2\d+[sm]$/.test(rows[0]) && /^2host1[\d.]+[sm]$/.test(rows[1]) && /^3-0\.0s$/.test(rows[2]);
 	})()`, rows))
+}
+
+// TestBrokenAtAGlance: what the host found wrong in the log stands where the page begins.
+func TestBrokenAtAGlance(t *testing.T) {
+	needBrowser(t)
+	d := newDouble(t, 3)
+	p := open(t, d.link)
+	badge := func(what string, log fields, verdict, says string) {
+		t.Helper()
+		whole := fields{"events": 10, "sources": 3, "size_bytes": 1, "state_hash": "abcdef0123456789"}
+		maps.Copy(whole, log)
+		d.lines <- row(fields{"event": "delta", "data": fields{"topic": "status", "set": []fields{{
+			"cluster": "big", "state": "ok", "lease": fields{"holder": "host1", "term": 7}, "members": fields{"total": 3, "alive": 3}, "jobs": fields{}, "log": whole,
+		}}}})
+		p.until(what, fmt.Sprintf(`[...document.querySelectorAll("main .badge[data-proof=%s]")].some((e) => e.textContent.includes(%q) && e.querySelector("a[href='#/events']"))`, verdict, says))
+	}
+	ago := time.Now().Add(-12 * time.Minute)
+	badge("nobody checked", nil, "unchecked", "not checked")
+	badge("the host did", fields{"checked_at": ago}, "unchecked", "checked by host0 12m ago")
+	badge("it could not", fields{"checked_at": ago, "check_problem": "not checked: no room"}, "unchecked", "host0 found: not checked: no room")
+	badge("it found damage", fields{"checked_at": ago, "check_problem": "segment 3, n3/1:512: hash mismatch"}, "broken", "host0 found: segment 3, n3/1:512: hash mismatch")
+	badge("two histories", fields{"forked": []fields{{"node": "host2", "inc": 4}}}, "broken", "broken at host2/4")
 }
 
 // TestPastPublisher: a host that was killed never said that it publishes no more; looking

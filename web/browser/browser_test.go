@@ -21,16 +21,19 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/worker/runner"
 )
 
 // patience is how long a test waits for what comes within a second on a machine that
 // does nothing else.
 const patience = time.Minute
 
+func proving() bool { return os.Getenv("SKEIN_PROVE") == "1" }
+
 // paths are of all pages; SKEIN_PROVE=1 adds the tables of the network.
 func paths() []string {
 	all := []string{"", "network", "network?host=n1", "events", "lease", "jobs", "workers", "onion"}
-	if os.Getenv("SKEIN_PROVE") == "1" {
+	if proving() {
 		all = append(all, "network?view=matrix", "network?view=links", "network?view=hosts")
 	}
 	return all
@@ -56,7 +59,11 @@ var browser struct {
 	end  func()
 }
 
+// TestMain lets the test binary stand in for a host's program as a runner of guests.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "runner" {
+		os.Exit(runner.Main(os.Stdin, os.Stdout, os.Stderr))
+	}
 	code := m.Run()
 	if browser.end != nil {
 		browser.end()
@@ -98,7 +105,10 @@ func openWith(t *testing.T, link, script string) *tab {
 	t.Cleanup(end)
 	tb.ctx = ctx
 	// What the policy forbids is told to the page only; it must not be missed.
-	watch := `window.__forbidden = []; addEventListener("securitypolicyviolation", (e) => __forbidden.push(e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile)); ` + script
+	watch := `window.__forbidden = []; addEventListener("securitypolicyviolation", (e) => __forbidden.push(e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile)); ` +
+		// Where the keyboard went, and by whom.
+		`window.__keyboard = []; for (const kind of ["focusin", "focusout"]) addEventListener(kind, (e) => __keyboard.splice(0, __keyboard.length > 30 ? 1 : 0) && ` +
+		`__keyboard.push(Math.round(performance.now()) + " " + kind + " " + e.target.outerHTML.slice(0, 60) + " " + new Error().stack.split("\n").slice(2, 6).join(" ")), true); ` + script
 	tb.do(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 		return chromedp.Void{}, err
@@ -202,9 +212,10 @@ func (tb *tab) until(what, expression string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			var at string
+			var at, came string
 			tb.value(`document.activeElement.outerHTML.slice(0, 200)`, &at)
-			tb.t.Fatalf("not within %s: %s; the keyboard is at %s\n%s", patience, what, at, tb.text("#app"))
+			tb.value(`__keyboard.join("\n")`, &came)
+			tb.t.Fatalf("not within %s: %s; the keyboard is at %s\nwhere it was:\n%s\n%s", patience, what, at, came, tb.text("#app"))
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
@@ -267,11 +278,14 @@ type look struct {
 // looks have both colours and both widths; SKEIN_PROVE=1 has each with each.
 func looks() []look {
 	some := []look{{"light", 1280}, {"dark", 360}}
-	if os.Getenv("SKEIN_PROVE") == "1" {
+	if proving() {
 		some = append(some, look{"light", 360}, look{"dark", 1280})
 	}
 	return some
 }
+
+// axeRun is what axe finds wrong.
+const axeRun = `axe.run(document.querySelector("dialog[open]") ?? document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join(" | "))))`
 
 // accessible has axe judge what the page shows.
 func (tb *tab) accessible(paths []string, seen ...look) {
@@ -281,8 +295,7 @@ func (tb *tab) accessible(paths []string, seen ...look) {
 		tb.look(l.colours, l.width)
 		for _, path := range paths {
 			tb.at(path)
-			text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string](
-				`axe.run(document, {resultTypes: ["violations"]}).then((r) => JSON.stringify(r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join(" | "))))`, chromedp.EvalAwaitPromise))
+			text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string](axeRun, chromedp.EvalAwaitPromise))
 			if err != nil {
 				tb.t.Fatal(err)
 			}

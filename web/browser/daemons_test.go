@@ -47,7 +47,7 @@ func program(t *testing.T) string {
 }
 
 // cluster starts three daemons that need no privileges.
-func cluster(t *testing.T) []*host {
+func cluster(t *testing.T, more ...string) []*host {
 	t.Helper()
 	clusterslot.Take(t)
 	dir, err := os.MkdirTemp("", "sk") //nolint:usetesting // short enough for a socket's address
@@ -72,6 +72,9 @@ func cluster(t *testing.T) []*host {
 		h.off = func(on bool) { apart.Put(at, map[bool]int{true: 1 + i}[on]) }
 		conf := fmt.Sprintf("state_dir = %q\n[node]\nname = %q\npriority = %d\n[mesh]\nbackend = \"netstack\"\nlisten = \"127.0.0.1:%d\"\nadvertise = [%q]\n"+
 			"[lease]\nprofile = \"lan\"\n[worker]\nslots = 1\n[status]\nsocket = %q\n", filepath.Join(h.dir, "state"), h.name, 10*(i+1), at, front, h.socket())
+		if i < len(more) {
+			conf += more[i]
+		}
 		if err := os.WriteFile(h.config(), []byte(conf), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -166,18 +169,26 @@ func holds(s api.Status, node string) error {
 	return nil
 }
 
+// port is one that is free for UDP and TCP.
 func port(t *testing.T) int {
 	t.Helper()
-	udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 50 {
+		udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tcp, taken := net.Listen("tcp4", udp.LocalAddr().String())
+		_ = udp.Close() // only probed
+		if taken != nil {
+			continue
+		}
+		_ = tcp.Close()
+		if at, ok := tcp.Addr().(*net.TCPAddr); ok {
+			return at.Port
+		}
 	}
-	defer udp.Close()
-	at, ok := udp.LocalAddr().(*net.UDPAddr)
-	if !ok {
-		t.Fatal("no port")
-	}
-	return at.Port
+	t.Fatal("no port")
+	return 0
 }
 
 func skein(t *testing.T, args ...string) string {

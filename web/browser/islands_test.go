@@ -59,26 +59,44 @@ func testIslands(t *testing.T, p *tab, hosts []*host) {
 	}
 }
 
-// TestNarrowIslands: on a small screen islands stand below each other, and no host on the
-// line between two others, which it would hide.
-func TestNarrowIslands(t *testing.T) {
+// TestIslandsApart: no host stands on the line between two of different islands, which it
+// would hide, nor beyond the picture, whether the islands are beside or below each other.
+func TestIslandsApart(t *testing.T) {
 	needBrowser(t)
-	for _, lost := range [][]string{{"host2"}, {"host1", "host2"}} {
-		d := newDouble(t, 3)
+	for _, c := range []struct {
+		hosts  int
+		lost   []int
+		widths []int64
+	}{
+		{3, []int{2}, []int64{1280, 360}},
+		{3, []int{1, 2}, []int64{1280, 360}},
+		{4, []int{3}, []int64{1280, 360}},
+		{5, []int{3, 4}, []int64{1280, 360}},
+		{5, []int{1, 2, 3}, []int64{1280}},
+		{6, []int{4, 5}, []int64{1280}},
+		{6, []int{3, 4, 5}, []int64{1280}},
+	} {
+		d := newDouble(t, c.hosts)
 		p := open(t, d.link)
 		p.says("holds the lease", "live")
-		p.look("light", 360)
 		p.at("network")
-		for _, node := range lost {
-			d.lines <- fmt.Sprintf(`{"event":"delta","data":{"topic":"members","set":[{"node":%q,"state":"suspect","endpoints":[]}]}}`, node)
+		for _, i := range c.lost {
+			d.lines <- fmt.Sprintf(`{"event":"delta","data":{"topic":"members","set":[{"node":"host%d","state":"suspect","endpoints":[]}]}}`, i)
 		}
-		p.until("who is not reached", fmt.Sprintf(`document.querySelectorAll("a.node.suspect").length === %d && document.querySelector("text.island")`, len(lost)))
-		p.until("nobody hides a line", `(() => {
-			const at = [...document.querySelectorAll("a.node .dot")].map((e) => ["cx", "cy"].map((k) => Number(e.getAttribute(k))));
-			const [a, b, c] = at, twice = Math.abs((b[0] - a[0]) * (c[1] - a[1]) - (c[0] - a[0]) * (b[1] - a[1]));
-			const longest = Math.max(...[[a, b], [b, c], [a, c]].map(([p, q]) => Math.hypot(p[0] - q[0], p[1] - q[1])));
-			const width = document.querySelector("svg.graph").width.baseVal.value;
-			return at.length === 3 && twice / longest > 40 && at.every(([x, y]) => x > 25 && x < width - 25 && y > 25);
-		})()`)
+		for _, width := range c.widths {
+			p.look("light", width)
+			p.until("who is not reached", fmt.Sprintf(`document.querySelectorAll("a.node.suspect").length === %d && document.querySelector("text.island")`, len(c.lost)))
+			p.until(fmt.Sprintf("%v of %d are lost, %d px: nobody hides a line", c.lost, c.hosts, width), `(() => {
+				const at = [...document.querySelectorAll("a.node")].map((a) => [...["cx", "cy"].map((k) => Number(a.querySelector(".dot").getAttribute(k))), a.classList.contains("suspect")]);
+				const svg = document.querySelector("svg.graph"), width = svg.width.baseVal.value, height = svg.height.baseVal.value;
+				const near = ([ax, ay], [bx, by], [cx, cy]) => {
+					const t = ((cx - ax) * (bx - ax) + (cy - ay) * (by - ay)) / ((bx - ax) ** 2 + (by - ay) ** 2);
+					return t > 0 && t < 1 && Math.hypot(ax + t * (bx - ax) - cx, ay + t * (by - ay) - cy) < 26; // the ring of a voter has 24
+				};
+				return width < innerWidth && at.every(([x, y]) => x > 25 && x < width - 25 && y > 25 && y < height - 40) &&
+					!at.some((a, i) => at.some((b, k) => k > i && a[2] !== b[2] && at.some((c) => c !== a && c !== b && near(a, b, c))));
+			})()`)
+			p.picture(fmt.Sprintf("islands %v of %d, %d px", c.lost, c.hosts, width))
+		}
 	}
 }

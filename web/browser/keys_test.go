@@ -1,9 +1,12 @@
 package browser
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -25,6 +28,22 @@ func (tb *tab) press(keys ...string) {
 	tb.t.Helper()
 	for _, key := range keys {
 		tb.do(chromedp.KeyEvent(key))
+	}
+}
+
+// pressSlowly lets the page act on the key before what the key types comes.
+func (tb *tab) pressSlowly(key string) {
+	tb.t.Helper()
+	for i, e := range kb.Encode([]rune(key)[0]) {
+		if i > 0 {
+			var frame int
+			tb.value(`(drawn = 0, requestAnimationFrame(() => requestAnimationFrame(() => { drawn = 1; })))`, &frame)
+			tb.until("it was drawn", `drawn`)
+		}
+		tb.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *e)
+			return err
+		}))
 	}
 }
 
@@ -106,6 +125,10 @@ func testKeys(t *testing.T, p *tab, hosts []*host, id string) {
 	p.press(kb.Enter)
 	p.until("a host", drawer)
 	p.on("what is known of it", `e.matches("aside.drawer")`)
+	p.press("j", "j") // from beside one host to another one
+	p.on("the second row", `e.matches("tbody tr:nth-child(2) a")`)
+	p.press(kb.Enter)
+	p.on("what is known of that one", `e.matches("aside.drawer") && e.textContent.startsWith("n2")`)
 	p.press("5")
 	title("Jobs")
 	p.press(kb.Escape)
@@ -127,22 +150,33 @@ func testKeys(t *testing.T, p *tab, hosts []*host, id string) {
 	p.tabTo("as of", `e.matches(".tools button[aria-pressed=false]") && e.textContent === "as of"`)
 	p.press(kb.Enter)
 	p.until("the log was read", `document.querySelector("#replay")`)
-	p.tabTo("the slider", `e.matches(".asof input[type=range]")`)
 	var from string
-	p.value(`location.hash`, &from)
-	p.press(kb.ArrowLeft)
-	p.until("an earlier moment", fmt.Sprintf(`location.hash < %q && document.querySelector("#replay") && document.querySelector(".live").textContent.includes("as of")`, from))
-	p.on("the slider still", `e.matches(".asof input[type=range]")`)
+	back := func() {
+		p.tabTo("the slider", `e.matches(".asof input[type=range]")`)
+		p.value(`location.hash`, &from)
+		p.press(kb.ArrowLeft)
+		p.until("an earlier moment", fmt.Sprintf(`location.hash < %q && document.querySelector("#replay") && document.querySelector(".live").textContent.includes("as of")`, from))
+		p.on("the slider still", `e.matches(".asof input[type=range]")`)
+	}
+	const now, live = `e.closest(".asof") && e.textContent === "now"`, `!document.querySelector(".asof") && document.querySelector(".live").textContent.includes("live")`
+	back()
+	p.tabTo("now", now)
+	p.pressSlowly(kb.Enter)
+	p.until("it is live", live)
+	p.on("as of again", `e.matches(".tools button[aria-pressed=false]") && e.textContent === "as of"`)
+	p.press(kb.Enter)
+	p.until("the log was read", `document.querySelector("#replay")`)
+	back()
 	p.tabTo("play", `e.matches(".asof button") && e.textContent.includes("×1")`)
 	p.press(kb.Enter)
 	p.until("it plays", `document.activeElement.getAttribute("aria-pressed") === "true"`)
 	p.press(kb.Enter)
 	p.until("it stands", `document.activeElement.getAttribute("aria-pressed") === "false" || !document.querySelector(".asof")`)
 	if p.value(`document.querySelector(".asof") ? "past" : "now"`, &from); from == "past" { // it had not come to what is
-		p.tabTo("now", `e.matches(".asof a") && e.textContent === "now"`)
+		p.tabTo("now", now)
 		p.press(kb.Enter)
 	}
-	p.until("it is live", `!document.querySelector(".asof") && document.querySelector(".live").textContent.includes("live")`)
+	p.until("it is live", live)
 	p.on("as of again", `e.matches(".tools button[aria-pressed=false]") && e.textContent === "as of"`)
 
 	// An action, and what confirms it.

@@ -104,6 +104,14 @@ func testProof(t *testing.T, seen *host) {
 		p.until("an event of "+node+" is proved", `document.querySelector("[data-proof=proved]")`)
 		p.says(node+" signed its event", root[:32])
 	}
+	atAGlance := func(what, verdict string, says ...string) {
+		t.Helper()
+		p.at("network")
+		p.at("")
+		p.until(what, fmt.Sprintf(`document.querySelector("main .badge[data-proof=%s] a[href='#/events']")`, verdict))
+		p.says(says...)
+	}
+	atAGlance("the overview proves the last events of all hosts", "proved", "proved in this page", "of 3 chains", root[:32], "n2 did not check older ones")
 	look := func(what, verdict string, says ...string) {
 		t.Helper()
 		p.at("")
@@ -135,6 +143,13 @@ func testProof(t *testing.T, seen *host) {
 		})
 		look("a flipped byte of "+what+" is found", "broken", "broken at n1/1:")
 	}
+	changed(func(at string, body []byte) []byte {
+		if strings.HasPrefix(at, "/v1/events/n3/1/") {
+			return bytes.Replace(body, []byte(`"raw":"`), []byte(`"raw":"AAAA`), 1)
+		}
+		return body
+	})
+	atAGlance("the overview finds what is wrong in one chain", "broken", "broken at n3/1:")
 	// Bytes that hold together, of which one is not what was signed.
 	changed(func(at string, body []byte) []byte {
 		var a api.EventProof
@@ -179,6 +194,7 @@ func testProof(t *testing.T, seen *host) {
 	// A browser that cannot: the host's own check is told, and that it is not this page's.
 	p.run(`crypto.subtle.importKey = () => Promise.reject(new DOMException("no", "NotSupportedError")), 1`)
 	look("it is not checked", "unchecked", "not checked", "this browser does not know Ed25519")
+	atAGlance("the overview says so", "unchecked", "not checked", "this browser does not know Ed25519")
 	check, err := seen.api.CheckLog(t.Context(), "", 0)
 	for deadline := time.Now().Add(patience); err == nil && check.Running && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		check, err = seen.api.CheckLog(t.Context(), "", check.Run)
@@ -187,4 +203,7 @@ func testProof(t *testing.T, seen *host) {
 		t.Fatalf("the log of %s: %+v, %v", seen.name, check, err)
 	}
 	look("the host's check", "unchecked", "checked by n2", "this browser does not know Ed25519")
+	atAGlance("the host's check at a glance", "unchecked", "checked by n2", "this browser does not know Ed25519")
+	p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(p.base+"#/"))
+	p.says("proved in this page", "all of it checked by n2")
 }

@@ -80,7 +80,7 @@ func TestDaemons(t *testing.T) {
 
 	t.Run("everybody", func(t *testing.T) {
 		defer p.as(t)()
-		p.accessible(append(paths(), "jobs/"+id, "events/n1/1/1"), looks()...)
+		p.accessible(append(paths(), "jobs/"+id, "events/n1/1/1"), looks()[1:]...) // TestLooks has the others
 	})
 
 	t.Run("islands", func(t *testing.T) { testIslands(t, p, hosts) })
@@ -102,8 +102,12 @@ func TestDaemons(t *testing.T) {
 		p.until("the crown moves", fmt.Sprintf(`document.querySelector("[data-crown]")?.dataset.crown === %q`, s.Lease.Holder))
 		moved := time.Since(began)
 		t.Logf("another holder after %s, its crown after %s", told.Round(time.Millisecond), moved.Round(time.Millisecond))
-		if moved-told > 20*time.Second {
-			t.Errorf("the page is %s behind the API", moved-told)
+		most := 20 * time.Second
+		if proving() { // nothing else runs then
+			most = time.Second
+		}
+		if moved-told > most {
+			t.Errorf("the page is %s behind the API, want at most %s", moved-told, most)
 		}
 		p.until("n1 stands apart", `[...document.querySelectorAll("text.island")].some((e) => e.textContent === "not reached")`)
 		p.at("events?q=kind:term_start")

@@ -13,27 +13,42 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/evanw/esbuild/pkg/api"
 )
 
 func main() {
-	check := flag.Bool("check", false, "write nothing, fail if web/dist is not what the sources make")
+	check := flag.Bool("check", false, "write nothing, fail if what is committed is not what the sources make")
 	flag.Parse()
-	if err := run(filepath.Join("..", "ui"), filepath.Join("..", "dist"), *check); err != nil {
-		fmt.Fprintln(os.Stderr, "web/build:", err)
-		os.Exit(1)
+	for _, r := range rooms {
+		if err := r.run(*check); err != nil {
+			fmt.Fprintln(os.Stderr, "web/build:", err)
+			os.Exit(1)
+		}
 	}
 }
 
-func run(ui, dist string, check bool) error {
-	made, err := build(ui)
+// room is a folder of sources and what is made of them.
+type room struct {
+	sources, dist string // below web
+	build         func(sources string) (map[string][]byte, error)
+}
+
+var rooms = []room{
+	{"ui", "dist", build},
+	{"worker", "worker/dist", work},
+}
+
+func (r room) run(check bool) error {
+	from, dist := filepath.Join("..", r.sources), filepath.Join("..", filepath.FromSlash(r.dist))
+	made, err := r.build(from)
 	if err != nil {
 		return err
 	}
 	if check {
-		return compare(made, dist)
+		return r.compare(made)
 	}
 	if err := os.RemoveAll(dist); err != nil {
 		return err
@@ -100,6 +115,56 @@ func build(ui string) (map[string][]byte, error) {
 	made["index.html"] = page
 	made["sources.sum"], err = sources(ui)
 	return made, err
+}
+
+// work makes what computes chunks in a browser: the script that runs guests in a Web
+// Worker, those that pages import, which know the first by its name, and the page on
+// which somebody lets a browser work.
+func work(from string) (map[string][]byte, error) {
+	made := make(map[string][]byte)
+	inside, err := modules(made, nil, filepath.Join(from, "src", "inside.ts"))
+	if err != nil {
+		return nil, err
+	}
+	define := map[string]string{"INSIDE": strconv.Quote("./" + inside["inside"])}
+	names, err := modules(made, define, filepath.Join(from, "src", "work.ts"), filepath.Join(from, "src", "portal.ts"))
+	if err != nil {
+		return nil, err
+	}
+	page, err := os.ReadFile(filepath.Join(from, "src", "index.html"))
+	if err != nil {
+		return nil, err
+	}
+	looks, err := style(filepath.Join(from, "src", "portal.css"))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(looks)
+	css := fmt.Sprintf("portal-%x.css", sum[:6])
+	made[css] = looks
+	made["index.html"] = []byte(strings.NewReplacer("PORTAL.css", css, "PORTAL.js", names["portal"]).Replace(string(page)))
+	made["sources.sum"], err = sources(from)
+	return made, err
+}
+
+// modules makes a script of each source, and of what they share, named after their
+// contents. Names are those of the sources' by theirs.
+func modules(made map[string][]byte, define map[string]string, from ...string) (names map[string]string, err error) {
+	o := options("")
+	o.EntryPoints = from
+	o.Format, o.Splitting, o.EntryNames, o.ChunkNames, o.Define = api.FormatESModule, true, "[name]-[hash]", "part-[hash]", define
+	r := api.Build(o)
+	if err := wrong(from[0], r); err != nil {
+		return nil, err
+	}
+	names = make(map[string]string)
+	for _, f := range r.OutputFiles {
+		name := filepath.Base(f.Path)
+		made[name] = f.Contents
+		of, _, _ := strings.Cut(name, "-")
+		names[of] = name
+	}
+	return names, nil
 }
 
 // options are those of every build.
@@ -195,7 +260,7 @@ func sources(ui string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && d.Name() == "node_modules" {
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "dist") {
 			return fs.SkipDir
 		}
 		if d.IsDir() || d.Name() == ".gitignore" {
@@ -212,8 +277,9 @@ func sources(ui string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// compare says in what dist differs from what was made.
-func compare(made map[string][]byte, dist string) error {
+// compare says in what the files that are there differ from what was made.
+func (r room) compare(made map[string][]byte) error {
+	dist := filepath.Join("..", filepath.FromSlash(r.dist))
 	seen := 0
 	err := filepath.WalkDir(dist, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -228,13 +294,13 @@ func compare(made map[string][]byte, dist string) error {
 			return err
 		}
 		if want, ok := made[filepath.ToSlash(rel)]; !ok || !bytes.Equal(want, text) {
-			return fmt.Errorf("web/dist/%s is not what web/ui makes: run `make web` and commit web/dist", filepath.ToSlash(rel))
+			return fmt.Errorf("web/%s/%s is not what web/%s makes: run `make web` and commit web/%s", r.dist, filepath.ToSlash(rel), r.sources, r.dist)
 		}
 		seen++
 		return nil
 	})
 	if err == nil && seen != len(made) {
-		err = fmt.Errorf("web/dist has %d files, web/ui makes %d: run `make web` and commit web/dist", seen, len(made))
+		err = fmt.Errorf("web/%s has %d files, web/%s makes %d: run `make web` and commit web/%s", r.dist, seen, r.sources, len(made), r.dist)
 	}
 	return err
 }

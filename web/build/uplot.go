@@ -30,9 +30,10 @@ var lines = api.Plugin{Name: "lines", Setup: func(b api.PluginBuild) {
 // unused are functions that no such chart calls, or that do nothing for it.
 var unused = []string{
 	"fmtDate", "points", "rangeLog", "rangeAsinh", "logAxisSplits", "asinhAxisSplits", "log10AxisValsFilt", "log2AxisValsFilt", "snapLogY", "snapAsinhY",
-	"timeAxisStamps", "timeAxisVals", "timeAxisVal", "timeSeriesStamp", "timeSeriesVal", "legendStroke", "legendFill", "initLegendRow", "syncLegend", "setLegend",
+	"genTimeStuffs", "tzDate", "timeAxisStamps", "timeAxisVals", "timeAxisVal", "timeSeriesStamp", "timeSeriesVal", "legendStroke", "legendFill", "initLegendRow", "syncLegend", "setLegend",
 	"setLegendValues", "delSeries", "setSeries", "setFocus", "setAlpha", "setSelect", "toggleDOM", "initCursorPt", "updateCursor", "cacheMouse",
 	"mouseMove", "mouseDown", "mouseUp", "mouseLeave", "dblClick", "onMouse", "syncRect", "fire", "pub", "pubSync", "addBand", "setBand", "delBand",
+	"offMouse", "filtBtn0", "filtTarg", "seriesPointsShow", "posToVal", "closestIdxFromXpos", "setSelH", "setSelV", "hideSelect",
 }
 
 // settled are conditions and values that are the same for every such chart.
@@ -45,8 +46,13 @@ var settled = []struct{ of, is string }{
 	{`\b(\w+\.distr|xScaleDistr|distr) *== *(2|3|4|100)\b`, "false"},
 	{`\b\w+\.distr *== *1\b`, "true"},
 	{`\b\w+\.distr *>= *3\b`, "false"},
-	// The words for times and what one may call from outside.
-	{`(?s)const (months|days|_timeAxisStamps) = \[.*?\n\t*\];`, "const $1 = [];"},
+	{`\blegend\.(show|live)\b`, "false"},
+	// Where and how times stand at an axis says the page, and what one may call from outside.
+	{`(?m)^\s*let isTime\s*=.*$`, ""},
+	{`\bisTime\b`, "false"},
+	{`\bscaleX\.time\b`, "true"},
+	{`(?m)^(\s*const _(tzDate|timeAxisSplits|timeAxisVals|timeSeriesVal)\b|const \[ timeIncrs).*$`, ""},
+	{`(?s)const (months|days) = \[.*?\n\t*\];`, "const $1 = [];"},
 	{`(?s)const subs = \{.*?\n\};`, ""},
 	{`(?s)\nuPlot\.assign = assign;.*\n}\n`, "\n"},
 	{`(?s)const cursorOpts = \{.*?\n\};`, "const cursorOpts = {left: -10, top: -10, points: {}, drag: {}};"},

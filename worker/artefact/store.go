@@ -40,6 +40,8 @@ type Options struct {
 	Dial func(ctx context.Context, to cluster.NodeID) (net.Conn, error)
 	// Peers lists the hosts that Fetch may ask, best first.
 	Peers func() []cluster.NodeID
+	// Source opens an artefact elsewhere than at a host; nil: there are hosts only.
+	Source func(ctx context.Context, h cluster.Hash) (io.ReadCloser, error)
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // may be nil

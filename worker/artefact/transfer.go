@@ -218,6 +218,9 @@ func (a *Store) Fetch(ctx context.Context, h cluster.Hash, from []cluster.NodeID
 func (a *Store) fetch(ctx context.Context, h cluster.Hash, from []cluster.NodeID) error {
 	ctx, cancel := context.WithTimeout(ctx, blobTotal)
 	defer cancel()
+	if a.opts.Source != nil {
+		return a.fetchSource(ctx, h)
+	}
 	var errs []error
 	asked := map[cluster.NodeID]bool{}
 	for _, peers := range [][]cluster.NodeID{from, a.opts.Peers()} {
@@ -243,6 +246,19 @@ func (a *Store) fetch(ctx context.Context, h cluster.Hash, from []cluster.NodeID
 		return fmt.Errorf("fetch artefact %s: %w: no host to ask", h, ErrNotFound)
 	}
 	return fmt.Errorf("fetch artefact %s: %w: %d hosts asked: %w", h, ErrNotFound, len(asked), errors.Join(errs...))
+}
+
+func (a *Store) fetchSource(ctx context.Context, h cluster.Hash) error {
+	r, err := a.opts.Source(ctx, h)
+	if err == nil {
+		defer r.Close()
+		_, err = a.store(r, job.MaxModuleBytes, &h)
+	}
+	if err != nil {
+		a.m.failures.WithLabelValues("fetch").Inc()
+		return fmt.Errorf("fetch artefact %s: %w", h, err)
+	}
+	return nil
 }
 
 func (a *Store) fetchFrom(ctx context.Context, h cluster.Hash, peer cluster.NodeID) error {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/runner"
 )
@@ -121,7 +122,7 @@ func verdictError(d *runner.Done) error {
 	case runner.VerdictTrap:
 		what = "trap: " + d.Detail
 	case runner.VerdictOutput:
-		what = tooMuchOutput().Error()
+		what = job.ErrTooMuchOutput.Error()
 	case runner.VerdictModule:
 		what = "module cannot be run: " + d.Detail
 	case runner.VerdictCorrupt:

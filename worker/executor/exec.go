@@ -287,7 +287,7 @@ func (r *programRun) do(ctx context.Context) ([]byte, error) {
 	switch oom := group.killedForMemory(); {
 	case r.stdout.over:
 		r.how = "output"
-		return nil, tooMuchOutput()
+		return nil, job.ErrTooMuchOutput
 	case err != nil:
 		return nil, Infra(err)
 	case end.Failed != "":

@@ -43,7 +43,7 @@ type App struct {
 	// Global flags.
 	Output, socket, color string
 	config, key           string // files
-	pins                  []string
+	Pins                  []string
 	Timeout               time.Duration
 	TimeoutSet            bool
 	Quiet, Verbose, yes   bool
@@ -62,7 +62,7 @@ func (a *App) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config, "config", "", "configuration file (default "+config.DefaultPath+", which may be missing)")
 	f.StringVar(&a.socket, "socket", "", "socket of the daemon, or https://host:port of hosts, with commas (default: from the configuration)")
 	f.StringVar(&a.key, "key", "", "file with a user's private key, which signs what is asked; before the command")
-	f.StringSliceVar(&a.pins, "pin", nil, "key of a host's certificate, sha256:HEX: that host and no other")
+	f.StringSliceVar(&a.Pins, "pin", nil, "key of a host's certificate, sha256:HEX: that host and no other")
 	f.DurationVar(&a.Timeout, "timeout", DefaultTimeout, "how long to wait for the daemon")
 	f.StringVar(&a.color, "color", "auto", "auto, always or never")
 	f.BoolVarP(&a.Quiet, "quiet", "q", false, "no notes and no progress on stderr")
@@ -185,7 +185,7 @@ func (a *App) Dial(key ed25519.PrivateKey) (*api.Client, error) {
 
 // reach says which hosts are asked, by whom.
 func (a *App) reach(key ed25519.PrivateKey) client.Options {
-	o := client.Options{Endpoints: strings.Split(a.target(), ","), Pins: a.pins, Key: key, Once: true}
+	o := client.Options{Endpoints: strings.Split(a.target(), ","), Pins: a.Pins, Key: key, Once: true}
 	if env := a.Getenv("SKEIN_PIN"); env != "" && len(o.Pins) == 0 {
 		o.Pins = strings.Split(env, ",")
 	}

@@ -84,7 +84,7 @@ var (
 		return names
 	})
 	completeOutside = asked(func(ctx context.Context, c *api.Client) (names []string) {
-		list, _ := c.OutsideWorkers(ctx, "")
+		list, _ := c.OutsideWorkersPage(ctx, api.Page{})
 		for _, w := range list.Workers {
 			if w.State != api.StateRevoked {
 				names = append(names, string(w.Worker)+"\t"+strings.TrimSpace(w.Name+" "+w.Owner))

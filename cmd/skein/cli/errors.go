@@ -95,6 +95,8 @@ func (a *App) Classify(ctx context.Context, err error) (code int, msg, hint stri
 	switch {
 	case errors.As(err, &own):
 		return own.code, err.Error(), own.Advice
+	case errors.As(err, &problem) && problem.OfAnotherRelease():
+		return ExitFailed, "the daemon has " + err.Error(), "its skein is of another release than this program: compare `skein status` with `skein version`, and upgrade the older"
 	case errors.As(err, &problem):
 		return problemExit(problem.Code), err.Error(), problem.Hint
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):

@@ -30,6 +30,18 @@ func TestForbiddenExits5(t *testing.T) {
 	}
 }
 
+// TestOldDaemon: a daemon without the path that a command asks is one of another release;
+// nothing that it does not know by name is missing.
+func TestOldDaemon(t *testing.T) {
+	code, msg, hint := (&App{}).Classify(t.Context(), fmt.Errorf("GET: %w", api.NoPath("/v1/jobs/j1/explain")))
+	if code != ExitFailed || !strings.Contains(msg, "nothing at /v1/jobs/j1/explain") || !strings.Contains(hint, "another release") {
+		t.Errorf("exit %d: %s; %s", code, msg, hint)
+	}
+	if code, _, _ := (&App{}).Classify(t.Context(), api.Errorf(api.CodeNotFound, "no job j1")); code != ExitNotFound {
+		t.Errorf("an unknown job: exit %d", code)
+	}
+}
+
 // TestSocketHints tells apart the three ways a socket can be missing.
 func TestSocketHints(t *testing.T) {
 	a := &App{Terminal: Terminal{Env: []string{"SKEIN_CONFIG=/nonexistent"}}}

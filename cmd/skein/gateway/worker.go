@@ -102,10 +102,10 @@ func workerList(a *cli.App) *cobra.Command {
 		Use: "ls", Aliases: []string{"list"}, Short: "List the workers that no host runs, those that were revoked included", Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				list, err := c.OutsideWorkers(ctx, "")
+				list, err := c.OutsideWorkersPage(ctx, api.Page{})
 				for err == nil && list.Next != "" {
 					var more api.OutsideWorkers
-					if more, err = c.OutsideWorkers(ctx, list.Next); err == nil {
+					if more, err = c.OutsideWorkersPage(ctx, api.Page{After: string(list.Next)}); err == nil {
 						list.Workers, list.Next = append(list.Workers, more.Workers...), more.Next
 					}
 				}

@@ -35,9 +35,9 @@ func patiently(a *cli.App, ctx context.Context, timeout time.Duration, f func(co
 func leaveCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "leave", Short: "Take this host out of the cluster for good", Args: cli.Exactly(0, ""),
-		Long: "Tells the others and ends the daemon. The host's name and address cannot be used\n" +
-			"again: to come back it needs an empty state directory, another name and a token. For\n" +
-			"a pause, just stop the daemon.",
+		Long: "Tells the others and ends the daemon. The host's name and address stay taken for some\n" +
+			"weeks: to come back before that is over it needs an empty state directory, another name\n" +
+			"and a token. For a pause, just stop the daemon.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return departs(a, cmd.Context(), func(ctx context.Context, c *api.Client) error {
 				m, _, err := cli.Fetch[api.Members](ctx, c, "/v1/members")

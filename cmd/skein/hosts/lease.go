@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,11 +48,17 @@ func leaseHistory(a *cli.App) *cobra.Command {
 			"since it was stopped or cut off: what it wrote in between is void.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithClient(cmd.Context(), func(ctx context.Context, c *api.Client) error {
-				h, raw, err := cli.Fetch[api.LeaseHistory](ctx, c, "/v1/lease/history")
+				h, err := c.LeaseHistory(ctx)
+				for err == nil && h.Next != 0 {
+					var more api.LeaseHistory
+					if more, err = c.LeaseHistoryPage(ctx, api.Page{After: strconv.FormatUint(uint64(h.Next), 10)}); err == nil {
+						h.Terms, h.Next = append(h.Terms, more.Terms...), more.Next
+					}
+				}
 				if err != nil {
 					return err
 				}
-				return a.Show(cli.View{Raw: raw, Items: cli.Items(h.Terms), Table: func() present.Table { return present.Terms(h) }})
+				return a.Show(cli.View{Body: h, Items: cli.Items(h.Terms), Table: func() present.Table { return present.Terms(h) }})
 			})
 		},
 	}

@@ -78,6 +78,7 @@ func wait(a *cli.App, ctx context.Context, what string, limit time.Duration, met
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	have := "nothing"
+	var lost error // the daemon did not answer last
 	for {
 		done, now, err := met(waiting, c)
 		switch {
@@ -91,11 +92,11 @@ func wait(a *cli.App, ctx context.Context, what string, limit time.Duration, met
 			}
 			return nil
 		case err == nil:
-			have = now
+			have, lost = now, nil
 		case waiting.Err() == nil && !api.Temporary(err):
 			return err
 		case waiting.Err() == nil:
-			have = err.Error()
+			have, lost = err.Error(), err
 		}
 		timer := time.NewTimer(cli.PollPause)
 		select {
@@ -104,7 +105,11 @@ func wait(a *cli.App, ctx context.Context, what string, limit time.Duration, met
 			if errors.Is(context.Cause(ctx), context.Canceled) {
 				return context.Canceled
 			}
-			return cli.Failf(cli.ExitTimeout, "not %s within %s: %s", what, limit, have).WithHint("give it more time with --timeout, or look with `skein status`")
+			hint := "give it more time with --timeout, or look with `skein status`"
+			if _, ok := errors.AsType[*api.UnreachableError](lost); ok { // time alone may not help
+				_, _, hint = a.Classify(ctx, lost)
+			}
+			return cli.Failf(cli.ExitTimeout, "not %s within %s: %s", what, limit, have).WithHint("%s", hint)
 		case <-timer.C:
 		}
 	}

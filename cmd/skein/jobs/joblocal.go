@@ -38,8 +38,17 @@ func runLocal(a *cli.App, ctx context.Context, d Options, spec job.Spec, wasm, i
 		j.Exec = cfg.Exec
 	}
 	bar := newProgress(a, metric)
-	j.Progress = bar.update
+	// A module is compiled anew each time, and without --chunk tried: nothing runs meanwhile.
+	stop := func() {}
+	if spec.Executor != job.ExecutorExec {
+		stop = (&waiting{a: a}).after(ctx, func(context.Context) string { return "the module is compiled for this machine" })
+	}
+	j.Progress = func(now api.Job) {
+		stop()
+		bar.update(now)
+	}
 	job, err := d.Local(ctx, j)
+	stop()
 	bar.end()
 	if errors.Is(err, context.Canceled) {
 		a.Note("stopped with %d of %s done", job.Chunks.Accepted, present.Plural(job.Chunks.Total, "chunk"))

@@ -56,9 +56,20 @@ func (w *waiting) say(what string) {
 // explain asks the host, once a submit had no answer for a while and nothing was said
 // of it, what that waits for. The caller calls stop before it says anything itself.
 func (w *waiting) explain(ctx context.Context, c *api.Client, wait api.Wait) (stop func()) {
+	return w.after(ctx, func(ctx context.Context) string {
+		ctx, cancel := context.WithTimeout(ctx, silence)
+		defer cancel()
+		st, _, err := cli.Fetch[api.Status](ctx, c, "/v1/status")
+		return waitsFor(st, err, wait)
+	})
+}
+
+// after says what was found out once there was silence for a while. The caller calls
+// stop before it says anything itself.
+func (w *waiting) after(ctx context.Context, find func(context.Context) string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var asking sync.WaitGroup
-	asking.Go(func() {
+	var finding sync.WaitGroup
+	finding.Go(func() {
 		select {
 		case <-ctx.Done():
 			return
@@ -67,16 +78,13 @@ func (w *waiting) explain(ctx context.Context, c *api.Client, wait api.Wait) (st
 		if !w.silent() {
 			return
 		}
-		asked, cancel := context.WithTimeout(ctx, silence)
-		defer cancel()
-		st, _, err := cli.Fetch[api.Status](asked, c, "/v1/status")
-		if ctx.Err() == nil && w.silent() {
-			w.say(waitsFor(st, err, wait))
+		if what := find(ctx); ctx.Err() == nil && w.silent() {
+			w.say(what)
 		}
 	})
 	return func() {
 		cancel()
-		asking.Wait()
+		finding.Wait()
 	}
 }
 

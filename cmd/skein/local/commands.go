@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/internal/demo"
 	"github.com/skein-project/skein/offline"
+	"github.com/skein-project/skein/outside"
 )
 
 // Options is what the commands on this host reach: its daemon, and its
@@ -21,6 +22,7 @@ import (
 type Options struct {
 	Version   string
 	Run       func(context.Context, config.Config, daemon.RunOptions) error
+	Work      func(context.Context, outside.Options) error
 	Init      func(config.Config, offline.InitOptions) error
 	OnlyRoot  func(stateDir, user string) bool
 	Verify    func(ctx context.Context, stateDir string) (api.LogVerify, error)
@@ -50,6 +52,7 @@ func Commands(a *cli.App, d Options) []*cobra.Command {
 	return []*cobra.Command{
 		initCommand(a, d),
 		runCommand(a, d),
+		workCommand(a, d),
 		runnerCommand(a, d),
 		watchdogCommand(a, d),
 		configCommand(a),

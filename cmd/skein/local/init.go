@@ -42,10 +42,15 @@ func initCommand(a *cli.App, d Options) *cobra.Command {
 			if d.OnlyRoot(cfg.StateDir, serviceUser) {
 				a.Note("warning: it is root's, and the package's daemon runs as %s: `chown -R %[1]s:%[1]s %s` before the start", serviceUser, cfg.StateDir)
 			}
-			a.Note("next:\n" +
-				"  1. start it:    systemctl enable --now skein, or skein run\n" +
-				"  2. look at it:  skein status\n" +
-				"  3. add a host:  skein token create --out FILE here; with FILE there: skein run --join @FILE")
+			start, with := "systemctl enable --now skein, or skein run", ""
+			if path, asked := a.ConfigPath(); asked && path != config.DefaultPath { // which the unit reads
+				with = " --config " + path
+				start = "skein run" + with
+			}
+			a.Note("next:\n"+
+				"  1. start it:    %s\n"+
+				"  2. look at it:  skein status%s\n"+
+				"  3. add a host:  skein token create%s --out FILE here; with FILE there: skein run --join @FILE", start, with, with)
 			return nil
 		},
 	}

@@ -176,6 +176,7 @@ func (p *page) below(cmd *cobra.Command) {
 	}
 	p.options(cmd, func() {})
 	if cmd.Example != "" {
+		p.b.WriteString(".PP\n")
 		p.verbatim(cmd.Example)
 	}
 }

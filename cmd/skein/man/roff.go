@@ -45,7 +45,7 @@ func (p *page) lines(text string) {
 
 // verbatim writes lines as they are.
 func (p *page) verbatim(text string) {
-	p.b.WriteString(".PP\n.nf\n.RS 4\n")
+	p.b.WriteString(".nf\n.RS 4\n")
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(strings.TrimPrefix(line, "  "), "\n ")
 		if line == "" {

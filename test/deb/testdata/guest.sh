@@ -6,12 +6,12 @@ fail() {
 	tail -n 20 /run/second.log
 	exit 1
 }
-# soon COMMAND: it succeeds within a minute or two of a slow machine.
+# soon COMMAND: it succeeds within some minutes of a machine that has much else to do.
 soon() {
 	tries=0
 	until "$@" >/run/soon.log 2>&1; do
 		tries=$((tries + 1))
-		[ $tries -lt 240 ] || fail "$*: $(cat /run/soon.log)"
+		[ $tries -lt 600 ] || fail "$*: $(cat /run/soon.log)"
 		sleep 0.5
 	done
 }
@@ -38,17 +38,31 @@ soon /vmtest/skein check --socket /run/second.sock
 echo "READY installed"
 
 sed -i 's/^zone = ""/zone = "east"/' /etc/skein/skein.toml
-pid=$(systemctl show -P MainPID skein)
-dpkg --force-confold -i /vmtest/later.deb || fail "upgrade"
-[ "$(systemctl is-active skein)" = active ] || fail "the unit did not outlive the upgrade"
-[ "$(systemctl show -P MainPID skein)" != "$pid" ] || fail "the upgrade did not restart the unit"
-[ "$(cat /sys/class/net/skein0/ifindex)" = "$index" ] || fail "the device did not outlive the upgrade"
-soon skein check
-soon /vmtest/skein check --socket /run/second.sock
-/vmtest/skein lease history --socket /run/second.sock -o tsv >/run/history || fail "history"
-awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
-	$at["HOLDER"] == "vm" && $at["CAUSE"] == "shutdown" && $at["SUCCESSOR"] == "second" { found = 1 } END { exit !found }' /run/history ||
-	fail "the upgrade did not hand over: $(cat /run/history)"
+terms() { # those of which an awk expression is true
+	/vmtest/skein lease history --socket /run/second.sock -o tsv >/run/history || fail "history"
+	awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR > 1 && ('"$1"') { found = 1 } END { exit !found }' /run/history
+}
+vm_holds() {
+	terms '$at["HOLDER"] == "vm" && $at["ENDED"] == ""' && return
+	/vmtest/skein lease step-down --socket /run/second.sock
+	return 1
+}
+handed() { terms '$at["HOLDER"] == "vm" && $at["CAUSE"] == "shutdown" && $at["SUCCESSOR"] == "second"'; }
+# A host that stands still, as on a machine that has much else to do, loses the lease
+# before it is asked to stop: then it is installed once more.
+for try in 1 2 3; do
+	soon vm_holds
+	pid=$(systemctl show -P MainPID skein)
+	dpkg --force-confold -i /vmtest/later.deb || fail "upgrade"
+	[ "$(systemctl is-active skein)" = active ] || fail "the unit did not outlive the upgrade"
+	[ "$(systemctl show -P MainPID skein)" != "$pid" ] || fail "the upgrade did not restart the unit"
+	[ "$(cat /sys/class/net/skein0/ifindex)" = "$index" ] || fail "the device did not outlive the upgrade"
+	soon skein check
+	soon /vmtest/skein check --socket /run/second.sock
+	if handed || ! terms '$at["HOLDER"] == "vm" && $at["CAUSE"] ~ /stood still/'; then break; fi
+	echo "$try: vm stood still, and had lost the lease when it was upgraded"
+done
+handed || fail "the upgrade did not hand over: $(cat /run/history)"
 skein config show -o tsv | grep -q '^node.zone.*east' || fail "the upgrade lost a change of the configuration"
 echo "READY upgraded"
 

@@ -33,6 +33,7 @@ func main() {
 type measuring struct {
 	rounds, hosts, events int
 	span                  time.Duration
+	module, scripts       string
 	got                   map[string][]float64
 }
 
@@ -42,7 +43,9 @@ func run(ctx context.Context, args []string) int {
 	flags.IntVar(&m.rounds, "rounds", 5, "how often")
 	flags.IntVar(&m.hosts, "hosts", 500, "of the large cluster")
 	flags.IntVar(&m.events, "events", 100_000, "that the page knows")
-	flags.DurationVar(&m.span, "for", 3*time.Second, "for how long frames are counted")
+	flags.DurationVar(&m.span, "for", 3*time.Second, "for how long frames are counted, or iterations")
+	flags.StringVar(&m.module, "module", "", "file of the guest")
+	flags.StringVar(&m.scripts, "scripts", "../worker/dist", "folder of the scripts that run it")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -72,7 +75,7 @@ func run(ctx context.Context, args []string) int {
 }
 
 func (m *measuring) all(browser context.Context, what []string) error {
-	known := map[string]func(context.Context) error{"paint": m.paint, "network": m.network, "events": m.log}
+	known := map[string]func(context.Context) error{"paint": m.paint, "network": m.network, "events": m.log, "guest": m.guest}
 	for _, name := range what {
 		f := known[name]
 		if f == nil {

@@ -3,7 +3,7 @@
 // absent. Loaded when somebody looks back.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Text, useReturn, useWidth } from "./parts";
-import { here, type Route } from "./route";
+import { go, here, type Route } from "./route";
 import { ask } from "./session";
 import { fetchEvents, looksBack, type Past, showPast, termsOfNow } from "./store";
 import { clean, clock, lines, when } from "./text";
@@ -111,7 +111,7 @@ export function AsOf({ route }: { route: Route }) {
     <p class="buttons">
       <strong>as of {Number.isFinite(at) ? clock(at) : "?"}</strong>
       {speeds.map((n) => <button key={n} type="button" aria-pressed={speed === n} aria-label={`play ${n} times as fast`} onClick={() => (speed === n ? play(0) : start(n))}>{"\u25B6"} {"\u00D7"}{n}</button>)}
-      <a href={here(route, { at: "" })}>now</a>
+      <button type="button" onClick={() => go(here(route, { at: "" }))}>now</button>
       <span class="dim">At a terminal: <code>skein log replay --at <Text>{asked}</Text></code></span>
     </p>
     {wrong && <p class="bad" role="alert"><Text most={400}>{wrong}</Text></p>}

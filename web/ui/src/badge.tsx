@@ -2,9 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { Text } from "./parts";
 import { prove, type Verdict } from "./proof";
-import { eventKey } from "./store";
+import { link } from "./route";
+import { eventKey, get, state } from "./store";
 import { age, many, when } from "./text";
-import type { Entry } from "./types";
+import type { Entry, Status } from "./types";
 
 /** Badge proves an event in this page, and says how that went. */
 export function Badge({ of }: { of: Entry }) {
@@ -31,10 +32,26 @@ export function BadgeOfAll({ of }: { of: Entry[] }) {
   </div>;
 }
 
-function Word({ of: v }: { of: Verdict | null }) {
+/** BadgeOfLog says whether the log is whole: its last events are proved in this page once a minute; the host tells of all others. */
+export function BadgeOfLog({ log }: { log: Status["log"] }) {
+  const [v, set] = useState<Verdict | null>(null), host = state.hello?.node ?? "", { checked_at: at, check_problem: problem = "", forked } = log;
+  useEffect(() => {
+    let here = true;
+    const look = () => void prove(get.events().slice(-50)).then((v) => here && set(v)), timer = setInterval(look, 60000);
+    look();
+    return () => { here = false; clearInterval(timer); };
+  }, []);
+  const two = forked?.[0], ago = at && age((Date.now() - when(at)) / 1000) + " ago";
+  const of: Verdict | null = two ? { kind: "broken", at: `${two.node}/${two.inc}`, why: "two histories of it are signed" }
+    : problem && !problem.startsWith("not checked") ? { kind: "broken", at: "", why: `${host} found: ${problem}` }
+    : v?.kind === "unchecked" ? { ...v, host, checked: at ? { at, ok: !problem, problem } : null } : v;
+  return <Word of={of} to={link("events")} more={of?.kind === "proved" && <>; {at && !problem ? <>all of it checked by <Text>{host}</Text> {ago}</> : <><Text>{host}</Text> did not check older ones</>}</>} />;
+}
+
+function Word({ of: v, to, more: also }: { of: Verdict | null; to?: string; more?: any }) {
   const [tone, glyph, says, more] = words(v);
   return <div class={"badge " + tone} data-proof={v?.kind ?? "busy"}>
-    <p role="status"><strong><span aria-hidden="true">{glyph}</span> {says}</strong> <span class="more">{more}</span></p>
+    <p role={to ? undefined : "status"}><strong><span aria-hidden="true">{glyph}</span> {to ? <a href={to}>{says}</a> : says}</strong> <span class="more">{more}{also}</span></p>
   </div>;
 }
 
@@ -44,7 +61,7 @@ function Root({ print }: { print: string }) {
 
 function words(v: Verdict | null): [string, string, any, any] {
   if (!v) return ["dim", "\u2026", "being checked in this page", null];
-  if (v.kind === "broken") return ["bad", "\u2715", <>broken at <Text>{v.at}</Text></>, <Text most={300}>{v.why}</Text>];
+  if (v.kind === "broken") return ["bad", "\u2715", <>broken{v.at && <> at <Text>{v.at}</Text></>}</>, <Text most={300}>{v.why}</Text>];
   if (v.kind === "proved") {
     const [c] = v.chains, several = v.shown > 1;
     return ["ok", "\u2713", "proved in this page", several

@@ -2,7 +2,7 @@
 // How a job went, as charts. Each has a table that says the same.
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { tickText } from "./lanes";
+import { ticks, tickText } from "./lanes";
 import { Card, Choice, Table, Text, useWidth } from "./parts";
 import { here, type Route } from "./route";
 import { ask } from "./session";
@@ -112,8 +112,8 @@ function options(p: Plot, width: number): uPlot.Options {
   return {
     width, height: 200, legend: { show: false }, cursor: { show: false },
     scales: Object.fromEntries([["x", { time: true }], ...units.map((u) => [u || "y", u === "%" ? { range: [0, 100] } : u === "/s" ? { range: (_: uPlot, _low: number, high: number) => [0, high > 0 ? high * 1.05 : 1] } : {}])]),
-    axes: [{ ...axis, space: 70, size: 34, values: (_, splits) => splits.map((t) => tickText(t * 1000, span)) },
-      ...units.map((u, i) => ({ ...axis, scale: u || "y", side: (i ? 1 : 3) as uPlot.Axis.Side, size: 62, grid: { ...axis.grid, show: i === 0 },
+    axes: [{ ...axis, size: 34, splits: (_u, _i, from, to) => ticks(from * 1000, to * 1000, Math.max(2, Math.floor(width / 110))).map((t) => t / 1000), values: (_, splits) => splits.map((t) => tickText(t * 1000, span)) },
+      ...units.map((u, i) => ({ ...axis, scale: u || "y", side: (i ? 1 : 3) as uPlot.Axis.Side, size: (_: uPlot, v: string[] | null) => 20 + 7 * Math.max(6, ...(v ?? []).map((t) => t.length)), grid: { ...axis.grid, show: i === 0 },
         ...(u === "n" ? { incrs: whole } : {}), values: (_: uPlot, splits: number[]) => splits.map((v) => (u === "%" ? v + "%" : u === "/s" ? count(v) + "/s" : short(v))) }))],
     series: [{}, ...p.lines.map((l, i) => ({ label: l.name, scale: l.unit || "y", stroke: ink(i), width: 2, dash: dashes[Math.floor(i / inks.length) % dashes.length], points: { show: false } })),
       ...(p.band ? ["low", "high"].map((label) => ({ label, scale: "y", stroke: ink(0) + "66", width: 1, points: { show: false } })) : [])],

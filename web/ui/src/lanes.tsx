@@ -42,7 +42,7 @@ export function Lanes({ hours, small, chosen, choose }: { hours: number; small?:
   const from = hours > 0 ? Math.max(first, now - hours * 3600e3) : first;
   const shown = terms.filter((t) => (when(t.ended_at) || now) >= from);
   const names = [...new Set(shown.map((t) => t.holder))].sort();
-  const left = Math.min(140, Math.max(40, ...names.map((n) => clean(n, 18).length * 7.5 + 12)));
+  const most = width < 480 ? 12 : 20, left = Math.max(40, ...names.map((n) => clean(n, most).length * 8.5 + 12));
   const lane = small ? 24 : 34, axis = 22, height = Math.max(1, names.length) * lane + axis;
   const x = (t: number) => left + ((Math.min(now, Math.max(from, t)) - from) / (now - from)) * (width - left - 6);
   const marks = ticks(from, now, Math.max(2, Math.floor((width - left) / 90)));
@@ -77,7 +77,7 @@ export function Lanes({ hours, small, chosen, choose }: { hours: number; small?:
         <title>{`two held it for ${span(g)}, term ${g.term} and one before`}</title></rect>)}
       {marked && <rect x={x(marked[0])} width={Math.max(1, x(marked[1]) - x(marked[0]))} y={0} height={height - axis} class="brushed" />}
       {names.map((n) => <g key={n}>
-        <text x={left - 8} y={y(n) + lane / 2 + 4} text-anchor="end" class="lane-name">{clean(n, 18)}<title>{clean(n)}</title></text>
+        <text x={left - 8} y={y(n) + lane / 2 + 4} text-anchor="end" class="lane-name">{clean(n, most)}<title>{clean(n)}</title></text>
         <line x1={left} x2={width - 6} y1={y(n) + lane} y2={y(n) + lane} class="grid-line" /></g>)}
       {shown.map((t) => {
         const a = x(when(t.started_at)), b = x(when(t.ended_at) || now), sure = x(known(t, now)), wide = Math.max(3, sure - a - 1);
@@ -94,7 +94,8 @@ export function Lanes({ hours, small, chosen, choose }: { hours: number; small?:
 
 const span = (s: Span) => (s.to - s.from < 1000 ? Math.round(s.to - s.from) + "ms" : age((s.to - s.from) / 1000));
 
-function ticks(from: number, to: number, most: number): number[] {
+/** ticks are moments that are easy to read, at most so many. */
+export function ticks(from: number, to: number, most: number): number[] {
   const steps = [1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800].map((s) => s * 1000);
   const step = steps.find((s) => (to - from) / s <= most) ?? (to - from) / most, out = [];
   const zone = new Date(to).getTimezoneOffset() * 60e3;

@@ -52,30 +52,44 @@ export function arrange(members: Member[], links: Map<string, Link>, width: numb
   if (members.length > ringMost) return discs(members, width);
   const parts = islands(members, links), at = new Map<string, Point>(), labels: Picture["labels"] = [];
   const narrow = width < 560, main = parts[0]?.nodes.length ?? 0, others = parts.slice(1);
-  const radius = Math.max(62, Math.min(width / 2 - 60, 80 + main * 10, 220));
-  // Islands below each other: two hosts stand beside each other, or one would hide the line of the other to what is below.
-  const flat = (n: number) => narrow && others.length > 0 && n === 2, deep = (n: number, r: number) => (n === 1 || flat(n) ? 0 : r);
-  const top = 75 + Math.max(0, deep(main, radius) - 9), height0 = 2 * deep(main, radius) + (main > 2 ? 130 : 150);
-  const room = others.length && !narrow ? width * 0.62 : width;
-  ring(parts[0]?.nodes ?? [], zone, { x: room / 2, y: top }, main === 1 ? 0 : radius, at, flat(main));
+  const radius = Math.max(62, Math.min(width / 2 - 60, 80 + main * 10, 220)), deep = main === 1 ? 0 : radius;
+  const room = others.length && !narrow ? width * 0.62 : width, height0 = 2 * deep + (main > 2 ? 130 : 150);
+  const rings = [{ nodes: parts[0]?.nodes ?? [], c: { x: room / 2, y: 75 + Math.max(0, deep - 9) }, r: deep }];
   let y = narrow ? height0 : 30, height = height0;
-  for (const o of others) {
-    const r = o.nodes.length === 1 ? 0 : Math.min(radius, 40 + o.nodes.length * 9), x = narrow ? width / 2 : width * 0.81;
+  for (const { nodes } of others) {
+    const r = nodes.length === 1 ? 0 : Math.min(radius, 40 + nodes.length * 9), x = narrow ? width / 2 : width * 0.81;
     labels.push({ text: "not reached", at: { x, y: y + 12 } });
-    const n = o.nodes.length, half = deep(n, r);
-    ring(o.nodes, zone, { x, y: y + 75 + half }, r, at, flat(n));
-    y += 2 * half + 160;
+    rings.push({ nodes, c: { x, y: y + 75 + r }, r });
+    y += 2 * r + 160;
     height = Math.max(height, y);
+  }
+  // The islands are turned until no host hides a line between two of them; of many some always do.
+  let best = -1;
+  for (let turn = 0; best < 45 && turn < 3; turn += 0.125) {
+    const to = new Map<string, Point>();
+    for (const o of rings) ring(o.nodes, zone, o.c, o.r, to, turn);
+    const free = others.length ? clearance(parts, to) : Infinity;
+    if (free > best) { best = free; to.forEach((p, n) => at.set(n, p)); }
   }
   return { at, zones: [], labels, ring: true, width, height };
 }
 
-function ring(nodes: string[], zone: Map<string, string>, c: Point, r: number, at: Map<string, Point>, flat: boolean): void {
+function ring(nodes: string[], zone: Map<string, string>, c: Point, r: number, at: Map<string, Point>, turned: number): void {
   const order = [...nodes].sort((a, b) => key(zone.get(a)) .localeCompare(key(zone.get(b))) || (a < b ? -1 : 1));
   order.forEach((n, i) => {
-    const turn = (i / order.length) * 2 * Math.PI + (flat ? Math.PI : -Math.PI / 2);
+    const turn = (i / order.length) * 2 * Math.PI - Math.PI / 2 + turned;
     at.set(n, { x: c.x + r * Math.cos(turn), y: c.y + r * Math.sin(turn) });
   });
+}
+
+/** clearance is how far the nearest host is from a line between two others of different islands. */
+function clearance(parts: Island[], at: Map<string, Point>): number {
+  let least = 1e9;
+  parts.forEach((p, i) => parts.slice(i + 1).forEach((o) => p.nodes.forEach((a) => o.nodes.forEach((b) => at.forEach((c, n) => {
+    const u = at.get(a)!, v = at.get(b)!, dx = v.x - u.x, dy = v.y - u.y, t = ((c.x - u.x) * dx + (c.y - u.y) * dy) / (dx * dx + dy * dy);
+    if (n !== a && n !== b && t > 0 && t < 1) least = Math.min(least, Math.hypot(u.x + t * dx - c.x, u.y + t * dy - c.y));
+  })))));
+  return least;
 }
 
 const key = (s: string | undefined) => s ?? "";

@@ -1,6 +1,6 @@
 // Pieces that every page is made of.
 import { Component, type ComponentChildren, type JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { here, link, type Route } from "./route";
 import { looksBack } from "./store";
 import { clean } from "./text";
@@ -21,6 +21,7 @@ const glyphs: Record<string, [string, string]> = {
 
 /** State is a word, a shape and a colour. */
 export function State({ of, word }: { of: string; word?: string }) {
+  of ||= "unknown"; // an older host does not say
   const [glyph, tone] = glyphs[of] ?? ["\u25C6", "dim"];
   return <span class={"state " + tone}><span aria-hidden="true">{glyph}</span> <Text most={24}>{word ?? of}</Text></span>;
 }
@@ -71,7 +72,7 @@ export function Table<T>({ label, columns: all, rows, keyOf, none, current }: {
 }
 
 export function Progress({ part, whole, label }: { part: number; whole: number; label: string }) {
-  const share = whole > 0 ? Math.min(1, Math.max(0, part / whole)) : 0;
+  const share = whole > 0 ? Math.min(1, Math.max(0, part / whole || 0)) : 0;
   return <span class="progress"><span class="bar" role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100}
     aria-valuenow={Math.round(share * 100)}><span style={{ width: share * 100 + "%" }} /></span><span class="num">{Math.floor(share * 100)}%</span></span>;
 }
@@ -102,7 +103,7 @@ addEventListener("hashchange", () => { moved = true; });
 /** useReturn is a ref of what is beside a page; when that goes, the keyboard goes back to where it came from. */
 export function useReturn(enter?: boolean): { current: HTMLElement | null } {
   const ref = useRef<HTMLElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => { // at once: by the next frame the keyboard may be elsewhere
     const from = document.activeElement as HTMLElement | null, el = ref.current;
     if (enter && moved) el?.focus(); // the row that led here may be drawn anew by now
     return () => { if (el?.contains(document.activeElement)) from?.focus(); };

@@ -192,6 +192,7 @@ export async function prove(list: Entry[]): Promise<Verdict> {
     bySource.set(key, [...(bySource.get(key) ?? []), e]);
   }
   try {
+    if (!list.length) throw new Unable("no event is here");
     if (!globalThis.crypto?.subtle) throw new Unable("a browser checks nothing on a page that came neither from this machine nor over https");
     for (const own of bySource.values()) {
       const source = own[0]!.source, seqs = own.map((e) => e.seq), shown = new Map(own.map((e) => [e.seq, e])), from = Math.min(...seqs);

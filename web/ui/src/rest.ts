@@ -1,5 +1,6 @@
 // What is not needed to begin with, in one part: many small ones would be larger together.
 export { AsOf } from "./asof";
+export { BadgeOfLog } from "./badge";
 export { Asked } from "./confirm";
 export { Help } from "./help";
 export { EventsPage } from "./pages/events";

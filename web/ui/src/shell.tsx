@@ -1,10 +1,11 @@
+import { Component } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Confirm } from "./actions";
 import { fetchAll, later } from "./later";
 import { Overview, sentence } from "./pages/overview";
 import { Text } from "./parts";
 import { go, here, link, parse, type Route } from "./route";
-import { again, get, looksBack, state, useStore, watchAlso } from "./store";
+import { again, get, lacks, looksBack, state, useStore, watchAlso } from "./store";
 import { age, clean, clock } from "./text";
 
 const pages: [string, string, (p: { route: Route }) => any][] = [
@@ -80,9 +81,10 @@ export function Shell() {
   useEffect(() => {
     const keys = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
+      const at = parse(location.hash), host = at.query.get("host"); // not what was drawn last
       if (e.key === "Escape") {
         if (document.activeElement instanceof HTMLInputElement) document.activeElement.blur();
-        else if (parse(location.hash).query.get("host")) go(here(parse(location.hash), { host: "" }));
+        else if (host) go(here(at, { host: "" }));
         return;
       }
       if (e.target instanceof HTMLInputElement) return;
@@ -90,11 +92,11 @@ export function Shell() {
       if (n >= 1 && n <= pages.length && e.key.length === 1) go(link(pages[n - 1]![0], [], host ? { host } : {}));
       if (e.key === "?") showHelp(true);
       if (e.key === "j" || e.key === "k") walkRows(e.key === "j" ? 1 : -1);
-      if (e.key === "/" && parse(location.hash).page !== "events") { e.preventDefault(); go(link("events")); focusFilter(40); }
+      if (e.key === "/" && at.page !== "events") { e.preventDefault(); go(link("events")); focusFilter(40); }
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
-  }, [host]);
+  }, []);
   if (state.stream === "locked") return <Locked />;
   const page = pages.find(([p]) => p === route.page), Page = page?.[2], silent = (Date.now() - state.heardAt) / 1000;
   const at = route.query.get("at");
@@ -114,18 +116,27 @@ export function Shell() {
     </header>
     {state.stream === "stale" && <p class="banner warn" role="alert">Stale: nothing was heard from the daemon for {age(silent)}. What you see is the last picture; trying again.{state.problem && <> <Text>{state.problem.detail}</Text></>}</p>}
     {state.stream === "ended" && <p class="banner bad" role="alert">The stream has ended: <Text>{state.problem?.detail ?? "no reason was given"}</Text> {state.problem?.hint && <Text>{state.problem.hint}</Text>} <button type="button" onClick={again}>Begin anew</button></p>}
+    {state.synced && lacks().length > 0 && <p class="banner warn">Not told by <Text most={40}>{state.hello?.node}</Text>, whose version may be another than that of this page: {lacks().join(", ")}.</p>}
     {at && state.synced && <AsOf route={route} />}
     <Said />
     <div class={host ? "with-drawer" : undefined}>
       <main id="main" tabIndex={-1} aria-label={page?.[1] ?? "page"}>
         <h1 class="quiet">{page?.[1] ?? "No such page"}</h1>
-        {Page ? state.synced ? at && !looksBack() ? <p class="none alone">Nothing is shown until the log was read.</p> : <Page route={route} /> : <p class="none alone">Waiting for the first picture.</p> : <p class="none alone">There is no page <Text>{route.page}</Text>. <a href={link("overview")}>Overview</a></p>}
+        {Page ? state.synced ? at && !looksBack() ? <p class="none alone">Nothing is shown until the log was read.</p> : <Guard key={route.page + route.rest}><Page route={route} /></Guard> : <p class="none alone">Waiting for the first picture.</p> : <p class="none alone">There is no page <Text>{route.page}</Text>. <a href={link("overview")}>Overview</a></p>}
       </main>
-      {host && <Drawer node={host} route={route} />}
+      {host && <Guard key={host}><Drawer node={host} route={route} /></Guard>}
     </div>
     <Confirm />
     {help && <Help close={() => showHelp(false)} />}
   </>;
+}
+
+/** Guard stands where something cannot be shown: a daemon of another version may say less than the page needs. */
+class Guard extends Component<{ children: any }, { wrong?: unknown }> {
+  static getDerivedStateFromError(wrong: unknown) { return { wrong }; }
+  override render() {
+    return this.state.wrong ? <p class="none alone" role="alert">What <Text most={40}>{state.hello?.node}</Text> says cannot be shown here, its version may be another than that of this page: <Text>{String(this.state.wrong)}</Text></p> : this.props.children;
+  }
 }
 
 function Live({ silent }: { silent: number }) {
@@ -138,7 +149,7 @@ function Live({ silent }: { silent: number }) {
 /** Said tells a screen reader how the cluster is when that changes; not each second. */
 function Said() {
   const s = get.status(), l = get.lease();
-  const key = `${s?.state} ${l?.holder} ${l?.term} ${s?.members.alive}/${s?.members.total}`;
+  const key = `${s?.state} ${l?.holder} ${l?.term} ${s?.members?.alive}/${s?.members?.total}`;
   const [said, say] = useState({ key: "", text: "" });
   useEffect(() => { if (s && key !== said.key) say({ key, text: sentence().text }); }, [key]);
   return <p class="quiet" aria-live="polite" id="said">{clean(said.text, 300)}</p>;

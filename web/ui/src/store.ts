@@ -5,7 +5,11 @@ import { useEffect, useState } from "preact/hooks";
 import { ask, readLines } from "./session";
 import type { Entry, Job, Lease, Link, Member, Onion, Problem, Status, Term, Worker } from "./types";
 
-export const topics = ["status", "members", "links", "lease", "terms", "workers", "jobs", "onion", "events"];
+const wanted = ["status", "members", "links", "lease", "terms", "workers", "jobs", "onion", "events"];
+/** topics are those that the daemon knows */
+let topics = wanted;
+/** lacks are the topics that a daemon of another version does not tell of. */
+export const lacks = () => wanted.filter((t) => t !== "events" && !rows.has(t));
 /** what is kept of the log: so many events, of so many characters as they came */
 const mostEvents = 100000, mostText = 64e6;
 
@@ -284,8 +288,10 @@ export async function follow(): Promise<void> {
       if (e instanceof Bye) {
         state.problem = e.problem;
         after = e.after;
+        const unknown = /^topics: "(\w+)" is not/.exec(e.problem?.detail ?? "")?.[1];
         // A job or host that does not exist is not asked for again; the rest goes on.
-        if (e.problem?.code === "not_found" || e.problem?.code === "invalid_request") {
+        if (topics.includes(unknown!)) topics = topics.filter((t) => t !== unknown);
+        else if (e.problem?.code === "not_found" || e.problem?.code === "invalid_request") {
           if (extra.job || extra.link) extra = { job: "", link: "" };
           else if (place) place = cursor = "";
           else after = -1;

@@ -64,7 +64,7 @@ export function many(n: number, one: string): string {
 /** A figure of a result. */
 export function figure(v: number | null | undefined): string {
   const n = num(v);
-  return n === null ? "-" : Number.isInteger(n) && Math.abs(n) < 1e9 ? String(n) : n.toPrecision(6);
+  return n === null ? "-" : Number.isInteger(n) && Math.abs(n) < 1e9 ? String(n) : String(Number(n.toPrecision(6)));
 }
 
 /** The time of day, with the date if it is another day's. */

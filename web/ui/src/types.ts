@@ -14,7 +14,7 @@ export interface Status {
   lease: LeaseSummary;
   members: { total: number; joining: number; alive: number; suspect: number; dead: number; left: number };
   mesh: { backend: string; interface: string; address: string; listen: string; peer_count: number; oldest_handshake_seconds: number | null };
-  log: { events: number; sources: number; size_bytes: number; state_hash: string; snapshot: { taken_at?: string; position?: number } | null; forked?: Source[] };
+  log: { events: number; sources: number; size_bytes: number; state_hash: string; snapshot: { taken_at?: string; position?: number } | null; checked_at?: string; check_problem?: string; forked?: Source[] };
   worker: { slots: number; running: number; queued: number; kept: number; draining?: boolean };
   jobs: { pending: number; running: number; completed: number; failed: number; partial: number; cancelled: number; timeout: number };
 }
@@ -44,6 +44,7 @@ export interface Term {
 
 export interface Worker {
   node: string; live: Health; stopped?: boolean; connected: boolean; ready: boolean; draining: boolean; progress: string; verdict: string; slots: number;
+  kind?: string; via?: string; workers?: number; owners?: { owner: string; kind: string; workers: number }[]; // of all outside workers at a gateway
   owner?: string; accept?: string; accept_names?: string[]; assigned: number; window: number; backlog_iterations: number;
   drain_seconds: number; rate_per_second: number | null; trusted: boolean; excluded_seconds: number | null;
 }

@@ -17,7 +17,7 @@ export function JobsPage({ route }: { route: Route }) {
   return <div class="grid"><Card title="Jobs" wide>
     <Table label="jobs" rows={jobs.slice(0, 500)} keyOf={(j) => j.id} none="No job was submitted. `skein job run` does." columns={[
       { head: "job", cell: (j) => <JobLink id={j.id} name={j.name} /> },
-      { head: "state", cell: (j) => <><State of={j.state} />{j.waits && <span class="dim"> <Text most={60}>{j.waits}</Text></span>}</> },
+      { head: "state", cell: (j) => <><State of={j.state} />{j.waits && <span class="dim said"><Text most={60}>{j.waits}</Text></span>}</> },
       { head: "owner", low: true, cell: (j) => <Text most={24}>{j.owner}</Text> },
       { head: "done", cell: (j) => <Progress part={j.iterations.accepted} whole={j.iterations.total} label={"job " + j.id} /> },
       { head: "chunks", right: true, low: true, cell: (j) => `${j.chunks.accepted}/${j.chunks.total}` },
@@ -61,10 +61,10 @@ function One({ id, route }: { id: string; route: Route }) {
     {!back && <JobCharts job={j} route={route} />}
     {j.aggregates && <Card title="Results" wide>
       <Table label="results" rows={Object.entries(j.aggregates).sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, 200)} keyOf={([n]) => n} none="No chunk counts yet." columns={[
-        { head: "metric", cell: ([n]) => <Text most={60}>{n}</Text> },
+        { head: "metric", cell: ([n]) => <span class="said"><Text most={60}>{n}</Text></span> },
         { head: "mean", right: true, cell: ([, s]) => figure(s.mean) },
-        { head: "95 % between", right: true, cell: ([, s]) => (s.ci95_low == null ? "-" : `${figure(s.ci95_low)} and ${figure(s.ci95_high)}`) },
-        { head: "error", right: true, low: true, cell: ([, s]) => (s.relative_error == null ? "-" : (s.relative_error * 100).toPrecision(2) + " %") },
+        { head: "95 % between", right: true, low: true, cell: ([, s]) => (s.ci95_low == null ? "-" : `${figure(s.ci95_low)} and ${figure(s.ci95_high)}`) },
+        { head: "error", right: true, cell: ([, s]) => (s.relative_error == null ? "-" : (s.relative_error * 100).toPrecision(2) + " %") },
         { head: "min", right: true, low: true, cell: ([, s]) => figure(s.min) }, { head: "max", right: true, low: true, cell: ([, s]) => figure(s.max) },
         { head: "p50", right: true, low: true, cell: ([, s]) => figure(s.p50) }, { head: "p99", right: true, low: true, cell: ([, s]) => figure(s.p99) },
         { head: "n", right: true, low: true, cell: ([, s]) => count(s.n) },
@@ -77,7 +77,7 @@ function One({ id, route }: { id: string; route: Route }) {
       ]} /></Card>}
     {j.failures && <Card title="Failures">
       <Table label="failures by reason" rows={reasons(j)} keyOf={(f) => f.reason} none={"No attempt failed" + (j.attempts.reclaimed ? `; ${j.attempts.reclaimed} taken back.` : ".")} columns={[
-        { head: "reason", cell: (f) => <Text most={200}>{f.reason}</Text> }, { head: "times", right: true, cell: (f) => f.times },
+        { head: "reason", cell: (f) => <span class="said"><Text most={200}>{f.reason}</Text></span> }, { head: "times", right: true, cell: (f) => f.times },
         { head: "hosts", cell: (f) => <Text>{f.hosts.join(", ")}</Text> }, { head: "last", right: true, low: true, cell: (f) => clock(f.last) },
       ]} />
       {j.failures.length > 0 && <p class="dim">Of the last {many(j.failures.length, "failure")}.</p>}</Card>}

@@ -39,12 +39,12 @@ export function LeasePage({ route }: { route: Route }) {
       <Table label="terms" rows={terms.slice(0, 200)} keyOf={(t) => String(t.term)} none="No term is in the log yet." current={(t) => !t.ended_at && t.term === l?.term} columns={[
         { head: "term", cell: (t) => <a href={link("events", [], { q: `term:${t.term}` })}>{t.term}</a> },
         { head: "holder", cell: (t) => <Host node={t.holder} route={route} /> },
-        { head: "from", cell: (t) => clock(when(t.started_at)) },
+        { head: "from", low: true, cell: (t) => clock(when(t.started_at)) },
         { head: "to", low: true, cell: (t) => (t.ended_at ? clock(when(t.ended_at)) : t.term === l?.term ? "now" : "not known") },
         { head: "held", right: true, low: true, cell: (t) => (t.ended_at || t.term === l?.term ? age(((when(t.ended_at) || now) - when(t.started_at)) / 1000) : "-") },
         { head: "ended", cell: (t) => <><Text>{t.cause || "-"}</Text>{t.successor && <>, then <Host node={t.successor} route={route} /></>}</> },
         { head: "last known", low: true, cell: (t) => (t.last_evidence_at ? clock(when(t.last_evidence_at)) : "-") },
-        { head: "gap before", right: true, cell: (t) => (t.gap_seconds == null ? "not known" : t.gap_seconds === 0 ? "-" : <span class="bad">{t.gap_seconds < 1 ? Math.round(t.gap_seconds * 1000) + "ms" : age(t.gap_seconds)}</span>) },
+        { head: "gap before", right: true, cell: (t) => (t.gap_seconds == null ? "?" : t.gap_seconds === 0 ? "-" : <span class="bad">{t.gap_seconds < 1 ? Math.round(t.gap_seconds * 1000) + "ms" : age(t.gap_seconds)}</span>) },
         { head: "granted by", low: true, cell: (t) => <><Text>{t.grants.join(", ")}</Text> <span class="dim">of {many(t.voters.length, "voter")}</span></> },
       ]} />
       {terms.length > 200 && <p class="dim">The newest 200 of {terms.length}.</p>}

@@ -151,8 +151,8 @@ const Node = still(({ m, p, lease, chosen, named, to, hover }: {
     {(big || state !== "alive") && <text x={x} y={y + (big ? 6 : 4)} text-anchor="middle" class={big ? "mark" : "mark small"}>{marks[state] ?? "?"}</text>}
     {big && m.self && state === "alive" && <circle cx={x} cy={y} r={4} class="self" />}
     {m.publisher && big && state === "alive" && <Flag x={x + r - 1} y={y - r + 8} />}
-    {named && <text x={x} y={y + r + (big ? 20 : 13)} text-anchor="middle" class={big ? "name" : "name small"}>{clean(m.node, 16)}</text>}
   </a>
+    {named && <g class="node" aria-hidden="true"><text x={x} y={y + r + (big ? 20 : 13)} text-anchor="middle" class={big ? "name" : "name small"}>{clean(m.node, 16)}</text></g>}
     {holds && <g data-crown={m.node} aria-hidden="true"><Crown x={x} y={y - r - (big ? 8 : 3)} />{big && <text x={x + 13} y={y - r - 9} class="note">{"term " + lease?.term}</text>}</g>}
     {big && !m.self && m.state !== "alive" && <text x={x} y={y + r + 35} text-anchor="middle" class="note" aria-hidden="true">{clean(healthOf(m.state, m.stopped), 20)} {age(m.seen_seconds)}</text>}
   </>;
@@ -166,8 +166,8 @@ function Links({ links, chosen, route }: { links: Link[]; chosen: string; route:
     {chosen && <p>Links of <Text>{chosen}</Text>. <a href={here(route, { host: "" })}>All links</a></p>}
     <Table label="links" rows={rows.slice(0, 500)} keyOf={(l) => `${l.from}>${l.to}`} none="No link is known." columns={[
       { head: "from", cell: (l) => <Host node={l.from} route={route} /> }, { head: "to", cell: (l) => <Host node={l.to} route={route} /> },
-      { head: "sees it", cell: (l) => <State of={healthOf(l.state, l.stopped)} /> }, { head: "path", cell: (l) => l.path || "-" },
-      { head: "handshake", low: true, right: true, cell: (l) => age(l.handshake_seconds) }, { head: "rtt", right: true, cell: (l) => millis(l.rtt_seconds) },
+      { head: "sees it", cell: (l) => <State of={healthOf(l.state, l.stopped)} /> }, { head: "path", low: true, cell: (l) => (l.state === "alive" && l.path) || "-" },
+      { head: "handshake", low: true, right: true, cell: (l) => age(l.handshake_seconds) }, { head: "rtt", right: true, cell: (l) => (l.state === "alive" ? millis(l.rtt_seconds) : "-") },
       { head: "receives", right: true, low: true, cell: (l) => bytes(l.receive_bytes_per_second) + (l.receive_bytes_per_second == null ? "" : "/s") },
       { head: "sends", right: true, low: true, cell: (l) => bytes(l.transmit_bytes_per_second) + (l.transmit_bytes_per_second == null ? "" : "/s") },
       { head: "said", right: true, low: true, cell: (l) => (l.reported_at ? age((Date.now() - when(l.reported_at)) / 1000) + " ago" : "never") },

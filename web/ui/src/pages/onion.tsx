@@ -30,12 +30,12 @@ export function OnionPage({ route }: { route: Route }) {
     {o.hosts.length > 0 && <Card title="Hosts" wide>
       <Table label="hosts that serve onion addresses" rows={o.hosts} keyOf={(h) => h.node} none="" columns={[
         { head: "host", cell: (h) => <Host node={h.node} route={route} /> },
-        { head: "state", cell: (h) => <State of={healthOf(h.health, h.stopped)} /> },
-        { head: "serves", cell: (h) => (h.serving ? <State of="ok" word="yes" /> : <State of={h.weight === 0 ? "degraded" : "unknown"} word={h.weight === 0 ? "drained" : "no"} />) },
-        { head: "points", right: true, cell: (h) => (h.asked ? `${h.points}/${h.asked}` : h.points) },
+        { head: "state", low: true, cell: (h) => <State of={healthOf(h.health, h.stopped)} /> },
+        { head: "serves", cell: (h) => (h.serving ? <State of="ok" word="yes" /> : <State of={h.weight === 0 ? "degraded" : "left"} word={h.weight === 0 ? "drained" : "no"} />) },
+        { head: "points", right: true, low: true, cell: (h) => (h.asked ? `${h.points}/${h.asked}` : h.points) },
         { head: "service", low: true, cell: (h) => (h.healthy ? <State of="ok" word="healthy" /> : <State of="dead" word="fails" />) },
-        { head: "why left out", cell: (h) => <Text>{h.left_out || h.reason || "-"}</Text> },
-        { head: "action", right: true, cell: (h) => <Act of={actions.onionDrain(h.node, h.weight === 0)} /> },
+        { head: "why left out", cell: (h) => <span class="said"><Text>{h.left_out || h.reason || "-"}</Text></span> },
+        { head: "action", right: true, low: true, cell: (h) => <Act of={actions.onionDrain(h.node, h.weight === 0)} /> },
       ]} /></Card>}
     <Card title="tor of this host">{o.tor.enabled ? <Facts of={[
       ["state", <State of={o.tor.state === "ready" ? "ok" : o.tor.state === "faulty" ? "dead" : "joining"} word={o.tor.state} />], ["version", <Text>{o.tor.version}</Text>],

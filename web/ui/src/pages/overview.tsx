@@ -1,6 +1,7 @@
 import { Act, actions } from "../actions";
 import { EventList } from "../eventlist";
 import { Lanes } from "../lanes";
+import { later } from "../later";
 import { Card, Facts, healthOf, Host, Job, Progress, State, Table, Text } from "../parts";
 import { useEffect, useState } from "preact/hooks";
 import { link, type Route } from "../route";
@@ -8,16 +9,18 @@ import { eventKey, fetchEvents, get, looksBack, now } from "../store";
 import { age, bytes, count, hlcTime, many, millis } from "../text";
 import type { Entry, Member } from "../types";
 
+const BadgeOfLog = later(() => import("../rest").then((m) => m.BadgeOfLog));
+
 /** sentence says in one line how the cluster is. */
 export function sentence(): { tone: string; text: string } {
   const s = get.status(), l = get.lease();
   if (!s) return { tone: "dim", text: "Waiting for the first picture" };
-  const holder = l?.holder || s.lease.holder, term = l?.term ?? s.lease.term;
+  const holder = l?.holder || s.lease?.holder, term = l?.term ?? s.lease?.term;
   const lease = holder ? `${holder} holds the lease of term ${term}${l?.tenure_seconds != null ? ", for " + age(l.tenure_seconds) : ""}` : "nobody holds the lease";
-  const m = s.members, alive = m.total === 1 && m.alive === 1 ? "its one host is alive" : m.alive === m.total ? `all ${many(m.total, "host")} are alive` : `${m.alive} of ${many(m.total, "host")} are alive`;
-  const jobs = s.jobs.running ? `${many(s.jobs.running, "job")} ${s.jobs.running === 1 ? "runs" : "run"}` : "no job runs";
+  const m = s.members, alive = !m ? "hosts are not told of" : m.total === 1 && m.alive === 1 ? "its one host is alive" : m.alive === m.total ? `all ${many(m.total, "host")} are alive` : `${m.alive} of ${many(m.total, "host")} are alive`;
+  const jobs = s.jobs?.running ? `${many(s.jobs.running, "job")} ${s.jobs.running === 1 ? "runs" : "run"}` : "no job runs";
   const why = s.reasons?.length ? ` (${s.reasons.join(", ")})` : "";
-  const well = looksBack() ? m.alive === m.total : s.state === "ok";
+  const well = looksBack() ? m?.alive === m?.total : s.state === "ok";
   return { tone: !holder ? "bad" : well ? "ok" : "warn", text: `${s.state}${why}: ${lease}; ${alive}; ${jobs}.` };
 }
 
@@ -77,8 +80,8 @@ export function Overview({ route }: { route: Route }) {
         ["events", `${count(s.log.events)} of ${many(s.log.sources, "source")}`],
         ...(looksBack() ? [] : [["size", bytes(s.log.size_bytes)] as [string, any]]),
         ["state", <code title={s.log.state_hash}>{s.log.state_hash.slice(0, 12)}</code>],
-        ...(looksBack() ? [] : [["chains", s.log.forked?.length ? <State of="dead" word={"two histories of " + s.log.forked.map((f) => f.node).join(", ")} /> : <State of="ok" word="no contradiction found" />] as [string, any]]),
       ]} />}
+      {s && !looksBack() && <BadgeOfLog log={s.log} />}
     </Card>
     <Card title="Hosts" wide more={<a href={link("network")}>network</a>}>
       <Table label="hosts" columns={memberColumns(route)} rows={shortList(members)} keyOf={(m) => m.node} none="No member is known." current={(m) => m.node === l?.holder} />

@@ -1,0 +1,338 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skein-project/skein/api"
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/gateway/crew"
+	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// Options configures a Service. All must be set but what says otherwise.
+type Options struct {
+	Crew *crew.Crew
+	// Owner is whose a worker is, or why it gets nothing.
+	Owner func(worker cluster.NodeID) (string, error)
+	// Push tells a worker something, if it listens.
+	Push func(worker cluster.NodeID, p api.WorkPush)
+	Wall func() time.Time
+	// Pushed is told how long it took until a worker's connection had what waited for the
+	// worker; nil: nobody.
+	Pushed func(took time.Duration)
+}
+
+// Service answers what workers ask. Its methods may be called from any goroutine.
+type Service struct {
+	o       Options
+	pushing sync.WaitGroup // deliver's
+	closed  chan struct{}
+
+	mu    sync.Mutex            // for what follows
+	ended bool                  // Close was called: nothing joins pushing
+	over  map[string]*crew.Seat // sessions by the connection over which they were begun
+}
+
+// New returns a Service.
+func New(o Options) *Service {
+	return &Service{o: o, closed: make(chan struct{}), over: map[string]*crew.Seat{}}
+}
+
+// Close ends the pushes. Whoever attaches after it is refused.
+func (s *Service) Close() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	close(s.closed)
+	s.pushing.Wait()
+}
+
+// Caller is an outside worker that asks, over the connection Conn; empty: by HTTP.
+type Caller struct {
+	Worker cluster.NodeID
+	Conn   string
+
+	owner string // Call's
+}
+
+// methods is what a worker can ask, by HTTP and over its connection alike.
+var methods = map[string]func(s *Service, by Caller, text []byte) (any, error){
+	api.RPCAttach:   (*Service).attach,
+	api.RPCBeat:     (*Service).beat,
+	api.RPCComplete: (*Service).complete,
+	api.RPCAssigned: (*Service).assigned,
+	api.RPCBye:      (*Service).bye,
+}
+
+// Methods lists what a worker can ask.
+func Methods() []string { return slices.Sorted(maps.Keys(methods)) }
+
+// Call does what a worker asks. Errors are *api.Problem, but those of this host.
+func (s *Service) Call(by Caller, method string, text []byte) (any, error) {
+	do := methods[method]
+	if do == nil {
+		return nil, api.Errorf(api.CodeNotFound, "no method %.32q", method)
+	}
+	var err error
+	if by.owner, err = s.o.Owner(by.Worker); err != nil {
+		return nil, err
+	}
+	out, err := do(s, by, text)
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.Is(err, desk.ErrInvalid):
+		err = api.Errorf(api.CodeInvalidRequest, "%v", err)
+	case errors.Is(err, desk.ErrUnknown), errors.Is(err, desk.ErrSession):
+		err = api.Errorf(api.CodeConflict, "this session is over: %v", err).WithHint("attach again")
+	case errors.Is(err, desk.ErrBusy):
+		err = api.Errorf(api.CodeNotReady, "%v", err)
+	}
+	return nil, err
+}
+
+func (s *Service) attach(by Caller, text []byte) (any, error) {
+	var req api.WorkAttach
+	if err := Decode(text, &req); err != nil {
+		return nil, err
+	}
+	if err := TooOld(req.Client); err != nil {
+		return nil, err
+	}
+	seat, st, err := s.o.Crew.Attach(desk.Attach{
+		Worker: by.Worker, Owner: by.owner, Slots: req.Slots, Room: req.Room, MemoryBytes: req.MemoryBytes, Executors: req.Executors,
+		Draining: req.Draining, Running: req.Running, Kept: req.Kept, After: req.After,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !s.deliver(by, seat) {
+		_ = seat.Lose() // a later one may have ended it
+		return nil, desk.ErrBusy
+	}
+	return stateOf(st), nil
+}
+
+// deliver has the pushes of a session reach its worker, until the session is over; false:
+// the service has ended.
+func (s *Service) deliver(by Caller, seat *crew.Seat) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return false
+	}
+	if by.Conn != "" {
+		s.over[by.Conn] = seat // it ends with the connection
+	}
+	s.pushing.Go(func() {
+		defer s.detached(by, seat)
+		for over := false; !over; {
+			select {
+			case <-seat.Ready():
+			case <-seat.Over():
+				over = true
+			case <-s.closed:
+				return
+			}
+			waited, began := seat.Waited(), s.o.Wall()
+			pushes := seat.Take()
+			for _, p := range pushes {
+				s.o.Push(by.Worker, pushOf(p, s.o.Wall()))
+			}
+			if len(pushes) > 0 && s.o.Pushed != nil {
+				s.o.Pushed(waited + s.o.Wall().Sub(began))
+			}
+		}
+	})
+	return true
+}
+
+func (s *Service) detached(by Caller, seat *crew.Seat) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over[by.Conn] == seat {
+		delete(s.over, by.Conn)
+	}
+}
+
+// Gone takes in that a connection has ended: what was begun over it is lost.
+func (s *Service) Gone(conn string) {
+	s.mu.Lock()
+	seat := s.over[conn]
+	delete(s.over, conn)
+	s.mu.Unlock()
+	if seat != nil {
+		_ = seat.Lose() // it may be over
+	}
+}
+
+func (s *Service) beat(by Caller, text []byte) (any, error) {
+	var req api.WorkBeat
+	seat, err := s.seat(by, text, &req, &req.WorkSession)
+	if err != nil {
+		return nil, err
+	}
+	b := desk.Beat{Kept: req.Kept, Ready: req.Ready, Draining: req.Draining, Have: make([]desk.Progress, len(req.Have))}
+	for i, h := range req.Have {
+		b.Have[i] = desk.Progress{Attempt: h.Attempt, Done: h.Done}
+	}
+	seq, err := seat.Beat(b)
+	return api.WorkSeq{Seq: seq}, err
+}
+
+// seat reads a request of a session.
+func (s *Service) seat(by Caller, text []byte, req any, of *api.WorkSession) (*crew.Seat, error) {
+	if err := Decode(text, req); err != nil {
+		return nil, err
+	}
+	return s.o.Crew.Seat(by.Worker, of.Session)
+}
+
+func (s *Service) complete(by Caller, text []byte) (any, error) {
+	var req api.WorkResults
+	seat, err := s.seat(by, text, &req, &req.WorkSession)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]stream.Result, min(len(req.Results), desk.MaxResults+1))
+	invalid := make([]bool, len(results))
+	for i := range results {
+		results[i], invalid[i] = resultOf(req.Results[i])
+	}
+	said, err := seat.Complete(results)
+	if err != nil {
+		return nil, err
+	}
+	out := api.WorkVerdicts{Verdicts: make([]string, len(said))}
+	for i, v := range said {
+		out.Verdicts[i] = string(v)
+		if invalid[i] && v == desk.Taken {
+			out.Verdicts[i] = api.VerdictInvalid
+		}
+	}
+	return out, nil
+}
+
+// resultOf reads a result. An output that is none is a failure of the work: the guest
+// wrote it.
+func resultOf(r api.WorkResult) (out stream.Result, invalid bool) {
+	out = stream.Result{Attempt: r.Attempt, Seconds: r.Seconds, Error: r.Error, Class: r.Class}
+	if r.Error != "" {
+		return out, false
+	}
+	result, err := job.DecodeResult([]byte(r.Output))
+	if err == nil {
+		err = result.Validate(result.Iterations) // the holder knows how many there must be
+	}
+	if err != nil {
+		out.Error, out.Class = job.ReasonOf(err), job.FailedWork
+		return out, true
+	}
+	out.Result = &result
+	return out, false
+}
+
+func (s *Service) assigned(by Caller, text []byte) (any, error) {
+	var req api.WorkSession
+	seat, err := s.seat(by, text, &req, &req)
+	if err != nil {
+		return nil, err
+	}
+	st, err := seat.Assigned()
+	return stateOf(st), err
+}
+
+func (s *Service) bye(by Caller, text []byte) (any, error) {
+	var req api.WorkSession
+	seat, err := s.seat(by, text, &req, &req)
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, seat.Bye()
+}
+
+func stateOf(st desk.State) api.WorkState {
+	out := api.WorkState{Session: st.Session, Seq: st.Seq, Term: st.Term, Chunks: make([]api.WorkChunks, len(st.Chunks)), Stop: st.Stop}
+	for i, c := range st.Chunks {
+		out.Chunks[i] = chunksOf(c)
+	}
+	if out.Stop == nil {
+		out.Stop = []job.Attempt{}
+	}
+	return out
+}
+
+func chunksOf(g desk.Given) api.WorkChunks {
+	s := g.Spec
+	return api.WorkChunks{Refs: g.Refs, Spec: api.WorkSpec{
+		Executor: s.Executor, Artefact: s.Artefact, Config: s.Config, FirstIteration: s.FirstIteration, Iterations: s.Iterations, Chunk: s.Chunk,
+		Seed: s.Seed, MemoryBytes: s.MemoryBytes, TimeoutSeconds: s.TimeoutSeconds, HardTimeoutSeconds: s.HardTimeout().Seconds(),
+	}}
+}
+
+func pushOf(p desk.Push, now time.Time) api.WorkPush {
+	out := api.WorkPush{
+		V: 1, Type: string(p.Kind), Session: p.Session, Seq: p.Seq, Term: p.Term, At: now.UTC(), Refs: p.Refs, Reason: string(p.Reason), After: p.After,
+	}
+	if p.Kind == desk.PushChunks {
+		c := chunksOf(p.Chunks)
+		out.Chunks = &c
+	}
+	return out
+}
+
+// maxValues is how many values a body may name; a worker that is full names a quarter.
+const maxValues = 4096
+
+// values is about how many values a text of JSON names: each but the first comes after a
+// comma.
+func values(text []byte) int {
+	n, quoted := 1, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == ',' && !quoted:
+			n++
+		}
+	}
+	return n
+}
+
+// Decode reads one JSON value without unknown fields, and not of many small ones, which
+// take far more memory than their text.
+func Decode(text []byte, into any) error {
+	if n := values(text); n > maxValues {
+		return api.Errorf(api.CodeInvalidRequest, "body: %d values, at most %d are read", n, maxValues)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return api.Errorf(api.CodeInvalidRequest, "body: %.200s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return api.Errorf(api.CodeInvalidRequest, "body: more than one JSON value")
+	}
+	return nil
+}
+
+// TooOld refuses clients that would not understand this gateway.
+func TooOld(client int) error {
+	if client < api.GatewayClient {
+		return api.Errorf(api.CodeInvalidRequest, "client %d is too old: this gateway serves client %d and newer", client, api.GatewayClient).
+			WithHint("update skein on the computer that wants to work")
+	}
+	return nil
+}

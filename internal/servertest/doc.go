@@ -1,0 +1,6 @@
+// Package servertest starts servers of other projects for tests and benchmarks: in a
+// directory of the caller, on unix sockets, as nobody where root may not run them. They
+// die with this process.
+//
+// Non-goals: servers that outlive a test. Goroutines: one per server, which ends with it.
+package servertest
