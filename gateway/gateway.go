@@ -130,13 +130,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	var own sync.WaitGroup
 	running, stop := context.WithCancel(ctx)
-	failed := make(chan error, 2)
+	if err := g.push.Start(); err != nil {
+		stop()
+		_ = l.Close()
+		return err
+	}
 	own.Go(func() { g.keep(running) })
-	own.Go(func() {
-		if err := g.push.Run(running); running.Err() == nil {
-			failed <- err
-		}
-	})
+	own.Go(func() { <-running.Done(); g.push.Stop() })
 	defer own.Wait()
 	defer g.rpc.Close()
 	defer stop()
@@ -146,9 +146,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	select {
 	case err := <-served:
 		return fmt.Errorf("gateway: %w", err)
-	case err := <-failed:
-		_ = srv.Close()
-		return err
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)

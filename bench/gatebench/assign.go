@@ -57,9 +57,9 @@ func newCounter(ctx context.Context, dir string, n int) (*counter, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.close())
 	}
-	running, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- c.node.Run(running) }()
+	if err := c.node.Start(); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
 	addr, end, err := serve(ctx, c.node)
 	c.addr = addr
 	c.end = func() error {
@@ -69,8 +69,7 @@ func newCounter(ctx context.Context, dir string, n int) (*counter, error) {
 			l.Close()
 		}
 		service.Close()
-		stop()
-		<-ended //nolint:errcheck // says that it was cancelled
+		c.node.Stop()
 		return errors.Join(err, end(), h.close())
 	}
 	if err != nil {

@@ -156,12 +156,12 @@ func newOurs(ctx context.Context, n int) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	running, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- node.Run(running) }()
+	if err := node.Start(); err != nil {
+		return nil, err
+	}
 	addr, end, err := serve(ctx, node)
 	if err != nil {
-		stop()
+		node.Stop()
 		return nil, err
 	}
 	p := usualPush("")
@@ -170,8 +170,7 @@ func newOurs(ctx context.Context, n int) (*wire, error) {
 		for _, c := range w.clients {
 			c.Close()
 		}
-		stop()
-		<-ended //nolint:errcheck // says that it was cancelled
+		node.Stop()
 		return end()
 	}
 	if err := w.listen(addr, n); err != nil {

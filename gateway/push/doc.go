@@ -9,5 +9,5 @@
 // comes back attaches anew and is told all. Who asks far too often, whatever it is, loses
 // its connections.
 //
-// Goroutines: those of Centrifuge, which end with Run.
+// Goroutines: those of Centrifuge, which end with Stop.
 package push

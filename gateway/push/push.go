@@ -87,18 +87,21 @@ func New(o Options) (*Node, error) {
 	return n, nil
 }
 
-// Run serves connections until ctx ends, then ends them.
-func (n *Node) Run(ctx context.Context) error {
+// Start must be called before the first connection and the first Push; Stop must follow.
+func (n *Node) Start() error {
 	if err := n.node.Run(); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
-	<-ctx.Done()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	return nil
+}
+
+// Stop ends the connections, and waits for them a little.
+func (n *Node) Stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
-	if err := n.node.Shutdown(grace); err != nil {
+	if err := n.node.Shutdown(ctx); err != nil {
 		n.log.Debug().Err(err).Msg("connections of workers cut")
 	}
-	return ctx.Err()
 }
 
 // Push tells a worker something, if it listens.
