@@ -106,7 +106,10 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 	ours, theirs := net.Pipe()
 	f.conn = ours
 	var all sync.WaitGroup
-	all.Go(func() { _ = node.Run(ctx) }) // it ends with ctx
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	all.Go(func() { <-ctx.Done(); node.Stop() })
 	all.Go(func() { _ = c.Run(ctx) })
 	all.Go(func() { c.Serve(ctx, "n1", theirs) })
 	all.Go(func() {
