@@ -7,6 +7,8 @@ type Postgres struct {
 	DSNFile string
 	// Intake takes jobs from its table, Sink puts there how jobs ended.
 	Intake, Sink bool
+	// Chunks has the sink write the result of each chunk as well.
+	Chunks bool
 }
 
 func postgresKeys() []key {
@@ -20,6 +22,9 @@ func postgresKeys() []key {
 			"for whom jobs are: they are submitted for the user whom the row names."),
 		boolKey("postgres.sink", func(c *Fixed) *bool { return &c.Postgres.Sink },
 			"Write into that table how every job ended, whoever submitted it."),
+		boolKey("postgres.chunks", func(c *Fixed) *bool { return &c.Postgres.Chunks },
+			"Write the result of each chunk as well, into skein.chunk_results, before its job ends there:",
+			"a row for each, which may be a million of one job. Needs postgres.sink."),
 	}
 }
 
@@ -31,6 +36,9 @@ func (c *Config) checkPostgres() *Error {
 	}
 	if p.DSNFile != "" && !p.Intake && !p.Sink {
 		return &Error{Key: "postgres.dsn_file", Msg: "nothing is to be done with the database", Hint: "set postgres.intake, postgres.sink or both to true"}
+	}
+	if p.Chunks && !p.Sink {
+		return &Error{Key: "postgres.chunks", Msg: "results of chunks are written when a job's end is, which is not written", Hint: "set postgres.sink to true as well"}
 	}
 	return nil
 }

@@ -3,18 +3,21 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"time"
 
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/coord"
 	"github.com/skein-project/skein/eventlog"
 	"github.com/skein-project/skein/eventlog/audit"
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/stamps"
 	"github.com/skein-project/skein/eventlog/state"
+	"github.com/skein-project/skein/eventlog/store"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/journal"
@@ -208,6 +211,11 @@ func (h *history) settle(ctx context.Context) error {
 	}
 	_, err := h.WaitStable(ctx, own.Seq)
 	return err
+}
+
+// About are the events about a job, from the oldest that the log has.
+func (h *history) About(ctx context.Context, id job.ID) iter.Seq2[event.Event, error] {
+	return h.After(ctx, h.Oldest(), store.Filter{About: event.Subject{Job: string(id)}})
 }
 
 // lastTerm is the highest term in the log.

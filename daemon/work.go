@@ -76,7 +76,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 	}
 	if c := g.cfg.Postgres; c.DSNFile != "" {
 		if w.database, err = postgres.New(postgres.Options{
-			Cluster: id.Cluster.String(), Self: id.Node, DSNFile: c.DSNFile, Intake: c.Intake, Sink: c.Sink,
+			Cluster: id.Cluster.String(), Self: id.Node, DSNFile: c.DSNFile, Intake: c.Intake, Sink: c.Sink, Chunks: c.Chunks,
 			Log: h, Settle: h.settle, Logger: g.log, Registerer: g.reg,
 		}); err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -152,26 +151,7 @@ func (cs *chunkStream) event(e event.Event) error {
 // accepted returns the results in an event that are of this job, can be of it,
 // and were not sent.
 func (cs *chunkStream) accepted(e event.Event) []event.Accept {
-	var job job.ID
-	var list []event.Accept
-	if e.Kind == event.KindChunksAccepted {
-		var b event.ChunksAccepted
-		if json.Unmarshal(e.Body, &b) != nil {
-			return nil
-		}
-		job, list = b.Job, b.Accepts
-	} else {
-		var b event.ChunkAccepted
-		if json.Unmarshal(e.Body, &b) != nil {
-			return nil
-		}
-		job = b.Job
-		list = []event.Accept{{Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker, Seconds: b.Seconds, Settles: b.Settles, Result: b.Result}}
-	}
-	if job != cs.id {
-		return nil
-	}
-	return slices.DeleteFunc(list, func(a event.Accept) bool {
+	return slices.DeleteFunc(e.Accepts(cs.id), func(a event.Accept) bool {
 		if a.Chunk < 0 || a.Chunk >= cs.spec.Chunks() || cs.sent[a.Chunk] && !a.Settles {
 			return true
 		}

@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -506,4 +507,22 @@ type Accept struct {
 	Seconds float64         `json:"seconds"`           // the worker's own measure of the run time
 	Settles bool            `json:"settles,omitempty"` // accepted results differed and this one decides
 	Result  job.ChunkResult `json:"result"`            // iterations, and per metric n, mean, m2, min and max
+}
+
+// Accepts returns the results of a job's chunks that an event makes theirs; of all other
+// events none.
+func (e Event) Accepts(of job.ID) []Accept {
+	switch e.Kind {
+	case KindChunksAccepted:
+		var b ChunksAccepted
+		if json.Unmarshal(e.Body, &b) == nil && b.Job == of {
+			return b.Accepts
+		}
+	case KindChunkAccepted:
+		var b ChunkAccepted
+		if json.Unmarshal(e.Body, &b) == nil && b.Job == of {
+			return []Accept{{Chunk: b.Chunk, Attempt: b.Attempt, Worker: b.Worker, Seconds: b.Seconds, Settles: b.Settles, Result: b.Result}}
+		}
+	}
+	return nil
 }

@@ -45,7 +45,7 @@ func TestTableOfJobs(t *testing.T) {
 	d, ctx := startWith(t, 3, func(d *demo) {
 		calm(d)
 		d.settings = func(int) string {
-			return fmt.Sprintf("[postgres]\ndsn_file = %q\nintake = true\nsink = true\n", dsn)
+			return fmt.Sprintf("[postgres]\ndsn_file = %q\nintake = true\nsink = true\nchunks = true\n", dsn)
 		}
 	})
 	spec, err := d.upload(ctx, filepath.Join(bin, "examples", "pi.wasm"))
@@ -126,6 +126,10 @@ func TestTableOfJobs(t *testing.T) {
 		m := j.Aggregates["pi"]
 		same := ask(`select (n = $2 and mean = $3 and min = $4 and max = $5)::text from skein.metrics where job = $1 and metric = 'pi'`,
 			string(id), int64(m.N), m.Mean, m.Min, m.Max)
+		if got, want := ask(`select concat_ws(' ', count(*), sum((result->'metrics'->'pi'->>'n')::bigint)) from skein.chunk_results where job = $1 and result_hash = sha256(result::text::bytea)`,
+			string(id)), fmt.Sprintf("%d %d", j.Chunks, m.N); got != want {
+			t.Errorf("%s: its chunks in the table, and what they sum up to: %q, want %q", id, got, want)
+		}
 		if same != "true" || j.State != job.Completed || m.N == 0 {
 			t.Errorf("%s is %s with %+v, and that is what the table has: %q", id, j.State, m, same)
 		}

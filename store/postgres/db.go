@@ -182,12 +182,15 @@ type ended struct {
 	job    job.ID
 	owner  string
 	key    string
-	spec   []byte // JSON
+	of     job.Spec
+	spec   []byte // of it, JSON
 	state  job.State
 	result []byte // JSON
 	why    string
-	began  time.Time
-	done   time.Time
+	// accepted is of how many chunks a result counted.
+	accepted int
+	began    time.Time
+	done     time.Time
 }
 
 func (e ended) hash() [32]byte { return sha256.Sum256(e.result) }
@@ -224,6 +227,27 @@ func (d *db) put(ctx context.Context, term cluster.Term, list []ended) error {
 			d.cluster, int64(term), e.owner, e.key, string(e.spec), string(e.state), string(e.job), string(e.result), hash[:], bounded(e.why), e.began, e.done)
 	}
 	return d.pool.SendBatch(ctx, batch).Close()
+}
+
+// putChunks writes results of chunks of a job, in one statement with the check of the
+// fence. What is there stays.
+func (d *db) putChunks(ctx context.Context, term cluster.Term, id job.ID, c chunks) error {
+	_, err := d.pool.Exec(ctx, `with f as (select from skein.fence where cluster = $1 and term = $2 for share)
+		insert into skein.chunk_results (job, term, chunk, result, result_hash, worker, attempt, seconds, accepted_at)
+		select $3, $2, u.chunk, u.result::json, u.hash, u.worker, u.attempt, u.seconds, u.accepted from f, unnest(
+			$4::int[], $5::text[], $6::bytea[], $7::text[], $8::int[], $9::float8[], $10::timestamptz[]
+		) as u (chunk, result, hash, worker, attempt, seconds, accepted) on conflict do nothing`,
+		d.cluster, int64(term), string(id), c.chunk, c.result, c.hash, c.worker, c.attempt, c.seconds, c.accepted)
+	return err
+}
+
+// compareChunks counts the results of chunks that the table lacks, and those of which it
+// has others.
+func (d *db) compareChunks(ctx context.Context, id job.ID, c chunks) (missing, differ int, err error) {
+	err = d.pool.QueryRow(ctx, `select count(*) filter (where r.result_hash is null), count(*) filter (where r.result_hash <> u.hash)
+		from unnest($2::int[], $3::bytea[]) as u (chunk, hash) left join skein.chunk_results r on r.job = $1 and r.chunk = u.chunk`,
+		string(id), c.chunk, c.hash).Scan(&missing, &differ)
+	return missing, differ, err
 }
 
 // stored are the hashes of the results that the table has of the jobs.

@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 )
@@ -15,12 +18,28 @@ type ends interface {
 	of(ids []job.ID) []ended
 	// changed is closed when there may be another.
 	changed() <-chan struct{}
+	// about yields the events about a job that count.
+	about(ctx context.Context, id job.ID) iter.Seq2[event.Event, error]
 }
 
 // logEnds are those of a log.
 type logEnds struct{ log Log }
 
 func (l logEnds) changed() <-chan struct{} { return l.log.Changed() }
+
+func (l logEnds) about(ctx context.Context, id job.ID) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		for e, err := range l.log.About(ctx, id) {
+			void := false
+			if err == nil {
+				l.log.View(func(st *state.State) { void = st.Void(e) })
+			}
+			if !void && !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
 
 func (l logEnds) known() (all, over []job.ID) {
 	var jobs []state.Job
@@ -59,7 +78,7 @@ func endOf(st *state.State, id job.ID) (e ended, ok bool) {
 	key := spec.Key
 	spec.Key = ""
 	e = ended{
-		job: id, owner: j.Owner, key: key, state: j.State, why: j.Reason, began: j.Submitted.Time(), done: j.Finished.Time(),
+		job: id, owner: j.Owner, key: key, of: spec, state: j.State, accepted: j.Counts.Accepted, why: j.Reason, began: j.Submitted.Time(), done: j.Finished.Time(),
 	}
 	var err error
 	if e.spec, err = json.Marshal(spec); err != nil {

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,10 +14,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
@@ -163,6 +167,7 @@ func TestFence(t *testing.T) {
 type fake struct {
 	mu     sync.Mutex
 	jobs   map[job.ID]ended
+	events map[job.ID][]event.Event
 	open   map[job.ID]bool
 	change chan struct{}
 	fail   error // of submissions
@@ -170,7 +175,7 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{jobs: make(map[job.ID]ended), open: make(map[job.ID]bool), change: make(chan struct{})}
+	return &fake{jobs: make(map[job.ID]ended), events: make(map[job.ID][]event.Event), open: make(map[job.ID]bool), change: make(chan struct{})}
 }
 
 func (f *fake) known() (all, over []job.ID) {
@@ -194,6 +199,19 @@ func (f *fake) of(ids []job.ID) (list []ended) {
 		}
 	}
 	return list
+}
+
+func (f *fake) about(_ context.Context, id job.ID) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		f.mu.Lock()
+		all := f.events[id]
+		f.mu.Unlock()
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (f *fake) changed() <-chan struct{} { f.mu.Lock(); defer f.mu.Unlock(); return f.change }
@@ -229,7 +247,7 @@ func serving(t *testing.T, dsn string, f *fake, term cluster.Term, holder cluste
 		t.Fatal(err)
 	}
 	s, err := New(Options{
-		Cluster: "c", Self: holder, DSNFile: file, Intake: true, Sink: true,
+		Cluster: "c", Self: holder, DSNFile: file, Intake: true, Sink: true, Chunks: true,
 		Settle: func(context.Context) error { return nil }, Logger: zerolog.New(zerolog.NewTestWriter(t)),
 	})
 	if err != nil {
@@ -357,6 +375,92 @@ func TestDiffers(t *testing.T) {
 	}
 	if got := d.cell(t, `select result::text from skein.jobs where job = 'j1'`); got != `{"a":1}` {
 		t.Errorf("it has %s now", got)
+	}
+}
+
+// results are the events of a job of n chunks of 10 iterations: each is accepted, in
+// batches of four.
+func results(t *testing.T, id job.ID, n int) (all []event.Event) {
+	t.Helper()
+	for first := 0; first < n; first += 4 {
+		b := event.ChunksAccepted{Job: id}
+		for c := first; c < min(n, first+4); c++ {
+			b.Accepts = append(b.Accepts, accepted(c, 1))
+		}
+		all = append(all, logged(t, uint64(first+1), event.KindChunksAccepted, b))
+	}
+	return all
+}
+
+func accepted(chunk, attempt int) event.Accept {
+	return event.Accept{Chunk: chunk, Attempt: attempt, Worker: "n1", Seconds: 0.5, Result: job.ChunkResult{
+		Iterations: 10, Metrics: map[string]job.Metric{"x": {N: 10, Mean: float64(attempt), Min: 0, Max: 9}},
+	}}
+}
+
+func logged(t *testing.T, seq uint64, kind event.Kind, body any) event.Event {
+	t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event.Event{Source: event.SourceID{Node: "n1", Inc: 1}, Seq: seq, HLC: cluster.HLC(seq << 16), Kind: kind, Body: text}
+}
+
+// TestChunks: the result of each chunk that was counted is there before the end of its job,
+// once, however many there are and however often it is written; a stale holder writes none,
+// and what differs stays and is counted.
+func TestChunks(t *testing.T) {
+	dsn, f := database(t), newFake()
+	d := opened(t, dsn, "c")
+	const n = 2*chunksAtOnce + 7
+	id := job.ID("j1")
+	spec := job.Spec{Iterations: 10 * n, Chunk: 10}
+	all := results(t, id, n)
+	other := accepted(5, 2) // beside the first: it came too late
+	settles := accepted(6, 3)
+	settles.Settles = true
+	wrong := accepted(n, 1) // there is no such chunk
+	all = append(all, logged(t, n+10, event.KindChunkAccepted, event.ChunkAccepted{Job: id, Chunk: 5, Attempt: 2, Worker: "n2", Seconds: 1, Result: other.Result}),
+		logged(t, n+11, event.KindChunksAccepted, event.ChunksAccepted{Job: id, Accepts: []event.Accept{settles, wrong}}),
+		logged(t, n+12, event.KindChunksAccepted, event.ChunksAccepted{Job: "j2", Accepts: []event.Accept{accepted(7, 9)}}))
+	f.events[id] = all
+	f.events["j2"] = all[:1]
+	e := ended{job: id, owner: "uid:0", key: "k", of: spec, spec: []byte(`{}`), state: job.Completed, accepted: n, result: []byte(`{}`)}
+	f.jobs[id] = e
+	s, stop := serving(t, dsn, f, 3, "n1")
+	d.until(t, "completed", `select state from skein.jobs where idem_key = 'k'`)
+	count := func(where string) string {
+		return d.cell(t, `select count(*)::text from skein.chunk_results where job = 'j1' and term = 3 and result_hash = sha256(result::text::bytea) and `+where)
+	}
+	for where, want := range map[string]string{
+		"true": fmt.Sprint(n), "attempt = 1": fmt.Sprint(n - 1), "chunk = 6 and attempt = 3": "1",
+		"(result->'metrics'->'x'->>'n')::int = 10 and worker = 'n1' and seconds = 0.5": fmt.Sprint(n),
+	} {
+		if got := count(where); got != want {
+			t.Errorf("%s: %s rows, want %s", where, got, want)
+		}
+	}
+	stop()
+
+	session := session{Service: s, db: d, term: 3}
+	d.exec(t, `update skein.chunk_results set result = '{}', result_hash = sha256('{}') where chunk = 9`)
+	if err := session.putChunks(t.Context(), id, spec, n); err != nil {
+		t.Fatal(err)
+	}
+	var m dto.Metric
+	if err := s.metrics.differ.Write(&m); err != nil || m.GetCounter().GetValue() != 1 {
+		t.Errorf("%v results differ, want 1: %v", m.GetCounter().GetValue(), err)
+	}
+	if err := d.raise(t.Context(), 4, "n2"); err != nil {
+		t.Fatal(err)
+	}
+	d.exec(t, `delete from skein.chunk_results where chunk = 9`)
+	if err := session.putChunks(t.Context(), id, spec, n); !errors.Is(err, errStale) {
+		t.Errorf("a stale holder: %v", err)
+	}
+	if got := count("true"); got != fmt.Sprint(n-1) {
+		t.Errorf("a stale holder wrote: %s rows", got)
 	}
 }
 

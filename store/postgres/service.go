@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/internal/wait"
@@ -31,6 +33,8 @@ type Log interface {
 	View(f func(*state.State))
 	// Changed returns a channel that is closed when the fold changes.
 	Changed() <-chan struct{}
+	// About yields the events about a job, from the oldest that there is.
+	About(ctx context.Context, id job.ID) iter.Seq2[event.Event, error]
 }
 
 // Options configures a Service. All must be set but what says otherwise.
@@ -40,6 +44,7 @@ type Options struct {
 	// DSNFile holds how to connect, as libpq understands it. It is read again each time.
 	DSNFile      string
 	Intake, Sink bool
+	Chunks       bool // the sink writes the result of each chunk as well
 	Log          Log
 	// Settle waits until all that this host's log has now would survive its loss.
 	Settle     func(ctx context.Context) error

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/skein-project/skein/cluster/job"
@@ -20,7 +21,7 @@ func (s session) sink(ctx context.Context) error {
 	for len(open) > 0 {
 		some := open[:min(len(open), atOnce)]
 		open = open[len(some):]
-		if err := within(ctx, func(ctx context.Context) error { return s.sinkSome(ctx, some) }); err != nil {
+		if err := s.sinkSome(ctx, some); err != nil {
 			return err
 		}
 		s.metrics.waiting.Set(float64(len(open)))
@@ -46,7 +47,11 @@ func (s *Service) unsunk() []job.ID {
 
 // sinkSome writes some ends, and reads them back.
 func (s session) sinkSome(ctx context.Context, ids []job.ID) error {
-	missing, err := s.db.missing(ctx, ids)
+	var missing map[job.ID]bool
+	err := within(ctx, func(ctx context.Context) (err error) {
+		missing, err = s.db.missing(ctx, ids)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -57,6 +62,18 @@ func (s session) sinkSome(ctx context.Context, ids []job.ID) error {
 			write = append(write, e)
 		}
 	}
+	if s.o.Chunks {
+		for _, e := range write {
+			if err := s.putChunks(ctx, e.job, e.of, e.accepted); err != nil {
+				return fmt.Errorf("chunks of job %s: %w", e.job, err)
+			}
+		}
+	}
+	return within(ctx, func(ctx context.Context) error { return s.sinkEnds(ctx, ids, list, write) })
+}
+
+// sinkEnds writes how some jobs ended that the table does not have, and reads all back.
+func (s session) sinkEnds(ctx context.Context, ids []job.ID, list, write []ended) error {
 	refused, err := s.put(ctx, write)
 	if err != nil {
 		return err
