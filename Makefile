@@ -128,7 +128,7 @@ bench: ## compare with raft, memberlist, wireguard-go, stores, Redis, asynq, riv
 	cd bench && $(GO) run . -out results.json $(BENCHFLAGS)
 
 bench-go: ## time the hot paths
-	$(GO) test -run xxx -bench . -benchtime 1s ./lease ./eventlog ./coord/wire ./mesh ./scheduler/... ./worker
+	$(GO) test -run xxx -bench . -benchtime 1s ./lease ./eventlog ./coord/wire ./mesh ./scheduler/... ./store/... ./worker
 	$(GO) test -run xxx -bench Throughput -benchtime 1x ./test/netns
 
 prove-lease: build ## 200 000 simulated clusters, all states of three voters, every mutant, 50 real rounds of each fault

@@ -118,14 +118,15 @@ func (s session) putChunks(ctx context.Context, id job.ID, spec job.Spec, accept
 	return flush()
 }
 
-// writeChunks writes results and reads them back.
+// writeChunks writes results. Those that it did not, which are there already or which a
+// stale holder may not write, it reads back.
 func (s session) writeChunks(ctx context.Context, id job.ID, c chunks) error {
-	err := s.db.putChunks(ctx, s.term, id, c)
+	n, err := s.db.putChunks(ctx, s.term, id, c)
 	if why, bad := refusedForGood(err); bad {
 		s.log.Error().Str("job", string(id)).Int("chunks", len(c.chunk)).Str("reason", why).Msg("the database refuses results of chunks")
 		return nil
 	}
-	if err != nil {
+	if err != nil || n == len(c.chunk) {
 		return err
 	}
 	missing, differ, err := s.db.compareChunks(ctx, id, c)

@@ -230,15 +230,15 @@ func (d *db) put(ctx context.Context, term cluster.Term, list []ended) error {
 }
 
 // putChunks writes results of chunks of a job, in one statement with the check of the
-// fence. What is there stays.
-func (d *db) putChunks(ctx context.Context, term cluster.Term, id job.ID, c chunks) error {
-	_, err := d.pool.Exec(ctx, `with f as (select from skein.fence where cluster = $1 and term = $2 for share)
+// fence, and says how many. What is there stays.
+func (d *db) putChunks(ctx context.Context, term cluster.Term, id job.ID, c chunks) (int, error) {
+	done, err := d.pool.Exec(ctx, `with f as (select from skein.fence where cluster = $1 and term = $2 for share)
 		insert into skein.chunk_results (job, term, chunk, result, result_hash, worker, attempt, seconds, accepted_at)
 		select $3, $2, u.chunk, u.result::json, u.hash, u.worker, u.attempt, u.seconds, u.accepted from f, unnest(
 			$4::int[], $5::text[], $6::bytea[], $7::text[], $8::int[], $9::float8[], $10::timestamptz[]
 		) as u (chunk, result, hash, worker, attempt, seconds, accepted) on conflict do nothing`,
 		d.cluster, int64(term), string(id), c.chunk, c.result, c.hash, c.worker, c.attempt, c.seconds, c.accepted)
-	return err
+	return int(done.RowsAffected()), err
 }
 
 // compareChunks counts the results of chunks that the table lacks, and those of which it
