@@ -39,7 +39,8 @@ type world struct {
 	st   *state.State
 	seq  uint64
 	now  time.Time
-	down error // of the holder
+	mono time.Duration // the gateway's clock of rates: stands still but for pass
+	down error         // of the holder
 
 	g    *Gateway
 	o    Options
@@ -57,7 +58,13 @@ func (w *world) clock() time.Time {
 func (w *world) pass(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
+	w.now, w.mono = w.now.Add(d), w.mono+d
+}
+
+func (w *world) ticks() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mono
 }
 
 // fail has the holder answer with err.
@@ -132,9 +139,8 @@ func start(t *testing.T, change func(*Options)) *world {
 	w.add("n1", event.KindUserSet, event.UserSet{Name: "ann", Role: "submitter"})
 	w.add("n1", event.KindUserSet, event.UserSet{Name: "bob", Role: "submitter"})
 	opened := make(chan string, 1)
-	began := time.Now()
 	o := Options{
-		Cluster: "c1", Self: "n1", Dir: t.TempDir(), Log: w, Owners: w, Now: func() time.Duration { return time.Since(began) }, Wall: w.clock,
+		Cluster: "c1", Self: "n1", Dir: t.TempDir(), Log: w, Owners: w, Now: w.ticks, Wall: w.clock,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 		Announce: func(_ context.Context, b event.GatewayOpened) error {
 			w.add("n1", event.KindGatewayOpened, b)
