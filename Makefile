@@ -186,6 +186,12 @@ prove-gateway: build ## gateways and outside workers in full: hostile visitors, 
 	cd web/browser && REQUIRE=web SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 150m -run 'Work|Gateway|Portal|Client|PageStays|PageHas|PageIsSent' ./...
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./gateway/... ./access ./cluster/event ./cluster/job ./scheduler/stream ./scheduler/plan"
 
+prove-scaleout: build ## outside workers in a Redis and jobs in a PostgreSQL: real servers killed, emptied and restarted, each check of a script taken out, parsers fuzzed for a minute
+	-@scripts/deps
+	REQUIRE=redis,postgres SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 30m ./store/... ./gateway/crew
+	REQUIRE=redis,postgres SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'RedisStore|TableOfJobs' ./internal/demo
+	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./store/..."
+
 # One case at a time, so that what they time is theirs.
 prove-onion: ## every case on the private Tor network in full, and 10 minutes of fuzzing for each parser
 	REQUIRE=tor SKEIN_PROVE=1 $(GO) test -count=1 -v -parallel 1 -timeout 120m $(TORNET)

@@ -35,6 +35,7 @@ type Fixed struct {
 	Onion    Onion
 	API      API
 	Gateway  Gateway
+	Redis    Redis
 	Postgres Postgres
 }
 

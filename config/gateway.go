@@ -23,6 +23,8 @@ type Gateway struct {
 	Origins []string
 	// MaxClients bounds the connections.
 	MaxClients int
+	// Store is where workers are kept that are attached: StoreMemory or StoreRedis.
+	Store string
 }
 
 const maxProxies = 32
@@ -47,6 +49,9 @@ func gatewayKeys() []key {
 			"Web pages of other origins that may use it from a browser, separated by commas."),
 		intKey("gateway.max_clients", func(c *Fixed) *int { return &c.Gateway.MaxClients }, 1, 1_000_000,
 			"Connections at once, 64 of one address at most; more are closed."),
+		valueKey("gateway.store", func(c *Fixed) *string { return &c.Gateway.Store }, oneOf(StoreMemory, StoreRedis), func(s string) string { return s },
+			"Where the workers are kept that are attached: \"memory\" of this host, or the \"redis\" of [redis],",
+			"which several gateways share: docs/scale-out.md."),
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway"
+	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/web"
 )
@@ -23,9 +25,13 @@ func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, users 
 	if err != nil {
 		return err
 	}
+	var at desk.Crew = w.redis
+	if w.redis == nil {
+		at = rpc.InMemory(w.crew)
+	}
 	g, err := gateway.New(gateway.Options{
 		Page: page, Users: users,
-		Cluster: d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Crew: w.crew, Artefacts: w.artefacts, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
+		Cluster: d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Crew: at, Artefacts: w.artefacts, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
 		HTTP: gateway.HTTP{
 			Open: func(ctx context.Context) (net.Listener, error) {
 				l, _, err := d.listen(ctx, c.Listen)

@@ -60,7 +60,7 @@ func startAlone(t *testing.T) (known map[string][2]string, text []byte) {
 			"state_dir": filepath.Join(dir, "state"), "mesh.backend": config.BackendNetstack, "mesh.listen": at,
 			"status.socket": filepath.Join(dir, "s"), "lease.profile": "fast",
 			"gateway.listen": gateway, "exec.programs": "none=/bin/false", "tor.enabled": "true", "tor.program": "/bin/false",
-			"postgres.dsn_file": "/nonexistent", "postgres.sink": "true",
+			"postgres.dsn_file": "/nonexistent", "postgres.sink": "true", "gateway.store": "redis", "redis.addresses": "unix:///nonexistent",
 		},
 	})
 	if err != nil {

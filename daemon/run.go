@@ -293,6 +293,9 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o 
 	if err := d.startGateway(ctx, l, w, srv.ForUsers()); err != nil {
 		return err
 	}
+	if w.redis != nil {
+		l.start(stage{name: "redis", run: w.redis.Run, grace: time.Second})
+	}
 	l.start(stage{name: "status", run: srv.Run, grace: 3 * time.Second})
 	if err := l.await(ctx, srv.Up()); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/skein-project/skein/scheduler/plan"
 	"github.com/skein-project/skein/scheduler/plan/fair"
 	"github.com/skein-project/skein/store/postgres"
+	"github.com/skein-project/skein/store/redis"
 	"github.com/skein-project/skein/worker"
 	"github.com/skein-project/skein/worker/artefact"
 	"github.com/skein-project/skein/worker/executor"
@@ -29,7 +30,8 @@ type work struct {
 	artefacts *artefact.Store
 	wasm      *executor.WASM
 	worker    *worker.Worker
-	crew      *crew.Crew // nil: nobody from outside is let in
+	crew      *crew.Crew   // nil: none from outside attach in the memory of this host
+	redis     *redis.Store // nil: nor in a Redis
 	sched     *scheduler.Scheduler
 	database  *postgres.Service // nil: there is none
 }
@@ -56,7 +58,15 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 			return nil, err
 		}
 	}
-	if g.cfg.Gateway.Listen.IsValid() {
+	switch c := g.cfg.Redis; {
+	case g.cfg.Gateway.Store == config.StoreRedis:
+		if w.redis, err = redis.New(redis.Options{
+			Server:  redis.Server{Addresses: c.Addresses, Sentinel: c.Sentinel, PasswordFile: c.PasswordFile, TLSCA: c.TLSCA, Prefix: c.Prefix},
+			Cluster: id.Cluster.String(), Self: id.Node, ResultBytes: c.ResultBytes, Logger: g.log, Registerer: g.reg,
+		}); err != nil {
+			return nil, err
+		}
+	case g.cfg.Gateway.Listen.IsValid():
 		if w.crew, err = crew.New(crew.Options{MinTerm: p.promised, CheckHolder: p.checkHolder, Now: sysclock.Boot, Logger: g.log}); err != nil {
 			return nil, err
 		}
@@ -69,7 +79,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		Now:        sysclock.Boot,
 		Accept:     func() job.Acceptance { return g.conf().Acceptance() },
 		Runs:       func(a job.Acceptance, owner string) bool { return scheduler.HostRuns(h, id.Node, a, owner) },
-		MinTerm:    p.promised, CheckHolder: p.checkHolder, Crew: w.crew != nil,
+		MinTerm:    p.promised, CheckHolder: p.checkHolder, Crew: func(holder cluster.NodeID) bool { return w.crew != nil || w.redis != nil && holder == id.Node },
 		Logger: g.log, Registerer: g.reg,
 	}); err != nil {
 		return nil, err
@@ -83,7 +93,7 @@ func (g *ground) newWork(id *identity, h *history) (*work, error) {
 		}
 	}
 	w.sched, err = scheduler.New(scheduler.Options{
-		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: p.dialer(scheduler.CrewProto), Now: sysclock.Boot,
+		Self: id.Node, Log: h, MayAct: p.mayAct, Dial: p.dialer(scheduler.Proto), DialCrew: w.redis.Dialer(id.Node, p.dialer(scheduler.CrewProto)), Now: sysclock.Boot,
 		Unaware: p.unaware, Plan: planConfig(g.cfg.Jobs), LogStarts: g.cfg.Jobs.LogStarts, Trial: w.wasm.Trial, MayForget: w.database.MayForget, Logger: g.log, Registerer: g.reg,
 	})
 	return w, err

@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/push"
 	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/gateway/rpc"
@@ -86,6 +87,9 @@ func New(o Options) (*Gateway, error) {
 		Crew: o.Crew, Owner: g.ownerOf, Push: func(w cluster.NodeID, p api.WorkPush) { g.push.Push(w, p) }, Wall: g.wall,
 		Pushed: func(took time.Duration) { g.metrics.pushed.Observe(took.Seconds()) },
 	})
+	if shared, ok := o.Crew.(desk.Shared); ok {
+		shared.OnPush(g.rpc.Tell)
+	}
 	if g.push, err = push.New(push.Options{
 		Who: g.workerOf, Call: g.overConn, Gone: g.rpc.Gone, Origin: o.HTTP.allows, Now: o.Now, Logger: g.o.Logger,
 	}); err != nil {

@@ -67,6 +67,9 @@ func (g *Gateway) readyz(*http.Request) (int, any, error) {
 	if k := g.key.Load(); k.why != "" {
 		return 0, nil, api.Errorf(api.CodeNotReady, "the gateway lets no worker in: %s", k.why)
 	}
+	if err := g.o.Crew.Why(); err != nil {
+		return 0, nil, api.Errorf(api.CodeNotReady, "workers cannot attach: %v", err)
+	}
 	return http.StatusOK, struct{}{}, nil
 }
 

@@ -168,7 +168,7 @@ func TestEveryLimit(t *testing.T) {
 			for ok := true; ok && n < 1000; n++ {
 				ok, says, wait = ask()
 			}
-			n-- // the last was refused
+			n--                        // the last was refused
 			if float64(n) != l.Burst { // no time passes
 				t.Errorf("%d were let through, want %.0f", n, l.Burst)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
-	"github.com/skein-project/skein/gateway/crew"
+	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/registry"
 )
 
@@ -30,7 +30,7 @@ type Options struct {
 	Log     registry.Log
 	Owners  Owners
 	// Crew is where workers attach, Artefacts what their chunks need.
-	Crew      *crew.Crew
+	Crew      desk.Crew
 	Artefacts Artefacts
 	// Users serves users, who prove each request, their jobs and artefacts: it finds who
 	// asks as a door.Peer; nil: they are not served here.

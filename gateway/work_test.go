@@ -25,6 +25,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
@@ -60,6 +61,7 @@ func (s *shelf) put(t *testing.T, text string) (h cluster.Hash) {
 type floor struct {
 	*world
 	shelf *shelf
+	crew  *crew.Crew
 	conn  net.Conn
 	enc   stream.Encoder
 	in    *stream.Decoder
@@ -80,12 +82,13 @@ func startFloorWith(t *testing.T, bounds desk.Options) *floor {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Crew, o.Artefacts = c, f.shelf
+		f.crew = c
+		o.Crew, o.Artefacts = rpc.InMemory(c), f.shelf
 	})
 	f.ready()
 	ours, theirs := net.Pipe()
 	done := make(chan struct{})
-	go func() { defer close(done); f.o.Crew.Serve(context.Background(), "n1", theirs) }()
+	go func() { defer close(done); f.crew.Serve(context.Background(), "n1", theirs) }()
 	t.Cleanup(func() { _ = ours.Close(); <-done })
 	f.conn, f.in = ours, stream.NewCrewDecoder(ours)
 	f.say(stream.Frame{Hello: &stream.Hello{Term: 5, Holder: "n1"}})

@@ -26,6 +26,7 @@ import (
 	"github.com/skein-project/skein/gateway/crew"
 	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/gateway/registry"
+	gwrpc "github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/scheduler/stream"
 	"github.com/skein-project/skein/worker/executor"
 )
@@ -127,7 +128,7 @@ func (h *hall) open(address string) *front {
 		h.t.Fatal(err)
 	}
 	g, err := gate.New(gate.Options{
-		Cluster: "c1", Self: "n1", Dir: h.t.TempDir(), Log: h, Owners: h, Now: now, Crew: d.crew, Artefacts: h,
+		Cluster: "c1", Self: "n1", Dir: h.t.TempDir(), Log: h, Owners: h, Now: now, Crew: gwrpc.InMemory(d.crew), Artefacts: h,
 		Logger: zerolog.Nop(), Registerer: d.reg,
 		Announce: func(_ context.Context, b event.GatewayOpened) error { h.add(event.KindGatewayOpened, b); return nil },
 		HTTP:     gate.HTTP{URL: d.url, MaxClients: 1000, Open: func(context.Context) (net.Listener, error) { return l, nil }},

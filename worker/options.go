@@ -71,8 +71,9 @@ type Options struct {
 	// CheckHolder refuses a Hello by an error: the member from does not hold
 	// term as far as this host knows. Nil accepts every member.
 	CheckHolder func(from cluster.NodeID, term cluster.Term) error
-	// Crew tells holders that this host serves stream.CrewProto as well.
-	Crew bool
+	// Crew says whether this host serves stream.CrewProto as well to a holder; default: to
+	// none.
+	Crew func(holder cluster.NodeID) bool
 
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // may be nil

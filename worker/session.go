@@ -156,7 +156,7 @@ func (l *loop) onAttach(s *session) *stream.Refused {
 	assigned, accept := l.assigned(), l.accept
 	s.reply(stream.Frame{Welcome: &stream.Welcome{
 		Slots: l.opts.Slots, Executors: l.needs(), Assigned: assigned, Room: min(l.room(), stream.MaxRefs), Draining: l.drained,
-		MemoryBytes: l.opts.MemoryBytes, Accept: &accept, Crew: l.opts.Crew,
+		MemoryBytes: l.opts.MemoryBytes, Accept: &accept, Crew: l.opts.Crew != nil && l.opts.Crew(s.from),
 	}})
 	s.unsent = l.outbox.Refs()
 	l.m.streams.Inc()

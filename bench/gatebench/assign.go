@@ -41,7 +41,7 @@ func newCounter(ctx context.Context, dir string, n int) (*counter, error) {
 	}
 	c := &counter{hall: h}
 	service := rpc.New(rpc.Options{
-		Crew: h.crew, Owner: func(cluster.NodeID) (string, error) { return owner, nil }, Wall: time.Now,
+		Crew: rpc.InMemory(h.crew), Owner: func(cluster.NodeID) (string, error) { return owner, nil }, Wall: time.Now,
 		Push: func(w cluster.NodeID, p api.WorkPush) { c.node.Push(w, p) },
 	})
 	c.node, err = newNode(func(worker cluster.NodeID, conn, method string, text []byte) (any, *api.Problem) {

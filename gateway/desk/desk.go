@@ -153,7 +153,8 @@ type Push struct {
 	After   uint64            // of PushGone: the next session must be higher
 }
 
-func (a Attach) check() error {
+// Check says why a worker cannot attach so.
+func (a Attach) Check() error {
 	j := stream.Join{Session: 1, Owner: a.Owner, Slots: a.Slots, Room: a.Room, Executors: a.Executors, Assigned: a.Running}
 	if err := (stream.Frame{Join: &j}).Validate(); err != nil {
 		return err
@@ -161,11 +162,11 @@ func (a Attach) check() error {
 	if !cluster.IsOutside(a.Worker) {
 		return fmt.Errorf("%.64q is not the id of an outside worker", a.Worker)
 	}
-	return checkRefs(a.Running, a.Kept)
+	return CheckRefs(a.Running, a.Kept)
 }
 
-// checkRefs checks attempts that a worker names.
-func checkRefs(lists ...[]job.Attempt) error {
+// CheckRefs checks attempts that a worker names.
+func CheckRefs(lists ...[]job.Attempt) error {
 	n := 0
 	for _, list := range lists {
 		if n += len(list); n > MaxRefs {
@@ -180,7 +181,7 @@ func checkRefs(lists ...[]job.Attempt) error {
 
 // Attach begins a session of a worker. An earlier one ends. wall is the time of the day.
 func (d *Desk) Attach(a Attach, now time.Duration, wall time.Time) (State, error) {
-	if err := a.check(); err != nil {
+	if err := a.Check(); err != nil {
 		return State{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	r := d.of[a.Worker]
@@ -288,7 +289,7 @@ func (d *Desk) Beat(worker cluster.NodeID, session uint64, b Beat, now time.Dura
 	for i, h := range b.Have {
 		refs[i] = h.Attempt
 	}
-	if err := checkRefs(refs); err != nil || b.Kept < 0 {
+	if err := CheckRefs(refs); err != nil || b.Kept < 0 {
 		return 0, fmt.Errorf("%w: %d kept: %w", ErrInvalid, b.Kept, cmp.Or(err, errNegative))
 	}
 	r.heard, r.is.Draining = now, b.Draining

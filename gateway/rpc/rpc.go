@@ -19,9 +19,35 @@ import (
 	"github.com/skein-project/skein/scheduler/stream"
 )
 
+// InMemory is a crew of this process.
+func InMemory(c *crew.Crew) desk.Crew { return memory{c} }
+
+type memory struct{ *crew.Crew }
+
+// Why implements desk.Crew.
+func (m memory) Why() error { return nil }
+
+// Attach implements desk.Crew.
+func (m memory) Attach(a desk.Attach) (desk.Seat, desk.State, error) {
+	s, st, err := m.Crew.Attach(a)
+	if err != nil {
+		return nil, st, err
+	}
+	return s, st, nil
+}
+
+// Seat implements desk.Crew.
+func (m memory) Seat(worker cluster.NodeID, session uint64) (desk.Seat, error) {
+	s, err := m.Crew.Seat(worker, session)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
 // Options configures a Service. All must be set but what says otherwise.
 type Options struct {
-	Crew *crew.Crew
+	Crew desk.Crew
 	// Owner is whose a worker is, or why it gets nothing.
 	Owner func(worker cluster.NodeID) (string, error)
 	// Push tells a worker something, if it listens.
@@ -38,14 +64,14 @@ type Service struct {
 	pushing sync.WaitGroup // deliver's
 	closed  chan struct{}
 
-	mu    sync.Mutex            // for what follows
-	ended bool                  // Close was called: nothing joins pushing
-	over  map[string]*crew.Seat // sessions by the connection over which they were begun
+	mu    sync.Mutex           // for what follows
+	ended bool                 // Close was called: nothing joins pushing
+	over  map[string]desk.Seat // sessions by the connection over which they were begun
 }
 
 // New returns a Service.
 func New(o Options) *Service {
-	return &Service{o: o, closed: make(chan struct{}), over: map[string]*crew.Seat{}}
+	return &Service{o: o, closed: make(chan struct{}), over: map[string]desk.Seat{}}
 }
 
 // Close ends the pushes. Whoever attaches after it is refused.
@@ -123,16 +149,20 @@ func (s *Service) attach(by Caller, text []byte) (any, error) {
 	return stateOf(st), nil
 }
 
-// deliver has the pushes of a session reach its worker, until the session is over; false:
-// the service has ended.
-func (s *Service) deliver(by Caller, seat *crew.Seat) bool {
+// deliver has the pushes of a session reach its worker, until the session is over, unless its
+// crew does that; false: the service has ended.
+func (s *Service) deliver(by Caller, at desk.Seat) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
 	}
 	if by.Conn != "" {
-		s.over[by.Conn] = seat // it ends with the connection
+		s.over[by.Conn] = at // it ends with the connection
+	}
+	seat, here := at.(*crew.Seat)
+	if !here {
+		return true
 	}
 	s.pushing.Go(func() {
 		defer s.detached(by, seat)
@@ -147,7 +177,7 @@ func (s *Service) deliver(by Caller, seat *crew.Seat) bool {
 			waited, began := seat.Waited(), s.o.Wall()
 			pushes := seat.Take()
 			for _, p := range pushes {
-				s.o.Push(by.Worker, pushOf(p, s.o.Wall()))
+				s.Tell(p)
 			}
 			if len(pushes) > 0 && s.o.Pushed != nil {
 				s.o.Pushed(waited + s.o.Wall().Sub(began))
@@ -157,7 +187,10 @@ func (s *Service) deliver(by Caller, seat *crew.Seat) bool {
 	return true
 }
 
-func (s *Service) detached(by Caller, seat *crew.Seat) {
+// Tell tells a worker something, if it listens here.
+func (s *Service) Tell(p desk.Push) { s.o.Push(p.Worker, pushOf(p, s.o.Wall())) }
+
+func (s *Service) detached(by Caller, seat desk.Seat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over[by.Conn] == seat {
@@ -191,7 +224,7 @@ func (s *Service) beat(by Caller, text []byte) (any, error) {
 }
 
 // seat reads a request of a session.
-func (s *Service) seat(by Caller, text []byte, req any, of *api.WorkSession) (*crew.Seat, error) {
+func (s *Service) seat(by Caller, text []byte, req any, of *api.WorkSession) (desk.Seat, error) {
 	if err := Decode(text, req); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Crew: c, Owner: func(cluster.NodeID) (string, error) { return "user:ann", nil }, Push: func(cluster.NodeID, api.WorkPush) {}, Wall: time.Now})
+	s := New(Options{Crew: InMemory(c), Owner: func(cluster.NodeID) (string, error) { return "user:ann", nil }, Push: func(cluster.NodeID, api.WorkPush) {}, Wall: time.Now})
 	text, err := json.Marshal(api.WorkAttach{Slots: 1, Room: 2, Executors: []string{job.ExecutorWASM}, Client: api.GatewayClient})
 	if err != nil {
 		t.Fatal(err)

@@ -117,6 +117,7 @@ var adapters = map[string][]string{
 	"gateway/rpc":        {"api", "gateway/crew"},
 	"internal/logger":    {"systemd"},
 	"store/postgres":     {"api"},
+	"store/redis":        nil,
 	"outside":            {"access", "api", "scheduler/stream", "worker", "worker/artefact", "worker/executor"},
 	"mesh":               {"mesh/device", "mesh/hostnet", "mesh/netstack"},
 	"mesh/hostsfile":     nil,
@@ -209,7 +210,9 @@ var inTests = map[string][]string{
 	"status":             {"client"},
 	"eventlog/replicate": {"eventlog/disk"},
 	"scheduler":          {"gateway/crew"},
-	"outside":            {"gateway", "gateway/crew", "gateway/registry"},
+	"gateway/crew":       {"internal/crewtest"},
+	"store/redis":        {"internal/crewtest"},
+	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
 	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
 
@@ -219,6 +222,7 @@ var testOnly = map[string][]string{
 	"eventlog/wire/wiretest":     nil,
 	"internal/archtest":          nil,
 	"internal/clusterslot":       nil,
+	"internal/crewtest":          nil,
 	"internal/fakeonion":         {"api"},
 	"internal/fakeoutside":       {"api"},
 	"internal/fastest":           nil,

@@ -50,6 +50,8 @@ const (
 	Web What = "web"
 	// Postgres is the programs of a PostgreSQL server.
 	Postgres What = "postgres"
+	// Redis is the program of a Redis server.
+	Redis What = "redis"
 	// Tmux is tmux, a terminal in which programs are typed to.
 	Tmux What = "tmux"
 )
@@ -119,7 +121,8 @@ func checks() map[What]func() error {
 			}
 			return programs("postgres", "initdb")
 		},
-		Tmux: func() error { return programs("tmux") },
+		Redis: func() error { return programs("redis-server") },
+		Tmux:  func() error { return programs("tmux") },
 		Deb: func() error {
 			return firstError(root, amd64, func() error {
 				return programs("lintian", "dpkg-deb", "debootstrap", "mkfs.ext4", "git", "make")

@@ -69,7 +69,7 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 	ctx, cancel := context.WithCancel(context.Background())
 	var node *push.Node
 	service := rpc.New(rpc.Options{
-		Crew: c, Wall: time.Now,
+		Crew: rpc.InMemory(c), Wall: time.Now,
 		Owner: func(names.NodeID) (string, error) { return "user:ann", nil },
 		Push: func(w names.NodeID, p api.WorkPush) {
 			if !f.deaf.CompareAndSwap(true, false) {

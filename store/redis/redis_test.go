@@ -1,0 +1,402 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/internal/crewtest"
+	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/internal/servertest"
+	"github.com/skein-project/skein/scheduler/stream"
+)
+
+// server is one Redis for all tests that do not harm it; each has a prefix of its own.
+var server struct {
+	r   *servertest.Redis
+	err error
+	n   atomic.Int64
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "rd")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if require.Missing(require.Redis) == nil {
+		server.r, server.err = servertest.StartRedis(context.Background(), dir)
+	}
+	code := m.Run()
+	if server.r != nil && server.err == nil {
+		_ = server.r.Stop()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// shared returns the Redis of all tests.
+func shared(t *testing.T) *servertest.Redis {
+	t.Helper()
+	require.Need(t, require.Redis)
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	return server.r
+}
+
+// own starts a Redis of a test's own.
+func own(t *testing.T, more ...string) *servertest.Redis {
+	t.Helper()
+	require.Need(t, require.Redis)
+	dir, err := os.MkdirTemp("", "rd") //nolint:usetesting // short enough for a socket's address
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := servertest.StartRedis(t.Context(), dir, more...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Stop(); _ = os.RemoveAll(dir) })
+	return r
+}
+
+// store runs a Store, whose options change may set, and waits until it serves.
+func store(t *testing.T, r *servertest.Redis, prefix string, self cluster.NodeID, heard *crewtest.Heard, change func(*Options)) *Store {
+	t.Helper()
+	o := Options{Server: Server{Addresses: []string{"unix://" + r.Socket}, Prefix: prefix}, Cluster: "c1", Self: self, Logger: zerolog.Nop()}
+	if change != nil {
+		change(&o)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.scripts, err = readScripts(lua(t)); err != nil {
+		t.Fatal(err)
+	}
+	if heard != nil {
+		s.OnPush(heard.Note)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = s.Run(ctx) }() // says that it was cancelled
+	t.Cleanup(func() { cancel(); <-ended })
+	serves(t, s)
+	return s
+}
+
+func serves(t *testing.T, s *Store) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); s.Why() != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(s.Why())
+		}
+	}
+	time.Sleep(20 * time.Millisecond) // its subscription
+}
+
+func newPrefix() string { return fmt.Sprintf("t%d", server.n.Add(1)) }
+
+// crewOf is two gateways, n1 and n2, and a holder, n3, on one Redis.
+func crewOf(t *testing.T, r *servertest.Redis, prefix string, change func(*Options)) *crewtest.Crew {
+	t.Helper()
+	heard := crewtest.NewHeard()
+	a, b, h := store(t, r, prefix, "n1", heard, change), store(t, r, prefix, "n2", heard, change), store(t, r, prefix, "n3", nil, change)
+	return &crewtest.Crew{Doors: [2]desk.Crew{a, b}, Heard: heard, Dial: func(cluster.NodeID) net.Conn {
+		serves(t, h)
+		conn, err := h.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}}
+}
+
+// TestSuite is what every store of outside workers does; its environment may name a mutant.
+func TestSuite(t *testing.T) {
+	r := shared(t)
+	text, err := json.Marshal(crewtest.Result(job.Attempt{Job: "jaaaaaaaaaaaaaaaaaaaaaaaaaa", Number: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crewtest.Run(t, func(t *testing.T, results int) *crewtest.Crew {
+		return crewOf(t, r, newPrefix(), func(o *Options) { o.ResultBytes = int64(results * (len(text) + 10)) })
+	})
+}
+
+// TestOutages: scripts that Redis forgot, a Redis that was emptied, that was killed and that
+// came back as it was before: workers attach anew, and the holder is told all again.
+func TestOutages(t *testing.T) {
+	r := own(t)
+	c := crewOf(t, r, "sk", nil)
+	do := func(args ...string) {
+		t.Helper()
+		client, err := Server{Addresses: []string{"unix://" + r.Socket}}.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if err := client.Do(t.Context(), client.B().Arbitrary(args...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// hold tries until the store has heard that Redis is back.
+	hold := func(term cluster.Term) *crewtest.Holder {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			h := c.Hold(t, "n3", term)
+			if f := h.Hear(); f.Welcome != nil {
+				return h
+			} else if time.Now().After(end) {
+				t.Fatalf("%+v", f.Refused)
+			}
+		}
+	}
+	h := hold(7)
+	attach := func() (desk.Seat, desk.State) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			s, st, err := c.Doors[0].Attach(crewtest.Attaching(1))
+			if err == nil {
+				return s, st
+			}
+			if !errors.Is(err, desk.ErrBusy) || time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+	}
+	s, first := attach()
+	if f := h.Hear(); f.Join == nil {
+		t.Fatalf("%+v", f)
+	}
+	do("SCRIPT", "FLUSH")
+	if _, err := s.Beat(desk.Beat{}); err != nil {
+		t.Errorf("a flushed script: %v", err)
+	}
+	if f := h.Hear(); f.Status == nil {
+		t.Fatalf("%+v", f)
+	}
+	do("FLUSHALL")
+	if _, err := s.Beat(desk.Beat{}); !errors.Is(err, desk.ErrUnknown) {
+		t.Errorf("an emptied Redis: %v", err)
+	}
+	h.Refused() // its fence is gone
+	h = hold(7)
+	_, second := attach()
+	if f := h.Hear(); f.Join == nil || f.Join.Session != second.Session || second.Session <= first.Session {
+		t.Fatalf("%+v", f)
+	}
+
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.Refused()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, _, err := c.Doors[1].Attach(crewtest.Attaching(2)); errors.Is(err, desk.ErrBusy) {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("while Redis is down: %v", err)
+		}
+	}
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	attach()
+	// A Redis of before: its fence is of an earlier term.
+	h = hold(9)
+	do("HSET", "sk:{sk:c1}:fence", "term", "8", "holder", "n3")
+	h.Refused()
+	h = hold(9)
+	do("HSET", "sk:{sk:c1}:fence", "term", "9", "holder", "n1")
+	h.Refused()
+	do("HSET", "sk:{sk:c1}:fence", "term", "9", "holder", "n3")
+	h = hold(9)
+	if f := h.Hear(); f.Join == nil {
+		t.Fatalf("%+v", f)
+	}
+}
+
+// TestSilence: who says nothing for long is lost, and forgotten after that; what it did is
+// kept longer.
+func TestSilence(t *testing.T) {
+	t.Setenv("SKEIN_QUICK", "1")
+	c := crewOf(t, shared(t), newPrefix(), nil)
+	h := c.Hold(t, "n3", 1).Welcomed()
+	s, st, err := c.Doors[0].Attach(crewtest.Attaching(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := h.Hear(); f.Join == nil {
+		t.Fatalf("%+v", f)
+	}
+	if f := h.Hear(); f.Part == nil || f.Part.Session != st.Session || f.Part.Gone {
+		t.Fatalf("%+v", f)
+	}
+	if _, err := s.Beat(desk.Beat{}); !errors.Is(err, desk.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	a := crewtest.Attaching(2)
+	done := job.Attempt{Job: "jaaaaaaaaaaaaaaaaaaaaaaaaaa", Chunk: 1, Number: 1}
+	a.Kept = []job.Attempt{done}
+	if s, _, err = c.Doors[1].Attach(a); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := s.Complete([]stream.Result{crewtest.Result(done)}); err != nil || said[0] != desk.Taken {
+		t.Fatalf("%v, %v", said, err)
+	}
+	if err := s.Lose(); err != nil {
+		t.Fatal(err)
+	}
+	lost := time.Now()
+	// there says whether anything is known of a worker, and of how many results.
+	there := func(i int) (known bool, kept int) {
+		t.Helper()
+		next := c.Hold(t, "n3", 1).Welcomed()
+		next.Say(stream.Frame{Worker: crewtest.ID(i), Query: &stream.Ping{Term: 1, Nonce: 1}})
+		next.Say(stream.Frame{Ping: &stream.Ping{Term: 1, Nonce: 2}})
+		for {
+			switch f := next.Hear(); {
+			case f.Assigned != nil:
+				return true, len(f.Assigned.Kept)
+			case f.Pong != nil:
+				return false, 0
+			}
+		}
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if known, _ := there(1); !known {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it is never forgotten")
+		}
+	}
+	for time.Since(lost) < 3*time.Second { // by then it is forgotten that has no results
+		if known, kept := there(2); (!known || kept != 1) && time.Since(lost) < 5*time.Second {
+			t.Fatalf("a result is forgotten as soon as its worker: %v, %d", known, kept)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if known, _ := there(2); !known {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("its result is never forgotten")
+		}
+	}
+}
+
+// TestServers: a server that cannot serve is named, with what to do.
+func TestServers(t *testing.T) {
+	base := shared(t)
+	wrong := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(wrong, []byte("wrong\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	locked := own(t, "--requirepass", "right")
+	drops := own(t, "--maxmemory-policy", "allkeys-lru")
+	split := own(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes")
+	for name, c := range map[string]struct {
+		v    Server
+		want string
+	}{
+		"no server": {Server{Addresses: []string{"unix:///nonexistent"}}, "no such file"},
+		"password":  {Server{Addresses: []string{"unix://" + locked.Socket}, PasswordFile: wrong}, "set redis.password_file"},
+		"none":      {Server{Addresses: []string{"unix://" + locked.Socket}}, "set redis.password_file"},
+		"ca":        {Server{Addresses: []string{"unix://" + base.Socket}, TLSCA: wrong}, "no certificate"},
+		"eviction":  {Server{Addresses: []string{"unix://" + drops.Socket}}, "noeviction"},
+		"cluster":   {Server{Addresses: []string{"unix://" + split.Socket}}, "cluster mode"},
+	} {
+		s, err := New(Options{Server: c.v, Cluster: "c1", Self: "n1", Logger: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		err = s.connected(ctx, func() {})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	fine := func() map[string]string {
+		return map[string]string{"redis_version": "7.0.15", "cluster_enabled": "0", "role": "master", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
+	}
+	for name, c := range map[string]struct {
+		key, value string
+		ahead      time.Duration
+		want       string
+	}{
+		"fine": {"x", "", 0, ""}, "old": {"redis_version", "6.0.16", 0, "6.2 or later"}, "none": {"redis_version", "", 0, "6.2 or later"},
+		"new": {"redis_version", "10.1.2", 0, ""}, "replica": {"role", "slave", 0, "replica"}, "fast": {"x", "", time.Minute, "NTP"}, "slow": {"x", "", -time.Minute, "NTP"},
+	} {
+		info := fine()
+		info[c.key] = c.value
+		if _, err := verdict(info, c.ahead); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	info := fine()
+	info["aof_enabled"] = "0"
+	if warned, err := verdict(info, 0); err != nil || len(warned) != 1 {
+		t.Errorf("%v, %v", warned, err)
+	}
+}
+
+// TestClusters: two clusters share a Redis, and know nothing of each other.
+func TestClusters(t *testing.T) {
+	r, prefix := shared(t), newPrefix()
+	a := crewOf(t, r, prefix, nil)
+	b := crewOf(t, r, prefix, func(o *Options) { o.Cluster = "c2" })
+	if _, _, err := a.Doors[0].Attach(crewtest.Attaching(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.Doors[0].Attach(crewtest.Attaching(2)); err != nil {
+		t.Fatal(err)
+	}
+	if f := b.Hold(t, "n3", 1).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(2) {
+		t.Errorf("%+v", f)
+	}
+	if f := a.Hold(t, "n3", 4).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(1) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// FuzzPush: what is published is read, or refused.
+func FuzzPush(f *testing.F) {
+	f.Add("w\n1\n2\n3\nchunk\n{}\nj 1 1,j 2 1")
+	f.Add("w\n1\n2\n3\nreplaced\nflood\n9")
+	f.Add("w\n1\n2\n3\nstop\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := pushOf(text)
+		if err == nil && p.Kind == desk.PushChunks && p.Chunks.Spec == nil {
+			t.Errorf("%q is %+v", text, p)
+		}
+	})
+}
+
+// FuzzStatus: what stands in an entry is read, or refused.
+func FuzzStatus(f *testing.F) {
+	f.Add("1 1 0\nj 1 1 5,j 2 1 7")
+	f.Add("1 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		st, err := statusOf(text)
+		if err == nil && len(st.Running) != len(st.Progress) {
+			t.Errorf("%q is %+v", text, st)
+		}
+	})
+}
