@@ -14,7 +14,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 .PHONY: help map build examples demo pictures web web-check test-web deps vmtest tornet tornet-test observability test check lint \
 	sim mutants fuzz bench bench-go install package package-test clean FORCE \
 	prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion \
-	prove-gateway prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
+	prove-gateway prove-scaleout prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
