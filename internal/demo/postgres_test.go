@@ -127,7 +127,7 @@ func TestTableOfJobs(t *testing.T) {
 		same := ask(`select (n = $2 and mean = $3 and min = $4 and max = $5)::text from skein.metrics where job = $1 and metric = 'pi'`,
 			string(id), int64(m.N), m.Mean, m.Min, m.Max)
 		if got, want := ask(`select concat_ws(' ', count(*), sum((result->'metrics'->'pi'->>'n')::bigint)) from skein.chunk_results where job = $1 and result_hash = sha256(result::text::bytea)`,
-			string(id)), fmt.Sprintf("%d %d", j.Chunks, m.N); got != want {
+			string(id)), fmt.Sprintf("%d %d", j.Chunks.Accepted, m.N); got != want {
 			t.Errorf("%s: its chunks in the table, and what they sum up to: %q, want %q", id, got, want)
 		}
 		if same != "true" || j.State != job.Completed || m.N == 0 {
