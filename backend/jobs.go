@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -60,6 +61,7 @@ type jobs struct {
 	log       fold
 	artefacts Artefacts
 	compiler  Compiler
+	late      atomic.Pointer[late] // the last module that was given up
 	sched     jobScheduler
 	remote    *forward.Router
 	logger    zerolog.Logger

@@ -26,6 +26,8 @@ const (
 	// compileTime is what a submit waits for the proof that a module compiles;
 	// it leaves the rest of the request's time to the submit itself.
 	compileTime = 10 * time.Second
+	// lateTime is for how long nobody waits again for a module that took longer.
+	lateTime = time.Minute
 	// holderPause is the time between two looks for a holder.
 	holderPause = 100 * time.Millisecond
 )
@@ -39,15 +41,8 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	if err := b.checkModule(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
-	compiling, cancel := context.WithTimeout(ctx, compileTime)
-	defer cancel()
-	if req.Spec.Executor != job.ExecutorWASM {
-		// Only the workers know which programs they allow.
-	} else if err := b.compiler.Compile(compiling, req.Spec.Artefact, req.Spec.MemoryBytes); errors.Is(err, runner.ErrModule) {
-		return api.SubmitResponse{}, api.Errorf(api.CodeInvalidJob, "artefact %s: %v", req.Spec.Artefact, err)
-	} else if err != nil {
-		// This host cannot decide; the workers will.
-		b.logger.Warn().Err(err).Msg("module not compiled at submit")
+	if err := b.compile(ctx, req.Spec); err != nil {
+		return api.SubmitResponse{}, err
 	}
 	if err := b.awaitHolder(ctx); err != nil {
 		return api.SubmitResponse{}, err
@@ -61,6 +56,37 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	}
 	b.awaitJob(ctx, out.Job)
 	return out, nil
+}
+
+// late is a module that was given up, and when.
+type late struct {
+	module cluster.Hash
+	at     time.Time
+}
+
+// compile refuses a job whose module does not compile. What takes this host too long the
+// workers decide; who submits a hundred jobs of such a module waits for it once.
+func (b *jobs) compile(ctx context.Context, spec job.Spec) error {
+	if spec.Executor != job.ExecutorWASM {
+		return nil // only the workers know which programs they allow
+	}
+	if l := b.late.Load(); l != nil && l.module == spec.Artefact && time.Since(l.at) < lateTime {
+		return nil
+	}
+	compiling, cancel := context.WithTimeout(ctx, compileTime)
+	defer cancel()
+	err := b.compiler.Compile(compiling, spec.Artefact, spec.MemoryBytes)
+	switch {
+	case err == nil:
+	case errors.Is(err, runner.ErrModule):
+		return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err)
+	case compiling.Err() != nil && ctx.Err() == nil:
+		b.late.Store(&late{spec.Artefact, time.Now()})
+		fallthrough
+	default:
+		b.logger.Warn().Err(err).Msg("module not compiled at submit")
+	}
+	return nil
 }
 
 // outsideIsKnown refuses a job for outside workers while a member that lives does not know
