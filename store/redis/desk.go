@@ -86,10 +86,23 @@ func refused(a answer) error {
 	return fmt.Errorf("%w: %.40q", errAnswer, a.what())
 }
 
+// named checks attempts that a worker names: their text must be one that is read again.
+func named(refs []job.Attempt) error {
+	for _, r := range refs {
+		if _, err := job.ParseID(string(r.Job)); err != nil {
+			return fmt.Errorf("%w: %w", desk.ErrInvalid, err)
+		}
+	}
+	return nil
+}
+
 // Attach implements desk.Crew.
 func (s *Store) Attach(a desk.Attach) (desk.Seat, desk.State, error) {
 	if err := a.Check(); err != nil {
 		return nil, desk.State{}, fmt.Errorf("%w: %w", desk.ErrInvalid, err)
+	}
+	if err := named(slices.Concat(a.Running, a.Kept)); err != nil {
+		return nil, desk.State{}, err
 	}
 	executors, err := json.Marshal(a.Executors)
 	if err != nil {
@@ -221,6 +234,9 @@ func (t seat) Beat(b desk.Beat) (seq uint64, err error) {
 	if err := desk.CheckRefs(refs); err != nil || b.Kept < 0 {
 		return 0, fmt.Errorf("%w: %d kept: %w", desk.ErrInvalid, b.Kept, errors.Join(err))
 	}
+	if err := named(refs); err != nil {
+		return 0, err
+	}
 	args := []string{string(t.s.o.Self), flag(b.Draining), fmt.Sprintf("%d %s %s", b.Kept, flag(b.Ready), flag(b.Draining))}
 	for _, h := range b.Have {
 		args = append(args, refText(h.Attempt), fmt.Sprint(h.Done))
@@ -241,6 +257,9 @@ func (t seat) Complete(results []stream.Result) ([]desk.Verdict, error) {
 	for i := range results {
 		if err := (stream.Frame{Result: &results[i]}).Validate(); err != nil {
 			return nil, fmt.Errorf("%w: %w", desk.ErrInvalid, err)
+		}
+		if err := named([]job.Attempt{results[i].Attempt}); err != nil {
+			return nil, err
 		}
 		text, err := json.Marshal(results[i])
 		if err != nil {

@@ -194,7 +194,7 @@ func (h *holding) pump(ctx context.Context) error {
 		for i, r := range h.scripts.tell.ExecMulti(ctx, client, asked...) {
 			got, err := r.ToArray()
 			if err == nil {
-				err = h.greet(ctx, some[i], answer(got))
+				err = h.skip(h.greet(ctx, some[i], answer(got)))
 			}
 			if err != nil {
 				return err
@@ -213,11 +213,20 @@ func (h *holding) pump(ctx context.Context) error {
 			return err
 		}
 		for _, e := range got[h.prefix+"in"] {
-			if err := h.entry(ctx, e); err != nil {
+			if err := h.skip(h.entry(ctx, e)); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// skip passes over what somebody else wrote about one worker: the others are served.
+func (h *holding) skip(err error) error {
+	if errors.Is(err, errAnswer) {
+		h.log.Warn().Err(err).Msg("outside worker left out")
+		return nil
+	}
+	return err
 }
 
 // there reports an error if this holder's fence is not the one in Redis any more: it was

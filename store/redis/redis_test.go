@@ -376,6 +376,45 @@ func TestClusters(t *testing.T) {
 	}
 }
 
+// TestHostile: what a worker names cannot be anything but attempts, and what somebody else
+// wrote about one worker keeps none of the others out.
+func TestHostile(t *testing.T) {
+	r, prefix := shared(t), newPrefix()
+	c := crewOf(t, r, prefix, nil)
+	s, _, err := c.Doors[0].Attach(crewtest.Attaching(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []job.ID{"a b", "a,b", "a\nb", "", "x 1 1,jaaaaaaaaaaaaaaaaaaaaaaaaaa"} {
+		bad := job.Attempt{Job: id, Chunk: 1, Number: 1}
+		running, kept := crewtest.Attaching(2), crewtest.Attaching(2)
+		running.Running, kept.Kept = []job.Attempt{bad}, []job.Attempt{bad}
+		_, _, errR := c.Doors[0].Attach(running)
+		_, _, errK := c.Doors[0].Attach(kept)
+		_, errB := s.Beat(desk.Beat{Have: []desk.Progress{{Attempt: bad}}})
+		_, errC := s.Complete([]stream.Result{crewtest.Result(bad)})
+		for _, err := range []error{errR, errK, errB, errC} {
+			if !errors.Is(err, desk.ErrInvalid) {
+				t.Errorf("attempts of %q: %v", id, err)
+			}
+		}
+	}
+	client, err := Server{Addresses: []string{"unix://" + r.Socket}}.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	keys := fmt.Sprintf("%s:{%s:c1}:", prefix, prefix)
+	for _, args := range [][]string{{"HSET", keys + "w:w-foreign", "session", "x"}, {"ZADD", keys + "live", "9999999999999", "w-foreign"}} {
+		if err := client.Do(t.Context(), client.B().Arbitrary(args...).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f := c.Hold(t, "n3", 1).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(1) {
+		t.Errorf("%+v", f)
+	}
+}
+
 // FuzzPush: what is published is read, or refused.
 func FuzzPush(f *testing.F) {
 	f.Add("w\n1\n2\n3\nchunk\n{}\nj 1 1,j 2 1")
