@@ -48,7 +48,7 @@ func readScripts(read func(name string) ([]byte, error)) (all scripts, err error
 type answer []rueidis.RedisMessage
 
 // errAnswer says that a script returned what it never does: somebody else wrote to its keys.
-var errAnswer = errors.New("Redis holds what skein did not write")
+var errAnswer = errors.New("somebody else wrote to the keys of skein in Redis")
 
 // what is the first word.
 func (a answer) what() string { return a.text(0) }

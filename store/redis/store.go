@@ -92,7 +92,7 @@ func (s *Store) OnPush(f func(desk.Push)) { s.push.Store(&f) }
 // Why implements desk.Crew.
 func (s *Store) Why() error {
 	if err := s.conn.Load().why; err != nil {
-		return fmt.Errorf("Redis does not serve: %w", err)
+		return fmt.Errorf("no Redis serves: %w", err)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (s *Store) measure() {
 func (s *Store) client() (rueidis.Client, error) {
 	c := s.conn.Load()
 	if c.why != nil {
-		return nil, fmt.Errorf("%w: Redis does not serve: %w", desk.ErrBusy, c.why)
+		return nil, fmt.Errorf("%w: no Redis serves: %w", desk.ErrBusy, c.why)
 	}
 	return c.client, nil
 }
