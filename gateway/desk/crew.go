@@ -15,7 +15,7 @@ type Crew interface {
 	// Names reports that a worker has a chunk whose job needs the artefact h.
 	Names(worker cluster.NodeID, h cluster.Hash) bool
 	Stats() Stats
-	// Why says why nobody can attach now; nil: they can.
+	// Why says why nobody can attach now, to anybody who asks; nil: they can.
 	Why() error
 }
 

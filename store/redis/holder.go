@@ -318,6 +318,7 @@ func (h *holding) entry(ctx context.Context, e rueidis.XRangeEntry) error {
 	case "result":
 		return h.result(ctx, id, data)
 	case "part":
+		delete(h.told, id) // else it would grow with all that ever came
 		session, gone, _ := strings.Cut(data, " ")
 		of, err := strconv.ParseUint(session, 10, 64)
 		if err != nil {

@@ -207,6 +207,9 @@ func TestOutages(t *testing.T) {
 	h.Refused()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, _, err := c.Doors[1].Attach(crewtest.Attaching(2)); errors.Is(err, desk.ErrBusy) {
+			if strings.Contains(err.Error(), r.Socket) {
+				t.Errorf("a worker is told where Redis is: %v", err)
+			}
 			break
 		} else if time.Now().After(end) {
 			t.Fatalf("while Redis is down: %v", err)

@@ -56,6 +56,9 @@ type Store struct {
 	stats desk.Stats // guarded by mu: as of the last look
 }
 
+// errDown is all that those outside learn; where Redis is, and what ails it, the log says.
+var errDown = errors.New("the store of outside workers does not serve now")
+
 // conn is the connection, or why there is none.
 type conn struct {
 	client rueidis.Client
@@ -91,8 +94,8 @@ func (s *Store) OnPush(f func(desk.Push)) { s.push.Store(&f) }
 
 // Why implements desk.Crew.
 func (s *Store) Why() error {
-	if err := s.conn.Load().why; err != nil {
-		return fmt.Errorf("no Redis serves: %w", err)
+	if s.conn.Load().why != nil {
+		return errDown
 	}
 	return nil
 }
@@ -200,7 +203,7 @@ func (s *Store) measure() {
 func (s *Store) client() (rueidis.Client, error) {
 	c := s.conn.Load()
 	if c.why != nil {
-		return nil, fmt.Errorf("%w: no Redis serves: %w", desk.ErrBusy, c.why)
+		return nil, fmt.Errorf("%w: %w", desk.ErrBusy, errDown)
 	}
 	return c.client, nil
 }
@@ -218,7 +221,8 @@ func (s *Store) run(x *script, args ...string) (answer, error) {
 	s.metrics.took.WithLabelValues(x.name).Observe(time.Since(began).Seconds())
 	if err != nil {
 		s.metrics.failed.Inc()
-		return nil, fmt.Errorf("%w: Redis: %s: %w", desk.ErrBusy, x.name, err)
+		s.log.Debug().Err(err).Str("script", x.name).Msg("Redis did not answer")
+		return nil, fmt.Errorf("%w: %w", desk.ErrBusy, errDown)
 	}
 	return answer(out), nil
 }
