@@ -32,6 +32,8 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/gateway"
+	"github.com/skein-project/skein/gateway/crew"
+	"github.com/skein-project/skein/gateway/rpc"
 )
 
 const (
@@ -100,8 +102,13 @@ func newGateway(ctx context.Context, dir string, keys []ed25519.PrivateKey) (*to
 	}
 	began := time.Now()
 	opened := make(chan string, 1)
+	now := func() time.Duration { return fast * time.Since(began) }
+	c, err := crew.New(crew.Options{Now: now, Logger: zerolog.Nop()})
+	if err != nil {
+		return nil, err
+	}
 	g, err := gateway.New(gateway.Options{
-		Cluster: clusterID, Self: "n1", Dir: dir, Log: log, Now: func() time.Duration { return fast * time.Since(began) },
+		Crew: rpc.InMemory(c), Cluster: clusterID, Self: "n1", Dir: dir, Log: log, Now: now,
 		Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
 		Announce: func(_ context.Context, b event.GatewayOpened) error { return log.add(event.KindGatewayOpened, b) },
 		HTTP: gateway.HTTP{URL: "http://" + tokenHost, MaxClients: 1000, Open: func(ctx context.Context) (net.Listener, error) {
