@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/backend/proof"
 	"github.com/skein-project/skein/backend/published"
 	"github.com/skein-project/skein/backend/stops"
+	"github.com/skein-project/skein/backend/trial"
 	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
@@ -90,7 +91,7 @@ type Options struct {
 	Worker    Worker
 	Scheduler Scheduler
 	Artefacts Artefacts
-	Compiler  Compiler
+	Compiler  trial.Compiler
 	Recorder  Recorder
 	Forward   *forward.Router
 	Own       Own
@@ -149,8 +150,7 @@ func New(o Options) *Backend {
 			self: self, timing: o.Timing, now: o.Now, view: view, log: o.Log, past: past.New(self, o.Log, o.Log.Rewind().At), coord: o.Coord, record: o.Recorder, remote: o.Forward,
 		},
 		jobs: &jobs{
-			self: self, view: view, log: o.Log, artefacts: o.Artefacts, compiler: o.Compiler, sched: o.Scheduler, remote: o.Forward,
-			logger: o.Logger,
+			self: self, view: view, log: o.Log, artefacts: o.Artefacts, trial: trial.New(o.Compiler, o.Logger), sched: o.Scheduler, remote: o.Forward,
 		},
 		groups: &groups{self: self, log: o.Log, sched: o.Scheduler, remote: o.Forward},
 		users: &users{self: self, view: view, log: o.Log, sched: o.Scheduler, roster: o.Roster, remote: o.Forward, Desk: outside.New(outside.Options{

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/published"
+	"github.com/skein-project/skein/backend/trial"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
@@ -241,7 +242,7 @@ func TestSubmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &jobs{
-		self: "n1", view: func() *coord.View { return v }, log: log, artefacts: files, sched: sched, remote: router, logger: zerolog.Nop(),
+		self: "n1", view: func() *coord.View { return v }, log: log, artefacts: files, sched: sched, remote: router, trial: trial.New(nil, zerolog.Nop()),
 	}
 	forward.Handle(router, forward.Submit, b.submitHere)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

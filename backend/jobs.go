@@ -4,14 +4,12 @@ import (
 	"context"
 	"io"
 	"slices"
-	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/backend/convert"
 	"github.com/skein-project/skein/backend/rates"
+	"github.com/skein-project/skein/backend/trial"
 	"github.com/skein-project/skein/backend/waits"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
@@ -48,11 +46,6 @@ type Artefacts interface {
 	Spread(ctx context.Context, h cluster.Hash, to []cluster.NodeID) []cluster.NodeID
 }
 
-// Compiler proves that a module compiles.
-type Compiler interface {
-	Compile(ctx context.Context, module cluster.Hash, memoryBytes uint64) error
-}
-
 // jobs submits, shows and stops jobs.
 type jobs struct {
 	*waits.Waits
@@ -60,11 +53,9 @@ type jobs struct {
 	view      func() *coord.View
 	log       fold
 	artefacts Artefacts
-	compiler  Compiler
-	late      atomic.Pointer[late] // the last module that was given up
+	trial     *trial.Trial
 	sched     jobScheduler
 	remote    *forward.Router
-	logger    zerolog.Logger
 	rates     rates.Tracker
 	watches   *jobwatch.Hub
 }

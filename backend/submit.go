@@ -23,11 +23,6 @@ const (
 	awaitHolderTime = 10 * time.Second
 	awaitJobTime    = 5 * time.Second
 	spreadTime      = 15 * time.Second
-	// compileTime is what a submit waits for the proof that a module compiles;
-	// it leaves the rest of the request's time to the submit itself.
-	compileTime = 10 * time.Second
-	// lateTime is for how long nobody waits again for a module that took longer.
-	lateTime = time.Minute
 	// holderPause is the time between two looks for a holder.
 	holderPause = 100 * time.Millisecond
 )
@@ -41,7 +36,7 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	if err := b.checkModule(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
-	if err := b.compile(ctx, req.Spec); err != nil {
+	if err := b.trial.Check(ctx, req.Spec); err != nil {
 		return api.SubmitResponse{}, err
 	}
 	if err := b.awaitHolder(ctx); err != nil {
@@ -56,37 +51,6 @@ func (b *jobs) Submit(ctx context.Context, actor string, req api.SubmitRequest) 
 	}
 	b.awaitJob(ctx, out.Job)
 	return out, nil
-}
-
-// late is a module that was given up, and when.
-type late struct {
-	module cluster.Hash
-	at     time.Time
-}
-
-// compile refuses a job whose module does not compile. What takes this host too long the
-// workers decide; who submits a hundred jobs of such a module waits for it once.
-func (b *jobs) compile(ctx context.Context, spec job.Spec) error {
-	if spec.Executor != job.ExecutorWASM {
-		return nil // only the workers know which programs they allow
-	}
-	if l := b.late.Load(); l != nil && l.module == spec.Artefact && time.Since(l.at) < lateTime {
-		return nil
-	}
-	compiling, cancel := context.WithTimeout(ctx, compileTime)
-	defer cancel()
-	err := b.compiler.Compile(compiling, spec.Artefact, spec.MemoryBytes)
-	switch {
-	case err == nil:
-	case errors.Is(err, runner.ErrModule):
-		return api.Errorf(api.CodeInvalidJob, "artefact %s: %v", spec.Artefact, err)
-	case compiling.Err() != nil && ctx.Err() == nil:
-		b.late.Store(&late{spec.Artefact, time.Now()})
-		fallthrough
-	default:
-		b.logger.Warn().Err(err).Msg("module not compiled at submit")
-	}
-	return nil
 }
 
 // outsideIsKnown refuses a job for outside workers while a member that lives does not know

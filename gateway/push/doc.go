@@ -1,7 +1,6 @@
 // Package push is the connections that outside workers keep open to this gateway: they
 // ask over them, and hear what they are told unasked. It speaks the protocol of Centrifuge
-// over WebSocket, so that its client libraries serve, and a Centrifugo server can take its
-// place.
+// over WebSocket, so that its client libraries serve.
 //
 // A connection shows a worker's token, and ends with it unless a newer one comes in time.
 // It may ask what Options.Call knows and listen to its own channel, node: and the worker's

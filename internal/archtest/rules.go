@@ -162,7 +162,7 @@ var leaves = []string{"internal/bucket", "internal/certfile", "internal/durable"
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
 var rooms = map[string][]string{
-	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/stops", "backend/waits", "backend/workerlist", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
+	"backend":            {"api", "backend/bundle", "backend/convert", "backend/gauges", "backend/groupsync", "backend/outside", "backend/past", "backend/proof", "backend/published", "backend/rates", "backend/stops", "backend/trial", "backend/waits", "backend/workerlist", "config", "coord", "coord/join", "coord/join/door", "doctor", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/snapshots", "eventlog/store", "eventlog/wire", "forward", "forward/jobwatch", "forward/linkwatch", "membership/voters", "mesh", "onion", "scheduler", "status", "tor", "worker", "worker/artefact", "worker/runner"},
 	"backend/bundle":     {"api", "forward"},
 	"backend/gauges":     {"coord"},
 	"backend/groupsync":  {"config"},
@@ -172,6 +172,7 @@ var rooms = map[string][]string{
 	"backend/published":  {"api", "eventlog/store"},
 	"backend/rates":      {},
 	"backend/stops":      {"coord", "eventlog/store"},
+	"backend/trial":      {"api", "worker/runner"},
 	"backend/waits":      {"api", "backend/convert", "forward", "scheduler"},
 	"backend/workerlist": {"api"},
 	"backend/convert":    {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},

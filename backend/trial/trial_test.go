@@ -1,4 +1,4 @@
-package backend
+package trial
 
 import (
 	"context"
@@ -31,11 +31,11 @@ func (c *slowCompiler) Compile(ctx context.Context, h cluster.Hash, _ uint64) er
 func TestLateModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowCompiler{}
-		b := &jobs{compiler: c, logger: zerolog.Nop()}
+		b := New(c, zerolog.Nop())
 		try := func(h byte, asked int, took time.Duration) {
 			t.Helper()
 			began := time.Now()
-			err := b.compile(t.Context(), job.Spec{Executor: job.ExecutorWASM, Artefact: cluster.Hash{h}})
+			err := b.Check(t.Context(), job.Spec{Executor: job.ExecutorWASM, Artefact: cluster.Hash{h}})
 			if (h == 9) != api.IsCode(err, api.CodeInvalidJob) || c.asked != asked || time.Since(began) != took {
 				t.Errorf("module %d: %v, %d times, after %s; want %d times, after %s", h, err, c.asked, time.Since(began), asked, took)
 			}
@@ -49,7 +49,7 @@ func TestLateModule(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		b.late.Store(nil)
-		_ = b.compile(gone, job.Spec{Executor: job.ExecutorWASM, Artefact: cluster.Hash{1}}) // who asked has gone: the module may be fast
+		_ = b.Check(gone, job.Spec{Executor: job.ExecutorWASM, Artefact: cluster.Hash{1}}) // who asked has gone: the module may be fast
 		try(1, 6, compileTime)
 	})
 }
