@@ -157,7 +157,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("reported %v ago", age)
 		}
 		w.set(func() { w.health["n02>n03"], w.down["n03"] = cluster.Suspect, true })
-		got = w.show(t, "n02", "", time.Second)
+		got = w.show(t, "n02", "", 3*time.Second) // a look at the own halves is 2 s old at most
 		l = got["n03>n01"]
 		if age := time.Since(*l.ReportedAt); l.State != "unknown" || l.Path != "" || l.RTTSeconds != nil || age > 15*time.Second {
 			t.Errorf("of a host that has just fallen silent %+v, %v ago", l, age)
