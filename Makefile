@@ -14,7 +14,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 .PHONY: help map build examples demo pictures web web-check test-web deps vmtest tornet tornet-test observability test check lint \
 	sim mutants fuzz bench bench-go install package package-test clean FORCE \
 	prove-lease prove-lease-real prove-eventlog prove-mesh prove-coord prove-worker prove-jobs prove-access prove-onion \
-	prove-gateway prove-scaleout prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
+	prove-gateway prove-daemons prove-scaleout prove-upgrade prove-web prove-files prove-demo prove-idle prove-package
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,8 +59,8 @@ web-check: web/ui/node_modules web/worker/node_modules ## types of the page; web
 	cd web/ui && node_modules/.bin/tsc -p . && node_modules/.bin/tsc -p ../worker
 	cd web/build && $(GO) run . -check
 
-# The end-to-end tests run real daemons that are built with the race detector;
-# chunks run in the plain build. internal/testrun/parts.go says what RACE leaves out.
+# Daemons built with the race detector, for end-to-end tests (internal/testrun/parts.go
+# says which, and what RACE leaves out); chunks run in the plain build.
 RACE := -race -gcflags=crypto/internal/fips140/edwards25519/...=-race=false
 bin/race/skein: build FORCE
 	$(GO) build $(RACE) -trimpath -ldflags '-s -w -X main.chunkRunner=$(CURDIR)/bin/skein' -o $@ ./cmd/skein
@@ -185,6 +185,10 @@ prove-gateway: build ## gateways and outside workers in full: hostile visitors, 
 	SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'OutsideWorkers|Gateways|RegistryOutlives' ./internal/demo
 	cd web/browser && REQUIRE=web SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 150m -run 'Work|Gateway|Portal|Client|PageStays|PageHas|PageIsSent' ./...
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./gateway/... ./access ./cluster/event ./cluster/job ./scheduler/stream ./scheduler/plan"
+
+prove-daemons: bin/race/skein ## all cases of real clusters with daemons that are built with the race detector
+	-@scripts/deps
+	SKEIN_BIN=$(CURDIR)/bin/race $(GO) test -race -count=1 -timeout 90m ./internal/demo
 
 prove-scaleout: build ## outside workers in a Redis and jobs in a PostgreSQL: real servers killed, emptied and restarted, each check of a script taken out, parsers fuzzed for a minute
 	-@scripts/deps

@@ -24,6 +24,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/cut"
+	"github.com/skein-project/skein/internal/wasmtest"
 	"github.com/skein-project/skein/offline"
 )
 
@@ -111,8 +112,10 @@ func startHomeWorkers(ctx context.Context, t *testing.T, d *demo, gateways []str
 	for i := range all {
 		first := i % len(gateways)
 		order := append(append([]string{}, gateways[first:]...), gateways[:first]...)
+		dir := t.TempDir()
+		wasmtest.Warm(t, dir)
 		all[i] = &homeWorker{args: []string{
-			"work", "--gateway", strings.Join(order, ","), "--token", "@" + token, "--slots", "1", "--name", fmt.Sprintf("pc%d", i), "--dir", t.TempDir(), "-v",
+			"work", "--gateway", strings.Join(order, ","), "--token", "@" + token, "--slots", "1", "--name", fmt.Sprintf("pc%d", i), "--dir", dir, "-v",
 		}}
 		all[i].start(t)
 	}

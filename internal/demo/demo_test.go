@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/internal/clusterslot"
+	"github.com/skein-project/skein/internal/wasmtest"
 )
 
 // bin is where the program and the example modules are: SKEIN_BIN, or built
@@ -115,6 +116,7 @@ func startWith(t *testing.T, size int, shape func(*demo)) (*demo, context.Contex
 	d := &demo{
 		o:   Options{Out: testWriter{t}, Exe: filepath.Join(bin, "skein"), Profile: cluster.ProfileFast},
 		dir: t.TempDir(), start: time.Now(), size: size, port: slot.Port,
+		made: func(h *host) { wasmtest.Warm(t, h.stateDir()) },
 	}
 	shape(d)
 	t.Cleanup(func() {
@@ -210,7 +212,10 @@ func priceOn(t *testing.T, size int, config []byte) map[string]api.Summary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Config, spec.Key, spec.Iterations, spec.Chunk, spec.Seed = art.Hash, "options", 2_000_000, 50_000, 7
+	spec.Config, spec.Key, spec.Iterations, spec.Chunk, spec.Seed = art.Hash, "options", 400_000, 10_000, 7
+	if proving() {
+		spec.Iterations, spec.Chunk = 2_000_000, 50_000
+	}
 	sub := submit(ctx, t, last, spec)
 	j := finish(ctx, t, last, sub.Job)
 	if j.State != job.Completed {

@@ -84,6 +84,9 @@ socket = %q
 		return nil, err
 	}
 	h.api = c.API()
+	if d.made != nil {
+		d.made(h)
+	}
 	return h, nil
 }
 

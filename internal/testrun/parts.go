@@ -60,9 +60,14 @@ var withRace = []string{"-race", "-gcflags=crypto/internal/fips140/edwards25519/
 // without it here, and with it in `make prove-mesh`.
 const slowOfMesh = "^TestFakeTime$/^(Cut|Crossing|DeadPeer|Rotate|RotateBadly)$"
 
-// Packages that start clusters of real daemons, tor networks and guests. The
-// daemons of ./internal/demo are built with the race detector, those of the
-// others as they are shipped.
+// Cases of ./internal/demo whose daemons are built with the race detector: they go
+// through lease, log, scheduler, gateway and stores while much happens at once. It
+// doubles what a daemon takes of a processor, so those of the other cases are as they
+// are shipped; `make prove-daemons` has all of them built with it.
+const racedClusters = "^Test(OutsideWorkers|Gateways|RedisStore|TableOfJobs|SubmitAnywhere|LeaseOperations|DrainAndRollingRestart|" +
+	"Snapshots|WatchGoesOnElsewhere|UsersOverTheMesh|UserFromOutsideTLS|Reload|RestoredBackup|Remove|KilledWorkerKeepsResults)$"
+
+// Packages that start clusters of real daemons, tor networks and guests.
 var clusters = []string{"./internal/demo", "./test/netns", "./test/onion", "./test/deb", "./internal/vmtest"}
 
 // lanes lists everything that `make test` runs. bin is the directory of the
@@ -93,7 +98,10 @@ func lanes(bin string, list func(patterns ...string) ([]string, error), single [
 	// Each lane that computes ends with a package that uses one processor; the
 	// others then have the rest.
 	return []lane{
-		{parts: []part{{name: "daemons", env: race, args: raced("-parallel="+beside, "./internal/demo")}}},
+		{parts: []part{
+			{name: "daemons, race", env: race, args: raced("-parallel="+beside, "-run="+racedClusters, "./internal/demo")},
+			{name: "daemons", env: shipped, args: test("-parallel="+beside, "-skip="+racedClusters, "./internal/demo")},
+		}},
 		{parts: []part{
 			{name: "onion", env: shipped, args: test("-parallel="+beside, "./test/onion")},
 			// Last: it compiles nfpm, builds packages and then emulates a guest.

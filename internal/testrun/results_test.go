@@ -197,7 +197,8 @@ func TestLanes(t *testing.T) {
 	ends("without race", false, "-timeout=60m", "m/lease", "m/mesh/topo")
 	ends("coord, race", true, "-skip="+largeOfCoord, "./coord")
 	ends("coord, large", false, "-run="+largeOfCoord, "./coord")
-	ends("daemons", true, "./internal/demo")
+	ends("daemons, race", true, "-run="+racedClusters, "./internal/demo")
+	ends("daemons", false, "-skip="+racedClusters, "./internal/demo")
 	if makefile, err := os.ReadFile("../../Makefile"); err != nil || !strings.Contains(string(makefile), "\nRACE := "+strings.Join(withRace, " ")+"\n") {
 		t.Errorf("the daemons are built otherwise than the tests: %v", err)
 	}

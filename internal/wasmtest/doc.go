@@ -1,3 +1,3 @@
 // Package wasmtest assembles small WebAssembly commands for tests of whatever
-// runs them.
+// runs them, and spares the hosts of tests the compilation of large ones.
 package wasmtest

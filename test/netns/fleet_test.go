@@ -27,6 +27,7 @@ import (
 	"github.com/skein-project/skein/internal/clusterslot"
 	"github.com/skein-project/skein/internal/nstest"
 	"github.com/skein-project/skein/internal/require"
+	"github.com/skein-project/skein/internal/wasmtest"
 )
 
 const (
@@ -103,6 +104,7 @@ func (f *fleet) nextName() string { return fmt.Sprintf("n%d", len(f.all)+1) }
 func (f *fleet) equip(h *nstest.Host, backend string) *daemon {
 	f.t.Helper()
 	d := &daemon{f: f, Host: h}
+	wasmtest.Warm(f.t, d.state())
 	text := fmt.Sprintf(`state_dir = %q
 [node]
 name = %q

@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/tornet"
+	"github.com/skein-project/skein/internal/wasmtest"
 )
 
 // program is the skein program: that of SKEIN_BIN, or built once.
@@ -151,6 +152,7 @@ func (f *fleet) add(extra string) *host {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		f.t.Fatal(err)
 	}
+	wasmtest.Warm(f.t, filepath.Join(h.dir, "s"))
 	var lines []string
 	for _, line := range f.net.Torrc() {
 		lines = append(lines, fmt.Sprintf("%q", line))

@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/internal/clusterslot"
 	"github.com/skein-project/skein/internal/cut"
+	"github.com/skein-project/skein/internal/wasmtest"
 )
 
 // host is a daemon.
@@ -69,6 +70,7 @@ func cluster(t *testing.T, more ...string) []*host {
 		if err != nil {
 			t.Fatal(err)
 		}
+		wasmtest.Warm(t, filepath.Join(h.dir, "state"))
 		h.off = func(on bool) { apart.Put(at, map[bool]int{true: 1 + i}[on]) }
 		conf := fmt.Sprintf("state_dir = %q\n[node]\nname = %q\npriority = %d\n[mesh]\nbackend = \"netstack\"\nlisten = \"127.0.0.1:%d\"\nadvertise = [%q]\n"+
 			"[lease]\nprofile = \"lan\"\n[worker]\nslots = 1\n[status]\nsocket = %q\n", filepath.Join(h.dir, "state"), h.name, 10*(i+1), at, front, h.socket())

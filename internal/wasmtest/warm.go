@@ -1,0 +1,51 @@
+package wasmtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// compiledDir is where a host and an outside worker keep modules compiled, in their
+// directory; whole is the file there that is written when a module is.
+const (
+	compiledDir = "wasm-cache"
+	whole       = "sums.json"
+)
+
+// Warm gives the directory of a host or of an outside worker that starts the modules
+// that those of earlier tests have compiled, and keeps at the end of the test what
+// this one has. A module of Go takes four seconds of a processor, and each of the
+// hundred hosts of the tests had to compile the same two.
+func Warm(tb testing.TB, dir string) {
+	tb.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return // compiles
+	}
+	shared, own := filepath.Join(cache, "skein-test-modules"), filepath.Join(dir, compiledDir)
+	adopt(shared, own)
+	tb.Cleanup(func() { adopt(own, shared) })
+}
+
+// adopt copies the modules that to lacks, each at once. What cannot be copied is
+// compiled; what is damaged as well, as a host checks what it finds.
+func adopt(from, to string) {
+	modules, err := filepath.Glob(filepath.Join(from, "*", whole))
+	if err != nil || len(modules) == 0 || os.MkdirAll(to, 0o700) != nil {
+		return
+	}
+	for _, sums := range modules {
+		module := filepath.Dir(sums)
+		if _, err := os.Stat(filepath.Join(to, filepath.Base(module))); err == nil {
+			continue
+		}
+		beside, err := os.MkdirTemp(to, ".new-")
+		if err != nil {
+			return
+		}
+		if os.CopyFS(beside, os.DirFS(module)) != nil || os.Rename(beside, filepath.Join(to, filepath.Base(module))) != nil {
+			_ = os.RemoveAll(beside) // of another test, which was first
+		}
+	}
+}
