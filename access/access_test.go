@@ -211,7 +211,7 @@ func TestNoncesOutOfOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := n.Use(Proof{Key: "k", Nonce: "b", Time: start.Add(keep)}, start.Add(keep)); !errors.Is(err, ErrProof) {
+	if err := n.Use(Proof{Key: "k", Nonce: "b", Time: start.Add(keep)}, start.Add(keep)); !errors.Is(err, ErrProof) || !errors.Is(err, ErrUsed) {
 		t.Errorf("a proof used a moment ago, again: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package access
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -16,6 +17,9 @@ var ErrFull = errors.New("too many signed requests at this time")
 // ErrEarly reports a proof, which may well be good, of before the host began to remember
 // them: nothing was taken, and whoever asked may come again with another.
 var ErrEarly = errors.New("signed before this host could know whether it was used: it has just started")
+
+// ErrUsed reports a proof that was used before. It is one of ErrProof.
+var ErrUsed = fmt.Errorf("%w: used before", ErrProof)
 
 // Nonces remembers which proofs were used. It is owned by one goroutine, or
 // guarded by its owner. Two generations, each of keep: a nonce is forgotten
@@ -36,8 +40,8 @@ func NewNonces(limit int, since time.Time) *Nonces {
 // Forget gives a nonce back that was just taken: what it proved was not done.
 func (n *Nonces) Forget(p Proof) { delete(n.now, p.Key+" "+p.Nonce) }
 
-// Use takes the nonce of a verified proof at the time now. It returns an error of
-// ErrProof if it was used before, ErrEarly and ErrFull.
+// Use takes the nonce of a verified proof at the time now. It returns ErrUsed,
+// ErrEarly and ErrFull.
 func (n *Nonces) Use(p Proof, now time.Time) error {
 	if p.Time.Before(n.since) {
 		return ErrEarly
@@ -57,7 +61,7 @@ func (n *Nonces) Use(p Proof, now time.Time) error {
 	id := p.Key + " " + p.Nonce
 	_, again := n.now[id]
 	if _, before := n.old[id]; again || before {
-		return refused("used before")
+		return ErrUsed
 	}
 	if len(n.now) >= n.limit {
 		return ErrFull

@@ -18,6 +18,14 @@ const (
 	RPCBye      = "bye"      // WorkSession -> {}
 )
 
+// MaxCall is how long a request over a connection may be; longer ones go by HTTP.
+const MaxCall = 48 << 10 // bytes
+
+// WorkConnect is what a client may say of itself when it connects.
+type WorkConnect struct {
+	Client int `json:"client"` // GatewayClient of its version
+}
+
 // WorkAttach begins a session of a worker. An earlier one ends.
 type WorkAttach struct {
 	Slots       int      `json:"slots"` // 1-64

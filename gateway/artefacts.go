@@ -19,6 +19,10 @@ func (g *Gateway) artefact(w http.ResponseWriter, r *http.Request) {
 		g.problem(w, route, err)
 		return
 	}
+	if _, err := g.ownerOf(worker); err != nil {
+		g.problem(w, route, err)
+		return
+	}
 	if err := g.limits.take(limitCall, string(worker)); err != nil {
 		g.problem(w, route, err)
 		return

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
+	"github.com/skein-project/skein/gateway/auth"
 	"github.com/skein-project/skein/gateway/desk"
 	"github.com/skein-project/skein/scheduler/stream"
 )
@@ -115,56 +117,129 @@ func TestResultsOfOthers(t *testing.T) {
 	}
 }
 
+// dial opens a connection, and says how it goes: 0 is that it is open, all else the code of
+// the error or by which it was ended.
+func (f *floor) dial(token string) (*centrifuge.Client, chan uint32) {
+	f.t.Helper()
+	c := centrifuge.NewJsonClient("ws://"+f.addr+"/v1/realtime", centrifuge.Config{Token: token, HandshakeTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second})
+	f.t.Cleanup(c.Close)
+	said, up := make(chan uint32, 10), false
+	c.OnConnected(func(centrifuge.ConnectedEvent) { up = true; said <- 0 })
+	c.OnConnecting(func(e centrifuge.ConnectingEvent) {
+		if up {
+			up = false
+			said <- e.Code
+		}
+	})
+	c.OnError(func(e centrifuge.ErrorEvent) {
+		if p, ok := errors.AsType[*centrifuge.Error](e.Error); ok {
+			said <- p.Code
+		}
+	})
+	c.OnDisconnected(func(e centrifuge.DisconnectedEvent) { said <- e.Code })
+	if err := c.Connect(); err != nil {
+		f.t.Fatal(err)
+	}
+	return c, said
+}
+
+// says waits for what is said of a connection.
+func (f *floor) says(what string, said chan uint32, want uint32) {
+	f.t.Helper()
+	select {
+	case got := <-said:
+		if got != want {
+			f.t.Errorf("%s: %d, want %d", what, got, want)
+		}
+	case <-time.After(20 * time.Second):
+		f.t.Errorf("%s: nothing", what)
+	}
+}
+
+// TestShutOut: who is revoked, or whose owner is disabled, loses all its connections within
+// a second, is told not to come again, and is not let in by the token that it still has;
+// all others stay.
+func TestShutOut(t *testing.T) {
+	f := startFloor(t)
+	anns, annsToken := f.hired(1)
+	bob := newComputer(2)
+	f.add("n1", event.KindWorkerEnrolled, event.WorkerEnrolled{Worker: bob.id(), Key: bob.public(), Owner: "user:bob", Actor: "token:x@n1"})
+	var bobs api.WorkerToken
+	if status, p := f.do(bob.signed(f.world, "/v1/workers/token", api.WorkerTokenRequest{Client: 1}, nil), &bobs); status != 200 {
+		t.Fatalf("%d %+v", status, p)
+	}
+	_, others := f.hired(3)
+	open := func(token string) chan uint32 {
+		_, said := f.dial(token)
+		f.says("it connects", said, 0)
+		return said
+	}
+	revoked, twice, disabled, stays := open(annsToken), open(annsToken), open(bobs.Token.Reveal()), open(others)
+	within := func(what string, said ...chan uint32) {
+		t.Helper()
+		began := time.Now()
+		for _, s := range said {
+			f.says(what, s, uint32(api.DisconnectRevoked))
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s: after %v", what, took)
+		}
+	}
+	f.add("n1", event.KindWorkerRevoked, event.WorkerRevoked{Worker: anns, Actor: "uid:0@n1"})
+	within("revoked", revoked, twice)
+	f.add("n1", event.KindUserSet, event.UserSet{Name: "bob", Role: "submitter", Disabled: true})
+	within("of a disabled owner", disabled)
+	for what, token := range map[string]string{"revoked": annsToken, "of a disabled owner": bobs.Token.Reveal()} {
+		_, said := f.dial(token)
+		f.says(what+", once more", said, uint32(api.DisconnectRevoked))
+		if status, p := f.rpc(token, api.RPCAttach, attaching(), nil); status != 403 {
+			t.Errorf("%s attaches by HTTP: %d %+v", what, status, p)
+		}
+		if status, p := f.ask("GET", "/v1/artefacts/"+f.spec().Artefact.String(), token, nil, nil); status != 403 {
+			t.Errorf("%s fetches: %d %+v", what, status, p)
+		}
+	}
+	stranger, _, err := f.g.key.Load().Mint(newComputer(9).id(), "id", f.clock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unknown := f.dial(stranger)
+	f.says("whom this gateway has yet to hear of", unknown, 1503)
+	f.add("n1", event.KindUserSet, event.UserSet{Name: "bob", Role: "submitter"})
+	open(bobs.Token.Reveal())
+	f.counted(map[string]float64{"skein_gateway_disconnects_total 4501": 5, "skein_gateway_disconnects_total 4101": 0})
+	select {
+	case code := <-stays:
+		t.Errorf("one that nobody shut out is disconnected: %d", code)
+	default:
+	}
+}
+
 // TestDisconnects: how connections are ended, and whether to connect again helps: codes
 // from 3500 to 3999 and from 4500 say that it does not.
 func TestDisconnects(t *testing.T) {
 	f := startFloor(t)
 	id, token := f.hired(1)
-	connect := func(token string) (*centrifuge.Client, chan uint32) {
-		t.Helper()
-		c := centrifuge.NewJsonClient("ws://"+f.addr+"/v1/realtime", centrifuge.Config{Token: token, HandshakeTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second})
-		t.Cleanup(c.Close)
-		ended, up := make(chan uint32, 10), false
-		c.OnConnected(func(centrifuge.ConnectedEvent) { up = true; ended <- 0 })
-		c.OnConnecting(func(e centrifuge.ConnectingEvent) {
-			if up {
-				up = false
-				ended <- e.Code
-			}
-		})
-		c.OnDisconnected(func(e centrifuge.DisconnectedEvent) { ended <- e.Code })
-		if err := c.Connect(); err != nil {
-			t.Fatal(err)
-		}
-		return c, ended
-	}
-	hear := func(what string, ended chan uint32, want uint32) {
-		t.Helper()
-		select {
-		case got := <-ended:
-			if got != want {
-				t.Errorf("%s: %d, want %d", what, got, want)
-			}
-		case <-time.After(20 * time.Second):
-			t.Errorf("%s: nothing", what)
-		}
-	}
 	var open []chan uint32
 	for range 4 {
-		_, ended := connect(token)
-		hear("a connection", ended, 0)
+		_, ended := f.dial(token)
+		f.says("a connection", ended, 0)
 		open = append(open, ended)
 	}
-	_, fifth := connect(token)
-	hear("a fifth connection of one worker", fifth, 3504)
-	_, bad := connect(token[:len(token)-2])
-	hear("a token that is cut off", bad, 3500)
-	_, owner := connect(f.token("user:ann", "work"))
-	hear("the token of an owner", owner, 3500)
+	fifth, said := f.dial(token)
+	f.says("a fifth connection of one worker", said, 1429)
+	fifth.Close()
+	_, bad := f.dial(token[:len(token)-2])
+	f.says("a token that is cut off", bad, 3500)
+	_, owner := f.dial(f.token("user:ann", "work"))
+	f.says("the token of an owner", owner, 3500)
 
+	f.pass(auth.TokenLife)
+	_, late := f.dial(token)
+	f.says("a token that has ended", late, 109) // by which clients get another
 	other, others := f.hired(2)
-	c, long := connect(others)
-	hear("of another worker", long, 0)
+	c, long := f.dial(others)
+	f.says("of another worker", long, 0)
 	for _, channel := range []string{api.WorkChannel + string(id), "cluster", "job:" + string(testJob), "user:#u:ann", strings.Repeat("x", 300)} {
 		sub, err := c.NewSubscription(channel)
 		if err != nil {
@@ -197,6 +272,9 @@ func TestDisconnects(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
+	if got, again, text := over(t, c, api.RPCComplete, json.RawMessage(`"`+strings.Repeat("x", api.MaxCall)+`"`), nil); got != 1413 || again || !strings.Contains(text, "/v1/rpc/complete") {
+		t.Errorf("a request that is too long: %d %v %q", got, again, text)
+	}
 	if _, err := rpcOver(ctx, c, api.RPCComplete, bytes.Repeat([]byte(" "), 100<<10)); err == nil {
 		t.Error("a message that is too long is answered")
 	}
@@ -210,8 +288,78 @@ func TestDisconnects(t *testing.T) {
 	}
 	f.stop()
 	for _, ended := range open {
-		hear("the gateway stops", ended, 3001) // come again
+		f.says("the gateway stops", ended, uint32(api.DisconnectStopping))
 	}
+}
+
+// TestReplaced: of two connections that work as one worker the later one does, and the
+// other is told not to come again; who begins anew over its own connection keeps it.
+func TestReplaced(t *testing.T) {
+	f := startFloor(t)
+	_, token := f.hired(1)
+	first, firstSaid := f.dial(token)
+	f.says("it connects", firstSaid, 0)
+	attach := func(c *centrifuge.Client) {
+		t.Helper()
+		if code, _, says := over(t, c, api.RPCAttach, attaching(), nil); code != 0 {
+			t.Fatal(code, says)
+		}
+	}
+	for range 5 {
+		attach(first)
+	}
+	second, secondSaid := f.dial(token)
+	f.says("it connects", secondSaid, 0)
+	attach(second)
+	f.says("the first", firstSaid, uint32(api.DisconnectReplaced))
+	attach(second)
+	f.hear(func(x stream.Frame) bool { return x.Join != nil }) // of the first attach; the others follow
+	select {
+	case code := <-secondSaid:
+		t.Errorf("the second is disconnected: %d", code)
+	case code := <-firstSaid:
+		t.Errorf("the first comes again: %d", code)
+	default:
+	}
+}
+
+// TestHello: a client that says that it is too old is told so before it is let in, and not to
+// come again; one that says nothing may come.
+func TestHello(t *testing.T) {
+	f := startFloor(t)
+	_, token := f.hired(1)
+	for hello, want := range map[string]uint32{
+		"": 0, `{"client":1}`: 0, `{"client":0}`: uint32(api.DisconnectTooOld), `{}`: uint32(api.DisconnectTooOld), `{"client":1,"more":2}`: 1400, `[]`: 1400,
+	} {
+		c := centrifuge.NewJsonClient("ws://"+f.addr+"/v1/realtime", centrifuge.Config{Token: token, Data: []byte(hello)})
+		said := make(chan uint32, 10)
+		c.OnConnected(func(centrifuge.ConnectedEvent) { said <- 0 })
+		c.OnDisconnected(func(e centrifuge.DisconnectedEvent) {
+			said <- e.Code
+			if e.Code == uint32(api.DisconnectTooOld) && !strings.Contains(e.Reason, "serves client 1 and newer") {
+				t.Error(e.Reason)
+			}
+		})
+		if err := c.Connect(); err != nil {
+			t.Fatal(err)
+		}
+		f.says(hello, said, want)
+		c.Close()
+	}
+}
+
+// TestTooOften: who asks far too often loses its connections, and is told to come again.
+func TestTooOften(t *testing.T) {
+	f := startFloor(t)
+	_, token := f.hired(1)
+	c, said := f.dial(token)
+	f.says("it connects", said, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 400 { // the clock of rates stands still
+		go func() { _, _ = rpcOver(ctx, c, api.RPCBeat, []byte("{}")) }() // most are refused
+	}
+	f.says("it asks too often", said, uint32(api.DisconnectLimit))
 }
 
 // TestNotReady: a gateway whose key the cluster does not know says so and gives no tokens.

@@ -11,6 +11,6 @@
 // Non-goals: jobs of users, which are handed to package status, as they come, with the
 // proof; browsers' pages (package web).
 //
-// Goroutines: Run serves, and one goroutine keeps the key; both end with its context.
-// Handlers are net/http's.
+// Goroutines: Run serves, one goroutine keeps the key, and one ends the connections of
+// workers that are shut out; all end with its context. Handlers are net/http's.
 package gateway

@@ -85,13 +85,15 @@ func New(o Options) (*Gateway, error) {
 	g.limits = newLimiter(o.Now, g.metrics.limited)
 	g.rpc = rpc.New(rpc.Options{
 		Crew: o.Crew, Owner: g.ownerOf, Push: func(w cluster.NodeID, p api.WorkPush) { g.push.Push(w, p) }, Wall: g.wall,
+		End:    func(w cluster.NodeID, conn string, why api.Disconnect) { g.push.End(w, conn, why) },
 		Pushed: func(took time.Duration) { g.metrics.pushed.Observe(took.Seconds()) },
 	})
 	if shared, ok := o.Crew.(desk.Shared); ok {
 		shared.OnPush(g.rpc.Tell)
 	}
+	in := admissionOf(g)
 	if g.push, err = push.New(push.Options{
-		Who: g.workerOf, Call: g.overConn, Gone: g.rpc.Gone, Origin: o.HTTP.allows, Now: o.Now, Logger: g.o.Logger,
+		Who: in.connects, Stays: in.stays, Call: g.overConn, Gone: g.rpc.Gone, Ended: g.metrics.disconnected, Origin: o.HTTP.allows, Now: o.Now, Logger: g.o.Logger,
 	}); err != nil {
 		return nil, err
 	}
@@ -140,6 +142,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return err
 	}
 	own.Go(func() { g.keep(running) })
+	own.Go(func() { admissionOf(g).shutOut(running, g.push) })
 	own.Go(func() { <-running.Done(); g.push.Stop() })
 	defer own.Wait()
 	defer g.rpc.Close()

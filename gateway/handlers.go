@@ -287,6 +287,9 @@ func (g *Gateway) call(by rpc.Caller, method string, text []byte) (any, error) {
 
 // overConn is what a worker asks over its connection.
 func (g *Gateway) overConn(worker cluster.NodeID, conn, method string, text []byte) (any, *api.Problem) {
+	if len(text) > api.MaxCall {
+		return nil, g.told("over a connection", api.Errorf(api.CodeTooLarge, "a request over a connection is longer than %d bytes: longer ones go by HTTP, to /v1/rpc/%.32s", api.MaxCall, method))
+	}
 	out, err := g.call(rpc.Caller{Worker: worker, Conn: conn}, method, text)
 	if err != nil {
 		return nil, g.told("over a connection", err)

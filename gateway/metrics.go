@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/api"
@@ -12,6 +14,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	refused  prometheus.Counter
 	limited  *prometheus.CounterVec
+	ended    *prometheus.CounterVec
 	failed   prometheus.Counter
 	calls    map[string]called
 	results  *prometheus.CounterVec
@@ -35,6 +38,9 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) (*metrics, error) {
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "skein_gateway_limited_total", Help: "Requests to the gateway that were told to wait, by the limit that they exceeded.",
 		}, []string{"limit"}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "skein_gateway_disconnects_total", Help: "Connections of outside workers that the gateway ended or did not take, by code: 4101 it stops, 4129 too much is asked, 4501 revoked, 4502 replaced, 4503 too old.",
+		}, []string{"code"}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skein_gateway_auth_failures_total", Help: "Requests to the gateway whose proof, token or claim code was refused.",
 		}),
@@ -53,6 +59,9 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) (*metrics, error) {
 	for _, v := range []string{string(desk.Taken), string(desk.Duplicate), string(desk.Unknown), api.VerdictInvalid} {
 		m.results.WithLabelValues(v)
 	}
+	for _, code := range api.DisconnectCodes() {
+		m.ended.WithLabelValues(strconv.Itoa(int(code)))
+	}
 	for _, l := range limits {
 		m.limited.WithLabelValues(l.name)
 	}
@@ -60,7 +69,7 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) (*metrics, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
 	}
 	for _, c := range []prometheus.Collector{
-		m.requests, m.refused, m.limited, m.failed, calls, m.results, m.pushed,
+		m.requests, m.refused, m.limited, m.ended, m.failed, calls, m.results, m.pushed,
 		gauge("skein_gateway_ready", "Whether this gateway lets workers in.", func() int {
 			if g.key.Load().why != "" {
 				return 0
@@ -77,6 +86,11 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// disconnected counts a connection that was ended.
+func (m *metrics) disconnected(code api.DisconnectCode) {
+	m.ended.WithLabelValues(strconv.Itoa(int(code))).Inc()
 }
 
 // call counts what a worker asked. A method that there is not has no name here.

@@ -159,6 +159,10 @@ func (g *Gateway) signed(r *http.Request, text []byte, id cluster.NodeID, key ed
 		return nil
 	case errors.Is(err, access.ErrFull), errors.Is(err, access.ErrEarly):
 		return api.Errorf(api.CodeOverloaded, "%v", err)
+	case errors.Is(err, access.ErrUsed):
+		// Its key signed it, so who asks may hear what is wrong: a proxy that asks twice does
+		// not make an honest worker seem a forger, and the next try is signed anew.
+		return g.refuse(r, api.Errorf(api.CodeConflict, "this signed request was taken already").WithHint("sign it anew: a nonce is good once"))
 	}
 	g.log.Debug().Err(err).Str("addr", g.from(r)).Str("worker", string(id)).Msg("proof of a worker refused")
 	return g.refuse(r, unauthorized())

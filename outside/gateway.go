@@ -93,8 +93,17 @@ func (g *gateway) meet(ctx context.Context) (api.GatewayInfo, error) {
 	return info, nil
 }
 
-// signed asks for something by the worker's key.
+// signed asks for something by the worker's key. A signature is good once: where it was used
+// already, as by a proxy that asked twice, it is asked anew.
 func (g *gateway) signed(ctx context.Context, path string, body, out any) error {
+	err := g.sign(ctx, path, body, out)
+	if p, ok := errors.AsType[*api.Problem](err); ok && p.Code == api.CodeConflict {
+		err = g.sign(ctx, path, body, out)
+	}
+	return err
+}
+
+func (g *gateway) sign(ctx context.Context, path string, body, out any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster/event"
 )
@@ -17,13 +18,15 @@ import (
 // clocked is a gateway whose clock is ahead of this computer's, and counts what it is asked.
 type clocked struct {
 	*gateway
-	tokens int // that were made
-	refuse bool
+	tokens  int // that were asked for
+	replays int // so many of them are said to be replayed
+	nonces  map[string]bool
+	refuse  bool
 }
 
 func newClocked(t *testing.T, ahead, life time.Duration) *clocked {
 	t.Helper()
-	c := &clocked{}
+	c := &clocked{nonces: map[string]bool{}}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now().Add(ahead)
 		var out any = struct{}{}
@@ -32,6 +35,12 @@ func newClocked(t *testing.T, ahead, life time.Duration) *clocked {
 			out = api.GatewayInfo{Cluster: "c1", ServerTime: now}
 		case "/v1/workers/token":
 			c.tokens++
+			c.nonces[r.Header.Get(access.HeaderNonce)] = true
+			if c.tokens <= c.replays {
+				w.WriteHeader(http.StatusConflict)
+				out = api.Errorf(api.CodeConflict, "taken already")
+				break
+			}
 			out = api.WorkerToken{Token: "t", ExpiresAt: now.Add(life)}
 		default:
 			if c.refuse {
@@ -75,6 +84,19 @@ func TestClockIsOff(t *testing.T) {
 		ending.ask(t)
 		if ending.tokens != 2 {
 			t.Errorf("a gateway that is %v ahead was asked for %d tokens: one that is about to end was used again", ahead, ending.tokens)
+		}
+	}
+}
+
+// TestReplayed: a signature that was used already, as by a proxy that asked twice, is not the
+// end: it is signed anew, once.
+func TestReplayed(t *testing.T) {
+	for replays, want := range []error{nil, nil, api.Errorf(api.CodeConflict, "taken already")} {
+		c := newClocked(t, 0, 10*time.Minute)
+		c.replays = replays
+		_, err := c.bearer(t.Context())
+		if api.IsCode(err, api.CodeConflict) != (want != nil) || c.tokens != min(replays+1, 2) || len(c.nonces) != c.tokens {
+			t.Errorf("of %d replays: %v, %d requests, %d nonces", replays, err, c.tokens, len(c.nonces))
 		}
 	}
 }

@@ -18,12 +18,14 @@ const (
 	lineTime   = 15 * time.Second // until it is open
 	callTime   = 10 * time.Second
 	pingDelay  = 15 * time.Second // that a ping may be late by
-	maxCall    = 48 << 10         // longer ones go by HTTP
 	maxWaiting = 512              // pushes
 )
 
-// invalidToken is how the protocol says that the token of a connection is none.
-const invalidToken = 3500
+// How the protocol says that the token of a connection is none, or has ended.
+const (
+	invalidToken = 3500
+	tokenExpired = 109
+)
 
 // line is a connection to a gateway, which ends for good when it is lost.
 type line struct {
@@ -67,9 +69,13 @@ func (g *gateway) open(ctx context.Context, version string) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
+	hello, err := json.Marshal(api.WorkConnect{Client: api.GatewayClient})
+	if err != nil {
+		return nil, err
+	}
 	l := &line{g: g, pushes: make(chan api.WorkPush, maxWaiting), lost: make(chan struct{})}
 	l.client = centrifuge.NewJsonClient(g.realtime(), centrifuge.Config{
-		Token: token, Name: "skein-work", Version: version, TLSConfig: g.tls,
+		Token: token, Name: "skein-work", Version: version, Data: hello, TLSConfig: g.tls,
 		GetToken: func(centrifuge.ConnectionTokenEvent) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, askTime)
 			defer cancel()
@@ -83,7 +89,7 @@ func (g *gateway) open(ctx context.Context, version string) (*line, error) {
 	connecting := false // of the client's one goroutine for events
 	l.client.OnConnecting(func(e centrifuge.ConnectingEvent) {
 		if connecting {
-			l.lose(fmt.Errorf("connection lost: %s", e.Reason))
+			l.lose(disconnected(api.DisconnectCode(e.Code), e.Reason))
 		}
 		connecting = true
 	})
@@ -91,9 +97,14 @@ func (g *gateway) open(ctx context.Context, version string) (*line, error) {
 		if e.Code == invalidToken {
 			g.refused(token, api.Errorf(api.CodeUnauthorized, "%s", e.Reason))
 		}
-		l.lose(fmt.Errorf("disconnected: %s", e.Reason))
+		l.lose(disconnected(api.DisconnectCode(e.Code), e.Reason))
 	})
-	l.client.OnError(func(e centrifuge.ErrorEvent) { l.lose(e.Error) })
+	l.client.OnError(func(e centrifuge.ErrorEvent) {
+		if p, ok := errors.AsType[*centrifuge.Error](e.Error); ok && p.Code == tokenExpired {
+			g.refused(token, api.Errorf(api.CodeUnauthorized, "%s", p.Message))
+		}
+		l.lose(e.Error)
+	})
 	sub, err := l.client.NewSubscription(api.WorkChannel + string(g.id))
 	if err != nil {
 		l.client.Close()
@@ -140,6 +151,27 @@ func (g *gateway) open(ctx context.Context, version string) (*line, error) {
 	return nil, err
 }
 
+// What ends a computer for good, whichever way it hears of it.
+var (
+	errReplaced = stop(errors.New("another computer works with the key of this one: each needs a state directory of its own"))
+	errRevoked  = stop(errors.New("this worker was shut out by its owner or an operator, or its owner may do nothing at present"))
+)
+
+// disconnected is what it means that a gateway ended the connection.
+func disconnected(code api.DisconnectCode, reason string) error {
+	switch {
+	case code == api.DisconnectReplaced:
+		return errReplaced
+	case code == api.DisconnectRevoked:
+		return errRevoked
+	case code == api.DisconnectTooOld:
+		return stop(fmt.Errorf("%s: update skein on this computer", reason))
+	case code.Final():
+		return stop(fmt.Errorf("the gateway lets this worker in no more: %s (%d)", reason, code))
+	}
+	return fmt.Errorf("disconnected: %s (%d)", reason, code)
+}
+
 func (l *line) lose(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +196,7 @@ func (l *line) call(ctx context.Context, method string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	if len(text) > maxCall {
+	if len(text) > api.MaxCall {
 		return l.g.call(ctx, method, text, out)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)

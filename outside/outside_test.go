@@ -496,6 +496,49 @@ func TestOver(t *testing.T) {
 	})
 }
 
+// TestDisconnected: what a gateway ends a connection with ends a computer for good where to
+// come again would not help, in words that say what to do, and else it comes again.
+func TestDisconnected(t *testing.T) {
+	for code, want := range map[api.DisconnectCode]string{
+		api.DisconnectReplaced: "state directory of its own", api.DisconnectRevoked: "shut out by its owner", api.DisconnectTooOld: "update skein", 4999: "(4999)",
+	} {
+		if err := disconnected(code, "something"); !final(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	for _, code := range []api.DisconnectCode{1, 3000, 3005, invalidToken, api.DisconnectStopping, api.DisconnectLimit, 4499, 5000} {
+		if err := disconnected(code, "the reason"); final(err) || !strings.Contains(err.Error(), "the reason") {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	for what, shut := range map[string]struct {
+		kind event.Kind
+		body func(cluster.NodeID) any
+	}{
+		"revoked":            {event.KindWorkerRevoked, func(id cluster.NodeID) any { return event.WorkerRevoked{Worker: id, Actor: "uid:0@n1"} }},
+		"of a disabled user": {event.KindUserSet, func(cluster.NodeID) any { return event.UserSet{Name: "ann", Role: "submitter", Disabled: true} }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHall(t)
+			d := h.open("")
+			d.hold(5)
+			x := h.work(t.TempDir(), h.token(), d.url)
+			id, _ := d.join()
+			d.give(id, 0)
+			x.begins(t)
+			h.add(shut.kind, shut.body(id))
+			if err := x.over(t); !final(err) || !strings.Contains(err.Error(), "shut out by its owner") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func final(err error) bool {
+	_, ok := errors.AsType[*FinalError](err)
+	return ok
+}
+
 // TestMissedPush: a push that did not come is noticed by the next one, or by the beats, and
 // all is told again.
 func TestMissedPush(t *testing.T) {

@@ -396,9 +396,9 @@ func (s *session) over(p api.WorkPush) error {
 		s.c.after = max(s.c.after, p.After)
 		return errAgain
 	case stream.DropReplaced:
-		return stop(errors.New("another computer works with the key of this one: each needs a state directory of its own"))
+		return errReplaced
 	case stream.DropRevoked:
-		return stop(errors.New("this worker was shut out by its owner or an operator"))
+		return errRevoked
 	case stream.DropDistrusted:
 		return stop(errors.New("results of this computer differ from those of others: it may be broken; it is given nothing more until a key of its own is enrolled anew"))
 	}

@@ -42,7 +42,7 @@ func newCounter(ctx context.Context, dir string, n int) (*counter, error) {
 	c := &counter{hall: h}
 	service := rpc.New(rpc.Options{
 		Crew: rpc.InMemory(h.crew), Owner: func(cluster.NodeID) (string, error) { return owner, nil }, Wall: time.Now,
-		Push: func(w cluster.NodeID, p api.WorkPush) { c.node.Push(w, p) },
+		Push: func(w cluster.NodeID, p api.WorkPush) { c.node.Push(w, p) }, End: func(cluster.NodeID, string, api.Disconnect) {},
 	})
 	c.node, err = newNode(func(worker cluster.NodeID, conn, method string, text []byte) (any, *api.Problem) {
 		out, err := service.Call(rpc.Caller{Worker: worker, Conn: conn}, method, text)

@@ -144,10 +144,11 @@ func tell(to *atomic.Pointer[chan time.Time], at time.Time) {
 func newNode(call func(cluster.NodeID, string, string, []byte) (any, *api.Problem), gone func(string)) (*push.Node, error) {
 	began := time.Now()
 	return push.New(push.Options{
-		Who: func(token string) (cluster.NodeID, time.Time, error) {
+		Who: func(token string, _ []byte) (cluster.NodeID, time.Time, error) {
 			return cluster.NodeID(token), time.Now().Add(time.Hour), nil
 		},
-		Call: call, Gone: gone, Origin: func(*http.Request) bool { return true }, Now: func() time.Duration { return time.Since(began) }, Logger: zerolog.Nop(),
+		Stays: func(cluster.NodeID) error { return nil },
+		Call:  call, Gone: gone, Ended: func(api.DisconnectCode) {}, Origin: func(*http.Request) bool { return true }, Now: func() time.Duration { return time.Since(began) }, Logger: zerolog.Nop(),
 	})
 }
 

@@ -333,7 +333,7 @@ func TestEveryFieldIsEncoded(t *testing.T) {
 		reflect.TypeFor[source](): 5, reflect.TypeFor[fence](): 3, reflect.TypeFor[fences](): 5, reflect.TypeFor[chains](): 5,
 		reflect.TypeFor[bodies](): 2 /* with scratch, which means nothing */, reflect.TypeFor[State](): 13,
 		reflect.TypeFor[users](): 2 /* with list, which follows from set */, reflect.TypeFor[event.UserSet](): 6, reflect.TypeFor[owner](): 2,
-		reflect.TypeFor[registry.Registry](): 4 /* with sorted, which follows from the others */, reflect.TypeFor[event.WorkerEnrolled](): 7, reflect.TypeFor[event.WorkerRevoked](): 2,
+		reflect.TypeFor[registry.Registry](): 5 /* with sorted and moment, which follow from the others */, reflect.TypeFor[event.WorkerEnrolled](): 7, reflect.TypeFor[event.WorkerRevoked](): 2,
 		reflect.TypeFor[event.AccessSet](): 6, reflect.TypeFor[event.GatewayOpened](): 5,
 	} {
 		if typ.NumField() != want {

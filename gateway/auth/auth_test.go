@@ -66,25 +66,28 @@ func TestToken(t *testing.T) {
 		text string
 		at   time.Duration
 	}{
-		"expired":          {text, TokenLife},
-		"of the future":    {text, -2 * access.Window},
-		"empty":            {"", 0},
-		"long":             {text + strings.Repeat("x", MaxToken), 0},
-		"no signature":     {text[:strings.LastIndexByte(text, '.')+1], 0},
-		"another key":      {sign(jwt.SigningMethodEdDSA, other, same), 0},
-		"none":             {sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, same), 0},
-		"the key as HMAC":  {sign(jwt.SigningMethodHS256, []byte(public), same), 0},
-		"another gateway":  {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Issuer = "n2" }), 0},
-		"another audience": {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Audience = jwt.ClaimStrings{"skein:c1"} }), 0},
-		"a user":           {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Subject = "u:user:ann" }), 0},
-		"a host":           {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Subject = "w:n1" }), 0},
-		"for ever":         {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.ExpiresAt = nil }), 0},
-		"for a day":        {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.ExpiresAt.Time = noon.Add(24 * time.Hour) }), 0},
-		"no kid":           {sign(jwt.SigningMethodEdDSA, key, func(_ *jwt.RegisteredClaims, h map[string]any) { delete(h, "kid") }), 0},
-		"kid is a number":  {sign(jwt.SigningMethodEdDSA, key, func(_ *jwt.RegisteredClaims, h map[string]any) { h["kid"] = 7 }), 0},
+		"expired":                   {text, TokenLife + 2*access.Window},
+		"expired within the leeway": {text, TokenLife},
+		"of the future":             {text, -2 * access.Window},
+		"empty":                     {"", 0},
+		"long":                      {text + strings.Repeat("x", MaxToken), 0},
+		"no signature":              {text[:strings.LastIndexByte(text, '.')+1], 0},
+		"another key":               {sign(jwt.SigningMethodEdDSA, other, same), 0},
+		"none":                      {sign(jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, same), 0},
+		"the key as HMAC":           {sign(jwt.SigningMethodHS256, []byte(public), same), 0},
+		"another gateway":           {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Issuer = "n2" }), 0},
+		"another audience":          {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Audience = jwt.ClaimStrings{"skein:c1"} }), 0},
+		"a user":                    {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Subject = "u:user:ann" }), 0},
+		"a host":                    {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.Subject = "w:n1" }), 0},
+		"for ever":                  {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.ExpiresAt = nil }), 0},
+		"for a day":                 {sign(jwt.SigningMethodEdDSA, key, func(c *jwt.RegisteredClaims, _ map[string]any) { c.ExpiresAt.Time = noon.Add(24 * time.Hour) }), 0},
+		"no kid":                    {sign(jwt.SigningMethodEdDSA, key, func(_ *jwt.RegisteredClaims, h map[string]any) { delete(h, "kid") }), 0},
+		"kid is a number":           {sign(jwt.SigningMethodEdDSA, key, func(_ *jwt.RegisteredClaims, h map[string]any) { h["kid"] = 7 }), 0},
 	} {
 		if got, _, err := Parse(bad.text, "c1", noon.Add(bad.at), find); err == nil || !errors.Is(err, access.ErrProof) || got != "" {
 			t.Errorf("%s: %q %v", name, got, err)
+		} else if errors.Is(err, ErrExpired) != (name == "expired" || name == "expired within the leeway") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if _, _, err := Parse(text, "c2", noon, find); err == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ const (
 	TokenLife = 10 * time.Minute
 	MaxToken  = 2048 // bytes
 )
+
+// ErrExpired is of a token that was good, and has ended. It is one of access.ErrProof.
+var ErrExpired = fmt.Errorf("%w: the token has ended", access.ErrProof)
 
 const subject = "w:" // and the id of the worker
 
@@ -69,13 +73,16 @@ func Parse(text, clusterID string, now time.Time, find func(gateway cluster.Node
 		}
 		return key, nil
 	})
+	if errors.Is(err, jwt.ErrTokenExpired) {
+		return "", time.Time{}, ErrExpired
+	}
 	if err != nil {
 		return "", time.Time{}, refused("%v", err)
 	}
 	worker, ok := strings.CutPrefix(c.Subject, subject)
 	switch {
 	case !now.Before(c.ExpiresAt.Time): // the leeway is for clocks that are ahead
-		return "", time.Time{}, refused("expired at %v", c.ExpiresAt.Time)
+		return "", time.Time{}, ErrExpired
 	case c.ExpiresAt.Sub(now) > TokenLife+access.Window:
 		return "", time.Time{}, refused("good until %v", c.ExpiresAt.Time)
 	case !ok || !cluster.IsOutside(cluster.NodeID(worker)):

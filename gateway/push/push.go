@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/internal/wait"
 )
 
 // Bounds of a connection.
@@ -31,21 +34,38 @@ const (
 	pingEvery    = 25 * time.Second
 	pongTimeout  = 10 * time.Second
 	stopTime     = 2 * time.Second
+	stopLook     = 10 * time.Millisecond
 )
 
 // asking is how often a worker asks for anything, over all its connections; who does so more
 // often loses them. It is more than all that Options.Call answers.
 var asking = bucket.Rate{PerSecond: 150, Burst: 300}
 
+// ErrExpired is of a token that has ended: a client that hears so comes again with another.
+var ErrExpired = errors.New("the token has ended")
+
+// stopping, tooMany and tooOften are what this package decides itself.
+var (
+	stopping = centrifuge.Disconnect{Code: uint32(api.DisconnectStopping), Reason: "the gateway stops"}
+	tooMany  = centrifuge.Disconnect{Code: uint32(api.DisconnectLimit), Reason: "the worker has too many connections"}
+	tooOften = centrifuge.Disconnect{Code: uint32(api.DisconnectLimit), Reason: "the worker asks too often"}
+)
+
 // Options configures a Node. All must be set but what says otherwise.
 type Options struct {
-	// Who is whose a token is, and until when.
-	Who func(token string) (cluster.NodeID, time.Time, error)
+	// Who is whose a token is, and until when; hello is what the client says of itself, which
+	// may be nothing. Errors are ErrExpired, *api.Disconnect, *api.Problem, or say that it is
+	// no token.
+	Who func(token string, hello []byte) (cluster.NodeID, time.Time, error)
+	// Stays is why a worker may not be connected; nil: it may. Errors are those of Who.
+	Stays func(worker cluster.NodeID) error
 	// Call answers what a worker asks over the connection conn. Its calls come one after
 	// the other.
 	Call func(worker cluster.NodeID, conn, method string, request []byte) (any, *api.Problem)
 	// Gone takes in that a connection has ended.
 	Gone func(conn string)
+	// Ended counts a connection that was ended, or not taken, by a code of a gateway's own.
+	Ended func(code api.DisconnectCode)
 	// Origin says whether a page of another origin may connect.
 	Origin func(r *http.Request) bool
 	Now    func() time.Duration // never goes back
@@ -70,7 +90,7 @@ func New(o Options) (*Node, error) {
 	var err error
 	if n.node, err = centrifuge.New(centrifuge.Config{
 		LogLevel: centrifuge.LogLevelError, LogHandler: n.complain,
-		ClientQueueMaxSize: maxQueue, ClientChannelLimit: maxChannels, UserConnectionLimit: maxPerWorker, ClientStaleCloseDelay: staleAfter,
+		ClientQueueMaxSize: maxQueue, ClientChannelLimit: maxChannels, ClientStaleCloseDelay: staleAfter,
 		// Its own metrics are many, and say what skein_gateway_* says.
 		Metrics: centrifuge.MetricsConfig{RegistererGatherer: prometheus.NewRegistry()},
 	}); err != nil {
@@ -99,6 +119,15 @@ func (n *Node) Start() error {
 func (n *Node) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
+	for _, c := range n.node.Hub().Connections() {
+		c.Disconnect(stopping)
+	}
+	// Whom Shutdown still finds it ends by a code of its own, which says the same.
+	for n.Connections() > 0 {
+		if wait.For(ctx, stopLook) != nil {
+			break
+		}
+	}
 	if err := n.node.Shutdown(ctx); err != nil {
 		n.log.Debug().Err(err).Msg("connections of workers cut")
 	}
@@ -118,6 +147,25 @@ func (n *Node) Push(worker cluster.NodeID, p api.WorkPush) {
 // Connections is how many there are.
 func (n *Node) Connections() int { return n.node.Hub().NumClients() }
 
+// Workers lists those that are connected.
+func (n *Node) Workers() []cluster.NodeID {
+	of := map[cluster.NodeID]bool{}
+	for _, c := range n.node.Hub().Connections() {
+		of[cluster.NodeID(c.UserID())] = true
+	}
+	return slices.Collect(maps.Keys(of))
+}
+
+// End ends the connections of a worker; of conn, if that is not empty, this one alone.
+func (n *Node) End(worker cluster.NodeID, conn string, why api.Disconnect) {
+	n.log.Info().Str("worker", string(worker)).Str("why", why.Reason).Msg("worker disconnected")
+	for id, c := range n.node.Hub().UserConnections(string(worker)) {
+		if conn == "" || id == conn {
+			c.Disconnect(endOf(why))
+		}
+	}
+}
+
 func (n *Node) complain(e centrifuge.LogEntry) {
 	n.log.Warn().Fields(e.Fields).Msg(e.Message)
 }
@@ -131,21 +179,51 @@ func (n *Node) reading(c *centrifuge.Client, _ centrifuge.CommandReadEvent) erro
 	wait := n.asked.Take(0, c.UserID(), n.o.Now())
 	n.mu.Unlock()
 	if wait > 0 {
-		return centrifuge.DisconnectTooManyRequests
+		return tooOften
 	}
 	return nil
 }
 
 func (n *Node) connecting(_ context.Context, e centrifuge.ConnectEvent) (centrifuge.ConnectReply, error) {
-	worker, until, err := n.o.Who(e.Token)
+	worker, until, err := n.o.Who(e.Token, e.Data)
+	if err == nil {
+		err = n.o.Stays(worker)
+	}
+	if err == nil && n.connections(worker) >= maxPerWorker {
+		// Clients hear an error at once, and the code of a disconnect that says to come again
+		// not before they are connected.
+		err = api.Errorf(api.CodeOverloaded, "%s: at most %d", tooMany.Reason, maxPerWorker)
+	}
 	if err != nil {
-		n.log.Debug().Err(err).Msg("token of a worker refused")
-		return centrifuge.ConnectReply{}, centrifuge.DisconnectInvalidToken
+		n.log.Debug().Err(err).Msg("worker not connected")
+		if d, ok := errors.AsType[*api.Disconnect](err); ok {
+			n.o.Ended(d.Code)
+		}
+		return centrifuge.ConnectReply{}, refusal(err)
 	}
 	return centrifuge.ConnectReply{
 		Credentials:       &centrifuge.Credentials{UserID: string(worker), ExpireAt: until.Unix()},
 		ClientSideRefresh: true,
 	}, nil
+}
+
+// refusal is how the protocol says that nobody is let in, for what Options.Who says.
+func refusal(err error) error {
+	if d, ok := errors.AsType[*api.Disconnect](err); ok {
+		return endOf(*d)
+	}
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return errorOf(p)
+	}
+	if errors.Is(err, ErrExpired) {
+		return centrifuge.ErrorTokenExpired
+	}
+	return centrifuge.DisconnectInvalidToken
+}
+
+// connections is how many a worker has.
+func (n *Node) connections(worker cluster.NodeID) int {
+	return len(n.node.Hub().UserConnections(string(worker)))
 }
 
 func (n *Node) connected(c *centrifuge.Client) {
@@ -167,7 +245,7 @@ func (n *Node) connected(c *centrifuge.Client) {
 		answer(centrifuge.SubscribeReply{}, nil)
 	})
 	c.OnRefresh(func(e centrifuge.RefreshEvent, answer centrifuge.RefreshCallback) {
-		again, until, err := n.o.Who(e.Token)
+		again, until, err := n.o.Who(e.Token, nil)
 		if err == nil && again != worker {
 			err = errors.New("of another worker")
 		}
@@ -176,9 +254,30 @@ func (n *Node) connected(c *centrifuge.Client) {
 			answer(centrifuge.RefreshReply{Expired: true}, nil)
 			return
 		}
+		if err := n.o.Stays(worker); err != nil {
+			answer(centrifuge.RefreshReply{}, refusal(err))
+			return
+		}
 		answer(centrifuge.RefreshReply{ExpireAt: until.Unix()}, nil)
 	})
-	c.OnDisconnect(func(centrifuge.DisconnectEvent) { n.o.Gone(c.ID()) })
+	c.OnDisconnect(func(e centrifuge.DisconnectEvent) {
+		n.o.Gone(c.ID())
+		if code := api.DisconnectCode(e.Code); code.Own() {
+			n.o.Ended(code)
+		}
+	})
+	// Only from here on it counts, and End finds it: what may have changed while it connected
+	// is asked again.
+	if why, shut := errors.AsType[*api.Disconnect](n.o.Stays(worker)); shut {
+		c.Disconnect(endOf(*why))
+	} else if n.connections(worker) > maxPerWorker {
+		c.Disconnect(tooMany)
+	}
+}
+
+// endOf is how the protocol says why a connection ends.
+func endOf(d api.Disconnect) centrifuge.Disconnect {
+	return centrifuge.Disconnect{Code: uint32(d.Code), Reason: d.Reason[:min(len(d.Reason), api.MaxDisconnectReason)]}
 }
 
 // errorOf is how the protocol says a problem: its HTTP status, and 1000.

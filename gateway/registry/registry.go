@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"github.com/skein-project/skein/cluster"
@@ -54,6 +55,36 @@ func (r *Registry) Worker(id cluster.NodeID) (w Worker, enrolled bool) {
 
 // WorkerOf is Worker for the worker that has this Ed25519 key.
 func (r *Registry) WorkerOf(key []byte) (Worker, bool) { return r.Worker(cluster.OutsideID(key)) }
+
+// Moment is the same while nobody is enrolled or revoked, and no user changes.
+type Moment struct {
+	workers *fold.Moment
+	users   *state.Users
+}
+
+// Moment tells whether somebody may be let in, or shut out, since it was asked last.
+func (r *Registry) Moment() (m Moment) {
+	r.log.View(func(s *state.State) { m = Moment{s.Outside().Moment(), s.Users()} })
+	return m
+}
+
+// shutAtOnce is how many workers are looked at while the log waits.
+const shutAtOnce = 1000
+
+// Shut returns those of ids that are not to be given anything: they are revoked, their
+// owner may do nothing, or nobody enrolled them.
+func (r *Registry) Shut(ids []cluster.NodeID) (out []cluster.NodeID) {
+	for some := range slices.Chunk(ids, shutAtOnce) {
+		r.log.View(func(s *state.State) {
+			for _, id := range some {
+				if w, known := s.Outside().Worker(id); !known || !workerOf(s, w).Admitted() {
+					out = append(out, id)
+				}
+			}
+		})
+	}
+	return out
+}
 
 func workerOf(s *state.State, w fold.Worker) Worker {
 	out := Worker{ID: w.Worker, Key: w.Key, Owner: w.Owner, Name: w.Name, Trusted: w.Trusted, Zone: w.Zone, At: w.At.Time(), Revoked: w.Revoked, Disabled: s.Barred(w.Owner)}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,51 @@ func TestWorkers(t *testing.T) {
 	}
 	if _, ok := r.Worker("n1"); ok {
 		t.Error("a host is an outside worker")
+	}
+}
+
+// TestShut: of very many workers those are named that are not let in, and Moment is another
+// one exactly when that may have changed.
+func TestShut(t *testing.T) {
+	l := newLog(t)
+	r := New(l)
+	was := r.Moment()
+	changed := func(what string, want bool) {
+		t.Helper()
+		if now := r.Moment(); (now != was) != want {
+			t.Errorf("%s: changed %v, want %v", what, !want, want)
+		} else {
+			was = now
+		}
+	}
+	changed("nothing", false)
+	l.add(t, event.KindUserSet, event.UserSet{Name: "ann", Role: "submitter"})
+	changed("a user", true)
+	home := l.enrol(t, 1, nil)
+	changed("a worker", true)
+	rack := l.enrol(t, 2, func(b *event.WorkerEnrolled) { b.Owner, b.Trusted = "node:n1", true })
+	changed("another worker", true)
+	changed("nothing", false)
+	strangers := make([]cluster.NodeID, shutAtOnce)
+	for i := range strangers {
+		strangers[i] = cluster.OutsideID([]byte(fmt.Sprint("stranger", i)))
+	}
+	all := append(slices.Clone(strangers), home, rack)
+	if got := r.Shut(all); !slices.Equal(got, strangers) {
+		t.Errorf("%d shut out, want those whom nobody enrolled, %d", len(got), len(strangers))
+	}
+	l.add(t, event.KindUserSet, event.UserSet{Name: "ann", Role: "submitter", Disabled: true})
+	changed("a disabled user", true)
+	if got := r.Shut([]cluster.NodeID{rack, home}); !slices.Equal(got, []cluster.NodeID{home}) {
+		t.Errorf("of a disabled user: %v", got)
+	}
+	l.add(t, event.KindWorkerRevoked, event.WorkerRevoked{Worker: rack})
+	changed("a revoked worker", true)
+	if got := r.Shut([]cluster.NodeID{rack, home}); len(got) != 2 {
+		t.Errorf("also revoked: %v", got)
+	}
+	if got := r.Shut(nil); got != nil {
+		t.Errorf("of nobody: %v", got)
 	}
 }
 

@@ -52,6 +52,8 @@ type Options struct {
 	Owner func(worker cluster.NodeID) (string, error)
 	// Push tells a worker something, if it listens.
 	Push func(worker cluster.NodeID, p api.WorkPush)
+	// End ends one connection of a worker.
+	End  func(worker cluster.NodeID, conn string, why api.Disconnect)
 	Wall func() time.Time
 	// Pushed is told how long it took until a worker's connection had what waited for the
 	// worker; nil: nobody.
@@ -64,14 +66,15 @@ type Service struct {
 	pushing sync.WaitGroup // deliver's
 	closed  chan struct{}
 
-	mu    sync.Mutex           // for what follows
-	ended bool                 // Close was called: nothing joins pushing
-	over  map[string]desk.Seat // sessions by the connection over which they were begun
+	conns conns
+
+	mu    sync.Mutex
+	ended bool // Close was called: nothing joins pushing
 }
 
 // New returns a Service.
 func New(o Options) *Service {
-	return &Service{o: o, closed: make(chan struct{}), over: map[string]desk.Seat{}}
+	return &Service{o: o, closed: make(chan struct{}), conns: newConns()}
 }
 
 // Close ends the pushes. Whoever attaches after it is refused.
@@ -135,6 +138,7 @@ func (s *Service) attach(by Caller, text []byte) (any, error) {
 	if err := TooOld(req.Client); err != nil {
 		return nil, err
 	}
+	defer s.conns.begin(by.Conn)()
 	seat, st, err := s.o.Crew.Attach(desk.Attach{
 		Worker: by.Worker, Owner: by.owner, Slots: req.Slots, Room: req.Room, MemoryBytes: req.MemoryBytes, Executors: req.Executors,
 		Draining: req.Draining, Running: req.Running, Kept: req.Kept, After: req.After,
@@ -142,7 +146,7 @@ func (s *Service) attach(by Caller, text []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.deliver(by, seat) {
+	if !s.deliver(by.Conn, session{by.Worker, st.Session}, seat) {
 		_ = seat.Lose() // a later one may have ended it
 		return nil, desk.ErrBusy
 	}
@@ -151,21 +155,19 @@ func (s *Service) attach(by Caller, text []byte) (any, error) {
 
 // deliver has the pushes of a session reach its worker, until the session is over, unless its
 // crew does that; false: the service has ended.
-func (s *Service) deliver(by Caller, at desk.Seat) bool {
+func (s *Service) deliver(conn string, of session, at desk.Seat) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
 	}
-	if by.Conn != "" {
-		s.over[by.Conn] = at // it ends with the connection
-	}
+	s.conns.put(conn, of, at) // it ends with the connection
 	seat, here := at.(*crew.Seat)
 	if !here {
 		return true
 	}
 	s.pushing.Go(func() {
-		defer s.detached(by, seat)
+		defer s.conns.over(of)
 		for over := false; !over; {
 			select {
 			case <-seat.Ready():
@@ -187,24 +189,22 @@ func (s *Service) deliver(by Caller, at desk.Seat) bool {
 	return true
 }
 
-// Tell tells a worker something, if it listens here.
-func (s *Service) Tell(p desk.Push) { s.o.Push(p.Worker, pushOf(p, s.o.Wall())) }
-
-func (s *Service) detached(by Caller, seat desk.Seat) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over[by.Conn] == seat {
-		delete(s.over, by.Conn)
+// Tell tells a worker something, if it listens here. Where that is the end of its session,
+// after which it shall not come again, its connection ends as well.
+func (s *Service) Tell(p desk.Push) {
+	s.o.Push(p.Worker, pushOf(p, s.o.Wall()))
+	why := final(p)
+	if why == nil {
+		return
+	}
+	if conn, ok := s.conns.of(session{p.Worker, p.Session}); ok {
+		s.o.End(p.Worker, conn, *why)
 	}
 }
 
 // Gone takes in that a connection has ended: what was begun over it is lost.
 func (s *Service) Gone(conn string) {
-	s.mu.Lock()
-	seat := s.over[conn]
-	delete(s.over, conn)
-	s.mu.Unlock()
-	if seat != nil {
+	if seat := s.conns.gone(conn); seat != nil {
 		_ = seat.Lose() // it may be over
 	}
 }

@@ -32,6 +32,7 @@ import (
 // floor is a page that works at a gateway, and the holder, which is the test.
 type floor struct {
 	*office
+	node    *push.Node
 	worker  names.NodeID
 	conn    net.Conn
 	enc     stream.Encoder
@@ -40,6 +41,9 @@ type floor struct {
 	jobs    int
 	deaf    atomic.Bool  // the next push is lost
 	long    atomic.Int64 // results that came by HTTP
+	expired atomic.Bool  // the next token has ended
+	// shut is why the page may not stay.
+	shut    atomic.Pointer[api.Disconnect]
 	mu      sync.Mutex
 	sockets []net.Conn
 }
@@ -71,13 +75,17 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 	service := rpc.New(rpc.Options{
 		Crew: rpc.InMemory(c), Wall: time.Now,
 		Owner: func(names.NodeID) (string, error) { return "user:ann", nil },
+		End:   func(w names.NodeID, conn string, why api.Disconnect) { node.End(w, conn, why) },
 		Push: func(w names.NodeID, p api.WorkPush) {
 			if !f.deaf.CompareAndSwap(true, false) {
 				node.Push(w, p)
 			}
 		},
 	})
-	who := func(token string) (names.NodeID, time.Time, error) {
+	who := func(token string, _ []byte) (names.NodeID, time.Time, error) {
+		if f.expired.CompareAndSwap(true, false) {
+			return "", time.Time{}, push.ErrExpired
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if token != "token of "+string(f.worker) {
@@ -86,7 +94,7 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 		return f.worker, time.Now().Add(time.Hour), nil
 	}
 	node, err = push.New(push.Options{
-		Who: who, Gone: service.Gone, Origin: func(*http.Request) bool { return true }, Logger: zerolog.Nop(),
+		Who: who, Stays: f.stays, Ended: func(api.DisconnectCode) {}, Gone: service.Gone, Origin: func(*http.Request) bool { return true }, Logger: zerolog.Nop(),
 		Now: func() time.Duration { return time.Since(began) },
 		Call: func(w names.NodeID, conn, method string, text []byte) (any, *api.Problem) {
 			out, err := service.Call(rpc.Caller{Worker: w, Conn: conn}, method, text)
@@ -104,7 +112,7 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 		t.Fatal(err)
 	}
 	ours, theirs := net.Pipe()
-	f.conn = ours
+	f.conn, f.node = ours, node
 	var all sync.WaitGroup
 	if err := node.Start(); err != nil {
 		t.Fatal(err)
@@ -140,7 +148,7 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 		})
 		mux.HandleFunc("POST /v1/rpc/{method}", func(w http.ResponseWriter, r *http.Request) {
 			f.long.Add(1)
-			worker, _, err := who(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+			worker, _, err := who(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), nil)
 			text, _ := io.ReadAll(r.Body) // a short body is refused below
 			if err != nil {
 				http.Error(w, "{}", http.StatusUnauthorized)
@@ -156,6 +164,13 @@ func newFloor(t *testing.T, also ...func(*floor, *http.ServeMux)) *floor {
 	f.say(stream.Frame{Hello: &stream.Hello{Term: 5, Holder: "n1"}})
 	f.hear("a welcome", func(x stream.Frame) bool { return x.Welcome != nil })
 	return f
+}
+
+func (f *floor) stays(names.NodeID) error {
+	if why := f.shut.Load(); why != nil {
+		return why
+	}
+	return nil
 }
 
 // cut ends the connections of workers from outside.
@@ -335,4 +350,41 @@ func TestPageIsSentAway(t *testing.T) {
 	f.until("it runs", "client.status().running === 1")
 	f.say(stream.Frame{Worker: f.worker, Drop: &stream.Drop{Term: 5, Session: third.Session, Reason: stream.DropRevoked}})
 	f.until("it has stopped", `client.status().over === "revoked" && client.status().running === 0 && !client.status().attached && !client.status().connected`)
+}
+
+// TestPageIsDisconnected: after a code below 4500 it connects again, says why meanwhile, and
+// goes on with what it has; after another it stops, and knows why.
+func TestPageIsDisconnected(t *testing.T) {
+	f := newFloor(t)
+	var ok bool
+	begin := func() { f.value(fmt.Sprintf("begin(%q, 1)", f.worker), &ok) }
+	join := func(x stream.Frame) bool { return x.Join != nil }
+	begin()
+	f.hear("join", join)
+	endless := f.job(wasmtest.Assemble("", wasmtest.Forever()), 10)
+	f.give(endless, 1)
+	f.until("it runs", "client.status().running === 1")
+	for code, reason := range map[api.DisconnectCode]string{api.DisconnectStopping: "the gateway stops", api.DisconnectLimit: "asks too often"} {
+		f.node.End(f.worker, "", api.Disconnect{Code: code, Reason: reason})
+		f.until("it says why", fmt.Sprintf("client.status().trouble === %q", reason))
+		if again := f.hear("join again", join).Join; !slices.Equal(again.Assigned, endless.refs(1)) {
+			t.Errorf("after %d it says it has %v", code, again.Assigned)
+		}
+		f.until("it says that no more", "client.status().trouble === undefined && client.status().running === 1")
+	}
+	f.expired.Store(true) // as after a sleep
+	f.cut()
+	f.hear("join by another token", join)
+	f.shut.Store(&api.Disconnect{Code: api.DisconnectRevoked, Reason: "revoked: its owner may do nothing at present"})
+	f.node.End(f.worker, "", *f.shut.Load())
+	f.until("it has stopped", `client.status().over === "revoked" && client.status().running === 0 && !client.status().connected`)
+	begin()
+	f.until("it is not let in again", `client.status().over === "revoked"`)
+	f.shut.Store(nil)
+	for code, want := range map[api.DisconnectCode]string{api.DisconnectReplaced: "replaced", api.DisconnectTooOld: "old", 4999: "something new"} {
+		begin()
+		f.hear("join", join)
+		f.node.End(f.worker, "", api.Disconnect{Code: code, Reason: "something new"})
+		f.until(fmt.Sprint("disconnected by ", code), fmt.Sprintf("client.status().over === %q", want))
+	}
 }

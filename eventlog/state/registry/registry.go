@@ -25,7 +25,11 @@ type Registry struct {
 	// sorted are the ids of workers, none of which ever goes; with another number of
 	// them than there are workers it is to be made again.
 	sorted []cluster.NodeID
+	moment *Moment // nil: to be made
 }
+
+// Moment is the same while nobody is enrolled and nobody revoked.
+type Moment struct{ _ byte } // of a size, so that no two are the same
 
 // worker is what is known of an outside worker.
 type worker struct {
@@ -68,7 +72,15 @@ func New() Registry {
 
 // Clone returns an independent copy.
 func (r *Registry) Clone() Registry {
-	return Registry{workers: maps.Clone(r.workers), tokens: maps.Clone(r.tokens), gateways: maps.Clone(r.gateways), sorted: r.sorted}
+	return Registry{workers: maps.Clone(r.workers), tokens: maps.Clone(r.tokens), gateways: maps.Clone(r.gateways), sorted: r.sorted, moment: r.moment}
+}
+
+// Moment tells whether anybody was enrolled or revoked since it was asked last.
+func (r *Registry) Moment() *Moment {
+	if r.moment == nil {
+		r.moment = &Moment{}
+	}
+	return r.moment
 }
 
 // ids are those of all workers, sorted; not to be changed.
@@ -96,7 +108,7 @@ func (r *Registry) Enrol(e *event.Event, b event.WorkerEnrolled) bool {
 	}
 	next.Set(canon.KeyOf(e), b)
 	w.enrolled = &next
-	r.workers[b.Worker] = w
+	r.workers[b.Worker], r.moment = w, nil
 	return true
 }
 
@@ -112,7 +124,7 @@ func (r *Registry) Revoke(e *event.Event, b event.WorkerRevoked) bool {
 	}
 	next.First(canon.KeyOf(e), canon.Clip(b.Actor, maxActor))
 	w.revoked = &next
-	r.workers[b.Worker] = w
+	r.workers[b.Worker], r.moment = w, nil
 	return true
 }
 

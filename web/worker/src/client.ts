@@ -12,6 +12,10 @@ const beatEvery = 10_000;
 const shortest = 1000; // pauses after what failed
 const longest = 30_000;
 
+// endings are the codes by which a gateway ends a connection for good, as the page has them.
+// What is below 4500 centrifuge connects again after.
+const endings: Readonly<Record<number, string>> = { 4501: "revoked", 4502: "replaced", 4503: "old" };
+
 // ClientOptions configures a client.
 export interface ClientOptions {
   worker: string; // id
@@ -52,6 +56,7 @@ export class Client {
     this.store = new Store({ fetch: (hash) => this.get(`/v1/artefacts/${hash}`) });
     this.link = new Centrifuge(this.base.replace(/^http/, "ws") + "/v1/realtime", {
       getToken: o.token,
+      data: { client: version },
       minReconnectDelay: shortest,
       maxReconnectDelay: longest,
     });
@@ -70,7 +75,9 @@ export class Client {
       this.desk.pushed(e.data as Push);
       this.tell();
     });
-    this.link.on("disconnected", (e) => this.end(e.reason));
+    this.link.on("connecting", (e) => this.troubled(e));
+    this.link.on("error", (e) => this.troubled(e.error));
+    this.link.on("disconnected", (e) => this.end(endings[e.code] ?? e.reason));
     channel.subscribe();
     this.link.connect();
     void this.loop();
@@ -98,6 +105,15 @@ export class Client {
     }
     this.link.disconnect();
     this.tell();
+  }
+
+  // troubled keeps what a gateway says of why the page is not connected; what else there is
+  // the page says by itself.
+  private troubled(why: { code: number; message?: string; reason?: string }): void {
+    if (why.code >= 1000 && why.code < 5000 && (why.code < 2000 || why.code >= 4000)) {
+      this.trouble = why.reason ?? why.message;
+      this.tell();
+    }
   }
 
   private end(reason: string): void {

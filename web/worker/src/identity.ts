@@ -83,6 +83,9 @@ export class Identity {
     try {
       return await this.signed(path, body);
     } catch (error) {
+      if (error instanceof Refused && error.status === 409) {
+        return this.signed(path, body); // the signature was used already, as by a proxy that asked twice
+      }
       const time = error instanceof Refused && error.status === 401 ? Date.parse(error.serverTime ?? "") : NaN;
       if (Number.isNaN(time)) {
         throw error;

@@ -45,7 +45,7 @@ function show(): void {
     say(overText[s.over] ?? `It is over: ${s.over}.`);
     void end();
   } else if (!s.connected) {
-    say("Connecting.");
+    say(s.trouble ? `Connecting again: ${s.trouble}.` : "Connecting.");
   } else {
     say(s.trouble ? `Trying again: ${s.trouble}.` : s.running > 0 ? "Working." : "Ready; there is nothing to do just now.");
   }
@@ -53,7 +53,8 @@ function show(): void {
 
 const overText: Readonly<Record<string, string>> = {
   replaced: "Another tab works as this browser; this one has stopped.",
-  revoked: "This browser was shut out by its owner or an operator.",
+  revoked: "This browser was shut out by its owner or an operator, or its owner may do nothing at present.",
+  old: "This page is too old for its gateway: load it again.",
   distrusted: "What this computer found differs from what others found: it may be broken. It gets no more work.",
 };
 
