@@ -35,10 +35,10 @@ type Whoami struct {
 	Name string `json:"name"` // "user:ann" or "uid:1000"; empty: anybody who may read here
 	Role string `json:"role"` // viewer, submitter or operator
 	// Proof is what says so: socket, the kernel's word for a uid; signature, of this request;
-	// token, that was signed before; none, where everybody may read.
+	// token, that was signed before; access_token, that an operator made; none, where everybody may read.
 	Proof string  `json:"proof"`
 	UID   *uint32 `json:"uid"`              // on the socket; null: not there
-	KeyID string  `json:"key_id,omitempty"` // of the key that signed
+	KeyID string  `json:"key_id,omitempty"` // of the key that signed, or of the access token
 	// Rights say whose things each right reaches: all, own or none.
 	Rights Rights `json:"rights"`
 	// MayChange says that any change is possible, also if only of what is the asker's own.

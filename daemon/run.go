@@ -21,6 +21,7 @@ import (
 	"github.com/skein-project/skein/eventlog/disk"
 	"github.com/skein-project/skein/eventlog/wire"
 	"github.com/skein-project/skein/forward"
+	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/internal/wait"
 	"github.com/skein-project/skein/journal"
 	"github.com/skein-project/skein/membership"
@@ -307,7 +308,7 @@ func (d *daemon) open(ctx context.Context, l *lifecycle, w *work, m *members, o 
 func (d *daemon) newStatus() (*status.Server, *door.Inside, error) {
 	so := status.Options{
 		Socket: d.cfg.Status.Socket, Group: d.cfg.Status.Group, Backend: d.backend, Version: d.o.Version, Cluster: d.id.clusterName(),
-		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
+		ClusterID: d.id.Cluster.String(), Bearer: d.cfg.API.Bearer, Tokens: registry.New(d.history), Hosts: d.cfg.API.Names, Log: d.log, Registerer: d.reg, Gatherer: d.reg,
 		API: door.API{
 			Listen: d.cfg.API.Listen, Open: d.listen, TLSCert: d.cfg.API.TLSCert, TLSKey: d.cfg.API.TLSKey, Dir: d.cfg.StateDir, Origins: d.cfg.API.Origins,
 		},

@@ -120,7 +120,7 @@ func WhoamiPage(w api.Whoami) []Field {
 	}
 	proof := map[string]string{
 		"socket": "the socket: the kernel says who asks", "signature": "a signature of this request by key " + w.KeyID,
-		"token": "a token of key " + w.KeyID, "none": "none is wanted here",
+		"token": "a token of key " + w.KeyID, "access_token": "access token " + w.KeyID, "none": "none is wanted here",
 	}[w.Proof]
 	if w.EndsAt != nil {
 		proof += ", until " + Stamp(*w.EndsAt)

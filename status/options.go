@@ -41,7 +41,9 @@ type Options struct {
 	// ClusterID is what proofs of users name.
 	ClusterID string
 	// Bearer is what tokens of users are good for: off, read (the default) or all.
-	Bearer  string
+	Bearer string
+	// Tokens are the access tokens of users; nil: none is taken.
+	Tokens  door.Tokens
 	Version string
 	Cluster string // its name
 	Log     zerolog.Logger

@@ -62,7 +62,7 @@ func New(o Options) (*Server, error) {
 	}
 	logger := o.Log.With().Str("component", "status").Logger()
 	who := door.New(door.Options{
-		Cluster: o.ClusterID, Group: o.Group, Bearer: o.Bearer, Directory: o.Backend.Directory, MaxBody: maxGroupBody, Log: logger,
+		Cluster: o.ClusterID, Group: o.Group, Bearer: o.Bearer, Tokens: o.Tokens, Directory: o.Backend.Directory, MaxBody: maxGroupBody, Log: logger,
 		Owner: o.Backend.JobOwner, Node: string(o.Backend.Header().Node), Names: o.Hosts,
 		Limited: func(pace string) { m.limited.WithLabelValues(pace).Inc() },
 	})

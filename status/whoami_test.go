@@ -16,7 +16,7 @@ import (
 // TestWhoami: everybody is told as whom the host takes them, and what that is worth.
 func TestWhoami(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, f := usersServer(t, nil)
+		s, f := usersServer(t, func(_ *fake, o *Options) { o.Tokens = newLent() })
 		u := someone("ann", access.Submitter)
 		u.UIDs = []uint64{1000}
 		f.users = access.NewDirectory([]access.User{u, someone("vic", access.Viewer), someone("olga", access.Operator)})
@@ -42,6 +42,9 @@ func TestWhoami(t *testing.T) {
 			"an operator":          {user: "olga", want: api.Whoami{Name: "user:olga", Role: "operator", Proof: "signature", Rights: all, MayChange: true}},
 			"a token, for reading": {token: token("olga", access.Operator), want: api.Whoami{Name: "user:olga", Role: "operator", Proof: "token", Rights: all}},
 			"a token lent":         {token: token("ann", access.Viewer), want: api.Whoami{Name: "user:ann", Role: "viewer", Proof: "token", Rights: api.Rights{Look: "all", Read: "own", Use: "none", Operate: "none"}}},
+			"an access token":      {token: "skt_submit", want: api.Whoami{Name: "user:ann", Role: "submitter", Proof: "access_token", Rights: own, MayChange: true}},
+			"one to watch":         {token: "skt_watch", want: api.Whoami{Name: "user:ann", Role: "submitter", Proof: "access_token", Rights: own}},
+			"an operator's":        {token: "skt_olgas", want: api.Whoami{Name: "user:olga", Role: "submitter", Proof: "access_token", Rights: own, MayChange: true}},
 		} {
 			r := httptest.NewRequest("GET", "/v1/whoami", nil)
 			switch {
@@ -49,7 +52,7 @@ func TestWhoami(t *testing.T) {
 				r = asUser(t, c.user, "GET", "/v1/whoami", "", time.Now())
 			case c.token != "":
 				r.Header.Set("Authorization", "Bearer "+c.token)
-				r = r.WithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1"}))
+				r = r.WithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Host: "gw1"}))
 			default:
 				r = r.WithContext(door.With(t.Context(), c.peer))
 			}

@@ -2,8 +2,10 @@ package registry
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
@@ -105,20 +107,44 @@ type Access struct {
 
 // Access returns what a token, the whole text, is good for at the time now; false if it is
 // none, is revoked or over, or its owner is disabled: who asks learns no more.
-func (r *Registry) Access(text string, now time.Time) (a Access, ok bool) {
+func (r *Registry) Access(text string, now time.Time) (Access, bool) {
 	t, err := ParseToken(text)
 	if err != nil {
 		return Access{}, false
 	}
+	// The hash is compared also where nothing is known: it takes as long.
+	return r.access(t.ID, t.Has, now)
+}
+
+func (r *Registry) access(id string, has func(cluster.Hash) bool, now time.Time) (a Access, ok bool) {
 	r.log.View(func(s *state.State) {
-		known, there := s.Outside().Token(t.ID)
-		// The hash is compared also where nothing is known: it takes as long.
-		if !t.Has(known.Hash) || !there || Ended(known, now) || s.Barred(known.Owner) {
+		known, there := s.Outside().Token(id)
+		if !has(known.Hash) || !there || Ended(known, now) || s.Barred(known.Owner) {
 			return
 		}
 		a, ok = Access{ID: known.ID, Owner: known.Owner, Roles: known.Roles, Expires: time.Unix(known.Expires, 0)}, true
 	})
 	return a, ok
+}
+
+// Lent implements door.Tokens: what a token, the whole text, lends of a user's rights on
+// jobs.
+func (r *Registry) Lent(text string, now time.Time) (access.Lent, bool) {
+	a, ok := r.Access(text, now)
+	return lentOf(a), ok
+}
+
+// Lends implements door.Tokens: what the token with this access.Lent.Key lends at the time
+// now.
+func (r *Registry) Lends(key string, now time.Time) (access.Lent, bool) {
+	id, _ := strings.CutPrefix(key, tokenPrefix)
+	a, ok := r.access(id, func(cluster.Hash) bool { return true }, now)
+	return lentOf(a), ok
+}
+
+func lentOf(a Access) access.Lent {
+	name, _ := strings.CutPrefix(a.Owner, cluster.UserPrincipal("")) // all tokens are users'
+	return access.Lent{ID: a.ID, User: name, Submit: slices.Contains(a.Roles, "submit"), Watch: slices.Contains(a.Roles, "watch"), Expires: a.Expires}
 }
 
 // Ended reports whether a token is good for nothing any more.

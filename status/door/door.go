@@ -52,12 +52,22 @@ type Options struct {
 	Bearer  string   // what tokens are good for: off, read or all
 	// Directory finds users; it is another one when a user has changed.
 	Directory func() *access.Directory
+	// Tokens are the access tokens of users; nil: there are none.
+	Tokens Tokens
 	// Owner tells whose a job is; empty: there is no such job.
 	Owner   func(id job.ID) string
 	MaxBody int64 // bytes of a body that is not Long
 	// Limited hears of each request that one of Paces refuses.
 	Limited func(pace string)
 	Log     zerolog.Logger
+}
+
+// Tokens knows what access tokens lend.
+type Tokens interface {
+	// Lent is what a token, the whole text, lends at the time now; false: nothing.
+	Lent(text string, now time.Time) (access.Lent, bool)
+	// Lends is that of the token of which this is the Key.
+	Lends(key string, now time.Time) (access.Lent, bool)
 }
 
 // Door finds out who asks and says what they may do. Its methods may be called from
@@ -154,6 +164,8 @@ func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem)
 	case err != nil:
 	case signed:
 		p, err = d.signed(p, r, rt, proof)
+	case access.IsLent(text):
+		p, err = d.lent(p, rt, text)
 	default:
 		p, err = d.token(p, rt, text)
 	}
@@ -315,6 +327,24 @@ func (d *Door) token(p Peer, rt Rule, text string) (Peer, error) {
 	return p, nil
 }
 
+// lent checks an access token. An operator made it for what it is used for: api.bearer is of
+// tokens that users make themselves.
+func (d *Door) lent(p Peer, rt Rule, text string) (Peer, error) {
+	if p.Host == "" && !p.Carried || d.o.Tokens == nil {
+		return p, errors.New("an access token, which gateways alone take")
+	}
+	l, ok := d.o.Tokens.Lent(text, time.Now())
+	u, known := d.o.Directory().User(l.User)
+	if !ok || !known || u.Disabled {
+		return p, errors.New("an access token that is none, or is over, or whose user may do nothing")
+	}
+	if lacks := l.Lacks(rt.Change); lacks != "" {
+		return p, api.Errorf(api.CodeForbidden, "this access token is not for %s", lacks).WithHint("`skein gateway token create --owner %s --role %s` makes one", u.Principal(), lacks)
+	}
+	p.Role, p.User, p.Key, p.Had, p.Ends = l.Role(u.Role), u.Principal(), l.Key(), u.Role, l.Expires
+	return p, nil
+}
+
 // countedFor is whom a refused proof counts for: an address, a uid on the socket, or
 // the key that another host says to bring something of: no user makes that host mute
 // for all others.
@@ -434,8 +464,16 @@ func (d *Door) still(p Peer, now time.Time) *api.Problem {
 		return nil
 	}
 	u, key := d.o.Directory().Key(p.Key)
+	lent := access.IsLent(p.Key)
+	if lent {
+		l, ok := d.o.Tokens.Lends(p.Key, now)
+		if !ok || l.Lacks(false) != "" { // what lasts changes nothing
+			return d.unauthorized()
+		}
+		u, _ = d.o.Directory().User(l.User)
+	}
 	switch {
-	case key == nil || u.Principal() != p.User || u.Disabled || !p.Ends.IsZero() && now.After(p.Ends):
+	case key == nil && !lent || u.Principal() != p.User || u.Disabled || !p.Ends.IsZero() && now.After(p.Ends):
 		return d.unauthorized()
 	case u.Role != p.Had:
 		return api.Errorf(api.CodeNotReady, changed)

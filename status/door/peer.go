@@ -25,12 +25,12 @@ type Peer struct {
 	Carried bool   // brought by another host
 	Addr    string // over TCP: from where
 	// Host is what requests may be signed for besides the names of this host, as the
-	// header Host has it; empty: nothing.
+	// header Host has it: that of a gateway, which takes access tokens too; empty: nothing.
 	Host string
 
 	Role access.Role
 	User string // principal of the user who proved to ask; empty: nobody did
-	Key  string // access.KeyID of the key that did
+	Key  string // access.KeyID of the key that did, or Lent.Key of an access token
 	// Only is set where the role reaches what is the peer's own: its principal.
 	Only string
 	// Ends is when the proof does, for streams; zero: never.

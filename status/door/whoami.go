@@ -2,6 +2,7 @@ package door
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
@@ -24,6 +25,10 @@ func (d *Door) Whoami(r *http.Request) (api.Whoami, error) {
 	}}
 	w.MayChange = p.reach(access.Use) != access.None || p.reach(access.Operate) != access.None
 	switch {
+	case access.IsLent(p.Key):
+		l, _ := d.o.Tokens.Lends(p.Key, time.Now())
+		w.Name, w.Proof, w.EndsAt = p.User, "access_token", new(p.Ends.UTC())
+		w.MayChange = w.MayChange && l.Submit
 	case !p.Ends.IsZero():
 		w.Name, w.Proof, w.EndsAt = p.User, "token", new(p.Ends.UTC())
 		w.MayChange = w.MayChange && d.o.Bearer == "all"
