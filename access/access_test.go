@@ -171,6 +171,11 @@ func TestProofOf(t *testing.T) {
 	}
 }
 
+func isEarly(err error, after time.Duration) bool {
+	e, ok := errors.AsType[*EarlyError](err)
+	return ok && e.After == after
+}
+
 func TestNonces(t *testing.T) {
 	n := NewNonces(3, start)
 	at := func(nonce string, age time.Duration) Proof {
@@ -182,36 +187,38 @@ func TestNonces(t *testing.T) {
 			t.Errorf("%s after %v: %v, want %v", p.Nonce, now, err, want)
 		}
 	}
-	use(at("before the start", -1), 0, ErrEarly)
+	if err := n.Use(at("before the start", -time.Second), start); !isEarly(err, time.Second) {
+		t.Errorf("before the start: %v", err)
+	}
 	// The latest that a proof can come, and the latest that it can come again.
 	use(at("a", Window), 0, nil)
 	use(at("a", Window), 2*Window, ErrProof)
-	use(at("b", keep), keep-1, nil)
-	use(at("b", keep), keep, ErrProof)
-	use(at("c", keep), keep+Window, nil)
-	use(at("b", keep), keep-1+2*Window, ErrProof)
-	use(at("d", keep), keep+Window, nil)
-	use(at("e", keep), keep+Window, nil)
-	use(at("f", keep), keep+Window, ErrFull)
-	use(at("c", keep), keep+Window, ErrProof) // also when it is full
-	use(at("f", keep), 3*keep, nil)
-	use(at("f", keep), 2*keep, ErrProof) // the clock was set back
-	other := at("f", keep)
+	use(at("b", Keep), Keep-1, nil)
+	use(at("b", Keep), Keep, ErrProof)
+	use(at("c", Keep), Keep+Window, nil)
+	use(at("b", Keep), Keep-1+2*Window, ErrProof)
+	use(at("d", Keep), Keep+Window, nil)
+	use(at("e", Keep), Keep+Window, nil)
+	use(at("f", Keep), Keep+Window, ErrFull)
+	use(at("c", Keep), Keep+Window, ErrProof) // also when it is full
+	use(at("f", Keep), 3*Keep, nil)
+	use(at("f", Keep), 2*Keep, ErrProof) // the clock was set back
+	other := at("f", Keep)
 	other.Key = "another"
-	use(other, 2*keep, nil)
+	use(other, 2*Keep, nil)
 }
 
 // Requests are served at the same time, so the clock that Use sees may go back a
 // little just when it forgot the older ones.
 func TestNoncesOutOfOrder(t *testing.T) {
 	n := NewNonces(10, start)
-	for i, now := range []time.Duration{0, keep - 1, keep, keep - 1, keep - 2} {
+	for i, now := range []time.Duration{0, Keep - 1, Keep, Keep - 1, Keep - 2} {
 		p := Proof{Key: "k", Nonce: string(rune('a' + i)), Time: start.Add(now)}
 		if err := n.Use(p, start.Add(now)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := n.Use(Proof{Key: "k", Nonce: "b", Time: start.Add(keep)}, start.Add(keep)); !errors.Is(err, ErrProof) || !errors.Is(err, ErrUsed) {
+	if err := n.Use(Proof{Key: "k", Nonce: "b", Time: start.Add(Keep)}, start.Add(Keep)); !errors.Is(err, ErrProof) || !errors.Is(err, ErrUsed) {
 		t.Errorf("a proof used a moment ago, again: %v", err)
 	}
 }

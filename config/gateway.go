@@ -37,7 +37,7 @@ func gatewayKeys() []key {
 			"Empty: nowhere."),
 		stringKey("gateway.url", func(c *Fixed) *string { return &c.Gateway.URL }, checkGatewayURL,
 			"Where they reach it by name, as \"https://gw.example.org\". Requests are signed for this host",
-			"name, and no other gateway may have the same. Empty: the address of listen."),
+			"name. Gateways of one Redis may have the same, others must not. Empty: the address of listen."),
 		stringKey("gateway.tls_cert", func(c *Fixed) *string { return &c.Gateway.TLSCert }, optionalPath,
 			"PEM file of the certificate and its chain. Empty: plain HTTP."),
 		stringKey("gateway.tls_key", func(c *Fixed) *string { return &c.Gateway.TLSKey }, optionalPath,

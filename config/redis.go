@@ -5,12 +5,14 @@ import (
 	"net"
 	"regexp"
 	"strings"
+
+	"github.com/skein-project/skein/cluster/event"
 )
 
 // Stores of a gateway.
 const (
-	StoreMemory = "memory"
-	StoreRedis  = "redis"
+	StoreMemory = event.StoreMemory
+	StoreRedis  = event.StoreRedis
 )
 
 // maxAddresses is how many servers of one kind may be named.

@@ -10,6 +10,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway"
 	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/rpc"
 	"github.com/skein-project/skein/internal/sysclock"
 	"github.com/skein-project/skein/web"
@@ -25,12 +26,13 @@ func (d *daemon) startGateway(ctx context.Context, l *lifecycle, w *work, users 
 	if err != nil {
 		return err
 	}
-	var at desk.Crew = w.redis
-	if w.redis == nil {
-		at = rpc.InMemory(w.crew)
+	var at desk.Crew = rpc.InMemory(w.crew)
+	var shared guard.Guard
+	if w.redis != nil {
+		at, shared = w.redis, w.redis
 	}
 	g, err := gateway.New(gateway.Options{
-		Page: page, Users: users,
+		Page: page, Users: users, Shared: shared, Secret: d.id.Derived("skein-claim/1"),
 		Cluster: d.id.Cluster.String(), Self: d.id.Node, Dir: d.cfg.StateDir, Log: h, Owners: d.backend, Crew: at, Artefacts: w.artefacts, Now: sysclock.Boot, Logger: d.log, Registerer: d.reg,
 		HTTP: gateway.HTTP{
 			Open: func(ctx context.Context) (net.Listener, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
+	"github.com/skein-project/skein/gateway/guard"
 )
 
 // artefact is GET /v1/artefacts/{hash}: to a worker what its chunks need, and nothing else,
@@ -15,15 +16,17 @@ import (
 func (g *Gateway) artefact(w http.ResponseWriter, r *http.Request) {
 	const route = "GET /v1/artefacts/{hash}"
 	worker, err := g.workerAlone(r)
+	if err == nil {
+		_, err = g.ownerOf(worker)
+	}
 	if err != nil {
+		if late := g.limits.settle(r); late != nil {
+			err = late
+		}
 		g.problem(w, route, err)
 		return
 	}
-	if _, err := g.ownerOf(worker); err != nil {
-		g.problem(w, route, err)
-		return
-	}
-	if err := g.limits.take(limitCall, string(worker)); err != nil {
+	if err := g.limits.count(r, guard.Ask{Limit: guard.Call, Who: string(worker)}); err != nil {
 		g.problem(w, route, err)
 		return
 	}

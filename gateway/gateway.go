@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,10 +17,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/gateway/guard/here"
 	"github.com/skein-project/skein/gateway/push"
 	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/gateway/rpc"
@@ -40,7 +41,6 @@ const (
 	maxReading    = 256 << 20  // bodies that are read at once
 	maxReadingOf  = 5 * maxRPC // those of one worker, or address
 	stopGrace     = time.Second
-	maxNonces     = 200_000
 )
 
 // Gateway serves outside workers and their owners. Its methods may be called from any
@@ -54,15 +54,12 @@ type Gateway struct {
 	// announced is the name of the key that this run has announced; keep's own.
 	announced string
 	metrics   *metrics
+	guard     *here.Front
 	limits    *limiter
-	claims    *claims
 	mux       *http.ServeMux
 	push      *push.Node
 	rpc       *rpc.Service
 	reading   reading
-
-	mu     sync.Mutex
-	nonces *access.Nonces
 }
 
 // New returns a Gateway. It opens nothing.
@@ -70,19 +67,28 @@ func New(o Options) (*Gateway, error) {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
+	if o.Secret == nil {
+		o.Secret = make([]byte, 32)
+		rand.Read(o.Secret)
+	}
 	if o.HTTP.host() == "" {
 		return nil, fmt.Errorf("gateway: %q is no address", o.HTTP.URL)
 	}
 	g := &Gateway{
 		o: o, log: o.Logger.With().Str("component", "gateway").Logger(), reg: registry.New(o.Log),
-		up: make(chan struct{}), claims: newClaims(), reading: reading{of: map[string]int64{}}, nonces: access.NewNonces(maxNonces, o.Wall()),
+		up: make(chan struct{}), reading: reading{of: map[string]int64{}},
+	}
+	alone := here.New(o.Now, o.Wall())
+	g.guard = here.Before(alone, alone)
+	if o.Shared != nil {
+		g.guard = here.Before(o.Shared, alone)
 	}
 	g.key.Store(&key{why: "it is starting"})
 	var err error
 	if g.metrics, err = newMetrics(o.Registerer, g); err != nil {
 		return nil, err
 	}
-	g.limits = newLimiter(o.Now, g.metrics.limited)
+	g.limits = &limiter{guard: g.guard, told: g.metrics.limited, from: g.from}
 	g.rpc = rpc.New(rpc.Options{
 		Crew: o.Crew, Owner: g.ownerOf, Push: func(w cluster.NodeID, p api.WorkPush) { g.push.Push(w, p) }, Wall: g.wall,
 		End:    func(w cluster.NodeID, conn string, why api.Disconnect) { g.push.End(w, conn, why) },
@@ -126,7 +132,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for outside workers: %w", err)
 	}
-	l = door.NewConnLimit(l, g.o.HTTP.MaxClients, g.counted, g.metrics.refused.Inc)
+	l = door.NewConnLimit(l, g.o.HTTP.MaxClients, g.connected, g.metrics.refused.Inc)
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
@@ -166,8 +172,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// counted is for whom a connection counts; proxies have any number.
-func (g *Gateway) counted(conn net.Conn) string {
+// connected is for whom a connection counts; proxies have any number.
+func (g *Gateway) connected(conn net.Conn) string {
 	if host, _, err := net.SplitHostPort(conn.RemoteAddr().String()); err == nil && g.trusted(host) {
 		return ""
 	}

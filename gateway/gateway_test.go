@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -27,6 +26,7 @@ import (
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/eventlog/state"
 	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/guard/here"
 	"github.com/skein-project/skein/gateway/registry"
 )
 
@@ -471,7 +471,7 @@ func TestBadBodies(t *testing.T) {
 			t.Errorf("%s %s: %d", method, path, status)
 		}
 	}
-	if w.g.claims.len() != 0 {
+	if w.g.guard.Claims() != 0 {
 		t.Error("something was begun")
 	}
 }
@@ -535,14 +535,31 @@ func TestWaitingForOwners(t *testing.T) {
 	}
 }
 
+// fewProofs remembers few of them.
+type fewProofs struct {
+	*here.Memory
+	mu     sync.Mutex
+	nonces *access.Nonces
+}
+
+func (f *fewProofs) Use(p access.Proof, now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nonces.Use(p, now)
+}
+
+func (f *fewProofs) Forget(p access.Proof) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nonces.Forget(p)
+}
+
 // TestRoomForProofs: who is told to wait, or refused, fills no room of those who are let in.
 func TestRoomForProofs(t *testing.T) {
-	w := start(t, nil)
+	w := start(t, func(o *Options) {
+		o.Shared = &fewProofs{Memory: here.New(o.Now, o.Wall()), nonces: access.NewNonces(10, o.Wall())}
+	})
 	w.ready()
-	w.g.mu.Lock()
-	w.g.nonces = access.NewNonces(10, w.o.Wall())
-	w.g.mu.Unlock()
-	w.pass(time.Second)
 	good, off := newComputer(1), newComputer(2)
 	w.enrol(good)
 	w.add("n1", event.KindWorkerEnrolled, event.WorkerEnrolled{Worker: off.id(), Key: off.public(), Owner: "user:nobody", Actor: "uid:0@n1"})
@@ -623,6 +640,21 @@ func TestTwoAtOneAddress(t *testing.T) {
 	w.pass(2 * time.Hour) // its key has ended
 	if k := w.g.look(t.Context()); k.why != "" {
 		t.Error(k.why)
+	}
+}
+
+// TestSharedAddress: of gateways that remember together all have a URL, but one that remembers
+// alone does not share it.
+func TestSharedAddress(t *testing.T) {
+	w := start(t, func(o *Options) { o.Shared = here.New(o.Now, o.Wall()) })
+	w.ready()
+	for _, store := range []string{event.StoreRedis, event.StoreMemory} {
+		w.pass(time.Minute)
+		w.add("n2", event.KindGatewayOpened, event.GatewayOpened{URL: "https://" + name, KID: "k" + store, Key: newComputer(7).public(), Store: store, Until: w.clock().Add(time.Hour).Unix()})
+		k := w.g.look(t.Context())
+		if want := map[string]bool{event.StoreMemory: true}[store]; strings.Contains(k.why, "n2 has opened a gateway") != want {
+			t.Errorf("another in %s: %q", store, k.why)
+		}
 	}
 }
 
@@ -716,25 +748,4 @@ func FuzzFrom(f *testing.F) {
 			t.Errorf("from %q by %q: %q, want %q", told, remote, got, sent)
 		}
 	})
-}
-
-// TestClaimsAreBounded: there is an end to what strangers begin, and old ones make room.
-func TestClaimsAreBounded(t *testing.T) {
-	c := newClaims()
-	for i := range maxClaims {
-		if _, ok := c.add(claim{worker: cluster.OutsideID(fmt.Append(nil, i))}, 0); !ok {
-			t.Fatalf("no room for number %d", i)
-		}
-	}
-	x := claim{worker: cluster.OutsideID([]byte("one more"))}
-	if _, ok := c.add(x, time.Minute); ok {
-		t.Error("there is no end")
-	}
-	code, ok := c.add(x, claimLife)
-	if !ok || c.len() != 1 || len(c.of) != 1 {
-		t.Fatalf("old ones make no room: %v, %d, %d", ok, c.len(), len(c.of))
-	}
-	if _, ok := c.take(code, 2*claimLife); ok {
-		t.Error("a code is good for ever")
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,8 +14,10 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/gateway/rpc"
+	"github.com/skein-project/skein/status/door"
 )
 
 // maxListed bounds GET /v1/workers.
@@ -39,15 +42,19 @@ func (g *Gateway) routes() *http.ServeMux {
 		m.HandleFunc(path, g.answer(path, h))
 	}
 	m.HandleFunc("GET /v1/artefacts/{hash}", g.artefact)
-	m.Handle("GET /v1/realtime", g.push)
+	m.Handle("GET /v1/realtime", g.limits.before(g.push, g.problem))
 	if g.o.Users != nil {
+		gate := door.Gate{Host: g.o.HTTP.host()}
+		if g.o.Shared != nil {
+			gate.Used = g.o.Shared
+		}
 		for _, path := range []string{"/v1/jobs", "/v1/jobs/", "/v1/artefacts", "/v1/whoami", "/v1/version"} {
-			m.Handle(path, asUser(g.o.Users, g.o.HTTP.host(), g.from))
+			m.Handle(path, g.limits.before(asUser(g.o.Users, gate, g.from), g.problem))
 		}
 	}
 	if g.o.Page != nil {
-		m.Handle("GET /{file}", g.o.Page)
-		m.Handle("GET /{$}", g.o.Page)
+		m.Handle("GET /{file}", g.limits.before(g.o.Page, g.problem))
+		m.Handle("GET /{$}", g.limits.before(g.o.Page, g.problem))
 	}
 	return m
 }
@@ -124,11 +131,14 @@ func (g *Gateway) registered(r *http.Request, req api.WorkerRegister, public ed2
 	out := api.WorkerRegistered{Worker: id, State: api.StateEnrolled, Fingerprint: auth.Fingerprint(public)}
 	if w, known := g.reg.Worker(id); known {
 		out.Owner = w.Owner
-		return http.StatusOK, out, cmp.Or(admitted(w), g.limits.take(limitToken, string(id)))
+		return http.StatusOK, out, cmp.Or(admitted(w), g.limits.count(r, guard.Ask{Limit: guard.Token, Who: string(id)}))
 	}
 	if req.AccessToken != "" {
 		a, err := g.access(r, req.AccessToken.Reveal(), "work")
 		if err != nil {
+			return 0, nil, err
+		}
+		if err := g.limits.settle(r); err != nil {
 			return 0, nil, err
 		}
 		if _, err := g.o.Owners.OwnWorker(r.Context(), req.AccessToken, id, public, req.Name); err != nil {
@@ -137,14 +147,18 @@ func (g *Gateway) registered(r *http.Request, req api.WorkerRegister, public ed2
 		out.Owner = a.Owner
 		return http.StatusCreated, out, nil
 	}
-	if err := g.limits.take(limitRegister, g.from(r)); err != nil {
+	if err := g.limits.count(r, guard.Ask{Limit: guard.Register, Who: g.from(r)}); err != nil {
 		return 0, nil, err
 	}
-	code, ok := g.claims.add(claim{worker: id, key: public, name: req.Name}, g.o.Now())
-	if !ok {
-		return 0, nil, api.Errorf(api.CodeOverloaded, "%d workers wait for their owners already", maxClaims)
+	code := newCode()
+	err := g.guard.Open(code.Hash(g.o.Secret), guard.Claim{Worker: id, Key: public, Name: req.Name, Left: guard.ClaimLife})
+	if errors.Is(err, guard.ErrRoom) {
+		return 0, nil, api.Errorf(api.CodeOverloaded, "%v: at most %d may", err, guard.MaxClaims)
 	}
-	out.State, out.ClaimCode, out.ExpiresAt = api.StateUnclaimed, api.Secret(code.Text()), new(g.wall().Add(claimLife).UTC())
+	if err != nil {
+		return 0, nil, down(err)
+	}
+	out.State, out.ClaimCode, out.ExpiresAt = api.StateUnclaimed, api.Secret(code.Text()), new(g.wall().Add(guard.ClaimLife).UTC())
 	return http.StatusCreated, out, nil
 }
 
@@ -169,7 +183,9 @@ func (g *Gateway) token(r *http.Request) (int, any, error) {
 	w, enrolled := g.reg.Worker(id)
 	key, known := w.Key, enrolled
 	if !enrolled {
-		key, known = g.claims.key(id, g.o.Now())
+		if key, known, err = g.guard.Waiting(id); err != nil {
+			return 0, nil, down(err)
+		}
 	}
 	if !known { // who has a claim open is told the same
 		return 0, nil, g.refuse(r, unclaimed())
@@ -177,7 +193,7 @@ func (g *Gateway) token(r *http.Request) (int, any, error) {
 	if err := g.signed(r, text, id, key); err != nil {
 		return 0, nil, err
 	}
-	out, err := g.minted(text, w, id)
+	out, err := g.minted(r, text, w, id)
 	if err != nil {
 		g.forget(r)
 	}
@@ -190,12 +206,12 @@ func unclaimed() *api.Problem {
 
 // minted is a token for a worker that has proved its key; w is empty while it waits for its
 // owner.
-func (g *Gateway) minted(text []byte, w registry.Worker, id cluster.NodeID) (out api.WorkerToken, err error) {
+func (g *Gateway) minted(r *http.Request, text []byte, w registry.Worker, id cluster.NodeID) (out api.WorkerToken, err error) {
 	var req api.WorkerTokenRequest
 	if err := rpc.Decode(text, &req); err != nil {
 		return out, err
 	}
-	if err := cmp.Or(rpc.TooOld(req.Client), admitted(w), g.limits.take(limitToken, string(id))); err != nil {
+	if err := cmp.Or(rpc.TooOld(req.Client), admitted(w), g.limits.count(r, guard.Ask{Limit: guard.Token, Who: string(id)})); err != nil {
 		return out, err
 	}
 	if w.ID == "" {
@@ -214,7 +230,7 @@ func (g *Gateway) minted(text []byte, w registry.Worker, id cluster.NodeID) (out
 
 // claim makes a worker that waits for its owner one of who knows its code.
 func (g *Gateway) claim(r *http.Request) (int, any, error) {
-	if err := g.limits.take(limitClaim, g.from(r)); err != nil {
+	if err := g.limits.will(r, guard.Ask{Limit: guard.Claims, Who: g.from(r)}); err != nil {
 		return 0, nil, err
 	}
 	token, a, err := g.owner(r, "work")
@@ -229,26 +245,26 @@ func (g *Gateway) claim(r *http.Request) (int, any, error) {
 	if err := rpc.Decode(text, &req); err != nil {
 		return 0, nil, err
 	}
-	if err := g.limits.wait(limitGuess, a.ID); err != nil {
+	if err := g.limits.count(r, guard.Ask{Limit: guard.Guess, Who: a.ID, Look: true}); err != nil {
 		return 0, nil, err
 	}
-	code, err := auth.ParseCode(req.ClaimCode.Reveal())
-	x, ok := claim{}, false
-	if err == nil {
-		x, ok = g.claims.take(code, g.o.Now())
+	var h guard.Hash // of what is no code at all: nobody waits under it
+	if code, err := auth.ParseCode(req.ClaimCode.Reveal()); err == nil {
+		h = code.Hash(g.o.Secret)
 	}
-	if !ok {
+	x, err := g.guard.Take(h, a.ID)
+	switch {
+	case errors.Is(err, guard.ErrNoClaim):
 		g.metrics.failed.Inc()
-		if err := g.limits.take(limitGuess, a.ID); err != nil {
-			return 0, nil, err
-		}
-		return 0, nil, api.Errorf(api.CodeNotFound, "no worker waits under this claim code").WithHint("a code is good for %v, once, at the gateway that gave it", claimLife)
+		return 0, nil, api.Errorf(api.CodeNotFound, "%v", err).WithHint("a code is good for %v, once, %s", guard.ClaimLife, where(g.o.Shared))
+	case err != nil:
+		return 0, nil, down(g.limits.late(err))
 	}
-	if _, err := g.o.Owners.OwnWorker(r.Context(), api.Secret(token), x.worker, x.key, x.name); err != nil {
-		g.claims.back(code, x)
+	if _, err := g.o.Owners.OwnWorker(r.Context(), api.Secret(token), x.Worker, x.Key, x.Name); err != nil {
+		g.guard.Back(h, x)
 		return 0, nil, err
 	}
-	return http.StatusOK, api.WorkerClaimed{Worker: x.worker, Fingerprint: auth.Fingerprint(x.key), Name: x.name}, nil
+	return http.StatusOK, api.WorkerClaimed{Worker: x.Worker, Fingerprint: auth.Fingerprint(x.Key), Name: x.Name}, nil
 }
 
 // work is what a worker asks by HTTP.
@@ -261,22 +277,22 @@ func (g *Gateway) work(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	out, err := g.call(rpc.Caller{Worker: worker}, r.PathValue("method"), text)
+	out, err := g.call(rpc.Caller{Worker: worker}, r.PathValue("method"), text, func(a guard.Ask) error { return g.limits.count(r, a) })
 	return http.StatusOK, out, err
 }
 
-// call is what a worker asks, as often as it may.
-func (g *Gateway) call(by rpc.Caller, method string, text []byte) (any, error) {
-	of := limitCall
+// call is what a worker asks, as often as it may, which count says.
+func (g *Gateway) call(by rpc.Caller, method string, text []byte, count func(guard.Ask) error) (any, error) {
+	of := guard.Call
 	switch method {
 	case api.RPCAttach:
-		of = limitAttach
+		of = guard.Attach
 	case api.RPCBeat:
-		of = limitBeat
+		of = guard.Beat
 	case api.RPCComplete:
-		of = limitComplete
+		of = guard.Complete
 	}
-	err := g.limits.take(of, string(by.Worker))
+	err := count(guard.Ask{Limit: of, Who: string(by.Worker)})
 	var out any
 	if err == nil {
 		out, err = g.rpc.Call(by, method, text)
@@ -290,7 +306,7 @@ func (g *Gateway) overConn(worker cluster.NodeID, conn, method string, text []by
 	if len(text) > api.MaxCall {
 		return nil, g.told("over a connection", api.Errorf(api.CodeTooLarge, "a request over a connection is longer than %d bytes: longer ones go by HTTP, to /v1/rpc/%.32s", api.MaxCall, method))
 	}
-	out, err := g.call(rpc.Caller{Worker: worker, Conn: conn}, method, text)
+	out, err := g.call(rpc.Caller{Worker: worker, Conn: conn}, method, text, func(a guard.Ask) error { return g.limits.now(a) })
 	if err != nil {
 		return nil, g.told("over a connection", err)
 	}
@@ -357,6 +373,9 @@ func (g *Gateway) remove(r *http.Request) (int, any, error) {
 	}
 	if w, known := g.reg.Worker(id); !known || w.Owner != a.Owner {
 		return 0, nil, noWorker(id)
+	}
+	if err := g.limits.settle(r); err != nil {
+		return 0, nil, err
 	}
 	w, err := g.o.Owners.OwnWorker(r.Context(), api.Secret(token), id, nil, "")
 	return http.StatusOK, shown(w), err

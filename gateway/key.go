@@ -15,6 +15,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/internal/durable"
 )
@@ -85,8 +86,11 @@ func (g *Gateway) look(ctx context.Context) key {
 	if kid := kidOf(private); kid != g.announced {
 		ctx, cancel := context.WithTimeout(ctx, announceTime)
 		defer cancel()
+		if err := first(g.o.Shared, latest); err != nil {
+			return key{why: err.Error()}
+		}
 		if err := g.o.Announce(ctx, event.GatewayOpened{
-			URL: g.o.HTTP.URL, KID: kid, Key: private.Public().(ed25519.PublicKey), Store: "memory", Until: now.Add(keyLife).Unix(),
+			URL: g.o.HTTP.URL, KID: kid, Key: private.Public().(ed25519.PublicKey), Store: store(g.o.Shared), Until: now.Add(keyLife).Unix(),
 		}); err != nil {
 			return key{why: "its key is not announced yet: " + err.Error()}
 		}
@@ -96,11 +100,34 @@ func (g *Gateway) look(ctx context.Context) key {
 		return key{why: "its key is announced, and not in this host's log yet"}
 	}
 	for _, x := range latest {
-		if x.Node != g.o.Self && x.URL == g.o.HTTP.URL && x.At.After(own.At) && now.Unix() < x.Until {
-			return key{why: fmt.Sprintf("%s has opened a gateway at %s after this host: each needs a gateway.url of its own", x.Node, x.URL)}
+		both := x.Store == own.Store && own.Store != event.StoreMemory // they know the same
+		if x.Node != g.o.Self && x.URL == g.o.HTTP.URL && !both && x.At.After(own.At) && now.Unix() < x.Until {
+			return key{why: fmt.Sprintf("%s has opened a gateway at %s after this host: each needs a gateway.url of its own, unless gateway.store is redis at both", x.Node, x.URL)}
 		}
 	}
 	return key{Signer: auth.Signer{Cluster: g.o.Cluster, Gateway: g.o.Self, Key: private}}
+}
+
+// store is what is announced of what this gateway remembers.
+func store(shared guard.Guard) string {
+	if shared == nil {
+		return event.StoreMemory
+	}
+	return event.StoreRedis
+}
+
+// first tells what gateways share that it has not been used before, if the log knows of no
+// gateway that did: what is not there then was not lost.
+func first(shared guard.Guard, known map[cluster.NodeID]registry.Gateway) error {
+	if shared == nil {
+		return nil
+	}
+	for _, x := range known {
+		if x.Store == event.StoreRedis {
+			return nil
+		}
+	}
+	return shared.First()
 }
 
 func kidOf(k ed25519.PrivateKey) string { return auth.KID(k.Public().(ed25519.PublicKey)) }

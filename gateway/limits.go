@@ -1,96 +1,100 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skein-project/skein/api"
-	"github.com/skein-project/skein/internal/bucket"
+	"github.com/skein-project/skein/gateway/guard"
+	"github.com/skein-project/skein/gateway/guard/here"
 	"github.com/skein-project/skein/status/door"
 )
 
-// Limits. The first ones are of an address (of IPv6, a network of 64 bits), the others of
-// a worker or of an access token.
-const (
-	limitAddress = iota
-	limitRegister
-	limitClaim
-	limitProof
-	limitToken
-	limitGuess
-	limitOwner
-	limitAttach
-	limitBeat
-	limitComplete
-	limitCall
-)
+// tab is what one request counts for, until it is counted, in one go: before anything is
+// done, and at the latest when it is answered. It belongs to the request's goroutine.
+type tab struct{ asks []guard.Ask }
 
-var limits = [...]struct {
-	name string
-	bucket.Rate
-}{
-	limitAddress:  {"address", bucket.Rate{PerSecond: 20, Burst: 200}},
-	limitRegister: {"register", bucket.Rate{PerSecond: 5.0 / 3600, Burst: 5}}, // without an access token
-	limitClaim:    {"claim", bucket.Rate{PerSecond: 10.0 / 60, Burst: 10}},
-	limitProof:    {"proof", bucket.Rate{PerSecond: 20.0 / 60, Burst: 20}}, // that was refused
-	limitToken:    {"token", bucket.Rate{PerSecond: 6.0 / 60, Burst: 6}},
-	limitGuess:    {"guess", bucket.Rate{PerSecond: 5.0 / 3600, Burst: 5}}, // of a claim code, that was wrong
-	limitOwner:    {"owner", bucket.Rate{PerSecond: 10, Burst: 100}},
-	limitAttach:   {"attach", bucket.Rate{PerSecond: 1, Burst: 20}}, // the holder hears all of the worker each time
-	limitBeat:     {"beat", bucket.Rate{PerSecond: 1, Burst: 10}},
-	limitComplete: {"complete", bucket.Rate{PerSecond: 100, Burst: 200}}, // requests, of up to 64 results
-	limitCall:     {"call", bucket.Rate{PerSecond: 20, Burst: 40}},       // all others of a worker
+type tabKey struct{}
+
+func withTab(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), tabKey{}, &tab{}))
 }
 
-// limiter counts by limits. Its methods may be called from any goroutine.
+// limiter has requests count, once each. Its methods may be called from any goroutine.
 type limiter struct {
-	now  func() time.Duration
-	told *prometheus.CounterVec // how many were told to wait, by limit
-
-	mu    sync.Mutex
-	table *bucket.Table
+	guard *here.Front
+	told  *prometheus.CounterVec // how many were told to wait, by limit
+	// from is where a request comes from.
+	from func(r *http.Request) string
 }
 
-func newLimiter(now func() time.Duration, told *prometheus.CounterVec) *limiter {
-	rates := make([]bucket.Rate, len(limits))
-	for i, l := range limits {
-		rates[i] = l.Rate
+// will has a request count for asks. Where one is known here to be too many, that is the error,
+// and it does not count.
+func (l *limiter) will(r *http.Request, asks ...guard.Ask) error {
+	t := r.Context().Value(tabKey{}).(*tab)
+	for _, a := range asks {
+		if err := l.guard.Early(a); err != nil {
+			return l.late(err)
+		}
+		t.asks = append(t.asks, a)
 	}
-	return &limiter{now: now, told: told, table: bucket.NewTable(rates...)}
+	return nil
 }
 
-// take counts what somebody asks for; the error says how long to wait.
-func (l *limiter) take(of int, who string) error {
-	l.mu.Lock()
-	wait := l.table.Take(of, who, l.now())
-	l.mu.Unlock()
-	if wait == 0 {
+// mayProve refuses whose proofs were refused too often.
+func (l *limiter) mayProve(r *http.Request) error {
+	return l.will(r, guard.Ask{Limit: guard.Proof, Who: l.from(r), Look: true})
+}
+
+// settle counts what a request counts for.
+func (l *limiter) settle(r *http.Request) error {
+	t := r.Context().Value(tabKey{}).(*tab)
+	asks := t.asks
+	t.asks = nil
+	if len(asks) == 0 {
 		return nil
 	}
-	return l.late(of, wait)
+	return l.now(asks...)
 }
 
-// wait is the error that take would return; it counts nothing.
-func (l *limiter) wait(of int, who string) error {
-	l.mu.Lock()
-	wait := l.table.Wait(of, who, l.now())
-	l.mu.Unlock()
-	if wait == 0 {
-		return nil
+// count has a request count for asks, the last ones before something is done.
+func (l *limiter) count(r *http.Request, asks ...guard.Ask) error {
+	if err := l.will(r, asks...); err != nil {
+		return err
 	}
-	return l.late(of, wait)
+	return l.settle(r)
 }
 
-func (l *limiter) late(of int, wait time.Duration) error {
-	l.told.WithLabelValues(limits[of].name).Inc()
-	p := api.Errorf(api.CodeOverloaded, "too many requests: limit %s", limits[of].name)
-	p.RetryAfterSeconds = new(wait.Seconds())
+// now counts asks that are of no request.
+func (l *limiter) now(asks ...guard.Ask) error { return l.late(l.guard.Count(asks...)) }
+
+// before settles requests before h is asked; refuse answers those that are too many.
+func (l *limiter) before(h http.Handler, refuse func(w http.ResponseWriter, route string, err error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := l.settle(r); err != nil {
+			refuse(w, "other", err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// late is what somebody is told who has to wait; other errors are as they were.
+func (l *limiter) late(err error) error {
+	late, ok := errors.AsType[*guard.LateError](err)
+	if !ok {
+		return err
+	}
+	l.told.WithLabelValues(late.Limit.String()).Inc()
+	p := api.Errorf(api.CodeOverloaded, "%v", late)
+	p.RetryAfterSeconds = new(late.Wait.Seconds())
 	return p
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/skein-project/skein/access"
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/push"
 	"github.com/skein-project/skein/internal/bucket"
 )
@@ -64,15 +65,15 @@ func over(t *testing.T, c *centrifuge.Client, method string, in, out any) (code 
 // TestRates says the limits a second time: a change of one is meant.
 func TestRates(t *testing.T) {
 	for i, want := range []bucket.Rate{
-		limitAddress: {PerSecond: 20, Burst: 200}, limitRegister: {PerSecond: 5.0 / 3600, Burst: 5}, limitClaim: {PerSecond: 10.0 / 60, Burst: 10},
-		limitProof: {PerSecond: 20.0 / 60, Burst: 20}, limitToken: {PerSecond: 6.0 / 60, Burst: 6}, limitGuess: {PerSecond: 5.0 / 3600, Burst: 5},
-		limitOwner: {PerSecond: 10, Burst: 100}, limitAttach: {PerSecond: 1, Burst: 20}, limitBeat: {PerSecond: 1, Burst: 10}, limitComplete: {PerSecond: 100, Burst: 200}, limitCall: {PerSecond: 20, Burst: 40},
+		guard.Address: {PerSecond: 20, Burst: 200}, guard.Register: {PerSecond: 5.0 / 3600, Burst: 5}, guard.Claims: {PerSecond: 10.0 / 60, Burst: 10},
+		guard.Proof: {PerSecond: 20.0 / 60, Burst: 20}, guard.Token: {PerSecond: 6.0 / 60, Burst: 6}, guard.Guess: {PerSecond: 5.0 / 3600, Burst: 5},
+		guard.Owner: {PerSecond: 10, Burst: 100}, guard.Attach: {PerSecond: 1, Burst: 20}, guard.Beat: {PerSecond: 1, Burst: 10}, guard.Complete: {PerSecond: 100, Burst: 200}, guard.Call: {PerSecond: 20, Burst: 40},
 	} {
-		if got := limits[i].Rate; got != want {
-			t.Errorf("limit %s is %+v, want %+v", limits[i].name, got, want)
+		if got := guard.Limit(i).Rate(); got != want {
+			t.Errorf("limit %s is %+v, want %+v", guard.Limit(i), got, want)
 		}
 	}
-	if maxBody != 64<<10 || maxRPC != 3<<20 || maxReading != 256<<20 || maxHeader != 16<<10 || push.MaxMessage != 64<<10 || desk.MaxRefs != 256 || desk.MaxResults != 64 || maxClaims != 10_000 || claimLife != 15*time.Minute {
+	if maxBody != 64<<10 || maxRPC != 3<<20 || maxReading != 256<<20 || maxHeader != 16<<10 || push.MaxMessage != 64<<10 || desk.MaxRefs != 256 || desk.MaxResults != 64 || guard.MaxClaims != 10_000 || guard.ClaimLife != 15*time.Minute {
 		t.Error("a size or a time is another")
 	}
 }
@@ -111,26 +112,26 @@ func TestEveryLimit(t *testing.T) {
 			return code != 1429, says, again
 		}
 	}
-	for i, row := range [len(limits)]struct {
+	rows := [...]struct {
 		by     func(f *floor) once
 		before int // how much of it was used up before
 	}{
-		limitAddress: {func(f *floor) once { return byHTTP(f, get(f, "GET", "/healthz", "", "")) }, 0},
-		limitRegister: {func(f *floor) once {
+		guard.Address: {func(f *floor) once { return byHTTP(f, get(f, "GET", "/healthz", "", "")) }, 0},
+		guard.Register: {func(f *floor) once {
 			n := byte(9)
 			return byHTTP(f, func() *http.Request {
 				n++
 				return newComputer(n).signed(f.world, "/v1/workers/register", newComputer(n).register(""), nil)
 			})
 		}, 0},
-		limitClaim: {func(f *floor) once { return byHTTP(f, get(f, "POST", "/v1/workers/claim", "skt_x", "{}")) }, 0},
-		limitProof: {func(f *floor) once {
+		guard.Claims: {func(f *floor) once { return byHTTP(f, get(f, "POST", "/v1/workers/claim", "skt_x", "{}")) }, 0},
+		guard.Proof: {func(f *floor) once {
 			c := newComputer(1)
 			return byHTTP(f, func() *http.Request {
 				return c.signed(f.world, "/v1/workers/register", c.register(""), func(r *access.Request, _ *time.Time) { r.Cluster = "c2" })
 			})
 		}, 0},
-		limitToken: {func(f *floor) once {
+		guard.Token: {func(f *floor) once {
 			f.hired(1)
 			c := newComputer(1)
 			c.nonce = 100
@@ -138,25 +139,26 @@ func TestEveryLimit(t *testing.T) {
 				return c.signed(f.world, "/v1/workers/token", api.WorkerTokenRequest{Client: 1}, nil)
 			})
 		}, 1},
-		limitGuess: {func(f *floor) once {
+		guard.Guess: {func(f *floor) once {
 			return byHTTP(f, get(f, "POST", "/v1/workers/claim", f.token("user:ann", "work"), `{"claim_code":"AAAAA-AAAAA"}`))
 		}, 0},
-		limitOwner: {func(f *floor) once { return byHTTP(f, get(f, "GET", "/v1/workers", f.token("user:ann", "work"), "")) }, 0},
-		limitAttach: {func(f *floor) once {
+		guard.Owner: {func(f *floor) once { return byHTTP(f, get(f, "GET", "/v1/workers", f.token("user:ann", "work"), "")) }, 0},
+		guard.Attach: {func(f *floor) once {
 			return byConn(f, api.RPCAttach, func(api.WorkSession) any { return attaching() })
 		}, 1},
-		limitBeat: {func(f *floor) once {
+		guard.Beat: {func(f *floor) once {
 			return byConn(f, api.RPCBeat, func(s api.WorkSession) any { return api.WorkBeat{WorkSession: s} })
 		}, 0},
-		limitComplete: {func(f *floor) once {
+		guard.Complete: {func(f *floor) once {
 			return byConn(f, api.RPCComplete, func(s api.WorkSession) any {
 				return api.WorkResults{WorkSession: s, Results: []api.WorkResult{{Attempt: ref(1), Output: output}}}
 			})
 		}, 0},
-		limitCall: {func(f *floor) once { return byConn(f, api.RPCAssigned, func(s api.WorkSession) any { return s }) }, 0},
-	} {
-		l := limits[i]
-		t.Run(l.name, func(t *testing.T) {
+		guard.Call: {func(f *floor) once { return byConn(f, api.RPCAssigned, func(s api.WorkSession) any { return s }) }, 0},
+	}
+	for _, l := range guard.Limits() {
+		row := rows[l]
+		t.Run(l.String(), func(t *testing.T) {
 			if row.by == nil {
 				t.Fatal("nothing reaches it in this test")
 			}
@@ -168,14 +170,14 @@ func TestEveryLimit(t *testing.T) {
 			for ok := true; ok && n < 1000; n++ {
 				ok, says, wait = ask()
 			}
-			n--                        // the last was refused
-			if float64(n) != l.Burst { // no time passes
-				t.Errorf("%d were let through, want %.0f", n, l.Burst)
+			n--                               // the last was refused
+			if float64(n) != l.Rate().Burst { // no time passes
+				t.Errorf("%d were let through, want %.0f", n, l.Rate().Burst)
 			}
-			if !strings.Contains(says, "too many requests: limit "+l.name) || !wait {
+			if !strings.Contains(says, "too many requests: limit "+l.String()) || !wait {
 				t.Errorf("%q, says to wait %v", says, wait)
 			}
-			f.counted(map[string]float64{"skein_gateway_limited_total " + l.name: 1})
+			f.counted(map[string]float64{"skein_gateway_limited_total " + l.String(): 1})
 		})
 	}
 }

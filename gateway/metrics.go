@@ -7,6 +7,7 @@ import (
 
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/rpc"
 )
 
@@ -62,8 +63,8 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) (*metrics, error) {
 	for _, code := range api.DisconnectCodes() {
 		m.ended.WithLabelValues(strconv.Itoa(int(code)))
 	}
-	for _, l := range limits {
-		m.limited.WithLabelValues(l.name)
+	for _, l := range guard.Limits() {
+		m.limited.WithLabelValues(l.String())
 	}
 	gauge := func(name, help string, value func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
@@ -76,8 +77,8 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) (*metrics, error) {
 			}
 			return 1
 		}),
-		gauge("skein_gateway_claims", "Claim codes that were handed out by this gateway and not used.", g.claims.len),
-		gauge("skein_gateway_workers", "Outside workers that are attached at this gateway.", func() int { return g.o.Crew.Stats().Attached }),
+		gauge("skein_gateway_claims", "Claim codes that were handed out by this gateway, or by those that share a store with it, and not used.", func() int { return g.guard.Claims() }),
+		gauge("skein_gateway_workers", "Outside workers that are attached at this gateway; of gateways that share a store, those with a connection to it.", func() int { return attached(g.o.Crew, g.rpc) }),
 		gauge("skein_gateway_connections", "Connections of outside workers at this gateway.", func() int { return g.push.Connections() }),
 		gauge("skein_gateway_results_bytes", "Memory of results at this gateway whose fate the holder has not told.", func() int { return g.o.Crew.Stats().Bytes }),
 	} {
@@ -91,6 +92,14 @@ func newMetrics(reg prometheus.Registerer, g *Gateway) (*metrics, error) {
 // disconnected counts a connection that was ended.
 func (m *metrics) disconnected(code api.DisconnectCode) {
 	m.ended.WithLabelValues(strconv.Itoa(int(code))).Inc()
+}
+
+// attached is how many workers are at this gateway.
+func attached(c desk.Crew, here *rpc.Service) int {
+	if _, shared := c.(desk.Shared); shared {
+		return here.Connected()
+	}
+	return c.Stats().Attached
 }
 
 // call counts what a worker asked. A method that there is not has no name here.

@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/event"
 	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/registry"
 )
 
@@ -32,6 +33,12 @@ type Options struct {
 	// Crew is where workers attach, Artefacts what their chunks need.
 	Crew      desk.Crew
 	Artefacts Artefacts
+	// Shared is what this gateway remembers together with others, which then may have the same
+	// HTTP.URL, of those who ask; nil: it remembers alone.
+	Shared guard.Guard
+	// Secret is known to the gateways of Shared alone: under a hash with it claim codes are
+	// kept; nil: a random one.
+	Secret []byte
 	// Users serves users, who prove each request, their jobs and artefacts: it finds who
 	// asks as a door.Peer; nil: they are not served here.
 	Users http.Handler

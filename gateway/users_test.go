@@ -53,7 +53,7 @@ func TestUsersBehindAGateway(t *testing.T) {
 		t.Fatalf("%d requests were handed on, want %d", len(got), n)
 	}
 	for i, p := range got {
-		if want := (door.Peer{TCP: true, Users: true, Addr: "192.0.2.7", Host: name}); p.Addr != want.Addr || p.Host != want.Host || !p.TCP || !p.Users || p.Carried || p.Admin || hosts[i] != name {
+		if want := (door.Peer{TCP: true, Users: true, Addr: "192.0.2.7", Gate: door.Gate{Host: name}}); p.Addr != want.Addr || p.Gate != want.Gate || !p.TCP || !p.Users || p.Carried || p.Admin || hosts[i] != name {
 			t.Errorf("%+v, host %s", p, hosts[i])
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/skein-project/skein/api"
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/gateway/auth"
+	"github.com/skein-project/skein/gateway/guard"
 	"github.com/skein-project/skein/gateway/registry"
 	"github.com/skein-project/skein/status/door"
 )
@@ -33,11 +34,16 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	if (door.API{Origins: g.o.HTTP.Origins}).CrossOrigin(w, r) {
 		return
 	}
-	if err := g.limits.take(limitAddress, g.from(r)); err != nil {
+	r = withTab(r)
+	if err := g.limits.will(r, guard.Ask{Limit: guard.Address, Who: g.from(r)}); err != nil {
 		g.problem(w, "other", err)
 		return
 	}
 	if _, known := g.mux.Handler(r); known == "" {
+		if err := g.limits.settle(r); err != nil {
+			g.problem(w, "other", err)
+			return
+		}
 		g.problem(w, "other", api.Errorf(api.CodeNotFound, "%s %.100q is not served here", r.Method, r.URL.Path))
 		return
 	}
@@ -50,6 +56,9 @@ func (g *Gateway) answer(route string, h handler) http.HandlerFunc {
 		ctx, cancel := context.WithTimeout(r.Context(), deadline)
 		defer cancel()
 		status, out, err := h(r.WithContext(ctx))
+		if late := g.limits.settle(r); late != nil {
+			err = late
+		}
 		if err != nil {
 			g.problem(w, route, err)
 			return
@@ -126,7 +135,7 @@ func unauthorized() *api.Problem {
 // refuse counts a refused proof of an address, and says prob unless it must wait.
 func (g *Gateway) refuse(r *http.Request, prob *api.Problem) error {
 	g.metrics.failed.Inc()
-	if err := g.limits.take(limitProof, g.from(r)); err != nil {
+	if err := g.limits.count(r, guard.Ask{Limit: guard.Proof, Who: g.from(r)}); err != nil {
 		return err
 	}
 	return prob
@@ -135,7 +144,7 @@ func (g *Gateway) refuse(r *http.Request, prob *api.Problem) error {
 // signed checks that the worker id signed a request, whose body is text, just now and for
 // this gateway, for the first time.
 func (g *Gateway) signed(r *http.Request, text []byte, id cluster.NodeID, key ed25519.PublicKey) error {
-	if err := g.limits.wait(limitProof, g.from(r)); err != nil {
+	if err := g.limits.mayProve(r); err != nil {
 		return err
 	}
 	proof, there, err := access.ProofOf(r.Header)
@@ -150,15 +159,20 @@ func (g *Gateway) signed(r *http.Request, text []byte, id cluster.NodeID, key ed
 		}, key, now)
 	}
 	if err == nil {
-		g.mu.Lock()
-		err = g.nonces.Use(proof, now)
-		g.mu.Unlock()
+		err = g.guard.Use(proof, now)
 	}
+	early, isEarly := errors.AsType[*access.EarlyError](err)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, access.ErrFull), errors.Is(err, access.ErrEarly):
+	case errors.Is(err, access.ErrDown):
+		return api.Errorf(api.CodeNotReady, "%v", err)
+	case errors.Is(err, access.ErrFull):
 		return api.Errorf(api.CodeOverloaded, "%v", err)
+	case isEarly:
+		p := api.Errorf(api.CodeOverloaded, "%v", err)
+		p.RetryAfterSeconds = new(early.After.Seconds())
+		return p
 	case errors.Is(err, access.ErrUsed):
 		// Its key signed it, so who asks may hear what is wrong: a proxy that asks twice does
 		// not make an honest worker seem a forger, and the next try is signed anew.
@@ -172,10 +186,16 @@ func (g *Gateway) signed(r *http.Request, text []byte, id cluster.NodeID, key ed
 // refused, or told to wait, could fill the room of all others.
 func (g *Gateway) forget(r *http.Request) {
 	if proof, there, err := access.ProofOf(r.Header); there && err == nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.nonces.Forget(proof)
+		g.guard.Forget(proof)
 	}
+}
+
+// down is what somebody is told while what gateways share is not there.
+func down(err error) error {
+	if errors.Is(err, guard.ErrDown) {
+		return api.Errorf(api.CodeNotReady, "%v", err)
+	}
+	return err
 }
 
 func bearer(r *http.Request) string {
@@ -195,7 +215,7 @@ func (g *Gateway) owner(r *http.Request, role string) (text string, a registry.A
 
 // access is what the access token text is good for, at least role.
 func (g *Gateway) access(r *http.Request, text, role string) (registry.Access, error) {
-	if err := g.limits.wait(limitProof, g.from(r)); err != nil {
+	if err := g.limits.mayProve(r); err != nil {
 		return registry.Access{}, err
 	}
 	a, ok := g.reg.Access(text, g.wall())
@@ -205,7 +225,7 @@ func (g *Gateway) access(r *http.Request, text, role string) (registry.Access, e
 	if role != "" && !slices.Contains(a.Roles, role) {
 		return registry.Access{}, api.Errorf(api.CodeForbidden, "this access token is not for %s", role).WithHint("`skein gateway token create --role %s` makes one", role)
 	}
-	return a, g.limits.take(limitOwner, a.ID)
+	return a, g.limits.will(r, guard.Ask{Limit: guard.Owner, Who: a.ID})
 }
 
 // workerOrOwner is the worker that shows its token, or the owner that shows an access
@@ -216,7 +236,7 @@ func (g *Gateway) workerOrOwner(r *http.Request) (worker cluster.NodeID, owner s
 		_, a, err := g.owner(r, "")
 		return "", a.Owner, err
 	}
-	if err := g.limits.wait(limitProof, g.from(r)); err != nil {
+	if err := g.limits.mayProve(r); err != nil {
 		return "", "", err
 	}
 	if worker, _, err = g.workerOf(text); err != nil {

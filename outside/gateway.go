@@ -28,7 +28,7 @@ const (
 	askTime    = 20 * time.Second
 	fetchTime  = 10 * time.Minute
 	maxAnswer  = 64 << 20
-	tokenSpare = time.Minute // a token is not used for longer than this before its end
+	tokenSpare = 2 * time.Minute // a token is not used for longer than this before its end; while gateways know nothing of used requests, they give none for a minute
 )
 
 // gateway is one of those that may be asked. Its methods may be called from any goroutine.

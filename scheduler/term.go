@@ -329,7 +329,7 @@ func (t *term) observe() {
 	t.m.unsettled.Set(float64(t.settling.open()))
 	views := t.plan.Workers()
 	for i := range views {
-		views[i].Via, _ = t.links.seats.At(views[i].Worker)
+		views[i].Via = t.links.seats.Via(views[i].Worker)
 	}
 	t.s.workers.Store(&views)
 	t.lookAtWaiting()

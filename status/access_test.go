@@ -224,7 +224,7 @@ func TestEveryRoleOnEveryRoute(t *testing.T) {
 				// At a gateway the same, and of all other routes nothing.
 				ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
 				as := c.as
-				as.Host = gateway
+				as.Gate.Host = gateway
 				again, code := httptest.NewRecorder(), w.Code
 				if slices.Contains(ofUsers, rt.path) {
 					served++

@@ -18,7 +18,7 @@ func TestSignedForAGateway(t *testing.T) {
 	s, _ := usersServer(t, nil)
 	time.Sleep(2 * time.Millisecond) // proofs are of milliseconds
 	users := &contract{t: t, next: s.ForUsers()}
-	peer := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Host: gateway}
+	peer := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Gate: door.Gate{Host: gateway}}
 	ask := func(h http.Handler, r *http.Request, as door.Peer) int {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r.Clone(door.With(t.Context(), as)))
@@ -26,7 +26,7 @@ func TestSignedForAGateway(t *testing.T) {
 	}
 	r := asUser(t, "ann", "GET", "/v1/jobs", "", time.Now(), gateway)
 	plain := peer
-	plain.Host = ""
+	plain.Gate.Host = ""
 	if code := ask(s.mux, r, plain); code != http.StatusForbidden {
 		t.Errorf("signed for the gateway, shown at api.listen: %d", code)
 	}
@@ -67,7 +67,7 @@ func TestBodiesAtAGateway(t *testing.T) {
 		{"POST", "/v1/jobs/" + string(jobA) + "/stop", maxBody + 1, http.StatusRequestEntityTooLarge},
 	} {
 		for _, told := range []bool{true, false} {
-			ctx := door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Host: "gw1"})
+			ctx := door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Gate: door.Gate{Host: "gw1"}})
 			r := httptest.NewRequestWithContext(ctx, c.method, "http://gw1"+c.path, strings.NewReader(`"`+strings.Repeat("x", c.bytes-2)+`"`))
 			r.Header.Set("Authorization", "Bearer "+token)
 			if !told {

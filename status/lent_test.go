@@ -92,7 +92,7 @@ func TestAccessTokens(t *testing.T) {
 	} {
 		for _, bearer := range []string{"off", "read", "all"} {
 			s, f := usersServer(t, func(f *fake, o *Options) { o.Bearer, o.Tokens, f.job.ID = bearer, newLent(), jobA })
-			gateway := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Host: "gw1"}
+			gateway := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Gate: door.Gate{Host: "gw1"}}
 			ask := func(h http.Handler, p door.Peer) (int, string) {
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, withToken(t.Context(), p, c.method, c.path, "skt_"+c.token))
@@ -125,7 +125,7 @@ func TestAccessTokenIsCarried(t *testing.T) {
 	ef.holder = "n2"
 	ef.carry = func(ctx context.Context, c api.Carried) api.Answered { return holder.Carried(ctx, "n2", c) }
 	stop := "/v1/jobs/" + string(jobA) + "/stop"
-	gateway := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Host: "gw1"}
+	gateway := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Gate: door.Gate{Host: "gw1"}}
 	w := httptest.NewRecorder()
 	edge.ForUsers().ServeHTTP(w, withToken(t.Context(), gateway, "POST", stop, "skt_both"))
 	if w.Code != http.StatusOK || len(hf.actors) != 1 || hf.actors[0] != "user:ann" || len(ef.actors) != 0 {
@@ -162,7 +162,7 @@ func TestAccessTokenEnds(t *testing.T) {
 			s, _ := usersServer(t, func(_ *fake, o *Options) { o.Tokens = tokens })
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			gateway := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Host: "gw1"}
+			gateway := door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Gate: door.Gate{Host: "gw1"}}
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				s.ForUsers().ServeHTTP(w, r.WithContext(door.With(r.Context(), gateway)))
 			}))

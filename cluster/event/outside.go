@@ -19,6 +19,12 @@ const (
 	TokenIDLen = 16
 )
 
+// Stores of a gateway: its own memory, or what several share.
+const (
+	StoreMemory = "memory"
+	StoreRedis  = "redis"
+)
+
 // accessRoles is what AccessRoles lists.
 var accessRoles = []string{"submit", "watch", "work"}
 
@@ -160,7 +166,7 @@ func (b GatewayOpened) Check() error {
 		return fmt.Errorf("kid %.64q: want 1-%d printable ASCII characters without blanks", b.KID, MaxKID)
 	case len(b.Key) != ed25519.PublicKeySize:
 		return fmt.Errorf("key of %d bytes, want %d", len(b.Key), ed25519.PublicKeySize)
-	case b.Store != "memory" && b.Store != "redis":
+	case b.Store != StoreMemory && b.Store != StoreRedis:
 		return fmt.Errorf("%.32q is no store: want memory or redis", b.Store)
 	case b.Until <= 0:
 		return fmt.Errorf("until is %d: want seconds since the Unix epoch", b.Until)

@@ -3,7 +3,9 @@ package join
 import (
 	"crypto/ecdh"
 	"crypto/ed25519"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,6 +49,13 @@ func (id *Identity) WGKey() [32]byte { return [32]byte(id.wgKey.Bytes()) }
 // ClusterSecret returns the secret that all members share; it proves
 // membership in peer_announce and is never sent after the join.
 func (id *Identity) ClusterSecret() []byte { return id.secret.Bytes() }
+
+// Derived returns a secret that all members share, for one purpose.
+func (id *Identity) Derived(purpose string) []byte {
+	h := hmac.New(sha256.New, id.ClusterSecret())
+	h.Write([]byte(purpose))
+	return h.Sum(nil)
+}
 
 // Verifier returns what records of this cluster are checked against.
 func (id *Identity) Verifier() member.Verifier {

@@ -27,6 +27,13 @@ type Shared interface {
 	OnPush(tell func(Push))
 }
 
+// Roaming is a Seat of a Shared.
+type Roaming interface {
+	// Apart is the same Seat, when its worker asks by HTTP: of several gateways of one name it
+	// may have come to any, and go on listening at another.
+	Apart() Seat
+}
+
 // Seat is a session of a worker.
 type Seat interface {
 	Beat(b Beat) (seq uint64, err error)

@@ -112,6 +112,7 @@ type Attach struct {
 	Running     []job.Attempt // what it has, queued or running
 	Kept        []job.Attempt // of what it has results, which it sends after this
 	After       uint64        // a session that is known elsewhere; 0: none
+	Apart       bool          // it asks by HTTP: see Roaming
 }
 
 // State is what a worker is told that attaches, or asks again.

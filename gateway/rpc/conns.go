@@ -90,6 +90,13 @@ func (c *conns) gone(conn string) desk.Seat {
 	return b.seat
 }
 
+// len is how many connections have a session.
+func (c *conns) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.begun)
+}
+
 // final is why the connection ends of whose session has ended; nil: it may begin another.
 func final(p desk.Push) *api.Disconnect {
 	switch {

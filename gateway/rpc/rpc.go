@@ -141,7 +141,7 @@ func (s *Service) attach(by Caller, text []byte) (any, error) {
 	defer s.conns.begin(by.Conn)()
 	seat, st, err := s.o.Crew.Attach(desk.Attach{
 		Worker: by.Worker, Owner: by.owner, Slots: req.Slots, Room: req.Room, MemoryBytes: req.MemoryBytes, Executors: req.Executors,
-		Draining: req.Draining, Running: req.Running, Kept: req.Kept, After: req.After,
+		Draining: req.Draining, Running: req.Running, Kept: req.Kept, After: req.After, Apart: by.Conn == "",
 	})
 	if err != nil {
 		return nil, err
@@ -209,6 +209,9 @@ func (s *Service) Gone(conn string) {
 	}
 }
 
+// Connected is how many sessions were begun over connections that there are still.
+func (s *Service) Connected() int { return s.conns.len() }
+
 func (s *Service) beat(by Caller, text []byte) (any, error) {
 	var req api.WorkBeat
 	seat, err := s.seat(by, text, &req, &req.WorkSession)
@@ -228,7 +231,11 @@ func (s *Service) seat(by Caller, text []byte, req any, of *api.WorkSession) (de
 	if err := Decode(text, req); err != nil {
 		return nil, err
 	}
-	return s.o.Crew.Seat(by.Worker, of.Session)
+	seat, err := s.o.Crew.Seat(by.Worker, of.Session)
+	if roaming, ok := seat.(desk.Roaming); ok && by.Conn == "" {
+		seat = roaming.Apart()
+	}
+	return seat, err
 }
 
 func (s *Service) complete(by Caller, text []byte) (any, error) {

@@ -16,6 +16,7 @@ var pure = []string{
 	"access",
 	"gateway/auth",
 	"gateway/desk",
+	"gateway/guard",
 	"lease",
 	"coord/clockwatch",
 	"coord/endpoint",
@@ -65,6 +66,7 @@ var pureDeps = map[string][]string{
 	"eventlog/state/registry": {"eventlog/state/canon"},
 	"gateway/auth":            {"access"},
 	"gateway/desk":            {"scheduler/stream"},
+	"gateway/guard":           {"access", "internal/bucket"},
 	"mesh/reach":              {"mesh/topo", "internal/bucket"},
 	"scheduler/plan":          {"scheduler/plan/eligible", "scheduler/plan/ends", "scheduler/plan/fair", "scheduler/plan/order", "scheduler/plan/pace", "scheduler/plan/results", "scheduler/plan/step", "scheduler/plan/trust", "scheduler/plan/vital", "internal/bucket"},
 	"scheduler/plan/eligible": {"scheduler/plan/order"},
@@ -110,8 +112,9 @@ var adapters = map[string][]string{
 	"eventlog/replicate": {"eventlog/store", "eventlog/wire"},
 	"eventlog/snapshots": {"eventlog/disk", "eventlog/segment", "eventlog/store", "eventlog/wire"},
 	"forward":            {"api"},
-	"gateway":            {"api", "gateway/crew", "gateway/push", "gateway/registry", "gateway/rpc", "status/door"},
+	"gateway":            {"api", "gateway/crew", "gateway/guard/here", "gateway/push", "gateway/registry", "gateway/rpc", "status/door"},
 	"gateway/crew":       nil,
+	"gateway/guard/here": nil,
 	"gateway/push":       {"api"},
 	"gateway/registry":   nil,
 	"gateway/rpc":        {"api", "gateway/crew"},
@@ -157,7 +160,7 @@ var adapters = map[string][]string{
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
-var leaves = []string{"internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/wait"}
+var leaves = []string{"internal/advice", "internal/bucket", "internal/certfile", "internal/durable", "internal/loglimit", "internal/pipe", "internal/recent", "internal/sysclock", "internal/wait"}
 
 // rooms lists the parts of a host above the adapters. They import cluster, any
 // pure package, the leaf helpers and what stands here.
@@ -176,7 +179,7 @@ var rooms = map[string][]string{
 	"backend/waits":      {"api", "backend/convert", "forward", "scheduler"},
 	"backend/workerlist": {"api"},
 	"backend/convert":    {"api", "coord", "eventlog", "eventlog/audit", "eventlog/disk", "eventlog/segment", "eventlog/snapshots"},
-	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "tor"},
+	"doctor":             {"api", "config", "coord", "coord/join", "coord/join/starts", "coord/store", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/snapshots", "eventlog/wire", "mesh", "mesh/device", "mesh/hostnet", "mesh/hostsfile", "onion", "proxy", "publisher", "store/postgres", "store/redis", "tor"},
 	"offline":            {"api", "backend/convert", "config", "coord", "coord/election", "coord/join", "coord/join/door", "coord/join/starts", "coord/join/token", "coord/store", "doctor", "eventlog", "eventlog/audit", "eventlog/segment", "eventlog/store", "mesh/device", "mesh/hostnet", "scheduler", "tor", "worker", "worker/artefact", "worker/executor", "worker/runner"},
 
 	// The live terminal: nobody but its command imports it.
@@ -212,7 +215,8 @@ var inTests = map[string][]string{
 	"eventlog/replicate": {"eventlog/disk"},
 	"scheduler":          {"gateway/crew"},
 	"gateway/crew":       {"internal/crewtest"},
-	"store/redis":        {"internal/crewtest"},
+	"gateway/guard/here": {"internal/guardtest"},
+	"store/redis":        {"internal/crewtest", "internal/guardtest"},
 	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
 	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
@@ -227,6 +231,7 @@ var testOnly = map[string][]string{
 	"internal/fakeonion":         {"api"},
 	"internal/fakeoutside":       {"api"},
 	"internal/fastest":           nil,
+	"internal/guardtest":         nil,
 	"internal/idlehosts":         {"api"},
 	"internal/logaudit":          nil,
 	"internal/nstest":            {"internal/require"},

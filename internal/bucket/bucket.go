@@ -66,6 +66,12 @@ func (b *Bucket) Wait(r Rate, n float64, now time.Duration) time.Duration {
 	return r.earn(b.used + min(n, r.Burst) - r.Burst)
 }
 
+// owe has the next token come after wait at the earliest.
+func (b *Bucket) owe(r Rate, wait, now time.Duration) {
+	b.refill(r, now)
+	b.used = max(b.used, r.Burst-1+wait.Seconds()*r.PerSecond)
+}
+
 // earn is how long it takes to earn n, at most a day.
 func (r Rate) earn(n float64) time.Duration {
 	if n <= 0 {

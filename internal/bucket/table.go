@@ -72,3 +72,9 @@ func (t *Table) Wait(rate int, who string, now time.Duration) time.Duration {
 	}
 	return c.at(who, now).Wait(c.Rate, 1, now)
 }
+
+// Owe has somebody wait as long as another Table says, if that is longer.
+func (t *Table) Owe(rate int, who string, wait, now time.Duration) {
+	c := &t.by[rate]
+	c.at(who, now).owe(c.Rate, wait, now)
+}

@@ -52,8 +52,8 @@ func (h *Heard) Note(p desk.Push) {
 	h.all[p.Worker] = append(h.all[p.Worker], p)
 }
 
-// await returns the next push to a worker, which it forgets.
-func (h *Heard) await(t *testing.T, id cluster.NodeID) desk.Push {
+// Await returns the next push to a worker, which it forgets.
+func (h *Heard) Await(t *testing.T, id cluster.NodeID) desk.Push {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		h.mu.Lock()
@@ -68,8 +68,8 @@ func (h *Heard) await(t *testing.T, id cluster.NodeID) desk.Push {
 	return desk.Push{}
 }
 
-// silent checks that nothing waits that a worker was told.
-func (h *Heard) silent(t *testing.T, id cluster.NodeID) {
+// Silent checks that nothing waits that a worker was told.
+func (h *Heard) Silent(t *testing.T, id cluster.NodeID) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,8 +177,8 @@ func Spec(j job.ID) job.Spec {
 	return job.Spec{Key: "k", Executor: job.ExecutorWASM, Artefact: cluster.Hash{1, byte(j[1])}, Config: cluster.Hash{2, byte(j[1])}, Iterations: 100_000, Chunk: 10, Seed: 7, Attempts: 3, TimeoutSeconds: 60, MemoryBytes: 64 << 20}
 }
 
-// give assigns chunks.
-func (h *Holder) give(to cluster.NodeID, j job.ID, seq uint64, chunks ...int) {
+// Give assigns chunks.
+func (h *Holder) Give(to cluster.NodeID, j job.ID, seq uint64, chunks ...int) {
 	h.t.Helper()
 	a := stream.Assign{Term: h.term, Seq: seq, Job: j, Spec: Spec(j), Owner: "user:ann"}
 	for _, c := range chunks {
@@ -250,7 +250,7 @@ func same(t *testing.T, what string, got, want []job.Attempt) {
 // chunks waits for a push of chunks.
 func (c *Crew) chunks(t *testing.T, id cluster.NodeID, j job.ID, want ...job.Attempt) {
 	t.Helper()
-	p := c.await(t, id)
+	p := c.Await(t, id)
 	if p.Kind != desk.PushChunks || p.Chunks.Spec == nil || !reflect.DeepEqual(*p.Chunks.Spec, Spec(j)) {
 		t.Fatalf("%+v, want chunks of %s", p, j)
 	}
@@ -260,7 +260,7 @@ func (c *Crew) chunks(t *testing.T, id cluster.NodeID, j job.ID, want ...job.Att
 // refsOf waits for a push about attempts.
 func (c *Crew) about(t *testing.T, id cluster.NodeID, kind desk.PushKind, want ...job.Attempt) {
 	t.Helper()
-	p := c.await(t, id)
+	p := c.Await(t, id)
 	if p.Kind != kind {
 		t.Fatalf("%+v, want %s", p, kind)
 	}
@@ -291,7 +291,7 @@ func chunkOfItsOwn(t *testing.T, c *Crew) {
 		!slices.Equal(j.Executors, want.Executors) || j.Draining || len(j.Assigned) != 0 {
 		t.Errorf("%+v", j)
 	}
-	h.give(ID(1), jobA, 1, 3, 4)
+	h.Give(ID(1), jobA, 1, 3, 4)
 	c.chunks(t, ID(1), jobA, refs(jobA, 3, 5)...)
 	other, err := c.Doors[1].Seat(ID(1), st.Session)
 	if err != nil {
@@ -328,7 +328,7 @@ func chunkOfItsOwn(t *testing.T, c *Crew) {
 	complete(t, s, desk.Unknown, ref(jobA, 3))
 	complete(t, s, desk.Taken, ref(jobA, 4))
 	h.result(ref(jobA, 4))
-	h.give(ID(1), jobB, 1, 1)
+	h.Give(ID(1), jobB, 1, 1)
 	c.chunks(t, ID(1), jobB, ref(jobB, 1))
 	h.Say(stream.Frame{Worker: ID(1), Accepted: &stream.Accepted{Term: 1, Refs: refs(jobB, 1, 2)}}) // another was faster
 	c.about(t, ID(1), desk.PushSettled, ref(jobB, 1))
@@ -337,7 +337,7 @@ func chunkOfItsOwn(t *testing.T, c *Crew) {
 	if c.Doors[0].Names(ID(1), Spec(jobA).Artefact) {
 		t.Error("it may fetch what it needs no more")
 	}
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 }
 
 // sessions: the latest one counts, at whichever gateway it began.
@@ -345,7 +345,7 @@ func sessions(t *testing.T, c *Crew) {
 	h := c.Hold(t, "n1", 1).Welcomed()
 	s, first := attach(t, c.Doors[0], Attaching(1))
 	h.joins(1)
-	h.give(ID(1), jobA, 1, 1)
+	h.Give(ID(1), jobA, 1, 1)
 	c.chunks(t, ID(1), jobA, ref(jobA, 1))
 	b := Attaching(1)
 	b.Running = refs(jobA, 1, 2)
@@ -353,7 +353,7 @@ func sessions(t *testing.T, c *Crew) {
 	if second.Session <= first.Session || len(second.Chunks) != 1 {
 		t.Errorf("%+v after %+v", second, first)
 	}
-	if p := c.await(t, ID(1)); p.Kind != desk.PushGone || p.Session != first.Session || p.Reason != stream.DropReplaced || p.After < first.Session {
+	if p := c.Await(t, ID(1)); p.Kind != desk.PushGone || p.Session != first.Session || p.Reason != stream.DropReplaced || p.After < first.Session {
 		t.Errorf("%+v", p)
 	}
 	if j := h.joins(1); j.Session != second.Session || !slices.Equal(j.Assigned, refs(jobA, 1, 2)) {
@@ -395,9 +395,9 @@ func beats(t *testing.T, c *Crew) {
 	h := c.Hold(t, "n1", 1).Welcomed()
 	s, _ := attach(t, c.Doors[0], Attaching(1))
 	h.joins(1)
-	h.give(ID(1), jobA, 1, 1, 2)
+	h.Give(ID(1), jobA, 1, 1, 2)
 	c.chunks(t, ID(1), jobA, refs(jobA, 1, 3)...)
-	h.give(ID(1), jobB, 1, 1)
+	h.Give(ID(1), jobB, 1, 1)
 	c.chunks(t, ID(1), jobB, ref(jobB, 1))
 	beat := func(want uint64, have ...desk.Progress) stream.Status {
 		t.Helper()
@@ -417,7 +417,7 @@ func beats(t *testing.T, c *Crew) {
 	if len(st.Progress) != 1 || st.Progress[0].Attempt != one.Attempt || st.Progress[0].Done != one.Done {
 		t.Errorf("%+v", st.Progress)
 	}
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 	one.Done = 5 // it does not fall
 	if st := beat(4, one); st.Progress[0].Done != 1<<53+1 {
 		t.Errorf("%+v", st.Progress)
@@ -432,7 +432,7 @@ func beats(t *testing.T, c *Crew) {
 	beat(5, one)
 	beat(5, all...) // missed once, and not twice in a row
 	beat(5, one)
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 	if _, err := s.Beat(desk.Beat{Draining: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -456,9 +456,9 @@ func claims(t *testing.T, c *Crew) {
 	same(t, "joins", h.joins(1).Assigned, append(refs(jobA, 1, 3), ref(jobA, 5)))
 	complete(t, s, desk.Taken, ref(jobA, 5))
 	h.result(ref(jobA, 5))
-	h.give(ID(1), jobA, 1, 2) // it has it already
+	h.Give(ID(1), jobA, 1, 2) // it has it already
 	_, _ = h.has(ID(1))
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 	for range 2 {
 		if _, err := s.Beat(desk.Beat{}); err != nil {
 			t.Fatal(err)
@@ -484,7 +484,7 @@ func holders(t *testing.T, c *Crew) {
 		seats = append(seats, s)
 		h.joins(i)
 	}
-	h.give(ID(1), jobA, 1, 1, 2, 3)
+	h.Give(ID(1), jobA, 1, 1, 2, 3)
 	c.chunks(t, ID(1), jobA, refs(jobA, 1, 4)...)
 	complete(t, seats[1], desk.Taken, ref(jobA, 2))
 	h.result(ref(jobA, 2))
@@ -504,15 +504,15 @@ func holders(t *testing.T, c *Crew) {
 	if _, kept := next.has(ID(1)); !slices.Equal(kept, refs(jobA, 2, 3)) {
 		t.Errorf("keeps %v", kept)
 	}
-	h.give(ID(0), jobB, 2, 1)
+	h.Give(ID(0), jobB, 2, 1)
 	h.Refused()
 	if has, _ := next.has(ID(0)); len(has) != 0 {
 		t.Errorf("an earlier holder gave %v", has)
 	}
-	c.silent(t, ID(0))
+	c.Silent(t, ID(0))
 	c.Hold(t, "n1", 9).Refused()
 	c.Hold(t, "n3", 10).Refused()
-	next.give(ID(0), jobB, 1, 1)
+	next.Give(ID(0), jobB, 1, 1)
 	c.chunks(t, ID(0), jobB, ref(jobB, 1))
 	if st, err := seats[0].Assigned(); err != nil || st.Term != 10 {
 		t.Errorf("%+v, %v", st, err)
@@ -524,7 +524,7 @@ func holders(t *testing.T, c *Crew) {
 		}
 	}
 	later := c.Hold(t, "n2", 11).Welcomed() // it lost the lease, and got it again
-	again.give(ID(2), jobB, 3, 1)
+	again.Give(ID(2), jobB, 3, 1)
 	again.Refused()
 	for n := 0; n < 3; {
 		if f := later.Hear(); f.Join != nil {
@@ -541,9 +541,9 @@ func cancel(t *testing.T, c *Crew) {
 	h := c.Hold(t, "n1", 1).Welcomed()
 	s, _ := attach(t, c.Doors[0], Attaching(1))
 	h.joins(1)
-	h.give(ID(1), jobA, 1, 1, 2, 3, 4)
+	h.Give(ID(1), jobA, 1, 1, 2, 3, 4)
 	c.chunks(t, ID(1), jobA, refs(jobA, 1, 5)...)
-	h.give(ID(1), jobB, 1, 1)
+	h.Give(ID(1), jobB, 1, 1)
 	c.chunks(t, ID(1), jobB, ref(jobB, 1))
 	complete(t, s, desk.Taken, refs(jobA, 1, 3)...)
 	h.result(ref(jobA, 1))
@@ -560,7 +560,7 @@ func cancel(t *testing.T, c *Crew) {
 	same(t, "keeps", kept, nil)
 	h.Say(stream.Frame{Worker: ID(1), Cancel: &stream.Cancel{Term: 1, Seq: 3, Job: jobA}})
 	_, _ = h.has(ID(1))
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 }
 
 // drop: a worker that the holder does not want is detached, unless it has attached anew.
@@ -573,9 +573,9 @@ func drop(t *testing.T, c *Crew) {
 		t.Error(err)
 	}
 	_, _ = h.has(ID(1))
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 	h.Say(stream.Frame{Worker: ID(1), Drop: &stream.Drop{Term: 1, Session: st.Session + 1<<30, Reason: stream.DropOffence}})
-	if p := c.await(t, ID(1)); p.Kind != desk.PushGone || p.Reason != stream.DropOffence || p.After != st.Session+1<<30 || p.Session != st.Session {
+	if p := c.Await(t, ID(1)); p.Kind != desk.PushGone || p.Reason != stream.DropOffence || p.After != st.Session+1<<30 || p.Session != st.Session {
 		t.Errorf("%+v", p)
 	}
 	if _, err := s.Assigned(); !errors.Is(err, desk.ErrUnknown) {
@@ -584,7 +584,7 @@ func drop(t *testing.T, c *Crew) {
 	h.Say(stream.Frame{Worker: ID(1), Drop: &stream.Drop{Term: 1, Session: st.Session, Reason: stream.DropOffence}}) // nobody
 	attach(t, c.Doors[0], Attaching(1))
 	h.joins(1)
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 }
 
 // leave: who says goodbye gives back what it has, and keeps what it has done until that is
@@ -600,7 +600,7 @@ func leave(t *testing.T, c *Crew) {
 	}
 	s, st := attach(t, c.Doors[0], Attaching(1))
 	h.joins(1)
-	h.give(ID(1), jobA, 1, 1, 2)
+	h.Give(ID(1), jobA, 1, 1, 2)
 	c.chunks(t, ID(1), jobA, refs(jobA, 1, 3)...)
 	complete(t, s, desk.Taken, ref(jobA, 1))
 	h.result(ref(jobA, 1))
@@ -648,11 +648,11 @@ func leave(t *testing.T, c *Crew) {
 	if f := next.Hear(); f.Part == nil || f.Part.Session != st2.Session || !f.Part.Gone {
 		t.Fatalf("%+v", f)
 	}
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 	last := c.Hold(t, "n1", 3).Welcomed()
 	_, _ = attach(t, c.Doors[0], Attaching(3))
 	last.joins(3) // and of the others there is nothing left
-	last.give(ID(2), jobA, 9, 1)
+	last.Give(ID(2), jobA, 9, 1)
 	_, _ = last.has(ID(3))
 	if _, st := attach(t, c.Doors[0], Attaching(2)); len(st.Chunks) != 0 {
 		t.Errorf("who was not there was given %+v", st)
@@ -671,16 +671,16 @@ func room(t *testing.T, c *Crew) {
 	for i := range desk.MaxRefs {
 		most = append(most, i)
 	}
-	h.give(ID(1), jobA, 1, most[:200]...)
+	h.Give(ID(1), jobA, 1, most[:200]...)
 	c.chunks(t, ID(1), jobA, refs(jobA, 0, 200)...)
-	h.give(ID(1), jobA, 2, most[200:]...)
+	h.Give(ID(1), jobA, 2, most[200:]...)
 	c.chunks(t, ID(1), jobA, refs(jobA, 200, desk.MaxRefs)...)
-	h.give(ID(1), jobB, 1, 1)
+	h.Give(ID(1), jobB, 1, 1)
 	f := h.Hear()
 	if f.Result == nil || f.Result.Attempt != ref(jobB, 1) || f.Result.Class != job.HandedBack || f.Result.Error == "" {
 		t.Fatalf("%+v", f)
 	}
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 }
 
 // again: a command that is repeated has no effect, and one for what is done tells that again.
@@ -688,23 +688,23 @@ func again(t *testing.T, c *Crew) {
 	h := c.Hold(t, "n1", 1).Welcomed()
 	s, _ := attach(t, c.Doors[0], Attaching(1))
 	h.joins(1)
-	h.give(ID(1), jobA, 5, 1, 2)
+	h.Give(ID(1), jobA, 5, 1, 2)
 	c.chunks(t, ID(1), jobA, refs(jobA, 1, 3)...)
-	h.give(ID(1), jobA, 5, 1, 2)
-	h.give(ID(1), jobA, 4, 3) // late
+	h.Give(ID(1), jobA, 5, 1, 2)
+	h.Give(ID(1), jobA, 4, 3) // late
 	has, _ := h.has(ID(1))
 	same(t, "has", has, refs(jobA, 1, 3))
 	complete(t, s, desk.Taken, ref(jobA, 1))
 	h.result(ref(jobA, 1))
-	h.give(ID(1), jobA, 5, 1, 2)
+	h.Give(ID(1), jobA, 5, 1, 2)
 	h.result(ref(jobA, 1))
 	h.Say(stream.Frame{Worker: ID(1), Accepted: &stream.Accepted{Term: 1, Refs: refs(jobA, 1, 2)}})
 	c.about(t, ID(1), desk.PushSettled, ref(jobA, 1))
-	h.give(ID(1), jobA, 5, 1, 2) // its fate is known
+	h.Give(ID(1), jobA, 5, 1, 2) // its fate is known
 	has, kept := h.has(ID(1))
 	same(t, "has", has, refs(jobA, 2, 3))
 	same(t, "keeps", kept, nil)
-	c.silent(t, ID(1))
+	c.Silent(t, ID(1))
 }
 
 // bad: what no worker says is refused and changes nothing.
@@ -742,7 +742,7 @@ func full(t *testing.T, c *Crew) {
 		s, _ := attach(t, c.Doors[0], Attaching(i))
 		seats = append(seats, s)
 		h.joins(i)
-		h.give(ID(i), jobA, uint64(i+1), i*10, i*10+1)
+		h.Give(ID(i), jobA, uint64(i+1), i*10, i*10+1)
 		c.chunks(t, ID(i), jobA, refs(jobA, i*10, i*10+2)...)
 	}
 	taken := 0

@@ -60,6 +60,7 @@ type Seats struct {
 // seat is one outside worker.
 type seat struct {
 	at      cluster.NodeID // the host that carries it, or did last
+	via     cluster.NodeID // the gateway at which it is, as that host says
 	session uint64         // 0: the log names it, and it did not join yet
 	live    bool           // the host says that it is there
 	trusted bool
@@ -124,6 +125,7 @@ func (s *Seats) Join(host, worker cluster.NodeID, j stream.Join, now time.Durati
 		drops = []Drop{{st.at, worker, st.session, stream.DropReplaced}}
 	}
 	st.at, st.session, st.live, st.trusted = host, j.Session, true, is.Trusted
+	st.via = cmp.Or(j.Gateway, host)
 	st.heard, st.asked, st.query = now, now, 0
 	if is.Zone == "" {
 		is.Zone = cluster.OutsideZone
@@ -309,6 +311,15 @@ func (s *Seats) At(worker cluster.NodeID) (host cluster.NodeID, ok bool) {
 		return st.at, true
 	}
 	return "", false
+}
+
+// Via says at which gateway a worker is: the host that carries it, or one that shares a store
+// with that.
+func (s *Seats) Via(worker cluster.NodeID) cluster.NodeID {
+	if st := s.of[worker]; st != nil && st.live {
+		return st.via
+	}
+	return ""
 }
 
 // Awaited reports that the end of a job waits for a worker to stop: it is trusted, and

@@ -94,6 +94,25 @@ func TestBelief(t *testing.T) {
 	}
 }
 
+// TestGateways: a host carries workers that are at others; where each is can be seen.
+func TestGateways(t *testing.T) {
+	r := newRoom()
+	j := joins(1)
+	r.Join("h", visitor, j, 0, r.tell)
+	if via := r.Via(visitor); via != "h" {
+		t.Errorf("it is at %q", via)
+	}
+	j.Session, j.Gateway = 2, "g"
+	r.Join("h", visitor, j, 0, r.tell)
+	if at, _ := r.At(visitor); at != "h" || r.Via(visitor) != "g" {
+		t.Errorf("%q carries it, and it is at %q", at, r.Via(visitor))
+	}
+	r.Lost("h", r.tell)
+	if via := r.Via(visitor); via != "" {
+		t.Errorf("one that was lost is at %q", via)
+	}
+}
+
 // TestSessions: the highest is the one, wherever it is.
 func TestSessions(t *testing.T) {
 	r := newRoom()

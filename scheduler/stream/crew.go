@@ -31,6 +31,8 @@ type Join struct {
 	Executors   []string      `json:"executors"`
 	Assigned    []job.Attempt `json:"assigned"` // queued or running
 	Draining    bool          `json:"draining,omitempty"`
+	// Gateway is the host at which it is, of those that share a store; empty: this one.
+	Gateway cluster.NodeID `json:"gateway,omitempty"`
 }
 
 // Part says that an outside worker is not attached to this host any more.
@@ -100,6 +102,11 @@ func (j Join) validate() error {
 	}
 	if err := cluster.CheckPrincipal(j.Owner); err != nil {
 		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	if j.Gateway != "" {
+		if _, err := cluster.ParseHostName(string(j.Gateway)); err != nil {
+			return fmt.Errorf("%w: join at the gateway %.64q: %w", ErrFrame, string(j.Gateway), err)
+		}
 	}
 	if err := validExecutors(j.Executors); err != nil {
 		return err

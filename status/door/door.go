@@ -99,7 +99,7 @@ func (d *Door) Admit(r *http.Request, rt Rule) (Peer, *http.Request, *api.Proble
 	p, r, prob := d.who(r, rt)
 	if prob == nil {
 		if prob = d.paced(p, rt); prob != nil {
-			d.forget(r) // else who is told to wait could fill the room of all others
+			d.forget(p, r) // else who is told to wait could fill the room of all others
 		}
 	}
 	if prob != nil {
@@ -169,12 +169,15 @@ func (d *Door) who(r *http.Request, rt Rule) (Peer, *http.Request, *api.Problem)
 	default:
 		p, err = d.token(p, rt, text)
 	}
-	if errors.Is(err, access.ErrFull) || errors.Is(err, access.ErrEarly) {
+	if early, ok := errors.AsType[*access.EarlyError](err); ok || errors.Is(err, access.ErrFull) {
 		prob := api.Errorf(api.CodeOverloaded, "%v", err)
-		if ahead := d.began.Sub(proof.Time); errors.Is(err, access.ErrEarly) && ahead > 0 {
-			prob.RetryAfterSeconds = new(ahead.Seconds())
+		if ok {
+			prob.RetryAfterSeconds = new(early.After.Seconds())
 		}
 		return p, r, prob
+	}
+	if errors.Is(err, access.ErrDown) {
+		return p, r, api.Errorf(api.CodeNotReady, "%v", err)
 	}
 	if prob, ok := errors.AsType[*api.Problem](err); ok {
 		return p, r, prob
@@ -241,12 +244,17 @@ func (d *Door) signed(p Peer, r *http.Request, rt Rule, proof access.Proof) (Pee
 	}
 	// Each host remembers by itself which proofs were used: one that does not name this
 	// host may have been shown to another, who shows it here.
-	if p.TCP && !p.Carried && (p.Host == "" || req.Host != p.Host) && !d.named(r) {
+	if p.TCP && !p.Carried && (p.Gate.Host == "" || req.Host != p.Gate.Host) && !d.named(r) {
 		return p, d.notHere(r)
 	}
 	d.mu.Lock()
 	err = d.nonces.Use(proof, now)
 	d.mu.Unlock()
+	if err == nil && p.Gate.Used != nil {
+		if err = p.Gate.Used.Use(proof, now); err != nil && !errors.Is(err, access.ErrUsed) {
+			d.forget(Peer{}, r) // it may come again
+		}
+	}
 	p.Role, p.User, p.Key, p.Had = u.Role, u.Principal(), proof.Key, u.Role
 	return p, err
 }
@@ -330,7 +338,7 @@ func (d *Door) token(p Peer, rt Rule, text string) (Peer, error) {
 // lent checks an access token. An operator made it for what it is used for: api.bearer is of
 // tokens that users make themselves.
 func (d *Door) lent(p Peer, rt Rule, text string) (Peer, error) {
-	if p.Host == "" && !p.Carried || d.o.Tokens == nil {
+	if p.Gate.Host == "" && !p.Carried || d.o.Tokens == nil {
 		return p, errors.New("an access token, which gateways alone take")
 	}
 	l, ok := d.o.Tokens.Lent(text, time.Now())
@@ -392,8 +400,11 @@ func (d *Door) paced(p Peer, rt Rule) *api.Problem {
 }
 
 // forget gives the nonce of a request back that was admitted by its proof, but not done.
-func (d *Door) forget(r *http.Request) {
+func (d *Door) forget(p Peer, r *http.Request) {
 	if proof, signed, err := access.ProofOf(r.Header); signed && err == nil {
+		if p.Gate.Used != nil {
+			p.Gate.Used.Forget(proof)
+		}
 		d.mu.Lock()
 		d.nonces.Forget(proof)
 		d.mu.Unlock()

@@ -13,6 +13,16 @@ import (
 	"github.com/skein-project/skein/access"
 )
 
+// Gate is a gateway of this host.
+type Gate struct {
+	// Host is what requests may be signed for besides the names of this host, as the
+	// header Host has it: that of a gateway, which takes access tokens too; empty: nothing.
+	Host string
+	// Used remembers, beside the Door, the proofs that were used at any gateway of this name.
+	// It is asked by several goroutines; nil: there is but this one.
+	Used access.Used
+}
+
 // Peer is who asks, as the kernel says, or as a proof does.
 type Peer struct {
 	UID    uint32
@@ -24,9 +34,7 @@ type Peer struct {
 	Users   bool
 	Carried bool   // brought by another host
 	Addr    string // over TCP: from where
-	// Host is what requests may be signed for besides the names of this host, as the
-	// header Host has it: that of a gateway, which takes access tokens too; empty: nothing.
-	Host string
+	Gate    Gate   // by which it came
 
 	Role access.Role
 	User string // principal of the user who proved to ask; empty: nobody did

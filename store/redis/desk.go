@@ -112,7 +112,7 @@ func (s *Store) Attach(a desk.Attach) (desk.Seat, desk.State, error) {
 	for range attachTries {
 		session = max(session, a.After+1)
 		args := append([]string{
-			string(a.Worker), fmt.Sprint(session), string(s.o.Self), a.Owner, fmt.Sprint(a.Slots), fmt.Sprint(a.Room), fmt.Sprint(a.MemoryBytes),
+			string(a.Worker), fmt.Sprint(session), s.at(a.Apart), a.Owner, fmt.Sprint(a.Slots), fmt.Sprint(a.Room), fmt.Sprint(a.MemoryBytes),
 			string(executors), flag(a.Draining), fmt.Sprint(a.After), fmt.Sprint(s.o.Workers),
 		}, refTexts(slices.Concat(a.Running, a.Kept))...)
 		got, err := s.run(s.scripts.attach, args...)
@@ -137,7 +137,7 @@ func (s *Store) Attach(a desk.Attach) (desk.Seat, desk.State, error) {
 		if stop, err := refsOf(got.list(5)); err == nil && len(stop) > 0 {
 			st.Stop = stop
 		}
-		return seat{s, a.Worker, session}, st, nil
+		return seat{s, a.Worker, session, a.Apart}, st, nil
 	}
 	return nil, desk.State{}, fmt.Errorf("%w: other sessions of this worker begin all the time", desk.ErrBusy)
 }
@@ -182,7 +182,15 @@ func specsOf(list []string) (map[job.ID]*job.Spec, error) {
 
 // Seat implements desk.Crew.
 func (s *Store) Seat(worker cluster.NodeID, session uint64) (desk.Seat, error) {
-	return seat{s, worker, session}, nil
+	return seat{s, worker, session, false}, nil
+}
+
+// at is this gateway, as scripts know it; apart: the worker may listen elsewhere.
+func (s *Store) at(apart bool) string {
+	if apart {
+		return "?" + string(s.o.Self)
+	}
+	return string(s.o.Self)
 }
 
 // Names implements desk.Crew.
@@ -215,6 +223,13 @@ type seat struct {
 	s       *Store
 	worker  cluster.NodeID
 	session uint64
+	apart   bool
+}
+
+// Apart implements desk.Roaming.
+func (t seat) Apart() desk.Seat {
+	t.apart = true
+	return t
 }
 
 func (t seat) run(x *script, args ...string) (answer, error) {
@@ -237,7 +252,7 @@ func (t seat) Beat(b desk.Beat) (seq uint64, err error) {
 	if err := named(refs); err != nil {
 		return 0, err
 	}
-	args := []string{string(t.s.o.Self), flag(b.Draining), fmt.Sprintf("%d %s %s", b.Kept, flag(b.Ready), flag(b.Draining))}
+	args := []string{t.s.at(t.apart), flag(b.Draining), fmt.Sprintf("%d %s %s", b.Kept, flag(b.Ready), flag(b.Draining))}
 	for _, h := range b.Have {
 		args = append(args, refText(h.Attempt), fmt.Sprint(h.Done))
 	}
@@ -253,7 +268,7 @@ func (t seat) Complete(results []stream.Result) ([]desk.Verdict, error) {
 	if len(results) > desk.MaxResults {
 		return nil, fmt.Errorf("%w: %d results at once, at most %d are allowed", desk.ErrInvalid, len(results), desk.MaxResults)
 	}
-	args := []string{string(t.s.o.Self), fmt.Sprint(t.s.o.ResultBytes)}
+	args := []string{t.s.at(t.apart), fmt.Sprint(t.s.o.ResultBytes)}
 	for i := range results {
 		if err := (stream.Frame{Result: &results[i]}).Validate(); err != nil {
 			return nil, fmt.Errorf("%w: %w", desk.ErrInvalid, err)
@@ -283,7 +298,7 @@ func (t seat) Complete(results []stream.Result) ([]desk.Verdict, error) {
 
 // Assigned implements desk.Seat.
 func (t seat) Assigned() (desk.State, error) {
-	got, err := t.run(t.s.scripts.assigned, string(t.s.o.Self))
+	got, err := t.run(t.s.scripts.assigned, t.s.at(t.apart))
 	if err != nil {
 		return desk.State{}, err
 	}

@@ -12,8 +12,9 @@
 // What is pushed to a worker is published by the script that decides it, to the channel of
 // the gateway at which the worker was last; the numbers of pushes show what got lost.
 //
-// Non-goals: Redis Cluster; access for others than skein. Limits, nonces and claims stay with
-// each gateway.
+// It is a guard.Guard, too: what gateways of one name remember of those who ask.
+//
+// Non-goals: Redis Cluster; access for others than skein.
 //
 // Goroutines: Store.Run owns the connection, the subscription and the clock's tick, Serve one
 // reader, one pump and one writer for a holder's stream; they end with their contexts.

@@ -255,7 +255,7 @@ func (h *holding) greet(ctx context.Context, id string, got answer) error {
 	for i := 0; i+1 < len(fields); i += 2 {
 		w[fields[i]] = fields[i+1]
 	}
-	j := stream.Join{Owner: w["owner"], Draining: w["draining"] == "1"}
+	j := stream.Join{Owner: w["owner"], Draining: w["draining"] == "1", Gateway: cluster.NodeID(w["gateway"])}
 	var errs [5]error
 	j.Session, errs[0] = strconv.ParseUint(w["session"], 10, 64)
 	j.Slots, errs[1] = strconv.Atoi(w["slots"])

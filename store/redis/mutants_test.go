@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,8 @@ var mutants = []struct{ script, old, new string }{
 	{"prelude", "if w[1] ~= '1' then return end", ""},
 	{"prelude", "redis.call('DECRBY', BYTES, n)", ""},
 	{"prelude", "if redis.call('HLEN', results(id)) > 0 then keep = KEEP end", "keep = 0"},
+	{"prelude", "if string.sub(gateway, 1, 1) == '?' then", "if false then"},
+	{"prelude", "redis.call('HSETNX', worker(id), 'gateway', string.sub(gateway, 2))", ""},
 	{"raise", "if f[1] and (less(term, f[1]) or term == f[1] and holder ~= f[2]) then return {'STALE_TERM', f[1]} end", ""},
 	{"raise", "or term == f[1] and holder ~= f[2]", ""},
 	{"assign", "if done then", "if false then"},
@@ -54,6 +57,37 @@ var mutants = []struct{ script, old, new string }{
 	{"complete", "remove(id, ref)", ""},
 	{"tick", "if w[1] == '1' then", "if false then"},
 	{"bye", "if gone then\n", "if false then\n"},
+	{"rate", "if at > full then return at - full end", ""},
+	{"rate", "if not look then", "if true then"},
+	{"rate", "if not look then", "if false then"},
+	{"rate", "math.min(math.max(tonumber(redis.call('GET', key) or '0'), now), full)", "math.max(tonumber(redis.call('GET', key) or '0'), now)"},
+	{"rate", "math.max(tonumber(redis.call('GET', key) or '0'), now)", "tonumber(redis.call('GET', key) or '0')"},
+	{"rate", ", 'PX', math.ceil((at - now) / 1000)", ""},
+	{"count", "if wait then return {'LATE', (i + 2) / 4, wait} end", ""},
+	{"count", "ARGV[i] == 'look'", "false"},
+	{"count", "{'LATE', (i + 2) / 4, wait}", "{'LATE', 1, wait}"},
+	{"nonce", "if since[1] ~= run then", "if not since[1] then"},
+	{"nonce", "if since[1] ~= 'first' then", "if true then"},
+	{"nonce", "if since[1] ~= 'first' then", "if since[1] then"},
+	{"nonce", "now() + tonumber(ARGV[5])", "now()"},
+	{"nonce", "if early > 0 then return {'EARLY', early} end", ""},
+	{"nonce", ", 'NX'", ""},
+	{"nonce", ", 'PX', ARGV[6]", ""},
+	{"nonce", "redis.call('HSET', P .. 'since', 'run', run, 'at', since[2])", ""},
+	{"first", "if redis.call('EXISTS', P .. 'since') == 0 then", "do"},
+	{"open", "redis.call('ZREMRANGEBYSCORE', P .. 'claims', '-inf', now())", ""},
+	{"open", "if ARGV[8] == '1' then return {'HAS'} end", ""},
+	{"open", "others = others - 1", ""},
+	{"open", "if others >= tonumber(ARGV[7]) then return {'BUSY'} end", ""},
+	{"open", "redis.call('DEL', P .. 'claim:' .. old)", ""},
+	{"open", "redis.call('ZREM', P .. 'claims', old)", ""},
+	{"open", "redis.call('PEXPIRE', P .. 'claim:' .. code, life)", ""},
+	{"open", "redis.call('PEXPIRE', P .. 'claimof:' .. id, life)", ""},
+	{"claim", "if wait then return {'LATE', 1, wait} end", ""},
+	{"claim", "  late(false, ARGV[3], ARGV[4], ARGV[5])\n", ""},
+	{"claim", "redis.call('DEL', key, P .. 'claimof:' .. c[1])", ""},
+	{"claim", "redis.call('DEL', key, P .. 'claimof:' .. c[1])", "redis.call('DEL', key)"},
+	{"claim", "redis.call('ZREM', P .. 'claims', ARGV[2])", ""},
 	{"bye", "if gone and redis.call('HLEN', results(id)) == 0 then forget(id) end", "if gone then forget(id) end"},
 }
 
@@ -99,7 +133,11 @@ func TestMutants(t *testing.T) {
 		if os.Getenv("SKEIN_PROVE") == "" && i%13 != 0 {
 			continue
 		}
-		cmd := exec.CommandContext(t.Context(), self, "-test.run", "^(TestSuite|TestOutages|TestSilence)$", "-test.failfast", "-test.timeout", "5m")
+		tests := "^(TestSuite|TestOutages|TestSilence|TestElsewhere)$"
+		if slices.Contains([]string{"rate", "count", "nonce", "first", "open", "claim"}, m.script) {
+			tests = "^TestGuard"
+		}
+		cmd := exec.CommandContext(t.Context(), self, "-test.run", tests, "-test.failfast", "-test.timeout", "5m")
 		cmd.Env = append(os.Environ(), fmt.Sprint("SKEIN_MUTANT=", i), "SKEIN_MUTANT_PATIENCE=2s")
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: Test") {
 			t.Errorf("nobody notices that %s lacks %q: %v", m.script, m.old, err)

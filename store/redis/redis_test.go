@@ -2,9 +2,15 @@ package redis
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,6 +24,7 @@ import (
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/gateway/desk"
+	"github.com/skein-project/skein/internal/advice"
 	"github.com/skein-project/skein/internal/crewtest"
 	"github.com/skein-project/skein/internal/require"
 	"github.com/skein-project/skein/internal/servertest"
@@ -117,12 +124,15 @@ func crewOf(t *testing.T, r *servertest.Redis, prefix string, change func(*Optio
 	heard := crewtest.NewHeard()
 	a, b, h := store(t, r, prefix, "n1", heard, change), store(t, r, prefix, "n2", heard, change), store(t, r, prefix, "n3", nil, change)
 	return &crewtest.Crew{Doors: [2]desk.Crew{a, b}, Heard: heard, Dial: func(cluster.NodeID) net.Conn {
-		serves(t, h)
-		conn, err := h.Dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		for end := time.Now().Add(90 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			conn, err := h.Dial(t.Context())
+			if err == nil {
+				return conn
+			}
+			if time.Now().After(end) {
+				t.Fatal(err)
+			}
 		}
-		return conn
 	}}
 }
 
@@ -304,37 +314,62 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestServers: a server that cannot serve is named, with what to do.
+// TestServers: a server that cannot serve is named, with what to do, by a Store and by an
+// examination alike.
 func TestServers(t *testing.T) {
-	base := shared(t)
-	wrong := filepath.Join(t.TempDir(), "password")
+	base, dir := shared(t), t.TempDir()
+	wrong := filepath.Join(dir, "password")
 	if err := os.WriteFile(wrong, []byte("wrong\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	ca, cert, key := certificate(t, dir, "a")
+	otherCA, _, _ := certificate(t, dir, "b")
 	locked := own(t, "--requirepass", "right")
 	drops := own(t, "--maxmemory-policy", "allkeys-lru")
 	split := own(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes")
+	plainAt, secretAt := freeAddress(t), freeAddress(t)
+	own(t, "--port", portOf(plainAt), "--bind", "127.0.0.1")
+	own(t, "--tls-port", portOf(secretAt), "--bind", "127.0.0.1", "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", "no")
+	replica := own(t, "--replicaof", "127.0.0.1 "+portOf(plainAt))
+	unix := func(r *servertest.Redis) []string { return []string{"unix://" + r.Socket} }
 	for name, c := range map[string]struct {
-		v    Server
-		want string
+		v          Server
+		want, next string
 	}{
-		"no server": {Server{Addresses: []string{"unix:///nonexistent"}}, "no such file"},
-		"password":  {Server{Addresses: []string{"unix://" + locked.Socket}, PasswordFile: wrong}, "set redis.password_file"},
-		"none":      {Server{Addresses: []string{"unix://" + locked.Socket}}, "set redis.password_file"},
-		"ca":        {Server{Addresses: []string{"unix://" + base.Socket}, TLSCA: wrong}, "no certificate"},
-		"eviction":  {Server{Addresses: []string{"unix://" + drops.Socket}}, "noeviction"},
-		"cluster":   {Server{Addresses: []string{"unix://" + split.Socket}}, "cluster mode"},
+		"no server":     {Server{Addresses: []string{"unix:///nonexistent"}}, "no such file", "start it"},
+		"nobody there":  {Server{Addresses: []string{freeAddress(t)}}, "refused", "start it"},
+		"password":      {Server{Addresses: unix(locked), PasswordFile: wrong}, "WRONGPASS", "set redis.password_file"},
+		"none":          {Server{Addresses: unix(locked)}, "NOAUTH", "set redis.password_file"},
+		"no file":       {Server{Addresses: unix(locked), PasswordFile: wrong + "x"}, "redis.password_file", "name a file"},
+		"ca":            {Server{Addresses: unix(base), TLSCA: wrong}, "no certificate", "name a file"},
+		"no TLS there":  {Server{Addresses: []string{plainAt}, TLSCA: ca}, "TLS", "leave redis.tls_ca empty"},
+		"TLS there":     {Server{Addresses: []string{secretAt}}, "", "set redis.tls_ca"},
+		"another's TLS": {Server{Addresses: []string{secretAt}, TLSCA: otherCA}, "x509", "redis.tls_ca must be who signed"},
+		"eviction":      {Server{Addresses: unix(drops)}, "allkeys-lru", "set noeviction"},
+		"cluster":       {Server{Addresses: unix(split)}, "cluster mode", "no cluster"},
+		"replica":       {Server{Addresses: unix(replica)}, "replica", "name its master"},
 	} {
 		s, err := New(Options{Server: c.v, Cluster: "c1", Self: "n1", Logger: zerolog.Nop()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		err = s.connected(ctx, func() {})
+		asStore := s.connected(ctx, func() {})
+		_, _, asDoctor := Examine(ctx, c.v, "c1")
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
+		for _, err := range []error{asStore, asDoctor} {
+			if err == nil {
+				t.Errorf("%s: it serves", name)
+				continue
+			}
+			if what, next := advice.Of(err); !strings.Contains(what, c.want) || !strings.Contains(next, c.next) {
+				t.Errorf("%s: %q, and what to do is %q, want %q, %q", name, what, next, c.want, c.next)
+			}
 		}
+	}
+	what, warned, err := Examine(t.Context(), Server{Addresses: []string{secretAt}, TLSCA: ca, Prefix: "sk"}, "c1")
+	if err != nil || len(warned) != 0 || !strings.HasPrefix(what, "Redis ") {
+		t.Errorf("one that serves by TLS: %q, %v, %v", what, warned, err)
 	}
 	fine := func() map[string]string {
 		return map[string]string{"redis_version": "7.0.15", "cluster_enabled": "0", "role": "master", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
@@ -360,22 +395,72 @@ func TestServers(t *testing.T) {
 	}
 }
 
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func portOf(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+// certificate makes the files of one that signs itself.
+func certificate(t *testing.T, dir, name string) (ca, cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, errC := x509.CreateCertificate(rand.Reader, of, of, private.Public(), private)
+	secret, errK := x509.MarshalPKCS8PrivateKey(private)
+	cert, key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+"-key.pem")
+	if err := errors.Join(errC, errK,
+		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return cert, cert, key
+}
+
 // TestClusters: two clusters share a Redis, and know nothing of each other.
 func TestClusters(t *testing.T) {
 	r, prefix := shared(t), newPrefix()
 	a := crewOf(t, r, prefix, nil)
 	b := crewOf(t, r, prefix, func(o *Options) { o.Cluster = "c2" })
-	if _, _, err := a.Doors[0].Attach(crewtest.Attaching(1)); err != nil {
+	if _, _, err := a.Doors[1].Attach(crewtest.Attaching(1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := b.Doors[0].Attach(crewtest.Attaching(2)); err != nil {
 		t.Fatal(err)
 	}
-	if f := b.Hold(t, "n3", 1).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(2) {
+	at := Server{Addresses: []string{"unix://" + r.Socket}, Prefix: prefix}
+	if what, warned, err := Examine(t.Context(), at, "c2"); err != nil || len(warned) != 0 {
+		t.Errorf("%q, %v, %v", what, warned, err)
+	}
+	if f := b.Hold(t, "n3", 1).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(2) || f.Join.Gateway != "n1" {
 		t.Errorf("%+v", f)
 	}
-	if f := a.Hold(t, "n3", 4).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(1) {
+	if f := a.Hold(t, "n3", 4).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(1) || f.Join.Gateway != "n2" {
 		t.Errorf("%+v", f)
+	}
+	for cluster, other := range map[string]string{"c1": "c2", "c2": "c1"} {
+		_, warned, err := Examine(t.Context(), at, cluster)
+		if err != nil || len(warned) != 1 {
+			t.Fatalf("%s: %v, %v", cluster, warned, err)
+		}
+		if what, next := advice.Of(warned[0]); !strings.HasSuffix(what, ": "+other) || !strings.Contains(next, "a Redis of its own") {
+			t.Errorf("%s: %q, %q", cluster, what, next)
+		}
 	}
 }
 
@@ -415,6 +500,71 @@ func TestHostile(t *testing.T) {
 	}
 	if f := c.Hold(t, "n3", 1).Welcomed().Hear(); f.Join == nil || f.Worker != crewtest.ID(1) {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestElsewhere: what a worker asks by HTTP, at any gateway, does not have it be told elsewhere
+// than where it listens; what it asks over a connection does.
+func TestElsewhere(t *testing.T) {
+	r, prefix := shared(t), newPrefix()
+	var heard [2]*crewtest.Heard
+	var at [2]*Store
+	for i, self := range []cluster.NodeID{"n1", "n2"} {
+		heard[i] = crewtest.NewHeard()
+		at[i] = store(t, r, prefix, self, heard[i], nil)
+	}
+	three := store(t, r, prefix, "n3", nil, nil)
+	c := &crewtest.Crew{Dial: func(cluster.NodeID) net.Conn {
+		conn, err := three.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}}
+	h := c.Hold(t, "n3", 1).Welcomed()
+	chunk := 0
+	told := func(where int, what string) {
+		t.Helper()
+		chunk++
+		h.Give(crewtest.ID(1), "jaaaaaaaaaaaaaaaaaaaaaaaaaa", uint64(chunk), chunk) //nolint:gosec // G115: a small number
+		if p := heard[where].Await(t, crewtest.ID(1)); p.Kind != desk.PushChunks || p.Chunks.Refs[0].Chunk != chunk {
+			t.Fatalf("%s: %+v", what, p)
+		}
+		heard[1-where].Silent(t, crewtest.ID(1))
+	}
+	s, st, err := at[0].Attach(crewtest.Attaching(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told(0, "where it attached")
+	there, err := at[1].Seat(crewtest.ID(1), st.Session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart := there.(desk.Roaming).Apart()
+	if _, err := apart.Assigned(); err != nil {
+		t.Fatal(err)
+	}
+	told(0, "it asked another by HTTP")
+	if _, err := there.Assigned(); err != nil {
+		t.Fatal(err)
+	}
+	told(1, "it asked another over a connection")
+	if _, err := s.Assigned(); err != nil {
+		t.Fatal(err)
+	}
+	told(0, "it is back")
+	if err := s.Bye(); err != nil {
+		t.Fatal(err)
+	}
+	again := crewtest.Attaching(2)
+	again.Apart = true
+	if _, _, err := at[1].Attach(again); err != nil {
+		t.Fatal(err)
+	}
+	h.Give(crewtest.ID(2), "jaaaaaaaaaaaaaaaaaaaaaaaaaa", 100, 100)
+	if p := heard[1].Await(t, crewtest.ID(2)); p.Kind != desk.PushChunks {
+		t.Fatalf("one that only attached, by HTTP: %+v", p)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/rueidis"
 )
@@ -21,7 +22,11 @@ type script struct {
 type scripts struct {
 	raise, tell, assign, cancel, settle, drop          *script // the holder's
 	attach, beat, complete, assigned, bye, names, tick *script
+	guard                                              guardScripts
 }
+
+// guardScripts are those of a guard.Guard.
+type guardScripts struct{ count, nonce, first, open, claim *script }
 
 func loadScripts() (all scripts, err error) { return readScripts(texts.ReadFile) }
 
@@ -30,16 +35,25 @@ func readScripts(read func(name string) ([]byte, error)) (all scripts, err error
 	if err != nil {
 		return all, err
 	}
+	rate, err := read("scripts/rate.lua")
+	if err != nil {
+		return all, err
+	}
 	for name, at := range map[string]**script{
 		"raise": &all.raise, "tell": &all.tell, "assign": &all.assign, "cancel": &all.cancel, "settle": &all.settle, "drop": &all.drop,
 		"attach": &all.attach, "beat": &all.beat, "complete": &all.complete, "assigned": &all.assigned, "bye": &all.bye,
 		"names": &all.names, "tick": &all.tick,
+		"count": &all.guard.count, "nonce": &all.guard.nonce, "first": &all.guard.first, "open": &all.guard.open, "claim": &all.guard.claim,
 	} {
 		text, err := read("scripts/" + name + ".lua")
 		if err != nil {
 			return all, err
 		}
-		*at = &script{rueidis.NewLuaScript(string(prelude) + string(text)), name}
+		before := prelude
+		if name == "count" || name == "claim" {
+			before = append(slices.Clone(prelude), rate...)
+		}
+		*at = &script{rueidis.NewLuaScript(string(before) + string(text)), name}
 	}
 	return all, nil
 }

@@ -52,8 +52,9 @@ type Store struct {
 	push    atomic.Pointer[func(desk.Push)]
 	count   atomic.Uint64
 
-	mu    sync.Mutex
-	stats desk.Stats // guarded by mu: as of the last look
+	mu     sync.Mutex // for what follows, as of the last look
+	stats  desk.Stats
+	claims int
 }
 
 // errDown is all that those outside learn; where Redis is, and what ails it, the log says.
@@ -78,7 +79,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		o: o, log: o.Logger.With().Str("component", "redis").Logger(),
-		prefix: fmt.Sprintf("%s:{%s:%s}:", o.Server.Prefix, o.Server.Prefix, o.Cluster),
+		prefix: keysOf(o.Server.Prefix, o.Cluster),
 	}
 	s.conn.Store(&conn{why: errors.New("not connected yet")})
 	var err error
@@ -87,6 +88,11 @@ func New(o Options) (*Store, error) {
 	}
 	s.metrics, err = newMetrics(o.Registerer)
 	return s, err
+}
+
+// keysOf is what the keys of a cluster begin with.
+func keysOf(prefix, cluster string) string {
+	return fmt.Sprintf("%s:{%s:%s}:", prefix, prefix, cluster)
 }
 
 // OnPush implements desk.Shared. It is to be called before Run.
@@ -130,7 +136,7 @@ func (s *Store) connected(ctx context.Context, good func()) error {
 		return err
 	}
 	for _, w := range warned {
-		s.log.Warn().Str("addr", s.o.Server.String()).Msg(w)
+		s.log.Warn().Str("addr", s.o.Server.String()).Msg(w.Error())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var own sync.WaitGroup
@@ -186,7 +192,8 @@ func (s *Store) measure() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
-	all := client.DoMulti(ctx, client.B().Zcard().Key(s.prefix+"live").Build(), client.B().Get().Key(s.prefix+"bytes").Build())
+	all := client.DoMulti(ctx, client.B().Zcard().Key(s.prefix+"live").Build(), client.B().Get().Key(s.prefix+"bytes").Build(),
+		client.B().Zcard().Key(s.prefix+"claims").Build())
 	n, err := all[0].AsInt64()
 	if err != nil {
 		return
@@ -195,8 +202,12 @@ func (s *Store) measure() {
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return
 	}
+	claims, err := all[2].AsInt64()
+	if err != nil {
+		return
+	}
 	s.mu.Lock()
-	s.stats = desk.Stats{Workers: int(n), Attached: int(n), Bytes: int(bytes)}
+	s.stats, s.claims = desk.Stats{Workers: int(n), Attached: int(n), Bytes: int(bytes)}, int(claims)
 	s.mu.Unlock()
 }
 

@@ -113,8 +113,14 @@ local function session(id, s)
   if w[1] ~= '1' then return {'UNKNOWN'} end
 end
 
+-- heard takes in that a worker asked something at a gateway, where it listens, too; of ?n1 it
+-- may listen elsewhere.
 local function heard(id, gateway)
-  redis.call('HSET', worker(id), 'gateway', gateway)
+  if string.sub(gateway, 1, 1) == '?' then
+    redis.call('HSETNX', worker(id), 'gateway', string.sub(gateway, 2))
+  else
+    redis.call('HSET', worker(id), 'gateway', gateway)
+  end
   redis.call('ZADD', LIVE, now() + SILENT, id)
 end
 
