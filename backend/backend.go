@@ -25,7 +25,6 @@ import (
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
-	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/forward"
 	"github.com/skein-project/skein/forward/jobwatch"
 	"github.com/skein-project/skein/forward/linkwatch"
@@ -185,7 +184,7 @@ func New(o Options) *Backend {
 	b.logs = &logs{Past: b.past, Proofs: proofs, self: self, log: o.Log, roster: o.Roster, remote: o.Forward, checks: b.checks, logger: o.Logger}
 	b.positions = &positions{self: self, view: view, log: o.Log, coord: o.Coord, remote: o.Forward}
 	b.diagnosis = &diagnosis{
-		fixed: o.Config, live: o.Live, running: o.Running, networks: doctor.Networks(o.Identity), version: o.Version, started: o.Started,
+		fixed: o.Config, live: o.Live, running: o.Running, identity: o.Identity, version: o.Version, started: o.Started,
 		timing: o.Timing, device: o.Mesh, coord: o.Coord, log: o.Log, checks: b.checks,
 		onion: o.Onion, tor: o.Tor, waits: b.jobs.Waits,
 	}

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"net/netip"
 	"os"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/skein-project/skein/cluster/job"
 	"github.com/skein-project/skein/config"
 	"github.com/skein-project/skein/coord"
+	"github.com/skein-project/skein/coord/join"
 	"github.com/skein-project/skein/coord/member"
 	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/eventlog/snapshots"
@@ -41,7 +41,7 @@ type diagnosis struct {
 	fixed    config.Fixed
 	live     func() config.Live
 	running  func() []config.Entry
-	networks []netip.Prefix
+	identity *join.Identity
 	version  string
 	started  time.Time
 	timing   lease.Timing
@@ -57,7 +57,7 @@ type diagnosis struct {
 
 // Doctor implements status.ClusterReader.
 func (d *diagnosis) Doctor(ctx context.Context) (api.Doctor, error) {
-	host := doctor.Host{Config: d.fixed, NamesFile: d.live().NamesFile, Networks: d.networks, Backend: d.device.Backend()}
+	host := doctor.Host{Config: d.fixed, NamesFile: d.live().NamesFile, Networks: doctor.Networks(d.identity), Cluster: d.identity.Cluster.String(), Backend: d.device.Backend()}
 	f := doctor.Cluster{
 		View: d.coord.View(), Wall: time.Now(), Peers: d.device.Observe(), MTU: d.device.MTU(),
 		Timing: d.timing, Profile: d.fixed.Lease.Profile, Tolerance: d.live().Tolerance,

@@ -25,7 +25,7 @@ func gatherAlone(cfg config.Config) (h Host, towards []netip.Addr) {
 	if err != nil {
 		return h, nil
 	}
-	h.Networks = Networks(id)
+	h.Networks, h.Cluster = Networks(id), id.Cluster.String()
 	table := member.NewTable(id.Verifier())
 	_, _ = table.Restore(records, time.Now()) // the daemon reports what is refused
 	for _, m := range table.Members() {

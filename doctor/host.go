@@ -24,6 +24,8 @@ type Host struct {
 	NamesFile string
 	// Networks of the mesh; the default one for a host that is not a member yet.
 	Networks []netip.Prefix
+	// Cluster is the id of the cluster; empty for a host that is not a member yet.
+	Cluster string
 	// Backend is the mesh backend in use; empty if no daemon runs in this process.
 	Backend string
 	// Unasked says that a daemon seems to run here that may not be asked.
@@ -56,6 +58,8 @@ func hostChecks(f Host) []check {
 		one("join-port", checkJoinPort),
 		one("route-overlap", checkOverlap),
 		one("onion-target", checkTargets),
+		one("redis", checkRedis),
+		one("postgres", checkPostgres),
 	}
 }
 

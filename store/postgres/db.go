@@ -16,6 +16,7 @@ import (
 
 	"github.com/skein-project/skein/cluster"
 	"github.com/skein-project/skein/cluster/job"
+	"github.com/skein-project/skein/internal/advice"
 )
 
 // Bounds of what is asked of the database.
@@ -45,7 +46,7 @@ type db struct {
 func dsnOf(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", err
+		return "", &advice.Error{Err: err, Next: "put there one line that says how to connect, which the daemon's user may read"}
 	}
 	defer func() { _ = f.Close() }()
 	text := make([]byte, maxDSN+1)
@@ -60,7 +61,7 @@ func dsnOf(file string) (string, error) {
 func open(ctx context.Context, dsn, cluster string) (*db, error) {
 	c, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, errors.New("it is no address of a database: want postgres://USER@HOST/DATABASE, or key=value words") // pgx's words could show a password
+		return nil, advice.New("it is no address of a database", "want postgres://USER@HOST/DATABASE, or key=value words") // pgx's words could show a password
 	}
 	c.MaxConns, c.MaxConnIdleTime = 2, time.Minute
 	c.ConnConfig.ConnectTimeout = connectTime
@@ -90,7 +91,7 @@ func (d *db) migrate(ctx context.Context) error {
 	case err != nil:
 		return err
 	case n > len(files):
-		return fmt.Errorf("its schema is of a later release: version %d, this one knows %d", n, len(files))
+		return laterSchema(n, len(files))
 	case n == len(files):
 		return nil
 	}
@@ -131,7 +132,7 @@ func (d *db) raise(ctx context.Context, term cluster.Term, holder cluster.NodeID
 	var other string
 	err = d.pool.QueryRow(ctx, `select cluster from skein.fence where cluster <> $1 limit 1`, d.cluster).Scan(&other)
 	if err == nil {
-		return fmt.Errorf("it belongs to the cluster %.64s, this one is %s: each needs its own", other, d.cluster)
+		return othersDatabase(other, d.cluster)
 	} else if !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}

@@ -128,7 +128,7 @@ func (s *Service) run(ctx context.Context, term cluster.Term, submit Submit) {
 			pause = firstPause
 		}
 		s.metrics.failed.Inc()
-		s.log.Warn().Err(err).Uint64("term", uint64(term)).Msg("database not served: jobs wait in its table, and ends in the log")
+		s.log.Warn().Err(said(err)).Uint64("term", uint64(term)).Msg("database not served: jobs wait in its table, and ends in the log")
 		if wait.For(ctx, pause/2+rand.N(pause/2)) != nil {
 			return
 		}
