@@ -46,13 +46,11 @@ func startBalancer(t *testing.T) *balancer {
 	return b
 }
 
-// send has all new connections go to one gateway, of an address; "": to all in turn. Those that
-// there are end.
+// send has all new connections go to one gateway, of an address; "": to all in turn.
 func (b *balancer) send(only string) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.only = only
-	b.mu.Unlock()
-	b.cut()
 }
 
 func (b *balancer) cut() {

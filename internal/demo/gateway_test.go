@@ -124,6 +124,7 @@ func outsideSend(ctx context.Context, method, url string, h http.Header, text []
 		return err
 	}
 	req.Header = h
+	req.Close = true // the next may have to go elsewhere
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

@@ -40,6 +40,28 @@ func StartRedis(ctx context.Context, base string, more ...string) (*Redis, error
 	return r, r.Start(ctx)
 }
 
+// StartSentinel starts a Sentinel below base, at a port, that watches the master at another
+// port of this machine, calls it "main" and decides alone.
+func StartSentinel(ctx context.Context, base, port, master string) (*Redis, error) {
+	program, err := Find("redis-server", "redis-server")
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(base, "sentinel")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	r := &Redis{Socket: filepath.Join(dir, "s"), program: program, dir: dir}
+	file := filepath.Join(dir, "sentinel.conf")
+	r.args = []string{file, "--sentinel"}
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\nunixsocket %s\ndir %s\nsentinel monitor main 127.0.0.1 %s 1\n"+
+		"sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 3000\n", port, r.Socket, dir, master)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return r, r.Start(ctx)
+}
+
 // Start starts the server again after Stop or Kill, and waits until it answers.
 func (r *Redis) Start(ctx context.Context) error {
 	var err error

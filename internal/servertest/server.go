@@ -53,6 +53,15 @@ func Start(dir string, end syscall.Signal, cred *syscall.Credential, program str
 	return s, nil
 }
 
+// Signal sends it a signal; after SIGKILL it returns when the server is dead.
+func (s *Server) Signal(sig syscall.Signal) error {
+	err := s.cmd.Process.Signal(sig)
+	if err == nil && sig == syscall.SIGKILL {
+		<-s.done
+	}
+	return err
+}
+
 // Stop ends the server.
 func (s *Server) Stop() error {
 	_ = s.cmd.Process.Signal(s.end)
