@@ -5,7 +5,7 @@
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local since = redis.call('HMGET', P .. 'since', 'run', 'at')
 if since[1] ~= run then
-  if since[1] ~= 'first' then since[2] = now() + tonumber(ARGV[5]) end
+  since[2] = now() + tonumber(ARGV[5])
   redis.call('HSET', P .. 'since', 'run', run, 'at', since[2])
 end
 local early = tonumber(since[2]) - tonumber(ARGV[4])
