@@ -109,7 +109,7 @@ func TestAccessTokens(t *testing.T) {
 				t.Errorf("%s %s with %s: done by %v", c.method, c.path, c.token, f.actors)
 			}
 			elsewhere := gateway
-			elsewhere.Host = ""
+			elsewhere.Gate.Host = ""
 			if code, _ := ask(s.mux, elsewhere); code != http.StatusUnauthorized {
 				t.Errorf("%s %s with %s at api.listen: %d", c.method, c.path, c.token, code)
 			}

@@ -52,7 +52,7 @@ func TestWhoami(t *testing.T) {
 				r = asUser(t, c.user, "GET", "/v1/whoami", "", time.Now())
 			case c.token != "":
 				r.Header.Set("Authorization", "Bearer "+c.token)
-				r = r.WithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Host: "gw1"}))
+				r = r.WithContext(door.With(t.Context(), door.Peer{TCP: true, Users: true, Addr: "192.0.2.1", Gate: door.Gate{Host: "gw1"}}))
 			default:
 				r = r.WithContext(door.With(t.Context(), c.peer))
 			}
