@@ -31,12 +31,16 @@ const (
 	tokenSpare = 2 * time.Minute // a token is not used for longer than this before its end; while gateways know nothing of used requests, they give none for a minute
 )
 
+// Dial opens a connection.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // gateway is one of those that may be asked. Its methods may be called from any goroutine.
 type gateway struct {
 	url  string
 	key  ed25519.PrivateKey
 	id   cluster.NodeID
 	tls  *tls.Config
+	dial Dial
 	http *http.Client
 
 	mu      sync.Mutex
@@ -46,17 +50,20 @@ type gateway struct {
 	expires time.Time // by the gateway's clock
 }
 
-func newGateway(address string, key ed25519.PrivateKey, conf *tls.Config) (*gateway, error) {
+func newGateway(address string, key ed25519.PrivateKey, conf *tls.Config, dial Dial) (*gateway, error) {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	}
 	u, err := url.Parse(strings.TrimSuffix(address, "/"))
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("gateway %.200q: want https://host or https://host:port", address)
 	}
 	// Redirects are refused: what is signed is for this host.
 	return &gateway{
-		url: u.Scheme + "://" + strings.ToLower(u.Host), key: key, id: cluster.OutsideID(key.Public().(ed25519.PublicKey)), tls: conf,
+		url: u.Scheme + "://" + strings.ToLower(u.Host), key: key, id: cluster.OutsideID(key.Public().(ed25519.PublicKey)), tls: conf, dial: dial,
 		http: &http.Client{
 			Transport: &http.Transport{
-				Proxy: http.ProxyFromEnvironment, TLSClientConfig: conf, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+				Proxy: http.ProxyFromEnvironment, TLSClientConfig: conf, DialContext: dial,
 				TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: askTime, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

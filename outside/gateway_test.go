@@ -57,7 +57,7 @@ func newClocked(t *testing.T, ahead, life time.Duration) *clocked {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.gateway, err = newGateway(srv.URL, key, nil); err != nil {
+	if c.gateway, err = newGateway(srv.URL, key, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -123,7 +123,7 @@ func TestConnectionRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := newGateway(h.open("").url, key, nil)
+	g, err := newGateway(h.open("").url, key, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func (g *gateway) open(ctx context.Context, version string) (*line, error) {
 	}
 	l := &line{g: g, pushes: make(chan api.WorkPush, maxWaiting), lost: make(chan struct{})}
 	l.client = centrifuge.NewJsonClient(g.realtime(), centrifuge.Config{
-		Token: token, Name: "skein-work", Version: version, Data: hello, TLSConfig: g.tls,
+		Token: token, Name: "skein-work", Version: version, Data: hello, TLSConfig: g.tls, NetDialContext: g.dial,
 		GetToken: func(centrifuge.ConnectionTokenEvent) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, askTime)
 			defer cancel()

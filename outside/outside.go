@@ -72,7 +72,13 @@ type Options struct {
 	Say    func(text string)
 	Logger zerolog.Logger
 
-	executor worker.Executor // of tests
+	// Executor runs chunks; nil: WebAssembly in children of this program, with MemoryBytes
+	// and RunnerArgv.
+	Executor worker.Executor
+	// Dial opens connections; nil: a net.Dialer.
+	Dial Dial
+	// Attached is told the gateway at which a session begins; nil: nobody is.
+	Attached func(gateway string)
 }
 
 // computer is one that works.
@@ -117,7 +123,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, u := range o.Gateways {
-		g, err := newGateway(u, c.key, o.TLS)
+		g, err := newGateway(u, c.key, o.TLS, o.Dial)
 		if err != nil {
 			return stop(err)
 		}
@@ -161,7 +167,7 @@ func (c *computer) build() error {
 	}); err != nil {
 		return err
 	}
-	wasm := c.o.executor
+	wasm := c.o.Executor
 	if wasm == nil {
 		if wasm, err = executor.NewWASM(executor.WASMOptions{
 			Artefacts: c.store, Slots: c.o.Slots, MemoryBytes: c.o.MemoryBytes, CacheDir: filepath.Join(c.o.Dir, "wasm-cache"),

@@ -150,7 +150,7 @@ func (h *hall) open(address string) *front {
 		}
 	})
 	h.t.Cleanup(d.stop)
-	ready, err := newGateway(d.url, make([]byte, 64), nil)
+	ready, err := newGateway(d.url, make([]byte, 64), nil, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func (h *hall) work(dir string, token api.Secret, urls ...string) *home {
 	x := &home{steps: newSteps(), said: make(chan string, 100), ended: make(chan error, 1)}
 	var ctx context.Context
 	ctx, x.stop = context.WithCancel(context.Background())
-	o := Options{Gateways: urls, Token: token, Dir: dir, Name: "attic", Slots: 1, Logger: zerolog.New(zerolog.NewTestWriter(h.t)), Say: func(s string) { x.said <- s }, executor: x.steps}
+	o := Options{Gateways: urls, Token: token, Dir: dir, Name: "attic", Slots: 1, Logger: zerolog.New(zerolog.NewTestWriter(h.t)), Say: func(s string) { x.said <- s }, Executor: x.steps}
 	go func() { x.ended <- Run(ctx, o) }()
 	h.t.Cleanup(func() {
 		x.stop()
@@ -385,7 +385,7 @@ func TestClaimCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := newGateway(d.url, k, nil)
+	g, err := newGateway(d.url, k, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -462,7 +462,7 @@ func TestKilled(t *testing.T) {
 }
 
 func durableTwice(dir string) (int, error) {
-	return 0, Run(context.Background(), Options{Gateways: []string{"http://127.0.0.1:1"}, Dir: dir, executor: newSteps()})
+	return 0, Run(context.Background(), Options{Gateways: []string{"http://127.0.0.1:1"}, Dir: dir, Executor: newSteps()})
 }
 
 // TestOver: what the end of a session means.
@@ -603,7 +603,7 @@ func TestBadOptions(t *testing.T) {
 		"path":       {Gateways: []string{"https://a/b"}},
 		"password":   {Gateways: []string{"https://a:b@c"}},
 	} {
-		o.Dir, o.executor = t.TempDir(), newSteps()
+		o.Dir, o.Executor = t.TempDir(), newSteps()
 		if err := Run(t.Context(), o); err == nil {
 			t.Error(name)
 		}
@@ -612,7 +612,7 @@ func TestBadOptions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, KeyFile), []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Run(t.Context(), Options{Gateways: []string{"https://a"}, Dir: dir, executor: newSteps()}); err == nil || !strings.Contains(err.Error(), KeyFile) {
+	if err := Run(t.Context(), Options{Gateways: []string{"https://a"}, Dir: dir, Executor: newSteps()}); err == nil || !strings.Contains(err.Error(), KeyFile) {
 		t.Errorf("%v", fmt.Sprint(err))
 	}
 }

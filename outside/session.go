@@ -177,6 +177,9 @@ func (s *session) attach(ctx context.Context, w stream.Welcome, have stream.Assi
 	}
 	s.number, s.heard, s.due = st.Session, st.Seq, st.Seq
 	s.c.say(fmt.Sprintf("working at %s", s.line.g.url))
+	if s.c.o.Attached != nil {
+		s.c.o.Attached(s.line.g.url)
+	}
 	s.c.began = time.Now()
 	for _, c := range st.Chunks {
 		c.Refs = slices.DeleteFunc(c.Refs, func(r job.Attempt) bool { return slices.Contains(have.Refs, r) })
