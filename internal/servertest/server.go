@@ -73,6 +73,13 @@ func (s *Server) Stop() error {
 	}
 }
 
+// Kill ends the server as a crash would.
+func (s *Server) Kill() error {
+	err := s.cmd.Process.Kill()
+	<-s.done
+	return err
+}
+
 // Ready tries until try succeeds.
 func (s *Server) Ready(ctx context.Context, try func(context.Context) error) error {
 	var last error
