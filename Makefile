@@ -193,7 +193,7 @@ prove-daemons: bin/race/skein ## all cases of real clusters with daemons that ar
 prove-scaleout: build ## outside workers in a Redis and jobs in a PostgreSQL: real servers killed, emptied and restarted, each check of a script taken out, parsers fuzzed for a minute
 	-@scripts/deps
 	REQUIRE=redis,postgres SKEIN_PROVE=1 $(GO) test -race -count=1 -v -timeout 30m ./store/... ./gateway/crew
-	REQUIRE=redis,postgres SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'RedisStore|TableOfJobs' ./internal/demo
+	REQUIRE=redis,postgres SKEIN_PROVE=1 SKEIN_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 90m -run 'RedisStore|TableOfJobs|ScaleOut' ./internal/demo
 	$(MAKE) fuzz FUZZTIME=1m FUZZPKGS="./store/..."
 
 # One case at a time, so that what they time is theirs.

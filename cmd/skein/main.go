@@ -18,6 +18,7 @@ import (
 	"github.com/skein-project/skein/daemon"
 	"github.com/skein-project/skein/doctor"
 	"github.com/skein-project/skein/internal/demo"
+	"github.com/skein-project/skein/internal/demo/scaleout"
 	"github.com/skein-project/skein/offline"
 	"github.com/skein-project/skein/outside"
 )
@@ -83,6 +84,15 @@ func main() {
 			Cleanup:    offline.CleanupNetwork,
 			Runner:     daemon.Runner,
 			Watchdog:   daemon.TorWatchdog,
+
+			DemoScale: func(ctx context.Context, o demo.Options) error {
+				all := scaleout.Options{Options: o}
+				if chunkRunner != "" {
+					all.RunnerArgv = []string{chunkRunner, local.RunnerName}
+				}
+				_, err := scaleout.Run(ctx, all)
+				return err
+			},
 		},
 		ended: doctor.Ended,
 	})

@@ -157,6 +157,9 @@ var adapters = map[string][]string{
 	"worker/executor":    {"worker/artefact", "worker/runner"},
 	"worker/outbox":      nil,
 	"worker/runner":      nil,
+
+	// Servers of others, for tests and demos.
+	"internal/servertest": nil,
 }
 
 // leaves are helpers below every adapter; they import nothing of ours.
@@ -200,13 +203,16 @@ var rooms = map[string][]string{
 var top = map[string][]string{
 	"daemon":            {"*"},
 	"internal/demo":     {"api", "client", "internal/cut", "internal/tornet", "internal/wait"},
-	"cmd/skein":         {"daemon", "doctor", "offline", "outside", "internal/demo", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
+	"cmd/skein":         {"daemon", "doctor", "offline", "outside", "internal/demo", "internal/demo/scaleout", "api", "config", "cmd/skein/cli", "cmd/skein/gateway", "cmd/skein/hosts", "cmd/skein/jobs", "cmd/skein/local", "cmd/skein/man"},
 	"cmd/skein/cli":     {"access", "api", "client", "config", "present"},
 	"cmd/skein/gateway": {"access", "api", "present", "cmd/skein/cli"},
 	"cmd/skein/hosts":   {"access", "offline", "api", "config", "present", "tui", "cmd/skein/cli"},
 	"cmd/skein/jobs":    {"offline", "api", "client", "config", "present", "present/trace", "cmd/skein/cli"},
 	"cmd/skein/local":   {"daemon", "docs", "docs/topics", "offline", "outside", "internal/certfile", "internal/demo", "api", "client", "config", "present", "web", "cmd/skein/cli"},
 	"cmd/skein/man":     {"config", "docs/topics", "cmd/skein/cli"},
+
+	// Outside workers are what runs them; the hosts are processes, as of every demo.
+	"internal/demo/scaleout": {"access", "api", "internal/demo", "internal/servertest", "internal/wait", "outside", "worker/artefact", "worker/executor"},
 }
 
 // inTests lists what tests of a package may import beyond what they otherwise may.
@@ -218,7 +224,7 @@ var inTests = map[string][]string{
 	"gateway/guard/here": {"internal/guardtest"},
 	"store/redis":        {"internal/crewtest", "internal/guardtest"},
 	"outside":            {"gateway", "gateway/crew", "gateway/registry", "gateway/rpc"},
-	"internal/demo":      {"daemon", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
+	"internal/demo":      {"daemon", "internal/demo/scaleout", "offline", "config", "coord/join", "eventlog", "membership/deviceplan"},
 }
 
 // testOnly lists packages that only tests may import, and what they may
@@ -237,7 +243,6 @@ var testOnly = map[string][]string{
 	"internal/nstest":            {"internal/require"},
 	"internal/onionnet":          {"proxy", "publisher", "tor", "internal/tornet"},
 	"internal/require":           nil,
-	"internal/servertest":        {"internal/wait"},
 	"internal/sim":               nil,
 	"internal/simnet":            {"internal/pipe", "internal/wait"},
 	"internal/statetest":         {"config", "coord/join", "eventlog"},

@@ -66,9 +66,9 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 }
 
 // inDirectory runs f with a directory of its own and, if it fails, keeps the logs
-// of the hosts that it started in a file, which the error names.
-func inDirectory(ctx context.Context, o Options, within time.Duration, f func(context.Context, *demo) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
+// of the hosts that it started in a file, which the error names; not if whole ends.
+func inDirectory(whole context.Context, o Options, within time.Duration, f func(context.Context, *demo) error) (err error) {
+	ctx, cancel := context.WithTimeout(whole, within)
 	defer cancel()
 	dir, err := os.MkdirTemp(o.within, "skein-demo-")
 	if err != nil {
@@ -86,6 +86,10 @@ func inDirectory(ctx context.Context, o Options, within time.Duration, f func(co
 		}
 	}()
 	if err := f(ctx, d); err != nil {
+		if whole.Err() != nil { // Ctrl-C is no failure whose logs are kept
+			d.say("interrupted: what was started is stopped, and the directory removed")
+			return fmt.Errorf("demo: %w", whole.Err())
+		}
 		return d.failed(fmt.Errorf("demo: %w", err))
 	}
 	return nil

@@ -34,6 +34,7 @@ type Options struct {
 	Demo      func(context.Context, demo.Options) (demo.Result, error)
 	DemoOnion func(context.Context, demo.Options) (demo.OnionResult, error)
 	DemoShow  func(context.Context, demo.Options, demo.Page) error
+	DemoScale func(context.Context, demo.Options) error
 	Doctor    func(ctx context.Context, cfg config.Config, unasked bool) []api.Finding
 	// ExportRoot copies the root key to a file, or moves it there.
 	ExportRoot func(cfg config.Config, out string, remove bool) error

@@ -14,7 +14,7 @@ import (
 func demoCommand(a *cli.App, d Options) *cobra.Command {
 	var o demo.Options
 	var profile, iterations string
-	var onion, ui bool
+	var onion, ui, scale bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Three hosts on this machine, a job, the holder killed, nothing lost",
@@ -23,7 +23,11 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 			"With --onion the three daemons serve one onion address on a private Tor network,\n" +
 			"which needs tor and tor-gencert. A client fetches from it, the publishing host\nis killed, and the client continues.\n\n" +
 			"With --ui it prints a link to the page of the cluster and goes on until Ctrl-C: one\n" +
-			"job follows another, hosts are killed, cut off and asked to hand the lease over.",
+			"job follows another, hosts are killed, cut off and asked to hand the lease over.\n\n" +
+			"With --scale-out it starts a Redis and a PostgreSQL as well, which must be installed: two\n" +
+			"of the hosts are gateways that share the Redis, and 200 outside workers attach there. A job\n" +
+			"goes from a table into the table while a gateway, Redis and the holder are killed, and its\n" +
+			"result is compared with that of this machine alone.",
 		Args: cli.Exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch o.Profile = cluster.Profile(profile); o.Profile {
@@ -36,6 +40,9 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 			}
 			if ui && (onion || o.Handover) {
 				return cli.Usagef("--ui has mishaps of its own: leave out --onion and --handover")
+			}
+			if scale && (onion || ui || o.Handover) {
+				return cli.Usagef("--scale-out has steps of its own: leave out --onion, --ui and --handover")
 			}
 			if iterations != "" {
 				n, err := cli.ParseCount(iterations)
@@ -59,6 +66,9 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 			if ui {
 				return d.DemoShow(cmd.Context(), o, demoPage)
 			}
+			if scale {
+				return d.DemoScale(cmd.Context(), o)
+			}
 			_, err = d.Demo(cmd.Context(), o)
 			return err
 		},
@@ -66,10 +76,11 @@ func demoCommand(a *cli.App, d Options) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&profile, "profile", string(cluster.ProfileLAN), "timing: classic, lan or fast")
 	f.StringVar(&o.Wasm, "wasm", "", "module of the pi example (default: the one that came with the program)")
-	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: about 15 s of work)")
+	f.StringVar(&iterations, "iterations", "", "iterations of the job (default: about 15 s of work, with --scale-out 45 s)")
 	f.BoolVar(&o.Handover, "handover", false, "stop the holder with SIGTERM instead of killing it")
 	f.BoolVar(&onion, "onion", false, "serve one onion address on a private Tor network instead of a job")
 	f.BoolVar(&ui, "ui", false, "show the cluster as a page, and go on until Ctrl-C")
+	f.BoolVar(&scale, "scale-out", false, "use a Redis, a PostgreSQL, gateways and 200 outside workers as well")
 	f.BoolVar(&o.Keep, "keep", false, "leave the state directories behind")
 	return cmd
 }

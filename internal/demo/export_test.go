@@ -1,0 +1,20 @@
+package demo
+
+import "testing"
+
+// What tests of the rooms beside this one need of its tests.
+
+// Bin is where the program and the example modules are.
+func Bin() string { return bin }
+
+// PlainSkein is the program without the race detector.
+func PlainSkein() string { return plainSkein() }
+
+// Proving says that figures are measured with full counts.
+func Proving() bool { return proving() }
+
+// Parallel lets a test run beside others, unless figures are to be measured.
+func Parallel(t *testing.T) { t.Helper(); parallel(t) }
+
+// Within has the demo make its directory in dir.
+func (o Options) Within(dir string) Options { o.within = dir; return o }
